@@ -1,0 +1,3 @@
+module github.com/throttle-go/throttle
+
+go 1.25

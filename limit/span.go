@@ -1,0 +1,95 @@
+package limit
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// A span is a length of time of us whole microseconds and rem parts of another,
+// a part being 1/Count microsecond: n events of a limit take n × Period/Count,
+// which is rarely a whole number. So 3/s, 1/day and 600,000,000/s are exact.
+type span struct{ us, rem int64 }
+
+// forever is the longest span: 36,000 years. Longer ones saturate.
+const forever = int64(1) << 60
+
+// spanOf is n × period/count, exact; n is not negative.
+func spanOf(n, period, count int64) span {
+	us, rem := mulDiv(n, period, count)
+	if us >= forever {
+		return span{us: forever}
+	}
+	return span{us, rem}
+}
+
+// mulDiv is a × b / c and what remains, with a product of 128 bits. All are
+// non-negative, c above zero; a quotient above the largest int64 saturates.
+func mulDiv(a, b, c int64) (quo, rem int64) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return div128(hi, lo, c)
+}
+
+func div128(hi, lo uint64, c int64) (quo, rem int64) {
+	if hi >= uint64(c) {
+		return math.MaxInt64, 0
+	}
+	q, r := bits.Div64(hi, lo, uint64(c))
+	if q > math.MaxInt64 {
+		return math.MaxInt64, 0
+	}
+	return int64(q), int64(r)
+}
+
+func (a span) less(b span) bool {
+	return a.us < b.us || a.us == b.us && a.rem < b.rem
+}
+
+func (a span) plus(b span, count int64) span {
+	s := span{a.us + b.us, a.rem} // no overflow: each us is at most forever
+	if s.rem >= count-b.rem {     // carry, without overflow for large counts
+		s.us, s.rem = s.us+1, s.rem-(count-b.rem)
+	} else {
+		s.rem += b.rem
+	}
+	if s.us >= forever {
+		return span{us: forever}
+	}
+	return s
+}
+
+// minus is a - b, or zero where b is larger.
+func (a span) minus(b span, count int64) span {
+	if a.less(b) {
+		return span{}
+	}
+	s := span{a.us - b.us, a.rem - b.rem}
+	if s.rem < 0 {
+		s.us, s.rem = s.us-1, s.rem+count
+	}
+	return s
+}
+
+// ceil is the span in whole microseconds, rounded up.
+func (a span) ceil() int64 {
+	if a.rem > 0 {
+		return a.us + 1
+	}
+	return a.us
+}
+
+// duration is the span rounded up to a microsecond; beyond 292 years, Never.
+func (a span) duration() time.Duration {
+	if us := a.ceil(); us < math.MaxInt64/1000 {
+		return time.Duration(us) * time.Microsecond
+	}
+	return Never
+}
+
+// events is how many whole events fit into a: floor(a × count / period), and
+// the remainder in units of 1/(count × period) of an event's worth.
+func (a span) events(period, count int64) (n, rem int64) {
+	hi, lo := bits.Mul64(uint64(a.us), uint64(count))
+	lo, carry := bits.Add64(lo, uint64(a.rem), 0)
+	return div128(hi+carry, lo, period)
+}

@@ -1,0 +1,254 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// Adaptive learns the limit of a server and keeps just below it: an adaptive
+// rate and an exponential backoff that decays, in one. It starts unpaced, so a
+// server that does not throttle is not slowed down; a throttled answer cuts
+// the rate at once; from there it feels its way up. One Adaptive is meant for
+// all callers of one limit in a process.
+//
+// Without hints it knows only throttled or not, and pays for its knowledge
+// with about one throttled answer a Probe:
+//
+//	rate(t) = base × exp(ψ(u) + spring × min(1, accepted/10)),  u = (t - cut)/T
+//	ψ(u)    = L u                     for u <= 1, a slow feel upward
+//	        = L u + (u-1)²/2          beyond, its slope bounded by 4 doublings a T
+//	cut     : base = rate × exp(-c),  c = L, doubling while fewer than 3 were
+//	          accepted between two cuts (the exponential backoff); half of what
+//	          c exceeds L springs back over 10 accepted requests
+//
+// u counts only the time in which requests had to wait for the rate: a rate
+// that does not bind does not grow. Throttled answers to requests sent before
+// the last cut belong to that cut. In equilibrium rate × T × (share throttled)
+// is 1 for every client, whatever its rate, so shares become equal.
+//
+// Where the server tells how much remains, that is used instead: see level.
+//
+// A zero Adaptive is ready.
+type Adaptive struct {
+	// Probe is T: about how often it tries whether there is more to be had.
+	// Shorter finds new capacity sooner and is throttled more often. If zero,
+	// a minute.
+	Probe time.Duration
+	// Blind ignores all hints but the wait that a server asks for.
+	Blind bool
+
+	base   time.Time // all instants below are seconds since base
+	began  bool
+	flying int
+
+	on       bool    // false until the first sign of a limit: unpaced
+	open     bool    // the first flight has landed: see Wait
+	floor    float64 // rate right after the last cut, a second
+	cutAt    float64
+	period   float64 // T in use, seconds
+	accepted float64 // sent and served since the last cut
+	depth    float64 // c of the last cut, natural logarithm
+	spring   float64 // what will spring back of it
+
+	last     float64 // virtual time of the last start
+	step     float64 // what the last start added to it
+	jitter   float64 // of the next interval
+	block    float64 // the server said: not before
+	next     time.Duration
+	nextRate float64 // when next was settled
+
+	level level
+}
+
+const (
+	gentle      = 0.1   // L: how deep an ordinary cut is
+	deepest     = 0.7   // how deep a cut becomes: a halving
+	firstRate   = 2.0   // a second, when the very first answer is a refusal
+	fewest      = 6     // requests in a T, at least
+	longest     = 600.0 // T at most, seconds
+	slowest     = 1.0 / 120
+	jitterShare = 0.1 // intervals vary by ± this
+	fastest     = 1e9 // a second
+)
+
+var _ Controller = (*Adaptive)(nil)
+
+// Wait is how long until r may start. Until the first throttled answer nothing
+// is paced, but no more are in flight than have been served, plus one: ten
+// workers that wake together on an exhausted quota cost one refusal, not ten.
+func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
+	if !a.began {
+		return 0
+	}
+	at := now.Sub(a.base)
+	switch {
+	case !a.on && !a.level.on && a.gated():
+		return Never
+	case r.Place > 1 && a.nextRate > 0:
+		return max(a.next-at, 0) + seconds(float64(r.Place-1)/a.nextRate)
+	}
+	return a.next - at
+}
+
+// gated reports whether the first flight is still out.
+func (a *Adaptive) gated() bool {
+	return !a.open && a.flying >= 1 && float64(a.flying) > a.accepted
+}
+
+// Start notes that r starts now.
+func (a *Adaptive) Start(now time.Time, r Request) {
+	if !a.began {
+		a.began, a.base, a.depth, a.jitter = true, now, gentle, 1
+		a.period = a.probe()
+	}
+	s := now.Sub(a.base).Seconds()
+	a.flying++
+	if a.on || a.level.on {
+		// Time in which nobody waited does not count as time at this rate.
+		if idle := r.Since.Sub(a.base) - a.next; idle > 0 {
+			a.cutAt += idle.Seconds()
+			a.level.grownAt += idle.Seconds()
+		}
+		interval := a.jitter / a.rate(s)
+		// At most one interval of credit: a rest does not save up a burst.
+		moved := max(a.last+interval, s-interval)
+		a.step, a.last = moved-a.last, moved
+	} else {
+		a.step, a.last = s-a.last, s
+	}
+	a.jitter = 1 - jitterShare + 2*jitterShare*r.Luck.Unit(0)
+	a.level.sent()
+	a.settle(s)
+}
+
+// Observe learns. Rests are none: the rate paces retries like all others.
+func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
+	a.flying--
+	s := now.Sub(a.base).Seconds()
+	if o.Sent.IsZero() { // never left: give the interval back
+		a.last -= a.step
+		a.step = 0
+		a.settle(s)
+		return 0
+	}
+	sent := o.Sent.Sub(a.base).Seconds()
+	if a.Blind || !a.level.observe(a, s, sent, o) {
+		a.observe(s, sent, o.Verdict)
+	}
+	if o.After > 0 {
+		// Never earlier than asked, and not all at once.
+		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
+		a.block = max(a.block, s+o.After.Seconds()*(1+jitterShare*u)+v/max(a.floor, a.level.theta, 0.1))
+	}
+	a.settle(s)
+	return 0
+}
+
+// observe is the law without hints.
+func (a *Adaptive) observe(s, sent float64, v Verdict) {
+	switch v {
+	case Served:
+		if !a.on && s-a.cutAt > 10 {
+			// Measure over the last 10 s only; what has landed stays landed.
+			a.open = a.open || a.accepted > 0
+			a.cutAt, a.accepted = s, 0
+		}
+		if !a.on || sent >= a.cutAt {
+			a.accepted++
+		}
+		a.open = a.open || a.accepted > 100
+	case Throttled:
+		if a.on {
+			a.throttled(s, sent)
+			return
+		}
+		a.on, a.open = true, true
+		a.floor, a.depth, a.spring = a.measured(s), gentle, 0
+		a.cut(s)
+	}
+}
+
+// measured is the rate to begin with: half of what was served.
+func (a *Adaptive) measured(s float64) float64 {
+	if a.accepted > 0 {
+		return 0.5 * a.accepted / max(s-a.cutAt, 0.05)
+	}
+	if first := a.level.policy; first > 0 {
+		return min(first, firstRate)
+	}
+	return firstRate
+}
+
+func (a *Adaptive) throttled(s, sent float64) {
+	if sent < a.cutAt {
+		return // it left before the last cut, which was for it too
+	}
+	elapsed, rate := s-a.cutAt, a.rate(s)
+	if a.accepted < 3 {
+		a.depth = min(deepest, 2*a.depth)
+	} else {
+		a.depth = gentle
+	}
+	extra := (a.depth - gentle) / 2
+	if a.accepted == 0 {
+		a.spring = min(1.4, a.spring+extra)
+	} else {
+		a.spring = extra
+	}
+	if elapsed > a.period && a.accepted*gentle > 1 {
+		// The steep part overshoots; what was really served since the last
+		// cut, from empty to empty, is a measure of the limit.
+		served := max(a.accepted/elapsed, a.floor)
+		rate = math.Sqrt(served * max(served, rate))
+	}
+	a.floor = max(rate*math.Exp(-a.depth), slowest)
+	a.cut(s)
+}
+
+// cut begins a new round at floor.
+func (a *Adaptive) cut(s float64) {
+	a.cutAt, a.last, a.accepted = s, s, 0
+	a.period = min(longest, max(a.probe(), fewest/a.floor))
+}
+
+func (a *Adaptive) probe() float64 {
+	if a.Probe <= 0 {
+		return 60
+	}
+	return a.Probe.Seconds()
+}
+
+// rate is the rate a second at s.
+func (a *Adaptive) rate(s float64) float64 {
+	if a.level.on {
+		return a.level.rate(s)
+	}
+	u := max(s-a.cutAt, 0) / a.period
+	const bend = 1 + 4*math.Ln2 - gentle // where ψ' = L + (u-1) reaches 4 doublings
+	psi := gentle * u
+	if u > 1 {
+		v := min(u, bend)
+		psi += (v-1)*(v-1)/2 + (u-v)*(bend-1)
+	}
+	psi += a.spring * min(1, a.accepted/10)
+	return min(a.floor*math.Exp(min(psi, 50)), fastest)
+}
+
+// settle fixes the instant of the next start, until the next event.
+func (a *Adaptive) settle(s float64) {
+	at := a.block
+	a.nextRate = 0
+	if a.on || a.level.on {
+		a.nextRate = a.rate(s)
+		at = max(at, a.last+a.jitter/a.nextRate, a.level.closed)
+	}
+	a.next = seconds(at)
+}
+
+// seconds is s as a Duration, saturating.
+func seconds(s float64) time.Duration {
+	if s > math.MaxInt64/2e9 {
+		return math.MaxInt64 / 2
+	}
+	return time.Duration(math.Ceil(s * 1e9))
+}

@@ -1,0 +1,321 @@
+package pace
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// play is one caller of an Adaptive, with answers that take 100 ms.
+type play struct {
+	t   *testing.T
+	a   *Adaptive
+	now time.Duration
+	n   uint64
+}
+
+const trip = 100 * time.Millisecond
+
+// request waits its turn from now on, and returns when it started.
+func (p *play) request() (r Request, waited time.Duration) {
+	p.t.Helper()
+	p.n++
+	r = Request{Since: at(p.now), Luck: luckOf(1, p.n, 0), Cost: 1}
+	waited = max(p.a.Wait(at(p.now), r), 0)
+	if waited == Never {
+		p.t.Fatalf("at %v it waits for ever, %d in flight", p.now, p.a.flying)
+	}
+	p.now += waited
+	p.a.Start(at(p.now), r)
+	return r, waited
+}
+
+// call makes one request after the other is answered.
+func (p *play) call(v Verdict, h Hints, after time.Duration) (waited time.Duration) {
+	p.t.Helper()
+	r, waited := p.request()
+	sent := at(p.now)
+	p.now += trip
+	if rest := p.a.Observe(at(p.now), Outcome{Request: r, Sent: sent, Verdict: v, Hints: h, After: after}); rest != 0 {
+		p.t.Errorf("rest %v, want 0: the rate paces retries too", rest)
+	}
+	return waited
+}
+
+func (p *play) served() time.Duration    { p.t.Helper(); return p.call(Served, Hints{}, 0) }
+func (p *play) throttled() time.Duration { p.t.Helper(); return p.call(Throttled, Hints{}, 0) }
+
+func TestAdaptiveDoesNotSlowAServerWithoutLimit(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	for i := range 1000 {
+		if w := p.served(); w != 0 {
+			t.Fatalf("call %d waits %v, want 0", i, w)
+		}
+	}
+}
+
+func TestAdaptiveFirstFlight(t *testing.T) {
+	a := &Adaptive{}
+	ask := func(now time.Duration) time.Duration { return a.Wait(at(now), Request{Since: at(now)}) }
+	start := func(now time.Duration) { a.Start(at(now), Request{Since: at(now)}) }
+	end := func(now time.Duration) {
+		a.Observe(at(now), Outcome{Sent: t0, Verdict: Served, Request: Request{}})
+	}
+	for _, step := range []struct {
+		name  string
+		do    func(time.Duration)
+		after time.Duration
+		wait  time.Duration
+	}{
+		{"one may go", start, 0, Never},
+		{"served: two may be in flight", end, trip, 0},
+		{"the first of them", start, trip, 0},
+		{"the second", start, trip, Never},
+		{"two served", end, 2 * trip, 0},
+	} {
+		step.do(step.after)
+		if w := max(ask(step.after), 0); w != step.wait {
+			t.Errorf("%s: Wait = %v, want %v", step.name, w, step.wait)
+		}
+	}
+}
+
+func TestAdaptiveCutsAtOnceAndNeverReturnsAtFullSpeed(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	for range 20 {
+		p.served() // 10 a second
+	}
+	p.throttled()
+	if w := p.served(); w < trip/2 {
+		t.Fatalf("after the throttled answer it waits %v, want about 200ms: half of what was served", w)
+	}
+	// For the next minute it never comes near the 10 a second it began with.
+	for end := p.now + time.Minute; p.now < end; {
+		before := p.now
+		p.served()
+		if gap := p.now - trip - before; gap < trip/2 {
+			t.Fatalf("at %v the next starts %v after the last answer: full speed", p.now, gap)
+		}
+	}
+}
+
+func TestAdaptiveBacksOffExponentiallyAndSpringsBack(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	p.throttled()
+	rates := []float64{p.a.floor}
+	for range 5 {
+		p.throttled()
+		rates = append(rates, p.a.floor)
+	}
+	for i := 3; i < len(rates); i++ {
+		if ratio := rates[i] / rates[i-1]; ratio > 0.55 {
+			t.Errorf("throttled answer %d in a row cut to %.2f of the rate, want a halving", i, ratio)
+		}
+	}
+	low := p.a.rate(p.a.cutAt)
+	for range 10 {
+		p.served()
+	}
+	if now := p.a.rate(p.now.Seconds()); now < 1.5*low {
+		t.Errorf("10 served later the rate is %.3f, want well above %.3f: half of the backoff springs back", now, low)
+	}
+}
+
+func TestAdaptiveCutsOnceARound(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	for range 50 {
+		p.served()
+	}
+	r, _ := p.request()
+	sent := p.now
+	p.throttled()
+	want := p.a.floor
+	p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(sent), Verdict: Throttled})
+	if p.a.floor != want {
+		t.Errorf("floor %v, want %v: that request left before the cut", p.a.floor, want)
+	}
+}
+
+func TestAdaptiveObeysRetryAfterAndSpreadsTheReturn(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for i := range 20 {
+		p := &play{t: t, a: &Adaptive{Blind: true}, n: uint64(i) * 100}
+		p.call(Throttled, Hints{}, 7*time.Second)
+		w := p.a.Wait(at(p.now), Request{Since: at(p.now)})
+		if w < 7*time.Second || w > 9*time.Second {
+			t.Errorf("Wait = %v, want from 7s to 9s", w)
+		}
+		seen[w] = true
+	}
+	if len(seen) < 15 {
+		t.Errorf("20 clients return at %d different times, want them spread", len(seen))
+	}
+}
+
+func TestAdaptiveGrowsOnlyWhileItBinds(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{Blind: true}}
+	for range 100 {
+		p.served()
+	}
+	p.throttled()
+	for range 10 {
+		p.served()
+	}
+	before := p.a.rate(p.now.Seconds())
+	p.now += 24 * time.Hour
+	p.served()
+	if after := p.a.rate(p.now.Seconds()); after > 1.1*before {
+		t.Errorf("after a day of rest the rate went from %.2f to %.2f", before, after)
+	}
+	p.request()
+	p.request()
+	if _, w := p.request(); w < time.Duration(0.8/before*1e9) {
+		t.Errorf("a rest saved up a burst: the third call at once waits %v", w)
+	}
+}
+
+func TestAdaptiveFeelsItsWayUp(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{Probe: 10 * time.Second}}
+	for range 20 {
+		p.served()
+	}
+	p.throttled()
+	low := p.a.floor
+	for end := p.now + 40*time.Second; p.now < end; {
+		p.served()
+	}
+	if now := p.a.rate(p.now.Seconds()); now < 2*low {
+		t.Errorf("four probes later the rate is %.2f, want above twice %.2f", now, low)
+	}
+}
+
+func TestAdaptiveGivesBackWhatNeverLeft(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	for range 50 {
+		p.served()
+	}
+	p.throttled()
+	p.served()
+	free := p.now + max(p.a.Wait(at(p.now), Request{Since: at(p.now)}), 0)
+	p.now = free
+	r, _ := p.request()
+	p.a.Observe(at(p.now), Outcome{Request: r}) // no Sent
+	if w := p.a.Wait(at(p.now), Request{Since: at(p.now)}); w > 10*time.Millisecond {
+		t.Errorf("Wait = %v, want about nothing: the turn was not used", w)
+	}
+}
+
+func remaining(n int64) Hints { return Hints{Remaining: Some(n)} }
+
+func TestAdaptiveSlowsDownBeforeItIsRefused(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	level, waited := 50.0, time.Duration(0)
+	for range 2000 { // a bucket of 50 that refills 4 a second
+		before := p.now
+		w := p.call(Served, remaining(int64(level)), 0)
+		level = min(50, level+4*(p.now-before).Seconds()) - 1
+		waited += w
+		if level < 0 {
+			t.Fatalf("at %v it emptied the bucket", p.now)
+		}
+	}
+	if rate := 2000 / p.now.Seconds(); rate < 3.9 {
+		t.Errorf("it kept to %.2f a second, want about 4", rate)
+	}
+}
+
+func TestAdaptiveSpendsAWindowOverItsTime(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	left, end := int64(100), 10*time.Second
+	var served, refused int
+	for p.now < 5*time.Minute {
+		w := p.a.Wait(at(p.now), Request{Since: at(p.now)})
+		if start := p.now + max(w, 0); start >= end {
+			left, end = 100, start.Truncate(10*time.Second)+10*time.Second
+		}
+		left--
+		h := Hints{Remaining: Some(max(left, 0)), Reset: Some((end - p.now).Round(time.Second))}
+		if left < 0 {
+			refused++
+			p.call(Throttled, h, 0)
+			continue
+		}
+		served++
+		p.call(Served, h, 0)
+	}
+	if refused > 30 || served < 1500 {
+		t.Errorf("%d served and %d refused in 30 windows of 100", served, refused)
+	}
+}
+
+func TestAdaptiveForecast(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{Blind: true}}
+	for range 50 {
+		p.served()
+	}
+	p.throttled()
+	p.served()
+	rate := p.a.rate(p.now.Seconds())
+	first := p.a.Wait(at(p.now), Request{Place: 1})
+	eleventh := p.a.Wait(at(p.now), Request{Place: 11})
+	want := time.Duration(10 / rate * 1e9)
+	if got := eleventh - first; got < want*9/10 || got > want*11/10 {
+		t.Errorf("ten places are %v apart, want about %v", got, want)
+	}
+}
+
+// TestAdaptiveWaitIsASubtraction: between two events the instant now+Wait stays.
+func TestAdaptiveWaitIsASubtraction(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	p.served()
+	p.throttled()
+	want := p.now + p.a.Wait(at(p.now), Request{})
+	saved := *p.a
+	for i := range 1000 {
+		now := p.now + time.Duration(i)*time.Millisecond
+		if got := now + p.a.Wait(at(now), Request{Try: i}); got != want {
+			t.Fatalf("asked at %v, it says %v, want %v", now, got, want)
+		}
+	}
+	if saved != *p.a {
+		t.Error("asking changed the state")
+	}
+}
+
+// FuzzAdaptive: whatever a server says, the rate stays a positive number and
+// nobody waits for ever.
+func FuzzAdaptive(f *testing.F) {
+	f.Add(uint64(1), []byte("an honest server"))
+	f.Add(uint64(3), []byte{2, 2, 2, 2, 2, 2, 2, 255, 255, 1, 0, 2, 130})
+	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		p := &play{t: t, a: &Adaptive{Blind: seed%2 == 0, Probe: time.Duration(random.Int64() >> random.IntN(63))}}
+		for _, b := range script[:min(len(script), 500)] {
+			h := Hints{}
+			absurd := func() int64 { return random.Int64()>>random.IntN(63) - int64(b) }
+			if b&4 > 0 {
+				h.Remaining = Some(absurd())
+			}
+			if b&8 > 0 {
+				h.Reset = Some(time.Duration(absurd()))
+			}
+			if b&16 > 0 {
+				h.Limit, h.Window = Some(absurd()), Some(time.Duration(absurd()))
+			}
+			after := time.Duration(0)
+			if b&32 > 0 {
+				after = time.Duration(random.IntN(1000)) * time.Second
+			}
+			p.call(Verdict(b%4), h, after)
+			p.now += time.Duration(random.IntN(int(b)+1)) * time.Second
+			paced := p.a.on || p.a.level.on
+			if rate := p.a.nextRate; math.IsNaN(rate) || math.IsInf(rate, 0) || (rate > 0) != paced {
+				t.Fatalf("the rate is %v, paced %t", rate, paced)
+			}
+			if p.now > 1e6*time.Hour {
+				return
+			}
+		}
+	})
+}

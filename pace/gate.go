@@ -1,0 +1,243 @@
+package pace
+
+import "time"
+
+// Ticket is one call on its way through a Gate, from Enter until Done says
+// that it will not be retried, or Leave. Between calls it may be used again.
+type Ticket struct {
+	// Owner is the caller's own, to find its way back from Next.
+	Owner any
+	// Cost is the estimated cost. If zero, 1.
+	Cost int64
+	// Deadline is when the caller will have lost interest. If zero, never.
+	Deadline time.Time
+	// Forecast is the wait that the Gate last foresaw for this ticket, set by
+	// Enter and Done; Never where unknown. When they turn a ticket down for
+	// its Deadline, it says how long the wait would have been.
+	Forecast time.Duration
+
+	request   Request
+	arrival   uint64    // place in the queue, kept over retries
+	rested    time.Time // end of the rest
+	sent      time.Time
+	tries     int
+	throttled int
+	failed    int
+	at        place
+	index     int // in its heap
+}
+
+// place is where a ticket is.
+type place uint8
+
+const (
+	outside place = iota
+	ready         // in line
+	resting       // before a retry
+	flying        // started
+)
+
+// Tries is how often the call has been started since it entered.
+func (t *Ticket) Tries() int { return t.tries }
+
+// Gate is a queue in front of one Controller: first come, first served, where
+// a retry keeps the place of its first try. A ticket that rests before its
+// retry blocks nobody. Nobody is promised a time: whenever something happens
+// the next in line is asked for anew, so a rate that rises wakes waiters early
+// and one that left leaves no hole.
+//
+// A Gate waits for nothing itself. Its driver calls Next after every Enter,
+// Done and Leave, and at the time Next asked for, until Next has nobody; more
+// calls of Next do no harm. It is not safe for concurrent use; the zero value
+// is ready.
+type Gate struct {
+	// Control says when the next in line may start. If nil, at once.
+	Control Controller
+	// Tries is how often a call is made that is throttled each time. If zero,
+	// until its Deadline or Leave.
+	Tries int
+	// Retries is how often a call that failed is retried, throttled tries not
+	// counted. If zero, 3; below zero, never.
+	Retries int
+	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
+	// Retries are never refused. If zero, 100,000.
+	MaxWaiting int
+	// Seed makes the draws of this gate its own.
+	Seed uint64
+
+	arrivals uint64
+	line     heap
+	rests    heap
+	inFlight int
+}
+
+const (
+	defaultRetries    = 3
+	defaultMaxWaiting = 100_000
+)
+
+// Waiting is the number of tickets in line or resting.
+func (g *Gate) Waiting() int { return g.line.len() + g.rests.len() }
+
+// InFlight is the number of tickets that Next has let go and that have not
+// come back.
+func (g *Gate) InFlight() int { return g.inFlight }
+
+// Enter puts t in line and foresees how long it will wait, Never if that
+// cannot be known. It refuses t, and forgets it, when the line is full, or
+// when t would have to wait beyond its Deadline. t must be outside.
+func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool) {
+	if t.at != outside {
+		panic("pace: Enter of a ticket that is already inside")
+	}
+	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
+	t.tries, t.throttled, t.failed = 0, 0, 0
+	r := t.request
+	r.Place = g.Waiting() + 1
+	t.Forecast = g.wait(now, r)
+	most := g.MaxWaiting
+	if most == 0 {
+		most = defaultMaxWaiting
+	}
+	if g.Waiting() >= most || t.late(now, t.Forecast) {
+		return t.Forecast, false
+	}
+	g.arrivals++
+	t.arrival = g.arrivals
+	t.request.Luck = luckOf(g.Seed, t.arrival, 0)
+	t.at = ready
+	g.line.push(t)
+	return t.Forecast, true
+}
+
+// late reports whether a wait is known to end after the ticket's Deadline.
+func (t *Ticket) late(now time.Time, wait time.Duration) bool {
+	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
+}
+
+// Next lets the next in line go, if it may: it has then started. Otherwise it
+// says after how long to ask again; Never: not before another event.
+func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
+	again = Never
+	for g.rests.len() > 0 {
+		t := g.rests.top()
+		if d := t.rested.Sub(now); d > 0 {
+			again = d
+			break
+		}
+		g.rests.remove(t)
+		g.lineUp(t)
+	}
+	if g.line.len() == 0 {
+		return nil, again
+	}
+	t = g.line.top()
+	if w := g.wait(now, t.request); w > 0 {
+		return nil, min(again, w)
+	}
+	g.line.remove(t)
+	t.at, t.sent = flying, now
+	t.tries++
+	g.inFlight++
+	if g.Control != nil {
+		g.Control.Start(now, t.request)
+	}
+	return t, 0
+}
+
+func (g *Gate) lineUp(t *Ticket) {
+	t.at = ready
+	g.line.push(t)
+}
+
+// Done ends a try that Next had started and teaches the Controller its
+// outcome. If retry is true, t is waiting again, at its old place in line;
+// otherwise it is outside. A throttled or failed call is given up after Tries
+// or Retries, when the Controller says so, and when its wait would end after
+// its Deadline.
+func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
+	rest := g.observe(now, t, o, t.sent)
+	t.Forecast = 0
+	if !g.again(t, o.Verdict) || rest == Never {
+		return false
+	}
+	// No retry earlier than the server said, whatever the Controller thinks.
+	rest = max(rest, o.After, 0)
+	first := t.request
+	first.Place = 1
+	t.Forecast = rest
+	if w := g.wait(now, first); w != Never {
+		t.Forecast = max(rest, w)
+	}
+	if t.late(now, t.Forecast) {
+		return false
+	}
+	t.request.Try++
+	t.request.Rest = rest
+	t.request.Luck = luckOf(g.Seed, t.arrival, t.request.Try)
+	t.rested = now.Add(rest)
+	t.request.Since = t.rested
+	if rest == 0 {
+		g.lineUp(t)
+		return true
+	}
+	t.at = resting
+	g.rests.push(t)
+	return true
+}
+
+// again counts the try and reports whether the numbers allow another.
+func (g *Gate) again(t *Ticket, v Verdict) bool {
+	switch v {
+	case Throttled:
+		t.throttled++
+		return g.Tries == 0 || t.throttled < g.Tries
+	case Failed:
+		t.failed++
+		retries := g.Retries
+		if retries == 0 {
+			retries = defaultRetries
+		}
+		return t.failed <= retries
+	}
+	return false
+}
+
+// observe takes t out of flight and tells the Controller.
+func (g *Gate) observe(now time.Time, t *Ticket, o Outcome, sent time.Time) (rest time.Duration) {
+	if t.at != flying {
+		panic("pace: Done of a ticket that is not in flight")
+	}
+	t.at = outside
+	g.inFlight--
+	if g.Control == nil {
+		return 0
+	}
+	o.Request, o.Sent = t.request, sent
+	if o.Cost == 0 {
+		o.Cost = t.request.Cost
+	}
+	return g.Control.Observe(now, o)
+}
+
+// Leave takes t out, wherever it is; outside it does nothing. A ticket that
+// had started but never left gives back what it held.
+func (g *Gate) Leave(now time.Time, t *Ticket) {
+	switch t.at {
+	case ready:
+		g.line.remove(t)
+	case resting:
+		g.rests.remove(t)
+	case flying:
+		g.observe(now, t, Outcome{Verdict: Ignored}, time.Time{})
+	}
+	t.at = outside
+}
+
+// wait asks the Controller.
+func (g *Gate) wait(now time.Time, r Request) time.Duration {
+	if g.Control == nil {
+		return 0
+	}
+	return max(g.Control.Wait(now, r), 0)
+}

@@ -1,0 +1,205 @@
+package pace
+
+import "math"
+
+// level is the law of an Adaptive whose server tells how much remains. The
+// level r of the bucket is seen alike by all who share it, so all can act on
+// it alike: everybody slows down together before anybody is refused, and a
+// newcomer is equal at once.
+//
+//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: nobody is paced at a full bucket
+//	each answer below h:  theta × exp(-kappa (1 - r/h) / max(1, in flight/4))
+//	all the time:         theta grows by g a second, in time and not by answers, hence fairly
+//
+// h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket
+// however small, more where many requests are in flight. A fixed window is
+// known by its reset, the same instant in answer after answer; there the rate
+// is what is left over the time left.
+type level struct {
+	on      bool
+	useless bool    // the header never shows more than a token or two
+	theta   float64 // the rate at r = h, a second
+	grownAt float64
+	cutAt   float64
+	depth   float64
+	served  float64 // since the last cut
+
+	r, low, swing float64 // last seen, its trough, its swing
+	top           float64 // the highest r seen, decaying
+	seenAt        float64
+	h             float64
+	start, hit    float64 // theta at the start, and at the last refusal
+
+	resetAt float64 // when the window ends
+	votes   int     // for there being a window
+	closed  float64 // the window is used up: not before
+	policy  float64 // limit over window as the server states it, a second
+	flying  int
+}
+
+const (
+	growth     = 0.07 // g, a second
+	kappa      = 0.4
+	smallest   = 3.0   // h at least
+	widest     = 128.0 // h at most
+	memory     = 60.0  // seconds over which a swing is forgotten
+	firstSwing = 6.0
+	windowHas  = 3 // votes that make a window
+)
+
+// window reports whether the limit is a fixed window.
+func (l *level) window() bool { return l.votes >= windowHas }
+
+func (l *level) growth() float64 { return max(0.002, min(growth, kappa*l.theta/4)) }
+
+// rate is the rate a second at s.
+func (l *level) rate(s float64) float64 {
+	if l.window() {
+		if s < l.resetAt {
+			return max(l.r, 0.01) / (l.resetAt - s)
+		}
+		return 5 // until the new window has shown itself
+	}
+	f := math.Exp(min(30, (l.r-l.h)/l.h))
+	if l.r < l.h {
+		f = max(f, 0.5)
+	}
+	return min(l.theta*math.Exp(max(0, min(3, l.growth()*(s-l.grownAt))))*f, fastest)
+}
+
+// sent counts a request against the window, until an answer tells better.
+func (l *level) sent() {
+	if l.on && l.window() {
+		l.r--
+	}
+}
+
+// observe learns from an answer; false leaves it to the law without hints.
+func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
+	h := o.Hints
+	if h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0 {
+		l.policy = float64(h.Limit.V) / h.Window.V.Seconds()
+	}
+	if !h.Remaining.OK && !l.on {
+		return false
+	}
+	if o.Verdict == Ignored || o.Verdict == Failed {
+		return true
+	}
+	l.flying = a.flying
+	l.look(s, o)
+	if l.isUseless() {
+		if l.on { // carry on blind from here
+			l.on, a.on, a.open = false, true, true
+			a.floor = max(l.theta, l.hit/2, slowest)
+			a.cut(s)
+		}
+		return false
+	}
+	if !l.on {
+		if o.Verdict == Throttled || l.r < 3*l.h {
+			l.turnOn(a, s)
+			return true
+		}
+		return false
+	}
+	l.learn(a, s, sent, o)
+	return true
+}
+
+// isUseless reports whether r says nothing: it is always 0, 1 or 2 although
+// the rate fell far.
+func (l *level) isUseless() bool {
+	if l.on && !l.window() && l.top < smallest && l.theta < l.start/30 {
+		l.useless = true
+	}
+	if l.top >= smallest {
+		l.useless = false
+	}
+	return l.useless
+}
+
+// look takes in what an answer shows.
+func (l *level) look(s float64, o Outcome) {
+	dt := max(s-l.seenAt, 0)
+	l.seenAt = s
+	if reset := o.Hints.Reset; reset.OK {
+		l.vote(s, s+reset.V.Seconds())
+	}
+	remaining := o.Hints.Remaining
+	switch {
+	case o.Verdict == Throttled:
+		l.r = 0
+	case remaining.OK:
+		r := float64(max(remaining.V, 0))
+		if l.swing == 0 { // the first seen
+			l.low, l.swing = r, firstSwing
+		}
+		l.top = max(l.top*math.Exp(-dt/longest), r)
+		l.r = r
+		fade := math.Exp(-dt / memory)
+		l.low = min(r, l.low+(r-l.low)*(1-fade))
+		l.swing = max(l.swing*fade, r-l.low)
+	}
+	l.h = min(max(0.7*l.swing, smallest), widest)
+	l.closed = 0
+	if l.window() && l.r < 1 && s < l.resetAt {
+		l.closed = l.resetAt + 0.02*(1+o.Request.Luck.Unit(3))
+	}
+}
+
+// vote decides whether resets name one instant, as a window's do, or move on
+// with every answer, as a bucket's.
+func (l *level) vote(s, reset float64) {
+	const slack = 1.5 // seconds: resets come rounded up to whole ones
+	switch {
+	case reset >= l.resetAt+slack:
+		if l.resetAt > s+1 {
+			l.votes--
+		}
+		l.resetAt = reset
+	case reset > l.resetAt-slack:
+		l.votes = min(2*windowHas, l.votes+1)
+	}
+	l.votes = max(l.votes, 0)
+}
+
+// turnOn begins to pace.
+func (l *level) turnOn(a *Adaptive, s float64) {
+	l.theta = a.measured(s)
+	if a.on {
+		l.theta = a.rate(s)
+	}
+	l.on, l.theta = true, max(l.theta, slowest)
+	l.start = max(l.theta, firstRate)
+	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, gentle
+	a.last = s
+}
+
+func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
+	l.theta = min(l.theta*math.Exp(max(0, min(3, l.growth()*(s-l.grownAt)))), fastest)
+	l.grownAt = s
+	if o.Verdict == Throttled {
+		if sent < l.cutAt {
+			return
+		}
+		l.hit = l.theta
+		if l.served < 10 {
+			l.depth = min(deepest, 2*l.depth)
+		} else {
+			l.depth = gentle
+		}
+		l.theta = max(l.theta*math.Exp(-l.depth), slowest)
+		l.cutAt, l.served, a.last = s, 0, s
+		return
+	}
+	l.served++
+	if !o.Hints.Remaining.OK {
+		return // it did not say this time
+	}
+	if mark := max(0, 1-l.r/l.h); !l.window() {
+		// Many answers of one flight tell the same: share the cut among them.
+		l.theta *= math.Exp(-kappa * mark / max(1, float64(l.flying)/4))
+	}
+	l.theta = max(l.theta, slowest)
+}

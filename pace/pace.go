@@ -1,0 +1,162 @@
+// Package pace decides, for the caller of a limited service, when the next
+// request may start and what an answer teaches. Like package limit it is
+// arithmetic on values: times and answers are arguments, nothing waits, and
+// the same events give the same decisions, live and in the simulator.
+//
+// A [Controller] is one policy: [Adaptive] for everyday use, and [Backoff],
+// [Fixed], [AIMD], [AutoSleeper], [Ruby] and [AWS] as others do it. A [Gate]
+// puts a queue in front of a Controller: who is next, who rests before a
+// retry, who gave up. Package throttle adds the waiting.
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// Never is the wait for something that no passing of time will bring: only
+// another event can. As a rest it means: do not retry.
+const Never time.Duration = math.MaxInt64
+
+// Verdict says how a request ended.
+type Verdict uint8
+
+const (
+	// Ignored teaches nothing: cancelled, or never sent. It is the zero value.
+	Ignored Verdict = iota
+	// Served was answered, whatever the answer.
+	Served
+	// Throttled was refused for load, and not executed.
+	Throttled
+	// Failed ended for a reason that has nothing to do with load, and may have
+	// been executed.
+	Failed
+)
+
+func (v Verdict) String() string {
+	return [...]string{"ignored", "served", "throttled", "failed"}[v&3]
+}
+
+// Opt is a value that may be absent.
+type Opt[T any] struct {
+	V  T
+	OK bool
+}
+
+// Some is a value that is present.
+func Some[T any](v T) Opt[T] { return Opt[T]{v, true} }
+
+// Luck is the randomness of one try of one request: a hash of the gate's
+// seed, the arrival's number and the try. The same question always draws the
+// same lot, so asking twice changes nothing.
+type Luck uint64
+
+// luckOf mixes three numbers into a Luck.
+func luckOf(seed, arrival uint64, try int) Luck {
+	return Luck(mix(mix(seed^mix(arrival)) + uint64(try)))
+}
+
+// Unit is the k-th draw, uniform in [0, 1).
+func (l Luck) Unit(k int) float64 {
+	return float64(mix(uint64(l)+uint64(k)*0x9e3779b97f4a7c15)>>11) / (1 << 53)
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Request is one try of one call, as a Controller sees it.
+type Request struct {
+	// Since is when it became willing to go: on arrival, or after its rest.
+	Since time.Time
+	// Try is 0 for the first try, 1 for the first retry.
+	Try int
+	// Cost is the estimated cost.
+	Cost int64
+	// Place is 0 to ask whether it may start; k asks for a forecast: how long
+	// until the k-th in line may start.
+	Place int
+	// Rest is what it rested before this try.
+	Rest time.Duration
+	Luck Luck
+}
+
+// Hints are what a server said about its limit, each where it said so.
+type Hints struct {
+	// Limit and Window are its policy: so many in so long.
+	Limit  Opt[int64]
+	Window Opt[time.Duration]
+	// Remaining is how many more it would serve now.
+	Remaining Opt[int64]
+	// Reset is how long until it has more to give.
+	Reset Opt[time.Duration]
+	// Share is the rate a second that it holds to be this caller's fair part.
+	Share Opt[float64]
+}
+
+// Outcome is what became of a request.
+type Outcome struct {
+	// Request is filled in by the Gate.
+	Request Request
+	// Sent is when it started, filled in by the Gate. A zero Sent (with
+	// Ignored) says that it was admitted but never left: what Start took may
+	// be given back.
+	Sent    time.Time
+	Verdict Verdict
+	// After is the least wait before any retry that the server asked for.
+	After time.Duration
+	// Cost is what it really cost; zero means as estimated.
+	Cost  int64
+	Hints Hints
+}
+
+// Controller is one policy of pacing. Wait asks and Start commits: the first
+// changes nothing, so controllers compose, and asking often costs nothing.
+// Between two events (Start, Observe) the instant now+Wait does not move.
+// Every Start is followed by exactly one Observe.
+//
+// A Controller belongs to one [Gate] and is not safe for concurrent use.
+type Controller interface {
+	// Wait is how long until r may start: zero or below, at once. For Place 0
+	// it is Never only while something is in flight; for a forecast Never
+	// means unknown.
+	Wait(now time.Time, r Request) time.Duration
+	// Start notes that r starts now.
+	Start(now time.Time, r Request)
+	// Observe learns from an outcome. rest is how long this one request rests
+	// before a retry, should there be one; Never gives it up.
+	Observe(now time.Time, o Outcome) (rest time.Duration)
+}
+
+// All lets a request start when every one of its controllers does. Waits and
+// rests are the longest of theirs.
+type All []Controller
+
+var _ Controller = All(nil)
+
+// Wait is the longest of the waits.
+func (all All) Wait(now time.Time, r Request) (wait time.Duration) {
+	for _, c := range all {
+		wait = max(wait, c.Wait(now, r))
+	}
+	return wait
+}
+
+// Start starts r in all.
+func (all All) Start(now time.Time, r Request) {
+	for _, c := range all {
+		c.Start(now, r)
+	}
+}
+
+// Observe tells all and returns the longest of the rests.
+func (all All) Observe(now time.Time, o Outcome) (rest time.Duration) {
+	for _, c := range all {
+		rest = max(rest, c.Observe(now, o))
+	}
+	return rest
+}

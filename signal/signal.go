@@ -1,0 +1,49 @@
+// Package signal reads what a server says about its limit: from a status and
+// header fields to one normalised [Signal], and back again for servers. It
+// knows no HTTP library and no clock; fields come and go through functions.
+//
+// It understands Retry-After in every form, the RateLimit and RateLimit-Policy
+// fields of draft-ietf-httpapi-ratelimit-headers (the present form, that of
+// draft-07 and the three fields of draft-06 and before), and the X-RateLimit
+// triple that the drafts grew from. What is malformed is ignored, and what is
+// absurd is believed only in part: see [MaxBelieved].
+package signal
+
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Signal is what one answer said. The zero Signal said nothing.
+type Signal struct {
+	// Verdict is what the status means: Served below 500 but for 429,
+	// Throttled for 429 and 503, Failed for the rest.
+	Verdict pace.Verdict
+	// After is the wait it asked for (Retry-After), never negative.
+	After pace.Opt[time.Duration]
+	// Limit, Window, Remaining and Reset are of the policy that binds most.
+	Limit, Remaining pace.Opt[int64]
+	Window, Reset    pace.Opt[time.Duration]
+}
+
+// Outcome is the signal as a Controller learns from it.
+func (s Signal) Outcome() pace.Outcome {
+	o := pace.Outcome{Verdict: s.Verdict}
+	o.Hints.Limit, o.Hints.Remaining = s.Limit, s.Remaining
+	o.Hints.Window, o.Hints.Reset = s.Window, s.Reset
+	if s.After.OK && s.Verdict != pace.Served {
+		o.After = s.After.V
+	}
+	return o
+}
+
+// Seconds is d in whole seconds, rounded up, as Retry-After and the RateLimit
+// fields carry it: rounding down would invite a request that is refused.
+func Seconds(d time.Duration) time.Duration {
+	up := d.Truncate(time.Second)
+	if up < d && up <= pace.Never-time.Second {
+		up += time.Second
+	}
+	return up
+}

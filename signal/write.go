@@ -1,0 +1,85 @@
+package signal
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Write says s in the fields of the current draft, as far as it is known, with
+// a function such as http.Header.Set:
+//
+//	Retry-After: 30
+//	RateLimit: "default";r=0;t=30
+//	RateLimit-Policy: "default";q=100;w=60
+//
+// policy is the name of the limit, if empty "default"; what a header cannot
+// carry of it becomes '?'. All times are whole seconds, rounded up; a window
+// that is not whole is rounded up and its limit raised to the same rate.
+func (s Signal) Write(set func(name, value string), policy string) {
+	s.WriteRetryAfter(set)
+	if policy == "" {
+		policy = "default"
+	}
+	policy = quote(policy)
+	if s.Remaining.OK {
+		value := policy + ";r=" + number(s.Remaining.V)
+		if s.Reset.OK {
+			value += ";t=" + whole(s.Reset.V)
+		}
+		set("RateLimit", value)
+	}
+	if !s.Limit.OK {
+		return
+	}
+	value := policy + ";q=" + number(s.Limit.V)
+	if per := s.Window.V; s.Window.OK && per > 0 {
+		// limit × whole window / window
+		limit := float64(s.Limit.V) * float64(Seconds(per)) / float64(per)
+		value = policy + ";q=" + number(int64(min(limit, maxCount))) + ";w=" + whole(per)
+	}
+	set("RateLimit-Policy", value)
+}
+
+// WriteRetryAfter says After alone: enough where the number remaining would
+// help the wrong people, as at a login.
+func (s Signal) WriteRetryAfter(set func(name, value string)) {
+	if s.After.OK {
+		set("Retry-After", whole(s.After.V))
+	}
+}
+
+// WriteRemaining says Remaining alone, in a bare RateLimit-Remaining as
+// Heroku's API does: its callers must know or learn the rest.
+func (s Signal) WriteRemaining(set func(name, value string)) {
+	if s.Remaining.OK {
+		set("RateLimit-Remaining", number(s.Remaining.V))
+	}
+}
+
+// whole is d in seconds.
+func whole(d time.Duration) string {
+	return number(int64(Seconds(d) / time.Second))
+}
+
+// number is n as an Integer of a structured field.
+func number(n int64) string {
+	return strconv.FormatInt(min(max(n, 0), maxCount), 10)
+}
+
+// quote is text as a String of a structured field.
+func quote(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range text {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+		case c < ' ' || c > '~':
+			c = '?'
+		}
+		b.WriteRune(c)
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"github.com/throttle-go/throttle/pace"
+)
+
+// families are all policies, in the order of tables.
+var families = []family{
+	{
+		name: "none", about: "retries at once, for ever",
+		make: func(*values) Policy {
+			return Policy{PerWorker: true, New: func() pace.Controller { return nil }}
+		},
+	},
+	{
+		name: "backoff", about: "exponential backoff as zombocom/rate_throttle_client does it",
+		settings: backoffSettings("800ms", "1.2", "0s", "upward", "0.1"),
+		make:     makeBackoff,
+	},
+	{
+		name: "backoff-jitter", about: "exponential backoff with full jitter",
+		settings: backoffSettings("100ms", "2", "20s", "full", "0"),
+		make:     makeBackoff,
+	},
+	{
+		name: "fixed", about: "a fixed rate, known beforehand",
+		settings: []Setting{{"rate", "4", "requests a second of a process"}, {"burst", "1", "how many at once after a rest"}},
+		make: func(v *values) Policy {
+			rate, burst := v.number("rate", 1e-6, 1e6), int64(v.number("burst", 1, 1e6))
+			return Policy{New: func() pace.Controller { return &pace.Fixed{Rate: rate, Burst: burst} }}
+		},
+	},
+	{
+		name: "aimd", about: "halves the rate when throttled, returns linearly",
+		settings: []Setting{
+			{"start", "10", "requests a second at first"},
+			{"cut", "0.5", "factor when throttled"},
+			{"step", "0.01", "requests a second more with each served"},
+		},
+		make: func(v *values) Policy {
+			c := pace.AIMD{Start: v.number("start", 1e-6, 1e6), Cut: v.number("cut", 0.001, 0.999), Step: v.number("step", 1e-9, 1e6)}
+			return Policy{New: func() pace.Controller { fresh := c; return &fresh }}
+		},
+	},
+	{
+		name: "autosleeper", about: "Sakthi Priyan's responsive exponential backoff",
+		settings: []Setting{
+			{"initial", "500ms", "first sleep"},
+			{"max", "15m", "longest sleep"},
+			{"up", "1.5", "factor on failure"},
+			{"down", "0.9", "factor after threshold successes"},
+			{"randomization", "0.3", "share by which a new sleep varies"},
+			{"max-randomization", "2m", "most by which it varies"},
+			{"threshold", "10", "successes before going down"},
+		},
+		make: makeAutoSleeper,
+	},
+	ruby("gradual", "rate_throttle_client's ExponentialIncreaseGradualDecrease", pace.RubyGradual),
+	ruby("proportional", "rate_throttle_client's ExponentialIncreaseProportionalDecrease", pace.RubyProportional),
+	ruby("proportional-remaining", "rate_throttle_client's ExponentialIncreaseProportionalRemainingDecrease", pace.RubyRemaining),
+	{
+		name: "aws-adaptive", about: "the adaptive retry mode of the AWS SDK for Go v2",
+		make: func(*values) Policy {
+			return Policy{New: func() pace.Controller { return new(pace.AWS) }}
+		},
+	},
+	{
+		name: "adaptive", about: "ours; learns only from throttled answers, and obeys Retry-After",
+		settings: adaptiveSettings,
+		make:     func(v *values) Policy { return makeAdaptive(v, true) },
+	},
+	{
+		name: "adaptive-informed", about: "ours; uses every hint that the server sends",
+		settings: adaptiveSettings,
+		make:     func(v *values) Policy { return makeAdaptive(v, false) },
+	},
+}
+
+var adaptiveSettings = []Setting{{"probe", "60s", "how often it tries whether there is more to be had"}}
+
+func makeAdaptive(v *values, blind bool) Policy {
+	probe := v.duration("probe")
+	hears := Hints{RetryAfter: true}
+	if !blind {
+		hears = Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true}
+	}
+	return Policy{Hears: hears, New: func() pace.Controller { return &pace.Adaptive{Probe: probe, Blind: blind} }}
+}
+
+func backoffSettings(base, factor, longest, jitter, share string) []Setting {
+	return []Setting{
+		{"base", base, "first wait"},
+		{"factor", factor, "by which each wait is longer than the one before"},
+		{"step", "0s", "added to each wait instead, if above zero"},
+		{"cap", longest, "longest wait; 0s: none"},
+		{"jitter", jitter, "none, full, equal, decorrelated, plus-minus or upward"},
+		{"spread", share, "share by which plus-minus and upward vary"},
+		{"tries", "0", "tries of a call before it begins anew; 0: no end"},
+	}
+}
+
+func makeBackoff(v *values) Policy {
+	c := pace.Backoff{
+		Base: v.duration("base"), Factor: v.number("factor", 1, 1000), Step: v.duration("step"),
+		Cap: v.duration("cap"), Tries: int(v.number("tries", 0, 1e6)), Spread: v.number("spread", 0, 1),
+	}
+	if c.Cap == 0 {
+		c.Cap = -1
+	}
+	c.Jitter = []pace.Jitter{
+		pace.NoJitter, pace.FullJitter, pace.EqualJitter, pace.DecorrelatedJitter, pace.PlusMinusJitter, pace.UpwardJitter,
+	}[v.choice("jitter", "none", "full", "equal", "decorrelated", "plus-minus", "upward")]
+	return Policy{PerWorker: true, New: func() pace.Controller { fresh := c; return &fresh }}
+}
+
+func makeAutoSleeper(v *values) Policy {
+	c := pace.AutoSleeper{
+		InitialInterval:         v.duration("initial"),
+		MaxInterval:             v.duration("max"),
+		MaxRandomization:        v.duration("max-randomization"),
+		UpMultiplier:            v.number("up", 1, 1000),
+		DownMultiplier:          v.number("down", 0, 1),
+		RandomizationFactor:     v.number("randomization", 0, 1),
+		DownMultiplierThreshold: int(v.number("threshold", 1, 1e6)),
+	}
+	return Policy{PerWorker: true, New: func() pace.Controller { fresh := c; return &fresh }}
+}
+
+func ruby(name, about string, kind pace.RubyKind) family {
+	return family{
+		name: name, about: about,
+		settings: []Setting{
+			{"limit", "4500", "the limit it takes the server to have"},
+			{"min", "800ms", "least sleep when throttled"},
+			{"multiplier", "1.2", "factor when throttled"},
+			{"start", "0s", "sleep before the first call"},
+		},
+		make: func(v *values) Policy {
+			c := pace.Ruby{
+				Kind: kind, MaxLimit: int64(v.number("limit", 1, 1e9)), MinSleep: v.duration("min"),
+				Multiplier: v.number("multiplier", 1, 1000), Start: v.duration("start"),
+			}
+			hears := Hints{Remaining: kind == pace.RubyRemaining}
+			return Policy{PerWorker: true, Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}
+		},
+	}
+}

@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Policy is one way for clients to behave. ParsePolicy makes them.
+type Policy struct {
+	// Name is the policy as it was written, with its settings.
+	Name string
+	// PerWorker gives each worker a Controller of its own; otherwise the
+	// workers of a process share one.
+	PerWorker bool
+	// Hears is what such clients read of what a server says.
+	Hears Hints
+	// New makes a Controller.
+	New func() pace.Controller
+
+	family *family
+	set    []string // the settings as written: name=value
+}
+
+// family is a policy with its settings.
+type family struct {
+	name, about string
+	settings    []Setting
+	make        func(v *values) Policy
+}
+
+// Setting is one thing that can be set of a policy.
+type Setting struct{ Name, Default, About string }
+
+// PolicyInfo describes a policy that ParsePolicy knows.
+type PolicyInfo struct {
+	Name, About string
+	Settings    []Setting
+}
+
+// Policies describes every policy, in the order of their names in tables.
+func Policies() []PolicyInfo {
+	infos := make([]PolicyInfo, len(families))
+	for i, f := range families {
+		infos[i] = PolicyInfo{f.name, f.about, f.settings}
+	}
+	return infos
+}
+
+// ParsePolicy reads a policy, "adaptive", or one with settings,
+// "backoff(factor=2, cap=30s)". The error says what would be right.
+func ParsePolicy(text string) (Policy, error) {
+	name, list, open := strings.Cut(strings.TrimSpace(text), "(")
+	if open != strings.HasSuffix(list, ")") || strings.Count(text, ")") > 1 {
+		return Policy{}, fmt.Errorf("policy %q: parentheses do not match; write NAME or NAME(setting=value, ...)", text)
+	}
+	f := findFamily(strings.TrimSpace(name))
+	if f == nil {
+		return Policy{}, fmt.Errorf("policy %q is not known; known are %s", strings.TrimSpace(name), policyNames())
+	}
+	var set []string
+	for _, item := range strings.Split(strings.TrimSuffix(list, ")"), ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			set = append(set, item)
+		}
+	}
+	return f.build(set, "")
+}
+
+func findFamily(name string) *family {
+	for i := range families {
+		if families[i].name == name {
+			return &families[i]
+		}
+	}
+	return nil
+}
+
+func policyNames() string {
+	names := make([]string, len(families))
+	for i, f := range families {
+		names[i] = f.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// build makes the policy with its settings; presets hold where set is silent.
+func (f *family) build(set []string, presets string) (Policy, error) {
+	v := values{family: f, text: make([]string, len(f.settings))}
+	for i, s := range f.settings {
+		v.text[i] = s.Default
+	}
+	for _, item := range strings.Split(presets, ",") {
+		if item != "" {
+			v.put(strings.TrimSpace(item))
+		}
+	}
+	for _, item := range set {
+		v.put(item)
+	}
+	p := f.make(&v)
+	if v.err != nil {
+		return Policy{}, v.err
+	}
+	p.Name, p.family, p.set = f.name, f, set
+	if len(set) > 0 {
+		p.Name += "(" + strings.Join(set, ",") + ")"
+	}
+	return p, nil
+}
+
+// with is the policy under the presets of a scenario.
+func (p Policy) with(presets string) Policy {
+	if presets == "" {
+		return p
+	}
+	q, err := p.family.build(p.set, presets)
+	if err != nil {
+		return p // Check has refused such a scenario
+	}
+	q.Name = p.Name
+	return q
+}
+
+// deafen takes from an outcome what such a client does not read.
+func (p *Policy) deafen(o *pace.Outcome) {
+	if !p.Hears.RetryAfter {
+		o.After = 0
+	}
+	if !p.Hears.Remaining {
+		o.Hints.Remaining.OK = false
+	}
+	if !p.Hears.Reset {
+		o.Hints.Reset.OK = false
+	}
+	if !p.Hears.Policy {
+		o.Hints.Limit.OK, o.Hints.Window.OK = false, false
+	}
+}
+
+// values are the settings of one policy as text, and the first error.
+type values struct {
+	family *family
+	text   []string
+	err    error
+}
+
+func (v *values) fail(format string, a ...any) {
+	if v.err == nil {
+		v.err = fmt.Errorf("policy %s: "+format, append([]any{v.family.name}, a...)...)
+	}
+}
+
+func (v *values) put(item string) {
+	name, text, ok := strings.Cut(item, "=")
+	name = strings.TrimSpace(name)
+	if !ok {
+		v.fail("setting %q: write name=value", item)
+		return
+	}
+	for i, s := range v.family.settings {
+		if s.Name == name {
+			v.text[i] = strings.TrimSpace(text)
+			return
+		}
+	}
+	known := make([]string, len(v.family.settings))
+	for i, s := range v.family.settings {
+		known[i] = s.Name
+	}
+	sort.Strings(known)
+	if len(known) == 0 {
+		v.fail("setting %q is not known; it has none", name)
+		return
+	}
+	v.fail("setting %q is not known; known are %s", name, strings.Join(known, ", "))
+}
+
+func (v *values) get(name string) string {
+	for i, s := range v.family.settings {
+		if s.Name == name {
+			return v.text[i]
+		}
+	}
+	panic("sim: no setting " + name)
+}
+
+// duration reads a setting as a duration, zero or above.
+func (v *values) duration(name string) time.Duration {
+	d, err := time.ParseDuration(v.get(name))
+	if err != nil || d < 0 || d > maxDuration {
+		v.fail("%s=%s: must be a duration such as 500ms, 20s or 15m", name, v.get(name))
+	}
+	return d
+}
+
+// number reads a setting as a number within [least, most].
+func (v *values) number(name string, least, most float64) float64 {
+	x, err := strconv.ParseFloat(v.get(name), 64)
+	if err != nil || !(x >= least && x <= most) {
+		v.fail("%s=%s: must be a number from %v to %v", name, v.get(name), least, most)
+	}
+	return x
+}
+
+// choice reads a setting that is one of a few words, and returns its index.
+func (v *values) choice(name string, words ...string) int {
+	for i, w := range words {
+		if w == v.get(name) {
+			return i
+		}
+	}
+	v.fail("%s=%s: must be one of %s", name, v.get(name), strings.Join(words, ", "))
+	return 0
+}

@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Run is one run of a scenario. It is not safe for concurrent use.
+type Run struct {
+	// MaxSent bounds the requests sent; the run then ends and its Result says
+	// Cut. If zero, 200 million.
+	MaxSent int64
+	// Watch, if not nil, is told of every request sent and every answer.
+	Watch func(Point)
+
+	scenario Scenario
+	policies []Policy // of each group
+	random   random
+	queue    queue
+	server   *server
+	procs    []process
+	workers  []*worker
+	lanes    []*lane
+	start    func(*pace.Ticket)
+
+	now       int64
+	end       int64
+	done, cut bool
+	events    int64
+	sent      int64
+	answered  int64
+	fairFrom  int64   // the last join
+	work      []int64 // left to begin, of each group
+	owed      int64   // calls of measured groups with work, not yet served
+	worked    bool    // all measured groups have work that ends
+
+	maxSleep int64
+	waits    histogram
+	overflow int64
+	finish   int64 // -1: not yet
+	back     back
+}
+
+// Point is something that a worker did.
+type Point struct {
+	At              time.Duration
+	Group, Process  int
+	Worker          int
+	Sent            bool          // false: it was answered
+	Verdict         pace.Verdict  // of an answer
+	Slept           time.Duration // before it was sent
+	Level, Capacity float64       // of the server: what remains, and its rate a second
+}
+
+// process is one client.
+type process struct {
+	group   int
+	join    int64
+	leave   int64 // 0: never
+	workers []worker
+	jobs    []int64 // when the calls that queue came up
+	first   int     // of jobs
+	queued  int
+	idle    []*worker
+}
+
+// worker has one request in flight at a time.
+type worker struct {
+	ticket  pace.Ticket
+	lane    *lane
+	process *process
+	policy  *Policy
+	index   int32 // in Run.workers
+	place   int   // in its process, for Watch
+	number  int   // of its process
+	want    int64 // when its call came up
+	wish    int64 // when it wanted to send this try
+	slept   int64
+	back    int64 // latency of the way back
+	outcome pace.Outcome
+
+	sent, served, throttled, fair int64
+}
+
+const defaultMaxSent = 200_000_000
+
+// New prepares a run. The scenario must have passed Check, and the policy come
+// from ParsePolicy.
+func New(s Scenario, p Policy, seed uint64) *Run {
+	r := &Run{scenario: s, random: random(seed), finish: -1, end: math.MaxInt64, worked: true}
+	r.random = random(uint64(r.random.unit() * (1 << 53)))
+	if s.Duration > 0 {
+		r.end = int64(s.Duration)
+	}
+	r.start = func(t *pace.Ticket) { r.send(t.Owner.(*worker)) }
+	r.server = newServer(s.Server, &r.random)
+	for i, g := range s.Clients {
+		mine := p
+		if g.Policy != nil {
+			mine = *g.Policy
+		}
+		r.policies = append(r.policies, mine.with(s.Settings[mine.family.name]))
+		r.work = append(r.work, g.Work)
+		if g.measured() {
+			r.worked = r.worked && g.Work > 0
+			r.owed += g.Work
+		}
+		r.enrol(i, g, seed)
+	}
+	r.plan()
+	return r
+}
+
+// enrol makes the processes of a group.
+func (r *Run) enrol(group int, g Group, seed uint64) {
+	policy := &r.policies[group]
+	for i := range g.Processes {
+		r.procs = append(r.procs, process{group: group, workers: make([]worker, g.Workers)})
+		p := &r.procs[len(r.procs)-1]
+		p.join = int64(g.Join) + int64(i)*int64(g.Every)
+		if g.Leave > 0 {
+			p.leave = int64(g.Leave) + int64(i)*int64(g.Every)
+		}
+		if g.measured() {
+			r.fairFrom = max(r.fairFrom, p.join)
+		}
+		for w := range p.workers {
+			if w == 0 || policy.PerWorker {
+				l := &lane{id: int32(len(r.lanes)), wake: -1}
+				l.gate = pace.Gate{Control: policy.New(), Seed: seed<<20 ^ uint64(l.id)}
+				r.lanes = append(r.lanes, l)
+			}
+			p.workers[w] = worker{
+				policy: policy, index: int32(len(r.workers)), place: w, number: len(r.procs) - 1,
+				lane: r.lanes[len(r.lanes)-1],
+			}
+			r.workers = append(r.workers, nil)
+		}
+	}
+}
+
+// plan settles the pointers, now that the slices no longer move, and plans the
+// first events.
+func (r *Run) plan() {
+	for i := range r.procs {
+		p := &r.procs[i]
+		g := r.scenario.Clients[p.group]
+		for w := range p.workers {
+			w := &p.workers[w]
+			w.process, w.ticket.Owner = p, w
+			r.workers[w.index] = w
+			r.queue.push(p.join+int64(r.random.unit()*float64(startWithin)), evWake, w.index)
+		}
+		if g.Arrivals > 0 {
+			p.jobs = make([]int64, maxQueue)
+			r.queue.push(p.join+r.gap(g.Arrivals), evJob, int32(i))
+		}
+	}
+	for i, c := range r.scenario.Server.Changes {
+		r.queue.push(int64(c.At), evChange, int32(i))
+	}
+	if every := r.scenario.Server.Scale.Every; every > 0 {
+		r.queue.push(int64(every), evScale, 0)
+	}
+	if len(r.scenario.Server.Changes) > 0 || r.scenario.Server.Scale.Every > 0 {
+		r.queue.push(slice, evTick, 0)
+	}
+}
+
+// gap is a draw of the time between two events of a Poisson process.
+func (r *Run) gap(rate float64) int64 {
+	return int64(-math.Log(1-r.random.unit()) / rate * 1e9)
+}
+
+// Step simulates up to n events and reports whether the run is over.
+func (r *Run) Step(n int) (over bool) {
+	for ; n > 0 && !r.done; n-- {
+		if len(r.queue.events) == 0 {
+			r.done = true
+			break
+		}
+		e := r.queue.pop()
+		if e.at >= r.end {
+			r.now, r.done = r.end, true
+			break
+		}
+		r.now = e.at
+		r.events++
+		r.handle(e)
+	}
+	return r.done
+}
+
+func (r *Run) handle(e event) {
+	switch e.kind {
+	case evArrive:
+		r.arrive(r.workers[e.id])
+	case evAnswer:
+		r.answer(r.workers[e.id])
+	case evPump:
+		if l := r.lanes[e.id]; l.due(e.at) {
+			l.pump(r.now, &r.queue, r.start)
+		}
+	case evWake:
+		r.wake(r.workers[e.id])
+	case evJob:
+		r.job(&r.procs[e.id], e.id)
+	case evChange:
+		c := r.scenario.Server.Changes[e.id]
+		r.change(c.Count, c.Period)
+	case evScale:
+		if count := r.server.rescale(); float64(count) != r.server.capacity.rate {
+			r.queue.push(r.now+int64(r.server.Scale.Delay), evScaled, int32(count))
+		}
+		r.queue.push(r.now+int64(r.server.Scale.Every), evScale, 0)
+	case evScaled:
+		r.change(int64(e.id), time.Second)
+	case evTick:
+		r.back.tick(r.now, r.server.served)
+		r.queue.push(r.now+slice, evTick, 0)
+	}
+}
+
+func (r *Run) change(count int64, period time.Duration) {
+	r.server.change(r.now, count, period)
+	r.back.change(r.now, float64(count)/period.Seconds())
+}

@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// server decides with package limit and says what package signal reads.
+type server struct {
+	Server
+	limit  limit.Limit
+	state  limit.State
+	random *random
+
+	asked    int64 // requests that arrived
+	last     int64 // when the one before arrived
+	served   int64 // to anyone
+	level    int64 // what was left after the last decision
+	capacity meter
+	scaled   int64 // served when the auto-scaler last looked
+}
+
+// dry is the period of a bucket that never refills: as long as package limit
+// can tell all its tokens apart, at most a token in 36 years. Check holds it to
+// be longer than the run.
+func dry(burst int64) time.Duration {
+	const most = int64(36 * 365 * 24 * time.Hour / time.Microsecond)
+	return time.Duration(min(most, 1<<58/max(burst, 1))) * time.Microsecond
+}
+
+func newServer(s Server, r *random) *server {
+	v := &server{Server: s, limit: s.Limit, random: r}
+	v.limit = refill(s.Limit, s.Limit.Count, s.Limit.Period)
+	if start := s.Start; start.OK && v.limit.Kind == limit.TokenBucket && !v.limit.Unlimited() {
+		missing := max(v.limit.Burst-start.V, 0)
+		v.state, _ = limit.Take(v.state, when(0), limit.Ask{Limit: v.limit, N: missing, Debt: true})
+	}
+	_, d := limit.Take(v.state, when(0), limit.Ask{Limit: v.limit})
+	v.level = d.Remaining
+	v.capacity.begin(v.limit, s.Limit.Count, v.level)
+	return v
+}
+
+// refill is l at another rate, with the same burst.
+func refill(l limit.Limit, count int64, period time.Duration) limit.Limit {
+	if l.Unlimited() {
+		return l
+	}
+	if l.Burst == 0 {
+		l.Burst = l.Count
+	}
+	l.Count, l.Period = count, period
+	if count == 0 && l.Kind == limit.TokenBucket {
+		l.Count, l.Period = 1, dry(l.Burst)
+	}
+	return l
+}
+
+// change sets another rate; what was used stays used.
+func (v *server) change(now, count int64, period time.Duration) {
+	next := refill(v.limit, count, period)
+	v.state = limit.Change(v.state, when(now), v.limit, next)
+	v.limit = next
+	v.capacity.change(now, next, count)
+}
+
+// rescale is the capacity that the auto-scaler wants, a second.
+func (v *server) rescale() int64 {
+	a := v.Scale
+	rate := float64(v.served-v.scaled) / a.Every.Seconds() / a.Target
+	v.scaled = v.served
+	return min(max(int64(rate), a.Min), a.Max)
+}
+
+// answer decides on one request, and returns what the client will read.
+func (v *server) answer(now int64) signal.Signal {
+	v.asked++
+	d := limit.Decision{OK: true}
+	if len(v.Gap) > 0 {
+		d.OK = v.apart(now)
+	} else {
+		v.state, d = limit.Take(v.state, when(now), limit.Ask{Limit: v.limit, N: 1})
+		v.level = d.Remaining
+	}
+	v.last = now
+	s := signal.Signal{Verdict: pace.Throttled}
+	switch {
+	case d.OK && v.Errors > 0 && v.random.unit() < v.Errors:
+		s.Verdict = pace.Failed
+	case d.OK:
+		s.Verdict = pace.Served
+		v.served++
+	}
+	if v.Hints != (Hints{}) {
+		v.hint(&s, d)
+	}
+	return s
+}
+
+// apart reports whether the request before is longer ago than the gap.
+func (v *server) apart(now int64) bool {
+	least := time.Duration(0)
+	for _, g := range v.Gap {
+		if v.asked >= g.From {
+			least = g.Least
+		}
+	}
+	return v.asked == 1 || now-v.last > int64(least)
+}
+
+// hint adds what this server tells, in whole seconds as header fields do.
+func (v *server) hint(s *signal.Signal, d limit.Decision) {
+	if v.limit.Unlimited() {
+		return
+	}
+	if v.Hints.Remaining {
+		s.Remaining = pace.Some(d.Remaining)
+	}
+	if v.Hints.RetryAfter && !d.OK && d.RetryAfter != limit.Never {
+		s.After = pace.Some(signal.Seconds(d.RetryAfter))
+	}
+	if v.Hints.Reset {
+		s.Reset = pace.Some(signal.Seconds(d.ResetAfter))
+	}
+	if v.Hints.Policy {
+		s.Limit, s.Window = pace.Some(v.limit.Count), pace.Some(v.limit.Period)
+	}
+}
+
+// meter adds up what the server could have served: the level it began with and
+// the integral of its rate; for windows, the permits of all that have begun,
+// the last one pro rata.
+type meter struct {
+	rate   float64 // a second
+	since  int64
+	sum    float64
+	finite bool
+}
+
+func (m *meter) begin(l limit.Limit, count, level int64) {
+	m.finite = !l.Unlimited()
+	if !m.finite {
+		return
+	}
+	if l.Kind == limit.TokenBucket {
+		m.sum = float64(level)
+	}
+	m.rate = perSecond(l, count)
+}
+
+func perSecond(l limit.Limit, count int64) float64 {
+	return float64(count) / l.Period.Seconds()
+}
+
+func (m *meter) change(now int64, l limit.Limit, count int64) {
+	m.sum = m.available(now)
+	m.since, m.rate = now, perSecond(l, count)
+}
+
+// available is what could have been served until now.
+func (m *meter) available(now int64) float64 {
+	return m.sum + m.rate*time.Duration(now-m.since).Seconds()
+}

@@ -1,0 +1,112 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Measure is one figure of a Result.
+type Measure struct {
+	// Name is the measure's name in JSON and in assertions.
+	Name string
+	// Better is below zero where less is better, above where more is, and
+	// zero where neither is.
+	Better int
+	Of     func(Result) pace.Opt[float64]
+}
+
+func count(of func(Result) int64) func(Result) pace.Opt[float64] {
+	return func(r Result) pace.Opt[float64] { return pace.Some(float64(of(r))) }
+}
+
+// Measures are all measures, in the order of reports.
+var Measures = []Measure{
+	{"retry_rate", -1, func(r Result) pace.Opt[float64] { return r.RetryRate }},
+	{"retry_rate_worker_mean", -1, func(r Result) pace.Opt[float64] { return r.RetryRateWorkerMean }},
+	{"max_sleep_s", -1, func(r Result) pace.Opt[float64] { return r.MaxSleep }},
+	{"stdev_requests", -1, func(r Result) pace.Opt[float64] { return r.StdevRequests }},
+	{"jain", 1, func(r Result) pace.Opt[float64] { return r.Jain }},
+	{"jain_workers", 1, func(r Result) pace.Opt[float64] { return r.JainWorkers }},
+	{"utilisation", 1, func(r Result) pace.Opt[float64] { return r.Utilisation }},
+	{"sent", 0, count(func(r Result) int64 { return r.Sent })},
+	{"served", 0, count(func(r Result) int64 { return r.Served })},
+	{"throttled", -1, count(func(r Result) int64 { return r.Throttled })},
+	{"throughput", 1, func(r Result) pace.Opt[float64] { return r.Throughput }},
+	{"finish_s", -1, func(r Result) pace.Opt[float64] { return r.Finish }},
+	{"wait_p50_s", -1, func(r Result) pace.Opt[float64] { return r.WaitP50 }},
+	{"wait_p99_s", -1, func(r Result) pace.Opt[float64] { return r.WaitP99 }},
+	{"reconverge_s", -1, func(r Result) pace.Opt[float64] { return r.Reconverge }},
+}
+
+// Stat is a figure over several runs.
+type Stat struct{ Median, Min, Max float64 }
+
+// Over is the Stat of figures, absent if none is present.
+func Over(figures []pace.Opt[float64]) pace.Opt[Stat] {
+	var x []float64
+	for _, f := range figures {
+		if f.OK {
+			x = append(x, f.V)
+		}
+	}
+	if len(x) == 0 {
+		return pace.Opt[Stat]{}
+	}
+	slices.Sort(x)
+	mid := len(x) / 2
+	median := x[mid]
+	if len(x)%2 == 0 {
+		median = (x[mid-1] + x[mid]) / 2
+	}
+	return pace.Some(Stat{median, x[0], x[len(x)-1]})
+}
+
+// Summary is what the runs of one policy measured, over all seeds.
+type Summary struct {
+	// Stats go with Measures.
+	Stats  []pace.Opt[Stat]
+	Groups []GroupSummary
+	// Cut is how many of the runs ended early.
+	Cut int
+}
+
+// GroupSummary is the part of one group over all seeds.
+type GroupSummary struct {
+	Policy                         string
+	Sent, Served, Throttled, Share pace.Opt[Stat]
+}
+
+// Summarise puts the results of several seeds together.
+func Summarise(results []Result) Summary {
+	var s Summary
+	for _, m := range Measures {
+		s.Stats = append(s.Stats, over(results, m.Of))
+	}
+	for _, r := range results {
+		if r.Cut {
+			s.Cut++
+		}
+	}
+	if len(results) == 0 {
+		return s
+	}
+	for i, g := range results[0].Groups {
+		s.Groups = append(s.Groups, GroupSummary{
+			Policy:    g.Policy,
+			Sent:      over(results, count(func(r Result) int64 { return r.Groups[i].Sent })),
+			Served:    over(results, count(func(r Result) int64 { return r.Groups[i].Served })),
+			Throttled: over(results, count(func(r Result) int64 { return r.Groups[i].Throttled })),
+			Share:     over(results, func(r Result) pace.Opt[float64] { return r.Groups[i].Share }),
+		})
+	}
+	return s
+}
+
+func over(results []Result, of func(Result) pace.Opt[float64]) pace.Opt[Stat] {
+	figures := make([]pace.Opt[float64], len(results))
+	for i, r := range results {
+		figures[i] = of(r)
+	}
+	return Over(figures)
+}
