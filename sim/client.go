@@ -137,7 +137,9 @@ func (r *Run) answer(w *worker) {
 	default: // given up: the call is still to be made
 		r.enter(w)
 	}
-	w.lane.pump(r.now, &r.queue, r.start)
+	if !r.done {
+		w.lane.pump(r.now, &r.queue, r.start)
+	}
 }
 
 // served counts a call as done.

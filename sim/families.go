@@ -26,7 +26,7 @@ var families = []family{
 		name: "fixed", about: "a fixed rate, known beforehand",
 		settings: []Setting{{"rate", "4", "requests a second of a process"}, {"burst", "1", "how many at once after a rest"}},
 		make: func(v *values) Policy {
-			rate, burst := v.number("rate", 1e-6, 1e6), int64(v.number("burst", 1, 1e6))
+			rate, burst := v.number("rate", 1e-6, 1e6), int(v.number("burst", 1, 1e6))
 			return Policy{New: func() pace.Controller { return &pace.Fixed{Rate: rate, Burst: burst} }}
 		},
 	},
@@ -38,7 +38,7 @@ var families = []family{
 			{"step", "0.01", "requests a second more with each served"},
 		},
 		make: func(v *values) Policy {
-			c := pace.AIMD{Start: v.number("start", 1e-6, 1e6), Cut: v.number("cut", 0.001, 0.999), Step: v.number("step", 1e-9, 1e6)}
+			c := pace.AIMD{Initial: v.number("start", 1e-6, 1e6), Cut: v.number("cut", 0.001, 0.999), Step: v.number("step", 1e-9, 1e6)}
 			return Policy{New: func() pace.Controller { fresh := c; return &fresh }}
 		},
 	},
@@ -138,7 +138,7 @@ func ruby(name, about string, kind pace.RubyKind) family {
 		make: func(v *values) Policy {
 			c := pace.Ruby{
 				Kind: kind, MaxLimit: int64(v.number("limit", 1, 1e9)), MinSleep: v.duration("min"),
-				Multiplier: v.number("multiplier", 1, 1000), Start: v.duration("start"),
+				Multiplier: v.number("multiplier", 1, 1000), Initial: v.duration("start"),
 			}
 			hears := Hints{Remaining: kind == pace.RubyRemaining}
 			return Policy{PerWorker: true, Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}

@@ -12,7 +12,6 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -139,7 +138,7 @@ const (
 
 // Check says in one line what is wrong with the scenario, if anything.
 func (s Scenario) Check() error {
-	for _, check := range []func() error{s.checkServer, s.checkNetwork, s.checkClients} {
+	for _, check := range []func() error{s.checkServer, s.checkNetwork, s.checkClients, s.checkSettings} {
 		if err := check(); err != nil {
 			return fmt.Errorf("scenario %s: %w", s.Name, err)
 		}
@@ -227,10 +226,18 @@ func (s Scenario) checkClients() error {
 	return nil
 }
 
-// capacity is the rate a second that the limit allows for good.
-func capacity(l limit.Limit) float64 {
-	if l.Unlimited() {
-		return math.Inf(1)
+func (s Scenario) checkSettings() error {
+	known := 0
+	for _, f := range families {
+		if presets, ok := s.Settings[f.name]; ok {
+			known++
+			if _, err := f.build(nil, presets); err != nil {
+				return err
+			}
+		}
 	}
-	return float64(l.Count) / l.Period.Seconds()
+	if known < len(s.Settings) {
+		return fmt.Errorf("settings for a policy that is not known; known are %s", policyNames())
+	}
+	return nil
 }

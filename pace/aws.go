@@ -1,0 +1,153 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// AWS is the adaptive retry mode of the AWS SDK for Go v2 (aws/retry:
+// AdaptiveMode), step for step: a token bucket whose rate follows the cubic of
+// CUBIC TCP (RFC 8312) with windows in seconds.
+//
+//	measured = 0.8 × rate of answers since the last half second + 0.2 × measured
+//	throttled: max = min(measured, rate),  rate = 0.7 × max
+//	any other: rate = 0.4 × (t - window)³ + max,  window = ∛(max × 0.3 / 0.4),
+//	           t seconds since the last throttled answer
+//	both:      rate at most 2 × measured; the bucket fills at rate, at least
+//	           0.5 a second, and holds rate, at least 1
+//
+// Nothing is paced until the first throttled answer. Rests are those of the
+// SDK's default backoff: uniform up to 2, 4, 8, 16 s, then 20 s flat.
+// The SDK's limit of attempts (3) and its retry quota are left out: see
+// Gate.Tries.
+//
+// The SDK's waiters are in no order, and one that sleeps does not notice that
+// the rate rose; but the caller that brought the answer asks again and takes
+// the token instead, so starts fall on the same instants as here, in turn.
+//
+// A zero AWS is ready, and as the SDK's made at its first start. One is meant
+// for all callers of one limit in a process.
+type AWS struct {
+	began   bool
+	enabled bool // throttled at least once
+
+	fill     float64   // tokens a second
+	tokens   float64   // at filled
+	most     float64   // the bucket holds
+	filled   time.Time // zero: never
+	measured float64   // answers a second
+	answers  float64   // since bucket
+	bucket   float64   // the half second that answers are counted in, Unix seconds
+	highest  float64   // rate when last throttled
+	hit      time.Time // when last throttled
+}
+
+const (
+	awsSmooth = 0.8
+	awsBeta   = 0.7
+	awsScale  = 0.4
+	awsFill   = 0.5 // tokens a second at least
+	awsBucket = 1.0 // the bucket holds at least
+)
+
+var _ Controller = (*AWS)(nil)
+
+// Wait is how long until the bucket holds a token, or r.Place of them.
+func (a *AWS) Wait(now time.Time, r Request) time.Duration {
+	if !a.enabled {
+		return 0
+	}
+	if r.Place > 1 {
+		missing := float64(r.Place) - a.level(now)
+		return nanoseconds(math.Ceil(max(missing, 0) / a.fill * 1e9))
+	}
+	missing := nanoseconds(math.Ceil((1 - a.tokens) / a.fill * 1e9))
+	return until(a.filled.Add(missing), now)
+}
+
+// level is what the bucket holds at now.
+func (a *AWS) level(now time.Time) float64 {
+	return min(a.tokens+now.Sub(a.filled).Seconds()*a.fill, a.most)
+}
+
+func (a *AWS) refill(now time.Time) {
+	if !a.filled.IsZero() {
+		a.tokens = a.level(now)
+	}
+	a.filled = now
+}
+
+// Start takes a token.
+func (a *AWS) Start(now time.Time, _ Request) {
+	if !a.began {
+		a.began, a.hit, a.bucket = true, now, math.Floor(unixSeconds(now))
+	}
+	if a.enabled {
+		a.refill(now)
+		a.tokens--
+	}
+}
+
+// Observe adjusts the rate. Like the SDK it takes whatever is not throttled,
+// failures included, for a success.
+func (a *AWS) Observe(now time.Time, o Outcome) (rest time.Duration) {
+	if o.Sent.IsZero() { // never left: give the token back
+		if a.enabled {
+			a.tokens++
+			a.refill(now)
+		}
+		return 0
+	}
+	a.measure(now)
+	var rate float64
+	if o.Verdict == Throttled {
+		rate = a.throttled(now)
+	} else {
+		window := math.Cbrt(a.highest * (1 - awsBeta) / awsScale)
+		t := now.Sub(a.hit).Seconds() - window
+		rate = awsScale*t*t*t + a.highest
+	}
+	a.refill(now)
+	rate = min(rate, 2*a.measured)
+	a.fill = max(rate, awsFill)
+	a.most = max(rate, awsBucket)
+	a.tokens = min(a.tokens, a.most)
+	if o.Verdict == Throttled || o.Verdict == Failed {
+		return awsRest(o.Request)
+	}
+	return 0
+}
+
+// measure counts an answer. Rates are taken at the turn of half seconds.
+func (a *AWS) measure(now time.Time) {
+	bucket := math.Floor(unixSeconds(now)*2) / 2
+	a.answers++
+	if bucket > a.bucket {
+		rate := a.answers / (bucket - a.bucket)
+		a.measured = rate*awsSmooth + a.measured*(1-awsSmooth)
+		a.answers, a.bucket = 0, bucket
+	}
+}
+
+// throttled notes the rate that was too much and returns the next.
+func (a *AWS) throttled(now time.Time) float64 {
+	a.highest = a.measured
+	if a.enabled {
+		a.highest = min(a.measured, a.fill)
+	}
+	a.hit, a.enabled = now, true
+	return a.highest * awsBeta
+}
+
+// unixSeconds rounds as the SDK does.
+func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+
+// awsRest is the SDK's ExponentialJitterBackoff of at most 20 s.
+func awsRest(r Request) time.Duration {
+	const longest = 20 * time.Second
+	attempt := max(r.Try, 0) + 1
+	if attempt > 4 { // log2 of 20, rounded down
+		return longest
+	}
+	return nanoseconds(r.Luck.Unit(0) * float64(int(1)<<attempt) * 1e9)
+}

@@ -1,0 +1,143 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// Jitter is how chance changes a delay v, with a draw U uniform in [0, 1).
+// Full, Equal and Decorrelated are those of "Exponential Backoff And Jitter"
+// (AWS Architecture Blog, 2015).
+type Jitter uint8
+
+const (
+	// NoJitter leaves v as it is.
+	NoJitter Jitter = iota
+	// FullJitter is v × U.
+	FullJitter
+	// EqualJitter is v/2 + v/2 × U.
+	EqualJitter
+	// DecorrelatedJitter is Base + (3 × previous delay - Base) × U: it grows by
+	// itself, and neither Factor nor Step counts.
+	DecorrelatedJitter
+	// PlusMinusJitter is v × (1 ± Spread).
+	PlusMinusJitter
+	// UpwardJitter is v × (1 + Spread × U). It alone may exceed the Cap, by
+	// Spread: clients that reached the Cap stay apart.
+	UpwardJitter
+)
+
+// Backoff rests before each retry, longer each time, and paces nothing: every
+// call begins as if nothing had happened. Throttled and failed tries rest
+// alike. It keeps no state.
+//
+// The rest before the n-th retry, n = 0, 1, ..., is
+//
+//	min(Cap, Base × Factor^n)    or, with a Step,    min(Cap, Base + Step × n)
+//
+// changed by the Jitter. The zero Backoff doubles from 100 ms up to 20 s.
+// The ExponentialBackoff of Ruby's rate_throttle_client is
+//
+//	Backoff{Base: 800 * time.Millisecond, Factor: 1.2, Cap: -1, Jitter: UpwardJitter}
+type Backoff struct {
+	// Base is the first rest. If zero or below, 100 ms.
+	Base time.Duration
+	// Factor multiplies the rest from retry to retry. If zero or below, 2.
+	Factor float64
+	// Step, if above zero, is added from retry to retry instead.
+	Step time.Duration
+	// Cap is the longest rest. If zero, 20 s; below zero, none.
+	Cap time.Duration
+	// Tries is how often a call is made, the first try included, before it is
+	// given up. If zero or below, there is no limit.
+	Tries int
+	// Jitter is the kind of randomness. If zero, none.
+	Jitter Jitter
+	// Spread is the fraction that PlusMinusJitter and UpwardJitter use. If
+	// zero or below, 0.1. PlusMinusJitter uses 1 at most.
+	Spread float64
+}
+
+var _ Controller = (*Backoff)(nil)
+
+// most is the longest wait that any policy foresees, 146 years: still short of
+// Never, and it can be added to a time.
+const most = Never / 2
+
+// Delay is the rest before retry number retry, counted from 0. prev is the
+// rest before the last try, zero if there was none; only DecorrelatedJitter
+// looks at it. The same arguments always give the same delay.
+func (b *Backoff) Delay(retry int, prev time.Duration, luck Luck) time.Duration {
+	base, longest, n := float64(or(b.Base, 100*time.Millisecond)), b.longest(), float64(max(retry, 0))
+	v := base * math.Pow(or(b.Factor, 2), n)
+	if b.Step > 0 {
+		v = base + float64(b.Step)*n
+	}
+	v = min(v, longest)
+	u, spread := luck.Unit(0), or(b.Spread, 0.1)
+	switch b.Jitter {
+	case FullJitter:
+		v *= u
+	case EqualJitter:
+		v = v/2 + v/2*u
+	case DecorrelatedJitter:
+		v = base + (3*max(float64(prev), base)-base)*u
+	case PlusMinusJitter:
+		spread = min(spread, 1)
+		v *= 1 - spread + 2*spread*u
+	case UpwardJitter:
+		return nanoseconds(v * (1 + spread*u))
+	}
+	return nanoseconds(min(v, longest))
+}
+
+// longest is the Cap in nanoseconds.
+func (b *Backoff) longest() float64 {
+	switch {
+	case b.Cap < 0:
+		return float64(most)
+	case b.Cap == 0:
+		return float64(20 * time.Second)
+	}
+	return float64(b.Cap)
+}
+
+// Wait is always 0.
+func (b *Backoff) Wait(time.Time, Request) time.Duration { return 0 }
+
+// Start does nothing.
+func (b *Backoff) Start(time.Time, Request) {}
+
+// Observe returns the rest after a throttled or failed try, Never after the
+// last of Tries.
+func (b *Backoff) Observe(_ time.Time, o Outcome) (rest time.Duration) {
+	if o.Verdict != Throttled && o.Verdict != Failed {
+		return 0
+	}
+	r := o.Request
+	if b.Tries > 0 && r.Try >= b.Tries-1 {
+		return Never
+	}
+	return b.Delay(r.Try, r.Rest, r.Luck)
+}
+
+// or is v if it is above zero, else standard: also for what is not a number.
+func or[T ~int | ~int64 | ~float64](v, standard T) T {
+	if v > 0 {
+		return v
+	}
+	return standard
+}
+
+// nanoseconds is ns as a Duration from 0 to most, rounded down; most also for
+// what is not a number.
+func nanoseconds(ns float64) time.Duration {
+	if !(ns < float64(most)) {
+		return most
+	}
+	return time.Duration(max(ns, 0))
+}
+
+// until is the wait from now to t, most at the longest: a policy's own wait is
+// never Never.
+func until(t, now time.Time) time.Duration { return min(t.Sub(now), most) }
