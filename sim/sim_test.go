@@ -247,12 +247,12 @@ func TestStops(t *testing.T) {
 func TestCapacityChangesAndReconvergence(t *testing.T) {
 	s := small()
 	s.Duration = 300 * time.Second
-	s.Server.Limit = bucketOf(10, time.Second, 1)
+	s.Server.Limit = bucketOf(10, time.Second, 5)
 	s.Server.Changes = []Change{{100 * time.Second, 20, time.Second}, {200 * time.Second, 5, time.Second}}
 	s.Clients[0].Workers = 20
 	s.Network.Spread = 0.5 // else all arrive in step
 	r := play(t, s, "none", 1)
-	if r.Served < 3400 || r.Served > 3501 || r.Reconverge.V > 0.2 {
+	if r.Served < 3480 || r.Served > 3506 || r.Reconverge.V > 0.2 {
 		t.Errorf("served %d, reconverged in %v s; want about 3500 and at once", r.Served, r.Reconverge.V)
 	}
 	// A client that keeps to 10 a second never gets to 20: the whole 100 s.
