@@ -5,117 +5,121 @@ import (
 	"time"
 )
 
-// takeBucket is the generic cell rate algorithm. The state is the instant at
-// which the bucket will be full again; the time until then is the debt, and
-// each event adds Period/Count to it:
+// bucket is a TokenBucket limit as the generic cell rate algorithm sees it.
+// What has been taken and not yet refilled is its debt, the time until it is
+// full again:
 //
 //	debt  = max(0, full - now)
 //	cost  = N × Period/Count
-//	allow when debt + cost <= Burst × Period/Count
-func takeBucket(s State, now int64, a Ask, d Decision) (State, Decision) {
-	period, count := a.Limit.periodMicros(), a.Limit.Count
-	room := spanOf(d.Most, period, count)
-	debt := s.debt(now, count)
-	if most := room.plus(room, count); most.less(debt) {
-		debt = most // the clock went back, or the limit was lowered
-	}
-	n := a.N
-	if left, _ := room.minus(debt, count).events(period, count); n > left && a.Min > 0 && left >= a.Min {
-		n = left
-	}
-	var after span
-	if n < 0 {
-		after = debt.minus(spanOf(-max(n, -math.MaxInt64), period, count), count)
-	} else {
-		after = debt.plus(spanOf(n, period, count), count)
-	}
-	fits := !room.less(after)
+//	allow when debt + cost <= room, room being Burst × Period/Count
+type bucket struct {
+	period, count int64 // one event is worth period/count microseconds
+	room          span
+}
+
+func bucketOf(l Limit) bucket {
+	b := bucket{period: l.micros(), count: l.Count}
+	b.room = b.worth(l.Most())
+	return b
+}
+
+// worth is the time that n events take, n not being negative.
+func (b bucket) worth(n int64) span { return spanOf(n, b.period, b.count) }
+
+// bottom is the most that may be owed: one more Burst below zero.
+func (b bucket) bottom() span { return b.room.plus(b.room, b.count) }
+
+// left is how many events fit above a debt.
+func (b bucket) left(debt span) int64 {
+	n, _ := b.room.minus(debt, b.count).events(b.period, b.count)
+	return n
+}
+
+// takeBucket fills in d and returns the state to keep.
+func takeBucket(s State, now int64, a *Ask, d *Decision) State {
+	b := bucketOf(a.Limit)
+	s = b.clamp(s, now)
+	debt := b.debt(s, now)
+	d.N, d.OK = a.grant(b.left(debt), b.room.less(debt))
 	switch {
-	case fits || n < 0:
-		d.OK, d.N = true, n
-	case a.Debt:
-		d.OK, d.N = true, n
-		if most := room.plus(room, count); most.less(after) {
-			after = most
-		}
-	default:
-		wait := Never
-		if n <= d.Most {
-			wait = after.minus(room, count).duration()
-		}
-		d = refuse(d, a, wait)
-		after = debt
+	case !d.OK:
+		d.RetryAfter = b.wait(debt, a.least(), d.Most)
+	case d.N != 0:
+		debt = b.charge(debt, d.N)
+		s = b.state(now, debt)
 	}
-	d.Remaining, _ = room.minus(after, count).events(period, count)
-	d.ResetAfter = after.duration()
-	if d.N == 0 {
-		return s, d
-	}
-	return stateOf(now, after, count), d
+	d.Remaining = b.left(debt)
+	d.ResetAfter = debt.duration()
+	return s
 }
 
-// debt is the time until the bucket is full: T - N/count - now.
-func (s State) debt(now, count int64) span {
-	if s.T <= now {
-		return span{}
+// charge is the debt after n more events, or after -n were given back.
+func (b bucket) charge(debt span, n int64) span {
+	if n < 0 {
+		return debt.minus(b.worth(-max(n, -math.MaxInt64)), b.count)
 	}
-	us := s.T - now
-	if us < 0 || us > forever { // the subtraction overflowed, or nearly
-		us = forever
+	after, bottom := debt.plus(b.worth(n), b.count), b.bottom()
+	if !bottom.less(after) {
+		return after
 	}
-	if s.N <= 0 || s.N >= count { // written under another limit: round up
-		return span{us: us}
+	if bottom.less(debt) { // by no more than skew: see clamp
+		return debt
 	}
-	return span{us - 1, count - s.N}
+	return bottom
 }
 
-// stateOf is the state whose debt at now is the given one. T is rounded up and
-// N says by how much, so that T <= now exactly when nothing is owed.
-func stateOf(now int64, debt span, count int64) State {
-	if debt == (span{}) {
-		return State{}
+// wait is how long until n events fit.
+func (b bucket) wait(debt span, n, most int64) time.Duration {
+	if n > most {
+		return Never
 	}
-	s := State{T: now + debt.ceil()}
-	if s.T < now {
-		s.T = math.MaxInt64
-	}
-	if debt.rem > 0 {
-		s.N = count - debt.rem
+	return debt.plus(b.worth(n), b.count).minus(b.room, b.count).duration()
+}
+
+// clamp moves a state that is further ahead than an honest one could be to
+// where one could be.
+func (b bucket) clamp(s State, now int64) State {
+	if latest := later(now, b.bottom().ceil()+skew); s.live(latest) {
+		return fullAt(latest, 0)
 	}
 	return s
 }
 
-// Change carries a state over from one limit to another: what was used stays
-// used, no more and no less, so that a change grants no free burst and forgives
-// no debt. For a token bucket the tokens missing from the old bucket are
-// missing from the new one; for a window what it used is used in the new
-// window that holds now. A change of Kind carries the used, rounded up.
-func Change(s State, now time.Time, from, to Limit) State {
-	if s.T <= now.UnixMicro() || from == to || from.Unlimited() || from.Count <= 0 || to.Unlimited() || to.Count <= 0 {
-		return s
+// debt is the time until the bucket is full: T - N/count - now. s is clamped.
+func (b bucket) debt(s State, now int64) span {
+	switch {
+	case !s.live(now):
+		return span{}
+	case s.N <= 0 || s.N >= b.count: // not rounded, or under another limit
+		return span{us: s.T - now}
 	}
-	if from.Kind == FixedWindow {
-		after, _ := Take(State{}, now, Ask{Limit: to, N: s.N, Debt: true})
-		return after
+	return span{s.T - now - 1, b.count - s.N}
+}
+
+// used is how many events are not yet refilled, and how many period-ths of
+// another. Any s will do.
+func (b bucket) used(s State, now int64) (n, part int64) {
+	return b.debt(b.clamp(s, now), now).events(b.period, b.count)
+}
+
+// state is the one whose debt at now is the given one. T is rounded up and N
+// says by how much, so that T <= now exactly when nothing is owed.
+func (b bucket) state(now int64, debt span) State {
+	if debt == (span{}) {
+		return State{}
 	}
-	// used = debt × count/period events and a fraction.
-	t := now.UnixMicro()
-	period, count := from.periodMicros(), from.Count
-	used, part := s.debt(t, count).events(period, count)
-	if to.Kind == FixedWindow {
-		if part > 0 {
-			used++
-		}
-		after, _ := Take(State{}, now, Ask{Limit: to, N: used, Debt: true})
-		return after
+	n := int64(0)
+	if debt.rem > 0 {
+		n = b.count - debt.rem
 	}
-	// The fraction part/period of an event is worth part/period × period'/count'.
-	period2, count2 := to.periodMicros(), to.Count
-	debt := spanOf(used, period2, count2)
-	micros, left := mulDiv(part, period2, period) // × 1/count' microseconds
-	if left > 0 {
-		micros++
+	return fullAt(later(now, debt.ceil()), n)
+}
+
+// fullAt is the state of a bucket that is full at t, rounded up by n. One that
+// is full at the epoch itself must not look like a key never seen.
+func fullAt(t, n int64) State {
+	if t == 0 && n == 0 {
+		t = 1
 	}
-	debt = debt.plus(span{micros / count2, micros % count2}, count2)
-	return stateOf(t, debt, count2)
+	return State{T: t, N: n}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Never is the RetryAfter of what no waiting will help: a request above the
-// burst, or a limit of zero.
+// burst, or a limit of zero. So is any wait of 292 years and more.
 const Never time.Duration = math.MaxInt64
 
 // Kind is the algorithm of a Limit.
@@ -50,12 +50,13 @@ func (k Kind) String() string {
 // Limit is how much of something is allowed. The zero Limit allows everything.
 // Limits are comparable.
 type Limit struct {
+	// Kind is the algorithm. If zero, or not known, TokenBucket.
 	Kind Kind
 	// Count is how many are allowed each Period. With a Period, zero and
 	// below allow nothing.
 	Count int64
-	// Burst is how many a TokenBucket allows at once, after a rest. If zero,
-	// Count. Other kinds ignore it.
+	// Burst is how many a TokenBucket allows at once, after a rest. If zero or
+	// below, Count. Other kinds ignore it.
 	Burst int64
 	// Period is used in whole microseconds, rounded up. If zero or below, the
 	// limit allows everything.
@@ -66,22 +67,23 @@ type Limit struct {
 func (l Limit) Unlimited() bool { return l.Period <= 0 }
 
 // Most is the largest N that could ever be allowed at once: zero for a limit
-// that allows nothing.
+// that allows nothing. Of a Burst that would take longer than 9,000 years to
+// refill, it is the part refilled in that time.
 func (l Limit) Most() int64 {
 	switch {
 	case l.Unlimited():
 		return math.MaxInt64
 	case l.Count <= 0:
 		return 0
-	case l.Kind == TokenBucket && l.Burst > 0:
-		return l.Burst
+	case l.Kind == FixedWindow || l.Burst <= 0:
+		return l.Count
 	}
-	return l.Count
+	return cut(l.Burst, l.micros(), l.Count)
 }
 
-// periodMicros is the Period in microseconds, rounded up so that rounding
-// never admits more.
-func (l Limit) periodMicros() int64 {
+// micros is the Period in microseconds, rounded up so that rounding never
+// admits more.
+func (l Limit) micros() int64 {
 	us := int64(l.Period / time.Microsecond)
 	if l.Period%time.Microsecond > 0 {
 		us++
@@ -104,21 +106,51 @@ type State struct {
 	P int64
 }
 
+// live reports whether there is something to remember.
+func (s State) live(now int64) bool { return s.T > now && s != (State{}) }
+
 // Ask is one question: may N pass?
 type Ask struct {
 	// Key says who asks. Take ignores it; stores find the State by it.
-	Key   string
+	Key string
+	// Limit is the one to keep to. It is the same for every Ask about a key;
+	// Change carries a State over to another.
 	Limit Limit
-	// N is the cost. Zero peeks: nothing changes, and OK says whether
-	// something is left or at least not owed. Below zero gives back.
+	// N is the cost. Zero peeks: nothing changes, and OK says that nothing is
+	// owed. Below zero gives back, never above a full bucket or an unused
+	// window: to a window that has ended nothing can be given back, so it goes
+	// to the present one.
 	N int64
 	// Min above zero makes part of N welcome: from Min to N are granted,
-	// as many as there are. Zero: all of N or nothing.
+	// as many as there are. Zero or below: all of N or nothing.
 	Min int64
-	// Debt charges N even if it does not fit, as when the true cost is known
-	// only afterwards. What is owed is bounded by one more Burst (or Count)
-	// below zero; beyond it the charge is forgiven.
+	// Debt charges all of N even if it does not fit, as when the true cost is
+	// known only afterwards. What is owed is bounded by one more Burst (or
+	// Count) below zero; beyond it the charge is forgiven. It is paid by
+	// refilling; a window forgives it when it ends.
 	Debt bool
+}
+
+// least is the smallest grant that would do.
+func (a *Ask) least() int64 {
+	if a.Min > 0 {
+		return min(a.Min, a.N)
+	}
+	return a.N
+}
+
+// grant is how much of a passes where left fit, and whether that will do. It is
+// the same for every kind.
+func (a *Ask) grant(left int64, owing bool) (n int64, ok bool) {
+	switch {
+	case a.N == 0:
+		return 0, !owing
+	case a.N <= left || a.Debt: // giving back included
+		return a.N, true
+	case a.Min > 0 && a.Min <= left:
+		return left, true
+	}
+	return 0, false
 }
 
 // Decision is the answer to an Ask.
@@ -126,7 +158,7 @@ type Decision struct {
 	// OK is whether it may pass.
 	OK bool
 	// N is how much was charged: the N asked for, a part of it where Min
-	// allows, zero where refused; below zero what was given back.
+	// allows, zero where refused; below zero what was handed back.
 	N int64
 	// Most is the largest N that this limit could ever grant at once.
 	Most int64
@@ -134,63 +166,76 @@ type Decision struct {
 	Remaining int64
 	// RetryAfter is how long until this Ask could pass, if nobody else takes
 	// anything: zero if it passed, Never if it never can. Rounded up to a
-	// microsecond.
+	// microsecond: not one earlier would it pass.
 	RetryAfter time.Duration
 	// ResetAfter is how long until nothing is remembered: the bucket is full
-	// or the window over.
+	// or the window over. Rounded up to a microsecond.
 	ResetAfter time.Duration
 	// At is the time of the decision, by the clock that decided.
 	At time.Time
 }
 
-// Take answers a at the time now, given the state s of its key, and returns
-// the state to keep. A refusal and a peek return s itself, so that nothing
-// need be written. Safe for concurrent use, as it shares nothing.
+// skew is how far, in microseconds, callers may overtake each other between
+// reading the clock and being answered. Within it a State from the future is
+// not touched: it is one that somebody with a later time has just written.
+const skew = int64(time.Second / time.Microsecond)
+
+// Take answers a at the time now, in whole microseconds rounded down, given the
+// state s of its key, and returns the state to keep. A refusal and a peek
+// return s itself, so that nothing need be written. Safe for concurrent use, as
+// it shares nothing.
 //
-// A state from the future, as after a clock was set back, is clamped: it
-// neither grants anything nor locks a key out for longer than an honest state
-// could.
+// Time that goes back grants nothing. If it goes back so far that s is further
+// in the future than it could honestly be, by more than a second, s is clamped,
+// and returned so even where refused: whoever keeps states writes what differs.
+// So no key is locked out for more than the time to refill two Bursts, or until
+// the end of the next window, and a second.
 func Take(s State, now time.Time, a Ask) (State, Decision) {
 	d := Decision{Most: a.Limit.Most(), At: now}
 	switch {
 	case a.Limit.Unlimited():
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
-		return s, d
 	case a.Limit.Count <= 0:
-		return s, refuse(d, a, Never)
+		takeNothing(&a, &d)
 	case a.Limit.Kind == FixedWindow:
-		return takeWindow(s, now.UnixMicro(), a, d)
+		s = takeWindow(s, now.UnixMicro(), &a, &d)
+	default:
+		s = takeBucket(s, now.UnixMicro(), &a, &d)
 	}
-	return takeBucket(s, now.UnixMicro(), a, d)
+	return s, d
 }
 
-// refuse completes the Decision of an Ask that does not fit.
-func refuse(d Decision, a Ask, wait time.Duration) Decision {
-	d.OK, d.N, d.RetryAfter = a.N < 0, 0, wait
-	if d.OK { // giving back to a limit that allows nothing is no mistake
-		d.RetryAfter = 0
+// takeNothing answers for a limit that allows nothing. What would be owed to
+// it, or is given back, is within its bounds forgiven and forgotten.
+func takeNothing(a *Ask, d *Decision) {
+	if d.N, d.OK = a.grant(0, true); !d.OK {
+		d.RetryAfter = Never
 	}
-	return d
 }
 
 // TakeAll answers several questions as one: if every a[i] passes, all are
-// charged, s[i] becomes the new state of a[i] and ok is true. Otherwise no
-// state changes; the refusals are in d as Take gives them, and the others are
-// peeks. s, a and d are of one length, and no two questions are about the same
-// key.
+// charged, s[i] becomes the new state of a[i] and ok is true. Otherwise nothing
+// is charged and no state changes (but for the clamping that Take describes);
+// the refusals are in d as Take gives them, and the others are OK with N zero.
+// s, a and d are of one length, and no two questions are about the same key.
 func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
+	if len(a) == 1 { // the usual case: answer it once
+		s[0], d[0] = Take(s[0], now, a[0])
+		return d[0].OK
+	}
 	ok = true
 	for i := range a {
 		_, d[i] = Take(s[i], now, a[i])
 		ok = ok && d[i].OK
 	}
 	for i := range a {
-		switch {
-		case ok:
-			s[i], d[i] = Take(s[i], now, a[i])
-		case d[i].OK:
-			_, d[i] = Take(s[i], now, Ask{Key: a[i].Key, Limit: a[i].Limit})
-			d[i].OK = true // it is another question that was refused
+		ask, passed := a[i], d[i].OK
+		if !ok && passed { // it is another question that was refused
+			ask = Ask{Key: ask.Key, Limit: ask.Limit}
+		}
+		s[i], d[i] = Take(s[i], now, ask)
+		if passed {
+			d[i].OK, d[i].RetryAfter = true, 0
 		}
 	}
 	return ok

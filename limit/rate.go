@@ -8,54 +8,62 @@ import (
 	"time"
 )
 
-// units are the units of a rate, as people write them. m is a minute.
-var units = []struct {
-	name string
-	is   time.Duration
-}{
-	{"ms", time.Millisecond},
-	{"s", time.Second},
-	{"sec", time.Second},
-	{"second", time.Second},
-	{"m", time.Minute},
-	{"min", time.Minute},
-	{"minute", time.Minute},
-	{"h", time.Hour},
-	{"hour", time.Hour},
-	{"d", 24 * time.Hour},
-	{"day", 24 * time.Hour},
-}
-
 // ParseRate reads a rate written as COUNT/[N]UNIT, UNIT being ms, s, m, min,
-// h, hour, d or day: "4/s", "600/1m", "100/10s", "5000/h". The error says what
-// would be right.
+// h, hour, d or day, and m a minute: "4/s", "600/1m", "100/10s", "5000/h". No
+// COUNT ("0/s") allows nothing; the period is always above zero. The error is
+// one line that says what would be right.
 func ParseRate(text string) (count int64, period time.Duration, err error) {
-	bad := func(what string) (int64, time.Duration, error) {
-		return 0, 0, fmt.Errorf("rate %q: %s; write COUNT/[N]UNIT with UNIT one of ms s m min h hour d day, as in 4/s or 100/10s", text, what)
-	}
 	head, tail, found := strings.Cut(text, "/")
 	if !found {
-		return bad("no '/'")
+		return 0, 0, badRate(text, "has no '/'")
 	}
-	count, err = strconv.ParseInt(head, 10, 64)
-	if err != nil || count < 0 {
-		return bad("COUNT must be a whole number, zero or above")
+	count, ok := parseDigits(head)
+	if !ok {
+		return 0, 0, badRate(text, "COUNT is not a whole number below 2^63")
 	}
 	digits := len(tail) - len(strings.TrimLeft(tail, "0123456789"))
-	times := int64(1)
-	if digits > 0 {
-		if times, err = strconv.ParseInt(tail[:digits], 10, 64); err != nil || times == 0 {
-			return bad("N must be a whole number above zero")
-		}
+	n, ok := parseDigits(tail[:digits])
+	if digits == 0 {
+		n, ok = 1, true
 	}
-	for _, u := range units {
-		if u.name != tail[digits:] {
-			continue
-		}
-		if times > math.MaxInt64/int64(u.is) {
-			return bad("the period is longer than 292 years")
-		}
-		return count, time.Duration(times) * u.is, nil
+	if !ok || n == 0 {
+		return 0, 0, badRate(text, "N is not a whole number above zero")
 	}
-	return bad(fmt.Sprintf("unit %q is not known", tail[digits:]))
+	unit, ok := unitOf(tail[digits:])
+	if !ok {
+		return 0, 0, badRate(text, "UNIT is not known")
+	}
+	if n > math.MaxInt64/int64(unit) {
+		return 0, 0, badRate(text, "the period is longer than 292 years")
+	}
+	return count, time.Duration(n) * unit, nil
+}
+
+func unitOf(name string) (unit time.Duration, ok bool) {
+	switch name {
+	case "ms":
+		return time.Millisecond, true
+	case "s", "sec", "second":
+		return time.Second, true
+	case "m", "min", "minute":
+		return time.Minute, true
+	case "h", "hour":
+		return time.Hour, true
+	case "d", "day":
+		return 24 * time.Hour, true
+	}
+	return 0, false
+}
+
+// parseDigits reads digits only: no sign, no underscore.
+func parseDigits(text string) (n int64, ok bool) {
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+func badRate(text, what string) error {
+	return fmt.Errorf("limit: rate %.40q: %s; write COUNT/[N]UNIT with UNIT one of ms s m min h hour d day, as in 4/s or 100/10s", text, what)
 }

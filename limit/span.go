@@ -9,10 +9,17 @@ import (
 // A span is a length of time of us whole microseconds and rem parts of another,
 // a part being 1/Count microsecond: n events of a limit take n × Period/Count,
 // which is rarely a whole number. So 3/s, 1/day and 600,000,000/s are exact.
+// Spans are never negative, and rem is below the Count that is passed along.
 type span struct{ us, rem int64 }
 
-// forever is the longest span: 36,000 years. Longer ones saturate.
-const forever = int64(1) << 60
+const (
+	// forever is the span that longer ones saturate at: 36,000 years.
+	forever = int64(1) << 60
+	// longest is the span that a full bucket may be worth: 9,000 years, so that
+	// the sum of one that is full, of what is owed besides and of one more
+	// charge that does not fit never looks as if it did.
+	longest = forever / 4
+)
 
 // spanOf is n × period/count, exact; n is not negative.
 func spanOf(n, period, count int64) span {
@@ -21,6 +28,17 @@ func spanOf(n, period, count int64) span {
 		return span{us: forever}
 	}
 	return span{us, rem}
+}
+
+// cut is n, or how many events fit into the longest span if that is less.
+func cut(n, period, count int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(period))
+	most, rest := bits.Mul64(uint64(longest), uint64(count))
+	if hi < most || hi == most && lo <= rest {
+		return n
+	}
+	n, _ = mulDiv(longest, count, period)
+	return n
 }
 
 // mulDiv is a × b / c and what remains, with a product of 128 bits. All are
@@ -80,14 +98,14 @@ func (a span) ceil() int64 {
 
 // duration is the span rounded up to a microsecond; beyond 292 years, Never.
 func (a span) duration() time.Duration {
-	if us := a.ceil(); us < math.MaxInt64/1000 {
+	if us := a.ceil(); us <= math.MaxInt64/1000 {
 		return time.Duration(us) * time.Microsecond
 	}
 	return Never
 }
 
-// events is how many whole events fit into a: floor(a × count / period), and
-// the remainder in units of 1/(count × period) of an event's worth.
+// events is how many whole events fit into a, floor(a × count / period), and
+// how many period-ths of another.
 func (a span) events(period, count int64) (n, rem int64) {
 	hi, lo := bits.Mul64(uint64(a.us), uint64(count))
 	lo, carry := bits.Add64(lo, uint64(a.rem), 0)

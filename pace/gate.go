@@ -153,16 +153,16 @@ func (g *Gate) lineUp(t *Ticket) {
 // Done ends a try that Next had started and teaches the Controller its
 // outcome. If retry is true, t is waiting again, at its old place in line;
 // otherwise it is outside. A throttled or failed call is given up after Tries
-// or Retries, when the Controller says so, and when its wait would end after
-// its Deadline.
+// or Retries, when its outcome is Final, when the Controller says so, and when
+// its wait would end after its Deadline.
 func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	rest := g.observe(now, t, o, t.sent)
 	t.Forecast = 0
-	if !g.again(t, o.Verdict) || rest == Never {
-		return false
-	}
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, o.After, 0)
+	if !g.again(t, o.Verdict) || o.Final || rest == Never {
+		return false
+	}
 	first := t.request
 	first.Place = 1
 	t.Forecast = rest

@@ -149,11 +149,17 @@ func TestGateGivesUp(t *testing.T) {
 		{"served", Gate{}, Served, 1},
 		{"ignored", Gate{}, Ignored, 1},
 		{"the controller gives up", Gate{Control: &spaced{rest: Never}}, Throttled, 1},
+		{"after for ever", Gate{}, Throttled, 1},
+		{"final", Gate{}, Throttled, 1},
 	} {
+		o := Outcome{Verdict: test.verdict, Final: test.name == "final"}
+		if test.name == "after for ever" {
+			o.After = Never
+		}
 		k := enter(t, &test.gate, 0, "a")
 		for {
 			wantNames(t, &test.gate, 0, "a")
-			if !test.gate.Done(at(0), k, Outcome{Verdict: test.verdict}) {
+			if !test.gate.Done(at(0), k, o) {
 				break
 			}
 		}

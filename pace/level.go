@@ -30,11 +30,13 @@ type level struct {
 	h             float64
 	start, hit    float64 // theta at the start, and at the last refusal
 
-	resetAt float64 // when the window ends
-	votes   int     // for there being a window
-	closed  float64 // the window is used up: not before
-	policy  float64 // limit over window as the server states it, a second
-	flying  int
+	window   bool    // the limit is a fixed window
+	resetAt  float64 // when it ends
+	agreed   float64 // since when resets agree
+	patience float64 // for how long they must, seconds
+	closed   float64 // the window is used up: not before
+	policy   float64 // limit over window as the server states it, a second
+	flying   int
 }
 
 const (
@@ -47,14 +49,11 @@ const (
 	windowHas  = 3 // votes that make a window
 )
 
-// window reports whether the limit is a fixed window.
-func (l *level) window() bool { return l.votes >= windowHas }
-
 func (l *level) growth() float64 { return max(0.002, min(growth, kappa*l.theta/4)) }
 
 // rate is the rate a second at s.
 func (l *level) rate(s float64) float64 {
-	if l.window() {
+	if l.window {
 		if s < l.resetAt {
 			return max(l.r, 0.01) / (l.resetAt - s)
 		}
@@ -69,7 +68,7 @@ func (l *level) rate(s float64) float64 {
 
 // sent counts a request against the window, until an answer tells better.
 func (l *level) sent() {
-	if l.on && l.window() {
+	if l.on && l.window {
 		l.r--
 	}
 }
@@ -110,7 +109,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 // isUseless reports whether r says nothing: it is always 0, 1 or 2 although
 // the rate fell far.
 func (l *level) isUseless() bool {
-	if l.on && !l.window() && l.top < smallest && l.theta < l.start/30 {
+	if l.on && !l.window && l.top < smallest && l.theta < l.start/30 {
 		l.useless = true
 	}
 	if l.top >= smallest {
@@ -124,7 +123,7 @@ func (l *level) look(s float64, o Outcome) {
 	dt := max(s-l.seenAt, 0)
 	l.seenAt = s
 	if reset := o.Hints.Reset; reset.OK {
-		l.vote(s, s+reset.V.Seconds())
+		l.judge(s, s+reset.V.Seconds())
 	}
 	remaining := o.Hints.Remaining
 	switch {
@@ -143,25 +142,31 @@ func (l *level) look(s float64, o Outcome) {
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
 	l.closed = 0
-	if l.window() && l.r < 1 && s < l.resetAt {
+	if l.window && l.r < 1 && s < l.resetAt {
 		l.closed = l.resetAt + 0.02*(1+o.Request.Luck.Unit(3))
 	}
 }
 
-// vote decides whether resets name one instant, as a window's do, or move on
-// with every answer, as a bucket's.
-func (l *level) vote(s, reset float64) {
-	const slack = 1.5 // seconds: resets come rounded up to whole ones
+// judge decides whether resets name one instant, as a window's do, or move on
+// with every request served, as a bucket's. They must have agreed for a while,
+// longer after each time that they did and were wrong.
+func (l *level) judge(s, reset float64) {
+	const slack = 1.1 // seconds: resets come rounded up to whole ones
 	switch {
-	case reset >= l.resetAt+slack:
-		if l.resetAt > s+1 {
-			l.votes--
+	case s >= l.resetAt-slack: // a new window, perhaps; it is as long as the last
+		if !l.window {
+			l.agreed = s
 		}
 		l.resetAt = reset
-	case reset > l.resetAt-slack:
-		l.votes = min(2*windowHas, l.votes+1)
+	case math.Abs(reset-l.resetAt) > slack:
+		if l.window {
+			l.patience = min(2*l.patience, 300)
+		}
+		l.window, l.agreed, l.resetAt = false, s, reset
+	default:
+		l.window = l.window || s-l.agreed >= max(l.patience, 3)
+		l.patience = max(l.patience, 3)
 	}
-	l.votes = max(l.votes, 0)
 }
 
 // turnOn begins to pace.
@@ -197,7 +202,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	if !o.Hints.Remaining.OK {
 		return // it did not say this time
 	}
-	if mark := max(0, 1-l.r/l.h); !l.window() {
+	if mark := max(0, 1-l.r/l.h); !l.window {
 		// Many answers of one flight tell the same: share the cut among them.
 		l.theta *= math.Exp(-kappa * mark / max(1, float64(l.flying)/4))
 	}

@@ -107,6 +107,8 @@ type Outcome struct {
 	// be given back.
 	Sent    time.Time
 	Verdict Verdict
+	// Final says that the call must not be made again, whatever the Verdict.
+	Final bool
 	// After is the least wait before any retry that the server asked for.
 	After time.Duration
 	// Cost is what it really cost; zero means as estimated.

@@ -28,8 +28,8 @@ const maxWindow = 366 * 24 * time.Hour
 //     unit than requests are ignored.
 //   - Where RateLimit says nothing, RateLimit-Limit, -Remaining and -Reset are
 //     read, each on its own; then the same with X- before it. A reset above
-//     10^9 is a Unix time, above 10^12 one in milliseconds, anything less is
-//     seconds from now; dates are understood too.
+//     5×10^8 is a Unix time, above 5×10^11 one in milliseconds, anything less
+//     is seconds from now; dates are understood too.
 //   - Retry-After takes precedence over the reset of a throttled answer. One
 //     that has no Retry-After, and no quota left, asks to wait for the reset.
 //   - An answer out of a cache (Age above zero) tells of the past: its limits
@@ -188,15 +188,19 @@ func after(text string, now time.Time) pace.Opt[time.Duration] {
 	return pace.Opt[time.Duration]{}
 }
 
-// reset reads the reset of a triple, whose unit must be guessed: no reset is
-// 30 years away, so what is larger than that is a time since 1970.
+// unixTime is above any honest reset in seconds from now (15 years), and below
+// any time since 1970 that is not long gone, the year 2000 of synctest
+// included. A thousand times that divides seconds from milliseconds.
+const unixTime = 5e8
+
+// reset reads the reset of a triple, whose unit must be guessed.
 func reset(text string, now time.Time) pace.Opt[time.Duration] {
 	text = strings.Trim(text, " \t")
 	v, ok := decimal(text)
-	if !ok || v <= 1e9 {
+	if !ok || v <= unixTime {
 		return after(text, now)
 	}
-	if v > 1e12 {
+	if v > 1000*unixTime {
 		v /= 1000
 	}
 	v = min(v, 1e12) // 30,000 years: time.Unix would overflow much later

@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -34,9 +35,7 @@ func (s Signal) Write(set func(name, value string), policy string) {
 	}
 	value := policy + ";q=" + number(s.Limit.V)
 	if per := s.Window.V; s.Window.OK && per > 0 {
-		// limit × whole window / window
-		limit := float64(s.Limit.V) * float64(Seconds(per)) / float64(per)
-		value = policy + ";q=" + number(int64(min(limit, maxCount))) + ";w=" + whole(per)
+		value = policy + ";q=" + number(inWhole(s.Limit.V, per)) + ";w=" + whole(per)
 	}
 	set("RateLimit-Policy", value)
 }
@@ -55,6 +54,16 @@ func (s Signal) WriteRemaining(set func(name, value string)) {
 	if s.Remaining.OK {
 		set("RateLimit-Remaining", number(s.Remaining.V))
 	}
+}
+
+// inWhole is limit × the window in whole seconds / the window, rounded down.
+func inWhole(limit int64, window time.Duration) int64 {
+	hi, lo := bits.Mul64(uint64(max(limit, 0)), uint64(Seconds(window)))
+	if hi >= uint64(window) {
+		return maxCount
+	}
+	limited, _ := bits.Div64(hi, lo, uint64(window))
+	return int64(min(limited, maxCount))
 }
 
 // whole is d in seconds.

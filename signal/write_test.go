@@ -35,10 +35,12 @@ func TestWrite(t *testing.T) {
 		{Signal{Limit: of(100), Window: some(time.Minute)}, "", `RateLimit-Policy: "default";q=100;w=60`},
 		{Signal{Limit: of(3), Window: some(1500 * time.Millisecond)}, "", `RateLimit-Policy: "default";q=4;w=2`},
 		{Signal{Limit: of(10), Window: some(100 * time.Millisecond)}, "", `RateLimit-Policy: "default";q=100;w=1`},
+		{Signal{Limit: of(709551606), Window: some(time.Minute)}, "", `RateLimit-Policy: "default";q=709551606;w=60`},
 		{Signal{Limit: of(1 << 62), Window: some(1)}, "", `RateLimit-Policy: "default";q=999999999999999;w=1`},
 		{Signal{Limit: of(7)}, "a\"b\\c\nd€", `RateLimit-Policy: "a\"b\\c?d?";q=7`},
 		{
-			Signal{Limit: of(100), Window: some(time.Minute), Remaining: of(0), Reset: some(7 * time.Second), After: some(6100 * time.Millisecond)}, "",
+			Signal{Limit: of(100), Window: some(time.Minute), Remaining: of(0), Reset: some(7 * time.Second), After: some(6100 * time.Millisecond)},
+			"",
 			"Retry-After: 7\nRateLimit: \"default\";r=0;t=7\nRateLimit-Policy: \"default\";q=100;w=60",
 		},
 	}

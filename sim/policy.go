@@ -72,9 +72,9 @@ func ParsePolicy(text string) (Policy, error) {
 }
 
 func findFamily(name string) *family {
-	for i := range families {
-		if families[i].name == name {
-			return &families[i]
+	for _, f := range families {
+		if f.name == name {
+			return &f
 		}
 	}
 	return nil

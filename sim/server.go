@@ -122,8 +122,12 @@ func (v *server) hint(s *signal.Signal, d limit.Decision) {
 	if v.Hints.RetryAfter && !d.OK && d.RetryAfter != limit.Never {
 		s.After = pace.Some(signal.Seconds(d.RetryAfter))
 	}
-	if v.Hints.Reset {
+	switch {
+	case !v.Hints.Reset:
+	case d.OK:
 		s.Reset = pace.Some(signal.Seconds(d.ResetAfter))
+	case d.RetryAfter != limit.Never: // the sooner of the two, as our Handler says it
+		s.Reset = pace.Some(signal.Seconds(d.RetryAfter))
 	}
 	if v.Hints.Policy {
 		s.Limit, s.Window = pace.Some(v.limit.Count), pace.Some(v.limit.Period)

@@ -1,0 +1,50 @@
+# Every target goes through all modules of go.work; ./... alone sees only one.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BENCHCOUNT ?= 10
+FUZZTIME ?= 10
+# make test RACE= goes without the race detector.
+RACE ?= -race
+
+# Tools are built once for each version of theirs and of Go.
+BIN := $(CURDIR)/.bin
+TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
+
+.PHONY: help test lint bench fuzz soak
+
+help:
+	@echo 'make test   all tests with the race detector; installs what they need'
+	@echo 'make lint   gofumpt, go vet, staticcheck, sizes, links'
+	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
+	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME) seconds'
+	@echo 'make soak   every fuzz target for 5 minutes, then the long tests'
+
+test:
+	scripts/need.sh
+	THROTTLE_REQUIRE=1 scripts/each go test $(RACE) ./...
+
+lint: $(TOOLS)
+	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }
+	GOWORK=off scripts/each go vet ./...
+	scripts/each $(BIN)/staticcheck ./...
+	go test -run '^TestHouse' .
+
+bench: $(TOOLS)
+	scripts/each go test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./... | tee $(BIN)/bench.txt
+	$(BIN)/benchstat medians=$(BIN)/bench.txt
+
+fuzz:
+	FUZZTIME=$(FUZZTIME) scripts/each $(CURDIR)/scripts/fuzz
+
+soak:
+	$(MAKE) fuzz FUZZTIME=300
+	THROTTLE_SOAK=1 scripts/each go test -run Soak -timeout 60m ./...
+
+$(TOOLS): tools/go.mod tools/go.sum
+	mkdir -p $(BIN)
+	cd tools && GOWORK=off GOBIN=$(BIN) go install tool
+	touch $@

@@ -1,0 +1,155 @@
+package throttle
+
+import (
+	"context"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Call is [Throttle.Do] for a function that returns a value. The value is that
+// of the last try, even beside an error; zero if f was never called.
+func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, error)) (T, error) {
+	var v T
+	err := t.Do(ctx, func(ctx context.Context) (err error) {
+		v, err = f(ctx)
+		return err
+	})
+	return v, err
+}
+
+// do is Do, or Try if once.
+func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once bool) error {
+	w := t.waiter()
+	w.once = once
+	defer t.release(w) // also when f panics or ends the goroutine
+	if ctx.Err() != nil {
+		return t.ended(ctx, w)
+	}
+	started, err := t.enter(ctx, w)
+	if err != nil {
+		return err
+	}
+	for {
+		if !started {
+			select {
+			case <-w.ready:
+			case <-ctx.Done():
+			}
+		}
+		// A start that came together with the end of ctx is given back.
+		if ctx.Err() != nil {
+			return t.ended(ctx, w)
+		}
+		if t.On != nil {
+			t.On(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
+		}
+		w.calling = true
+		w.last = f(ctx)
+		var retry bool
+		if started, retry, err = t.answered(w); !retry {
+			return err
+		}
+	}
+}
+
+// enter puts w in line. started is whether it need not wait at all, err why it
+// must not.
+func (t *Throttle) enter(ctx context.Context, w *waiter) (started bool, err error) {
+	if !w.once {
+		w.ticket.Deadline, _ = ctx.Deadline()
+	}
+	started, ok := t.lineUp(w)
+	if ok {
+		if !started && t.On != nil {
+			t.On(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1})
+		}
+		return started, nil
+	}
+	e := &Error{Reason: ErrQueueFull, Wait: w.ticket.Forecast}
+	switch {
+	case w.once:
+		e.Reason = ErrWouldWait
+	case w.late(w.since):
+		e.Reason = context.DeadlineExceeded
+	}
+	return false, t.giveUp(w, w.since, e)
+}
+
+// answered ends a try that returned w.last. If retry is false, the call is
+// over and err is what becomes of it.
+func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
+	classify := t.Classify
+	if classify == nil {
+		classify = Classify
+	}
+	o := classify(w.last)
+	o.Sent = w.sent // w.sent is not ours once a retry is in line
+	tries := w.ticket.Tries()
+	w.mayHaveRun = w.mayHaveRun || o.Verdict != pace.Throttled
+	started, retry, now := t.done(w, o)
+	if t.On != nil {
+		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o, Err: inner(w.last)})
+		if retry && !started {
+			t.On(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1})
+		}
+	}
+	switch {
+	case retry:
+		return started, true, nil
+	case o.Verdict == pace.Served || o.Verdict == pace.Ignored:
+		return false, false, inner(w.last)
+	}
+	e := &Error{Reason: ErrTries, Wait: w.ticket.Forecast}
+	if w.late(now) {
+		e.Reason = context.DeadlineExceeded
+	}
+	return false, false, t.giveUp(w, now, e)
+}
+
+// late reports whether what the gate foresees for w comes after its deadline.
+func (w *waiter) late(now time.Time) bool {
+	d, wait := w.ticket.Deadline, w.ticket.Forecast
+	return !d.IsZero() && wait != pace.Never && wait > d.Sub(now)
+}
+
+// ended gives up a call of which the context has ended.
+func (t *Throttle) ended(ctx context.Context, w *waiter) error {
+	return t.giveUp(w, t.leave(w), &Error{Reason: context.Cause(ctx), ended: ctx.Err()})
+}
+
+// giveUp completes e with what became of w.
+func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
+	e.Tries, e.MayHaveRun = w.ticket.Tries(), w.mayHaveRun
+	if e.Err = inner(w.last); e.Err == nil {
+		e.Err = w.last // a Result without an error still says that f was called
+	}
+	if t.On != nil {
+		t.On(Event{Kind: GivesUp, At: now, Wait: e.Wait, Try: e.Tries, Err: e})
+	}
+	return e
+}
+
+// waiter is a waiter as new.
+func (t *Throttle) waiter() *waiter {
+	if w, ok := t.waiters.Get().(*waiter); ok {
+		return w
+	}
+	w := &waiter{ready: make(chan struct{}, 1)}
+	w.ticket.Owner = w
+	return w
+}
+
+// release ends what a panic or runtime.Goexit left open, which taught nothing,
+// and keeps w for another call.
+func (t *Throttle) release(w *waiter) {
+	if calling := w.calling; calling || w.inside {
+		o, tries := pace.Outcome{Sent: w.sent}, w.ticket.Tries()
+		now := t.leave(w)
+		if calling && t.On != nil {
+			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o})
+		}
+	}
+	*w = waiter{ready: w.ready, ticket: pace.Ticket{Owner: w}}
+	t.waiters.Put(w)
+}

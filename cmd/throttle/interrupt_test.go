@@ -1,0 +1,44 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A process that gets SIGINT or SIGTERM in the middle of its work ends with 1
+// and says how far it got. Reading its scenario from a named pipe tells when it
+// has begun.
+func TestSignals(t *testing.T) {
+	text, err := os.ReadFile("testdata/small.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("duration: 2m"), []byte("duration: 8000h"), 1)
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		path := filepath.Join(t.TempDir(), "pipe.yaml")
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := program(t, "sim", "-policy=none", "-seeds=2", path)
+		var stdout, stderr bytes.Buffer
+		c.Stdout, c.Stderr = &stdout, &stderr
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		err := c.Wait()
+		if want := "throttle: interrupted: 0 of 2 runs\n"; c.ProcessState.ExitCode() != 1 || stderr.String() != want || stdout.Len() > 0 {
+			t.Errorf("%v: got %v, stdout %q, stderr %q; want exit code 1, nothing, %q", signal, err, stdout.String(), stderr.String(), want)
+		}
+	}
+}

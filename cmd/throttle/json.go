@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// writeJSON writes the results in version 1 of the form that 'throttle sim
+// -json' prints. Fields may be added to it; those that are there stay.
+func writeJSON(w io.Writer, results []scenarioResult) error {
+	all := struct {
+		Version int       `json:"version"`
+		Results []jsonRow `json:"results"`
+	}{Version: 1, Results: []jsonRow{}}
+	for _, r := range results {
+		for _, row := range r.Rows {
+			all.Results = append(all.Results, jsonRow{r.Scenario.Name, row})
+		}
+	}
+	return json.NewEncoder(w).Encode(all)
+}
+
+// jsonRow is a row of a scenario's table as an object with its keys in order.
+type jsonRow struct {
+	scenario string
+	row      policyResult
+}
+
+// MarshalJSON writes the measures in the order of sim.Measures.
+func (r jsonRow) MarshalJSON() ([]byte, error) {
+	o := object{}
+	o.put("scenario", r.scenario)
+	o.put("policy", r.row.Policy)
+	o.put("seeds", r.row.Seeds)
+	for i, m := range sim.Measures {
+		o.put(m.Name, statOf(r.row.Summary.Stats[i]))
+	}
+	groups := []jsonGroup{}
+	for _, g := range r.row.Summary.Groups {
+		groups = append(groups, jsonGroup{g.Policy, statOf(g.Sent), statOf(g.Served), statOf(g.Throttled), statOf(g.Share)})
+	}
+	o.put("groups", groups)
+	o.text.WriteByte('}')
+	return o.text.Bytes(), o.err
+}
+
+// object is a JSON object being written.
+type object struct {
+	text bytes.Buffer
+	err  error
+}
+
+func (o *object) put(key string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	sign := byte(',')
+	if o.text.Len() == 0 {
+		sign = '{'
+	}
+	o.text.WriteByte(sign)
+	o.text.WriteString(`"` + key + `":`)
+	o.text.Write(text)
+}
+
+// jsonGroup is the part of one group of clients.
+type jsonGroup struct {
+	Policy    string    `json:"policy"`
+	Sent      *jsonStat `json:"sent"`
+	Served    *jsonStat `json:"served"`
+	Throttled *jsonStat `json:"throttled"`
+	Share     *jsonStat `json:"share"`
+}
+
+// jsonStat is a measure over all seeds.
+type jsonStat struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+// statOf is nil, null in JSON, where the measure does not apply.
+func statOf(s pace.Opt[sim.Stat]) *jsonStat {
+	if !s.OK {
+		return nil
+	}
+	return &jsonStat{s.V.Median, s.V.Min, s.V.Max}
+}

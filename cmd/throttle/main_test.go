@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain lets the test binary be the program, for tests of exit codes.
+func TestMain(m *testing.M) {
+	if os.Getenv("THROTTLE_AS_PROGRAM") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// program is the program as a process of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, args...)
+	c.Env = append(os.Environ(), "THROTTLE_AS_PROGRAM=1")
+	return c
+}
+
+// play runs the program in this process and returns what it wrote.
+func play(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	var out, errs bytes.Buffer
+	err := run(ctx, args, strings.NewReader(""), &out, &errs)
+	code = exit(err, &errs)
+	return out.String(), errs.String(), code
+}
+
+// golden compares got with a file, or rewrites the file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is right, run 'go test -update' and read the difference\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	long := make([]string, maxScenarios+1)
+	for i := range long {
+		long[i] = "heroku"
+	}
+	many := strings.Repeat("none,", maxPolicies) + "none"
+	for _, test := range []struct {
+		args []string
+		want string // is in stderr
+	}{
+		{nil, "no command"},
+		{[]string{"simm"}, "command simm is not known"},
+		{[]string{"a\nb"}, `command "a\nb" is not known`},
+		{[]string{"help", "nothing"}, "command nothing is not known"},
+		{[]string{"sim", "-x"}, "-x; run 'throttle sim -h'"},
+		{[]string{"sim", "heroku", "--wrong=1"}, "-wrong; run"},
+		{[]string{"sim", "-seeds"}, "needs an argument"},
+		{[]string{"sim", "-seeds=0"}, "-seeds 0: must be from 1 to 10000"},
+		{[]string{"sim", "-seeds", "-3"}, "-seeds -3: must be"},
+		{[]string{"sim", "-seeds=10001"}, "-seeds 10001: must be"},
+		{[]string{"sim", "-seeds=many"}, `"many"`},
+		{[]string{"sim", "-seed=-1"}, `"-1"`},
+		{[]string{"sim", "-policy", "best"}, "policy \"best\" is not known; known are none"},
+		{[]string{"sim", "-policy", "none,"}, "policy \"\" is not known"},
+		{[]string{"sim", "-policy", "none,none"}, "none is there twice"},
+		{[]string{"sim", "-policy", "backoff(factor=2)", "-policy", "backoff( factor = 2 )"}, "is there twice"},
+		{[]string{"sim", "-policy", "backoff(factor=x)"}, "must be a number"},
+		{[]string{"sim", "-policy", "backoff(factor=2"}, "parentheses do not match"},
+		{[]string{"sim", "-policy", many}, "101 policies; at most 100"},
+		{append([]string{"sim"}, long...), "101 scenarios; at most 100"},
+		{[]string{"sim", "nowhere"}, "scenario nowhere is not known and there is no such file; known are heroku, heroku-clear"},
+		{[]string{"sim", "nowhere.yaml"}, "no such file"},
+		{[]string{"sim", ""}, `scenario "" is not known`},
+		{[]string{"sim", "emr", "emr"}, "two scenarios are called emr"},
+		{[]string{"sim", "testdata/small.yaml", "testdata/../testdata/small.yaml"}, "two scenarios are called small"},
+		{[]string{"sim", dir}, "is a directory"},
+		{[]string{"sim", "--", "-json"}, "scenario -json is not known"},
+		{[]string{"sim", "-html", filepath.Join(dir, "no", "x.html")}, "-html: "},
+		{[]string{"sim", "-html", dir}, "is a directory; name a file"},
+		{[]string{"sim", "-assert", "adaptive"}, "write [SCENARIO/]POLICY.MEASURE"},
+		{[]string{"sim", "-assert", "adaptive.retry_rate=1"}, "write [SCENARIO/]"},
+		{[]string{"sim", "-assert", "adaptive.retry_rate<x"}, "x is not a number"},
+		{[]string{"sim", "-assert", "adaptive.retry_rate<NaN"}, "NaN is not a number"},
+		{[]string{"sim", "-assert", "adaptive.retry_rate<inf"}, "inf is not a number"},
+		{[]string{"sim", "-assert", "best.retry_rate<1"}, "policy \"best\" is not known"},
+		{[]string{"sim", "-assert", "adaptive.best<1"}, "measure best is not known; known are retry_rate"},
+		{[]string{"sim", "-assert", "emr/adaptive.retry_rate<1"}, "scenario emr is not among those to run"},
+		{[]string{"sim", "-policy", "none", "-assert", "adaptive.retry_rate<1"}, "policy adaptive is not among those to run"},
+		{[]string{"sim", "-assert", "backoff(factor=2).retry_rate<1"}, "policy backoff(factor=2) is not among those to run"},
+	} {
+		stdout, stderr, code := play(t.Context(), test.args...)
+		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("throttle %q:\ngot code %d, stdout %q, stderr %q\nwant code 2, nothing, ...%q...", test.args, code, stdout, stderr, test.want)
+		}
+		if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "throttle: ") {
+			t.Errorf("throttle %q: got stderr %q, want one line", test.args, stderr)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"help"}, []string{"Commands:", "  sim ", "Examples:\n  throttle sim\n"}},
+		{[]string{"-h"}, []string{"Commands:"}},
+		{[]string{"--help"}, []string{"Commands:"}},
+		{[]string{"help", "sim"}, []string{"-policy a,b", "Examples:\n  throttle sim\n"}},
+		{[]string{"sim", "-h"}, []string{"-policy a,b"}},
+		{[]string{"sim", "heroku", "--help"}, []string{"-policy a,b"}},
+		{[]string{"sim", "-list"}, []string{"\nemr-shared    token-bucket of 4/s, burst 8; latency 100ms; 1×4 workers; 1×4 workers at 2m; 1×4 workers at 4m; 30m\n"}},
+		{[]string{"sim", "-policies"}, []string{"\nbackoff: ", "\n  factor=1.2 ", "\nadaptive-informed: "}},
+	} {
+		stdout, stderr, code := play(t.Context(), test.args...)
+		if code != 0 || stderr != "" {
+			t.Errorf("throttle %q: got code %d, stderr %q; want 0 and nothing", test.args, code, stderr)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("throttle %q: got\n%s\nwant ...%q...", test.args, stdout, want)
+			}
+		}
+	}
+}
+
+// The help's own example of a scenario file must be one.
+func TestHelpShowsScenario(t *testing.T) {
+	_, text, _ := strings.Cut(simHelp, "A scenario in a file:\n")
+	text, _, _ = strings.Cut(text, "\nExamples:")
+	s, err := parseScenario("help.yaml", []byte(text))
+	if err != nil || len(s.Clients) != 5 {
+		t.Errorf("parseScenario(the help's example) = %+v, %v; want 5 groups of clients", s, err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"help"}, 0},
+		{[]string{"sim", "-seeds=1", "-policy=none", "testdata/small.yaml"}, 0},
+		{[]string{"sim", "-seeds=0"}, 2},
+		{[]string{"sim", "-seeds=1", "-policy=none", "testdata/small.yaml", "-assert", "none.retry_rate<0.02"}, 3},
+	} {
+		err := program(t, test.args...).Run()
+		got := 0
+		if e := (*exec.ExitError)(nil); errors.As(err, &e) {
+			got = e.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want {
+			t.Errorf("throttle %q exits with %d, want %d", test.args, got, test.want)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	if got, want := oneLine("a\nb\x1b[0m é"), `a\nb\x1b[0m é`; got != want {
+		t.Errorf("oneLine = %q, want %q", got, want)
+	}
+}

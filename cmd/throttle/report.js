@@ -1,0 +1,439 @@
+(() => {
+"use strict";
+
+// ---- helpers
+
+const read = id => JSON.parse(document.getElementById(id).textContent);
+
+// make is an element with a class, properties and children.
+function make(tag, className, ...children) {
+  const e = document.createElement(tag);
+  if (className) e.className = className;
+  e.append(...children);
+  return e;
+}
+
+const grouped = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
+
+// short writes x with three digits that count, as the tables of text do.
+function short(x) {
+  const size = Math.abs(x);
+  if (size === 0 || size >= 99.95) return grouped.format(x);
+  return x.toFixed(size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 3);
+}
+
+// span writes seconds as people do.
+function span(s) {
+  if (s === 0) return "0 s";
+  if (s < 0.001) return short(s * 1e6) + " µs";
+  if (s < 1) return short(s * 1e3) + " ms";
+  return short(s) + " s";
+}
+
+// clock writes an instant, fine enough for steps of that many seconds.
+function clock(s, step) {
+  if (step >= 3600) return s / 3600 + " h";
+  if (step >= 60) return Math.round(s / 60) + " min";
+  if (s >= 120) {
+    const rest = s % 60;
+    return Math.floor(s / 60) + ":" + (step >= 1 ? String(Math.round(rest)).padStart(2, "0") : rest.toFixed(1).padStart(4, "0"));
+  }
+  return (step >= 1 ? Math.round(s) : Number(s.toFixed(step >= 0.1 ? 1 : 3))) + " s";
+}
+
+// ---- the table
+
+const results = read("results").results;
+const measures = read("measures");
+
+const shown = (x, m) => m.whole ? grouped.format(x) : short(x * m.scale);
+
+// figure is the exact number for machines and a short one for eyes.
+function figure(x, m) {
+  const d = make("data", "", shown(x, m));
+  d.value = String(x);
+  return d;
+}
+
+// bestOf is what the best median of a column looks like, unless all do.
+function bestOf(rows, m) {
+  const all = rows.map(r => r[m.name]).filter(x => x).map(x => x.median);
+  if (!m.better || rows.length < 2 || all.length === 0) return undefined;
+  const best = shown(m.better < 0 ? Math.min(...all) : Math.max(...all), m);
+  return all.length === rows.length && all.every(x => shown(x, m) === best) ? undefined : best;
+}
+
+function cellOf(row, m, best) {
+  const stat = row[m.name], td = make("td");
+  td.dataset.measure = m.name;
+  if (!stat) {
+    td.className = "none";
+    td.append(make("span", "", "–"), make("span", "hidden", "does not apply"));
+    return td;
+  }
+  const median = make("span", "", figure(stat.median, m));
+  td.append(median);
+  if (shown(stat.median, m) === best) {
+    td.className = "best";
+    median.append(make("span", "hidden", " best"));
+  }
+  if (shown(stat.min, m) !== shown(stat.max, m)) {
+    td.append(make("small", "", figure(stat.min, m), " – ", figure(stat.max, m)));
+  }
+  return td;
+}
+
+function rowOf(row, section, columns, best) {
+  const tr = make("tr");
+  tr.dataset.policy = row.policy;
+  const name = make("th"), target = section.querySelector(`[data-row="${row.index}"]`);
+  name.scope = "row";
+  if (target) {
+    const a = make("a", "", row.policy);
+    a.href = "#" + target.id;
+    name.append(a);
+  } else name.append(row.policy);
+  tr.append(name, ...columns.map((m, i) => cellOf(row, m, best[i])));
+  return tr;
+}
+
+// sorter orders the rows by a column: first the way in which the best come
+// first, then the other way.
+function sorter(table, th, m, rows, trs) {
+  return () => {
+    const ascending = th.ariaSort ? th.ariaSort === "descending" : m.better < 0;
+    for (const other of th.parentNode.children) other.removeAttribute("aria-sort");
+    th.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+    const value = r => r[m.name] ? r[m.name].median * (ascending ? 1 : -1) : Infinity;
+    const order = rows.map((_, i) => i).sort((a, b) => value(rows[a]) - value(rows[b]) || a - b);
+    table.tBodies[0].append(...order.map(i => trs[i]));
+  };
+}
+
+function drawTable(section) {
+  const first = Number(section.dataset.first);
+  const rows = results.slice(first, first + Number(section.dataset.rows));
+  rows.forEach((r, i) => r.index = first + i);
+  const columns = measures.filter(m => rows.some(r => r[m.name]));
+  const best = columns.map(m => bestOf(rows, m));
+  const table = make("table", "", make("caption", "", section.querySelector("h2").textContent));
+  const head = make("tr", "", make("th", "", "Policy")), body = make("tbody");
+  head.firstChild.scope = "col";
+  const trs = rows.map(r => rowOf(r, section, columns, best));
+  for (const m of columns) {
+    const button = make("button", "", make("span", "", m.label), make("small", "", m.unit));
+    button.type = "button";
+    button.title = m.about;
+    const th = make("th", "", button);
+    th.scope = "col";
+    button.addEventListener("click", sorter(table, th, m, rows, trs));
+    head.append(th);
+  }
+  body.append(...trs);
+  table.append(make("thead", "", head), body);
+  section.querySelector(".results").append(table);
+}
+
+// drawGroups tells the parts that groups of clients had, where there are some.
+function drawGroups(policy) {
+  const row = results[policy.dataset.row];
+  if (!row.groups || row.groups.length < 2) return;
+  const items = row.groups.map((g, i) => {
+    const share = g.share ? (100 * g.share.median).toFixed(1) + " %" : "nothing";
+    return make("li", "", `Group ${i + 1} (${g.policy}): `, make("b", "", share), " of all served");
+  });
+  policy.querySelector(".groups").append(make("ul", "", ...items));
+}
+
+// ---- colours
+
+const scheme = matchMedia("(prefers-color-scheme: dark)");
+let styles = getComputedStyle(document.documentElement);
+const color = name => () => styles.getPropertyValue("--" + name).trim();
+
+// ---- data of charts
+
+// instants undoes the differences, in seconds.
+function instants(t) {
+  let sum = 0;
+  return (t || []).map(d => (sum += d) / 1000);
+}
+
+// framed puts points without value at both ends, so that all charts of a run
+// show all of it.
+function framed(end, t, ...lines) {
+  t = [0, ...t, Math.max(end, t.at(-1) || 0)];
+  return [t, ...lines.map(y => [null, ...y, null])];
+}
+
+// joined merges the dots of all verdicts into columns over one time.
+function joined(dots) {
+  const all = dots.flatMap((d, v) => instants(d.t_ms).map((t, i) => [t, d.y[i], v]));
+  all.sort((a, b) => a[0] - b[0]);
+  return [all.map(a => a[0]), ...dots.map((_, v) => all.map(a => a[2] === v ? a[1] : null))];
+}
+
+// ---- charts
+
+const height = 230;
+const steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
+  3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 1728000, 8640000];
+const charts = new Set();
+let logarithmic = false;
+
+const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+const axis = more => ({stroke: color("muted"), font, ticks: {show: false}, grid: {stroke: color("grid"), width: 1}, ...more});
+const timeAxis = () => axis({incrs: steps, space: 64, size: 26, gap: 6, values: (u, at, i, space, step) => at.map(s => clock(s, step))});
+// fromZero leaves some room at both ends, so that no dot is cut.
+const fromZero = (u, low, high) => high > 0 ? [-0.03 * high, 1.06 * high] : [-0.03, 1];
+const wholeSteps = [1, 2, 5].flatMap(m => Array.from({length: 13}, (_, e) => m * 10 ** e)).sort((a, b) => a - b);
+
+// plain is a whole or small number without more digits than it needs.
+const plain = x => x >= 1000 ? grouped.format(x) : String(Number(x.toPrecision(6)));
+
+// delays are the scale and the axis of seconds, linear or logarithmic; the
+// latter is linear below a threshold, for most delays are zero.
+function delays(data) {
+  const top = data.slice(1).reduce((t, y) => y.reduce((t, x) => Math.max(t, x || 0), t), 0);
+  const write = (u, at) => at.map(s => s === 0 ? "0" : s < 1 && (top < 1 || logarithmic) ? plain(s * 1000) + " ms" : plain(s) + " s");
+  if (!logarithmic || top === 0) return {axis: {values: write}};
+  const low = 10 ** Math.floor(Math.log10(top) - 2.5), splits = [0];
+  for (let s = low; s <= 1.01 * top; s *= 10) splits.push(s);
+  return {
+    axis: {values: write, splits: () => splits, filter: (u, at) => at},
+    scale: {distr: 4, asinh: low, range: () => [-0.15 * low, 1.3 * top]},
+  };
+}
+
+const line = (name, width, more) => ({stroke: color(name), width, spanGaps: true, points: {show: false}, ...more});
+const dot = name => ({stroke: color(name), paths: () => null, points: {show: true, size: 4.5, width: 0, stroke: color(name), fill: color(name)}});
+
+const legend = (...items) => make("ul", "legend", ...items.map(([kind, name, text]) => make("li", `${kind} is-${name}`, make("i"), text)));
+
+const verdicts = ["served", "throttled", "failed"];
+const dotName = ["served", "throttled", "failed for another reason"];
+
+// before is the last value up to i, and nearest the closest one.
+function before(y, i) {
+  while (i > 0 && y[i] == null) i--;
+  return y[i];
+}
+
+const kinds = {
+  dots(t) {
+    const data = framed(t.end_s, ...joined(t.dots));
+    const present = verdicts.map((_, v) => v).filter(v => v < 2 || t.seen[v] > 0);
+    return {
+      data: data.slice(0, 1 + present.length),
+      series: present.map(v => dot(verdicts[v])),
+      y: delays(data),
+      legend: legend(...present.map(v => ["", verdicts[v], dotName[v]])),
+      read(u, i) {
+        let best;
+        for (let k = Math.max(0, i - 30); k < Math.min(u.data[0].length, i + 31); k++) {
+          for (let s = 1; s < u.data.length; s++) {
+            if (u.data[s][k] == null) continue;
+            const dx = u.valToPos(u.data[0][k], "x") - u.cursor.left, dy = u.valToPos(u.data[s][k], "y") - u.cursor.top;
+            const far = dx * dx + dy * dy;
+            if (!best || far < best.far) best = {far, at: u.data[0][k], text: `${span(u.data[s][k])}, ${dotName[s - 1]}`};
+          }
+        }
+        return best;
+      },
+    };
+  },
+  lines(t) {
+    const l = t.lines, band = l.workers.length === 0;
+    const data = framed(t.end_s, instants(l.t_ms), ...l.y);
+    if (band) {
+      return {
+        data, y: delays(data),
+        series: [line("band-soft", 1), line("worker-1", 1.75), line("band-soft", 1)],
+        bands: [{series: [3, 1], fill: color("band-soft")}],
+        legend: legend(["line", "w1", "median"], ["soft", "band", "shortest to longest"]),
+        read: (u, i) => ({at: u.data[0][i], text: `median ${span(before(u.data[2], i) || 0)}, from ${span(before(u.data[1], i) || 0)} to ${span(before(u.data[3], i) || 0)}`}),
+      };
+    }
+    const of = w => 1 + (w[0] - 1) % 6, clients = [...new Set(l.workers.map(w => w[0]))];
+    const name = w => clients.length > 1 ? `client ${w[0]}, worker ${w[1]}` : `worker ${w[1]}`;
+    return {
+      data, y: delays(data), focus: true,
+      series: l.workers.map(w => line("worker-" + of(w), 1.25)),
+      legend: clients.length > 1 && clients.length <= 6 ? legend(...clients.map(c => ["line", "w" + of([c]), `client ${c}`])) : null,
+      read(u, i) {
+        if (u.focused) return {at: u.data[0][i], text: `${name(l.workers[u.focused - 1])}: ${span(before(u.data[u.focused], i) || 0)}`};
+        const now = u.data.slice(1).map(y => before(y, i)).filter(y => y != null);
+        if (!now.length) return null;
+        return {at: u.data[0][i], text: now.length === 1 ? span(now[0]) : `${now.length} workers: ${span(Math.min(...now))} to ${span(Math.max(...now))}`};
+      },
+    };
+  },
+  rates(t) {
+    const r = t.rates, stepped = uPlot.paths.stepped({align: 1});
+    const at = instants(r.t_ms), last = y => y.at(-1) ?? null;
+    const present = verdicts.filter((v, i) => i < 2 || t.seen[i] > 0);
+    const columns = present.map(v => r[v] || []);
+    const limited = r.capacity && r.capacity.length > 0;
+    if (limited) columns.push(r.capacity);
+    const data = [[...at, t.end_s], ...columns.map(y => [...y, last(y)])];
+    const series = present.map(v => line(v, 1.75, {paths: stepped}));
+    const items = present.map(v => ["line", v, v]);
+    if (limited) {
+      series.push(line("capacity", 1.5, {paths: stepped, dash: [6, 4]}));
+      items.push(["line dash", "capacity", "capacity"]);
+    }
+    return {
+      data, series, y: {axis: {values: (u, at) => at.map(plain)}}, legend: legend(...items),
+      read: (u, i) => ({at: u.data[0][i], text: items.map((item, k) => `${item[2]} ${short(u.data[k + 1][i] ?? 0)}`).join(", ") + " a second"}),
+    };
+  },
+  level(t) {
+    const data = framed(t.end_s, instants(t.level.t_ms), t.level.y);
+    return {
+      data, y: {axis: {values: (u, at) => at.map(plain), incrs: wholeSteps}},
+      series: [line("level", 1.5, {fill: color("level-soft")})],
+      legend: null,
+      read: (u, i) => ({at: u.data[0][i], text: `${plain(Math.round(before(u.data[1], i) || 0))} left`}),
+    };
+  },
+};
+
+function hover(u) {
+  const i = u.cursor.idx, out = u.out;
+  const said = i == null || u.cursor.left < 0 ? null : u.kind.read(u, i);
+  out.textContent = "";
+  if (!said) return;
+  const step = (u.scales.x.max - u.scales.x.min) / 300;
+  out.append(make("b", "", clock(said.at, step >= 60 ? 1 : step)), " · ", said.text);
+}
+
+// keys lets a chart be read and zoomed by keyboard.
+function keys(u, event) {
+  const t = u.data[0], x = u.scales.x, at = u.cursor.idx ?? u.valToIdx((x.min + x.max) / 2);
+  const go = i => {
+    const left = u.valToPos(t[i], "x"), near = u.data.slice(1).map(y => y[i]).find(y => y != null);
+    u.setCursor({left, top: near == null ? u.over.clientHeight / 2 : u.valToPos(near, "y")}, true, true);
+  };
+  const zoom = by => {
+    const end = t.at(-1), half = (x.max - x.min) * by / 2, mid = t[at];
+    if (2 * half < end / 1000) return;
+    const min = Math.max(0, Math.min(mid - half, end - 2 * half));
+    for (const c of u.group) c.setScale("x", {min, max: Math.min(end, min + 2 * half)});
+  };
+  const jump = Math.max(1, Math.round(t.length / 200));
+  switch (event.key) {
+    case "ArrowRight": go(Math.min(t.length - 1, at + jump)); break;
+    case "ArrowLeft": go(Math.max(0, at - jump)); break;
+    case "ArrowUp":
+    case "ArrowDown":
+      if (!u.kind.focus) return;
+      u.focused = ((u.focused || 0) + (event.key === "ArrowUp" ? 1 : u.series.length - 1)) % u.series.length;
+      u.setSeries(u.focused || null, {focus: u.focused > 0});
+      go(at);
+      break;
+    case "+": case "=": zoom(0.5); break;
+    case "-": zoom(2); break;
+    case "Escape":
+      for (const c of u.group) c.setScale("x", {min: 0, max: c.data[0].at(-1)});
+      u.setCursor({left: -10, top: -10});
+      break;
+    default: return;
+  }
+  event.preventDefault();
+}
+
+const watcher = new ResizeObserver(entries => {
+  for (const e of entries) {
+    const u = e.target.chart, width = Math.floor(e.contentRect.width);
+    if (u && width > 0 && width !== u.width) u.setSize({width, height});
+  }
+});
+
+// frame prepares a figure for its chart.
+function frame(fig) {
+  const plot = make("div", "plot"), out = make("p", "readout");
+  out.setAttribute("aria-live", "polite");
+  plot.tabIndex = 0;
+  plot.setAttribute("role", "group");
+  plot.setAttribute("aria-roledescription", "chart");
+  plot.setAttribute("aria-label", fig.querySelector("h4").textContent + ", " + fig.closest(".policy").querySelector("h3").textContent);
+  plot.addEventListener("keydown", e => keys(plot.chart, e));
+  fig.append(make("div", "bar", out), plot);
+  return {plot, out};
+}
+
+function drawChart(fig, trace, group) {
+  const kind = kinds[fig.dataset.chart](trace), {plot, out} = fig.parts ||= frame(fig);
+  if (kind.legend && !fig.querySelector(".legend")) out.before(kind.legend);
+  if (plot.chart) {
+    charts.delete(plot.chart);
+    plot.chart.destroy();
+  }
+  const u = new uPlot({
+    width: Math.max(120, Math.floor(plot.clientWidth)), height,
+    padding: [8, 22, 0, 0],
+    legend: {show: false},
+    cursor: {y: false, points: {size: 8, width: 0}, sync: {key: group.key}, focus: {prox: kind.focus ? 16 : -1}},
+    focus: {alpha: 0.2},
+    scales: {x: {time: false}, y: {range: fromZero, ...kind.y.scale}},
+    axes: [timeAxis(), axis({size: 58, gap: 6, space: 34, ...kind.y.axis})],
+    series: [{}, ...kind.series],
+    bands: kind.bands || [],
+    hooks: {
+      setCursor: [hover],
+      setSeries: [(u, i, opts) => { if (opts.focus != null) u.focused = i || 0; }],
+    },
+  }, kind.data, (u, start) => {
+    u.kind = kind, u.out = out, u.group = group.charts;
+    plot.append(u.root);
+    start();
+  });
+  group.charts.push(u);
+  charts.add(u);
+  plot.chart = u;
+  watcher.observe(plot);
+}
+
+function drawPolicy(policy) {
+  const trace = JSON.parse(policy.querySelector(".trace").textContent);
+  const group = {key: policy.id, charts: []};
+  for (const fig of policy.querySelectorAll("figure")) drawChart(fig, trace, group);
+}
+
+scheme.addEventListener("change", () => {
+  styles = getComputedStyle(document.documentElement);
+  for (const u of charts) u.redraw(false, true);
+});
+
+document.querySelectorAll(".scenario").forEach(drawTable);
+
+// drawAll draws one policy at a time, so that the page can be used at once.
+let waiting = [];
+function next() {
+  const policy = waiting.shift();
+  if (!policy) {
+    document.documentElement.dataset.drawn = charts.size;
+    return;
+  }
+  drawPolicy(policy);
+  setTimeout(next, 0);
+}
+function drawAll() {
+  const idle = waiting.length === 0;
+  delete document.documentElement.dataset.drawn;
+  waiting = [...document.querySelectorAll(".policy")];
+  if (idle) next();
+}
+
+const boxes = document.querySelectorAll(".log");
+for (const box of boxes) {
+  box.checked = false;
+  box.addEventListener("change", () => {
+    logarithmic = box.checked;
+    for (const other of boxes) other.checked = logarithmic;
+    drawAll();
+  });
+}
+document.querySelectorAll(".policy").forEach(drawGroups);
+drawAll();
+})();

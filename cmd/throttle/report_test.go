@@ -1,0 +1,424 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// hostile is a name that breaks out of whatever does not escape it.
+const hostile = `</script><img src=x onerror="window.hacked=1">{{.}}<!-- '"&amp;`
+
+// crowd is a scenario with everything that has a way of its own to be drawn:
+// more workers than lines, rivals, changes, failures, a hostile name.
+func crowd() sim.Scenario {
+	none, err := sim.ParsePolicy("none")
+	if err != nil {
+		panic(err)
+	}
+	return sim.Scenario{
+		Name: hostile, Duration: time.Minute,
+		Server: sim.Server{
+			Limit:   limit.Limit{Count: 20, Period: time.Second, Burst: 40},
+			Hints:   sim.Hints{Remaining: true, RetryAfter: true},
+			Errors:  0.05,
+			Changes: []sim.Change{{At: 20 * time.Second, Count: 60, Period: time.Second}},
+		},
+		Network: sim.Network{Latency: 100 * time.Millisecond, Spread: 0.2},
+		Clients: []sim.Group{
+			{Processes: 4, Workers: 6},
+			{Processes: 1, Workers: 1, Policy: &none},
+		},
+	}
+}
+
+func mustResults(t *testing.T, seeds int, scenarios []sim.Scenario, policies ...string) (results []scenarioResult) {
+	t.Helper()
+	var all []sim.Policy
+	for _, text := range policies {
+		p, err := sim.ParsePolicy(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	for _, s := range scenarios {
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, runAll(t.Context(), s, all, seeds, 1, nil))
+	}
+	return results
+}
+
+func builtin(t *testing.T, name string) sim.Scenario {
+	t.Helper()
+	s, ok := sim.Find(name)
+	if !ok {
+		t.Fatalf("no scenario %s", name)
+	}
+	return s
+}
+
+// report is the report as text.
+func reportText(t *testing.T, results []scenarioResult) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := writeReport(&b, results); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// element is the content of the element that begins with open.
+func element(t *testing.T, page, open, end string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, open)
+	if !ok {
+		t.Fatalf("no %s in the report", open)
+	}
+	text, _, _ := strings.Cut(rest, end)
+	return text
+}
+
+func TestReportHasTheNumbersOfJSON(t *testing.T) {
+	results := mustResults(t, 3, []sim.Scenario{builtin(t, "emr-workers"), crowd()}, "backoff(factor=2)", "adaptive")
+	page := reportText(t, results)
+	var want bytes.Buffer
+	if err := writeJSON(&want, results); err != nil {
+		t.Fatal(err)
+	}
+	if got := element(t, page, `<script type="application/json" id="results">`, "</script>"); got != want.String() {
+		t.Errorf("results in the report differ from -json:\ngot  %.200s\nwant %.200s", got, want.String())
+	}
+	if n := strings.Count(page, `class="trace"`); n != 4 {
+		t.Errorf("%d runs drawn, want 4", n)
+	}
+}
+
+func TestReportEscapesNames(t *testing.T) {
+	page := reportText(t, mustResults(t, 1, []sim.Scenario{crowd()}, "adaptive"))
+	if strings.Contains(page, "<img") {
+		t.Error("the scenario's name is in the report as it is, want it escaped")
+	}
+	if !strings.Contains(html.UnescapeString(page), ">"+hostile+"</h2>") {
+		t.Error("the scenario's name is not the heading")
+	}
+	scripts := strings.Count(strings.ToLower(page), "<script")
+	if ends := strings.Count(strings.ToLower(page), "</script"); ends != scripts {
+		t.Errorf("%d scripts begin, %d end", scripts, ends)
+	}
+}
+
+// TestReportAllowsOnlyItself checks that the policy of the page names its own
+// style and script, by content, and no place to load from.
+func TestReportAllowsOnlyItself(t *testing.T) {
+	page := reportText(t, mustResults(t, 1, []sim.Scenario{builtin(t, "sleeper")}, "autosleeper"))
+	policy := html.UnescapeString(element(t, page, `http-equiv="Content-Security-Policy" content="`, `"`))
+	for _, part := range []struct{ name, open, end string }{{"style-src", "<style>", "</style>"}, {"script-src", "<script>", "</script>"}} {
+		sum := sha256.Sum256([]byte(element(t, page, part.open, part.end)))
+		want := part.name + " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+		if !strings.Contains(policy, want) {
+			t.Errorf("policy %q: want %q in it", policy, want)
+		}
+	}
+	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+		t.Errorf("policy %q: want nothing else allowed", policy)
+	}
+	if !strings.Contains(page, "The MIT License (MIT)") || !strings.Contains(page, "Copyright (c) 2022 Leon Sorokin") {
+		t.Error("uPlot's licence is not in the report")
+	}
+}
+
+func TestReportOfNothing(t *testing.T) {
+	page := reportText(t, []scenarioResult{{Scenario: builtin(t, "heroku"), Interrupted: true}})
+	if !strings.Contains(page, "interrupted") {
+		t.Error("a report of an interrupted simulation does not say so")
+	}
+}
+
+// TestReportSkipsWhatHasNoRow checks that charts go with the right rows when
+// some policies have none.
+func TestReportSkipsWhatHasNoRow(t *testing.T) {
+	results := mustResults(t, 1, []sim.Scenario{builtin(t, "sleeper")}, "none", "autosleeper", "fixed")
+	results[0].Rows = results[0].Rows[1:2]
+	page := reportText(t, results)
+	if got := element(t, page, `<h3 id="s1-p1-name">`, "</h3>"); got != "autosleeper" {
+		t.Errorf("the first chart is of %q, want autosleeper", got)
+	}
+}
+
+func TestReportOfManyRunsIsBounded(t *testing.T) {
+	s := builtin(t, "sleeper")
+	one := mustResults(t, 1, []sim.Scenario{s}, "autosleeper")
+	many := scenarioResult{Scenario: s, Seed: 1}
+	for range maxCharted + 20 {
+		many.Policies = append(many.Policies, one[0].Policies[0])
+		many.Rows = append(many.Rows, one[0].Rows[0])
+	}
+	page := reportText(t, []scenarioResult{many})
+	if got := strings.Count(page, `class="trace"`); got != maxCharted {
+		t.Errorf("%d runs drawn, want %d", got, maxCharted)
+	}
+	if got, want := len(page), 12<<20; got > want {
+		t.Errorf("%d bytes, want at most %d", got, want)
+	}
+}
+
+func TestReportOfHerokuIsSmall(t *testing.T) {
+	var policies []string
+	for _, p := range sim.Policies() {
+		policies = append(policies, p.Name)
+	}
+	page := reportText(t, mustResults(t, 1, []sim.Scenario{builtin(t, "heroku")}, policies...))
+	if got, want := len(page), 3<<20; got > want {
+		t.Errorf("%d bytes for heroku under %d policies, want at most %d", got, len(policies), want)
+	}
+}
+
+func TestReportFileIsThereCompleteOrNotAtAll(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.html")
+	bad := mustResults(t, 1, []sim.Scenario{builtin(t, "sleeper")}, "autosleeper")
+	good := slices.Clone(bad)
+	bad[0].Rows = slices.Clone(bad[0].Rows)
+	bad[0].Rows[0].Summary.Stats = slices.Clone(bad[0].Rows[0].Summary.Stats)
+	bad[0].Rows[0].Summary.Stats[0] = pace.Some(sim.Stat{Median: math.NaN()}) // no JSON
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReportFile(path, bad); err == nil {
+		t.Error("no error for results that cannot be written")
+	}
+	if got, _ := os.ReadFile(path); string(got) != "before" {
+		t.Errorf("after a failure the file holds %d bytes, want what it held before", len(got))
+	}
+	if err := writeReportFile(path, good); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := os.ReadFile(path); !strings.HasSuffix(string(got), "</html>\n") {
+		t.Errorf("the file ends with %q, want </html>", got[max(0, len(got)-20):])
+	}
+	if names, _ := os.ReadDir(dir); len(names) != 1 {
+		t.Errorf("%d files left, want 1", len(names))
+	}
+	if err := writeReportFile(filepath.Join(dir, "no", "r.html"), good); err == nil {
+		t.Error("no error for a directory that is not there")
+	}
+}
+
+// TestReportToADevice must not replace the device by a file.
+func TestReportToADevice(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "null")
+	if err := os.Symlink(os.DevNull, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeReportFile(link, nil); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%s is now %v, %v", os.DevNull, info, err)
+	}
+}
+
+// TestReportContrast checks the colours against WCAG 2.2, level AA: 4.5 for
+// text, 3 for what is drawn.
+func TestReportContrast(t *testing.T) {
+	light, dark, ok := strings.Cut(reportCSS, "prefers-color-scheme: dark")
+	if !ok {
+		t.Fatal("no dark colours")
+	}
+	light, _, _ = strings.Cut(light, "@media")
+	for name, css := range map[string]string{"light": light, "dark": dark} {
+		colours := map[string][3]float64{}
+		for _, m := range regexp.MustCompile(`--([a-z0-9-]+): #([0-9a-f]{6});`).FindAllStringSubmatch(css, -1) {
+			n, _ := strconv.ParseUint(m[2], 16, 32)
+			colours[m[1]] = [3]float64{float64(n >> 16), float64(n >> 8 & 255), float64(n & 255)}
+		}
+		check := func(front, back string, least float64) {
+			f, b := luminance(colours[front]), luminance(colours[back])
+			if got := (max(f, b) + 0.05) / (min(f, b) + 0.05); got < least {
+				t.Errorf("%s: %s on %s has a contrast of %.2f, want %.1f", name, front, back, got, least)
+			}
+		}
+		for _, back := range []string{"card", "page"} {
+			for _, front := range []string{"ink", "muted", "link"} {
+				check(front, back, 4.5)
+			}
+		}
+		check("best-ink", "best", 4.5)
+		for _, front := range []string{"served", "throttled", "failed", "capacity", "level"} {
+			check(front, "card", 3)
+		}
+		for i := range 6 {
+			check(fmt.Sprintf("worker-%d", i+1), "card", 3)
+		}
+	}
+}
+
+// luminance is as WCAG defines it.
+func luminance(c [3]float64) float64 {
+	var l [3]float64
+	for i, v := range c {
+		v /= 255
+		if l[i] = v / 12.92; v > 0.04045 {
+			l[i] = math.Pow((v+0.055)/1.055, 2.4)
+		}
+	}
+	return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2]
+}
+
+// point is an answer of worker 1 after a wait, in tests of the recorder.
+func point(at, slept time.Duration, v pace.Verdict) sim.Point {
+	return sim.Point{At: at, Slept: slept, Verdict: v, Level: at.Seconds(), Capacity: 2}
+}
+
+// TestRecorderIsBoundedAndKeepsPeaks watches a million requests, one of which
+// waited long.
+func TestRecorderIsBoundedAndKeepsPeaks(t *testing.T) {
+	s := builtin(t, "heroku")
+	r := newRecorder(s, 1)
+	const n, peak = 1_000_000, 654_321
+	for i := range n {
+		slept := time.Second
+		if i == peak {
+			slept = time.Hour
+		}
+		p := point(time.Duration(i)*time.Second, slept, pace.Served)
+		r.watch(p)
+		p.Sent = true
+		r.watch(p)
+	}
+	tr := r.trace(s)
+	if got := len(r.slices); got > maxSlices || got < maxSlices/2 {
+		t.Errorf("%d slices, want %d to %d", got, maxSlices/2, maxSlices)
+	}
+	if got, most := len(tr.Dots[0].T), maxDots+2*maxSlices; got > most || got < maxDots/2 {
+		t.Errorf("%d dots, want %d to %d", got, maxDots/2, most)
+	}
+	at := slices.Index(tr.Dots[0].Y, time.Hour.Seconds())
+	if at < 0 || tr.Dots[0].T[at] != peak*time.Second {
+		t.Errorf("the one long wait has no dot at %v", peak*time.Second)
+	}
+	if !slices.IsSorted(tr.Dots[0].T) {
+		t.Error("dots are not in order of time")
+	}
+	var served float64
+	for i, rate := range tr.Rates.Served {
+		end := time.Duration(tr.End * 1e9)
+		if i+1 < len(tr.Rates.T) {
+			end = tr.Rates.T[i+1]
+		}
+		served += rate * (end - tr.Rates.T[i]).Seconds()
+	}
+	if tr.Seen[0] != n || math.Abs(served-n) > n/100 {
+		t.Errorf("rates add up to %.0f requests and %d were seen, want %d", served, tr.Seen[0], n)
+	}
+	if got := tr.Level.Y[len(tr.Level.Y)-1]; got != n-1 {
+		t.Errorf("last level %v, want %d", got, n-1)
+	}
+}
+
+// TestRecorderKeepsAllOfAShortRun is the chart of AutoSleeper's documentation:
+// each of its requests has a dot.
+func TestRecorderKeepsAllOfAShortRun(t *testing.T) {
+	s := builtin(t, "sleeper")
+	p, err := sim.ParsePolicy("autosleeper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := record(s, p, 1, 1)
+	if got := tr.Seen[0] + tr.Seen[1]; got != 600 || len(tr.Dots[0].T)+len(tr.Dots[1].T) != 600 {
+		t.Errorf("%d requests and %d dots, want 600 of each", got, len(tr.Dots[0].T)+len(tr.Dots[1].T))
+	}
+	want := time.Millisecond.Seconds() * math.Pow(1.5, 14)
+	if first := tr.Dots[0].Y[1]; math.Abs(first-want) > 1e-6 {
+		t.Errorf("the first wait that was long enough is %v s, want %v", first, want)
+	}
+	if tr.Level != nil || tr.Rates.Capacity != nil {
+		t.Errorf("level %v, capacity %v, want none: the server has no limit", tr.Level, tr.Rates.Capacity)
+	}
+}
+
+func TestSpectrumMedian(t *testing.T) {
+	for _, want := range []time.Duration{0, time.Microsecond, 7 * time.Microsecond, 1234 * time.Microsecond, time.Second, 300 * time.Hour} {
+		var s spectrum
+		s.add(0)
+		s.add(want)
+		s.add(want)
+		s.add(400 * time.Hour)
+		got := s.median()
+		if diff := math.Abs(float64(got - want)); diff > float64(want)/8 {
+			t.Errorf("median() = %v, want %v within an eighth", got, want)
+		}
+	}
+}
+
+func TestTraceJSON(t *testing.T) {
+	for _, c := range []struct {
+		in   any
+		want string
+	}{
+		{figures{0, 1, 1234567, 0.000123456, 2.0 / 3, math.NaN(), math.Inf(1)}, "[0,1,1234567,0.0001235,0.6667,null,null]"},
+		{figures(nil), "[]"},
+		{instants{0, time.Second, 1500 * time.Millisecond, 1501 * time.Millisecond}, "[0,1000,500,1]"},
+	} {
+		if got, err := json.Marshal(c.in); string(got) != c.want || err != nil {
+			t.Errorf("json.Marshal(%v) = %s, %v, want %s", c.in, got, err, c.want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	for _, c := range []struct {
+		scenario sim.Scenario
+		want     []string
+	}{
+		{builtin(t, "heroku"), []string{
+			"A token bucket: 75 a minute come in, and at most 4,500 are kept. At the start 0 are there. Its answers say how many requests remain.",
+			"A call takes 165 ms ± 20 %, half there and half back.",
+			"2 processes of 5 workers each, each worker calling again as soon as it has an answer.",
+			"Ends after 30 min.",
+		}},
+		{builtin(t, "sleeper"), []string{
+			"Serves a request if the one before came more than 290 ms ago. From request 200 on, 60 ms are enough. Its answers say nothing about the limit.",
+			"A call takes 1 ms ± 20 %, half there and half back.",
+			"1 process of 1 worker, each worker calling again as soon as it has an answer.",
+			"Ends with request 600.",
+		}},
+		{builtin(t, "heroku-clear"), []string{
+			"A token bucket of 4,500 that is never refilled. Its answers say how many requests remain.",
+			"A call takes 165 ms ± 20 %, half there and half back.",
+			"2 processes of 5 workers each, each worker calling again as soon as it has an answer.",
+			"Ends after 3 h, or when no more than 10 requests remain, whichever comes first.",
+		}},
+		{builtin(t, "emr"), []string{
+			"A token bucket: 4 a second come in, and at most 8 are kept. Its answers say how many requests remain.",
+			"A call takes 100 ms ± 20 %, half there and half back.",
+			"1 process of 1 worker, with 1,000 calls to make in all.",
+			"Ends when the work is done.",
+		}},
+	} {
+		for i, f := range describe(c.scenario) {
+			if f.Text != c.want[i] {
+				t.Errorf("%s: %s:\ngot  %s\nwant %s", c.scenario.Name, f.Name, f.Text, c.want[i])
+			}
+		}
+	}
+}

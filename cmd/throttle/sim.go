@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/throttle-go/throttle/sim"
+)
+
+const simHelp = `throttle sim simulates policies in virtual time and compares them.
+
+Usage: throttle sim [flags] [SCENARIO ...]
+
+A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
+
+Flags, before or after the scenarios:
+  -policy a,b    the policies to compare, with settings if need be:
+                 'backoff(factor=2),adaptive(probe=20s)'. Default: all
+  -seeds N       how many runs of each, 20 unless told, 10000 at most
+  -seed K        the first seed, 1 unless told; the others follow it
+  -json          print JSON in place of tables
+  -html FILE     write charts and tables into one HTML file
+  -assert 'POLICY.MEASURE<NUMBER'
+                 exit with 3 unless the median over the seeds is so; any of
+                 < <= > >= == !=; may be given several times; holds for every
+                 scenario, or with SCENARIO/ in front for that one
+  -list          list the built-in scenarios
+  -policies      list the policies with their settings
+
+A scenario in a file:
+
+  name: shared
+  duration: 30m
+  server:
+    limit: token-bucket   # token-bucket (gcra), fixed-window or none
+    rate: 4/s             # COUNT/[N]UNIT: 75/min, 100/10s, 5000/h, 0/s
+    burst: 8              # one second's worth, at least 1, unless told
+    start: 8              # tokens at the start, full unless told
+    hints: [remaining]    # remaining, retry-after, reset, policy
+    errors: 0.01          # share that fails for another reason
+    changes:
+      - {at: 10m, rate: 8/s}
+  network: {latency: 100ms, spread: 0.2}
+  stop: {remaining: 10}
+  clients:
+    - {processes: 1, workers: 4}
+    - {processes: 5, workers: 4, join: 2m, every: 10s, leave: 20m}
+    - {processes: 1, workers: 1, policy: none, rival: true, work: 500}
+    - {processes: 2, workers: 2, policy: {name: backoff, factor: 2}, arrivals: 3/s}
+    - {processes: 2, workers: 2, on: 10s, off: 60s}
+
+Examples:
+  throttle sim
+  throttle sim heroku heroku-clear -html report.html
+  throttle sim -policy 'backoff,backoff(factor=2),adaptive' -seeds 100 emr-shared
+  throttle sim -assert 'adaptive.retry_rate<0.05' -assert 'adaptive.utilisation>0.9' my.yaml
+  throttle sim -json dynamodb
+`
+
+// simOptions is what the command line asks for.
+type simOptions struct {
+	policies  []sim.Policy
+	seeds     int
+	seed      uint64
+	json      bool
+	html      string
+	asserts   []assert
+	scenarios []sim.Scenario
+}
+
+// simulate is the command sim.
+func simulate(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
+	var o simOptions
+	var policies, asserts []string
+	flags.Func("policy", "", collect(&policies))
+	flags.Func("assert", "", collect(&asserts))
+	flags.IntVar(&o.seeds, "seeds", 20, "")
+	flags.Uint64Var(&o.seed, "seed", 1, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.StringVar(&o.html, "html", "", "")
+	list := flags.Bool("list", false, "")
+	listPolicies := flags.Bool("policies", false, "")
+	names, err := parseFlags(flags, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err := io.WriteString(stdout, simHelp)
+		return err
+	case err != nil:
+		return err
+	case *list:
+		return writeScenarios(stdout)
+	case *listPolicies:
+		return writePolicies(stdout)
+	}
+	if err := o.read(policies, asserts, names); err != nil {
+		return err
+	}
+	return o.run(ctx, stdout, stderr)
+}
+
+func collect(into *[]string) func(string) error {
+	return func(text string) error {
+		*into = append(*into, text)
+		return nil
+	}
+}
+
+// read understands the words of the command line, before anything is run.
+func (o *simOptions) read(policies, asserts, names []string) (err error) {
+	if o.seeds < 1 || o.seeds > maxSeeds {
+		return usageError{fmt.Sprintf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)}
+	}
+	if o.policies, err = readPolicies(policies); err != nil {
+		return err
+	}
+	if o.scenarios, err = readScenarios(names); err != nil {
+		return err
+	}
+	for _, text := range asserts {
+		a, err := parseAssert(text, o.policies, o.scenarios)
+		if err != nil {
+			return err
+		}
+		o.asserts = append(o.asserts, a)
+	}
+	if o.html == "" {
+		return nil
+	}
+	return checkWritable(o.html)
+}
+
+// checkWritable reports whether a file of that name can be written: better to
+// know before the work than after it.
+func checkWritable(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usageError{fmt.Sprintf("-html: %s is a directory; name a file", quote(path))}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
+	if err != nil {
+		return usageError{fmt.Sprintf("-html: %v", err)}
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// readPolicies reads what -policy was given; nothing means all.
+func readPolicies(texts []string) (policies []sim.Policy, err error) {
+	var items []string
+	for _, text := range texts {
+		items = append(items, splitPolicies(text)...)
+	}
+	if len(texts) == 0 {
+		for _, p := range sim.Policies() {
+			items = append(items, p.Name)
+		}
+	}
+	if len(items) > maxPolicies {
+		return nil, usageError{fmt.Sprintf("-policy: %d policies; at most %d", len(items), maxPolicies)}
+	}
+	for _, item := range items {
+		p, err := sim.ParsePolicy(item)
+		if err != nil {
+			return nil, usageError{fmt.Sprintf("-policy: %v", err)}
+		}
+		if slices.ContainsFunc(policies, func(q sim.Policy) bool { return samePolicy(p, q) }) {
+			return nil, usageError{fmt.Sprintf("-policy: %s is there twice", p.Name)}
+		}
+		policies = append(policies, p)
+	}
+	return policies, nil
+}
+
+// samePolicy reports whether two policies are written alike, but for spaces.
+func samePolicy(p, q sim.Policy) bool {
+	return strings.ReplaceAll(p.Name, " ", "") == strings.ReplaceAll(q.Name, " ", "")
+}
+
+// splitPolicies splits at the commas that are not inside parentheses.
+func splitPolicies(text string) (items []string) {
+	depth, from := 0, 0
+	for i, r := range text {
+		switch {
+		case r == '(':
+			depth++
+		case r == ')':
+			depth--
+		case r == ',' && depth <= 0:
+			items = append(items, text[from:i])
+			from = i + 1
+		}
+	}
+	return append(items, text[from:])
+}
+
+// readScenarios finds built-in scenarios and reads files; nothing means heroku.
+func readScenarios(names []string) (scenarios []sim.Scenario, err error) {
+	if len(names) == 0 {
+		names = []string{"heroku"}
+	}
+	if len(names) > maxScenarios {
+		return nil, usageError{fmt.Sprintf("%d scenarios; at most %d", len(names), maxScenarios)}
+	}
+	for _, name := range names {
+		s, ok := sim.Find(name)
+		if !ok {
+			if s, err = otherScenario(name); err != nil {
+				return nil, err
+			}
+		}
+		if slices.ContainsFunc(scenarios, func(t sim.Scenario) bool { return t.Name == s.Name }) {
+			return nil, usageError{fmt.Sprintf("two scenarios are called %s; name one, or give another name", s.Name)}
+		}
+		scenarios = append(scenarios, s)
+	}
+	return scenarios, nil
+}
+
+// otherScenario reads a scenario that is not built in.
+func otherScenario(name string) (sim.Scenario, error) {
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || name == "" {
+		var known []string
+		for _, s := range sim.Builtin() {
+			known = append(known, s.Name)
+		}
+		return sim.Scenario{}, usageError{fmt.Sprintf("scenario %s is not known and there is no such file; known are %s", quote(name), strings.Join(known, ", "))}
+	}
+	return scenarioFile(name)
+}
+
+// run does the work and reports it.
+func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
+	var results []scenarioResult
+	each := len(o.policies) * o.seeds
+	all := each * len(o.scenarios)
+	done := 0
+	show := progressLine(stderr)
+	for _, s := range o.scenarios {
+		r := runAll(ctx, s, o.policies, o.seeds, o.seed, func(n, _ int) {
+			show(fmt.Sprintf("%s: %d of %d runs", s.Name, done+n, all))
+		})
+		for _, row := range r.Rows {
+			done += row.Seeds
+		}
+		results = append(results, r)
+		if r.Interrupted {
+			break
+		}
+	}
+	show("")
+	if err := o.report(results, stdout, stderr); err != nil {
+		return err
+	}
+	if done < all {
+		return failure{fmt.Sprintf("interrupted: %d of %d runs", done, all)}
+	}
+	return checkAsserts(o.asserts, results)
+}
+
+// report writes all that was asked for.
+func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) error {
+	var out bytes.Buffer
+	write := func() error { return writeTables(&out, results, colours(stdout)) }
+	if o.json {
+		write = func() error { return writeJSON(&out, results) }
+	}
+	if err := write(); err != nil {
+		return failure{err.Error()}
+	}
+	if _, err := stdout.Write(out.Bytes()); err != nil {
+		return failure{fmt.Sprintf("standard output: %v", err)}
+	}
+	for _, r := range results {
+		for _, row := range r.Rows {
+			if row.Summary.Cut > 0 {
+				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
+			}
+		}
+	}
+	if o.html == "" {
+		return nil
+	}
+	if err := writeReportFile(o.html, results); err != nil {
+		return failure{fmt.Sprintf("-html: %v", err)}
+	}
+	return nil
+}
+
+// onTerminal reports whether w is a terminal on which lines may be rewritten
+// and coloured.
+func onTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
+
+func colours(w io.Writer) bool { return onTerminal(w) }
+
+// progressLine returns a function that rewrites one line on a terminal, not
+// too often, and removes it when given nothing. In a pipe it is silent.
+func progressLine(w io.Writer) func(text string) {
+	if !onTerminal(w) {
+		return func(string) {}
+	}
+	var last time.Time
+	return func(text string) {
+		if now := time.Now(); text == "" || now.Sub(last) >= 100*time.Millisecond {
+			last = now
+			fmt.Fprintf(w, "\r\x1b[K%s", text)
+		}
+	}
+}

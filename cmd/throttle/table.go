@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// heading is how a measure stands in the tables.
+type heading struct {
+	measure string
+	lines   [2]string
+	scale   float64
+}
+
+var headings = []heading{
+	{"retry_rate", [2]string{"retry_rate", "%"}, 100},
+	{"retry_rate_worker_mean", [2]string{"retry_rate_", "worker_mean%"}, 100},
+	{"max_sleep_s", [2]string{"max_sleep_s", ""}, 1},
+	{"stdev_requests", [2]string{"stdev_", "requests"}, 1},
+	{"jain", [2]string{"jain", ""}, 1},
+	{"utilisation", [2]string{"utilisation", ""}, 1},
+	{"throughput", [2]string{"throughput", "per s"}, 1},
+	{"finish_s", [2]string{"finish_s", ""}, 1},
+	{"reconverge_s", [2]string{"reconverge_s", ""}, 1},
+	{"wait_p99_s", [2]string{"wait_p99_s", ""}, 1},
+}
+
+// measureAt is the place of a measure in sim.Measures, -1 if there is none.
+func measureAt(name string) int {
+	for i, m := range sim.Measures {
+		if m.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// tableCell is a measure of one policy: its median and its range over the
+// seeds.
+type tableCell struct {
+	median, spread string
+	best           bool
+}
+
+// tableColumn is one measure of all policies.
+type tableColumn struct {
+	lines [2]string
+	cells []tableCell
+	width int // without the mark
+}
+
+// writeTables writes a table for each scenario.
+func writeTables(w io.Writer, results []scenarioResult, colour bool) error {
+	var b strings.Builder
+	for _, r := range results {
+		if len(r.Rows) == 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		seeds := 0
+		for _, row := range r.Rows {
+			seeds = max(seeds, row.Seeds)
+		}
+		fmt.Fprintf(&b, "%s: %s\n", r.Scenario.Name, gist(r.Scenario))
+		writeTable(&b, r, seeds, colour)
+		writePublished(&b, r)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// legend says how to read a table.
+func legend(seeds int, first uint64, rows int) string {
+	text := fmt.Sprintf("seed %d", first)
+	if seeds > 1 {
+		text = fmt.Sprintf("median, and min–max below it, of seeds %d to %d", first, first+uint64(seeds)-1)
+	}
+	if rows > 1 {
+		text += "; * best"
+	}
+	return text
+}
+
+func writeTable(b *strings.Builder, r scenarioResult, seeds int, colour bool) {
+	labels, left := []string{}, len("policy")
+	for _, row := range r.Rows {
+		label := row.Policy
+		if row.Seeds < seeds { // interrupted
+			label += fmt.Sprintf(" (%d of %d)", row.Seeds, seeds)
+		}
+		labels = append(labels, label)
+		left = max(left, utf8.RuneCountInString(label))
+	}
+	columns := tableColumns(r.Rows)
+	fmt.Fprintf(b, "%s\n\n", legend(seeds, r.Seed, len(r.Rows)))
+	for i, name := range []string{"policy", ""} {
+		line := fill(name, left)
+		for _, c := range columns {
+			line += " " + pad(c.lines[i], c.width) + " "
+		}
+		writeLine(b, line)
+	}
+	for i, label := range labels {
+		line, ranges := fill(label, left), fill("", left)
+		for _, c := range columns {
+			line += " " + c.cell(i, colour)
+			ranges += " " + pad(c.cells[i].spread, c.width) + " "
+		}
+		writeLine(b, line)
+		if strings.TrimSpace(ranges) != "" {
+			writeLine(b, ranges)
+		}
+	}
+}
+
+// writeLine writes a line without spaces at its end.
+func writeLine(b *strings.Builder, line string) {
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// tableColumns are the measures that apply to any row.
+func tableColumns(rows []policyResult) (columns []tableColumn) {
+	for _, h := range headings {
+		m := measureAt(h.measure)
+		c := tableColumn{lines: h.lines, width: max(len(h.lines[0]), len(h.lines[1]))}
+		applies := false
+		var best pace.Opt[float64]
+		for _, row := range rows {
+			s := row.Summary.Stats[m]
+			applies = applies || s.OK
+			cell := cellOf(s, h.scale)
+			c.cells = append(c.cells, cell)
+			c.width = max(c.width, len(cell.median), utf8.RuneCountInString(cell.spread))
+			if better := float64(sim.Measures[m].Better); s.OK && (!best.OK || s.V.Median*better > best.V*better) {
+				best = pace.Some(s.V.Median)
+			}
+		}
+		if !applies {
+			continue
+		}
+		if sim.Measures[m].Better != 0 && len(rows) > 1 {
+			c.mark(figure(best.V * h.scale))
+		}
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+// mark marks what reads the same as the best, unless all do.
+func (c *tableColumn) mark(best string) {
+	n := 0
+	for i := range c.cells {
+		if c.cells[i].best = c.cells[i].median == best; c.cells[i].best {
+			n++
+		}
+	}
+	for i := range c.cells {
+		c.cells[i].best = c.cells[i].best && n < len(c.cells)
+	}
+}
+
+func cellOf(s pace.Opt[sim.Stat], scale float64) tableCell {
+	if !s.OK {
+		return tableCell{median: "-"}
+	}
+	c := tableCell{median: figure(s.V.Median * scale)}
+	if low, high := figure(s.V.Min*scale), figure(s.V.Max*scale); low != high {
+		c.spread = low + "–" + high
+	}
+	return c
+}
+
+// cell is the median of a row, marked if it is the best.
+func (c tableColumn) cell(row int, colour bool) string {
+	text := pad(c.cells[row].median, c.width) + " "
+	if !c.cells[row].best {
+		return text
+	}
+	text = text[:c.width] + "*"
+	if colour {
+		return "\x1b[32m" + text + "\x1b[0m"
+	}
+	return text
+}
+
+// pad puts text at the right of a field, fill at its left.
+func pad(text string, width int) string {
+	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text))) + text
+}
+
+func fill(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+// figure is a number with three digits that count.
+func figure(x float64) string {
+	digits := 3
+	switch size := math.Abs(x); {
+	case size == 0 || size >= 99.95:
+		digits = 0
+	case size >= 9.995:
+		digits = 1
+	case size >= 0.9995:
+		digits = 2
+	}
+	return strconv.FormatFloat(x, 'f', digits, 64)
+}
+
+// gist is a scenario in a line.
+func gist(s sim.Scenario) string {
+	parts := append(serverGist(s.Server), fmt.Sprintf("latency %s", short(s.Network.Latency)))
+	for i, g := range s.Clients {
+		if i == 3 {
+			parts = append(parts, fmt.Sprintf("%d more groups", len(s.Clients)-i))
+			break
+		}
+		parts = append(parts, groupGist(g))
+	}
+	switch {
+	case s.Stop.Remaining.OK:
+		parts = append(parts, fmt.Sprintf("until %d remain", s.Stop.Remaining.V))
+	case s.Stop.Sent > 0:
+		parts = append(parts, fmt.Sprintf("until %d are answered", s.Stop.Sent))
+	}
+	if s.Duration > 0 && s.Duration < maxTime {
+		parts = append(parts, short(s.Duration))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func serverGist(v sim.Server) []string {
+	l := v.Limit
+	switch {
+	case len(v.Gap) > 0:
+		return []string{fmt.Sprintf("serves what comes over %s after the one before", short(v.Gap[0].Least))}
+	case l.Unlimited():
+		return []string{"no limit"}
+	}
+	text := fmt.Sprintf("%s of %s", l.Kind, rateGist(l.Count, l.Period))
+	if l.Kind == limit.TokenBucket {
+		text += fmt.Sprintf(", burst %d", cmp.Or(l.Burst, l.Count))
+	}
+	if v.Start.OK {
+		text += fmt.Sprintf(", %d at the start", v.Start.V)
+	}
+	for i, c := range v.Changes {
+		if i == 3 {
+			text += ", and on"
+			break
+		}
+		text += fmt.Sprintf(", %s at %s", rateGist(c.Count, c.Period), short(c.At))
+	}
+	if v.Scale.Every > 0 {
+		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
+	}
+	return []string{text}
+}
+
+func groupGist(g sim.Group) string {
+	text := fmt.Sprintf("%d×%d workers", g.Processes, g.Workers)
+	if g.Policy != nil {
+		text += " of " + g.Policy.Name
+	}
+	if g.Join > 0 {
+		text += " at " + short(g.Join)
+	}
+	if g.Every > 0 {
+		text += ", one each " + short(g.Every)
+	}
+	if g.Work > 0 {
+		text += fmt.Sprintf(", %d calls", g.Work)
+	}
+	return text
+}
+
+// rateGist is a rate as it is written.
+func rateGist(count int64, period time.Duration) string {
+	unit := short(period)
+	switch period {
+	case time.Minute:
+		unit = "min"
+	case time.Second, time.Hour:
+		unit = strings.TrimPrefix(unit, "1")
+	}
+	return fmt.Sprintf("%d/%s", count, unit)
+}

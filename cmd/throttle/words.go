@@ -1,0 +1,251 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// fact is a line of a scenario's description.
+type fact struct{ Name, Text string }
+
+// describe says in words what a scenario is.
+func describe(s sim.Scenario) []fact {
+	return []fact{
+		{"Server", serverInWords(s.Server)},
+		{"Network", networkInWords(s.Network)},
+		{"Clients", clientsInWords(s.Clients)},
+		{"Run", runInWords(s)},
+	}
+}
+
+// text is sentences.
+type text []string
+
+func (t *text) add(format string, a ...any) { *t = append(*t, fmt.Sprintf(format, a...)) }
+
+func (t text) String() string { return strings.Join(t, " ") }
+
+func serverInWords(v sim.Server) string {
+	var t text
+	l := v.Limit
+	switch {
+	case len(v.Gap) > 0:
+		for i, g := range v.Gap {
+			if i == 0 {
+				t.add("Serves a request if the one before came more than %s ago.", lasting(g.Least))
+				continue
+			}
+			t.add("From request %s on, %s are enough.", whole(g.From), lasting(g.Least))
+		}
+	case l.Unlimited():
+		t.add("Has no limit.")
+	case l.Kind == limit.FixedWindow:
+		t.add("Serves %s in each window of %s, windows aligned to the start.", whole(l.Count), lasting(l.Period))
+	case l.Count == 0:
+		t.add("A token bucket of %s that is never refilled.", whole(l.Burst))
+	default:
+		t.add("A token bucket: %s come in, and at most %s are kept.", rateInWords(l.Count, l.Period), whole(l.Most()))
+	}
+	if start := v.Start; start.OK && len(v.Gap) == 0 && l.Kind == limit.TokenBucket && !l.Unlimited() {
+		t.add("At the start %s are there.", whole(start.V))
+	}
+	t = append(t, changesInWords(v)...)
+	if v.Errors > 0 {
+		t.add("%s of what it admits fails for another reason.", percent(v.Errors))
+	}
+	return append(t, hintsInWords(v.Hints)).String()
+}
+
+func changesInWords(v sim.Server) (t text) {
+	const most = 6
+	for i, c := range v.Changes {
+		if i == most {
+			t.add("And %d more changes.", len(v.Changes)-most)
+			break
+		}
+		t.add("From %s on: %s.", lasting(c.At), rateInWords(c.Count, c.Period))
+	}
+	if a := v.Scale; a.Every > 0 {
+		t.add("Every %s its capacity becomes what it served / %s, from %s to %s a second, %s later.",
+			lasting(a.Every), number(a.Target), whole(a.Min), whole(a.Max), lasting(a.Delay))
+	}
+	return t
+}
+
+func hintsInWords(h sim.Hints) string {
+	var said []string
+	for _, hint := range []struct {
+		on   bool
+		what string
+	}{
+		{h.Remaining, "how many requests remain"},
+		{h.RetryAfter, "when to try again"},
+		{h.Reset, "when all is back"},
+		{h.Policy, "what the limit is"},
+	} {
+		if hint.on {
+			said = append(said, hint.what)
+		}
+	}
+	if len(said) == 0 {
+		return "Its answers say nothing about the limit."
+	}
+	return "Its answers say " + enumerate(said) + "."
+}
+
+func networkInWords(n sim.Network) string {
+	if n.Spread == 0 {
+		return fmt.Sprintf("A call takes %s, half there and half back.", lasting(n.Latency))
+	}
+	return fmt.Sprintf("A call takes %s ± %s, half there and half back.", lasting(n.Latency), percent(n.Spread))
+}
+
+func clientsInWords(groups []sim.Group) string {
+	const most = 12
+	var t text
+	for i, g := range groups {
+		if i == most {
+			t.add("And %d more groups.", len(groups)-most)
+			break
+		}
+		t.add("%s.", groupInWords(g))
+	}
+	return t.String()
+}
+
+func groupInWords(g sim.Group) string {
+	words := plural(g.Processes, "process", "processes")
+	if g.Processes > 1 {
+		words += " of " + plural(g.Workers, "worker", "workers") + " each"
+	} else {
+		words += " of " + plural(g.Workers, "worker", "workers")
+	}
+	add := func(format string, a ...any) { words += fmt.Sprintf(format, a...) }
+	if g.Policy != nil {
+		add(", always with %s", g.Policy.Name)
+	}
+	if g.Rival || g.Policy != nil {
+		add(" (rivals, not measured)")
+	}
+	if g.Join > 0 {
+		add(", from %s on", lasting(g.Join))
+	}
+	if g.Every > 0 {
+		add(", joining one by one each %s", lasting(g.Every))
+	}
+	switch {
+	case g.Leave > 0 && g.Every > 0:
+		add(" and leaving likewise from %s on", lasting(g.Leave))
+	case g.Leave > 0:
+		add(", leaving at %s", lasting(g.Leave))
+	}
+	if g.Arrivals > 0 {
+		add(", each process with %s calls a second at random", number(g.Arrivals))
+	}
+	if g.On > 0 {
+		add(", calling for %s and then resting for %s", lasting(g.On), lasting(g.Off))
+	}
+	if g.Work > 0 {
+		return words + fmt.Sprintf(", with %s calls to make in all", whole(g.Work))
+	}
+	if g.Arrivals > 0 {
+		return words
+	}
+	return words + ", each worker calling again as soon as it has an answer"
+}
+
+func runInWords(s sim.Scenario) string {
+	var ends []string
+	if s.Duration > 0 {
+		ends = append(ends, "after "+lasting(s.Duration))
+	}
+	if s.Stop.Sent > 0 {
+		ends = append(ends, "with request "+whole(s.Stop.Sent))
+	}
+	if s.Stop.Remaining.OK {
+		ends = append(ends, "when no more than "+whole(s.Stop.Remaining.V)+" requests remain")
+	}
+	if len(ends) == 0 || hasWork(s.Clients) {
+		ends = append(ends, "when the work is done")
+	}
+	if len(ends) == 1 {
+		return "Ends " + ends[0] + "."
+	}
+	return "Ends " + strings.Join(ends, ", or ") + ", whichever comes first."
+}
+
+// hasWork reports whether work can end the run: all that is measured has some.
+func hasWork(groups []sim.Group) bool {
+	for _, g := range groups {
+		if g.Work == 0 && !g.Rival && g.Policy == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func rateInWords(count int64, period time.Duration) string {
+	if period%time.Second != 0 || period >= 48*time.Hour {
+		return whole(count) + " every " + lasting(period)
+	}
+	name := map[time.Duration]string{time.Second: "a second", time.Minute: "a minute", time.Hour: "an hour", 24 * time.Hour: "a day"}[period]
+	if name == "" {
+		return whole(count) + " every " + lasting(period)
+	}
+	return whole(count) + " " + name
+}
+
+// lasting is a duration as people write it: 290 ms, 1.5 s, 30 min.
+func lasting(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if d >= unit.size && (d%unit.size == 0 || unit.size <= time.Second) {
+			return number(float64(d)/float64(unit.size)) + " " + unit.name
+		}
+	}
+	if d == 0 {
+		return "0 s"
+	}
+	return number(float64(d)/1e3) + " µs"
+}
+
+func percent(share float64) string { return number(100*share) + " %" }
+
+// number has up to 6 digits.
+func number(x float64) string {
+	if x >= 1e6 || x <= -1e6 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+// whole is n with a comma before each three digits.
+func whole(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return whole(int64(n)) + " " + many
+}
+
+func enumerate(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	last := len(items) - 1
+	return strings.Join(items[:last], ", ") + " and " + items[last]
+}

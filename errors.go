@@ -1,0 +1,159 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Reasons of an [Error], besides [context.DeadlineExceeded] and what
+// [context.Cause] gives.
+var (
+	// ErrTries says that a call was throttled or failed as often as it may.
+	ErrTries = errors.New("no tries left")
+	// ErrQueueFull says that too many calls were waiting already.
+	ErrQueueFull = errors.New("too many calls are waiting")
+	// ErrWouldWait says that Try would have had to wait.
+	ErrWouldWait = errors.New("not without waiting")
+)
+
+// Error is how a Throttle gives up. Both its Reason and the last error of the
+// function are found by [errors.Is] and [errors.As].
+type Error struct {
+	// Reason is ErrTries, ErrQueueFull or ErrWouldWait; or
+	// context.DeadlineExceeded, when the wait would have ended after the
+	// deadline of the context; or the context's Cause, when it ended.
+	Reason error
+	// Err is what the function returned last, nil if it was never called.
+	Err error
+	// Tries is how often the function was called.
+	Tries int
+	// Wait is how long the wait would have been that was refused:
+	// [pace.Never] if that was not known, zero if no wait was refused.
+	Wait time.Duration
+	// MayHaveRun is whether the service may have executed the call: a try
+	// ended otherwise than throttled. If false, it surely has not, and may be
+	// asked elsewhere.
+	MayHaveRun bool
+
+	ended error // of the context; its Cause, the Reason, may be another
+}
+
+// Error is one line of all of it.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "throttle: %v", e.Reason)
+	switch {
+	case e.Wait == pace.Never:
+		b.WriteString(", would wait for nobody knows how long")
+	case e.Wait > 0:
+		fmt.Fprintf(&b, ", would wait %v", e.Wait)
+	}
+	switch {
+	case e.Tries == 1:
+		b.WriteString(", after 1 try")
+	case e.Tries > 1:
+		fmt.Fprintf(&b, ", after %d tries", e.Tries)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return strings.ReplaceAll(b.String(), "\n", "; ")
+}
+
+// Unwrap gives the Reason and the last error of the function.
+func (e *Error) Unwrap() []error {
+	all := make([]error, 0, 3)
+	for _, err := range [...]error{e.Reason, e.ended, e.Err} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// Result is an error by which a function says how its call ended. It may be
+// wrapped. Made by [Throttled], [Failed], [Permanent] and [Ignore], or by hand
+// where there is more to say, such as hints: with Err nil and the Verdict
+// [pace.Served] it is a success, of which Do returns nil.
+type Result struct {
+	Outcome pace.Outcome
+	// Err is the real error. If nil, there is none.
+	Err error
+}
+
+// Error is that of the real error.
+func (r *Result) Error() string {
+	if r.Err == nil {
+		return r.Outcome.Verdict.String()
+	}
+	return r.Err.Error()
+}
+
+// Unwrap is the real error.
+func (r *Result) Unwrap() error { return r.Err }
+
+// Throttled says that the call was refused for load and not executed. It is
+// tried again, after the time that the service asked for (zero: it did not) or
+// later, until ctx ends or [Throttle.Tries] are used up.
+func Throttled(err error, after time.Duration) error {
+	return &Result{pace.Outcome{Verdict: pace.Throttled, After: after}, err}
+}
+
+// Failed says that the call failed for a passing reason other than load, and
+// may have been executed. It is tried again up to [Throttle.Retries] times: say
+// so only of what may be executed twice.
+func Failed(err error) error {
+	return &Result{pace.Outcome{Verdict: pace.Failed}, err}
+}
+
+// Permanent says that the service has answered, and that asking again would
+// not help. Do returns err itself.
+func Permanent(err error) error {
+	return &Result{pace.Outcome{Verdict: pace.Served}, err}
+}
+
+// Ignore says that the call tells nothing about the service: it was cancelled,
+// or never sent. Do returns err itself.
+func Ignore(err error) error {
+	return &Result{pace.Outcome{Verdict: pace.Ignored}, err}
+}
+
+// Classify is how errors are read unless [Throttle.Classify] says otherwise. A
+// [*Result] speaks for itself. Errors of a context, and the [*Error] of a
+// Throttle further down, which has tried already, are Ignored. Nil is Served.
+//
+// Any other error is Served too: it is returned at once and not retried, as
+// nobody said that the call may be made twice. A function that is not
+// idempotent must not be repeated unasked, and most errors (bad input, no
+// permission, quota of the month) would only be repeated as well.
+func Classify(err error) pace.Outcome {
+	if err == nil {
+		return pace.Outcome{Verdict: pace.Served}
+	}
+	var r *Result
+	var e *Error
+	down := errors.As(err, &e)
+	if errors.As(err, &r) && !(down && errors.Is(e, r)) {
+		return r.Outcome
+	}
+	if down || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return pace.Outcome{Verdict: pace.Ignored}
+	}
+	return pace.Outcome{Verdict: pace.Served}
+}
+
+// inner is the error inside a Result; any other error is itself.
+func inner(err error) error {
+	for {
+		r, ok := err.(*Result) // not As: what is wrapped around it shall stay
+		if !ok {
+			return err
+		}
+		err = r.Err
+	}
+}

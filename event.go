@@ -1,0 +1,125 @@
+package throttle
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// EventKind is what happened to a call.
+type EventKind uint8
+
+const (
+	// Waits is a call that must wait before a try.
+	Waits EventKind = iota + 1
+	// Starts is the start of a try. Every Starts is followed by an Ends.
+	Starts
+	// Ends is the end of a try.
+	Ends
+	// GivesUp is a call that returns an [*Error].
+	GivesUp
+)
+
+func (k EventKind) String() string {
+	switch k {
+	case Waits:
+		return "waits"
+	case Starts:
+		return "starts"
+	case Ends:
+		return "ends"
+	case GivesUp:
+		return "gives up"
+	}
+	return "unknown"
+}
+
+// Event is told to [Throttle.On].
+type Event struct {
+	Kind EventKind
+	At   time.Time
+	// Wait is, for Waits, how long it is foreseen to be, [pace.Never] if
+	// unknown; for Starts how long it was; for Ends how long the try took; for
+	// GivesUp the wait that was refused, see [Error].
+	Wait time.Duration
+	// Try is which try this is about, 1 for the first; for GivesUp how many
+	// were made.
+	Try int
+	// Outcome is, for Ends, what was learnt. Its Request is not filled in.
+	Outcome pace.Outcome
+	// Err is, for Ends, the error of the function; for GivesUp the *Error.
+	Err error
+}
+
+// Log is an [Throttle.On] that writes to l: what is given up as a warning,
+// throttled and failed tries as information, all else for debugging.
+func Log(l *slog.Logger) func(Event) {
+	return func(e Event) {
+		level := slog.LevelDebug
+		switch {
+		case e.Kind == GivesUp:
+			level = slog.LevelWarn
+		case e.Outcome.Verdict == pace.Throttled || e.Outcome.Verdict == pace.Failed:
+			level = slog.LevelInfo
+		}
+		ctx := context.Background()
+		if !l.Enabled(ctx, level) {
+			return
+		}
+		attrs := make([]slog.Attr, 0, 5)
+		attrs = append(attrs, slog.Int("try", e.Try), slog.Duration("wait", e.Wait))
+		if e.Kind == Ends {
+			attrs = append(attrs, slog.String("verdict", e.Outcome.Verdict.String()))
+		}
+		if e.Outcome.After > 0 {
+			attrs = append(attrs, slog.Duration("after", e.Outcome.After))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.Any("err", e.Err))
+		}
+		l.LogAttrs(ctx, level, "throttle "+e.Kind.String(), attrs...)
+	}
+}
+
+// Counters count events: set [Throttle.On] to the method On. The zero value is
+// ready, one may serve several Throttles, and all is safe for concurrent use.
+type Counters struct {
+	// Waits counts the waits. Waited is how long all tries had to wait before
+	// their start, in nanoseconds.
+	Waits, Waited atomic.Int64
+	// Starts counts the tries, the next four their ends.
+	Starts, Served, Throttled, Failed, Ignored atomic.Int64
+	// GivesUp counts the calls that returned an *Error.
+	GivesUp atomic.Int64
+}
+
+// On counts e.
+func (c *Counters) On(e Event) {
+	switch e.Kind {
+	case Waits:
+		c.Waits.Add(1)
+	case Starts:
+		c.Starts.Add(1)
+		c.Waited.Add(int64(e.Wait))
+	case Ends:
+		c.ends(e.Outcome.Verdict)
+	case GivesUp:
+		c.GivesUp.Add(1)
+	}
+}
+
+func (c *Counters) ends(v pace.Verdict) {
+	switch v {
+	case pace.Served:
+		c.Served.Add(1)
+	case pace.Throttled:
+		c.Throttled.Add(1)
+	case pace.Failed:
+		c.Failed.Add(1)
+	default:
+		c.Ignored.Add(1)
+	}
+}

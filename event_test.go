@@ -1,0 +1,103 @@
+package throttle
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &pace.Fixed{Rate: 1}, Tries: 3}
+		var counters Counters
+		var got []Event
+		began := time.Now()
+		th.On = func(e Event) {
+			if want := time.Now(); !e.At.Equal(want) {
+				t.Errorf("%v at %v, want %v", e.Kind, e.At, want)
+			}
+			_ = th.Waiting() // the lock is not held
+			counters.On(e)
+			if e.Kind == Ends {
+				if sent := e.At.Add(-e.Wait); !e.Outcome.Sent.Equal(sent) {
+					t.Errorf("Ends: Sent = %v, want %v", e.Outcome.Sent, sent)
+				}
+				e.Outcome.Sent = time.Time{}
+			}
+			e.At = time.Time{}
+			got = append(got, e)
+		}
+		tries := 0
+		err := th.Do(t.Context(), func(context.Context) error {
+			time.Sleep(400 * time.Millisecond)
+			if tries++; tries == 2 {
+				return Throttled(errBoom, 2*time.Second)
+			}
+			return Throttled(errBoom, 0)
+		})
+		const ms = time.Millisecond
+		throttled := pace.Outcome{Verdict: pace.Throttled}
+		throttled2 := pace.Outcome{Verdict: pace.Throttled, After: 2 * time.Second}
+		want := []Event{
+			{Kind: Starts, Try: 1},
+			{Kind: Ends, Try: 1, Wait: 400 * ms, Outcome: throttled, Err: errBoom},
+			{Kind: Waits, Try: 2, Wait: 600 * ms},
+			{Kind: Starts, Try: 2, Wait: 600 * ms},
+			{Kind: Ends, Try: 2, Wait: 400 * ms, Outcome: throttled2, Err: errBoom},
+			{Kind: Waits, Try: 3, Wait: 2000 * ms},
+			{Kind: Starts, Try: 3, Wait: 2000 * ms},
+			{Kind: Ends, Try: 3, Wait: 400 * ms, Outcome: throttled, Err: errBoom},
+			{Kind: GivesUp, Try: 3, Err: err},
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("events\n got  %+v\n want %+v", got, want)
+		}
+		if got, want := time.Since(began), 3800*ms; got != want {
+			t.Errorf("took %v, want %v", got, want)
+		}
+		counts := [...]int64{counters.Waits.Load(), counters.Waited.Load(), counters.Starts.Load(), counters.Throttled.Load(), counters.GivesUp.Load()}
+		if want := [...]int64{2, int64(2600 * ms), 3, 3, 1}; counts != want {
+			t.Errorf("waits, waited, starts, throttled, gives up: %v, want %v", counts, want)
+		}
+	})
+}
+
+func TestCounters(t *testing.T) {
+	var c Counters
+	for v, n := range map[pace.Verdict]int{pace.Served: 4, pace.Throttled: 3, pace.Failed: 2, pace.Ignored: 1} {
+		for range n {
+			c.On(Event{Kind: Ends, Outcome: pace.Outcome{Verdict: v}})
+		}
+	}
+	got := [...]int64{c.Served.Load(), c.Throttled.Load(), c.Failed.Load(), c.Ignored.Load(), c.Starts.Load()}
+	if want := [...]int64{4, 3, 2, 1, 0}; got != want {
+		t.Errorf("served, throttled, failed, ignored, starts: %v, want %v", got, want)
+	}
+}
+
+func TestLog(t *testing.T) {
+	var text bytes.Buffer
+	options := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}
+	log := Log(slog.New(slog.NewTextHandler(&text, options)))
+	log(Event{Kind: Starts, Try: 1})
+	log(Event{Kind: Ends, Try: 1, Outcome: pace.Outcome{Verdict: pace.Served}})
+	log(Event{Kind: Ends, Try: 1, Wait: time.Second, Outcome: pace.Outcome{Verdict: pace.Throttled, After: time.Minute}, Err: errBoom})
+	log(Event{Kind: GivesUp, Try: 2, Err: &Error{Reason: ErrTries, Err: errBoom, Tries: 2}})
+	want := `level=INFO msg="throttle ends" try=1 wait=1s verdict=throttled after=1m0s err=boom
+level=WARN msg="throttle gives up" try=2 wait=0s err="throttle: no tries left, after 2 tries: boom"
+`
+	if got := text.String(); got != want {
+		t.Errorf("log\n%s\nwant\n%s", got, want)
+	}
+}

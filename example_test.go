@@ -1,0 +1,106 @@
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Many goroutines may share api; each call waits for its turn.
+func Example() {
+	var api throttle.Throttle
+
+	tries := 0
+	err := api.Do(context.Background(), func(context.Context) error {
+		tries++
+		if tries == 1 { // what a service may say
+			return throttle.Throttled(errors.New("429 Too Many Requests"), 20*time.Millisecond)
+		}
+		return nil
+	})
+	fmt.Println(err, "after", tries, "tries")
+	// Output: <nil> after 2 tries
+}
+
+func ExampleCall() {
+	api := throttle.Throttle{Control: &pace.Fixed{Rate: 4}} // 4 a second, as published
+
+	state, err := throttle.Call(context.Background(), &api, func(context.Context) (string, error) {
+		return "RUNNING", nil
+	})
+	fmt.Println(state, err)
+	// Output: RUNNING <nil>
+}
+
+// A call whose turn would come too late fails at once, and says so.
+func ExampleError() {
+	api := throttle.Throttle{Control: &pace.Fixed{Rate: 0.1}}
+	call := func(context.Context) error { return nil }
+	_ = api.Do(context.Background(), call)
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := api.Do(ctx, call)
+
+	var e *throttle.Error
+	if errors.As(err, &e) {
+		fmt.Println(e.Reason)
+		fmt.Println("would wait", e.Wait.Round(time.Second), "and has surely not run:", !e.MayHaveRun)
+	}
+	// Output:
+	// context deadline exceeded
+	// would wait 10s and has surely not run: true
+}
+
+func ExampleThrottle_Try() {
+	api := throttle.Throttle{Control: &pace.Fixed{Rate: 0.1}}
+	call := func(context.Context) error { return nil }
+
+	fmt.Println(api.Try(context.Background(), call))
+	err := api.Try(context.Background(), call)
+	fmt.Println(errors.Is(err, throttle.ErrWouldWait))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleTake() {
+	var store throttle.Memory
+	twoPerMinute := limit.Limit{Count: 2, Period: time.Minute}
+
+	for range 3 {
+		d, err := throttle.Take(context.Background(), &store, "user:42", twoPerMinute, 1)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(d.OK, d.Remaining, d.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// true 1 0s
+	// true 0 0s
+	// false 0 30s
+}
+
+// Errors of a store count, and pass.
+func ExampleFailOpen() {
+	store := throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
+		return false, errors.New("no connection")
+	})
+	failures := 0
+	counted := throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		ok, err := store.Take(ctx, a, d)
+		if err != nil {
+			failures++
+		}
+		return ok, err
+	})
+	limited := limit.Limit{Count: 2, Period: time.Minute}
+	d, err := throttle.Take(context.Background(), throttle.FailOpen(counted), "user:42", limited, 1)
+	fmt.Println(d.OK, err, failures)
+	// Output: true <nil> 1
+}

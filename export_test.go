@@ -1,0 +1,4 @@
+package throttle
+
+// For tests in throttle_test, which can import throttletest.
+var Short = short

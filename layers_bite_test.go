@@ -1,0 +1,258 @@
+package throttle_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// snippets are small packages. Each line that breaks a rule ends in the mark
+// "// BAD" and the names of the rules; what has no mark must pass.
+var snippets = []struct{ name, pkg, src string }{
+	{"clock", "pace", `
+import "time"
+var t = time.Now() // BAD clock
+func f() time.Duration { return time.Since(t) + time.Until(t) } // BAD clock clock
+func g() { time.Sleep(1) } // BAD clock
+func h() (any, any) { return time.After(1), time.Tick(1) } // BAD clock clock
+func i() any { return time.AfterFunc(1, g) } // BAD clock
+func j() (any, any) { return time.NewTimer(1), time.NewTicker(1) } // BAD clock clock`},
+	{"clock behind a renamed import", "limit", `
+import tick "time"
+func f() tick.Time { return tick.Now() } // BAD clock`},
+	{"clock behind a dot import", "signal", `
+import . "time"
+func f() Time { return Now() } // BAD clock`},
+	{"clock behind a variable, a value, a field, a parenthesis", "sim", `
+import "time"
+var now = time.Now // BAD clock
+type clock struct { read func() time.Time }
+var c = clock{read: time.Now} // BAD clock
+func f() time.Time { return now().Add(1) }
+func g(read func() time.Time) { g((time.Now)) } // BAD clock`},
+	{"environment", "sim", `
+import "time"
+func f() time.Time { return time.Date(1, 1, 1, 1, 1, 1, 1, time.Local) } // BAD environment
+func g() { time.LoadLocation("Europe/Paris") } // BAD environment`},
+	{"global random source", "pace", `
+import "math/rand/v2"
+func f() int { return rand.IntN(5) + rand.N(3) } // BAD random random
+func g() float64 { var draw = rand.Float64; return draw() } // BAD random`},
+	{"global random source of the first version, renamed", "pace", `
+import dice "math/rand"
+func f() int { dice.Seed(1); return dice.Intn(6) } // BAD random random
+var roll = dice.Perm // BAD random`},
+	{"go statement", "sim", `
+func f() { go f() } // BAD go
+func g() {
+	go func() { g() }() // BAD go
+}`},
+	{"channels", "pace", `
+type pipe chan int // BAD channel
+func f(c pipe) int { return <-c } // BAD channel
+func g(c pipe) { c <- 1 } // BAD channel
+func h() { select {} } // BAD channel
+func i(c pipe) { for range c {} } // BAD channel`},
+	{"order of maps", "sim", `
+import "maps"
+type table map[string]int
+func f(m map[string]int) { for range m {} } // BAD map order
+func g(m table) { for k, v := range m { _, _ = k, v } } // BAD map order
+func h[M ~map[K]V, K comparable, V any](m M) { for range m {} } // BAD map order
+func i(m table) { for range maps.Keys(m) {} } // BAD map order
+var values = maps.Values[table] // BAD map order`},
+	{"state", "pace", `
+import "strings"
+var n int
+var list = []int{1}
+var m = map[string]int{}
+var s struct{ a [3]int }
+var b strings.Builder
+func f() { n++ } // BAD state
+func g() { n, list = 1, nil } // BAD state state
+func h() { list[0] = 2 } // BAD state
+func i() { m["a"] += 1 } // BAD state
+func j() { (s).a[1]-- } // BAD state
+func k() *int { return &n } // BAD state
+func l() { for n = range 3 {} } // BAD state
+func o() { delete(m, "a"); clear(list); copy(s.a[:], list) } // BAD state state state
+func p() { b.WriteString("a") } // BAD state
+var q = b.WriteByte // BAD state
+var r = func() int { n = 5; return 5 }() // BAD state
+func init() {} // BAD state`},
+	{"state of another package, behind an alias and an interface", "signal", `
+import u "unicode"
+import "github.com/throttle-go/throttle/pace"
+var shared pace.Controller = pace.All(nil)
+func g() { u.Digit = nil } // BAD state
+func h() { shared = nil } // BAD state
+func i(r pace.Request) { shared.Start(r.Since, r) } // BAD state`},
+	{"output", "limit", `
+import "fmt"
+func f() { fmt.Println("a") } // BAD output
+var say = fmt.Printf // BAD output`},
+	{"imports of the standard library", "limit", `
+import "sync" // BAD import
+import _ "sync/atomic" // BAD import
+import ctx "context" // BAD import
+import . "net/http" // BAD import
+import (
+	"crypto/rand" // BAD import
+	"log/slog" // BAD import
+	"os" // BAD import
+	"os/signal" // BAD import
+	"runtime" // BAD import
+	"syscall" // BAD import
+	"unsafe" // BAD import
+	"C" // BAD import
+	"math"
+)
+var pi = math.Pi`},
+	{"imports of ours", "pace", `
+import "github.com/throttle-go/throttle/limit"
+import s "github.com/throttle-go/throttle/signal" // BAD import
+import _ "github.com/throttle-go/throttle" // BAD import
+import _ "github.com/throttle-go/throttle/nowhere" // BAD import
+import _ "github.com/throttle-gopher/throttle" // BAD import
+import _ "golang.org/x/time/rate" // BAD import`},
+	{"assembly and build constraints", "limit", `
+//go:build linux // BAD build
+func f() int // BAD build`},
+	{"what does not compile", "limit", `
+var a int = "b" // BAD types`},
+	{"clean", "sim", `
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"time"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	_ "github.com/throttle-go/throttle/signal"
+)
+var ErrOdd = errors.New("odd")
+var zeros = regexp.MustCompile("^0+$")
+var names = map[string]int{"a": 1}
+var start = time.Unix(0, 0).Add(time.Second)
+var _ pace.Controller = pace.All(nil)
+type clock struct{ now int }
+func (c *clock) Now() int { c.now++; return c.now } // a name is no crime
+func Sleep(d time.Duration) time.Time { return start.Add(d).UTC() }
+func f(seed uint64) int {
+	c, names, list := clock{}, maps.Clone(names), []int{3, 4}
+	names["b"] = len(ErrOdd.Error()) + c.Now()
+	list[0] = 1
+	sum := rand.New(rand.NewPCG(seed, 1)).IntN(5)
+	for _, k := range slices.Sorted(maps.Keys(names)) { sum += names[k] }
+	for i, v := range list { sum += i * v }
+	if zeros.MatchString(fmt.Sprint(sum)) { clear(names) }
+	Sleep(time.Second)
+	return sum
+}
+func g(_ limit.Limit) {}`},
+}
+
+// marks are the breaches that a snippet names, as "file:line rule".
+func marks(file, src string) (want []string) {
+	for i, line := range strings.Split(src, "\n") {
+		_, rules, _ := strings.Cut(line, "// BAD ")
+		rules = strings.ReplaceAll(rules, "map order", "map-order")
+		for _, rule := range strings.Fields(rules) {
+			want = append(want, fmt.Sprintf("%s:%d %s", file, i+1, strings.ReplaceAll(rule, "-", " ")))
+		}
+	}
+	return want
+}
+
+func TestPurityBites(t *testing.T) {
+	p := onePurist()
+	for _, snippet := range snippets {
+		t.Run(snippet.name, func(t *testing.T) {
+			file := path.Join(snippet.pkg, strings.ReplaceAll(snippet.name, " ", "_")+".go")
+			src := "package x; " + snippet.src
+			f, err := parser.ParseFile(p.fset, file, src, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			found := p.check(snippet.pkg, []*ast.File{f})
+			for _, b := range found {
+				got = append(got, fmt.Sprintf("%s:%d %s", b.pos.Filename, b.pos.Line, b.rule))
+			}
+			want := marks(file, src)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("check found\n\t%s\nwant\n\t%s\nin full: %v", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"), found)
+			}
+		})
+	}
+}
+
+func TestLayersBite(t *testing.T) {
+	const ours = module + "/"
+	code := func(pkg string) source { return source{pkg: pkg, module: "."} }
+	test := func(pkg string) source { return source{pkg: pkg, module: ".", test: true} }
+	in := func(module, pkg string) source { return source{pkg: pkg, module: module} }
+	for _, c := range []struct {
+		from     source
+		imported string
+		ok       bool
+	}{
+		{code("limit"), "strings", true},
+		{code("limit"), "sync", false},
+		{test("limit"), "sync", true},
+		{code("limit"), ours + "pace", false},
+		{code("pace"), ours + "limit", true},
+		{code("pace"), ours + "limits", false},
+		{code("signal"), ours + "pace", true},
+		{code("signal"), ours + "limit", false},
+		{code("signal"), "net/http", false},
+		{code("sim"), ours + "signal", true},
+		{code("sim"), module, false},
+		{code("sim"), ours + "internal/chart", false},
+		{test("sim"), ours + "internal/chart", true},
+		{test("sim"), module, true},
+		{code("."), ours + "pace", true},
+		{code("."), ours + "sim", false},
+		{code("."), ours + "throttlehttp", false},
+		{test("."), ours + "throttlehttp", true},
+		{test("."), "github.com/stretchr/testify/require", false},
+		{test("."), ours + "cmd/throttle", false},
+		{test("."), ours + "bench/peers", false},
+		{code("rules"), module, true},
+		{code("rules"), ours + "throttlehttp", false},
+		{code("throttleredis"), ours + "limit", true},
+		{code("throttleredis"), module, false},
+		{code("throttleredis"), ours + "throttlesql", false},
+		{code("throttletest"), ours + "limit", true},
+		{code("throttlehttp"), ours + "rules", true},
+		{code("throttlehttp"), ours + "throttleredis", false},
+		{code("internal/chart"), ours + "limit", false},
+		{code("unheard"), "fmt", false},
+		{in("throttlegrpc", "throttlegrpc"), "google.golang.org/grpc", true},
+		{in("throttlegrpc", "throttlegrpc"), ours + "throttlesql", false},
+		{in("cmd/throttle", "cmd/throttle/inner"), ours + "cmd/throttle/other", true},
+		{in("cmd/throttle", "cmd/throttle"), ours + "internal/chart", true},
+		{in("bench", "bench/peers"), ours + "cmd/throttle/inner", false},
+		{in("examples", "examples"), ours + "throttleredis", true},
+	} {
+		fset := token.NewFileSet()
+		src := fmt.Sprintf("package x\n\nimport alias %q\n", c.imported)
+		f, err := parser.ParseFile(fset, c.from.pkg+"/x.go", src, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := importBreaches(fset, c.from, f); (len(got) == 0) != c.ok {
+			t.Errorf("importBreaches(%+v importing %s) = %v, want ok: %t", c.from, c.imported, got, c.ok)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package throttle_test
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/throttle-go/throttle"
+
+// layers is the import table: which of our packages the code of a package may
+// import, tests left out. A package that is not here, nor below one of
+// topFolders, is a breach: whoever adds a package decides where it stands.
+var layers = map[string][]string{
+	"limit":          {},
+	"pace":           {"limit"},
+	"signal":         {"pace"},
+	"sim":            {"limit", "pace", "signal"},
+	".":              {"limit", "pace", "signal"},
+	"throttleredis":  {"limit"},
+	"throttlesql":    {"limit"},
+	"throttletest":   {"limit"},
+	"rules":          {".", "limit"},
+	"throttlehttp":   {".", "limit", "pace", "signal", "rules"},
+	"throttlegrpc":   {".", "limit", "pace", "signal", "rules"},
+	"throttleaws":    {".", "limit", "pace", "signal", "rules"},
+	"internal/chart": {},
+}
+
+// program may import all of ours, and is imported by nothing.
+const program = "cmd/throttle"
+
+// topFolders hold what stands on everything else.
+var topFolders = []string{program, "bench", "examples"}
+
+// A breach is one place that breaks a rule.
+type breach struct {
+	pos  token.Position
+	rule string
+	text string
+}
+
+func (b breach) String() string { return fmt.Sprintf("%s: %s: %s", b.pos, b.rule, b.text) }
+
+// A source is one Go file of the repository. Paths are relative to its root.
+type source struct {
+	path   string // of the file
+	pkg    string // folder of its package
+	module string // folder of its module
+	test   bool
+}
+
+// within tells whether folder is top or below it.
+func within(folder, top string) bool {
+	return top == "." || folder == top || strings.HasPrefix(folder, top+"/")
+}
+
+// sources are the Go files of all modules, those with build constraints too.
+func sources(t *testing.T) (all []source) {
+	t.Helper()
+	modules := []string{"."}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if d.IsDir() {
+			if name != "." && (strings.ContainsAny(d.Name()[:1], "._") || d.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(path.Join(name, "go.mod")); err == nil && name != "." {
+				modules = append(modules, name)
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, ".go") {
+			all = append(all, source{path: name, pkg: path.Dir(name), test: strings.HasSuffix(name, "_test.go")})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("walking the repository: %v", err)
+	}
+	for i := range all {
+		for _, m := range modules { // the walk finds a module before those inside it
+			if within(all[i].pkg, m) {
+				all[i].module = m
+			}
+		}
+	}
+	return all
+}
+
+// isStandard tells a package of the standard library by its path: all others
+// begin with a domain. "C" is cgo.
+func isStandard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".") && imported != "C"
+}
+
+// forbidden is why a file may not import a package, or "".
+func forbidden(s source, imported string) string {
+	if isStandard(imported) {
+		return ""
+	}
+	ours, isOurs := strings.CutPrefix(imported+"/", module+"/")
+	if !isOurs {
+		if s.module == "." {
+			return "the root module uses the standard library only, in tests too"
+		}
+		return ""
+	}
+	ours = cmp.Or(strings.TrimSuffix(ours, "/"), ".")
+	if within(ours, program) && !within(s.pkg, program) {
+		return "nothing imports the program"
+	}
+	if slices.ContainsFunc(topFolders, func(top string) bool { return within(s.pkg, top) }) {
+		return ""
+	}
+	if s.test {
+		return forbiddenInTest(s, ours)
+	}
+	if slices.Contains(layers[s.pkg], ours) {
+		return ""
+	}
+	return fmt.Sprintf("of ours %s may import %q only", s.pkg, layers[s.pkg])
+}
+
+// forbiddenInTest lets tests look across layers, but not out of their module.
+func forbiddenInTest(s source, ours string) string {
+	for _, top := range append(topFolders, "throttlegrpc", "throttleaws") {
+		if s.module == "." && within(ours, top) {
+			return "this is another module, which the root module does not require"
+		}
+	}
+	return ""
+}
+
+// importBreaches checks the imports of one parsed file.
+func importBreaches(fset *token.FileSet, s source, f *ast.File) (found []breach) {
+	_, known := layers[s.pkg]
+	if !known && !slices.ContainsFunc(topFolders, func(top string) bool { return within(s.pkg, top) }) {
+		found = append(found, breach{fset.Position(f.Name.Pos()), "import", s.pkg + " is not in the import table"})
+	}
+	for _, spec := range f.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser has complained
+		}
+		why := forbidden(s, imported)
+		if why == "" && !s.test && isStandard(imported) && slices.Contains(pure, s.pkg) && !pureImports[imported] {
+			why = "not among the packages known to be free of clocks, state and I/O"
+		}
+		if why != "" {
+			found = append(found, breach{fset.Position(spec.Pos()), "import", imported + ": " + why})
+		}
+	}
+	return found
+}
+
+func TestLayers(t *testing.T) {
+	fset := token.NewFileSet()
+	all := sources(t)
+	if len(all) < 20 {
+		t.Fatalf("found %d Go files; is this the root of the repository?", len(all))
+	}
+	for _, s := range all {
+		f, err := parser.ParseFile(fset, s.path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		for _, b := range importBreaches(fset, s, f) {
+			t.Error(b)
+		}
+	}
+}
+
+// TestRootStandsAlone: whoever requires the root module downloads nothing else.
+func TestRootStandsAlone(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := regexp.MustCompile(`(?m)^\s*(require|replace|tool)\b.*`).Find(mod); line != nil {
+		t.Errorf("go.mod of the root has %q, want no dependency of any kind", line)
+	}
+	if _, err := os.Stat("go.sum"); err == nil {
+		t.Error("the root has a go.sum, want none: it has no dependencies")
+	}
+}

@@ -1,0 +1,38 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestParsePolicy(t *testing.T) {
+	for _, text := range []string{
+		"nonsense", "", "backoff(", "backoff)", "backoff(factor)", "backoff(fctor=2)", "backoff(factor=x)",
+		"backoff(factor=-1)", "backoff(jitter=big)", "adaptive(probe=20)", "adaptive(probe=-1s)", "none(a=1)",
+		"backoff(factor=NaN)", "backoff(factor=2))", "fixed(rate=0)",
+	} {
+		if _, err := ParsePolicy(text); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("ParsePolicy(%q): error %v, want one line", text, err)
+		}
+	}
+	p, err := ParsePolicy(" backoff( factor=2 , cap=30s) ")
+	if err != nil || p.Name != "backoff(factor=2,cap=30s)" {
+		t.Fatalf("ParsePolicy = %q, %v", p.Name, err)
+	}
+	if c := fmt.Sprintf("%+v", p.New()); !strings.Contains(c, "Factor:2 ") || !strings.Contains(c, "Cap:30s") {
+		t.Errorf("the controller is %s", c)
+	}
+	for _, info := range Policies() {
+		if _, err := ParsePolicy(info.Name); err != nil || info.About == "" {
+			t.Errorf("%s: %v, about %q", info.Name, err, info.About)
+		}
+	}
+}
+
+func TestAPolicysOwnSettingsBeatTheScenarios(t *testing.T) {
+	mine := policy(t, "proportional(start=3s)").with("start=1s,min=2s")
+	if c := fmt.Sprintf("%+v", mine.New()); !strings.Contains(c, "Initial:3s") || !strings.Contains(c, "MinSleep:2s") {
+		t.Errorf("the controller is %s, want its own start and the scenario's min", c)
+	}
+}

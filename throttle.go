@@ -1,0 +1,240 @@
+package throttle
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Throttle makes all calls that share one limit of some service. It paces
+// them, first come first served, retries those that were throttled or failed,
+// and learns from each answer.
+//
+// The zero value is ready. A Throttle is safe for concurrent use, by thousands
+// of goroutines; it must not be copied, nor its fields changed, after its
+// first use. It starts no goroutine and needs no closing.
+type Throttle struct {
+	// Control says when the next request may start. It belongs to this
+	// Throttle alone and is called under its lock. If nil, a new
+	// [pace.Adaptive].
+	Control pace.Controller
+	// Tries is how often a call is made that is throttled each time. If zero,
+	// until the context ends; so a throttled answer does not surface.
+	Tries int
+	// Retries is how often a call that [Failed] is made again, throttled tries
+	// not counted. If zero, 3; below zero, never.
+	Retries int
+	// MaxWaiting bounds the calls that wait; more are refused with
+	// [ErrQueueFull]. If zero, 100,000.
+	MaxWaiting int
+	// Classify reads from the error of a call, which may be nil, how the call
+	// ended. If nil, the function [Classify].
+	Classify func(error) pace.Outcome
+	// On is told what happens. It is called in the goroutine of the call,
+	// outside the lock, so it may be called concurrently, and what takes time
+	// in it delays its own call only. If nil, nobody is told.
+	On func(Event)
+
+	mu    sync.Mutex // guards all below but the pool
+	gate  pace.Gate
+	began bool
+	timer *time.Timer // rings when the gate wants to be asked again
+	wake  time.Time   // when it is set to ring; zero: it is not
+
+	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
+}
+
+// waiter is one call on its way.
+type waiter struct {
+	ticket pace.Ticket
+	ready  chan struct{} // told, once a try, that it has started; holds one
+	sent   time.Time     // start of the try; written under the lock before ready
+	since  time.Time     // when it began to wait
+
+	// Of the calling goroutine alone:
+	once       bool  // by Try
+	inside     bool  // the gate knows it
+	calling    bool  // the function runs
+	last       error // what the last try returned
+	mayHaveRun bool
+}
+
+// Do calls f when its turn has come, and again when it was throttled or failed
+// for a passing reason, until it succeeds, or is answered for good, or hope or
+// ctx ends.
+//
+// What f returns is the word of the call, see [Classify]: nil and errors that
+// ask for no retry are returned unchanged, but for a [Result] which is returned
+// as the error inside. Giving up is an [*Error]. No wait outlives ctx; one that
+// is foreseen to do so is refused at once, by an Error that says how long it
+// would have been. f is not called with a ctx that is done.
+//
+// f must not call Do on the same Throttle: it might wait for itself.
+func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {
+	return t.do(ctx, f, false)
+}
+
+// Try calls f if it may start at once, and only once. Otherwise it returns an
+// [*Error] of which [ErrWouldWait] is the Reason and Wait is how long it would
+// have had to wait. A call that was throttled or failed is an Error with the
+// Reason [ErrTries].
+func (t *Throttle) Try(ctx context.Context, f func(context.Context) error) error {
+	return t.do(ctx, f, true)
+}
+
+// Waiting is the number of calls that wait for their turn, or rest before a
+// retry.
+func (t *Throttle) Waiting() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gate.Waiting()
+}
+
+// InFlight is the number of calls being made.
+func (t *Throttle) InFlight() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gate.InFlight()
+}
+
+// Forecast is how long it will take, as things are, until the n-th in line may
+// start: zero if at once, [pace.Never] if that cannot be known. A newcomer is
+// in place Waiting()+1. Below 1, n is taken as 1.
+func (t *Throttle) Forecast(n int) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	now := time.Now()
+	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
+}
+
+// begin makes the gate from the fields, once. Caller holds mu.
+func (t *Throttle) begin() {
+	if t.began {
+		return
+	}
+	t.began = true
+	t.gate.Control = t.Control
+	if t.gate.Control == nil {
+		t.gate.Control = new(pace.Adaptive)
+	}
+	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting = t.Tries, t.Retries, t.MaxWaiting
+	if t.gate.Seed == 0 {
+		t.gate.Seed = rand.Uint64()
+	}
+}
+
+// lineUp lets w into the gate; started is whether it may go at once. If not
+// ok, it is refused, and outside.
+func (t *Throttle) lineUp(w *waiter) (started, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	w.since = time.Now()
+	if _, ok = t.gate.Enter(w.since, &w.ticket); !ok {
+		return false, false
+	}
+	w.inside = true
+	started = t.pump(w.since, w)
+	if w.once && !started {
+		t.remove(w.since, w)
+		return false, false
+	}
+	return started, true
+}
+
+// done ends the try of w. retry is whether it waits again, or, if started, has
+// begun the next one; now is when.
+func (t *Throttle) done(w *waiter, o pace.Outcome) (started, retry bool, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = time.Now()
+	w.calling = false
+	retry = t.gate.Done(now, &w.ticket, o)
+	if w.inside = retry; retry && w.once {
+		t.remove(now, w)
+		return false, false, now
+	}
+	w.since = now
+	return t.pump(now, w), retry, now
+}
+
+// leave takes w out of the gate, wherever it is: in line, at rest, started
+// but not called, or, when its function panicked, in the middle of a call.
+func (t *Throttle) leave(w *waiter) (now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = time.Now()
+	if w.calling {
+		w.calling = false
+		t.gate.Done(now, &w.ticket, pace.Outcome{Verdict: pace.Ignored})
+	}
+	if w.inside {
+		t.remove(now, w)
+	}
+	return now
+}
+
+// remove takes w out of the gate. Caller holds mu.
+func (t *Throttle) remove(now time.Time, w *waiter) {
+	w.inside = false
+	t.gate.Leave(now, &w.ticket)
+	select {
+	case <-w.ready: // the start came too late
+	default:
+	}
+	t.pump(now, nil)
+}
+
+// pump starts all that may start, and sets the timer for those that may not
+// yet. mine is whether self was among them; it is not told otherwise. Caller
+// holds mu.
+func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
+	for {
+		ticket, again := t.gate.Next(now)
+		if ticket == nil {
+			t.ringAfter(now, again)
+			return mine
+		}
+		w := ticket.Owner.(*waiter)
+		w.sent = now
+		if w == self {
+			mine = true
+			continue
+		}
+		w.ready <- struct{}{} // never blocks: one start, one receiver
+	}
+}
+
+// ringAfter sets the timer, or stops it if wait is Never. Caller holds mu.
+func (t *Throttle) ringAfter(now time.Time, wait time.Duration) {
+	if wait == pace.Never {
+		if !t.wake.IsZero() {
+			t.wake = time.Time{}
+			t.timer.Stop()
+		}
+		return
+	}
+	at := now.Add(wait)
+	if at.Equal(t.wake) {
+		return
+	}
+	t.wake = at
+	if t.timer == nil {
+		t.timer = time.AfterFunc(wait, t.ring)
+		return
+	}
+	t.timer.Reset(wait)
+}
+
+// ring asks the gate again. A ring too many, as when the timer was set anew
+// while this one was under way, does no harm.
+func (t *Throttle) ring() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wake = time.Time{}
+	t.pump(time.Now(), nil)
+}

@@ -1,0 +1,320 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+var errBoom = errors.New("boom")
+
+func served(context.Context) error { return nil }
+
+// counted is a Controller that checks how it is used.
+type counted struct {
+	pace.Controller
+	starts, observes, unsent int
+}
+
+func (c *counted) Start(now time.Time, r pace.Request) {
+	c.starts++
+	c.Controller.Start(now, r)
+}
+
+func (c *counted) Observe(now time.Time, o pace.Outcome) time.Duration {
+	c.observes++
+	if o.Sent.IsZero() {
+		c.unsent++
+	}
+	return c.Controller.Observe(now, o)
+}
+
+// idle checks that nobody and nothing is left in th.
+func idle(t *testing.T, th *Throttle) {
+	t.Helper()
+	synctest.Wait()
+	if w, f := th.Waiting(), th.InFlight(); w != 0 || f != 0 {
+		t.Errorf("%d waiting and %d in flight, want none", w, f)
+	}
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	if !th.wake.IsZero() {
+		t.Errorf("the timer is set to %v, want it stopped", th.wake)
+	}
+	if c, ok := th.gate.Control.(*counted); ok && c.starts != c.observes {
+		t.Errorf("%d starts and %d observed, want as many", c.starts, c.observes)
+	}
+}
+
+// times collects when something happened, since it was made.
+type times struct {
+	mu    sync.Mutex
+	began time.Time
+	of    map[string][]time.Duration
+}
+
+func clock() *times {
+	return &times{began: time.Now(), of: map[string][]time.Duration{}}
+}
+
+func (s *times) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[what] = append(s.of[what], time.Since(s.began))
+}
+
+func (s *times) check(t *testing.T, what string, want ...time.Duration) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := s.of[what]; !slices.Equal(got, want) {
+		t.Errorf("%s at %v, want %v", what, got, want)
+	}
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
+		started := clock()
+		var all sync.WaitGroup
+		var order []int
+		for i := range 10 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				err := th.Do(t.Context(), func(context.Context) error {
+					started.note("start")
+					order = append(order, i) // one a second: no lock needed
+					return nil
+				})
+				if err != nil {
+					t.Errorf("Do = %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(order, want) {
+			t.Errorf("order of starts %v, want %v", order, want)
+		}
+		const s = time.Second
+		started.check(t, "start", 0, s, 2*s, 3*s, 4*s, 5*s, 6*s, 7*s, 8*s, 9*s)
+		idle(t, th)
+	})
+}
+
+func TestCancelledWaiterLeavesNoHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
+		started := clock()
+		var all sync.WaitGroup
+		call := func(name string, ctx context.Context) {
+			all.Go(func() {
+				err := th.Do(ctx, func(context.Context) error { started.note(name); return nil })
+				if err != nil {
+					started.note(name + " fails")
+				}
+			})
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		call("a", t.Context())
+		call("b", ctx)
+		call("c", t.Context())
+		time.Sleep(500 * time.Millisecond)
+		cancel()
+		all.Wait()
+		started.check(t, "a", 0)
+		started.check(t, "b fails", 500*time.Millisecond)
+		started.check(t, "c", time.Second)
+		idle(t, th)
+	})
+}
+
+// obedient spaces starts by an interval that answers set, as hint Share.
+type obedient struct {
+	interval time.Duration
+	last     time.Time
+}
+
+func (c *obedient) Wait(now time.Time, r pace.Request) time.Duration {
+	return c.last.Add(c.interval * time.Duration(max(r.Place, 1))).Sub(now)
+}
+func (c *obedient) Start(now time.Time, _ pace.Request) { c.last = now }
+func (c *obedient) Observe(_ time.Time, o pace.Outcome) time.Duration {
+	if s := o.Hints.Share; s.OK {
+		c.interval = time.Duration(float64(time.Second) / s.V)
+	}
+	return 0
+}
+
+func TestWaitersAreReplanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &obedient{interval: 100 * time.Second}}
+		started := clock()
+		var all sync.WaitGroup
+		slow := func(takes time.Duration, rate float64) {
+			all.Go(func() {
+				_ = th.Do(t.Context(), func(context.Context) error {
+					started.note("start")
+					time.Sleep(takes)
+					r := &Result{Outcome: pace.Outcome{Verdict: pace.Served}}
+					r.Outcome.Hints.Share = pace.Some(rate)
+					return r
+				})
+			})
+			synctest.Wait()
+		}
+		slow(10*time.Second, 1)      // ends at 10 s, and raises the rate
+		slow(time.Second/2, 0.125)   // so this starts, ends at 10.5 s, and lowers it
+		slow(time.Second/2, 0.125)   // so this waits until 18 s
+		started.check(t, "start", 0) // and not for 100 s and 200 s
+		if got, want := th.Forecast(2), 200*time.Second; got != want {
+			t.Errorf("Forecast(2) = %v, want %v", got, want)
+		}
+		all.Wait()
+		started.check(t, "start", 0, 10*time.Second, 18*time.Second)
+		idle(t, th)
+	})
+}
+
+func TestRetryKeepsItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		a     []time.Duration
+		b, c  time.Duration
+	}{
+		{0, []time.Duration{0, time.Second}, 2 * time.Second, 3 * time.Second},
+		{1200 * time.Millisecond, []time.Duration{0, 2 * time.Second}, time.Second, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
+			started := clock()
+			var all sync.WaitGroup
+			tries := 0
+			all.Go(func() {
+				_ = th.Do(t.Context(), func(context.Context) error {
+					started.note("a")
+					if tries++; tries > 1 {
+						return nil
+					}
+					time.Sleep(500 * time.Millisecond)
+					return Throttled(errBoom, c.after)
+				})
+			})
+			for _, name := range []string{"b", "c"} {
+				synctest.Wait()
+				all.Go(func() {
+					_ = th.Do(t.Context(), func(context.Context) error { started.note(name); return nil })
+				})
+			}
+			all.Wait()
+			started.check(t, "a", c.a...)
+			started.check(t, "b", c.b)
+			started.check(t, "c", c.c)
+			idle(t, th)
+		})
+	}
+}
+
+// A ring that nobody asked for changes nothing.
+func TestSpuriousRings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
+		th.ring() // before the first use
+		started := clock()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				_ = th.Do(t.Context(), func(context.Context) error { started.note("start"); return nil })
+			})
+		}
+		for range 1000 {
+			time.Sleep(3 * time.Millisecond)
+			th.ring()
+		}
+		all.Wait()
+		started.check(t, "start", 0, time.Second, 2*time.Second)
+		th.ring()
+		idle(t, th)
+	})
+}
+
+// When the end of the context and the start fall together, either the function
+// is called with a living context, or nothing is lost.
+func TestCancelMeetsStart(t *testing.T) {
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			c := &counted{Controller: &pace.Fixed{Rate: 1}}
+			th := &Throttle{Control: c}
+			_ = th.Do(t.Context(), served)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			err := th.Do(ctx, func(ctx context.Context) error { return ctx.Err() })
+			idle(t, th)
+			if next := th.Try(t.Context(), served); (err == nil) == (next == nil) {
+				t.Errorf("the call that met its end: %v; the next: %v; want one of them to start", err, next)
+			}
+		})
+	}
+}
+
+// A waiter that has given up but is started before it can say so gives back
+// what it took, and its successor is not told of that start.
+func TestStartAfterCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{Controller: &pace.Fixed{Rate: 1}}
+		th := &Throttle{Control: c}
+		_ = th.Do(t.Context(), served)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			err := th.Do(ctx, func(context.Context) error { t.Error("called"); return nil })
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Do = %v, want context.Canceled", err)
+			}
+		}()
+		synctest.Wait()
+		th.mu.Lock()
+		cancel()
+		th.pump(time.Now().Add(time.Second), nil)
+		th.mu.Unlock()
+		idle(t, th)
+		if c.unsent != 1 {
+			t.Fatalf("%d starts given back, want 1", c.unsent)
+		}
+		started := clock()
+		for range 2 {
+			_ = th.Do(t.Context(), func(context.Context) error { started.note("start"); return nil })
+		}
+		started.check(t, "start", time.Second, 2*time.Second)
+		idle(t, th)
+	})
+}
+
+func TestTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 0.1}}}
+		if err := th.Try(t.Context(), served); err != nil {
+			t.Fatalf("first Try = %v", err)
+		}
+		time.Sleep(4 * time.Second)
+		err := th.Try(t.Context(), func(context.Context) error { t.Error("called"); return nil })
+		var e *Error
+		if !errors.As(err, &e) || !errors.Is(err, ErrWouldWait) || e.Wait != 6*time.Second || e.Tries != 0 || e.MayHaveRun {
+			t.Errorf("Try after 4 s of 10 = %#v, want ErrWouldWait with 6s", err)
+		}
+		idle(t, th)
+		time.Sleep(6 * time.Second)
+		began := time.Now()
+		err = th.Try(t.Context(), func(context.Context) error { return Throttled(errBoom, time.Minute) })
+		if !errors.As(err, &e) || !errors.Is(err, ErrTries) || !errors.Is(err, errBoom) ||
+			e.Wait != time.Minute || e.Tries != 1 || e.MayHaveRun || !time.Now().Equal(began) {
+			t.Errorf("Try that is throttled = %#v, want ErrTries and boom, at once, with 1m0s", err)
+		}
+		idle(t, th)
+	})
+}

@@ -1,0 +1,114 @@
+package throttlehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+func TestDeadlineTooNear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		w := &wire{reply: func(int, *http.Request) (*http.Response, error) {
+			return answer(429, strings.Repeat("slow down ", 2000), "Retry-After", "60", "X-Why", "burst"), nil
+		}}
+		began := time.Now()
+		client := http.Client{Transport: &Transport{Base: w}}
+		_, err := client.Do(request(t, "POST", "text").WithContext(ctx))
+		if d := time.Since(began); d != 0 || len(w.seen) != 1 {
+			t.Errorf("gave up after %v and %d tries; want at once, after 1", d, len(w.seen))
+		}
+		var gaveUp *throttle.Error
+		if !errors.As(err, &gaveUp) || !errors.Is(err, context.DeadlineExceeded) || gaveUp.Wait < time.Minute || gaveUp.MayHaveRun {
+			t.Errorf("error %v; want a throttle.Error for the deadline, with a wait of a minute, of a call that has not run", err)
+		}
+		var status *StatusError
+		if !errors.As(err, &status) || status.Code != 429 || status.Header.Get("X-Why") != "burst" || len(status.Body) != maxSnippet {
+			t.Errorf("error %v; want a StatusError of 429 with its header and %d bytes of its body", err, maxSnippet)
+		}
+		if !strings.Contains(err.Error(), "429 Too Many Requests") || len(err.Error()) > 500 || w.open[0].closed != 1 {
+			t.Errorf("error of %d bytes: %v, body closed %d times; want a short line that names the status, once", len(err.Error()), err, w.open[0].closed)
+		}
+	})
+}
+
+func TestCancelWhileResting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		tr := &Transport{Base: replies(says(429, "Retry-After", "60"))}
+		began := time.Now()
+		_, err := tr.RoundTrip(request(t, "GET", "").WithContext(ctx))
+		var status *StatusError
+		if d := time.Since(began); d != 3*time.Second || !errors.Is(err, context.Canceled) || !errors.As(err, &status) {
+			t.Errorf("ended after %v by %v; want 3s, by the cancellation, with the 429", d, err)
+		}
+		if th := tr.scopes["api.test"].throttle; th.Waiting() != 0 || th.InFlight() != 0 {
+			t.Errorf("%d waiting and %d in flight are left", th.Waiting(), th.InFlight())
+		}
+	})
+}
+
+func TestCancelInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		p := new(pupil)
+		w := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}}
+		tr := &Transport{Base: w, New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: p} }}
+		began := time.Now()
+		_, err := tr.RoundTrip(request(t, "GET", "").WithContext(ctx))
+		if d := time.Since(began); d != 3*time.Second || !errors.Is(err, context.Canceled) || len(w.seen) != 1 {
+			t.Errorf("ended after %v by %v and %d tries; want 3s, the cancellation, 1", d, err, len(w.seen))
+		}
+		if len(p.taught) != 1 || p.taught[0].Verdict != pace.Ignored {
+			t.Errorf("taught %+v; want that nothing can be learnt", p.taught)
+		}
+	})
+}
+
+// The body of an answer is read under the caller's own context, which goes on.
+func TestBodyOutlivesTheThrottle(t *testing.T) {
+	var seen context.Context
+	w := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
+		seen = r.Context()
+		return answer(200, ""), nil
+	}}
+	if _, err := (&Transport{Base: w}).RoundTrip(request(t, "GET", "")); err != nil || seen.Err() != nil {
+		t.Errorf("%v; the request's context after RoundTrip: %v; want it alive", err, seen.Err())
+	}
+}
+
+func TestNeverSent(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := replies(says(200))
+	b := &body{Reader: strings.NewReader("text")}
+	req := request(t, "POST", "text").WithContext(ctx)
+	req.Body = b
+	_, err := (&Transport{Base: w}).RoundTrip(req)
+	if !errors.Is(err, context.Canceled) || len(w.seen) != 0 || b.closed != 1 {
+		t.Errorf("%v, %d tries, body closed %d times; want the cancellation, none, once", err, len(w.seen), b.closed)
+	}
+}
+
+func TestGetBodyFails(t *testing.T) {
+	w := replies(says(429))
+	req := request(t, "PUT", "text")
+	req.GetBody = func() (io.ReadCloser, error) { return nil, errCut }
+	if _, err := (&Transport{Base: w, New: unpaced}).RoundTrip(req); err != errCut || len(w.seen) != 1 || w.open[0].closed != 1 {
+		t.Errorf("%v after %d tries; want %v after 1, and its answer closed", err, len(w.seen), errCut)
+	}
+}

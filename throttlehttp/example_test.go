@@ -1,0 +1,96 @@
+package throttlehttp_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/throttlehttp"
+)
+
+// api refuses every second request.
+func api() *httptest.Server {
+	requests := 0
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests++; requests%2 == 1 {
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+			return
+		}
+		io.Copy(w, r.Body)
+	}))
+}
+
+func ExampleTransport() {
+	server := api()
+	defer server.Close()
+
+	client := http.Client{Transport: new(throttlehttp.Transport)}
+	answer, err := client.Post(server.URL, "text/plain", strings.NewReader("hello"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	fmt.Println(answer.Status, string(text), err)
+	// Output: 200 OK hello <nil>
+}
+
+// A Throttle for each scope, with a pace, a bound on tries and a hook.
+func ExampleTransport_new() {
+	server := api()
+	defer server.Close()
+
+	client := http.Client{Transport: &throttlehttp.Transport{
+		New: func(scope string) *throttle.Throttle {
+			return &throttle.Throttle{
+				Control: new(pace.Adaptive),
+				Tries:   5,
+				On: func(e throttle.Event) {
+					if e.Kind == throttle.Ends {
+						fmt.Println("try", e.Try, e.Outcome.Verdict)
+					}
+				},
+			}
+		},
+	}}
+	answer, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer.Body.Close()
+	fmt.Println(answer.Status)
+	// Output:
+	// try 1 throttled
+	// try 2 served
+	// 200 OK
+}
+
+func ExampleHandler() {
+	h := &throttlehttp.Handler{
+		Limit: limit.Limit{Count: 2, Period: time.Hour},
+		Key:   throttlehttp.RemoteIP,
+		Name:  "hourly",
+		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintln(w, "hello")
+		}),
+	}
+	for range 3 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		left, _, _ := strings.Cut(w.Header().Get("RateLimit"), ";t=")
+		fmt.Println(w.Code, left)
+	}
+	// Output:
+	// 200 "hourly";r=1
+	// 200 "hourly";r=0
+	// 429 "hourly";r=0
+}

@@ -1,0 +1,290 @@
+package throttlehttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// book is a Store whose clock stands still until it is set.
+type book struct {
+	now    time.Time
+	states map[string]limit.State
+	asked  []string // keys, in order
+}
+
+func (b *book) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	if b.states == nil {
+		b.states = make(map[string]limit.State)
+	}
+	s := make([]limit.State, len(a))
+	for i := range a {
+		s[i] = b.states[a[i].Key]
+		b.asked = append(b.asked, a[i].Key)
+	}
+	ok := limit.TakeAll(s, b.now, a, d)
+	for i := range a {
+		b.states[a[i].Key] = s[i]
+	}
+	return ok, nil
+}
+
+var t0 = time.Date(2026, 11, 6, 9, 0, 0, 0, time.UTC)
+
+// ask sends one request to h and returns its answer.
+func ask(h http.Handler, method string, change ...func(*http.Request)) *http.Response {
+	r := httptest.NewRequest(method, "http://api.test/", nil)
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// told is the status of an answer and all that it says about the limit.
+func told(r *http.Response) string {
+	all := []string{fmt.Sprint(r.StatusCode)}
+	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "RateLimit-Remaining"} {
+		for _, v := range r.Header.Values(name) {
+			all = append(all, name+": "+v)
+		}
+	}
+	return strings.Join(all, " | ")
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+
+// costs are the costs of one request after the other.
+func costs(all []int64) func(*http.Request) int64 {
+	return func(*http.Request) (n int64) {
+		n, all = all[0], all[1:]
+		return n
+	}
+}
+
+type step struct {
+	at   time.Duration
+	want string
+}
+
+var (
+	bucket = limit.Limit{Count: 60, Period: time.Minute, Burst: 2}
+	window = limit.Limit{Kind: limit.FixedWindow, Count: 2, Period: time.Minute}
+)
+
+var handlerTests = []struct {
+	name    string
+	handler Handler
+	costs   []int64 // if nil, as the handler says
+	steps   []step
+}{
+	{"token bucket", Handler{Limit: bucket}, nil, []step{
+		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
+		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+		{999 * time.Millisecond, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
+		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+	}},
+	{"slow bucket", Handler{Limit: limit.Limit{Count: 3, Period: time.Hour}, Name: "hourly"}, nil, []step{
+		// a token each 20 min, full again only after an hour
+		{0, `200 | RateLimit: "hourly";r=2;t=1200 | RateLimit-Policy: "hourly";q=3;w=3600`},
+		{time.Minute, `200 | RateLimit: "hourly";r=1;t=2340 | RateLimit-Policy: "hourly";q=3;w=3600`},
+		{2 * time.Minute, `200 | RateLimit: "hourly";r=0;t=3480 | RateLimit-Policy: "hourly";q=3;w=3600`},
+		{3 * time.Minute, `429 | Retry-After: 1020 | RateLimit: "hourly";r=0;t=1020 | RateLimit-Policy: "hourly";q=3;w=3600`},
+	}},
+	{"window", Handler{Limit: window}, nil, []step{
+		{0, `200 | RateLimit: "default";r=1;t=60 | RateLimit-Policy: "default";q=2;w=60`},
+		{30 * time.Second, `200 | RateLimit: "default";r=0;t=30 | RateLimit-Policy: "default";q=2;w=60`},
+		{30500 * time.Millisecond, `429 | Retry-After: 30 | RateLimit: "default";r=0;t=30 | RateLimit-Policy: "default";q=2;w=60`},
+		{time.Minute, `200 | RateLimit: "default";r=1;t=60 | RateLimit-Policy: "default";q=2;w=60`},
+	}},
+	{"Retry-After alone", Handler{Limit: window, Headers: OnlyRetryAfter}, nil, []step{{0, "200"}, {0, "200"}, {0, "429 | Retry-After: 60"}}},
+	{"remaining alone", Handler{Limit: window, Headers: OnlyRemaining}, nil, []step{
+		{0, "200 | RateLimit-Remaining: 1"}, {0, "200 | RateLimit-Remaining: 0"}, {0, "429 | RateLimit-Remaining: 0"},
+	}},
+	{"silent", Handler{Limit: window, Headers: Silent}, nil, []step{{0, "200"}, {0, "200"}, {0, "429"}}},
+	{"no limit", Handler{}, nil, []step{{0, "200"}, {0, "200"}}},
+	{"limit of nothing", Handler{Limit: limit.Limit{Period: time.Minute}}, nil, []step{
+		{0, `429 | RateLimit: "default";r=0 | RateLimit-Policy: "default";q=0;w=60`},
+	}},
+	{"cost", Handler{Limit: window}, []int64{2, 2}, []step{
+		{0, `200 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=2;w=60`},
+		{0, `429 | Retry-After: 60 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=2;w=60`},
+	}},
+	{"cost that can never be paid", Handler{Limit: window}, []int64{3}, []step{
+		{0, `429 | RateLimit: "default";r=2 | RateLimit-Policy: "default";q=2;w=60`},
+	}},
+	{"negative cost gives nothing back", Handler{Limit: window, Headers: OnlyRemaining}, []int64{2, -5, 0, 1}, []step{
+		{0, "200 | RateLimit-Remaining: 0"},
+		{0, "200 | RateLimit-Remaining: 0"},
+		{0, "200 | RateLimit-Remaining: 0"},
+		{0, "429 | RateLimit-Remaining: 0"},
+	}},
+	{"free of charge", Handler{Limit: window}, []int64{0}, []step{
+		{0, `200 | RateLimit: "default";r=2;t=0 | RateLimit-Policy: "default";q=2;w=60`},
+	}},
+	{"limit by request", Handler{Limit: bucket, LimitFor: func(*http.Request) limit.Limit { return window }}, nil, []step{
+		{0, `200 | RateLimit: "default";r=1;t=60 | RateLimit-Policy: "default";q=2;w=60`},
+	}},
+	{"huge bucket", Handler{Limit: limit.Limit{Count: 1 << 50, Period: time.Second}}, nil, []step{
+		{0, `200 | RateLimit: "default";r=999999999999999;t=1 | RateLimit-Policy: "default";q=999999999999999;w=1`},
+	}},
+}
+
+func TestHandler(t *testing.T) {
+	for i := range handlerTests {
+		tt := &handlerTests[i]
+		store := new(book)
+		tt.handler.Store, tt.handler.Next = store, hello
+		if tt.costs != nil {
+			tt.handler.Cost = costs(tt.costs)
+		}
+		for j, s := range tt.steps {
+			store.now = t0.Add(s.at)
+			if got := told(ask(&tt.handler, "GET")); got != s.want {
+				t.Errorf("%s, request %d at %v:\ngot  %s\nwant %s", tt.name, j, s.at, got, s.want)
+			}
+		}
+	}
+}
+
+// What the Handler writes is read by somebody else's eyes: a regular
+// expression for the grammar in the draft, and our own client.
+func TestHandlerIsUnderstood(t *testing.T) {
+	item := regexp.MustCompile(`^"(?:[^"\\]|\\["\\])*"((?:;[a-z]+=[0-9]{1,15})+)$`)
+	h := &Handler{Store: &book{now: t0}, Limit: limit.Limit{Count: 3, Period: 90 * time.Second}, Name: `a "b" \c`}
+	for i := range 5 {
+		r := ask(h, "GET")
+		for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+			if v := r.Header.Get(name); !item.MatchString(v) {
+				t.Errorf("request %d: %s: %s does not match %s", i, name, v, item)
+			}
+		}
+		s := signal.Read(r.StatusCode, fields(r.Header), t0)
+		want := signal.Signal{
+			Verdict: pace.Served, Limit: pace.Some[int64](3), Window: pace.Some(90 * time.Second),
+			Remaining: pace.Some(max(2-int64(i), 0)), Reset: pace.Some(time.Duration(i+1) * 30 * time.Second),
+		}
+		if i >= 3 {
+			want.Verdict, want.After, want.Reset = pace.Throttled, pace.Some(30*time.Second), pace.Some(30*time.Second)
+		}
+		if s != want {
+			t.Errorf("request %d is read as %+v; want %+v", i, s, want)
+		}
+	}
+}
+
+func TestHandlerProblem(t *testing.T) {
+	h := &Handler{Limit: limit.Limit{Period: time.Minute}, Name: `a "b"`, Next: hello}
+	r := ask(h, "GET")
+	if got, want := r.Header.Get("Content-Type"), "application/problem+json"; got != want {
+		t.Errorf("Content-Type = %q; want %q", got, want)
+	}
+	var p struct {
+		Type     string
+		Title    string
+		Status   int
+		Violated []string `json:"violated-policies"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p.Title == "" || p.Status != 429 || !slices.Equal(p.Violated, []string{`a "b"`}) {
+		t.Errorf("problem = %+v; want quota-exceeded, a title, 429, the policy's name", p)
+	}
+	head := ask(h, "HEAD")
+	if body, _ := io.ReadAll(head.Body); head.StatusCode != 429 || len(body) > 0 {
+		t.Errorf("HEAD = %d with a body of %d bytes; want 429 with none", head.StatusCode, len(body))
+	}
+}
+
+func TestHandlerKeys(t *testing.T) {
+	from := func(addr string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.RemoteAddr = addr
+			r.Header.Set("X-Forwarded-For", "6.6.6.6")
+			r.Header.Set("X-Real-IP", "6.6.6.6")
+		}
+	}
+	store := &book{now: t0}
+	one := limit.Limit{Count: 1, Period: time.Minute}
+	common := &Handler{Store: store, Limit: one, Next: hello}
+	byIP := &Handler{Store: store, Limit: one, Next: hello, Key: RemoteIP, Name: "ip"}
+	tests := []struct {
+		h    *Handler
+		addr string
+		key  string
+		want int
+	}{
+		{common, "192.0.2.1:1", "default/", 200},
+		{common, "192.0.2.2:1", "default/", 429},
+		{byIP, "192.0.2.1:1", "ip/192.0.2.1", 200},
+		{byIP, "192.0.2.1:2", "ip/192.0.2.1", 429},
+		{byIP, "[::ffff:192.0.2.1]:2", "ip/192.0.2.1", 429},
+		{byIP, "192.0.2.2:1", "ip/192.0.2.2", 200},
+		{byIP, "[2001:db8:1:2::3]:1", "ip/2001:db8:1:2::/64", 200},
+		{byIP, "[2001:db8:1:2:ffff::4]:9", "ip/2001:db8:1:2::/64", 429},
+		{byIP, "[2001:db8:1:3::3]:1", "ip/2001:db8:1:3::/64", 200},
+		{byIP, "[fe80::1%eth0]:1", "ip/fe80::/64", 200},
+		{byIP, "@", "ip/@", 200},
+	}
+	for _, tt := range tests {
+		store.asked = nil
+		got := ask(tt.h, "GET", from(tt.addr)).StatusCode
+		if got != tt.want || len(store.asked) != 1 || store.asked[0] != tt.key {
+			t.Errorf("request from %s: %d under the keys %q; want %d under %q", tt.addr, got, store.asked, tt.want, tt.key)
+		}
+	}
+}
+
+func TestHandlerError(t *testing.T) {
+	lost := errors.New("connection to the database 10.1.2.3 lost")
+	broken := throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
+	called := 0
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called++ })
+	one := limit.Limit{Count: 1, Period: time.Minute}
+
+	r := ask(&Handler{Store: broken, Limit: one, Next: next}, "GET")
+	body, _ := io.ReadAll(r.Body)
+	if told(r) != "503" || called != 0 || strings.Contains(string(body), "10.1.2.3") {
+		t.Errorf("with a broken Store: %s, Next called %d times, body %q; want 503, no call, no cause", told(r), called, body)
+	}
+	r = ask(&Handler{Store: throttle.FailOpen(broken), Limit: one, Next: next}, "GET")
+	if r.StatusCode != 200 || called != 1 {
+		t.Errorf("with FailOpen: %s, Next called %d times; want 200, one call", told(r), called)
+	}
+	var got error
+	r = ask(&Handler{Store: broken, Limit: one, Next: next, Error: func(w http.ResponseWriter, _ *http.Request, err error) {
+		got = err
+		w.WriteHeader(http.StatusTeapot)
+	}}, "GET")
+	if r.StatusCode != http.StatusTeapot || got != lost || called != 1 {
+		t.Errorf("with Error: %d, error %v, Next called %d times; want 418, %v, no further call", r.StatusCode, got, called, lost)
+	}
+}
+
+func TestHandlerZero(t *testing.T) {
+	if r := ask(new(Handler), "GET"); told(r) != "204" {
+		t.Errorf("the zero Handler answers %s; want 204", told(r))
+	}
+	h := &Handler{Limit: limit.Limit{Count: 1, Period: time.Hour}} // a Store of its own
+	if a, b := ask(h, "GET").StatusCode, ask(h, "GET").StatusCode; a != 204 || b != 429 {
+		t.Errorf("a Handler with a Limit alone answers %d, %d; want 204, 429", a, b)
+	}
+}

@@ -1,0 +1,80 @@
+package throttlehttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+)
+
+func TestScopes(t *testing.T) {
+	var made []string
+	tr := &Transport{Base: replies(says(200)), MaxScopes: 3, New: func(scope string) *throttle.Throttle {
+		made = append(made, scope)
+		return nil
+	}}
+	visit := func(host string) {
+		req := request(t, "GET", "")
+		req.URL = &url.URL{Scheme: "http", Host: host}
+		if _, err := tr.RoundTrip(req); err != nil {
+			t.Fatal(err)
+		}
+		if len(tr.scopes) > 3 || tr.unused.Len() != len(tr.scopes) {
+			t.Errorf("after %s: %d scopes, %d of them unused; want at most 3, all", host, len(tr.scopes), tr.unused.Len())
+		}
+	}
+	for _, host := range []string{"a", "b", "c", "A", "d", "a", "c", "b:80"} {
+		visit(host)
+	}
+	// d pushed out b, which was unused for longest; c was still there.
+	if want := []string{"a", "b", "c", "d", "b:80"}; !slices.Equal(made, want) {
+		t.Errorf("made the scopes %q; want %q", made, want)
+	}
+	for i := range 100 {
+		visit(fmt.Sprint("host", i))
+	}
+	// Those in use stay.
+	for i := range 5 {
+		tr.enter(fmt.Sprint("used", i))
+	}
+	if len(tr.scopes) != 5 {
+		t.Errorf("%d scopes with 5 in use; want 5", len(tr.scopes))
+	}
+	for i := range 5 {
+		tr.leave(tr.scopes[fmt.Sprint("used", i)])
+	}
+	if len(tr.scopes) != 3 {
+		t.Errorf("%d scopes after use; want 3", len(tr.scopes))
+	}
+}
+
+func TestScopesArePacedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{reply: func(n int, r *http.Request) (*http.Response, error) {
+			if r.URL.Host == "slow.test" && n == 0 {
+				return answer(429, "", "Retry-After", "60"), nil
+			}
+			return answer(200, ""), nil
+		}}
+		tr := &Transport{Base: w, Scope: func(r *http.Request) string { return "account of " + r.URL.Host }}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		slow := request(t, "GET", "").WithContext(ctx)
+		slow.URL.Host = "slow.test"
+		go tr.RoundTrip(slow)
+		synctest.Wait()
+		began := time.Now()
+		if _, err := tr.RoundTrip(request(t, "GET", "")); err != nil || time.Since(began) != 0 {
+			t.Errorf("%v after %v; want another host to be served at once", err, time.Since(began))
+		}
+		if tr.scopes["account of api.test"] == nil {
+			t.Errorf("Scope was not asked")
+		}
+	})
+}

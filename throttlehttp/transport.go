@@ -1,0 +1,181 @@
+package throttlehttp
+
+import (
+	"container/list"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/throttle-go/throttle"
+)
+
+// Transport paces the requests of an http.Client, and makes those again that
+// were refused for load:
+//
+//	client := http.Client{Transport: new(throttlehttp.Transport)}
+//
+// All requests of one scope, a host unless told otherwise, share one
+// throttle.Throttle: they wait their turn there, and what each answer says
+// teaches it the pace.
+//
+// What is made again, as often and as late as the Throttle decides but never
+// before the server's Retry-After (of which signal.MaxBelieved is believed):
+//
+//   - 429 (Too Many Requests), whatever the method: it was not executed.
+//   - 503 (Service Unavailable) if it carries a Retry-After, and thus was
+//     refused on purpose, or if the request may be repeated.
+//   - 502, 504 and errors of the connection, if the request may be repeated.
+//
+// A request may be repeated if its method is idempotent (GET, HEAD, OPTIONS,
+// TRACE, PUT, DELETE), if it carries an Idempotency-Key, or if Repeat says so.
+// One with a body is made once only, unless GetBody is set, as
+// http.NewRequest does for bodies in memory. All other answers are returned as
+// they are, and so is the last answer of a request that is not made again, or
+// has no tries left, its body unread.
+//
+// When there is no time for another try, or the context ends, the error is a
+// *throttle.Error around a *StatusError that holds the last answer.
+//
+// The zero value is ready. A Transport is safe for concurrent use; its fields
+// must not change once it is used.
+type Transport struct {
+	// Base makes the requests. If nil, http.DefaultTransport. It should not
+	// retry by itself: layers of retries multiply.
+	Base http.RoundTripper
+	// Scope names what shares one limit with this request: a host, a route, an
+	// account. If nil, the host and port of the URL.
+	Scope func(*http.Request) string
+	// New makes the Throttle of a scope, as its first request comes. If nil,
+	// or if it returns nil, a zero throttle.Throttle: requests that are
+	// throttled are made again until their context ends. This is also the
+	// place to set hooks for logs and metrics.
+	New func(scope string) *throttle.Throttle
+	// MaxScopes is how many scopes are remembered. If zero, 1000. Beyond it
+	// those that no request uses, longest unused first, are forgotten, and
+	// begin afresh should they come again. Scopes in use are always kept.
+	MaxScopes int
+	// Repeat says of a request that is not idempotent by its method that it
+	// may be executed twice nevertheless. If nil, none may.
+	Repeat func(*http.Request) bool
+
+	mu     sync.Mutex // guards what follows
+	scopes map[string]*scope
+	unused list.List // of *scope, longest unused first
+}
+
+var _ http.RoundTripper = (*Transport)(nil)
+
+// RoundTrip makes the request, when its turn has come, and again if need be.
+// It does not modify req, and closes its body in any case.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	s := t.enter(t.scopeOf(req))
+	defer t.leave(s)
+	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
+	return c.end(s.throttle.Do(req.Context(), c.try))
+}
+
+// CloseIdleConnections closes those of Base, if it knows how to. It is what
+// http.Client.CloseIdleConnections calls.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+// rewinds reports whether a second try can send what the first one sent.
+func rewinds(req *http.Request) bool {
+	return req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+}
+
+// repeats reports whether req may be executed twice.
+func (t *Transport) repeats(req *http.Request) bool {
+	switch req.Method {
+	case "", "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
+		return true
+	}
+	// The two names, and their mere presence, are what net/http goes by.
+	if req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil {
+		return true
+	}
+	return t.Repeat != nil && t.Repeat(req)
+}
+
+// scope is what shares one limit.
+type scope struct {
+	name     string
+	once     sync.Once // makes
+	throttle *throttle.Throttle
+	users    int           // requests under way
+	unused   *list.Element // in Transport.unused while users is zero
+}
+
+func (t *Transport) scopeOf(req *http.Request) string {
+	switch {
+	case t.Scope != nil:
+		return t.Scope(req)
+	case req.URL == nil: // Base will complain
+		return ""
+	}
+	return strings.ToLower(req.URL.Host)
+}
+
+// enter finds or makes the scope of that name, which stays until leave.
+func (t *Transport) enter(name string) *scope {
+	s := t.use(name)
+	s.once.Do(func() { // not under the lock: New is not ours
+		if t.New != nil {
+			s.throttle = t.New(name)
+		}
+		if s.throttle == nil {
+			s.throttle = new(throttle.Throttle)
+		}
+	})
+	return s
+}
+
+func (t *Transport) use(name string) *scope {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.scopes[name]
+	if s == nil {
+		if t.scopes == nil {
+			t.scopes = make(map[string]*scope)
+		}
+		s = &scope{name: name}
+		t.scopes[name] = s
+	}
+	if s.users++; s.unused != nil {
+		t.unused.Remove(s.unused)
+		s.unused = nil
+	}
+	t.forgetLocked()
+	return s
+}
+
+func (t *Transport) leave(s *scope) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.unused = t.unused.PushBack(s)
+	}
+	t.forgetLocked()
+}
+
+// forgetLocked drops unused scopes while there are too many.
+func (t *Transport) forgetLocked() {
+	most := t.MaxScopes
+	if most == 0 {
+		most = 1000
+	}
+	for len(t.scopes) > most && t.unused.Len() > 0 {
+		s := t.unused.Remove(t.unused.Front()).(*scope)
+		delete(t.scopes, s.name)
+	}
+}
