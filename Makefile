@@ -6,7 +6,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 BENCHCOUNT ?= 10
-FUZZTIME ?= 10
+FUZZTIME ?= 10s
 # make test RACE= goes without the race detector.
 RACE ?= -race
 
@@ -18,9 +18,9 @@ TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
-	@echo 'make lint   gofumpt, go vet, staticcheck, sizes, links'
+	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
-	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME) seconds'
+	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak   every fuzz target for 5 minutes, then the long tests'
 
 test:
@@ -29,6 +29,7 @@ test:
 
 lint: $(TOOLS)
 	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }
+	GOWORK=off scripts/each go mod tidy -diff
 	GOWORK=off scripts/each go vet ./...
 	scripts/each $(BIN)/staticcheck ./...
 	go test -run '^TestHouse' .
@@ -41,7 +42,7 @@ fuzz:
 	FUZZTIME=$(FUZZTIME) scripts/each $(CURDIR)/scripts/fuzz
 
 soak:
-	$(MAKE) fuzz FUZZTIME=300
+	$(MAKE) fuzz FUZZTIME=5m
 	THROTTLE_SOAK=1 scripts/each go test -run Soak -timeout 60m ./...
 
 $(TOOLS): tools/go.mod tools/go.sum

@@ -18,7 +18,8 @@ import (
 // The zero value is ready. It must not be copied, nor its settings changed,
 // after first use.
 type AutoSleeper struct {
-	// Settings are those of the original; zero ones are its defaults.
+	// Settings are those of the original. Zero ones are its defaults, but that
+	// nothing is random; all its defaults are *[pace.DefaultAutoSleeper]().
 	Settings pace.AutoSleeper
 
 	mu sync.Mutex // guards Settings, which hold the state as well

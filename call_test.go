@@ -109,7 +109,7 @@ func TestDeadlineBeforeTheWait(t *testing.T) {
 			began, calls := time.Now(), 0
 			err := th.Do(ctx, func(context.Context) error { calls++; return c.first })
 			var e *Error
-			if !errors.As(err, &e) || !errors.Is(err, context.DeadlineExceeded) || e.Wait != c.wait || e.Err != c.err ||
+			if !errors.As(err, &e) || !e.Timeout() || !errors.Is(err, context.DeadlineExceeded) || e.Wait != c.wait || e.Err != c.err ||
 				e.Tries != c.calls || calls != c.calls || !time.Now().Equal(began) || ctx.Err() != nil {
 				t.Errorf("%s: after %v Do = %#v, want at once a wait of %v beyond the deadline, and %v after %d calls",
 					c.name, time.Since(began), err, c.wait, c.err, c.calls)

@@ -65,6 +65,10 @@ func (e *Error) Error() string {
 	return strings.ReplaceAll(b.String(), "\n", "; ")
 }
 
+// Timeout reports whether it was given up for want of time, as net.Error and
+// url.Error want to know.
+func (e *Error) Timeout() bool { return errors.Is(e, context.DeadlineExceeded) }
+
 // Unwrap gives the Reason and the last error of the function.
 func (e *Error) Unwrap() []error {
 	all := make([]error, 0, 3)

@@ -15,11 +15,22 @@ import (
 func Example() {
 	var api throttle.Throttle
 
+	err := api.Do(context.Background(), func(context.Context) error {
+		return nil // or what the service said
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// What was throttled is tried again: the caller does not see it.
+func ExampleThrottled() {
+	api := throttle.Throttle{Control: &pace.Fixed{Rate: 1000}}
+
 	tries := 0
 	err := api.Do(context.Background(), func(context.Context) error {
 		tries++
-		if tries == 1 { // what a service may say
-			return throttle.Throttled(errors.New("429 Too Many Requests"), 20*time.Millisecond)
+		if tries == 1 {
+			return throttle.Throttled(errors.New("429 Too Many Requests"), 5*time.Millisecond)
 		}
 		return nil
 	})

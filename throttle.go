@@ -16,6 +16,9 @@ import (
 // The zero value is ready. A Throttle is safe for concurrent use, by thousands
 // of goroutines; it must not be copied, nor its fields changed, after its
 // first use. It starts no goroutine and needs no closing.
+//
+// Timers ring late, by a millisecond or so. What should have started in the
+// last 20 ms starts together then, so that high rates are kept on average.
 type Throttle struct {
 	// Control says when the next request may start. It belongs to this
 	// Throttle alone and is called under its lock. If nil, a new
@@ -133,7 +136,7 @@ func (t *Throttle) lineUp(w *waiter) (started, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
-	w.since = time.Now()
+	w.since = t.now()
 	if _, ok = t.gate.Enter(w.since, &w.ticket); !ok {
 		return false, false
 	}
@@ -151,7 +154,7 @@ func (t *Throttle) lineUp(w *waiter) (started, ok bool) {
 func (t *Throttle) done(w *waiter, o pace.Outcome) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now = time.Now()
+	now = t.now()
 	w.calling = false
 	retry = t.gate.Done(now, &w.ticket, o)
 	if w.inside = retry; retry && w.once {
@@ -167,7 +170,7 @@ func (t *Throttle) done(w *waiter, o pace.Outcome) (started, retry bool, now tim
 func (t *Throttle) leave(w *waiter) (now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now = time.Now()
+	now = t.now()
 	if w.calling {
 		w.calling = false
 		t.gate.Done(now, &w.ticket, pace.Outcome{Verdict: pace.Ignored})
@@ -193,12 +196,20 @@ func (t *Throttle) remove(now time.Time, w *waiter) {
 // yet. mine is whether self was among them; it is not told otherwise. Caller
 // holds mu.
 func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
+	mine, _, again := t.start(now, now, self)
+	t.ringAfter(now, again)
+	return mine
+}
+
+// start starts, now, the n that may start as of at, and says how long after at
+// to ask again. Caller holds mu.
+func (t *Throttle) start(at, now time.Time, self *waiter) (mine bool, n int, again time.Duration) {
 	for {
-		ticket, again := t.gate.Next(now)
+		ticket, again := t.gate.Next(at)
 		if ticket == nil {
-			t.ringAfter(now, again)
-			return mine
+			return mine, n, again
 		}
+		n++
 		w := ticket.Owner.(*waiter)
 		w.sent = now
 		if w == self {
@@ -207,6 +218,35 @@ func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 		}
 		w.ready <- struct{}{} // never blocks: one start, one receiver
 	}
+}
+
+// tolerance is how late the timer may ring and count as in time. Timers are
+// late by a millisecond and more; 20 ms cover those of all systems. Longer is a
+// program that stood still, and those who waited shall not all start at once.
+const tolerance = 20 * time.Millisecond
+
+// now is the time, to be read before each event. If the timer is late, those
+// who should have started since start now, and the gate counts them as of when
+// they should have: otherwise a rate above a few hundred a second could not be
+// kept. Caller holds mu.
+func (t *Throttle) now() time.Time {
+	now := time.Now()
+	if t.wake.IsZero() || !t.wake.Before(now) {
+		return now
+	}
+	at := t.wake
+	if oldest := now.Add(-tolerance); at.Before(oldest) {
+		at = oldest
+	}
+	for at.Before(now) {
+		_, n, again := t.start(at, now, nil)
+		if n == 0 || again == pace.Never {
+			break // what is left is for the pump that follows
+		}
+		at = at.Add(again)
+	}
+	t.wake = time.Time{}
+	return now
 }
 
 // ringAfter sets the timer, or stops it if wait is Never. Caller holds mu.
@@ -235,6 +275,7 @@ func (t *Throttle) ringAfter(now time.Time, wait time.Duration) {
 func (t *Throttle) ring() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := t.now()
 	t.wake = time.Time{}
-	t.pump(time.Now(), nil)
+	t.pump(now, nil)
 }

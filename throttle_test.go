@@ -44,8 +44,8 @@ func idle(t *testing.T, th *Throttle) {
 	}
 	th.mu.Lock()
 	defer th.mu.Unlock()
-	if !th.wake.IsZero() {
-		t.Errorf("the timer is set to %v, want it stopped", th.wake)
+	if !th.wake.IsZero() || th.timer != nil && th.timer.Stop() {
+		t.Errorf("the timer is set, to %v, want it stopped", th.wake)
 	}
 	if c, ok := th.gate.Control.(*counted); ok && c.starts != c.observes {
 		t.Errorf("%d starts and %d observed, want as many", c.starts, c.observes)
@@ -67,6 +67,12 @@ func (s *times) note(what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[what] = append(s.of[what], time.Since(s.began))
+}
+
+func (s *times) count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.of[what])
 }
 
 func (s *times) check(t *testing.T, what string, want ...time.Duration) {
@@ -244,8 +250,48 @@ func TestSpuriousRings(t *testing.T) {
 	})
 }
 
+// Timers ring late. Those who should have started in the meantime start then,
+// and the schedule is as if nothing had been; but not when it was very late.
+func TestLateRings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1000}}}
+		started := clock()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				_ = th.Do(t.Context(), func(context.Context) error { started.note("start"); return nil })
+			})
+		}
+		check := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := started.count("start"); n != want {
+				t.Errorf("%d started until %v, want %d", n, time.Since(started.began), want)
+			}
+		}
+		ringAfter := func(d time.Duration) {
+			th.mu.Lock()
+			th.timer.Stop()
+			th.mu.Unlock()
+			time.Sleep(d)
+			th.ring()
+		}
+		check(1)
+		ringAfter(10500 * time.Microsecond)
+		check(11)
+		time.Sleep(400 * time.Microsecond)
+		check(11)
+		time.Sleep(100 * time.Microsecond) // 11 ms since the first
+		check(12)
+		ringAfter(time.Second) // the last 20 ms, both ends counted, and one that Fixed makes up for
+		check(12 + 22)
+		all.Wait()
+		idle(t, th)
+	})
+}
+
 // When the end of the context and the start fall together, either the function
-// is called with a living context, or nothing is lost.
+// is called, or the start is given back.
 func TestCancelMeetsStart(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
@@ -254,10 +300,11 @@ func TestCancelMeetsStart(t *testing.T) {
 			_ = th.Do(t.Context(), served)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			err := th.Do(ctx, func(ctx context.Context) error { return ctx.Err() })
+			called := false
+			_ = th.Do(ctx, func(context.Context) error { called = true; return nil })
 			idle(t, th)
-			if next := th.Try(t.Context(), served); (err == nil) == (next == nil) {
-				t.Errorf("the call that met its end: %v; the next: %v; want one of them to start", err, next)
+			if next := th.Try(t.Context(), served); called == (next == nil) {
+				t.Errorf("the call that met its end started: %v; the next: %v; want one of them to start", called, next)
 			}
 		})
 	}
@@ -298,6 +345,11 @@ func TestStartAfterCancel(t *testing.T) {
 func TestTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 0.1}}}
+		th.On = func(e Event) {
+			if n := th.Waiting(); n != 0 {
+				t.Errorf("%v: %d in line, want none", e.Kind, n)
+			}
+		}
 		if err := th.Try(t.Context(), served); err != nil {
 			t.Fatalf("first Try = %v", err)
 		}

@@ -55,7 +55,7 @@ func intoWindow(s State, now int64, from, to Limit) State {
 			used = later(used, 1)
 		}
 	case from.micros() == to.micros():
-		end = clampWindow(s, now, to.micros()).T
+		end = s.T
 	}
-	return windowState(end, min(used, double(to.Count)))
+	return windowState(end, used)
 }

@@ -44,6 +44,7 @@ func TestChange(t *testing.T) {
 		{"bucket to small window", ten, with(window, 1, 0, time.Minute), 4, 0, 6, 0, time.Minute},
 		{"window to bucket", window, ten, 4, 10 * time.Second, 6, 6, 400 * ms},
 		{"window to small bucket", window, with(ten, 10, 1, time.Second), 4, 0, 6, 0, 200 * ms},
+		{"window that is owed to", window, with(ten, 10, 100, time.Second), 50, 0, 0, 80, 2 * time.Second},
 		{"not known to be a window", ten, Limit{Kind: 9, Count: 10, Period: time.Minute}, 4, 0, 6, 6, 24 * time.Second},
 		{"allows nothing", ten, with(ten, 0, 10, time.Second), 4, 0, 6, 0, 0},
 		{"allows all", ten, Limit{}, 4, 0, 6, math.MaxInt64, 0},
@@ -79,6 +80,16 @@ func TestChangeToAndFro(t *testing.T) {
 	}
 }
 
+// A state from a future that cannot be is worth no more than one that can.
+func TestChangeFromTheFuture(t *testing.T) {
+	ten := Limit{Count: 10, Period: time.Second}
+	big := Limit{Count: 10, Period: time.Second, Burst: 1000}
+	s := Change(State{T: t0.AddDate(100, 0, 0).UnixMicro()}, t0, ten, big)
+	if _, d := Take(s, t0, Ask{Limit: big}); d.Remaining != 970 { // two bursts, and a second
+		t.Errorf("Change = %+v: %+v; want 970 remaining", s, d)
+	}
+}
+
 // An outage, a limit of nothing or of everything, leaves what was used as it is.
 func TestChangeThroughNothing(t *testing.T) {
 	l := Limit{Count: 10, Period: time.Second}
@@ -108,9 +119,11 @@ func TestChangeKeepsTheWindowAhead(t *testing.T) {
 func FuzzChange(f *testing.F) {
 	now := t0.UnixMicro()
 	f.Add(now+1, int64(0), uint8(0), int64(3), int64(1e9), uint8(0), int64(7), int64(1e9), int64(0))
+	f.Add(now+1, int64(0), uint8(0), int64(3), int64(1e9), uint8(0), int64(7), int64(7e8), int64(0))
 	f.Add(now+1e6, int64(2), uint8(0), int64(3), int64(1e9), uint8(1), int64(7), int64(1e12), int64(5))
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), uint8(1), int64(math.MaxInt64), int64(1), uint8(0), int64(1), int64(math.MaxInt64), int64(math.MaxInt64))
 	f.Add(int64(math.MaxInt64), int64(math.MinInt64), uint8(0), int64(math.MaxInt64), int64(1), uint8(1), int64(math.MaxInt64), int64(math.MaxInt64), int64(-1))
+	f.Add(int64(math.MaxInt64), int64(9), uint8(0), int64(3), int64(1e9), uint8(0), int64(3), int64(1e9), int64(0))
 	f.Fuzz(func(t *testing.T, full, n int64, kind uint8, count, period int64, kind2 uint8, count2, period2, burst int64) {
 		from := Limit{Kind: Kind(kind % 2), Count: count, Burst: burst, Period: time.Duration(period)}
 		to := Limit{Kind: Kind(kind2 % 2), Count: count2, Burst: burst, Period: time.Duration(period2)}

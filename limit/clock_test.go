@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -106,17 +107,50 @@ func TestStateExpires(t *testing.T) {
 }
 
 // In a fixed window, taking goes to the later window once one was taken in it:
-// the reader of an earlier clock must not bring the earlier window back.
+// the reader of an earlier clock must not bring the earlier window back, nor
+// must a clock set back by less than a window.
 func TestWindowEdgeRace(t *testing.T) {
 	l := Limit{Kind: FixedWindow, Count: 50, Period: time.Minute}
-	s, _ := Take(State{}, t0, Ask{Limit: l, N: 50})
-	s, d := Take(s, t0.Add(-us), Ask{Limit: l, N: -1}) // even giving back
-	if !d.OK {
-		t.Fatalf("giving back = %+v", d)
+	for _, back := range []time.Duration{us, time.Second, 30 * time.Second} {
+		s := drained(t, l, t0.Add(10*time.Second))
+		s, d := Take(s, t0.Add(-back), Ask{Limit: l, N: -1}) // even giving back
+		if !d.OK {
+			t.Fatalf("giving back = %+v", d)
+		}
+		for i, want := range []bool{true, false} {
+			if s, d = Take(s, t0.Add(time.Duration(i)), Ask{Limit: l, N: 1}); d.OK != want {
+				t.Errorf("after %v earlier: taking %d after the edge: %+v, want OK %v", back, i, d, want)
+			}
+		}
 	}
-	for i, want := range []bool{true, false} {
-		if s, d = Take(s, t0.Add(time.Duration(i)), Ask{Limit: l, N: 1}); d.OK != want {
-			t.Errorf("taking %d after the edge: %+v, want OK %v", i, d, want)
+}
+
+// What is charged by one who was overtaken forgives nothing.
+func TestDebtOvertaken(t *testing.T) {
+	l := Limit{Count: 10, Period: time.Second}
+	owing, _ := Take(State{}, t0, Ask{Limit: l, N: 100, Debt: true})
+	for _, n := range []int64{1, 100, 1 << 62} {
+		if s, d := Take(owing, t0.Add(-ms), Ask{Limit: l, N: n, Debt: true}); s.T < owing.T {
+			t.Errorf("Take(%+v, a millisecond earlier, n = %d, as debt) = %+v, %+v; want none forgiven", owing, n, s, d)
+		}
+	}
+}
+
+// Windows are aligned before 1970 as after it.
+func TestWindowEnd(t *testing.T) {
+	for _, c := range []struct{ now, period, want int64 }{
+		{0, 10, 10},
+		{9, 10, 10},
+		{10, 10, 20},
+		{-1, 10, 0},
+		{-10, 10, 0},
+		{-11, 10, -10},
+		{7, 1, 8},
+		{math.MinInt64, 10, math.MinInt64 + 8},
+		{math.MaxInt64 - 1, 10, math.MaxInt64},
+	} {
+		if got := windowEnd(c.now, c.period); got != c.want {
+			t.Errorf("windowEnd(%d, %d) = %d, want %d", c.now, c.period, got, c.want)
 		}
 	}
 }

@@ -50,6 +50,9 @@ func checkTake(t *testing.T, s State, now int64, a Ask) {
 			fail("asked again, nothing having changed, the answer is another")
 		}
 	}
+	if d.N != 0 && a.Limit.counts() && next.live(now) != (d.ResetAfter > 0) {
+		fail("ResetAfter is not until T")
+	}
 	if fresh, d2 := Take(State{}, time.UnixMicro(now), a); s.T <= now && (d2 != d || fresh != next && next != s) {
 		fail("T has passed, yet it is not as a key never seen")
 	}

@@ -53,6 +53,9 @@ func run(t *testing.T, l Limit, rows []row) {
 		if d.Most != l.Most() || !d.At.Equal(now) {
 			t.Errorf("row %d: Most %d at %v, want %d at %v", i, d.Most, d.At, l.Most(), now)
 		}
+		if d.N != 0 && d.ResetAfter == 0 && s != (State{}) {
+			t.Errorf("row %d: nothing is left to remember, yet the state is %+v", i, s)
+		}
 		if d.N == 0 && s != before {
 			t.Errorf("row %d: nothing was charged, yet the state went from %+v to %+v", i, before, s)
 		}

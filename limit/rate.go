@@ -57,7 +57,7 @@ func unitOf(name string) (unit time.Duration, ok bool) {
 
 // parseDigits reads digits only: no sign, no underscore.
 func parseDigits(text string) (n int64, ok bool) {
-	if text == "" || strings.Trim(text, "0123456789") != "" {
+	if strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -19,7 +19,7 @@ func takeWindow(s State, now int64, a *Ask, d *Decision) State {
 	case !d.OK:
 		d.RetryAfter = span{us: end - now}.duration()
 	case d.N != 0:
-		used = min(max(plus(used, d.N), 0), double(count))
+		used = max(plus(used, d.N), 0)
 		s = windowState(end, used)
 	}
 	d.Remaining = max(count-used, 0)
@@ -29,7 +29,8 @@ func takeWindow(s State, now int64, a *Ask, d *Decision) State {
 	return s
 }
 
-// windowUsed is what s says was used, within the bounds of a limit of count.
+// windowUsed is what s says was used, as far as a window of count can hold it:
+// at most one more Count is owed.
 func windowUsed(s State, count int64) int64 {
 	return min(max(s.N, 0), double(count))
 }

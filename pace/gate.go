@@ -60,7 +60,7 @@ type Gate struct {
 	// counted. If zero, 3; below zero, never.
 	Retries int
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
-	// Retries are never refused. If zero, 100,000.
+	// Retries are never refused. If zero, 100,000; below zero, 1.
 	MaxWaiting int
 	// Seed makes the draws of this gate its own.
 	Seed uint64
@@ -99,7 +99,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	if most == 0 {
 		most = defaultMaxWaiting
 	}
-	if g.Waiting() >= most || t.late(now, t.Forecast) {
+	if g.Waiting() >= max(most, 1) || t.late(now, t.Forecast) {
 		return t.Forecast, false
 	}
 	g.arrivals++

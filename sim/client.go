@@ -26,8 +26,7 @@ func (r *Run) call(w *worker) {
 			p.idle = append(p.idle, w)
 			return
 		}
-		w.want = p.jobs[p.first]
-		p.first, p.queued = (p.first+1)%maxQueue, p.queued-1
+		w.want = p.nextJob()
 	}
 	if g.Work > 0 {
 		if r.work[p.group] == 0 {
@@ -50,6 +49,25 @@ func (r *Run) wake(w *worker) {
 	w.lane.pump(r.now, &r.queue, r.start)
 }
 
+// addJob queues a call that came up now, in a ring that grows as needed.
+func (p *process) addJob(now int64) {
+	if p.queued == len(p.jobs) {
+		grown := make([]int64, max(16, 2*len(p.jobs)))
+		n := copy(grown, p.jobs[p.first:])
+		copy(grown[n:], p.jobs[:p.first])
+		p.jobs, p.first = grown, 0
+	}
+	p.jobs[(p.first+p.queued)%len(p.jobs)] = now
+	p.queued++
+}
+
+// nextJob takes the call that has queued longest.
+func (p *process) nextJob() (came int64) {
+	came = p.jobs[p.first]
+	p.first, p.queued = (p.first+1)%len(p.jobs), p.queued-1
+	return came
+}
+
 // job brings up a call in a process.
 func (r *Run) job(p *process, id int32) {
 	g := &r.scenario.Clients[p.group]
@@ -61,8 +79,7 @@ func (r *Run) job(p *process, id int32) {
 		r.overflow++
 		return
 	}
-	p.jobs[(p.first+p.queued)%maxQueue] = r.now
-	p.queued++
+	p.addJob(r.now)
 	if n := len(p.idle); n > 0 {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]

@@ -60,7 +60,7 @@ type process struct {
 	join    int64
 	leave   int64 // 0: never
 	workers []worker
-	jobs    []int64 // when the calls that queue came up
+	jobs    []int64 // when the calls that queue came up, a ring
 	first   int     // of jobs
 	queued  int
 	idle    []*worker
@@ -154,7 +154,6 @@ func (r *Run) plan() {
 			r.queue.push(p.join+int64(r.random.unit()*float64(startWithin)), evWake, w.index)
 		}
 		if g.Arrivals > 0 {
-			p.jobs = make([]int64, maxQueue)
 			r.queue.push(p.join+r.gap(g.Arrivals), evJob, int32(i))
 		}
 	}

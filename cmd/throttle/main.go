@@ -25,6 +25,7 @@ type command struct {
 // commands are all verbs but help.
 var commands = []command{
 	{"sim", "simulate policies in virtual time and compare them", simulate},
+	{"demo", "show policies live, against an API on this machine", demonstrate},
 }
 
 func main() {

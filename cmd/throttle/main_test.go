@@ -98,6 +98,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"sim", "testdata/small.yaml", "testdata/../testdata/small.yaml"}, "two scenarios are called small"},
 		{[]string{"sim", dir}, "is a directory"},
 		{[]string{"sim", "--", "-json"}, "scenario -json is not known"},
+		{[]string{"sim", "--", "emr", "-json"}, "scenario -json is not known"},
 		{[]string{"sim", "-html", filepath.Join(dir, "no", "x.html")}, "-html: "},
 		{[]string{"sim", "-html", dir}, "is a directory; name a file"},
 		{[]string{"sim", "-assert", "adaptive"}, "write [SCENARIO/]POLICY.MEASURE"},

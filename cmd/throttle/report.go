@@ -28,8 +28,11 @@ var reportHTML string
 //go:embed report.css
 var reportCSS string
 
+//go:embed report_table.js
+var tableJS string
+
 //go:embed report.js
-var reportJS string
+var chartsJS string
 
 //go:embed uplot/uPlot.iife.min.js
 var uplotJS string
@@ -141,7 +144,8 @@ func newPage(results []scenarioResult) (*page, error) {
 	}
 	// encoding/json writes <, > and & as escapes: no data can end the element.
 	p.Results, p.MeasureData = template.JS(table.String()), template.JS(measures)
-	style, script := uplotCSS+reportCSS, "/*!\n"+uplotLicense+"*/\n"+uplotJS+reportJS
+	style := uplotCSS + reportCSS
+	script := "/*!\n" + uplotLicense + "*/\n" + uplotJS + "(() => {\n\"use strict\";\n" + tableJS + chartsJS + "})();\n"
 	p.Style, p.Script, p.Security = template.CSS(style), template.JS(script), security(style, script)
 	p.add(results)
 	p.words(results)

@@ -127,6 +127,7 @@ var badScenarios = []struct {
 	{strings.Repeat("- ", 100), "1:33: nested more than 16 deep"},
 	{strings.Repeat("{a: ", 100_000), "1:65: nested more than 16 deep"},
 	{strings.Repeat("- 1\n", 100_000), "75001:1: more than 150000 words"},
+	{strings.Repeat("a: 1\n", 200), "101:2: more than 100 fields in a row"},
 	{"a: &x [1]\nb: [*x, *x]\n", "1:4: \"&\": anchors, aliases"},
 	{"a: *x\n", "1:4: \"*\": anchors, aliases"},
 	{"<<: {a: 1}\n", "1:1: \"<<\": anchors, aliases"},
@@ -315,7 +316,7 @@ func FuzzScenarioFile(f *testing.F) {
 		for _, g := range s.Clients {
 			workers += g.Processes * g.Workers
 		}
-		if workers > 1000 {
+		if workers > 100 {
 			return
 		}
 		p, _ := sim.ParsePolicy("fixed")

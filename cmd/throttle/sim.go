@@ -31,6 +31,7 @@ Flags, before or after the scenarios:
   -seed K        the first seed, 1 unless told; the others follow it
   -json          print JSON in place of tables
   -html FILE     write charts and tables into one HTML file
+  -svg FILE      write a picture of one scenario: throttled answers over time
   -assert 'POLICY.MEASURE<NUMBER'
                  exit with 3 unless the median over the seeds is so; any of
                  < <= > >= == !=; may be given several times; holds for every
@@ -74,7 +75,7 @@ type simOptions struct {
 	seeds     int
 	seed      uint64
 	json      bool
-	html      string
+	html, svg string
 	asserts   []assert
 	scenarios []sim.Scenario
 }
@@ -90,6 +91,7 @@ func simulate(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 	flags.Uint64Var(&o.seed, "seed", 1, "")
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.StringVar(&o.html, "html", "", "")
+	flags.StringVar(&o.svg, "svg", "", "")
 	list := flags.Bool("list", false, "")
 	listPolicies := flags.Bool("policies", false, "")
 	names, err := parseFlags(flags, args)
@@ -135,21 +137,27 @@ func (o *simOptions) read(policies, asserts, names []string) (err error) {
 		}
 		o.asserts = append(o.asserts, a)
 	}
-	if o.html == "" {
-		return nil
+	if o.svg != "" && len(o.scenarios) > 1 {
+		return usageError{fmt.Sprintf("-svg: a picture is of one scenario, not of %d", len(o.scenarios))}
 	}
-	return checkWritable(o.html)
+	if err := checkWritable("-html", o.html); err != nil {
+		return err
+	}
+	return checkWritable("-svg", o.svg)
 }
 
 // checkWritable reports whether a file of that name can be written: better to
 // know before the work than after it.
-func checkWritable(path string) error {
+func checkWritable(option, path string) error {
+	if path == "" {
+		return nil
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usageError{fmt.Sprintf("-html: %s is a directory; name a file", quote(path))}
+		return usageError{fmt.Sprintf("%s: %s is a directory; name a file", option, quote(path))}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
 	if err != nil {
-		return usageError{fmt.Sprintf("-html: %v", err)}
+		return usageError{fmt.Sprintf("%s: %v", option, err)}
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
@@ -285,6 +293,11 @@ func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) 
 			if row.Summary.Cut > 0 {
 				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
 			}
+		}
+	}
+	if o.svg != "" && len(results) > 0 {
+		if err := writeSVGFile(o.svg, results[0]); err != nil {
+			return failure{fmt.Sprintf("-svg: %v", err)}
 		}
 	}
 	if o.html == "" {

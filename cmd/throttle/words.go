@@ -10,16 +10,19 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// fact is a line of a scenario's description.
-type fact struct{ Name, Text string }
+// fact is one side of a scenario, in sentences.
+type fact struct {
+	Name string
+	Text []string
+}
 
 // describe says in words what a scenario is.
 func describe(s sim.Scenario) []fact {
 	return []fact{
 		{"Server", serverInWords(s.Server)},
-		{"Network", networkInWords(s.Network)},
+		{"Network", text{networkInWords(s.Network)}},
 		{"Clients", clientsInWords(s.Clients)},
-		{"Run", runInWords(s)},
+		{"Run", text{runInWords(s)}},
 	}
 }
 
@@ -28,10 +31,7 @@ type text []string
 
 func (t *text) add(format string, a ...any) { *t = append(*t, fmt.Sprintf(format, a...)) }
 
-func (t text) String() string { return strings.Join(t, " ") }
-
-func serverInWords(v sim.Server) string {
-	var t text
+func serverInWords(v sim.Server) (t text) {
 	l := v.Limit
 	switch {
 	case len(v.Gap) > 0:
@@ -58,7 +58,7 @@ func serverInWords(v sim.Server) string {
 	if v.Errors > 0 {
 		t.add("%s of what it admits fails for another reason.", percent(v.Errors))
 	}
-	return append(t, hintsInWords(v.Hints)).String()
+	return append(t, hintsInWords(v.Hints))
 }
 
 func changesInWords(v sim.Server) (t text) {
@@ -105,17 +105,21 @@ func networkInWords(n sim.Network) string {
 	return fmt.Sprintf("A call takes %s ± %s, half there and half back.", lasting(n.Latency), percent(n.Spread))
 }
 
-func clientsInWords(groups []sim.Group) string {
+func clientsInWords(groups []sim.Group) (t text) {
 	const most = 12
-	var t text
+	loops := false
 	for i, g := range groups {
 		if i == most {
 			t.add("And %d more groups.", len(groups)-most)
 			break
 		}
 		t.add("%s.", groupInWords(g))
+		loops = loops || g.Arrivals == 0
 	}
-	return t.String()
+	if loops {
+		t.add("A worker calls again as soon as it has its answer.")
+	}
+	return t
 }
 
 func groupInWords(g sim.Group) string {
@@ -145,18 +149,15 @@ func groupInWords(g sim.Group) string {
 		add(", leaving at %s", lasting(g.Leave))
 	}
 	if g.Arrivals > 0 {
-		add(", each process with %s calls a second at random", number(g.Arrivals))
+		add(", each process with %s calls a second, at random times", number(g.Arrivals))
 	}
 	if g.On > 0 {
 		add(", calling for %s and then resting for %s", lasting(g.On), lasting(g.Off))
 	}
 	if g.Work > 0 {
-		return words + fmt.Sprintf(", with %s calls to make in all", whole(g.Work))
+		add(", with %s calls to make in all", whole(g.Work))
 	}
-	if g.Arrivals > 0 {
-		return words
-	}
-	return words + ", each worker calling again as soon as it has an answer"
+	return words
 }
 
 func runInWords(s sim.Scenario) string {

@@ -23,11 +23,12 @@ import (
 )
 
 // Bounds of a file. The parser's time and stack grow with the square of its
-// nesting, so that is bounded before it is parsed.
+// nesting and of its fields, so these are bounded before it is parsed.
 const (
 	maxFile    = 1 << 20
 	maxTokens  = 150_000 // 10,000 changes have 100,000
 	maxNesting = 16
+	maxFields  = 100
 )
 
 // yamlFile is a file being read. It keeps the first thing that is wrong with
@@ -77,12 +78,12 @@ func startOf(n ast.Node) *token.Token {
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usageError{oneLine(fmt.Sprintf("scenario file %v", err.(*os.PathError).Error()))}
+		return nil, usageError{oneLine(fmt.Sprintf("scenario file: %v", err))}
 	}
 	defer f.Close() // only read from
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, usageError{oneLine(fmt.Sprintf("scenario file %v", err))}
+		return nil, usageError{oneLine(fmt.Sprintf("scenario file: %v", err))}
 	}
 	return data, nil
 }
@@ -155,7 +156,7 @@ func (y *yamlFile) readable(data []byte) bool {
 // guard refuses what a scenario does not need and what would cost the parser
 // too much.
 func (y *yamlFile) guard(tokens token.Tokens) {
-	flow, dashes, line := 0, 0, 0
+	flow, dashes, colons, line := 0, 0, 0, 0
 	for _, t := range tokens[:min(len(tokens), maxTokens)] {
 		if t.Position.Line != line {
 			line, dashes = t.Position.Line, 0
@@ -164,11 +165,17 @@ func (y *yamlFile) guard(tokens token.Tokens) {
 		case token.AnchorType, token.AliasType, token.MergeKeyType, token.TagType, token.DirectiveType, token.MappingKeyType:
 			y.failToken(t, "%q: anchors, aliases, tags, directives and complex keys are not read; write plain values", t.Value)
 		case token.SequenceStartType, token.MappingStartType:
-			flow++
+			flow, colons = flow+1, 0
 		case token.SequenceEndType, token.MappingEndType:
 			flow--
 		case token.SequenceEntryType:
-			dashes++
+			dashes, colons = dashes+1, 0
+		case token.MappingValueType:
+			colons++
+		}
+		if colons > maxFields {
+			y.failToken(t, "more than %d fields in a row; a scenario has fewer than 40", maxFields)
+			return
 		}
 		if flow > maxNesting || dashes > maxNesting {
 			y.failToken(t, "nested more than %d deep; a scenario needs 4", maxNesting)
