@@ -240,7 +240,7 @@ func (a *Adaptive) settle(s float64) {
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
-		at = max(at, a.last+a.jitter/a.nextRate, a.level.closed)
+		at = max(at, a.level.within(s, a.last+a.jitter/a.nextRate))
 	}
 	a.next = seconds(at)
 }

@@ -34,7 +34,7 @@ type level struct {
 	resetAt  float64 // when it ends
 	agreed   float64 // since when resets agree
 	patience float64 // for how long they must, seconds
-	closed   float64 // the window is used up: not before
+	late     float64 // how long after it to come back, seconds
 	policy   float64 // limit over window as the server states it, a second
 	flying   int
 }
@@ -46,7 +46,6 @@ const (
 	widest     = 128.0 // h at most
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
-	windowHas  = 3 // votes that make a window
 )
 
 func (l *level) growth() float64 { return max(0.002, min(growth, kappa*l.theta/4)) }
@@ -64,6 +63,18 @@ func (l *level) rate(s float64) float64 {
 		f = max(f, 0.5)
 	}
 	return min(l.theta*math.Exp(max(0, min(3, l.growth()*(s-l.grownAt))))*f, fastest)
+}
+
+// within is the instant at for the next start, seen in the light of the window:
+// at its end when nothing is left in it, and never later.
+func (l *level) within(s, at float64) float64 {
+	if !l.on || !l.window || s >= l.resetAt {
+		return at
+	}
+	if end := l.resetAt + l.late; l.r < 1 || at > end {
+		return end
+	}
+	return at
 }
 
 // sent counts a request against the window, until an answer tells better.
@@ -141,32 +152,24 @@ func (l *level) look(s float64, o Outcome) {
 		l.swing = max(l.swing*fade, r-l.low)
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
-	l.closed = 0
-	if l.window && l.r < 1 && s < l.resetAt {
-		l.closed = l.resetAt + 0.02*(1+o.Request.Luck.Unit(3))
-	}
+	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
 }
 
 // judge decides whether resets name one instant, as a window's do, or move on
-// with every request served, as a bucket's. They must have agreed for a while,
-// longer after each time that they did and were wrong.
+// with every request served, as a bucket's. Within one window they must have
+// agreed for a while; longer, once that was wrong.
 func (l *level) judge(s, reset float64) {
 	const slack = 1.1 // seconds: resets come rounded up to whole ones
 	switch {
-	case s >= l.resetAt-slack: // a new window, perhaps; it is as long as the last
-		if !l.window {
-			l.agreed = s
-		}
-		l.resetAt = reset
-	case math.Abs(reset-l.resetAt) > slack:
-		if l.window {
-			l.patience = min(2*l.patience, 300)
-		}
-		l.window, l.agreed, l.resetAt = false, s, reset
-	default:
+	case math.Abs(reset-l.resetAt) <= slack:
+		l.resetAt = min(l.resetAt, reset)
 		l.window = l.window || s-l.agreed >= max(l.patience, 3)
-		l.patience = max(l.patience, 3)
+		return
+	case reset > l.resetAt && s >= l.resetAt-slack: // the next window
+	case l.window: // it was none
+		l.window, l.patience = false, min(2*max(l.patience, 3), 24)
 	}
+	l.resetAt, l.agreed = reset, s
 }
 
 // turnOn begins to pace.

@@ -59,7 +59,7 @@ func extent(n, otherwise int) int {
 func (c Chart) drawText(b box, width, height int) (lines []string) {
 	x0, x1 := widenX(b.x0, b.x1)
 	y0, y1 := widen(b.y0, b.y1)
-	x, y := inside(x0, x1, max(width/12, 1)), around(y0, y1, max(height/3, 1))
+	x, y := inside(x0, x1, max(width/12, 1)), around(y0, y1, max(height/4, 1))
 	labels, margin := y.rows(height)
 	if c.Y != "" {
 		lines = append(lines, strings.Repeat(" ", margin)+" "+clean(c.Y))
