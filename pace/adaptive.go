@@ -24,7 +24,7 @@ import (
 // u counts only the time in which requests had to wait for the rate: a rate
 // that does not bind does not grow. Throttled answers to requests sent before
 // the last cut belong to that cut. In equilibrium rate × T × (share throttled)
-// is 1 for every client, whatever its rate, so shares become equal.
+// is G/L for every client, whatever its rate, so shares become equal.
 //
 // Where the server tells how much remains, that is used instead: see level.
 //
@@ -46,6 +46,7 @@ type Adaptive struct {
 	floor    float64 // rate right after the last cut, a second
 	cutAt    float64
 	period   float64 // T in use, seconds
+	stretch  float64 // how long T may be
 	accepted float64 // sent and served since the last cut
 	depth    float64 // c of the last cut, natural logarithm
 	spring   float64 // what will spring back of it
@@ -61,9 +62,11 @@ type Adaptive struct {
 }
 
 const (
+	growthPerT  = 0.08  // G: growth in the first T after a cut
 	gentle      = 0.1   // L: how deep an ordinary cut is
-	deepest     = 0.7   // how deep a cut becomes: a halving
-	firstRate   = 2.0   // a second, when the very first answer is a refusal
+	deepest     = 0.5   // how deep a cut becomes
+	springs     = 0.7   // the share of a deep cut that springs back
+	firstRate   = 1.0   // a second, when the very first answer is a refusal
 	fewest      = 6     // requests in a T, at least
 	longest     = 600.0 // T at most, seconds
 	slowest     = 1.0 / 120
@@ -189,12 +192,8 @@ func (a *Adaptive) throttled(s, sent float64) {
 	} else {
 		a.depth = gentle
 	}
-	extra := (a.depth - gentle) / 2
-	if a.accepted == 0 {
-		a.spring = min(1.4, a.spring+extra)
-	} else {
-		a.spring = extra
-	}
+	// What has sprung back is part of the rate by now; the rest still may.
+	a.spring = min(1.4, a.spring*(1-a.sprung(s))+springs*(a.depth-gentle))
 	if elapsed > a.period && a.accepted*gentle > 1 {
 		// The steep part overshoots; what was really served since the last
 		// cut, from empty to empty, is a measure of the limit.
@@ -202,13 +201,18 @@ func (a *Adaptive) throttled(s, sent float64) {
 		rate = math.Sqrt(served * max(served, rate))
 	}
 	a.floor = max(rate*math.Exp(-a.depth), slowest)
+	if elapsed >= a.period {
+		a.stretch = 2 * a.period
+	}
 	a.cut(s)
 }
 
-// cut begins a new round at floor.
+// cut begins a new round at floor. T is long enough for a few requests, but
+// grows only when it has passed in full: a rate that fell by bad luck is not to
+// be kept down by a long T.
 func (a *Adaptive) cut(s float64) {
 	a.cutAt, a.last, a.accepted = s, s, 0
-	a.period = min(longest, max(a.probe(), fewest/a.floor))
+	a.period = min(longest, max(a.probe(), min(fewest/a.floor, a.stretch)))
 }
 
 func (a *Adaptive) probe() float64 {
@@ -224,14 +228,19 @@ func (a *Adaptive) rate(s float64) float64 {
 		return a.level.rate(s)
 	}
 	u := max(s-a.cutAt, 0) / a.period
-	const bend = 1 + 4*math.Ln2 - gentle // where ψ' = L + (u-1) reaches 4 doublings
-	psi := gentle * u
+	const bend = 1 + 4*math.Ln2 - growthPerT // where ψ' = G + (u-1) reaches 4 doublings
+	psi := growthPerT * u
 	if u > 1 {
 		v := min(u, bend)
 		psi += (v-1)*(v-1)/2 + (u-v)*(bend-1)
 	}
-	psi += a.spring * min(1, a.accepted/10)
+	psi += a.spring * a.sprung(s)
 	return min(a.floor*math.Exp(min(psi, 50)), fastest)
+}
+
+// sprung is the share of the spring that is back at s.
+func (a *Adaptive) sprung(s float64) float64 {
+	return min(1, max(a.accepted/10, 4*(s-a.cutAt)/a.period))
 }
 
 // settle fixes the instant of the next start, until the next event.

@@ -108,10 +108,12 @@ func TestAdaptiveBacksOffExponentiallyAndSpringsBack(t *testing.T) {
 		p.throttled()
 		rates = append(rates, p.a.floor)
 	}
-	for i := 3; i < len(rates); i++ {
-		if ratio := rates[i] / rates[i-1]; ratio > 0.55 {
-			t.Errorf("throttled answer %d in a row cut to %.2f of the rate, want a halving", i, ratio)
-		}
+	if ratio := rates[5] / rates[0]; ratio > 0.25 {
+		t.Errorf("five throttled answers in a row cut to %.2f of the rate, want below a quarter: %v", ratio, rates)
+	}
+	gentleCuts := math.Exp(-5 * gentle)
+	if ratio := rates[5] / rates[0]; ratio > gentleCuts/2 {
+		t.Errorf("to %.2f of the rate, hardly below the %.2f of ordinary cuts", ratio, gentleCuts)
 	}
 	low := p.a.rate(p.a.cutAt)
 	for range 10 {
