@@ -117,8 +117,11 @@ func (d demo) run(ctx context.Context, stdout io.Writer) error {
 	if len(seen.Rows) < len(predicted.Rows) { // nothing to compare the others with
 		predicted.Rows = predicted.Rows[:len(seen.Rows)]
 	}
-	if err := d.report(stdout, seen, predicted); err != nil || stopped != nil {
-		return errors.Join(err, stopped)
+	if err := d.report(stdout, seen, predicted); err != nil {
+		return err
+	}
+	if stopped != nil {
+		return stopped
 	}
 	return disagreement(seen.Rows, predicted.Rows)
 }
@@ -170,18 +173,18 @@ func (d demo) report(stdout io.Writer, seen, predicted scenarioResult) error {
 // moral says in words what the rows show, and where to go from there.
 func moral(rows []policyResult) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nFor %s calls", medianOf(rows[0], "served"))
+	fmt.Fprintf(&b, "\nFor the same %s calls", countOf(rows[0], "served"))
 	for i, row := range rows {
 		switch {
 		case i == 0:
-			fmt.Fprintf(&b, " %s sent %s requests", row.Policy, medianOf(row, "sent"))
+			fmt.Fprintf(&b, " %s sent\n%s requests", row.Policy, countOf(row, "sent"))
 			continue
 		case i == len(rows)-1:
 			b.WriteString(" and")
 		default:
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, " %s %s", row.Policy, medianOf(row, "sent"))
+		fmt.Fprintf(&b, " %s %s", row.Policy, countOf(row, "sent"))
 	}
 	b.WriteString(`.
 Backoff slows down a call that was refused, but each new call begins at full
@@ -197,6 +200,6 @@ To go on, with hours of traffic in seconds:
 	return b.String()
 }
 
-func medianOf(row policyResult, measure string) string {
-	return figure(row.Summary.Stats[measureAt(measure)].V.Median)
+func countOf(row policyResult, measure string) string {
+	return fmt.Sprintf("%.0f", row.Summary.Stats[measureAt(measure)].V.Median)
 }

@@ -63,7 +63,7 @@ func beside(live, predicted []policyResult, seeds int) string {
 		m := measureAt(c.measure)
 		h := headingOf(c.measure)
 		cells[0] = append(cells[0], h.lines[0], strings.TrimSpace(h.lines[1]))
-		cells[1] = append(cells[1], "live", "predicted")
+		cells[1] = append(cells[1], "live ", "predicted")
 		for i, row := range live {
 			l, p := row.Summary.Stats[m], predicted[i].Summary.Stats[m]
 			mark := " "

@@ -67,9 +67,9 @@ func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 }
 
 // close ends what is under way, all of which has lost its client, and returns
-// when no goroutine accepts or answers any more.
+// when nothing is accepted or answered any more.
 func (v *liveServer) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), longestLive)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	v.http.Shutdown(ctx)
 	v.http.Close()
@@ -136,17 +136,18 @@ type liveWorker struct {
 func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64, progress func(string)) (sim.Result, error) {
 	l := &live{group: server.scenario.Clients[0], policy: p, url: server.url + "/" + p.Name}
 	l.enrol(seed)
-	ctx, cancel := context.WithTimeoutCause(ctx, longestLive, fmt.Errorf("took more than %v", longestLive))
-	defer cancel()
-	ctx, fail := context.WithCancelCause(ctx)
+	bounded, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	// No deadline: a Throttle would act on it, and the simulation has none.
+	bound := time.AfterFunc(longestLive, func() { fail(fmt.Errorf("not done after %v", longestLive)) })
+	defer bound.Stop()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		var wg sync.WaitGroup
 		for _, w := range l.workers {
 			wg.Go(func() {
-				if err := w.work(ctx); err != nil {
+				if err := w.work(bounded); err != nil {
 					fail(err)
 				}
 			})
@@ -157,10 +158,13 @@ func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64
 	for _, base := range l.bases {
 		base.CloseIdleConnections()
 	}
-	if l.served.Load() < l.group.Work {
-		return sim.Result{}, fmt.Errorf("%w; %s", context.Cause(ctx), l.progress())
+	switch {
+	case l.served.Load() == l.group.Work:
+		return l.result(server.scenario), nil
+	case ctx.Err() != nil:
+		return sim.Result{}, errors.New(l.progress())
 	}
-	return l.result(server.scenario), nil
+	return sim.Result{}, fmt.Errorf("%w; %s", context.Cause(bounded), l.progress())
 }
 
 // enrol makes the workers of all processes. Those of a process share one
@@ -215,7 +219,7 @@ func (l *live) watch(over <-chan struct{}, progress func(string)) {
 }
 
 func (l *live) progress() string {
-	return fmt.Sprintf("%d of %d calls served, %d requests sent, %d refused", l.served.Load(), l.group.Work, l.sent.Load(), l.throttled.Load())
+	return fmt.Sprintf("%d of %d served, %d sent, %d refused", l.served.Load(), l.group.Work, l.sent.Load(), l.throttled.Load())
 }
 
 // work makes calls while there are any.
