@@ -108,7 +108,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	}
 	if !l.on {
 		if o.Verdict == Throttled || l.r < 3*l.h {
-			l.turnOn(a, s)
+			l.turnOn(a, s, o)
 			return true
 		}
 		return false
@@ -173,7 +173,10 @@ func (l *level) judge(s, reset float64) {
 }
 
 // turnOn begins to pace.
-func (l *level) turnOn(a *Adaptive, s float64) {
+func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
+	if o.Verdict == Served {
+		a.accepted++
+	}
 	l.theta = a.measured(s)
 	if a.on {
 		l.theta = a.rate(s)
