@@ -21,9 +21,11 @@ import (
 // The SDK's limit of attempts (3) and its retry quota are left out: see
 // Gate.Tries.
 //
-// The SDK's waiters are in no order, and one that sleeps does not notice that
-// the rate rose; but the caller that brought the answer asks again and takes
-// the token instead, so starts fall on the same instants as here, in turn.
+// One caller starts at the same instants as with the SDK, to a microsecond.
+// Several start in turn here; the SDK's are in no order, and one that sleeps
+// does not notice that the rate rose. But the caller that brought the answer
+// asks again at once and takes the token, so that one start in a thousand is
+// up to some milliseconds later there.
 //
 // A zero AWS is ready, and as the SDK's made at its first start. One is meant
 // for all callers of one limit in a process.

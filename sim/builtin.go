@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -9,9 +10,9 @@ import (
 
 // Builtin is every scenario that has a name, each made anew.
 func Builtin() []Scenario {
-	return []Scenario{
+	return slices.Concat([]Scenario{
 		heroku(), herokuClear(), emr(), emrWorkers(), emrShared(), dynamodb(), sleeper(), autoscale(),
-	}
+	}, many(), windows(), troubles(), mixed())
 }
 
 // Find is the built-in scenario of that name.
