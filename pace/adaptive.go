@@ -51,14 +51,22 @@ type Adaptive struct {
 	depth    float64 // c of the last cut, natural logarithm
 	spring   float64 // what will spring back of it
 
+	idle float64 // since the last cut, seconds in which nobody waited
+
 	last     float64 // virtual time of the last start
-	step     float64 // what the last start added to it
 	jitter   float64 // of the next interval
+	undo     undo
 	block    float64 // the server said: not before
 	next     time.Duration
 	nextRate float64 // when next was settled
 
 	level level
+}
+
+// undo is what the last start changed, as it was before.
+type undo struct {
+	valid                       bool
+	last, jitter, idle, r, grew float64
 }
 
 const (
@@ -106,34 +114,47 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	}
 	s := now.Sub(a.base).Seconds()
 	a.flying++
+	a.undo = undo{true, a.last, a.jitter, a.idle, a.level.r, a.level.grownAt}
 	if a.on || a.level.on {
 		// Time in which nobody waited does not count as time at this rate.
-		if idle := r.Since.Sub(a.base) - a.next; idle > 0 {
-			a.cutAt += idle.Seconds()
-			a.level.grownAt += idle.Seconds()
+		if idle := (r.Since.Sub(a.base) - a.next).Seconds(); idle > 0 {
+			a.idle += idle
+			a.level.grownAt += idle
 		}
 		interval := a.jitter / a.rate(s)
 		// At most one interval of credit: a rest does not save up a burst.
-		moved := max(a.last+interval, s-interval)
-		a.step, a.last = moved-a.last, moved
+		a.last = max(a.last+interval, s-interval)
 	} else {
-		a.step, a.last = s-a.last, s
+		a.last = s
 	}
 	a.jitter = 1 - jitterShare + 2*jitterShare*r.Luck.Unit(0)
 	a.level.sent()
 	a.settle(s)
 }
 
+// giveBack undoes a start that never left; if another came after it, what it
+// took at the present rate.
+func (a *Adaptive) giveBack() {
+	switch u := a.undo; {
+	case u.valid:
+		a.last, a.jitter, a.idle = u.last, u.jitter, u.idle
+		a.level.r, a.level.grownAt = u.r, u.grew
+	case a.nextRate > 0:
+		a.last -= 1 / a.nextRate
+	}
+	a.undo.valid = false
+}
+
 // Observe learns. Rests are none: the rate paces retries like all others.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.base).Seconds()
-	if o.Sent.IsZero() { // never left: give the interval back
-		a.last -= a.step
-		a.step = 0
+	if o.Sent.IsZero() {
+		a.giveBack()
 		a.settle(s)
 		return 0
 	}
+	a.undo.valid = false
 	sent := o.Sent.Sub(a.base).Seconds()
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
@@ -186,7 +207,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if sent < a.cutAt {
 		return // it left before the last cut, which was for it too
 	}
-	elapsed, rate := s-a.cutAt, a.rate(s)
+	elapsed, rate := a.elapsed(s), a.rate(s)
 	if a.accepted < 3 {
 		a.depth = min(deepest, 2*a.depth)
 	} else {
@@ -211,7 +232,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 // grows only when it has passed in full: a rate that fell by bad luck is not to
 // be kept down by a long T.
 func (a *Adaptive) cut(s float64) {
-	a.cutAt, a.last, a.accepted = s, s, 0
+	a.cutAt, a.last, a.accepted, a.idle = s, s, 0, 0
 	a.period = min(longest, max(a.probe(), min(fewest/a.floor, a.stretch)))
 }
 
@@ -227,7 +248,7 @@ func (a *Adaptive) rate(s float64) float64 {
 	if a.level.on {
 		return a.level.rate(s)
 	}
-	u := max(s-a.cutAt, 0) / a.period
+	u := a.elapsed(s) / a.period
 	const bend = 1 + 4*math.Ln2 - growthPerT // where ψ' = G + (u-1) reaches 4 doublings
 	psi := growthPerT * u
 	if u > 1 {
@@ -238,9 +259,12 @@ func (a *Adaptive) rate(s float64) float64 {
 	return min(a.floor*math.Exp(min(psi, 50)), fastest)
 }
 
+// elapsed is the time since the last cut in which the rate was the limit.
+func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.cutAt-a.idle, 0) }
+
 // sprung is the share of the spring that is back at s.
 func (a *Adaptive) sprung(s float64) float64 {
-	return min(1, max(a.accepted/10, 4*(s-a.cutAt)/a.period))
+	return min(1, max(a.accepted/10, 4*a.elapsed(s)/a.period))
 }
 
 // settle fixes the instant of the next start, until the next event.

@@ -16,6 +16,9 @@ func BenchmarkController(b *testing.B) {
 				now = now.Add(max(c.Wait(now, r), 0))
 				c.Start(now, r)
 				o := Outcome{Request: r, Sent: now, Verdict: Served}
+				if p.name == "informed" {
+					o.Hints.Remaining = Some(int64(i & 15))
+				}
 				if i%10 == 9 {
 					o.Verdict = Throttled
 				}

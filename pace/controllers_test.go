@@ -25,6 +25,8 @@ func policies() []policy {
 		{"proportional", func() Controller { return &Ruby{Kind: RubyProportional} }},
 		{"remaining", func() Controller { return &Ruby{Kind: RubyRemaining} }},
 		{"aws", func() Controller { return &AWS{} }},
+		{"adaptive", func() Controller { return &Adaptive{Blind: true} }},
+		{"informed", func() Controller { return &Adaptive{} }},
 	}
 }
 
@@ -40,6 +42,7 @@ func absurd(v float64, d time.Duration, n int) []Controller {
 			InitialInterval: d, MaxInterval: d, MaxRandomization: d, UpMultiplier: v,
 			DownMultiplier: v, RandomizationFactor: v, DownMultiplierThreshold: n & 3,
 		},
+		&Adaptive{Probe: d, Blind: n&1 == 0},
 		&Ruby{Kind: RubyKind(n & 3), MaxLimit: int64(n), MinSleep: d, Multiplier: v, Initial: d},
 	}
 }

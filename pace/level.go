@@ -58,11 +58,11 @@ func (l *level) rate(s float64) float64 {
 		}
 		return 5 // until the new window has shown itself
 	}
-	f := math.Exp(min(30, (l.r-l.h)/l.h))
-	if l.r < l.h {
-		f = max(f, 0.5)
+	f := 0.5
+	if l.r > l.h*(1-math.Ln2) { // below it f is at its least
+		f = math.Exp(min(30, (l.r-l.h)/l.h))
 	}
-	return min(l.theta*math.Exp(max(0, min(3, l.growth()*(s-l.grownAt))))*f, fastest)
+	return min(l.grown(s)*f, fastest)
 }
 
 // within is the instant at for the next start, seen in the light of the window:
@@ -82,6 +82,14 @@ func (l *level) sent() {
 	if l.on && l.window {
 		l.r--
 	}
+}
+
+// grown is theta with its growth until s, by a factor of 20 at most.
+func (l *level) grown(s float64) float64 {
+	if s <= l.grownAt {
+		return l.theta
+	}
+	return min(l.theta*math.Exp(min(3, l.growth()*(s-l.grownAt))), fastest)
 }
 
 // observe learns from an answer; false leaves it to the law without hints.
@@ -145,9 +153,9 @@ func (l *level) look(s float64, o Outcome) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
-		l.top = max(l.top*math.Exp(-dt/longest), r)
+		l.top = max(l.top*longest/(longest+dt), r)
 		l.r = r
-		fade := math.Exp(-dt / memory)
+		fade := memory / (memory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
 		l.swing = max(l.swing*fade, r-l.low)
 	}
@@ -188,8 +196,7 @@ func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
 }
 
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
-	l.theta = min(l.theta*math.Exp(max(0, min(3, l.growth()*(s-l.grownAt)))), fastest)
-	l.grownAt = s
+	l.theta, l.grownAt = l.grown(s), s
 	if o.Verdict == Throttled {
 		if sent < l.cutAt {
 			return
