@@ -85,8 +85,9 @@ const (
 var _ Controller = (*Adaptive)(nil)
 
 // Wait is how long until r may start. Until the first throttled answer nothing
-// is paced, but no more are in flight than have been served, plus one: ten
-// workers that wake together on an exhausted quota cost one refusal, not ten.
+// is paced, but no more are in flight than half of what has been served, plus
+// one: ten workers that wake together on an exhausted quota cost one refusal,
+// not ten.
 func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
@@ -103,7 +104,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 
 // gated reports whether the first flight is still out.
 func (a *Adaptive) gated() bool {
-	return !a.open && a.flying >= 1 && float64(a.flying) > a.accepted
+	return !a.open && a.flying >= 1 && float64(a.flying) > (a.accepted+1)/2
 }
 
 // Start notes that r starts now.
