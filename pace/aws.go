@@ -27,8 +27,8 @@ import (
 // asks again at once and takes the token, so that one start in a thousand is
 // up to some milliseconds later there.
 //
-// A zero AWS is ready, and as the SDK's made at its first start. One is meant
-// for all callers of one limit in a process.
+// A zero AWS is ready; it is like the SDK's made at its first start. One is
+// meant for all callers of one limit in a process.
 type AWS struct {
 	began   bool
 	enabled bool // throttled at least once

@@ -17,7 +17,7 @@ func policies() []policy {
 	return []policy{
 		{"backoff", func() Controller { return &Backoff{} }},
 		{"backoff, decorrelated", func() Controller { return &Backoff{Jitter: DecorrelatedJitter} }},
-		{"fixed", func() Controller { return &Fixed{Rate: 100, Burst: 5} }},
+		{"fixed", func() Controller { return &Fixed{Rate: 20, Burst: 2} }},
 		{"aimd", func() Controller { return &AIMD{Step: 1} }},
 		{"autosleeper", func() Controller { return DefaultAutoSleeper() }},
 		{"exponential", func() Controller { return &Ruby{} }},

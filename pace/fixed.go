@@ -9,14 +9,13 @@ import (
 // known and nobody else uses it, such as 4 permits a second for Amazon EMR's
 // DescribeCluster. It learns nothing. Requests are counted, not costs.
 //
-// Starts are Rate × t apart, exact over any number of them. In no window of
-// any length do more than 1 + Burst + Rate × length start, and no more than
-// Burst + Rate × length if nobody starts later than he may.
+// Starts are 1/Rate seconds apart, without drift. In no window of any length do
+// more than Burst + Rate × length start, and one more where the driver was
+// late for a request that waited: he makes up for an interval at most.
 type Fixed struct {
 	// Rate is the requests a second. If zero or below, there is no limit.
 	Rate float64
-	// Burst is how many may start at once after a pause, or because the driver
-	// was late. If zero or below, 1.
+	// Burst is how many may start at once after a pause. If zero or below, 1.
 	Burst int
 
 	line spacing

@@ -64,6 +64,17 @@ func TestFixedWait(t *testing.T) {
 	}
 }
 
+// A wait is rounded up: nobody starts before his time.
+func TestFixedRoundsUp(t *testing.T) {
+	f := &Fixed{Rate: 3}
+	f.Start(t0, Request{Since: t0})
+	for place, want := range []time.Duration{333333334, 333333334, 666666667, 1000000000} {
+		if got := f.Wait(t0, Request{Since: t0, Place: place}); got != want {
+			t.Errorf("Wait(Place %d) = %v, want %v", place, got, want)
+		}
+	}
+}
+
 func TestFixedForecastComesTrue(t *testing.T) {
 	for _, f := range []*Fixed{{Rate: 4}, {Rate: 3, Burst: 5}, {Rate: 1.0 / 3600}, {Rate: 50_000, Burst: 100}} {
 		startAll(f, t0, 7)
@@ -133,7 +144,7 @@ func TestFixedGivesBack(t *testing.T) {
 		a.Start(now, r)
 		a.Observe(now.Add(100*ms), Outcome{Request: r})
 		for place := range 6 {
-			r := Request{Since: now.Add(time.Second), Place: place}
+			r := Request{Since: now.Add(100 * ms), Place: place}
 			got, want := a.Wait(r.Since, r), b.Wait(r.Since, r)
 			if max(got, 0) != max(want, 0) {
 				t.Errorf("burst %d: after an unsent start Wait(Place %d) = %v, want %v", burst, place, got, want)

@@ -37,6 +37,7 @@ type level struct {
 	late     float64 // how long after it to come back, seconds
 	policy   float64 // limit over window as the server states it, a second
 	flying   int
+	company  company
 }
 
 const (
@@ -106,11 +107,10 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	}
 	l.flying = a.flying
 	l.look(s, o)
-	if l.isUseless() {
-		if l.on { // carry on blind from here
-			l.on, a.on, a.open = false, true, true
-			a.floor = max(l.theta, l.hit/2, slowest)
-			a.cut(s)
+	l.company.observe(a, s, o.Verdict)
+	if l.isUseless() || l.company.crowded {
+		if l.on {
+			a.leaveLevel(s)
 		}
 		return false
 	}

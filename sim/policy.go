@@ -10,7 +10,8 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Policy is one way for clients to behave. ParsePolicy makes them.
+// Policy is one way for clients to behave. ParsePolicy makes those that are
+// known by name; any other is a Policy with its fields set.
 type Policy struct {
 	// Name is the policy as it was written, with its settings.
 	Name string
@@ -19,8 +20,12 @@ type Policy struct {
 	PerWorker bool
 	// Hears is what such clients read of what a server says.
 	Hears Hints
-	// New makes a Controller.
+	// New makes a Controller. Several runs may call it at once.
 	New func() pace.Controller
+	// Begin, if not nil, makes the New of one run, whose controllers may then
+	// know of each other. They are made in the order of groups and processes.
+	// Several runs may call it at once.
+	Begin func() func() pace.Controller
 
 	family *family
 	set    []string // the settings as written: name=value
@@ -114,16 +119,24 @@ func (f *family) build(set []string, presets string) (Policy, error) {
 }
 
 // with is the policy under the presets of a scenario.
-func (p Policy) with(presets string) Policy {
-	if presets == "" {
+func (p Policy) with(settings map[string]string) Policy {
+	if p.family == nil || settings[p.family.name] == "" {
 		return p
 	}
-	q, err := p.family.build(p.set, presets)
+	q, err := p.family.build(p.set, settings[p.family.name])
 	if err != nil {
 		return p // Check has refused such a scenario
 	}
 	q.Name = p.Name
 	return q
+}
+
+// begin is the policy in one group of one run.
+func (p Policy) begin() Policy {
+	if p.Begin != nil {
+		p.New = p.Begin()
+	}
+	return p
 }
 
 // deafen takes from an outcome what such a client does not read.

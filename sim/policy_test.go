@@ -31,7 +31,7 @@ func TestParsePolicy(t *testing.T) {
 }
 
 func TestAPolicysOwnSettingsBeatTheScenarios(t *testing.T) {
-	mine := policy(t, "proportional(start=3s)").with("start=1s,min=2s")
+	mine := policy(t, "proportional(start=3s)").with(map[string]string{"proportional": "start=1s,min=2s"})
 	if c := fmt.Sprintf("%+v", mine.New()); !strings.Contains(c, "Initial:3s") || !strings.Contains(c, "MinSleep:2s") {
 		t.Errorf("the controller is %s, want its own start and the scenario's min", c)
 	}

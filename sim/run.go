@@ -86,8 +86,8 @@ type worker struct {
 
 const defaultMaxSent = 200_000_000
 
-// New prepares a run. The scenario must have passed Check, and the policy come
-// from ParsePolicy.
+// New prepares a run. The scenario must have passed Check. The run begins at
+// time.Unix(0, 0).
 func New(s Scenario, p Policy, seed uint64) *Run {
 	r := &Run{scenario: s, random: random(seed), finish: -1, end: math.MaxInt64, worked: true}
 	r.random = random(uint64(r.random.unit() * (1 << 53)))
@@ -101,7 +101,7 @@ func New(s Scenario, p Policy, seed uint64) *Run {
 		if g.Policy != nil {
 			mine = *g.Policy
 		}
-		r.policies = append(r.policies, mine.with(s.Settings[mine.family.name]))
+		r.policies = append(r.policies, mine.with(s.Settings).begin())
 		r.work = append(r.work, g.Work)
 		if g.measured() {
 			r.worked = r.worked && g.Work > 0

@@ -1,0 +1,81 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// company finds out whether those who share the bucket yield. The law of level
+// slows down as the bucket runs low. Clients that push on until they are
+// refused keep it low for good, and one that yields to them would be left with
+// nothing: as TCP Vegas beside TCP Reno. Among clients that all yield, the
+// bucket is hardly ever empty, and their marks balance their growth near 1/4;
+// where either is not so for a long time, others do not yield, and the law
+// without hints, which is a match for them, takes over.
+//
+// As two who had both given up on each other would never notice, every half an
+// hour by the wall clock all who can yield do so for a while, at the same time,
+// and see.
+type company struct {
+	crowded  bool    // the others do not yield
+	zeros    float64 // share of the answers that saw the bucket empty
+	marks    float64 // mean of 1 - r/h, where above zero
+	best     float64 // highest theta lately
+	strained float64 // since when it looks so
+	seenAt   float64
+}
+
+const (
+	emptyShare = 0.05  // more than so many see an empty bucket
+	marked     = 0.4   // or marks are above this
+	sustained  = 120.0 // for so long, seconds
+	recent     = 60.0  // time constant of the two shares, seconds
+	lately     = 600.0 // and of best
+	// Where the level swings far by itself, an empty bucket proves nothing.
+	steady = widest / 4
+
+	trialEvery = 30 * time.Minute
+	trialFor   = 2 * time.Minute
+)
+
+// observe notes an answer at s, after the level has.
+func (c *company) observe(a *Adaptive, s float64, v Verdict) {
+	l := &a.level
+	dt := max(s-c.seenAt, 0)
+	c.seenAt = s
+	if c.crowded {
+		if a.base.Add(seconds(s)).UnixNano()%int64(trialEvery) < int64(trialFor) {
+			*c = company{strained: s, seenAt: s, best: c.best}
+		}
+		return
+	}
+	empty := 0.0
+	if v == Throttled || l.r < 1 {
+		empty = 1
+	}
+	weight := dt / (recent + dt)
+	c.zeros += (empty - c.zeros) * weight
+	c.marks += (max(0, 1-l.r/l.h) - c.marks) * weight
+	c.best = max(c.best*lately/(lately+dt), l.theta)
+	if l.window || l.h >= steady || c.zeros < emptyShare && c.marks < marked {
+		c.strained = s
+	}
+	c.crowded = s-c.strained >= sustained
+}
+
+// leaveLevel goes on without hints. Where the others do not yield it begins
+// at twice the best rate of late, as it was held down by them, and grows
+// steeply; one throttled answer puts that right.
+func (a *Adaptive) leaveLevel(s float64) {
+	l := &a.level
+	l.on, a.on, a.open = false, true, true
+	a.floor = max(l.theta, l.hit/2, slowest)
+	if l.company.crowded {
+		a.floor = max(a.floor, 2*l.company.best)
+	}
+	a.cut(s)
+	if l.company.crowded {
+		a.cutAt = s - a.period // as if a period had passed
+		a.floor *= math.Exp(-growthPerT)
+	}
+}

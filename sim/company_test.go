@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+)
+
+// median is the middle of some figures.
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// TestInformedBesideBlind: a client that slows down as the bucket runs low is
+// not starved by one that pushes on until it is refused.
+func TestInformedBesideBlind(t *testing.T) {
+	for _, name := range []string{"mixed-heroku", "mixed-emr", "mixed-20"} {
+		var shares []float64
+		for seed := uint64(1); seed <= 9; seed++ {
+			shares = append(shares, play(t, builtin(t, name), "none", seed).Groups[0].Share.V)
+		}
+		if m := median(shares); m < 0.35 || m > 0.6 {
+			t.Errorf("%s: the informed half is served a share of %.3f (median), want from 0.35 to 0.6", name, m)
+		}
+	}
+}
+
+// TestInformedAmongThemselves: where all yield, nobody takes the others for
+// clients that do not: they would be throttled ten times as often.
+func TestInformedAmongThemselves(t *testing.T) {
+	for _, name := range []string{"heroku", "emr-shared", "dynamodb", "rise"} {
+		var rates []float64
+		for seed := uint64(1); seed <= 5; seed++ {
+			rates = append(rates, play(t, builtin(t, name), "adaptive-informed", seed).RetryRate.V)
+		}
+		if worst := slices.Max(rates); worst > 0.003 {
+			t.Errorf("%s: up to %.4f are throttled, want at most 0.003", name, worst)
+		}
+	}
+}
