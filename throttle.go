@@ -114,6 +114,29 @@ func (t *Throttle) Forecast(n int) time.Duration {
 	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
 }
 
+// Learnt is what the Control has found out about the limit, to be kept over a
+// restart; zero if there is nothing, or if it is not a [pace.Adaptive].
+func (t *Throttle) Learnt() pace.Learnt {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	if a, ok := t.gate.Control.(*pace.Adaptive); ok {
+		return a.Learnt(time.Now())
+	}
+	return pace.Learnt{}
+}
+
+// Restore begins with what an earlier Throttle had learnt of the same limit,
+// see [pace.Adaptive.Restore]. It must come before the first call.
+func (t *Throttle) Restore(l pace.Learnt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	if a, ok := t.gate.Control.(*pace.Adaptive); ok {
+		a.Restore(time.Now(), l)
+	}
+}
+
 // begin makes the gate from the fields, once. Caller holds mu.
 func (t *Throttle) begin() {
 	if t.began {

@@ -18,7 +18,7 @@ import (
 //	ψ(u)    = L u                     for u <= 1, a slow feel upward
 //	        = L u + (u-1)²/2          beyond, its slope bounded by 4 doublings a T
 //	cut     : base = rate × exp(-c),  c = L, doubling while fewer than 3 were
-//	          accepted between two cuts (the exponential backoff); half of what
+//	          accepted between two cuts (the exponential backoff); most of what
 //	          c exceeds L springs back over 10 accepted requests
 //
 // u counts only the time in which requests had to wait for the rate: a rate
@@ -36,6 +36,11 @@ type Adaptive struct {
 	Probe time.Duration
 	// Blind ignores all hints but the wait that a server asks for.
 	Blind bool
+	// Weight is how many ordinary clients this one is worth: it comes to so
+	// many times the rate of one whose Weight is 1, without knowing of it, by
+	// deeper or gentler cuts, L/Weight. If zero or below, 1; at least 0.01 and
+	// at most 100.
+	Weight float64
 
 	base   time.Time // all instants below are seconds since base
 	began  bool
@@ -43,6 +48,7 @@ type Adaptive struct {
 
 	on       bool    // false until the first sign of a limit: unpaced
 	open     bool    // the first flight has landed: see Wait
+	restored bool    // on because of what was learnt before
 	floor    float64 // rate right after the last cut, a second
 	cutAt    float64
 	period   float64 // T in use, seconds
@@ -110,8 +116,7 @@ func (a *Adaptive) gated() bool {
 // Start notes that r starts now.
 func (a *Adaptive) Start(now time.Time, r Request) {
 	if !a.began {
-		a.began, a.base, a.depth, a.jitter = true, now, gentle, 1
-		a.period = a.probe()
+		a.begin(now)
 	}
 	s := now.Sub(a.base).Seconds()
 	a.flying++
@@ -131,6 +136,11 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	a.jitter = 1 - jitterShare + 2*jitterShare*r.Luck.Unit(0)
 	a.level.sent()
 	a.settle(s)
+}
+
+func (a *Adaptive) begin(now time.Time) {
+	a.began, a.base, a.depth, a.jitter = true, now, a.gentle(), 1
+	a.period = a.probe()
 }
 
 // giveBack undoes a start that never left; if another came after it, what it
@@ -188,7 +198,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 			return
 		}
 		a.on, a.open = true, true
-		a.floor, a.depth, a.spring = a.measured(s), gentle, 0
+		a.floor, a.depth, a.spring = a.measured(s), a.gentle(), 0
 		a.cut(s)
 	}
 }
@@ -199,9 +209,9 @@ func (a *Adaptive) measured(s float64) float64 {
 		return 0.5 * a.accepted / max(s-a.cutAt, 0.05)
 	}
 	if first := a.level.policy; first > 0 {
-		return min(first, firstRate)
+		return min(first, firstRate*a.weight())
 	}
-	return firstRate
+	return firstRate * a.weight()
 }
 
 func (a *Adaptive) throttled(s, sent float64) {
@@ -212,11 +222,11 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if a.accepted < 3 {
 		a.depth = min(deepest, 2*a.depth)
 	} else {
-		a.depth = gentle
+		a.depth = a.gentle()
 	}
 	// What has sprung back is part of the rate by now; the rest still may.
-	a.spring = min(1.4, a.spring*(1-a.sprung(s))+springs*(a.depth-gentle))
-	if elapsed > a.period && a.accepted*gentle > 1 {
+	a.spring = min(1.4, a.spring*(1-a.sprung(s))+springs*max(a.depth-a.gentle(), 0))
+	if elapsed > a.period && a.accepted*a.gentle() > 1 {
 		// The steep part overshoots; what was really served since the last
 		// cut, from empty to empty, is a measure of the limit.
 		served := max(a.accepted/elapsed, a.floor)
@@ -243,6 +253,18 @@ func (a *Adaptive) probe() float64 {
 	}
 	return a.Probe.Seconds()
 }
+
+func (a *Adaptive) weight() float64 {
+	if !(a.Weight > 0) {
+		return 1
+	}
+	return min(max(a.Weight, 0.01), 100)
+}
+
+// gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
+// requests there are w times the throttled answers, so each cuts by L/w and
+// rates per weight behave like those of ordinary clients.
+func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
 
 // rate is the rate a second at s.
 func (a *Adaptive) rate(s float64) float64 {

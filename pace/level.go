@@ -18,6 +18,7 @@ import "math"
 type level struct {
 	on      bool
 	useless bool    // the header never shows more than a token or two
+	weight  float64 // of the Adaptive
 	theta   float64 // the rate at r = h, a second
 	grownAt float64
 	cutAt   float64
@@ -49,7 +50,7 @@ const (
 	firstSwing = 6.0
 )
 
-func (l *level) growth() float64 { return max(0.002, min(growth, kappa*l.theta/4)) }
+func (l *level) growth() float64 { return max(0.002, min(growth, kappa*l.theta/l.weight/4)) }
 
 // rate is the rate a second at s.
 func (l *level) rate(s float64) float64 {
@@ -115,7 +116,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		return false
 	}
 	if !l.on {
-		if o.Verdict == Throttled || l.r < 3*l.h {
+		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
 			l.turnOn(a, s, o)
 			return true
 		}
@@ -189,9 +190,9 @@ func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
 	if a.on {
 		l.theta = a.rate(s)
 	}
-	l.on, l.theta = true, max(l.theta, slowest)
-	l.start = max(l.theta, firstRate)
-	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, gentle
+	l.on, a.restored, l.theta = true, false, max(l.theta, slowest)
+	l.start, l.weight = max(l.theta, firstRate), a.weight()
+	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
 	a.last = s
 }
 
@@ -205,7 +206,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		if l.served < 10 {
 			l.depth = min(deepest, 2*l.depth)
 		} else {
-			l.depth = gentle
+			l.depth = a.gentle()
 		}
 		l.theta = max(l.theta*math.Exp(-l.depth), slowest)
 		l.cutAt, l.served, a.last = s, 0, s
@@ -217,7 +218,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	if mark := max(0, 1-l.r/l.h); !l.window {
 		// Many answers of one flight tell the same: share the cut among them.
-		l.theta *= math.Exp(-kappa * mark / max(1, float64(l.flying)/4))
+		l.theta *= math.Exp(-kappa / l.weight * mark / max(1, float64(l.flying)/4))
 	}
 	l.theta = max(l.theta, slowest)
 }

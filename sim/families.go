@@ -76,15 +76,18 @@ var families = []family{
 	},
 }
 
-var adaptiveSettings = []Setting{{"probe", "60s", "how often it tries whether there is more to be had"}}
+var adaptiveSettings = []Setting{
+	{"probe", "60s", "how often it tries whether there is more to be had"},
+	{"weight", "1", "how many ordinary clients a process is worth"},
+}
 
 func makeAdaptive(v *values, blind bool) Policy {
-	probe := v.duration("probe")
+	c := pace.Adaptive{Probe: v.duration("probe"), Weight: v.number("weight", 0.01, 100), Blind: blind}
 	hears := Hints{RetryAfter: true}
 	if !blind {
 		hears = Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true}
 	}
-	return Policy{Hears: hears, New: func() pace.Controller { return &pace.Adaptive{Probe: probe, Blind: blind} }}
+	return Policy{Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}
 }
 
 func backoffSettings(base, factor, longest, jitter, share string) []Setting {

@@ -131,7 +131,7 @@ func (p Policy) with(settings map[string]string) Policy {
 	return q
 }
 
-// begin is the policy in one group of one run.
+// begin is the policy in one run.
 func (p Policy) begin() Policy {
 	if p.Begin != nil {
 		p.New = p.Begin()

@@ -36,3 +36,26 @@ func TestAPolicysOwnSettingsBeatTheScenarios(t *testing.T) {
 		t.Errorf("the controller is %s, want its own start and the scenario's min", c)
 	}
 }
+
+// A policy need not have a name that ParsePolicy knows.
+func TestPolicyOfOnesOwn(t *testing.T) {
+	s := emr()
+	s.Settings = map[string]string{"fixed": "rate=1"}
+	s.Clients[0].Work = 10
+	s.Clients = append(s.Clients, s.Clients[0])
+	began, made := 0, 0
+	p := Policy{Name: "mine", Begin: func() func() pace.Controller {
+		began++
+		return func() pace.Controller { made++; return &pace.Fixed{Rate: 2} }
+	}}
+	for seed := range uint64(2) {
+		r := New(s, p, seed)
+		r.Step(1 << 20)
+		if got := r.Result().Measures[measureAt("throttled")]; got != 0 {
+			t.Errorf("seed %d: %v throttled at half the rate, want 0", seed, got)
+		}
+	}
+	if began != 2 || made != 4 {
+		t.Errorf("two runs of two processes began %d times and made %d controllers, want 2 and 4", began, made)
+	}
+}

@@ -96,12 +96,13 @@ func New(s Scenario, p Policy, seed uint64) *Run {
 	}
 	r.start = func(t *pace.Ticket) { r.send(t.Owner.(*worker)) }
 	r.server = newServer(s.Server, &r.random)
+	p = p.begin()
 	for i, g := range s.Clients {
 		mine := p
 		if g.Policy != nil {
-			mine = *g.Policy
+			mine = g.Policy.begin()
 		}
-		r.policies = append(r.policies, mine.with(s.Settings).begin())
+		r.policies = append(r.policies, mine.with(s.Settings))
 		r.work = append(r.work, g.Work)
 		if g.measured() {
 			r.worked = r.worked && g.Work > 0

@@ -1,0 +1,93 @@
+package pace
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+)
+
+// learnt is an Adaptive that has come to know a limit.
+func learnt(t *testing.T) (*Adaptive, time.Duration) {
+	p := &play{t: t, a: &Adaptive{Blind: true}}
+	for range 100 {
+		p.served()
+	}
+	p.throttled()
+	for range 20 {
+		p.served()
+	}
+	return p.a, p.now
+}
+
+func TestLearntOutlivesARestart(t *testing.T) {
+	old, now := learnt(t)
+	text, err := json.Marshal(old.Learnt(at(now)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l Learnt
+	if err := json.Unmarshal(text, &l); err != nil {
+		t.Fatal(err)
+	}
+	if want := old.rate(now.Seconds()); math.Abs(l.Rate-want) > 1e-9 {
+		t.Errorf("learnt a rate of %v, want %v", l.Rate, want)
+	}
+	for _, age := range []time.Duration{0, time.Minute, 10 * time.Hour} {
+		p := &play{t: t, a: &Adaptive{Blind: true}, now: now + age}
+		p.a.Restore(at(p.now), l)
+		p.request()
+		p.request()
+		_, waited := p.request() // all at once
+		if want := 1 / l.Rate; waited.Seconds() < 0.8*want || waited.Seconds() > 1.2*want {
+			t.Errorf("%v later three calls are %v apart, want about %.3fs", age, waited, want)
+		}
+	}
+}
+
+func TestLearntAges(t *testing.T) {
+	old, now := learnt(t)
+	l := old.Learnt(at(now))
+	after := func(age time.Duration) float64 {
+		a := &Adaptive{Blind: true}
+		a.Restore(at(now+age), l)
+		return a.rate(60) // a minute on
+	}
+	if fresh, stale := after(0), after(time.Hour); stale < 1.5*fresh {
+		t.Errorf("a minute on the rate is %.3f, and %.3f if it was an hour old: want it to look for more sooner", fresh, stale)
+	}
+}
+
+func TestLearntThatIsNoUse(t *testing.T) {
+	_, now := learnt(t)
+	if l := new(Adaptive).Learnt(t0); l != (Learnt{}) {
+		t.Errorf("a new one has learnt %+v", l)
+	}
+	for name, l := range map[string]Learnt{
+		"nothing": {}, "too old": {at(now - 25*time.Hour), 1}, "from the future": {at(now + 1), 1},
+		"negative": {at(now), -1}, "not a number": {at(now), math.NaN()}, "infinite": {at(now), math.Inf(1)},
+	} {
+		a := &Adaptive{}
+		a.Restore(at(now), l)
+		if *a != (Adaptive{}) {
+			t.Errorf("%s: restored", name)
+		}
+	}
+	used, _ := learnt(t)
+	before := *used
+	used.Restore(at(now), Learnt{at(now), 1})
+	if *used != before {
+		t.Error("restored after its first use")
+	}
+}
+
+func TestLearntDoesNotPaceAFullBucket(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	p.a.Restore(at(0), Learnt{t0, 0.5})
+	p.call(Served, remaining(4000), 0)
+	for i := range 20 {
+		if w := p.call(Served, remaining(4000), 0); w > trip && i > 1 {
+			t.Fatalf("call %d waits %v although 4000 remain", i, w)
+		}
+	}
+}
