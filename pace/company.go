@@ -9,8 +9,8 @@ import (
 // slows down as the bucket runs low. Clients that push on until they are
 // refused keep it low for good, and one that yields to them would be left with
 // nothing: as TCP Vegas beside TCP Reno. Among clients that all yield, the
-// bucket is hardly ever empty, and their marks balance their growth near 1/4;
-// where either is not so for a long time, others do not yield, and the law
+// bucket is hardly ever empty, and the marks that balance growth stay below
+// marked; where either is not so for a long time, others do not yield, and the law
 // without hints, which is a match for them, takes over.
 //
 // As two who had both given up on each other would never notice, every half an
@@ -27,7 +27,7 @@ type company struct {
 
 const (
 	emptyShare = 0.05  // more than so many see an empty bucket
-	marked     = 0.4   // or marks are above this
+	marked     = 0.4   // or marks are above this, which growth alone never asks for
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best

@@ -44,13 +44,21 @@ type level struct {
 const (
 	growth     = 0.07 // g, a second
 	kappa      = 0.4
+	quarter    = 0.55  // the rate a second at which marks of 1/4 balance growth
 	smallest   = 3.0   // h at least
 	widest     = 128.0 // h at most
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
 )
 
-func (l *level) growth() float64 { return max(0.002, min(growth, kappa*l.theta/l.weight/4)) }
+// growth is g in use. Marks take kappa × m × x a second from a rate x, so growth
+// is balanced by marks of m = g/(kappa x), which must stay well below 1 at low
+// rates too. It falls as the root of the rate there: were it proportional, every
+// rate would be balanced by the same marks, and shares would drift.
+func (l *level) growth() float64 {
+	x := l.theta / l.weight
+	return max(0.002, min(growth, kappa*math.Sqrt(quarter*x)/4, kappa*marked*x))
+}
 
 // rate is the rate a second at s.
 func (l *level) rate(s float64) float64 {
