@@ -129,7 +129,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		}
 		interval := a.jitter / a.rate(s)
 		// At most one interval of credit: a rest does not save up a burst.
-		a.last = max(a.last+interval, s-interval)
+		a.last = min(max(a.last+interval, s-interval), s)
 	} else {
 		a.last = s
 	}
@@ -198,7 +198,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 			return
 		}
 		a.on, a.open = true, true
-		a.floor, a.depth, a.spring = a.measured(s), a.gentle(), 0
+		a.floor, a.depth, a.spring = max(a.measured(s), slowest), a.gentle(), 0
 		a.cut(s)
 	}
 }

@@ -310,7 +310,13 @@ func FuzzAdaptive(f *testing.F) {
 				after = time.Duration(random.IntN(1000)) * time.Second
 			}
 			p.call(Verdict(b%4), h, after)
-			p.now += time.Duration(random.IntN(int(b)+1)) * time.Second
+			p.now += time.Duration(random.IntN(int(b)+1)-int(b)/8) * time.Second // back at times
+			// The slowest rate, a window of an hour, or what the server asked
+			// for, each with its spread, and as far as the clock went back.
+			most := time.Duration(1.2*(120+patient+1000))*time.Second + 32*time.Second
+			if w := p.a.Wait(at(p.now), Request{Since: at(p.now)}); w > most {
+				t.Fatalf("at %v it waits %v, want at most %v", p.now, w, most)
+			}
 			paced := p.a.on || p.a.level.on
 			if rate := p.a.nextRate; math.IsNaN(rate) || math.IsInf(rate, 0) || (rate > 0) != paced {
 				t.Fatalf("the rate is %v, paced %t", rate, paced)

@@ -28,6 +28,17 @@ func TestAutoSleeperReaches292ms(t *testing.T) {
 	}
 }
 
+// A step that would go beyond MaxInterval goes to it.
+func TestAutoSleeperReachesItsLongest(t *testing.T) {
+	s := curve()
+	s.MaxInterval = 3 * ms
+	for i, want := range []time.Duration{1000, 1500, 2250, 3000, 3000} {
+		if got := s.Failure(0); got != want*time.Microsecond {
+			t.Errorf("Failure %d = %v, want %v µs", i+1, got, int64(want))
+		}
+	}
+}
+
 func TestAutoSleeperGoesDown(t *testing.T) {
 	s := curve()
 	for range 3 {

@@ -49,6 +49,7 @@ const (
 	widest     = 128.0 // h at most
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
+	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 )
 
 // growth is g in use. Marks take kappa × m × x a second from a rate x, so growth
@@ -76,12 +77,13 @@ func (l *level) rate(s float64) float64 {
 }
 
 // within is the instant at for the next start, seen in the light of the window:
-// at its end when nothing is left in it, and never later.
+// at its end when nothing is left in it, and never later. A reset further ahead
+// than an hour is not trusted blindly: then there is one try an hour.
 func (l *level) within(s, at float64) float64 {
 	if !l.on || !l.window || s >= l.resetAt {
 		return at
 	}
-	if end := l.resetAt + l.late; l.r < 1 || at > end {
+	if end := min(l.resetAt, s+patient) + l.late; l.r < 1 || at > end {
 		return end
 	}
 	return at
@@ -90,7 +92,7 @@ func (l *level) within(s, at float64) float64 {
 // sent counts a request against the window, until an answer tells better.
 func (l *level) sent() {
 	if l.on && l.window {
-		l.r--
+		l.r = max(l.r-1, 0)
 	}
 }
 
