@@ -56,6 +56,8 @@ type Adaptive struct {
 	accepted float64 // sent and served since the last cut
 	depth    float64 // c of the last cut, natural logarithm
 	spring   float64 // what will spring back of it
+	refused  int     // cuts since anything was served
+	before   float64 // the rate at the first of them
 
 	idle float64 // since the last cut, seconds in which nobody waited
 
@@ -84,6 +86,7 @@ const (
 	fewest      = 6     // requests in a T, at least
 	longest     = 600.0 // T at most, seconds
 	slowest     = 1.0 / 120
+	outage      = 7   // cuts in a row without anything served
 	jitterShare = 0.1 // intervals vary by ± this
 	fastest     = 1e9 // a second
 )
@@ -188,6 +191,10 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 			a.open = a.open || a.accepted > 0
 			a.cutAt, a.accepted = s, 0
 		}
+		if a.refused >= outage {
+			a.recover(s)
+		}
+		a.refused = 0
 		if !a.on || sent >= a.cutAt {
 			a.accepted++
 		}
@@ -232,11 +239,27 @@ func (a *Adaptive) throttled(s, sent float64) {
 		served := max(a.accepted/elapsed, a.floor)
 		rate = math.Sqrt(served * max(served, rate))
 	}
+	if a.refused == 0 {
+		a.before = rate
+	}
+	a.refused++
 	a.floor = max(rate*math.Exp(-a.depth), slowest)
 	if elapsed >= a.period {
 		a.stretch = 2 * a.period
 	}
 	a.cut(s)
+}
+
+// recover begins anew after an outage, in which a row of cuts had nothing
+// served between them: that was no limit to be learnt. Half of the rate of
+// before comes back with what is served, unless a refusal says that it was a
+// limit after all.
+func (a *Adaptive) recover(s float64) {
+	a.floor = a.rate(s)
+	a.cut(s)
+	a.stretch, a.period = 0, a.probe()
+	a.spring = max(0, math.Log(a.before/2/a.floor))
+	a.depth = a.gentle()
 }
 
 // cut begins a new round at floor. T is long enough for a few requests, but

@@ -41,6 +41,9 @@ const (
 // observe notes an answer at s, after the level has.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
+	if v != Served {
+		return // an outage refuses all; it says nothing of the others
+	}
 	dt := max(s-c.seenAt, 0)
 	c.seenAt = s
 	if c.crowded {
@@ -50,7 +53,7 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 		return
 	}
 	empty := 0.0
-	if v == Throttled || l.r < 1 {
+	if l.r < 1 {
 		empty = 1
 	}
 	weight := dt / (recent + dt)
@@ -69,7 +72,7 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
 	l.on, a.on, a.open = false, true, true
-	a.floor = max(l.theta, l.hit/2, slowest)
+	a.floor = max(l.theta, l.hit/2, l.company.best, slowest)
 	if l.company.crowded {
 		a.floor = max(a.floor, 2*l.company.best)
 	}

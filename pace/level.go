@@ -27,6 +27,8 @@ type level struct {
 
 	r, low, swing float64 // last seen, its trough, its swing
 	top           float64 // the highest r seen, decaying
+	most          float64 // the highest r seen
+	full          int     // answers in a row that saw most
 	seenAt        float64
 	h             float64
 	start, hit    float64 // theta at the start, and at the last refusal
@@ -49,6 +51,7 @@ const (
 	widest     = 128.0 // h at most
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
+	surely     = 12     // answers in a row that see the same most
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 )
 
@@ -139,7 +142,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 // isUseless reports whether r says nothing: it is always 0, 1 or 2 although
 // the rate fell far.
 func (l *level) isUseless() bool {
-	if l.on && !l.window && l.top < smallest && l.theta < l.start/30 {
+	if l.on && !l.window && l.top < smallest && (l.theta < l.start/30 || l.full >= surely && l.most < 1) {
 		l.useless = true
 	}
 	if l.top >= smallest {
@@ -164,6 +167,7 @@ func (l *level) look(s float64, o Outcome) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
+		l.fill(r)
 		l.top = max(l.top*longest/(longest+dt), r)
 		l.r = r
 		fade := memory / (memory + dt)
@@ -171,7 +175,25 @@ func (l *level) look(s float64, o Outcome) {
 		l.swing = max(l.swing*fade, r-l.low)
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
+	if l.full >= surely {
+		l.h = min(l.h, max(2*(l.most+1)/3, 0.5))
+	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
+}
+
+// fill notes how often in a row r has been the most that was ever seen. Often
+// means that the bucket is full there: it is smaller than h would have it, and
+// being low is being full.
+func (l *level) fill(r float64) {
+	switch {
+	case r > l.most:
+		l.most, l.full = r, 0
+	case l.full >= surely: // it stays known until more is seen
+	case r == l.most:
+		l.full++
+	default:
+		l.full = 0
+	}
 }
 
 // judge decides whether resets name one instant, as a window's do, or move on
