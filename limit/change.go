@@ -10,7 +10,7 @@ import "time"
 //
 // As ever, no more is owed than one more Burst (or Count) below zero, of the
 // new limit; what a lowered limit cannot hold is forgiven. A limit that allows
-// everything or nothing leaves the state as it is.
+// everything or nothing, or keeps a Log, leaves the state as it is.
 func Change(s State, now time.Time, from, to Limit) State {
 	t := now.UnixMicro()
 	if from == to || !s.live(t) || !from.counts() || !to.counts() {
@@ -28,7 +28,9 @@ func Change(s State, now time.Time, from, to Limit) State {
 }
 
 // counts reports whether l keeps a State at all.
-func (l Limit) counts() bool { return !l.Unlimited() && l.Count > 0 }
+func (l Limit) counts() bool {
+	return !l.Unlimited() && l.Count > 0 && l.Kind != SlidingLog
+}
 
 // owed is what was used under from, as a debt of the bucket b.
 func owed(s State, now int64, from Limit, b bucket) span {

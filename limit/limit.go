@@ -12,7 +12,8 @@
 //
 // Choose the token bucket unless there is a reason not to: it has no edge at
 // which twice the limit passes. The fixed window is what many published quotas
-// are ("5000 an hour"), and lets up to twice its count pass around an edge.
+// are ("5000 an hour"), and lets up to twice its count pass around an edge. A
+// [Log] has neither edge nor burst, and pays for it in memory.
 package limit
 
 import (
@@ -35,6 +36,10 @@ const (
 	// FixedWindow admits Count in each window of length Period. Windows are
 	// aligned to the Unix epoch.
 	FixedWindow
+	// SlidingLog admits Count, at most MaxLog, in any window of length Period.
+	// What it remembers does not fit a State: a Log keeps it, and Take refuses
+	// whatever is asked.
+	SlidingLog
 )
 
 func (k Kind) String() string {
@@ -43,6 +48,8 @@ func (k Kind) String() string {
 		return "token-bucket"
 	case FixedWindow:
 		return "fixed-window"
+	case SlidingLog:
+		return "sliding-log"
 	}
 	return "unknown"
 }
@@ -75,6 +82,8 @@ func (l Limit) Most() int64 {
 		return math.MaxInt64
 	case l.Count <= 0:
 		return 0
+	case l.Kind == SlidingLog:
+		return min(l.Count, MaxLog)
 	case l.Kind == FixedWindow || l.Burst <= 0:
 		return l.Count
 	}
@@ -195,7 +204,7 @@ func Take(s State, now time.Time, a Ask) (State, Decision) {
 	switch {
 	case a.Limit.Unlimited():
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
-	case a.Limit.Count <= 0:
+	case !a.Limit.counts():
 		takeNothing(&a, &d)
 	case a.Limit.Kind == FixedWindow:
 		s = takeWindow(s, now.UnixMicro(), &a, &d)
@@ -205,7 +214,7 @@ func Take(s State, now time.Time, a Ask) (State, Decision) {
 	return s, d
 }
 
-// takeNothing answers for a limit that allows nothing. What would be owed to
+// takeNothing answers for a limit that allows nothing, or keeps no State. What would be owed to
 // it, or is given back, is within its bounds forgiven and forgotten.
 func takeNothing(a *Ask, d *Decision) {
 	if d.N, d.OK = a.grant(0, true); !d.OK {

@@ -35,6 +35,26 @@ func TestWorkIsSharedByTheGroup(t *testing.T) {
 	}
 }
 
+// A process may have more workers than a gate lets wait unless told: none of
+// them must be lost.
+func TestMoreWorkersThanAGateHolds(t *testing.T) {
+	const workers = 105_000
+	s := small()
+	s.Duration, s.Server.Limit = 0, limit.Limit{}
+	s.Clients = []Group{{Processes: 1, Workers: workers, Work: workers}}
+	r := New(s, policy(t, "fixed(rate=10000)"), 1)
+	for range 1000 {
+		if r.Step(1000) {
+			break
+		}
+	}
+	for _, w := range r.workers {
+		if w.sent == 0 {
+			t.Fatalf("after %v a worker has sent nothing; want each of %d to have sent", time.Duration(r.now), workers)
+		}
+	}
+}
+
 func TestGroupsWithTheirOwnPolicyAreNotMeasured(t *testing.T) {
 	s := small()
 	fixed := policy(t, "none")

@@ -43,7 +43,9 @@ func windows() []Scenario {
 	short := plain("fixed-window", 15*time.Minute, window(100, 10*time.Second), Group{Processes: 4, Workers: 4})
 	hourly := plain("hourly", 3*time.Hour, window(5000, time.Hour), Group{Processes: 4, Workers: 4})
 	short.Server.Hints.Reset, hourly.Server.Hints.Reset = true, true
-	return []Scenario{short, hourly}
+	sliding := plain("sliding", 15*time.Minute, window(100, 10*time.Second), Group{Processes: 4, Workers: 4})
+	sliding.Server.Limit.Kind = limit.SlidingLog
+	return []Scenario{short, hourly, sliding}
 }
 
 // troubles are a bucket of 20 a second in which something goes wrong.

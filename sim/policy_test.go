@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/throttle-go/throttle/pace"
 )
 
 func TestParsePolicy(t *testing.T) {
@@ -22,6 +24,9 @@ func TestParsePolicy(t *testing.T) {
 	}
 	if c := fmt.Sprintf("%+v", p.New()); !strings.Contains(c, "Factor:2 ") || !strings.Contains(c, "Cap:30s") {
 		t.Errorf("the controller is %s", c)
+	}
+	if _, err := ParsePolicy("backoff(factor = 2)"); err != nil {
+		t.Errorf("spaces around =: %v", err)
 	}
 	for _, info := range Policies() {
 		if _, err := ParsePolicy(info.Name); err != nil || info.About == "" {
@@ -51,7 +56,7 @@ func TestPolicyOfOnesOwn(t *testing.T) {
 	for seed := range uint64(2) {
 		r := New(s, p, seed)
 		r.Step(1 << 20)
-		if got := r.Result().Measures[measureAt("throttled")]; got != 0 {
+		if got := r.Result().Throttled; got != 0 {
 			t.Errorf("seed %d: %v throttled at half the rate, want 0", seed, got)
 		}
 	}

@@ -130,7 +130,8 @@ func (r *Run) enrol(group int, g Group, seed uint64) {
 		for w := range p.workers {
 			if w == 0 || policy.PerWorker {
 				l := &lane{id: int32(len(r.lanes)), wake: -1}
-				l.gate = pace.Gate{Control: policy.New(), Seed: seed<<20 ^ uint64(l.id)}
+				// A gate that refused a worker would lose it.
+				l.gate = pace.Gate{Control: policy.New(), Seed: seed<<20 ^ uint64(l.id), MaxWaiting: g.Workers}
 				r.lanes = append(r.lanes, l)
 			}
 			p.workers[w] = worker{

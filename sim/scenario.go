@@ -36,7 +36,8 @@ type Scenario struct {
 // Server is the limited service.
 type Server struct {
 	// Limit is what it allows. The zero Limit allows everything. A token
-	// bucket with a Count of zero never refills.
+	// bucket with a Count of zero never refills. A SlidingLog is kept in a
+	// limit.Log.
 	Limit limit.Limit
 	// Start is the level of the token bucket at the start. If absent, full.
 	Start pace.Opt[int64]
@@ -164,6 +165,8 @@ func (s Scenario) checkServer() error {
 	switch {
 	case v.Limit.Count < 0 || v.Limit.Burst < 0 || v.Limit.Period < 0:
 		return fmt.Errorf("limit %+v: must not be negative", v.Limit)
+	case v.Limit.Kind == limit.SlidingLog && v.mostCount() > limit.MaxLog:
+		return fmt.Errorf("count %d: a sliding log keeps at most %d", v.mostCount(), limit.MaxLog)
 	case !(v.Errors >= 0 && v.Errors < 1):
 		return fmt.Errorf("errors %v: must be at least 0 and below 1", v.Errors)
 	case s.dries() && dry(v.Limit.Burst) < 100*max(s.Duration, time.Hour):
@@ -185,6 +188,15 @@ func (s Scenario) checkServer() error {
 		last = c.At
 	}
 	return nil
+}
+
+// mostCount is the largest Count there ever is.
+func (v *Server) mostCount() int64 {
+	most := max(v.Limit.Count, v.Scale.Max)
+	for _, c := range v.Changes {
+		most = max(most, c.Count)
+	}
+	return most
 }
 
 // dries reports whether there is ever a bucket without refill.

@@ -13,6 +13,7 @@ type server struct {
 	Server
 	limit  limit.Limit
 	state  limit.State
+	log    limit.Log // instead of state, of a SlidingLog
 	random *random
 
 	asked    int64 // requests that arrived
@@ -36,12 +37,20 @@ func newServer(s Server, r *random) *server {
 	v.limit = refill(s.Limit, s.Limit.Count, s.Limit.Period)
 	if start := s.Start; start.OK && v.limit.Kind == limit.TokenBucket && !v.limit.Unlimited() {
 		missing := max(v.limit.Burst-start.V, 0)
-		v.state, _ = limit.Take(v.state, when(0), limit.Ask{Limit: v.limit, N: missing, Debt: true})
+		v.take(0, limit.Ask{Limit: v.limit, N: missing, Debt: true})
 	}
-	_, d := limit.Take(v.state, when(0), limit.Ask{Limit: v.limit})
-	v.level = d.Remaining
+	v.level = v.take(0, limit.Ask{Limit: v.limit}).Remaining
 	v.capacity.begin(v.limit, s.Limit.Count, v.level)
 	return v
+}
+
+// take asks the limit.
+func (v *server) take(now int64, a limit.Ask) (d limit.Decision) {
+	if a.Limit.Kind == limit.SlidingLog {
+		return v.log.Take(when(now), a)
+	}
+	v.state, d = limit.Take(v.state, when(now), a)
+	return d
 }
 
 // refill is l at another rate, with the same burst.
@@ -82,7 +91,7 @@ func (v *server) answer(now int64) signal.Signal {
 	if len(v.Gap) > 0 {
 		d.OK = v.apart(now)
 	} else {
-		v.state, d = limit.Take(v.state, when(now), limit.Ask{Limit: v.limit, N: 1})
+		d = v.take(now, limit.Ask{Limit: v.limit, N: 1})
 		v.level = d.Remaining
 	}
 	v.last = now
@@ -135,8 +144,8 @@ func (v *server) hint(s *signal.Signal, d limit.Decision) {
 }
 
 // meter adds up what the server could have served: the level it began with and
-// the integral of its rate; for windows, the permits of all that have begun,
-// the last one pro rata.
+// the integral of its rate; for windows, which begin with the run, sliding ones
+// too, the permits of all that have begun, the last one pro rata.
 type meter struct {
 	rate   float64 // a second
 	since  int64

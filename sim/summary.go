@@ -69,12 +69,17 @@ type Summary struct {
 	Groups []GroupSummary
 	// Cut is how many of the runs ended early.
 	Cut int
+	// Overflow is how many calls, of all runs, found the queue of their process
+	// full and were not made.
+	Overflow int64
 }
 
 // GroupSummary is the part of one group over all seeds.
 type GroupSummary struct {
-	Policy                         string
-	Sent, Served, Throttled, Share pace.Opt[Stat]
+	Policy                  string
+	Sent, Served, Throttled pace.Opt[Stat]
+	// Share and RetryRate are served / all served and throttled / sent.
+	Share, RetryRate pace.Opt[Stat]
 }
 
 // Summarise puts the results of several seeds together.
@@ -87,6 +92,7 @@ func Summarise(results []Result) Summary {
 		if r.Cut {
 			s.Cut++
 		}
+		s.Overflow += r.Overflow
 	}
 	if len(results) == 0 {
 		return s
@@ -98,6 +104,9 @@ func Summarise(results []Result) Summary {
 			Served:    over(results, count(func(r Result) int64 { return r.Groups[i].Served })),
 			Throttled: over(results, count(func(r Result) int64 { return r.Groups[i].Throttled })),
 			Share:     over(results, func(r Result) pace.Opt[float64] { return r.Groups[i].Share }),
+			RetryRate: over(results, func(r Result) pace.Opt[float64] {
+				return ratio(float64(r.Groups[i].Throttled), float64(r.Groups[i].Sent))
+			}),
 		})
 	}
 	return s

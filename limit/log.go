@@ -1,0 +1,156 @@
+package limit
+
+import (
+	"math"
+	"sort"
+	"time"
+)
+
+// MaxLog is the largest Count that a Log holds. A larger one counts as MaxLog:
+// what could not be remembered is not admitted.
+const MaxLog = 1_000_000
+
+// Log is the sliding window log of one key: at most Count in any window of
+// length Period, and exactly so, because it remembers when each was taken. It
+// is the strictest of the kinds, and the dearest: 16 bytes for each instant at
+// which something was taken, as many as Count (or, with Debt, twice as many),
+// and a Take of O(log Count).
+//
+// The zero Log is of a key never seen. It is not safe for concurrent use, and
+// a copy of one that was used is not a Log of its own.
+type Log struct {
+	ring  []logEntry // of a length that is a power of two
+	first int        // place of the oldest entry
+	size  int        // entries
+	base  int64      // what was taken before the oldest entry
+}
+
+// logEntry is what was taken at one instant. Sums, not amounts, are kept: so
+// the use of a window is one difference, and its edge is found by bisection.
+type logEntry struct {
+	at   int64 // microseconds of Unix time
+	upto int64 // what was taken since ever, with this; only differences count
+}
+
+// Take answers a at the time now, in whole microseconds rounded down. Of the
+// Limit it uses Count and Period, whatever its Kind. It reads the rest of the
+// Ask as the function Take does, save that nothing can be given back: an N
+// below zero peeks. If the Limit is another than before, what was taken counts
+// under the new one; but what had left the old window may be forgotten.
+//
+// Time that goes back grants nothing: an Ask from before the last that was
+// granted is answered, and remembered, as of that one. If time goes back by
+// more than a second, what is further in the future is moved to a second from
+// now, be it at a peek or a refusal; so no key is locked out for longer than a
+// Period and a second.
+func (l *Log) Take(now time.Time, a Ask) Decision {
+	a.Limit.Kind, a.N = SlidingLog, max(a.N, 0)
+	d := Decision{Most: a.Limit.Most(), At: now}
+	switch {
+	case a.Limit.Unlimited():
+		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
+	case a.Limit.Count <= 0:
+		takeNothing(&a, &d)
+	default:
+		l.take(now.UnixMicro(), &a, &d)
+	}
+	return d
+}
+
+// take fills in d.
+func (l *Log) take(now int64, a *Ask, d *Decision) {
+	count, period := d.Most, a.Limit.micros()
+	t := l.clamp(now)
+	// Left the window are those with at + period <= t.
+	gone := l.search(func(e *logEntry) bool { return later(e.at, period) > t })
+	used := l.total() - l.sum(gone)
+	d.N, d.OK = a.grant(max(count-used, 0), used > count)
+	switch {
+	case !d.OK && a.least() > count:
+		d.RetryAfter = Never
+	case !d.OK:
+		// It passes when used + least <= count, that is when all up to the
+		// sum total + least - count have left.
+		leave := l.total() + a.least() - count
+		last := l.search(func(e *logEntry) bool { return e.upto-leave >= 0 })
+		d.RetryAfter = l.until(last, now, period)
+	case d.N > 0:
+		charge := min(d.N, max(double(count)-used, 0)) // more is forgiven
+		l.drop(gone)
+		l.add(t, charge)
+		used += charge
+	}
+	d.Remaining = max(count-used, 0)
+	if used > 0 {
+		d.ResetAfter = l.until(l.size-1, now, period)
+	}
+}
+
+// until is how long until entry i leaves the window.
+func (l *Log) until(i int, now, period int64) time.Duration {
+	return span{us: later(l.at(i).at, period) - now}.duration()
+}
+
+// at is entry i, the oldest being 0.
+func (l *Log) at(i int) *logEntry { return &l.ring[(l.first+i)&(len(l.ring)-1)] }
+
+// sum is what was taken before entry i.
+func (l *Log) sum(i int) int64 {
+	if i == 0 {
+		return l.base
+	}
+	return l.at(i - 1).upto
+}
+
+func (l *Log) total() int64 { return l.sum(l.size) }
+
+// search is the first entry that is so, or size. All after it are so, too.
+func (l *Log) search(so func(*logEntry) bool) int {
+	return sort.Search(l.size, func(i int) bool { return so(l.at(i)) })
+}
+
+// clamp moves what is further ahead than it could honestly be to where it could
+// be, and returns the time to answer as of.
+func (l *Log) clamp(now int64) int64 {
+	latest := later(now, skew)
+	if i := l.search(func(e *logEntry) bool { return e.at > latest }); i < l.size {
+		*l.at(i) = logEntry{latest, l.total()}
+		l.size = i + 1
+	}
+	if l.size == 0 {
+		return now
+	}
+	return max(now, l.at(l.size-1).at)
+}
+
+// drop forgets the oldest n entries.
+func (l *Log) drop(n int) {
+	l.base = l.sum(n)
+	l.first += n
+	l.size -= n
+}
+
+// add remembers n at the time t, not before the newest entry.
+func (l *Log) add(t, n int64) {
+	upto := l.total() + n
+	switch {
+	case n == 0:
+		return
+	case l.size > 0 && l.at(l.size-1).at == t:
+		l.at(l.size - 1).upto = upto
+		return
+	case l.size == len(l.ring):
+		l.grow()
+	}
+	l.size++
+	*l.at(l.size - 1) = logEntry{t, upto}
+}
+
+// grow doubles the ring.
+func (l *Log) grow() {
+	ring := make([]logEntry, max(8, 2*len(l.ring)))
+	for i := range l.size {
+		ring[i] = *l.at(i)
+	}
+	l.ring, l.first = ring, 0
+}

@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// A server with a sliding log serves no more than its count in any period, all
+// of it to clients that press, and what it tells is right.
+func TestSlidingLogServer(t *testing.T) {
+	s, ok := Find("sliding")
+	if !ok || s.Server.Limit.Kind != limit.SlidingLog {
+		t.Fatalf("Find(sliding) = %+v, %t", s, ok)
+	}
+	v := newServer(s.Server, new(random))
+	var served []int64
+	for now := int64(0); now < int64(time.Minute); now += int64(37 * time.Millisecond) {
+		a := v.answer(now)
+		at := now / 1000 // the server counts in microseconds
+		for len(served) > 0 && served[0]+10_000_000 <= at {
+			served = served[1:]
+		}
+		if full := len(served) == 100; full != (a.Verdict == pace.Throttled) {
+			t.Fatalf("at %v: %v with %d served in 10 s", time.Duration(now), a.Verdict, len(served))
+		} else if !full {
+			served = append(served, at)
+		}
+		if want := int64(100 - len(served)); a.Remaining.V != want || v.level != want {
+			t.Fatalf("at %v: remaining %v, level %d, want %d", time.Duration(now), a.Remaining, v.level, want)
+		}
+	}
+	r := play(t, s, "none", 1)
+	if u := r.Utilisation.V; r.Served > 9000 || u < 0.99 || u > 1 {
+		t.Errorf("served %d, utilisation %v; want 9000 at most and nearly all", r.Served, u)
+	}
+}
+
+func TestSlidingLogChanges(t *testing.T) {
+	s, _ := Find("sliding")
+	s.Server.Changes = []Change{{5 * time.Minute, 0, 10 * time.Second}, {10 * time.Minute, 200, 10 * time.Second}}
+	if r := play(t, s, "none", 1); r.Served < 8950 || r.Served > 9000 {
+		t.Errorf("served %d, want 30 × 100, nothing, and 30 × 200", r.Served)
+	}
+	s.Server.Changes[1].Count = limit.MaxLog + 1
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "a sliding log keeps at most 1000000") {
+		t.Errorf("Check of a log of %d = %v", limit.MaxLog+1, err)
+	}
+}
