@@ -243,6 +243,8 @@ func TestLayersBite(t *testing.T) {
 		{in("cmd/throttle", "cmd/throttle/inner"), ours + "cmd/throttle/other", true},
 		{in("cmd/throttle", "cmd/throttle"), ours + "internal/chart", true},
 		{in("bench", "bench/peers"), ours + "cmd/throttle/inner", false},
+		{in("bench", "bench"), ours + "cmd/throttle/peers", true},
+		{in("examples", "examples"), ours + "cmd/throttle/peers", false},
 		{in("examples", "examples"), ours + "throttleredis", true},
 	} {
 		fset := token.NewFileSet()

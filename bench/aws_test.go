@@ -52,7 +52,7 @@ type awsTrace struct {
 }
 
 // serve is the server's decision. It fails now and then for other reasons.
-func (a *awsTrace) serve(luck *rand.Rand) (error, pace.Verdict) {
+func (a *awsTrace) serve(luck *rand.Rand) (pace.Verdict, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
@@ -60,12 +60,12 @@ func (a *awsTrace) serve(luck *rand.Rand) (error, pace.Verdict) {
 	a.filled = now
 	switch {
 	case a.tokens < 1:
-		return throttledError{}, pace.Throttled
+		return pace.Throttled, throttledError{}
 	case luck.Float64() < 0.03:
-		return errors.New("other"), pace.Failed
+		return pace.Failed, errors.New("other")
 	}
 	a.tokens--
-	return nil, pace.Served
+	return pace.Served, nil
 }
 
 func (a *awsTrace) note(worker int, what string, v pace.Verdict) {
@@ -84,7 +84,7 @@ func (a *awsTrace) call(t *testing.T, worker int, luck *rand.Rand) {
 	}
 	a.note(worker, "goes", 0)
 	time.Sleep(time.Duration(luck.Int64N(int64(20 * time.Millisecond))))
-	err, v := a.serve(luck)
+	v, err := a.serve(luck)
 	time.Sleep(time.Duration(luck.Int64N(int64(20 * time.Millisecond))))
 	a.note(worker, "ends", v)
 	if err := release(err); err != nil {
@@ -92,7 +92,7 @@ func (a *awsTrace) call(t *testing.T, worker int, luck *rand.Rand) {
 	}
 }
 
-// record runs workers that call one after the other, each calls times.
+// recordAWS runs workers that call one after the other, each calls times.
 func recordAWS(t *testing.T, seed uint64, workers, calls int, think func(*rand.Rand, int) time.Duration) (events []awsEvent) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &awsTrace{mode: retry.NewAdaptiveMode(), filled: time.Now()}

@@ -1,0 +1,83 @@
+package peers
+
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Netflix is AIMDLimit of Netflix's concurrency-limits with its defaults,
+// under its SimpleLimiter: so many requests in flight, ten at first; a tenth
+// less, and at least one, with each that is refused or takes longer than 5 s;
+// one more with each that is served when half of the limit was in use as it
+// started. A refused caller asks again after Pause.
+type Netflix struct {
+	// Full grows only when all of the limit was in use, and has no timeout,
+	// as the Go port github.com/platinummonkey/go-concurrency-limits.
+	Full bool
+
+	limit    int         // 0: ten
+	inFlight int         // 0 to limit, more after a cut
+	started  []inFlights // not yet observed
+}
+
+// inFlights is how many were in flight as one started, itself included.
+type inFlights struct {
+	sent time.Time
+	n    int
+}
+
+var _ pace.Controller = (*Netflix)(nil)
+
+// Limit is how many may be in flight.
+func (n *Netflix) Limit() int {
+	if n.limit == 0 {
+		return 10
+	}
+	return n.limit
+}
+
+// Wait is Never while the limit is in use.
+func (n *Netflix) Wait(_ time.Time, r pace.Request) time.Duration {
+	if n.inFlight+max(r.Place, 1) > n.Limit() {
+		return pace.Never
+	}
+	return 0
+}
+
+// Start takes a place.
+func (n *Netflix) Start(now time.Time, _ pace.Request) {
+	n.inFlight++
+	n.started = append(n.started, inFlights{now, n.inFlight})
+}
+
+// Observe frees a place and adjusts the limit. What failed for another reason
+// says nothing.
+func (n *Netflix) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
+	n.inFlight--
+	was := n.take(o.Sent)
+	slow := !n.Full && now.Sub(o.Sent) > 5*time.Second
+	switch {
+	case o.Sent.IsZero():
+	case o.Verdict == pace.Throttled || o.Verdict == pace.Served && slow:
+		n.limit = max(1, int(float64(n.Limit())*0.9))
+	case o.Verdict == pace.Served && (was >= n.Limit() || !n.Full && 2*was >= n.Limit()):
+		n.limit = n.Limit() + 1
+	}
+	if refused(o) && !o.Sent.IsZero() {
+		return Pause
+	}
+	return 0
+}
+
+// take removes what was noted of a request sent then. Of one that never left
+// it is not known when it started: the last goes.
+func (n *Netflix) take(sent time.Time) (was int) {
+	for i := range n.started {
+		if s := n.started[i]; s.sent.Equal(sent) || i == len(n.started)-1 {
+			n.started = append(n.started[:i], n.started[i+1:]...)
+			return s.n
+		}
+	}
+	return 0
+}
