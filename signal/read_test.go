@@ -129,6 +129,7 @@ var readTests = []struct {
 	{"absurd reset", 200, `RateLimit: "default";r=1;t=1000000`, "served r=1 t=24h0m0s"},
 	{"open quote", 200, `RateLimit: "default;r=1;t=5`, "served"},
 	{"comma at the end", 200, `RateLimit: "default";r=1;t=5,`, "served"},
+	{"spaces around a comma", 200, "RateLimit: \"a\";r=5 \t, \t\"b\"; r=2;t=9", "served r=2 t=9s"},
 	{"no comma", 200, `RateLimit: "a";r=1 "b";r=2`, "served"},
 	{"no key", 200, `RateLimit: "a";=1;r=1`, "served"},
 	{"no value", 200, `RateLimit: "a";r=`, "served"},

@@ -39,7 +39,7 @@ func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (
 		return bad("scenario %s is not among those to run", a.scenario)
 	}
 	var err error
-	if a.policy, err = sim.ParsePolicy(part[2]); err != nil {
+	if a.policy, err = parsePolicy(part[2]); err != nil {
 		return bad("%v", err)
 	}
 	if !slices.ContainsFunc(policies, func(p sim.Policy) bool { return samePolicy(p, a.policy) }) {

@@ -35,6 +35,10 @@ func writePolicies(w io.Writer) error {
 			fmt.Fprintf(&b, "  %s  %s\n", fill(s.Name+"="+s.Default, width), s.About)
 		}
 	}
+	b.WriteString("\nPeers, which run when they are named:\n")
+	for _, p := range peerList {
+		fmt.Fprintf(&b, "%s: %s\n", p.name, p.about)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -25,6 +25,7 @@ type command struct {
 // commands are all verbs but help.
 var commands = []command{
 	{"sim", "simulate policies in virtual time and compare them", simulate},
+	{"tune", "search the settings of a policy for a scenario", tune},
 	{"demo", "show policies live, against an API on this machine", demonstrate},
 }
 

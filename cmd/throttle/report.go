@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,48 +47,8 @@ const (
 )
 
 // writeReportFile writes the report as one HTML file that needs nothing else.
-// A file is there complete or as it was before.
 func writeReportFile(path string, results []scenarioResult) error {
-	mode := fs.FileMode(0o644)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	switch info, err := os.Stat(path); {
-	case err == nil && !info.Mode().IsRegular():
-		// A pipe or a device must not be replaced by a file.
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return fillReport(f, results)
-	case err == nil:
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = fillReport(f, results)
-	if err == nil {
-		err = os.Chmod(f.Name(), mode)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
-// fillReport writes the report to f and closes it.
-func fillReport(f *os.File, results []scenarioResult) error {
-	w := bufio.NewWriter(f)
-	err := writeReport(w, results)
-	if err == nil {
-		err = w.Flush()
-	}
-	return errors.Join(err, f.Close())
+	return writeFile(path, func(w io.Writer) error { return writeReport(w, results) })
 }
 
 // writeReport writes the report. The first run of each policy is played again
@@ -254,7 +209,8 @@ func about(name string) string {
 			return info.About
 		}
 	}
-	return ""
+	p, _ := findPeer(family)
+	return p.about
 }
 
 // policyPart is the part of one policy.

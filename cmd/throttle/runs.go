@@ -59,9 +59,13 @@ const eventsBetweenLooks = 16_384
 // ctx ends it stops promptly and returns what is complete. progress, if not
 // nil, is told how many runs are over, by one goroutine at a time.
 func runAll(ctx context.Context, s sim.Scenario, policies []sim.Policy, seeds int, first uint64, progress func(done, total int)) scenarioResult {
-	b := newBatch(s, policies, seeds, first, progress)
+	return newBatch(s, policiesFor(s, policies), seeds, first, progress).run(ctx)
+}
+
+// run does all runs.
+func (b *batch) run(ctx context.Context) scenarioResult {
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(policies)*seeds) {
+	for range min(runtime.GOMAXPROCS(0), len(b.policies)*b.seeds) {
 		wg.Go(func() { b.work(ctx) })
 	}
 	wg.Wait()
@@ -75,6 +79,7 @@ type batch struct {
 	seeds    int
 	first    uint64
 	progress func(done, total int)
+	maxSent  int64 // as in sim.Run
 	next     atomic.Int64
 
 	mu   sync.Mutex // guards what is below
@@ -110,6 +115,7 @@ func (b *batch) work(ctx context.Context) {
 		}
 		policy, seed := i/b.seeds, i%b.seeds
 		run := sim.New(b.scenario, b.policies[policy], b.first+uint64(seed))
+		run.MaxSent = b.maxSent
 		over := false
 		for !over && ctx.Err() == nil {
 			over = run.Step(eventsBetweenLooks)

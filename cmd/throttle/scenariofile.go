@@ -134,13 +134,16 @@ func (y *yamlFile) limit(f fields) limit.Limit {
 	case word == "fixed-window":
 		l.Kind = limit.FixedWindow
 		y.without(f, "a fixed window has none; leave it out", "burst", "start")
+	case word == "sliding-log":
+		l.Kind = limit.SlidingLog
+		y.without(f, "a sliding log has none; leave it out", "burst", "start")
 	case word == "none":
 		y.without(f, "a server with limit none has none; leave it out", "rate", "burst", "start", "changes")
 		return l
-	case word == "sliding-window" || word == "sliding-log" || word == "leaky-bucket" || word == "concurrency":
-		kind.y.fail(kind.node, "limit %s is not simulated yet; use token-bucket, fixed-window or none", word)
+	case word == "sliding-window" || word == "leaky-bucket" || word == "concurrency":
+		kind.y.fail(kind.node, "limit %s is not simulated yet; use token-bucket, fixed-window, sliding-log or none", word)
 	default:
-		kind.fail("is not known; use token-bucket, fixed-window or none")
+		kind.fail("is not known; use token-bucket, fixed-window, sliding-log or none")
 	}
 	rate := f.get("rate")
 	if !rate.present() {

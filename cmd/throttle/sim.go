@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -23,15 +22,21 @@ const simHelp = `throttle sim simulates policies in virtual time and compares th
 Usage: throttle sim [flags] [SCENARIO ...]
 
 A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
+With the word scoreboard before them, all in one table, for 120 columns: the
+median and the worst of what matters. Default then: all that are built in, and
+all policies and peers. Runs stop at 2,000,000 requests, and where there are
+10,000 workers or more there are 3 runs at most.
 
 Flags, before or after the scenarios:
   -policy a,b    the policies to compare, with settings if need be:
-                 'backoff(factor=2),adaptive(probe=20s)'. Default: all
+                 'backoff(factor=2),adaptive(probe=20s)'. Default: all but
+                 the peers, which are others' as -policies tells
   -seeds N       how many runs of each, 20 unless told, 10000 at most
   -seed K        the first seed, 1 unless told; the others follow it
   -json          print JSON in place of tables
   -html FILE     write charts and tables into one HTML file
   -svg FILE      write a picture of one scenario: throttled answers over time
+  -md FILE       write the scoreboard as Markdown too, unless interrupted
   -assert 'POLICY.MEASURE<NUMBER'
                  exit with 3 unless the median over the seeds is so; any of
                  < <= > >= == !=; may be given several times; holds for every
@@ -44,7 +49,7 @@ A scenario in a file:
   name: shared
   duration: 30m
   server:
-    limit: token-bucket   # token-bucket (gcra), fixed-window or none
+    limit: token-bucket   # token-bucket (gcra), fixed-window, sliding-log, none
     rate: 4/s             # COUNT/[N]UNIT: 75/min, 100/10s, 5000/h, 0/s
     burst: 8              # one second's worth, at least 1, unless told
     start: 8              # tokens at the start, full unless told
@@ -67,6 +72,8 @@ Examples:
   throttle sim -policy 'backoff,backoff(factor=2),adaptive' -seeds 100 emr-shared
   throttle sim -assert 'adaptive.retry_rate<0.05' -assert 'adaptive.utilisation>0.9' my.yaml
   throttle sim -json dynamodb
+  throttle sim scoreboard
+  throttle sim scoreboard -policy adaptive,aws-adaptive -seeds 5 rise drop my.yaml
 `
 
 // simOptions is what the command line asks for.
@@ -78,12 +85,15 @@ type simOptions struct {
 	html, svg string
 	asserts   []assert
 	scenarios []sim.Scenario
+	board     bool   // a scoreboard is wanted
+	md        string // where to, in Markdown
+	args      []string
 }
 
 // simulate is the command sim.
 func simulate(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
-	var o simOptions
+	o := simOptions{args: args}
 	var policies, asserts []string
 	flags.Func("policy", "", collect(&policies))
 	flags.Func("assert", "", collect(&asserts))
@@ -92,6 +102,7 @@ func simulate(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.StringVar(&o.html, "html", "", "")
 	flags.StringVar(&o.svg, "svg", "", "")
+	flags.StringVar(&o.md, "md", "", "")
 	list := flags.Bool("list", false, "")
 	listPolicies := flags.Bool("policies", false, "")
 	names, err := parseFlags(flags, args)
@@ -124,6 +135,12 @@ func (o *simOptions) read(policies, asserts, names []string) (err error) {
 	if o.seeds < 1 || o.seeds > maxSeeds {
 		return usageError{fmt.Sprintf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)}
 	}
+	if names, err = o.readBoard(names); err != nil {
+		return err
+	}
+	if o.board && len(policies) == 0 {
+		policies = boardPolicies()
+	}
 	if o.policies, err = readPolicies(policies); err != nil {
 		return err
 	}
@@ -146,22 +163,6 @@ func (o *simOptions) read(policies, asserts, names []string) (err error) {
 	return checkWritable("-svg", o.svg)
 }
 
-// checkWritable reports whether a file of that name can be written: better to
-// know before the work than after it.
-func checkWritable(option, path string) error {
-	if path == "" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return usageError{fmt.Sprintf("%s: %s is a directory; name a file", option, quote(path))}
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
-	if err != nil {
-		return usageError{fmt.Sprintf("%s: %v", option, err)}
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
 // readPolicies reads what -policy was given; nothing means all.
 func readPolicies(texts []string) (policies []sim.Policy, err error) {
 	var items []string
@@ -177,7 +178,7 @@ func readPolicies(texts []string) (policies []sim.Policy, err error) {
 		return nil, usageError{fmt.Sprintf("-policy: %d policies; at most %d", len(items), maxPolicies)}
 	}
 	for _, item := range items {
-		p, err := sim.ParsePolicy(item)
+		p, err := parsePolicy(item)
 		if err != nil {
 			return nil, usageError{fmt.Sprintf("-policy: %v", err)}
 		}
@@ -249,12 +250,14 @@ func otherScenario(name string) (sim.Scenario, error) {
 // run does the work and reports it.
 func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	var results []scenarioResult
-	each := len(o.policies) * o.seeds
-	all := each * len(o.scenarios)
-	done := 0
+	all, done := 0, 0
+	for _, s := range o.scenarios {
+		policies, seeds := o.plan(s)
+		all += len(policies) * seeds
+	}
 	show := progressLine(stderr)
 	for _, s := range o.scenarios {
-		r := runAll(ctx, s, o.policies, o.seeds, o.seed, func(n, _ int) {
+		r := o.runOne(ctx, s, func(n, _ int) {
 			show(fmt.Sprintf("%s: %d of %d runs", s.Name, done+n, all))
 		})
 		for _, row := range r.Rows {
@@ -272,6 +275,11 @@ func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if done < all {
 		return failure{fmt.Sprintf("interrupted: %d of %d runs", done, all)}
 	}
+	if o.md != "" {
+		if err := writeBoardFile(o.md, boardCommand(o.args), results, o.seeds); err != nil {
+			return failure{fmt.Sprintf("-md: %v", err)}
+		}
+	}
 	return checkAsserts(o.asserts, results)
 }
 
@@ -279,8 +287,11 @@ func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) error {
 	var out bytes.Buffer
 	write := func() error { return writeTables(&out, results, colours(stdout)) }
-	if o.json {
+	switch {
+	case o.json:
 		write = func() error { return writeJSON(&out, results) }
+	case o.board:
+		write = func() error { return writeBoard(&out, results, o.seeds, colours(stdout)) }
 	}
 	if err := write(); err != nil {
 		return failure{err.Error()}
@@ -288,13 +299,7 @@ func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) 
 	if _, err := stdout.Write(out.Bytes()); err != nil {
 		return failure{fmt.Sprintf("standard output: %v", err)}
 	}
-	for _, r := range results {
-		for _, row := range r.Rows {
-			if row.Summary.Cut > 0 {
-				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
-			}
-		}
-	}
+	warn(stderr, results, o.board)
 	if o.svg != "" && len(results) > 0 {
 		if err := writeSVGFile(o.svg, results[0]); err != nil {
 			return failure{fmt.Sprintf("-svg: %v", err)}
@@ -307,6 +312,21 @@ func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) 
 		return failure{fmt.Sprintf("-html: %v", err)}
 	}
 	return nil
+}
+
+// warn says what the tables do not: which runs were cut short, which a
+// scoreboard marks, and where calls were lost.
+func warn(stderr io.Writer, results []scenarioResult, board bool) {
+	for _, r := range results {
+		for _, row := range r.Rows {
+			if row.Summary.Cut > 0 && !board {
+				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
+			}
+			if n := row.Summary.Overflow; n > 0 {
+				fmt.Fprintf(stderr, "throttle: %s: under %s, %d calls found 10,000 queued in their process already and were not made\n", r.Scenario.Name, row.Policy, n)
+			}
+		}
+	}
 }
 
 // onTerminal reports whether w is a terminal on which lines may be rewritten

@@ -242,6 +242,19 @@ func TestBrokenOutput(t *testing.T) {
 	}
 }
 
+// Calls that were lost count in no measure: it must be said.
+func TestOverflowIsSaid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "o.yaml")
+	text := "name: o\nduration: 5m\nserver: {rate: 1/s}\nclients: [{processes: 1, workers: 1, arrivals: 100/s}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := play(t.Context(), "sim", "-seeds=1", "-policy=backoff", path)
+	if code != 0 || !strings.Contains(stderr, "o: under backoff, ") || !strings.Contains(stderr, "10,000 queued") {
+		t.Errorf("got code %d, stderr %q; want 0 and a word on lost calls", code, stderr)
+	}
+}
+
 func TestHTML(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.html")
 	_, stderr, code := play(t.Context(), "sim", "-seeds=1", "-policy=none", "emr", "-html", path)

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"time"
 
 	"github.com/throttle-go/throttle/internal/chart"
@@ -25,26 +23,7 @@ func writeSVGFile(path string, r scenarioResult) error {
 	for _, p := range r.Policies {
 		c.Series = append(c.Series, throttledSoFar(r.Scenario, p, r.Seed))
 	}
-	var out bytes.Buffer
-	if err := c.SVG(&out, 760, 380); err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // nothing, once it is renamed
-	_, err = temp.Write(out.Bytes())
-	if closing := temp.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Chmod(temp.Name(), 0o644)
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), path)
+	return writeFile(path, func(w io.Writer) error { return c.SVG(w, 760, 380) })
 }
 
 // throttledSoFar runs a policy once.

@@ -46,6 +46,8 @@ func serverInWords(v sim.Server) (t text) {
 		t.add("Has no limit.")
 	case l.Kind == limit.FixedWindow:
 		t.add("Serves %s in each window of %s, windows aligned to the start.", whole(l.Count), lasting(l.Period))
+	case l.Kind == limit.SlidingLog:
+		t.add("Serves %s in any %s: it keeps a sliding log.", whole(l.Count), lasting(l.Period))
 	case l.Count == 0:
 		t.add("A token bucket of %s that is never refilled.", whole(l.Burst))
 	default:

@@ -1,4 +1,4 @@
-// Package chart draws lines over an axis, as text for terminals and golden
+// Package chart draws lines and dots over an axis, as text for terminals and golden
 // files and as SVG for documents. The same chart always gives the same bytes,
 // and however many points there are, a spike of a single one is seen.
 package chart
@@ -30,6 +30,9 @@ type Series struct {
 	// Mark is what Text draws with. If zero, one that the place in Chart.Series
 	// gives.
 	Mark rune
+	// Dot, if above zero, makes of each point a dot of that many pixels, at
+	// most 20, and leaves out the line.
+	Dot float64
 }
 
 // huge is where sums of two values could overflow.
@@ -95,6 +98,8 @@ func (s Series) lines(x, y scale, right, bottom float64) (lines [][]point) {
 	for i := range s.X {
 		if s.drawable(i) {
 			line = append(line, point{x.place(s.X[i]) * right, bottom - float64(y.place(s.Y[i])*bottom)})
+		}
+		if s.drawable(i) && !(s.Dot > 0) {
 			continue
 		}
 		if line != nil {

@@ -53,6 +53,13 @@ func goldens() map[string]Chart {
 		"narrow":   {Title: "far from zero", Y: "permits", Series: []Series{sample("level", 0, 60, 60, func(x float64) float64 { return 4490 + x/7 })}},
 		"nothing":  {Title: "nothing", Series: []Series{{Name: "void"}}},
 		"many":     many,
+		"dots": {Title: "a front, and one choice", X: "s", Y: "%", Series: []Series{
+			sample("front", 1, 9, 9, func(x float64) float64 { return 9 / x }),
+			{Name: "chosen", X: []float64{3}, Y: []float64{3}, Dot: 9},
+			{Name: "tried", X: []float64{2, 4, 4, 4, math.NaN(), 8}, Y: []float64{5, 7, 7, 3, 1, math.Inf(1)}, Dot: 3},
+			{Name: "none", Dot: 3},
+			{Name: "large", X: []float64{6, 7}, Y: []float64{6, 6}, Dot: math.Inf(1)},
+		}},
 		"nasty": {Title: "a\nb\x1b[31m <script>&\"'\x00\xff", X: "<x>\n", Y: "]]>", Series: []Series{
 			{Name: "</svg>\r\x1b[2J", X: []float64{0, 1}, Y: []float64{0, 1}, Mark: '\x1b'},
 		}},
@@ -161,6 +168,23 @@ func TestSVGIsSmall(t *testing.T) {
 	c := Chart{Series: []Series{sample("noise", 0, 1, 1_000_000, func(x float64) float64 { return math.Mod(x*7919, 1) })}}
 	if err := c.SVG(&b, 720, 360); err != nil || b.Len() > 60_000 {
 		t.Errorf("%d bytes, %v", b.Len(), err)
+	}
+}
+
+// Dots, too, are as many as there are pixels at most, and each is drawn.
+func TestDots(t *testing.T) {
+	s := sample("noise", 0, 1, 1_000_000, func(x float64) float64 { return math.Mod(x*7919, 1) })
+	s.Dot = 2
+	var b bytes.Buffer
+	if err := (Chart{Series: []Series{s}}).SVG(&b, 200, 160); err != nil || b.Len() > 300_000 {
+		t.Errorf("a million dots: %d bytes, %v; want at most 300,000", b.Len(), err)
+	}
+	for dot, want := range map[float64]int{0: 0, -1: 0, math.NaN(): 0, 4: 4} { // three dots and the legend's
+		b.Reset()
+		s := Series{Name: "three", X: []float64{1, 2, 3}, Y: []float64{1, 5, 2}, Dot: dot}
+		if err := (Chart{Series: []Series{s}}).SVG(&b, 0, 0); err != nil || strings.Count(b.String(), "h0") != want {
+			t.Errorf("Dot %v: %d dots, %v; want %d in\n%s", dot, strings.Count(b.String(), "h0"), err, want, b.String())
+		}
 	}
 }
 

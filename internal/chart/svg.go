@@ -140,6 +140,10 @@ func (d *drawing) axes(b box) {
 // series draws line i; a part that is one point alone becomes a dot.
 func (d *drawing) series(i int) {
 	right, bottom := d.area()
+	if d.Series[i].Dot > 0 {
+		d.dots(i, d.Series[i].lines(d.x, d.y, right, bottom))
+		return
+	}
 	var path strings.Builder
 	for _, line := range d.Series[i].lines(d.x, d.y, right, bottom) {
 		for j, p := range thin(line) {
@@ -154,6 +158,25 @@ func (d *drawing) series(i int) {
 		}
 	}
 	d.printf(`<path class="line s%d" d="%s"/>`, i%styles, path.String())
+}
+
+// dots draws the points of series i, those that fall on the same pixel once.
+func (d *drawing) dots(i int, points [][]point) {
+	var path strings.Builder
+	drawn := map[[2]float64]bool{}
+	for _, p := range points {
+		pixel := [2]float64{math.Round(p[0].x), math.Round(p[0].y)}
+		if !drawn[pixel] {
+			drawn[pixel] = true
+			path.WriteString("M" + number(frameLeft+p[0].x) + " " + number(frameTop+p[0].y) + "h0")
+		}
+	}
+	d.dot(i, path.String())
+}
+
+// dot draws strokes of no length with round ends.
+func (d *drawing) dot(i int, path string) {
+	d.printf(`<path class="line s%d" style="stroke-width:%s;stroke-dasharray:none" d="%s"/>`, i%styles, number(min(d.Series[i].Dot, 20)), path)
 }
 
 // thin is a line with no more than four points to a pixel's width, the first,
@@ -205,7 +228,11 @@ func (d *drawing) legendPlaces() (places []spot) {
 
 func (d *drawing) entry(i int, at spot) {
 	y := d.height + legendLine*at.row
-	d.printf(`<path class="line s%d" d="M%d %dh24"/>`, i%styles, at.x, y)
+	if d.Series[i].Dot > 0 {
+		d.dot(i, fmt.Sprintf("M%d %dh0", at.x+12, y))
+	} else {
+		d.printf(`<path class="line s%d" d="M%d %dh24"/>`, i%styles, at.x, y)
+	}
 	d.printf(`<text x="%d" y="%d" dy="4">%s</text>`, at.x+30, y, escape(d.Series[i].Name))
 }
 

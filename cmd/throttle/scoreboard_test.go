@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/throttle-go/throttle/sim"
+)
+
+func TestScoreboard(t *testing.T) {
+	md := filepath.Join(t.TempDir(), "board.md")
+	args := []string{"sim", "scoreboard", "-policy", "none,fixed(rate=2)", "-seeds=2", "emr-shared", "testdata/small.yaml", "-md"}
+	stdout, stderr, code := play(t.Context(), append(args, md)...)
+	if code != 0 || stderr != "" {
+		t.Fatalf("throttle %q: got code %d, stderr %q; want 0 and nothing", args, code, stderr)
+	}
+	golden(t, "board.txt", stdout)
+	text, err := os.ReadFile(md)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "board.md", strings.ReplaceAll(string(text), md, "FILE"))
+	for _, line := range strings.Split(stdout, "\n") {
+		if n := utf8.RuneCountInString(line); n > 120 {
+			t.Errorf("a line of %d columns: %s", n, line)
+		}
+	}
+	want, _, _ := play(t.Context(), "sim", "-json", "-policy", "none,fixed(rate=2)", "-seeds=2", "emr-shared", "testdata/small.yaml")
+	if got, _, _ := play(t.Context(), append(args[:7], "-json")...); got != want {
+		t.Errorf("throttle %q -json = %q, want as without the word %q", args[:7], got, want)
+	}
+}
+
+// Where all have policies of their own, a row is a group, and one policy is
+// enough.
+func TestScoreboardOfGroups(t *testing.T) {
+	stdout, stderr, code := play(t.Context(), "sim", "scoreboard", "-policy=none,fixed", "-seeds=1", "mixed-emr", "rival")
+	lines := strings.Split(stdout, "\n")
+	if code != 0 || len(lines) < 12 || lines[0] != "median and worst of seed 1; * the best median" {
+		t.Fatalf("got code %d, stderr %q\n%s", code, stderr, stdout)
+	}
+	if strings.Join(strings.Fields(lines[3]), " ") != "share retry % utilisation" ||
+		!strings.HasPrefix(lines[4], "adaptive-informed 2×4 ") || !strings.HasPrefix(lines[5], "adaptive 2×4 ") || lines[6] != "" {
+		t.Errorf("mixed-emr: got\n%s\nwant the shares of two groups", stdout)
+	}
+	if !strings.HasSuffix(lines[8], " share") || !strings.HasPrefix(lines[10], "fixed ") {
+		t.Errorf("rival: got\n%s\nwant the share against the rival", stdout)
+	}
+}
+
+func TestBoardPlan(t *testing.T) {
+	policies, err := readPolicies([]string{"none,fixed,aimd"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		scenario              string
+		seeds, policies, runs int
+	}{
+		{"heroku", 20, 3, 20},
+		{"ten-thousand", 20, 3, 3},
+		{"ten-thousand", 2, 3, 2},
+		{"mixed-20", 20, 1, 20},
+		{"rival", 20, 3, 20},
+	} {
+		s, _ := sim.Find(test.scenario)
+		if p, n := boardPlan(s, policies, test.seeds); len(p) != test.policies || n != test.runs {
+			t.Errorf("boardPlan(%s, 3 policies, %d) = %d policies, %d; want %d, %d", test.scenario, test.seeds, len(p), n, test.policies, test.runs)
+		}
+	}
+	if o := (simOptions{policies: policies, seeds: 20}); true {
+		s, _ := sim.Find("ten-thousand")
+		if _, n := o.plan(s); n != 20 {
+			t.Errorf("without the word, %d runs of ten-thousand; want 20", n)
+		}
+	}
+}
+
+// Runs that send too much are stopped, marked, and never the best.
+func TestScoreboardStops(t *testing.T) {
+	s, _ := sim.Find("emr-shared")
+	policies, _ := readPolicies([]string{"none,fixed(rate=1)"})
+	b := newBatch(s, policies, 2, 1, nil)
+	b.maxSent = 8_000
+	r := b.run(t.Context())
+	if r.Rows[0].Summary.Cut != 2 || r.Rows[1].Summary.Cut != 0 {
+		t.Fatalf("%d and %d of 2 runs cut, want 2 of none and 0 of fixed", r.Rows[0].Summary.Cut, r.Rows[1].Summary.Cut)
+	}
+	if sent := r.Rows[0].Summary.Stats[measureAt("sent")].V.Max; sent > 8_000 {
+		t.Errorf("sent %v, want 8000 at most", sent)
+	}
+	var out strings.Builder
+	if err := writeBoard(&out, []scenarioResult{r}, 2, false); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if !strings.HasPrefix(lines[1], "† stopped at 2,000,000 requests") || !strings.HasPrefix(lines[5], "none † ") ||
+		strings.Contains(lines[5], "*") || strings.Contains(lines[6], "†") || !strings.Contains(lines[6], "*") {
+		t.Errorf("got\n%s\nwant none marked, and fixed the best", out.String())
+	}
+	out.Reset()
+	if err := writeMarkdown(&out, "x", []scenarioResult{r}, 2); err != nil || !strings.Contains(out.String(), "† Runs were stopped") || !strings.Contains(out.String(), "\n| none † | ") {
+		t.Errorf("in Markdown (%v):\n%s", err, out.String())
+	}
+	out.Reset()
+	if err := writeBoard(&out, []scenarioResult{r}, 2, true); err != nil || !strings.Contains(out.String(), "\x1b[32m") {
+		t.Errorf("in colour (%v): %q", err, out.String())
+	}
+}
+
+func TestScoreboardHasAll(t *testing.T) {
+	stdout, stderr, code := play(t.Context(), "sim", "scoreboard", "-seeds=1", "testdata/small.yaml")
+	if code != 0 {
+		t.Fatalf("got code %d, stderr %q", code, stderr)
+	}
+	for _, name := range boardPolicies() {
+		if !strings.Contains(stdout, "\n"+name+" ") {
+			t.Errorf("no row for %s in\n%s", name, stdout)
+		}
+	}
+	var o simOptions
+	if names, err := o.readBoard([]string{boardWord}); err != nil || len(names) != len(sim.Builtin()) || len(boardPolicies()) < 13 {
+		t.Errorf("the scoreboard is of %d scenarios (%v) and %d policies, want all", len(names), err, len(boardPolicies()))
+	}
+}
+
+func TestScoreboardInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	md := filepath.Join(t.TempDir(), "board.md")
+	_, stderr, code := play(ctx, "sim", "scoreboard", "-policy=none", "-md", md)
+	if code != 1 || !strings.HasPrefix(stderr, "throttle: interrupted: 0 of ") {
+		t.Errorf("interrupted: got code %d, stderr %q; want 1 and 0 runs", code, stderr)
+	}
+	if _, err := os.Stat(md); err == nil {
+		t.Errorf("interrupted: a file was written")
+	}
+}
+
+func TestScoreboardUsage(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"sim", "-md", "x.md"}, "-md: is of a scoreboard"},
+		{[]string{"sim", "scoreboard", "-html", "x.html"}, "-html and -svg: not of a scoreboard"},
+		{[]string{"sim", "scoreboard", "-svg", "x.svg"}, "-html and -svg: not of a scoreboard"},
+		{[]string{"sim", "scoreboard", "-md", dir}, "is a directory; name a file"},
+		{[]string{"sim", "scoreboard", "-seeds=0"}, "-seeds 0: must be"},
+		{[]string{"sim", "scoreboard", "nowhere"}, "scenario nowhere is not known"},
+		{[]string{"sim", "scoreboard", "-policy=best"}, "policy \"best\" is not known"},
+		{[]string{"sim", "emr", "scoreboard"}, "scenario scoreboard is not known"},
+	} {
+		stdout, stderr, code := play(t.Context(), test.args...)
+		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("throttle %q: got code %d, stdout %q, stderr %q; want 2, nothing, ...%q...", test.args, code, stdout, stderr, test.want)
+		}
+	}
+}
+
+func TestBoardCommand(t *testing.T) {
+	got := boardCommand([]string{"scoreboard", "-policy", "a(b=1s),it's", "-md=docs/x.md", ""})
+	if want := `go run ./cmd/throttle sim scoreboard -policy 'a(b=1s),it'\''s' -md=docs/x.md ''`; got != want {
+		t.Errorf("boardCommand = %s, want %s", got, want)
+	}
+}
