@@ -27,8 +27,8 @@ import (
 // that a step of the wall clock grants nothing. Fixed windows end by that
 // clock.
 type Memory struct {
-	// Keys is the most keys remembered. If zero, 1,000,000, which take some
-	// 150 MB. It must not change after first use.
+	// Keys is the most keys remembered. If zero or below, 1,000,000, which take
+	// some 150 MB. It must not change after first use.
 	Keys int
 
 	mu        sync.Mutex // guards all below

@@ -33,6 +33,9 @@ import (
 // they are, and so is the last answer of a request that is not made again, or
 // has no tries left, its body unread.
 //
+// Of a refusal up to 64 KiB are read before the next try, so that its
+// connection can be used again; the request's context bounds that too.
+//
 // When there is no time for another try, or the context ends, the error is a
 // *throttle.Error around a *StatusError that holds the last answer.
 //
