@@ -14,12 +14,12 @@ import (
 // Without hints it knows only throttled or not, and pays for its knowledge
 // with about one throttled answer a Probe:
 //
-//	rate(t) = base × exp(ψ(u) + spring × min(1, accepted/10)),  u = (t - cut)/T
-//	ψ(u)    = L u                     for u <= 1, a slow feel upward
-//	        = L u + (u-1)²/2          beyond, its slope bounded by 4 doublings a T
+//	rate(t) = base × exp(ψ(u) + spring × min(1, max(accepted/10, 4u))),  u = (t - cut)/T
+//	ψ(u)    = G u                    for u <= 1, a slow feel upward
+//	        = G u + (u-1)²/2         beyond, its slope bounded by 4 doublings a T
 //	cut     : base = rate × exp(-c),  c = L, doubling while fewer than 3 were
 //	          accepted between two cuts (the exponential backoff); most of what
-//	          c exceeds L springs back over 10 accepted requests
+//	          c exceeds L springs back over 10 accepted requests, or T/4
 //
 // u counts only the time in which requests had to wait for the rate: a rate
 // that does not bind does not grow. Throttled answers to requests sent before

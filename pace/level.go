@@ -8,11 +8,12 @@ import "math"
 // newcomer is equal at once.
 //
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: nobody is paced at a full bucket
-//	each answer below h:  theta × exp(-kappa (1 - r/h) / max(1, in flight/4))
+//	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly
 //
-// h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket
-// however small, more where many requests are in flight. A fixed window is
+// h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
+// more where many requests are in flight, less where the bucket is known to hold
+// fewer than 3. A fixed window is
 // known by its reset, the same instant in answer after answer; there the rate
 // is what is left over the time left.
 type level struct {

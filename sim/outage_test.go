@@ -20,6 +20,7 @@ func TestAfterAnOutage(t *testing.T) {
 			for seed := uint64(1); seed <= 5; seed++ {
 				times = append(times, play(t, s, test.policy, seed).Reconverge.V)
 			}
+			t.Logf("%s: back %.0f s after an outage of %v", test.policy, median(times), outage)
 			if m := median(times); m > test.most {
 				t.Errorf("%s: back after %.0f s (median), want at most %.0f after an outage of %v", test.policy, m, test.most, outage)
 			}

@@ -21,6 +21,7 @@ func TestWeights(t *testing.T) {
 		for seed := uint64(1); seed <= 5; seed++ {
 			shares = append(shares, play(t, s, "none", seed).Groups[0].Share.V)
 		}
+		t.Logf("%s: weight 3 beside weight 1 is served %.2f, 0.75 being exact", test.policy, median(shares))
 		if m := median(shares); m < test.low || m > test.high {
 			t.Errorf("%s: those of weight 3 get a share of %.3f beside as many of weight 1, want about 0.75", test.policy, m)
 		}
