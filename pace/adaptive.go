@@ -16,14 +16,16 @@ import (
 //
 //	rate(t) = base × exp(ψ(u) + spring × min(1, max(accepted/10, 4u))),  u = (t - cut)/T
 //	ψ(u)    = G u                    for u <= 1, a slow feel upward
-//	        = G u + (u-1)²/2         beyond, its slope bounded by 4 doublings a T
+//	        = G u + 0.55 (u-1)²      beyond, its slope bounded by 4 doublings a T
 //	cut     : base = rate × exp(-c),  c = L, doubling while fewer than 3 were
 //	          accepted between two cuts (the exponential backoff); most of what
 //	          c exceeds L springs back over 10 accepted requests, or T/4
 //
 // u counts only the time in which requests had to wait for the rate: a rate
 // that does not bind does not grow. Throttled answers to requests sent before
-// the last cut belong to that cut. In equilibrium rate × T × (share throttled)
+// the last cut belong to that cut. After a rate that had more than doubled was
+// cut, G and L are doubled for 4T: whoever found new capacity first has more of
+// it than the others, and what is unequal fades with T/L. In equilibrium rate × T × (share throttled)
 // is G/L for every client, whatever its rate, so shares become equal.
 //
 // Where the server tells how much remains, that is used instead: see level.
@@ -58,6 +60,8 @@ type Adaptive struct {
 	spring   float64 // what will spring back of it
 	refused  int     // cuts since anything was served
 	before   float64 // the rate at the first of them
+	haste    float64 // G and L in use, over their usual values
+	hasteEnd float64 // until when a cut makes it 2
 
 	idle float64 // since the last cut, seconds in which nobody waited
 
@@ -79,11 +83,12 @@ type undo struct {
 
 const (
 	growthPerT  = 0.08  // G: growth in the first T after a cut
+	steep       = 0.55  // of ψ beyond T
 	gentle      = 0.1   // L: how deep an ordinary cut is
 	deepest     = 0.5   // how deep a cut becomes
 	springs     = 0.7   // the share of a deep cut that springs back
 	firstRate   = 1.0   // a second, when the very first answer is a refusal
-	fewest      = 6     // requests in a T, at least
+	fewest      = 10    // requests in a T, at least
 	longest     = 600.0 // T at most, seconds
 	slowest     = 1.0 / 120
 	outage      = 7   // cuts in a row without anything served
@@ -142,7 +147,8 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 }
 
 func (a *Adaptive) begin(now time.Time) {
-	a.began, a.base, a.depth, a.jitter = true, now, a.gentle(), 1
+	a.began, a.base, a.haste, a.jitter = true, now, 1, 1
+	a.depth = a.gentle()
 	a.period = a.probe()
 }
 
@@ -236,6 +242,9 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if elapsed > a.period && a.accepted*a.gentle() > 1 {
 		// The steep part overshoots; what was really served since the last
 		// cut, from empty to empty, is a measure of the limit.
+		if rate > 2*a.floor {
+			a.hasteEnd = s + 4*a.period
+		}
 		served := max(a.accepted/elapsed, a.floor)
 		rate = math.Sqrt(served * max(served, rate))
 	}
@@ -267,6 +276,10 @@ func (a *Adaptive) recover(s float64) {
 // be kept down by a long T.
 func (a *Adaptive) cut(s float64) {
 	a.cutAt, a.last, a.accepted, a.idle = s, s, 0, 0
+	a.haste = 1
+	if s < a.hasteEnd {
+		a.haste = 2
+	}
 	a.period = min(longest, max(a.probe(), min(fewest/a.floor, a.stretch)))
 }
 
@@ -287,7 +300,7 @@ func (a *Adaptive) weight() float64 {
 // gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
 // requests there are w times the throttled answers, so each cuts by L/w and
 // rates per weight behave like those of ordinary clients.
-func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
+func (a *Adaptive) gentle() float64 { return min(a.haste*gentle/a.weight(), deepest) }
 
 // rate is the rate a second at s.
 func (a *Adaptive) rate(s float64) float64 {
@@ -295,11 +308,11 @@ func (a *Adaptive) rate(s float64) float64 {
 		return a.level.rate(s)
 	}
 	u := a.elapsed(s) / a.period
-	const bend = 1 + 4*math.Ln2 - growthPerT // where ψ' = G + (u-1) reaches 4 doublings
-	psi := growthPerT * u
+	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
+	psi := a.haste * growthPerT * u
 	if u > 1 {
 		v := min(u, bend)
-		psi += (v-1)*(v-1)/2 + (u-v)*(bend-1)
+		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
 	}
 	psi += a.spring * a.sprung(s)
 	return min(a.floor*math.Exp(min(psi, 50)), fastest)

@@ -32,7 +32,7 @@ const (
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
 	// Where the level swings far by itself, an empty bucket proves nothing.
-	steady = widest / 4
+	steady = widest / 8
 
 	trialEvery = 30 * time.Minute
 	trialFor   = 2 * time.Minute

@@ -41,6 +41,9 @@ type level struct {
 	patience float64 // for how long they must, seconds
 	late     float64 // how long after it to come back, seconds
 	policy   float64 // limit over window as the server states it, a second
+	peers    float64 // how many share the window, from how fast it empties
+	shown    float64 // the last r shown, own requests since not counted
+	pass     bool    // leave what is left of this window to the others
 	flying   int
 	company  company
 }
@@ -88,7 +91,7 @@ func (l *level) within(s, at float64) float64 {
 	if !l.on || !l.window || s >= l.resetAt {
 		return at
 	}
-	if end := min(l.resetAt, s+patient) + l.late; l.r < 1 || at > end {
+	if end := min(l.resetAt, s+patient) + l.late; l.r < 1 || l.pass || at > end {
 		return end
 	}
 	return at
@@ -170,6 +173,7 @@ func (l *level) look(s float64, o Outcome) {
 			l.low, l.swing = r, firstSwing
 		}
 		l.fill(r)
+		l.divide(r, o.Request.Luck)
 		l.top = max(l.top*longest/(longest+dt), r)
 		l.r = r
 		fade := memory / (memory + dt)
@@ -181,6 +185,18 @@ func (l *level) look(s float64, o Outcome) {
 		l.h = min(l.h, max(2*l.most/3, 0.5))
 	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
+}
+
+// divide estimates among how many a window is divided, from how many requests
+// it serves for each of ours. When fewer are left than that, each takes its
+// chance at them with a probability of its part: if all went for the last one,
+// all but one would be refused.
+func (l *level) divide(r float64, luck Luck) {
+	if served := l.shown - r; served > 0 {
+		l.peers += (served - l.peers) / 8
+	}
+	l.shown = r
+	l.pass = l.window && r < l.peers && luck.Unit(4)*l.peers > r
 }
 
 // fill notes how often in a row r has been the most that was ever seen. Often,
@@ -225,7 +241,7 @@ func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
 		l.theta = a.rate(s)
 	}
 	l.on, a.restored, l.theta = true, false, max(l.theta, slowest)
-	l.start, l.weight = max(l.theta, firstRate), a.weight()
+	l.start, l.weight, a.haste = max(l.theta, firstRate), a.weight(), 1
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
 	a.last = s
 }
@@ -237,9 +253,12 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 			return
 		}
 		l.hit = l.theta
-		if l.served < 10 {
+		switch {
+		case l.served == 0: // it is far too fast, as in a crowd that starts
+			l.depth = deepest
+		case l.served < 10:
 			l.depth = min(deepest, 2*l.depth)
-		} else {
+		default:
 			l.depth = a.gentle()
 		}
 		l.theta = max(l.theta*math.Exp(-l.depth), slowest)
