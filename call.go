@@ -22,6 +22,9 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once bool) error {
 	w := t.waiter()
 	w.once = once
+	if len(t.Lanes) > 0 {
+		w.ticket.Lane = laneOf(ctx)
+	}
 	defer t.release(w) // also when f panics or ends the goroutine
 	if ctx.Err() != nil {
 		return t.ended(ctx, w)

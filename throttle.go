@@ -33,6 +33,10 @@ type Throttle struct {
 	// MaxWaiting bounds the calls that wait; more are refused with
 	// [ErrQueueFull]. If zero, 100,000.
 	MaxWaiting int
+	// Lanes are the weights of classes of calls that wait apart, see
+	// [pace.Gate.Lanes]; [InLane] says which one a call belongs to. If there
+	// are none, all calls wait in one line.
+	Lanes []float64
 	// Classify reads from the error of a call, which may be nil, how the call
 	// ended. If nil, the function [Classify].
 	Classify func(error) pace.Outcome
@@ -147,7 +151,7 @@ func (t *Throttle) begin() {
 	if t.gate.Control == nil {
 		t.gate.Control = new(pace.Adaptive)
 	}
-	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting = t.Tries, t.Retries, t.MaxWaiting
+	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting, t.gate.Lanes = t.Tries, t.Retries, t.MaxWaiting, t.Lanes
 	if t.gate.Seed == 0 {
 		t.gate.Seed = rand.Uint64()
 	}

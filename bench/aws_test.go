@@ -205,7 +205,7 @@ func TestAWSRestsLikeTheSDK(t *testing.T) {
 			}
 			sdk = [2]time.Duration{sdk[0] + d, max(sdk[1], d)}
 			r := pace.Request{Try: try, Luck: pace.Luck(i)}
-			d = new(pace.AWS).Observe(time.Unix(1, 0), pace.Outcome{Request: r, Sent: time.Unix(0, 1), Verdict: pace.Throttled})
+			d = (&pace.AWS{Attempts: -1, Quota: -1}).Observe(time.Unix(1, 0), pace.Outcome{Request: r, Sent: time.Unix(0, 1), Verdict: pace.Throttled})
 			ours = [2]time.Duration{ours[0] + d, max(ours[1], d)}
 		}
 		for k, what := range []string{"mean", "most"} {

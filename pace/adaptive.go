@@ -43,6 +43,9 @@ type Adaptive struct {
 	// deeper or gentler cuts, L/Weight. If zero or below, 1; at least 0.01 and
 	// at most 100.
 	Weight float64
+	// Burst spends what is left of a fixed window as fast as the server
+	// allows. If false, evenly over the time left.
+	Burst bool
 
 	base   time.Time // all instants below are seconds since base
 	began  bool
@@ -73,6 +76,7 @@ type Adaptive struct {
 	nextRate float64 // when next was settled
 
 	level level
+	share share
 }
 
 // undo is what the last start changed, as it was before.
@@ -111,7 +115,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case !a.on && !a.level.on && a.gated():
 		return Never
 	case r.Place > 1 && a.nextRate > 0:
-		return max(a.next-at, 0) + seconds(float64(r.Place-1)/a.nextRate)
+		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
 	return a.next - at
 }
@@ -135,7 +139,9 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 			a.idle += idle
 			a.level.grownAt += idle
 		}
-		interval := a.jitter / a.rate(s)
+		even := 1 / a.rate(s)
+		interval := a.jitter * even
+		a.level.even += (even - a.level.even) / 16
 		// At most one interval of credit: a rest does not save up a burst.
 		a.last = min(max(a.last+interval, s-interval), s)
 	} else {
@@ -175,6 +181,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		return 0
 	}
 	a.undo.valid = false
+	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
@@ -220,6 +227,9 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 func (a *Adaptive) measured(s float64) float64 {
 	if a.accepted > 0 {
 		return 0.5 * a.accepted / max(s-a.cutAt, 0.05)
+	}
+	if a.share.agreed > 0 {
+		return min(a.share.agreed*a.weight(), fastest)
 	}
 	if first := a.level.policy; first > 0 {
 		return min(first, firstRate*a.weight())
@@ -324,6 +334,15 @@ func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.cutAt-a.idle, 0) 
 // sprung is the share of the spring that is back at s.
 func (a *Adaptive) sprung(s float64) float64 {
 	return min(1, max(a.accepted/10, 4*a.elapsed(s)/a.period))
+}
+
+// interval is the mean distance of starts, for forecasts. What the level makes
+// of the rate at this very moment says little of the next fifty.
+func (a *Adaptive) interval() float64 {
+	if a.level.on && !a.level.window {
+		return a.level.even
+	}
+	return 1 / a.nextRate
 }
 
 // settle fixes the instant of the next start, until the next event.

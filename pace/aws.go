@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -18,8 +19,14 @@ import (
 //
 // Nothing is paced until the first throttled answer. Rests are those of the
 // SDK's default backoff: uniform up to 2, 4, 8, 16 s, then 20 s flat.
-// The SDK's limit of attempts (3) and its retry quota are left out: see
-// Gate.Tries.
+//
+// A call is given up after Attempts, and when the retry quota is used up. A
+// retry, of a throttled or a failed try, takes 5 tokens of it and gives them
+// back if it is served. Nothing else gives any back: that a call served at the
+// first try gives back one holds in the SDK's standard mode only
+// (github.com/aws/aws-sdk-go-v2/issues/3550). So after a hundred retries in
+// vain a client with the defaults retries nothing any more. The SDK takes 10
+// tokens where a timeout is retried; here it is a failure like any other.
 //
 // One caller starts at the same instants as with the SDK, to a microsecond.
 // Several start in turn here; the SDK's are in no order, and one that sleeps
@@ -28,8 +35,17 @@ import (
 // up to some milliseconds later there.
 //
 // A zero AWS is ready; it is like the SDK's made at its first start. One is
-// meant for all callers of one limit in a process.
+// meant for all callers of one limit in a process. It is as in v1.47.6 with
+// AWS_NEW_RETRIES_2026 unset.
 type AWS struct {
+	// Attempts is how often a call is made before it is given up. If zero, 3;
+	// below zero, there is no end.
+	Attempts int
+	// Quota is how many retry tokens there are at first, and at most. If zero,
+	// 500; below zero, retries need none.
+	Quota int
+
+	spent   int // of the quota
 	began   bool
 	enabled bool // throttled at least once
 
@@ -50,6 +66,10 @@ const (
 	awsScale  = 0.4
 	awsFill   = 0.5 // tokens a second at least
 	awsBucket = 1.0 // the bucket holds at least
+
+	awsAttempts = 3
+	awsQuota    = 500
+	awsRetry    = 5 // retry tokens that a retry takes
 )
 
 var _ Controller = (*AWS)(nil)
@@ -114,10 +134,29 @@ func (a *AWS) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.fill = max(rate, awsFill)
 	a.most = max(rate, awsBucket)
 	a.tokens = min(a.tokens, a.most)
-	if o.Verdict == Throttled || o.Verdict == Failed {
-		return awsRest(o.Request)
+	switch {
+	case o.Verdict == Served && o.Request.Try > 0:
+		a.spent = max(a.spent-awsRetry, 0)
+	case o.Verdict == Throttled || o.Verdict == Failed:
+		return a.retry(o)
 	}
 	return 0
+}
+
+// retry takes retry tokens and returns the rest, or Never if the call is given
+// up.
+func (a *AWS) retry(o Outcome) (rest time.Duration) {
+	attempts, quota := cmp.Or(a.Attempts, awsAttempts), cmp.Or(a.Quota, awsQuota)
+	switch {
+	case o.Final, attempts > 0 && o.Request.Try >= attempts-1:
+		return Never
+	case quota < 0:
+		return awsRest(o.Request)
+	case quota-a.spent < awsRetry:
+		return Never
+	}
+	a.spent += awsRetry
+	return awsRest(o.Request)
 }
 
 // measure counts an answer. Rates are taken at the turn of half seconds.
@@ -147,9 +186,8 @@ func unixSeconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 // awsRest is the SDK's ExponentialJitterBackoff of at most 20 s.
 func awsRest(r Request) time.Duration {
 	const longest = 20 * time.Second
-	attempt := max(r.Try, 0) + 1
-	if attempt > 4 { // log2 of 20, rounded down
+	if r.Try >= 4 { // log2 of 20, rounded down
 		return longest
 	}
-	return nanoseconds(r.Luck.Unit(0) * float64(int(1)<<attempt) * 1e9)
+	return nanoseconds(r.Luck.Unit(0) * float64(int(2)<<max(r.Try, 0)) * 1e9)
 }

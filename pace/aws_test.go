@@ -1,6 +1,8 @@
 package pace
 
 import (
+	"cmp"
+	"math"
 	"testing"
 	"time"
 )
@@ -92,5 +94,67 @@ func TestAWSBurst(t *testing.T) {
 		if d := got - want; d < -1 || d > 1 {
 			t.Errorf("after an unsent start Wait(Place %d) = %v, want %v", place, got, want)
 		}
+	}
+}
+
+// What a call costs of the retry quota, and when it is given up.
+func TestAWSGivesUp(t *testing.T) {
+	type end struct {
+		v    Verdict
+		try  int
+		rest bool // it is retried
+		left int  // of the quota, where there is one
+	}
+	served, throttled, failed := Served, Throttled, Failed
+	for _, c := range []struct {
+		name            string
+		attempts, quota int
+		ends            []end
+	}{
+		{"as the SDK does", 0, 0, []end{
+			{throttled, 0, true, 495},
+			{throttled, 1, true, 490},
+			{throttled, 2, false, 490}, // the third attempt is the last
+			{failed, 0, true, 485},
+			{served, 1, false, 490}, // gives its own back
+			{served, 0, false, 490}, // gives nothing
+			{Ignored, 1, false, 490},
+			{throttled, math.MaxInt, false, 490},
+		}},
+		{"two retries", 9, 10, []end{
+			{throttled, 0, true, 5},
+			{throttled, 0, true, 0},
+			{throttled, 0, false, 0},
+			{throttled, 1, false, 0},
+			{served, 1, false, 5},
+			{failed, 0, true, 0},
+			{served, 1, false, 5},
+			{served, 1, false, 10},
+			{served, 1, false, 10}, // at most what there was
+		}},
+		{"one attempt", 1, -1, []end{{throttled, 0, false, 0}, {failed, 0, false, 0}}},
+		{"no end", -1, -1, []end{{throttled, 1000, true, 0}, {failed, math.MaxInt, true, 0}, {served, 7, false, 0}}},
+	} {
+		a := &AWS{Attempts: c.attempts, Quota: c.quota}
+		for i, e := range c.ends {
+			now := at(time.Duration(i) * time.Second)
+			r := Request{Since: now, Try: e.try}
+			a.Start(now, r)
+			rest := a.Observe(now, Outcome{Request: r, Sent: now, Verdict: e.v})
+			retried := rest != Never && (e.v == throttled || e.v == failed)
+			if retried != e.rest {
+				t.Errorf("%s, answer %d: %v at try %d rests %v, want a retry: %v", c.name, i, e.v, e.try, rest, e.rest)
+			}
+			if left := cmp.Or(max(c.quota, 0), awsQuota) - a.spent; c.quota >= 0 && left != e.left {
+				t.Errorf("%s, answer %d: %v at try %d leaves %d retry tokens, want %d", c.name, i, e.v, e.try, left, e.left)
+			}
+		}
+		if c.quota < 0 && a.spent != 0 {
+			t.Errorf("%s: %d retry tokens spent without a quota", c.name, a.spent)
+		}
+	}
+	final := new(AWS)
+	if rest := final.Observe(at(0), Outcome{Sent: at(0), Verdict: Failed, Final: true}); rest != Never || final.spent != 0 {
+		t.Errorf("what must not be retried rests %v and spends %d, want Never and nothing", rest, final.spent)
 	}
 }

@@ -9,6 +9,9 @@ type Ticket struct {
 	Owner any
 	// Cost is the estimated cost. If zero, 1.
 	Cost int64
+	// Lane is the lane of the Gate that it waits in. One that does not exist is
+	// lane 0. It must not change while the ticket is inside.
+	Lane int
 	// Deadline is when the caller will have lost interest. If zero, never.
 	Deadline time.Time
 	// Forecast is the wait that the Gate last foresaw for this ticket, set by
@@ -48,7 +51,7 @@ func (t *Ticket) Tries() int { return t.tries }
 //
 // A Gate waits for nothing itself. Its driver calls Next after every Enter,
 // Done and Leave, and at the time Next asked for, until Next has nobody; more
-// calls of Next do no harm. It is not safe for concurrent use; the zero value
+// calls of Next do no harm. It must not be copied after its first use. It is not safe for concurrent use; the zero value
 // is ready.
 type Gate struct {
 	// Control says when the next in line may start. If nil, at once.
@@ -62,11 +65,19 @@ type Gate struct {
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
 	// Retries are never refused. If zero, 100,000; below zero, 1.
 	MaxWaiting int
+	// Lanes are the weights of the lanes in which tickets wait, for classes of
+	// calls that are worth more than others: while all are busy, the costs of
+	// what starts in each stand as their weights do, and a lane that is not busy
+	// leaves its part to the others. Within a lane it is first come, first
+	// served. A weight of zero or below is 1; they are held within 10^-6 and
+	// 10^6. If there are none, there is one lane. It must not change once a
+	// ticket has entered.
+	Lanes []float64
 	// Seed makes the draws of this gate its own.
 	Seed uint64
 
 	arrivals uint64
-	line     heap
+	lanes    lanes
 	rests    heap
 	inFlight int
 }
@@ -77,7 +88,7 @@ const (
 )
 
 // Waiting is the number of tickets in line or resting.
-func (g *Gate) Waiting() int { return g.line.len() + g.rests.len() }
+func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 
 // InFlight is the number of tickets that Next has let go and that have not
 // come back.
@@ -90,10 +101,11 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	if t.at != outside {
 		panic("pace: Enter of a ticket that is already inside")
 	}
+	g.lanes.set(g.Lanes)
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
 	t.tries, t.throttled, t.failed = 0, 0, 0
 	r := t.request
-	r.Place = g.Waiting() + 1
+	r.Place = g.lanes.place(t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
 	most := g.MaxWaiting
 	if most == 0 {
@@ -105,8 +117,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	g.arrivals++
 	t.arrival = g.arrivals
 	t.request.Luck = luckOf(g.Seed, t.arrival, 0)
-	t.at = ready
-	g.line.push(t)
+	g.lineUp(t)
 	return t.Forecast, true
 }
 
@@ -128,14 +139,13 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 		g.rests.remove(t)
 		g.lineUp(t)
 	}
-	if g.line.len() == 0 {
+	if t = g.lanes.next(); t == nil {
 		return nil, again
 	}
-	t = g.line.top()
 	if w := g.wait(now, t.request); w > 0 {
 		return nil, min(again, w)
 	}
-	g.line.remove(t)
+	g.lanes.started(t)
 	t.at, t.sent = flying, now
 	t.tries++
 	g.inFlight++
@@ -147,7 +157,7 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 
 func (g *Gate) lineUp(t *Ticket) {
 	t.at = ready
-	g.line.push(t)
+	g.lanes.push(t)
 }
 
 // Done ends a try that Next had started and teaches the Controller its
@@ -225,7 +235,7 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome, sent time.Time) (res
 func (g *Gate) Leave(now time.Time, t *Ticket) {
 	switch t.at {
 	case ready:
-		g.line.remove(t)
+		g.lanes.remove(t)
 	case resting:
 		g.rests.remove(t)
 	case flying:

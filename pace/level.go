@@ -20,8 +20,10 @@ type level struct {
 	on      bool
 	useless bool    // the header never shows more than a token or two
 	weight  float64 // of the Adaptive
+	burst   bool    // of the Adaptive
 	theta   float64 // the rate at r = h, a second
 	grownAt float64
+	even    float64 // mean seconds from start to start
 	cutAt   float64
 	depth   float64
 	served  float64 // since the last cut
@@ -57,6 +59,7 @@ const (
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
 	surely     = 12     // answers in a row that see the same most
+	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 )
 
@@ -72,8 +75,11 @@ func (l *level) growth() float64 {
 // rate is the rate a second at s.
 func (l *level) rate(s float64) float64 {
 	if l.window {
-		if s < l.resetAt {
-			return max(l.r, 0.01) / (l.resetAt - s)
+		if left := l.resetAt - s; left > 0 {
+			if l.burst {
+				left = min(left, rush)
+			}
+			return max(l.r, 0.01) / left
 		}
 		return 5 // until the new window has shown itself
 	}
@@ -241,9 +247,10 @@ func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
 		l.theta = a.rate(s)
 	}
 	l.on, a.restored, l.theta = true, false, max(l.theta, slowest)
-	l.start, l.weight, a.haste = max(l.theta, firstRate), a.weight(), 1
+	l.start, l.weight, l.burst, a.haste = max(l.theta, firstRate), a.weight(), a.Burst, 1
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
 	a.last = s
+	l.even = 1 / l.rate(s)
 }
 
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {

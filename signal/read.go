@@ -26,6 +26,8 @@ const maxWindow = 366 * 24 * time.Hour
 //   - Of several limits in a RateLimit field the one with the least remaining
 //     binds; among equals, the one that resets last. Limits counted in another
 //     unit than requests are ignored.
+//   - share is a parameter of ours in a RateLimit field: the caller's fair part
+//     of the limit, in requests a second, see Write.
 //   - Where RateLimit says nothing, RateLimit-Limit, -Remaining and -Reset are
 //     read, each on its own; then the same with X- before it. A reset above
 //     5×10^8 is a Unix time, above 5×10^11 one in milliseconds, anything less
@@ -97,8 +99,21 @@ func (s *Signal) readItems(items, policies []member) (found bool) {
 		found = true
 		s.Remaining, s.Reset = r, t
 		s.Limit, s.Window = quota(p)
+		s.Share = share(m.param("share"))
 	}
 	return found
+}
+
+// MaxShare is the highest rate a second that a Share may be; a higher one is
+// ignored.
+const MaxShare = 1e9
+
+// share reads the parameter of our own that Write adds.
+func share(text string) pace.Opt[float64] {
+	if x, ok := decimal(text); ok && x > 0 && x <= MaxShare {
+		return pace.Some(x)
+	}
+	return pace.Opt[float64]{}
 }
 
 // named is the policy of that name. Servers exist whose names do not agree:

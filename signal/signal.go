@@ -25,6 +25,9 @@ type Signal struct {
 	// Limit, Window, Remaining and Reset are of the policy that binds most.
 	Limit, Remaining pace.Opt[int64]
 	Window, Reset    pace.Opt[time.Duration]
+	// Share is the rate a second that the server holds to be the fair part of
+	// this caller: above zero, at most MaxShare.
+	Share pace.Opt[float64]
 }
 
 // Outcome is the signal as a Controller learns from it.
@@ -32,6 +35,7 @@ func (s Signal) Outcome() pace.Outcome {
 	o := pace.Outcome{Verdict: s.Verdict}
 	o.Hints.Limit, o.Hints.Remaining = s.Limit, s.Remaining
 	o.Hints.Window, o.Hints.Reset = s.Window, s.Reset
+	o.Hints.Share = s.Share
 	if s.After.OK && s.Verdict != pace.Served {
 		o.After = s.After.V
 	}

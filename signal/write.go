@@ -14,6 +14,9 @@ import (
 //	RateLimit: "default";r=0;t=30
 //	RateLimit-Policy: "default";q=100;w=60
 //
+// A Share goes along as a parameter of RateLimit that is our own, share=2.5, a
+// second; others ignore it.
+// //
 // policy is the name of the limit, if empty "default"; what a header cannot
 // carry of it becomes '?'. All times are whole seconds, rounded up; a window
 // that is not whole is rounded up and its limit raised to the same rate.
@@ -27,6 +30,9 @@ func (s Signal) Write(set func(name, value string), policy string) {
 		value := policy + ";r=" + number(s.Remaining.V)
 		if s.Reset.OK {
 			value += ";t=" + whole(s.Reset.V)
+		}
+		if s.Share.OK {
+			value += ";share=" + fraction(s.Share.V)
 		}
 		set("RateLimit", value)
 	}
@@ -74,6 +80,15 @@ func whole(d time.Duration) string {
 // number is n as an Integer of a structured field.
 func number(n int64) string {
 	return strconv.FormatInt(min(max(n, 0), maxCount), 10)
+}
+
+// fraction is x as a Decimal of a structured field, of a thousandth at least:
+// zero would say nothing.
+func fraction(x float64) string {
+	if !(x >= 0.001) { // NaN too
+		x = 0.001
+	}
+	return strconv.FormatFloat(min(x, MaxShare), 'f', 3, 64)
 }
 
 // quote is text as a String of a structured field.

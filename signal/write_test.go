@@ -92,3 +92,25 @@ func FuzzRoundTrip(f *testing.F) {
 		}
 	})
 }
+
+func TestShareGoesAlong(t *testing.T) {
+	for _, c := range []struct{ said, read float64 }{{2.5, 2.5}, {1.0 / 3, 0.333}, {0.00001, 0.001}, {1e12, MaxShare}} {
+		s := Signal{Remaining: pace.Some(int64(7)), Share: pace.Some(c.said)}
+		fields := map[string]string{}
+		s.Write(func(name, value string) { fields[name] = value }, "")
+		if got := Read(200, func(name string) string { return fields[name] }, time.Unix(0, 0)).Share; got != pace.Some(c.read) {
+			t.Errorf("%q is read as a share of %v, want %v", fields["RateLimit"], got, c.read)
+		}
+	}
+	for _, bad := range []string{"0", "-1", "nan", "1e3", "x", "", "99999999999"} {
+		field := func(name string) string {
+			if name == "RateLimit" {
+				return `"default";r=7;share=` + bad
+			}
+			return ""
+		}
+		if got := Read(200, field, time.Unix(0, 0)); got.Share.OK || got.Share.V != 0 {
+			t.Errorf("share=%s is read as %v, want none", bad, got.Share)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (r *Run) send(w *worker) {
 
 // arrive lets the server decide.
 func (r *Run) arrive(w *worker) {
-	said := r.server.answer(r.now)
+	said := r.server.answer(r.now, w.number)
 	w.outcome = said.Outcome()
 	w.policy.deafen(&w.outcome)
 	r.queue.push(r.now+w.back, evAnswer, w.index)

@@ -60,9 +60,11 @@ var families = []family{
 	ruby("proportional-remaining", "rate_throttle_client's ExponentialIncreaseProportionalRemainingDecrease", pace.RubyRemaining),
 	{
 		name: "aws-adaptive", about: "the adaptive retry mode of the AWS SDK for Go v2",
-		make: func(*values) Policy {
-			return Policy{New: func() pace.Controller { return new(pace.AWS) }}
+		settings: []Setting{
+			{"attempts", "3", "tries of a call before it begins anew; 0: no end"},
+			{"quota", "500", "retry tokens, of which a retry in vain costs 5; 0: no end"},
 		},
+		make: makeAWS,
 	},
 	{
 		name: "adaptive", about: "ours; learns only from throttled answers, and obeys Retry-After",
@@ -79,13 +81,15 @@ var families = []family{
 var adaptiveSettings = []Setting{
 	{"probe", "60s", "how often it tries whether there is more to be had"},
 	{"weight", "1", "how many ordinary clients a process is worth"},
+	{"windows", "evenly", "how a fixed window is spent: evenly or burst"},
 }
 
 func makeAdaptive(v *values, blind bool) Policy {
 	c := pace.Adaptive{Probe: v.duration("probe"), Weight: v.number("weight", 0.01, 100), Blind: blind}
+	c.Burst = v.choice("windows", "evenly", "burst") == 1
 	hears := Hints{RetryAfter: true}
 	if !blind {
-		hears = Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true}
+		hears = Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}
 	}
 	return Policy{Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}
 }
@@ -127,6 +131,17 @@ func makeAutoSleeper(v *values) Policy {
 		DownMultiplierThreshold: int(v.number("threshold", 1, 1e6)),
 	}
 	return Policy{PerWorker: true, New: func() pace.Controller { fresh := c; return &fresh }}
+}
+
+func makeAWS(v *values) Policy {
+	c := pace.AWS{Attempts: int(v.number("attempts", 0, 1e6)), Quota: int(v.number("quota", 0, 1e9))}
+	if c.Attempts == 0 {
+		c.Attempts = -1
+	}
+	if c.Quota == 0 {
+		c.Quota = -1
+	}
+	return Policy{New: func() pace.Controller { fresh := c; return &fresh }}
 }
 
 func ruby(name, about string, kind pace.RubyKind) family {

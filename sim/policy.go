@@ -153,6 +153,9 @@ func (p *Policy) deafen(o *pace.Outcome) {
 	if !p.Hears.Policy {
 		o.Hints.Limit.OK, o.Hints.Window.OK = false, false
 	}
+	if !p.Hears.Share {
+		o.Hints.Share.OK = false
+	}
 }
 
 // values are the settings of one policy as text, and the first error.

@@ -129,10 +129,12 @@ func (l *lane) due(at int64) bool {
 // random is SplitMix64.
 type random uint64
 
-func (r *random) unit() float64 {
+func (r *random) unit() float64 { return float64(r.next()>>11) / (1 << 53) }
+
+func (r *random) next() uint64 {
 	*r += 0x9e3779b97f4a7c15
 	x := uint64(*r)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return float64((x^x>>31)>>11) / (1 << 53)
+	return x ^ x>>31
 }

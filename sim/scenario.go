@@ -59,6 +59,7 @@ type Hints struct {
 	RetryAfter bool // on refusals, whole seconds, rounded up
 	Reset      bool // seconds until the bucket is full or the window over, rounded up
 	Policy     bool // the limit and its window
+	Share      bool // the fair part of a process: the rate over how many are active
 }
 
 // Change sets another rate at a time.

@@ -14,6 +14,7 @@ type server struct {
 	limit  limit.Limit
 	state  limit.State
 	log    limit.Log // instead of state, of a SlidingLog
+	crowd  limit.Crowd
 	random *random
 
 	asked    int64 // requests that arrived
@@ -84,8 +85,8 @@ func (v *server) rescale() int64 {
 	return min(max(int64(rate), a.Min), a.Max)
 }
 
-// answer decides on one request, and returns what the client will read.
-func (v *server) answer(now int64) signal.Signal {
+// answer decides on one request of a process, and returns what the client will read.
+func (v *server) answer(now int64, process int) signal.Signal {
 	v.asked++
 	d := limit.Decision{OK: true}
 	if len(v.Gap) > 0 {
@@ -105,6 +106,11 @@ func (v *server) answer(now int64) signal.Signal {
 	}
 	if v.Hints != (Hints{}) {
 		v.hint(&s, d)
+		if v.Hints.Share && !v.limit.Unlimited() {
+			r := random(process)
+			v.crowd.See(when(now), r.next())
+			s.Share = pace.Some(v.capacity.rate / v.crowd.Size(when(now)))
+		}
 	}
 	return s
 }

@@ -185,9 +185,9 @@ func TestHintsAreWholeSeconds(t *testing.T) {
 		Limit: bucketOf(1, 3*time.Second, 2),
 		Hints: Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true},
 	}, &r)
-	v.answer(0)
-	second := v.answer(0)
-	refused := v.answer(int64(500 * time.Millisecond))
+	v.answer(0, 0)
+	second := v.answer(0, 0)
+	refused := v.answer(int64(500*time.Millisecond), 0)
 	if second.Remaining != pace.Some[int64](0) || second.Reset != pace.Some(6*time.Second) || second.After.OK {
 		t.Errorf("the second answer says %+v", second)
 	}

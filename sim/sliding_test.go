@@ -19,7 +19,7 @@ func TestSlidingLogServer(t *testing.T) {
 	v := newServer(s.Server, new(random))
 	var served []int64
 	for now := int64(0); now < int64(time.Minute); now += int64(37 * time.Millisecond) {
-		a := v.answer(now)
+		a := v.answer(now, 0)
 		at := now / 1000 // the server counts in microseconds
 		for len(served) > 0 && served[0]+10_000_000 <= at {
 			served = served[1:]

@@ -10,10 +10,38 @@ import (
 	"path/filepath"
 )
 
-// checkWritable reports whether a file of that name can be written: better to
-// know before the work than after it.
+// dash in place of a file means standard output.
+const dash = "-"
+
+// output is an option that names a file.
+type output struct{ option, path string }
+
+// checkOutputs reports whether all that is asked for can be written: better to
+// know before the work than after it. One page at most goes to standard output,
+// in place of the tables.
+func checkOutputs(json bool, outputs ...output) error {
+	taken := ""
+	if json {
+		taken = "-json"
+	}
+	for _, o := range outputs {
+		switch {
+		case o.path != dash:
+			if err := checkWritable(o.option, o.path); err != nil {
+				return err
+			}
+		case taken != "":
+			return usageError{fmt.Sprintf("%s and %s -: only one can go to standard output; write %s FILE", taken, o.option, o.option)}
+		default:
+			taken = o.option + " -"
+		}
+	}
+	return nil
+}
+
+// checkWritable reports whether a file of that name can be written.
 func checkWritable(option, path string) error {
-	if path == "" {
+	if path == "" || path == dash {
 		return nil
 	}
 	switch info, err := os.Stat(path); {

@@ -6,6 +6,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
 	github.com/goccy/go-yaml v1.19.2
+	github.com/influxdata/tdigest v0.0.1
 	github.com/throttle-go/throttle v0.0.0
 	golang.org/x/term v0.47.0
 )

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,7 +55,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return c.run(ctx, rest, stdin, stdout, stderr)
 		}
 	}
+	if strings.HasPrefix(name, "-") {
+		return flagFirst(name, rest)
+	}
 	return usageError{fmt.Sprintf("command %s is not known; run 'throttle help'", quote(name))}
+}
+
+// flagFirst refuses a flag before the command.
+func flagFirst(name string, rest []string) error {
+	verb := "COMMAND"
+	for _, c := range slices.Backward(commands) {
+		if slices.Contains(rest, c.name) {
+			verb = c.name
+		}
+	}
+	name, _, _ = strings.Cut(name, "=")
+	return usageError{fmt.Sprintf("flag %s before the command; write 'throttle %s %s ...'", quote(name), verb, quote(name))}
 }
 
 // exit says what went wrong, in one line, and returns the exit code: 0 done, 1

@@ -14,26 +14,29 @@ import (
 // things of the scenario.
 type peer struct {
 	name, about string
-	make        func(s sim.Scenario) sim.Policy
+	make        func(told) sim.Policy
 }
 
 var peerList = []peer{
-	{"cenkalti-backoff", "cenkalti/backoff v5: 500ms, half as much more each time up to 60s, ±50%", func(sim.Scenario) sim.Policy {
+	{"cenkalti-backoff", "cenkalti/backoff v5: 500ms, half as much more each time up to 60s, ±50%", func(told) sim.Policy {
 		return sim.Policy{PerWorker: true, New: func() pace.Controller { return peers.Cenkalti{} }}
 	}},
-	{"retryablehttp", "hashicorp/go-retryablehttp: 1s, doubling up to 30s, or Retry-After", func(sim.Scenario) sim.Policy {
+	{"retryablehttp", "hashicorp/go-retryablehttp: 1s, doubling up to 30s, or Retry-After", func(told) sim.Policy {
 		return sim.Policy{PerWorker: true, Hears: sim.Hints{RetryAfter: true}, New: func() pace.Controller { return peers.Retryable{} }}
 	}},
-	{"failsafe-throttler", "failsafe-go's adaptive throttler: rejects locally by the last minute's failures", func(sim.Scenario) sim.Policy {
+	{"failsafe-throttler", "failsafe-go's adaptive throttler: rejects locally by the last minute's failures", func(told) sim.Policy {
 		return sim.Policy{PerWorker: true, New: func() pace.Controller { return peers.NewFailsafe() }}
 	}},
-	{"sre-throttler", "the SRE book's client-side throttling, K=2 over two minutes", func(sim.Scenario) sim.Policy {
+	{"failsafe-limiter", "failsafe-go's adaptive limiter: limits what is in flight by how long calls take", func(told) sim.Policy {
+		return sim.Policy{New: func() pace.Controller { return new(peers.FailsafeLimiter) }}
+	}},
+	{"sre-throttler", "the SRE book's client-side throttling, K=2 over two minutes", func(told) sim.Policy {
 		return sim.Policy{PerWorker: true, New: func() pace.Controller { return peers.NewSRE() }}
 	}},
-	{"netflix-aimd", "AIMDLimit of Netflix's concurrency-limits: limits what is in flight", func(sim.Scenario) sim.Policy {
+	{"netflix-aimd", "AIMDLimit of Netflix's concurrency-limits: limits what is in flight", func(told) sim.Policy {
 		return sim.Policy{New: func() pace.Controller { return new(peers.Netflix) }}
 	}},
-	{"x-time-rate", "golang.org/x/time/rate, told the limit at the start and its part of it", told},
+	{"x-time-rate", "golang.org/x/time/rate, told the limit at the start and its part of it", evenly},
 	{"omniscient", "the bound: knows the limit, all its changes, and who is there when", omniscient},
 }
 
@@ -47,13 +50,13 @@ func allPolicies(s sim.Scenario) (all []sim.Policy) {
 		all = append(all, p)
 	}
 	for _, p := range peerList {
-		all = append(all, p.policy(s))
+		all = append(all, p.policy(tell(s)))
 	}
 	return all
 }
 
-func (p peer) policy(s sim.Scenario) sim.Policy {
-	q := p.make(s)
+func (p peer) policy(t told) sim.Policy {
+	q := p.make(t)
 	q.Name = p.name
 	return q
 }
@@ -67,15 +70,15 @@ func findPeer(name string) (peer, bool) {
 }
 
 // parsePolicy reads a policy of the library or a peer. A peer has yet to be
-// told the scenario: policiesFor does.
+// told the scenario: policiesFor and tellGroups do.
 func parsePolicy(text string) (sim.Policy, error) {
-	name, settings, _ := strings.Cut(strings.TrimSpace(text), "(")
+	name, settings, open := strings.Cut(strings.TrimSpace(text), "(")
 	name = strings.TrimSpace(name)
 	if p, ok := findPeer(name); ok {
-		if settings != "" {
-			return sim.Policy{}, fmt.Errorf("policy %s: it has no settings", name)
+		if open && strings.TrimSpace(settings) != ")" {
+			return sim.Policy{}, fmt.Errorf("policy %s: it has no settings; write %s", name, name)
 		}
-		return p.policy(sim.Scenario{}), nil
+		return p.policy(tell(sim.Scenario{})), nil
 	}
 	p, err := sim.ParsePolicy(text)
 	known := func(info sim.PolicyInfo) bool { return info.Name == name }
@@ -98,8 +101,24 @@ func policiesFor(s sim.Scenario, policies []sim.Policy) []sim.Policy {
 	all := slices.Clone(policies)
 	for i := range all {
 		if p, ok := findPeer(all[i].Name); ok {
-			all[i] = p.policy(s)
+			all[i] = p.policy(tell(s))
 		}
 	}
 	return all
+}
+
+// tellGroups tells the scenario to the peers that are a group's own policy.
+func tellGroups(s *sim.Scenario) {
+	t := tell(*s)
+	s.Clients = slices.Clone(s.Clients)
+	for i, g := range s.Clients {
+		if g.Policy == nil {
+			continue
+		}
+		if p, ok := findPeer(g.Policy.Name); ok {
+			t.group = i
+			q := p.policy(t)
+			s.Clients[i].Policy = &q
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -98,13 +99,13 @@ func TestPartsAreOfWhatThereIs(t *testing.T) {
 		},
 	}
 	whole := 0
-	for _, b := range parts(s)[:3] {
+	for _, b := range parts(s)[0] {
 		whole += int(b.Level)
 	}
 	if whole != 7 {
 		t.Errorf("three processes may send %d at once, want the 7 that are there", whole)
 	}
-	late := parts(s)[3]
+	late := parts(s)[1][0]
 	if !late.Since.Equal(time.Unix(5, 0)) || late.Level > 0 {
 		t.Errorf("the late one begins at %v with %v, want 5 s and nothing", late.Since, late.Level)
 	}
@@ -114,6 +115,61 @@ func TestPartsAreOfWhatThereIs(t *testing.T) {
 	}
 	if want := []float64{0, 2, 5, 1.5, 10, 3, 20, 4}; !slices.Equal(got, want) {
 		t.Errorf("times and rates %v, want %v", got, want)
+	}
+}
+
+// A group in a file may have any policy for its own, and is told its part.
+func TestPeersOfAGroup(t *testing.T) {
+	const text = `
+duration: 10m
+server: {rate: 8/s, hints: [remaining]}
+clients:
+  - {processes: 1, workers: 2, policy: fixed(rate=2)}
+  - {processes: 2, workers: 2, policy: %s}
+  - {processes: 1, workers: 2}
+`
+	for _, c := range []struct {
+		policy      string
+		name        string
+		least, most float64 // served a second
+	}{
+		{"omniscient", "omniscient", 3.9, 4.1},
+		{"{name: omniscient}", "omniscient", 3.9, 4.1},
+		{"x-time-rate", "x-time-rate", 3.9, 4.1},
+		{"retryablehttp", "retryablehttp", 2, 6},
+		{"{name: failsafe-limiter}", "failsafe-limiter", 2, 6},
+		{"fixed(rate=0.5)", "fixed(rate=0.5)", 0.98, 1.02},
+	} {
+		s, err := parseScenario("some.yaml", fmt.Appendf(nil, text, c.policy))
+		if err != nil {
+			t.Errorf("policy: %s: %v", c.policy, err)
+			continue
+		}
+		if words := groupInWords(s.Clients[1]); !strings.Contains(words, "always with "+c.name+" (rivals") {
+			t.Errorf("policy: %s: in words %q", c.policy, words)
+		}
+		p, err := parsePolicy("omniscient")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := runAll(t.Context(), s, []sim.Policy{p}, 2, 1, nil)
+		g := r.Rows[0].Summary.Groups[1]
+		if got := g.Served.V.Median / 600; g.Policy != c.name || got < c.least || got > c.most {
+			t.Errorf("policy: %s: %s is served %v a second, want %s and %v to %v", c.policy, g.Policy, got, c.name, c.least, c.most)
+		}
+	}
+}
+
+// Where nothing comes in, a peer that is told the rate is told what there is.
+func TestToldWhatThereIs(t *testing.T) {
+	s := builtin(t, "heroku-clear")
+	for _, name := range []string{"x-time-rate", "omniscient"} {
+		if got := medianOf(t, s, name, "finish_s"); got < 70 || got > 80 {
+			t.Errorf("heroku-clear under %s: clear after %v s, want as soon as ten workers can, some 74 s", name, got)
+		}
+		if got := medianOf(t, s, name, "throttled"); got != 0 {
+			t.Errorf("heroku-clear under %s: %v throttled, want none", name, got)
+		}
 	}
 }
 

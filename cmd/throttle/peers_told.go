@@ -1,7 +1,9 @@
 package main
 
 import (
+	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/peers"
@@ -9,6 +11,19 @@ import (
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
+
+// told is what some peers are told.
+type told struct {
+	scenario sim.Scenario
+	// group is that whose own policy it is; -1: those that have none.
+	group int
+	parts func() [][]peers.Bucket // of the scenario, made once
+}
+
+// tell is what the policy that is tested is told of a scenario.
+func tell(s sim.Scenario) told {
+	return told{s, -1, sync.OnceValue(func() [][]peers.Bucket { return parts(s) })}
+}
 
 // refill is the rate a second at which the server serves at the start; zero if
 // it serves everything, or nothing.
@@ -48,34 +63,41 @@ func bursts(s sim.Scenario) (start, most float64) {
 	return most, most
 }
 
-// told is an even part of the rate for each process, and no burst: what the
-// bucket holds at the start nobody is told.
-func told(s sim.Scenario) sim.Policy {
+// evenly is an even part of the rate for each process, and no burst: what the
+// bucket holds at the start nobody is told. Only where nothing comes in it is
+// told its part of what there is.
+func evenly(t told) sim.Policy {
+	s := t.scenario
 	if unlimited(s) {
 		return unpaced()
 	}
-	n := 0
+	all := 0
 	for _, g := range s.Clients {
-		n += g.Processes
+		all += g.Processes
 	}
-	rates := []peers.Rate{{Second: refill(s) / float64(max(n, 1))}}
+	n := float64(max(all, 1))
+	rates, burst := []peers.Rate{{Second: refill(s) / n}}, 1.0
+	if rates[0].Second == 0 {
+		start, _ := bursts(s)
+		burst = max(1, math.Floor(start/n))
+	}
 	return sim.Policy{New: func() pace.Controller {
-		return &peers.Bucket{Rates: rates, Level: 1, Burst: 1}
+		return &peers.Bucket{Rates: rates, Level: burst, Burst: burst}
 	}}
 }
 
 // stay is when a process is there.
 type stay struct {
 	join, leave time.Duration // leave 0: never
-	tested      bool          // it runs the policy that is tested
+	group       int
 }
 
 // stays are those of all processes, in the order in which a run makes them.
 func stays(s sim.Scenario) (all []stay) {
-	for _, g := range s.Clients {
+	for group, g := range s.Clients {
 		for i := range g.Processes {
 			later := time.Duration(i) * g.Every
-			p := stay{join: g.Join + later, tested: g.Policy == nil}
+			p := stay{join: g.Join + later, group: group}
 			if g.Leave > 0 {
 				p.leave = g.Leave + later
 			}
@@ -88,13 +110,12 @@ func stays(s sim.Scenario) (all []stay) {
 // omniscient gives each process, at each time, its part of the limit then among
 // the processes there then. Their turns alternate: what is sent by a time never
 // exceeds what the server has to give by then.
-func omniscient(s sim.Scenario) sim.Policy {
-	if unlimited(s) {
+func omniscient(t told) sim.Policy {
+	if unlimited(t.scenario) {
 		return unpaced()
 	}
-	buckets := parts(s)
 	return sim.Policy{Begin: func() func() pace.Controller {
-		made := 0
+		buckets, made := t.buckets(), 0
 		return func() pace.Controller {
 			b := buckets[made%len(buckets)]
 			made++
@@ -103,8 +124,21 @@ func omniscient(s sim.Scenario) sim.Policy {
 	}}
 }
 
-// parts are the buckets of the processes that are tested.
-func parts(s sim.Scenario) (buckets []peers.Bucket) {
+// buckets are those of the processes whose policy it is.
+func (t told) buckets() (buckets []peers.Bucket) {
+	if t.group >= 0 {
+		return t.parts()[t.group]
+	}
+	for i, g := range t.scenario.Clients {
+		if g.Policy == nil {
+			buckets = append(buckets, t.parts()[i]...)
+		}
+	}
+	return buckets
+}
+
+// parts are the buckets of the processes of each group.
+func parts(s sim.Scenario) [][]peers.Bucket {
 	all := stays(s)
 	rates := shares(s, all)
 	level, most := bursts(s)
@@ -117,18 +151,17 @@ func parts(s sim.Scenario) (buckets []peers.Bucket) {
 			there++
 		}
 	}
-	n := float64(max(there, 1))
+	n, turn := float64(max(there, 1)), 0.0
+	buckets := make([][]peers.Bucket, len(s.Clients))
 	for i, p := range all {
-		if !p.tested {
-			continue
-		}
 		b := peers.Bucket{Rates: rates, Since: time.Unix(0, int64(p.join)), Burst: max(1, (most+n-1)/n)}
 		if p.join == 0 { // the k-th of n has its first token when there are k in all
-			b.Level = (max(level, 0) + n - 1 - float64(len(buckets))) / n
+			turn++
+			b.Level = (max(level, 0) + n - turn) / n
 		} else {
 			b.Level = -float64(i) / float64(len(all))
 		}
-		buckets = append(buckets, b)
+		buckets[p.group] = append(buckets[p.group], b)
 	}
 	return buckets
 }

@@ -46,6 +46,7 @@ func parseScenario(path string, data []byte) (sim.Scenario, error) {
 	}
 	s := y.scenario(body)
 	if y.err == nil {
+		tellGroups(&s)
 		if err := s.Check(); err != nil {
 			y.fail(body, "%v", err)
 		}
@@ -175,7 +176,7 @@ func (y *yamlFile) hints(f field) (h sim.Hints) {
 	known := []struct {
 		name string
 		is   *bool
-	}{{"remaining", &h.Remaining}, {"retry-after", &h.RetryAfter}, {"reset", &h.Reset}, {"policy", &h.Policy}}
+	}{{"remaining", &h.Remaining}, {"retry-after", &h.RetryAfter}, {"reset", &h.Reset}, {"policy", &h.Policy}, {"share", &h.Share}}
 	for _, n := range f.sequence(len(known)) {
 		found := false
 		for _, k := range known {
@@ -184,7 +185,7 @@ func (y *yamlFile) hints(f field) (h sim.Hints) {
 			}
 		}
 		if !found {
-			y.fail(n, "hint %s is not known; known are remaining, retry-after, reset, policy", show(n))
+			y.fail(n, "hint %s is not known; known are remaining, retry-after, reset, policy, share", show(n))
 		}
 	}
 	return h
@@ -321,7 +322,7 @@ func (y *yamlFile) policy(f field) *sim.Policy {
 		return nil
 	}
 	if text, ok := f.scalar(); ok {
-		p, err := sim.ParsePolicy(text)
+		p, err := parsePolicy(text)
 		if err != nil {
 			y.fail(f.node, "%v", err)
 		}
@@ -334,7 +335,7 @@ func (y *yamlFile) policy(f field) *sim.Policy {
 		f.y.fail(f.node, "policy: needs a name, as in none, backoff(factor=2) or {name: backoff, factor: 2}")
 		return nil
 	}
-	if _, err := sim.ParsePolicy(name); err != nil {
+	if _, err := parsePolicy(name); err != nil {
 		y.fail(family.node, "%v", err)
 		return nil
 	}
@@ -355,13 +356,13 @@ func (y *yamlFile) settings(name string, g fields) *sim.Policy {
 			return nil
 		}
 		item := f.name + "=" + text
-		if _, err := sim.ParsePolicy(fmt.Sprintf("%s(%s)", name, item)); err != nil {
+		if _, err := parsePolicy(fmt.Sprintf("%s(%s)", name, item)); err != nil {
 			y.fail(f.key, "%v", err)
 			return nil
 		}
 		set = append(set, item)
 	}
-	p, err := sim.ParsePolicy(fmt.Sprintf("%s(%s)", name, strings.Join(set, ",")))
+	p, err := parsePolicy(fmt.Sprintf("%s(%s)", name, strings.Join(set, ",")))
 	if err != nil {
 		y.fail(g.node, "%v", err)
 	}

@@ -198,7 +198,7 @@ var badScenarios = []struct {
 	{"server: {rate: 4/s, burst: 8, start: 9}\n", "1:38: start 9: must be a whole number from 0 to 8"},
 	{"server: {rate: 4/s, hints: remaining}\n", "1:28: hints remaining: must be a list"},
 	{"server: {rate: 4/s, hints: [remaining, all]}\n", "1:40: hint all is not known; known are remaining"},
-	{"server: {rate: 4/s, hints: [reset, reset, reset, reset, reset]}\n", "1:57: hints: more than 4"},
+	{"server: {rate: 4/s, hints: [reset, reset, reset, reset, reset, reset]}\n", "1:64: hints: more than 5"},
 	{"server: {rate: 4/s, errors: 1}\n", "1:29: errors 1: must be a number of at least 0 and below 1"},
 	{"server: {rate: 4/s, errors: -0.1}\n", "1:29: errors -0.1: must be"},
 	{"server: {rate: 4/s, errors: .nan}\n", "1:29: errors .nan: must be"},
@@ -250,6 +250,10 @@ var badScenarios = []struct {
 	{client("policy: {name: backoff, factor: 0.5}"), "3:36: policy backoff: factor=0.5: must be a number from 1"},
 	{client("policy: {name: backoff, factor: [2]}"), "3:44: factor (a list): must be a number"},
 	{client("policy: {name: backoff, factor: '2,cap=3s'}"), "3:44: factor 2,cap=3s: must be a number"},
+	{client("policy: {name: cenkalti}"), `3:27: policy "cenkalti" is not known; known are none`},
+	{client("policy: omniscient(rate=4)"), "3:20: policy omniscient: it has no settings; write omniscient"},
+	{client("policy: 'omniscient('"), "3:20: policy omniscient: it has no settings"},
+	{client("policy: {name: retryablehttp, factor: 2}"), "3:42: policy retryablehttp: it has no settings"},
 }
 
 // client is a scenario whose group of clients, on line 3 from column 12 on, is
@@ -299,6 +303,8 @@ func TestBadFileIsOneLine(t *testing.T) {
 // says where. What is read can be run.
 func FuzzScenarioFile(f *testing.F) {
 	f.Add([]byte(fullScenario))
+	f.Add([]byte(client("policy: omniscient, join: 5s")))
+	f.Add([]byte(client("policy: {name: x-time-rate}")))
 	for _, test := range badScenarios {
 		if len(test.text) < 1000 {
 			f.Add([]byte(test.text))

@@ -37,6 +37,7 @@ Flags, before or after the scenarios:
   -html FILE     write charts and tables into one HTML file
   -svg FILE      write a picture of one scenario: throttled answers over time
   -md FILE       write the scoreboard as Markdown too, unless interrupted
+                 (as a FILE, - is standard output, in place of the tables)
   -assert 'POLICY.MEASURE<NUMBER'
                  exit with 3 unless the median over the seeds is so; any of
                  < <= > >= == !=; may be given several times; holds for every
@@ -53,7 +54,7 @@ A scenario in a file:
     rate: 4/s             # COUNT/[N]UNIT: 75/min, 100/10s, 5000/h, 0/s
     burst: 8              # one second's worth, at least 1, unless told
     start: 8              # tokens at the start, full unless told
-    hints: [remaining]    # remaining, retry-after, reset, policy
+    hints: [remaining]    # remaining, retry-after, reset, policy, share
     errors: 0.01          # share that fails for another reason
     changes:
       - {at: 10m, rate: 8/s}
@@ -157,10 +158,7 @@ func (o *simOptions) read(policies, asserts, names []string) (err error) {
 	if o.svg != "" && len(o.scenarios) > 1 {
 		return usageError{fmt.Sprintf("-svg: a picture is of one scenario, not of %d", len(o.scenarios))}
 	}
-	if err := checkWritable("-html", o.html); err != nil {
-		return err
-	}
-	return checkWritable("-svg", o.svg)
+	return checkOutputs(o.json, output{"-html", o.html}, output{"-svg", o.svg}, output{"-md", o.md})
 }
 
 // readPolicies reads what -policy was given; nothing means all.
@@ -275,7 +273,7 @@ func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if done < all {
 		return failure{fmt.Sprintf("interrupted: %d of %d runs", done, all)}
 	}
-	if o.md != "" {
+	if o.md != "" && o.md != dash {
 		if err := writeBoardFile(o.md, boardCommand(o.args), results, o.seeds); err != nil {
 			return failure{fmt.Sprintf("-md: %v", err)}
 		}
@@ -290,6 +288,12 @@ func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) 
 	switch {
 	case o.json:
 		write = func() error { return writeJSON(&out, results) }
+	case o.html == dash:
+		write = func() error { return writeReport(&out, results) }
+	case o.svg == dash:
+		write = func() error { return writeSVG(&out, results) }
+	case o.md == dash && !results[len(results)-1].Interrupted:
+		write = func() error { return writeMarkdown(&out, boardCommand(o.args), results, o.seeds) }
 	case o.board:
 		write = func() error { return writeBoard(&out, results, o.seeds, colours(stdout)) }
 	}
@@ -300,12 +304,12 @@ func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) 
 		return failure{fmt.Sprintf("standard output: %v", err)}
 	}
 	warn(stderr, results, o.board)
-	if o.svg != "" && len(results) > 0 {
-		if err := writeSVGFile(o.svg, results[0]); err != nil {
+	if o.svg != "" && o.svg != dash {
+		if err := writeFile(o.svg, func(w io.Writer) error { return writeSVG(w, results) }); err != nil {
 			return failure{fmt.Sprintf("-svg: %v", err)}
 		}
 	}
-	if o.html == "" {
+	if o.html == "" || o.html == dash {
 		return nil
 	}
 	if err := writeReportFile(o.html, results); err != nil {

@@ -13,9 +13,10 @@ import (
 // svgPoints is how many points of a line are kept at most.
 const svgPoints = 24_000
 
-// writeSVGFile draws one scenario: the throttled answers so far, of the first
+// writeSVG draws the first scenario: the throttled answers so far, of the first
 // seed, a line a policy.
-func writeSVGFile(path string, r scenarioResult) error {
+func writeSVG(w io.Writer, results []scenarioResult) error {
+	r := results[0]
 	c := chart.Chart{
 		Title: fmt.Sprintf("%s: throttled answers so far", r.Scenario.Name),
 		X:     "s", Y: "throttled answers",
@@ -23,7 +24,7 @@ func writeSVGFile(path string, r scenarioResult) error {
 	for _, p := range r.Policies {
 		c.Series = append(c.Series, throttledSoFar(r.Scenario, p, r.Seed))
 	}
-	return writeFile(path, func(w io.Writer) error { return c.SVG(w, 760, 380) })
+	return c.SVG(w, 760, 380)
 }
 
 // throttledSoFar runs a policy once.

@@ -33,7 +33,8 @@ Flags, before or after the scenario:
   -seeds N       how many of them are of one setting, 20 unless told, 1000 at
                  most; as many others check the best at the end
   -seed K        the first seed, 1 unless told
-  -svg FILE      write a picture of the trade-off
+  -svg FILE      write a picture of the trade-off; - is standard output, in
+                 place of the tables
   -json          print JSON in place of tables
 
 The score is Σ weight × cost / Σ weight; the cost of a measure is its distance
@@ -122,7 +123,7 @@ func (o *tuneOptions) read(policy, weights, axes string, names []string) (err er
 		return err
 	}
 	s.scenario = scenarios[0]
-	return checkWritable("-svg", o.svg)
+	return checkOutputs(o.json, output{"-svg", o.svg})
 }
 
 // parseAxes reads two measures.
@@ -204,13 +205,19 @@ func (o *tuneOptions) settle() error {
 
 // report writes all that was asked for.
 func (o *tuneOptions) report(r tuneResult, stdout, stderr io.Writer) error {
+	draw := func(w io.Writer) error { return r.picture().SVG(w, 760, 380) }
 	var out bytes.Buffer
-	if o.json {
-		if err := r.writeJSON(&out); err != nil {
-			return failure{err.Error()}
-		}
-	} else {
+	var err error
+	switch {
+	case o.json:
+		err = r.writeJSON(&out)
+	case o.svg == dash:
+		err = draw(&out)
+	default:
 		r.writeText(&out)
+	}
+	if err != nil {
+		return failure{err.Error()}
 	}
 	if _, err := stdout.Write(out.Bytes()); err != nil {
 		return failure{fmt.Sprintf("standard output: %v", err)}
@@ -218,8 +225,7 @@ func (o *tuneOptions) report(r tuneResult, stdout, stderr io.Writer) error {
 	if r.cut > 0 {
 		fmt.Fprintf(stderr, "throttle: %s: %d of %d runs sent 200 million requests and were cut short there\n", r.scenario.Name, r.cut, r.done)
 	}
-	if o.svg != "" {
-		draw := func(w io.Writer) error { return r.picture().SVG(w, 760, 380) }
+	if o.svg != "" && o.svg != dash {
 		if err := writeFile(o.svg, draw); err != nil {
 			return failure{fmt.Sprintf("-svg: %v", err)}
 		}

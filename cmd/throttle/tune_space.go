@@ -30,7 +30,7 @@ type dimension struct {
 }
 
 // wholes are the settings of which only the whole part counts.
-var wholes = []string{"burst", "limit", "threshold", "tries"}
+var wholes = []string{"attempts", "burst", "limit", "quota", "threshold", "tries"}
 
 // givens are the settings that say how things are, not what to do about it.
 // They are searched only where a range is given.

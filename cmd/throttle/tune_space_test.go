@@ -63,7 +63,6 @@ func TestParseSpaceErrors(t *testing.T) {
 		"backoff(jitter=full..equal)": "a range is of numbers or durations; write choices as a|b",
 		"backoff(jitter=full|some)":   "jitter=some: must be one of none, full",
 		"none":                        "nothing to search",
-		"aws-adaptive":                "nothing to search",
 	} {
 		_, err := parseSpace(text)
 		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {

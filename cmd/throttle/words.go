@@ -89,6 +89,7 @@ func hintsInWords(h sim.Hints) string {
 		{h.RetryAfter, "when to try again"},
 		{h.Reset, "when all is back"},
 		{h.Policy, "what the limit is"},
+		{h.Share, "what the fair part of a process is"},
 	} {
 		if hint.on {
 			said = append(said, hint.what)

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
@@ -16,15 +17,9 @@ type Netflix struct {
 	// as the Go port github.com/platinummonkey/go-concurrency-limits.
 	Full bool
 
-	limit    int         // 0: ten
-	inFlight int         // 0 to limit, more after a cut
-	started  []inFlights // not yet observed
-}
-
-// inFlights is how many were in flight as one started, itself included.
-type inFlights struct {
-	sent time.Time
-	n    int
+	limit    int // 0: ten
+	inFlight int // 0 to limit, more after a cut
+	started  flights
 }
 
 var _ pace.Controller = (*Netflix)(nil)
@@ -48,14 +43,14 @@ func (n *Netflix) Wait(_ time.Time, r pace.Request) time.Duration {
 // Start takes a place.
 func (n *Netflix) Start(now time.Time, _ pace.Request) {
 	n.inFlight++
-	n.started = append(n.started, inFlights{now, n.inFlight})
+	n.started.add(now, n.inFlight)
 }
 
 // Observe frees a place and adjusts the limit. What failed for another reason
 // says nothing.
 func (n *Netflix) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	n.inFlight--
-	was := n.take(o.Sent)
+	was := n.started.take(o.Sent)
 	slow := !n.Full && now.Sub(o.Sent) > 5*time.Second
 	switch {
 	case o.Sent.IsZero():
@@ -70,13 +65,24 @@ func (n *Netflix) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	return 0
 }
 
+// flights are the requests not yet observed.
+type flights []flight
+
+// flight is how many were in flight as one started, itself included.
+type flight struct {
+	sent time.Time
+	n    int
+}
+
+func (f *flights) add(now time.Time, n int) { *f = append(*f, flight{now, n}) }
+
 // take removes what was noted of a request sent then. Of one that never left
 // it is not known when it started: the last goes.
-func (n *Netflix) take(sent time.Time) (was int) {
-	for i := range n.started {
-		if s := n.started[i]; s.sent.Equal(sent) || i == len(n.started)-1 {
-			n.started = append(n.started[:i], n.started[i+1:]...)
-			return s.n
+func (f *flights) take(sent time.Time) (was int) {
+	for i, one := range *f {
+		if one.sent.Equal(sent) || i == len(*f)-1 {
+			*f = slices.Delete(*f, i, i+1)
+			return one.n
 		}
 	}
 	return 0

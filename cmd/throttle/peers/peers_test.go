@@ -41,6 +41,8 @@ func TestRests(t *testing.T) {
 		{"retryable", Retryable{}, pace.Served, 5, 3 * time.Second, 0},
 		{"failsafe", NewFailsafe(), pace.Throttled, 5, 0, Pause},
 		{"sre", NewSRE(), pace.Throttled, 5, 0, Pause},
+		{"failsafe limiter", new(FailsafeLimiter), pace.Failed, 5, 0, Pause},
+		{"failsafe limiter", new(FailsafeLimiter), pace.Served, 5, 0, 0},
 		{"netflix", new(Netflix), pace.Throttled, 5, 0, Pause},
 		{"netflix", new(Netflix), pace.Served, 5, 0, 0},
 	} {
@@ -145,6 +147,80 @@ func TestNetflixLimits(t *testing.T) {
 	}
 }
 
+// Ten in flight at a time, in a second each: its limit goes up by one with each
+// hundred, to five times what is in flight. When they take two seconds it goes
+// down, until that is what it has come to expect. How they end is nothing to it.
+func TestFailsafeLimiterLimits(t *testing.T) {
+	f := new(FailsafeLimiter)
+	now := at(1)
+	batch := func(n int, takes time.Duration) {
+		sent := now
+		for i := range n {
+			if w := f.Wait(sent, pace.Request{}); w != 0 {
+				t.Fatalf("request %d of %d in flight, with a limit of %d, waits %v", i, n, f.Limit(), w)
+			}
+			f.Start(sent, pace.Request{})
+		}
+		now = now.Add(takes)
+		for i := range n {
+			answer(f, sent, now, pace.Served+pace.Verdict(i%3), 0, 0)
+		}
+	}
+	for i := range 20 {
+		f.Start(now, pace.Request{})
+		w := f.Wait(now, pace.Request{})
+		if want := map[bool]time.Duration{true: pace.Never}[i == 19]; w != want {
+			t.Fatalf("with %d in flight the next waits %v, want %v", i+1, w, want)
+		}
+	}
+	for range 20 {
+		f.Observe(now, pace.Outcome{})
+	}
+	for _, c := range []struct {
+		batches int
+		takes   time.Duration
+		want    int
+	}{
+		{4, time.Second, 20}, // 40 answers: too few
+		{1, time.Second, 21},
+		{20, time.Second, 25}, // at four more looks, 50 answers apart
+		{300, time.Second, 50},
+		{10, 2 * time.Second, 50}, // the median of five looks is still 1 s
+		{5, 2 * time.Second, 49},  // recent 1.33 s, baseline 1.06 s: a queue of 11
+		{30, 2 * time.Second, 43},
+		{5, 2 * time.Second, 42},
+		{30, 2 * time.Second, 42}, // queues of 6 to 3
+		{5, 2 * time.Second, 43},
+		{50, 2 * time.Second, 50},
+	} {
+		for range c.batches {
+			batch(10, c.takes)
+		}
+		if got := f.Limit(); got != c.want {
+			t.Errorf("after %d batches of %v more: limit %d, want %d", c.batches, c.takes, got, c.want)
+		}
+	}
+	if f.inFlight != 0 || len(f.started) != 0 {
+		t.Errorf("%d in flight, %d noted, want none", f.inFlight, len(f.started))
+	}
+}
+
+// However many answers there are before a look, it keeps no more than a few.
+func TestFailsafeLimiterKeepsLittle(t *testing.T) {
+	f := new(FailsafeLimiter)
+	for i := range 100_000 {
+		sent := at(1 + float64(i)/1e6)
+		f.Start(sent, pace.Request{})
+		answer(f, sent, sent.Add(time.Duration(1+i%1000)), pace.Served, 0, 0)
+		if len(f.times.few) > fewTimes {
+			t.Fatalf("after %d answers %d are kept, want %d at most", i+1, len(f.times.few), fewTimes)
+		}
+	}
+	if got := f.times.quantile(0.9); math.Abs(got-900) > 5 {
+		t.Errorf("the 0.9 quantile of 1 to 1000 ns is %v", got)
+	}
+}
+
 // A bucket of 2 a second, that is dry from 10 s to 20 s, and of 1 after that.
 func TestBucketKnowsTheFuture(t *testing.T) {
 	b := &Bucket{
@@ -206,6 +282,7 @@ func TestInstantsDoNotMove(t *testing.T) {
 		{"cenkalti", Cenkalti{}},
 		{"retryable", Retryable{}},
 		{"failsafe", NewFailsafe()},
+		{"failsafe limiter", new(FailsafeLimiter)},
 		{"sre", NewSRE()},
 		{"netflix", new(Netflix)},
 		{"bucket", &Bucket{Rates: []Rate{{at(0), 3}, {at(500), 0.5}, {at(900), 7}}, Burst: 4}},

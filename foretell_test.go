@@ -1,0 +1,76 @@
+package throttle_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// limited is a service behind a token bucket that says how much remains.
+type limited struct {
+	mu    sync.Mutex
+	limit limit.Limit
+	state limit.State
+}
+
+func (s *limited) call(context.Context) error {
+	time.Sleep(50 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var d limit.Decision
+	s.state, d = limit.Take(s.state, time.Now(), limit.Ask{Limit: s.limit, N: 1})
+	o := pace.Outcome{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(d.Remaining)}}
+	if !d.OK {
+		o.Verdict = pace.Throttled
+	}
+	return &throttle.Result{Outcome: o}
+}
+
+// TestForecastHolds asks in a steady state how long the next calls will take,
+// those in line included, and holds it to how long they took.
+func TestForecastHolds(t *testing.T) {
+	for name, control := range map[string]*pace.Adaptive{"informed": {}, "blind": {Blind: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			th := &throttle.Throttle{Control: control}
+			server := &limited{limit: limit.Limit{Count: 5, Period: time.Second, Burst: 10}}
+			var served atomic.Int64
+			var workers sync.WaitGroup
+			for range 10 {
+				workers.Go(func() {
+					for th.Do(ctx, server.call) == nil {
+						served.Add(1)
+					}
+				})
+			}
+			time.Sleep(5 * time.Minute)
+			off, n := 0.0, 0
+			for range 40 {
+				before, began, foretold := served.Load(), time.Now(), th.Forecast(50)
+				for served.Load() < before+50 {
+					time.Sleep(10 * time.Millisecond)
+				}
+				took := time.Since(began)
+				error := foretold.Seconds()/took.Seconds() - 1
+				off, n = off+math.Abs(error), n+1
+				if math.Abs(error) > 0.2 {
+					t.Errorf("%s: Forecast(50) = %v, it took %v", name, foretold, took)
+				}
+			}
+			t.Logf("%s: forecasts off by %.1f %% on average", name, 100*off/float64(n))
+			if off/float64(n) > 0.1 {
+				t.Errorf("%s: forecasts are off by %.1f %% on average, want at most 10 %%", name, 100*off/float64(n))
+			}
+			cancel()
+			workers.Wait()
+		})
+	}
+}

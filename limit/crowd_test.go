@@ -1,0 +1,60 @@
+package limit_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+func TestCrowdCounts(t *testing.T) {
+	for _, n := range []int{1, 2, 5, 20, 100, 400, 1000, 2000} {
+		worst := 0.0
+		for seed := range uint64(50) {
+			var c limit.Crowd
+			r := rand.New(rand.NewPCG(seed, uint64(n)))
+			now := time.Unix(1e9, 0)
+			for range n {
+				caller := r.Uint64()
+				c.See(now, caller)
+				c.See(now.Add(time.Second), caller) // again: the same caller
+			}
+			worst = max(worst, math.Abs(c.Size(now.Add(time.Second))/float64(n)-1))
+		}
+		// Four standard deviations of linear counting, and half a caller.
+		x := float64(n) / 512
+		if bound := 4*math.Sqrt(math.Exp(x)-x-1)/x/math.Sqrt(512) + 0.5/float64(n); worst > bound {
+			t.Errorf("Crowd of %d: off by %.3f at worst of 50, want at most %.3f", n, worst, bound)
+		}
+	}
+}
+
+func TestCrowdForgets(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var c limit.Crowd
+	at := func(s float64) time.Time {
+		return time.Unix(1e9, 0).Add(time.Duration(s * float64(time.Second)))
+	}
+	for range 100 {
+		c.See(at(0), r.Uint64())
+	}
+	for _, step := range []struct {
+		at          float64
+		least, most float64
+	}{
+		{0, 90, 110}, {29.9, 90, 110}, {31, 90, 110}, {59.9, 90, 110}, {60, 1, 1}, {-1e9, 1, 1}, {4e9, 1, 1},
+	} {
+		if got := c.Size(at(step.at)); got < step.least || got > step.most {
+			t.Errorf("Size at %g s = %g, want %g to %g", step.at, got, step.least, step.most)
+		}
+	}
+	full := limit.Crowd{Span: time.Hour}
+	for range 100_000 {
+		full.See(at(0), r.Uint64())
+	}
+	if got := full.Size(at(0)); got < 3000 || got > 3300 {
+		t.Errorf("Size of 100,000 = %g, want the most that 512 bits can tell, 3194", got)
+	}
+}
