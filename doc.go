@@ -39,7 +39,9 @@
 //
 // A refusal is a value, d.OK, with the time after which to come again; an
 // error means that the store could not decide, and [FailOpen] turns it into
-// consent.
+// consent. [Queue] lets callers wait for their turn instead, [InFlight] counts
+// what is under way, and [Quota] bounds how many objects a customer has. Package
+// rules says who is limited by what, and is swapped while the program runs.
 //
 // # Testing
 //

@@ -21,10 +21,11 @@ var (
 	ErrWouldWait = errors.New("not without waiting")
 )
 
-// Error is how a Throttle gives up. Both its Reason and the last error of the
+// Error is how a Throttle, a [Queue] or a [Quota] gives up. Both its Reason and the last error of the
 // function are found by [errors.Is] and [errors.As].
 type Error struct {
-	// Reason is ErrTries, ErrQueueFull or ErrWouldWait; or
+	// Reason is ErrTries, ErrQueueFull or ErrWouldWait, of a Queue or a Quota
+	// also [ErrNever] or [ErrUndecided]; or
 	// context.DeadlineExceeded, when the wait would have ended after the
 	// deadline of the context; or the context's Cause, when it ended.
 	Reason error

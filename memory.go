@@ -2,12 +2,11 @@ package throttle
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -17,39 +16,59 @@ import (
 // for concurrent use, starts no goroutine and needs no closing; it must not be
 // copied after first use.
 //
-// It remembers a bounded number of keys, each of at most 256 bytes (of a
-// longer one, its SHA-256). What has expired is dropped as new keys come.
-// Beyond the bound the new key displaces, of eight picked at random, the one
-// that owes least, which then starts afresh: a flood of made-up keys, which
-// owe little, leaves those that are over their limit in place.
+// It is a table of a bounded size without pointers: 32 bytes a key, of which
+// the collector sees nothing. It begins with 16 KB and doubles as keys come,
+// never to shrink; while it does, the old half is kept besides. A key is known
+// by 56 bits of a keyed hash: that one of a million keys shares its account with
+// another has a probability of 10^-5.
+//
+// What has expired takes no room, as a key that owes nothing equals one never
+// seen. If there is no room for a new key even so, it takes the place of the
+// one, of the eight in the lines where it may be, that will owe nothing first.
+// So a flood of made-up keys, which owe little, leaves those that are over
+// their limit in place. Of as many keys as Keys says, all owing, one of some
+// 100,000 is forgotten; it starts afresh.
+//
+// A key may be asked for under another limit than before: what it owes is
+// carried over by [limit.Change]. A Memory tells 4094 limits apart; states
+// written under further ones are read as if they had been written under the one
+// that is asked for.
+//
+// The kinds of limit that keep more than a State are apart, in at most Bytes
+// besides, and at most Keys keys; see [limit.Log]. Beyond that, of eight picked
+// at random the one that will owe nothing first is forgotten.
 //
 // Its clock is the wall clock at its first use and from then on monotonic, so
 // that a step of the wall clock grants nothing. Fixed windows end by that
 // clock.
 type Memory struct {
-	// Keys is the most keys remembered. If zero or below, 1,000,000, which take
-	// some 150 MB. It must not change after first use.
+	// Keys is how many keys there is good room for: twice as many would fill
+	// every slot. A key takes the room of two if its State does not pack: under
+	// a TokenBucket of which Count is above 65,536 though divided by what it
+	// has in common with the microseconds of the Period, and when a window has
+	// used more than 65,535. If zero or below, 1,000,000, or what Bytes allows.
+	// It must not change after first use.
 	Keys int
+	// Bytes is how large the table may become. If zero or below, 32 for each
+	// of Keys. If both are set, the smaller bound holds. It must not change
+	// after first use.
+	Bytes int64
 
-	mu        sync.Mutex // guards all below
-	base      time.Time
-	index     map[string]int // into entries
-	entries   []entry        // a slice, so that a random one is at hand
-	forgotten int64
-}
+	tab       atomic.Pointer[table]
+	limits    limits
+	windows   windows
+	forgotten atomic.Int64
 
-type entry struct {
-	key   string
-	state limit.State
+	mu sync.Mutex // held to make a table
 }
 
 const (
 	defaultKeys = 1_000_000
-	longestKey  = 256 // bytes
-	// sampled is how many are looked at for each new key. If a share p of the
-	// table has expired, 8p are dropped for each that is added, so p comes to
-	// rest at an eighth.
-	sampled = 8
+	keyBytes    = 32 // two slots
+	// firstRows is the most rows of a new table, and half of it the fewest, so
+	// that doubling leads to within a hundredth of any size.
+	firstRows = 256
+	mostBytes = min(1<<38, math.MaxInt)
 	// fewAsks can be answered without allocating.
 	fewAsks = 4
 )
@@ -60,53 +79,132 @@ var (
 	_ Store = (*Memory)(nil)
 )
 
+// Allow is whether n may pass under the key, and charges it if so: the OK that
+// Take would give. With an n of 1 and a TokenBucket or a FixedWindow it is the
+// fastest way to ask.
+func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
+	t := m.table()
+	if n == 1 {
+		if ok, known := t.allow(m.limits.get(&l), t.seed.hash(key), t.micros()); known {
+			return ok
+		}
+	}
+	return m.decide(t.now(), &limit.Ask{Key: key, Limit: l, N: n}).OK
+}
+
+// Decide answers one question, as Take does. It allocates nothing, but for
+// limits that keep more than a State.
+func (m *Memory) Decide(a limit.Ask) limit.Decision {
+	t := m.table()
+	return m.decide(t.now(), &a)
+}
+
+func (m *Memory) decide(now time.Time, a *limit.Ask) (d limit.Decision) {
+	t, p := m.tab.Load(), m.limits.get(&a.Limit)
+	switch p.keeps {
+	case keepsNothing:
+		_, d = limit.Take(limit.State{}, now, *a)
+		return d
+	case keepsState:
+		h := t.seed.hash(a.Key)
+		if d, known := t.take(p, h, now, a); known {
+			return d
+		}
+	}
+	asks, ds := [1]limit.Ask{*a}, [1]limit.Decision{}
+	m.takeAll(now, asks[:], ds[:])
+	return ds[0]
+}
+
 // Take answers a in d, see [Store]. It looks at no context, as it never waits.
 func (m *Memory) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if len(a) != len(d) {
 		return false, errLengths
 	}
+	if len(a) == 1 {
+		d[0] = m.Decide(a[0])
+		return d[0].OK, nil
+	}
 	if err := distinct(a); err != nil {
 		return false, err
 	}
-	var few [fewAsks]string
-	keys := few[:0]
-	for i := range a {
-		keys = append(keys, short(a[i].Key))
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.take(m.now(), keys, a, d), nil
+	return m.takeAll(m.table().now(), a, d), nil
 }
 
-// take decides and keeps what has changed. Caller holds mu.
-func (m *Memory) take(now time.Time, keys []string, a []limit.Ask, d []limit.Decision) (ok bool) {
-	var few, few2 [fewAsks]limit.State
-	before := few[:0]
-	for _, key := range keys {
-		before = append(before, m.get(key))
-	}
-	after := append(few2[:0], before...)
-	ok = limit.TakeAll(after, now, a, d)
-	for i := range a {
-		if after[i] != before[i] {
-			m.put(now, keys[i], after[i])
-		}
-	}
-	return ok
-}
-
-// Len is the number of keys remembered, some of which may have expired.
+// Len is the number of keys that have not expired. It looks at the whole table:
+// some 10 ms for a million keys.
 func (m *Memory) Len() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.entries)
+	t := m.table()
+	t.settleAll()
+	now, n := uint64(t.micros()), 0
+	for i := range t.lines {
+		n += t.lines[i].taken(now)
+	}
+	return n + m.windows.len()
 }
 
 // Forgotten is how many keys that had not expired have been displaced.
-func (m *Memory) Forgotten() int64 {
+func (m *Memory) Forgotten() int64 { return m.forgotten.Load() }
+
+// table is the present one; the first use makes it.
+func (m *Memory) table() *table {
+	if t := m.tab.Load(); t != nil {
+		return t
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.forgotten
+	if m.tab.Load() == nil {
+		rows := m.lines()
+		for rows >= firstRows {
+			rows /= 2
+		}
+		m.tab.Store(newTable(rows, newSeed(), time.Now()))
+	}
+	return m.tab.Load()
+}
+
+// bytes is how large the table may become.
+func (m *Memory) bytes() int64 {
+	most := int64(mostBytes)
+	if m.Bytes > 0 {
+		most = min(m.Bytes, most)
+	}
+	switch keys := int64(m.Keys); {
+	case keys > 0:
+		most = min(most, min(keys, mostBytes/keyBytes)*keyBytes)
+	case m.Bytes <= 0:
+		most = defaultKeys * keyBytes
+	}
+	return most
+}
+
+// lines is how many it may have.
+func (m *Memory) lines() uint64 { return uint64(max(1, m.bytes()/lineSize)) }
+
+// mayDouble tells whether the table may become larger than t.
+func (m *Memory) mayDouble(t *table) bool { return uint64(len(t.lines)) <= m.lines()/2 }
+
+// double doubles t, or, if it has just been doubled, has it done with it.
+func (m *Memory) double(t *table) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.tab.Load() != t: // somebody else has done it
+	case t.from.Load() != nil:
+		t.settleAll()
+	default:
+		m.tab.Store(t.doubled())
+	}
+}
+
+// taken is how many keys of a line have not expired.
+func (l *cacheLine) taken(now uint64) (n int) {
+	for i := 0; i < len(l); i = l.after(i) {
+		if ends(l[i+1].Load()) > now {
+			n++
+		}
+	}
+	return n
 }
 
 // distinct is an error if two asks are about one key.
@@ -133,85 +231,4 @@ func distinctMany(a []limit.Ask) error {
 		seen[a[i].Key] = true
 	}
 	return nil
-}
-
-// now is the wall clock of the first use plus the monotonic time since.
-func (m *Memory) now() time.Time {
-	if m.base.IsZero() {
-		m.base = time.Now()
-		m.index = make(map[string]int)
-	}
-	return m.base.Add(time.Since(m.base))
-}
-
-// short is the key itself, or a digest of a long one. A key that looks like a
-// digest is digested as well, so that none can pose as another.
-func short(key string) string {
-	if len(key) <= longestKey && !(len(key) == 1+sha256.Size && key[0] == 0) {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return "\x00" + string(sum[:])
-}
-
-func (m *Memory) get(key string) limit.State {
-	if i, ok := m.index[key]; ok {
-		return m.entries[i].state
-	}
-	return limit.State{}
-}
-
-// put keeps s, or drops the key if there is nothing left to remember.
-func (m *Memory) put(now time.Time, key string, s limit.State) {
-	i, known := m.index[key]
-	switch expired := s.T <= now.UnixMicro(); {
-	case known && expired:
-		m.drop(i)
-	case known:
-		m.entries[i].state = s
-	case !expired:
-		m.makeRoom(now)
-		key = strings.Clone(key) // it may be a piece of something large
-		m.index[key] = len(m.entries)
-		m.entries = append(m.entries, entry{key, s})
-	}
-}
-
-// makeRoom drops what has expired of a random sample, and what owes least of
-// it if there is no room even so.
-func (m *Memory) makeRoom(now time.Time) {
-	most := m.Keys
-	if most <= 0 {
-		most = defaultKeys
-	}
-	least := -1
-	for range sampled {
-		if len(m.entries) == 0 {
-			return
-		}
-		i := rand.IntN(len(m.entries))
-		switch t := m.entries[i].state.T; {
-		case t <= now.UnixMicro():
-			m.drop(i)
-			least = -1 // drop has moved one; what was seen before may be it
-		case least < 0 || t < m.entries[least].state.T:
-			least = i
-		}
-	}
-	if least >= 0 && len(m.entries) >= most {
-		m.drop(least)
-		m.forgotten++
-	}
-}
-
-// drop forgets entry i; the last one takes its place.
-func (m *Memory) drop(i int) {
-	last := len(m.entries) - 1
-	delete(m.index, m.entries[i].key)
-	if i != last {
-		m.entries[i] = m.entries[last]
-		m.index[m.entries[i].key] = i
-	}
-	m.entries[last] = entry{}
-	m.entries = m.entries[:last]
 }

@@ -88,16 +88,16 @@ func TestMemoryRefundForgets(t *testing.T) {
 func TestMemoryDropsExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m throttle.Memory
+		before := m.Size()
 		for i := range 100_000 {
 			take(t, &m, fmt.Sprint(i), perMinute, 1) // expires after 6 s
-			time.Sleep(6 * time.Millisecond)         // so 1000 are alive
+			time.Sleep(60 * time.Millisecond)        // so 100 are alive
 		}
-		// Where 8 looks drop one for each one added, an eighth is expired.
-		if n := m.Len(); n < 1000 || n > 1400 {
-			t.Errorf("Len() = %d, want about 1143, of which 1000 have not expired", n)
+		if n := m.Len(); n != 99 {
+			t.Errorf("Len() = %d, want 99, those of the last 6 s", n)
 		}
-		if n := m.Forgotten(); n != 0 {
-			t.Errorf("Forgotten() = %d, want 0", n)
+		if n := m.Forgotten(); n != 0 || m.Size() != before {
+			t.Errorf("Forgotten() = %d and the table grew from %d to %d bytes, want 0 and no growth", n, before, m.Size())
 		}
 	})
 }
@@ -110,12 +110,13 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		for i := range 20_000 {
 			take(t, &m, fmt.Sprint("flood ", i), perMinute, 1)
-			if n := m.Len(); n > 1000 {
-				t.Fatalf("Len() = %d, want at most 1000", n)
-			}
 		}
-		if n := m.Forgotten(); n != 19_100 {
-			t.Errorf("Forgotten() = %d, want 19100", n)
+		n := m.Len()
+		if n > 2000 || m.Size() > 1000*32 {
+			t.Errorf("Len() = %d and the table has %d bytes, want at most 2000 in 32000", n, m.Size())
+		}
+		if got := m.Forgotten(); got != int64(20_100-n) {
+			t.Errorf("Forgotten() = %d, want all of 20100 but the %d that are there", got, n)
 		}
 		kept := 0
 		for i := range 100 {
@@ -123,23 +124,90 @@ func TestMemoryIsBounded(t *testing.T) {
 				kept++
 			}
 		}
-		// Eight debtors in one sample of eight have a chance of 1e-8.
+		// Eight debtors in the two lines of one key have a chance of 1e-7.
 		if kept != 100 {
 			t.Errorf("after a flood of small debts %d of 100 large ones are known, want all", kept)
 		}
 	})
 }
 
-func TestMemoryOfOneKey(t *testing.T) {
-	m := throttle.Memory{Keys: 1}
-	a := []limit.Ask{{Key: "a", Limit: perMinute, N: 1}, {Key: "b", Limit: perMinute, N: 1}}
-	for range 3 {
-		if ok, err := m.Take(t.Context(), a, make([]limit.Decision, 2)); !ok || err != nil {
-			t.Fatalf("Take(%+v) = %v, %v, want true", a, ok, err)
+// Bytes bounds the table as well, and the smaller bound holds.
+func TestMemorySizes(t *testing.T) {
+	for _, c := range []struct {
+		m           *throttle.Memory
+		least, most int64
+	}{
+		{&throttle.Memory{Keys: 1}, 64, 64},
+		{&throttle.Memory{Keys: 100_000}, 3_150_000, 3_200_000},
+		{&throttle.Memory{Keys: 100_000, Bytes: 1_000_000}, 990_000, 1_000_000},
+		{&throttle.Memory{Keys: 1000, Bytes: 1_000_000}, 31_500, 32_000},
+		{&throttle.Memory{Bytes: 1_000_000}, 990_000, 1_000_000},
+		{&throttle.Memory{Keys: -1, Bytes: 1}, 64, 64},
+	} {
+		if n := c.m.Size(); n > 16<<10 {
+			t.Errorf("Keys %d, Bytes %d: a new table has %d bytes, want at most 16 KiB", c.m.Keys, c.m.Bytes, n)
+		}
+		now := c.m.Start()
+		for i := range c.most / 16 {
+			c.m.AllowAt(now, fmt.Sprint(i), perMinute)
+		}
+		if n := c.m.Size(); n < c.least || n > c.most {
+			t.Errorf("Keys %d, Bytes %d: a full table has %d bytes, want %d to %d", c.m.Keys, c.m.Bytes, n, c.least, c.most)
 		}
 	}
-	if n := m.Len(); n != 1 {
-		t.Errorf("Len() = %d, want 1", n)
+}
+
+// A table that holds no more than four takes on more at once, and forgets.
+func TestMemoryOfOneKey(t *testing.T) {
+	m := throttle.Memory{Keys: 1}
+	for _, n := range []int{2, 4, 9} {
+		var a []limit.Ask
+		for i := range n {
+			a = append(a, limit.Ask{Key: fmt.Sprint(n, " ", i), Limit: perMinute, N: 1})
+		}
+		for range 3 {
+			if ok, err := m.Take(t.Context(), a, make([]limit.Decision, n)); !ok || err != nil {
+				t.Fatalf("Take(%+v) = %v, %v, want true", a, ok, err)
+			}
+		}
+	}
+	if n := m.Len(); n != 4 {
+		t.Errorf("Len() = %d, want 4, which fit into one line", n)
+	}
+}
+
+// Nothing is allocated, also for a key that is new, unless the table doubles.
+func TestMemoryAllocatesNothing(t *testing.T) {
+	var m *throttle.Memory
+	ctx := t.Context()
+	keys := make([]string, 0, 1000)
+	for i := range cap(keys) {
+		keys = append(keys, fmt.Sprint("a key that is not so short ", i))
+	}
+	two, d := make([]limit.Ask, 2), make([]limit.Decision, 2)
+	i := 0
+	next := func() string { i++; return keys[i%len(keys)] }
+	window := limit.Limit{Kind: limit.FixedWindow, Count: 1_000_000, Period: time.Hour}
+	for what, f := range map[string]func(){
+		"Allow":    func() { m.Allow(next(), perMinute, 1) },
+		"Allow 2":  func() { m.Allow(next(), perMinute, 2) },
+		"Decide":   func() { m.Decide(limit.Ask{Key: next(), Limit: perMinute, N: 1}) },
+		"a window": func() { m.Decide(limit.Ask{Key: next(), Limit: window, N: 70_000}) },
+		"Take of one": func() {
+			two[0] = limit.Ask{Key: next(), Limit: perMinute, N: 1}
+			_, _ = m.Take(ctx, two[:1], d[:1])
+		},
+		"Take of two": func() {
+			two[0] = limit.Ask{Key: next(), Limit: perMinute, N: 1}
+			two[1] = limit.Ask{Key: next(), Limit: window, N: 1}
+			_, _ = m.Take(ctx, two, d)
+		},
+	} {
+		m = new(throttle.Memory)
+		m.Start()
+		if got := testing.AllocsPerRun(400, f); got != 0 {
+			t.Errorf("%s allocates %v times, want 0", what, got)
+		}
 	}
 }
 

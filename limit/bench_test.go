@@ -15,6 +15,10 @@ func BenchmarkTake(b *testing.B) {
 		{"bucket/denied", Limit{Count: 3, Period: time.Second}, 0},
 		{"window/allowed", Limit{Kind: FixedWindow, Count: 3000, Period: time.Second}, ms},
 		{"window/denied", Limit{Kind: FixedWindow, Count: 3, Period: time.Second}, 0},
+		{"first-hit/allowed", Limit{Kind: FirstHitWindow, Count: 3000, Period: time.Second}, ms},
+		{"sliding/allowed", Limit{Kind: SlidingWindow, Count: 3000, Period: time.Second}, ms},
+		{"sliding/denied", Limit{Kind: SlidingWindow, Count: 3, Period: time.Second}, 0},
+		{"calendar/allowed", Limit{Kind: CalendarWindow, Count: 1 << 40, Period: Month}, ms},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -24,6 +28,14 @@ func BenchmarkTake(b *testing.B) {
 				now = now.Add(c.step)
 			}
 		})
+	}
+}
+
+func BenchmarkSlots(b *testing.B) {
+	b.ReportAllocs()
+	var s Slots
+	for now := t0; b.Loop(); now = now.Add(ms) {
+		s.Take(now, Ask{Limit: Limit{Count: 3000, Period: time.Second}, N: 1})
 	}
 }
 

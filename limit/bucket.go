@@ -17,9 +17,9 @@ type bucket struct {
 	room          span
 }
 
-func bucketOf(l Limit) bucket {
+func bucketOf(l *Limit) bucket {
 	b := bucket{period: l.micros(), count: l.Count}
-	b.room = b.worth(l.Most())
+	b.room = b.worth(l.most())
 	return b
 }
 
@@ -37,7 +37,7 @@ func (b bucket) left(debt span) int64 {
 
 // takeBucket fills in d and returns the state to keep.
 func takeBucket(s State, now int64, a *Ask, d *Decision) State {
-	b := bucketOf(a.Limit)
+	b := bucketOf(&a.Limit)
 	s = b.clamp(s, now)
 	debt := b.debt(s, now)
 	d.N, d.OK = a.grant(b.left(debt), b.room.less(debt))

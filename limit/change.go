@@ -8,56 +8,134 @@ import "time"
 // missing from the new one, and what a window used is used in the new window
 // that holds now. Fractions are rounded up to what the new State can tell.
 //
+// A window stays the one it is where only Count changes. A FirstHitWindow or
+// SlidingWindow of another Period has the same share of it left as before; any
+// other change into a FirstHitWindow begins one.
+//
 // As ever, no more is owed than one more Burst (or Count) below zero, of the
 // new limit; what a lowered limit cannot hold is forgiven. A limit that allows
-// everything or nothing, or keeps a Log, leaves the state as it is.
+// everything or nothing leaves the state as it is: at the next change, name the
+// one before it as from. So do a Log and Slots, which keep no State: of these,
+// charge what was Used under the one to the other, with Debt.
 func Change(s State, now time.Time, from, to Limit) State {
 	t := now.UnixMicro()
 	if from == to || !s.live(t) || !from.counts() || !to.counts() {
 		return s
 	}
-	if to.Kind == FixedWindow {
-		return intoWindow(s, t, from, to)
+	switch {
+	case to.Kind.isWindow():
+		return intoWindow(s, t, &from, &to)
+	case to.Kind == SlidingWindow:
+		return intoSliding(s, t, &from, &to)
 	}
-	b := bucketOf(to)
-	debt := owed(s, t, from, b)
+	b := bucketOf(&to)
+	debt := owed(usedOf(s, t, &from), b)
 	if bottom := b.bottom(); bottom.less(debt) {
 		debt = bottom
 	}
 	return b.state(t, debt)
 }
 
-// counts reports whether l keeps a State at all.
-func (l Limit) counts() bool {
-	return !l.Unlimited() && l.Count > 0 && l.Kind != SlidingLog
+// Used is how much of l is in use at the time now, in whole events as Take
+// counts them: what has not been refilled, or what the window has used, and
+// what is owed besides. It is zero for a limit that keeps no State.
+func Used(s State, now time.Time, l Limit) int64 {
+	t := now.UnixMicro()
+	if !l.counts() || !s.live(t) {
+		return 0
+	}
+	if l.Kind == SlidingWindow {
+		w := slidingAt(s, t, &l)
+		return min(w.used(), double(l.Count))
+	}
+	return usedOf(s, t, &l).ceil()
 }
 
-// owed is what was used under from, as a debt of the bucket b.
-func owed(s State, now int64, from Limit, b bucket) span {
-	if from.Kind == FixedWindow {
-		return b.worth(windowUsed(s, from.Count))
+// usage is what was used: n events and part/of of another.
+type usage struct{ n, part, of int64 }
+
+func (u usage) ceil() int64 {
+	if u.part > 0 {
+		return later(u.n, 1)
 	}
-	old := bucketOf(from)
-	used, part := old.used(s, now)
-	debt := b.worth(used)
-	// part/old.period of an event is worth that × period/count microseconds.
-	parts, rest := mulDiv(part, b.period, old.period) // × 1/count
+	return u.n
+}
+
+// usedOf is what was used under l, which counts.
+func usedOf(s State, now int64, l *Limit) usage {
+	switch {
+	case l.Kind.isWindow():
+		return usage{windowUsed(s, l.Count), 0, 1}
+	case l.Kind == SlidingWindow:
+		w := slidingAt(s, now, l)
+		n, part := mulDiv(w.prev, w.left, w.period)
+		if n = later(w.cur, n); n >= double(l.Count) {
+			return usage{double(l.Count), 0, 1}
+		}
+		return usage{n, part, w.period}
+	}
+	b := bucketOf(l)
+	n, part := b.used(s, now)
+	return usage{n, part, b.period}
+}
+
+// owed is what was used, as a debt of the bucket b.
+func owed(u usage, b bucket) span {
+	// part/of of an event is worth that × period/count microseconds.
+	parts, rest := mulDiv(u.part, b.period, u.of) // × 1/count
 	if rest > 0 {
 		parts++
 	}
-	return debt.plus(span{parts / b.count, parts % b.count}, b.count)
+	return b.worth(u.n).plus(span{parts / b.count, parts % b.count}, b.count)
 }
 
-func intoWindow(s State, now int64, from, to Limit) State {
-	used, end := windowUsed(s, from.Count), windowEnd(now, to.micros())
+func intoWindow(s State, now int64, from, to *Limit) State {
+	used := usedOf(s, now, from).ceil()
 	switch {
-	case from.Kind != FixedWindow:
-		var part int64
-		if used, part = bucketOf(from).used(s, now); part > 0 {
-			used = later(used, 1)
-		}
-	case from.micros() == to.micros():
-		end = s.T
+	case from.sameWindows(to):
+		return windowState(s.T, used)
+	case from.Kind == FirstHitWindow && to.Kind == FirstHitWindow:
+		left := min(s.T-now, from.micros())
+		return windowState(later(now, scale(left, from.micros(), to.micros())), used)
 	}
-	return windowState(end, used)
+	return windowState(to.windowEnd(now), used)
+}
+
+// sameWindows reports whether the windows of l and o, if both have any, begin
+// and end together.
+func (l *Limit) sameWindows(o *Limit) bool {
+	if l.Kind != o.Kind {
+		return false
+	}
+	if l.Kind == CalendarWindow {
+		return calendarUnit(l.Period) == calendarUnit(o.Period) && zoneName(l.Zone) == zoneName(o.Zone)
+	}
+	return l.micros() == o.micros()
+}
+
+func intoSliding(s State, now int64, from, to *Limit) State {
+	most := double(to.Count)
+	used := min(usedOf(s, now, from).ceil(), most)
+	if from.Kind != SlidingWindow {
+		w := sliding{period: to.micros(), end: fixedEnd(now, to.micros()), cur: used}
+		return w.state()
+	}
+	w := slidingAt(s, now, from)
+	if !from.sameWindows(to) {
+		w.left, w.period = scale(w.left, w.period, to.micros()), to.micros()
+		w.end = later(now, w.left)
+	}
+	if max(w.cur, w.prev) > most || w.used() > double(from.Count) { // more than is remembered: let none of it fade sooner
+		w.cur, w.prev = used, 0
+	}
+	return w.state()
+}
+
+// scale is the same share of another period, rounded up.
+func scale(left, period, other int64) int64 {
+	n, rest := mulDiv(left, other, period)
+	if rest > 0 {
+		n++
+	}
+	return n
 }

@@ -118,55 +118,198 @@ func TestChangeKeepsTheWindowAhead(t *testing.T) {
 // forgiven is what the new limit cannot hold.
 func FuzzChange(f *testing.F) {
 	now := t0.UnixMicro()
-	f.Add(now+1, int64(0), uint8(0), int64(3), int64(1e9), uint8(0), int64(7), int64(1e9), int64(0))
-	f.Add(now+1, int64(0), uint8(0), int64(3), int64(1e9), uint8(0), int64(7), int64(7e8), int64(0))
-	f.Add(now+1e6, int64(2), uint8(0), int64(3), int64(1e9), uint8(1), int64(7), int64(1e12), int64(5))
-	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), uint8(1), int64(math.MaxInt64), int64(1), uint8(0), int64(1), int64(math.MaxInt64), int64(math.MaxInt64))
-	f.Add(int64(math.MaxInt64), int64(math.MinInt64), uint8(0), int64(math.MaxInt64), int64(1), uint8(1), int64(math.MaxInt64), int64(math.MaxInt64), int64(-1))
-	f.Add(int64(math.MaxInt64), int64(9), uint8(0), int64(3), int64(1e9), uint8(0), int64(3), int64(1e9), int64(0))
-	f.Fuzz(func(t *testing.T, full, n int64, kind uint8, count, period int64, kind2 uint8, count2, period2, burst int64) {
-		from := Limit{Kind: Kind(kind % 2), Count: count, Burst: burst, Period: time.Duration(period)}
-		to := Limit{Kind: Kind(kind2 % 2), Count: count2, Burst: burst, Period: time.Duration(period2)}
-		s := State{T: full, N: n}
-		got := Change(s, t0, from, to)
-		if !from.counts() || !to.counts() || !s.live(now) || from == to {
-			if got != s {
-				t.Fatalf("Change(%+v, %+v, %+v) = %+v, want it as it is", s, from, to, got)
-			}
-			return
+	for kind := range uint8(unknownKind) {
+		for kind2 := range uint8(unknownKind) {
+			f.Add(now+1, int64(0), int64(0), kind, int64(3), int64(1e9), kind2, int64(7), int64(1e9), int64(0))
+			f.Add(now+1, int64(5), int64(9), kind, int64(3), int64(1e9), kind2, int64(7), int64(7e8), int64(0))
+			f.Add(now+1e6, int64(2), int64(3), kind, int64(3), int64(1e9), kind2, int64(7), int64(1e12), int64(5))
+			f.Add(now+15e5, int64(200), int64(200), kind, int64(100), int64(1e9), kind2, int64(70), int64(2e9), int64(0))
+			f.Add(now+9e5, int64(200), int64(3), kind, int64(300), int64(1e9), kind2, int64(7), int64(1e4), int64(5))
 		}
-		had, has := usedUnder(s, now, from), usedUnder(got, now, to)
-		if most := new(big.Rat).SetInt64(to.Most()); had.Cmp(most.Add(most, most)) > 0 {
-			had = most
-		}
-		if most := new(big.Rat).SetInt64(math.MaxInt64); had.Cmp(most) > 0 {
-			had = most // nobody can use more
-		}
-		if has.Cmp(had) < 0 {
-			t.Fatalf("Change(%+v, %+v, %+v) = %+v: used %v, then %v", s, from, to, got, had.FloatString(9), has.FloatString(9))
-		}
-		// Rounded up by less than one part, or one event of a window.
-		if had.Add(had, roundedUp(to)); has.Cmp(had) >= 0 && has.Sign() > 0 {
-			t.Fatalf("Change(%+v, %+v, %+v) = %+v: used less than %v, then %v", s, from, to, got, had.FloatString(9), has.FloatString(9))
-		}
+	}
+	for kind := range uint8(2) {
+		f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(-1), kind, int64(math.MaxInt64), int64(1), uint8(0), int64(1), int64(math.MaxInt64), int64(math.MaxInt64))
+		f.Add(int64(math.MaxInt64), int64(math.MinInt64), int64(1), kind, int64(math.MaxInt64), int64(1), uint8(1), int64(math.MaxInt64), int64(math.MaxInt64), int64(-1))
+		f.Add(int64(math.MaxInt64), int64(9), int64(7), kind, int64(3), int64(1e9), uint8(0), int64(3), int64(1e9), int64(0))
+	}
+	f.Fuzz(func(t *testing.T, full, n, before int64, kind uint8, count, period int64, kind2 uint8, count2, period2, burst int64) {
+		from := Limit{Kind: Kind(kind % unknownKind), Count: count, Burst: burst, Period: time.Duration(period)}
+		to := Limit{Kind: Kind(kind2 % unknownKind), Count: count2, Burst: burst, Period: time.Duration(period2)}
+		checkChange(t, State{T: full, N: n, P: before}, from, to)
 	})
+}
+
+func checkChange(t *testing.T, s State, from, to Limit) {
+	t.Helper()
+	now := t0.UnixMicro()
+	got := Change(s, t0, from, to)
+	if !from.counts() || !to.counts() || !s.live(now) || from == to {
+		if got != s {
+			t.Fatalf("Change(%+v, %+v, %+v) = %+v, want it as it is", s, from, to, got)
+		}
+		return
+	}
+	fail := func(what string) {
+		t.Helper()
+		t.Fatalf("Change(%+v, %+v, %+v) = %+v: used %s, then %s: %s", s, from, to, got,
+			usedUnder(s, now, from).FloatString(9), usedUnder(got, now, to).FloatString(9), what)
+	}
+	had, has := usedUnder(s, now, from), usedUnder(got, now, to)
+	if most := new(big.Rat).SetInt64(double(to.Most())); had.Cmp(most) > 0 {
+		had = most // nobody can owe more
+	}
+	if has.Cmp(had) < 0 {
+		fail("less")
+	}
+	used := Used(s, t0, from)
+	if !from.Kind.isBucket() && used > double(from.Most()) { // a bucket may be a second ahead
+		fail("more is used than could be owed")
+	}
+	used = min(used, double(to.Most()))
+	if Used(got, t0, to) < used {
+		fail("less, as Used says it")
+	}
+	_, d := Take(got, t0, Ask{Limit: to})
+	if d.Remaining > max(to.Most()-used, 0) {
+		fail("more remains than the new limit less what was used")
+	}
+	// Rounded up by less than one part, or one event of a window.
+	if had.Add(had, roundedUp(s, to)); has.Cmp(had) >= 0 && has.Sign() > 0 {
+		fail("more")
+	}
+	if got.live(now) != (d.ResetAfter > 0) {
+		fail("T and ResetAfter disagree")
+	}
 }
 
 // usedUnder is what a state says was used, in events.
 func usedUnder(s State, now int64, l Limit) *big.Rat {
-	if l.Kind == FixedWindow {
+	switch {
+	case l.Kind.isWindow():
 		return new(big.Rat).SetInt64(min(max(s.N, 0), double(l.Count)))
+	case l.Kind == SlidingWindow:
+		w := slidingAt(s, now, &l)
+		used := big.NewRat(w.left, w.period)
+		used.Mul(used, new(big.Rat).SetInt64(w.prev))
+		used.Add(used, new(big.Rat).SetInt64(w.cur))
+		if most := new(big.Rat).SetInt64(double(l.Count)); used.Cmp(most) > 0 {
+			return most
+		}
+		return used
 	}
-	b := bucketOf(l)
+	b := bucketOf(&l)
 	d := b.debt(b.clamp(s, now), now)
 	used := new(big.Rat).SetFrac64(d.rem, b.count)
 	used.Add(used, new(big.Rat).SetInt64(d.us))
 	return used.Mul(used, new(big.Rat).SetFrac64(b.count, b.period))
 }
 
-func roundedUp(to Limit) *big.Rat {
-	if to.Kind == FixedWindow {
+// roundedUp is what a change to a limit may round up to. The share of a window
+// is told in microseconds.
+func roundedUp(s State, to Limit) *big.Rat {
+	switch {
+	case to.Kind == SlidingWindow:
+		share := new(big.Rat).SetFrac64(max(s.P, s.N, 0), to.micros())
+		return share.Add(share, big.NewRat(1, 1))
+	case to.Kind.isWindow():
 		return big.NewRat(1, 1)
 	}
 	return new(big.Rat).SetFrac64(1, to.micros())
+}
+
+// A window is the one it was where only the count changes; of another Period
+// the same share is left, so that to and fro loses nothing.
+func TestChangeOfWindows(t *testing.T) {
+	for _, c := range []struct {
+		from, to    Limit
+		at          time.Duration // since the use of 8, at t0
+		left        int64
+		reset, back time.Duration
+	}{
+		{Limit{Kind: FirstHitWindow, Count: 10, Period: time.Minute}, Limit{Kind: FirstHitWindow, Count: 12, Period: time.Minute}, 15 * time.Second, 4, 45 * time.Second, 45 * time.Second},
+		{Limit{Kind: FirstHitWindow, Count: 10, Period: time.Minute}, Limit{Kind: FirstHitWindow, Count: 12, Period: time.Hour}, 15 * time.Second, 4, 45 * time.Minute, 45 * time.Second},
+		{Limit{Kind: FirstHitWindow, Count: 10, Period: time.Hour}, Limit{Kind: FirstHitWindow, Count: 12, Period: time.Minute}, 15 * time.Minute, 4, 45 * time.Second, 45 * time.Minute},
+		{Limit{Kind: SlidingWindow, Count: 10, Period: time.Minute}, Limit{Kind: SlidingWindow, Count: 12, Period: time.Minute}, 90 * time.Second, 8, 30 * time.Second, 30 * time.Second},
+		{Limit{Kind: SlidingWindow, Count: 10, Period: time.Minute}, Limit{Kind: SlidingWindow, Count: 12, Period: time.Hour}, 90 * time.Second, 8, 30 * time.Minute, 30 * time.Second},
+		{Limit{Kind: SlidingWindow, Count: 10, Period: time.Minute}, Limit{Kind: SlidingWindow, Count: 12, Period: time.Hour}, 15 * time.Second, 4, 105 * time.Minute, 105 * time.Second},
+		{Limit{Kind: CalendarWindow, Count: 10, Period: Month}, Limit{Kind: CalendarWindow, Count: 12, Period: 30 * day}, day, 4, 27 * day, 27 * day},
+		{Limit{Kind: CalendarWindow, Count: 10, Period: Month}, Limit{Kind: CalendarWindow, Count: 12, Period: Week}, day, 4, 4 * day, 27 * day},
+		{Limit{Kind: CalendarWindow, Count: 10, Period: day}, Limit{Kind: CalendarWindow, Count: 12, Period: day, Zone: time.FixedZone("x", 3600)}, time.Hour, 4, 22 * time.Hour, 23 * time.Hour},
+		{Limit{Kind: CalendarWindow, Count: 10, Period: day}, Limit{Kind: SlidingWindow, Count: 12, Period: time.Hour}, time.Minute, 4, 119 * time.Minute, day - time.Minute},
+		{Limit{Kind: SlidingWindow, Count: 10, Period: time.Hour}, Limit{Kind: FirstHitWindow, Count: 12, Period: time.Minute}, 75 * time.Minute, 6, time.Minute, 105 * time.Minute},
+		{Limit{Count: 10, Period: time.Minute}, Limit{Kind: SlidingWindow, Count: 12, Period: time.Minute}, 9 * time.Second, 5, 111 * time.Second, 42 * time.Second},
+	} {
+		now := t0.Add(c.at)
+		s, _ := Take(State{}, t0, Ask{Limit: c.from, N: 8})
+		there := Change(s, now, c.from, c.to)
+		_, d := Take(there, now, Ask{Limit: c.to})
+		if d.Remaining != c.left || d.ResetAfter != c.reset {
+			t.Errorf("%v to %v after %v: %d left, reset after %v; want %d, %v", c.from, c.to, c.at, d.Remaining, d.ResetAfter, c.left, c.reset)
+		}
+		_, d = Take(Change(there, now, c.to, c.from), now, Ask{Limit: c.from})
+		if d.ResetAfter != c.back {
+			t.Errorf("%v to %v and back after %v: reset after %v; want %v", c.from, c.to, c.at, d.ResetAfter, c.back)
+		}
+	}
+}
+
+// keeper is any kind with what it keeps.
+type keeper struct {
+	Limit
+	state State
+	log   Log
+	slots Slots
+}
+
+func (k *keeper) take(now time.Time, a Ask) (d Decision) {
+	a.Limit = k.Limit
+	switch k.Kind {
+	case SlidingLog:
+		return k.log.Take(now, a)
+	case SlidingSlots:
+		return k.slots.Take(now, a)
+	}
+	k.state, d = Take(k.state, now, a)
+	return d
+}
+
+func (k *keeper) used(now time.Time) int64 {
+	switch k.Kind {
+	case SlidingLog:
+		return k.log.Used(now, k.Limit)
+	case SlidingSlots:
+		return k.slots.Used(now, k.Limit)
+	}
+	return Used(k.state, now, k.Limit)
+}
+
+// Between any two kinds what was used can be carried over by charging it, also
+// where it is kept in a Log or Slots.
+func TestUsedCarriesOver(t *testing.T) {
+	for from := range Kind(unknownKind) {
+		for to := range Kind(unknownKind) {
+			for _, c := range []struct{ used, left int64 }{{0, 12}, {7, 5}, {12, 0}, {17, 0}} {
+				old := keeper{Limit: Limit{Kind: from, Count: 10, Period: time.Hour}}
+				new := keeper{Limit: Limit{Kind: to, Count: 12, Period: time.Minute}}
+				old.take(t0, Ask{N: c.used, Debt: true})
+				if got := old.used(t0); got != c.used {
+					t.Errorf("%v: %d used, want %d", old.Limit, got, c.used)
+				}
+				new.take(t0, Ask{N: old.used(t0), Debt: true})
+				if d := new.take(t0, Ask{}); d.Remaining != c.left || d.OK != (c.used <= 12) || new.used(t0) != c.used {
+					t.Errorf("%v to %v: %d used, then %d: %+v; want %d left", old.Limit, new.Limit, c.used, new.used(t0), d, c.left)
+				}
+				if used := old.used(t0.Add(3 * time.Hour)); used != 0 {
+					t.Errorf("%v: %d used three hours later", old.Limit, used)
+				}
+			}
+		}
+	}
+	for _, l := range []Limit{{}, {Period: time.Second}} {
+		var log Log
+		var slots Slots
+		if Used(State{T: math.MaxInt64}, t0, l) != 0 || log.Used(t0, l) != 0 || slots.Used(t0, l) != 0 {
+			t.Errorf("%v: something is used", l)
+		}
+	}
 }

@@ -13,6 +13,14 @@ var kinds = []Limit{
 	{Count: 1, Period: us},
 	{Kind: FixedWindow, Count: 10, Period: time.Minute},
 	{Kind: FixedWindow, Count: 10, Period: ms},
+	{Kind: FirstHitWindow, Count: 10, Period: time.Minute},
+	{Kind: FirstHitWindow, Count: 10, Period: ms},
+	{Kind: SlidingWindow, Count: 10, Period: time.Minute},
+	{Kind: SlidingWindow, Count: 10, Period: ms},
+	{Kind: CalendarWindow, Count: 10, Period: time.Minute},
+	{Kind: CalendarWindow, Count: 10, Period: time.Hour, Zone: time.FixedZone("half", 1800)},
+	{Kind: CalendarWindow, Count: 10, Period: day},
+	{Kind: CalendarWindow, Count: 10, Period: Month},
 }
 
 // drained is the state after all of l was taken at now.
@@ -149,8 +157,8 @@ func TestWindowEnd(t *testing.T) {
 		{math.MinInt64, 10, math.MinInt64 + 8},
 		{math.MaxInt64 - 1, 10, math.MaxInt64},
 	} {
-		if got := windowEnd(c.now, c.period); got != c.want {
-			t.Errorf("windowEnd(%d, %d) = %d, want %d", c.now, c.period, got, c.want)
+		if got := fixedEnd(c.now, c.period); got != c.want {
+			t.Errorf("fixedEnd(%d, %d) = %d, want %d", c.now, c.period, got, c.want)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func TestTakeExact(t *testing.T) {
 
 // compare asks in steps of about what one event, a few, or a burst take.
 func compare(t *testing.T, l Limit, r *rand.Rand) {
-	b, o := bucketOf(l), newOracle(l)
+	b, o := bucketOf(&l), newOracle(l)
 	now := t0.UnixMicro()
 	o.last = now
 	var s State

@@ -14,17 +14,17 @@ func FuzzTake(f *testing.F) {
 	extremes := []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, 3, 1 << 58, math.MaxInt64 - 1, math.MaxInt64}
 	for i, x := range extremes {
 		for j, y := range extremes {
-			for kind := range uint8(3) {
-				f.Add(kind, x, y, int64(time.Second), now+x, y, now, x, y, i%2 == 0)
-				f.Add(kind, int64(10), int64(5), x, x, y, now, int64(1), int64(0), j%2 == 0)
-				f.Add(kind, int64(10), x, int64(time.Hour), y, x, y, y, x, false)
+			for kind := range uint8(unknownKind) {
+				f.Add(kind, x, y, int64(time.Second), now+x, y, x, now, x, y, i%2 == 0)
+				f.Add(kind, int64(10), int64(5), x, x, y, y, now, int64(1), int64(0), j%2 == 0)
+				f.Add(kind, int64(10), x, int64(time.Hour), y, x, y, y, y, x, false)
 			}
 		}
 	}
-	f.Fuzz(func(t *testing.T, kind uint8, count, burst, period, full, used, now, n, low int64, debt bool) {
+	f.Fuzz(func(t *testing.T, kind uint8, count, burst, period, full, used, before, now, n, low int64, debt bool) {
 		l := Limit{Kind: Kind(kind), Count: count, Burst: burst, Period: time.Duration(period)}
 		a := Ask{Limit: l, N: n, Min: low, Debt: debt}
-		checkTake(t, State{T: full, N: used}, now, a)
+		checkTake(t, State{T: full, N: used, P: before}, now, a)
 	})
 }
 

@@ -11,9 +11,11 @@
 //	if !d.OK { /* come again after d.RetryAfter */ }
 //
 // Choose the token bucket unless there is a reason not to: it has no edge at
-// which twice the limit passes. The fixed window is what many published quotas
-// are ("5000 an hour"), and lets up to twice its count pass around an edge. A
-// [Log] has neither edge nor burst, and pays for it in memory.
+// which twice the limit passes. The windows are what many published quotas are
+// ("5000 an hour", "100,000 a month"), and let up to twice their count pass
+// around an edge; a sliding window of two counters rarely does. A [Log] has
+// neither edge nor burst, and pays for it in memory; [Slots] pay less, and give
+// back a little late.
 package limit
 
 import (
@@ -25,40 +27,16 @@ import (
 // burst, or a limit of zero. So is any wait of 292 years and more.
 const Never time.Duration = math.MaxInt64
 
-// Kind is the algorithm of a Limit.
-type Kind uint8
-
-const (
-	// TokenBucket admits bursts of up to Burst and, over any length of time,
-	// at most Burst + Count × time / Period. It is computed as GCRA (ITU-T
-	// I.371, the "generic cell rate algorithm"): the state is one instant.
-	TokenBucket Kind = iota
-	// FixedWindow admits Count in each window of length Period. Windows are
-	// aligned to the Unix epoch.
-	FixedWindow
-	// SlidingLog admits Count, at most MaxLog, in any window of length Period.
-	// What it remembers does not fit a State: a Log keeps it, and Take refuses
-	// whatever is asked.
-	SlidingLog
-)
-
-func (k Kind) String() string {
-	switch k {
-	case TokenBucket:
-		return "token-bucket"
-	case FixedWindow:
-		return "fixed-window"
-	case SlidingLog:
-		return "sliding-log"
-	}
-	return "unknown"
-}
-
 // Limit is how much of something is allowed. The zero Limit allows everything.
-// Limits are comparable.
+// Limits are comparable; of Zone the pointers are compared. Parse reads one
+// from text, and String writes it.
 type Limit struct {
 	// Kind is the algorithm. If zero, or not known, TokenBucket.
 	Kind Kind
+	// Slots is into how many parts SlidingSlots divide the Period. If zero or
+	// below, 10; at most MaxSlots, and none is shorter than a microsecond.
+	// Other kinds ignore it.
+	Slots int32
 	// Count is how many are allowed each Period. With a Period, zero and
 	// below allow nothing.
 	Count int64
@@ -66,8 +44,13 @@ type Limit struct {
 	// below, Count. Other kinds ignore it.
 	Burst int64
 	// Period is used in whole microseconds, rounded up. If zero or below, the
-	// limit allows everything.
+	// limit allows everything. A CalendarWindow rounds it up to a minute, an
+	// hour, a day of 24 hours, a Week or a number of Months, and then counts in
+	// those of the calendar, of whatever length they are.
 	Period time.Duration
+	// Zone is where the days and months of a CalendarWindow begin. If nil,
+	// UTC. Other kinds ignore it.
+	Zone *time.Location
 }
 
 // Unlimited reports whether l allows everything.
@@ -76,23 +59,26 @@ func (l Limit) Unlimited() bool { return l.Period <= 0 }
 // Most is the largest N that could ever be allowed at once: zero for a limit
 // that allows nothing. Of a Burst that would take longer than 9,000 years to
 // refill, it is the part refilled in that time.
-func (l Limit) Most() int64 {
+func (l Limit) Most() int64 { return l.most() }
+
+// most spares a copy, as what is asked at every decision should.
+func (l *Limit) most() int64 {
 	switch {
-	case l.Unlimited():
+	case l.Period <= 0:
 		return math.MaxInt64
 	case l.Count <= 0:
 		return 0
 	case l.Kind == SlidingLog:
 		return min(l.Count, MaxLog)
-	case l.Kind == FixedWindow || l.Burst <= 0:
-		return l.Count
+	case l.Burst > 0 && l.Kind.isBucket():
+		return cut(l.Burst, l.micros(), l.Count)
 	}
-	return cut(l.Burst, l.micros(), l.Count)
+	return l.Count
 }
 
 // micros is the Period in microseconds, rounded up so that rounding never
 // admits more.
-func (l Limit) micros() int64 {
+func (l *Limit) micros() int64 {
 	us := int64(l.Period / time.Microsecond)
 	if l.Period%time.Microsecond > 0 {
 		us++
@@ -106,12 +92,14 @@ func (l Limit) micros() int64 {
 // three integers.
 type State struct {
 	// T is the instant, in microseconds of Unix time, at which nothing is
-	// left to remember: the bucket is full, or the window over.
+	// left to remember: the bucket is full, or the window over, for a
+	// SlidingWindow the one after that in which N were taken.
 	T int64
 	// N is, for a TokenBucket, what T was rounded up by, in units of
-	// 1/Count microsecond; for a FixedWindow, what the window has used.
+	// 1/Count microsecond; for others, what the window has used.
 	N int64
-	// P is reserved for kinds that need a third number.
+	// P is, for a SlidingWindow, what the window before has used. Other kinds
+	// leave it zero.
 	P int64
 }
 
@@ -136,7 +124,8 @@ type Ask struct {
 	// Debt charges all of N even if it does not fit, as when the true cost is
 	// known only afterwards. What is owed is bounded by one more Burst (or
 	// Count) below zero; beyond it the charge is forgiven. It is paid by
-	// refilling; a window forgives it when it ends.
+	// refilling; a window forgives it when it ends, a SlidingWindow as it
+	// leaves the Period.
 	Debt bool
 }
 
@@ -198,24 +187,33 @@ const skew = int64(time.Second / time.Microsecond)
 // in the future than it could honestly be, by more than a second, s is clamped,
 // and returned so even where refused: whoever keeps states writes what differs.
 // So no key is locked out for more than the time to refill two Bursts, or until
-// the end of the next window, and a second.
+// the end of the next window (of a SlidingWindow, of the one after that), and a
+// second.
 func Take(s State, now time.Time, a Ask) (State, Decision) {
-	d := Decision{Most: a.Limit.Most(), At: now}
+	d := Decision{Most: a.Limit.most(), At: now}
 	switch {
-	case a.Limit.Unlimited():
+	case a.Limit.Period <= 0:
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
 	case !a.Limit.counts():
 		takeNothing(&a, &d)
-	case a.Limit.Kind == FixedWindow:
+	case a.Limit.Kind.isWindow():
 		s = takeWindow(s, now.UnixMicro(), &a, &d)
+	case a.Limit.Kind == SlidingWindow:
+		s = takeSliding(s, now.UnixMicro(), &a, &d)
 	default:
 		s = takeBucket(s, now.UnixMicro(), &a, &d)
 	}
 	return s, d
 }
 
-// takeNothing answers for a limit that allows nothing, or keeps no State. What would be owed to
-// it, or is given back, is within its bounds forgiven and forgotten.
+// counts reports whether l keeps a State at all.
+func (l *Limit) counts() bool {
+	return l.Period > 0 && l.Count > 0 && !l.Kind.keptApart()
+}
+
+// takeNothing answers for a limit that allows nothing, or keeps no State. What
+// would be owed to it, or is given back, is within its bounds forgiven and
+// forgotten.
 func takeNothing(a *Ask, d *Decision) {
 	if d.N, d.OK = a.grant(0, true); !d.OK {
 		d.RetryAfter = Never
@@ -248,4 +246,31 @@ func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 		}
 	}
 	return ok
+}
+
+// Decides is the index of the answer that decided, of those of TakeAll: of the
+// refusals the one with the longest RetryAfter, as all have to pass; if none
+// was refused, the one with the least Remaining of its Most, as it is likely
+// the next to refuse. Of several that are equal, the first. It is -1 if d is
+// empty.
+func Decides(d []Decision) int {
+	best := -1
+	for i := range d {
+		if best < 0 || d[i].before(&d[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// before reports whether d decides rather than o.
+func (d *Decision) before(o *Decision) bool {
+	switch {
+	case d.OK != o.OK:
+		return !d.OK
+	case !d.OK:
+		return d.RetryAfter > o.RetryAfter
+	}
+	// d.Remaining/d.Most < o.Remaining/o.Most; of nothing, nothing remains.
+	return lessProduct(d.Remaining, o.Most, o.Remaining, max(d.Most, 1))
 }

@@ -34,9 +34,10 @@ type logEntry struct {
 
 // Take answers a at the time now, in whole microseconds rounded down. Of the
 // Limit it uses Count and Period, whatever its Kind. It reads the rest of the
-// Ask as the function Take does, save that nothing can be given back: an N
-// below zero peeks. If the Limit is another than before, what was taken counts
-// under the new one; but what had left the old window may be forgotten.
+// Ask as the function Take does; of what the last Period has used, what is
+// given back is that which was taken last. If the Limit is another than before,
+// what was taken counts under the new one; but what had left the old window may
+// be forgotten.
 //
 // Time that goes back grants nothing: an Ask from before the last that was
 // granted is answered, and remembered, as of that one. If time goes back by
@@ -44,7 +45,7 @@ type logEntry struct {
 // now, be it at a peek or a refusal; so no key is locked out for longer than a
 // Period and a second.
 func (l *Log) Take(now time.Time, a Ask) Decision {
-	a.Limit.Kind, a.N = SlidingLog, max(a.N, 0)
+	a.Limit.Kind = SlidingLog
 	d := Decision{Most: a.Limit.Most(), At: now}
 	switch {
 	case a.Limit.Unlimited():
@@ -61,8 +62,7 @@ func (l *Log) Take(now time.Time, a Ask) Decision {
 func (l *Log) take(now int64, a *Ask, d *Decision) {
 	count, period := d.Most, a.Limit.micros()
 	t := l.clamp(now)
-	// Left the window are those with at + period <= t.
-	gone := l.search(func(e *logEntry) bool { return later(e.at, period) > t })
+	gone := l.left(t, period)
 	used := l.total() - l.sum(gone)
 	d.N, d.OK = a.grant(max(count-used, 0), used > count)
 	switch {
@@ -79,11 +79,29 @@ func (l *Log) take(now int64, a *Ask, d *Decision) {
 		l.drop(gone)
 		l.add(t, charge)
 		used += charge
+	case d.N < 0:
+		used -= l.giveBack(gone, min(used, -max(d.N, -math.MaxInt64)))
 	}
 	d.Remaining = max(count-used, 0)
 	if used > 0 {
 		d.ResetAfter = l.until(l.size-1, now, period)
 	}
+}
+
+// Used is what the last Period of limit has used at the time now, what is owed
+// included. It serves to carry over to another Kind, see Change.
+func (l *Log) Used(now time.Time, limit Limit) int64 {
+	if limit.Unlimited() || limit.Count <= 0 {
+		return 0
+	}
+	t := l.clamp(now.UnixMicro())
+	return l.total() - l.sum(l.left(t, limit.micros()))
+}
+
+// left is how many entries have left the window at t: those with
+// at + period <= t.
+func (l *Log) left(t, period int64) int {
+	return l.search(func(e *logEntry) bool { return later(e.at, period) > t })
 }
 
 // until is how long until entry i leaves the window.
@@ -144,6 +162,19 @@ func (l *Log) add(t, n int64) {
 	}
 	l.size++
 	*l.at(l.size - 1) = logEntry{t, upto}
+}
+
+// giveBack takes n, and no more than was taken since, off the newest entries,
+// and returns it.
+func (l *Log) giveBack(since int, n int64) int64 {
+	keep := l.total() - n
+	for l.size > since && l.sum(l.size-1)-keep >= 0 {
+		l.size--
+	}
+	if l.size > since {
+		l.at(l.size - 1).upto = keep
+	}
+	return n
 }
 
 // grow doubles the ring.

@@ -37,7 +37,7 @@ func TestLog(t *testing.T) {
 		row{10 * s, part(1, 3), want{true, 1, 0, 0, 10 * s}},
 		row{14*s - us, part(2, 3), want{false, 0, 0, us, 6*s + us}},
 		row{14 * s, part(3, 3), want{false, 0, 2, 6 * s, 6 * s}},
-		row{14 * s, n(-5), want{true, 0, 2, 0, 6 * s}},
+		row{14 * s, n(-5), want{true, -5, 3, 0, 0}},
 		row{20 * s, n(3), want{true, 3, 0, 0, 10 * s}},
 		row{time.Hour, n(0), want{true, 0, 3, 0, 0}},
 	)

@@ -13,13 +13,23 @@ import (
 // COUNT ("0/s") allows nothing; the period is always above zero. The error is
 // one line that says what would be right.
 func ParseRate(text string) (count int64, period time.Duration, err error) {
+	count, period, what := parseRate(text, unitOf)
+	if what != "" {
+		return 0, 0, badRate(text, what)
+	}
+	return count, period, nil
+}
+
+// parseRate is ParseRate with units of one's choice. If what is not empty, it
+// says what is wrong.
+func parseRate(text string, unitOf func(string) (time.Duration, bool)) (count int64, period time.Duration, what string) {
 	head, tail, found := strings.Cut(text, "/")
 	if !found {
-		return 0, 0, badRate(text, "has no '/'")
+		return 0, 0, "has no '/'"
 	}
 	count, ok := parseDigits(head)
 	if !ok {
-		return 0, 0, badRate(text, "COUNT is not a whole number below 2^63")
+		return 0, 0, "COUNT is not a whole number below 2^63"
 	}
 	digits := len(tail) - len(strings.TrimLeft(tail, "0123456789"))
 	n, ok := parseDigits(tail[:digits])
@@ -27,16 +37,16 @@ func ParseRate(text string) (count int64, period time.Duration, err error) {
 		n, ok = 1, true
 	}
 	if !ok || n == 0 {
-		return 0, 0, badRate(text, "N is not a whole number above zero")
+		return 0, 0, "N is not a whole number above zero"
 	}
 	unit, ok := unitOf(tail[digits:])
 	if !ok {
-		return 0, 0, badRate(text, "UNIT is not known")
+		return 0, 0, "UNIT is not known"
 	}
 	if n > math.MaxInt64/int64(unit) {
-		return 0, 0, badRate(text, "the period is longer than 292 years")
+		return 0, 0, "the period is longer than 292 years"
 	}
-	return count, time.Duration(n) * unit, nil
+	return count, time.Duration(n) * unit, ""
 }
 
 func unitOf(name string) (unit time.Duration, ok bool) {

@@ -32,13 +32,18 @@ func spanOf(n, period, count int64) span {
 
 // cut is n, or how many events fit into the longest span if that is less.
 func cut(n, period, count int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(period))
-	most, rest := bits.Mul64(uint64(longest), uint64(count))
-	if hi < most || hi == most && lo <= rest {
+	if !lessProduct(longest, count, n, period) {
 		return n
 	}
 	n, _ = mulDiv(longest, count, period)
 	return n
+}
+
+// lessProduct is a × b < c × d, none being negative.
+func lessProduct(a, b, c, d int64) bool {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	hi2, lo2 := bits.Mul64(uint64(c), uint64(d))
+	return hi < hi2 || hi == hi2 && lo < lo2
 }
 
 // mulDiv is a × b / c and what remains, with a product of 128 bits. All are

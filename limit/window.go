@@ -1,33 +1,41 @@
 package limit
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
-// takeWindow counts events in windows of one Period, aligned to the Unix
-// epoch. T is the end of the window in which N were taken. It fills in d and
-// returns the state to keep.
+// takeWindow counts events in windows that forget all when they end. T is the
+// end of the window in which N were taken. It fills in d and returns the state
+// to keep. The kinds differ in where a window ends.
 func takeWindow(s State, now int64, a *Ask, d *Decision) State {
-	count, period := a.Limit.Count, a.Limit.micros()
-	s = clampWindow(s, now, period)
-	end, used := windowEnd(now, period), int64(0)
+	count := a.Limit.Count
+	s = a.Limit.clampWindow(s, now)
+	end, used := s.T, int64(0)
 	if s.live(now) {
-		end, used = s.T, windowUsed(s, count)
+		used = windowUsed(s, count)
+	} else {
+		end = a.Limit.windowEnd(now)
 	}
 	d.N, d.OK = a.grant(max(count-used, 0), used > count)
 	switch {
 	case !d.OK && a.least() > count:
 		d.RetryAfter = Never
 	case !d.OK:
-		d.RetryAfter = span{us: end - now}.duration()
+		d.RetryAfter = until(end, now)
 	case d.N != 0:
 		used = max(plus(used, d.N), 0)
 		s = windowState(end, used)
 	}
 	d.Remaining = max(count-used, 0)
 	if used > 0 {
-		d.ResetAfter = span{us: end - now}.duration()
+		d.ResetAfter = until(end, now)
 	}
 	return s
 }
+
+// until is how long from now to end, which is later.
+func until(end, now int64) time.Duration { return span{us: end - now}.duration() }
 
 // windowUsed is what s says was used, as far as a window of count can hold it:
 // at most one more Count is owed.
@@ -42,25 +50,51 @@ func windowState(end, used int64) State {
 	return State{T: end, N: used}
 }
 
+// windowEnd is the end of the window of l that holds now, or would begin with
+// it. No kind but the windows asks.
+func (l *Limit) windowEnd(now int64) int64 {
+	switch l.Kind {
+	case FirstHitWindow:
+		return firstHitEnd(now, l.micros())
+	case CalendarWindow:
+		return calendarEnd(now, l.Period, l.Zone)
+	}
+	return fixedEnd(now, l.micros())
+}
+
 // clampWindow moves a state that is further ahead than an honest one could be
-// to the furthest window one could be in, which is the next: a caller that read
-// the clock before an edge may be answered after one that read it behind.
-// Counting both in the later window forgets nothing.
-func clampWindow(s State, now, period int64) State {
-	latest := windowEnd(later(now, max(period, skew)), period)
+// to the furthest that one could be.
+func (l *Limit) clampWindow(s State, now int64) State {
+	var latest int64
+	switch l.Kind {
+	case FirstHitWindow:
+		latest = firstHitLatest(now, l.micros())
+	case CalendarWindow:
+		latest = calendarLatest(s.T, now, l.Period, l.Zone)
+	default:
+		latest = fixedLatest(now, l.micros())
+	}
 	if s.live(latest) {
 		s.T = latest
 	}
 	return s
 }
 
-// windowEnd is the first multiple of period after now, both in microseconds.
-func windowEnd(now, period int64) int64 {
+// fixedEnd is the first multiple of period after now, both in microseconds.
+func fixedEnd(now, period int64) int64 {
 	into := now % period
 	if into < 0 {
 		into += period
 	}
 	return later(now, period-into)
+}
+
+// fixedLatest is the furthest end that an honest state could have, which is
+// that of the next window: a caller that read the clock before an edge may be
+// answered after one that read it behind. Counting both in the later window
+// forgets nothing.
+func fixedLatest(now, period int64) int64 {
+	return fixedEnd(later(now, max(period, skew)), period)
 }
 
 // later is now + us, or the end of time. us is not negative.

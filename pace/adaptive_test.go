@@ -292,7 +292,7 @@ func FuzzAdaptive(f *testing.F) {
 	f.Add(uint64(3), []byte{2, 2, 2, 2, 2, 2, 2, 255, 255, 1, 0, 2, 130})
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
 		random := rand.New(rand.NewPCG(seed, 2))
-		p := &play{t: t, a: &Adaptive{Blind: seed%2 == 0, Probe: time.Duration(random.Int64() >> random.IntN(63))}}
+		p := &play{t: t, a: &Adaptive{Blind: seed%2 == 0, Burst: seed%3 == 0, Probe: time.Duration(random.Int64() >> random.IntN(63))}}
 		for _, b := range script[:min(len(script), 500)] {
 			h := Hints{}
 			absurd := func() int64 { return random.Int64()>>random.IntN(63) - int64(b) }
@@ -304,6 +304,12 @@ func FuzzAdaptive(f *testing.F) {
 			}
 			if b&16 > 0 {
 				h.Limit, h.Window = Some(absurd()), Some(time.Duration(absurd()))
+			}
+			if b&64 > 0 {
+				h.Share = Some(math.Float64frombits(random.Uint64()))
+			}
+			if b&128 > 0 { // said twice, so that it is believed
+				h.Share = Some(float64(absurd() >> 62 * absurd()))
 			}
 			after := time.Duration(0)
 			if b&32 > 0 {

@@ -1,0 +1,210 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// MaxSlots is the largest number of slots. A larger one counts as MaxSlots.
+const MaxSlots = 1000
+
+// Slots is the sliding window in slots of one key: at most Count in any window
+// of length Period. The Period is divided into Limit.Slots parts, each part of
+// time has one counter, and the window moves on by whole parts: what was taken
+// is given back when the part in which it was taken has left the Period
+// wholly. So a caller that takes whatever it can gets as little as Count in
+// Period × (1 + 1/Slots). It takes eight bytes for each part and one more, and
+// a Take looks at all of them.
+//
+// The zero Slots is of a key never seen. It is not safe for concurrent use, and
+// a copy of one that was used is not a Slots of its own.
+type Slots struct {
+	ring  []int64 // what was taken in slot i, at i mod len(ring)
+	last  int64   // the newest slot, 0 being the one that begins the epoch
+	width int64   // of a slot, microseconds
+}
+
+// slots is the width of a slot, in microseconds, and how many make a Period,
+// rounded up so that rounding never admits more.
+func (l *Limit) slots() (width, n int64) {
+	n = 10
+	if l.Slots > 0 {
+		n = min(int64(l.Slots), MaxSlots)
+	}
+	period := l.micros()
+	width = (period-1)/n + 1
+	return width, (period-1)/width + 1
+}
+
+// Take answers a at the time now, in whole microseconds rounded down. Of the
+// Limit it uses Count, Period and Slots, whatever its Kind. It reads the rest
+// of the Ask as the function Take does; what is given back is given to the
+// newest slots first. If the Limit is another than before, what was taken
+// counts under the new one; but what had left the old window is forgotten.
+//
+// Time that goes back grants nothing: an Ask from before the last slot in which
+// something was taken is answered, and remembered, as of that one. If time goes
+// back by more than a second, what is further in the future is moved to a
+// second from now, be it at a peek or a refusal; so no key is locked out for
+// longer than a Period, two slots and a second.
+func (s *Slots) Take(now time.Time, a Ask) Decision {
+	a.Limit.Kind = SlidingSlots
+	d := Decision{Most: a.Limit.Most(), At: now}
+	switch {
+	case a.Limit.Unlimited():
+		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
+	case a.Limit.Count <= 0:
+		takeNothing(&a, &d)
+	default:
+		s.take(now.UnixMicro(), &a, &d)
+	}
+	return d
+}
+
+// take fills in d.
+func (s *Slots) take(now int64, a *Ask, d *Decision) {
+	now = withinSlots(now)
+	count := a.Limit.Count
+	s.fit(now, &a.Limit)
+	slot := s.clamp(now)
+	used := s.used(slot)
+	d.N, d.OK = a.grant(max(count-used, 0), used > count)
+	switch {
+	case !d.OK && a.least() > count:
+		d.RetryAfter = Never
+	case !d.OK: // it passes when used + least <= count
+		d.RetryAfter = until(s.gone(s.freed(slot, used-(count-a.least()))), now)
+	case d.N > 0:
+		charge := min(d.N, max(double(count)-used, 0)) // more is forgiven
+		s.add(slot, charge)
+		used += charge
+	case d.N < 0:
+		used -= s.giveBack(s.oldest(slot), -max(d.N, -math.MaxInt64))
+	}
+	d.Remaining = max(count-used, 0)
+	if used > 0 {
+		d.ResetAfter = until(s.gone(s.newest()), now)
+	}
+}
+
+// withinSlots is now, or the end of the time in which slots are told apart:
+// 146,000 years.
+func withinSlots(now int64) int64 { return min(max(now, -1<<62), 1<<62) }
+
+// at is the counter of a slot, one of len(ring) that follow each other.
+func (s *Slots) at(slot int64) *int64 {
+	n := int64(len(s.ring))
+	return &s.ring[(slot%n+n)%n]
+}
+
+// slotOf is the slot that a time falls into.
+func slotOf(now, width int64) int64 {
+	slot := now / width
+	if now%width < 0 {
+		slot--
+	}
+	return slot
+}
+
+// oldest is the oldest slot that the last Period touches as of a slot, that is
+// as of any time in it.
+func (s *Slots) oldest(slot int64) int64 { return slot - int64(len(s.ring)) + 1 }
+
+// gone is when a slot has left the Period wholly.
+func (s *Slots) gone(slot int64) int64 { return (slot + int64(len(s.ring))) * s.width }
+
+// used is what the last Period has used as of a slot, not before the newest.
+func (s *Slots) used(slot int64) (n int64) {
+	for i := s.oldest(slot); i <= s.last; i++ {
+		n += *s.at(i)
+	}
+	return n
+}
+
+// freed is the slot with which n or more will have left; so much was used.
+func (s *Slots) freed(slot, n int64) int64 {
+	i := s.oldest(slot)
+	for n -= *s.at(i); n > 0; n -= *s.at(i) {
+		i++
+	}
+	return i
+}
+
+// newest is the newest slot in which something was taken, or one long ago.
+func (s *Slots) newest() int64 {
+	for i := s.last; i >= s.oldest(s.last); i-- {
+		if *s.at(i) > 0 {
+			return i
+		}
+	}
+	return math.MinInt64
+}
+
+// add counts n in a slot, not before the newest, and forgets what has left.
+func (s *Slots) add(slot, n int64) {
+	if slot-s.last >= int64(len(s.ring)) {
+		clear(s.ring)
+		s.last = slot
+	}
+	for s.last < slot {
+		s.last++
+		*s.at(s.last) = 0
+	}
+	*s.at(slot) += n
+}
+
+// giveBack takes up to n off the slots, the newest first and none before from,
+// and returns how much that was.
+func (s *Slots) giveBack(from, n int64) (back int64) {
+	for i := s.last; i >= from && back < n; i-- {
+		part := min(*s.at(i), n-back)
+		*s.at(i) -= part
+		back += part
+	}
+	return back
+}
+
+// clamp moves what is further ahead than it could honestly be to where it could
+// be, and returns the slot to answer as of.
+func (s *Slots) clamp(now int64) int64 {
+	slot, latest := slotOf(now, s.width), slotOf(now+skew, s.width)
+	if s.last > latest {
+		ahead := s.giveBack(max(latest+1, s.oldest(s.last)), math.MaxInt64)
+		s.last = latest
+		*s.at(latest) += ahead
+	}
+	slot = max(slot, s.newest())
+	s.last = min(s.last, slot) // what is newer is empty, as when all was given back
+	return slot
+}
+
+// fit makes the ring the one of l. What was taken under another limit is put
+// where its slot ended, so that none of it leaves early.
+func (s *Slots) fit(now int64, l *Limit) {
+	width, n := l.slots()
+	if s.width == width && int64(len(s.ring)) == n+1 {
+		return
+	}
+	old := *s
+	*s = Slots{ring: make([]int64, n+1), last: slotOf(now, width), width: width}
+	if old.ring == nil {
+		return
+	}
+	end := func(slot int64) int64 { return slotOf((slot+1)*old.width-1, width) }
+	first := old.oldest(old.last)
+	s.last = end(first)
+	for i := first; i <= old.last; i++ {
+		s.add(end(i), *old.at(i))
+	}
+}
+
+// Used is what the last Period of l has used at the time now, what is owed
+// included. It serves to carry over to another Kind, see Change.
+func (s *Slots) Used(now time.Time, l Limit) int64 {
+	if l.Unlimited() || l.Count <= 0 {
+		return 0
+	}
+	us := withinSlots(now.UnixMicro())
+	s.fit(us, &l)
+	return s.used(s.clamp(us))
+}

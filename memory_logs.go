@@ -1,0 +1,173 @@
+package throttle
+
+import (
+	"crypto/sha256"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// A window keeps what does not fit a State.
+type window interface {
+	Take(now time.Time, a limit.Ask) limit.Decision
+	Bytes() int64
+}
+
+// windows are those of the keys that need one: few, each dear, so one lock will
+// do. The zero value is ready.
+type windows struct {
+	mu      sync.Mutex     // taken before the lock of any line; guards all below
+	index   map[string]int // into entries
+	entries []windowEntry  // a slice, so that a random one is at hand
+	bytes   int64
+}
+
+type windowEntry struct {
+	key   string
+	kind  limit.Kind
+	keep  window
+	until int64 // µs of Unix time: nothing is left to remember then
+	bytes int64 // of all of it, about
+}
+
+const (
+	longestKey = 256 // bytes
+	// entryBytes is an entry's share of slice and map, about.
+	entryBytes = 128
+	// sampled is how many are looked at for each new key. If a share p of all
+	// has expired, 8p are dropped for each that is added, so p comes to rest at
+	// an eighth.
+	sampled = 8
+)
+
+// short is the key itself, or a digest of a long one. A key that looks like a
+// digest is digested as well, so that none can pose as another.
+func short(key string) string {
+	if len(key) <= longestKey && !(len(key) == 1+sha256.Size && key[0] == 0) {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "\x00" + string(sum[:])
+}
+
+func (x *windows) len() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.entries)
+}
+
+// find is the entry of a key, or a new one that is not among the entries. One
+// of another kind has nothing to say about this one, and is replaced.
+func (x *windows) find(key string, kind limit.Kind) (e windowEntry, at int) {
+	if i, ok := x.index[key]; ok {
+		if x.entries[i].kind == kind {
+			return x.entries[i], i
+		}
+		return windowEntry{key: key, kind: kind, keep: newWindow(kind)}, i
+	}
+	return windowEntry{key: key, kind: kind, keep: newWindow(kind)}, -1
+}
+
+func newWindow(kind limit.Kind) window {
+	if kind == limit.SlidingSlots {
+		return new(limit.Slots)
+	}
+	return new(limit.Log)
+}
+
+// passes tells whether a would pass. What is in the entry only ages by it.
+func (x *windows) passes(now time.Time, a limit.Ask) bool {
+	e, _ := x.find(short(a.Key), a.Limit.Kind)
+	n, least, debt := a.N, a.Min, a.Debt
+	a.N, a.Min, a.Debt = 0, 0, false
+	d := e.keep.Take(now, a)
+	switch {
+	case n <= 0:
+		return n < 0 || d.OK
+	case least > 0:
+		n = min(n, least)
+	}
+	return debt || n <= d.Remaining
+}
+
+// take answers a and keeps what is to be kept. It returns how many keys that
+// had not expired it forgot.
+func (x *windows) take(m *Memory, now time.Time, a limit.Ask) (d limit.Decision, forgotten int64) {
+	e, at := x.find(short(a.Key), a.Limit.Kind)
+	d = e.keep.Take(now, a)
+	micro := now.UnixMicro()
+	e.until = micro + int64(d.ResetAfter/time.Microsecond)
+	switch {
+	case e.until <= micro && at >= 0:
+		x.drop(at)
+	case e.until <= micro:
+	case at >= 0:
+		x.bytes -= x.entries[at].bytes
+		x.set(at, e)
+		forgotten = x.shrink(m, micro, at)
+	default:
+		if x.index == nil {
+			x.index = make(map[string]int)
+		}
+		e.key = strings.Clone(e.key) // it may be a piece of something large
+		x.index[e.key] = len(x.entries)
+		x.entries = append(x.entries, windowEntry{})
+		x.set(len(x.entries)-1, e)
+		forgotten = x.shrink(m, micro, len(x.entries)-1)
+	}
+	return d, forgotten
+}
+
+func (x *windows) set(i int, e windowEntry) {
+	e.bytes = e.keep.Bytes() + int64(len(e.key)) + entryBytes
+	x.bytes += e.bytes
+	x.entries[i] = e
+}
+
+// shrink drops what has expired of a random sample, and, as long as there is
+// too much, what will be forgotten first of it. The entry at keep stays.
+func (x *windows) shrink(m *Memory, now int64, keep int) (forgotten int64) {
+	key := x.entries[keep].key
+	for first := true; len(x.entries) > 1 && (first || x.over(m)); first = false {
+		least := -1
+		for range sampled {
+			i := rand.IntN(len(x.entries))
+			e := &x.entries[i]
+			switch {
+			case e.key == key:
+			case e.until <= now:
+				x.drop(i)
+				least = -1 // drop has moved one; what was seen before may be it
+			case least < 0 || e.until < x.entries[least].until:
+				least = i
+			}
+		}
+		if least >= 0 && x.over(m) {
+			x.drop(least)
+			forgotten++
+		}
+	}
+	return forgotten
+}
+
+// over tells whether there is more than Keys and Bytes allow.
+func (x *windows) over(m *Memory) bool {
+	most := m.bytes()
+	return x.bytes > most || int64(len(x.entries)) > most/keyBytes
+}
+
+// drop forgets entry i; the last one takes its place.
+func (x *windows) drop(i int) {
+	last := len(x.entries) - 1
+	delete(x.index, x.entries[i].key)
+	x.bytes -= x.entries[i].bytes
+	if i != last {
+		x.entries[i] = x.entries[last]
+		x.index[x.entries[i].key] = i
+	}
+	x.entries[last] = windowEntry{}
+	x.entries = x.entries[:last]
+}

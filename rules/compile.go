@@ -1,0 +1,259 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// Bounds of a Set, so that the work of a decision is bounded.
+const (
+	maxRules     = 1_000
+	maxLimits    = 8 // of a rule
+	maxParts     = 4 // of a key
+	maxName      = 64
+	maxProxies   = 1_000
+	maxEntries   = 10_000 // of a list, or overrides of a rule
+	maxPatterns  = 100    // of them with '*', each of which is tried
+	maxNetworks  = 1_000  // of overrides with '*' or a network, likewise
+	maxMatch     = 100    // patterns of one field of a Match
+	defaultIPv6  = 64
+	smallestIPv6 = 32
+)
+
+// Compiled is a Set that has been checked and made ready. It does not change
+// and is safe for concurrent use. Nil limits nobody.
+type Compiled struct {
+	version     string
+	canon       []byte // the Set in JSON
+	digest      [sha256.Size]byte
+	proxies     Proxies
+	ipv6        int
+	parts       []part // each that is used anywhere, once
+	deny, allow list
+	rules       []rule // without those that are off
+	pool        sync.Pool
+}
+
+// rule is a Rule made ready.
+type rule struct {
+	name     string
+	shadow   bool
+	phase    Phase
+	missing  Missing
+	priority Priority
+	cost     Cost
+	match    matcher
+	parts    []int // of the key, into Compiled.parts
+	terms    terms
+	other    overrides
+}
+
+// terms are what an account may use.
+type terms struct {
+	limits []limit.Limit
+	most   int64 // in flight; zero: any number
+}
+
+// matcher is a Match made ready.
+type matcher struct {
+	methods      []string
+	hosts, paths []glob
+	headers      []headerMatch
+	client       Client
+}
+
+type headerMatch struct {
+	part  int
+	value glob
+}
+
+// Parse reads and checks a Set in JSON of at most [MaxSize] bytes. known are the
+// names that [Request.Value] and [Request.Cost] understand; others are refused.
+// The error is an [*Error] with the place of the first thing that is wrong.
+func Parse(data []byte, known ...string) (*Compiled, error) {
+	s, t, err := readSet(data)
+	if err != nil {
+		return nil, err
+	}
+	c, e := compile(s, known)
+	if e != nil {
+		return nil, t.at(e.Path, e)
+	}
+	return c, nil
+}
+
+// Compile checks s and makes it ready; nothing of s is kept. known are the names
+// that [Request.Value] and [Request.Cost] understand; others are refused. The
+// error is an [*Error].
+func Compile(s Set, known ...string) (*Compiled, error) {
+	c, e := compile(s, known)
+	if e != nil {
+		return nil, e // not c, e: a nil *Error would not be a nil error
+	}
+	return c, nil
+}
+
+// compiler makes a Compiled, and keeps the first thing that is wrong.
+type compiler struct {
+	c     *Compiled
+	known map[string]bool
+	err   *Error
+}
+
+func (k *compiler) fail(path, format string, a ...any) {
+	if k.err == nil {
+		k.err = &Error{Path: path, What: fmt.Sprintf(format, a...)}
+	}
+}
+
+func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+func compile(s Set, known []string) (*Compiled, *Error) {
+	k := &compiler{c: &Compiled{version: s.Version}, known: map[string]bool{}}
+	k.c.pool.New = func() any { return new(question) }
+	for _, name := range known {
+		if _, taken := simpleParts[name]; taken || !isName(name) {
+			k.fail("", "the program names a value %.40q; it must be letters, digits, '-', '_' and '.', and no part of ours", name)
+		}
+		k.known[name] = true
+	}
+	k.top(s)
+	k.c.deny = k.list("deny", s.Deny)
+	k.c.allow = k.list("allow", s.Allow)
+	k.rules(s.Rules)
+	if k.err != nil {
+		return nil, k.err
+	}
+	canon, err := json.Marshal(s)
+	if err != nil {
+		return nil, &Error{What: err.Error()}
+	}
+	k.c.canon, k.c.digest = canon, sha256.Sum256(canon)
+	if s.Version == "" {
+		k.c.version = hex.EncodeToString(k.c.digest[:6])
+	}
+	return k.c, nil
+}
+
+// top checks what is neither a list nor a rule.
+func (k *compiler) top(s Set) {
+	if s.Version != "" && !isName(s.Version) {
+		k.fail("version", "must be letters, digits, '-', '_' and '.', at most %d", maxName)
+	}
+	if path, what := s.Proxies.flaw(); what != "" {
+		k.fail(strings.TrimSuffix("proxies."+path, "."), "%s", what)
+	}
+	k.c.proxies = Proxies{slices.Clone(s.Proxies.Trusted), s.Proxies.Header}
+	k.c.ipv6 = s.IPv6Prefix
+	if s.IPv6Prefix == 0 {
+		k.c.ipv6 = defaultIPv6
+	}
+	if k.c.ipv6 < smallestIPv6 || k.c.ipv6 > 128 {
+		k.fail("ipv6_prefix", "must be from %d to 128", smallestIPv6)
+		k.c.ipv6 = defaultIPv6
+	}
+}
+
+// part is the index of a part, or -1 if it is none.
+func (k *compiler) part(path, text string) int {
+	p, what := parsePart(text, k.known)
+	if what != "" {
+		k.fail(path, "%s", what)
+		return -1
+	}
+	i := slices.Index(k.c.parts, p)
+	if i < 0 {
+		i = len(k.c.parts)
+		k.c.parts = append(k.c.parts, p)
+	}
+	return i
+}
+
+// glob is a pattern that is neither empty nor long.
+func (k *compiler) glob(path, pattern string) glob {
+	if pattern == "" || len(pattern) > maxText {
+		k.fail(path, "a pattern is 1 to %d bytes; \"*\" matches all", maxText)
+	}
+	return globOf(pattern)
+}
+
+func (k *compiler) list(path string, entries []string) (l list) {
+	patterns := 0
+	if len(entries) > maxEntries {
+		k.fail(path, "more than %d entries", maxEntries)
+	}
+	for i, entry := range entries {
+		at := item(path, i)
+		name, pattern, ok := strings.Cut(entry, "=")
+		if !ok {
+			p, what := parseNetwork(entry)
+			if what != "" {
+				k.fail(at, "%s, or PART=PATTERN", what)
+				return l
+			}
+			l.nets.add(p, entry)
+			continue
+		}
+		if name == "address" {
+			k.fail(at, "write an address or network without \"address=\"")
+		}
+		n, g := k.part(at, name), k.glob(at, pattern)
+		if !g.exact() {
+			patterns++
+		}
+		if patterns > maxPatterns {
+			k.fail(at, "more than %d entries with '*'", maxPatterns)
+		}
+		if k.err != nil {
+			return l
+		}
+		if k.c.parts[n].kind == byHost {
+			g = globOf(strings.ToLower(pattern))
+		}
+		l.add(n, g, entry)
+	}
+	return l
+}
+
+func sortedNames(known map[string]bool) []string {
+	names := make([]string, 0, len(known))
+	for name := range known {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Version names the version, see [Set.Version].
+func (c *Compiled) Version() string {
+	if c == nil {
+		return ""
+	}
+	return c.version
+}
+
+// MarshalJSON is the Set in the form that Parse reads.
+func (c *Compiled) MarshalJSON() ([]byte, error) {
+	if c == nil {
+		return []byte(`{"rules":[]}`), nil
+	}
+	return slices.Clone(c.canon), nil
+}
+
+// ClientAddress is the address of a client, see the function [ClientAddress],
+// behind the proxies that c trusts.
+func (c *Compiled) ClientAddress(remote netip.Addr, values func(name string) []string) netip.Addr {
+	if c == nil {
+		return plain(remote)
+	}
+	return ClientAddress(remote, c.proxies, values)
+}

@@ -1,0 +1,157 @@
+package rules
+
+import (
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+func (k *compiler) rules(all []Rule) {
+	if len(all) > maxRules {
+		k.fail("rules", "more than %d rules", maxRules)
+	}
+	names := map[string]bool{}
+	for i := range all {
+		if k.err != nil {
+			return
+		}
+		r, path := &all[i], item("rules", i)
+		switch {
+		case !isName(r.Name):
+			k.fail(path+".name", "a rule needs a name: letters, digits, '-', '_' and '.', at most %d", maxName)
+		case names[r.Name]:
+			k.fail(path+".name", "another rule has the name %q", r.Name)
+		}
+		names[r.Name] = true
+		if done := k.rule(path, r); !r.Off { // what is off is checked all the same
+			k.c.rules = append(k.c.rules, done)
+		}
+	}
+}
+
+func (k *compiler) rule(path string, r *Rule) rule {
+	done := rule{
+		name: r.Name, shadow: r.Shadow, phase: r.Phase, missing: r.Missing, priority: r.Priority, cost: r.Cost,
+		match: k.match(path+".match", &r.Match),
+		terms: terms{k.limits(path+".limits", r.Limits), int64(r.InFlight)},
+	}
+	done.parts = k.key(path+".key", r)
+	k.words(path, r)
+	if done.cost.N == 0 {
+		done.cost.N = 1
+	}
+	switch {
+	case r.Cost.N < 0:
+		k.fail(path+".cost", "must be above zero")
+	case r.Cost.Name != "" && !k.known[r.Cost.Name]:
+		k.fail(path+".cost", "the program knows no %.40q; write a number, or one of: %s", r.Cost.Name, strings.Join(sortedNames(k.known), ", "))
+	case r.InFlight < 0:
+		k.fail(path+".in_flight", "must be above zero")
+	case len(r.Limits) == 0 && r.InFlight == 0 && r.Priority == 0:
+		k.fail(path, "neither limits, in_flight nor priority; the rule would do nothing")
+	}
+	if k.err == nil {
+		done.other = k.overrides(path, r, done.parts, done.terms)
+	}
+	return done
+}
+
+// words checks the fields that have a few values, and those that exclude each
+// other.
+func (k *compiler) words(path string, r *Rule) {
+	switch {
+	case r.Phase != "" && r.Phase != Before && r.Phase != After:
+		k.fail(path+".phase", "must be before or after")
+	case r.Missing != "" && r.Missing != Share && r.Missing != Pass && r.Missing != Refuse:
+		k.fail(path+".missing", "must be share, pass or refuse")
+	case r.Missing != "" && len(r.Key) == 0:
+		k.fail(path+".missing", "there is no key of which a part could be missing; leave it out")
+	case r.Priority > Critical:
+		k.fail(path+".priority", "must be low, normal, high or critical")
+	case r.Priority != 0 && r.Shadow:
+		k.fail(path+".priority", "a shadow rule gives no priority; leave it out")
+	case r.Phase == Before && r.Match.Client == Known:
+		k.fail(path+".match.client", "before authorisation no client is known")
+	case r.Phase == Before && slices.Contains(r.Key, "client"):
+		k.fail(path+".key", "before authorisation no client is known")
+	}
+}
+
+func (k *compiler) limits(path string, all []Limit) []limit.Limit {
+	if len(all) > maxLimits {
+		k.fail(path, "more than %d limits", maxLimits)
+	}
+	done := make([]limit.Limit, len(all))
+	for i, l := range all {
+		if what := l.flaw(); what != "" {
+			k.fail(item(path, i), "%s", what)
+		}
+		done[i] = limit.Limit(l)
+	}
+	return done
+}
+
+func (k *compiler) key(path string, r *Rule) (parts []int) {
+	if len(r.Key) > maxParts {
+		k.fail(path, "more than %d parts", maxParts)
+	}
+	for i, text := range r.Key {
+		n := k.part(item(path, i), text)
+		if slices.Contains(parts, n) && n >= 0 {
+			k.fail(item(path, i), "the part is there twice")
+		}
+		parts = append(parts, n)
+	}
+	return parts
+}
+
+func (k *compiler) match(path string, m *Match) matcher {
+	done := matcher{methods: slices.Clone(m.Methods), client: m.Client}
+	for i, method := range m.Methods {
+		if !isToken(method) || method != strings.ToUpper(method) {
+			k.fail(item(path+".methods", i), "must be a method in capitals, as in GET")
+		}
+	}
+	for i, h := range m.Hosts {
+		if strings.ContainsAny(h, "/") || hostOf(h) != strings.ToLower(h) {
+			k.fail(item(path+".hosts", i), "must be a host without scheme, port and final dot, as in *.example.org")
+		}
+		done.hosts = append(done.hosts, k.glob(item(path+".hosts", i), strings.ToLower(h)))
+	}
+	for i, p := range m.Paths {
+		if p != "" && p[0] != '/' && p[0] != '*' {
+			k.fail(item(path+".paths", i), "must begin with '/' or '*'")
+		} else if p != "" && p[0] == '/' && pathOf(p) != p {
+			k.fail(item(path+".paths", i), "no path is written so; write %.60q", pathOf(p))
+		}
+		done.paths = append(done.paths, k.glob(item(path+".paths", i), p))
+	}
+	done.headers = k.headers(path+".headers", m.Headers)
+	if len(m.Methods) > maxMatch || len(m.Hosts) > maxMatch || len(m.Paths) > maxMatch || len(m.Headers) > maxMatch {
+		k.fail(path, "more than %d of a kind", maxMatch)
+	}
+	if m.Client != "" && m.Client != Known && m.Client != Unknown {
+		k.fail(path+".client", "must be known or unknown")
+	}
+	return done
+}
+
+func (k *compiler) headers(path string, m map[string]string) (done []headerMatch) {
+	seen := map[string]bool{}
+	for _, name := range sorted(m) {
+		at := join(path, name)
+		if usual := textproto.CanonicalMIMEHeaderKey(name); seen[usual] {
+			k.fail(at, "the field is there twice, in different case")
+		} else {
+			seen[usual] = true
+		}
+		if !isToken(name) {
+			k.fail(at, "not the name of a header field")
+			return nil
+		}
+		done = append(done, headerMatch{k.part(at, "header:"+name), k.glob(at, m[name])})
+	}
+	return done
+}

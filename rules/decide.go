@@ -1,0 +1,328 @@
+package rules
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+)
+
+// Request is what rules may look at. The functions may be nil. They are called
+// while Decide runs: Header and Value at most once for each name that the rules
+// use, Cost once for each rule that names one.
+type Request struct {
+	// Phase is which rules are asked: those of the phase, or, if it is empty,
+	// all, where one decision is made for each request.
+	Phase Phase
+	// Method is the method, in capitals.
+	Method string
+	// Host is the host, with or without its port.
+	Host string
+	// Path is the path, decoded. It must be the one by which the request is
+	// served.
+	Path string
+	// Address is the client's, see [ClientAddress]. If invalid, there is none.
+	Address netip.Addr
+	// Client is the identity that was authenticated. If empty, it is not known.
+	Client string
+	// Header is a field of the header by its name in the usual form (X-Tenant);
+	// empty if there is none.
+	Header func(name string) string
+	// Value is what else the program knows of the request, such as its
+	// customer, by the names given to Parse.
+	Value func(name string) (value string, ok bool)
+	// Cost is what the request costs a rule whose Cost has a name. Below zero
+	// counts as zero, which passes unless the key owes something. If nil, 1.
+	Cost func(name string) int64
+}
+
+// Reason is why a request passed or was refused.
+type Reason uint8
+
+const (
+	// Unlimited passed, as no rule limits it.
+	Unlimited Reason = iota
+	// Within passed, as all limits had room.
+	Within
+	// Allowed passed by the allow list.
+	Allowed
+	// Denied was refused by the deny list.
+	Denied
+	// NoKey was refused by a rule that wants the whole key.
+	NoKey
+	// Over was refused by a limit.
+	Over
+	// Busy was refused as too many of the account are under way. When to come
+	// again is not known: the RetryAfter is zero.
+	Busy
+)
+
+var reasons = [...]string{"unlimited", "within", "allowed", "denied", "no-key", "over", "busy"}
+
+func (r Reason) String() string {
+	if int(r) < len(reasons) {
+		return reasons[r]
+	}
+	return "unknown"
+}
+
+// Answer is whether a request may pass, and why.
+type Answer struct {
+	// OK is whether it may pass.
+	OK bool
+	// Reason is why, or why not.
+	Reason Reason
+	// Rule is the one that decided, see [limit.Decides]: of several that refuse
+	// the one that does so for the longest time; of those that let it pass, the
+	// one with the least part left. Empty if none did.
+	Rule string
+	// Entry is, for Allowed and Denied, the entry of the list.
+	Entry string
+	// Limit is the one that decided, and Decision its word. Both are zero
+	// where no limit decided, except that waiting does not help who is Denied
+	// or has NoKey: the RetryAfter is [limit.Never].
+	Limit    limit.Limit
+	Decision limit.Decision
+	// Priority is that of the first rule in the file that is for the request
+	// and gives one. If there is none, Normal.
+	Priority Priority
+	// Version is the one that decided.
+	Version string
+	// Shadow names the shadow rules that would have refused the request. They
+	// are asked about requests that pass, each by itself, and charged if they
+	// have room. Nil if there are none.
+	Shadow []string
+	// ShadowErr is the last error of the Store about a shadow rule.
+	ShadowErr error
+
+	key  string
+	hold Hold
+}
+
+// KeyID is 16 letters for the key of the limit that decided, to be logged: always
+// the same for a key, of bounded length, and not the key itself, which may be a
+// secret. Who has a list of keys can find which one it is. Empty if there is
+// no such limit.
+func (a *Answer) KeyID() string {
+	if a.key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(a.key))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Decide asks s whether r may pass. All rules that are for it are charged, or
+// none: a request that is refused uses up nothing. A refusal is no error; an
+// error means that s could not decide, see [throttle.FailOpen], and comes with
+// an Answer that has only Priority and Version. The cost in calls of s is one,
+// or none if no rule limits the request, and one for each shadow rule that is
+// for it.
+//
+// What is under way is not counted, see Admit. It is safe for concurrent use.
+// Nil lets everything pass.
+func (c *Compiled) Decide(ctx context.Context, s throttle.Store, r Request) (Answer, error) {
+	return c.decide(ctx, s, nil, r)
+}
+
+// Admit is Decide, and counts in f how many requests are under way, with rules
+// that have InFlight: all is charged and counted, or nothing. The Hold must be
+// released when the request is done, whatever the answer; it holds what shadow
+// rules count too. f keeps the longest time that anything is held.
+func (c *Compiled) Admit(ctx context.Context, s throttle.Store, f *throttle.InFlight, r Request) (Answer, Hold, error) {
+	a, err := c.decide(ctx, s, f, r)
+	h := a.hold
+	a.hold = Hold{}
+	return a, h, err
+}
+
+// Hold is what a request counts as under way. The zero Hold is nothing.
+type Hold struct {
+	real   throttle.Hold
+	shadow []throttle.Hold
+}
+
+// Release counts it as done: once, however often it is called. It is safe for
+// concurrent use.
+func (h Hold) Release() {
+	h.real.Release()
+	for _, s := range h.shadow {
+		s.Release()
+	}
+}
+
+func (c *Compiled) decide(ctx context.Context, s throttle.Store, f *throttle.InFlight, r Request) (a Answer, err error) {
+	if c == nil {
+		return Answer{OK: true, Priority: Normal}, nil
+	}
+	q := c.pool.Get().(*question)
+	defer q.done()
+	q.begin(c, r, f)
+	a.Version = c.version
+	refused := q.collect(&a)
+	if a.Priority == 0 {
+		a.Priority = Normal
+	}
+	if refused || a.OK {
+		return a, nil
+	}
+	if err := q.decide(ctx, s, &a); err != nil {
+		return Answer{Version: a.Version, Priority: a.Priority}, fmt.Errorf("rules: %w", err)
+	}
+	if a.OK && len(q.shadows) > 0 {
+		whole := false
+		defer func() {
+			if !whole { // a Store panics; what is held must not be lost
+				a.hold.Release()
+			}
+		}()
+		q.askShadows(ctx, s, &a)
+		whole = true
+	}
+	return a, nil
+}
+
+// GiveBack hands back what a Decide of r, which must have passed by the same
+// version, took: for a request that in the end was not served, or that was
+// limited by address before it was known whose it is. What shadow rules took
+// stays taken.
+func (c *Compiled) GiveBack(ctx context.Context, s throttle.Store, r Request) error {
+	if c == nil {
+		return nil
+	}
+	q := c.pool.Get().(*question)
+	defer q.done()
+	q.begin(c, r, nil)
+	if q.collect(new(Answer)) || len(q.asks) == 0 {
+		return nil
+	}
+	for i := range q.asks {
+		q.asks[i].N = -q.asks[i].N
+	}
+	if _, _, _, err := q.take(ctx, s); err != nil {
+		return fmt.Errorf("rules: %w", err)
+	}
+	return nil
+}
+
+// collect finds the rules that are for the request and puts their questions. It
+// is refused if that is settled before any is asked, or a.OK if none is to be.
+func (q *question) collect(a *Answer) (refused bool) {
+	var allowed bool
+	if a.Entry, refused = q.c.deny.find(q); refused {
+		a.refuse(Denied, "")
+	} else if a.Entry, allowed = q.c.allow.find(q); allowed {
+		a.OK, a.Reason = true, Allowed
+	}
+	for i := range q.c.rules {
+		rule := &q.c.rules[i]
+		if !rule.applies(q) {
+			continue
+		}
+		if a.Priority == 0 {
+			a.Priority = rule.priority
+		}
+		switch {
+		case refused || allowed:
+		case rule.shadow:
+			q.shadows = append(q.shadows, i)
+		case !q.ask(i):
+			a.refuse(NoKey, rule.name)
+			refused = true
+		}
+	}
+	return refused
+}
+
+func (a *Answer) refuse(reason Reason, rule string) {
+	a.Reason, a.Rule = reason, rule
+	a.Decision.RetryAfter = limit.Never
+}
+
+// decide asks the Store.
+func (q *question) decide(ctx context.Context, s throttle.Store, a *Answer) error {
+	if len(q.asks) == 0 && len(q.counts) == 0 {
+		a.OK = true
+		return nil
+	}
+	h, refused, ok, err := q.take(ctx, s)
+	if err != nil {
+		return err
+	}
+	a.hold.real = h
+	switch {
+	case refused >= 0:
+		a.Reason, a.Rule, a.key = Busy, q.c.rules[q.holders[refused]].name, q.counts[refused].Key
+		return nil
+	case len(q.asks) == 0:
+		a.OK, a.Reason = true, Within
+		return nil
+	}
+	i := limit.Decides(q.answers)
+	a.OK, a.Reason = ok, Within
+	if !ok {
+		a.Reason = Over
+	}
+	a.Rule = q.c.rules[q.owners[i]].name
+	a.Limit, a.Decision, a.key = q.asks[i].Limit, q.answers[i], q.asks[i].Key
+	return nil
+}
+
+// askShadows asks each shadow rule by itself: one that would refuse must keep
+// no other from being charged.
+func (q *question) askShadows(ctx context.Context, s throttle.Store, a *Answer) {
+	for _, i := range q.shadows {
+		q.again()
+		passed := q.ask(i)
+		if passed && len(q.asks)+len(q.counts) > 0 {
+			h, _, ok, err := q.take(ctx, s)
+			if err != nil {
+				a.ShadowErr = fmt.Errorf("rules: shadow rule %s: %w", q.c.rules[i].name, err)
+				continue
+			}
+			passed = ok
+			if len(q.counts) > 0 && ok {
+				a.hold.shadow = append(a.hold.shadow, h)
+			}
+		}
+		if !passed {
+			a.Shadow = append(a.Shadow, q.c.rules[i].name)
+		}
+	}
+}
+
+// applies reports whether the rule is for the request.
+func (r *rule) applies(q *question) bool {
+	if q.r.Phase != "" && (q.r.Phase == Before) != (r.phase == Before) {
+		return false
+	}
+	return r.match.matches(q)
+}
+
+func (m *matcher) matches(q *question) bool {
+	switch {
+	case m.client != "" && (m.client == Known) != (q.r.Client != ""),
+		!anyMethod(m.methods, q.r.Method),
+		len(m.paths) > 0 && !anyOf(m.paths, q.pathname()),
+		len(m.hosts) > 0 && !anyOf(m.hosts, q.hostname()):
+		return false
+	}
+	for i := range m.headers {
+		if value, ok := q.value(m.headers[i].part); !ok || !m.headers[i].value.match(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func anyMethod(methods []string, method string) bool {
+	for _, m := range methods {
+		if m == method {
+			return true
+		}
+	}
+	return len(methods) == 0
+}

@@ -1,0 +1,43 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Error is what is wrong with a Set, in one line.
+type Error struct {
+	// Path is where, as in "rules[2].limits[0]"; empty for the whole.
+	Path string
+	// Line and Column are where in the text, from 1, a column being a
+	// character. Zero if the Set was not read from text.
+	Line, Column int
+	// What is wrong, and what would be right.
+	What string
+
+	name int // offset of the name of a field, if it is what is wrong
+}
+
+// Error is "rules: LINE:COLUMN: PATH: what".
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("rules: ")
+	if e.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d: ", e.Line, e.Column)
+	}
+	if e.Path != "" {
+		b.WriteString(e.Path + ": ")
+	}
+	b.WriteString(e.What)
+	return oneLine(b.String())
+}
+
+// oneLine is text without line breaks.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == '\u007f' || r == '\u2028' || r == '\u2029' || r == '\u0085' {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// overrides are the overrides of a rule, made for looking up.
+type overrides struct {
+	// exact finds limits by the tail of a key, which has the values in it.
+	exact map[string]terms
+	other []override
+}
+
+type override struct {
+	values []valuePattern
+	terms  terms
+}
+
+// A valuePattern is a glob, or, if it is valid, a network.
+type valuePattern struct {
+	net  netip.Prefix
+	glob glob
+}
+
+// find is the terms for the request whose key ends in tail, if they are other
+// than the rule's. No part of the key is missing.
+func (o *overrides) find(q *question, parts []int, tail []byte) (t terms, ok bool) {
+	if t, ok = o.exact[string(tail)]; ok {
+		return t, true
+	}
+	for i := range o.other {
+		if o.other[i].match(q, parts) {
+			return o.other[i].terms, true
+		}
+	}
+	return terms{}, false
+}
+
+func (o *override) match(q *question, parts []int) bool {
+	for i, p := range o.values {
+		if p.net.IsValid() {
+			if !p.net.Contains(q.address) {
+				return false
+			}
+			continue
+		}
+		if value, _ := q.value(parts[i]); !p.glob.match(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func (k *compiler) overrides(path string, r *Rule, parts []int, base terms) (o overrides) {
+	if len(r.Overrides) > maxEntries {
+		k.fail(path+".overrides", "more than %d overrides", maxEntries)
+	}
+	o.exact = make(map[string]terms, len(r.Overrides))
+	stars := 0
+	for i := range r.Overrides {
+		v, at := &r.Overrides[i], item(path+".overrides", i)
+		other := terms{k.limits(at+".limits", v.Limits), int64(v.InFlight)}
+		if strings.Contains(strings.Join(v.Key, ""), "*") {
+			stars++
+		}
+		switch {
+		case len(r.Key) == 0:
+			k.fail(at, "the rule has no key; nothing can be overridden")
+		case len(v.Key) != len(r.Key):
+			k.fail(at+".key", "the rule's key has %d parts, so write %d patterns", len(r.Key), len(r.Key))
+		case v.InFlight < 0:
+			k.fail(at+".in_flight", "must be above zero")
+		case len(v.Limits) == 0 && v.InFlight == 0:
+			k.fail(at, "neither limits nor in_flight; to limit nothing, write \"limits\": \"unlimited\"")
+		case stars > maxPatterns:
+			k.fail(at, "more than %d overrides with '*'", maxPatterns)
+		case len(o.other) >= maxNetworks:
+			k.fail(at, "more than %d overrides with '*' or a network", maxNetworks)
+		}
+		if k.err != nil {
+			return o
+		}
+		if len(v.Limits) == 0 {
+			other.limits = base.limits
+		}
+		if v.InFlight == 0 {
+			other.most = base.most
+		}
+		k.override(at, v.Key, parts, other, &o)
+	}
+	return o
+}
+
+// override adds one, which has as many patterns as there are parts.
+func (k *compiler) override(path string, key []string, parts []int, t terms, o *overrides) {
+	var tail []byte
+	exact := true
+	values := make([]valuePattern, len(key))
+	for i, pattern := range key {
+		p := k.c.parts[parts[i]]
+		at := item(path+".key", i)
+		tail = appendPart(tail, p)
+		v := valuePattern{glob: k.glob(at, pattern)}
+		switch {
+		case p.kind != byAddress:
+			if p.kind == byHost {
+				v.glob = globOf(strings.ToLower(pattern))
+			}
+			exact = exact && v.glob.exact()
+			tail = appendValue(tail, p, v.glob[0])
+		case pattern == "*":
+			exact = false
+		default:
+			v.net = k.network(at, pattern)
+			whole := v.net.IsValid() && v.net.Bits() == min(v.net.Addr().BitLen(), k.wide(v.net.Addr()))
+			exact = exact && whole
+			tail = appendAddress(tail, v.net.Addr(), k.c.ipv6)
+		}
+		values[i] = v
+	}
+	switch _, twice := o.exact[string(tail)]; {
+	case k.err != nil:
+	case !exact:
+		o.other = append(o.other, override{values, t})
+	case twice:
+		k.fail(path+".key", "another override has the same key")
+	default:
+		o.exact[string(tail)] = t
+	}
+}
+
+// wide is how many bits of an address tell accounts apart.
+func (k *compiler) wide(a netip.Addr) int {
+	if a.Is6() {
+		return k.c.ipv6
+	}
+	return 32
+}
+
+// network is a network that is not smaller than what makes one account.
+func (k *compiler) network(path, pattern string) netip.Prefix {
+	p, what := parseNetwork(pattern)
+	switch {
+	case what != "":
+		k.fail(path, "%s, or \"*\"", what)
+	case p.Bits() > k.wide(p.Addr()):
+		larger, _ := p.Addr().Prefix(k.c.ipv6)
+		k.fail(path, "all of %v is one account, see ipv6_prefix; write that", larger)
+	}
+	return p
+}

@@ -1,0 +1,168 @@
+package rules
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/netip"
+	"net/textproto"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A part is one thing to know of a request.
+type part struct {
+	kind partKind
+	text string // as in a Key; the name of a header field in its usual form
+	name string // of the header field or the program's value
+	n    int    // which segment of the path
+}
+
+type partKind uint8
+
+const (
+	byValue partKind = iota
+	byAddress
+	byClient
+	byHeader
+	byHost
+	byMethod
+	byPath
+	bySegment
+)
+
+var simpleParts = map[string]partKind{
+	"address": byAddress, "client": byClient, "host": byHost, "method": byMethod, "path": byPath,
+}
+
+const (
+	maxText    = 256 // bytes of a pattern or a name of a part
+	maxSegment = 32
+)
+
+// parsePart reads a part, or says what is wrong with it.
+func parsePart(text string, known map[string]bool) (p part, what string) {
+	if kind, ok := simpleParts[text]; ok {
+		return part{kind: kind, text: text}, ""
+	}
+	if name, ok := strings.CutPrefix(text, "header:"); ok {
+		if !isToken(name) {
+			return part{}, "header: and the name of a field go together, as in header:X-Tenant"
+		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		return part{kind: byHeader, text: "header:" + name, name: name}, ""
+	}
+	if digits, ok := strings.CutPrefix(text, "path:"); ok {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 1 || n > maxSegment || strconv.Itoa(n) != digits {
+			return part{}, "path: and a number from 1 to 32 go together, path:1 being the first segment"
+		}
+		return part{kind: bySegment, text: text, n: n}, ""
+	}
+	if known[text] {
+		return part{kind: byValue, text: text, name: text}, ""
+	}
+	what = "unknown part " + strconv.Quote(clip(text, 40)) + "; write address, client, header:NAME, host, method, path, path:N"
+	if len(known) > 0 {
+		what += ", or " + strings.Join(sortedNames(known), ", ")
+	}
+	return part{}, what
+}
+
+// isToken reports whether name may name a header field (RFC 9110, 5.6.2); one
+// with '+' could not be part of a Key.
+func isToken(name string) bool {
+	odd := func(r rune) bool { return !isWord(r) && !strings.ContainsRune("!#$%&'*^`|~", r) }
+	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, odd)
+}
+
+func isWord(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.'
+}
+
+// isName reports whether text may name a rule or a version.
+func isName(text string) bool {
+	return text != "" && len(text) <= maxName && !strings.ContainsFunc(text, func(r rune) bool { return !isWord(r) })
+}
+
+// clip is text, or its beginning.
+func clip(text string, most int) string {
+	if len(text) > most {
+		return text[:most]
+	}
+	return text
+}
+
+// hostOf is the host without port and final dot, in small letters.
+func hostOf(host string) string {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// pathOf is p without "//", "/./" and "/x/../", so that a rule is not evaded by
+// another way to write what it is for. A final slash stays.
+func pathOf(p string) string {
+	if !strings.HasPrefix(p, "/") {
+		p = "/" + p
+	}
+	clean := path.Clean(p)
+	switch {
+	case !strings.HasSuffix(p, "/") || clean == "/":
+		return clean
+	case len(p) == len(clean)+1 && strings.HasPrefix(p, clean):
+		return p // the usual one; nothing to allocate
+	}
+	return clean + "/"
+}
+
+// segment is the n-th segment of a cleaned path, from 1, or "".
+func segment(p string, n int) string {
+	for range n {
+		i := strings.IndexByte(p, '/')
+		if i < 0 {
+			return ""
+		}
+		p = p[i+1:]
+	}
+	p, _, _ = strings.Cut(p, "/")
+	return p
+}
+
+// Keys of the Store. They are printable ASCII and tell all apart:
+//
+//	RULE/LIMIT/PART=VALUE/PART=VALUE
+//
+// Names of rules and parts have neither '/' nor '='. In values all but letters,
+// digits and a few signs is written %XX. A value that is longer than 64 bytes,
+// or might be a secret (of a header, of the program), is "%~" and 128 bits of
+// its SHA-256. A missing one is nothing.
+
+const longestValue = 64
+
+// appendValue appends a value to a key.
+func appendValue(key []byte, p part, value string) []byte {
+	if len(value) > longestValue || value != "" && (p.kind == byHeader || p.kind == byValue) {
+		sum := sha256.Sum256([]byte(value))
+		return base64.RawURLEncoding.AppendEncode(append(key, "%~"...), sum[:16])
+	}
+	const hex = "0123456789ABCDEF"
+	for i := range len(value) {
+		if c := value[i]; isWord(rune(c)) || c == ':' || c == '@' {
+			key = append(key, c)
+		} else {
+			key = append(key, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return key
+}
+
+// appendAddress appends an address to a key, an IPv6 address cut to bits.
+func appendAddress(key []byte, a netip.Addr, bits int) []byte {
+	if a.Is6() {
+		p, _ := a.Prefix(bits) // of 128 at most, see Set
+		a = p.Addr()
+	}
+	return a.AppendTo(key)
+}

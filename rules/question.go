@@ -1,0 +1,209 @@
+package rules
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+)
+
+// question is the work of one decision. It is used again for others.
+type question struct {
+	c       *Compiled
+	r       Request
+	address netip.Addr // of the request, unmapped
+	path    string     // cleaned; empty: not yet
+	host    string
+	values  []value // of each of c.parts
+
+	inFlight *throttle.InFlight // nil: what is under way is not counted
+
+	asks    []limit.Ask
+	answers []limit.Decision
+	owners  []int // the rule of each ask
+	counts  []throttle.Count
+	holders []int // the rule of each count
+	shadows []int // the shadow rules that are for the request
+
+	// Keys are made one after the other in one piece of memory, and become
+	// strings all at once.
+	keys               []byte
+	askKeys, countKeys []piece
+	tail               []byte
+}
+
+// A piece is from where to where.
+type piece struct{ from, to int }
+
+// value is a part of the request, once it has been asked for.
+type value struct {
+	asked, ok bool
+	text      string // of an address: none
+}
+
+func (q *question) begin(c *Compiled, r Request, f *throttle.InFlight) {
+	q.inFlight = f
+	q.c, q.r, q.address = c, r, plain(r.Address)
+	if len(q.values) != len(c.parts) {
+		q.values = make([]value, len(c.parts))
+	}
+}
+
+// done lets go of all that belongs to the request, and returns q to the pool.
+func (q *question) done() {
+	c := q.c
+	q.again()
+	clear(q.values)
+	q.c, q.r, q.address, q.path, q.host, q.inFlight = nil, Request{}, netip.Addr{}, "", "", nil
+	q.shadows = q.shadows[:0]
+	c.pool.Put(q)
+}
+
+// again drops the questions put so far.
+func (q *question) again() {
+	clear(q.asks)
+	clear(q.counts)
+	q.asks, q.answers, q.owners = q.asks[:0], q.answers[:0], q.owners[:0]
+	q.counts, q.holders = q.counts[:0], q.holders[:0]
+	q.keys, q.askKeys, q.countKeys = q.keys[:0], q.askKeys[:0], q.countKeys[:0]
+}
+
+func (q *question) pathname() string {
+	if q.path == "" {
+		q.path = pathOf(q.r.Path)
+	}
+	return q.path
+}
+
+func (q *question) hostname() string {
+	if q.host == "" {
+		q.host = hostOf(q.r.Host)
+	}
+	return q.host
+}
+
+// value is a part of the request; not ok if it is missing or empty.
+func (q *question) value(part int) (text string, ok bool) {
+	v := &q.values[part]
+	if !v.asked {
+		v.asked = true
+		v.text, v.ok = q.find(&q.c.parts[part])
+	}
+	return v.text, v.ok
+}
+
+func (q *question) find(p *part) (text string, ok bool) {
+	switch p.kind {
+	case byAddress:
+		return "", q.address.IsValid()
+	case byClient:
+		text = q.r.Client
+	case byHeader:
+		if q.r.Header != nil {
+			text = q.r.Header(p.name)
+		}
+	case byHost:
+		text = q.hostname()
+	case byMethod:
+		text = q.r.Method
+	case byPath:
+		text = q.pathname()
+	case bySegment:
+		text = segment(q.pathname(), p.n)
+	default:
+		if q.r.Value == nil {
+			return "", false
+		}
+		text, ok = q.r.Value(p.name)
+		return text, ok && text != ""
+	}
+	return text, text != ""
+}
+
+// ask puts the questions of a rule; not ok if it wants the whole key and does
+// not get it.
+func (q *question) ask(i int) (ok bool) {
+	rule := &q.c.rules[i]
+	t := rule.terms
+	if whole := q.makeTail(rule.parts); whole {
+		if other, found := rule.other.find(q, rule.parts, q.tail); found {
+			t = other
+		}
+	} else if rule.missing == Pass || rule.missing == Refuse {
+		return rule.missing == Pass
+	}
+	n := rule.cost.N
+	if rule.cost.Name != "" && q.r.Cost != nil && len(t.limits) > 0 {
+		n = max(q.r.Cost(rule.cost.Name), 0)
+	}
+	for j, l := range t.limits {
+		if l.Unlimited() {
+			continue
+		}
+		q.asks = append(q.asks, limit.Ask{Limit: l, N: n})
+		q.owners = append(q.owners, i)
+		q.askKeys = append(q.askKeys, q.makeKey(rule.name, j))
+	}
+	if t.most > 0 && q.inFlight != nil {
+		q.counts = append(q.counts, throttle.Count{Most: t.most, N: 1})
+		q.holders = append(q.holders, i)
+		q.countKeys = append(q.countKeys, q.makeKey(rule.name, 0))
+	}
+	return true
+}
+
+// makeKey makes a key with the tail at hand. The limits and what is in flight
+// are counted in different places, so that they may have the same.
+func (q *question) makeKey(rule string, n int) piece {
+	from := len(q.keys)
+	q.keys = append(append(q.keys, rule...), '/')
+	q.keys = append(strconv.AppendInt(q.keys, int64(n), 10), q.tail...)
+	return piece{from, len(q.keys)}
+}
+
+// makeTail makes the end of the keys of a rule, /PART=VALUE for each part;
+// whole is whether no part is missing.
+func (q *question) makeTail(parts []int) (whole bool) {
+	q.tail, whole = q.tail[:0], true
+	for _, i := range parts {
+		p := q.c.parts[i]
+		text, ok := q.value(i)
+		whole = whole && ok
+		q.tail = appendPart(q.tail, p)
+		if p.kind != byAddress {
+			q.tail = appendValue(q.tail, p, text)
+		} else if ok {
+			q.tail = appendAddress(q.tail, q.address, q.c.ipv6)
+		}
+	}
+	return whole
+}
+
+func appendPart(key []byte, p part) []byte {
+	return append(append(append(key, '/'), p.text...), '=')
+}
+
+// take asks all that was put: what fits neither in flight nor the Store's limits
+// is counted nowhere. refused is the index of the first of counts that does not
+// fit, or -1.
+func (q *question) take(ctx context.Context, s throttle.Store) (h throttle.Hold, refused int, ok bool, err error) {
+	keys := string(q.keys)
+	for i, p := range q.askKeys {
+		q.asks[i].Key = keys[p.from:p.to]
+		q.answers = append(q.answers, limit.Decision{})
+	}
+	for i, p := range q.countKeys {
+		q.counts[i].Key = keys[p.from:p.to]
+	}
+	switch {
+	case len(q.counts) == 0:
+		ok, err = s.Take(ctx, q.asks, q.answers)
+		return h, -1, ok, err
+	case len(q.asks) == 0:
+		h, refused, ok = q.inFlight.Acquire(q.counts...)
+		return h, refused, ok, nil
+	}
+	return q.inFlight.Admit(ctx, s, q.asks, q.answers, q.counts...)
+}

@@ -1,0 +1,92 @@
+package rules_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// book is a Store at a time that the test tells. It writes down what it was
+// asked.
+type book struct {
+	now    time.Time
+	states map[string]limit.State
+	limits map[string]limit.Limit
+	calls  [][]string // keys of each call
+	err    error
+}
+
+func newBook() *book {
+	return &book{now: t0, states: map[string]limit.State{}, limits: map[string]limit.Limit{}}
+}
+
+func (b *book) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	var keys []string
+	s := make([]limit.State, len(a))
+	for i, ask := range a {
+		if slices.Contains(keys, ask.Key) {
+			return false, fmt.Errorf("two asks about %q", ask.Key)
+		}
+		keys = append(keys, strings.Clone(ask.Key))
+		s[i] = b.states[ask.Key]
+		if old, ok := b.limits[ask.Key]; ok {
+			s[i] = limit.Change(s[i], b.now, old, ask.Limit)
+		}
+	}
+	b.calls = append(b.calls, keys)
+	if b.err != nil {
+		return false, b.err
+	}
+	ok := limit.TakeAll(s, b.now, a, d)
+	for i := range a {
+		b.states[keys[i]], b.limits[keys[i]] = s[i], a[i].Limit
+	}
+	return ok, nil
+}
+
+// used is how much of what a key may use is used.
+func (b *book) used(key string) int64 {
+	l := b.limits[key]
+	_, d := limit.Take(b.states[key], b.now, limit.Ask{Limit: l})
+	return d.Most - d.Remaining
+}
+
+func mustParse(t testing.TB, text string, known ...string) *rules.Compiled {
+	t.Helper()
+	c, err := rules.Parse([]byte(text), known...)
+	if err != nil {
+		t.Fatalf("Parse(%s) = %v", text, err)
+	}
+	return c
+}
+
+// ask decides and must not fail.
+func ask(t *testing.T, c *rules.Compiled, b *book, r rules.Request) rules.Answer {
+	t.Helper()
+	a, err := c.Decide(t.Context(), b, r)
+	if err != nil {
+		t.Fatalf("Decide(%+v) = %v", r, err)
+	}
+	return a
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// header is a header as a Request has it.
+func header(pairs ...string) func(string) string {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h.Get
+}
