@@ -18,6 +18,7 @@ import "math"
 // is what is left over the time left.
 type level struct {
 	on      bool
+	fed     bool    // something was served since
 	useless bool    // the header never shows more than a token or two
 	weight  float64 // of the Adaptive
 	burst   bool    // of the Adaptive
@@ -246,6 +247,7 @@ func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
 	if a.on {
 		l.theta = a.rate(s)
 	}
+	l.fed = o.Verdict == Served
 	l.on, a.restored, l.theta = true, false, max(l.theta, slowest)
 	l.start, l.weight, l.burst, a.haste = max(l.theta, firstRate), a.weight(), a.Burst, 1
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
@@ -261,7 +263,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		}
 		l.hit = l.theta
 		switch {
-		case l.served == 0: // it is far too fast, as in a crowd that starts
+		case !l.fed: // it is far too fast, as in a crowd that starts
 			l.depth = deepest
 		case l.served < 10:
 			l.depth = min(deepest, 2*l.depth)
@@ -273,6 +275,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		return
 	}
 	l.served++
+	l.fed = true
 	if !o.Hints.Remaining.OK {
 		return // it did not say this time
 	}
