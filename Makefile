@@ -14,12 +14,13 @@ RACE ?= -race
 BIN := $(CURDIR)/.bin
 TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
-.PHONY: help test lint bench fuzz soak
+.PHONY: help test lint bench bench-peers fuzz soak
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
+	@echo 'make bench-peers  Memory beside other limiters, into docs/performance.md; some 4 minutes'
 	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak   every fuzz target for 5 minutes, then the long tests'
 
@@ -37,6 +38,12 @@ lint: $(TOOLS)
 bench: $(TOOLS)
 	scripts/each go test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./... | tee $(BIN)/bench.txt
 	$(BIN)/benchstat medians=$(BIN)/bench.txt
+
+# PEERS=- prints the tables instead.
+PEERS ?= $(CURDIR)/docs/performance.md
+
+bench-peers:
+	cd bench && go test -count 1 -run '^TestPeersTable$$' -timeout 20m -peers $(PEERS) .
 
 fuzz:
 	FUZZTIME=$(FUZZTIME) scripts/each $(CURDIR)/scripts/fuzz

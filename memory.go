@@ -17,26 +17,29 @@ import (
 // copied after first use.
 //
 // It is a table of a bounded size without pointers: 32 bytes a key, of which
-// the collector sees nothing. It begins with 16 KB and doubles as keys come,
-// never to shrink; while it does, the old half is kept besides. A key is known
-// by 56 bits of a keyed hash: that one of a million keys shares its account with
-// another has a probability of 10^-5.
+// the collector sees nothing. It begins with at most 16 KiB and doubles as keys
+// come, never to shrink; while it does, the old half is kept besides. A key is
+// known by 56 bits of a keyed hash: that any two of a million keys share an
+// account has a probability of 10^-5.
 //
 // What has expired takes no room, as a key that owes nothing equals one never
 // seen. If there is no room for a new key even so, it takes the place of the
-// one, of the eight in the lines where it may be, that will owe nothing first.
-// So a flood of made-up keys, which owe little, leaves those that are over
-// their limit in place. Of as many keys as Keys says, all owing, one of some
-// 100,000 is forgotten; it starts afresh.
+// one, of the eight in the two lines where it may be, that will owe nothing
+// first. So a flood of made-up keys, which owe little, leaves those that are
+// over their limit in place. Of as many keys as Keys says, all owing, about one
+// in a million is forgotten, and starts afresh.
 //
 // A key may be asked for under another limit than before: what it owes is
-// carried over by [limit.Change]. A Memory tells 4094 limits apart; states
-// written under further ones are read as if they had been written under the one
-// that is asked for.
+// carried over by [limit.Change], also where it is refused, and then owed under
+// the new limit; a peek changes nothing. A Memory tells 4094 limits apart;
+// states written under further ones are read as if they had been written under
+// the one that is asked for.
 //
-// The kinds of limit that keep more than a State are apart, in at most Bytes
-// besides, and at most Keys keys; see [limit.Log]. Beyond that, of eight picked
-// at random the one that will owe nothing first is forgotten.
+// Sliding logs and slots, which keep more than a State, are kept apart, in at
+// most Bytes besides, and at most Keys keys; see [limit.Log] and [limit.Slots].
+// Beyond that, of eight picked at random the one that will owe nothing first is
+// forgotten. They share one lock. A key that changes to one of these kinds, or
+// from one, begins afresh.
 //
 // Its clock is the wall clock at its first use and from then on monotonic, so
 // that a step of the wall clock grants nothing. Fixed windows end by that

@@ -132,7 +132,7 @@ func newMemoryPair(t *testing.T) *memoryPair {
 // TestMemoryAgrees: a Memory answers as package limit does, bit for bit, also
 // where a limit changes, a state does not pack, or years pass.
 func TestMemoryAgrees(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(size(400)) {
 		rng, p := rand.New(rand.NewPCG(seed, 1)), newMemoryPair(t)
 		for range 2500 {
 			var b [9]byte
@@ -162,4 +162,22 @@ func FuzzMemory(f *testing.F) {
 			p.step(b)
 		}
 	})
+}
+
+// TestMemoryClaimsApart: a new key takes the room of one that has expired, which
+// comes in the same question. Both are kept.
+func TestMemoryClaimsApart(t *testing.T) {
+	m := throttle.Memory{Keys: 1}
+	window := limit.Limit{Kind: limit.FixedWindow, Count: 1_000_000, Period: time.Second}
+	hour := limit.Limit{Count: 3, Period: time.Hour}
+	now, d := m.Start(), make([]limit.Decision, 2)
+	m.TakeAt(now, []limit.Ask{{Key: "old", Limit: window, N: 70_000}}, d[:1])
+	now = now.Add(2 * time.Second)
+	a := []limit.Ask{{Key: "new", Limit: hour, N: 1}, {Key: "old", Limit: window, N: 70_000}}
+	for i := range int64(3) {
+		m.TakeAt(now, a, d)
+		if d[0].Remaining != 2-i || d[1].Remaining != 1_000_000-70_000*(i+1) {
+			t.Errorf("the %d. time %d and %d remain, want %d and %d", i+1, d[0].Remaining, d[1].Remaining, 2-i, 1_000_000-70_000*(i+1))
+		}
+	}
 }

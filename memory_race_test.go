@@ -30,6 +30,20 @@ func size(n int) int {
 	return n / 10
 }
 
+// TestMemorySoak runs the tests that size makes long, for make soak.
+func TestMemorySoak(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		return // each runs by itself, and shorter
+	}
+	t.Run("agrees", TestMemoryAgrees)
+	t.Run("bound", TestMemoryHoldsTheBound)
+	t.Run("first touch", TestMemoryFirstTouch)
+	t.Run("all or nothing", TestMemoryAllOrNothingTogether)
+	t.Run("changes", TestMemoryChangesUnderRace)
+	t.Run("fresh keys", TestTrapFreshKeysAreNotRefused)
+	t.Run("flood", TestTrapFloodDoesNotFreeTheOffender)
+}
+
 // TestMemoryHoldsTheBound: 8 goroutines ask for 64 keys as fast as they can; no
 // key gets more than its bound, and busy ones get all of it.
 func TestMemoryHoldsTheBound(t *testing.T) {

@@ -138,10 +138,10 @@ func TestMemorySizes(t *testing.T) {
 		least, most int64
 	}{
 		{&throttle.Memory{Keys: 1}, 64, 64},
-		{&throttle.Memory{Keys: 100_000}, 3_150_000, 3_200_000},
-		{&throttle.Memory{Keys: 100_000, Bytes: 1_000_000}, 990_000, 1_000_000},
-		{&throttle.Memory{Keys: 1000, Bytes: 1_000_000}, 31_500, 32_000},
-		{&throttle.Memory{Bytes: 1_000_000}, 990_000, 1_000_000},
+		{&throttle.Memory{Keys: 20_000}, 630_000, 640_000},
+		{&throttle.Memory{Keys: 20_000, Bytes: 200_000}, 198_000, 200_000},
+		{&throttle.Memory{Keys: 1000, Bytes: 200_000}, 31_500, 32_000},
+		{&throttle.Memory{Bytes: 200_000}, 198_000, 200_000},
 		{&throttle.Memory{Keys: -1, Bytes: 1}, 64, 64},
 	} {
 		if n := c.m.Size(); n > 16<<10 {

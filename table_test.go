@@ -196,3 +196,28 @@ func TestHashHangsOnEveryBit(t *testing.T) {
 		}
 	}
 }
+
+// TestTableDisplacesTheLeast: of all eight in two full lines the one that ends
+// first makes room, wherever it is.
+func TestTableDisplacesTheLeast(t *testing.T) {
+	tab := newTable(2, newSeed(), time.Now())
+	a, b := &tab.lines[0], &tab.lines[1]
+	a.lock()
+	b.lock()
+	for least := range uint64(8) {
+		for i := range uint64(8) {
+			l, at := a, int(2*i)
+			if i >= 4 {
+				l, at = b, int(2*i-8)
+			}
+			l.tag(at, 100+i)
+			l[at+1].Store((1000 + (i+8-least)%8) << 16)
+		}
+		if n := tab.putSingle(a, b, 99, 5000<<16, 10); n != 1 {
+			t.Errorf("putSingle into full lines displaced %d, want 1", n)
+		}
+		if a.at(100+least) >= 0 || b.at(100+least) >= 0 || a.at(99) < 0 && b.at(99) < 0 {
+			t.Errorf("slot %d owes least, and is still there", least)
+		}
+	}
+}
