@@ -2,64 +2,67 @@ package sim
 
 import (
 	"os"
-	"sync"
 	"testing"
 
 	"github.com/throttle-go/throttle/pace"
 )
 
-// TestSoakMeasures holds the law to what it is meant to reach: medians of 20
-// seeds, and the worst where that is said.
+// aim is what the median of 20 seeds should be between, and the worst, if it is
+// not zero, at most.
+type aim struct {
+	measure     string
+	least, most float64
+	worst       float64
+}
+
+const (
+	informed = "adaptive-informed"
+	blind    = "adaptive"
+	elastic  = "adaptive(probe=20s)"
+)
+
+// aims are what the law is meant to reach.
+var aims = []struct {
+	scenario, policy string
+	aims             []aim
+}{
+	{"heroku", informed, []aim{{"retry", 0, 0.002, 0}, {"sleep", 0, 11, 0}, {"stdev", 0, 2, 0}, {"busy", 0.99, 1.01, 0}}},
+	{"heroku", blind, []aim{{"retry", 0, 0.03, 0}, {"sleep", 0, 20, 40}, {"stdev", 0, 25, 0}, {"busy", 0.99, 1.01, 0}}},
+	{"heroku-clear", informed, []aim{{"finish", 0, 1.02 * 74.2, 0}}},
+	{"heroku-clear", blind, []aim{{"finish", 0, 1.02 * 74.2, 0}}},
+	{"emr", informed, []aim{{"finish", 0, 1.01 * 248, 0}, {"retry", 0, 0, 0}}},
+	{"emr", blind, []aim{{"finish", 0, 1.02 * 248, 0}, {"retry", 0, 0.006, 0}}},
+	{"emr-workers", informed, []aim{{"finish", 0, 1.01 * 248, 0}, {"retry", 0, 0, 0}}},
+	{"emr-workers", blind, []aim{{"finish", 0, 1.02 * 248, 0}, {"retry", 0, 0.018, 0}}},
+	{"emr-shared", informed, []aim{{"retry", 0, 0.001, 0}, {"fair", 0.99, 1, 0}, {"busy", 0.99, 1.01, 0}}},
+	{"emr-shared", blind, []aim{{"retry", 0, 0.019, 0}, {"fair", 0.95, 1, 0}, {"busy", 0.99, 1.01, 0}}},
+	{"dynamodb", informed, []aim{{"retry", 0, 0.002, 0}, {"fair", 0.99, 1, 0}, {"busy", 0.99, 1.01, 0}, {"back", 0, 3, 0}}},
+	{"dynamodb", elastic, []aim{{"retry", 0, 0.0536 / 3, 0}, {"fair", 0.9, 1, 0}, {"busy", 0.9, 1.01, 0}}},
+	{"thousand", informed, []aim{{"retry", 0, 0.012, 0}, {"fair", 0.97, 1, 0}}},
+	{"thousand", blind, []aim{{"retry", 0, 0.03, 0}, {"fair", 0.93, 1, 0}}},
+	{"mixed-heroku", "none", []aim{{"share", 0.35, 1, 0}}},
+	{"mixed-emr", "none", []aim{{"share", 0.35, 1, 0}}},
+	{"mixed-20", "none", []aim{{"share", 0.35, 1, 0}}},
+	{"rise", informed, []aim{{"back", 0, 17, 0}}},
+	{"drop", informed, []aim{{"sleep", 0, 45, 120}}},
+	{"endless", blind, []aim{{"through", 0.99 * 1990, 2010, 0}}},
+}
+
+// figure is a measure by its name.
+func figure(r Result, measure string) pace.Opt[float64] {
+	return map[string]pace.Opt[float64]{
+		"retry": r.RetryRate, "sleep": r.MaxSleep, "stdev": r.StdevRequests, "busy": r.Utilisation, "fair": r.Jain,
+		"finish": r.Finish, "back": r.Reconverge, "through": r.Throughput, "share": r.Groups[0].Share,
+	}[measure]
+}
+
 func TestSoakMeasures(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
-		t.Skip("a minute; THROTTLE_SOAK=1 runs it")
+		t.Skip("half a minute; THROTTLE_SOAK=1 runs it")
 	}
-	retry := func(r Result) pace.Opt[float64] { return r.RetryRate }
-	sleep := func(r Result) pace.Opt[float64] { return r.MaxSleep }
-	stdev := func(r Result) pace.Opt[float64] { return r.StdevRequests }
-	busy := func(r Result) pace.Opt[float64] { return r.Utilisation }
-	fair := func(r Result) pace.Opt[float64] { return r.Jain }
-	finish := func(r Result) pace.Opt[float64] { return r.Finish }
-	back := func(r Result) pace.Opt[float64] { return r.Reconverge }
-	share := func(r Result) pace.Opt[float64] { return r.Groups[0].Share }
-	through := func(r Result) pace.Opt[float64] { return r.Throughput }
-	type bound struct {
-		what        func(Result) pace.Opt[float64]
-		name        string
-		least, most float64 // of the median
-		worst       float64 // if not zero
-	}
-	const informed, blind, elastic = "adaptive-informed", "adaptive", "adaptive(probe=20s)"
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 2)
-	for _, c := range []struct {
-		scenario, policy string
-		bounds           []bound
-	}{
-		{"heroku", informed, []bound{{retry, "retry", 0, 0.002, 0}, {sleep, "sleep", 0, 11, 0}, {stdev, "stdev", 0, 2, 0}, {busy, "utilisation", 0.99, 1.01, 0}}},
-		{"heroku", blind, []bound{{retry, "retry", 0, 0.03, 0}, {sleep, "sleep", 0, 20, 40}, {stdev, "stdev", 0, 25, 0}, {busy, "utilisation", 0.99, 1.01, 0}}},
-		{"heroku-clear", informed, []bound{{finish, "finish", 0, 1.02 * 74.2, 0}}},
-		{"heroku-clear", blind, []bound{{finish, "finish", 0, 1.02 * 74.2, 0}}},
-		{"emr", informed, []bound{{finish, "finish", 0, 1.01 * 248, 0}, {retry, "retry", 0, 0, 0}}},
-		{"emr", blind, []bound{{finish, "finish", 0, 1.02 * 248, 0}, {retry, "retry", 0, 0.006, 0}}},
-		{"emr-workers", informed, []bound{{finish, "finish", 0, 1.01 * 248, 0}, {retry, "retry", 0, 0, 0}}},
-		{"emr-workers", blind, []bound{{finish, "finish", 0, 1.02 * 248, 0}, {retry, "retry", 0, 0.018, 0}}},
-		{"emr-shared", informed, []bound{{retry, "retry", 0, 0.001, 0}, {fair, "jain", 0.99, 1, 0}, {busy, "utilisation", 0.99, 1.01, 0}}},
-		{"emr-shared", blind, []bound{{retry, "retry", 0, 0.019, 0}, {fair, "jain", 0.95, 1, 0}, {busy, "utilisation", 0.99, 1.01, 0}}},
-		{"dynamodb", informed, []bound{{retry, "retry", 0, 0.002, 0}, {fair, "jain", 0.99, 1, 0}, {busy, "utilisation", 0.99, 1.01, 0}, {back, "reconverge", 0, 3, 0}}},
-		{"dynamodb", elastic, []bound{{retry, "retry", 0, 0.0536 / 3, 0}, {fair, "jain", 0.9, 1, 0}, {busy, "utilisation", 0.9, 1.01, 0}}},
-		{"thousand", informed, []bound{{retry, "retry", 0, 0.012, 0}, {fair, "jain", 0.97, 1, 0}}},
-		{"thousand", blind, []bound{{retry, "retry", 0, 0.03, 0}, {fair, "jain", 0.93, 1, 0}}},
-		{"mixed-heroku", "none", []bound{{share, "share of the informed", 0.35, 1, 0}}},
-		{"mixed-emr", "none", []bound{{share, "share of the informed", 0.35, 1, 0}}},
-		{"mixed-20", "none", []bound{{share, "share of the informed", 0.35, 1, 0}}},
-		{"rise", informed, []bound{{back, "reconverge", 0, 17, 0}}},
-		{"drop", informed, []bound{{sleep, "sleep", 0, 45, 120}}},
-		{"endless", blind, []bound{{through, "throughput", 0.99 * 1990, 2010, 0}}},
-	} {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+	for _, c := range aims {
+		t.Run(c.scenario+" "+c.policy, func(t *testing.T) {
+			t.Parallel()
 			s, p := builtin(t, c.scenario), policy(t, c.policy)
 			var results []Result
 			for seed := range uint64(20) {
@@ -68,19 +71,17 @@ func TestSoakMeasures(t *testing.T) {
 				}
 				results = append(results, r.Result())
 			}
-			for _, b := range c.bounds {
+			for _, a := range c.aims {
 				figures := make([]pace.Opt[float64], len(results))
 				for i := range results {
-					figures[i] = b.what(results[i])
+					figures[i] = figure(results[i], a.measure)
 				}
 				f := Over(figures)
-				t.Logf("%s, %s: %s %.4g, worst %.4g", c.scenario, c.policy, b.name, f.V.Median, f.V.Max)
-				if m := f.V.Median; !f.OK || m < b.least || m > b.most || b.worst > 0 && f.V.Max > b.worst {
-					t.Errorf("%s, %s: %s %.4g, worst %.4g; want %.4g to %.4g, worst %.4g",
-						c.scenario, c.policy, b.name, m, f.V.Max, b.least, b.most, b.worst)
+				t.Logf("%s %.4g, most %.4g", a.measure, f.V.Median, f.V.Max)
+				if m := f.V.Median; !f.OK || m < a.least || m > a.most || a.worst > 0 && f.V.Max > a.worst {
+					t.Errorf("%s %.4g, most %.4g; want %.4g to %.4g, most %.4g", a.measure, m, f.V.Max, a.least, a.most, a.worst)
 				}
 			}
 		})
 	}
-	wg.Wait()
 }
