@@ -104,7 +104,10 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 		return false, false, inner(w.last)
 	}
 	e := &Error{Reason: ErrTries, Wait: w.ticket.Forecast}
-	if w.late(now) {
+	switch {
+	case w.ticket.Broke:
+		e.Reason, e.Wait = ErrBudget, 0
+	case w.late(now):
 		e.Reason = context.DeadlineExceeded
 	}
 	return false, false, t.giveUp(w, now, e)

@@ -15,6 +15,9 @@ import (
 var (
 	// ErrTries says that a call was throttled or failed as often as it may.
 	ErrTries = errors.New("no tries left")
+	// ErrBudget says that too many calls are being made again already, see
+	// [Throttle.Budget].
+	ErrBudget = errors.New("no budget left for another try")
 	// ErrQueueFull says that too many calls were waiting already.
 	ErrQueueFull = errors.New("too many calls are waiting")
 	// ErrWouldWait says that Try would have had to wait.
@@ -24,7 +27,7 @@ var (
 // Error is how a Throttle, a [Queue] or a [Quota] gives up. Both its Reason and the last error of the
 // function are found by [errors.Is] and [errors.As].
 type Error struct {
-	// Reason is ErrTries, ErrQueueFull or ErrWouldWait, of a Queue or a Quota
+	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait, of a Queue or a Quota
 	// also [ErrNever] or [ErrUndecided]; or
 	// context.DeadlineExceeded, when the wait would have ended after the
 	// deadline of the context; or the context's Cause, when it ended.

@@ -30,6 +30,10 @@ type Throttle struct {
 	// Retries is how often a call that [Failed] is made again, throttled tries
 	// not counted. If zero, 3; below zero, never.
 	Retries int
+	// Budget bounds the retries of calls that failed, all together, so that a
+	// service in trouble does not get several times its load: beyond it calls
+	// are given up with ErrBudget. If zero, a tenth of the calls, and ten.
+	Budget pace.Budget
 	// MaxWaiting bounds the calls that wait; more are refused with
 	// [ErrQueueFull]. If zero, 100,000.
 	MaxWaiting int
@@ -152,6 +156,7 @@ func (t *Throttle) begin() {
 		t.gate.Control = new(pace.Adaptive)
 	}
 	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting, t.gate.Lanes = t.Tries, t.Retries, t.MaxWaiting, t.Lanes
+	t.gate.Budget = t.Budget
 	if t.gate.Seed == 0 {
 		t.gate.Seed = rand.Uint64()
 	}

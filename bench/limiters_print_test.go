@@ -80,7 +80,7 @@ func ratios(all map[string]figures) string {
 	} {
 		other := math.Inf(1)
 		for _, p := range limiterPeers {
-			if strings.HasPrefix(p.name, "**") || c.one != (p.name == rateName) {
+			if strings.HasPrefix(p.name, "*") || c.one != (p.name == rateName) {
 				continue
 			}
 			if x := c.of(all[p.name]); x > 0 {

@@ -2,8 +2,11 @@ package bench
 
 import (
 	"context"
+	"hash/maphash"
+	"math/bits"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/didip/tollbooth/v8"
@@ -213,6 +216,19 @@ const (
 	rateName = "x/time/rate, one Limiter"
 )
 
+// floor is the least that a decision about one of many keys takes: to hash the
+// key, read the clock, and swap a word in a random line of a table of 32 bytes a
+// key. It decides nothing.
+func floor(_ bool, keys int) allow {
+	lines, seed, base := make([][8]atomic.Uint64, max(keys/2, 1)), maphash.MakeSeed(), time.Now()
+	return func(key string) bool {
+		at, _ := bits.Mul64(maphash.String(seed, key), uint64(len(lines)))
+		word := &lines[at][1]
+		was, now := word.Load(), time.Since(base)
+		return word.CompareAndSwap(was, was+uint64(now)) || true
+	}
+}
+
 // limiterPeers are ours, and those that are found most.
 var limiterPeers = []limiterPeer{
 	{name: oursName, make: ours(func(m *throttle.Memory, key string, l limit.Limit) bool {
@@ -221,6 +237,7 @@ var limiterPeers = []limiterPeer{
 	{name: "**throttle.Memory, Decide**", make: ours(func(m *throttle.Memory, key string, l limit.Limit) bool {
 		return m.Decide(limit.Ask{Key: key, Limit: l, N: 1}).OK
 	})},
+	{name: "*the floor: hash, clock and a swap*", make: floor, never: true},
 	{name: rateName, make: func(deny bool, _ int) allow {
 		l := newRate(deny)
 		return func(string) bool { return l.Allow() }

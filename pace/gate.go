@@ -18,6 +18,8 @@ type Ticket struct {
 	// Enter and Done; Never where unknown. When they turn a ticket down for
 	// its Deadline, it says how long the wait would have been.
 	Forecast time.Duration
+	// Broke is whether Done gave the call up for want of Budget.
+	Broke bool
 
 	request   Request
 	arrival   uint64    // place in the queue, kept over retries
@@ -26,6 +28,7 @@ type Ticket struct {
 	tries     int
 	throttled int
 	failed    int
+	paid      float64 // of the Budget, for the retry that is to come or under way
 	at        place
 	index     int // in its heap
 }
@@ -62,6 +65,8 @@ type Gate struct {
 	// Retries is how often a call that failed is retried, throttled tries not
 	// counted. If zero, 3; below zero, never.
 	Retries int
+	// Budget bounds the retries of failed calls, all together.
+	Budget Budget
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
 	// Retries are never refused. If zero, 100,000; below zero, 1.
 	MaxWaiting int
@@ -78,6 +83,7 @@ type Gate struct {
 
 	arrivals uint64
 	lanes    lanes
+	purse    purse
 	rests    heap
 	inFlight int
 }
@@ -102,8 +108,9 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 		panic("pace: Enter of a ticket that is already inside")
 	}
 	g.lanes.set(g.Lanes)
+	g.purse.begin(g.Budget)
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
-	t.tries, t.throttled, t.failed = 0, 0, 0
+	t.tries, t.throttled, t.failed, t.paid, t.Broke = 0, 0, 0, 0, false
 	r := t.request
 	r.Place = g.lanes.place(t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
@@ -114,6 +121,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	if g.Waiting() >= max(most, 1) || t.late(now, t.Forecast) {
 		return t.Forecast, false
 	}
+	g.purse.add(g.purse.Call)
 	g.arrivals++
 	t.arrival = g.arrivals
 	t.request.Luck = luckOf(g.Seed, t.arrival, 0)
@@ -164,10 +172,11 @@ func (g *Gate) lineUp(t *Ticket) {
 // outcome. If retry is true, t is waiting again, at its old place in line;
 // otherwise it is outside. A throttled or failed call is given up after Tries
 // or Retries, when its outcome is Final, when the Controller says so, and when
-// its wait would end after its Deadline.
+// its wait would end after its Deadline; a failed one also for want of Budget.
 func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	rest := g.observe(now, t, o, t.sent)
 	t.Forecast = 0
+	g.purse.ended(t, o.Verdict)
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, o.After, 0)
 	if !g.again(t, o.Verdict) || o.Final || rest == Never {
@@ -180,6 +189,9 @@ func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 		t.Forecast = max(rest, w)
 	}
 	if t.late(now, t.Forecast) {
+		return false
+	}
+	if t.Broke = o.Verdict == Failed && !g.purse.pay(t); t.Broke {
 		return false
 	}
 	t.request.Try++
@@ -241,6 +253,7 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 	case flying:
 		g.observe(now, t, Outcome{Verdict: Ignored}, time.Time{})
 	}
+	g.purse.giveBack(t)
 	t.at = outside
 }
 

@@ -310,6 +310,7 @@ func drive(t *testing.T, seed uint64, script []byte, extra int) (trace string) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	c := &spaced{gap: time.Duration(random.IntN(3)) * second, rest: time.Duration(random.IntN(3)) * second}
 	g := &Gate{Control: c, Tries: random.IntN(4), Seed: seed, MaxWaiting: 50}
+	g.Budget.Most = float64(random.IntN(4) - 1)
 	g.Lanes = []float64{1, 3, 0.1}[:random.IntN(4)]
 	var inside, flying []*Ticket
 	now, id := t0, 0

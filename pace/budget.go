@@ -1,0 +1,116 @@
+package pace
+
+// Budget bounds how many retries of failed calls a Gate makes, so that a service
+// in trouble does not get several times its load. Retries of throttled calls
+// are no part of it: the Controller has them in hand. What is over the budget is
+// given up with the last error.
+//
+// It is a number of tokens, Most at first and at most, from which each retry
+// takes some and to which calls add some. The zero Budget has 10, each retry
+// takes one, and each call adds a tenth: when everything fails, 1.1 calls are
+// made for each that was asked for, and the first ten besides.
+type Budget struct {
+	// Most is how many tokens there are at first and at most. If zero, 10;
+	// below zero, there is no bound on retries.
+	Most float64
+	// Retry is what a retry takes. If zero, 1; below zero, nothing.
+	Retry float64
+	// Call is what each call adds as it enters, whatever becomes of it. If Call,
+	// Served and First are all zero, 0.1.
+	Call float64
+	// Served is what each try that is served adds, First what it adds besides
+	// if it is the first of its call.
+	Served, First float64
+	// Failed is what each try that failed takes.
+	Failed float64
+	// Keep is what must be left: a retry is made only if there is more, and at
+	// least as much after it.
+	Keep float64
+	// Refund gives back what a retry took if it is served.
+	Refund bool
+}
+
+// The rules of others. AWS counts a timeout like any other failure here, which
+// the SDK does not in its present mode.
+var (
+	// FinagleBudget is Finagle's default, com.twitter.finagle.service.RetryBudget:
+	// a fifth of the calls and some to begin with, without its expiry after 10 s,
+	// instead of which no more than 100 are saved up.
+	FinagleBudget = Budget{Most: 100, Call: 0.2}
+	// GRPCBudget is retryThrottling of gRPC (gRFC A6) with the usual
+	// maxTokens 10 and tokenRatio 0.1: retries only while more than half is left.
+	GRPCBudget = Budget{Most: 10, Retry: -1, Served: 0.1, Failed: 1, Keep: 5}
+	// AWSBudget is that of the standard retry mode of the AWS SDKs.
+	AWSBudget = Budget{Most: 500, Retry: 5, First: 1, Refund: true}
+	// AWS2026Budget is that of AWS_NEW_RETRIES_2026.
+	AWS2026Budget = Budget{Most: 500, Retry: 14, First: 1, Refund: true}
+)
+
+// purse is what a Budget has left.
+type purse struct {
+	Budget
+	tokens float64
+	open   bool
+}
+
+// begin settles the defaults, once.
+func (p *purse) begin(b Budget) {
+	if p.open {
+		return
+	}
+	p.Budget, p.open = b, true
+	if p.Most == 0 {
+		p.Most = 10
+	}
+	if p.Call == 0 && p.Served == 0 && p.First == 0 {
+		p.Call = 0.1
+	}
+	switch {
+	case p.Retry == 0:
+		p.Retry = 1
+	case p.Retry < 0:
+		p.Retry = 0
+	}
+	p.tokens = p.Most
+}
+
+// add adds x, or takes -x, within bounds.
+func (p *purse) add(x float64) { p.tokens = min(max(p.tokens+x, 0), max(p.Most, 0)) }
+
+// ended takes note of a try of t.
+func (p *purse) ended(t *Ticket, v Verdict) {
+	switch v {
+	case Served:
+		p.add(p.Served)
+		if t.tries == 1 {
+			p.add(p.First)
+		}
+		if p.Refund {
+			p.add(t.paid)
+		}
+	case Failed:
+		p.add(-p.Failed)
+	}
+	t.paid = 0
+}
+
+// pay takes what a retry of t takes, if it is there.
+func (p *purse) pay(t *Ticket) bool {
+	if p.Most < 0 {
+		return true
+	}
+	// The sums of many tenths are not exact; a billionth is not worth a retry.
+	const dust = 1e-9
+	if p.tokens <= p.Keep+dust || p.tokens-p.Retry < p.Keep-dust {
+		return false
+	}
+	p.add(-p.Retry)
+	t.paid = p.Retry
+	return true
+}
+
+// giveBack returns what a retry took that was never made.
+func (p *purse) giveBack(t *Ticket) {
+	p.add(t.paid)
+	t.paid = 0
+}
