@@ -22,14 +22,18 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once bool) error {
 	w := t.waiter()
 	w.once = once
-	if len(t.Lanes) > 0 {
-		w.ticket.Lane = laneOf(ctx)
+	terms, wait := termsOf(ctx), ctx
+	w.ticket.Lane, w.ticket.Once = terms.Lane, terms.Once
+	if terms.MaxWait > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, terms.MaxWait)
+		defer cancel()
 	}
 	defer t.release(w) // also when f panics or ends the goroutine
 	if ctx.Err() != nil {
 		return t.ended(ctx, w)
 	}
-	started, err := t.enter(ctx, w)
+	started, err := t.enter(wait, w)
 	if err != nil {
 		return err
 	}
@@ -37,12 +41,12 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 		if !started {
 			select {
 			case <-w.ready:
-			case <-ctx.Done():
+			case <-wait.Done():
 			}
 		}
-		// A start that came together with the end of ctx is given back.
-		if ctx.Err() != nil {
-			return t.ended(ctx, w)
+		// A start that came together with the end of the wait is given back.
+		if wait.Err() != nil {
+			return t.ended(wait, w)
 		}
 		if t.On != nil {
 			t.On(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})

@@ -38,7 +38,7 @@ type Throttle struct {
 	// [ErrQueueFull]. If zero, 100,000.
 	MaxWaiting int
 	// Lanes are the weights of classes of calls that wait apart, see
-	// [pace.Gate.Lanes]; [InLane] says which one a call belongs to. If there
+	// [pace.Gate.Lanes]; [With] says which one a call belongs to. If there
 	// are none, all calls wait in one line.
 	Lanes []float64
 	// Classify reads from the error of a call, which may be nil, how the call

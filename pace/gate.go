@@ -12,6 +12,8 @@ type Ticket struct {
 	// Lane is the lane of the Gate that it waits in. One that does not exist is
 	// lane 0. It must not change while the ticket is inside.
 	Lane int
+	// Once says that the call is made once, however it ends.
+	Once bool
 	// Deadline is when the caller will have lost interest. If zero, never.
 	Deadline time.Time
 	// Forecast is the wait that the Gate last foresaw for this ticket, set by
@@ -179,7 +181,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	g.purse.ended(t, o.Verdict)
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, o.After, 0)
-	if !g.again(t, o.Verdict) || o.Final || rest == Never {
+	if !g.again(t, o.Verdict) || o.Final || t.Once || rest == Never {
 		return false
 	}
 	first := t.request
