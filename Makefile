@@ -26,7 +26,7 @@ help:
 
 test:
 	scripts/need.sh
-	THROTTLE_REQUIRE=1 scripts/each go test $(RACE) ./...
+	THROTTLE_REQUIRE=1 scripts/each go test -count=1 $(RACE) ./...
 
 lint: $(TOOLS)
 	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }

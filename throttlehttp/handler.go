@@ -1,40 +1,28 @@
 package throttlehttp
 
 import (
-	"encoding/json"
+	"hash/maphash"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
-	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/rules"
 )
 
-// Headers chooses what a Handler tells its callers.
-type Headers uint8
-
-const (
-	// Draft is RateLimit and RateLimit-Policy on every answer, in the form of
-	// draft-ietf-httpapi-ratelimit-headers-08 and later, and Retry-After on
-	// refusals.
-	Draft Headers = iota
-	// OnlyRetryAfter is Retry-After on refusals. Use it where the number
-	// remaining would help an attacker, as at a login.
-	OnlyRetryAfter
-	// OnlyRemaining is a bare RateLimit-Remaining on every answer and nothing
-	// else, as Heroku's API does.
-	OnlyRemaining
-	// Silent is no field at all.
-	Silent
-)
-
-// Handler limits how often Next is called. What is refused is answered by 429
-// (Too Many Requests), with the time to come again and a problem document (RFC
-// 9457). The zero value lets everything pass.
+// Handler limits how often Next is called: by one Limit, or by Rules, and by what
+// the service can do. What is refused is answered with the time to come again
+// and a problem document (RFC 9457): by 429 (Too Many Requests) when the caller
+// has used up its own, by 503 (Service Unavailable) when the service has no room,
+// by 403 when a list says so, by 400 when a part of a key is missing that a rule
+// wants. The zero value lets everything pass.
 //
-// The fields must not change once requests come in. A Handler is safe for
-// concurrent use if what its fields hold is.
+// The fields must not change once requests come in, and a Handler must not be
+// copied after that. It is safe for concurrent use if what its fields hold is. It
+// starts no goroutine. The http.ResponseWriter is handed on as it is, so that
+// Next may flush, hijack and push; what is counted as under way is until Next
+// returns, or panics.
 type Handler struct {
 	// Next serves what passes. If nil, that is an empty 204: a way to ask
 	// whether something would pass.
@@ -42,6 +30,7 @@ type Handler struct {
 	// Store remembers who has used how much. If nil, a throttle.Memory of
 	// this Handler's own.
 	Store throttle.Store
+
 	// Limit is how much each key may use. If zero, everything.
 	Limit limit.Limit
 	// LimitFor is the limit of one request, for callers on different plans.
@@ -59,60 +48,127 @@ type Handler struct {
 	// the keys in the Store, before a slash: two limits in one Store need two
 	// names. If empty, "default".
 	Name string
+
+	// Rules are instead of Limit, LimitFor, Key, Cost and Name. They may be
+	// swapped at any time. If nil, there are none.
+	Rules *rules.Live
+	// Fill completes what the rules look at: Value and Cost, and what else the
+	// program knows better. All else is filled in already: the address is that
+	// of rules.ClientAddress behind the proxies that the rules trust, the Client
+	// that of the function. If nil, nothing is added.
+	Fill func(*http.Request, rules.Request) rules.Request
+	// InFlight counts what is under way, for rules with in_flight. If nil, one
+	// of this Handler's own.
+	InFlight *throttle.InFlight
+
+	// Client is the identity that was authenticated; empty if it is not known.
+	// For who is known, what Handlers of the Phase rules.Before took is given
+	// back, and the rules see the Client. If nil, nobody is known.
+	Client func(*http.Request) string
+	// Phase is rules.Before for a Handler in front of the authentication. It
+	// asks only the rules of that phase, and remembers in the context of the
+	// request what it took: see GiveBack. If rules.After, it asks the other
+	// rules; if empty, all.
+	Phase rules.Phase
+
+	// Shed protects Next from more than it can do: what does not fit waits for
+	// a moment, or is refused by 503 and not charged. If nil, everything that
+	// may pass goes to Next at once. Its classes are the priorities of Rules.
+	// Streams and connections that are taken over belong behind another Handler:
+	// they would teach it that requests take long.
+	Shed *throttle.Shedder
+	// Class is the priority of a request, instead of that of the rules. If
+	// nil, that of the rules; rules.Normal if there are none.
+	Class func(*http.Request) rules.Priority
+	// Degraded answers, instead of a refusal by 429 or 503, with less than what
+	// was asked for: what is in a cache, a shorter list. Why tells it the
+	// reason. It is not limited. If nil, such requests are refused.
+	Degraded http.Handler
+
 	// Headers is what callers are told. If zero, Draft.
 	Headers Headers
+	// RetryAfterMs adds Retry-After-Ms to Retry-After, in milliseconds, as the
+	// clients of Azure and OpenAI read it, and promises times to the
+	// millisecond: for callers that all read it.
+	RetryAfterMs bool
+	// Spread bounds how much longer than necessary a refused caller is told
+	// to wait. Each gets a time of its own at which there will be room, one
+	// after the other at the rate of the limit, so that they do not all come
+	// back at once; beyond the bound times are given anew from the start. If
+	// zero, a minute; below zero, all are told the earliest time. The keys for
+	// which times are promised are 10,000 at most; beyond that, those refused
+	// least lately are forgotten.
+	Spread time.Duration
+	// Caller tells apart those who share a key, as processes of one customer:
+	// an address, a field with an identity. Each is told its fair part of the
+	// rate, in a parameter share of RateLimit, see signal.Signal.Share and
+	// limit.Crowd. Of 10,000 keys, the last that came. If nil, none is told.
+	Caller func(*http.Request) string
+
 	// Error answers when the Store could not decide. If nil, the request is
 	// refused with 503 (Service Unavailable), without the cause. To let such
 	// requests pass, wrap the Store in throttle.FailOpen.
 	Error func(w http.ResponseWriter, r *http.Request, err error)
+	// On is told of each request once it is decided, before Next is called, in
+	// the goroutine of the request. See Counts and Log. If nil, nobody is told.
+	On func(Event)
 
-	once   sync.Once
-	memory throttle.Store // when there is no Store
+	memory   throttle.Memory   // if there is no Store
+	counting throttle.InFlight // if there is no InFlight
+	visits   sync.Pool         // of *visit
+	once     sync.Once
+	seed     maphash.Seed
+	slots    slots
+	crowds   crowds
+	policies policies
+	common   atomicCommon
 }
 
 var _ http.Handler = (*Handler)(nil)
 
-// ServeHTTP calls Next if the limit allows, and otherwise refuses.
+// ServeHTTP calls Next if the limits allow, and otherwise refuses.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l := h.Limit
-	if h.LimitFor != nil {
-		l = h.LimitFor(r)
+	v := h.begin(r)
+	defer v.end()
+	if v.known() {
+		v.lost = GiveBack(r)
 	}
-	if l.Unlimited() {
-		h.next(w, r)
+	if err := v.decide(); err != nil {
+		v.fail(w, err)
 		return
 	}
-	d, err := throttle.Take(r.Context(), h.store(), h.key(r), l, h.cost(r))
-	if err != nil {
-		h.fail(w, r, err)
+	if v.answer.OK && h.Shed != nil {
+		v.shed()
+	}
+	if !v.passes() {
+		v.refuse(w)
 		return
 	}
-	h.tell(w, signalOf(l, d))
-	if !d.OK {
-		writeProblem(w, r, http.StatusTooManyRequests, problem{
-			Type:     "https://iana.org/assignments/http-problem-types#quota-exceeded",
-			Title:    "Request cannot be satisfied as assigned quota has been exceeded",
-			Violated: []string{h.name()},
-		})
-		return
+	v.tell(w.Header(), 0, false)
+	v.report(0, 0)
+	if h.Phase == rules.Before {
+		r = v.remember()
 	}
-	h.next(w, r)
-}
-
-func (h *Handler) next(w http.ResponseWriter, r *http.Request) {
 	if h.Next == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	h.Next.ServeHTTP(w, r)
+	v.whole = true
 }
 
 func (h *Handler) store() throttle.Store {
 	if h.Store != nil {
 		return h.Store
 	}
-	h.once.Do(func() { h.memory = new(throttle.Memory) })
-	return h.memory
+	return &h.memory
+}
+
+func (h *Handler) inFlight() *throttle.InFlight {
+	if h.InFlight != nil {
+		return h.InFlight
+	}
+	return &h.counting
 }
 
 func (h *Handler) name() string {
@@ -122,74 +178,8 @@ func (h *Handler) name() string {
 	return h.Name
 }
 
-func (h *Handler) key(r *http.Request) string {
-	if h.Key == nil {
-		return h.name() + "/"
-	}
-	return h.name() + "/" + h.Key(r)
-}
-
-func (h *Handler) cost(r *http.Request) int64 {
-	if h.Cost == nil {
-		return 1
-	}
-	return max(h.Cost(r), 0)
-}
-
-func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if h.Error != nil {
-		h.Error(w, r, err)
-		return
-	}
-	writeProblem(w, r, http.StatusServiceUnavailable, problem{
-		Type:  "about:blank",
-		Title: http.StatusText(http.StatusServiceUnavailable),
-	})
-}
-
-// tell sets the fields that say s.
-func (h *Handler) tell(w http.ResponseWriter, s signal.Signal) {
-	set := w.Header().Set
-	switch h.Headers {
-	case Draft:
-		s.Write(set, h.name())
-	case OnlyRetryAfter:
-		s.WriteRetryAfter(set)
-	case OnlyRemaining:
-		s.WriteRemaining(set)
-	}
-}
-
-// signalOf is what callers are to know of a decision.
-func signalOf(l limit.Limit, d limit.Decision) (s signal.Signal) {
-	s.Limit, s.Window = pace.Some(max(l.Count, 0)), pace.Some(l.Period)
-	s.Remaining = pace.Some(d.Remaining)
-	if d.OK {
-		s.Reset = pace.Some(d.ResetAfter)
-	} else if d.RetryAfter != limit.Never {
-		// The draft wants no Retry-After before the reset, and a bucket has
-		// something to give long before it is full.
-		s.After = pace.Some(d.RetryAfter)
-		s.Reset = s.After
-	}
-	return s
-}
-
-// problem is a problem document (RFC 9457), with the members that
-// draft-ietf-httpapi-ratelimit-headers adds.
-type problem struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   int      `json:"status"`
-	Violated []string `json:"violated-policies,omitempty"`
-}
-
-func writeProblem(w http.ResponseWriter, r *http.Request, status int, p problem) {
-	p.Status = status
-	body, _ := json.Marshal(p) // strings and a number: cannot fail
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		w.Write(append(body, '\n')) // if the caller is gone, so is its interest
-	}
+// hash is of a key, different in each Handler.
+func (h *Handler) hash(text string) uint64 {
+	h.once.Do(func() { h.seed = maphash.MakeSeed() })
+	return maphash.String(h.seed, text)
 }

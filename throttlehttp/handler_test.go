@@ -97,7 +97,7 @@ var handlerTests = []struct {
 		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
 		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
 		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60`},
-		{999 * time.Millisecond, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+		{999 * time.Millisecond, `429 | Retry-After: 2 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
 		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
 		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
 	}},
@@ -152,6 +152,7 @@ func TestHandler(t *testing.T) {
 		tt := &handlerTests[i]
 		store := new(book)
 		tt.handler.Store, tt.handler.Next = store, hello
+		tt.handler.slots = slots{} // of another run
 		if tt.costs != nil {
 			tt.handler.Cost = costs(tt.costs)
 		}
@@ -168,7 +169,7 @@ func TestHandler(t *testing.T) {
 // expression for the grammar in the draft, and our own client.
 func TestHandlerIsUnderstood(t *testing.T) {
 	item := regexp.MustCompile(`^"(?:[^"\\]|\\["\\])*"((?:;[a-z]+=[0-9]{1,15})+)$`)
-	h := &Handler{Store: &book{now: t0}, Limit: limit.Limit{Count: 3, Period: 90 * time.Second}, Name: `a "b" \c`}
+	h := &Handler{Store: &book{now: t0}, Limit: limit.Limit{Count: 3, Period: 90 * time.Second}, Spread: -1, Name: `a "b" \c`}
 	for i := range 5 {
 		r := ask(h, "GET")
 		for _, name := range []string{"RateLimit", "RateLimit-Policy"} {

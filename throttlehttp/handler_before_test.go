@@ -1,0 +1,139 @@
+package throttlehttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+const bothPhases = `{"rules": [
+	{"name": "ip", "phase": "before", "key": "address", "limits": "2/h", "in_flight": 1},
+	{"name": "seen", "phase": "before", "key": "address", "limits": "2/h", "shadow": true},
+	{"name": "user", "phase": "after", "key": "client", "limits": "5/h"}
+]}`
+
+// authenticated is next behind a check of a password.
+func authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Password") == "wrong" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		r.Header.Del("X-Password") // what is given back does not depend on it
+		next.ServeHTTP(w, r)
+	})
+}
+
+// The unknown are limited by their address, the known by what they are: what was
+// taken by address is given back.
+func TestHandlerBeforeAndAfter(t *testing.T) {
+	store, counting, both := &book{now: t0}, new(throttle.InFlight), live(t, bothPhases)
+	shadows := 0
+	after := &Handler{
+		Store: store, Rules: both, Phase: rules.After, Next: hello,
+		Client: func(r *http.Request) string { return r.Header.Get("X-User") },
+		On: func(e Event) {
+			if e.GiveBackErr != nil {
+				t.Errorf("giving back: %v", e.GiveBackErr)
+			}
+			if n := counting.Stats().Holds; n != 0 && e.Answer.Rule == "user" && e.Status == 0 && e.Request.Header.Get("X-User") != "" {
+				t.Errorf("%d held for the address of one who is known, want none", n)
+			}
+		},
+	}
+	before := &Handler{
+		Store: store, Rules: both, InFlight: counting, Phase: rules.Before, Next: authenticated(after),
+		On: func(e Event) { shadows += len(e.Answer.Shadow) },
+	}
+	user := with("X-User", "u")
+	for i := range 5 {
+		if r := ask(before, "GET", user); r.StatusCode != 200 {
+			t.Fatalf("request %d of one who is known: %s, want 200", i, told(r))
+		}
+	}
+	r := ask(before, "GET", user)
+	if want := `429 | Retry-After: 720 | RateLimit: "user";r=0;t=720 | RateLimit-Policy: "user";q=5;w=3600`; told(r) != want {
+		t.Errorf("the sixth of one who is known: %s, want %s", told(r), want)
+	}
+	wrong := with("X-Password", "wrong")
+	for i, want := range []int{401, 401, 429} {
+		if r := ask(before, "GET", wrong); r.StatusCode != want {
+			t.Errorf("wrong password %d: %s, want %d", i, told(r), want)
+		}
+	}
+	if r := ask(before, "GET", user); r.StatusCode != 429 {
+		t.Errorf("one who is known, at an address that has used up its own: %s, want 429", told(r))
+	}
+	if shadows != 0 {
+		t.Errorf("the shadow rule would have refused %d, want 0: what it took is given back too", shadows)
+	}
+}
+
+// The same with plain limits, and a program that says itself who is known.
+func TestGiveBack(t *testing.T) {
+	store := &book{now: t0}
+	outer := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "outer", Phase: rules.Before}
+	inner := &Handler{Store: store, Limit: limit.Limit{Count: 3, Period: time.Hour}, Cost: func(*http.Request) int64 { return 3 }, Name: "inner", Phase: rules.Before}
+	outer.Next = inner
+	inner.Next = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-User") == "" {
+			return
+		}
+		for range 2 { // once is enough
+			if err := GiveBack(r.WithContext(context.WithValue(r.Context(), eventKey{}, "of another"))); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 3 {
+		if r := ask(outer, "GET", with("X-User", "u")); r.StatusCode != 200 {
+			t.Fatalf("%s, want 200 as all was given back", told(r))
+		}
+	}
+	s := store.states["inner/"]
+	if used := limit.Used(s, t0, inner.Limit); used != 0 {
+		t.Errorf("%d used, want 0: not more and not less than was taken is given back", used)
+	}
+	ask(outer, "GET")
+	if r := ask(outer, "GET", with("X-User", "u")); r.StatusCode != 429 {
+		t.Errorf("%s, want 429: what an unknown used stays used", told(r))
+	}
+	if err := GiveBack(&http.Request{}); err != nil {
+		t.Errorf("nothing to give back: %v, want no error", err)
+	}
+}
+
+// What is given back is so even when the request has ended; a Store that fails is
+// told of.
+func TestGiveBackErrors(t *testing.T) {
+	lost := errors.New("connection lost")
+	var ended error
+	store := throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		if a[0].N < 0 {
+			_, bounded := ctx.Deadline()
+			if ended = ctx.Err(); !bounded {
+				t.Error("giving back has no deadline")
+			}
+			return false, lost
+		}
+		d[0] = limit.Decision{OK: true, N: a[0].N}
+		return true, nil
+	})
+	var got error
+	after := &Handler{Client: func(*http.Request) string { return "u" }, On: func(e Event) { got = e.GiveBackErr }}
+	before := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Phase: rules.Before}
+	before.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		after.ServeHTTP(w, r.WithContext(ctx))
+	})
+	if r := ask(before, "GET"); r.StatusCode != 204 || !errors.Is(got, lost) || ended != nil {
+		t.Errorf("%s, GiveBackErr %v, context %v; want 204, the error, a context that goes on", told(r), got, ended)
+	}
+}

@@ -1,0 +1,156 @@
+package throttlehttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/throttlehttp"
+)
+
+// get sends one request to h, as some user and to some path.
+func get(h http.Handler, path, user string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	r.Header.Set("Authorization", user)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// Rules from text, here fixed; a rules.Source keeps them fresh.
+func ExampleHandler_rules() {
+	c, err := rules.Parse([]byte(`{"rules": [
+		{"name": "reports", "match": {"paths": "/reports/*"}, "key": "address", "limits": "2/h"},
+		{"name": "all", "limits": ["100/s", "10000/h"]}
+	]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	live := new(rules.Live)
+	live.Swap(c)
+	h := &throttlehttp.Handler{Rules: live}
+
+	for range 3 {
+		w := get(h, "/reports/7", "")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 204 "reports";q=2;w=3600, "all";q=100;w=1, "all/1";q=10000;w=3600
+	// 204 "reports";q=2;w=3600, "all";q=100;w=1, "all/1";q=10000;w=3600
+	// 429 "reports";q=2;w=3600, "all";q=100;w=1, "all/1";q=10000;w=3600
+}
+
+// One Handler in front of the authentication limits the unknown by address, one
+// behind it the known by what they are, and gives back what the first took.
+func ExampleHandler_beforeAndAfter() {
+	type user struct{}
+	store := new(throttle.Memory)
+	after := &throttlehttp.Handler{
+		Store: store, Phase: rules.After, Name: "user",
+		Limit:  limit.Limit{Count: 1000, Period: time.Hour},
+		Client: func(r *http.Request) string { name, _ := r.Context().Value(user{}).(string); return name },
+		Key:    func(r *http.Request) string { name, _ := r.Context().Value(user{}).(string); return name },
+	}
+	authentication := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "alice" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		after.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), user{}, "alice")))
+	})
+	before := &throttlehttp.Handler{
+		Store: store, Phase: rules.Before, Name: "address",
+		Limit: limit.Limit{Count: 2, Period: time.Hour},
+		Key:   throttlehttp.RemoteIP, Next: authentication,
+	}
+
+	for range 10 {
+		get(before, "/", "alice")
+	}
+	fmt.Println("alice, for the 11th time:", get(before, "/", "alice").Code)
+	for range 3 {
+		fmt.Println("somebody:", get(before, "/", "guess").Code)
+	}
+	// Output:
+	// alice, for the 11th time: 204
+	// somebody: 401
+	// somebody: 401
+	// somebody: 429
+}
+
+// Who calls too often gets what is in a cache.
+func ExampleHandler_degraded() {
+	h := &throttlehttp.Handler{
+		Limit: limit.Limit{Count: 1, Period: time.Hour},
+		Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "fresh, from the database")
+		}),
+		Degraded: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			e, _ := throttlehttp.Why(r)
+			fmt.Fprintf(w, "an hour old, as you are %s the limit", e.Reason())
+		}),
+	}
+	for range 2 {
+		w := get(h, "/", "")
+		fmt.Println(w.Code, w.Body)
+	}
+	// Output:
+	// 200 fresh, from the database
+	// 200 an hour old, as you are over the limit
+}
+
+// At most so much at a time; what is critical goes first, and the rest waits for a
+// moment, or is refused by 503.
+func ExampleHandler_shed() {
+	h := &throttlehttp.Handler{
+		Shed: &throttle.Shedder{Most: 1, MaxWait: -1},
+		Class: func(r *http.Request) rules.Priority {
+			if r.URL.Path == "/pay" {
+				return rules.Critical
+			}
+			return rules.Low
+		},
+	}
+	h.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/pay" {
+			fmt.Println("meanwhile:", get(h, "/search", "").Code)
+		}
+	})
+	fmt.Println("pay:", get(h, "/pay", "").Code)
+	// Output:
+	// meanwhile: 503
+	// pay: 200
+}
+
+// What is refused is logged, at most ten records a second for each rule, and
+// counted.
+func ExampleLog() {
+	logs := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+	counts, log := new(throttlehttp.Counts), throttlehttp.Log(logs, 10)
+	h := &throttlehttp.Handler{
+		Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "hourly",
+		On: func(e throttlehttp.Event) { counts.On(e); log(e) },
+	}
+	get(h, "/", "")
+	get(h, "/", "")
+	fmt.Println(counts.All()[throttlehttp.Counted{Rule: "hourly", Reason: "over"}])
+	// Output:
+	// level=WARN msg=refused rule=hourly reason=over key=0571c650cf843281 status=429 degraded=false
+	// 1
+}

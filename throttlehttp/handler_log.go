@@ -1,0 +1,107 @@
+package throttlehttp
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// Log is a Handler.On that writes to l what is refused (as a warning), what could
+// not be decided or given back (as an error), and what shadow rules would have
+// refused (as information): of each rule and reason at most so many a second. How
+// many were left out is in the next record of that rule and reason. No key is
+// written, only its KeyID, and nothing that callers have sent. It is safe for
+// concurrent use.
+func Log(l *slog.Logger, perSecond int) func(Event) {
+	w := &logger{to: l, most: limit.Limit{Count: int64(max(perSecond, 1)), Period: time.Second}}
+	return w.on
+}
+
+type logger struct {
+	to   *slog.Logger
+	most limit.Limit
+	mu   sync.Mutex
+	said map[Counted]*said
+}
+
+// said is what has been written of a rule and reason.
+type said struct {
+	state limit.State
+	left  int64 // out since
+}
+
+func (w *logger) on(e Event) {
+	reason := e.Reason()
+	switch {
+	case e.Status == 0 || reason == "gone":
+	case reason == "undecided":
+		w.write(slog.LevelError, "could not decide", e.Answer.Rule, &e, e.Err)
+	default:
+		w.write(slog.LevelWarn, "refused", e.Answer.Rule, &e, e.Err)
+	}
+	for _, rule := range e.Answer.Shadow {
+		w.write(slog.LevelInfo, "would refuse", rule, &e, nil)
+	}
+	if e.Answer.ShadowErr != nil {
+		w.write(slog.LevelError, "could not ask a shadow rule", "", &e, e.Answer.ShadowErr)
+	}
+	if e.GiveBackErr != nil {
+		w.write(slog.LevelError, "could not give back", e.Answer.Rule, &e, e.GiveBackErr)
+	}
+}
+
+func (w *logger) write(level slog.Level, text, rule string, e *Event, err error) {
+	what := Counted{Rule: rule, Reason: text}
+	if level == slog.LevelWarn {
+		what.Reason = e.Reason()
+	}
+	left, ok := w.may(what, time.Now())
+	if !ok {
+		return
+	}
+	of := []slog.Attr{slog.String("rule", rule)}
+	if e.Answer.Version != "" {
+		of = append(of, slog.String("version", e.Answer.Version))
+	}
+	if level == slog.LevelWarn {
+		of = append(of, slog.String("reason", what.Reason), slog.String("key", e.KeyID()),
+			slog.Int("status", e.Status), slog.Bool("degraded", e.Degraded))
+	}
+	if err != nil {
+		of = append(of, slog.Any("err", err))
+	}
+	if left > 0 {
+		of = append(of, slog.Int64("left_out", left))
+	}
+	w.to.LogAttrs(context.Background(), level, text, of...)
+}
+
+// may is whether to write, and how much has been left out before.
+func (w *logger) may(what Counted, now time.Time) (left int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.said == nil {
+		w.said = make(map[Counted]*said)
+	}
+	s := w.said[what]
+	if s == nil {
+		if len(w.said) >= maxCounts {
+			what.Rule = ""
+		}
+		if s = w.said[what]; s == nil {
+			s = new(said)
+			w.said[what] = s
+		}
+	}
+	next, d := limit.Take(s.state, now, limit.Ask{Limit: w.most, N: 1})
+	s.state = next
+	if !d.OK {
+		s.left++
+		return 0, false
+	}
+	left, s.left = s.left, 0
+	return left, true
+}

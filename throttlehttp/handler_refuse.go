@@ -1,0 +1,146 @@
+package throttlehttp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// soon is when to come again if nothing is known about it.
+const soon = time.Second
+
+// refuse answers what may not pass.
+func (v *visit) refuse(w http.ResponseWriter) {
+	status := v.status()
+	after := v.after()
+	v.report(status, after)
+	if v.mayDegrade(status) {
+		v.tell(w.Header(), after, false) // it is an answer: there is nothing to try again
+		e := v.event(status, after)
+		v.h.Degraded.ServeHTTP(w, v.r.WithContext(context.WithValue(v.r.Context(), eventKey{}, &e)))
+		return
+	}
+	v.tell(w.Header(), after, true)
+	writeProblem(w, v.r, status, v.problem(status))
+}
+
+// mayDegrade is whether a smaller answer is given instead of a refusal.
+func (v *visit) mayDegrade(status int) bool {
+	return v.h.Degraded != nil && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable)
+}
+
+// status is by what the request is refused.
+func (v *visit) status() int {
+	switch {
+	case v.capacity():
+		return http.StatusServiceUnavailable
+	case v.answer.Reason == rules.Denied:
+		return http.StatusForbidden
+	case v.answer.Reason == rules.NoKey:
+		return http.StatusBadRequest
+	}
+	return http.StatusTooManyRequests
+}
+
+// after is when to come again, limit.Never if that does not help.
+func (v *visit) after() time.Duration {
+	if v.busy != nil {
+		return v.afterShed()
+	}
+	i := v.decided()
+	if i < 0 {
+		if v.answer.Reason == rules.Busy { // nobody knows when the others are done
+			return soon
+		}
+		return v.answer.Decision.RetryAfter
+	}
+	key := v.h.hash(v.asks[i].Key)
+	return v.h.slot(key, v.at(), promiseOf(v.asks[i].Limit, v.asks[i].N, v.answers[i].RetryAfter))
+}
+
+// afterShed spreads over the rate at which the service works.
+func (v *visit) afterShed() time.Duration {
+	after := v.busy.Wait
+	if after == pace.Never || after <= 0 {
+		after = soon
+	}
+	s := v.h.Shed.Stats()
+	return v.h.slot(v.h.hash("shed/"), time.Now(), promise{
+		earliest: after, each: s.Took / time.Duration(max(s.Most, 1)),
+	})
+}
+
+// slot is a time of the caller's own.
+func (h *Handler) slot(key uint64, now time.Time, p promise) time.Duration {
+	p.grain, p.bound = time.Second, h.Spread
+	if h.RetryAfterMs {
+		p.grain = time.Millisecond
+	}
+	if p.bound == 0 {
+		p.bound = time.Minute
+	}
+	if p.bound < 0 || p.earliest == limit.Never {
+		return p.earliest
+	}
+	return h.slots.next(key, now, p)
+}
+
+// fail answers where the Store could not decide.
+func (v *visit) fail(w http.ResponseWriter, err error) {
+	v.undecided = err
+	v.report(http.StatusServiceUnavailable, 0)
+	if v.h.Error != nil {
+		v.h.Error(w, v.r, err)
+		return
+	}
+	writeProblem(w, v.r, http.StatusServiceUnavailable, problem{
+		Type:  "about:blank",
+		Title: http.StatusText(http.StatusServiceUnavailable),
+	})
+}
+
+// problem is a problem document (RFC 9457), with the members that
+// draft-ietf-httpapi-ratelimit-headers adds.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Violated []string `json:"violated-policies,omitempty"`
+}
+
+const problemTypes = "https://iana.org/assignments/http-problem-types#"
+
+func (v *visit) problem(status int) problem {
+	switch status {
+	case http.StatusServiceUnavailable:
+		return problem{Type: problemTypes + "temporary-reduced-capacity", Title: "Request cannot be satisfied due to temporary server capacity constraints"}
+	case http.StatusForbidden, http.StatusBadRequest:
+		return problem{Type: "about:blank", Title: http.StatusText(status)}
+	}
+	p := problem{Type: problemTypes + "quota-exceeded", Title: "Request cannot be satisfied as assigned quota has been exceeded"}
+	if v.decided() < 0 { // too many under way
+		p.Violated = []string{v.answer.Rule}
+	} else {
+		for i := range v.answers {
+			if !v.answers[i].OK {
+				p.Violated = append(p.Violated, v.policyName(v.asks[i].Key))
+			}
+		}
+	}
+	return p
+}
+
+func writeProblem(w http.ResponseWriter, r *http.Request, status int, p problem) {
+	p.Status = status
+	body, _ := json.Marshal(p) // strings and a number: cannot fail
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		w.Write(append(body, '\n')) // if the caller is gone, so is its interest
+	}
+}

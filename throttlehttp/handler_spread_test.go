@@ -1,0 +1,195 @@
+package throttlehttp
+
+import (
+	"container/heap"
+	"fmt"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// returns are the callers who come back, the earliest first.
+type returns []time.Time
+
+func (c returns) Len() int           { return len(c) }
+func (c returns) Less(i, j int) bool { return c[i].Before(c[j]) }
+func (c returns) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+func (c *returns) Push(x any)        { *c = append(*c, x.(time.Time)) }
+func (c *returns) Pop() any {
+	last := (*c)[len(*c)-1]
+	*c = (*c)[:len(*c)-1]
+	return last
+}
+
+// toldWait is what an answer says about the wait, the more exact field first.
+func toldWait(t *testing.T, r *http.Response) time.Duration {
+	t.Helper()
+	unit, text := time.Millisecond, r.Header.Get("Retry-After-Ms")
+	if text == "" {
+		unit, text = time.Second, r.Header.Get("Retry-After")
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s says to wait %q, want a number above zero", told(r), text)
+	}
+	return time.Duration(n) * unit
+}
+
+var spreadTests = []struct {
+	name  string
+	limit limit.Limit
+	ms    bool
+	last  time.Duration // who comes last comes after so long
+	bound time.Duration
+}{
+	{"10/s", limit.Limit{Count: 10, Period: time.Second}, false, 10 * time.Second, 0},
+	{"10/s, small burst", limit.Limit{Count: 10, Period: time.Second, Burst: 2}, false, 50 * time.Second, 0},
+	{"10/s, milliseconds", limit.Limit{Count: 10, Period: time.Second, Burst: 1}, true, 10 * time.Second, 0},
+	{"3/s", limit.Limit{Count: 3, Period: time.Second}, false, 34 * time.Second, 0},
+	{"7/s, milliseconds", limit.Limit{Count: 7, Period: time.Second, Burst: 2}, true, 14286 * time.Millisecond, 0},
+	{"1000/s", limit.Limit{Count: 1000, Period: time.Second, Burst: 1}, true, 100 * time.Millisecond, 0},
+	{"60/min", limit.Limit{Count: 60, Period: time.Minute}, false, 100 * time.Second, 2 * time.Minute},
+	{"10/s by window", limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: time.Second}, false, 10 * time.Second, 0},
+	{"60/min by window", limit.Limit{Kind: limit.FixedWindow, Count: 60, Period: time.Minute}, false, 159 * time.Second, 2 * time.Minute},
+}
+
+// A hundred callers are refused in one instant. All come back when they were
+// told to: all are served then, one after the other, and nobody who comes is
+// refused again.
+func TestRefusedComeBackOneByOne(t *testing.T) {
+	for _, tt := range spreadTests {
+		store := &book{now: t0}
+		h := &Handler{Store: store, Limit: tt.limit, RetryAfterMs: tt.ms, Next: hello, Spread: tt.bound}
+		for range tt.limit.Most() {
+			if r := ask(h, "GET"); r.StatusCode != 200 {
+				t.Fatalf("%s: %s, want the burst to pass", tt.name, told(r))
+			}
+		}
+		var out returns
+		for range 100 {
+			r := ask(h, "GET")
+			if r.StatusCode != 429 {
+				t.Fatalf("%s: %s, want all to be refused", tt.name, told(r))
+			}
+			heap.Push(&out, t0.Add(toldWait(t, r)))
+		}
+		last := time.Duration(0)
+		for out.Len() > 0 {
+			store.now = heap.Pop(&out).(time.Time)
+			last = store.now.Sub(t0)
+			if r := ask(h, "GET"); r.StatusCode != 200 {
+				t.Errorf("%s: who was told to come after %v: %s, want to be served", tt.name, last, told(r))
+			}
+		}
+		if last != tt.last {
+			t.Errorf("%s: the last comes after %v, want %v", tt.name, last, tt.last)
+		}
+	}
+}
+
+// Who comes back early, or late, is no reason to promise what is not there: in any
+// case what is promised is not more than what passes.
+func TestPromisesOverTime(t *testing.T) {
+	store := &book{now: t0}
+	h := &Handler{Store: store, Limit: limit.Limit{Count: 10, Period: time.Second}, Next: hello, RetryAfterMs: true}
+	var out returns
+	refusedTwice, served := 0, 0
+	for i := range 300 { // 15 a second for 20 s
+		heap.Push(&out, t0.Add(time.Duration(i)*time.Second/15))
+	}
+	seen := map[time.Time]bool{} // told to come then
+	for out.Len() > 0 {
+		store.now = heap.Pop(&out).(time.Time)
+		r := ask(h, "GET")
+		if r.StatusCode == 200 {
+			served++
+			continue
+		}
+		if seen[store.now] {
+			refusedTwice++
+		}
+		back := store.now.Add(toldWait(t, r))
+		seen[back] = true
+		heap.Push(&out, back)
+	}
+	// Newcomers take what was promised to others: nothing is reserved.
+	if took := store.now.Sub(t0); served != 300 || took > 40*time.Second {
+		t.Errorf("%d served in %v, %d refused twice; want 300 in 40s", served, took, refusedTwice)
+	}
+}
+
+func TestSpreadBound(t *testing.T) {
+	one := limit.Limit{Count: 1, Period: time.Second}
+	for _, c := range []struct {
+		spread time.Duration
+		want   string
+	}{
+		{-1, "1 1 1 1 1 1 1"},
+		{3 * time.Second, "1 2 3 4 1 2 3"},
+		{0, "1 2 3 4 5 6 7"},
+	} {
+		h := &Handler{Store: &book{now: t0}, Limit: one, Spread: c.spread}
+		ask(h, "GET")
+		got := ""
+		for range 7 {
+			got += ask(h, "GET").Header.Get("Retry-After") + " "
+		}
+		if got != c.want+" " {
+			t.Errorf("Spread %v: Retry-After %s, want %s", c.spread, got, c.want)
+		}
+	}
+}
+
+// Promises are kept for a bounded number of keys, and not beyond their time.
+func TestPromisesAreForgotten(t *testing.T) {
+	store := &book{now: t0}
+	h := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Key: func(r *http.Request) string { return r.Host }}
+	refuse := func(host string) {
+		for range 2 {
+			ask(h, "GET", func(r *http.Request) { r.Host = host })
+		}
+	}
+	for i := range maxKeys + 10 {
+		refuse(fmt.Sprint(i))
+	}
+	if n := len(h.slots.keys.keys); n != maxKeys {
+		t.Errorf("promises are kept for %d keys, want %d", n, maxKeys)
+	}
+	store.now = t0.Add(3 * time.Hour)
+	for i := range maxKeys {
+		refuse(fmt.Sprint("later", i))
+	}
+	if n := len(h.slots.keys.keys); n > maxKeys || h.slots.keys.oldest().value.Before(store.now) {
+		t.Errorf("%d keys, the oldest promise until %v; want none that is over", n, h.slots.keys.oldest().value)
+	}
+	h.slots.next(1, t0, promise{earliest: 100 * 24 * time.Hour, each: time.Second, grain: time.Second, bound: time.Minute})
+	if h.slots.keys.keys[1] != nil {
+		t.Error("a wait of a hundred days is kept, want none beyond a day")
+	}
+}
+
+func FuzzPromise(f *testing.F) {
+	f.Add(int64(10), int64(time.Second), int64(0), int64(1), int64(time.Second), true, int64(0))
+	f.Add(int64(1)<<62, int64(1), int64(1)<<62, int64(1)<<62, int64(1)<<62, false, int64(1)<<60)
+	f.Add(int64(10), int64(time.Second), int64(0), int64(1), int64(limit.Never)-1, true, int64(0))
+	f.Fuzz(func(t *testing.T, count, period, burst, n, earliest int64, ms bool, until int64) {
+		l := limit.Limit{Count: count, Period: time.Duration(period), Burst: burst}
+		p := promiseOf(l, n, time.Duration(max(earliest, 0)))
+		p.grain, p.bound = time.Second, time.Minute
+		if ms {
+			p.grain = time.Millisecond
+		}
+		var s slots
+		*s.keys.at(7, 1) = t0.Add(time.Duration(until % int64(24*time.Hour)))
+		got := s.next(7, t0, p)
+		if got < p.earliest || got < p.grain && got != limit.Never {
+			t.Fatalf("promise %+v: %v, want not before the earliest", p, got)
+		}
+		if got > p.earliest && got-p.earliest > p.bound+2*p.grain {
+			t.Fatalf("promise %+v: %v, want at most a minute more", p, got)
+		}
+	})
+}
