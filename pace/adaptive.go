@@ -72,6 +72,8 @@ type Adaptive struct {
 	jitter   float64 // of the next interval
 	undo     undo
 	block    float64 // the server said: not before
+	closed   bool    // and nothing has been answered since
+	probed   float64 // when one was sent to see; zero: none is out
 	next     time.Duration
 	nextRate float64 // when next was settled
 
@@ -81,8 +83,8 @@ type Adaptive struct {
 
 // undo is what the last start changed, as it was before.
 type undo struct {
-	valid                       bool
-	last, jitter, idle, r, grew float64
+	valid                               bool
+	last, jitter, idle, r, grew, probed float64
 }
 
 const (
@@ -95,6 +97,7 @@ const (
 	fewest      = 10    // requests in a T, at least
 	longest     = 600.0 // T at most, seconds
 	slowest     = 1.0 / 120
+	patience    = 5.0 // seconds for which the answer of a probe is waited for
 	outage      = 7   // cuts in a row without anything served
 	jitterShare = 0.1 // intervals vary by ± this
 	fastest     = 1e9 // a second
@@ -132,7 +135,10 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	}
 	s := now.Sub(a.base).Seconds()
 	a.flying++
-	a.undo = undo{true, a.last, a.jitter, a.idle, a.level.r, a.level.grownAt}
+	a.undo = undo{true, a.last, a.jitter, a.idle, a.level.r, a.level.grownAt, a.probed}
+	if a.closed && s >= a.block {
+		a.probed = s
+	}
 	if a.on || a.level.on {
 		// Time in which nobody waited does not count as time at this rate.
 		if idle := (r.Since.Sub(a.base) - a.next).Seconds(); idle > 0 {
@@ -163,7 +169,7 @@ func (a *Adaptive) begin(now time.Time) {
 func (a *Adaptive) giveBack() {
 	switch u := a.undo; {
 	case u.valid:
-		a.last, a.jitter, a.idle = u.last, u.jitter, u.idle
+		a.last, a.jitter, a.idle, a.probed = u.last, u.jitter, u.idle, u.probed
 		a.level.r, a.level.grownAt = u.r, u.grew
 	case a.nextRate > 0:
 		a.last -= 1 / a.nextRate
@@ -183,12 +189,16 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.undo.valid = false
 	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
+	if a.closed && a.probed > 0 && sent >= a.probed {
+		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
+	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
+		a.closed, a.probed = true, 0
 		a.block = max(a.block, s+o.After.Seconds()*(1+jitterShare*u)+v/max(a.floor, a.level.theta, 0.1))
 	}
 	a.settle(s)
@@ -348,6 +358,9 @@ func (a *Adaptive) interval() float64 {
 // settle fixes the instant of the next start, until the next event.
 func (a *Adaptive) settle(s float64) {
 	at := a.block
+	if a.probed > 0 {
+		at = max(at, a.probed+patience)
+	}
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)

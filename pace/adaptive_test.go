@@ -333,3 +333,39 @@ func FuzzAdaptive(f *testing.F) {
 		}
 	})
 }
+
+// TestOneProbeFirst: after a pause that the server asked for one request goes
+// alone, and the others wait for its answer; but not for ever.
+func TestOneProbeFirst(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		answers     bool
+		verdict     Verdict
+		after       time.Duration
+		least, most time.Duration // until the next may start, from when the probe left
+	}{
+		{"served", true, Served, 0, time.Second, 3 * time.Second},
+		{"refused again", true, Throttled, 20 * time.Second, 21 * time.Second, 26 * time.Second},
+		{"cancelled", true, Ignored, 0, time.Second, 3 * time.Second},
+		{"no answer", false, 0, 0, 5 * time.Second, 5 * time.Second},
+	} {
+		p := &play{t: t, a: new(Adaptive)}
+		for range 50 { // so that the rate is well above one in 5 s
+			p.served()
+		}
+		p.call(Throttled, Hints{}, 10*time.Second)
+		r, waited := p.request()
+		if waited < 10*time.Second || waited > 13*time.Second {
+			t.Fatalf("%s: after a refusal with 10s it waits %v", c.name, waited)
+		}
+		probed := p.now
+		p.now += time.Second
+		if c.answers {
+			p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(probed), Verdict: c.verdict, After: c.after})
+		}
+		_, waited = p.request()
+		if got := p.now - probed; got < c.least || got > c.most {
+			t.Errorf("%s: the next starts %v after the probe, want %v to %v", c.name, got, c.least, c.most)
+		}
+	}
+}
