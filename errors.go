@@ -24,11 +24,11 @@ var (
 	ErrWouldWait = errors.New("not without waiting")
 )
 
-// Error is how a Throttle, a [Queue] or a [Quota] gives up. Both its Reason and the last error of the
+// Error is how a Throttle, a [Queue], a [Quota] or a [Shedder] gives up. Both its Reason and the last error of the
 // function are found by [errors.Is] and [errors.As].
 type Error struct {
 	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait, of a Queue or a Quota
-	// also [ErrNever] or [ErrUndecided]; or
+	// also [ErrNever] or [ErrUndecided], of a Shedder also [ErrShed]; or
 	// context.DeadlineExceeded, when the wait would have ended after the
 	// deadline of the context; or the context's Cause, when it ended.
 	Reason error

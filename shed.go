@@ -29,10 +29,11 @@ const Classes = 4
 type Shedder struct {
 	// Most is how many may be under way at a time. If zero or below, it is
 	// found from how long they take: by the gradient of Netflix's
-	// concurrency-limits (Gradient2Limit, 2018), which lets more begin as long
-	// as that does not make all of them slower. Every hundred times as many it
-	// lets only half of them be under way for a moment, to see how long they
-	// take without a queue, as Envoy's adaptive concurrency filter does.
+	// concurrency-limits (Gradient2Limit), which lets more begin as long as
+	// that does not make all of them slower. Each time that 200 times as many
+	// are done, and when the number has changed much, only four in ten of them
+	// may be under way for a moment, to see how long they take without a
+	// queue, as Envoy's adaptive concurrency filter does.
 	Most int
 	// Highest bounds the number that is found. If zero or below, 1000.
 	Highest int

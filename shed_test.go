@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/pace"
 )
 
 // town is a service of so many workers, and its callers. All is in a bubble.
@@ -102,7 +104,7 @@ func TestShedHalfOfAllLoad(t *testing.T) {
 		high    float64 // the part of the second class that is served
 	}{
 		{"fixed", &Shedder{Most: workers}, 0.98},
-		{"found", &Shedder{}, 0.96},
+		{"found", &Shedder{}, 0.94},
 		{"little patience", &Shedder{Most: workers, MaxWait: 50 * ms}, 0.88},
 		{"short queue", &Shedder{Most: workers, MaxWaiting: 5}, 0.85},
 	} {
@@ -239,12 +241,88 @@ func TestShedRefusesAtOnce(t *testing.T) {
 		if e := refusedFor(t, err, context.DeadlineExceeded); e.Wait != 10*time.Second || !time.Now().Equal(began) {
 			t.Errorf("refused after %v with a forecast of %v, want at once and 10s", time.Since(began), e.Wait)
 		}
-		s.MaxWait = -1
+		s.MaxWait = 0 // as long as ten take
+		took := time.Now()
+		go func() { acquire(t, s, 0).Forget() }()
+		time.Sleep(50 * time.Second)
+		if st := s.Stats(); st.Waiting != 1 {
+			t.Errorf("%d wait after %v, want 1: one takes 10s", st.Waiting, time.Since(took))
+		}
+		began, s.MaxWait = time.Now(), -1
 		_, err = s.Acquire(context.Background(), 3)
 		if refusedFor(t, err, context.DeadlineExceeded); !time.Now().Equal(began) {
 			t.Errorf("refused after %v though nobody waits, want at once", time.Since(began))
 		}
 	})
+}
+
+// Who has waited too long is not let in, even if nobody has told it yet.
+func TestShedTooLate(t *testing.T) {
+	s := shedding{fixed: 1, maxWaiting: 9, maxWait: time.Second}
+	now := time.Date(2026, 11, 6, 9, 0, 0, 0, time.UTC)
+	var a [3]applicant
+	for i := range a {
+		a[i].turn = make(chan struct{}, 1)
+		if err := s.enter(now.Add(time.Duration(i)*600*ms), &a[i]); err != nil {
+			t.Fatalf("enter %d = %v", i, err)
+		}
+	}
+	s.done(now.Add(1700*ms), &a[0], true)
+	if a[1].granted || a[1].why == nil || !a[2].granted || s.inFlight != 1 || s.waiting != 0 {
+		t.Errorf("second granted %t, third %t, %+v; want the third, as the second is too late", a[1].granted, a[2].granted, s)
+	}
+}
+
+// What higher classes will take is foreseen, for as long as they come.
+func TestShedForecast(t *testing.T) {
+	s := shedding{fixed: 1, took: 0.1} // ten are done a second
+	now := time.Date(2026, 11, 6, 9, 0, 0, 0, time.UTC)
+	for i := range 40 { // eight a second
+		s.came[2].add(now.Add(time.Duration(i) * time.Second / 8))
+	}
+	now = now.Add(5 * time.Second)
+	for class, want := range []time.Duration{500 * ms, 500 * ms, 100 * ms, 100 * ms} {
+		if got := s.forecast(now, class).Round(ms); got != want {
+			t.Errorf("forecast for class %d = %v, want %v", class, got, want)
+		}
+	}
+	for range 3 {
+		s.came[3].add(now)
+	}
+	if got := s.forecast(now, 1); got != pace.Never {
+		t.Errorf("forecast where higher classes take all = %v, want Never", got)
+	}
+	if got := s.forecast(now.Add(2*time.Second), 1); got != 100*ms {
+		t.Errorf("forecast two seconds after the last came = %v, want 100ms", got)
+	}
+}
+
+// serve is a service of so many workers that take base each, when it is full.
+func (g *gradient) serve(n, workers int, base float64) {
+	for range n {
+		in := g.allowed(1000)
+		g.observe(base*max(1, float64(in)/float64(workers)), in, 1000)
+	}
+}
+
+func TestGradient(t *testing.T) {
+	var g gradient
+	for _, c := range []struct {
+		n, workers int
+		base       float64
+	}{{5000, 20, 0.1}, {60000, 200, 0.1}, {20000, 20, 0.1}, {2500, 20, 2}, {10000, 20, 0.02}} {
+		g.serve(c.n, c.workers, c.base)
+		if got := g.limit; got < 1.1*float64(c.workers) || got > 2*float64(c.workers) {
+			t.Errorf("%d workers of %vs: %.1f after %d requests, want between 1.1 and twice as many", c.workers, c.base, got, c.n)
+		}
+	}
+	var idle gradient
+	for range 10000 {
+		idle.observe(0.1, 3, 1000)
+	}
+	if idle.limit != gradientStart {
+		t.Errorf("with 3 under way the limit becomes %v, want no change", idle.limit)
+	}
 }
 
 // The end of a context ends the wait, and leaves no hole in the line.
@@ -257,7 +335,7 @@ func TestShedCancel(t *testing.T) {
 		go func() { _, errs[0] = s.Acquire(ctx, 3) }()
 		synctest.Wait()
 		served := false
-		go func() { acquire(t, s, 0).Release(); served = true }()
+		go func() { acquire(t, s, 0).Forget(); served = true }()
 		synctest.Wait()
 		gone := errors.New("gone")
 		cancel(gone)
@@ -266,6 +344,7 @@ func TestShedCancel(t *testing.T) {
 		if _, err := s.Acquire(ctx, 3); !errors.Is(err, gone) {
 			t.Errorf("Acquire with a context that has ended = %v, want its cause", err)
 		}
+		time.Sleep(time.Second)
 		p.Forget()
 		synctest.Wait()
 		if st := s.Stats(); !served || st.InFlight != 0 || st.Waiting != 0 || st.Took != 0 {

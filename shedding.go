@@ -58,7 +58,7 @@ func (s *shedding) allowed() int {
 // enter grants a, puts it in line, or says why not.
 func (s *shedding) enter(now time.Time, a *applicant) *Error {
 	s.came[a.class].add(now)
-	if s.inFlight < s.allowed() && s.waiting == 0 {
+	if s.inFlight < s.allowed() { // so nobody waits: see done
 		s.grant(now, a)
 		return nil
 	}
@@ -234,8 +234,8 @@ const (
 	gradientStart  = 20   // Netflix's initialLimit
 	gradientSlack  = 1.25 // a mean so much above base is no queue yet
 	gradientSmooth = 0.2  // Netflix's smoothing
-	gradientProbe  = 50   // windows from probe to probe
-	probePart      = 0.5  // of the limit may be under way during a probe: below 1/gradientSlack
+	gradientProbe  = 100  // windows from probe to probe
+	probePart      = 0.4  // of the limit may be under way during a probe: below 1/gradientSlack
 	baseSmooth     = 0.5  // weight of a new look at base
 )
 
@@ -263,7 +263,11 @@ func (g *gradient) observe(took float64, inFlight, highest int) {
 	g.sum += took
 	g.n++
 	g.most = max(g.most, inFlight)
-	if g.n < max(10, 2*g.allowed(highest)) {
+	window := 2 * g.allowed(highest)
+	if g.windows == gradientProbe { // until all have ended that began before it, and more
+		window = int(1.5 * g.limit)
+	}
+	if g.n < max(10, window) {
 		return
 	}
 	g.turn(g.sum/float64(g.n), highest)
@@ -291,14 +295,14 @@ func (g *gradient) turn(mean float64, highest int) {
 	next := g.limit*factor + math.Sqrt(g.limit)
 	g.limit += gradientSmooth * (next - g.limit)
 	g.limit = min(max(g.limit, 1), float64(highest))
-	if g.limit < g.before/2 { // so much slower: perhaps that is how long they take now
+	if g.limit < 0.8*g.before || g.limit > 1.5*g.before { // how long do they take now?
 		g.windows = gradientProbe
 	}
 }
 
 // learn looks at base.
 func (g *gradient) learn(mean float64) {
-	if g.base == 0 {
+	if mean < g.base || mean > 2*g.base { // there was a queue when it was looked at last; or all is new
 		g.base = mean
 	}
 	g.base += baseSmooth * (mean - g.base)

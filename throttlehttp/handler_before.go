@@ -50,7 +50,7 @@ type taken struct {
 func (v *visit) taken() *taken {
 	t := &taken{store: v.h.store(), hold: v.hold}
 	for i, a := range v.asks {
-		if v.answer.OK && v.answers[i].N > 0 {
+		if v.answers[i].N > 0 {
 			a.N = -v.answers[i].N
 			t.asks = append(t.asks, a)
 		}

@@ -109,6 +109,24 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// Once is once: what others used is not given back with it.
+func TestGiveBackOnce(t *testing.T) {
+	store := &book{now: t0}
+	h := &Handler{Store: store, Limit: limit.Limit{Count: 5, Period: time.Hour}, Phase: rules.Before}
+	ask(h, "GET")
+	h.Next = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for range 3 {
+			if err := GiveBack(r); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	ask(h, "GET")
+	if used := limit.Used(store.states["default/"], t0, h.Limit); used != 1 {
+		t.Errorf("%d used, want the 1 of the other", used)
+	}
+}
+
 // What is given back is so even when the request has ended; a Store that fails is
 // told of.
 func TestGiveBackErrors(t *testing.T) {

@@ -1,6 +1,8 @@
 package throttlehttp
 
 import (
+	"context"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -51,5 +53,35 @@ func BenchmarkHandler(b *testing.B) {
 				x.h.ServeHTTP(w, r)
 			}
 		})
+	}
+}
+
+// TestHandlerAllocations: the fast path makes the account, the key, and what is
+// told; a refusal a few more.
+func TestHandlerAllocations(t *testing.T) {
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	wide := limit.Limit{Count: 1e9, Period: time.Second}
+	for _, x := range []struct {
+		name string
+		h    *Handler
+		want float64
+	}{
+		{"no limit", &Handler{Next: next}, 0},
+		{"silent", &Handler{Next: next, Limit: wide, Key: RemoteIP, Headers: Silent}, 2},
+		{"draft", &Handler{Next: next, Limit: wide, Key: RemoteIP, On: new(Counts).On, Shed: &throttle.Shedder{Most: 9}}, 4},
+		{"rules", &Handler{Next: next, Rules: live(t, addressRule), Headers: Silent, Store: throttle.FailOpen(throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+			d[0] = limit.Decision{OK: true, N: a[0].N}
+			return true, nil
+		}))}, 1},
+	} {
+		r := httptest.NewRequest("GET", "http://api.test/things", nil)
+		w := &sink{http.Header{}}
+		least := math.Inf(1)
+		for range 50 { // under the race detector pools forget at random
+			least = min(least, testing.AllocsPerRun(1, func() { x.h.ServeHTTP(w, r) }))
+		}
+		if least > x.want {
+			t.Errorf("%s: %v allocations, want %v", x.name, least, x.want)
+		}
 	}
 }

@@ -111,10 +111,24 @@ func TestLogCannotBeFlooded(t *testing.T) {
 				t.Errorf("record %q, want refused by each, and nothing of the caller's", line)
 			}
 		}
-		if len(lines) < 6 || len(lines) > 8 || stood < 2400 {
+		if len(lines) < 6 || len(lines) > 8 || stood < 2400 || stood > 3000 {
 			t.Errorf("%d records for %d refusals, want 2 at once and 2 a second for all", len(lines), stood)
 		}
 	})
+}
+
+// What is remembered for the log is bounded, too.
+func TestLogRemembersLittle(t *testing.T) {
+	w := &logger{most: limit.Limit{Count: 1, Period: time.Second}}
+	for i := range maxCounts + 100 {
+		_, ok := w.may(Counted{Rule: fmt.Sprint("rule-", i), Reason: "over"}, t0)
+		if want := i <= maxCounts; ok != want { // all that is new is one
+			t.Fatalf("rule %d may be logged: %t, want %t", i, ok, want)
+		}
+	}
+	if n := len(w.said); n != maxCounts+1 {
+		t.Errorf("%d are remembered, want %d", n, maxCounts+1)
+	}
 }
 
 func TestLogLevels(t *testing.T) {

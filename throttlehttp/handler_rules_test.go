@@ -2,11 +2,13 @@ package throttlehttp
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +96,7 @@ func TestHandlerWithoutRulesYet(t *testing.T) {
 
 const twoPolicies = `{"rules": [
 	{"name": "burst", "key": "address", "limits": ["10/s", "3/h"]},
+	{"name": "seen", "shadow": true, "limits": "100/h"},
 	{"name": "all", "limits": "100/h"}
 ]}`
 
@@ -114,6 +117,20 @@ func TestHandlerManyPolicies(t *testing.T) {
 		s := readSignal(r)
 		if s.Remaining.V != int64(max(2-i, 0)) || s.Limit.V != 3 {
 			t.Errorf("request %d is read as %+v, want the hourly limit of 3", i, s)
+		}
+	}
+}
+
+// Of very many policies the first are told, and the one that decides in any case.
+func TestHandlerTooManyPolicies(t *testing.T) {
+	text := ""
+	for i := range 12 {
+		text += fmt.Sprintf(`{"name": "rule-%d", "limits": "%d/h"},`, i, 100-i)
+	}
+	r := ask(&Handler{Rules: live(t, `{"rules": [`+text[:len(text)-1]+`]}`)}, "GET")
+	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
+		if items := strings.Split(r.Header.Get(name), ", "); len(items) != maxPolicies || !strings.HasPrefix(items[0], `"rule-11";`) || !strings.HasPrefix(items[1], `"rule-0";`) {
+			t.Errorf("%s: %q, want 8 policies, of rule-11 first", name, items)
 		}
 	}
 }
@@ -159,6 +176,18 @@ func TestHandlerProblems(t *testing.T) {
 	}
 	if st := counting.Stats(); st.Holds != 0 {
 		t.Errorf("%+v in the end, want nothing held", st)
+	}
+}
+
+// Whose account it is may change with the version.
+func TestCommonOfVersion(t *testing.T) {
+	var a atomicCommon
+	all := live(t, `{"rules": {"name": "one", "in_flight": 1}}`).Load()
+	each := live(t, `{"rules": {"name": "one", "key": "address", "in_flight": 1}}`).Load()
+	for i, got := range []bool{a.has(all, "one"), a.has(each, "one"), a.has(all, "one"), a.has(all, "other")} {
+		if want := i == 0 || i == 2; got != want {
+			t.Errorf("question %d: common %t, want %t", i, got, want)
+		}
 	}
 }
 
@@ -239,6 +268,14 @@ func TestHandlerDialects(t *testing.T) {
 				t.Errorf("dialect %d, request %d is read as %+v", c.headers, i, s)
 			}
 		}
+	}
+}
+
+// A Unix time is rounded up, too.
+func TestHandlerUnixTimeRoundedUp(t *testing.T) {
+	h := &Handler{Store: &book{now: time.Unix(1794992400, 1e6)}, Limit: limit.Limit{Count: 1, Period: time.Minute}, Headers: XTripleUnix}
+	if got := ask(h, "GET").Header.Get("X-RateLimit-Reset"); got != "1794992461" {
+		t.Errorf("X-RateLimit-Reset a minute after 1794992400.001 = %s, want 1794992461", got)
 	}
 }
 
