@@ -26,16 +26,18 @@ const maxCount = 999_999_999_999_999
 type member struct {
 	key    string // empty in a List
 	value  string
+	bare   bool // neither quotes nor colons around value
 	params []param
 }
 
 type param struct{ key, value string }
 
-// param is the value of a parameter, empty if it is absent.
+// param is the value of a parameter, empty if it is absent. The last of that
+// name counts.
 func (m member) param(key string) string {
-	for _, p := range m.params {
-		if p.key == key {
-			return p.value
+	for i := len(m.params) - 1; i >= 0; i-- {
+		if m.params[i].key == key {
+			return m.params[i].value
 		}
 	}
 	return ""
@@ -60,7 +62,7 @@ func parse(field string) []member {
 		all = append(all, m)
 		s.spaces()
 		if s.rest == "" {
-			return all
+			return oneKind(all)
 		}
 		if !s.eat(',') {
 			return nil
@@ -68,6 +70,25 @@ func parse(field string) []member {
 		s.spaces()
 	}
 	return nil // empty, or a comma with nothing behind it
+}
+
+// oneKind makes keys of the bare words in a Dictionary, whose value is true
+// where none is told, and returns nil for what is half a List.
+func oneKind(all []member) []member {
+	keyed := false
+	for _, m := range all {
+		keyed = keyed || m.key != ""
+	}
+	for i, m := range all {
+		if !keyed || m.key != "" {
+			continue
+		}
+		if !m.bare || !isKey(m.value) {
+			return nil
+		}
+		all[i].key, all[i].value = m.value, "?1"
+	}
+	return all
 }
 
 // scanner cuts a field into its parts, from the front.
@@ -86,11 +107,15 @@ func (s *scanner) eat(c byte) bool {
 // member is an item and its parameters: value *( ";" key [ "=" value ] ), or
 // the same behind key "=".
 func (s *scanner) member() (m member, ok bool) {
+	m.bare = s.rest != "" && s.rest[0] != '"' && s.rest[0] != ':'
 	if m.value, ok = s.value(); !ok {
 		return m, false
 	}
 	if s.eat('=') {
 		m.key = m.value
+		if !m.bare || !isKey(m.key) {
+			return m, false
+		}
 		if m.value, ok = s.value(); !ok {
 			return m, false
 		}
@@ -103,7 +128,7 @@ func (s *scanner) member() (m member, ok bool) {
 				return m, false
 			}
 		}
-		if p.key == "" || len(m.params) == maxParams {
+		if !isKey(p.key) || len(m.params) == maxParams {
 			return m, false
 		}
 		m.params = append(m.params, p)
@@ -121,9 +146,46 @@ func (s *scanner) value() (value string, ok bool) {
 		value, s.rest, ok = strings.Cut(s.rest, ":")
 		return value, ok
 	}
+	if strings.HasPrefix(s.rest, `%"`) { // a Display String, not decoded either
+		s.rest = s.rest[2:]
+		return s.quoted()
+	}
 	value = s.word()
-	return value, value != ""
+	return value, isBareItem(value)
 }
+
+// isKey tells a key: letters first, or an asterisk.
+func isKey(word string) bool {
+	if word == "" || !isLetter(word[0]) && word[0] != '*' {
+		return false
+	}
+	for i := range len(word) {
+		if c := word[i]; !isLetter(c) && (c < '0' || c > '9') && strings.IndexByte("_-.*", c) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// isBareItem tells a Token, a number, a Boolean or a Date.
+func isBareItem(word string) bool {
+	if word == "" {
+		return false
+	}
+	switch c := word[0]; {
+	case c == '?':
+		return word == "?0" || word == "?1"
+	case c == '@':
+		_, ok := decimal(word[1:])
+		return ok
+	case isLetter(c) || c == '*':
+		return strings.IndexByte(word, '?') < 0 && strings.IndexByte(word, '@') < 0
+	}
+	_, ok := decimal(word)
+	return ok
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
 // word is a run of the characters that Tokens, numbers, Dates and Booleans are
 // made of.
@@ -138,7 +200,7 @@ func (s *scanner) word() string {
 }
 
 func isWord(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+	return isLetter(c) || '0' <= c && c <= '9' ||
 		strings.IndexByte("!#$%&'*+-.^_`|~:/?@", c) >= 0
 }
 
@@ -171,7 +233,7 @@ func (s *scanner) quoted() (value string, ok bool) {
 // decimal reads a plain number: a sign, digits, a point. What ParseFloat would
 // take beyond that (exponents, hexadecimals, infinities) is malformed here.
 func decimal(text string) (v float64, ok bool) {
-	if len(text) > maxNumber {
+	if text == "" || len(text) > maxNumber { // an error of ParseFloat costs two allocations
 		return 0, false
 	}
 	unsigned := strings.TrimPrefix(text, "-")
@@ -200,7 +262,12 @@ func seconds(text string) pace.Opt[time.Duration] {
 	if !ok {
 		return pace.Opt[time.Duration]{}
 	}
-	return pace.Some(believe(time.Duration(min(max(math.Round(v*1e9), 0), float64(2*MaxBelieved)))))
+	return pace.Some(nanoseconds(v * 1e9))
+}
+
+// nanoseconds is a wait within the bounds of what is believed.
+func nanoseconds(v float64) time.Duration {
+	return believe(time.Duration(min(max(math.Round(v), 0), float64(2*MaxBelieved))))
 }
 
 // window reads the length of a window in seconds; one that is empty, or longer

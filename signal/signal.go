@@ -1,12 +1,20 @@
-// Package signal reads what a server says about its limit: from a status and
-// header fields to one normalised [Signal], and back again for servers. It
-// knows no HTTP library and no clock; fields come and go through functions.
+// Package signal reads what a server says about its limit: from a status,
+// header fields and, if wanted, the beginning of a body to one normalised
+// [Reading], and back again for servers. It knows no HTTP library and no clock;
+// fields come and go through functions.
 //
-// It understands Retry-After in every form, the RateLimit and RateLimit-Policy
-// fields of draft-ietf-httpapi-ratelimit-headers (the present form, that of
-// draft-07 and the three fields of draft-06 and before), and the X-RateLimit
-// triple that the drafts grew from. What is malformed is ignored, and what is
-// absurd is believed only in part: see [MaxBelieved].
+// Servers say the same in many ways, and different things by the same name. A
+// [Dialect] knows how one vendor does it: [For] chooses it by the host, [Named]
+// by its name, and [Dialect.Explain] says what was made of each field. For hosts
+// that no preset lists there is a general one. It understands Retry-After in
+// every form, the RateLimit and RateLimit-Policy fields of
+// draft-ietf-httpapi-ratelimit-headers (the present form, that of draft-07 and
+// the three fields of draft-06 and before), and the X-RateLimit triple that the
+// drafts grew from. What is malformed is ignored, and what is absurd is believed
+// only in part: see [MaxBelieved].
+//
+// [Read] is for those who know nothing about the host, and want to know no more
+// than a Controller does: a [Signal]. [Signal.Write] is for servers.
 package signal
 
 import (
@@ -15,14 +23,16 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Signal is what one answer said. The zero Signal said nothing.
+// Signal is what a Controller learns from one answer. The zero Signal said
+// nothing. It is comparable.
 type Signal struct {
-	// Verdict is what the status means: Served below 500 but for 429,
-	// Throttled for 429 and 503, Failed for the rest.
+	// Verdict is what the answer means: unless its dialect knows better, Served
+	// below 500 but for 429, Throttled for 429 and 503, Failed for the rest.
 	Verdict pace.Verdict
 	// After is the wait it asked for (Retry-After), never negative.
 	After pace.Opt[time.Duration]
-	// Limit, Window, Remaining and Reset are of the policy that binds most.
+	// Limit, Window, Remaining and Reset are of the policy that binds most of
+	// those that count requests: who took tokens for requests would pace wrong.
 	Limit, Remaining pace.Opt[int64]
 	Window, Reset    pace.Opt[time.Duration]
 	// Share is the rate a second that the server holds to be the fair part of

@@ -16,7 +16,7 @@ import (
 //
 // A Share goes along as a parameter of RateLimit that is our own, share=2.5, a
 // second; others ignore it.
-// //
+//
 // policy is the name of the limit, if empty "default"; what a header cannot
 // carry of it becomes '?'. All times are whole seconds, rounded up; a window
 // that is not whole is rounded up and its limit raised to the same rate.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/throttle-go/throttle/signal"
 )
 
 // maxSnippet is how much of a body a StatusError keeps.
@@ -18,11 +20,17 @@ type StatusError struct {
 	Header http.Header
 	// Body is the beginning of its body, 1 KiB at most.
 	Body []byte
+	// Said is what the answer was understood to say: its reason, its scope, all
+	// limits it told of, and which field decided.
+	Said signal.Reading
 }
 
 // Error is the status and the first words of the body.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("throttlehttp: %d %s", e.Code, http.StatusText(e.Code))
+	if e.Said.Reason != "" {
+		text += fmt.Sprintf(": %.128q", e.Said.Reason)
+	}
 	if len(e.Body) > 0 {
 		text += fmt.Sprintf(": %.200q", e.Body)
 	}
@@ -32,9 +40,19 @@ func (e *StatusError) Error() string {
 // fields is the field function that package signal reads h by.
 func fields(h http.Header) func(name string) string {
 	return func(name string) string {
-		if strings.HasPrefix(name, "RateLimit") { // perhaps a list in several lines
-			return strings.Join(h.Values(name), ", ")
+		switch name { // those may be a list in several lines
+		case "RateLimit":
+			return joined(h["Ratelimit"])
+		case "RateLimit-Policy":
+			return joined(h["Ratelimit-Policy"])
 		}
 		return h.Get(name)
 	}
+}
+
+func joined(lines []string) string {
+	if len(lines) == 1 {
+		return lines[0]
+	}
+	return strings.Join(lines, ", ")
 }

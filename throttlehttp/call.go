@@ -25,6 +25,8 @@ type call struct {
 	req     *http.Request
 	rewinds bool // there is a body for a second try
 	repeats bool // it may be executed twice
+	dialect *signal.Dialect
+	bodies  bool // the beginning of bodies is looked at too
 
 	sent   bool           // Base was given the body of req, and closes it
 	answer *http.Response // of the last try
@@ -77,22 +79,30 @@ func (c *call) broken() error {
 // judge says what an answer means.
 func (c *call) judge(now time.Time) error {
 	a := c.answer
-	s := signal.Read(a.StatusCode, fields(a.Header), now)
-	o := s.Outcome()
-	again := c.rewinds
-	switch a.StatusCode {
-	case http.StatusTooManyRequests:
-	case http.StatusServiceUnavailable:
-		again = again && (c.repeats || s.After.OK)
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
+	var body []byte
+	if c.bodies && c.dialect.WantsBody(a.StatusCode) {
+		body = hold(a, signal.MaxBody)
+	}
+	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
+	o := r.Outcome()
+	again := c.rewinds && !r.Permanent
+	switch {
+	case o.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
+		again = again && (c.repeats || r.After.OK)
+	case o.Verdict == pace.Throttled: // and so it was not executed
+	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout:
+		o.Verdict = pace.Failed
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
-		o.Verdict, o.After = pace.Served, 0
+		o.Verdict, o.After, o.Final = pace.Served, 0, false
 		return &throttle.Result{Outcome: o}
 	}
-	e := &StatusError{Code: a.StatusCode, Header: a.Header}
+	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
 	if again {
-		e.Body = bytes.Clone(hold(a))
+		if body == nil {
+			body = hold(a, maxHeld)
+		}
+		e.Body = bytes.Clone(body[:min(len(body), maxSnippet)])
 	}
 	return c.say(o, e, again)
 }
@@ -137,15 +147,16 @@ func (c *call) discard() {
 
 // hold reads the beginning of an answer that another try is likely to replace,
 // and if that is all of it, frees its connection: a rest may be long. The
-// answer is as good as before. The first bytes, for an error, are returned.
-func hold(a *http.Response) (head []byte) {
-	held, err := io.ReadAll(io.LimitReader(a.Body, maxHeld+1))
+// answer is as good as before. The first bytes, most of them at most, are
+// returned, not to be changed.
+func hold(a *http.Response, most int) (head []byte) {
+	held, err := io.ReadAll(io.LimitReader(a.Body, int64(most)+1))
 	rest := a.Body
 	switch {
 	case err != nil:
 		rest.Close()
 		a.Body = io.NopCloser(io.MultiReader(bytes.NewReader(held), failing{err}))
-	case len(held) <= maxHeld:
+	case len(held) <= most:
 		rest.Close()
 		a.Body = io.NopCloser(bytes.NewReader(held))
 	default:
@@ -154,7 +165,7 @@ func hold(a *http.Response) (head []byte) {
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(held), rest), rest}
 	}
-	return held[:min(len(held), maxSnippet)]
+	return held[:min(len(held), most)]
 }
 
 // failing is a reader of nothing but an error.

@@ -296,8 +296,9 @@ func TestHandlerShare(t *testing.T) {
 	}
 	share("a", "2")
 	share("a", "3")
-	if got := share("a", "4"); got < 2.3 || got > 2.7 {
-		t.Errorf("share of one in four = %v, want 2.5/s", got)
+	// Two of four may look the same, see limit.Crowd, and then they count as one.
+	if got := share("a", "4"); got < 2.3 || got > 3.4 {
+		t.Errorf("share of one in four = %v, want 2.5/s, or 3.3/s if two look the same", got)
 	}
 	if got := share("b", "1"); math.Abs(got-10) > 0.05 {
 		t.Errorf("share under another key = %v, want 10/s", got)

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/signal"
 )
 
 // Transport paces the requests of an http.Client, and makes those again that
@@ -21,7 +22,8 @@ import (
 // What is made again, as often and as late as the Throttle decides but never
 // before the server's Retry-After (of which signal.MaxBelieved is believed):
 //
-//   - 429 (Too Many Requests), whatever the method: it was not executed.
+//   - 429 (Too Many Requests), and what else the signal.Dialect of the host calls
+//     throttled, whatever the method: it was not executed.
 //   - 503 (Service Unavailable) if it carries a Retry-After, and thus was
 //     refused on purpose, or if the request may be repeated.
 //   - 502, 504 and errors of the connection, if the request may be repeated.
@@ -60,6 +62,15 @@ type Transport struct {
 	// Repeat says of a request that is not idempotent by its method that it
 	// may be executed twice nevertheless. If nil, none may.
 	Repeat func(*http.Request) bool
+	// Dialect is how the server of a request speaks of its limits. If nil, or
+	// if it returns nil, signal.For the host of the URL.
+	Dialect func(*http.Request) *signal.Dialect
+	// Bodies lets the beginning of bodies, signal.MaxBody bytes, be looked at
+	// too, of answers where the dialect of the host makes use of them: some say
+	// there alone that they throttle, as GitHub's secondary limits do. Such an
+	// answer is returned once so much of it has come. If false, only the status
+	// and the header are looked at.
+	Bodies bool
 
 	mu     sync.Mutex // guards what follows
 	scopes map[string]*scope
@@ -74,6 +85,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := t.enter(t.scopeOf(req))
 	defer t.leave(s)
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
+	c.dialect, c.bodies = t.dialect(req), t.Bodies
 	return c.end(s.throttle.Do(req.Context(), c.try))
 }
 
@@ -90,6 +102,18 @@ func (t *Transport) base() http.RoundTripper {
 		return http.DefaultTransport
 	}
 	return t.Base
+}
+
+func (t *Transport) dialect(req *http.Request) *signal.Dialect {
+	if t.Dialect != nil {
+		if d := t.Dialect(req); d != nil {
+			return d
+		}
+	}
+	if req.URL == nil {
+		return signal.For("")
+	}
+	return signal.For(req.URL.Hostname())
 }
 
 // rewinds reports whether a second try can send what the first one sent.

@@ -28,6 +28,7 @@ var commands = []command{
 	{"sim", "simulate policies in virtual time and compare them", simulate},
 	{"tune", "search the settings of a policy for a scenario", tune},
 	{"demo", "show policies live, against an API on this machine", demonstrate},
+	{"explain", "say what an HTTP response means for its caller", explain},
 }
 
 func main() {
@@ -93,9 +94,9 @@ func help(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("throttle compares ways of calling a rate limited service.\n\nCommands:\n")
 	for _, c := range commands {
-		fmt.Fprintf(&b, "  %-6s %s\n", c.name, c.about)
+		fmt.Fprintf(&b, "  %-7s %s\n", c.name, c.about)
 	}
-	b.WriteString("  help   show this, or 'help COMMAND' the help of a command\n")
+	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
 not hold.

@@ -1,0 +1,183 @@
+package signal
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxBody is how many bytes of a body are looked at; what lies beyond is as if
+// it were not there. Callers need not read more.
+const MaxBody = 64 << 10
+
+// Dialect is how one vendor says what it has to say about its limits. It does
+// not change, is safe for concurrent use, and comes from [For] or [Named]; what
+// each one reads is in docs/dialects.md.
+type Dialect struct{ spec spec }
+
+// spec is a dialect as data. The specs are the files in dialects/, and
+// dialects_data.go is made of them by 'go test -run Data -update'. Names of
+// fields and paths into a body are alike: "body a.*.b" is a path, in which *
+// stands for any key or element, and "body <tag>" is the text of an XML
+// element.
+type spec struct {
+	// Name is what Named knows it by, Title what people call it.
+	Name, Title string
+	// Hosts are exact names, or *.example.com for all below one.
+	Hosts []string
+	// Throttles are the statuses that refuse for load. If nil, 429 and 503.
+	Throttles []int
+	// Bodies are the statuses whose body says something. 4 and 5 stand for
+	// all from 400 and from 500.
+	Bodies []int
+	// Drafts says to read the RateLimit and RateLimit-Policy fields.
+	Drafts bool
+	// First says that the first of the drafts and Limits that says something
+	// is all that is read.
+	First  bool
+	Limits []limits
+	// Waits are where a wait may stand, first come first. If nil, Retry-After.
+	Waits []wait
+	Rules []rule
+	// Notes are what a reader of the docs should know. Unconfirmed notes tell
+	// what was not found in the vendor's own words.
+	Notes, Unconfirmed []string
+}
+
+// limits are where one limit is told.
+type limits struct {
+	// Name is that of the policy; NameFrom a field that holds it.
+	Name, NameFrom string
+	// Unit is what is counted. If empty, requests.
+	Unit string
+	// Limit, Remaining, Used, Reset and Cost are where the numbers are.
+	Limit, Remaining, Used, Reset, Cost string
+	// Is is the form of the reset: one of forms.
+	Is string
+	// Most and Window (seconds) are what the vendor documents and the answers
+	// do not say.
+	Most, Window int64
+	// From is a field that says it all, in the shape named Shape.
+	From, Shape string
+	// Scope is what the limit is about, and its name is that of the scope.
+	Scope string
+}
+
+// wait is where a wait may stand, and its form.
+type wait struct{ From, Is string }
+
+// rule is something to look for. If the text at the first of From that is
+// there is one of Is, begins, ends or contains as told, or is there at all if
+// nothing is told, the rule holds, and says what no rule before it has said.
+type rule struct {
+	// Statuses are those for which it may hold. If nil, all from 400.
+	Statuses []int
+	From     []string
+	// Trim says what to free the text of first: see trim.
+	Trim                  string
+	Is, Begins, Ends, Has []string
+	// Empty makes it hold when nothing remains of some limit instead.
+	Empty bool
+
+	Verdict     string // throttled, failed or served
+	Permanent   string // yes or no
+	Concurrency bool
+	Scope       string
+	// Wait is how long to wait, in seconds, if the answer does not say.
+	Wait int64
+	// As says what the text is: the reason if empty, "name" for the name of
+	// the scope, "nothing".
+	As string
+}
+
+// For is the dialect of a host: the preset that lists it, exactly or by its
+// end, else the general one, which knows the standards and guesses. A port is
+// ignored. It never returns nil.
+func For(host string) *Dialect {
+	host = strings.ToLower(host)
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	host = strings.TrimSuffix(host, ".")
+	for _, d := range dialects {
+		if d.speaksAt(host) {
+			return d
+		}
+	}
+	return general
+}
+
+func (d *Dialect) speaksAt(host string) bool {
+	for _, h := range d.spec.Hosts {
+		end, below := strings.CutPrefix(h, "*")
+		if h == host || below && strings.HasSuffix(host, end) && len(host) > len(end) {
+			return true
+		}
+	}
+	return false
+}
+
+// Named is the dialect of that name, such as github or kong; ok is false if
+// there is none. "general" is the one for hosts that no preset lists.
+func Named(name string) (d *Dialect, ok bool) {
+	for _, d := range dialects {
+		if d.spec.Name == name {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+// Names are the names of all dialects, in order.
+func Names() (names []string) {
+	for _, d := range dialects {
+		names = append(names, d.spec.Name)
+	}
+	return names
+}
+
+var general = mustNamed("general")
+
+func mustNamed(name string) *Dialect {
+	d, _ := Named(name)
+	return d
+}
+
+// Name is the dialect's name.
+func (d *Dialect) Name() string { return d.spec.Name }
+
+// WantsBody reports whether Read makes use of the body of an answer with that
+// status. MaxBody bytes are enough.
+func (d *Dialect) WantsBody(status int) bool {
+	return slices.Contains(d.spec.Bodies, status) ||
+		status >= 400 && status < 600 && slices.Contains(d.spec.Bodies, status/100)
+}
+
+// Read reads an answer that arrived at now. field returns the value of a header
+// field by its name, in any case, or an empty string; the lines of a RateLimit
+// or RateLimit-Policy field are joined by commas. body is the beginning of the
+// body, if it is known; it is looked at if WantsBody, and the result does not
+// keep it. An answer that has none of the fields costs no allocation.
+//
+// What is malformed is ignored, what is absurd is believed only in part
+// ([MaxBelieved]), and times that are dates count from the Date field, so that
+// it does not matter how far the two clocks are apart. An answer out of a cache
+// (Age above zero) tells of the past: its limits are ignored, and its wait has
+// run for as long as its Age.
+//
+// The wait of a refusal is, first come first: what the fields for waits say
+// (milliseconds before Retry-After before the body), the longest reset of the
+// limits that are used up, the wait that the vendor documents.
+func (d *Dialect) Read(status int, field func(name string) string, body []byte, now time.Time) Reading {
+	r := reader{d: d, status: status, field: field, now: now, body: d.bodyOf(status, body)}
+	r.read()
+	return r.Reading
+}
+
+// bodyOf is the part of a body that is looked at.
+func (d *Dialect) bodyOf(status int, body []byte) []byte {
+	if !d.WantsBody(status) {
+		return nil
+	}
+	return body[:min(len(body), MaxBody)]
+}

@@ -1,0 +1,139 @@
+package signal
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+func TestFor(t *testing.T) {
+	for host, want := range map[string]string{
+		"api.github.com": "github", "API.GitHub.com": "github", "api.github.com:443": "github", "api.github.com.": "github",
+		"notapi.github.com": "general", "api.github.com.evil.example": "general",
+		"shop.myshopify.com": "shopify", "myshopify.com": "general", ".myshopify.com": "general", "evilmyshopify.com": "general",
+		"dynamodb.eu-central-1.amazonaws.com": "aws", "s3.cn-north-1.amazonaws.com.cn:443": "aws",
+		"localhost:8080": "general", "[::1]:8080": "general", "[::1]": "general", "": "general", ":": "general",
+	} {
+		if got := For(host).Name(); got != want {
+			t.Errorf("For(%q) = %s, want %s", host, got, want)
+		}
+	}
+	if d, ok := Named("nobody"); ok || d != nil {
+		t.Errorf("Named(nobody) = %v, %v; want none", d, ok)
+	}
+	if n := testing.AllocsPerRun(100, func() { For("dynamodb.eu-central-1.amazonaws.com:443") }); n != 0 {
+		t.Errorf("For makes %v allocations, want none", n)
+	}
+}
+
+func TestWantsBody(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		status int
+		want   bool
+	}{
+		{"github", 403, true},
+		{"github", 429, true},
+		{"github", 200, false},
+		{"github", 500, false},
+		{"aws", 400, true},
+		{"aws", 503, true},
+		{"aws", 200, false},
+		{"aws", 600, false},
+		{"shopify", 200, true},
+		{"traefik", 429, false},
+		{"general", 429, true},
+		{"general", 404, false},
+	} {
+		d, _ := Named(c.name)
+		if got := d.WantsBody(c.status); got != c.want {
+			t.Errorf("%s.WantsBody(%d) = %v, want %v", c.name, c.status, got, c.want)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	for _, c := range []struct{ body, path, want string }{
+		{`{"a":"b"}`, "a", "b"},
+		{` { "x" : [1, {"a":2}] , "a" : -1.5e3 } `, "a", "-1.5e3"},
+		{`{"a":{"b":{"c":true}}}`, "a.b.c", "true"},
+		{`{"a":null}`, "a", ""},
+		{`{"a":{}}`, "a", "…"},
+		{`{"a":[]}`, "a", "…"},
+		{`{"a":[{"b":1},{"c":2},{"c":3}]}`, "a.*.c", "2"},
+		{`{"a":{"x":{"b":1},"y":{"c":2}}}`, "a.*.c", "2"},
+		{`[{"errorCode":"X"}]`, "*.errorCode", "X"},
+		{`{"a":[[["deep"]]]}`, "a.*.*.*", "deep"},
+		{`{"a":"x\"y\\z\/\b\f\n\r\t"}`, "a", "x\"y\\z/\b\f\n\r\t"},
+		{`{"a":"\u00e9\ud83d\ude00"}`, "a", "é😀"},
+		{`{"a":"\ud83d"}`, "a", "\ufffd"},
+		{`{"a":"\ud83dx"}`, "a", "\ufffdx"},
+		{`{"a":"\u00`, "a", "\ufffd"},
+		{`{"a":"cut of`, "a", "cut of"},
+		{`{"a":"b","c":`, "a", "b"},
+		{`{"a":"b" "c":1}`, "c", ""},
+		{`{"\u0061":1}`, "a", ""},
+		{`{"a":1,"a":2}`, "a", "1"},
+		{`{"a":"}{][,:"}`, "a", "}{][,:"},
+		{`{"skip":{"a":[1,"]}"]},"a":2}`, "a", "2"},
+		{`"a"`, "a", ""},
+		{``, "a", ""},
+		{`{`, "a", ""},
+		{`{"a"`, "a", ""},
+		{`{"a":`, "a", ""},
+		{`nonsense`, "a.b", ""},
+		{`{"a":"` + strings.Repeat("é", maxLook) + `"}`, "a", strings.Repeat("é", maxLook/2)},
+		{`<?xml version="1.0"?><Error><Code> SlowDown </Code></Error>`, "<Code>", "SlowDown"},
+		{`<Codes><Code>A</Code><Code>B</Code>`, "<Code>", "A"},
+		{`<Code>cut of`, "<Code>", ""},
+		{`Code>`, "<Code>", ""},
+		{`{"a":1}`, "<Code>", ""},
+	} {
+		if got := lookup([]byte(c.body), c.path); got != c.want {
+			t.Errorf("lookup(%q, %q) = %q, want %q", c.body, c.path, got, c.want)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	d := For("any.example")
+	fields := "Retry-After: soon\nRetry-After-Ms: 90000000\nX-RateLimit-Remaining: many\nX-RateLimit-Reset: 1793955007\nRateLimit: \"a;r=1"
+	r, notes := d.Explain(429, lines(fields), nil, t0)
+	var got strings.Builder
+	for _, n := range notes {
+		ignored := ""
+		if n.Ignored {
+			ignored = "ignored, "
+		}
+		got.WriteString(n.Field + "=" + n.Value + " " + ignored + n.Says + "\n")
+	}
+	want := `Retry-After-Ms=90000000 wait 24h0m0s (milliseconds from now, the longest that is believed)
+Retry-After=soon ignored, Retry-After-Ms comes first
+RateLimit="a;r=1 ignored, not a structured field (RFC 9651)
+X-Ratelimit-Remaining=many ignored, not a number from 0 to 999999999999999
+X-Ratelimit-Reset=1793955007 reset 30s (guessed: Unix time, seconds)
+`
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
+	}
+	if r.By != "Retry-After-Ms" || r.After != pace.Some(MaxBelieved) {
+		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, MaxBelieved)
+	}
+}
+
+func TestTextsAreBounded(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	r := For("api.stripe.com").Read(429, lines("Stripe-Rate-Limited-Reason: "+long), nil, t0)
+	if r.Reason != "" {
+		t.Errorf("an unknown reason is told as %q", r.Reason)
+	}
+	r = For("example.atlassian.net").Read(429, lines("RateLimit-Reason: x"+long), nil, t0)
+	if want := "x" + strings.Repeat("é", 63); r.Reason != want {
+		t.Errorf("reason %q, want %q", r.Reason, want)
+	}
+	r = For("discord.com").Read(200, lines("X-RateLimit-Remaining: 1\nX-RateLimit-Bucket: "+long), nil, t0)
+	if want := strings.Repeat("é", 64); r.ScopeName != want {
+		t.Errorf("name %q, want %q", r.ScopeName, want)
+	}
+}

@@ -1,0 +1,307 @@
+package signal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// shapes are the shapes of readShape, and what each is called in the docs.
+var shapes = map[string]string{
+	"used/limit": "used/limit, perhaps behind a name and =",
+	"pairs":      "total=, remaining=, resets= (seconds)",
+	"azure":      "name;remaining, by commas, windows in the names",
+	"usage":      "JSON of percentages used, minutes to wait",
+	"shopify":    "requested, actual, available and restored a second",
+}
+
+const docsIntro = `# Dialects: how servers say "slow down"
+
+What package ` + "`signal`" + ` makes of an answer, for each vendor. This page is made of the
+same files as the code (` + "`signal/dialects/*.json`" + `); each row has a recorded answer
+in ` + "`signal/testdata`" + ` and what was understood beside it. To see what an answer says:
+
+    curl -si https://api.github.com/rate_limit | throttle explain -host api.github.com
+
+A preset is chosen by the host. Where the host says nothing, as with a gateway
+of your own, name it:
+
+    d := signal.For("api.github.com")      // by host; never nil
+    d, ok := signal.Named("kong")          // by name
+    r := d.Read(status, header.Get, body, now)
+
+    throttle explain -preset kong < answer.txt
+
+## What holds for all
+
+- Refused for load are 429 and 503, unless the preset says otherwise; 500 and
+  above failed; all else was served, whatever it says.
+- The wait is, first come first: a field of milliseconds, Retry-After, a wait in
+  the body, the longest reset of the limits that are used up, what the vendor
+  documents. No wait above a day is believed, and none is below zero.
+- Dates and Unix times count from the Date of the answer. Limits in an answer
+  out of a cache (Age above zero) are ignored, and its wait has run since.
+- What is malformed is ignored; 'throttle explain' says so. A number that cannot
+  be meant in the preset's unit (Unix time 30, seconds for 15 years) is guessed.
+- Bodies are read only for the statuses named, and 64 KiB of them at most.
+- Requests pace; limits counted in other units are told beside them, and decide
+  on the wait when they are used up.
+- Permanent means not to ask again; concurrency, that fewer at once will do.
+
+`
+
+// TestDocsAreUpToDate holds docs/dialects.md equal to what the data says.
+func TestDocsAreUpToDate(t *testing.T) {
+	specs := specsOf(t)
+	var b strings.Builder
+	b.WriteString(docsIntro)
+	b.WriteString("## The presets\n\n| vendor | preset | hosts | counts | scopes |\n|---|---|---|---|---|\n")
+	for _, s := range specs {
+		hosts := "by name only"
+		if s.Hosts != nil {
+			hosts = "`" + strings.Join(s.Hosts, "`, `") + "`"
+		} else if s.Name == "general" {
+			hosts = "any"
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | `%s` | %s | %s | %s |\n", s.Title, s.Name, s.Name, hosts, units(s), scopesOf(s))
+	}
+	for _, s := range specs {
+		section(&b, s)
+	}
+	checkFile(t, "../docs/dialects.md", b.String())
+}
+
+// units are the units that a dialect counts in.
+func units(s spec) string {
+	var all []string
+	add := func(unit string) {
+		if unit == "" {
+			unit = requests
+		}
+		if !slices.Contains(all, unit) {
+			all = append(all, unit)
+		}
+	}
+	if s.Drafts {
+		add("")
+		add("what it says")
+	}
+	for _, l := range s.Limits {
+		add(l.Unit)
+	}
+	if all == nil {
+		return "-"
+	}
+	return strings.Join(all, ", ")
+}
+
+func scopesOf(s spec) string {
+	var all []string
+	add := func(scope string) {
+		if scope != "" && !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	for _, l := range s.Limits {
+		add(l.Scope)
+	}
+	for _, u := range s.Rules {
+		add(u.Scope)
+	}
+	if all == nil {
+		return "-"
+	}
+	return strings.Join(all, ", ")
+}
+
+// section is what one preset reads.
+func section(b *strings.Builder, s spec) {
+	fmt.Fprintf(b, "\n<a id=\"%s\"></a>\n\n## %s (`%s`)\n\n", s.Name, s.Title, s.Name)
+	for _, n := range s.Notes {
+		fmt.Fprintf(b, "%s\n", n)
+	}
+	if s.Unconfirmed != nil {
+		fmt.Fprintf(b, "Not confirmed by the vendor's own words: %s.\n", strings.Join(s.Unconfirmed, "; "))
+	}
+	b.WriteString("\n| where | means | form and unit | scope |\n|---|---|---|---|\n")
+	row := func(where, means, form, scope string) {
+		for _, c := range []*string{&form, &scope} {
+			if *c == "" {
+				*c = "-"
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", where, means, form, scope)
+	}
+	if s.Throttles != nil {
+		row("status "+numbers(s.Throttles), "refused for load", "", "")
+	}
+	waits := s.Waits
+	if waits == nil {
+		waits = standardWaits
+	}
+	for _, w := range waits {
+		row(place(w.From), "the wait", formName(w.Is), "")
+	}
+	if s.Drafts {
+		row(place("RateLimit")+", "+place("RateLimit-Policy"), "limits", "drafts 07 to 10; requests, or the unit it says", "")
+	}
+	for _, l := range s.Limits {
+		limitRows(row, l)
+	}
+	for _, u := range s.Rules {
+		ruleRow(row, u)
+	}
+}
+
+func limitRows(row func(where, means, form, scope string), l limits) {
+	name := "limit"
+	if l.Name != "" {
+		name += " " + l.Name
+	}
+	unit := l.Unit
+	if unit == "" {
+		unit = requests
+	}
+	window := ""
+	if l.Window > 0 {
+		window = fmt.Sprintf(", in %d s", l.Window)
+	}
+	if l.Most > 0 {
+		window = fmt.Sprintf(", of %d%s as documented", l.Most, window)
+	}
+	if l.From != "" {
+		row(place(l.From), name, shapes[l.Shape]+"; "+unit+window, l.Scope)
+	}
+	for _, f := range []struct{ from, means, form string }{
+		{l.Limit, "how many", unit + window},
+		{l.Remaining, "what remains", unit + window},
+		{l.Used, "what is used", unit},
+		{l.Reset, "reset", formName(l.Is)},
+		{l.NameFrom, "name", "text"},
+	} {
+		if f.from != "" {
+			row(place(f.from), name+": "+f.means, f.form, l.Scope)
+		}
+	}
+}
+
+func ruleRow(row func(where, means, form, scope string), u rule) {
+	var means []string
+	add := func(ok bool, text string) {
+		if ok {
+			means = append(means, text)
+		}
+	}
+	add(u.Verdict != "", u.Verdict)
+	add(u.Permanent == "yes", "permanent")
+	add(u.Permanent == "no", "not permanent")
+	add(u.Concurrency, "concurrency")
+	add(u.Wait > 0, fmt.Sprintf("wait %d s unless told", u.Wait))
+	add(u.As == "name", "name of the scope")
+	add(len(means) == 0 && u.Scope == "", "reason")
+	add(len(means) == 0, "the scope")
+	var form []string
+	for _, f := range []struct {
+		how  string
+		text []string
+	}{{"", u.Is}, {"begins ", u.Begins}, {"ends ", u.Ends}, {"contains ", u.Has}} {
+		if f.text != nil {
+			form = append(form, f.how+"`"+strings.Join(f.text, "`, `")+"`")
+		}
+	}
+	switch u.Trim {
+	case "":
+	case "code":
+		form = append(form, "without its namespace")
+	case "fragment":
+		form = append(form, "the fragment of a URL")
+	default:
+		form = append(form, "the "+u.Trim+" of a QuotaFailure")
+	}
+	where := "a limit that is used up"
+	if !u.Empty {
+		var from []string
+		for _, f := range u.From {
+			from = append(from, place(f))
+		}
+		where = strings.Join(from, " or ")
+	}
+	if u.Statuses != nil {
+		where += " with " + numbers(u.Statuses)
+	}
+	row(where, strings.Join(means, ", "), strings.Join(form, "; "), u.Scope)
+}
+
+// place is a field as its vendor would write it, or a path.
+func place(from string) string {
+	if path, ok := strings.CutPrefix(from, "body "); ok {
+		return "body `" + path + "`"
+	}
+	return "`" + strings.ReplaceAll(strings.ReplaceAll(from, "Ratelimit", "RateLimit"), "-Ms-", "-MS-") + "`"
+}
+
+func formName(is string) string {
+	for _, f := range forms {
+		if f[0] == is {
+			return f[1]
+		}
+	}
+	return ""
+}
+
+// TestDataMakesSense: every word of the data is one that the code knows.
+func TestDataMakesSense(t *testing.T) {
+	hosts := map[string]string{}
+	for _, d := range dialects {
+		s := d.spec
+		knows := func(what, word string, ok bool) {
+			if !ok {
+				t.Errorf("%s: %s %q is not known", s.Name, what, word)
+			}
+		}
+		for _, w := range s.Waits {
+			knows("form", w.Is, formName(w.Is) != "")
+		}
+		for _, l := range s.Limits {
+			knows("form", l.Is, l.Reset == "" || formName(l.Is) != "")
+			knows("shape", l.Shape, l.From == "" || shapes[l.Shape] != "")
+			knows("scope", l.Scope, l.Scope == "" || scopeNamed(l.Scope) != ScopeUnknown)
+			knows("limit without a place", l.Name, l.From != "" || l.Limit+l.Remaining+l.Used+l.Reset != "")
+		}
+		for _, u := range s.Rules {
+			knows("scope", u.Scope, u.Scope == "" || scopeNamed(u.Scope) != ScopeUnknown)
+			knows("verdict", u.Verdict, slices.Contains([]string{"", "throttled", "failed", "served"}, u.Verdict))
+			knows("permanent", u.Permanent, slices.Contains([]string{"", "yes", "no"}, u.Permanent))
+			knows("as", u.As, slices.Contains([]string{"", "name", "nothing"}, u.As))
+			knows("trim", u.Trim, slices.Contains([]string{"", "code", "fragment", "metric", "subject", "description"}, u.Trim))
+			knows("rule without a place", fmt.Sprint(u), u.Empty != (len(u.From) > 0))
+			for _, from := range u.From {
+				status := 429
+				if u.Statuses != nil {
+					status = u.Statuses[0]
+				}
+				knows("body that is not wanted at", from, !strings.HasPrefix(from, "body ") || d.WantsBody(status) || d.WantsBody(400) || d.WantsBody(503) || d.WantsBody(529))
+			}
+		}
+		for _, h := range s.Hosts {
+			if other := hosts[h]; other != "" || h != strings.ToLower(h) {
+				t.Errorf("%s: host %s, want lower case, and not that of %q too", s.Name, h, other)
+			}
+			hosts[h] = s.Name
+			if got := For(strings.Replace(h, "*", "some.thing", 1)); got != d {
+				t.Errorf("For(%s) = %s, want %s", h, got.Name(), s.Name)
+			}
+		}
+		if got, ok := Named(s.Name); got != d || !ok {
+			t.Errorf("Named(%s) = %v, %v", s.Name, got, ok)
+		}
+	}
+	if n := Names(); len(n) != len(dialects) || n[len(n)-1] != "general" {
+		t.Errorf("Names() = %q, want all, the general one last", n)
+	}
+}
+
+func numbers(all []int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ", ")
+}

@@ -1,0 +1,118 @@
+package signal
+
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// readLimit reads one limit of a preset, whose numbers stand in fields of their
+// own or together in one, and reports whether anything was there.
+func (r *reader) readLimit(l *limits, policies []member) (found bool) {
+	if l.From != "" {
+		text := r.text(l.From)
+		if text == "" {
+			return false
+		}
+		before := r.policies
+		r.readShape(l, text)
+		if r.notes != nil && before == r.policies {
+			r.ignore(l.From, text, "not of the form %s", l.Shape)
+		}
+		return r.policies > before
+	}
+	p := Policy{Name: l.Name, Unit: l.Unit}
+	if p.Unit == "" {
+		p.Unit = requests
+	}
+	by := r.readNumbers(&p, l, policies)
+	if by == "" {
+		return false
+	}
+	if l.NameFrom != "" {
+		if name := cut(r.text(l.NameFrom)); name != "" {
+			p.Name = name
+			if r.notes != nil {
+				r.note(l.NameFrom, "name of the limit")
+			}
+		}
+	}
+	if l.Window > 0 && !p.Window.OK {
+		p.Window = pace.Some(time.Duration(l.Window) * time.Second)
+	}
+	if l.Most > 0 && !p.Limit.OK {
+		p.Limit = pace.Some(l.Most)
+		if r.notes != nil {
+			r.note("default", "limit %d in %v, as the vendor documents", l.Most, p.Window.V)
+		}
+	}
+	if !r.knows(p) {
+		r.name(l, p)
+		r.add(p, by)
+	}
+	return true
+}
+
+// name notes what the limit is about: of several, the first that is used up,
+// else the first.
+func (r *reader) name(l *limits, p Policy) {
+	if l.Scope != "" && (r.limitScope == ScopeUnknown || p.isEmpty() && !r.none) {
+		r.limitScope, r.limitName = scopeNamed(l.Scope), p.Name
+	}
+}
+
+// readNumbers reads what is there of a limit, and names the field that tells
+// most, or nothing if none is there.
+func (r *reader) readNumbers(p *Policy, l *limits, policies []member) (by string) {
+	if text := r.there(l.Limit); text != "" {
+		// Early drafts put policies behind the limit: "12, 12;w=1".
+		if all := parse(text); len(all) > 0 {
+			p.Limit = count(all[0].value)
+			policies = append(all[1:], policies...)
+		}
+		if r.notes != nil {
+			r.noteCount(l.Limit, text, "limit", p.Limit)
+		}
+	}
+	p.Remaining = r.number(l.Remaining, "remaining")
+	used := r.number(l.Used, "used")
+	switch {
+	case used.OK && p.Limit.OK && !p.Remaining.OK:
+		p.Remaining = pace.Some(max(p.Limit.V-used.V, 0))
+	case used.OK && p.Remaining.OK && !p.Limit.OK:
+		p.Limit = pace.Some(min(used.V+p.Remaining.V, maxCount))
+	}
+	if text := r.there(l.Reset); text != "" {
+		p.Reset = r.span(text, l.Is)
+		if r.notes != nil {
+			r.noteSpan(l.Reset, text, l.Is, "reset", p.Reset)
+		}
+	}
+	switch {
+	case !p.complete(policies):
+		return ""
+	case p.Reset.OK && (!p.Remaining.OK || p.isEmpty()):
+		return l.Reset
+	case p.Remaining.OK && l.Remaining != "":
+		return l.Remaining
+	}
+	return l.Limit
+}
+
+// there is the text at a place that may not be told of.
+func (r *reader) there(from string) string {
+	if from == "" {
+		return ""
+	}
+	return r.text(from)
+}
+
+// number reads a count at a place that may not be told of.
+func (r *reader) number(from, what string) pace.Opt[int64] {
+	text := r.there(from)
+	n := count(text)
+	if r.notes != nil && text != "" {
+		r.noteCount(from, text, what, n)
+	}
+	return n
+}

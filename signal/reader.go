@@ -1,0 +1,294 @@
+package signal
+
+import (
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// reader reads one answer.
+type reader struct {
+	Reading
+	d      *Dialect
+	status int
+	field  func(name string) string
+	body   []byte
+	now    time.Time // by the server's clock once dated
+	dated  bool
+	notes  *[]Note // what was seen, if anybody wants to know
+
+	policies   int    // found
+	one        Policy // the first
+	binds      bool   // Signal holds a policy
+	limitScope Scope  // what the limits are about
+	limitName  string
+	verdictBy  string
+	finalBy    string // what said that it is permanent
+	limitsBy   string
+	none       bool                    // nothing remains of some policy
+	refill     pace.Opt[time.Duration] // the longest reset of those
+	refillBy   string
+	guessed    pace.Opt[time.Duration] // the longest reset of those that do not say what remains
+	guessedBy  string
+	judged     bool  // a rule gave the verdict
+	sentenced  bool  // a rule said whether it is permanent
+	dueSeconds int64 // what a rule says to wait
+}
+
+// read reads everything, and then makes up its mind.
+func (r *reader) read() {
+	r.Verdict = r.verdictOf()
+	r.readWaits()
+	age := seconds(r.field("Age"))
+	if age.OK && age.V > 0 {
+		r.After.V = max(r.After.V-age.V, 0)
+		if r.notes != nil {
+			r.note("Age", "out of a cache: limits are of the past and are ignored")
+		}
+	} else {
+		r.readLimits()
+	}
+	for i := range r.d.spec.Rules {
+		r.apply(&r.d.spec.Rules[i])
+	}
+	r.settle()
+	if r.policies == 1 && (!r.one.countsRequests() || r.one.Partition != "") {
+		r.Policies = []Policy{r.one}
+	}
+}
+
+// verdictOf is what the status alone means.
+func (r *reader) verdictOf() pace.Verdict {
+	throttles := r.status == 429 || r.status == 503
+	if r.d.spec.Throttles != nil {
+		throttles = has(r.d.spec.Throttles, r.status)
+	}
+	switch {
+	case throttles:
+		r.verdictBy = "status"
+		return pace.Throttled
+	case r.status < 500:
+		return pace.Served
+	}
+	r.verdictBy = "status"
+	return pace.Failed
+}
+
+// has is slices.Contains of integers, without its call.
+func has(all []int, n int) bool {
+	for _, x := range all {
+		if x == n {
+			return true
+		}
+	}
+	return false
+}
+
+// text is what stands at a place: a field, or a path into the body.
+func (r *reader) text(from string) string {
+	if path, ok := strings.CutPrefix(from, "body "); ok {
+		return lookup(r.body, path)
+	}
+	return strings.Trim(r.field(from), " \t")
+}
+
+// clock is the time by the server's clock, if it told it.
+func (r *reader) clock() time.Time {
+	if !r.dated {
+		r.dated = true
+		if t, ok := date(r.field("Date")); ok {
+			r.now = t
+		}
+	}
+	return r.now
+}
+
+// standardWaits is where most say how long to wait.
+var standardWaits = []wait{{"Retry-After", "after"}}
+
+// readWaits reads the first wait that can be read.
+func (r *reader) readWaits() {
+	waits := r.d.spec.Waits
+	if waits == nil {
+		waits = standardWaits
+	}
+	for _, w := range waits {
+		if r.status < 400 && w.Is != "after" && w.Is != "pushback" && w.Is != "details" {
+			continue // only Retry-After has a meaning there: 202, 301; gRPC is 200 always
+		}
+		text := r.text(w.From)
+		if text == "" {
+			continue
+		}
+		if r.After.OK {
+			if r.notes != nil {
+				r.ignore(w.From, text, "%s comes first", r.By)
+			}
+			continue
+		}
+		r.After = r.span(text, w.Is)
+		if r.After.OK {
+			r.By = w.From
+		}
+		if r.notes != nil {
+			r.noteSpan(w.From, text, w.Is, "wait", r.After)
+		}
+		if r.After.OK && r.notes == nil {
+			return
+		}
+	}
+}
+
+// readLimits reads what the drafts and the preset know of.
+func (r *reader) readLimits() {
+	var policies []member
+	if r.d.spec.Drafts {
+		text := r.field("RateLimit-Policy")
+		policies = parse(text)
+		if r.notes != nil && text != "" {
+			r.notePolicies(text, len(policies))
+		}
+		if r.readDrafts(policies) && r.d.spec.First {
+			return
+		}
+	}
+	for i := range r.d.spec.Limits {
+		if r.readLimit(&r.d.spec.Limits[i], policies) && r.d.spec.First {
+			return
+		}
+	}
+	if r.policies == 0 && len(policies) == 1 {
+		p := Policy{Name: cut(policies[0].value), Unit: unitOf(policies[0])}
+		if p.Limit, p.Window = quota(policies[0]); p.Limit.OK {
+			r.add(p, "RateLimit-Policy")
+		}
+	}
+}
+
+// add takes in a policy, and reports whether it binds more than those before.
+func (r *reader) add(p Policy, by string) (binds bool) {
+	if r.policies == maxPolicies {
+		return false
+	}
+	r.policies++
+	if r.policies == 1 {
+		r.one, r.limitsBy = p, by
+	} else {
+		if r.policies == 2 {
+			r.Policies = append(make([]Policy, 0, 4), r.one)
+		}
+		r.Policies = append(r.Policies, p)
+	}
+	switch {
+	case p.isEmpty():
+		r.none = true
+		r.exhausted(p.Reset, by)
+	case p.Reset.OK && !p.Remaining.OK && (!r.guessed.OK || p.Reset.V > r.guessed.V):
+		r.guessed, r.guessedBy = p.Reset, by
+	}
+	return p.countsRequests() && r.bind(p)
+}
+
+// knows reports whether a policy of that name has been read: some servers tell
+// of the same limit twice.
+func (r *reader) knows(p Policy) bool {
+	if p.Name == "" {
+		return false
+	}
+	if r.policies == 1 && r.one.Name == p.Name && r.one.Unit == p.Unit {
+		return true
+	}
+	for _, q := range r.Policies {
+		if q.Name == p.Name && q.Unit == p.Unit {
+			return true
+		}
+	}
+	return false
+}
+
+// exhausted notes that nothing is left until a reset.
+func (r *reader) exhausted(reset pace.Opt[time.Duration], by string) {
+	if reset.OK && (!r.refill.OK || reset.V > r.refill.V) {
+		r.refill, r.refillBy = reset, by
+	}
+}
+
+// bind makes p the policy of the Signal if it binds more than the present one:
+// the least remaining, and among equals the one that resets last. Where two
+// fields tell of the same limit, each fills in what the other left out.
+func (r *reader) bind(p Policy) bool {
+	same := r.binds && p.Remaining == r.Remaining && (p.Limit == r.Limit || !p.Limit.OK || !r.Limit.OK)
+	switch {
+	case !r.binds:
+	case same:
+		p.Limit, p.Window = or(p.Limit, r.Limit), or(p.Window, r.Window)
+		if !p.Reset.OK || r.Reset.OK && r.Reset.V > p.Reset.V {
+			p.Reset = r.Reset
+		}
+	case !p.Remaining.OK, r.Remaining.OK && r.Remaining.V < p.Remaining.V:
+		return false
+	case p.Remaining == r.Remaining && p.Reset.V <= r.Reset.V:
+		return false
+	}
+	r.binds = true
+	r.Limit, r.Remaining, r.Window, r.Reset = p.Limit, p.Remaining, p.Window, p.Reset
+	return true
+}
+
+func or[T any](a, b pace.Opt[T]) pace.Opt[T] {
+	if a.OK {
+		return a
+	}
+	return b
+}
+
+// settle decides on the wait and the scope, and names what decided.
+func (r *reader) settle() {
+	if r.Scope == ScopeUnknown {
+		r.Scope = r.limitScope
+		if r.ScopeName == "" {
+			r.ScopeName = r.limitName
+		}
+	}
+	switch {
+	case r.Verdict == pace.Throttled:
+		r.settleWait()
+	case r.Permanent:
+		if r.notes != nil && r.After.OK {
+			r.ignore(r.By, r.text(r.By), "no wait helps")
+		}
+		r.After = pace.Opt[time.Duration]{}
+	}
+	switch {
+	case r.After.OK:
+	case r.Permanent:
+		r.By = r.finalBy
+	case r.verdictBy != "":
+		r.By = r.verdictBy
+	default:
+		r.By = r.limitsBy
+	}
+}
+
+// settleWait finds the wait of a refusal that has none yet.
+func (r *reader) settleWait() {
+	if r.After.OK {
+		if r.Reset.OK && (!r.Remaining.OK || r.Remaining.V == 0) {
+			r.Reset = r.After
+		}
+		return
+	}
+	if !r.none && !r.refill.OK {
+		r.refill, r.refillBy = r.guessed, r.guessedBy
+	}
+	switch {
+	case r.refill.OK:
+		r.After, r.By = r.refill, r.refillBy
+	case r.dueSeconds > 0:
+		r.After, r.By = pace.Some(time.Duration(r.dueSeconds)*time.Second), "default"
+		if r.notes != nil {
+			r.note("default", "wait %v, as the vendor documents for an answer that names no wait", r.After.V)
+		}
+	}
+}

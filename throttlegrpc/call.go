@@ -1,0 +1,88 @@
+package throttlegrpc
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// call is one call on its way through a Client, in one goroutine at a time.
+type call struct {
+	scope   string
+	opts    []grpc.CallOption
+	repeats bool // it may be executed twice
+
+	tries      int
+	mayHaveRun bool
+}
+
+// answer is how a try ended.
+type answer struct {
+	err             error
+	header, trailer metadata.MD
+	left            bool // this process, perhaps
+	begun           bool // and perhaps in part executed
+	once            bool // what was sent cannot be sent again
+}
+
+// unary makes the call once.
+func (k *call) unary(invoke func(opts ...grpc.CallOption) error) *answer {
+	var a answer
+	var to peer.Peer
+	known := false // what gRPC says by the options
+	a.err = invoke(append(k.opts[:len(k.opts):len(k.opts)],
+		grpc.Header(&a.header), grpc.Trailer(&a.trailer), grpc.Peer(&to),
+		grpc.OnFinish(func(error) { known = true }))...)
+	a.left = to.Addr != nil || !known
+	return &a
+}
+
+// next is the context of the next try, which tells the server how many came
+// before it.
+func (k *call) next(ctx context.Context) context.Context {
+	if k.tries++; k.tries == 1 {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "grpc-previous-rpc-attempts", strconv.Itoa(k.tries-1))
+}
+
+// judge says what an answer means.
+func (k *call) judge(a *answer) error {
+	var below *throttle.Error
+	if errors.As(a.err, &below) { // of a Client further down, which has tried
+		return throttle.Ignore(a.err)
+	}
+	o := pace.Outcome{Verdict: pace.Served}
+	if a.err != nil {
+		o = outcome(status.Convert(a.err), metadata.Join(a.header, a.trailer))
+	}
+	if o.Verdict == pace.Served || o.Verdict == pace.Throttled {
+		o.Hints = hints(a.header, a.trailer, time.Now())
+	}
+	if o.Verdict == pace.Failed && !k.repeats || a.once {
+		o.Final = true
+	}
+	if a.begun || a.left && o.Verdict != pace.Throttled {
+		k.mayHaveRun = true
+	}
+	return &throttle.Result{Outcome: o, Err: a.err}
+}
+
+// end makes of what the Throttle returned what the call returns.
+func (k *call) end(err error) error {
+	gaveUp, ok := err.(*throttle.Error) // not As: one inside is not ours
+	if !ok {
+		return err
+	}
+	gaveUp.MayHaveRun = k.mayHaveRun
+	return &giveUp{gaveUp}
+}

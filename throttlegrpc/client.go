@@ -1,0 +1,139 @@
+package throttlegrpc
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/throttle-go/throttle"
+)
+
+// Client paces the calls of one or more grpc.ClientConn, and makes those again
+// that were refused for load, by its interceptors Unary and Stream.
+//
+// All calls of one scope, a target unless told otherwise, share one
+// throttle.Throttle: they wait their turn there, and what each answer says
+// teaches it the pace.
+//
+// What is made again, as often and as late as the Throttle decides but never
+// before the time that the server asked for, see [Classify]:
+//
+//   - RESOURCE_EXHAUSTED, and UNAVAILABLE with a RetryInfo: refused on purpose,
+//     and not executed.
+//   - Any other UNAVAILABLE, if the method may be executed twice: see Repeat.
+//
+// But the trailer grpc-retry-pushback-ms forbids it if it is negative, is no
+// number, or is there twice. All other errors are returned as they are. A call
+// that waits for its connection (grpc.WaitForReady) waits as one in flight.
+//
+// No wait outlives the context of a call, and one that is foreseen to do so
+// fails at once. Whoever gives up returns a *throttle.Error, found by
+// errors.As, which tells why, and whether the call may have been executed; the
+// status that status.FromError finds in it is the last one that the server
+// sent, with all details. If it sent none, that is DEADLINE_EXCEEDED, CANCELLED,
+// or RESOURCE_EXHAUSTED where too many calls were waiting.
+//
+// gRPC can retry by itself, by the retryPolicy of a service config. Layers of
+// retries multiply, so a call of which the method has such a policy is sent
+// with gRPC's own retries switched off. The policy is not known before the
+// first call has connected: grpc.WithDisableRetry is sure from the first. What
+// gRPC sends again because no server has seen it (transparent retries) is left
+// alone where there is no policy.
+//
+// A grpc.CallOption applies to each try.
+//
+// The zero value is ready. A Client is safe for concurrent use; it must not be
+// copied, nor its fields changed, once it is used.
+type Client struct {
+	// Scope names what shares one limit with this call: a target, a service, a
+	// method, an account. target is that of the ClientConn in its canonical
+	// form, method "/package.Service/Method". If nil, the target.
+	Scope func(ctx context.Context, target, method string) string
+	// New makes the Throttle of a scope, as its first call comes. If nil, or if
+	// it returns nil, a zero throttle.Throttle: calls that are throttled are
+	// made again until their context ends. This is also the place to set hooks
+	// for logs and metrics.
+	New func(scope string) *throttle.Throttle
+	// MaxScopes is how many scopes are remembered. If zero, 1000. Beyond it
+	// those that no call uses, longest unused first, are forgotten, and begin
+	// afresh should they come again. Scopes in use are always kept.
+	MaxScopes int
+	// Repeat says of a method that it may be executed twice. So may, besides,
+	// those which are declared so: by idempotency_level in their .proto, if the
+	// generated code is linked in, or by a retryPolicy for UNAVAILABLE in the
+	// service config. If nil, only these.
+	Repeat func(method string) bool
+
+	scopes scopes
+}
+
+var (
+	_ grpc.UnaryClientInterceptor  = (*Client)(nil).Unary
+	_ grpc.StreamClientInterceptor = (*Client)(nil).Stream
+)
+
+// Unary is a grpc.UnaryClientInterceptor.
+func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	k := c.begin(ctx, cc, method, opts)
+	s := c.enter(k.scope)
+	defer c.scopes.leave(s)
+	return k.end(s.throttle.Do(ctx, func(ctx context.Context) error {
+		return k.judge(k.unary(func(opts ...grpc.CallOption) error {
+			return invoker(k.next(ctx), method, req, reply, cc, opts...)
+		}))
+	}))
+}
+
+// Stream is a grpc.StreamClientInterceptor. What is paced is the opening of
+// streams. A stream is in flight for its Throttle until the server shows that
+// it is accepted, by a header or a message, or ends it, or has not refused it
+// for a second: how many are open says nothing of the pace.
+//
+// A stream that is refused before anything has come of it is opened again if
+// its only request can be sent again, that is if the server streams and the
+// client does not. Otherwise, and later, the refusal is what RecvMsg returns.
+// As gRPC does, it takes a message that was sent for one that nobody changes.
+func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s := &stream{client: c, call: c.begin(ctx, cc, method, opts), ctx: ctx, desc: desc}
+	s.open = func(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		return streamer(ctx, desc, cc, method, opts...)
+	}
+	return s.begin()
+}
+
+// enter finds or makes a scope, which stays until it is left.
+func (c *Client) enter(name string) *scope { return c.scopes.enter(name, c.MaxScopes, c.New) }
+
+// begin makes ready for one call.
+func (c *Client) begin(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) call {
+	k := call{opts: opts}
+	if cc != nil { // as there is none to a server in this process
+		k.scope = cc.CanonicalTarget()
+		if policy := cc.GetMethodConfig(method).RetryPolicy; policy != nil {
+			// Without room to keep what was sent, gRPC cannot send it again.
+			k.opts = append(opts[:len(opts):len(opts)], grpc.MaxRetryRPCBufferSize(0))
+			k.repeats = policy.RetryableStatusCodes[codes.Unavailable]
+		}
+	}
+	if c.Scope != nil {
+		k.scope = c.Scope(ctx, k.scope, method)
+	}
+	k.repeats = k.repeats || idempotent(method) || c.Repeat != nil && c.Repeat(method)
+	return k
+}
+
+// idempotent reports whether the .proto of a method says so.
+func idempotent(method string) bool {
+	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return false // not linked in
+	}
+	options, _ := d.Options().(*descriptorpb.MethodOptions)
+	return options.GetIdempotencyLevel() != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+}

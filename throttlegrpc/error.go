@@ -1,0 +1,54 @@
+package throttlegrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/throttle-go/throttle"
+)
+
+// giveUp is a *throttle.Error that is a status as well.
+type giveUp struct{ err *throttle.Error }
+
+// Error names, beside all that its throttle.Error says, the quotas that the
+// server said are used up.
+func (e *giveUp) Error() string {
+	text := e.err.Error()
+	if e.err.Err == nil {
+		return text
+	}
+	named := 0
+	for _, d := range status.Convert(e.err.Err).Details() {
+		quota, _ := d.(*errdetails.QuotaFailure)
+		for _, v := range quota.GetViolations() {
+			if named++; named > 3 {
+				return text
+			}
+			text += fmt.Sprintf("; quota %.100q: %.200q", v.GetSubject(), v.GetDescription())
+		}
+	}
+	return text
+}
+
+func (e *giveUp) Unwrap() error { return e.err }
+
+// GRPCStatus is the last status of the server, as it was, or else what says in
+// gRPC's terms why there is none.
+func (e *giveUp) GRPCStatus() *status.Status {
+	if e.err.Err != nil {
+		return status.Convert(e.err.Err)
+	}
+	code := codes.ResourceExhausted
+	switch {
+	case errors.Is(e.err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(e.err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.New(code, e.Error())
+}

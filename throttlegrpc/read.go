@@ -1,0 +1,114 @@
+package throttlegrpc
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// pushback is the trailer by which a server says when to retry, in
+// milliseconds, or that nobody shall (gRFC A6).
+const pushback = "grpc-retry-pushback-ms"
+
+// Classify reads the error of a gRPC call by its status, for a
+// throttle.Throttle whose calls do not pass through a [Client]: set it as
+// Throttle.Classify.
+//
+//   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
+//     has the same code, is Served: it will be as large the next time.
+//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and otherwise
+//     Failed and Final: whether the call may be repeated is not known here.
+//   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
+//   - All else is Served: it was answered, and is not retried.
+//
+// After is the longest retry_delay of a RetryInfo, of which signal.MaxBelieved
+// is believed. An error that is none of gRPC's is read by throttle.Classify.
+func Classify(err error) pace.Outcome {
+	st, ok := status.FromError(err)
+	if o := throttle.Classify(err); !ok || o.Verdict != pace.Served {
+		return o // it speaks for itself
+	}
+	o := outcome(st, nil)
+	o.Final = o.Verdict == pace.Failed
+	return o
+}
+
+// outcome is what a status and the metadata beside it say.
+func outcome(st *status.Status, md metadata.MD) pace.Outcome {
+	after, told := retryInfo(st)
+	o := pace.Outcome{Verdict: pace.Served}
+	switch st.Code() {
+	case codes.ResourceExhausted:
+		if tooLarge(st.Message()) {
+			return o
+		}
+		o.Verdict = pace.Throttled
+	case codes.Unavailable:
+		o.Verdict = pace.Failed
+		// A proxy that refuses by 429 arrives as UNAVAILABLE; Envoy adds why.
+		if told || len(md["x-envoy-ratelimited"]) > 0 {
+			o.Verdict = pace.Throttled
+		}
+	case codes.Canceled, codes.DeadlineExceeded:
+		return pace.Outcome{Verdict: pace.Ignored}
+	default:
+		return o
+	}
+	wait, again := pushedBack(md[pushback])
+	o.After, o.Final = max(after, wait), !again
+	return o
+}
+
+// tooLarge tells by its text the status of a message above a size limit, which
+// no retry makes smaller: "larger than max" in Go and C++, "exceeds maximum
+// size" in Java.
+func tooLarge(text string) bool {
+	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size")
+}
+
+// retryInfo is the longest wait that the details of st ask for. told is whether
+// they ask for any.
+func retryInfo(st *status.Status) (after time.Duration, told bool) {
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.RetryInfo); ok {
+			// AsDuration saturates.
+			after, told = max(after, info.GetRetryDelay().AsDuration()), true
+		}
+	}
+	return min(after, signal.MaxBelieved), told
+}
+
+// pushedBack reads the values of the trailer: at most one, a whole number of 32
+// bits. again is whether there may be a retry at all.
+func pushedBack(values []string) (wait time.Duration, again bool) {
+	if len(values) == 0 {
+		return 0, true
+	}
+	ms, err := strconv.ParseInt(values[0], 10, 32)
+	if len(values) > 1 || err != nil || ms < 0 {
+		return 0, false
+	}
+	return min(time.Duration(ms)*time.Millisecond, signal.MaxBelieved), true
+}
+
+// hints are what the RateLimit fields among the metadata say, if there are any,
+// as a Server sends them; Envoy sends X-RateLimit.
+func hints(header, trailer metadata.MD, now time.Time) pace.Hints {
+	return signal.Read(200, func(name string) string {
+		name = strings.ToLower(name)
+		values := trailer[name]
+		if len(values) == 0 {
+			values = header[name]
+		}
+		return strings.Join(values, ", ")
+	}, now).Outcome().Hints
+}

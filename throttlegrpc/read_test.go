@@ -1,0 +1,121 @@
+package throttlegrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// said is a status with details.
+func said(code codes.Code, text string, details ...protoadapt.MessageV1) *status.Status {
+	st, err := status.New(code, text).WithDetails(details...)
+	if err != nil {
+		panic(err)
+	}
+	return st
+}
+
+func TestOutcome(t *testing.T) {
+	quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "a"}}}
+	never := &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: math.MaxInt64}}
+	for _, c := range []struct {
+		st    *status.Status
+		md    []string
+		want  pace.Verdict
+		after time.Duration
+		final bool
+	}{
+		{st: said(all, "")},
+		{st: said(all, "", after(3*time.Second)), after: 3 * time.Second},
+		{st: said(all, "", quota, after(time.Millisecond), after(2*time.Second), after(time.Second)), after: 2 * time.Second},
+		{st: said(all, "", after(-time.Second))},
+		{st: said(all, "", never), after: signal.MaxBelieved},
+		{st: said(all, "", &errdetails.RetryInfo{})},
+		{st: said(all, ""), md: []string{pushback, "1500"}, after: 1500 * time.Millisecond},
+		{st: said(all, "", after(time.Second)), md: []string{pushback, "1500"}, after: 1500 * time.Millisecond},
+		{st: said(all, "", after(2*time.Second)), md: []string{pushback, "1500"}, after: 2 * time.Second},
+		{st: said(all, ""), md: []string{pushback, "0"}},
+		{st: said(all, ""), md: []string{pushback, "-1"}, final: true},
+		{st: said(all, ""), md: []string{pushback, "1.5"}, final: true},
+		{st: said(all, ""), md: []string{pushback, " 1"}, final: true},
+		{st: said(all, ""), md: []string{pushback, ""}, final: true},
+		{st: said(all, ""), md: []string{pushback, "2147483647"}, after: signal.MaxBelieved},
+		{st: said(all, ""), md: []string{pushback, "2147483648"}, final: true},
+		{st: said(all, ""), md: []string{pushback, "1", pushback, "1"}, final: true},
+		{st: said(all, "grpc: received message larger than max (5 vs. 4)"), md: []string{pushback, "1"}, want: pace.Served},
+		{st: said(all, "gRPC message exceeds maximum size 4: 5"), want: pace.Served},
+		{st: said(off, ""), want: pace.Failed},
+		{st: said(off, "", quota), want: pace.Failed},
+		{st: said(off, "", after(0)), want: pace.Throttled},
+		{st: said(off, "", after(time.Second)), want: pace.Throttled, after: time.Second},
+		{st: said(off, ""), md: []string{pushback, "100"}, want: pace.Failed, after: 100 * time.Millisecond},
+		{st: said(off, ""), md: []string{pushback, "-1"}, want: pace.Failed, final: true},
+		{st: said(off, ""), md: []string{"x-envoy-ratelimited", "true"}, want: pace.Throttled},
+		{st: said(codes.Canceled, ""), want: pace.Ignored},
+		{st: said(codes.DeadlineExceeded, ""), want: pace.Ignored},
+		{st: said(codes.NotFound, "", after(time.Second)), md: []string{pushback, "100"}, want: pace.Served},
+		{st: said(codes.Internal, ""), want: pace.Served},
+		{st: said(codes.Aborted, ""), want: pace.Served},
+		{st: said(codes.Code(99), ""), want: pace.Served},
+	} {
+		want := pace.Outcome{Verdict: c.want, After: c.after, Final: c.final}
+		if c.st.Code() == all && c.want == pace.Ignored {
+			want.Verdict = pace.Throttled
+		}
+		if got := outcome(c.st, metadata.Pairs(c.md...)); got != want {
+			t.Errorf("outcome(%v, %v) = %+v, want %+v", c.st.Proto(), c.md, got, want)
+		}
+	}
+}
+
+func TestClassify(t *testing.T) {
+	limited := said(codes.ResourceExhausted, "slow down", after(time.Second)).Err()
+	for _, c := range []struct {
+		err  error
+		want pace.Outcome
+	}{
+		{nil, pace.Outcome{Verdict: pace.Served}},
+		{errors.New("other"), pace.Outcome{Verdict: pace.Served}},
+		{context.Canceled, pace.Outcome{}},
+		{limited, pace.Outcome{Verdict: pace.Throttled, After: time.Second}},
+		{fmt.Errorf("list: %w", limited), pace.Outcome{Verdict: pace.Throttled, After: time.Second}},
+		{throttle.Ignore(limited), pace.Outcome{}},
+		{&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: limited}}, pace.Outcome{}},
+		{status.Error(codes.Unavailable, ""), pace.Outcome{Verdict: pace.Failed, Final: true}},
+		{status.Error(codes.Canceled, ""), pace.Outcome{}},
+		{status.Error(codes.NotFound, ""), pace.Outcome{Verdict: pace.Served}},
+	} {
+		if got := Classify(c.err); got != c.want {
+			t.Errorf("Classify(%v) = %+v, want %+v", c.err, got, c.want)
+		}
+	}
+}
+
+func TestHints(t *testing.T) {
+	header := metadata.Pairs("x-ratelimit-limit", "9, 9;w=1", "x-ratelimit-remaining", "3", "x-ratelimit-reset", "1")
+	trailer := metadata.Pairs("ratelimit", `"a";r=5;t=9`, "ratelimit-policy", `"a";q=60;w=60`)
+	h := hints(header, trailer, time.Unix(1e9, 0))
+	if h.Remaining != pace.Some[int64](5) || h.Limit != pace.Some[int64](60) || h.Reset != pace.Some(9*time.Second) || h.Window != pace.Some(time.Minute) {
+		t.Errorf("hints of our own trailers = %+v, want 5 of 60 a minute, reset in 9 s", h)
+	}
+	if h := hints(header, nil, time.Unix(1e9, 0)); h.Remaining != pace.Some[int64](3) || h.Reset != pace.Some(time.Second) {
+		t.Errorf("hints of a proxy's header = %+v, want 3 remaining, reset in 1 s", h)
+	}
+	if h := hints(nil, nil, time.Time{}); h != (pace.Hints{}) {
+		t.Errorf("hints of nothing = %+v, want none", h)
+	}
+}

@@ -1,0 +1,297 @@
+package throttlegrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+)
+
+// told is all that an answer says of limits, on one line.
+func told(err error, header, trailer metadata.MD) string {
+	st := status.Convert(err)
+	text := st.Code().String()
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.RetryInfo:
+			text += fmt.Sprint(" retry ", d.RetryDelay.AsDuration())
+		case *errdetails.QuotaFailure:
+			for _, v := range d.Violations {
+				text += fmt.Sprintf(" quota %s (%s)", v.Subject, v.Description)
+			}
+		}
+	}
+	for _, name := range []string{pushback, "ratelimit", "ratelimit-policy", "retry-after"} {
+		if v := trailer[name]; v != nil {
+			text += fmt.Sprintf(" %s: %s", strings.TrimPrefix(name, "grpc-"), strings.Join(v, " AND "))
+		}
+	}
+	if header != nil {
+		text += " after a header"
+	}
+	return text
+}
+
+// limited serves s under the limit and is a connection to it.
+func limited(t testing.TB, s *service, l *Server, more ...grpc.ServerOption) *grpc.ClientConn {
+	t.Helper()
+	return pipe(t, s, append(more, grpc.ChainUnaryInterceptor(l.Unary), grpc.ChainStreamInterceptor(l.Stream))...)(nil)
+}
+
+func TestServerTells(t *testing.T) {
+	minute := limit.Limit{Count: 2, Period: time.Minute}
+	for _, c := range []struct {
+		name   string
+		server *Server
+		want   []string
+	}{
+		{"nothing set", &Server{}, []string{"OK after a header"}},
+		{"a limit", &Server{Limit: minute}, []string{
+			`OK ratelimit: "default";r=1;t=30 ratelimit-policy: "default";q=2;w=60 after a header`,
+			`OK ratelimit: "default";r=0;t=60 ratelimit-policy: "default";q=2;w=60 after a header`,
+			`ResourceExhausted quota default (2/min) retry 30s retry-pushback-ms: 30000 ratelimit: "default";r=0 ratelimit-policy: "default";q=2;w=60`,
+		}},
+		{"fractions of a millisecond", &Server{Name: "calls", Limit: limit.Limit{Count: 3000, Burst: 1, Period: time.Second}}, []string{
+			`OK ratelimit: "calls";r=0;t=1 ratelimit-policy: "calls";q=3000;w=1 after a header`,
+			`ResourceExhausted quota calls (3000/s burst 1) retry 334µs retry-pushback-ms: 1 ratelimit: "calls";r=0 ratelimit-policy: "calls";q=3000;w=1`,
+		}},
+		{"never", &Server{Limit: minute, Cost: func(context.Context, string, any) int64 { return 3 }}, []string{
+			`ResourceExhausted quota default (2/min) retry-pushback-ms: -1 ratelimit: "default";r=2 ratelimit-policy: "default";q=2;w=60`,
+		}},
+		{"a cost below zero", &Server{Limit: minute, Silent: true, Cost: costs(2, -3, 1)}, []string{
+			"OK after a header", "OK after a header", "ResourceExhausted quota default () retry 30s retry-pushback-ms: 30000",
+		}},
+		{"silent", &Server{Limit: minute, Silent: true}, []string{
+			"OK after a header", "OK after a header", "ResourceExhausted quota default () retry 30s retry-pushback-ms: 30000",
+		}},
+		{"a plan", &Server{Silent: true, LimitFor: func(_ context.Context, method string) limit.Limit {
+			return limit.Limit{Count: 1, Period: time.Duration(len(method)) * time.Second}
+		}}, []string{"OK after a header", "ResourceExhausted quota default () retry 27s retry-pushback-ms: 27000"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := limited(t, &service{echo: same}, c.server)
+			for i, want := range c.want {
+				var header, trailer metadata.MD
+				err := call1(t.Context(), conn, grpc.Header(&header), grpc.Trailer(&trailer))
+				if got := told(err, header, trailer); got != want {
+					t.Errorf("%s, call %d:\ngot  %s\nwant %s", c.name, i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// costs are those of one call after the other.
+func costs(n ...int64) func(context.Context, string, any) int64 {
+	return func(context.Context, string, any) (cost int64) {
+		cost, n = n[0], n[1:]
+		return cost
+	}
+}
+
+func TestMilliseconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 1: "1", time.Millisecond: "1", time.Millisecond + 1: "2", time.Hour: "3600000",
+		(math.MaxInt32 + 1) * time.Millisecond: "2147483647", limit.Never: "2147483647",
+	} {
+		if got := milliseconds(d); got != want {
+			t.Errorf("milliseconds(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestServerKeys(t *testing.T) {
+	for _, c := range []struct {
+		addr net.Addr
+		want string
+	}{
+		{&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 99}, "192.0.2.7"},
+		{&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 99}, "192.0.2.7"},
+		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8:1:2:3:4:5:6]:99")), "2001:db8:1:2::/64"},
+		{&net.UnixAddr{Name: "/run/a.sock", Net: "unix"}, "/run/a.sock"},
+		{nil, ""},
+	} {
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: c.addr})
+		if got := PeerIP(ctx, echo); got != c.want {
+			t.Errorf("PeerIP of %v = %q, want %q", c.addr, got, c.want)
+		}
+	}
+	if got := PeerIP(t.Context(), echo); got != "" {
+		t.Errorf("PeerIP of nobody = %q, want none", got)
+	}
+	var asked []string
+	store := throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		asked = append(asked, a[0].Key)
+		d[0].OK = true
+		return true, nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Store: store, Limit: limit.Limit{Count: 1, Period: 1}, Messages: limit.Limit{Count: 1, Period: 1}, Name: "n", Key: Metadata("Api-Key")}
+		conn := limited(t, &service{echo: same, count: numbers}, s)
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "api-key", "k", "api-key", "l")
+		cs, err := counted(ctx, conn, 1)
+		if err == nil {
+			_, err = drain(cs)
+		}
+		if err = errors.Join(err, call1(ctx, conn), call1(t.Context(), conn)); err != nil {
+			t.Error(err)
+		}
+	})
+	if got, want := strings.Join(asked, " "), "n/k,l n.messages/k,l n/k,l n/"; got != want {
+		t.Errorf("asked for keys %q, want %q", got, want)
+	}
+}
+
+// When the Store cannot decide, the call is refused in a way that says so.
+func TestStoreFails(t *testing.T) {
+	broken := throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
+		return false, errors.New("secret address")
+	})
+	second := limit.Limit{Count: 1, Period: time.Second}
+	for _, c := range []struct {
+		name   string
+		server *Server
+		want   codes.Code
+	}{
+		{"as it is", &Server{Store: broken, Limit: second}, off},
+		{"open", &Server{Store: throttle.FailOpen(broken), Limit: second}, codes.OK},
+		{"an error of one's own", &Server{Store: broken, Limit: second, Error: func(_ context.Context, method string, err error) error {
+			return status.Errorf(codes.Aborted, "%s: %v", method, err)
+		}}, codes.Aborted},
+		{"no limit", &Server{Store: broken, MostInFlight: 1}, codes.OK},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c.server.InFlight = new(throttle.InFlight)
+			c.server.MostInFlight = 1
+			conn := limited(t, &service{echo: same}, c.server)
+			for range 2 {
+				err := call1(t.Context(), conn)
+				if status.Code(err) != c.want || c.want == off && strings.Contains(err.Error(), "secret") {
+					t.Errorf("%s: %v, want %v without the cause", c.name, err, c.want)
+				}
+			}
+			if held := c.server.InFlight.Stats().Holds; held != 0 {
+				t.Errorf("%s: %d are held still", c.name, held)
+			}
+		})
+	}
+}
+
+// A caller that has gone is no fault of the Store.
+func TestServerCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := &Server{Limit: limit.Limit{Count: 1, Period: time.Second}, Error: func(_ context.Context, _ string, err error) error {
+		t.Errorf("Error(%v) was called", err)
+		return err
+	}}
+	if _, err := s.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: echo}, nil); status.Code(err) != codes.Canceled {
+		t.Errorf("Unary under a cancelled context: %v, want CANCELLED", err)
+	}
+}
+
+// What is in flight is released once, however it ends.
+func TestServerInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{MostInFlight: 2, InFlight: new(throttle.InFlight)}
+		release := make(chan struct{})
+		block := func(ctx context.Context, text string) (string, error) {
+			if text == "panic" {
+				panic(text)
+			}
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return text, ctx.Err()
+		}
+		conn := limited(t, &service{
+			echo: block,
+			chat: func(ss grpc.ServerStream) error { _, err := block(ss.Context(), ""); return err },
+		}, s, grpc.ChainUnaryInterceptor(recovers))
+		held := func() int { synctest.Wait(); return s.InFlight.Stats().Holds }
+
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		go func() { ended <- call1(ctx, conn) }()
+		cs, err := conn.NewStream(ctx, descChat, chat)
+		if err != nil || held() != 2 {
+			t.Fatalf("%v, %d held, want 2", err, held())
+		}
+		var trailer metadata.MD
+		err = call1(t.Context(), conn, grpc.Trailer(&trailer))
+		if got, want := told(err, nil, trailer), "ResourceExhausted quota default (at most 2 in flight)"; got != want {
+			t.Errorf("a third: %s, want %s", got, want)
+		}
+		cancel()
+		if err := errors.Join(cs.RecvMsg(new(wrapperspb.Int64Value)), <-ended); err == nil || held() != 0 {
+			t.Errorf("cancelled: %v, %d held, want none", err, held())
+		}
+		for range 3 {
+			err := conn.Invoke(t.Context(), echo, wrapperspb.String("panic"), new(wrapperspb.StringValue))
+			if status.Code(err) != codes.Internal || held() != 0 {
+				t.Errorf("after a panic: %v, %d held, want none", err, held())
+			}
+		}
+		close(release)
+		if err := call1(t.Context(), conn); err != nil || held() != 0 {
+			t.Errorf("served: %v, %d held, want none", err, held())
+		}
+	})
+}
+
+// recovers answers for a handler that panics.
+func recovers(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = status.Error(codes.Internal, fmt.Sprint(p))
+		}
+	}()
+	return handler(ctx, req)
+}
+
+// Messages of a stream count by their cost; the one too many ends it.
+func TestMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{
+			Messages: limit.Limit{Count: 10, Period: time.Minute},
+			Cost:     func(_ context.Context, _ string, m any) int64 { return m.(*wrapperspb.Int64Value).Value },
+		}
+		conn := limited(t, &service{sum: func(ss grpc.ServerStream) error {
+			for ss.RecvMsg(new(wrapperspb.Int64Value)) == nil {
+			}
+			return ss.RecvMsg(new(wrapperspb.Int64Value)) // the same again
+		}}, s)
+		cs, err := conn.NewStream(t.Context(), descSum, sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int64{4, 4, 3, 1} {
+			if err := cs.SendMsg(wrapperspb.Int64(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = cs.RecvMsg(new(wrapperspb.Int64Value))
+		want := `ResourceExhausted quota default.messages (10/min) retry 6s retry-pushback-ms: 6000`
+		if got := told(err, nil, cs.Trailer()); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	})
+}

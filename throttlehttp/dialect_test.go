@@ -1,0 +1,102 @@
+package throttlehttp_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/throttlehttp"
+)
+
+// recorded is a server that answers with a recorded response of a vendor, a
+// number of times, and then with 200. It notes when it was asked.
+type recorded struct {
+	t     *testing.T
+	file  string
+	times int
+	asked []time.Time
+}
+
+func (r *recorded) RoundTrip(req *http.Request) (*http.Response, error) {
+	if r.asked = append(r.asked, time.Now()); len(r.asked) > r.times {
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("done")), Request: req}, nil
+	}
+	text, err := os.ReadFile(filepath.Join("..", "signal", "testdata", r.file))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text = text[bytes.Index(text, []byte("HTTP/")):] // what precedes is a remark
+	a, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(text)), req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a.Header.Del("Date") // of the day of the recording
+	return a, nil
+}
+
+func TestTransportUnderstandsVendors(t *testing.T) {
+	for _, c := range []struct {
+		file, url string
+		bodies    bool
+		asked     int // of a server that says it twice, and then serves
+		least     time.Duration
+		status    int
+	}{
+		{"github-secondary.txt", "https://api.github.com/search/code?q=x", true, 3, 2 * time.Minute, 200},
+		{"github-secondary.txt", "https://api.github.com/search/code?q=x", false, 1, 0, 403},
+		{"openai-quota.txt", "https://api.openai.com/v1/models", true, 1, 0, 429},
+		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", true, 3, 0, 200},
+		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", false, 1, 0, 200},
+		{"aws-dynamodb.txt", "https://dynamodb.eu-west-1.amazonaws.com/", true, 3, 0, 200},
+		{"openai-retry-after-ms.txt", "https://api.openai.com/v1/models", false, 3, 0, 200},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &recorded{t: t, file: c.file, times: 2}
+			client := http.Client{Transport: &throttlehttp.Transport{Base: server, Bodies: c.bodies}}
+			began := time.Now()
+			resp, err := client.Get(c.url)
+			if err != nil {
+				t.Fatalf("%s: %v", c.file, err)
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			if err != nil || len(body) == 0 {
+				t.Errorf("%s: the body is %q, %v; want all of it", c.file, body, err)
+			}
+			took := server.asked[len(server.asked)-1].Sub(began)
+			if len(server.asked) != c.asked || resp.StatusCode != c.status || took < c.least {
+				t.Errorf("%s, bodies %t: %d after %d requests and %v, want %d after %d and at least %v",
+					c.file, c.bodies, resp.StatusCode, len(server.asked), took, c.status, c.asked, c.least)
+			}
+		})
+	}
+}
+
+// TestStatusErrorSaysWhy: who gives up is told what the server meant.
+func TestStatusErrorSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &recorded{t: t, file: "github-secondary.txt", times: 1000}
+		tr := &throttlehttp.Transport{Base: server, Bodies: true}
+		ctx := throttle.With(t.Context(), throttle.Terms{MaxWait: 30 * time.Second})
+		req, err := http.NewRequestWithContext(ctx, "GET", "https://api.github.com/search/code?q=x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tr.RoundTrip(req)
+		var status *throttlehttp.StatusError
+		if !errors.As(err, &status) || status.Said.Scope == signal.ScopeUnknown || status.Said.By == "" ||
+			!strings.Contains(err.Error(), "secondary rate limit") {
+			t.Errorf("gave up with %v (%+v), want the reason, its scope and what decided", err, status)
+		}
+	})
+}
