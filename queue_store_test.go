@@ -54,8 +54,11 @@ func TestQueueBesideOthers(t *testing.T) {
 		var m Memory
 		l := limit.Limit{Count: 10, Period: time.Second}
 		var asked atomic.Int64
+		var taking sync.Mutex
 		q := Queue{Store: StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			time.Sleep(ms)
+			taking.Lock() // those who ask together, in any order but one by one
+			defer taking.Unlock()
 			if asked.Add(1) == 2 { // behind the first, who has seen room for all
 				Take(ctx, &m, "k", l, 8)
 			}
