@@ -19,7 +19,11 @@ func (r *reader) readDrafts(policies []member) (found bool) {
 	if r.notes != nil && current == nil {
 		r.ignore("RateLimit", text, "not a structured field (RFC 9651)")
 	}
-	return r.readItems(current, policies) || r.readDictionary(current, policies)
+	found = r.readItems(current, policies) || r.readDictionary(current, policies)
+	if r.notes != nil && current != nil && !found {
+		r.ignore("RateLimit", text, "says neither how many remain (r=50) nor a limit=100, remaining=99, reset=50")
+	}
+	return found
 }
 
 // readItems reads `"default";r=50;t=30`, the form since draft-08.
@@ -38,6 +42,9 @@ func (r *reader) readItems(items, policies []member) (found bool) {
 		}
 		if r.notes != nil {
 			r.notePolicy(p, "RateLimit")
+			if t := m.param("t"); t != "" && !p.Reset.OK {
+				r.ignore("RateLimit", "t="+t, "not a number of seconds")
+			}
 		}
 		found = true
 	}
