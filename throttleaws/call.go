@@ -1,0 +1,102 @@
+package throttleaws
+
+import (
+	"context"
+	"errors"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// call is one call on its way, in one goroutine.
+type call struct {
+	Call
+	attempts *attempts
+	in       middleware.FinalizeInput
+	next     middleware.FinalizeHandler
+
+	tries      int
+	mayHaveRun bool
+	out        middleware.FinalizeOutput // of the last try, as are these
+	metadata   middleware.Metadata
+	err        error
+}
+
+// try makes the call once.
+func (c *call) try(ctx context.Context) error {
+	req, _ := c.in.Request.(*smithyhttp.Request)
+	if c.tries > 0 && req != nil {
+		if err := req.RewindStream(); err != nil {
+			c.err = err
+			return throttle.Ignore(err)
+		}
+	}
+	c.tries++
+	var w wire
+	c.out, c.metadata, c.err = c.attempts.once.HandleFinalize(w.trace(ctx), c.in, c.next)
+	if n := w.answers.Load(); n > 1 {
+		c.attempts.gates.warn(c.Call, int(n))
+	}
+	o := outcome(ctx, time.Now(), c.out.Result, c.err)
+	c.mayHaveRun = c.mayHaveRun || c.err != nil && o.Verdict != pace.Throttled && w.mayHaveRun(c.err)
+	rewinds := req == nil || req.GetStream() == nil || req.IsStreamSeekable()
+	switch {
+	case !rewinds, o.Verdict == pace.Failed && !c.attempts.gates.repeats(c.Call):
+		o.Final = true
+	case code(c.err) == "LimitExceededException" && c.tries >= quotaTries:
+		o.Final = true
+	}
+	return &throttle.Result{Outcome: o, Err: c.err}
+}
+
+// quotaTries is how often a call is made that is answered with a code which may
+// mean a quota that does not refill: as often as the SDK would.
+const quotaTries = 3
+
+// end makes of what the Throttle returned what the call returns.
+func (c *call) end(scope string, err error) error {
+	if err == nil || c.tries > 0 && c.err == nil {
+		return nil // an answer, though a batch may not be all done
+	}
+	e := &Error{Scope: scope, Tries: c.tries, MayHaveRun: c.mayHaveRun, Reasons: reasons(c.err), Err: err}
+	if gaveUp, ok := err.(*throttle.Error); ok {
+		gaveUp.MayHaveRun = c.mayHaveRun // it cannot know as much
+	}
+	return e
+}
+
+// wire is what was seen of one try on the wire.
+type wire struct {
+	asked, wrote atomic.Bool // for a connection; the header of the request
+	answers      atomic.Int32
+}
+
+func (w *wire) trace(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:              func(string) { w.asked.Store(true) },
+		WroteHeaders:         func() { w.wrote.Store(true) },
+		GotFirstResponseByte: func() { w.answers.Add(1) },
+	})
+}
+
+// mayHaveRun reports whether a try that ended with err may have been executed.
+// HTTP clients that do not tell what they do are taken to have sent it.
+func (w *wire) mayHaveRun(err error) bool {
+	if a := answer(err); a != nil {
+		var api smithy.APIError
+		return a.StatusCode < 400 || a.StatusCode >= 500 || !errors.As(err, &api)
+	}
+	if w.wrote.Load() {
+		return true
+	}
+	var send *smithyhttp.RequestSendError
+	var cancelled *smithy.CanceledError
+	return !w.asked.Load() && (errors.As(err, &send) || errors.As(err, &cancelled))
+}

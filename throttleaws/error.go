@@ -1,0 +1,81 @@
+package throttleaws
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/aws/smithy-go"
+)
+
+// Error is what became of a call that was not served. The typed error of the
+// service, such as a *types.ProvisionedThroughputExceededException, and the
+// [*throttle.Error] of a call that was given up are found in it by [errors.As],
+// and it is found so in the *smithy.OperationError that the client returns.
+type Error struct {
+	// Scope is the name of the limit that the call shares.
+	Scope string
+	// Tries is how often the call was made; zero if it never was.
+	Tries int
+	// MayHaveRun is whether the service may have executed the call in any try.
+	// If false, it surely has not: every try was throttled, was answered with a
+	// client's error, or never left.
+	MayHaveRun bool
+	// Reasons are the ThrottlingReasons of DynamoDB, if it gave any.
+	Reasons []Reason
+	// Err is a *throttle.Error if the call was given up, else the error of the
+	// last try.
+	Err error
+}
+
+// Reason says what was throttled and why.
+type Reason struct {
+	// Reason is Table or Index, Read or Write, and the limit that was exceeded:
+	// "TableWriteProvisionedThroughputExceeded". KeyRangeThroughputExceeded is
+	// one hot key: a scope for each key, see [Gates.Scope], slows only that one.
+	Reason string
+	// Resource is the ARN of the table or index, empty if not told.
+	Resource string
+}
+
+// Error is one line of all of it.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v", e.Err)
+	for _, r := range e.Reasons {
+		fmt.Fprintf(&b, "; %s", r.Reason)
+		if r.Resource != "" {
+			fmt.Fprintf(&b, " of %s", r.Resource)
+		}
+	}
+	if e.MayHaveRun {
+		b.WriteString("; may have been executed")
+	} else {
+		b.WriteString("; not executed")
+	}
+	return b.String()
+}
+
+// Unwrap is the error that was given.
+func (e *Error) Unwrap() error { return e.Err }
+
+// mostReasons bounds what is told of an answer.
+const mostReasons = 10
+
+// reasons are the ThrottlingReasons in err.
+func reasons(err error) (all []Reason) {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return nil
+	}
+	list := field(api, "ThrottlingReasons")
+	if list.Kind() != reflect.Slice {
+		return nil
+	}
+	for i := range min(list.Len(), mostReasons) {
+		r := list.Index(i).Interface()
+		all = append(all, Reason{text(field(r, "Reason")), text(field(r, "Resource"))})
+	}
+	return all
+}

@@ -1,0 +1,35 @@
+package throttleaws_test
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/throttleaws"
+)
+
+func ExampleGates() {
+	var gates throttleaws.Gates // one for all clients of an account
+
+	cfg := aws.Config{Region: "eu-west-1"} // or what config.LoadDefaultConfig gives
+	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
+	// db := dynamodb.NewFromConfig(cfg)
+}
+
+func ExampleGates_settings() {
+	gates := throttleaws.Gates{
+		New: func(scope string) *throttle.Throttle {
+			return &throttle.Throttle{
+				Control: &pace.Adaptive{Probe: 20 * time.Second},
+				Budget:  pace.AWSBudget,
+				On:      throttle.Log(slog.With("limit", scope)),
+			}
+		},
+		Repeat: func(c throttleaws.Call) bool { return c.Operation != "UpdateItem" },
+	}
+	cfg := aws.Config{Region: "eu-west-1"}
+	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
+}

@@ -1,0 +1,156 @@
+package throttleaws
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Gates paces calls, with a throttle.Throttle for each limit, and retries them
+// in place of the SDK. One Gates may serve many clients, and should serve all
+// that use one account.
+//
+// What is made again, as often and as late as the Throttle decides:
+//
+//   - throttled calls, by their error code and not their status: the codes of
+//     [retry.DefaultThrottleErrorCodes], status 429, and a DynamoDB transaction
+//     that was cancelled for want of throughput only. LimitExceededException,
+//     which in many services is a quota that does not refill, is believed three
+//     times.
+//   - failures that the SDK would retry (500, 502, 503, 504, timeouts, broken
+//     connections, a clock that is wrong), within the Throttle's Retries and
+//     Budget, unless Repeat forbids.
+//
+// A request whose body cannot be rewound is made once. No retry comes before
+// the x-amz-retry-after of the answer. All other answers are returned at once;
+// what is returned as an error is an [*Error]. A batch of which DynamoDB left a
+// part undone (UnprocessedItems, UnprocessedKeys) is returned as it is and
+// counts as throttled.
+//
+// The zero value is ready. A Gates is safe for concurrent use; its fields must
+// not change once it is used.
+type Gates struct {
+	// Scope names what shares one limit with this call. If nil, the function
+	// [Scope].
+	Scope func(Call) string
+	// New makes the Throttle of a scope, as its first call comes. If nil, or
+	// if it returns nil, a Throttle that tries throttled calls until their
+	// context ends, with the [pace.AWSBudget] for failures. This is also the
+	// place to set hooks for logs and metrics.
+	New func(scope string) *throttle.Throttle
+	// MaxScopes is how many scopes are remembered. If zero or below, 1000. Beyond
+	// it those that no call uses, longest unused first, are forgotten, and begin
+	// afresh should they come again. Scopes in use are always kept.
+	MaxScopes int
+	// Repeat says whether a call that failed, and may have been executed, may
+	// be made again. If nil, all may, as the SDK has it.
+	Repeat func(Call) bool
+	// Warn is told when one try of a call brought several answers: then the
+	// HTTP client, or another middleware, retries underneath, and the retries
+	// multiply. If nil, the first such call is logged by [slog.Default].
+	Warn func(c Call, answers int)
+
+	scopes scopes
+	warned sync.Once
+}
+
+const (
+	retryID   = "Retry" // of the SDK's middleware, which others are placed by
+	inputID   = "ThrottleInput"
+	presignID = "PresignHTTPRequest"
+)
+
+// Add puts g into the stack of an operation, in place of the SDK's retries. It
+// is meant for aws.Config.APIOptions, or the APIOptions of a client. To add it
+// twice is to add it once; a second Gates is an error. Where a request is only
+// presigned nothing is added.
+func (g *Gates) Add(stack *middleware.Stack) error {
+	found, ok := stack.Finalize.Get(retryID)
+	if a, ours := found.(*attempts); ours {
+		if a.gates != g {
+			return errors.New("throttleaws: the client has another Gates already; add one only")
+		}
+		return nil
+	}
+	if _, presigned := stack.Finalize.Get(presignID); !ok && presigned {
+		return nil
+	}
+	a := &attempts{gates: g, once: once(found)}
+	if err := stack.Initialize.Add(input{}, middleware.After); err != nil {
+		return err
+	}
+	if !ok {
+		return stack.Finalize.Add(a, middleware.Before)
+	}
+	_, err := stack.Finalize.Swap(retryID, a)
+	return err
+}
+
+// once is the SDK's middleware for attempts, of which it makes one. What else it
+// does stays: it clones the request, corrects the clock and measures.
+func once(old middleware.FinalizeMiddleware) *retry.Attempt {
+	return retry.NewAttemptMiddleware(aws.NopRetryer{}, smithyhttp.RequestCloner, func(a *retry.Attempt) {
+		if old, ok := old.(*retry.Attempt); ok {
+			a.LogAttempts, a.OperationMeter = old.LogAttempts, old.OperationMeter
+			a.ClientSkew, a.DisableClockSkewCorrection = old.ClientSkew, old.DisableClockSkewCorrection
+		}
+	})
+}
+
+// attempts makes calls through the Throttle of their scope.
+type attempts struct {
+	gates *Gates
+	once  *retry.Attempt
+}
+
+var _ middleware.FinalizeMiddleware = (*attempts)(nil)
+
+// ID is that of what it replaces.
+func (*attempts) ID() string { return retryID }
+
+// HandleFinalize makes one call, in as many tries as it takes.
+func (a *attempts) HandleFinalize(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+	c := &call{Call: callOf(ctx), attempts: a, in: in, next: next}
+	name := a.gates.scopeOf(c.Call)
+	s := a.gates.scopes.enter(name, a.gates.MaxScopes, a.gates.make)
+	defer a.gates.scopes.leave(s, a.gates.MaxScopes)
+	err := s.throttle().Do(ctx, c.try)
+	return c.out, c.metadata, c.end(name, err)
+}
+
+func (g *Gates) scopeOf(c Call) string {
+	if g.Scope == nil {
+		return Scope(c)
+	}
+	return g.Scope(c)
+}
+
+func (g *Gates) make(scope string) *throttle.Throttle {
+	if g.New != nil {
+		if t := g.New(scope); t != nil {
+			return t
+		}
+	}
+	return &throttle.Throttle{Budget: pace.AWSBudget}
+}
+
+func (g *Gates) repeats(c Call) bool { return g.Repeat == nil || g.Repeat(c) }
+
+func (g *Gates) warn(c Call, answers int) {
+	if g.Warn != nil {
+		g.Warn(c, answers)
+		return
+	}
+	g.warned.Do(func() {
+		slog.Warn("throttleaws: another layer retries underneath; switch its retries off", "call", c.Service+" "+c.Operation, "answers", answers)
+	})
+}

@@ -1,0 +1,115 @@
+package throttleaws
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// outcome is what a try taught that ended now with a result or an error.
+func outcome(ctx context.Context, now time.Time, result any, err error) pace.Outcome {
+	var below *throttle.Error
+	switch {
+	case err == nil && undone(result):
+		return pace.Outcome{Verdict: pace.Throttled, Final: true}
+	case err == nil:
+		return pace.Outcome{Verdict: pace.Served}
+	case throttled(err):
+		return pace.Outcome{Verdict: pace.Throttled, After: after(now, err)}
+	case ctx.Err() != nil, errors.As(err, &below): // which has tried already
+		return pace.Outcome{Verdict: pace.Ignored}
+	case retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary:
+		return pace.Outcome{Verdict: pace.Failed, After: after(now, err)}
+	}
+	return pace.Outcome{Verdict: pace.Served}
+}
+
+// code is the error code of the service, or "".
+func code(err error) string {
+	var coded interface{ ErrorCode() string }
+	if !errors.As(err, &coded) {
+		return ""
+	}
+	return coded.ErrorCode()
+}
+
+// throttled reports whether a call was refused for load.
+func throttled(err error) bool {
+	c := code(err)
+	if _, known := retry.DefaultThrottleErrorCodes[c]; known {
+		return true
+	}
+	if a := answer(err); a != nil && a.StatusCode == http.StatusTooManyRequests {
+		return true
+	}
+	return c == "TransactionCanceledException" && wantsThroughput(err)
+}
+
+// wantsThroughput reports whether throughput is all that a transaction of
+// DynamoDB was cancelled for. The SDK does not retry it.
+func wantsThroughput(err error) bool {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	why := field(api, "CancellationReasons")
+	if why.Kind() != reflect.Slice {
+		return false
+	}
+	wants := false
+	for i := range why.Len() {
+		switch text(field(why.Index(i).Interface(), "Code")) {
+		case "ProvisionedThroughputExceeded", "ThrottlingError":
+			wants = true
+		case "None", "":
+		default:
+			return false
+		}
+	}
+	return wants
+}
+
+// undone reports whether an answer says that a part of a batch was throttled.
+func undone(result any) bool {
+	for _, name := range [...]string{"UnprocessedItems", "UnprocessedKeys"} {
+		if v := field(result, name); v.Kind() == reflect.Map && v.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// answer is the answer that err is about, or nil.
+func answer(err error) *http.Response {
+	var answered *smithyhttp.ResponseError
+	if !errors.As(err, &answered) || answered.Response == nil || answered.Response.Response == nil || answered.Response.StatusCode == 0 {
+		return nil // the SDK makes up an empty one where there was none
+	}
+	return answered.Response.Response
+}
+
+// after is the wait that an answer asked for: x-amz-retry-after in milliseconds,
+// or Retry-After.
+func after(now time.Time, err error) time.Duration {
+	a := answer(err)
+	if a == nil {
+		return 0
+	}
+	ms, err := strconv.ParseInt(a.Header.Get("X-Amz-Retry-After"), 10, 64)
+	if err == nil && ms >= 0 {
+		return time.Duration(min(ms, signal.MaxBelieved.Milliseconds())) * time.Millisecond
+	}
+	return signal.Read(a.StatusCode, a.Header.Get, now).After.V
+}

@@ -1,0 +1,102 @@
+package throttleaws
+
+import (
+	"context"
+	"reflect"
+	"strings"
+
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// Call is one call of an operation.
+type Call struct {
+	// Service and Operation are named as in the SDK: "DynamoDB", "PutItem".
+	Service, Operation string
+	// Region may be empty.
+	Region string
+	// Input is what the operation was called with, such as a
+	// *dynamodb.PutItemInput.
+	Input any
+}
+
+// Table is the DynamoDB table that the call is about; empty if there is none,
+// or more than one, or if this is no call of DynamoDB.
+func (c Call) Table() string {
+	if c.Service != "DynamoDB" {
+		return ""
+	}
+	name := text(field(c.Input, "TableName"))
+	if items := field(c.Input, "RequestItems"); name == "" && items.Kind() == reflect.Map && items.Len() == 1 {
+		name = items.MapKeys()[0].String()
+	}
+	if _, table, ok := strings.Cut(name, ":table/"); ok { // of an ARN
+		return table
+	}
+	return name
+}
+
+// dynamoUses are the operations that use up the throughput of a table. Reads and
+// writes have throughput of their own.
+var dynamoUses = map[string]string{
+	"GetItem": "read", "BatchGetItem": "read", "Query": "read", "Scan": "read",
+	"PutItem": "write", "UpdateItem": "write", "DeleteItem": "write", "BatchWriteItem": "write",
+}
+
+// Scope is what a call shares its limit with unless [Gates.Scope] says otherwise:
+// in DynamoDB, the reads or the writes of its table; everywhere else, the calls
+// of its operation. Regions are apart.
+func Scope(c Call) string {
+	parts := []string{c.Service, c.Region, c.Operation}
+	if use, table := dynamoUses[c.Operation], c.Table(); use != "" && table != "" {
+		parts = []string{c.Service, c.Region, table, use}
+	}
+	if c.Region == "" {
+		parts = append(parts[:1], parts[2:]...)
+	}
+	return strings.Join(parts, " ")
+}
+
+type inputKey struct{}
+
+// input keeps what an operation was called with, which later steps do not see.
+type input struct{}
+
+func (input) ID() string { return inputID }
+
+func (input) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+	return next.HandleInitialize(middleware.WithStackValue(ctx, inputKey{}, in.Parameters), in)
+}
+
+func callOf(ctx context.Context) Call {
+	return Call{
+		Service:   awsmiddleware.GetServiceID(ctx),
+		Operation: awsmiddleware.GetOperationName(ctx),
+		Region:    awsmiddleware.GetRegion(ctx),
+		Input:     middleware.GetStackValue(ctx, inputKey{}),
+	}
+}
+
+// field is a field of a struct or of what points to one. The types of services
+// are read by their shape: to import them would bring their modules to everyone.
+func field(v any, name string) reflect.Value {
+	s := reflect.ValueOf(v)
+	if s.Kind() == reflect.Pointer {
+		s = s.Elem()
+	}
+	if s.Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return s.FieldByName(name)
+}
+
+// text is a string or what a *string points to.
+func text(v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.String {
+		return ""
+	}
+	return v.String()
+}

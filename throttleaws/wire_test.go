@@ -1,0 +1,158 @@
+package throttleaws_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/throttleaws"
+)
+
+// over sends requests to an address by an HTTP client. Answers from 400 on are
+// errors.
+func over(address string, client *http.Client) middleware.Handler {
+	handler := smithyhttp.NewClientHandlerWithOptions(client)
+	return middleware.HandlerFunc(func(ctx context.Context, in any) (any, middleware.Metadata, error) {
+		req := in.(*smithyhttp.Request)
+		req.URL = &url.URL{Scheme: "http", Host: address, Path: "/"}
+		req.Method = http.MethodPost
+		out, metadata, err := handler.Handle(ctx, req)
+		resp := out.(*smithyhttp.Response)
+		if err == nil && resp.StatusCode >= 400 {
+			err = coded("SlowDown")
+		}
+		if err != nil {
+			err = &smithyhttp.ResponseError{Response: resp, Err: err}
+		} else {
+			resp.Body.Close()
+		}
+		return out, metadata, err
+	})
+}
+
+// TestMayHaveRunOnTheWire: what never left has not been executed.
+func TestMayHaveRunOnTheWire(t *testing.T) {
+	cutOff := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer cutOff.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	l.Close()
+	silent := roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("lost") })
+	for _, c := range []struct {
+		name, address string
+		base          http.RoundTripper
+		want          bool
+	}{
+		{"nobody listens", nobody, new(http.Transport), false},
+		{"cut off without an answer", cutOff.Listener.Addr().String(), new(http.Transport), true},
+		{"a client that does not tell", nobody, silent, true},
+	} {
+		s := &sdk{gates: quick(&throttle.Throttle{}), retryer: retry.NewStandard(), op: "PutItem"}
+		s.end = over(c.address, &http.Client{Transport: c.base})
+		_, err := s.call(t.Context(), &putInput{})
+		if e := failure(t, err); e.MayHaveRun != c.want || e.Tries != 4 {
+			t.Errorf("%s: %v: MayHaveRun %t after %d tries, want %t after 4", c.name, err, e.MayHaveRun, e.Tries, c.want)
+		}
+		var gaveUp *throttle.Error
+		if !errors.As(err, &gaveUp) || gaveUp.MayHaveRun != c.want {
+			t.Errorf("%s: given up as %+v, want MayHaveRun %t", c.name, gaveUp, c.want)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = s.call(ctx, &putInput{})
+		if e := failure(t, err); e.MayHaveRun || e.Tries != 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, cancelled before: %v, MayHaveRun %t after %d tries; want cancelled, false, 0", c.name, err, e.MayHaveRun, e.Tries)
+		}
+	}
+}
+
+func TestCancelledOnTheWire(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices
+		cancel()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	var ends []pace.Verdict
+	g := quick(&throttle.Throttle{On: func(e throttle.Event) {
+		if e.Kind == throttle.Ends {
+			ends = append(ends, e.Outcome.Verdict)
+		}
+	}})
+	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
+	s.end = over(server.Listener.Addr().String(), server.Client())
+	_, err := s.call(ctx, &putInput{})
+	if e := failure(t, err); !e.MayHaveRun || e.Tries != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled under way: %v, MayHaveRun %t after %d tries; want cancelled, true, 1", err, e.MayHaveRun, e.Tries)
+	}
+	if !slices.Equal(ends, []pace.Verdict{pace.Ignored}) {
+		t.Errorf("cancelled under way: learnt %v, want nothing", ends)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// TestRetriesUnderneathAreCounted: an HTTP client that tries three times.
+func TestRetriesUnderneathAreCounted(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) <= 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	base := new(http.Transport)
+	defer base.CloseIdleConnections()
+	thrice := roundTripper(func(req *http.Request) (resp *http.Response, err error) {
+		for try := range 3 {
+			if resp, err = base.RoundTrip(req); err != nil || resp.StatusCode < 500 || try == 2 {
+				break
+			}
+			resp.Body.Close()
+		}
+		return resp, err
+	})
+	var warned []int
+	g := quick(&throttle.Throttle{})
+	g.Warn = func(c throttleaws.Call, answers int) { warned = append(warned, answers) }
+	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem", end: over(server.Listener.Addr().String(), &http.Client{Transport: thrice})}
+	if _, err := s.call(t.Context(), &putInput{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(warned) != 1 || warned[0] != 3 || requests.Load() != 4 {
+		t.Errorf("an HTTP client that tries 3 times, refused 3 times: warned of %v answers, %d requests; want [3], 4", warned, requests.Load())
+	}
+	if _, err := s.call(t.Context(), &putInput{}); err != nil || len(warned) != 1 {
+		t.Errorf("and then served: %v, warned of %v answers; want no other warning", err, warned)
+	}
+}
+
+// TestThrottleUnderneath: a Throttle in the HTTP client has tried already.
+func TestThrottleUnderneath(t *testing.T) {
+	s := &sdk{gates: quick(&throttle.Throttle{}), retryer: retry.NewStandard(), op: "PutItem"}
+	s.serve = func(int, *smithyhttp.Request) (any, error) {
+		return nil, &smithyhttp.RequestSendError{Err: &throttle.Error{Reason: throttle.ErrTries}}
+	}
+	if _, err := s.call(t.Context(), &putInput{}); s.requests != 1 || !errors.Is(err, throttle.ErrTries) {
+		t.Errorf("a Throttle underneath has no tries left: %d requests, %v; want 1, and its error", s.requests, err)
+	}
+}
