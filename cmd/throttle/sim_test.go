@@ -191,7 +191,7 @@ func TestRunAllInterrupted(t *testing.T) {
 	for _, row := range r.Rows {
 		complete += row.Seeds
 	}
-	if !r.Interrupted || complete != most || complete < 6 || complete == 12 || r.Rows[0].Seeds != 4 {
+	if !r.Interrupted || complete != most || complete < 6 || complete == 12 {
 		t.Errorf("interrupted after 6 of 12 runs: got %d rows, %d runs, interrupted %t; progress said %d", len(r.Rows), complete, r.Interrupted, most)
 	}
 }
