@@ -235,16 +235,17 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 
 // measured is the rate to begin with: half of what was served.
 func (a *Adaptive) measured(s float64) float64 {
-	if a.accepted > 0 {
-		return 0.5 * a.accepted / max(s-a.cutAt, 0.05)
+	rate := firstRate * a.weight()
+	switch {
+	case a.accepted > 0:
+		rate = 0.5 * a.accepted / max(s-a.cutAt, 0.05)
+	case a.level.policy > 0:
+		rate = min(a.level.policy, rate)
 	}
-	if a.share.agreed > 0 {
-		return min(a.share.agreed*a.weight(), fastest)
+	if part := a.share.agreed * a.weight(); part > 0 { // but not if it is absurd
+		rate = min(max(part, rate/leap), rate*leap)
 	}
-	if first := a.level.policy; first > 0 {
-		return min(first, firstRate*a.weight())
-	}
-	return firstRate * a.weight()
+	return rate
 }
 
 func (a *Adaptive) throttled(s, sent float64) {

@@ -56,7 +56,8 @@ func (t *Ticket) Tries() int { return t.tries }
 //
 // A Gate waits for nothing itself. Its driver calls Next after every Enter,
 // Done and Leave, and at the time Next asked for, until Next has nobody; more
-// calls of Next do no harm. It must not be copied after its first use. It is not safe for concurrent use; the zero value
+// calls of Next do no harm. It must not be copied after its first use, and is
+// not safe for concurrent use; the zero value
 // is ready.
 type Gate struct {
 	// Control says when the next in line may start. If nil, at once.

@@ -91,3 +91,19 @@ func TestLearntDoesNotPaceAFullBucket(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAbsurdShareCostsLittle: a first refusal beside an absurd fair part does
+// not take many more to be put right.
+func TestAnAbsurdShareCostsLittle(t *testing.T) {
+	for _, share := range []float64{1e9, 1e-9} {
+		p := &play{t: t, a: new(Adaptive)}
+		hints := Hints{Remaining: Some(int64(1000)), Share: Some(share)}
+		for range 10 {
+			p.call(Served, hints, 0) // ten a second
+		}
+		p.call(Throttled, hints, 0)
+		if rate := p.a.rate(p.now.Seconds()); rate < 0.2 || rate > 60 {
+			t.Errorf("ten a second were served, the share is said to be %g: %g a second after a refusal, want 0.2 to 60", share, rate)
+		}
+	}
+}
