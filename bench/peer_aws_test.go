@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
@@ -85,7 +84,7 @@ func (r *retrying) call(ctx context.Context, loop *retry.Attempt, luck *rand.Ran
 
 // recordRetries runs four workers of one client. Zeros: the SDK's defaults.
 func recordRetries(t *testing.T, seed uint64, attempts, quota int) (events []retryEvent) {
-	synctest.Test(t, func(t *testing.T) {
+	alone(t, func(t *testing.T) {
 		set := func(o *retry.StandardOptions) {
 			o.MaxAttempts = attempts
 			if quota > 0 {

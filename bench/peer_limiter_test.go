@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
@@ -76,7 +75,7 @@ func (l *limited) end() {
 func TestFailsafeLimiterAgrees(t *testing.T) {
 	low, high := 200, 0
 	for seed := range uint64(12) {
-		synctest.Test(t, func(t *testing.T) {
+		alone(t, func(t *testing.T) {
 			l := &limited{original: adaptivelimiter.NewWithDefaults[any](), model: new(peers.FailsafeLimiter)}
 			l.luck = rand.New(rand.NewPCG(seed, 6))
 			l.base, l.servers = 500*time.Millisecond, 20+int(seed%2)*280 // little room, or room for all

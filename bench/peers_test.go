@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -99,7 +98,7 @@ func (f *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // The client itself runs, in a bubble; only RetryMax is above its default.
 func TestRetryableAgrees(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	alone(t, func(t *testing.T) {
 		for seed := range uint64(20) {
 			server := &refusing{refusals: 12, luck: rand.New(rand.NewPCG(seed, 1))}
 			client := retryablehttp.NewClient()
@@ -122,7 +121,7 @@ func TestRetryableAgrees(t *testing.T) {
 
 // Its rate of rejection is the same to the last bit, whatever is counted when.
 func TestFailsafeAgrees(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	alone(t, func(t *testing.T) {
 		for seed := range uint64(5) {
 			luck := rand.New(rand.NewPCG(seed, 2))
 			original, model := adaptivethrottler.NewWithDefaults[any](), peers.NewFailsafe()
@@ -229,7 +228,7 @@ func TestNetflixAgreesWithItsGoPort(t *testing.T) {
 // When each of many goes is the same within a microsecond: the original cuts
 // fractions of a nanosecond off.
 func TestBucketAgreesWithTimeRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	alone(t, func(t *testing.T) {
 		for seed := range uint64(20) {
 			luck := rand.New(rand.NewPCG(seed, 4))
 			second, burst := 0.1+20*luck.Float64(), 1+luck.IntN(5)
