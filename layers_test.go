@@ -46,7 +46,7 @@ const (
 )
 
 // topFolders hold what stands on everything else.
-var topFolders = []string{program, "bench", "examples"}
+var topFolders = []string{program, "bench", "examples", "stores"}
 
 // A breach is one place that breaks a rule.
 type breach struct {

@@ -30,6 +30,9 @@ import (
 //
 // Where the server tells how much remains, that is used instead: see level.
 //
+// Requests may differ in Cost: after one that costs twice the mean the next has
+// to wait twice as long, and what the server tells is counted in means.
+//
 // A zero Adaptive is ready.
 type Adaptive struct {
 	// Probe is T: about how often it tries whether there is more to be had.
@@ -68,6 +71,7 @@ type Adaptive struct {
 
 	idle float64 // since the last cut, seconds in which nobody waited
 
+	costs    costs
 	last     float64 // virtual time of the last start
 	jitter   float64 // of the next interval
 	undo     undo
@@ -83,8 +87,8 @@ type Adaptive struct {
 
 // undo is what the last start changed, as it was before.
 type undo struct {
-	valid                               bool
-	last, jitter, idle, r, grew, probed float64
+	valid                                     bool
+	last, jitter, took, idle, r, grew, probed float64
 }
 
 const (
@@ -135,7 +139,8 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	}
 	s := now.Sub(a.base).Seconds()
 	a.flying++
-	a.undo = undo{true, a.last, a.jitter, a.idle, a.level.r, a.level.grownAt, a.probed}
+	took := a.weigh(r.Cost)
+	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.level.grownAt, a.probed}
 	if a.closed && s >= a.block {
 		a.probed = s
 	}
@@ -146,33 +151,33 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 			a.level.grownAt += idle
 		}
 		even := 1 / a.rate(s)
-		interval := a.jitter * even
+		interval := a.costs.took * a.jitter * even
 		a.level.even += (even - a.level.even) / 16
 		// At most one interval of credit: a rest does not save up a burst.
 		a.last = min(max(a.last+interval, s-interval), s)
 	} else {
 		a.last = s
 	}
-	a.jitter = 1 - jitterShare + 2*jitterShare*r.Luck.Unit(0)
-	a.level.sent()
+	a.jitter, a.costs.took = 1-jitterShare+2*jitterShare*r.Luck.Unit(0), took
+	a.level.sent(took)
 	a.settle(s)
 }
 
 func (a *Adaptive) begin(now time.Time) {
-	a.began, a.base, a.haste, a.jitter = true, now, 1, 1
+	a.began, a.base, a.haste, a.jitter, a.costs.took = true, now, 1, 1, 1
 	a.depth = a.gentle()
 	a.period = a.probe()
 }
 
 // giveBack undoes a start that never left; if another came after it, what it
 // took at the present rate.
-func (a *Adaptive) giveBack() {
+func (a *Adaptive) giveBack(cost int64) {
 	switch u := a.undo; {
 	case u.valid:
-		a.last, a.jitter, a.idle, a.probed = u.last, u.jitter, u.idle, u.probed
+		a.last, a.jitter, a.costs.took, a.idle, a.probed = u.last, u.jitter, u.took, u.idle, u.probed
 		a.level.r, a.level.grownAt = u.r, u.grew
 	case a.nextRate > 0:
-		a.last -= 1 / a.nextRate
+		a.last -= a.costs.over(cost) / a.nextRate
 	}
 	a.undo.valid = false
 }
@@ -182,11 +187,12 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.base).Seconds()
 	if o.Sent.IsZero() {
-		a.giveBack()
+		a.giveBack(o.Request.Cost)
 		a.settle(s)
 		return 0
 	}
 	a.undo.valid = false
+	a.bill(o)
 	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
 	if a.closed && a.probed > 0 && sent >= a.probed {
@@ -365,7 +371,7 @@ func (a *Adaptive) settle(s float64) {
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
-		at = max(at, a.level.within(s, a.last+a.jitter/a.nextRate))
+		at = max(at, a.level.within(s, a.last+a.costs.took*a.jitter/a.nextRate))
 	}
 	a.next = seconds(at)
 }

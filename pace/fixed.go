@@ -7,15 +7,17 @@ import (
 
 // Fixed paces at one rate that it is told: the right choice where the limit is
 // known and nobody else uses it, such as 4 permits a second for Amazon EMR's
-// DescribeCluster. It learns nothing. Requests are counted, not costs.
+// DescribeCluster. It learns nothing.
 //
-// Starts are 1/Rate seconds apart, without drift. In no window of any length do
-// more than Burst + Rate × length start, and one more where the driver was
+// After a request that costs c the next one starts c/Rate seconds later, without
+// drift; once it is known what it really cost, what was too much or too little
+// is made up for. Of requests that cost 1, which is the default, no more than
+// Burst + Rate × length start in any window, and one more where the driver was
 // late for a request that waited: he makes up for an interval at most.
 type Fixed struct {
-	// Rate is the requests a second. If zero or below, there is no limit.
+	// Rate is the cost a second. If zero or below, there is no limit.
 	Rate float64
-	// Burst is how many may start at once after a pause. If zero or below, 1.
+	// Burst is how much may start at once after a pause. If zero or below, 1.
 	Burst int
 
 	line spacing
@@ -25,21 +27,33 @@ var _ Controller = (*Fixed)(nil)
 
 // Wait is how long until r may start, or the r.Place-th in line.
 func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
+	if r.Place > 0 { // as if all in line cost the same
+		r.Place = int(min(float64(r.Place-1)*charged(r.Cost), 1<<53)) + 1
+	}
 	return f.line.wait(now, r, intervalOf(f.Rate), or(f.Burst, 1))
 }
 
 // Start takes a place in the schedule.
 func (f *Fixed) Start(now time.Time, r Request) {
-	f.line.start(now, r, intervalOf(f.Rate), or(f.Burst, 1))
+	interval := intervalOf(f.Rate)
+	f.line.start(now, r, interval, or(f.Burst, 1))
+	f.line.shift(min((charged(r.Cost)-1)*interval, float64(most)))
 }
 
-// Observe gives a place back that was not used.
+// Observe settles what was charged, and gives it back where it was not used.
 func (f *Fixed) Observe(_ time.Time, o Outcome) (rest time.Duration) {
-	if o.Sent.IsZero() {
-		f.line.shift(-intervalOf(f.Rate))
+	interval, paid := intervalOf(f.Rate), charged(o.Request.Cost)
+	switch {
+	case o.Sent.IsZero():
+		f.line.shift(-min(paid*interval, float64(most)+interval))
+	case o.Cost > 0 && o.Cost != o.Request.Cost:
+		f.line.shift(max(min((charged(o.Cost)-paid)*interval, float64(most)), -float64(most)))
 	}
 	return 0
 }
+
+// charged is a cost as it is counted.
+func charged(cost int64) float64 { return float64(min(max(cost, 1), mostCost)) }
 
 // intervalOf is the nanoseconds between two starts, 0 if there is no limit.
 func intervalOf(rate float64) float64 {

@@ -7,8 +7,19 @@ import "time"
 type Ticket struct {
 	// Owner is the caller's own, to find its way back from Next.
 	Owner any
-	// Cost is the estimated cost. If zero, 1.
+	// Cost is the estimated cost, by the Gate's own limit. If zero, 1.
 	Cost int64
+	// Needs are the scopes that the call comes under besides, no two the same,
+	// in the same order for calls that need the same. They must not change while
+	// the ticket is inside, but for Said before Done.
+	Needs []Need
+	// Retry, if not nil, are the Needs of the retry that Done may decide on: an
+	// answer may tell of scopes that the call was not known to come under.
+	Retry []Need
+	// Key is whose call it is. Those of a lane take turns by key, so that one
+	// with many calls does not keep out one with few. Beyond 1000 keys in a lane
+	// the newest share one turn.
+	Key string
 	// Lane is the lane of the Gate that it waits in. One that does not exist is
 	// lane 0. It must not change while the ticket is inside.
 	Lane int
@@ -22,6 +33,9 @@ type Ticket struct {
 	Forecast time.Duration
 	// Broke is whether Done gave the call up for want of Budget.
 	Broke bool
+	// Blocker is the scope that makes the Forecast what it is; nil: the Gate's
+	// own limit, or none.
+	Blocker *Scope
 
 	request   Request
 	arrival   uint64    // place in the queue, kept over retries
@@ -32,7 +46,9 @@ type Ticket struct {
 	failed    int
 	paid      float64 // of the Budget, for the retry that is to come or under way
 	at        place
-	index     int // in its heap
+	index     int   // in its heap
+	flow      *flow // while in line
+	line      *line
 }
 
 // place is where a ticket is.
@@ -62,6 +78,9 @@ func (t *Ticket) Tries() int { return t.tries }
 type Gate struct {
 	// Control says when the next in line may start. If nil, at once.
 	Control Controller
+	// MaxInFlight bounds the tickets in flight. If zero or below, only a refusal
+	// for too many at once does, see Outcome.Crowded.
+	MaxInFlight int
 	// Tries is how often a call is made that is throttled each time. If zero,
 	// until its Deadline or Leave.
 	Tries int
@@ -89,6 +108,7 @@ type Gate struct {
 	purse    purse
 	rests    heap
 	inFlight int
+	crew     crew
 }
 
 const (
@@ -117,6 +137,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	r := t.request
 	r.Place = g.lanes.place(t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
+	t.foresee(now)
 	most := g.MaxWaiting
 	if most == 0 {
 		most = defaultMaxWaiting
@@ -150,11 +171,15 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 		g.rests.remove(t)
 		g.lineUp(t)
 	}
-	if t = g.lanes.next(); t == nil {
+	if g.lanes.waiting == 0 {
 		return nil, again
 	}
+	t, soon := g.lanes.next(now)
+	if t == nil {
+		return nil, min(again, soon)
+	}
 	if w := g.wait(now, t.request); w > 0 {
-		return nil, min(again, w)
+		return nil, min(again, soon, w)
 	}
 	g.lanes.started(t)
 	t.at, t.sent = flying, now
@@ -163,6 +188,7 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	if g.Control != nil {
 		g.Control.Start(now, t.request)
 	}
+	t.startScopes(now)
 	return t, 0
 }
 
@@ -178,8 +204,11 @@ func (g *Gate) lineUp(t *Ticket) {
 // its wait would end after its Deadline; a failed one also for want of Budget.
 func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	rest := g.observe(now, t, o, t.sent)
-	t.Forecast = 0
+	t.Forecast, t.Blocker = 0, nil
 	g.purse.ended(t, o.Verdict)
+	if t.Retry != nil {
+		t.Needs, t.Retry = t.Retry, nil
+	}
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, o.After, 0)
 	if !g.again(t, o.Verdict) || o.Final || t.Once || rest == Never {
@@ -191,6 +220,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	if w := g.wait(now, first); w != Never {
 		t.Forecast = max(rest, w)
 	}
+	t.foresee(now)
 	if t.late(now, t.Forecast) {
 		return false
 	}
@@ -235,14 +265,13 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome, sent time.Time) (res
 	}
 	t.at = outside
 	g.inFlight--
-	if g.Control == nil {
-		return 0
-	}
 	o.Request, o.Sent = t.request, sent
-	if o.Cost == 0 {
-		o.Cost = t.request.Cost
+	rest, own := t.observeScopes(now, o, g.Control != nil)
+	g.crew.ended(now, g.inFlight, g.MaxInFlight, own)
+	if g.Control == nil {
+		return rest
 	}
-	return g.Control.Observe(now, o)
+	return max(rest, g.Control.Observe(now, own.paced(t.request.Cost)))
 }
 
 // Leave takes t out, wherever it is; outside it does nothing. A ticket that
@@ -262,6 +291,9 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 
 // wait asks the Controller.
 func (g *Gate) wait(now time.Time, r Request) time.Duration {
+	if r.Place == 0 && g.crew.full(g.inFlight, g.MaxInFlight) {
+		return Never
+	}
 	if g.Control == nil {
 		return 0
 	}

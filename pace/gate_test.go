@@ -312,6 +312,20 @@ func drive(t *testing.T, seed uint64, script []byte, extra int) (trace string) {
 	g := &Gate{Control: c, Tries: random.IntN(4), Seed: seed, MaxWaiting: 50}
 	g.Budget.Most = float64(random.IntN(4) - 1)
 	g.Lanes = []float64{1, 3, 0.1}[:random.IntN(4)]
+	g.MaxInFlight = random.IntN(4)
+	scopes := []*Scope{
+		{Control: &spaced{gap: time.Duration(random.IntN(4)) * second}},
+		{Control: &spaced{gap: time.Duration(random.IntN(2)) * second}, MaxInFlight: random.IntN(3)},
+		{MaxInFlight: 1},
+	}
+	needs := func(b byte) (n []Need) {
+		for i, s := range scopes {
+			if b>>i&1 == 1 {
+				n = append(n, Need{Scope: s, Cost: int64(i)})
+			}
+		}
+		return n
+	}
 	var inside, flying []*Ticket
 	now, id := t0, 0
 	pump := func() {
@@ -333,7 +347,7 @@ func drive(t *testing.T, seed uint64, script []byte, extra int) (trace string) {
 	for _, b := range script {
 		switch op := b % 5; {
 		case op == 0:
-			k := &Ticket{Owner: id, Lane: id % 4, Cost: int64(b / 64)}
+			k := &Ticket{Owner: id, Lane: id % 4, Cost: int64(b / 64), Key: []string{"", "a", "b"}[id%3], Needs: needs(b / 5)}
 			id++
 			if b%2 == 1 {
 				k.Deadline = now.Add(5 * second)
@@ -347,7 +361,15 @@ func drive(t *testing.T, seed uint64, script []byte, extra int) (trace string) {
 			i := int(b) % len(flying)
 			k := flying[i]
 			flying = slices.Delete(flying, i, i+1)
-			if !g.Done(now, k, Outcome{Verdict: Verdict(b / 5 % 4)}) {
+			for j := range k.Needs {
+				if b%7 == byte(j) {
+					k.Needs[j].Said = Some(Outcome{Verdict: Verdict(b / 4 % 4), Crowded: b%2 == 0})
+				}
+			}
+			if b%11 == 0 {
+				k.Retry = needs(b / 3)
+			}
+			if !g.Done(now, k, Outcome{Verdict: Verdict(b / 5 % 4), Crowded: b%3 == 0}) {
 				inside = slices.DeleteFunc(inside, func(x *Ticket) bool { return x == k })
 			}
 		case op == 4 && len(inside) > 0:
@@ -370,6 +392,14 @@ func drive(t *testing.T, seed uint64, script []byte, extra int) (trace string) {
 	}
 	for _, k := range inside {
 		g.Leave(now, k)
+	}
+	for i, s := range scopes {
+		if s.Waiting() != 0 || s.InFlight() != 0 {
+			t.Fatalf("scope %d: %d waiting, %d in flight; want none", i, s.Waiting(), s.InFlight())
+		}
+		if c, ok := s.Control.(*spaced); ok && c.flying != 0 {
+			t.Fatalf("scope %d: %d starts without an end", i, c.flying)
+		}
 	}
 	if sum := c.ends[0] + c.ends[1] + c.ends[2] + c.ends[3]; sum != c.starts || g.Waiting() != 0 {
 		t.Fatalf("%d starts, %d ends, %d left waiting", c.starts, sum, g.Waiting())

@@ -1,16 +1,22 @@
 package pace
 
-import "math"
+import (
+	"maps"
+	"math"
+	"time"
+)
 
-// lanes are the queues of a Gate, by the lane of a ticket. Which of them is
-// next is decided by start-time fair queueing (Goyal, Vin and Cheng 1996): each
-// lane has a virtual time at which its first in line begins,
+// lanes are the queues of a Gate: a lane for each class of calls, in it a flow
+// for each key, in that a line for each set of scopes. Which lane and which flow
+// is next is decided by start-time fair queueing (Goyal, Vin and Cheng 1996):
+// each has a virtual time at which its first in line begins,
 //
 //	begin = max(virtual, end of the one before)
 //	end   = begin + cost / weight
 //
-// the lane with the least begins, and virtual is where the last one began. A
+// the one with the least begins, and virtual is where the last one began. A
 // ticket is charged when it starts, so one that leaves costs its lane nothing.
+// Who cannot go because of a scope is passed over, and does not save up turns.
 type lanes struct {
 	few     [1]lane
 	all     []lane
@@ -18,11 +24,43 @@ type lanes struct {
 	waiting int
 }
 
-type lane struct {
-	heap
-	weight float64
+// turn is a place in a fair queue.
+type turn struct {
 	begin  float64
+	passed bool // over, for want of a scope: it begins anew at virtual
+	queued int  // tickets
 }
+
+// enter makes the turn of one who comes, or comes again, no earlier than now.
+func (t *turn) enter(virtual float64) {
+	t.begin, t.passed = max(t.begin, virtual), false
+}
+
+type lane struct {
+	turn
+	weight  float64
+	virtual float64
+	plain   flow // of no key
+	rest    flow // of the keys beyond maxFlows
+	flows   []*flow
+	byKey   map[string]*flow
+}
+
+// flow are the tickets of one key in a lane.
+type flow struct {
+	turn
+	key   string
+	plain line // of no scopes
+	lines []*line
+}
+
+// line are tickets of one flow that need the same scopes: first come, first
+// served.
+type line struct{ heap }
+
+// maxFlows is how many keys are told apart in a lane; those beyond share one
+// place.
+const maxFlows = 1000
 
 // set makes the lanes, once.
 func (l *lanes) set(weights []float64) {
@@ -51,48 +89,201 @@ func (l *lanes) of(t *Ticket) *lane {
 
 func (l *lanes) push(t *Ticket) {
 	at := l.of(t)
-	if at.len() == 0 {
-		at.begin = max(at.begin, l.virtual)
+	if at.queued == 0 {
+		at.enter(l.virtual)
 	}
-	at.push(t)
+	f := at.flow(t.Key)
+	if f.queued == 0 {
+		f.enter(at.virtual)
+		at.flows = append(at.flows, f)
+	}
+	t.flow, t.line = f, f.lineOf(t)
+	t.line.push(t)
 	l.waiting++
+	at.queued++
+	f.queued++
+	for _, n := range t.Needs {
+		n.Scope.waiting++
+	}
 }
 
 func (l *lanes) remove(t *Ticket) {
-	l.of(t).remove(t)
+	at, f := l.of(t), t.flow
+	t.line.remove(t)
 	l.waiting--
+	at.queued--
+	f.queued--
+	for _, n := range t.Needs {
+		n.Scope.waiting--
+	}
+	if t.line.len() == 0 {
+		f.drop(t.line)
+	}
+	t.line = nil
+	if f.queued == 0 {
+		at.drop(f)
+	}
 }
 
-// next is the first in line of the lane whose turn it is; nil if all are empty.
-func (l *lanes) next() *Ticket {
-	if len(l.all) == 1 {
-		if l.waiting == 0 {
-			return nil
-		}
-		return l.all[0].top()
+// flow finds or makes that of the key.
+func (l *lane) flow(key string) *flow {
+	if key == "" {
+		return &l.plain
 	}
-	var first *lane
+	if f := l.byKey[key]; f != nil {
+		return f
+	}
+	if len(l.byKey) >= maxFlows && !l.forget() {
+		return &l.rest
+	}
+	if l.byKey == nil {
+		l.byKey = map[string]*flow{}
+	}
+	f := &flow{key: key}
+	l.byKey[key] = f
+	return f
+}
+
+// forget drops the keys without tickets that have no turn to wait for any more.
+func (l *lane) forget() bool {
+	before := len(l.byKey)
+	maps.DeleteFunc(l.byKey, func(_ string, f *flow) bool { return f.queued == 0 && f.begin <= l.virtual })
+	return len(l.byKey) < before
+}
+
+// drop takes an empty flow out of those that wait. Its turn is remembered, so
+// that who comes again at once does not go first again.
+func (l *lane) drop(f *flow) {
+	for i, other := range l.flows {
+		if other == f {
+			last := len(l.flows) - 1
+			l.flows[i], l.flows[last] = l.flows[last], nil
+			l.flows = l.flows[:last]
+			return
+		}
+	}
+}
+
+// lineOf finds or makes the line of the scopes that t needs.
+func (f *flow) lineOf(t *Ticket) *line {
+	if len(t.Needs) == 0 {
+		if f.plain.len() == 0 {
+			f.lines = append(f.lines, &f.plain)
+		}
+		return &f.plain
+	}
+	for _, l := range f.lines {
+		if sameScopes(l.top().Needs, t.Needs) {
+			return l
+		}
+	}
+	l := new(line)
+	f.lines = append(f.lines, l)
+	return l
+}
+
+func (f *flow) drop(l *line) {
+	for i, other := range f.lines {
+		if other == l {
+			last := len(f.lines) - 1
+			f.lines[i], f.lines[last] = f.lines[last], nil
+			f.lines = f.lines[:last]
+			return
+		}
+	}
+}
+
+func sameScopes(a, b []Need) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].Scope != b[i].Scope {
+			return false
+		}
+	}
+	return true
+}
+
+// next is the ticket whose turn it is, of those whose scopes let them go; if
+// there is none, when to ask again.
+func (l *lanes) next(now time.Time) (first *Ticket, again time.Duration) {
+	again = Never
+	var best *lane
 	for i := range l.all {
 		at := &l.all[i]
-		if at.len() > 0 && (first == nil || at.begin < first.begin ||
-			at.begin == first.begin && at.top().arrival < first.top().arrival) {
-			first = at
+		if at.queued == 0 || best != nil && !at.passed && at.begin > best.begin {
+			continue
+		}
+		t, wait := at.next(now)
+		again = min(again, wait)
+		if at.mayGo(t, l.virtual) && (best == nil || at.begin < best.begin ||
+			at.begin == best.begin && t.arrival < first.arrival) {
+			best, first = at, t
 		}
 	}
-	if first == nil {
-		return nil
+	return first, again
+}
+
+// mayGo notes whether one has a ticket that may go.
+func (t *turn) mayGo(first *Ticket, virtual float64) bool {
+	switch {
+	case first == nil:
+		t.passed = true
+		return false
+	case t.passed:
+		t.enter(virtual)
 	}
-	return first.top()
+	return true
+}
+
+// next is that of one lane.
+func (l *lane) next(now time.Time) (first *Ticket, again time.Duration) {
+	again = Never
+	var best *flow
+	for _, f := range l.flows {
+		if best != nil && !f.passed && f.begin > best.begin {
+			continue
+		}
+		t, wait := f.next(now)
+		again = min(again, wait)
+		if f.mayGo(t, l.virtual) && (best == nil || f.begin < best.begin ||
+			f.begin == best.begin && t.arrival < first.arrival) {
+			best, first = f, t
+		}
+	}
+	return first, again
+}
+
+// next is that of one flow: the oldest of those that may go.
+func (f *flow) next(now time.Time) (first *Ticket, again time.Duration) {
+	again = Never
+	for _, l := range f.lines {
+		t := l.top()
+		if first != nil && t.arrival > first.arrival {
+			continue
+		}
+		if wait, _ := t.scopesWait(now, 0); wait > 0 {
+			again = min(again, wait)
+			continue
+		}
+		first = t
+	}
+	return first, again
 }
 
 // started takes t, which was next, out of its lane and charges it.
 func (l *lanes) started(t *Ticket) {
-	at := l.of(t)
-	at.remove(t)
-	l.waiting--
-	l.virtual = at.begin
-	at.begin += float64(max(t.Cost, 1)) / at.weight
-	if l.waiting == 0 { // a new beginning for all, and sums that stay exact
+	at, f := l.of(t), t.flow
+	cost := float64(max(t.Cost, 1))
+	l.virtual, at.virtual = at.begin, f.begin
+	at.begin += cost / at.weight
+	f.begin += cost
+	l.remove(t)
+	if at.queued == 0 && len(at.byKey) == 0 {
+		at.virtual, at.plain.begin = 0, 0
+	}
+	if l.waiting == 0 { // a new beginning for all lanes, and sums that stay exact
 		l.virtual = 0
 		for i := range l.all {
 			l.all[i].begin = 0
@@ -104,17 +295,38 @@ func (l *lanes) started(t *Ticket) {
 // from 1, if all in line cost the same.
 func (l *lanes) place(t *Ticket) int {
 	mine := l.of(t)
-	place := mine.len() + 1
+	ahead := mine.ahead(t)
 	begin := mine.begin
-	if place == 1 {
+	if mine.queued == 0 {
 		begin = max(begin, l.virtual)
 	}
-	begin += float64(mine.len()) / mine.weight
+	begin += float64(ahead) / mine.weight
+	place := ahead + 1
 	for i := range l.all {
-		if at := &l.all[i]; at != mine && at.len() > 0 {
+		if at := &l.all[i]; at != mine && at.queued > 0 {
 			sooner := math.Ceil((begin - at.begin) * at.weight)
-			place += int(min(max(sooner, 0), float64(at.len())))
+			place += int(min(max(sooner, 0), float64(at.queued)))
 		}
 	}
 	return place
+}
+
+// ahead is about how many in its lane would go before t.
+func (l *lane) ahead(t *Ticket) int {
+	if len(l.flows) == 0 || len(l.flows) == 1 && l.flows[0].key == t.Key {
+		return l.queued
+	}
+	mine := 0
+	for _, f := range l.flows {
+		if f.key == t.Key {
+			mine = f.queued
+		}
+	}
+	ahead := mine
+	for _, f := range l.flows {
+		if f.key != t.Key {
+			ahead += min(f.queued, mine+1)
+		}
+	}
+	return ahead
 }

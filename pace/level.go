@@ -105,9 +105,9 @@ func (l *level) within(s, at float64) float64 {
 }
 
 // sent counts a request against the window, until an answer tells better.
-func (l *level) sent() {
+func (l *level) sent(took float64) {
 	if l.on && l.window {
-		l.r = max(l.r-1, 0)
+		l.r = max(l.r-took, 0)
 	}
 }
 
@@ -123,7 +123,7 @@ func (l *level) grown(s float64) float64 {
 func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	h := o.Hints
 	if h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0 {
-		l.policy = float64(h.Limit.V) / h.Window.V.Seconds()
+		l.policy = float64(h.Limit.V) / a.costs.unit() / h.Window.V.Seconds()
 	}
 	if !h.Remaining.OK && !l.on {
 		return false
@@ -132,7 +132,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		return true
 	}
 	l.flying = a.flying
-	l.look(s, o)
+	l.look(s, o, a.costs.unit())
 	l.company.observe(a, s, o.Verdict)
 	if l.isUseless() || l.company.crowded {
 		if l.on {
@@ -164,7 +164,7 @@ func (l *level) isUseless() bool {
 }
 
 // look takes in what an answer shows.
-func (l *level) look(s float64, o Outcome) {
+func (l *level) look(s float64, o Outcome, unit float64) {
 	dt := max(s-l.seenAt, 0)
 	l.seenAt = s
 	if reset := o.Hints.Reset; reset.OK {
@@ -175,7 +175,7 @@ func (l *level) look(s float64, o Outcome) {
 	case o.Verdict == Throttled:
 		l.r = 0
 	case remaining.OK:
-		r := float64(max(remaining.V, 0))
+		r := float64(max(remaining.V, 0)) / unit
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}

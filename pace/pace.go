@@ -111,6 +111,10 @@ type Outcome struct {
 	Final bool
 	// After is the least wait before any retry that the server asked for.
 	After time.Duration
+	// Crowded says that a Throttled one was refused because too many were in
+	// flight at once. A Gate then bounds how many are; it tells its Controller
+	// nothing of it, as fewer at a time need not be slower.
+	Crowded bool
 	// Cost is what it really cost; zero means as estimated.
 	Cost  int64
 	Hints Hints

@@ -23,6 +23,7 @@ func (a *Adaptive) heed(s float64, said Opt[float64]) {
 	if !said.OK || a.Blind || !(said.V > 0) {
 		return
 	}
+	said.V /= a.costs.unit()
 	h := &a.share
 	again, fresh, dt := same(said.V, h.said), !same(said.V, h.agreed), max(s-h.at, 0)
 	h.said, h.at = said.V, s

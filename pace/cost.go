@@ -1,0 +1,70 @@
+package pace
+
+// costs make requests of one size out of such that cost more and less: all of
+// Adaptive counts in requests of the mean cost. Where all cost the same that is
+// one each, whatever the unit.
+type costs struct {
+	mean float64 // zero: none has started
+	took float64 // by the last start, in means
+}
+
+const (
+	meanOver = 16      // requests over which the mean is taken
+	dearest  = 1000    // means that one request may count for
+	mostCost = 1 << 53 // beyond it float64 would not count exactly
+)
+
+// unit is the mean cost.
+func (c *costs) unit() float64 {
+	if c.mean == 0 {
+		return 1
+	}
+	return c.mean
+}
+
+// over is a cost in means.
+func (c *costs) over(cost int64) float64 {
+	return min(charged(cost)/c.unit(), dearest)
+}
+
+// weigh takes the cost of a request that starts into the mean, and returns it
+// in means. What is counted in means changes with the mean, so that it stays
+// the same in the server's own unit.
+func (a *Adaptive) weigh(cost int64) float64 {
+	c := &a.costs
+	paid := charged(cost)
+	old := c.unit()
+	if c.mean == 0 {
+		c.mean = paid
+	}
+	if c.mean += (paid - c.mean) / meanOver; c.mean != old {
+		a.rescale(old / c.mean)
+	}
+	return min(paid/c.mean, dearest)
+}
+
+// rescale multiplies all that is counted in requests, or in requests a second.
+func (a *Adaptive) rescale(f float64) {
+	l := &a.level
+	for _, x := range [...]*float64{
+		&a.costs.took, &a.floor, &a.before, &a.share.said, &a.share.agreed,
+		&l.theta, &l.start, &l.hit, &l.policy, &l.company.best,
+		&l.r, &l.low, &l.swing, &l.top, &l.most, &l.shown, &l.h,
+	} {
+		*x *= f
+	}
+	l.even /= f
+}
+
+// bill settles the difference between what a request was estimated to cost and
+// what it did.
+func (a *Adaptive) bill(o Outcome) {
+	if o.Cost <= 0 || o.Cost == o.Request.Cost || a.nextRate == 0 {
+		return
+	}
+	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
+	a.last += more / a.nextRate
+	if a.level.window {
+		a.level.r = max(a.level.r-more, 0)
+	}
+}

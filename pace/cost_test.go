@@ -1,0 +1,143 @@
+package pace
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// tokens is a server that serves so many tokens a second, in a bucket of ten
+// seconds' worth, and tells the level or not.
+type tokens struct {
+	rate, level float64
+	at          time.Time
+	informed    bool
+	served      float64
+	calls, no   int
+}
+
+func (s *tokens) ask(now time.Time, cost int64) (o Outcome) {
+	s.level = min(s.level+s.rate*now.Sub(s.at).Seconds(), 10*s.rate)
+	s.at = now
+	s.calls++
+	o.Verdict = Throttled
+	if s.level >= float64(cost) {
+		s.level -= float64(cost)
+		s.served += float64(cost)
+		o.Verdict = Served
+	} else {
+		s.no++
+	}
+	if s.informed {
+		o.Hints.Remaining = Some(int64(s.level))
+		o.Hints.Limit = Some(int64(10 * s.rate))
+	}
+	return o
+}
+
+// spend has one caller use a server for so long, who wants all he can get, of
+// costs between 1 and 2 × mean.
+func spend(t *testing.T, a *Adaptive, s *tokens, mean int64, length time.Duration) {
+	t.Helper()
+	g := &Gate{Control: a, Seed: 1}
+	luck := rand.New(rand.NewPCG(1, 2))
+	now := at(0)
+	s.at, s.level = now, 10*s.rate
+	half := now.Add(length / 2)
+	for begun := false; now.Sub(at(0)) < length; {
+		if !begun && now.After(half) {
+			begun, s.served, s.calls, s.no = true, 0, 0, 0
+		}
+		if g.Waiting() == 0 {
+			g.Enter(now, &Ticket{Cost: 1 + luck.Int64N(2*mean)})
+		}
+		k, again := g.Next(now)
+		if k == nil {
+			now = now.Add(again)
+			continue
+		}
+		o := s.ask(now, k.Cost)
+		now = now.Add(10 * time.Millisecond)
+		g.Done(now, k, o)
+	}
+}
+
+// A limit in tokens is found whatever one call costs, as one in requests is.
+func TestAdaptivePacesCosts(t *testing.T) {
+	for _, informed := range []bool{false, true} {
+		for _, mean := range []int64{10, 1000, 100_000} {
+			a := new(Adaptive)
+			s := &tokens{rate: 10 * float64(mean), informed: informed}
+			spend(t, a, s, mean, 20*time.Minute)
+			used := s.served / (s.rate * 600)
+			refused := float64(s.no) / float64(s.calls)
+			if used < 0.93 || used > 1.01 || refused > 0.03 {
+				t.Errorf("informed %v, calls of %d tokens on average: used %.3f of the limit, %.4f refused; want above 0.93, below 0.03",
+					informed, mean, used, refused)
+			}
+		}
+	}
+}
+
+// Where every call costs the same, it does not matter how much.
+func TestAdaptiveCostIsRelative(t *testing.T) {
+	var starts [2][]time.Duration
+	for i, cost := range []int64{1, 7000} {
+		a := new(Adaptive)
+		now := at(0)
+		for try := range 2000 {
+			r := Request{Since: now, Cost: cost, Luck: luckOf(1, uint64(try), 0)}
+			if w := a.Wait(now, r); w > 0 && w != Never {
+				now = now.Add(w)
+			}
+			a.Start(now, r)
+			starts[i] = append(starts[i], now.Sub(at(0)))
+			o := Outcome{Request: r, Sent: now, Verdict: Served, Cost: cost}
+			if try%50 == 49 {
+				o.Verdict = Throttled
+			}
+			now = now.Add(20 * time.Millisecond)
+			a.Observe(now, o)
+		}
+	}
+	for i := range starts[0] {
+		if starts[0][i] != starts[1][i] {
+			t.Fatalf("start %d: at cost 1 after %v, at cost 7000 after %v", i, starts[0][i], starts[1][i])
+		}
+	}
+}
+
+// After a call of three times the cost the next one waits three times as long,
+// and no longer than it has cost in the end.
+func TestAdaptiveSpacesByCost(t *testing.T) {
+	gap := func(estimated, cost int64) time.Duration {
+		a := new(Adaptive)
+		now := at(0)
+		var r Request
+		for try := range 200 {
+			r = Request{Since: now, Cost: 100}
+			a.Start(now, r)
+			o := Outcome{Request: r, Sent: now, Verdict: Served, Cost: 100}
+			if try == 0 {
+				o.Verdict = Throttled
+			}
+			a.Observe(now, o)
+			now = now.Add(max(a.Wait(now, r), 0))
+		}
+		r.Cost, r.Since = estimated, now
+		a.Start(now, r)
+		a.Observe(now, Outcome{Request: r, Sent: now, Verdict: Served, Cost: cost})
+		return a.Wait(now, r)
+	}
+	plain := gap(100, 100).Seconds()
+	for _, c := range []struct {
+		estimated, cost int64
+		want            float64
+	}{{300, 300, 3}, {300, 100, 1}, {100, 300, 3}, {10, 10, 0.1}} {
+		got := gap(c.estimated, c.cost).Seconds() / plain
+		if got < 0.85*c.want || got > 1.15*c.want { // the mean moves a little too
+			t.Errorf("after a call estimated %d that cost %d, of a mean of 100: waits %.2f intervals, want %.2f",
+				c.estimated, c.cost, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package pace_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// crowd plays calls of 100 ms each, all of which want to go at once, against a
+// server that refuses more than most at a time.
+type crowd struct {
+	gate            pace.Gate
+	now             time.Time
+	most, inside    int
+	served, refused int
+	ends            []call
+}
+
+type call struct {
+	at     time.Time
+	ticket *pace.Ticket
+	served bool
+}
+
+func (c *crowd) run(until time.Duration) {
+	end := time.Unix(0, 0).Add(until)
+	for {
+		for t, _ := c.gate.Next(c.now); t != nil; t, _ = c.gate.Next(c.now) {
+			ok := c.inside < c.most
+			took := time.Millisecond
+			if ok {
+				c.inside++
+				took = 100 * time.Millisecond
+			}
+			c.ends = append(c.ends, call{c.now.Add(took), t, ok})
+			slices.SortStableFunc(c.ends, func(a, b call) int { return a.at.Compare(b.at) })
+		}
+		if len(c.ends) == 0 || c.ends[0].at.After(end) {
+			c.now = end
+			return
+		}
+		e := c.ends[0]
+		c.ends, c.now = c.ends[1:], e.at
+		o := pace.Outcome{Verdict: pace.Throttled, Crowded: true}
+		if e.served {
+			o = pace.Outcome{Verdict: pace.Served}
+			c.inside--
+			c.served++
+		} else {
+			c.refused++
+		}
+		if !c.gate.Done(c.now, e.ticket, o) {
+			c.gate.Enter(c.now, e.ticket)
+		}
+	}
+}
+
+func newCrowd(n, most int) *crowd {
+	c := &crowd{now: time.Unix(0, 0), most: most}
+	for range n {
+		c.gate.Enter(c.now, new(pace.Ticket))
+	}
+	return c
+}
+
+// Of a limit on what is in flight no more is learnt than that: nearly all of it
+// is used, and nearly nothing refused.
+func TestCrowdedBoundsWhatIsInFlight(t *testing.T) {
+	for _, most := range []int{1, 5, 40} {
+		c := newCrowd(100, most)
+		control := new(pace.Adaptive)
+		c.gate.Control = control
+		c.run(time.Minute)
+		c.served, c.refused = 0, 0
+		c.run(11 * time.Minute)
+		all := 10 * 60 * 10 * most // ten minutes of ten a second each
+		if c.served < all*98/100 || c.refused > all/200+12 {
+			t.Errorf("at most %d at once: served %d of %d, refused %d; want above 98 %%, and below 0.5 %% and one a minute",
+				most, c.served, all, c.refused)
+		}
+		if got := control.Learnt(c.now); got != (pace.Learnt{}) {
+			t.Errorf("at most %d at once: the pace was slowed down: %+v", most, got)
+		}
+	}
+}
+
+func TestCrowdedFindsMoreRoom(t *testing.T) {
+	c := newCrowd(200, 5)
+	c.run(5 * time.Minute)
+	c.most = 80
+	c.run(6*time.Minute + 15*time.Second) // the longest patience, and a few doublings
+	c.served = 0
+	c.run(6*time.Minute + 25*time.Second)
+	if c.served < 7600 {
+		t.Errorf("10 s, 75 s after the limit rose from 5 to 80 at once: served %d of 8000", c.served)
+	}
+}
+
+func TestMaxInFlight(t *testing.T) {
+	c := newCrowd(50, 100)
+	c.gate.MaxInFlight = 7
+	c.run(time.Second)
+	if got := c.gate.InFlight(); got != 7 || c.refused != 0 {
+		t.Errorf("MaxInFlight 7: %d in flight, %d refused", got, c.refused)
+	}
+}

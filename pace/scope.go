@@ -1,0 +1,161 @@
+package pace
+
+import "time"
+
+// Scope is a limit of its own that some of the calls of a Gate come under,
+// besides the one that all do: that of a route, a table, a token, or another
+// dimension such as tokens a minute. A ticket starts when the Gate's Control
+// and all scopes that it needs let it, and takes of all of them or of none.
+//
+// A Scope belongs to one Gate and is not safe for concurrent use. The zero
+// Scope lets everything pass.
+type Scope struct {
+	// Name is for people.
+	Name string
+	// Control says when the next one may start. If nil, at once.
+	Control Controller
+	// MaxInFlight is as in a Gate.
+	MaxInFlight int
+
+	crew     crew
+	waiting  int // tickets in line that need it
+	inFlight int
+}
+
+// Waiting is the number of tickets in line that need s.
+func (s *Scope) Waiting() int { return s.waiting }
+
+// InFlight is the number of tickets in flight that took of s.
+func (s *Scope) InFlight() int { return s.inFlight }
+
+// Need is what a ticket takes of a scope.
+type Need struct {
+	// Scope must not be nil.
+	Scope *Scope
+	// Cost is the estimated cost in this scope. If zero, 1.
+	Cost int64
+	// Said is what the answer said of this scope. If nothing, a call that was
+	// refused teaches a scope nothing as long as the answer blames another one,
+	// or the Gate has a Control of its own, which then is to blame.
+	Said Opt[Outcome]
+}
+
+// request is that of a ticket as a scope sees it.
+func (n *Need) request(r Request) Request {
+	r.Cost = max(n.Cost, 1)
+	return r
+}
+
+// wait is how long until the scope lets r start, or, if r has a Place, the one
+// in that place.
+func (n *Need) wait(now time.Time, r Request) time.Duration {
+	s := n.Scope
+	if r.Place == 0 && s.crew.full(s.inFlight, s.MaxInFlight) {
+		return Never
+	}
+	if s.Control == nil {
+		return 0
+	}
+	return max(s.Control.Wait(now, n.request(r)), 0)
+}
+
+// scopesWait is how long until all scopes of t let it start, and which of them
+// is last. Above 0, place asks for a forecast for one who comes behind all that
+// wait.
+func (t *Ticket) scopesWait(now time.Time, place int) (wait time.Duration, blocker *Scope) {
+	for i := range t.Needs {
+		n, r := &t.Needs[i], t.request
+		if r.Place = 0; place > 0 {
+			r.Place = n.Scope.waiting + place
+		}
+		if w := n.wait(now, r); w > wait {
+			wait, blocker = w, n.Scope
+		}
+	}
+	return wait, blocker
+}
+
+// foresee lengthens the Forecast to what the scopes make of it.
+func (t *Ticket) foresee(now time.Time) {
+	t.Blocker = nil
+	if w, blocker := t.scopesWait(now, 1); w > t.Forecast {
+		t.Forecast, t.Blocker = w, blocker
+	}
+}
+
+// startScopes takes of all scopes.
+func (t *Ticket) startScopes(now time.Time) {
+	for i := range t.Needs {
+		n := &t.Needs[i]
+		n.Scope.inFlight++
+		if n.Scope.Control != nil {
+			n.Scope.Control.Start(now, n.request(t.request))
+		}
+	}
+}
+
+// observeScopes tells each scope what it is concerned by, and returns the
+// longest of the rests, and the outcome as the Gate's own limit is to see it.
+func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest time.Duration, own Outcome) {
+	own = o
+	for i := range t.Needs {
+		if said := t.Needs[i].Said; said.OK && said.V.Verdict == Throttled {
+			own = blameless(o)
+			controlled = true
+		}
+	}
+	for i := range t.Needs {
+		n := &t.Needs[i]
+		mine := Outcome{Verdict: o.Verdict, Crowded: o.Crowded, After: o.After}
+		if controlled {
+			mine = blameless(mine)
+		}
+		if n.Said.OK {
+			mine = n.Said.V
+		}
+		n.Said = Opt[Outcome]{}
+		mine.Request, mine.Sent = n.request(t.request), o.Sent
+		rest = max(rest, n.Scope.observe(now, mine))
+	}
+	return rest, own
+}
+
+// blameless is o for a limit that had no part in it, if it was a refusal.
+func blameless(o Outcome) Outcome {
+	if o.Verdict == Throttled {
+		return Outcome{Request: o.Request, Sent: o.Sent}
+	}
+	return o
+}
+
+// observe tells s how a request that it had let start has ended.
+func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
+	s.inFlight--
+	s.crew.ended(now, s.inFlight, s.MaxInFlight, o)
+	if s.Control == nil {
+		return 0
+	}
+	return s.Control.Observe(now, o.paced(o.Request.Cost))
+}
+
+// Learn tells s of a call that did not come under it as far as was known when
+// it started.
+func (s *Scope) Learn(now time.Time, n Need, o Outcome) {
+	o.Request.Cost = max(n.Cost, 1)
+	if s.inFlight++; s.Control != nil {
+		s.Control.Start(now, o.Request)
+	}
+	s.observe(now, o)
+}
+
+// paced is o as a Controller of the pace is to see it, at a cost that was
+// estimated.
+func (o Outcome) paced(estimated int64) Outcome {
+	if o.Cost == 0 {
+		o.Cost = estimated
+	}
+	if o.Crowded && o.Verdict == Throttled {
+		o.Verdict, o.After = Ignored, 0
+	}
+	return o
+}
