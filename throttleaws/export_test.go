@@ -1,4 +1,4 @@
 package throttleaws
 
 // Remembered is how many scopes g remembers.
-func Remembered(g *Gates) int { return len(g.scopes.byName) }
+func Remembered(g *Gates) int { return g.scopes.Len() }

@@ -59,7 +59,8 @@ type Gates struct {
 	// multiply. If nil, the first such call is logged by [slog.Default].
 	Warn func(c Call, answers int)
 
-	scopes scopes
+	once   sync.Once // begins
+	scopes throttle.Scopes
 	warned sync.Once
 }
 
@@ -121,9 +122,9 @@ func (*attempts) ID() string { return retryID }
 func (a *attempts) HandleFinalize(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	c := &call{Call: callOf(ctx), attempts: a, in: in, next: next}
 	name := a.gates.scopeOf(c.Call)
-	s := a.gates.scopes.enter(name, a.gates.MaxScopes, a.gates.make)
-	defer a.gates.scopes.leave(s, a.gates.MaxScopes)
-	err := s.throttle().Do(ctx, c.try)
+	s := a.gates.enter(name)
+	defer s.Leave()
+	err := s.Throttle().Do(ctx, c.try)
 	return c.out, c.metadata, c.end(name, err)
 }
 
@@ -132,6 +133,11 @@ func (g *Gates) scopeOf(c Call) string {
 		return Scope(c)
 	}
 	return g.Scope(c)
+}
+
+func (g *Gates) enter(name string) *throttle.Scope {
+	g.once.Do(func() { g.scopes.New, g.scopes.Most = g.make, g.MaxScopes })
+	return g.scopes.Enter(name)
 }
 
 func (g *Gates) make(scope string) *throttle.Throttle {

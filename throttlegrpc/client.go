@@ -3,6 +3,7 @@ package throttlegrpc
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -69,7 +70,8 @@ type Client struct {
 	// service config. If nil, only these.
 	Repeat func(method string) bool
 
-	scopes scopes
+	once   sync.Once // begins
+	scopes throttle.Scopes
 }
 
 var (
@@ -81,8 +83,8 @@ var (
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	k := c.begin(ctx, cc, method, opts)
 	s := c.enter(k.scope)
-	defer c.scopes.leave(s)
-	return k.end(s.throttle.Do(ctx, func(ctx context.Context) error {
+	defer s.Leave()
+	return k.end(s.Throttle().Do(ctx, func(ctx context.Context) error {
 		return k.judge(k.unary(func(opts ...grpc.CallOption) error {
 			return invoker(k.next(ctx), method, req, reply, cc, opts...)
 		}))
@@ -107,7 +109,10 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 }
 
 // enter finds or makes a scope, which stays until it is left.
-func (c *Client) enter(name string) *scope { return c.scopes.enter(name, c.MaxScopes, c.New) }
+func (c *Client) enter(name string) *throttle.Scope {
+	c.once.Do(func() { c.scopes.New, c.scopes.Most = c.New, c.MaxScopes })
+	return c.scopes.Enter(name)
+}
 
 // begin makes ready for one call.
 func (c *Client) begin(ctx context.Context, cc *grpc.ClientConn, method string, opts []grpc.CallOption) call {

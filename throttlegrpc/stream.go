@@ -79,13 +79,13 @@ func (s *stream) run(over chan struct{}) {
 	err := status.Error(codes.Internal, "throttlegrpc: what opens the stream ended its goroutine")
 	scope := s.client.enter(s.call.scope)
 	defer func() {
-		s.client.scopes.leave(scope)
+		scope.Leave()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.err = err
 		close(over)
 	}()
-	err = s.call.end(scope.throttle.Do(s.ctx, s.try))
+	err = s.call.end(scope.Throttle().Do(s.ctx, s.try))
 }
 
 // try opens the stream once, and waits for what becomes of it.

@@ -26,9 +26,14 @@ type call struct {
 	rewinds bool // there is a body for a second try
 	repeats bool // it may be executed twice
 	dialect *signal.Dialect
-	bodies  bool // the beginning of bodies is looked at too
+	bodies  bool                              // the beginning of bodies is looked at too
+	warn    func(req *http.Request, sent int) // of layers underneath that retry; nil: nobody is told
 
-	sent   bool           // Base was given the body of req, and closes it
+	sent   bool // Base was given the body of req, and closes it
+	tries  int
+	trail  *trail         // of all tries
+	nested bool           // in a Transport, which makes it again
+	tap    *tap           // of the last try, as are what follows
 	answer *http.Response // of the last try
 	final  bool           // no other try may follow
 	err    error          // of the last try, when there is no answer
@@ -41,21 +46,42 @@ func (c *call) try(context.Context) error {
 	if err != nil {
 		return throttle.Ignore(err)
 	}
+	c.tries++
 	c.answer, c.err = c.base.RoundTrip(req)
+	if n := c.tap.layers(); n > 0 && c.warn != nil {
+		c.warn(c.req, n)
+	}
 	if c.err != nil {
 		c.answer = nil
+		c.note(c.tap.broke(c.err))
 		return c.broken()
 	}
 	if c.answer.Body == nil { // a careless Base
 		c.answer.Body = http.NoBody
 	}
+	if c.answer.Request == nil {
+		c.answer.Request = req
+	}
 	return c.judge(time.Now())
 }
 
-// next is the request of the next try. Its context is the caller's own, as an
-// answer's body is read long after the Throttle is done.
+// note keeps that a try may have been executed.
+func (c *call) note(mayHaveRun bool) {
+	if mayHaveRun {
+		c.trail.mayHaveRun.Store(true)
+	}
+}
+
+// next is the request of the next try. Its context ends with the caller's own, as
+// an answer's body is read long after the Throttle is done.
 func (c *call) next() (*http.Request, error) {
-	req := c.req.Clone(c.req.Context())
+	if c.trail == nil {
+		if c.trail, c.nested = trailOf(c.req); c.nested {
+			c.rewinds = false // the Transport above makes it again
+		}
+	}
+	c.tap = new(tap)
+	req := c.req.Clone(follow(c.req.Context(), c.trail, c.tap))
 	if c.sent && c.req.GetBody != nil {
 		body, err := c.req.GetBody()
 		if err != nil {
@@ -70,7 +96,8 @@ func (c *call) next() (*http.Request, error) {
 // broken says how a try without an answer ended.
 func (c *call) broken() error {
 	var cert *tls.CertificateVerificationError
-	if c.req.Context().Err() != nil || errors.As(c.err, &cert) {
+	var below *throttle.Error
+	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) {
 		return throttle.Ignore(c.err) // says nothing about load, and no retry helps
 	}
 	return c.say(pace.Outcome{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)
@@ -85,6 +112,7 @@ func (c *call) judge(now time.Time) error {
 	}
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	o := r.Outcome()
+	c.note(ran(a.StatusCode, r, o.Verdict))
 	again := c.rewinds && !r.Permanent
 	switch {
 	case o.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
@@ -119,19 +147,35 @@ func (c *call) end(err error) (*http.Response, error) {
 		c.req.Body.Close()
 	}
 	switch {
-	case err == nil:
+	case err == nil, c.final && c.answer != nil:
 		return c.answer, nil
-	case c.final:
-		return c.answer, c.err
 	case c.answer == nil:
-		return nil, err
+		return nil, c.failed(err)
 	}
 	var gaveUp *throttle.Error
 	if !errors.As(err, &gaveUp) || gaveUp.Reason == throttle.ErrTries {
 		return c.answer, nil
 	}
 	c.discard()
-	return nil, err
+	return nil, c.failed(err)
+}
+
+// failed completes an error by whether the request may have been executed,
+// which is known better here than by the Throttle.
+func (c *call) failed(err error) error {
+	var e *throttle.Error
+	if c.nested && c.err != nil {
+		return c.err // for the Transport above to judge
+	}
+	if !errors.As(err, &e) {
+		e = &throttle.Error{Reason: throttle.ErrTries, Err: err, Tries: c.tries}
+		if cause := context.Cause(c.req.Context()); cause != nil {
+			e.Reason = cause
+		}
+		err = e
+	}
+	e.MayHaveRun = c.trail != nil && c.trail.mayHaveRun.Load()
+	return err
 }
 
 // discard gets rid of the last answer, so that its connection can be used

@@ -1,7 +1,6 @@
 package throttlehttp
 
 import (
-	"container/list"
 	"net/http"
 	"strings"
 	"sync"
@@ -72,9 +71,8 @@ type Transport struct {
 	// and the header are looked at.
 	Bodies bool
 
-	mu     sync.Mutex // guards what follows
-	scopes map[string]*scope
-	unused list.List // of *scope, longest unused first
+	once   sync.Once // begins
+	scopes throttle.Scopes
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -83,10 +81,10 @@ var _ http.RoundTripper = (*Transport)(nil)
 // It does not modify req, and closes its body in any case.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := t.enter(t.scopeOf(req))
-	defer t.leave(s)
+	defer s.Leave()
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
 	c.dialect, c.bodies = t.dialect(req), t.Bodies
-	return c.end(s.throttle.Do(req.Context(), c.try))
+	return c.end(s.Throttle().Do(req.Context(), c.try))
 }
 
 // CloseIdleConnections closes those of Base, if it knows how to. It is what
@@ -134,15 +132,6 @@ func (t *Transport) repeats(req *http.Request) bool {
 	return t.Repeat != nil && t.Repeat(req)
 }
 
-// scope is what shares one limit.
-type scope struct {
-	name     string
-	once     sync.Once // makes
-	throttle *throttle.Throttle
-	users    int           // requests under way
-	unused   *list.Element // in Transport.unused while users is zero
-}
-
 func (t *Transport) scopeOf(req *http.Request) string {
 	switch {
 	case t.Scope != nil:
@@ -153,56 +142,8 @@ func (t *Transport) scopeOf(req *http.Request) string {
 	return strings.ToLower(req.URL.Host)
 }
 
-// enter finds or makes the scope of that name, which stays until leave.
-func (t *Transport) enter(name string) *scope {
-	s := t.use(name)
-	s.once.Do(func() { // not under the lock: New is not ours
-		if t.New != nil {
-			s.throttle = t.New(name)
-		}
-		if s.throttle == nil {
-			s.throttle = new(throttle.Throttle)
-		}
-	})
-	return s
-}
-
-func (t *Transport) use(name string) *scope {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.scopes[name]
-	if s == nil {
-		if t.scopes == nil {
-			t.scopes = make(map[string]*scope)
-		}
-		s = &scope{name: name}
-		t.scopes[name] = s
-	}
-	if s.users++; s.unused != nil {
-		t.unused.Remove(s.unused)
-		s.unused = nil
-	}
-	t.forgetLocked()
-	return s
-}
-
-func (t *Transport) leave(s *scope) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s.users--; s.users == 0 {
-		s.unused = t.unused.PushBack(s)
-	}
-	t.forgetLocked()
-}
-
-// forgetLocked drops unused scopes while there are too many.
-func (t *Transport) forgetLocked() {
-	most := t.MaxScopes
-	if most == 0 {
-		most = 1000
-	}
-	for len(t.scopes) > most && t.unused.Len() > 0 {
-		s := t.unused.Remove(t.unused.Front()).(*scope)
-		delete(t.scopes, s.name)
-	}
+// enter finds or makes the scope of that name, which stays until it is left.
+func (t *Transport) enter(name string) *throttle.Scope {
+	t.once.Do(func() { t.scopes.New, t.scopes.Most = t.New, t.MaxScopes })
+	return t.scopes.Enter(name)
 }

@@ -1,13 +1,13 @@
 // Package throttletest tests stores: [TestStore] is what everything that calls
-// itself a throttle.Store must pass.
+// itself a throttle.Store must pass, and [TestStoreClock] what it must pass
+// besides if a test can set its clock. [History] records what a store answers
+// under concurrency, for a checker of linearizability.
 package throttletest
 
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,170 +19,108 @@ type Store interface {
 	Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error)
 }
 
-// TestStore tests that store decides exactly as package limit does, by the time
-// that it says it decided at; that it charges all or nothing, also under
-// concurrency; that no two keys are mixed up, whatever is in them; and that it
-// refuses what it must refuse.
+// TestStore tests that store decides exactly as package limit does, under every
+// Kind and by the time that it says it decided at; that it charges all or
+// nothing, also under concurrency; that no two keys are mixed up, whatever is
+// in them; that nothing owed is forgotten before it is paid; and that it
+// refuses what it must refuse. Three things are left to the store:
 //
-// It uses keys that begin with "throttletest/" and a random number, so a store
-// that is not empty will do, and leaves some of them behind for up to two days.
-// The clock of the store must run: not for a synctest bubble.
+//   - A limit of numbers above 2^53 may be an error, as long as nothing is
+//     charged. A large N is not: under any other limit it has an answer, as an
+//     error might let it pass.
+//   - A key asked for under another limit than before may be carried over by
+//     [limit.Change], or its State read as it stands; if the Kind is another,
+//     it may begin afresh.
+//   - A context that has ended may be an error, or not matter.
+//
+// It asks some 4,000 questions, of at most 16 keys each, and waits until a
+// second has passed in which a key must not expire. The keys begin with
+// "throttletest/" and a random number, so a store that is not empty will do;
+// some of them are left behind for up to two years. Keys that are asked for
+// together have a part in braces in common, as Redis Cluster needs it. The
+// clock of the store must run: not for a synctest bubble.
 func TestStore(t *testing.T, store Store) {
 	t.Helper()
-	s := suite{store, fmt.Sprintf("throttletest/%016x/", rand.Uint64())}
-	t.Run("steps", s.steps)
+	s := newSuite(store)
+	e := s.beginExpiry(t)
+	for _, k := range kinds {
+		t.Run("steps/"+k.name, func(t *testing.T) { s.steps(t, k.limits, 120, 1) })
+	}
+	t.Run("steps/of three keys", func(t *testing.T) { s.steps(t, allLimits(), 300, 3) })
 	t.Run("all or nothing", s.allOrNothing)
 	t.Run("amounts", s.amounts)
+	t.Run("overflow", s.overflow)
 	t.Run("idle", s.idle)
+	t.Run("another limit", s.change)
 	t.Run("names", s.names)
-	t.Run("one limit under concurrency", s.concurrent)
-	t.Run("two limits under concurrency", s.concurrentPairs)
+	t.Run("concurrency", s.concurrent)
+	t.Run("concurrency of pairs", s.concurrentPairs)
+	t.Run("ended context", s.ended)
 	t.Run("bad questions", s.bad)
+	t.Run("expiry", e.check)
 }
 
 type suite struct {
-	store  Store
-	prefix string
+	store Store
+	run   string // a name of its own
 }
+
+func newSuite(store Store) suite { return suite{store, fmt.Sprintf("%016x", rand.Uint64())} }
 
 const day = 24 * time.Hour
 
-// take asks one question.
+// key is name made this run's own.
+func (s suite) key(name string) string { return "throttletest/" + s.run + "/" + name }
+
+// together is the key for a name that is asked for with others of this form.
+func (s suite) together(name string) string { return "throttletest/{" + s.run + "}/" + name }
+
+// garbage is what nobody should answer, to see that every field is written.
+var garbage = limit.Decision{N: -77, Most: -77, Remaining: -77, RetryAfter: -77, ResetAfter: -77}
+
+// ask asks the store, which must leave the question as it is.
+func (s suite) ask(t *testing.T, a ...limit.Ask) (d []limit.Decision, ok bool, err error) {
+	t.Helper()
+	d = make([]limit.Decision, len(a))
+	for i := range d {
+		d[i] = garbage
+	}
+	asked := append([]limit.Ask(nil), a...)
+	ok, err = s.store.Take(t.Context(), asked, d)
+	for i := range a {
+		if asked[i] != a[i] {
+			t.Errorf("Take(%s) changed the question to %+v", told(a), asked)
+		}
+	}
+	return d, ok, err
+}
+
+// take asks one question, which must have an answer.
 func (s suite) take(t *testing.T, a limit.Ask) limit.Decision {
 	t.Helper()
-	d := make([]limit.Decision, 1)
-	ok, err := s.store.Take(t.Context(), []limit.Ask{a}, d)
+	d, ok, err := s.ask(t, a)
 	if err != nil {
-		t.Fatalf("Take(%+v): error %v", a, err)
+		t.Fatalf("Take(%s): error %v", told([]limit.Ask{a}), err)
 	}
 	if ok != d[0].OK {
-		t.Fatalf("Take(%+v) = ok %v, but the decision is %+v", a, ok, d[0])
+		t.Fatalf("Take(%s) = ok %v, but the decision is %+v", told([]limit.Ask{a}), ok, d[0])
 	}
 	return d[0]
 }
 
-// key is name made this run's own.
-func (s suite) key(name string) string { return s.prefix + name }
-
-// amounts asks for nothing, for too much, for less than nothing, and of limits
-// that allow everything or nothing.
-func (s suite) amounts(t *testing.T) {
-	ten := limit.Limit{Count: 10, Period: day}
-	window := limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: 365 * day}
-	for _, l := range []limit.Limit{ten, window} {
-		ask := func(n int64) limit.Ask {
-			return limit.Ask{Key: s.key("amounts " + l.Kind.String()), Limit: l, N: n}
+// told is a question in few words.
+func told(a []limit.Ask) (text string) {
+	for i, q := range a {
+		if i > 0 {
+			text += ", "
 		}
-		for _, step := range []struct {
-			n         int64
-			ok        bool
-			charged   int64
-			remaining int64
-		}{
-			{0, true, 0, 10},
-			{11, false, 0, 10},
-			{math.MaxInt64, false, 0, 10},
-			{10, true, 10, 0},
-			{0, true, 0, 0},
-			{1, false, 0, 0},
-			{-3, true, -3, 3},
-			{4, false, 0, 3},
-			{3, true, 3, 0},
-		} {
-			d := s.take(t, ask(step.n))
-			got := [...]any{d.OK, d.N, d.Remaining}
-			want := [...]any{step.ok, step.charged, step.remaining}
-			if got != want {
-				t.Errorf("%v, N %d: OK, N, Remaining = %v, want %v", l.Kind, step.n, got, want)
-			}
-			if never := d.RetryAfter == limit.Never; never != (step.n > 10) {
-				t.Errorf("%v, N %d: RetryAfter = %v", l.Kind, step.n, d.RetryAfter)
-			}
+		text += fmt.Sprintf("%.60q: %d of %v", q.Key, q.N, q.Limit)
+		if q.Min != 0 {
+			text += fmt.Sprintf(", at least %d", q.Min)
+		}
+		if q.Debt {
+			text += ", on credit"
 		}
 	}
-	for _, c := range []struct {
-		l  limit.Limit
-		ok bool
-	}{
-		{limit.Limit{}, true},
-		{limit.Limit{Period: time.Minute}, false},
-		{limit.Limit{Kind: limit.FixedWindow, Period: time.Minute}, false},
-	} {
-		key := s.key(fmt.Sprintf("amounts %+v", c.l))
-		if d := s.take(t, limit.Ask{Key: key, Limit: c.l, N: 1}); d.OK != c.ok {
-			t.Errorf("%+v: OK = %v, want %v", c.l, d.OK, c.ok)
-		}
-	}
-}
-
-// idle lets keys expire and asks whether they are as new.
-func (s suite) idle(t *testing.T) {
-	for _, kind := range []limit.Kind{limit.TokenBucket, limit.FixedWindow} {
-		l := limit.Limit{Kind: kind, Count: 5, Period: 2 * time.Millisecond}
-		ask := limit.Ask{Key: s.key("idle " + kind.String()), Limit: l, N: 5}
-		first := s.take(t, ask)
-		end := first.At.Add(first.ResetAfter + time.Microsecond)
-		// Watching another key tells the store's time, and leaves this one be.
-		for i := 0; ; i++ {
-			if now := s.take(t, limit.Ask{Key: s.key("clock"), Limit: l}); now.At.After(end) {
-				break
-			}
-			if i == 10_000_000 {
-				t.Fatalf("%v: the clock of the store stands at %v", kind, first.At)
-			}
-		}
-		if d := s.take(t, ask); !d.OK || d.N != 5 {
-			t.Errorf("%v, after it was idle: %+v, want 5 granted", kind, d)
-		}
-	}
-}
-
-// names gives one event to each of many keys: each must have its own.
-func (s suite) names(t *testing.T) {
-	names := []string{
-		"", " ", "  ", "a", "A", "a ", " a", "á", "a\u0301", "a\x00", "\x00", "a\n", "\n", "\t",
-		"a:b", "a::b", "a/b", "a.b", "a_b", "a%b", "a%", "*", "a*", "?", "[a]", "{a}", "{", "}{",
-		"'", "''", `"`, "`", "\\", "\\\\", "$1", "%s", "'; DROP TABLE throttle; --",
-		"\xff", "\xfe\xff", "\u2028", "😀", "null", "NULL", "0", "00", "1e0", "1",
-		strings.Repeat("x", 255), strings.Repeat("x", 256), strings.Repeat("x", 257),
-		strings.Repeat("x", 10_000), strings.Repeat("x", 9_999) + "y",
-	}
-	l := limit.Limit{Count: 1, Period: day}
-	for _, name := range names {
-		if d := s.take(t, limit.Ask{Key: s.key(name), Limit: l, N: 1}); !d.OK {
-			t.Errorf("key %.40q is taken for another, used before", name)
-		}
-	}
-	for _, name := range names {
-		if d := s.take(t, limit.Ask{Key: s.key(name), Limit: l, N: 1}); d.OK {
-			t.Errorf("key %.40q is not remembered", name)
-		}
-	}
-}
-
-// bad asks what no store may answer, and nothing at all, which passes.
-func (s suite) bad(t *testing.T) {
-	l := limit.Limit{Count: 10, Period: day}
-	a := []limit.Ask{
-		{Key: s.key("twice"), Limit: l, N: 1},
-		{Key: s.key("once"), Limit: l, N: 1},
-		{Key: s.key("twice"), Limit: l, N: 1},
-	}
-	if ok, err := s.store.Take(t.Context(), a, make([]limit.Decision, 3)); err == nil {
-		t.Errorf("Take with the first and the third key alike = %v, want an error", ok)
-	}
-	for _, ask := range a[:2] {
-		ask.N = 0
-		if d := s.take(t, ask); d.Remaining != 10 {
-			t.Errorf("after a question that was refused, %q has %d remaining, want 10", ask.Key, d.Remaining)
-		}
-	}
-	for _, n := range []int{0, 1, 3} {
-		if ok, err := s.store.Take(t.Context(), a[:2], make([]limit.Decision, n)); err == nil {
-			t.Errorf("Take of 2 asks with %d decisions = %v, want an error", n, ok)
-		}
-	}
-	if ok, err := s.store.Take(t.Context(), nil, nil); !ok || err != nil {
-		t.Errorf("Take of nothing = %v, %v, want true", ok, err)
-	}
+	return text
 }

@@ -1,0 +1,54 @@
+package throttle
+
+// names are things by name: all that are in use, and of those that were, the
+// latest. The zero value is empty. Its owner locks.
+type names[T any] struct {
+	byName map[string]*named[T]
+	unused list[named[T]] // longest unused first
+}
+
+// named is a thing, as long as it is in use or remembered.
+type named[T any] struct {
+	of    T
+	name  string
+	users int
+	place node[named[T]] // in unused while users is zero
+}
+
+// defaultScopes is how many scopes are remembered.
+const defaultScopes = 1000
+
+// use finds or makes what has that name, which stays until it is left as often.
+func (n *names[T]) use(name string, most int) (x *named[T], isNew bool) {
+	x = n.byName[name]
+	if isNew = x == nil; isNew {
+		if n.byName == nil {
+			n.byName = make(map[string]*named[T])
+		}
+		x = &named[T]{name: name}
+		n.byName[name] = x
+	}
+	x.users++
+	n.unused.remove(&x.place)
+	n.forget(most)
+	return x, isNew
+}
+
+func (n *names[T]) leave(x *named[T], most int) {
+	if x.users--; x.users == 0 {
+		n.unused.push(&x.place, x)
+	}
+	n.forget(most)
+}
+
+// forget drops what is unused while there are too many.
+func (n *names[T]) forget(most int) {
+	if most <= 0 {
+		most = defaultScopes
+	}
+	for len(n.byName) > most && n.unused.n > 0 {
+		x := n.unused.front()
+		n.unused.remove(&x.place)
+		delete(n.byName, x.name)
+	}
+}

@@ -1,0 +1,21 @@
+package throttle_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/throttletest"
+)
+
+// Were the clock of a Memory not monotonic, steps would do no harm.
+func TestMemoryClock(t *testing.T) {
+	var m throttle.Memory
+	now := m.Start().Add(1000 * time.Hour)
+	store := throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return m.TakeAt(now, a, d), nil
+	})
+	throttletest.TestStoreClock(t, store, func(d time.Duration) { now = now.Add(d) })
+}

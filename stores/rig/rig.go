@@ -1,0 +1,180 @@
+// Package rig starts and stops real engines for tests: Redis and Valkey,
+// single, replicated, watched by sentinels or as a cluster; PostgreSQL, with a
+// standby where wanted. They listen on free ports of the loopback, write to
+// nothing but folders of their own, and die with the process of the test
+// however it ends. [Proxy] stands between a client and any of them and spoils
+// the connection as told; [Clock] shifts the clock of one.
+//
+// Each engine can be killed, frozen, thawed and started again by the methods
+// of [Process]. Those that a test starts end with the test. The Shared ones are
+// one for each test binary; they end with [Main], which TestMain of every
+// package that uses this one calls.
+//
+// It needs Linux. Where a program is missing the test is skipped and says loudly what to
+// install, or fails where THROTTLE_REQUIRE=1.
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long anything here may take on a machine that is busy with
+// much else. Nothing waits for it where all is well.
+const patience = 60 * time.Second
+
+// Main runs the tests of a binary and then ends what is left of the engines
+// and their folders. What it returns is for os.Exit.
+func Main(m *testing.M) int {
+	code := m.Run()
+	stopAll()
+	if root, err := folders(); err == nil {
+		os.RemoveAll(root)
+	}
+	return code
+}
+
+// errMissing is the lack of a program.
+var errMissing = errors.New("not installed")
+
+// program is the path of a program, looked for at the given paths, which may
+// be patterns, of which the last match counts, or names to be found in $PATH.
+func program(debian string, places ...string) (string, error) {
+	for _, place := range places {
+		if path, err := exec.LookPath(place); err == nil && place != "" {
+			return path, nil
+		}
+		if found, err := filepath.Glob(place); err == nil && len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	return "", fmt.Errorf("%s is %w: scripts/need.sh installs it, or on Debian: apt-get install %s",
+		places[0], errMissing, debian)
+}
+
+// check ends the test if an engine could not be started: skipped if it is not
+// installed and THROTTLE_REQUIRE is not 1.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if errors.Is(err, errMissing) && os.Getenv("THROTTLE_REQUIRE") != "1" {
+		t.Skip("NO ENGINE, this is NOT tested:", err)
+	}
+	t.Fatal("rig:", err)
+}
+
+// folders is the folder of this test binary, below which every engine has its
+// own. It is locked as long as the binary runs, so that the next one knows
+// which folders were left behind by binaries that were killed, and removes
+// those.
+var folders = sync.OnceValues(func() (string, error) {
+	old, _ := filepath.Glob(filepath.Join(os.TempDir(), "throttle-rig-*"))
+	for _, dir := range old {
+		if fd, err := lockFolder(dir); err == nil {
+			os.RemoveAll(dir)
+			syscall.Close(fd)
+		}
+	}
+	for {
+		dir, err := os.MkdirTemp("", "throttle-rig-")
+		if err != nil {
+			return "", err
+		}
+		if _, err := lockFolder(dir); err != nil { // stays open: the lock ends with the process
+			continue // another removes what it takes for left behind
+		}
+		if err := os.Chmod(dir, 0o755); !errors.Is(err, os.ErrNotExist) { // PostgreSQL runs as another user
+			return dir, err
+		}
+	}
+})
+
+// lockFolder locks a folder until the file is closed. It is no os.File, which
+// the garbage collector would close.
+func lockFolder(dir string) (fd int, err error) {
+	if fd, err = syscall.Open(dir, syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
+		return 0, err
+	}
+	if err = syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		syscall.Close(fd)
+	}
+	return fd, err
+}
+
+// folder makes a folder for one engine.
+func folder(name string) (string, error) {
+	root, err := folders()
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(root, name+"-")
+}
+
+var ports struct {
+	sync.Mutex
+	given map[int]bool
+}
+
+// port finds a port that is free on the loopback. It is below those from which
+// the system takes ports of outgoing connections, so that it stays free while
+// its engine is down. A race with other processes for it remains: see start.
+func port() (int, error) {
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.given == nil {
+		ports.given = map[int]bool{}
+	}
+	for range 1000 {
+		p := 10240 + rand.IntN(32000-10240)
+		if ports.given[p] {
+			continue
+		}
+		l, err := net.Listen("tcp", local(p))
+		if err != nil {
+			continue
+		}
+		l.Close()
+		ports.given[p] = true
+		return p, nil
+	}
+	return 0, errors.New("found no free port from 10240 to 32000 on 127.0.0.1")
+}
+
+func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// Until waits until f returns nil, asking again every few milliseconds, and
+// ends the test with what it was waiting for and the last error otherwise.
+func Until(t testing.TB, what string, f func() error) {
+	t.Helper()
+	if err := until(f); err != nil {
+		t.Fatalf("rig: waiting until %s: %v", what, err)
+	}
+}
+
+func until(f func() error) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for {
+		err := f()
+		if err == nil || errors.Is(err, errEnded) {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			return err
+		}
+	}
+}

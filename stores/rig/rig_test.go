@@ -1,0 +1,172 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+// answers checks that a node is up and has what was written.
+func answers(t *testing.T, n *Node) {
+	t.Helper()
+	n.Must(t, "SET", "k", "v")
+	if got := n.Must(t, "GET", "k"); got != "v" {
+		t.Fatalf("GET k = %q, want v", got)
+	}
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	n := Redis(t)
+	answers(t, n)
+	n.Restart(t)
+	if _, err := n.Do("GET", "k"); err != nil {
+		t.Fatal(err)
+	}
+	n.Kill()
+	if _, err := n.Do("PING"); err == nil {
+		t.Error("a killed server answers")
+	}
+	if a, b := SharedRedis(t), SharedRedis(t); a != b {
+		t.Errorf("SharedRedis gave servers at %s and %s, want one", a.Addr, b.Addr)
+	}
+}
+
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	s := SharedPostgres(t)
+	a, b := s.Database(t), s.Database(t)
+	if a == b {
+		t.Errorf("two databases are at %s", a)
+	}
+	p := Postgres(t)
+	p.Exec(t, "create unlogged table u (i int)")
+	p.Exec(t, "create table l (i int)")
+	p.Crash()
+	if err := p.exec("select 1"); err == nil {
+		t.Error("a crashed server answers")
+	}
+	p.Restart(t)
+	p.Exec(t, "select i from l")
+}
+
+func TestRedisPair(t *testing.T) {
+	t.Parallel()
+	p := RedisPair(t)
+	answers(t, p.Primary)
+	Until(t, "the replica has it", func() error {
+		if got := p.Replica.Must(t, "GET", "k"); got != "v" {
+			return errors.New("GET k = " + got)
+		}
+		return nil
+	})
+	p.Link.Set(Fault{Stall: true})
+	p.Primary.Must(t, "SET", "k", "later")
+	p.Primary.Kill()
+	p.Replica.Promote(t)
+	if got := p.Replica.Must(t, "GET", "k"); got != "v" {
+		t.Errorf("the promoted replica has k = %q, want v: what was stalled is lost", got)
+	}
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	w := Sentinel(t, 3)
+	first := w.Primary(t)
+	first.Kill()
+	Until(t, "the other is the primary", func() error {
+		n := w.Primary(t)
+		if n == first {
+			return errors.New("it is not")
+		}
+		return n.says("replication", "role:master")
+	})
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := SharedCluster(t)
+	master, replica := c.Owner(t, "k")
+	answers(t, c.Nodes[master])
+	if replica != master+masters {
+		t.Errorf("the replica of node %d is node %d, want %d", master, replica, master+masters)
+	}
+	c.Nodes[master].Kill()
+	Until(t, "the replica is master", func() error {
+		if got, _, err := c.owner(c.Nodes[replica], "k"); err != nil || got != replica {
+			return fmt.Errorf("node %d: %v", got, err)
+		}
+		return nil
+	})
+	c.Mend(t)
+	if master2, replica2 := c.Owner(t, "k"); master2 != replica || replica2 != master {
+		t.Errorf("after a fail-over and Mend the master and replica are %d, %d, want %d, %d", master2, replica2, replica, master)
+	}
+}
+
+func TestPart(t *testing.T) {
+	t.Parallel()
+	c := ProxiedCluster(t)
+	master, replica := c.Owner(t, "k")
+	c.Part(master)
+	Until(t, "the replica is master", func() error {
+		if got, _, err := c.owner(c.Nodes[replica], "k"); err != nil || got != replica {
+			return fmt.Errorf("node %d: %v", got, err)
+		}
+		return nil
+	})
+	Until(t, "the master gives up", func() error { return c.Nodes[master].says("cluster", "cluster_state:fail") })
+	c.Mend(t)
+}
+
+func TestValkey(t *testing.T) {
+	t.Parallel()
+	answers(t, Valkey(t))
+}
+
+func TestPostgresPair(t *testing.T) {
+	t.Parallel()
+	p := PostgresPair(t)
+	p.Primary.Exec(t, "create table n as select 1 as i")
+	Until(t, "the standby has it", func() error { return p.Standby.sees("select i from n", 1) })
+	p.Link.Set(Fault{Stall: true})
+	p.Primary.Exec(t, "update n set i = 2")
+	p.Primary.Kill()
+	p.Standby.Promote(t)
+	if err := p.Standby.sees("select i from n", 1); err != nil {
+		t.Error("what was stalled is not lost:", err)
+	}
+	p.Standby.Exec(t, "update n set i = 3")
+}
+
+// ahead is how far a Redis server's clock is ahead of ours.
+func ahead(t *testing.T, n *Node) time.Duration {
+	t.Helper()
+	v, err := redis.Int64s(n.Do("TIME"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Until(time.Unix(v[0], v[1]*1000)).Round(time.Minute)
+}
+
+func TestClock(t *testing.T) {
+	t.Parallel()
+	c := NewClock(t)
+	n, s := c.Redis(t), c.Postgres(t)
+	for _, d := range []time.Duration{0, 5 * time.Minute, -10 * time.Minute} {
+		c.Shift(t, d)
+		if got := ahead(t, n); got != d {
+			t.Errorf("Shift(%v): Redis is %v ahead", d, got)
+		}
+		query := fmt.Sprintf("select (round(extract(epoch from clock_timestamp() - to_timestamp(%d))/60))::int", time.Now().Unix())
+		if err := s.sees(query, int(d.Minutes())); err != nil {
+			t.Errorf("Shift(%v): PostgreSQL: %v", d, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package throttlehttp
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// TestMayHaveRun: what may be undone, or done elsewhere, hangs on it.
+func TestMayHaveRun(t *testing.T) {
+	refused := says(429, "Retry-After", "0")
+	for _, tt := range []struct {
+		name   string
+		method string
+		server sequence
+		want   bool
+	}{
+		{"served", "POST", sequence{says(200)}, true},
+		{"created", "POST", sequence{says(201)}, true},
+		{"see other", "POST", sequence{says(303)}, true},
+		{"bad request", "POST", sequence{says(400)}, false},
+		{"declined", "POST", sequence{says(402)}, false},
+		{"quota of the month", "POST", sequence{says(429)}, false},
+		{"throttled for ever", "POST", sequence{refused}, false},
+		{"unavailable on purpose", "POST", sequence{says(503, "Retry-After", "0")}, false},
+		{"unavailable", "POST", sequence{says(503)}, true},
+		{"unavailable, made again", "PUT", sequence{says(503), refused}, true},
+		{"error", "POST", sequence{says(500)}, true},
+		{"bad gateway", "POST", sequence{says(502)}, true},
+		{"gateway timeout", "PUT", sequence{says(504), says(404)}, true},
+		{"cut off", "POST", sequence{cut}, true},
+		{"cut off, then throttled", "PUT", sequence{cut, refused}, true},
+		{"cut off, then refused", "PUT", sequence{cut, says(409)}, true},
+		{"throttled, then refused", "PUT", sequence{refused, says(409)}, false},
+		{"throttled, then cut off", "POST", sequence{refused, cut}, true},
+	} {
+		tr := &Transport{Base: replies(tt.server...), New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{Control: pace.All(nil), Tries: 3}
+		}}
+		client := http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		a, err := client.Do(request(t, tt.method, "text"))
+		if got := MayHaveRun(a, err); got != tt.want {
+			t.Errorf("%s: MayHaveRun = %v of %v, %v; want %v", tt.name, got, a, err, tt.want)
+		}
+	}
+}
+
+// What never got a connection was not executed; what did may have been.
+func TestMayHaveRunOverSockets(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "http://" + l.Addr().String()
+	l.Close()
+	open := server(t, func(_ int, w http.ResponseWriter, _ *http.Request) { hangUp(w) })
+	for url, want := range map[string]bool{closed: false, open: true} {
+		base := new(http.Transport)
+		req, err := http.NewRequest("POST", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := (&http.Client{Transport: &Transport{Base: base, New: unpaced}}).Do(req)
+		if err == nil || MayHaveRun(a, err) != want {
+			t.Errorf("POST %s: %v, MayHaveRun = %v; want %v", url, err, MayHaveRun(a, err), want)
+		}
+	}
+}
+
+// A deadline that ends while there is no connection yet leaves nothing to undo.
+func TestMayHaveRunAtTheDeadline(t *testing.T) {
+	for name, want := range map[string]bool{"connecting": false, "asking": true} {
+		synctest.Test(t, func(t *testing.T) {
+			given := make(chan struct{}) // up; dials of net/http outlive their request
+			defer close(given)
+			base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+				if name == "connecting" {
+					<-given
+					return nil, errCut
+				}
+				ours, theirs := net.Pipe()
+				go io.Copy(io.Discard, theirs) // ends as ours is closed
+				return ours, nil
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			a, err := (&http.Client{Transport: &Transport{Base: base}}).Do(request(t, "PUT", "text").WithContext(ctx))
+			if !throttleTimedOut(err) || MayHaveRun(a, err) != want {
+				t.Errorf("%s: %v, MayHaveRun = %v; want a timeout, %v", name, err, MayHaveRun(a, err), want)
+			}
+		})
+	}
+}
+
+func throttleTimedOut(err error) bool {
+	e, ok := err.(net.Error) // as http.Client returns it
+	return ok && e.Timeout()
+}
+
+func TestMayHaveRunOfOthers(t *testing.T) {
+	plain := http.Client{Transport: replies(says(429))}
+	a, err := plain.Do(request(t, "GET", ""))
+	if !MayHaveRun(a, err) || !MayHaveRun(nil, io.EOF) || !MayHaveRun(nil, nil) || !MayHaveRun(answer(429, ""), nil) {
+		t.Error("what no Transport has seen surely did not run; want that it may have")
+	}
+	if MayHaveRun(nil, &throttle.Error{Reason: throttle.ErrQueueFull}) {
+		t.Error("what a full queue refused may have run; want not")
+	}
+}

@@ -1,0 +1,87 @@
+package throttletest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// History is a store that notes what the Store behind it is asked, what it
+// answers, and when each question began and ended. As a store says by which
+// clock it decided, the model for a checker of linearizability is exact:
+//
+//	state, want = limit.Take(state, answer.At, question)
+//
+// and an answer is right if it equals want. It is safe for concurrent use.
+type History struct {
+	// Store is what answers. It must be set.
+	Store Store
+	// Most is how many questions are noted. If zero or below, a million.
+	// Beyond that none is asked, and Take returns an error: a history with a
+	// gap proves nothing.
+	Most int
+
+	mu    sync.Mutex
+	began time.Time   // of the first question
+	begun int         // questions, ended or not
+	all   []Operation // guarded by mu
+}
+
+// An Operation is a question that has been answered.
+type Operation struct {
+	Asks      []limit.Ask
+	Decisions []limit.Decision
+	OK        bool
+	Err       error
+	// Call and Return are when the question was put and when it was answered:
+	// since the first was put, by a clock that no step moves.
+	Call, Return time.Duration
+}
+
+var errHistoryFull = errors.New("throttletest: the history is full; set Most")
+
+// Take asks the Store.
+func (h *History) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	began, err := h.begin()
+	if err != nil {
+		return false, err
+	}
+	o := Operation{Asks: slices.Clone(a), Call: time.Since(began)}
+	o.OK, o.Err = h.Store.Take(ctx, a, d)
+	o.Return = time.Since(began)
+	o.Decisions = slices.Clone(d)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, o)
+	return o.OK, o.Err
+}
+
+// begin counts a question, and returns when the first began.
+func (h *History) begin() (time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	most := 1_000_000
+	if h.Most > 0 {
+		most = h.Most
+	}
+	if h.begun == most {
+		return h.began, errHistoryFull
+	}
+	if h.begun == 0 {
+		h.began = time.Now()
+	}
+	h.begun++
+	return h.began, nil
+}
+
+// Operations are the questions that have been answered so far, in the order in
+// which they were.
+func (h *History) Operations() []Operation {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all)
+}
