@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
@@ -23,7 +24,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 	w := t.waiter()
 	w.once = once
 	terms, wait := termsOf(ctx), ctx
-	w.ticket.Lane, w.ticket.Once = terms.Lane, terms.Once
+	w.ticket.Lane, w.ticket.Once, w.ticket.Key, w.ticket.Cost = terms.Lane, terms.Once, terms.Key, terms.Cost
 	if terms.MaxWait > 0 {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, terms.MaxWait)
@@ -33,7 +34,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 	if ctx.Err() != nil {
 		return t.ended(ctx, w)
 	}
-	started, err := t.enter(wait, w)
+	started, err := t.enter(wait, w, terms.Needs)
 	if err != nil {
 		return err
 	}
@@ -62,18 +63,18 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 
 // enter puts w in line. started is whether it need not wait at all, err why it
 // must not.
-func (t *Throttle) enter(ctx context.Context, w *waiter) (started bool, err error) {
+func (t *Throttle) enter(ctx context.Context, w *waiter, needs []Need) (started bool, err error) {
 	if !w.once {
 		w.ticket.Deadline, _ = ctx.Deadline()
 	}
-	started, ok := t.lineUp(w)
+	started, ok := t.lineUp(w, needs)
 	if ok {
 		if !started && t.On != nil {
-			t.On(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1})
+			t.On(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1, Scope: w.blocker(), Why: w.why})
 		}
 		return started, nil
 	}
-	e := &Error{Reason: ErrQueueFull, Wait: w.ticket.Forecast}
+	e := &Error{Reason: ErrQueueFull, Wait: w.ticket.Forecast, Scope: w.blocker(), Why: w.why}
 	switch {
 	case w.once:
 		e.Reason = ErrWouldWait
@@ -94,11 +95,11 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	o.Sent = w.sent // w.sent is not ours once a retry is in line
 	tries := w.ticket.Tries()
 	w.mayHaveRun = w.mayHaveRun || o.Verdict != pace.Throttled
-	started, retry, now := t.done(w, o)
+	started, retry, now := t.done(w, o, saidBy(w.last))
 	if t.On != nil {
 		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o, Err: inner(w.last)})
 		if retry && !started {
-			t.On(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1})
+			t.On(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
 		}
 	}
 	switch {
@@ -107,14 +108,37 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	case o.Verdict == pace.Served || o.Verdict == pace.Ignored:
 		return false, false, inner(w.last)
 	}
-	e := &Error{Reason: ErrTries, Wait: w.ticket.Forecast}
+	e := &Error{Reason: ErrTries}
+	if e.Wait = w.ticket.Forecast; e.Wait > 0 {
+		e.Scope, e.Why = w.blocker(), w.why
+	}
 	switch {
 	case w.ticket.Broke:
-		e.Reason, e.Wait = ErrBudget, 0
+		e = &Error{Reason: ErrBudget}
 	case w.late(now):
 		e.Reason = context.DeadlineExceeded
 	}
 	return false, false, t.giveUp(w, now, e)
+}
+
+// blocker is the scope that it waits for; empty: the Throttle's own limit.
+func (w *waiter) blocker() string {
+	if w.ticket.Blocker == nil {
+		return ""
+	}
+	return w.ticket.Blocker.Name
+}
+
+// saidBy is what an answer said of single scopes.
+func saidBy(err error) []Said {
+	if err == nil {
+		return nil
+	}
+	var r *Result
+	if errors.As(err, &r) {
+		return r.Said
+	}
+	return nil
 }
 
 // late reports whether what the gate foresees for w comes after its deadline.
@@ -125,7 +149,10 @@ func (w *waiter) late(now time.Time) bool {
 
 // ended gives up a call of which the context has ended.
 func (t *Throttle) ended(ctx context.Context, w *waiter) error {
-	return t.giveUp(w, t.leave(w), &Error{Reason: context.Cause(ctx), ended: ctx.Err()})
+	e := &Error{Reason: context.Cause(ctx), ended: ctx.Err()}
+	now := t.leave(w)
+	e.Scope, e.Why = w.blocker(), w.why
+	return t.giveUp(w, now, e)
 }
 
 // giveUp completes e with what became of w.
@@ -135,7 +162,7 @@ func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
 		e.Err = w.last // a Result without an error still says that f was called
 	}
 	if t.On != nil {
-		t.On(Event{Kind: GivesUp, At: now, Wait: e.Wait, Try: e.Tries, Err: e})
+		t.On(Event{Kind: GivesUp, At: now, Wait: e.Wait, Try: e.Tries, Scope: e.Scope, Why: e.Why, Err: e})
 	}
 	return e
 }
@@ -160,6 +187,11 @@ func (t *Throttle) release(w *waiter) {
 			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o})
 		}
 	}
-	*w = waiter{ready: w.ready, ticket: pace.Ticket{Owner: w}}
+	if len(w.scopes) > 0 {
+		t.mu.Lock()
+		w.leaveScopes(t)
+		t.mu.Unlock()
+	}
+	*w = waiter{ready: w.ready, ticket: pace.Ticket{Owner: w}, scopes: w.scopes, needs: w.needs}
 	t.waiters.Put(w)
 }

@@ -39,6 +39,11 @@ type Error struct {
 	// Wait is how long the wait would have been that was refused:
 	// [pace.Never] if that was not known, zero if no wait was refused.
 	Wait time.Duration
+	// Scope is the one that made it wait, see [Terms.Needs]; empty: the limit of
+	// the Throttle itself.
+	Scope string
+	// Why is what made it wait there, if that is known.
+	Why pace.Why
 	// MayHaveRun is whether the service may have executed the call: a try
 	// ended otherwise than throttled. If false, it surely has not, and may be
 	// asked elsewhere.
@@ -56,6 +61,9 @@ func (e *Error) Error() string {
 		b.WriteString(", would wait for nobody knows how long")
 	case e.Wait > 0:
 		fmt.Fprintf(&b, ", would wait %v", e.Wait)
+	}
+	if why := because(e.Scope, e.Why); why != "" {
+		fmt.Fprintf(&b, " (%s)", why)
 	}
 	switch {
 	case e.Tries == 1:
@@ -90,6 +98,10 @@ func (e *Error) Unwrap() []error {
 // [pace.Served] it is a success, of which Do returns nil.
 type Result struct {
 	Outcome pace.Outcome
+	// Said is what the answer said of single scopes: limits that only some calls
+	// come under, see [Terms.Needs]. Where one of them refused, the Throttle's
+	// own limit did not, and is not slowed down. A retry comes under all of them.
+	Said []Said
 	// Err is the real error. If nil, there is none.
 	Err error
 }
@@ -109,26 +121,26 @@ func (r *Result) Unwrap() error { return r.Err }
 // tried again, after the time that the service asked for (zero: it did not) or
 // later, until ctx ends or [Throttle.Tries] are used up.
 func Throttled(err error, after time.Duration) error {
-	return &Result{pace.Outcome{Verdict: pace.Throttled, After: after}, err}
+	return &Result{Outcome: pace.Outcome{Verdict: pace.Throttled, After: after}, Err: err}
 }
 
 // Failed says that the call failed for a passing reason other than load, and
 // may have been executed. It is tried again up to [Throttle.Retries] times: say
 // so only of what may be executed twice.
 func Failed(err error) error {
-	return &Result{pace.Outcome{Verdict: pace.Failed}, err}
+	return &Result{Outcome: pace.Outcome{Verdict: pace.Failed}, Err: err}
 }
 
 // Permanent says that the service has answered, and that asking again would
 // not help. Do returns err itself.
 func Permanent(err error) error {
-	return &Result{pace.Outcome{Verdict: pace.Served}, err}
+	return &Result{Outcome: pace.Outcome{Verdict: pace.Served}, Err: err}
 }
 
 // Ignore says that the call tells nothing about the service: it was cancelled,
 // or never sent. Do returns err itself.
 func Ignore(err error) error {
-	return &Result{pace.Outcome{Verdict: pace.Ignored}, err}
+	return &Result{Outcome: pace.Outcome{Verdict: pace.Ignored}, Err: err}
 }
 
 // Classify is how errors are read unless [Throttle.Classify] says otherwise. A

@@ -48,10 +48,27 @@ type Event struct {
 	// Try is which try this is about, 1 for the first; for GivesUp how many
 	// were made.
 	Try int
+	// Scope is, for Waits and GivesUp, the one that makes it wait, see
+	// [Terms.Needs]; empty: the Throttle's own limit.
+	Scope string
+	// Why is, for Waits and GivesUp, what is waited for there, if that is known.
+	Why pace.Why
 	// Outcome is, for Ends, what was learnt. Its Request is not filled in.
 	Outcome pace.Outcome
 	// Err is, for Ends, the error of the function; for GivesUp the *Error.
 	Err error
+}
+
+// because is why, and of which scope, in some words; empty if neither is known.
+func because(scope string, why pace.Why) string {
+	text := why.String()
+	switch {
+	case scope == "":
+		return text
+	case text == "":
+		return "scope " + scope
+	}
+	return "scope " + scope + ", " + text
 }
 
 // Log is an [Throttle.On] that writes to l: what is given up as a warning,
@@ -69,13 +86,16 @@ func Log(l *slog.Logger) func(Event) {
 		if !l.Enabled(ctx, level) {
 			return
 		}
-		attrs := make([]slog.Attr, 0, 5)
+		attrs := make([]slog.Attr, 0, 6)
 		attrs = append(attrs, slog.Int("try", e.Try), slog.Duration("wait", e.Wait))
 		if e.Kind == Ends {
 			attrs = append(attrs, slog.String("verdict", e.Outcome.Verdict.String()))
 		}
 		if e.Outcome.After > 0 {
 			attrs = append(attrs, slog.Duration("after", e.Outcome.After))
+		}
+		if why := because(e.Scope, e.Why); why != "" {
+			attrs = append(attrs, slog.String("why", why))
 		}
 		if e.Err != nil {
 			attrs = append(attrs, slog.Any("err", e.Err))

@@ -30,7 +30,10 @@ func TestEvents(t *testing.T) {
 				}
 				e.Outcome.Sent = time.Time{}
 			}
-			e.At = time.Time{}
+			if e.Kind == Waits && e.Wait >= time.Second && !e.Why.Until.Equal(e.At.Add(e.Wait)) {
+				t.Errorf("a wait of %v that the server asked for: until %v", e.Wait, e.Why.Until)
+			}
+			e.At, e.Why.Until = time.Time{}, time.Time{}
 			got = append(got, e)
 		}
 		tries := 0
@@ -44,13 +47,14 @@ func TestEvents(t *testing.T) {
 		const ms = time.Millisecond
 		throttled := pace.Outcome{Verdict: pace.Throttled}
 		throttled2 := pace.Outcome{Verdict: pace.Throttled, After: 2 * time.Second}
+		why := pace.Why{Rate: 1}
 		want := []Event{
 			{Kind: Starts, Try: 1},
 			{Kind: Ends, Try: 1, Wait: 400 * ms, Outcome: throttled, Err: errBoom},
-			{Kind: Waits, Try: 2, Wait: 600 * ms},
+			{Kind: Waits, Try: 2, Wait: 600 * ms, Why: why},
 			{Kind: Starts, Try: 2, Wait: 600 * ms},
 			{Kind: Ends, Try: 2, Wait: 400 * ms, Outcome: throttled2, Err: errBoom},
-			{Kind: Waits, Try: 3, Wait: 2000 * ms},
+			{Kind: Waits, Try: 3, Wait: 2000 * ms, Why: why},
 			{Kind: Starts, Try: 3, Wait: 2000 * ms},
 			{Kind: Ends, Try: 3, Wait: 400 * ms, Outcome: throttled, Err: errBoom},
 			{Kind: GivesUp, Try: 3, Err: err},

@@ -2,7 +2,11 @@ package throttle
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/pace"
 )
 
 // Terms are what one call wishes for. Zero fields ask for nothing.
@@ -17,6 +21,38 @@ type Terms struct {
 	MaxWait time.Duration
 	// Once makes no retry, however the call ends.
 	Once bool
+	// Key is whose call it is: those in a lane take turns by key, so that
+	// one with many calls does not keep out one with few. Beyond 1000 keys that
+	// wait in a lane, the newest share one turn.
+	Key string
+	// Cost is what it is estimated to cost, in the unit of the limit, such as
+	// tokens. What it cost in the end is said by the Outcome of a [Result]. If
+	// zero, 1.
+	Cost int64
+	// Needs are limits that the call comes under besides the Throttle's own.
+	Needs []Need
+}
+
+// Need is what a call takes of a limit that only some of the calls of a Throttle
+// come under: that of a route, a table or a token, or another dimension of the
+// same limit, such as tokens a minute beside requests a minute. A call starts
+// when the Throttle's own limit and all that it needs let it, and takes of all
+// of them or of none.
+type Need struct {
+	// Scope is the name of the limit. It is seen by logs: hash what is secret.
+	Scope string
+	// Cost is what the call is estimated to cost there. If zero, 1.
+	Cost int64
+}
+
+// Said is what an answer said of one Scope.
+type Said struct {
+	// Need names the scope; its Cost, which counts only where the call did not
+	// name the scope itself, is what a retry is estimated to cost there.
+	Need
+	// Outcome is for that scope alone: one that refused is blamed, and others
+	// are not. Its Cost is what the call has cost there.
+	Outcome pace.Outcome
 }
 
 type termsKey struct{}
@@ -30,4 +66,85 @@ func With(ctx context.Context, t Terms) context.Context {
 func termsOf(ctx context.Context) Terms {
 	t, _ := ctx.Value(termsKey{}).(Terms)
 	return t
+}
+
+// scopeOf finds or makes the scope of that name, for w until it is done. Caller
+// holds mu.
+func (t *Throttle) scopeOf(w *waiter, name string) *pace.Scope {
+	for _, s := range w.scopes {
+		if s.name == name {
+			return &s.of
+		}
+	}
+	s, isNew := t.scopes.use(name, t.MaxScopes)
+	w.scopes = append(w.scopes, s)
+	if isNew {
+		s.of.Name = name
+		if t.NewScope != nil {
+			s.of.Control = t.NewScope(name)
+		}
+		if s.of.Control == nil {
+			s.of.Control = new(pace.Adaptive)
+		}
+	}
+	return &s.of
+}
+
+// need makes the ticket of w take of these scopes. Caller holds mu.
+func (t *Throttle) need(w *waiter, needs []Need) {
+	for _, n := range needs {
+		w.needs = addNeed(w.needs, pace.Need{Scope: t.scopeOf(w, n.Scope), Cost: n.Cost})
+	}
+	w.ticket.Needs = w.needs
+}
+
+// addNeed adds n to needs, which are in the order of their names, unless it is
+// there.
+func addNeed(needs []pace.Need, n pace.Need) []pace.Need {
+	i, found := slices.BinarySearchFunc(needs, n, func(a, b pace.Need) int {
+		return strings.Compare(a.Scope.Name, b.Scope.Name)
+	})
+	if found {
+		return needs
+	}
+	return slices.Insert(needs, i, n)
+}
+
+// heed tells scopes what an answer said of them, and returns o as the Throttle's
+// own limit is to see it. A retry comes under all of them. Caller holds mu.
+func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) pace.Outcome {
+	retry := w.ticket.Needs
+	for _, s := range said {
+		n := pace.Need{Scope: t.scopeOf(w, s.Scope), Cost: s.Cost}
+		i := slices.IndexFunc(w.ticket.Needs, func(have pace.Need) bool { return have.Scope == n.Scope })
+		if i >= 0 {
+			w.ticket.Needs[i].Said = pace.Some(s.Outcome)
+			continue
+		}
+		o.Elsewhere = o.Elsewhere || s.Outcome.Verdict == pace.Throttled
+		s.Outcome.Sent, s.Outcome.Request.Since = w.sent, w.sent
+		n.Scope.Learn(now, n, s.Outcome)
+		if len(retry) == len(w.ticket.Needs) {
+			retry = slices.Clone(retry)
+		}
+		retry = addNeed(retry, n)
+	}
+	if len(retry) > len(w.ticket.Needs) {
+		for i := range retry {
+			retry[i].Said = pace.Opt[pace.Outcome]{}
+		}
+		w.ticket.Retry = retry
+	}
+	return o
+}
+
+// leaveScopes lets go of the scopes of w. Caller holds mu.
+func (w *waiter) leaveScopes(t *Throttle) {
+	for _, s := range w.scopes {
+		t.scopes.leave(s, t.MaxScopes)
+	}
+	clear(w.scopes)
+	clear(w.needs)
+	w.scopes, w.needs = w.scopes[:0], w.needs[:0]
+	w.ticket.Needs, w.ticket.Retry = nil, nil
 }

@@ -24,6 +24,18 @@ type Throttle struct {
 	// Throttle alone and is called under its lock. If nil, a new
 	// [pace.Adaptive].
 	Control pace.Controller
+	// MaxInFlight bounds the calls that are made at once. If zero or below, they
+	// are bounded only by refusals for too many at once, see
+	// [pace.Outcome.Crowded]: then no more are made at a time than were served.
+	MaxInFlight int
+	// NewScope makes the Control of a limit that only some calls come under, see
+	// [Terms.Needs], when it is first named. It is called under the lock and must
+	// not use the Throttle. If nil, or if it returns nil, a new [pace.Adaptive].
+	NewScope func(scope string) pace.Controller
+	// MaxScopes is how many of those are remembered. If zero or below, 1000.
+	// Beyond it those that no call needs, longest unused first, are forgotten,
+	// and begin afresh should they come again.
+	MaxScopes int
 	// Tries is how often a call is made that is throttled each time. If zero,
 	// until the context ends; so a throttled answer does not surface.
 	Tries int
@@ -49,11 +61,12 @@ type Throttle struct {
 	// in it delays its own call only. If nil, nobody is told.
 	On func(Event)
 
-	mu    sync.Mutex // guards all below but the pool
-	gate  pace.Gate
-	began bool
-	timer *time.Timer // rings when the gate wants to be asked again
-	wake  time.Time   // when it is set to ring; zero: it is not
+	mu     sync.Mutex // guards all below but the pool
+	gate   pace.Gate
+	began  bool
+	scopes names[pace.Scope]
+	timer  *time.Timer // rings when the gate wants to be asked again
+	wake   time.Time   // when it is set to ring; zero: it is not
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
@@ -64,6 +77,11 @@ type waiter struct {
 	ready  chan struct{} // told, once a try, that it has started; holds one
 	sent   time.Time     // start of the try; written under the lock before ready
 	since  time.Time     // when it began to wait
+	why    pace.Why      // it waits, or would have; written under the lock
+
+	// Under the lock:
+	scopes []*named[pace.Scope] // that it has named or was told of
+	needs  []pace.Need          // those that it named
 
 	// Of the calling goroutine alone:
 	once       bool  // by Try
@@ -156,7 +174,7 @@ func (t *Throttle) begin() {
 		t.gate.Control = new(pace.Adaptive)
 	}
 	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting, t.gate.Lanes = t.Tries, t.Retries, t.MaxWaiting, t.Lanes
-	t.gate.Budget = t.Budget
+	t.gate.Budget, t.gate.MaxInFlight = t.Budget, t.MaxInFlight
 	if t.gate.Seed == 0 {
 		t.gate.Seed = rand.Uint64()
 	}
@@ -164,31 +182,41 @@ func (t *Throttle) begin() {
 
 // lineUp lets w into the gate; started is whether it may go at once. If not
 // ok, it is refused, and outside.
-func (t *Throttle) lineUp(w *waiter) (started, ok bool) {
+func (t *Throttle) lineUp(w *waiter, needs []Need) (started, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
+	t.need(w, needs)
 	w.since = t.now()
-	if _, ok = t.gate.Enter(w.since, &w.ticket); !ok {
-		return false, false
+	if _, ok = t.gate.Enter(w.since, &w.ticket); ok {
+		w.inside = true
+		started = t.pump(w.since, w)
 	}
-	w.inside = true
-	started = t.pump(w.since, w)
-	if w.once && !started {
+	if started {
+		return true, true
+	}
+	w.why = t.gate.Why(w.since, &w.ticket)
+	if ok && w.once {
 		t.remove(w.since, w)
 		return false, false
 	}
-	return started, true
+	return false, ok
 }
 
 // done ends the try of w. retry is whether it waits again, or, if started, has
 // begun the next one; now is when.
-func (t *Throttle) done(w *waiter, o pace.Outcome) (started, retry bool, now time.Time) {
+func (t *Throttle) done(w *waiter, o pace.Outcome, said []Said) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
 	w.calling = false
+	if len(said) > 0 {
+		o = t.heed(now, w, o, said)
+	}
 	retry = t.gate.Done(now, &w.ticket, o)
+	if o.Verdict == pace.Throttled || o.Verdict == pace.Failed {
+		w.why = t.gate.Why(now, &w.ticket)
+	}
 	if w.inside = retry; retry && w.once {
 		t.remove(now, w)
 		return false, false, now

@@ -83,6 +83,7 @@ type Adaptive struct {
 
 	level level
 	share share
+	heard heard
 }
 
 // undo is what the last start changed, as it was before.
@@ -193,6 +194,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	}
 	a.undo.valid = false
 	a.bill(o)
+	a.heard.note(now, o)
 	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
 	if a.closed && a.probed > 0 && sent >= a.probed {

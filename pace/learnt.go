@@ -10,7 +10,8 @@ import (
 type Learnt struct {
 	// At is when.
 	At time.Time `json:"at"`
-	// Rate is the rate a second that it kept to. If zero, nothing is known.
+	// Rate is the cost a second that it kept to: the requests, where none says
+	// what it costs. If zero, nothing is known.
 	Rate float64 `json:"rate"`
 }
 
@@ -26,7 +27,7 @@ func (a *Adaptive) Learnt(now time.Time) Learnt {
 	if !a.level.on {
 		rate = a.rate(now.Sub(a.base).Seconds())
 	}
-	return Learnt{At: now, Rate: rate}
+	return Learnt{At: now, Rate: rate * a.costs.unit()}
 }
 
 // Restore begins with what was known before, in place of nothing, so that it

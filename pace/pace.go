@@ -115,6 +115,9 @@ type Outcome struct {
 	// flight at once. A Gate then bounds how many are; it tells its Controller
 	// nothing of it, as fewer at a time need not be slower.
 	Crowded bool
+	// Elsewhere says that a Throttled one was refused by another limit than the
+	// Gate's own, of which its Controller then learns nothing.
+	Elsewhere bool
 	// Cost is what it really cost; zero means as estimated.
 	Cost  int64
 	Hints Hints
@@ -165,4 +168,14 @@ func (all All) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		rest = max(rest, c.Observe(now, o))
 	}
 	return rest
+}
+
+// Why is that of the first that can say it.
+func (all All) Why(now time.Time) Why {
+	for _, c := range all {
+		if e, ok := c.(Explainer); ok {
+			return e.Why(now)
+		}
+	}
+	return Why{}
 }

@@ -97,17 +97,18 @@ func (t *Ticket) startScopes(now time.Time) {
 // observeScopes tells each scope what it is concerned by, and returns the
 // longest of the rests, and the outcome as the Gate's own limit is to see it.
 func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest time.Duration, own Outcome) {
-	own = o
+	elsewhere := o.Elsewhere
 	for i := range t.Needs {
-		if said := t.Needs[i].Said; said.OK && said.V.Verdict == Throttled {
-			own = blameless(o)
-			controlled = true
-		}
+		said := t.Needs[i].Said
+		elsewhere = elsewhere || said.OK && said.V.Verdict == Throttled
+	}
+	if own = o; elsewhere {
+		own = blameless(o)
 	}
 	for i := range t.Needs {
 		n := &t.Needs[i]
 		mine := Outcome{Verdict: o.Verdict, Crowded: o.Crowded, After: o.After}
-		if controlled {
+		if controlled || elsewhere {
 			mine = blameless(mine)
 		}
 		if n.Said.OK {

@@ -1,0 +1,107 @@
+package pace
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Why is what makes requests wait, for people. Zero fields: that is not why.
+type Why struct {
+	// Rate is the cost a second at which requests are paced: how many start,
+	// where none says what it costs.
+	Rate float64
+	// Throttled is when an answer last refused for load.
+	Throttled time.Time
+	// Until is when the server said to come back, or when the rest before a
+	// retry ends.
+	Until time.Time
+	// InFlight is the bound on what is in flight, where that is reached.
+	InFlight int
+	// Limit and Remaining are what the server last told.
+	Limit, Remaining Opt[int64]
+}
+
+// Explainer is a Controller that can say why it makes requests wait.
+type Explainer interface {
+	Why(now time.Time) Why
+}
+
+// String is w in some words: "paced at 0.83/s since a throttled answer at
+// 12:03:11, 3 of 5000 remaining".
+func (w Why) String() string {
+	var all []string
+	if !w.Until.IsZero() {
+		all = append(all, "not before "+w.Until.Format(time.TimeOnly))
+	}
+	if w.InFlight > 0 {
+		all = append(all, fmt.Sprintf("%d in flight, which is the most", w.InFlight))
+	}
+	paced := ""
+	if w.Rate > 0 {
+		paced = fmt.Sprintf("paced at %.3g/s", w.Rate)
+	}
+	if !w.Throttled.IsZero() {
+		paced = strings.TrimSpace(paced + " since a throttled answer at " + w.Throttled.Format(time.TimeOnly))
+	}
+	if paced != "" {
+		all = append(all, paced)
+	}
+	switch {
+	case w.Remaining.OK && w.Limit.OK:
+		all = append(all, fmt.Sprintf("%d of %d remaining", w.Remaining.V, w.Limit.V))
+	case w.Remaining.OK:
+		all = append(all, fmt.Sprintf("%d remaining", w.Remaining.V))
+	}
+	return strings.Join(all, ", ")
+}
+
+// heard is what an Adaptive was last told, for people.
+type heard struct {
+	throttled        time.Time
+	limit, remaining Opt[int64]
+}
+
+func (h *heard) note(now time.Time, o Outcome) {
+	if o.Verdict == Throttled {
+		h.throttled = now
+	}
+	if o.Hints.Limit.OK {
+		h.limit = o.Hints.Limit
+	}
+	if o.Hints.Remaining.OK {
+		h.remaining = o.Hints.Remaining
+	}
+}
+
+// Why says what paces requests now, in the unit of their costs.
+func (a *Adaptive) Why(now time.Time) Why {
+	w := Why{Rate: a.nextRate * a.costs.unit(), Throttled: a.heard.throttled, Limit: a.heard.limit, Remaining: a.heard.remaining}
+	if until := a.base.Add(seconds(a.block)); a.began && until.After(now) {
+		w.Until = until
+	}
+	return w
+}
+
+// Why says the rate.
+func (f *Fixed) Why(time.Time) Why { return Why{Rate: max(f.Rate, 0)} }
+
+// Why says what t waits for, if it is in line or resting: what its Blocker
+// does, or the Gate.
+func (g *Gate) Why(now time.Time, t *Ticket) Why {
+	control, crew, flying, most := g.Control, &g.crew, g.inFlight, g.MaxInFlight
+	if s := t.Blocker; s != nil {
+		control, crew, flying, most = s.Control, &s.crew, s.inFlight, s.MaxInFlight
+	}
+	var w Why
+	if e, ok := control.(Explainer); ok {
+		w = e.Why(now)
+	}
+	if t.at == resting && t.rested.After(w.Until) {
+		w.Until = t.rested
+	}
+	if crew.full(flying, most) {
+		w.InFlight = flying
+	}
+	return w
+}
