@@ -23,7 +23,7 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once bool) error {
 	w := t.waiter()
 	w.once = once
-	terms, wait := termsOf(ctx), ctx
+	terms, wait := TermsOf(ctx), ctx
 	w.ticket.Lane, w.ticket.Once, w.ticket.Key, w.ticket.Cost = terms.Lane, terms.Once, terms.Key, terms.Cost
 	if terms.MaxWait > 0 {
 		var cancel context.CancelFunc

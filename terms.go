@@ -63,7 +63,8 @@ func With(ctx context.Context, t Terms) context.Context {
 	return context.WithValue(ctx, termsKey{}, t)
 }
 
-func termsOf(ctx context.Context) Terms {
+// TermsOf are those of the calls that are made with ctx.
+func TermsOf(ctx context.Context) Terms {
 	t, _ := ctx.Value(termsKey{}).(Terms)
 	return t
 }

@@ -39,6 +39,9 @@ type spec struct {
 	// Waits are where a wait may stand, first come first. If nil, Retry-After.
 	Waits []wait
 	Rules []rule
+	// Splits says that there is one of each named scope for every first id in
+	// the path.
+	Splits bool
 	// Notes are what a reader of the docs should know. Unconfirmed notes tell
 	// what was not found in the vendor's own words.
 	Notes, Unconfirmed []string
@@ -145,6 +148,10 @@ func mustNamed(name string) *Dialect {
 
 // Name is the dialect's name.
 func (d *Dialect) Name() string { return d.spec.Name }
+
+// Splits reports whether there is one of each scope that the server names for
+// every object that requests are about: the first id in their path.
+func (d *Dialect) Splits() bool { return d.spec.Splits }
 
 // WantsBody reports whether Read makes use of the body of an answer with that
 // status. MaxBody bytes are enough.

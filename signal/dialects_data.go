@@ -58,7 +58,7 @@ var dialects = []*Dialect{
 		{From: []string{"X-Ratelimit-Scope"}, Is: []string{"shared"}, Scope: "shared", As: "nothing"},
 		{From: []string{"X-Ratelimit-Bucket"}, As: "name"},
 		{From: []string{"body message"}},
-	}}},
+	}, Splits: true}},
 	{spec: spec{Name: "envoy", Drafts: true, First: true, Limits: []limits{
 		{Limit: "X-Ratelimit-Limit", Remaining: "X-Ratelimit-Remaining", Reset: "X-Ratelimit-Reset", Is: "seconds"},
 		{Limit: "Ratelimit-Limit", Remaining: "Ratelimit-Remaining", Reset: "Ratelimit-Reset", Is: "seconds"},

@@ -53,7 +53,7 @@ func (r *reader) read() {
 		r.apply(&r.d.spec.Rules[i])
 	}
 	r.settle()
-	if r.policies == 1 && (!r.one.countsRequests() || r.one.Partition != "") {
+	if r.policies == 1 && (!r.one.CountsRequests() || r.one.Partition != "") {
 		r.Policies = []Policy{r.one}
 	}
 }
@@ -187,7 +187,7 @@ func (r *reader) add(p Policy, by string) (binds bool) {
 	case p.Reset.OK && !p.Remaining.OK && (!r.guessed.OK || p.Reset.V > r.guessed.V):
 		r.guessed, r.guessedBy = p.Reset, by
 	}
-	return p.countsRequests() && r.bind(p)
+	return p.CountsRequests() && r.bind(p)
 }
 
 // knows reports whether a policy of that name has been read: some servers tell

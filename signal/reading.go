@@ -60,8 +60,8 @@ const (
 	maxText     = 128 // bytes of a reason or a name
 )
 
-// countsRequests reports whether p is of the unit that a Controller paces in.
-func (p Policy) countsRequests() bool { return p.Unit == requests }
+// CountsRequests reports whether p is of the unit that a Controller paces in.
+func (p Policy) CountsRequests() bool { return p.Unit == requests }
 
 // isEmpty reports whether nothing is left of p.
 func (p Policy) isEmpty() bool { return p.Remaining.OK && p.Remaining.V == 0 }
@@ -101,9 +101,24 @@ func scopeNamed(name string) Scope {
 }
 
 // Outcome is the reading as a Controller learns from it. What is Permanent is
-// Final.
+// Final, and a refusal for Concurrency Crowded.
 func (r Reading) Outcome() pace.Outcome {
 	o := r.Signal.Outcome()
 	o.Final = r.Permanent
+	o.Crowded = r.Concurrency && o.Verdict == pace.Throttled
 	return o
 }
+
+// Outcome is what the policy says as a Controller learns from it; its Verdict
+// is that of the answer, which for one that is not used up is no refusal.
+func (p Policy) Outcome(answer pace.Outcome) pace.Outcome {
+	o := pace.Outcome{Verdict: answer.Verdict}
+	o.Hints.Limit, o.Hints.Remaining, o.Hints.Window, o.Hints.Reset = p.Limit, p.Remaining, p.Window, p.Reset
+	if o.Verdict == pace.Throttled {
+		if o.After = answer.After; !p.isEmpty() {
+			o.Verdict, o.After = pace.Ignored, 0
+		}
+	}
+	return o
+}
+

@@ -26,7 +26,12 @@ type call struct {
 	rewinds bool // there is a body for a second try
 	repeats bool // it may be executed twice
 	dialect *signal.Dialect
-	bodies  bool                              // the beginning of bodies is looked at too
+	bodies  bool // the beginning of bodies is looked at too
+	splits  *splits
+	scope   string          // of the Transport
+	needs   []throttle.Need // all limits that it is known to come under besides
+	route   string          // made when it is first needed, as is user
+	user    string
 	warn    func(req *http.Request, sent int) // of layers underneath that retry; nil: nobody is told
 
 	sent   bool // Base was given the body of req, and closes it
@@ -123,7 +128,8 @@ func (c *call) judge(now time.Time) error {
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
 		o.Verdict, o.After, o.Final = pace.Served, 0, false
-		return &throttle.Result{Outcome: o}
+		own, said := c.heard(r, o)
+		return &throttle.Result{Outcome: own, Said: said}
 	}
 	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
 	if again {
@@ -132,11 +138,14 @@ func (c *call) judge(now time.Time) error {
 		}
 		e.Body = bytes.Clone(body[:min(len(body), maxSnippet)])
 	}
-	return c.say(o, e, again)
+	own, said := c.heard(r, o)
+	result := c.say(own, e, again)
+	result.Said = said
+	return result
 }
 
 // say is the word on a try that was not served.
-func (c *call) say(o pace.Outcome, err error, again bool) error {
+func (c *call) say(o pace.Outcome, err error, again bool) *throttle.Result {
 	o.Final, c.final = !again, !again
 	return &throttle.Result{Outcome: o, Err: err}
 }

@@ -49,6 +49,12 @@ type Transport struct {
 	// Scope names what shares one limit with this request: a host, a route, an
 	// account. If nil, the host and port of the URL.
 	Scope func(*http.Request) string
+	// Needs are limits that a request comes under besides that of its scope, as
+	// in throttle.Terms: in other units above all, as "tokens" with the number
+	// of tokens that it is estimated to cost. What the answers say of a policy of
+	// that name or unit is for that limit. If nil, none; the Terms of the
+	// request's context count in any case.
+	Needs func(*http.Request) []throttle.Need
 	// New makes the Throttle of a scope, as its first request comes. If nil,
 	// or if it returns nil, a zero throttle.Throttle: requests that are
 	// throttled are made again until their context ends. This is also the
@@ -73,6 +79,7 @@ type Transport struct {
 
 	once   sync.Once // begins
 	scopes throttle.Scopes
+	splits splits
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -80,11 +87,16 @@ var _ http.RoundTripper = (*Transport)(nil)
 // RoundTrip makes the request, when its turn has come, and again if need be.
 // It does not modify req, and closes its body in any case.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	s := t.enter(t.scopeOf(req))
+	name := t.scopeOf(req)
+	s := t.enter(name)
 	defer s.Leave()
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
-	c.dialect, c.bodies = t.dialect(req), t.Bodies
-	return c.end(s.Throttle().Do(req.Context(), c.try))
+	c.dialect, c.bodies, c.splits, c.scope = t.dialect(req), t.Bodies, &t.splits, name
+	var asked []throttle.Need
+	if t.Needs != nil {
+		asked = t.Needs(req)
+	}
+	return c.end(s.Throttle().Do(c.terms(req.Context(), asked), c.try))
 }
 
 // CloseIdleConnections closes those of Base, if it knows how to. It is what

@@ -158,29 +158,31 @@ func table(myself int, at [nodes]address) string {
 	return b.String()
 }
 
-// whole is nil if each node knows all, all slots are served, and the replicas
-// follow.
+// whole is nil if each node knows all, all slots are served, all agree by
+// whom, and the replicas follow.
 func (c *Clustered) whole() error {
+	var agreed string
 	var replicas int
 	for _, n := range c.Nodes {
 		for _, line := range []string{
 			"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d", nodes), fmt.Sprintf("cluster_size:%d", masters),
 			fmt.Sprintf("cluster_slots_ok:%d", slots),
 		} {
-			if err := n.says("cluster", line); err != nil {
+			if err := n.Says("cluster", line); err != nil {
 				return err
 			}
 		}
-		ranges, err := redis.Values(n.Do("CLUSTER", "SLOTS"))
+		view, err := c.view(n)
 		if err != nil {
 			return err
 		}
-		for _, r := range ranges {
-			if _, replica := c.servers(r); replica < 0 {
-				return fmt.Errorf("%s knows no replica of %v", n.Addr, r)
-			}
+		if agreed == "" {
+			agreed = view
 		}
-		if n.says("replication", "role:slave") == nil {
+		if view != agreed {
+			return fmt.Errorf("%s says%s, and another%s", n.Addr, view, agreed)
+		}
+		if n.Says("replication", "role:slave") == nil {
 			replicas++
 			if err := n.follows(); err != nil {
 				return err
@@ -191,6 +193,21 @@ func (c *Clustered) whole() error {
 		return fmt.Errorf("%d nodes are replicas, want %d", replicas, nodes-masters)
 	}
 	return nil
+}
+
+// view is who serves which slots as a node has it.
+func (c *Clustered) view(n *Node) (text string, err error) {
+	ranges, err := redis.Values(n.Do("CLUSTER", "SLOTS"))
+	for _, r := range ranges {
+		master, replica := c.servers(r)
+		if replica < 0 {
+			return "", fmt.Errorf("%s knows no replica of node %d", n.Addr, master)
+		}
+		if fields, _ := redis.Values(r, nil); len(fields) > 1 {
+			text += fmt.Sprintf(" %v-%v: %d, %d", fields[0], fields[1], master, replica)
+		}
+	}
+	return text, err
 }
 
 // Mend thaws what is frozen, starts what was killed, joins what was parted and
@@ -241,8 +258,8 @@ func (c *Clustered) Addrs() (all []string) {
 // which replica of it follows, or -1.
 func (c *Clustered) Owner(t testing.TB, key string) (master, replica int) {
 	t.Helper()
-	for _, n := range c.Nodes {
-		if master, replica, err := c.owner(n, key); err == nil {
+	for i := range c.Nodes {
+		if master, replica, err := c.OwnerBy(i, key); err == nil {
 			return master, replica
 		}
 	}
@@ -250,8 +267,9 @@ func (c *Clustered) Owner(t testing.TB, key string) (master, replica int) {
 	return 0, 0
 }
 
-// owner asks one node.
-func (c *Clustered) owner(n *Node, key string) (master, replica int, err error) {
+// OwnerBy is Owner as node i has it.
+func (c *Clustered) OwnerBy(i int, key string) (master, replica int, err error) {
+	n := c.Nodes[i]
 	slot, err := redis.Int(n.Do("CLUSTER", "KEYSLOT", key))
 	if err != nil {
 		return 0, 0, err
@@ -271,6 +289,34 @@ func (c *Clustered) owner(n *Node, key string) (master, replica int, err error) 
 		}
 	}
 	return 0, 0, errors.New("nobody serves it")
+}
+
+// MoveSlot moves the hash slot of a key to the master that is node to, while
+// it is in use, as redis-cli --cluster reshard does, and waits until all nodes
+// know.
+func (c *Clustered) MoveSlot(t testing.TB, key string, to int) {
+	t.Helper()
+	slot := c.Nodes[to].Must(t, "CLUSTER", "KEYSLOT", key)
+	from, _ := c.Owner(t, key)
+	source, target := c.Nodes[from], c.Nodes[to]
+	target.Must(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", name(from))
+	source.Must(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", name(to))
+	for {
+		keys, err := redis.Strings(source.Do("CLUSTER", "GETKEYSINSLOT", slot, 100))
+		if err != nil {
+			t.Fatal("rig:", err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			source.Must(t, "MIGRATE", "127.0.0.1", target.Port, key, 0, 5000)
+		}
+	}
+	for _, n := range []*Node{target, source} {
+		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", name(to))
+	}
+	Until(t, "the nodes agree", c.whole)
 }
 
 // servers are the master and the replica, or -1, of a range of CLUSTER SLOTS.

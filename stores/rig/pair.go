@@ -34,14 +34,14 @@ func follow(port int) []string { return []string{"--replicaof", fmt.Sprintf("127
 func (n *Node) Promote(t testing.TB) {
 	t.Helper()
 	n.Must(t, "REPLICAOF", "NO", "ONE")
-	Until(t, "the replica is a primary", func() error { return n.says("replication", "role:master") })
+	Until(t, "the replica is a primary", func() error { return n.Says("replication", "role:master") })
 }
 
 // follows is nil for a replica that has all that its primary sends.
-func (n *Node) follows() error { return n.says("replication", "master_link_status:up") }
+func (n *Node) follows() error { return n.Says("replication", "master_link_status:up") }
 
-// says is nil if a section of INFO, or CLUSTER INFO, has a line.
-func (n *Node) says(section, line string) error {
+// Says is nil if a section of INFO, or CLUSTER INFO, has a line.
+func (n *Node) Says(section, line string) error {
 	ask := []any{"INFO", section}
 	if section == "cluster" {
 		ask = []any{"CLUSTER", "INFO"}
@@ -51,4 +51,15 @@ func (n *Node) says(section, line string) error {
 		err = errors.New(n.Addr + " says no " + line)
 	}
 	return err
+}
+
+// InStep is nil if the replica has all that the primary wrote.
+func (r *Replicated) InStep() error {
+	text, err := redis.String(r.Primary.Do("INFO", "replication"))
+	if err != nil {
+		return err
+	}
+	_, offset, _ := strings.Cut(text, "master_repl_offset:")
+	offset, _, _ = strings.Cut(offset, "\r\n")
+	return r.Replica.Says("replication", "slave_repl_offset:"+offset)
 }

@@ -85,7 +85,7 @@ func TestSentinel(t *testing.T) {
 		if n == first {
 			return errors.New("it is not")
 		}
-		return n.says("replication", "role:master")
+		return n.Says("replication", "role:master")
 	})
 }
 
@@ -99,7 +99,7 @@ func TestCluster(t *testing.T) {
 	}
 	c.Nodes[master].Kill()
 	Until(t, "the replica is master", func() error {
-		if got, _, err := c.owner(c.Nodes[replica], "k"); err != nil || got != replica {
+		if got, _, err := c.OwnerBy(replica, "k"); err != nil || got != replica {
 			return fmt.Errorf("node %d: %v", got, err)
 		}
 		return nil
@@ -116,12 +116,12 @@ func TestPart(t *testing.T) {
 	master, replica := c.Owner(t, "k")
 	c.Part(master)
 	Until(t, "the replica is master", func() error {
-		if got, _, err := c.owner(c.Nodes[replica], "k"); err != nil || got != replica {
+		if got, _, err := c.OwnerBy(replica, "k"); err != nil || got != replica {
 			return fmt.Errorf("node %d: %v", got, err)
 		}
 		return nil
 	})
-	Until(t, "the master gives up", func() error { return c.Nodes[master].says("cluster", "cluster_state:fail") })
+	Until(t, "the master gives up", func() error { return c.Nodes[master].Says("cluster", "cluster_state:fail") })
 	c.Mend(t)
 }
 

@@ -33,7 +33,7 @@ func Sentinel(t testing.TB, sentinels int) *Watched {
 	}
 	Until(t, "the sentinels know each other", func() error {
 		for _, s := range w.Sentinels {
-			if err := s.says("sentinel", fmt.Sprintf("slaves=1,sentinels=%d", sentinels)); err != nil {
+			if err := s.Says("sentinel", fmt.Sprintf("slaves=1,sentinels=%d", sentinels)); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,298 @@
+package throttlehttp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// splits remember which limits of their own the requests of a scope come under,
+// as the servers' answers have told: a scope is split where a server names
+// parts of it, and routes for which it names the same part are merged.
+//
+// It holds most routes at least, and twice as many at most; of the others it
+// learns again.
+type splits struct {
+	mu          sync.Mutex
+	now, before map[string][]throttle.Need
+	salt        [16]byte // zero: none yet
+}
+
+const (
+	mostRoutes = 5000 // remembered at least
+	mostNeeds  = 8    // of one route
+)
+
+// of is what was learnt of a key: a scope, or a scope and a route.
+func (s *splits) of(key string) []throttle.Need {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n, ok := s.now[key]; ok {
+		return n
+	}
+	n, ok := s.before[key]
+	if ok {
+		s.keep(key, n)
+	}
+	return n
+}
+
+// learn notes that the requests of a route come under n; one that is known
+// comes at its new cost, and those that replaces names are no longer theirs.
+func (s *splits) learn(key string, n throttle.Need, replaces string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.now[key]
+	if !ok {
+		old = s.before[key]
+	}
+	if slices.Contains(old, n) {
+		return
+	}
+	needs := slices.DeleteFunc(slices.Clone(old), func(x throttle.Need) bool {
+		return x.Scope == n.Scope || replaces != "" && strings.HasPrefix(x.Scope, replaces)
+	})
+	if len(needs) < mostNeeds {
+		needs = append(needs, n)
+	}
+	s.keep(key, needs)
+}
+
+// keep remembers. Caller holds mu.
+func (s *splits) keep(key string, n []throttle.Need) {
+	if len(s.now) >= mostRoutes {
+		s.now, s.before = nil, s.now
+	}
+	if s.now == nil {
+		s.now = make(map[string][]throttle.Need)
+	}
+	s.now[key] = n
+}
+
+// hash is what is secret, as a name that says nothing of it.
+func (s *splits) hash(secret string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.salt == [16]byte{} {
+		rand.Read(s.salt[:])
+	}
+	sum := sha256.Sum256(append(s.salt[:], secret...))
+	return hex.EncodeToString(sum[:6])
+}
+
+// The kinds of limits that a scope is split into, as their names begin.
+const (
+	partOfRoute = "/"
+	partOfUser  = "@"
+	partOfUnit  = "#"
+)
+
+// terms are those of the context of the request, with the limits that it comes
+// under: those that are asked for, and those that earlier answers have told of.
+func (c *call) terms(ctx context.Context, asked []throttle.Need) context.Context {
+	terms := throttle.TermsOf(ctx)
+	c.needs = append(slices.Clip(terms.Needs), asked...)
+	c.learnt()
+	if len(c.needs) == len(terms.Needs) {
+		return ctx
+	}
+	terms.Needs = c.needs
+	return throttle.With(ctx, terms)
+}
+
+// learnt adds to the needs what earlier answers have told of.
+func (c *call) learnt() {
+	if c.splits.of(c.scope) == nil {
+		return // this server has never told of any
+	}
+	learnt := append(slices.Clone(c.splits.of(c.scope+c.routeOf())), c.splits.of(c.scope+c.userOf())...)
+	for _, n := range learnt {
+		if !slices.ContainsFunc(c.needs, func(x throttle.Need) bool { return x.Scope == n.Scope }) {
+			c.needs = append(slices.Clip(c.needs), n)
+		}
+	}
+}
+
+// heard makes of an answer what it says of single limits; a retry, and later
+// requests like this one, come under them too.
+func (c *call) heard(r signal.Reading, o pace.Outcome) (own pace.Outcome, said []throttle.Said) {
+	own = o
+	if name, replaces := c.about(r); name != "" {
+		n := throttle.Need{Scope: name}
+		said = append(said, throttle.Said{Need: n, Outcome: o})
+		own.Hints = pace.Hints{}
+		c.learn(n, replaces)
+	}
+	counted := len(said) > 0 || len(r.Policies) == 0
+	for i := range r.Policies {
+		counted = counted || r.Policies[i].CountsRequests() && usedUp(r.Policies[i])
+	}
+	for i, p := range r.Policies {
+		if p.CountsRequests() {
+			continue
+		}
+		n, known := c.needOf(p)
+		cost := pace.Opt[int64]{}
+		if i == 0 {
+			cost = r.Cost
+		}
+		if cost.OK && cost.V > 0 && !known {
+			n.Cost, known = cost.V, true
+			c.learn(n, "")
+		}
+		refused := o.Verdict == pace.Throttled && usedUp(p)
+		switch {
+		case known:
+			mine := p.Outcome(o)
+			mine.Cost = cost.V
+			said = append(said, throttle.Said{Need: n, Outcome: mine})
+		case refused && !counted:
+			// What a request costs is not known, so neither is what is left.
+			said = append(said, throttle.Said{Need: n, Outcome: pace.Outcome{Verdict: o.Verdict, After: o.After}})
+			c.learn(n, "")
+		}
+	}
+	return own, said
+}
+
+func usedUp(p signal.Policy) bool { return p.Remaining.OK && p.Remaining.V <= 0 }
+
+// needOf is the limit that a policy is of; known is whether the request has
+// said what it costs there.
+func (c *call) needOf(p signal.Policy) (n throttle.Need, known bool) {
+	name := c.scope + partOfUnit + p.Unit
+	if p.Name != "" {
+		name = c.scope + partOfUnit + p.Name
+	}
+	for _, x := range c.needs {
+		if x.Scope == p.Name || x.Scope == p.Unit || x.Scope == name {
+			return x, x.Cost > 0
+		}
+	}
+	return throttle.Need{Scope: name}, false
+}
+
+// about is the name of the part of the scope that an answer is about, empty if
+// it is the scope as a whole; replaces is how the names begin of those that it
+// takes the place of.
+func (c *call) about(r signal.Reading) (name, replaces string) {
+	switch r.Scope {
+	case signal.ScopeRoute, signal.ScopeResource, signal.ScopeShared:
+		part := r.ScopeName
+		switch {
+		case part == "" && r.Scope == signal.ScopeShared:
+			return "", ""
+		case part == "":
+			part = strings.TrimPrefix(c.routeOf(), "\x00")
+		case c.dialect.Splits():
+			part += " " + firstID(c.req)
+		}
+		begin := c.scope + partOfRoute
+		return begin + part, begin
+	case signal.ScopeUser:
+		if user := c.userOf(); user != "" {
+			return c.scope + user, ""
+		}
+	case signal.ScopeUnknown:
+		for _, p := range r.Policies {
+			if p.CountsRequests() && p.Partition != "" {
+				begin := c.scope + "/" + p.Name + " "
+				return begin + c.splits.hash(p.Partition), begin
+			}
+		}
+		if user := c.userOf(); user != "" && c.splits.of(c.scope+user) != nil {
+			return c.scope + user, "" // what is limited by user, is so at all times
+		}
+	}
+	return "", ""
+}
+
+// learn notes that requests like this one come under n.
+func (c *call) learn(n throttle.Need, replaces string) {
+	key := c.scope + c.routeOf()
+	if user := c.userOf(); user != "" && n.Scope == c.scope+user {
+		key = c.scope + user
+	}
+	c.splits.learn(c.scope, throttle.Need{}, "") // it tells of some
+	c.splits.learn(key, n, replaces)
+}
+
+// userOf is the part of the scope that is of the caller whose credentials the
+// request carries; empty if it carries none.
+func (c *call) userOf() string {
+	for _, name := range [...]string{"Authorization", "X-Api-Key", "Api-Key", "X-Auth-Token", "Private-Token"} {
+		if v := c.req.Header.Get(name); v != "" {
+			if c.user == "" {
+				c.user = partOfUser + c.splits.hash(name+"\x00"+v)
+			}
+			return c.user
+		}
+	}
+	return ""
+}
+
+// routeOf is the method and path of the request, where what looks like an id is
+// a star.
+func (c *call) routeOf() string {
+	if c.route == "" {
+		c.route = "\x00" + routeOf(c.req)
+	}
+	return c.route
+}
+
+const longestRoute = 200 // bytes
+
+func routeOf(req *http.Request) string {
+	method := req.Method
+	if method == "" {
+		method = "GET"
+	}
+	if req.URL == nil {
+		return method
+	}
+	path := req.URL.Path
+	if len(path) > longestRoute {
+		path = path[:longestRoute]
+	}
+	parts := strings.Split(path, "/")
+	for i, p := range parts {
+		if isID(p) {
+			parts[i] = "*"
+		}
+	}
+	return method + " " + strings.Join(parts, "/")
+}
+
+// firstID is the first part of the path that looks like an id.
+func firstID(req *http.Request) string {
+	if req.URL == nil {
+		return ""
+	}
+	for p := range strings.SplitSeq(req.URL.Path, "/") {
+		if isID(p) {
+			return p
+		}
+	}
+	return ""
+}
+
+// isID reports whether a part of a path names one of many: it is a number, or
+// long, with digits in it.
+func isID(part string) bool {
+	digits := 0
+	for i := range len(part) {
+		if c := part[i]; '0' <= c && c <= '9' {
+			digits++
+		}
+	}
+	return digits > 0 && (digits == len(part) || len(part) >= 8 && digits >= 2)
+}

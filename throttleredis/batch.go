@@ -1,0 +1,290 @@
+package throttleredis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+const (
+	defaultBatch = 128
+	mostBatch    = 1024
+	mostWaiting  = 1 << 16
+	// flights is how many calls of a slot are usually under way when Takes wait
+	// for each other: one is being answered, one is on its way.
+	flights = 2
+	// mostFlights may be if none has come back for stuck.
+	mostFlights = 32
+	stuck       = 10 * time.Millisecond
+)
+
+// pending is one question on its way.
+type pending struct {
+	keys []string
+	args []string // two for each key
+	any  bool     // not only token buckets
+	logs bool     // some are logs
+	sent time.Time
+	at   int64 // of the states that were carried over; zero: there are none
+
+	body []byte // the answers
+	now  int64  // by the clock of Redis
+	err  error
+
+	done   chan struct{} // closed when answered; nil: nobody else answers
+	flight *flight       // guarded by the lane
+}
+
+// A flight is one call for several callers.
+type flight struct {
+	all    []*pending
+	left   int // callers that are still there; guarded by the lane
+	cancel context.CancelFunc
+}
+
+// A lane is where the calls for one slot are.
+type lane struct {
+	mu      sync.Mutex
+	process string // that has answered last
+	flying  int
+	moved   time.Time // a call last began or ended
+	waiting []*pending
+}
+
+func (s *Store) batch() int {
+	if s.Batch == 0 {
+		return defaultBatch
+	}
+	return min(s.Batch, mostBatch)
+}
+
+// ask puts one question and returns when p is answered, or with an error when
+// ctx ends.
+func (s *Store) ask(ctx context.Context, slot int, p *pending) error {
+	v, ok := s.lanes.Load(slot)
+	if !ok {
+		v, _ = s.lanes.LoadOrStore(slot, new(lane))
+	}
+	ln, fence := v.(*lane), s.fence(slot)
+	if s.batch() <= 1 || p.at != 0 {
+		s.send(ctx, ln, fence, []*pending{p})
+		return p.err
+	}
+	if err := ctx.Err(); err != nil {
+		return &Error{Err: err}
+	}
+	begins, err := ln.enter(p)
+	switch {
+	case err != nil:
+		return err
+	case begins:
+		defer s.landed(ln, fence)
+		s.send(ctx, ln, fence, []*pending{p})
+		return p.err
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ln.leave(ctx, p)
+	}
+}
+
+// enter begins a call for p, or has it wait for others.
+func (ln *lane) enter(p *pending) (begins bool, err error) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.flying < flights || ln.flying < mostFlights && time.Since(ln.moved) > stuck {
+		ln.flying++
+		ln.moved = time.Now()
+		return true, nil
+	}
+	if len(ln.waiting) >= mostWaiting {
+		return false, &Error{Err: fmt.Errorf("%d Takes wait for Redis already", mostWaiting)}
+	}
+	p.done = make(chan struct{})
+	ln.waiting = append(ln.waiting, p)
+	return false, nil
+}
+
+// leave is for a caller whose ctx has ended.
+func (ln *lane) leave(ctx context.Context, p *pending) error {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	select {
+	case <-p.done: // just now
+		return p.err
+	default:
+	}
+	if f := p.flight; f != nil {
+		if f.left--; f.left == 0 {
+			f.cancel()
+		}
+		return &Error{Charged: true, Err: ctx.Err()}
+	}
+	if i := slices.Index(ln.waiting, p); i >= 0 {
+		ln.waiting = slices.Delete(ln.waiting, i, i+1)
+	}
+	return &Error{Err: ctx.Err()}
+}
+
+// landed ends a call, and begins the next if any wait for it.
+func (s *Store) landed(ln *lane, fence string) {
+	if f, ctx := s.next(ln); f != nil {
+		go s.fly(ctx, ln, fence, f) // until none wait, or all their callers have left
+	}
+}
+
+// next ends a call and returns the next, or nil.
+func (s *Store) next(ln *lane) (*flight, context.Context) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.moved = time.Now()
+	n := min(len(ln.waiting), s.batch())
+	if n == 0 || ln.flying > flights {
+		ln.flying--
+		return nil, nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flight{all: slices.Clone(ln.waiting[:n]), left: n, cancel: cancel}
+	for _, p := range f.all {
+		p.flight = f
+	}
+	ln.waiting = slices.Delete(ln.waiting, 0, n)
+	return f, ctx
+}
+
+// fly makes calls as long as any wait for one.
+func (s *Store) fly(ctx context.Context, ln *lane, fence string, f *flight) {
+	for f != nil {
+		s.send(ctx, ln, fence, f.all)
+		f.cancel()
+		ln.mu.Lock()
+		for _, p := range f.all {
+			close(p.done)
+		}
+		ln.mu.Unlock()
+		f, ctx = s.next(ln)
+	}
+}
+
+// send makes one call for all, and answers each of them.
+func (s *Store) send(ctx context.Context, ln *lane, fence string, all []*pending) {
+	ln.mu.Lock()
+	known := ln.process
+	ln.mu.Unlock()
+	r, err := s.eval(ctx, s.script(all), s.args(fence, known, all))
+	if err == nil && r.process != "" && r.process != known {
+		ln.mu.Lock()
+		ln.process = r.process
+		ln.mu.Unlock()
+	}
+	for _, p := range all {
+		if p.err = err; err == nil {
+			p.now = r.now
+			p.body, r.body, p.err = r.cut(len(p.keys))
+			err = p.err
+		}
+	}
+}
+
+func (s *Store) script(all []*pending) *script {
+	for _, p := range all {
+		if p.any {
+			return &anyScript
+		}
+	}
+	return &bucketScript
+}
+
+// args are those of a call, with room for the first two.
+func (s *Store) args(fence, known string, all []*pending) []any {
+	keys, logs := 1, byte(0)
+	for _, p := range all {
+		keys += len(p.keys)
+		if p.logs {
+			logs = 1
+		}
+	}
+	args := make([]any, 0, 6+3*keys)
+	args = append(args, nil, nil, strconv.Itoa(keys), fence)
+	for _, p := range all {
+		for _, key := range p.keys {
+			args = append(args, key)
+		}
+	}
+	args = append(args, known, string(s.head(logs, all[0].at)))
+	for _, p := range all {
+		for _, arg := range p.args {
+			args = append(args, arg)
+		}
+	}
+	return args
+}
+
+// head is what holds for all asks.
+func (s *Store) head(logs byte, at int64) []byte {
+	b := []byte{0, 0, logs}
+	if s.Strict {
+		b[0] = 1
+	}
+	if s.Unfenced {
+		b[1] = 1
+	}
+	b = appendInt(b, int64(min(max(s.Overlap, 0), limit.Month)/time.Microsecond))
+	return appendInt(b, at)
+}
+
+// reply is what a script answers.
+type reply struct {
+	now     int64
+	process string
+	body    []byte
+}
+
+// eval runs a script where it is known, and otherwise makes it known.
+func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err error) {
+	args[0], args[1] = "EVALSHA", sc.sha
+	v, err := s.Do(ctx, args...)
+	if err != nil && isNoScript(err) {
+		args[0], args[1] = "EVAL", sc.text
+		v, err = s.Do(ctx, args...)
+	}
+	if err != nil {
+		return r, failed(err)
+	}
+	b, ok := bytesOf(v)
+	if !ok || len(b) < 8 || len(b) < 8+int(b[7]) {
+		return r, &Error{Charged: true, Err: errReply}
+	}
+	return reply{intAt(b, 0), string(b[8 : 8+b[7]]), b[8+b[7]:]}, nil
+}
+
+// bytesOf is a bulk string, whatever type a client gives it.
+func bytesOf(v any) (b []byte, ok bool) {
+	switch v := v.(type) {
+	case []byte:
+		return v, true
+	case string:
+		return []byte(v), true
+	}
+	return nil, false
+}
+
+// cut splits off the first n answers.
+func (r *reply) cut(n int) (body, rest []byte, err error) {
+	rest = r.body
+	for range n {
+		k := cutAnswer(rest)
+		if k == 0 {
+			return nil, nil, &Error{Charged: true, Err: errReply}
+		}
+		rest = rest[k:]
+	}
+	return r.body[:len(r.body)-len(rest)], rest, nil
+}

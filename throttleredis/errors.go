@@ -1,0 +1,61 @@
+package throttleredis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrFull is that Redis has no memory left and takes no writes. Nothing was
+	// charged.
+	ErrFull = errors.New("Redis is out of memory: raise maxmemory, or keep fewer keys")
+	// ErrEvicts is what Check says of a Redis that may throw states away.
+	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted begins anew: set maxmemory-policy noeviction")
+	// ErrVersion is what Check says of a Redis before 7.0.
+	ErrVersion = errors.New("it does not know scripts that begin with #!lua: use Redis 7.0, Valkey 7.2 or later")
+)
+
+// Error says that Redis could not decide, and why.
+type Error struct {
+	// Charged is whether what was asked for may have been charged
+	// nevertheless: the call was sent, and no answer came.
+	Charged bool
+	// Err is the error of the client, or of the context.
+	Err error
+}
+
+// Error is one line.
+func (e *Error) Error() string {
+	if e.Charged {
+		return "throttleredis: not known whether it was charged: " + e.Err.Error()
+	}
+	return "throttleredis: nothing was charged: " + e.Err.Error()
+}
+
+// Unwrap is the error of the client.
+func (e *Error) Unwrap() error { return e.Err }
+
+// refusals are the first words of errors by which Redis says that it did not
+// run a script.
+var refusals = []string{
+	"NOSCRIPT", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "BUSY", "CLUSTERDOWN",
+	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "NOPERM", "WRONGPASS", "NOFENCE",
+}
+
+// failed is an error of the client as an Error.
+func failed(err error) error {
+	text := err.Error()
+	for _, word := range refusals {
+		if !strings.HasPrefix(text, word) && !strings.Contains(text, " "+word+" ") {
+			continue
+		}
+		if word == "OOM" {
+			err = fmt.Errorf("%w (%w)", ErrFull, err)
+		}
+		return &Error{Err: err}
+	}
+	return &Error{Charged: true, Err: err}
+}
+
+func isNoScript(err error) bool { return strings.Contains(err.Error(), "NOSCRIPT") }

@@ -1,0 +1,1 @@
+return redis.call('INFO', ARGV[1])

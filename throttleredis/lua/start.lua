@@ -1,0 +1,125 @@
+#!lua
+-- Keeps the states of keys as package limit says, and answers what they were
+-- before, so that the caller can derive the decisions by that package.
+--
+-- KEYS[1] is the fence, KEYS[1+i] the key of ask i.
+-- ARGV[1] is the process the caller has last met here, or empty; ARGV[2] says
+-- how to fence; ARGV[2i+1] is the limit of ask i and ARGV[2i+2] what is asked.
+--
+-- All numbers are whole and below 2^53, where those of Lua are exact. Instants
+-- are microseconds of Unix time.
+local call, pack, parse = redis.call, struct.pack, struct.unpack
+local sub, byte, floor, min, max = string.sub, string.byte, math.floor, math.min, math.max
+
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local skew = 1000000 -- as in package limit
+local strict, unfenced, logs, overlap, at = parse('<BBBI7I7', ARGV[2])
+-- A question that is put again, with a state carried over from another limit, is
+-- decided as of the time of that state, if that has just been.
+local carries = at <= now and at > now - skew
+local real = now
+if carries then
+  now = at
+end
+
+-- The bits of what is asked.
+local PEEK, BACK, DEBT, PART, CHANGED, REFUSED = 1, 2, 4, 8, 16, 32
+local has = bit.band
+
+-- kinds[k](value, limit, ask, since) is, for a kind of limit: whether the ask
+-- passes (nil: that cannot be told here); the answer; the value to keep if all
+-- pass, and when it expires; the same for when one is refused. No value: there
+-- is nothing to write. An empty one: the key owes nothing.
+local kinds = {}
+
+-- state is the answer that gives a state.
+local function state(T, N, P)
+  if T <= now then
+    return '\0'
+  elseif P and P > 0 then
+    return pack('<BI7I7I7', 2, T, N, P)
+  end
+  return pack('<BI7I7', 1, T, N)
+end
+
+-- value is a state as it is kept, the limit that it was written under first.
+local function value(limit, T, N, P)
+  if T <= now then
+    return ''
+  elseif P and P > 0 then
+    return limit .. pack('<I7I7I7', T, N, P)
+  end
+  return limit .. pack('<I7I7', T, N)
+end
+
+-- read is the state in a value, and whether it was carried over from another
+-- limit, as the caller has worked out. No state: that is for the caller to do.
+local function read(kept, limit, flags, ask)
+  if not kept or #kept < 16 then
+    return 0, 0, 0
+  end
+  local at = #limit + 1
+  if sub(kept, 1, at - 1) == limit then
+    local T, N = parse('<I7I7', kept, at)
+    if T <= now then
+      return 0, 0, 0
+    elseif #kept < at + 20 then
+      return T, N, 0
+    end
+    return T, N, parse('<I7', kept, at + 14), false
+  end
+  -- A length of zero is of kinds that keep no state: they begin afresh.
+  local length = byte(kept, 2)
+  if length == 0 or parse('<I7', kept, 3 + length) <= now then
+    return 0, 0, 0
+  end
+  if carries and has(flags, CHANGED) > 0 then
+    local from = byte(ask, 3)
+    if sub(ask, from + 21) == kept then
+      local T, N, P = parse('<I7I7I7', ask, from)
+      return T, N, P, true
+    end
+  end
+end
+
+-- other is the answer that a state was written under another limit.
+local function other(kept)
+  return nil, pack('<BI4', 4, #kept) .. kept
+end
+
+local function identity(section, field)
+  local text = call('INFO', section)
+  local _, at = string.find(text, field, 1, true)
+  return at and string.match(sub(text, at + 1, at + 40), '^%x+') or ''
+end
+
+-- fenced is the instant at which all that this process cannot know of is taken
+-- to have been used, and the process. Zero: it knows all.
+local function fenced(kept, known, strict, overlap)
+  -- The replication id changes whenever a replica is promoted and a process
+  -- starts, and now and then besides. It is the cheapest to ask for.
+  local id = identity('replication', 'master_replid:')
+  if kept and id ~= '' and sub(kept, 8, 47) == id then
+    local since, process = parse('<I7', kept), sub(kept, 48, 87)
+    local lost = since == 0 and known ~= '' and known ~= process
+    if not lost and since <= now + overlap + skew then
+      return since, process
+    end
+    since = now + overlap
+    call('SET', KEYS[1], pack('<I7', since) .. id .. process)
+    return since, process
+  end
+  local process, since = identity('server', 'run_id:'), now + overlap
+  if #id ~= 40 or #process ~= 40 then
+    return
+  elseif kept and sub(kept, 48, 87) == process then
+    since = min(parse('<I7', kept), since)
+  elseif kept and sub(kept, 88, 127) == process then -- handed over
+    since = min(max(parse('<I7', kept), 1), since)
+  elseif not kept and not strict and (known == '' or known == process) then
+    since = 0
+  end
+  call('SET', KEYS[1], pack('<I7', since) .. id .. process)
+  return since, process
+end

@@ -1,0 +1,215 @@
+package throttleredis
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// mostAsks is how many one Take may have: the script is told in one byte.
+const mostAsks = 255
+
+// A question is one Take.
+type question struct {
+	asks    []limit.Ask
+	sent    []int // those of the asks that Redis is asked
+	refused bool  // by a limit that allows nothing
+	carried []*carried
+
+	at      time.Time
+	answers []answer // one for each of asks
+}
+
+// sort tells what is to be sent: a limit that remembers nothing is not.
+func (q *question) sort() error {
+	if len(q.asks) > mostAsks {
+		return fmt.Errorf("throttleredis: %d asks in one Take; at most %d", len(q.asks), mostAsks)
+	}
+	for i := range q.asks {
+		a := &q.asks[i]
+		if err := check(a); err != nil {
+			return err
+		}
+		if counts(&a.Limit) {
+			q.sent = append(q.sent, i)
+			continue
+		}
+		_, d := limit.Take(limit.State{}, time.Time{}, *a)
+		q.refused = q.refused || !d.OK
+	}
+	return nil
+}
+
+// pending is the question as it is sent.
+func (q *question) pending(fence string, now time.Time) *pending {
+	p := &pending{sent: time.Now()}
+	if q.carried != nil {
+		p.at = q.at.UnixMicro()
+	}
+	for i, at := range q.sent {
+		a := &q.asks[at]
+		size := 0
+		if i == 0 {
+			size = len(q.sent)
+		}
+		var c *carried
+		if q.carried != nil {
+			c = q.carried[i]
+		}
+		p.keys = append(p.keys, name(fence, a.Key, a.Limit.Kind))
+		p.args = append(p.args, string(fingerprint(&a.Limit)), string(encode(nil, a, size, q.refused, c, now)))
+		p.any = p.any || !isBucket(a.Limit.Kind)
+		p.logs = p.logs || a.Limit.Kind == limit.SlidingLog
+	}
+	return p
+}
+
+// An answer is the state of one key before.
+type answer struct {
+	state limit.State
+	list  [2]taken // of a Log or Slots
+}
+
+// taken is what was taken when.
+type taken struct{ at, n int64 }
+
+// What an answer is, as the scripts write it.
+const (
+	isEmpty = iota
+	isPair
+	isTriple
+	isTakens
+	isOther // written under another limit
+	isLate  // beyond the edges of the calendar that were sent
+)
+
+var errReply = errors.New("what Redis answered is not what the script answers: is Do the client's own function?")
+
+// cutAnswer is the length of the first answer in b, zero if it is none.
+func cutAnswer(b []byte) int {
+	n := 1
+	switch {
+	case len(b) == 0:
+		return 0
+	case b[0] == isPair:
+		n += 14
+	case b[0] == isTriple:
+		n += 21
+	case b[0] == isTakens:
+		n += 1 + 28
+	case b[0] == isOther:
+		if len(b) < 5 {
+			return 0
+		}
+		n += 4 + int(binary.LittleEndian.Uint32(b[1:]))
+	case b[0] > isLate:
+		return 0
+	}
+	if len(b) < n {
+		return 0
+	}
+	return n
+}
+
+// intAt is the i-th integer of seven bytes.
+func intAt(b []byte, i int) int64 {
+	var w [8]byte
+	copy(w[:7], b[7*i:])
+	return int64(binary.LittleEndian.Uint64(w[:]))
+}
+
+// read takes the answers of p, and reports whether to ask again.
+func (q *question) read(p *pending) (again bool, err error) {
+	q.at = time.UnixMicro(p.now)
+	q.answers = make([]answer, len(q.asks))
+	q.carried = nil
+	b, peeks := p.body, true
+	for i, at := range q.sent {
+		n := cutAnswer(b)
+		switch body, ans := b[1:n], &q.answers[at]; b[0] {
+		case isPair:
+			ans.state = limit.State{T: intAt(body, 0), N: intAt(body, 1)}
+		case isTriple:
+			ans.state = limit.State{T: intAt(body, 0), N: intAt(body, 1), P: intAt(body, 2)}
+		case isTakens:
+			for k := range ans.list {
+				ans.list[k] = taken{intAt(body[1:], 2*k), intAt(body[1:], 2*k+1)}
+			}
+		case isOther:
+			again = true
+			if q.carried == nil {
+				q.carried = make([]*carried, len(q.sent))
+			}
+			if q.carried[i], err = carry(body[4:], q.at, &q.asks[at]); err != nil {
+				return false, err
+			}
+			ans.state = q.carried[i].state
+		case isLate:
+			again, peeks = true, false
+		}
+		peeks = peeks && q.asks[at].N == 0
+		b = b[n:]
+	}
+	return again && !peeks, nil // what only looks writes nothing, so it is answered
+}
+
+// carry carries the state in a value over to the limit of a.
+func carry(value []byte, now time.Time, a *limit.Ask) (*carried, error) {
+	from, rest, ok := limitOf(value)
+	if !ok || len(rest) != 14 && len(rest) != 21 {
+		return nil, &Error{Err: fmt.Errorf("the key %.100q holds what this package has not written", a.Key)}
+	}
+	s := limit.State{T: intAt(rest, 0), N: intAt(rest, 1)}
+	fence := int64(0)
+	if len(rest) == 21 {
+		if s.P = intAt(rest, 2); from.Kind != limit.SlidingWindow {
+			fence, s.P = s.P, 0
+		}
+	}
+	c := &carried{state: limit.Change(s, now, from, a.Limit), from: string(value)}
+	if c.state.T == s.T && from.Kind == a.Limit.Kind && fence != 0 {
+		c.state.P = fence // it counts since the same fence
+	}
+	return c, nil
+}
+
+// decide fills in d, as package limit decides.
+func (q *question) decide(d []limit.Decision) (ok bool) {
+	ok = true
+	for i := range q.asks {
+		d[i] = q.answers[i].take(q.at, q.asks[i])
+		ok = ok && d[i].OK
+	}
+	for i := range q.asks {
+		if !ok && d[i].OK { // another was refused
+			d[i] = q.answers[i].take(q.at, limit.Ask{Limit: q.asks[i].Limit})
+			d[i].OK, d[i].RetryAfter = true, 0
+		}
+	}
+	return ok
+}
+
+// take decides on one.
+func (s *answer) take(now time.Time, a limit.Ask) (d limit.Decision) {
+	if !isList(a.Limit.Kind) {
+		_, d = limit.Take(s.state, now, a)
+		return d
+	}
+	var keeps interface {
+		Take(time.Time, limit.Ask) limit.Decision
+	} = new(limit.Log)
+	if a.Limit.Kind == limit.SlidingSlots {
+		keeps = new(limit.Slots)
+	}
+	before := a.Limit
+	before.Count = mostCount // what was taken may have been so under another
+	for _, t := range s.list {
+		if t.n > 0 {
+			keeps.Take(time.UnixMicro(t.at), limit.Ask{Limit: before, N: t.n, Debt: true})
+		}
+	}
+	return keeps.Take(now, a)
+}

@@ -1,0 +1,43 @@
+package throttleredis
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+)
+
+// The scripts are put together from parts, so that the usual one, which knows
+// token buckets only, makes nothing ready that it does not need.
+var (
+	//go:embed lua/start.lua
+	luaStart string
+	//go:embed lua/bucket.lua
+	luaBucket string
+	//go:embed lua/window.lua
+	luaWindow string
+	//go:embed lua/sliding.lua
+	luaSliding string
+	//go:embed lua/slots.lua
+	luaSlots string
+	//go:embed lua/log.lua
+	luaLog string
+	//go:embed lua/finish.lua
+	luaFinish string
+	//go:embed lua/expect.lua
+	luaExpect string
+	//go:embed lua/info.lua
+	luaInfo string
+
+	bucketScript = newScript(luaStart + luaBucket + luaFinish)
+	anyScript    = newScript(luaStart + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
+	expectScript = newScript(luaExpect)
+	infoScript   = newScript(luaInfo)
+)
+
+// script is the text of one, and the name by which Redis knows it.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text))
+	return script{text, hex.EncodeToString(sum[:])}
+}
