@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,7 +28,7 @@ func outcome(ctx context.Context, now time.Time, result any, err error) pace.Out
 	case err == nil:
 		return pace.Outcome{Verdict: pace.Served}
 	case throttled(err):
-		return pace.Outcome{Verdict: pace.Throttled, After: after(now, err)}
+		return pace.Outcome{Verdict: pace.Throttled, Crowded: crowded(err), After: after(now, err)}
 	case ctx.Err() != nil, errors.As(err, &below): // which has tried already
 		return pace.Outcome{Verdict: pace.Ignored}
 	case retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary:
@@ -55,6 +56,19 @@ func throttled(err error) bool {
 		return true
 	}
 	return c == "TransactionCanceledException" && wantsThroughput(err)
+}
+
+// crowded reports whether too much was in flight at once: an earlier request
+// about the same thing, or too many executions of Lambda.
+func crowded(err error) bool {
+	switch code(err) {
+	case "TransactionInProgressException", "PriorRequestNotComplete":
+		return true
+	case "TooManyRequestsException":
+		var api smithy.APIError
+		return errors.As(err, &api) && strings.Contains(text(field(api, "Reason")), "Concurrent")
+	}
+	return false
 }
 
 // wantsThroughput reports whether throughput is all that a transaction of
