@@ -22,6 +22,11 @@ import (
 // known by 56 bits of a keyed hash: that any two of a million keys share an
 // account has a probability of 10^-5.
 //
+// On Linux a table of 4 MiB and more asks for pages of 2 MiB where it fills
+// whole ones, which takes no more memory. While it grows it may have to wait for
+// such a page, if /sys/kernel/mm/transparent_hugepage/defrag lets the kernel look
+// for one; where none is found, or they are switched off, the pages are small.
+//
 // What has expired takes no room, as a key that owes nothing equals one never
 // seen. If there is no room for a new key even so, it takes the place of the
 // one, of the eight in the two lines where it may be, that will owe nothing
@@ -88,7 +93,12 @@ var (
 func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
 	t := m.table()
 	if n == 1 {
-		if ok, known := t.allow(m.limits.get(&l), t.seed.hash(key), t.micros()); known {
+		p, h := m.limits.first.Load(), t.seed.hash(key)
+		if p == nil || !p.is(&l) {
+			p = m.limits.get(&l)
+		}
+		t.fetch(h)
+		if ok, known := t.allow(p, h, t.micros()); known {
 			return ok
 		}
 	}
@@ -99,6 +109,7 @@ func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
 // limits that keep more than a State.
 func (m *Memory) Decide(a limit.Ask) limit.Decision {
 	t := m.table()
+	t.fetch(t.seed.hash(a.Key))
 	return m.decide(t.now(), &a)
 }
 
@@ -154,6 +165,10 @@ func (m *Memory) table() *table {
 	if t := m.tab.Load(); t != nil {
 		return t
 	}
+	return m.firstTable()
+}
+
+func (m *Memory) firstTable() *table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tab.Load() == nil {

@@ -32,6 +32,7 @@ const (
 // limits numbers the distinct limits that a Memory has seen, so that a slot can
 // say in 12 bits under which its state was written. The zero value is ready.
 type limits struct {
+	first atomic.Pointer[prepared] // the one that came first: most have no other
 	cache [cacheSize]atomic.Pointer[prepared]
 	all   atomic.Pointer[[]*prepared] // by number
 
@@ -42,12 +43,21 @@ type limits struct {
 // get is the prepared form of l.
 func (x *limits) get(l *limit.Limit) *prepared {
 	spot := &x.cache[spotOf(l)]
-	if p := spot.Load(); p != nil && p.limit == *l {
+	if p := spot.Load(); p != nil && p.is(l) {
 		return p
 	}
 	p := x.add(*l)
 	spot.Store(p)
+	x.first.CompareAndSwap(nil, p)
 	return p
+}
+
+// is tells whether p is l made ready. It compares field by field and in line,
+// where == would be a call of a function, and that one of another.
+func (p *prepared) is(l *limit.Limit) bool {
+	q := &p.limit
+	return q.Count == l.Count && q.Period == l.Period && q.Burst == l.Burst &&
+		q.Kind == l.Kind && q.Slots == l.Slots && q.Zone == l.Zone
 }
 
 // spotOf is the place of l in the cache. 2^64 over the golden ratio spreads

@@ -155,7 +155,7 @@ func (m *Memory) restoreHead(r *reader) (*table, older, error) {
 		}
 	}
 	t := newTable(rows, seedOf(secret), time.Now())
-	t.lines, t.mask = make([]cacheLine, size), size/rows-1
+	t.lines, t.mask = newLines(size), size/rows-1
 	return t, older{rows << doublings, m.prepareAll(known[:len(known)-1])}, nil
 }
 

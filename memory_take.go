@@ -61,7 +61,8 @@ func (m *Memory) tryAll(t *table, now time.Time, c []claim, a []limit.Ask, d []l
 		h := t.seed.hash(a[i].Key)
 		t.settle(h)
 		c[i] = claim{p: c[i].p, h: h, asks: a[i].N != 0}
-		c[i].a, c[i].b, c[i].more = t.home(h)
+		c[i].a, c[i].b = t.home(h)
+		c[i].more = t.spare(h)
 		held = append(held, c[i].a, c[i].b, c[i].more)
 	}
 	slices.Sort(held) // so that no two wait for each other

@@ -155,8 +155,7 @@ func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				for ctx.Err() == nil {
-					th.Do(ctx, call)
+				for ctx.Err() == nil && th.Do(ctx, call) == nil {
 				}
 			})
 		}

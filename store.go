@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"context"
-	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -45,18 +44,15 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 }
 
 // FailOpen is s, but where s cannot decide all pass, uncharged. Errors vanish
-// in it: to count or log them, put a [StoreFunc] between.
+// in it, and it waits as long as s does: a [Guard] counts them, and is back in
+// time.
 func FailOpen(s Store) Store {
 	return StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		ok, err := s.Take(ctx, a, d)
 		if err == nil {
 			return ok, nil
 		}
-		now := time.Now()
-		for i := range min(len(a), len(d)) {
-			most := a[i].Limit.Most()
-			d[i] = limit.Decision{OK: true, Most: most, Remaining: most, At: now}
-		}
+		pass(a, d)
 		return true, nil
 	})
 }

@@ -36,7 +36,6 @@ type table struct {
 	rows  uint64 // lines = rows << doublings
 	mask  uint64 // 1 << doublings - 1
 	lines []cacheLine
-
 	base  time.Time // the clock: wall time then, monotonic since
 	start int64     // base in µs of Unix time, rounded down
 	below int64     // what was rounded, in ns
@@ -61,11 +60,14 @@ const (
 	busy   = 1       // a state with T zero, which none that is kept has
 	lowest = 1 << 16 // of the states with a T
 
+	// farLines is from how many lines on, half a megabyte, a line is fetched in
+	// advance: a processor keeps fewer close by.
+	farLines = 1 << 13
 )
 
 func newTable(rows uint64, s seed, base time.Time) *table {
 	return &table{
-		seed: s, rows: rows, lines: make([]cacheLine, rows),
+		seed: s, rows: rows, lines: newLines(rows),
 		base: base, start: base.UnixMicro(), below: int64(base.Nanosecond() % 1000),
 	}
 }
@@ -73,9 +75,10 @@ func newTable(rows uint64, s seed, base time.Time) *table {
 // now is the time on the table's clock.
 func (t *table) now() time.Time { return t.base.Add(time.Since(t.base)) }
 
-// micros is that in µs after start; t.start+t.micros() is now().UnixMicro().
+// micros is that in µs after start; t.start+t.micros() is now().UnixMicro(). It
+// is never below zero, and without a sign divided sooner.
 func (t *table) micros() int64 {
-	return (int64(time.Since(t.base)) + t.below) / int64(time.Microsecond)
+	return int64(uint64(int64(time.Since(t.base))+t.below) / uint64(time.Microsecond))
 }
 
 // home is where the key of hash h may be. The low bits of h, which the tag
@@ -83,70 +86,94 @@ func (t *table) micros() int64 {
 // bit more for each of the two. The high bits, which it does not hold, say which
 // line of the group. So a mistake takes 50 equal bits and, as there are 128 rows
 // and more in all but tiny tables, at least 6 others.
-//
-// The third is the neighbour of the first. It is looked at under the lock only,
-// and takes in what would displace another in a table that cannot grow: with
-// two slots a key, one key of 100,000 or so.
-func (t *table) home(h uint64) (a, b, spare uint64) {
+func (t *table) home(h uint64) (a, b uint64) {
 	a, _ = bits.Mul64(h, t.rows)
 	b, _ = bits.Mul64(h<<8, t.rows-1)
-	if b += a + 1; b >= t.rows { // another row than a, if there is another
-		b -= t.rows
-	}
-	if spare = a ^ 1; spare == t.rows {
-		spare = 0
-	}
-	first := (h & t.mask) * t.rows
-	return first + a, (h>>other&t.mask)*t.rows + b, first + spare
+	b += a + 1 // another row than a, if there is another
+	_, less := bits.Sub64(b, t.rows, 0)
+	b -= t.rows & (less - 1) // a branch would be guessed wrong half of the time
+	return (h&t.mask)*t.rows + a, (h>>other&t.mask)*t.rows + b
 }
 
-// find is the slot with the fingerprint fp, times two, or -1. Without the lock
-// it may take the N of a pair for a tag, which is as likely as that two
-// fingerprints are equal.
-func (l *cacheLine) find(fp uint64) int {
-	switch {
-	case l[0].Load()&fpMask == fp:
-		return 0
-	case l[2].Load()&fpMask == fp:
-		return 2
-	case l[4].Load()&fpMask == fp:
-		return 4
-	case l[6].Load()&fpMask == fp:
-		return 6
+// spare is the neighbour of the first. It is looked at under the lock only, and
+// takes in what would displace another in a table that cannot grow: with two
+// slots a key, one key of 100,000 or so.
+func (t *table) spare(h uint64) uint64 {
+	row, _ := bits.Mul64(h, t.rows)
+	if row ^= 1; row == t.rows {
+		row = 0
 	}
-	return -1
+	return (h&t.mask)*t.rows + row
 }
 
-// search finds the slot of the key of hash h, without a lock. l is nil if it is
-// in none, or was about to be moved.
-func (t *table) search(h uint64) (l *cacheLine, i int) {
+// find is the slot with the tag, times two, or -1. It looks at all four, and the
+// compiler makes no branch of it: nothing tells which it is, and a processor that
+// has guessed wrong begins again when the line has come. Without the lock it may
+// take the N of a pair for a tag, which is as likely as that two fingerprints
+// are equal.
+func (l *cacheLine) find(tag uint64) int {
+	i := -1
+	if l[0].Load()&^lockBit == tag {
+		i = 0
+	}
+	if l[2].Load() == tag {
+		i = 2
+	}
+	if l[4].Load() == tag {
+		i = 4
+	}
+	if l[6].Load() == tag {
+		i = 6
+	}
+	return i
+}
+
+// fetch has the lines of the key of hash h brought near while the clock is read.
+// They would not come of themselves: reading the clock waits for all reads
+// before it.
+func (t *table) fetch(h uint64) {
+	if len(t.lines) >= farLines {
+		t.bring(h)
+	}
+}
+
+func (t *table) bring(h uint64) {
+	a, b := t.home(h)
+	prefetch(&t.lines[a], &t.lines[b])
+}
+
+// search finds the slot of the key of hash h with the tag, without a lock. i is
+// -1 if it is in none, or was about to be moved. It looks at both lines, without
+// a branch as find.
+func (t *table) search(h, tag uint64) (l *cacheLine, i int) {
 	if t.from.Load() != nil {
 		t.settle(h)
 	}
-	a, b, _ := t.home(h)
-	l = &t.lines[a]
-	if i = l.find(h & fpMask); i >= 0 {
-		return l, i
+	a, b := t.home(h)
+	l, m := &t.lines[a], &t.lines[b]
+	i = l.find(tag)
+	j := m.find(tag | second)
+	if i < 0 {
+		l = m
 	}
-	l = &t.lines[b]
-	if i = l.find(h & fpMask); i >= 0 {
-		return l, i
+	if i < 0 {
+		i = j
 	}
-	return nil, 0
+	return l, i
 }
 
-// load is the state of slot i if its tag is the given one and it is a single
-// slot with something in it. As the tag is looked at before and after, w was
-// the state of that key; a swap that finds w again finds that key again, since
-// what takes the place of a state has another T (but for two keys displaced
+// load is the state of slot i, which had the given tag, if it still has and is a
+// single slot with something in it. As the tag is looked at before and after, w
+// was the state of that key; a swap that finds w again finds that key again,
+// since what takes the place of a state has another T (but for two keys displaced
 // within the same microsecond, where one event may be charged to the wrong one).
 func (l *cacheLine) load(i int, tag uint64) (w uint64, ok bool) {
-	if l[i].Load()&^(lockBit|second) != tag {
-		return 0, false
-	}
-	w = l[i+1].Load()
-	return w, w >= lowest && w < pair && l[i].Load()&^(lockBit|second) == tag
+	w = l.word(i).Load()
+	return w, w-lowest < pair-lowest && l[i&(2*slots-1)].Load()&^(lockBit|second) == tag
 }
+
+// word is the second one of slot i, found without a check of bounds.
+func (l *cacheLine) word(i int) *atomic.Uint64 { return &l[(i+1)&(2*slots-1)] }
 
 // loadPair is the state of the pair at i if its tag is the given one. It reads
 // twice, with the line unlocked in between, and gives up soon if it is written
@@ -180,18 +207,21 @@ func (t *table) state(w [4]uint64) limit.State {
 // allow decides about one event of the key of hash h, now µs after start, if
 // that can be done without a lock.
 func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
-	l, i := t.search(h)
-	if l == nil {
-		return false, false
-	}
 	tag := p.tag | h&fpMask
+	a, _ := t.home(h)
+	l, i := &t.lines[a], 0 // where most are, of a few keys
+	if t.mask > 0 || l[0].Load() != tag {
+		if l, i = t.search(h, tag); i < 0 {
+			return false, false
+		}
+	}
 	for {
 		w, ok := l.load(i, tag)
 		if !ok {
 			return false, false
 		}
 		next, ok, known := p.fast.Allow(w, now)
-		if !ok || !known || l[i+1].CompareAndSwap(w, next) {
+		if !ok || !known || l.word(i).CompareAndSwap(w, next) {
 			return ok && known, known
 		}
 	}
@@ -199,11 +229,11 @@ func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
 
 // take decides about one key, if that can be done without a lock.
 func (t *table) take(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limit.Decision, known bool) {
-	l, i := t.search(h)
-	if l == nil {
+	tag := p.tag | h&fpMask
+	l, i := t.search(h, tag)
+	if i < 0 {
 		return d, false
 	}
-	tag := p.tag | h&fpMask
 	for {
 		var s, next limit.State
 		w, single := l.load(i, tag)
@@ -219,7 +249,7 @@ func (t *table) take(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limi
 		if !single || !packs || to < lowest {
 			return d, false
 		}
-		if l[i+1].CompareAndSwap(w, to) {
+		if l.word(i).CompareAndSwap(w, to) {
 			return d, true
 		}
 	}

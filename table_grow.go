@@ -21,7 +21,7 @@ const moveMore = 4
 // doubled is a new table of twice as many lines, which are yet to be moved.
 func (t *table) doubled() *table {
 	n := &table{
-		seed: t.seed, rows: t.rows, mask: 2*t.mask + 1, lines: make([]cacheLine, 2*len(t.lines)),
+		seed: t.seed, rows: t.rows, mask: 2*t.mask + 1, lines: newLines(2 * uint64(len(t.lines))),
 		base: t.base, start: t.start, below: t.below,
 	}
 	n.left.Store(int64(len(t.lines)))
@@ -35,10 +35,10 @@ func (t *table) settle(h uint64) {
 	if from == nil {
 		return
 	}
-	a, b, spare := from.home(h)
+	a, b := from.home(h)
 	t.move(from, a)
 	t.move(from, b)
-	t.move(from, spare)
+	t.move(from, from.spare(h))
 	for range moveMore {
 		i := t.next.Add(1) - 1
 		if i >= int64(len(from.lines)) {

@@ -36,6 +36,9 @@ type Throttle struct {
 	// Beyond it those that no call needs, longest unused first, are forgotten,
 	// and begin afresh should they come again.
 	MaxScopes int
+	// Fleet is a limit that is kept together with other processes. If its Store
+	// is nil, there is none. With one, a goroutine runs while the Store is asked.
+	Fleet Fleet
 	// Tries is how often a call is made that is throttled each time. If zero,
 	// until the context ends; so a throttled answer does not surface.
 	Tries int
@@ -61,12 +64,14 @@ type Throttle struct {
 	// in it delays its own call only. If nil, nobody is told.
 	On func(Event)
 
-	mu     sync.Mutex // guards all below but the pool
-	gate   pace.Gate
-	began  bool
-	scopes names[pace.Scope]
-	timer  *time.Timer // rings when the gate wants to be asked again
-	wake   time.Time   // when it is set to ring; zero: it is not
+	mu       sync.Mutex // guards all below but the pool
+	gate     pace.Gate
+	began    bool
+	adaptive *pace.Adaptive // its Control, if it is one
+	scopes   names[pace.Scope]
+	fleet    fleet
+	timer    *time.Timer // rings when the gate wants to be asked again
+	wake     time.Time   // when it is set to ring; zero: it is not
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
@@ -146,8 +151,8 @@ func (t *Throttle) Learnt() pace.Learnt {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
-	if a, ok := t.gate.Control.(*pace.Adaptive); ok {
-		return a.Learnt(time.Now())
+	if t.adaptive != nil {
+		return t.adaptive.Learnt(time.Now())
 	}
 	return pace.Learnt{}
 }
@@ -158,8 +163,8 @@ func (t *Throttle) Restore(l pace.Learnt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
-	if a, ok := t.gate.Control.(*pace.Adaptive); ok {
-		a.Restore(time.Now(), l)
+	if t.adaptive != nil {
+		t.adaptive.Restore(time.Now(), l)
 	}
 }
 
@@ -172,6 +177,10 @@ func (t *Throttle) begin() {
 	t.gate.Control = t.Control
 	if t.gate.Control == nil {
 		t.gate.Control = new(pace.Adaptive)
+	}
+	t.adaptive, _ = t.gate.Control.(*pace.Adaptive)
+	if t.Fleet.Store != nil {
+		t.gate.Control = pace.All{t.gate.Control, &t.fleet.credit}
 	}
 	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting, t.gate.Lanes = t.Tries, t.Retries, t.MaxWaiting, t.Lanes
 	t.gate.Budget, t.gate.MaxInFlight = t.Budget, t.MaxInFlight
@@ -257,6 +266,7 @@ func (t *Throttle) remove(now time.Time, w *waiter) {
 // holds mu.
 func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 	mine, _, again := t.start(now, now, self)
+	t.buy(now)
 	t.ringAfter(now, again)
 	return mine
 }

@@ -42,22 +42,29 @@ const (
 	long   = 1000 * time.Hour
 )
 
-// ours is a Memory asked in one of its ways. One event is worth 3.6 s, so that
+// ours is a Memory and a limit to ask it for. One event is worth 3.6 s, so that
 // each key owes something throughout: of keys that owe nothing there would be
 // nothing to remember. The burst is a year's worth, a hundred times as many for
 // a single key.
-func ours(ask func(m *throttle.Memory, key string, l limit.Limit) bool) func(deny bool, keys int) allow {
-	return func(deny bool, keys int) allow {
-		m := new(throttle.Memory)
-		l := limit.Limit{Count: 1, Period: 3600 * time.Millisecond, Burst: 4_000_000}
-		if keys == 1 {
-			l.Count, l.Burst = 100*l.Count, 100*l.Burst
-		}
-		if deny {
-			l = limit.Limit{Count: 1, Period: long}
-		}
-		return func(key string) bool { return ask(m, key, l) }
+func ours(deny bool, keys int) (*throttle.Memory, limit.Limit) {
+	l := limit.Limit{Count: 1, Period: 3600 * time.Millisecond, Burst: 4_000_000}
+	if keys == 1 {
+		l.Count, l.Burst = 100*l.Count, 100*l.Burst
 	}
+	if deny {
+		l = limit.Limit{Count: 1, Period: long}
+	}
+	return new(throttle.Memory), l
+}
+
+func oursAllow(deny bool, keys int) allow {
+	m, l := ours(deny, keys)
+	return func(key string) bool { return m.Allow(key, l, 1) }
+}
+
+func oursDecide(deny bool, keys int) allow {
+	m, l := ours(deny, keys)
+	return func(key string) bool { return m.Decide(limit.Ask{Key: key, Limit: l, N: 1}).OK }
 }
 
 // keyed makes one limiter for each key, found in a sync.Map.
@@ -216,10 +223,10 @@ const (
 	rateName = "x/time/rate, one Limiter"
 )
 
-// floor is the least that a decision about one of many keys takes: to hash the
-// key, read the clock, and swap a word in a random line of a table of 32 bytes a
-// key. It decides nothing.
-func floor(_ bool, keys int) allow {
+// bare is what any limiter of many keys does that reads the clock for each
+// decision: it hashes the key, reads the clock, and swaps a word in a random line
+// of a table of 32 bytes a key. It decides nothing.
+func bare(_ bool, keys int) allow {
 	lines, seed, base := make([][8]atomic.Uint64, max(keys/2, 1)), maphash.MakeSeed(), time.Now()
 	return func(key string) bool {
 		at, _ := bits.Mul64(maphash.String(seed, key), uint64(len(lines)))
@@ -231,13 +238,9 @@ func floor(_ bool, keys int) allow {
 
 // limiterPeers are ours, and those that are found most.
 var limiterPeers = []limiterPeer{
-	{name: oursName, make: ours(func(m *throttle.Memory, key string, l limit.Limit) bool {
-		return m.Allow(key, l, 1)
-	})},
-	{name: "**throttle.Memory, Decide**", make: ours(func(m *throttle.Memory, key string, l limit.Limit) bool {
-		return m.Decide(limit.Ask{Key: key, Limit: l, N: 1}).OK
-	})},
-	{name: "*the floor: hash, clock and a swap*", make: floor, never: true},
+	{name: oursName, make: oursAllow},
+	{name: "**throttle.Memory, Decide**", make: oursDecide},
+	{name: "*a bare loop: hash, clock and a swap*", make: bare, never: true},
 	{name: rateName, make: func(deny bool, _ int) allow {
 		l := newRate(deny)
 		return func(string) bool { return l.Allow() }

@@ -119,6 +119,10 @@ const (
 // Waiting is the number of tickets in line or resting.
 func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 
+// Cost is what the tickets in line are estimated to cost, all together, by the
+// Gate's own limit.
+func (g *Gate) Cost() int64 { return g.lanes.cost }
+
 // InFlight is the number of tickets that Next has let go and that have not
 // come back.
 func (g *Gate) InFlight() int { return g.inFlight }

@@ -22,6 +22,7 @@ type lanes struct {
 	all     []lane
 	virtual float64
 	waiting int
+	cost    int64 // of those that wait
 }
 
 // turn is a place in a fair queue.
@@ -100,6 +101,7 @@ func (l *lanes) push(t *Ticket) {
 	t.flow, t.line = f, f.lineOf(t)
 	t.line.push(t)
 	l.waiting++
+	l.cost += max(t.Cost, 1)
 	at.queued++
 	f.queued++
 	for _, n := range t.Needs {
@@ -111,6 +113,7 @@ func (l *lanes) remove(t *Ticket) {
 	at, f := l.of(t), t.flow
 	t.line.remove(t)
 	l.waiting--
+	l.cost -= max(t.Cost, 1)
 	at.queued--
 	f.queued--
 	for _, n := range t.Needs {

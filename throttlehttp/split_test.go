@@ -309,7 +309,9 @@ func TestConcurrencyRefusalsDoNotSlowDown(t *testing.T) {
 		for range 30 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					tr.RoundTrip(to(t, "GET", "https://api.stripe.com/v1/charges").WithContext(ctx))
+					if _, err := tr.RoundTrip(to(t, "GET", "https://api.stripe.com/v1/charges").WithContext(ctx)); err != nil {
+						return
+					}
 				}
 			})
 		}
@@ -342,10 +344,10 @@ func TestSplitsAreBounded(t *testing.T) {
 
 func TestRoutes(t *testing.T) {
 	for path, want := range map[string]string{
-		"/api/chat.postMessage":                          "GET /api/chat.postMessage",
-		"/v1/charges/ch_3NgZXb2eZvKYlo2C":                "GET /v1/charges/*",
-		"/repos/throttle/throttle/issues/42":             "GET /repos/throttle/throttle/issues/*",
-		"/x/2fa1d0a4-0000-4000-8000-000000000000/y":      "GET /x/*/y",
+		"/api/chat.postMessage":                     "GET /api/chat.postMessage",
+		"/v1/charges/ch_3NgZXb2eZvKYlo2C":           "GET /v1/charges/*",
+		"/repos/throttle/throttle/issues/42":        "GET /repos/throttle/throttle/issues/*",
+		"/x/2fa1d0a4-0000-4000-8000-000000000000/y": "GET /x/*/y",
 		"/v1/users":                                      "GET /v1/users",
 		"/" + strings.Repeat("long", 100):                "GET /" + strings.Repeat("long", 49) + "lon",
 		"/2024-10/orders.json":                           "GET /2024-10/orders.json",

@@ -231,7 +231,7 @@ func within(a *limit.Ask) (n, least int64) {
 	}
 	switch {
 	case n < 0 && !isBucket(a.Limit.Kind):
-		n = max(n, -4*most)
+		n = max(n, -4*mostCount) // more than any Count, by which it may have been taken
 	case n < 0:
 		n = max(n, -math.MaxInt64)
 	case a.Debt:

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrFull is that Redis has no memory left and takes no writes. Nothing was
 	// charged.
-	ErrFull = errors.New("Redis is out of memory: raise maxmemory, or keep fewer keys")
+	ErrFull = errors.New("no memory is left in Redis: raise maxmemory, or keep fewer keys")
 	// ErrEvicts is what Check says of a Redis that may throw states away.
 	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted begins anew: set maxmemory-policy noeviction")
 	// ErrVersion is what Check says of a Redis before 7.0.

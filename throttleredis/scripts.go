@@ -31,7 +31,6 @@ var (
 	bucketScript = newScript(luaStart + luaBucket + luaFinish)
 	anyScript    = newScript(luaStart + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
 	expectScript = newScript(luaExpect)
-	infoScript   = newScript(luaInfo)
 )
 
 // script is the text of one, and the name by which Redis knows it.

@@ -26,7 +26,7 @@ local function run()
   local function keep(key, value, T)
     if type(value) == 'function' then
       value()
-    elseif value then
+    elseif value and (value ~= '' or kept[key]) then
       kept[key], ends[key] = value, T
     end
   end
@@ -65,7 +65,7 @@ local function run()
     if kept[key] == '' then
       call('DEL', key)
     else
-      call('SET', key, kept[key], 'PX', string.format('%.0f', math.ceil((T - now) / 1000) + 1000))
+      call('SET', key, kept[key], 'PX', string.format('%.0f', math.ceil(max(T - now, 0) / 1000) + 1000))
     end
   end
   return table.concat(answers)

@@ -103,73 +103,67 @@ kinds[2] = function(_, _, ask, since, key)
   end
 
   local function expire()
-    call('PEXPIRE', key, string.format('%.0f', math.ceil((last + period - now) / 1000) + 1000))
+    call('PEXPIRE', key, string.format('%.0f', math.ceil(max(last + period - now, 0) / 1000) + 1000))
   end
-  -- write keeps the records [from, to), of which the last is last and total.
-  local function write(from, to)
-    if to <= from then
+  -- write keeps the records [from, to), of which the last is last and total, and
+  -- what is charged besides.
+  local function write(from, to, charge)
+    local body = { pack('<I7I7I7', 0, sum(from), mark) }
+    if spread then
+      for i = from, to - 2 do
+        body[#body + 1] = pack('<I7I7', spread[i][1], spread[i][2])
+      end
+    elseif to - 1 > from then
+      body[2] = call('GETRANGE', key, HEAD + RECORD * (first + from), HEAD + RECORD * (first + to - 1) - 1)
+    end
+    if charge > 0 and last ~= t and to > from then
+      body[#body + 1] = pack('<I7I7', last, total)
+    end
+    if charge > 0 then
+      last, total = t, total + charge
+    elseif to == from then
       call('DEL', key)
       return
     end
-    local body = ''
-    if spread then
-      for i = from, to - 2 do
-        body = body .. pack('<I7I7', spread[i][1], spread[i][2])
-      end
-    elseif to - 1 > from then
-      body = call('GETRANGE', key, HEAD + RECORD * (first + from), HEAD + RECORD * (first + to - 1) - 1)
+    body[#body + 1] = pack('<I7I7', last, total)
+    call('SET', key, table.concat(body))
+    expire()
+  end
+  -- append drops the records before gone, and remembers what is charged.
+  local function append(charge)
+    if gone > 0 then
+      call('SETRANGE', key, 0, pack('<I7I7I7', first + gone, sum(gone), mark))
     end
-    call('SET', key, pack('<I7I7I7', 0, sum(from), mark) .. body .. pack('<I7I7', last, total))
+    local record = pack('<I7I7', t, total + charge)
+    if charge > 0 and last == t and size > gone then
+      call('SETRANGE', key, HEAD + RECORD * (first + size - 1), record)
+    elseif charge > 0 then
+      call('APPEND', key, record)
+    end
+    last = t
     expire()
   end
 
-  local new
+  local new, fix
   if got and got > 0 then
     local charge = min(got, max(2 * count - used, 0))
-    if charge > 0 then
-      new = function()
-        local whole = ahead or spread or length == 0 or first + gone > max(size - gone, 64)
-        local head = pack('<I7I7I7', first + gone, sum(gone), mark)
-        if whole then
-          local from, to = gone, size
-          if to == from then -- none is left
-            base, last, total = 0, t, charge
-            call('SET', key, pack('<I7I7I7', 0, 0, mark) .. pack('<I7I7', last, total))
-            return expire()
-          elseif last ~= t then
-            write(from, to)
-            call('APPEND', key, pack('<I7I7', t, total + charge))
-          else
-            total = total + charge
-            write(from, to)
-          end
-          last = t
-          return expire()
-        end
-        if gone > 0 then
-          call('SETRANGE', key, 0, head)
-        end
-        if last == t and size > gone then
-          call('SETRANGE', key, HEAD + RECORD * (first + size - 1), pack('<I7I7', t, total + charge))
-        else
-          call('APPEND', key, pack('<I7I7', t, total + charge))
-        end
-        last = t
-        expire()
-      end
+    if ahead or spread or length == 0 or first + gone > max(size - gone, 64) then
+      new = function() write(gone, size, charge) end
+    elseif charge > 0 or gone > 0 then
+      new = function() append(charge) end
     end
   elseif back > 0 then
     new = function()
       if left > gone then
-        local keep = total - back
-        last, total = record(left - 1), keep
+        last, total = record(left - 1), total - back
+      elseif left > 0 then
+        last, total = record(left - 1)
       end
-      write(gone, left)
+      write(0, left, 0)
     end
   end
-  local fix
   if ahead and not spread then
-    fix = function() write(0, size) end
+    fix = function() write(0, size, 0) end
   end
   return got ~= nil, answer, new, 0, fix, 0
 end

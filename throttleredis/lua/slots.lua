@@ -95,9 +95,9 @@ kinds[4] = function(kept, limit, ask, since)
     answer = pack('<BBI7I7I7I7', 3, 2, at[split] * width, sum(from, split), at[size] * width, sum(split + 1, size))
   end
 
-  local function written()
+  local function written(first)
     local out = { limit, pack('<I7I7', width, mark) }
-    for i = oldest(), size do
+    for i = first, size do
       if taken[i] > 0 then
         out[#out + 1] = pack('<I7I7', at[i], taken[i])
       end
@@ -109,14 +109,14 @@ kinds[4] = function(kept, limit, ask, since)
   end
   local fix, fixT, new, newT
   if ahead > 0 then
-    fix, fixT = written()
+    fix, fixT = written(1)
   end
   if got and got > 0 then
     local charge = min(got, max(2 * count - used, 0))
     if charge > 0 then
       add(slot, charge)
-      new, newT = written()
     end
+    new, newT = written(from)
   elseif got and got < 0 then
     local rest = -got
     while size >= from and rest > 0 do
@@ -126,7 +126,9 @@ kinds[4] = function(kept, limit, ask, since)
         size = size - 1
       end
     end
-    new, newT = written()
+    if rest < -got then
+      new, newT = written(1)
+    end
   end
   return got ~= nil, answer, new, newT, fix, fixT
 end

@@ -1,0 +1,220 @@
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// far is a Memory that is a round trip away, and now and then not to be reached.
+type far struct {
+	store *throttle.Memory
+	trip  time.Duration
+	away  atomic.Bool
+	hangs atomic.Bool
+	asked atomic.Int64
+}
+
+func (f *far) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	f.asked.Add(1)
+	if f.hangs.Load() {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	time.Sleep(f.trip)
+	if f.away.Load() {
+		return false, errors.New("away")
+	}
+	return f.store.Take(ctx, a, d)
+}
+
+// processes are so many Throttles of one Fleet, of each of which workers call as
+// fast as they may.
+type processes struct {
+	all     []*throttle.Throttle
+	starts  []time.Time
+	perEach []int
+	mu      sync.Mutex
+}
+
+func newProcesses(n int, f throttle.Fleet) *processes {
+	p := &processes{perEach: make([]int, n)}
+	for range n {
+		p.all = append(p.all, &throttle.Throttle{Fleet: f})
+	}
+	return p
+}
+
+func (p *processes) run(ctx context.Context, workers int) {
+	var all sync.WaitGroup
+	for i, th := range p.all {
+		for range workers {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					err := th.Do(ctx, func(context.Context) error {
+						p.mu.Lock()
+						p.starts = append(p.starts, time.Now())
+						p.perEach[i]++
+						p.mu.Unlock()
+						time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+						return nil
+					})
+					if err != nil {
+						return // no turn before the end
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// A fleet of processes makes together what the limit allows: not more, whatever
+// the length of time, and nearly all of it, each its part, with few questions.
+func TestFleetSplitsOneLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Count: 100, Period: time.Second, Burst: 20}
+		f := &far{store: new(throttle.Memory), trip: 2 * time.Millisecond}
+		p := newProcesses(5, throttle.Fleet{Store: f, Key: "api", Limit: l})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		p.run(ctx, 10)
+		time.Sleep(time.Second) // the last questions end
+		n := len(p.starts)
+		if most := 20 + 60*100 + 1; n > most || n < most*98/100 {
+			t.Errorf("in a minute at 100/s burst 20: %d calls, want nearly %d and no more", n, most)
+		}
+		// Nobody keeps what he has bought, as all have something waiting: so no
+		// more start in any time than Burst + rate × time.
+		for i := range p.starts {
+			for j := i; j < n; j += 37 {
+				if most := 20 + int(p.starts[j].Sub(p.starts[i])/(10*time.Millisecond)) + 1 + 50; j-i+1 > most {
+					t.Fatalf("%d calls in %v", j-i+1, p.starts[j].Sub(p.starts[i]))
+				}
+			}
+		}
+		for i, each := range p.perEach {
+			if each < n/5/2 || each > n/5*2 {
+				t.Errorf("process %d made %d of %d calls", i, each, n)
+			}
+		}
+		if asked := f.asked.Load(); asked > int64(n) {
+			t.Errorf("%d questions for %d calls, want fewer than calls", asked, n)
+		}
+	})
+}
+
+// When the Store is away each goes on by itself, and comes back to it.
+func TestFleetGoesOnAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Count: 50, Period: time.Second, Burst: 1}
+		f := &far{store: new(throttle.Memory), trip: time.Millisecond}
+		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 20}, Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
+		phase := func(length time.Duration) (calls int) {
+			for began := time.Now(); time.Since(began) < length; calls++ {
+				if err := th.Do(t.Context(), nothing); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return calls
+		}
+		if n := phase(10 * time.Second); n < 195 || n > 205 {
+			t.Errorf("with the Store: %d calls in 10 s, want 200, as its Control says", n)
+		}
+		f.hangs.Store(true)
+		asked := f.asked.Load()
+		if n := phase(time.Minute); n < 1180 || n > 1205 {
+			t.Errorf("while the Store hangs: %d calls in a minute, want nearly 1200", n)
+		}
+		if n := f.asked.Load() - asked; n > 8 {
+			t.Errorf("it was asked %d times while away, want a few", n)
+		}
+		f.hangs.Store(false)
+		phase(40 * time.Second)
+		answered, failed := th.FleetCounts()
+		phase(10 * time.Second)
+		if again, still := th.FleetCounts(); again-answered < 150 || still != failed || failed == 0 {
+			t.Errorf("after it came back: %d answers in 10 s, %d failures before and %d after", again-answered, failed, still)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+// A call that costs more than one question can get collects it.
+func TestFleetCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
+		f := &far{store: new(throttle.Memory), trip: time.Millisecond}
+		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
+		ctx := throttle.With(t.Context(), throttle.Terms{Cost: 500})
+		began := time.Now()
+		for range 2 {
+			if err := th.Do(ctx, nothing); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := time.Since(began).Seconds()
+		time.Sleep(time.Second)
+		if got < 9.8 || got > 10.5 {
+			t.Errorf("two calls of 500 at 100/s: %.2f s, want about 10", got)
+		}
+	})
+}
+
+// Whoever is cancelled leaves his credit to the next.
+func TestFleetLosesNoCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
+		f := &far{store: new(throttle.Memory), trip: 5 * time.Millisecond}
+		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
+		var all sync.WaitGroup
+		var made atomic.Int64
+		began := time.Now()
+		for i := range 3000 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 10 * time.Millisecond / 3) // three times the limit
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(200))*time.Millisecond)
+				defer cancel()
+				if th.Do(ctx, nothing) == nil {
+					made.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		most := 10 + 100*time.Since(began).Seconds()
+		if n := float64(made.Load()); n > most+1 || n < 0.95*most {
+			t.Errorf("%.0f calls were made, want nearly %.0f and no more", n, most)
+		}
+		time.Sleep(time.Second) // the last question ends
+		if th.Waiting() != 0 || th.InFlight() != 0 {
+			t.Errorf("%d waiting, %d in flight", th.Waiting(), th.InFlight())
+		}
+	})
+}
+
+func ExampleFleet() {
+	var store throttle.Memory // in a fleet, a Store in Redis or PostgreSQL
+	api := throttle.Throttle{Fleet: throttle.Fleet{
+		Store: &store,
+		Key:   "example.com",
+		Limit: limit.Limit{Count: 5000, Period: time.Hour, Burst: 100},
+	}}
+	err := api.Do(context.Background(), func(context.Context) error {
+		fmt.Println("called")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// called
+	// <nil>
+}

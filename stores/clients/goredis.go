@@ -1,0 +1,51 @@
+package clients
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttle-go/throttle/throttleredis"
+)
+
+// GoRedis is a client or cluster client of go-redis.
+func GoRedis(c redis.UniversalClient) throttleredis.Do {
+	return func(ctx context.Context, args ...any) (any, error) {
+		cmd := once{redis.NewCmd(ctx, args...)}
+		_ = c.Process(ctx, cmd)
+		return cmd.Result()
+	}
+}
+
+// once is a command that is not repeated: it may have been carried out.
+type once struct{ *redis.Cmd }
+
+// NoRetry says so.
+func (once) NoRetry() bool { return true }
+
+// GoRedisOptions are for a server alone.
+func GoRedisOptions(addr string) *redis.Options {
+	return &redis.Options{
+		Addr:                  addr,
+		ContextTimeoutEnabled: true, // or the deadline of a Take has no say
+		DialTimeout:           200 * time.Millisecond,
+		ReadTimeout:           200 * time.Millisecond,
+		WriteTimeout:          200 * time.Millisecond,
+		DialerRetries:         1,
+	}
+}
+
+// GoRedisClusterOptions are for a Cluster. By default it would look for the new
+// master of a slot only once a minute.
+func GoRedisClusterOptions(addrs ...string) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs:                      addrs,
+		ClusterStateReloadInterval: time.Second,
+		ContextTimeoutEnabled:      true,
+		DialTimeout:                200 * time.Millisecond,
+		ReadTimeout:                200 * time.Millisecond,
+		WriteTimeout:               200 * time.Millisecond,
+		DialerRetries:              1,
+	}
+}

@@ -1,0 +1,37 @@
+package clients
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/throttle-go/throttle/throttleredis"
+)
+
+// Redigo is a pool of redigo, which knows no Cluster.
+func Redigo(pool *redis.Pool) throttleredis.Do {
+	return func(ctx context.Context, args ...any) (any, error) {
+		c, err := pool.GetContext(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return redis.DoContext(c, ctx, args[0].(string), args[1:]...)
+	}
+}
+
+// RedigoPool is a pool of connections to a server alone.
+func RedigoPool(addr string) *redis.Pool {
+	return &redis.Pool{
+		MaxActive: 64,
+		MaxIdle:   64,
+		Wait:      true,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", addr,
+				redis.DialConnectTimeout(200*time.Millisecond),
+				redis.DialReadTimeout(200*time.Millisecond),
+				redis.DialWriteTimeout(200*time.Millisecond))
+		},
+	}
+}

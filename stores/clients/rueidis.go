@@ -1,0 +1,36 @@
+package clients
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/throttle-go/throttle/throttleredis"
+)
+
+// Rueidis is a client of rueidis, for a server alone or a Cluster.
+func Rueidis(c rueidis.Client) throttleredis.Do {
+	return func(ctx context.Context, args ...any) (any, error) {
+		words := make([]string, len(args))
+		for i := range args {
+			words[i] = args[i].(string)
+		}
+		// The key says which node; the command is not known to be one that only
+		// reads, so it is not repeated.
+		cmd := c.B().Arbitrary(words[:3]...).Keys(words[3]).Args(words[4:]...).Build()
+		return c.Do(ctx, cmd).ToAny()
+	}
+}
+
+// RueidisOptions are for a server alone or, with several addresses, a Cluster.
+func RueidisOptions(addrs ...string) rueidis.ClientOption {
+	o := rueidis.ClientOption{
+		InitAddress:      addrs,
+		DisableCache:     true,
+		ConnWriteTimeout: time.Second, // after which a frozen server is given up
+		ClusterOption:    rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+	}
+	o.Dialer.Timeout = 200 * time.Millisecond
+	return o
+}

@@ -1,0 +1,157 @@
+package stores
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/stores/rig"
+	"github.com/throttle-go/throttle/throttleredis"
+)
+
+// TestFaultLostWrites: a primary is killed whose replica has heard nothing of
+// the burst that was just admitted. What the replica admits after it is
+// promoted is the refill, not another burst.
+func TestFaultLostWrites(t *testing.T) {
+	t.Parallel()
+	before, after := loseWrites(t, false)
+	if after == 0 {
+		t.Error("nothing was admitted in the second after the fail-over, want the refill")
+	}
+	t.Logf("admitted %d of %v before the fail-over and %d in the second after it", before, perMinute, after)
+}
+
+// TestFaultLostWritesUnfenced shows that it is the fence which does that.
+func TestFaultLostWritesUnfenced(t *testing.T) {
+	t.Parallel()
+	if before, after := loseWrites(t, true); after < perMinute.Count {
+		t.Errorf("unfenced, %d were admitted before and %d after, want a second burst: the writes were not lost", before, after)
+	}
+}
+
+func loseWrites(t *testing.T, unfenced bool) (before, after int64) {
+	pair := rig.RedisPair(t)
+	const key = "lost"
+	old := &throttleredis.Store{Do: singleDo(t, pair.Primary.Addr), Unfenced: unfenced}
+	if _, err := throttle.Take(t.Context(), old, "another", perMinute, 1); err != nil { // the fence is there
+		t.Fatal(err)
+	}
+	rig.Until(t, "the replica has all", pair.InStep)
+	pair.Link.Set(rig.Fault{Stall: true})
+	var got calls
+	drain(t, old, key, perMinute, &got)
+	before = got.admitted(key)
+	if before < perMinute.Count {
+		t.Errorf("the primary admitted %d, want %d and the refill", before, perMinute.Count)
+	}
+	pair.Primary.Kill()
+	pair.Replica.Promote(t)
+	promoted := &throttleredis.Store{Do: singleDo(t, pair.Replica.Addr), Unfenced: unfenced}
+	l := load{store: promoted, keys: []string{key}, limit: perMinute, callers: 8, deadline: sure}
+	then := l.run(t, func() { rest(t.Context(), time.Second) })
+	got.all = append(got.all, then.all...)
+	if n, some := got.failures(); n > 0 {
+		t.Errorf("%d calls failed:%s", n, some)
+	}
+	if !unfenced {
+		got.within(t, perMinute, 0)
+	}
+	return before, then.admitted(key)
+}
+
+// drain takes until nothing is left.
+func drain(t *testing.T, s throttle.Store, key string, l limit.Limit, made *calls) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), sure)
+	defer cancel()
+	for {
+		c := call{key: key, began: time.Now()}
+		c.d, c.err = throttle.Take(ctx, s, key, l, 1)
+		if c.err != nil {
+			t.Fatalf("Take(%q): %v", key, c.err)
+		}
+		made.all = append(made.all, c)
+		if !c.d.OK {
+			return
+		}
+	}
+}
+
+// TestFaultParted: a master is cut off from the rest of its cluster together
+// with some of its callers, and goes on until it notices; meanwhile the others
+// elect its replica.
+func TestFaultParted(t *testing.T) {
+	t.Parallel()
+	c := rig.ProxiedCluster(t)
+	const key = "parted"
+	master, replica := c.Owner(t, fence)
+	within, without := redisStore(clusterDo(t, c.Addrs())), redisStore(singleDo(t, c.Nodes[master].Addr))
+	back(t, within, key)
+	back(t, without, key)
+	quickly := limit.Limit{Count: 1000, Burst: 1000, Period: 10 * time.Second}
+	most := load{store: within, keys: []string{key}, limit: quickly, callers: 4, deadline: tight}
+	few := most
+	few.store = without
+	var parted, elected time.Time
+	var alone calls
+	got := most.run(t, func() {
+		alone = few.run(t, func() {
+			rest(t.Context(), 300*time.Millisecond)
+			c.Part(master)
+			parted = time.Now()
+			elected = takenOver(t, c, replica)
+			back(t, within, key)
+			rest(t.Context(), 500*time.Millisecond)
+		})
+	})
+	recovered(t, got, parted, elected)
+	got.inTime(t, tight)
+	alone.inTime(t, tight)
+	t.Logf("the master that was cut off gave its last answer after %v", alone.last(parted))
+	got.all = append(got.all, alone.all...)
+	got.within(t, quickly, 0)
+	c.Mend(t)
+	back(t, within, key)
+}
+
+// TestFaultTwoPrimaries: a replica is promoted while the primary goes on, which
+// callers that have not heard of it go on asking, until it ends.
+func TestFaultTwoPrimaries(t *testing.T) {
+	t.Parallel()
+	const overlap = 3 * time.Second
+	pair := rig.RedisPair(t)
+	const key = "two"
+	quickly := limit.Limit{Count: 1000, Period: 10 * time.Second}
+	old := load{
+		store: &throttleredis.Store{Do: singleDo(t, pair.Primary.Addr), Overlap: overlap},
+		keys:  []string{key}, limit: quickly, callers: 4, deadline: sure,
+	}
+	young := old
+	young.store = &throttleredis.Store{Do: singleDo(t, pair.Replica.Addr), Overlap: overlap}
+	var made calls
+	drain(t, old.store, key, quickly, &made)
+	rig.Until(t, "the replica has all", pair.InStep)
+	pair.Link.Set(rig.Fault{Stall: true})
+	var promoted time.Time
+	var both time.Duration
+	got := old.run(t, func() {
+		promoted = time.Now()
+		pair.Replica.Promote(t)
+		more := young.run(t, func() { rest(t.Context(), time.Second) })
+		both = time.Since(promoted)
+		made.all = append(made.all, more.all...)
+	})
+	made.all = append(made.all, got.all...)
+	if both > overlap {
+		t.Skipf("THIS MACHINE IS TOO SLOW: the primaries were two for %v, and only %v were foreseen", both, overlap)
+	}
+	rest(t.Context(), time.Until(promoted.Add(both+overlap)))
+	last := young.run(t, func() { rest(t.Context(), time.Second/10) })
+	if last.admitted(key) == 0 {
+		t.Errorf("nothing was admitted %v after the fail-over, want the refill", time.Since(promoted))
+	}
+	made.all = append(made.all, last.all...)
+	made.within(t, quickly, 0)
+}

@@ -1,0 +1,51 @@
+package stores
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/throttle-go/throttle/stores/clients"
+	"github.com/throttle-go/throttle/stores/rig"
+	"github.com/throttle-go/throttle/throttlesql"
+	"github.com/throttle-go/throttle/throttletest"
+)
+
+// pool connects to a database.
+func pool(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	p, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// created is a Store with its tables.
+func created(t testing.TB, s *throttlesql.Store) *throttlesql.Store {
+	t.Helper()
+	if err := s.Create(context.Background()); err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	return s
+}
+
+func TestPostgresPgx(t *testing.T) {
+	p := pool(t, rig.SharedPostgres(t).Database(t))
+	throttletest.TestStore(t, created(t, &throttlesql.Store{Query: clients.Pgx(p)}))
+}
+
+func TestPostgresDatabaseSQL(t *testing.T) {
+	db, err := sql.Open("pgx", rig.SharedPostgres(t).Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	throttletest.TestStore(t, created(t, &throttlesql.Store{
+		Query: clients.DatabaseSQL(db), Table: "public.My limits", Logged: true,
+	}))
+}

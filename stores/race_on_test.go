@@ -1,0 +1,7 @@
+//go:build race
+
+package stores
+
+// raced is whether the race detector is on, which makes everything slow and
+// bounds on time meaningless.
+const raced = true

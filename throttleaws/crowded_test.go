@@ -1,0 +1,50 @@
+package throttleaws_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// tooMany is shaped like Lambda's TooManyRequestsException.
+type tooMany struct {
+	smithy.GenericAPIError
+	Reason throttleReason
+}
+
+type throttleReason string
+
+// What was refused because too much was in flight is not taken for too fast.
+func TestCrowded(t *testing.T) {
+	lambda := func(reason throttleReason) error {
+		return &tooMany{smithy.GenericAPIError{Code: "TooManyRequestsException"}, reason}
+	}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{lambda("ConcurrentInvocationLimitExceeded"), true},
+		{lambda("ReservedFunctionConcurrentInvocationLimitExceeded"), true},
+		{lambda("FunctionInvocationRateLimitExceeded"), false},
+		{coded("TransactionInProgressException"), true},
+		{coded("ThrottlingException"), false},
+	} {
+		var got pace.Outcome
+		g := quick(&throttle.Throttle{Tries: 1, On: func(e throttle.Event) {
+			if e.Kind == throttle.Ends {
+				got = e.Outcome
+			}
+		}})
+		s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
+		s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(429, c.err) }
+		_, _ = s.call(t.Context(), &putInput{})
+		if got.Verdict != pace.Throttled || got.Crowded != c.want {
+			t.Errorf("%v: %v, crowded %t; want throttled, %t", c.err, got.Verdict, got.Crowded, c.want)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package throttlehttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// Each test here is named after what users of other clients suffered. More of
+// them are in package signal (what an answer says), and in layers_test.go:
+// openai-cookbook 2812, retries multiplied by layers.
+
+// at makes a request go to another host.
+func at(req *http.Request, host string) *http.Request {
+	req.URL.Host, req.Host = host, host
+	return req
+}
+
+// langchainjs 1929, LightRAG 3736, openai-cookbook 2812, fenic 231: a quota that
+// is used up for good was asked for again and again.
+func TestPermanentRefusalIsReturnedAtOnce(t *testing.T) {
+	const text = `{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}`
+	synctest.Test(t, func(t *testing.T) {
+		w := replies(func() (*http.Response, error) { return answer(429, text, "Retry-After", "1"), nil })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		a, err := (&Transport{Base: w, Bodies: true}).RoundTrip(at(request(t, "POST", "{}"), "api.openai.com").WithContext(ctx))
+		if err != nil || a.StatusCode != 429 || len(w.seen) != 1 || time.Since(began) != 0 {
+			t.Fatalf("%v, %v after %d requests and %v; want the 429 after 1, at once", a, err, len(w.seen), time.Since(began))
+		}
+		if got, err := io.ReadAll(a.Body); err != nil || string(got) != text {
+			t.Errorf("its body is %q, %v; want %q", got, err, text)
+		}
+	})
+}
+
+// foyle 82: "giving up after 5 attempts" in place of what the server said.
+func TestGivingUpSaysWhatTheServerSaid(t *testing.T) {
+	const text = `{"error":{"code":"rate_limit_exceeded","message":"Limit 3 a minute"}}`
+	refuse := func() (*http.Response, error) { return answer(429, text, "Retry-After", "20"), nil }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		client := http.Client{Transport: &Transport{Base: replies(refuse), Bodies: true}}
+		_, err := client.Do(at(request(t, "POST", "{}"), "api.openai.com").WithContext(ctx))
+		var status *StatusError
+		if !errors.As(err, &status) || status.Said.Reason != "rate_limit_exceeded" || string(status.Body) != text {
+			t.Fatalf("%v; want a StatusError with the reason and the body", err)
+		}
+		for _, want := range []string{"429", "rate_limit_exceeded", "Limit 3 a minute", "would wait"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("error %q; want it to say %q", err, want)
+			}
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		tr := &Transport{Base: replies(refuse), New: func(string) *throttle.Throttle { return &throttle.Throttle{Tries: 5} }}
+		a, err := tr.RoundTrip(request(t, "POST", "{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(a.Body); a.StatusCode != 429 || err != nil || string(got) != text {
+			t.Errorf("after 5 tries %d %q, %v; want the last answer as it came", a.StatusCode, got, err)
+		}
+	})
+}
+
+// go-retryablehttp 247 and 295, sourcegraph 51743, wrangler: an hour was slept
+// through where 3 s were allowed.
+func TestAnHourIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := replies(says(429, "Retry-After", "3600"))
+		client := http.Client{Transport: &Transport{Base: w}}
+		ctx := throttle.With(t.Context(), throttle.Terms{MaxWait: 3 * time.Second})
+		began := time.Now()
+		for range 3 {
+			a, err := client.Do(request(t, "GET", "").WithContext(ctx))
+			var gaveUp *throttle.Error
+			if !errors.As(err, &gaveUp) || gaveUp.Wait < time.Hour || MayHaveRun(a, err) {
+				t.Errorf("%v, %v; want an error with a wait of an hour, of a request that has not run", a, err)
+			}
+		}
+		if took := time.Since(began); took != 0 || len(w.seen) != 1 {
+			t.Errorf("it took %v and %d requests; want 0s and the first only", took, len(w.seen))
+		}
+	})
+}
+
+// chroncal 105, boundary 4093: Retry-After was read and then not kept to. httpx
+// 141: it was, but for the jitter.
+func TestRetryAfterIsKeptTo(t *testing.T) {
+	for seed := range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			w := replies(says(429, "Retry-After", "2"), says(503, "Retry-After", "5"), says(200))
+			tr := &Transport{Base: w}
+			if seed%2 == 1 {
+				tr.New = func(string) *throttle.Throttle {
+					return &throttle.Throttle{Control: &pace.Backoff{Jitter: pace.FullJitter, Cap: time.Second}}
+				}
+			}
+			if a, err := tr.RoundTrip(request(t, "GET", "")); err != nil || a.StatusCode != 200 {
+				t.Fatalf("%v, %v; want 200", a, err)
+			}
+			for i, least := range []time.Duration{2 * time.Second, 5 * time.Second} {
+				if got := w.seen[i+1].at.Sub(w.seen[i].at); got < least || got > least+2*time.Second {
+					t.Errorf("try %d came after %v; want %v or little more", i+1, got, least)
+				}
+			}
+		})
+	}
+}
+
+// openai-go and go-retryablehttp: a body that was read once is empty the second
+// time, unless it can be had again.
+func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
+	for _, server := range []sequence{{slow, says(200)}, {cut, says(200)}, {says(503), says(200)}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := replies(server...)
+			req := request(t, "PUT", "once")
+			req.GetBody = nil
+			a, err := (&Transport{Base: w, New: unpaced}).RoundTrip(req)
+			if len(w.seen) != 1 || w.seen[0].body != "once" || err == nil && a.StatusCode == 200 {
+				t.Errorf("%v, %v after %d tries, the first with %q; want what came of one try", a, err, len(w.seen), w.seen[0].body)
+			}
+		})
+		synctest.Test(t, func(t *testing.T) {
+			w := replies(server...)
+			a, err := (&Transport{Base: w, New: unpaced}).RoundTrip(request(t, "PUT", "again"))
+			if err != nil || a.StatusCode != 200 || len(w.seen) != 2 || w.seen[1].body != "again" {
+				t.Errorf("%v, %v after %d tries; want 200 after 2, both with the body", a, err, len(w.seen))
+			}
+		})
+	}
+}
+
+// failsafe-go 65 and 123: the context of the request was cancelled before its
+// body had been read.
+func TestBodyIsReadAfterRoundTrip(t *testing.T) {
+	const size = 1 << 20
+	read := make(chan struct{})
+	url := server(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(200)
+		http.NewResponseController(w).Flush()
+		<-read
+		io.WriteString(w, strings.Repeat("x", size))
+	})
+	base := new(http.Transport)
+	defer base.CloseIdleConnections()
+	ctx := throttle.With(t.Context(), throttle.Terms{MaxWait: time.Hour})
+	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := (&Transport{Base: base}).RoundTrip(req)
+	close(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if n, err := io.Copy(io.Discard, a.Body); n != size || err != nil {
+		t.Errorf("%d bytes of the body, %v; want all %d", n, err, size)
+	}
+}

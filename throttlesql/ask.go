@@ -1,0 +1,100 @@
+package throttlesql
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// tries is how often a question is put again because the limit of a key, or the
+// month, has just changed.
+const tries = 8
+
+var errReply = errors.New("what PostgreSQL answered is not what throttle_take answers: is Query the client's own function?")
+
+// ask puts the whole question, by take.sql.
+func (s *Store) ask(ctx context.Context, t *statements, q *question) error {
+	var carried map[int]carry
+	var foundAt int64
+	for range tries {
+		sent := time.Now()
+		now := sent.UnixMicro() + s.ahead.Load()
+		keys, lims, olds, numbers := q.arguments(carried, now)
+		var r reply
+		err := s.Query(ctx, t.take, keys, lims, olds, foundAt, numbers).Scan(&r.at, &r.ok, &r.states, &r.under, &r.added)
+		if err != nil {
+			return failed(err)
+		}
+		s.ahead.Store(r.at - sent.UnixMicro())
+		if err := q.read(&r); err != nil {
+			return err
+		}
+		if r.added > 0 {
+			s.grown(ctx, t, r.added)
+		}
+		if r.ok != nil {
+			q.ok = *r.ok
+			return nil
+		}
+		carried, foundAt = q.carry(&r), r.at
+	}
+	return errTries
+}
+
+// reply is what throttle_take returns.
+type reply struct {
+	at     int64
+	ok     *bool
+	states string
+	under  *string
+	added  int64
+}
+
+// read takes the states of the keys that were sent.
+func (q *question) read(r *reply) error {
+	q.at, q.states = time.UnixMicro(r.at), make([][4]int64, len(q.asks))
+	list := strings.Trim(r.states, "{}")
+	for _, at := range q.sent {
+		for j := range q.states[at] {
+			text, rest, _ := strings.Cut(list, ",")
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return &Error{Charged: true, Err: errReply}
+			}
+			q.states[at][j], list = n, rest
+		}
+	}
+	return nil
+}
+
+// carry carries those states over that were written under another limit. One
+// that this program cannot read counts as written under the one asked for.
+func (q *question) carry(r *reply) map[int]carry {
+	if r.under == nil {
+		return nil // the calendar has another window: see edgesAt
+	}
+	all := map[int]carry{}
+	under := strings.Split(*r.under, "\n")
+	for i, at := range q.sent {
+		if i >= len(under) || under[i] == "" {
+			continue
+		}
+		s := q.states[at]
+		c := carry{from: under[i], found: limit.State{T: s[0], N: s[1], P: s[2]}}
+		c.now = c.found
+		from, err := limit.Parse(c.from, time.LoadLocation)
+		if err != nil {
+			from = q.asks[at].Limit
+		}
+		if from.Kind != limit.SlidingWindow {
+			c.now.P = 0 // it says when the row was written
+		}
+		c.now = limit.Change(c.now, q.at, from, q.asks[at].Limit)
+		all[at] = c
+	}
+	return all
+}

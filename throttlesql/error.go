@@ -1,0 +1,49 @@
+package throttlesql
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	errLengths  = errors.New("throttlesql: asks and decisions differ in number")
+	errNoQuery  = errors.New("throttlesql: the Store has no Query: set it to the QueryRow of the client, see Query")
+	errDisagree = &Error{Charged: true, Err: errors.New("the functions of the schema decide otherwise than this program: does Query run each statement once, as it is?")}
+	errTries    = &Error{Err: fmt.Errorf("the limit of a key changed %d times meanwhile: do all processes have the same limits?", tries)}
+)
+
+// Error says that PostgreSQL could not decide, and why.
+type Error struct {
+	// Charged is whether what was asked for may have been charged
+	// nevertheless: the statement was sent, and no answer came.
+	Charged bool
+	// Err is the error of the client, or of the context.
+	Err error
+}
+
+// Error is one line.
+func (e *Error) Error() string {
+	if e.Charged {
+		return "throttlesql: not known whether it was charged: " + e.Err.Error()
+	}
+	return "throttlesql: nothing was charged: " + e.Err.Error()
+}
+
+// Unwrap is the error of the client.
+func (e *Error) Unwrap() error { return e.Err }
+
+// failed is an error of the client as an Error. Of a statement that PostgreSQL
+// itself refuses nothing is left, unless the connection ended with it.
+func failed(err error) error {
+	var state interface{ SQLState() string } // of pgx and of lib/pq
+	if !errors.As(err, &state) {
+		return &Error{Charged: true, Err: err}
+	}
+	code := state.SQLState()
+	switch code {
+	case "42P01", "42883", "3F000": // no such table, function, schema
+		err = fmt.Errorf("%w: call Create, or run what Schema gives", err)
+	}
+	return &Error{Charged: strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P"), Err: err}
+}

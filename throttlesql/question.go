@@ -1,0 +1,126 @@
+package throttlesql
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+const (
+	mostAsks   = 1000
+	longestKey = 256 // bytes
+)
+
+// A question is one Take.
+type question struct {
+	asks    []limit.Ask
+	limits  []*prepared // of the asks; nil where nothing is remembered
+	sent    []int       // those of the asks that PostgreSQL is asked, by key
+	keys    []string    // of the asks, as they are in the table
+	refused bool        // by a limit that allows nothing
+
+	at     time.Time
+	ok     bool // all that was sent passes
+	states [][4]int64
+}
+
+// check refuses what no Store answers.
+func (q *question) check(d []limit.Decision) error {
+	switch {
+	case len(q.asks) != len(d):
+		return errLengths
+	case len(q.asks) > mostAsks:
+		return fmt.Errorf("throttlesql: asked for %d keys at once: at most %d are answered", len(q.asks), mostAsks)
+	case len(q.asks) == 1:
+		return nil
+	}
+	keys := make([]string, len(q.asks))
+	for i := range q.asks {
+		keys[i] = q.asks[i].Key
+	}
+	slices.Sort(keys)
+	for i := range keys {
+		if i > 0 && keys[i] == keys[i-1] {
+			return fmt.Errorf("throttlesql: two asks about the key %.100q", keys[i])
+		}
+	}
+	return nil
+}
+
+// prepare tells what is to be sent: a limit that remembers nothing is not.
+func (q *question) prepare(known *limits) {
+	q.limits, q.keys = make([]*prepared, len(q.asks)), make([]string, len(q.asks))
+	for i := range q.asks {
+		a := &q.asks[i]
+		if keepsNothing(a.Limit) {
+			_, d := limit.Take(limit.State{}, time.Time{}, *a)
+			q.refused = q.refused || !d.OK
+			continue
+		}
+		q.limits[i], q.keys[i] = known.get(a.Limit), short(a.Key)
+		q.sent = append(q.sent, i)
+	}
+	slices.SortFunc(q.sent, func(i, j int) int { return strings.Compare(q.keys[i], q.keys[j]) })
+}
+
+// short is the key itself, or a digest of a long one. A key that looks like a
+// digest is digested as well, so that none can pose as another.
+func short(key string) string {
+	if len(key) <= longestKey && !(len(key) == 1+sha256.Size && key[0] == 0) {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "\x00" + string(sum[:])
+}
+
+// A carry is a state that was written under another limit, as it was found and
+// as it is under the new one.
+type carry struct {
+	from       string
+	found, now limit.State
+}
+
+// arguments are those of take.sql: the literals of four arrays.
+func (q *question) arguments(carried map[int]carry, now int64) (keys, lims, olds, numbers string) {
+	var k, l, o, n []byte
+	for i, at := range q.sent {
+		sep := byte(',')
+		if i == 0 {
+			sep = '{'
+		}
+		k = append(append(k, sep), `"\\x`...)
+		k = append(hex.AppendEncode(k, []byte(q.keys[at])), '"')
+		l = quote(append(l, sep), q.limits[at].text)
+		c, isCarried := carried[at]
+		if isCarried {
+			o = quote(append(o, sep), c.from)
+		} else {
+			o = append(append(o, sep), "NULL"...)
+		}
+		for j, number := range q.limits[at].numbers(&q.asks[at], q.refused, c, now) {
+			if j > 0 {
+				sep = ','
+			}
+			n = strconv.AppendInt(append(n, sep), number, 10)
+		}
+	}
+	return string(append(k, '}')), string(append(l, '}')), string(append(o, '}')), string(append(n, '}'))
+}
+
+// quote appends an element of the literal of an array.
+func quote(b []byte, text string) []byte {
+	b = append(b, '"')
+	for i := range len(text) {
+		if text[i] == '"' || text[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, text[i])
+	}
+	return append(b, '"')
+}

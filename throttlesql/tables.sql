@@ -1,0 +1,53 @@
+-- The tables of package throttlesql, for PostgreSQL 12 and later, as part of
+-- the block that Store.Schema gives. All names in double quotes begin with the
+-- Table of the Store.
+
+-- What is remembered of each key. A row whose t has passed says nothing, and
+-- means the same as no row.
+--   t, n, p  limit.State. Under limits that leave P zero, p is when decide.sql
+--            wrote the row: below zero if it was there before.
+--   l        the limit that it was written under
+--   a        under sliding slots, their width, the newest slot, and what was
+--            taken in each, the oldest first; else null, which takes no room.
+--            Under a sliding log p is the id of its entries.
+-- There is no index on t: every update would have to write to it as well.
+IF to_regclass('"throttle"') IS NULL THEN
+  CREATE UNLOGGED TABLE "throttle" (
+    key bytea PRIMARY KEY,
+    t bigint NOT NULL,
+    n bigint NOT NULL,
+    p bigint NOT NULL,
+    l text NOT NULL,
+    a bigint[]
+  ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0);
+  anew := true;
+END IF;
+
+-- Since when nothing was lost, in microseconds of Unix time: one row, always
+-- unlogged, so that it is gone when something may have been lost, which is
+-- after a crash and on a promoted standby. Whoever finds it gone writes it
+-- anew: what was taken before is not known then, and all counts as used up at
+-- that moment.
+IF to_regclass('"throttle_fence"') IS NULL THEN
+  CREATE UNLOGGED TABLE "throttle_fence" (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    since bigint NOT NULL
+  );
+  IF anew THEN -- nothing was taken before, so nothing can be lost
+    INSERT INTO "throttle_fence" VALUES (true, -(2 ^ 62)::bigint);
+  END IF;
+END IF;
+
+-- What was taken when, under sliding logs: upto is what was taken since ever,
+-- with this, before is the same without it. From until on an entry says nothing.
+-- It is always unlogged: a row without its entries counts as a new one.
+CREATE SEQUENCE IF NOT EXISTS "throttle_id";
+CREATE UNLOGGED TABLE IF NOT EXISTS "throttle_log" (
+  id bigint NOT NULL,
+  instant bigint NOT NULL,
+  upto bigint NOT NULL,
+  before bigint NOT NULL,
+  until bigint NOT NULL,
+  PRIMARY KEY (id, instant),
+  UNIQUE (id, upto)
+);
