@@ -26,7 +26,7 @@ func (c *crew) full(flying, most int) bool {
 }
 
 // ended learns from the end of one beside whom flying are in flight.
-func (c *crew) ended(now time.Time, flying, most int, o Outcome) {
+func (c *crew) ended(now time.Time, flying, most int, o *Outcome) {
 	switch {
 	case o.Verdict == Throttled && o.Crowded:
 		c.refused(now, flying)

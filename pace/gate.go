@@ -270,12 +270,15 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome, sent time.Time) (res
 	t.at = outside
 	g.inFlight--
 	o.Request, o.Sent = t.request, sent
-	rest, own := t.observeScopes(now, o, g.Control != nil)
-	g.crew.ended(now, g.inFlight, g.MaxInFlight, own)
+	if len(t.Needs) > 0 || o.Elsewhere {
+		rest, o = t.observeScopes(now, o, g.Control != nil)
+	}
+	g.crew.ended(now, g.inFlight, g.MaxInFlight, &o)
 	if g.Control == nil {
 		return rest
 	}
-	return max(rest, g.Control.Observe(now, own.paced(t.request.Cost)))
+	o.pace()
+	return max(rest, g.Control.Observe(now, o))
 }
 
 // Leave takes t out, wherever it is; outside it does nothing. A ticket that

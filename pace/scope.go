@@ -132,11 +132,12 @@ func blameless(o Outcome) Outcome {
 // observe tells s how a request that it had let start has ended.
 func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 	s.inFlight--
-	s.crew.ended(now, s.inFlight, s.MaxInFlight, o)
+	s.crew.ended(now, s.inFlight, s.MaxInFlight, &o)
 	if s.Control == nil {
 		return 0
 	}
-	return s.Control.Observe(now, o.paced(o.Request.Cost))
+	o.pace()
+	return s.Control.Observe(now, o)
 }
 
 // Learn tells s of a call that did not come under it as far as was known when
@@ -149,14 +150,12 @@ func (s *Scope) Learn(now time.Time, n Need, o Outcome) {
 	s.observe(now, o)
 }
 
-// paced is o as a Controller of the pace is to see it, at a cost that was
-// estimated.
-func (o Outcome) paced(estimated int64) Outcome {
+// pace makes o what a Controller of the pace is to see of it.
+func (o *Outcome) pace() {
 	if o.Cost == 0 {
-		o.Cost = estimated
+		o.Cost = o.Request.Cost
 	}
 	if o.Crowded && o.Verdict == Throttled {
 		o.Verdict, o.After = Ignored, 0
 	}
-	return o
 }

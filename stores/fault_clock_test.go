@@ -27,11 +27,11 @@ func TestFaultClockOfReplica(t *testing.T) {
 			replica := clock.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(primary.Port))
 			pair := rig.Replicated{Primary: primary, Replica: replica}
 			var got calls
-			drain(t, &throttleredis.Store{Do: singleDo(t, primary.Addr)}, name, perMinute, &got)
+			drain(t, &throttleredis.Store{Do: goRedis(t, primary.Addr)}, name, perMinute, &got)
 			rig.Until(t, "the replica has all", pair.InStep)
 			primary.Kill()
 			replica.Promote(t)
-			s := &throttleredis.Store{Do: singleDo(t, replica.Addr)}
+			s := &throttleredis.Store{Do: goRedis(t, replica.Addr)}
 			wait := locked(t, s, name)
 			clock.Shift(t, off+wait)
 			passes(t, s, name)
@@ -44,7 +44,7 @@ func TestFaultClockOfReplica(t *testing.T) {
 func TestFaultClockStep(t *testing.T) {
 	t.Parallel()
 	clock := rig.NewClock(t)
-	s := &throttleredis.Store{Do: singleDo(t, clock.Redis(t).Addr)}
+	s := &throttleredis.Store{Do: goRedis(t, clock.Redis(t).Addr)}
 	var got calls
 	const key = "stepped"
 	drain(t, s, key, perMinute, &got)

@@ -98,8 +98,9 @@ func lateness(ctx context.Context, d time.Duration) (worst time.Duration) {
 	return worst
 }
 
-// inTime checks that of 1000 calls 999 are back 5 ms after their deadline, or
-// as late as timers were beside them.
+// inTime checks that of 1000 calls 999 are back 5 ms after their deadline, and
+// what timers were late by beside them: thrice, as what ends a call wakes one
+// goroutine after another.
 func (c calls) inTime(t *testing.T, deadline time.Duration) {
 	t.Helper()
 	took := make([]time.Duration, len(c.all))
@@ -108,7 +109,7 @@ func (c calls) inTime(t *testing.T, deadline time.Duration) {
 	}
 	slices.Sort(took)
 	got := took[len(took)*999/1000]
-	want := deadline + 5*time.Millisecond + c.late
+	want := deadline + 5*time.Millisecond + 3*c.late
 	if raced {
 		want += 10 * time.Second
 	}

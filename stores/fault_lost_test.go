@@ -2,11 +2,15 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/stores/clients"
 	"github.com/throttle-go/throttle/stores/rig"
 	"github.com/throttle-go/throttle/throttleredis"
 )
@@ -34,7 +38,7 @@ func TestFaultLostWritesUnfenced(t *testing.T) {
 func loseWrites(t *testing.T, unfenced bool) (before, after int64) {
 	pair := rig.RedisPair(t)
 	const key = "lost"
-	old := &throttleredis.Store{Do: singleDo(t, pair.Primary.Addr), Unfenced: unfenced}
+	old := &throttleredis.Store{Do: goRedis(t, pair.Primary.Addr), Unfenced: unfenced}
 	if _, err := throttle.Take(t.Context(), old, "another", perMinute, 1); err != nil { // the fence is there
 		t.Fatal(err)
 	}
@@ -48,7 +52,7 @@ func loseWrites(t *testing.T, unfenced bool) (before, after int64) {
 	}
 	pair.Primary.Kill()
 	pair.Replica.Promote(t)
-	promoted := &throttleredis.Store{Do: singleDo(t, pair.Replica.Addr), Unfenced: unfenced}
+	promoted := &throttleredis.Store{Do: goRedis(t, pair.Replica.Addr), Unfenced: unfenced}
 	l := load{store: promoted, keys: []string{key}, limit: perMinute, callers: 8, deadline: sure}
 	then := l.run(t, func() { rest(t.Context(), time.Second) })
 	got.all = append(got.all, then.all...)
@@ -79,6 +83,72 @@ func drain(t *testing.T, s throttle.Store, key string, l limit.Limit, made *call
 	}
 }
 
+// TestFaultRestart: a server alone is started again without its data. Whoever
+// knew the one before takes all to have been used. Whoever did not takes it for
+// a new one, unless told otherwise.
+func TestFaultRestart(t *testing.T) {
+	t.Parallel()
+	n := rig.Redis(t)
+	do := goRedis(t, n.Addr)
+	old := &throttleredis.Store{Do: do}
+	const key = "restarted"
+	for _, c := range []struct {
+		name string
+		s    *throttleredis.Store
+		want bool // another burst
+	}{
+		{"the same store", old, false},
+		{"a strict one", &throttleredis.Store{Do: do, Strict: true}, false},
+		{"a new one", &throttleredis.Store{Do: do}, true},
+	} {
+		n.Must(t, "FLUSHALL")
+		var before, after calls
+		drain(t, &throttleredis.Store{Do: do}, key, perMinute, &before)
+		if _, err := throttle.Take(t.Context(), old, key, perMinute, 1); err != nil {
+			t.Fatal(err)
+		}
+		n.Restart(t)
+		back(t, c.s)
+		drain(t, c.s, key, perMinute, &after)
+		if got := after.admitted(key) >= perMinute.Count; got != c.want {
+			t.Errorf("%s admitted %d after %d, want a second burst: %v", c.name, after.admitted(key), before.admitted(key), c.want)
+		}
+	}
+}
+
+// TestFaultSentinel: sentinels replace a primary that was killed.
+func TestFaultSentinel(t *testing.T) {
+	t.Parallel()
+	w := rig.Sentinel(t, 3)
+	c := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: w.Name, SentinelAddrs: w.Addrs(), ContextTimeoutEnabled: true,
+		DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick, DialerRetries: 1,
+	})
+	t.Cleanup(func() { c.Close() })
+	s := &throttleredis.Store{Do: clients.GoRedis(c), Overlap: overlap}
+	back(t, s)
+	l := load{store: s, keys: []string{"watched"}, limit: perMinute, callers: 4, deadline: tight}
+	var killed, elected time.Time
+	got := l.run(t, func() {
+		rest(t.Context(), 300*time.Millisecond)
+		old := w.Primary(t)
+		old.Kill()
+		killed = time.Now()
+		rig.Until(t, "the sentinels have elected", func() error {
+			if n := w.Primary(t); n != old {
+				return n.Says("replication", "role:master")
+			}
+			return errors.New("not yet")
+		})
+		elected = time.Now()
+		back(t, s)
+		rest(t.Context(), 300*time.Millisecond)
+	})
+	got.recovered(t, killed, elected)
+	got.inTime(t, tight)
+	got.within(t, perMinute, 0)
+}
+
 // TestFaultParted: a master is cut off from the rest of its cluster together
 // with some of its callers, and goes on until it notices; meanwhile the others
 // elect its replica.
@@ -87,9 +157,8 @@ func TestFaultParted(t *testing.T) {
 	c := rig.ProxiedCluster(t)
 	const key = "parted"
 	master, replica := c.Owner(t, fence)
-	within, without := redisStore(clusterDo(t, c.Addrs())), redisStore(singleDo(t, c.Nodes[master].Addr))
-	back(t, within, key)
-	back(t, without, key)
+	within := clusterStores(t, c.Addrs(), quick)["go-redis"]
+	without := &throttleredis.Store{Do: quickDo(t, c.Nodes[master].Addr), Prefix: within.Prefix, Overlap: overlap}
 	quickly := limit.Limit{Count: 1000, Burst: 1000, Period: 10 * time.Second}
 	most := load{store: within, keys: []string{key}, limit: quickly, callers: 4, deadline: tight}
 	few := most
@@ -102,18 +171,18 @@ func TestFaultParted(t *testing.T) {
 			c.Part(master)
 			parted = time.Now()
 			elected = takenOver(t, c, replica)
-			back(t, within, key)
+			back(t, within)
 			rest(t.Context(), 500*time.Millisecond)
 		})
 	})
-	recovered(t, got, parted, elected)
+	got.recovered(t, parted, elected)
 	got.inTime(t, tight)
 	alone.inTime(t, tight)
 	t.Logf("the master that was cut off gave its last answer after %v", alone.last(parted))
 	got.all = append(got.all, alone.all...)
 	got.within(t, quickly, 0)
 	c.Mend(t)
-	back(t, within, key)
+	back(t, within)
 }
 
 // TestFaultTwoPrimaries: a replica is promoted while the primary goes on, which
@@ -125,11 +194,11 @@ func TestFaultTwoPrimaries(t *testing.T) {
 	const key = "two"
 	quickly := limit.Limit{Count: 1000, Period: 10 * time.Second}
 	old := load{
-		store: &throttleredis.Store{Do: singleDo(t, pair.Primary.Addr), Overlap: overlap},
+		store: &throttleredis.Store{Do: goRedis(t, pair.Primary.Addr), Overlap: overlap},
 		keys:  []string{key}, limit: quickly, callers: 4, deadline: sure,
 	}
 	young := old
-	young.store = &throttleredis.Store{Do: singleDo(t, pair.Replica.Addr), Overlap: overlap}
+	young.store = &throttleredis.Store{Do: goRedis(t, pair.Replica.Addr), Overlap: overlap}
 	var made calls
 	drain(t, old.store, key, quickly, &made)
 	rig.Until(t, "the replica has all", pair.InStep)

@@ -15,7 +15,7 @@ import (
 func TestFaultMemoryFull(t *testing.T) {
 	t.Parallel()
 	n := rig.Redis(t, "--maxmemory", "4mb", "--maxmemory-policy", "noeviction")
-	s := &throttleredis.Store{Do: singleDo(t, n.Addr)}
+	s := &throttleredis.Store{Do: goRedis(t, n.Addr)}
 	var got calls
 	drain(t, s, "used up", perMinute, &got)
 	full := func() error {

@@ -5,57 +5,92 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/valkey-io/valkey-go"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/stores/clients"
 	"github.com/throttle-go/throttle/stores/rig"
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
-// doFunc is how a store asks Redis.
-type doFunc = throttleredis.Do
-
-// quick is how long a client waits for a connection or an answer before it
-// takes the other side for dead.
-const quick = 200 * time.Millisecond
-
 // fence is in the name of every key of a store with one slot.
 const fence = "{0}"
-
-// redisStore is a store for a Redis that is replaced by another when it fails.
-func redisStore(do doFunc) throttle.Store {
-	return &throttleredis.Store{Do: do, Overlap: overlap}
-}
 
 // overlap is how long a master that was replaced may go on.
 const overlap = rig.NodeTimeout*time.Millisecond + time.Second
 
-// cluster is a client with the settings that recover quickly: by default
-// go-redis asks for the nodes of a cluster once a minute, tries a dead one five
-// times and does not heed deadlines.
-func clusterDo(t testing.TB, addrs []string) doFunc {
-	c := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: addrs, ContextTimeoutEnabled: true, ClusterStateReloadInterval: time.Second,
-		DialerRetries: 1, DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick,
-	})
-	t.Cleanup(func() { c.Close() })
-	return func(ctx context.Context, args ...any) (any, error) { return c.Do(ctx, args...).Result() }
+// often is how often clients look at what the nodes of a cluster say of it, and
+// whether their connections are alive.
+const often = 500 * time.Millisecond
+
+// clusterStores are a store for each client that knows clusters. They share no
+// keys, but all of theirs are in one hash slot. For so long a connection may
+// show no sign of being alive: quick, or sure where nothing is to fail.
+func clusterStores(t *testing.T, addrs []string, alive time.Duration) map[string]*throttleredis.Store {
+	t.Helper()
+	forGoRedis := clients.GoRedisClusterOptions(addrs...)
+	forGoRedis.ClusterStateReloadInterval = often
+	forGoRedis.DialTimeout, forGoRedis.ReadTimeout, forGoRedis.WriteTimeout = alive, alive, alive
+	g := redis.NewClusterClient(forGoRedis)
+	t.Cleanup(func() { g.Close() })
+	forRueidis := clients.RueidisOptions(addrs...)
+	forRueidis.ClusterOption.ShardsRefreshInterval = often
+	forRueidis.ConnWriteTimeout, forRueidis.Dialer.KeepAlive, forRueidis.Dialer.Timeout = alive, quick, alive
+	r, err := rueidis.NewClient(forRueidis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	forValkey := clients.ValkeyOptions(addrs...)
+	forValkey.ClusterOption.ShardsRefreshInterval = often
+	forValkey.ConnWriteTimeout, forValkey.Dialer.KeepAlive, forValkey.Dialer.Timeout = alive, quick, alive
+	v, err := valkey.NewClient(forValkey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	all := map[string]*throttleredis.Store{}
+	for name, do := range map[string]throttleredis.Do{
+		"go-redis": clients.GoRedis(g), "rueidis": clients.Rueidis(r), "valkey-go": clients.Valkey(v),
+	} {
+		all[name] = &throttleredis.Store{Do: insistent(do), Prefix: t.Name() + name, Overlap: overlap}
+		back(t, all[name])
+	}
+	return all
 }
 
-// singleDo is a client of one server that charges nothing twice: by default
-// go-redis sends again what it has no answer to.
-func singleDo(t testing.TB, addr string) doFunc {
-	c := redis.NewClient(&redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1,
-		DialerRetries: 1, DialTimeout: quick, ReadTimeout: quick, WriteTimeout: quick,
-	})
-	t.Cleanup(func() { c.Close() })
-	return func(ctx context.Context, args ...any) (any, error) { return c.Do(ctx, args...).Result() }
+// insistent asks again while some of the keys have moved to another node and
+// some have not.
+func insistent(do throttleredis.Do) throttleredis.Do {
+	return func(ctx context.Context, args ...any) (any, error) {
+		for {
+			v, err := do(ctx, args...)
+			if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") || ctx.Err() != nil {
+				return v, err
+			}
+			rest(ctx, pause)
+		}
+	}
 }
+
+// quickDo is a client of one server.
+func quickDo(t testing.TB, addr string) throttleredis.Do {
+	c := redis.NewClient(clients.GoRedisOptions(addr))
+	t.Cleanup(func() { c.Close() })
+	return clients.GoRedis(c)
+}
+
+// quick is how long a connection may take to be made or to show that it is
+// alive.
+const quick = 200 * time.Millisecond
 
 // perMinute is what most faults are tried with: a second's refill is small
 // against the burst, so that a burst too many shows.
@@ -78,18 +113,17 @@ func (c calls) slack() time.Duration {
 }
 
 // back waits until the store answers.
-func back(t *testing.T, s throttle.Store, key string) {
+func back(t *testing.T, s throttle.Store) {
 	t.Helper()
 	rig.Until(t, "the store answers", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), tight)
 		defer cancel()
-		_, err := throttle.Take(ctx, s, key, perMinute, 0)
+		_, err := throttle.Take(ctx, s, "back", perMinute, 0)
 		return err
 	})
 }
 
-// takenOver waits until another node than before serves the keys, and returns
-// when it was so.
+// takenOver waits until the replica serves the keys, and returns when it was so.
 func takenOver(t *testing.T, c *rig.Clustered, replica int) time.Time {
 	t.Helper()
 	rig.Until(t, "the replica is master", func() error {
@@ -101,136 +135,183 @@ func takenOver(t *testing.T, c *rig.Clustered, replica int) time.Time {
 	return time.Now()
 }
 
+// recovery is how long a cluster may take to answer again.
 const recovery = rig.NodeTimeout*time.Millisecond + 2*time.Second
+
+// recovered checks how long a fail-over took.
+func (c calls) recovered(t *testing.T, since, elected time.Time) {
+	t.Helper()
+	d, failed, err := c.outage(t, since)
+	want := max(recovery, elected.Sub(since)+time.Second) + c.slack() // a busy cluster elects late
+	if d > want {
+		t.Errorf("no answer for %v after the fault, want at most %v; the cluster had elected after %v; %d calls failed, the last with: %v",
+			d, want, elected.Sub(since), failed, err)
+	}
+	t.Logf("elected after %v, answers after %v, %d calls failed, the last with: %v", elected.Sub(since), d, failed, err)
+}
+
+// unnoticed checks that no call failed, nor waited much.
+func (c calls) unnoticed(t *testing.T) {
+	t.Helper()
+	if n, some := c.failures(); n > 0 {
+		t.Errorf("%d of %d calls failed, want none:%s", n, len(c.all), some)
+	}
+	if want := 250*time.Millisecond + c.slack(); c.gap() > want {
+		t.Errorf("no answer for %v, want at most %v", c.gap(), want)
+	}
+	t.Logf("%d calls, no answer for at most %v", len(c.all), c.gap())
+}
+
+// runAll keeps up a load on each store while during runs, and then checks each.
+// If the load has a tight deadline another load is on a guard before each store,
+// which is to keep to it whatever the client does.
+func runAll(t *testing.T, all map[string]*throttleredis.Store, l load, during func(), check func(*testing.T, calls)) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	start := func(s throttle.Store, key string) *calls {
+		one, got := l, new(calls)
+		one.store, one.keys = s, append([]string{key}, l.keys[1:]...)
+		running.Go(func() { *got = one.run(t, func() { <-ctx.Done() }) })
+		return got
+	}
+	bare, guarded := map[string]*calls{}, map[string]*calls{}
+	for name, s := range all {
+		bare[name] = start(s, l.keys[0])
+		if l.deadline == tight {
+			guarded[name] = start(&throttle.Guard{Store: s, Deadline: tight, Away: throttle.AwayClosed}, "guarded")
+		}
+	}
+	func() {
+		defer running.Wait()
+		defer stop()
+		during()
+	}()
+	for name, c := range bare {
+		t.Run(name, func(t *testing.T) {
+			check(t, *c)
+			c.within(t, l.limit, 0)
+			if g := guarded[name]; g != nil {
+				g.inTime(t, tight)
+				g.within(t, l.limit, 0)
+				if n, some := g.failures(); n > 0 {
+					t.Errorf("%d guarded calls failed:%s", n, some)
+				}
+			}
+		})
+	}
+}
 
 func TestFaultCluster(t *testing.T) {
 	t.Parallel()
 	c := rig.SharedCluster(t)
-	for name, fault := range map[string]func(*testing.T, *rig.Clustered, throttle.Store){
-		"killed":    faultKilled,
-		"frozen":    faultFrozen,
-		"planned":   faultPlanned,
-		"scripts":   faultScripts,
-		"resharded": faultResharded,
+	for name, fault := range map[string]func(*testing.T, *rig.Clustered){
+		"killed": faultKilled, "frozen": faultFrozen, "planned": faultPlanned, "flushed": faultFlushed, "moved": faultMoved,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Mend(t)
-			fault(t, c, redisStore(clusterDo(t, c.Addrs())))
+			fault(t, c)
 		})
 	}
 }
 
 // faultKilled: calls fail in time while the cluster elects, then the replica
 // decides.
-func faultKilled(t *testing.T, c *rig.Clustered, s throttle.Store) {
-	key := "killed"
+func faultKilled(t *testing.T, c *rig.Clustered) {
 	master, replica := c.Owner(t, fence)
-	back(t, s, key)
-	l := load{store: s, keys: []string{key}, limit: perMinute, callers: 8, deadline: tight}
+	l := load{keys: []string{"killed"}, limit: perMinute, callers: 3, deadline: tight}
+	all := clusterStores(t, c.Addrs(), quick)
 	var killed, elected time.Time
-	got := l.run(t, func() {
+	runAll(t, all, l, func() {
 		rest(t.Context(), 500*time.Millisecond)
 		c.Nodes[master].Kill()
 		killed = time.Now()
 		elected = takenOver(t, c, replica)
-		back(t, s, key)
+		for _, s := range all {
+			back(t, s)
+		}
 		rest(t.Context(), 300*time.Millisecond)
+	}, func(t *testing.T, got calls) {
+		got.recovered(t, killed, elected)
 	})
-	recovered(t, got, killed, elected)
-	got.inTime(t, tight)
-	got.within(t, perMinute, 0)
-}
-
-// recovered checks how long a fail-over took.
-func recovered(t *testing.T, got calls, since, elected time.Time) {
-	t.Helper()
-	d, failed, err := got.outage(t, since)
-	if d > recovery+got.slack() {
-		t.Errorf("no answer for %v after the fault, want at most %v + %v; the cluster had elected after %v; %d calls failed, the last with: %v",
-			d, recovery, got.slack(), elected.Sub(since), failed, err)
-	}
-	t.Logf("elected after %v, answers after %v, %d calls failed, the last with: %v", elected.Sub(since), d, failed, err)
 }
 
 // faultFrozen: as killed, and what the old master does when it wakes up does
 // not count.
-func faultFrozen(t *testing.T, c *rig.Clustered, s throttle.Store) {
-	key := "frozen"
+func faultFrozen(t *testing.T, c *rig.Clustered) {
 	master, replica := c.Owner(t, fence)
-	back(t, s, key)
-	l := load{store: s, keys: []string{key}, limit: perMinute, callers: 8, deadline: tight}
+	l := load{keys: []string{"frozen"}, limit: perMinute, callers: 3, deadline: tight}
+	all := clusterStores(t, c.Addrs(), quick)
 	var frozen, elected time.Time
-	got := l.run(t, func() {
+	runAll(t, all, l, func() {
 		rest(t.Context(), 20*time.Millisecond) // some of the burst is left
 		c.Nodes[master].Freeze()
 		frozen = time.Now()
 		elected = takenOver(t, c, replica)
 		rest(t.Context(), time.Until(frozen.Add(4*time.Second)))
 		c.Nodes[master].Thaw()
-		back(t, s, key)
+		for _, s := range all {
+			back(t, s)
+		}
 		rest(t.Context(), 500*time.Millisecond)
+	}, func(t *testing.T, got calls) {
+		got.recovered(t, frozen, elected)
 	})
-	recovered(t, got, frozen, elected)
-	got.inTime(t, tight)
-	got.within(t, perMinute, 0)
 }
 
-// faultPlanned: nobody notices.
-func faultPlanned(t *testing.T, c *rig.Clustered, s throttle.Store) {
-	key := "planned"
+// faultPlanned: nobody notices, and, as the store was told, no bucket is
+// emptied.
+func faultPlanned(t *testing.T, c *rig.Clustered) {
 	_, replica := c.Owner(t, fence)
-	back(t, s, key)
-	l := load{store: s, keys: []string{key}, limit: perMinute, callers: 8, deadline: sure}
-	got := l.run(t, func() {
+	_, about, _ := strings.Cut(c.Nodes[replica].Must(t, "INFO", "server"), "run_id:")
+	process, _, _ := strings.Cut(about, "\r\n")
+	l := load{keys: []string{"planned"}, limit: perMinute, callers: 4, deadline: sure}
+	all := clusterStores(t, c.Addrs(), sure)
+	runAll(t, all, l, func() {
 		rest(t.Context(), 100*time.Millisecond)
+		for _, s := range all {
+			if err := s.Expect(t.Context(), process); err != nil {
+				t.Error(err)
+			}
+		}
 		c.Nodes[replica].Must(t, "CLUSTER", "FAILOVER")
 		takenOver(t, c, replica)
 		rest(t.Context(), 200*time.Millisecond)
+	}, func(t *testing.T, got calls) {
+		got.unnoticed(t)
 	})
-	unnoticed(t, got)
-	got.within(t, perMinute, 0)
-}
-
-// unnoticed checks that no call failed, nor waited much.
-func unnoticed(t *testing.T, got calls) {
-	t.Helper()
-	if n, some := got.failures(); n > 0 {
-		t.Errorf("%d of %d calls failed, want none:%s", n, len(got.all), some)
-	}
-	if want := 250*time.Millisecond + got.slack(); got.gap() > want {
-		t.Errorf("no answer for %v, want at most %v", got.gap(), want)
-	}
-	t.Logf("%d calls, no answer for at most %v", len(got.all), got.gap())
-}
-
-// faultScripts: SCRIPT FLUSH, again and again.
-func faultScripts(t *testing.T, c *rig.Clustered, s throttle.Store) {
-	l := load{store: s, keys: []string{"a", "b", "c", "d", "e"}, limit: perMinute, callers: 10, deadline: sure}
-	got := l.run(t, func() {
-		for range 50 {
-			for _, n := range c.Nodes {
-				if n.Says("replication", "role:master") == nil {
-					n.Must(t, "SCRIPT", "FLUSH")
-				}
-			}
+	for name, s := range all {
+		if d, err := throttle.Take(t.Context(), s, "untouched", perMinute, 0); err != nil || d.Remaining < perMinute.Count {
+			t.Errorf("%s: after a planned fail-over Take of none of a key never asked for = %+v, %v, want a full bucket", name, d, err)
 		}
-	})
-	unnoticed(t, got)
-	got.within(t, perMinute, 0)
+	}
 }
 
-// faultResharded: the slot of all keys moves to another master and back.
-func faultResharded(t *testing.T, c *rig.Clustered, s throttle.Store) {
-	back(t, s, "resharded")
+// faultFlushed: SCRIPT FLUSH, again and again.
+func faultFlushed(t *testing.T, c *rig.Clustered) {
+	l := load{keys: []string{"a", "b", "c", "d", "e"}, limit: perMinute, callers: 5, deadline: sure}
+	master, _ := c.Owner(t, fence)
+	runAll(t, clusterStores(t, c.Addrs(), sure), l, func() {
+		for range 50 {
+			c.Nodes[master].Must(t, "SCRIPT", "FLUSH")
+			rest(t.Context(), 2*pause)
+		}
+	}, func(t *testing.T, got calls) {
+		got.unnoticed(t)
+	})
+}
+
+// faultMoved: the slot of all keys moves to another master and back.
+func faultMoved(t *testing.T, c *rig.Clustered) {
 	from, _ := c.Owner(t, fence)
 	to := slices.IndexFunc(c.Nodes[:], func(n *rig.Node) bool { return n != c.Nodes[from] && n.Says("replication", "role:master") == nil })
-	l := load{store: s, keys: []string{"resharded", "a", "b", "c"}, limit: perMinute, callers: 8, deadline: sure}
-	got := l.run(t, func() {
+	l := load{keys: []string{"a", "b", "c", "d"}, limit: perMinute, callers: 4, deadline: sure}
+	runAll(t, clusterStores(t, c.Addrs(), sure), l, func() {
 		for range 6 {
 			c.MoveSlot(t, fence, to)
 			from, to = to, from
 		}
+	}, func(t *testing.T, got calls) {
+		got.unnoticed(t)
 	})
-	unnoticed(t, got)
-	got.within(t, perMinute, 0)
 }

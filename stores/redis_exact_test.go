@@ -20,82 +20,56 @@ import (
 	"github.com/throttle-go/throttle/throttletest"
 )
 
-// A redisClock is a Do to a Redis that shows the time of a test: the scripts
-// are the real ones but for where they ask for the time.
+// A redisClock is a Do to a Redis that shows the time of a test: the script
+// is the real one but for where it asks for the time.
 type redisClock struct {
 	do throttleredis.Do
 
 	mu      sync.Mutex
-	patched map[string]string // by name of the real one
+	patched string // name of the script, once it is known
 }
 
 type fakeNow struct{}
 
-// at is a context in which a clock shows now.
-func at(ctx context.Context, now time.Time) context.Context {
+// redisAt is a context in which a clock shows now.
+func redisAt(ctx context.Context, now time.Time) context.Context {
 	return context.WithValue(ctx, fakeNow{}, now)
 }
 
 func (c *redisClock) Do(ctx context.Context, args ...any) (any, error) {
-	now := ctx.Value(fakeNow{}).(time.Time)
-	sha := args[1].(string)
+	now := ctx.Value(fakeNow{}).(time.Time).UnixMicro()
+	name := args[1].(string)
 	c.mu.Lock()
-	name, ok := c.patched[sha]
+	patched := c.patched
 	c.mu.Unlock()
 	switch {
-	case args[0] == "EVALSHA" && !ok:
+	case args[0] == "EVALSHA" && patched == "":
 		return nil, errors.New("NOSCRIPT it was not seen yet")
 	case args[0] == "EVAL":
-		const ask, told = "call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }"
-		if strings.Count(sha, ask) != 1 {
-			return nil, fmt.Errorf("the script has %q %d times, want once", ask, strings.Count(sha, ask))
+		const asks, told = "call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }"
+		if n := strings.Count(name, asks); n != 1 {
+			return nil, fmt.Errorf("the script has %q %d times, want once", asks, n)
 		}
-		v, err := c.do(ctx, "SCRIPT", "LOAD", strings.Replace(sha, ask, told, 1))
+		v, err := c.do(ctx, "SCRIPT", "LOAD", strings.Replace(name, asks, told, 1))
 		if err != nil {
 			return nil, err
 		}
-		name = v.(string)
+		patched = v.(string)
+		c.mu.Lock()
+		c.patched = patched
+		c.mu.Unlock()
 	}
-	us := now.UnixMicro()
-	args = append([]any{"EVALSHA", name}, args[2:]...)
-	args = append(args, strconv.FormatInt(us/1e6, 10), fmt.Sprintf("%06d", us%1e6))
+	args = append([]any{"EVALSHA", patched}, args[2:]...)
+	args = append(args, strconv.FormatInt(now/1e6, 10), fmt.Sprintf("%06d", now%1e6))
 	return c.do(ctx, args...)
-}
-
-// learn makes the scripts known under the names by which a Store calls them.
-func (c *redisClock) learn(t *testing.T) {
-	t.Helper()
-	for _, kind := range []limit.Kind{limit.TokenBucket, limit.SlidingLog} {
-		var sha string
-		s := &throttleredis.Store{Prefix: "learn", Batch: -1, Do: func(ctx context.Context, args ...any) (any, error) {
-			if args[0] == "EVALSHA" {
-				sha = args[1].(string)
-				return nil, errors.New("NOSCRIPT")
-			}
-			v, err := c.Do(ctx, args...)
-			if err != nil {
-				return nil, err
-			}
-			text, err := c.do(ctx, "SCRIPT", "LOAD", strings.Replace(args[1].(string), "call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }", 1))
-			c.mu.Lock()
-			c.patched[sha] = fmt.Sprint(text)
-			c.mu.Unlock()
-			return v, err
-		}}
-		a := []limit.Ask{{Key: "k", Limit: limit.Limit{Kind: kind, Count: 1, Period: time.Second}}}
-		if _, err := s.Take(at(t.Context(), time.UnixMicro(1e15)), a, make([]limit.Decision, 1)); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 func newRedisClock(t *testing.T) *redisClock {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: rig.SharedRedis(t).Addr})
 	t.Cleanup(func() { rdb.Close() })
-	c := &redisClock{patched: map[string]string{}}
+	c := &redisClock{}
 	c.do = func(ctx context.Context, args ...any) (any, error) { return rdb.Do(ctx, args...).Result() }
-	c.learn(t)
 	return c
 }
 
@@ -104,7 +78,7 @@ func TestRedisClockJumps(t *testing.T) {
 	c := newRedisClock(t)
 	s := &throttleredis.Store{Do: func(ctx context.Context, args ...any) (any, error) {
 		now = now.Add(time.Microsecond)
-		return c.Do(at(ctx, now), args...)
+		return c.Do(redisAt(ctx, now), args...)
 	}}
 	throttletest.TestStoreClock(t, s, func(by time.Duration) { now = now.Add(by) })
 }
@@ -171,22 +145,22 @@ func redisTakeAll(k []*redisAccount, now time.Time, a []limit.Ask, d []limit.Dec
 	return ok
 }
 
-// magnitude is a number of any size up to most.
-func magnitude(rng *rand.Rand, most float64) int64 {
+// redisSize is a number of any size up to most.
+func redisSize(rng *rand.Rand, most float64) int64 {
 	return int64(math.Exp(rng.Float64() * math.Log(most)))
 }
 
 const years = 365 * 24 * time.Hour
 
-func randomLimit(rng *rand.Rand, kind limit.Kind) limit.Limit {
-	l := limit.Limit{Kind: kind, Count: magnitude(rng, 1<<50), Period: time.Duration(magnitude(rng, float64(70*years)))}
+func redisLimit(rng *rand.Rand, kind limit.Kind) limit.Limit {
+	l := limit.Limit{Kind: kind, Count: redisSize(rng, 1<<50), Period: time.Duration(redisSize(rng, float64(70*years)))}
 	if rng.IntN(2) == 0 { // of everyday size
-		l.Count, l.Period = 1+rng.Int64N(20), time.Duration(magnitude(rng, float64(time.Hour)))
+		l.Count, l.Period = 1+rng.Int64N(20), time.Duration(redisSize(rng, float64(time.Hour)))
 	}
 	switch kind {
 	case limit.TokenBucket:
 		if rng.IntN(2) == 0 {
-			l.Burst = magnitude(rng, float64(l.Count)*2)
+			l.Burst = redisSize(rng, float64(l.Count)*2)
 		}
 		if l.Most() > 1<<50 || float64(l.Most())/float64(l.Count)*float64(l.Period) > float64(70*years) {
 			l.Burst = 0
@@ -211,7 +185,7 @@ var newYork = func() *time.Location {
 	return z
 }()
 
-func randomRedisAsk(rng *rand.Rand, key string, l limit.Limit) limit.Ask {
+func redisAsk(rng *rand.Rand, key string, l limit.Limit) limit.Ask {
 	a := limit.Ask{Key: key, Limit: l, N: 1}
 	most := l.Most()
 	switch rng.IntN(12) {
@@ -274,7 +248,7 @@ func redisWalk(t *testing.T, s *throttleredis.Store, rng *rand.Rand, steps int) 
 		case i >= 28:
 			kind = limit.SlidingLog
 		}
-		limits[key] = randomLimit(rng, kind)
+		limits[key] = redisLimit(rng, kind)
 		accounts[key] = &redisAccount{limit: limits[key]}
 	}
 	for range steps {
@@ -289,21 +263,21 @@ func redisWalk(t *testing.T, s *throttleredis.Store, rng *rand.Rand, steps int) 
 				if i < 28 && rng.IntN(2) == 0 {
 					kind = stateKinds[rng.IntN(5)]
 				}
-				if l.Count = magnitude(rng, 1<<50); kind != limit.SlidingSlots {
-					l = randomLimit(rng, kind)
+				if l.Count = redisSize(rng, 1<<50); kind != limit.SlidingSlots {
+					l = redisLimit(rng, kind)
 				}
 				limits[key] = l
 			}
-			a, k = append(a, randomRedisAsk(rng, key, l)), append(k, accounts[key])
+			a, k = append(a, redisAsk(rng, key, l)), append(k, accounts[key])
 		}
-		now = walkOn(rng, now, a[0].Limit)
+		now = redisClockOn(rng, now, a[0].Limit)
 		got, want := make([]limit.Decision, size), make([]limit.Decision, size)
-		ok, err := s.Take(at(context.Background(), now), a, got)
+		ok, err := s.Take(redisAt(context.Background(), now), a, got)
 		if err != nil {
 			t.Errorf("Take(%+v): error %v", a, err)
 			return
 		}
-		before := fmt.Sprintf("%+v", stateOf(k))
+		before := fmt.Sprintf("%+v", redisStates(k))
 		wantOK := redisTakeAll(k, now, a, want)
 		for i := range got {
 			if !got[i].At.Equal(want[i].At) {
@@ -319,15 +293,15 @@ func redisWalk(t *testing.T, s *throttleredis.Store, rng *rand.Rand, steps int) 
 	}
 }
 
-func stateOf(k []*redisAccount) (s []limit.State) {
+func redisStates(k []*redisAccount) (s []limit.State) {
 	for _, k := range k {
 		s = append(s, k.state)
 	}
 	return s
 }
 
-// walkOn moves the clock by what is small or large for the limit, at times back.
-func walkOn(rng *rand.Rand, now time.Time, l limit.Limit) time.Time {
+// redisClockOn moves the clock by what is small or large for the limit, at times back.
+func redisClockOn(rng *rand.Rand, now time.Time, l limit.Limit) time.Time {
 	by := time.Duration(0)
 	switch rng.IntN(10) {
 	case 0, 1, 2:
@@ -335,11 +309,11 @@ func walkOn(rng *rand.Rand, now time.Time, l limit.Limit) time.Time {
 	case 3, 4:
 		by = time.Duration(rng.Int64N(int64(min(l.Period, years)) + 1))
 	case 5:
-		by = time.Duration(magnitude(rng, float64(years/10)))
+		by = time.Duration(redisSize(rng, float64(years/10)))
 	case 6:
 		by = -time.Duration(rng.Int64N(int64(2 * time.Second)))
 	case 7:
-		by = -time.Duration(magnitude(rng, float64(years/20)))
+		by = -time.Duration(redisSize(rng, float64(years/20)))
 	}
 	now = now.Add(by).Truncate(time.Microsecond)
 	if now.Year() < 2000 || now.Year() > 2100 {

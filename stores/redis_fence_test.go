@@ -17,25 +17,25 @@ import (
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
-// A moving Do goes to one server, and then to another.
-type moving struct{ to atomic.Pointer[redis.Client] }
+// A redisMover goes to one server, and then to another.
+type redisMover struct{ to atomic.Pointer[redis.Client] }
 
-func (m *moving) Do(ctx context.Context, args ...any) (any, error) {
+func (m *redisMover) Do(ctx context.Context, args ...any) (any, error) {
 	return clients.GoRedis(m.to.Load())(ctx, args...)
 }
 
-func (m *moving) point(t *testing.T, n *rig.Node) {
+func (m *redisMover) point(t *testing.T, n *rig.Node) {
 	t.Helper()
-	c := redis.NewClient(patient(clients.GoRedisOptions(n.Addr)))
+	c := redis.NewClient(redisPatient(clients.GoRedisOptions(n.Addr)))
 	t.Cleanup(func() { c.Close() })
 	m.to.Store(c)
 }
 
-// drain takes what there is, and says when it took last.
-func drain(t *testing.T, s *throttleredis.Store, key string, l limit.Limit) (n int64, at time.Time) {
+// redisDrain takes what there is, and says when it took last.
+func redisDrain(t *testing.T, s *throttleredis.Store, key string, l limit.Limit) (n int64, at time.Time) {
 	t.Helper()
 	for {
-		d := take(t, s, limit.Ask{Key: key, Limit: l, N: 100, Min: 1})
+		d := redisTake(t, s, limit.Ask{Key: key, Limit: l, N: 100, Min: 1})
 		n, at = n+d.N, d.At
 		if !d.OK {
 			return n, at
@@ -56,34 +56,34 @@ func fencedLimits() (all []limit.Limit) {
 func TestRedisLossyFailover(t *testing.T) {
 	for _, fenced := range []bool{true, false} {
 		pair := rig.RedisPair(t)
-		m := &moving{}
+		m := &redisMover{}
 		m.point(t, pair.Primary)
 		s := &throttleredis.Store{Do: m.Do, Unfenced: !fenced}
 		minute := limit.Limit{Count: 1000, Period: time.Minute}
 		ten := limit.Ask{Key: "minute", Limit: minute, N: 10}
-		begun := take(t, s, ten).At
+		begun := redisTake(t, s, ten).At
 		for _, l := range fencedLimits() {
-			take(t, s, limit.Ask{Key: "lost " + l.Kind.String(), Limit: l, N: 10})
+			redisTake(t, s, limit.Ask{Key: "lost " + l.Kind.String(), Limit: l, N: 10})
 		}
 		pair.Primary.Must(t, "WAIT", 1, 0)
 		pair.Link.Set(rig.Fault{Stall: true})
-		before, _ := drain(t, s, "minute", minute)
+		before, _ := redisDrain(t, s, "minute", minute)
 		took := map[limit.Kind]int64{}
 		for _, l := range fencedLimits() {
-			took[l.Kind], _ = drain(t, s, "lost "+l.Kind.String(), l)
+			took[l.Kind], _ = redisDrain(t, s, "lost "+l.Kind.String(), l)
 			took[l.Kind] += 10
 		}
 		pair.Primary.Kill()
 		pair.Replica.Promote(t)
 		m.point(t, pair.Replica)
-		after, end := drain(t, s, "minute", minute)
+		after, end := redisDrain(t, s, "minute", minute)
 		total, most := 10+before+after, 1000+int64(end.Sub(begun).Seconds()*1000/60)
 		t.Logf("fenced %v: 1000 a minute: %d + %d admitted, %d with the refill of %v", fenced, 10+before, after, most, end.Sub(begun))
 		if (total <= most) != fenced {
 			t.Errorf("1000 a minute, fenced %v: %d admitted over both, want at most %d: %v", fenced, total, most, fenced)
 		}
 		for _, l := range fencedLimits() {
-			n, _ := drain(t, s, "lost "+l.Kind.String(), l)
+			n, _ := redisDrain(t, s, "lost "+l.Kind.String(), l)
 			if n += took[l.Kind]; (n <= 1000) != fenced {
 				t.Errorf("%v, fenced %v: %d admitted over both, want at most 1000: %v", l.Kind, fenced, n, fenced)
 			}
@@ -125,11 +125,11 @@ func TestRedisRestarts(t *testing.T) {
 				c.store = new(throttleredis.Store)
 			}
 			first := &throttleredis.Store{Do: goRedis(t, node.Addr), Unfenced: c.store.Unfenced}
-			take(t, first, limit.Ask{Key: "a", Limit: ten, N: 1})
+			redisTake(t, first, limit.Ask{Key: "a", Limit: ten, N: 1})
 			if c.saves {
 				node.Must(t, "SAVE")
 			}
-			if n, _ := drain(t, first, "a", ten); n != 9 {
+			if n, _ := redisDrain(t, first, "a", ten); n != 9 {
 				t.Fatalf("took %d of the 9 that were left", n)
 			}
 			node.Kill()
@@ -139,7 +139,7 @@ func TestRedisRestarts(t *testing.T) {
 			if c.other {
 				asked = c.store
 			}
-			if n, _ := drain(t, asked, "a", ten); n != c.want {
+			if n, _ := redisDrain(t, asked, "a", ten); n != c.want {
 				t.Errorf("after the restart %d pass, want %d", n, c.want)
 			}
 		})
@@ -152,16 +152,16 @@ func TestRedisBornAgain(t *testing.T) {
 	ten := limit.Limit{Count: 10, Period: 12 * limit.Month}
 	node := rig.Redis(t)
 	old, other := &throttleredis.Store{Do: goRedis(t, node.Addr)}, &throttleredis.Store{Do: goRedis(t, node.Addr)}
-	take(t, old, limit.Ask{Key: "a", Limit: ten, N: 10})
+	redisTake(t, old, limit.Ask{Key: "a", Limit: ten, N: 10})
 	node.Kill()
 	node.Restart(t)
-	take(t, other, limit.Ask{Key: "b", Limit: ten, N: 1})
+	redisTake(t, other, limit.Ask{Key: "b", Limit: ten, N: 1})
 	for _, key := range []string{"a", "b"} {
-		if n, _ := drain(t, old, key, ten); n != 0 {
+		if n, _ := redisDrain(t, old, key, ten); n != 0 {
 			t.Errorf("%d of key %s pass, want none", n, key)
 		}
 	}
-	if n, _ := drain(t, other, "c", ten); n != 0 {
+	if n, _ := redisDrain(t, other, "c", ten); n != 0 {
 		t.Errorf("%d pass for the other Store, want none either", n)
 	}
 }
@@ -171,11 +171,11 @@ func TestRedisBornAgain(t *testing.T) {
 func TestRedisPlannedFailover(t *testing.T) {
 	ten := limit.Limit{Count: 10, Period: 12 * limit.Month}
 	pair := rig.RedisPair(t)
-	m := &moving{}
+	m := &redisMover{}
 	m.point(t, pair.Primary)
 	s := &throttleredis.Store{Do: m.Do, Slots: 3}
 	for _, key := range []string{"a", "b", "c", "d"} {
-		take(t, s, limit.Ask{Key: key, Limit: ten, N: 4})
+		redisTake(t, s, limit.Ask{Key: key, Limit: ten, N: 4})
 	}
 	if err := s.Expect(t.Context(), processOf(t, pair.Replica)); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestRedisPlannedFailover(t *testing.T) {
 	pair.Replica.Promote(t)
 	m.point(t, pair.Replica)
 	for _, key := range []string{"a", "b", "c", "d"} {
-		if n, _ := drain(t, s, key, ten); n != 6 {
+		if n, _ := redisDrain(t, s, key, ten); n != 6 {
 			t.Errorf("%d of key %s pass after the planned fail-over, want 6", n, key)
 		}
 	}
@@ -194,7 +194,7 @@ func TestRedisPlannedFailover(t *testing.T) {
 	pair.Replica.Restart(t)
 	pair.Replica.Promote(t) // it is a replica again, by its arguments
 	for _, key := range []string{"a", "e"} {
-		if n, _ := drain(t, s, key, ten); n != 0 {
+		if n, _ := redisDrain(t, s, key, ten); n != 0 {
 			t.Errorf("%d of key %s pass after another restart, want none", n, key)
 		}
 	}
@@ -209,9 +209,9 @@ func TestRedisSameProcess(t *testing.T) {
 	node := rig.Redis(t, "--enable-debug-command", "yes")
 	ten := limit.Limit{Count: 10, Period: 12 * limit.Month}
 	s := &throttleredis.Store{Do: goRedis(t, node.Addr)}
-	take(t, s, limit.Ask{Key: "a", Limit: ten, N: 4})
+	redisTake(t, s, limit.Ask{Key: "a", Limit: ten, N: 4})
 	node.Must(t, "DEBUG", "CHANGE-REPL-ID")
-	if n, _ := drain(t, s, "a", ten); n != 6 {
+	if n, _ := redisDrain(t, s, "a", ten); n != 6 {
 		t.Errorf("%d pass after the replication id changed, want 6", n)
 	}
 }
@@ -224,15 +224,15 @@ func TestRedisOverlap(t *testing.T) {
 	for _, l := range fencedLimits() {
 		l.Period = 50 * time.Second
 		key := l.Kind.String()
-		takeAt(t, s, start, limit.Ask{Key: key, Limit: l, N: 1})
+		redisTakeAt(t, s, start, limit.Ask{Key: key, Limit: l, N: 1})
 		c.change(t, "overlap{0}")
 		for after, want := range map[time.Duration]int64{0: 0, 2999 * time.Millisecond: 0, 3 * time.Second: 0} {
-			d := takeAt(t, s, start.Add(after), limit.Ask{Key: key, Limit: l, N: 1000, Min: 1})
+			d := redisTakeAt(t, s, start.Add(after), limit.Ask{Key: key, Limit: l, N: 1000, Min: 1})
 			if d.N != want {
 				t.Errorf("%v, %v after the fail-over: %d pass, want %d", l.Kind, after, d.N, want)
 			}
 		}
-		d := takeAt(t, s, start.Add(33*time.Second), limit.Ask{Key: key, Limit: l, N: 1000, Min: 1})
+		d := redisTakeAt(t, s, start.Add(33*time.Second), limit.Ask{Key: key, Limit: l, N: 1000, Min: 1})
 		if d.N > 600 || d.N < 400 { // slots give back up to two parts late
 			t.Errorf("%v, 30 s after the overlap, at 20 a second: %d pass, want 400 to 600", l.Kind, d.N)
 		}
@@ -242,15 +242,15 @@ func TestRedisOverlap(t *testing.T) {
 // change makes the fence be of another process.
 func (c *redisClock) change(t *testing.T, fence string) {
 	t.Helper()
-	if _, err := c.do(t.Context(), "SET", fence, strings.Repeat("\x00", 7)+strings.Repeat("a", 80)); err != nil {
+	if _, err := c.do(t.Context(), "SET", fence, strings.Repeat("\x00", 7)+"master_replid:"+strings.Repeat("a", 80)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func takeAt(t *testing.T, s *throttleredis.Store, now time.Time, a limit.Ask) limit.Decision {
+func redisTakeAt(t *testing.T, s *throttleredis.Store, now time.Time, a limit.Ask) limit.Decision {
 	t.Helper()
 	d := make([]limit.Decision, 1)
-	if _, err := s.Take(at(t.Context(), now), []limit.Ask{a}, d); err != nil {
+	if _, err := s.Take(redisAt(t.Context(), now), []limit.Ask{a}, d); err != nil {
 		t.Fatalf("Take(%+v): error %v", a, err)
 	}
 	return d[0]
@@ -264,7 +264,7 @@ func TestRedisFenceRefills(t *testing.T) {
 	s := &throttleredis.Store{Do: c.Do, Prefix: "refill", Batch: -1}
 	for i := range 400 {
 		kind := limit.Kind(i % 7)
-		l := limit.Limit{Kind: kind, Count: magnitude(rng, 1e6), Period: time.Duration(magnitude(rng, 1e6)+100) * time.Millisecond}
+		l := limit.Limit{Kind: kind, Count: redisSize(rng, 1e6), Period: time.Duration(redisSize(rng, 1e6)+100) * time.Millisecond}
 		if kind == limit.CalendarWindow {
 			l.Period = time.Hour
 		}
@@ -272,11 +272,11 @@ func TestRedisFenceRefills(t *testing.T) {
 		ask := limit.Ask{Key: key, Limit: l, N: 1 + rng.Int64N(l.Count), Debt: rng.IntN(2) == 0}
 		fence := time.UnixMicro(1_700_000_000_000_000 + rng.Int64N(1e12))
 		if rng.IntN(3) > 0 { // what the new process has got
-			takeAt(t, s, fence.Add(-time.Duration(rng.Int64N(int64(l.Period)))), ask)
+			redisTakeAt(t, s, fence.Add(-time.Duration(rng.Int64N(int64(l.Period)))), ask)
 		}
 		c.change(t, "refill{0}")
 		ask.N, ask.Debt = 0, false
-		takeAt(t, s, fence, ask)
+		redisTakeAt(t, s, fence, ask)
 		refillsEvenly(t, s, rng, fence, key, l)
 	}
 }
@@ -292,7 +292,7 @@ func refillsEvenly(t *testing.T, s *throttleredis.Store, rng *rand.Rand, fence t
 		if into > l.Period || edge {
 			break
 		}
-		got += takeAt(t, s, now, limit.Ask{Key: key, Limit: l, N: l.Count, Min: 1}).N
+		got += redisTakeAt(t, s, now, limit.Ask{Key: key, Limit: l, N: l.Count, Min: 1}).N
 		most := float64(l.Count) * float64(into) / float64(l.Period)
 		if l.Kind == limit.SlidingWindow {
 			most += 0.5 // it rounds to the nearest
@@ -304,7 +304,7 @@ func refillsEvenly(t *testing.T, s *throttleredis.Store, rng *rand.Rand, fence t
 		now = now.Add(time.Duration(rng.Int64N(int64(l.Period) / 10))).Truncate(time.Microsecond)
 	}
 	after := fence.Add(3 * l.Period)
-	if d := takeAt(t, s, after, limit.Ask{Key: key, Limit: l, N: l.Count}); !d.OK {
+	if d := redisTakeAt(t, s, after, limit.Ask{Key: key, Limit: l, N: l.Count}); !d.OK {
 		t.Errorf("%v, three Periods after a fail-over: %+v, want all of it", l, d)
 	}
 }

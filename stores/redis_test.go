@@ -22,13 +22,13 @@ import (
 
 func goRedis(t testing.TB, addr string) throttleredis.Do {
 	t.Helper()
-	c := redis.NewClient(patient(clients.GoRedisOptions(addr)))
+	c := redis.NewClient(redisPatient(clients.GoRedisOptions(addr)))
 	t.Cleanup(func() { c.Close() })
 	return clients.GoRedis(c)
 }
 
-// patient are options for tests that do not look at time, on a busy machine.
-func patient(o *redis.Options) *redis.Options {
+// redisPatient are options for tests that do not look at time, on a busy machine.
+func redisPatient(o *redis.Options) *redis.Options {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = 30*time.Second, 30*time.Second, 30*time.Second
 	return o
 }
@@ -96,8 +96,8 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// take asks one question that must have an answer.
-func take(t testing.TB, s *throttleredis.Store, a limit.Ask) limit.Decision {
+// redisTake asks one question that must have an answer.
+func redisTake(t testing.TB, s *throttleredis.Store, a limit.Ask) limit.Decision {
 	t.Helper()
 	d := make([]limit.Decision, 1)
 	if _, err := s.Take(t.Context(), []limit.Ask{a}, d); err != nil {
@@ -106,15 +106,15 @@ func take(t testing.TB, s *throttleredis.Store, a limit.Ask) limit.Decision {
 	return d[0]
 }
 
-// counted is a Do that counts what it is asked to do.
-type counted struct {
+// redisCounter is a Do that counts what it is asked to do.
+type redisCounter struct {
 	do    throttleredis.Do
 	calls atomic.Int64
 	mu    sync.Mutex
 	names map[string]int
 }
 
-func (c *counted) Do(ctx context.Context, args ...any) (any, error) {
+func (c *redisCounter) Do(ctx context.Context, args ...any) (any, error) {
 	c.calls.Add(1)
 	c.mu.Lock()
 	if c.names == nil {
@@ -129,7 +129,7 @@ func (c *counted) Do(ctx context.Context, args ...any) (any, error) {
 // and two where the limit is another and something is to be written.
 func TestRedisCalls(t *testing.T) {
 	node := rig.Redis(t)
-	c := &counted{do: goRedis(t, node.Addr)}
+	c := &redisCounter{do: goRedis(t, node.Addr)}
 	s := &throttleredis.Store{Do: c.Do}
 	hour := limit.Limit{Count: 10, Period: time.Hour}
 	fewer := limit.Limit{Count: 5, Period: time.Hour}
@@ -146,7 +146,7 @@ func TestRedisCalls(t *testing.T) {
 		{nil, []limit.Ask{{Key: "a", Limit: fewer, N: 1}}, 1},
 		{nil, []limit.Ask{{Key: "a", N: 1}}, 0},
 		{func() { node.Must(t, "SCRIPT", "FLUSH") }, []limit.Ask{{Key: "a", Limit: fewer, N: 1}}, 2},
-		{nil, []limit.Ask{{Key: "c", Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: limit.Month}, N: 1}}, 2},
+		{nil, []limit.Ask{{Key: "c", Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: limit.Month}, N: 1}}, 1},
 		{nil, []limit.Ask{{Key: "c", Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: limit.Month}, N: 1}}, 1},
 	} {
 		if step.do != nil {
@@ -160,7 +160,7 @@ func TestRedisCalls(t *testing.T) {
 			t.Errorf("step %d, Take(%+v): %d calls, want %d", i, step.asks, got, step.want)
 		}
 	}
-	if d := take(t, s, limit.Ask{Key: "a", Limit: fewer}); d.Remaining != 0 {
+	if d := redisTake(t, s, limit.Ask{Key: "a", Limit: fewer}); d.Remaining != 0 {
 		t.Errorf("after 5 of 5: %+v, want none remaining", d)
 	}
 }
@@ -174,14 +174,14 @@ func TestRedisExpiry(t *testing.T) {
 		l := limit.Limit{Kind: kind, Count: 3, Period: time.Hour}
 		ask := limit.Ask{Key: "e", Limit: l}
 		node.Must(t, "FLUSHDB")
-		take(t, s, ask)
+		redisTake(t, s, ask)
 		ask.N = 4
-		take(t, s, ask)
+		redisTake(t, s, ask)
 		if n := node.Must(t, "DBSIZE"); n != "1" {
 			t.Errorf("%v: after a peek and a refusal there are %s keys, want the fence alone", kind, n)
 		}
 		ask.N = 2
-		d := take(t, s, ask)
+		d := redisTake(t, s, ask)
 		key := "throttle:{0}:e"
 		if kind == limit.SlidingLog {
 			key = "throttle:{0}=e"
@@ -195,7 +195,7 @@ func TestRedisExpiry(t *testing.T) {
 		size := node.Must(t, "MEMORY", "USAGE", key)
 		t.Logf("%v: MEMORY USAGE of a key of %d bytes: %s", kind, len(key), size)
 		ask.N = -2
-		take(t, s, ask)
+		redisTake(t, s, ask)
 		if n := node.Must(t, "EXISTS", key); n != "0" {
 			t.Errorf("%v: when all was given back there is still a key", kind)
 		}

@@ -27,7 +27,6 @@ const (
 type pending struct {
 	keys []string
 	args []string // two for each key
-	any  bool     // not only token buckets
 	logs bool     // some are logs
 	sent time.Time
 	at   int64 // of the states that were carried over; zero: there are none
@@ -178,7 +177,7 @@ func (s *Store) send(ctx context.Context, ln *lane, fence string, all []*pending
 	ln.mu.Lock()
 	known := ln.process
 	ln.mu.Unlock()
-	r, err := s.eval(ctx, s.script(all), s.args(fence, known, all))
+	r, err := s.eval(ctx, &takeScript, s.args(fence, known, all))
 	if err == nil && r.process != "" && r.process != known {
 		ln.mu.Lock()
 		ln.process = r.process
@@ -191,15 +190,6 @@ func (s *Store) send(ctx context.Context, ln *lane, fence string, all []*pending
 			err = p.err
 		}
 	}
-}
-
-func (s *Store) script(all []*pending) *script {
-	for _, p := range all {
-		if p.any {
-			return &anyScript
-		}
-	}
-	return &bucketScript
 }
 
 // args are those of a call, with room for the first two.

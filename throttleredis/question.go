@@ -61,7 +61,6 @@ func (q *question) pending(fence string, now time.Time) *pending {
 		}
 		p.keys = append(p.keys, name(fence, a.Key, a.Limit.Kind))
 		p.args = append(p.args, string(fingerprint(&a.Limit)), string(encode(nil, a, size, q.refused, c, now)))
-		p.any = p.any || !isBucket(a.Limit.Kind)
 		p.logs = p.logs || a.Limit.Kind == limit.SlidingLog
 	}
 	return p

@@ -6,11 +6,15 @@ import (
 	"encoding/hex"
 )
 
-// The scripts are put together from parts, so that the usual one, which knows
-// token buckets only, makes nothing ready that it does not need.
+// The script is put together from parts, of which the first one that knows what
+// to do answers.
 var (
 	//go:embed lua/start.lua
 	luaStart string
+	//go:embed lua/short.lua
+	luaShort string
+	//go:embed lua/long.lua
+	luaLong string
 	//go:embed lua/bucket.lua
 	luaBucket string
 	//go:embed lua/window.lua
@@ -28,8 +32,7 @@ var (
 	//go:embed lua/info.lua
 	luaInfo string
 
-	bucketScript = newScript(luaStart + luaBucket + luaFinish)
-	anyScript    = newScript(luaStart + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
+	takeScript   = newScript(luaStart + luaShort + luaLong + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
 	expectScript = newScript(luaExpect)
 )
 

@@ -137,6 +137,7 @@ func startPostgresIn(dir string, settings, env []string) (*PostgresServer, error
 	s := &PostgresServer{Addr: local(p), Port: p, Process: &Process{
 		Dir: dir, path: path, args: args, env: env, user: as,
 		last: syscall.SIGQUIT, // its children end with it
+		herd: true,            // they serve the connections, and would go on for a while
 	}}
 	s.clean = s.removeShared
 	s.URL = s.at("postgres")

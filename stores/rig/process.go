@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -31,6 +33,7 @@ type Process struct {
 	ready func() error        // whether it answers
 	last  syscall.Signal      // ends it for good; zero: SIGKILL
 	clean func()              // removes what it left outside Dir; may be nil
+	herd  bool                // its children are killed, frozen and thawed with it
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -130,7 +133,7 @@ func (p *Process) tail() []byte {
 	return bytes.TrimSpace(log)
 }
 
-// signal reaches the process only: its children see to themselves.
+// signal reaches the process only.
 func (p *Process) signal(s syscall.Signal) (done <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,9 +146,38 @@ func (p *Process) signal(s syscall.Signal) (done <-chan struct{}) {
 	return p.done
 }
 
+// signalAll reaches the children too, if they are part of the server. The
+// process is stopped before, so that it makes no more of them.
+func (p *Process) signalAll(s syscall.Signal) (done <-chan struct{}) {
+	if p.herd {
+		p.signal(syscall.SIGSTOP)
+		for _, child := range p.children() {
+			syscall.Kill(child, s)
+		}
+	}
+	return p.signal(s)
+}
+
+// children are the ids of the processes that it has started.
+func (p *Process) children() (ids []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	id := p.cmd.Process.Pid
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", id, id)) // none if it has ended
+	for _, word := range strings.Fields(string(text)) {
+		if child, err := strconv.Atoi(word); err == nil {
+			ids = append(ids, child)
+		}
+	}
+	return ids
+}
+
 // Kill ends the process by SIGKILL, frozen or not, and returns when it is
 // gone.
-func (p *Process) Kill() { <-p.signal(syscall.SIGKILL) }
+func (p *Process) Kill() { <-p.signalAll(syscall.SIGKILL) }
 
 // Running tells whether the process is there, frozen or not.
 func (p *Process) Running() bool {
@@ -161,10 +193,10 @@ func (p *Process) Running() bool {
 
 // Freeze stops the process by SIGSTOP: its connections stay open and nothing
 // answers, until Thaw.
-func (p *Process) Freeze() { p.signal(syscall.SIGSTOP) }
+func (p *Process) Freeze() { p.signalAll(syscall.SIGSTOP) }
 
 // Thaw lets a frozen process go on.
-func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
+func (p *Process) Thaw() { p.signalAll(syscall.SIGCONT) }
 
 // Restart ends the process by SIGKILL if it runs, starts it again on the same
 // address and data and waits until it answers.

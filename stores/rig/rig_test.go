@@ -134,13 +134,13 @@ func TestPostgresPair(t *testing.T) {
 	t.Parallel()
 	p := PostgresPair(t)
 	p.Primary.Exec(t, "create table n as select 1 as i")
-	Until(t, "the standby has it", func() error { return p.Standby.sees("select i from n", 1) })
+	Until(t, "the standby has it", p.InStep)
 	p.Link.Set(Fault{Stall: true})
 	p.Primary.Exec(t, "update n set i = 2")
 	p.Primary.Kill()
 	p.Standby.Promote(t)
-	if err := p.Standby.sees("select i from n", 1); err != nil {
-		t.Error("what was stalled is not lost:", err)
+	if n := p.Standby.Number(t, "select i from n"); n != 1 {
+		t.Errorf("n = %d on the promoted standby, want 1: what was stalled is lost", n)
 	}
 	p.Standby.Exec(t, "update n set i = 3")
 }
@@ -165,8 +165,8 @@ func TestClock(t *testing.T) {
 			t.Errorf("Shift(%v): Redis is %v ahead", d, got)
 		}
 		query := fmt.Sprintf("select (round(extract(epoch from clock_timestamp() - to_timestamp(%d))/60))::int", time.Now().Unix())
-		if err := s.sees(query, int(d.Minutes())); err != nil {
-			t.Errorf("Shift(%v): PostgreSQL: %v", d, err)
+		if got := s.Number(t, query); got != int64(d.Minutes()) {
+			t.Errorf("Shift(%v): PostgreSQL is %d minutes ahead", d, got)
 		}
 	}
 }

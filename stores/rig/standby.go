@@ -2,7 +2,7 @@ package rig
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -29,7 +29,11 @@ func PostgresPair(t testing.TB, settings ...string) *PostgresReplicated {
 	t.Cleanup(s.remove)
 	r.Standby = s
 	Until(t, "the standby streams", func() error {
-		return r.Primary.sees("select count(*) from pg_stat_replication where state = 'streaming'", 1)
+		n, err := r.Primary.number("select count(*) from pg_stat_replication where state = 'streaming'")
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d standbys stream", n)
+		}
+		return err
 	})
 	return r
 }
@@ -56,21 +60,36 @@ func (s *PostgresServer) Promote(t testing.TB) {
 	s.Exec(t, "select pg_promote(true, 60)")
 }
 
-// sees is nil if a query gives a number.
-func (s *PostgresServer) sees(query string, want int) error {
+// InStep is nil if the standby has replayed all that the primary wrote.
+func (r *PostgresReplicated) InStep() error {
+	at, err := r.Primary.number("select (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint")
+	if err != nil {
+		return err
+	}
+	has, err := r.Standby.number("select coalesce(pg_last_wal_replay_lsn() - '0/0'::pg_lsn, 0)::bigint")
+	if err == nil && has < at {
+		err = fmt.Errorf("the standby is at %d, the primary at %d", has, at)
+	}
+	return err
+}
+
+// Number is what a query of one number gives.
+func (s *PostgresServer) Number(t testing.TB, query string) int64 {
+	t.Helper()
+	n, err := s.number(query)
+	if err != nil {
+		t.Fatalf("rig: %s: %v", query, err)
+	}
+	return n
+}
+
+func (s *PostgresServer) number(query string) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.URL)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer c.Close(ctx)
-	var got int
-	if err := c.QueryRow(ctx, query).Scan(&got); err != nil {
-		return err
-	}
-	if got != want {
-		return errors.New(query + " gives " + strconv.Itoa(got) + ", want " + strconv.Itoa(want))
-	}
-	return nil
+	return n, c.QueryRow(ctx, query).Scan(&n)
 }

@@ -1,74 +1,93 @@
-local function run()
+-- store writes a value that holds until T, and a second longer.
+local function store(key, value, T)
+  if value == '' then
+    call('DEL', key)
+  else
+    call('SET', key, value, 'PX', 1000 - floor(min(now - T, 0) / 1000))
+  end
+end
+
+-- one decides on one key, and returns the answer and whether it is none.
+local function one(kept, since)
+  local limit, ask, key = ARGV[3], ARGV[4], KEYS[2]
+  local ok, answer, new, newT, fix, fixT = kinds[byte(limit)](kept, limit, ask, since, key)
+  if ok == nil then
+    return answer, true
+  elseif not ok or not new or has(byte(ask, 2), REFUSED) > 0 then
+    new, newT = fix, fixT
+  end
+  if type(new) == 'function' then -- a log writes by itself
+    new()
+  elseif new and (new ~= '' or kept) then
+    store(key, new, newT)
+  end
+  return answer
+end
+
+-- many decides on groups of keys, one after the other, and writes at the end.
+local function many(kept, since)
+  local answers, none = {}, false
+  local new, newT, fix, fixT, ends = {}, {}, {}, {}, {}
+  local first, last = 1, #KEYS - 1
+  while first <= last do
+    local final = first + byte(ARGV[2 * first + 2]) - 1
+    local all, known = has(byte(ARGV[2 * first + 2], 2), REFUSED) == 0, true
+    for i = first, final do
+      local limit, key, ok = ARGV[2 * i + 1], KEYS[i + 1], nil
+      ok, answers[i], new[i], newT[i], fix[i], fixT[i] =
+        kinds[byte(limit)](kept[key], limit, ARGV[2 * i + 2], since, key)
+      all = all and ok
+      known = known and ok ~= nil
+    end
+    for i = first, known and final or 0 do
+      local key, value, T = KEYS[i + 1], fix[i], fixT[i]
+      if all and new[i] then
+        value, T = new[i], newT[i]
+      end
+      if type(value) == 'function' then
+        value()
+      elseif value and (value ~= '' or kept[key]) then
+        kept[key], ends[key] = value, T
+      end
+    end
+    none = none or not known
+    first = final + 1
+  end
+  for key, T in pairs(ends) do
+    store(key, kept[key], T)
+  end
+  return table.concat(answers), none
+end
+
+local since, process = 0, ''
+if unfenced == 0 then
+  since, process = fenced(call('GET', KEYS[1]), known)
+  if not since then
+    return redis.error_reply('NOFENCE neither master_replid nor run_id is in INFO: use Unfenced')
+  elseif process == known then
+    process = ''
+  end
+end
+
+local answer, none
+if #KEYS == 2 then
+  answer, none = one(logs == 0 and call('GET', KEYS[2]), since)
+else
   local names, kept = KEYS, {}
   if logs > 0 then -- they are long, and read piece by piece
     names = {}
-    for i = 1, #KEYS do
-      if i == 1 or byte(ARGV[2 * i - 1]) ~= 2 then
+    for i = 2, #KEYS do
+      if byte(ARGV[2 * i - 1]) ~= 2 then
         names[#names + 1] = KEYS[i]
       end
     end
   end
-  local values = call('MGET', unpack(names))
-  for i = 2, #names do
-    kept[names[i]] = values[i]
-  end
-
-  local since, process = 0, ''
-  if unfenced == 0 then
-    since, process = fenced(values[1], ARGV[1], strict > 0, overlap)
-    if not since then
-      return redis.error_reply('NOFENCE neither master_replid nor run_id is in INFO: use Unfenced')
+  if #names > 0 then
+    local values = call('MGET', unpack(names))
+    for i = 1, #names do
+      kept[names[i]] = values[i]
     end
   end
-
-  -- keep remembers what to write; a log writes at once.
-  local ends = {}
-  local function keep(key, value, T)
-    if type(value) == 'function' then
-      value()
-    elseif value and (value ~= '' or kept[key]) then
-      kept[key], ends[key] = value, T
-    end
-  end
-
-  local answers = { pack('<I7B', now, #process), process }
-  local first, last = 1, #KEYS - 1
-  local ok, new, newT, fix, fixT = {}, {}, {}, {}, {}
-  while first <= last do
-    local size = byte(ARGV[2 * first + 2])
-    local all = has(byte(ARGV[2 * first + 2], 2), REFUSED) == 0
-    local known = true
-    for i = first, first + size - 1 do
-      local limit, answer = ARGV[2 * i + 1]
-      ok[i], answer, new[i], newT[i], fix[i], fixT[i] =
-        kinds[byte(limit)](kept[KEYS[i + 1]], limit, ARGV[2 * i + 2], since, KEYS[i + 1])
-      all = all and ok[i]
-      known = known and ok[i] ~= nil
-      answers[#answers + 1] = answer
-    end
-    if known then
-      for i = first, first + size - 1 do
-        if all and new[i] then
-          keep(KEYS[i + 1], new[i], newT[i])
-        else
-          keep(KEYS[i + 1], fix[i], fixT[i])
-        end
-      end
-    end
-    if not known then
-      answers[1] = pack('<I7B', real, #process)
-    end
-    first = first + size
-  end
-
-  for key, T in pairs(ends) do
-    if kept[key] == '' then
-      call('DEL', key)
-    else
-      call('SET', key, kept[key], 'PX', string.format('%.0f', math.ceil(max(T - now, 0) / 1000) + 1000))
-    end
-  end
-  return table.concat(answers)
+  answer, none = many(kept, since)
 end
-
-return run()
+return pack('<I7B', none and real or now, #process) .. process .. answer

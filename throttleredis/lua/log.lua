@@ -103,7 +103,7 @@ kinds[2] = function(_, _, ask, since, key)
   end
 
   local function expire()
-    call('PEXPIRE', key, string.format('%.0f', math.ceil(max(last + period - now, 0) / 1000) + 1000))
+    call('PEXPIRE', key, 1000 - floor(min(now - last - period, 0) / 1000))
   end
   -- write keeps the records [from, to), of which the last is last and total, and
   -- what is charged besides.

@@ -1,0 +1,98 @@
+package stores
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/stores/clients"
+	"github.com/throttle-go/throttle/stores/rig"
+	"github.com/throttle-go/throttle/throttleredis"
+)
+
+// TestFaultAway: a server is killed and started again, or frozen and thawed,
+// behind guards of every kind. Their callers see no error, wait for no longer
+// than the guard does, and are treated as was chosen.
+func TestFaultAway(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string][2]func(*testing.T, *rig.Node){
+		"killed": {func(_ *testing.T, n *rig.Node) { n.Kill() }, func(t *testing.T, n *rig.Node) { n.Restart(t) }},
+		"frozen": {func(_ *testing.T, n *rig.Node) { n.Freeze() }, func(_ *testing.T, n *rig.Node) { n.Thaw() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := rig.Redis(t)
+			r, err := rueidis.NewClient(clients.RueidisOptions(n.Addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(r.Close)
+			for i, do := range []throttleredis.Do{quickDo(t, n.Addr), clients.Rueidis(r)} {
+				for _, away := range []throttle.Away{throttle.AwayShare, throttle.AwayOpen, throttle.AwayClosed} {
+					s := &throttleredis.Store{Do: do, Prefix: fmt.Sprint(i, away)}
+					back(t, s)
+					a := absence{guard: throttle.Guard{Store: s, Away: away, Instances: 10}}
+					a.happen(t, func() { fault[0](t, n) }, func() { fault[1](t, n) })
+				}
+			}
+		})
+	}
+}
+
+// An absence is one outage behind a guard.
+type absence struct{ guard throttle.Guard }
+
+func (a *absence) happen(t *testing.T, begin, end func()) {
+	t.Helper()
+	const guarded = 20 * time.Millisecond // the default of a Guard
+	g := &a.guard
+	l := load{store: g, keys: []string{"away"}, limit: perMinute, callers: 4, deadline: sure}
+	var from, to time.Time
+	got := l.run(t, func() {
+		rest(t.Context(), 20*time.Millisecond)
+		begin()
+		rig.Until(t, "the guard has noticed", func() error { return is(g, true) })
+		from = time.Now()
+		rest(t.Context(), 200*time.Millisecond)
+		to = time.Now()
+		end()
+		rig.Until(t, "the guard has noticed that it is over", func() error { return is(g, false) })
+	})
+	if n, some := got.failures(); n > 0 {
+		t.Errorf("%d calls failed, want none:%s", n, some)
+	}
+	got.inTime(t, guarded)
+	counts := g.Counts()
+	if counts.Without == 0 || counts.Decided == 0 || counts.Without+counts.Decided != int64(len(got.all)) {
+		t.Errorf("of %d calls the guard counts %+v, want each once, and some of both kinds", len(got.all), counts)
+	}
+	var during calls
+	for _, c := range got.all {
+		if c.began.After(from) && c.end().Before(to) {
+			during.all = append(during.all, c)
+		}
+	}
+	n, all := during.admitted("away"), int64(len(during.all))
+	switch {
+	case g.Away == throttle.AwayOpen && n != all:
+		t.Errorf("open: %d of %d calls were admitted, want all", n, all)
+	case g.Away == throttle.AwayClosed && n != 0:
+		t.Errorf("closed: %d of %d calls were admitted, want none", n, all)
+	case g.Away == throttle.AwayShare && n == 0:
+		t.Errorf("share: none of %d calls was admitted, want some", all)
+	}
+	if g.Away != throttle.AwayOpen {
+		got.within(t, perMinute, perMinute.Count/int64(g.Instances))
+	}
+	t.Logf("%+v", counts)
+}
+
+// is is nil if a guard takes its store for away, or not.
+func is(g *throttle.Guard, away bool) error {
+	if c := g.Counts(); c.Away != away {
+		return fmt.Errorf("it counts %+v", c)
+	}
+	return nil
+}
