@@ -29,6 +29,7 @@ var commands = []command{
 	{"tune", "search the settings of a policy for a scenario", tune},
 	{"demo", "show policies live, against an API on this machine", demonstrate},
 	{"explain", "say what an HTTP response means for its caller", explain},
+	{"take", "ask whether something may pass a limit, or measure a store", take},
 }
 
 func main() {
@@ -75,10 +76,14 @@ func flagFirst(name string, rest []string) error {
 }
 
 // exit says what went wrong, in one line, and returns the exit code: 0 done, 1
-// failed, 2 wrong usage or input, 3 an assertion that does not hold.
+// failed, 2 wrong usage or input, 3 an assertion that does not hold, 4 what was
+// asked for is denied.
 func exit(err error, stderr io.Writer) int {
-	if err == nil {
+	switch {
+	case err == nil:
 		return 0
+	case errors.As(err, new(denied)): // it has been said
+		return 4
 	}
 	fmt.Fprintf(stderr, "throttle: %s\n", oneLine(err.Error()))
 	switch {
@@ -92,18 +97,19 @@ func exit(err error, stderr io.Writer) int {
 
 func help(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("throttle compares ways of calling a rate limited service.\n\nCommands:\n")
+	b.WriteString("throttle compares ways of calling a rate limited service, and limits rates.\n\nCommands:\n")
 	for _, c := range commands {
 		fmt.Fprintf(&b, "  %-7s %s\n", c.name, c.about)
 	}
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
-not hold.
+not hold, 4 what 'take' asks for is denied.
 
 Examples:
   throttle sim
   throttle sim -policy backoff,adaptive emr-shared
+  throttle take 3/h backup && backup
   throttle help sim
 `)
 	_, err := io.WriteString(w, b.String())
