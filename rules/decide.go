@@ -80,6 +80,10 @@ type Answer struct {
 	// the one that does so for the longest time; of those that let it pass, the
 	// one with the least part left. Empty if none did.
 	Rule string
+	// Common is whether the Rule has no key, so that all requests share one
+	// account: a refusal is then for want of room, and not for what the caller
+	// has used himself.
+	Common bool
 	// Entry is, for Allowed and Denied, the entry of the list.
 	Entry string
 	// Limit is the one that decided, and Decision its word. Both are zero
@@ -255,7 +259,8 @@ func (q *question) decide(ctx context.Context, s throttle.Store, a *Answer) erro
 	a.hold.real = h
 	switch {
 	case refused >= 0:
-		a.Reason, a.Rule, a.key = Busy, q.c.rules[q.holders[refused]].name, q.counts[refused].Key
+		a.Reason, a.key = Busy, q.counts[refused].Key
+		a.ruledBy(&q.c.rules[q.holders[refused]])
 		return nil
 	case len(q.asks) == 0:
 		a.OK, a.Reason = true, Within
@@ -266,10 +271,12 @@ func (q *question) decide(ctx context.Context, s throttle.Store, a *Answer) erro
 	if !ok {
 		a.Reason = Over
 	}
-	a.Rule = q.c.rules[q.owners[i]].name
+	a.ruledBy(&q.c.rules[q.owners[i]])
 	a.Limit, a.Decision, a.key = q.asks[i].Limit, q.answers[i], q.asks[i].Key
 	return nil
 }
+
+func (a *Answer) ruledBy(r *rule) { a.Rule, a.Common = r.name, len(r.parts) == 0 }
 
 // askShadows asks each shadow rule by itself: one that would refuse must keep
 // no other from being charged.

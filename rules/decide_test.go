@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -316,5 +317,21 @@ func TestGiveBack(t *testing.T) {
 	}
 	if err := mustParse(t, `{"rules": []}`).GiveBack(t.Context(), nil, before); err != nil {
 		t.Errorf("GiveBack where nothing was taken = %v, want no call of the Store", err)
+	}
+}
+
+// Without a key all requests share one account.
+func TestAnswerIsCommon(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"rules": {"name": "one", "in_flight": 1}}`:                    true,
+		`{"rules": {"name": "one", "key": "address", "in_flight": 1}}`:  false,
+		`{"rules": {"name": "one", "limits": "1/h"}}`:                   true,
+		`{"rules": {"name": "one", "key": "address", "limits": "1/h"}}`: false,
+	} {
+		c, b, f := mustParse(t, text), newBook(), new(throttle.InFlight)
+		admit(t, c, b, f, "192.0.2.1")
+		if a, _ := admit(t, c, b, f, "192.0.2.1"); a.OK || a.Rule != "one" || a.Common != want {
+			t.Errorf("%s: the second answer is %+v; want a refusal, common %t", text, a, want)
+		}
 	}
 }

@@ -20,25 +20,9 @@ import (
 // promoted is the refill, not another burst.
 func TestFaultLostWrites(t *testing.T) {
 	t.Parallel()
-	before, after := loseWrites(t, false)
-	if after == 0 {
-		t.Error("nothing was admitted in the second after the fail-over, want the refill")
-	}
-	t.Logf("admitted %d of %v before the fail-over and %d in the second after it", before, perMinute, after)
-}
-
-// TestFaultLostWritesUnfenced shows that it is the fence which does that.
-func TestFaultLostWritesUnfenced(t *testing.T) {
-	t.Parallel()
-	if before, after := loseWrites(t, true); after < perMinute.Count {
-		t.Errorf("unfenced, %d were admitted before and %d after, want a second burst: the writes were not lost", before, after)
-	}
-}
-
-func loseWrites(t *testing.T, unfenced bool) (before, after int64) {
 	pair := rig.RedisPair(t)
 	const key = "lost"
-	old := &throttleredis.Store{Do: goRedis(t, pair.Primary.Addr), Unfenced: unfenced}
+	old := &throttleredis.Store{Do: goRedis(t, pair.Primary.Addr)}
 	if _, err := throttle.Take(t.Context(), old, "another", perMinute, 1); err != nil { // the fence is there
 		t.Fatal(err)
 	}
@@ -46,23 +30,24 @@ func loseWrites(t *testing.T, unfenced bool) (before, after int64) {
 	pair.Link.Set(rig.Fault{Stall: true})
 	var got calls
 	drain(t, old, key, perMinute, &got)
-	before = got.admitted(key)
+	before := got.admitted(key)
 	if before < perMinute.Count {
 		t.Errorf("the primary admitted %d, want %d and the refill", before, perMinute.Count)
 	}
 	pair.Primary.Kill()
 	pair.Replica.Promote(t)
-	promoted := &throttleredis.Store{Do: goRedis(t, pair.Replica.Addr), Unfenced: unfenced}
+	promoted := &throttleredis.Store{Do: goRedis(t, pair.Replica.Addr)}
 	l := load{store: promoted, keys: []string{key}, limit: perMinute, callers: 8, deadline: sure}
-	then := l.run(t, func() { rest(t.Context(), time.Second) })
-	got.all = append(got.all, then.all...)
+	after := l.run(t, func() { rest(t.Context(), time.Second) })
+	if after.admitted(key) == 0 {
+		t.Error("nothing was admitted in the second after the fail-over, want the refill")
+	}
+	got.all = append(got.all, after.all...)
 	if n, some := got.failures(); n > 0 {
 		t.Errorf("%d calls failed:%s", n, some)
 	}
-	if !unfenced {
-		got.within(t, perMinute, 0)
-	}
-	return before, then.admitted(key)
+	got.within(t, perMinute, 0)
+	t.Logf("admitted %d of %v before the fail-over and %d in the second after it", before, perMinute, after.admitted(key))
 }
 
 // drain takes until nothing is left.
@@ -79,39 +64,6 @@ func drain(t *testing.T, s throttle.Store, key string, l limit.Limit, made *call
 		made.all = append(made.all, c)
 		if !c.d.OK {
 			return
-		}
-	}
-}
-
-// TestFaultRestart: a server alone is started again without its data. Whoever
-// knew the one before takes all to have been used. Whoever did not takes it for
-// a new one, unless told otherwise.
-func TestFaultRestart(t *testing.T) {
-	t.Parallel()
-	n := rig.Redis(t)
-	do := goRedis(t, n.Addr)
-	old := &throttleredis.Store{Do: do}
-	const key = "restarted"
-	for _, c := range []struct {
-		name string
-		s    *throttleredis.Store
-		want bool // another burst
-	}{
-		{"the same store", old, false},
-		{"a strict one", &throttleredis.Store{Do: do, Strict: true}, false},
-		{"a new one", &throttleredis.Store{Do: do}, true},
-	} {
-		n.Must(t, "FLUSHALL")
-		var before, after calls
-		drain(t, &throttleredis.Store{Do: do}, key, perMinute, &before)
-		if _, err := throttle.Take(t.Context(), old, key, perMinute, 1); err != nil {
-			t.Fatal(err)
-		}
-		n.Restart(t)
-		back(t, c.s)
-		drain(t, c.s, key, perMinute, &after)
-		if got := after.admitted(key) >= perMinute.Count; got != c.want {
-			t.Errorf("%s admitted %d after %d, want a second burst: %v", c.name, after.admitted(key), before.admitted(key), c.want)
 		}
 	}
 }

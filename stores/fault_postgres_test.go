@@ -103,7 +103,17 @@ func TestFaultPostgresStandby(t *testing.T) {
 // another order.
 func TestFaultPostgresOpposite(t *testing.T) {
 	t.Parallel()
-	const callers, each = 64, 30
+	opposite(t, 30)
+}
+
+// TestSoakFaultPostgresOpposite is that with a million calls.
+func TestSoakFaultPostgresOpposite(t *testing.T) {
+	soak(t)
+	opposite(t, 1_000_000/64)
+}
+
+func opposite(t *testing.T, each int64) {
+	const callers = 64
 	p := rig.Postgres(t)
 	config, err := pgxpool.ParseConfig(p.URL)
 	if err != nil {
@@ -116,7 +126,7 @@ func TestFaultPostgresOpposite(t *testing.T) {
 	}
 	t.Cleanup(many.Close)
 	s := created(t, &throttlesql.Store{Query: clients.Pgx(many)})
-	l := limit.Limit{Count: 1_000_000, Period: time.Minute}
+	l := limit.Limit{Count: 1 << 40, Period: time.Minute}
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -314,4 +315,37 @@ func faultMoved(t *testing.T, c *rig.Clustered) {
 	}, func(t *testing.T, got calls) {
 		got.unnoticed(t)
 	})
+}
+
+// TestSoakFaultCluster: one fault after another, in any order, for minutes.
+func TestSoakFaultCluster(t *testing.T) {
+	soak(t)
+	c := rig.Cluster(t)
+	all := clusterStores(t, c.Addrs(), quick)
+	l := load{keys: []string{"soaked"}, limit: perMinute, callers: 2, deadline: tight}
+	runAll(t, all, l, func() {
+		for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
+			master, replica := c.Owner(t, fence)
+			rest(t.Context(), time.Duration(rand.Int64N(int64(time.Second))))
+			switch rand.IntN(4) {
+			case 0:
+				c.Nodes[master].Kill()
+				takenOver(t, c, replica)
+			case 1:
+				c.Nodes[master].Freeze()
+				takenOver(t, c, replica)
+				rest(t.Context(), time.Second)
+			case 2:
+				c.Nodes[master].Freeze() // not for long enough to be replaced
+				rest(t.Context(), rig.NodeTimeout*time.Millisecond/2)
+			case 3:
+				c.Nodes[replica].Must(t, "CLUSTER", "FAILOVER")
+				takenOver(t, c, replica)
+			}
+			c.Mend(t)
+			for _, s := range all {
+				back(t, s)
+			}
+		}
+	}, func(*testing.T, calls) {})
 }

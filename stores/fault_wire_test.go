@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -59,7 +60,24 @@ var wired = map[string]func(*testing.T, string) throttle.Store{
 // that every call ends in time, that no caller is ever given an answer to the
 // question of another, that nothing is left over, and that calls are answered
 // again when it is over.
-func TestFaultWire(t *testing.T) { // not beside others: it counts goroutines
+func TestFaultWire(t *testing.T) { spoil(t, tight) } // not beside others: it counts goroutines
+
+// TestSoakFaultWire is TestFaultWire with some millions of calls.
+func TestSoakFaultWire(t *testing.T) {
+	soak(t)
+	spoil(t, 10*time.Second)
+}
+
+// soak leaves a test out that takes minutes.
+func soak(t *testing.T) {
+	t.Helper()
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("minutes; THROTTLE_SOAK=1 runs it")
+	}
+}
+
+// spoil is every fault for so long.
+func spoil(t *testing.T, each time.Duration) {
 	redis, postgres := rig.Redis(t).Addr, rig.Postgres(t).Addr
 	for name, connect := range wired {
 		addr := redis
@@ -72,10 +90,19 @@ func TestFaultWire(t *testing.T) { // not beside others: it counts goroutines
 				p := rig.NewProxy(t, addr)
 				w := newWitnesses(t, connect(t, p.Addr), name)
 				for _, f := range []rig.Fault{
-					{}, {Slice: true}, {Delay: 5 * time.Millisecond}, {Delay: tight}, {Stall: true},
-					{Reset: 1}, {Reset: 100}, {Reset: 999}, {Truncate: 1}, {Truncate: 101}, {Truncate: 1001},
+					{},
+					{Slice: true},
+					{Delay: 5 * time.Millisecond},
+					{Delay: tight},
+					{Stall: true},
+					{Reset: 1},
+					{Reset: 100},
+					{Reset: 999},
+					{Truncate: 1},
+					{Truncate: 101},
+					{Truncate: 1001},
 				} {
-					w.suffer(t, p, f)
+					w.suffer(t, p, f, each)
 				}
 				w.made.inTime(t, tight)
 			})
@@ -123,7 +150,7 @@ func newWitnesses(t *testing.T, s throttle.Store, name string) *witnesses {
 }
 
 // suffer asks during a fault and after it.
-func (w *witnesses) suffer(t *testing.T, p *rig.Proxy, f rig.Fault) {
+func (w *witnesses) suffer(t *testing.T, p *rig.Proxy, f rig.Fault, each time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	began := time.Now()
@@ -133,11 +160,8 @@ func (w *witnesses) suffer(t *testing.T, p *rig.Proxy, f rig.Fault) {
 	for i := range w.keys {
 		timing.Go(func() { late[i] = lateness(ctx, tight) })
 		asking.Go(func() {
-			for range 30 {
+			for time.Since(began) < each {
 				took[i] = append(took[i], w.ask(t, i))
-				if time.Since(began) > 2*tight {
-					return
-				}
 			}
 		})
 	}
@@ -170,7 +194,7 @@ func (w *witnesses) ask(t *testing.T, i int) call {
 	if c.err != nil {
 		return c
 	}
-	const refilled = 1000 // in five minutes
+	const refilled = 5000 // in half an hour
 	if left := c.d.Remaining; !c.d.OK || left >= w.most[i]+refilled || left < w.least[i] {
 		t.Errorf("Take(%q) = %+v, want at most %d remaining, and at least %d: is this another's answer?", c.key, c.d, w.most[i], w.least[i])
 	}

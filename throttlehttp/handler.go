@@ -121,7 +121,6 @@ type Handler struct {
 	slots    slots
 	crowds   crowds
 	policies policies
-	common   atomicCommon
 }
 
 var _ http.Handler = (*Handler)(nil)

@@ -179,18 +179,6 @@ func TestHandlerProblems(t *testing.T) {
 	}
 }
 
-// Whose account it is may change with the version.
-func TestCommonOfVersion(t *testing.T) {
-	var a atomicCommon
-	all := live(t, `{"rules": {"name": "one", "in_flight": 1}}`).Load()
-	each := live(t, `{"rules": {"name": "one", "key": "address", "in_flight": 1}}`).Load()
-	for i, got := range []bool{a.has(all, "one"), a.has(each, "one"), a.has(all, "one"), a.has(all, "other")} {
-		if want := i == 0 || i == 2; got != want {
-			t.Errorf("question %d: common %t, want %t", i, got, want)
-		}
-	}
-}
-
 // What is under way is let go of exactly once, whatever happens.
 func TestHandlerReleases(t *testing.T) {
 	counting := new(throttle.InFlight)

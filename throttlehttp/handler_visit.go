@@ -2,12 +2,10 @@ package throttlehttp
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -182,7 +180,7 @@ func (v *visit) decided() int {
 // capacity is whether a refusal is for want of room, and not for what the caller
 // has used itself.
 func (v *visit) capacity() bool {
-	return v.busy != nil || v.answer.Reason == rules.Busy && v.h.common.has(v.rules, v.answer.Rule)
+	return v.busy != nil || v.answer.Reason == rules.Busy && v.answer.Common
 }
 
 // at is the time of the decision, by the clock that decided.
@@ -205,31 +203,4 @@ func (v *visit) policyName(key string) string {
 		return rule
 	}
 	return key[:len(rule)+1+len(n)]
-}
-
-// atomicCommon knows of the last version that was asked about which rules have
-// no key: their account is that of all.
-type atomicCommon struct {
-	last atomic.Pointer[commonRules]
-}
-
-type commonRules struct {
-	of    *rules.Compiled
-	names map[string]bool
-}
-
-// has is whether all requests share the account of the rule.
-func (a *atomicCommon) has(c *rules.Compiled, rule string) bool {
-	last := a.last.Load()
-	if last == nil || last.of != c {
-		last = &commonRules{of: c, names: map[string]bool{}}
-		var set rules.Set
-		if text, err := c.MarshalJSON(); err == nil && json.Unmarshal(text, &set) == nil {
-			for _, r := range set.Rules {
-				last.names[r.Name] = len(r.Key) == 0
-			}
-		}
-		a.last.Store(last)
-	}
-	return last.names[rule]
 }

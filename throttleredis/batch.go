@@ -25,18 +25,21 @@ const (
 
 // pending is one question on its way.
 type pending struct {
-	keys []string
-	args []string // two for each key
-	logs bool     // some are logs
+	keys []any
+	args []any // two for each key
+	logs bool  // some are logs
 	sent time.Time
 	at   int64 // of the states that were carried over; zero: there are none
 
-	body []byte // the answers
+	body string // the answers
 	now  int64  // by the clock of Redis
 	err  error
 
 	done   chan struct{} // closed when answered; nil: nobody else answers
 	flight *flight       // guarded by the lane
+
+	fewKeys [1]any
+	fewArgs [2]any
 }
 
 // A flight is one call for several callers.
@@ -48,8 +51,12 @@ type flight struct {
 
 // A lane is where the calls for one slot are.
 type lane struct {
+	fence string
+	name  any    // the fence
+	head  [2]any // of calls, without and with logs
+
 	mu      sync.Mutex
-	process string // that has answered last
+	process any // a string: that has answered last
 	flying  int
 	moved   time.Time // a call last began or ended
 	waiting []*pending
@@ -62,16 +69,22 @@ func (s *Store) batch() int {
 	return min(s.Batch, mostBatch)
 }
 
-// ask puts one question and returns when p is answered, or with an error when
-// ctx ends.
-func (s *Store) ask(ctx context.Context, slot int, p *pending) error {
+// lane is that of a slot.
+func (s *Store) lane(slot int) *lane {
 	v, ok := s.lanes.Load(slot)
 	if !ok {
-		v, _ = s.lanes.LoadOrStore(slot, new(lane))
+		ln := &lane{fence: s.fence(slot), head: [2]any{s.head(0, 0), s.head(1, 0)}, process: ""}
+		ln.name = ln.fence
+		v, _ = s.lanes.LoadOrStore(slot, ln)
 	}
-	ln, fence := v.(*lane), s.fence(slot)
+	return v.(*lane)
+}
+
+// ask puts one question and returns when p is answered, or with an error when
+// ctx ends.
+func (s *Store) ask(ctx context.Context, ln *lane, p *pending) error {
 	if s.batch() <= 1 || p.at != 0 {
-		s.send(ctx, ln, fence, []*pending{p})
+		s.send(ctx, ln, []*pending{p})
 		return p.err
 	}
 	if err := ctx.Err(); err != nil {
@@ -82,8 +95,8 @@ func (s *Store) ask(ctx context.Context, slot int, p *pending) error {
 	case err != nil:
 		return err
 	case begins:
-		defer s.landed(ln, fence)
-		s.send(ctx, ln, fence, []*pending{p})
+		defer s.landed(ln)
+		s.send(ctx, ln, []*pending{p})
 		return p.err
 	}
 	select {
@@ -133,9 +146,9 @@ func (ln *lane) leave(ctx context.Context, p *pending) error {
 }
 
 // landed ends a call, and begins the next if any wait for it.
-func (s *Store) landed(ln *lane, fence string) {
+func (s *Store) landed(ln *lane) {
 	if f, ctx := s.next(ln); f != nil {
-		go s.fly(ctx, ln, fence, f) // until none wait, or all their callers have left
+		go s.fly(ctx, ln, f) // until none wait, or all their callers have left
 	}
 }
 
@@ -159,9 +172,9 @@ func (s *Store) next(ln *lane) (*flight, context.Context) {
 }
 
 // fly makes calls as long as any wait for one.
-func (s *Store) fly(ctx context.Context, ln *lane, fence string, f *flight) {
+func (s *Store) fly(ctx context.Context, ln *lane, f *flight) {
 	for f != nil {
-		s.send(ctx, ln, fence, f.all)
+		s.send(ctx, ln, f.all)
 		f.cancel()
 		ln.mu.Lock()
 		for _, p := range f.all {
@@ -173,11 +186,11 @@ func (s *Store) fly(ctx context.Context, ln *lane, fence string, f *flight) {
 }
 
 // send makes one call for all, and answers each of them.
-func (s *Store) send(ctx context.Context, ln *lane, fence string, all []*pending) {
+func (s *Store) send(ctx context.Context, ln *lane, all []*pending) {
 	ln.mu.Lock()
 	known := ln.process
 	ln.mu.Unlock()
-	r, err := s.eval(ctx, &takeScript, s.args(fence, known, all))
+	r, err := s.eval(ctx, &takeScript, s.args(ln, known, all))
 	if err == nil && r.process != "" && r.process != known {
 		ln.mu.Lock()
 		ln.process = r.process
@@ -193,7 +206,7 @@ func (s *Store) send(ctx context.Context, ln *lane, fence string, all []*pending
 }
 
 // args are those of a call, with room for the first two.
-func (s *Store) args(fence, known string, all []*pending) []any {
+func (s *Store) args(ln *lane, known any, all []*pending) []any {
 	keys, logs := 1, byte(0)
 	for _, p := range all {
 		keys += len(p.keys)
@@ -201,24 +214,30 @@ func (s *Store) args(fence, known string, all []*pending) []any {
 			logs = 1
 		}
 	}
-	args := make([]any, 0, 6+3*keys)
-	args = append(args, nil, nil, strconv.Itoa(keys), fence)
-	for _, p := range all {
-		for _, key := range p.keys {
-			args = append(args, key)
-		}
+	args := make([]any, 4, 3+3*keys)
+	args[2], args[3] = two, ln.name
+	if keys > 2 {
+		args[2] = strconv.Itoa(keys)
 	}
-	args = append(args, known, string(s.head(logs, all[0].at)))
 	for _, p := range all {
-		for _, arg := range p.args {
-			args = append(args, arg)
-		}
+		args = append(args, p.keys...)
+	}
+	head := ln.head[logs]
+	if all[0].at != 0 {
+		head = s.head(logs, all[0].at)
+	}
+	args = append(args, known, head)
+	for _, p := range all {
+		args = append(args, p.args...)
 	}
 	return args
 }
 
-// head is what holds for all asks.
-func (s *Store) head(logs byte, at int64) []byte {
+var two, evalsha any = "2", "EVALSHA"
+
+// head is what holds for all asks: how to fence, whether there are logs, and the
+// time of states that were carried over.
+func (s *Store) head(logs byte, at int64) string {
 	b := []byte{0, 0, logs}
 	if s.Strict {
 		b[0] = 1
@@ -227,19 +246,19 @@ func (s *Store) head(logs byte, at int64) []byte {
 		b[1] = 1
 	}
 	b = appendInt(b, int64(min(max(s.Overlap, 0), limit.Month)/time.Microsecond))
-	return appendInt(b, at)
+	return string(appendInt(b, at))
 }
 
 // reply is what a script answers.
 type reply struct {
 	now     int64
 	process string
-	body    []byte
+	body    string
 }
 
 // eval runs a script where it is known, and otherwise makes it known.
 func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err error) {
-	args[0], args[1] = "EVALSHA", sc.sha
+	args[0], args[1] = evalsha, sc.sha
 	v, err := s.Do(ctx, args...)
 	if err != nil && isNoScript(err) {
 		args[0], args[1] = "EVAL", sc.text
@@ -248,31 +267,31 @@ func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err 
 	if err != nil {
 		return r, failed(err)
 	}
-	b, ok := bytesOf(v)
+	b, ok := textOf(v)
 	if !ok || len(b) < 8 || len(b) < 8+int(b[7]) {
 		return r, &Error{Charged: true, Err: errReply}
 	}
-	return reply{intAt(b, 0), string(b[8 : 8+b[7]]), b[8+b[7]:]}, nil
+	return reply{intAt(b, 0), b[8 : 8+b[7]], b[8+b[7]:]}, nil
 }
 
-// bytesOf is a bulk string, whatever type a client gives it.
-func bytesOf(v any) (b []byte, ok bool) {
+// textOf is a bulk string, whatever type a client gives it.
+func textOf(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case []byte:
-		return v, true
+		return string(v), true
 	case string:
-		return []byte(v), true
+		return v, true
 	}
-	return nil, false
+	return "", false
 }
 
 // cut splits off the first n answers.
-func (r *reply) cut(n int) (body, rest []byte, err error) {
+func (r *reply) cut(n int) (body, rest string, err error) {
 	rest = r.body
 	for range n {
 		k := cutAnswer(rest)
 		if k == 0 {
-			return nil, nil, &Error{Charged: true, Err: errReply}
+			return "", "", &Error{Charged: true, Err: errReply}
 		}
 		rest = rest[k:]
 	}

@@ -52,11 +52,11 @@ func (s *Store) info(ctx context.Context, slot int, section string) (string, err
 	if err != nil {
 		return "", &Error{Err: err}
 	}
-	b, ok := bytesOf(v)
+	text, ok := textOf(v)
 	if !ok {
 		return "", &Error{Err: errReply}
 	}
-	return string(b), nil
+	return text, nil
 }
 
 // field is one of INFO.

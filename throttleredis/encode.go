@@ -2,7 +2,6 @@ package throttleredis
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"math/bits"
 	"time"
@@ -28,12 +27,9 @@ const (
 	isRefused
 )
 
-// check is an error for a limit that Lua could not count exactly.
-func check(a *limit.Ask) error {
-	l := &a.Limit
-	what := ""
+// check says what is wrong with a limit that Lua could not count exactly.
+func check(l *limit.Limit) (what string) {
 	switch {
-	case !counts(l):
 	case l.Most() > mostCount || l.Kind != limit.SlidingLog && l.Count > mostCount:
 		what = "Count and Burst must be at most 2^50; the zero Limit allows everything"
 	case micros(l) > mostSpan:
@@ -41,10 +37,7 @@ func check(a *limit.Ask) error {
 	case isBucket(l.Kind) && fill(l).us > mostSpan:
 		what = "a full Burst must refill within 71 years"
 	}
-	if what == "" {
-		return nil
-	}
-	return fmt.Errorf("throttleredis: limit of key %.100q: %s", a.Key, what)
+	return what
 }
 
 // counts reports whether anything is remembered under l.
@@ -93,10 +86,10 @@ func fill(l *limit.Limit) worth { return worthOf(l, l.Most()) }
 
 // fingerprint is the limit as it is kept with a state: the kind, how many bytes
 // follow, and these. Limits that decide alike have the same.
-func fingerprint(l *limit.Limit) []byte {
+func fingerprint(l *limit.Limit) string {
 	b := []byte{code(l.Kind), 0}
 	if isList(l.Kind) {
-		return b
+		return string(b)
 	}
 	b = binary.AppendUvarint(b, uint64(l.Count))
 	switch {
@@ -111,7 +104,7 @@ func fingerprint(l *limit.Limit) []byte {
 		b = binary.AppendUvarint(b, uint64(l.Most()))
 	}
 	b[1] = byte(len(b) - 2)
-	return b
+	return string(b)
 }
 
 func zoneName(z *time.Location) string {
@@ -121,22 +114,23 @@ func zoneName(z *time.Location) string {
 	return z.String()
 }
 
-// limitOf is the limit with that fingerprint, of which b begins with one, and
+// limitOf is the limit with that fingerprint, of which value begins with one, and
 // what follows.
-func limitOf(b []byte) (l limit.Limit, rest []byte, ok bool) {
+func limitOf(value string) (l limit.Limit, rest string, ok bool) {
+	b := []byte(value)
 	if len(b) < 2 || len(b) < 2+int(b[1]) || b[0] > byte(limit.CalendarWindow) {
-		return l, nil, false
+		return l, "", false
 	}
 	l.Kind = limit.Kind(b[0])
-	b, rest = b[2:2+b[1]], b[2+b[1]:]
+	b, rest = b[2:2+b[1]], value[2+b[1]:]
 	count, n := binary.Uvarint(b)
 	if n <= 0 {
-		return l, nil, false
+		return l, "", false
 	}
 	b = b[n:]
 	period, n := binary.Uvarint(b)
 	if n <= 0 {
-		return l, nil, false
+		return l, "", false
 	}
 	b = b[n:]
 	l.Count, l.Period = int64(count), time.Duration(period)*time.Microsecond
@@ -166,13 +160,13 @@ type carried struct {
 	from  string
 }
 
-// encode appends what the script has to know of a. size is how many asks there
+// encode is what the script has to know of a. size is how many asks there
 // are in the group that begins with it, or zero. now is about the time there.
-func encode(b []byte, a *limit.Ask, size int, refused bool, c *carried, now time.Time) []byte {
+func encode(a *limit.Ask, size int, refused bool, c *carried, now time.Time) string {
 	l := &a.Limit
 	n, least := within(a)
-	b = append(b, byte(size), flags(a, refused, c), 0)
-	start := len(b) - 3
+	b := make([]byte, 3, 96)
+	b[0], b[1] = byte(size), flags(a, refused, c)
 	switch {
 	case isBucket(l.Kind):
 		w, room := worthOf(l, max(n, -n)), fill(l)
@@ -193,11 +187,11 @@ func encode(b []byte, a *limit.Ask, size int, refused bool, c *carried, now time
 		b = numbers(b, l.Count, n, least, micros(l))
 	}
 	if c != nil {
-		b[start+2] = byte(len(b) - start + 1)
+		b[2] = byte(len(b) + 1)
 		b = appendInt(appendInt(appendInt(b, c.state.T), c.state.N), c.state.P)
 		b = append(b, c.from...)
 	}
-	return b
+	return string(b)
 }
 
 func flags(a *limit.Ask, refused bool, c *carried) (f byte) {

@@ -1,7 +1,6 @@
 package throttleredis
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -15,52 +14,68 @@ const mostAsks = 255
 // A question is one Take.
 type question struct {
 	asks    []limit.Ask
-	sent    []int // those of the asks that Redis is asked
-	refused bool  // by a limit that allows nothing
-	carried []*carried
+	sent    []sent
+	refused bool // by a limit that allows nothing
+	carried bool // some states are
 
 	at      time.Time
 	answers []answer // one for each of asks
+
+	few        [2]sent
+	fewAnswers [2]answer
+}
+
+// sent is an ask that Redis is asked.
+type sent struct {
+	i       int // which
+	limit   *prepared
+	carried *carried
 }
 
 // sort tells what is to be sent: a limit that remembers nothing is not.
-func (q *question) sort() error {
+func (q *question) sort(x *limits) error {
 	if len(q.asks) > mostAsks {
 		return fmt.Errorf("throttleredis: %d asks in one Take; at most %d", len(q.asks), mostAsks)
 	}
+	q.sent, q.answers = q.few[:0], q.fewAnswers[:0]
 	for i := range q.asks {
 		a := &q.asks[i]
-		if err := check(a); err != nil {
-			return err
-		}
-		if counts(&a.Limit) {
-			q.sent = append(q.sent, i)
+		q.answers = append(q.answers, answer{})
+		if !counts(&a.Limit) {
+			_, d := limit.Take(limit.State{}, time.Time{}, *a)
+			q.refused = q.refused || !d.OK
 			continue
 		}
-		_, d := limit.Take(limit.State{}, time.Time{}, *a)
-		q.refused = q.refused || !d.OK
+		p, err := x.get(a)
+		if err != nil {
+			return err
+		}
+		q.sent = append(q.sent, sent{i: i, limit: p})
 	}
 	return nil
 }
 
-// pending is the question as it is sent.
-func (q *question) pending(fence string, now time.Time) *pending {
-	p := &pending{sent: time.Now()}
-	if q.carried != nil {
+// pending is the question as it is sent at the time now. ahead is how far the
+// clock of Redis is.
+func (q *question) pending(fence string, now time.Time, ahead time.Duration) *pending {
+	p := &pending{sent: now}
+	if q.carried {
 		p.at = q.at.UnixMicro()
 	}
-	for i, at := range q.sent {
-		a := &q.asks[at]
-		size := 0
-		if i == 0 {
-			size = len(q.sent)
-		}
-		var c *carried
-		if q.carried != nil {
-			c = q.carried[i]
+	p.keys, p.args = p.fewKeys[:0], p.fewArgs[:0]
+	for k := range q.sent {
+		s := &q.sent[k]
+		a := &q.asks[s.i]
+		ask := s.limit.one
+		if ask == nil || len(q.sent) > 1 || a.N != 1 || a.Min > 1 || a.Debt || q.refused || s.carried != nil {
+			size := 0
+			if k == 0 {
+				size = len(q.sent)
+			}
+			ask = encode(a, size, q.refused, s.carried, now.Add(ahead))
 		}
 		p.keys = append(p.keys, name(fence, a.Key, a.Limit.Kind))
-		p.args = append(p.args, string(fingerprint(&a.Limit)), string(encode(nil, a, size, q.refused, c, now)))
+		p.args = append(p.args, s.limit.print, ask)
 		p.logs = p.logs || a.Limit.Kind == limit.SlidingLog
 	}
 	return p
@@ -88,7 +103,7 @@ const (
 var errReply = errors.New("what Redis answered is not what the script answers: is Do the client's own function?")
 
 // cutAnswer is the length of the first answer in b, zero if it is none.
-func cutAnswer(b []byte) int {
+func cutAnswer(b string) int {
 	n := 1
 	switch {
 	case len(b) == 0:
@@ -103,7 +118,7 @@ func cutAnswer(b []byte) int {
 		if len(b) < 5 {
 			return 0
 		}
-		n += 4 + int(binary.LittleEndian.Uint32(b[1:]))
+		n += 4 + (int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24)
 	case b[0] > isLate:
 		return 0
 	}
@@ -114,21 +129,23 @@ func cutAnswer(b []byte) int {
 }
 
 // intAt is the i-th integer of seven bytes.
-func intAt(b []byte, i int) int64 {
-	var w [8]byte
-	copy(w[:7], b[7*i:])
-	return int64(binary.LittleEndian.Uint64(w[:]))
+func intAt(b string, i int) (n int64) {
+	for k := 6; k >= 0; k-- {
+		n = n<<8 | int64(b[7*i+k])
+	}
+	return n
 }
 
 // read takes the answers of p, and reports whether to ask again.
 func (q *question) read(p *pending) (again bool, err error) {
-	q.at = time.UnixMicro(p.now)
-	q.answers = make([]answer, len(q.asks))
-	q.carried = nil
+	q.at, q.carried = time.UnixMicro(p.now), false
 	b, peeks := p.body, true
-	for i, at := range q.sent {
+	for k := range q.sent {
+		s := &q.sent[k]
+		a, ans := &q.asks[s.i], &q.answers[s.i]
+		*ans, s.carried = answer{}, nil
 		n := cutAnswer(b)
-		switch body, ans := b[1:n], &q.answers[at]; b[0] {
+		switch body := b[1:n]; b[0] {
 		case isPair:
 			ans.state = limit.State{T: intAt(body, 0), N: intAt(body, 1)}
 		case isTriple:
@@ -138,25 +155,22 @@ func (q *question) read(p *pending) (again bool, err error) {
 				ans.list[k] = taken{intAt(body[1:], 2*k), intAt(body[1:], 2*k+1)}
 			}
 		case isOther:
-			again = true
-			if q.carried == nil {
-				q.carried = make([]*carried, len(q.sent))
-			}
-			if q.carried[i], err = carry(body[4:], q.at, &q.asks[at]); err != nil {
+			again, q.carried = true, true
+			if s.carried, err = carry(body[4:], q.at, a); err != nil {
 				return false, err
 			}
-			ans.state = q.carried[i].state
+			ans.state = s.carried.state
 		case isLate:
 			again, peeks = true, false
 		}
-		peeks = peeks && q.asks[at].N == 0
+		peeks = peeks && a.N == 0
 		b = b[n:]
 	}
 	return again && !peeks, nil // what only looks writes nothing, so it is answered
 }
 
 // carry carries the state in a value over to the limit of a.
-func carry(value []byte, now time.Time, a *limit.Ask) (*carried, error) {
+func carry(value string, now time.Time, a *limit.Ask) (*carried, error) {
 	from, rest, ok := limitOf(value)
 	if !ok || len(rest) != 14 && len(rest) != 21 {
 		return nil, &Error{Err: fmt.Errorf("the key %.100q holds what this package has not written", a.Key)}
@@ -168,7 +182,7 @@ func carry(value []byte, now time.Time, a *limit.Ask) (*carried, error) {
 			fence, s.P = s.P, 0
 		}
 	}
-	c := &carried{state: limit.Change(s, now, from, a.Limit), from: string(value)}
+	c := &carried{state: limit.Change(s, now, from, a.Limit), from: value}
 	if c.state.T == s.T && from.Kind == a.Limit.Kind && fence != 0 {
 		c.state.P = fence // it counts since the same fence
 	}

@@ -37,9 +37,9 @@ var (
 )
 
 // script is the text of one, and the name by which Redis knows it.
-type script struct{ text, sha string }
+type script struct{ text, sha any }
 
 func newScript(text string) script {
 	sum := sha1.Sum([]byte(text))
-	return script{text, hex.EncodeToString(sum[:])}
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }

@@ -69,8 +69,9 @@ type Store struct {
 	// Unfenced grants again, after a fail-over, what lost writes had granted.
 	Unfenced bool
 
-	lanes sync.Map     // slot → *lane
-	ahead atomic.Int64 // how far the clock of Redis is, in nanoseconds
+	limits limits
+	lanes  sync.Map     // slot → *lane
+	ahead  atomic.Int64 // how far the clock of Redis is, in nanoseconds
 }
 
 // tries is how often a question is put again because the limit of a key, or the
@@ -96,23 +97,24 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		return false, err
 	}
 	q := question{asks: a}
-	if err := q.sort(); err != nil {
+	if err := q.sort(&s.limits); err != nil {
 		return false, err
 	}
 	if len(q.sent) == 0 {
-		q.at, q.answers = time.Now(), make([]answer, len(a))
+		q.at = time.Now()
 		return q.decide(d), nil
 	}
 	slot, err := s.oneSlot(a)
 	if err != nil {
 		return false, err
 	}
+	ln := s.lane(slot)
 	for range tries {
-		p := q.pending(s.fence(slot), time.Now().Add(time.Duration(s.ahead.Load())))
-		if err := s.ask(ctx, slot, p); err != nil {
+		now := time.Now()
+		p := q.pending(ln.fence, now, time.Duration(s.ahead.Load()))
+		if err := s.ask(ctx, ln, p); err != nil {
 			return false, err
 		}
-		s.ahead.Store(int64(time.UnixMicro(p.now).Sub(p.sent)))
 		again, err := q.read(p)
 		if err != nil {
 			return false, err
@@ -120,6 +122,7 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		if !again {
 			return q.decide(d), nil
 		}
+		s.ahead.Store(int64(time.UnixMicro(p.now).Sub(now)))
 	}
 	return false, errTries
 }

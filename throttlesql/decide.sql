@@ -19,7 +19,9 @@
 -- $8, $9: what it may be, t compared to that of a charge of a key that owes
 -- nothing, and -n where t is equal
 -- $10 the largest n that may be charged, $11 <= now < $12
--- $13 for how long after something was lost throttle_take decides
+-- $13 for how long after something was lost throttle_take decides. Since when
+-- nothing was lost, look.sql and take.sql have told the session: no session
+-- outlives what loses something, and to ask it costs less than the table does.
 INSERT INTO "throttle" AS s (key, t, n, p, l)
 SELECT $1::bytea,
        now - now % $6::bigint + $7::bigint + $3::bigint + CASE WHEN $4::bigint > 0 THEN 1 ELSE 0 END,
@@ -28,7 +30,7 @@ SELECT $1::bytea,
        $2::text
   FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
  WHERE now >= $11::bigint AND now < $12::bigint
-   AND (SELECT since FROM "throttle_fence") <= now - $13::bigint
+   AND nullif(current_setting('throttle.since', true), '')::bigint <= now - $13::bigint
 ON CONFLICT (key) DO UPDATE
    SET t = CASE WHEN s.t <= excluded.p THEN excluded.t
                 WHEN s.n >= $4::bigint THEN s.t + $3::bigint

@@ -47,3 +47,17 @@ func failed(err error) error {
 	}
 	return &Error{Charged: strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P"), Err: err}
 }
+
+// charged is what the error of a statement that charges comes to: that it has
+// no row is none.
+func charged(err error) error {
+	if isNoRows(err) {
+		return nil
+	}
+	return failed(err)
+}
+
+// unwritten is the error of a statement that writes nothing.
+func unwritten(err error) error {
+	return &Error{Err: failed(err).(*Error).Err}
+}

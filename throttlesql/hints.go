@@ -23,18 +23,14 @@ func (h *hints) of(key string) (at *atomic.Uint32, tag uint32) {
 	return &h.table[sum%hintCount], uint32(sum>>32) | 1
 }
 
-// likely reports whether the one key of q is for decide.sql.
-func (s *Store) likely(q *question) bool {
-	a := &q.asks[0]
-	if a.N <= 0 || a.N > q.limits[0].most {
-		return false
-	}
+// refuses reports whether a key is likely to be refused.
+func (s *Store) refuses(key string) bool {
 	h := s.hints.Load()
 	if h == nil {
-		return true
+		return false
 	}
-	at, tag := h.of(q.keys[0])
-	return at.Load() != tag
+	at, tag := h.of(key)
+	return at.Load() == tag
 }
 
 // note remembers whether the same would be refused if it were asked again.
@@ -59,8 +55,14 @@ func (s *Store) note(q *question, d []limit.Decision) {
 	}
 }
 
-// sweepEvery is how many new rows one page is swept for.
-const sweepEvery = 8
+const (
+	// sweepEvery is how many new rows one page is swept for.
+	sweepEvery = 8
+	// sweepIdle is for how long, in microseconds, a row must have said nothing.
+	// Were it zero, rows of keys that are much used but rarely owe anything
+	// would be deleted and made again for ever.
+	sweepIdle = 60_000_000
+)
 
 // grown counts new rows, and sweeps for them. What comes of it is no matter
 // of the decision, which has been made.
@@ -68,6 +70,6 @@ func (s *Store) grown(ctx context.Context, t *statements, n int64) {
 	now := s.added.Add(n)
 	if pages := now/sweepEvery - (now-n)/sweepEvery; pages > 0 {
 		var gone, next int64
-		_ = s.Query(ctx, t.sweep, int64(-1), pages).Scan(&gone, &next)
+		_ = s.Query(ctx, t.sweep, int64(-1), pages, int64(sweepIdle)).Scan(&gone, &next)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -19,8 +20,17 @@ var takeSQL string
 //go:embed sweep.sql
 var sweepSQL string
 
+//go:embed look.sql
+var lookSQL string
+
 //go:embed decide.sql
 var decideSQL string
+
+//go:embed whole.sql
+var wholeSQL string
+
+//go:embed slide.sql
+var slideSQL string
 
 const (
 	defaultTable = "throttle"
@@ -62,7 +72,10 @@ func badTable(table string) error {
 }
 
 // quoted are the names in the SQL files.
-var quoted = regexp.MustCompile(`"throttle(_[a-z]+)?"`)
+var (
+	quoted     = regexp.MustCompile(`"throttle(_[a-z]+)?"`)
+	isFunction = regexp.MustCompile(`_(take|look|sweep)"$`)
+)
 
 // in is the text of a SQL file with these names.
 func (n names) in(text string) string {
@@ -70,9 +83,12 @@ func (n names) in(text string) string {
 	if n.schema != "" {
 		prefix = `"` + n.schema + `".`
 	}
+	h := fnv.New64a()
+	h.Write([]byte(prefix + n.table))
+	text = strings.ReplaceAll(text, "'throttle.since'", fmt.Sprintf("'throttle.since_%x'", h.Sum64()))
 	return quoted.ReplaceAllStringFunc(text, func(name string) string {
 		name = prefix + `"` + n.table + strings.TrimPrefix(name, `"throttle`)
-		if strings.HasSuffix(name, `_take"`) || strings.HasSuffix(name, `_sweep"`) {
+		if isFunction.MatchString(name) {
 			name = strings.TrimSuffix(name, `"`) + version + `"`
 		}
 		return name
@@ -102,12 +118,7 @@ PERFORM pg_advisory_xact_lock(hashtext('throttlesql'), hashtext('"throttle"'));
 ` + tables + `
 IF to_regproc('"throttle_take"') IS NULL THEN
 
-` + takeSQL + `
-END IF;
-
-IF to_regproc('"throttle_sweep"') IS NULL THEN
-
-` + sweepSQL + `
+` + takeSQL + "\n" + lookSQL + "\n" + sweepSQL + `
 END IF;
 END
 $throttlesql$`), nil

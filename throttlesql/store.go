@@ -45,8 +45,9 @@ type Query func(ctx context.Context, sql string, args ...any) Row
 //
 // Keys above 256 bytes are remembered by their SHA-256. Rows that say nothing
 // any more are deleted as new ones come: after every eighth new row the caller
-// that made it looks at one page of the table, chosen at random. So about a
-// tenth of the rows are such; Sweep deletes them all.
+// that made it looks at one page of the table, chosen at random, for rows that
+// have said nothing for a minute. So about a tenth of the rows are such, when
+// it has come to rest; Sweep deletes them all.
 type Store struct {
 	// Query is the client.
 	Query Query
@@ -67,7 +68,7 @@ type Store struct {
 }
 
 // statements are the texts for one Table.
-type statements struct{ decide, take, sweep string }
+type statements struct{ whole, decide, slide, look, take, sweep string }
 
 func (s *Store) statements() (*statements, error) {
 	if t := s.made.Load(); t != nil {
@@ -81,10 +82,14 @@ func (s *Store) statements() (*statements, error) {
 		return nil, err
 	}
 	t := &statements{
+		whole:  n.in(bare(wholeSQL)),
 		decide: n.in(bare(decideSQL)),
+		slide:  n.in(bare(slideSQL)),
+		look: n.in(`SELECT at, coalesce(t, 0), coalesce(n, 0), coalesce(p, 0), coalesce(l, ''), since ` +
+			`FROM "throttle_look"($1::bytea)`),
 		take: n.in(`SELECT at, ok, states::text, array_to_string(under, E'\n', ''), added FROM "throttle_take"(` +
 			`$1::text::bytea[], $2::text::text[], $3::text::text[], $4::bigint, $5::text::bigint[])`),
-		sweep: n.in(`SELECT gone, coalesce(next, -1) FROM "throttle_sweep"($1::bigint, $2::int)`),
+		sweep: n.in(`SELECT gone, coalesce(next, -1) FROM "throttle_sweep"($1::bigint, $2::int, $3::bigint)`),
 	}
 	s.made.Store(t)
 	return t, nil
@@ -110,9 +115,8 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 	if err != nil {
 		return false, err
 	}
-	if len(a) == 1 && s.likely(&q) {
-		done, err := s.charge(ctx, t, &q, d)
-		if done || err != nil {
+	if len(a) == 1 {
+		if done, err := s.one(ctx, t, &q, d); done || err != nil {
 			return d[0].OK, err
 		}
 	}

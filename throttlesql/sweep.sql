@@ -4,15 +4,16 @@
 --
 --   first  the first of the pages, those of the entries of logs coming last;
 --          below zero, any
+--   idle   for how long, in microseconds, they have said nothing
 --   gone   how many rows were deleted
 --   next   the first page not looked at, or null at the end
-CREATE FUNCTION "throttle_sweep"(first bigint, pages int, OUT gone bigint, OUT next bigint)
+CREATE FUNCTION "throttle_sweep"(first bigint, pages int, idle bigint, OUT gone bigint, OUT next bigint)
 LANGUAGE plpgsql
 SET enable_seqscan = off
 SET jit = off
 AS $sweep$
 DECLARE
-  at CONSTANT bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+  at CONSTANT bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - idle;
   block CONSTANT int := current_setting('block_size')::int;
   rows CONSTANT bigint := pg_relation_size('"throttle"'::regclass) / block;
   size CONSTANT bigint := rows + pg_relation_size('"throttle_log"'::regclass) / block;

@@ -41,13 +41,15 @@ END IF;
 -- What was taken when, under sliding logs: upto is what was taken since ever,
 -- with this, before is the same without it. From until on an entry says nothing.
 -- It is always unlogged: a row without its entries counts as a new one.
-CREATE SEQUENCE IF NOT EXISTS "throttle_id";
-CREATE UNLOGGED TABLE IF NOT EXISTS "throttle_log" (
-  id bigint NOT NULL,
-  instant bigint NOT NULL,
-  upto bigint NOT NULL,
-  before bigint NOT NULL,
-  until bigint NOT NULL,
-  PRIMARY KEY (id, instant),
-  UNIQUE (id, upto)
-);
+IF to_regclass('"throttle_log"') IS NULL THEN
+  CREATE SEQUENCE "throttle_id";
+  CREATE UNLOGGED TABLE "throttle_log" (
+    id bigint NOT NULL,
+    instant bigint NOT NULL,
+    upto bigint NOT NULL,
+    before bigint NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (id, instant),
+    UNIQUE (id, upto)
+  );
+END IF;

@@ -83,6 +83,10 @@ BEGIN
       SELECT f.since INTO since FROM "throttle_fence" f WHERE f.one;
     END IF;
 
+    IF current_setting('throttle.since', true) IS DISTINCT FROM since::text THEN
+      PERFORM set_config('throttle.since', since::text, false); -- for decide.sql
+    END IF;
+
     ok := true; again := false; states := '{}'; under := NULL;
     FOR i IN 1..m LOOP
       b := (i - 1) * 24;
