@@ -94,6 +94,7 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	o := classify(w.last)
 	o.Sent = w.sent // w.sent is not ours once a retry is in line
 	tries := w.ticket.Tries()
+	ran := w.mayHaveRun // in earlier tries
 	w.mayHaveRun = w.mayHaveRun || o.Verdict != pace.Throttled
 	started, retry, now := t.done(w, o, saidBy(w.last))
 	if t.On != nil {
@@ -106,7 +107,7 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	case retry:
 		return started, true, nil
 	case o.Verdict == pace.Served || o.Verdict == pace.Ignored:
-		return false, false, inner(w.last)
+		return false, false, told(inner(w.last), ran, tries)
 	}
 	e := &Error{Reason: ErrTries}
 	if e.Wait = w.ticket.Forecast; e.Wait > 0 {
@@ -119,6 +120,19 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 		e.Reason = context.DeadlineExceeded
 	}
 	return false, false, t.giveUp(w, now, e)
+}
+
+// told is the last word of a call. If that is the Error of a Throttle further
+// down, which knows nothing of tries before it that may have run, it says so.
+func told(err error, ran bool, tries int) error {
+	if !ran {
+		return err
+	}
+	var e *Error
+	if !errors.As(err, &e) || e.MayHaveRun {
+		return err
+	}
+	return &Error{Reason: e.Reason, Err: err, Tries: tries, Wait: e.Wait, MayHaveRun: true}
 }
 
 // blocker is the scope that it waits for; empty: the Throttle's own limit.

@@ -263,8 +263,8 @@ func TestErrorText(t *testing.T) {
 		{&Error{Reason: ErrWouldWait, Wait: time.Second}, "throttle: not without waiting, would wait 1s"},
 		{&Error{Reason: ErrQueueFull, Wait: pace.Never}, "throttle: too many calls are waiting, would wait for nobody knows how long"},
 		{&Error{Reason: context.Canceled}, "throttle: context canceled"},
-		{&Error{Reason: ErrTries, Tries: 1, Err: errBoom}, "throttle: no tries left, after 1 try: boom"},
-		{&Error{Reason: ErrTries, Tries: 4, Err: errors.Join(errBoom, errBoom)}, "throttle: no tries left, after 4 tries: boom; boom"},
+		{&Error{Reason: ErrTries, Tries: 1, Err: errBoom}, "throttle: no tries left, after 1 try, not executed: boom"},
+		{&Error{Reason: ErrTries, Tries: 4, Err: errors.Join(errBoom, errBoom)}, "throttle: no tries left, after 4 tries, not executed: boom; boom"},
 		{Throttled(errBoom, time.Second), "boom"},
 		{Throttled(nil, time.Second), "throttled"},
 	} {

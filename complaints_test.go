@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,37 @@ func TestThrottlesOneAboveTheOtherDoNotMultiply(t *testing.T) {
 		var e *Error
 		if !errors.As(err, &e) || calls != c.calls || e.Tries != c.calls || e.MayHaveRun != c.ran {
 			t.Errorf("%s: %d calls, %v; want %d, and the error of the lower one", name, calls, err, c.calls)
+		}
+	}
+}
+
+// What a Throttle below refuses does not undo an earlier try: a caller that took
+// its word for it would leave a call half done.
+func TestEarlierTryMayHaveRun(t *testing.T) {
+	upper, full := unpaced(), &Error{Reason: ErrQueueFull, Wait: time.Second}
+	tries := 0
+	err := upper.Do(t.Context(), func(context.Context) error {
+		if tries++; tries == 1 {
+			return Failed(errBoom)
+		}
+		return full
+	})
+	var e *Error
+	if !errors.As(err, &e) || !e.MayHaveRun || e.Tries != 2 || e.Wait != time.Second || !errors.Is(err, ErrQueueFull) || full.MayHaveRun {
+		t.Errorf("Do = %#v; want the full queue below, after 2 tries, which may have run", err)
+	}
+	if err := upper.Do(t.Context(), func(context.Context) error { return full }); err != error(full) {
+		t.Errorf("Do = %#v; want %#v as it is", err, full)
+	}
+}
+
+// http.Client asks whether an error was for want of time; a network's own errors
+// know it too.
+func TestTimeoutIsThatOfTheRealError(t *testing.T) {
+	for _, want := range []bool{true, false} {
+		e := &Error{Reason: ErrTries, Err: &net.DNSError{IsTimeout: want}}
+		if got := e.Timeout(); got != want {
+			t.Errorf("Timeout of %v = %v, want %v", e, got, want)
 		}
 	}
 }

@@ -71,6 +71,12 @@ func (e *Error) Error() string {
 	case e.Tries > 1:
 		fmt.Fprintf(&b, ", after %d tries", e.Tries)
 	}
+	switch {
+	case e.MayHaveRun:
+		b.WriteString(", may have been executed")
+	case e.Tries > 0:
+		b.WriteString(", not executed")
+	}
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
@@ -79,7 +85,10 @@ func (e *Error) Error() string {
 
 // Timeout reports whether it was given up for want of time, as net.Error and
 // url.Error want to know.
-func (e *Error) Timeout() bool { return errors.Is(e, context.DeadlineExceeded) }
+func (e *Error) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(e, context.DeadlineExceeded) || errors.As(e.Err, &t) && t.Timeout()
+}
 
 // Unwrap gives the Reason and the last error of the function.
 func (e *Error) Unwrap() []error {

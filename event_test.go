@@ -99,7 +99,7 @@ func TestLog(t *testing.T) {
 	log(Event{Kind: Ends, Try: 1, Wait: time.Second, Outcome: pace.Outcome{Verdict: pace.Throttled, After: time.Minute}, Err: errBoom})
 	log(Event{Kind: GivesUp, Try: 2, Err: &Error{Reason: ErrTries, Err: errBoom, Tries: 2}})
 	want := `level=INFO msg="throttle ends" try=1 wait=1s verdict=throttled after=1m0s err=boom
-level=WARN msg="throttle gives up" try=2 wait=0s err="throttle: no tries left, after 2 tries: boom"
+level=WARN msg="throttle gives up" try=2 wait=0s err="throttle: no tries left, after 2 tries, not executed: boom"
 `
 	if got := text.String(); got != want {
 		t.Errorf("log\n%s\nwant\n%s", got, want)

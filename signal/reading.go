@@ -121,4 +121,3 @@ func (p Policy) Outcome(answer pace.Outcome) pace.Outcome {
 	}
 	return o
 }
-

@@ -62,24 +62,10 @@ func clusterStores(t *testing.T, addrs []string, alive time.Duration) map[string
 	for name, do := range map[string]throttleredis.Do{
 		"go-redis": clients.GoRedis(g), "rueidis": clients.Rueidis(r), "valkey-go": clients.Valkey(v),
 	} {
-		all[name] = &throttleredis.Store{Do: insistent(do), Prefix: t.Name() + name, Overlap: overlap}
+		all[name] = &throttleredis.Store{Do: do, Prefix: t.Name() + name, Overlap: overlap}
 		back(t, all[name])
 	}
 	return all
-}
-
-// insistent asks again while some of the keys have moved to another node and
-// some have not.
-func insistent(do throttleredis.Do) throttleredis.Do {
-	return func(ctx context.Context, args ...any) (any, error) {
-		for {
-			v, err := do(ctx, args...)
-			if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") || ctx.Err() != nil {
-				return v, err
-			}
-			rest(ctx, pause)
-		}
-	}
 }
 
 // quickDo is a client of one server.
@@ -170,17 +156,17 @@ func runAll(t *testing.T, all map[string]*throttleredis.Store, l load, during fu
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	start := func(s throttle.Store, key string) *calls {
+	start := func(s throttle.Store, key string, deadline time.Duration) *calls {
 		one, got := l, new(calls)
-		one.store, one.keys = s, append([]string{key}, l.keys[1:]...)
+		one.store, one.keys, one.deadline = s, append([]string{key}, l.keys[1:]...), deadline
 		running.Go(func() { *got = one.run(t, func() { <-ctx.Done() }) })
 		return got
 	}
 	bare, guarded := map[string]*calls{}, map[string]*calls{}
 	for name, s := range all {
-		bare[name] = start(s, l.keys[0])
+		bare[name] = start(s, l.keys[0], l.deadline)
 		if l.deadline == tight {
-			guarded[name] = start(&throttle.Guard{Store: s, Deadline: tight, Away: throttle.AwayClosed}, "guarded")
+			guarded[name] = start(&throttle.Guard{Store: s, Deadline: tight, Away: throttle.AwayClosed}, "guarded", sure)
 		}
 	}
 	func() {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/aws/smithy-go"
+
+	"github.com/throttle-go/throttle"
 )
 
 // Error is what became of a call that was not served. The typed error of the
@@ -49,9 +51,12 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, " of %s", r.Resource)
 		}
 	}
-	if e.MayHaveRun {
+	_, said := e.Err.(*throttle.Error) // it says itself whether it was executed
+	switch {
+	case said:
+	case e.MayHaveRun:
 		b.WriteString("; may have been executed")
-	} else {
+	default:
 		b.WriteString("; not executed")
 	}
 	return b.String()

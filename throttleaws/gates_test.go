@@ -114,8 +114,8 @@ func TestTheErrorSaysWhy(t *testing.T) {
 	if !errors.As(err, &typed) || !errors.As(err, &gaveUp) || gaveUp.Reason != throttle.ErrTries || gaveUp.MayHaveRun {
 		t.Errorf("error %v holds %v and %v, want both, and no tries left, and not executed", err, typed, gaveUp)
 	}
-	const want = "operation error DynamoDB: PutItem, throttle: no tries left, after 2 tries: http response error StatusCode: 400, " +
-		"ProvisionedThroughputExceededException: no; TableWriteProvisionedThroughputExceeded of arn:orders; not executed"
+	const want = "operation error DynamoDB: PutItem, throttle: no tries left, after 2 tries, not executed: http response error StatusCode: 400, " +
+		"ProvisionedThroughputExceededException: no; TableWriteProvisionedThroughputExceeded of arn:orders"
 	if err.Error() != want {
 		t.Errorf("error\n%v\nwant\n%v", err, want)
 	}

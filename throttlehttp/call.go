@@ -36,7 +36,7 @@ type call struct {
 
 	sent   bool // Base was given the body of req, and closes it
 	tries  int
-	trail  *trail         // of all tries
+	link   *link          // to what is known of all tries
 	nested bool           // in a Transport, which makes it again
 	tap    *tap           // of the last try, as are what follows
 	answer *http.Response // of the last try
@@ -73,20 +73,15 @@ func (c *call) try(context.Context) error {
 // note keeps that a try may have been executed.
 func (c *call) note(mayHaveRun bool) {
 	if mayHaveRun {
-		c.trail.mayHaveRun.Store(true)
+		c.link.mayHaveRun.Store(true)
 	}
 }
 
 // next is the request of the next try. Its context ends with the caller's own, as
 // an answer's body is read long after the Throttle is done.
 func (c *call) next() (*http.Request, error) {
-	if c.trail == nil {
-		if c.trail, c.nested = trailOf(c.req); c.nested {
-			c.rewinds = false // the Transport above makes it again
-		}
-	}
 	c.tap = new(tap)
-	req := c.req.Clone(follow(c.req.Context(), c.trail, c.tap))
+	req := c.req.Clone(follow(c.req.Context(), c.link, c.tap))
 	if c.sent && c.req.GetBody != nil {
 		body, err := c.req.GetBody()
 		if err != nil {
@@ -112,8 +107,11 @@ func (c *call) broken() error {
 func (c *call) judge(now time.Time) error {
 	a := c.answer
 	var body []byte
-	if c.bodies && c.dialect.WantsBody(a.StatusCode) {
+	switch wants := c.dialect.WantsBody(a.StatusCode); {
+	case wants && c.bodies:
 		body = hold(a, signal.MaxBody)
+	case wants && refuses(a.StatusCode):
+		body = hold(a, maxHeld)
 	}
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	o := r.Outcome()
@@ -142,6 +140,12 @@ func (c *call) judge(now time.Time) error {
 	result := c.say(own, e, again)
 	result.Said = said
 	return result
+}
+
+// refuses reports whether the answer is most likely one that another try will
+// replace, of which the body is read in any case.
+func refuses(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
 // say is the word on a try that was not served.
@@ -183,7 +187,7 @@ func (c *call) failed(err error) error {
 		}
 		err = e
 	}
-	e.MayHaveRun = c.trail != nil && c.trail.mayHaveRun.Load()
+	e.MayHaveRun = c.link.mayHaveRun.Load()
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -32,32 +33,54 @@ func MayHaveRun(a *http.Response, err error) bool {
 	if a == nil || a.Request == nil {
 		return true
 	}
-	t, ok := a.Request.Context().Value(trailKey{}).(*trail)
-	return !ok || t.mayHaveRun.Load()
+	l, ok := a.Request.Context().Value(linkKey{}).(*link)
+	return !ok || l.mayHaveRun.Load()
 }
 
 // trail is what is known about one request, of all its tries, in all Transports
-// that it goes through. It travels in the context of the tries.
+// that it goes through.
 type trail struct {
 	method, path string
 	mayHaveRun   atomic.Bool
 }
 
-type trailKey struct{}
+// link is one Transport that a request is in. It travels in the context of the
+// tries.
+type link struct {
+	*trail
+	throttle *throttle.Throttle // that it waited for its turn at
+	above    *link              // nil: none
+}
 
-// trailOf is the trail of req. nested is whether a Transport above has begun it,
-// and will retry. A Base makes requests of its own under the same context, for a
-// token perhaps; they are told by method and path, as a Base may change the rest.
-func trailOf(req *http.Request) (t *trail, nested bool) {
+type linkKey struct{}
+
+// begin begins the trail of c, which is to wait for its turn at t, or follows that
+// of a Transport above, which will retry. A Base makes requests of its own under
+// the same context, for a token perhaps; they are told by method and path, as a
+// Base may change the rest. turn is whether it is the turn of c already, as a
+// Transport above has waited at t: to ask again might be to wait for itself.
+func (c *call) begin(t *throttle.Throttle) (turn bool) {
 	var path string
-	if req.URL != nil {
-		path = req.URL.Path
+	if c.req.URL != nil {
+		path = c.req.URL.Path
 	}
-	t, ok := req.Context().Value(trailKey{}).(*trail)
-	if ok && t.method == req.Method && t.path == path {
-		return t, true
+	l, _ := c.req.Context().Value(linkKey{}).(*link)
+	if l == nil || l.method != c.req.Method || l.path != path {
+		c.link = &link{trail: &trail{method: c.req.Method, path: path}, throttle: t}
+		return false
 	}
-	return &trail{method: req.Method, path: path}, false
+	c.nested, c.rewinds = true, false
+	c.link = &link{trail: l.trail, throttle: t, above: l}
+	for ; l != nil; l = l.above {
+		turn = turn || l.throttle == t
+	}
+	return turn
+}
+
+// straight makes the request, of which it is the turn already.
+func (c *call) straight() (*http.Response, error) {
+	c.try(c.req.Context()) // what it says is for a Throttle
+	return c.answer, c.err
 }
 
 // tap is what was seen of one try on the wire, by hooks that may be called
@@ -71,9 +94,9 @@ type tap struct {
 	layered bool // a try was made again by something other than net/http
 }
 
-// follow is the context of a try that leaves its marks on t and p.
-func follow(ctx context.Context, t *trail, p *tap) context.Context {
-	return httptrace.WithClientTrace(context.WithValue(ctx, trailKey{}, t), &httptrace.ClientTrace{
+// follow is the context of a try that leaves its marks on l and p.
+func follow(ctx context.Context, l *link, p *tap) context.Context {
+	return httptrace.WithClientTrace(context.WithValue(ctx, linkKey{}, l), &httptrace.ClientTrace{
 		GetConn:              func(string) { p.ask() },
 		GotConn:              p.got,
 		GotFirstResponseByte: p.answered,
@@ -115,6 +138,17 @@ func (p *tap) layers() int {
 		return 0
 	}
 	return max(p.sent, p.answers)
+}
+
+// warn tells of a layer underneath that sends more than it is given.
+func (t *Transport) warn(r *http.Request, sent int) {
+	if t.Warn != nil {
+		t.Warn(r, sent)
+		return
+	}
+	t.warned.Do(func() {
+		slog.Warn("throttlehttp: a layer underneath sends more than it is given; switch its retries off", "method", r.Method, "host", r.URL.Host, "sent", sent)
+	})
 }
 
 // broke reports whether a try that ended with err may have been executed. One

@@ -1,15 +1,19 @@
 package throttlehttp
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/signal"
@@ -35,7 +39,8 @@ func retrier(base http.RoundTripper, times int) http.RoundTripper {
 	})
 }
 
-// Of two Transports one above the other only the upper one makes requests
+// openai-cookbook 2812: a client that tries 6 times below a loop that tries 3 times
+// makes 18 requests of one. Of two Transports one above the other only the upper one makes requests
 // again; both learn.
 func TestNestedTransportsRetryOnce(t *testing.T) {
 	for _, tt := range []struct {
@@ -138,6 +143,7 @@ func tryAt(t *testing.T, c *call, url string) {
 		t.Fatal(err)
 	}
 	c.req, c.dialect = req, signal.For("")
+	c.begin(unpaced(""))
 	c.try(t.Context())
 }
 
@@ -152,6 +158,29 @@ func TestRefusedBelowHasNotRun(t *testing.T) {
 	if a, err := tr.RoundTrip(request(t, "PUT", "text")); err != error(full) || asked != 1 || MayHaveRun(a, err) {
 		t.Errorf("%v after %d requests, MayHaveRun = %v; want %v after 1, false", err, asked, MayHaveRun(a, err), full)
 	}
+}
+
+// Two Transports with one Throttle ask it once for each try: it must not wait for
+// itself, nor count double.
+func TestNestedTransportsShareAThrottle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		p := new(pupil)
+		shared := &throttle.Throttle{Control: p}
+		same := func(string) *throttle.Throttle { return shared }
+		w := replies(says(429), cut, says(200))
+		a, err := (&Transport{New: same, Base: &Transport{New: same, Base: w}}).RoundTrip(request(t, "PUT", "text").WithContext(ctx))
+		if err != nil || a.StatusCode != 200 || len(w.seen) != 3 || sent(p) != 3 || p.flying != 0 {
+			t.Errorf("%v, %v after %d requests, %d learnt from; want 200 after 3, 3", a, err, len(w.seen), sent(p))
+		}
+		zero := new(throttle.Throttle)
+		same = func(string) *throttle.Throttle { return zero }
+		tr := &Transport{New: unpaced, Base: &Transport{New: same, Base: &Transport{New: same, Base: w}}}
+		if _, err := tr.RoundTrip(request(t, "GET", "").WithContext(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // server is one over sockets that answers request n by reply(n).
@@ -233,5 +262,39 @@ func TestReplaysOfNetHTTPAreNoLayer(t *testing.T) {
 	}
 	if requests != 3 {
 		t.Errorf("%d requests came; want 3 of 2 tries, or this shows nothing", requests)
+	}
+}
+
+// A Transport over a client that retries tells of it: by Warn each time, else by
+// one line in the log.
+func TestRetriesUnderneathAreWarnedOf(t *testing.T) {
+	url := server(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n%2 == 1 {
+			w.WriteHeader(503)
+		}
+	})
+	var log bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(old)
+	base := new(http.Transport)
+	defer base.CloseIdleConnections()
+	told := 0
+	for _, warn := range []func(*http.Request, int){nil, func(_ *http.Request, sent int) { told += sent }} {
+		tr := &Transport{Base: retrier(base, 2), New: unpaced, Warn: warn}
+		for range 3 {
+			req, err := http.NewRequest("GET", url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+		}
+	}
+	if n := strings.Count(log.String(), "sends more than it is given"); n != 1 || told != 6 {
+		t.Errorf("%d lines in the log, told of %d requests; want 1, 6:\n%s", n, told, log.String())
 	}
 }

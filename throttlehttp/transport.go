@@ -38,13 +38,16 @@ import (
 // connection can be used again; the request's context bounds that too.
 //
 // When there is no time for another try, or the context ends, the error is a
-// *throttle.Error around a *StatusError that holds the last answer.
+// *throttle.Error around a *StatusError that holds the last answer. All errors
+// are, or hold, a *throttle.Error; see MayHaveRun.
 //
 // The zero value is ready. A Transport is safe for concurrent use; its fields
 // must not change once it is used.
 type Transport struct {
 	// Base makes the requests. If nil, http.DefaultTransport. It should not
-	// retry by itself: layers of retries multiply.
+	// retry by itself: layers of retries multiply, see Warn. If it is, or leads
+	// to, another Transport, that one paces and learns, but only this one makes
+	// requests again.
 	Base http.RoundTripper
 	// Scope names what shares one limit with this request: a host, a route, an
 	// account. If nil, the host and port of the URL.
@@ -72,11 +75,17 @@ type Transport struct {
 	Dialect func(*http.Request) *signal.Dialect
 	// Bodies lets the beginning of bodies, signal.MaxBody bytes, be looked at
 	// too, of answers where the dialect of the host makes use of them: some say
-	// there alone that they throttle, as GitHub's secondary limits do. Such an
-	// answer is returned once so much of it has come. If false, only the status
-	// and the header are looked at.
+	// there alone that they throttle, as GitHub does with status 403 and Shopify
+	// with 200. Such an answer is returned once so much of it has come. If false,
+	// only the bodies of answers of 429 and 503 are looked at.
 	Bodies bool
+	// Warn is told when a layer underneath sends more than it is given: one try
+	// of r was sent so many times. As a rule Base retries by itself, and retries
+	// multiply. What net/http sends again over a connection that had gone stale
+	// does not count. If nil, the first such request is logged by slog.Default.
+	Warn func(r *http.Request, sent int)
 
+	warned sync.Once
 	once   sync.Once // begins
 	scopes throttle.Scopes
 	splits splits
@@ -91,7 +100,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := t.enter(name)
 	defer s.Leave()
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
-	c.dialect, c.bodies, c.splits, c.scope = t.dialect(req), t.Bodies, &t.splits, name
+	c.dialect, c.bodies, c.splits, c.scope, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
+	if c.begin(s.Throttle()) {
+		return c.straight()
+	}
 	var asked []throttle.Need
 	if t.Needs != nil {
 		asked = t.Needs(req)

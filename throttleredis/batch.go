@@ -15,6 +15,7 @@ const (
 	defaultBatch = 128
 	mostBatch    = 1024
 	mostWaiting  = 1 << 16
+	mostKeys     = 1024 // of a call, or a Take more
 	// flights is how many calls of a slot are usually under way when Takes wait
 	// for each other: one is being answered, one is on its way.
 	flights = 2
@@ -83,12 +84,12 @@ func (s *Store) lane(slot int) *lane {
 // ask puts one question and returns when p is answered, or with an error when
 // ctx ends.
 func (s *Store) ask(ctx context.Context, ln *lane, p *pending) error {
+	if err := ctx.Err(); err != nil {
+		return &Error{Err: err}
+	}
 	if s.batch() <= 1 || p.at != 0 {
 		s.send(ctx, ln, []*pending{p})
 		return p.err
-	}
-	if err := ctx.Err(); err != nil {
-		return &Error{Err: err}
 	}
 	begins, err := ln.enter(p)
 	switch {
@@ -157,7 +158,11 @@ func (s *Store) next(ln *lane) (*flight, context.Context) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	ln.moved = time.Now()
-	n := min(len(ln.waiting), s.batch())
+	n, keys := 0, 0
+	for n < min(len(ln.waiting), s.batch()) && keys < mostKeys {
+		keys += len(ln.waiting[n].keys)
+		n++
+	}
 	if n == 0 || ln.flying > flights {
 		ln.flying--
 		return nil, nil
@@ -256,11 +261,31 @@ type reply struct {
 	body    string
 }
 
-// eval runs a script where it is known, and otherwise makes it known.
+// eval runs a script, and again for a while if Redis says to try again, as it
+// does while it moves a slot to another node.
 func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err error) {
+	pause := 2 * time.Millisecond
+	for {
+		r, err = s.evalOnce(ctx, sc, args)
+		if err == nil || !says(err, "TRYAGAIN") || pause > time.Second {
+			return r, err
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return r, err
+		}
+		pause *= 2
+	}
+}
+
+// evalOnce runs a script where it is known, and otherwise makes it known.
+func (s *Store) evalOnce(ctx context.Context, sc *script, args []any) (r reply, err error) {
 	args[0], args[1] = evalsha, sc.sha
 	v, err := s.Do(ctx, args...)
-	if err != nil && isNoScript(err) {
+	if err != nil && says(err, "NOSCRIPT") {
 		args[0], args[1] = "EVAL", sc.text
 		v, err = s.Do(ctx, args...)
 	}

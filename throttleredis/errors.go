@@ -3,6 +3,7 @@ package throttleredis
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 )
 
@@ -40,14 +41,17 @@ func (e *Error) Unwrap() error { return e.Err }
 // run a script.
 var refusals = []string{
 	"NOSCRIPT", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "BUSY", "CLUSTERDOWN",
-	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "NOPERM", "WRONGPASS", "NOFENCE",
+	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "NOPERM", "NOFENCE",
 }
 
 // failed is an error of the client as an Error.
 func failed(err error) error {
-	text := err.Error()
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return &Error{Err: err}
+	}
 	for _, word := range refusals {
-		if !strings.HasPrefix(text, word) && !strings.Contains(text, " "+word+" ") {
+		if !says(err, word) {
 			continue
 		}
 		if word == "OOM" {
@@ -58,4 +62,9 @@ func failed(err error) error {
 	return &Error{Charged: true, Err: err}
 }
 
-func isNoScript(err error) bool { return strings.Contains(err.Error(), "NOSCRIPT") }
+// says reports whether an answer of Redis begins with a word, be it after what a
+// client has to say.
+func says(err error, word string) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, word) || strings.Contains(text, ": "+word+" ")
+}

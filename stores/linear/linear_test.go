@@ -4,8 +4,11 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
@@ -19,9 +22,14 @@ type fails struct {
 	failed atomic.Bool
 }
 
-func (f *fails) Helper()               {}
-func (f *fails) Failed() bool          { return f.failed.Load() }
-func (f *fails) Errorf(string, ...any) { f.failed.Store(true) }
+func (f *fails) Failed() bool { return f.failed.Load() || f.TB.Failed() }
+
+func (f *fails) Errorf(format string, args ...any) {
+	if !strings.Contains(format, "cannot be put in an order") {
+		f.TB.Errorf(format, args...)
+	}
+	f.failed.Store(true)
+}
 
 // Stores that are nearly linearizable are told from those that are.
 func TestCheckBites(t *testing.T) {
@@ -36,6 +44,59 @@ func TestCheckBites(t *testing.T) {
 			t.Errorf("a store that %s passes", name)
 		}
 	}
+}
+
+// A store that looks at one key after the other, and charges both at once, is
+// right by CheckKeys only; one that charges one after the other by neither.
+func TestCheckKeys(t *testing.T) {
+	CheckKeys(t, new(throttle.Memory), 10_000)
+	CheckKeys(t, new(looker), 50_000)
+	f := &fails{TB: t}
+	CheckKeys(f, split(new(throttle.Memory)), 10_000)
+	if !f.Failed() {
+		t.Error("a store that splits pairs passes CheckKeys")
+	}
+	f = &fails{TB: t}
+	Check(f, new(looker), 50_000)
+	if !f.Failed() {
+		t.Error("a store that looks at one key after the other passes Check")
+	}
+}
+
+// A looker is a store that looks at one key after the other.
+type looker struct {
+	throttle.Memory // for what it does not keep
+
+	mu     sync.Mutex
+	states map[string]limit.State
+}
+
+func (l *looker) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	if isApart(a[0].Limit.Kind) {
+		return l.Memory.Take(ctx, a, d)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.states == nil {
+		l.states = map[string]limit.State{}
+	}
+	now := time.Now()
+	states := make([]limit.State, len(a))
+	for i := range a {
+		if i > 0 && a[0].N == 0 {
+			l.mu.Unlock()
+			runtime.Gosched()
+			l.mu.Lock()
+		}
+		states[i] = l.states[a[i].Key]
+	}
+	ok := limit.TakeAll(states, now, a, d)
+	for i := range a {
+		if d[i].N != 0 {
+			l.states[a[i].Key] = states[i]
+		}
+	}
+	return ok, nil
 }
 
 // racy is a store behind which the state is read, and written back later.

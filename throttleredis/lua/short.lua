@@ -5,7 +5,7 @@ if #KEYS == 2 and sub(ARGV[3], 1, 1) .. sub(ARGV[4], 1, 2) == '\0\1\0' then
   local limit, kept, fence = ARGV[3], call('GET', KEYS[2]), call('GET', KEYS[1])
   local T, N = 0, 0
   local usual = byte(ARGV[2], 2) > 0
-    or fence and sub(fence, 1, 7) == '\0\0\0\0\0\0\0' and sub(fence, 62, 101) == known
+    or fence and sub(fence, 62, 101) == known
       and string.find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true)
   if kept then
     local at = #limit
@@ -15,6 +15,7 @@ if #KEYS == 2 and sub(ARGV[3], 1, 1) .. sub(ARGV[4], 1, 2) == '\0\1\0' then
     end
   end
   local wu, wr, ru, rr, count = parse('<ddddd', ARGV[4], 4)
+  usual = usual and (not fence or parse('<I7', fence) + ru < now) -- all has refilled since
   if usual and T <= now + 2 * ru then -- no further ahead than it could honestly be
     local su, sr, answer = wu, wr, '\0' -- the debt after it
     if T > now then
