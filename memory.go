@@ -97,7 +97,9 @@ func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
 		if p == nil || !p.is(&l) {
 			p = m.limits.get(&l)
 		}
-		t.fetch(h)
+		if t.far() {
+			t.fetch(h)
+		}
 		if ok, known := t.allow(p, h, t.micros()); known {
 			return ok
 		}
@@ -109,7 +111,9 @@ func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
 // limits that keep more than a State.
 func (m *Memory) Decide(a limit.Ask) limit.Decision {
 	t := m.table()
-	t.fetch(t.seed.hash(a.Key))
+	if t.far() {
+		t.fetch(t.seed.hash(a.Key))
+	}
 	return m.decide(t.now(), &a)
 }
 

@@ -128,16 +128,13 @@ func (l *cacheLine) find(tag uint64) int {
 	return i
 }
 
+// far tells whether a line of t has to come from far away.
+func (t *table) far() bool { return len(t.lines) >= farLines }
+
 // fetch has the lines of the key of hash h brought near while the clock is read.
 // They would not come of themselves: reading the clock waits for all reads
 // before it.
 func (t *table) fetch(h uint64) {
-	if len(t.lines) >= farLines {
-		t.bring(h)
-	}
-}
-
-func (t *table) bring(h uint64) {
 	a, b := t.home(h)
 	prefetch(&t.lines[a], &t.lines[b])
 }

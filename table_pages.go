@@ -12,10 +12,9 @@ const (
 
 // newLines makes lines, in large pages where the system lets it, as to find out
 // where a small page is costs another read or two from far away. It is an advice
-// about memory of the Go heap that nobody has touched yet, and only about pages
-// that are the table's alone: so it takes no more memory, and the collector
-// frees it as any other. What the heap puts there afterwards may be in large
-// pages too.
+// about memory of the Go heap that nobody has seen yet, and only about pages that
+// are the table's alone: so it takes no more memory, and the collector frees it
+// as any other. What the heap puts there afterwards may be in large pages too.
 func newLines(n uint64) []cacheLine {
 	lines := make([]cacheLine, n)
 	if b := wholePages(lines); b != nil {

@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"reflect"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -31,6 +32,22 @@ func TestWholePages(t *testing.T) {
 				t.Errorf("%d lines at %x: [%x, %x), want [%x, %x)", n, start, got, got+uintptr(len(b)), first, last)
 			}
 		}
+	}
+}
+
+// TestNewLinesAreEmpty: also where the heap gives out again what was in use.
+func TestNewLinesAreEmpty(t *testing.T) {
+	for range 4 {
+		lines := newLines(5*largePage/lineSize + 1)
+		for i := range lines {
+			for j := range lines[i] {
+				if w := lines[i][j].Swap(^uint64(0)); w != 0 {
+					t.Fatalf("word %d of line %d of new ones is %x, want 0", j, i, w)
+				}
+			}
+		}
+		lines = nil
+		runtime.GC()
 	}
 }
 

@@ -24,19 +24,18 @@ func TestFaultAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := rig.Redis(t)
-			r, err := rueidis.NewClient(clients.RueidisOptions(n.Addr))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(clients.RueidisOptions(n.Addr)) })
 			t.Cleanup(r.Close)
+			var made calls
 			for i, do := range []throttleredis.Do{quickDo(t, n.Addr), clients.Rueidis(r)} {
 				for _, away := range []throttle.Away{throttle.AwayShare, throttle.AwayOpen, throttle.AwayClosed} {
 					s := &throttleredis.Store{Do: do, Prefix: fmt.Sprint(i, away)}
 					back(t, s)
 					a := absence{guard: throttle.Guard{Store: s, Away: away, Instances: 10}}
-					a.happen(t, func() { fault[0](t, n) }, func() { fault[1](t, n) })
+					made.add(a.happen(t, func() { fault[0](t, n) }, func() { fault[1](t, n) }))
 				}
 			}
+			made.inTime(t, 20*time.Millisecond) // the default of a Guard
 		})
 	}
 }
@@ -44,9 +43,8 @@ func TestFaultAway(t *testing.T) {
 // An absence is one outage behind a guard.
 type absence struct{ guard throttle.Guard }
 
-func (a *absence) happen(t *testing.T, begin, end func()) {
+func (a *absence) happen(t *testing.T, begin, end func()) calls {
 	t.Helper()
-	const guarded = 20 * time.Millisecond // the default of a Guard
 	g := &a.guard
 	l := load{store: g, keys: []string{"away"}, limit: perMinute, callers: 4, deadline: sure}
 	var from, to time.Time
@@ -63,7 +61,6 @@ func (a *absence) happen(t *testing.T, begin, end func()) {
 	if n, some := got.failures(); n > 0 {
 		t.Errorf("%d calls failed, want none:%s", n, some)
 	}
-	got.inTime(t, guarded)
 	counts := g.Counts()
 	if counts.Without == 0 || counts.Decided == 0 || counts.Without+counts.Decided != int64(len(got.all)) {
 		t.Errorf("of %d calls the guard counts %+v, want each once, and some of both kinds", len(got.all), counts)
@@ -87,6 +84,7 @@ func (a *absence) happen(t *testing.T, begin, end func()) {
 		got.within(t, perMinute, perMinute.Count/int64(g.Instances))
 	}
 	t.Logf("%+v", counts)
+	return got
 }
 
 // is is nil if a guard takes its store for away, or not.

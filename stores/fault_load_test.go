@@ -35,6 +35,9 @@ type call struct {
 
 func (c call) end() time.Time { return c.began.Add(c.took) }
 
+// add adds what another load has made.
+func (c *calls) add(more calls) { c.all, c.late = append(c.all, more.all...), max(c.late, more.late) }
+
 // calls are all of a load in the order of their ends, and how late timers were
 // beside them.
 type calls struct {
@@ -52,7 +55,7 @@ func (l load) run(t *testing.T, during func()) calls {
 	late := make([]time.Duration, l.callers)
 	for i := range l.callers {
 		all.Go(func() { made[i] = l.caller(ctx, l.keys[i%len(l.keys)]) })
-		all.Go(func() { late[i] = lateness(ctx, min(l.deadline, tight)) })
+		all.Go(func() { late[i] = lateness(ctx) })
 	}
 	during()
 	stop()
@@ -87,9 +90,9 @@ func rest(ctx context.Context, d time.Duration) {
 }
 
 // lateness is by how much the latest of many timers was late.
-func lateness(ctx context.Context, d time.Duration) (worst time.Duration) {
+func lateness(ctx context.Context) (worst time.Duration) {
 	for ctx.Err() == nil {
-		due := time.Now().Add(d)
+		due := time.Now().Add(5 * time.Millisecond)
 		limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), due)
 		<-limited.Done()
 		worst = max(worst, time.Since(due))
@@ -98,9 +101,9 @@ func lateness(ctx context.Context, d time.Duration) (worst time.Duration) {
 	return worst
 }
 
-// inTime checks that of 1000 calls 999 are back 5 ms after their deadline, and
-// what timers were late by beside them: thrice, as what ends a call wakes one
-// goroutine after another.
+// inTime checks that of 1000 calls, or of fewer, all but one are back 5 ms after
+// their deadline, and what timers were late by beside them: thrice, as what ends
+// a call wakes one goroutine after another.
 func (c calls) inTime(t *testing.T, deadline time.Duration) {
 	t.Helper()
 	took := make([]time.Duration, len(c.all))
@@ -108,13 +111,13 @@ func (c calls) inTime(t *testing.T, deadline time.Duration) {
 		took[i] = one.took
 	}
 	slices.Sort(took)
-	got := took[len(took)*999/1000]
+	got := took[len(took)-1-max(1, len(took)/1000)]
 	want := deadline + 5*time.Millisecond + 3*c.late
 	if raced {
 		want += 10 * time.Second
 	}
 	if got > want {
-		t.Errorf("of %d calls with a deadline of %v the 99.9th percentile took %v, want at most %v (timers were up to %v late)",
+		t.Errorf("of %d calls with a deadline of %v one in 1000 took over %v, want at most %v (timers were up to %v late)",
 			len(c.all), deadline, got, want, c.late)
 	}
 	t.Logf("%d calls; p50 %v, p99.9 %v, longest %v; timers up to %v late",

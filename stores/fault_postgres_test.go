@@ -52,9 +52,6 @@ func (c calls) returns(t *testing.T, since, up time.Time) {
 	if d -= up.Sub(since); d > time.Second+c.slack() {
 		t.Errorf("no answer until %v after the server was up, want at most 1s + %v; %d calls failed, the last with: %v", d, c.slack(), failed, err)
 	}
-	if failed == 0 {
-		t.Error("no call failed: the fault did nothing")
-	}
 	t.Logf("up %v after the fault, answers %v after that, %d calls failed, the last with: %v", up.Sub(since), d, failed, err)
 }
 

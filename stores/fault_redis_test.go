@@ -45,18 +45,12 @@ func clusterStores(t *testing.T, addrs []string, alive time.Duration) map[string
 	forRueidis := clients.RueidisOptions(addrs...)
 	forRueidis.ClusterOption.ShardsRefreshInterval = often
 	forRueidis.ConnWriteTimeout, forRueidis.Dialer.KeepAlive, forRueidis.Dialer.Timeout = alive, quick, alive
-	r, err := rueidis.NewClient(forRueidis)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(forRueidis) })
 	t.Cleanup(r.Close)
 	forValkey := clients.ValkeyOptions(addrs...)
 	forValkey.ClusterOption.ShardsRefreshInterval = often
 	forValkey.ConnWriteTimeout, forValkey.Dialer.KeepAlive, forValkey.Dialer.Timeout = alive, quick, alive
-	v, err := valkey.NewClient(forValkey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := connected(t, func() (valkey.Client, error) { return valkey.NewClient(forValkey) })
 	t.Cleanup(v.Close)
 	all := map[string]*throttleredis.Store{}
 	for name, do := range map[string]throttleredis.Do{
@@ -66,6 +60,16 @@ func clusterStores(t *testing.T, addrs []string, alive time.Duration) map[string
 		back(t, all[name])
 	}
 	return all
+}
+
+// connected is a client that connects when it is made.
+func connected[T any](t *testing.T, connect func() (T, error)) (c T) {
+	t.Helper()
+	rig.Until(t, "a client has connected", func() (err error) {
+		c, err = connect()
+		return err
+	})
+	return c
 }
 
 // quickDo is a client of one server.

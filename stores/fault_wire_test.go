@@ -31,18 +31,12 @@ var wired = map[string]func(*testing.T, string) throttle.Store{
 		return &throttleredis.Store{Do: quickDo(t, addr), Batch: -1}
 	},
 	"rueidis": func(t *testing.T, addr string) throttle.Store {
-		c, err := rueidis.NewClient(clients.RueidisOptions(addr))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(clients.RueidisOptions(addr)) })
 		t.Cleanup(c.Close)
 		return &throttleredis.Store{Do: clients.Rueidis(c), Batch: -1}
 	},
 	"valkey-go": func(t *testing.T, addr string) throttle.Store {
-		c, err := valkey.NewClient(clients.ValkeyOptions(addr))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := connected(t, func() (valkey.Client, error) { return valkey.NewClient(clients.ValkeyOptions(addr)) })
 		t.Cleanup(c.Close)
 		return &throttleredis.Store{Do: clients.Valkey(c), Batch: -1}
 	},
@@ -158,7 +152,7 @@ func (w *witnesses) suffer(t *testing.T, p *rig.Proxy, f rig.Fault, each time.Du
 	late, took := make([]time.Duration, len(w.keys)), make([][]call, len(w.keys))
 	var timing, asking sync.WaitGroup
 	for i := range w.keys {
-		timing.Go(func() { late[i] = lateness(ctx, tight) })
+		timing.Go(func() { late[i] = lateness(ctx) })
 		asking.Go(func() {
 			for time.Since(began) < each {
 				took[i] = append(took[i], w.ask(t, i))
@@ -168,9 +162,8 @@ func (w *witnesses) suffer(t *testing.T, p *rig.Proxy, f rig.Fault, each time.Du
 	asking.Wait()
 	stop()
 	timing.Wait()
-	got := calls{all: slices.Concat(took...)}
-	w.made.all = append(w.made.all, got.all...)
-	w.made.late = max(w.made.late, slices.Max(late))
+	got := calls{slices.Concat(took...), slices.Max(late)}
+	w.made.add(got)
 	failed, some := got.failures()
 	t.Logf("%+v: %d of %d calls failed", f, failed, len(got.all))
 	if f == (rig.Fault{}) && failed > len(got.all)/2 { // some may, on a busy machine

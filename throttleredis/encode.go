@@ -171,7 +171,7 @@ func encode(a *limit.Ask, size int, refused bool, c *carried, now time.Time) str
 	case isBucket(l.Kind):
 		w, room := worthOf(l, max(n, -n)), fill(l)
 		b = numbers(b, w.us, w.rem, room.us, room.rem, l.Count)
-		if a.Min > 0 {
+		if flags(a, false, nil) == isPart {
 			one := worthOf(l, 1)
 			b = numbers(b, n, least, one.us, one.rem)
 		}

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/throttle-go/throttle/limit"
 )
 
 // tries is how often a question is put again because the limit of a key, or the
@@ -40,7 +38,7 @@ func (s *Store) ask(ctx context.Context, t *statements, q *question) error {
 			q.ok = *r.ok
 			return nil
 		}
-		carried, foundAt = q.carry(&r), r.at
+		carried, foundAt = q.carry(&r)
 	}
 	return errTries
 }
@@ -69,32 +67,4 @@ func (q *question) read(r *reply) error {
 		}
 	}
 	return nil
-}
-
-// carry carries those states over that were written under another limit. One
-// that this program cannot read counts as written under the one asked for.
-func (q *question) carry(r *reply) map[int]carry {
-	if r.under == nil {
-		return nil // the calendar has another window: see edgesAt
-	}
-	all := map[int]carry{}
-	under := strings.Split(*r.under, "\n")
-	for i, at := range q.sent {
-		if i >= len(under) || under[i] == "" {
-			continue
-		}
-		s := q.states[at]
-		c := carry{from: under[i], found: limit.State{T: s[0], N: s[1], P: s[2]}}
-		c.now = c.found
-		from, err := limit.Parse(c.from, time.LoadLocation)
-		if err != nil {
-			from = q.asks[at].Limit
-		}
-		if from.Kind != limit.SlidingWindow {
-			c.now.P = 0 // it says when the row was written
-		}
-		c.now = limit.Change(c.now, q.at, from, q.asks[at].Limit)
-		all[at] = c
-	}
-	return all
 }

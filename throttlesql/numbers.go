@@ -9,7 +9,7 @@ import "github.com/throttle-go/throttle/limit"
 //	 8 to 11 of a calendar window, where it begins and ends, and the next two
 //	   end; 12 where to look whether a state is too far ahead: see package limit
 //	 8, 9 of slots, their width and number
-//	16, 17, 18 the state that was carried over, and 19, 20, 21 as it was found
+//	16 to 22 how it is to be carried over from another limit: see carry
 func (p *prepared) numbers(a *limit.Ask, peek bool, c carry, now int64) (n [numbers]int64) {
 	ask := *a
 	if peek {
@@ -30,7 +30,7 @@ func (p *prepared) numbers(a *limit.Ask, peek bool, c carry, now int64) (n [numb
 	case kindSlots:
 		n[7], n[8] = p.slots()
 	}
-	copy(n[15:], []int64{c.now.T, c.now.N, c.now.P, c.found.T, c.found.N, c.found.P})
+	copy(n[15:], c.numbers[:])
 	return n
 }
 

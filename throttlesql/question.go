@@ -79,13 +79,6 @@ func short(key string) string {
 	return "\x00" + string(sum[:])
 }
 
-// A carry is a state that was written under another limit, as it was found and
-// as it is under the new one.
-type carry struct {
-	from       string
-	found, now limit.State
-}
-
 // arguments are those of take.sql: the literals of four arrays.
 func (q *question) arguments(carried map[int]carry, now int64) (keys, lims, olds, numbers string) {
 	var k, l, o, n []byte

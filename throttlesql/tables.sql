@@ -9,7 +9,8 @@
 --   l        the limit that it was written under
 --   a        under sliding slots, their width, the newest slot, and what was
 --            taken in each, the oldest first; else null, which takes no room.
---            Under a sliding log p is the id of its entries.
+--            Under a sliding log p is the id of its entries, and n what had
+--            left it when something was taken last, as before and upto count.
 -- There is no index on t: every update would have to write to it as well.
 IF to_regclass('"throttle"') IS NULL THEN
   CREATE UNLOGGED TABLE "throttle" (

@@ -7,8 +7,8 @@
 --   keys   sorted, each once
 --   lims   their limits
 --   olds   the limit that a key is to be carried over from, or null
---   found_at  when those keys were found under it, else 0: what they are carried
---          over to is right as of then, so all is decided as of then
+--   found_at  if above 0, when those keys were found so that are carried over by
+--          hand: that is right as of then, and so all is decided as of then
 --   a      24 numbers for each key, see numbers.go
 --
 --   at     the clock, in microseconds of Unix time
@@ -46,6 +46,7 @@ DECLARE
   t2 bigint; n2 bigint; p2 bigint; -- the state after
   latest bigint; e bigint; e_since bigint; used bigint; free bigint; over boolean; pass boolean; g bigint;
   du bigint; dr bigint; su bigint; sr bigint; cu bigint; cr bigint; -- debt, sum, cost
+  events numeric; part numeric;
   word text; least_of bigint; amount bigint; base bigint; moved boolean; shift int; jn int; lo int;
   ra1 text; ra2 text; d1 boolean; d2 boolean; answer bigint[];
   had bigint[]; ring bigint[]; size int; slot bigint; last bigint; newest bigint; edge bigint; upto bigint; need bigint;
@@ -99,6 +100,32 @@ BEGIN
           IF NOT (kind = 5 AND word = 'sliding-slots' OR kind = 6 AND word = 'sliding-log') THEN
             t0 := 0;
           END IF;
+        ELSIF olds[i] = rl[i] AND a[b+22] = 1 THEN -- from one bucket to another
+          latest := at + a[b+18] + CASE WHEN a[b+19] > 0 THEN 1 ELSE 0 END + skew;
+          IF t0 > latest THEN
+            t0 := latest; n0 := 0;
+          END IF;
+          IF n0 <= 0 OR n0 >= a[b+16] THEN
+            big := (t0 - at)::numeric * a[b+16];
+          ELSE
+            big := (t0 - at)::numeric * a[b+16] - n0;
+          END IF;
+          -- Of big/Count µs of debt, so many events are one, and a part of one.
+          events := least(div(big, a[b+17]), longest);
+          part := CASE WHEN events = longest THEN 0 ELSE big - events * a[b+17] END;
+          big := events * per + div(part * per + (a[b+17] - 1), a[b+17]);
+          IF div(big, cnt) > a[b+12] OR div(big, cnt) = a[b+12] AND big - div(big, cnt) * cnt > a[b+13] THEN
+            du := a[b+12]; dr := a[b+13];
+          ELSE
+            du := div(big, cnt); dr := big - div(big, cnt) * cnt;
+          END IF;
+          t0 := at + du + CASE WHEN dr > 0 THEN 1 ELSE 0 END;
+          n0 := CASE WHEN dr > 0 THEN cnt - dr ELSE 0 END;
+          p0 := 0; anew[i] := true;
+        ELSIF olds[i] = rl[i] AND a[b+22] = 2 THEN -- the same windows
+          n0 := least(greatest(n0, 0), a[b+16]);
+          t0 := CASE WHEN n0 = 0 THEN 0 ELSE t0 END;
+          p0 := 0; anew[i] := true;
         ELSIF olds[i] = rl[i] AND at = found_at AND (t0, n0, p0) = (a[b+19], a[b+20], a[b+21]) THEN
           t0 := a[b+16]; n0 := a[b+17]; p0 := a[b+18]; anew[i] := true;
         ELSE
@@ -269,9 +296,9 @@ BEGIN
         IF g <> 0 THEN
           IF g < 0 THEN
             back := -greatest(g, -longest);
-            g := least(back, cur);
-            cur := cur - g;
-            prev := prev - least(back - g, prev);
+            amount := least(back, cur);
+            cur := cur - amount;
+            prev := prev - least(back - amount, prev);
           ELSE
             cur := greatest(cur, least(CASE WHEN cur > longest - g THEN longest ELSE cur + g END, dbl - least(w, dbl)));
           END IF;
@@ -404,7 +431,8 @@ BEGIN
 
       ELSIF kind = 6 THEN -- a sliding log
         p1 := CASE WHEN t0 > 0 THEN p0 ELSE 0 END; -- the id of its entries
-        t1 := t0; n1 := 0; ra1 := NULL; ra2 := NULL; moved := false;
+        n1 := CASE WHEN t0 > 0 THEN n0 ELSE 0 END; -- what had left when something was taken
+        t1 := t0; ra1 := NULL; ra2 := NULL; moved := false;
         latest := at + skew;
         least_of := CASE WHEN least_n > 0 THEN least(least_n, n) ELSE n END;
         need := CASE WHEN n < 0 THEN greatest(n, -longest) WHEN least_of <= cnt THEN least_of - cnt ELSE 0 END;
@@ -437,16 +465,17 @@ BEGIN
           INSERT INTO "throttle_log" (id, instant, upto, before, until) VALUES (p1, since, cnt, 0, since + per);
           t1 := since + per;
         END LOOP;
-        used := 0; amount := 0; last := 0; edge := 0;
+        used := 0; amount := 0; last := 0; edge := 0; base := n1;
         IF FOUND THEN
           IF r.instant > latest THEN
             moved := true;
           END IF;
           last := r.instant;
-          used := r.upto - coalesce(r.before, r.upto);
+          base := greatest(coalesce(r.before, r.upto), n1); -- what has left
+          used := r.upto - base;
           edge := last; amount := used;
-          IF r.edge_upto - coalesce(r.before, r.upto) > 0 THEN
-            edge := r.edge; amount := r.edge_upto - r.before;
+          IF r.edge_upto > base THEN
+            edge := r.edge; amount := r.edge_upto - base;
           END IF;
         ELSIF since + per > at THEN
           last := since; used := cnt; edge := since; amount := cnt;
@@ -465,16 +494,19 @@ BEGIN
         END IF;
         answer := CASE WHEN used = 0 THEN ARRAY[0, 0, 0, 0]::bigint[] ELSE ARRAY[edge, amount, last, used - amount] END;
         g := CASE WHEN g < 0 THEN -least(used, -greatest(g, -longest)) ELSE least(g, greatest(dbl - used, 0)) END;
-        p2 := p1; n2 := CASE WHEN pass THEN g ELSE 0 END;
+        p2 := p1;
+        n2 := CASE WHEN g > 0 THEN base ELSE n1 END;
         t2 := CASE WHEN g > 0 THEN greatest(at, last) + per ELSE t1 END;
-        d1 := moved; d2 := moved OR n2 <> 0;
+        ra2 := g; -- read below
+        d1 := moved; d2 := moved OR pass AND g <> 0;
       END IF;
 
       ok := ok AND pass;
       IF kind <= 4 THEN
         answer := ARRAY[t0, n0, p0, 0];
         d1 := (t1, n1, p1) <> (t0, n0, p0);
-        d2 := (t2, n2, p2) <> (t0, n0, p0);
+        -- What has passed is forgotten by whatever is charged or given back.
+        d2 := d1 OR g <> 0 AND (t2, n2, p2) <> (rt[i], rn[i], CASE WHEN kind = 4 THEN rp[i] ELSE 0 END);
         ra1 := NULL; ra2 := NULL;
       END IF;
       states := states || answer;
@@ -499,22 +531,25 @@ BEGIN
           again := true;
           EXIT;
         END IF;
-        IF a[(i-1)*24+1] = 6 AND wn[i] <> 0 THEN
-          per := a[(i-1)*24+6];
+        IF a[(i-1)*24+1] = 6 THEN
+          per := a[(i-1)*24+6]; g := coalesce(wa[i], '0')::bigint; wa[i] := NULL;
+        ELSE
+          g := 0;
+        END IF;
+        IF g <> 0 THEN
           IF wp[i] = 0 THEN
             wp[i] := nextval('"throttle_id"');
           END IF;
           SELECT v.instant, v.upto INTO r FROM "throttle_log" v WHERE v.id = wp[i] ORDER BY v.instant DESC LIMIT 1;
-          IF wn[i] > 0 THEN
+          IF g > 0 THEN
             INSERT INTO "throttle_log" AS v (id, instant, upto, before, until)
-            VALUES (wp[i], greatest(at, r.instant), coalesce(r.upto, 0) + wn[i], coalesce(r.upto, 0), greatest(at, r.instant) + per)
+            VALUES (wp[i], greatest(at, r.instant), coalesce(r.upto, 0) + g, coalesce(r.upto, 0), greatest(at, r.instant) + per)
             ON CONFLICT (id, instant) DO UPDATE SET upto = excluded.upto;
             added := added + 1;
           ELSE
-            DELETE FROM "throttle_log" v WHERE v.id = wp[i] AND v.upto > r.upto + wn[i] AND v.before >= r.upto + wn[i];
-            UPDATE "throttle_log" v SET upto = r.upto + wn[i] WHERE v.id = wp[i] AND v.upto > r.upto + wn[i];
+            DELETE FROM "throttle_log" v WHERE v.id = wp[i] AND v.upto > r.upto + g AND v.before >= r.upto + g;
+            UPDATE "throttle_log" v SET upto = r.upto + g WHERE v.id = wp[i] AND v.upto > r.upto + g;
           END IF;
-          wn[i] := 0;
         END IF;
         UPDATE "throttle" s SET t = wt[i], n = wn[i], p = wp[i], l = lims[i], a = wa[i]::bigint[] WHERE s.key = keys[i];
       END IF;

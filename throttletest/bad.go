@@ -8,8 +8,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// patience is how long a question with an ended context may take: the only
-// thing here that is measured by the clock of the machine.
+// patience is how long a question with an ended context may take.
 var patience = 10 * time.Second
 
 // ended asks with contexts that have ended. What a store makes of it is its

@@ -10,13 +10,13 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// A book is a Store as simple as can be: one lock, and a list of all that was
-// ever granted under each key, from which every answer is worked out anew.
+// A book is a Store as simple as can be: one lock, and a page for each key that
+// is never thrown away.
 type book struct {
 	// now is the clock. If nil, time.Now.
 	now func() time.Time
 	// keep is what becomes of a State before it is kept. If nil, nothing.
-	keep func(s limit.State, now time.Time) limit.State
+	keep func(s limit.State, a limit.Ask) limit.State
 
 	mu   sync.Mutex
 	keys map[string]*page
@@ -66,7 +66,7 @@ func (b *book) take(now time.Time, a []limit.Ask, d []limit.Decision) bool {
 			d[i].OK, d[i].RetryAfter = true, 0
 		}
 		if b.keep != nil {
-			pages[i].state = b.keep(pages[i].state, now)
+			pages[i].state = b.keep(pages[i].state, a[i])
 		}
 	}
 	return ok

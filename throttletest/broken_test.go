@@ -156,15 +156,31 @@ var broken = map[string]func() throttle.Store{
 		began := time.Now()
 		return &book{now: func() time.Time { return began }}
 	},
-	"keeps microseconds only": kept(func(s limit.State, _ time.Time) limit.State {
-		s.N = min(s.N, 1<<16)
+	"keeps whole microseconds": kept(func(s limit.State, a limit.Ask) limit.State {
+		if a.Limit.Kind == limit.TokenBucket {
+			s.N = 0
+		}
 		return s
 	}),
-	"keeps seconds as floating point": kept(func(s limit.State, _ time.Time) limit.State {
-		s.T = int64(float64(float32(s.T/1e6)) * 1e6)
+	"keeps seconds as floating point": kept(func(s limit.State, _ limit.Ask) limit.State {
+		s.T = int64(float32(s.T/1e6)) * 1e6
 		return s
 	}),
-	"expires in whole seconds": func() throttle.Store {
+	"keeps no window before this one": kept(func(s limit.State, _ limit.Ask) limit.State {
+		s.P = 0
+		return s
+	}),
+	"expires in whole seconds": expires(func(_ limit.Ask, d limit.Decision) time.Duration {
+		return d.ResetAfter.Truncate(time.Second)
+	}),
+	"expires after a period": expires(func(a limit.Ask, d limit.Decision) time.Duration {
+		return min(a.Limit.Period, d.ResetAfter)
+	}),
+}
+
+// expires is a store that forgets keys after some time.
+func expires(ttl func(limit.Ask, limit.Decision) time.Duration) func() throttle.Store {
+	return func() throttle.Store {
 		var mu sync.Mutex
 		b, gone := new(book), map[string]time.Time{}
 		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
@@ -177,13 +193,13 @@ var broken = map[string]func() throttle.Store{
 			}
 			ok, err := b.Take(ctx, a, d)
 			for i := range min(len(a), len(d)) {
-				if ttl := d[i].ResetAfter.Truncate(time.Second); d[i].N != 0 && ttl > 0 {
-					gone[a[i].Key] = d[i].At.Add(ttl)
+				if t := ttl(a[i], d[i]); d[i].N != 0 && t > 0 {
+					gone[a[i].Key] = d[i].At.Add(t)
 				}
 			}
 			return ok, err
 		})
-	},
+	}
 }
 
 // keyHead is what the keys of a suite begin with.
@@ -228,6 +244,6 @@ func answers(f func(*limit.Decision)) func() throttle.Store {
 }
 
 // kept is a store of which the states are changed.
-func kept(f func(limit.State, time.Time) limit.State) func() throttle.Store {
+func kept(f func(limit.State, limit.Ask) limit.State) func() throttle.Store {
 	return func() throttle.Store { return &book{keep: f} }
 }

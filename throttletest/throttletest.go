@@ -34,7 +34,7 @@ type Store interface {
 //   - A context that has ended may be an error, or not matter.
 //
 // It asks some 4,000 questions, of at most 16 keys each, and waits until a
-// second has passed in which a key must not expire. The keys begin with
+// second has passed in which keys must not expire. The keys begin with
 // "throttletest/" and a random number, so a store that is not empty will do;
 // some of them are left behind for up to two years. Keys that are asked for
 // together have a part in braces in common, as Redis Cluster needs it. The
@@ -51,6 +51,7 @@ func TestStore(t *testing.T, store Store) {
 	t.Run("amounts", s.amounts)
 	t.Run("overflow", s.overflow)
 	t.Run("idle", s.idle)
+	t.Run("edges", s.edges)
 	t.Run("another limit", s.change)
 	t.Run("names", s.names)
 	t.Run("concurrency", s.concurrent)

@@ -1,0 +1,270 @@
+package throttleredis
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// slow is a Do that takes a second, answers that every key is fresh, and counts.
+type slow struct {
+	mu     sync.Mutex
+	keys   []int // of each call
+	flying int
+	most   int // at once
+	ended  int // calls whose context ended
+	hangs  bool
+}
+
+func (s *slow) Do(ctx context.Context, args ...any) (any, error) {
+	keys, _ := strconv.Atoi(args[2].(string))
+	s.mu.Lock()
+	s.keys = append(s.keys, keys-1)
+	s.flying++
+	s.most = max(s.most, s.flying)
+	hangs := s.hangs
+	s.mu.Unlock()
+	defer func() { s.mu.Lock(); s.flying--; s.mu.Unlock() }()
+	wait := time.Second
+	if hangs {
+		wait = 1000 * time.Hour
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		s.mu.Lock()
+		s.ended++
+		s.mu.Unlock()
+		return nil, ctx.Err()
+	}
+	return answered(late, "", strings.Repeat(fresh, keys-1)), nil
+}
+
+func one(ctx context.Context, s *Store, key string) error {
+	_, err := s.Take(ctx, []limit.Ask{{Key: key, Limit: hour, N: 1}}, make([]limit.Decision, 1))
+	return err
+}
+
+// TestBatches: while calls are under way, all others gather for the next.
+func TestBatches(t *testing.T) {
+	for _, c := range []struct {
+		batch, callers int
+		calls, most    int
+		seconds        int
+	}{
+		{0, 1, 1, 1, 1},
+		{0, 2, 2, 2, 1},
+		{0, 102, 3, 2, 2},
+		{0, 402, 6, 2, 3},
+		{10, 42, 6, 2, 3},
+		{1, 50, 50, 50, 1},
+		{-1, 50, 50, 50, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			do := &slow{}
+			s := &Store{Do: do.Do, Batch: c.batch}
+			began := time.Now()
+			var all sync.WaitGroup
+			for i := range c.callers {
+				all.Go(func() {
+					if err := one(t.Context(), s, strconv.Itoa(i)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			got := [...]int{len(do.keys), do.most, int(time.Since(began).Seconds())}
+			if want := [...]int{c.calls, c.most, c.seconds}; got != want {
+				t.Errorf("Batch %d, %d callers: calls, at once, seconds = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
+			}
+		})
+	}
+}
+
+// TestBatchLeft: who leaves before the call begins is not charged, who leaves
+// after may be, and the call ends when all have left.
+func TestBatchLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do := &slow{hangs: true}
+		s := &Store{Do: do.Do}
+		hang, thaw := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range flights {
+			all.Go(func() { one(hang, s, "first") })
+		}
+		synctest.Wait()
+		charged := func(ctx context.Context, want bool) {
+			all.Go(func() {
+				var e *Error
+				if err := one(ctx, s, "a"); !errors.As(err, &e) || e.Charged != want || !errors.Is(err, ctx.Err()) {
+					t.Errorf("left with %v, want an Error with Charged %v", err, want)
+				}
+			})
+		}
+		early, leave := context.WithCancel(t.Context())
+		charged(early, false)
+		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		charged(soon, true)
+		charged(soon, true)
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		thaw() // the calls of the first end, and one for the two that wait begins
+		synctest.Wait()
+		all.Wait()
+		synctest.Wait()
+		if do.ended != flights+1 || do.flying != 0 || do.keys[flights] != 2 {
+			t.Errorf("%d calls were ended, %d are under way, with keys %v; want %d, 0, two in the last", do.ended, do.flying, do.keys, flights+1)
+		}
+	})
+}
+
+// TestBatchStuck: calls that hang do not hold up others for long.
+func TestBatchStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do := &slow{hangs: true}
+		s := &Store{Do: do.Do}
+		hang, thaw := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range flights {
+			all.Go(func() { one(hang, s, "first") })
+		}
+		time.Sleep(stuck + time.Millisecond)
+		do.mu.Lock()
+		do.hangs = false
+		do.mu.Unlock()
+		if err := one(t.Context(), s, "a"); err != nil {
+			t.Error(err)
+		}
+		thaw()
+		all.Wait()
+	})
+}
+
+// TestBatchError: all who share a call share its error; the next call is not
+// affected.
+func TestBatchError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		var calls atomic.Int64
+		s := &Store{Do: func(_ context.Context, args ...any) (any, error) {
+			n := calls.Add(1)
+			time.Sleep(time.Second)
+			keys, _ := strconv.Atoi(args[2].(string))
+			if n == flights+1 {
+				return nil, broken
+			}
+			return answered(late, "", strings.Repeat(fresh, keys-1)), nil
+		}}
+		var all sync.WaitGroup
+		var failed atomic.Int64
+		for i := range flights + 50 {
+			all.Go(func() {
+				if err := one(t.Context(), s, strconv.Itoa(i)); errors.Is(err, broken) {
+					failed.Add(1)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if failed.Load() != 50 {
+			t.Errorf("%d of the 50 of one call failed", failed.Load())
+		}
+		if err := one(t.Context(), s, "a"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestBatchFull: what waits is bounded, in callers and in keys.
+func TestBatchFull(t *testing.T) {
+	ln := &lane{flying: flights, moved: time.Now().Add(time.Hour)}
+	for range mostWaiting {
+		if begins, err := ln.enter(&pending{keys: make([]any, 250)}); begins || err != nil {
+			t.Fatalf("enter = %v, %v, want to wait", begins, err)
+		}
+	}
+	if _, err := ln.enter(&pending{}); err == nil {
+		t.Errorf("with %d waiting another may wait", mostWaiting)
+	}
+	f, _ := new(Store).next(ln)
+	if n := len(f.all); n != 5 || len(ln.waiting) != mostWaiting-5 {
+		t.Errorf("a call takes %d of 250 keys each, and leaves %d; want 5 for at most %d keys and a Take more", n, len(ln.waiting), mostKeys)
+	}
+}
+
+// TestPanic: a client that panics leaves nothing behind.
+func TestPanic(t *testing.T) {
+	panics := true
+	s := &Store{Do: func(context.Context, ...any) (any, error) {
+		if panics {
+			panic("at the client")
+		}
+		return answered(late, "", fresh), nil
+	}}
+	for range 2 * flights {
+		func() {
+			defer func() { _ = recover() }()
+			_ = one(t.Context(), s, "a")
+		}()
+	}
+	if n := s.lane(0).flying; n != 0 {
+		t.Errorf("%d calls are under way for ever", n)
+	}
+	panics = false
+	if err := one(t.Context(), s, "a"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTryAgain: while Redis moves a slot, questions wait, but no longer than
+// their context.
+func TestTryAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls int
+		s := &Store{Do: func(context.Context, ...any) (any, error) {
+			if calls++; calls < 4 {
+				return nil, errors.New("TRYAGAIN Multiple keys request during rehashing of slot")
+			}
+			return answered(late, "", fresh), nil
+		}}
+		if err := one(t.Context(), s, "a"); err != nil || calls != 4 {
+			t.Errorf("after %d calls: %v, want none after 4", calls, err)
+		}
+		calls = -1000
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		var e *Error
+		if err := one(ctx, s, "a"); !errors.As(err, &e) || e.Charged || time.Since(began) != 100*time.Millisecond {
+			t.Errorf("error %v after %v, want one that charged nothing, after 100ms", err, time.Since(began))
+		}
+		began = time.Now()
+		if err := one(t.Context(), s, "a"); err == nil || time.Since(began) > 3*time.Second {
+			t.Errorf("error %v after %v, want one within 3 s", err, time.Since(began))
+		}
+	})
+}
+
+// TestEnded: a context that has ended is not asked for.
+func TestEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, batch := range []int{0, -1} {
+		s := &Store{Batch: batch, Do: func(context.Context, ...any) (any, error) { return nil, errors.New("was asked") }}
+		var e *Error
+		if err := one(ctx, s, "a"); !errors.As(err, &e) || e.Charged || !errors.Is(err, context.Canceled) {
+			t.Errorf("Batch %d: error %v, want that of the context, and nothing charged", batch, err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package throttleredis
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// tag is the part of a name that a Redis Cluster hashes (its specification, "Key
+// distribution model").
+func tag(name string) string {
+	open := strings.IndexByte(name, '{')
+	if open < 0 {
+		return name
+	}
+	if n := strings.IndexByte(name[open+1:], '}'); n > 0 {
+		return name[open+1 : open+1+n]
+	}
+	return name
+}
+
+var hostile = []string{
+	"", "a", "{", "}", "{}", "{a}", "}{", "a{b}c", "{a}{b}", "{{a}}", "\x00", "\xff\xfe", "#", "##", "#a", ":", "=a",
+	strings.Repeat("x", longName-1), strings.Repeat("x", longName), strings.Repeat("x", longName) + "y", strings.Repeat("{", 10_000),
+}
+
+// TestNames: whatever is in a key, its name is its own, no longer than need be,
+// and in the slot of its fence.
+func TestNames(t *testing.T) {
+	seen := map[string]string{}
+	for _, slots := range []int{0, 1, 7, 16384, 1 << 30} {
+		s := &Store{Slots: slots}
+		for _, key := range hostile {
+			fence := s.fence(s.slot(key))
+			for _, kind := range []limit.Kind{limit.TokenBucket, limit.SlidingLog} {
+				n := name(fence, key, kind)
+				if tag(n) != tag(fence) {
+					t.Errorf("%q is called %q, in another slot than %q", key, n, fence)
+				}
+				if len(n) > longName+40 {
+					t.Errorf("%.20q is called %q, which is long", key, n)
+				}
+				own := key + kind.String()
+				if before, ok := seen[n]; ok && before != own || n == fence {
+					t.Errorf("%.20q and %.20q are both called %q", before, own, n)
+				}
+				seen[n] = own
+			}
+		}
+	}
+}
+
+// TestSlots: keys with the same text in braces share a slot, and the rest are
+// spread evenly.
+func TestSlots(t *testing.T) {
+	s := &Store{Slots: 64}
+	for _, pair := range [][2]string{{"{a}b", "c{a}d{e}"}, {"{a}", "a"}, {"x{}y", "x{}y"}} {
+		if s.slot(pair[0]) != s.slot(pair[1]) {
+			t.Errorf("%q and %q are in different slots", pair[0], pair[1])
+		}
+	}
+	var in [64]int
+	for i := range 64_000 {
+		in[s.slot("customer:"+strings.Repeat("z", i%7)+string(rune('a'+i%26))+strings.Repeat("9", i%5)+string(rune(i)))]++
+	}
+	for slot, n := range in {
+		if n < 700 || n > 1300 {
+			t.Errorf("slot %d has %d of 64,000 keys, want about 1000", slot, n)
+		}
+	}
+	a := []limit.Ask{{Key: "a", Limit: hour}, {Key: "b", Limit: hour}}
+	if _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); err == nil || !strings.Contains(err.Error(), `keys "a" and "b" are in different slots`) {
+		t.Errorf("two keys in two slots: error %v", err)
+	}
+	s = &Store{Prefix: "my{app}"}
+	if _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); err == nil || !strings.Contains(err.Error(), "has braces") {
+		t.Errorf("a prefix with braces: error %v", err)
+	}
+}
