@@ -35,15 +35,15 @@ type call struct {
 
 func (c call) end() time.Time { return c.began.Add(c.took) }
 
-// add adds what another load has made.
-func (c *calls) add(more calls) { c.all, c.late = append(c.all, more.all...), max(c.late, more.late) }
-
 // calls are all of a load in the order of their ends, and how late timers were
 // beside them.
 type calls struct {
 	all  []call
-	late time.Duration // the worst of a control timer for each caller
+	late time.Duration // the worst of control timers, one for each caller
 }
+
+// add adds what another load has made.
+func (c *calls) add(more calls) { c.all, c.late = append(c.all, more.all...), max(c.late, more.late) }
 
 // run keeps the load up while during runs.
 func (l load) run(t *testing.T, during func()) calls {
@@ -106,6 +106,9 @@ func lateness(ctx context.Context) (worst time.Duration) {
 // a call wakes one goroutine after another.
 func (c calls) inTime(t *testing.T, deadline time.Duration) {
 	t.Helper()
+	if len(c.all) < 2 {
+		t.Fatalf("%d calls were made, want many", len(c.all))
+	}
 	took := make([]time.Duration, len(c.all))
 	for i, one := range c.all {
 		took[i] = one.took

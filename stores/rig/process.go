@@ -162,11 +162,16 @@ func (p *Process) signalAll(s syscall.Signal) (done <-chan struct{}) {
 func (p *Process) children() (ids []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	select {
+	case <-p.done: // another process may have its id
+		return nil
+	default:
+	}
 	if p.cmd == nil {
 		return nil
 	}
 	id := p.cmd.Process.Pid
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", id, id)) // none if it has ended
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", id, id)) // none if it has just ended
 	for _, word := range strings.Fields(string(text)) {
 		if child, err := strconv.Atoi(word); err == nil {
 			ids = append(ids, child)

@@ -10,8 +10,8 @@
 // one for each test binary; they end with [Main], which TestMain of every
 // package that uses this one calls.
 //
-// It needs Linux. Where a program is missing the test is skipped and says loudly what to
-// install, or fails where THROTTLE_REQUIRE=1.
+// It needs Linux. Where a program is missing the test is skipped and says
+// loudly what to install, or fails where THROTTLE_REQUIRE=1.
 package rig
 
 import (

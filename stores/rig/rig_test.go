@@ -1,9 +1,12 @@
 package rig
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -54,6 +57,61 @@ func TestPostgres(t *testing.T) {
 	}
 	p.Restart(t)
 	p.Exec(t, "select i from l")
+}
+
+// TestDies: engines end with the test that started them, also if that is killed.
+func TestDies(t *testing.T) {
+	if os.Getenv("RIG_DIES") != "" {
+		SharedRedis(t).Freeze()
+		fmt.Println(Redis(t).Addr)
+		fmt.Println(Postgres(t).Addr)
+		fmt.Println(Sentinel(t, 1).Sentinels[0].Addr)
+		select {}
+	}
+	t.Parallel()
+	_, noRedis := redisServer()
+	_, noPostgres := postgresProgram("postgres")
+	check(t, errors.Join(noRedis, noPostgres))
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDies$")
+	child.Env = append(os.Environ(), "RIG_DIES=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var addrs []string
+	for lines := bufio.NewScanner(out); len(addrs) < 3 && lines.Scan(); {
+		addrs = append(addrs, lines.Text())
+	}
+	child.Process.Kill()
+	child.Wait()
+	if len(addrs) < 3 {
+		t.Fatalf("the child started engines at %q only", addrs)
+	}
+	for _, addr := range addrs {
+		Until(t, addr+" is gone", func() error {
+			c, err := net.Dial("tcp", addr)
+			if err == nil {
+				c.Close()
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
+}
+
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	_, err := program("some-package", "no-such-program", "/no/such/folder/*/program")
+	const want = "no-such-program is not installed: scripts/need.sh installs it, or on Debian: apt-get install some-package"
+	if !errors.Is(err, errMissing) || err.Error() != want {
+		t.Errorf("program = %q, want %q", err, want)
+	}
+	if path, err := program("coreutils", "no-such-program", "/bin/tru[e]"); err != nil || path != "/bin/true" {
+		t.Errorf("program = %q, %v, want /bin/true", path, err)
+	}
 }
 
 func TestRedisPair(t *testing.T) {
