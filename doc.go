@@ -38,8 +38,9 @@
 //	d, err := throttle.Take(ctx, &store, "user:42", perMinute, 1)
 //
 // A refusal is a value, d.OK, with the time after which to come again; an
-// error means that the store could not decide, and [FailOpen] turns it into
-// consent. [Queue] lets callers wait for their turn instead, [InFlight] counts
+// error means that the store could not decide; [Guard] has an answer then, chosen
+// on purpose, and in time. Packages throttleredis and throttlesql are Stores for a
+// whole fleet. [Queue] lets callers wait for their turn instead, [InFlight] counts
 // what is under way, and [Quota] bounds how many objects a customer has. Package
 // rules says who is limited by what, and is swapped while the program runs.
 //

@@ -179,6 +179,7 @@ func pgbench(b *testing.B, server *rig.PostgresServer, store *throttlesql.Store,
 	if _, err := exec.LookPath(program); err != nil {
 		b.Skip("NO ENGINE, this is NOT measured: pgbench is not installed; on Debian: apt-get install postgresql")
 	}
+	begin := time.Now()
 	texts := map[string]string{"bare": strings.ReplaceAll(bareUpdate, "$1", "'key' || :i"), "ours": statement(b, store, p)}
 	all := []*race{{name: "bare"}, {name: "ours"}}
 	for range benchRounds {
@@ -187,6 +188,12 @@ func pgbench(b *testing.B, server *rig.PostgresServer, store *throttlesql.Store,
 		}
 	}
 	report(b, all)
+	for table, written := range map[string]string{"tb": "ts > $1", "throttle": "abs(p) > extract(epoch FROM $1::timestamptz) * 1000000"} {
+		var n int64
+		if err := p.QueryRow(b.Context(), "SELECT count(*) FROM "+table+" WHERE "+written, begin).Scan(&n); err != nil || n < benchKeys*9/10 {
+			b.Errorf("pgbench has written %d rows of %s, %v, want nearly all of %d", n, table, err, benchKeys)
+		}
+	}
 }
 
 // statement is what a decision sends, with the key left to pgbench.
@@ -209,7 +216,10 @@ func statement(b *testing.B, store *throttlesql.Store, p *pgxpool.Pool) string {
 	return text
 }
 
-var tps = regexp.MustCompile(`tps = ([0-9.]+)`)
+var (
+	tps   = regexp.MustCompile(`tps = ([0-9.]+)`)
+	since = regexp.MustCompile(`throttle\.since_[0-9a-f]+`)
+)
 
 func transactions(b *testing.B, program string, server *rig.PostgresServer, text string) float64 {
 	script := filepath.Join(b.TempDir(), "script.sql")
@@ -219,8 +229,12 @@ func transactions(b *testing.B, program string, server *rig.PostgresServer, text
 		b.Fatal(err)
 	}
 	host, port, _ := strings.Cut(server.Addr, ":")
-	out, err := exec.CommandContext(b.Context(), program, "-h", host, "-p", port, "-U", "postgres", "-n", "-M", "prepared",
-		"-c", strconv.Itoa(benchCallers), "-T", "1", "-f", script, "postgres").CombinedOutput()
+	cmd := exec.CommandContext(b.Context(), program, "-h", host, "-p", port, "-U", "postgres", "-n", "-M", "prepared",
+		"-c", strconv.Itoa(benchCallers), "-T", "1", "-f", script, "postgres")
+	if known := since.FindString(text); known != "" { // as look.sql tells a session
+		cmd.Env = append(os.Environ(), "PGOPTIONS=-c "+known+"=0")
+	}
+	out, err := cmd.CombinedOutput()
 	found := tps.FindSubmatch(out)
 	if err != nil || found == nil {
 		b.Fatalf("pgbench: %v:\n%s", err, out)

@@ -28,7 +28,7 @@ SELECT $1::bytea,
        CASE WHEN $4::bigint > 0 THEN $5::bigint ELSE 0 END - $4::bigint,
        now,
        $2::text
-  FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+  FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now) AS clock
  WHERE now >= $11::bigint AND now < $12::bigint
    AND nullif(current_setting('throttle.since', true), '')::bigint <= now - $13::bigint
 ON CONFLICT (key) DO UPDATE

@@ -8,7 +8,7 @@ SET enable_seqscan = off -- a plan made for a small table must do when it is lar
 SET jit = off
 AS $look$
 BEGIN
-  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, s.t, s.n, s.p, s.l, f.since
+  SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint, s.t, s.n, s.p, s.l, f.since
     INTO at, t, n, p, l, since
     FROM (SELECT) AS one LEFT JOIN "throttle" s ON s.key = k LEFT JOIN "throttle_fence" f ON f.one;
   IF current_setting('throttle.since', true) IS DISTINCT FROM since::text THEN

@@ -11,7 +11,7 @@
 --
 -- $1 key, $2 limit, $3 N, $4 period, $5 Count - N
 -- $6 for how long after something was lost throttle_take decides
-WITH clock AS MATERIALIZED (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now)
+WITH clock AS MATERIALIZED (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now)
 INSERT INTO "throttle" AS s (key, t, n, p, l)
 SELECT $1::bytea, now - now % $4::bigint + 2 * $4::bigint, $3::bigint, 0, $2::text
   FROM clock

@@ -13,7 +13,7 @@ SET enable_seqscan = off
 SET jit = off
 AS $sweep$
 DECLARE
-  at CONSTANT bigint := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - idle;
+  at CONSTANT bigint := (date_part('epoch', clock_timestamp()) * 1000000)::bigint - idle;
   block CONSTANT int := current_setting('block_size')::int;
   rows CONSTANT bigint := pg_relation_size('"throttle"'::regclass) / block;
   size CONSTANT bigint := rows + pg_relation_size('"throttle_log"'::regclass) / block;

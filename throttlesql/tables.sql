@@ -4,8 +4,8 @@
 
 -- What is remembered of each key. A row whose t has passed says nothing, and
 -- means the same as no row.
---   t, n, p  limit.State. Under limits that leave P zero, p is when decide.sql
---            wrote the row: below zero if it was there before.
+--   t, n, p  limit.State. Under limits that leave P zero, p is when the row was
+--            written: below zero if it was there before, as decide.sql tells.
 --   l        the limit that it was written under
 --   a        under sliding slots, their width, the newest slot, and what was
 --            taken in each, the oldest first; else null, which takes no room.

@@ -46,7 +46,7 @@ DECLARE
   t2 bigint; n2 bigint; p2 bigint; -- the state after
   latest bigint; e bigint; e_since bigint; used bigint; free bigint; over boolean; pass boolean; g bigint;
   du bigint; dr bigint; su bigint; sr bigint; cu bigint; cr bigint; -- debt, sum, cost
-  events numeric; part numeric;
+  events numeric; part numeric; fence bigint;
   word text; least_of bigint; amount bigint; base bigint; moved boolean; shift int; jn int; lo int;
   ra1 text; ra2 text; d1 boolean; d2 boolean; answer bigint[];
   had bigint[]; ring bigint[]; size int; slot bigint; last bigint; newest bigint; edge bigint; upto bigint; need bigint;
@@ -74,7 +74,7 @@ BEGIN
         END IF;
       END IF;
     END LOOP;
-    at := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    at := (date_part('epoch', clock_timestamp()) * 1000000)::bigint;
     IF found_at > at - skew AND found_at < at THEN
       at := found_at;
     END IF;
@@ -235,8 +235,19 @@ BEGIN
           e_since := CASE WHEN since >= CASE WHEN at < a[b+9] THEN a[b+8] ELSE a[b+9] END THEN e ELSE 0 END;
           latest := CASE WHEN t0 <= at + a[b+12] THEN longest WHEN at < a[b+9] THEN a[b+10] ELSE a[b+11] END;
         END IF;
+        fence := 0;
         IF e_since > at AND t0 <= e_since THEN
-          t0 := e_since; n0 := greatest(n0, cnt);
+          -- Used up when something was lost; from then on the Count comes free
+          -- evenly, as nobody should have to wait for the end of a month. The
+          -- row says what was taken since then, which adds to it.
+          w := CASE WHEN kind < 3 THEN per WHEN at < a[b+9] THEN a[b+9] - a[b+8] ELSE a[b+10] - a[b+9] END;
+          fence := greatest(cnt - div(cnt::numeric * greatest(at - since, 0), w), 0);
+          IF t0 > at AND abs(rp[i]) >= since THEN
+            n0 := CASE WHEN n0 > longest - fence THEN longest ELSE n0 + fence END;
+          ELSE
+            n0 := fence;
+          END IF;
+          t0 := e_since;
         END IF;
         t1 := least(t0, latest); n1 := n0; p1 := 0;
         used := 0;
@@ -255,7 +266,7 @@ BEGIN
         t2 := t1; n2 := n1; p2 := 0;
         IF g <> 0 THEN
           used := CASE WHEN g > 0 AND used > longest - g THEN longest ELSE greatest(used + g, 0) END;
-          t2 := CASE WHEN used = 0 THEN 0 ELSE e END; n2 := used;
+          t2 := CASE WHEN used = 0 AND fence = 0 THEN 0 ELSE e END; n2 := used - fence;
         END IF;
 
       ELSIF kind = 4 THEN -- a sliding window
@@ -550,6 +561,9 @@ BEGIN
             DELETE FROM "throttle_log" v WHERE v.id = wp[i] AND v.upto > r.upto + g AND v.before >= r.upto + g;
             UPDATE "throttle_log" v SET upto = r.upto + g WHERE v.id = wp[i] AND v.upto > r.upto + g;
           END IF;
+        END IF;
+        IF a[(i-1)*24+1] <= 3 THEN
+          wp[i] := at;
         END IF;
         UPDATE "throttle" s SET t = wt[i], n = wn[i], p = wp[i], l = lims[i], a = wa[i]::bigint[] WHERE s.key = keys[i];
       END IF;

@@ -5,7 +5,7 @@
 -- $5 for how long after something was lost throttle_take decides
 INSERT INTO "throttle" AS s (key, t, n, p, l)
 SELECT $1::bytea, now + $3::bigint, 0, now, $2::text
-  FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now) AS clock
+  FROM (SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint AS now) AS clock
  WHERE nullif(current_setting('throttle.since', true), '')::bigint <= now - $5::bigint
 ON CONFLICT (key) DO UPDATE
    SET t = greatest(s.t, excluded.p) + $3::bigint, p = -excluded.p
