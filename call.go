@@ -145,11 +145,7 @@ func (w *waiter) blocker() string {
 
 // saidBy is what an answer said of single scopes.
 func saidBy(err error) []Said {
-	if err == nil {
-		return nil
-	}
-	var r *Result
-	if errors.As(err, &r) {
+	if r := resultOf(err); r != nil {
 		return r.Said
 	}
 	return nil

@@ -109,7 +109,9 @@ type Result struct {
 	Outcome pace.Outcome
 	// Said is what the answer said of single scopes: limits that only some calls
 	// come under, see [Terms.Needs]. Where one of them refused, the Throttle's
-	// own limit did not, and is not slowed down. A retry comes under all of them.
+	// own limit did not, and is not slowed down. A retry comes under all of them,
+	// and after all waits that they ask for. Of scopes that the call did not name
+	// 16 are heeded at most, in all its tries.
 	Said []Said
 	// Err is the real error. If nil, there is none.
 	Err error
@@ -164,16 +166,31 @@ func Classify(err error) pace.Outcome {
 	if err == nil {
 		return pace.Outcome{Verdict: pace.Served}
 	}
-	var r *Result
-	var e *Error
-	down := errors.As(err, &e)
-	if errors.As(err, &r) && !(down && errors.Is(e, r)) {
+	if r := resultOf(err); r != nil {
 		return r.Outcome
 	}
-	if down || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var e *Error
+	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return pace.Outcome{Verdict: pace.Ignored}
 	}
 	return pace.Outcome{Verdict: pace.Served}
+}
+
+// resultOf is the Result in err, nil if there is none, or if it was meant for a
+// Throttle further down.
+func resultOf(err error) *Result {
+	if r, ok := err.(*Result); ok || err == nil {
+		return r // the usual cases cost no allocation
+	}
+	var r *Result
+	if !errors.As(err, &r) {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) && errors.Is(e, r) {
+		return nil
+	}
+	return r
 }
 
 // inner is the error inside a Result; any other error is itself.

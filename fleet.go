@@ -11,8 +11,8 @@ import (
 
 // Fleet is a limit that callers in many processes keep to together: each try is
 // paid for from a Store that all of them share, whatever else paces it. Who
-// waits asks for as many at once as wait here, so that busy processes need few
-// questions, and no process holds what it does not use for longer than
+// waits asks for as many at once as wait here and may start within half of
+// [pace.Good], so that busy processes need few questions, and no process holds what it does not use for longer than
 // [pace.Good]. [Throttle.Try] never waits for an answer, so that it starts only
 // what has been paid for already.
 //
@@ -62,19 +62,30 @@ func (t *Throttle) FleetCounts() (answered, failed int64) {
 	return t.fleet.took, t.fleet.failed
 }
 
+// ahead is how long before a call may start credit is bought for it.
+const ahead = pace.Good / 2
+
 // buy asks for credit if some is wanted, in a goroutine that ends with the
-// question. Caller holds mu.
-func (t *Throttle) buy(now time.Time) {
-	f := &t.fleet
-	if t.Fleet.Store == nil || f.asking || t.gate.Waiting() == 0 && f.away == 0 || now.Before(f.retryAt) {
-		return
+// question. What the Control does not let start soon is not paid for yet: it
+// would be lost to all. again is when to look anew. Caller holds mu.
+func (t *Throttle) buy(now time.Time) (again time.Duration) {
+	if t.Fleet.Store == nil {
+		return pace.Never
 	}
-	n := f.credit.Wants(now, t.gate.Cost())
+	f := &t.fleet
+	if t.gate.Cost() == 0 {
+		f.credit.Idle(now)
+	}
+	if f.asking || t.gate.Waiting() == 0 && f.away == 0 || now.Before(f.retryAt) {
+		return pace.Never
+	}
+	soon, again := t.gate.Soon(now, ahead, t.gate.Control.(pace.All)[0])
+	n := f.credit.Wants(now, soon)
 	if f.away > 0 {
 		n = 1 // to see
 	}
 	if n == 0 {
-		return
+		return again
 	}
 	f.credit.Keep(now)
 	most := t.Fleet.Most
@@ -84,6 +95,7 @@ func (t *Throttle) buy(now time.Time) {
 	f.asking = true
 	n = min(n, most)
 	go t.ask(limit.Ask{Key: t.Fleet.Key, Limit: t.Fleet.Limit, N: n, Min: min(n, t.Fleet.least())})
+	return again
 }
 
 // least is how much is worth a question: what the limit gives in atATime, half a

@@ -38,6 +38,18 @@ func (f *far) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool
 	return f.store.Take(ctx, a, d)
 }
 
+// counting is a Memory that counts what it grants.
+type counting struct {
+	throttle.Memory
+	granted atomic.Int64
+}
+
+func (c *counting) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	ok, err := c.Memory.Take(ctx, a, d)
+	c.granted.Add(d[0].N)
+	return ok, err
+}
+
 // processes are so many Throttles of one Fleet, of each of which workers call as
 // fast as they may.
 type processes struct {
@@ -167,6 +179,57 @@ func TestFleetCosts(t *testing.T) {
 		time.Sleep(time.Second)
 		if got < 9.8 || got > 10.5 {
 			t.Errorf("two calls of 500 at 100/s: %.2f s, want about 10", got)
+		}
+	})
+}
+
+// It collects also where the limit gives less than one a second.
+func TestFleetCollectsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Count: 30, Period: time.Minute, Burst: 2}
+		f := &far{store: new(throttle.Memory), trip: time.Millisecond}
+		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
+		ctx, cancel := context.WithTimeout(throttle.With(t.Context(), throttle.Terms{Cost: 5}), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := th.Do(ctx, nothing)
+		if got := time.Since(began).Seconds(); err != nil || got < 6 || got > 8 {
+			t.Errorf("a call of 5 at one in 2 s, burst 2: %v after %.2f s, want nil after 6 and a little", err, got)
+		}
+		time.Sleep(time.Second) // the last question ends
+	})
+}
+
+// Who is held back by something else does not buy what he cannot use.
+func TestFleetBuysWhatIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.Limit{Count: 100, Period: time.Second, Burst: 100}
+		store := new(counting)
+		th := &throttle.Throttle{
+			Control: &pace.Fixed{Rate: 2}, NewScope: rates,
+			Fleet: throttle.Fleet{Store: store, Key: "api", Limit: l},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		var made atomic.Int64
+		for i := range 100 {
+			all.Go(func() {
+				mine := ctx
+				if i%2 == 0 {
+					mine = needing(ctx, throttle.Need{Scope: "0.01/s"})
+				}
+				for th.Do(mine, func(context.Context) error { made.Add(1); return nil }) == nil {
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Second) // the last question ends
+		if n := made.Load(); n < 119 || n > 122 {
+			t.Errorf("at 2/s: %d calls in a minute, want 120", n)
+		}
+		if granted := store.granted.Load(); granted > 130 {
+			t.Errorf("%d were bought for %d calls", granted, made.Load())
 		}
 	})
 }

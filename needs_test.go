@@ -249,3 +249,99 @@ func TestWaitsSayWhy(t *testing.T) {
 		}
 	})
 }
+
+// told is a refusal by which a server names a scope.
+func told(scope string, after time.Duration) error {
+	refused := pace.Outcome{Verdict: pace.Throttled}
+	of := refused
+	of.After = after
+	return &throttle.Result{Outcome: refused, Said: []throttle.Said{{Need: throttle.Need{Scope: scope}, Outcome: of}}}
+}
+
+// No retry comes before what its scopes asked for, whatever paces them.
+func TestARetryWaitsAsItsScopesSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, ctx := range []context.Context{t.Context(), needing(t.Context(), throttle.Need{Scope: "100/s a"})} {
+			th := &throttle.Throttle{NewScope: rates}
+			began, tries := time.Now(), 0
+			err := th.Do(ctx, func(context.Context) error {
+				if tries++; tries > 1 {
+					return nil
+				}
+				return told("100/s a", 10*time.Second)
+			})
+			if got := time.Since(began); err != nil || got != 10*time.Second {
+				t.Errorf("needs %v: %v after %v, want nil after 10s", throttle.TermsOf(ctx).Needs, err, got)
+			}
+			if got := th.Learnt(); got != (pace.Learnt{}) {
+				t.Errorf("the Throttle's own limit was slowed down: %+v", got)
+			}
+		}
+	})
+}
+
+// A server that names another scope each time does not fill the memory.
+func TestScopesThatAnswersTellOfAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &throttle.Throttle{MaxScopes: 5}
+		tries, most := 0, 0
+		ctx, cancel := context.WithTimeout(needing(t.Context(), throttle.Need{Scope: "named"}), time.Hour)
+		defer cancel()
+		th.Do(ctx, func(context.Context) error {
+			tries++
+			_, _, n := throttle.ScopesOf(th)
+			most = max(most, n)
+			return told(fmt.Sprint("bucket ", tries), 0)
+		})
+		if tries < 20 || tries > 200 || most != 17 {
+			t.Errorf("%d tries in an hour, %d scopes at once; want 20 and more but no flood, and one named and 16 told", tries, most)
+		}
+		if _, _, n := throttle.ScopesOf(th); n != 5 {
+			t.Errorf("%d scopes remembered, want 5", n)
+		}
+	})
+}
+
+// What an answer said was for the Throttle that made the call, not for one around
+// that.
+func TestSaidIsForOneThrottle(t *testing.T) {
+	inner, outer := &throttle.Throttle{Tries: 1}, new(throttle.Throttle)
+	outer.Do(t.Context(), func(ctx context.Context) error {
+		return inner.Do(ctx, func(context.Context) error { return told("bucket", 0) })
+	})
+	_, _, n := throttle.ScopesOf(inner)
+	if _, _, around := throttle.ScopesOf(outer); n != 1 || around != 0 {
+		t.Errorf("%d scopes in the inner Throttle, %d in the outer; want 1 and 0", n, around)
+	}
+}
+
+// A NewScope that panics once leaves neither a scope without limit nor a permit.
+func TestNewScopePanics(t *testing.T) {
+	for _, ctx := range []context.Context{t.Context(), needing(t.Context(), throttle.Need{Scope: "x"})} {
+		panics := 1
+		th := &throttle.Throttle{NewScope: func(string) pace.Controller {
+			if panics--; panics == 0 {
+				panic("no")
+			}
+			return &pace.Fixed{Rate: 0.1}
+		}}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("NewScope panics, and Do does not")
+				}
+			}()
+			th.Do(ctx, func(context.Context) error { return told("x", 0) })
+		}()
+		if th.InFlight() != 0 || th.Waiting() != 0 {
+			t.Errorf("%d in flight, %d waiting; want none", th.InFlight(), th.Waiting())
+		}
+		needs := needing(t.Context(), throttle.Need{Scope: "x"})
+		if err := th.Do(needs, nothing); err != nil {
+			t.Fatal(err)
+		}
+		if err := th.Try(needs, nothing); err == nil {
+			t.Error("a second call starts at once, want 10 s between them")
+		}
+	}
+}

@@ -77,9 +77,9 @@ func (t *Throttle) scopeOf(w *waiter, name string) *pace.Scope {
 			return &s.of
 		}
 	}
-	s, isNew := t.scopes.use(name, t.MaxScopes)
+	s, _ := t.scopes.use(name, t.MaxScopes)
 	w.scopes = append(w.scopes, s)
-	if isNew {
+	if s.of.Control == nil { // new, or NewScope has panicked
 		s.of.Name = name
 		if t.NewScope != nil {
 			s.of.Control = t.NewScope(name)
@@ -111,11 +111,27 @@ func addNeed(needs []pace.Need, n pace.Need) []pace.Need {
 	return slices.Insert(needs, i, n)
 }
 
-// heed tells scopes what an answer said of them, and returns o as the Throttle's
-// own limit is to see it. A retry comes under all of them. Caller holds mu.
+// mostTold is how many scopes besides those that it named one call learns of.
+const mostTold = 16
+
+// mayHeed reports whether w is under that scope already, or may come under it.
+func (w *waiter) mayHeed(scope string) bool {
+	return len(w.scopes) < len(w.needs)+mostTold ||
+		slices.ContainsFunc(w.scopes, func(s *named[pace.Scope]) bool { return s.name == scope })
+}
+
+// heed tells scopes what an answer said of them, and returns o as the gate is to
+// see it. A retry comes under all of them, and no earlier than any of them said.
+// Caller holds mu.
 func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) pace.Outcome {
 	retry := w.ticket.Needs
 	for _, s := range said {
+		if o.Verdict == pace.Throttled && s.Outcome.Verdict == pace.Throttled {
+			o.After = max(o.After, s.Outcome.After)
+		}
+		if !w.mayHeed(s.Scope) {
+			continue
+		}
 		n := pace.Need{Scope: t.scopeOf(w, s.Scope), Cost: s.Cost}
 		i := slices.IndexFunc(w.ticket.Needs, func(have pace.Need) bool { return have.Scope == n.Scope })
 		if i >= 0 {

@@ -15,7 +15,7 @@ import (
 //
 // The zero value is ready. A Throttle is safe for concurrent use, by thousands
 // of goroutines; it must not be copied, nor its fields changed, after its
-// first use. It starts no goroutine and needs no closing.
+// first use. It needs no closing, and starts no goroutine but those of a Fleet.
 //
 // Timers ring late, by a millisecond or so. What should have started in the
 // last 20 ms starts together then, so that high rates are kept on average.
@@ -218,10 +218,10 @@ func (t *Throttle) done(w *waiter, o pace.Outcome, said []Said) (started, retry 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
-	w.calling = false
 	if len(said) > 0 {
 		o = t.heed(now, w, o, said)
 	}
+	w.calling = false
 	retry = t.gate.Done(now, &w.ticket, o)
 	if o.Verdict == pace.Throttled || o.Verdict == pace.Failed {
 		w.why = t.gate.Why(now, &w.ticket)
@@ -266,7 +266,7 @@ func (t *Throttle) remove(now time.Time, w *waiter) {
 // holds mu.
 func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 	mine, _, again := t.start(now, now, self)
-	t.buy(now)
+	again = min(again, t.buy(now))
 	t.ringAfter(now, again)
 	return mine
 }

@@ -37,10 +37,11 @@ func (a *Adaptive) weigh(cost int64) float64 {
 	if c.mean == 0 {
 		c.mean = paid
 	}
+	paid = min(paid, dearest*c.mean) // before it counts: one mistake does not move the mean out of sight
 	if c.mean += (paid - c.mean) / meanOver; c.mean != old {
 		a.rescale(old / c.mean)
 	}
-	return min(paid/c.mean, dearest)
+	return paid / c.mean
 }
 
 // rescale multiplies all that is counted in requests, or in requests a second.

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -139,5 +140,32 @@ func TestAdaptiveSpacesByCost(t *testing.T) {
 			t.Errorf("after a call estimated %d that cost %d, of a mean of 100: waits %.2f intervals, want %.2f",
 				c.estimated, c.cost, got, c.want)
 		}
+	}
+}
+
+// One call that is said to cost an absurd amount does not stop all others.
+func TestAnAbsurdCost(t *testing.T) {
+	var a Adaptive
+	now := at(0)
+	call := func(cost int64, v Verdict) {
+		r := Request{Since: now, Cost: cost}
+		now = now.Add(max(a.Wait(now, r), 0))
+		a.Start(now, r)
+		a.Observe(now.Add(time.Millisecond), Outcome{Request: r, Sent: now, Verdict: v})
+		now = now.Add(time.Millisecond)
+	}
+	for i := range 40 {
+		call(1, map[bool]Verdict{false: Served, true: Throttled}[i == 20])
+	}
+	before := a.Wait(now, Request{Since: now, Cost: 1})
+	call(math.MaxInt64, Served)
+	if got, most := a.Wait(now, Request{Since: now, Cost: 1}), 2*dearest*max(before, time.Second); got > most {
+		t.Errorf("after a call of %d the next waits %v, want %v at most", math.MaxInt64, got, most)
+	}
+	for range 500 {
+		call(1, Served)
+	}
+	if got := a.Wait(now, Request{Since: now, Cost: 1}); got > 2*max(before, time.Second) {
+		t.Errorf("500 ordinary calls later they wait %v, want about %v again", got, before)
 	}
 }

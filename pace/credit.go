@@ -50,9 +50,20 @@ func (c *Credit) Keep(now time.Time) {
 	}
 }
 
-// Refuse says that there is nothing to be had for a while.
+// Refuse says that there is nothing to be had for a while. What is left stays
+// good for so long and [Good], as there are those who wait for more.
 func (c *Credit) Refuse(now time.Time, d time.Duration) {
 	c.open, c.block = false, now.Add(max(d, 0))
+	if !c.until.Before(now) {
+		c.until = c.block.Add(Good)
+	}
+}
+
+// Idle says that nobody waits any more: what is left is good for [Good] at most.
+func (c *Credit) Idle(now time.Time) {
+	if most := now.Add(Good); c.until.After(most) {
+		c.until = most
+	}
 }
 
 // Open lets all pass, until the next Add or Refuse.

@@ -106,3 +106,43 @@ func TestMaxInFlight(t *testing.T) {
 		t.Errorf("MaxInFlight 7: %d in flight, %d refused", got, c.refused)
 	}
 }
+
+// Where others use up all there is, nobody asks as fast as he is refused.
+func TestCrowdedByOthers(t *testing.T) {
+	for _, n := range []int{1, 30} {
+		c := newCrowd(n, 0)
+		c.gate.Control = new(pace.Adaptive)
+		for c.now.Before(time.Unix(60, 0)) {
+			k, again := c.gate.Next(c.now)
+			if k == nil {
+				c.now = c.now.Add(again)
+				continue
+			}
+			c.refused++
+			c.now = c.now.Add(10 * time.Millisecond)
+			c.gate.Done(c.now, k, pace.Outcome{Verdict: pace.Throttled, Crowded: true})
+		}
+		if c.refused > 15 {
+			t.Errorf("%d callers beside others who use up all: refused %d times in a minute, want 15 at most", n, c.refused)
+		}
+		// Once there is room and one was served, the pauses are over.
+		c.most = 100
+		if c.run(3 * time.Minute); c.served < 500 {
+			t.Errorf("%d callers: served %d times in 2 minutes with room for all, want 500 and more", n, c.served)
+		}
+	}
+}
+
+// A server that says when to come back is not asked before, by anybody.
+func TestCrowdedByOthersWaitsAsTold(t *testing.T) {
+	c := newCrowd(2, 0)
+	k, _ := c.gate.Next(c.now)
+	c.gate.Done(c.now, k, pace.Outcome{Verdict: pace.Throttled, Crowded: true, After: time.Minute})
+	if k, again := c.gate.Next(c.now); k != nil || again != time.Minute {
+		t.Errorf("Next lets one go: %t, asks again in %v; want nobody for 1m0s", k != nil, again)
+	}
+	k = new(pace.Ticket)
+	if forecast, _ := c.gate.Enter(c.now, k); forecast != time.Minute || !c.gate.Why(c.now, k).Until.Equal(c.now.Add(time.Minute)) {
+		t.Errorf("a newcomer: forecast %v because of %q, want 1m0s, and until when", forecast, c.gate.Why(c.now, k))
+	}
+}

@@ -123,6 +123,33 @@ func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 // Gate's own limit.
 func (g *Gate) Cost() int64 { return g.lanes.cost }
 
+// Soon is what those are estimated to cost, by the Gate's own limit, whom the
+// scopes that they need and c would let start within d; if that is nobody, again
+// is when to ask anew, Never: not before another event.
+func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, again time.Duration) {
+	if g.lanes.waiting == 0 {
+		return 0, Never
+	}
+	t, again := g.lanes.next(now)
+	if t == nil {
+		return 0, again
+	}
+	switch wait := c.Wait(now, t.request); {
+	case wait == Never:
+		return 0, Never
+	case wait > d:
+		return 0, wait - d
+	}
+	r := t.request
+	for r.Place = g.lanes.waiting; r.Place > 1; r.Place /= 2 {
+		if wait := c.Wait(now, r); wait <= d || wait == Never {
+			break
+		}
+	}
+	mean := g.lanes.cost / int64(g.lanes.waiting)
+	return max(t.request.Cost, mean*int64(r.Place)), Never
+}
+
 // InFlight is the number of tickets that Next has let go and that have not
 // come back.
 func (g *Gate) InFlight() int { return g.inFlight }
@@ -139,9 +166,9 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
 	t.tries, t.throttled, t.failed, t.paid, t.Broke = 0, 0, 0, 0, false
 	r := t.request
-	r.Place = g.lanes.place(t) + g.rests.len()
+	r.Place = g.lanes.place(now, t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
-	t.foresee(now)
+	t.foresee(now, true)
 	most := g.MaxWaiting
 	if most == 0 {
 		most = defaultMaxWaiting
@@ -224,7 +251,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	if w := g.wait(now, first); w != Never {
 		t.Forecast = max(rest, w)
 	}
-	t.foresee(now)
+	t.foresee(now, false)
 	if t.late(now, t.Forecast) {
 		return false
 	}
@@ -298,11 +325,9 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 
 // wait asks the Controller.
 func (g *Gate) wait(now time.Time, r Request) time.Duration {
-	if r.Place == 0 && g.crew.full(g.inFlight, g.MaxInFlight) {
-		return Never
+	wait := g.crew.wait(now, r, g.inFlight, g.MaxInFlight)
+	if wait == Never || g.Control == nil {
+		return wait
 	}
-	if g.Control == nil {
-		return 0
-	}
-	return max(g.Control.Wait(now, r), 0)
+	return max(g.Control.Wait(now, r), wait)
 }

@@ -2,7 +2,7 @@ package pace
 
 import (
 	"maps"
-	"math"
+	"slices"
 	"time"
 )
 
@@ -258,21 +258,67 @@ func (l *lane) next(now time.Time) (first *Ticket, again time.Duration) {
 	return first, again
 }
 
-// next is that of one flow: the oldest of those that may go.
+// next is that of one flow: the oldest of those that may go. Who needs several
+// scopes would wait without end if others took each as it opens, so the oldest
+// is not put off: one that takes of the same scope may go first only where that
+// is open again in time, as in EASY backfilling (Lifka 1995).
 func (f *flow) next(now time.Time) (first *Ticket, again time.Duration) {
 	again = Never
+	var held *Ticket // the oldest that waits for a known time
+	var until time.Duration
 	for _, l := range f.lines {
 		t := l.top()
 		if first != nil && t.arrival > first.arrival {
 			continue
 		}
-		if wait, _ := t.scopesWait(now, 0); wait > 0 {
-			again = min(again, wait)
+		wait, _ := t.scopesWait(now, 0, false)
+		if wait <= 0 {
+			first = t
 			continue
 		}
-		first = t
+		again = min(again, wait)
+		if wait != Never && (held == nil || t.arrival < held.arrival) {
+			held, until = t, wait
+		}
+	}
+	if first != nil && held != nil && first.delays(now, held, until) {
+		first = f.nextBefore(now, held, until)
 	}
 	return first, again
+}
+
+// nextBefore is the oldest of those that may go and do not delay held.
+func (f *flow) nextBefore(now time.Time, held *Ticket, until time.Duration) (first *Ticket) {
+	for _, l := range f.lines {
+		t := l.top()
+		if first != nil && t.arrival > first.arrival {
+			continue
+		}
+		if wait, _ := t.scopesWait(now, 0, false); wait <= 0 && !t.delays(now, held, until) {
+			first = t
+		}
+	}
+	return first
+}
+
+// delays reports whether the start of t would make held, which is older, wait
+// for longer than until.
+func (t *Ticket) delays(now time.Time, held *Ticket, until time.Duration) bool {
+	if held.arrival > t.arrival {
+		return false
+	}
+	for i := range t.Needs {
+		n, second := &t.Needs[i], t.request
+		second.Place = 2
+		shared := func(other Need) bool { return other.Scope == n.Scope }
+		if !slices.ContainsFunc(held.Needs, shared) {
+			continue
+		}
+		if w := n.wait(now, second); w > until && w != Never {
+			return true
+		}
+	}
+	return false
 }
 
 // started takes t, which was next, out of its lane and charges it.
@@ -292,44 +338,4 @@ func (l *lanes) started(t *Ticket) {
 			l.all[i].begin = 0
 		}
 	}
-}
-
-// place is about which place in the order of starts t would have, counting
-// from 1, if all in line cost the same.
-func (l *lanes) place(t *Ticket) int {
-	mine := l.of(t)
-	ahead := mine.ahead(t)
-	begin := mine.begin
-	if mine.queued == 0 {
-		begin = max(begin, l.virtual)
-	}
-	begin += float64(ahead) / mine.weight
-	place := ahead + 1
-	for i := range l.all {
-		if at := &l.all[i]; at != mine && at.queued > 0 {
-			sooner := math.Ceil((begin - at.begin) * at.weight)
-			place += int(min(max(sooner, 0), float64(at.queued)))
-		}
-	}
-	return place
-}
-
-// ahead is about how many in its lane would go before t.
-func (l *lane) ahead(t *Ticket) int {
-	if len(l.flows) == 0 || len(l.flows) == 1 && l.flows[0].key == t.Key {
-		return l.queued
-	}
-	mine := 0
-	for _, f := range l.flows {
-		if f.key == t.Key {
-			mine = f.queued
-		}
-	}
-	ahead := mine
-	for _, f := range l.flows {
-		if f.key != t.Key {
-			ahead += min(f.queued, mine+1)
-		}
-	}
-	return ahead
 }

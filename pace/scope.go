@@ -50,23 +50,21 @@ func (n *Need) request(r Request) Request {
 // in that place.
 func (n *Need) wait(now time.Time, r Request) time.Duration {
 	s := n.Scope
-	if r.Place == 0 && s.crew.full(s.inFlight, s.MaxInFlight) {
-		return Never
+	wait := s.crew.wait(now, r, s.inFlight, s.MaxInFlight)
+	if wait == Never || s.Control == nil {
+		return wait
 	}
-	if s.Control == nil {
-		return 0
-	}
-	return max(s.Control.Wait(now, n.request(r)), 0)
+	return max(s.Control.Wait(now, n.request(r)), wait)
 }
 
 // scopesWait is how long until all scopes of t let it start, and which of them
-// is last. Above 0, place asks for a forecast for one who comes behind all that
-// wait.
-func (t *Ticket) scopesWait(now time.Time, place int) (wait time.Duration, blocker *Scope) {
+// is last. Above 0, place asks for a forecast; if last, for so many places behind
+// all that wait.
+func (t *Ticket) scopesWait(now time.Time, place int, last bool) (wait time.Duration, blocker *Scope) {
 	for i := range t.Needs {
 		n, r := &t.Needs[i], t.request
-		if r.Place = 0; place > 0 {
-			r.Place = n.Scope.waiting + place
+		if r.Place = place; last {
+			r.Place += n.Scope.waiting
 		}
 		if w := n.wait(now, r); w > wait {
 			wait, blocker = w, n.Scope
@@ -75,10 +73,11 @@ func (t *Ticket) scopesWait(now time.Time, place int) (wait time.Duration, block
 	return wait, blocker
 }
 
-// foresee lengthens the Forecast to what the scopes make of it.
-func (t *Ticket) foresee(now time.Time) {
+// foresee lengthens the Forecast to what the scopes make of it, for the last in
+// line or, as a retry keeps its place, for the first.
+func (t *Ticket) foresee(now time.Time, last bool) {
 	t.Blocker = nil
-	if w, blocker := t.scopesWait(now, 1); w > t.Forecast {
+	if w, blocker := t.scopesWait(now, 1, last); w > t.Forecast {
 		t.Forecast, t.Blocker = w, blocker
 	}
 }

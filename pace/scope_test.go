@@ -237,3 +237,54 @@ func TestARetryTakesNewNeeds(t *testing.T) {
 		t.Errorf("Next = %v, %v; want nobody for 10s", got, again)
 	}
 }
+
+// A retry keeps its place in the line of its scope too.
+func TestARetryIsFirstInItsScope(t *testing.T) {
+	s := &pace.Scope{Control: &pace.Fixed{Rate: 1}}
+	l := newLaned(t)
+	l.gate.Control = nil
+	k := &pace.Ticket{Needs: []pace.Need{{Scope: s}}, Deadline: l.now.Add(30 * time.Second)}
+	l.gate.Enter(l.now, k)
+	l.gate.Next(l.now)
+	l.enterKey("", 100, pace.Need{Scope: s})
+	if !l.gate.Done(l.now, k, pace.Outcome{Verdict: pace.Throttled}) || k.Forecast != time.Second {
+		t.Errorf("the retry, before 100 others at 1/s: forecast %v, want it made in 1s", k.Forecast)
+	}
+}
+
+// Who waits for a scope is not counted before those who do not need it.
+func TestABlockedScopeIsNotForetoldToOthers(t *testing.T) {
+	for _, lanes := range [][]float64{nil, {1, 1}} {
+		s := &pace.Scope{Control: &pace.Fixed{Rate: 1e-4}}
+		l := newLaned(t, lanes...)
+		l.gate.Control = &pace.Fixed{Rate: 10}
+		l.enterKey("", 1000, pace.Need{Scope: s})
+		l.enterKey("x", 1000, pace.Need{Scope: s})
+		l.gate.Next(l.now)
+		k := &pace.Ticket{Lane: len(lanes) / 2, Deadline: l.now.Add(time.Second)}
+		if forecast, ok := l.gate.Enter(l.now, k); !ok || forecast != 100*time.Millisecond {
+			t.Errorf("lanes %v: forecast %v, accepted %v; want 100ms, as all others are blocked", lanes, forecast, ok)
+		}
+	}
+}
+
+// One that needs two scopes is not put off for ever by those that need one each.
+func TestWhoNeedsTwoScopesIsNotStarved(t *testing.T) {
+	a := &pace.Scope{Name: "a", Control: &pace.Fixed{Rate: 1}}
+	b := &pace.Scope{Name: "b", Control: &pace.Fixed{Rate: 1}}
+	l := newLaned(t)
+	l.gate.Control = nil
+	l.enterKey("", 2, pace.Need{Scope: a})
+	l.next(1)
+	l.now = l.now.Add(500 * time.Millisecond)
+	l.enterKey("", 2, pace.Need{Scope: b})
+	l.next(1)
+	both := l.enterKey("", 1, pace.Need{Scope: a}, pace.Need{Scope: b})[0]
+	others := 0
+	for k := l.next(1)[0]; k != both; k = l.next(1)[0] {
+		if others++; others > 10 {
+			t.Fatalf("%d that came later went before it, want 2 or so", others)
+		}
+		l.enterKey("", 1, k.Needs...)
+	}
+}

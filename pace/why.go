@@ -100,6 +100,9 @@ func (g *Gate) Why(now time.Time, t *Ticket) Why {
 	if t.at == resting && t.rested.After(w.Until) {
 		w.Until = t.rested
 	}
+	if crew.pause > 0 && crew.until.After(now) && crew.until.After(w.Until) {
+		w.Until = crew.until
+	}
 	if crew.full(flying, most) {
 		w.InFlight = flying
 	}

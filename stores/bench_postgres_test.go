@@ -27,8 +27,8 @@ import (
 const (
 	benchKeys    = 10_000
 	benchCallers = 16
-	benchRounds  = 5
-	benchRound   = 400 * time.Millisecond
+	benchRounds  = 7
+	benchRound   = 250 * time.Millisecond
 )
 
 // bareTable and bareUpdate are a token bucket as one would write it by hand:
@@ -101,8 +101,8 @@ func BenchmarkPostgres(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		b.Run("spread keys", func(b *testing.B) { turns(b, benchKeys, bare, ours, pair, refused, slide) })
-		b.Run("one key", func(b *testing.B) { turns(b, 1, bare, ours, pair, refused, slide) })
+		b.Run("spread keys", func(b *testing.B) { turns(b, benchKeys, benchCallers, bare, ours, pair, refused, slide) })
+		b.Run("one key", func(b *testing.B) { turns(b, 1, benchCallers, bare, ours, pair, refused, slide) })
 		b.Run("pgbench", func(b *testing.B) { pgbench(b, server, store, p) })
 	}
 }
@@ -118,25 +118,25 @@ func takes(s *throttlesql.Store, want bool, a ...limit.Ask) error {
 }
 
 // turns lets all take turns, and reports how each compares to the first.
-func turns(b *testing.B, keys int, all ...*race) {
+func turns(b *testing.B, keys, callers int, all ...*race) {
 	for _, r := range all {
 		r.rates = nil
-		r.run(b, keys) // fills caches
+		r.run(b, keys, callers) // fills caches
 	}
 	for range benchRounds {
 		for _, r := range all {
-			r.rates = append(r.rates, r.run(b, keys))
+			r.rates = append(r.rates, r.run(b, keys, callers))
 		}
 	}
 	report(b, all)
 }
 
 // run is one round: decisions a second of callers that never rest.
-func (r *race) run(b *testing.B, keys int) float64 {
+func (r *race) run(b *testing.B, keys, callers int) float64 {
 	var n atomic.Int64
 	var wait sync.WaitGroup
 	begin := time.Now()
-	for range benchCallers {
+	for range callers {
 		wait.Go(func() {
 			for time.Since(begin) < benchRound {
 				if err := r.decide("key" + strconv.Itoa(rand.IntN(keys))); err != nil {

@@ -47,10 +47,11 @@ func (a *absence) happen(t *testing.T, begin, end func()) calls {
 	t.Helper()
 	g := &a.guard
 	l := load{store: g, keys: []string{"away"}, limit: perMinute, callers: 4, deadline: sure}
-	var from, to time.Time
+	var begun, from, to time.Time // it is away from the second to the third
 	got := l.run(t, func() {
 		rest(t.Context(), 20*time.Millisecond)
 		begin()
+		begun = time.Now()
 		rig.Until(t, "the guard has noticed", func() error { return is(g, true) })
 		from = time.Now()
 		rest(t.Context(), 200*time.Millisecond)
@@ -65,26 +66,35 @@ func (a *absence) happen(t *testing.T, begin, end func()) calls {
 	if counts.Without == 0 || counts.Decided == 0 || counts.Without+counts.Decided != int64(len(got.all)) {
 		t.Errorf("of %d calls the guard counts %+v, want each once, and some of both kinds", len(got.all), counts)
 	}
-	var during calls
-	for _, c := range got.all {
-		if c.began.After(from) && c.end().Before(to) {
-			during.all = append(during.all, c)
+	switch away := got.between(from, to); g.Away {
+	case throttle.AwayOpen:
+		if n := away.admitted("away"); n != int64(len(away.all)) {
+			t.Errorf("open: %d of %d calls were admitted, want all", n, len(away.all))
 		}
-	}
-	n, all := during.admitted("away"), int64(len(during.all))
-	switch {
-	case g.Away == throttle.AwayOpen && n != all:
-		t.Errorf("open: %d of %d calls were admitted, want all", n, all)
-	case g.Away == throttle.AwayClosed && n != 0:
-		t.Errorf("closed: %d of %d calls were admitted, want none", n, all)
-	case g.Away == throttle.AwayShare && n == 0:
-		t.Errorf("share: none of %d calls was admitted, want some", all)
+	case throttle.AwayClosed:
+		if n := away.admitted("away"); n != 0 {
+			t.Errorf("closed: %d of %d calls were admitted, want none", n, len(away.all))
+		}
+	case throttle.AwayShare: // it may be used up when the guard has noticed
+		if away = got.between(begun, to); away.admitted("away") == 0 {
+			t.Errorf("share: none of %d calls was admitted, want some", len(away.all))
+		}
 	}
 	if g.Away != throttle.AwayOpen {
 		got.within(t, perMinute, perMinute.Count/int64(g.Instances))
 	}
 	t.Logf("%+v", counts)
 	return got
+}
+
+// between are the calls that began after one instant and ended before another.
+func (c calls) between(from, to time.Time) (some calls) {
+	for _, one := range c.all {
+		if one.began.After(from) && one.end().Before(to) {
+			some.all = append(some.all, one)
+		}
+	}
+	return some
 }
 
 // is is nil if a guard takes its store for away, or not.

@@ -20,7 +20,11 @@ import (
 // promoted is the refill, not another burst.
 func TestFaultLostWrites(t *testing.T) {
 	t.Parallel()
-	pair := rig.RedisPair(t)
+	t.Run("Redis", func(t *testing.T) { loseWrites(t, rig.RedisPair(t)) })
+	t.Run("Valkey", func(t *testing.T) { loseWrites(t, rig.ValkeyPair(t)) })
+}
+
+func loseWrites(t *testing.T, pair *rig.Replicated) {
 	const key = "lost"
 	old := &throttleredis.Store{Do: goRedis(t, pair.Primary.Addr)}
 	if _, err := throttle.Take(t.Context(), old, "another", perMinute, 1); err != nil { // the fence is there

@@ -230,3 +230,29 @@ func refills(t *testing.T, s *throttlesql.Store, rng *rand.Rand, key string, l l
 		}
 	}
 }
+
+// TestPostgresSlides: how much of the window before counts is rounded as package
+// limit rounds it, at every edge.
+func TestPostgresSlides(t *testing.T) {
+	t.Parallel()
+	s := created(t, &throttlesql.Store{Query: newPostgresClock(t, rig.SharedPostgres(t).Database(t)).Query})
+	l := limit.Limit{Kind: limit.SlidingWindow, Count: 5, Period: 10 * time.Microsecond}
+	begin := time.Now().Truncate(time.Second)
+	for i := range 5 * 5 * 5 * 20 {
+		first, second, third, after := int64(i%5), int64(i/5%5), 1+int64(i/25%5), time.Duration(i/125)
+		begin = begin.Add(time.Millisecond)
+		account := &redisAccount{limit: l}
+		for _, step := range []struct {
+			n     int64
+			after time.Duration
+		}{{first, 0}, {second, 10 + after/2}, {third, 10 + after}} {
+			now := begin.Add(step.after * time.Microsecond)
+			a, got := []limit.Ask{{Key: fmt.Sprint("k", i%7), Limit: l, N: step.n}}, make([]limit.Decision, 1)
+			_, err := s.Take(redisAt(t.Context(), now), a, got)
+			want := account.take(now, a[0])
+			if want.At = got[0].At; err != nil || got[0] != want {
+				t.Fatalf("%d, %d and %d after %dµs: Take(%+v)\n got  %+v, %v\n want %+v", first, second, third, after, a, got[0], err, want)
+			}
+		}
+	}
+}

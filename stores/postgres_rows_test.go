@@ -76,7 +76,8 @@ func TestPostgresStatements(t *testing.T) {
 		{1, true, []limit.Ask{{Key: "a", Limit: bucket}}},
 		{1, false, []limit.Ask{{Key: "a", Limit: bucket, N: 3}}}, // never
 		{1, true, []limit.Ask{{Key: "a", Limit: bucket, N: -1}}},
-		{2, true, []limit.Ask{{Key: "a", Limit: bucket, N: 1}}}, // not expected, as it was given back
+		{2, true, []limit.Ask{{Key: "a", Limit: bucket, N: 1}}},             // not expected, as it was given back
+		{1, true, []limit.Ask{{Key: "a", Limit: bucket, N: 1, Debt: true}}}, // though it does not fit
 		{1, true, []limit.Ask{{Key: "b", Limit: two(limit.FixedWindow), N: 1}}},
 		{1, true, []limit.Ask{{Key: "c", Limit: two(limit.FirstHitWindow), N: 1}}},
 		{1, true, []limit.Ask{{Key: "d", Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 2, Period: 12 * limit.Month}, N: 1}}},
@@ -84,6 +85,7 @@ func TestPostgresStatements(t *testing.T) {
 		{1, true, []limit.Ask{{Key: "f", Limit: two(limit.SlidingSlots), N: 1}}},
 		{1, true, []limit.Ask{{Key: "g", Limit: log, N: 1}}},
 		{1, true, []limit.Ask{{Key: "b", Limit: two(limit.FixedWindow), N: 1}, {Key: "g", Limit: log, N: 1}, {Key: "h", Limit: bucket, N: 1}}},
+		{1, true, []limit.Ask{{Key: "c", Limit: two(limit.FirstHitWindow), N: 1}, {Key: "i", Limit: bucket, N: 1}}},
 		{1, false, []limit.Ask{{Key: "b", Limit: two(limit.FixedWindow), N: 1}, {Key: "h", Limit: bucket, N: 1}}},
 		{0, true, []limit.Ask{{Key: "a", Limit: limit.Limit{}, N: 1}}}, // nothing to remember
 		{0, false, []limit.Ask{{Key: "a", Limit: limit.Limit{Period: day}, N: 1}}},

@@ -21,7 +21,8 @@ import (
 )
 
 // A redisClock is a Do to a Redis that shows the time of a test: the script
-// is the real one but for where it asks for the time.
+// is the real one but for where it asks for the time, and that keys expire days
+// later: by the time of Redis, which is another.
 type redisClock struct {
 	do throttleredis.Do
 
@@ -46,11 +47,14 @@ func (c *redisClock) Do(ctx context.Context, args ...any) (any, error) {
 	case args[0] == "EVALSHA" && patched == "":
 		return nil, errors.New("NOSCRIPT it was not seen yet")
 	case args[0] == "EVAL":
-		const asks, told = "call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }"
-		if n := strings.Count(name, asks); n != 1 {
-			return nil, fmt.Errorf("the script has %q %d times, want once", asks, n)
+		const (
+			asks, told    = "call('TIME')", "{ ARGV[#ARGV - 1], ARGV[#ARGV] }"
+			expires, late = "1000 - floor(", "1000000000 - floor("
+		)
+		if a, b := strings.Count(name, asks), strings.Count(name, expires); a != 1 || b != 4 {
+			return nil, fmt.Errorf("the script has %q %d times, and %q %d times; want once and 4 times", asks, a, expires, b)
 		}
-		v, err := c.do(ctx, "SCRIPT", "LOAD", strings.Replace(name, asks, told, 1))
+		v, err := c.do(ctx, "SCRIPT", "LOAD", strings.NewReplacer(asks, told, expires, late).Replace(name))
 		if err != nil {
 			return nil, err
 		}

@@ -94,3 +94,34 @@ func TestRedisKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestRedisExtremes: limits so small that every microsecond matters, and so
+// large that every digit does.
+func TestRedisExtremes(t *testing.T) {
+	c := newRedisClock(t)
+	rng := rand.New(rand.NewPCG(10, 11))
+	s := &throttleredis.Store{Do: c.Do, Prefix: "extremes", Batch: -1}
+	for i := range 240 {
+		kind := []limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.FirstHitWindow}[i%4]
+		l := limit.Limit{Kind: kind, Count: 1 + rng.Int64N(7), Period: time.Duration(2+rng.Int64N(12)) * time.Microsecond}
+		step := int64(3)
+		if i%2 == i/4%2 {
+			l.Count, l.Period = 1<<50-rng.Int64N(1000), 70*years-time.Duration(rng.Int64N(1e15))
+			step = l.Period.Microseconds() / 50 // so that no sum of three reaches 2^53 before 2112
+		}
+		var k redisAccount
+		k.limit = l
+		now := time.UnixMicro(1_750_000_000_000_000)
+		for range 40 {
+			now = now.Add(time.Duration(rng.Int64N(step)) * time.Microsecond)
+			a := limit.Ask{Key: strconv.Itoa(i), Limit: l, N: 1 + rng.Int64N(l.Count), Min: rng.Int64N(2), Debt: rng.IntN(9) == 0}
+			if rng.IntN(9) == 0 {
+				a.N = -a.N / 2
+			}
+			got, want := redisTakeAt(t, s, now, a), k.take(now, a)
+			if want.At = got.At; got != want {
+				t.Fatalf("%v, Take(%+v)\n at   %v\n got  %+v\n want %+v", l, a, now.UnixMicro(), got, want)
+			}
+		}
+	}
+}

@@ -30,6 +30,7 @@ type call struct {
 	splits  *splits
 	scope   string          // of the Transport
 	needs   []throttle.Need // all limits that it is known to come under besides
+	told    bool            // whether this server has ever told of any
 	route   string          // made when it is first needed, as is user
 	user    string
 	warn    func(req *http.Request, sent int) // of layers underneath that retry; nil: nobody is told

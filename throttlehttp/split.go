@@ -111,11 +111,17 @@ func (c *call) terms(ctx context.Context, asked []throttle.Need) context.Context
 
 // learnt adds to the needs what earlier answers have told of.
 func (c *call) learnt() {
-	if c.splits.of(c.scope) == nil {
-		return // this server has never told of any
+	if c.told = c.splits.of(c.scope) != nil; !c.told {
+		return
 	}
-	learnt := append(slices.Clone(c.splits.of(c.scope+c.routeOf())), c.splits.of(c.scope+c.userOf())...)
+	learnt := slices.Clone(c.splits.of(c.scope + c.routeOf()))
+	if user := c.userOf(); user != "" {
+		learnt = append(learnt, c.splits.of(c.scope+user)...)
+	}
 	for _, n := range learnt {
+		if strings.HasPrefix(n.Scope, c.scope+partOfRoute) {
+			n.Scope += c.idOf()
+		}
 		if !slices.ContainsFunc(c.needs, func(x throttle.Need) bool { return x.Scope == n.Scope }) {
 			c.needs = append(slices.Clip(c.needs), n)
 		}
@@ -154,6 +160,9 @@ func (c *call) heard(r signal.Reading, o pace.Outcome) (own pace.Outcome, said [
 		case known:
 			mine := p.Outcome(o)
 			mine.Cost = cost.V
+			if o.Verdict == pace.Throttled && !counted && p.Remaining.OK && p.Remaining.V < n.Cost {
+				mine.Verdict, mine.After = o.Verdict, o.After // too little is left for this one
+			}
 			said = append(said, throttle.Said{Need: n, Outcome: mine})
 		case refused && !counted:
 			// What a request costs is not known, so neither is what is left.
@@ -193,11 +202,9 @@ func (c *call) about(r signal.Reading) (name, replaces string) {
 			return "", ""
 		case part == "":
 			part = strings.TrimPrefix(c.routeOf(), "\x00")
-		case c.dialect.Splits():
-			part += " " + firstID(c.req)
 		}
 		begin := c.scope + partOfRoute
-		return begin + part, begin
+		return begin + part + c.idOf(), begin
 	case signal.ScopeUser:
 		if user := c.userOf(); user != "" {
 			return c.scope + user, ""
@@ -208,6 +215,9 @@ func (c *call) about(r signal.Reading) (name, replaces string) {
 				begin := c.scope + "/" + p.Name + " "
 				return begin + c.splits.hash(p.Partition), begin
 			}
+		}
+		if !c.told {
+			return "", "" // at once, as nearly all servers never tell
 		}
 		if user := c.userOf(); user != "" && c.splits.of(c.scope+user) != nil {
 			return c.scope + user, "" // what is limited by user, is so at all times
@@ -222,15 +232,20 @@ func (c *call) learn(n throttle.Need, replaces string) {
 	if user := c.userOf(); user != "" && n.Scope == c.scope+user {
 		key = c.scope + user
 	}
-	c.splits.learn(c.scope, throttle.Need{}, "") // it tells of some
+	if begin := c.scope + partOfRoute; strings.HasPrefix(n.Scope, begin) {
+		n.Scope = strings.TrimSuffix(n.Scope, c.idOf()) // the route is the same for all of them
+	}
+	c.told = true
+	c.splits.learn(c.scope, throttle.Need{}, "")
 	c.splits.learn(key, n, replaces)
 }
 
 // userOf is the part of the scope that is of the caller whose credentials the
-// request carries; empty if it carries none.
+// request carries; empty if it carries none, or such as are made for this request
+// alone: signatures (AWS, OAuth 1, Digest, RFC 9421), which are lists of parameters.
 func (c *call) userOf() string {
 	for _, name := range [...]string{"Authorization", "X-Api-Key", "Api-Key", "X-Auth-Token", "Private-Token"} {
-		if v := c.req.Header.Get(name); v != "" {
+		if v := c.req.Header.Get(name); v != "" && !strings.Contains(v, ",") {
 			if c.user == "" {
 				c.user = partOfUser + c.splits.hash(name+"\x00"+v)
 			}
@@ -270,6 +285,15 @@ func routeOf(req *http.Request) string {
 		}
 	}
 	return method + " " + strings.Join(parts, "/")
+}
+
+// idOf is how the names end of limits of which the server has one for each
+// object that requests are about.
+func (c *call) idOf() string {
+	if id := firstID(c.req); id != "" && c.dialect.Splits() {
+		return " " + id
+	}
+	return ""
 }
 
 // firstID is the first part of the path that looks like an id.

@@ -2,6 +2,7 @@ package throttleredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -275,7 +276,7 @@ func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err 
 		case <-again.C:
 		case <-ctx.Done():
 			again.Stop()
-			return r, err
+			return r, &Error{Err: fmt.Errorf("%w, and Redis says %w", ctx.Err(), errors.Unwrap(err))}
 		}
 		pause *= 2
 	}

@@ -2,7 +2,9 @@
 // Cluster, through any client: one limit for a whole fleet. Every decision is
 // that of package limit, at the time of the clock of Redis, in one round trip.
 //
-//	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"}) // of go-redis
+//	rdb := redis.NewClient(&redis.Options{ // of go-redis
+//		Addr: "localhost:6379", ContextTimeoutEnabled: true, MaxRetries: -1,
+//	})
 //	store := &throttleredis.Store{Do: func(ctx context.Context, args ...any) (any, error) {
 //		return rdb.Do(ctx, args...).Result()
 //	}}
@@ -46,13 +48,13 @@ type Store struct {
 	// Do is the client.
 	Do Do
 	// Prefix is what all names in Redis begin with. It has no braces. If empty,
-	// "throttle:". Alike in all processes.
+	// "throttle:". Alike in all processes; under another all begins anew.
 	Prefix string
 	// Slots is over how many hash slots of a Cluster the keys are spread. All
 	// keys of one Take must be in one slot: those that have the same text in
 	// braces are, as {user}:minute and {user}:day. If zero or below, one: right
 	// for all but a Cluster, which will want 1024; at most 16384. Alike in all
-	// processes.
+	// processes; under another number most keys begin anew.
 	Slots int
 	// Batch is how many Takes of one slot may share a call, which they do while
 	// others are under way. If zero, 128. Below zero, or one: none do.

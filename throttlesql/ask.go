@@ -57,14 +57,22 @@ func (q *question) read(r *reply) error {
 	q.at, q.states = time.UnixMicro(r.at), make([][4]int64, len(q.asks))
 	list := strings.Trim(r.states, "{}")
 	for _, at := range q.sent {
-		for j := range q.states[at] {
-			text, rest, _ := strings.Cut(list, ",")
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return &Error{Charged: true, Err: errReply}
-			}
-			q.states[at][j], list = n, rest
+		if !cut(&list, q.states[at][:]) {
+			return &Error{Charged: true, Err: errReply}
 		}
 	}
 	return nil
+}
+
+// cut reads the next numbers off a list.
+func cut(list *string, n []int64) (ok bool) {
+	for i := range n {
+		text, rest, _ := strings.Cut(*list, ",")
+		var err error
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return false
+		}
+		*list = rest
+	}
+	return true
 }

@@ -81,6 +81,9 @@ func (s *Store) one(ctx context.Context, t *statements, q *question, d []limit.D
 		return false, nil
 	}
 	refuses := a.N == 0 || a.N > p.most || s.refuses(q.keys[0])
+	if refuses && (a.Debt || a.Min > 0) {
+		return false, nil // it may well be charged, but not by decide.sql
+	}
 	if refuses {
 		if done, err := s.look(ctx, t, q, d); done || err != nil {
 			return done, err

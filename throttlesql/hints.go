@@ -35,10 +35,14 @@ func (s *Store) refuses(key string) bool {
 
 // note remembers whether the same would be refused if it were asked again.
 func (s *Store) note(q *question, d []limit.Decision) {
-	if len(q.asks) != 1 || q.asks[0].N <= 0 {
-		return
+	for i := range q.asks {
+		if q.limits[i] != nil && q.asks[i].N > 0 {
+			s.hint(q.keys[i], d[i].Remaining < q.asks[i].N)
+		}
 	}
-	refuses := d[0].Remaining < q.asks[0].N
+}
+
+func (s *Store) hint(key string, refuses bool) {
 	h := s.hints.Load()
 	if h == nil {
 		if !refuses {
@@ -47,7 +51,7 @@ func (s *Store) note(q *question, d []limit.Decision) {
 		s.hints.CompareAndSwap(nil, &hints{seed: maphash.MakeSeed()})
 		h = s.hints.Load()
 	}
-	switch at, tag := h.of(q.keys[0]); {
+	switch at, tag := h.of(key); {
 	case refuses:
 		at.Store(tag)
 	case at.Load() == tag:
@@ -58,6 +62,8 @@ func (s *Store) note(q *question, d []limit.Decision) {
 const (
 	// sweepEvery is how many new rows one page is swept for.
 	sweepEvery = 8
+	// sweepMost is how many pages are swept at once.
+	sweepMost = 4
 	// sweepIdle is for how long, in microseconds, a row must have said nothing.
 	// Were it zero, rows of keys that are much used but rarely owe anything
 	// would be deleted and made again for ever.
@@ -70,6 +76,6 @@ func (s *Store) grown(ctx context.Context, t *statements, n int64) {
 	now := s.added.Add(n)
 	if pages := now/sweepEvery - (now-n)/sweepEvery; pages > 0 {
 		var gone, next int64
-		_ = s.Query(ctx, t.sweep, int64(-1), pages, int64(sweepIdle)).Scan(&gone, &next)
+		_ = s.Query(ctx, t.sweep, int64(-1), min(pages, sweepMost), int64(sweepIdle)).Scan(&gone, &next)
 	}
 }

@@ -5,7 +5,6 @@ CREATE FUNCTION "throttle_look"(
   k bytea, OUT at bigint, OUT t bigint, OUT n bigint, OUT p bigint, OUT l text, OUT since bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off -- a plan made for a small table must do when it is large
-SET jit = off
 AS $look$
 BEGIN
   SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint, s.t, s.n, s.p, s.l, f.since

@@ -83,37 +83,42 @@ func short(key string) string {
 func (q *question) arguments(carried map[int]carry, now int64) (keys, lims, olds, numbers string) {
 	var k, l, o, n []byte
 	for i, at := range q.sent {
-		sep := byte(',')
-		if i == 0 {
-			sep = '{'
-		}
-		k = append(append(k, sep), `"\\x`...)
-		k = append(hex.AppendEncode(k, []byte(q.keys[at])), '"')
-		l = quote(append(l, sep), q.limits[at].text)
+		k, l = element(k, i, hexOf(q.keys[at])), element(l, i, q.limits[at].text)
 		c, isCarried := carried[at]
 		if isCarried {
-			o = quote(append(o, sep), c.from)
+			o = element(o, i, c.from)
 		} else {
-			o = append(append(o, sep), "NULL"...)
+			o = append(opened(o, i), "NULL"...)
 		}
 		for j, number := range q.limits[at].numbers(&q.asks[at], q.refused, c, now) {
-			if j > 0 {
-				sep = ','
-			}
-			n = strconv.AppendInt(append(n, sep), number, 10)
+			n = number64(n, i+j, number)
 		}
 	}
 	return string(append(k, '}')), string(append(l, '}')), string(append(o, '}')), string(append(n, '}'))
 }
 
-// quote appends an element of the literal of an array.
-func quote(b []byte, text string) []byte {
-	b = append(b, '"')
-	for i := range len(text) {
-		if text[i] == '"' || text[i] == '\\' {
+// hexOf is a key as PostgreSQL reads bytes.
+func hexOf(key string) string { return `\x` + hex.EncodeToString([]byte(key)) }
+
+// opened appends what comes before element i of the literal of an array.
+func opened(b []byte, i int) []byte {
+	if i == 0 {
+		return append(b, '{')
+	}
+	return append(b, ',')
+}
+
+// element appends element i, a text.
+func element(b []byte, i int, text string) []byte {
+	b = append(opened(b, i), '"')
+	for j := range len(text) {
+		if text[j] == '"' || text[j] == '\\' {
 			b = append(b, '\\')
 		}
-		b = append(b, text[i])
+		b = append(b, text[j])
 	}
 	return append(b, '"')
 }
+
+// number64 appends element i, a number.
+func number64(b []byte, i int, n int64) []byte { return strconv.AppendInt(opened(b, i), n, 10) }

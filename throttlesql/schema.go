@@ -17,6 +17,9 @@ var tablesSQL string
 //go:embed take.sql
 var takeSQL string
 
+//go:embed several.sql
+var severalSQL string
+
 //go:embed sweep.sql
 var sweepSQL string
 
@@ -74,7 +77,7 @@ func badTable(table string) error {
 // quoted are the names in the SQL files.
 var (
 	quoted     = regexp.MustCompile(`"throttle(_[a-z]+)?"`)
-	isFunction = regexp.MustCompile(`_(take|look|sweep)"$`)
+	isFunction = regexp.MustCompile(`_(take|look|several|sweep)"$`)
 )
 
 // in is the text of a SQL file with these names.
@@ -118,7 +121,7 @@ PERFORM pg_advisory_xact_lock(hashtext('throttlesql'), hashtext('"throttle"'));
 ` + tables + `
 IF to_regproc('"throttle_take"') IS NULL THEN
 
-` + takeSQL + "\n" + lookSQL + "\n" + sweepSQL + `
+` + takeSQL + "\n" + lookSQL + "\n" + severalSQL + "\n" + sweepSQL + `
 END IF;
 END
 $throttlesql$`), nil

@@ -68,7 +68,7 @@ type Store struct {
 }
 
 // statements are the texts for one Table.
-type statements struct{ whole, decide, slide, look, take, sweep string }
+type statements struct{ whole, decide, slide, several, look, take, sweep string }
 
 func (s *Store) statements() (*statements, error) {
 	if t := s.made.Load(); t != nil {
@@ -87,6 +87,8 @@ func (s *Store) statements() (*statements, error) {
 		slide:  n.in(bare(slideSQL)),
 		look: n.in(`SELECT at, coalesce(t, 0), coalesce(n, 0), coalesce(p, 0), coalesce(l, ''), since ` +
 			`FROM "throttle_look"($1::bytea)`),
+		several: n.in(`SELECT at, after::text, added FROM "throttle_several"(` +
+			`$1::text::bytea[], $2::text::text[], $3::text::bigint[])`),
 		take: n.in(`SELECT at, ok, states::text, array_to_string(under, E'\n', ''), added FROM "throttle_take"(` +
 			`$1::text::bytea[], $2::text::text[], $3::text::text[], $4::bigint, $5::text::bigint[])`),
 		sweep: n.in(`SELECT gone, coalesce(next, -1) FROM "throttle_sweep"($1::bigint, $2::int, $3::bigint)`),
@@ -115,13 +117,22 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 	if err != nil {
 		return false, err
 	}
+	if err := ctx.Err(); err != nil { // not sent
+		return false, &Error{Err: err}
+	}
 	if len(a) == 1 {
-		if done, err := s.one(ctx, t, &q, d); done || err != nil {
-			return d[0].OK, err
+		if done, err := s.one(ctx, t, &q, d); err != nil {
+			return false, err
+		} else if done {
+			return d[0].OK, nil
 		}
 	}
-	if err := s.ask(ctx, t, &q); err != nil {
+	if done, err := s.several(ctx, t, &q); err != nil {
 		return false, err
+	} else if !done {
+		if err := s.ask(ctx, t, &q); err != nil {
+			return false, err
+		}
 	}
 	ok = q.decide(d)
 	if q.ok != ok && !q.refused {

@@ -107,7 +107,7 @@ func TestSchema(t *testing.T) {
 		if err != nil {
 			t.Errorf("Schema of %q: %v", table, err)
 		}
-		for _, name := range []string{"", "_fence", "_log", "_id", "_take1", "_look1", "_sweep1"} {
+		for _, name := range []string{"", "_fence", "_log", "_id", "_take1", "_look1", "_several1", "_sweep1"} {
 			if !strings.Contains(text, prefix+name+`"`) {
 				t.Errorf("Schema of %q makes no %s%s\"", table, prefix, name)
 			}
@@ -186,7 +186,7 @@ func TestShort(t *testing.T) {
 // would not.
 func TestHints(t *testing.T) {
 	s := &Store{}
-	q := &question{asks: []limit.Ask{{N: 2}}, keys: []string{"k"}}
+	q := &question{asks: []limit.Ask{{N: 2}}, keys: []string{"k"}, limits: []*prepared{{}}}
 	for _, step := range []struct {
 		remaining int64
 		want      bool

@@ -22,7 +22,6 @@ CREATE FUNCTION "throttle_take"(
   OUT at bigint, OUT ok boolean, OUT states bigint[], OUT under text[], OUT added int
 ) LANGUAGE plpgsql
 SET enable_seqscan = off -- a plan made for a small table must do when it is large
-SET jit = off
 AS $take$
 DECLARE
   longest CONSTANT bigint := 9223372036854775807;
@@ -37,7 +36,7 @@ DECLARE
   rt bigint[]; rn bigint[]; rp bigint[]; rl text[]; ra text[]; -- rows as found
   ct bigint[]; cn bigint[]; cp bigint[]; -- to be kept if refused
   wt bigint[]; wn bigint[]; wp bigint[]; -- to be kept if passed
-  ca text[]; wa text[];
+  ca text[]; wa text[]; -- of slots, the counters; of a log, what is to be written
   anew boolean[];
   -- of one key
   kind bigint; n bigint; least_n bigint; debt boolean; cnt bigint; per bigint; dbl bigint;
@@ -49,7 +48,7 @@ DECLARE
   events numeric; part numeric; fence bigint;
   word text; least_of bigint; amount bigint; base bigint; moved boolean; shift int; jn int; lo int;
   ra1 text; ra2 text; d1 boolean; d2 boolean; answer bigint[];
-  had bigint[]; ring bigint[]; size int; slot bigint; last bigint; newest bigint; edge bigint; upto bigint; need bigint;
+  had bigint[]; ring bigint[]; size int; slot bigint; last bigint; newest bigint; edge bigint; need bigint;
   prev bigint; cur bigint; w bigint; w_end bigint; left_us bigint; back bigint; big numeric;
 BEGIN
   added := 0;

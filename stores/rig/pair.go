@@ -21,9 +21,20 @@ type Replicated struct {
 // until the replica follows.
 func RedisPair(t testing.TB, args ...string) *Replicated {
 	t.Helper()
-	r := &Replicated{Primary: Redis(t, args...)}
+	return pair(t, Redis, args)
+}
+
+// ValkeyPair is as RedisPair, with valkey-server.
+func ValkeyPair(t testing.TB, args ...string) *Replicated {
+	t.Helper()
+	return pair(t, Valkey, args)
+}
+
+func pair(t testing.TB, start func(testing.TB, ...string) *Node, args []string) *Replicated {
+	t.Helper()
+	r := &Replicated{Primary: start(t, args...)}
 	r.Link = NewProxy(t, r.Primary.Addr)
-	r.Replica = Redis(t, append(follow(r.Link.Port), args...)...)
+	r.Replica = start(t, append(follow(r.Link.Port), args...)...)
 	Until(t, "the replica follows", r.Replica.follows)
 	return r
 }

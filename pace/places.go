@@ -1,0 +1,64 @@
+package pace
+
+import (
+	"math"
+	"time"
+)
+
+// place is about which place in the order of starts t would have, counting
+// from 1, if all in line cost the same. Who waits for a scope is not before it.
+func (l *lanes) place(now time.Time, t *Ticket) int {
+	mine := l.of(t)
+	ahead := mine.ahead(now, t)
+	begin := mine.begin
+	if mine.queued == 0 {
+		begin = max(begin, l.virtual)
+	}
+	begin += float64(ahead) / mine.weight
+	place := ahead + 1
+	for i := range l.all {
+		if at := &l.all[i]; at != mine && at.queued > 0 {
+			sooner := math.Ceil((begin - at.begin) * at.weight)
+			place += int(min(max(sooner, 0), float64(at.going(now))))
+		}
+	}
+	return place
+}
+
+// ahead is about how many in its lane would go before t.
+func (l *lane) ahead(now time.Time, t *Ticket) int {
+	if len(l.flows) == 0 || len(l.flows) == 1 && l.flows[0].key == t.Key {
+		return l.going(now)
+	}
+	mine := 0
+	for _, f := range l.flows {
+		if f.key == t.Key {
+			mine = f.going(now)
+		}
+	}
+	ahead := mine
+	for _, f := range l.flows {
+		if f.key != t.Key {
+			ahead += min(f.going(now), mine+1)
+		}
+	}
+	return ahead
+}
+
+// going is how many in the lane are not held back by a scope now.
+func (l *lane) going(now time.Time) (n int) {
+	for _, f := range l.flows {
+		n += f.going(now)
+	}
+	return n
+}
+
+func (f *flow) going(now time.Time) int {
+	n := f.queued
+	for _, l := range f.lines {
+		if wait, _ := l.top().scopesWait(now, 0, false); wait > 0 {
+			n -= l.len()
+		}
+	}
+	return n
+}

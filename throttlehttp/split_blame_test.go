@@ -1,0 +1,97 @@
+package throttlehttp
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+)
+
+// A request without credentials comes under what was told of its route, and
+// nothing else.
+func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{reply: func(int, *http.Request) (*http.Response, error) {
+			return answer(200, "", "X-RateLimit-Resource", "core", "X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4000",
+				"X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix())), nil
+		}}
+		tr := &Transport{Base: w}
+		user := to(t, "GET", "https://api.github.com/user")
+		if _, err := tr.RoundTrip(user); err != nil {
+			t.Fatal(err)
+		}
+		c := &call{req: user, dialect: tr.dialect(user), splits: &tr.splits, scope: "api.github.com"}
+		got := throttle.TermsOf(c.terms(t.Context(), nil)).Needs
+		if len(got) != 1 || got[0].Scope != "api.github.com/core" {
+			t.Errorf("the next request needs %q, want api.github.com/core only", got)
+		}
+	})
+}
+
+// Discord has a bucket of each kind for each channel: what stops one channel
+// stops no other, even by the same route.
+func TestBucketsAreOfOneChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const messages = "https://discord.com/api/v10/channels/%d/messages"
+		s := newSplit(t, func() *http.Response { return fixture(t, "discord-bucket") })
+		s.refuse(to(t, "POST", fmt.Sprintf(messages, 123456789)))
+		for range 2 { // also when the other has told of its own
+			if wait, scope := s.waits(to(t, "POST", fmt.Sprintf(messages, 42))); wait != 0 {
+				t.Errorf("another channel waits %v for %q, want not", wait, scope)
+			}
+			if wait, scope := s.waits(to(t, "POST", fmt.Sprintf(messages, 123456789))); wait < time.Second || scope != "discord.com/abcd1234 123456789" {
+				t.Errorf("the same channel waits %v for %q, want long for its bucket", wait, scope)
+			}
+		}
+	})
+}
+
+// Where fewer tokens are left than a request costs, they are to blame, though
+// they are not used up.
+func TestTooFewTokensAreToBlame(t *testing.T) {
+	for _, c := range []struct{ requests, tokens, scope string }{
+		{"99", "50", "tokens"},
+		{"99", "0", "tokens"},
+		{"0", "50", ""},
+		{"99", "500", ""}, // neither, so all of it
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSplit(t, func() *http.Response {
+				return answer(429, "", "Retry-After", "30", "X-Ratelimit-Limit-Requests", "100", "X-Ratelimit-Remaining-Requests", c.requests,
+					"X-Ratelimit-Reset-Requests", "30s", "X-Ratelimit-Limit-Tokens", "10000", "X-Ratelimit-Remaining-Tokens", c.tokens, "X-Ratelimit-Reset-Tokens", "30s")
+			})
+			s.tr.Needs = func(r *http.Request) []throttle.Need {
+				if r.Method != "POST" {
+					return nil
+				}
+				return []throttle.Need{{Scope: "tokens", Cost: 100}}
+			}
+			if e := s.refuse(to(t, "POST", "https://api.openai.com/v1/chat/completions")); e.Scope != c.scope {
+				t.Errorf("%s requests and %s tokens left: waits for %q, want %q", c.requests, c.tokens, e.Scope, c.scope)
+			}
+			wait, _ := s.waits(to(t, "GET", "https://api.openai.com/v1/models"))
+			if blamed := wait > 0; blamed != (c.scope == "") {
+				t.Errorf("%s requests and %s tokens left: what costs no tokens waits %v", c.requests, c.tokens, wait)
+			}
+		})
+	}
+}
+
+// Who signs each request anew is not another user each time.
+func TestSignaturesAreNoUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSplit(t, func() *http.Response { return fixture(t, "github-secondary-wait") })
+		ask := func(nonce string) *http.Request {
+			return to(t, "GET", "https://api.github.com/user", "Authorization", `OAuth oauth_consumer_key="me", oauth_nonce="`+nonce+`"`)
+		}
+		if e := s.refuse(ask("1")); e.Scope != "" {
+			t.Errorf("the refused one waits for %q, want the limit of all", e.Scope)
+		}
+		if wait, _ := s.waits(ask("2")); wait < time.Second {
+			t.Errorf("the next one waits %v, want long", wait)
+		}
+	})
+}
