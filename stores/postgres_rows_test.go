@@ -171,7 +171,7 @@ func TestPostgresSweep(t *testing.T) {
 	if rows, entries = count(); rows != old+1 || entries != 1 {
 		t.Errorf("after Sweep there are %d rows and %d entries, want %d and 1", rows, entries, old+1)
 	}
-	exec(`UPDATE swept SET t = 1 WHERE key <> 'stays'`)
+	exec(`UPDATE swept SET t = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 1 WHERE key <> 'stays'`)
 	if n, err := s.Sweep(t.Context()); n != old || err != nil {
 		t.Errorf("Sweep of %d old rows = %d, %v", old, n, err)
 	}

@@ -58,7 +58,8 @@ type lane struct {
 	head  [2]any // of calls, without and with logs
 
 	mu      sync.Mutex
-	process any // a string: that has answered last
+	process string // that has answered last
+	met     int64  // when it was last asked who it is, by its clock
 	flying  int
 	moved   time.Time // a call last began or ended
 	waiting []*pending
@@ -75,7 +76,7 @@ func (s *Store) batch() int {
 func (s *Store) lane(slot int) *lane {
 	v, ok := s.lanes.Load(slot)
 	if !ok {
-		ln := &lane{fence: s.fence(slot), head: [2]any{s.head(0, 0), s.head(1, 0)}, process: ""}
+		ln := &lane{fence: s.fence(slot), head: [2]any{s.head(0, 0), s.head(1, 0)}}
 		ln.name = ln.fence
 		v, _ = s.lanes.LoadOrStore(slot, ln)
 	}
@@ -194,13 +195,11 @@ func (s *Store) fly(ctx context.Context, ln *lane, f *flight) {
 // send makes one call for all, and answers each of them.
 func (s *Store) send(ctx context.Context, ln *lane, all []*pending) {
 	ln.mu.Lock()
-	known := ln.process
+	known, met := ln.process, ln.met
 	ln.mu.Unlock()
-	r, err := s.eval(ctx, &takeScript, s.args(ln, known, all))
-	if err == nil && r.process != "" && r.process != known {
-		ln.mu.Lock()
-		ln.process = r.process
-		ln.mu.Unlock()
+	r, err := s.eval(ctx, &takeScript, s.args(ln, knowing(known, met), all))
+	if err == nil {
+		ln.meet(r, known, met)
 	}
 	for _, p := range all {
 		if p.err = err; err == nil {
@@ -209,6 +208,32 @@ func (s *Store) send(ctx context.Context, ln *lane, all []*pending) {
 			err = p.err
 		}
 	}
+}
+
+// fresh is for how long a script takes the word of the caller for who it is run
+// by, in microseconds: see start.lua.
+const fresh = 1000
+
+// knowing is what a script is told of a process.
+func knowing(process string, met int64) string {
+	if process == "" {
+		return ""
+	}
+	return string(appendInt(append(make([]byte, 0, 48), process...), met))
+}
+
+// meet notes who has answered, and when he was asked who he is.
+func (ln *lane) meet(r reply, known string, met int64) {
+	process := known
+	if r.process != "" {
+		process = r.process
+	}
+	if process == known && met <= r.now && r.now-met < fresh {
+		return // it was not asked
+	}
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.process, ln.met = process, r.now
 }
 
 // args are those of a call, with room for the first two.

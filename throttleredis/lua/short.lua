@@ -12,7 +12,7 @@ if usual then
   local fence, since = values[1], 0
   if byte(ARGV[2], 2) == 0 then
     usual = fence and sub(fence, 62, 101) == known
-      and string.find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true)
+      and (fresh or string.find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true))
     since = usual and parse('<I7', fence)
   end
   local n, answers, new, ends = #KEYS - 1, nil, nil, nil
