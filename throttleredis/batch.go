@@ -210,9 +210,9 @@ func (s *Store) send(ctx context.Context, ln *lane, all []*pending) {
 	}
 }
 
-// fresh is for how long a script takes the word of the caller for who it is run
+// freshFor is for how long a script takes the word of the caller for who it is run
 // by, in microseconds: see start.lua.
-const fresh = 1000
+const freshFor = 1000
 
 // knowing is what a script is told of a process.
 func knowing(process string, met int64) string {
@@ -228,7 +228,7 @@ func (ln *lane) meet(r reply, known string, met int64) {
 	if r.process != "" {
 		process = r.process
 	}
-	if process == known && met <= r.now && r.now-met < fresh {
+	if process == known && met <= r.now && r.now-met < freshFor {
 		return // it was not asked
 	}
 	ln.mu.Lock()

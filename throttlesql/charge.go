@@ -140,16 +140,14 @@ func (s *Store) charge(ctx context.Context, t *statements, q *question, d []limi
 	p := q.limits[0]
 	sent := time.Now().UnixMicro()
 	c := p.chargeOf(q.asks[0].N, sent+s.ahead.Load())
-	var row Row
-	if p.kind == kindBucket && c.rem == 0 && p.roomRem == 0 {
-		row = s.Query(ctx, t.whole, []byte(q.keys[0]), p.text, c.cost, c.ahead, p.fenced(0))
-	} else {
-		row = s.Query(ctx, t.decide, []byte(q.keys[0]), p.text, c.cost, c.rem, c.count,
-			c.unit, c.add, c.ahead, c.atMost, c.used, c.from, c.to, p.fenced(c.from))
-	}
 	var at int64
 	var after limit.State
-	err = row.Scan(&at, &after.T, &after.N)
+	if p.kind == kindBucket && c.rem == 0 && p.roomRem == 0 {
+		err = s.Query(ctx, t.whole, []byte(q.keys[0]), p.text, c.cost, c.ahead).Scan(&at, &after.T)
+	} else {
+		err = s.Query(ctx, t.decide, []byte(q.keys[0]), p.text, c.cost, c.rem, c.count,
+			c.unit, c.add, c.ahead, c.atMost, c.used, c.from, c.to, p.fenced(c.from)).Scan(&at, &after.T, &after.N)
+	}
 	if err != nil {
 		return false, charged(err)
 	}

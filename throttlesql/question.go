@@ -28,6 +28,12 @@ type question struct {
 	at     time.Time
 	ok     bool // all that was sent passes
 	states [][4]int64
+
+	few struct { // for the slices above: most questions are about one key or two
+		limits [2]*prepared
+		sent   [2]int
+		keys   [2]string
+	}
 }
 
 // check refuses what no Store answers.
@@ -55,7 +61,10 @@ func (q *question) check(d []limit.Decision) error {
 
 // prepare tells what is to be sent: a limit that remembers nothing is not.
 func (q *question) prepare(known *limits) {
-	q.limits, q.keys = make([]*prepared, len(q.asks)), make([]string, len(q.asks))
+	q.limits, q.sent, q.keys = q.few.limits[:], q.few.sent[:0], q.few.keys[:]
+	if len(q.asks) > len(q.limits) {
+		q.limits, q.keys = make([]*prepared, len(q.asks)), make([]string, len(q.asks))
+	}
 	for i := range q.asks {
 		a := &q.asks[i]
 		if keepsNothing(a.Limit) {
@@ -66,7 +75,9 @@ func (q *question) prepare(known *limits) {
 		q.limits[i], q.keys[i] = known.get(a.Limit), short(a.Key)
 		q.sent = append(q.sent, i)
 	}
-	slices.SortFunc(q.sent, func(i, j int) int { return strings.Compare(q.keys[i], q.keys[j]) })
+	if len(q.sent) > 1 {
+		slices.SortFunc(q.sent, func(i, j int) int { return strings.Compare(q.keys[i], q.keys[j]) })
+	}
 }
 
 // short is the key itself, or a digest of a long one. A key that looks like a

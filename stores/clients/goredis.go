@@ -41,7 +41,7 @@ func GoRedisOptions(addr string) *redis.Options {
 func GoRedisClusterOptions(addrs ...string) *redis.ClusterOptions {
 	return &redis.ClusterOptions{
 		Addrs:                      addrs,
-		ClusterStateReloadInterval: time.Second,
+		ClusterStateReloadInterval: 500 * time.Millisecond,
 		ContextTimeoutEnabled:      true,
 		DialTimeout:                200 * time.Millisecond,
 		ReadTimeout:                200 * time.Millisecond,

@@ -28,9 +28,9 @@ func RueidisOptions(addrs ...string) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress:      addrs,
 		DisableCache:     true,
-		ConnWriteTimeout: time.Second, // after which a frozen server is given up
-		ClusterOption:    rueidis.ClusterOption{ShardsRefreshInterval: time.Second},
+		ConnWriteTimeout: 200 * time.Millisecond, // after which a frozen server is given up
+		ClusterOption:    rueidis.ClusterOption{ShardsRefreshInterval: 500 * time.Millisecond},
 	}
-	o.Dialer.Timeout = 200 * time.Millisecond
+	o.Dialer.Timeout, o.Dialer.KeepAlive = 200*time.Millisecond, 200*time.Millisecond
 	return o
 }

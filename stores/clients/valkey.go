@@ -28,9 +28,9 @@ func ValkeyOptions(addrs ...string) valkey.ClientOption {
 	o := valkey.ClientOption{
 		InitAddress:      addrs,
 		DisableCache:     true,
-		ConnWriteTimeout: time.Second, // after which a frozen server is given up
-		ClusterOption:    valkey.ClusterOption{ShardsRefreshInterval: time.Second},
+		ConnWriteTimeout: 200 * time.Millisecond, // after which a frozen server is given up
+		ClusterOption:    valkey.ClusterOption{ShardsRefreshInterval: 500 * time.Millisecond},
 	}
-	o.Dialer.Timeout = 200 * time.Millisecond
+	o.Dialer.Timeout, o.Dialer.KeepAlive = 200*time.Millisecond, 200*time.Millisecond
 	return o
 }
