@@ -138,7 +138,7 @@ func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error) {
 	default:
 		f.took++
 		f.away, f.retryAt = 0, time.Time{}
-		if d.OK {
+		if d.OK && d.N > 0 {
 			f.credit.Add(now, d.N)
 			f.crowd += (f.refused - f.crowd) / 4
 			f.refused = 0
@@ -158,5 +158,5 @@ func (f *Fleet) rest(a limit.Ask, after time.Duration, crowd float64) time.Durat
 		return time.Hour // the limit may be changed, or a longer one asked for
 	}
 	each := time.Duration(float64(f.Limit.Period) / float64(max(f.Limit.Count, 1)) * float64(a.Min))
-	return after + time.Duration(rand.Float64()*min(crowd, 100)*float64(min(each, time.Minute)))
+	return max(after, time.Millisecond) + time.Duration(rand.Float64()*min(crowd, 100)*float64(min(each, time.Minute)))
 }

@@ -114,6 +114,8 @@ type Gate struct {
 const (
 	defaultRetries    = 3
 	defaultMaxWaiting = 100_000
+	// unknown is the rest after a refusal by a limit of which nothing is known.
+	unknown = 100 * time.Millisecond
 )
 
 // Waiting is the number of tickets in line or resting.
@@ -242,6 +244,9 @@ func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	}
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, o.After, 0)
+	if o.Elsewhere && o.Verdict == Throttled && len(t.Needs) == 0 {
+		rest = max(rest, unknown) // as nobody here paces it
+	}
 	if !g.again(t, o.Verdict) || o.Final || t.Once || rest == Never {
 		return false
 	}

@@ -288,3 +288,16 @@ func TestWhoNeedsTwoScopesIsNotStarved(t *testing.T) {
 		l.enterKey("", 1, k.Needs...)
 	}
 }
+
+// A refusal by a limit of which nothing is known is not answered by a retry at
+// once, as nobody here paces it.
+func TestARefusalElsewhereRests(t *testing.T) {
+	g := pace.Gate{Control: new(pace.Adaptive)}
+	now := time.Unix(1000, 0)
+	k := new(pace.Ticket)
+	g.Enter(now, k)
+	g.Next(now)
+	if !g.Done(now, k, pace.Outcome{Verdict: pace.Throttled, Elsewhere: true}) || k.Forecast != 100*time.Millisecond {
+		t.Errorf("the retry is foreseen in %v, want 100ms", k.Forecast)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
@@ -48,4 +49,19 @@ func TestPostgresDatabaseSQL(t *testing.T) {
 	throttletest.TestStore(t, created(t, &throttlesql.Store{
 		Query: clients.DatabaseSQL(db), Table: "public.My limits", Logged: true,
 	}))
+}
+
+// TestPostgresUnprepared is for poolers that know no prepared statements.
+func TestPostgresUnprepared(t *testing.T) {
+	config, err := pgxpool.ParseConfig(rig.SharedPostgres(t).Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	p, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	throttletest.TestStore(t, created(t, &throttlesql.Store{Query: clients.Pgx(p)}))
 }

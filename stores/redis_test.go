@@ -87,7 +87,16 @@ func TestRedisCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for name, do := range map[string]throttleredis.Do{"go-redis": clients.GoRedis(g), "rueidis": clients.Rueidis(r)} {
+	vo := clients.ValkeyOptions(cluster.Addrs()...)
+	vo.ConnWriteTimeout = 30 * time.Second
+	v, err := valkey.NewClient(vo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	for name, do := range map[string]throttleredis.Do{
+		"go-redis": clients.GoRedis(g), "rueidis": clients.Rueidis(r), "valkey-go": clients.Valkey(v),
+	} {
 		s := &throttleredis.Store{Do: do, Prefix: name, Slots: 64}
 		if err := s.Check(t.Context()); err != nil {
 			t.Error(err)

@@ -25,14 +25,14 @@ func TestCrowded(t *testing.T) {
 		return &tooMany{smithy.GenericAPIError{Code: "TooManyRequestsException"}, reason}
 	}
 	for _, c := range []struct {
-		err  error
-		want bool
+		err                error
+		crowded, elsewhere bool
 	}{
-		{lambda("ConcurrentInvocationLimitExceeded"), true},
-		{lambda("ReservedFunctionConcurrentInvocationLimitExceeded"), true},
-		{lambda("FunctionInvocationRateLimitExceeded"), false},
-		{coded("TransactionInProgressException"), true},
-		{coded("ThrottlingException"), false},
+		{lambda("ConcurrentInvocationLimitExceeded"), true, false},
+		{lambda("ReservedFunctionConcurrentInvocationLimitExceeded"), true, false},
+		{lambda("FunctionInvocationRateLimitExceeded"), false, false},
+		{coded("TransactionInProgressException"), false, true},
+		{coded("ThrottlingException"), false, false},
 	} {
 		var got pace.Outcome
 		g := quick(&throttle.Throttle{Tries: 1, On: func(e throttle.Event) {
@@ -43,8 +43,8 @@ func TestCrowded(t *testing.T) {
 		s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
 		s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(429, c.err) }
 		_, _ = s.call(t.Context(), &putInput{})
-		if got.Verdict != pace.Throttled || got.Crowded != c.want {
-			t.Errorf("%v: %v, crowded %t; want throttled, %t", c.err, got.Verdict, got.Crowded, c.want)
+		if got.Verdict != pace.Throttled || got.Crowded != c.crowded || got.Elsewhere != c.elsewhere {
+			t.Errorf("%v: %v, crowded %t, elsewhere %t; want throttled, %t, %t", c.err, got.Verdict, got.Crowded, got.Elsewhere, c.crowded, c.elsewhere)
 		}
 	}
 }

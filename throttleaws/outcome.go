@@ -28,7 +28,7 @@ func outcome(ctx context.Context, now time.Time, result any, err error) pace.Out
 	case err == nil:
 		return pace.Outcome{Verdict: pace.Served}
 	case throttled(err):
-		return pace.Outcome{Verdict: pace.Throttled, Crowded: crowded(err), After: after(now, err)}
+		return pace.Outcome{Verdict: pace.Throttled, Crowded: crowded(err), Elsewhere: underWay(err), After: after(now, err)}
 	case ctx.Err() != nil, errors.As(err, &below): // which has tried already
 		return pace.Outcome{Verdict: pace.Ignored}
 	case retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary:
@@ -58,17 +58,18 @@ func throttled(err error) bool {
 	return c == "TransactionCanceledException" && wantsThroughput(err)
 }
 
-// crowded reports whether too much was in flight at once: an earlier request
-// about the same thing, or too many executions of Lambda.
+// crowded reports whether too many executions of Lambda were under way.
 func crowded(err error) bool {
-	switch code(err) {
-	case "TransactionInProgressException", "PriorRequestNotComplete":
-		return true
-	case "TooManyRequestsException":
-		var api smithy.APIError
-		return errors.As(err, &api) && strings.Contains(text(field(api, "Reason")), "Concurrent")
-	}
-	return false
+	var api smithy.APIError
+	return code(err) == "TooManyRequestsException" && errors.As(err, &api) &&
+		strings.Contains(text(field(api, "Reason")), "Concurrent")
+}
+
+// underWay reports whether an earlier request about the same thing is not over
+// yet: that says nothing of the pace of others.
+func underWay(err error) bool {
+	c := code(err)
+	return c == "TransactionInProgressException" || c == "PriorRequestNotComplete"
 }
 
 // wantsThroughput reports whether throughput is all that a transaction of

@@ -310,13 +310,19 @@ func firstID(req *http.Request) string {
 }
 
 // isID reports whether a part of a path names one of many: it is a number, or
-// long, with digits in it.
+// long, with digits in it or with capitals as no word has them.
 func isID(part string) bool {
-	digits := 0
+	digits, upper, lower := 0, 0, 0
 	for i := range len(part) {
-		if c := part[i]; '0' <= c && c <= '9' {
+		switch c := part[i]; {
+		case '0' <= c && c <= '9':
 			digits++
+		case 'A' <= c && c <= 'Z':
+			upper++
+		case 'a' <= c && c <= 'z':
+			lower++
 		}
 	}
-	return digits > 0 && (digits == len(part) || len(part) >= 8 && digits >= 2)
+	mixed := len(part) >= 16 && upper >= len(part)/4 && lower >= len(part)/8
+	return mixed || digits > 0 && (digits == len(part) || len(part) >= 8 && digits >= 2)
 }

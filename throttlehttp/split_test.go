@@ -344,14 +344,16 @@ func TestSplitsAreBounded(t *testing.T) {
 
 func TestRoutes(t *testing.T) {
 	for path, want := range map[string]string{
-		"/api/chat.postMessage":                     "GET /api/chat.postMessage",
-		"/v1/charges/ch_3NgZXb2eZvKYlo2C":           "GET /v1/charges/*",
-		"/repos/throttle/throttle/issues/42":        "GET /repos/throttle/throttle/issues/*",
-		"/x/2fa1d0a4-0000-4000-8000-000000000000/y": "GET /x/*/y",
-		"/v1/users":                                      "GET /v1/users",
-		"/" + strings.Repeat("long", 100):                "GET /" + strings.Repeat("long", 49) + "lon",
-		"/2024-10/orders.json":                           "GET /2024-10/orders.json",
-		"/api/v10/channels/123456789/messages/987654321": "GET /api/v10/channels/*/messages/*",
+		"/api/chat.postMessage":                              "GET /api/chat.postMessage",
+		"/v1/charges/ch_3NgZXb2eZvKYlo2C":                    "GET /v1/charges/*",
+		"/repos/throttle/throttle/issues/42":                 "GET /repos/throttle/throttle/issues/*",
+		"/x/2fa1d0a4-0000-4000-8000-000000000000/y":          "GET /x/*/y",
+		"/services/T0AB1/B0CD2EF34/abCDefGHijKLmnOPqrSTuvWX": "GET /services/T0AB1/*/*",
+		"/v1/listCustomerSubscriptionsOfAll":                 "GET /v1/listCustomerSubscriptionsOfAll",
+		"/v1/users":                                          "GET /v1/users",
+		"/" + strings.Repeat("long", 100):                    "GET /" + strings.Repeat("long", 49) + "lon",
+		"/2024-10/orders.json":                               "GET /2024-10/orders.json",
+		"/api/v10/channels/123456789/messages/987654321":     "GET /api/v10/channels/*/messages/*",
 	} {
 		if got := routeOf(&http.Request{URL: &url.URL{Path: path}}); got != want {
 			t.Errorf("route of %q = %q, want %q", path, got, want)
