@@ -88,11 +88,11 @@ func shows(t time.Time, wall int64) int64 {
 		_, offset := t.Zone()
 		_, change := t.ZoneBounds()
 		at := wall - int64(offset)
+		if !change.IsZero() && !change.After(t) { // so says Go on the last day of leap years after 2037
+			change = t.Add(time.Hour)
+		}
 		if change.IsZero() || at < change.Unix() {
 			return seconds(max(at, t.Unix()))
-		}
-		if !change.After(t) { // so says Go on the last day of leap years after 2037
-			change = t.AddDate(0, 0, 1)
 		}
 		t = change
 	}

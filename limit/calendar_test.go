@@ -189,3 +189,16 @@ func checkCalendar(t testing.TB, count, period int64, script []byte) int {
 func FuzzCalendarWindow(f *testing.F) { fuzzScripts(f, checkCalendar) }
 
 func TestSoakCalendarWindow(t *testing.T) { soak(t, checkCalendar) }
+
+// In leap years after 2037 Go finds no end of the zone's last rule.
+func TestCalendarEndOfLeapYears(t *testing.T) {
+	z := zone(t, "Australia/Lord_Howe")
+	for year := 2036; year < 2120; year++ {
+		want := time.Date(year+1, 1, 1, 0, 0, 0, 0, z)
+		for _, now := range []time.Time{time.Date(year, 1, 2, 3, 4, 5, 6, z), time.Date(year, 5, 9, 12, 0, 0, 0, z), time.Date(year, 12, 31, 12, 0, 0, 0, z)} {
+			if got := time.UnixMicro(calendarEnd(now.UnixMicro(), 12*Month, z)); !got.Equal(want) {
+				t.Errorf("the year of %v ends %v, want %v", now, got.In(z), want)
+			}
+		}
+	}
+}
