@@ -42,6 +42,35 @@ func Sealed(b []byte) []byte {
 	return append(b, sum[:]...)
 }
 
+// SealedOld is b as such a one of the version before.
+func SealedOld(b []byte) []byte {
+	b = append([]byte(snapshotOld), b...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// Windows is how many keys are kept apart, and how many bytes they count for.
+func (m *Memory) Windows() (n int, bytes int64) {
+	m.windows.mu.Lock()
+	defer m.windows.mu.Unlock()
+	if len(m.windows.index) != len(m.windows.entries) {
+		return -1, -1
+	}
+	return len(m.windows.entries), m.windows.bytes
+}
+
+// LockWindows locks them, until unlock is called.
+func (m *Memory) LockWindows() (unlock func()) {
+	m.windows.mu.Lock()
+	return m.windows.mu.Unlock
+}
+
+// Hash is the one by which the key is found.
+func (m *Memory) Hash(key string) uint64 { return m.table().seed.hash(key) }
+
+// MayBeApart tells whether the key is looked for among the windows.
+func (m *Memory) MayBeApart(key string) bool { return m.windows.seen.may(m.table().seed.hash(key)) }
+
 // Check looks for what must never be in the table.
 func (m *Memory) Check() error { return m.table().check() }
 

@@ -38,13 +38,14 @@ import (
 // carried over by [limit.Change], also where it is refused, and then owed under
 // the new limit; a peek changes nothing. A Memory tells 4094 limits apart;
 // states written under further ones are read as if they had been written under
-// the one that is asked for.
+// the one that is asked for, or, if that is a log or slots, a TokenBucket of the
+// same Count and Period.
 //
 // Sliding logs and slots, which keep more than a State, are kept apart, in at
 // most Bytes besides, and at most Keys keys; see [limit.Log] and [limit.Slots].
 // Beyond that, of eight picked at random the one that will owe nothing first is
 // forgotten. They share one lock. A key that changes to one of these kinds, or
-// from one, begins afresh.
+// from one to any other, is charged what it has used, at the time of the change.
 //
 // Its clock is the wall clock at its first use and from then on monotonic, so
 // that a step of the wall clock grants nothing. Fixed windows end by that

@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -29,35 +30,12 @@ var memoryLimits = []limit.Limit{
 	{Kind: limit.SlidingWindow, Count: 9, Period: time.Second},
 	{Kind: limit.FirstHitWindow, Count: 9, Period: time.Second},
 	{Kind: limit.CalendarWindow, Count: 9, Period: time.Minute},
+	{Kind: limit.SlidingLog, Count: 8, Period: time.Second},
+	{Kind: limit.SlidingLog, Count: 11, Period: time.Hour},
+	{Kind: limit.SlidingSlots, Count: 8, Period: time.Second},
+	{Kind: limit.SlidingSlots, Count: 11, Period: time.Hour, Slots: 3},
 	{},
 	{Period: time.Second},
-}
-
-// A remembered is what the model knows of a key.
-type remembered struct {
-	limit.State
-	under limit.Limit
-}
-
-// memoryModel is package limit with a map.
-type memoryModel map[string]remembered
-
-// take answers as a Memory must.
-func (m memoryModel) take(now time.Time, a []limit.Ask, d []limit.Decision) bool {
-	before, after := make([]limit.State, len(a)), make([]limit.State, len(a))
-	for i := range a {
-		old := m[a[i].Key]
-		before[i] = limit.Change(old.State, now, old.under, a[i].Limit)
-		after[i] = before[i]
-	}
-	ok := limit.TakeAll(after, now, a, d)
-	for i := range a {
-		anew := m[a[i].Key].under != a[i].Limit && !a[i].Limit.Unlimited() && a[i].Limit.Count > 0
-		if after[i] != before[i] || anew && a[i].N != 0 {
-			m[a[i].Key] = remembered{after[i], a[i].Limit}
-		}
-	}
-	return ok
 }
 
 // A memoryPair asks both the same.
@@ -70,9 +48,9 @@ type memoryPair struct {
 
 func (p *memoryPair) ask(a []limit.Ask) {
 	p.Helper()
-	was := map[string]remembered{}
+	was := map[string]string{}
 	for i := range a {
-		was[a[i].Key] = p.model[a[i].Key]
+		was[a[i].Key] = fmt.Sprintf("%+v", p.model[a[i].Key])
 	}
 	if len(a) == 1 && a[0] == (limit.Ask{Key: a[0].Key, Limit: a[0].Limit, N: 1}) && p.now.UnixMicro()%2 == 0 {
 		want := p.model.take(p.now, a, make([]limit.Decision, 1))

@@ -13,12 +13,18 @@ import (
 // A window keeps what does not fit a State.
 type window interface {
 	Take(now time.Time, a limit.Ask) limit.Decision
+	Used(now time.Time, l limit.Limit) int64
 	Bytes() int64
+	AppendBinary(b []byte) ([]byte, error)
+	UnmarshalBinary(data []byte) error
 }
 
 // windows are those of the keys that need one: few, each dear, so one lock will
-// do. The zero value is ready.
+// do. A key is here or in the table, never in both; it comes and goes under the
+// locks of its lines. The zero value is ready.
 type windows struct {
+	seen filter // of the keys; read without mu
+
 	mu      sync.Mutex     // taken before the lock of any line; guards all below
 	index   map[string]int // into entries
 	entries []windowEntry  // a slice, so that a random one is at hand
@@ -27,7 +33,8 @@ type windows struct {
 
 type windowEntry struct {
 	key   string
-	kind  limit.Kind
+	hash  uint64      // of the key before it was made short
+	limit limit.Limit // the last one that it was charged under
 	keep  window
 	until int64 // µs of Unix time: nothing is left to remember then
 	bytes int64 // of all of it, about
@@ -36,7 +43,7 @@ type windowEntry struct {
 const (
 	longestKey = 256 // bytes
 	// entryBytes is an entry's share of slice and map, about.
-	entryBytes = 128
+	entryBytes = 160
 	// sampled is how many are looked at for each new key. If a share p of all
 	// has expired, 8p are dropped for each that is added, so p comes to rest at
 	// an eighth.
@@ -46,12 +53,15 @@ const (
 // short is the key itself, or a digest of a long one. A key that looks like a
 // digest is digested as well, so that none can pose as another.
 func short(key string) string {
-	if len(key) <= longestKey && !(len(key) == 1+sha256.Size && key[0] == 0) {
+	if len(key) <= longestKey && !isDigest(key) {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key))
 	return "\x00" + string(sum[:])
 }
+
+// isDigest tells whether a key may be the digest of another.
+func isDigest(key string) bool { return len(key) == 1+sha256.Size && key[0] == 0 }
 
 func (x *windows) len() int {
 	x.mu.Lock()
@@ -59,16 +69,12 @@ func (x *windows) len() int {
 	return len(x.entries)
 }
 
-// find is the entry of a key, or a new one that is not among the entries. One
-// of another kind has nothing to say about this one, and is replaced.
-func (x *windows) find(key string, kind limit.Kind) (e windowEntry, at int) {
+// find is the entry of a key, or nil.
+func (x *windows) find(key string) *windowEntry {
 	if i, ok := x.index[key]; ok {
-		if x.entries[i].kind == kind {
-			return x.entries[i], i
-		}
-		return windowEntry{key: key, kind: kind, keep: newWindow(kind)}, i
+		return &x.entries[i]
 	}
-	return windowEntry{key: key, kind: kind, keep: newWindow(kind)}, -1
+	return nil
 }
 
 func newWindow(kind limit.Kind) window {
@@ -78,12 +84,11 @@ func newWindow(kind limit.Kind) window {
 	return new(limit.Log)
 }
 
-// passes tells whether a would pass. What is in the entry only ages by it.
-func (x *windows) passes(now time.Time, a limit.Ask) bool {
-	e, _ := x.find(short(a.Key), a.Limit.Kind)
+// passes tells whether a would pass. What w remembers only ages by it.
+func passes(w window, now time.Time, a limit.Ask) bool {
 	n, least, debt := a.N, a.Min, a.Debt
 	a.N, a.Min, a.Debt = 0, 0, false
-	d := e.keep.Take(now, a)
+	d := w.Take(now, a)
 	switch {
 	case n <= 0:
 		return n < 0 || d.OK
@@ -93,38 +98,42 @@ func (x *windows) passes(now time.Time, a limit.Ask) bool {
 	return debt || n <= d.Remaining
 }
 
-// take answers a and keeps what is to be kept. It returns how many keys that
-// had not expired it forgot.
-func (x *windows) take(m *Memory, now time.Time, a limit.Ask) (d limit.Decision, forgotten int64) {
-	e, at := x.find(short(a.Key), a.Limit.Kind)
-	d = e.keep.Take(now, a)
+// put keeps e, of which nothing will be left to remember in so long, in place of
+// what there is of its key. It returns how many keys that had not expired it
+// forgot.
+func (x *windows) put(m *Memory, now time.Time, e windowEntry, left time.Duration) (forgotten int64) {
 	micro := now.UnixMicro()
-	e.until = micro + int64(d.ResetAfter/time.Microsecond)
-	switch {
-	case e.until <= micro && at >= 0:
-		x.drop(at)
-	case e.until <= micro:
-	case at >= 0:
-		x.bytes -= x.entries[at].bytes
-		x.set(at, e)
-		forgotten = x.shrink(m, micro, at)
-	default:
+	e.until = micro + int64(left/time.Microsecond)
+	if e.until <= micro {
+		x.remove(e.key)
+		return 0
+	}
+	at, known := x.index[e.key]
+	if !known {
 		if x.index == nil {
 			x.index = make(map[string]int)
 		}
 		e.key = strings.Clone(e.key) // it may be a piece of something large
-		x.index[e.key] = len(x.entries)
+		at = len(x.entries)
+		x.index[e.key] = at
 		x.entries = append(x.entries, windowEntry{})
-		x.set(len(x.entries)-1, e)
-		forgotten = x.shrink(m, micro, len(x.entries)-1)
+	} else {
+		e.key = x.entries[at].key
 	}
-	return d, forgotten
+	e.bytes = e.keep.Bytes() + int64(len(e.key)) + entryBytes
+	x.bytes += e.bytes - x.entries[at].bytes
+	x.entries[at] = e
+	if !known {
+		x.seen.add(e.hash, x.entries)
+	}
+	return x.shrink(m, micro, at)
 }
 
-func (x *windows) set(i int, e windowEntry) {
-	e.bytes = e.keep.Bytes() + int64(len(e.key)) + entryBytes
-	x.bytes += e.bytes
-	x.entries[i] = e
+// remove forgets a key.
+func (x *windows) remove(key string) {
+	if i, ok := x.index[key]; ok {
+		x.drop(i)
+	}
 }
 
 // shrink drops what has expired of a random sample, and, as long as there is

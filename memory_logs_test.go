@@ -20,11 +20,6 @@ func TestMemorySlotsAgree(t *testing.T) {
 	agreeApart(t, limit.SlidingSlots, func() apart { return new(limit.Slots) })
 }
 
-// apart is what keeps more than a State.
-type apart interface {
-	Take(now time.Time, a limit.Ask) limit.Decision
-}
-
 func agreeApart(t *testing.T, kind limit.Kind, fresh func() apart) {
 	l := limit.Limit{Kind: kind, Count: 7, Period: time.Second}
 	var m throttle.Memory

@@ -16,14 +16,22 @@ import (
 // A snapshot is, numbers in the form of encoding/binary's Uvarint, or 8 bytes
 // little endian where it says so:
 //
-//	"throttle.Memory 1\n"
+//	"throttle.Memory 2\n"
 //	seed                     32 bytes
 //	rows, doublings
 //	length, limits           a line for each, as limit.Parse reads it
 //	for each state: line + 1, tag (8 bytes), T, N, P (Varint)
 //	0
+//	for each log and slots: length + 1, key; hash (8 bytes); length, limit;
+//	length, what limit.Log or limit.Slots append
+//	0
 //	SHA-256 of all that      32 bytes
-const snapshotHead = "throttle.Memory 1\n"
+//
+// Version 1 had no logs and slots, nor the zero behind them.
+const (
+	snapshotHead = "throttle.Memory 2\n"
+	snapshotOld  = "throttle.Memory 1\n"
+)
 
 var (
 	errSnapshotUsed  = errors.New("throttle: Restore must come before the first use of the Memory")
@@ -34,12 +42,24 @@ var (
 
 // Snapshot is what is remembered, to be kept over a restart: some 25 bytes for
 // each key that has not expired. Decisions go on meanwhile; each key is as of
-// some moment of it. It holds no key, but the secret of the hash, with which
-// one could guess keys, and make such as are taken for another: keep it as
-// secret as a password. Windows that keep more than a State, as a SlidingLog,
-// are not in it.
+// some moment of it. Those about sliding logs and slots, and about keys that
+// change to or from them, wait: some 100 ms if there is a million keys.
+//
+// It holds the secret of the hash, with which one could guess keys, and make
+// such as are taken for another: keep it as secret as a password. It holds no
+// key, but those of logs and slots, which take some five bytes for each instant
+// in a log, one or more for each slot, and the key besides; one that is longer
+// than 256 bytes is held as a digest.
 func (m *Memory) Snapshot() []byte {
+	b := m.snapshot()
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+func (m *Memory) snapshot() []byte {
 	m.table()
+	m.windows.mu.Lock() // so that no key comes from there, or goes there
+	defer m.windows.mu.Unlock()
 	m.mu.Lock() // so that the table is not doubled
 	defer m.mu.Unlock()
 	t := m.tab.Load()
@@ -53,8 +73,7 @@ func (m *Memory) Snapshot() []byte {
 		l.unlock()
 	}
 	b = binary.AppendUvarint(b, 0)
-	sum := sha256.Sum256(b)
-	return append(b, sum[:]...)
+	return m.snapshotWindows(b, t.start+int64(now))
 }
 
 func (m *Memory) snapshotHead(t *table) []byte {
@@ -97,27 +116,42 @@ func (m *Memory) snapshotLine(b []byte, t *table, n int, now uint64) []byte {
 // first use. Keys and Bytes may differ; if there is less room, what does not fit
 // is forgotten. What has expired since is left out; the wall clock tells. A
 // snapshot that is not whole is refused with an error, and nothing of it used.
+// One of an earlier version of this package, without logs and slots, will do.
 func (m *Memory) Restore(snapshot []byte) error {
+	m.windows.mu.Lock()
+	defer m.windows.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tab.Load() != nil {
 		return errSnapshotUsed
 	}
 	end := len(snapshot) - sha256.Size
-	if !bytes.HasPrefix(snapshot, []byte(snapshotHead)) {
+	old := bytes.HasPrefix(snapshot, []byte(snapshotOld))
+	if !old && !bytes.HasPrefix(snapshot, []byte(snapshotHead)) {
 		return errSnapshotHead
 	}
 	if end < len(snapshotHead) || sha256.Sum256(snapshot[:end]) != [sha256.Size]byte(snapshot[end:]) {
 		return errSnapshotSum
 	}
-	r := reader{b: snapshot[len(snapshotHead):end]}
+	return m.restoreAll(reader{b: snapshot[len(snapshotHead):end]}, !old)
+}
+
+// restoreAll reads what is between head and sum, with logs and slots or without.
+func (m *Memory) restoreAll(r reader, withWindows bool) error {
 	t, old, err := m.restoreHead(&r)
 	if err != nil {
 		return err
 	}
 	again := r
-	if !r.states(&old, func(restored) {}) {
+	if !r.states(&old, func(restored) {}) || !withWindows && len(r.b) > 0 {
 		return errSnapshotShape
+	}
+	if withWindows {
+		forgotten, ok := m.restoreWindows(&r, t)
+		if !ok {
+			return errSnapshotShape
+		}
+		m.forgotten.Add(forgotten)
 	}
 	now := uint64(t.micros())
 	again.states(&old, func(e restored) { m.forgotten.Add(m.restore(t, &old, e, now)) })
@@ -193,7 +227,8 @@ func (m *Memory) restore(t *table, old *older, e restored, now uint64) (displace
 	return 0
 }
 
-// states calls f with each state, and reports whether all is well.
+// states calls f with each state, up to the zero behind them, and reports
+// whether all is well.
 func (r *reader) states(old *older, f func(restored)) (ok bool) {
 	for n := r.uvarint(); n > 0; n = r.uvarint() {
 		e := restored{n - 1, r.fixed(), limit.State{T: r.varint(), N: r.varint(), P: r.varint()}}
@@ -202,7 +237,7 @@ func (r *reader) states(old *older, f func(restored)) (ok bool) {
 		}
 		f(e)
 	}
-	return !r.bad && len(r.b) == 0
+	return !r.bad
 }
 
 // A reader takes a snapshot apart. Once it is bad all it reads is zero.

@@ -18,7 +18,10 @@ type claim struct {
 	busy bool       // its slot is, and said held before
 	held uint64
 	asks bool // more than a peek
-	anew bool // its state was written under another limit
+	anew bool // what is known of it was written under another limit
+
+	keep   window // of a window: what the ask is about
+	leaves bool   // it goes from the windows to the table
 }
 
 // dirty tells whether a state is to be written. One that was carried over to
@@ -37,24 +40,47 @@ func (m *Memory) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok b
 		p := m.limits.get(&a[i].Limit)
 		c = append(c, claim{p: p})
 	}
-	if slices.ContainsFunc(c, isWindow) { // before any line is locked
-		m.windows.mu.Lock()
-		defer m.windows.mu.Unlock()
-	}
-	for {
-		t := m.tab.Load()
-		ok, done, full := m.tryAll(t, now, c, a, d)
-		if done {
+	if !anyWindow(c) {
+		if ok, apart := m.decideAll(now, c, a, d, false); !apart {
 			return ok
 		}
-		if full {
+	}
+	m.windows.mu.Lock() // before any line is locked
+	defer m.windows.mu.Unlock()
+	ok, _ = m.decideAll(now, c, a, d, true)
+	return ok
+}
+
+// decideAll is takeAll, unless a key may be among the windows, which are locked
+// or not.
+func (m *Memory) decideAll(now time.Time, c []claim, a []limit.Ask, d []limit.Decision, locked bool) (ok, apart bool) {
+	for {
+		t := m.tab.Load()
+		ok, how := m.tryAll(t, now, c, a, d, locked)
+		switch how {
+		case decided:
+			return ok, false
+		case isFull:
 			m.double(t)
+		case mayBeApart:
+			return false, true
+		case hasMoved: // to the table that is in use by now
 		}
 	}
 }
 
-// tryAll is takeAll, unless the table is full or no longer the one in use.
-func (m *Memory) tryAll(t *table, now time.Time, c []claim, a []limit.Ask, d []limit.Decision) (ok, done, full bool) {
+// outcome is what became of an attempt.
+type outcome uint8
+
+const (
+	decided    outcome = iota
+	hasMoved           // the table is no longer the one in use
+	isFull             // and may be doubled
+	mayBeApart         // a key may be among the windows, which are not locked
+)
+
+// tryAll is takeAll, if the table and the locks that are held allow it.
+func (m *Memory) tryAll(t *table, now time.Time, c []claim, a []limit.Ask, d []limit.Decision, locked bool) (ok bool, how outcome) {
 	var few [3 * fewAsks]uint64
 	held := few[:0]
 	for i := range c {
@@ -68,48 +94,60 @@ func (m *Memory) tryAll(t *table, now time.Time, c []claim, a []limit.Ask, d []l
 	slices.Sort(held) // so that no two wait for each other
 	held = slices.Compact(held)
 	if !t.lockAll(held) {
-		return false, false, false
+		return false, hasMoved
 	}
 	defer t.release(held, c) // whatever happens
 
 	var few1, few2 [fewAsks]limit.State
 	before := few1[:0]
 	for i := range c {
-		before = append(before, m.hold(t, &c[i], now))
+		state, known := m.hold(t, &c[i], a[i].Key, now, locked)
+		if !known {
+			return false, mayBeApart
+		}
+		before = append(before, state)
 	}
 	after := append(few2[:0], before...)
 	ok = m.answer(after, now, c, a, d)
 	for i := range c {
 		if c[i].dirty(before[i], after[i]) && !t.fits(&c[i], after[i], now) && m.mayDouble(t) {
-			return false, false, true
+			return false, isFull
 		}
 	}
 	for i := range c {
 		if c[i].dirty(before[i], after[i]) {
 			m.forgotten.Add(t.keep(&c[i], after[i], now))
 		}
+		if c[i].leaves && c[i].asks {
+			m.windows.remove(short(a[i].Key))
+		}
 	}
-	m.answerWindows(now, ok, c, a, d)
-	return ok, true, false
+	if locked {
+		m.answerWindows(now, ok, c, a, d)
+	}
+	return ok, decided
 }
 
 // answer is limit.TakeAll, except that windows are only asked whether they let
 // pass: what they keep is changed by answerWindows.
 func (m *Memory) answer(s []limit.State, now time.Time, c []claim, a []limit.Ask, d []limit.Decision) (ok bool) {
-	if !slices.ContainsFunc(c, isWindow) {
+	if !anyWindow(c) {
 		return limit.TakeAll(s, now, a, d)
 	}
 	ok = true
 	for i := range a {
-		if isWindow(c[i]) {
-			d[i].OK = m.windows.passes(now, a[i])
+		if c[i].isWindow() {
+			d[i].OK = passes(c[i].keep, now, a[i])
+			if c[i].asks {
+				s[i] = limit.State{} // what it held in the table is in the window
+			}
 		} else {
 			_, d[i] = limit.Take(s[i], now, a[i])
 		}
 		ok = ok && d[i].OK
 	}
 	for i := range a {
-		if !isWindow(c[i]) {
+		if !c[i].isWindow() {
 			passed := d[i].OK
 			s[i], d[i] = limit.Take(s[i], now, asAnswered(a[i], ok, passed))
 			amend(&d[i], passed)
@@ -118,7 +156,16 @@ func (m *Memory) answer(s []limit.State, now time.Time, c []claim, a []limit.Ask
 	return ok
 }
 
-func isWindow(c claim) bool { return c.p.keeps == keepsWindow }
+func (c *claim) isWindow() bool { return c.p.keeps == keepsWindow }
+
+func anyWindow(c []claim) bool {
+	for i := range c {
+		if c[i].isWindow() {
+			return true
+		}
+	}
+	return false
+}
 
 // asAnswered is a, but without cost if it would pass and another did not.
 func asAnswered(a limit.Ask, ok, passed bool) limit.Ask {
@@ -138,11 +185,15 @@ func amend(d *limit.Decision, passed bool) {
 // answerWindows charges the windows if all passed, and fills in their answers.
 func (m *Memory) answerWindows(now time.Time, ok bool, c []claim, a []limit.Ask, d []limit.Decision) {
 	for i := range a {
-		if isWindow(c[i]) {
-			passed, forgotten := d[i].OK, int64(0)
-			d[i], forgotten = m.windows.take(m, now, asAnswered(a[i], ok, passed))
-			amend(&d[i], passed)
-			m.forgotten.Add(forgotten)
+		if !c[i].isWindow() {
+			continue
+		}
+		passed := d[i].OK
+		d[i] = c[i].keep.Take(now, asAnswered(a[i], ok, passed))
+		amend(&d[i], passed)
+		if c[i].asks {
+			e := windowEntry{key: short(a[i].Key), hash: c[i].h, limit: a[i].Limit, keep: c[i].keep}
+			m.forgotten.Add(m.windows.put(m, now, e, d[i].ResetAfter))
 		}
 	}
 }
@@ -173,9 +224,9 @@ func (t *table) release(lines []uint64, c []claim) {
 	}
 }
 
-// hold finds the state of a claim, makes it stand still, and carries it over to
-// the limit that is asked for.
-func (m *Memory) hold(t *table, c *claim, now time.Time) (s limit.State) {
+// find is the state that a claim has in the table, made to stand still, and the
+// limit under which it was written; nil if that has no number.
+func (m *Memory) find(t *table, c *claim) (from *prepared, s limit.State) {
 	for _, n := range [...]uint64{c.a, c.b, c.more} {
 		l := &t.lines[n]
 		i := l.at(c.h & fpMask)
@@ -183,21 +234,15 @@ func (m *Memory) hold(t *table, c *claim, now time.Time) (s limit.State) {
 			continue
 		}
 		c.l, c.i = l, i
-		from := m.limits.of(l[i].Load())
+		from = m.limits.of(l[i].Load())
 		if l.isPair(i) {
-			s = t.state(l.four(i))
-		} else {
-			c.held = l[i+1].Swap(busy)
-			c.busy = c.held != busy // by the twin of this key in this decision
-			s = unpack(from, c.held, t.start)
+			return from, t.state(l.four(i))
 		}
-		if from != nil && from != c.p && c.p.tag != 0 {
-			c.anew = true
-			s = limit.Change(s, now, from.limit, c.p.limit)
-		}
-		return s
+		c.held = l[i+1].Swap(busy)
+		c.busy = c.held != busy // by the twin of this key in this decision
+		return from, unpack(from, c.held, t.start)
 	}
-	return s
+	return nil, s
 }
 
 // unpack is the state in the word of a slot; from is nil if its tag has no number.

@@ -27,11 +27,12 @@ const (
 
 // pending is one question on its way.
 type pending struct {
-	keys []any
-	args []any // two for each key
-	logs bool  // some are logs
-	sent time.Time
-	at   int64 // of the states that were carried over; zero: there are none
+	keys  []any
+	args  []any // two for each key
+	logs  bool  // some are logs
+	plain bool  // one token bucket, see short.lua
+	sent  time.Time
+	at    int64 // of the states that were carried over; zero: there are none
 
 	body string // the answers
 	now  int64  // by the clock of Redis
@@ -55,11 +56,11 @@ type flight struct {
 type lane struct {
 	fence string
 	name  any    // the fence
-	head  [2]any // of calls, without and with logs
+	head  [3]any // of calls: ordinary, with logs, plain
 
 	mu      sync.Mutex
 	process string // that has answered last
-	met     int64  // when it was last asked who it is, by its clock
+	told    any    // a string: it, when it was last asked who it is, and the fence
 	flying  int
 	moved   time.Time // a call last began or ended
 	waiting []*pending
@@ -76,7 +77,7 @@ func (s *Store) batch() int {
 func (s *Store) lane(slot int) *lane {
 	v, ok := s.lanes.Load(slot)
 	if !ok {
-		ln := &lane{fence: s.fence(slot), head: [2]any{s.head(0, 0), s.head(1, 0)}}
+		ln := &lane{fence: s.fence(slot), told: "", head: [3]any{s.head(ordinary, 0), s.head(withLogs, 0), s.head(allPlain, 0)}}
 		ln.name = ln.fence
 		v, _ = s.lanes.LoadOrStore(slot, ln)
 	}
@@ -116,7 +117,7 @@ func (ln *lane) enter(p *pending) (begins bool, err error) {
 	defer ln.mu.Unlock()
 	if ln.flying < flights || ln.flying < mostFlights && time.Since(ln.moved) > stuck {
 		ln.flying++
-		ln.moved = time.Now()
+		ln.moved = p.sent
 		return true, nil
 	}
 	if len(ln.waiting) >= mostWaiting {
@@ -159,6 +160,10 @@ func (s *Store) landed(ln *lane) {
 func (s *Store) next(ln *lane) (*flight, context.Context) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	if len(ln.waiting) == 0 {
+		ln.flying--
+		return nil, nil
+	}
 	ln.moved = time.Now()
 	n, keys := 0, 0
 	for n < min(len(ln.waiting), s.batch()) && keys < mostKeys {
@@ -195,11 +200,11 @@ func (s *Store) fly(ctx context.Context, ln *lane, f *flight) {
 // send makes one call for all, and answers each of them.
 func (s *Store) send(ctx context.Context, ln *lane, all []*pending) {
 	ln.mu.Lock()
-	known, met := ln.process, ln.met
+	known, told := ln.process, ln.told
 	ln.mu.Unlock()
-	r, err := s.eval(ctx, &takeScript, s.args(ln, knowing(known, met), all))
+	r, err := s.eval(ctx, &takeScript, s.args(ln, told, all))
 	if err == nil {
-		ln.meet(r, known, met)
+		ln.meet(r, known)
 	}
 	for _, p := range all {
 		if p.err = err; err == nil {
@@ -210,40 +215,34 @@ func (s *Store) send(ctx context.Context, ln *lane, all []*pending) {
 	}
 }
 
-// freshFor is for how long a script takes the word of the caller for who it is run
-// by, in microseconds: see start.lua.
-const freshFor = 1000
-
-// knowing is what a script is told of a process.
-func knowing(process string, met int64) string {
-	if process == "" {
-		return ""
-	}
-	return string(appendInt(append(make([]byte, 0, 48), process...), met))
-}
-
-// meet notes who has answered, and when he was asked who he is.
-func (ln *lane) meet(r reply, known string, met int64) {
-	process := known
-	if r.process != "" {
-		process = r.process
-	}
-	if process == known && met <= r.now && r.now-met < freshFor {
-		return // it was not asked
+// meet notes who has answered, and if he was asked who he is, when and what the
+// fence said.
+func (ln *lane) meet(r reply, known string) {
+	if r.process == "" && r.fence == "" {
+		return
 	}
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	ln.process, ln.met = process, r.now
+	if r.process != "" {
+		ln.process, ln.told = r.process, r.process
+	} else if ln.process == known {
+		b := append(make([]byte, 0, 54), known...)
+		ln.told = string(append(appendInt(b, r.now), r.fence...))
+	}
 }
 
 // args are those of a call, with room for the first two.
 func (s *Store) args(ln *lane, known any, all []*pending) []any {
-	keys, logs := 1, byte(0)
+	keys, sort, plain := 1, byte(ordinary), true
 	for _, p := range all {
 		keys += len(p.keys)
+		plain = plain && p.plain
 		if p.logs {
-			logs = 1
+			sort = withLogs
 		}
+	}
+	if plain {
+		sort = allPlain
 	}
 	args := make([]any, 4, 3+3*keys)
 	args[2], args[3] = two, ln.name
@@ -253,9 +252,12 @@ func (s *Store) args(ln *lane, known any, all []*pending) []any {
 	for _, p := range all {
 		args = append(args, p.keys...)
 	}
-	head := ln.head[logs]
+	head := ln.head[sort]
 	if all[0].at != 0 {
-		head = s.head(logs, all[0].at)
+		head = s.head(ordinary, all[0].at)
+		if sort == withLogs {
+			head = s.head(sort, all[0].at)
+		}
 	}
 	args = append(args, known, head)
 	for _, p := range all {
@@ -266,10 +268,17 @@ func (s *Store) args(ln *lane, known any, all []*pending) []any {
 
 var two, evalsha any = "2", "EVALSHA"
 
-// head is what holds for all asks: how to fence, whether there are logs, and the
-// time of states that were carried over.
-func (s *Store) head(logs byte, at int64) string {
-	b := []byte{0, 0, logs}
+// The sorts of calls, as short.lua knows them.
+const (
+	ordinary = iota
+	withLogs
+	allPlain
+)
+
+// head is what holds for all asks: how to fence, of which sort the call is, and
+// the time of states that were carried over.
+func (s *Store) head(sort byte, at int64) string {
+	b := []byte{0, 0, sort}
 	if s.Strict {
 		b[0] = 1
 	}
@@ -283,7 +292,8 @@ func (s *Store) head(logs byte, at int64) string {
 // reply is what a script answers.
 type reply struct {
 	now     int64
-	process string
+	process string // if it is another than the caller knew
+	fence   string // if the script has looked at it: since when it is
 	body    string
 }
 
@@ -322,7 +332,11 @@ func (s *Store) evalOnce(ctx context.Context, sc *script, args []any) (r reply, 
 	if !ok || len(b) < 8 || len(b) < 8+int(b[7]) {
 		return r, &Error{Charged: true, Err: errReply}
 	}
-	return reply{intAt(b, 0), b[8 : 8+b[7]], b[8+b[7]:]}, nil
+	r = reply{now: intAt(b, 0), process: b[8 : 8+b[7]], body: b[8+b[7]:]}
+	if len(r.process) == 7 {
+		r.fence, r.process = r.process, ""
+	}
+	return r, nil
 }
 
 // textOf is a bulk string, whatever type a client gives it.

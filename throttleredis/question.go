@@ -78,8 +78,13 @@ func (q *question) pending(fence string, now time.Time, ahead time.Duration) *pe
 		p.args = append(p.args, s.limit.print, ask)
 		p.logs = p.logs || a.Limit.Kind == limit.SlidingLog
 	}
+	p.plain = len(q.sent) == 1 && isPlain(p.args[0].(string), p.args[1].(string))
 	return p
 }
+
+// isPlain tells an ask that the short way is made for: something is taken from a
+// token bucket, and no more.
+func isPlain(limit, ask string) bool { return limit[0] == 0 && ask[0] == 1 && ask[1] == 0 }
 
 // An answer is the state of one key before.
 type answer struct {

@@ -75,6 +75,11 @@ func (w *witness) readings(c *account, now time.Time, l limit.Limit) (all []*acc
 		changed.state, changed.limit = limit.Change(c.state, now, c.limit, l), l
 		all = append(all, changed)
 	}
+	if !same && len(all) == 0 { // a Log or Slots is charged, or was
+		carried := newAccount(l)
+		carried.take(now, limit.Ask{Limit: l, N: c.used(now), Debt: true})
+		all = append(all, carried)
+	}
 	if !same || !c.until.After(w.seen) {
 		fresh := newAccount(l)
 		fresh.former = c

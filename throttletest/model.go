@@ -21,6 +21,7 @@ type account struct {
 // apart is a limit.Log or limit.Slots.
 type apart interface {
 	Take(now time.Time, a limit.Ask) limit.Decision
+	Used(now time.Time, l limit.Limit) int64
 }
 
 type pastAsk struct {
@@ -51,6 +52,14 @@ func (k *account) take(now time.Time, a limit.Ask) (d limit.Decision) {
 	}
 	k.until = now.Add(d.ResetAfter)
 	return d
+}
+
+// used is how much of its limit is in use, see limit.Used.
+func (k *account) used(now time.Time) int64 {
+	if k.apart != nil {
+		return k.apart.Used(now, k.limit)
+	}
+	return limit.Used(k.state, now, k.limit)
 }
 
 // passes tells whether a would pass, and charges nothing.

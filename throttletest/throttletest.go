@@ -30,7 +30,7 @@ type Store interface {
 //     error might let it pass.
 //   - A key asked for under another limit than before may be carried over by
 //     [limit.Change], or its State read as it stands; if the Kind is another,
-//     it may begin afresh.
+//     it may begin afresh, or be charged what was used under the one before.
 //   - A context that has ended may be an error, or not matter.
 //
 // It asks some 4,000 questions, of at most 16 keys each, and waits until a

@@ -2,27 +2,35 @@
 -- the limits are as they were, and so is the process. All else goes the long
 -- way, and so does all of this where anything is not as usual: nothing has been
 -- written then. The answers of both are the same.
-local usual = byte(ARGV[2], 3) == 0
-for i = 3, 2 * #KEYS, 2 do
-  local size, flags = byte(ARGV[i + 1], 1, 2)
-  usual = usual and byte(ARGV[i]) == 0 and size == 1 and flags == 0
-end
+local usual = byte(ARGV[2], 3) == 2 -- says the caller
 if usual then
-  local values = call('MGET', unpack(KEYS))
-  local fence, since = values[1], 0
-  if byte(ARGV[2], 2) == 0 then
-    usual = fence and sub(fence, 62, 101) == known
-      and (fresh or string.find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true))
-    since = usual and parse('<I7', fence)
+  local n, values, first, since, head = #KEYS - 1, nil, 1, 0, nil
+  if fresh or byte(ARGV[2], 2) == 1 then
+    since, first = fence_since, 0 -- no need of the fence
+    if n == 1 then
+      values = { call('GET', KEYS[2]) }
+    else
+      values = call('MGET', unpack(KEYS, 2))
+    end
+  else
+    local find = string.find
+    values = call('MGET', unpack(KEYS))
+    local fence = values[1]
+    usual = fence and known ~= '' and find(fence, known, 62, true) == 62
+      and find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true)
+    if usual then
+      since = parse('<I7', fence)
+      head = pack('<I7BI7', now, 7, since)
+    end
   end
-  local n, answers, new, ends = #KEYS - 1, nil, nil, nil
+  local answers, new, ends
   if n > 1 then
     answers, new, ends = {}, {}, {}
   end
   for i = 1, usual and n or 0 do
     local key, limit = KEYS[i + 1], ARGV[2 * i + 1]
     local wu, wr, ru, rr, count = parse('<ddddd', ARGV[2 * i + 2], 4) -- worth of N, room
-    local kept, T, N = new and new[key] or values[i + 1], 0, 0
+    local kept, T, N = new and new[key] or values[i + first], 0, 0
     if kept then
       usual = sub(kept, 1, #limit) == limit
       if not usual then
@@ -60,7 +68,7 @@ if usual then
       end
     end
     if n == 1 then
-      return pack('<I7B', now, 0) .. answer
+      return (head or pack('<I7B', now, 0)) .. answer
     end
     answers[i] = answer
   end
@@ -68,11 +76,12 @@ if usual then
     for key, T in pairs(ends) do
       call('SET', key, new[key], 'PX', 1000 - floor((now - T) / 1000))
     end
-    return pack('<I7B', now, 0) .. table.concat(answers)
+    return (head or pack('<I7B', now, 0)) .. table.concat(answers)
   end
 end
 
 local strict, unfenced, logs, overlap, at = parse('<BBBI7I7', ARGV[2])
+logs = logs % 2
 -- A question that is put again, with a state carried over from another limit, is
 -- decided as of the time of that state, if that has just been: within a minute.
 local carries = at <= now and at > now - 60 * skew

@@ -3,8 +3,8 @@
 -- before, so that the caller can derive the decisions by that package.
 --
 -- KEYS[1] is the fence, KEYS[1+i] the key of ask i.
--- ARGV[1] is the process the caller has last met here, or empty, and when it
--- was last asked who it is; ARGV[2] says how to fence; ARGV[2i+1] is the limit of ask i and ARGV[2i+2] what is asked.
+-- ARGV[1] is the process the caller has last met here, or empty; and, if it was
+-- asked who it is lately, when that was, and since when the fence is; ARGV[2] says how to fence; ARGV[2i+1] is the limit of ask i and ARGV[2i+2] what is asked.
 --
 -- All numbers are whole and below 2^53, where those of Lua are exact. Instants
 -- are microseconds of Unix time.
@@ -16,8 +16,11 @@ local now = clock[1] * 1000000 + clock[2]
 local skew = 1000000 -- as in package limit
 local known = sub(ARGV[1], 1, 40)
 -- Who serves is looked at once a millisecond: nobody is replaced, and the caller
--- led to another, in less. What was asked by a clock ahead of this one counts
--- for nothing.
-local met = known ~= '' and parse('<I7', ARGV[1], 41) or 0
+-- led to another, in less. In between the caller says what the fence was. What
+-- was asked by a clock ahead of this one counts for nothing.
+local met, fence_since = 0, 0
+if #ARGV[1] > 40 then
+  met, fence_since = parse('<I7I7', ARGV[1], 41)
+end
 local fresh = met <= now and now - met < 1000
 
