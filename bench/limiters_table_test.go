@@ -163,7 +163,11 @@ func nsEach(t *testing.T, p limiterPeer, ask allow, keys int, deny, all bool) fl
 	}
 	wait.Wait()
 	took := time.Since(began)
-	if p.name != rateName && wrong.Load()*1000 > asked.Load() {
+	most := asked.Load() / 20 // some of the others lose a few where callers collide
+	if strings.HasPrefix(p.name, "throttle.") {
+		most = asked.Load() / 1000
+	}
+	if p.name != rateName && wrong.Load() > most {
 		t.Errorf("%s, %d keys, deny %v: %d of %d answers are wrong", p.name, keys, deny, wrong.Load(), asked.Load())
 	}
 	return float64(took) / float64(asked.Load())

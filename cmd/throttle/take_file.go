@@ -30,11 +30,6 @@ type memoryFile string
 
 // Take decides, and writes what is to be remembered.
 func (f memoryFile) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	for i := range a {
-		if k := a[i].Limit.Kind; k == limit.SlidingLog || k == limit.SlidingSlots {
-			return false, fmt.Errorf("a file does not keep what %v remembers; take sliding-window, or another store", k)
-		}
-	}
 	unlock, err := lockFile(ctx, string(f)+".lock")
 	if err != nil {
 		return false, err

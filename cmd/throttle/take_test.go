@@ -127,7 +127,6 @@ func TestTakeUsage(t *testing.T) {
 		{1, []string{"-store", "memory:" + dir, "3/h", "k"}, "is a directory"},
 		{1, []string{"-store", "memory:" + filepath.Join(dir, "no", "x"), "3/h", "k"}, "no such file or directory"},
 		{1, []string{"-store", "memory:" + damaged, "3/h", "k"}, "cut short or has been changed; remove the file to begin afresh"},
-		{1, []string{"-store", "memory:" + filepath.Join(dir, "s"), "3/h sliding-log", "k"}, "a file does not keep what sliding-log remembers"},
 	} {
 		stdout, stderr, code := play(t.Context(), append([]string{"take"}, test.args...)...)
 		if code != test.code || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "secret") {
