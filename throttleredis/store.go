@@ -111,9 +111,14 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		return false, err
 	}
 	ln := s.lane(slot)
+	ahead := time.Duration(s.ahead.Load())
+	var told int64 // the clock of Redis, if that was what was wrong
 	for range tries {
 		now := time.Now()
-		p := q.pending(ln.fence, now, time.Duration(s.ahead.Load()))
+		if told != 0 {
+			ahead = time.UnixMicro(told).Sub(now)
+		}
+		p := q.pending(ln.fence, now, ahead)
 		if err := s.ask(ctx, ln, p); err != nil {
 			return false, err
 		}
@@ -124,7 +129,8 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		if !again {
 			return q.decide(d), nil
 		}
-		s.ahead.Store(int64(time.UnixMicro(p.now).Sub(now)))
+		told = p.now
+		s.ahead.Store(int64(time.UnixMicro(told).Sub(now)))
 	}
 	return false, errTries
 }

@@ -18,11 +18,15 @@ var errReply = errors.New("what PostgreSQL answered is not what throttle_take an
 func (s *Store) ask(ctx context.Context, t *statements, q *question) error {
 	var carried map[int]carry
 	var foundAt int64
+	var r reply
 	for range tries {
 		sent := time.Now()
 		now := sent.UnixMicro() + s.ahead.Load()
+		if r.at != 0 {
+			now = r.at // the clock stood there: the window after it is asked for too
+		}
 		keys, lims, olds, numbers := q.arguments(carried, now)
-		var r reply
+		r = reply{}
 		err := s.Query(ctx, t.take, keys, lims, olds, foundAt, numbers).Scan(&r.at, &r.ok, &r.states, &r.under, &r.added)
 		if err != nil {
 			return failed(err)

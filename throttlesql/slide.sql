@@ -23,6 +23,8 @@ ON CONFLICT (key) DO UPDATE
  WHERE s.l = excluded.l
    AND CASE WHEN s.t > excluded.t THEN false
             WHEN s.t <= (SELECT now FROM clock) THEN true
+            -- Carried over from another period, its windows begin at other times.
+            WHEN (excluded.t - s.t) % $4::bigint <> 0 THEN false
             WHEN s.t < excluded.t
             THEN 2 * s.n::numeric * (s.t - (SELECT now FROM clock)) <= (2 * $5::numeric + 1) * $4::bigint
             ELSE s.n <= $5::bigint
