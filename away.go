@@ -149,12 +149,12 @@ func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		return false, err
 	}
 	if asks, probe := g.turn(time.Now()); asks {
-		ok, err = g.ask(ctx, probe, a, d)
+		ok, left, err := g.ask(ctx, probe, a, d)
 		switch {
 		case err == nil:
 			g.answered(probe)
 			return ok, nil
-		case errors.Is(ctx.Err(), context.Canceled):
+		case left:
 			g.forget(probe)
 			return false, g.leave(ctx)
 		}

@@ -34,14 +34,17 @@ func newGuardCall(a []limit.Ask) *guardCall {
 	return c
 }
 
-// ask puts a to the Store and waits for the answer. It notes why there is none.
-func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+// ask puts a to the Store and waits for the answer. It notes why there is none,
+// unless the caller has left.
+func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok, left bool, err error) {
 	began := time.Now()
 	deadline := positive(g.Deadline, defaultDeadline)
 	timed, cancel := context.WithTimeout(ctx, deadline)
 	ok, err = g.await(timed, cancel, probe, a, d)
 	switch {
-	case err == nil || errors.Is(ctx.Err(), context.Canceled):
+	case err == nil:
+	case errors.Is(ctx.Err(), context.Canceled): // looked at once: it may end at any moment
+		left = true
 	case errors.Is(timed.Err(), context.DeadlineExceeded):
 		g.late.Add(1)
 		waited := time.Since(began)
@@ -51,7 +54,7 @@ func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.De
 		g.errors.Add(1)
 		g.failed(probe, true, err)
 	}
-	return ok, err
+	return ok, left, err
 }
 
 // await is the answer of the Store, or the error of a context that has ended.

@@ -192,14 +192,18 @@ func step(s states, a []limit.Ask, o answer) (bool, states) {
 		return true, next
 	}
 	end := o.Decisions[0].At.Add(o.Return-o.Call).UnixMicro() + 1
-	forgetful := s
-	for i := range s {
-		if s[i].T <= end {
-			forgetful[i] = limit.State{}
+	for forgets := 1; forgets < 1<<len(s); forgets++ { // each that may be, or not
+		forgetful := s
+		for i := range s {
+			if forgets>>i&1 == 1 && s[i].T <= end {
+				forgetful[i] = limit.State{}
+			}
+		}
+		if next, ok := from(forgetful, a, o); forgetful != s && ok {
+			return true, next
 		}
 	}
-	next, ok := from(forgetful, a, o)
-	return ok, next
+	return false, s
 }
 
 // from is the state after an answer, if package limit gives the same.
