@@ -26,8 +26,13 @@ func TestPostgresSlidesOn(t *testing.T) {
 		limit limit.Limit
 		n     int64
 	}{
-		{10 * time.Minute, hour, 40}, {50 * time.Minute, hour, 10}, {30 * time.Minute, longer, 5},
-		{80 * time.Minute, longer, 20}, {30 * time.Minute, longer, 7}, {70 * time.Minute, longer, 1}, {97 * time.Minute, longer, 1},
+		{10 * time.Minute, hour, 40},
+		{50 * time.Minute, hour, 10},
+		{30 * time.Minute, longer, 5},
+		{80 * time.Minute, longer, 20},
+		{30 * time.Minute, longer, 7},
+		{70 * time.Minute, longer, 1},
+		{97 * time.Minute, longer, 1},
 	} {
 		now = now.Add(step.after)
 		if step.limit != under {
