@@ -12,9 +12,9 @@ import (
 // Fleet is a limit that callers in many processes keep to together: each try is
 // paid for from a Store that all of them share, whatever else paces it. Who
 // waits asks for as many at once as wait here and may start within half of
-// [pace.Good], so that busy processes need few questions, and no process holds what it does not use for longer than
-// [pace.Good]. [Throttle.Try] never waits for an answer, so that it starts only
-// what has been paid for already.
+// [pace.Good], so that busy processes need few questions, and no process holds
+// what it does not use for longer than [pace.Good]. [Throttle.Try] never waits
+// for an answer, so that it starts only what has been paid for already.
 //
 // When the Store cannot be asked, each goes on by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and after twice as
@@ -27,8 +27,8 @@ type Fleet struct {
 	// Limit is what all may start together, in the unit of [Terms.Cost].
 	Limit limit.Limit
 	// Timeout bounds a question, and with it the life of the goroutine that puts
-	// it, if the Store heeds its context. If zero, 100 ms. Nobody waits for the
-	// Store any longer.
+	// it. If zero, 100 ms. A Store that does not heed its context keeps all
+	// waiting beyond that: put it behind a [Guard].
 	Timeout time.Duration
 	// Most bounds what is asked for at once. If zero, 100.
 	Most int64

@@ -208,54 +208,62 @@ func sameScopes(a, b []Need) bool {
 	return true
 }
 
+// choice is the one whose turn it is, of several.
+type choice struct {
+	begin float64
+	first *Ticket
+}
+
+// without reports whether t cannot be the one, whoever is first in it.
+func (c *choice) without(t *turn) bool {
+	return c.first != nil && !t.passed && t.begin > c.begin
+}
+
+// offer takes first, if its turn comes before that of the others; nil passes t
+// over.
+func (c *choice) offer(t *turn, first *Ticket, virtual float64) {
+	if first == nil {
+		t.passed = true
+		return
+	}
+	if t.passed {
+		t.enter(virtual)
+	}
+	if c.first == nil || t.begin < c.begin || t.begin == c.begin && first.arrival < c.first.arrival {
+		c.begin, c.first = t.begin, first
+	}
+}
+
 // next is the ticket whose turn it is, of those whose scopes let them go; if
 // there is none, when to ask again.
 func (l *lanes) next(now time.Time) (first *Ticket, again time.Duration) {
 	again = Never
-	var best *lane
+	var c choice
 	for i := range l.all {
 		at := &l.all[i]
-		if at.queued == 0 || best != nil && !at.passed && at.begin > best.begin {
+		if at.queued == 0 || c.without(&at.turn) {
 			continue
 		}
 		t, wait := at.next(now)
 		again = min(again, wait)
-		if at.mayGo(t, l.virtual) && (best == nil || at.begin < best.begin ||
-			at.begin == best.begin && t.arrival < first.arrival) {
-			best, first = at, t
-		}
+		c.offer(&at.turn, t, l.virtual)
 	}
-	return first, again
-}
-
-// mayGo notes whether one has a ticket that may go.
-func (t *turn) mayGo(first *Ticket, virtual float64) bool {
-	switch {
-	case first == nil:
-		t.passed = true
-		return false
-	case t.passed:
-		t.enter(virtual)
-	}
-	return true
+	return c.first, again
 }
 
 // next is that of one lane.
 func (l *lane) next(now time.Time) (first *Ticket, again time.Duration) {
 	again = Never
-	var best *flow
+	var c choice
 	for _, f := range l.flows {
-		if best != nil && !f.passed && f.begin > best.begin {
+		if c.without(&f.turn) {
 			continue
 		}
 		t, wait := f.next(now)
 		again = min(again, wait)
-		if f.mayGo(t, l.virtual) && (best == nil || f.begin < best.begin ||
-			f.begin == best.begin && t.arrival < first.arrival) {
-			best, first = f, t
-		}
+		c.offer(&f.turn, t, l.virtual)
 	}
-	return first, again
+	return c.first, again
 }
 
 // next is that of one flow: the oldest of those that may go. Who needs several
