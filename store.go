@@ -31,8 +31,13 @@ func (f StoreFunc) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) 
 // Take asks s whether n may pass under the key. Zero n peeks, below zero gives
 // back.
 func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
-	if m, ok := s.(*Memory); ok {
-		return m.Decide(limit.Ask{Key: key, Limit: l, N: n}), nil
+	switch s := s.(type) {
+	case *Memory:
+		return s.Decide(limit.Ask{Key: key, Limit: l, N: n}), nil
+	case *Leases:
+		a, d := [1]limit.Ask{{Key: key, Limit: l, N: n}}, [1]limit.Decision{}
+		_, err := s.Take(ctx, a[:], d[:])
+		return d[0], err
 	}
 	var q struct { // one allocation for both
 		a [1]limit.Ask

@@ -1,0 +1,109 @@
+package stores
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/stores/clients"
+	"github.com/throttle-go/throttle/stores/rig"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
+)
+
+// TestFaultHotKey: four processes ask about one key 10,000 times a second, ahead
+// of use. The store is asked for at most a tenth of it, what they admit together
+// is within the bound of leases, and nothing of the limit is wasted.
+func TestFaultHotKey(t *testing.T) {
+	t.Parallel()
+	const processes, each, callers = 4, 2500, 4
+	for name, connect := range map[string]func(*testing.T) (again func() throttle.Store, asked *atomic.Int64){
+		"Redis": hotRedis, "PostgreSQL": hotPostgres,
+	} {
+		for _, l := range []limit.Limit{
+			{Count: 5000, Period: time.Second, Burst: 500}, // half of it is refused
+			{Count: 20_000, Period: time.Second},           // none
+			{Kind: limit.FixedWindow, Count: 5000, Period: time.Second},
+		} {
+			t.Run(name+"/"+l.String(), func(t *testing.T) {
+				again, asked := connect(t)
+				var all sync.WaitGroup
+				made := make([]calls, processes*callers)
+				start := time.Now()
+				const seconds = 1
+				for i := range processes {
+					leases := &throttle.Leases{Store: again()}
+					for k := range callers {
+						all.Go(func() { made[i*callers+k] = steady(t, leases, l, start, each/callers, seconds) })
+					}
+				}
+				all.Wait()
+				var c calls
+				for _, some := range made {
+					c.add(some)
+				}
+				took := time.Since(start)
+				if n, some := c.failures(); n > 0 {
+					t.Errorf("%d calls failed, want none:%s", n, some)
+				}
+				if got, most := asked.Load(), int64(len(c.all))/10; got > most {
+					t.Errorf("the store was asked %d times for %d decisions, want at most %d times", got, len(c.all), most)
+				}
+				if l.Kind == limit.TokenBucket {
+					c.within(t, l, l.Count/int64(time.Second/limit.DefaultLife))
+				} else if got, most := c.admitted("hot"), (int64(took/l.Period)+2)*l.Count; got > most {
+					t.Errorf("%d were admitted in %v, want at most %d", got, took, most)
+				}
+				possible := float64(l.Count) * seconds
+				if l.Kind == limit.TokenBucket {
+					possible += float64(l.Most())
+				}
+				possible = min(possible, float64(len(c.all)))
+				if got := float64(c.admitted("hot")); got < 0.8*possible {
+					t.Errorf("%v were admitted, want at least four fifths of %v", got, possible)
+				}
+				t.Logf("%d decisions in %v, %d of them admitted; the store was asked %d times", len(c.all), took, c.admitted("hot"), asked.Load())
+			})
+		}
+	}
+}
+
+// steady asks so many times a second, whatever becomes of it, and catches up if
+// it is late.
+func steady(t *testing.T, s throttle.Store, l limit.Limit, start time.Time, rate, seconds int) (c calls) {
+	for i := range rate * seconds {
+		rest(t.Context(), time.Until(start.Add(time.Duration(i)*time.Second/time.Duration(rate))))
+		one := call{key: "hot", began: time.Now()}
+		one.d, one.err = throttle.Take(t.Context(), s, one.key, l, 1)
+		c.all = append(c.all, one)
+	}
+	return c
+}
+
+func hotRedis(t *testing.T) (again func() throttle.Store, asked *atomic.Int64) {
+	n, asked := rig.SharedRedis(t), new(atomic.Int64)
+	prefix := "hot " + t.Name()
+	return func() throttle.Store {
+		do := goRedis(t, n.Addr)
+		return &throttleredis.Store{Prefix: prefix, Do: func(ctx context.Context, args ...any) (any, error) {
+			asked.Add(1)
+			return do(ctx, args...)
+		}}
+	}, asked
+}
+
+func hotPostgres(t *testing.T) (again func() throttle.Store, asked *atomic.Int64) {
+	url, asked := rig.SharedPostgres(t).Database(t), new(atomic.Int64)
+	created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, url))})
+	return func() throttle.Store {
+		query := clients.Pgx(pool(t, url))
+		return &throttlesql.Store{Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
+			asked.Add(1)
+			return query(ctx, sql, args...)
+		}}
+	}, asked
+}
