@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/stores/clients"
 	"github.com/throttle-go/throttle/stores/rig"
 	"github.com/throttle-go/throttle/throttleredis"
@@ -15,6 +16,16 @@ import (
 // refill is how long a bucket of perMinute takes to refill. Clocks may differ
 // by a second without being noticed.
 const refill = time.Minute + time.Second + time.Second/10
+
+// clocked are stores on engines under a clock of their own.
+var clocked = map[string]func(*testing.T, *rig.Clock) throttle.Store{
+	"Redis": func(t *testing.T, c *rig.Clock) throttle.Store {
+		return &throttleredis.Store{Do: goRedis(t, c.Redis(t).Addr)}
+	},
+	"PostgreSQL": func(t *testing.T, c *rig.Clock) throttle.Store {
+		return created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, c.Postgres(t).URL))})
+	},
+}
 
 // TestFaultClockOfReplica: a replica whose clock is five minutes off is
 // promoted. What the primary wrote is then of the far future, or long past.
@@ -45,14 +56,7 @@ func TestFaultClockOfReplica(t *testing.T) {
 // TestFaultClockStep: the clock of a server is put back and forward under it.
 func TestFaultClockStep(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T, *rig.Clock) throttle.Store{
-		"Redis": func(t *testing.T, c *rig.Clock) throttle.Store {
-			return &throttleredis.Store{Do: goRedis(t, c.Redis(t).Addr)}
-		},
-		"PostgreSQL": func(t *testing.T, c *rig.Clock) throttle.Store {
-			return created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, c.Postgres(t).URL))})
-		},
-	} {
+	for name, start := range clocked {
 		t.Run(name, func(t *testing.T) {
 			clock := rig.NewClock(t)
 			s := start(t, clock)
@@ -68,6 +72,54 @@ func TestFaultClockStep(t *testing.T) {
 			got = calls{}
 			drain(t, s, key, perMinute, &got)
 			got.within(t, perMinute, 0)
+		})
+	}
+}
+
+// TestFaultClockSlew: the clock of a server runs too fast or too slow, by as much
+// as one that is being corrected does, and by far more. What passes is what the
+// limit allows by that clock.
+func TestFaultClockSlew(t *testing.T) {
+	t.Parallel()
+	for name, start := range clocked {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := rig.NewClock(t)
+			s := start(t, clock)
+			l := limit.Limit{Count: 500, Period: time.Second, Burst: 5}
+			if _, err := throttle.Take(t.Context(), s, "slewed", l, 5); err != nil {
+				t.Fatal(err)
+			}
+			var off time.Duration
+			for _, by := range []float64{500e-6, -500e-6, 0.1, -0.1} {
+				stop := clock.Slew(t, off, by)
+				load := load{store: s, keys: []string{"slewed"}, limit: l, callers: 2, deadline: sure}
+				began := time.Now()
+				got := load.run(t, func() { rest(t.Context(), time.Second/2) })
+				took := time.Since(began)
+				off = stop()
+				if n, some := got.failures(); n > 0 {
+					t.Errorf("%+.2g: %d calls failed:%s", by, n, some)
+				}
+				for _, one := range got.all {
+					if !one.d.OK && (one.d.RetryAfter <= 0 || one.d.RetryAfter > time.Second/100) {
+						t.Fatalf("%+.2g: %+v, want a refusal for at most the time of a burst", by, one.d)
+					}
+				}
+				got.within(t, l, 0)
+				// By the clock of this process. What refills while nobody asks is lost
+				// once the bucket is full, which takes it 10 ms.
+				rate, asked := float64(l.Count)*(1+by), took
+				before := began
+				for _, one := range append(got.all, call{began: began.Add(took)}) {
+					asked -= max(one.end().Sub(before)-8*time.Millisecond, 0)
+					before = one.end()
+				}
+				least, most := 0.97*rate*asked.Seconds()-1, float64(l.Burst)+1.01*rate*took.Seconds()+1
+				if n := float64(got.admitted("slewed")); n < least || n > most {
+					t.Errorf("%+.2g: %v admitted in %v, want %.0f to %.0f", by, n, took, least, most)
+				}
+			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/binary"
@@ -65,11 +66,49 @@ func NewClock(t testing.TB) *Clock {
 // once.
 func (c *Clock) Shift(t testing.TB, d time.Duration) {
 	t.Helper()
+	check(t, c.set(d))
+}
+
+func (c *Clock) set(d time.Duration) error {
 	f, err := os.OpenFile(c.file, os.O_WRONLY, 0)
-	check(t, err)
+	if err != nil {
+		return err
+	}
 	defer f.Close()
 	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d)), 0)
-	check(t, err)
+	return err
+}
+
+// Slew lets the clock, which is off by so much, run faster by a part of the time
+// that passes, or slower if below zero, in steps of a millisecond, until stopped,
+// at the end of the test at the latest. stop returns how far it is off then.
+func (c *Clock) Slew(t testing.TB, off time.Duration, by float64) (stop func() time.Duration) {
+	t.Helper()
+	began, ended, done := time.Now(), make(chan struct{}), make(chan error)
+	now := func() time.Duration { return off + time.Duration(by*float64(time.Since(began))) }
+	go func() {
+		var err error
+		each := time.NewTicker(time.Millisecond)
+		defer each.Stop()
+		for {
+			select {
+			case <-each.C:
+				err = cmp.Or(err, c.set(now()))
+			case <-ended:
+				done <- err
+				return
+			}
+		}
+	}()
+	stop = sync.OnceValue(func() time.Duration {
+		close(ended)
+		check(t, <-done)
+		d := now()
+		c.Shift(t, d)
+		return d
+	})
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
 func (c *Clock) env() []string { return []string{"LD_PRELOAD=" + c.shim, "THROTTLE_CLOCK=" + c.file} }
