@@ -110,10 +110,13 @@ func (s *Store) look(ctx context.Context, t *statements, q *question, d []limit.
 	var state limit.State
 	var under string
 	var since *int64
+	sent := time.Now().UnixMicro()
 	err = s.Query(ctx, t.look, []byte(q.keys[0])).Scan(&at, &state.T, &state.N, &state.P, &under, &since)
 	if err != nil {
 		return false, unwritten(err)
 	}
+	s.ahead.Store(at - sent)
+	s.lost.meet(since)
 	live := state.T > at
 	switch {
 	case since == nil || live && under != p.text:
@@ -165,6 +168,7 @@ func (s *Store) slide(ctx context.Context, t *statements, q *question, d []limit
 	var at int64
 	var after limit.State
 	var added bool
+	sent := time.Now().UnixMicro()
 	err = s.Query(ctx, t.slide, []byte(q.keys[0]), p.text, n, p.period, p.count-n, p.fenced(0)).
 		Scan(&at, &after.T, &after.N, &after.P, &added)
 	if err != nil {
@@ -173,6 +177,7 @@ func (s *Store) slide(ctx context.Context, t *statements, q *question, d []limit
 	if added {
 		s.grown(ctx, t, 1)
 	}
+	s.ahead.Store(at - sent)
 	before := limit.State{T: after.T, N: after.N - n, P: after.P}
 	switch {
 	case before.N == 0 && before.P == 0:

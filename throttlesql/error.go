@@ -3,6 +3,7 @@ package throttlesql
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 )
 
@@ -36,6 +37,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // failed is an error of the client as an Error. Of a statement that PostgreSQL
 // itself refuses nothing is left, unless the connection ended with it.
 func failed(err error) error {
+	if unsent(err) {
+		return &Error{Err: err}
+	}
 	var state interface{ SQLState() string } // of pgx and of lib/pq
 	if !errors.As(err, &state) {
 		return &Error{Charged: true, Err: err}
@@ -46,6 +50,17 @@ func failed(err error) error {
 		err = fmt.Errorf("%w: call Create, or run what Schema gives", err)
 	}
 	return &Error{Charged: strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P"), Err: err}
+}
+
+// unsent reports whether the error says that nothing was sent: there was no
+// connection, or the client says so.
+func unsent(err error) bool {
+	var dial *net.OpError
+	var safe interface{ SafeToRetry() bool } // of pgx
+	var state interface{ SQLState() string }
+	return errors.As(err, &dial) && dial.Op == "dial" ||
+		errors.As(err, &safe) && safe.SafeToRetry() ||
+		errors.As(err, &state) && state.SQLState() == "57P03" // it takes no connections yet
 }
 
 // charged is what the error of a statement that charges comes to: that it has

@@ -65,6 +65,7 @@ type Store struct {
 	hints  atomic.Pointer[hints]
 	ahead  atomic.Int64 // how far the clock of PostgreSQL is, in microseconds
 	added  atomic.Int64 // rows
+	lost   losses
 }
 
 // statements are the texts for one Table.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +29,12 @@ type refused string
 func (refused) Error() string      { return "the server says no" }
 func (r refused) SQLState() string { return string(r) }
 
+// safely is an error of pgx, that says whether anything was sent.
+type safely bool
+
+func (safely) Error() string       { return "timeout" }
+func (s safely) SafeToRetry() bool { return bool(s) }
+
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken pipe")
 	for _, c := range []struct {
@@ -40,7 +48,12 @@ func TestErrors(t *testing.T) {
 		{1, refused("42P01"), false, "call Create"},
 		{1, refused("42883"), false, "call Create"},
 		{1, refused("57P01"), true, "not known"},
+		{1, refused("57P03"), false, "nothing was charged"},
 		{1, refused("08006"), true, "not known"},
+		{1, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false, "nothing was charged"},
+		{1, &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true, "not known"},
+		{1, safely(true), false, "nothing was charged"},
+		{1, safely(false), true, "not known"},
 		{0, broken, false, "nothing was charged"},
 		{-1, broken, true, "not known"},
 	} {
