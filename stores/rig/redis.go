@@ -80,14 +80,20 @@ func redisServer() (string, error) { return program("redis-server", "redis-serve
 // valkeyServer is in the path, or where scripts/need.sh puts it: Debian 12 has
 // none.
 func valkeyServer() (string, error) {
-	places := []string{"valkey-server"}
-	if dir, err := os.Getwd(); err == nil {
-		for range 4 { // up to the root of the repository
-			places = append(places, filepath.Join(dir, ".bin", "valkey-server"))
-			dir = filepath.Dir(dir)
+	return program("valkey-server", append([]string{"valkey-server"}, ours("valkey-server")...)...)
+}
+
+// ours is where a file in the .bin of the repository may be, up to its root.
+func ours(file ...string) (places []string) {
+	dir, err := os.Getwd()
+	for range 4 {
+		if err != nil {
+			break
 		}
+		places = append(places, filepath.Join(append([]string{dir, ".bin"}, file...)...))
+		dir = filepath.Dir(dir)
 	}
-	return program("valkey-server", places...)
+	return places
 }
 
 // A plan is how one server is started.

@@ -51,7 +51,11 @@ func startStandby(primary int, settings []string) (*PostgresServer, error) {
 		"-D", filepath.Join(dir, "data"), "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
 		return nil, err
 	}
-	return startPostgresIn(dir, settings, nil)
+	server, err := postgresProgram("postgres")
+	if err != nil {
+		return nil, err
+	}
+	return startPostgresIn(dir, server, settings, nil)
 }
 
 // Promote makes a standby a primary and waits until it is one.
