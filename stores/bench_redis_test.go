@@ -22,7 +22,9 @@ import (
 
 // BenchmarkRedisRate compares a decision with one of go-redis/redis_rate,
 // through the same go-redis client: one call a decision, and with calls shared
-// by whoever waits. The ratios are the medians of rounds that took turns.
+// by whoever waits. The ratios are the medians of rounds that took turns: short
+// ones, as how long a call takes changes several times over whenever the threads
+// of client and server are put on other processors.
 func BenchmarkRedisRate(b *testing.B) {
 	o := redisPatient(clients.GoRedisOptions(rig.SharedRedis(b).Addr))
 	o.PoolSize = 64
@@ -40,37 +42,37 @@ func BenchmarkRedisRate(b *testing.B) {
 	alone := redisRace("alone", &throttleredis.Store{Do: clients.GoRedis(c), Batch: -1})
 	shared := redisRace("shared", &throttleredis.Store{Do: clients.GoRedis(c)})
 	for b.Loop() {
-		for _, callers := range []int{1, 64} {
-			b.Run("callers-"+strconv.Itoa(callers), func(b *testing.B) { redisTurns(b, callers, rate, alone, shared) })
-		}
+		b.Run("callers-1", func(b *testing.B) { redisTurns(b, 1, 5*time.Millisecond, rate, alone, shared) })
+		b.Run("callers-64", func(b *testing.B) { redisTurns(b, 64, 25*time.Millisecond, rate, alone, shared) })
 	}
 	for _, r := range []*race{rate, alone, shared} {
 		b.ReportMetric(allocations(b, r), r.name+"-allocs")
 	}
 }
 
-// redisTurns lets all take turns, and reports how each compares to the first.
-func redisTurns(b *testing.B, callers int, all ...*race) {
+// redisTurns lets all take turns of a span, for two seconds each, and reports how
+// they compare to the first.
+func redisTurns(b *testing.B, callers int, span time.Duration, all ...*race) {
 	for _, r := range all {
 		r.rates = nil
-		redisRound(b, callers, r) // fills caches
+		redisRound(b, callers, benchRound, r) // fills caches
 	}
-	for range benchRounds {
-		for _, r := range all {
-			r.rates = append(r.rates, redisRound(b, callers, r))
+	for range 2 * time.Second / span {
+		for _, k := range rand.Perm(len(all)) {
+			all[k].rates = append(all[k].rates, redisRound(b, callers, span, all[k]))
 		}
 	}
 	report(b, all)
 }
 
 // redisRound is decisions a second of callers that never rest.
-func redisRound(b *testing.B, callers int, r *race) float64 {
+func redisRound(b *testing.B, callers int, span time.Duration, r *race) float64 {
 	var n atomic.Int64
 	var wait sync.WaitGroup
 	begin := time.Now()
 	for range callers {
 		wait.Go(func() {
-			for time.Since(begin) < benchRound {
+			for time.Since(begin) < span {
 				if err := r.decide("key" + strconv.Itoa(rand.IntN(benchKeys))); err != nil {
 					b.Error(err)
 					return

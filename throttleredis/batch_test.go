@@ -3,6 +3,7 @@ package throttleredis
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,6 +129,43 @@ func TestBatchLeft(t *testing.T) {
 	})
 }
 
+// TestBatchJoined: a call for several asks what each of them asks, by a way that
+// suits all.
+func TestBatchJoined(t *testing.T) {
+	want := func(kind limit.Kind, keys ...string) *waiter {
+		var q question
+		for i, key := range keys {
+			q.asks = append(q.asks, limit.Ask{Key: key, Limit: limit.Limit{Kind: kind, Count: 3, Period: time.Hour}, N: 1})
+			q.sent = append(q.sent, sent{i: i, limit: &prepared{limit: q.asks[i].Limit, print: fingerprint(&q.asks[i].Limit)}})
+		}
+		return &waiter{pending: q.pending("f", time.Now(), 0)}
+	}
+	bucket, more := want(limit.TokenBucket, "a"), want(limit.TokenBucket, "b")
+	two, log := want(limit.FixedWindow, "c", "d"), want(limit.SlidingLog, "e")
+	for _, c := range []struct {
+		all  []*waiter
+		sort byte
+	}{
+		{[]*waiter{bucket, more}, allPlain},
+		{[]*waiter{bucket, two}, ordinary},
+		{[]*waiter{two, bucket}, ordinary},
+		{[]*waiter{log, bucket, two}, withLogs},
+		{[]*waiter{bucket, two, log, more}, withLogs},
+	} {
+		p := joined(c.all)
+		var names, asks []any
+		for _, w := range c.all {
+			names, asks = append(names, w.names()...), append(asks, w.asks()...)
+		}
+		if p.sort != c.sort || !slices.Equal(p.names(), names) || !slices.Equal(p.asks(), asks) {
+			t.Errorf("joined: sort %d, %q, %q; want %d, %q, %q", p.sort, p.names(), p.asks(), c.sort, names, asks)
+		}
+		if n := strconv.Itoa(1 + len(names)); p.args[2] != n || len(p.args) != 5+2*len(names) {
+			t.Errorf("joined: %q, want %s keys", p.args, n)
+		}
+	}
+}
+
 // TestBatchStuck: calls that hang do not hold up others for long.
 func TestBatchStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -190,8 +228,8 @@ func TestBatchError(t *testing.T) {
 func TestBatchFull(t *testing.T) {
 	ln := &lane{flying: flights, moved: time.Now().Add(time.Hour)}
 	for range mostWaiting {
-		if begins, err := ln.enter(&pending{keys: make([]any, 250)}); begins || err != nil {
-			t.Fatalf("enter = %v, %v, want to wait", begins, err)
+		if w, err := ln.enter(&pending{keys: 250}); w == nil || err != nil {
+			t.Fatalf("enter = %v, %v, want to wait", w, err)
 		}
 	}
 	if _, err := ln.enter(&pending{}); err == nil {
@@ -218,8 +256,8 @@ func TestPanic(t *testing.T) {
 			_ = one(t.Context(), s, "a")
 		}()
 	}
-	if n := s.lane(0).flying; n != 0 {
-		t.Errorf("%d calls are under way for ever", n)
+	if ln, err := s.lane(0); err != nil || ln.flying != 0 {
+		t.Errorf("%d calls are under way for ever, %v", ln.flying, err)
 	}
 	panics = false
 	if err := one(t.Context(), s, "a"); err != nil {

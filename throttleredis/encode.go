@@ -160,12 +160,14 @@ type carried struct {
 	from  string
 }
 
-// encode is what the script has to know of a. size is how many asks there
-// are in the group that begins with it, or zero. now is about the time there.
-func encode(a *limit.Ask, size int, refused bool, c *carried, now time.Time) string {
+// encode is what the script has to know of a: size, how many asks there are in
+// the group that begins with it, or zero; the bits; where the fingerprint print of
+// its limit begins, counted from one; numbers, that; what was carried over. now
+// is about the time there.
+func encode(a *limit.Ask, print string, size int, refused bool, c *carried, now time.Time) string {
 	l := &a.Limit
 	n, least := within(a)
-	b := make([]byte, 3, 96)
+	b := make([]byte, 3, 112)
 	b[0], b[1] = byte(size), flags(a, refused, c)
 	switch {
 	case isBucket(l.Kind):
@@ -186,8 +188,9 @@ func encode(a *limit.Ask, size int, refused bool, c *carried, now time.Time) str
 	default:
 		b = numbers(b, l.Count, n, least, micros(l))
 	}
+	b[2] = byte(len(b) + 1)
+	b = append(b, print...)
 	if c != nil {
-		b[2] = byte(len(b) + 1)
 		b = appendInt(appendInt(appendInt(b, c.state.T), c.state.N), c.state.P)
 		b = append(b, c.from...)
 	}

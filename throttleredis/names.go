@@ -70,9 +70,6 @@ func name(fence, key string, kind limit.Kind) string {
 
 // oneSlot is the slot that all keys share, or an error.
 func (s *Store) oneSlot(a []limit.Ask) (slot int, err error) {
-	if strings.ContainsAny(s.prefix(), "{}") {
-		return 0, fmt.Errorf("throttleredis: Prefix %.40q: has braces, which would decide on the slot; write it without", s.Prefix)
-	}
 	slot = s.slot(a[0].Key)
 	for i := range a[1:] {
 		if s.slot(a[i+1].Key) != slot {

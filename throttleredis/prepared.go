@@ -12,8 +12,8 @@ import (
 // out.
 type prepared struct {
 	limit limit.Limit
-	print any // its fingerprint
-	one   any // the question whether one may pass, alone; nil: it depends on the time
+	print string // its fingerprint
+	one   any    // the question whether one may pass, alone; nil: it depends on the time
 }
 
 // limits are those asked about lately. The zero value is ready.
@@ -32,7 +32,7 @@ func (x *limits) get(a *limit.Ask) (*prepared, error) {
 	}
 	p := &prepared{limit: *l, print: fingerprint(l)}
 	if l.Kind != limit.CalendarWindow {
-		p.one = encode(&limit.Ask{Limit: *l, N: 1}, 1, false, nil, time.Time{})
+		p.one = encode(&limit.Ask{Limit: *l, N: 1}, p.print, 1, false, nil, time.Time{})
 	}
 	spot.Store(p)
 	return p, nil

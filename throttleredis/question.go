@@ -18,11 +18,8 @@ type question struct {
 	refused bool // by a limit that allows nothing
 	carried bool // some states are
 
-	at      time.Time
+	at      int64    // when, in microseconds of Unix time by the clock of Redis
 	answers []answer // one for each of asks
-
-	few        [2]sent
-	fewAnswers [2]answer
 }
 
 // sent is an ask that Redis is asked.
@@ -32,37 +29,37 @@ type sent struct {
 	carried *carried
 }
 
-// sort tells what is to be sent: a limit that remembers nothing is not.
-func (q *question) sort(x *limits) error {
-	if len(q.asks) > mostAsks {
-		return fmt.Errorf("throttleredis: %d asks in one Take; at most %d", len(q.asks), mostAsks)
+// sort appends what of asks is to be sent: a limit that remembers nothing is not.
+// One that allows nothing refuses all.
+func sort(asks []limit.Ask, x *limits, to []sent) (all []sent, refused bool, err error) {
+	if len(asks) > mostAsks {
+		return nil, false, fmt.Errorf("throttleredis: %d asks in one Take; at most %d", len(asks), mostAsks)
 	}
-	q.sent, q.answers = q.few[:0], q.fewAnswers[:0]
-	for i := range q.asks {
-		a := &q.asks[i]
-		q.answers = append(q.answers, answer{})
+	for i := range asks {
+		a := &asks[i]
 		if !counts(&a.Limit) {
 			_, d := limit.Take(limit.State{}, time.Time{}, *a)
-			q.refused = q.refused || !d.OK
+			refused = refused || !d.OK
 			continue
 		}
 		p, err := x.get(a)
 		if err != nil {
-			return err
+			return nil, false, err
 		}
-		q.sent = append(q.sent, sent{i: i, limit: p})
+		to = append(to, sent{i: i, limit: p})
 	}
-	return nil
+	return to, refused, nil
 }
 
 // pending is the question as it is sent at the time now. ahead is how far the
 // clock of Redis is.
-func (q *question) pending(fence string, now time.Time, ahead time.Duration) *pending {
-	p := &pending{sent: now}
+func (q *question) pending(fence string, now time.Time, ahead time.Duration) pending {
+	p := newPending(len(q.sent))
+	p.sent = now
 	if q.carried {
-		p.at = q.at.UnixMicro()
+		p.at = q.at
 	}
-	p.keys, p.args = p.fewKeys[:0], p.fewArgs[:0]
+	names, asks := p.names(), p.asks()
 	for k := range q.sent {
 		s := &q.sent[k]
 		a := &q.asks[s.i]
@@ -72,19 +69,22 @@ func (q *question) pending(fence string, now time.Time, ahead time.Duration) *pe
 			if k == 0 {
 				size = len(q.sent)
 			}
-			ask = encode(a, size, q.refused, s.carried, now.Add(ahead))
+			ask = encode(a, s.limit.print, size, q.refused, s.carried, now.Add(ahead))
 		}
-		p.keys = append(p.keys, name(fence, a.Key, a.Limit.Kind))
-		p.args = append(p.args, s.limit.print, ask)
-		p.logs = p.logs || a.Limit.Kind == limit.SlidingLog
+		names[k], asks[k] = name(fence, a.Key, a.Limit.Kind), ask
+		if a.Limit.Kind == limit.SlidingLog {
+			p.sort = withLogs
+		}
 	}
-	p.plain = len(q.sent) == 1 && isPlain(p.args[0].(string), p.args[1].(string))
+	if len(q.sent) == 1 && isPlain(asks[0].(string)) {
+		p.sort = allPlain
+	}
 	return p
 }
 
 // isPlain tells an ask that the short way is made for: something is taken from a
 // token bucket, and no more.
-func isPlain(limit, ask string) bool { return limit[0] == 0 && ask[0] == 1 && ask[1] == 0 }
+func isPlain(ask string) bool { return ask[0] == 1 && ask[1] == 0 && ask[ask[2]-1] == 0 }
 
 // An answer is the state of one key before.
 type answer struct {
@@ -141,10 +141,10 @@ func intAt(b string, i int) (n int64) {
 	return n
 }
 
-// read takes the answers of p, and reports whether to ask again.
-func (q *question) read(p *pending) (again bool, err error) {
-	q.at, q.carried = time.UnixMicro(p.now), false
-	b, peeks := p.body, true
+// read takes the answers, and reports whether to ask again.
+func (q *question) read(r reply) (again bool, err error) {
+	q.at, q.carried = r.now, false
+	b, peeks := r.body, true
 	for k := range q.sent {
 		s := &q.sent[k]
 		a, ans := &q.asks[s.i], &q.answers[s.i]
@@ -161,7 +161,7 @@ func (q *question) read(p *pending) (again bool, err error) {
 			}
 		case isOther:
 			again, q.carried = true, true
-			if s.carried, err = carry(body[4:], q.at, a); err != nil {
+			if s.carried, err = carry(body[4:], time.UnixMicro(q.at), a); err != nil {
 				return false, err
 			}
 			ans.state = s.carried.state
@@ -196,14 +196,15 @@ func carry(value string, now time.Time, a *limit.Ask) (*carried, error) {
 
 // decide fills in d, as package limit decides.
 func (q *question) decide(d []limit.Decision) (ok bool) {
+	at := time.UnixMicro(q.at)
 	ok = true
 	for i := range q.asks {
-		d[i] = q.answers[i].take(q.at, q.asks[i])
+		d[i] = q.answers[i].take(at, q.asks[i])
 		ok = ok && d[i].OK
 	}
 	for i := range q.asks {
 		if !ok && d[i].OK { // another was refused
-			d[i] = q.answers[i].take(q.at, limit.Ask{Limit: q.asks[i].Limit})
+			d[i] = q.answers[i].take(at, limit.Ask{Limit: q.asks[i].Limit})
 			d[i].OK, d[i].RetryAfter = true, 0
 		}
 	}

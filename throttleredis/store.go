@@ -72,8 +72,9 @@ type Store struct {
 	Unfenced bool
 
 	limits limits
-	lanes  sync.Map     // slot → *lane
-	ahead  atomic.Int64 // how far the clock of Redis is, in nanoseconds
+	begin  sync.Once
+	lanes  []atomic.Pointer[lane] // by slot
+	ahead  atomic.Int64           // how far the clock of Redis is, in nanoseconds
 }
 
 // tries is how often a question is put again because the limit of a key, or the
@@ -98,19 +99,27 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 	if err := distinct(a); err != nil {
 		return false, err
 	}
-	q := question{asks: a}
-	if err := q.sort(&s.limits); err != nil {
+	var few [2]sent
+	var answers [len(few)]answer
+	q := question{asks: a, answers: answers[:]}
+	if len(a) > len(few) {
+		q.answers = make([]answer, len(a))
+	}
+	if q.sent, q.refused, err = sort(a, &s.limits, few[:0]); err != nil {
 		return false, err
 	}
 	if len(q.sent) == 0 {
-		q.at = time.Now()
+		q.at = time.Now().UnixMicro()
 		return q.decide(d), nil
 	}
 	slot, err := s.oneSlot(a)
 	if err != nil {
 		return false, err
 	}
-	ln := s.lane(slot)
+	ln, err := s.lane(slot)
+	if err != nil {
+		return false, err
+	}
 	ahead := time.Duration(s.ahead.Load())
 	var told int64 // the clock of Redis, if that was what was wrong
 	for range tries {
@@ -119,17 +128,18 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 			ahead = time.UnixMicro(told).Sub(now)
 		}
 		p := q.pending(ln.fence, now, ahead)
-		if err := s.ask(ctx, ln, p); err != nil {
+		r, err := s.ask(ctx, ln, &p)
+		if err != nil {
 			return false, err
 		}
-		again, err := q.read(p)
+		again, err := q.read(r)
 		if err != nil {
 			return false, err
 		}
 		if !again {
 			return q.decide(d), nil
 		}
-		told = p.now
+		told = r.now
 		s.ahead.Store(int64(time.UnixMicro(told).Sub(now)))
 	}
 	return false, errTries

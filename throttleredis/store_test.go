@@ -130,6 +130,36 @@ func TestTakeCarriesOver(t *testing.T) {
 	}
 }
 
+// TestTakeSaysWhoWasMet: each call says which process has answered last, and when
+// it was last looked at, and what the fence was.
+func TestTakeSaysWhoWasMet(t *testing.T) {
+	const first, second = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	since := string(appendInt(nil, 77))
+	at := func(looked int64, since string) string { return string(appendInt(nil, looked)) + since }
+	zeros := strings.Repeat("\x00", 7)
+	for _, n := range []int64{1, 2} { // prepared or not
+		do := &told{}
+		store := &Store{Do: do.Do, Overlap: time.Second, Strict: true}
+		overlap := string(appendInt(nil, 1_000_000)) + zeros
+		for i, c := range []struct{ answer, want string }{
+			{answered(late, first, fresh), at(0, zeros) + overlap},
+			{answered(late+1, "", fresh), at(0, zeros) + overlap + first},
+			{answered(late+2, since, fresh), at(0, zeros) + overlap + first},
+			{answered(late+3, "", fresh), at(late+2, since) + overlap + first},
+			{answered(late+4, second, fresh), at(late+2, since) + overlap + first},
+			{answered(late+5, "", fresh), at(0, zeros) + overlap + second},
+		} {
+			do.answers = []any{c.answer}
+			if _, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: n}}, make([]limit.Decision, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := do.asked[i][5].(string), "\x02\x01\x00"+c.want; got != want {
+				t.Errorf("call %d of %d says %q, want %q", i, n, got, want)
+			}
+		}
+	}
+}
+
 func TestTakeEndlessly(t *testing.T) {
 	old := limit.Limit{Count: 20, Period: time.Hour}
 	value := fingerprint(&old) + held(limit.State{T: late + 1000})[1:]
@@ -245,7 +275,7 @@ func TestNothingToAsk(t *testing.T) {
 	if ok || err != nil || !d[0].OK || d[0].N != 0 || d[0].Remaining != 10 {
 		t.Errorf("Take = %v, %v, %+v, want the second refused and the first not charged", ok, err, d)
 	}
-	if ask := do.asked[0][8].(string); ask[1]&isRefused == 0 {
+	if ask := do.asked[0][6].(string); ask[1]&isRefused == 0 {
 		t.Errorf("asked %q, want it to say that it is refused", ask)
 	}
 	many := make([]limit.Ask, 256)

@@ -7,9 +7,17 @@ local function store(key, value, T)
   end
 end
 
+-- question is ask i, and its limit.
+local function question(i)
+  local ask = ARGV[i + 1]
+  local from = byte(ask, 3)
+  return ask, sub(ask, from, from + 1 + byte(ask, from + 1))
+end
+
 -- one decides on one key, and returns the answer and whether it is none.
 local function one(kept, since)
-  local limit, ask, key = ARGV[3], ARGV[4], KEYS[2]
+  local ask, limit = question(1)
+  local key = KEYS[2]
   local ok, answer, new, newT, fix, fixT = kinds[byte(limit)](kept, limit, ask, since, key)
   if ok == nil then
     return answer, true
@@ -30,12 +38,12 @@ local function many(kept, since)
   local new, newT, fix, fixT, ends = {}, {}, {}, {}, {}
   local first, last = 1, #KEYS - 1
   while first <= last do
-    local final = first + byte(ARGV[2 * first + 2]) - 1
-    local all, known = has(byte(ARGV[2 * first + 2], 2), REFUSED) == 0, true
+    local final = first + byte(ARGV[first + 1]) - 1
+    local all, known = has(byte(ARGV[first + 1], 2), REFUSED) == 0, true
     for i = first, final do
-      local limit, key, ok = ARGV[2 * i + 1], KEYS[i + 1], nil
-      ok, answers[i], new[i], newT[i], fix[i], fixT[i] =
-        kinds[byte(limit)](kept[key], limit, ARGV[2 * i + 2], since, key)
+      local ask, limit = question(i)
+      local key, ok = KEYS[i + 1], nil
+      ok, answers[i], new[i], newT[i], fix[i], fixT[i] = kinds[byte(limit)](kept[key], limit, ask, since, key)
       all = all and ok
       known = known and ok ~= nil
     end
@@ -71,13 +79,13 @@ end
 
 local answer, none
 if #KEYS == 2 then
-  answer, none = one(logs == 0 and call('GET', KEYS[2]), since)
+  answer, none = one(sort ~= 1 and call('GET', KEYS[2]), since)
 else
   local names, kept = KEYS, {}
-  if logs > 0 then -- they are long, and read piece by piece
+  if sort == 1 then -- they are long, and read piece by piece
     names = {}
     for i = 2, #KEYS do
-      if byte(ARGV[2 * i - 1]) ~= 2 then
+      if byte(ARGV[i], byte(ARGV[i], 3)) ~= 2 then
         names[#names + 1] = KEYS[i]
       end
     end

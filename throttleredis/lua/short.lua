@@ -2,25 +2,23 @@
 -- the limits are as they were, and so is the process. All else goes the long
 -- way, and so does all of this where anything is not as usual: nothing has been
 -- written then. The answers of both are the same.
-local usual = byte(ARGV[2], 3) == 2 -- says the caller
-if usual then
-  local n, values, first, since, head = #KEYS - 1, nil, 1, 0, nil
-  if fresh or byte(ARGV[2], 2) == 1 then
-    since, first = fence_since, 0 -- no need of the fence
-    if n == 1 then
-      values = { call('GET', KEYS[2]) }
-    else
-      values = call('MGET', unpack(KEYS, 2))
-    end
+if sort == 2 then -- says the caller
+  local n, usual, since, looked, kept, values = #KEYS - 1, true, met_since, false, nil, nil
+  if n == 1 then
+    kept = call('GET', KEYS[2])
   else
-    local find = string.find
-    values = call('MGET', unpack(KEYS))
-    local fence = values[1]
-    usual = fence and known ~= '' and find(fence, known, 62, true) == 62
+    values = call('MGET', unpack(KEYS, 2))
+  end
+  -- Who serves is looked at once a millisecond: nobody is replaced, and the caller
+  -- led to another, in less. In between the caller says what the fence was. What
+  -- was asked by a clock ahead of this one counts for nothing.
+  if (met > now or now - met >= 1000) and unfenced == 0 then
+    local find, fence, known = string.find, call('GET', KEYS[1]), sub(head, 32)
+    looked = fence and known ~= '' and find(fence, known, 62, true) == 62
       and find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true)
-    if usual then
+    usual = looked
+    if looked then
       since = parse('<I7', fence)
-      head = pack('<I7BI7', now, 7, since)
     end
   end
   local answers, new, ends
@@ -28,9 +26,13 @@ if usual then
     answers, new, ends = {}, {}, {}
   end
   for i = 1, usual and n or 0 do
-    local key, limit = KEYS[i + 1], ARGV[2 * i + 1]
-    local wu, wr, ru, rr, count = parse('<ddddd', ARGV[2 * i + 2], 4) -- worth of N, room
-    local kept, T, N = new and new[key] or values[i + first], 0, 0
+    local key, ask = KEYS[i + 1], ARGV[i + 1]
+    local wu, wr, ru, rr, count = parse('<ddddd', ask, 4) -- worth of N, room
+    local limit = sub(ask, 44)
+    if n > 1 then
+      kept = new[key] or values[i]
+    end
+    local T, N = 0, 0
     if kept then
       usual = sub(kept, 1, #limit) == limit
       if not usual then
@@ -44,9 +46,8 @@ if usual then
     if not usual then
       break
     end
-    local su, sr, answer = wu, wr, '\0' -- the debt after it
-    if T > now then
-      answer = pack('<BI7I7', 1, T, N)
+    local su, sr, owes = wu, wr, T > now -- the debt after it
+    if owes then
       su = su + T - now
       if N > 0 and N < count then
         su, sr = su - 1, sr + count - N
@@ -56,37 +57,31 @@ if usual then
       end
     end
     if su < ru or su == ru and sr <= rr then
-      T, N = now + su, 0
+      local newT, newN = now + su, 0
       if sr > 0 then
-        T, N = T + 1, count - sr
+        newT, newN = newT + 1, count - sr
       end
-      local value = limit .. pack('<I7I7', T, N)
+      local value = limit .. pack('<I7I7', newT, newN)
       if n == 1 then
-        call('SET', key, value, 'PX', 1000 - floor((now - T) / 1000))
+        call('SET', key, value, 'PX', 1000 - floor((now - newT) / 1000))
       else
-        new[key], ends[key] = value, T
+        new[key], ends[key] = value, newT
       end
     end
-    if n == 1 then
-      return (head or pack('<I7B', now, 0)) .. answer
+    if n > 1 then
+      answers[i] = owes and pack('<BI7I7', 1, T, N) or '\0'
+    elseif looked then
+      return owes and pack('<I7BI7BI7I7', now, 7, since, 1, T, N) or pack('<I7BI7B', now, 7, since, 0)
+    else
+      return owes and pack('<I7BBI7I7', now, 0, 1, T, N) or pack('<I7BB', now, 0, 0)
     end
-    answers[i] = answer
   end
   if usual then
     for key, T in pairs(ends) do
       call('SET', key, new[key], 'PX', 1000 - floor((now - T) / 1000))
     end
-    return (head or pack('<I7B', now, 0)) .. table.concat(answers)
+    local before = looked and pack('<I7BI7', now, 7, since) or pack('<I7B', now, 0)
+    return before .. table.concat(answers)
   end
-end
-
-local strict, unfenced, logs, overlap, at = parse('<BBBI7I7', ARGV[2])
-logs = logs % 2
--- A question that is put again, with a state carried over from another limit, is
--- decided as of the time of that state, if that has just been: within a minute.
-local carries = at <= now and at > now - 60 * skew
-local real = now
-if carries then
-  now = at
 end
 

@@ -1,0 +1,38 @@
+package stores
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/throttleredis"
+)
+
+// TestRedisLooks: who serves is looked at again a millisecond after it was, and
+// whenever the clock has gone back since.
+func TestRedisLooks(t *testing.T) {
+	c := newRedisClock(t)
+	start := time.UnixMicro(1_700_000_000_000_000)
+	ten := limit.Limit{Count: 10, Period: time.Hour}
+	for i, at := range []struct {
+		after time.Duration
+		want  bool // it passes, as it is not noticed who serves
+	}{
+		{0, true},
+		{999 * time.Microsecond, true},
+		{time.Millisecond, false},
+		{time.Second, false},
+		{-time.Microsecond, false},
+		{-time.Hour, false},
+	} {
+		prefix := "looks" + string(rune('a'+i))
+		s := &throttleredis.Store{Do: c.Do, Prefix: prefix}
+		ask := limit.Ask{Key: "k", Limit: ten, N: 1}
+		redisTakeAt(t, s, start.Add(-time.Second), ask) // is told who serves
+		redisTakeAt(t, s, start, ask)                   // looks
+		c.change(t, prefix+"{0}")
+		if d := redisTakeAt(t, s, start.Add(at.after), limit.Ask{Key: "another", Limit: ten, N: 1}); d.OK != at.want {
+			t.Errorf("%v after it was looked at who serves, and another does: %+v, want OK %v", at.after, d, at.want)
+		}
+	}
+}
