@@ -18,7 +18,9 @@ import (
 //
 // When the Store cannot be asked, each goes on by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and after twice as
-// long each time, up to half a minute.
+// long each time, up to half a minute. What comes more than 20 ms after the
+// Timeout, a grant or an error, is passed over, once in a row, and the Store is
+// asked anew: this process may have stood still.
 type Fleet struct {
 	// Store is where the limit is kept. If nil, there is none.
 	Store Store
@@ -42,6 +44,7 @@ type fleet struct {
 	retryAt time.Time     // while away
 	took    int64         // answers
 	failed  int64
+	late    bool    // the last answer was
 	refused float64 // since something was granted
 	crowd   float64 // how often it is refused before it is granted something
 }
@@ -111,25 +114,36 @@ func (t *Throttle) ask(q limit.Ask) {
 	if timeout <= 0 {
 		timeout = 100 * time.Millisecond
 	}
+	late := time.Now().Add(timeout + tolerance)
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	a := [1]limit.Ask{q}
 	var d [1]limit.Decision
 	err := errEnded
 	defer func() { // whatever the Store does
-		t.answer(q, d[0], err)
+		t.answer(q, d[0], err, late)
 	}()
 	_, err = t.Fleet.Store.Take(ctx, a[:], d[:])
 }
 
-// answer takes what the Store said.
-func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error) {
+// answer takes what the Store said. One that comes after late, when the question
+// should long have ended, is of a process that stood still, as in a machine that
+// was suspended: nothing can be said of the Store, and what it granted is of
+// another time. So it is asked again; but not twice, as it may be that it does
+// not heed its context.
+func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	f := &t.fleet
 	f.asking = false
+	stood := now.After(late) && !f.late
+	f.late = now.After(late)
 	switch {
+	case stood && err != nil:
+		f.failed++
+	case stood:
+		f.took++
 	case err != nil:
 		f.failed++
 		f.away = min(max(2*f.away, firstAway), mostAway)

@@ -12,6 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silence{}) // it tells of every server that we kill
+	rig.Serve(new(Client))
 	os.Exit(rig.Main(m))
 }
 

@@ -1,0 +1,5 @@
+//go:build !linux || !amd64
+
+package jump
+
+func install() error { return errHere }
