@@ -57,8 +57,8 @@ type LeaseCounts struct {
 
 const (
 	defaultLeaseKeys = 10_000
-	// patience is how often a Take waits for what another one asks before it
-	// asks by itself.
+	// patience is how often a Take waits for what another one asks, for a Life at
+	// most, before it asks by itself.
 	patience = 4
 )
 
@@ -73,8 +73,9 @@ func (l *Leases) Counts() LeaseCounts {
 	return LeaseCounts{Asked: l.asked.Load(), Without: l.without.Load()}
 }
 
-// Take answers a in d, see [Store]. An error is one of the Store, or of a
-// context that has ended; then nothing that was leased is used.
+// Take answers a in d, see [Store]. An error is one of the Store, of a context
+// that has ended, or of the question itself, as of one about a key twice; then
+// nothing that was leased is used.
 func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	switch {
 	case len(a) != len(d):
@@ -101,6 +102,7 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	}
 	parts = parts[:len(a)]
 	t.find(parts, a, now)
+	var hung *leaseCall
 	for round := 0; ; round++ {
 		switch t.spend(now, parts, a, d) {
 		case passed:
@@ -110,13 +112,17 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 			l.without.Add(1)
 			return false, nil
 		}
-		busy := t.claim(now, parts, a, round == patience)
+		busy := t.claim(now, parts, a, hung != nil || round == patience, hung)
 		if busy == nil {
 			return l.ask(ctx, t, parts, a, d)
 		}
 		t.back(parts, a)
-		if err := busy.wait(ctx); err != nil {
+		impatient, err := busy.wait(ctx, positive(l.Life, limit.DefaultLife))
+		if err != nil {
 			return false, err
+		}
+		if impatient {
+			hung = busy
 		}
 		now = time.Now()
 	}
@@ -132,7 +138,7 @@ func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []
 		}
 	}
 	told := make([]limit.Decision, len(put))
-	err = errEnded
+	err = errGone
 	sent := time.Now()
 	defer func() { // whatever the Store does
 		if err != nil {

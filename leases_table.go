@@ -2,9 +2,12 @@ package throttle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,17 +49,18 @@ type leaseCall struct {
 
 // A leasePart is one Ask on its way.
 type leasePart struct {
-	shard *leaseShard
-	key   *leased // nil: it cannot be leased
-	held  bool    // it was answered by what is held
-	sent  time.Time
-	asks  bool // put is put to the Store
-	put   limit.Ask
-	call  *leaseCall // ours; nil: another one asks for this key
+	shard  *leaseShard
+	key    *leased // nil: it cannot be leased
+	counts float64 // as wanted
+	held   bool    // it was answered by what is held
+	sent   time.Time
+	asks   bool // put is put to the Store
+	put    limit.Ask
+	call   *leaseCall // ours, if more is put than is asked
 }
 
 func newLeaseTable(keys int, life time.Duration) *leaseTable {
-	return &leaseTable{seed: maphash.MakeSeed(), life: life, most: (keys + leaseShards - 1) / leaseShards}
+	return &leaseTable{seed: maphash.MakeSeed(), life: life, most: (keys-1)/leaseShards + 1}
 }
 
 // quick answers one ask by what is held, if it can.
@@ -70,7 +74,7 @@ func (t *leaseTable) quick(now time.Time, a *limit.Ask, d *limit.Decision) (know
 	}
 	if *d, known = k.Take(now, *a); known {
 		k.used = now
-		k.Seen(a.N)
+		k.Want(*a, t.life)
 	}
 	return known
 }
@@ -92,9 +96,8 @@ func (t *leaseTable) find(parts []leasePart, a []limit.Ask, now time.Time) {
 			k = s.put(a[i], t.most)
 		}
 		k.used = now
-		k.Seen(a[i].N)
+		parts[i] = leasePart{shard: s, key: k, counts: k.Want(a[i], t.life)}
 		s.mu.Unlock()
-		parts[i] = leasePart{shard: s, key: k}
 	}
 }
 
@@ -118,7 +121,7 @@ func (s *leaseShard) put(a limit.Ask, most int) *leased {
 		delete(s.keys, oldest)
 	}
 	k := &leased{limit: a.Limit}
-	s.keys[a.Key] = k
+	s.keys[strings.Clone(a.Key)] = k // it may be a piece of something large
 	return k
 }
 
@@ -145,33 +148,41 @@ func (t *leaseTable) spend(now time.Time, parts []leasePart, a []limit.Ask, d []
 		answer, known := p.key.Take(now, a[i])
 		p.sent = p.key.Granted()
 		p.shard.mu.Unlock()
-		if p.held = known && answer.OK; p.held {
+		p.held = known && answer.OK
+		switch {
+		case p.held:
 			d[i] = answer
-		} else if known {
+		case known:
 			t.back(parts, a)
 			t.look(now, parts, a, d)
-			d[i] = answer
 			return refused
-		} else {
+		default:
 			how = unknown
 		}
 	}
 	return how
 }
 
-// look fills in the answers about keys that another one was refused for.
+// look fills in what is known of each where one is refused.
 func (t *leaseTable) look(now time.Time, parts []leasePart, a []limit.Ask, d []limit.Decision) {
 	for i := range parts {
-		p := &parts[i]
-		if p.key == nil {
-			var none limit.Lease
-			d[i] = none.Look(now, a[i])
-			continue
-		}
-		p.shard.mu.Lock()
-		d[i] = p.key.Look(now, a[i])
-		p.shard.mu.Unlock()
+		d[i] = parts[i].look(now, a[i])
 	}
+}
+
+// look is what is known of a, where something is refused. What would pass is not
+// wanted then.
+func (p *leasePart) look(now time.Time, a limit.Ask) (d limit.Decision) {
+	if p.key == nil {
+		var none limit.Lease
+		return none.Look(now, a)
+	}
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	if d = p.key.Look(now, a); d.OK {
+		p.key.Unwant(p.counts)
+	}
+	return d
 }
 
 // back gives back what was held, as it is not used.
@@ -186,10 +197,10 @@ func (t *leaseTable) back(parts []leasePart, a []limit.Ask) {
 	}
 }
 
-// claim prepares what is to be put to the Store. If another Take asks for one
-// of the keys, busy is that one and nothing is claimed, or, if all, it asks for
-// that key just what it needs.
-func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, all bool) (busy *leaseCall) {
+// claim prepares what is to be put to the Store. If another Take asks for what
+// one of the keys needs, and more, busy is that one and nothing is claimed, unless
+// the caller is to ask itself for what it needs. A call that has hung is as none.
+func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itself bool, hung *leaseCall) (busy *leaseCall) {
 	var own *leaseCall
 	for i := range parts {
 		p := &parts[i]
@@ -198,18 +209,20 @@ func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, all 
 			continue
 		}
 		p.shard.mu.Lock()
-		switch {
-		case p.key.asking == nil:
+		if p.key.asking == hung {
+			p.key.asking = nil
+		}
+		if busy = p.key.asking; busy == nil {
+			p.put = p.key.Ask(now, a[i], t.life)
+		}
+		if p.put.N > a[i].N {
 			if own == nil {
 				own = &leaseCall{done: make(chan struct{})}
 			}
 			p.key.asking, p.call = own, own
-			p.put = p.key.Ask(now, a[i], t.life)
-		case !all:
-			busy = p.key.asking
 		}
 		p.shard.mu.Unlock()
-		if busy != nil {
+		if busy != nil && !itself {
 			t.release(parts, nil)
 			return busy
 		}
@@ -226,10 +239,12 @@ func (t *leaseTable) release(parts []leasePart, err error) {
 			continue
 		}
 		own = p.call
-		p.call = nil
 		p.shard.mu.Lock()
-		p.key.asking = nil
+		if p.key.asking == own { // nobody has lost patience
+			p.key.asking = nil
+		}
 		p.shard.mu.Unlock()
+		p.call = nil
 	}
 	if own != nil {
 		own.err = err
@@ -237,11 +252,22 @@ func (t *leaseTable) release(parts []leasePart, err error) {
 	}
 }
 
-// fail ends a question that was not answered. If that is only for the caller's
-// impatience, those who wait for it ask themselves.
+// fail ends a question that was not answered. Those who wait for it are told err,
+// unless they ask themselves as it may be nothing to them: it was about other
+// keys too, or for the caller's impatience.
 func (t *leaseTable) fail(ctx context.Context, parts []leasePart, a []limit.Ask, err error) {
 	t.back(parts, a)
-	if ctx.Err() != nil {
+	for i := range parts {
+		if p := &parts[i]; p.asks && p.key != nil {
+			p.shard.mu.Lock()
+			p.key.Lost()
+			p.shard.mu.Unlock()
+		}
+	}
+	deadline, has := ctx.Deadline()
+	impatient := ctx.Err() != nil || has && !time.Now().Before(deadline) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
+	if len(parts) > 1 || impatient {
 		err = nil
 	}
 	t.release(parts, err)
@@ -252,29 +278,57 @@ func (t *leaseTable) settle(sent time.Time, ok bool, parts []leasePart, a []limi
 	now, chance := time.Now(), rand.Float64()
 	if !ok {
 		t.back(parts, a)
-		t.look(now, parts, a, d)
 	}
 	for i := range parts {
 		p := &parts[i]
-		if !p.asks {
-			continue
-		}
-		d[i], told = told[0], told[1:]
-		if p.call != nil {
-			p.shard.mu.Lock()
-			d[i] = p.key.Answer(now, sent, a[i], p.put, d[i], t.life, chance)
-			p.shard.mu.Unlock()
+		switch {
+		case p.asks:
+			d[i], told = told[0], told[1:]
+			t.answer(now, sent, ok, p, a[i], &d[i], chance)
+		case !ok:
+			d[i] = p.look(now, a[i])
 		}
 	}
 	t.release(parts, nil)
 }
 
-// wait is until the call is answered, or an error.
-func (c *leaseCall) wait(ctx context.Context) error {
+// answer makes of what the Store told about one key the answer to what was asked.
+func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.Ask, d *limit.Decision, chance float64) {
+	if p.key == nil {
+		if ok && a.N < 0 {
+			t.renew(a.Key)
+		}
+		return
+	}
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	if !ok && d.OK {
+		p.key.Unwant(p.counts)
+	}
+	*d = p.key.Answer(now, sent, a, p.put, *d, t.life, chance)
+}
+
+// renew forgets that a key was refused, as something was given back to it.
+func (t *leaseTable) renew(key string) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.keys[key]; k != nil {
+		k.Renew()
+	}
+}
+
+// wait is until the call is answered, or its error; for so long at most, then
+// impatient.
+func (c *leaseCall) wait(ctx context.Context, most time.Duration) (impatient bool, err error) {
+	end := time.NewTimer(most)
+	defer end.Stop()
 	select {
 	case <-c.done:
-		return c.err
+		return false, c.err
+	case <-end.C:
+		return true, nil
 	case <-ctx.Done():
-		return fmt.Errorf("throttle: not decided: %w", context.Cause(ctx))
+		return false, fmt.Errorf("throttle: not decided: %w", context.Cause(ctx))
 	}
 }

@@ -21,7 +21,8 @@ import (
 //	B + r × (t - s + Life)
 //
 // however many they are, whatever they are granted, lose, or forget, and whatever
-// their clocks show (prepaid credit, as the leases of Gray and Cheriton, SOSP
+// time their clocks show, as long as those run no more than 1/1000 slower than
+// that of the store (prepaid credit, as the leases of Gray and Cheriton, SOSP
 // 1989, with events instead of a right). What is granted of a window ends with
 // it: FixedWindow, FirstHitWindow and CalendarWindow are exact. The sliding kinds
 // admit in any Period what the store grants in Period + Life.
@@ -30,14 +31,18 @@ type Lease struct {
 	sent time.Time
 	good time.Duration // after sent
 
-	level float64 // asked for in about the last half Life, as of since
-	since time.Time
-	asked int64 // since then
+	level  float64   // wanted in about the last half Life, as of since
+	used   float64   // used in about the last Life, as of since
+	since  time.Time // of both
+	wanted float64   // since then
+	taken  float64   // used since then
+	far    time.Duration
 
-	told  Decision // the last answer
-	at    time.Time
-	hold  time.Duration // after at, least and more are refused
-	least int64
+	told    Decision  // the last answer
+	asked   time.Time // when it was asked for
+	at      time.Time // when it came
+	hold    time.Duration
+	refused int64 // what it refused; zero: it granted all there was
 }
 
 const (
@@ -46,11 +51,14 @@ const (
 	// mostHold is how long a refusal is believed, as what others give back
 	// might end it.
 	mostHold = time.Second
-	// partOfMost of a limit may be leased at once, or what refills in half a Life.
-	partOfMost = 16
-	mostLeased = 1 << 61
+	// long is how many half Lives are a Life. Of what was used in one a part of
+	// as much as aPart may be held ahead, so that what is lost when nothing more
+	// is wanted is little beside it.
+	long, aPart = 2, 16
 	// drift is how much faster the clock of the store may be: 1/1000.
 	drift = 1000
+
+	mostLeased = 1 << 61
 )
 
 // Leases reports whether a may be answered by a Lease: it wants a number of
@@ -59,12 +67,18 @@ func (a *Ask) Leases() bool {
 	return a.N > 0 && a.Min <= 0 && !a.Debt && a.Limit.Period > 0 && a.N <= a.Limit.most()
 }
 
-// Seen notes that n are wanted, once for each question that Leases.
-func (l *Lease) Seen(n int64) {
-	if l.asked += n; l.asked < 0 {
-		l.asked = math.MaxInt64
+// Want notes that a is wanted, once for each question that Leases. It returns
+// how much of it counts, for Unwant: nothing if it is more than would be held.
+func (l *Lease) Want(a Ask, life time.Duration) (counts float64) {
+	if n := float64(a.N); n <= l.most(&a.Limit, life) {
+		counts = n
 	}
+	l.wanted += counts
+	return counts
 }
+
+// Unwant takes back what Want has returned, as it was another limit that refused.
+func (l *Lease) Unwant(counts float64) { l.wanted -= counts }
 
 // Take answers a by what is held: it uses some, or refuses what the store has
 // refused just now. If it cannot tell, known is false.
@@ -73,96 +87,133 @@ func (l *Lease) Take(now time.Time, a Ask) (d Decision, known bool) {
 	switch {
 	case a.N <= left:
 		l.left = left - a.N
+		l.taken += float64(a.N)
 		d = l.decision(now)
 		d.OK, d.N = true, a.N
 		return d, true
 	case l.refuses(now, a.N):
-		return l.refusal(now), true
+		return l.refusal(now, &a), true
 	}
 	return d, false
 }
 
-// Look is what is known at the time now, with nothing asked for.
-func (l *Lease) Look(now time.Time, a Ask) Decision {
-	if l.at.IsZero() {
-		most := a.Limit.Most()
-		return Decision{OK: true, Most: most, Remaining: most, At: now}
+// Look is what is known of a at the time now, with nothing used: whether it would
+// be refused, as far as that is known.
+func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
+	switch {
+	case a.N > a.Limit.most() || l.at.IsZero():
+		if _, d = Take(State{}, now, a); d.OK {
+			_, d = Take(State{}, now, Ask{Limit: a.Limit})
+		}
+		return d
+	case a.N > l.leftAt(now) && l.refuses(now, a.N):
+		return l.refusal(now, &a)
 	}
-	d := l.decision(now)
+	d = l.decision(now)
 	d.OK = true
 	return d
 }
 
-// Granted tells what was granted last from what was granted before it.
+// Granted tells one grant from another, for Back.
 func (l *Lease) Granted() (sent time.Time) { return l.sent }
 
 // Back takes back n that Take has answered and that were not used, if they are
 // of the grant that is held now: a newer one lives longer.
 func (l *Lease) Back(n int64, sent time.Time) {
+	l.taken -= float64(n)
 	if sent.Equal(l.sent) {
 		l.left += n
 	}
 }
 
-// Ask is what to ask of the store instead of a: what was asked for here in half
-// a Life, if it has as much, as that is how long it should last.
+// Renew forgets what was refused, as something was given back.
+func (l *Lease) Renew() { l.hold = 0 }
+
+// Lost says that a question was not answered. The next is for no more than is
+// needed, as what nobody hears of would be lost as well.
+func (l *Lease) Lost() { l.far = math.MaxInt64 }
+
+// Ask is what to ask of the store instead of a: what was wanted here in half a
+// Life, if that is more, as that is how long it should last; but no more than
+// refills in that time, or is little beside what was used here in a Life. Where
+// the store takes longer than a quarter of it to answer, it is a.
 func (l *Lease) Ask(now time.Time, a Ask, life time.Duration) Ask {
 	half := halfOf(life)
-	x := now.Sub(l.since).Seconds() / half.Seconds()
-	switch {
-	case l.since.IsZero():
-		l.level = float64(l.asked)
-	case x > 0:
-		// What was asked for evenly in x half Lives has decayed to
-		// (1 - e^-x) / x of it.
-		l.level = l.level*math.Exp(-x) - float64(l.asked)*math.Expm1(-x)/x
-	default:
-		l.level += float64(l.asked)
+	x := max(now.Sub(l.since).Seconds()/half.Seconds(), 0)
+	if l.since.IsZero() {
+		x = 0
 	}
-	l.since, l.asked = now, 0
-	most := max(a.Limit.in(half), float64(a.Limit.Most()/partOfMost))
-	if left := l.leftAt(now); left < a.N {
-		a.Min = a.N - left
-	}
-	if more := min(l.level, most) - float64(a.N); more >= 1 && a.N < mostLeased {
+	l.level = max(faded(l.level, l.wanted, x), 0)
+	l.used = max(faded(l.used, l.taken, x/long), 0)
+	l.since, l.wanted, l.taken = now, 0, 0
+	more := min(l.level, l.most(&a.Limit, life)) - float64(a.N)
+	if more >= 1 && a.N < mostLeased && l.far < lifeOf(life)/4 {
+		a.Min = a.N
 		a.N += int64(min(more, mostLeased))
 	}
 	return a
 }
 
-// Answer notes what the store told to what Ask had to ask of it at the time sent,
-// and returns what that is to a itself. In chance, from 0 to 1, processes should
-// differ, so that they do not come back all at once after a refusal.
-func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time.Duration, chance float64) Decision {
-	had := l.leftAt(now)
-	l.told, l.at, l.hold = told, now, 0
-	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half())))
-	if !told.OK {
-		l.least = a.N
-		l.hold = min(told.RetryAfter, mostHold) + rest
-		return l.refusal(now)
+// faded is level after x, in units of which e are the time in which it fades to
+// 1/e, if more was added to it evenly meanwhile.
+func faded(level, more, x float64) float64 {
+	if x == 0 {
+		return level + more
 	}
-	if told.N <= 0 { // let pass without being charged
-		l.left = had
+	// What is added at a constant rate fades to (1 - e^-x) / x of it.
+	return level*math.Exp(-x) - more*math.Expm1(-x)/x
+}
+
+// most is how much may be asked for at once.
+func (l *Lease) most(to *Limit, life time.Duration) float64 {
+	return max(to.in(halfOf(life)), (l.used+l.taken)/aPart)
+}
+
+// Answer notes what the store told to put, which was asked of it at the time sent
+// instead of a, and returns what that is to a. In chance, from 0 to 1, processes
+// should differ, so that they do not come back all at once after a refusal.
+func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time.Duration, chance float64) (d Decision) {
+	l.far = now.Sub(sent)
+	switch {
+	case told.OK && told.N < a.N:
+		return told // let pass without being charged, or not charged for another's sake
+	case told.OK:
+		l.taken += float64(a.N)
+		if put.N > a.N {
+			l.grant(now, sent, &a, told, life)
+		}
+		defer func() { d.OK, d.N = true, a.N }()
+	}
+	if sent.Before(l.asked) { // a newer answer has come before
+		told.Remaining = 0
 		return told
 	}
-	if told.N < put.N { // it has no more
-		l.least, l.hold = 1, rest
+	l.told, l.asked, l.at, l.hold = told, sent, now, 0
+	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half(a.N))))
+	switch {
+	case !told.OK:
+		l.refused, l.hold = a.N, min(told.RetryAfter, mostHold)+rest
+		return l.refusal(now, &a)
+	case told.N < put.N: // it has no more
+		l.refused, l.hold = 0, rest
 	}
-	// What was held is used first; if it was more than that, as some was given
-	// back meanwhile, it is lost.
-	l.left = told.N - max(a.N-had, 0)
-	l.sent, l.good = sent, lifeOf(life)-lifeOf(life)/drift
+	return l.decision(now)
+}
+
+// grant adds what was granted beyond a. What was held is used for a first, as it
+// ends earlier; if it was more than that, as some was given back meanwhile, the
+// rest of it is lost.
+func (l *Lease) grant(now, sent time.Time, a *Ask, told Decision, life time.Duration) {
+	good := lifeOf(life) - lifeOf(life)/drift
 	if a.Limit.Kind.isWindow() {
-		l.good = min(l.good, told.ResetAfter-told.ResetAfter/drift)
+		good = min(good, told.ResetAfter-told.ResetAfter/drift)
 	}
-	if l.left < 0 { // what was held has ended meanwhile
-		l.left, l.least, l.hold = told.N, a.N, rest
-		return l.refusal(now)
+	if had := l.leftAt(now); had < a.N {
+		l.left = told.N - (a.N - had)
+	} else {
+		l.left = told.N
 	}
-	d := l.decision(now)
-	d.OK, d.N = true, a.N
-	return d
+	l.sent, l.good = sent, good
 }
 
 // leftAt is how many are held and still good.
@@ -183,13 +234,25 @@ func (l *Lease) leftAt(now time.Time) int64 {
 
 // refuses is whether the store, asked a while ago, would refuse n.
 func (l *Lease) refuses(now time.Time, n int64) bool {
-	return l.hold > 0 && n >= l.least && now.Sub(l.at) < l.hold
+	return l.hold > 0 && n >= l.refused && now.Sub(l.at) < l.hold
 }
 
 // refusal is the answer while l refuses.
-func (l *Lease) refusal(now time.Time) Decision {
+func (l *Lease) refusal(now time.Time, a *Ask) Decision {
 	d := l.decision(now)
 	after := l.told.RetryAfter
+	switch {
+	case a.Limit.Kind.isBucket() && a.N > l.refused:
+		// What is wanted beyond it comes one by one after that.
+		s := spanOf(a.N-l.refused, a.Limit.micros(), a.Limit.Count)
+		more := Never
+		if s.us < int64(Never/time.Microsecond) {
+			more = time.Duration(s.us)*time.Microsecond + min(time.Duration(s.rem), time.Microsecond)
+		}
+		after += min(more, Never-after)
+	case a.Limit.Kind.isWindow() && l.told.OK:
+		after = l.told.ResetAfter // all that was left was granted
+	}
 	if after != Never {
 		after = max(after, l.hold) - max(now.Sub(l.at), 0)
 	}
@@ -223,8 +286,9 @@ func (l *Limit) in(d time.Duration) float64 {
 	return float64(l.Count) * d.Seconds() / l.Period.Seconds()
 }
 
-// half is how long half of the most that l allows at once takes to come back.
-func (l *Limit) half() time.Duration {
-	d := float64(l.most()) / 2 / float64(l.Count) * float64(l.Period)
+// half is how long half of what l allows at once takes to come back, but for n:
+// whoever waits for n no longer than that loses nothing of it.
+func (l *Limit) half(n int64) time.Duration {
+	d := float64(l.most()-min(n, l.most())) / 2 / float64(l.Count) * float64(l.Period)
 	return time.Duration(min(d, float64(math.MaxInt64/2)))
 }
