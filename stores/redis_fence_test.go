@@ -105,6 +105,9 @@ func TestRedisLossyFailover(t *testing.T) {
 				t.Errorf("%v, fenced %v: %d admitted over both, want at most 1000: %v", l.Kind, fenced, n, fenced)
 			}
 		}
+		if c := s.Counts(); (c.Replaced == 1) != fenced {
+			t.Errorf("after one fail-over, fenced %v, Counts() = %+v", fenced, c)
+		}
 	}
 }
 

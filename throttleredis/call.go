@@ -109,7 +109,10 @@ func (s *Store) send(ctx context.Context, ln *lane, p *pending) (reply, error) {
 func (s *Store) meet(ln *lane, r reply, met *meeting, sort byte) {
 	switch {
 	case r.process != "":
-		ln.met.Store(s.meets(meeting{process: r.process}, sort))
+		last := ln.met.Swap(s.meets(meeting{process: r.process}, sort))
+		if last.process != "" && last.process != r.process {
+			s.replaced.Add(1)
+		}
 	case r.fence != "":
 		next := s.meets(meeting{process: met.process, looked: r.now, fence: r.fence}, sort)
 		for last := ln.met.Load(); last.process == met.process && !ln.met.CompareAndSwap(last, next); {
@@ -155,7 +158,11 @@ func (s *Store) evalOnce(ctx context.Context, sc *script, args []any) (r reply, 
 		v, err = s.Do(ctx, args...)
 	}
 	if err != nil {
-		return r, failed(err)
+		err = failed(err)
+		if errors.Is(err, ErrFull) {
+			s.full.Add(1)
+		}
+		return r, err
 	}
 	b, ok := textOf(v)
 	if !ok || len(b) < 8 || len(b) < 8+int(b[7]) {

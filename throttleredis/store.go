@@ -74,7 +74,7 @@ type Store struct {
 	limits limits
 	begin  sync.Once
 	lanes  []atomic.Pointer[lane] // by slot
-	ahead  atomic.Int64           // how far the clock of Redis is, in nanoseconds
+	tally
 }
 
 // tries is how often a question is put again because the limit of a key, or the
@@ -136,11 +136,11 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		if err != nil {
 			return false, err
 		}
+		s.ahead.Store(int64(time.UnixMicro(r.now).Sub(now)))
 		if !again {
 			return q.decide(d), nil
 		}
 		told = r.now
-		s.ahead.Store(int64(time.UnixMicro(told).Sub(now)))
 	}
 	return false, errTries
 }
