@@ -19,3 +19,12 @@ func TestMain(m *testing.M) {
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
+
+// seldom is n, or a third of it where the race detector is on, for random walks
+// that are for arithmetic, not for races.
+func seldom(n int) int {
+	if raced {
+		return n / 3
+	}
+	return n
+}

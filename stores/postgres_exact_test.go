@@ -89,7 +89,8 @@ func TestPostgresClockJumps(t *testing.T) {
 // through changes of limits.
 func TestPostgresExact(t *testing.T) {
 	t.Parallel()
-	const workers, steps = 4, 13_000
+	const workers = 4
+	steps := seldom(13_000)
 	url := rig.SharedPostgres(t).Database(t)
 	var all sync.WaitGroup
 	for w := range workers {

@@ -221,7 +221,8 @@ func redisAsk(rng *rand.Rand, key string, l limit.Limit) limit.Ask {
 // of it, for limits of every size, by a clock that goes forward and back.
 func TestRedisExact(t *testing.T) {
 	c := newRedisClock(t)
-	const workers, steps = 4, 27_000
+	const workers = 4
+	steps := seldom(27_000)
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
