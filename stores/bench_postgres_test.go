@@ -151,11 +151,15 @@ func (r *race) run(b *testing.B, keys, callers int) float64 {
 	return float64(n.Load()) / time.Since(begin).Seconds()
 }
 
-// report gives the median of the rates, and of the ratios to the first.
+// report gives the median of the rates, and of the ratios to the first, and how
+// many allocations a decision makes, those of the client included.
 func report(b *testing.B, all []*race) {
 	b.ReportMetric(0, "ns/op")
 	for i, r := range all {
 		b.ReportMetric(median(r.rates), r.name+"/s")
+		if r.decide != nil {
+			b.ReportMetric(allocations(b, r), r.name+"-allocs")
+		}
 		if i == 0 {
 			continue
 		}
