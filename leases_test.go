@@ -53,9 +53,9 @@ func TestLeasesHotKey(t *testing.T) {
 			calls int64 // at most
 			most  int64 // at a time
 		}{
-			{tenThousand, 19_950, 60, 2}, // asked for just as fast
-			{limit.Limit{Count: 1000, Period: time.Second}, 2900, 80, 2},
-			{limit.Limit{Kind: limit.FixedWindow, Count: 5000, Period: time.Second}, 9500, 60, 2},
+			{tenThousand, 19_950, 70, 2}, // asked for just as fast
+			{limit.Limit{Count: 1000, Period: time.Second}, 2900, 100, 2},
+			{limit.Limit{Kind: limit.FixedWindow, Count: 5000, Period: time.Second}, 9500, 80, 2},
 			{limit.Limit{Count: 10, Period: time.Hour}, 10, 30, 10}, // too few to lease,
 		} {
 			f := new(remote)
@@ -117,6 +117,8 @@ func TestLeasesPatience(t *testing.T) {
 			defer cancel()
 			return throttle.Take(ctx, l, "k", tenThousand, 1)
 		}
+		hot(t, l, "k")
+		f.calls.Store(0)
 		began := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -138,8 +140,8 @@ func TestLeasesPatience(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := f.calls.Load(); n > 3 {
-			t.Errorf("the store was asked %d times, want 3 at most", n)
+		if n := f.calls.Load(); n > 6 { // after one was lost, each asks for what it needs
+			t.Errorf("the store was asked %d times, want 6 at most", n)
 		}
 	})
 }
