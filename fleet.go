@@ -119,7 +119,7 @@ func (t *Throttle) ask(q limit.Ask) {
 	defer cancel()
 	a := [1]limit.Ask{q}
 	var d [1]limit.Decision
-	err := errEnded
+	err := errGone
 	defer func() { // whatever the Store does
 		t.answer(q, d[0], err, late)
 	}()

@@ -37,7 +37,7 @@ type Leases struct {
 	// Life is how long what was granted may be used. If zero or below,
 	// [limit.DefaultLife]. It may differ between processes.
 	Life time.Duration
-	// Keys bounds how many keys are remembered, of some 300 bytes each. For
+	// Keys bounds how many keys are remembered, of some 400 bytes each. For
 	// what is more, one of those is forgotten that were not asked for lately,
 	// and what it holds is lost. If zero or below, 10,000.
 	Keys int

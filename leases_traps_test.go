@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -358,5 +359,29 @@ func TestLeasesKeys(t *testing.T) {
 		if asked := l.Counts().Asked; keys == math.MaxInt && asked > 200 {
 			t.Errorf("Keys %d: asked %d times, want few", keys, asked)
 		}
+	}
+}
+
+// BenchmarkLeasesKeys is what a key takes that was asked for once.
+func BenchmarkLeasesKeys(b *testing.B) {
+	granted := throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		d[0] = limit.Decision{OK: true, N: a[0].N}
+		return true, nil
+	})
+	for b.Loop() {
+		const n = 100_000
+		l := &throttle.Leases{Store: granted, Keys: 2 * n}
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range n {
+			if _, err := throttle.Take(b.Context(), l, fmt.Sprintf("customer:%09d", i), tenThousand, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "bytes/key")
+		runtime.KeepAlive(l)
 	}
 }

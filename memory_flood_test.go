@@ -18,7 +18,7 @@ import (
 // that come once, decisions about other keys take hardly longer.
 func TestSoakFloodLatency(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
-		t.Skip("it measures times; THROTTLE_SOAK=1 runs it")
+		t.Skip("SOAK NOT RUN: it measures times; make soak runs it")
 	}
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("LOUD: one processor cannot do two things at once")

@@ -174,26 +174,36 @@ func (l *Lease) most(to *Limit, life time.Duration) float64 {
 // should differ, so that they do not come back all at once after a refusal.
 func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time.Duration, chance float64) (d Decision) {
 	l.far = now.Sub(sent)
-	switch {
-	case told.OK && told.N < a.N:
+	if told.OK && told.N < a.N {
 		return told // let pass without being charged, or not charged for another's sake
-	case told.OK:
+	}
+	if told.OK {
 		l.taken += float64(a.N)
 		if put.N > a.N {
 			l.grant(now, sent, &a, told, life)
 		}
-		defer func() { d.OK, d.N = true, a.N }()
 	}
 	if sent.Before(l.asked) { // a newer answer has come before
-		told.Remaining = 0
-		return told
+		d = told
+		d.Remaining = 0
+	} else {
+		d = l.hear(now, sent, &a, put, told, life, chance)
 	}
+	if told.OK {
+		d.OK, d.N = true, a.N
+	}
+	return d
+}
+
+// hear notes the newest answer, and returns it as of a refusal, or as of nothing
+// asked for.
+func (l *Lease) hear(now, sent time.Time, a *Ask, put Ask, told Decision, life time.Duration, chance float64) Decision {
 	l.told, l.asked, l.at, l.hold = told, sent, now, 0
 	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half(a.N))))
 	switch {
 	case !told.OK:
 		l.refused, l.hold = a.N, min(told.RetryAfter, mostHold)+rest
-		return l.refusal(now, &a)
+		return l.refusal(now, a)
 	case told.N < put.N: // it has no more
 		l.refused, l.hold = 0, rest
 	}

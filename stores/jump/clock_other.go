@@ -2,4 +2,4 @@
 
 package jump
 
-func install() error { return errHere }
+func install() error { return ErrElsewhere }

@@ -18,10 +18,10 @@ import (
 // seconds is how far the wall clock of this process is ahead.
 var seconds int64
 
-var (
-	errHere = errors.New("jump: the wall clock of a process can be shifted on linux/amd64 only")
-	mu      sync.Mutex
-)
+// ErrElsewhere is the error of Wall on machines that it knows nothing of.
+var ErrElsewhere = errors.New("jump: the wall clock of a process can be shifted on linux/amd64 only")
+
+var mu sync.Mutex
 
 // Wall puts the wall clock of this process ahead of that of the machine, or
 // behind, by whole seconds of d, at once and for all goroutines: not by d more
