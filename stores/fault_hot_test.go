@@ -33,12 +33,17 @@ func TestFaultHotKey(t *testing.T) {
 				again, asked := connect(t)
 				var all sync.WaitGroup
 				made := make([]calls, processes*callers)
-				start := time.Now()
 				const seconds = 1
-				for i := range processes {
-					leases := &throttle.Leases{Store: again()}
+				leases := make([]*throttle.Leases, processes)
+				for i := range leases {
+					leases[i] = &throttle.Leases{Store: again()}
+					back(t, leases[i]) // it is connected
+				}
+				asked.Store(0)
+				start := time.Now()
+				for i := range leases {
 					for k := range callers {
-						all.Go(func() { made[i*callers+k] = steady(t, leases, l, start, each/callers, seconds) })
+						all.Go(func() { made[i*callers+k] = steady(t, leases[i], l, start, each/callers, seconds) })
 					}
 				}
 				all.Wait()
@@ -70,8 +75,12 @@ func TestFaultHotKey(t *testing.T) {
 					possible += float64(l.Most())
 				}
 				possible = min(possible, float64(len(c.all)))
-				if got := float64(c.admitted("hot")); got < 0.8*possible {
-					t.Errorf("%v were admitted, want at least four fifths of %v", got, possible)
+				part := 0.8
+				if raced {
+					part = 0.5 // what refills while the machine does something else is lost
+				}
+				if got := float64(c.admitted("hot")); got < part*possible {
+					t.Errorf("%v were admitted, want at least %v of %v", got, part, possible)
 				}
 				t.Logf("%d decisions in %v, %d of them admitted; the store was asked %d times", len(c.all), time.Since(start), c.admitted("hot"), asked.Load())
 			})
