@@ -137,16 +137,14 @@ var (
 // Take answers a in d, see [Store]. The only errors are those of bad questions,
 // and of contexts that are canceled, or have ended before.
 func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	if err := limit.CheckAsks(a, d); err != nil {
+		return false, err
+	}
 	switch {
-	case len(a) != len(d):
-		return false, errLengths
 	case len(a) == 0:
 		return true, nil
 	case ctx.Err() != nil:
 		return false, g.leave(ctx)
-	}
-	if err := distinct(a); err != nil {
-		return false, err
 	}
 	if asks, probe := g.turn(time.Now()); asks {
 		ok, left, err := g.ask(ctx, probe, a, d)

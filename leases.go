@@ -77,16 +77,14 @@ func (l *Leases) Counts() LeaseCounts {
 // that has ended, or of the question itself, as of one about a key twice; then
 // nothing that was leased is used.
 func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	if err := limit.CheckAsks(a, d); err != nil {
+		return false, err
+	}
 	switch {
-	case len(a) != len(d):
-		return false, errLengths
 	case len(a) == 0:
 		return true, nil
 	case l.Store == nil:
 		return false, errNoLeaseStore
-	}
-	if err := distinct(a); err != nil {
-		return false, err
 	}
 	t, now := l.table(), time.Now()
 	if len(a) == 1 {

@@ -2,8 +2,6 @@ package throttle
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -82,11 +80,7 @@ const (
 	fewAsks = 4
 )
 
-var (
-	errLengths = errors.New("throttle: asks and decisions differ in number")
-
-	_ Store = (*Memory)(nil)
-)
+var _ Store = (*Memory)(nil)
 
 // Allow is whether n may pass under the key, and charges it if so: the OK that
 // Take would give. With an n of 1 and a TokenBucket or a FixedWindow it is the
@@ -137,14 +131,11 @@ func (m *Memory) decide(now time.Time, a *limit.Ask) (d limit.Decision) {
 
 // Take answers a in d, see [Store]. It looks at no context, as it never waits.
 func (m *Memory) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	if len(a) != len(d) {
-		return false, errLengths
-	}
-	if len(a) == 1 {
+	if len(a) == 1 && len(d) == 1 {
 		d[0] = m.Decide(a[0])
 		return d[0].OK, nil
 	}
-	if err := distinct(a); err != nil {
+	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err
 	}
 	return m.takeAll(m.table().now(), a, d), nil
@@ -228,30 +219,4 @@ func (l *cacheLine) taken(now uint64) (n int) {
 		}
 	}
 	return n
-}
-
-// distinct is an error if two asks are about one key.
-func distinct(a []limit.Ask) error {
-	if len(a) > 16 {
-		return distinctMany(a)
-	}
-	for i := range a {
-		for j := range i {
-			if a[i].Key == a[j].Key {
-				return fmt.Errorf("throttle: two asks about the key %.100q", a[i].Key)
-			}
-		}
-	}
-	return nil
-}
-
-func distinctMany(a []limit.Ask) error {
-	seen := make(map[string]bool, len(a))
-	for i := range a {
-		if seen[a[i].Key] {
-			return fmt.Errorf("throttle: two asks about the key %.100q", a[i].Key)
-		}
-		seen[a[i].Key] = true
-	}
-	return nil
 }

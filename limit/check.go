@@ -1,0 +1,41 @@
+package limit
+
+import (
+	"errors"
+	"fmt"
+)
+
+// CheckAsks reports whether a Store can decide on a, with room for the answers
+// in d: an error says that the two differ in length, or names the key that two
+// asks share. It does not allocate for up to 16 asks.
+func CheckAsks(a []Ask, d []Decision) error {
+	switch {
+	case len(a) != len(d):
+		return errLengths
+	case len(a) > 16:
+		return checkMany(a)
+	}
+	for i := range a {
+		for j := range i {
+			if a[i].Key == a[j].Key {
+				return sharedKey(a[i].Key)
+			}
+		}
+	}
+	return nil
+}
+
+var errLengths = errors.New("limit: asks and decisions differ in number")
+
+func checkMany(a []Ask) error {
+	seen := make(map[string]bool, len(a))
+	for i := range a {
+		if seen[a[i].Key] {
+			return sharedKey(a[i].Key)
+		}
+		seen[a[i].Key] = true
+	}
+	return nil
+}
+
+func sharedKey(key string) error { return fmt.Errorf("limit: two asks about the key %.100q", key) }
