@@ -213,6 +213,7 @@ func TestClassify(t *testing.T) {
 		{Throttled(context.DeadlineExceeded, 0), pace.Outcome{Verdict: pace.Throttled}},
 		{fmt.Errorf("a: %w", context.Canceled), pace.Outcome{}},
 		{context.DeadlineExceeded, pace.Outcome{}},
+		{fmt.Errorf("admission: %w", &OwnerError{Reason: ErrNever}), pace.Outcome{}},
 		{down, pace.Outcome{}},
 		{fmt.Errorf("a: %w", down), pace.Outcome{}},
 		{Throttled(down, 0), pace.Outcome{Verdict: pace.Throttled}},
@@ -261,7 +262,7 @@ func TestErrorText(t *testing.T) {
 		want string
 	}{
 		{&Error{Reason: ErrWouldWait, Wait: time.Second}, "throttle: not without waiting, would wait 1s"},
-		{&Error{Reason: ErrQueueFull, Wait: pace.Never}, "throttle: too many calls are waiting, would wait for nobody knows how long"},
+		{&Error{Reason: ErrQueueFull, Wait: pace.Never}, "throttle: too many calls are waiting, would wait for an unknown time"},
 		{&Error{Reason: context.Canceled}, "throttle: context canceled"},
 		{&Error{Reason: ErrTries, Tries: 1, Err: errBoom}, "throttle: no tries left, after 1 try, not executed: boom"},
 		{&Error{Reason: ErrTries, Tries: 4, Err: errors.Join(errBoom, errBoom)}, "throttle: no tries left, after 4 tries, not executed: boom; boom"},

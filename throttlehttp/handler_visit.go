@@ -22,7 +22,7 @@ type visit struct {
 	answer          rules.Answer
 	hold            rules.Hold
 	pass            throttle.Pass
-	busy            *throttle.Error // why there was no pass
+	busy            *throttle.OwnerError // why there was no pass
 	whole           bool            // Next has returned
 	undecided, lost error           // of the Store: of asking, of giving back
 
@@ -161,7 +161,7 @@ func (v *visit) shed() {
 		return
 	}
 	if !errors.As(err, &v.busy) { // all its errors are such
-		v.busy = &throttle.Error{Reason: err}
+		v.busy = &throttle.OwnerError{Reason: err}
 	}
 	v.lost = errors.Join(v.lost, v.taken().giveBack(v.r.Context()))
 }
