@@ -129,6 +129,13 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	}
 }
 
+// TakeOne is Take for one ask.
+func (l *Leases) TakeOne(ctx context.Context, ask limit.Ask) (limit.Decision, error) {
+	a, d := [1]limit.Ask{ask}, [1]limit.Decision{}
+	_, err := l.Take(ctx, a[:], d[:])
+	return d[0], err
+}
+
 // ask puts to the Store what parts do not hold.
 func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	l.asked.Add(1)

@@ -197,11 +197,9 @@ func TestQueueRefusesWhenTheForecastComes(t *testing.T) {
 			if got, want := results.count("served"), 5-int(used); got != want {
 				t.Errorf("%d used of 3: %d served, want %d", used, got, want)
 			}
-			results.mu.Lock()
-			defer results.mu.Unlock()
-			for _, at := range results.of["refused"] {
+			for _, at := range results.of("refused") {
 				if at > 11*ms {
-					t.Errorf("%d used of 3: refused at %v, want at the first answer", used, results.of["refused"])
+					t.Errorf("%d used of 3: refused at %v, want at the first answer", used, results.of("refused"))
 				}
 			}
 			nobody(t, &q)

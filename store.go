@@ -28,16 +28,21 @@ func (f StoreFunc) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) 
 	return f(ctx, a, d)
 }
 
-// Take asks s whether n may pass under the key. Zero n peeks, below zero gives
-// back.
+// Take charges n tokens for key, if l allows, and reports what is left. Zero n
+// peeks, below zero gives back. A refusal is a value, d.OK; an error means that s
+// could not decide.
+//
+// If s also has the method
+//
+//	TakeOne(context.Context, limit.Ask) (limit.Decision, error)
+//
+// which answers as Take does for one ask, that is called: a Store in this process
+// then answers without an allocation.
 func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
-	switch s := s.(type) {
-	case *Memory:
-		return s.Decide(limit.Ask{Key: key, Limit: l, N: n}), nil
-	case *Leases:
-		a, d := [1]limit.Ask{{Key: key, Limit: l, N: n}}, [1]limit.Decision{}
-		_, err := s.Take(ctx, a[:], d[:])
-		return d[0], err
+	if one, ok := s.(interface {
+		TakeOne(context.Context, limit.Ask) (limit.Decision, error)
+	}); ok {
+		return one.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
 	}
 	var q struct { // one allocation for both
 		a [1]limit.Ask
@@ -46,6 +51,24 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 	q.a[0] = limit.Ask{Key: key, Limit: l, N: n}
 	_, err := s.Take(ctx, q.a[:], q.d[:])
 	return q.d[0], err
+}
+
+// Allow charges one token for key, if l allows, and reports whether it did: [Take]
+// where nothing is told to the caller. An error means that s could not decide.
+//
+// If s also has the method
+//
+//	Allow(key string, l limit.Limit, n int64) bool
+//
+// that is called: it is the fastest way to ask a Store in this process.
+func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {
+	if fast, ok := s.(interface {
+		Allow(string, limit.Limit, int64) bool
+	}); ok {
+		return fast.Allow(key, l, 1), nil
+	}
+	d, err := Take(ctx, s, key, l, 1)
+	return d.OK, err
 }
 
 // FailOpen is s, but where s cannot decide all pass, uncharged. Errors vanish

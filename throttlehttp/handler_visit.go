@@ -23,8 +23,8 @@ type visit struct {
 	hold            rules.Hold
 	pass            throttle.Pass
 	busy            *throttle.OwnerError // why there was no pass
-	whole           bool            // Next has returned
-	undecided, lost error           // of the Store: of asking, of giving back
+	whole           bool                 // Next has returned
+	undecided, lost error                // of the Store: of asking, of giving back
 
 	// What the Store was asked, and what it said: about the rules that count,
 	// and about shadow rules that let it pass.
