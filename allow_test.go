@@ -32,12 +32,34 @@ func TestTakeThroughAnyDoor(t *testing.T) {
 		if ok, err := throttle.Allow(t.Context(), s, "k", l); ok || err != nil {
 			t.Errorf("%s: third Allow = %t, %v, want false", name, ok, err)
 		}
-		if d, err := throttle.Take(t.Context(), s, "k", l, 0); d.OK || d.Most != 2 || err != nil {
-			t.Errorf("%s: peek = %+v, %v, want a refusal", name, d, err)
+		if d, err := throttle.Take(t.Context(), s, "k", l, 0); d.Remaining != 0 || d.Most != 2 || err != nil {
+			t.Errorf("%s: peek = %+v, %v, want nothing of 2 left", name, d, err)
 		}
 		if ok, err := throttle.Allow(t.Context(), s, "other", l); !ok || err != nil {
 			t.Errorf("%s: Allow of another key = %t, %v, want true", name, ok, err)
 		}
+	}
+}
+
+// counter adds to the Take of the Memory that it embeds.
+type counter struct {
+	throttle.Memory
+	n int
+}
+
+func (c *counter) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	c.n++
+	return c.Memory.Take(ctx, a, d)
+}
+
+// TestTakeOfAnEmbeddedStore: what a wrapper adds to Take is not passed by.
+func TestTakeOfAnEmbeddedStore(t *testing.T) {
+	var s counter
+	l := limit.Limit{Count: 2, Period: time.Hour}
+	throttle.Take(t.Context(), &s, "k", l, 1)
+	throttle.Allow(t.Context(), &s, "k", l)
+	if s.n != 2 {
+		t.Errorf("Take of the wrapper was called %d times, want 2", s.n)
 	}
 }
 

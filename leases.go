@@ -136,6 +136,9 @@ func (l *Leases) TakeOne(ctx context.Context, ask limit.Ask) (limit.Decision, er
 	return d[0], err
 }
 
+// Itself reports whether s is l, and not a Store that embeds it.
+func (l *Leases) Itself(s any) bool { return s == any(l) }
+
 // ask puts to the Store what parts do not hold.
 func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	l.asked.Add(1)

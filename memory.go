@@ -108,6 +108,9 @@ func (m *Memory) TakeOne(_ context.Context, a limit.Ask) (limit.Decision, error)
 	return m.takeOne(&a), nil
 }
 
+// Itself reports whether s is m, and not a Store that embeds it.
+func (m *Memory) Itself(s any) bool { return s == any(m) }
+
 func (m *Memory) takeOne(a *limit.Ask) limit.Decision {
 	t := m.table()
 	if t.far() {

@@ -28,21 +28,25 @@ func (f StoreFunc) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) 
 	return f(ctx, a, d)
 }
 
+// Direct is a Store that answers one ask faster than Take does. [Take] and [Allow]
+// look for it, as io.Copy looks for an io.WriterTo; for Allow it may have the
+// method Allow(key string, l limit.Limit, n int64) bool besides.
+type Direct interface {
+	// TakeOne is the Take of the Store for one ask.
+	TakeOne(ctx context.Context, a limit.Ask) (limit.Decision, error)
+	// Itself reports whether s is this Store, and not one that embeds it: what
+	// that adds to Take must not be passed by.
+	Itself(s any) bool
+}
+
 // Take charges n tokens for key, if l allows, and reports what is left. Zero n
 // peeks, below zero gives back. A refusal is a value, d.OK; an error means that s
 // could not decide.
 //
-// If s also has the method
-//
-//	TakeOne(context.Context, limit.Ask) (limit.Decision, error)
-//
-// which answers as Take does for one ask, that is called: a Store in this process
-// then answers without an allocation.
+// A Store in this process that is also a [Direct] answers without an allocation.
 func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
-	if one, ok := s.(interface {
-		TakeOne(context.Context, limit.Ask) (limit.Decision, error)
-	}); ok {
-		return one.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
+	if d, ok := s.(Direct); ok && d.Itself(s) {
+		return d.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
 	}
 	var q struct { // one allocation for both
 		a [1]limit.Ask
@@ -56,15 +60,12 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 // Allow charges one token for key, if l allows, and reports whether it did: [Take]
 // where nothing is told to the caller. An error means that s could not decide.
 //
-// If s also has the method
-//
-//	Allow(key string, l limit.Limit, n int64) bool
-//
-// that is called: it is the fastest way to ask a Store in this process.
+// Of a Store in this process it is the fastest question: see [Direct].
 func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {
 	if fast, ok := s.(interface {
-		Allow(string, limit.Limit, int64) bool
-	}); ok {
+		Direct
+		Allow(key string, l limit.Limit, n int64) bool
+	}); ok && fast.Itself(s) {
 		return fast.Allow(key, l, 1), nil
 	}
 	d, err := Take(ctx, s, key, l, 1)
