@@ -27,7 +27,7 @@ var assertForm = regexp.MustCompile(`^\s*(?:([\w.-]+)/)?([\w-]+\s*(?:\([^()]*\))
 // is going to be run.
 func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (assert, error) {
 	bad := func(format string, a ...any) (assert, error) {
-		return assert{}, usageError{fmt.Sprintf("-assert %s: ", quote(text)) + fmt.Sprintf(format, a...)}
+		return assert{}, usageError(fmt.Sprintf("-assert %s: ", quote(text)) + fmt.Sprintf(format, a...))
 	}
 	part := assertForm.FindStringSubmatch(text)
 	if part == nil {
@@ -53,13 +53,6 @@ func parseAssert(text string, policies []sim.Policy, scenarios []sim.Scenario) (
 		return bad("%s is not a number, as in 0.02", quote(part[5]))
 	}
 	return a, nil
-}
-
-func measureNames() (names []string) {
-	for _, m := range sim.Measures {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // holds reports whether a figure keeps to the threshold. One that is absent
@@ -101,7 +94,7 @@ func checkAsserts(asserts []assert, results []scenarioResult) error {
 	if len(broken) == 0 {
 		return nil
 	}
-	return assertion{"assert " + strings.Join(broken, "; ")}
+	return assertion("assert " + strings.Join(broken, "; "))
 }
 
 // measured says what a measure is.

@@ -89,7 +89,7 @@ func demonstrate(ctx context.Context, args []string, _ io.Reader, stdout, stderr
 	case err != nil:
 		return err
 	case len(names) > 0:
-		return usageError{fmt.Sprintf("demo: %s: takes flags only; run 'throttle demo -h'", quote(names[0]))}
+		return usageErrorf("demo: %s: takes flags only; run 'throttle demo -h'", quote(names[0]))
 	}
 	if d.policies, err = readPolicies(demoPolicies); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (d demo) run(ctx context.Context, stdout io.Writer) error {
 		if stopped != nil {
 			text += ", and " + stopped.Error()
 		}
-		stopped = failure{text}
+		stopped = failure(text)
 	}
 	if len(seen.Rows) < len(predicted.Rows) { // nothing to compare the others with
 		predicted.Rows = predicted.Rows[:len(seen.Rows)]
@@ -131,7 +131,7 @@ func (d demo) run(ctx context.Context, stdout io.Writer) error {
 func (d demo) play(ctx context.Context) (rows []policyResult, err error) {
 	server, err := serve(d.scenario, d.seed)
 	if err != nil {
-		return nil, failure{err.Error()}
+		return nil, failure(err.Error())
 	}
 	defer server.close()
 	for i, p := range d.policies {
@@ -140,9 +140,9 @@ func (d demo) play(ctx context.Context) (rows []policyResult, err error) {
 		}
 		r, err := playLive(ctx, server, p, d.seed, progress)
 		if err != nil {
-			return rows, failure{p.Name + ": " + err.Error()}
+			return rows, failure(p.Name + ": " + err.Error())
 		}
-		rows = append(rows, policyResult{p.Name, 1, sim.Summarise([]sim.Result{r})})
+		rows = append(rows, policyResult{Policy: p.Name, Seeds: 1, Summary: sim.Summarise([]sim.Result{r})})
 	}
 	return rows, nil
 }
@@ -165,7 +165,7 @@ func (d demo) report(stdout io.Writer, seen, predicted scenarioResult) error {
 		_, err = stdout.Write(out.Bytes())
 	}
 	if err != nil {
-		return failure{fmt.Sprintf("standard output: %v", err)}
+		return failuref("standard output: %v", err)
 	}
 	return nil
 }

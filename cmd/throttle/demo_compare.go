@@ -49,7 +49,7 @@ func disagreement(live, predicted []policyResult) error {
 	if len(apart) == 0 {
 		return nil
 	}
-	return failure{fmt.Sprintf("live and predicted differ by more than %.0f %%: %s; is this machine too busy?", tolerance*100, strings.Join(apart, "; "))}
+	return failuref("live and predicted differ by more than %.0f %%: %s; is this machine too busy?", tolerance*100, strings.Join(apart, "; "))
 }
 
 // beside puts what was predicted beside what was seen.
@@ -82,15 +82,6 @@ func beside(live, predicted []policyResult, seeds int) string {
 		fmt.Fprintf(&b, "\nLive and predicted agree within %.0f %%; for what that means see 'throttle help demo'.\n", tolerance*100)
 	}
 	return b.String()
-}
-
-func headingOf(measure string) heading {
-	for _, h := range headings {
-		if h.measure == measure {
-			return h
-		}
-	}
-	return heading{measure: measure, lines: [2]string{measure}, scale: 1}
 }
 
 func withRange(c tableCell) string {

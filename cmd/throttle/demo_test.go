@@ -287,7 +287,7 @@ func TestAgrees(t *testing.T) {
 
 func TestDisagreement(t *testing.T) {
 	row := func(rate, utilisation, finish float64) policyResult {
-		return policyResult{"p", 1, sim.Summarise([]sim.Result{{
+		return policyResult{Policy: "p", Seeds: 1, Summary: sim.Summarise([]sim.Result{{
 			RetryRate: pace.Some(rate), Utilisation: pace.Some(utilisation), Finish: pace.Some(finish),
 		}})}
 	}

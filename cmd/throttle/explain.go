@@ -69,11 +69,11 @@ func explain(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Wri
 	case err != nil:
 		return err
 	case len(names) > 0:
-		return usageError{fmt.Sprintf("explain: %s: reads standard input; write 'throttle explain < %s'", quote(names[0]), quote(names[0]))}
+		return usageErrorf("explain: %s: reads standard input; write 'throttle explain < %s'", quote(names[0]), quote(names[0]))
 	case *host != "" && *preset != "":
-		return usageError{"explain: -host and -preset: only one can choose the preset"}
+		return usageError("explain: -host and -preset: only one can choose the preset")
 	case *status != 0 && (*status < 100 || *status > 999):
-		return usageError{fmt.Sprintf("explain: -status %d: must be from 100 to 999", *status)}
+		return usageErrorf("explain: -status %d: must be from 100 to 999", *status)
 	case *list:
 		_, err := fmt.Fprintln(stdout, strings.Join(signal.Names(), "\n"))
 		return err
@@ -106,7 +106,7 @@ func explanationOf(a answer, host, preset string, now time.Time) (e explanation,
 	if preset != "" {
 		var ok bool
 		if e.dialect, ok = signal.Named(preset); !ok {
-			return e, usageError{fmt.Sprintf("explain: preset %s is not known; known are %s", quote(preset), strings.Join(signal.Names(), ", "))}
+			return e, usageErrorf("explain: preset %s is not known; known are %s", quote(preset), strings.Join(signal.Names(), ", "))
 		}
 	}
 	asked := map[string]bool{}

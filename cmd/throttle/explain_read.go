@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http/httputil"
 	"strconv"
@@ -37,7 +36,7 @@ func readAnswer(text []byte, status int) (a answer, err error) {
 			continue
 		}
 		if !ok {
-			return a, usageError{"explain: standard input is empty; want an HTTP response, such as curl -i prints"}
+			return a, usageError("explain: standard input is empty; want an HTTP response, such as curl -i prints")
 		}
 		if err := a.readHead(&lines, line, status); err != nil {
 			return a, err
@@ -82,7 +81,7 @@ func (a *answer) readHead(lines *lineReader, first string, status int) error {
 	} else if ok = status != 0; ok {
 		a.status, a.line = status, strconv.Itoa(status)
 	} else {
-		return usageError{fmt.Sprintf("explain: line %d: %s is not a status line; want one such as 'HTTP/1.1 429 Too Many Requests', or say -status 429", lines.number, quote(first))}
+		return usageErrorf("explain: line %d: %s is not a status line; want one such as 'HTTP/1.1 429 Too Many Requests', or say -status 429", lines.number, quote(first))
 	}
 	for ; ok && first != ""; first, ok = lines.next() {
 		if err := a.readField(first, lines.number); err != nil {
@@ -100,7 +99,7 @@ func (a *answer) readField(line string, number int) error {
 	}
 	name, value, ok := strings.Cut(line, ":")
 	if !ok || name == "" || strings.ContainsAny(name, " \t") {
-		return usageError{fmt.Sprintf("explain: line %d: %s is not a header field; want 'Name: value', or an empty line before the body", number, quote(line))}
+		return usageErrorf("explain: line %d: %s is not a header field; want 'Name: value', or an empty line before the body", number, quote(line))
 	}
 	a.fields = append(a.fields, headerField{name, strings.TrimSpace(value)})
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -31,7 +30,7 @@ func checkOutputs(json bool, outputs ...output) error {
 				return err
 			}
 		case taken != "":
-			return usageError{fmt.Sprintf("%s and %s -: only one can go to standard output; write %s FILE", taken, o.option, o.option)}
+			return usageErrorf("%s and %s -: only one can go to standard output; write %s FILE", taken, o.option, o.option)
 		default:
 			taken = o.option + " -"
 		}
@@ -46,7 +45,7 @@ func checkWritable(option, path string) error {
 	}
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
-		return usageError{fmt.Sprintf("%s: %s is a directory; name a file", option, quote(path))}
+		return usageErrorf("%s: %s is a directory; name a file", option, quote(path))
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe may be opened only once
 	}
@@ -55,7 +54,7 @@ func checkWritable(option, path string) error {
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
 			err = e.Err // without the name of the file that was tried
 		}
-		return usageError{fmt.Sprintf("%s: cannot write to %s: %v", option, quote(filepath.Dir(path)), err)}
+		return usageErrorf("%s: cannot write to %s: %v", option, quote(filepath.Dir(path)), err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

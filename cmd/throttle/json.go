@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 
@@ -44,28 +43,7 @@ func (r jsonRow) MarshalJSON() ([]byte, error) {
 		groups = append(groups, jsonGroup{g.Policy, statOf(g.Sent), statOf(g.Served), statOf(g.Throttled), statOf(g.Share)})
 	}
 	o.put("groups", groups)
-	o.text.WriteByte('}')
-	return o.text.Bytes(), o.err
-}
-
-// object is a JSON object being written.
-type object struct {
-	text bytes.Buffer
-	err  error
-}
-
-func (o *object) put(key string, value any) {
-	text, err := json.Marshal(value)
-	if err != nil && o.err == nil {
-		o.err = err
-	}
-	sign := byte(',')
-	if o.text.Len() == 0 {
-		sign = '{'
-	}
-	o.text.WriteByte(sign)
-	o.text.WriteString(`"` + key + `":`)
-	o.text.Write(text)
+	return o.close()
 }
 
 // jsonGroup is the part of one group of clients.

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/peers"
 	"github.com/throttle-go/throttle/pace"
@@ -40,21 +38,6 @@ var peerList = []peer{
 	{"omniscient", "the bound: knows the limit, all its changes, and who is there when", omniscient},
 }
 
-// allPolicies is the policies of the library and the peers, for s.
-func allPolicies(s sim.Scenario) (all []sim.Policy) {
-	for _, info := range sim.Policies() {
-		p, err := sim.ParsePolicy(info.Name)
-		if err != nil {
-			panic(err)
-		}
-		all = append(all, p)
-	}
-	for _, p := range peerList {
-		all = append(all, p.policy(tell(s)))
-	}
-	return all
-}
-
 func (p peer) policy(t told) sim.Policy {
 	q := p.make(t)
 	q.Name = p.name
@@ -69,23 +52,13 @@ func findPeer(name string) (peer, bool) {
 	return peerList[i], true
 }
 
-// parsePolicy reads a policy of the library or a peer. A peer has yet to be
-// told the scenario: policiesFor and tellGroups do.
-func parsePolicy(text string) (sim.Policy, error) {
-	name, settings, open := strings.Cut(strings.TrimSpace(text), "(")
-	name = strings.TrimSpace(name)
-	if p, ok := findPeer(name); ok {
-		if open && strings.TrimSpace(settings) != ")" {
-			return sim.Policy{}, fmt.Errorf("policy %s: it has no settings; write %s", name, name)
-		}
-		return p.policy(tell(sim.Scenario{})), nil
+// listPeers returns the names of the peers, and what they are.
+func listPeers() []sim.PolicyInfo {
+	all := make([]sim.PolicyInfo, len(peerList))
+	for i, p := range peerList {
+		all[i] = sim.PolicyInfo{Name: p.name, About: p.about}
 	}
-	p, err := sim.ParsePolicy(text)
-	known := func(info sim.PolicyInfo) bool { return info.Name == name }
-	if err != nil && !slices.ContainsFunc(sim.Policies(), known) {
-		return p, fmt.Errorf("%w, and the peers %s", err, strings.Join(peerNames(), ", "))
-	}
-	return p, err
+	return all
 }
 
 func peerNames() []string {

@@ -5,10 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -42,25 +39,8 @@ func TestAllPoliciesAreThoseOfTheLibraryAndThePeers(t *testing.T) {
 		}
 	}
 	different := len(slices.Compact(slices.Sorted(slices.Values(names))))
-	if want := len(sim.Policies()) + len(peerList); len(names) != want || different != want {
+	if want := len(sim.Policies()) + len(listPeers()); len(names) != want || different != want {
 		t.Errorf("all policies are %q, want %d different ones", names, want)
-	}
-}
-
-func TestPeersByName(t *testing.T) {
-	stdout, stderr, code := play(t.Context(), "sim", "-seeds=1", "-policy= omniscient ,adaptive", "-assert=omniscient.retry_rate<0.01", "emr")
-	if code != 0 || !strings.Contains(stdout, "\nomniscient ") || !strings.Contains(stdout, "\nadaptive ") {
-		t.Errorf("code %d, stderr %q, stdout %q; want rows of both", code, stderr, stdout)
-	}
-	for _, c := range []struct{ policy, says string }{
-		{"cenkalti", "peers cenkalti-backoff, retryablehttp"},
-		{"omniscient(rate=4)", "no settings"},
-		{"backoff(rate=4)", "known are base"},
-	} {
-		_, stderr, code := play(t.Context(), "sim", "-policy="+c.policy)
-		if code != 2 || !strings.Contains(stderr, c.says) || strings.Count(stderr, "\n") > 1 {
-			t.Errorf("-policy=%s: code %d, stderr %q; want 2 and a line with %q", c.policy, code, stderr, c.says)
-		}
 	}
 }
 
@@ -81,40 +61,6 @@ func TestOmniscientIsTheBound(t *testing.T) {
 		if got := medianOf(t, s, "omniscient", "jain"); got < 0.999 {
 			t.Errorf("%s: jain %v, want 0.999 or more", name, got)
 		}
-	}
-}
-
-// Each process has its part of what there is, at each time. The whole tokens
-// of all together are what the server has at the start, not more.
-func TestPartsAreOfWhatThereIs(t *testing.T) {
-	s := sim.Scenario{
-		Server: sim.Server{
-			Limit: limit.Limit{Count: 6, Period: time.Second, Burst: 20}, Start: pace.Some[int64](7),
-			Changes: []sim.Change{{At: 10 * time.Second, Count: 12, Period: time.Second}},
-		},
-		Network: sim.Network{Latency: time.Millisecond},
-		Clients: []sim.Group{
-			{Processes: 3, Workers: 1},
-			{Processes: 1, Workers: 1, Join: 5 * time.Second, Leave: 20 * time.Second},
-		},
-	}
-	whole := 0
-	for _, b := range parts(s)[0] {
-		whole += int(b.Level)
-	}
-	if whole != 7 {
-		t.Errorf("three processes may send %d at once, want the 7 that are there", whole)
-	}
-	late := parts(s)[1][0]
-	if !late.Since.Equal(time.Unix(5, 0)) || late.Level > 0 {
-		t.Errorf("the late one begins at %v with %v, want 5 s and nothing", late.Since, late.Level)
-	}
-	var got []float64
-	for _, r := range late.Rates {
-		got = append(got, r.From.Sub(time.Unix(0, 0)).Seconds(), r.Second)
-	}
-	if want := []float64{0, 2, 5, 1.5, 10, 3, 20, 4}; !slices.Equal(got, want) {
-		t.Errorf("times and rates %v, want %v", got, want)
 	}
 }
 
@@ -145,7 +91,7 @@ clients:
 			t.Errorf("policy: %s: %v", c.policy, err)
 			continue
 		}
-		if words := groupInWords(s.Clients[1]); !strings.Contains(words, "always with "+c.name+" (rivals") {
+		if words := strings.Join(describe(s)[2].Text, " "); !strings.Contains(words, "always with "+c.name+" (rivals") {
 			t.Errorf("policy: %s: in words %q", c.policy, words)
 		}
 		p, err := parsePolicy("omniscient")

@@ -11,7 +11,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/sim"
@@ -199,18 +198,6 @@ func (p *page) words(results []scenarioResult) {
 	p.Title = p.Heading + " – throttle sim"
 	p.Lede = "Clients share a service that limits its callers. A policy decides when each of them sends its next request. " +
 		"Good policies are throttled rarely, use what the service can give, wait no longer than needed, and share fairly."
-}
-
-// about is what is known of a policy, by its name without settings.
-func about(name string) string {
-	family, _, _ := strings.Cut(name, "(")
-	for _, info := range sim.Policies() {
-		if info.Name == family {
-			return info.About
-		}
-	}
-	p, _ := findPeer(family)
-	return p.about
 }
 
 // policyPart is the part of one policy.

@@ -66,15 +66,6 @@ func mustResults(t *testing.T, seeds int, scenarios []sim.Scenario, policies ...
 	return results
 }
 
-func builtin(t *testing.T, name string) sim.Scenario {
-	t.Helper()
-	s, ok := sim.Find(name)
-	if !ok {
-		t.Fatalf("no scenario %s", name)
-	}
-	return s
-}
-
 // report is the report as text.
 func reportText(t *testing.T, results []scenarioResult) string {
 	t.Helper()
@@ -281,42 +272,4 @@ func luminance(c [3]float64) float64 {
 		}
 	}
 	return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2]
-}
-
-func TestDescribe(t *testing.T) {
-	for _, c := range []struct {
-		scenario sim.Scenario
-		want     []string
-	}{
-		{builtin(t, "heroku"), []string{
-			"A token bucket: 75 a minute come in, and at most 4,500 are kept. At the start 0 are there. Its answers say how many requests remain.",
-			"A call takes 165 ms ± 20 %, half there and half back.",
-			"2 processes of 5 workers each. A worker calls again as soon as it has its answer.",
-			"Ends after 30 min.",
-		}},
-		{builtin(t, "sleeper"), []string{
-			"Serves a request if the one before came more than 290 ms ago. From request 200 on, 60 ms are enough. Its answers say nothing about the limit.",
-			"A call takes 1 ms ± 20 %, half there and half back.",
-			"1 process of 1 worker. A worker calls again as soon as it has its answer.",
-			"Ends with request 600.",
-		}},
-		{builtin(t, "heroku-clear"), []string{
-			"A token bucket of 4,500 that is never refilled. Its answers say how many requests remain.",
-			"A call takes 165 ms ± 20 %, half there and half back.",
-			"2 processes of 5 workers each. A worker calls again as soon as it has its answer.",
-			"Ends after 3 h, or when no more than 10 requests remain, whichever comes first.",
-		}},
-		{builtin(t, "emr"), []string{
-			"A token bucket: 4 a second come in, and at most 8 are kept. Its answers say how many requests remain.",
-			"A call takes 100 ms ± 20 %, half there and half back.",
-			"1 process of 1 worker, with 1,000 calls to make in all. A worker calls again as soon as it has its answer.",
-			"Ends when the work is done.",
-		}},
-	} {
-		for i, f := range describe(c.scenario) {
-			if got := strings.Join(f.Text, " "); got != c.want[i] {
-				t.Errorf("%s: %s:\ngot  %s\nwant %s", c.scenario.Name, f.Name, got, c.want[i])
-			}
-		}
-	}
 }

@@ -9,13 +9,6 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Bounds of what one command runs.
-const (
-	maxSeeds     = 10_000
-	maxPolicies  = 100
-	maxScenarios = 100
-)
-
 // policyResult is one row: a policy over all seeds of one scenario.
 type policyResult struct {
 	Policy string
@@ -35,21 +28,6 @@ type scenarioResult struct {
 	Rows        []policyResult
 	Interrupted bool
 }
-
-// usageError is wrong usage or input: exit code 2.
-type usageError struct{ text string }
-
-func (e usageError) Error() string { return e.text }
-
-// failure is work that was begun and not done: exit code 1.
-type failure struct{ text string }
-
-func (e failure) Error() string { return e.text }
-
-// assertion is an -assert that does not hold: exit code 3.
-type assertion struct{ text string }
-
-func (e assertion) Error() string { return e.text }
 
 // eventsBetweenLooks is how many events are simulated, in some milliseconds,
 // before a run looks whether it was interrupted.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -284,18 +282,6 @@ func TestNamelessScenario(t *testing.T) {
 		if _, err := parseScenario(path, []byte("server: {rate: 4/s}\nclients: [{work: 1}]\n")); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("parseScenario(%q) = %v, want %s", path, err, want)
 		}
-	}
-}
-
-func TestBadFileIsOneLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(path, []byte("server: {rate: 4/fortnight}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	stdout, stderr, code := play(t.Context(), "sim", path)
-	want := regexp.MustCompile(`^throttle: \S+bad\.yaml:1:16: rate "4/fortnight": [^\n]+; write [^\n]+\n$`)
-	if code != 2 || stdout != "" || !want.MatchString(stderr) {
-		t.Errorf("a bad file: got code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 

@@ -7,12 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"slices"
-	"strings"
-	"time"
-
-	"golang.org/x/term"
 
 	"github.com/throttle-go/throttle/sim"
 )
@@ -77,6 +71,9 @@ Examples:
   throttle sim scoreboard -policy adaptive,aws-adaptive -seeds 5 rise drop my.yaml
 `
 
+// maxSeeds is how many runs of each policy there are at most.
+const maxSeeds = 10_000
+
 // simOptions is what the command line asks for.
 type simOptions struct {
 	policies  []sim.Policy
@@ -134,7 +131,7 @@ func collect(into *[]string) func(string) error {
 // read understands the words of the command line, before anything is run.
 func (o *simOptions) read(policies, asserts, names []string) (err error) {
 	if o.seeds < 1 || o.seeds > maxSeeds {
-		return usageError{fmt.Sprintf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)}
+		return usageErrorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
 	}
 	if names, err = o.readBoard(names); err != nil {
 		return err
@@ -156,93 +153,9 @@ func (o *simOptions) read(policies, asserts, names []string) (err error) {
 		o.asserts = append(o.asserts, a)
 	}
 	if o.svg != "" && len(o.scenarios) > 1 {
-		return usageError{fmt.Sprintf("-svg: a picture is of one scenario, not of %d", len(o.scenarios))}
+		return usageErrorf("-svg: a picture is of one scenario, not of %d", len(o.scenarios))
 	}
-	return checkOutputs(o.json, output{"-html", o.html}, output{"-svg", o.svg}, output{"-md", o.md})
-}
-
-// readPolicies reads what -policy was given; nothing means all.
-func readPolicies(texts []string) (policies []sim.Policy, err error) {
-	var items []string
-	for _, text := range texts {
-		items = append(items, splitPolicies(text)...)
-	}
-	if len(texts) == 0 {
-		for _, p := range sim.Policies() {
-			items = append(items, p.Name)
-		}
-	}
-	if len(items) > maxPolicies {
-		return nil, usageError{fmt.Sprintf("-policy: %d policies; at most %d", len(items), maxPolicies)}
-	}
-	for _, item := range items {
-		p, err := parsePolicy(item)
-		if err != nil {
-			return nil, usageError{fmt.Sprintf("-policy: %v", err)}
-		}
-		if slices.ContainsFunc(policies, func(q sim.Policy) bool { return samePolicy(p, q) }) {
-			return nil, usageError{fmt.Sprintf("-policy: %s is there twice", p.Name)}
-		}
-		policies = append(policies, p)
-	}
-	return policies, nil
-}
-
-// samePolicy reports whether two policies are written alike, but for spaces.
-func samePolicy(p, q sim.Policy) bool {
-	return strings.ReplaceAll(p.Name, " ", "") == strings.ReplaceAll(q.Name, " ", "")
-}
-
-// splitPolicies splits at the commas that are not inside parentheses.
-func splitPolicies(text string) (items []string) {
-	depth, from := 0, 0
-	for i, r := range text {
-		switch {
-		case r == '(':
-			depth++
-		case r == ')':
-			depth--
-		case r == ',' && depth <= 0:
-			items = append(items, text[from:i])
-			from = i + 1
-		}
-	}
-	return append(items, text[from:])
-}
-
-// readScenarios finds built-in scenarios and reads files; nothing means heroku.
-func readScenarios(names []string) (scenarios []sim.Scenario, err error) {
-	if len(names) == 0 {
-		names = []string{"heroku"}
-	}
-	if len(names) > maxScenarios {
-		return nil, usageError{fmt.Sprintf("%d scenarios; at most %d", len(names), maxScenarios)}
-	}
-	for _, name := range names {
-		s, ok := sim.Find(name)
-		if !ok {
-			if s, err = otherScenario(name); err != nil {
-				return nil, err
-			}
-		}
-		if slices.ContainsFunc(scenarios, func(t sim.Scenario) bool { return t.Name == s.Name }) {
-			return nil, usageError{fmt.Sprintf("two scenarios are called %s; name one, or give another name", s.Name)}
-		}
-		scenarios = append(scenarios, s)
-	}
-	return scenarios, nil
-}
-
-// otherScenario reads a scenario that is not built in.
-func otherScenario(name string) (sim.Scenario, error) {
-	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || name == "" {
-		var known []string
-		for _, s := range sim.Builtin() {
-			known = append(known, s.Name)
-		}
-		return sim.Scenario{}, usageError{fmt.Sprintf("scenario %s is not known and there is no such file; known are %s", quote(name), strings.Join(known, ", "))}
-	}
-	return scenarioFile(name)
+	return checkOutputs(o.json, output{option: "-html", path: o.html}, output{option: "-svg", path: o.svg}, output{option: "-md", path: o.md})
 }
 
 // run does the work and reports it.
@@ -271,11 +184,11 @@ func (o *simOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	if done < all {
-		return failure{fmt.Sprintf("interrupted: %d of %d runs", done, all)}
+		return failuref("interrupted: %d of %d runs", done, all)
 	}
 	if o.md != "" && o.md != dash {
 		if err := writeBoardFile(o.md, boardCommand(o.args), results, o.seeds); err != nil {
-			return failure{fmt.Sprintf("-md: %v", err)}
+			return failuref("-md: %v", err)
 		}
 	}
 	return checkAsserts(o.asserts, results)
@@ -298,22 +211,22 @@ func (o *simOptions) report(results []scenarioResult, stdout, stderr io.Writer) 
 		write = func() error { return writeBoard(&out, results, o.seeds, colours(stdout)) }
 	}
 	if err := write(); err != nil {
-		return failure{err.Error()}
+		return failure(err.Error())
 	}
 	if _, err := stdout.Write(out.Bytes()); err != nil {
-		return failure{fmt.Sprintf("standard output: %v", err)}
+		return failuref("standard output: %v", err)
 	}
 	warn(stderr, results, o.board)
 	if o.svg != "" && o.svg != dash {
 		if err := writeFile(o.svg, func(w io.Writer) error { return writeSVG(w, results) }); err != nil {
-			return failure{fmt.Sprintf("-svg: %v", err)}
+			return failuref("-svg: %v", err)
 		}
 	}
 	if o.html == "" || o.html == dash {
 		return nil
 	}
 	if err := writeReportFile(o.html, results); err != nil {
-		return failure{fmt.Sprintf("-html: %v", err)}
+		return failuref("-html: %v", err)
 	}
 	return nil
 }
@@ -329,30 +242,6 @@ func warn(stderr io.Writer, results []scenarioResult, board bool) {
 			if n := row.Summary.Overflow; n > 0 {
 				fmt.Fprintf(stderr, "throttle: %s: under %s, %d calls found 10,000 queued in their process already and were not made\n", r.Scenario.Name, row.Policy, n)
 			}
-		}
-	}
-}
-
-// onTerminal reports whether w is a terminal on which lines may be rewritten
-// and coloured.
-func onTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-func colours(w io.Writer) bool { return onTerminal(w) }
-
-// progressLine returns a function that rewrites one line on a terminal, not
-// too often, and removes it when given nothing. In a pipe it is silent.
-func progressLine(w io.Writer) func(text string) {
-	if !onTerminal(w) {
-		return func(string) {}
-	}
-	var last time.Time
-	return func(text string) {
-		if now := time.Now(); text == "" || now.Sub(last) >= 100*time.Millisecond {
-			last = now
-			fmt.Fprintf(w, "\r\x1b[K%s", text)
 		}
 	}
 }

@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -91,14 +89,6 @@ func keys(t *testing.T, text string) (keys []string) {
 	}
 }
 
-func TestJSONNotANumber(t *testing.T) {
-	r := scenarioResult{Rows: []policyResult{{Summary: sim.Summarise(nil)}}}
-	r.Rows[0].Summary.Stats[3] = pace.Some(sim.Stat{Median: math.NaN()})
-	if err := writeJSON(io.Discard, []scenarioResult{r}); err == nil {
-		t.Error("writeJSON(NaN) = nil, want an error")
-	}
-}
-
 func TestAsserts(t *testing.T) {
 	base := []string{"sim", "-seeds=1", "-policy=none,backoff(factor=2)", "testdata/small.yaml", "emr"}
 	for _, test := range []struct {
@@ -153,63 +143,6 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
-func TestSplitPolicies(t *testing.T) {
-	for text, want := range map[string][]string{
-		"a":                  {"a"},
-		"a,b":                {"a", "b"},
-		"a(x=1,y=2),b":       {"a(x=1,y=2)", "b"},
-		"a(x=1,y=2),b(z=3),": {"a(x=1,y=2)", "b(z=3)", ""},
-		"a),b":               {"a)", "b"},
-	} {
-		if got := splitPolicies(text); !slices.Equal(got, want) {
-			t.Errorf("splitPolicies(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
-// Each run that is over when the context ends is kept, and no more are begun.
-func TestRunAllInterrupted(t *testing.T) {
-	s, err := scenarioFile("testdata/small.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := readPolicies([]string{"none,backoff,fixed"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	most := 0
-	r := runAll(ctx, s, policies, 4, 1, func(done, total int) {
-		if most = done; done == 6 {
-			cancel()
-		}
-		if total != 12 {
-			t.Errorf("progress(%d, %d), want 12 in all", done, total)
-		}
-	})
-	complete := 0
-	for _, row := range r.Rows {
-		complete += row.Seeds
-	}
-	if !r.Interrupted || complete != most || complete < 6 || complete == 12 {
-		t.Errorf("interrupted after 6 of 12 runs: got %d rows, %d runs, interrupted %t; progress said %d", len(r.Rows), complete, r.Interrupted, most)
-	}
-}
-
-func TestInterruptedTable(t *testing.T) {
-	s, _ := sim.Find("emr")
-	policies, _ := readPolicies([]string{"none,fixed"})
-	r := runAll(t.Context(), s, policies, 3, 1, nil)
-	if r.Interrupted || len(r.Rows) != 2 {
-		t.Fatalf("runAll = %d rows, interrupted %t; want 2, false", len(r.Rows), r.Interrupted)
-	}
-	r.Rows[1].Seeds = 2
-	var b strings.Builder
-	if err := writeTables(&b, []scenarioResult{r, {Scenario: s}}, false); err != nil || !strings.Contains(b.String(), "\nfixed (2 of 3) ") {
-		t.Errorf("writeTables = %v\n%s\nwant a row of 2 of 3", err, b.String())
-	}
-}
-
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -230,10 +163,6 @@ func TestRunAllIsDeterministic(t *testing.T) {
 		}
 	}
 }
-
-type broken struct{}
-
-func (broken) Write([]byte) (int, error) { return 0, errors.New("pipe is broken") }
 
 func TestBrokenOutput(t *testing.T) {
 	err := run(t.Context(), []string{"sim", "-seeds=1", "-policy=none", "emr"}, nil, broken{}, io.Discard)
@@ -263,38 +192,5 @@ func TestHTML(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "emr") {
 		t.Errorf("-html wrote %d bytes (%v), want a page about emr", len(text), err)
-	}
-}
-
-func TestFigure(t *testing.T) {
-	for x, want := range map[float64]string{
-		0: "0", 0.00012: "0.000", 0.0312: "0.031", 0.9994: "0.999", 0.9996: "1.00", 1.234: "1.23",
-		9.994: "9.99", 9.996: "10.0", 12.34: "12.3", 99.94: "99.9", 99.96: "100", 1234.5: "1234", 1e6: "1000000",
-	} {
-		if got := figure(x); got != want {
-			t.Errorf("figure(%v) = %s, want %s", x, got, want)
-		}
-	}
-}
-
-// Colours are outside of the alignment: without them the table is the same.
-func TestColour(t *testing.T) {
-	s, _ := sim.Find("emr")
-	policies, _ := readPolicies([]string{"none,fixed"})
-	r := []scenarioResult{runAll(t.Context(), s, policies, 2, 1, nil)}
-	var plain, colour strings.Builder
-	if err := errors.Join(writeTables(&plain, r, false), writeTables(&colour, r, true)); err != nil {
-		t.Fatal(err)
-	}
-	bare := strings.NewReplacer("\x1b[32m", "", "\x1b[0m", "").Replace(colour.String())
-	trim := func(text string) string {
-		lines := strings.Split(text, "\n")
-		for i := range lines {
-			lines[i] = strings.TrimRight(lines[i], " ")
-		}
-		return strings.Join(lines, "\n")
-	}
-	if !strings.Contains(colour.String(), "\x1b[32m") || trim(bare) != plain.String() {
-		t.Errorf("in colour:\n%q\nwant, but for colour,\n%q", colour.String(), plain.String())
 	}
 }

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -33,16 +30,6 @@ var headings = []heading{
 	{"finish_s", [2]string{"finish_s", ""}, 1},
 	{"reconverge_s", [2]string{"reconverge_s", ""}, 1},
 	{"wait_p99_s", [2]string{"wait_p99_s", ""}, 1},
-}
-
-// measureAt is the place of a measure in sim.Measures, -1 if there is none.
-func measureAt(name string) int {
-	for i, m := range sim.Measures {
-		if m.Name == name {
-			return i
-		}
-	}
-	return -1
 }
 
 // tableCell is a measure of one policy: its median and its range over the
@@ -218,81 +205,11 @@ func figure(x float64) string {
 	return strconv.FormatFloat(x, 'f', digits, 64)
 }
 
-// gist is a scenario in a line.
-func gist(s sim.Scenario) string {
-	parts := append(serverGist(s.Server), fmt.Sprintf("latency %s", short(s.Network.Latency)))
-	for i, g := range s.Clients {
-		if i == 3 {
-			parts = append(parts, fmt.Sprintf("%d more groups", len(s.Clients)-i))
-			break
+func headingOf(measure string) heading {
+	for _, h := range headings {
+		if h.measure == measure {
+			return h
 		}
-		parts = append(parts, groupGist(g))
 	}
-	switch {
-	case s.Stop.Remaining.OK:
-		parts = append(parts, fmt.Sprintf("until %d remain", s.Stop.Remaining.V))
-	case s.Stop.Sent > 0:
-		parts = append(parts, fmt.Sprintf("until %d are answered", s.Stop.Sent))
-	}
-	if s.Duration > 0 && s.Duration < maxTime {
-		parts = append(parts, short(s.Duration))
-	}
-	return strings.Join(parts, "; ")
-}
-
-func serverGist(v sim.Server) []string {
-	l := v.Limit
-	switch {
-	case len(v.Gap) > 0:
-		return []string{fmt.Sprintf("serves what comes over %s after the one before", short(v.Gap[0].Least))}
-	case l.Unlimited():
-		return []string{"no limit"}
-	}
-	text := fmt.Sprintf("%s of %s", l.Kind, rateGist(l.Count, l.Period))
-	if l.Kind == limit.TokenBucket {
-		text += fmt.Sprintf(", burst %d", cmp.Or(l.Burst, l.Count))
-	}
-	if v.Start.OK {
-		text += fmt.Sprintf(", %d at the start", v.Start.V)
-	}
-	for i, c := range v.Changes {
-		if i == 3 {
-			text += ", and on"
-			break
-		}
-		text += fmt.Sprintf(", %s at %s", rateGist(c.Count, c.Period), short(c.At))
-	}
-	if v.Scale.Every > 0 {
-		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
-	}
-	return []string{text}
-}
-
-func groupGist(g sim.Group) string {
-	text := fmt.Sprintf("%d×%d workers", g.Processes, g.Workers)
-	if g.Policy != nil {
-		text += " of " + g.Policy.Name
-	}
-	if g.Join > 0 {
-		text += " at " + short(g.Join)
-	}
-	if g.Every > 0 {
-		text += ", one each " + short(g.Every)
-	}
-	if g.Work > 0 {
-		text += fmt.Sprintf(", %d calls", g.Work)
-	}
-	return text
-}
-
-// rateGist is a rate as it is written.
-func rateGist(count int64, period time.Duration) string {
-	unit := short(period)
-	switch period {
-	case time.Minute:
-		unit = "min"
-	case time.Second, time.Hour:
-		unit = strings.TrimPrefix(unit, "1")
-	}
-	return fmt.Sprintf("%d/%s", count, unit)
+	return heading{measure: measure, lines: [2]string{measure}, scale: 1}
 }

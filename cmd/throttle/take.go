@@ -74,11 +74,6 @@ type taking struct {
 	bench   *bench // if it is to be measured
 }
 
-// denied is that nothing passed, which has been said already: exit code 4.
-type denied struct{}
-
-func (denied) Error() string { return "denied" }
-
 // take is the command.
 func take(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
 	t, err := takingOf(args)
@@ -131,14 +126,14 @@ func takingOf(args []string) (*taking, error) {
 	})
 	switch {
 	case t.timeout <= 0:
-		return nil, usageError{fmt.Sprintf("take: -timeout %v: must be above zero", t.timeout)}
+		return nil, usageErrorf("take: -timeout %v: must be above zero", t.timeout)
 	case t.ask.Min < 0 || t.ask.Min > 0 && t.ask.Min > t.ask.N:
-		return nil, usageError{fmt.Sprintf("take: -min %d: must be from 1 to N, which is %d", t.ask.Min, t.ask.N)}
+		return nil, usageErrorf("take: -min %d: must be from 1 to N, which is %d", t.ask.Min, t.ask.N)
 	case *measures:
 		t.bench = b
 		return t, b.check()
 	case only != "":
-		return nil, usageError{fmt.Sprintf("take: -%s: is for -bench", only)}
+		return nil, usageErrorf("take: -%s: is for -bench", only)
 	}
 	return t, nil
 }
@@ -159,19 +154,19 @@ func negativeLast(args []string) []string {
 func (t *taking) readNames(names []string) (err error) {
 	switch {
 	case len(names) < 2:
-		return usageError{"take: RULE and KEY are missing; write 'throttle take RULE KEY [N]', as in throttle take 3/h backup"}
+		return usageError("take: RULE and KEY are missing; write 'throttle take RULE KEY [N]', as in throttle take 3/h backup")
 	case len(names) > 3:
-		return usageError{fmt.Sprintf("take: %s is too much; write 'throttle take RULE KEY [N]', with a RULE of several words in quotes", quote(names[3]))}
+		return usageErrorf("take: %s is too much; write 'throttle take RULE KEY [N]', with a RULE of several words in quotes", quote(names[3]))
 	case names[1] == "":
-		return usageError{"take: KEY is empty; write what is limited, as in throttle take 3/h backup"}
+		return usageError("take: KEY is empty; write what is limited, as in throttle take 3/h backup")
 	}
 	if t.ask.Limit, err = limit.Parse(names[0], time.LoadLocation); err != nil {
-		return usageError{"take: RULE " + strings.TrimPrefix(err.Error(), "limit: ")}
+		return usageError("take: RULE " + strings.TrimPrefix(err.Error(), "limit: "))
 	}
 	t.ask.Key, t.ask.N = names[1], 1
 	if len(names) == 3 {
 		if t.ask.N, err = strconv.ParseInt(names[2], 10, 64); err != nil {
-			return usageError{fmt.Sprintf("take: N %s: must be a whole number, 0 to look, below 0 to give back", quote(names[2]))}
+			return usageErrorf("take: N %s: must be a whole number, 0 to look, below 0 to give back", quote(names[2]))
 		}
 	}
 	return nil
@@ -190,7 +185,7 @@ func (t *taking) open(ctx context.Context) (*takeStore, error) {
 	default:
 		path, err := ownState()
 		if err != nil {
-			return nil, failure{"take: " + err.Error() + "; name a store by -store"}
+			return nil, failure("take: " + err.Error() + "; name a store by -store")
 		}
 		url = "memory:" + path
 	}
@@ -201,7 +196,7 @@ func (t *taking) open(ctx context.Context) (*takeStore, error) {
 func (t *taking) decide(ctx context.Context, s *takeStore, stdout io.Writer) error {
 	var d [1]limit.Decision
 	if _, err := s.Take(ctx, []limit.Ask{t.ask}, d[:]); err != nil {
-		return failure{fmt.Sprintf("take: %s: %v", s.name, err)}
+		return failuref("take: %s: %v", s.name, err)
 	}
 	if err := t.tell(stdout, d[0]); err != nil {
 		return err

@@ -32,11 +32,11 @@ type bench struct {
 func (b *bench) check() error {
 	switch {
 	case b.callers < 1 || b.callers > mostCallers:
-		return usageError{fmt.Sprintf("take: -callers %d: must be from 1 to %d", b.callers, mostCallers)}
+		return usageErrorf("take: -callers %d: must be from 1 to %d", b.callers, mostCallers)
 	case b.keys < 1 || b.keys > mostBenchKeys:
-		return usageError{fmt.Sprintf("take: -keys %d: must be from 1 to %d", b.keys, mostBenchKeys)}
+		return usageErrorf("take: -keys %d: must be from 1 to %d", b.keys, mostBenchKeys)
 	case b.length <= 0 || b.length > mostLength:
-		return usageError{fmt.Sprintf("take: -for %v: must be above zero, and at most %v", b.length, mostLength)}
+		return usageErrorf("take: -for %v: must be above zero, and at most %v", b.length, mostLength)
 	}
 	return nil
 }
@@ -70,9 +70,9 @@ func (t *taking) measure(ctx context.Context, s *takeStore, stdout io.Writer) er
 	m := run.all(ctx)
 	if m.Decisions == 0 {
 		if why := run.failed.Load(); why != nil {
-			return failure{fmt.Sprintf("take: %s: %v", s.name, *why)}
+			return failuref("take: %s: %v", s.name, *why)
 		}
-		return failure{fmt.Sprintf("take: %s: nothing was decided", s.name)}
+		return failuref("take: %s: nothing was decided", s.name)
 	}
 	if t.json {
 		return json.NewEncoder(stdout).Encode(m)

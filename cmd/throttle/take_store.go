@@ -33,7 +33,7 @@ func openStore(ctx context.Context, text string, t *taking) (*takeStore, error) 
 	scheme, rest, found := strings.Cut(text, ":")
 	switch {
 	case !found:
-		return nil, usageError{fmt.Sprintf("take: -store %s: %s", quote(text), knownStores)}
+		return nil, usageErrorf("take: -store %s: %s", quote(text), knownStores)
 	case scheme == "memory":
 		return openMemory(strings.TrimPrefix(rest, "//"), t.bench != nil)
 	case scheme == "postgres" || scheme == "postgresql":
@@ -41,7 +41,7 @@ func openStore(ctx context.Context, text string, t *taking) (*takeStore, error) 
 	}
 	u, err := redisURLOf(scheme, rest)
 	if err != nil {
-		return nil, usageError{fmt.Sprintf("take: -store %s: %v", quote(u.name()), err)}
+		return nil, usageErrorf("take: -store %s: %v", quote(u.name()), err)
 	}
 	return openRedis(u, t), nil
 }
@@ -52,9 +52,9 @@ func openMemory(path string, measured bool) (*takeStore, error) {
 	case path == "" && measured:
 		return &takeStore{new(throttle.Memory), "memory:", func() {}}, nil
 	case path == "":
-		return nil, usageError{"take: -store memory: would forget at once; write memory:FILE"}
+		return nil, usageError("take: -store memory: would forget at once; write memory:FILE")
 	case measured:
-		return nil, usageError{fmt.Sprintf("take: -store memory:%s: a file is not for -bench; write memory:", quote(path))}
+		return nil, usageErrorf("take: -store memory:%s: a file is not for -bench; write memory:", quote(path))
 	}
 	return &takeStore{memoryFile(filepath.Clean(path)), "memory:" + path, func() {}}, nil
 }
@@ -241,7 +241,7 @@ func openPostgres(ctx context.Context, text string, t *taking) (*takeStore, erro
 	}
 	config, err := pgxpool.ParseConfig(text)
 	if err != nil {
-		return nil, usageError{fmt.Sprintf("take: -store %s", strings.TrimPrefix(err.Error(), "cannot parse "))}
+		return nil, usageErrorf("take: -store %s", strings.TrimPrefix(err.Error(), "cannot parse "))
 	}
 	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
 	if t.bench != nil {
@@ -249,7 +249,7 @@ func openPostgres(ctx context.Context, text string, t *taking) (*takeStore, erro
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, failure{fmt.Sprintf("take: %s: %v", name, err)}
+		return nil, failuref("take: %s: %v", name, err)
 	}
 	s := &throttlesql.Store{Table: table, Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
 		return pool.QueryRow(ctx, sql, args...)
@@ -257,7 +257,7 @@ func openPostgres(ctx context.Context, text string, t *taking) (*takeStore, erro
 	if t.create {
 		if err := s.Create(ctx); err != nil {
 			pool.Close()
-			return nil, failure{fmt.Sprintf("take: %s: %v", name, err)}
+			return nil, failuref("take: %s: %v", name, err)
 		}
 	}
 	return &takeStore{s, name, pool.Close}, nil
@@ -268,7 +268,7 @@ func cutTable(text string) (without, table string, err error) {
 	before, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", "", usageError{"take: -store: what follows ? cannot be read: " + err.Error()}
+		return "", "", usageError("take: -store: what follows ? cannot be read: " + err.Error())
 	}
 	table = values.Get("table")
 	values.Del("table")

@@ -92,13 +92,13 @@ func tune(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wri
 func (o *tuneOptions) read(policy, weights, axes string, names []string) (err error) {
 	s := &o.search
 	if s.seeds < 1 || s.seeds > maxTuneSeeds {
-		return usageError{fmt.Sprintf("-seeds %d: must be from 1 to %d", s.seeds, maxTuneSeeds)}
+		return usageErrorf("-seeds %d: must be from 1 to %d", s.seeds, maxTuneSeeds)
 	}
 	if least := leastRuns(s.seeds); s.most < least || s.most > maxTuneRuns {
-		return usageError{fmt.Sprintf("-runs %d: must be from %d, with -seeds %d, to %d", s.most, least, s.seeds, maxTuneRuns)}
+		return usageErrorf("-runs %d: must be from %d, with -seeds %d, to %d", s.most, least, s.seeds, maxTuneRuns)
 	}
 	if n := len(splitPolicies(policy)); n > 1 {
-		return usageError{fmt.Sprintf("-policy: one is searched, not %d", n)}
+		return usageErrorf("-policy: one is searched, not %d", n)
 	}
 	if s.space, err = parseSpace(policy); err != nil {
 		return err
@@ -116,21 +116,21 @@ func (o *tuneOptions) read(policy, weights, axes string, names []string) (err er
 		}
 	}
 	if len(names) > 1 {
-		return usageError{fmt.Sprintf("one scenario is searched, not %d", len(names))}
+		return usageErrorf("one scenario is searched, not %d", len(names))
 	}
 	scenarios, err := readScenarios(names)
 	if err != nil {
 		return err
 	}
 	s.scenario = scenarios[0]
-	return checkOutputs(o.json, output{"-svg", o.svg})
+	return checkOutputs(o.json, output{option: "-svg", path: o.svg})
 }
 
 // parseAxes reads two measures.
 func parseAxes(text string) (axes [2]int, err error) {
 	names := strings.Split(text, ",")
 	if len(names) != 2 {
-		return axes, usageError{fmt.Sprintf("-front %s: name two measures", quote(text))}
+		return axes, usageErrorf("-front %s: name two measures", quote(text))
 	}
 	for i, name := range names {
 		if axes[i], err = rankedMeasure("-front", strings.TrimSpace(name)); err != nil {
@@ -138,7 +138,7 @@ func parseAxes(text string) (axes [2]int, err error) {
 		}
 	}
 	if axes[0] == axes[1] {
-		return axes, usageError{fmt.Sprintf("-front %s: name two measures", quote(text))}
+		return axes, usageErrorf("-front %s: name two measures", quote(text))
 	}
 	return axes, nil
 }
@@ -174,7 +174,7 @@ func (o *tuneOptions) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	show("")
 	if ctx.Err() != nil {
-		return failure{fmt.Sprintf("interrupted: %d of %d runs", s.done, s.most)}
+		return failuref("interrupted: %d of %d runs", s.done, s.most)
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (o *tuneOptions) settle() error {
 	s := &o.search
 	has := func(m int) bool { return s.byRule.median[m].OK }
 	if o.weighted && len(s.left) > 0 {
-		return usageError{fmt.Sprintf("-weight: scenario %s has no %s", s.scenario.Name, enumerate(s.left))}
+		return usageErrorf("-weight: scenario %s has no %s", s.scenario.Name, enumerate(s.left))
 	}
 	if !o.front {
 		s.axes = [2]int{measureAt("finish_s"), measureAt("retry_rate")}
@@ -194,11 +194,11 @@ func (o *tuneOptions) settle() error {
 	}
 	for _, m := range s.axes {
 		if o.front && !has(m) {
-			return usageError{fmt.Sprintf("-front: scenario %s has no %s", s.scenario.Name, sim.Measures[m].Name)}
+			return usageErrorf("-front: scenario %s has no %s", s.scenario.Name, sim.Measures[m].Name)
 		}
 	}
 	if len(s.score) == 0 {
-		return usageError{fmt.Sprintf("scenario %s has none of the measures that count; give others with -weight", s.scenario.Name)}
+		return usageErrorf("scenario %s has none of the measures that count; give others with -weight", s.scenario.Name)
 	}
 	return nil
 }
@@ -217,17 +217,17 @@ func (o *tuneOptions) report(r tuneResult, stdout, stderr io.Writer) error {
 		r.writeText(&out)
 	}
 	if err != nil {
-		return failure{err.Error()}
+		return failure(err.Error())
 	}
 	if _, err := stdout.Write(out.Bytes()); err != nil {
-		return failure{fmt.Sprintf("standard output: %v", err)}
+		return failuref("standard output: %v", err)
 	}
 	if r.cut > 0 {
 		fmt.Fprintf(stderr, "throttle: %s: %d of %d runs sent 200 million requests and were cut short there\n", r.scenario.Name, r.cut, r.done)
 	}
 	if o.svg != "" && o.svg != dash {
 		if err := writeFile(o.svg, draw); err != nil {
-			return failure{fmt.Sprintf("-svg: %v", err)}
+			return failuref("-svg: %v", err)
 		}
 	}
 	return nil

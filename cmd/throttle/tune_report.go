@@ -199,8 +199,7 @@ func (t jsonTrial) MarshalJSON() ([]byte, error) {
 		}
 		o.put(m.Name, nil)
 	}
-	o.text.WriteByte('}')
-	return o.text.Bytes(), o.err
+	return o.close()
 }
 
 // finite is x, or null where a measure was absent.

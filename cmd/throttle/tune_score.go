@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -28,19 +27,19 @@ func parseWeights(text string) (weights []weight, err error) {
 		name, number, ok := strings.Cut(item, "=")
 		w, parsed := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if !ok || parsed != nil || !(w >= 0 && w <= 1e6) {
-			return nil, usageError{fmt.Sprintf("-weight %s: write MEASURE=NUMBER, the number from 0 to 1000000", quote(strings.TrimSpace(item)))}
+			return nil, usageErrorf("-weight %s: write MEASURE=NUMBER, the number from 0 to 1000000", quote(strings.TrimSpace(item)))
 		}
 		m, err := rankedMeasure("-weight", strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(weights, func(other weight) bool { return other.measure == m }) {
-			return nil, usageError{fmt.Sprintf("-weight: %s is there twice", sim.Measures[m].Name)}
+			return nil, usageErrorf("-weight: %s is there twice", sim.Measures[m].Name)
 		}
 		weights, sum = append(weights, weight{m, w}), sum+w
 	}
 	if sum == 0 {
-		return nil, usageError{"-weight: one must be above 0"}
+		return nil, usageError("-weight: one must be above 0")
 	}
 	return weights, nil
 }
@@ -56,7 +55,7 @@ func rankedMeasure(option, name string) (int, error) {
 			known = append(known, m.Name)
 		}
 	}
-	return 0, usageError{fmt.Sprintf("%s: measure %s is not among %s", option, quote(name), strings.Join(known, ", "))}
+	return 0, usageErrorf("%s: measure %s is not among %s", option, quote(name), strings.Join(known, ", "))
 }
 
 // readings are what one run measured, or the medians of several, in the order

@@ -50,7 +50,7 @@ func parseSpace(text string) (s space, err error) {
 		plain = text // of which ParsePolicy says what is wrong
 	}
 	if _, err := sim.ParsePolicy(plain); err != nil {
-		return s, usageError{fmt.Sprintf("-policy: %v", err)}
+		return s, usageErrorf("-policy: %v", err)
 	}
 	seen := map[string]bool{}
 	for _, item := range strings.Split(strings.TrimSuffix(list, ")"), ",") {
@@ -76,13 +76,13 @@ func parseSpace(text string) (s space, err error) {
 }
 
 func (s *space) wrong(format string, a ...any) error {
-	return usageError{fmt.Sprintf("-policy %s: ", s.name) + fmt.Sprintf(format, a...)}
+	return usageError(fmt.Sprintf("-policy %s: ", s.name) + fmt.Sprintf(format, a...))
 }
 
 // check reports what the policy has against a setting.
 func (s *space) check(item string) error {
 	if _, err := sim.ParsePolicy(s.name + "(" + item + ")"); err != nil {
-		return usageError{fmt.Sprintf("-policy: %v", err)}
+		return usageErrorf("-policy: %v", err)
 	}
 	return nil
 }

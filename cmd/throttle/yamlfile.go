@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -42,7 +41,7 @@ type yamlFile struct {
 func (y *yamlFile) failAt(line, column int, format string, a ...any) {
 	if y.err == nil {
 		what := fmt.Sprintf(format, a...)
-		y.err = usageError{oneLine(fmt.Sprintf("%s:%d:%d: %s", y.path, line, column, what))}
+		y.err = usageError(oneLine(fmt.Sprintf("%s:%d:%d: %s", y.path, line, column, what)))
 	}
 }
 
@@ -78,12 +77,12 @@ func startOf(n ast.Node) *token.Token {
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usageError{oneLine(fmt.Sprintf("scenario file: %v", err))}
+		return nil, usageError(oneLine(fmt.Sprintf("scenario file: %v", err)))
 	}
 	defer f.Close() // only read from
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, usageError{oneLine(fmt.Sprintf("scenario file: %v", err))}
+		return nil, usageError(oneLine(fmt.Sprintf("scenario file: %v", err)))
 	}
 	return data, nil
 }
@@ -356,28 +355,4 @@ func show(n ast.Node) string {
 		return quote(n.Value.Value)
 	}
 	return quote(n.GetToken().Value)
-}
-
-// quote is text as it is if it is a word, else in quotes; at most 40 of it.
-func quote(text string) string {
-	if r := []rune(text); len(r) > 40 {
-		text = string(r[:40]) + "..."
-	}
-	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }
-	if text == "" || strings.ContainsFunc(text, odd) {
-		return strconv.Quote(text)
-	}
-	return text
-}
-
-// short is a duration as people write it: 30m, not 30m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

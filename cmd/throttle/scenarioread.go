@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/throttle-go/throttle/sim"
+)
+
+// maxScenarios is how many one command runs.
+const maxScenarios = 100
+
+// readScenarios finds built-in scenarios and reads files; nothing means heroku.
+func readScenarios(names []string) (scenarios []sim.Scenario, err error) {
+	if len(names) == 0 {
+		names = []string{"heroku"}
+	}
+	if len(names) > maxScenarios {
+		return nil, usageErrorf("%d scenarios; at most %d", len(names), maxScenarios)
+	}
+	for _, name := range names {
+		s, ok := sim.Find(name)
+		if !ok {
+			if s, err = otherScenario(name); err != nil {
+				return nil, err
+			}
+		}
+		if slices.ContainsFunc(scenarios, func(t sim.Scenario) bool { return t.Name == s.Name }) {
+			return nil, usageErrorf("two scenarios are called %s; name one, or give another name", s.Name)
+		}
+		scenarios = append(scenarios, s)
+	}
+	return scenarios, nil
+}
+
+// otherScenario reads a scenario that is not built in.
+func otherScenario(name string) (sim.Scenario, error) {
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || name == "" {
+		var known []string
+		for _, s := range sim.Builtin() {
+			known = append(known, s.Name)
+		}
+		return sim.Scenario{}, usageErrorf("scenario %s is not known and there is no such file; known are %s", quote(name), strings.Join(known, ", "))
+	}
+	return scenarioFile(name)
+}
