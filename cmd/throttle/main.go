@@ -11,6 +11,15 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // command is one verb of the program.
@@ -21,24 +30,24 @@ type command struct {
 
 // commands are all verbs but help.
 var commands = []command{
-	{"sim", "simulate policies in virtual time and compare them", simulate},
-	{"tune", "search the settings of a policy for a scenario", tune},
-	{"demo", "show policies live, against an API on this machine", demonstrate},
-	{"explain", "say what an HTTP response means for its caller", explain},
-	{"take", "ask whether something may pass a limit, or measure a store", take},
+	{"sim", "simulate policies in virtual time and compare them", sim.Run},
+	{"tune", "search the settings of a policy for a scenario", tune.Run},
+	{"demo", "show policies live, against an API on this machine", demo.Run},
+	{"explain", "say what an HTTP response means for its caller", explain.Run},
+	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt kills
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	os.Exit(exit(err, os.Stderr))
+	os.Exit(exit.Code(err, os.Stderr))
 }
 
 // run is the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return usageError("no command; run 'throttle help'")
+		return usage.Error("no command; run 'throttle help'")
 	}
 	name, rest := args[0], args[1:]
 	switch name {
@@ -56,7 +65,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if strings.HasPrefix(name, "-") {
 		return flagFirst(name, rest)
 	}
-	return usageErrorf("command %s is not known; run 'throttle help'", quote(name))
+	return usage.Errorf("command %s is not known; run 'throttle help'", words.Quote(name))
 }
 
 // flagFirst refuses a flag before the command.
@@ -68,7 +77,7 @@ func flagFirst(name string, rest []string) error {
 		}
 	}
 	name, _, _ = strings.Cut(name, "=")
-	return usageErrorf("flag %s before the command; write 'throttle %s %s ...'", quote(name), verb, quote(name))
+	return usage.Errorf("flag %s before the command; write 'throttle %s %s ...'", words.Quote(name), verb, words.Quote(name))
 }
 
 func help(w io.Writer) error {

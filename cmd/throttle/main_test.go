@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // TestMain lets the test binary be the program, for tests of exit codes.
@@ -27,6 +30,11 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), self, args...)
 	c.Env = append(os.Environ(), "THROTTLE_AS_PROGRAM=1")
 	return c
+}
+
+// play runs the program in this process and returns what it wrote.
+func play(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	return clitest.Play(ctx, run, args...)
 }
 
 func TestUsage(t *testing.T) {
@@ -71,7 +79,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"sim", "nowhere.yaml"}, "no such file"},
 		{[]string{"sim", ""}, `scenario "" is not known`},
 		{[]string{"sim", "emr", "emr"}, "two scenarios are called emr"},
-		{[]string{"sim", "testdata/small.yaml", "testdata/../testdata/small.yaml"}, "two scenarios are called small"},
+		{[]string{"sim", "internal/sim/testdata/small.yaml", "internal/sim/testdata/../testdata/small.yaml"}, "two scenarios are called small"},
 		{[]string{"sim", dir}, "is a directory"},
 		{[]string{"sim", "--", "-json"}, "scenario -json is not known"},
 		{[]string{"sim", "--", "emr", "-json"}, "scenario -json is not known"},
@@ -132,9 +140,9 @@ func TestExitCodes(t *testing.T) {
 		want int
 	}{
 		{[]string{"help"}, 0},
-		{[]string{"sim", "-seeds=1", "-policy=none", "testdata/small.yaml"}, 0},
+		{[]string{"sim", "-seeds=1", "-policy=none", "internal/sim/testdata/small.yaml"}, 0},
 		{[]string{"sim", "-seeds=0"}, 2},
-		{[]string{"sim", "-seeds=1", "-policy=none", "testdata/small.yaml", "-assert", "none.retry_rate<0.02"}, 3},
+		{[]string{"sim", "-seeds=1", "-policy=none", "internal/sim/testdata/small.yaml", "-assert", "none.retry_rate<0.02"}, 3},
 	} {
 		err := program(t, test.args...).Run()
 		got := 0

@@ -1,9 +1,0 @@
-package main
-
-import "testing"
-
-func TestOneLine(t *testing.T) {
-	if got, want := oneLine("a\nb\x1b[0m é"), `a\nb\x1b[0m é`; got != want {
-		t.Errorf("oneLine = %q, want %q", got, want)
-	}
-}
