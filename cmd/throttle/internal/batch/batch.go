@@ -1,3 +1,4 @@
+// Package batch runs policies in a scenario over many seeds, on all cores.
 package batch
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Row is one row: a policy over all seeds of one scenario.
+// A Row is a policy over all seeds of one scenario.
 type Row struct {
 	Policy string
 	// Seeds is how many runs the Summary is of: all, unless interrupted.
@@ -18,7 +19,7 @@ type Row struct {
 	Summary sim.Summary
 }
 
-// Result is one table: a scenario under several policies.
+// A Result is a scenario under several policies.
 type Result struct {
 	Scenario sim.Scenario
 	// Seed is the first seed; the others follow it one by one.
@@ -38,10 +39,11 @@ const EventsBetweenLooks = 16_384
 // ctx ends it stops promptly and returns what is complete. progress, if not
 // nil, is told how many runs are over, by one goroutine at a time.
 func Run(ctx context.Context, s sim.Scenario, policies []sim.Policy, seeds int, first uint64, progress func(done, total int)) Result {
-	return New(s, policy.For(s, policies), seeds, first, progress).Run(ctx)
+	return New(s, policies, seeds, first, progress).Run(ctx)
 }
 
-// Run does all runs.
+// Run runs every policy over every seed and returns what was complete before
+// ctx ended.
 func (b *Batch) Run(ctx context.Context) Result {
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(b.policies)*b.seeds) {
@@ -51,15 +53,16 @@ func (b *Batch) Run(ctx context.Context) Result {
 	return b.result()
 }
 
-// Batch is the runs of one scenario. Run i is of policy i/seeds.
+// A Batch is the runs of one scenario. Run i is of policy i/seeds.
 type Batch struct {
 	scenario sim.Scenario
 	policies []sim.Policy
 	seeds    int
 	first    uint64
 	progress func(done, total int)
-	MaxSent  int64 // as in sim.Run
-	next     atomic.Int64
+	// MaxSent is as in sim.Run. It must be set before Run.
+	MaxSent int64
+	next    atomic.Int64
 
 	mu   sync.Mutex // guards what is below
 	done int
@@ -71,7 +74,10 @@ type Batch struct {
 	rows    []Row
 }
 
+// New prepares the runs of policies, the peers among them told the scenario, in
+// s over seeds from first on. progress is as for Run.
 func New(s sim.Scenario, policies []sim.Policy, seeds int, first uint64, progress func(done, total int)) *Batch {
+	policies = policy.For(s, policies)
 	b := &Batch{
 		scenario: s, policies: policies, seeds: seeds, first: first, progress: progress,
 		results: make([][]sim.Result, len(policies)),

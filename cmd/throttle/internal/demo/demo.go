@@ -1,3 +1,5 @@
+// Package demo is the command 'throttle demo': policies live, on a limited API
+// of this machine, beside what the simulator predicts.
 package demo
 
 import (
@@ -81,12 +83,12 @@ type demo struct {
 	show     func(text string) // progress
 }
 
-// Run is the command demo.
+// Run plays the demo live and compares it with the simulation.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	d := demo{
 		scenario: demoScenario(), seeds: demoSeeds,
-		colour: terminal.Colours(stdout), show: terminal.Progress(stderr),
+		colour: terminal.Is(stdout), show: terminal.Progress(stderr),
 	}
 	flags.Uint64Var(&d.seed, "seed", 1, "")
 	flags.BoolVar(&d.json, "json", false, "")

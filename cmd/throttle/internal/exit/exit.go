@@ -1,3 +1,5 @@
+// Package exit holds the errors that end a command, and the exit codes that
+// they stand for.
 package exit
 
 import (
@@ -9,7 +11,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
-// Code says what went wrong, in one line, and returns the exit code: 0 done, 1
+// Code writes what went wrong, in one line, and returns the exit code: 0 done, 1
 // failed, 2 wrong usage or input, 3 an assertion that does not hold, 4 what was
 // asked for is denied.
 func Code(err error, stderr io.Writer) int {
@@ -29,20 +31,21 @@ func Code(err error, stderr io.Writer) int {
 	return 1
 }
 
-// Failure is work that was begun and not done: exit code 1.
+// A Failure is work that was begun and not done: exit code 1.
 type Failure string
 
-// Failf makes a failure.
+// Failf returns a Failure.
 func Failf(format string, a ...any) error { return Failure(fmt.Sprintf(format, a...)) }
 
 func (e Failure) Error() string { return string(e) }
 
-// Assertion is an -assert that does not hold: exit code 3.
+// An Assertion is an -assert that does not hold: exit code 3.
 type Assertion string
 
 func (e Assertion) Error() string { return string(e) }
 
-// Denied is that nothing passed, which has been said already: exit code 4.
+// Denied ends a command that was denied what it asked for, and has said so:
+// exit code 4.
 type Denied struct{}
 
 func (Denied) Error() string { return "denied" }

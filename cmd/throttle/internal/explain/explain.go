@@ -1,3 +1,5 @@
+// Package explain is the command 'throttle explain': what an HTTP response
+// means for its caller.
 package explain
 
 import (
@@ -56,7 +58,7 @@ type explanation struct {
 	notes   []signal.Note
 }
 
-// Run is the command.
+// Run reads a response from stdin and explains it.
 func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer) error {
 	flags := flag.NewFlagSet("explain", flag.ContinueOnError)
 	host := flags.String("host", "", "")

@@ -1,3 +1,4 @@
+// Package jsonobject writes JSON objects with their keys in a given order.
 package jsonobject
 
 import (
@@ -5,13 +6,13 @@ import (
 	"encoding/json"
 )
 
-// Object is a JSON object being written.
+// An Object is a JSON object being written. The zero Object has no keys yet.
 type Object struct {
 	text bytes.Buffer
 	err  error
 }
 
-// Put adds a key with its value.
+// Put adds a key, which is written as it is, and its value.
 func (o *Object) Put(key string, value any) {
 	text, err := json.Marshal(value)
 	if err != nil && o.err == nil {
@@ -26,7 +27,7 @@ func (o *Object) Put(key string, value any) {
 	o.text.Write(text)
 }
 
-// Close ends the object and returns its text.
+// Close ends an object that has keys and returns its text, or the first error.
 func (o *Object) Close() ([]byte, error) {
 	o.text.WriteByte('}')
 	return o.text.Bytes(), o.err

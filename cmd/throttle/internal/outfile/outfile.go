@@ -1,3 +1,5 @@
+// Package outfile writes the files that options name, whole or not at all, and
+// checks before the work that they can be written.
 package outfile
 
 import (
@@ -15,7 +17,7 @@ import (
 // Dash in place of a file means standard output.
 const Dash = "-"
 
-// Output is an option that names a file.
+// An Output is an option and the file it names, if any.
 type Output struct{ Option, Path string }
 
 // Check reports whether all that is asked for can be written: better to

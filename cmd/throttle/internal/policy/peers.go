@@ -69,7 +69,7 @@ func peerNames() []string {
 	return names
 }
 
-// For is the policies with the peers among them told the scenario.
+// For returns the policies, with the peers among them told the scenario.
 func For(s sim.Scenario, policies []sim.Policy) []sim.Policy {
 	all := slices.Clone(policies)
 	for i := range all {

@@ -31,7 +31,7 @@ func TestAllPoliciesAreThoseOfTheLibraryAndThePeers(t *testing.T) {
 	for _, p := range policy.All(s) {
 		names = append(names, p.Name)
 		if q, err := policy.Parse(p.Name); err != nil || q.Name != p.Name {
-			t.Errorf("parsePolicy(%q) = %q, %v", p.Name, q.Name, err)
+			t.Errorf("policy.Parse(%q) = %q, %v", p.Name, q.Name, err)
 		}
 		if policy.About(p.Name) == "" {
 			t.Errorf("nothing is said about %s", p.Name)

@@ -1,3 +1,5 @@
+// Package policy reads policies from text: those of the library, and the peers,
+// which are models of how others do it.
 package policy
 
 import (
@@ -12,7 +14,7 @@ import (
 // maxPolicies is how many one command compares.
 const maxPolicies = 100
 
-// Read reads what -policy was given; nothing means all.
+// Read reads what -policy was given; nothing means all of the library.
 func Read(texts []string) (policies []sim.Policy, err error) {
 	var items []string
 	for _, text := range texts {
@@ -44,7 +46,7 @@ func Same(p, q sim.Policy) bool {
 	return strings.ReplaceAll(p.Name, " ", "") == strings.ReplaceAll(q.Name, " ", "")
 }
 
-// Split splits at the commas that are not inside parentheses.
+// Split splits text at the commas that are not inside parentheses.
 func Split(text string) (items []string) {
 	depth, from := 0, 0
 	for i, r := range text {
@@ -62,7 +64,7 @@ func Split(text string) (items []string) {
 }
 
 // Parse reads a policy of the library or a peer. A peer has yet to be
-// told the scenario: policiesFor and tellGroups do.
+// told the scenario: For and TellGroups do.
 func Parse(text string) (sim.Policy, error) {
 	name, settings, open := strings.Cut(strings.TrimSpace(text), "(")
 	name = strings.TrimSpace(name)
@@ -80,7 +82,7 @@ func Parse(text string) (sim.Policy, error) {
 	return p, err
 }
 
-// All is the policies of the library and the peers, for s.
+// All returns the policies of the library and the peers, for s.
 func All(s sim.Scenario) (all []sim.Policy) {
 	for _, info := range sim.Policies() {
 		p, err := sim.ParsePolicy(info.Name)
@@ -95,7 +97,7 @@ func All(s sim.Scenario) (all []sim.Policy) {
 	return all
 }
 
-// About is what is known of a policy, by its name without settings.
+// About returns what is known of a policy; settings in its name do not matter.
 func About(name string) string {
 	family, _, _ := strings.Cut(name, "(")
 	for _, info := range sim.Policies() {

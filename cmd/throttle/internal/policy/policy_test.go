@@ -14,7 +14,7 @@ func TestSplitPolicies(t *testing.T) {
 		"a),b":               {"a)", "b"},
 	} {
 		if got := Split(text); !slices.Equal(got, want) {
-			t.Errorf("splitPolicies(%q) = %q, want %q", text, got, want)
+			t.Errorf("Split(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,3 +1,5 @@
+// Package report writes the results of simulations as JSON, as an HTML page
+// with charts, and as an SVG picture.
 package report
 
 import (

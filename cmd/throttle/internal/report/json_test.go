@@ -14,6 +14,6 @@ func TestJSONNotANumber(t *testing.T) {
 	r := batch.Result{Rows: []batch.Row{{Summary: sim.Summarise(nil)}}}
 	r.Rows[0].Summary.Stats[3] = pace.Some(sim.Stat{Median: math.NaN()})
 	if err := WriteJSON(io.Discard, []batch.Result{r}); err == nil {
-		t.Error("writeJSON(NaN) = nil, want an error")
+		t.Error("WriteJSON(NaN) = nil, want an error")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Fact is one side of a scenario, in sentences.
+// A Fact is one side of a scenario, in sentences.
 type Fact struct {
 	Name string
 	Text []string
@@ -58,7 +58,7 @@ func serverInWords(v sim.Server) (t text) {
 	}
 	t = append(t, changesInWords(v)...)
 	if v.Errors > 0 {
-		t.add("%s of what it admits fails for another reason.", words.Percent(v.Errors))
+		t.add("%s of what it admits fails for another reason.", percent(v.Errors))
 	}
 	return append(t, hintsInWords(v.Hints))
 }
@@ -105,7 +105,7 @@ func networkInWords(n sim.Network) string {
 	if n.Spread == 0 {
 		return fmt.Sprintf("A call takes %s, half there and half back.", words.Lasting(n.Latency))
 	}
-	return fmt.Sprintf("A call takes %s ± %s, half there and half back.", words.Lasting(n.Latency), words.Percent(n.Spread))
+	return fmt.Sprintf("A call takes %s ± %s, half there and half back.", words.Lasting(n.Latency), percent(n.Spread))
 }
 
 func clientsInWords(groups []sim.Group) (t text) {
@@ -203,3 +203,5 @@ func rateInWords(count int64, period time.Duration) string {
 	}
 	return words.Whole(count) + " " + name
 }
+
+func percent(share float64) string { return words.Number(100*share) + " %" }

@@ -73,7 +73,7 @@ func TestScenarioFile(t *testing.T) {
 		},
 	}
 	if got, want := fmt.Sprintf("%+v", s), fmt.Sprintf("%+v", want); got != want {
-		t.Errorf("parseScenario =\n%s\nwant\n%s", got, want)
+		t.Errorf("Parse =\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestBadScenarioFiles(t *testing.T) {
 			got = err.Error()
 		}
 		if want := "dir/x.yaml:" + test.want; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
-			t.Errorf("parseScenario(%.80q):\ngot  %q\nwant %q... in one line", test.text, got, want)
+			t.Errorf("Parse(%.80q):\ngot  %q\nwant %q... in one line", test.text, got, want)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func TestNamelessScenario(t *testing.T) {
 		"two\nlines.yml": `two\nlines.yml:1:1: the scenario has no name`,
 	} {
 		if _, err := Parse(path, []byte("server: {rate: 4/s}\nclients: [{work: 1}]\n")); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("parseScenario(%q) = %v, want %s", path, err, want)
+			t.Errorf("Parse(%q) = %v, want %s", path, err, want)
 		}
 	}
 }
@@ -301,12 +301,12 @@ func FuzzScenarioFile(f *testing.F) {
 		s, err := Parse("x.yaml", data)
 		if err != nil {
 			if !place.MatchString(err.Error()) {
-				t.Errorf("parseScenario(%q) = %q, want one line with file, line and column", data, err)
+				t.Errorf("Parse(%q) = %q, want one line with file, line and column", data, err)
 			}
 			return
 		}
 		if err := s.Check(); err != nil || Gist(s) == "" {
-			t.Errorf("parseScenario(%q) = %+v, which does not check: %v", data, s, err)
+			t.Errorf("Parse(%q) = %+v, which does not check: %v", data, s, err)
 		}
 		workers := 0
 		for _, g := range s.Clients {

@@ -11,7 +11,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Gist is a scenario in a line.
+// Gist says in a line what a scenario is.
 func Gist(s sim.Scenario) string {
 	parts := append(serverGist(s.Server), fmt.Sprintf("latency %s", words.Short(s.Network.Latency)))
 	for i, g := range s.Clients {

@@ -1,3 +1,5 @@
+// Package scenario finds scenarios by name, reads them from YAML files, and says
+// in words what they are.
 package scenario
 
 import (
@@ -14,7 +16,8 @@ import (
 // maxScenarios is how many one command runs.
 const maxScenarios = 100
 
-// Read finds built-in scenarios and reads files; nothing means heroku.
+// Read finds built-in scenarios by name and reads others from files; no names
+// mean heroku.
 func Read(names []string) (scenarios []sim.Scenario, err error) {
 	if len(names) == 0 {
 		names = []string{"heroku"}

@@ -1,3 +1,5 @@
+// Package scoreboard writes all scenarios and policies in one table, for
+// 'throttle sim scoreboard'.
 package scoreboard
 
 import (
@@ -14,7 +16,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// boardWord, as the first scenario, asks for the scoreboard.
+// Word, as the first scenario, asks for the scoreboard.
 const Word = "scoreboard"
 
 // Bounds of a scoreboard, which has to be done in minutes.
@@ -26,7 +28,7 @@ const (
 	fewSeeds    = 3
 )
 
-// Plan is what a scoreboard runs of a scenario. Where all clients have
+// Plan returns what a scoreboard runs of a scenario. Where all clients have
 // policies of their own, the policy that is tested makes no difference.
 func Plan(s sim.Scenario, policies []sim.Policy, seeds int) ([]sim.Policy, int) {
 	workers := 0
@@ -42,8 +44,8 @@ func Plan(s sim.Scenario, policies []sim.Policy, seeds int) ([]sim.Policy, int) 
 	return policies, seeds
 }
 
-// boardHeadings are the measures of a scoreboard, as its columns.
-var boardHeadings = []struct {
+// headings are the measures of a scoreboard, as its columns.
+var headings = []struct {
 	measure, name string
 	scale         float64
 }{
@@ -57,28 +59,28 @@ var boardHeadings = []struct {
 	{"reconverge_s", "reconverge s", 1},
 }
 
-// boardBlock is one scenario.
-type boardBlock struct {
+// section is one scenario.
+type section struct {
 	name, gist string
 	rows       []string
-	columns    []boardColumn
+	columns    []column
 }
 
-// boardColumn is one measure, a cell for each row.
-type boardColumn struct {
+// column is one measure, a cell for each row.
+type column struct {
 	name  string
-	cells []boardCell
+	cells []cell
 }
 
-// boardCell is the median of a measure and the worst of all seeds.
-type boardCell struct {
+// cell is the median of a measure and the worst of all seeds.
+type cell struct {
 	median, worst string
 	best          bool
 }
 
-// boardOf puts a scenario's results in order.
-func boardOf(r batch.Result) boardBlock {
-	b := boardBlock{name: r.Scenario.Name, gist: scenario.Gist(r.Scenario)}
+// sectionOf puts a scenario's results in order.
+func sectionOf(r batch.Result) section {
+	b := section{name: r.Scenario.Name, gist: scenario.Gist(r.Scenario)}
 	if !slices.ContainsFunc(r.Scenario.Clients, isMeasured) {
 		b.fillGroups(r)
 		return b
@@ -97,8 +99,8 @@ func boardOf(r batch.Result) boardBlock {
 		}
 		b.rows = append(b.rows, label)
 	}
-	for _, h := range boardHeadings {
-		if m := measures.At(h.measure); boardShows(r, h.measure) {
+	for _, h := range headings {
+		if m := measures.At(h.measure); shows(r, h.measure) {
 			b.add(h.name, h.scale, sim.Measures[m].Better, r.Rows, func(row batch.Row) pace.Opt[sim.Stat] { return row.Summary.Stats[m] })
 		}
 	}
@@ -108,8 +110,8 @@ func boardOf(r batch.Result) boardBlock {
 	return b
 }
 
-// boardShows reports whether a measure tells anything in a scenario.
-func boardShows(r batch.Result, measure string) bool {
+// shows reports whether a measure tells anything in a scenario.
+func shows(r batch.Result, measure string) bool {
 	applies := func(name string) bool {
 		for _, row := range r.Rows {
 			if row.Summary.Stats[measures.At(name)].OK {
@@ -153,12 +155,12 @@ func onlyMeasured(s sim.Scenario) int {
 
 // add makes a column, and marks the best median of the runs that were not
 // stopped.
-func (b *boardBlock) add(name string, scale float64, better int, rows []batch.Row, of func(batch.Row) pace.Opt[sim.Stat]) {
-	c := boardColumn{name: name}
+func (b *section) add(name string, scale float64, better int, rows []batch.Row, of func(batch.Row) pace.Opt[sim.Stat]) {
+	c := column{name: name}
 	var best pace.Opt[float64]
 	for _, row := range rows {
 		s := of(row)
-		c.cells = append(c.cells, boardCellOf(s, scale, better))
+		c.cells = append(c.cells, cellOf(s, scale, better))
 		if s.OK && row.Summary.Cut == 0 && (!best.OK || s.V.Median*float64(better) > best.V*float64(better)) {
 			best = pace.Some(s.V.Median)
 		}
@@ -169,20 +171,20 @@ func (b *boardBlock) add(name string, scale float64, better int, rows []batch.Ro
 	b.columns = append(b.columns, c)
 }
 
-func boardCellOf(s pace.Opt[sim.Stat], scale float64, better int) boardCell {
+func cellOf(s pace.Opt[sim.Stat], scale float64, better int) cell {
 	if !s.OK {
-		return boardCell{median: "-", worst: "-"}
+		return cell{median: "-", worst: "-"}
 	}
 	worst := s.V.Max
 	if better > 0 {
 		worst = s.V.Min
 	}
-	return boardCell{median: table.Figure(s.V.Median * scale), worst: table.Figure(worst * scale)}
+	return cell{median: table.Figure(s.V.Median * scale), worst: table.Figure(worst * scale)}
 }
 
 // fillGroups makes a row of each group, where all have policies of their own.
-func (b *boardBlock) fillGroups(r batch.Result) {
-	share, retry, used := boardColumn{name: "share"}, boardColumn{name: "retry %"}, boardColumn{name: "utilisation"}
+func (b *section) fillGroups(r batch.Result) {
+	share, retry, used := column{name: "share"}, column{name: "retry %"}, column{name: "utilisation"}
 	for _, row := range r.Rows {
 		total := row.Summary.Stats[measures.At("utilisation")]
 		for i, g := range row.Summary.Groups {
@@ -191,15 +193,16 @@ func (b *boardBlock) fillGroups(r batch.Result) {
 				label += " †"
 			}
 			b.rows = append(b.rows, label)
-			share.cells = append(share.cells, boardCellOf(g.Share, 1, 1))
-			retry.cells = append(retry.cells, boardCellOf(g.RetryRate, 100, -1))
-			used.cells = append(used.cells, boardCellOf(total, 1, 1))
+			share.cells = append(share.cells, cellOf(g.Share, 1, 1))
+			retry.cells = append(retry.cells, cellOf(g.RetryRate, 100, -1))
+			used.cells = append(used.cells, cellOf(total, 1, 1))
 		}
 	}
-	b.columns = []boardColumn{share, retry, used}
+	b.columns = []column{share, retry, used}
 }
 
-// Command is the command line, quoted for a shell.
+// Command returns the command line of 'throttle sim' with args, quoted for a
+// shell.
 func Command(args []string) string {
 	words := []string{"go run ./cmd/throttle sim"}
 	for _, a := range args {
@@ -211,7 +214,8 @@ func Command(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// Policies are those of a scoreboard that is told none: all, and the peers.
+// Policies returns the names of those of a scoreboard that is told none: all,
+// and the peers.
 func Policies() (names []string) {
 	for _, p := range policy.All(sim.Scenario{}) {
 		names = append(names, p.Name)

@@ -27,7 +27,7 @@ func TestBoardPlan(t *testing.T) {
 	} {
 		s, _ := sim.Find(test.scenario)
 		if p, n := Plan(s, policies, test.seeds); len(p) != test.policies || n != test.runs {
-			t.Errorf("boardPlan(%s, 3 policies, %d) = %d policies, %d; want %d, %d", test.scenario, test.seeds, len(p), n, test.policies, test.runs)
+			t.Errorf("Plan(%s, 3 policies, %d) = %d policies, %d; want %d, %d", test.scenario, test.seeds, len(p), n, test.policies, test.runs)
 		}
 	}
 }
@@ -67,6 +67,6 @@ func TestScoreboardStops(t *testing.T) {
 func TestBoardCommand(t *testing.T) {
 	got := Command([]string{"scoreboard", "-policy", "a(b=1s),it's", "-md=docs/x.md", ""})
 	if want := `go run ./cmd/throttle sim scoreboard -policy 'a(b=1s),it'\''s' -md=docs/x.md ''`; got != want {
-		t.Errorf("boardCommand = %s, want %s", got, want)
+		t.Errorf("Command = %s, want %s", got, want)
 	}
 }

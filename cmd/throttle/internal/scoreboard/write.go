@@ -15,7 +15,7 @@ import (
 // Write writes the scoreboard for a terminal of 120 columns.
 func Write(w io.Writer, results []batch.Result, seeds int, colour bool) error {
 	var b strings.Builder
-	of, cut := boardLegend(results, seeds)
+	of, cut := legend(results, seeds)
 	fmt.Fprintf(&b, "median and worst of %s; * the best median", of)
 	if cut {
 		fmt.Fprintf(&b, "\n† stopped at %s requests, measured up to there, and never the best", words.Whole(MaxSent))
@@ -23,16 +23,16 @@ func Write(w io.Writer, results []batch.Result, seeds int, colour bool) error {
 	b.WriteByte('\n')
 	for _, r := range results {
 		if len(r.Rows) > 0 {
-			boardOf(r).write(&b, colour)
+			sectionOf(r).write(&b, colour)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// boardLegend is of which seeds the figures are, and whether any run was
+// legend is of which seeds the figures are, and whether any run was
 // stopped.
-func boardLegend(results []batch.Result, seeds int) (of string, cut bool) {
+func legend(results []batch.Result, seeds int) (of string, cut bool) {
 	first, fewer := uint64(0), false
 	for _, r := range results {
 		_, n := Plan(r.Scenario, r.Policies, seeds)
@@ -51,22 +51,22 @@ func boardLegend(results []batch.Result, seeds int) (of string, cut bool) {
 	return of, cut
 }
 
-func (block boardBlock) write(b *strings.Builder, colour bool) {
-	fmt.Fprintf(b, "\n%s: %s\n", block.name, block.gist)
+func (s section) write(b *strings.Builder, colour bool) {
+	fmt.Fprintf(b, "\n%s: %s\n", s.name, s.gist)
 	left := 0
-	for _, label := range block.rows {
+	for _, label := range s.rows {
 		left = max(left, utf8.RuneCountInString(label))
 	}
-	widths := make([][2]int, len(block.columns))
+	widths := make([][2]int, len(s.columns))
 	head := table.Fill("", left)
-	for i, c := range block.columns {
+	for i, c := range s.columns {
 		widths[i] = c.widths()
 		head += " " + table.Pad(c.name, widths[i][0]+2+widths[i][1])
 	}
 	table.WriteLine(b, head)
-	for row, label := range block.rows {
+	for row, label := range s.rows {
 		line := table.Fill(label, left)
-		for i, c := range block.columns {
+		for i, c := range s.columns {
 			line += " " + c.cells[row].text(widths[i], colour)
 		}
 		table.WriteLine(b, line)
@@ -74,7 +74,7 @@ func (block boardBlock) write(b *strings.Builder, colour bool) {
 }
 
 // widths are those of medians and worsts, which fill the width of the name.
-func (c boardColumn) widths() (w [2]int) {
+func (c column) widths() (w [2]int) {
 	w[0] = 6
 	for _, cell := range c.cells {
 		w[0], w[1] = max(w[0], len(cell.median)), max(w[1], len(cell.worst))
@@ -84,7 +84,7 @@ func (c boardColumn) widths() (w [2]int) {
 }
 
 // text is the median, its mark and the worst.
-func (c boardCell) text(w [2]int, colour bool) string {
+func (c cell) text(w [2]int, colour bool) string {
 	text := table.Pad(c.median, w[0])
 	switch {
 	case c.best && colour:
@@ -97,7 +97,7 @@ func (c boardCell) text(w [2]int, colour bool) string {
 	return text + " " + table.Pad(c.worst, w[1])
 }
 
-const boardHead = `# Scoreboard
+const head = `# Scoreboard
 
 Written by
 
@@ -117,36 +117,37 @@ was served. Where all clients have a policy of their own, a row is a group of
 clients, as processes × workers.
 `
 
-// WriteFile writes the scoreboard as Markdown, with the command that made
-// it.
+// WriteFile writes a file by WriteMarkdown.
 func WriteFile(path, command string, results []batch.Result, seeds int) error {
 	return outfile.Write(path, func(w io.Writer) error { return WriteMarkdown(w, command, results, seeds) })
 }
 
+// WriteMarkdown writes the scoreboard as Markdown, with the command that made
+// it.
 func WriteMarkdown(w io.Writer, command string, results []batch.Result, seeds int) error {
 	var b strings.Builder
-	of, cut := boardLegend(results, seeds)
+	of, cut := legend(results, seeds)
 	mark := ""
 	if cut {
 		mark = fmt.Sprintf("\n† Runs were stopped at %s requests. The figures are up to there, and not\ncompared with those of whole runs.\n", words.Whole(MaxSent))
 	}
-	fmt.Fprintf(&b, boardHead, command, of, mark)
+	fmt.Fprintf(&b, head, command, of, mark)
 	for _, r := range results {
-		boardOf(r).markdown(&b)
+		sectionOf(r).markdown(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (block boardBlock) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n|", block.name, block.gist)
-	for _, c := range block.columns {
+func (s section) markdown(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n|", s.name, s.gist)
+	for _, c := range s.columns {
 		fmt.Fprintf(b, " | %s", c.name)
 	}
-	b.WriteString(" |\n|---" + strings.Repeat("|--:", len(block.columns)) + "|\n")
-	for row, label := range block.rows {
+	b.WriteString(" |\n|---" + strings.Repeat("|--:", len(s.columns)) + "|\n")
+	for row, label := range s.rows {
 		fmt.Fprintf(b, "| %s", label)
-		for _, c := range block.columns {
+		for _, c := range s.columns {
 			cell := c.cells[row]
 			if cell.best {
 				cell.median = "**" + cell.median + "**"

@@ -16,7 +16,7 @@ func TestHelpShowsScenario(t *testing.T) {
 	text, _, _ = strings.Cut(text, "\nExamples:")
 	s, err := scenario.Parse("help.yaml", []byte(text))
 	if err != nil || len(s.Clients) != 5 {
-		t.Errorf("parseScenario(the help's example) = %+v, %v; want 5 groups of clients", s, err)
+		t.Errorf("scenario.Parse(the help's example) = %+v, %v; want 5 groups of clients", s, err)
 	}
 }
 

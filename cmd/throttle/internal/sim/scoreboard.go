@@ -5,7 +5,6 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scoreboard"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/sim"
@@ -42,7 +41,7 @@ func (o *options) plan(s sim.Scenario) (policies []sim.Policy, seeds int) {
 // runOne runs one scenario.
 func (o *options) runOne(ctx context.Context, s sim.Scenario, progress func(done, total int)) batch.Result {
 	policies, seeds := o.plan(s)
-	b := batch.New(s, policy.For(s, policies), seeds, o.seed, progress)
+	b := batch.New(s, policies, seeds, o.seed, progress)
 	if o.board {
 		b.MaxSent = scoreboard.MaxSent
 	}

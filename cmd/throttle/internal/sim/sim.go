@@ -1,3 +1,4 @@
+// Package sim is the command 'throttle sim': policies in virtual time, compared.
 package sim
 
 import (
@@ -98,7 +99,7 @@ type options struct {
 	args      []string
 }
 
-// Run is the command sim.
+// Run simulates what args ask for, and reports it.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	o := options{args: args}
@@ -207,7 +208,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 // report writes all that was asked for.
 func (o *options) report(results []batch.Result, stdout, stderr io.Writer) error {
 	var out bytes.Buffer
-	write := func() error { return table.Write(&out, results, terminal.Colours(stdout)) }
+	write := func() error { return table.Write(&out, results, terminal.Is(stdout)) }
 	switch {
 	case o.json:
 		write = func() error { return report.WriteJSON(&out, results) }
@@ -218,7 +219,7 @@ func (o *options) report(results []batch.Result, stdout, stderr io.Writer) error
 	case o.md == outfile.Dash && !results[len(results)-1].Interrupted:
 		write = func() error { return scoreboard.WriteMarkdown(&out, scoreboard.Command(o.args), results, o.seeds) }
 	case o.board:
-		write = func() error { return scoreboard.Write(&out, results, o.seeds, terminal.Colours(stdout)) }
+		write = func() error { return scoreboard.Write(&out, results, o.seeds, terminal.Is(stdout)) }
 	}
 	if err := write(); err != nil {
 		return exit.Failure(err.Error())

@@ -1,3 +1,4 @@
+// Package table writes results in columns, for a terminal.
 package table
 
 import (
@@ -15,11 +16,11 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Heading is how a measure stands in the tables.
+// A Heading is how a measure stands in the tables.
 type Heading struct {
 	measure string
-	Lines   [2]string
-	Scale   float64
+	Lines   [2]string // from above
+	Scale   float64   // by which the measure is multiplied to be shown
 }
 
 var headings = []Heading{
@@ -35,8 +36,19 @@ var headings = []Heading{
 	{"wait_p99_s", [2]string{"wait_p99_s", ""}, 1},
 }
 
-// Cell is a measure of one policy: its median and its range over the
-// seeds.
+// HeadingOf returns the heading of a measure; one that tables leave out is
+// headed by its name.
+func HeadingOf(measure string) Heading {
+	for _, h := range headings {
+		if h.measure == measure {
+			return h
+		}
+	}
+	return Heading{measure: measure, Lines: [2]string{measure}, Scale: 1}
+}
+
+// A Cell is a measure of one policy: its median and its range over the seeds.
+// The range is empty where it has no width.
 type Cell struct {
 	Median, Spread string
 	best           bool
@@ -161,6 +173,7 @@ func (c *tableColumn) mark(best string) {
 	}
 }
 
+// CellOf returns the cell of a measure, its figures multiplied by scale.
 func CellOf(s pace.Opt[sim.Stat], scale float64) Cell {
 	if !s.OK {
 		return Cell{Median: "-"}
@@ -185,16 +198,17 @@ func (c tableColumn) cell(row int, colour bool) string {
 	return text
 }
 
-// Pad puts text at the right of a field, fill at its left.
+// Pad puts text at the right of a field.
 func Pad(text string, width int) string {
 	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text))) + text
 }
 
+// Fill puts text at the left of a field.
 func Fill(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
-// Figure is a number with three digits that count.
+// Figure writes a number with three digits that count.
 func Figure(x float64) string {
 	digits := 3
 	switch size := math.Abs(x); {
@@ -206,13 +220,4 @@ func Figure(x float64) string {
 		digits = 2
 	}
 	return strconv.FormatFloat(x, 'f', digits, 64)
-}
-
-func HeadingOf(measure string) Heading {
-	for _, h := range headings {
-		if h.measure == measure {
-			return h
-		}
-	}
-	return Heading{measure: measure, Lines: [2]string{measure}, Scale: 1}
 }

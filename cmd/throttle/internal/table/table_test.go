@@ -15,12 +15,12 @@ func TestInterruptedTable(t *testing.T) {
 	policies, _ := policy.Read([]string{"none,fixed"})
 	r := batch.Run(t.Context(), s, policies, 3, 1, nil)
 	if r.Interrupted || len(r.Rows) != 2 {
-		t.Fatalf("runAll = %d rows, interrupted %t; want 2, false", len(r.Rows), r.Interrupted)
+		t.Fatalf("batch.Run = %d rows, interrupted %t; want 2, false", len(r.Rows), r.Interrupted)
 	}
 	r.Rows[1].Seeds = 2
 	var b strings.Builder
 	if err := Write(&b, []batch.Result{r, {Scenario: s}}, false); err != nil || !strings.Contains(b.String(), "\nfixed (2 of 3) ") {
-		t.Errorf("writeTables = %v\n%s\nwant a row of 2 of 3", err, b.String())
+		t.Errorf("Write = %v\n%s\nwant a row of 2 of 3", err, b.String())
 	}
 }
 
@@ -30,7 +30,7 @@ func TestFigure(t *testing.T) {
 		9.994: "9.99", 9.996: "10.0", 12.34: "12.3", 99.94: "99.9", 99.96: "100", 1234.5: "1234", 1e6: "1000000",
 	} {
 		if got := Figure(x); got != want {
-			t.Errorf("figure(%v) = %s, want %s", x, got, want)
+			t.Errorf("Figure(%v) = %s, want %s", x, got, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ type benchResult struct {
 }
 
 // measure measures s.
-func (t *taking) measure(ctx context.Context, s *takeStore, stdout io.Writer) error {
+func (t *taking) measure(ctx context.Context, s *namedStore, stdout io.Writer) error {
 	run := &benchRun{taking: t, store: s, keys: make([]string, t.bench.keys)}
 	for i := range run.keys {
 		run.keys[i] = t.ask.Key + "/" + strconv.Itoa(i)
@@ -93,7 +93,7 @@ func (t *taking) measure(ctx context.Context, s *takeStore, stdout io.Writer) er
 // benchRun is one measurement.
 type benchRun struct {
 	*taking
-	store  *takeStore
+	store  *namedStore
 	keys   []string
 	failed atomic.Pointer[error] // the first error
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-// takeStore is a store that was opened.
-type takeStore struct {
+// namedStore is a store that was opened.
+type namedStore struct {
 	throttle.Store
 	name  string // its URL, without what is secret
 	close func()
@@ -32,7 +32,7 @@ type takeStore struct {
 const knownStores = "write memory:FILE, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
 
 // openStore opens the store that a URL names.
-func openStore(ctx context.Context, text string, t *taking) (*takeStore, error) {
+func openStore(ctx context.Context, text string, t *taking) (*namedStore, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	switch {
 	case !found:
@@ -50,20 +50,20 @@ func openStore(ctx context.Context, text string, t *taking) (*takeStore, error) 
 }
 
 // openMemory is a file, or, to be measured, a Memory.
-func openMemory(path string, measured bool) (*takeStore, error) {
+func openMemory(path string, measured bool) (*namedStore, error) {
 	switch {
 	case path == "" && measured:
-		return &takeStore{new(throttle.Memory), "memory:", func() {}}, nil
+		return &namedStore{new(throttle.Memory), "memory:", func() {}}, nil
 	case path == "":
 		return nil, usage.Error("take: -store memory: would forget at once; write memory:FILE")
 	case measured:
 		return nil, usage.Errorf("take: -store memory:%s: a file is not for -bench; write memory:", words.Quote(path))
 	}
-	return &takeStore{memoryFile(filepath.Clean(path)), "memory:" + path, func() {}}, nil
+	return &namedStore{memoryFile(filepath.Clean(path)), "memory:" + path, func() {}}, nil
 }
 
 // openRedis makes a client, which connects when it is asked.
-func openRedis(u *redisURL, t *taking) *takeStore {
+func openRedis(u *redisURL, t *taking) *namedStore {
 	redis.SetLogger(silent{}) // what it has to say is in the errors
 	c := u.client(t)
 	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, Batch: u.batch}
@@ -72,7 +72,7 @@ func openRedis(u *redisURL, t *taking) *takeStore {
 		_ = c.Process(ctx, cmd) // the error is in the command
 		return cmd.Result()
 	}
-	return &takeStore{s, u.name(), func() { _ = c.Close() }}
+	return &namedStore{s, u.name(), func() { _ = c.Close() }}
 }
 
 // once is a command that is not repeated: it may have been carried out.
@@ -237,7 +237,7 @@ func (u *redisURL) readPath(path string, sentinel bool) (err error) {
 }
 
 // openPostgres makes a pool, and the tables if that is asked for.
-func openPostgres(ctx context.Context, text string, t *taking) (*takeStore, error) {
+func openPostgres(ctx context.Context, text string, t *taking) (*namedStore, error) {
 	text, table, err := cutTable(text)
 	if err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func openPostgres(ctx context.Context, text string, t *taking) (*takeStore, erro
 			return nil, exit.Failf("take: %s: %v", name, err)
 		}
 	}
-	return &takeStore{s, name, pool.Close}, nil
+	return &namedStore{s, name, pool.Close}, nil
 }
 
 // cutTable cuts table=NAME out of a URL, as libpq does not know it.

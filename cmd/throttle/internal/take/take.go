@@ -1,3 +1,5 @@
+// Package take is the command 'throttle take': one decision of a limiter in a
+// file, Redis or PostgreSQL, or the measurement of such a store.
 package take
 
 import (
@@ -77,7 +79,7 @@ type taking struct {
 	bench   *bench // if it is to be measured
 }
 
-// Run is the command.
+// Run asks a store once, or measures it.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
 	t, err := takingOf(args)
 	switch {
@@ -176,7 +178,7 @@ func (t *taking) readNames(names []string) (err error) {
 }
 
 // open opens the store that is asked for.
-func (t *taking) open(ctx context.Context) (*takeStore, error) {
+func (t *taking) open(ctx context.Context) (*namedStore, error) {
 	url := t.store
 	if url == "" {
 		url = os.Getenv("THROTTLE_STORE")
@@ -196,7 +198,7 @@ func (t *taking) open(ctx context.Context) (*takeStore, error) {
 }
 
 // decide asks once.
-func (t *taking) decide(ctx context.Context, s *takeStore, stdout io.Writer) error {
+func (t *taking) decide(ctx context.Context, s *namedStore, stdout io.Writer) error {
 	var d [1]limit.Decision
 	if _, err := s.Take(ctx, []limit.Ask{t.ask}, d[:]); err != nil {
 		return exit.Failf("take: %s: %v", s.name, err)

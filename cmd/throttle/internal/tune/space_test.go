@@ -67,7 +67,7 @@ func TestParseSpaceErrors(t *testing.T) {
 	} {
 		_, err := parseSpace(text)
 		if !errors.As(err, new(usage.Error)) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("parseSpace(%q) = %v, want a usageError ...%s...", text, err, want)
+			t.Errorf("parseSpace(%q) = %v, want a usage.Error ...%s...", text, err, want)
 		}
 	}
 }

@@ -1,3 +1,5 @@
+// Package tune is the command 'throttle tune': a search for the best settings of
+// a policy in one scenario.
 package tune
 
 import (
@@ -58,8 +60,8 @@ Examples:
 
 // Bounds of a search.
 const (
-	maxTuneSeeds = 1000
-	maxTuneRuns  = 100_000
+	maxSeeds = 1000
+	maxRuns  = 100_000
 )
 
 // options is what the command line asks for.
@@ -71,7 +73,7 @@ type options struct {
 	svg             string
 }
 
-// Run is the command tune.
+// Run searches what args ask for, and reports what it found.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("tune", flag.ContinueOnError)
 	var o options
@@ -100,11 +102,11 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 // read understands the words of the command line, before anything is run.
 func (o *options) read(searched, weights, axes string, names []string) (err error) {
 	s := &o.search
-	if s.seeds < 1 || s.seeds > maxTuneSeeds {
-		return usage.Errorf("-seeds %d: must be from 1 to %d", s.seeds, maxTuneSeeds)
+	if s.seeds < 1 || s.seeds > maxSeeds {
+		return usage.Errorf("-seeds %d: must be from 1 to %d", s.seeds, maxSeeds)
 	}
-	if least := leastRuns(s.seeds); s.most < least || s.most > maxTuneRuns {
-		return usage.Errorf("-runs %d: must be from %d, with -seeds %d, to %d", s.most, least, s.seeds, maxTuneRuns)
+	if least := leastRuns(s.seeds); s.most < least || s.most > maxRuns {
+		return usage.Errorf("-runs %d: must be from %d, with -seeds %d, to %d", s.most, least, s.seeds, maxRuns)
 	}
 	if n := len(policy.Split(searched)); n > 1 {
 		return usage.Errorf("-policy: one is searched, not %d", n)

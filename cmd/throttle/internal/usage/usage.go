@@ -1,3 +1,4 @@
+// Package usage parses the flags of commands, and holds the error of wrong usage.
 package usage
 
 import (
@@ -8,7 +9,8 @@ import (
 )
 
 // ParseFlags parses flags that may stand before, between and after names, and
-// returns the names. What follows -- is names.
+// returns the names. What follows -- is names. The error is flag.ErrHelp or an
+// Error.
 func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
@@ -29,10 +31,10 @@ func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) 
 	}
 }
 
-// Error is wrong usage or input: exit code 2.
+// An Error is wrong usage or input: exit code 2.
 type Error string
 
-// Errorf makes a usageError.
+// Errorf returns an Error.
 func Errorf(format string, a ...any) error { return Error(fmt.Sprintf(format, a...)) }
 
 func (e Error) Error() string { return string(e) }

@@ -1,3 +1,4 @@
+// Package words formats numbers, durations and names for people to read.
 package words
 
 import (
@@ -7,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Quote is text as it is if it is a word, else in quotes; at most 40 of it.
+// Quote returns a word as it is and other text in quotes, at most 40 runes of it.
 func Quote(text string) string {
 	if r := []rune(text); len(r) > 40 {
 		text = string(r[:40]) + "..."
@@ -19,7 +20,7 @@ func Quote(text string) string {
 	return text
 }
 
-// Short is a duration as people write it: 30m, not 30m0s.
+// Short writes a duration as Go does, without zeros at its end: 30m, not 30m0s.
 func Short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -31,7 +32,7 @@ func Short(d time.Duration) string {
 	return text
 }
 
-// OneLine is text without line breaks and other control characters.
+// OneLine returns text with escapes for line breaks and other control characters.
 func OneLine(text string) string {
 	if !strings.ContainsFunc(text, unicode.IsControl) {
 		return text
@@ -47,7 +48,7 @@ func OneLine(text string) string {
 	return b.String()
 }
 
-// Lasting is a duration as people write it: 290 ms, 1.5 s, 30 min.
+// Lasting writes a duration as people write it: 290 ms, 1.5 s, 30 min.
 func Lasting(d time.Duration) string {
 	for _, unit := range []struct {
 		size time.Duration
@@ -63,9 +64,7 @@ func Lasting(d time.Duration) string {
 	return Number(float64(d)/1e3) + " µs"
 }
 
-func Percent(share float64) string { return Number(100*share) + " %" }
-
-// Number has up to 6 digits.
+// Number writes x with up to 6 digits.
 func Number(x float64) string {
 	if x >= 1e6 || x <= -1e6 {
 		return strconv.FormatFloat(x, 'f', 0, 64)
@@ -73,7 +72,7 @@ func Number(x float64) string {
 	return strconv.FormatFloat(x, 'g', 6, 64)
 }
 
-// Whole is n with a comma before each three digits.
+// Whole writes n with a comma before each three digits.
 func Whole(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -82,6 +81,7 @@ func Whole(n int64) string {
 	return s
 }
 
+// Plural writes a number and what it counts: 1 run, 2 runs.
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -89,6 +89,7 @@ func Plural(n int, one, many string) string {
 	return Whole(int64(n)) + " " + many
 }
 
+// Enumerate joins items: a, b and c.
 func Enumerate(items []string) string {
 	if len(items) < 2 {
 		return strings.Join(items, "")
