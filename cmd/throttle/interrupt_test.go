@@ -14,7 +14,7 @@ import (
 // and says how far it got. Reading its scenario from a named pipe tells when it
 // has begun.
 func TestSignals(t *testing.T) {
-	text, err := os.ReadFile("testdata/small.yaml")
+	text, err := os.ReadFile("internal/sim/testdata/small.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,17 +4,22 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
-	"unicode"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // command is one verb of the program.
@@ -25,24 +30,24 @@ type command struct {
 
 // commands are all verbs but help.
 var commands = []command{
-	{"sim", "simulate policies in virtual time and compare them", simulate},
-	{"tune", "search the settings of a policy for a scenario", tune},
-	{"demo", "show policies live, against an API on this machine", demonstrate},
-	{"explain", "say what an HTTP response means for its caller", explain},
-	{"take", "ask whether something may pass a limit, or measure a store", take},
+	{"sim", "simulate policies in virtual time and compare them", sim.Run},
+	{"tune", "search the settings of a policy for a scenario", tune.Run},
+	{"demo", "show policies live, against an API on this machine", demo.Run},
+	{"explain", "say what an HTTP response means for its caller", explain.Run},
+	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt kills
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	os.Exit(exit(err, os.Stderr))
+	os.Exit(exit.Code(err, os.Stderr))
 }
 
 // run is the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return usageError{"no command; run 'throttle help'"}
+		return usage.Error("no command; run 'throttle help'")
 	}
 	name, rest := args[0], args[1:]
 	switch name {
@@ -60,7 +65,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if strings.HasPrefix(name, "-") {
 		return flagFirst(name, rest)
 	}
-	return usageError{fmt.Sprintf("command %s is not known; run 'throttle help'", quote(name))}
+	return usage.Errorf("command %s is not known; run 'throttle help'", words.Quote(name))
 }
 
 // flagFirst refuses a flag before the command.
@@ -72,27 +77,7 @@ func flagFirst(name string, rest []string) error {
 		}
 	}
 	name, _, _ = strings.Cut(name, "=")
-	return usageError{fmt.Sprintf("flag %s before the command; write 'throttle %s %s ...'", quote(name), verb, quote(name))}
-}
-
-// exit says what went wrong, in one line, and returns the exit code: 0 done, 1
-// failed, 2 wrong usage or input, 3 an assertion that does not hold, 4 what was
-// asked for is denied.
-func exit(err error, stderr io.Writer) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, new(denied)): // it has been said
-		return 4
-	}
-	fmt.Fprintf(stderr, "throttle: %s\n", oneLine(err.Error()))
-	switch {
-	case errors.As(err, new(usageError)):
-		return 2
-	case errors.As(err, new(assertion)):
-		return 3
-	}
-	return 1
+	return usage.Errorf("flag %s before the command; write 'throttle %s %s ...'", words.Quote(name), verb, words.Quote(name))
 }
 
 func help(w io.Writer) error {
@@ -114,42 +99,4 @@ Examples:
 `)
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// parseFlags parses flags that may stand before, between and after names, and
-// returns the names. What follows -- is names.
-func parseFlags(flags *flag.FlagSet, args []string) (names []string, err error) {
-	flags.SetOutput(io.Discard)
-	flags.Usage = func() {}
-	for {
-		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-			return nil, err
-		} else if err != nil {
-			return nil, usageError{fmt.Sprintf("%s: %v; run 'throttle %s -h'", flags.Name(), err, flags.Name())}
-		}
-		rest := flags.Args()
-		if len(rest) == 0 {
-			return names, nil
-		}
-		if read := len(args) - len(rest); read > 0 && args[read-1] == "--" {
-			return append(names, rest...), nil
-		}
-		names, args = append(names, rest[0]), rest[1:]
-	}
-}
-
-// oneLine is text without line breaks and other control characters.
-func oneLine(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
 
 // TestMain lets the test binary be the program, for tests of exit codes.
 func TestMain(m *testing.M) {
@@ -36,37 +34,16 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 
 // play runs the program in this process and returns what it wrote.
 func play(ctx context.Context, args ...string) (stdout, stderr string, code int) {
-	var out, errs bytes.Buffer
-	err := run(ctx, args, strings.NewReader(""), &out, &errs)
-	code = exit(err, &errs)
-	return out.String(), errs.String(), code
-}
-
-// golden compares got with a file, or rewrites the file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is right, run 'go test -update' and read the difference\ngot:\n%s\nwant:\n%s", path, got, want)
-	}
+	return clitest.Play(ctx, run, args...)
 }
 
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
-	long := make([]string, maxScenarios+1)
+	long := make([]string, 101)
 	for i := range long {
 		long[i] = "heroku"
 	}
-	many := strings.Repeat("none,", maxPolicies) + "none"
+	many := strings.Repeat("none,", 100) + "none"
 	for _, test := range []struct {
 		args []string
 		want string // is in stderr
@@ -102,7 +79,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"sim", "nowhere.yaml"}, "no such file"},
 		{[]string{"sim", ""}, `scenario "" is not known`},
 		{[]string{"sim", "emr", "emr"}, "two scenarios are called emr"},
-		{[]string{"sim", "testdata/small.yaml", "testdata/../testdata/small.yaml"}, "two scenarios are called small"},
+		{[]string{"sim", "internal/sim/testdata/small.yaml", "internal/sim/testdata/../testdata/small.yaml"}, "two scenarios are called small"},
 		{[]string{"sim", dir}, "is a directory"},
 		{[]string{"sim", "--", "-json"}, "scenario -json is not known"},
 		{[]string{"sim", "--", "emr", "-json"}, "scenario -json is not known"},
@@ -140,6 +117,9 @@ func TestHelp(t *testing.T) {
 		{[]string{"-h"}, []string{"Commands:"}},
 		{[]string{"--help"}, []string{"Commands:"}},
 		{[]string{"help", "sim"}, []string{"-policy a,b", "Examples:\n  throttle sim\n"}},
+		{[]string{"help"}, []string{"  demo ", "  tune "}},
+		{[]string{"help", "tune"}, []string{"LOW..HIGH"}},
+		{[]string{"help", "demo"}, []string{"Examples:\n  throttle demo\n"}},
 		{[]string{"sim", "-h"}, []string{"-policy a,b"}},
 		{[]string{"sim", "heroku", "--help"}, []string{"-policy a,b"}},
 		{[]string{"sim", "-list"}, []string{"\nemr-shared    token-bucket of 4/s, burst 8; latency 100ms; 1×4 workers; 1×4 workers at 2m; 1×4 workers at 4m; 30m\n"}},
@@ -157,25 +137,15 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The help's own example of a scenario file must be one.
-func TestHelpShowsScenario(t *testing.T) {
-	_, text, _ := strings.Cut(simHelp, "A scenario in a file:\n")
-	text, _, _ = strings.Cut(text, "\nExamples:")
-	s, err := parseScenario("help.yaml", []byte(text))
-	if err != nil || len(s.Clients) != 5 {
-		t.Errorf("parseScenario(the help's example) = %+v, %v; want 5 groups of clients", s, err)
-	}
-}
-
 func TestExitCodes(t *testing.T) {
 	for _, test := range []struct {
 		args []string
 		want int
 	}{
 		{[]string{"help"}, 0},
-		{[]string{"sim", "-seeds=1", "-policy=none", "testdata/small.yaml"}, 0},
+		{[]string{"sim", "-seeds=1", "-policy=none", "internal/sim/testdata/small.yaml"}, 0},
 		{[]string{"sim", "-seeds=0"}, 2},
-		{[]string{"sim", "-seeds=1", "-policy=none", "testdata/small.yaml", "-assert", "none.retry_rate<0.02"}, 3},
+		{[]string{"sim", "-seeds=1", "-policy=none", "internal/sim/testdata/small.yaml", "-assert", "none.retry_rate<0.02"}, 3},
 	} {
 		err := program(t, test.args...).Run()
 		got := 0
@@ -187,11 +157,5 @@ func TestExitCodes(t *testing.T) {
 		if got != test.want {
 			t.Errorf("throttle %q exits with %d, want %d", test.args, got, test.want)
 		}
-	}
-}
-
-func TestOneLine(t *testing.T) {
-	if got, want := oneLine("a\nb\x1b[0m é"), `a\nb\x1b[0m é`; got != want {
-		t.Errorf("oneLine = %q, want %q", got, want)
 	}
 }

@@ -1,0 +1,110 @@
+// Package outfile writes the files that options name, whole or not at all, and
+// checks before the work that they can be written.
+package outfile
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+)
+
+// Dash in place of a file means standard output.
+const Dash = "-"
+
+// An Output is an option and the file it names, if any.
+type Output struct{ Option, Path string }
+
+// Check reports whether all that is asked for can be written: better to
+// know before the work than after it. One page at most goes to standard output,
+// in place of the tables.
+func Check(json bool, outputs ...Output) error {
+	taken := ""
+	if json {
+		taken = "-json"
+	}
+	for _, o := range outputs {
+		switch {
+		case o.Path != Dash:
+			if err := CheckWritable(o.Option, o.Path); err != nil {
+				return err
+			}
+		case taken != "":
+			return usage.Errorf("%s and %s -: only one can go to standard output; write %s FILE", taken, o.Option, o.Option)
+		default:
+			taken = o.Option + " -"
+		}
+	}
+	return nil
+}
+
+// CheckWritable reports whether a file of that name can be written.
+func CheckWritable(option, path string) error {
+	if path == "" || path == Dash {
+		return nil
+	}
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return usage.Errorf("%s: %s is a directory; name a file", option, words.Quote(path))
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe may be opened only once
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
+	if err != nil {
+		if e := (*fs.PathError)(nil); errors.As(err, &e) {
+			err = e.Err // without the name of the file that was tried
+		}
+		return usage.Errorf("%s: cannot write to %s: %v", option, words.Quote(filepath.Dir(path)), err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Write lets fill write a file, which is there complete or as it was
+// before.
+func Write(path string, fill func(io.Writer) error) error {
+	mode := fs.FileMode(0o644)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	switch info, err := os.Stat(path); {
+	case err == nil && !info.Mode().IsRegular():
+		// A pipe or a device must not be replaced by a file.
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return fillFile(f, fill)
+	case err == nil:
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = fillFile(f, fill)
+	if err == nil {
+		err = os.Chmod(f.Name(), mode)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// fillFile lets fill write f, and closes it.
+func fillFile(f *os.File, fill func(io.Writer) error) error {
+	w := bufio.NewWriter(f)
+	err := fill(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	return errors.Join(err, f.Close())
+}

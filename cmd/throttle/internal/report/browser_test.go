@@ -1,0 +1,358 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// browser is a headless Chromium with one page.
+type browser struct {
+	*testing.T
+	ctx context.Context
+
+	mu       sync.Mutex // guards what is below
+	requests []string
+	errors   []string
+}
+
+// findBrowser is the path of Chromium. Without one the test fails where
+// THROTTLE_REQUIRE=1, and else is skipped.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			return path
+		}
+	}
+	const missing = "NO BROWSER: the HTML report is NOT tested; install chromium or set CHROMIUM to its path"
+	if os.Getenv("THROTTLE_REQUIRE") == "1" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+// openBrowser starts a browser that writes down what it asks for and what goes
+// wrong.
+func openBrowser(t *testing.T) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(findBrowser(t)), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
+	)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &browser{T: t, ctx: ctx}
+	if err := chromedp.Listen(ctx, b.event); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *browser) event(ev any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch ev := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, ev.Request.URL)
+	case *runtime.EventExceptionThrown:
+		b.errors = append(b.errors, "exception: "+ev.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		b.errors = append(b.errors, "console."+string(ev.Type))
+	case *log.EventEntryAdded:
+		b.errors = append(b.errors, "log: "+ev.Entry.Text)
+	}
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// ask is the value of an expression of the page.
+func ask[T any](b *browser, expression string) T {
+	b.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// await waits until an expression of the page is true.
+func (b *browser) await(expression string) {
+	b.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression)); err != nil {
+		b.Fatalf("waiting for %s: %v", expression, err)
+	}
+}
+
+// scheme makes the page light or dark.
+func (b *browser) scheme(name string) {
+	b.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+		})
+		return err
+	}))
+}
+
+// shot leaves a picture, to be looked at: go test -artifacts.
+func (b *browser) shot(name string) {
+	b.Helper()
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(b.ArtifactDir(), name+".png"), png, 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+const allDrawn = `document.documentElement.dataset.drawn !== undefined`
+
+// undrawn are the charts in which the colour of none of their lines or dots is
+// to be seen.
+const undrawn = `(() => {
+	const bad = [];
+	for (const fig of document.querySelectorAll("figure")) {
+		const chart = fig.querySelector(".plot").chart, canvas = fig.querySelector("canvas");
+		const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {willReadFrequently: true});
+		copy.drawImage(canvas, 0, 0);
+		const {data} = copy.getImageData(0, 0, canvas.width, canvas.height);
+		let seen = 0;
+		for (const [i, s] of chart.series.entries()) {
+			if (i === 0) continue;
+			const text = s.stroke(chart, i), rgb = [1, 3, 5].map(k => parseInt(text.slice(k, k + 2), 16));
+			for (let p = 0; p < data.length && seen < 50; p += 4) {
+				if (data[p + 3] > 99 && rgb.every((c, k) => Math.abs(c - data[p + k]) < 24)) seen++;
+			}
+		}
+		if (seen < 50) bad.push(fig.closest(".policy").id + " " + fig.dataset.chart + ": " + seen);
+	}
+	return bad;
+})()`
+
+func TestReportInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	scenarios := []sim.Scenario{clitest.Builtin(t, "sleeper"), clitest.Builtin(t, "emr-shared"), crowd()}
+	results := mustResults(t, 3, scenarios, "none", "autosleeper", "adaptive-informed")
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := WriteHTMLFile(path, results); err != nil {
+		t.Fatal(err)
+	}
+	b.scheme("light")
+	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
+	b.await(allDrawn)
+
+	// Three charts of each policy under sleeper, whose server has no level, and
+	// four under the others.
+	if got, want := ask[int](b, `document.querySelectorAll("canvas").length`), 3*3+3*4+3*4; got != want {
+		t.Errorf("%d canvases, want %d", got, want)
+	}
+	if got := ask[string](b, `document.querySelectorAll("h2")[2].textContent`); got != hostile {
+		t.Errorf("third heading %q, want %q", got, hostile)
+	}
+	if ask[bool](b, `document.images.length > 0 || "hacked" in window`) {
+		t.Error("a scenario's name became part of the page")
+	}
+	b.checkDrawn("light")
+	b.checkTable(results)
+	b.shot("light")
+	b.checkKeyboard()
+	b.checkLogarithmic()
+
+	light := ask[string](b, `getComputedStyle(document.body).backgroundColor`)
+	b.scheme("dark")
+	b.await(`getComputedStyle(document.body).backgroundColor !== "` + light + `"`)
+	b.checkDrawn("dark")
+	b.shot("dark")
+	for _, width := range []int64{390, 320, 844, 1920} {
+		b.checkWidth(width)
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.requests) == 0 {
+		t.Error("the browser reported no request, not even for the file")
+	}
+	for _, u := range b.requests {
+		if !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") {
+			t.Errorf("the page asked for %s", u)
+		}
+	}
+	for _, e := range b.errors {
+		t.Error(e)
+	}
+}
+
+func (b *browser) checkDrawn(when string) {
+	b.Helper()
+	for _, bad := range ask[[]string](b, undrawn) {
+		b.Errorf("%s: chart with hardly a pixel of its lines: %s", when, bad)
+	}
+}
+
+// shownCell is a cell of a table as it is on the page.
+type shownCell struct {
+	Policy, Measure string
+	Values          []float64 // exact
+	Texts           []string  // as they read
+}
+
+const shownCells = `[...document.querySelectorAll(".scenario")].map(s => [...s.querySelectorAll("td")].map(td => ({
+	policy: td.parentNode.dataset.policy, measure: td.dataset.measure,
+	values: [...td.querySelectorAll("data")].map(d => Number(d.value)),
+	texts: [...td.querySelectorAll("data")].map(d => d.textContent),
+})))`
+
+// checkTable compares every number of the tables with those of -json.
+func (b *browser) checkTable(results []batch.Result) {
+	b.Helper()
+	var text bytes.Buffer
+	if err := WriteJSON(&text, results); err != nil {
+		b.Fatal(err)
+	}
+	var want struct{ Results []map[string]any }
+	if err := json.Unmarshal(text.Bytes(), &want); err != nil {
+		b.Fatal(err)
+	}
+	scale := map[string]float64{}
+	for _, c := range columns() {
+		scale[c.Name] = c.Scale
+	}
+	seen := 0
+	for i, cells := range ask[[][]shownCell](b, shownCells) {
+		for _, cell := range cells {
+			for _, row := range want.Results[3*i : 3*i+3] {
+				if row["policy"] == cell.Policy {
+					seen += b.checkCell(cell, row[cell.Measure], scale[cell.Measure])
+				}
+			}
+		}
+	}
+	given := 0
+	for _, row := range want.Results {
+		for name := range scale {
+			if row[name] != nil {
+				given++
+			}
+		}
+	}
+	if seen != given {
+		b.Errorf("%d measures in the tables, want %d", seen, given)
+	}
+}
+
+// checkCell reports 1 if the cell has figures.
+func (b *browser) checkCell(cell shownCell, want any, scale float64) int {
+	b.Helper()
+	stat, ok := want.(map[string]any)
+	if !ok {
+		if len(cell.Values) > 0 {
+			b.Errorf("%s %s: shows %v, want nothing", cell.Policy, cell.Measure, cell.Values)
+		}
+		return 0
+	}
+	for i, name := range []string{"median", "min", "max"}[:max(1, len(cell.Values))] {
+		exact := stat[name].(float64)
+		if i >= len(cell.Values) || cell.Values[i] != exact {
+			b.Errorf("%s %s: %s shown %v, want %v", cell.Policy, cell.Measure, name, cell.Values, exact)
+			return 0
+		}
+		read := strings.ReplaceAll(cell.Texts[i], ",", "")
+		_, decimals, _ := strings.Cut(read, ".")
+		x, err := strconv.ParseFloat(read, 64)
+		if half := 0.5000001 * math.Pow10(-len(decimals)); err != nil || math.Abs(x-exact*scale) > half {
+			b.Errorf("%s %s: %s reads %s, want %v rounded", cell.Policy, cell.Measure, name, cell.Texts[i], exact*scale)
+		}
+	}
+	return 1
+}
+
+// checkKeyboard sorts a table and reads a chart without a mouse.
+func (b *browser) checkKeyboard() {
+	b.Helper()
+	ask[any](b, `document.querySelector("#s1 thead button").focus()`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	const column = `[...document.querySelectorAll("#s1 tbody tr")].map(tr => Number(tr.querySelector("[data-measure=retry_rate] data").value))`
+	if got := ask[[]float64](b, column); len(got) != 3 || got[0] > got[1] || got[1] > got[2] {
+		b.Errorf("retry rates after sorting by keyboard: %v, want them ascending", got)
+	}
+	if got := ask[string](b, `document.querySelector("#s1 thead th:nth-child(2)").ariaSort`); got != "ascending" {
+		b.Errorf("aria-sort is %q, want ascending", got)
+	}
+	for i, kind := range []string{"dots", "lines", "rates"} {
+		figure := `document.querySelectorAll("#s1-p2 figure")[` + strconv.Itoa(i) + `]`
+		ask[any](b, figure+`.querySelector(".plot").focus()`)
+		b.do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+		b.await(figure + `.querySelector(".readout").textContent.length > 5`)
+		before := ask[float64](b, figure+`.querySelector(".plot").chart.scales.x.max`)
+		b.do(chromedp.KeyEvent("+"))
+		b.await(figure + `.querySelector(".plot").chart.scales.x.max < ` + strconv.FormatFloat(before, 'g', -1, 64))
+		b.do(chromedp.KeyEvent(kb.Escape))
+		b.await(figure + `.querySelector(".plot").chart.scales.x.max >= ` + strconv.FormatFloat(before, 'g', -1, 64))
+		if got := ask[string](b, figure+`.dataset.chart`); got != kind {
+			b.Errorf("chart %d is %s, want %s", i, got, kind)
+		}
+	}
+}
+
+// checkLogarithmic draws the delays anew on the other scale and back.
+func (b *browser) checkLogarithmic() {
+	b.Helper()
+	const distr = `document.querySelector("#s1-p2 .plot").chart.scales.y.distr`
+	for _, want := range []int{4, 1} {
+		ask[any](b, `document.querySelector(".log").click()`)
+		b.await(allDrawn)
+		if got := ask[int](b, distr); got != want {
+			b.Errorf("scale of delays is of kind %d, want %d", got, want)
+		}
+		b.checkDrawn("on the other scale")
+	}
+}
+
+// checkWidth makes the page as wide as a phone or a large screen.
+func (b *browser) checkWidth(width int64) {
+	b.Helper()
+	b.do(chromedp.EmulateViewport(width, 844, chromedp.EmulateScale(2)))
+	b.await(`[...document.querySelectorAll(".plot")].every(p => Math.abs(p.chart.width - p.clientWidth) < 2)`)
+	if got := ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+		b.Errorf("at a width of %d the page is %d wide, want no scrolling sideways", width, got)
+	}
+	if got := ask[int64](b, `Math.max(...[...document.querySelectorAll("figure, .results")].map(e => Math.ceil(e.getBoundingClientRect().right)))`); got > width {
+		b.Errorf("at a width of %d something ends at %d", width, got)
+	}
+	b.shot("width" + strconv.FormatInt(width, 10))
+}

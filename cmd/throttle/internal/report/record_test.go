@@ -1,0 +1,114 @@
+package report
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// point is an answer of worker 1 after a wait, in tests of the recorder.
+func point(at, slept time.Duration, v pace.Verdict) sim.Point {
+	return sim.Point{At: at, Slept: slept, Verdict: v, Level: at.Seconds(), Capacity: 2}
+}
+
+// TestRecorderIsBoundedAndKeepsPeaks watches a million requests, one of which
+// waited long.
+func TestRecorderIsBoundedAndKeepsPeaks(t *testing.T) {
+	s := clitest.Builtin(t, "heroku")
+	r := newRecorder(s, 1)
+	const n, peak = 1_000_000, 654_321
+	for i := range n {
+		slept := time.Second
+		if i == peak {
+			slept = time.Hour
+		}
+		p := point(time.Duration(i)*time.Second, slept, pace.Served)
+		r.watch(p)
+		p.Sent = true
+		r.watch(p)
+	}
+	tr := r.trace(s)
+	if got := len(r.slices); got > maxSlices || got < maxSlices/2 {
+		t.Errorf("%d slices, want %d to %d", got, maxSlices/2, maxSlices)
+	}
+	if got, most := len(tr.Dots[0].T), maxDots+2*maxSlices; got > most || got < maxDots/2 {
+		t.Errorf("%d dots, want %d to %d", got, maxDots/2, most)
+	}
+	at := slices.Index(tr.Dots[0].Y, time.Hour.Seconds())
+	if at < 0 || tr.Dots[0].T[at] != peak*time.Second {
+		t.Errorf("the one long wait has no dot at %v", peak*time.Second)
+	}
+	if !slices.IsSorted(tr.Dots[0].T) {
+		t.Error("dots are not in order of time")
+	}
+	var served float64
+	for i, rate := range tr.Rates.Served {
+		end := time.Duration(tr.End * 1e9)
+		if i+1 < len(tr.Rates.T) {
+			end = tr.Rates.T[i+1]
+		}
+		served += rate * (end - tr.Rates.T[i]).Seconds()
+	}
+	if tr.Seen[0] != n || math.Abs(served-n) > n/100 {
+		t.Errorf("rates add up to %.0f requests and %d were seen, want %d", served, tr.Seen[0], n)
+	}
+	if got := tr.Level.Y[len(tr.Level.Y)-1]; got != n-1 {
+		t.Errorf("last level %v, want %d", got, n-1)
+	}
+}
+
+// TestRecorderKeepsAllOfAShortRun is the chart of AutoSleeper's documentation:
+// each of its requests has a dot.
+func TestRecorderKeepsAllOfAShortRun(t *testing.T) {
+	s := clitest.Builtin(t, "sleeper")
+	p, err := sim.ParsePolicy("autosleeper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := record(s, p, 1, 1)
+	if got := tr.Seen[0] + tr.Seen[1]; got != 600 || len(tr.Dots[0].T)+len(tr.Dots[1].T) != 600 {
+		t.Errorf("%d requests and %d dots, want 600 of each", got, len(tr.Dots[0].T)+len(tr.Dots[1].T))
+	}
+	want := time.Millisecond.Seconds() * math.Pow(1.5, 14)
+	if first := tr.Dots[0].Y[1]; math.Abs(first-want) > 1e-6 {
+		t.Errorf("the first wait that was long enough is %v s, want %v", first, want)
+	}
+	if tr.Level != nil || tr.Rates.Capacity != nil {
+		t.Errorf("level %v, capacity %v, want none: the server has no limit", tr.Level, tr.Rates.Capacity)
+	}
+}
+
+func TestSpectrumMedian(t *testing.T) {
+	for _, want := range []time.Duration{0, time.Microsecond, 7 * time.Microsecond, 1234 * time.Microsecond, time.Second, 300 * time.Hour} {
+		var s spectrum
+		s.add(0)
+		s.add(want)
+		s.add(want)
+		s.add(400 * time.Hour)
+		got := s.median()
+		if diff := math.Abs(float64(got - want)); diff > float64(want)/8 {
+			t.Errorf("median() = %v, want %v within an eighth", got, want)
+		}
+	}
+}
+
+func TestTraceJSON(t *testing.T) {
+	for _, c := range []struct {
+		in   any
+		want string
+	}{
+		{figures{0, 1, 1234567, 0.000123456, 2.0 / 3, math.NaN(), math.Inf(1)}, "[0,1,1234567,0.0001235,0.6667,null,null]"},
+		{figures(nil), "[]"},
+		{instants{0, time.Second, 1500 * time.Millisecond, 1501 * time.Millisecond}, "[0,1000,500,1]"},
+	} {
+		if got, err := json.Marshal(c.in); string(got) != c.want || err != nil {
+			t.Errorf("json.Marshal(%v) = %s, %v, want %s", c.in, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/sim"
+)
+
+func TestDescribe(t *testing.T) {
+	for _, c := range []struct {
+		scenario sim.Scenario
+		want     []string
+	}{
+		{clitest.Builtin(t, "heroku"), []string{
+			"A token bucket: 75 a minute come in, and at most 4,500 are kept. At the start 0 are there. Its answers say how many requests remain.",
+			"A call takes 165 ms ± 20 %, half there and half back.",
+			"2 processes of 5 workers each. A worker calls again as soon as it has its answer.",
+			"Ends after 30 min.",
+		}},
+		{clitest.Builtin(t, "sleeper"), []string{
+			"Serves a request if the one before came more than 290 ms ago. From request 200 on, 60 ms are enough. Its answers say nothing about the limit.",
+			"A call takes 1 ms ± 20 %, half there and half back.",
+			"1 process of 1 worker. A worker calls again as soon as it has its answer.",
+			"Ends with request 600.",
+		}},
+		{clitest.Builtin(t, "heroku-clear"), []string{
+			"A token bucket of 4,500 that is never refilled. Its answers say how many requests remain.",
+			"A call takes 165 ms ± 20 %, half there and half back.",
+			"2 processes of 5 workers each. A worker calls again as soon as it has its answer.",
+			"Ends after 3 h, or when no more than 10 requests remain, whichever comes first.",
+		}},
+		{clitest.Builtin(t, "emr"), []string{
+			"A token bucket: 4 a second come in, and at most 8 are kept. Its answers say how many requests remain.",
+			"A call takes 100 ms ± 20 %, half there and half back.",
+			"1 process of 1 worker, with 1,000 calls to make in all. A worker calls again as soon as it has its answer.",
+			"Ends when the work is done.",
+		}},
+	} {
+		for i, f := range Describe(c.scenario) {
+			if got := strings.Join(f.Text, " "); got != c.want[i] {
+				t.Errorf("%s: %s:\ngot  %s\nwant %s", c.scenario.Name, f.Name, got, c.want[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// Gist says in a line what a scenario is.
+func Gist(s sim.Scenario) string {
+	parts := append(serverGist(s.Server), fmt.Sprintf("latency %s", words.Short(s.Network.Latency)))
+	for i, g := range s.Clients {
+		if i == 3 {
+			parts = append(parts, fmt.Sprintf("%d more groups", len(s.Clients)-i))
+			break
+		}
+		parts = append(parts, groupGist(g))
+	}
+	switch {
+	case s.Stop.Remaining.OK:
+		parts = append(parts, fmt.Sprintf("until %d remain", s.Stop.Remaining.V))
+	case s.Stop.Sent > 0:
+		parts = append(parts, fmt.Sprintf("until %d are answered", s.Stop.Sent))
+	}
+	if s.Duration > 0 && s.Duration < maxTime {
+		parts = append(parts, words.Short(s.Duration))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func serverGist(v sim.Server) []string {
+	l := v.Limit
+	switch {
+	case len(v.Gap) > 0:
+		return []string{fmt.Sprintf("serves what comes over %s after the one before", words.Short(v.Gap[0].Least))}
+	case l.Unlimited():
+		return []string{"no limit"}
+	}
+	text := fmt.Sprintf("%s of %s", l.Kind, rateGist(l.Count, l.Period))
+	if l.Kind == limit.TokenBucket {
+		text += fmt.Sprintf(", burst %d", cmp.Or(l.Burst, l.Count))
+	}
+	if v.Start.OK {
+		text += fmt.Sprintf(", %d at the start", v.Start.V)
+	}
+	for i, c := range v.Changes {
+		if i == 3 {
+			text += ", and on"
+			break
+		}
+		text += fmt.Sprintf(", %s at %s", rateGist(c.Count, c.Period), words.Short(c.At))
+	}
+	if v.Scale.Every > 0 {
+		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
+	}
+	return []string{text}
+}
+
+func groupGist(g sim.Group) string {
+	text := fmt.Sprintf("%d×%d workers", g.Processes, g.Workers)
+	if g.Policy != nil {
+		text += " of " + g.Policy.Name
+	}
+	if g.Join > 0 {
+		text += " at " + words.Short(g.Join)
+	}
+	if g.Every > 0 {
+		text += ", one each " + words.Short(g.Every)
+	}
+	if g.Work > 0 {
+		text += fmt.Sprintf(", %d calls", g.Work)
+	}
+	return text
+}
+
+// rateGist is a rate as it is written.
+func rateGist(count int64, period time.Duration) string {
+	unit := words.Short(period)
+	switch period {
+	case time.Minute:
+		unit = "min"
+	case time.Second, time.Hour:
+		unit = strings.TrimPrefix(unit, "1")
+	}
+	return fmt.Sprintf("%d/%s", count, unit)
+}

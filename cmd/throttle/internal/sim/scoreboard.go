@@ -1,0 +1,49 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/scoreboard"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// readBoard finds out whether a scoreboard is wanted, and returns the names of
+// its scenarios.
+func (o *options) readBoard(names []string) ([]string, error) {
+	o.board = len(names) > 0 && names[0] == scoreboard.Word
+	switch {
+	case !o.board && o.md != "":
+		return nil, usage.Error("-md: is of a scoreboard; write 'throttle sim scoreboard'")
+	case !o.board:
+		return names, nil
+	case o.html != "" || o.svg != "":
+		return nil, usage.Error("-html and -svg: not of a scoreboard; leave out the word")
+	}
+	if names = names[1:]; len(names) == 0 {
+		for _, s := range sim.Builtin() {
+			names = append(names, s.Name)
+		}
+	}
+	return names, outfile.CheckWritable("-md", o.md)
+}
+
+// plan is what is run of a scenario.
+func (o *options) plan(s sim.Scenario) (policies []sim.Policy, seeds int) {
+	if o.board {
+		return scoreboard.Plan(s, o.policies, o.seeds)
+	}
+	return o.policies, o.seeds
+}
+
+// runOne runs one scenario.
+func (o *options) runOne(ctx context.Context, s sim.Scenario, progress func(done, total int)) batch.Result {
+	policies, seeds := o.plan(s)
+	b := batch.New(s, policies, seeds, o.seed, progress)
+	if o.board {
+		b.MaxSent = scoreboard.MaxSent
+	}
+	return b.Run(ctx)
+}

@@ -1,0 +1,223 @@
+// Package table writes results in columns, for a terminal.
+package table
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/measures"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// A Heading is how a measure stands in the tables.
+type Heading struct {
+	measure string
+	Lines   [2]string // from above
+	Scale   float64   // by which the measure is multiplied to be shown
+}
+
+var headings = []Heading{
+	{"retry_rate", [2]string{"retry_rate", "%"}, 100},
+	{"retry_rate_worker_mean", [2]string{"retry_rate_", "worker_mean%"}, 100},
+	{"max_sleep_s", [2]string{"max_sleep_s", ""}, 1},
+	{"stdev_requests", [2]string{"stdev_", "requests"}, 1},
+	{"jain", [2]string{"jain", ""}, 1},
+	{"utilisation", [2]string{"utilisation", ""}, 1},
+	{"throughput", [2]string{"throughput", "per s"}, 1},
+	{"finish_s", [2]string{"finish_s", ""}, 1},
+	{"reconverge_s", [2]string{"reconverge_s", ""}, 1},
+	{"wait_p99_s", [2]string{"wait_p99_s", ""}, 1},
+}
+
+// HeadingOf returns the heading of a measure; one that tables leave out is
+// headed by its name.
+func HeadingOf(measure string) Heading {
+	for _, h := range headings {
+		if h.measure == measure {
+			return h
+		}
+	}
+	return Heading{measure: measure, Lines: [2]string{measure}, Scale: 1}
+}
+
+// A Cell is a measure of one policy: its median and its range over the seeds.
+// The range is empty where it has no width.
+type Cell struct {
+	Median, Spread string
+	best           bool
+}
+
+// tableColumn is one measure of all policies.
+type tableColumn struct {
+	lines [2]string
+	cells []Cell
+	width int // without the mark
+}
+
+// Write writes a table for each scenario.
+func Write(w io.Writer, results []batch.Result, colour bool) error {
+	var b strings.Builder
+	for _, r := range results {
+		if len(r.Rows) == 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		seeds := 0
+		for _, row := range r.Rows {
+			seeds = max(seeds, row.Seeds)
+		}
+		fmt.Fprintf(&b, "%s: %s\n", r.Scenario.Name, scenario.Gist(r.Scenario))
+		writeTable(&b, r, seeds, colour)
+		writePublished(&b, r)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// legend says how to read a table.
+func legend(seeds int, first uint64, rows int) string {
+	text := fmt.Sprintf("seed %d", first)
+	if seeds > 1 {
+		text = fmt.Sprintf("median, and min–max below it, of seeds %d to %d", first, first+uint64(seeds)-1)
+	}
+	if rows > 1 {
+		text += "; * best"
+	}
+	return text
+}
+
+func writeTable(b *strings.Builder, r batch.Result, seeds int, colour bool) {
+	labels, left := []string{}, len("policy")
+	for _, row := range r.Rows {
+		label := row.Policy
+		if row.Seeds < seeds { // interrupted
+			label += fmt.Sprintf(" (%d of %d)", row.Seeds, seeds)
+		}
+		labels = append(labels, label)
+		left = max(left, utf8.RuneCountInString(label))
+	}
+	columns := tableColumns(r.Rows)
+	fmt.Fprintf(b, "%s\n\n", legend(seeds, r.Seed, len(r.Rows)))
+	for i, name := range []string{"policy", ""} {
+		line := Fill(name, left)
+		for _, c := range columns {
+			line += " " + Pad(c.lines[i], c.width) + " "
+		}
+		WriteLine(b, line)
+	}
+	for i, label := range labels {
+		line, ranges := Fill(label, left), Fill("", left)
+		for _, c := range columns {
+			line += " " + c.cell(i, colour)
+			ranges += " " + Pad(c.cells[i].Spread, c.width) + " "
+		}
+		WriteLine(b, line)
+		if strings.TrimSpace(ranges) != "" {
+			WriteLine(b, ranges)
+		}
+	}
+}
+
+// WriteLine writes a line without spaces at its end.
+func WriteLine(b *strings.Builder, line string) {
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// tableColumns are the measures that apply to any row.
+func tableColumns(rows []batch.Row) (columns []tableColumn) {
+	for _, h := range headings {
+		m := measures.At(h.measure)
+		c := tableColumn{lines: h.Lines, width: max(len(h.Lines[0]), len(h.Lines[1]))}
+		applies := false
+		var best pace.Opt[float64]
+		for _, row := range rows {
+			s := row.Summary.Stats[m]
+			applies = applies || s.OK
+			cell := CellOf(s, h.Scale)
+			c.cells = append(c.cells, cell)
+			c.width = max(c.width, len(cell.Median), utf8.RuneCountInString(cell.Spread))
+			if better := float64(sim.Measures[m].Better); s.OK && (!best.OK || s.V.Median*better > best.V*better) {
+				best = pace.Some(s.V.Median)
+			}
+		}
+		if !applies {
+			continue
+		}
+		if sim.Measures[m].Better != 0 && len(rows) > 1 {
+			c.mark(Figure(best.V * h.Scale))
+		}
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+// mark marks what reads the same as the best, unless all do.
+func (c *tableColumn) mark(best string) {
+	n := 0
+	for i := range c.cells {
+		if c.cells[i].best = c.cells[i].Median == best; c.cells[i].best {
+			n++
+		}
+	}
+	for i := range c.cells {
+		c.cells[i].best = c.cells[i].best && n < len(c.cells)
+	}
+}
+
+// CellOf returns the cell of a measure, its figures multiplied by scale.
+func CellOf(s pace.Opt[sim.Stat], scale float64) Cell {
+	if !s.OK {
+		return Cell{Median: "-"}
+	}
+	c := Cell{Median: Figure(s.V.Median * scale)}
+	if low, high := Figure(s.V.Min*scale), Figure(s.V.Max*scale); low != high {
+		c.Spread = low + "–" + high
+	}
+	return c
+}
+
+// cell is the median of a row, marked if it is the best.
+func (c tableColumn) cell(row int, colour bool) string {
+	text := Pad(c.cells[row].Median, c.width) + " "
+	if !c.cells[row].best {
+		return text
+	}
+	text = text[:c.width] + "*"
+	if colour {
+		return "\x1b[32m" + text + "\x1b[0m"
+	}
+	return text
+}
+
+// Pad puts text at the right of a field.
+func Pad(text string, width int) string {
+	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text))) + text
+}
+
+// Fill puts text at the left of a field.
+func Fill(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+// Figure writes a number with three digits that count.
+func Figure(x float64) string {
+	digits := 3
+	switch size := math.Abs(x); {
+	case size == 0 || size >= 99.95:
+		digits = 0
+	case size >= 9.995:
+		digits = 1
+	case size >= 0.9995:
+		digits = 2
+	}
+	return strconv.FormatFloat(x, 'f', digits, 64)
+}

@@ -1,0 +1,58 @@
+package table
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
+	"github.com/throttle-go/throttle/sim"
+)
+
+func TestInterruptedTable(t *testing.T) {
+	s, _ := sim.Find("emr")
+	policies, _ := policy.Read([]string{"none,fixed"})
+	r := batch.Run(t.Context(), s, policies, 3, 1, nil)
+	if r.Interrupted || len(r.Rows) != 2 {
+		t.Fatalf("batch.Run = %d rows, interrupted %t; want 2, false", len(r.Rows), r.Interrupted)
+	}
+	r.Rows[1].Seeds = 2
+	var b strings.Builder
+	if err := Write(&b, []batch.Result{r, {Scenario: s}}, false); err != nil || !strings.Contains(b.String(), "\nfixed (2 of 3) ") {
+		t.Errorf("Write = %v\n%s\nwant a row of 2 of 3", err, b.String())
+	}
+}
+
+func TestFigure(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.00012: "0.000", 0.0312: "0.031", 0.9994: "0.999", 0.9996: "1.00", 1.234: "1.23",
+		9.994: "9.99", 9.996: "10.0", 12.34: "12.3", 99.94: "99.9", 99.96: "100", 1234.5: "1234", 1e6: "1000000",
+	} {
+		if got := Figure(x); got != want {
+			t.Errorf("Figure(%v) = %s, want %s", x, got, want)
+		}
+	}
+}
+
+// Colours are outside of the alignment: without them the table is the same.
+func TestColour(t *testing.T) {
+	s, _ := sim.Find("emr")
+	policies, _ := policy.Read([]string{"none,fixed"})
+	r := []batch.Result{batch.Run(t.Context(), s, policies, 2, 1, nil)}
+	var plain, colour strings.Builder
+	if err := errors.Join(Write(&plain, r, false), Write(&colour, r, true)); err != nil {
+		t.Fatal(err)
+	}
+	bare := strings.NewReplacer("\x1b[32m", "", "\x1b[0m", "").Replace(colour.String())
+	trim := func(text string) string {
+		lines := strings.Split(text, "\n")
+		for i := range lines {
+			lines[i] = strings.TrimRight(lines[i], " ")
+		}
+		return strings.Join(lines, "\n")
+	}
+	if !strings.Contains(colour.String(), "\x1b[32m") || trim(bare) != plain.String() {
+		t.Errorf("in colour:\n%q\nwant, but for colour,\n%q", colour.String(), plain.String())
+	}
+}

@@ -1,0 +1,282 @@
+package take
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
+)
+
+// namedStore is a store that was opened.
+type namedStore struct {
+	throttle.Store
+	name  string // its URL, without what is secret
+	close func()
+}
+
+const knownStores = "write memory:FILE, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
+
+// openStore opens the store that a URL names.
+func openStore(ctx context.Context, text string, t *taking) (*namedStore, error) {
+	scheme, rest, found := strings.Cut(text, ":")
+	switch {
+	case !found:
+		return nil, usage.Errorf("take: -store %s: %s", words.Quote(text), knownStores)
+	case scheme == "memory":
+		return openMemory(strings.TrimPrefix(rest, "//"), t.bench != nil)
+	case scheme == "postgres" || scheme == "postgresql":
+		return openPostgres(ctx, text, t)
+	}
+	u, err := redisURLOf(scheme, rest)
+	if err != nil {
+		return nil, usage.Errorf("take: -store %s: %v", words.Quote(u.name()), err)
+	}
+	return openRedis(u, t), nil
+}
+
+// openMemory is a file, or, to be measured, a Memory.
+func openMemory(path string, measured bool) (*namedStore, error) {
+	switch {
+	case path == "" && measured:
+		return &namedStore{new(throttle.Memory), "memory:", func() {}}, nil
+	case path == "":
+		return nil, usage.Error("take: -store memory: would forget at once; write memory:FILE")
+	case measured:
+		return nil, usage.Errorf("take: -store memory:%s: a file is not for -bench; write memory:", words.Quote(path))
+	}
+	return &namedStore{memoryFile(filepath.Clean(path)), "memory:" + path, func() {}}, nil
+}
+
+// openRedis makes a client, which connects when it is asked.
+func openRedis(u *redisURL, t *taking) *namedStore {
+	redis.SetLogger(silent{}) // what it has to say is in the errors
+	c := u.client(t)
+	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, Batch: u.batch}
+	s.Do = func(ctx context.Context, args ...any) (any, error) {
+		cmd := once{redis.NewCmd(ctx, args...)}
+		_ = c.Process(ctx, cmd) // the error is in the command
+		return cmd.Result()
+	}
+	return &namedStore{s, u.name(), func() { _ = c.Close() }}
+}
+
+// once is a command that is not repeated: it may have been carried out.
+type once struct{ *redis.Cmd }
+
+// NoRetry says so.
+func (once) NoRetry() bool { return true }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// client is a client of go-redis that gives up in time.
+func (u *redisURL) client(t *taking) redis.UniversalClient {
+	o := redis.UniversalOptions{
+		Addrs: u.addrs, Username: u.user, Password: u.password, DB: u.db, MasterName: u.master,
+		ContextTimeoutEnabled: true, DialTimeout: t.timeout, ReadTimeout: t.timeout, WriteTimeout: t.timeout, DialerRetries: 1,
+	}
+	if t.bench != nil {
+		o.PoolSize = min(max(t.bench.callers, 10), 100)
+	}
+	if u.tls {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	switch {
+	case u.cluster:
+		cluster := o.Cluster()
+		cluster.ClusterStateReloadInterval = time.Second
+		return redis.NewClusterClient(cluster)
+	case u.master != "":
+		return redis.NewFailoverClient(o.Failover())
+	}
+	return redis.NewClient(o.Simple())
+}
+
+// redisURL is what the URL of a Redis says.
+type redisURL struct {
+	scheme         string
+	addrs          []string
+	user, password string
+	db             int
+	master         string // if its sentinels are named
+	cluster, tls   bool
+	prefix         string
+	slots, batch   int
+}
+
+// name is the URL without what is secret.
+func (u *redisURL) name() string {
+	text := u.scheme + "://" + strings.Join(u.addrs, ",")
+	if u.master != "" {
+		text += "/" + u.master
+	}
+	if u.db != 0 {
+		text += "/" + strconv.Itoa(u.db)
+	}
+	return text
+}
+
+// redisURLOf reads scheme:rest. net/url knows no several hosts.
+func redisURLOf(scheme, rest string) (u *redisURL, err error) {
+	u = &redisURL{scheme: scheme}
+	kind, sentinel := strings.CutSuffix(scheme, "+sentinel")
+	if u.tls = kind == "rediss"; !u.tls && kind != "redis" {
+		return u, fmt.Errorf("%s", knownStores)
+	}
+	rest, query, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	if at := strings.LastIndex(hosts, "@"); at >= 0 {
+		if err := u.readUser(hosts[:at]); err != nil {
+			return u, err
+		}
+		hosts = hosts[at+1:]
+	}
+	if err := u.readHosts(hosts, sentinel); err != nil {
+		return u, err
+	}
+	if err := u.readQuery(query); err != nil {
+		return u, err
+	}
+	return u, u.readPath(path, sentinel)
+}
+
+func (u *redisURL) readUser(text string) (err error) {
+	user, password, _ := strings.Cut(text, ":")
+	if u.user, err = url.PathUnescape(user); err == nil {
+		u.password, err = url.PathUnescape(password)
+	}
+	if err != nil {
+		return fmt.Errorf("USER:PASSWORD has a %% that is not part of an escape such as %%25")
+	}
+	return nil
+}
+
+func (u *redisURL) readHosts(text string, sentinel bool) error {
+	port := "6379"
+	if sentinel {
+		port = "26379"
+	}
+	for host := range strings.SplitSeq(text, ",") {
+		if host == "" {
+			return fmt.Errorf("a HOST is missing; %s", knownStores)
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+		u.addrs = append(u.addrs, host)
+	}
+	return nil
+}
+
+func (u *redisURL) readQuery(text string) error {
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return fmt.Errorf("what follows ? cannot be read: %w", err)
+	}
+	for name := range values {
+		value := values.Get(name)
+		switch name {
+		case "cluster":
+			u.cluster, err = strconv.ParseBool(value)
+		case "prefix":
+			u.prefix = value
+		case "slots":
+			u.slots, err = strconv.Atoi(value)
+		case "batch":
+			u.batch, err = strconv.Atoi(value)
+		default:
+			return fmt.Errorf("%s is not known; known are cluster, prefix, slots and batch", words.Quote(name))
+		}
+		if err != nil {
+			return fmt.Errorf("%s=%s: must be true or false for cluster, a number for slots and batch", name, words.Quote(value))
+		}
+	}
+	if u.cluster && u.slots == 0 {
+		u.slots = 1024
+	}
+	return nil
+}
+
+// readPath reads [DB], or MASTER[/DB] of sentinels.
+func (u *redisURL) readPath(path string, sentinel bool) (err error) {
+	if sentinel {
+		if u.master, path, _ = strings.Cut(path, "/"); u.master == "" {
+			return fmt.Errorf("the name of the master is missing; write redis+sentinel://HOST,HOST/MASTER")
+		}
+	}
+	if path != "" {
+		if u.db, err = strconv.Atoi(path); err != nil || u.db < 0 {
+			return fmt.Errorf("/%.40s: the number of the database must be a whole number, from 0", path)
+		}
+	}
+	switch {
+	case u.cluster && sentinel:
+		return fmt.Errorf("a Cluster has no sentinels; write redis://HOST,HOST/?cluster=true")
+	case u.cluster && u.db != 0:
+		return fmt.Errorf("a Cluster has the database 0 only")
+	case len(u.addrs) > 1 && !u.cluster && !sentinel:
+		return fmt.Errorf("several hosts; add ?cluster=true, or write redis+sentinel://HOST,HOST/MASTER")
+	}
+	return nil
+}
+
+// openPostgres makes a pool, and the tables if that is asked for.
+func openPostgres(ctx context.Context, text string, t *taking) (*namedStore, error) {
+	text, table, err := cutTable(text)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return nil, usage.Errorf("take: -store %s", strings.TrimPrefix(err.Error(), "cannot parse "))
+	}
+	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
+	if t.bench != nil {
+		config.MaxConns = int32(min(max(t.bench.callers, 4), 64))
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, exit.Failf("take: %s: %v", name, err)
+	}
+	s := &throttlesql.Store{Table: table, Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
+		return pool.QueryRow(ctx, sql, args...)
+	}}
+	if t.create {
+		if err := s.Create(ctx); err != nil {
+			pool.Close()
+			return nil, exit.Failf("take: %s: %v", name, err)
+		}
+	}
+	return &namedStore{s, name, pool.Close}, nil
+}
+
+// cutTable cuts table=NAME out of a URL, as libpq does not know it.
+func cutTable(text string) (without, table string, err error) {
+	before, query, _ := strings.Cut(text, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", "", usage.Error("take: -store: what follows ? cannot be read: " + err.Error())
+	}
+	table = values.Get("table")
+	values.Del("table")
+	if len(values) == 0 {
+		return before, table, nil
+	}
+	return before + "?" + values.Encode(), table, nil
+}

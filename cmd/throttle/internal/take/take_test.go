@@ -1,0 +1,179 @@
+package take
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
+
+// play runs the command, whose name is the first argument.
+func play(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	return clitest.Play(ctx, Run, args[1:]...)
+}
+
+// inFile runs take with a file of the test's own.
+func inFile(t *testing.T) func(args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "state")
+	return func(args ...string) (string, string, int) {
+		return play(t.Context(), append([]string{"take", "-store", "memory:" + path}, args...)...)
+	}
+}
+
+func TestTake(t *testing.T) {
+	take := inFile(t)
+	for _, test := range []struct {
+		args string
+		code int
+		want string // a pattern of all that is printed
+	}{
+		{"3/week k", 0, `allowed: 1 of k; 2 of 3 remain, all of them in 56h0m0s`},
+		{"3/week k 0", 0, `allowed: nothing of k, only looked; 2 of 3 remain, all of them in 5\dh.*`},
+		{"3/week k 2", 0, `allowed: 2 of k; 0 of 3 remain, all of them in 16\dh.*`},
+		{"3/week k", 4, `denied: 1 of k: come again in 55h59m.*s; 0 of 3 remain, all of them in 167h59m.*`},
+		{"3/week other", 0, `allowed: 1 of other; 2 of 3 remain.*`},
+		{"3/week k 4", 4, `denied: 4 of k: never, as 3/7day allows 3 at most; 0 of 3 remain.*`},
+		{"3/week k -2", 0, `allowed: 2 of k given back; 2 of 3 remain.*`},
+		{"3/week k -min 1 5", 0, `allowed: 2 of k, instead of 5; 0 of 3 remain.*`},
+		{"3/week -debt k 2", 0, `allowed: 2 of k; 0 of 3 remain.*`},
+		{"3/week k 0", 4, `denied: k is in debt: come again in 111h59m.*`},
+		{"unlimited k 7", 0, `allowed: 7 of k`},
+		{"3/month~calendar-window~Europe/Berlin k2", 0, `allowed: 1 of k2; 2 of 3 remain.*`},
+		{"2/week~sliding-window k3", 0, `allowed: 1 of k3; 1 of 2 remain.*`},
+		{"1/week ~~ 1", 0, `allowed: 1 of "  "; 0 of 1 remain.*`},
+	} {
+		var args []string
+		for _, arg := range strings.Fields(test.args) {
+			args = append(args, strings.ReplaceAll(arg, "~", " "))
+		}
+		stdout, stderr, code := take(args...)
+		if code != test.code || stderr != "" || !regexp.MustCompile("^"+test.want+"\n$").MatchString(stdout) {
+			t.Errorf("throttle take %q: got code %d, stdout %q, stderr %q; want code %d, %s", args, code, stdout, stderr, test.code, test.want)
+		}
+	}
+}
+
+func TestTakeJSON(t *testing.T) {
+	take := inFile(t)
+	before := time.Now()
+	for i, want := range []string{
+		`{"version":1,"allowed":true,"rule":"1/s burst 2","key":"k\u003c","asked":2,"charged":2,"most":2,"remaining":0,"retry_after_s":0,"reset_after_s":2,"at":T}`,
+		`{"version":1,"allowed":false,"rule":"1/s burst 2","key":"k\u003c","asked":3,"charged":0,"most":2,"remaining":0,"retry_after_s":null,"reset_after_s":S,"at":T}`,
+		`{"version":1,"allowed":true,"rule":"unlimited","key":"k\u003c","asked":4,"charged":4,"most":null,"remaining":null,"retry_after_s":0,"reset_after_s":0,"at":T}`,
+	} {
+		rule := []string{"1/s burst 2", "1/s burst 2", "unlimited"}[i]
+		stdout, _, code := take("-json", rule, "k<", []string{"2", "3", "4"}[i])
+		var got struct{ At time.Time }
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || got.At.Before(before) || got.At.After(time.Now()) {
+			t.Errorf("take -json: %s, %v", stdout, err)
+		}
+		stdout = regexp.MustCompile(`"at":"[^"]*"`).ReplaceAllString(stdout, `"at":T`)
+		if i == 1 {
+			stdout = regexp.MustCompile(`"reset_after_s":[0-9.]+`).ReplaceAllString(stdout, `"reset_after_s":S`)
+		}
+		if stdout != want+"\n" || code != []int{0, 4, 0}[i] {
+			t.Errorf("take -json %d: code %d\ngot  %swant %s", i, code, stdout, want)
+		}
+	}
+}
+
+func TestTakeUsage(t *testing.T) {
+	dir := t.TempDir()
+	damaged := filepath.Join(dir, "damaged")
+	if err := os.WriteFile(damaged, []byte("throttle.Memory 1\nand so on"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{2, nil, "RULE and KEY are missing"},
+		{2, []string{"3/h"}, "RULE and KEY are missing"},
+		{2, []string{"3/h", ""}, "KEY is empty"},
+		{2, []string{"100/s", "burst", "200", "k"}, "k is too much; write 'throttle take RULE KEY [N]', with a RULE of several words in quotes"},
+		{2, []string{"3", "k"}, `RULE "3": has no '/'`},
+		{2, []string{"3/h\n", "k"}, `RULE "3/h\n"`},
+		{2, []string{"3/h", "k", "x"}, "N x: must be a whole number"},
+		{2, []string{"3/h", "k", "1.5"}, "N 1.5: must be a whole number"},
+		{2, []string{"3/h", "k", "9223372036854775808"}, "must be a whole number"},
+		{2, []string{"3/h", "k", "-x"}, "-x; run 'throttle take -h'"},
+		{2, []string{"-min", "2", "3/h", "k"}, "-min 2: must be from 1 to N, which is 1"},
+		{2, []string{"-min=-1", "3/h", "k"}, "-min -1: must be"},
+		{2, []string{"-timeout", "0s", "3/h", "k"}, "-timeout 0s: must be above zero"},
+		{2, []string{"-keys", "3", "3/h", "k"}, "-keys: is for -bench"},
+		{2, []string{"-bench", "-callers", "0", "3/h", "k"}, "-callers 0: must be from 1 to 1000"},
+		{2, []string{"-bench", "-keys", "1000001", "3/h", "k"}, "-keys 1000001: must be"},
+		{2, []string{"-bench", "-for", "2h", "3/h", "k"}, "-for 2h0m0s: must be"},
+		{2, []string{"-bench", "-store", "memory:x", "3/h", "k"}, "a file is not for -bench"},
+		{2, []string{"-store", "memory:", "3/h", "k"}, "would forget at once; write memory:FILE"},
+		{2, []string{"-store", "memcached", "3/h", "k"}, "-store memcached: write memory:FILE, redis://"},
+		{2, []string{"-store", "memcached://h", "3/h", "k"}, "write memory:FILE, redis://"},
+		{2, []string{"-store", "redis://", "3/h", "k"}, "a HOST is missing"},
+		{2, []string{"-store", "redis://a,b", "3/h", "k"}, "several hosts; add ?cluster=true"},
+		{2, []string{"-store", "redis://a/x", "3/h", "k"}, "/x: the number of the database"},
+		{2, []string{"-store", "redis://a/1?cluster=1", "3/h", "k"}, "a Cluster has the database 0 only"},
+		{2, []string{"-store", "redis://a?cluster=x", "3/h", "k"}, "cluster=x: must be true or false"},
+		{2, []string{"-store", "redis://a?slot=3", "3/h", "k"}, "slot is not known; known are cluster, prefix, slots and batch"},
+		{2, []string{"-store", "redis+sentinel://a,b", "3/h", "k"}, "the name of the master is missing"},
+		{2, []string{"-store", "redis+sentinel://a/m?cluster=1", "3/h", "k"}, "a Cluster has no sentinels"},
+		{2, []string{"-store", "redis://u:secret%zz@a", "3/h", "k"}, "USER:PASSWORD has a %"},
+		{2, []string{"-store", "postgres://u:secret@a:b/c", "3/h", "k"}, "invalid"},
+		{1, []string{"-store", "redis://:secret@127.0.0.1:1", "3/h", "k"}, "redis://127.0.0.1:1: throttleredis: "},
+		{1, []string{"-store", "postgres://u:secret@127.0.0.1:1/db", "3/h", "k"}, "postgres://127.0.0.1:1/db: throttlesql: "},
+		{1, []string{"-store", "memory:" + dir, "3/h", "k"}, "is a directory"},
+		{1, []string{"-store", "memory:" + filepath.Join(dir, "no", "x"), "3/h", "k"}, "no such file or directory"},
+		{1, []string{"-store", "memory:" + damaged, "3/h", "k"}, "cut short or has been changed; remove the file to begin afresh"},
+	} {
+		stdout, stderr, code := play(t.Context(), append([]string{"take"}, test.args...)...)
+		if code != test.code || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "secret") {
+			t.Errorf("throttle take %q:\ngot code %d, stdout %q, stderr %q\nwant code %d, nothing, ...%q...", test.args, code, stdout, stderr, test.code, test.want)
+		}
+		if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "throttle: ") {
+			t.Errorf("throttle take %q: got stderr %q, want one line", test.args, stderr)
+		}
+	}
+}
+
+// A file that somebody else has locked is waited for, but not for ever.
+func TestTakeLocked(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	unlock, err := lockFile(t.Context(), state+".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := play(t.Context(), "take", "-timeout", "20ms", "-store", "memory:"+state, "5/week", "k")
+	if code != 1 || !strings.Contains(stderr, "state.lock is locked: context deadline exceeded") {
+		t.Errorf("while it is locked: code %d, stderr %q", code, stderr)
+	}
+	unlock()
+	if _, stderr, code := play(t.Context(), "take", "-store", "memory:"+state, "5/week", "k"); code != 0 {
+		t.Errorf("after that: code %d, stderr %q", code, stderr)
+	}
+}
+
+// Without -store it is the one of the environment, then one of the user's own.
+func TestTakeDefaultStore(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	t.Setenv("HOME", dir)
+	t.Setenv("THROTTLE_STORE", "")
+	ask := func(want int) {
+		t.Helper()
+		if _, stderr, code := play(t.Context(), "take", "1/week", "k"); code != want {
+			t.Errorf("code %d, stderr %q, want code %d", code, stderr, want)
+		}
+	}
+	ask(0)
+	ask(4)
+	t.Setenv("THROTTLE_STORE", "memory:"+filepath.Join(dir, "another"))
+	ask(0)
+	ask(4)
+}

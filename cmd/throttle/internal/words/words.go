@@ -1,0 +1,99 @@
+// Package words formats numbers, durations and names for people to read.
+package words
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Quote returns a word as it is and other text in quotes, at most 40 runes of it.
+func Quote(text string) string {
+	if r := []rune(text); len(r) > 40 {
+		text = string(r[:40]) + "..."
+	}
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }
+	if text == "" || strings.ContainsFunc(text, odd) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// Short writes a duration as Go does, without zeros at its end: 30m, not 30m0s.
+func Short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// OneLine returns text with escapes for line breaks and other control characters.
+func OneLine(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Lasting writes a duration as people write it: 290 ms, 1.5 s, 30 min.
+func Lasting(d time.Duration) string {
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if d >= unit.size && (d%unit.size == 0 || unit.size <= time.Second) {
+			return Number(float64(d)/float64(unit.size)) + " " + unit.name
+		}
+	}
+	if d == 0 {
+		return "0 s"
+	}
+	return Number(float64(d)/1e3) + " µs"
+}
+
+// Number writes x with up to 6 digits.
+func Number(x float64) string {
+	if x >= 1e6 || x <= -1e6 {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+// Whole writes n with a comma before each three digits.
+func Whole(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Plural writes a number and what it counts: 1 run, 2 runs.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Whole(int64(n)) + " " + many
+}
+
+// Enumerate joins items: a, b and c.
+func Enumerate(items []string) string {
+	if len(items) < 2 {
+		return strings.Join(items, "")
+	}
+	last := len(items) - 1
+	return strings.Join(items[:last], ", ") + " and " + items[last]
+}
