@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/list"
 )
 
 // account is what a [Quota] remembers of one key.
@@ -14,7 +16,7 @@ import (
 // What is not yet known to exist is added as well. So held is never too low.
 // doubt is by how much it may be too high, as far as a new load would tell.
 type account struct {
-	place node[account] // in idle
+	place list.Node[account] // in idle
 	key   string
 	busy  int // loads and creations under way
 

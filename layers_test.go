@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"pace":           {"limit"},
 	"signal":         {"pace"},
 	"sim":            {"limit", "pace", "signal"},
-	".":              {"limit", "pace", "signal"},
+	".":              {"limit", "pace", "signal", "internal/list"},
 	"throttleredis":  {"limit"},
 	"throttlesql":    {"limit"},
 	"throttletest":   {"limit"},
@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"throttlegrpc":   {".", "limit", "pace", "signal", "rules"},
 	"throttleaws":    {".", "limit", "pace", "signal", "rules"},
 	"internal/chart": {},
+	"internal/list":  {},
 }
 
 // program may import all of ours, and is imported by nothing; but bench

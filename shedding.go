@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/list"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -17,7 +18,7 @@ type shedding struct {
 
 	found           gradient
 	inFlight        int
-	lines           [Classes]list[applicant]
+	lines           [Classes]list.List[applicant]
 	waiting, peak   int
 	took            float64 // seconds that one takes, on average lately
 	came            [Classes]meter
@@ -26,7 +27,7 @@ type shedding struct {
 
 // applicant is one who wants to begin, waits, or is under way.
 type applicant struct {
-	place    node[applicant] // in the line of its class, while it waits
+	place    list.Node[applicant] // in the line of its class, while it waits
 	class    int
 	deadline time.Time // zero: none
 	granted  bool
@@ -72,7 +73,7 @@ func (s *shedding) enter(now time.Time, a *applicant) *Error {
 	if s.waiting >= s.maxWaiting && !s.pushOut(a.class) {
 		return s.refuse(a, &Error{Reason: ErrQueueFull, Wait: s.forecast(now, a.class)})
 	}
-	s.lines[a.class].push(&a.place, a)
+	s.lines[a.class].Push(&a.place, a)
 	s.waiting++
 	s.peak = max(s.peak, s.waiting)
 	return nil
@@ -95,10 +96,10 @@ func (s *shedding) forecast(now time.Time, class int) time.Duration {
 	if s.took == 0 {
 		return 0
 	}
-	ahead := 1 + s.lines[class].n
+	ahead := 1 + s.lines[class].Len()
 	left := float64(s.allowed()) / s.took // how many are done in a second
 	for c := class + 1; c < Classes; c++ {
-		ahead += s.lines[c].n
+		ahead += s.lines[c].Len()
 		left -= s.came[c].rate(now)
 	}
 	if left <= 0 {
@@ -118,8 +119,8 @@ func seconds(x float64) time.Duration {
 // pushOut makes room for one of a class, at the cost of a lower one.
 func (s *shedding) pushOut(class int) bool {
 	for c := range class {
-		if last := s.lines[c].last; last != nil {
-			s.drop(last.of, &Error{Reason: ErrShed, Wait: pace.Never})
+		if last := s.lines[c].Back(); last != nil {
+			s.drop(last, &Error{Reason: ErrShed, Wait: pace.Never})
 			return true
 		}
 	}
@@ -142,7 +143,7 @@ func (s *shedding) leave(a *applicant, late bool) {
 }
 
 func (s *shedding) out(a *applicant) {
-	s.lines[a.class].remove(&a.place)
+	s.lines[a.class].Remove(&a.place)
 	s.waiting--
 }
 
@@ -178,10 +179,10 @@ func (s *shedding) done(now time.Time, a *applicant, teaches bool) {
 // is over and it has not noticed yet.
 func (s *shedding) next(now time.Time) {
 	c := Classes - 1
-	for s.lines[c].n == 0 {
+	for s.lines[c].Len() == 0 {
 		c--
 	}
-	a := s.lines[c].front()
+	a := s.lines[c].Front()
 	if !a.deadline.After(now) {
 		s.drop(a, &Error{Reason: context.DeadlineExceeded, Wait: pace.Never})
 		return
