@@ -52,6 +52,16 @@ func f() { go f() } // BAD go
 func g() {
 	go func() { g() }() // BAD go
 }`},
+	{"a shell in the place of a law", "load", `
+import "sync" // BAD import
+import "github.com/throttle-go/throttle/pace" // BAD import
+import "github.com/throttle-go/throttle/internal/list"
+import "time"
+type Work struct { place list.Node[Work]; mu sync.Mutex }
+type turn struct { told chan struct{} } // BAD channel
+func f() time.Time { return time.Now() } // BAD clock
+func g(m map[string]int) { for range m { go g(nil) } } // BAD map order go
+var _ pace.Controller`},
 	{"channels", "pace", `
 type pipe chan int // BAD channel
 func f(c pipe) int { return <-c } // BAD channel
@@ -213,6 +223,17 @@ func TestLayersBite(t *testing.T) {
 		{code("limit"), ours + "pace", false},
 		{code("pace"), ours + "limit", true},
 		{code("pace"), ours + "limits", false},
+		{code("pace"), ours + "load", true},
+		{code("load"), "time", true},
+		{code("load"), "sync", false},
+		{code("load"), "context", false},
+		{code("load"), ours + "pace", false},
+		{code("load"), ours + "limit", false},
+		{code("load"), module, false},
+		{code("load"), ours + "internal/list", true},
+		{code("load"), ours + "internal/chart", false},
+		{code("limit"), ours + "load", false},
+		{test("load"), "sync", true},
 		{code("signal"), ours + "pace", true},
 		{code("signal"), ours + "limit", false},
 		{code("signal"), "net/http", false},

@@ -19,7 +19,7 @@ import (
 
 // pure are the packages that decide by values alone: time and randomness are
 // arguments. So they run in virtual time just as they run live.
-var pure = []string{"internal/list", "limit", "pace", "signal", "sim"}
+var pure = []string{"internal/list", "limit", "load", "pace", "signal", "sim"}
 
 // pureImports is what they may use of the standard library. Add to it what has
 // no clock, no state of its own, no concurrency and does no I/O.
