@@ -212,28 +212,13 @@ func TestLayersBite(t *testing.T) {
 	code := func(pkg string) source { return source{pkg: pkg, module: "."} }
 	test := func(pkg string) source { return source{pkg: pkg, module: ".", test: true} }
 	in := func(module, pkg string) source { return source{pkg: pkg, module: module} }
-	for _, c := range []struct {
-		from     source
-		imported string
-		ok       bool
-	}{
+	for _, c := range []layerCase{
 		{code("limit"), "strings", true},
 		{code("limit"), "sync", false},
 		{test("limit"), "sync", true},
 		{code("limit"), ours + "pace", false},
 		{code("pace"), ours + "limit", true},
 		{code("pace"), ours + "limits", false},
-		{code("pace"), ours + "load", true},
-		{code("load"), "time", true},
-		{code("load"), "sync", false},
-		{code("load"), "context", false},
-		{code("load"), ours + "pace", false},
-		{code("load"), ours + "limit", false},
-		{code("load"), module, false},
-		{code("load"), ours + "internal/list", true},
-		{code("load"), ours + "internal/chart", false},
-		{code("limit"), ours + "load", false},
-		{test("load"), "sync", true},
 		{code("signal"), ours + "pace", true},
 		{code("signal"), ours + "limit", false},
 		{code("signal"), "net/http", false},
@@ -258,11 +243,6 @@ func TestLayersBite(t *testing.T) {
 		{code("throttlehttp"), ours + "rules", true},
 		{code("throttlehttp"), ours + "throttleredis", false},
 		{code("internal/chart"), ours + "limit", false},
-		{code("internal/list"), ours + "limit", false},
-		{code("internal/list"), "iter", true},
-		{code("internal/list"), "sync", false},
-		{code("."), ours + "internal/list", true},
-		{code("limit"), ours + "internal/list", false},
 		{code("unheard"), "fmt", false},
 		{in("throttlegrpc", "throttlegrpc"), "google.golang.org/grpc", true},
 		{in("throttlegrpc", "throttlegrpc"), ours + "throttlesql", false},
@@ -273,14 +253,56 @@ func TestLayersBite(t *testing.T) {
 		{in("examples", "examples"), ours + "cmd/throttle/peers", false},
 		{in("examples", "examples"), ours + "throttleredis", true},
 	} {
-		fset := token.NewFileSet()
-		src := fmt.Sprintf("package x\n\nimport alias %q\n", c.imported)
-		f, err := parser.ParseFile(fset, c.from.pkg+"/x.go", src, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := importBreaches(fset, c.from, f); (len(got) == 0) != c.ok {
-			t.Errorf("importBreaches(%+v importing %s) = %v, want ok: %t", c.from, c.imported, got, c.ok)
-		}
+		c.check(t)
+	}
+}
+
+// TestLayersBiteLoad: the laws of package load see neither those of others nor a
+// shell, and only what must may see them.
+func TestLayersBiteLoad(t *testing.T) {
+	const ours = module + "/"
+	for _, c := range []layerCase{
+		{source{pkg: "pace", module: "."}, ours + "load", true},
+		{source{pkg: "load", module: "."}, "time", true},
+		{source{pkg: "load", module: "."}, "sync", false},
+		{source{pkg: "load", module: "."}, "context", false},
+		{source{pkg: "load", module: "."}, ours + "pace", false},
+		{source{pkg: "load", module: "."}, ours + "limit", false},
+		{source{pkg: "load", module: "."}, module, false},
+		{source{pkg: "load", module: "."}, ours + "internal/list", true},
+		{source{pkg: "load", module: "."}, ours + "internal/chart", false},
+		{source{pkg: "limit", module: "."}, ours + "load", false},
+		{source{pkg: "load", module: ".", test: true}, "sync", true},
+		{source{pkg: "internal/list", module: "."}, ours + "limit", false},
+		{source{pkg: "internal/list", module: "."}, "iter", true},
+		{source{pkg: "internal/list", module: "."}, "sync", false},
+		{source{pkg: ".", module: "."}, ours + "internal/list", true},
+		{source{pkg: "limit", module: "."}, ours + "internal/list", false},
+		{source{pkg: "rules", module: "."}, ours + "load", true},
+		{source{pkg: "throttlehttp", module: "."}, ours + "load", true},
+		{source{pkg: "throttleredis", module: "."}, ours + "load", false},
+		{source{pkg: "signal", module: "."}, ours + "load", false},
+	} {
+		c.check(t)
+	}
+}
+
+// layerCase is an import, and whether it is allowed.
+type layerCase struct {
+	from     source
+	imported string
+	ok       bool
+}
+
+func (c layerCase) check(t *testing.T) {
+	t.Helper()
+	fset := token.NewFileSet()
+	src := fmt.Sprintf("package x\n\nimport alias %q\n", c.imported)
+	f, err := parser.ParseFile(fset, c.from.pkg+"/x.go", src, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := importBreaches(fset, c.from, f); (len(got) == 0) != c.ok {
+		t.Errorf("importBreaches(%+v importing %s) = %v, want ok: %t", c.from, c.imported, got, c.ok)
 	}
 }

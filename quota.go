@@ -168,7 +168,7 @@ func (q *Quota) Held(key string) (n int64, age time.Duration, ok bool) {
 }
 
 // try decides, or says which load to await first.
-func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLoads) (*Creation, *load, error) {
+func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLoads) (*Creation, *loading, error) {
 	if q.Count == nil {
 		return nil, nil, &Error{Reason: ErrUndecided, Err: errNoCount}
 	}
