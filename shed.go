@@ -10,7 +10,8 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// ErrShed says that what was more important took the room of a Shedder.
+// ErrShed says that work of a higher priority took the place of the call in the
+// queue of a [Shedder].
 var ErrShed = errors.New("shed: more important work came first")
 
 // Shedder protects a service from more than it can do, by load shedding. It
@@ -24,19 +25,19 @@ var ErrShed = errors.New("shed: more important work came first")
 // be copied, nor its fields changed, after first use. It starts no goroutine and
 // needs no closing. Its decisions are those of a [load.Admission].
 type Shedder struct {
-	// Most is how many may be in flight. If zero or below, it is an adaptive
-	// concurrency limit, learnt from how long they take: see [load.Gradient].
+	// Most bounds the work in flight. If zero or below, an adaptive concurrency
+	// limit does, learnt from how long the work takes: see [load.Gradient].
 	Most int
 	// Highest bounds the limit that is learnt. If zero or below, 1000.
 	Highest int
-	// MaxWaiting bounds those who wait, of all priorities together. Beyond it who
-	// comes takes the place of the last of the lowest priority, if that is lower
-	// than its own, or is refused. If zero or below, 1000, which take some
-	// 200 KB.
+	// MaxWaiting bounds the work that waits, of all priorities together. Beyond it
+	// new work takes the place of the last of the lowest priority, if that is
+	// lower than its own, and is refused otherwise. If zero or below, 1000, which
+	// take some 200 KB.
 	MaxWaiting int
 	// MaxWait is the longest wait: a deadline besides that of the context. If
 	// zero, 100 ms, or the time in which ten are done if that is longer. Below
-	// zero, nobody waits.
+	// zero, none waits.
 	MaxWait time.Duration
 
 	mu    sync.Mutex // guards what follows
@@ -68,7 +69,7 @@ type ShedderStats struct {
 	// Took is how long one takes, on average lately; zero if none is done yet.
 	Took time.Duration
 	// Passed and Refused count by priority, from Low at 0 to Critical at 3: see
-	// [load.Priority.Index]. Who gave up itself is in neither.
+	// [load.Priority.Index]. Work that gave up itself is in neither.
 	Passed, Refused [load.Priorities]int64
 }
 

@@ -30,7 +30,8 @@ func TestWeights(t *testing.T) {
 		{map[load.Priority]float64{load.Critical: 4}, []load.Priority{load.Normal, 9}, []int{10, 40}},
 		{
 			map[load.Priority]float64{load.Low: 1, load.Normal: 2, load.High: 3, load.Critical: 4},
-			[]load.Priority{load.Low, load.Normal, load.High, load.Critical}, []int{5, 10, 15, 20},
+			[]load.Priority{load.Low, load.Normal, load.High, load.Critical},
+			[]int{5, 10, 15, 20},
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
