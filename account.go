@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/list"
 )
 
 // account is what a [Quota] remembers of one key.
@@ -14,7 +16,7 @@ import (
 // What is not yet known to exist is added as well. So held is never too low.
 // doubt is by how much it may be too high, as far as a new load would tell.
 type account struct {
-	place node[account] // in idle
+	place list.Node[account] // in idle
 	key   string
 	busy  int // loads and creations under way
 
@@ -27,13 +29,13 @@ type account struct {
 	// What since and doubt will be when the present load succeeds.
 	sinceSoon, doubtSoon int64
 
-	load     *load // under way; nil: none
-	failed   error // of the last load; nil: it succeeded
+	load     *loading // under way; nil: none
+	failed   error    // of the last load; nil: it succeeded
 	failedAt time.Time
 }
 
-// load is one call of Count.
-type load struct {
+// loading is one call of Count.
+type loading struct {
 	account *account
 	done    chan struct{} // closed when it is over
 	cancel  context.CancelFunc
@@ -83,10 +85,10 @@ func (a *account) failedSince(since time.Time, past *pastLoads) error {
 
 // join waits for the load of a, which it begins if there is none. Caller holds
 // mu.
-func (q *Quota) join(ctx context.Context, a *account) *load {
+func (q *Quota) join(ctx context.Context, a *account) *loading {
 	if a.load == nil {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		a.load = &load{account: a, done: make(chan struct{}), cancel: cancel}
+		a.load = &loading{account: a, done: make(chan struct{}), cancel: cancel}
 		a.sinceSoon, a.doubtSoon = 0, 0
 		a.busy++
 		go q.run(ctx, a.load, time.Now())
@@ -96,7 +98,7 @@ func (q *Quota) join(ctx context.Context, a *account) *load {
 }
 
 // run is the goroutine of a load that began at the time since.
-func (q *Quota) run(ctx context.Context, l *load, since time.Time) {
+func (q *Quota) run(ctx context.Context, l *loading, since time.Time) {
 	n, err := int64(0), errEnded
 	defer func() { // even if Count ends the goroutine
 		l.cancel()
@@ -106,7 +108,7 @@ func (q *Quota) run(ctx context.Context, l *load, since time.Time) {
 }
 
 // loaded takes note of what a load has found.
-func (q *Quota) loaded(l *load, since time.Time, n int64, err error) {
+func (q *Quota) loaded(l *loading, since time.Time, n int64, err error) {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +128,7 @@ func (q *Quota) loaded(l *load, since time.Time, n int64, err error) {
 }
 
 // await waits for l, or for the end of ctx. The last one to leave cancels it.
-func (q *Quota) await(ctx context.Context, l *load, past *pastLoads) error {
+func (q *Quota) await(ctx context.Context, l *loading, past *pastLoads) error {
 	select {
 	case <-l.done:
 	case <-ctx.Done():
@@ -149,7 +151,7 @@ func (q *Quota) await(ctx context.Context, l *load, past *pastLoads) error {
 
 // add counts a load that is over. One that was cancelled counts for nothing:
 // whoever came too late to keep it alive begins another.
-func (p *pastLoads) add(l *load) {
+func (p *pastLoads) add(l *loading) {
 	switch {
 	case l.err == nil:
 		p.n++

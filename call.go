@@ -24,7 +24,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 	w := t.waiter()
 	w.once = once
 	terms, wait := TermsOf(ctx), ctx
-	w.ticket.Lane, w.ticket.Once, w.ticket.Key, w.ticket.Cost = terms.Lane, terms.Once, terms.Key, terms.Cost
+	w.ticket.Once, w.ticket.Key, w.ticket.Cost = terms.Once, terms.Key, terms.Cost
 	if terms.MaxWait > 0 {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(ctx, terms.MaxWait)
@@ -34,7 +34,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 	if ctx.Err() != nil {
 		return t.ended(ctx, w)
 	}
-	started, err := t.enter(wait, w, terms.Needs)
+	started, err := t.enter(wait, w, &terms)
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 
 // enter puts w in line. started is whether it need not wait at all, err why it
 // must not.
-func (t *Throttle) enter(ctx context.Context, w *waiter, needs []Need) (started bool, err error) {
+func (t *Throttle) enter(ctx context.Context, w *waiter, terms *Terms) (started bool, err error) {
 	if !w.once {
 		w.ticket.Deadline, _ = ctx.Deadline()
 	}
-	started, ok := t.lineUp(w, needs)
+	started, ok := t.lineUp(w, terms.Priority, terms.Needs)
 	if ok {
 		if !started && t.On != nil {
 			t.On(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1, Scope: w.blocker(), Why: w.why})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/list"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -29,8 +30,8 @@ type InFlight struct {
 
 	mu        sync.Mutex // guards all below
 	tallies   map[string]*tally
-	idle      list[tally] // those of nothing, the longest so first; maxIdle at most
-	held      list[held]  // the oldest first
+	idle      list.List[tally] // those of nothing, the longest so first; maxIdle at most
+	held      list.List[held]  // the oldest first
 	peak      int
 	full      int64
 	reclaimed int64
@@ -62,14 +63,14 @@ type Hold struct {
 
 // tally counts one key.
 type tally struct {
-	place   node[tally] // in idle
+	place   list.Node[tally] // in idle
 	key     string
 	n, peak int64
 }
 
 // held is what one Hold stands for.
 type held struct {
-	place  node[held]
+	place  list.Node[held]
 	number uint64 // counts its uses; a Hold of another number is past
 	since  time.Time
 	parts  []part
@@ -115,8 +116,8 @@ func (f *InFlight) Acquire(counts ...Count) (h Hold, refused int, ok bool) {
 		p.tally.peak = max(p.tally.peak, p.tally.n)
 	}
 	e.since = now
-	f.held.push(&e.place, e)
-	f.peak = max(f.peak, f.held.n)
+	f.held.Push(&e.place, e)
+	f.peak = max(f.peak, f.held.Len())
 	return Hold{f, e, e.number}, -1, true
 }
 
@@ -182,7 +183,7 @@ func (f *InFlight) Stats() InFlightStats {
 	defer f.mu.Unlock()
 	f.reclaim()
 	return InFlightStats{
-		Keys: f.busy(), Holds: f.held.n, Peak: f.peak,
+		Keys: f.busy(), Holds: f.held.Len(), Peak: f.peak,
 		Reclaimed: f.reclaimed, Full: f.full,
 	}
 }
@@ -212,13 +213,13 @@ func (f *InFlight) add(e *held, c Count) bool {
 }
 
 // busy is how many keys have something under way. Caller holds mu.
-func (f *InFlight) busy() int { return len(f.tallies) - f.idle.n }
+func (f *InFlight) busy() int { return len(f.tallies) - f.idle.Len() }
 
 // wake is the tally, nil if there is none, of a key that shall be counted.
 // Caller holds mu.
 func (f *InFlight) wake(t *tally, key string) *tally {
 	if t != nil {
-		f.idle.remove(&t.place)
+		f.idle.Remove(&t.place)
 		t.peak = 0
 		return t
 	}
@@ -233,17 +234,17 @@ func (f *InFlight) wake(t *tally, key string) *tally {
 // rest keeps t, of which nothing is under way any more, for a while. Caller
 // holds mu.
 func (f *InFlight) rest(t *tally) {
-	f.idle.push(&t.place, t)
-	if f.idle.n > maxIdle {
-		longest := f.idle.front()
-		f.idle.remove(&longest.place)
+	f.idle.Push(&t.place, t)
+	if f.idle.Len() > maxIdle {
+		longest := f.idle.Front()
+		f.idle.Remove(&longest.place)
 		delete(f.tallies, longest.key)
 	}
 }
 
 // drop uncounts e, and keeps it for another use. Caller holds mu.
 func (f *InFlight) drop(e *held) {
-	f.held.remove(&e.place)
+	f.held.Remove(&e.place)
 	for _, p := range e.parts {
 		if p.tally.n -= p.n; p.tally.n == 0 {
 			f.rest(p.tally)
@@ -272,7 +273,7 @@ func (f *InFlight) reclaim() (now time.Time) {
 		return now
 	}
 	now = time.Now()
-	for e := f.held.front(); e != nil && now.Sub(e.since) >= f.Longest; e = f.held.front() {
+	for e := f.held.Front(); e != nil && now.Sub(e.since) >= f.Longest; e = f.held.Front() {
 		f.drop(e)
 		f.reclaimed++
 	}

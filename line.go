@@ -5,13 +5,14 @@ import (
 	"math"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/list"
 	"github.com/throttle-go/throttle/limit"
 )
 
 // line is who waits under one key. It is there while somebody is in it.
 type line struct {
 	limit limit.Limit
-	queue list[queued]
+	queue list.List[queued]
 	sum   int64 // of what all in line want
 	asked int64 // of that, what the Store is being asked for
 	plan  plan
@@ -19,7 +20,7 @@ type line struct {
 
 // queued is one in line.
 type queued struct {
-	place    node[queued]
+	place    list.Node[queued]
 	line     *line // nil: in none
 	key      string
 	n        int64
@@ -33,7 +34,7 @@ type queued struct {
 // change makes l the limit of the line, and lets the first ask. Caller holds mu.
 func (at *line) change(l limit.Limit) {
 	at.limit, at.plan = l, plan{}
-	at.queue.front().poke()
+	at.queue.Front().poke()
 }
 
 // call lets those ask who may pass by the last answer, and the first in any
@@ -41,10 +42,9 @@ func (at *line) change(l limit.Limit) {
 // one too few. Caller holds mu.
 func (at *line) call() {
 	now, sum := time.Now(), int64(0)
-	for n := at.queue.first; n != nil; n = n.next {
-		w := n.of
+	for w := range at.queue.All() {
 		sum += w.n
-		if n.prev != nil && !at.room(now, sum) {
+		if w != at.queue.Front() && !at.room(now, sum) {
 			return
 		}
 		if !w.called {

@@ -1,10 +1,12 @@
 package throttle
 
+import "github.com/throttle-go/throttle/internal/list"
+
 // names are things by name: all that are in use, and of those that were, the
 // latest. The zero value is empty. Its owner locks.
 type names[T any] struct {
 	byName map[string]*named[T]
-	unused list[named[T]] // longest unused first
+	unused list.List[named[T]] // longest unused first
 }
 
 // named is a thing, as long as it is in use or remembered.
@@ -12,7 +14,7 @@ type named[T any] struct {
 	of    T
 	name  string
 	users int
-	place node[named[T]] // in unused while users is zero
+	place list.Node[named[T]] // in unused while users is zero
 }
 
 // defaultScopes is how many scopes are remembered.
@@ -29,14 +31,14 @@ func (n *names[T]) use(name string, most int) (x *named[T], isNew bool) {
 		n.byName[name] = x
 	}
 	x.users++
-	n.unused.remove(&x.place)
+	n.unused.Remove(&x.place)
 	n.forget(most)
 	return x, isNew
 }
 
 func (n *names[T]) leave(x *named[T], most int) {
 	if x.users--; x.users == 0 {
-		n.unused.push(&x.place, x)
+		n.unused.Push(&x.place, x)
 	}
 	n.forget(most)
 }
@@ -46,9 +48,9 @@ func (n *names[T]) forget(most int) {
 	if most <= 0 {
 		most = defaultScopes
 	}
-	for len(n.byName) > most && n.unused.n > 0 {
-		x := n.unused.front()
-		n.unused.remove(&x.place)
+	for len(n.byName) > most && n.unused.Len() > 0 {
+		x := n.unused.Front()
+		n.unused.Remove(&x.place)
 		delete(n.byName, x.name)
 	}
 }

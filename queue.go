@@ -162,10 +162,10 @@ func (q *Queue) enter(ctx context.Context, key string, l limit.Limit, n int64) (
 		q.lines[key] = at
 	}
 	w.line = at
-	at.queue.push(&w.place, w)
+	at.queue.Push(&w.place, w)
 	at.sum += n
 	q.waiting++
-	if w.called = at.queue.n == 1 || at.room(time.Now(), at.sum); w.called {
+	if w.called = at.queue.Len() == 1 || at.room(time.Now(), at.sum); w.called {
 		w.poke()
 	}
 	return w, nil
@@ -181,7 +181,7 @@ func (q *Queue) refuse(at *line, w *queued) *OwnerError {
 	}
 	wait := at.forecast(w.n)
 	switch {
-	case at.queue.n >= cmp.Or(max(q.MaxPerKey, 0), 1000) || w.n > math.MaxInt64-at.sum:
+	case at.queue.Len() >= cmp.Or(max(q.MaxPerKey, 0), 1000) || w.n > math.MaxInt64-at.sum:
 		return &OwnerError{Reason: ErrFull, Wait: wait}
 	case wait != limit.Never && w.late(time.Now(), wait):
 		return &OwnerError{Reason: context.DeadlineExceeded, Wait: wait}
@@ -197,7 +197,7 @@ func (q *Queue) leave(w *queued) {
 	if at == nil {
 		return
 	}
-	first := at.queue.front() == w
+	first := at.queue.Front() == w
 	q.remove(w)
 	if first {
 		q.hand(at, w.key)
@@ -206,7 +206,7 @@ func (q *Queue) leave(w *queued) {
 
 // hand lets those go on who have become first, or have room. Caller holds mu.
 func (q *Queue) hand(at *line, key string) {
-	if at.queue.n == 0 {
+	if at.queue.Len() == 0 {
 		delete(q.lines, key)
 		return
 	}
@@ -216,7 +216,7 @@ func (q *Queue) hand(at *line, key string) {
 // remove takes w out of its line. Caller holds mu.
 func (q *Queue) remove(w *queued) {
 	w.line.asking(w, false)
-	w.line.queue.remove(&w.place)
+	w.line.queue.Remove(&w.place)
 	w.line.sum -= w.n
 	w.line = nil
 	q.waiting--
@@ -261,7 +261,7 @@ func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again tim
 	defer q.mu.Unlock()
 	at := w.line
 	at.asking(w, false)
-	changed, first := at.limit != l, at.queue.front() == w
+	changed, first := at.limit != l, at.queue.Front() == w
 	switch p := (plan{at: now, d: d}); {
 	case d.OK: // what follows counts from behind w
 		q.remove(w)
@@ -292,9 +292,7 @@ func (q *Queue) foresee(at *line, p plan) {
 		return
 	}
 	sum := int64(0)
-	for n := at.queue.first; n != nil; {
-		w := n.of
-		n = n.next // before w leaves
+	for w := range at.queue.All() {
 		if !w.called {
 			w.refused = at.hopeless(w, p, sum+w.n)
 		}

@@ -168,8 +168,8 @@ func TestQueueForeseeWhileOthersAsk(t *testing.T) {
 	q := &Queue{lines: map[string]*line{"k": at}, waiting: 2}
 	asks := &queued{line: at, n: 1, called: true, turn: make(chan struct{}, 1)}
 	waits := &queued{line: at, n: 1, deadline: now.Add(50 * ms), turn: make(chan struct{}, 1)}
-	at.queue.push(&asks.place, asks)
-	at.queue.push(&waits.place, waits)
+	at.queue.Push(&asks.place, asks)
+	at.queue.Push(&waits.place, waits)
 	at.sum = 2
 	at.asking(asks, true)
 	q.foresee(at, plan{at: now, d: limit.Decision{OK: true, Most: 1}})

@@ -8,6 +8,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/list"
 )
 
 // Quota bounds how many objects each customer has: files, machines, rows. It
@@ -59,7 +61,7 @@ type Quota struct {
 
 	mu       sync.Mutex // guards all below; no Count is called under it
 	accounts map[string]*account
-	idle     list[account] // that nobody is busy with, the longest so first
+	idle     list.List[account] // that nobody is busy with, the longest so first
 }
 
 // Creation is the answer to a [Quota.Create].
@@ -167,7 +169,7 @@ func (q *Quota) Held(key string) (n int64, age time.Duration, ok bool) {
 }
 
 // try decides, or says which load to await first.
-func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLoads) (*Creation, *load, error) {
+func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLoads) (*Creation, *loading, error) {
 	if q.Count == nil {
 		return nil, nil, &OwnerError{Reason: ErrUndecided, Err: errNoCount}
 	}
@@ -213,15 +215,15 @@ func (q *Quota) usable(a *account, now time.Time) (fresh, usable bool) {
 func (q *Quota) account(key string) *account {
 	a := q.accounts[key]
 	if a != nil {
-		q.idle.remove(&a.place)
+		q.idle.Remove(&a.place)
 		return a
 	}
 	if len(q.accounts) >= cmp.Or(max(q.Keys, 0), 100_000) {
-		oldest := q.idle.front()
+		oldest := q.idle.Front()
 		if oldest == nil {
 			return nil
 		}
-		q.idle.remove(&oldest.place)
+		q.idle.Remove(&oldest.place)
 		delete(q.accounts, oldest.key)
 	}
 	if q.accounts == nil {
@@ -237,8 +239,8 @@ func (q *Quota) rest(a *account) {
 	if a.busy > 0 {
 		return
 	}
-	q.idle.remove(&a.place)
-	q.idle.push(&a.place, a)
+	q.idle.Remove(&a.place)
+	q.idle.Push(&a.place, a)
 }
 
 // count calls Count. A panic is an error, as there is no caller to meet it.

@@ -332,7 +332,7 @@ func TestQuotaKeysAreBounded(t *testing.T) {
 		c.Done()
 	}
 	use("d").Cancel()
-	if q.idle.n != 3 || len(q.accounts) != 3 {
-		t.Errorf("%d idle of %d, want 3 of 3", q.idle.n, len(q.accounts))
+	if q.idle.Len() != 3 || len(q.accounts) != 3 {
+		t.Errorf("%d idle of %d, want 3 of 3", q.idle.Len(), len(q.accounts))
 	}
 }

@@ -1,59 +1,58 @@
 package throttle
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 )
 
-// ErrShed says that what was more important took the room of a Shedder.
+// ErrShed says that work of a higher priority took the place of the call in the
+// queue of a [Shedder].
 var ErrShed = errors.New("shed: more important work came first")
 
-// Classes is how many classes a [Shedder] tells apart, from 0, which is dropped
-// first, to Classes-1, which is dropped last.
-const Classes = 4
-
-// Shedder protects a service from more than it can do. It bounds how much is
-// under way at a time; what does not fit waits for a moment, the most important
-// class first and within a class in order of arrival; and what would wait too
-// long is refused at once. So when there is more than can be done, the lower
-// classes are dropped, and the higher ones hardly notice.
+// Shedder protects a service from more than it can do, by load shedding. It
+// bounds how much is in flight; what does not fit waits for a moment, the highest
+// [load.Priority] first and within one in order of arrival; and what would wait
+// too long is refused at once. So when there is more than can be done, the lower
+// priorities are shed, and the higher ones hardly notice.
 //
 // It is for capacity that all share. The zero value is ready, and finds by itself
-// how much may be under way. A Shedder is safe for concurrent use; it must not
+// how much may be in flight. A Shedder is safe for concurrent use; it must not
 // be copied, nor its fields changed, after first use. It starts no goroutine and
-// needs no closing.
+// needs no closing. Its decisions are those of a [load.Admission].
 type Shedder struct {
-	// Most is how many may be under way at a time. If zero or below, it is
-	// found from how long they take: by the gradient of Netflix's
-	// concurrency-limits (Gradient2Limit), which lets more begin as long as
-	// that does not make all of them slower. Each time that 200 times as many
-	// are done, and when the number has changed much, only four in ten of them
-	// may be under way for a moment, to see how long they take without a
-	// queue, as Envoy's adaptive concurrency filter does.
+	// Most bounds the work in flight. If zero or below, an adaptive concurrency
+	// limit does, learnt from how long the work takes: see [load.Gradient].
 	Most int
-	// Highest bounds the number that is found. If zero or below, 1000.
+	// Highest bounds the limit that is learnt. If zero or below, 1000.
 	Highest int
-	// MaxWaiting bounds those who wait, in all classes together. Beyond it who
-	// comes takes the place of the last of the lowest class, if that is lower
-	// than its own, or is refused. If zero or below, 1000, which take some
-	// 200 KB.
+	// MaxWaiting bounds the work that waits, of all priorities together. Beyond it
+	// new work takes the place of the last of the lowest priority, if that is
+	// lower than its own, and is refused otherwise. If zero or below, 1000, which
+	// take some 200 KB.
 	MaxWaiting int
 	// MaxWait is the longest wait: a deadline besides that of the context. If
 	// zero, 100 ms, or the time in which ten are done if that is longer. Below
-	// zero, nobody waits.
+	// zero, none waits.
 	MaxWait time.Duration
 
 	mu    sync.Mutex // guards what follows
-	core  shedding
+	law   load.Admission
 	spare sync.Pool // of *applicant
 }
 
-// Pass is the permission to begin. It must be released when the work is done.
+// applicant is one who wants to start, waits, or is in flight.
+type applicant struct {
+	load.Ticket
+	turn   chan struct{} // holds one: its State was decided while it waited
+	number uint64        // counts its uses; a Pass of another number is past
+}
+
+// Pass is the permission to start. It must be released when the work is done.
 // The zero Pass holds nothing. A Pass may be copied: to release one is to
 // release all.
 type Pass struct {
@@ -64,31 +63,33 @@ type Pass struct {
 
 // ShedderStats are the numbers of a [Shedder].
 type ShedderStats struct {
-	// Most is how many may be under way now, InFlight how many are, and Waiting
+	// Most is how many may be in flight now, InFlight how many are, and Waiting
 	// how many wait, which were MaxWaiting at most.
 	Most, InFlight, Waiting, MaxWaiting int
 	// Took is how long one takes, on average lately; zero if none is done yet.
 	Took time.Duration
-	// Passed and Refused count by class. Who gave up itself is in neither.
-	Passed, Refused [Classes]int64
+	// Passed and Refused count by priority, from Low at 0 to Critical at 3: see
+	// [load.Priority.Index]. Work that gave up itself is in neither.
+	Passed, Refused [load.Priorities]int64
 }
 
-// Acquire waits until one of a class may begin. A class below 0 counts as 0, one
-// too high as the highest.
+// Acquire waits until work of that priority may start. Zero counts as
+// [load.Normal].
 //
-// Whoever may not begin gets an [*OwnerError]. Its Reason is context.DeadlineExceeded
-// if the turn has not come in time, or will not, by a forecast that is in Wait:
-// of those ahead and of the higher classes that come meanwhile (Cobham 1954);
-// ErrFull; ErrShed if it was pushed out by a higher class; or the Cause of
-// ctx if it ended. What is granted in the instant in which ctx ends is granted.
-func (s *Shedder) Acquire(ctx context.Context, class int) (Pass, error) {
+// Work that may not start gets an [*OwnerError]. Its Reason is
+// context.DeadlineExceeded if the turn has not come in time, or will not, by a
+// forecast that is in Wait: of those ahead and of the higher priorities that come
+// meanwhile (Cobham 1954); ErrFull; ErrShed if it was pushed out by a higher
+// priority; or the Cause of ctx if it ended. What is granted in the instant in
+// which ctx ends is granted.
+func (s *Shedder) Acquire(ctx context.Context, p load.Priority) (Pass, error) {
 	if ctx.Err() != nil {
 		return Pass{}, Ended(ctx, nil)
 	}
 	a := s.take()
-	a.class = min(max(class, 0), Classes-1)
-	a.deadline, _ = ctx.Deadline()
-	p, waits, err := s.enter(a)
+	a.Priority = p
+	a.Deadline, _ = ctx.Deadline()
+	pass, waits, err := s.enter(a)
 	if waits {
 		err = s.await(ctx, a)
 	}
@@ -96,7 +97,7 @@ func (s *Shedder) Acquire(ctx context.Context, class int) (Pass, error) {
 		s.spare.Put(a)
 		return Pass{}, err
 	}
-	return p, nil
+	return pass, nil
 }
 
 // Release says that the work is done: once, however often it is called and from
@@ -118,48 +119,78 @@ func (p Pass) end(teaches bool) {
 	}
 	p.a.number++
 	p.of.set()
-	p.of.core.done(time.Now(), p.a, teaches)
+	p.of.law.Done(time.Now(), &p.a.Ticket, teaches)
+	p.of.wake()
 	p.of.spare.Put(p.a)
 }
 
-// Stats are the numbers now.
+// Stats returns the present numbers.
 func (s *Shedder) Stats() ShedderStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.set()
-	c := &s.core
+	n := s.law.Stats()
 	return ShedderStats{
-		Most: c.allowed(), InFlight: c.inFlight, Waiting: c.waiting, MaxWaiting: c.peak,
-		Took:   time.Duration(c.took * float64(time.Second)),
-		Passed: c.passed, Refused: c.refused,
+		Most: n.Limit, InFlight: n.InFlight, Waiting: n.Waiting, MaxWaiting: n.MaxWaiting,
+		Took: n.Took, Passed: n.Passed, Refused: n.Refused,
 	}
 }
 
-// enter lets a begin, or wait, or says why not. Whoever waits has a channel, by
-// which it is told that it may begin, or not.
+// enter lets a start, or wait, or says why not.
 func (s *Shedder) enter(a *applicant) (p Pass, waits bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.set()
-	if e := s.core.enter(time.Now(), a); e != nil {
-		return Pass{}, false, e
+	now := time.Now()
+	switch state := s.law.Enter(now, &a.Ticket); state {
+	case load.Granted:
+		return Pass{s, a, a.number}, false, nil
+	case load.Waiting:
+		if a.turn == nil {
+			a.turn = make(chan struct{}, 1)
+		}
+		s.wake()
+		return Pass{s, a, a.number}, true, nil
+	default:
+		wait, ok := s.law.Forecast(now, a.Priority)
+		if !ok {
+			wait = limit.Never
+		}
+		return Pass{}, false, &OwnerError{Reason: shedReason(state), Wait: wait}
 	}
-	if !a.granted && a.turn == nil {
-		a.turn = make(chan struct{}, 1)
+}
+
+// shedReason returns why work in that state was refused.
+func shedReason(state load.State) error {
+	switch state {
+	case load.Full:
+		return ErrFull
+	case load.PushedOut:
+		return ErrShed
 	}
-	return Pass{s, a, a.number}, !a.granted, nil
+	return context.DeadlineExceeded // TooLate
+}
+
+// wake tells those whose State was decided while they waited. Caller holds mu.
+func (s *Shedder) wake() {
+	for t := s.law.Next(); t != nil; t = s.law.Next() {
+		select {
+		case t.Owner.(*applicant).turn <- struct{}{}:
+		default: // it has been told
+		}
+	}
 }
 
 // await waits for the turn of a, which is not granted when it fails. It does
 // not outlive ctx.
 func (s *Shedder) await(ctx context.Context, a *applicant) error {
-	timer := time.NewTimer(time.Until(a.deadline))
+	timer := time.NewTimer(time.Until(a.Deadline))
 	defer timer.Stop()
 	var err error
 	select {
 	case <-a.turn:
 	case <-timer.C:
-		err = &OwnerError{Reason: context.DeadlineExceeded, Wait: pace.Never}
+		err = &OwnerError{Reason: context.DeadlineExceeded, Wait: limit.Never}
 	case <-ctx.Done():
 		err = Ended(ctx, nil)
 	}
@@ -169,31 +200,29 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 	case <-a.turn: // told in the meantime
 	default:
 	}
-	switch {
-	case a.granted:
+	switch state := a.State(); state {
+	case load.Granted:
 		return nil
-	case a.why != nil:
-		err = a.why
+	case load.Waiting:
+		s.law.Leave(&a.Ticket, ctx.Err() == nil)
+		return err
 	default:
-		s.core.leave(a, ctx.Err() == nil)
+		return &OwnerError{Reason: shedReason(state), Wait: limit.Never}
 	}
-	return err
 }
 
-// set tells the core what the fields say. Caller holds mu.
+// set tells the law what the fields say. Caller holds mu.
 func (s *Shedder) set() {
-	s.core.fixed = s.Most
-	s.core.highest = cmp.Or(max(s.Highest, 0), 1000)
-	s.core.maxWaiting = cmp.Or(max(s.MaxWaiting, 0), 1000)
-	s.core.maxWait = s.MaxWait
+	s.law.MaxInFlight, s.law.Gradient.Max = s.Most, s.Highest
+	s.law.MaxWaiting, s.law.MaxWait = s.MaxWaiting, s.MaxWait
 }
 
-// take is an applicant that has not applied yet.
+// take returns an applicant that has not applied yet.
 func (s *Shedder) take() *applicant {
 	a, ok := s.spare.Get().(*applicant)
 	if !ok {
-		return new(applicant)
+		a = new(applicant)
+		a.Owner = a
 	}
-	a.granted, a.why = false, nil // not the number, which old Passes look at
 	return a
 }

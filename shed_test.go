@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/load"
 )
 
 // town is a service of so many workers, and its callers. All is in a bubble.
@@ -28,13 +28,13 @@ type town struct {
 // outcomes are what happened.
 type outcomes struct {
 	busy           time.Duration // of all workers
-	served, missed [Classes]int
-	worst          [Classes]time.Duration // wait of those served
+	served, missed [load.Priorities]int
+	worst          [load.Priorities]time.Duration // wait of those served
 }
 
-// part is the part of a class that was served.
-func (y outcomes) part(class int) float64 {
-	return float64(y.served[class]) / float64(y.served[class]+y.missed[class])
+// part is the part of one priority that was served.
+func (y outcomes) part(index int) float64 {
+	return float64(y.served[index]) / float64(y.served[index]+y.missed[index])
 }
 
 func newTown(s *Shedder, workers int) *town {
@@ -44,26 +44,26 @@ func newTown(s *Shedder, workers int) *town {
 	}
 }
 
-// load lets callers come for d, so many of each class a second, at random.
-func (w *town) load(d time.Duration, rates [Classes]float64) {
+// load lets callers come for d, so many of each priority a second, at random.
+func (w *town) load(d time.Duration, rates [load.Priorities]float64) {
 	sum := 0.0
 	for _, r := range rates {
 		sum += r
 	}
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Duration(w.random.ExpFloat64() / sum * float64(time.Second)))
-		class, x := 0, w.random.Float64()*sum
-		for x -= rates[0]; x >= 0 && class < Classes-1; x -= rates[class] {
-			class++
+		index, x := 0, w.random.Float64()*sum
+		for x -= rates[0]; x >= 0 && index < load.Priorities-1; x -= rates[index] {
+			index++
 		}
 		work := time.Duration((0.5 + w.random.Float64()) * float64(w.mean))
-		w.callers.Go(func() { w.call(class, work) })
+		w.callers.Go(func() { w.call(index, work) })
 	}
 }
 
-func (w *town) call(class int, work time.Duration) {
+func (w *town) call(index int, work time.Duration) {
 	began := time.Now()
-	p, err := w.shedder.Acquire(context.Background(), class)
+	p, err := w.shedder.Acquire(context.Background(), load.Low+load.Priority(index))
 	waited := time.Since(began)
 	if err == nil {
 		w.workers <- struct{}{}
@@ -74,12 +74,12 @@ func (w *town) call(class int, work time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		w.missed[class]++
+		w.missed[index]++
 		return
 	}
-	w.served[class]++
+	w.served[index]++
 	w.busy += work
-	w.worst[class] = max(w.worst[class], waited)
+	w.worst[index] = max(w.worst[index], waited)
 }
 
 // during is what happens while f runs, and for how long that is.
@@ -95,14 +95,14 @@ func (w *town) during(f func()) (y outcomes, took time.Duration) {
 }
 
 // Offered twice what can be done, for minutes: half of it is shed, of the
-// lowest classes first; the highest hardly notices; and nobody idles.
+// lowest priorities first; the highest hardly notices; and nobody idles.
 func TestShedHalfOfAllLoad(t *testing.T) {
 	const workers, done = 20, 200.0 // a second
-	twice := [Classes]float64{0.6 * done, 0.6 * done, 0.4 * done, 0.4 * done}
+	twice := [load.Priorities]float64{0.6 * done, 0.6 * done, 0.4 * done, 0.4 * done}
 	for _, c := range []struct {
 		name    string
 		shedder *Shedder
-		high    float64 // the part of the second class that is served
+		high    float64 // the part of High that is served
 	}{
 		{"fixed", &Shedder{Most: workers}, 0.98},
 		{"found", &Shedder{}, 0.94},
@@ -117,7 +117,7 @@ func TestShedHalfOfAllLoad(t *testing.T) {
 			used := y.busy.Seconds() / took.Seconds() / workers
 			t.Logf("%s: served %.4f, used %.4f, waits %v, %+v", c.name, [...]float64{y.part(0), y.part(1), y.part(2), y.part(3)}, used, y.worst, s.Stats())
 			if y.part(3) < 0.994 {
-				t.Errorf("%s: %.2f%% of the critical class served, want 99.4%%", c.name, 100*y.part(3))
+				t.Errorf("%s: %.2f%% of Critical served, want 99.4%%", c.name, 100*y.part(3))
 			}
 			if y.part(2) < c.high || y.part(1) < 0.2 || y.part(1) > 0.5 || y.part(0) > 0.15 {
 				t.Errorf("%s: served %.3f of high, %.3f of normal, %.3f of low; want %.2f, a third and almost none", c.name, y.part(2), y.part(1), y.part(0), c.high)
@@ -133,16 +133,16 @@ func TestShedHalfOfAllLoad(t *testing.T) {
 	}
 }
 
-// recovers lets the load fall: after two seconds all classes are served.
+// recovers lets the load fall: after two seconds all priorities are served.
 func (w *town) recovers(t *testing.T, name string, done float64) {
 	t.Helper()
-	calm := [Classes]float64{0.15 * done, 0.15 * done, 0.15 * done, 0.15 * done}
+	calm := [load.Priorities]float64{0.15 * done, 0.15 * done, 0.15 * done, 0.15 * done}
 	w.load(2*time.Second, calm)
 	y, _ := w.during(func() { w.load(time.Minute, calm) })
 	w.callers.Wait()
-	for class := range Classes {
-		if y.part(class) < 0.995 {
-			t.Errorf("%s: when the load is 0.6, %.4f of class %d served, want all", name, y.part(class), class)
+	for index := range load.Priorities {
+		if y.part(index) < 0.995 {
+			t.Errorf("%s: when the load is 0.6, %.4f of priority %d served, want all", name, y.part(index), index)
 		}
 	}
 	if st := w.shedder.Stats(); st.InFlight != 0 || st.Waiting != 0 {
@@ -162,7 +162,7 @@ func TestShedFinds(t *testing.T) {
 			w := newTown(s, c.workers)
 			w.mean = c.mean
 			done := float64(c.workers) / c.mean.Seconds()
-			all := [Classes]float64{done / 2, done / 2, done / 2, done / 2}
+			all := [load.Priorities]float64{done / 2, done / 2, done / 2, done / 2}
 			w.load(time.Minute, all)
 			y, took := w.during(func() { w.load(time.Minute, all) })
 			used := y.busy.Seconds() / took.Seconds() / float64(c.workers)
@@ -177,11 +177,11 @@ func TestShedFinds(t *testing.T) {
 }
 
 // acquire is Acquire, which must pass.
-func acquire(t *testing.T, s *Shedder, class int) Pass {
+func acquire(t *testing.T, s *Shedder, priority load.Priority) Pass {
 	t.Helper()
-	p, err := s.Acquire(context.Background(), class)
+	p, err := s.Acquire(context.Background(), priority)
 	if err != nil {
-		t.Fatalf("Acquire(class %d) = %v, want to pass", class, err)
+		t.Fatalf("Acquire(%v) = %v, want to pass", priority, err)
 	}
 	return p
 }
@@ -189,12 +189,12 @@ func acquire(t *testing.T, s *Shedder, class int) Pass {
 func TestShedOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Shedder{Most: 1, MaxWaiting: 4, MaxWait: time.Minute}
-		first := acquire(t, s, 0)
+		first := acquire(t, s, load.Low)
 		var order []int
 		outcome := make([]error, 7)
-		enter := func(id, class int) {
+		enter := func(id int, priority load.Priority) {
 			go func() {
-				p, err := s.Acquire(context.Background(), class)
+				p, err := s.Acquire(context.Background(), priority)
 				outcome[id] = err
 				if err == nil {
 					order = append(order, id)
@@ -203,13 +203,13 @@ func TestShedOrder(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		enter(0, 1)
-		enter(1, 0)
-		enter(2, 1)
-		enter(3, 9) // counts as 3
-		enter(4, 0) // full, and nobody is lower
-		enter(5, 2) // pushes 1 out
-		enter(6, 3) // pushes 2 out, the last of the lowest class
+		enter(0, load.Normal)
+		enter(1, load.Low)
+		enter(2, 0)             // counts as Normal
+		enter(3, 9)             // counts as Critical
+		enter(4, load.Low)      // full, and nobody is lower
+		enter(5, load.High)     // pushes 1 out
+		enter(6, load.Critical) // pushes 2 out, the last of the lowest priority
 		first.Release()
 		first.Release() // once is enough
 		synctest.Wait()
@@ -219,7 +219,7 @@ func TestShedOrder(t *testing.T) {
 		refusedFor(t, outcome[4], ErrFull)
 		refusedFor(t, outcome[1], ErrShed)
 		refusedFor(t, outcome[2], ErrShed)
-		if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting != 4 || st.Refused != [Classes]int64{2, 1, 0, 0} {
+		if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting != 4 || st.Refused != [load.Priorities]int64{2, 1, 0, 0} {
 			t.Errorf("in the end %+v, want nobody, at most 4 waiting, 2 and 1 refused", st)
 		}
 	})
@@ -230,119 +230,50 @@ func TestShedOrder(t *testing.T) {
 func TestShedRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Shedder{Most: 1, MaxWait: time.Minute}
-		p := acquire(t, s, 0)
+		p := acquire(t, s, load.Low)
 		time.Sleep(10 * time.Second) // so long takes one
 		p.Release()
-		p = acquire(t, s, 0)
+		p = acquire(t, s, load.Low)
 		defer p.Release()
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 9*time.Second)
 		defer cancel()
-		_, err := s.Acquire(ctx, 0)
+		_, err := s.Acquire(ctx, load.Low)
 		if e := refusedFor(t, err, context.DeadlineExceeded); e.Wait != 10*time.Second || !time.Now().Equal(began) {
 			t.Errorf("refused after %v with a forecast of %v, want at once and 10s", time.Since(began), e.Wait)
 		}
 		s.MaxWait = 0 // as long as ten take
 		took := time.Now()
-		go func() { acquire(t, s, 0).Forget() }()
+		go func() { acquire(t, s, load.Low).Forget() }()
 		time.Sleep(50 * time.Second)
 		if st := s.Stats(); st.Waiting != 1 {
 			t.Errorf("%d wait after %v, want 1: one takes 10s", st.Waiting, time.Since(took))
 		}
 		began, s.MaxWait = time.Now(), -1
-		_, err = s.Acquire(context.Background(), 3)
+		_, err = s.Acquire(context.Background(), load.Critical)
 		if refusedFor(t, err, context.DeadlineExceeded); !time.Now().Equal(began) {
 			t.Errorf("refused after %v though nobody waits, want at once", time.Since(began))
 		}
 	})
 }
 
-// Who has waited too long is not let in, even if nobody has told it yet.
-func TestShedTooLate(t *testing.T) {
-	s := shedding{fixed: 1, maxWaiting: 9, maxWait: time.Second}
-	now := time.Date(2026, 11, 6, 9, 0, 0, 0, time.UTC)
-	var a [3]applicant
-	for i := range a {
-		a[i].turn = make(chan struct{}, 1)
-		if err := s.enter(now.Add(time.Duration(i)*600*ms), &a[i]); err != nil {
-			t.Fatalf("enter %d = %v", i, err)
-		}
-	}
-	s.done(now.Add(1700*ms), &a[0], true)
-	if a[1].granted || a[1].why == nil || !a[2].granted || s.inFlight != 1 || s.waiting != 0 {
-		t.Errorf("second granted %t, third %t, %+v; want the third, as the second is too late", a[1].granted, a[2].granted, s)
-	}
-}
-
-// What higher classes will take is foreseen, for as long as they come.
-func TestShedForecast(t *testing.T) {
-	s := shedding{fixed: 1, took: 0.1} // ten are done a second
-	now := time.Date(2026, 11, 6, 9, 0, 0, 0, time.UTC)
-	for i := range 40 { // eight a second
-		s.came[2].add(now.Add(time.Duration(i) * time.Second / 8))
-	}
-	now = now.Add(5 * time.Second)
-	for class, want := range []time.Duration{500 * ms, 500 * ms, 100 * ms, 100 * ms} {
-		if got := s.forecast(now, class).Round(ms); got != want {
-			t.Errorf("forecast for class %d = %v, want %v", class, got, want)
-		}
-	}
-	for range 3 {
-		s.came[3].add(now)
-	}
-	if got := s.forecast(now, 1); got != pace.Never {
-		t.Errorf("forecast where higher classes take all = %v, want Never", got)
-	}
-	if got := s.forecast(now.Add(2*time.Second), 1); got != 100*ms {
-		t.Errorf("forecast two seconds after the last came = %v, want 100ms", got)
-	}
-}
-
-// serve is a service of so many workers that take base each, when it is full.
-func (g *gradient) serve(n, workers int, base float64) {
-	for range n {
-		in := g.allowed(1000)
-		g.observe(base*max(1, float64(in)/float64(workers)), in, 1000)
-	}
-}
-
-func TestGradient(t *testing.T) {
-	var g gradient
-	for _, c := range []struct {
-		n, workers int
-		base       float64
-	}{{5000, 20, 0.1}, {60000, 200, 0.1}, {20000, 20, 0.1}, {2500, 20, 2}, {10000, 20, 0.02}} {
-		g.serve(c.n, c.workers, c.base)
-		if got := g.limit; got < 1.1*float64(c.workers) || got > 2*float64(c.workers) {
-			t.Errorf("%d workers of %vs: %.1f after %d requests, want between 1.1 and twice as many", c.workers, c.base, got, c.n)
-		}
-	}
-	var idle gradient
-	for range 10000 {
-		idle.observe(0.1, 3, 1000)
-	}
-	if idle.limit != gradientStart {
-		t.Errorf("with 3 under way the limit becomes %v, want no change", idle.limit)
-	}
-}
-
 // The end of a context ends the wait, and leaves no hole in the line.
 func TestShedCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Shedder{Most: 1, MaxWait: time.Minute}
-		p := acquire(t, s, 0)
+		p := acquire(t, s, load.Low)
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var errs [2]error
-		go func() { _, errs[0] = s.Acquire(ctx, 3) }()
+		go func() { _, errs[0] = s.Acquire(ctx, load.Critical) }()
 		synctest.Wait()
 		served := false
-		go func() { acquire(t, s, 0).Forget(); served = true }()
+		go func() { acquire(t, s, load.Low).Forget(); served = true }()
 		synctest.Wait()
 		gone := errors.New("gone")
 		cancel(gone)
 		synctest.Wait()
 		refusedFor(t, errs[0], gone)
-		if _, err := s.Acquire(ctx, 3); !errors.Is(err, gone) {
+		if _, err := s.Acquire(ctx, load.Critical); !errors.Is(err, gone) {
 			t.Errorf("Acquire with a context that has ended = %v, want its cause", err)
 		}
 		time.Sleep(time.Second)
@@ -362,7 +293,7 @@ func TestShedRaces(t *testing.T) {
 		all.Go(func() {
 			for j := range 50 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration((i*j)%300)*time.Microsecond)
-				if p, err := s.Acquire(ctx, i%Classes); err == nil {
+				if p, err := s.Acquire(ctx, load.Low+load.Priority(i%load.Priorities)); err == nil {
 					if n := s.Stats().InFlight; n < 1 || n > 3 {
 						t.Errorf("%d under way, want 1 to 3", n)
 					}
@@ -383,7 +314,7 @@ func BenchmarkShedder(b *testing.B) {
 	s := &Shedder{Most: 100}
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := s.Acquire(b.Context(), 1)
+		p, err := s.Acquire(b.Context(), load.Normal)
 		if err != nil {
 			b.Fatal(err)
 		}

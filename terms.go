@@ -6,14 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
 // Terms are what one call wishes for. Zero fields ask for nothing.
 type Terms struct {
-	// Lane is the lane that it waits in, see [Throttle.Lanes]. One that does
-	// not exist is lane 0.
-	Lane int
+	// Priority says how important the call is: which of the [Throttle.Weights]
+	// counts while it waits. Zero counts as Normal.
+	Priority load.Priority
 	// MaxWait is the longest it will wait in line and between tries, from when
 	// Do is called: when its turn, or that of a retry, is foreseen to come
 	// later, or does, it is given up with context.DeadlineExceeded. A function
@@ -21,9 +22,9 @@ type Terms struct {
 	MaxWait time.Duration
 	// Once makes no retry, however the call ends.
 	Once bool
-	// Key is whose call it is: those in a lane take turns by key, so that
+	// Key is whose call it is: those of one priority take turns by key, so that
 	// one with many calls does not keep out one with few. Beyond 1000 keys that
-	// wait in a lane, the newest share one turn.
+	// wait with one priority, the newest share one turn.
 	Key string
 	// Cost is what it is estimated to cost, in the unit of the limit, such as
 	// tokens. What it cost in the end is said by the Outcome of a [Result]. If

@@ -3,40 +3,86 @@ package throttle_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
-func TestLanes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}, Lanes: []float64{1, 4}}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		calls := map[int]int{}
-		for lane := range 2 {
-			for range 100 {
-				all.Go(func() {
-					th.Do(throttle.With(ctx, throttle.Terms{Lane: lane}), func(context.Context) error {
-						mu.Lock()
-						defer mu.Unlock()
-						if calls[0]+calls[1] < 50 {
-							calls[lane]++
-						}
-						return nil
+// While all wait, what starts stands as the weights do; a priority without a
+// weight counts as Normal.
+func TestWeights(t *testing.T) {
+	for _, c := range []struct {
+		weights map[load.Priority]float64
+		waits   []load.Priority // 100 calls of each
+		want    []int           // of the first 50
+	}{
+		{map[load.Priority]float64{load.High: 4}, []load.Priority{load.Normal, load.High}, []int{10, 40}},
+		{map[load.Priority]float64{load.High: 4}, []load.Priority{0, load.High}, []int{10, 40}},
+		{map[load.Priority]float64{load.Low: 1, load.Normal: 4}, []load.Priority{load.Low, 0}, []int{10, 40}},
+		{map[load.Priority]float64{load.Low: 0.25}, []load.Priority{load.Low, load.Critical}, []int{10, 40}},
+		{map[load.Priority]float64{load.Critical: 4}, []load.Priority{load.High, load.Critical}, []int{10, 40}},
+		{map[load.Priority]float64{load.Critical: 4}, []load.Priority{load.Normal, 9}, []int{10, 40}},
+		{
+			map[load.Priority]float64{load.Low: 1, load.Normal: 2, load.High: 3, load.Critical: 4},
+			[]load.Priority{load.Low, load.Normal, load.High, load.Critical},
+			[]int{5, 10, 15, 20},
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}, Weights: c.weights}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			sum, calls := 0, make([]int, len(c.waits))
+			for i, p := range c.waits {
+				for range 100 {
+					all.Go(func() {
+						th.Do(throttle.With(ctx, throttle.Terms{Priority: p}), func(context.Context) error {
+							mu.Lock()
+							defer mu.Unlock()
+							if sum++; sum <= 50 {
+								calls[i]++
+							}
+							return nil
+						})
 					})
-				})
+				}
 			}
+			all.Wait()
+			for i, want := range c.want {
+				if calls[i] < want-1 || calls[i] > want+1 {
+					t.Errorf("weights %v: of the first 50 calls %v had the priorities %v, want %v", c.weights, calls, c.waits, c.want)
+					break
+				}
+			}
+		})
+	}
+}
+
+// Without weights all wait in one line, whatever their priority.
+func TestNoWeights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}}
+		var started []load.Priority
+		want := []load.Priority{load.Low, load.Critical, 0, load.Normal, load.High, load.Low}
+		for _, p := range want {
+			go th.Do(throttle.With(t.Context(), throttle.Terms{Priority: p}), func(context.Context) error {
+				started = append(started, p)
+				return nil
+			})
+			synctest.Wait()
 		}
-		all.Wait()
-		if calls[0] < 9 || calls[0] > 11 {
-			t.Errorf("of the first 50 calls %d were in lane 0 and %d in lane 1, want 10 and 40", calls[0], calls[1])
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !slices.Equal(started, want) {
+			t.Errorf("started in the order %v, want that of their arrival, %v", started, want)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -52,10 +53,12 @@ type Throttle struct {
 	// MaxWaiting bounds the calls that wait; more are refused with
 	// [ErrQueueFull]. If zero, 100,000.
 	MaxWaiting int
-	// Lanes are the weights of classes of calls that wait apart, see
-	// [pace.Gate.Lanes]; [With] says which one a call belongs to. If there
-	// are none, all calls wait in one line.
-	Lanes []float64
+	// Weights share the limit between calls that wait, by their [Terms.Priority]
+	// (weighted fair queueing): while all wait, the costs of what starts stand as
+	// the weights do. A priority without a weight counts as Normal; Normal weighs
+	// 1 unless it is in here. A weight of zero or below is 1; they are held within
+	// 10^-6 and 10^6. If empty, all calls wait in one line.
+	Weights map[load.Priority]float64
 	// Classify reads from the error of a call, which may be nil, how the call
 	// ended. If nil, the function [Classify].
 	Classify func(error) pace.Outcome
@@ -67,7 +70,8 @@ type Throttle struct {
 	mu       sync.Mutex // guards all below but the pool
 	gate     pace.Gate
 	began    bool
-	adaptive *pace.Adaptive // its Control, if it is one
+	adaptive *pace.Adaptive       // its Control, if it is one
+	lanes    [load.Priorities]int // of the gate, by priority
 	scopes   names[pace.Scope]
 	fleet    fleet
 	timer    *time.Timer // rings when the gate wants to be asked again
@@ -182,19 +186,37 @@ func (t *Throttle) begin() {
 	if t.Fleet.Store != nil {
 		t.gate.Control = pace.All{t.gate.Control, &t.fleet.credit}
 	}
-	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting, t.gate.Lanes = t.Tries, t.Retries, t.MaxWaiting, t.Lanes
+	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting = t.Tries, t.Retries, t.MaxWaiting
+	t.gate.Lanes, t.lanes = lanesOf(t.Weights)
 	t.gate.Budget, t.gate.MaxInFlight = t.Budget, t.MaxInFlight
 	if t.gate.Seed == 0 {
 		t.gate.Seed = rand.Uint64()
 	}
 }
 
+// lanesOf returns the weights of the lanes of a gate, and the lane of each
+// priority. Normal has lane 0, which those without a weight share.
+func lanesOf(weights map[load.Priority]float64) (lanes []float64, of [load.Priorities]int) {
+	lanes = []float64{1}
+	if w, ok := weights[load.Normal]; ok {
+		lanes[0] = w
+	}
+	for p := load.Low; p <= load.Critical; p++ {
+		if w, ok := weights[p]; ok && p != load.Normal {
+			of[p.Index()] = len(lanes)
+			lanes = append(lanes, w)
+		}
+	}
+	return lanes, of
+}
+
 // lineUp lets w into the gate; started is whether it may go at once. If not
 // ok, it is refused, and outside.
-func (t *Throttle) lineUp(w *waiter, needs []Need) (started, ok bool) {
+func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
+	w.ticket.Lane = t.lanes[p.Index()]
 	t.need(w, needs)
 	w.since = t.now()
 	if _, ok = t.gate.Enter(w.since, &w.ticket); ok {

@@ -108,7 +108,7 @@ type Gate struct {
 	purse    purse
 	rests    heap
 	inFlight int
-	crew     crew
+	ceiling  ceiling
 }
 
 const (
@@ -305,7 +305,7 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome, sent time.Time) (res
 	if len(t.Needs) > 0 || o.Elsewhere {
 		rest, o = t.observeScopes(now, o, g.Control != nil)
 	}
-	g.crew.ended(now, g.inFlight, g.MaxInFlight, &o)
+	g.ceiling.ended(now, g.inFlight, g.MaxInFlight, &o)
 	if g.Control == nil {
 		return rest
 	}
@@ -330,7 +330,7 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 
 // wait asks the Controller.
 func (g *Gate) wait(now time.Time, r Request) time.Duration {
-	wait := g.crew.wait(now, r, g.inFlight, g.MaxInFlight)
+	wait := g.ceiling.wait(now, r, g.inFlight, g.MaxInFlight)
 	if wait == Never || g.Control == nil {
 		return wait
 	}

@@ -17,7 +17,7 @@ type Scope struct {
 	// MaxInFlight is as in a Gate.
 	MaxInFlight int
 
-	crew     crew
+	ceiling  ceiling
 	waiting  int // tickets in line that need it
 	inFlight int
 }
@@ -50,7 +50,7 @@ func (n *Need) request(r Request) Request {
 // in that place.
 func (n *Need) wait(now time.Time, r Request) time.Duration {
 	s := n.Scope
-	wait := s.crew.wait(now, r, s.inFlight, s.MaxInFlight)
+	wait := s.ceiling.wait(now, r, s.inFlight, s.MaxInFlight)
 	if wait == Never || s.Control == nil {
 		return wait
 	}
@@ -131,7 +131,7 @@ func blameless(o Outcome) Outcome {
 // observe tells s how a request that it had let start has ended.
 func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 	s.inFlight--
-	s.crew.ended(now, s.inFlight, s.MaxInFlight, &o)
+	s.ceiling.ended(now, s.inFlight, s.MaxInFlight, &o)
 	if s.Control == nil {
 		return 0
 	}

@@ -89,9 +89,9 @@ func (f *Fixed) Why(time.Time) Why { return Why{Rate: max(f.Rate, 0)} }
 // Why says what t waits for, if it is in line or resting: what its Blocker
 // does, or the Gate.
 func (g *Gate) Why(now time.Time, t *Ticket) Why {
-	control, crew, flying, most := g.Control, &g.crew, g.inFlight, g.MaxInFlight
+	control, ceiling, flying, most := g.Control, &g.ceiling, g.inFlight, g.MaxInFlight
 	if s := t.Blocker; s != nil {
-		control, crew, flying, most = s.Control, &s.crew, s.inFlight, s.MaxInFlight
+		control, ceiling, flying, most = s.Control, &s.ceiling, s.inFlight, s.MaxInFlight
 	}
 	var w Why
 	if e, ok := control.(Explainer); ok {
@@ -100,10 +100,10 @@ func (g *Gate) Why(now time.Time, t *Ticket) Why {
 	if t.at == resting && t.rested.After(w.Until) {
 		w.Until = t.rested
 	}
-	if crew.pause > 0 && crew.until.After(now) && crew.until.After(w.Until) {
-		w.Until = crew.until
+	if d := ceiling.Pause(now); d > 0 && now.Add(d).After(w.Until) {
+		w.Until = now.Add(d)
 	}
-	if crew.full(flying, most) {
+	if ceiling.Full(flying, most) {
 		w.InFlight = flying
 	}
 	return w

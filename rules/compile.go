@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 )
 
 // Bounds of a Set, so that the work of a decision is bounded.
@@ -49,7 +50,7 @@ type rule struct {
 	shadow   bool
 	phase    Phase
 	missing  Missing
-	priority Priority
+	priority load.Priority
 	cost     Cost
 	match    matcher
 	parts    []int // of the key, into Compiled.parts

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 )
 
 func (k *compiler) rules(all []Rule) {
@@ -68,7 +69,7 @@ func (k *compiler) words(path string, r *Rule) {
 		k.fail(path+".missing", "must be share, pass or refuse")
 	case r.Missing != "" && len(r.Key) == 0:
 		k.fail(path+".missing", "there is no key of which a part could be missing; leave it out")
-	case r.Priority > Critical:
+	case r.Priority > load.Critical:
 		k.fail(path+".priority", "must be low, normal, high or critical")
 	case r.Priority != 0 && r.Shadow:
 		k.fail(path+".priority", "a shadow rule gives no priority; leave it out")

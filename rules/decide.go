@@ -9,6 +9,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 )
 
 // Request is what rules may look at. The functions may be nil. They are called
@@ -92,8 +93,8 @@ type Answer struct {
 	Limit    limit.Limit
 	Decision limit.Decision
 	// Priority is that of the first rule in the file that is for the request
-	// and gives one. If there is none, Normal.
-	Priority Priority
+	// and gives one. If there is none, load.Normal.
+	Priority load.Priority
 	// Version is the one that decided.
 	Version string
 	// Shadow names the shadow rules that would have refused the request. They
@@ -160,7 +161,7 @@ func (h Hold) Release() {
 
 func (c *Compiled) decide(ctx context.Context, s throttle.Store, f *throttle.InFlight, r Request) (a Answer, err error) {
 	if c == nil {
-		return Answer{OK: true, Priority: Normal}, nil
+		return Answer{OK: true, Priority: load.Normal}, nil
 	}
 	q := c.pool.Get().(*question)
 	defer q.done()
@@ -168,7 +169,7 @@ func (c *Compiled) decide(ctx context.Context, s throttle.Store, f *throttle.InF
 	a.Version = c.version
 	refused := q.collect(&a)
 	if a.Priority == 0 {
-		a.Priority = Normal
+		a.Priority = load.Normal
 	}
 	if refused || a.OK {
 		return a, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -67,7 +68,7 @@ func TestStoreError(t *testing.T) {
 	b := newBook()
 	b.err = errors.New("away")
 	a, err := c.Decide(t.Context(), b, rules.Request{})
-	if !errors.Is(err, b.err) || a.OK || a.Rule != "" || a.Priority != rules.High || a.Version != "1" {
+	if !errors.Is(err, b.err) || a.OK || a.Rule != "" || a.Priority != load.High || a.Version != "1" {
 		t.Errorf("Decide = %+v, %v, want the error of the Store, and priority and version", a, err)
 	}
 	c = mustParse(t, `{"rules": [{"name": "b", "shadow": true, "limits": "1/s"}]}`)
@@ -80,7 +81,7 @@ func TestStoreError(t *testing.T) {
 func TestNilLimitsNobody(t *testing.T) {
 	var live rules.Live
 	a := ask(t, live.Load(), nil, rules.Request{})
-	if !a.OK || a.Priority != rules.Normal || live.Load().Version() != "" {
+	if !a.OK || a.Priority != load.Normal || live.Load().Version() != "" {
 		t.Errorf("Decide of nil = %+v, want it to pass", a)
 	}
 	if got := live.Load().ClientAddress(addr("::ffff:192.0.2.1"), nil); got != addr("192.0.2.1") {
@@ -138,7 +139,7 @@ func TestUnlimited(t *testing.T) {
 
 func TestOff(t *testing.T) {
 	c := mustParse(t, `{"rules": [{"name": "stop", "off": true, "limits": "0/s", "priority": "low"}]}`)
-	if a := ask(t, c, newBook(), rules.Request{}); !a.OK || a.Reason != rules.Unlimited || a.Priority != rules.Normal {
+	if a := ask(t, c, newBook(), rules.Request{}); !a.OK || a.Reason != rules.Unlimited || a.Priority != load.Normal {
 		t.Errorf("Decide = %+v, want it to pass as if there were no rule", a)
 	}
 }
@@ -260,12 +261,12 @@ func TestPriority(t *testing.T) {
 		{"name": "login", "match": {"paths": "/login"}, "priority": "critical"},
 		{"name": "batch", "match": {"headers": {"X-Batch": "*"}}, "priority": "low"}
 	]}`)
-	for path, want := range map[string]rules.Priority{"/login": rules.Critical, "/": rules.Low} {
+	for path, want := range map[string]load.Priority{"/login": load.Critical, "/": load.Low} {
 		if a := ask(t, c, newBook(), rules.Request{Path: path, Header: header("X-Batch", "1")}); a.Priority != want || !a.OK {
 			t.Errorf("Decide(%s) = %+v, want priority %v", path, a, want)
 		}
 	}
-	if !(rules.Low < rules.Normal && rules.Normal < rules.High && rules.High < rules.Critical) {
+	if !(load.Low < load.Normal && load.Normal < load.High && load.High < load.Critical) {
 		t.Error("priorities are out of order")
 	}
 }

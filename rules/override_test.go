@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -36,7 +37,7 @@ func TestLists(t *testing.T) {
 		{rules.Request{Value: func(string) (string, bool) { return "acme", false }}, "over "},
 	} {
 		a := ask(t, c, newBook(), x.r)
-		if got := a.Reason.String() + " " + a.Entry; got != x.want || a.OK != (a.Reason == rules.Allowed) || a.Priority != rules.Low {
+		if got := a.Reason.String() + " " + a.Entry; got != x.want || a.OK != (a.Reason == rules.Allowed) || a.Priority != load.Low {
 			t.Errorf("Decide(%v %q %q) = %+v, want %s, low", x.r.Address, x.r.Client, x.r.Path, a, x.want)
 		}
 		if a.Reason == rules.Denied && a.Decision.RetryAfter != limit.Never {

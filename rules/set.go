@@ -2,8 +2,9 @@ package rules
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
+
+	"github.com/throttle-go/throttle/load"
 )
 
 // Set is who is limited by what, as written in a file. It is data: [Compile]
@@ -62,9 +63,9 @@ type Rule struct {
 	// are not exact, of which 100 with '*'. Of those that match, an exact one
 	// wins, then the first.
 	Overrides []Override `json:"overrides,omitempty"`
-	// Priority is the class of the requests the rule is for. If zero, the rule
-	// says nothing about it.
-	Priority Priority `json:"priority,omitzero"`
+	// Priority is how important the requests are that the rule is for, when some
+	// must be shed. If zero, the rule says nothing about it.
+	Priority load.Priority `json:"priority,omitzero"`
 }
 
 // Match is which requests a rule is for: those to which all its fields apply.
@@ -134,49 +135,6 @@ const (
 	// Refuse refuses them.
 	Refuse Missing = "refuse"
 )
-
-// Priority is a class of requests, for those who must drop some. A higher one
-// is more important.
-type Priority uint8
-
-const (
-	// Low is what may be dropped first: batch work, crawlers.
-	Low Priority = iota + 1
-	// Normal is what no rule says anything about.
-	Normal
-	// High is dropped after all that is Normal.
-	High
-	// Critical is dropped last.
-	Critical
-)
-
-var priorities = [...]string{Low: "low", Normal: "normal", High: "high", Critical: "critical"}
-
-func (p Priority) String() string {
-	if int(p) < len(priorities) && p > 0 {
-		return priorities[p]
-	}
-	return "unknown"
-}
-
-// MarshalText is the word for p.
-func (p Priority) MarshalText() ([]byte, error) {
-	if p == 0 || int(p) >= len(priorities) {
-		return nil, fmt.Errorf("rules: unknown priority %d", p)
-	}
-	return []byte(p.String()), nil
-}
-
-// UnmarshalText reads low, normal, high or critical.
-func (p *Priority) UnmarshalText(text []byte) error {
-	for i, word := range priorities {
-		if i > 0 && word == string(text) {
-			*p = Priority(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown priority %.40q; write low, normal, high or critical", text)
-}
 
 // Cost is what a request uses up: N, or what [Request.Cost] says.
 type Cost struct {

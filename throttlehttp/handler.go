@@ -8,6 +8,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -73,13 +74,14 @@ type Handler struct {
 
 	// Shed protects Next from more than it can do: what does not fit waits for
 	// a moment, or is refused by 503 and not charged. If nil, everything that
-	// may pass goes to Next at once. Its classes are the priorities of Rules.
-	// Streams and connections that are taken over belong behind another Handler:
-	// they would teach it that requests take long.
+	// may pass goes to Next at once. The lowest Priority is shed first. Streams
+	// and connections that are taken over belong behind another Handler: they
+	// would teach it that requests take long.
 	Shed *throttle.Shedder
-	// Class is the priority of a request, instead of that of the rules. If
-	// nil, that of the rules; rules.Normal if there are none.
-	Class func(*http.Request) rules.Priority
+	// Priority returns the priority of a request for Shed. Zero counts as
+	// load.Normal. If nil, it is that of the rules, load.Normal if there are
+	// none.
+	Priority func(*http.Request) load.Priority
 	// Degraded answers, instead of a refusal by 429 or 503, with less than what
 	// was asked for: what is in a cache, a shorter list. Why tells it the
 	// reason. It is not limited. If nil, such requests are refused.

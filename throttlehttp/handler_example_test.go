@@ -12,6 +12,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -113,11 +114,11 @@ func ExampleHandler_degraded() {
 func ExampleHandler_shed() {
 	h := &throttlehttp.Handler{
 		Shed: &throttle.Shedder{Most: 1, MaxWait: -1},
-		Class: func(r *http.Request) rules.Priority {
+		Priority: func(r *http.Request) load.Priority {
 			if r.URL.Path == "/pay" {
-				return rules.Critical
+				return load.Critical
 			}
-			return rules.Low
+			return load.Low
 		},
 	}
 	h.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

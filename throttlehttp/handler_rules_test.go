@@ -14,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/signal"
 )
@@ -85,7 +86,7 @@ func TestHandlerRules(t *testing.T) {
 // No rules at all, or none yet, limit nobody.
 func TestHandlerWithoutRulesYet(t *testing.T) {
 	h := &Handler{Rules: new(rules.Live), Next: hello, On: func(e Event) {
-		if e.Reason() != "unlimited" || e.Answer.Priority != rules.Normal {
+		if e.Reason() != "unlimited" || e.Answer.Priority != load.Normal {
 			t.Errorf("event %+v, want unlimited", e)
 		}
 	}}

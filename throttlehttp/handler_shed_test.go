@@ -12,22 +12,22 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/load"
 )
 
-const classes = `{"rules": [
+const priorities = `{"rules": [
 	{"name": "critical", "match": {"paths": "/pay"}, "priority": "critical"},
 	{"name": "low", "match": {"paths": "/batch"}, "priority": "low"},
 	{"name": "each", "key": "header:X-User", "missing": "pass", "limits": "1000/h"}
 ]}`
 
-// What does not fit waits in order of its class, and what cannot be in time is
+// What does not fit waits in order of its priority, and what cannot be in time is
 // refused at once, by 503, and not charged.
 func TestHandlerShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &book{now: t0}
 		h := &Handler{
-			Store: store, Rules: live(t, classes),
+			Store: store, Rules: live(t, priorities),
 			Shed: &throttle.Shedder{Most: 1, MaxWaiting: 3, MaxWait: 5 * time.Second},
 			Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }),
 		}
@@ -53,7 +53,7 @@ func TestHandlerShed(t *testing.T) {
 			{"", 1 * time.Second},       // at once
 			{"503 | Retry-After: 1", 0}, // pushed out by 5
 			{"", 4 * time.Second},       // the last
-			{"", 2 * time.Second},       // first of its class
+			{"", 2 * time.Second},       // first of its priority
 			{"503 | Retry-After: 1", 0}, // no room, and nobody is lower
 			{"", 3 * time.Second},       // behind 3
 		} {
@@ -74,12 +74,12 @@ func TestHandlerShed(t *testing.T) {
 	})
 }
 
-// Half of all load is shed: the critical class hardly notices, whoever is refused
+// Half of all load is shed: what is critical hardly notices, whoever is refused
 // is told when to come, and those times are spread.
 func TestHandlerShedsHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{
-			Rules: live(t, classes), Store: &book{now: t0},
+			Rules: live(t, priorities), Store: &book{now: t0},
 			Shed: &throttle.Shedder{Most: 10},
 			Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }),
 		}
@@ -139,7 +139,7 @@ func TestHandlerShedGone(t *testing.T) {
 			Shed: &throttle.Shedder{Most: 1, MaxWait: time.Minute},
 			On:   func(e Event) { reasons = append(reasons, e.Reason()) },
 		}
-		p, err := h.Shed.Acquire(t.Context(), 3)
+		p, err := h.Shed.Acquire(t.Context(), load.Critical)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestHandlerShedGone(t *testing.T) {
 func TestHandlerDegrades(t *testing.T) {
 	lost := errors.New("lost")
 	h := &Handler{
-		Store: &book{now: t0}, Next: hello, Class: func(*http.Request) rules.Priority { return rules.High },
+		Store: &book{now: t0}, Next: hello, Priority: func(*http.Request) load.Priority { return load.High },
 		Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [{"name": "few", "limits": "1/min"}]}`),
 		Degraded: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			e, ok := Why(r)
@@ -191,7 +191,7 @@ func TestHandlerDegrades(t *testing.T) {
 		t.Errorf("with a broken Store: %d, want 503", status)
 	}
 	h.Rules, h.Shed = nil, &throttle.Shedder{Most: 1, MaxWait: -1}
-	p, err := h.Shed.Acquire(t.Context(), 0)
+	p, err := h.Shed.Acquire(t.Context(), load.Low)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -125,7 +126,7 @@ func (v *visit) decideLimit() error {
 	if h.LimitFor != nil {
 		l = h.LimitFor(v.r)
 	}
-	v.answer = rules.Answer{OK: true, Priority: rules.Normal}
+	v.answer = rules.Answer{OK: true, Priority: load.Normal}
 	if l.Unlimited() {
 		return nil
 	}
@@ -151,11 +152,11 @@ func (v *visit) decideLimit() error {
 
 // shed waits for room, and gives back what was taken if there is none.
 func (v *visit) shed() {
-	class := v.answer.Priority
-	if v.h.Class != nil {
-		class = v.h.Class(v.r)
+	priority := v.answer.Priority
+	if v.h.Priority != nil {
+		priority = v.h.Priority(v.r)
 	}
-	pass, err := v.h.Shed.Acquire(v.r.Context(), int(class)-int(rules.Low))
+	pass, err := v.h.Shed.Acquire(v.r.Context(), priority)
 	if err == nil {
 		v.pass = pass
 		return

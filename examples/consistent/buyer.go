@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
 
-// Lanes of the Throttles.
+// Priorities of the calls.
 const (
-	forward = iota
-	back    // worth ten times as much: a job half done is worse than one not begun
+	forward = load.Normal
+	back    = load.High // weighs ten times as much: a job half done is worse than one not begun
 )
 
 // buyer makes jobs: all of their steps, or none. It is safe for concurrent use,
@@ -62,7 +63,7 @@ func newBuyer(url string, base http.RoundTripper, naive bool) *buyer {
 		Scope:  func(r *http.Request) string { return path.Dir(r.URL.Path) },
 		Repeat: func(*http.Request) bool { return naive },
 		New: func(string) *throttle.Throttle {
-			return &throttle.Throttle{Lanes: []float64{forward: 1, back: 10}}
+			return &throttle.Throttle{Weights: map[load.Priority]float64{back: 10}}
 		},
 	}
 	b.undo.Control = &pace.Backoff{Base: 20 * time.Millisecond, Jitter: pace.UpwardJitter, Spread: 0.5}

@@ -52,6 +52,16 @@ func f() { go f() } // BAD go
 func g() {
 	go func() { g() }() // BAD go
 }`},
+	{"a shell in the place of a law", "load", `
+import "sync" // BAD import
+import "github.com/throttle-go/throttle/pace" // BAD import
+import "github.com/throttle-go/throttle/internal/list"
+import "time"
+type Work struct { place list.Node[Work]; mu sync.Mutex }
+type turn struct { told chan struct{} } // BAD channel
+func f() time.Time { return time.Now() } // BAD clock
+func g(m map[string]int) { for range m { go g(nil) } } // BAD map order go
+var _ pace.Controller`},
 	{"channels", "pace", `
 type pipe chan int // BAD channel
 func f(c pipe) int { return <-c } // BAD channel
@@ -274,11 +284,7 @@ func TestLayersBite(t *testing.T) {
 	code := func(pkg string) source { return source{pkg: pkg, module: "."} }
 	test := func(pkg string) source { return source{pkg: pkg, module: ".", test: true} }
 	in := func(module, pkg string) source { return source{pkg: pkg, module: module} }
-	for _, c := range []struct {
-		from     source
-		imported string
-		ok       bool
-	}{
+	for _, c := range []layerCase{
 		{code("limit"), "strings", true},
 		{code("limit"), "sync", false},
 		{test("limit"), "sync", true},
@@ -302,14 +308,56 @@ func TestLayersBite(t *testing.T) {
 		{in("examples", "examples"), ours + "cmd/throttle/inner", false},
 		{in("examples", "examples"), ours + "throttleredis", true},
 	} {
-		fset := token.NewFileSet()
-		src := fmt.Sprintf("package x\n\nimport alias %q\n", c.imported)
-		f, err := parser.ParseFile(fset, c.from.pkg+"/x.go", src, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := importBreaches(fset, c.from, f); (len(got) == 0) != c.ok {
-			t.Errorf("importBreaches(%+v importing %s) = %v, want ok: %t", c.from, c.imported, got, c.ok)
-		}
+		c.check(t)
+	}
+}
+
+// TestLayersBiteLoad: the laws of package load see neither those of others nor a
+// shell, and only what must may see them.
+func TestLayersBiteLoad(t *testing.T) {
+	const ours = module + "/"
+	for _, c := range []layerCase{
+		{source{pkg: "pace", module: "."}, ours + "load", true},
+		{source{pkg: "load", module: "."}, "time", true},
+		{source{pkg: "load", module: "."}, "sync", false},
+		{source{pkg: "load", module: "."}, "context", false},
+		{source{pkg: "load", module: "."}, ours + "pace", false},
+		{source{pkg: "load", module: "."}, ours + "limit", false},
+		{source{pkg: "load", module: "."}, module, false},
+		{source{pkg: "load", module: "."}, ours + "internal/list", true},
+		{source{pkg: "load", module: "."}, ours + "internal/chart", false},
+		{source{pkg: "limit", module: "."}, ours + "load", false},
+		{source{pkg: "load", module: ".", test: true}, "sync", true},
+		{source{pkg: "internal/list", module: "."}, ours + "limit", false},
+		{source{pkg: "internal/list", module: "."}, "iter", true},
+		{source{pkg: "internal/list", module: "."}, "sync", false},
+		{source{pkg: ".", module: "."}, ours + "internal/list", true},
+		{source{pkg: "limit", module: "."}, ours + "internal/list", false},
+		{source{pkg: "rules", module: "."}, ours + "load", true},
+		{source{pkg: "throttlehttp", module: "."}, ours + "load", true},
+		{source{pkg: "throttleredis", module: "."}, ours + "load", false},
+		{source{pkg: "signal", module: "."}, ours + "load", false},
+	} {
+		c.check(t)
+	}
+}
+
+// layerCase is an import, and whether it is allowed.
+type layerCase struct {
+	from     source
+	imported string
+	ok       bool
+}
+
+func (c layerCase) check(t *testing.T) {
+	t.Helper()
+	fset := token.NewFileSet()
+	src := fmt.Sprintf("package x\n\nimport alias %q\n", c.imported)
+	f, err := parser.ParseFile(fset, c.from.pkg+"/x.go", src, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := importBreaches(fset, c.from, f); (len(got) == 0) != c.ok {
+		t.Errorf("importBreaches(%+v importing %s) = %v, want ok: %t", c.from, c.imported, got, c.ok)
 	}
 }
