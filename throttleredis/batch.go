@@ -52,10 +52,10 @@ type flight struct {
 }
 
 func (s *Store) batch() int {
-	if s.Batch == 0 {
+	if s.MaxBatch == 0 {
 		return defaultBatch
 	}
-	return min(s.Batch, mostBatch)
+	return min(s.MaxBatch, mostBatch)
 }
 
 // lane is that of a slot, or an error if no names can be made.

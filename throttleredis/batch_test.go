@@ -71,7 +71,7 @@ func TestBatches(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			do := &slow{}
-			s := &Store{Do: do.Do, Batch: c.batch}
+			s := &Store{Do: do.Do, MaxBatch: c.batch}
 			began := time.Now()
 			var all sync.WaitGroup
 			for i := range c.callers {
@@ -84,7 +84,7 @@ func TestBatches(t *testing.T) {
 			all.Wait()
 			got := [...]int{len(do.keys), do.most, int(time.Since(began).Seconds())}
 			if want := [...]int{c.calls, c.most, c.seconds}; got != want {
-				t.Errorf("Batch %d, %d callers: calls, at once, seconds = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
+				t.Errorf("MaxBatch %d, %d callers: calls, at once, seconds = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
 			}
 		})
 	}
@@ -299,10 +299,10 @@ func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, batch := range []int{0, -1} {
-		s := &Store{Batch: batch, Do: func(context.Context, ...any) (any, error) { return nil, errors.New("was asked") }}
+		s := &Store{MaxBatch: batch, Do: func(context.Context, ...any) (any, error) { return nil, errors.New("was asked") }}
 		var e *Error
 		if err := one(ctx, s, "a"); !errors.As(err, &e) || e.Charged || !errors.Is(err, context.Canceled) {
-			t.Errorf("Batch %d: error %v, want that of the context, and nothing charged", batch, err)
+			t.Errorf("MaxBatch %d: error %v, want that of the context, and nothing charged", batch, err)
 		}
 	}
 }

@@ -56,9 +56,10 @@ type Store struct {
 	// for all but a Cluster, which will want 1024; at most 16384. Alike in all
 	// processes; under another number most keys begin anew.
 	Slots int
-	// Batch is how many Takes of one slot may share a call, which they do while
-	// others are under way. If zero, 128. Below zero, or one: none do.
-	Batch int
+	// MaxBatch bounds the Takes of one slot that share a call, as they do while
+	// other calls are in flight. If zero, 128; above 1024, 1024. If one or below
+	// zero, each Take makes a call of its own.
+	MaxBatch int
 
 	// Overlap is how long a Redis that has been replaced may go on answering: in
 	// a Cluster the node timeout and a second, as its clients notice no earlier.

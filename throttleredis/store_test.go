@@ -157,8 +157,8 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 				t.Errorf("call %d of %d says %q, want %q", i, n, got, want)
 			}
 		}
-		if c := store.Counts(); c.Replaced != 1 || (c.Ahead-time.Until(time.UnixMicro(late))).Abs() > time.Second {
-			t.Errorf("Counts() = %+v, want one replaced, and the clock as far ahead as it is", c)
+		if c := store.Stats(); c.Replaced != 1 || (c.Ahead-time.Until(time.UnixMicro(late))).Abs() > time.Second {
+			t.Errorf("Stats() = %+v, want one replaced, and the clock as far ahead as it is", c)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Counts are what a [Store] has noticed since its first use.
-type Counts struct {
+// Stats are what a [Store] has noticed since its first use.
+type Stats struct {
 	// Lost is how often it has found that what was taken may have been lost, so
 	// that all keys began empty: after a crash, or on a promoted standby.
 	// Single keys tell when they are refused, or asked for on a new connection.
@@ -18,9 +18,9 @@ type Counts struct {
 	Ahead time.Duration
 }
 
-// Counts are the present ones. Safe for concurrent use.
-func (s *Store) Counts() Counts {
-	return Counts{Lost: s.lost.times.Load(), Ahead: time.Duration(s.ahead.Load()) * time.Microsecond}
+// Stats returns the numbers since first use. It is safe for concurrent use.
+func (s *Store) Stats() Stats {
+	return Stats{Lost: s.lost.times.Load(), Ahead: time.Duration(s.ahead.Load()) * time.Microsecond}
 }
 
 // losses are what is known of the fence.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Counts are what a [Store] has noticed since its first use.
-type Counts struct {
+// Stats are what a [Store] has noticed since its first use.
+type Stats struct {
 	// Replaced is how often another process has answered than before, in a
 	// Cluster for each of the Slots that are in use: after a fail-over, a
 	// restart, or a move of slots. Unless it was expected, keys began empty.
@@ -20,9 +20,9 @@ type Counts struct {
 	Ahead time.Duration
 }
 
-// Counts are the present ones. Safe for concurrent use.
-func (s *Store) Counts() Counts {
-	return Counts{Replaced: s.replaced.Load(), Full: s.full.Load(), Ahead: time.Duration(s.ahead.Load())}
+// Stats returns the numbers since first use. It is safe for concurrent use.
+func (s *Store) Stats() Stats {
+	return Stats{Replaced: s.replaced.Load(), Full: s.full.Load(), Ahead: time.Duration(s.ahead.Load())}
 }
 
 // tally is what is counted.
