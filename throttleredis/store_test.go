@@ -23,7 +23,7 @@ func answered(now int64, process string, asks ...string) string {
 
 // held is the answer that a state was held.
 func held(s limit.State) string {
-	return string(appendInt(appendInt([]byte{isPair}, s.T), s.N))
+	return string(appendInt(appendInt([]byte{answerPair}, s.T), s.N))
 }
 
 const fresh = "\x00"
@@ -103,7 +103,7 @@ func TestTakeCarriesOver(t *testing.T) {
 	old := limit.Limit{Count: 20, Period: time.Hour}
 	s, _ := limit.Take(limit.State{}, time.UnixMicro(late), limit.Ask{Limit: old, N: 5})
 	value := fingerprint(&old) + held(s)[1:]
-	other := string([]byte{isOther, byte(len(value)), 0, 0, 0}) + value
+	other := string([]byte{answerOther, byte(len(value)), 0, 0, 0}) + value
 	carried := limit.Change(s, time.UnixMicro(late), old, hour)
 	for _, n := range []int64{0, 3} {
 		do := &told{answers: []any{answered(late, "", other), answered(late, "", held(carried))}}
@@ -166,7 +166,7 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 func TestTakeEndlessly(t *testing.T) {
 	old := limit.Limit{Count: 20, Period: time.Hour}
 	value := fingerprint(&old) + held(limit.State{T: late + 1000})[1:]
-	other := string([]byte{isOther, byte(len(value)), 0, 0, 0}) + value
+	other := string([]byte{answerOther, byte(len(value)), 0, 0, 0}) + value
 	store := &Store{Do: func(context.Context, ...any) (any, error) { return answered(late, "", other), nil }}
 	_, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: 1}}, make([]limit.Decision, 1))
 	if err == nil || !strings.Contains(err.Error(), "changed 8 times") {
@@ -238,10 +238,10 @@ func TestTakeRefusesLimits(t *testing.T) {
 		l  limit.Limit
 		ok bool
 	}{
-		{limit.Limit{Count: mostCount, Period: time.Second}, true},
-		{limit.Limit{Count: mostCount + 1, Period: time.Second}, false},
+		{limit.Limit{Count: maxCount, Period: time.Second}, true},
+		{limit.Limit{Count: maxCount + 1, Period: time.Second}, false},
 		{limit.Limit{Count: math.MaxInt64, Period: time.Second}, false},
-		{limit.Limit{Count: 10, Period: time.Second, Burst: mostCount + 1}, false},
+		{limit.Limit{Count: 10, Period: time.Second, Burst: maxCount + 1}, false},
 		{limit.Limit{Count: 1, Period: year, Burst: 71}, true},
 		{limit.Limit{Count: 1, Period: year, Burst: 72}, false},
 		{limit.Limit{Count: 1, Period: math.MaxInt64}, false},
@@ -278,7 +278,7 @@ func TestNothingToAsk(t *testing.T) {
 	if ok || err != nil || !d[0].OK || d[0].N != 0 || d[0].Remaining != 10 {
 		t.Errorf("Take = %v, %v, %+v, want the second refused and the first not charged", ok, err, d)
 	}
-	if ask := do.asked[0][6].(string); ask[1]&isRefused == 0 {
+	if ask := do.asked[0][6].(string); ask[1]&flagRefused == 0 {
 		t.Errorf("asked %q, want it to say that it is refused", ask)
 	}
 	many := make([]limit.Ask, 256)
