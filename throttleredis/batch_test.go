@@ -17,23 +17,23 @@ import (
 
 // slow is a Do that takes a second, answers that every key is fresh, and counts.
 type slow struct {
-	mu     sync.Mutex
-	keys   []int // of each call
-	flight int   // calls in flight
-	most   int   // at once
-	ended  int   // calls whose context ended
-	hangs  bool
+	mu       sync.Mutex
+	keys     []int // of each call
+	inFlight int   // calls in flight
+	most     int   // at once
+	ended    int   // calls whose context ended
+	hangs    bool
 }
 
 func (s *slow) Do(ctx context.Context, args ...any) (any, error) {
 	keys, _ := strconv.Atoi(args[2].(string))
 	s.mu.Lock()
 	s.keys = append(s.keys, keys-1)
-	s.flight++
-	s.most = max(s.most, s.flight)
+	s.inFlight++
+	s.most = max(s.most, s.inFlight)
 	hangs := s.hangs
 	s.mu.Unlock()
-	defer func() { s.mu.Lock(); s.flight--; s.mu.Unlock() }()
+	defer func() { s.mu.Lock(); s.inFlight--; s.mu.Unlock() }()
 	wait := time.Second
 	if hangs {
 		wait = 1000 * time.Hour
@@ -123,8 +123,8 @@ func TestBatchLeft(t *testing.T) {
 		synctest.Wait()
 		all.Wait()
 		synctest.Wait()
-		if do.ended != usualCalls+1 || do.flight != 0 || do.keys[usualCalls] != 2 {
-			t.Errorf("%d calls were ended, %d are in flight, with keys %v; want %d, 0, two in the last", do.ended, do.flight, do.keys, usualCalls+1)
+		if do.ended != usualCalls+1 || do.inFlight != 0 || do.keys[usualCalls] != 2 {
+			t.Errorf("%d calls were ended, %d are in flight, with keys %v; want %d, 0, two in the last", do.ended, do.inFlight, do.keys, usualCalls+1)
 		}
 	})
 }

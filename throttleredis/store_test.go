@@ -28,13 +28,13 @@ func held(s limit.State) string {
 
 const fresh = "\x00"
 
-// told is a Do that answers from a list, and remembers what it was asked.
-type told struct {
+// scripted is a Do that answers from a list, and remembers what it was asked.
+type scripted struct {
 	answers []any
 	asked   [][]any
 }
 
-func (d *told) Do(_ context.Context, args ...any) (any, error) {
+func (d *scripted) Do(_ context.Context, args ...any) (any, error) {
 	d.asked = append(d.asked, append([]any(nil), args...))
 	if len(d.answers) == 0 {
 		return nil, errors.New("asked too often")
@@ -55,7 +55,7 @@ var (
 func TestTakeDecidesAtTheTimeOfRedis(t *testing.T) {
 	s, _ := limit.Take(limit.State{}, time.UnixMicro(late), limit.Ask{Limit: hour, N: 7})
 	for _, answer := range []any{answered(late, "", held(s)), []byte(answered(late, "", held(s)))} {
-		do := &told{answers: []any{answer}}
+		do := &scripted{answers: []any{answer}}
 		store := &Store{Do: do.Do}
 		d := make([]limit.Decision, 1)
 		ok, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: 4}}, d)
@@ -67,7 +67,7 @@ func TestTakeDecidesAtTheTimeOfRedis(t *testing.T) {
 }
 
 func TestTakeLoadsTheScript(t *testing.T) {
-	do := &told{answers: []any{
+	do := &scripted{answers: []any{
 		errors.New("NOSCRIPT No matching script. Please use EVAL."), answered(late, "", fresh), answered(late, "", fresh),
 	}}
 	store := &Store{Do: do.Do, Prefix: "p:"}
@@ -106,7 +106,7 @@ func TestTakeCarriesOver(t *testing.T) {
 	other := string([]byte{answerOther, byte(len(value)), 0, 0, 0}) + value
 	carried := limit.Change(s, time.UnixMicro(late), old, hour)
 	for _, n := range []int64{0, 3} {
-		do := &told{answers: []any{answered(late, "", other), answered(late, "", held(carried))}}
+		do := &scripted{answers: []any{answered(late, "", other), answered(late, "", held(carried))}}
 		store := &Store{Do: do.Do}
 		d := make([]limit.Decision, 1)
 		a := limit.Ask{Key: "a", Limit: hour, N: n}
@@ -138,7 +138,7 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 	at := func(looked int64, since string) string { return string(appendInt(nil, looked)) + since }
 	zeros := strings.Repeat("\x00", 7)
 	for _, n := range []int64{1, 2} { // prepared or not
-		do := &told{}
+		do := &scripted{}
 		store := &Store{Do: do.Do, Overlap: time.Second, Strict: true}
 		overlap := string(appendInt(nil, 1_000_000)) + zeros
 		for i, c := range []struct{ answer, want string }{
@@ -266,7 +266,7 @@ func TestTakeRefusesLimits(t *testing.T) {
 // TestNothingToAsk: a limit that remembers nothing is answered here, and one
 // that allows nothing refuses the others.
 func TestNothingToAsk(t *testing.T) {
-	do := &told{}
+	do := &scripted{}
 	store := &Store{Do: do.Do}
 	d := make([]limit.Decision, 2)
 	free, shut := limit.Limit{}, limit.Limit{Period: time.Hour}
