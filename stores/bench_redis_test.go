@@ -39,7 +39,7 @@ func BenchmarkRedisRate(b *testing.B) {
 		}
 		return err
 	}}
-	alone := redisRace("alone", &throttleredis.Store{Do: clients.GoRedis(c), Batch: -1})
+	alone := redisRace("alone", &throttleredis.Store{Do: clients.GoRedis(c), MaxBatch: -1})
 	shared := redisRace("shared", &throttleredis.Store{Do: clients.GoRedis(c)})
 	for b.Loop() {
 		b.Run("callers-1", func(b *testing.B) { redisTurns(b, 1, 5*time.Millisecond, rate, alone, shared) })

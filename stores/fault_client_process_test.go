@@ -115,7 +115,7 @@ func (c *Client) Begin(o Orders, _ *bool) error {
 		return err
 	}
 	redis := &throttleredis.Store{Do: do}
-	redisAlone := &throttleredis.Store{Do: do, Prefix: "alone:", Batch: -1}
+	redisAlone := &throttleredis.Store{Do: do, Prefix: "alone:", MaxBatch: -1}
 	c.kinds = kinds(o.Deadline, redis, redisAlone, sql, sqlAlone)
 	c.kinds["paced"].call = starting(&throttle.Throttle{Control: &pace.Fixed{Rate: float64(evenly.Count)}, On: c.note()})
 	c.most = o.Deadline

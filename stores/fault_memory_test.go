@@ -33,8 +33,8 @@ func TestFaultMemoryFull(t *testing.T) {
 			t.Errorf("Take(%q) of a full Redis = %+v, %v, want ErrFull", key, d, err)
 		}
 	}
-	if c := s.Counts(); c.Full != 2 {
-		t.Errorf("Counts() = %+v, want 2 that met a full Redis", c)
+	if c := s.Stats(); c.Full != 2 {
+		t.Errorf("Stats() = %+v, want 2 that met a full Redis", c)
 	}
 	n.Must(t, "DEL", "junk")
 	if d, err := throttle.Take(t.Context(), s, "used up", perMinute, 100); err != nil || d.OK {

@@ -40,8 +40,8 @@ func TestFaultPostgresCrash(t *testing.T) {
 			got.returns(t, crashed, up)
 			got.inTime(t, tight)
 			got.within(t, perMinute, 0)
-			if c := s.Counts(); c.Lost < 1 {
-				t.Errorf("after a crash Counts() = %+v, want it to have been noticed", c)
+			if c := s.Stats(); c.Lost < 1 {
+				t.Errorf("after a crash Stats() = %+v, want it to have been noticed", c)
 			}
 		})
 	}
@@ -95,8 +95,8 @@ func TestFaultPostgresStandby(t *testing.T) {
 			t.Logf("admitted %d of %v before the fail-over and %d after", made.admitted(key), perMinute, got.admitted(key))
 			got.all = append(got.all, made.all...)
 			got.within(t, perMinute, 0)
-			if c := s.Counts(); c.Lost < 1 {
-				t.Errorf("after the fail-over Counts() = %+v, want it to have been noticed", c)
+			if c := s.Stats(); c.Lost < 1 {
+				t.Errorf("after the fail-over Stats() = %+v, want it to have been noticed", c)
 			}
 		})
 	}

@@ -28,17 +28,17 @@ var wired = map[string]func(*testing.T, string) throttle.Store{
 		return &throttleredis.Store{Do: quickDo(t, addr)}
 	},
 	"go-redis, unbatched": func(t *testing.T, addr string) throttle.Store {
-		return &throttleredis.Store{Do: quickDo(t, addr), Batch: -1}
+		return &throttleredis.Store{Do: quickDo(t, addr), MaxBatch: -1}
 	},
 	"rueidis": func(t *testing.T, addr string) throttle.Store {
 		c := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(clients.RueidisOptions(addr)) })
 		t.Cleanup(c.Close)
-		return &throttleredis.Store{Do: clients.Rueidis(c), Batch: -1}
+		return &throttleredis.Store{Do: clients.Rueidis(c), MaxBatch: -1}
 	},
 	"valkey-go": func(t *testing.T, addr string) throttle.Store {
 		c := connected(t, func() (valkey.Client, error) { return valkey.NewClient(clients.ValkeyOptions(addr)) })
 		t.Cleanup(c.Close)
-		return &throttleredis.Store{Do: clients.Valkey(c), Batch: -1}
+		return &throttleredis.Store{Do: clients.Valkey(c), MaxBatch: -1}
 	},
 	"redigo": func(t *testing.T, addr string) throttle.Store {
 		p := clients.RedigoPool(addr)

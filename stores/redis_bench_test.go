@@ -22,8 +22,8 @@ func BenchmarkRedis(b *testing.B) {
 			store *throttleredis.Store
 		}{
 			{"batched", &throttleredis.Store{Do: do}},
-			{"alone", &throttleredis.Store{Do: do, Batch: -1}},
-			{"alone-unfenced", &throttleredis.Store{Do: do, Batch: -1, Unfenced: true}},
+			{"alone", &throttleredis.Store{Do: do, MaxBatch: -1}},
+			{"alone-unfenced", &throttleredis.Store{Do: do, MaxBatch: -1, Unfenced: true}},
 		} {
 			b.Run(c.name+"/callers-"+strconv.Itoa(callers), func(b *testing.B) {
 				b.ReportAllocs()

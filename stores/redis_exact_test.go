@@ -226,7 +226,7 @@ func TestRedisExact(t *testing.T) {
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
-			s := &throttleredis.Store{Do: c.Do, Prefix: "exact" + strconv.Itoa(w), Batch: -1}
+			s := &throttleredis.Store{Do: c.Do, Prefix: "exact" + strconv.Itoa(w), MaxBatch: -1}
 			redisWalk(t, s, rand.New(rand.NewPCG(3, uint64(w))), steps)
 		})
 	}

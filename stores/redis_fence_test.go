@@ -105,8 +105,8 @@ func TestRedisLossyFailover(t *testing.T) {
 				t.Errorf("%v, fenced %v: %d admitted over both, want at most 1000: %v", l.Kind, fenced, n, fenced)
 			}
 		}
-		if c := s.Counts(); (c.Replaced == 1) != fenced {
-			t.Errorf("after one fail-over, fenced %v, Counts() = %+v", fenced, c)
+		if c := s.Stats(); (c.Replaced == 1) != fenced {
+			t.Errorf("after one fail-over, fenced %v, Stats() = %+v", fenced, c)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestRedisSameProcess(t *testing.T) {
 func TestRedisOverlap(t *testing.T) {
 	c := newRedisClock(t)
 	start := time.UnixMicro(1_700_000_000_000_000)
-	s := &throttleredis.Store{Do: c.Do, Prefix: "overlap", Batch: -1, Overlap: 3 * time.Second}
+	s := &throttleredis.Store{Do: c.Do, Prefix: "overlap", MaxBatch: -1, Overlap: 3 * time.Second}
 	for _, l := range fencedLimits() {
 		l.Period = 50 * time.Second
 		key := l.Kind.String()
@@ -284,7 +284,7 @@ func redisTakeAt(t *testing.T, s *throttleredis.Store, now time.Time, a limit.As
 func TestRedisFenceRefills(t *testing.T) {
 	c := newRedisClock(t)
 	rng := rand.New(rand.NewPCG(4, 5))
-	s := &throttleredis.Store{Do: c.Do, Prefix: "refill", Batch: -1}
+	s := &throttleredis.Store{Do: c.Do, Prefix: "refill", MaxBatch: -1}
 	for i := range 400 {
 		kind := limit.Kind(i % 7)
 		l := limit.Limit{Kind: kind, Count: redisSize(rng, 1e6), Period: time.Duration(redisSize(rng, 1e6)+100) * time.Millisecond}

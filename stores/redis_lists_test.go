@@ -21,7 +21,7 @@ func TestRedisLists(t *testing.T) {
 		{Kind: limit.SlidingSlots, Count: 1000, Period: time.Second, Slots: 300},
 		{Kind: limit.SlidingSlots, Count: 40, Period: time.Second},
 	} {
-		s := &throttleredis.Store{Do: c.Do, Prefix: "lists" + strconv.FormatUint(rng.Uint64(), 36), Batch: -1}
+		s := &throttleredis.Store{Do: c.Do, Prefix: "lists" + strconv.FormatUint(rng.Uint64(), 36), MaxBatch: -1}
 		var k redisAccount
 		now := time.UnixMicro(1_750_000_000_000_000)
 		for range 3000 {
@@ -50,7 +50,7 @@ func TestRedisLists(t *testing.T) {
 func TestRedisSlotsRefit(t *testing.T) {
 	c := newRedisClock(t)
 	rng := rand.New(rand.NewPCG(8, 9))
-	s := &throttleredis.Store{Do: c.Do, Prefix: "refit", Batch: -1}
+	s := &throttleredis.Store{Do: c.Do, Prefix: "refit", MaxBatch: -1}
 	for i := range 300 {
 		var slots limit.Slots
 		l := limit.Limit{Kind: limit.SlidingSlots, Count: 50, Period: time.Second, Slots: 1 + rng.Int32N(30)}
@@ -100,7 +100,7 @@ func TestRedisKinds(t *testing.T) {
 func TestRedisExtremes(t *testing.T) {
 	c := newRedisClock(t)
 	rng := rand.New(rand.NewPCG(10, 11))
-	s := &throttleredis.Store{Do: c.Do, Prefix: "extremes", Batch: -1}
+	s := &throttleredis.Store{Do: c.Do, Prefix: "extremes", MaxBatch: -1}
 	for i := range 240 {
 		kind := []limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.SlidingWindow, limit.FirstHitWindow}[i%4]
 		l := limit.Limit{Kind: kind, Count: 1 + rng.Int64N(7), Period: time.Duration(2+rng.Int64N(12)) * time.Microsecond}

@@ -67,7 +67,7 @@ func TestRedisClients(t *testing.T) {
 }
 
 func TestRedisUnbatched(t *testing.T) {
-	throttletest.TestStore(t, &throttleredis.Store{Do: goRedis(t, rig.SharedRedis(t).Addr), Batch: -1, Unfenced: true, Slots: 100})
+	throttletest.TestStore(t, &throttleredis.Store{Do: goRedis(t, rig.SharedRedis(t).Addr), MaxBatch: -1, Unfenced: true, Slots: 100})
 }
 
 func TestValkey(t *testing.T) {

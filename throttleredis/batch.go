@@ -11,210 +11,192 @@ import (
 )
 
 const (
-	defaultBatch = 128
-	mostBatch    = 1024
-	mostWaiting  = 1 << 16
-	mostKeys     = 1024 // of a call, or a Take more
-	// flights is how many calls of a slot are usually under way when Takes wait
-	// for each other: one is being answered, one is on its way.
-	flights = 2
-	// mostFlights may be if none has come back for stuck.
-	mostFlights = 32
-	stuck       = 10 * time.Millisecond
+	defaultBatch = 128     // Takes
+	largestBatch = 1024    // Takes
+	maxKeys      = 1024    // of a call, or a Take more
+	maxWaiting   = 1 << 16 // Takes of a slot
+
+	// usualCalls is the number of calls of a slot in flight from which on Takes
+	// wait to share the next: Redis answers one while another is on its way.
+	usualCalls = 2
+	// maxCalls bounds the calls of a slot if none has ended for stuckAfter.
+	maxCalls   = 32
+	stuckAfter = 10 * time.Millisecond
 )
 
-// A lane is where the calls for one slot are.
-type lane struct {
-	fence string
-	name  any // the fence
-	met   atomic.Pointer[meeting]
+// A slot is what a Store keeps for one of its Slots.
+type slot struct {
+	fence    string // its name
+	fenceArg any    // the same, converted once
+	server   atomic.Pointer[server]
 
-	mu      sync.Mutex
-	flying  int
-	moved   time.Time // a call last began or ended
-	waiting []*waiter
+	mu       sync.Mutex
+	inFlight int       // calls
+	changed  time.Time // when a call last began or ended
+	waiting  []*waiter
 }
 
-// A waiter is a question that waits for others to share a call, or shares one.
+// A waiter is a command that waits to share a call, or shares one.
 type waiter struct {
-	pending
-	reply  reply
-	err    error
-	done   chan struct{} // closed when answered
-	flight *flight       // guarded by the lane
+	command
+	reply reply
+	err   error
+	done  chan struct{} // closed when answered
+	batch *batch        // nil: still waiting; guarded by the slot
 }
 
-// A flight is one call for several callers.
-type flight struct {
-	all    []*waiter
-	left   int // callers that are still there; guarded by the lane
-	cancel context.CancelFunc
+// A batch is one call for several Takes.
+type batch struct {
+	waiters []*waiter
+	callers int // that still wait for the answer; guarded by the slot
+	cancel  context.CancelFunc
 }
 
-func (s *Store) batch() int {
-	if s.Batch == 0 {
+func (s *Store) maxBatch() int {
+	if s.MaxBatch == 0 {
 		return defaultBatch
 	}
-	return min(s.Batch, mostBatch)
+	return min(s.MaxBatch, largestBatch)
 }
 
-// lane is that of a slot, or an error if no names can be made.
-func (s *Store) lane(slot int) (*lane, error) {
-	s.begin.Do(func() { s.lanes = make([]atomic.Pointer[lane], s.slots()) })
-	at := &s.lanes[slot]
-	if ln := at.Load(); ln != nil {
-		return ln, nil
+// slot returns the n-th slot, or an error if the Prefix makes no names.
+func (s *Store) slot(n int) (*slot, error) {
+	s.init.Do(func() { s.slots = make([]atomic.Pointer[slot], s.slotCount()) })
+	at := &s.slots[n]
+	if sl := at.Load(); sl != nil {
+		return sl, nil
 	}
 	if strings.ContainsAny(s.prefix(), "{}") {
 		return nil, fmt.Errorf("throttleredis: Prefix %.40q: has braces, which would decide on the slot; write it without", s.Prefix)
 	}
-	ln := &lane{fence: s.fence(slot)}
-	ln.name = ln.fence
-	ln.met.Store(s.meets(meeting{}, ordinary))
-	at.CompareAndSwap(nil, ln) // or another was faster
+	sl := &slot{fence: s.fenceName(n)}
+	sl.fenceArg = sl.fence
+	sl.server.Store(s.withHeader(server{}, modeAny))
+	at.CompareAndSwap(nil, sl) // or another goroutine was faster
 	return at.Load(), nil
 }
 
-// ask puts one question and returns the answers, or an error when ctx ends.
-func (s *Store) ask(ctx context.Context, ln *lane, p *pending) (reply, error) {
+// exchange sends c, alone or in a batch, and returns its reply, or an error when
+// ctx ends.
+func (s *Store) exchange(ctx context.Context, sl *slot, c *command) (reply, error) {
 	if err := ctx.Err(); err != nil {
 		return reply{}, &Error{Err: err}
 	}
-	if s.batch() <= 1 || p.at != 0 {
-		return s.alone(ctx, ln, p)
+	if s.maxBatch() <= 1 || c.carriedAt != 0 { // the header of a batch has no carriedAt
+		return s.call(ctx, sl, c)
 	}
-	w, err := ln.enter(p)
+	w, err := sl.enqueue(c)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case w == nil:
-		defer s.landed(ln)
-		return s.alone(ctx, ln, p)
+		defer s.endCall(sl)
+		return s.call(ctx, sl, c)
 	}
 	select {
 	case <-w.done:
 		return w.reply, w.err
 	case <-ctx.Done():
-		return ln.leave(ctx, w)
+		return sl.abandon(ctx, w)
 	}
 }
 
-// enter begins a call for p, or has it wait for others.
-func (ln *lane) enter(p *pending) (*waiter, error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if ln.flying < flights || ln.flying < mostFlights && time.Since(ln.moved) > stuck {
-		ln.flying++
-		ln.moved = p.sent
+// enqueue queues c and returns its waiter; or it returns nil, and counts a call
+// that the caller makes.
+func (sl *slot) enqueue(c *command) (*waiter, error) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.inFlight < usualCalls || sl.inFlight < maxCalls && time.Since(sl.changed) > stuckAfter {
+		sl.inFlight++
+		sl.changed = c.created
 		return nil, nil
 	}
-	if len(ln.waiting) >= mostWaiting {
-		return nil, &Error{Err: fmt.Errorf("%d Takes wait for Redis already", mostWaiting)}
+	if len(sl.waiting) >= maxWaiting {
+		return nil, &Error{Err: fmt.Errorf("%d Takes wait for Redis already", maxWaiting)}
 	}
-	w := &waiter{pending: *p, done: make(chan struct{})}
-	ln.waiting = append(ln.waiting, w)
+	w := &waiter{command: *c, done: make(chan struct{})}
+	sl.waiting = append(sl.waiting, w)
 	return w, nil
 }
 
-// leave is for a caller whose ctx has ended.
-func (ln *lane) leave(ctx context.Context, w *waiter) (reply, error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
+// abandon removes w from the queue, or from its batch, after ctx has ended. The
+// last caller of a batch cancels the call.
+func (sl *slot) abandon(ctx context.Context, w *waiter) (reply, error) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
 	select {
 	case <-w.done: // just now
 		return w.reply, w.err
 	default:
 	}
-	if f := w.flight; f != nil {
-		if f.left--; f.left == 0 {
-			f.cancel()
+	if b := w.batch; b != nil {
+		if b.callers--; b.callers == 0 {
+			b.cancel()
 		}
 		return reply{}, &Error{Charged: true, Err: ctx.Err()}
 	}
-	if i := slices.Index(ln.waiting, w); i >= 0 {
-		ln.waiting = slices.Delete(ln.waiting, i, i+1)
+	if i := slices.Index(sl.waiting, w); i >= 0 {
+		sl.waiting = slices.Delete(sl.waiting, i, i+1)
 	}
 	return reply{}, &Error{Err: ctx.Err()}
 }
 
-// landed ends a call, and begins the next if any wait for it.
-func (s *Store) landed(ln *lane) {
-	if f, ctx := s.next(ln); f != nil {
-		go s.fly(ctx, ln, f) // until none wait, or all their callers have left
+// endCall ends a call, and starts a batch if Takes wait.
+func (s *Store) endCall(sl *slot) {
+	if b, ctx := s.nextBatch(sl); b != nil {
+		go s.runBatches(ctx, sl, b) // until none wait, or all their callers have given up
 	}
 }
 
-// next ends a call and returns the next, or nil.
-func (s *Store) next(ln *lane) (*flight, context.Context) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if len(ln.waiting) == 0 {
-		ln.flying--
+// nextBatch ends a call, and returns the next batch, or nil if there is none.
+func (s *Store) nextBatch(sl *slot) (*batch, context.Context) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if len(sl.waiting) == 0 {
+		sl.inFlight--
 		return nil, nil
 	}
-	ln.moved = time.Now()
+	sl.changed = time.Now()
 	n, keys := 0, 0
-	for n < min(len(ln.waiting), s.batch()) && keys < mostKeys {
-		keys += ln.waiting[n].keys
+	for n < min(len(sl.waiting), s.maxBatch()) && keys < maxKeys {
+		keys += sl.waiting[n].keys
 		n++
 	}
-	if n == 0 || ln.flying > flights {
-		ln.flying--
+	if n == 0 || sl.inFlight > usualCalls {
+		sl.inFlight--
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &flight{all: slices.Clone(ln.waiting[:n]), left: n, cancel: cancel}
-	for _, w := range f.all {
-		w.flight = f
+	b := &batch{waiters: slices.Clone(sl.waiting[:n]), callers: n, cancel: cancel}
+	for _, w := range b.waiters {
+		w.batch = b
 	}
-	ln.waiting = slices.Delete(ln.waiting, 0, n)
-	return f, ctx
+	sl.waiting = slices.Delete(sl.waiting, 0, n)
+	return b, ctx
 }
 
-// fly makes calls as long as any wait for one.
-func (s *Store) fly(ctx context.Context, ln *lane, f *flight) {
-	for f != nil {
-		s.together(ctx, ln, f.all)
-		f.cancel()
-		ln.mu.Lock()
-		for _, w := range f.all {
+// runBatches sends batches, beginning with b, as long as Takes wait.
+func (s *Store) runBatches(ctx context.Context, sl *slot, b *batch) {
+	for b != nil {
+		s.callBatch(ctx, sl, b)
+		b.cancel()
+		sl.mu.Lock()
+		for _, w := range b.waiters {
 			close(w.done)
 		}
-		ln.mu.Unlock()
-		f, ctx = s.next(ln)
+		sl.mu.Unlock()
+		b, ctx = s.nextBatch(sl)
 	}
 }
 
-// together makes one call for all, and answers each of them.
-func (s *Store) together(ctx context.Context, ln *lane, all []*waiter) {
-	r, err := s.send(ctx, ln, joined(all))
-	for _, w := range all {
+// callBatch sends b in one call, and gives each waiter its part of the reply.
+func (s *Store) callBatch(ctx context.Context, sl *slot, b *batch) {
+	r, err := s.callServer(ctx, sl, merge(b.waiters))
+	for _, w := range b.waiters {
 		if err == nil {
 			w.reply = r
-			w.reply.body, r.body, err = r.cut(w.keys)
+			w.reply.answers, r.answers, err = r.split(w.keys)
 		}
 		w.err = err
 	}
-}
-
-// joined is the questions of all as one.
-func joined(all []*waiter) *pending {
-	n, sort := 0, all[0].sort
-	for _, w := range all {
-		n += w.keys
-		switch {
-		case w.sort == withLogs:
-			sort = withLogs
-		case w.sort != sort && sort != withLogs:
-			sort = ordinary
-		}
-	}
-	p, k := newPending(n), 0
-	p.sort = sort
-	for _, w := range all {
-		copy(p.names()[k:], w.names())
-		copy(p.asks()[k:], w.asks())
-		k += w.keys
-	}
-	return &p
 }

@@ -17,23 +17,23 @@ import (
 
 // slow is a Do that takes a second, answers that every key is fresh, and counts.
 type slow struct {
-	mu     sync.Mutex
-	keys   []int // of each call
-	flying int
-	most   int // at once
-	ended  int // calls whose context ended
-	hangs  bool
+	mu       sync.Mutex
+	keys     []int // of each call
+	inFlight int   // calls in flight
+	most     int   // at once
+	ended    int   // calls whose context ended
+	hangs    bool
 }
 
 func (s *slow) Do(ctx context.Context, args ...any) (any, error) {
 	keys, _ := strconv.Atoi(args[2].(string))
 	s.mu.Lock()
 	s.keys = append(s.keys, keys-1)
-	s.flying++
-	s.most = max(s.most, s.flying)
+	s.inFlight++
+	s.most = max(s.most, s.inFlight)
 	hangs := s.hangs
 	s.mu.Unlock()
-	defer func() { s.mu.Lock(); s.flying--; s.mu.Unlock() }()
+	defer func() { s.mu.Lock(); s.inFlight--; s.mu.Unlock() }()
 	wait := time.Second
 	if hangs {
 		wait = 1000 * time.Hour
@@ -54,7 +54,7 @@ func one(ctx context.Context, s *Store, key string) error {
 	return err
 }
 
-// TestBatches: while calls are under way, all others gather for the next.
+// TestBatches: while calls are in flight, all other Takes wait for the next.
 func TestBatches(t *testing.T) {
 	for _, c := range []struct {
 		batch, callers int
@@ -71,7 +71,7 @@ func TestBatches(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			do := &slow{}
-			s := &Store{Do: do.Do, Batch: c.batch}
+			s := &Store{Do: do.Do, MaxBatch: c.batch}
 			began := time.Now()
 			var all sync.WaitGroup
 			for i := range c.callers {
@@ -84,7 +84,7 @@ func TestBatches(t *testing.T) {
 			all.Wait()
 			got := [...]int{len(do.keys), do.most, int(time.Since(began).Seconds())}
 			if want := [...]int{c.calls, c.most, c.seconds}; got != want {
-				t.Errorf("Batch %d, %d callers: calls, at once, seconds = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
+				t.Errorf("MaxBatch %d, %d callers: calls, at once, seconds = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestBatchLeft(t *testing.T) {
 		s := &Store{Do: do.Do}
 		hang, thaw := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		for range flights {
+		for range usualCalls {
 			all.Go(func() { one(hang, s, "first") })
 		}
 		synctest.Wait()
@@ -123,8 +123,8 @@ func TestBatchLeft(t *testing.T) {
 		synctest.Wait()
 		all.Wait()
 		synctest.Wait()
-		if do.ended != flights+1 || do.flying != 0 || do.keys[flights] != 2 {
-			t.Errorf("%d calls were ended, %d are under way, with keys %v; want %d, 0, two in the last", do.ended, do.flying, do.keys, flights+1)
+		if do.ended != usualCalls+1 || do.inFlight != 0 || do.keys[usualCalls] != 2 {
+			t.Errorf("%d calls were ended, %d are in flight, with keys %v; want %d, 0, two in the last", do.ended, do.inFlight, do.keys, usualCalls+1)
 		}
 	})
 }
@@ -133,35 +133,35 @@ func TestBatchLeft(t *testing.T) {
 // suits all.
 func TestBatchJoined(t *testing.T) {
 	want := func(kind limit.Kind, keys ...string) *waiter {
-		var q question
+		r := request{sent: len(keys)}
 		for i, key := range keys {
-			q.asks = append(q.asks, limit.Ask{Key: key, Limit: limit.Limit{Kind: kind, Count: 3, Period: time.Hour}, N: 1})
-			q.sent = append(q.sent, sent{i: i, limit: &prepared{limit: q.asks[i].Limit, print: fingerprint(&q.asks[i].Limit)}})
+			r.asks = append(r.asks, limit.Ask{Key: key, Limit: limit.Limit{Kind: kind, Count: 3, Period: time.Hour}, N: 1})
+			r.items = append(r.items, item{limit: &prepared{limit: r.asks[i].Limit, fingerprint: fingerprint(&r.asks[i].Limit)}})
 		}
-		return &waiter{pending: q.pending("f", time.Now(), 0)}
+		return &waiter{command: r.command("f", time.Now(), time.Now())}
 	}
 	bucket, more := want(limit.TokenBucket, "a"), want(limit.TokenBucket, "b")
 	two, log := want(limit.FixedWindow, "c", "d"), want(limit.SlidingLog, "e")
 	for _, c := range []struct {
 		all  []*waiter
-		sort byte
+		mode byte
 	}{
-		{[]*waiter{bucket, more}, allPlain},
-		{[]*waiter{bucket, two}, ordinary},
-		{[]*waiter{two, bucket}, ordinary},
-		{[]*waiter{log, bucket, two}, withLogs},
-		{[]*waiter{bucket, two, log, more}, withLogs},
+		{[]*waiter{bucket, more}, modePlain},
+		{[]*waiter{bucket, two}, modeAny},
+		{[]*waiter{two, bucket}, modeAny},
+		{[]*waiter{log, bucket, two}, modeLogs},
+		{[]*waiter{bucket, two, log, more}, modeLogs},
 	} {
-		p := joined(c.all)
+		p := merge(c.all)
 		var names, asks []any
 		for _, w := range c.all {
 			names, asks = append(names, w.names()...), append(asks, w.asks()...)
 		}
-		if p.sort != c.sort || !slices.Equal(p.names(), names) || !slices.Equal(p.asks(), asks) {
-			t.Errorf("joined: sort %d, %q, %q; want %d, %q, %q", p.sort, p.names(), p.asks(), c.sort, names, asks)
+		if p.mode != c.mode || !slices.Equal(p.names(), names) || !slices.Equal(p.asks(), asks) {
+			t.Errorf("merge: mode %d, %q, %q; want %d, %q, %q", p.mode, p.names(), p.asks(), c.mode, names, asks)
 		}
 		if n := strconv.Itoa(1 + len(names)); p.args[2] != n || len(p.args) != 5+2*len(names) {
-			t.Errorf("joined: %q, want %s keys", p.args, n)
+			t.Errorf("merge: %q, want %s keys", p.args, n)
 		}
 	}
 }
@@ -173,10 +173,10 @@ func TestBatchStuck(t *testing.T) {
 		s := &Store{Do: do.Do}
 		hang, thaw := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		for range flights {
+		for range usualCalls {
 			all.Go(func() { one(hang, s, "first") })
 		}
-		time.Sleep(stuck + time.Millisecond)
+		time.Sleep(stuckAfter + time.Millisecond)
 		do.mu.Lock()
 		do.hangs = false
 		do.mu.Unlock()
@@ -198,14 +198,14 @@ func TestBatchError(t *testing.T) {
 			n := calls.Add(1)
 			time.Sleep(time.Second)
 			keys, _ := strconv.Atoi(args[2].(string))
-			if n == flights+1 {
+			if n == usualCalls+1 {
 				return nil, broken
 			}
 			return answered(late, "", strings.Repeat(fresh, keys-1)), nil
 		}}
 		var all sync.WaitGroup
 		var failed atomic.Int64
-		for i := range flights + 50 {
+		for i := range usualCalls + 50 {
 			all.Go(func() {
 				if err := one(t.Context(), s, strconv.Itoa(i)); errors.Is(err, broken) {
 					failed.Add(1)
@@ -226,18 +226,18 @@ func TestBatchError(t *testing.T) {
 
 // TestBatchFull: what waits is bounded, in callers and in keys.
 func TestBatchFull(t *testing.T) {
-	ln := &lane{flying: flights, moved: time.Now().Add(time.Hour)}
-	for range mostWaiting {
-		if w, err := ln.enter(&pending{keys: 250}); w == nil || err != nil {
-			t.Fatalf("enter = %v, %v, want to wait", w, err)
+	sl := &slot{inFlight: usualCalls, changed: time.Now().Add(time.Hour)}
+	for range maxWaiting {
+		if w, err := sl.enqueue(&command{keys: 250}); w == nil || err != nil {
+			t.Fatalf("enqueue = %v, %v, want to wait", w, err)
 		}
 	}
-	if _, err := ln.enter(&pending{}); err == nil {
-		t.Errorf("with %d waiting another may wait", mostWaiting)
+	if _, err := sl.enqueue(&command{}); err == nil {
+		t.Errorf("with %d waiting another may wait", maxWaiting)
 	}
-	f, _ := new(Store).next(ln)
-	if n := len(f.all); n != 5 || len(ln.waiting) != mostWaiting-5 {
-		t.Errorf("a call takes %d of 250 keys each, and leaves %d; want 5 for at most %d keys and a Take more", n, len(ln.waiting), mostKeys)
+	b, _ := new(Store).nextBatch(sl)
+	if n := len(b.waiters); n != 5 || len(sl.waiting) != maxWaiting-5 {
+		t.Errorf("a call takes %d of 250 keys each, and leaves %d; want 5 for at most %d keys and a Take more", n, len(sl.waiting), maxKeys)
 	}
 }
 
@@ -250,14 +250,14 @@ func TestPanic(t *testing.T) {
 		}
 		return answered(late, "", fresh), nil
 	}}
-	for range 2 * flights {
+	for range 2 * usualCalls {
 		func() {
 			defer func() { _ = recover() }()
 			_ = one(t.Context(), s, "a")
 		}()
 	}
-	if ln, err := s.lane(0); err != nil || ln.flying != 0 {
-		t.Errorf("%d calls are under way for ever, %v", ln.flying, err)
+	if sl, err := s.slot(0); err != nil || sl.inFlight != 0 {
+		t.Errorf("%d calls are in flight for ever, %v", sl.inFlight, err)
 	}
 	panics = false
 	if err := one(t.Context(), s, "a"); err != nil {
@@ -299,10 +299,10 @@ func TestEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, batch := range []int{0, -1} {
-		s := &Store{Batch: batch, Do: func(context.Context, ...any) (any, error) { return nil, errors.New("was asked") }}
+		s := &Store{MaxBatch: batch, Do: func(context.Context, ...any) (any, error) { return nil, errors.New("was asked") }}
 		var e *Error
 		if err := one(ctx, s, "a"); !errors.As(err, &e) || e.Charged || !errors.Is(err, context.Canceled) {
-			t.Errorf("Batch %d: error %v, want that of the context, and nothing charged", batch, err)
+			t.Errorf("MaxBatch %d: error %v, want that of the context, and nothing charged", batch, err)
 		}
 	}
 }

@@ -1,90 +1,21 @@
 package throttleredis
 
 import (
-	"context"
 	"fmt"
-	"strconv"
-	"strings"
+
+	"github.com/throttle-go/throttle/limit"
 )
 
-// mostChecked is how many slots Check looks at: enough to meet every node of a
-// Cluster of some dozens.
-const mostChecked = 256
+// maxAsks bounds the asks of one Take: the script reads their number in one byte.
+const maxAsks = 255
 
-// Check looks at the settings of the Redis behind Do, of a Cluster at those of
-// many slots, and says in one line what would break limits: ErrVersion if it is
-// too old, ErrEvicts if it may evict keys. To go on all the same, go on:
-//
-//	if err := store.Check(ctx); err != nil && !errors.Is(err, throttleredis.ErrEvicts) {
-func (s *Store) Check(ctx context.Context) error {
-	n := min(s.slots(), mostChecked)
-	for i := range n {
-		if err := s.checkSlot(ctx, i*s.slots()/n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Store) checkSlot(ctx context.Context, slot int) error {
-	about, err := s.info(ctx, slot, "server")
-	if err != nil {
+// check reports what is wrong with the arguments of a Take.
+func check(a []limit.Ask, d []limit.Decision) error {
+	if err := limit.CheckAsks(a, d); err != nil {
 		return err
 	}
-	version := field(about, "redis_version") // Valkey has it too: 7.2.4
-	if major, _, _ := strings.Cut(version, "."); !atLeast(major, 7) {
-		return fmt.Errorf("throttleredis: version %.20q of Redis: %w", version, ErrVersion)
-	}
-	if about, err = s.info(ctx, slot, "memory"); err != nil {
-		return err
-	}
-	policy := field(about, "maxmemory_policy")
-	if most := field(about, "maxmemory"); most != "0" && policy != "noeviction" && policy != "" {
-		return fmt.Errorf("throttleredis: maxmemory %s, maxmemory-policy %s: %w", most, policy, ErrEvicts)
-	}
-	return nil
-}
-
-// info is a section of INFO of the node that serves a slot. A script asks, as
-// commands without a key go to any node. It has no #!lua, to be run by old ones.
-func (s *Store) info(ctx context.Context, slot int, section string) (string, error) {
-	v, err := s.Do(ctx, "EVAL", luaInfo, "1", s.fence(slot), section)
-	if err != nil {
-		return "", &Error{Err: err}
-	}
-	text, ok := textOf(v)
-	if !ok {
-		return "", &Error{Err: errReply}
-	}
-	return text, nil
-}
-
-// field is one of INFO.
-func field(info, name string) string {
-	_, rest, _ := strings.Cut("\n"+info, "\n"+name+":")
-	value, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(value)
-}
-
-func atLeast(number string, least int) bool {
-	n, err := strconv.Atoi(number)
-	return err == nil && n >= least
-}
-
-// Expect says that the Redis process with this run_id, of 40 characters as INFO
-// server has it, is about to take over from the one that serves now, and will
-// have all that was written: a planned fail-over, or slots that are moved. So
-// nothing is taken to be lost when it does. It must reach the present process.
-// It makes one call for each of Slots.
-func (s *Store) Expect(ctx context.Context, process string) error {
-	if len(process) != 40 {
-		return fmt.Errorf("throttleredis: process %.50q: is no run_id of 40 characters, as INFO server has it", process)
-	}
-	for slot := range s.slots() {
-		_, err := s.eval(ctx, &expectScript, []any{nil, nil, "1", s.fence(slot), process})
-		if err != nil {
-			return err
-		}
+	if len(a) > maxAsks {
+		return fmt.Errorf("throttleredis: %d asks in one Take; at most %d", len(a), maxAsks)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestFingerprints(t *testing.T) {
 		{{Kind: limit.CalendarWindow, Count: 10, Period: time.Hour}, {Kind: limit.CalendarWindow, Count: 10, Period: time.Hour, Zone: time.UTC}},
 		{{Kind: limit.CalendarWindow, Count: 10, Period: time.Hour, Zone: zone(t, "Asia/Kathmandu")}},
 		{{Kind: limit.CalendarWindow, Count: 10, Period: time.Hour, Zone: time.FixedZone(strings.Repeat("z", 300), 60)}},
-		{{Count: mostCount, Period: 70 * 365 * 24 * time.Hour, Burst: mostCount - 1}},
+		{{Count: maxCount, Period: 70 * 365 * 24 * time.Hour, Burst: maxCount - 1}},
 	}
 	seen := map[string]int{}
 	for i, group := range groups {
@@ -111,7 +111,7 @@ func TestNumbersAreExact(t *testing.T) {
 			N: any64(), Min: any64(), Debt: rng.IntN(3) == 0,
 			Limit: limit.Limit{Kind: limit.Kind(rng.IntN(8)), Count: any64(), Burst: any64(), Period: time.Duration(any64()), Slots: int32(any64())},
 		}
-		if !counts(&a.Limit) || check(&a.Limit) != "" {
+		if !remembers(&a.Limit) || checkLimit(&a.Limit) != "" {
 			continue
 		}
 		asked++
@@ -126,23 +126,23 @@ func TestNumbersAreExact(t *testing.T) {
 	}
 }
 
-// TestWorth: n events are worth n × Period/Count, as package limit counts.
-func TestWorth(t *testing.T) {
+// TestCost: n events cost n × Period/Count, as package limit counts.
+func TestCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 20_000 {
 		l := limit.Limit{Count: 1 + rng.Int64N(1<<rng.IntN(50)), Period: time.Duration(1 + rng.Int64N(1<<rng.IntN(60)))}
 		n := 1 + rng.Int64N(l.Count)
-		if check(&l) != "" {
+		if checkLimit(&l) != "" {
 			continue
 		}
 		s, _ := limit.Take(limit.State{}, time.UnixMicro(0), limit.Ask{Limit: l, N: n})
-		w := worthOf(&l, n)
+		w := costOf(&l, n)
 		up, part := w.us, int64(0)
 		if w.rem > 0 {
 			up, part = up+1, l.Count-w.rem
 		}
 		if s.T != up || s.N != part {
-			t.Fatalf("%d of %v are worth %+v, but the bucket is full at %+v", n, l, w, s)
+			t.Fatalf("%d of %v cost %+v, but the bucket is full at %+v", n, l, w, s)
 		}
 	}
 }

@@ -8,25 +8,25 @@ import (
 )
 
 var (
-	// ErrFull is that Redis has no memory left and takes no writes. Nothing was
+	// ErrFull says that Redis has no memory left and refuses writes. Nothing was
 	// charged.
 	ErrFull = errors.New("no memory is left in Redis: raise maxmemory, or keep fewer keys")
-	// ErrEvicts is what Check says of a Redis that may throw states away.
-	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted begins anew: set maxmemory-policy noeviction")
-	// ErrVersion is what Check says of a Redis before 7.0.
+	// ErrEvicts is returned by Check for a Redis that may evict states.
+	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted starts empty: set maxmemory-policy noeviction")
+	// ErrVersion is returned by Check for a Redis before 7.0.
 	ErrVersion = errors.New("it does not know scripts that begin with #!lua: use Redis 7.0, Valkey 7.2 or later")
 )
 
-// Error says that Redis could not decide, and why.
+// Error says why Redis could not decide.
 type Error struct {
-	// Charged is whether what was asked for may have been charged
-	// nevertheless: the call was sent, and no answer came.
+	// Charged says that the Take may have been charged all the same: it was
+	// sent, and no answer came.
 	Charged bool
 	// Err is the error of the client, or of the context.
 	Err error
 }
 
-// Error is one line.
+// Error returns one line.
 func (e *Error) Error() string {
 	if e.Charged {
 		return "throttleredis: not known whether it was charged: " + e.Err.Error()
@@ -34,17 +34,17 @@ func (e *Error) Error() string {
 	return "throttleredis: nothing was charged: " + e.Err.Error()
 }
 
-// Unwrap is the error of the client.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// refusals are the first words of errors by which Redis says that it did not
+// refusals are the first words of the errors by which Redis says that it has not
 // run a script.
 var refusals = []string{
 	"NOSCRIPT", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "BUSY", "CLUSTERDOWN",
 	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "NOPERM", "NOFENCE",
 }
 
-// failed is an error of the client as an Error.
+// failed returns an error of the client as an Error.
 func failed(err error) error {
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -62,8 +62,8 @@ func failed(err error) error {
 	return &Error{Charged: true, Err: err}
 }
 
-// says reports whether an answer of Redis begins with a word, be it after what a
-// client has to say.
+// says reports whether an error of Redis begins with a word. A client may have
+// put text before it.
 func says(err error, word string) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, word) || strings.Contains(text, ": "+word+" ")

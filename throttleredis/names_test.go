@@ -32,9 +32,9 @@ func TestNames(t *testing.T) {
 	for _, slots := range []int{0, 1, 7, 16384, 1 << 30} {
 		s := &Store{Slots: slots}
 		for _, key := range hostile {
-			fence := s.fence(s.slot(key))
+			fence := s.fenceName(s.slotOf(key))
 			for _, kind := range []limit.Kind{limit.TokenBucket, limit.SlidingLog} {
-				n := name(fence, key, kind)
+				n := keyName(fence, key, kind)
 				if tag(n) != tag(fence) {
 					t.Errorf("%q is called %q, in another slot than %q", key, n, fence)
 				}
@@ -56,13 +56,13 @@ func TestNames(t *testing.T) {
 func TestSlots(t *testing.T) {
 	s := &Store{Slots: 64}
 	for _, pair := range [][2]string{{"{a}b", "c{a}d{e}"}, {"{a}", "a"}, {"x{}y", "x{}y"}} {
-		if s.slot(pair[0]) != s.slot(pair[1]) {
+		if s.slotOf(pair[0]) != s.slotOf(pair[1]) {
 			t.Errorf("%q and %q are in different slots", pair[0], pair[1])
 		}
 	}
 	var in [64]int
 	for i := range 64_000 {
-		in[s.slot("customer:"+strings.Repeat("z", i%7)+string(rune('a'+i%26))+strings.Repeat("9", i%5)+string(rune(i)))]++
+		in[s.slotOf("customer:"+strings.Repeat("z", i%7)+string(rune('a'+i%26))+strings.Repeat("9", i%5)+string(rune(i)))]++
 	}
 	for slot, n := range in {
 		if n < 700 || n > 1300 {

@@ -23,18 +23,18 @@ func answered(now int64, process string, asks ...string) string {
 
 // held is the answer that a state was held.
 func held(s limit.State) string {
-	return string(appendInt(appendInt([]byte{isPair}, s.T), s.N))
+	return string(appendInt(appendInt([]byte{answerPair}, s.T), s.N))
 }
 
 const fresh = "\x00"
 
-// told is a Do that answers from a list, and remembers what it was asked.
-type told struct {
+// scripted is a Do that answers from a list, and remembers what it was asked.
+type scripted struct {
 	answers []any
 	asked   [][]any
 }
 
-func (d *told) Do(_ context.Context, args ...any) (any, error) {
+func (d *scripted) Do(_ context.Context, args ...any) (any, error) {
 	d.asked = append(d.asked, append([]any(nil), args...))
 	if len(d.answers) == 0 {
 		return nil, errors.New("asked too often")
@@ -55,7 +55,7 @@ var (
 func TestTakeDecidesAtTheTimeOfRedis(t *testing.T) {
 	s, _ := limit.Take(limit.State{}, time.UnixMicro(late), limit.Ask{Limit: hour, N: 7})
 	for _, answer := range []any{answered(late, "", held(s)), []byte(answered(late, "", held(s)))} {
-		do := &told{answers: []any{answer}}
+		do := &scripted{answers: []any{answer}}
 		store := &Store{Do: do.Do}
 		d := make([]limit.Decision, 1)
 		ok, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: 4}}, d)
@@ -67,7 +67,7 @@ func TestTakeDecidesAtTheTimeOfRedis(t *testing.T) {
 }
 
 func TestTakeLoadsTheScript(t *testing.T) {
-	do := &told{answers: []any{
+	do := &scripted{answers: []any{
 		errors.New("NOSCRIPT No matching script. Please use EVAL."), answered(late, "", fresh), answered(late, "", fresh),
 	}}
 	store := &Store{Do: do.Do, Prefix: "p:"}
@@ -103,10 +103,10 @@ func TestTakeCarriesOver(t *testing.T) {
 	old := limit.Limit{Count: 20, Period: time.Hour}
 	s, _ := limit.Take(limit.State{}, time.UnixMicro(late), limit.Ask{Limit: old, N: 5})
 	value := fingerprint(&old) + held(s)[1:]
-	other := string([]byte{isOther, byte(len(value)), 0, 0, 0}) + value
+	other := string([]byte{answerOther, byte(len(value)), 0, 0, 0}) + value
 	carried := limit.Change(s, time.UnixMicro(late), old, hour)
 	for _, n := range []int64{0, 3} {
-		do := &told{answers: []any{answered(late, "", other), answered(late, "", held(carried))}}
+		do := &scripted{answers: []any{answered(late, "", other), answered(late, "", held(carried))}}
 		store := &Store{Do: do.Do}
 		d := make([]limit.Decision, 1)
 		a := limit.Ask{Key: "a", Limit: hour, N: n}
@@ -138,7 +138,7 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 	at := func(looked int64, since string) string { return string(appendInt(nil, looked)) + since }
 	zeros := strings.Repeat("\x00", 7)
 	for _, n := range []int64{1, 2} { // prepared or not
-		do := &told{}
+		do := &scripted{}
 		store := &Store{Do: do.Do, Overlap: time.Second, Strict: true}
 		overlap := string(appendInt(nil, 1_000_000)) + zeros
 		for i, c := range []struct{ answer, want string }{
@@ -157,8 +157,8 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 				t.Errorf("call %d of %d says %q, want %q", i, n, got, want)
 			}
 		}
-		if c := store.Counts(); c.Replaced != 1 || (c.Ahead-time.Until(time.UnixMicro(late))).Abs() > time.Second {
-			t.Errorf("Counts() = %+v, want one replaced, and the clock as far ahead as it is", c)
+		if c := store.Stats(); c.Replaced != 1 || (c.Ahead-time.Until(time.UnixMicro(late))).Abs() > time.Second {
+			t.Errorf("Stats() = %+v, want one replaced, and the clock as far ahead as it is", c)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 func TestTakeEndlessly(t *testing.T) {
 	old := limit.Limit{Count: 20, Period: time.Hour}
 	value := fingerprint(&old) + held(limit.State{T: late + 1000})[1:]
-	other := string([]byte{isOther, byte(len(value)), 0, 0, 0}) + value
+	other := string([]byte{answerOther, byte(len(value)), 0, 0, 0}) + value
 	store := &Store{Do: func(context.Context, ...any) (any, error) { return answered(late, "", other), nil }}
 	_, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: 1}}, make([]limit.Decision, 1))
 	if err == nil || !strings.Contains(err.Error(), "changed 8 times") {
@@ -238,10 +238,10 @@ func TestTakeRefusesLimits(t *testing.T) {
 		l  limit.Limit
 		ok bool
 	}{
-		{limit.Limit{Count: mostCount, Period: time.Second}, true},
-		{limit.Limit{Count: mostCount + 1, Period: time.Second}, false},
+		{limit.Limit{Count: maxCount, Period: time.Second}, true},
+		{limit.Limit{Count: maxCount + 1, Period: time.Second}, false},
 		{limit.Limit{Count: math.MaxInt64, Period: time.Second}, false},
-		{limit.Limit{Count: 10, Period: time.Second, Burst: mostCount + 1}, false},
+		{limit.Limit{Count: 10, Period: time.Second, Burst: maxCount + 1}, false},
 		{limit.Limit{Count: 1, Period: year, Burst: 71}, true},
 		{limit.Limit{Count: 1, Period: year, Burst: 72}, false},
 		{limit.Limit{Count: 1, Period: math.MaxInt64}, false},
@@ -266,7 +266,7 @@ func TestTakeRefusesLimits(t *testing.T) {
 // TestNothingToAsk: a limit that remembers nothing is answered here, and one
 // that allows nothing refuses the others.
 func TestNothingToAsk(t *testing.T) {
-	do := &told{}
+	do := &scripted{}
 	store := &Store{Do: do.Do}
 	d := make([]limit.Decision, 2)
 	free, shut := limit.Limit{}, limit.Limit{Period: time.Hour}
@@ -278,7 +278,7 @@ func TestNothingToAsk(t *testing.T) {
 	if ok || err != nil || !d[0].OK || d[0].N != 0 || d[0].Remaining != 10 {
 		t.Errorf("Take = %v, %v, %+v, want the second refused and the first not charged", ok, err, d)
 	}
-	if ask := do.asked[0][6].(string); ask[1]&isRefused == 0 {
+	if ask := do.asked[0][6].(string); ask[1]&flagRefused == 0 {
 		t.Errorf("asked %q, want it to say that it is refused", ask)
 	}
 	many := make([]limit.Ask, 256)

@@ -18,7 +18,7 @@ func BenchmarkTake(b *testing.B) {
 	}{{"shared", 0}, {"alone", -1}} {
 		b.Run(c.name, func(b *testing.B) {
 			next := first
-			s := &Store{Batch: c.batch, Do: func(context.Context, ...any) (v any, err error) {
+			s := &Store{MaxBatch: c.batch, Do: func(context.Context, ...any) (v any, err error) {
 				v, next = next, answer
 				return v, nil
 			}}

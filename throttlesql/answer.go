@@ -1,51 +1,47 @@
 package throttlesql
 
 import (
-	"math"
-	"time"
+	"strconv"
+	"strings"
 
 	"github.com/throttle-go/throttle/limit"
 )
 
-// decide fills in d, as package limit decides.
-func (q *question) decide(d []limit.Decision) (ok bool) {
-	ok = true
-	for i := range q.asks {
-		d[i] = take(q.states[i], q.at, q.asks[i])
-		ok = ok && d[i].OK
-	}
-	for i := range q.asks {
-		if !ok && d[i].OK { // another was refused
-			d[i] = take(q.states[i], q.at, limit.Ask{Limit: q.asks[i].Limit})
-			d[i].OK, d[i].RetryAfter = true, 0
+// readStates reads the states that take.sql found, four numbers for each key that
+// was sent: the T, N and P of a State and a zero.
+//
+// Of a log or slots they are two entries, as many as package limit needs to
+// decide alike: what was taken up to an edge, and what after it. The edge is the
+// last that must leave before the Take passes, or what is the newest after giving
+// back.
+func (r *request) readStates(reply *reply) error {
+	list := elements(reply.states)
+	for _, i := range r.sent {
+		var n [4]int64
+		if !list.read(n[:]) {
+			return errReply
 		}
+		it := &r.items[i]
+		it.state = limit.State{T: n[0], N: n[1], P: n[2]}
+		it.entries = [2]entry{{at: n[0], n: n[1]}, {at: n[2], n: n[3]}}
 	}
-	return ok
+	return nil
 }
 
-// take decides on one. Of a log or slots, so much is told that package limit
-// can answer the question: what was taken up to an edge, and what after it. The
-// edge is that which must leave before the question passes, or where the newest
-// is left after giving back.
-func take(s [4]int64, now time.Time, a limit.Ask) (d limit.Decision) {
-	var keeps interface {
-		Take(time.Time, limit.Ask) limit.Decision
-	}
-	switch a.Limit.Kind {
-	case limit.SlidingLog:
-		keeps = new(limit.Log)
-	case limit.SlidingSlots:
-		keeps = new(limit.Slots)
-	default:
-		_, d = limit.Take(limit.State{T: s[0], N: s[1], P: s[2]}, now, a)
-		return d
-	}
-	before := a.Limit
-	before.Count = math.MaxInt64 // it may have been taken under a larger one
-	for i := 0; i < len(s); i += 2 {
-		if s[i+1] > 0 {
-			keeps.Take(time.UnixMicro(s[i]), limit.Ask{Limit: before, N: s[i+1], Debt: true})
+// elements are those of an array of numbers that are still to be read.
+type elements string
+
+// read reads the next numbers, or returns false.
+func (e *elements) read(n []int64) (ok bool) {
+	rest := strings.Trim(string(*e), "{}")
+	for i := range n {
+		var text string
+		var err error
+		text, rest, _ = strings.Cut(rest, ",")
+		if n[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return false
 		}
 	}
-	return keeps.Take(now, a)
+	*e = elements(rest)
+	return true
 }

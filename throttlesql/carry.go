@@ -7,15 +7,17 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// A carry is how a key that was found under another limit goes on under the one
-// asked for, as take.sql is told. Among buckets and among windows that end at
-// the same times, it is told what it needs to do it by itself, so that it does
-// not matter what others do to the key meanwhile. Else it gets the state as it
-// was found and as [limit.Change] makes it, three numbers each, and does it if
-// the state is still the same.
-type carry struct {
-	from    string
-	numbers [7]int64 // the last says which it is
+// carried tells take.sql how a key that was found under another limit goes on
+// under the new one.
+//
+// Among buckets, and among windows that end at the same times, it has what
+// take.sql needs to carry over any state, so that it does not matter what others
+// do to the key meanwhile. By hand it has the state as it was found and as
+// [limit.Change] makes it, three numbers each, which take.sql writes if the state
+// is still the same.
+type carried struct {
+	from    string   // the limit, as in the row
+	numbers [7]int64 // the last is one of these:
 }
 
 const (
@@ -24,47 +26,50 @@ const (
 	amongWindows
 )
 
-// carry is for those keys that were written under another limit. If any is
-// carried over by hand, that is right as of the time foundAt. One whose limit
-// this program cannot read counts as written under the one asked for.
-func (q *question) carry(r *reply) (all map[int]carry, foundAt int64) {
-	if r.under == nil {
-		return nil, 0 // the calendar has another window: see edgesAt
+// carryOver carries over what reply found under other limits, for r to be sent
+// again. There is nothing to carry over if r must be sent again with the calendar
+// window of another time. A limit that this program cannot read is treated as
+// equal to the new one.
+func (r *request) carryOver(reply *reply) error {
+	r.carriedAt = 0
+	for _, i := range r.sent {
+		r.items[i].carried = nil
 	}
-	all = map[int]carry{}
-	under := strings.Split(*r.under, "\n")
-	for i, at := range q.sent {
-		if i >= len(under) || under[i] == "" {
+	if err := r.readStates(reply); err != nil || reply.under == nil {
+		return err
+	}
+	under := strings.Split(*reply.under, "\n")
+	for at, i := range r.sent {
+		if at >= len(under) || under[at] == "" {
 			continue
 		}
-		from, err := limit.Parse(under[i], named)
+		from, err := limit.Parse(under[at], zoneOf)
 		if err != nil {
-			from = q.asks[at].Limit
+			from = r.asks[i].Limit
 		}
-		c := carry{under[i], q.limits[at].carry(prepare(from), q.states[at], q.at)}
-		if c.numbers[6] == byHand {
-			foundAt = r.at
+		it := &r.items[i]
+		it.carried = &carried{under[at], it.limit.carry(prepare(from), it.state, reply.now)}
+		if it.carried.numbers[6] == byHand {
+			r.carriedAt = reply.now
 		}
-		all[at] = c
 	}
-	return all, foundAt
+	return nil
 }
 
-// carry is how a state found under the limit of from goes on.
-func (p *prepared) carry(from *prepared, s [4]int64, now time.Time) [7]int64 {
+// carry returns how a state found under the limit of from goes on.
+func (p *prepared) carry(from *prepared, found limit.State, now int64) [7]int64 {
 	switch {
 	case p.kind == kindBucket && from.kind == kindBucket:
 		return [7]int64{from.count, from.period, from.bottom, from.bottomRem, 6: amongBuckets}
 	case p.sameWindows(from):
 		return [7]int64{double(from.count), 6: amongWindows}
 	}
-	found := limit.State{T: s[0], N: s[1], P: s[2]}
-	c := found
+	s := found
 	if from.kind != kindSliding {
-		c.P = 0 // it says when the row was written
+		s.P = 0 // it says when the row was written
 	}
-	c = limit.Change(c, now, from.limit, p.limit)
-	return [7]int64{c.T, c.N, c.P, found.T, found.N, found.P, byHand}
+	s = limit.Change(s, time.UnixMicro(now), from.limit, p.limit)
+	return [7]int64{s.T, s.N, s.P, found.T, found.N, found.P, byHand}
 }
 
 // sameWindows reports whether p and o count in windows that end at the same
@@ -75,6 +80,6 @@ func (p *prepared) sameWindows(o *prepared) bool {
 	return p.kind == o.kind && p.kind != kindSliding && mine == others
 }
 
-// named stands for a time zone of which only the name matters: of a limit that
-// is carried over from, no window is worked out.
-func named(zone string) (*time.Location, error) { return time.FixedZone(zone, 0), nil }
+// zoneOf returns a time zone of which only the name matters: no window is worked
+// out of a limit that is carried over from.
+func zoneOf(name string) (*time.Location, error) { return time.FixedZone(name, 0), nil }

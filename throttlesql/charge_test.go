@@ -135,7 +135,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-func TestWorth(t *testing.T) {
+func TestCost(t *testing.T) {
 	for _, c := range []struct{ n, period, count, us, rem int64 }{
 		{1, 1_000_000, 3, 333_333, 1},
 		{3, 1_000_000, 3, 1_000_000, 0},
@@ -144,8 +144,8 @@ func TestWorth(t *testing.T) {
 		{math.MaxInt64, math.MaxInt64, 1, forever, 0},
 		{0, 5, 7, 0, 0},
 	} {
-		if us, rem := worth(c.n, c.period, c.count); us != c.us || rem != c.rem {
-			t.Errorf("worth(%d, %d, %d) = %d, %d, want %d, %d", c.n, c.period, c.count, us, rem, c.us, c.rem)
+		if us, rem := costOf(c.n, c.period, c.count); us != c.us || rem != c.rem {
+			t.Errorf("costOf(%d, %d, %d) = %d, %d, want %d, %d", c.n, c.period, c.count, us, rem, c.us, c.rem)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package throttlesql
 
 import (
+	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,7 +10,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// How take.sql calls the kinds.
+// The kinds, as take.sql numbers them.
 const (
 	kindBucket = iota
 	kindFixed
@@ -19,10 +21,7 @@ const (
 	kindLog
 )
 
-// numbers are how many take.sql gets for each key.
-const numbers = 24
-
-// prepared is a Limit, with what need not be worked out at every decision.
+// prepared is a limit with what every ask under it would otherwise work out.
 type prepared struct {
 	limit  limit.Limit
 	text   string // as it stands in a row
@@ -37,6 +36,7 @@ type prepared struct {
 	calendar atomic.Pointer[edges] // of the window asked for last
 }
 
+// prepare works out what l needs.
 func prepare(l limit.Limit) *prepared {
 	p := &prepared{limit: l, text: l.String(), count: l.Count, most: l.Most(), period: micros(l.Period)}
 	switch l.Kind {
@@ -53,7 +53,7 @@ func prepare(l limit.Limit) *prepared {
 	case limit.SlidingLog:
 		p.kind, p.count = kindLog, p.most
 	default:
-		p.room, p.roomRem = worth(p.most, p.period, p.count)
+		p.room, p.roomRem = costOf(p.most, p.period, p.count)
 		p.bottom, p.bottomRem = 2*p.room, p.roomRem
 		if p.roomRem >= p.count-p.roomRem { // carry
 			p.bottom, p.bottomRem = p.bottom+1, p.roomRem-(p.count-p.roomRem)
@@ -68,7 +68,7 @@ func prepare(l limit.Limit) *prepared {
 // two after it.
 type edges [4]int64
 
-// edgesAt are those of the calendar window that holds now.
+// edgesAt returns the edges of the calendar window that holds now.
 func (p *prepared) edgesAt(now int64) *edges {
 	if e := p.calendar.Load(); e != nil && e[0] <= now && now < e[1] {
 		return e
@@ -76,8 +76,8 @@ func (p *prepared) edgesAt(now int64) *edges {
 	e := &edges{1: p.end(now)}
 	e[2] = p.end(e[1])
 	e[3] = p.end(e[2])
-	// It began after the last instant that is in another one: that is found by
-	// halving, from one that is.
+	// It began after the last microsecond of another window: found by halving,
+	// from one that is in another window.
 	before, in := now, now
 	for step := int64(time.Minute / time.Microsecond); p.end(before) == e[1]; step *= 2 {
 		in = before
@@ -95,32 +95,99 @@ func (p *prepared) edgesAt(now int64) *edges {
 	return e
 }
 
-// end is that of the calendar window that holds now: the T of a State written
-// then.
+// end returns the end of the calendar window that holds now: the T of a State
+// written then.
 func (p *prepared) end(now int64) int64 {
 	s, _ := limit.Take(limit.State{}, time.UnixMicro(now), limit.Ask{Limit: p.limit, N: 1, Debt: true})
 	return s.T
 }
 
-// mostLimits is how many limits a Store keeps prepared. Further ones are
+// maxLimits bounds the limits that a Store keeps prepared. Further ones are
 // prepared at each decision, which takes a microsecond or two.
-const mostLimits = 4096
+const maxLimits = 4096
 
-// limits are those prepared. The zero value is ready.
+// limits are those used so far. The zero value is ready.
 type limits struct {
 	all sync.Map // of limit.Limit to *prepared
 	n   atomic.Int64
 }
 
+// get returns l prepared.
 func (x *limits) get(l limit.Limit) *prepared {
 	if p, ok := x.all.Load(l); ok {
 		return p.(*prepared)
 	}
 	p := prepare(l)
-	if x.n.Load() < mostLimits {
+	if x.n.Load() < maxLimits {
 		if _, known := x.all.LoadOrStore(l, p); !known {
 			x.n.Add(1)
 		}
 	}
 	return p
+}
+
+// remembers reports whether anything is kept under l.
+func remembers(l *limit.Limit) bool { return l.Period > 0 && l.Count > 0 }
+
+// SQL only adds and compares; what must be divided is divided here. A length of
+// time is a number of whole microseconds and of Count-ths of another.
+
+// forever stands for any longer time, as in package limit.
+const forever = int64(1) << 60
+
+// costOf returns the time in which a token bucket refills n events, which is
+// n × Period/Count. n is not negative.
+func costOf(n, period, count int64) (us, rem int64) {
+	hi, lo := bits.Mul64(uint64(n), uint64(period))
+	if hi >= uint64(count) {
+		return forever, 0
+	}
+	q, r := bits.Div64(hi, lo, uint64(count))
+	if q >= uint64(forever) {
+		return forever, 0
+	}
+	return int64(q), int64(r)
+}
+
+// far returns how far ahead a calendar window may end without a closer look, as
+// in package limit: an eighth less than its Period.
+func (p *prepared) far() int64 {
+	period := p.limit.Period
+	return int64((period - period/8) / 1000)
+}
+
+// slots returns the width of a slot of a SlidingSlots, in microseconds, and their
+// number, as package limit has them.
+func (p *prepared) slots() (width, n int64) {
+	n = 10
+	if p.limit.Slots > 0 {
+		n = min(int64(p.limit.Slots), limit.MaxSlots)
+	}
+	width = (p.period-1)/n + 1
+	return width, (p.period-1)/width + 1
+}
+
+// micros returns d in microseconds, rounded up.
+func micros(d time.Duration) int64 {
+	us := int64(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return us
+}
+
+// size returns the amount of n, of which the smallest integer has none.
+func size(n int64) int64 {
+	if n < 0 {
+		return -max(n, -math.MaxInt64)
+	}
+	return n
+}
+
+// double returns twice n, or the largest there is.
+func double(n int64) int64 {
+	if n > math.MaxInt64/2 {
+		return math.MaxInt64
+	}
+	return 2 * n
 }

@@ -3,7 +3,6 @@ package throttlesql
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"regexp"
@@ -41,15 +40,15 @@ const (
 	// PostgreSQL adds for its index, within the 63 bytes beyond which
 	// PostgreSQL cuts names off.
 	longestName = 40
-	// version is that of the functions. Whoever changes them or what they are
-	// asked changes it, so that old and new programs can share the tables.
+	// version is that of the functions. It changes with them and with what they
+	// are called with, so that old and new programs can share the tables.
 	version = "1"
 )
 
-// names are how a Store calls its table and functions.
+// names are those that the table and functions of a Store begin with.
 type names struct{ schema, table string }
 
-// namesOf reads a Table.
+// namesOf parses a Table.
 func namesOf(table string) (n names, err error) {
 	if table == "" {
 		table = defaultTable
@@ -74,13 +73,13 @@ func badTable(table string) error {
 	return fmt.Errorf("throttlesql: table %.60q: write NAME or SCHEMA.NAME, each of 1 to %d bytes and without quotes, '$' and '\\'", table, longestName)
 }
 
-// quoted are the names in the SQL files.
+// The names in the SQL files.
 var (
 	quoted     = regexp.MustCompile(`"throttle(_[a-z]+)?"`)
 	isFunction = regexp.MustCompile(`_(take|look|several|sweep)"$`)
 )
 
-// in is the text of a SQL file with these names.
+// in returns the text of a SQL file with these names.
 func (n names) in(text string) string {
 	prefix := ""
 	if n.schema != "" {
@@ -98,9 +97,51 @@ func (n names) in(text string) string {
 	})
 }
 
-// Schema is the SQL that makes what a Store needs, as one statement to be run
-// again at will: what is there stays as it is. It is for those who would rather
-// run it themselves than call Create.
+// statements are the texts for one Table.
+type statements struct{ whole, decide, slide, several, look, take, sweep string }
+
+// statements returns the texts, which are made once.
+func (s *Store) statements() (*statements, error) {
+	if t := s.texts.Load(); t != nil {
+		return t, nil
+	}
+	if s.Query == nil {
+		return nil, errNoQuery
+	}
+	n, err := namesOf(s.Table)
+	if err != nil {
+		return nil, err
+	}
+	t := &statements{
+		whole:  n.in(bare(wholeSQL)),
+		decide: n.in(bare(decideSQL)),
+		slide:  n.in(bare(slideSQL)),
+		look: n.in(`SELECT at, coalesce(t, 0), coalesce(n, 0), coalesce(p, 0), coalesce(l, ''), since ` +
+			`FROM "throttle_look"($1::bytea)`),
+		several: n.in(`SELECT at, after::text, added FROM "throttle_several"(` +
+			`$1::text::bytea[], $2::text::text[], $3::text::bigint[])`),
+		take: n.in(`SELECT at, ok, states::text, array_to_string(under, E'\n', ''), added FROM "throttle_take"(` +
+			`$1::text::bytea[], $2::text::text[], $3::text::text[], $4::bigint, $5::text::bigint[])`),
+		sweep: n.in(`SELECT gone, coalesce(next, -1) FROM "throttle_sweep"($1::bigint, $2::int, $3::bigint)`),
+	}
+	s.texts.Store(t)
+	return t, nil
+}
+
+// bare returns a statement without its comments, as it is sent.
+func bare(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "--") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// Schema returns the SQL that makes what a Store needs, as one statement that may
+// be run any number of times: what exists stays as it is. It is for those who
+// would rather run it themselves than call Create.
 func (s *Store) Schema() (string, error) {
 	n, err := namesOf(s.Table)
 	if err != nil {
@@ -110,8 +151,8 @@ func (s *Store) Schema() (string, error) {
 	if s.Logged {
 		tables = strings.Replace(tables, `CREATE UNLOGGED TABLE "throttle" `, `CREATE TABLE "throttle" `, 1)
 	}
-	// The lock is for several that create at once: IF NOT EXISTS does not see
-	// what another is about to make.
+	// The lock is for concurrent calls: IF NOT EXISTS does not see what another
+	// session is about to make.
 	return n.in(`DO $throttlesql$
 DECLARE
   anew boolean := false;
@@ -127,9 +168,9 @@ END
 $throttlesql$`), nil
 }
 
-// Create makes the tables and functions that are missing; see Schema. Several
-// may do so at once. Whoever may not create needs nothing but that they are
-// there, and the rights to select, insert, update and delete.
+// Create makes the tables and functions that are missing; see Schema. It is safe
+// for concurrent use, by several processes too. A role that may not create needs
+// them to exist, and the rights to select, insert, update and delete.
 func (s *Store) Create(ctx context.Context) error {
 	text, err := s.Schema()
 	if err != nil {
@@ -142,15 +183,4 @@ func (s *Store) Create(ctx context.Context) error {
 		return fmt.Errorf("throttlesql: create: %w", err)
 	}
 	return nil
-}
-
-// isNoRows recognises the sql.ErrNoRows of any driver: some have one of their
-// own, of the same words.
-func isNoRows(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.HasSuffix(err.Error(), "no rows in result set") {
-			return true
-		}
-	}
-	return false
 }

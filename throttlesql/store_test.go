@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 
 func TestBadQuestions(t *testing.T) {
 	l := limit.Limit{Count: 5, Period: time.Second}
-	many := make([]limit.Ask, mostAsks+1)
+	many := make([]limit.Ask, maxAsks+1)
 	for i := range many {
 		many[i] = limit.Ask{Key: fmt.Sprint(i), Limit: l}
 	}
@@ -162,19 +162,20 @@ func TestNames(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	q := question{asks: []limit.Ask{
+	a := []limit.Ask{
 		{Key: "b\x00\xff", Limit: limit.Limit{Count: 3, Period: time.Second}, N: 2},
 		{Key: "nothing", Limit: limit.Limit{}, N: 2},
 		{Key: "a", Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 3, Period: time.Hour, Zone: time.FixedZone(`"\`, 3600)}, N: 1, Min: 1},
-	}}
-	q.prepare(&limits{})
-	keys, lims, olds, list := q.arguments(map[int]carry{0: {from: "4/s"}}, time.Now().UnixMicro())
+	}
+	r := new(Store).plan(a, new(fewItems))
+	r.items[0].carried = &carried{from: "4/s"}
+	keys, lims, olds, list := r.takeArguments(time.Now().UnixMicro())
 	want := [...]string{`{"\\x61","\\x6200ff"}`, `{"3/h calendar-window \"\\","3/s"}`, `{NULL,"4/s"}`}
 	if got := [...]string{keys, lims, olds}; got != want {
 		t.Errorf("arguments\n %q, want\n %q", got, want)
 	}
-	if n := strings.Count(list, ",") + 1; n != 2*numbers {
-		t.Errorf("%d numbers, want %d of each of 2 keys: %s", n, numbers, list)
+	if n := strings.Count(list, ",") + 1; n != 2*numbersPerKey {
+		t.Errorf("%d numbers, want %d of each of 2 keys: %s", n, numbersPerKey, list)
 	}
 }
 
@@ -199,17 +200,17 @@ func TestShort(t *testing.T) {
 // would not.
 func TestHints(t *testing.T) {
 	s := &Store{}
-	q := &question{asks: []limit.Ask{{N: 2}}, keys: []string{"k"}, limits: []*prepared{{}}}
+	r := &request{asks: []limit.Ask{{N: 2}}, items: []item{{key: "k", limit: new(prepared)}}}
 	for _, step := range []struct {
 		remaining int64
 		want      bool
 	}{{2, false}, {1, true}, {0, true}, {5, false}, {0, true}} {
-		s.note(q, []limit.Decision{{Remaining: step.remaining}})
-		if got := s.refuses("k"); got != step.want {
+		s.noteRefusals(r, []limit.Decision{{Remaining: step.remaining}})
+		if got := s.likelyRefused("k"); got != step.want {
 			t.Errorf("with %d remaining, it is likely that 2 are refused: %v, want %v", step.remaining, got, step.want)
 		}
 	}
-	if s.refuses("another") {
+	if s.likelyRefused("another") {
 		t.Error("another key is likely to be refused")
 	}
 }

@@ -5,13 +5,24 @@ import (
 	"fmt"
 )
 
-// sweepPages are how many are swept by one statement: a few thousand rows.
-const sweepPages = 64
+const (
+	// sweepPages is how many pages one statement of Sweep looks at: a few
+	// thousand rows.
+	sweepPages = 64
+	// rowsPerPage is how many new rows there are for each page that is swept.
+	rowsPerPage = 8
+	// maxPages bounds the pages that are swept after one Take.
+	maxPages = 4
+	// minIdle is for how long, in microseconds, a row must have been expired to
+	// be swept after a Take. Were it zero, rows of keys that are often used but
+	// rarely owe anything would be deleted and inserted all the time.
+	minIdle = 60_000_000
+)
 
-// Sweep deletes all rows that say nothing any more, in statements of some
-// milliseconds each, and returns how many that were. Nothing depends on it: it
-// gives room back where there were many more keys once. To be called once a day
-// or less, by one process or several.
+// Sweep deletes all expired rows, in statements of some milliseconds each, and
+// returns their number. No decision depends on it: it frees space where there
+// were many more keys before. Call it once a day or less, from one process or
+// several.
 func (s *Store) Sweep(ctx context.Context) (n int64, err error) {
 	t, err := s.statements()
 	if err != nil {
@@ -25,4 +36,14 @@ func (s *Store) Sweep(ctx context.Context) (n int64, err error) {
 		n += gone
 	}
 	return n, nil
+}
+
+// sweepFor counts n new rows, and sweeps a page for each rowsPerPage of them. Its
+// errors do not matter: the decision has been made.
+func (s *Store) sweepFor(ctx context.Context, t *statements, n int64) {
+	now := s.added.Add(n)
+	if pages := now/rowsPerPage - (now-n)/rowsPerPage; pages > 0 {
+		var gone, next int64
+		_ = s.Query(ctx, t.sweep, int64(-1), min(pages, maxPages), int64(minIdle)).Scan(&gone, &next)
+	}
 }

@@ -66,7 +66,7 @@ func openMemory(path string, measured bool) (*namedStore, error) {
 func openRedis(u *redisURL, t *taking) *namedStore {
 	redis.SetLogger(silent{}) // what it has to say is in the errors
 	c := u.client(t)
-	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, Batch: u.batch}
+	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, MaxBatch: u.batch}
 	s.Do = func(ctx context.Context, args ...any) (any, error) {
 		cmd := once{redis.NewCmd(ctx, args...)}
 		_ = c.Process(ctx, cmd) // the error is in the command

@@ -8,22 +8,22 @@ import (
 )
 
 var (
-	errLengths  = errors.New("throttlesql: asks and decisions differ in number")
 	errNoQuery  = errors.New("throttlesql: the Store has no Query: set it to the QueryRow of the client, see Query")
 	errDisagree = &Error{Charged: true, Err: errors.New("the functions of the schema decide otherwise than this program: does Query run each statement once, as it is?")}
-	errTries    = &Error{Err: fmt.Errorf("the limit of a key changed %d times meanwhile: do all processes have the same limits?", tries)}
+	errReply    = &Error{Charged: true, Err: errors.New("what PostgreSQL answered is not what throttle_take answers: is Query the client's own function?")}
+	errTries    = &Error{Err: fmt.Errorf("the limit of a key changed %d times meanwhile: do all processes have the same limits?", maxTries)}
 )
 
-// Error says that PostgreSQL could not decide, and why.
+// Error says why PostgreSQL could not decide.
 type Error struct {
-	// Charged is whether what was asked for may have been charged
-	// nevertheless: the statement was sent, and no answer came.
+	// Charged says that the Take may have been charged all the same: the
+	// statement was sent, and no answer came.
 	Charged bool
 	// Err is the error of the client, or of the context.
 	Err error
 }
 
-// Error is one line.
+// Error returns one line.
 func (e *Error) Error() string {
 	if e.Charged {
 		return "throttlesql: not known whether it was charged: " + e.Err.Error()
@@ -31,11 +31,11 @@ func (e *Error) Error() string {
 	return "throttlesql: nothing was charged: " + e.Err.Error()
 }
 
-// Unwrap is the error of the client.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failed is an error of the client as an Error. Of a statement that PostgreSQL
-// itself refuses nothing is left, unless the connection ended with it.
+// failed returns an error of the client as an Error. A statement that PostgreSQL
+// itself refuses has charged nothing, unless the connection ended with it.
 func failed(err error) error {
 	if unsent(err) {
 		return &Error{Err: err}
@@ -52,7 +52,7 @@ func failed(err error) error {
 	return &Error{Charged: strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P"), Err: err}
 }
 
-// unsent reports whether the error says that nothing was sent: there was no
+// unsent reports whether an error says that nothing was sent: there was no
 // connection, or the client says so.
 func unsent(err error) bool {
 	var dial *net.OpError
@@ -63,16 +63,27 @@ func unsent(err error) bool {
 		errors.As(err, &state) && state.SQLState() == "57P03" // it takes no connections yet
 }
 
-// charged is what the error of a statement that charges comes to: that it has
-// no row is none.
-func charged(err error) error {
+// failedCharge returns the error of a statement that charges, or nil if it
+// returned no row: then it does not decide.
+func failedCharge(err error) error {
 	if isNoRows(err) {
 		return nil
 	}
 	return failed(err)
 }
 
-// unwritten is the error of a statement that writes nothing.
-func unwritten(err error) error {
+// failedLook returns the error of a statement that writes nothing.
+func failedLook(err error) error {
 	return &Error{Err: failed(err).(*Error).Err}
+}
+
+// isNoRows recognises the sql.ErrNoRows of any driver. Some have one of their
+// own, with the same words.
+func isNoRows(err error) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if strings.HasSuffix(err.Error(), "no rows in result set") {
+			return true
+		}
+	}
+	return false
 }

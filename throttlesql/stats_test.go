@@ -18,9 +18,9 @@ func TestLosses(t *testing.T) {
 	} {
 		var l losses
 		for _, since := range test.says {
-			l.meet(since)
+			l.note(since)
 		}
-		if got := l.times.Load(); got != test.want {
+		if got := l.count.Load(); got != test.want {
 			t.Errorf("case %d: %d losses, want %d", i, got, test.want)
 		}
 	}

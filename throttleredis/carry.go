@@ -1,0 +1,132 @@
+package throttleredis
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// carried is a state that was carried over from another limit, and the value in
+// Redis that it was carried over from.
+type carried struct {
+	state limit.State
+	from  string
+}
+
+// carryOver carries over what reply found under other limits, and reports
+// whether r must be sent again: so that Redis writes what was carried over, or
+// with the calendar windows of another time.
+func (r *request) carryOver(reply *reply) (again bool, err error) {
+	r.carriedAt = 0
+	rest, peeks := reply.answers, true
+	for i := range r.items {
+		it, a := &r.items[i], &r.asks[i]
+		if it.limit == nil {
+			continue
+		}
+		it.carried = nil
+		n := answerLen(rest)
+		switch rest[0] {
+		case answerOther:
+			again, r.carriedAt = true, reply.now
+			if it.carried, err = carry(rest[5:n], time.UnixMicro(reply.now), a); err != nil {
+				return false, err
+			}
+		case answerLate:
+			again, peeks = true, false
+		}
+		peeks = peeks && a.N == 0
+		rest = rest[n:]
+	}
+	return again && !peeks, nil // a peek writes nothing
+}
+
+// carry carries the state in a value over to the limit of a.
+func carry(value string, now time.Time, a *limit.Ask) (*carried, error) {
+	from, rest, ok := limitOf(value)
+	if !ok || len(rest) != 14 && len(rest) != 21 {
+		return nil, &Error{Err: fmt.Errorf("the key %.100q holds what this package has not written", a.Key)}
+	}
+	s := limit.State{T: intAt(rest, 0), N: intAt(rest, 1)}
+	fence := int64(0) // of a bucket or window: since when it counts
+	if len(rest) == 21 {
+		if s.P = intAt(rest, 2); from.Kind != limit.SlidingWindow {
+			fence, s.P = s.P, 0
+		}
+	}
+	c := &carried{state: limit.Change(s, now, from, a.Limit), from: value}
+	if c.state.T == s.T && from.Kind == a.Limit.Kind && fence != 0 {
+		c.state.P = fence // it counts since the same fence
+	}
+	return c, nil
+}
+
+// fingerprint returns l as it is kept with a state: the kind, how many bytes
+// follow, and these. Limits that decide alike have the same.
+func fingerprint(l *limit.Limit) string {
+	b := []byte{code(l.Kind), 0}
+	if isList(l.Kind) {
+		return string(b)
+	}
+	b = binary.AppendUvarint(b, uint64(l.Count))
+	if l.Kind == limit.CalendarWindow {
+		b = binary.AppendUvarint(b, uint64(l.Period))
+		zone := zoneName(l.Zone)
+		b = append(b, zone[:min(len(zone), 100)]...)
+	} else {
+		b = binary.AppendUvarint(b, uint64(micros(l)))
+	}
+	if isBucket(l.Kind) && l.Most() != l.Count {
+		b = binary.AppendUvarint(b, uint64(l.Most()))
+	}
+	b[1] = byte(len(b) - 2)
+	return string(b)
+}
+
+// limitOf returns the limit whose fingerprint value begins with, and the rest of
+// value.
+func limitOf(value string) (l limit.Limit, rest string, ok bool) {
+	b := []byte(value)
+	if len(b) < 2 || len(b) < 2+int(b[1]) || b[0] > byte(limit.CalendarWindow) {
+		return l, "", false
+	}
+	l.Kind = limit.Kind(b[0])
+	b, rest = b[2:2+b[1]], value[2+b[1]:]
+	count, n := binary.Uvarint(b)
+	if n <= 0 {
+		return l, "", false
+	}
+	b = b[n:]
+	period, n := binary.Uvarint(b)
+	if n <= 0 {
+		return l, "", false
+	}
+	b = b[n:]
+	l.Count, l.Period = int64(count), time.Duration(period)*time.Microsecond
+	switch {
+	case l.Kind == limit.CalendarWindow:
+		l.Period, l.Zone = time.Duration(period), zoneOf(string(b))
+	case len(b) > 0:
+		burst, _ := binary.Uvarint(b)
+		l.Burst = int64(burst)
+	}
+	return l, rest, true
+}
+
+func zoneName(z *time.Location) string {
+	if z == nil {
+		return "UTC"
+	}
+	return z.String()
+}
+
+// zoneOf returns the zone of a name. If it is not known here, only its name
+// matters: the state says where its windows end.
+func zoneOf(name string) *time.Location {
+	if z, err := time.LoadLocation(name); err == nil {
+		return z
+	}
+	return time.FixedZone(name, 0)
+}

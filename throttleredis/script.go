@@ -1,0 +1,134 @@
+package throttleredis
+
+import (
+	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The script is put together from parts. The first part that knows what to do
+// answers.
+var (
+	//go:embed lua/start.lua
+	luaStart string
+	//go:embed lua/short.lua
+	luaShort string
+	//go:embed lua/long.lua
+	luaLong string
+	//go:embed lua/bucket.lua
+	luaBucket string
+	//go:embed lua/window.lua
+	luaWindow string
+	//go:embed lua/sliding.lua
+	luaSliding string
+	//go:embed lua/slots.lua
+	luaSlots string
+	//go:embed lua/log.lua
+	luaLog string
+	//go:embed lua/finish.lua
+	luaFinish string
+	//go:embed lua/expect.lua
+	luaExpect string
+	//go:embed lua/info.lua
+	luaInfo string
+
+	takeScript   = newScript(luaStart + luaShort + luaLong + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
+	expectScript = newScript(luaExpect)
+)
+
+// A script is its text, and the hash by which Redis knows it.
+type script struct{ text, sha any }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text))
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// A reply is what a script returns.
+type reply struct {
+	now     int64  // microseconds of Unix time, by the clock of Redis
+	process string // the run_id, if it is another than expected
+	since   string // since when the fence is, if the script looked at it
+	answers string // one for each ask, see read
+}
+
+var errReply = errors.New("what Redis answered is not what the script answers: is Do the client's own function?")
+
+// eval runs a script. It retries for a second if Redis says to, as it does while
+// it moves a slot to another node.
+func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err error) {
+	pause := 2 * time.Millisecond
+	for {
+		r, err = s.evalOnce(ctx, sc, args)
+		if err == nil || !says(err, "TRYAGAIN") || pause > time.Second {
+			return r, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return r, &Error{Err: fmt.Errorf("%w, and Redis says %w", ctx.Err(), errors.Unwrap(err))}
+		}
+		pause *= 2
+	}
+}
+
+// evalOnce runs a script by its hash, and by its text if Redis does not know it.
+func (s *Store) evalOnce(ctx context.Context, sc *script, args []any) (r reply, err error) {
+	args[0], args[1] = evalsha, sc.sha
+	v, err := s.Do(ctx, args...)
+	if err != nil && says(err, "NOSCRIPT") {
+		args[0], args[1] = "EVAL", sc.text
+		v, err = s.Do(ctx, args...)
+	}
+	if err != nil {
+		err = failed(err)
+		if errors.Is(err, ErrFull) {
+			s.full.Add(1)
+		}
+		return r, err
+	}
+	return replyOf(v)
+}
+
+// replyOf decodes what a script returned.
+func replyOf(v any) (r reply, err error) {
+	b, ok := textOf(v)
+	if !ok || len(b) < 8 || len(b) < 8+int(b[7]) {
+		return r, &Error{Charged: true, Err: errReply}
+	}
+	r = reply{now: intAt(b, 0), process: b[8 : 8+b[7]], answers: b[8+b[7]:]}
+	if len(r.process) == 7 {
+		r.since, r.process = r.process, ""
+	}
+	return r, nil
+}
+
+// textOf returns a bulk string, of whichever type the client gives it.
+func textOf(v any) (text string, ok bool) {
+	switch v := v.(type) {
+	case []byte:
+		return string(v), true
+	case string:
+		return v, true
+	}
+	return "", false
+}
+
+// split splits off the first n answers.
+func (r *reply) split(n int) (answers, rest string, err error) {
+	rest = r.answers
+	for range n {
+		k := answerLen(rest)
+		if k == 0 {
+			return "", "", &Error{Charged: true, Err: errReply}
+		}
+		rest = rest[k:]
+	}
+	return r.answers[:len(r.answers)-len(rest)], rest, nil
+}

@@ -1,0 +1,36 @@
+package throttleredis
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats are what a [Store] has noticed since its first use.
+type Stats struct {
+	// Replaced counts answers by another process than the one before, in a
+	// Cluster for each of the Slots that are in use: after a fail-over, a
+	// restart, or a move of slots. Unless Expect announced it, keys started
+	// empty.
+	Replaced int64
+	// Full counts calls that Redis refused because its memory was full.
+	Full int64
+	// Ahead is how far the clock of Redis was ahead of that of this process
+	// when it answered last, plus the time the answer took. Below zero it was
+	// behind. Decisions depend on the clock of Redis alone; alarm on a step of
+	// it, as one forward grants what refills in that time.
+	Ahead time.Duration
+}
+
+// Stats returns the numbers since first use. It is safe for concurrent use.
+func (s *Store) Stats() Stats {
+	return Stats{Replaced: s.replaced.Load(), Full: s.full.Load(), Ahead: s.offset()}
+}
+
+// counters are the Stats while they change.
+type counters struct {
+	replaced, full atomic.Int64
+	clockOffset    atomic.Int64 // of Redis from this process, nanoseconds
+}
+
+func (c *counters) offset() time.Duration     { return time.Duration(c.clockOffset.Load()) }
+func (c *counters) setOffset(d time.Duration) { c.clockOffset.Store(int64(d)) }

@@ -1,0 +1,62 @@
+package throttlesql
+
+import (
+	"context"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// Take charges all of a, or nothing, and reports in d[i] the decision on a[i];
+// ok is whether all pass. An error is an [*Error], unless a itself or the Table
+// is wrong. At most 1000 keys are decided on at once.
+//
+// When ctx ends, the client gives up; to be certain that PostgreSQL gives up too,
+// set its statement_timeout and lock_timeout.
+func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	if err := check(a, d); err != nil {
+		return false, err
+	}
+	var few fewItems // on the stack: most Takes have one key or two
+	r := s.plan(a, &few)
+	reply, err := s.send(ctx, &r)
+	if err != nil {
+		return false, err
+	}
+	if err := r.read(&reply); err != nil {
+		return false, err
+	}
+	return s.decide(&r, d)
+}
+
+// A request is one Take, from plan to decide.
+type request struct {
+	asks    []limit.Ask
+	items   []item // one for each of asks
+	sent    []int  // those of items that are sent, by key
+	refused bool   // by a limit that allows nothing
+
+	// Microseconds of Unix time, by the clock of PostgreSQL.
+	now       int64 // of the decision
+	carriedAt int64 // of the states that were carried over by hand; zero: there are none
+
+	ok bool // the decision of PostgreSQL
+}
+
+// An item is what a request has for one ask.
+type item struct {
+	limit   *prepared // nil: it remembers nothing, and is not sent
+	key     string    // as in the table
+	charge  charge    // as it was sent
+	carried *carried  // nil: the state was not carried over from another limit
+	state   limit.State
+	entries [2]entry // of a Log or Slots, instead of state
+}
+
+// An entry is n events at one time, in microseconds.
+type entry struct{ at, n int64 }
+
+// fewItems has room for a small request.
+type fewItems struct {
+	items [2]item
+	sent  [2]int
+}
