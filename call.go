@@ -91,14 +91,13 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	if classify == nil {
 		classify = Classify
 	}
-	o := classify(w.last)
-	o.Sent = w.sent // w.sent is not ours once a retry is in line
-	tries := w.ticket.Tries()
-	ran := w.mayHaveRun // in earlier tries
-	w.mayHaveRun = w.mayHaveRun || o.Verdict != pace.Throttled
-	started, retry, now := t.done(w, o, saidBy(w.last))
+	r := classify(w.last)
+	sent, tries := w.sent, w.ticket.Tries() // w.sent is not ours once a retry is in line
+	ran := w.mayHaveRun                     // in earlier tries
+	w.mayHaveRun = w.mayHaveRun || r.Verdict != pace.Throttled
+	started, retry, now := t.done(w, r, saidBy(w.last))
 	if t.On != nil {
-		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o, Err: inner(w.last)})
+		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries, Report: r, Err: inner(w.last)})
 		if retry && !started {
 			t.On(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
 		}
@@ -106,7 +105,7 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	switch {
 	case retry:
 		return started, true, nil
-	case o.Verdict == pace.Served || o.Verdict == pace.Ignored:
+	case r.Verdict == pace.Served || r.Verdict == pace.Ignored:
 		return false, false, told(inner(w.last), ran, tries)
 	}
 	e := &Error{Reason: ErrTries}
@@ -191,10 +190,10 @@ func (t *Throttle) waiter() *waiter {
 // and keeps w for another call.
 func (t *Throttle) release(w *waiter) {
 	if calling := w.calling; calling || w.inside {
-		o, tries := pace.Outcome{Sent: w.sent}, w.ticket.Tries()
+		sent, tries := w.sent, w.ticket.Tries()
 		now := t.leave(w)
 		if calling && t.On != nil {
-			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o})
+			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
 		}
 	}
 	if len(w.scopes) > 0 {

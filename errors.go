@@ -106,7 +106,7 @@ func (e *Error) Unwrap() []error {
 // where there is more to say, such as hints: with Err nil and the Verdict
 // [pace.Served] it is a success, of which Do returns nil.
 type Result struct {
-	Outcome pace.Outcome
+	Report pace.Report
 	// Said is what the answer said of single scopes: limits that only some calls
 	// come under, see [Terms.Needs]. Where one of them refused, the Throttle's
 	// own limit did not, and is not slowed down. A retry comes under all of them,
@@ -120,7 +120,7 @@ type Result struct {
 // Error is that of the real error.
 func (r *Result) Error() string {
 	if r.Err == nil {
-		return r.Outcome.Verdict.String()
+		return r.Report.Verdict.String()
 	}
 	return r.Err.Error()
 }
@@ -132,26 +132,26 @@ func (r *Result) Unwrap() error { return r.Err }
 // tried again, after the time that the service asked for (zero: it did not) or
 // later, until ctx ends or [Throttle.Tries] are used up.
 func Throttled(err error, after time.Duration) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Throttled, After: after}, Err: err}
+	return &Result{Report: pace.Report{Verdict: pace.Throttled, After: after}, Err: err}
 }
 
 // Failed says that the call failed for a passing reason other than load, and
 // may have been executed. It is tried again up to [Throttle.Retries] times: say
 // so only of what may be executed twice.
 func Failed(err error) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Failed}, Err: err}
+	return &Result{Report: pace.Report{Verdict: pace.Failed}, Err: err}
 }
 
 // Permanent says that the service has answered, and that asking again would
 // not help. Do returns err itself.
 func Permanent(err error) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Served}, Err: err}
+	return &Result{Report: pace.Report{Verdict: pace.Served}, Err: err}
 }
 
 // Ignore says that the call tells nothing about the service: it was cancelled,
 // or never sent. Do returns err itself.
 func Ignore(err error) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Ignored}, Err: err}
+	return &Result{Report: pace.Report{Verdict: pace.Ignored}, Err: err}
 }
 
 // Classify is how errors are read unless [Throttle.Classify] says otherwise. A
@@ -162,18 +162,18 @@ func Ignore(err error) error {
 // nobody said that the call may be made twice. A function that is not
 // idempotent must not be repeated unasked, and most errors (bad input, no
 // permission, quota of the month) would only be repeated as well.
-func Classify(err error) pace.Outcome {
+func Classify(err error) pace.Report {
 	if err == nil {
-		return pace.Outcome{Verdict: pace.Served}
+		return pace.Report{Verdict: pace.Served}
 	}
 	if r := resultOf(err); r != nil {
-		return r.Outcome
+		return r.Report
 	}
 	var e *Error
 	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return pace.Outcome{Verdict: pace.Ignored}
+		return pace.Report{Verdict: pace.Ignored}
 	}
-	return pace.Outcome{Verdict: pace.Served}
+	return pace.Report{Verdict: pace.Served}
 }
 
 // resultOf is the Result in err, nil if there is none, or if it was meant for a

@@ -27,11 +27,11 @@ func (s *limited) call(context.Context) error {
 	defer s.mu.Unlock()
 	var d limit.Decision
 	s.state, d = limit.Take(s.state, time.Now(), limit.Ask{Limit: s.limit, N: 1})
-	o := pace.Outcome{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(d.Remaining)}}
+	o := pace.Report{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(d.Remaining)}}
 	if !d.OK {
 		o.Verdict = pace.Throttled
 	}
-	return &throttle.Result{Outcome: o}
+	return &throttle.Result{Report: o}
 }
 
 // TestForecastHolds asks in a steady state how long the next calls will take,

@@ -69,8 +69,8 @@ func TestNeedsSettle(t *testing.T) {
 		began := time.Now()
 		for range 2 {
 			err := th.Do(ctx, func(context.Context) error {
-				said := throttle.Said{Need: throttle.Need{Scope: "100/s tokens"}, Outcome: pace.Outcome{Verdict: pace.Served, Cost: 300}}
-				return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Served}, Said: []throttle.Said{said}}
+				said := throttle.Said{Need: throttle.Need{Scope: "100/s tokens"}, Report: pace.Report{Verdict: pace.Served, Cost: 300}}
+				return &throttle.Result{Report: pace.Report{Verdict: pace.Served}, Said: []throttle.Said{said}}
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -93,8 +93,8 @@ func TestAnswersTellOfScopes(t *testing.T) {
 			}
 		}}
 		bucket := throttle.Said{
-			Need:    throttle.Need{Scope: "bucket"},
-			Outcome: pace.Outcome{Verdict: pace.Throttled, After: 10 * time.Second},
+			Need:   throttle.Need{Scope: "bucket"},
+			Report: pace.Report{Verdict: pace.Throttled, After: 10 * time.Second},
 		}
 		tries := 0
 		began := time.Now()
@@ -104,7 +104,7 @@ func TestAnswersTellOfScopes(t *testing.T) {
 				if tries++; tries > 1 {
 					return nil
 				}
-				return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Throttled}, Said: []throttle.Said{bucket}}
+				return &throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Said: []throttle.Said{bucket}}
 			})
 			if got := time.Since(began); err != nil || got < 10*time.Second || got > 13*time.Second {
 				t.Errorf("the retry: %v after %v, want nil after 10s and a little more", err, got)
@@ -141,7 +141,7 @@ func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
 			}
 			mu.Unlock()
 			if full {
-				return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Throttled, Crowded: true}}
+				return &throttle.Result{Report: pace.Report{Verdict: pace.Throttled, Crowded: true}}
 			}
 			time.Sleep(100 * time.Millisecond)
 			mu.Lock()
@@ -214,8 +214,8 @@ func TestNeedsLeaveNothingBehind(t *testing.T) {
 				th.Do(ctx, func(context.Context) error {
 					time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 					said := throttle.Said{Need: throttle.Need{Scope: fmt.Sprintf("%d/s told", 1+i%9)}}
-					said.Outcome.Verdict = pace.Verdict(random.IntN(4))
-					return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Verdict(random.IntN(4))}, Said: []throttle.Said{said}}
+					said.Report.Verdict = pace.Verdict(random.IntN(4))
+					return &throttle.Result{Report: pace.Report{Verdict: pace.Verdict(random.IntN(4))}, Said: []throttle.Said{said}}
 				})
 			})
 		}
@@ -239,9 +239,9 @@ func TestWaitsSayWhy(t *testing.T) {
 			if tries++; tries > 1 {
 				return nil
 			}
-			said := throttle.Said{Need: throttle.Need{Scope: "api.example.com/search"}, Outcome: pace.Outcome{Verdict: pace.Throttled}}
-			said.Outcome.Hints.Limit, said.Outcome.Hints.Remaining = pace.Some[int64](5000), pace.Some[int64](3)
-			return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Throttled}, Said: []throttle.Said{said}}
+			said := throttle.Said{Need: throttle.Need{Scope: "api.example.com/search"}, Report: pace.Report{Verdict: pace.Throttled}}
+			said.Report.Hints.Limit, said.Report.Hints.Remaining = pace.Some[int64](5000), pace.Some[int64](3)
+			return &throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Said: []throttle.Said{said}}
 		})
 		want := `why="scope api.example.com/search, paced at 0.5/s since a throttled answer at 00:00:00, 3 of 5000 remaining"`
 		if err != nil || !strings.Contains(log.String(), want) {
@@ -252,10 +252,10 @@ func TestWaitsSayWhy(t *testing.T) {
 
 // told is a refusal by which a server names a scope.
 func told(scope string, after time.Duration) error {
-	refused := pace.Outcome{Verdict: pace.Throttled}
+	refused := pace.Report{Verdict: pace.Throttled}
 	of := refused
 	of.After = after
-	return &throttle.Result{Outcome: refused, Said: []throttle.Said{{Need: throttle.Need{Scope: scope}, Outcome: of}}}
+	return &throttle.Result{Report: refused, Said: []throttle.Said{{Need: throttle.Need{Scope: scope}, Report: of}}}
 }
 
 // No retry comes before what its scopes asked for, whatever paces them.

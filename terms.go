@@ -26,7 +26,7 @@ type Terms struct {
 	// wait in a lane, the newest share one turn.
 	Key string
 	// Cost is what it is estimated to cost, in the unit of the limit, such as
-	// tokens. What it cost in the end is said by the Outcome of a [Result]. If
+	// tokens. What it cost in the end is said by the Report of a [Result]. If
 	// zero, 1.
 	Cost int64
 	// Needs are limits that the call comes under besides the Throttle's own.
@@ -48,11 +48,13 @@ type Need struct {
 // Said is what an answer said of one Scope.
 type Said struct {
 	// Need names the scope; its Cost, which counts only where the call did not
-	// name the scope itself, is what a retry is estimated to cost there.
+	// name the scope itself, is what a retry is estimated to cost there. An empty
+	// Scope is a limit without a pace, such as a lock on one object: its refusal
+	// slows down no other call.
 	Need
-	// Outcome is for that scope alone: one that refused is blamed, and others
+	// Report is for that scope alone: one that refused is blamed, and others
 	// are not. Its Cost is what the call has cost there.
-	Outcome pace.Outcome
+	Report pace.Report
 }
 
 type termsKey struct{}
@@ -120,14 +122,19 @@ func (w *waiter) mayHeed(scope string) bool {
 		slices.ContainsFunc(w.scopes, func(s *named[pace.Scope]) bool { return s.name == scope })
 }
 
-// heed tells scopes what an answer said of them, and returns o as the gate is to
+// heed tells scopes what an answer said of them, and returns r as the gate is to
 // see it. A retry comes under all of them, and no earlier than any of them said.
 // Caller holds mu.
-func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) pace.Outcome {
+func (t *Throttle) heed(now time.Time, w *waiter, r pace.Report, said []Said) pace.Report {
 	retry := w.ticket.Needs
 	for _, s := range said {
-		if o.Verdict == pace.Throttled && s.Outcome.Verdict == pace.Throttled {
-			o.After = max(o.After, s.Outcome.After)
+		refused := s.Report.Verdict == pace.Throttled
+		if r.Verdict == pace.Throttled && refused {
+			r.After = max(r.After, s.Report.After)
+		}
+		if s.Scope == "" {
+			w.ticket.Elsewhere = w.ticket.Elsewhere || refused
+			continue
 		}
 		if !w.mayHeed(s.Scope) {
 			continue
@@ -135,12 +142,11 @@ func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) p
 		n := pace.Need{Scope: t.scopeOf(w, s.Scope), Cost: s.Cost}
 		i := slices.IndexFunc(w.ticket.Needs, func(have pace.Need) bool { return have.Scope == n.Scope })
 		if i >= 0 {
-			w.ticket.Needs[i].Said = pace.Some(s.Outcome)
+			w.ticket.Needs[i].Said = pace.Some(s.Report)
 			continue
 		}
-		o.Elsewhere = o.Elsewhere || s.Outcome.Verdict == pace.Throttled
-		s.Outcome.Sent, s.Outcome.Request.Since = w.sent, w.sent
-		n.Scope.Learn(now, n, s.Outcome)
+		w.ticket.Elsewhere = w.ticket.Elsewhere || refused
+		n.Scope.Learn(now, n, w.sent, s.Report)
 		if len(retry) == len(w.ticket.Needs) {
 			retry = slices.Clone(retry)
 		}
@@ -148,11 +154,11 @@ func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) p
 	}
 	if len(retry) > len(w.ticket.Needs) {
 		for i := range retry {
-			retry[i].Said = pace.Opt[pace.Outcome]{}
+			retry[i].Said = pace.Opt[pace.Report]{}
 		}
 		w.ticket.Retry = retry
 	}
-	return o
+	return r
 }
 
 // leaveScopes lets go of the scopes of w. Caller holds mu.

@@ -26,7 +26,7 @@ type Throttle struct {
 	Control pace.Controller
 	// MaxInFlight bounds the calls that are made at once. If zero or below, they
 	// are bounded only by refusals for too many at once, see
-	// [pace.Outcome.Crowded]: then no more are made at a time than were served.
+	// [pace.Report.Crowded]: then no more are made at a time than were served.
 	MaxInFlight int
 	// NewScope makes the Control of a limit that only some calls come under, see
 	// [Terms.Needs], when it is first named. It is called under the lock and must
@@ -58,7 +58,7 @@ type Throttle struct {
 	Lanes []float64
 	// Classify reads from the error of a call, which may be nil, how the call
 	// ended. If nil, the function [Classify].
-	Classify func(error) pace.Outcome
+	Classify func(error) pace.Report
 	// On is told what happens. It is called in the goroutine of the call,
 	// outside the lock, so it may be called concurrently, and what takes time
 	// in it delays its own call only. If nil, nobody is told.
@@ -214,16 +214,16 @@ func (t *Throttle) lineUp(w *waiter, needs []Need) (started, ok bool) {
 
 // done ends the try of w. retry is whether it waits again, or, if started, has
 // begun the next one; now is when.
-func (t *Throttle) done(w *waiter, o pace.Outcome, said []Said) (started, retry bool, now time.Time) {
+func (t *Throttle) done(w *waiter, r pace.Report, said []Said) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
 	if len(said) > 0 {
-		o = t.heed(now, w, o, said)
+		r = t.heed(now, w, r, said)
 	}
 	w.calling = false
-	retry = t.gate.Done(now, &w.ticket, o)
-	if o.Verdict == pace.Throttled || o.Verdict == pace.Failed {
+	retry = t.gate.Done(now, &w.ticket, r)
+	if r.Verdict == pace.Throttled || r.Verdict == pace.Failed {
 		w.why = t.gate.Why(now, &w.ticket)
 	}
 	if w.inside = retry; retry && w.once {
@@ -242,7 +242,7 @@ func (t *Throttle) leave(w *waiter) (now time.Time) {
 	now = t.now()
 	if w.calling {
 		w.calling = false
-		t.gate.Done(now, &w.ticket, pace.Outcome{Verdict: pace.Ignored})
+		t.gate.Done(now, &w.ticket, pace.Report{Verdict: pace.Ignored})
 	}
 	if w.inside {
 		t.remove(now, w)

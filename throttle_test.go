@@ -168,8 +168,8 @@ func TestWaitersAreReplanned(t *testing.T) {
 				_ = th.Do(t.Context(), func(context.Context) error {
 					started.note("start")
 					time.Sleep(takes)
-					r := &Result{Outcome: pace.Outcome{Verdict: pace.Served}}
-					r.Outcome.Hints.Share = pace.Some(rate)
+					r := &Result{Report: pace.Report{Verdict: pace.Served}}
+					r.Report.Hints.Share = pace.Some(rate)
 					return r
 				})
 			})

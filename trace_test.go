@@ -32,7 +32,7 @@ func script(seed uint64, calls int) sim.Script {
 			c.Cancel = c.Deadline
 		}
 		for range random.IntN(4) {
-			o := pace.Outcome{Verdict: pace.Throttled}
+			o := pace.Report{Verdict: pace.Throttled}
 			switch random.IntN(4) {
 			case 0:
 				o.Verdict = pace.Failed
@@ -41,11 +41,11 @@ func script(seed uint64, calls int) sim.Script {
 			case 2:
 				o.Hints.Remaining = pace.Some(random.Int64N(10))
 			}
-			c.Answers = append(c.Answers, sim.ScriptAnswer{Takes: between(10*time.Millisecond, time.Second), Outcome: o})
+			c.Answers = append(c.Answers, sim.ScriptAnswer{Takes: between(10*time.Millisecond, time.Second), Report: o})
 		}
 		c.Answers = append(c.Answers, sim.ScriptAnswer{
-			Takes:   between(10*time.Millisecond, time.Second),
-			Outcome: pace.Outcome{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(random.Int64N(20))}},
+			Takes:  between(10*time.Millisecond, time.Second),
+			Report: pace.Report{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(random.Int64N(20))}},
 		})
 		s.Calls = append(s.Calls, c)
 	}
@@ -84,7 +84,7 @@ func (l *live) call(id int, c sim.ScriptCall) {
 		try++
 		select {
 		case <-time.After(a.Takes):
-			return &Result{Outcome: a.Outcome}
+			return &Result{Report: a.Report}
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -44,16 +44,20 @@ func (c *call) try(ctx context.Context) error {
 	if n := w.answers.Load(); n > 1 {
 		c.attempts.gates.warn(c.Call, int(n))
 	}
-	o := outcome(ctx, time.Now(), c.out.Result, c.err)
-	c.mayHaveRun = c.mayHaveRun || c.err != nil && o.Verdict != pace.Throttled && w.mayHaveRun(c.err)
+	r := report(ctx, time.Now(), c.out.Result, c.err)
+	c.mayHaveRun = c.mayHaveRun || c.err != nil && r.Verdict != pace.Throttled && w.mayHaveRun(c.err)
 	rewinds := req == nil || req.GetStream() == nil || req.IsStreamSeekable()
 	switch {
-	case !rewinds, o.Verdict == pace.Failed && !c.attempts.gates.repeats(c.Call):
-		o.Final = true
+	case !rewinds, r.Verdict == pace.Failed && !c.attempts.gates.repeats(c.Call):
+		r.Final = true
 	case code(c.err) == "LimitExceededException" && c.tries >= quotaTries:
-		o.Final = true
+		r.Final = true
 	}
-	return &throttle.Result{Outcome: o, Err: c.err}
+	result := &throttle.Result{Report: r, Err: c.err}
+	if r.Verdict == pace.Throttled && underWay(c.err) {
+		result.Said = []throttle.Said{{Report: r}} // of one object, which has no pace
+	}
+	return result
 }
 
 // quotaTries is how often a call is made that is answered with a code which may

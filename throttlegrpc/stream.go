@@ -174,7 +174,7 @@ func (s *stream) last(a *attempt, over chan struct{}, err error) (last error, en
 	}
 	var r *throttle.Result
 	late := s.call.judge(answer)
-	if !errors.As(late, &r) || r.Outcome.Final || r.Outcome.Verdict <= pace.Served {
+	if !errors.As(late, &r) || r.Report.Final || r.Report.Verdict <= pace.Served {
 		return err, true
 	}
 	s.late, s.over = late, make(chan struct{})

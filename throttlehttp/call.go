@@ -101,7 +101,7 @@ func (c *call) broken() error {
 	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) {
 		return throttle.Ignore(c.err) // says nothing about load, and no retry helps
 	}
-	return c.say(pace.Outcome{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)
+	return c.say(pace.Report{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)
 }
 
 // judge says what an answer means.
@@ -115,7 +115,7 @@ func (c *call) judge(now time.Time) error {
 		body = hold(a, maxHeld)
 	}
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
-	o := r.Outcome()
+	o := r.Report()
 	c.note(ran(a.StatusCode, r, o.Verdict))
 	again := c.rewinds && !r.Permanent
 	switch {
@@ -128,7 +128,7 @@ func (c *call) judge(now time.Time) error {
 	default: // also 500, which as a rule is the same the next time
 		o.Verdict, o.After, o.Final = pace.Served, 0, false
 		own, said := c.heard(r, o)
-		return &throttle.Result{Outcome: own, Said: said}
+		return &throttle.Result{Report: own, Said: said}
 	}
 	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
 	if again {
@@ -150,9 +150,9 @@ func refuses(status int) bool {
 }
 
 // say is the word on a try that was not served.
-func (c *call) say(o pace.Outcome, err error, again bool) *throttle.Result {
+func (c *call) say(o pace.Report, err error, again bool) *throttle.Result {
 	o.Final, c.final = !again, !again
-	return &throttle.Result{Outcome: o, Err: err}
+	return &throttle.Result{Report: o, Err: err}
 }
 
 // end makes of what the Throttle returned what RoundTrip returns.

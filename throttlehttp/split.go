@@ -130,11 +130,11 @@ func (c *call) learnt() {
 
 // heard makes of an answer what it says of single limits; a retry, and later
 // requests like this one, come under them too.
-func (c *call) heard(r signal.Reading, o pace.Outcome) (own pace.Outcome, said []throttle.Said) {
+func (c *call) heard(r signal.Reading, o pace.Report) (own pace.Report, said []throttle.Said) {
 	own = o
 	if name, replaces := c.about(r); name != "" {
 		n := throttle.Need{Scope: name}
-		said = append(said, throttle.Said{Need: n, Outcome: o})
+		said = append(said, throttle.Said{Need: n, Report: o})
 		own.Hints = pace.Hints{}
 		c.learn(n, replaces)
 	}
@@ -158,15 +158,15 @@ func (c *call) heard(r signal.Reading, o pace.Outcome) (own pace.Outcome, said [
 		refused := o.Verdict == pace.Throttled && usedUp(p)
 		switch {
 		case known:
-			mine := p.Outcome(o)
+			mine := p.Report(o)
 			mine.Cost = cost.V
 			if o.Verdict == pace.Throttled && !counted && p.Remaining.OK && p.Remaining.V < n.Cost {
 				mine.Verdict, mine.After = o.Verdict, o.After // too little is left for this one
 			}
-			said = append(said, throttle.Said{Need: n, Outcome: mine})
+			said = append(said, throttle.Said{Need: n, Report: mine})
 		case refused && !counted:
 			// What a request costs is not known, so neither is what is left.
-			said = append(said, throttle.Said{Need: n, Outcome: pace.Outcome{Verdict: o.Verdict, After: o.After}})
+			said = append(said, throttle.Said{Need: n, Report: pace.Report{Verdict: o.Verdict, After: o.After}})
 			c.learn(n, "")
 		}
 	}
