@@ -26,7 +26,6 @@ func TestHowCallsEnd(t *testing.T) {
 		"permanent twice":    {Permanent(Permanent(errBoom)), errBoom},
 		"permanent, wrapped": {wrapped, wrapped},
 		"ignored":            {Ignore(errBoom), errBoom},
-		"served with hints":  {&Result{Report: pace.Report{Verdict: pace.Served}}, nil},
 		"cancelled":          {context.Canceled, context.Canceled},
 	} {
 		th, tries := unpaced(), 0

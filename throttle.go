@@ -56,8 +56,9 @@ type Throttle struct {
 	// [pace.Gate.Lanes]; [With] says which one a call belongs to. If there
 	// are none, all calls wait in one line.
 	Lanes []float64
-	// Classify reads from the error of a call, which may be nil, how the call
-	// ended. If nil, the function [Classify].
+	// Classify says how a try ended, by the error that the function given to Do or
+	// Try returned, which may be nil. If nil, the function [Classify]. DoResult
+	// does not call it, so neither do transports and interceptors.
 	Classify func(error) pace.Report
 	// On is told what happens. It is called in the goroutine of the call,
 	// outside the lock, so it may be called concurrently, and what takes time
@@ -89,26 +90,26 @@ type waiter struct {
 	needs  []pace.Need          // those that it named
 
 	// Of the calling goroutine alone:
-	once       bool  // by Try
-	inside     bool  // the gate knows it
-	calling    bool  // the function runs
-	last       error // what the last try returned
+	once       bool   // by Try
+	inside     bool   // the gate knows it
+	calling    bool   // the function runs
+	last       Result // of the last try
 	mayHaveRun bool
 }
 
-// Do calls f when its turn has come, and again when it was throttled or failed
-// for a passing reason, until it succeeds, or is answered for good, or hope or
-// ctx ends.
+// Do waits until the limit admits the call, runs f, and retries it while it is
+// throttled or fails transiently. It returns when f succeeds, fails permanently,
+// exhausts its retries, or ctx is done.
 //
-// What f returns is the word of the call, see [Classify]: nil and errors that
-// ask for no retry are returned unchanged, but for a [Result] which is returned
-// as the error inside. Giving up is an [*Error]. No wait outlives ctx; one that
-// is foreseen to do so is refused at once, by an Error that says how long it
-// would have been. f is not called with a ctx that is done.
+// The error that f returns classifies the try, see [Classify]. Nil and errors that
+// ask for no retry are returned unchanged, those made by [Permanent] and [Ignore]
+// as the error inside. Giving up is an [*Error]. No wait outlives ctx; one that is
+// foreseen to do so is refused at once, by an Error that says how long it would
+// have been. f is not called with a ctx that is done.
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {
-	return t.do(ctx, f, false)
+	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, false)
 }
 
 // Try calls f if it may start at once, and only once. Otherwise it returns an
@@ -116,7 +117,7 @@ func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error 
 // have had to wait. A call that was throttled or failed is an Error with the
 // Reason [ErrTries].
 func (t *Throttle) Try(ctx context.Context, f func(context.Context) error) error {
-	return t.do(ctx, f, true)
+	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, true)
 }
 
 // Waiting is the number of calls that wait for their turn, or rest before a
@@ -212,14 +213,15 @@ func (t *Throttle) lineUp(w *waiter, needs []Need) (started, ok bool) {
 	return false, ok
 }
 
-// done ends the try of w. retry is whether it waits again, or, if started, has
-// begun the next one; now is when.
-func (t *Throttle) done(w *waiter, r pace.Report, said []Said) (started, retry bool, now time.Time) {
+// done ends the try of w by its last Result. retry is whether it waits again, or,
+// if started, has begun the next one; now is when.
+func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
-	if len(said) > 0 {
-		r = t.heed(now, w, r, said)
+	r := w.last.Report
+	if len(w.last.Scopes) > 0 {
+		r = t.heed(now, w)
 	}
 	w.calling = false
 	retry = t.gate.Done(now, &w.ticket, r)
@@ -242,7 +244,7 @@ func (t *Throttle) leave(w *waiter) (now time.Time) {
 	now = t.now()
 	if w.calling {
 		w.calling = false
-		t.gate.Done(now, &w.ticket, pace.Report{Verdict: pace.Ignored})
+		t.gate.Done(now, &w.ticket, pace.Report{})
 	}
 	if w.inside {
 		t.remove(now, w)

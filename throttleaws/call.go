@@ -30,12 +30,12 @@ type call struct {
 }
 
 // try makes the call once.
-func (c *call) try(ctx context.Context) error {
+func (c *call) try(ctx context.Context) throttle.Result {
 	req, _ := c.in.Request.(*smithyhttp.Request)
 	if c.tries > 0 && req != nil {
 		if err := req.RewindStream(); err != nil {
 			c.err = err
-			return throttle.Ignore(err)
+			return throttle.Result{Err: err}
 		}
 	}
 	c.tries++
@@ -53,9 +53,9 @@ func (c *call) try(ctx context.Context) error {
 	case code(c.err) == "LimitExceededException" && c.tries >= quotaTries:
 		r.Final = true
 	}
-	result := &throttle.Result{Report: r, Err: c.err}
+	result := throttle.Result{Report: r, Err: c.err}
 	if r.Verdict == pace.Throttled && underWay(c.err) {
-		result.Said = []throttle.Said{{Report: r}} // of one object, which has no pace
+		result.Scopes = []throttle.ScopeResult{{Report: r}} // of one object, which has no pace
 	}
 	return result
 }

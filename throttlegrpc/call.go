@@ -55,11 +55,11 @@ func (k *call) next(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "grpc-previous-rpc-attempts", strconv.Itoa(k.tries-1))
 }
 
-// judge says what an answer means.
-func (k *call) judge(a *answer) error {
+// judge classifies a try by its answer.
+func (k *call) judge(a *answer) throttle.Result {
 	var below *throttle.Error
 	if errors.As(a.err, &below) { // of a Client further down, which has tried
-		return throttle.Ignore(a.err)
+		return throttle.Result{Err: a.err}
 	}
 	r := pace.Report{Verdict: pace.Served}
 	if a.err != nil {
@@ -74,7 +74,7 @@ func (k *call) judge(a *answer) error {
 	if a.begun || a.left && r.Verdict != pace.Throttled {
 		k.mayHaveRun = true
 	}
-	return &throttle.Result{Report: r, Err: a.err}
+	return throttle.Result{Report: r, Err: a.err}
 }
 
 // end makes of what the Throttle returned what the call returns.
