@@ -144,7 +144,7 @@ func (q *Quota) await(ctx context.Context, l *load, past *pastLoads) error {
 		l.dropped = true
 		l.cancel()
 	}
-	return ended(ctx, nil)
+	return Ended(ctx, nil)
 }
 
 // add counts a load that is over. One that was cancelled counts for nothing:

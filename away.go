@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,11 +226,11 @@ func (g *Guard) failed(probe, counts bool, err error) {
 	switch {
 	case probe:
 		g.probing = false
-		g.next = now.Add(positive(g.Probe, defaultProbe))
+		g.next = now.Add(cmp.Or(max(g.Probe, 0), defaultProbe))
 	case !counts || g.away.Load():
-	case g.row.Add(1) >= int64(positive(g.Failures, defaultFailures)):
+	case g.row.Add(1) >= int64(cmp.Or(max(g.Failures, 0), defaultFailures)):
 		g.away.Store(true)
-		g.next = now.Add(positive(g.Probe, defaultProbe))
+		g.next = now.Add(cmp.Or(max(g.Probe, 0), defaultProbe))
 	}
 	g.mu.Unlock()
 	if g.On != nil {
@@ -245,12 +246,4 @@ func (g *Guard) forget(probe bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.probing = false
-}
-
-// positive is v, or what stands for zero and below.
-func positive[T int | time.Duration](v, zero T) T {
-	if v > 0 {
-		return v
-	}
-	return zero
 }

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func newGuardCall(a []limit.Ask) *guardCall {
 // unless the caller has left.
 func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok, left bool, err error) {
 	began := time.Now()
-	deadline := positive(g.Deadline, defaultDeadline)
+	deadline := cmp.Or(max(g.Deadline, 0), defaultDeadline)
 	timed, cancel := context.WithTimeout(ctx, deadline)
 	ok, err = g.await(timed, cancel, probe, a, d)
 	switch {
@@ -97,7 +98,7 @@ func (g *Guard) places(probe bool) chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.calls == nil {
-		g.calls = make(chan struct{}, positive(g.Calls, defaultCalls))
+		g.calls = make(chan struct{}, cmp.Or(max(g.Calls, 0), defaultCalls))
 		g.probes = make(chan struct{}, mostProbes)
 	}
 	if probe {

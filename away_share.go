@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -44,7 +45,7 @@ func refuse(a []limit.Ask, d []limit.Decision) (ok bool) {
 
 // share answers by what this process may allow by itself.
 func (g *Guard) share(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	n := int64(positive(g.Instances, 1))
+	n := int64(cmp.Or(max(g.Instances, 0), 1))
 	if n == 1 {
 		return g.local.Take(ctx, a, d)
 	}

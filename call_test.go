@@ -212,6 +212,7 @@ func TestClassify(t *testing.T) {
 		{Throttled(context.DeadlineExceeded, 0), pace.Report{Verdict: pace.Throttled}},
 		{fmt.Errorf("a: %w", context.Canceled), pace.Report{}},
 		{context.DeadlineExceeded, pace.Report{}},
+		{fmt.Errorf("admission: %w", &OwnerError{Reason: ErrNever}), pace.Report{}},
 		{down, pace.Report{}},
 		{fmt.Errorf("a: %w", down), pace.Report{}},
 		{Throttled(down, 0), pace.Report{Verdict: pace.Throttled}},
@@ -260,7 +261,7 @@ func TestErrorText(t *testing.T) {
 		want string
 	}{
 		{&Error{Reason: ErrWouldWait, Wait: time.Second}, "throttle: not without waiting, would wait 1s"},
-		{&Error{Reason: ErrQueueFull, Wait: pace.Never}, "throttle: too many calls are waiting, would wait for nobody knows how long"},
+		{&Error{Reason: ErrQueueFull, Wait: pace.Never}, "throttle: too many calls are waiting, would wait for an unknown time"},
 		{&Error{Reason: context.Canceled}, "throttle: context canceled"},
 		{&Error{Reason: ErrTries, Tries: 1, Err: errBoom}, "throttle: no tries left, after 1 try, not executed: boom"},
 		{&Error{Reason: ErrTries, Tries: 4, Err: errors.Join(errBoom, errBoom)}, "throttle: no tries left, after 4 tries, not executed: boom; boom"},

@@ -24,11 +24,10 @@ var (
 	ErrWouldWait = errors.New("not without waiting")
 )
 
-// Error is how a Throttle, a [Queue], a [Quota] or a [Shedder] gives up. Both its Reason and the last error of the
+// Error says why a Throttle gave up a call. Its Reason and the last error of the
 // function are found by [errors.Is] and [errors.As].
 type Error struct {
-	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait, of a Queue or a Quota
-	// also [ErrNever] or [ErrUndecided], of a Shedder also [ErrShed]; or
+	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait; or
 	// context.DeadlineExceeded, when the wait would have ended after the
 	// deadline of the context; or the context's Cause, when it ended.
 	Reason error
@@ -58,7 +57,7 @@ func (e *Error) Error() string {
 	fmt.Fprintf(&b, "throttle: %v", e.Reason)
 	switch {
 	case e.Wait == pace.Never:
-		b.WriteString(", would wait for nobody knows how long")
+		b.WriteString(", would wait for an unknown time")
 	case e.Wait > 0:
 		fmt.Fprintf(&b, ", would wait %v", e.Wait)
 	}
@@ -146,8 +145,9 @@ func Ignore(err error) error {
 
 // Classify says how a try ended that returned err, unless [Throttle.Classify] says
 // otherwise. An error made by [Throttled], [Failed], [Permanent] or [Ignore],
-// also when wrapped, says so itself. Errors of a context, and the [*Error] of a
-// Throttle further down, which has retried already, are Ignored. Nil is Served.
+// also when wrapped, says so itself. Errors of a context, the [*Error] of a
+// Throttle further down, which has retried already, and the [*OwnerError] of an
+// admission that refused the call before it was sent, are Ignored. Nil is Served.
 //
 // Any other error is Served too: it is returned at once and not retried. A
 // function that is not idempotent must not be repeated unasked, and most errors
@@ -160,7 +160,8 @@ func Classify(err error) pace.Report {
 		return v.report
 	}
 	var e *Error
-	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var refused *OwnerError
+	if errors.As(err, &e) || errors.As(err, &refused) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return pace.Report{Verdict: pace.Ignored}
 	}
 	return pace.Report{Verdict: pace.Served}

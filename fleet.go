@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -48,6 +49,8 @@ type fleet struct {
 	refused float64 // since something was granted
 	crowd   float64 // how often it is refused before it is granted something
 }
+
+var errFleetGone = errors.New("throttle: the Store of the Fleet ended its goroutine")
 
 const (
 	firstAway = time.Second
@@ -119,7 +122,7 @@ func (t *Throttle) ask(q limit.Ask) {
 	defer cancel()
 	a := [1]limit.Ask{q}
 	var d [1]limit.Decision
-	err := errGone
+	err := errFleetGone
 	defer func() { // whatever the Store does
 		t.answer(q, d[0], err, late)
 	}()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 )
 
 // plan is what an answer of the Store foretells. The zero plan is none.
@@ -20,7 +19,7 @@ func (p plan) known() bool { return !p.at.IsZero() }
 // wait is how long after now n may have passed, those first in line included.
 func (p plan) wait(l limit.Limit, now time.Time, n int64) time.Duration {
 	wait := foresee(l, p.d, n)
-	if wait == pace.Never {
+	if wait == limit.Never {
 		return wait
 	}
 	return max(0, wait-now.Sub(p.at))
@@ -38,7 +37,7 @@ func foresee(l limit.Limit, d limit.Decision, n int64) time.Duration {
 	case l.Unlimited():
 		return 0
 	case l.Count <= 0:
-		return pace.Never
+		return limit.Never
 	case l.Kind == limit.TokenBucket && n > d.Most:
 		return add(d.ResetAfter, muldiv(n-d.Most, l.Period, l.Count))
 	case l.Kind == limit.TokenBucket:
@@ -55,21 +54,21 @@ func foreseeable(l limit.Limit) bool {
 	return l.Kind == limit.TokenBucket || l.Kind == limit.FixedWindow
 }
 
-// muldiv is n × d / by, rounded down, pace.Never if that is too large. None of
+// muldiv is n × d / by, rounded down, limit.Never if that is too large. None of
 // them is negative, and by not zero.
 func muldiv(n int64, d time.Duration, by int64) time.Duration {
 	high, low := bits.Mul64(uint64(n), uint64(d))
 	if high >= uint64(by) {
-		return pace.Never
+		return limit.Never
 	}
 	quotient, _ := bits.Div64(high, low, uint64(by))
 	return time.Duration(min(quotient, math.MaxInt64))
 }
 
-// add is a + b, or pace.Never if that is too large. Neither is negative.
+// add is a + b, or limit.Never if that is too large. Neither is negative.
 func add(a, b time.Duration) time.Duration {
-	if a > pace.Never-b {
-		return pace.Never
+	if a > limit.Never-b {
+		return limit.Never
 	}
 	return a + b
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 )
 
 func TestForesee(t *testing.T) {
@@ -22,9 +21,9 @@ func TestForesee(t *testing.T) {
 		{limit.Limit{Count: 10, Period: s}, limit.Decision{Most: 10, ResetAfter: 900 * ms}, 1, 0},
 		{limit.Limit{Count: 10, Period: s}, limit.Decision{Most: 10, ResetAfter: 900 * ms}, 2, 100 * ms},
 		{limit.Limit{}, limit.Decision{Most: math.MaxInt64}, math.MaxInt64, 0},
-		{limit.Limit{Period: s}, limit.Decision{}, 1, pace.Never},
-		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Most: 1, ResetAfter: 1}, 2, pace.Never},
-		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Most: 1}, 3, pace.Never},
+		{limit.Limit{Period: s}, limit.Decision{}, 1, limit.Never},
+		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Most: 1, ResetAfter: 1}, 2, limit.Never},
+		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Most: 1}, 3, limit.Never},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 3, 0},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 13, 200 * ms},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 14, 1200 * ms},

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -128,7 +129,7 @@ func (f *InFlight) Acquire(counts ...Count) (h Hold, refused int, ok bool) {
 func (f *InFlight) Admit(ctx context.Context, s Store, a []limit.Ask, d []limit.Decision, counts ...Count) (h Hold, refused int, ok bool, err error) {
 	clear(d)
 	if ctx.Err() != nil {
-		return Hold{}, -1, false, ended(ctx, nil)
+		return Hold{}, -1, false, Ended(ctx, nil)
 	}
 	taken, refused, fits := f.Acquire(counts...)
 	if !fits {
@@ -141,7 +142,7 @@ func (f *InFlight) Admit(ctx context.Context, s Store, a []limit.Ask, d []limit.
 	}()
 	passes, err := s.Take(ctx, a, d)
 	if err != nil {
-		return Hold{}, -1, false, undecided(ctx, err)
+		return Hold{}, -1, false, Undecided(ctx, err)
 	}
 	if !passes {
 		return Hold{}, -1, false, nil
@@ -197,7 +198,7 @@ func (f *InFlight) add(e *held, c Count) bool {
 	}
 	t := f.tallies[c.Key]
 	if t == nil || t.n == 0 {
-		if f.busy() >= atMost(f.Keys, 1_000_000) {
+		if f.busy() >= cmp.Or(max(f.Keys, 0), 1_000_000) {
 			f.full++
 			return false
 		}

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -57,6 +58,8 @@ type LeaseCounts struct {
 
 const (
 	defaultLeaseKeys = 10_000
+	// fewLeases can be asked for at once without allocating.
+	fewLeases = 4
 	// patience is how often a Take waits for what another one asks, for a Life at
 	// most, before it asks by itself.
 	patience = 4
@@ -93,9 +96,9 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 			return d[0].OK, nil
 		}
 	}
-	var few [fewAsks]leasePart
+	var few [fewLeases]leasePart
 	parts := few[:]
-	if len(a) > fewAsks {
+	if len(a) > fewLeases {
 		parts = make([]leasePart, len(a))
 	}
 	parts = parts[:len(a)]
@@ -115,7 +118,7 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 			return l.ask(ctx, t, parts, a, d)
 		}
 		t.back(parts, a)
-		impatient, err := busy.wait(ctx, positive(l.Life, limit.DefaultLife))
+		impatient, err := busy.wait(ctx, cmp.Or(max(l.Life, 0), limit.DefaultLife))
 		if err != nil {
 			return false, err
 		}
@@ -125,6 +128,16 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 		now = time.Now()
 	}
 }
+
+// TakeOne is Take for one ask.
+func (l *Leases) TakeOne(ctx context.Context, ask limit.Ask) (limit.Decision, error) {
+	a, d := [1]limit.Ask{ask}, [1]limit.Decision{}
+	_, err := l.Take(ctx, a[:], d[:])
+	return d[0], err
+}
+
+// Itself reports whether s is l, and not a Store that embeds it.
+func (l *Leases) Itself(s any) bool { return s == any(l) }
 
 // ask puts to the Store what parts do not hold.
 func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
@@ -154,6 +167,6 @@ func (l *Leases) table() *leaseTable {
 	if t := l.tab.Load(); t != nil {
 		return t
 	}
-	l.tab.CompareAndSwap(nil, newLeaseTable(positive(l.Keys, defaultLeaseKeys), l.Life))
+	l.tab.CompareAndSwap(nil, newLeaseTable(cmp.Or(max(l.Keys, 0), defaultLeaseKeys), l.Life))
 	return l.tab.Load()
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 )
 
 // line is who waits under one key. It is there while somebody is in it.
@@ -28,7 +27,7 @@ type queued struct {
 	asks     bool          // it is asking
 	deadline time.Time     // zero: none
 	turn     chan struct{} // holds one: ask now, or look at refused
-	refused  *Error        // of one that was taken out of its line
+	refused  *OwnerError   // of one that was taken out of its line
 }
 
 // change makes l the limit of the line, and lets the first ask. Caller holds mu.
@@ -61,11 +60,11 @@ func (at *line) room(now time.Time, n int64) bool {
 }
 
 // forecast is how long it will take until n more, behind all in line, may pass:
-// pace.Never if that is not known. Who is asking counts as served, though it may
+// limit.Never if that is not known. Who is asking counts as served, though it may
 // not be: rather too early. Caller holds mu. at may be nil.
 func (at *line) forecast(n int64) time.Duration {
 	if at == nil || !at.plan.known() || n > math.MaxInt64-at.sum {
-		return pace.Never
+		return limit.Never
 	}
 	return at.plan.wait(at.limit, time.Now(), at.sum-at.asked+n)
 }
@@ -83,12 +82,12 @@ func (at *line) asking(w *queued, asks bool) {
 
 // hopeless is why w will not be served, nil if it may be. sum is what passes
 // from p on until w has. Caller holds mu.
-func (at *line) hopeless(w *queued, p plan, sum int64) *Error {
+func (at *line) hopeless(w *queued, p plan, sum int64) *OwnerError {
 	if w.n > at.limit.Most() {
-		return &Error{Reason: ErrNever, Wait: pace.Never}
+		return &OwnerError{Reason: ErrNever, Wait: limit.Never}
 	}
 	if wait := p.wait(at.limit, p.at, sum); w.late(p.at, wait) {
-		return &Error{Reason: context.DeadlineExceeded, Wait: wait}
+		return &OwnerError{Reason: context.DeadlineExceeded, Wait: wait}
 	}
 	return nil
 }
@@ -97,9 +96,9 @@ func (at *line) hopeless(w *queued, p plan, sum int64) *Error {
 func (w *queued) again(now time.Time, d limit.Decision) (time.Duration, error) {
 	switch {
 	case d.RetryAfter == limit.Never:
-		return 0, &Error{Reason: ErrNever, Wait: pace.Never}
+		return 0, &OwnerError{Reason: ErrNever, Wait: limit.Never}
 	case w.late(now, d.RetryAfter):
-		return 0, &Error{Reason: context.DeadlineExceeded, Wait: d.RetryAfter}
+		return 0, &OwnerError{Reason: context.DeadlineExceeded, Wait: d.RetryAfter}
 	case d.RetryAfter <= 0: // a Store that contradicts itself
 		return time.Millisecond, nil
 	}
@@ -124,7 +123,7 @@ func (w *queued) late(now time.Time, wait time.Duration) bool {
 // end of ctx.
 func (w *queued) sleep(ctx context.Context, d time.Duration) (told bool, err error) {
 	var ring <-chan time.Time
-	if d != pace.Never {
+	if d != limit.Never {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		ring = timer.C
@@ -138,20 +137,6 @@ func (w *queued) sleep(ctx context.Context, d time.Duration) (told bool, err err
 		}
 		return true, nil
 	case <-ctx.Done():
-		return false, ended(ctx, nil)
+		return false, Ended(ctx, nil)
 	}
-}
-
-// ended is the error of one whose context has ended, and whose question, if
-// there was one, failed with err.
-func ended(ctx context.Context, err error) *Error {
-	return &Error{Reason: context.Cause(ctx), Err: err, ended: ctx.Err()}
-}
-
-// undecided is the error of one whose question failed with err.
-func undecided(ctx context.Context, err error) *Error {
-	if ctx.Err() != nil {
-		return ended(ctx, err)
-	}
-	return &Error{Reason: ErrUndecided, Err: err}
 }

@@ -82,8 +82,8 @@ const (
 
 var _ Store = (*Memory)(nil)
 
-// Allow is whether n may pass under the key, and charges it if so: the OK that
-// Take would give. With an n of 1 and a TokenBucket or a FixedWindow it is the
+// Allow charges n tokens for key, if l allows, and reports whether it did: the OK
+// that Take would give. With an n of 1 and a TokenBucket or a FixedWindow it is the
 // fastest way to ask.
 func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
 	t := m.table()
@@ -102,14 +102,21 @@ func (m *Memory) Allow(key string, l limit.Limit, n int64) bool {
 	return m.decide(t.now(), &limit.Ask{Key: key, Limit: l, N: n}).OK
 }
 
-// Decide answers one question, as Take does. It allocates nothing, but for
-// limits that keep more than a State.
-func (m *Memory) Decide(a limit.Ask) limit.Decision {
+// TakeOne is Take for one ask. It allocates nothing, but for limits that keep
+// more than a State, and its error is always nil.
+func (m *Memory) TakeOne(_ context.Context, a limit.Ask) (limit.Decision, error) {
+	return m.takeOne(&a), nil
+}
+
+// Itself reports whether s is m, and not a Store that embeds it.
+func (m *Memory) Itself(s any) bool { return s == any(m) }
+
+func (m *Memory) takeOne(a *limit.Ask) limit.Decision {
 	t := m.table()
 	if t.far() {
 		t.fetch(t.seed.hash(a.Key))
 	}
-	return m.decide(t.now(), &a)
+	return m.decide(t.now(), a)
 }
 
 func (m *Memory) decide(now time.Time, a *limit.Ask) (d limit.Decision) {
@@ -132,7 +139,7 @@ func (m *Memory) decide(now time.Time, a *limit.Ask) (d limit.Decision) {
 // Take answers a in d, see [Store]. It looks at no context, as it never waits.
 func (m *Memory) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if len(a) == 1 && len(d) == 1 {
-		d[0] = m.Decide(a[0])
+		d[0] = m.takeOne(&a[0])
 		return d[0].OK, nil
 	}
 	if err := limit.CheckAsks(a, d); err != nil {

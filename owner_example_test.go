@@ -28,7 +28,7 @@ func ExampleQueue() {
 	hourly := limit.Limit{Count: 1, Period: time.Hour}
 	for range 2 {
 		_, err := queue.Wait(ctx, "report", hourly, 1)
-		var e *throttle.Error
+		var e *throttle.OwnerError
 		if errors.As(err, &e) {
 			fmt.Println("refused at once: it would take", e.Wait.Round(time.Minute))
 		}

@@ -258,7 +258,7 @@ func TestTrapUnboundedQueue(t *testing.T) {
 		var full atomic.Int64
 		for range 2000 {
 			go func() {
-				if _, err := q.Wait(ctx, "k", perSecond(1), 1); errors.Is(err, ErrQueueFull) {
+				if _, err := q.Wait(ctx, "k", perSecond(1), 1); errors.Is(err, ErrFull) {
 					full.Add(1)
 				}
 			}()

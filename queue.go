@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -8,16 +9,14 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 )
 
-// More reasons of an [Error].
+// Reasons for which a [Queue] refuses, as the Reason of an [OwnerError].
 var (
+	// ErrFull says that too many callers were waiting already.
+	ErrFull = errors.New("too many callers are waiting")
 	// ErrNever says that the limit would never let so much pass at once.
 	ErrNever = errors.New("more than the limit lets pass at once")
-	// ErrUndecided says that nothing could be decided, as a store or a database
-	// failed; its error is found by errors.Is and errors.As as well.
-	ErrUndecided = errors.New("could not decide")
 )
 
 // Queue lets callers wait until their limit lets them pass: first come, first
@@ -42,7 +41,7 @@ type Queue struct {
 	// Store decides. If nil, a [Memory] of this Queue's own.
 	Store Store
 	// MaxWaiting bounds those in line under all keys, with those that ask the
-	// Store; more are refused with [ErrQueueFull]. If zero or below, 100,000.
+	// Store; more are refused with [ErrFull]. If zero or below, 100,000.
 	MaxWaiting int
 	// MaxPerKey bounds those in line under one key. If zero or below, 1000.
 	MaxPerKey int
@@ -61,8 +60,8 @@ type Queue struct {
 // n waits for its turn and until nothing is owed, and takes nothing; below zero
 // is given back at once.
 //
-// Whoever is not served gets an [*Error] and has taken nothing. Its Reason is
-// ErrQueueFull; ErrNever; ErrUndecided when the Store failed (only then may
+// Whoever is not served gets an [*OwnerError] and has taken nothing. Its Reason is
+// ErrFull; ErrNever; ErrUndecided when the Store failed (only then may
 // something have been taken); the Cause of ctx if it ended; or
 // context.DeadlineExceeded as soon as it is clear that the turn will not come
 // before the deadline, with the forecast in Wait. That is looked at on arrival,
@@ -87,7 +86,7 @@ func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (l
 	}
 	defer q.leave(w) // also when the Store panics
 	var d limit.Decision
-	told, err := w.sleep(ctx, pace.Never)
+	told, err := w.sleep(ctx, limit.Never)
 	for err == nil {
 		var again time.Duration
 		if told {
@@ -126,7 +125,7 @@ func (q *Queue) Waiting() int {
 func (q *Queue) giveBack(ctx context.Context, key string, l limit.Limit, n int64) (limit.Decision, error) {
 	d, err := Take(ctx, q.store(), key, l, n)
 	if err != nil {
-		return d, undecided(ctx, err)
+		return d, Undecided(ctx, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,10 +138,10 @@ func (q *Queue) giveBack(ctx context.Context, key string, l limit.Limit, n int64
 // enter puts one more in line; if it is the first, it is its turn.
 func (q *Queue) enter(ctx context.Context, key string, l limit.Limit, n int64) (*queued, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx, nil)
+		return nil, Ended(ctx, nil)
 	}
 	if n > l.Most() {
-		return nil, &Error{Reason: ErrNever, Wait: pace.Never}
+		return nil, &OwnerError{Reason: ErrNever, Wait: limit.Never}
 	}
 	w := &queued{key: key, n: n, turn: make(chan struct{}, 1)}
 	w.deadline, _ = ctx.Deadline()
@@ -173,19 +172,19 @@ func (q *Queue) enter(ctx context.Context, key string, l limit.Limit, n int64) (
 }
 
 // refuse is why w must not join the line, nil if it may. Caller holds mu.
-func (q *Queue) refuse(at *line, w *queued) *Error {
-	if q.waiting >= atMost(q.MaxWaiting, 100_000) {
-		return &Error{Reason: ErrQueueFull, Wait: at.forecast(w.n)}
+func (q *Queue) refuse(at *line, w *queued) *OwnerError {
+	if q.waiting >= cmp.Or(max(q.MaxWaiting, 0), 100_000) {
+		return &OwnerError{Reason: ErrFull, Wait: at.forecast(w.n)}
 	}
 	if at == nil {
 		return nil
 	}
 	wait := at.forecast(w.n)
 	switch {
-	case at.queue.n >= atMost(q.MaxPerKey, 1000) || w.n > math.MaxInt64-at.sum:
-		return &Error{Reason: ErrQueueFull, Wait: wait}
-	case wait != pace.Never && w.late(time.Now(), wait):
-		return &Error{Reason: context.DeadlineExceeded, Wait: wait}
+	case at.queue.n >= cmp.Or(max(q.MaxPerKey, 0), 1000) || w.n > math.MaxInt64-at.sum:
+		return &OwnerError{Reason: ErrFull, Wait: wait}
+	case wait != limit.Never && w.late(time.Now(), wait):
+		return &OwnerError{Reason: context.DeadlineExceeded, Wait: wait}
 	}
 	return nil
 }
@@ -236,10 +235,10 @@ func (q *Queue) planned(w *queued) (time.Duration, error) {
 	}
 	wait := at.plan.wait(at.limit, now, w.n)
 	switch {
-	case wait == pace.Never: // let the Store say so
+	case wait == limit.Never: // let the Store say so
 		return 0, nil
 	case w.late(now, wait):
-		return 0, &Error{Reason: context.DeadlineExceeded, Wait: wait}
+		return 0, &OwnerError{Reason: context.DeadlineExceeded, Wait: wait}
 	}
 	return wait, nil
 }
@@ -248,14 +247,14 @@ func (q *Queue) planned(w *queued) (time.Duration, error) {
 // zero if all is said.
 func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again time.Duration, err error) {
 	if ctx.Err() != nil {
-		return d, 0, ended(ctx, nil)
+		return d, 0, Ended(ctx, nil)
 	}
 	q.mu.Lock()
 	l := w.line.limit
 	w.line.asking(w, true)
 	q.mu.Unlock()
 	if d, err = Take(ctx, q.store(), w.key, l, w.n); err != nil {
-		return d, 0, undecided(ctx, err)
+		return d, 0, Undecided(ctx, err)
 	}
 	now := time.Now()
 	q.mu.Lock()
@@ -273,9 +272,9 @@ func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again tim
 		return d, 0, nil
 	case !first: // there was less room than foreseen: it will be called again
 		w.called = false
-		return d, pace.Never, nil
+		return d, limit.Never, nil
 	case changed:
-		return d, pace.Never, nil // it has been told to ask anew
+		return d, limit.Never, nil // it has been told to ask anew
 	default:
 		q.foresee(at, p)
 		again, err = w.again(now, d)
@@ -316,12 +315,4 @@ func (q *Queue) store() Store {
 		return q.Store
 	}
 	return &q.own
-}
-
-// atMost is a bound, or its default.
-func atMost[T int | time.Duration](bound, otherwise T) T {
-	if bound <= 0 {
-		return otherwise
-	}
-	return bound
 }

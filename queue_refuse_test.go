@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 )
 
 // What cannot make its deadline is told at once, with the forecast.
@@ -86,7 +85,7 @@ func TestQueueNever(t *testing.T) {
 			n int64
 		}{{perSecond(10), 2}, {blocked, 1}, {blocked, 0}} {
 			_, err := q.Wait(t.Context(), "k", c.Limit, c.n)
-			if e := refusedFor(t, err, ErrNever); e.Wait != pace.Never {
+			if e := refusedFor(t, err, ErrNever); e.Wait != limit.Never {
 				t.Errorf("Wait(%+v, %d) = %v, want Wait to be Never", c.Limit, c.n, err)
 			}
 		}
@@ -136,9 +135,9 @@ func TestQueueIsBounded(t *testing.T) {
 		if n := q.Waiting(); n != 5 {
 			t.Fatalf("%d waiting, want 5", n)
 		}
-		for key, forecast := range map[string]time.Duration{"a": 4 * time.Minute, "b": 3 * time.Minute, "c": pace.Never} {
+		for key, forecast := range map[string]time.Duration{"a": 4 * time.Minute, "b": 3 * time.Minute, "c": limit.Never} {
 			_, err := q.Wait(t.Context(), key, l, 1)
-			if e := refusedFor(t, err, ErrQueueFull); e.Wait != forecast {
+			if e := refusedFor(t, err, ErrFull); e.Wait != forecast {
 				t.Errorf("the queue is full: %v under %s, want a forecast of %v", err, key, forecast)
 			}
 		}
@@ -162,7 +161,7 @@ func TestQueueSumIsBounded(t *testing.T) {
 		go q.Wait(t.Context(), "k", limit.Limit{}, 1<<62)
 		synctest.Wait()
 		_, err := q.Wait(t.Context(), "k", limit.Limit{}, 1<<62)
-		refusedFor(t, err, ErrQueueFull)
+		refusedFor(t, err, ErrFull)
 		close(gate)
 		nobody(t, &q)
 	})
@@ -198,11 +197,9 @@ func TestQueueRefusesWhenTheForecastComes(t *testing.T) {
 			if got, want := results.count("served"), 5-int(used); got != want {
 				t.Errorf("%d used of 3: %d served, want %d", used, got, want)
 			}
-			results.mu.Lock()
-			defer results.mu.Unlock()
-			for _, at := range results.of["refused"] {
+			for _, at := range results.of("refused") {
 				if at > 11*ms {
-					t.Errorf("%d used of 3: refused at %v, want at the first answer", used, results.of["refused"])
+					t.Errorf("%d used of 3: refused at %v, want at the first answer", used, results.of("refused"))
 				}
 			}
 			nobody(t, &q)

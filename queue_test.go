@@ -50,11 +50,11 @@ func nobody(t *testing.T, q *Queue) {
 }
 
 // refusedFor checks that err is an Error of the reason, and returns it.
-func refusedFor(t *testing.T, err, reason error) *Error {
+func refusedFor(t *testing.T, err, reason error) *OwnerError {
 	t.Helper()
-	var e *Error
+	var e *OwnerError
 	if !errors.As(err, &e) || e.Reason != reason {
-		t.Fatalf("error %v, want an *Error of the Reason %v", err, reason)
+		t.Fatalf("error %v, want an *OwnerError of the Reason %v", err, reason)
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ var (
 // and Cancel when they surely do not. If that is not known, call Done; the next
 // count will tell.
 //
-// An error is an [*Error]: ErrUndecided, with the error of Count, or the end of
+// An error is an [*OwnerError]: ErrUndecided, with the error of Count, or the end of
 // ctx while Count was awaited. Then there is no Creation: it is nil, which may
 // be cancelled.
 func (q *Quota) Create(ctx context.Context, key string, n, most int64) (*Creation, error) {
@@ -101,7 +102,7 @@ func (q *Quota) Create(ctx context.Context, key string, n, most int64) (*Creatio
 		return &Creation{Held: held}, nil
 	}
 	if ctx.Err() != nil {
-		return nil, ended(ctx, nil)
+		return nil, Ended(ctx, nil)
 	}
 	var past pastLoads
 	for {
@@ -168,24 +169,24 @@ func (q *Quota) Held(key string) (n int64, age time.Duration, ok bool) {
 // try decides, or says which load to await first.
 func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLoads) (*Creation, *load, error) {
 	if q.Count == nil {
-		return nil, nil, &Error{Reason: ErrUndecided, Err: errNoCount}
+		return nil, nil, &OwnerError{Reason: ErrUndecided, Err: errNoCount}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := q.account(key)
 	if a == nil {
-		return nil, nil, &Error{Reason: ErrUndecided, Err: errAllBusy}
+		return nil, nil, &OwnerError{Reason: ErrUndecided, Err: errAllBusy}
 	}
 	defer q.rest(a)
 	now := time.Now()
-	failed := a.failedSince(now.Add(-atMost(q.Retry, time.Second)), past)
+	failed := a.failedSince(now.Add(-cmp.Or(max(q.Retry, 0), time.Second)), past)
 	fresh, usable := q.usable(a, now)
 	held := a.held()
 	switch fits := held <= most-n; {
 	case !fresh && failed == nil:
 		return nil, q.join(ctx, a), nil
 	case !usable:
-		return nil, nil, &Error{Reason: ErrUndecided, Err: failed}
+		return nil, nil, &OwnerError{Reason: ErrUndecided, Err: failed}
 	case fits:
 		a.pending += n
 		a.busy++
@@ -203,7 +204,7 @@ func (q *Quota) usable(a *account, now time.Time) (fresh, usable bool) {
 	if a.loads == 0 {
 		return false, false
 	}
-	age, most := now.Sub(a.at), atMost(q.Fresh, time.Minute)
+	age, most := now.Sub(a.at), cmp.Or(max(q.Fresh, 0), time.Minute)
 	return age < most, age-most < max(q.Stale, 0) || age < most
 }
 
@@ -215,7 +216,7 @@ func (q *Quota) account(key string) *account {
 		q.idle.remove(&a.place)
 		return a
 	}
-	if len(q.accounts) >= atMost(q.Keys, 100_000) {
+	if len(q.accounts) >= cmp.Or(max(q.Keys, 0), 100_000) {
 		oldest := q.idle.front()
 		if oldest == nil {
 			return nil

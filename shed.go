@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -75,14 +76,14 @@ type ShedderStats struct {
 // Acquire waits until one of a class may begin. A class below 0 counts as 0, one
 // too high as the highest.
 //
-// Whoever may not begin gets an [*Error]. Its Reason is context.DeadlineExceeded
+// Whoever may not begin gets an [*OwnerError]. Its Reason is context.DeadlineExceeded
 // if the turn has not come in time, or will not, by a forecast that is in Wait:
 // of those ahead and of the higher classes that come meanwhile (Cobham 1954);
-// ErrQueueFull; ErrShed if it was pushed out by a higher class; or the Cause of
+// ErrFull; ErrShed if it was pushed out by a higher class; or the Cause of
 // ctx if it ended. What is granted in the instant in which ctx ends is granted.
 func (s *Shedder) Acquire(ctx context.Context, class int) (Pass, error) {
 	if ctx.Err() != nil {
-		return Pass{}, ended(ctx, nil)
+		return Pass{}, Ended(ctx, nil)
 	}
 	a := s.take()
 	a.class = min(max(class, 0), Classes-1)
@@ -158,9 +159,9 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 	select {
 	case <-a.turn:
 	case <-timer.C:
-		err = &Error{Reason: context.DeadlineExceeded, Wait: pace.Never}
+		err = &OwnerError{Reason: context.DeadlineExceeded, Wait: pace.Never}
 	case <-ctx.Done():
-		err = ended(ctx, nil)
+		err = Ended(ctx, nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +183,8 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 // set tells the core what the fields say. Caller holds mu.
 func (s *Shedder) set() {
 	s.core.fixed = s.Most
-	s.core.highest = atMost(s.Highest, 1000)
-	s.core.maxWaiting = atMost(s.MaxWaiting, 1000)
+	s.core.highest = cmp.Or(max(s.Highest, 0), 1000)
+	s.core.maxWaiting = cmp.Or(max(s.MaxWaiting, 0), 1000)
 	s.core.maxWait = s.MaxWait
 }
 

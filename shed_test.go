@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -124,7 +125,7 @@ func TestShedHalfOfAllLoad(t *testing.T) {
 			if used < 0.95 {
 				t.Errorf("%s: %.1f%% of the service used, want 95%%", c.name, 100*used)
 			}
-			if n, most := s.Stats().MaxWaiting, atMost(c.shedder.MaxWaiting, 1000); n > most {
+			if n, most := s.Stats().MaxWaiting, cmp.Or(max(c.shedder.MaxWaiting, 0), 1000); n > most {
 				t.Errorf("%s: %d waited at a time, want %d at most", c.name, n, most)
 			}
 			w.recovers(t, c.name, done)
@@ -215,7 +216,7 @@ func TestShedOrder(t *testing.T) {
 		if want := []int{3, 6, 5, 0}; len(order) != 4 || [4]int(order) != [4]int(want) {
 			t.Errorf("order of those served %v, want %v", order, want)
 		}
-		refusedFor(t, outcome[4], ErrQueueFull)
+		refusedFor(t, outcome[4], ErrFull)
 		refusedFor(t, outcome[1], ErrShed)
 		refusedFor(t, outcome[2], ErrShed)
 		if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting != 4 || st.Refused != [Classes]int64{2, 1, 0, 0} {

@@ -31,7 +31,7 @@ type applicant struct {
 	deadline time.Time // zero: none
 	granted  bool
 	began    time.Time
-	why      *Error        // of one that was refused while it waited
+	why      *OwnerError   // of one that was refused while it waited
 	turn     chan struct{} // holds one: granted, or refused
 	number   uint64        // counts its uses; a Pass of another number is past
 }
@@ -56,7 +56,7 @@ func (s *shedding) allowed() int {
 }
 
 // enter grants a, puts it in line, or says why not.
-func (s *shedding) enter(now time.Time, a *applicant) *Error {
+func (s *shedding) enter(now time.Time, a *applicant) *OwnerError {
 	s.came[a.class].add(now)
 	if s.inFlight < s.allowed() { // so nobody waits: see done
 		s.grant(now, a)
@@ -67,10 +67,10 @@ func (s *shedding) enter(now time.Time, a *applicant) *Error {
 		a.deadline = now.Add(longest)
 	}
 	if wait := s.forecast(now, a.class); wait >= a.deadline.Sub(now) || longest <= 0 {
-		return s.refuse(a, &Error{Reason: context.DeadlineExceeded, Wait: wait})
+		return s.refuse(a, &OwnerError{Reason: context.DeadlineExceeded, Wait: wait})
 	}
 	if s.waiting >= s.maxWaiting && !s.pushOut(a.class) {
-		return s.refuse(a, &Error{Reason: ErrQueueFull, Wait: s.forecast(now, a.class)})
+		return s.refuse(a, &OwnerError{Reason: ErrFull, Wait: s.forecast(now, a.class)})
 	}
 	s.lines[a.class].push(&a.place, a)
 	s.waiting++
@@ -119,7 +119,7 @@ func seconds(x float64) time.Duration {
 func (s *shedding) pushOut(class int) bool {
 	for c := range class {
 		if last := s.lines[c].last; last != nil {
-			s.drop(last.of, &Error{Reason: ErrShed, Wait: pace.Never})
+			s.drop(last.of, &OwnerError{Reason: ErrShed, Wait: pace.Never})
 			return true
 		}
 	}
@@ -127,7 +127,7 @@ func (s *shedding) pushOut(class int) bool {
 }
 
 // drop refuses one that waits.
-func (s *shedding) drop(a *applicant, why *Error) {
+func (s *shedding) drop(a *applicant, why *OwnerError) {
 	s.out(a)
 	a.why = s.refuse(a, why)
 	a.poke()
@@ -146,7 +146,7 @@ func (s *shedding) out(a *applicant) {
 	s.waiting--
 }
 
-func (s *shedding) refuse(a *applicant, why *Error) *Error {
+func (s *shedding) refuse(a *applicant, why *OwnerError) *OwnerError {
 	s.refused[a.class]++
 	return why
 }
@@ -183,7 +183,7 @@ func (s *shedding) next(now time.Time) {
 	}
 	a := s.lines[c].front()
 	if !a.deadline.After(now) {
-		s.drop(a, &Error{Reason: context.DeadlineExceeded, Wait: pace.Never})
+		s.drop(a, &OwnerError{Reason: context.DeadlineExceeded, Wait: pace.Never})
 		return
 	}
 	s.out(a)

@@ -28,16 +28,25 @@ func (f StoreFunc) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) 
 	return f(ctx, a, d)
 }
 
-// Take asks s whether n may pass under the key. Zero n peeks, below zero gives
-// back.
+// Direct is a Store that answers one ask faster than Take does. [Take] and [Allow]
+// look for it, as io.Copy looks for an io.WriterTo; for Allow it may have the
+// method Allow(key string, l limit.Limit, n int64) bool besides.
+type Direct interface {
+	// TakeOne is the Take of the Store for one ask.
+	TakeOne(ctx context.Context, a limit.Ask) (limit.Decision, error)
+	// Itself reports whether s is this Store, and not one that embeds it: what
+	// that adds to Take must not be passed by.
+	Itself(s any) bool
+}
+
+// Take charges n tokens for key, if l allows, and reports what is left. Zero n
+// peeks, below zero gives back. A refusal is a value, d.OK; an error means that s
+// could not decide.
+//
+// A Store in this process that is also a [Direct] answers without an allocation.
 func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
-	switch s := s.(type) {
-	case *Memory:
-		return s.Decide(limit.Ask{Key: key, Limit: l, N: n}), nil
-	case *Leases:
-		a, d := [1]limit.Ask{{Key: key, Limit: l, N: n}}, [1]limit.Decision{}
-		_, err := s.Take(ctx, a[:], d[:])
-		return d[0], err
+	if d, ok := s.(Direct); ok && d.Itself(s) {
+		return d.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
 	}
 	var q struct { // one allocation for both
 		a [1]limit.Ask
@@ -46,6 +55,21 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 	q.a[0] = limit.Ask{Key: key, Limit: l, N: n}
 	_, err := s.Take(ctx, q.a[:], q.d[:])
 	return q.d[0], err
+}
+
+// Allow charges one token for key, if l allows, and reports whether it did: [Take]
+// where nothing is told to the caller. An error means that s could not decide.
+//
+// Of a Store in this process it is the fastest question: see [Direct].
+func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {
+	if fast, ok := s.(interface {
+		Direct
+		Allow(key string, l limit.Limit, n int64) bool
+	}); ok && fast.Itself(s) {
+		return fast.Allow(key, l, 1), nil
+	}
+	d, err := Take(ctx, s, key, l, 1)
+	return d.OK, err
 }
 
 // FailOpen is s, but where s cannot decide all pass, uncharged. Errors vanish

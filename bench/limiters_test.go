@@ -64,7 +64,10 @@ func oursAllow(deny bool, keys int) allow {
 
 func oursDecide(deny bool, keys int) allow {
 	m, l := ours(deny, keys)
-	return func(key string) bool { return m.Decide(limit.Ask{Key: key, Limit: l, N: 1}).OK }
+	return func(key string) bool {
+		d, err := throttle.Take(context.Background(), m, key, l, 1)
+		return err == nil && d.OK
+	}
 }
 
 // keyed makes one limiter for each key, found in a sync.Map.

@@ -40,7 +40,7 @@ func (a *AIMD) Wait(now time.Time, r Request) time.Duration {
 	if a.rate == 0 { // nothing started yet
 		return nanoseconds(float64(max(r.Place-1, 0)) * intervalOf(a.within(or(a.Initial, 10))))
 	}
-	return a.line.wait(now, r, a.interval, 1)
+	return a.line.wait(now, r.Since, r.Place, a.interval, 1)
 }
 
 // Start takes a place in the schedule.
@@ -49,7 +49,7 @@ func (a *AIMD) Start(now time.Time, r Request) {
 		a.rate = a.within(or(a.Initial, 10))
 		a.interval = intervalOf(a.rate)
 	}
-	a.line.start(now, r, a.interval, 1)
+	a.line.start(now, r.Since, a.interval, 1)
 }
 
 // Observe adjusts the rate, and the next start with it.

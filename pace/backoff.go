@@ -60,10 +60,6 @@ type Backoff struct {
 
 var _ Controller = (*Backoff)(nil)
 
-// most is the longest wait that any policy foresees, 146 years: still short of
-// Never, and it can be added to a time.
-const most = Never / 2
-
 // Delay is the rest before retry number retry, counted from 0. prev is the
 // rest before the last try, zero if there was none; only DecorrelatedJitter
 // looks at it. The same arguments always give the same delay.
@@ -120,24 +116,3 @@ func (b *Backoff) Observe(_ time.Time, o Outcome) (rest time.Duration) {
 	}
 	return b.Delay(r.Try, r.Rest, r.Luck)
 }
-
-// or is v if it is above zero, else standard: also for what is not a number.
-func or[T ~int | ~int64 | ~float64](v, standard T) T {
-	if v > 0 {
-		return v
-	}
-	return standard
-}
-
-// nanoseconds is ns as a Duration from 0 to most, rounded down; most also for
-// what is not a number.
-func nanoseconds(ns float64) time.Duration {
-	if !(ns < float64(most)) {
-		return most
-	}
-	return time.Duration(max(ns, 0))
-}
-
-// until is the wait from now to t, most at the longest: a policy's own wait is
-// never Never.
-func until(t, now time.Time) time.Duration { return min(t.Sub(now), most) }

@@ -1,9 +1,6 @@
 package pace
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Fixed paces at one rate that it is told: the right choice where the limit is
 // known and nobody else uses it, such as 4 permits a second for Amazon EMR's
@@ -30,13 +27,13 @@ func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
 	if r.Place > 0 { // as if all in line cost the same
 		r.Place = int(min(float64(r.Place-1)*charged(r.Cost), 1<<53)) + 1
 	}
-	return f.line.wait(now, r, intervalOf(f.Rate), or(f.Burst, 1))
+	return f.line.wait(now, r.Since, r.Place, intervalOf(f.Rate), or(f.Burst, 1))
 }
 
 // Start takes a place in the schedule.
 func (f *Fixed) Start(now time.Time, r Request) {
 	interval := intervalOf(f.Rate)
-	f.line.start(now, r, interval, or(f.Burst, 1))
+	f.line.start(now, r.Since, interval, or(f.Burst, 1))
 	f.line.shift(min((charged(r.Cost)-1)*interval, float64(most)))
 }
 
@@ -54,69 +51,3 @@ func (f *Fixed) Observe(_ time.Time, o Outcome) (rest time.Duration) {
 
 // charged is a cost as it is counted.
 func charged(cost int64) float64 { return float64(min(max(cost, 1), mostCost)) }
-
-// intervalOf is the nanoseconds between two starts, 0 if there is no limit.
-func intervalOf(rate float64) float64 {
-	if !(rate > 0) {
-		return 0
-	}
-	return min(1e9/rate, float64(most/2))
-}
-
-// spacing is an even schedule. It is kept as the instant of the next start,
-// with the fraction of a nanosecond, so that no rounding adds up.
-type spacing struct {
-	next time.Time // zero: at once
-	frac float64   // nanoseconds, in [0, 1), that next is too early
-}
-
-// shift moves the schedule by ns nanoseconds.
-func (s *spacing) shift(ns float64) {
-	whole, frac := math.Modf(ns)
-	frac += s.frac
-	carry := math.Floor(frac)
-	s.next = s.next.Add(time.Duration(whole + carry))
-	s.frac = frac - carry
-}
-
-// due is the schedule after a pause. Time in which nobody wanted to start
-// saves up for burst starts at once, the one that ends it included. Time
-// in which r waited and its driver was late is made up for, as far as one
-// interval more.
-func (s *spacing) due(now time.Time, r Request, interval float64, burst int) spacing {
-	idle := now.Add(-nanoseconds(interval))
-	if r.Since.After(idle) {
-		idle = r.Since
-	}
-	if idle.After(now) {
-		idle = now
-	}
-	idle = idle.Add(-nanoseconds(float64(burst-1) * interval))
-	if s.next.Before(idle) {
-		return spacing{next: idle}
-	}
-	return *s
-}
-
-// wait is the time until r may start; for place k, that of the k-th start.
-func (s *spacing) wait(now time.Time, r Request, interval float64, burst int) time.Duration {
-	at := *s
-	switch {
-	case interval == 0:
-		return 0
-	case r.Place > 0:
-		at = s.due(now, r, interval, burst)
-		at.shift(min(float64(r.Place-1)*interval, float64(most)))
-	}
-	wait := until(at.next, now)
-	if at.frac > 0 {
-		wait++ // not before, so round up
-	}
-	return wait
-}
-
-// start moves the schedule on by one.
-func (s *spacing) start(now time.Time, r Request, interval float64, burst int) {
-	*s = s.due(now, r, interval, burst)
-	s.shift(interval)
-}

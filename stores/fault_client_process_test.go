@@ -227,7 +227,7 @@ func calling(t *throttle.Throttle) func(context.Context, *Made) error {
 	var service throttle.Memory
 	return func(ctx context.Context, m *Made) error {
 		return t.Do(ctx, func(context.Context) error {
-			if m.D = service.Decide(limit.Ask{Limit: quickly, N: 1}); !m.D.OK {
+			if m.D, _ = service.TakeOne(context.Background(), limit.Ask{Limit: quickly, N: 1}); !m.D.OK {
 				return throttle.Throttled(errors.New("too many"), m.D.RetryAfter)
 			}
 			return nil

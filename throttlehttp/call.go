@@ -98,7 +98,8 @@ func (c *call) next() (*http.Request, error) {
 func (c *call) broken() throttle.Result {
 	var cert *tls.CertificateVerificationError
 	var below *throttle.Error
-	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) {
+	var refused *throttle.OwnerError
+	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) || errors.As(c.err, &refused) {
 		return throttle.Result{Err: c.err} // says nothing about load, and no retry helps
 	}
 	return c.say(pace.Report{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)

@@ -27,7 +27,7 @@ type Event struct {
 	// that does not help. Zero if it is not refused, or nothing is told.
 	RetryAfter time.Duration
 	// Err is why it could not be decided: the error of the Store; or the
-	// *throttle.Error of the Shedder, if that refuses. Nil otherwise.
+	// *throttle.OwnerError of the Shedder, if that refuses. Nil otherwise.
 	Err error
 	// GiveBackErr is why something could not be given back. It stays charged.
 	GiveBackErr error

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -66,7 +65,7 @@ func (v *visit) after() time.Duration {
 // afterShed spreads over the rate at which the service works.
 func (v *visit) afterShed() time.Duration {
 	after := v.busy.Wait
-	if after == pace.Never || after <= 0 {
+	if after == limit.Never || after <= 0 {
 		after = soon
 	}
 	s := v.h.Shed.Stats()

@@ -22,9 +22,9 @@ type visit struct {
 	answer          rules.Answer
 	hold            rules.Hold
 	pass            throttle.Pass
-	busy            *throttle.Error // why there was no pass
-	whole           bool            // Next has returned
-	undecided, lost error           // of the Store: of asking, of giving back
+	busy            *throttle.OwnerError // why there was no pass
+	whole           bool                 // Next has returned
+	undecided, lost error                // of the Store: of asking, of giving back
 
 	// What the Store was asked, and what it said: about the rules that count,
 	// and about shadow rules that let it pass.
@@ -161,7 +161,7 @@ func (v *visit) shed() {
 		return
 	}
 	if !errors.As(err, &v.busy) { // all its errors are such
-		v.busy = &throttle.Error{Reason: err}
+		v.busy = &throttle.OwnerError{Reason: err}
 	}
 	v.lost = errors.Join(v.lost, v.taken().giveBack(v.r.Context()))
 }

@@ -1,4 +1,4 @@
-package throttle_test
+package arch
 
 import (
 	"go/ast"

@@ -1,4 +1,6 @@
-package throttle_test
+// Package arch holds the tests that keep the house: which package may import
+// which, what a pure package may do, and how large things may become.
+package arch
 
 import (
 	"cmp"
@@ -19,34 +21,56 @@ import (
 
 const module = "github.com/throttle-go/throttle"
 
+// purely are the packages that decide by values alone, from the lowest up.
+var purely = []string{"limit", "load", "pace", "pace/peers", "signal", "sim"}
+
 // layers is the import table: which of our packages the code of a package may
 // import, tests left out. A package that is not here, nor below one of
-// topFolders, is a breach: whoever adds a package decides where it stands.
+// topFolders, is a breach: decide where it stands when you add it.
 var layers = map[string][]string{
-	"limit":          {},
-	"pace":           {"limit"},
-	"signal":         {"pace"},
-	"sim":            {"limit", "pace", "signal"},
-	".":              {"limit", "pace", "signal"},
-	"throttleredis":  {"limit"},
-	"throttlesql":    {"limit"},
-	"throttletest":   {"limit"},
-	"rules":          {".", "limit"},
-	"throttlehttp":   {".", "limit", "pace", "signal", "rules"},
-	"throttlegrpc":   {".", "limit", "pace", "signal", "rules"},
-	"throttleaws":    {".", "limit", "pace", "signal", "rules"},
-	"internal/chart": {},
+	"limit":      {},
+	"load":       {},
+	"pace":       {"limit", "load"},
+	"pace/peers": {"pace", "limit", "load"},
+	"signal":     {"pace"},
+	"sim":        purely,
+
+	"memory":        {"limit"},
+	"throttleredis": {"limit"},
+	"throttlesql":   {"limit"},
+	"throttletest":  {"limit"},
+
+	"store":        {"limit", "memory"},
+	".":            append([]string{"store"}, purely...),
+	"autosleeper":  append([]string{"."}, purely...),
+	"rules":        {"store", "limit", "load"},
+	"admit":        {"store", "memory", "rules", "limit", "load"},
+	"throttlehttp": transport,
+	"throttlegrpc": transport,
+	"throttleaws":  transport,
+
+	"internal/list":          {},
+	"internal/chart":         {},
+	"internal/timeline":      {},
+	"internal/arch":          {},
+	"pace/internal/schedule": {},
 }
 
-// program may import all of ours, and is imported by nothing; but bench
-// compares its models of others with the originals.
-const (
-	program = "cmd/throttle"
-	models  = program + "/peers"
-)
+// transport is what an adapter of a transport may import: no implementation of a
+// Store, which its user chooses.
+var transport = append([]string{".", "admit", "rules", "store"}, purely...)
+
+// small are things that some packages share, which import nothing of ours.
+var small = map[string][]string{
+	"internal/list":          {"load", ".", "store", "admit"},
+	"pace/internal/schedule": {"pace", "pace/peers"},
+}
+
+// program may import all of ours, and is imported by nothing.
+const program = "cmd/throttle"
 
 // topFolders hold what stands on everything else.
-var topFolders = []string{program, "bench", "examples", "stores"}
+var topFolders = []string{program, "bench", "examples", "integration"}
 
 // A breach is one place that breaks a rule.
 type breach struct {
@@ -126,8 +150,7 @@ func forbidden(s source, imported string) string {
 		return ""
 	}
 	ours = cmp.Or(strings.TrimSuffix(ours, "/"), ".")
-	compares := ours == models && within(s.pkg, "bench")
-	if within(ours, program) && !within(s.pkg, program) && !compares {
+	if within(ours, program) && !within(s.pkg, program) {
 		return "nothing imports the program"
 	}
 	if slices.ContainsFunc(topFolders, func(top string) bool { return within(s.pkg, top) }) {
@@ -136,7 +159,7 @@ func forbidden(s source, imported string) string {
 	if s.test {
 		return forbiddenInTest(s, ours)
 	}
-	if slices.Contains(layers[s.pkg], ours) {
+	if slices.Contains(layers[s.pkg], ours) || slices.Contains(small[ours], s.pkg) {
 		return ""
 	}
 	return fmt.Sprintf("of ours %s may import %q only", s.pkg, layers[s.pkg])
@@ -174,6 +197,14 @@ func importBreaches(fset *token.FileSet, s source, f *ast.File) (found []breach)
 	return found
 }
 
+// TestMain runs the tests in the root of the repository.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 func TestLayers(t *testing.T) {
 	fset := token.NewFileSet()
 	all := sources(t)
@@ -192,7 +223,59 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// TestRootStandsAlone: whoever requires the root module downloads nothing else.
+// TestStoreKnowsNoImplementation: what package store does with a Store, it does
+// by its methods, and never by asking which one it is.
+func TestStoreKnowsNoImplementation(t *testing.T) {
+	fset := token.NewFileSet()
+	for _, s := range sources(t) {
+		if s.pkg != "store" || s.test {
+			continue
+		}
+		f, err := parser.ParseFile(fset, s.path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range implementationBreaches(fset, f) {
+			t.Error(b)
+		}
+	}
+}
+
+// implementationBreaches are the places where a file asks whether a value is of
+// the Store of another package, or of a wrapper of its own.
+func implementationBreaches(fset *token.FileSet, f *ast.File) (found []breach) {
+	check := func(e ast.Expr) {
+		if star, ok := e.(*ast.StarExpr); ok {
+			e = star.X
+		}
+		name := ""
+		switch e := e.(type) {
+		case *ast.SelectorExpr:
+			name = e.Sel.Name
+		case *ast.Ident:
+			name = e.Name
+		}
+		if slices.Contains([]string{"Store", "Guard", "Leases"}, name) {
+			found = append(found, breach{fset.Position(e.Pos()), "store", "asks whether a value is a " + name})
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.TypeAssertExpr:
+			check(n.Type)
+		case *ast.TypeSwitchStmt:
+			for _, c := range n.Body.List {
+				for _, e := range c.(*ast.CaseClause).List {
+					check(e)
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestRootStandsAlone: requiring the root module downloads nothing else.
 func TestRootStandsAlone(t *testing.T) {
 	mod, err := os.ReadFile("go.mod")
 	if err != nil {

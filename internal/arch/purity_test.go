@@ -1,4 +1,4 @@
-package throttle_test
+package arch
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ import (
 	"testing"
 )
 
-// pure are the packages that decide by values alone: time and randomness are
-// arguments. So they run in virtual time just as they run live.
-var pure = []string{"limit", "pace", "signal", "sim"}
+// pure are the packages that decide by values alone, with what they share: time
+// and randomness are arguments. So they run in virtual time just as they run live.
+var pure = append([]string{"internal/list", "pace/internal/schedule"}, purely...)
 
 // pureImports is what they may use of the standard library. Add to it what has
 // no clock, no state of its own, no concurrency and does no I/O.
