@@ -19,8 +19,8 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 	return v, err
 }
 
-// do is Do, or Try if once.
-func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once bool) error {
+// do is DoResult; if once, without a wait and without a retry, as Try.
+func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once bool) error {
 	w := t.waiter()
 	w.once = once
 	terms, wait := TermsOf(ctx), ctx
@@ -54,6 +54,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) error, once b
 		}
 		w.calling = true
 		w.last = f(ctx)
+		w.last.Err = inner(w.last.Err)
 		var retry bool
 		if started, retry, err = t.answered(w); !retry {
 			return err
@@ -84,21 +85,16 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, terms *Terms) (started 
 	return false, t.giveUp(w, w.since, e)
 }
 
-// answered ends a try that returned w.last. If retry is false, the call is
-// over and err is what becomes of it.
+// answered ends a try of which w.last is the Result. If retry is false, the call
+// is over and err is what it returns.
 func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
-	classify := t.Classify
-	if classify == nil {
-		classify = Classify
-	}
-	o := classify(w.last)
-	o.Sent = w.sent // w.sent is not ours once a retry is in line
-	tries := w.ticket.Tries()
-	ran := w.mayHaveRun // in earlier tries
-	w.mayHaveRun = w.mayHaveRun || o.Verdict != pace.Throttled
-	started, retry, now := t.done(w, o, saidBy(w.last))
+	verdict := w.last.Report.Verdict
+	sent, tries := w.sent, w.ticket.Tries() // w.sent is not ours once a retry is in line
+	ran := w.mayHaveRun                     // in earlier tries
+	w.mayHaveRun = w.mayHaveRun || verdict != pace.Throttled
+	started, retry, now := t.done(w)
 	if t.On != nil {
-		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o, Err: inner(w.last)})
+		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries, Report: w.last.Report, Err: w.last.Err})
 		if retry && !started {
 			t.On(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
 		}
@@ -106,8 +102,8 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	switch {
 	case retry:
 		return started, true, nil
-	case o.Verdict == pace.Served || o.Verdict == pace.Ignored:
-		return false, false, told(inner(w.last), ran, tries)
+	case verdict == pace.Served || verdict == pace.Ignored:
+		return false, false, told(w.last.Err, ran, tries)
 	}
 	e := &Error{Reason: ErrTries}
 	if e.Wait = w.ticket.Forecast; e.Wait > 0 {
@@ -143,14 +139,6 @@ func (w *waiter) blocker() string {
 	return w.ticket.Blocker.Name
 }
 
-// saidBy is what an answer said of single scopes.
-func saidBy(err error) []Said {
-	if r := resultOf(err); r != nil {
-		return r.Said
-	}
-	return nil
-}
-
 // late reports whether what the gate foresees for w comes after its deadline.
 func (w *waiter) late(now time.Time) bool {
 	d, wait := w.ticket.Deadline, w.ticket.Forecast
@@ -168,8 +156,9 @@ func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 // giveUp completes e with what became of w.
 func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
 	e.Tries, e.MayHaveRun = w.ticket.Tries(), w.mayHaveRun
-	if e.Err = inner(w.last); e.Err == nil {
-		e.Err = w.last // a Result without an error still says that f was called
+	last := w.last.Report
+	if e.Err = w.last.Err; e.Err == nil && (last.Verdict == pace.Throttled || last.Verdict == pace.Failed) {
+		e.Err = &verdictError{report: last} // so that the text says why
 	}
 	if t.On != nil {
 		t.On(Event{Kind: GivesUp, At: now, Wait: e.Wait, Try: e.Tries, Scope: e.Scope, Why: e.Why, Err: e})
@@ -191,10 +180,10 @@ func (t *Throttle) waiter() *waiter {
 // and keeps w for another call.
 func (t *Throttle) release(w *waiter) {
 	if calling := w.calling; calling || w.inside {
-		o, tries := pace.Outcome{Sent: w.sent}, w.ticket.Tries()
+		sent, tries := w.sent, w.ticket.Tries()
 		now := t.leave(w)
 		if calling && t.On != nil {
-			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(o.Sent), Try: tries, Outcome: o})
+			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
 		}
 	}
 	if len(w.scopes) > 0 {

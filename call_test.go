@@ -26,7 +26,6 @@ func TestHowCallsEnd(t *testing.T) {
 		"permanent twice":    {Permanent(Permanent(errBoom)), errBoom},
 		"permanent, wrapped": {wrapped, wrapped},
 		"ignored":            {Ignore(errBoom), errBoom},
-		"served with hints":  {&Result{Outcome: pace.Outcome{Verdict: pace.Served}}, nil},
 		"cancelled":          {context.Canceled, context.Canceled},
 	} {
 		th, tries := unpaced(), 0
@@ -201,22 +200,22 @@ func TestClassify(t *testing.T) {
 	down := &Error{Reason: ErrTries, Err: fmt.Errorf("deep: %w", Throttled(errBoom, time.Hour)), Tries: 3}
 	for _, c := range []struct {
 		err  error
-		want pace.Outcome
+		want pace.Report
 	}{
-		{nil, pace.Outcome{Verdict: pace.Served}},
-		{errBoom, pace.Outcome{Verdict: pace.Served}},
-		{Permanent(errBoom), pace.Outcome{Verdict: pace.Served}},
-		{Failed(errBoom), pace.Outcome{Verdict: pace.Failed}},
-		{Ignore(errBoom), pace.Outcome{Verdict: pace.Ignored}},
-		{Throttled(errBoom, time.Second), pace.Outcome{Verdict: pace.Throttled, After: time.Second}},
-		{fmt.Errorf("a: %w", Throttled(nil, time.Second)), pace.Outcome{Verdict: pace.Throttled, After: time.Second}},
-		{Throttled(context.DeadlineExceeded, 0), pace.Outcome{Verdict: pace.Throttled}},
-		{fmt.Errorf("a: %w", context.Canceled), pace.Outcome{}},
-		{context.DeadlineExceeded, pace.Outcome{}},
-		{fmt.Errorf("admission: %w", &OwnerError{Reason: ErrNever}), pace.Outcome{}},
-		{down, pace.Outcome{}},
-		{fmt.Errorf("a: %w", down), pace.Outcome{}},
-		{Throttled(down, 0), pace.Outcome{Verdict: pace.Throttled}},
+		{nil, pace.Report{Verdict: pace.Served}},
+		{errBoom, pace.Report{Verdict: pace.Served}},
+		{Permanent(errBoom), pace.Report{Verdict: pace.Served}},
+		{Failed(errBoom), pace.Report{Verdict: pace.Failed}},
+		{Ignore(errBoom), pace.Report{Verdict: pace.Ignored}},
+		{Throttled(errBoom, time.Second), pace.Report{Verdict: pace.Throttled, After: time.Second}},
+		{fmt.Errorf("a: %w", Throttled(nil, time.Second)), pace.Report{Verdict: pace.Throttled, After: time.Second}},
+		{Throttled(context.DeadlineExceeded, 0), pace.Report{Verdict: pace.Throttled}},
+		{fmt.Errorf("a: %w", context.Canceled), pace.Report{}},
+		{context.DeadlineExceeded, pace.Report{}},
+		{fmt.Errorf("admission: %w", &OwnerError{Reason: ErrNever}), pace.Report{}},
+		{down, pace.Report{}},
+		{fmt.Errorf("a: %w", down), pace.Report{}},
+		{Throttled(down, 0), pace.Report{Verdict: pace.Throttled}},
 	} {
 		if got := Classify(c.err); got != c.want {
 			t.Errorf("Classify(%v) = %+v, want %+v", c.err, got, c.want)
@@ -226,9 +225,9 @@ func TestClassify(t *testing.T) {
 
 func TestOwnClassify(t *testing.T) {
 	th, tries := unpaced(), 0
-	th.Classify = func(err error) pace.Outcome {
+	th.Classify = func(err error) pace.Report {
 		if err == errBoom {
-			return pace.Outcome{Verdict: pace.Throttled}
+			return pace.Report{Verdict: pace.Throttled}
 		}
 		return Classify(err)
 	}

@@ -199,8 +199,8 @@ func manyGoroutines(t *testing.T, th *Throttle, outage time.Duration) (took time
 // of their own.
 func TestPermanentDoesNotLeak(t *testing.T) {
 	for _, wrap := range []func(error) error{Permanent, Ignore} {
-		var r *Result
-		if err := unpaced().Do(t.Context(), func(context.Context) error { return wrap(errBoom) }); err != errBoom || errors.As(err, &r) {
+		var v *verdictError
+		if err := unpaced().Do(t.Context(), func(context.Context) error { return wrap(errBoom) }); err != errBoom || errors.As(err, &v) {
 			t.Errorf("Do = %#v; want %#v itself", err, errBoom)
 		}
 	}

@@ -100,107 +100,97 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// Result is an error by which a function says how its call ended. It may be
-// wrapped. Made by [Throttled], [Failed], [Permanent] and [Ignore], or by hand
-// where there is more to say, such as hints: with Err nil and the Verdict
-// [pace.Served] it is a success, of which Do returns nil.
-type Result struct {
-	Outcome pace.Outcome
-	// Said is what the answer said of single scopes: limits that only some calls
-	// come under, see [Terms.Needs]. Where one of them refused, the Throttle's
-	// own limit did not, and is not slowed down. A retry comes under all of them,
-	// and after all waits that they ask for. Of scopes that the call did not name
-	// 16 are heeded at most, in all its tries.
-	Said []Said
-	// Err is the real error. If nil, there is none.
-	Err error
+// verdictError is an error that says how its call ended. It may be wrapped.
+type verdictError struct {
+	report pace.Report
+	err    error // the real error; nil: none
 }
 
 // Error is that of the real error.
-func (r *Result) Error() string {
-	if r.Err == nil {
-		return r.Outcome.Verdict.String()
+func (e *verdictError) Error() string {
+	if e.err == nil {
+		return e.report.Verdict.String()
 	}
-	return r.Err.Error()
+	return e.err.Error()
 }
 
 // Unwrap is the real error.
-func (r *Result) Unwrap() error { return r.Err }
+func (e *verdictError) Unwrap() error { return e.err }
 
-// Throttled says that the call was refused for load and not executed. It is
-// tried again, after the time that the service asked for (zero: it did not) or
-// later, until ctx ends or [Throttle.Tries] are used up.
+// Throttled marks err as the error of a call that was refused for load and not
+// executed. Do retries it, after the delay that the service asked for (zero: it
+// asked for none) or later, until ctx ends or [Throttle.Tries] are used up.
 func Throttled(err error, after time.Duration) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Throttled, After: after}, Err: err}
+	return &verdictError{pace.Report{Verdict: pace.Throttled, After: after}, err}
 }
 
-// Failed says that the call failed for a passing reason other than load, and
-// may have been executed. It is tried again up to [Throttle.Retries] times: say
-// so only of what may be executed twice.
+// Failed marks err as the error of a call that failed transiently, for a reason
+// other than load, and may have been executed. Do retries it up to
+// [Throttle.Retries] times: say so only of what may be executed twice.
 func Failed(err error) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Failed}, Err: err}
+	return &verdictError{pace.Report{Verdict: pace.Failed}, err}
 }
 
-// Permanent says that the service has answered, and that asking again would
-// not help. Do returns err itself.
+// Permanent marks err as the answer of the service, which a retry would not
+// change. Do returns err itself.
 func Permanent(err error) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Served}, Err: err}
+	return &verdictError{pace.Report{Verdict: pace.Served}, err}
 }
 
-// Ignore says that the call tells nothing about the service: it was cancelled,
-// or never sent. Do returns err itself.
+// Ignore marks err as the error of a call that tells nothing about the service:
+// it was cancelled, or never sent. Do returns err itself.
 func Ignore(err error) error {
-	return &Result{Outcome: pace.Outcome{Verdict: pace.Ignored}, Err: err}
+	return &verdictError{pace.Report{Verdict: pace.Ignored}, err}
 }
 
-// Classify is how errors are read unless [Throttle.Classify] says otherwise. A
-// [*Result] speaks for itself. Errors of a context, the [*Error] of a Throttle
-// further down, which has tried already, and the [*OwnerError] of an admission
-// that refused the call before it was sent, are Ignored. Nil is Served.
+// Classify says how a try ended that returned err, unless [Throttle.Classify] says
+// otherwise. An error made by [Throttled], [Failed], [Permanent] or [Ignore],
+// also when wrapped, says so itself. Errors of a context, the [*Error] of a
+// Throttle further down, which has retried already, and the [*OwnerError] of an
+// admission that refused the call before it was sent, are Ignored. Nil is Served.
 //
-// Any other error is Served too: it is returned at once and not retried, as
-// nobody said that the call may be made twice. A function that is not
-// idempotent must not be repeated unasked, and most errors (bad input, no
-// permission, quota of the month) would only be repeated as well.
-func Classify(err error) pace.Outcome {
+// Any other error is Served too: it is returned at once and not retried. A
+// function that is not idempotent must not be repeated unasked, and most errors
+// (bad input, no permission, quota of the month) would only be repeated as well.
+func Classify(err error) pace.Report {
 	if err == nil {
-		return pace.Outcome{Verdict: pace.Served}
+		return pace.Report{Verdict: pace.Served}
 	}
-	if r := resultOf(err); r != nil {
-		return r.Outcome
+	if v := verdictOf(err); v != nil {
+		return v.report
 	}
 	var e *Error
 	var refused *OwnerError
 	if errors.As(err, &e) || errors.As(err, &refused) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return pace.Outcome{Verdict: pace.Ignored}
+		return pace.Report{Verdict: pace.Ignored}
 	}
-	return pace.Outcome{Verdict: pace.Served}
+	return pace.Report{Verdict: pace.Served}
 }
 
-// resultOf is the Result in err, nil if there is none, or if it was meant for a
-// Throttle further down.
-func resultOf(err error) *Result {
-	if r, ok := err.(*Result); ok || err == nil {
-		return r // the usual cases cost no allocation
+// verdictOf is the verdictError in err, nil if there is none, or if it was meant
+// for a Throttle further down.
+func verdictOf(err error) *verdictError {
+	if v, ok := err.(*verdictError); ok {
+		return v // the usual case costs no allocation
 	}
-	var r *Result
-	if !errors.As(err, &r) {
+	var v *verdictError
+	if !errors.As(err, &v) {
 		return nil
 	}
 	var e *Error
-	if errors.As(err, &e) && errors.Is(e, r) {
+	if errors.As(err, &e) && errors.Is(e, v) {
 		return nil
 	}
-	return r
+	return v
 }
 
-// inner is the error inside a Result; any other error is itself.
+// inner is the error inside a verdictError; any other error is itself.
 func inner(err error) error {
 	for {
-		r, ok := err.(*Result) // not As: what is wrapped around it shall stay
+		v, ok := err.(*verdictError) // not As: what is wrapped around it shall stay
 		if !ok {
 			return err
 		}
-		err = r.Err
+		err = v.err
 	}
 }

@@ -53,8 +53,8 @@ type Event struct {
 	Scope string
 	// Why is, for Waits and GivesUp, what is waited for there, if that is known.
 	Why pace.Why
-	// Outcome is, for Ends, what was learnt. Its Request is not filled in.
-	Outcome pace.Outcome
+	// Report is, for Ends, what the try reported.
+	Report pace.Report
 	// Err is, for Ends, the error of the function; for GivesUp the *Error.
 	Err error
 }
@@ -79,7 +79,7 @@ func Log(l *slog.Logger) func(Event) {
 		switch {
 		case e.Kind == GivesUp:
 			level = slog.LevelWarn
-		case e.Outcome.Verdict == pace.Throttled || e.Outcome.Verdict == pace.Failed:
+		case e.Report.Verdict == pace.Throttled || e.Report.Verdict == pace.Failed:
 			level = slog.LevelInfo
 		}
 		ctx := context.Background()
@@ -89,10 +89,10 @@ func Log(l *slog.Logger) func(Event) {
 		attrs := make([]slog.Attr, 0, 6)
 		attrs = append(attrs, slog.Int("try", e.Try), slog.Duration("wait", e.Wait))
 		if e.Kind == Ends {
-			attrs = append(attrs, slog.String("verdict", e.Outcome.Verdict.String()))
+			attrs = append(attrs, slog.String("verdict", e.Report.Verdict.String()))
 		}
-		if e.Outcome.After > 0 {
-			attrs = append(attrs, slog.Duration("after", e.Outcome.After))
+		if e.Report.After > 0 {
+			attrs = append(attrs, slog.Duration("after", e.Report.After))
 		}
 		if why := because(e.Scope, e.Why); why != "" {
 			attrs = append(attrs, slog.String("why", why))
@@ -125,7 +125,7 @@ func (c *Counters) On(e Event) {
 		c.Starts.Add(1)
 		c.Waited.Add(int64(e.Wait))
 	case Ends:
-		c.ends(e.Outcome.Verdict)
+		c.ends(e.Report.Verdict)
 	case GivesUp:
 		c.GivesUp.Add(1)
 	}

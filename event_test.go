@@ -24,12 +24,6 @@ func TestEvents(t *testing.T) {
 			}
 			_ = th.Waiting() // the lock is not held
 			counters.On(e)
-			if e.Kind == Ends {
-				if sent := e.At.Add(-e.Wait); !e.Outcome.Sent.Equal(sent) {
-					t.Errorf("Ends: Sent = %v, want %v", e.Outcome.Sent, sent)
-				}
-				e.Outcome.Sent = time.Time{}
-			}
 			if e.Kind == Waits && e.Wait >= time.Second && !e.Why.Until.Equal(e.At.Add(e.Wait)) {
 				t.Errorf("a wait of %v that the server asked for: until %v", e.Wait, e.Why.Until)
 			}
@@ -45,18 +39,18 @@ func TestEvents(t *testing.T) {
 			return Throttled(errBoom, 0)
 		})
 		const ms = time.Millisecond
-		throttled := pace.Outcome{Verdict: pace.Throttled}
-		throttled2 := pace.Outcome{Verdict: pace.Throttled, After: 2 * time.Second}
+		throttled := pace.Report{Verdict: pace.Throttled}
+		throttled2 := pace.Report{Verdict: pace.Throttled, After: 2 * time.Second}
 		why := pace.Why{Rate: 1}
 		want := []Event{
 			{Kind: Starts, Try: 1},
-			{Kind: Ends, Try: 1, Wait: 400 * ms, Outcome: throttled, Err: errBoom},
+			{Kind: Ends, Try: 1, Wait: 400 * ms, Report: throttled, Err: errBoom},
 			{Kind: Waits, Try: 2, Wait: 600 * ms, Why: why},
 			{Kind: Starts, Try: 2, Wait: 600 * ms},
-			{Kind: Ends, Try: 2, Wait: 400 * ms, Outcome: throttled2, Err: errBoom},
+			{Kind: Ends, Try: 2, Wait: 400 * ms, Report: throttled2, Err: errBoom},
 			{Kind: Waits, Try: 3, Wait: 2000 * ms, Why: why},
 			{Kind: Starts, Try: 3, Wait: 2000 * ms},
-			{Kind: Ends, Try: 3, Wait: 400 * ms, Outcome: throttled, Err: errBoom},
+			{Kind: Ends, Try: 3, Wait: 400 * ms, Report: throttled, Err: errBoom},
 			{Kind: GivesUp, Try: 3, Err: err},
 		}
 		if !slices.Equal(got, want) {
@@ -76,7 +70,7 @@ func TestCounters(t *testing.T) {
 	var c Counters
 	for v, n := range map[pace.Verdict]int{pace.Served: 4, pace.Throttled: 3, pace.Failed: 2, pace.Ignored: 1} {
 		for range n {
-			c.On(Event{Kind: Ends, Outcome: pace.Outcome{Verdict: v}})
+			c.On(Event{Kind: Ends, Report: pace.Report{Verdict: v}})
 		}
 	}
 	got := [...]int64{c.Served.Load(), c.Throttled.Load(), c.Failed.Load(), c.Ignored.Load(), c.Starts.Load()}
@@ -95,8 +89,8 @@ func TestLog(t *testing.T) {
 	}}
 	log := Log(slog.New(slog.NewTextHandler(&text, options)))
 	log(Event{Kind: Starts, Try: 1})
-	log(Event{Kind: Ends, Try: 1, Outcome: pace.Outcome{Verdict: pace.Served}})
-	log(Event{Kind: Ends, Try: 1, Wait: time.Second, Outcome: pace.Outcome{Verdict: pace.Throttled, After: time.Minute}, Err: errBoom})
+	log(Event{Kind: Ends, Try: 1, Report: pace.Report{Verdict: pace.Served}})
+	log(Event{Kind: Ends, Try: 1, Wait: time.Second, Report: pace.Report{Verdict: pace.Throttled, After: time.Minute}, Err: errBoom})
 	log(Event{Kind: GivesUp, Try: 2, Err: &Error{Reason: ErrTries, Err: errBoom, Tries: 2}})
 	want := `level=INFO msg="throttle ends" try=1 wait=1s verdict=throttled after=1m0s err=boom
 level=WARN msg="throttle gives up" try=2 wait=0s err="throttle: no tries left, after 2 tries, not executed: boom"

@@ -80,6 +80,20 @@ func ExampleThrottle_Try() {
 	// true
 }
 
+// A success that says how much is left, and what it has cost.
+func ExampleThrottle_DoResult() {
+	api := throttle.Throttle{Control: &pace.Fixed{Rate: 50}} // 50 tokens a second
+	call := func(context.Context) throttle.Result {
+		return throttle.Result{Report: pace.Report{Verdict: pace.Served, Cost: 100}}
+	}
+
+	fmt.Println(api.DoResult(context.Background(), call))
+	fmt.Println("the next call in", api.Forecast(1).Round(time.Second))
+	// Output:
+	// <nil>
+	// the next call in 2s
+}
+
 func ExampleTake() {
 	var store throttle.Memory
 	twoPerMinute := limit.Limit{Count: 2, Period: time.Minute}

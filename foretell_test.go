@@ -21,17 +21,17 @@ type limited struct {
 	state limit.State
 }
 
-func (s *limited) call(context.Context) error {
+func (s *limited) call(context.Context) throttle.Result {
 	time.Sleep(50 * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var d limit.Decision
 	s.state, d = limit.Take(s.state, time.Now(), limit.Ask{Limit: s.limit, N: 1})
-	o := pace.Outcome{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(d.Remaining)}}
+	r := pace.Report{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(d.Remaining)}}
 	if !d.OK {
-		o.Verdict = pace.Throttled
+		r.Verdict = pace.Throttled
 	}
-	return &throttle.Result{Outcome: o}
+	return throttle.Result{Report: r}
 }
 
 // TestForecastHolds asks in a steady state how long the next calls will take,
@@ -46,7 +46,7 @@ func TestForecastHolds(t *testing.T) {
 			var workers sync.WaitGroup
 			for range 10 {
 				workers.Go(func() {
-					for th.Do(ctx, server.call) == nil {
+					for th.DoResult(ctx, server.call) == nil {
 						served.Add(1)
 					}
 				})

@@ -25,6 +25,8 @@ func rates(scope string) pace.Controller {
 
 func nothing(context.Context) error { return nil }
 
+var success = throttle.Result{Report: pace.Report{Verdict: pace.Served}}
+
 func needing(ctx context.Context, needs ...throttle.Need) context.Context {
 	return throttle.With(ctx, throttle.Terms{Needs: needs})
 }
@@ -68,9 +70,9 @@ func TestNeedsSettle(t *testing.T) {
 		ctx := needing(t.Context(), throttle.Need{Scope: "100/s tokens", Cost: 1000})
 		began := time.Now()
 		for range 2 {
-			err := th.Do(ctx, func(context.Context) error {
-				said := throttle.Said{Need: throttle.Need{Scope: "100/s tokens"}, Outcome: pace.Outcome{Verdict: pace.Served, Cost: 300}}
-				return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Served}, Said: []throttle.Said{said}}
+			err := th.DoResult(ctx, func(context.Context) throttle.Result {
+				said := throttle.ScopeResult{Need: throttle.Need{Scope: "100/s tokens"}, Report: pace.Report{Verdict: pace.Served, Cost: 300}}
+				return throttle.Result{Report: pace.Report{Verdict: pace.Served}, Scopes: []throttle.ScopeResult{said}}
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -92,19 +94,19 @@ func TestAnswersTellOfScopes(t *testing.T) {
 				events = append(events, e.Scope)
 			}
 		}}
-		bucket := throttle.Said{
-			Need:    throttle.Need{Scope: "bucket"},
-			Outcome: pace.Outcome{Verdict: pace.Throttled, After: 10 * time.Second},
+		bucket := throttle.ScopeResult{
+			Need:   throttle.Need{Scope: "bucket"},
+			Report: pace.Report{Verdict: pace.Throttled, After: 10 * time.Second},
 		}
 		tries := 0
 		began := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() {
-			err := th.Do(t.Context(), func(context.Context) error {
+			err := th.DoResult(t.Context(), func(context.Context) throttle.Result {
 				if tries++; tries > 1 {
-					return nil
+					return success
 				}
-				return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Throttled}, Said: []throttle.Said{bucket}}
+				return throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Scopes: []throttle.ScopeResult{bucket}}
 			})
 			if got := time.Since(began); err != nil || got < 10*time.Second || got > 13*time.Second {
 				t.Errorf("the retry: %v after %v, want nil after 10s and a little more", err, got)
@@ -131,7 +133,7 @@ func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
 		var th throttle.Throttle
 		var mu sync.Mutex
 		inside, served, refused := 0, 0, 0
-		call := func(context.Context) error {
+		call := func(context.Context) throttle.Result {
 			mu.Lock()
 			full := inside >= 10
 			if full {
@@ -141,21 +143,21 @@ func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
 			}
 			mu.Unlock()
 			if full {
-				return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Throttled, Crowded: true}}
+				return throttle.Result{Report: pace.Report{Verdict: pace.Throttled, Crowded: true}}
 			}
 			time.Sleep(100 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
 			inside--
 			served++
-			return nil
+			return success
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				for ctx.Err() == nil && th.Do(ctx, call) == nil {
+				for ctx.Err() == nil && th.DoResult(ctx, call) == nil {
 				}
 			})
 		}
@@ -211,11 +213,11 @@ func TestNeedsLeaveNothingBehind(t *testing.T) {
 				ctx = throttle.With(ctx, throttle.Terms{Key: fmt.Sprint(i % 7), Needs: []throttle.Need{
 					{Scope: fmt.Sprintf("%d/s a", 1+i%5)}, {Scope: "50/s all", Cost: int64(random.IntN(4))},
 				}})
-				th.Do(ctx, func(context.Context) error {
+				th.DoResult(ctx, func(context.Context) throttle.Result {
 					time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
-					said := throttle.Said{Need: throttle.Need{Scope: fmt.Sprintf("%d/s told", 1+i%9)}}
-					said.Outcome.Verdict = pace.Verdict(random.IntN(4))
-					return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Verdict(random.IntN(4))}, Said: []throttle.Said{said}}
+					said := throttle.ScopeResult{Need: throttle.Need{Scope: fmt.Sprintf("%d/s told", 1+i%9)}}
+					said.Report.Verdict = pace.Verdict(random.IntN(4))
+					return throttle.Result{Report: pace.Report{Verdict: pace.Verdict(random.IntN(4))}, Scopes: []throttle.ScopeResult{said}}
 				})
 			})
 		}
@@ -235,13 +237,13 @@ func TestWaitsSayWhy(t *testing.T) {
 		var log strings.Builder
 		th := &throttle.Throttle{On: throttle.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))}
 		tries := 0
-		err := th.Do(needing(t.Context(), throttle.Need{Scope: "api.example.com/search"}), func(context.Context) error {
+		err := th.DoResult(needing(t.Context(), throttle.Need{Scope: "api.example.com/search"}), func(context.Context) throttle.Result {
 			if tries++; tries > 1 {
-				return nil
+				return success
 			}
-			said := throttle.Said{Need: throttle.Need{Scope: "api.example.com/search"}, Outcome: pace.Outcome{Verdict: pace.Throttled}}
-			said.Outcome.Hints.Limit, said.Outcome.Hints.Remaining = pace.Some[int64](5000), pace.Some[int64](3)
-			return &throttle.Result{Outcome: pace.Outcome{Verdict: pace.Throttled}, Said: []throttle.Said{said}}
+			said := throttle.ScopeResult{Need: throttle.Need{Scope: "api.example.com/search"}, Report: pace.Report{Verdict: pace.Throttled}}
+			said.Report.Hints.Limit, said.Report.Hints.Remaining = pace.Some[int64](5000), pace.Some[int64](3)
+			return throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Scopes: []throttle.ScopeResult{said}}
 		})
 		want := `why="scope api.example.com/search, paced at 0.5/s since a throttled answer at 00:00:00, 3 of 5000 remaining"`
 		if err != nil || !strings.Contains(log.String(), want) {
@@ -251,11 +253,11 @@ func TestWaitsSayWhy(t *testing.T) {
 }
 
 // told is a refusal by which a server names a scope.
-func told(scope string, after time.Duration) error {
-	refused := pace.Outcome{Verdict: pace.Throttled}
+func told(scope string, after time.Duration) throttle.Result {
+	refused := pace.Report{Verdict: pace.Throttled}
 	of := refused
 	of.After = after
-	return &throttle.Result{Outcome: refused, Said: []throttle.Said{{Need: throttle.Need{Scope: scope}, Outcome: of}}}
+	return throttle.Result{Report: refused, Scopes: []throttle.ScopeResult{{Need: throttle.Need{Scope: scope}, Report: of}}}
 }
 
 // No retry comes before what its scopes asked for, whatever paces them.
@@ -264,9 +266,9 @@ func TestARetryWaitsAsItsScopesSay(t *testing.T) {
 		for _, ctx := range []context.Context{t.Context(), needing(t.Context(), throttle.Need{Scope: "100/s a"})} {
 			th := &throttle.Throttle{NewScope: rates}
 			began, tries := time.Now(), 0
-			err := th.Do(ctx, func(context.Context) error {
+			err := th.DoResult(ctx, func(context.Context) throttle.Result {
 				if tries++; tries > 1 {
-					return nil
+					return success
 				}
 				return told("100/s a", 10*time.Second)
 			})
@@ -287,7 +289,7 @@ func TestScopesThatAnswersTellOfAreBounded(t *testing.T) {
 		tries, most := 0, 0
 		ctx, cancel := context.WithTimeout(needing(t.Context(), throttle.Need{Scope: "named"}), time.Hour)
 		defer cancel()
-		th.Do(ctx, func(context.Context) error {
+		th.DoResult(ctx, func(context.Context) throttle.Result {
 			tries++
 			_, _, n := throttle.ScopesOf(th)
 			most = max(most, n)
@@ -307,7 +309,7 @@ func TestScopesThatAnswersTellOfAreBounded(t *testing.T) {
 func TestSaidIsForOneThrottle(t *testing.T) {
 	inner, outer := &throttle.Throttle{Tries: 1}, new(throttle.Throttle)
 	outer.Do(t.Context(), func(ctx context.Context) error {
-		return inner.Do(ctx, func(context.Context) error { return told("bucket", 0) })
+		return inner.DoResult(ctx, func(context.Context) throttle.Result { return told("bucket", 0) })
 	})
 	_, _, n := throttle.ScopesOf(inner)
 	if _, _, around := throttle.ScopesOf(outer); n != 1 || around != 0 {
@@ -331,7 +333,7 @@ func TestNewScopePanics(t *testing.T) {
 					t.Error("NewScope panics, and Do does not")
 				}
 			}()
-			th.Do(ctx, func(context.Context) error { return told("x", 0) })
+			th.DoResult(ctx, func(context.Context) throttle.Result { return told("x", 0) })
 		}()
 		if th.InFlight() != 0 || th.Waiting() != 0 {
 			t.Errorf("%d in flight, %d waiting; want none", th.InFlight(), th.Waiting())

@@ -26,9 +26,9 @@ type Terms struct {
 	// one with many calls does not keep out one with few. Beyond 1000 keys that
 	// wait with one priority, the newest share one turn.
 	Key string
-	// Cost is what it is estimated to cost, in the unit of the limit, such as
-	// tokens. What it cost in the end is said by the Outcome of a [Result]. If
-	// zero, 1.
+	// Cost is the estimated cost, in the unit of the limit, such as tokens. If
+	// zero, 1. The actual cost is in the Report of its [Result], see
+	// [Throttle.DoResult].
 	Cost int64
 	// Needs are limits that the call comes under besides the Throttle's own.
 	Needs []Need
@@ -44,16 +44,6 @@ type Need struct {
 	Scope string
 	// Cost is what the call is estimated to cost there. If zero, 1.
 	Cost int64
-}
-
-// Said is what an answer said of one Scope.
-type Said struct {
-	// Need names the scope; its Cost, which counts only where the call did not
-	// name the scope itself, is what a retry is estimated to cost there.
-	Need
-	// Outcome is for that scope alone: one that refused is blamed, and others
-	// are not. Its Cost is what the call has cost there.
-	Outcome pace.Outcome
 }
 
 type termsKey struct{}
@@ -115,20 +105,25 @@ func addNeed(needs []pace.Need, n pace.Need) []pace.Need {
 // mostTold is how many scopes besides those that it named one call learns of.
 const mostTold = 16
 
-// mayHeed reports whether w is under that scope already, or may come under it.
+// mayHeed reports whether w is subject to that scope already, or may become so.
 func (w *waiter) mayHeed(scope string) bool {
 	return len(w.scopes) < len(w.needs)+mostTold ||
 		slices.ContainsFunc(w.scopes, func(s *named[pace.Scope]) bool { return s.name == scope })
 }
 
-// heed tells scopes what an answer said of them, and returns o as the gate is to
-// see it. A retry comes under all of them, and no earlier than any of them said.
-// Caller holds mu.
-func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) pace.Outcome {
-	retry := w.ticket.Needs
-	for _, s := range said {
-		if o.Verdict == pace.Throttled && s.Outcome.Verdict == pace.Throttled {
-			o.After = max(o.After, s.Outcome.After)
+// heed teaches scopes what the answer to w said of them, and returns the report
+// for the gate. A retry is subject to all of them, and no earlier than any of
+// them said. Caller holds mu.
+func (t *Throttle) heed(now time.Time, w *waiter) pace.Report {
+	r, retry := w.last.Report, w.ticket.Needs
+	for _, s := range w.last.Scopes {
+		refused := s.Report.Verdict == pace.Throttled
+		if r.Verdict == pace.Throttled && refused {
+			r.After = max(r.After, s.Report.After)
+		}
+		if s.Scope == "" {
+			w.ticket.Elsewhere = w.ticket.Elsewhere || refused
+			continue
 		}
 		if !w.mayHeed(s.Scope) {
 			continue
@@ -136,12 +131,11 @@ func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) p
 		n := pace.Need{Scope: t.scopeOf(w, s.Scope), Cost: s.Cost}
 		i := slices.IndexFunc(w.ticket.Needs, func(have pace.Need) bool { return have.Scope == n.Scope })
 		if i >= 0 {
-			w.ticket.Needs[i].Said = pace.Some(s.Outcome)
+			w.ticket.Needs[i].Said = pace.Some(s.Report)
 			continue
 		}
-		o.Elsewhere = o.Elsewhere || s.Outcome.Verdict == pace.Throttled
-		s.Outcome.Sent, s.Outcome.Request.Since = w.sent, w.sent
-		n.Scope.Learn(now, n, s.Outcome)
+		w.ticket.Elsewhere = w.ticket.Elsewhere || refused
+		n.Scope.Learn(now, n, w.sent, s.Report)
 		if len(retry) == len(w.ticket.Needs) {
 			retry = slices.Clone(retry)
 		}
@@ -149,11 +143,11 @@ func (t *Throttle) heed(now time.Time, w *waiter, o pace.Outcome, said []Said) p
 	}
 	if len(retry) > len(w.ticket.Needs) {
 		for i := range retry {
-			retry[i].Said = pace.Opt[pace.Outcome]{}
+			retry[i].Said = pace.Opt[pace.Report]{}
 		}
 		w.ticket.Retry = retry
 	}
-	return o
+	return r
 }
 
 // leaveScopes lets go of the scopes of w. Caller holds mu.

@@ -27,7 +27,7 @@ type Throttle struct {
 	Control pace.Controller
 	// MaxInFlight bounds the calls that are made at once. If zero or below, they
 	// are bounded only by refusals for too many at once, see
-	// [pace.Outcome.Crowded]: then no more are made at a time than were served.
+	// [pace.Report.Crowded]: then no more are made at a time than were served.
 	MaxInFlight int
 	// NewScope makes the Control of a limit that only some calls come under, see
 	// [Terms.Needs], when it is first named. It is called under the lock and must
@@ -59,9 +59,10 @@ type Throttle struct {
 	// 1 unless it is in here. A weight of zero or below is 1; they are held within
 	// 10^-6 and 10^6. If empty, all calls wait in one line.
 	Weights map[load.Priority]float64
-	// Classify reads from the error of a call, which may be nil, how the call
-	// ended. If nil, the function [Classify].
-	Classify func(error) pace.Outcome
+	// Classify says how a try ended, by the error that the function given to Do or
+	// Try returned, which may be nil. If nil, the function [Classify]. DoResult
+	// does not call it, so neither do transports and interceptors.
+	Classify func(error) pace.Report
 	// On is told what happens. It is called in the goroutine of the call,
 	// outside the lock, so it may be called concurrently, and what takes time
 	// in it delays its own call only. If nil, nobody is told.
@@ -93,26 +94,26 @@ type waiter struct {
 	needs  []pace.Need          // those that it named
 
 	// Of the calling goroutine alone:
-	once       bool  // by Try
-	inside     bool  // the gate knows it
-	calling    bool  // the function runs
-	last       error // what the last try returned
+	once       bool   // by Try
+	inside     bool   // the gate knows it
+	calling    bool   // the function runs
+	last       Result // of the last try
 	mayHaveRun bool
 }
 
-// Do calls f when its turn has come, and again when it was throttled or failed
-// for a passing reason, until it succeeds, or is answered for good, or hope or
-// ctx ends.
+// Do waits until the limit admits the call, runs f, and retries it while it is
+// throttled or fails transiently. It returns when f succeeds, fails permanently,
+// exhausts its retries, or ctx is done.
 //
-// What f returns is the word of the call, see [Classify]: nil and errors that
-// ask for no retry are returned unchanged, but for a [Result] which is returned
-// as the error inside. Giving up is an [*Error]. No wait outlives ctx; one that
-// is foreseen to do so is refused at once, by an Error that says how long it
-// would have been. f is not called with a ctx that is done.
+// The error that f returns classifies the try, see [Classify]. Nil and errors that
+// ask for no retry are returned unchanged, those made by [Permanent] and [Ignore]
+// as the error inside. Giving up is an [*Error]. No wait outlives ctx; one that is
+// foreseen to do so is refused at once, by an Error that says how long it would
+// have been. f is not called with a ctx that is done.
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {
-	return t.do(ctx, f, false)
+	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, false)
 }
 
 // Try calls f if it may start at once, and only once. Otherwise it returns an
@@ -120,7 +121,7 @@ func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error 
 // have had to wait. A call that was throttled or failed is an Error with the
 // Reason [ErrTries].
 func (t *Throttle) Try(ctx context.Context, f func(context.Context) error) error {
-	return t.do(ctx, f, true)
+	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, true)
 }
 
 // Waiting is the number of calls that wait for their turn, or rest before a
@@ -234,18 +235,19 @@ func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok
 	return false, ok
 }
 
-// done ends the try of w. retry is whether it waits again, or, if started, has
-// begun the next one; now is when.
-func (t *Throttle) done(w *waiter, o pace.Outcome, said []Said) (started, retry bool, now time.Time) {
+// done ends the try of w by its last Result. retry is whether it waits again, or,
+// if started, has begun the next one; now is when.
+func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
-	if len(said) > 0 {
-		o = t.heed(now, w, o, said)
+	r := w.last.Report
+	if len(w.last.Scopes) > 0 {
+		r = t.heed(now, w)
 	}
 	w.calling = false
-	retry = t.gate.Done(now, &w.ticket, o)
-	if o.Verdict == pace.Throttled || o.Verdict == pace.Failed {
+	retry = t.gate.Done(now, &w.ticket, r)
+	if r.Verdict == pace.Throttled || r.Verdict == pace.Failed {
 		w.why = t.gate.Why(now, &w.ticket)
 	}
 	if w.inside = retry; retry && w.once {
@@ -264,7 +266,7 @@ func (t *Throttle) leave(w *waiter) (now time.Time) {
 	now = t.now()
 	if w.calling {
 		w.calling = false
-		t.gate.Done(now, &w.ticket, pace.Outcome{Verdict: pace.Ignored})
+		t.gate.Done(now, &w.ticket, pace.Report{})
 	}
 	if w.inside {
 		t.remove(now, w)

@@ -133,11 +133,11 @@ func TestWaitersAreReplanned(t *testing.T) {
 		var all sync.WaitGroup
 		slow := func(takes time.Duration, rate float64) {
 			all.Go(func() {
-				_ = th.Do(t.Context(), func(context.Context) error {
+				_ = th.DoResult(t.Context(), func(context.Context) Result {
 					started.note("start")
 					time.Sleep(takes)
-					r := &Result{Outcome: pace.Outcome{Verdict: pace.Served}}
-					r.Outcome.Hints.Share = pace.Some(rate)
+					r := Result{Report: pace.Report{Verdict: pace.Served}}
+					r.Report.Hints.Share = pace.Some(rate)
 					return r
 				})
 			})

@@ -32,20 +32,20 @@ func script(seed uint64, calls int) sim.Script {
 			c.Cancel = c.Deadline
 		}
 		for range random.IntN(4) {
-			o := pace.Outcome{Verdict: pace.Throttled}
+			r := pace.Report{Verdict: pace.Throttled}
 			switch random.IntN(4) {
 			case 0:
-				o.Verdict = pace.Failed
+				r.Verdict = pace.Failed
 			case 1:
-				o.After = between(time.Second, 3*time.Second)
+				r.After = between(time.Second, 3*time.Second)
 			case 2:
-				o.Hints.Remaining = pace.Some(random.Int64N(10))
+				r.Hints.Remaining = pace.Some(random.Int64N(10))
 			}
-			c.Answers = append(c.Answers, sim.ScriptAnswer{Takes: between(10*time.Millisecond, time.Second), Outcome: o})
+			c.Answers = append(c.Answers, sim.ScriptAnswer{Takes: between(10*time.Millisecond, time.Second), Report: r})
 		}
 		c.Answers = append(c.Answers, sim.ScriptAnswer{
-			Takes:   between(10*time.Millisecond, time.Second),
-			Outcome: pace.Outcome{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(random.Int64N(20))}},
+			Takes:  between(10*time.Millisecond, time.Second),
+			Report: pace.Report{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(random.Int64N(20))}},
 		})
 		s.Calls = append(s.Calls, c)
 	}
@@ -78,15 +78,15 @@ func (l *live) call(id int, c sim.ScriptCall) {
 		time.AfterFunc(c.Cancel-c.Arrive, cancel)
 	}
 	try := 0
-	err := l.Do(ctx, func(ctx context.Context) error {
+	err := l.DoResult(ctx, func(ctx context.Context) Result {
 		l.add(id, sim.Started)
 		a := c.Answers[min(try, len(c.Answers)-1)]
 		try++
 		select {
 		case <-time.After(a.Takes):
-			return &Result{Outcome: a.Outcome}
+			return Result{Report: a.Report}
 		case <-ctx.Done():
-			return ctx.Err()
+			return Result{Err: ctx.Err()}
 		}
 	})
 	var gaveUp *Error

@@ -153,7 +153,7 @@ func replayAWS(t *testing.T, events []awsEvent, overslept time.Duration) (waited
 			ours.Start(e.at, r)
 			sent[e.worker] = e.at
 		case "ends":
-			ours.Observe(e.at, pace.Outcome{Request: r, Sent: sent[e.worker], Verdict: e.verdict})
+			ours.Observe(e.at, pace.Outcome{Request: r, Sent: sent[e.worker], Report: pace.Report{Verdict: e.verdict}})
 			if e.verdict == pace.Throttled {
 				throttled++
 			}
@@ -214,7 +214,7 @@ func TestAWSRestsLikeTheSDK(t *testing.T) {
 			}
 			sdk = [2]time.Duration{sdk[0] + d, max(sdk[1], d)}
 			r := pace.Request{Try: try, Luck: pace.Luck(i)}
-			d = (&pace.AWS{Attempts: -1, Quota: -1}).Observe(time.Unix(1, 0), pace.Outcome{Request: r, Sent: time.Unix(0, 1), Verdict: pace.Throttled})
+			d = (&pace.AWS{Attempts: -1, Quota: -1}).Observe(time.Unix(1, 0), pace.Outcome{Request: r, Sent: time.Unix(0, 1), Report: pace.Report{Verdict: pace.Throttled}})
 			ours = [2]time.Duration{ours[0] + d, max(ours[1], d)}
 		}
 		for k, what := range []string{"mean", "most"} {

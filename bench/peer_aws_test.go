@@ -132,7 +132,7 @@ func TestAWSGivesUpLikeTheSDK(t *testing.T) {
 			for i, e := range recordRetries(t, seed, c.attempts, c.quota) {
 				r := pace.Request{Since: e.at, Try: e.try}
 				ours.Start(e.at, r)
-				rest := ours.Observe(e.at, pace.Outcome{Request: r, Sent: e.at, Verdict: e.verdict, Final: e.final})
+				rest := ours.Observe(e.at, pace.Outcome{Request: r, Sent: e.at, Report: pace.Report{Verdict: e.verdict, Final: e.final}})
 				if got := e.verdict != pace.Served && rest != pace.Never; got != e.retried {
 					t.Fatalf("%s, seed %d, attempt %d: after %v at try %d ours retries: %v, the SDK: %v",
 						c.name, seed, i, e.verdict, e.try, got, e.retried)

@@ -60,7 +60,7 @@ func (l *limited) end() {
 	f := l.flying[next]
 	l.flying = slices.Delete(l.flying, next, next+1)
 	time.Sleep(time.Until(f.due))
-	o := pace.Outcome{Sent: f.sent, Verdict: pace.Verdict(1 + l.luck.IntN(3))}
+	o := pace.Outcome{Sent: f.sent, Report: pace.Report{Verdict: pace.Verdict(1 + l.luck.IntN(3))}}
 	if l.luck.IntN(50) == 0 {
 		o.Verdict = pace.Ignored
 		f.permit.Drop()

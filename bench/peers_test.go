@@ -25,7 +25,7 @@ import (
 func restOf(c pace.Controller, try int, luck pace.Luck, after time.Duration) time.Duration {
 	now := time.Now()
 	r := pace.Request{Since: now, Try: try, Luck: luck}
-	return c.Observe(now, pace.Outcome{Request: r, Sent: now, Verdict: pace.Throttled, After: after})
+	return c.Observe(now, pace.Outcome{Request: r, Sent: now, Report: pace.Report{Verdict: pace.Throttled, After: after}})
 }
 
 // Without randomness the intervals are the same to the nanosecond.
@@ -146,7 +146,7 @@ func TestFailsafeAgrees(t *testing.T) {
 				} else {
 					original.RecordFailure()
 				}
-				model.Observe(now, pace.Outcome{Sent: now, Verdict: verdict})
+				model.Observe(now, pace.Outcome{Sent: now, Report: pace.Report{Verdict: verdict}})
 			}
 			if rejecting < 500 || rejecting > 2900 {
 				t.Errorf("seed %d: rejected at %d of 3000 events: too few or too many to tell", seed, rejecting)
@@ -163,10 +163,10 @@ func TestFailsafeRejectsAsOften(t *testing.T) {
 	for i := range 100 {
 		if i%2 == 0 {
 			original.RecordFailure()
-			model.Observe(now, pace.Outcome{Sent: now, Verdict: pace.Throttled})
+			model.Observe(now, pace.Outcome{Sent: now, Report: pace.Report{Verdict: pace.Throttled}})
 		} else {
 			original.RecordSuccess()
-			model.Observe(now, pace.Outcome{Sent: now, Verdict: pace.Served})
+			model.Observe(now, pace.Outcome{Sent: now, Report: pace.Report{Verdict: pace.Served}})
 		}
 	}
 	var ours, theirs float64
@@ -213,7 +213,7 @@ func TestNetflixAgreesWithItsGoPort(t *testing.T) {
 				verdict = pace.Throttled
 			}
 			original.OnSample(f.sent.UnixNano(), int64(now.Sub(f.sent)), f.n, verdict == pace.Throttled)
-			model.Observe(now, pace.Outcome{Sent: f.sent, Verdict: verdict})
+			model.Observe(now, pace.Outcome{Sent: f.sent, Report: pace.Report{Verdict: verdict}})
 			if got, want := model.Limit(), original.EstimatedLimit(); got != want {
 				t.Fatalf("seed %d, event %d: the model's limit is %d, the original's %d", seed, i, got, want)
 			}

@@ -37,7 +37,7 @@ func (p *play) call(v Verdict, h Hints, after time.Duration) (waited time.Durati
 	r, waited := p.request()
 	sent := at(p.now)
 	p.now += trip
-	if rest := p.a.Observe(at(p.now), Outcome{Request: r, Sent: sent, Verdict: v, Hints: h, After: after}); rest != 0 {
+	if rest := p.a.Observe(at(p.now), Outcome{Request: r, Sent: sent, Report: Report{Verdict: v, Hints: h, After: after}}); rest != 0 {
 		p.t.Errorf("rest %v, want 0: the rate paces retries too", rest)
 	}
 	return waited
@@ -60,7 +60,7 @@ func TestAdaptiveFirstFlight(t *testing.T) {
 	ask := func(now time.Duration) time.Duration { return a.Wait(at(now), Request{Since: at(now)}) }
 	start := func(now time.Duration) { a.Start(at(now), Request{Since: at(now)}) }
 	end := func(now time.Duration) {
-		a.Observe(at(now), Outcome{Sent: t0, Verdict: Served, Request: Request{}})
+		a.Observe(at(now), Outcome{Sent: t0, Request: Request{}, Report: Report{Verdict: Served}})
 	}
 	for _, step := range []struct {
 		name  string
@@ -133,7 +133,7 @@ func TestAdaptiveCutsOnceARound(t *testing.T) {
 	sent := p.now
 	p.throttled()
 	want := p.a.floor
-	p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(sent), Verdict: Throttled})
+	p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(sent), Report: Report{Verdict: Throttled}})
 	if p.a.floor != want {
 		t.Errorf("floor %v, want %v: that request left before the cut", p.a.floor, want)
 	}
@@ -361,7 +361,7 @@ func TestOneProbeFirst(t *testing.T) {
 		probed := p.now
 		p.now += time.Second
 		if c.answers {
-			p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(probed), Verdict: c.verdict, After: c.after})
+			p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(probed), Report: Report{Verdict: c.verdict, After: c.after}})
 		}
 		p.request()
 		if got := p.now - probed; got < c.least || got > c.most {

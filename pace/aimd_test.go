@@ -11,7 +11,7 @@ func TestAIMDHalves(t *testing.T) {
 	a := &AIMD{}
 	tell := func(at, sent time.Duration, v Verdict, wantRate float64) {
 		t.Helper()
-		if rest := a.Observe(t0.Add(at), Outcome{Sent: t0.Add(sent), Verdict: v}); rest != 0 {
+		if rest := a.Observe(t0.Add(at), Outcome{Sent: t0.Add(sent), Report: Report{Verdict: v}}); rest != 0 {
 			t.Errorf("Observe at %v = %v, want 0", at, rest)
 		}
 		if math.Abs(a.rate-wantRate) > 1e-9 {
@@ -50,13 +50,13 @@ func TestAIMDBounds(t *testing.T) {
 	}
 	for i := range 5 {
 		now := at(time.Duration(i) * time.Second)
-		a.Observe(now, Outcome{Sent: now, Verdict: Throttled})
+		a.Observe(now, Outcome{Sent: now, Report: Report{Verdict: Throttled}})
 	}
 	if a.rate != 2 {
 		t.Errorf("rate after five cuts %v, want Min 2", a.rate)
 	}
 	for range 10 {
-		a.Observe(at(9*time.Second), Outcome{Sent: at(8 * time.Second), Verdict: Served})
+		a.Observe(at(9*time.Second), Outcome{Sent: at(8 * time.Second), Report: Report{Verdict: Served}})
 	}
 	if a.rate != 50 {
 		t.Errorf("rate after ten steps %v, want Max 50", a.rate)
@@ -65,7 +65,7 @@ func TestAIMDBounds(t *testing.T) {
 	startAll(low, t0, 1)
 	for i := range 60 {
 		now := at(time.Duration(i) * time.Second)
-		low.Observe(now, Outcome{Sent: now, Verdict: Throttled})
+		low.Observe(now, Outcome{Sent: now, Report: Report{Verdict: Throttled}})
 	}
 	if got := low.Wait(t0, Request{}); got < time.Minute-ms || got > time.Minute+ms {
 		t.Errorf("Wait at the least rate = %v, want a minute", got)
@@ -93,7 +93,7 @@ func TestAIMDFindsTheLimit(t *testing.T) {
 		r := Request{Since: now}
 		now = now.Add(max(a.Wait(now, r), 0))
 		a.Start(now, r)
-		o := Outcome{Request: r, Sent: now, Verdict: Served}
+		o := Outcome{Request: r, Sent: now, Report: Report{Verdict: Served}}
 		if here := (Request{Since: now}); f.Wait(now, here) <= 0 {
 			f.Start(now, here)
 			served++

@@ -141,7 +141,7 @@ func TestAutoSleeperController(t *testing.T) {
 		{50 * ms, Served, 1500 * time.Microsecond},
 	} {
 		s.Start(at(c.at), Request{})
-		if rest := s.Observe(at(c.at), Outcome{Sent: at(c.at), Verdict: c.verdict}); rest != 0 {
+		if rest := s.Observe(at(c.at), Outcome{Sent: at(c.at), Report: Report{Verdict: c.verdict}}); rest != 0 {
 			t.Errorf("Observe(%v) at %v = %v, want 0", c.verdict, c.at, rest)
 		}
 		if got := s.Wait(at(c.at), Request{Try: 1}); got != c.want && c.want != 0 {

@@ -15,7 +15,7 @@ func TestAWSByHand(t *testing.T) {
 		r := Request{Since: now}
 		a.Start(now, r)
 		now = now.Add(100 * ms)
-		return a.Observe(now, Outcome{Request: r, Sent: now.Add(-100 * ms), Verdict: v})
+		return a.Observe(now, Outcome{Request: r, Sent: now.Add(-100 * ms), Report: Report{Verdict: v}})
 	}
 	near := func(what string, got, want float64) {
 		t.Helper()
@@ -140,7 +140,7 @@ func TestAWSGivesUp(t *testing.T) {
 			now := at(time.Duration(i) * time.Second)
 			r := Request{Since: now, Try: e.try}
 			a.Start(now, r)
-			rest := a.Observe(now, Outcome{Request: r, Sent: now, Verdict: e.v})
+			rest := a.Observe(now, Outcome{Request: r, Sent: now, Report: Report{Verdict: e.v}})
 			retried := rest != Never && (e.v == throttled || e.v == failed)
 			if retried != e.rest {
 				t.Errorf("%s, answer %d: %v at try %d rests %v, want a retry: %v", c.name, i, e.v, e.try, rest, e.rest)
@@ -154,7 +154,7 @@ func TestAWSGivesUp(t *testing.T) {
 		}
 	}
 	final := new(AWS)
-	if rest := final.Observe(at(0), Outcome{Sent: at(0), Verdict: Failed, Final: true}); rest != Never || final.spent != 0 {
+	if rest := final.Observe(at(0), Outcome{Sent: at(0), Report: Report{Verdict: Failed, Final: true}}); rest != Never || final.spent != 0 {
 		t.Errorf("what must not be retried rests %v and spends %d, want Never and nothing", rest, final.spent)
 	}
 }

@@ -96,14 +96,14 @@ func TestBackoffObserve(t *testing.T) {
 		{Throttled, 2, Never},
 		{Failed, 9, Never},
 	} {
-		o := Outcome{Request: Request{Try: c.try}, Sent: t0, Verdict: c.verdict}
+		o := Outcome{Request: Request{Try: c.try}, Sent: t0, Report: Report{Verdict: c.verdict}}
 		if got := b.Observe(at(time.Second), o); got != c.want {
 			t.Errorf("%+v.Observe(try %d %v) = %v, want %v", b, c.try, c.verdict, got, c.want)
 		}
 	}
 	decorrelated := Backoff{Jitter: DecorrelatedJitter}
 	r := Request{Try: 2, Rest: 5 * time.Second, Luck: 7}
-	got, want := decorrelated.Observe(t0, Outcome{Request: r, Sent: t0, Verdict: Throttled}), decorrelated.Delay(2, 5*time.Second, 7)
+	got, want := decorrelated.Observe(t0, Outcome{Request: r, Sent: t0, Report: Report{Verdict: Throttled}}), decorrelated.Delay(2, 5*time.Second, 7)
 	if got != want {
 		t.Errorf("Observe after a rest of %v = %v, want %v", r.Rest, got, want)
 	}

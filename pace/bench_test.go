@@ -15,7 +15,7 @@ func BenchmarkController(b *testing.B) {
 				r := Request{Since: now, Luck: luckOf(1, uint64(i), 0), Cost: 1}
 				now = now.Add(max(c.Wait(now, r), 0))
 				c.Start(now, r)
-				o := Outcome{Request: r, Sent: now, Verdict: Served}
+				o := Outcome{Request: r, Sent: now, Report: Report{Verdict: Served}}
 				if p.name == "informed" {
 					o.Hints.Remaining = Some(int64(i & 15))
 				}

@@ -21,7 +21,7 @@ func tried(g *pace.Gate, calls int, end func(try int) pace.Verdict) (tries, brok
 				continue
 			}
 			tries++
-			again = g.Done(now, t, pace.Outcome{Verdict: end(tries)})
+			again = g.Done(now, t, pace.Report{Verdict: end(tries)})
 		}
 		if t.Broke {
 			broke++
@@ -100,7 +100,7 @@ func TestBudgetOfRetriesThatLeave(t *testing.T) {
 		k := new(pace.Ticket)
 		g.Enter(now, k)
 		g.Next(now)
-		if !g.Done(now, k, pace.Outcome{Verdict: pace.Failed}) {
+		if !g.Done(now, k, pace.Report{Verdict: pace.Failed}) {
 			t.Fatalf("call %d: no retry, though none was made before", i)
 		}
 		if i%2 == 0 {

@@ -43,15 +43,15 @@ func (c *crowd) run(until time.Duration) {
 		}
 		e := c.ends[0]
 		c.ends, c.now = c.ends[1:], e.at
-		o := pace.Outcome{Verdict: pace.Throttled, Crowded: true}
+		r := pace.Report{Verdict: pace.Throttled, Crowded: true}
 		if e.served {
-			o = pace.Outcome{Verdict: pace.Served}
+			r = pace.Report{Verdict: pace.Served}
 			c.inside--
 			c.served++
 		} else {
 			c.refused++
 		}
-		if !c.gate.Done(c.now, e.ticket, o) {
+		if !c.gate.Done(c.now, e.ticket, r) {
 			c.gate.Enter(c.now, e.ticket)
 		}
 	}
@@ -120,7 +120,7 @@ func TestCrowdedByOthers(t *testing.T) {
 			}
 			c.refused++
 			c.now = c.now.Add(10 * time.Millisecond)
-			c.gate.Done(c.now, k, pace.Outcome{Verdict: pace.Throttled, Crowded: true})
+			c.gate.Done(c.now, k, pace.Report{Verdict: pace.Throttled, Crowded: true})
 		}
 		if c.refused > 15 {
 			t.Errorf("%d callers beside others who use up all: refused %d times in a minute, want 15 at most", n, c.refused)
@@ -137,7 +137,7 @@ func TestCrowdedByOthers(t *testing.T) {
 func TestCrowdedByOthersWaitsAsTold(t *testing.T) {
 	c := newCrowd(2, 0)
 	k, _ := c.gate.Next(c.now)
-	c.gate.Done(c.now, k, pace.Outcome{Verdict: pace.Throttled, Crowded: true, After: time.Minute})
+	c.gate.Done(c.now, k, pace.Report{Verdict: pace.Throttled, Crowded: true, After: time.Minute})
 	if k, again := c.gate.Next(c.now); k != nil || again != time.Minute {
 		t.Errorf("Next lets one go: %t, asks again in %v; want nobody for 1m0s", k != nil, again)
 	}

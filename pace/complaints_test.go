@@ -21,7 +21,7 @@ func TestJitterNeverComesBelowRetryAfter(t *testing.T) {
 			now := startOf(t, g, 0)
 			for _, after := range []time.Duration{second / 10, 3 * second, 0, 7 * second} {
 				now += trip
-				if !g.Done(at(now), k, Outcome{Verdict: Throttled, After: after}) {
+				if !g.Done(at(now), k, Report{Verdict: Throttled, After: after}) {
 					break // some try three times only
 				}
 				next := startOf(t, g, now)

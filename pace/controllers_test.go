@@ -103,8 +103,8 @@ func playScript(c Controller, script []byte, ask func(g *Gate, now time.Time)) (
 		case ticket.at == flying && op>>5 == 7:
 			g.Leave(now, ticket)
 		case ticket.at == flying:
-			o := Outcome{Verdict: Verdict(op & 3), Hints: Hints{Remaining: Some(int64(op))}}
-			g.Done(now, ticket, o)
+			r := Report{Verdict: Verdict(op & 3), Hints: Hints{Remaining: Some(int64(op))}}
+			g.Done(now, ticket, r)
 		case op>>5 == 6:
 			g.Leave(now, ticket)
 		}
@@ -176,7 +176,7 @@ func TestUnsentStartIsUndone(t *testing.T) {
 			}
 			a.Start(now, r)
 			b.Start(now, r)
-			o := Outcome{Request: r, Sent: now, Verdict: Served}
+			o := Outcome{Request: r, Sent: now, Report: Report{Verdict: Served}}
 			if r.Luck.Unit(5) < 0.2 {
 				o.Verdict = Throttled
 			}

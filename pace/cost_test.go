@@ -17,23 +17,23 @@ type tokens struct {
 	calls, no   int
 }
 
-func (s *tokens) ask(now time.Time, cost int64) (o Outcome) {
+func (s *tokens) ask(now time.Time, cost int64) (r Report) {
 	s.level = min(s.level+s.rate*now.Sub(s.at).Seconds(), 10*s.rate)
 	s.at = now
 	s.calls++
-	o.Verdict = Throttled
+	r.Verdict = Throttled
 	if s.level >= float64(cost) {
 		s.level -= float64(cost)
 		s.served += float64(cost)
-		o.Verdict = Served
+		r.Verdict = Served
 	} else {
 		s.no++
 	}
 	if s.informed {
-		o.Hints.Remaining = Some(int64(s.level))
-		o.Hints.Limit = Some(int64(10 * s.rate))
+		r.Hints.Remaining = Some(int64(s.level))
+		r.Hints.Limit = Some(int64(10 * s.rate))
 	}
-	return o
+	return r
 }
 
 // spend has one caller use a server for so long, who wants all he can get, of
@@ -57,9 +57,9 @@ func spend(t *testing.T, a *Adaptive, s *tokens, mean int64, length time.Duratio
 			now = now.Add(again)
 			continue
 		}
-		o := s.ask(now, k.Cost)
+		r := s.ask(now, k.Cost)
 		now = now.Add(10 * time.Millisecond)
-		g.Done(now, k, o)
+		g.Done(now, k, r)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestAdaptiveCostIsRelative(t *testing.T) {
 			}
 			a.Start(now, r)
 			starts[i] = append(starts[i], now.Sub(at(0)))
-			o := Outcome{Request: r, Sent: now, Verdict: Served, Cost: cost}
+			o := Outcome{Request: r, Sent: now, Report: Report{Verdict: Served, Cost: cost}}
 			if try%50 == 49 {
 				o.Verdict = Throttled
 			}
@@ -118,7 +118,7 @@ func TestAdaptiveSpacesByCost(t *testing.T) {
 		for try := range 200 {
 			r = Request{Since: now, Cost: 100}
 			a.Start(now, r)
-			o := Outcome{Request: r, Sent: now, Verdict: Served, Cost: 100}
+			o := Outcome{Request: r, Sent: now, Report: Report{Verdict: Served, Cost: 100}}
 			if try == 0 {
 				o.Verdict = Throttled
 			}
@@ -127,7 +127,7 @@ func TestAdaptiveSpacesByCost(t *testing.T) {
 		}
 		r.Cost, r.Since = estimated, now
 		a.Start(now, r)
-		a.Observe(now, Outcome{Request: r, Sent: now, Verdict: Served, Cost: cost})
+		a.Observe(now, Outcome{Request: r, Sent: now, Report: Report{Verdict: Served, Cost: cost}})
 		return a.Wait(now, r)
 	}
 	plain := gap(100, 100).Seconds()
@@ -151,7 +151,7 @@ func TestAnAbsurdCost(t *testing.T) {
 		r := Request{Since: now, Cost: cost}
 		now = now.Add(max(a.Wait(now, r), 0))
 		a.Start(now, r)
-		a.Observe(now.Add(time.Millisecond), Outcome{Request: r, Sent: now, Verdict: v})
+		a.Observe(now.Add(time.Millisecond), Outcome{Request: r, Sent: now, Report: Report{Verdict: v}})
 		now = now.Add(time.Millisecond)
 	}
 	for i := range 40 {

@@ -16,6 +16,10 @@ type Ticket struct {
 	// Retry, if not nil, are the Needs of the retry that Done may decide on: an
 	// answer may tell of scopes that the call was not known to come under.
 	Retry []Need
+	// Elsewhere, set before Done, says that a limit that is not among Needs
+	// refused the try: then neither the Gate nor any of Needs slows down for it.
+	// Done resets it.
+	Elsewhere bool
 	// Key is whose call it is. Those of a lane take turns by key, so that one
 	// with many calls does not keep out one with few. Beyond 1000 keys in a lane
 	// the newest share one turn.
@@ -79,7 +83,7 @@ type Gate struct {
 	// Control says when the next in line may start. If nil, at once.
 	Control Controller
 	// MaxInFlight bounds the tickets in flight. If zero or below, only a refusal
-	// for too many at once does, see Outcome.Crowded.
+	// for too many at once does, see Report.Crowded.
 	MaxInFlight int
 	// Tries is how often a call is made that is throttled each time. If zero,
 	// until its Deadline or Leave.
@@ -166,7 +170,8 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	g.lanes.set(g.Lanes)
 	g.purse.begin(g.Budget)
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
-	t.tries, t.throttled, t.failed, t.paid, t.Broke = 0, 0, 0, 0, false
+	t.tries, t.throttled, t.failed, t.paid = 0, 0, 0, 0
+	t.Broke, t.Elsewhere = false, false
 	r := t.request
 	r.Place = g.lanes.place(now, t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
@@ -230,24 +235,27 @@ func (g *Gate) lineUp(t *Ticket) {
 	g.lanes.push(t)
 }
 
-// Done ends a try that Next had started and teaches the Controller its
-// outcome. If retry is true, t is waiting again, at its old place in line;
-// otherwise it is outside. A throttled or failed call is given up after Tries
-// or Retries, when its outcome is Final, when the Controller says so, and when
-// its wait would end after its Deadline; a failed one also for want of Budget.
-func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
-	rest := g.observe(now, t, o, t.sent)
+// Done ends a try that Next had started, and passes the caller's report on to
+// the Controller. If retry is true, t is waiting again, at its old place in
+// line; otherwise it is outside. A throttled or failed call is given up after
+// Tries or Retries, when its report is Final, when the Controller says so, and
+// when its wait would end after its Deadline; a failed one also when the Budget
+// is used up.
+func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
+	elsewhere := t.Elsewhere
+	t.Elsewhere = false
+	rest := g.observe(now, t, Outcome{Report: r, Request: t.request, Sent: t.sent, Elsewhere: elsewhere})
 	t.Forecast, t.Blocker = 0, nil
-	g.purse.ended(t, o.Verdict)
+	g.purse.ended(t, r.Verdict)
 	if t.Retry != nil {
 		t.Needs, t.Retry = t.Retry, nil
 	}
 	// No retry earlier than the server said, whatever the Controller thinks.
-	rest = max(rest, o.After, 0)
-	if o.Elsewhere && o.Verdict == Throttled && len(t.Needs) == 0 {
+	rest = max(rest, r.After, 0)
+	if elsewhere && r.Verdict == Throttled && len(t.Needs) == 0 {
 		rest = max(rest, unknown) // as nobody here paces it
 	}
-	if !g.again(t, o.Verdict) || o.Final || t.Once || rest == Never {
+	if !g.again(t, r.Verdict) || r.Final || t.Once || rest == Never {
 		return false
 	}
 	first := t.request
@@ -260,7 +268,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, o Outcome) (retry bool) {
 	if t.late(now, t.Forecast) {
 		return false
 	}
-	if t.Broke = o.Verdict == Failed && !g.purse.pay(t); t.Broke {
+	if t.Broke = r.Verdict == Failed && !g.purse.pay(t); t.Broke {
 		return false
 	}
 	t.request.Try++
@@ -295,13 +303,12 @@ func (g *Gate) again(t *Ticket, v Verdict) bool {
 }
 
 // observe takes t out of flight and tells the Controller.
-func (g *Gate) observe(now time.Time, t *Ticket, o Outcome, sent time.Time) (rest time.Duration) {
+func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration) {
 	if t.at != flying {
 		panic("pace: Done of a ticket that is not in flight")
 	}
 	t.at = outside
 	g.inFlight--
-	o.Request, o.Sent = t.request, sent
 	if len(t.Needs) > 0 || o.Elsewhere {
 		rest, o = t.observeScopes(now, o, g.Control != nil)
 	}
@@ -322,7 +329,7 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 	case resting:
 		g.rests.remove(t)
 	case flying:
-		g.observe(now, t, Outcome{Verdict: Ignored}, time.Time{})
+		g.observe(now, t, Outcome{Request: t.request})
 	}
 	g.purse.giveBack(t)
 	t.at = outside

@@ -114,13 +114,13 @@ func (d *driven) end(b byte) {
 	k := d.flying[int(b)%len(d.flying)]
 	for i := range k.Needs {
 		if b%7 == byte(i) {
-			k.Needs[i].Said = Some(Outcome{Verdict: Verdict(b / 4 % 4), Crowded: b%2 == 0})
+			k.Needs[i].Said = Some(Report{Verdict: Verdict(b / 4 % 4), Crowded: b%2 == 0})
 		}
 	}
 	if b%11 == 0 {
 		k.Retry = d.needs(b / 3)
 	}
-	retry := d.gate.Done(d.now, k, Outcome{Verdict: Verdict(b / 5 % 4), Crowded: b%3 == 0})
+	retry := d.gate.Done(d.now, k, Report{Verdict: Verdict(b / 5 % 4), Crowded: b%3 == 0})
 	d.forget(k)
 	if retry {
 		d.inside = append(d.inside, k)

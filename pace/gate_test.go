@@ -87,7 +87,7 @@ func TestGateSaysWhenToAskAgain(t *testing.T) {
 	a := enter(t, g, 0, "a")
 	enter(t, g, 0, "b")
 	wantNames(t, g, 0, "a")
-	g.Done(at(0), a, Outcome{Verdict: Throttled})
+	g.Done(at(0), a, Report{Verdict: Throttled})
 	for _, test := range []struct{ now, again time.Duration }{
 		{0, 300 * time.Millisecond}, // the end of a's rest comes before b's turn
 		{100 * time.Millisecond, 200 * time.Millisecond},
@@ -104,7 +104,7 @@ func TestGateRetryGoesToTheFront(t *testing.T) {
 	a := enter(t, g, 0, "a")
 	enter(t, g, 0, "b")
 	wantNames(t, g, 0, "a")
-	if !g.Done(at(second/2), a, Outcome{Verdict: Throttled}) {
+	if !g.Done(at(second/2), a, Report{Verdict: Throttled}) {
 		t.Fatal("a throttled call is not retried")
 	}
 	wantNames(t, g, second, "a")
@@ -115,7 +115,7 @@ func TestGateRestBlocksNobody(t *testing.T) {
 	g := &Gate{Control: &spaced{rest: 10 * second}}
 	a := enter(t, g, 0, "a")
 	wantNames(t, g, 0, "a")
-	g.Done(at(0), a, Outcome{Verdict: Throttled})
+	g.Done(at(0), a, Report{Verdict: Throttled})
 	enter(t, g, second, "b")
 	wantNames(t, g, second, "b")
 	if k := enter(t, g, 10*second, "c"); k.Forecast != 0 {
@@ -128,7 +128,7 @@ func TestGateNeverRetriesEarlierThanTheServerSaid(t *testing.T) {
 	g := &Gate{}
 	a := enter(t, g, 0, "a")
 	wantNames(t, g, 0, "a")
-	g.Done(at(second), a, Outcome{Verdict: Throttled, After: 7 * second})
+	g.Done(at(second), a, Report{Verdict: Throttled, After: 7 * second})
 	wantNames(t, g, 8*second-1)
 	wantNames(t, g, 8*second, "a")
 }
@@ -150,14 +150,14 @@ func TestGateGivesUp(t *testing.T) {
 		{"after for ever", Gate{}, Throttled, 1},
 		{"final", Gate{}, Throttled, 1},
 	} {
-		o := Outcome{Verdict: test.verdict, Final: test.name == "final"}
+		r := Report{Verdict: test.verdict, Final: test.name == "final"}
 		if test.name == "after for ever" {
-			o.After = Never
+			r.After = Never
 		}
 		k := enter(t, &test.gate, 0, "a")
 		for {
 			wantNames(t, &test.gate, 0, "a")
-			if !test.gate.Done(at(0), k, o) {
+			if !test.gate.Done(at(0), k, r) {
 				break
 			}
 		}
@@ -176,7 +176,7 @@ func TestGateCountsThrottledAndFailedApart(t *testing.T) {
 		retry   bool
 	}{{Failed, true}, {Throttled, true}, {Throttled, false}} {
 		wantNames(t, g, 0, "a")
-		if retry := g.Done(at(0), k, Outcome{Verdict: test.verdict}); retry != test.retry {
+		if retry := g.Done(at(0), k, Report{Verdict: test.verdict}); retry != test.retry {
 			t.Errorf("try %d %v: retry %t, want %t", i, test.verdict, retry, test.retry)
 		}
 	}
@@ -216,7 +216,7 @@ func TestGateChecksTheDeadlineWhenACallEnds(t *testing.T) {
 		k := &Ticket{Owner: "a", Deadline: at(3 * second)}
 		g.Enter(at(0), k)
 		wantNames(t, g, 0, "a")
-		retry := g.Done(at(0), k, Outcome{Verdict: Throttled, After: test.after})
+		retry := g.Done(at(0), k, Report{Verdict: Throttled, After: test.after})
 		if retry != test.retry || k.Forecast != test.forecast {
 			t.Errorf("%s: retry %t, forecast %v; want %t, %v", test.name, retry, k.Forecast, test.retry, test.forecast)
 		}
@@ -246,7 +246,7 @@ func TestGateLeave(t *testing.T) {
 	}
 	rests := enter(t, g, second, "rests")
 	wantNames(t, g, second, "rests")
-	g.Done(at(second), rests, Outcome{Verdict: Throttled})
+	g.Done(at(second), rests, Report{Verdict: Throttled})
 	g.Leave(at(second), rests)
 	g.Leave(at(second), rests) // outside: nothing
 	if g.Waiting()+g.InFlight() != 0 {
@@ -282,7 +282,7 @@ func TestAllIsTheLongest(t *testing.T) {
 	if w := all.Wait(t0, Request{}); w != 2*second {
 		t.Errorf("Wait = %v, want 2s", w)
 	}
-	if rest := all.Observe(t0, Outcome{Verdict: Served}); rest != 5 || a.flying+b.flying != 0 {
+	if rest := all.Observe(t0, Outcome{Report: Report{Verdict: Served}}); rest != 5 || a.flying+b.flying != 0 {
 		t.Errorf("Observe = %v, %d and %d in flight; want 5, 0, 0", rest, a.flying, b.flying)
 	}
 }

@@ -44,7 +44,7 @@ func (l *laned) next(n int) (all []*pace.Ticket) {
 			l.now = l.now.Add(again)
 			continue
 		}
-		l.gate.Done(l.now, t, pace.Outcome{Verdict: pace.Served})
+		l.gate.Done(l.now, t, pace.Report{Verdict: pace.Served})
 		all = append(all, t)
 	}
 	return all

@@ -98,29 +98,40 @@ type Hints struct {
 	Share Opt[float64]
 }
 
-// Outcome is what became of a request.
-type Outcome struct {
-	// Request is filled in by the Gate.
-	Request Request
-	// Sent is when it started, filled in by the Gate. A zero Sent (with
-	// Ignored) says that it was admitted but never left: what Start took may
-	// be given back.
-	Sent    time.Time
+// Report is what a caller says about how a request ended. The zero Report
+// teaches nothing.
+type Report struct {
+	// Verdict classifies the end of the request.
 	Verdict Verdict
-	// Final says that the call must not be made again, whatever the Verdict.
+	// Final forbids a retry, whatever the Verdict.
 	Final bool
-	// After is the least wait before any retry that the server asked for.
+	// After is the minimum delay before a retry that the server asked for
+	// (Retry-After). If zero, it asked for none.
 	After time.Duration
-	// Crowded says that a Throttled one was refused because too many were in
-	// flight at once. A Gate then bounds how many are; it tells its Controller
-	// nothing of it, as fewer at a time need not be slower.
+	// Crowded reports that a Throttled request exceeded a concurrency limit: too
+	// many were in flight at once. A Gate then lowers its own bound on requests in
+	// flight and does not slow down its Controller.
 	Crowded bool
-	// Elsewhere says that a Throttled one was refused by another limit than the
-	// Gate's own, of which its Controller then learns nothing.
-	Elsewhere bool
-	// Cost is what it really cost; zero means as estimated.
-	Cost  int64
+	// Cost is the actual cost of the request, in the unit of the limit. If zero,
+	// the estimate was right.
+	Cost int64
+	// Hints are what the server said about its limit.
 	Hints Hints
+}
+
+// Outcome is what a Controller sees of a request that ended: the caller's Report
+// and what the Gate adds. Only a Gate makes one.
+type Outcome struct {
+	Report
+	// Request is the request as the Controller admitted it.
+	Request Request
+	// Sent is when the request started. It is zero, with the Verdict Ignored, for
+	// a request that was admitted but never sent: the Controller may refund what
+	// Start charged.
+	Sent time.Time
+	// Elsewhere reports that another limit than the Controller's refused the
+	// request. The rest of the Report is then empty, so the Verdict is Ignored.
+	Elsewhere bool
 }
 
 // Controller is one policy of pacing. Wait asks and Start commits: the first
@@ -136,7 +147,7 @@ type Controller interface {
 	Wait(now time.Time, r Request) time.Duration
 	// Start notes that r starts now.
 	Start(now time.Time, r Request)
-	// Observe learns from an outcome. rest is how long this one request rests
+	// Observe learns how a request ended. rest is how long this one request rests
 	// before a retry, should there be one; Never gives it up.
 	Observe(now time.Time, o Outcome) (rest time.Duration)
 }

@@ -91,7 +91,7 @@ func compareRuby(t *testing.T, c *Ruby, gem *rubyLoop) {
 				t.Fatalf("kind %d call %d try %d: Wait = %v after the sleep", c.Kind, call, r.Try, wait)
 			}
 			c.Start(now, r)
-			o := Outcome{Request: r, Sent: now, Verdict: Served}
+			o := Outcome{Request: r, Sent: now, Report: Report{Verdict: Served}}
 			now = now.Add(100 * ms)
 			switch u := r.Luck.Unit(9); {
 			case u < 1/(2+c.pace()):
@@ -135,7 +135,7 @@ func TestRubyFailureIsANewCall(t *testing.T) {
 	tell := func(try int, v Verdict) time.Duration {
 		r := Request{Since: t0, Try: try}
 		c.Start(t0, r)
-		return c.Observe(t0, Outcome{Request: r, Sent: t0, Verdict: v})
+		return c.Observe(t0, Outcome{Request: r, Sent: t0, Report: Report{Verdict: v}})
 	}
 	unit := Luck(0).Unit(1)
 	for _, s := range []struct {
@@ -167,13 +167,13 @@ func TestRubySharedDoesNotCollapse(t *testing.T) {
 		c.Start(t0, r)
 	}
 	for range 10 {
-		if rest := c.Observe(t0, Outcome{Request: r, Sent: t0, Verdict: Throttled}); rest > 880*ms {
+		if rest := c.Observe(t0, Outcome{Request: r, Sent: t0, Report: Report{Verdict: Throttled}}); rest > 880*ms {
 			t.Fatalf("rest %v, want at most 880ms", rest)
 		}
 	}
 	r.Try = 1
 	c.Start(t0, r)
-	c.Observe(t0, Outcome{Request: r, Sent: t0, Verdict: Served})
+	c.Observe(t0, Outcome{Request: r, Sent: t0, Report: Report{Verdict: Served}})
 	if want := .96 - .96/4500; c.pace()-want > 1e-12 || want-c.pace() > 1e-12 {
 		t.Errorf("s = %v, want %v", c.pace(), want)
 	}

@@ -37,7 +37,7 @@ type Need struct {
 	// Said is what the answer said of this scope. If nothing, a call that was
 	// refused teaches a scope nothing as long as the answer blames another one,
 	// or the Gate has a Control of its own, which then is to blame.
-	Said Opt[Outcome]
+	Said Opt[Report]
 }
 
 // request is that of a ticket as a scope sees it.
@@ -101,19 +101,20 @@ func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest 
 		said := t.Needs[i].Said
 		elsewhere = elsewhere || said.OK && said.V.Verdict == Throttled
 	}
-	if own = o; elsewhere {
-		own = blameless(o)
+	own = o
+	if own.Elsewhere = false; elsewhere {
+		own = blameless(own)
 	}
 	for i := range t.Needs {
 		n := &t.Needs[i]
-		mine := Outcome{Verdict: o.Verdict, Crowded: o.Crowded, After: o.After}
+		mine := Outcome{Report: Report{Verdict: o.Verdict, Crowded: o.Crowded, After: o.After}}
 		if controlled || elsewhere {
 			mine = blameless(mine)
 		}
 		if n.Said.OK {
-			mine = n.Said.V
+			mine = Outcome{Report: n.Said.V}
 		}
-		n.Said = Opt[Outcome]{}
+		n.Said = Opt[Report]{}
 		mine.Request, mine.Sent = n.request(t.request), o.Sent
 		rest = max(rest, n.Scope.observe(now, mine))
 	}
@@ -123,7 +124,7 @@ func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest 
 // blameless is o for a limit that had no part in it, if it was a refusal.
 func blameless(o Outcome) Outcome {
 	if o.Verdict == Throttled {
-		return Outcome{Request: o.Request, Sent: o.Sent}
+		return Outcome{Request: o.Request, Sent: o.Sent, Elsewhere: true}
 	}
 	return o
 }
@@ -139,10 +140,10 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 	return s.Control.Observe(now, o)
 }
 
-// Learn tells s of a call that did not come under it as far as was known when
-// it started.
-func (s *Scope) Learn(now time.Time, n Need, o Outcome) {
-	o.Request.Cost = max(n.Cost, 1)
+// Learn teaches s the end of a call, sent at the time sent, that was not known to
+// be subject to it when it started. The cost is that of n.
+func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
+	o := Outcome{Report: r, Request: Request{Since: sent, Cost: max(n.Cost, 1)}, Sent: sent}
 	if s.inFlight++; s.Control != nil {
 		s.Control.Start(now, o.Request)
 	}

@@ -161,8 +161,8 @@ func TestScopesSettle(t *testing.T) {
 		k := &pace.Ticket{Needs: []pace.Need{{Scope: tokens, Cost: 1000}}}
 		g.Enter(now, k)
 		g.Next(now)
-		k.Needs[0].Said = pace.Some(pace.Outcome{Verdict: pace.Served, Cost: c.cost})
-		g.Done(now, k, pace.Outcome{Verdict: pace.Served})
+		k.Needs[0].Said = pace.Some(pace.Report{Verdict: pace.Served, Cost: c.cost})
+		g.Done(now, k, pace.Report{Verdict: pace.Served})
 		g.Enter(now, k)
 		if k.Forecast != c.want {
 			t.Errorf("estimated 1000 of 100/s, cost %d: the next waits %v, want %v", c.cost, k.Forecast, c.want)
@@ -172,7 +172,7 @@ func TestScopesSettle(t *testing.T) {
 
 // A scope that had no part in a refusal does not pay for it.
 func TestTheBlamelessLearnNothing(t *testing.T) {
-	refused := pace.Outcome{Verdict: pace.Throttled}
+	refused := pace.Report{Verdict: pace.Throttled}
 	for _, c := range []struct {
 		name       string
 		own        bool // the gate has a Control
@@ -225,9 +225,9 @@ func TestARetryTakesNewNeeds(t *testing.T) {
 	g.Enter(now, k)
 	g.Next(now)
 	need := pace.Need{Scope: bucket}
-	bucket.Learn(now, need, pace.Outcome{Verdict: pace.Throttled, Request: pace.Request{Since: now}, Sent: now})
+	bucket.Learn(now, need, now, pace.Report{Verdict: pace.Throttled})
 	k.Retry = []pace.Need{need}
-	if !g.Done(now, k, pace.Outcome{Verdict: pace.Throttled}) {
+	if !g.Done(now, k, pace.Report{Verdict: pace.Throttled}) {
 		t.Fatal("a throttled call is not retried")
 	}
 	if k.Forecast != 10*time.Second || k.Blocker != bucket {
@@ -247,7 +247,7 @@ func TestARetryIsFirstInItsScope(t *testing.T) {
 	l.gate.Enter(l.now, k)
 	l.gate.Next(l.now)
 	l.enterKey("", 100, pace.Need{Scope: s})
-	if !l.gate.Done(l.now, k, pace.Outcome{Verdict: pace.Throttled}) || k.Forecast != time.Second {
+	if !l.gate.Done(l.now, k, pace.Report{Verdict: pace.Throttled}) || k.Forecast != time.Second {
 		t.Errorf("the retry, before 100 others at 1/s: forecast %v, want it made in 1s", k.Forecast)
 	}
 }
@@ -297,7 +297,8 @@ func TestARefusalElsewhereRests(t *testing.T) {
 	k := new(pace.Ticket)
 	g.Enter(now, k)
 	g.Next(now)
-	if !g.Done(now, k, pace.Outcome{Verdict: pace.Throttled, Elsewhere: true}) || k.Forecast != 100*time.Millisecond {
-		t.Errorf("the retry is foreseen in %v, want 100ms", k.Forecast)
+	k.Elsewhere = true
+	if !g.Done(now, k, pace.Report{Verdict: pace.Throttled}) || k.Elsewhere || k.Forecast != 100*time.Millisecond {
+		t.Errorf("the retry is foreseen in %v, Elsewhere %v; want 100ms, and reset", k.Forecast, k.Elsewhere)
 	}
 }

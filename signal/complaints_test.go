@@ -22,8 +22,8 @@ func heard(t *testing.T, host string, status int, fields, body string) Reading {
 
 func wantWait(t *testing.T, what string, r Reading, want time.Duration) {
 	t.Helper()
-	if !r.After.OK || r.After.V != want || r.Outcome().After != want {
-		t.Errorf("%s: wait %v by %s, of the outcome %v; want %v", what, r.After, r.By, r.Outcome().After, want)
+	if !r.After.OK || r.After.V != want || r.Report().After != want {
+		t.Errorf("%s: wait %v by %s, of the report %v; want %v", what, r.After, r.By, r.Report().After, want)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestPermanentRefusalIsNotRetried(t *testing.T) {
 		{"api.anthropic.com", `{"error":{"type":"rate_limit_error","message":"over your monthly spend limit"}}`, "over your monthly spend limit"},
 	} {
 		r := heard(t, c.host, 429, "Retry-After: 600", c.body)
-		if o := r.Outcome(); !r.Permanent || !o.Final || o.Verdict == pace.Throttled || o.After != 0 {
+		if o := r.Report(); !r.Permanent || !o.Final || o.Verdict == pace.Throttled || o.After != 0 {
 			t.Errorf("%s %s: permanent %v, final %v, %v, wait %v; want permanent, and nothing about the pace", c.host, c.body, r.Permanent, o.Final, o.Verdict, o.After)
 		}
 		if r.Reason != c.reason {

@@ -146,13 +146,13 @@ func checkBounds(t *testing.T, what string, r Reading) {
 			t.Errorf("%s: unit %q, name %q, partition %q; want a unit, none above %d bytes", what, p.Unit, p.Name, p.Partition, maxText)
 		}
 	}
-	if a := r.Outcome().After; r.After.V < 0 || r.After.V > MaxBelieved || a < 0 || a > MaxBelieved {
-		t.Errorf("%s: wait %v, of the outcome %v; want 0 to %v", what, r.After.V, a, MaxBelieved)
+	if a := r.Report().After; r.After.V < 0 || r.After.V > MaxBelieved || a < 0 || a > MaxBelieved {
+		t.Errorf("%s: wait %v, of the report %v; want 0 to %v", what, r.After.V, a, MaxBelieved)
 	}
 	if len(r.Reason) > maxText || len(r.ScopeName) > maxText || len(r.Policies) > maxPolicies {
 		t.Errorf("%s: reason %q, name %q, %d policies; want at most %d bytes and %d", what, r.Reason, r.ScopeName, len(r.Policies), maxText, maxPolicies)
 	}
-	if r.Permanent && (r.After.OK && r.Verdict != pace.Throttled || !r.Outcome().Final) {
-		t.Errorf("%s: permanent, and yet %v, wait %v, final %v", what, r.Verdict, r.After, r.Outcome().Final)
+	if r.Permanent && (r.After.OK && r.Verdict != pace.Throttled || !r.Report().Final) {
+		t.Errorf("%s: permanent, and yet %v, wait %v, final %v", what, r.Verdict, r.After, r.Report().Final)
 	}
 }

@@ -208,7 +208,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestOutcome(t *testing.T) {
+func TestReport(t *testing.T) {
 	tests := []struct {
 		status int
 		fields string
@@ -219,13 +219,13 @@ func TestOutcome(t *testing.T) {
 		{502, "Retry-After: 5", 5 * time.Second},
 	}
 	for _, tt := range tests {
-		o := Read(tt.status, lines(tt.fields+"\nRateLimit: \"a\";r=3;t=4\nRateLimit-Policy: \"a\";q=5;w=6"), t0).Outcome()
+		o := Read(tt.status, lines(tt.fields+"\nRateLimit: \"a\";r=3;t=4\nRateLimit-Policy: \"a\";q=5;w=6"), t0).Report()
 		if o.After != tt.after {
-			t.Errorf("Read(%d, %q).Outcome().After = %v; want %v", tt.status, tt.fields, o.After, tt.after)
+			t.Errorf("Read(%d, %q).Report().After = %v; want %v", tt.status, tt.fields, o.After, tt.after)
 		}
 		h := o.Hints
 		if h.Remaining != pace.Some[int64](3) || h.Limit != pace.Some[int64](5) || h.Window != pace.Some(6*time.Second) || !h.Reset.OK {
-			t.Errorf("Read(%d).Outcome().Hints = %+v; want 3 of 5 in 6 s", tt.status, h)
+			t.Errorf("Read(%d).Report().Hints = %+v; want 3 of 5 in 6 s", tt.status, h)
 		}
 	}
 }

@@ -100,24 +100,25 @@ func scopeNamed(name string) Scope {
 	return ScopeUnknown
 }
 
-// Outcome is the reading as a Controller learns from it. What is Permanent is
-// Final, and a refusal for Concurrency Crowded.
-func (r Reading) Outcome() pace.Outcome {
-	o := r.Signal.Outcome()
-	o.Final = r.Permanent
-	o.Crowded = r.Concurrency && o.Verdict == pace.Throttled
-	return o
+// Report returns what a caller reports to its Gate after that answer. A
+// Permanent answer is Final, and a refusal for Concurrency is Crowded.
+func (r Reading) Report() pace.Report {
+	report := r.Signal.Report()
+	report.Final = r.Permanent
+	report.Crowded = r.Concurrency && report.Verdict == pace.Throttled
+	return report
 }
 
-// Outcome is what the policy says as a Controller learns from it; its Verdict
-// is that of the answer, which for one that is not used up is no refusal.
-func (p Policy) Outcome(answer pace.Outcome) pace.Outcome {
-	o := pace.Outcome{Verdict: answer.Verdict}
-	o.Hints.Limit, o.Hints.Remaining, o.Hints.Window, o.Hints.Reset = p.Limit, p.Remaining, p.Window, p.Reset
-	if o.Verdict == pace.Throttled {
-		if o.After = answer.After; !p.isEmpty() {
-			o.Verdict, o.After = pace.Ignored, 0
+// Report returns what a caller reports about the limit of p after an answer. It
+// has the Verdict of the answer, but a refusal is Ignored where p has tokens
+// left, as another limit refused then.
+func (p Policy) Report(answer pace.Report) pace.Report {
+	r := pace.Report{Verdict: answer.Verdict}
+	r.Hints.Limit, r.Hints.Remaining, r.Hints.Window, r.Hints.Reset = p.Limit, p.Remaining, p.Window, p.Reset
+	if r.Verdict == pace.Throttled {
+		if r.After = answer.After; !p.isEmpty() {
+			r.Verdict, r.After = pace.Ignored, 0
 		}
 	}
-	return o
+	return r
 }

@@ -40,16 +40,16 @@ type Signal struct {
 	Share pace.Opt[float64]
 }
 
-// Outcome is the signal as a Controller learns from it.
-func (s Signal) Outcome() pace.Outcome {
-	o := pace.Outcome{Verdict: s.Verdict}
-	o.Hints.Limit, o.Hints.Remaining = s.Limit, s.Remaining
-	o.Hints.Window, o.Hints.Reset = s.Window, s.Reset
-	o.Hints.Share = s.Share
+// Report returns what a caller reports to its Gate after that answer.
+func (s Signal) Report() pace.Report {
+	r := pace.Report{Verdict: s.Verdict}
+	r.Hints.Limit, r.Hints.Remaining = s.Limit, s.Remaining
+	r.Hints.Window, r.Hints.Reset = s.Window, s.Reset
+	r.Hints.Share = s.Share
 	if s.After.OK && s.Verdict != pace.Served {
-		o.After = s.After.V
+		r.After = s.After.V
 	}
-	return o
+	return r
 }
 
 // Seconds is d in whole seconds, rounded up, as Retry-After and the RateLimit

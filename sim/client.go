@@ -115,8 +115,8 @@ func (r *Run) send(w *worker) {
 // arrive lets the server decide.
 func (r *Run) arrive(w *worker) {
 	said := r.server.answer(r.now, w.number)
-	w.outcome = said.Outcome()
-	w.policy.deafen(&w.outcome)
+	w.report = said.Report()
+	w.policy.deafen(&w.report)
 	r.queue.push(r.now+w.back, evAnswer, w.index)
 	if stop := r.scenario.Stop.Remaining; stop.OK && r.server.level <= stop.V && r.finish < 0 {
 		// Known to the client when this answer is back.
@@ -128,7 +128,7 @@ func (r *Run) arrive(w *worker) {
 // answer hands the worker its answer.
 func (r *Run) answer(w *worker) {
 	r.answered++
-	v := w.outcome.Verdict
+	v := w.report.Verdict
 	switch v {
 	case pace.Served:
 		w.served++
@@ -141,7 +141,7 @@ func (r *Run) answer(w *worker) {
 	if r.Watch != nil {
 		r.watch(w, false)
 	}
-	retry := w.lane.gate.Done(when(r.now), &w.ticket, w.outcome)
+	retry := w.lane.gate.Done(when(r.now), &w.ticket, w.report)
 	if stop := r.scenario.Stop.Sent; stop > 0 && r.answered >= stop {
 		r.finish, r.done = r.now, true
 	}
@@ -177,7 +177,7 @@ func (r *Run) served(w *worker) {
 func (r *Run) watch(w *worker, sent bool) {
 	r.Watch(Point{
 		At: time.Duration(r.now), Group: w.process.group, Process: w.number, Worker: w.place,
-		Sent: sent, Verdict: w.outcome.Verdict, Slept: time.Duration(w.slept),
+		Sent: sent, Verdict: w.report.Verdict, Slept: time.Duration(w.slept),
 		Level: float64(r.server.level), Capacity: r.server.capacity.rate,
 	})
 }

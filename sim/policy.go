@@ -139,22 +139,22 @@ func (p Policy) begin() Policy {
 	return p
 }
 
-// deafen takes from an outcome what such a client does not read.
-func (p *Policy) deafen(o *pace.Outcome) {
+// deafen takes from a report what such a client does not read.
+func (p *Policy) deafen(r *pace.Report) {
 	if !p.Hears.RetryAfter {
-		o.After = 0
+		r.After = 0
 	}
 	if !p.Hears.Remaining {
-		o.Hints.Remaining.OK = false
+		r.Hints.Remaining.OK = false
 	}
 	if !p.Hears.Reset {
-		o.Hints.Reset.OK = false
+		r.Hints.Reset.OK = false
 	}
 	if !p.Hears.Policy {
-		o.Hints.Limit.OK, o.Hints.Window.OK = false, false
+		r.Hints.Limit.OK, r.Hints.Window.OK = false, false
 	}
 	if !p.Hears.Share {
-		o.Hints.Share.OK = false
+		r.Hints.Share.OK = false
 	}
 }
 

@@ -29,8 +29,8 @@ type ScriptCall struct {
 
 // ScriptAnswer is how and after how long a try ends.
 type ScriptAnswer struct {
-	Takes   time.Duration
-	Outcome pace.Outcome
+	Takes  time.Duration
+	Report pace.Report
 }
 
 // Step is something that became of a call of a Script.
@@ -46,7 +46,7 @@ type What uint8
 const (
 	Refused   What = iota // by Enter
 	Started               // a try began
-	Ended                 // for good, with its last outcome
+	Ended                 // for good, with its last report
 	Abandoned             // gave up because it was told to
 )
 
@@ -134,14 +134,14 @@ func (r *replay) handle(e event) {
 		}
 	case evScript:
 		if c.flying { // what has left comes back as nothing learnt
-			r.lane.gate.Done(now, &c.ticket, pace.Outcome{})
+			r.lane.gate.Done(now, &c.ticket, pace.Report{})
 		} else {
 			r.lane.gate.Leave(now, &c.ticket)
 		}
 		r.end(c, Abandoned)
 	case evAnswer:
 		c.flying = false
-		if !r.lane.gate.Done(now, &c.ticket, c.answer().Outcome) {
+		if !r.lane.gate.Done(now, &c.ticket, c.answer().Report) {
 			r.end(c, Ended)
 		}
 	}

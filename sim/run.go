@@ -79,7 +79,7 @@ type worker struct {
 	wish    int64 // when it wanted to send this try
 	slept   int64
 	back    int64 // latency of the way back
-	outcome pace.Outcome
+	report  pace.Report
 
 	sent, served, throttled, fair int64
 }

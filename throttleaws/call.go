@@ -30,12 +30,12 @@ type call struct {
 }
 
 // try makes the call once.
-func (c *call) try(ctx context.Context) error {
+func (c *call) try(ctx context.Context) throttle.Result {
 	req, _ := c.in.Request.(*smithyhttp.Request)
 	if c.tries > 0 && req != nil {
 		if err := req.RewindStream(); err != nil {
 			c.err = err
-			return throttle.Ignore(err)
+			return throttle.Result{Err: err}
 		}
 	}
 	c.tries++
@@ -44,16 +44,20 @@ func (c *call) try(ctx context.Context) error {
 	if n := w.answers.Load(); n > 1 {
 		c.attempts.gates.warn(c.Call, int(n))
 	}
-	o := outcome(ctx, time.Now(), c.out.Result, c.err)
-	c.mayHaveRun = c.mayHaveRun || c.err != nil && o.Verdict != pace.Throttled && w.mayHaveRun(c.err)
+	r := report(ctx, time.Now(), c.out.Result, c.err)
+	c.mayHaveRun = c.mayHaveRun || c.err != nil && r.Verdict != pace.Throttled && w.mayHaveRun(c.err)
 	rewinds := req == nil || req.GetStream() == nil || req.IsStreamSeekable()
 	switch {
-	case !rewinds, o.Verdict == pace.Failed && !c.attempts.gates.repeats(c.Call):
-		o.Final = true
+	case !rewinds, r.Verdict == pace.Failed && !c.attempts.gates.repeats(c.Call):
+		r.Final = true
 	case code(c.err) == "LimitExceededException" && c.tries >= quotaTries:
-		o.Final = true
+		r.Final = true
 	}
-	return &throttle.Result{Outcome: o, Err: c.err}
+	result := throttle.Result{Report: r, Err: c.err}
+	if r.Verdict == pace.Throttled && underWay(c.err) {
+		result.Scopes = []throttle.ScopeResult{{Report: r}} // of one object, which has no pace
+	}
+	return result
 }
 
 // quotaTries is how often a call is made that is answered with a code which may

@@ -124,7 +124,7 @@ func (a *attempts) HandleFinalize(ctx context.Context, in middleware.FinalizeInp
 	name := a.gates.scopeOf(c.Call)
 	s := a.gates.enter(name)
 	defer s.Leave()
-	err := s.Throttle().Do(ctx, c.try)
+	err := s.Throttle().DoResult(ctx, c.try)
 	return c.out, c.metadata, c.end(name, err)
 }
 

@@ -250,11 +250,11 @@ func TestBodies(t *testing.T) {
 
 // TestUnfinishedBatches come back as they are, and teach.
 func TestUnfinishedBatches(t *testing.T) {
-	var outcomes []pace.Outcome
+	var reports []pace.Report
 	s := &sdk{retryer: retry.NewStandard(), op: "BatchWriteItem"}
 	s.gates = quick(&throttle.Throttle{On: func(e throttle.Event) {
 		if e.Kind == throttle.Ends {
-			outcomes = append(outcomes, e.Outcome)
+			reports = append(reports, e.Report)
 		}
 	}})
 	left := &batchOutput{map[string][]int{"orders": {7}}}
@@ -267,8 +267,8 @@ func TestUnfinishedBatches(t *testing.T) {
 	if _, err := s.call(t.Context(), &batchInput{}); err != nil {
 		t.Error(err)
 	}
-	if len(outcomes) != 2 || outcomes[0].Verdict != pace.Throttled || outcomes[1].Verdict != pace.Served {
-		t.Errorf("an unfinished batch, then a finished one: learnt %v, want throttled, served", outcomes)
+	if len(reports) != 2 || reports[0].Verdict != pace.Throttled || reports[1].Verdict != pace.Served {
+		t.Errorf("an unfinished batch, then a finished one: learnt %v, want throttled, served", reports)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestCancelledOnTheWire(t *testing.T) {
 	var ends []pace.Verdict
 	g := quick(&throttle.Throttle{On: func(e throttle.Event) {
 		if e.Kind == throttle.Ends {
-			ends = append(ends, e.Outcome.Verdict)
+			ends = append(ends, e.Report.Verdict)
 		}
 	}})
 	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}

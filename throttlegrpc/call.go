@@ -55,26 +55,26 @@ func (k *call) next(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "grpc-previous-rpc-attempts", strconv.Itoa(k.tries-1))
 }
 
-// judge says what an answer means.
-func (k *call) judge(a *answer) error {
+// judge classifies a try by its answer.
+func (k *call) judge(a *answer) throttle.Result {
 	var below *throttle.Error
 	if errors.As(a.err, &below) { // of a Client further down, which has tried
-		return throttle.Ignore(a.err)
+		return throttle.Result{Err: a.err}
 	}
-	o := pace.Outcome{Verdict: pace.Served}
+	r := pace.Report{Verdict: pace.Served}
 	if a.err != nil {
-		o = outcome(status.Convert(a.err), metadata.Join(a.header, a.trailer))
+		r = report(status.Convert(a.err), metadata.Join(a.header, a.trailer))
 	}
-	if o.Verdict == pace.Served || o.Verdict == pace.Throttled {
-		o.Hints = hints(a.header, a.trailer, time.Now())
+	if r.Verdict == pace.Served || r.Verdict == pace.Throttled {
+		r.Hints = hints(a.header, a.trailer, time.Now())
 	}
-	if o.Verdict == pace.Failed && !k.repeats || a.once {
-		o.Final = true
+	if r.Verdict == pace.Failed && !k.repeats || a.once {
+		r.Final = true
 	}
-	if a.begun || a.left && o.Verdict != pace.Throttled {
+	if a.begun || a.left && r.Verdict != pace.Throttled {
 		k.mayHaveRun = true
 	}
-	return &throttle.Result{Outcome: o, Err: a.err}
+	return throttle.Result{Report: r, Err: a.err}
 }
 
 // end makes of what the Throttle returned what the call returns.

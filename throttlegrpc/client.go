@@ -84,7 +84,7 @@ func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *g
 	k := c.begin(ctx, cc, method, opts)
 	s := c.enter(k.scope)
 	defer s.Leave()
-	return k.end(s.Throttle().Do(ctx, func(ctx context.Context) error {
+	return k.end(s.Throttle().DoResult(ctx, func(ctx context.Context) throttle.Result {
 		return k.judge(k.unary(func(opts ...grpc.CallOption) error {
 			return invoker(k.next(ctx), method, req, reply, cc, opts...)
 		}))

@@ -18,7 +18,7 @@ import (
 
 // Whatever a server sends, no wait is negative or beyond what is believed, only
 // what asks for patience is waited for, and the error can be printed.
-func FuzzOutcome(f *testing.F) {
+func FuzzReport(f *testing.F) {
 	for _, d := range []proto.Message{after(time.Second), after(-1), after(1 << 62)} {
 		raw, err := proto.Marshal(d)
 		if err != nil {
@@ -32,10 +32,10 @@ func FuzzOutcome(f *testing.F) {
 			{TypeUrl: "type.googleapis.com/" + kind, Value: detail},
 		}})
 		md := metadata.Pairs(pushback, push, "ratelimit", limits)
-		o := outcome(st, md)
-		waits := o.Verdict == pace.Throttled || o.Verdict == pace.Failed
-		if o.After < 0 || o.After > signal.MaxBelieved || !waits && (o.After != 0 || o.Final) {
-			t.Errorf("outcome(%v, %v) = %+v", st.Proto(), md, o)
+		r := report(st, md)
+		waits := r.Verdict == pace.Throttled || r.Verdict == pace.Failed
+		if r.After < 0 || r.After > signal.MaxBelieved || !waits && (r.After != 0 || r.Final) {
+			t.Errorf("report(%v, %v) = %+v", st.Proto(), md, r)
 		}
 		_ = hints(nil, md, time.Unix(0, 0))
 		_ = (&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: st.Err()}}).Error()

@@ -32,40 +32,40 @@ const pushback = "grpc-retry-pushback-ms"
 //
 // After is the longest retry_delay of a RetryInfo, of which signal.MaxBelieved
 // is believed. An error that is none of gRPC's is read by throttle.Classify.
-func Classify(err error) pace.Outcome {
+func Classify(err error) pace.Report {
 	st, ok := status.FromError(err)
-	if o := throttle.Classify(err); !ok || o.Verdict != pace.Served {
-		return o // it speaks for itself
+	if r := throttle.Classify(err); !ok || r.Verdict != pace.Served {
+		return r // it speaks for itself
 	}
-	o := outcome(st, nil)
-	o.Final = o.Verdict == pace.Failed
-	return o
+	r := report(st, nil)
+	r.Final = r.Verdict == pace.Failed
+	return r
 }
 
-// outcome is what a status and the metadata beside it say.
-func outcome(st *status.Status, md metadata.MD) pace.Outcome {
+// report classifies a status and the metadata beside it.
+func report(st *status.Status, md metadata.MD) pace.Report {
 	after, told := retryInfo(st)
-	o := pace.Outcome{Verdict: pace.Served}
+	r := pace.Report{Verdict: pace.Served}
 	switch st.Code() {
 	case codes.ResourceExhausted:
 		if tooLarge(st.Message()) {
-			return o
+			return r
 		}
-		o.Verdict = pace.Throttled
+		r.Verdict = pace.Throttled
 	case codes.Unavailable:
-		o.Verdict = pace.Failed
+		r.Verdict = pace.Failed
 		// A proxy that refuses by 429 arrives as UNAVAILABLE; Envoy adds why.
 		if told || len(md["x-envoy-ratelimited"]) > 0 {
-			o.Verdict = pace.Throttled
+			r.Verdict = pace.Throttled
 		}
 	case codes.Canceled, codes.DeadlineExceeded:
-		return pace.Outcome{Verdict: pace.Ignored}
+		return pace.Report{Verdict: pace.Ignored}
 	default:
-		return o
+		return r
 	}
 	wait, again := pushedBack(md[pushback])
-	o.After, o.Final = max(after, wait), !again
-	return o
+	r.After, r.Final = max(after, wait), !again
+	return r
 }
 
 // tooLarge tells by its text the status of a message above a size limit, which
@@ -110,5 +110,5 @@ func hints(header, trailer metadata.MD, now time.Time) pace.Hints {
 			values = header[name]
 		}
 		return strings.Join(values, ", ")
-	}, now).Outcome().Hints
+	}, now).Report().Hints
 }

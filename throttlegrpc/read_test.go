@@ -29,7 +29,7 @@ func said(code codes.Code, text string, details ...protoadapt.MessageV1) *status
 	return st
 }
 
-func TestOutcome(t *testing.T) {
+func TestReport(t *testing.T) {
 	quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "a"}}}
 	never := &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: math.MaxInt64}}
 	for _, c := range []struct {
@@ -72,12 +72,12 @@ func TestOutcome(t *testing.T) {
 		{st: said(codes.Aborted, ""), want: pace.Served},
 		{st: said(codes.Code(99), ""), want: pace.Served},
 	} {
-		want := pace.Outcome{Verdict: c.want, After: c.after, Final: c.final}
+		want := pace.Report{Verdict: c.want, After: c.after, Final: c.final}
 		if c.st.Code() == all && c.want == pace.Ignored {
 			want.Verdict = pace.Throttled
 		}
-		if got := outcome(c.st, metadata.Pairs(c.md...)); got != want {
-			t.Errorf("outcome(%v, %v) = %+v, want %+v", c.st.Proto(), c.md, got, want)
+		if got := report(c.st, metadata.Pairs(c.md...)); got != want {
+			t.Errorf("report(%v, %v) = %+v, want %+v", c.st.Proto(), c.md, got, want)
 		}
 	}
 }
@@ -86,18 +86,18 @@ func TestClassify(t *testing.T) {
 	limited := said(codes.ResourceExhausted, "slow down", after(time.Second)).Err()
 	for _, c := range []struct {
 		err  error
-		want pace.Outcome
+		want pace.Report
 	}{
-		{nil, pace.Outcome{Verdict: pace.Served}},
-		{errors.New("other"), pace.Outcome{Verdict: pace.Served}},
-		{context.Canceled, pace.Outcome{}},
-		{limited, pace.Outcome{Verdict: pace.Throttled, After: time.Second}},
-		{fmt.Errorf("list: %w", limited), pace.Outcome{Verdict: pace.Throttled, After: time.Second}},
-		{throttle.Ignore(limited), pace.Outcome{}},
-		{&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: limited}}, pace.Outcome{}},
-		{status.Error(codes.Unavailable, ""), pace.Outcome{Verdict: pace.Failed, Final: true}},
-		{status.Error(codes.Canceled, ""), pace.Outcome{}},
-		{status.Error(codes.NotFound, ""), pace.Outcome{Verdict: pace.Served}},
+		{nil, pace.Report{Verdict: pace.Served}},
+		{errors.New("other"), pace.Report{Verdict: pace.Served}},
+		{context.Canceled, pace.Report{}},
+		{limited, pace.Report{Verdict: pace.Throttled, After: time.Second}},
+		{fmt.Errorf("list: %w", limited), pace.Report{Verdict: pace.Throttled, After: time.Second}},
+		{throttle.Ignore(limited), pace.Report{}},
+		{&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: limited}}, pace.Report{}},
+		{status.Error(codes.Unavailable, ""), pace.Report{Verdict: pace.Failed, Final: true}},
+		{status.Error(codes.Canceled, ""), pace.Report{}},
+		{status.Error(codes.NotFound, ""), pace.Report{Verdict: pace.Served}},
 	} {
 		if got := Classify(c.err); got != c.want {
 			t.Errorf("Classify(%v) = %+v, want %+v", c.err, got, c.want)

@@ -2,7 +2,6 @@ package throttlegrpc
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -36,11 +35,11 @@ type stream struct {
 	received atomic.Bool             // a message, or a header
 	sent     atomic.Bool             // a message, if the client streams
 
-	mu      sync.Mutex    // guards what follows
-	over    chan struct{} // closed when the Throttle is done
-	err     error         // of the Throttle, nil if the stream was accepted
-	late    error         // what the Throttle is to learn first
-	request any           // what can be sent again, if nothing else was sent
+	mu      sync.Mutex       // guards what follows
+	over    chan struct{}    // closed when the Throttle is done
+	err     error            // of the Throttle, nil if the stream was accepted
+	late    *throttle.Result // what the Throttle is to learn first; nil: nothing
+	request any              // what can be sent again, if nothing else was sent
 }
 
 // attempt is one opening of a stream.
@@ -85,19 +84,20 @@ func (s *stream) run(over chan struct{}) {
 		s.err = err
 		close(over)
 	}()
-	err = s.call.end(scope.Throttle().Do(s.ctx, s.try))
+	err = s.call.end(scope.Throttle().DoResult(s.ctx, s.try))
 }
 
 // try opens the stream once, and waits for what becomes of it.
-func (s *stream) try(ctx context.Context) (err error) {
+func (s *stream) try(ctx context.Context) throttle.Result {
 	s.mu.Lock()
 	late, request := s.late, s.request
 	s.late = nil
 	s.mu.Unlock()
 	if late != nil {
-		return late
+		return *late
 	}
 	a := newAttempt()
+	var err error
 	if a.ClientStream, err = s.open(s.call.next(ctx), append(s.call.opts[:len(s.call.opts):len(s.call.opts)], grpc.OnFinish(a.end))...); err != nil {
 		return s.call.judge(&answer{err: err})
 	}
@@ -172,12 +172,11 @@ func (s *stream) last(a *attempt, over chan struct{}, err error) (last error, en
 	case err == nil:
 		return io.EOF, true
 	}
-	var r *throttle.Result
 	late := s.call.judge(answer)
-	if !errors.As(late, &r) || r.Outcome.Final || r.Outcome.Verdict <= pace.Served {
+	if late.Report.Final || late.Report.Verdict <= pace.Served {
 		return err, true
 	}
-	s.late, s.over = late, make(chan struct{})
+	s.late, s.over = &late, make(chan struct{})
 	go s.run(s.over)
 	return nil, false
 }

@@ -46,11 +46,11 @@ type call struct {
 }
 
 // try makes the request once.
-func (c *call) try(context.Context) error {
+func (c *call) try(context.Context) throttle.Result {
 	c.discard()
 	req, err := c.next()
 	if err != nil {
-		return throttle.Ignore(err)
+		return throttle.Result{Err: err}
 	}
 	c.tries++
 	c.answer, c.err = c.base.RoundTrip(req)
@@ -94,19 +94,19 @@ func (c *call) next() (*http.Request, error) {
 	return req, nil
 }
 
-// broken says how a try without an answer ended.
-func (c *call) broken() error {
+// broken classifies a try without an answer.
+func (c *call) broken() throttle.Result {
 	var cert *tls.CertificateVerificationError
 	var below *throttle.Error
 	var refused *throttle.OwnerError
 	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) || errors.As(c.err, &refused) {
-		return throttle.Ignore(c.err) // says nothing about load, and no retry helps
+		return throttle.Result{Err: c.err} // says nothing about load, and no retry helps
 	}
-	return c.say(pace.Outcome{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)
+	return c.say(pace.Report{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)
 }
 
-// judge says what an answer means.
-func (c *call) judge(now time.Time) error {
+// judge classifies a try by its answer.
+func (c *call) judge(now time.Time) throttle.Result {
 	a := c.answer
 	var body []byte
 	switch wants := c.dialect.WantsBody(a.StatusCode); {
@@ -116,20 +116,20 @@ func (c *call) judge(now time.Time) error {
 		body = hold(a, maxHeld)
 	}
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
-	o := r.Outcome()
-	c.note(ran(a.StatusCode, r, o.Verdict))
+	report := r.Report()
+	c.note(ran(a.StatusCode, r, report.Verdict))
 	again := c.rewinds && !r.Permanent
 	switch {
-	case o.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
+	case report.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
 		again = again && (c.repeats || r.After.OK)
-	case o.Verdict == pace.Throttled: // and so it was not executed
+	case report.Verdict == pace.Throttled: // and so it was not executed
 	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout:
-		o.Verdict = pace.Failed
+		report.Verdict = pace.Failed
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
-		o.Verdict, o.After, o.Final = pace.Served, 0, false
-		own, said := c.heard(r, o)
-		return &throttle.Result{Outcome: own, Said: said}
+		report.Verdict, report.After, report.Final = pace.Served, 0, false
+		own, scopes := c.heard(r, report)
+		return throttle.Result{Report: own, Scopes: scopes}
 	}
 	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
 	if again {
@@ -138,9 +138,9 @@ func (c *call) judge(now time.Time) error {
 		}
 		e.Body = bytes.Clone(body[:min(len(body), maxSnippet)])
 	}
-	own, said := c.heard(r, o)
+	own, scopes := c.heard(r, report)
 	result := c.say(own, e, again)
-	result.Said = said
+	result.Scopes = scopes
 	return result
 }
 
@@ -150,10 +150,10 @@ func refuses(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
-// say is the word on a try that was not served.
-func (c *call) say(o pace.Outcome, err error, again bool) *throttle.Result {
-	o.Final, c.final = !again, !again
-	return &throttle.Result{Outcome: o, Err: err}
+// say is the Result of a try that was not served.
+func (c *call) say(r pace.Report, err error, again bool) throttle.Result {
+	r.Final, c.final = !again, !again
+	return throttle.Result{Report: r, Err: err}
 }
 
 // end makes of what the Throttle returned what RoundTrip returns.

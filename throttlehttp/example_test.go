@@ -55,7 +55,7 @@ func ExampleTransport_new() {
 				Tries:   5,
 				On: func(e throttle.Event) {
 					if e.Kind == throttle.Ends {
-						fmt.Println("try", e.Try, e.Outcome.Verdict)
+						fmt.Println("try", e.Try, e.Report.Verdict)
 					}
 				},
 			}

@@ -128,17 +128,18 @@ func (c *call) learnt() {
 	}
 }
 
-// heard makes of an answer what it says of single limits; a retry, and later
-// requests like this one, come under them too.
-func (c *call) heard(r signal.Reading, o pace.Outcome) (own pace.Outcome, said []throttle.Said) {
-	own = o
+// heard reads what an answer says of single limits; a retry, and later requests
+// like this one, are subject to them too. own is what it says of the scope as a
+// whole.
+func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, scopes []throttle.ScopeResult) {
+	own = report
 	if name, replaces := c.about(r); name != "" {
 		n := throttle.Need{Scope: name}
-		said = append(said, throttle.Said{Need: n, Outcome: o})
+		scopes = append(scopes, throttle.ScopeResult{Need: n, Report: report})
 		own.Hints = pace.Hints{}
 		c.learn(n, replaces)
 	}
-	counted := len(said) > 0 || len(r.Policies) == 0
+	counted := len(scopes) > 0 || len(r.Policies) == 0
 	for i := range r.Policies {
 		counted = counted || r.Policies[i].CountsRequests() && usedUp(r.Policies[i])
 	}
@@ -155,22 +156,22 @@ func (c *call) heard(r signal.Reading, o pace.Outcome) (own pace.Outcome, said [
 			n.Cost, known = cost.V, true
 			c.learn(n, "")
 		}
-		refused := o.Verdict == pace.Throttled && usedUp(p)
+		refused := report.Verdict == pace.Throttled && usedUp(p)
 		switch {
 		case known:
-			mine := p.Outcome(o)
+			mine := p.Report(report)
 			mine.Cost = cost.V
-			if o.Verdict == pace.Throttled && !counted && p.Remaining.OK && p.Remaining.V < n.Cost {
-				mine.Verdict, mine.After = o.Verdict, o.After // too little is left for this one
+			if report.Verdict == pace.Throttled && !counted && p.Remaining.OK && p.Remaining.V < n.Cost {
+				mine.Verdict, mine.After = report.Verdict, report.After // too little is left for this one
 			}
-			said = append(said, throttle.Said{Need: n, Outcome: mine})
+			scopes = append(scopes, throttle.ScopeResult{Need: n, Report: mine})
 		case refused && !counted:
 			// What a request costs is not known, so neither is what is left.
-			said = append(said, throttle.Said{Need: n, Outcome: pace.Outcome{Verdict: o.Verdict, After: o.After}})
+			scopes = append(scopes, throttle.ScopeResult{Need: n, Report: pace.Report{Verdict: report.Verdict, After: report.After}})
 			c.learn(n, "")
 		}
 	}
-	return own, said
+	return own, scopes
 }
 
 func usedUp(p signal.Policy) bool { return p.Remaining.OK && p.Remaining.V <= 0 }

@@ -108,7 +108,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Needs != nil {
 		asked = t.Needs(req)
 	}
-	return c.end(s.Throttle().Do(c.terms(req.Context(), asked), c.try))
+	return c.end(s.Throttle().DoResult(c.terms(req.Context(), asked), c.try))
 }
 
 // CloseIdleConnections closes those of Base, if it knows how to. It is what

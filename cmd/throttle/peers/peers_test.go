@@ -15,7 +15,7 @@ func at(seconds float64) time.Time { return zero.Add(time.Duration(seconds * 1e9
 // answer tells c how a request that was sent then ended.
 func answer(c pace.Controller, sent, now time.Time, v pace.Verdict, try int, after time.Duration) time.Duration {
 	r := pace.Request{Since: sent, Try: try, Luck: pace.Luck(try)}
-	return c.Observe(now, pace.Outcome{Request: r, Sent: sent, Verdict: v, After: after})
+	return c.Observe(now, pace.Outcome{Request: r, Sent: sent, Report: pace.Report{Verdict: v, After: after}})
 }
 
 func TestRests(t *testing.T) {

@@ -19,22 +19,22 @@ import (
 	"github.com/throttle-go/throttle/signal"
 )
 
-// outcome is what a try taught that ended now with a result or an error.
-func outcome(ctx context.Context, now time.Time, result any, err error) pace.Outcome {
+// report classifies a try that ended now with a result or an error.
+func report(ctx context.Context, now time.Time, result any, err error) pace.Report {
 	var below *throttle.Error
 	switch {
 	case err == nil && undone(result):
-		return pace.Outcome{Verdict: pace.Throttled, Final: true}
+		return pace.Report{Verdict: pace.Throttled, Final: true}
 	case err == nil:
-		return pace.Outcome{Verdict: pace.Served}
+		return pace.Report{Verdict: pace.Served}
 	case throttled(err):
-		return pace.Outcome{Verdict: pace.Throttled, Crowded: crowded(err), Elsewhere: underWay(err), After: after(now, err)}
+		return pace.Report{Verdict: pace.Throttled, Crowded: crowded(err), After: after(now, err)}
 	case ctx.Err() != nil, errors.As(err, &below): // which has tried already
-		return pace.Outcome{Verdict: pace.Ignored}
+		return pace.Report{Verdict: pace.Ignored}
 	case retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary:
-		return pace.Outcome{Verdict: pace.Failed, After: after(now, err)}
+		return pace.Report{Verdict: pace.Failed, After: after(now, err)}
 	}
-	return pace.Outcome{Verdict: pace.Served}
+	return pace.Report{Verdict: pace.Served}
 }
 
 // code is the error code of the service, or "".
@@ -65,8 +65,8 @@ func crowded(err error) bool {
 		strings.Contains(text(field(api, "Reason")), "Concurrent")
 }
 
-// underWay reports whether an earlier request about the same thing is not over
-// yet: that says nothing of the pace of others.
+// underWay reports whether an earlier request about the same thing is still in
+// flight: that says nothing of the pace of others.
 func underWay(err error) bool {
 	c := code(err)
 	return c == "TransactionInProgressException" || c == "PriorRequestNotComplete"
