@@ -19,15 +19,6 @@ func BenchmarkQueueWait(b *testing.B) {
 	}
 }
 
-func BenchmarkInFlight(b *testing.B) {
-	var f InFlight
-	b.ReportAllocs()
-	for b.Loop() {
-		h, _, _ := f.Acquire(Count{Key: "all", Most: 100}, Count{Key: "42::export", Most: 3})
-		h.Release()
-	}
-}
-
 func BenchmarkQuotaCreate(b *testing.B) {
 	q := Quota{Fresh: time.Hour, Count: func(context.Context, string) (int64, error) { return 0, nil }}
 	b.ReportAllocs()

@@ -39,45 +39,7 @@ func ExampleQueue() {
 }
 
 // Three exports of one customer may run at a time, and a hundred of all.
-func ExampleInFlight() {
-	var exports throttle.InFlight
-
-	for range 4 {
-		h, refused, ok := exports.Acquire(
-			throttle.Count{Key: "all::export", Most: 100},
-			throttle.Count{Key: "42::export", Most: 3},
-		)
-		defer h.Release() // whatever happens
-		fmt.Println(ok, refused)
-	}
-	// Output:
-	// true -1
-	// true -1
-	// true -1
-	// false 1
-}
-
 // Ten a minute, and one at a time: nothing is charged unless both agree.
-func ExampleInFlight_Admit() {
-	var running throttle.InFlight
-	var store throttle.Memory
-	ctx := context.Background()
-
-	ask := []limit.Ask{{Key: "42", Limit: limit.Limit{Count: 10, Period: time.Minute}, N: 1}}
-	decided := make([]limit.Decision, 1)
-	for range 2 {
-		h, refused, ok, err := running.Admit(ctx, &store, ask, decided, throttle.Count{Key: "42", Most: 1})
-		defer h.Release()
-		fmt.Println(ok, refused, err)
-	}
-	d, _ := throttle.Take(ctx, &store, "42", ask[0].Limit, 0)
-	fmt.Println(d.Remaining, "left")
-	// Output:
-	// true -1 <nil>
-	// false 0 <nil>
-	// 9 left
-}
-
 // A customer may have three objects.
 func ExampleQuota() {
 	objects := []string{"a", "b"} // or a database

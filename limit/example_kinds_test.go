@@ -43,7 +43,7 @@ func ExampleSlots() {
 }
 
 // Ten a second, a hundred an hour: who is refused is told which it was.
-func ExampleDecides() {
+func ExampleBinding() {
 	asks := []limit.Ask{
 		{Key: "a second", Limit: limit.Limit{Count: 10, Period: time.Second}, N: 10},
 		{Key: "an hour", Limit: limit.Limit{Kind: limit.SlidingWindow, Count: 15, Period: time.Hour}, N: 10},
