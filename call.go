@@ -23,7 +23,7 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once bool) error {
 	w := t.waiter()
 	w.once = once
-	terms, wait := TermsOf(ctx), ctx
+	terms, wait := OptionsOf(ctx), ctx
 	w.ticket.Once, w.ticket.Key, w.ticket.Cost = terms.Once, terms.Key, terms.Cost
 	if terms.MaxWait > 0 {
 		var cancel context.CancelFunc
@@ -49,8 +49,8 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 		if wait.Err() != nil {
 			return t.ended(wait, w)
 		}
-		if t.On != nil {
-			t.On(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
+		if t.OnEvent != nil {
+			t.OnEvent(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
 		}
 		w.calling = true
 		w.last = f(ctx)
@@ -64,14 +64,14 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 
 // enter puts w in line. started is whether it need not wait at all, err why it
 // must not.
-func (t *Throttle) enter(ctx context.Context, w *waiter, terms *Terms) (started bool, err error) {
+func (t *Throttle) enter(ctx context.Context, w *waiter, terms *CallOptions) (started bool, err error) {
 	if !w.once {
 		w.ticket.Deadline, _ = ctx.Deadline()
 	}
 	started, ok := t.lineUp(w, terms.Priority, terms.Needs)
 	if ok {
-		if !started && t.On != nil {
-			t.On(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1, Scope: w.blocker(), Why: w.why})
+		if !started && t.OnEvent != nil {
+			t.OnEvent(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1, Scope: w.blocker(), Why: w.why})
 		}
 		return started, nil
 	}
@@ -93,10 +93,10 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	ran := w.mayHaveRun                     // in earlier tries
 	w.mayHaveRun = w.mayHaveRun || verdict != pace.Throttled
 	started, retry, now := t.done(w)
-	if t.On != nil {
-		t.On(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries, Report: w.last.Report, Err: w.last.Err})
+	if t.OnEvent != nil {
+		t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries, Report: w.last.Report, Err: w.last.Err})
 		if retry && !started {
-			t.On(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
+			t.OnEvent(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
 		}
 	}
 	switch {
@@ -160,8 +160,8 @@ func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
 	if e.Err = w.last.Err; e.Err == nil && (last.Verdict == pace.Throttled || last.Verdict == pace.Failed) {
 		e.Err = &verdictError{report: last} // so that the text says why
 	}
-	if t.On != nil {
-		t.On(Event{Kind: GivesUp, At: now, Wait: e.Wait, Try: e.Tries, Scope: e.Scope, Why: e.Why, Err: e})
+	if t.OnEvent != nil {
+		t.OnEvent(Event{Kind: GivesUp, At: now, Wait: e.Wait, Try: e.Tries, Scope: e.Scope, Why: e.Why, Err: e})
 	}
 	return e
 }
@@ -182,8 +182,8 @@ func (t *Throttle) release(w *waiter) {
 	if calling := w.calling; calling || w.inside {
 		sent, tries := w.sent, w.ticket.Tries()
 		now := t.leave(w)
-		if calling && t.On != nil {
-			t.On(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
+		if calling && t.OnEvent != nil {
+			t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
 		}
 	}
 	if len(w.scopes) > 0 {

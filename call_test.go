@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // unpaced is a Throttle that never makes anybody wait.
@@ -162,8 +164,8 @@ func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{Controller: &pace.Fixed{Rate: 1}}
 		th := &Throttle{Control: c}
-		var counters Counters
-		th.On = counters.On
+		var counters Counter
+		th.OnEvent = counters.OnEvent
 		func() {
 			defer func() {
 				if got := recover(); got != errBoom {
@@ -183,7 +185,7 @@ func TestPanic(t *testing.T) {
 			t.Errorf("%d given back and %d ignored, want 0 and 2", c.unsent, counters.Ignored.Load())
 		}
 		// A hook that panics while others wait: its call is taken out of line.
-		th.On = func(e Event) {
+		th.OnEvent = func(e Event) {
 			if e.Kind == Waits {
 				panic(errBoom)
 			}
@@ -212,7 +214,7 @@ func TestClassify(t *testing.T) {
 		{Throttled(context.DeadlineExceeded, 0), pace.Report{Verdict: pace.Throttled}},
 		{fmt.Errorf("a: %w", context.Canceled), pace.Report{}},
 		{context.DeadlineExceeded, pace.Report{}},
-		{fmt.Errorf("admission: %w", &OwnerError{Reason: ErrNever}), pace.Report{}},
+		{fmt.Errorf("admission: %w", &store.Error{Reason: admit.ErrNever}), pace.Report{}},
 		{down, pace.Report{}},
 		{fmt.Errorf("a: %w", down), pace.Report{}},
 		{Throttled(down, 0), pace.Report{Verdict: pace.Throttled}},
@@ -286,7 +288,7 @@ func BenchmarkDo(b *testing.B) {
 	for name, th := range map[string]*Throttle{
 		"unpaced":  unpaced(),
 		"adaptive": new(Throttle),
-		"hook":     {On: new(Counters).On},
+		"hook":     {OnEvent: new(Counter).OnEvent},
 	} {
 		b.Run(name, func(b *testing.B) {
 			ctx := context.Background()

@@ -6,12 +6,12 @@
 // A [Throttle] stands between many goroutines and one limit. Its zero value is
 // ready: it learns the limit from what the service answers.
 //
-//	var api throttle.Throttle
+//	var api Throttle
 //
 //	err := api.Do(ctx, func(ctx context.Context) error {
 //		resp, err := call(ctx)
 //		if tooMany(resp) {
-//			return throttle.Throttled(err, retryAfter(resp))
+//			return Throttled(err, retryAfter(resp))
 //		}
 //		return err
 //	})
@@ -30,18 +30,18 @@
 //
 // # For owners
 //
-// A [Store] decides by package limit whether a request may pass; [Memory] is
+// A [store.Store] decides by package limit whether a request may pass; [memory.Store] is
 // the one in this process:
 //
-//	var store throttle.Memory
+//	var store memory.Store
 //
-//	d, err := throttle.Take(ctx, &store, "user:42", perMinute, 1)
+//	d, err := store.Take(ctx, &store, "user:42", perMinute, 1)
 //
 // A refusal is a value, d.OK, with the time after which to come again; an
-// error means that the store could not decide; [Guard] has an answer then, chosen
+// error means that the store could not decide; [store.Guard] has an answer then, chosen
 // on purpose, and in time. Packages throttleredis and throttlesql are Stores for a
-// whole fleet. [Queue] lets callers wait for their turn instead, [InFlight] counts
-// what is under way, and [Quota] bounds how many objects a customer has. Package
+// whole fleet. [admit.Queue] lets callers wait for their turn instead, [store.InFlight] counts
+// what is under way, and [admit.Quota] bounds how many objects a customer has. Package
 // rules says who is limited by what, and is swapped while the program runs.
 //
 // # Testing

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Reasons of an [Error], besides [context.DeadlineExceeded] and what
@@ -38,7 +39,7 @@ type Error struct {
 	// Wait is how long the wait would have been that was refused:
 	// [pace.Never] if that was not known, zero if no wait was refused.
 	Wait time.Duration
-	// Scope is the one that made it wait, see [Terms.Needs]; empty: the limit of
+	// Scope is the one that made it wait, see [CallOptions.Needs]; empty: the limit of
 	// the Throttle itself.
 	Scope string
 	// Why is what made it wait there, if that is known.
@@ -146,7 +147,7 @@ func Ignore(err error) error {
 // Classify says how a try ended that returned err, unless [Throttle.Classify] says
 // otherwise. An error made by [Throttled], [Failed], [Permanent] or [Ignore],
 // also when wrapped, says so itself. Errors of a context, the [*Error] of a
-// Throttle further down, which has retried already, and the [*OwnerError] of an
+// Throttle further down, which has retried already, and the [*store.Error] of an
 // admission that refused the call before it was sent, are Ignored. Nil is Served.
 //
 // Any other error is Served too: it is returned at once and not retried. A
@@ -160,7 +161,7 @@ func Classify(err error) pace.Report {
 		return v.report
 	}
 	var e *Error
-	var refused *OwnerError
+	var refused *store.Error
 	if errors.As(err, &e) || errors.As(err, &refused) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return pace.Report{Verdict: pace.Ignored}
 	}

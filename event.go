@@ -37,7 +37,7 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is told to [Throttle.On].
+// Event is told to [Throttle.OnEvent].
 type Event struct {
 	Kind EventKind
 	At   time.Time
@@ -49,7 +49,7 @@ type Event struct {
 	// were made.
 	Try int
 	// Scope is, for Waits and GivesUp, the one that makes it wait, see
-	// [Terms.Needs]; empty: the Throttle's own limit.
+	// [CallOptions.Needs]; empty: the Throttle's own limit.
 	Scope string
 	// Why is, for Waits and GivesUp, what is waited for there, if that is known.
 	Why pace.Why
@@ -71,7 +71,7 @@ func because(scope string, why pace.Why) string {
 	return "scope " + scope + ", " + text
 }
 
-// Log is an [Throttle.On] that writes to l: what is given up as a warning,
+// Log is an [Throttle.OnEvent] that writes to l: what is given up as a warning,
 // throttled and failed tries as information, all else for debugging.
 func Log(l *slog.Logger) func(Event) {
 	return func(e Event) {
@@ -104,9 +104,9 @@ func Log(l *slog.Logger) func(Event) {
 	}
 }
 
-// Counters count events: set [Throttle.On] to the method On. The zero value is
+// Counter count events: set [Throttle.OnEvent] to the method On. The zero value is
 // ready, one may serve several Throttles, and all is safe for concurrent use.
-type Counters struct {
+type Counter struct {
 	// Waits counts the waits. Waited is how long all tries had to wait before
 	// their start, in nanoseconds.
 	Waits, Waited atomic.Int64
@@ -116,8 +116,8 @@ type Counters struct {
 	GivesUp atomic.Int64
 }
 
-// On counts e.
-func (c *Counters) On(e Event) {
+// OnEvent counts e.
+func (c *Counter) OnEvent(e Event) {
 	switch e.Kind {
 	case Waits:
 		c.Waits.Add(1)
@@ -131,7 +131,7 @@ func (c *Counters) On(e Event) {
 	}
 }
 
-func (c *Counters) ends(v pace.Verdict) {
+func (c *Counter) ends(v pace.Verdict) {
 	switch v {
 	case pace.Served:
 		c.Served.Add(1)

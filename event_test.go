@@ -15,15 +15,15 @@ import (
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &pace.Fixed{Rate: 1}, Tries: 3}
-		var counters Counters
+		var counters Counter
 		var got []Event
 		began := time.Now()
-		th.On = func(e Event) {
+		th.OnEvent = func(e Event) {
 			if want := time.Now(); !e.At.Equal(want) {
 				t.Errorf("%v at %v, want %v", e.Kind, e.At, want)
 			}
 			_ = th.Waiting() // the lock is not held
-			counters.On(e)
+			counters.OnEvent(e)
 			if e.Kind == Waits && e.Wait >= time.Second && !e.Why.Until.Equal(e.At.Add(e.Wait)) {
 				t.Errorf("a wait of %v that the server asked for: until %v", e.Wait, e.Why.Until)
 			}
@@ -67,10 +67,10 @@ func TestEvents(t *testing.T) {
 }
 
 func TestCounters(t *testing.T) {
-	var c Counters
+	var c Counter
 	for v, n := range map[pace.Verdict]int{pace.Served: 4, pace.Throttled: 3, pace.Failed: 2, pace.Ignored: 1} {
 		for range n {
-			c.On(Event{Kind: Ends, Report: pace.Report{Verdict: v}})
+			c.OnEvent(Event{Kind: Ends, Report: pace.Report{Verdict: v}})
 		}
 	}
 	got := [...]int64{c.Served.Load(), c.Throttled.Load(), c.Failed.Load(), c.Ignored.Load(), c.Starts.Load()}

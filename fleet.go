@@ -8,13 +8,14 @@ import (
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Fleet is a limit that callers in many processes keep to together: each try is
 // paid for from a Store that all of them share, whatever else paces it. Who
 // waits asks for as many at once as wait here and may start within half of
-// [pace.Good], so that busy processes need few questions, and no process holds
-// what it does not use for longer than [pace.Good]. [Throttle.Try] never waits
+// [pace.MaxIdleCredit], so that busy processes need few questions, and no process holds
+// what it does not use for longer than [pace.MaxIdleCredit]. [Throttle.Try] never waits
 // for an answer, so that it starts only what has been paid for already.
 //
 // When the Store cannot be asked, each goes on by itself, paced by its
@@ -24,17 +25,17 @@ import (
 // asked anew: this process may have stood still.
 type Fleet struct {
 	// Store is where the limit is kept. If nil, there is none.
-	Store Store
+	Store store.Store
 	// Key is what it is kept under.
 	Key string
-	// Limit is what all may start together, in the unit of [Terms.Cost].
+	// Limit is what all may start together, in the unit of [CallOptions.Cost].
 	Limit limit.Limit
 	// Timeout bounds a question, and with it the life of the goroutine that puts
 	// it. If zero, 100 ms. A Store that does not heed its context keeps all
-	// waiting beyond that: put it behind a [Guard].
+	// waiting beyond that: put it behind a [store.Guard].
 	Timeout time.Duration
-	// Most bounds what is asked for at once. If zero, 100.
-	Most int64
+	// MaxBatch bounds what is asked for at once. If zero, 100.
+	MaxBatch int64
 }
 
 // fleet is the state of a Fleet in a Throttle, under its lock.
@@ -60,16 +61,16 @@ const (
 	atATime = 50 * time.Millisecond
 )
 
-// FleetCounts are how often the Store of the Fleet has answered, and how often
+// FleetStats are how often the Store of the Fleet has answered, and how often
 // it could not be asked.
-func (t *Throttle) FleetCounts() (answered, failed int64) {
+func (t *Throttle) FleetStats() (answered, failed int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.fleet.took, t.fleet.failed
 }
 
 // ahead is how long before a call may start credit is bought for it.
-const ahead = pace.Good / 2
+const ahead = pace.MaxIdleCredit / 2
 
 // buy asks for credit if some is wanted, in a goroutine that ends with the
 // question. What the Control does not let start soon is not paid for yet: it
@@ -94,7 +95,7 @@ func (t *Throttle) buy(now time.Time) (again time.Duration) {
 		return again
 	}
 	f.credit.Keep(now)
-	most := t.Fleet.Most
+	most := t.Fleet.MaxBatch
 	if most <= 0 {
 		most = 100
 	}
@@ -108,7 +109,7 @@ func (t *Throttle) buy(now time.Time) (again time.Duration) {
 // Burst at most.
 func (f *Fleet) least() int64 {
 	least := float64(f.Limit.Count) * atATime.Seconds() / max(f.Limit.Period.Seconds(), 1e-6)
-	return int64(max(1, min(least, float64(f.Limit.Most())/2, 1<<40)))
+	return int64(max(1, min(least, float64(f.Limit.Max())/2, 1<<40)))
 }
 
 // ask is the goroutine of one question.

@@ -13,12 +13,13 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
 )
 
 // far is a Memory that is a round trip away, and now and then not to be reached.
 type far struct {
-	store *throttle.Memory
+	store *memory.Store
 	trip  time.Duration
 	away  atomic.Bool
 	hangs atomic.Bool
@@ -40,12 +41,12 @@ func (f *far) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool
 
 // counting is a Memory that counts what it grants.
 type counting struct {
-	throttle.Memory
+	memory.Store
 	granted atomic.Int64
 }
 
 func (c *counting) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
-	ok, err := c.Memory.Take(ctx, a, d)
+	ok, err := c.Store.Take(ctx, a, d)
 	c.granted.Add(d[0].N)
 	return ok, err
 }
@@ -96,7 +97,7 @@ func (p *processes) run(ctx context.Context, workers int) {
 func TestFleetSplitsOneLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 20}
-		f := &far{store: new(throttle.Memory), trip: 2 * time.Millisecond}
+		f := &far{store: new(memory.Store), trip: 2 * time.Millisecond}
 		p := newProcesses(5, throttle.Fleet{Store: f, Key: "api", Limit: l})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -130,7 +131,7 @@ func TestFleetSplitsOneLimit(t *testing.T) {
 func TestFleetGoesOnAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 50, Period: time.Second, Burst: 1}
-		f := &far{store: new(throttle.Memory), trip: time.Millisecond}
+		f := &far{store: new(memory.Store), trip: time.Millisecond}
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 20}, Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
 		phase := func(length time.Duration) (calls int) {
 			for began := time.Now(); time.Since(began) < length; calls++ {
@@ -153,9 +154,9 @@ func TestFleetGoesOnAlone(t *testing.T) {
 		}
 		f.hangs.Store(false)
 		phase(40 * time.Second)
-		answered, failed := th.FleetCounts()
+		answered, failed := th.FleetStats()
 		phase(10 * time.Second)
-		if again, still := th.FleetCounts(); again-answered < 150 || still != failed || failed == 0 {
+		if again, still := th.FleetStats(); again-answered < 150 || still != failed || failed == 0 {
 			t.Errorf("after it came back: %d answers in 10 s, %d failures before and %d after", again-answered, failed, still)
 		}
 		time.Sleep(time.Second)
@@ -166,9 +167,9 @@ func TestFleetGoesOnAlone(t *testing.T) {
 func TestFleetCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
-		f := &far{store: new(throttle.Memory), trip: time.Millisecond}
+		f := &far{store: new(memory.Store), trip: time.Millisecond}
 		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
-		ctx := throttle.With(t.Context(), throttle.Terms{Cost: 500})
+		ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{Cost: 500})
 		began := time.Now()
 		for range 2 {
 			if err := th.Do(ctx, nothing); err != nil {
@@ -187,9 +188,9 @@ func TestFleetCosts(t *testing.T) {
 func TestFleetCollectsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 30, Period: time.Minute, Burst: 2}
-		f := &far{store: new(throttle.Memory), trip: time.Millisecond}
+		f := &far{store: new(memory.Store), trip: time.Millisecond}
 		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
-		ctx, cancel := context.WithTimeout(throttle.With(t.Context(), throttle.Terms{Cost: 5}), time.Minute)
+		ctx, cancel := context.WithTimeout(throttle.WithOptions(t.Context(), throttle.CallOptions{Cost: 5}), time.Minute)
 		defer cancel()
 		began := time.Now()
 		err := th.Do(ctx, nothing)
@@ -238,7 +239,7 @@ func TestFleetBuysWhatIsUsed(t *testing.T) {
 func TestFleetLosesNoCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
-		f := &far{store: new(throttle.Memory), trip: 5 * time.Millisecond}
+		f := &far{store: new(memory.Store), trip: 5 * time.Millisecond}
 		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
 		var all sync.WaitGroup
 		var made atomic.Int64
@@ -266,7 +267,7 @@ func TestFleetLosesNoCredit(t *testing.T) {
 }
 
 func ExampleFleet() {
-	var store throttle.Memory // in a fleet, a Store in Redis or PostgreSQL
+	var store memory.Store // in a fleet, a Store in Redis or PostgreSQL
 	api := throttle.Throttle{Fleet: throttle.Fleet{
 		Store: &store,
 		Key:   "example.com",

@@ -1,71 +1,76 @@
-package throttle
+package throttle_test
 
 import (
+	"context"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
 )
 
-func TestForesee(t *testing.T) {
-	const s = time.Second
-	for _, c := range []struct {
-		limit limit.Limit
-		d     limit.Decision
-		n     int64
-		want  time.Duration
-	}{
-		{perSecond(10), limit.Decision{Most: 1, ResetAfter: 100 * ms}, 1, 100 * ms},
-		{perSecond(10), limit.Decision{Most: 1, ResetAfter: 40 * ms}, 3, 240 * ms},
-		{limit.Limit{Count: 10, Period: s}, limit.Decision{Most: 10, ResetAfter: 900 * ms}, 1, 0},
-		{limit.Limit{Count: 10, Period: s}, limit.Decision{Most: 10, ResetAfter: 900 * ms}, 2, 100 * ms},
-		{limit.Limit{}, limit.Decision{Most: math.MaxInt64}, math.MaxInt64, 0},
-		{limit.Limit{Period: s}, limit.Decision{}, 1, limit.Never},
-		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Most: 1, ResetAfter: 1}, 2, limit.Never},
-		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Most: 1}, 3, limit.Never},
-		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 3, 0},
-		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 13, 200 * ms},
-		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 14, 1200 * ms},
-		{limit.Limit{Kind: limit.SlidingLog, Count: 10, Period: s}, limit.Decision{RetryAfter: 70 * ms}, 100, 70 * ms},
-	} {
-		if got := foresee(c.limit, c.d, c.n); got != c.want {
-			t.Errorf("foresee(%+v, %+v, %d) = %v, want %v", c.limit, c.d, c.n, got, c.want)
-		}
-	}
+// limited is a service behind a token bucket that says how much remains.
+type limited struct {
+	mu    sync.Mutex
+	limit limit.Limit
+	state limit.State
 }
 
-// FuzzForesee lets those in line pass one by one, as early as they may, and
-// compares.
-func FuzzForesee(f *testing.F) {
-	f.Add(false, uint16(3), uint16(1), uint32(1_000_000), uint8(1), []byte{1, 1, 1, 1})
-	f.Add(false, uint16(7), uint16(20), uint32(999_999), uint8(19), []byte{5, 1, 20, 3})
-	f.Add(true, uint16(5), uint16(0), uint32(60_000_000), uint8(5), []byte{1, 1, 1, 1, 1, 1, 1})
-	f.Add(true, uint16(5), uint16(0), uint32(60_000_000), uint8(3), []byte{4, 2, 5, 1, 3})
-	f.Fuzz(func(t *testing.T, window bool, count, burst uint16, micros uint32, used uint8, line []byte) {
-		l := limit.Limit{Count: int64(count) + 1, Burst: int64(burst), Period: time.Duration(micros+1) * time.Microsecond}
-		if window {
-			l.Kind = limit.FixedWindow
-		}
-		now := time.Unix(1_700_000_000, 12345)
-		s, first := limit.Take(limit.State{}, now, limit.Ask{Limit: l, N: min(int64(used), l.Most())})
-		at, n, exact := now, int64(0), !window || first.ResetAfter > 0
-		for _, b := range line {
-			weight := min(int64(b%20)+1, l.Most())
-			n, exact = n+weight, exact && (!window || weight == 1)
-			after, d := limit.Take(s, at, limit.Ask{Limit: l, N: weight})
-			if !d.OK {
-				at = at.Add(d.RetryAfter)
-				after, d = limit.Take(s, at, limit.Ask{Limit: l, N: weight})
+func (s *limited) call(context.Context) throttle.Result {
+	time.Sleep(50 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var d limit.Decision
+	s.state, d = limit.Take(s.state, time.Now(), limit.Ask{Limit: s.limit, N: 1})
+	r := pace.Report{Verdict: pace.Served, Hints: pace.Hints{Remaining: pace.Some(d.Remaining)}}
+	if !d.OK {
+		r.Verdict = pace.Throttled
+	}
+	return throttle.Result{Report: r}
+}
+
+// TestForecastHolds asks in a steady state how long the next calls will take,
+// those in line included, and holds it to how long they took.
+func TestForecastHolds(t *testing.T) {
+	for name, control := range map[string]*pace.Adaptive{"informed": {}, "blind": {Blind: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			th := &throttle.Throttle{Control: control}
+			server := &limited{limit: limit.Limit{Count: 5, Period: time.Second, Burst: 10}}
+			var served atomic.Int64
+			var workers sync.WaitGroup
+			for range 10 {
+				workers.Go(func() {
+					for th.DoResult(ctx, server.call) == nil {
+						served.Add(1)
+					}
+				})
 			}
-			if s = after; !d.OK {
-				t.Fatalf("Take(%+v, %d) at %v = %+v, want it to pass after its RetryAfter", l, weight, at, d)
+			time.Sleep(5 * time.Minute)
+			off, n := 0.0, 0
+			for range 40 {
+				before, began, foretold := served.Load(), time.Now(), th.Forecast(50)
+				for served.Load() < before+50 {
+					time.Sleep(10 * time.Millisecond)
+				}
+				took := time.Since(began)
+				error := foretold.Seconds()/took.Seconds() - 1
+				off, n = off+math.Abs(error), n+1
+				if math.Abs(error) > 0.2 {
+					t.Errorf("%s: Forecast(50) = %v, it took %v", name, foretold, took)
+				}
 			}
-			got, want := foresee(l, first, n), at.Sub(now)
-			// Each of them may have waited a microsecond too long.
-			if got > want+time.Microsecond || exact && got < want-time.Duration(len(line)+1)*time.Microsecond {
-				t.Fatalf("foresee(%+v, %+v, %d) = %v, want %v", l, first, n, got, want)
+			t.Logf("%s: forecasts off by %.1f %% on average", name, 100*off/float64(n))
+			if off/float64(n) > 0.1 {
+				t.Errorf("%s: forecasts are off by %.1f %% on average, want at most 10 %%", name, 100*off/float64(n))
 			}
-		}
-	})
+			cancel()
+			workers.Wait()
+		})
+	}
 }

@@ -14,7 +14,7 @@ type Result struct {
 	// the Verdict [pace.Served].
 	Report pace.Report
 	// Scopes are what the answer said of single scopes: limits that only some
-	// calls are subject to, see [Terms.Needs]. They may be said of any answer, a
+	// calls are subject to, see [CallOptions.Needs]. They may be said of any answer, a
 	// success too. Where one of them refused, the Throttle's own limit did not, and
 	// is not slowed down. A retry is subject to all of them, and rests as long as
 	// any of them asks for. Of scopes that the call did not name, at most 16 count,
@@ -43,7 +43,7 @@ type ScopeResult struct {
 // Report is Throttled or Failed and not Final. Once f is Served or Ignored,
 // DoResult returns its Err, which is nil for a success. Giving up is an [*Error]
 // around the last Err. [Throttle.Classify] is not called: f has classified the
-// try. In all else it is as [Throttle.Do]; [Terms.Once] makes one try only.
+// try. In all else it is as [Throttle.Do]; [CallOptions.Once] makes one try only.
 func (t *Throttle) DoResult(ctx context.Context, f func(context.Context) Result) error {
 	return t.do(ctx, f, false)
 }

@@ -141,7 +141,7 @@ func TestDoResultWithoutAnError(t *testing.T) {
 		pace.Failed:    "throttle: no tries left, after 2 tries, may have been executed: failed",
 	} {
 		var ends []error
-		th := &Throttle{Control: pace.All(nil), Tries: 2, Retries: 1, On: func(e Event) {
+		th := &Throttle{Control: pace.All(nil), Tries: 2, Retries: 1, OnEvent: func(e Event) {
 			if e.Kind == Ends {
 				ends = append(ends, e.Err)
 			}
@@ -217,7 +217,7 @@ func TestARefusalWithoutAPace(t *testing.T) {
 
 func TestDoResultOnce(t *testing.T) {
 	th, tries := unpaced(), 0
-	err := th.DoResult(With(t.Context(), Terms{Once: true}), func(context.Context) Result {
+	err := th.DoResult(WithOptions(t.Context(), CallOptions{Once: true}), func(context.Context) Result {
 		tries++
 		return Result{Report: pace.Report{Verdict: pace.Throttled}, Err: errBoom}
 	})

@@ -30,7 +30,7 @@ type Throttle struct {
 	// [pace.Report.Crowded]: then no more are made at a time than were served.
 	MaxInFlight int
 	// NewScope makes the Control of a limit that only some calls come under, see
-	// [Terms.Needs], when it is first named. It is called under the lock and must
+	// [CallOptions.Needs], when it is first named. It is called under the lock and must
 	// not use the Throttle. If nil, or if it returns nil, a new [pace.Adaptive].
 	NewScope func(scope string) pace.Controller
 	// MaxScopes is how many of those are remembered. If zero or below, 1000.
@@ -53,7 +53,7 @@ type Throttle struct {
 	// MaxWaiting bounds the calls that wait; more are refused with
 	// [ErrQueueFull]. If zero, 100,000.
 	MaxWaiting int
-	// Weights share the limit between calls that wait, by their [Terms.Priority]
+	// Weights share the limit between calls that wait, by their [CallOptions.Priority]
 	// (weighted fair queueing): while all wait, the costs of what starts stand as
 	// the weights do. A priority without a weight counts as Normal; Normal weighs
 	// 1 unless it is in here. A weight of zero or below is 1; they are held within
@@ -63,10 +63,10 @@ type Throttle struct {
 	// Try returned, which may be nil. If nil, the function [Classify]. DoResult
 	// does not call it, so neither do transports and interceptors.
 	Classify func(error) pace.Report
-	// On is told what happens. It is called in the goroutine of the call,
+	// OnEvent is told what happens. It is called in the goroutine of the call,
 	// outside the lock, so it may be called concurrently, and what takes time
 	// in it delays its own call only. If nil, nobody is told.
-	On func(Event)
+	OnEvent func(Event)
 
 	mu       sync.Mutex // guards all below but the pool
 	gate     pace.Gate

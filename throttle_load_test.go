@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -29,18 +30,18 @@ func TestOverload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 100}}}
-				calls := clock()
+				calls := timeline.New()
 				var all sync.WaitGroup
 				for range 10_000 { // 1000 a second for 10 s
 					time.Sleep(time.Millisecond)
 					all.Go(func() {
 						ctx, cancel := patience(t.Context())
 						defer cancel()
-						_ = th.Do(ctx, func(context.Context) error { calls.note("served"); return nil })
+						_ = th.Do(ctx, func(context.Context) error { calls.Note("served"); return nil })
 					})
 				}
 				all.Wait()
-				if n := calls.count("served"); n < 1000 || n > 1021 {
+				if n := calls.Count("served"); n < 1000 || n > 1021 {
 					t.Errorf("%d served in 10.2 s at 100 a second, want 1000 to 1021", n)
 				}
 				idle(t, th)
@@ -52,17 +53,17 @@ func TestOverload(t *testing.T) {
 func TestThousandsShareOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1000}}}
-		began, calls := time.Now(), clock()
+		began, calls := time.Now(), timeline.New()
 		var all sync.WaitGroup
 		for range 5000 {
 			all.Go(func() {
-				if err := th.Do(t.Context(), func(context.Context) error { calls.note("served"); return nil }); err != nil {
+				if err := th.Do(t.Context(), func(context.Context) error { calls.Note("served"); return nil }); err != nil {
 					t.Errorf("Do = %v", err)
 				}
 			})
 		}
 		all.Wait()
-		if got := calls.count("served"); got != 5000 {
+		if got := calls.Count("served"); got != 5000 {
 			t.Errorf("%d served, want 5000", got)
 		}
 		if got, want := time.Since(began), 4999*time.Millisecond; got != want {
@@ -129,8 +130,8 @@ func misbehave(t *testing.T, th *Throttle, random *rand.Rand) {
 func TestZeroThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var th Throttle
-		var counters Counters
-		th.On = counters.On
+		var counters Counter
+		th.OnEvent = counters.OnEvent
 		var mu sync.Mutex
 		var state limit.State
 		server := func(context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -55,14 +56,14 @@ func idle(t *testing.T, th *Throttle) {
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
-		started := clock()
+		started := timeline.New()
 		var all sync.WaitGroup
 		var order []int
 		for i := range 10 {
 			all.Go(func() {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				err := th.Do(t.Context(), func(context.Context) error {
-					started.note("start")
+					started.Note("start")
 					order = append(order, i) // one a second: no lock needed
 					return nil
 				})
@@ -76,7 +77,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			t.Errorf("order of starts %v, want %v", order, want)
 		}
 		const s = time.Second
-		started.check(t, "start", 0, s, 2*s, 3*s, 4*s, 5*s, 6*s, 7*s, 8*s, 9*s)
+		started.Check(t, "start", 0, s, 2*s, 3*s, 4*s, 5*s, 6*s, 7*s, 8*s, 9*s)
 		idle(t, th)
 	})
 }
@@ -84,13 +85,13 @@ func TestFirstComeFirstServed(t *testing.T) {
 func TestCancelledWaiterLeavesNoHole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
-		started := clock()
+		started := timeline.New()
 		var all sync.WaitGroup
 		call := func(name string, ctx context.Context) {
 			all.Go(func() {
-				err := th.Do(ctx, func(context.Context) error { started.note(name); return nil })
+				err := th.Do(ctx, func(context.Context) error { started.Note(name); return nil })
 				if err != nil {
-					started.note(name + " fails")
+					started.Note(name + " fails")
 				}
 			})
 			synctest.Wait()
@@ -102,9 +103,9 @@ func TestCancelledWaiterLeavesNoHole(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		cancel()
 		all.Wait()
-		started.check(t, "a", 0)
-		started.check(t, "b fails", 500*time.Millisecond)
-		started.check(t, "c", time.Second)
+		started.Check(t, "a", 0)
+		started.Check(t, "b fails", 500*time.Millisecond)
+		started.Check(t, "c", time.Second)
 		idle(t, th)
 	})
 }
@@ -129,12 +130,12 @@ func (c *obedient) Observe(_ time.Time, o pace.Outcome) time.Duration {
 func TestWaitersAreReplanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &obedient{interval: 100 * time.Second}}
-		started := clock()
+		started := timeline.New()
 		var all sync.WaitGroup
 		slow := func(takes time.Duration, rate float64) {
 			all.Go(func() {
 				_ = th.DoResult(t.Context(), func(context.Context) Result {
-					started.note("start")
+					started.Note("start")
 					time.Sleep(takes)
 					r := Result{Report: pace.Report{Verdict: pace.Served}}
 					r.Report.Hints.Share = pace.Some(rate)
@@ -146,12 +147,12 @@ func TestWaitersAreReplanned(t *testing.T) {
 		slow(10*time.Second, 1)      // ends at 10 s, and raises the rate
 		slow(time.Second/2, 0.125)   // so this starts, ends at 10.5 s, and lowers it
 		slow(time.Second/2, 0.125)   // so this waits until 18 s
-		started.check(t, "start", 0) // and not for 100 s and 200 s
+		started.Check(t, "start", 0) // and not for 100 s and 200 s
 		if got, want := th.Forecast(2), 200*time.Second; got != want {
 			t.Errorf("Forecast(2) = %v, want %v", got, want)
 		}
 		all.Wait()
-		started.check(t, "start", 0, 10*time.Second, 18*time.Second)
+		started.Check(t, "start", 0, 10*time.Second, 18*time.Second)
 		idle(t, th)
 	})
 }
@@ -167,12 +168,12 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
-			started := clock()
+			started := timeline.New()
 			var all sync.WaitGroup
 			tries := 0
 			all.Go(func() {
 				_ = th.Do(t.Context(), func(context.Context) error {
-					started.note("a")
+					started.Note("a")
 					if tries++; tries > 1 {
 						return nil
 					}
@@ -183,13 +184,13 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 			for _, name := range []string{"b", "c"} {
 				synctest.Wait()
 				all.Go(func() {
-					_ = th.Do(t.Context(), func(context.Context) error { started.note(name); return nil })
+					_ = th.Do(t.Context(), func(context.Context) error { started.Note(name); return nil })
 				})
 			}
 			all.Wait()
-			started.check(t, "a", c.a...)
-			started.check(t, "b", c.b)
-			started.check(t, "c", c.c)
+			started.Check(t, "a", c.a...)
+			started.Check(t, "b", c.b)
+			started.Check(t, "c", c.c)
 			idle(t, th)
 		})
 	}
@@ -200,11 +201,11 @@ func TestSpuriousRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
 		th.ring() // before the first use
-		started := clock()
+		started := timeline.New()
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				_ = th.Do(t.Context(), func(context.Context) error { started.note("start"); return nil })
+				_ = th.Do(t.Context(), func(context.Context) error { started.Note("start"); return nil })
 			})
 		}
 		for range 1000 {
@@ -212,7 +213,7 @@ func TestSpuriousRings(t *testing.T) {
 			th.ring()
 		}
 		all.Wait()
-		started.check(t, "start", 0, time.Second, 2*time.Second)
+		started.Check(t, "start", 0, time.Second, 2*time.Second)
 		th.ring()
 		idle(t, th)
 	})
@@ -223,17 +224,17 @@ func TestSpuriousRings(t *testing.T) {
 func TestLateRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1000}}}
-		started := clock()
+		started := timeline.New()
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				_ = th.Do(t.Context(), func(context.Context) error { started.note("start"); return nil })
+				_ = th.Do(t.Context(), func(context.Context) error { started.Note("start"); return nil })
 			})
 		}
 		check := func(want int) {
 			t.Helper()
 			synctest.Wait()
-			if n := started.count("start"); n != want {
+			if n := started.Count("start"); n != want {
 				t.Errorf("%d started, want %d", n, want)
 			}
 		}
@@ -301,11 +302,11 @@ func TestStartAfterCancel(t *testing.T) {
 		if c.unsent != 1 {
 			t.Fatalf("%d starts given back, want 1", c.unsent)
 		}
-		started := clock()
+		started := timeline.New()
 		for range 2 {
-			_ = th.Do(t.Context(), func(context.Context) error { started.note("start"); return nil })
+			_ = th.Do(t.Context(), func(context.Context) error { started.Note("start"); return nil })
 		}
-		started.check(t, "start", time.Second, 2*time.Second)
+		started.Check(t, "start", time.Second, 2*time.Second)
 		idle(t, th)
 	})
 }
@@ -313,7 +314,7 @@ func TestStartAfterCancel(t *testing.T) {
 func TestTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 0.1}}}
-		th.On = func(e Event) {
+		th.OnEvent = func(e Event) {
 			if n := th.Waiting(); n != 0 {
 				t.Errorf("%v: %d in line, want none", e.Kind, n)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // near is how closely ours must agree with the SDK. The SDK rounds its sleeps
@@ -129,7 +130,7 @@ func recordAWS(t *testing.T, seed uint64, workers, calls int, think func(*rand.R
 // rate rose; it may be overslept late, and is counted.
 func replayAWS(t *testing.T, events []awsEvent, overslept time.Duration) (waited, throttled, late int) {
 	t.Helper()
-	ours := &pace.AWS{}
+	ours := &peers.AWS{}
 	asked, sent := map[int]time.Time{}, map[int]time.Time{}
 	var last time.Time
 	for i, e := range events {
@@ -214,7 +215,7 @@ func TestAWSRestsLikeTheSDK(t *testing.T) {
 			}
 			sdk = [2]time.Duration{sdk[0] + d, max(sdk[1], d)}
 			r := pace.Request{Try: try, Luck: pace.Luck(i)}
-			d = (&pace.AWS{Attempts: -1, Quota: -1}).Observe(time.Unix(1, 0), pace.Outcome{Request: r, Sent: time.Unix(0, 1), Report: pace.Report{Verdict: pace.Throttled}})
+			d = (&peers.AWS{Attempts: -1, Quota: -1}).Observe(time.Unix(1, 0), pace.Outcome{Request: r, Sent: time.Unix(0, 1), Report: pace.Report{Verdict: pace.Throttled}})
 			ours = [2]time.Duration{ours[0] + d, max(ours[1], d)}
 		}
 		for k, what := range []string{"mean", "most"} {

@@ -21,8 +21,9 @@ import (
 	uber "go.uber.org/ratelimit"
 	"golang.org/x/time/rate"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
 )
 
 // An allow asks a limiter for one event under a key.
@@ -46,7 +47,7 @@ const (
 // each key owes something throughout: of keys that owe nothing there would be
 // nothing to remember. The burst is a year's worth, a hundred times as many for
 // a single key.
-func ours(deny bool, keys int) (*throttle.Memory, limit.Limit) {
+func ours(deny bool, keys int) (*memory.Store, limit.Limit) {
 	l := limit.Limit{Count: 1, Period: 3600 * time.Millisecond, Burst: 4_000_000}
 	if keys == 1 {
 		l.Count, l.Burst = 100*l.Count, 100*l.Burst
@@ -54,7 +55,7 @@ func ours(deny bool, keys int) (*throttle.Memory, limit.Limit) {
 	if deny {
 		l = limit.Limit{Count: 1, Period: long}
 	}
-	return new(throttle.Memory), l
+	return new(memory.Store), l
 }
 
 func oursAllow(deny bool, keys int) allow {
@@ -65,7 +66,7 @@ func oursAllow(deny bool, keys int) allow {
 func oursDecide(deny bool, keys int) allow {
 	m, l := ours(deny, keys)
 	return func(key string) bool {
-		d, err := throttle.Take(context.Background(), m, key, l, 1)
+		d, err := store.Take(context.Background(), m, key, l, 1)
 		return err == nil && d.OK
 	}
 }

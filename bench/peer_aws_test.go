@@ -14,6 +14,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // brokenError is a failure that the SDK retries.
@@ -128,7 +129,7 @@ func TestAWSGivesUpLikeTheSDK(t *testing.T) {
 	} {
 		tired, broke := 0, 0
 		for seed := range uint64(10) {
-			ours := &pace.AWS{Attempts: c.attempts, Quota: c.quota}
+			ours := &peers.AWS{Attempts: c.attempts, Quota: c.quota}
 			for i, e := range recordRetries(t, seed, c.attempts, c.quota) {
 				r := pace.Request{Since: e.at, Try: e.try}
 				ours.Start(e.at, r)

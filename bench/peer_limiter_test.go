@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
+	"github.com/influxdata/tdigest"
 
-	"github.com/throttle-go/throttle/cmd/throttle/peers"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // limited is a server behind failsafe-go's limiter and its model.
@@ -76,7 +77,9 @@ func TestFailsafeLimiterAgrees(t *testing.T) {
 	low, high := 200, 0
 	for seed := range uint64(12) {
 		alone(t, func(t *testing.T) {
-			l := &limited{original: adaptivelimiter.NewWithDefaults[any](), model: new(peers.FailsafeLimiter)}
+			l := &limited{original: adaptivelimiter.NewWithDefaults[any](), model: &peers.FailsafeLimiter{
+				NewDigest: func() peers.Digest { return tdigest.NewWithCompression(100) },
+			}}
 			l.luck = rand.New(rand.NewPCG(seed, 6))
 			l.base, l.servers = 500*time.Millisecond, 20+int(seed%2)*280 // little room, or room for all
 			callers, refused, changed := 300, 0, 0

@@ -17,8 +17,8 @@ import (
 	aimd "github.com/platinummonkey/go-concurrency-limits/limit"
 	"golang.org/x/time/rate"
 
-	"github.com/throttle-go/throttle/cmd/throttle/peers"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // restOf is what a model rests after a refusal.

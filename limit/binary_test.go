@@ -194,7 +194,7 @@ func FuzzBinary(f *testing.F) {
 			at := time.UnixMicro(now)
 			used := k.Used(at, l)
 			d := k.Take(at, Ask{Limit: l, N: 1})
-			if used < 0 || d.Remaining < 0 || d.Remaining > l.Most() || d.RetryAfter < 0 || d.ResetAfter < 0 {
+			if used < 0 || d.Remaining < 0 || d.Remaining > l.Max() || d.RetryAfter < 0 || d.ResetAfter < 0 {
 				t.Fatalf("%T of %x, %v at %v: %d used, %+v", k, b, l, at, used, d)
 			}
 			if now>>61 != now>>63 || d.OK || d.RetryAfter == Never { // so far away slots are not told apart

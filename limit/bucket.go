@@ -43,7 +43,7 @@ func takeBucket(s State, now int64, a *Ask, d *Decision) State {
 	d.N, d.OK = a.grant(b.left(debt), b.room.less(debt))
 	switch {
 	case !d.OK:
-		d.RetryAfter = b.wait(debt, a.least(), d.Most)
+		d.RetryAfter = b.wait(debt, a.least(), d.Max)
 	case d.N != 0:
 		debt = b.charge(debt, d.N)
 		s = b.state(now, debt)

@@ -155,22 +155,22 @@ func checkChange(t *testing.T, s State, from, to Limit) {
 			usedUnder(s, now, from).FloatString(9), usedUnder(got, now, to).FloatString(9), what)
 	}
 	had, has := usedUnder(s, now, from), usedUnder(got, now, to)
-	if most := new(big.Rat).SetInt64(double(to.Most())); had.Cmp(most) > 0 {
+	if most := new(big.Rat).SetInt64(double(to.Max())); had.Cmp(most) > 0 {
 		had = most // nobody can owe more
 	}
 	if has.Cmp(had) < 0 {
 		fail("less")
 	}
 	used := Used(s, t0, from)
-	if !from.Kind.isBucket() && used > double(from.Most()) { // a bucket may be a second ahead
+	if !from.Kind.isBucket() && used > double(from.Max()) { // a bucket may be a second ahead
 		fail("more is used than could be owed")
 	}
-	used = min(used, double(to.Most()))
+	used = min(used, double(to.Max()))
 	if Used(got, t0, to) < used {
 		fail("less, as Used says it")
 	}
 	_, d := Take(got, t0, Ask{Limit: to})
-	if d.Remaining > max(to.Most()-used, 0) {
+	if d.Remaining > max(to.Max()-used, 0) {
 		fail("more remains than the new limit less what was used")
 	}
 	// Rounded up by less than one part, or one event of a window.

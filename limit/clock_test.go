@@ -26,7 +26,7 @@ var kinds = []Limit{
 // drained is the state after all of l was taken at now.
 func drained(t *testing.T, l Limit, now time.Time) State {
 	t.Helper()
-	s, d := Take(State{}, now, Ask{Limit: l, N: l.Most()})
+	s, d := Take(State{}, now, Ask{Limit: l, N: l.Max()})
 	if !d.OK || d.Remaining != 0 {
 		t.Fatalf("Take(all of %+v) = %+v", l, d)
 	}
@@ -44,7 +44,7 @@ func TestTakeOvertaken(t *testing.T) {
 			if d.OK || s != full {
 				t.Errorf("%+v: %v earlier: Take(%+v) = %+v, %+v; want a refusal that changes nothing", l, back, full, s, d)
 			}
-			one, _ := Take(State{}, t0, Ask{Limit: l, N: l.Most() - 1})
+			one, _ := Take(State{}, t0, Ask{Limit: l, N: l.Max() - 1})
 			if one == (State{}) {
 				continue
 			}
@@ -66,7 +66,7 @@ func TestTakeClockSetBack(t *testing.T) {
 			s, d := Take(s, now, Ask{Limit: l, N: 1})
 			bound := 3*l.Period + time.Second
 			if l.Kind == TokenBucket {
-				bound = 3*time.Duration(l.Most())*l.Period/time.Duration(l.Count) + time.Second
+				bound = 3*time.Duration(l.Max())*l.Period/time.Duration(l.Count) + time.Second
 			}
 			if d.OK || d.RetryAfter > bound {
 				t.Errorf("%+v: set back by %v: %+v; want a refusal for at most %v", l, back, d, bound)

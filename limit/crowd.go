@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Crowd estimates how many different callers have come lately, to tell each
+// Cardinality estimates how many different callers have come lately, to tell each
 // what its fair part of a limit is. It is linear counting (Whang, Vander-Zanden
 // and Taylor 1990): each caller sets one of m bits by its hash, and of n callers
 // a part exp(-n/m) of the bits stays zero, so
@@ -16,7 +16,7 @@ import (
 // exact to a few percent up to a thousand, and 3,194 for all that are more. It
 // takes 144 bytes however many come. Callers count for one to two times Span
 // after they came. The zero Crowd is ready. It is not safe for concurrent use.
-type Crowd struct {
+type Cardinality struct {
 	// Span is in whole microseconds. If zero or below, half a minute.
 	Span time.Duration
 
@@ -26,15 +26,15 @@ type Crowd struct {
 
 const crowdWords = 8
 
-// See notes a caller, by a hash of whatever tells callers apart: all 64 bits
+// Add notes a caller, by a hash of whatever tells callers apart: all 64 bits
 // of it should look random. A time before an earlier one counts as that.
-func (c *Crowd) See(now time.Time, caller uint64) {
+func (c *Cardinality) Add(now time.Time, caller uint64) {
 	c.turn(now.UnixMicro())
 	c.now[caller>>6%crowdWords] |= 1 << (caller & 63)
 }
 
-// Size is how many there are, at least 1: whoever asks is one.
-func (c *Crowd) Size(now time.Time) float64 {
+// Estimate is how many there are, at least 1: whoever asks is one.
+func (c *Cardinality) Estimate(now time.Time) float64 {
 	c.turn(now.UnixMicro())
 	const m = 64 * crowdWords
 	ones := 0
@@ -45,7 +45,7 @@ func (c *Crowd) Size(now time.Time) float64 {
 }
 
 // turn begins a new Span when the present one is over.
-func (c *Crowd) turn(now int64) {
+func (c *Cardinality) turn(now int64) {
 	span := int64(30 * time.Second / time.Microsecond)
 	if c.Span > 0 {
 		span = max(int64(c.Span/time.Microsecond), 1)

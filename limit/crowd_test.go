@@ -13,15 +13,15 @@ func TestCrowdCounts(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 20, 100, 400, 1000, 2000} {
 		worst := 0.0
 		for seed := range uint64(50) {
-			var c limit.Crowd
+			var c limit.Cardinality
 			r := rand.New(rand.NewPCG(seed, uint64(n)))
 			now := time.Unix(1e9, 0)
 			for range n {
 				caller := r.Uint64()
-				c.See(now, caller)
-				c.See(now.Add(time.Second), caller) // again: the same caller
+				c.Add(now, caller)
+				c.Add(now.Add(time.Second), caller) // again: the same caller
 			}
-			worst = max(worst, math.Abs(c.Size(now.Add(time.Second))/float64(n)-1))
+			worst = max(worst, math.Abs(c.Estimate(now.Add(time.Second))/float64(n)-1))
 		}
 		// Four standard deviations of linear counting, and half a caller.
 		x := float64(n) / 512
@@ -33,12 +33,12 @@ func TestCrowdCounts(t *testing.T) {
 
 func TestCrowdForgets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	var c limit.Crowd
+	var c limit.Cardinality
 	at := func(s float64) time.Time {
 		return time.Unix(1e9, 0).Add(time.Duration(s * float64(time.Second)))
 	}
 	for range 100 {
-		c.See(at(0), r.Uint64())
+		c.Add(at(0), r.Uint64())
 	}
 	for _, step := range []struct {
 		at          float64
@@ -46,15 +46,15 @@ func TestCrowdForgets(t *testing.T) {
 	}{
 		{0, 90, 110}, {29.9, 90, 110}, {31, 90, 110}, {59.9, 90, 110}, {60, 1, 1}, {-1e9, 1, 1}, {4e9, 1, 1},
 	} {
-		if got := c.Size(at(step.at)); got < step.least || got > step.most {
+		if got := c.Estimate(at(step.at)); got < step.least || got > step.most {
 			t.Errorf("Size at %g s = %g, want %g to %g", step.at, got, step.least, step.most)
 		}
 	}
-	full := limit.Crowd{Span: time.Hour}
+	full := limit.Cardinality{Span: time.Hour}
 	for range 100_000 {
-		full.See(at(0), r.Uint64())
+		full.Add(at(0), r.Uint64())
 	}
-	if got := full.Size(at(0)); got < 3000 || got > 3300 {
+	if got := full.Estimate(at(0)); got < 3000 || got > 3300 {
 		t.Errorf("Size of 100,000 = %g, want the most that 512 bits can tell, 3194", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 func TestDecides(t *testing.T) {
-	ok := func(remaining, most int64) Decision { return Decision{OK: true, Remaining: remaining, Most: most} }
-	no := func(wait time.Duration) Decision { return Decision{RetryAfter: wait, Most: 5} }
+	ok := func(remaining, most int64) Decision { return Decision{OK: true, Remaining: remaining, Max: most} }
+	no := func(wait time.Duration) Decision { return Decision{RetryAfter: wait, Max: 5} }
 	for _, c := range []struct {
 		name string
 		d    []Decision
@@ -26,7 +26,7 @@ func TestDecides(t *testing.T) {
 		{"the longest wait", []Decision{no(time.Second), ok(0, 9), no(time.Minute), no(time.Second)}, 2},
 		{"never is longest", []Decision{no(time.Hour), no(Never), no(Never)}, 1},
 	} {
-		if got := Decides(c.d); got != c.want {
+		if got := Binding(c.d); got != c.want {
 			t.Errorf("%s: Decides(%+v) = %d, want %d", c.name, c.d, got, c.want)
 		}
 	}
@@ -45,7 +45,7 @@ func TestDecidesOfTakeAll(t *testing.T) {
 		decides int
 	}{{true, 0}, {false, 0}, {true, 0}, {false, 2}} {
 		ok := TakeAll(s, now, a, d)
-		which := Decides(d)
+		which := Binding(d)
 		if ok != c.ok || which != c.decides {
 			t.Fatalf("step %d: %t, decided by %d: %+v; want %t, %d", i, ok, which, d, c.ok, c.decides)
 		}
@@ -56,7 +56,7 @@ func TestDecidesOfTakeAll(t *testing.T) {
 	if !TakeAll(s, now, a, d) {
 		t.Errorf("after the wait of the one that decided: %+v", d)
 	}
-	if n := testing.AllocsPerRun(100, func() { Decides(d) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Binding(d) }); n != 0 {
 		t.Errorf("Decides allocates %v times", n)
 	}
 }

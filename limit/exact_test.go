@@ -18,7 +18,7 @@ type oracle struct {
 
 func newOracle(l Limit) *oracle {
 	r := func(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
-	return &oracle{count: r(l.Count), burst: r(l.Most()), period: r(l.micros()), debt: r(0)}
+	return &oracle{count: r(l.Count), burst: r(l.Max()), period: r(l.micros()), debt: r(0)}
 }
 
 func (o *oracle) refill(now int64) {
@@ -103,9 +103,9 @@ func compare(t *testing.T, l Limit, r *rand.Rand) {
 		case 2:
 			now += r.Int64N(min(b.room.us, 1<<48) + 2)
 		}
-		n := r.Int64N(min(l.Most(), 4) + 2)
+		n := r.Int64N(min(l.Max(), 4) + 2)
 		if r.IntN(4) == 0 {
-			n = r.Int64N(l.Most()/2+1) - r.Int64N(2)
+			n = r.Int64N(l.Max()/2+1) - r.Int64N(2)
 		}
 		next, d := Take(s, time.UnixMicro(now), Ask{Limit: l, N: n})
 		if got, want := wantOf(d), o.take(now, n); got != want {

@@ -52,7 +52,7 @@ func ExampleBinding() {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for range 2 {
 		ok := limit.TakeAll(states, now, asks, answers)
-		i := limit.Decides(answers)
+		i := limit.Binding(answers)
 		fmt.Println(ok, asks[i].Key, answers[i].RetryAfter)
 	}
 	// Output:

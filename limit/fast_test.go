@@ -75,7 +75,7 @@ func TestFastAgrees(t *testing.T) {
 				now = max(now-rng.Int64N(1000), 0)
 			}
 			if rng.IntN(100) == 0 {
-				s, _ = Take(s, time.UnixMicro(base+now), Ask{Limit: l, N: rng.Int64N(min(l.Most(), 1<<40)/50 + 2), Debt: true})
+				s, _ = Take(s, time.UnixMicro(base+now), Ask{Limit: l, N: rng.Int64N(min(l.Max(), 1<<40)/50 + 2), Debt: true})
 			}
 			var k bool
 			if s, k = agrees(t, l, s, base, now); k {

@@ -34,7 +34,7 @@ func checkTake(t *testing.T, s State, now int64, a Ask) {
 		t.Helper()
 		t.Fatalf("Take(%+v, %d, %+v) = %+v, %+v: %s", s, now, a, next, d, what)
 	}
-	if d.Remaining < 0 || d.Remaining > d.Most || d.Most != a.Limit.Most() {
+	if d.Remaining < 0 || d.Remaining > d.Max || d.Max != a.Limit.Max() {
 		fail("Remaining is not within zero and Most")
 	}
 	if d.ResetAfter < 0 || d.OK != (d.RetryAfter == 0) || d.RetryAfter < 0 || !d.OK && d.N != 0 {
@@ -139,7 +139,7 @@ func walk(l Limit, script []byte, taken func(State, int64, Decision)) {
 			now = max(now, latest)
 		default:
 			latest = max(latest, now)
-			ask := Ask{Limit: l, N: 1 + int64(b%8)*int64(b%8)*l.Most()/64}
+			ask := Ask{Limit: l, N: 1 + int64(b%8)*int64(b%8)*l.Max()/64}
 			if i%3 == 0 {
 				ask.Min = 1
 			}
@@ -152,7 +152,7 @@ func walk(l Limit, script []byte, taken func(State, int64, Decision)) {
 }
 
 func checkSpans(t *testing.T, l Limit, events []event) {
-	period, count, burst := big.NewInt(l.micros()), big.NewInt(l.Count), big.NewInt(l.Most())
+	period, count, burst := big.NewInt(l.micros()), big.NewInt(l.Count), big.NewInt(l.Max())
 	for i := range events {
 		sum := new(big.Int)
 		for j := i; j < len(events); j++ {

@@ -275,7 +275,7 @@ func (l *Lease) refusal(now time.Time, a *Ask) Decision {
 func (l *Lease) decision(now time.Time) Decision {
 	gone := max(now.Sub(l.at), 0)
 	return Decision{
-		Most:       l.told.Most,
+		Max:        l.told.Max,
 		Remaining:  min(l.told.Remaining, math.MaxInt64-l.left) + l.leftAt(now),
 		ResetAfter: max(l.told.ResetAfter-gone, 0),
 		At:         l.told.At.Add(gone),

@@ -140,18 +140,18 @@ func TestLeaseBound(t *testing.T) {
 			r.life, r.slowest, r.length = 100*ms, 2*ms, 3*time.Second
 			r.run(seed)
 			rate := float64(r.limit.Count) / r.limit.Period.Seconds()
-			bound := float64(r.limit.Most()) + rate*r.life.Seconds()
+			bound := float64(r.limit.Max()) + rate*r.life.Seconds()
 			if got := r.excess(); got > bound+1e-6 {
 				t.Errorf("run %d, seed %d: %v above the rate in some time, want at most %v", i, seed, got, bound)
 			}
 			wanted := r.demand * float64(r.processes) * float64(1+r.cost) / 2 * r.length.Seconds()
-			possible := min(wanted, float64(r.limit.Most())+rate*r.length.Seconds())
+			possible := min(wanted, float64(r.limit.Max())+rate*r.length.Seconds())
 			if got := float64(r.used+1) / possible; got < r.utilisation {
 				t.Errorf("run %d, seed %d: %.3f of what was possible was used, want %v", i, seed, got, r.utilisation)
 			}
 			// Usually once or twice in half a Life, more often where not even half
 			// the burst may wait for it to be over.
-			most := 4.5 / min(r.life.Seconds()/2, float64(r.limit.Most())/2/rate)
+			most := 4.5 / min(r.life.Seconds()/2, float64(r.limit.Max())/2/rate)
 			if got := float64(r.asked) / float64(r.processes) / r.length.Seconds(); got > most {
 				t.Errorf("run %d, seed %d: each process asked %.1f times a second, want at most %.1f", i, seed, got, most)
 			}

@@ -160,7 +160,7 @@ func TestLeaseRefusal(t *testing.T) {
 	} {
 		var l limit.Lease
 		a := limit.Ask{Limit: test.l, N: 20}
-		l.Answer(start, start, a, a, limit.Decision{Most: 60, RetryAfter: test.told, ResetAfter: test.told, At: start}, 100*ms, 0)
+		l.Answer(start, start, a, a, limit.Decision{Max: 60, RetryAfter: test.told, ResetAfter: test.told, At: start}, 100*ms, 0)
 		a.N = test.n
 		d, known := l.Take(start.Add(test.after), a)
 		if known != test.known || known && (d.OK || d.RetryAfter < test.told-test.after) {
@@ -170,8 +170,8 @@ func TestLeaseRefusal(t *testing.T) {
 	// One that was late does not count any more.
 	var l limit.Lease
 	a := limit.Ask{Limit: perMinute, N: 1}
-	l.Answer(start.Add(2*ms), start.Add(ms), a, a, limit.Decision{OK: true, N: 1, Most: 60, Remaining: 9, At: start}, 100*ms, 0)
-	l.Answer(start.Add(3*ms), start, a, a, limit.Decision{Most: 60, RetryAfter: time.Second, At: start}, 100*ms, 0)
+	l.Answer(start.Add(2*ms), start.Add(ms), a, a, limit.Decision{OK: true, N: 1, Max: 60, Remaining: 9, At: start}, 100*ms, 0)
+	l.Answer(start.Add(3*ms), start, a, a, limit.Decision{Max: 60, RetryAfter: time.Second, At: start}, 100*ms, 0)
 	if d, known := l.Take(start.Add(3*ms), a); known {
 		t.Errorf("after an answer that was overtaken: %+v, want it not known", d)
 	}

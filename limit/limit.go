@@ -4,8 +4,8 @@
 // allocates nothing, so the same code decides in memory, behind Redis or
 // PostgreSQL, and in the simulator.
 //
-//	s, d := limit.Take(s, time.Now(), limit.Ask{
-//		Limit: limit.Limit{Count: 100, Period: time.Minute, Burst: 20}, // 100/min, 20 at once
+//	s, d := Take(s, time.Now(), Ask{
+//		Limit: Limit{Count: 100, Period: time.Minute, Burst: 20}, // 100/min, 20 at once
 //		N:     1,
 //	})
 //	if !d.OK { /* come again after d.RetryAfter */ }
@@ -56,10 +56,10 @@ type Limit struct {
 // Unlimited reports whether l allows everything.
 func (l Limit) Unlimited() bool { return l.Period <= 0 }
 
-// Most is the largest N that could ever be allowed at once: zero for a limit
+// Max is the largest N that could ever be allowed at once: zero for a limit
 // that allows nothing. Of a Burst that would take longer than 9,000 years to
 // refill, it is the part refilled in that time.
-func (l Limit) Most() int64 { return l.most() }
+func (l Limit) Max() int64 { return l.most() }
 
 // most spares a copy, as what is asked at every decision should.
 func (l *Limit) most() int64 {
@@ -158,8 +158,8 @@ type Decision struct {
 	// N is how much was charged: the N asked for, a part of it where Min
 	// allows, zero where refused; below zero what was handed back.
 	N int64
-	// Most is the largest N that this limit could ever grant at once.
-	Most int64
+	// Max is the largest N that this limit could ever grant at once.
+	Max int64
 	// Remaining is how much could be taken right after this decision.
 	Remaining int64
 	// RetryAfter is how long until this Ask could pass, if nobody else takes
@@ -190,7 +190,7 @@ const skew = int64(time.Second / time.Microsecond)
 // the end of the next window (of a SlidingWindow, of the one after that), and a
 // second.
 func Take(s State, now time.Time, a Ask) (State, Decision) {
-	d := Decision{Most: a.Limit.most(), At: now}
+	d := Decision{Max: a.Limit.most(), At: now}
 	switch {
 	case a.Limit.Period <= 0:
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
@@ -248,12 +248,12 @@ func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 	return ok
 }
 
-// Decides is the index of the answer that decided, of those of TakeAll: of the
+// Binding is the index of the answer that decided, of those of TakeAll: of the
 // refusals the one with the longest RetryAfter, as all have to pass; if none
 // was refused, the one with the least Remaining of its Most, as it is likely
 // the next to refuse. Of several that are equal, the first. It is -1 if d is
 // empty.
-func Decides(d []Decision) int {
+func Binding(d []Decision) int {
 	best := -1
 	for i := range d {
 		if best < 0 || d[i].before(&d[best]) {
@@ -272,5 +272,5 @@ func (d *Decision) before(o *Decision) bool {
 		return d.RetryAfter > o.RetryAfter
 	}
 	// d.Remaining/d.Most < o.Remaining/o.Most; of nothing, nothing remains.
-	return lessProduct(d.Remaining, o.Most, o.Remaining, max(d.Most, 1))
+	return lessProduct(d.Remaining, o.Max, o.Remaining, max(d.Max, 1))
 }

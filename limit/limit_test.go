@@ -50,8 +50,8 @@ func run(t *testing.T, l Limit, rows []row) {
 		if got := wantOf(d); got != r.want {
 			t.Errorf("row %d: Take(%+v, t0+%v, %+v)\n got %+v\nwant %+v", i, before, r.at, r.ask, got, r.want)
 		}
-		if d.Most != l.Most() || !d.At.Equal(now) {
-			t.Errorf("row %d: Most %d at %v, want %d at %v", i, d.Most, d.At, l.Most(), now)
+		if d.Max != l.Max() || !d.At.Equal(now) {
+			t.Errorf("row %d: Most %d at %v, want %d at %v", i, d.Max, d.At, l.Max(), now)
 		}
 		if d.N != 0 && d.ResetAfter == 0 && s != (State{}) {
 			t.Errorf("row %d: nothing is left to remember, yet the state is %+v", i, s)
@@ -141,7 +141,7 @@ func TestTakeUnlimited(t *testing.T) {
 		s := State{T: 5, N: 6, P: 7}
 		for _, n := range []int64{math.MinInt64, -1, 0, 1, math.MaxInt64} {
 			got, d := Take(s, t0, Ask{Limit: l, N: n})
-			want := Decision{OK: true, N: n, Most: math.MaxInt64, Remaining: math.MaxInt64, At: t0}
+			want := Decision{OK: true, N: n, Max: math.MaxInt64, Remaining: math.MaxInt64, At: t0}
 			if got != s || d != want {
 				t.Errorf("Take(%+v, n = %d) = %+v, %+v; want %+v, %+v", l, n, got, d, s, want)
 			}
@@ -190,7 +190,7 @@ func TestMost(t *testing.T) {
 		{Limit{Count: 1, Period: day, Burst: 3e6}, 3e6},
 		{Limit{Count: 1, Period: day, Burst: math.MaxInt64}, longest / int64(day/us)},
 	} {
-		if got := c.limit.Most(); got != c.want {
+		if got := c.limit.Max(); got != c.want {
 			t.Errorf("%+v.Most() = %d, want %d", c.limit, got, c.want)
 		}
 	}
@@ -199,7 +199,7 @@ func TestMost(t *testing.T) {
 // A burst of thousands of years is a bound nonetheless.
 func TestTakeHugeBurst(t *testing.T) {
 	l := Limit{Count: 1, Period: day, Burst: math.MaxInt64}
-	most := l.Most()
+	most := l.Max()
 	run(t, l, []row{
 		{0, n(math.MaxInt64), want{false, 0, most, Never, 0}},
 		{0, n(most), want{true, most, 0, 0, Never}},

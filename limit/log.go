@@ -46,7 +46,7 @@ type logEntry struct {
 // Period and a second.
 func (l *Log) Take(now time.Time, a Ask) Decision {
 	a.Limit.Kind = SlidingLog
-	d := Decision{Most: a.Limit.Most(), At: now}
+	d := Decision{Max: a.Limit.Max(), At: now}
 	switch {
 	case a.Limit.Unlimited():
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
@@ -60,7 +60,7 @@ func (l *Log) Take(now time.Time, a Ask) Decision {
 
 // take fills in d.
 func (l *Log) take(now int64, a *Ask, d *Decision) {
-	count, period := d.Most, a.Limit.micros()
+	count, period := d.Max, a.Limit.micros()
 	t := l.clamp(now)
 	gone := l.left(t, period)
 	used := l.total() - l.sum(gone)

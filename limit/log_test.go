@@ -18,8 +18,8 @@ func TestLog(t *testing.T) {
 			if got := wantOf(d); got != r.want {
 				t.Errorf("%d per %v, row %d: Take(t0+%v, %+v)\n got %+v\nwant %+v", count, period, i, r.at, r.ask, got, r.want)
 			}
-			if d.Most != count || !d.At.Equal(t0.Add(r.at)) {
-				t.Errorf("row %d: Most %d at %v, want %d at %v", i, d.Most, d.At, count, t0.Add(r.at))
+			if d.Max != count || !d.At.Equal(t0.Add(r.at)) {
+				t.Errorf("row %d: Most %d at %v, want %d at %v", i, d.Max, d.At, count, t0.Add(r.at))
 			}
 		}
 	}
@@ -118,7 +118,7 @@ func TestLogOvertaken(t *testing.T) {
 func TestLogIsBounded(t *testing.T) {
 	var log Log
 	l := Limit{Kind: SlidingLog, Count: math.MaxInt64, Period: time.Hour}
-	if d := log.Take(t0, Ask{Limit: l, N: MaxLog + 1}); d.OK || d.Most != MaxLog || d.RetryAfter != Never || l.Most() != MaxLog {
+	if d := log.Take(t0, Ask{Limit: l, N: MaxLog + 1}); d.OK || d.Max != MaxLog || d.RetryAfter != Never || l.Max() != MaxLog {
 		t.Errorf("%+v: %+v, want a refusal of more than %d", l, d, MaxLog)
 	}
 	l.Count = 100
@@ -186,7 +186,7 @@ func TestLogChange(t *testing.T) {
 func TestTakeRefusesSlidingLog(t *testing.T) {
 	l := Limit{Kind: SlidingLog, Count: 10, Period: time.Minute}
 	s, d := Take(State{}, t0, Ask{Limit: l, N: 1})
-	if want := (Decision{Most: 10, RetryAfter: Never, At: t0}); s != (State{}) || d != want {
+	if want := (Decision{Max: 10, RetryAfter: Never, At: t0}); s != (State{}) || d != want {
 		t.Errorf("Take(%+v) = %+v, %+v, want %+v", l, s, d, want)
 	}
 	old := State{T: t0.Add(time.Second).UnixMicro(), N: 1}

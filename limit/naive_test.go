@@ -58,7 +58,7 @@ func takeState() func(time.Time, Ask) Decision {
 
 // play reads a byte as a step of the clock or a question.
 func (p *player) play(script []byte) {
-	period, most := p.limit.micros(), p.limit.Most()
+	period, most := p.limit.micros(), p.limit.Max()
 	latest := p.now
 	for i, b := range script {
 		switch {
@@ -118,7 +118,7 @@ func (p *player) checkRetry(fail func(string), a Ask, d Decision) {
 	case d.OK != (d.RetryAfter == 0):
 		fail("OK and RetryAfter disagree")
 	case d.OK:
-	case (d.RetryAfter == Never) != (least > p.limit.Most()):
+	case (d.RetryAfter == Never) != (least > p.limit.Max()):
 		fail("Never is what can never pass")
 	case d.RetryAfter == Never:
 	case p.naive.left(p.now+wait) < least:
@@ -138,7 +138,7 @@ type naiveBucket struct {
 
 func newNaiveBucket(l Limit) *naiveBucket {
 	return &naiveBucket{
-		burst: new(big.Rat).SetInt64(l.Most()),
+		burst: new(big.Rat).SetInt64(l.Max()),
 		rate:  big.NewRat(l.Count, l.micros()),
 		water: new(big.Rat),
 	}

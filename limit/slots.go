@@ -49,7 +49,7 @@ func (l *Limit) slots() (width, n int64) {
 // longer than a Period, two slots and a second.
 func (s *Slots) Take(now time.Time, a Ask) Decision {
 	a.Limit.Kind = SlidingSlots
-	d := Decision{Most: a.Limit.Most(), At: now}
+	d := Decision{Max: a.Limit.Max(), At: now}
 	switch {
 	case a.Limit.Unlimited():
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64

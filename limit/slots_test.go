@@ -31,7 +31,7 @@ func TestSlots(t *testing.T) {
 	} {
 		r.ask.Limit = l
 		d := slots.Take(t0.Add(r.at), r.ask)
-		if got := wantOf(d); got != r.want || d.Most != 3 || !d.At.Equal(t0.Add(r.at)) {
+		if got := wantOf(d); got != r.want || d.Max != 3 || !d.At.Equal(t0.Add(r.at)) {
 			t.Errorf("row %d: Take(t0+%v, %+v)\n got %+v\nwant %+v", i, r.at, r.ask, got, r.want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestSlotsAnyLimit(t *testing.T) {
 					var s Slots
 					l := Limit{Count: count, Period: period, Slots: slots}
 					d := s.Take(time.UnixMicro(now), Ask{Limit: l, N: 1})
-					if ok := period <= 0 || count > 0; d.OK != ok || d.Most != l.Most() || d.ResetAfter < 0 || d.OK == (d.RetryAfter > 0) {
+					if ok := period <= 0 || count > 0; d.OK != ok || d.Max != l.Max() || d.ResetAfter < 0 || d.OK == (d.RetryAfter > 0) {
 						t.Errorf("%v at %d: %+v", l, now, d)
 					}
 					if d := s.Take(time.UnixMicro(now), Ask{Limit: l, N: 1}); d.OK != (period <= 0 || count > 1) {

@@ -71,11 +71,11 @@ func TestTrapGivingBackLosesTokens(t *testing.T) {
 		}
 		for i := range 3 {
 			k.take(t0, Ask{N: -1})
-			if got, want := k.take(t0, Ask{}).Remaining, k.Most()-2+int64(i); got != want {
+			if got, want := k.take(t0, Ask{}).Remaining, k.Max()-2+int64(i); got != want {
 				t.Errorf("%d of 3 given back: %d left, want %d", i+1, got, want)
 			}
 		}
-		if d := k.take(t0, Ask{}); d.Remaining != d.Most || d.ResetAfter != 0 {
+		if d := k.take(t0, Ask{}); d.Remaining != d.Max || d.ResetAfter != 0 {
 			t.Errorf("all given back: %+v", d)
 		}
 	})
@@ -99,7 +99,7 @@ func TestTrapZeroRateAllowsOrPanics(t *testing.T) {
 	for _, count := range []int64{0, -1, math.MinInt64} {
 		eachKind(t, count, time.Second, func(t *testing.T, k *keeper) {
 			for _, n := range []int64{1, 2, math.MaxInt64} {
-				if d := k.take(t0, Ask{N: n}); d.OK || d.RetryAfter != Never || d.Remaining != 0 || d.Most != 0 {
+				if d := k.take(t0, Ask{N: n}); d.OK || d.RetryAfter != Never || d.Remaining != 0 || d.Max != 0 {
 					t.Errorf("%d of a count of %d: %+v; want a refusal for ever", n, count, d)
 				}
 			}
@@ -125,7 +125,7 @@ func TestTrapAboveTheBurstWaitsInVain(t *testing.T) {
 	eachKind(t, 10, time.Second, func(t *testing.T, k *keeper) {
 		for _, n := range []int64{11, 1 << 40, math.MaxInt64} {
 			d := k.take(t0, Ask{N: n})
-			if d.OK || d.RetryAfter != Never || d.Most != 10 {
+			if d.OK || d.RetryAfter != Never || d.Max != 10 {
 				t.Errorf("%d of 10: %+v; want Never, and Most to say why", n, d)
 			}
 		}
@@ -206,7 +206,7 @@ func TestTrapQuantityOverflowAllows(t *testing.T) {
 	for _, n := range []int64{3_000_000, 1 << 40, 1 << 62, math.MaxInt64} {
 		eachKind(t, 1, time.Hour, func(t *testing.T, k *keeper) {
 			k.Burst = 10
-			if d := k.take(t0, Ask{N: n}); d.OK || d.RetryAfter != Never || d.Remaining != k.Most() {
+			if d := k.take(t0, Ask{N: n}); d.OK || d.RetryAfter != Never || d.Remaining != k.Max() {
 				t.Errorf("%d: %+v; want it refused", n, d)
 			}
 		})
@@ -230,7 +230,7 @@ func TestTrapHighRateIsRounded(t *testing.T) {
 			}
 		}
 		l.Burst = 1 << 61
-		s, _ = Take(State{}, t0, Ask{Limit: l, N: l.Most()})
+		s, _ = Take(State{}, t0, Ask{Limit: l, N: l.Max()})
 		if _, d := Take(s, t0.Add(ms), Ask{Limit: l}); d.Remaining != count/1000 {
 			t.Errorf("%v refills %d in a millisecond, want %d", l, d.Remaining, count/1000)
 		}

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"math"
 	"time"
 )
@@ -64,13 +65,13 @@ var _ Controller = (*Backoff)(nil)
 // rest before the last try, zero if there was none; only DecorrelatedJitter
 // looks at it. The same arguments always give the same delay.
 func (b *Backoff) Delay(retry int, prev time.Duration, luck Luck) time.Duration {
-	base, longest, n := float64(or(b.Base, 100*time.Millisecond)), b.longest(), float64(max(retry, 0))
-	v := base * math.Pow(or(b.Factor, 2), n)
+	base, longest, n := float64(schedule.Or(b.Base, 100*time.Millisecond)), b.longest(), float64(max(retry, 0))
+	v := base * math.Pow(schedule.Or(b.Factor, 2), n)
 	if b.Step > 0 {
 		v = base + float64(b.Step)*n
 	}
 	v = min(v, longest)
-	u, spread := luck.Unit(0), or(b.Spread, 0.1)
+	u, spread := luck.Unit(0), schedule.Or(b.Spread, 0.1)
 	switch b.Jitter {
 	case FullJitter:
 		v *= u
@@ -82,16 +83,16 @@ func (b *Backoff) Delay(retry int, prev time.Duration, luck Luck) time.Duration 
 		spread = min(spread, 1)
 		v *= 1 - spread + 2*spread*u
 	case UpwardJitter:
-		return nanoseconds(v * (1 + spread*u))
+		return schedule.Nanoseconds(v * (1 + spread*u))
 	}
-	return nanoseconds(min(v, longest))
+	return schedule.Nanoseconds(min(v, longest))
 }
 
 // longest is the Cap in nanoseconds.
 func (b *Backoff) longest() float64 {
 	switch {
 	case b.Cap < 0:
-		return float64(most)
+		return float64(schedule.Longest)
 	case b.Cap == 0:
 		return float64(20 * time.Second)
 	}

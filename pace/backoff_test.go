@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"math"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestBackoffDelay(t *testing.T) {
 		{"linear", linear, 3, 120 * ms},
 		{"ruby", ruby, 1, 960 * ms},
 		{"ruby", ruby, 2, 1152 * ms},
-		{"ruby", ruby, 10_000, most},
+		{"ruby", ruby, 10_000, schedule.Longest},
 		{"2^10 × 10 ms", emr, 10, 10240 * ms},
 		{"not numbers", Backoff{Factor: math.NaN(), Jitter: UpwardJitter, Spread: math.NaN()}, 1, 200 * ms},
 		{"cap below base", Backoff{Base: time.Second, Cap: ms}, 0, ms},

@@ -10,9 +10,9 @@ package pace
 // takes one, and each call adds a tenth: when everything fails, 1.1 calls are
 // made for each that was asked for, and the first ten besides.
 type Budget struct {
-	// Most is how many tokens there are at first and at most. If zero, 10;
+	// Max is how many tokens there are at first and at most. If zero, 10;
 	// below zero, there is no bound on retries.
-	Most float64
+	Max float64
 	// Retry is what a retry takes. If zero, 1; below zero, nothing.
 	Retry float64
 	// Call is what each call adds as it enters, whatever becomes of it. If Call,
@@ -36,14 +36,14 @@ var (
 	// FinagleBudget is Finagle's default, com.twitter.finagle.service.RetryBudget:
 	// a fifth of the calls and some to begin with, without its expiry after 10 s,
 	// instead of which no more than 100 are saved up.
-	FinagleBudget = Budget{Most: 100, Call: 0.2}
+	FinagleBudget = Budget{Max: 100, Call: 0.2}
 	// GRPCBudget is retryThrottling of gRPC (gRFC A6) with the usual
 	// maxTokens 10 and tokenRatio 0.1: retries only while more than half is left.
-	GRPCBudget = Budget{Most: 10, Retry: -1, Served: 0.1, Failed: 1, Keep: 5}
+	GRPCBudget = Budget{Max: 10, Retry: -1, Served: 0.1, Failed: 1, Keep: 5}
 	// AWSBudget is that of the standard retry mode of the AWS SDKs.
-	AWSBudget = Budget{Most: 500, Retry: 5, First: 1, Refund: true}
+	AWSBudget = Budget{Max: 500, Retry: 5, First: 1, Refund: true}
 	// AWS2026Budget is that of AWS_NEW_RETRIES_2026.
-	AWS2026Budget = Budget{Most: 500, Retry: 14, First: 1, Refund: true}
+	AWS2026Budget = Budget{Max: 500, Retry: 14, First: 1, Refund: true}
 )
 
 // purse is what a Budget has left.
@@ -59,8 +59,8 @@ func (p *purse) begin(b Budget) {
 		return
 	}
 	p.Budget, p.open = b, true
-	if p.Most == 0 {
-		p.Most = 10
+	if p.Max == 0 {
+		p.Max = 10
 	}
 	if p.Call == 0 && p.Served == 0 && p.First == 0 {
 		p.Call = 0.1
@@ -71,11 +71,11 @@ func (p *purse) begin(b Budget) {
 	case p.Retry < 0:
 		p.Retry = 0
 	}
-	p.tokens = p.Most
+	p.tokens = p.Max
 }
 
 // add adds x, or takes -x, within bounds.
-func (p *purse) add(x float64) { p.tokens = min(max(p.tokens+x, 0), max(p.Most, 0)) }
+func (p *purse) add(x float64) { p.tokens = min(max(p.tokens+x, 0), max(p.Max, 0)) }
 
 // ended takes note of a try of t.
 func (p *purse) ended(t *Ticket, v Verdict) {
@@ -96,7 +96,7 @@ func (p *purse) ended(t *Ticket, v Verdict) {
 
 // pay takes what a retry of t takes, if it is there.
 func (p *purse) pay(t *Ticket) bool {
-	if p.Most < 0 {
+	if p.Max < 0 {
 		return true
 	}
 	// The sums of many tenths are not exact; a billionth is not worth a retry.

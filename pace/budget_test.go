@@ -46,7 +46,7 @@ func TestBudgetsBoundAmplification(t *testing.T) {
 		{"gRPC", pace.GRPCBudget, 0, 5},
 		{"AWS", pace.AWSBudget, 0, 100},
 		{"AWS 2026", pace.AWS2026Budget, 0, 35},
-		{"none", pace.Budget{Most: -1}, 3, 0},
+		{"none", pace.Budget{Max: -1}, 3, 0},
 	} {
 		g := &pace.Gate{Budget: c.budget}
 		tries, broke := tried(g, calls, always(pace.Failed))
@@ -54,7 +54,7 @@ func TestBudgetsBoundAmplification(t *testing.T) {
 		if want := c.retry*calls + c.saved; math.Abs(retries-want) > 4 {
 			t.Errorf("%s: %d calls that all fail: %.0f retries, want %.0f", c.name, calls, retries, want)
 		}
-		if none := c.budget.Most < 0; (broke == 0) != none {
+		if none := c.budget.Max < 0; (broke == 0) != none {
 			t.Errorf("%s: %d calls were given up for want of budget", c.name, broke)
 		}
 	}
@@ -95,7 +95,7 @@ func TestBudgetDoesNotCountThrottledTries(t *testing.T) {
 // TestBudgetOfRetriesThatLeave: a retry that was never made costs nothing.
 func TestBudgetOfRetriesThatLeave(t *testing.T) {
 	now := time.Unix(1000, 0)
-	g := &pace.Gate{Budget: pace.Budget{Most: 1, Call: 1e-12}}
+	g := &pace.Gate{Budget: pace.Budget{Max: 1, Call: 1e-12}}
 	for i := range 100 {
 		k := new(pace.Ticket)
 		g.Enter(now, k)
@@ -111,7 +111,7 @@ func TestBudgetOfRetriesThatLeave(t *testing.T) {
 }
 
 func TestRetriesThatAreServedGiveBack(t *testing.T) {
-	g := &pace.Gate{Budget: pace.Budget{Most: 5, Retry: 5, First: 1e-12, Refund: true}}
+	g := &pace.Gate{Budget: pace.Budget{Max: 5, Retry: 5, First: 1e-12, Refund: true}}
 	_, broke := tried(g, 1000, func(try int) pace.Verdict {
 		if try%2 == 1 {
 			return pace.Failed

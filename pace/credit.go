@@ -18,7 +18,7 @@ type Credit struct {
 
 // Good is how long credit may be kept that nobody waits for: who keeps it longer
 // lets more start at once than the limit allows, by what was saved up.
-const Good = time.Second
+const MaxIdleCredit = time.Second
 
 var _ Controller = (*Credit)(nil)
 
@@ -39,29 +39,29 @@ func (c *Credit) Add(now time.Time, n int64) {
 	if c.until.Before(now) {
 		c.left = 0
 	}
-	c.left, c.until = c.left+max(n, 0), now.Add(Good)
+	c.left, c.until = c.left+max(n, 0), now.Add(MaxIdleCredit)
 	c.open, c.block = false, time.Time{}
 }
 
 // Keep makes what is left good for longer, as there are those who wait for more.
 func (c *Credit) Keep(now time.Time) {
 	if !c.until.Before(now) {
-		c.until = now.Add(Good)
+		c.until = now.Add(MaxIdleCredit)
 	}
 }
 
 // Refuse says that there is nothing to be had for a while. What is left stays
-// good for so long and [Good], as there are those who wait for more.
+// good for so long and [MaxIdleCredit], as there are those who wait for more.
 func (c *Credit) Refuse(now time.Time, d time.Duration) {
 	c.open, c.block = false, now.Add(max(d, 0))
 	if !c.until.Before(now) {
-		c.until = c.block.Add(Good)
+		c.until = c.block.Add(MaxIdleCredit)
 	}
 }
 
-// Idle says that nobody waits any more: what is left is good for [Good] at most.
+// Idle says that nobody waits any more: what is left is good for [MaxIdleCredit] at most.
 func (c *Credit) Idle(now time.Time) {
-	if most := now.Add(Good); c.until.After(most) {
+	if most := now.Add(MaxIdleCredit); c.until.After(most) {
 		c.until = most
 	}
 }

@@ -20,7 +20,7 @@ func TestCreditIsGoodForAWhile(t *testing.T) {
 	if got := c.Wait(now, one); got != 0 {
 		t.Errorf("with credit: Wait %v, want 0s", got)
 	}
-	if later := now.Add(pace.Good + 1); c.Wait(later, one) != pace.Never || c.Wants(later, 3) != 3 {
+	if later := now.Add(pace.MaxIdleCredit + 1); c.Wait(later, one) != pace.Never || c.Wants(later, 3) != 3 {
 		t.Errorf("after Good: Wait %v, Wants %d; want Never and 3", c.Wait(later, one), c.Wants(later, 3))
 	}
 	c.Refuse(now, time.Minute)
@@ -30,7 +30,7 @@ func TestCreditIsGoodForAWhile(t *testing.T) {
 	}
 	c.Refuse(now, time.Minute)
 	c.Idle(now)
-	if later := now.Add(pace.Good + 1); c.Wait(later, one) == 0 || c.Wants(later.Add(time.Minute), 3) != 3 {
+	if later := now.Add(pace.MaxIdleCredit + 1); c.Wait(later, one) == 0 || c.Wants(later.Add(time.Minute), 3) != 3 {
 		t.Errorf("when nobody waits for more: Wait %v, Wants %d; want above 0, and 3", c.Wait(later, one), c.Wants(later.Add(time.Minute), 3))
 	}
 }

@@ -1,6 +1,9 @@
 package pace
 
-import "time"
+import (
+	"github.com/throttle-go/throttle/pace/internal/schedule"
+	"time"
+)
 
 // Fixed paces at one rate that it is told: the right choice where the limit is
 // known and nobody else uses it, such as 4 permits a second for Amazon EMR's
@@ -17,7 +20,7 @@ type Fixed struct {
 	// Burst is how much may start at once after a pause. If zero or below, 1.
 	Burst int
 
-	line spacing
+	line schedule.Even
 }
 
 var _ Controller = (*Fixed)(nil)
@@ -27,24 +30,24 @@ func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
 	if r.Place > 0 { // as if all in line cost the same
 		r.Place = int(min(float64(r.Place-1)*charged(r.Cost), 1<<53)) + 1
 	}
-	return f.line.wait(now, r.Since, r.Place, intervalOf(f.Rate), or(f.Burst, 1))
+	return f.line.Wait(now, r.Since, r.Place, schedule.Interval(f.Rate), schedule.Or(f.Burst, 1))
 }
 
 // Start takes a place in the schedule.
 func (f *Fixed) Start(now time.Time, r Request) {
-	interval := intervalOf(f.Rate)
-	f.line.start(now, r.Since, interval, or(f.Burst, 1))
-	f.line.shift(min((charged(r.Cost)-1)*interval, float64(most)))
+	interval := schedule.Interval(f.Rate)
+	f.line.Start(now, r.Since, interval, schedule.Or(f.Burst, 1))
+	f.line.Shift(min((charged(r.Cost)-1)*interval, float64(schedule.Longest)))
 }
 
 // Observe settles what was charged, and gives it back where it was not used.
 func (f *Fixed) Observe(_ time.Time, o Outcome) (rest time.Duration) {
-	interval, paid := intervalOf(f.Rate), charged(o.Request.Cost)
+	interval, paid := schedule.Interval(f.Rate), charged(o.Request.Cost)
 	switch {
 	case o.Sent.IsZero():
-		f.line.shift(-min(paid*interval, float64(most)+interval))
+		f.line.Shift(-min(paid*interval, float64(schedule.Longest)+interval))
 	case o.Cost > 0 && o.Cost != o.Request.Cost:
-		f.line.shift(max(min((charged(o.Cost)-paid)*interval, float64(most)), -float64(most)))
+		f.line.Shift(max(min((charged(o.Cost)-paid)*interval, float64(schedule.Longest)), -float64(schedule.Longest)))
 	}
 	return 0
 }

@@ -40,7 +40,7 @@ func newDriven(t *testing.T, seed uint64) *driven {
 	seconds := func(n int) time.Duration { return time.Duration(random.IntN(n)) * second }
 	c := &spaced{gap: seconds(3), rest: seconds(3)}
 	g := &Gate{Control: c, Tries: random.IntN(4), Seed: seed, MaxWaiting: 50}
-	g.Budget.Most = float64(random.IntN(4) - 1)
+	g.Budget.Max = float64(random.IntN(4) - 1)
 	g.Lanes = []float64{1, 3, 0.1}[:random.IntN(4)]
 	g.MaxInFlight = random.IntN(4)
 	return &driven{T: t, gate: g, control: c, now: t0, scopes: []*Scope{

@@ -4,7 +4,7 @@
 // the same events give the same decisions, live and in the simulator.
 //
 // A [Controller] is one policy: [Adaptive] for everyday use, and [Backoff],
-// [Fixed], [AIMD], [AutoSleeper], [Ruby] and [AWS] as others do it. A [Gate]
+// [Fixed], [peers.AIMD], [peers.AutoSleeper], [peers.Ruby] and [peers.AWS] as others do it. A [Gate]
 // puts a queue in front of a Controller: who is next, who rests before a
 // retry, who gave up. Package throttle adds the waiting.
 package pace

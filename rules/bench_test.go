@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // tenRules are ten rules of which each request matches all, or, with a path of
@@ -38,7 +39,7 @@ func benchRequest() rules.Request {
 // BenchmarkDecide is a decision with ten rules: without the Store's share, and
 // with a Memory.
 func BenchmarkDecide(b *testing.B) {
-	consent := throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	consent := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		for i := range d {
 			d[i].OK = true
 		}
@@ -46,13 +47,13 @@ func BenchmarkDecide(b *testing.B) {
 	})
 	for _, x := range []struct {
 		name  string
-		store throttle.Store
+		store store.Store
 		one   bool
 	}{
 		{"asks=1/store=none", consent, true},
 		{"asks=10/store=none", consent, false},
-		{"asks=1/store=memory", new(throttle.Memory), true},
-		{"asks=10/store=memory", new(throttle.Memory), false},
+		{"asks=1/store=memory", new(memory.Store), true},
+		{"asks=10/store=memory", new(memory.Store), false},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			c, r := mustParse(b, tenRules(x.one)), benchRequest()
@@ -68,7 +69,7 @@ func BenchmarkDecide(b *testing.B) {
 
 // TestAllocations: the keys are made in one piece, and that is all.
 func TestAllocations(t *testing.T) {
-	consent := throttle.StoreFunc(func(_ context.Context, a []limit.Ask, _ []limit.Decision) (bool, error) { return len(a) == 10, nil })
+	consent := store.Func(func(_ context.Context, a []limit.Ask, _ []limit.Decision) (bool, error) { return len(a) == 10, nil })
 	c, r := mustParse(t, tenRules(false)), benchRequest()
 	least := math.Inf(1)
 	for range 50 { // under the race detector pools forget at random

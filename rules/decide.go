@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Request is what rules may look at. The functions may be nil. They are called
@@ -77,7 +77,7 @@ type Answer struct {
 	OK bool
 	// Reason is why, or why not.
 	Reason Reason
-	// Rule is the one that decided, see [limit.Decides]: of several that refuse
+	// Rule is the one that decided, see [limit.Binding]: of several that refuse
 	// the one that does so for the longest time; of those that let it pass, the
 	// one with the least part left. Empty if none did.
 	Rule string
@@ -122,14 +122,14 @@ func (a *Answer) KeyID() string {
 
 // Decide asks s whether r may pass. All rules that are for it are charged, or
 // none: a request that is refused uses up nothing. A refusal is no error; an
-// error means that s could not decide, see [throttle.FailOpen], and comes with
+// error means that s could not decide, see [store.FailOpen], and comes with
 // an Answer that has only Priority and Version. The cost in calls of s is one,
 // or none if no rule limits the request, and one for each shadow rule that is
 // for it.
 //
 // What is under way is not counted, see Admit. It is safe for concurrent use.
 // Nil lets everything pass.
-func (c *Compiled) Decide(ctx context.Context, s throttle.Store, r Request) (Answer, error) {
+func (c *Compiled) Decide(ctx context.Context, s store.Store, r Request) (Answer, error) {
 	return c.decide(ctx, s, nil, r)
 }
 
@@ -137,7 +137,7 @@ func (c *Compiled) Decide(ctx context.Context, s throttle.Store, r Request) (Ans
 // that have InFlight: all is charged and counted, or nothing. The Hold must be
 // released when the request is done, whatever the answer; it holds what shadow
 // rules count too. f keeps the longest time that anything is held.
-func (c *Compiled) Admit(ctx context.Context, s throttle.Store, f *throttle.InFlight, r Request) (Answer, Hold, error) {
+func (c *Compiled) Admit(ctx context.Context, s store.Store, f *store.InFlight, r Request) (Answer, Hold, error) {
 	a, err := c.decide(ctx, s, f, r)
 	h := a.hold
 	a.hold = Hold{}
@@ -146,8 +146,8 @@ func (c *Compiled) Admit(ctx context.Context, s throttle.Store, f *throttle.InFl
 
 // Hold is what a request counts as under way. The zero Hold is nothing.
 type Hold struct {
-	real   throttle.Hold
-	shadow []throttle.Hold
+	real   store.Hold
+	shadow []store.Hold
 }
 
 // Release counts it as done: once, however often it is called. It is safe for
@@ -159,7 +159,7 @@ func (h Hold) Release() {
 	}
 }
 
-func (c *Compiled) decide(ctx context.Context, s throttle.Store, f *throttle.InFlight, r Request) (a Answer, err error) {
+func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight, r Request) (a Answer, err error) {
 	if c == nil {
 		return Answer{OK: true, Priority: load.Normal}, nil
 	}
@@ -194,7 +194,7 @@ func (c *Compiled) decide(ctx context.Context, s throttle.Store, f *throttle.InF
 // version, took: for a request that in the end was not served, or that was
 // limited by address before it was known whose it is. What shadow rules took
 // stays taken.
-func (c *Compiled) GiveBack(ctx context.Context, s throttle.Store, r Request) error {
+func (c *Compiled) GiveBack(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (a *Answer) refuse(reason Reason, rule string) {
 }
 
 // decide asks the Store.
-func (q *question) decide(ctx context.Context, s throttle.Store, a *Answer) error {
+func (q *question) decide(ctx context.Context, s store.Store, a *Answer) error {
 	if len(q.asks) == 0 && len(q.counts) == 0 {
 		a.OK = true
 		return nil
@@ -267,7 +267,7 @@ func (q *question) decide(ctx context.Context, s throttle.Store, a *Answer) erro
 		a.OK, a.Reason = true, Within
 		return nil
 	}
-	i := limit.Decides(q.answers)
+	i := limit.Binding(q.answers)
 	a.OK, a.Reason = ok, Within
 	if !ok {
 		a.Reason = Over
@@ -281,7 +281,7 @@ func (a *Answer) ruledBy(r *rule) { a.Rule, a.Common = r.name, len(r.parts) == 0
 
 // askShadows asks each shadow rule by itself: one that would refuse must keep
 // no other from being charged.
-func (q *question) askShadows(ctx context.Context, s throttle.Store, a *Answer) {
+func (q *question) askShadows(ctx context.Context, s store.Store, a *Answer) {
 	for _, i := range q.shadows {
 		q.again()
 		passed := q.ask(i)

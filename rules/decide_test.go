@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 func TestAllOrNothing(t *testing.T) {
@@ -329,7 +329,7 @@ func TestAnswerIsCommon(t *testing.T) {
 		`{"rules": {"name": "one", "limits": "1/h"}}`:                   true,
 		`{"rules": {"name": "one", "key": "address", "limits": "1/h"}}`: false,
 	} {
-		c, b, f := mustParse(t, text), newBook(), new(throttle.InFlight)
+		c, b, f := mustParse(t, text), newBook(), new(store.InFlight)
 		admit(t, c, b, f, "192.0.2.1")
 		if a, _ := admit(t, c, b, f, "192.0.2.1"); a.OK || a.Rule != "one" || a.Common != want {
 			t.Errorf("%s: the second answer is %+v; want a refusal, common %t", text, a, want)

@@ -17,7 +17,7 @@ type reader interface{ read(n node) *Error }
 var (
 	_ reader = (*Limit)(nil)
 	_ reader = (*Cost)(nil)
-	_ reader = (*Most)(nil)
+	_ reader = (*Max)(nil)
 	_ reader = (*Key)(nil)
 	_ reader = (*Networks)(nil)
 )
@@ -181,12 +181,12 @@ func (l *Limit) read(n node) *Error {
 	return nil
 }
 
-func (m *Most) read(n node) *Error {
+func (m *Max) read(n node) *Error {
 	i, ok := n.integer()
 	if !ok || i <= 0 {
 		return n.fail("must be a whole number above zero; \"limits\": \"0/s\" allows nothing")
 	}
-	*m = Most(i)
+	*m = Max(i)
 	return nil
 }
 

@@ -2,14 +2,14 @@
 // whose account they go, and how much each account may use. Rules are Go values
 // with a JSON form, and are swapped while the program runs.
 //
-//	c, err := rules.Parse([]byte(`{"rules": [
+//	c, err := Parse([]byte(`{"rules": [
 //		{"name": "per-address", "key": "address", "limits": "10/s burst 20"}
 //	]}`))
-//	a, err := c.Decide(ctx, store, rules.Request{Path: "/", Address: from})
+//	a, err := c.Decide(ctx, store, Request{Path: "/", Address: from})
 //	if !a.OK { /* a.Rule refuses; come again after a.Decision.RetryAfter */ }
 //
 // A [Set] is the content of a file, [Parse] and [Compile] check one whole, and
-// [Compiled.Decide] asks a [throttle.Store] about all the rules that are for a
+// [Compiled.Decide] asks a [store.Store] about all the rules that are for a
 // request at once: all are charged, or none. [Live] holds the version in use,
 // and a [Source] keeps it fresh from a URL, a file or a function.
 //

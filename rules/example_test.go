@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -25,7 +25,7 @@ func ExampleCompiled_Decide() {
 		log.Fatal(err)
 	}
 	live.Swap(c)
-	var store throttle.Memory
+	var store memory.Store
 
 	allowed := func(r *http.Request) bool {
 		c := live.Load()
@@ -54,9 +54,9 @@ func ExampleCompiled_Decide() {
 // Rules that are refreshed from a URL, and survive that it is away.
 func ExampleSource() {
 	src := rules.Source{
-		Fetch: rules.FromURL(http.DefaultClient, "http://127.0.0.1:1/rules.json"),
-		Keep:  "/nowhere/rules.json",
-		On:    func(s rules.Status) { fmt.Println(s.Refreshes, s.Failures, s.Version, s.Err != nil) },
+		Fetch:   rules.FromURL(http.DefaultClient, "http://127.0.0.1:1/rules.json"),
+		Keep:    "/nowhere/rules.json",
+		OnState: func(s rules.Status) { fmt.Println(s.Refreshes, s.Failures, s.Version, s.Err != nil) },
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	if err := src.Refresh(ctx); err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 const busyRules = `{"allow": "client=free", "rules": [
@@ -18,7 +18,7 @@ const busyRules = `{"allow": "client=free", "rules": [
 ]}`
 
 // admit is Admit, which must not fail.
-func admit(t *testing.T, c *rules.Compiled, b *book, f *throttle.InFlight, client string) (rules.Answer, rules.Hold) {
+func admit(t *testing.T, c *rules.Compiled, b *book, f *store.InFlight, client string) (rules.Answer, rules.Hold) {
 	t.Helper()
 	a, h, err := c.Admit(t.Context(), b, f, rules.Request{Client: client, Path: "/export"})
 	if err != nil {
@@ -28,7 +28,7 @@ func admit(t *testing.T, c *rules.Compiled, b *book, f *throttle.InFlight, clien
 }
 
 func TestInFlight(t *testing.T) {
-	c, b, f := mustParse(t, busyRules), newBook(), new(throttle.InFlight)
+	c, b, f := mustParse(t, busyRules), newBook(), new(store.InFlight)
 	used := func() int64 { return b.used("op/0/client=x/path:1=export") }
 	_, first := admit(t, c, b, f, "x")
 	_, second := admit(t, c, b, f, "x")
@@ -61,7 +61,7 @@ func TestInFlight(t *testing.T) {
 }
 
 func TestInFlightOverride(t *testing.T) {
-	c, f := mustParse(t, busyRules), new(throttle.InFlight)
+	c, f := mustParse(t, busyRules), new(store.InFlight)
 	for client, want := range map[string]int{"x": 2, "acme": 3, "one": 2, "free": 9} {
 		b, got := newBook(), 0
 		var holds []rules.Hold
@@ -103,7 +103,7 @@ func TestInFlightOverride(t *testing.T) {
 // TestInFlightOnly: without limits the Store is not asked; all scopes count.
 func TestInFlightOnly(t *testing.T) {
 	c := mustParse(t, `{"rules": [{"name": "client", "key": "client", "in_flight": 2}, {"name": "all", "in_flight": 3}]}`)
-	f := new(throttle.InFlight)
+	f := new(store.InFlight)
 	var got []string
 	for _, client := range []string{"a", "a", "a", "b", "b"} {
 		a, _, err := c.Admit(t.Context(), nil, f, rules.Request{Client: client})
@@ -121,7 +121,7 @@ func TestInFlightOnly(t *testing.T) {
 // and refuses nothing.
 func TestInFlightShadow(t *testing.T) {
 	c := mustParse(t, `{"rules": [{"name": "real", "in_flight": 9}, {"name": "tried", "shadow": true, "in_flight": 1, "limits": "9/h"}]}`)
-	f, b := new(throttle.InFlight), newBook()
+	f, b := new(store.InFlight), newBook()
 	first, h := admit(t, c, b, f, "x")
 	second, h2 := admit(t, c, b, f, "x")
 	h.Release()
@@ -142,8 +142,8 @@ func TestNothingLeaks(t *testing.T) {
 		{"name": "one", "shadow": true, "in_flight": 9, "limits": "9/h"}, {"name": "two", "shadow": true, "in_flight": 9, "limits": "9/h"}]}`)
 	for call := 1; call <= 3; call++ {
 		for _, panics := range []bool{false, true} {
-			f, n := new(throttle.InFlight), 0
-			s := throttle.StoreFunc(func(_ context.Context, _ []limit.Ask, d []limit.Decision) (bool, error) {
+			f, n := new(store.InFlight), 0
+			s := store.Func(func(_ context.Context, _ []limit.Ask, d []limit.Decision) (bool, error) {
 				n++
 				if n == call && panics {
 					panic("at the disco")

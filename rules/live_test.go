@@ -9,9 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // reload is a source of which every other version is bad, in its last rule.
@@ -28,8 +29,8 @@ func reload(n *atomic.Int64) rules.Fetch {
 }
 
 // oneVersion is s, and fails where the two asks are not of the same version.
-func oneVersion(s throttle.Store) throttle.Store {
-	return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+func oneVersion(s store.Store) store.Store {
+	return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		var version [2]string
 		for i := range a {
 			_, rest, _ := strings.Cut(a[i].Key, ".")
@@ -51,7 +52,7 @@ func TestReloads(t *testing.T) {
 	if err := s.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	store := oneVersion(new(throttle.Memory))
+	store := oneVersion(new(memory.Store))
 	var over atomic.Bool
 	defer over.Store(true)
 	var callers sync.WaitGroup

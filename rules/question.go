@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 )
 
 // question is the work of one decision. It is used again for others.
@@ -18,12 +18,12 @@ type question struct {
 	host    string
 	values  []value // of each of c.parts
 
-	inFlight *throttle.InFlight // nil: what is under way is not counted
+	inFlight *store.InFlight // nil: what is under way is not counted
 
 	asks    []limit.Ask
 	answers []limit.Decision
 	owners  []int // the rule of each ask
-	counts  []throttle.Count
+	counts  []store.Count
 	holders []int // the rule of each count
 	shadows []int // the shadow rules that are for the request
 
@@ -43,7 +43,7 @@ type value struct {
 	text      string // of an address: none
 }
 
-func (q *question) begin(c *Compiled, r Request, f *throttle.InFlight) {
+func (q *question) begin(c *Compiled, r Request, f *store.InFlight) {
 	q.inFlight = f
 	q.c, q.r, q.address = c, r, plain(r.Address)
 	if len(q.values) != len(c.parts) {
@@ -147,7 +147,7 @@ func (q *question) ask(i int) (ok bool) {
 		q.askKeys = append(q.askKeys, q.makeKey(rule.name, j))
 	}
 	if t.most > 0 && q.inFlight != nil {
-		q.counts = append(q.counts, throttle.Count{Most: t.most, N: 1})
+		q.counts = append(q.counts, store.Count{Max: t.most, N: 1})
 		q.holders = append(q.holders, i)
 		q.countKeys = append(q.countKeys, q.makeKey(rule.name, 0))
 	}
@@ -188,7 +188,7 @@ func appendPart(key []byte, p part) []byte {
 // take asks all that was put: what fits neither in flight nor the Store's limits
 // is counted nowhere. refused is the index of the first of counts that does not
 // fit, or -1.
-func (q *question) take(ctx context.Context, s throttle.Store) (h throttle.Hold, refused int, ok bool, err error) {
+func (q *question) take(ctx context.Context, s store.Store) (h store.Hold, refused int, ok bool, err error) {
 	keys := string(q.keys)
 	for i, p := range q.askKeys {
 		q.asks[i].Key = keys[p.from:p.to]

@@ -58,7 +58,7 @@ type Rule struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// InFlight is how many requests of one account may be under way at a time,
 	// see [Compiled.Admit]. If zero, any number.
-	InFlight Most `json:"in_flight,omitzero"`
+	InFlight Max `json:"in_flight,omitzero"`
 	// Overrides are other limits for some keys: at most 10,000, of which 1,000
 	// are not exact, of which 100 with '*'. Of those that match, an exact one
 	// wins, then the first.
@@ -98,7 +98,7 @@ type Override struct {
 	Limits []Limit `json:"limits,omitempty"`
 	// InFlight is instead of the rule's. If zero, the rule's; to allow any
 	// number, write a large one.
-	InFlight Most `json:"in_flight,omitzero"`
+	InFlight Max `json:"in_flight,omitzero"`
 }
 
 // Phase is when a rule is asked, or which rules a request is for, in programs
@@ -152,9 +152,9 @@ func (c Cost) MarshalJSON() ([]byte, error) {
 	return json.Marshal(max(c.N, 1))
 }
 
-// Most is how many may be under way at a time. Zero is any number; in JSON that
+// Max is how many may be under way at a time. Zero is any number; in JSON that
 // is left out.
-type Most int64
+type Max int64
 
 // Key is the parts that make up the account of a request, at most 4:
 //

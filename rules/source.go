@@ -16,7 +16,7 @@ import (
 // whole, and the old ones stay. It is safe for concurrent use; its fields must
 // not change after first use, and it must not be copied.
 //
-//	src := rules.Source{Fetch: rules.FromURL(nil, url), Keep: "/var/lib/app/rules.json"}
+//	src := Source{Fetch: FromURL(nil, url), Keep: "/var/lib/app/rules.json"}
 //	err := src.Refresh(ctx) // now, so that the first request is limited
 //	go src.Run(ctx)         // until ctx ends
 type Source struct {
@@ -36,9 +36,9 @@ type Source struct {
 	Every time.Duration
 	// Timeout is how long one fetch may take. If zero or below, 10 seconds.
 	Timeout time.Duration
-	// On is told how things are after each refreshing, in the goroutine of who
+	// OnState is told how things are after each refreshing, in the goroutine of who
 	// refreshed. It must not refresh. If nil, nobody is told.
-	On func(Status)
+	OnState func(Status)
 
 	mu      sync.Mutex // guards turn and status
 	turn    chan struct{}
@@ -165,8 +165,8 @@ func (s *Source) Refresh(ctx context.Context) error {
 	s.mu.Lock()
 	s.status = status
 	s.mu.Unlock()
-	if s.On != nil {
-		s.On(status)
+	if s.OnState != nil {
+		s.OnState(status)
 	}
 	return err
 }

@@ -178,7 +178,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &origin{data: versionOf("1")}
 		var at []time.Time
-		s := rules.Source{Fetch: o.fetch, On: func(rules.Status) { at = append(at, time.Now()) }}
+		s := rules.Source{Fetch: o.fetch, OnState: func(rules.Status) { at = append(at, time.Now()) }}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()

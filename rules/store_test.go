@@ -58,7 +58,7 @@ func (b *book) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (bool,
 func (b *book) used(key string) int64 {
 	l := b.limits[key]
 	_, d := limit.Take(b.states[key], b.now, limit.Ask{Limit: l})
-	return d.Most - d.Remaining
+	return d.Max - d.Remaining
 }
 
 func mustParse(t testing.TB, text string, known ...string) *rules.Compiled {

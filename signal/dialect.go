@@ -57,9 +57,9 @@ type limits struct {
 	Limit, Remaining, Used, Reset, Cost string
 	// Is is the form of the reset: one of forms.
 	Is string
-	// Most and Window (seconds) are what the vendor documents and the answers
+	// Max and Window (seconds) are what the vendor documents and the answers
 	// do not say.
-	Most, Window int64
+	Max, Window int64
 	// From is a field that says it all, in the shape named Shape.
 	From, Shape string
 	// Scope is what the limit is about, and its name is that of the scope.

@@ -102,7 +102,7 @@ var dialects = []*Dialect{
 		{Limit: "X-Ratelimit-Limit", Remaining: "X-Ratelimit-Remaining", Reset: "X-Ratelimit-Reset", Is: "seconds", Scope: "user"},
 	}}},
 	{spec: spec{Name: "heroku", Hosts: []string{"api.heroku.com"}, Bodies: []int{429}, Limits: []limits{
-		{Remaining: "Ratelimit-Remaining", Most: 4500, Window: 3600, Scope: "user"},
+		{Remaining: "Ratelimit-Remaining", Max: 4500, Window: 3600, Scope: "user"},
 	}, Rules: []rule{
 		{From: []string{"body id"}, Is: []string{"rate_limit"}, Verdict: "throttled"},
 	}}},

@@ -167,8 +167,8 @@ func limitRows(row func(where, means, form, scope string), l limits) {
 	if l.Window > 0 {
 		window = fmt.Sprintf(", in %d s", l.Window)
 	}
-	if l.Most > 0 {
-		window = fmt.Sprintf(", of %d%s as documented", l.Most, window)
+	if l.Max > 0 {
+		window = fmt.Sprintf(", of %d%s as documented", l.Max, window)
 	}
 	if l.From != "" {
 		row(place(l.From), name, shapes[l.Shape]+"; "+unit+window, l.Scope)

@@ -40,10 +40,10 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 	if l.Window > 0 && !p.Window.OK {
 		p.Window = pace.Some(time.Duration(l.Window) * time.Second)
 	}
-	if l.Most > 0 && !p.Limit.OK {
-		p.Limit = pace.Some(l.Most)
+	if l.Max > 0 && !p.Limit.OK {
+		p.Limit = pace.Some(l.Max)
 		if r.notes != nil {
-			r.note("default", "limit %d in %v, as the vendor documents", l.Most, p.Window.V)
+			r.note("default", "limit %d in %v, as the vendor documents", l.Max, p.Window.V)
 		}
 	}
 	if !r.knows(p) {

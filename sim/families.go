@@ -2,6 +2,7 @@ package sim
 
 import (
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // families are all policies, in the order of tables.
@@ -38,7 +39,7 @@ var families = []family{
 			{"step", "0.01", "requests a second more with each served"},
 		},
 		make: func(v *values) Policy {
-			c := pace.AIMD{Initial: v.number("start", 1e-6, 1e6), Cut: v.number("cut", 0.001, 0.999), Step: v.number("step", 1e-9, 1e6)}
+			c := peers.AIMD{Initial: v.number("start", 1e-6, 1e6), Cut: v.number("cut", 0.001, 0.999), Step: v.number("step", 1e-9, 1e6)}
 			return Policy{New: func() pace.Controller { fresh := c; return &fresh }}
 		},
 	},
@@ -55,9 +56,9 @@ var families = []family{
 		},
 		make: makeAutoSleeper,
 	},
-	ruby("gradual", "rate_throttle_client's ExponentialIncreaseGradualDecrease", pace.RubyGradual),
-	ruby("proportional", "rate_throttle_client's ExponentialIncreaseProportionalDecrease", pace.RubyProportional),
-	ruby("proportional-remaining", "rate_throttle_client's ExponentialIncreaseProportionalRemainingDecrease", pace.RubyRemaining),
+	ruby("gradual", "rate_throttle_client's ExponentialIncreaseGradualDecrease", peers.RubyGradual),
+	ruby("proportional", "rate_throttle_client's ExponentialIncreaseProportionalDecrease", peers.RubyProportional),
+	ruby("proportional-remaining", "rate_throttle_client's ExponentialIncreaseProportionalRemainingDecrease", peers.RubyRemaining),
 	{
 		name: "aws-adaptive", about: "the adaptive retry mode of the AWS SDK for Go v2",
 		settings: []Setting{
@@ -121,7 +122,7 @@ func makeBackoff(v *values) Policy {
 }
 
 func makeAutoSleeper(v *values) Policy {
-	c := pace.AutoSleeper{
+	c := peers.AutoSleeper{
 		InitialInterval:         v.duration("initial"),
 		MaxInterval:             v.duration("max"),
 		MaxRandomization:        v.duration("max-randomization"),
@@ -134,7 +135,7 @@ func makeAutoSleeper(v *values) Policy {
 }
 
 func makeAWS(v *values) Policy {
-	c := pace.AWS{Attempts: int(v.number("attempts", 0, 1e6)), Quota: int(v.number("quota", 0, 1e9))}
+	c := peers.AWS{Attempts: int(v.number("attempts", 0, 1e6)), Quota: int(v.number("quota", 0, 1e9))}
 	if c.Attempts == 0 {
 		c.Attempts = -1
 	}
@@ -144,7 +145,7 @@ func makeAWS(v *values) Policy {
 	return Policy{New: func() pace.Controller { fresh := c; return &fresh }}
 }
 
-func ruby(name, about string, kind pace.RubyKind) family {
+func ruby(name, about string, kind peers.RubyKind) family {
 	return family{
 		name: name, about: about,
 		settings: []Setting{
@@ -154,11 +155,11 @@ func ruby(name, about string, kind pace.RubyKind) family {
 			{"start", "0s", "sleep before the first call"},
 		},
 		make: func(v *values) Policy {
-			c := pace.Ruby{
+			c := peers.Ruby{
 				Kind: kind, MaxLimit: int64(v.number("limit", 1, 1e9)), MinSleep: v.duration("min"),
 				Multiplier: v.number("multiplier", 1, 1000), Initial: v.duration("start"),
 			}
-			hears := Hints{Remaining: kind == pace.RubyRemaining}
+			hears := Hints{Remaining: kind == peers.RubyRemaining}
 			return Policy{PerWorker: true, Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}
 		},
 	}

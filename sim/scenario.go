@@ -4,7 +4,7 @@
 // is a function of a [Scenario], a [Policy] and a seed, and gives the same
 // result to the last bit each time.
 //
-//	run := sim.New(scenario, policy, 1)
+//	run := New(scenario, policy, 1)
 //	for !run.Step(1_000_000) {
 //	}
 //	fmt.Println(run.Result().RetryRate)

@@ -14,7 +14,7 @@ type server struct {
 	limit  limit.Limit
 	state  limit.State
 	log    limit.Log // instead of state, of a SlidingLog
-	crowd  limit.Crowd
+	crowd  limit.Cardinality
 	random *random
 
 	asked    int64 // requests that arrived
@@ -108,8 +108,8 @@ func (v *server) answer(now int64, process int) signal.Signal {
 		v.hint(&s, d)
 		if v.Hints.Share && !v.limit.Unlimited() {
 			r := random(process)
-			v.crowd.See(when(now), r.next())
-			s.Share = pace.Some(v.capacity.rate / v.crowd.Size(when(now)))
+			v.crowd.Add(when(now), r.next())
+			s.Share = pace.Some(v.capacity.rate / v.crowd.Estimate(when(now)))
 		}
 	}
 	return s

@@ -68,7 +68,7 @@ func TestAnHourIsNotWaitedFor(t *testing.T) {
 			return nil, answer(400, throughput(), "x-amz-retry-after", "3600000")
 		}
 		began := time.Now()
-		_, err := s.call(throttle.With(t.Context(), throttle.Terms{MaxWait: 3 * time.Second}), &putInput{})
+		_, err := s.call(throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 3 * time.Second}), &putInput{})
 		var gaveUp *throttle.Error
 		var typed *tooFast
 		if !errors.As(err, &gaveUp) || gaveUp.Wait < time.Hour || !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &typed) || failure(t, err).MayHaveRun {

@@ -49,7 +49,7 @@ func TestCrowded(t *testing.T) {
 		var got pace.Report
 		var seen pace.Outcome
 		g := &throttleaws.Gates{New: func(string) *throttle.Throttle {
-			return &throttle.Throttle{Control: sees{&seen}, Tries: 1, On: func(e throttle.Event) {
+			return &throttle.Throttle{Control: sees{&seen}, Tries: 1, OnEvent: func(e throttle.Event) {
 				if e.Kind == throttle.Ends {
 					got = e.Report
 				}

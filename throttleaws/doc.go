@@ -1,7 +1,7 @@
 // Package throttleaws paces the calls of clients of the AWS SDK for Go v2, and
 // makes those again that were throttled:
 //
-//	var gates throttleaws.Gates
+//	var gates Gates
 //
 //	cfg, err := config.LoadDefaultConfig(ctx)
 //	cfg.APIOptions = append(cfg.APIOptions, gates.Add)

@@ -35,7 +35,7 @@ type Error struct {
 type Reason struct {
 	// Reason is Table or Index, Read or Write, and the limit that was exceeded:
 	// "TableWriteProvisionedThroughputExceeded". KeyRangeThroughputExceeded is
-	// one hot key: a scope for each key, see [Gates.Scope], slows only that one.
+	// one hot key: a scope for each key, see [Gates.Name], slows only that one.
 	Reason string
 	// Resource is the ARN of the table or index, empty if not told.
 	Resource string

@@ -25,7 +25,7 @@ func ExampleGates_settings() {
 			return &throttle.Throttle{
 				Control: &pace.Adaptive{Probe: 20 * time.Second},
 				Budget:  pace.AWSBudget,
-				On:      throttle.Log(slog.With("limit", scope)),
+				OnEvent: throttle.Log(slog.With("limit", scope)),
 			}
 		},
 		Repeat: func(c throttleaws.Call) bool { return c.Operation != "UpdateItem" },

@@ -39,9 +39,9 @@ import (
 // The zero value is ready. A Gates is safe for concurrent use; its fields must
 // not change once it is used.
 type Gates struct {
-	// Scope names what shares one limit with this call. If nil, the function
-	// [Scope].
-	Scope func(Call) string
+	// Name names what shares one limit with this call. If nil, the function
+	// [NameOf].
+	Name func(Call) string
 	// New makes the Throttle of a scope, as its first call comes. If nil, or
 	// if it returns nil, a Throttle that tries throttled calls until their
 	// context ends, with the [pace.AWSBudget] for failures. This is also the
@@ -60,7 +60,7 @@ type Gates struct {
 	Warn func(c Call, answers int)
 
 	once   sync.Once // begins
-	scopes throttle.Scopes
+	scopes throttle.Group
 	warned sync.Once
 }
 
@@ -129,14 +129,14 @@ func (a *attempts) HandleFinalize(ctx context.Context, in middleware.FinalizeInp
 }
 
 func (g *Gates) scopeOf(c Call) string {
-	if g.Scope == nil {
-		return Scope(c)
+	if g.Name == nil {
+		return NameOf(c)
 	}
-	return g.Scope(c)
+	return g.Name(c)
 }
 
-func (g *Gates) enter(name string) *throttle.Scope {
-	g.once.Do(func() { g.scopes.New, g.scopes.Most = g.make, g.MaxScopes })
+func (g *Gates) enter(name string) *throttle.Member {
+	g.once.Do(func() { g.scopes.New, g.scopes.MaxMembers = g.make, g.MaxScopes })
 	return g.scopes.Enter(name)
 }
 

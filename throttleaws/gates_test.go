@@ -25,7 +25,7 @@ import (
 // quick is a Gates of which calls do not wait for a rate.
 func quick(t *throttle.Throttle) *throttleaws.Gates {
 	return &throttleaws.Gates{New: func(string) *throttle.Throttle {
-		return &throttle.Throttle{Control: &pace.Fixed{}, Tries: t.Tries, Retries: t.Retries, Budget: t.Budget, On: t.On}
+		return &throttle.Throttle{Control: &pace.Fixed{}, Tries: t.Tries, Retries: t.Retries, Budget: t.Budget, OnEvent: t.OnEvent}
 	}}
 }
 
@@ -252,7 +252,7 @@ func TestBodies(t *testing.T) {
 func TestUnfinishedBatches(t *testing.T) {
 	var reports []pace.Report
 	s := &sdk{retryer: retry.NewStandard(), op: "BatchWriteItem"}
-	s.gates = quick(&throttle.Throttle{On: func(e throttle.Event) {
+	s.gates = quick(&throttle.Throttle{OnEvent: func(e throttle.Event) {
 		if e.Kind == throttle.Ends {
 			reports = append(reports, e.Report)
 		}

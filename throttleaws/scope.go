@@ -43,10 +43,10 @@ var dynamoUses = map[string]string{
 	"PutItem": "write", "UpdateItem": "write", "DeleteItem": "write", "BatchWriteItem": "write",
 }
 
-// Scope is what a call shares its limit with unless [Gates.Scope] says otherwise:
+// NameOf is what a call shares its limit with unless [Gates.Name] says otherwise:
 // in DynamoDB, the reads or the writes of its table; everywhere else, the calls
 // of its operation. Regions are apart.
-func Scope(c Call) string {
+func NameOf(c Call) string {
 	parts := []string{c.Service, c.Region, c.Operation}
 	if use, table := dynamoUses[c.Operation], c.Table(); use != "" && table != "" {
 		parts = []string{c.Service, c.Region, table, use}

@@ -30,7 +30,7 @@ func TestScope(t *testing.T) {
 		{throttleaws.Call{Service: "DynamoDB", Operation: "PutItem"}, "DynamoDB PutItem"},
 		{throttleaws.Call{Service: "Kinesis", Operation: "PutItem", Region: "us-east-1", Input: &putInput{&table}}, "Kinesis us-east-1 PutItem"},
 	} {
-		if got := throttleaws.Scope(c.call); got != c.want {
+		if got := throttleaws.NameOf(c.call); got != c.want {
 			t.Errorf("Scope(%+v) = %q, want %q", c.call, got, c.want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestScopesAreBounded(t *testing.T) {
 // TestScopesInUseAreKept, however many there are.
 func TestScopesInUseAreKept(t *testing.T) {
 	var made []string
-	g := &throttleaws.Gates{MaxScopes: 1, Scope: func(c throttleaws.Call) string { return fmt.Sprint(c.Table()) }}
+	g := &throttleaws.Gates{MaxScopes: 1, Name: func(c throttleaws.Call) string { return fmt.Sprint(c.Table()) }}
 	g.New = func(scope string) *throttle.Throttle {
 		made = append(made, scope)
 		return &throttle.Throttle{Control: &pace.Fixed{}} // lets a call be inside another

@@ -91,7 +91,7 @@ func TestCancelledOnTheWire(t *testing.T) {
 	}))
 	defer server.Close()
 	var ends []pace.Verdict
-	g := quick(&throttle.Throttle{On: func(e throttle.Event) {
+	g := quick(&throttle.Throttle{OnEvent: func(e throttle.Event) {
 		if e.Kind == throttle.Ends {
 			ends = append(ends, e.Report.Verdict)
 		}

@@ -51,10 +51,10 @@ import (
 // The zero value is ready. A Client is safe for concurrent use; it must not be
 // copied, nor its fields changed, once it is used.
 type Client struct {
-	// Scope names what shares one limit with this call: a target, a service, a
+	// Name names what shares one limit with this call: a target, a service, a
 	// method, an account. target is that of the ClientConn in its canonical
 	// form, method "/package.Service/Method". If nil, the target.
-	Scope func(ctx context.Context, target, method string) string
+	Name func(ctx context.Context, target, method string) string
 	// New makes the Throttle of a scope, as its first call comes. If nil, or if
 	// it returns nil, a zero throttle.Throttle: calls that are throttled are
 	// made again until their context ends. This is also the place to set hooks
@@ -71,7 +71,7 @@ type Client struct {
 	Repeat func(method string) bool
 
 	once   sync.Once // begins
-	scopes throttle.Scopes
+	scopes throttle.Group
 }
 
 var (
@@ -109,8 +109,8 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 }
 
 // enter finds or makes a scope, which stays until it is left.
-func (c *Client) enter(name string) *throttle.Scope {
-	c.once.Do(func() { c.scopes.New, c.scopes.Most = c.New, c.MaxScopes })
+func (c *Client) enter(name string) *throttle.Member {
+	c.once.Do(func() { c.scopes.New, c.scopes.MaxMembers = c.New, c.MaxScopes })
 	return c.scopes.Enter(name)
 }
 
@@ -125,8 +125,8 @@ func (c *Client) begin(ctx context.Context, cc *grpc.ClientConn, method string, 
 			k.repeats = policy.RetryableStatusCodes[codes.Unavailable]
 		}
 	}
-	if c.Scope != nil {
-		k.scope = c.Scope(ctx, k.scope, method)
+	if c.Name != nil {
+		k.scope = c.Name(ctx, k.scope, method)
 	}
 	k.repeats = k.repeats || idempotent(method) || c.Repeat != nil && c.Repeat(method)
 	return k

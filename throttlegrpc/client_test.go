@@ -331,7 +331,7 @@ func TestScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made []string
 		c := &Client{
-			Scope: func(_ context.Context, target, method string) string {
+			Name: func(_ context.Context, target, method string) string {
 				return target + " " + method
 			},
 			New:       func(scope string) *throttle.Throttle { made = append(made, scope); return nil },

@@ -29,7 +29,7 @@ func TestStreamOutlivesItsTerms(t *testing.T) {
 			return nil
 		}}
 		conn := pipe(t, s)(new(Client))
-		cs, err := counted(throttle.With(t.Context(), throttle.Terms{MaxWait: time.Second}), conn, 5)
+		cs, err := counted(throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: time.Second}), conn, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestAnHourIsNotWaitedFor(t *testing.T) {
 		s := &script{steps: []step{fails(all, "slow down", after(time.Hour))}}
 		conn := pipe(t, s.echoes())(new(Client))
 		began := time.Now()
-		err := call1(throttle.With(t.Context(), throttle.Terms{MaxWait: 3 * time.Second}), conn)
+		err := call1(throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 3 * time.Second}), conn)
 		var gaveUp *throttle.Error
 		if !errors.As(err, &gaveUp) || gaveUp.Wait < time.Hour || gaveUp.MayHaveRun || time.Since(began) != 0 || len(s.calls()) != 1 {
 			t.Errorf("%v after %v and %d tries; want at once, after 1, that it would wait an hour, and has not run", err, time.Since(began), len(s.calls()))

@@ -4,7 +4,7 @@
 // understand what servers say (RESOURCE_EXHAUSTED, RetryInfo, pushback), and
 // make again what may be made again:
 //
-//	var paced throttlegrpc.Client
+//	var paced Client
 //	conn, err := grpc.NewClient("dns:///api.example.com:443",
 //		grpc.WithUnaryInterceptor(paced.Unary),
 //		grpc.WithStreamInterceptor(paced.Stream),
@@ -14,9 +14,9 @@
 // [Server] is for owners. Its interceptors refuse by RESOURCE_EXHAUSTED what is
 // above a limit, and say when to come again:
 //
-//	limited := throttlegrpc.Server{
+//	limited := Server{
 //		Limit: limit.Limit{Count: 100, Period: time.Minute}, // of each
-//		Key:   throttlegrpc.PeerIP,                          // address
+//		Key:   PeerIP,                          // address
 //	}
 //	server := grpc.NewServer(
 //		grpc.UnaryInterceptor(limited.Unary),

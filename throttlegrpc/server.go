@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Server limits the calls of a grpc.Server by its interceptors Unary and
@@ -37,9 +37,9 @@ import (
 // come in, nor may a Server be copied. It is safe for concurrent use if what
 // its fields hold is.
 type Server struct {
-	// Store remembers who has used how much. If nil, a throttle.Memory of this
+	// Store remembers who has used how much. If nil, a memory.Store of this
 	// Server's own.
-	Store throttle.Store
+	Store store.Store
 	// Limit is how much each key may use, in calls and opened streams. If zero,
 	// everything.
 	Limit limit.Limit
@@ -59,12 +59,12 @@ type Server struct {
 	// been checked, a customer. If nil, all calls share one account. Beware of
 	// what callers may write as they like: each new value is a fresh account.
 	Key func(ctx context.Context, method string) string
-	// MostInFlight is how many calls and streams each key may have under way at
+	// MaxInFlight is how many calls and streams each key may have under way at
 	// a time. If zero or below, any number.
-	MostInFlight int64
+	MaxInFlight int64
 	// InFlight counts them, by keys such as those in the Store. If nil, one of
 	// this Server's own.
-	InFlight *throttle.InFlight
+	InFlight *store.InFlight
 	// Name is the name of the limit, for callers and as the beginning of the
 	// keys in the Store, before a slash: two limits in one Store need two
 	// names. If empty, "default".
@@ -74,12 +74,12 @@ type Server struct {
 	Silent bool
 	// Error makes the error of a call that the Store could not decide on. If
 	// nil, that is UNAVAILABLE, without the cause. To let such calls pass, wrap
-	// the Store in throttle.FailOpen, or return nil.
+	// the Store in store.FailOpen, or return nil.
 	Error func(ctx context.Context, method string, err error) error
 
 	once     sync.Once
-	store    throttle.Store     // Store, if there is one
-	inFlight *throttle.InFlight // InFlight, if there is one
+	store    store.Store     // Store, if there is one
+	inFlight *store.InFlight // InFlight, if there is one
 }
 
 var (
@@ -132,18 +132,18 @@ func (m *metered) RecvMsg(msg any) error {
 }
 
 // admit decides on a call. The error is that of the call.
-func (s *Server) admit(ctx context.Context, method string, req any) (throttle.Hold, error) {
+func (s *Server) admit(ctx context.Context, method string, req any) (store.Hold, error) {
 	l := s.Limit
 	if s.LimitFor != nil {
 		l = s.LimitFor(ctx, method)
 	}
-	if l.Unlimited() && s.MostInFlight <= 0 {
-		return throttle.Hold{}, nil
+	if l.Unlimited() && s.MaxInFlight <= 0 {
+		return store.Hold{}, nil
 	}
 	key := s.key(ctx, method, "")
-	var counts []throttle.Count
-	if s.MostInFlight > 0 {
-		counts = []throttle.Count{{Key: key, Most: s.MostInFlight}}
+	var counts []store.Count
+	if s.MaxInFlight > 0 {
+		counts = []store.Count{{Key: key, Max: s.MaxInFlight}}
 	}
 	d, hold, err := s.take(ctx, method, s.name(), limit.Ask{Key: key, Limit: l, N: s.cost(ctx, method, req)}, counts...)
 	if !d.At.IsZero() && !s.Silent {
@@ -154,10 +154,10 @@ func (s *Server) admit(ctx context.Context, method string, req any) (throttle.Ho
 
 // take asks, and refuses. The decision is zero if there is none. The error is
 // that of the call.
-func (s *Server) take(ctx context.Context, method, name string, a limit.Ask, counts ...throttle.Count) (limit.Decision, throttle.Hold, error) {
+func (s *Server) take(ctx context.Context, method, name string, a limit.Ask, counts ...store.Count) (limit.Decision, store.Hold, error) {
 	s.once.Do(s.begin)
 	var d [1]limit.Decision
-	var hold throttle.Hold
+	var hold store.Hold
 	var err error
 	refused, ok := -1, false
 	if a.Limit.Unlimited() {
@@ -169,7 +169,7 @@ func (s *Server) take(ctx context.Context, method, name string, a limit.Ask, cou
 	case err != nil:
 		return limit.Decision{}, hold, s.undecided(ctx, method, err)
 	case refused >= 0:
-		err = s.refuse(ctx, name, fmt.Sprintf("at most %d in flight", counts[refused].Most), unknown)
+		err = s.refuse(ctx, name, fmt.Sprintf("at most %d in flight", counts[refused].Max), unknown)
 	case !ok:
 		err = s.refuse(ctx, name, a.Limit.String(), d[0].RetryAfter)
 	}
@@ -178,10 +178,10 @@ func (s *Server) take(ctx context.Context, method, name string, a limit.Ask, cou
 
 func (s *Server) begin() {
 	if s.store = s.Store; s.store == nil {
-		s.store = new(throttle.Memory)
+		s.store = store.InProcess()
 	}
 	if s.inFlight = s.InFlight; s.inFlight == nil {
-		s.inFlight = new(throttle.InFlight)
+		s.inFlight = new(store.InFlight)
 	}
 }
 

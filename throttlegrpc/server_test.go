@@ -20,8 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 )
 
 // told is all that an answer says of limits, on one line.
@@ -137,7 +137,7 @@ func TestServerKeys(t *testing.T) {
 		t.Errorf("PeerIP of nobody = %q, want none", got)
 	}
 	var asked []string
-	store := throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	store := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		asked = append(asked, a[0].Key)
 		d[0].OK = true
 		return true, nil
@@ -161,7 +161,7 @@ func TestServerKeys(t *testing.T) {
 
 // When the Store cannot decide, the call is refused in a way that says so.
 func TestStoreFails(t *testing.T) {
-	broken := throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
+	broken := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
 		return false, errors.New("secret address")
 	})
 	second := limit.Limit{Count: 1, Period: time.Second}
@@ -171,15 +171,15 @@ func TestStoreFails(t *testing.T) {
 		want   codes.Code
 	}{
 		{"as it is", &Server{Store: broken, Limit: second}, off},
-		{"open", &Server{Store: throttle.FailOpen(broken), Limit: second}, codes.OK},
+		{"open", &Server{Store: store.FailOpen(broken), Limit: second}, codes.OK},
 		{"an error of one's own", &Server{Store: broken, Limit: second, Error: func(_ context.Context, method string, err error) error {
 			return status.Errorf(codes.Aborted, "%s: %v", method, err)
 		}}, codes.Aborted},
-		{"no limit", &Server{Store: broken, MostInFlight: 1}, codes.OK},
+		{"no limit", &Server{Store: broken, MaxInFlight: 1}, codes.OK},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c.server.InFlight = new(throttle.InFlight)
-			c.server.MostInFlight = 1
+			c.server.InFlight = new(store.InFlight)
+			c.server.MaxInFlight = 1
 			conn := limited(t, &service{echo: same}, c.server)
 			for range 2 {
 				err := call1(t.Context(), conn)
@@ -210,7 +210,7 @@ func TestServerCancelled(t *testing.T) {
 // What is in flight is released once, however it ends.
 func TestServerInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{MostInFlight: 2, InFlight: new(throttle.InFlight)}
+		s := &Server{MaxInFlight: 2, InFlight: new(store.InFlight)}
 		release := make(chan struct{})
 		block := func(ctx context.Context, text string) (string, error) {
 			if text == "panic" {

@@ -71,8 +71,8 @@ func TestStreamIsReopened(t *testing.T) {
 		for _, header := range []string{"not asked for", "first", "meanwhile"} {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{steps: []step{c.first, well}}
-				var told throttle.Counters
-				th := &throttle.Throttle{Control: pace.All(nil), On: told.On}
+				var told throttle.Counter
+				th := &throttle.Throttle{Control: pace.All(nil), OnEvent: told.OnEvent}
 				conn := pipe(t, s.counts())(one(th))
 				began := time.Now()
 				cs, err := counted(t.Context(), conn, 3)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 )
 
 // tally is what the clients of one server came to.
@@ -170,7 +171,7 @@ func TestCancelStorm(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			th := new(throttle.Throttle)
-			s := &Server{Limit: limit.Limit{Count: 50, Period: time.Second}, MostInFlight: 30, InFlight: new(throttle.InFlight)}
+			s := &Server{Limit: limit.Limit{Count: 50, Period: time.Second}, MaxInFlight: 30, InFlight: new(store.InFlight)}
 			conn := pipe(t, slowly(20*time.Millisecond), grpc.UnaryInterceptor(s.Unary), grpc.StreamInterceptor(s.Stream))(one(th))
 			storm(t, conn, 300, 10*time.Millisecond, read)
 			synctest.Wait()
@@ -186,7 +187,7 @@ func TestCancelStorm(t *testing.T) {
 
 func TestCancelStormOverSockets(t *testing.T) {
 	th := new(throttle.Throttle)
-	s := &Server{Limit: limit.Limit{Count: 500, Period: time.Second}, MostInFlight: 50, InFlight: new(throttle.InFlight)}
+	s := &Server{Limit: limit.Limit{Count: 500, Period: time.Second}, MaxInFlight: 50, InFlight: new(store.InFlight)}
 	t.Run("storm", func(t *testing.T) { // whose server has stopped when it is over
 		target := listen(t, slowly(time.Millisecond), grpc.WaitForHandlers(true), grpc.UnaryInterceptor(s.Unary), grpc.StreamInterceptor(s.Stream))
 		storm(t, dial(t, target, one(th)), 300, time.Millisecond, true)

@@ -12,6 +12,7 @@ import (
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/store"
 )
 
 const (
@@ -98,7 +99,7 @@ func (c *call) next() (*http.Request, error) {
 func (c *call) broken() throttle.Result {
 	var cert *tls.CertificateVerificationError
 	var below *throttle.Error
-	var refused *throttle.OwnerError
+	var refused *store.Error
 	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) || errors.As(c.err, &refused) {
 		return throttle.Result{Err: c.err} // says nothing about load, and no retry helps
 	}

@@ -80,7 +80,7 @@ func TestAnHourIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := replies(says(429, "Retry-After", "3600"))
 		client := http.Client{Transport: &Transport{Base: w}}
-		ctx := throttle.With(t.Context(), throttle.Terms{MaxWait: 3 * time.Second})
+		ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 3 * time.Second})
 		began := time.Now()
 		for range 3 {
 			a, err := client.Do(request(t, "GET", "").WithContext(ctx))
@@ -155,7 +155,7 @@ func TestBodyIsReadAfterRoundTrip(t *testing.T) {
 	})
 	base := new(http.Transport)
 	defer base.CloseIdleConnections()
-	ctx := throttle.With(t.Context(), throttle.Terms{MaxWait: time.Hour})
+	ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: time.Hour})
 	req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
 	if err != nil {
 		t.Fatal(err)

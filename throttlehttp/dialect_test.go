@@ -87,7 +87,7 @@ func TestStatusErrorSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &recorded{t: t, file: "github-secondary.txt", times: 1000}
 		tr := &throttlehttp.Transport{Base: server, Bodies: true}
-		ctx := throttle.With(t.Context(), throttle.Terms{MaxWait: 30 * time.Second})
+		ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 30 * time.Second})
 		req, err := http.NewRequestWithContext(ctx, "GET", "https://api.github.com/search/code?q=x", nil)
 		if err != nil {
 			t.Fatal(err)

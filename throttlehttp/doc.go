@@ -4,14 +4,14 @@
 // paces the requests to each host, understands what servers say (429, 503,
 // Retry-After, RateLimit fields), and makes again what may be made again:
 //
-//	client := http.Client{Transport: new(throttlehttp.Transport)}
+//	client := http.Client{Transport: new(Transport)}
 //
 // [Handler] is for owners. It wraps an http.Handler, refuses by 429 what is
 // above a limit, and tells callers how much remains:
 //
-//	http.Handle("/", &throttlehttp.Handler{
+//	http.Handle("/", &Handler{
 //		Limit: limit.Limit{Count: 100, Period: time.Minute}, // of each
-//		Key:   throttlehttp.RemoteIP,                        // address
+//		Key:   RemoteIP,                        // address
 //		Next:  api,
 //	})
 package throttlehttp

@@ -53,7 +53,7 @@ func ExampleTransport_new() {
 			return &throttle.Throttle{
 				Control: new(pace.Adaptive),
 				Tries:   5,
-				On: func(e throttle.Event) {
+				OnEvent: func(e throttle.Event) {
 					if e.Kind == throttle.Ends {
 						fmt.Println("try", e.Try, e.Report.Verdict)
 					}

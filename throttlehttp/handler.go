@@ -6,10 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Handler limits how often Next is called: by one Limit, or by Rules, and by what
@@ -28,9 +29,9 @@ type Handler struct {
 	// Next serves what passes. If nil, that is an empty 204: a way to ask
 	// whether something would pass.
 	Next http.Handler
-	// Store remembers who has used how much. If nil, a throttle.Memory of
+	// Store remembers who has used how much. If nil, a memory.Store of
 	// this Handler's own.
-	Store throttle.Store
+	Store store.Store
 
 	// Limit is how much each key may use. If zero, everything.
 	Limit limit.Limit
@@ -60,7 +61,7 @@ type Handler struct {
 	Fill func(*http.Request, rules.Request) rules.Request
 	// InFlight counts what is under way, for rules with in_flight. If nil, one
 	// of this Handler's own.
-	InFlight *throttle.InFlight
+	InFlight *store.InFlight
 
 	// Client is the identity that was authenticated; empty if it is not known.
 	// For who is known, what Handlers of the Phase rules.Before took is given
@@ -77,7 +78,7 @@ type Handler struct {
 	// may pass goes to Next at once. The lowest Priority is shed first. Streams
 	// and connections that are taken over belong behind another Handler: they
 	// would teach it that requests take long.
-	Shed *throttle.Shedder
+	Shed *admit.Shedder
 	// Priority returns the priority of a request for Shed. Zero counts as
 	// load.Normal. If nil, it is that of the rules, load.Normal if there are
 	// none.
@@ -104,20 +105,20 @@ type Handler struct {
 	// Caller tells apart those who share a key, as processes of one customer:
 	// an address, a field with an identity. Each is told its fair part of the
 	// rate, in a parameter share of RateLimit, see signal.Signal.Share and
-	// limit.Crowd. Of 10,000 keys, the last that came. If nil, none is told.
+	// limit.Cardinality. Of 10,000 keys, the last that came. If nil, none is told.
 	Caller func(*http.Request) string
 
 	// Error answers when the Store could not decide. If nil, the request is
 	// refused with 503 (Service Unavailable), without the cause. To let such
-	// requests pass, wrap the Store in throttle.FailOpen.
+	// requests pass, wrap the Store in store.FailOpen.
 	Error func(w http.ResponseWriter, r *http.Request, err error)
-	// On is told of each request once it is decided, before Next is called, in
+	// OnEvent is told of each request once it is decided, before Next is called, in
 	// the goroutine of the request. See Counts and Log. If nil, nobody is told.
-	On func(Event)
+	OnEvent func(Event)
 
-	memory   throttle.Memory   // if there is no Store
-	counting throttle.InFlight // if there is no InFlight
-	visits   sync.Pool         // of *visit
+	own      store.Store    // if there is no Store
+	counting store.InFlight // if there is no InFlight
+	visits   sync.Pool      // of *visit
 	once     sync.Once
 	seed     maphash.Seed
 	slots    slots
@@ -158,14 +159,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.whole = true
 }
 
-func (h *Handler) store() throttle.Store {
+func (h *Handler) store() store.Store {
 	if h.Store != nil {
 		return h.Store
 	}
-	return &h.memory
+	h.setUp()
+	return h.own
 }
 
-func (h *Handler) inFlight() *throttle.InFlight {
+func (h *Handler) inFlight() *store.InFlight {
 	if h.InFlight != nil {
 		return h.InFlight
 	}
@@ -181,6 +183,11 @@ func (h *Handler) name() string {
 
 // hash is of a key, different in each Handler.
 func (h *Handler) hash(text string) uint64 {
-	h.once.Do(func() { h.seed = maphash.MakeSeed() })
+	h.setUp()
 	return maphash.String(h.seed, text)
+}
+
+// setUp makes, once, what a Handler has of its own.
+func (h *Handler) setUp() {
+	h.once.Do(func() { h.seed, h.own = maphash.MakeSeed(), store.InProcess() })
 }

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // patience is how long giving back may take: the request may have ended.
@@ -39,7 +39,7 @@ type takenKey struct{}
 
 // taken is what a Handler took for a request.
 type taken struct {
-	store  throttle.Store
+	store  store.Store
 	asks   []limit.Ask // each to be asked to give back
 	hold   rules.Hold
 	before *taken // by a Handler further out

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 const bothPhases = `{"rules": [
@@ -33,12 +33,12 @@ func authenticated(next http.Handler) http.Handler {
 // The unknown are limited by their address, the known by what they are: what was
 // taken by address is given back.
 func TestHandlerBeforeAndAfter(t *testing.T) {
-	store, counting, both := &book{now: t0}, new(throttle.InFlight), live(t, bothPhases)
+	store, counting, both := &book{now: t0}, new(store.InFlight), live(t, bothPhases)
 	shadows := 0
 	after := &Handler{
 		Store: store, Rules: both, Phase: rules.After, Next: hello,
 		Client: func(r *http.Request) string { return r.Header.Get("X-User") },
-		On: func(e Event) {
+		OnEvent: func(e Event) {
 			if e.GiveBackErr != nil {
 				t.Errorf("giving back: %v", e.GiveBackErr)
 			}
@@ -49,7 +49,7 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 	}
 	before := &Handler{
 		Store: store, Rules: both, InFlight: counting, Phase: rules.Before, Next: authenticated(after),
-		On: func(e Event) { shadows += len(e.Answer.Shadow) },
+		OnEvent: func(e Event) { shadows += len(e.Answer.Shadow) },
 	}
 	user := with("X-User", "u")
 	for i := range 5 {
@@ -132,7 +132,7 @@ func TestGiveBackOnce(t *testing.T) {
 func TestGiveBackErrors(t *testing.T) {
 	lost := errors.New("connection lost")
 	var ended error
-	store := throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	store := store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		if a[0].N < 0 {
 			_, bounded := ctx.Deadline()
 			if ended = ctx.Err(); !bounded {
@@ -144,7 +144,7 @@ func TestGiveBackErrors(t *testing.T) {
 		return true, nil
 	})
 	var got error
-	after := &Handler{Client: func(*http.Request) string { return "u" }, On: func(e Event) { got = e.GiveBackErr }}
+	after := &Handler{Client: func(*http.Request) string { return "u" }, OnEvent: func(e Event) { got = e.GiveBackErr }}
 	before := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Phase: rules.Before}
 	before.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // sink is a ResponseWriter that keeps nothing.
@@ -40,8 +41,8 @@ func BenchmarkHandler(b *testing.B) {
 		{"silent", &Handler{Next: next, Limit: wide, Key: RemoteIP, Headers: Silent}},
 		{"draft", &Handler{Next: next, Limit: wide, Key: RemoteIP}},
 		{"rules", &Handler{Next: next, Rules: live}},
-		{"counted", &Handler{Next: next, Limit: wide, Key: RemoteIP, On: new(Counts).On}},
-		{"shed", &Handler{Next: next, Limit: wide, Key: RemoteIP, Shed: &throttle.Shedder{Most: 100}}},
+		{"counted", &Handler{Next: next, Limit: wide, Key: RemoteIP, OnEvent: new(Counter).OnEvent}},
+		{"shed", &Handler{Next: next, Limit: wide, Key: RemoteIP, Shed: &admit.Shedder{MaxInFlight: 100}}},
 		{"refused", &Handler{Next: next, Limit: limit.Limit{Count: 1, Period: time.Hour}, Key: RemoteIP}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
@@ -68,8 +69,8 @@ func TestHandlerAllocations(t *testing.T) {
 	}{
 		{"no limit", &Handler{Next: next}, 0},
 		{"silent", &Handler{Next: next, Limit: wide, Key: RemoteIP, Headers: Silent}, 2},
-		{"draft", &Handler{Next: next, Limit: wide, Key: RemoteIP, On: new(Counts).On, Shed: &throttle.Shedder{Most: 9}}, 4},
-		{"rules", &Handler{Next: next, Rules: live(t, addressRule), Headers: Silent, Store: throttle.FailOpen(throttle.StoreFunc(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		{"draft", &Handler{Next: next, Limit: wide, Key: RemoteIP, OnEvent: new(Counter).OnEvent, Shed: &admit.Shedder{MaxInFlight: 9}}, 4},
+		{"rules", &Handler{Next: next, Rules: live(t, addressRule), Headers: Silent, Store: store.FailOpen(store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			d[0] = limit.Decision{OK: true, N: a[0].N}
 			return true, nil
 		}))}, 1},

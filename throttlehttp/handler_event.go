@@ -27,7 +27,7 @@ type Event struct {
 	// that does not help. Zero if it is not refused, or nothing is told.
 	RetryAfter time.Duration
 	// Err is why it could not be decided: the error of the Store; or the
-	// *throttle.OwnerError of the Shedder, if that refuses. Nil otherwise.
+	// *store.Error of the Shedder, if that refuses. Nil otherwise.
 	Err error
 	// GiveBackErr is why something could not be given back. It stays charged.
 	GiveBackErr error
@@ -76,8 +76,8 @@ func Why(r *http.Request) (Event, bool) {
 
 // report tells what was decided.
 func (v *visit) report(status int, after time.Duration) {
-	if v.h.On != nil {
-		v.h.On(v.event(status, after))
+	if v.h.OnEvent != nil {
+		v.h.OnEvent(v.event(status, after))
 	}
 }
 
@@ -96,12 +96,12 @@ func (v *visit) event(status int, after time.Duration) Event {
 	return e
 }
 
-// Counts count what Handlers decide, by rule and reason: set Handler.On to the
+// Counter count what Handlers decide, by rule and reason: set Handler.On to the
 // method On. The zero value is ready, one may serve several Handlers, and all is
 // safe for concurrent use. There is one number for each rule and each of its
 // reasons, and for shadow rules, whatever callers do; beyond 10,000, as after many
 // swaps, all that is new counts under an empty rule.
-type Counts struct {
+type Counter struct {
 	mu sync.Mutex
 	n  map[Counted]int64
 }
@@ -119,8 +119,8 @@ type Counted struct {
 
 const maxCounts = 10_000
 
-// On counts e.
-func (c *Counts) On(e Event) {
+// OnEvent counts e.
+func (c *Counter) OnEvent(e Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.add(Counted{e.Answer.Rule, e.Reason(), e.Degraded})
@@ -135,7 +135,7 @@ func (c *Counts) On(e Event) {
 	}
 }
 
-func (c *Counts) add(what Counted) {
+func (c *Counter) add(what Counted) {
 	if c.n == nil {
 		c.n = make(map[Counted]int64)
 	}
@@ -145,8 +145,8 @@ func (c *Counts) add(what Counted) {
 	c.n[what]++
 }
 
-// All are the counts so far.
-func (c *Counts) All() map[Counted]int64 {
+// Stats are the counts so far.
+func (c *Counter) Stats() map[Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[Counted]int64, len(c.n))

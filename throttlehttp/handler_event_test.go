@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 func TestHandlerEvents(t *testing.T) {
 	lost := errors.New("connection lost")
 	var events []Event
-	h := &Handler{Store: &book{now: t0}, Next: hello, On: func(e Event) { events = append(events, e) }}
+	h := &Handler{Store: &book{now: t0}, Next: hello, OnEvent: func(e Event) { events = append(events, e) }}
 	last := func() Event { return events[len(events)-1] }
 
 	h.Limit, h.Name, h.Key = limit.Limit{Count: 1, Period: time.Minute}, "few", RemoteIP
@@ -41,7 +41,7 @@ func TestHandlerEvents(t *testing.T) {
 	if e := last(); e.Reason() != "within" || len(e.Answer.Shadow) != 1 || e.Answer.Version != "v7" || e.KeyID() == first.KeyID() {
 		t.Errorf("event %+v, want within by v7, and stricter in shadow", e)
 	}
-	h.Store = throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
+	h.Store = store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
 	ask(h, "GET")
 	if e := last(); e.Reason() != "undecided" || !errors.Is(e.Err, lost) || e.Status != 503 {
 		t.Errorf("event %+v, want undecided, 503 and the error", e)
@@ -58,8 +58,8 @@ func TestHandlerEvents(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	var c Counts
-	h := &Handler{Store: &book{now: t0}, Next: hello, On: c.On, Rules: live(t, `{"rules": [
+	var c Counter
+	h := &Handler{Store: &book{now: t0}, Next: hello, OnEvent: c.OnEvent, Rules: live(t, `{"rules": [
 		{"name": "each", "key": "header:X-Key", "limits": "1/min"},
 		{"name": "stricter", "shadow": true, "limits": "1/min"}]}`)}
 	for i := range 1000 { // hostile keys
@@ -68,14 +68,14 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	want := map[Counted]int64{{Rule: "each", Reason: "within"}: 1000, {Rule: "each", Reason: "over"}: 1000, {Rule: "stricter", Reason: "shadow"}: 999}
-	if got := c.All(); !maps.Equal(got, want) {
+	if got := c.Stats(); !maps.Equal(got, want) {
 		t.Errorf("counts %v, want %v", got, want)
 	}
 	for i := range maxCounts + 100 {
-		c.On(Event{Answer: rules.Answer{Rule: fmt.Sprint("rule-", i)}})
+		c.OnEvent(Event{Answer: rules.Answer{Rule: fmt.Sprint("rule-", i)}})
 	}
-	c.On(Event{Answer: rules.Answer{Rule: "each", Reason: rules.Over, ShadowErr: errors.New("lost")}, GiveBackErr: errors.New("lost")})
-	all := c.All()
+	c.OnEvent(Event{Answer: rules.Answer{Rule: "each", Reason: rules.Over, ShadowErr: errors.New("lost")}, GiveBackErr: errors.New("lost")})
+	all := c.Stats()
 	if n := len(all); n > maxCounts+5 || all[Counted{Rule: "each", Reason: "over"}] != 1001 || all[Counted{Reason: "unlimited"}] != 103 {
 		t.Errorf("%d counts, %d and %d; want %d, what is new under an empty rule", n, all[Counted{Rule: "each", Reason: "over"}], all[Counted{Reason: "unlimited"}], maxCounts)
 	}
@@ -90,7 +90,7 @@ func TestLogCannotBeFlooded(t *testing.T) {
 		var text bytes.Buffer
 		logs := slog.New(slog.NewTextHandler(&text, nil))
 		h := &Handler{
-			Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "each", On: Log(logs, 2),
+			Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "each", OnEvent: Log(logs, 2),
 			Key: func(r *http.Request) string { return r.Header.Get("X-Key") },
 		}
 		for i := range 3000 { // 1000 a second for 3 s, under keys of the caller's choice

@@ -10,9 +10,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -54,7 +55,7 @@ func ExampleHandler_rules() {
 // behind it the known by what they are, and gives back what the first took.
 func ExampleHandler_beforeAndAfter() {
 	type user struct{}
-	store := new(throttle.Memory)
+	store := new(memory.Store)
 	after := &throttlehttp.Handler{
 		Store: store, Phase: rules.After, Name: "user",
 		Limit:  limit.Limit{Count: 1000, Period: time.Hour},
@@ -113,7 +114,7 @@ func ExampleHandler_degraded() {
 // moment, or is refused by 503.
 func ExampleHandler_shed() {
 	h := &throttlehttp.Handler{
-		Shed: &throttle.Shedder{Most: 1, MaxWait: -1},
+		Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: -1},
 		Priority: func(r *http.Request) load.Priority {
 			if r.URL.Path == "/pay" {
 				return load.Critical
@@ -143,14 +144,14 @@ func ExampleLog() {
 			return a
 		},
 	}))
-	counts, log := new(throttlehttp.Counts), throttlehttp.Log(logs, 10)
+	counts, log := new(throttlehttp.Counter), throttlehttp.Log(logs, 10)
 	h := &throttlehttp.Handler{
 		Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "hourly",
-		On: func(e throttlehttp.Event) { counts.On(e); log(e) },
+		OnEvent: func(e throttlehttp.Event) { counts.OnEvent(e); log(e) },
 	}
 	get(h, "/", "")
 	get(h, "/", "")
-	fmt.Println(counts.All()[throttlehttp.Counted{Rule: "hourly", Reason: "over"}])
+	fmt.Println(counts.Stats()[throttlehttp.Counted{Rule: "hourly", Reason: "over"}])
 	// Output:
 	// level=WARN msg=refused rule=hourly reason=over key=0571c650cf843281 status=429 degraded=false
 	// 1

@@ -70,7 +70,7 @@ func (v *visit) afterShed() time.Duration {
 	}
 	s := v.h.Shed.Stats()
 	return v.h.slot(v.h.hash("shed/"), time.Now(), promise{
-		earliest: after, each: s.Took / time.Duration(max(s.Most, 1)),
+		earliest: after, each: s.Took / time.Duration(max(s.Limit, 1)),
 	})
 }
 

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/store"
 )
 
 // live are rules in use.
@@ -85,7 +85,7 @@ func TestHandlerRules(t *testing.T) {
 
 // No rules at all, or none yet, limit nobody.
 func TestHandlerWithoutRulesYet(t *testing.T) {
-	h := &Handler{Rules: new(rules.Live), Next: hello, On: func(e Event) {
+	h := &Handler{Rules: new(rules.Live), Next: hello, OnEvent: func(e Event) {
 		if e.Reason() != "unlimited" || e.Answer.Priority != load.Normal {
 			t.Errorf("event %+v, want unlimited", e)
 		}
@@ -138,7 +138,7 @@ func TestHandlerTooManyPolicies(t *testing.T) {
 
 // Who is refused by what: the document says which policies.
 func TestHandlerProblems(t *testing.T) {
-	counting := new(throttle.InFlight)
+	counting := new(store.InFlight)
 	h := &Handler{Store: &book{now: t0}, InFlight: counting, Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [
 		{"name": "mine", "match": {"paths": "/mine"}, "key": "address", "in_flight": 1},
 		{"name": "all", "match": {"paths": "/all"}, "in_flight": 1},
@@ -182,7 +182,7 @@ func TestHandlerProblems(t *testing.T) {
 
 // What is under way is let go of exactly once, whatever happens.
 func TestHandlerReleases(t *testing.T) {
-	counting := new(throttle.InFlight)
+	counting := new(store.InFlight)
 	h := &Handler{InFlight: counting, Store: &book{now: t0}, Rules: live(t, `{"rules": [
 		{"name": "one", "in_flight": 1}, {"name": "seen", "shadow": true, "in_flight": 1}]}`)}
 	free := func(what string) {
@@ -208,15 +208,15 @@ func TestHandlerReleases(t *testing.T) {
 	free("a panic of Next")
 
 	h.Next = hello
-	h.On = func(Event) { panic("hook") }
+	h.OnEvent = func(Event) { panic("hook") }
 	func() {
 		defer func() { _ = recover() }()
 		ask(h, "GET")
 	}()
 	free("a panic of On")
 
-	h.On = nil
-	h.Store = throttle.StoreFunc(nil) // calling it panics
+	h.OnEvent = nil
+	h.Store = store.Func(nil) // calling it panics
 	h.Rules = live(t, `{"rules": {"name": "one", "in_flight": 1, "limits": "1/s"}}`)
 	func() {
 		defer func() { _ = recover() }()
@@ -285,7 +285,7 @@ func TestHandlerShare(t *testing.T) {
 	}
 	share("a", "2")
 	share("a", "3")
-	// Two of four may look the same, see limit.Crowd, and then they count as one.
+	// Two of four may look the same, see limit.Cardinality, and then they count as one.
 	if got := share("a", "4"); got < 2.3 || got > 3.4 {
 		t.Errorf("share of one in four = %v, want 2.5/s, or 3.3/s if two look the same", got)
 	}

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 )
 
 // serve is h behind a real server.
@@ -54,7 +55,7 @@ func send(t *testing.T, s *httptest.Server, method, path string, body io.Reader)
 }
 
 // idle waits until nothing is under way: the server may be later than its answer.
-func idle(t *testing.T, f *throttle.InFlight) {
+func idle(t *testing.T, f *store.InFlight) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); f.Stats().Holds != 0; {
 		if time.Now().After(end) {
@@ -112,7 +113,7 @@ func TestServerUnreadBody(t *testing.T) {
 // What Next sends before it is done is received before it is done.
 func TestServerStreams(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		counting, goOn := new(throttle.InFlight), make(chan bool)
+		counting, goOn := new(store.InFlight), make(chan bool)
 		h := &Handler{InFlight: counting, Rules: live(t, oneAtATime), Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "first\n")
 			if err := http.NewResponseController(w).Flush(); err != nil {
@@ -146,7 +147,7 @@ func TestServerStreams(t *testing.T) {
 
 // A connection that is taken over counts until Next returns.
 func TestServerHijack(t *testing.T) {
-	counting := new(throttle.InFlight)
+	counting := new(store.InFlight)
 	h := &Handler{InFlight: counting, Rules: live(t, oneAtATime), Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, both, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -181,10 +182,10 @@ func TestServerHijack(t *testing.T) {
 
 // Next panics, callers go away: nothing stays under way.
 func TestServerPanicsAndCancels(t *testing.T) {
-	counting := new(throttle.InFlight)
+	counting := new(store.InFlight)
 	entered := make(chan bool, 1)
 	h := &Handler{
-		InFlight: counting, Rules: live(t, oneAtATime), Shed: &throttle.Shedder{Most: 1, MaxWait: time.Minute},
+		InFlight: counting, Rules: live(t, oneAtATime), Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: time.Minute},
 		Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/panic" {
 				panic("in Next")
@@ -230,7 +231,7 @@ func TestServerPanicsAndCancels(t *testing.T) {
 func TestServerCounts(t *testing.T) {
 	var mu sync.Mutex
 	now, most, passed := 0, 0, 0
-	counting := new(throttle.InFlight)
+	counting := new(store.InFlight)
 	h := &Handler{
 		InFlight: counting, Rules: live(t, `{"rules": [{"name": "at-once", "in_flight": 3, "limits": "10/h"}]}`),
 		Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -10,9 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/store"
 )
 
 const priorities = `{"rules": [
@@ -28,7 +29,7 @@ func TestHandlerShed(t *testing.T) {
 		store := &book{now: t0}
 		h := &Handler{
 			Store: store, Rules: live(t, priorities),
-			Shed: &throttle.Shedder{Most: 1, MaxWaiting: 3, MaxWait: 5 * time.Second},
+			Shed: &admit.Shedder{MaxInFlight: 1, MaxWaiting: 3, MaxWait: 5 * time.Second},
 			Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }),
 		}
 		type end struct {
@@ -80,7 +81,7 @@ func TestHandlerShedsHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{
 			Rules: live(t, priorities), Store: &book{now: t0},
-			Shed: &throttle.Shedder{Most: 10},
+			Shed: &admit.Shedder{MaxInFlight: 10},
 			Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }),
 		}
 		served, all := map[string]int{}, map[string]int{}
@@ -136,8 +137,8 @@ func TestHandlerShedGone(t *testing.T) {
 		var reasons []string
 		h := &Handler{
 			Store: store, Limit: limit.Limit{Count: 10, Period: time.Hour}, Next: hello,
-			Shed: &throttle.Shedder{Most: 1, MaxWait: time.Minute},
-			On:   func(e Event) { reasons = append(reasons, e.Reason()) },
+			Shed:    &admit.Shedder{MaxInFlight: 1, MaxWait: time.Minute},
+			OnEvent: func(e Event) { reasons = append(reasons, e.Reason()) },
 		}
 		p, err := h.Shed.Acquire(t.Context(), load.Critical)
 		if err != nil {
@@ -186,11 +187,11 @@ func TestHandlerDegrades(t *testing.T) {
 	if status, body, _ := text(with("from", "203.0.113.1")); status != 403 || body[0] != '{' {
 		t.Errorf("who is denied gets %d %q, want 403", status, body)
 	}
-	h.Store = throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
+	h.Store = store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
 	if status, _, _ := text(); status != 503 {
 		t.Errorf("with a broken Store: %d, want 503", status)
 	}
-	h.Rules, h.Shed = nil, &throttle.Shedder{Most: 1, MaxWait: -1}
+	h.Rules, h.Shed = nil, &admit.Shedder{MaxInFlight: 1, MaxWait: -1}
 	p, err := h.Shed.Acquire(t.Context(), load.Low)
 	if err != nil {
 		t.Fatal(err)

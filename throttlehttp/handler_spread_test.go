@@ -64,7 +64,7 @@ func TestRefusedComeBackOneByOne(t *testing.T) {
 	for _, tt := range spreadTests {
 		store := &book{now: t0}
 		h := &Handler{Store: store, Limit: tt.limit, RetryAfterMs: tt.ms, Next: hello, Spread: tt.bound}
-		for range tt.limit.Most() {
+		for range tt.limit.Max() {
 			if r := ask(h, "GET"); r.StatusCode != 200 {
 				t.Fatalf("%s: %s, want the burst to pass", tt.name, told(r))
 			}

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/store"
 )
 
 // book is a Store whose clock stands still until it is set.
@@ -256,7 +256,7 @@ func TestHandlerKeys(t *testing.T) {
 
 func TestHandlerError(t *testing.T) {
 	lost := errors.New("connection to the database 10.1.2.3 lost")
-	broken := throttle.StoreFunc(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
+	broken := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
 	called := 0
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called++ })
 	one := limit.Limit{Count: 1, Period: time.Minute}
@@ -266,7 +266,7 @@ func TestHandlerError(t *testing.T) {
 	if told(r) != "503" || called != 0 || strings.Contains(string(body), "10.1.2.3") {
 		t.Errorf("with a broken Store: %s, Next called %d times, body %q; want 503, no call, no cause", told(r), called, body)
 	}
-	r = ask(&Handler{Store: throttle.FailOpen(broken), Limit: one, Next: next}, "GET")
+	r = ask(&Handler{Store: store.FailOpen(broken), Limit: one, Next: next}, "GET")
 	if r.StatusCode != 200 || called != 1 {
 		t.Errorf("with FailOpen: %s, Next called %d times; want 200, one call", told(r), called)
 	}

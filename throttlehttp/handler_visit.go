@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 // visit is one request at a Handler. It is used again for others.
@@ -22,10 +23,10 @@ type visit struct {
 	client          string
 	answer          rules.Answer
 	hold            rules.Hold
-	pass            throttle.Pass
-	busy            *throttle.OwnerError // why there was no pass
-	whole           bool                 // Next has returned
-	undecided, lost error                // of the Store: of asking, of giving back
+	pass            admit.Pass
+	busy            *store.Error // why there was no pass
+	whole           bool         // Next has returned
+	undecided, lost error        // of the Store: of asking, of giving back
 
 	// What the Store was asked, and what it said: about the rules that count,
 	// and about shadow rules that let it pass.
@@ -162,7 +163,7 @@ func (v *visit) shed() {
 		return
 	}
 	if !errors.As(err, &v.busy) { // all its errors are such
-		v.busy = &throttle.OwnerError{Reason: err}
+		v.busy = &store.Error{Reason: err}
 	}
 	v.lost = errors.Join(v.lost, v.taken().giveBack(v.r.Context()))
 }
@@ -175,7 +176,7 @@ func (v *visit) decided() int {
 	if v.answer.Limit.Unlimited() { // none did
 		return -1
 	}
-	return limit.Decides(v.answers)
+	return limit.Binding(v.answers)
 }
 
 // capacity is whether a refusal is for want of room, and not for what the caller

@@ -49,7 +49,7 @@ func TestScopesArePacedApart(t *testing.T) {
 			}
 			return answer(200, ""), nil
 		}}
-		tr := &Transport{Base: w, Scope: func(r *http.Request) string { return "account of " + r.URL.Host }}
+		tr := &Transport{Base: w, Name: func(r *http.Request) string { return "account of " + r.URL.Host }}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		slow := request(t, "GET", "").WithContext(ctx)

@@ -99,14 +99,14 @@ const (
 // terms are those of the context of the request, with the limits that it comes
 // under: those that are asked for, and those that earlier answers have told of.
 func (c *call) terms(ctx context.Context, asked []throttle.Need) context.Context {
-	terms := throttle.TermsOf(ctx)
+	terms := throttle.OptionsOf(ctx)
 	c.needs = append(slices.Clip(terms.Needs), asked...)
 	c.learnt()
 	if len(c.needs) == len(terms.Needs) {
 		return ctx
 	}
 	terms.Needs = c.needs
-	return throttle.With(ctx, terms)
+	return throttle.WithOptions(ctx, terms)
 }
 
 // learnt adds to the needs what earlier answers have told of.

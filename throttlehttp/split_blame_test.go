@@ -24,7 +24,7 @@ func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &call{req: user, dialect: tr.dialect(user), splits: &tr.splits, scope: "api.github.com"}
-		got := throttle.TermsOf(c.terms(t.Context(), nil)).Needs
+		got := throttle.OptionsOf(c.terms(t.Context(), nil)).Needs
 		if len(got) != 1 || got[0].Scope != "api.github.com/core" {
 			t.Errorf("the next request needs %q, want api.github.com/core only", got)
 		}

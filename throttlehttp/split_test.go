@@ -70,7 +70,7 @@ func newSplit(t *testing.T, refusal func() *http.Response) split {
 // refuse makes the request that is refused, and gives it up.
 func (s split) refuse(req *http.Request) *throttle.Error {
 	s.Helper()
-	ctx := throttle.With(s.Context(), throttle.Terms{MaxWait: 2 * time.Second})
+	ctx := throttle.WithOptions(s.Context(), throttle.CallOptions{MaxWait: 2 * time.Second})
 	_, err := s.tr.RoundTrip(req.WithContext(ctx))
 	var e *throttle.Error
 	if !errors.As(err, &e) {
@@ -82,7 +82,7 @@ func (s split) refuse(req *http.Request) *throttle.Error {
 // waits tells whether a request would have to wait now, and for which scope.
 func (s split) waits(req *http.Request) (wait time.Duration, scope string) {
 	s.Helper()
-	ctx := throttle.With(s.Context(), throttle.Terms{MaxWait: 1})
+	ctx := throttle.WithOptions(s.Context(), throttle.CallOptions{MaxWait: 1})
 	_, err := s.tr.RoundTrip(req.WithContext(ctx))
 	var e *throttle.Error
 	if err != nil && !errors.As(err, &e) {

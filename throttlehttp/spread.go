@@ -29,7 +29,7 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 	one := float64(l.Period) / float64(l.Count)
 	p.each = atMostDay(one * float64(max(n, 1)))
 	if l.Kind == limit.TokenBucket {
-		p.room = atMostDay(one * float64(l.Most()))
+		p.room = atMostDay(one * float64(l.Max()))
 	}
 	return p
 }
@@ -107,7 +107,7 @@ func (s *slots) next(key uint64, now time.Time, p promise) time.Duration {
 // concurrent use.
 type crowds struct {
 	mu   sync.Mutex
-	keys recent[limit.Crowd]
+	keys recent[limit.Cardinality]
 }
 
 // size is how many share the key with the caller.
@@ -115,8 +115,8 @@ func (c *crowds) size(key, caller uint64, now time.Time) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	crowd := c.keys.at(key, maxKeys)
-	crowd.See(now, caller)
-	return crowd.Size(now)
+	crowd.Add(now, caller)
+	return crowd.Estimate(now)
 }
 
 // recent is a bounded map of keys, of which the one longest unused is forgotten.

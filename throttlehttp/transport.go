@@ -12,7 +12,7 @@ import (
 // Transport paces the requests of an http.Client, and makes those again that
 // were refused for load:
 //
-//	client := http.Client{Transport: new(throttlehttp.Transport)}
+//	client := http.Client{Transport: new(Transport)}
 //
 // All requests of one scope, a host unless told otherwise, share one
 // throttle.Throttle: they wait their turn there, and what each answer says
@@ -49,11 +49,11 @@ type Transport struct {
 	// to, another Transport, that one paces and learns, but only this one makes
 	// requests again.
 	Base http.RoundTripper
-	// Scope names what shares one limit with this request: a host, a route, an
+	// Name names what shares one limit with this request: a host, a route, an
 	// account. If nil, the host and port of the URL.
-	Scope func(*http.Request) string
+	Name func(*http.Request) string
 	// Needs are limits that a request comes under besides that of its scope, as
-	// in throttle.Terms: in other units above all, as "tokens" with the number
+	// in throttle.CallOptions: in other units above all, as "tokens" with the number
 	// of tokens that it is estimated to cost. What the answers say of a policy of
 	// that name or unit is for that limit. If nil, none; the Terms of the
 	// request's context count in any case.
@@ -87,7 +87,7 @@ type Transport struct {
 
 	warned sync.Once
 	once   sync.Once // begins
-	scopes throttle.Scopes
+	scopes throttle.Group
 	splits splits
 }
 
@@ -158,8 +158,8 @@ func (t *Transport) repeats(req *http.Request) bool {
 
 func (t *Transport) scopeOf(req *http.Request) string {
 	switch {
-	case t.Scope != nil:
-		return t.Scope(req)
+	case t.Name != nil:
+		return t.Name(req)
 	case req.URL == nil: // Base will complain
 		return ""
 	}
@@ -167,7 +167,7 @@ func (t *Transport) scopeOf(req *http.Request) string {
 }
 
 // enter finds or makes the scope of that name, which stays until it is left.
-func (t *Transport) enter(name string) *throttle.Scope {
-	t.once.Do(func() { t.scopes.New, t.scopes.Most = t.New, t.MaxScopes })
+func (t *Transport) enter(name string) *throttle.Member {
+	t.once.Do(func() { t.scopes.New, t.scopes.MaxMembers = t.New, t.MaxScopes })
 	return t.scopes.Enter(name)
 }

@@ -78,8 +78,8 @@ func fingerprint(l *limit.Limit) string {
 	} else {
 		b = binary.AppendUvarint(b, uint64(micros(l)))
 	}
-	if isBucket(l.Kind) && l.Most() != l.Count {
-		b = binary.AppendUvarint(b, uint64(l.Most()))
+	if isBucket(l.Kind) && l.Max() != l.Count {
+		b = binary.AppendUvarint(b, uint64(l.Max()))
 	}
 	b[1] = byte(len(b) - 2)
 	return string(b)

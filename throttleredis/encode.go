@@ -42,7 +42,7 @@ func encode(a *limit.Ask, fingerprint string, size int, refused bool, c *carried
 		width, slots := slotsOf(l)
 		b = appendNumbers(b, l.Count, n, least, width, slots)
 	case l.Kind == limit.SlidingLog:
-		b = appendNumbers(b, l.Most(), n, least, micros(l))
+		b = appendNumbers(b, l.Max(), n, least, micros(l))
 	default:
 		b = appendNumbers(b, l.Count, n, least, micros(l))
 	}
@@ -79,7 +79,7 @@ func flags(a *limit.Ask, refused bool, c *carried) (f byte) {
 // alike and is exact in Lua: one more than could ever fit, or than could ever be
 // charged or given back.
 func clamp(a *limit.Ask) (n, least int64) {
-	most := a.Limit.Most()
+	most := a.Limit.Max()
 	n, least = a.N, a.N
 	if a.Min > 0 {
 		least = min(a.Min, a.N)

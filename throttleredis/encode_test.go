@@ -50,8 +50,8 @@ func TestFingerprints(t *testing.T) {
 			if again := fingerprint(&got); again != b {
 				t.Errorf("%+v is read as %+v", l, got)
 			}
-			if got.Most() != l.Most() {
-				t.Errorf("%+v is read as %+v: Most is %d, want %d", l, got, got.Most(), l.Most())
+			if got.Max() != l.Max() {
+				t.Errorf("%+v is read as %+v: Most is %d, want %d", l, got, got.Max(), l.Max())
 			}
 		}
 	}

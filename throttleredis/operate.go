@@ -15,7 +15,7 @@ const maxChecked = 256
 // many slots, and returns in one line what would break limits: ErrVersion if it
 // is too old, ErrEvicts if it may evict keys. A caller may ignore either:
 //
-//	if err := store.Check(ctx); err != nil && !errors.Is(err, throttleredis.ErrEvicts) {
+//	if err := store.Check(ctx); err != nil && !errors.Is(err, ErrEvicts) {
 func (s *Store) Check(ctx context.Context) error {
 	n := min(s.slotCount(), maxChecked)
 	for i := range n {

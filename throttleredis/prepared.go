@@ -50,7 +50,7 @@ const (
 // exactly, or "".
 func checkLimit(l *limit.Limit) (problem string) {
 	switch {
-	case l.Most() > maxCount || l.Kind != limit.SlidingLog && l.Count > maxCount:
+	case l.Max() > maxCount || l.Kind != limit.SlidingLog && l.Count > maxCount:
 		return "Count and Burst must be at most 2^50; the zero Limit allows everything"
 	case micros(l) > maxSpan:
 		return "Period must be at most 71 years"
@@ -98,7 +98,7 @@ func costOf(l *limit.Limit, n int64) cost {
 }
 
 // capacity returns the cost of all that a bucket holds.
-func capacity(l *limit.Limit) cost { return costOf(l, l.Most()) }
+func capacity(l *limit.Limit) cost { return costOf(l, l.Max()) }
 
 // slotsOf returns the width of a slot of a SlidingSlots, in microseconds, and
 // their number, as package limit has them.

@@ -5,7 +5,7 @@
 //	rdb := redis.NewClient(&redis.Options{ // of go-redis
 //		Addr: "localhost:6379", ContextTimeoutEnabled: true, MaxRetries: -1,
 //	})
-//	store := &throttleredis.Store{Do: func(ctx context.Context, args ...any) (any, error) {
+//	store := &Store{Do: func(ctx context.Context, args ...any) (any, error) {
 //		return rdb.Do(ctx, args...).Result()
 //	}}
 //

@@ -32,6 +32,6 @@ func ExampleStore() {
 		log.Fatal(err) // could not decide: let pass or not, on purpose
 	}
 	if !ok {
-		log.Print("come again after ", decisions[limit.Decides(decisions)].RetryAfter)
+		log.Print("come again after ", decisions[limit.Binding(decisions)].RetryAfter)
 	}
 }

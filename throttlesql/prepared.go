@@ -38,7 +38,7 @@ type prepared struct {
 
 // prepare works out what l needs.
 func prepare(l limit.Limit) *prepared {
-	p := &prepared{limit: l, text: l.String(), count: l.Count, most: l.Most(), period: micros(l.Period)}
+	p := &prepared{limit: l, text: l.String(), count: l.Count, most: l.Max(), period: micros(l.Period)}
 	switch l.Kind {
 	case limit.FixedWindow:
 		p.kind = kindFixed

@@ -4,7 +4,7 @@
 // one statement.
 //
 //	db, err := sql.Open("pgx", url)
-//	store := &throttlesql.Store{Query: func(ctx context.Context, q string, args ...any) throttlesql.Row {
+//	store := &Store{Query: func(ctx context.Context, q string, args ...any) Row {
 //		return db.QueryRowContext(ctx, q, args...)
 //	}}
 //	err = store.Create(ctx) // tables and functions, where they are missing

@@ -9,16 +9,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Stores that are broken, each in one way.
-var broken = map[string]func() throttle.Store{
-	"forgets": func() throttle.Store {
+var broken = map[string]func() store.Store{
+	"forgets": func() store.Store {
 		var mu sync.Mutex
 		b, n := new(book), 0
-		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if n++; n%100 == 0 {
@@ -27,13 +27,13 @@ var broken = map[string]func() throttle.Store{
 			return b.Take(ctx, a, d)
 		})
 	},
-	"charges twice": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"charges twice": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		if ok, err := s.Take(ctx, a, d); !ok {
 			return ok, err
 		}
 		return s.Take(ctx, a, d)
 	}),
-	"charges what it refuses": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"charges what it refuses": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		ok, err := s.Take(ctx, a, d)
 		if err == nil && !ok {
 			again := append([]limit.Ask(nil), a...)
@@ -44,7 +44,7 @@ var broken = map[string]func() throttle.Store{
 		}
 		return ok, err
 	}),
-	"splits pairs": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"splits pairs": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		all := true
 		for i := range min(len(a), len(d)) {
 			ok, err := s.Take(ctx, a[i:i+1], d[i:i+1])
@@ -55,7 +55,7 @@ var broken = map[string]func() throttle.Store{
 		}
 		return all, nil
 	}),
-	"reads, then writes": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"reads, then writes": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		peek := append([]limit.Ask(nil), a...)
 		for i := range peek {
 			peek[i].N = 0
@@ -70,30 +70,30 @@ var broken = map[string]func() throttle.Store{
 		}
 		return s.Take(ctx, write, d)
 	}),
-	"takes one key twice": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"takes one key twice": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		if len(a) == 3 && a[0].Key == a[2].Key {
 			a = a[:2]
 			d = d[:2]
 		}
 		return s.Take(ctx, a, d)
 	}),
-	"takes no matter how many answers": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"takes no matter how many answers": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		n := min(len(a), len(d))
 		return s.Take(ctx, a[:n], d[:n])
 	}),
-	"refuses nothing": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"refuses nothing": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		if len(a) == 0 {
 			return false, errors.New("nothing asked")
 		}
 		return s.Take(ctx, a, d)
 	}),
-	"waits for ever": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"waits for ever": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		if ctx.Err() != nil {
 			select {}
 		}
 		return s.Take(ctx, a, d)
 	}),
-	"lets large amounts through as errors": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"lets large amounts through as errors": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		for i := range a {
 			if a[i].N > 1<<53 {
 				return false, errors.New("not an integer or out of range")
@@ -127,7 +127,7 @@ var broken = map[string]func() throttle.Store{
 	"says too late a time":            answers(func(d *limit.Decision) { d.At = d.At.Add(40 * time.Microsecond) }),
 	"says no time":                    answers(func(d *limit.Decision) { d.At = time.Time{} }),
 	"says nothing of what is charged": answers(func(d *limit.Decision) { d.N = 0 }),
-	"leaves refusals out": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"leaves refusals out": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		own := make([]limit.Decision, len(d))
 		ok, err := s.Take(ctx, a, own)
 		if ok {
@@ -135,16 +135,16 @@ var broken = map[string]func() throttle.Store{
 		}
 		return ok, err
 	}),
-	"changes the question": wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	"changes the question": wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		ok, err := s.Take(ctx, a, d)
 		for i := range a {
 			a[i].Key = ""
 		}
 		return ok, err
 	}),
-	"decides by the millisecond": func() throttle.Store {
+	"decides by the millisecond": func() store.Store {
 		b := &book{now: func() time.Time { return time.Now().Truncate(time.Millisecond) }}
-		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			ok, err := b.Take(ctx, a, d)
 			for i := range d {
 				d[i].At = time.Now()
@@ -152,7 +152,7 @@ var broken = map[string]func() throttle.Store{
 			return ok, err
 		})
 	},
-	"has a clock that stands": func() throttle.Store {
+	"has a clock that stands": func() store.Store {
 		began := time.Now()
 		return &book{now: func() time.Time { return began }}
 	},
@@ -179,11 +179,11 @@ var broken = map[string]func() throttle.Store{
 }
 
 // expires is a store that forgets keys after some time.
-func expires(ttl func(limit.Ask, limit.Decision) time.Duration) func() throttle.Store {
-	return func() throttle.Store {
+func expires(ttl func(limit.Ask, limit.Decision) time.Duration) func() store.Store {
+	return func() store.Store {
 		var mu sync.Mutex
 		b, gone := new(book), map[string]time.Time{}
-		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for i := range a {
@@ -212,18 +212,18 @@ func upTo(d, unit time.Duration) time.Duration {
 	return (d + unit - 1) / unit * unit
 }
 
-func wrapped(f func(throttle.Store, context.Context, []limit.Ask, []limit.Decision) (bool, error)) func() throttle.Store {
-	return func() throttle.Store {
+func wrapped(f func(store.Store, context.Context, []limit.Ask, []limit.Decision) (bool, error)) func() store.Store {
+	return func() store.Store {
 		s := new(book)
-		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			return f(s, ctx, a, d)
 		})
 	}
 }
 
 // asks is a store that is asked something else.
-func asks(f func(*limit.Ask)) func() throttle.Store {
-	return wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+func asks(f func(*limit.Ask)) func() store.Store {
+	return wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		a = append([]limit.Ask(nil), a...)
 		for i := range a {
 			f(&a[i])
@@ -233,8 +233,8 @@ func asks(f func(*limit.Ask)) func() throttle.Store {
 }
 
 // answers is a store of which the answers are changed.
-func answers(f func(*limit.Decision)) func() throttle.Store {
-	return wrapped(func(s throttle.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+func answers(f func(*limit.Decision)) func() store.Store {
+	return wrapped(func(s store.Store, ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		ok, err := s.Take(ctx, a, d)
 		for i := range d {
 			f(&d[i])
@@ -244,6 +244,6 @@ func answers(f func(*limit.Decision)) func() throttle.Store {
 }
 
 // kept is a store of which the states are changed.
-func kept(f func(limit.State, limit.Ask) limit.State) func() throttle.Store {
-	return func() throttle.Store { return &book{keep: f} }
+func kept(f func(limit.State, limit.Ask) limit.State) func() store.Store {
+	return func() store.Store { return &book{keep: f} }
 }

@@ -20,10 +20,10 @@ import (
 type History struct {
 	// Store is what answers. It must be set.
 	Store Store
-	// Most is how many questions are noted. If zero or below, a million.
+	// Max is how many questions are noted. If zero or below, a million.
 	// Beyond that none is asked, and Take returns an error: a history with a
 	// gap proves nothing.
-	Most int
+	Max int
 
 	mu    sync.Mutex
 	began time.Time   // of the first question
@@ -65,8 +65,8 @@ func (h *History) begin() (time.Time, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	most := 1_000_000
-	if h.Most > 0 {
-		most = h.Most
+	if h.Max > 0 {
+		most = h.Max
 	}
 	if h.begun == most {
 		return h.began, errHistoryFull

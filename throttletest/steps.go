@@ -103,7 +103,7 @@ func randomAsk(rng *rand.Rand, key string, l limit.Limit) limit.Ask {
 	case 2:
 		a.N = rng.Int64N(10)
 	case 3:
-		a.N = l.Most() / (1 + rng.Int64N(3))
+		a.N = l.Max() / (1 + rng.Int64N(3))
 	case 4:
 		a.N, a.Min = 1+rng.Int64N(10), rng.Int64N(4)
 	case 5:
@@ -111,7 +111,7 @@ func randomAsk(rng *rand.Rand, key string, l limit.Limit) limit.Ask {
 	case 6:
 		a.N, a.Debt = large[rng.IntN(len(large))], rng.IntN(4) == 0
 	case 7:
-		a.N, a.Min = min(l.Most(), 1e9)+rng.Int64N(3)-1, rng.Int64N(2) // up to one too many
+		a.N, a.Min = min(l.Max(), 1e9)+rng.Int64N(3)-1, rng.Int64N(2) // up to one too many
 	}
 	return a
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttletest"
 )
 
@@ -94,10 +94,10 @@ func TestBookClock(t *testing.T) {
 }
 
 // brokenClocks are stores that do not get on with a clock that jumps.
-var brokenClocks = map[string]func(*hand) throttle.Store{
-	"forgets when the clock goes back": func(h *hand) throttle.Store {
+var brokenClocks = map[string]func(*hand) store.Store{
+	"forgets when the clock goes back": func(h *hand) store.Store {
 		b, last := &book{now: h.time}, time.Time{}
-		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			if h.time().Before(last) {
 				b.keys = nil
 			}
@@ -105,7 +105,7 @@ var brokenClocks = map[string]func(*hand) throttle.Store{
 			return b.Take(ctx, a, d)
 		})
 	},
-	"waits until the clock is back": func(h *hand) throttle.Store {
+	"waits until the clock is back": func(h *hand) store.Store {
 		last := time.Time{}
 		b := &book{now: func() time.Time {
 			if h.time().After(last) {
@@ -113,7 +113,7 @@ var brokenClocks = map[string]func(*hand) throttle.Store{
 			}
 			return last
 		}}
-		return throttle.StoreFunc(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		return store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			ok, err := b.Take(ctx, a, d)
 			for i := range d {
 				d[i].At = h.time()
@@ -121,7 +121,7 @@ var brokenClocks = map[string]func(*hand) throttle.Store{
 			return ok, err
 		})
 	},
-	"takes the time that has passed for its size": func(h *hand) throttle.Store {
+	"takes the time that has passed for its size": func(h *hand) store.Store {
 		last := time.Time{}
 		sum := time.Unix(1_800_000_000, 0)
 		return &book{now: func() time.Time {
@@ -145,7 +145,7 @@ func TestBrokenClock(t *testing.T) {
 
 // TestHistory: what was asked and answered is noted, and no more than Most.
 func TestHistory(t *testing.T) {
-	h := throttletest.History{Store: new(book), Most: 3}
+	h := throttletest.History{Store: new(book), Max: 3}
 	a := []limit.Ask{{Key: "a", Limit: limit.Limit{Count: 2, Period: time.Hour}, N: 1}}
 	for i := range 5 {
 		d := make([]limit.Decision, 1)

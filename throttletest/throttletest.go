@@ -1,5 +1,5 @@
 // Package throttletest tests stores: [TestStore] is what everything that calls
-// itself a throttle.Store must pass, and [TestStoreClock] what it must pass
+// itself a store.Store must pass, and [TestStoreClock] what it must pass
 // besides if a test can set its clock. [History] records what a store answers
 // under concurrency, for a checker of linearizability.
 package throttletest
@@ -14,7 +14,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Store has the shape of throttle.Store.
+// Store has the shape of store.Store.
 type Store interface {
 	Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error)
 }
@@ -77,7 +77,7 @@ func (s suite) key(name string) string { return "throttletest/" + s.run + "/" + 
 func (s suite) together(name string) string { return "throttletest/{" + s.run + "}/" + name }
 
 // garbage is what nobody should answer, to see that every field is written.
-var garbage = limit.Decision{N: -77, Most: -77, Remaining: -77, RetryAfter: -77, ResetAfter: -77}
+var garbage = limit.Decision{N: -77, Max: -77, Remaining: -77, RetryAfter: -77, ResetAfter: -77}
 
 // ask asks the store, which must leave the question as it is.
 func (s suite) ask(t *testing.T, a ...limit.Ask) (d []limit.Decision, ok bool, err error) {

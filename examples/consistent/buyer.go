@@ -60,7 +60,7 @@ func newBuyer(url string, base http.RoundTripper, naive bool) *buyer {
 	b.client.Transport = &throttlehttp.Transport{
 		Base: base,
 		// Of each kind apart: while no parcels are taken, money can be given back.
-		Scope:  func(r *http.Request) string { return path.Dir(r.URL.Path) },
+		Name:   func(r *http.Request) string { return path.Dir(r.URL.Path) },
 		Repeat: func(*http.Request) bool { return naive },
 		New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Weights: map[load.Priority]float64{back: 10}}
@@ -68,7 +68,7 @@ func newBuyer(url string, base http.RoundTripper, naive bool) *buyer {
 	}
 	b.undo.Control = &pace.Backoff{Base: 20 * time.Millisecond, Jitter: pace.UpwardJitter, Spread: 0.5}
 	b.undo.Retries = 10
-	b.undo.Budget = pace.Budget{Most: 100, Call: 1}
+	b.undo.Budget = pace.Budget{Max: 100, Call: 1}
 	return b
 }
 

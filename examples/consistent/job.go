@@ -46,7 +46,7 @@ func (b *buyer) buy(ctx context.Context, job string) error {
 // step makes one step. It is given up at once if its turn would come too late.
 func (b *buyer) step(ctx context.Context, method, kind, job string) (mayHaveRun bool, err error) {
 	began := time.Now()
-	status, mayHaveRun, err := b.send(throttle.With(ctx, throttle.Terms{Priority: forward, MaxWait: b.maxWait}), method, kind, job)
+	status, mayHaveRun, err := b.send(throttle.WithOptions(ctx, throttle.CallOptions{Priority: forward, MaxWait: b.maxWait}), method, kind, job)
 	if err == nil && status != http.StatusCreated {
 		err = errors.New(http.StatusText(status))
 	}
@@ -80,7 +80,7 @@ func (b *buyer) takeBack(ctx context.Context, job string) (done bool, err error)
 	n := b.journal[job]
 	b.mu.Unlock()
 	for ; n > 0; n-- {
-		err := b.undo.Do(throttle.With(ctx, throttle.Terms{}), func(ctx context.Context) error {
+		err := b.undo.Do(throttle.WithOptions(ctx, throttle.CallOptions{}), func(ctx context.Context) error {
 			return b.undoOnce(ctx, steps[n-1].kind, job)
 		})
 		if errors.Is(err, errLeft) {
@@ -103,7 +103,7 @@ var errLeft = errors.New("the parcel has left")
 // undoOnce asks once to take back one step. As that may be done twice, whatever
 // fails is made again, by one layer: b.undo, not the Transport.
 func (b *buyer) undoOnce(ctx context.Context, kind, job string) error {
-	status, _, err := b.send(throttle.With(ctx, throttle.Terms{Priority: back, Once: true}), http.MethodDelete, kind, job)
+	status, _, err := b.send(throttle.WithOptions(ctx, throttle.CallOptions{Priority: back, Once: true}), http.MethodDelete, kind, job)
 	var gaveUp *throttle.Error
 	switch {
 	case errors.As(err, &gaveUp) && gaveUp.Wait > 0:

@@ -93,7 +93,7 @@ func TestPutAndGet(t *testing.T) {
 	endpoint, requests := refuse(t, realAPI(t), func(n int64) bool { return n == 2 })
 	var ends []throttle.Event
 	g := &throttleaws.Gates{New: func(string) *throttle.Throttle {
-		return &throttle.Throttle{On: func(e throttle.Event) {
+		return &throttle.Throttle{OnEvent: func(e throttle.Event) {
 			if e.Kind == throttle.Ends {
 				ends = append(ends, e)
 			}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
 )
 
@@ -20,7 +20,7 @@ var customers = scene.Keys{"k1": "first", "k2": "second"}
 
 // service keeps objects for its customers.
 type service struct {
-	quota throttle.Quota
+	quota admit.Quota
 	db    database
 }
 
@@ -28,7 +28,7 @@ type service struct {
 // minute.
 func newService(fresh, lifetime time.Duration) *service {
 	s := &service{db: database{lifetime: lifetime, tables: make(map[string]*table)}}
-	s.quota.Count, s.quota.Fresh = s.db.count, fresh
+	s.quota.Count, s.quota.MaxAge = s.db.count, fresh
 	return s
 }
 

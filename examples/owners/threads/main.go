@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
+	"github.com/throttle-go/throttle/store"
 )
 
 func main() {
@@ -39,7 +39,7 @@ type stage struct {
 	url      string
 	stop     func()
 	backend  *backend
-	inFlight throttle.InFlight
+	inFlight store.InFlight
 	acts     []*act
 	going    sync.WaitGroup
 }

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
 
@@ -25,7 +25,7 @@ var customers = scene.Keys{"k1": "first", "k2": "second", "k3": "third"}
 // service counts in inFlight what is under way at a backend. Outermost is the
 // timeout: so a request is under way for as long as the backend works for it, and
 // not only until its caller has been told that it takes too long.
-func service(b *backend, inFlight *throttle.InFlight, timeout time.Duration) (http.Handler, error) {
+func service(b *backend, inFlight *store.InFlight, timeout time.Duration) (http.Handler, error) {
 	compiled, err := rules.Parse([]byte(policy))
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -49,7 +50,7 @@ func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 	}
 	v := &liveServer{scenario: s, luck: pace.Luck(seed), done: make(chan struct{})}
 	v.url = "http://" + listener.Addr().String()
-	v.limited.Limit, v.limited.Store = s.Server.Limit, new(throttle.Memory)
+	v.limited.Limit, v.limited.Store = s.Server.Limit, new(memory.Store)
 	v.limited.Key = func(r *http.Request) string { return r.URL.Path }
 	v.limited.Headers = throttlehttp.Silent
 	if s.Server.Hints.Remaining {

@@ -34,7 +34,7 @@ func (l *live) result(s sim.Scenario) sim.Result {
 	r.StdevRequests = stdev(requests)
 	r.Jain, r.JainWorkers = pace.Some(jain(processes)), pace.Some(jain(servedBy))
 	limit, seconds := s.Server.Limit, finish.Seconds()
-	available := float64(limit.Most()) + float64(limit.Count)*seconds/limit.Period.Seconds()
+	available := float64(limit.Max()) + float64(limit.Count)*seconds/limit.Period.Seconds()
 	r.Utilisation = pace.Some(float64(r.Served) / available)
 	r.Throughput, r.Finish = pace.Some(float64(r.Served)/seconds), pace.Some(seconds)
 	r.WaitP50, r.WaitP99 = quantile(waits, 0.5), quantile(waits, 0.99)

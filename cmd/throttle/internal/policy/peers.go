@@ -3,8 +3,10 @@ package policy
 import (
 	"slices"
 
-	"github.com/throttle-go/throttle/cmd/throttle/peers"
+	"github.com/influxdata/tdigest"
+
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -26,7 +28,9 @@ var peerList = []peer{
 		return sim.Policy{PerWorker: true, New: func() pace.Controller { return peers.NewFailsafe() }}
 	}},
 	{"failsafe-limiter", "failsafe-go's adaptive limiter: limits what is in flight by how long calls take", func(told) sim.Policy {
-		return sim.Policy{New: func() pace.Controller { return new(peers.FailsafeLimiter) }}
+		return sim.Policy{New: func() pace.Controller {
+			return &peers.FailsafeLimiter{NewDigest: func() peers.Digest { return tdigest.NewWithCompression(100) }}
+		}}
 	}},
 	{"sre-throttler", "the SRE book's client-side throttling, K=2 over two minutes", func(told) sim.Policy {
 		return sim.Policy{PerWorker: true, New: func() pace.Controller { return peers.NewSRE() }}

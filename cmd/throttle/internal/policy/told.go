@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttle-go/throttle/cmd/throttle/peers"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 	"github.com/throttle-go/throttle/sim"
 )
 

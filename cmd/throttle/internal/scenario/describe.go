@@ -51,7 +51,7 @@ func serverInWords(v sim.Server) (t text) {
 	case l.Count == 0:
 		t.add("A token bucket of %s that is never refilled.", words.Whole(l.Burst))
 	default:
-		t.add("A token bucket: %s come in, and at most %s are kept.", rateInWords(l.Count, l.Period), words.Whole(l.Most()))
+		t.add("A token bucket: %s come in, and at most %s are kept.", rateInWords(l.Count, l.Period), words.Whole(l.Max()))
 	}
 	if start := v.Start; start.OK && len(v.Gap) == 0 && l.Kind == limit.TokenBucket && !l.Unlimited() {
 		t.add("At the start %s are there.", words.Whole(start.V))

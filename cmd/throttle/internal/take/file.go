@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 )
 
 // ownState is the file in which keys are remembered if no store is named.
@@ -47,8 +47,8 @@ func (f memoryFile) Take(ctx context.Context, a []limit.Ask, d []limit.Decision)
 }
 
 // read is what is remembered; nothing if there is no file.
-func (f memoryFile) read() (*throttle.Memory, error) {
-	m := new(throttle.Memory)
+func (f memoryFile) read() (*memory.Store, error) {
+	m := new(memory.Store)
 	text, err := os.ReadFile(string(f))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -66,7 +66,7 @@ func (f memoryFile) read() (*throttle.Memory, error) {
 
 // write replaces the file. It holds the secret by which keys are hashed, so it
 // is for the user alone.
-func (f memoryFile) write(m *throttle.Memory) error {
+func (f memoryFile) write(m *memory.Store) error {
 	file, err := os.OpenFile(string(f), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -14,17 +14,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
 // namedStore is a store that was opened.
 type namedStore struct {
-	throttle.Store
+	store.Store
 	name  string // its URL, without what is secret
 	close func()
 }
@@ -53,7 +54,7 @@ func openStore(ctx context.Context, text string, t *taking) (*namedStore, error)
 func openMemory(path string, measured bool) (*namedStore, error) {
 	switch {
 	case path == "" && measured:
-		return &namedStore{new(throttle.Memory), "memory:", func() {}}, nil
+		return &namedStore{new(memory.Store), "memory:", func() {}}, nil
 	case path == "":
 		return nil, usage.Error("take: -store memory: would forget at once; write memory:FILE")
 	case measured:

@@ -223,15 +223,15 @@ func (t *taking) tell(w io.Writer, d limit.Decision) error {
 // line is the decision in one line.
 func (t *taking) line(d limit.Decision) string {
 	key, left := words.Quote(t.ask.Key), ""
-	if d.Most < math.MaxInt64 {
-		left = fmt.Sprintf("; %d of %d remain", d.Remaining, d.Most)
+	if d.Max < math.MaxInt64 {
+		left = fmt.Sprintf("; %d of %d remain", d.Remaining, d.Max)
 	}
 	if d.ResetAfter > 0 {
 		left += ", all of them in " + d.ResetAfter.String()
 	}
 	switch {
 	case d.RetryAfter == limit.Never:
-		return fmt.Sprintf("denied: %d of %s: never, as %s allows %d at most%s", t.ask.N, key, t.ask.Limit, d.Most, left)
+		return fmt.Sprintf("denied: %d of %s: never, as %s allows %d at most%s", t.ask.N, key, t.ask.Limit, d.Max, left)
 	case !d.OK && t.ask.N == 0:
 		return fmt.Sprintf("denied: %s is in debt: come again in %v%s", key, d.RetryAfter, left)
 	case !d.OK:
@@ -264,7 +264,7 @@ type decision struct {
 
 func (t *taking) object(d limit.Decision) decision {
 	count := func(n int64) *int64 {
-		if d.Most == math.MaxInt64 {
+		if d.Max == math.MaxInt64 {
 			return nil
 		}
 		return &n
@@ -278,6 +278,6 @@ func (t *taking) object(d limit.Decision) decision {
 	}
 	return decision{
 		Version: 1, Allowed: d.OK, Rule: t.ask.Limit.String(), Key: t.ask.Key, Asked: t.ask.N, Charged: d.N,
-		Most: count(d.Most), Remaining: count(d.Remaining), RetryAfter: seconds(d.RetryAfter), ResetAfter: seconds(d.ResetAfter), At: d.At.UTC(),
+		Most: count(d.Max), Remaining: count(d.Remaining), RetryAfter: seconds(d.RetryAfter), ResetAfter: seconds(d.ResetAfter), At: d.At.UTC(),
 	}
 }

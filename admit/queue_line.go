@@ -1,0 +1,143 @@
+package admit
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/throttle-go/throttle/internal/list"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
+)
+
+// line is who waits under one key. It is there while somebody is in it.
+type line struct {
+	limit limit.Limit
+	queue list.List[queued]
+	sum   int64 // of what all in line want
+	asked int64 // of that, what the Store is being asked for
+	plan  plan
+}
+
+// queued is one in line.
+type queued struct {
+	place    list.Node[queued]
+	line     *line // nil: in none
+	key      string
+	n        int64
+	called   bool          // it may ask
+	asks     bool          // it is asking
+	deadline time.Time     // zero: none
+	turn     chan struct{} // holds one: ask now, or look at refused
+	refused  *store.Error  // of one that was taken out of its line
+}
+
+// change makes l the limit of the line, and lets the first ask. Caller holds mu.
+func (at *line) change(l limit.Limit) {
+	at.limit, at.plan = l, plan{}
+	at.queue.Front().poke()
+}
+
+// call lets those ask who may pass by the last answer, and the first in any
+// case. Who is asking counts as not yet served, though it may have been: rather
+// one too few. Caller holds mu.
+func (at *line) call() {
+	now, sum := time.Now(), int64(0)
+	for w := range at.queue.All() {
+		sum += w.n
+		if w != at.queue.Front() && !at.room(now, sum) {
+			return
+		}
+		if !w.called {
+			w.called = true
+			w.poke()
+		}
+	}
+}
+
+// room reports whether n may pass at once, by the last answer. Caller holds mu.
+func (at *line) room(now time.Time, n int64) bool {
+	return at.plan.known() && foreseeable(at.limit) && at.plan.wait(at.limit, now, n) == 0
+}
+
+// forecast is how long it will take until n more, behind all in line, may pass:
+// limit.Never if that is not known. Who is asking counts as served, though it may
+// not be: rather too early. Caller holds mu. at may be nil.
+func (at *line) forecast(n int64) time.Duration {
+	if at == nil || !at.plan.known() || n > math.MaxInt64-at.sum {
+		return limit.Never
+	}
+	return at.plan.wait(at.limit, time.Now(), at.sum-at.asked+n)
+}
+
+// asking notes whether w is asking. Caller holds mu.
+func (at *line) asking(w *queued, asks bool) {
+	switch {
+	case asks && !w.asks:
+		at.asked += w.n
+	case !asks && w.asks:
+		at.asked -= w.n
+	}
+	w.asks = asks
+}
+
+// hopeless is why w will not be served, nil if it may be. sum is what passes
+// from p on until w has. Caller holds mu.
+func (at *line) hopeless(w *queued, p plan, sum int64) *store.Error {
+	if w.n > at.limit.Max() {
+		return &store.Error{Reason: ErrNever, Wait: limit.Never}
+	}
+	if wait := p.wait(at.limit, p.at, sum); w.late(p.at, wait) {
+		return &store.Error{Reason: context.DeadlineExceeded, Wait: wait}
+	}
+	return nil
+}
+
+// again is how long w sleeps after the Store has refused it, or why it does not.
+func (w *queued) again(now time.Time, d limit.Decision) (time.Duration, error) {
+	switch {
+	case d.RetryAfter == limit.Never:
+		return 0, &store.Error{Reason: ErrNever, Wait: limit.Never}
+	case w.late(now, d.RetryAfter):
+		return 0, &store.Error{Reason: context.DeadlineExceeded, Wait: d.RetryAfter}
+	case d.RetryAfter <= 0: // a Store that contradicts itself
+		return time.Millisecond, nil
+	}
+	return d.RetryAfter, nil
+}
+
+// poke wakes w up.
+func (w *queued) poke() {
+	select {
+	case w.turn <- struct{}{}:
+	default: // it has been told
+	}
+}
+
+// late reports whether w cannot wait so long. What would come together with the
+// deadline would come too late.
+func (w *queued) late(now time.Time, wait time.Duration) bool {
+	return !w.deadline.IsZero() && wait >= w.deadline.Sub(now)
+}
+
+// sleep waits until it is the turn of w, which is told so, or for d, or for the
+// end of ctx.
+func (w *queued) sleep(ctx context.Context, d time.Duration) (told bool, err error) {
+	var ring <-chan time.Time
+	if d != limit.Never {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		ring = timer.C
+	}
+	select {
+	case <-ring:
+		return false, nil
+	case <-w.turn:
+		if w.refused != nil {
+			return true, w.refused
+		}
+		return true, nil
+	case <-ctx.Done():
+		return false, store.Ended(ctx, nil)
+	}
+}

@@ -1,0 +1,150 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"github.com/throttle-go/throttle/internal/timeline"
+	"github.com/throttle-go/throttle/store"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestQuotaStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &database{objects: 5}
+		q := Quota{Count: db.count, MaxAge: time.Minute, MaxStale: time.Hour, RetryInterval: 10 * time.Second}
+		create(t, &q, 1, 10, true, 6).Done()
+		db.fails = errBoom
+		time.Sleep(time.Minute)
+		create(t, &q, 1, 10, true, 7).Done()
+		create(t, &q, 4, 10, false, 7)
+		if db.loads() != 2 {
+			t.Errorf("counted %d times, want 2: no third one after a failure", db.loads())
+		}
+		time.Sleep(10 * time.Second)
+		create(t, &q, 1, 10, true, 8).Cancel()
+		if db.loads() != 3 {
+			t.Errorf("counted %d times 10 s after a failure, want 3", db.loads())
+		}
+		time.Sleep(time.Hour)
+		for range 3 {
+			if c, err := q.Create(t.Context(), "k", 1, 10); c != nil || refusedFor(t, err, store.ErrUndecided).Err != errBoom {
+				t.Errorf("Create after all is stale = %+v, %v", c, err)
+			}
+		}
+		db.fails = nil
+		time.Sleep(10 * time.Second)
+		create(t, &q, 1, 10, true, 6)
+		if db.loads() != 5 {
+			t.Errorf("counted %d times, want 5", db.loads())
+		}
+	})
+}
+
+// A deletion is not believed while the database is away; nor is it asked in
+// vain again and again.
+func TestQuotaDeletedWhileAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &database{objects: 10}
+		q := Quota{Count: db.count}
+		create(t, &q, 1, 10, false, 10)
+		q.Deleted("k", 1)
+		db.fails = errBoom
+		for range 3 {
+			create(t, &q, 1, 10, false, 10)
+		}
+		if db.loads() != 2 {
+			t.Errorf("counted %d times, want 2", db.loads())
+		}
+	})
+}
+
+// Each waits with its own context; the count goes on while anybody waits.
+func TestQuotaWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		db := &database{read: time.Second}
+		ended := timeline.New()
+		q := Quota{Count: func(ctx context.Context, k string) (int64, error) {
+			if ctx.Value(key{}) == nil {
+				t.Error("the values of the context are lost")
+			}
+			n, err := db.count(ctx, k)
+			if err != nil {
+				ended.Note("cancelled")
+			}
+			return n, err
+		}}
+		results := timeline.New()
+		wait := func(patience time.Duration) {
+			ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, 1), patience)
+			defer cancel()
+			switch c, err := q.Create(ctx, "k", 1, 10); {
+			case err == nil && c.OK:
+				results.Note("created")
+			case errors.Is(err, context.DeadlineExceeded):
+				results.Note("gave up")
+			default:
+				t.Errorf("Create = %+v, %v", c, err)
+			}
+		}
+		go wait(200 * ms)
+		go wait(300 * ms)
+		time.Sleep(400 * ms)
+		ended.Check(t, "cancelled", 300*ms)
+		go wait(500 * ms)
+		go wait(time.Minute)
+		time.Sleep(time.Minute)
+		results.Check(t, "gave up", 200*ms, 300*ms, 900*ms)
+		results.Check(t, "created", 1400*ms)
+		if db.counted != 1 {
+			t.Errorf("counted %d times, want 1", db.counted)
+		}
+	})
+}
+
+// Who comes when a count has been cancelled, but has not ended, begins another.
+func TestQuotaAfterACancelledLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		q := Quota{Count: func(ctx context.Context, _ string) (int64, error) {
+			calls++
+			time.Sleep(time.Second) // deaf
+			return 0, ctx.Err()
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
+		defer cancel()
+		if _, err := q.Create(ctx, "k", 1, 10); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Create = %v, want the end of its context", err)
+		}
+		create(t, &q, 1, 10, true, 1)
+		if calls != 2 {
+			t.Errorf("counted %d times, want 2", calls)
+		}
+	})
+}
+
+func TestQuotaCountBreaks(t *testing.T) {
+	for name, breaks := range map[string]func(){
+		"not admitted: could not decide: Count panicked: boom":      func() { panic(errBoom) },
+		"not admitted: could not decide: Count ended its goroutine": runtime.Goexit,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			broken := true
+			q := Quota{Count: func(context.Context, string) (int64, error) {
+				if broken {
+					breaks()
+				}
+				return 0, nil
+			}}
+			if _, err := q.Create(t.Context(), "k", 1, 10); err == nil || err.Error() != name {
+				t.Errorf("Create = %v, want %s", err, name)
+			}
+			broken = false
+			time.Sleep(time.Second)
+			create(t, &q, 1, 10, true, 1)
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package throttle_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/throttle-go/throttle"
+)
+
+func TestScopesForgetTheLongestUnused(t *testing.T) {
+	var made []string
+	s := &throttle.Group{MaxMembers: 3, New: func(scope string) *throttle.Throttle {
+		made = append(made, scope)
+		return nil
+	}}
+	visit := func(name string) {
+		s.Enter(name).Leave()
+		if n := s.Len(); n > 3 {
+			t.Errorf("after %s: %d scopes, want at most 3", name, n)
+		}
+	}
+	for _, name := range []string{"a", "b", "c", "a", "d", "a", "c", "e"} {
+		visit(name)
+	}
+	// d pushed out b, which was unused for longest; c was still there.
+	if want := []string{"a", "b", "c", "d", "e"}; !slices.Equal(made, want) {
+		t.Errorf("made %q, want %q", made, want)
+	}
+	// Those in use stay.
+	var used []*throttle.Member
+	for i := range 5 {
+		used = append(used, s.Enter(fmt.Sprint("used", i)))
+	}
+	if n := s.Len(); n != 5 {
+		t.Errorf("%d scopes with 5 in use, want 5", n)
+	}
+	for _, u := range used {
+		u.Leave()
+	}
+	if n := s.Len(); n != 3 {
+		t.Errorf("%d scopes after use, want 3", n)
+	}
+}
+
+func TestScopesRememberAThousand(t *testing.T) {
+	var s throttle.Group
+	for i := range 2000 {
+		s.Enter(fmt.Sprint(i)).Leave()
+	}
+	if n := s.Len(); n != 1000 {
+		t.Errorf("%d scopes, want 1000", n)
+	}
+}
+
+func TestAScopeThatIsEnteredTogetherIsMadeOnce(t *testing.T) {
+	made := 0
+	s := &throttle.Group{New: func(string) *throttle.Throttle { made++; return nil }}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			x := s.Enter("one")
+			if x.Throttle() == nil {
+				t.Error("no Throttle")
+			}
+			x.Leave()
+		})
+	}
+	all.Wait()
+	if made != 1 {
+		t.Errorf("made %d times, want once", made)
+	}
+}
+
+func TestAScopeThatCannotBeMadeIsLeft(t *testing.T) {
+	s := &throttle.Group{MaxMembers: 1, New: func(scope string) *throttle.Throttle {
+		if scope == "bad" {
+			panic("no")
+		}
+		return nil
+	}}
+	for range 2 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("New panics, and Enter does not")
+				}
+			}()
+			s.Enter("bad")
+		}()
+	}
+	s.Enter("good").Leave()
+	if n := s.Len(); n != 1 {
+		t.Errorf("%d scopes, want 1", n)
+	}
+}

@@ -1,0 +1,95 @@
+package memory
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// For tests in throttle_test, which can import throttletest.
+var Short = short
+
+// Start is when the clock of m began.
+func (m *Store) Start() time.Time { return m.table().base }
+
+// TakeAt is Take at the time now, not before Start.
+func (m *Store) TakeAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
+	m.table()
+	if len(a) == 1 {
+		d[0] = m.decide(now, &a[0])
+		return d[0].OK
+	}
+	return m.takeAll(now, a, d)
+}
+
+// Decide is TakeOne without its error, which is always nil.
+func (m *Store) Decide(a limit.Ask) limit.Decision {
+	d, _ := m.TakeOne(context.Background(), a)
+	return d
+}
+
+// AllowAt is Allow at the time now.
+func (m *Store) AllowAt(now time.Time, key string, l limit.Limit) bool {
+	t := m.table()
+	if ok, known := t.allow(m.limits.get(&l), t.seed.hash(key), int64(t.since(now))); known {
+		return ok
+	}
+	return m.decide(now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
+}
+
+// Size is how large the table is, in bytes.
+func (m *Store) Size() int64 { return int64(len(m.table().lines)) * lineSize }
+
+// Sealed is b as a snapshot with a head and a sum that are right.
+func Sealed(b []byte) []byte {
+	b = append([]byte(snapshotHead), b...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// SealedOld is b as such a one of the version before.
+func SealedOld(b []byte) []byte {
+	b = append([]byte(snapshotOld), b...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// Windows is how many keys are kept apart, and how many bytes they count for.
+func (m *Store) Windows() (n int, bytes int64) {
+	m.windows.mu.Lock()
+	defer m.windows.mu.Unlock()
+	if len(m.windows.index) != len(m.windows.entries) {
+		return -1, -1
+	}
+	return len(m.windows.entries), m.windows.bytes
+}
+
+// LockWindows locks them, until unlock is called.
+func (m *Store) LockWindows() (unlock func()) {
+	m.windows.mu.Lock()
+	return m.windows.mu.Unlock
+}
+
+// Hash is the one by which the key is found.
+func (m *Store) Hash(key string) uint64 { return m.table().seed.hash(key) }
+
+// MayBeApart tells whether the key is looked for among the windows.
+func (m *Store) MayBeApart(key string) bool { return m.windows.seen.may(m.table().seed.hash(key)) }
+
+// Check looks for what must never be in the table.
+func (m *Store) Check() error { return m.table().check() }
+
+// Tags are those of all slots in use.
+func (m *Store) Tags() (tags []uint64) {
+	t := m.table()
+	for i := range t.lines {
+		for s := 0; s < 2*slots; s = t.lines[i].after(s) {
+			if t.lines[i][s+1].Load() != 0 {
+				tags = append(tags, t.lines[i][s].Load())
+			}
+		}
+	}
+	return tags
+}

@@ -1,0 +1,115 @@
+package memory_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+)
+
+// fill takes something of n keys under all kinds of limits.
+func fill(t *testing.T, m *memory.Store, n int) (asks []limit.Ask) {
+	t.Helper()
+	for i := range n {
+		a := limit.Ask{Key: fmt.Sprint("customer ", i), Limit: memoryLimits[i%keepSomething], N: int64(1 + i%3)}
+		m.Decide(a)
+		a.N = 0
+		asks = append(asks, a)
+	}
+	return asks
+}
+
+// TestMemorySnapshot: after a restart each key is as it was, be the table as
+// large or not.
+func TestMemorySnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := memory.Store{MaxKeys: 100_000}
+		asks := fill(t, &m, 2000)
+		snapshot := m.Snapshot()
+		time.Sleep(500 * time.Millisecond)
+		for _, after := range []*memory.Store{{MaxKeys: 100_000}, {MaxKeys: 20_000}, {}, {MaxKeys: 1_000_000}} {
+			if err := after.Restore(snapshot); err != nil {
+				t.Fatalf("Restore into Keys %d: %v", after.MaxKeys, err)
+			}
+			for _, a := range asks {
+				got, want := after.Decide(a), m.Decide(a)
+				if got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
+					t.Fatalf("Keys %d: after Restore Decide(%+v) = %+v, before %+v", after.MaxKeys, a, got, want)
+				}
+			}
+			if got, want := after.Len(), m.Len(); got != want || after.Forgotten() != 0 {
+				t.Errorf("after Restore Len() = %d, Forgotten() = %d, want %d, 0", got, after.Forgotten(), want)
+			}
+			fill(t, after, 20_000) // it grows as ever
+		}
+		small := memory.Store{MaxKeys: 1000}
+		if err := small.Restore(snapshot); err != nil {
+			t.Fatal(err)
+		}
+		if n := small.Len(); n > 2000 || n < 800 || small.Forgotten() != int64(m.Len()-n) {
+			t.Errorf("of %d keys, a Memory of 1000 has %d and has forgotten %d", m.Len(), n, small.Forgotten())
+		}
+		time.Sleep(150 * 365 * 24 * time.Hour)
+		var late memory.Store
+		if err := late.Restore(snapshot); err != nil || late.Len() != 0 {
+			t.Errorf("150 years later Restore = %v, Len() = %d, want nil and 0", err, late.Len())
+		}
+	})
+}
+
+// TestMemorySnapshotIsWhole: any that was cut or changed is refused, and the
+// Memory begins empty.
+func TestMemorySnapshotIsWhole(t *testing.T) {
+	var m memory.Store
+	fill(t, &m, 20)
+	good := m.Snapshot()
+	refused := func(what string, b []byte) {
+		t.Helper()
+		var after memory.Store
+		err := after.Restore(b)
+		if err == nil || !strings.HasPrefix(err.Error(), "throttle: ") || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("Restore of a snapshot %s: error %v, want one line", what, err)
+		}
+		if n := after.Len(); n != 0 {
+			t.Fatalf("after a snapshot %s was refused, Len() = %d, want 0", what, n)
+		}
+	}
+	for i := range good {
+		refused(fmt.Sprint("cut at ", i), good[:i])
+		bad := bytes.Clone(good)
+		bad[i] ^= 1 << (i % 8)
+		refused(fmt.Sprint("changed at ", i), bad)
+	}
+	refused("that is too long", append(bytes.Clone(good), 0))
+	if err := m.Restore(good); err == nil {
+		t.Error("Restore of a Memory in use: no error")
+	}
+	tiny := memory.Store{MaxKeys: 1}
+	if err := tiny.Restore(good); err == nil || !strings.Contains(err.Error(), "bytes") {
+		t.Errorf("Restore into a Memory of one key: error %v, want how many bytes it needs", err)
+	}
+}
+
+func FuzzMemoryRestore(f *testing.F) {
+	var m memory.Store
+	for i := range 20 {
+		m.Decide(limit.Ask{Key: fmt.Sprint(i), Limit: memoryLimits[i%keepSomething], N: 1})
+	}
+	good := m.Snapshot()
+	f.Add(good[18 : len(good)-32])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		after := memory.Store{MaxKeys: 10_000}
+		if err := after.Restore(memory.Sealed(b)); err != nil && after.Len() != 0 {
+			t.Errorf("Restore: %v, and Len() = %d", err, after.Len())
+		}
+		after.Allow("k", perMinute, 1)
+		if err := after.Check(); err != nil {
+			t.Error(err)
+		}
+	})
+}

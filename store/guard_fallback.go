@@ -1,0 +1,101 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// decide answers a without the Store.
+func (g *Guard) decide(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	switch g.Fallback {
+	case FallbackAllow:
+		pass(a, d)
+		return true, nil
+	case FallbackDeny:
+		return refuse(a, d), nil
+	}
+	return g.share(ctx, a, d)
+}
+
+// pass lets all pass, uncharged.
+func pass(a []limit.Ask, d []limit.Decision) {
+	now := time.Now()
+	for i := range min(len(a), len(d)) {
+		most := a[i].Limit.Max()
+		d[i] = limit.Decision{OK: true, Max: most, Remaining: most, At: now}
+	}
+}
+
+// refuse lets nothing pass but what is given back.
+func refuse(a []limit.Ask, d []limit.Decision) (ok bool) {
+	now := time.Now()
+	ok = true
+	for i := range a {
+		d[i] = limit.Decision{OK: a[i].N < 0, Max: a[i].Limit.Max(), At: now}
+		if !d[i].OK {
+			ok, d[i].RetryAfter = false, comeAgain
+		}
+	}
+	return ok
+}
+
+// share answers by what this process may allow by itself.
+func (g *Guard) share(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	n := int64(cmp.Or(max(g.Instances, 0), 1))
+	if n == 1 {
+		return g.local.Take(ctx, a, d)
+	}
+	own := make([]limit.Ask, len(a))
+	for i := range a {
+		own[i] = a[i]
+		own[i].Limit = shareOf(a[i].Limit, n)
+	}
+	ok, err = g.local.Take(ctx, own, d)
+	for i := range d {
+		d[i].Max = a[i].Limit.Max()
+		if d[i].RetryAfter == limit.Never && leastOf(a[i]) <= d[i].Max {
+			d[i].RetryAfter = comeAgain // it may pass when the Store is back
+		}
+	}
+	return ok, err
+}
+
+// leastOf is the smallest grant that would do.
+func leastOf(a limit.Ask) int64 {
+	if a.Min > 0 {
+		return min(a.Min, a.N)
+	}
+	return a.N
+}
+
+// shareOf is the n-th part of l, so that n of them allow no more than l does;
+// but each allows one at a time. What does not divide evenly is left over.
+//
+//	of a token bucket   Burst/n, and Count in n × Period
+//	of any other        Count/n, or 1 in n/Count Periods if that is less
+func shareOf(l limit.Limit, n int64) limit.Limit {
+	if l.Unlimited() || l.Count <= 0 {
+		return l
+	}
+	if l.Kind == limit.TokenBucket || l.Kind > limit.CalendarWindow { // those that are not known
+		l.Burst = max(1, l.Max()/n)
+		if l.Period > math.MaxInt64/time.Duration(n) {
+			l.Count = max(1, l.Count/n)
+			return l
+		}
+		l.Period *= time.Duration(n)
+		return l
+	}
+	if l.Count >= n {
+		l.Count /= n
+		return l
+	}
+	periods := (n-1)/l.Count + 1
+	l.Count = 1
+	l.Period = min(l.Period, math.MaxInt64/time.Duration(periods)) * time.Duration(periods)
+	return l
+}

@@ -1,0 +1,173 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
+)
+
+// All shares together admit what the limit does and no more, whatever its Kind.
+func TestGuardShares(t *testing.T) {
+	const instances = 4
+	for _, kind := range []limit.Kind{
+		limit.TokenBucket, limit.FixedWindow, limit.FirstHitWindow, limit.CalendarWindow,
+		limit.SlidingWindow, limit.SlidingLog, limit.SlidingSlots,
+	} {
+		for _, count := range []int64{1, 3, 22} {
+			synctest.Test(t, func(t *testing.T) {
+				l := limit.Limit{Kind: kind, Count: count, Period: time.Minute}
+				var guards [instances]store.Guard
+				for i := range guards {
+					guards[i].Instances = instances
+				}
+				const minutes = 12
+				admitted := int64(0)
+				for range minutes * 60 {
+					for i := range guards {
+						if take(t, &guards[i], "k", l, 1).OK {
+							admitted++
+						}
+					}
+					time.Sleep(time.Second)
+				}
+				most := max(count, instances) + count*minutes
+				least := count / instances * instances * (minutes - 1) * 8 / 10
+				if count < instances {
+					least = minutes / instances / 2
+				}
+				if kind == limit.CalendarWindow && count < instances {
+					least = instances // its periods do not come in fours
+				}
+				if admitted > most || admitted < least {
+					t.Errorf("%v: %d instances admitted %d in %d minutes, want from %d to %d", l, instances, admitted, minutes, least, most)
+				}
+			})
+		}
+	}
+}
+
+// What the shares admit is bounded on top of what the store does, through any
+// number of outages that each instance sees at a time of its own.
+func TestGuardBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const instances = 5
+		l := limit.Limit{Count: 100, Period: time.Second, Burst: 50}
+		far := new(fickle)
+		var guards [instances]store.Guard
+		var cut [instances]atomic.Bool
+		for i := range guards {
+			guards[i].Instances = instances
+			guards[i].Store = store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+				if cut[i].Load() {
+					return false, errDown
+				}
+				return far.Take(ctx, a, d)
+			})
+		}
+		var admitted atomic.Int64
+		var all sync.WaitGroup
+		end := time.Now().Add(time.Minute)
+		for i := range guards {
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(i), 7))
+				for time.Now().Before(end) {
+					if rng.IntN(400) == 0 {
+						cut[i].Store(!cut[i].Load())
+					}
+					d, err := store.Take(t.Context(), &guards[i], "k", l, 1)
+					if err != nil {
+						t.Error(err)
+					}
+					if d.OK {
+						admitted.Add(d.N)
+					}
+					time.Sleep(5 * ms)
+				}
+			})
+		}
+		all.Wait()
+		// Store: 50 + 100 a second. Shares: the same, were all away all the time.
+		if n := admitted.Load(); n > 2*(50+6000) || n < 6000 {
+			t.Errorf("admitted %d in a minute, want from 6000 to 12100", n)
+		}
+	})
+}
+
+// Every question is put to the store at most once, and every call is counted
+// once, while the store comes and goes and callers run out of patience.
+func TestGuardCounts(t *testing.T) {
+	far := new(memory.Store)
+	var mu sync.Mutex
+	asked := map[string]int{}
+	var mood atomic.Int64
+	g := &store.Guard{Timeout: 2 * ms, MaxCalls: 6, Failures: 1e6, Fallback: store.FallbackAllow}
+	g.Store = store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		mu.Lock()
+		asked[a[0].Key]++
+		mu.Unlock()
+		switch mood.Add(1) / 50 % 4 {
+		case 0:
+			return false, errDown
+		case 1:
+			<-ctx.Done() // and answers nevertheless, late
+		case 2:
+			panic("boo")
+		}
+		return far.Take(ctx, a, d)
+	})
+	const callers, each = 8, 200
+	var charged, gone atomic.Int64
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			for i := range each {
+				ctx, cancel := context.WithCancel(t.Context())
+				if i%10 == 0 {
+					go cancel()
+				}
+				d, err := store.Take(ctx, g, fmt.Sprint(c, "/", i), perMinute, 1)
+				charged.Add(d.N)
+				if err != nil {
+					gone.Add(1)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	for deadline := time.Now().Add(10 * time.Second); g.Stats().Pending > 0 && time.Now().Before(deadline); {
+	}
+	c := g.Stats()
+	if c.Decided+c.Without+c.Left != callers*each || c.Left != gone.Load() || c.Decided != charged.Load() || c.Pending != 0 || c.Without < c.Errors+c.Late {
+		t.Errorf("Counts() = %+v of %d calls, %d left, %d charged", c, callers*each, gone.Load(), charged.Load())
+	}
+	for key, n := range asked {
+		if n != 1 {
+			t.Errorf("the question of %s was put %d times", key, n)
+		}
+	}
+	if c.Decided == 0 || c.Errors == 0 || c.Late == 0 {
+		t.Errorf("Counts() = %+v, want some of each", c)
+	}
+}
+
+func BenchmarkGuard(b *testing.B) {
+	g := &store.Guard{Store: new(memory.Store)}
+	l := limit.Limit{Count: 1_000_000, Period: time.Second}
+	ctx := context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := store.Take(ctx, g, "k", l, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
+	"github.com/throttle-go/throttle/throttletest"
+)
+
+var errDown = errors.New("connection refused")
+
+const ms = time.Millisecond
+
+// A fickle store is away when it is told so, and counts who asks.
+type fickle struct {
+	memory.Store
+	mu    sync.Mutex
+	away  func(ctx context.Context) error // nil: it answers
+	asked atomic.Int64
+	most  atomic.Int64 // at a time
+	now   atomic.Int64
+}
+
+func (f *fickle) set(away func(context.Context) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away = away
+}
+
+func (f *fickle) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	f.asked.Add(1)
+	f.most.Store(max(f.most.Load(), f.now.Add(1)))
+	defer f.now.Add(-1)
+	f.mu.Lock()
+	away := f.away
+	f.mu.Unlock()
+	if away != nil {
+		if err := away(ctx); err != nil {
+			return false, err
+		}
+	}
+	return f.Store.Take(ctx, a, d)
+}
+
+func down(context.Context) error { return errDown }
+
+// A Guard of a sound store is a store.
+func TestGuard(t *testing.T) {
+	g := &store.Guard{Store: new(memory.Store), Timeout: time.Minute}
+	throttletest.TestStore(t, g)
+	if c := g.Stats(); c.Without != 0 || c.Errors+c.Late+c.Pending != 0 || c.Away || c.Decided < 1000 || c.Left == 0 {
+		t.Errorf("Counts() = %+v, want some thousand decided, some left", c)
+	}
+}
+
+// ask is one question to a guard that must answer.
+func ask(t *testing.T, g *store.Guard, key string, n int64) limit.Decision {
+	t.Helper()
+	return take(t, g, key, perMinute, n)
+}
+
+// Each way to decide without the store, when it refuses connections.
+func TestGuardAway(t *testing.T) {
+	for _, test := range []struct {
+		away store.Fallback
+		n    int64
+		want limit.Decision
+	}{
+		{store.FallbackAllow, 11, limit.Decision{OK: true, Max: 10, Remaining: 10}},
+		{store.FallbackDeny, 1, limit.Decision{Max: 10, RetryAfter: time.Second}},
+		{store.FallbackDeny, 0, limit.Decision{Max: 10, RetryAfter: time.Second}},
+		{store.FallbackDeny, -1, limit.Decision{OK: true, Max: 10}},
+		{store.FallbackLocal, 3, limit.Decision{OK: true, N: 3, Max: 10, ResetAfter: 54 * time.Second}},
+		{store.FallbackLocal, 4, limit.Decision{Max: 10, Remaining: 3, RetryAfter: time.Second}}, // the store may have 4
+		{store.FallbackLocal, 11, limit.Decision{Max: 10, Remaining: 3, RetryAfter: limit.Never}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &store.Guard{Store: store.Func(func(ctx context.Context, _ []limit.Ask, _ []limit.Decision) (bool, error) {
+				return false, errDown
+			}), Fallback: test.away, Instances: 3}
+			test.want.At = time.Now()
+			if got := ask(t, g, "k", test.n); got != test.want {
+				t.Errorf("%v, N %d: %+v, want %+v", test.away, test.n, got, test.want)
+			}
+			if got, want := g.Stats(), (store.GuardStats{Without: 1, Errors: 1}); got != want {
+				t.Errorf("%v: Counts() = %+v, want %+v", test.away, got, want)
+			}
+		})
+	}
+}
+
+// Pairs are all or nothing without the store too.
+func TestGuardAwayPairs(t *testing.T) {
+	pair := []limit.Ask{{Key: "a", Limit: perMinute, N: 2}, {Key: "b", Limit: limit.Limit{Count: 100, Period: time.Minute}, N: 2}}
+	for away, want := range map[store.Fallback][4]bool{
+		store.FallbackLocal: {true, true, false, false}, // 5 of 10
+		store.FallbackAllow: {true, true, true, true},
+		store.FallbackDeny:  {},
+	} {
+		g := &store.Guard{Fallback: away, Instances: 2} // it has no store
+		d := make([]limit.Decision, 2)
+		for i := range want {
+			if ok, err := g.Take(t.Context(), pair, d); ok != want[i] || err != nil || away == store.FallbackLocal && !d[1].OK {
+				t.Errorf("%v: pair %d = %v, %v, %+v, want %v", away, i, ok, err, d, want[i])
+			}
+		}
+	}
+}
+
+// A store that does not answer, and does not look at its context either, keeps
+// nobody for longer than the deadline, and no more questions than allowed. Once
+// it counts as away it costs nothing.
+func TestGuardFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		thaw := make(chan struct{})
+		s := new(fickle)
+		s.set(func(context.Context) error { <-thaw; return nil })
+		g := &store.Guard{Store: s, MaxCalls: 100, Fallback: store.FallbackAllow}
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				ask(t, g, fmt.Sprint("caller ", i), 1)
+				if waited := time.Since(began); waited != 20*time.Millisecond {
+					t.Errorf("caller %d was back after %v, want 20ms", i, waited)
+				}
+			})
+		}
+		all.Wait()
+		if c := g.Stats(); s.asked.Load() != 100 || c.Pending != 100 || c.Late != 1000 || c.Without != 1000 || !c.Away {
+			t.Errorf("the store was asked %d times, Counts() = %+v; want 100 asked and pending, 1000 late, away", s.asked.Load(), c)
+		}
+		for range 10_000 {
+			ask(t, g, "k", 1)
+		}
+		if waited := time.Since(began); waited != 20*time.Millisecond || s.asked.Load() != 100 {
+			t.Errorf("a store that is away was asked %d times, in %v; want no more than before", s.asked.Load()-100, waited-20*ms)
+		}
+		for range 50 { // probes are late, too; there may be 4
+			time.Sleep(250 * ms)
+			ask(t, g, "k", 1)
+		}
+		if n := s.asked.Load(); n != 104 {
+			t.Errorf("the store was probed %d times, want 4", n-100)
+		}
+		close(thaw)
+		synctest.Wait()
+		time.Sleep(250 * ms)
+		ask(t, g, "k", 1)
+		if c := g.Stats(); c.Away || c.Pending != 0 || c.Decided != 1 {
+			t.Errorf("after the store is back, Counts() = %+v", c)
+		}
+	})
+}
+
+// One probe at a time is put to a store that is away, and the first answer
+// brings it back. Who is not the probe does not wait.
+func TestGuardProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(fickle)
+		s.set(down)
+		var told []error
+		g := &store.Guard{Store: s, Failures: 3, ProbeInterval: time.Second, OnState: func(err error) { told = append(told, err) }}
+		for range 100 {
+			ask(t, g, "k", 0)
+		}
+		if n := s.asked.Load(); n != 3 || !g.Stats().Away {
+			t.Fatalf("the store was asked %d times, Counts() = %+v; want 3 and away", n, g.Stats())
+		}
+		slow := func(ctx context.Context) error { time.Sleep(15 * ms); return nil }
+		s.set(slow)
+		for second := range 3 {
+			if second == 2 {
+				s.set(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			}
+			if second == 1 {
+				s.set(down)
+				for range 3 {
+					ask(t, g, "k", 0)
+				}
+			}
+			asked := s.asked.Load()
+			time.Sleep(time.Second)
+			var all sync.WaitGroup
+			began := time.Now()
+			var waited atomic.Int64
+			for range 50 {
+				all.Go(func() {
+					ask(t, g, "k", 0)
+					if time.Since(began) > 0 {
+						waited.Add(1)
+					}
+				})
+				synctest.Wait() // that a probe is under way, so that the others are not
+			}
+			all.Wait()
+			if second == 1 && s.asked.Load()-asked != 1 || second != 1 && (s.asked.Load()-asked != 1 || waited.Load() != 1) {
+				t.Errorf("second %d: asked %d times, %d waited, want 1", second, s.asked.Load()-asked, waited.Load())
+			}
+		}
+		if c := g.Stats(); c.Decided != 1 || c.Errors != 7 || c.Late != 1 || !c.Away {
+			t.Errorf("Counts() = %+v, want 1 decided, 7 errors, 1 late, away", c)
+		}
+		text := fmt.Sprint(told)
+		if strings.Count(text, "connection refused") != 7 || strings.Count(text, "<nil>") != 1 || strings.Count(text, "not answered in 20ms") != 1 {
+			t.Errorf("On was told %v", told)
+		}
+	})
+}
+
+// Failures that are not in a row, and those of callers, do not count.
+func TestGuardStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(fickle)
+		g := &store.Guard{Store: s, Fallback: store.FallbackDeny}
+		for range 10 {
+			s.set(down)
+			for range 4 {
+				ask(t, g, "k", 0)
+			}
+			s.set(nil)
+			ask(t, g, "k", 0)
+		}
+		s.set(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		for _, patience := range []time.Duration{ms, 9 * ms} { // too short to tell
+			for range 10 {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				began := time.Now()
+				d, err := store.Take(ctx, g, "k", perMinute, 1)
+				if d.OK || err != nil || d.RetryAfter != time.Second || time.Since(began) != patience {
+					t.Errorf("with %v: %+v, %v after %v, want refused for a second", patience, d, err, time.Since(began))
+				}
+				cancel()
+			}
+		}
+		for range 10 {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(ms, cancel)
+			if _, err := store.Take(ctx, g, "k", perMinute, 1); !errors.Is(err, context.Canceled) {
+				t.Errorf("canceled: %v, want so", err)
+			}
+		}
+		synctest.Wait() // until all questions have ended
+		want := store.GuardStats{Decided: 10, Without: 60, Errors: 40, Late: 20, Left: 10}
+		if got := g.Stats(); got != want {
+			t.Errorf("Counts() = %+v, want %+v", got, want)
+		}
+	})
+}
+
+// A caller that goes away while its question is the probe leaves it to others.
+func TestGuardProbeCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(fickle)
+		s.set(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		g := &store.Guard{Store: s, Failures: 1}
+		ask(t, g, "k", 0)
+		time.Sleep(250 * ms)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(ms, cancel)
+		if _, err := store.Take(ctx, g, "k", perMinute, 1); err == nil {
+			t.Error("a canceled probe was answered")
+		}
+		s.set(nil)
+		ask(t, g, "k", 0)
+		if c := g.Stats(); c.Away || c.Decided != 1 {
+			t.Errorf("Counts() = %+v, want it back", c)
+		}
+	})
+}
+
+// Neither a panic of the store nor the end of its goroutine is the caller's.
+func TestGuardPanic(t *testing.T) {
+	for want, f := range map[string]func(){
+		"the store panicked: boo":       func() { panic("boo") },
+		"the Store ended its goroutine": runtime.Goexit,
+	} {
+		var told error
+		s := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { f(); return true, nil })
+		g := &store.Guard{Store: s, Timeout: time.Minute, OnState: func(err error) { told = err }}
+		if d := ask(t, g, "k", 1); !d.OK || d.Remaining != 9 {
+			t.Errorf("%s: %+v, want the share", want, d)
+		}
+		if told == nil || !strings.Contains(told.Error(), want) {
+			t.Errorf("On was told %v, want %s", told, want)
+		}
+	}
+}
+
+// What the store writes too late is nobody's any more.
+func TestGuardLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+			time.Sleep(30 * ms)
+			for i := range a {
+				if a[i].Key != fmt.Sprint("key ", i) {
+					t.Errorf("the store reads of the key %q", a[i].Key)
+				}
+				d[i] = limit.Decision{OK: true, N: 99}
+			}
+			return true, nil
+		})
+		g := &store.Guard{Store: s, Fallback: store.FallbackDeny}
+		for n := range 3 {
+			a, d := make([]limit.Ask, n+1), make([]limit.Decision, n+1)
+			for i := range a {
+				a[i] = limit.Ask{Key: fmt.Sprint("key ", i), Limit: perMinute, N: 1}
+			}
+			ok, err := g.Take(t.Context(), a, d)
+			clear(a)
+			time.Sleep(time.Second)
+			if ok || err != nil || d[n].N != 0 || d[n].OK {
+				t.Errorf("Take of %d = %v, %v, %+v, want refused", n+1, ok, err, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,27 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
+)
+
+// A thousand requests that come under one limit cost the store, which may be
+// far away, a few questions.
+func ExampleLeases() {
+	leases := &store.Leases{Store: new(memory.Store)}
+	all := limit.Limit{Count: 100_000, Period: time.Minute}
+	passed := 0
+	for range 1000 {
+		if d, err := store.Take(context.Background(), leases, "api", all, 1); err == nil && d.OK {
+			passed++
+		}
+	}
+	fmt.Println(passed, "passed; few questions:", leases.Stats().Asked < 100)
+	// Output:
+	// 1000 passed; few questions: true
+}

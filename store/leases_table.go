@@ -1,0 +1,334 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// A leaseTable is the leases of all keys, in parts that are locked by themselves.
+type leaseTable struct {
+	seed   maphash.Seed
+	life   time.Duration
+	most   int // keys of a shard
+	shards [leaseShards]leaseShard
+}
+
+const (
+	leaseShards = 32
+	// someKeys are looked at for one to forget.
+	someKeys = 8
+)
+
+type leaseShard struct {
+	mu   sync.Mutex
+	keys map[string]*leased
+}
+
+// leased is the lease of a key, under the lock of its shard.
+type leased struct {
+	limit.Lease
+	limit  limit.Limit
+	used   time.Time
+	asking *leaseCall
+}
+
+// A leaseCall is a question that is with the Store.
+type leaseCall struct {
+	done chan struct{}
+	err  error // before done is closed
+}
+
+// A leasePart is one Ask on its way.
+type leasePart struct {
+	shard  *leaseShard
+	key    *leased // nil: it cannot be leased
+	counts float64 // as wanted
+	held   bool    // it was answered by what is held
+	sent   time.Time
+	asks   bool // put is put to the Store
+	put    limit.Ask
+	call   *leaseCall // ours, if more is put than is asked
+}
+
+func newLeaseTable(keys int, life time.Duration) *leaseTable {
+	return &leaseTable{seed: maphash.MakeSeed(), life: life, most: (keys-1)/leaseShards + 1}
+}
+
+// quick answers one ask by what is held, if it can.
+func (t *leaseTable) quick(now time.Time, a *limit.Ask, d *limit.Decision) (known bool) {
+	s := t.shard(a.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.keys[a.Key]
+	if k == nil || k.limit != a.Limit || !a.Leases() {
+		return false
+	}
+	if *d, known = k.Take(now, *a); known {
+		k.used = now
+		k.Want(*a, t.life)
+	}
+	return known
+}
+
+func (t *leaseTable) shard(key string) *leaseShard {
+	return &t.shards[maphash.String(t.seed, key)%leaseShards]
+}
+
+// find fills in the keys of parts, and counts what is wanted.
+func (t *leaseTable) find(parts []leasePart, a []limit.Ask, now time.Time) {
+	for i := range a {
+		if !a[i].Leases() {
+			continue
+		}
+		s := t.shard(a[i].Key)
+		s.mu.Lock()
+		k := s.keys[a[i].Key]
+		if k == nil || k.limit != a[i].Limit {
+			k = s.put(a[i], t.most)
+		}
+		k.used = now
+		parts[i] = leasePart{shard: s, key: k, counts: k.Want(a[i], t.life)}
+		s.mu.Unlock()
+	}
+}
+
+// put makes a new key, in place of one that was not asked for lately if there
+// are too many. Caller holds mu.
+func (s *leaseShard) put(a limit.Ask, most int) *leased {
+	if s.keys == nil {
+		s.keys = make(map[string]*leased)
+	}
+	if _, has := s.keys[a.Key]; !has && len(s.keys) >= most {
+		var oldest string
+		looked := 0
+		for key, k := range s.keys { // in an order that differs each time
+			if looked == 0 || k.used.Before(s.keys[oldest].used) {
+				oldest = key
+			}
+			if looked++; looked == someKeys {
+				break
+			}
+		}
+		delete(s.keys, oldest)
+	}
+	k := &leased{limit: a.Limit}
+	s.keys[strings.Clone(a.Key)] = k // it may be a piece of something large
+	return k
+}
+
+// outcomes of spend.
+type spent uint8
+
+const (
+	unknown spent = iota // the Store has to be asked
+	passed
+	refused
+)
+
+// spend answers by what is held. If it passes, what is held is used; if it is
+// refused, nothing is, and if it is not known, it is until back.
+func (t *leaseTable) spend(now time.Time, parts []leasePart, a []limit.Ask, d []limit.Decision) spent {
+	how := passed
+	for i := range parts {
+		p := &parts[i]
+		if p.key == nil {
+			how = unknown
+			continue
+		}
+		p.shard.mu.Lock()
+		answer, known := p.key.Take(now, a[i])
+		p.sent = p.key.Granted()
+		p.shard.mu.Unlock()
+		p.held = known && answer.OK
+		switch {
+		case p.held:
+			d[i] = answer
+		case known:
+			t.back(parts, a)
+			t.look(now, parts, a, d)
+			return refused
+		default:
+			how = unknown
+		}
+	}
+	return how
+}
+
+// look fills in what is known of each where one is refused.
+func (t *leaseTable) look(now time.Time, parts []leasePart, a []limit.Ask, d []limit.Decision) {
+	for i := range parts {
+		d[i] = parts[i].look(now, a[i])
+	}
+}
+
+// look is what is known of a, where something is refused. What would pass is not
+// wanted then.
+func (p *leasePart) look(now time.Time, a limit.Ask) (d limit.Decision) {
+	if p.key == nil {
+		var none limit.Lease
+		return none.Look(now, a)
+	}
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	if d = p.key.Look(now, a); d.OK {
+		p.key.Unwant(p.counts)
+	}
+	return d
+}
+
+// back gives back what was held, as it is not used.
+func (t *leaseTable) back(parts []leasePart, a []limit.Ask) {
+	for i := range parts {
+		if p := &parts[i]; p.held {
+			p.held = false
+			p.shard.mu.Lock()
+			p.key.Back(a[i].N, p.sent)
+			p.shard.mu.Unlock()
+		}
+	}
+}
+
+// claim prepares what is to be put to the Store. If another Take asks for what
+// one of the keys needs, and more, busy is that one and nothing is claimed, unless
+// the caller is to ask itself for what it needs. A call that has hung is as none.
+func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itself bool, hung *leaseCall) (busy *leaseCall) {
+	var own *leaseCall
+	for i := range parts {
+		p := &parts[i]
+		p.put, p.asks, p.call = a[i], !p.held, nil
+		if p.held || p.key == nil {
+			continue
+		}
+		p.shard.mu.Lock()
+		if p.key.asking == hung {
+			p.key.asking = nil
+		}
+		if busy = p.key.asking; busy == nil {
+			p.put = p.key.Ask(now, a[i], t.life)
+		}
+		if p.put.N > a[i].N {
+			if own == nil {
+				own = &leaseCall{done: make(chan struct{})}
+			}
+			p.key.asking, p.call = own, own
+		}
+		p.shard.mu.Unlock()
+		if busy != nil && !itself {
+			t.release(parts, nil)
+			return busy
+		}
+	}
+	return nil
+}
+
+// release ends the question, for those who wait for it.
+func (t *leaseTable) release(parts []leasePart, err error) {
+	var own *leaseCall
+	for i := range parts {
+		p := &parts[i]
+		if p.call == nil {
+			continue
+		}
+		own = p.call
+		p.shard.mu.Lock()
+		if p.key.asking == own { // nobody has lost patience
+			p.key.asking = nil
+		}
+		p.shard.mu.Unlock()
+		p.call = nil
+	}
+	if own != nil {
+		own.err = err
+		close(own.done)
+	}
+}
+
+// fail ends a question that was not answered. Those who wait for it are told err,
+// unless they ask themselves as it may be nothing to them: it was about other
+// keys too, or for the caller's impatience.
+func (t *leaseTable) fail(ctx context.Context, parts []leasePart, a []limit.Ask, err error) {
+	t.back(parts, a)
+	for i := range parts {
+		if p := &parts[i]; p.asks && p.key != nil {
+			p.shard.mu.Lock()
+			p.key.Lost()
+			p.shard.mu.Unlock()
+		}
+	}
+	deadline, has := ctx.Deadline()
+	impatient := ctx.Err() != nil || has && !time.Now().Before(deadline) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
+	if len(parts) > 1 || impatient {
+		err = nil
+	}
+	t.release(parts, err)
+}
+
+// settle notes what the Store told, and fills in d.
+func (t *leaseTable) settle(sent time.Time, ok bool, parts []leasePart, a []limit.Ask, told, d []limit.Decision) {
+	now, chance := time.Now(), rand.Float64()
+	if !ok {
+		t.back(parts, a)
+	}
+	for i := range parts {
+		p := &parts[i]
+		switch {
+		case p.asks:
+			d[i], told = told[0], told[1:]
+			t.answer(now, sent, ok, p, a[i], &d[i], chance)
+		case !ok:
+			d[i] = p.look(now, a[i])
+		}
+	}
+	t.release(parts, nil)
+}
+
+// answer makes of what the Store told about one key the answer to what was asked.
+func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.Ask, d *limit.Decision, chance float64) {
+	if p.key == nil {
+		if ok && a.N < 0 {
+			t.renew(a.Key)
+		}
+		return
+	}
+	p.shard.mu.Lock()
+	defer p.shard.mu.Unlock()
+	if !ok && d.OK {
+		p.key.Unwant(p.counts)
+	}
+	*d = p.key.Answer(now, sent, a, p.put, *d, t.life, chance)
+}
+
+// renew forgets that a key was refused, as something was given back to it.
+func (t *leaseTable) renew(key string) {
+	s := t.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.keys[key]; k != nil {
+		k.Renew()
+	}
+}
+
+// wait is until the call is answered, or its error; for so long at most, then
+// impatient.
+func (c *leaseCall) wait(ctx context.Context, most time.Duration) (impatient bool, err error) {
+	end := time.NewTimer(most)
+	defer end.Stop()
+	select {
+	case <-c.done:
+		return false, c.err
+	case <-end.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("throttle: not decided: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,90 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
+)
+
+// plain is a Store without any method but Take.
+type plain struct{ store.Store }
+
+// TestTakeThroughAnyDoor: whatever optional methods a Store has, Take and Allow
+// say the same.
+func TestTakeThroughAnyDoor(t *testing.T) {
+	l := limit.Limit{Count: 2, Period: time.Hour}
+	for name, s := range map[string]store.Store{
+		"memory":           new(memory.Store),
+		"memory, as plain": plain{new(memory.Store)},
+		"leases":           &store.Leases{Store: new(memory.Store)},
+		"leases, as plain": plain{&store.Leases{Store: new(memory.Store)}},
+	} {
+		if ok, err := store.Allow(t.Context(), s, "k", l); !ok || err != nil {
+			t.Errorf("%s: Allow = %t, %v, want true", name, ok, err)
+		}
+		if d, err := store.Take(t.Context(), s, "k", l, 1); !d.OK || d.Remaining != 0 || err != nil {
+			t.Errorf("%s: Take = %+v, %v, want the last of 2", name, d, err)
+		}
+		if ok, err := store.Allow(t.Context(), s, "k", l); ok || err != nil {
+			t.Errorf("%s: third Allow = %t, %v, want false", name, ok, err)
+		}
+		if d, err := store.Take(t.Context(), s, "k", l, 0); d.Remaining != 0 || d.Max != 2 || err != nil {
+			t.Errorf("%s: peek = %+v, %v, want nothing of 2 left", name, d, err)
+		}
+		if ok, err := store.Allow(t.Context(), s, "other", l); !ok || err != nil {
+			t.Errorf("%s: Allow of another key = %t, %v, want true", name, ok, err)
+		}
+	}
+}
+
+// counter adds to the Take of the Memory that it embeds.
+type counter struct {
+	memory.Store
+	n int
+}
+
+func (c *counter) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	c.n++
+	return c.Store.Take(ctx, a, d)
+}
+
+// TestTakeOfAnEmbeddedStore: what a wrapper adds to Take is not passed by.
+func TestTakeOfAnEmbeddedStore(t *testing.T) {
+	var s counter
+	l := limit.Limit{Count: 2, Period: time.Hour}
+	store.Take(t.Context(), &s, "k", l, 1)
+	store.Allow(t.Context(), &s, "k", l)
+	if s.n != 2 {
+		t.Errorf("Take of the wrapper was called %d times, want 2", s.n)
+	}
+}
+
+func TestTakeCannotDecide(t *testing.T) {
+	boom := errors.New("boom")
+	s := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, boom })
+	l := limit.Limit{Count: 2, Period: time.Hour}
+	if d, err := store.Take(t.Context(), s, "k", l, 1); d.OK || !errors.Is(err, boom) {
+		t.Errorf("Take = %+v, %v, want the error of the Store", d, err)
+	}
+	if ok, err := store.Allow(t.Context(), s, "k", l); ok || !errors.Is(err, boom) {
+		t.Errorf("Allow = %t, %v, want the error of the Store", ok, err)
+	}
+}
+
+func TestTakeOfMemoryAllocatesNothing(t *testing.T) {
+	var m memory.Store
+	l := limit.Limit{Count: 1000, Period: time.Second}
+	for name, f := range map[string]func(){
+		"Take":  func() { store.Take(t.Context(), &m, "k", l, 1) },
+		"Allow": func() { store.Allow(t.Context(), &m, "k", l) },
+	} {
+		if n := testing.AllocsPerRun(1000, f); n != 0 {
+			t.Errorf("%s of a Memory allocates %v times, want 0", name, n)
+		}
+	}
+}

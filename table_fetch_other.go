@@ -1,6 +1,0 @@
-//go:build !(amd64 || arm64) || purego
-
-package throttle
-
-// prefetch does nothing: to read the lines would be to wait for them.
-func prefetch(_, _ *cacheLine) {}
