@@ -104,42 +104,60 @@ func Log(l *slog.Logger) func(Event) {
 	}
 }
 
-// Counter count events: set [Throttle.OnEvent] to the method On. The zero value is
-// ready, one may serve several Throttles, and all is safe for concurrent use.
+// Counter counts events: set [Throttle.OnEvent] to its OnEvent. The zero value is
+// ready. One may serve several Throttles, and is safe for concurrent use.
 type Counter struct {
-	// Waits counts the waits. Waited is how long all tries had to wait before
-	// their start, in nanoseconds.
-	Waits, Waited atomic.Int64
-	// Starts counts the tries, the next four their ends.
-	Starts, Served, Throttled, Failed, Ignored atomic.Int64
-	// GivesUp counts the calls that returned an *Error.
-	GivesUp atomic.Int64
+	waits, waited, starts, gaveUp      atomic.Int64
+	served, throttled, failed, ignored atomic.Int64
+}
+
+// Stats are what a [Counter] has counted since its first event.
+type Stats struct {
+	// Waits counts the waits, and Waited is how long all tries waited together
+	// before their start.
+	Waits  int64
+	Waited time.Duration
+	// Starts counts the tries, and the next four their ends, by Verdict. What is
+	// in flight has started and not ended.
+	Starts, Served, Throttled, Failed, Ignored int64
+	// GaveUp counts the calls that returned an [*Error].
+	GaveUp int64
 }
 
 // OnEvent counts e.
 func (c *Counter) OnEvent(e Event) {
 	switch e.Kind {
 	case Waits:
-		c.Waits.Add(1)
+		c.waits.Add(1)
 	case Starts:
-		c.Starts.Add(1)
-		c.Waited.Add(int64(e.Wait))
+		c.starts.Add(1)
+		c.waited.Add(int64(e.Wait))
 	case Ends:
-		c.ends(e.Report.Verdict)
+		c.ended(e.Report.Verdict)
 	case GivesUp:
-		c.GivesUp.Add(1)
+		c.gaveUp.Add(1)
 	}
 }
 
-func (c *Counter) ends(v pace.Verdict) {
+func (c *Counter) ended(v pace.Verdict) {
 	switch v {
 	case pace.Served:
-		c.Served.Add(1)
+		c.served.Add(1)
 	case pace.Throttled:
-		c.Throttled.Add(1)
+		c.throttled.Add(1)
 	case pace.Failed:
-		c.Failed.Add(1)
+		c.failed.Add(1)
 	default:
-		c.Ignored.Add(1)
+		c.ignored.Add(1)
+	}
+}
+
+// Stats returns what was counted so far. The numbers are read one after the other,
+// while others count.
+func (c *Counter) Stats() Stats {
+	return Stats{
+		Waits: c.waits.Load(), Waited: time.Duration(c.waited.Load()), Starts: c.starts.Load(),
+		Served: c.served.Load(), Throttled: c.throttled.Load(), Failed: c.failed.Load(), Ignored: c.ignored.Load(),
+		GaveUp: c.gaveUp.Load(),
 	}
 }

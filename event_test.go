@@ -59,21 +59,21 @@ func TestEvents(t *testing.T) {
 		if got, want := time.Since(began), 3800*ms; got != want {
 			t.Errorf("took %v, want %v", got, want)
 		}
-		counts := [...]int64{counters.Waits.Load(), counters.Waited.Load(), counters.Starts.Load(), counters.Throttled.Load(), counters.GivesUp.Load()}
+		counts := [...]int64{counters.Stats().Waits, int64(counters.Stats().Waited), counters.Stats().Starts, counters.Stats().Throttled, counters.Stats().GaveUp}
 		if want := [...]int64{2, int64(2600 * ms), 3, 3, 1}; counts != want {
 			t.Errorf("waits, waited, starts, throttled, gives up: %v, want %v", counts, want)
 		}
 	})
 }
 
-func TestCounters(t *testing.T) {
+func TestCounter(t *testing.T) {
 	var c Counter
 	for v, n := range map[pace.Verdict]int{pace.Served: 4, pace.Throttled: 3, pace.Failed: 2, pace.Ignored: 1} {
 		for range n {
 			c.OnEvent(Event{Kind: Ends, Report: pace.Report{Verdict: v}})
 		}
 	}
-	got := [...]int64{c.Served.Load(), c.Throttled.Load(), c.Failed.Load(), c.Ignored.Load(), c.Starts.Load()}
+	got := [...]int64{c.Stats().Served, c.Stats().Throttled, c.Stats().Failed, c.Stats().Ignored, c.Stats().Starts}
 	if want := [...]int64{4, 3, 2, 1, 0}; got != want {
 		t.Errorf("served, throttled, failed, ignored, starts: %v, want %v", got, want)
 	}

@@ -61,12 +61,18 @@ const (
 	atATime = 50 * time.Millisecond
 )
 
-// FleetStats are how often the Store of the Fleet has answered, and how often
-// it could not be asked.
-func (t *Throttle) FleetStats() (answered, failed int64) {
+// FleetStats are what a [Throttle] has counted of its [Fleet] since its first use.
+type FleetStats struct {
+	// Answered is how often the Store has answered, and Failed how often it could
+	// not be asked.
+	Answered, Failed int64
+}
+
+// FleetStats returns what was counted of the Fleet so far.
+func (t *Throttle) FleetStats() FleetStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.fleet.took, t.fleet.failed
+	return FleetStats{Answered: t.fleet.took, Failed: t.fleet.failed}
 }
 
 // ahead is how long before a call may start credit is bought for it.

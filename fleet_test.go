@@ -154,10 +154,10 @@ func TestFleetGoesOnAlone(t *testing.T) {
 		}
 		f.hangs.Store(false)
 		phase(40 * time.Second)
-		answered, failed := th.FleetStats()
+		before := th.FleetStats()
 		phase(10 * time.Second)
-		if again, still := th.FleetStats(); again-answered < 150 || still != failed || failed == 0 {
-			t.Errorf("after it came back: %d answers in 10 s, %d failures before and %d after", again-answered, failed, still)
+		if again := th.FleetStats(); again.Answered-before.Answered < 150 || again.Failed != before.Failed || before.Failed == 0 {
+			t.Errorf("after it came back: %d answers in 10 s, %d failures before and %d after", again.Answered-before.Answered, before.Failed, again.Failed)
 		}
 		time.Sleep(time.Second)
 	})

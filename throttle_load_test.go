@@ -159,10 +159,10 @@ func TestZeroThrottle(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := counters.Served.Load(); n < 4800 || n > 6100 {
+		if n := counters.Stats().Served; n < 4800 || n > 6100 {
 			t.Errorf("served %d in 10 minutes at 10 a second, want 80 %% or more", n)
 		}
-		if n, of := counters.Throttled.Load(), counters.Starts.Load(); n*10 > of {
+		if n, of := counters.Stats().Throttled, counters.Stats().Starts; n*10 > of {
 			t.Errorf("throttled %d of %d, want a tenth at most", n, of)
 		}
 		idle(t, &th)

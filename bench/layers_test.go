@@ -29,9 +29,9 @@ func TestRetryableHTTPIsSeen(t *testing.T) {
 	defer below.HTTPClient.CloseIdleConnections()
 	var warned []int
 	client := http.Client{Transport: &throttlehttp.Transport{
-		Base: &retryablehttp.RoundTripper{Client: below},
-		New:  func(string) *throttle.Throttle { return &throttle.Throttle{Control: pace.All(nil)} },
-		Warn: func(_ *http.Request, sent int) { warned = append(warned, sent) },
+		Base:      &retryablehttp.RoundTripper{Client: below},
+		Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: pace.All(nil)} }},
+		Warn:      func(_ *http.Request, sent int) { warned = append(warned, sent) },
 	}}
 	for range 2 {
 		a, err := client.Post(server.URL, "text/plain", strings.NewReader("a"))

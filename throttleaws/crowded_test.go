@@ -48,13 +48,13 @@ func TestCrowded(t *testing.T) {
 	} {
 		var got pace.Report
 		var seen pace.Outcome
-		g := &throttleaws.Gates{New: func(string) *throttle.Throttle {
+		g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Control: sees{&seen}, Tries: 1, OnEvent: func(e throttle.Event) {
 				if e.Kind == throttle.Ends {
 					got = e.Report
 				}
 			}}
-		}}
+		}}}
 		s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
 		s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(429, c.err) }
 		_, _ = s.call(t.Context(), &putInput{})

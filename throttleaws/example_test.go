@@ -21,13 +21,13 @@ func ExampleGates() {
 
 func ExampleGates_settings() {
 	gates := throttleaws.Gates{
-		New: func(scope string) *throttle.Throttle {
+		Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle {
 			return &throttle.Throttle{
 				Control: &pace.Adaptive{Probe: 20 * time.Second},
 				Budget:  pace.AWSBudget,
 				OnEvent: throttle.Log(slog.With("limit", scope)),
 			}
-		},
+		}},
 		Repeat: func(c throttleaws.Call) bool { return c.Operation != "UpdateItem" },
 	}
 	cfg := aws.Config{Region: "eu-west-1"}

@@ -42,15 +42,11 @@ type Gates struct {
 	// Name names what shares one limit with this call. If nil, the function
 	// [NameOf].
 	Name func(Call) string
-	// New makes the Throttle of a scope, as its first call comes. If nil, or
-	// if it returns nil, a Throttle that tries throttled calls until their
-	// context ends, with the [pace.AWSBudget] for failures. This is also the
-	// place to set hooks for logs and metrics.
-	New func(scope string) *throttle.Throttle
-	// MaxScopes is how many scopes are remembered. If zero or below, 1000. Beyond
-	// it those that no call uses, longest unused first, are forgotten, and begin
-	// afresh should they come again. Scopes in use are always kept.
-	MaxScopes int
+	// Throttles are those of all names: see [throttle.Group]. Its New makes one, and
+	// is the place to set hooks for logs and metrics. Several Gates may share a
+	// Group. If nil, one of these Gates' own, of Throttles that retry throttled calls
+	// until their context ends, with the [pace.AWSBudget] for failures.
+	Throttles *throttle.Group
 	// Repeat says whether a call that failed, and may have been executed, may
 	// be made again. If nil, all may, as the SDK has it.
 	Repeat func(Call) bool
@@ -59,8 +55,8 @@ type Gates struct {
 	// multiply. If nil, the first such call is logged by [slog.Default].
 	Warn func(c Call, answers int)
 
-	once   sync.Once // begins
-	scopes throttle.Group
+	once   sync.Once      // sets own.New
+	own    throttle.Group // if there are no Throttles
 	warned sync.Once
 }
 
@@ -136,17 +132,13 @@ func (g *Gates) scopeOf(c Call) string {
 }
 
 func (g *Gates) enter(name string) *throttle.Member {
-	g.once.Do(func() { g.scopes.New, g.scopes.MaxMembers = g.make, g.MaxScopes })
-	return g.scopes.Enter(name)
-}
-
-func (g *Gates) make(scope string) *throttle.Throttle {
-	if g.New != nil {
-		if t := g.New(scope); t != nil {
-			return t
-		}
+	if g.Throttles != nil {
+		return g.Throttles.Enter(name)
 	}
-	return &throttle.Throttle{Budget: pace.AWSBudget}
+	g.once.Do(func() {
+		g.own.New = func(string) *throttle.Throttle { return &throttle.Throttle{Budget: pace.AWSBudget} }
+	})
+	return g.own.Enter(name)
 }
 
 func (g *Gates) repeats(c Call) bool { return g.Repeat == nil || g.Repeat(c) }

@@ -24,9 +24,9 @@ import (
 
 // quick is a Gates of which calls do not wait for a rate.
 func quick(t *throttle.Throttle) *throttleaws.Gates {
-	return &throttleaws.Gates{New: func(string) *throttle.Throttle {
+	return &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 		return &throttle.Throttle{Control: &pace.Fixed{}, Tries: t.Tries, Retries: t.Retries, Budget: t.Budget, OnEvent: t.OnEvent}
-	}}
+	}}}
 }
 
 // cancelled is shaped like DynamoDB's TransactionCanceledException.
@@ -276,7 +276,7 @@ func TestUnfinishedBatches(t *testing.T) {
 func TestCancelStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gate *throttle.Throttle
-		g := &throttleaws.Gates{New: func(string) *throttle.Throttle { gate = new(throttle.Throttle); return gate }}
+		g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle { gate = new(throttle.Throttle); return gate }}}
 		var turn atomic.Int64
 		var all sync.WaitGroup
 		for i := range 400 {

@@ -39,10 +39,10 @@ func TestScope(t *testing.T) {
 // TestScopesAreBounded: what no call uses is forgotten, longest unused first.
 func TestScopesAreBounded(t *testing.T) {
 	var made []string
-	g := &throttleaws.Gates{MaxScopes: 2, New: func(scope string) *throttle.Throttle {
+	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 2, New: func(scope string) *throttle.Throttle {
 		made = append(made, strings.Fields(scope)[1])
 		return nil
-	}}
+	}}}
 	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
 	s.serve = func(int, *smithyhttp.Request) (any, error) { return "done", nil }
 	for _, table := range strings.Fields("a b a c a b") {
@@ -58,8 +58,8 @@ func TestScopesAreBounded(t *testing.T) {
 // TestScopesInUseAreKept, however many there are.
 func TestScopesInUseAreKept(t *testing.T) {
 	var made []string
-	g := &throttleaws.Gates{MaxScopes: 1, Name: func(c throttleaws.Call) string { return fmt.Sprint(c.Table()) }}
-	g.New = func(scope string) *throttle.Throttle {
+	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 1}, Name: func(c throttleaws.Call) string { return fmt.Sprint(c.Table()) }}
+	g.Throttles.New = func(scope string) *throttle.Throttle {
 		made = append(made, scope)
 		return &throttle.Throttle{Control: &pace.Fixed{}} // lets a call be inside another
 	}
@@ -81,12 +81,12 @@ func TestScopesInUseAreKept(t *testing.T) {
 
 // TestNewThatPanics leaves no user of its scope behind.
 func TestNewThatPanics(t *testing.T) {
-	g := &throttleaws.Gates{MaxScopes: 1, New: func(scope string) *throttle.Throttle {
+	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 1, New: func(scope string) *throttle.Throttle {
 		if strings.Contains(scope, "bad") {
 			panic("no")
 		}
 		return nil
-	}}
+	}}}
 	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
 	s.serve = func(int, *smithyhttp.Request) (any, error) { return "done", nil }
 	bad, good := "bad", "good"
@@ -103,7 +103,7 @@ func TestNewThatPanics(t *testing.T) {
 	if _, err := s.call(t.Context(), &putInput{&good}); err != nil {
 		t.Error(err)
 	}
-	if n := throttleaws.Remembered(g); n != 1 {
+	if n := g.Throttles.Len(); n != 1 {
 		t.Errorf("after a New that panics, and another scope: %d scopes remembered, want 1", n)
 	}
 }

@@ -3,7 +3,6 @@ package throttlegrpc
 import (
 	"context"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -55,23 +54,18 @@ type Client struct {
 	// method, an account. target is that of the ClientConn in its canonical
 	// form, method "/package.Service/Method". If nil, the target.
 	Name func(ctx context.Context, target, method string) string
-	// New makes the Throttle of a scope, as its first call comes. If nil, or if
-	// it returns nil, a zero throttle.Throttle: calls that are throttled are
-	// made again until their context ends. This is also the place to set hooks
-	// for logs and metrics.
-	New func(scope string) *throttle.Throttle
-	// MaxScopes is how many scopes are remembered. If zero, 1000. Beyond it
-	// those that no call uses, longest unused first, are forgotten, and begin
-	// afresh should they come again. Scopes in use are always kept.
-	MaxScopes int
+	// Throttles are those of all names: see [throttle.Group]. Its New makes one, and
+	// is the place to set hooks for logs and metrics. Several Clients may share a
+	// Group. If nil, one of this Client's own, of zero Throttles: calls that are
+	// throttled are retried until their context ends.
+	Throttles *throttle.Group
 	// Repeat says of a method that it may be executed twice. So may, besides,
 	// those which are declared so: by idempotency_level in their .proto, if the
 	// generated code is linked in, or by a retryPolicy for UNAVAILABLE in the
 	// service config. If nil, only these.
 	Repeat func(method string) bool
 
-	once   sync.Once // begins
-	scopes throttle.Group
+	own throttle.Group // if there are no Throttles
 }
 
 var (
@@ -110,8 +104,10 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 
 // enter finds or makes a scope, which stays until it is left.
 func (c *Client) enter(name string) *throttle.Member {
-	c.once.Do(func() { c.scopes.New, c.scopes.MaxMembers = c.New, c.MaxScopes })
-	return c.scopes.Enter(name)
+	if c.Throttles != nil {
+		return c.Throttles.Enter(name)
+	}
+	return c.own.Enter(name)
 }
 
 // begin makes ready for one call.

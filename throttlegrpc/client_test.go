@@ -60,7 +60,7 @@ func TestPushback(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{c.first, well}}
-			conn := pipe(t, s.echoes())(&Client{New: unpaced})
+			conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}})
 			err := call1(t.Context(), conn)
 			tries := len(s.calls())
 			if c.wait == never {
@@ -107,7 +107,7 @@ func TestDeadlines(t *testing.T) {
 			s := &script{steps: []step{c.answer}}
 			var th throttle.Throttle
 			th.Control = pace.All(nil)
-			conn := pipe(t, s.echoes())(&Client{New: func(string) *throttle.Throttle { return &th }})
+			conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &th }}})
 			ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 			if c.cancel {
 				ctx, cancel = context.WithCancel(t.Context())
@@ -157,7 +157,7 @@ func TestTheLastStatusIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "project:7", Description: "reads a minute\nfor all"}}}
 		s := &script{steps: []step{fails(off, "first", after(0)), fails(all, "slow down", quota, after(time.Hour))}}
-		conn := pipe(t, s.echoes())(&Client{New: unpaced})
+		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := call1(ctx, conn)
@@ -195,7 +195,7 @@ func TestRepeats(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{well, fails(off, "")}}
-			conn := pipe(t, s.echoes())(&Client{Repeat: c.repeat, New: unpaced}, grpc.WithDefaultServiceConfig(c.config))
+			conn := pipe(t, s.echoes())(&Client{Repeat: c.repeat, Throttles: &throttle.Group{New: unpaced}}, grpc.WithDefaultServiceConfig(c.config))
 			if err := call1(t.Context(), conn); err != nil { // the config is known from now on
 				t.Fatal(err)
 			}
@@ -214,7 +214,7 @@ func TestOneLayerRetries(t *testing.T) {
 		"maxBackoff":"0.001s","backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]}`
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{well, fails(all, "", after(time.Second)), fails(all, "", after(time.Second)), well}}
-		conn := pipe(t, s.echoes())(&Client{New: unpaced}, grpc.WithDefaultServiceConfig(config))
+		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithDefaultServiceConfig(config))
 		if err := errors.Join(call1(t.Context(), conn), call1(t.Context(), conn)); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestOneLayerRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // two Clients, one over the other
 		s := &script{steps: []step{fails(all, "")}}
 		lower := one(&throttle.Throttle{Control: pace.All(nil), Tries: 2})
-		conn := pipe(t, s.echoes())(&Client{New: unpaced}, grpc.WithChainUnaryInterceptor(lower.Unary))
+		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithChainUnaryInterceptor(lower.Unary))
 		if err := call1(t.Context(), conn); len(s.calls()) != 2 || status.Code(err) != all {
 			t.Errorf("%d tries, %v; want the two of the lower Client", len(s.calls()), err)
 		}
@@ -292,7 +292,7 @@ func TestConnection(t *testing.T) {
 			l := bufconn.Listen(1 << 16)
 			serve(t, l, &service{echo: same})
 			began := time.Now()
-			conn := dial(t, "passthrough:///pipe", &Client{New: unpaced}, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			conn := dial(t, "passthrough:///pipe", &Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 				if time.Since(began) < c.up {
 					return nil, errors.New("refused")
 				}
@@ -319,7 +319,7 @@ func TestUnaryWithoutOptions(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{fails(off, "")}}
-		conn := pipe(t, s.echoes())(&Client{New: unpaced}, grpc.WithChainUnaryInterceptor(deafen))
+		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithChainUnaryInterceptor(deafen))
 		var e *throttle.Error
 		if err := call1(t.Context(), conn); !errors.As(err, &e) || !e.MayHaveRun {
 			t.Errorf("%v, %+v; want that it may have run", err, e)
@@ -334,8 +334,8 @@ func TestScopes(t *testing.T) {
 			Name: func(_ context.Context, target, method string) string {
 				return target + " " + method
 			},
-			New:       func(scope string) *throttle.Throttle { made = append(made, scope); return nil },
-			MaxScopes: 1,
+			Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle { made = append(made, scope); return nil },
+				MaxMembers: 1},
 		}
 		connect := pipe(t, &service{echo: same, count: numbers})
 		conn := connect(c)
@@ -353,8 +353,8 @@ func TestScopes(t *testing.T) {
 			synctest.Wait()
 		}
 		want := []string{"passthrough:///pipe " + echo, "passthrough:///pipe " + count}
-		if want = append(want, want...); !slices.Equal(made, want) || c.scopes.Len() != 1 {
-			t.Errorf("made %q, %d are kept; want %q, 1", made, c.scopes.Len(), want)
+		if want = append(want, want...); !slices.Equal(made, want) || c.Throttles.Len() != 1 {
+			t.Errorf("made %q, %d are kept; want %q, 1", made, c.Throttles.Len(), want)
 		}
 	})
 }

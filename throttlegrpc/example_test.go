@@ -41,9 +41,9 @@ func ExampleClient() {
 	})
 	defer stop()
 
-	paced := throttlegrpc.Client{New: func(scope string) *throttle.Throttle {
+	paced := throttlegrpc.Client{Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle {
 		return &throttle.Throttle{Tries: 10} // and hooks, a pace, lanes
-	}}
+	}}}
 	conn, err := grpc.NewClient(address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(paced.Unary),

@@ -43,7 +43,7 @@ func later(d time.Duration, then step) step {
 
 // one is a Client of one Throttle.
 func one(th *throttle.Throttle) *Client {
-	return &Client{New: func(string) *throttle.Throttle { return th }}
+	return &Client{Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return th }}}
 }
 
 // A stream that is refused before its first message is opened again, be it
@@ -96,7 +96,7 @@ func TestStreamIsReopened(t *testing.T) {
 				}
 				asking.Wait()
 				synctest.Wait() // the Throttle hears of it in a goroutine of its own
-				if n := told.Starts.Load(); th.Waiting()+th.InFlight() != 0 || n != c.asked {
+				if n := told.Stats().Starts; th.Waiting()+th.InFlight() != 0 || n != c.asked {
 					t.Errorf("%s: %d waiting and %d in flight are left after %d; want none after %d", c.name, th.Waiting(), th.InFlight(), n, c.asked)
 				}
 			})
@@ -133,7 +133,7 @@ func TestStreamIsNotReopened(t *testing.T) {
 		{"both stream, a message was sent", descChat, chat, true, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			conn := pipe(t, s)(&Client{New: unpaced})
+			conn := pipe(t, s)(&Client{Throttles: &throttle.Group{New: unpaced}})
 			cs, err := conn.NewStream(t.Context(), c.desc, c.method)
 			if err == nil && c.send {
 				err = cs.SendMsg(wrapperspb.Int64(1))
@@ -149,7 +149,7 @@ func TestStreamIsNotReopened(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		cs, err := counted(t.Context(), pipe(t, s)(&Client{New: unpaced}), 1)
+		cs, err := counted(t.Context(), pipe(t, s)(&Client{Throttles: &throttle.Group{New: unpaced}}), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestStreamIsNotReopened(t *testing.T) {
 func TestStreamRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{fails(off, ""), later(3*time.Second, fails(off, "")), well}}
-		c := &Client{New: unpaced, Repeat: func(method string) bool { return method == count }}
+		c := &Client{Throttles: &throttle.Group{New: unpaced}, Repeat: func(method string) bool { return method == count }}
 		cs, err := counted(t.Context(), pipe(t, s.counts())(c), 3)
 		if err != nil {
 			t.Fatal(err)

@@ -63,7 +63,7 @@ func TestGivingUpSaysWhatTheServerSaid(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		tr := &Transport{Base: replies(refuse), New: func(string) *throttle.Throttle { return &throttle.Throttle{Tries: 5} }}
+		tr := &Transport{Base: replies(refuse), Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Tries: 5} }}}
 		a, err := tr.RoundTrip(request(t, "POST", "{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -103,9 +103,9 @@ func TestRetryAfterIsKeptTo(t *testing.T) {
 			w := replies(says(429, "Retry-After", "2"), says(503, "Retry-After", "5"), says(200))
 			tr := &Transport{Base: w}
 			if seed%2 == 1 {
-				tr.New = func(string) *throttle.Throttle {
+				tr.Throttles = &throttle.Group{New: func(string) *throttle.Throttle {
 					return &throttle.Throttle{Control: &pace.Backoff{Jitter: pace.FullJitter, Cap: time.Second}}
-				}
+				}}
 			}
 			if a, err := tr.RoundTrip(request(t, "GET", "")); err != nil || a.StatusCode != 200 {
 				t.Fatalf("%v, %v; want 200", a, err)
@@ -127,14 +127,14 @@ func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
 			w := replies(server...)
 			req := request(t, "PUT", "once")
 			req.GetBody = nil
-			a, err := (&Transport{Base: w, New: unpaced}).RoundTrip(req)
+			a, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(req)
 			if len(w.seen) != 1 || w.seen[0].body != "once" || err == nil && a.StatusCode == 200 {
 				t.Errorf("%v, %v after %d tries, the first with %q; want what came of one try", a, err, len(w.seen), w.seen[0].body)
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
 			w := replies(server...)
-			a, err := (&Transport{Base: w, New: unpaced}).RoundTrip(request(t, "PUT", "again"))
+			a, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(request(t, "PUT", "again"))
 			if err != nil || a.StatusCode != 200 || len(w.seen) != 2 || w.seen[1].body != "again" {
 				t.Errorf("%v, %v after %d tries; want 200 after 2, both with the body", a, err, len(w.seen))
 			}

@@ -67,7 +67,7 @@ func TestCancelInFlight(t *testing.T) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		}}
-		tr := &Transport{Base: w, New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: p} }}
+		tr := &Transport{Base: w, Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: p} }}}
 		began := time.Now()
 		_, err := tr.RoundTrip(request(t, "GET", "").WithContext(ctx))
 		if d := time.Since(began); d != 3*time.Second || !errors.Is(err, context.Canceled) || len(w.seen) != 1 {
@@ -108,7 +108,7 @@ func TestGetBodyFails(t *testing.T) {
 	w := replies(says(429))
 	req := request(t, "PUT", "text")
 	req.GetBody = func() (io.ReadCloser, error) { return nil, errCut }
-	if _, err := (&Transport{Base: w, New: unpaced}).RoundTrip(req); !errors.Is(err, errCut) || MayHaveRun(nil, err) || len(w.seen) != 1 || w.open[0].closed != 1 {
+	if _, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(req); !errors.Is(err, errCut) || MayHaveRun(nil, err) || len(w.seen) != 1 || w.open[0].closed != 1 {
 		t.Errorf("%v after %d tries; want %v after 1, of a request that has not run, and its answer closed", err, len(w.seen), errCut)
 	}
 }

@@ -49,7 +49,7 @@ func ExampleTransport_new() {
 	defer server.Close()
 
 	client := http.Client{Transport: &throttlehttp.Transport{
-		New: func(scope string) *throttle.Throttle {
+		Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle {
 			return &throttle.Throttle{
 				Control: new(pace.Adaptive),
 				Tries:   5,
@@ -59,7 +59,7 @@ func ExampleTransport_new() {
 					}
 				},
 			}
-		},
+		}},
 	}}
 	answer, err := client.Get(server.URL)
 	if err != nil {

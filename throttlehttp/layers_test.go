@@ -56,7 +56,7 @@ func TestNestedTransportsRetryOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := replies(tt.server...)
 			lower, upper := new(pupil), new(pupil)
-			tr := &Transport{Base: &Transport{Base: w, New: taughtTo(lower)}, New: taughtTo(upper)}
+			tr := &Transport{Base: &Transport{Base: w, Throttles: &throttle.Group{New: taughtTo(lower)}}, Throttles: &throttle.Group{New: taughtTo(upper)}}
 			a, err := tr.RoundTrip(request(t, "GET", ""))
 			status := 0
 			if err == nil {
@@ -95,8 +95,8 @@ func sent(p *pupil) (n int) {
 // What a Base asks for besides, under the same context, is no inner try.
 func TestOtherRequestsOfABaseAreMadeAgain(t *testing.T) {
 	tokens := replies(says(429), says(502), says(200))
-	issuer := &Transport{Base: tokens, New: unpaced}
-	tr := &Transport{New: unpaced, Base: through(func(r *http.Request) (*http.Response, error) {
+	issuer := &Transport{Base: tokens, Throttles: &throttle.Group{New: unpaced}}
+	tr := &Transport{Throttles: &throttle.Group{New: unpaced}, Base: through(func(r *http.Request) (*http.Response, error) {
 		ask, err := http.NewRequestWithContext(r.Context(), "GET", "http://api.test/token", nil)
 		if err != nil {
 			return nil, err
@@ -119,9 +119,9 @@ func TestOtherRequestsOfABaseAreMadeAgain(t *testing.T) {
 func TestGivingUpBelowIsNotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := replies(cut)
-		lower := &Transport{Base: w, New: unpaced}
+		lower := &Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}
 		asked := 0
-		tr := &Transport{New: unpaced, Base: through(func(r *http.Request) (*http.Response, error) {
+		tr := &Transport{Throttles: &throttle.Group{New: unpaced}, Base: through(func(r *http.Request) (*http.Response, error) {
 			asked++
 			r = r.Clone(r.Context())
 			r.URL.Path = "/v2" + r.URL.Path
@@ -151,7 +151,7 @@ func tryAt(t *testing.T, c *call, url string) {
 func TestRefusedBelowHasNotRun(t *testing.T) {
 	full := &throttle.Error{Reason: throttle.ErrQueueFull}
 	asked := 0
-	tr := &Transport{New: unpaced, Base: through(func(*http.Request) (*http.Response, error) {
+	tr := &Transport{Throttles: &throttle.Group{New: unpaced}, Base: through(func(*http.Request) (*http.Response, error) {
 		asked++
 		return nil, full
 	})}
@@ -170,13 +170,13 @@ func TestNestedTransportsShareAThrottle(t *testing.T) {
 		shared := &throttle.Throttle{Control: p}
 		same := func(string) *throttle.Throttle { return shared }
 		w := replies(says(429), cut, says(200))
-		a, err := (&Transport{New: same, Base: &Transport{New: same, Base: w}}).RoundTrip(request(t, "PUT", "text").WithContext(ctx))
+		a, err := (&Transport{Throttles: &throttle.Group{New: same}, Base: &Transport{Throttles: &throttle.Group{New: same}, Base: w}}).RoundTrip(request(t, "PUT", "text").WithContext(ctx))
 		if err != nil || a.StatusCode != 200 || len(w.seen) != 3 || sent(p) != 3 || p.flying != 0 {
 			t.Errorf("%v, %v after %d requests, %d learnt from; want 200 after 3, 3", a, err, len(w.seen), sent(p))
 		}
 		zero := new(throttle.Throttle)
 		same = func(string) *throttle.Throttle { return zero }
-		tr := &Transport{New: unpaced, Base: &Transport{New: same, Base: &Transport{New: same, Base: w}}}
+		tr := &Transport{Throttles: &throttle.Group{New: unpaced}, Base: &Transport{Throttles: &throttle.Group{New: same}, Base: &Transport{Throttles: &throttle.Group{New: same}, Base: w}}}
 		if _, err := tr.RoundTrip(request(t, "GET", "").WithContext(ctx)); err != nil {
 			t.Error(err)
 		}
@@ -281,7 +281,7 @@ func TestRetriesUnderneathAreWarnedOf(t *testing.T) {
 	defer base.CloseIdleConnections()
 	told := 0
 	for _, warn := range []func(*http.Request, int){nil, func(_ *http.Request, sent int) { told += sent }} {
-		tr := &Transport{Base: retrier(base, 2), New: unpaced, Warn: warn}
+		tr := &Transport{Base: retrier(base, 2), Throttles: &throttle.Group{New: unpaced}, Warn: warn}
 		for range 3 {
 			req, err := http.NewRequest("GET", url, nil)
 			if err != nil {

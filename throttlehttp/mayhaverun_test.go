@@ -41,9 +41,9 @@ func TestMayHaveRun(t *testing.T) {
 		{"throttled, then refused", "PUT", sequence{refused, says(409)}, false},
 		{"throttled, then cut off", "POST", sequence{refused, cut}, true},
 	} {
-		tr := &Transport{Base: replies(tt.server...), New: func(string) *throttle.Throttle {
+		tr := &Transport{Base: replies(tt.server...), Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Control: pace.All(nil), Tries: 3}
-		}}
+		}}}
 		client := http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		a, err := client.Do(request(t, tt.method, "text"))
 		if got := MayHaveRun(a, err); got != tt.want {
@@ -67,7 +67,7 @@ func TestMayHaveRunOverSockets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := (&http.Client{Transport: &Transport{Base: base, New: unpaced}}).Do(req)
+		a, err := (&http.Client{Transport: &Transport{Base: base, Throttles: &throttle.Group{New: unpaced}}}).Do(req)
 		if err == nil || MayHaveRun(a, err) != want {
 			t.Errorf("POST %s: %v, MayHaveRun = %v; want %v", url, err, MayHaveRun(a, err), want)
 		}

@@ -15,17 +15,17 @@ import (
 
 func TestScopes(t *testing.T) {
 	var made []string
-	tr := &Transport{Base: replies(says(200)), MaxScopes: 3, New: func(scope string) *throttle.Throttle {
+	tr := &Transport{Base: replies(says(200)), Throttles: &throttle.Group{MaxMembers: 3, New: func(scope string) *throttle.Throttle {
 		made = append(made, scope)
 		return nil
-	}}
+	}}}
 	visit := func(host string) {
 		req := request(t, "GET", "")
 		req.URL = &url.URL{Scheme: "http", Host: host}
 		if _, err := tr.RoundTrip(req); err != nil {
 			t.Fatal(err)
 		}
-		if n := tr.scopes.Len(); n > 3 {
+		if n := tr.Throttles.Len(); n > 3 {
 			t.Errorf("after %s: %d scopes; want at most 3", host, n)
 		}
 	}
@@ -60,7 +60,7 @@ func TestScopesArePacedApart(t *testing.T) {
 		if _, err := tr.RoundTrip(request(t, "GET", "")); err != nil || time.Since(began) != 0 {
 			t.Errorf("%v after %v; want another host to be served at once", err, time.Since(began))
 		}
-		if n := tr.scopes.Len(); n != 2 {
+		if n := tr.own.Len(); n != 2 {
 			t.Errorf("%d scopes, want that of either account", n)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -81,7 +82,7 @@ func TestOverSockets(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	client := http.Client{Transport: &Transport{Base: new(http.Transport), New: unpaced}}
+	client := http.Client{Transport: &Transport{Base: new(http.Transport), Throttles: &throttle.Group{New: unpaced}}}
 	defer client.CloseIdleConnections()
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
 		var sent io.Reader

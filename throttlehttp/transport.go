@@ -58,15 +58,11 @@ type Transport struct {
 	// that name or unit is for that limit. If nil, none; the Terms of the
 	// request's context count in any case.
 	Needs func(*http.Request) []throttle.Need
-	// New makes the Throttle of a scope, as its first request comes. If nil,
-	// or if it returns nil, a zero throttle.Throttle: requests that are
-	// throttled are made again until their context ends. This is also the
-	// place to set hooks for logs and metrics.
-	New func(scope string) *throttle.Throttle
-	// MaxScopes is how many scopes are remembered. If zero, 1000. Beyond it
-	// those that no request uses, longest unused first, are forgotten, and
-	// begin afresh should they come again. Scopes in use are always kept.
-	MaxScopes int
+	// Throttles are those of all names: see [throttle.Group]. Its New makes one, and
+	// is the place to set hooks for logs and metrics. Several Transports may share a
+	// Group. If nil, one of this Transport's own, of zero Throttles: requests that are
+	// throttled are retried until their context ends.
+	Throttles *throttle.Group
 	// Repeat says of a request that is not idempotent by its method that it
 	// may be executed twice nevertheless. If nil, none may.
 	Repeat func(*http.Request) bool
@@ -86,8 +82,7 @@ type Transport struct {
 	Warn func(r *http.Request, sent int)
 
 	warned sync.Once
-	once   sync.Once // begins
-	scopes throttle.Group
+	own    throttle.Group // if there are no Throttles
 	splits splits
 }
 
@@ -168,6 +163,8 @@ func (t *Transport) scopeOf(req *http.Request) string {
 
 // enter finds or makes the scope of that name, which stays until it is left.
 func (t *Transport) enter(name string) *throttle.Member {
-	t.once.Do(func() { t.scopes.New, t.scopes.MaxMembers = t.New, t.MaxScopes })
-	return t.scopes.Enter(name)
+	if t.Throttles != nil {
+		return t.Throttles.Enter(name)
+	}
+	return t.own.Enter(name)
 }

@@ -134,7 +134,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			w := replies(says(tt.status, tt.pairs...), says(200))
-			a, err := (&Transport{Base: w, New: unpaced}).RoundTrip(request(t, "GET", ""))
+			a, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(request(t, "GET", ""))
 			if err != nil || a.StatusCode != 200 || len(w.seen) != 2 {
 				t.Fatalf("after %d %q: %v, %v, %d tries; want 200 after 2", tt.status, tt.pairs, a, err, len(w.seen))
 			}
@@ -210,7 +210,7 @@ func TestWhatIsRetried(t *testing.T) {
 	for _, tt := range retryTests {
 		synctest.Test(t, func(t *testing.T) {
 			w := replies(tt.server...)
-			tr := &Transport{Base: w, New: unpaced}
+			tr := &Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}
 			if tt.repeat {
 				tr.Repeat = func(*http.Request) bool { return true }
 			}
@@ -285,7 +285,7 @@ func TestWhatIsTaught(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := new(pupil)
 			w := replies(tt.reply)
-			tr := &Transport{Base: w, New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: p} }}
+			tr := &Transport{Base: w, Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: p} }}}
 			a, err := tr.RoundTrip(request(t, tt.method, ""))
 			if len(w.seen) != 1 || p.flying != 0 || len(p.taught) == 0 {
 				t.Fatalf("%s: %d tries, %d in flight, %d outcomes; want 1, 0, 1", tt.method, len(w.seen), p.flying, len(p.taught))
@@ -315,7 +315,7 @@ func TestOriginalIsUntouched(t *testing.T) {
 	req := request(t, "PUT", "text")
 	req.Header.Set("Accept", "a")
 	body, header, where := req.Body, maps.Clone(req.Header), *req.URL
-	if _, err := (&Transport{Base: w, New: unpaced}).RoundTrip(req); err != nil {
+	if _, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(req); err != nil {
 		t.Fatal(err)
 	}
 	if req.Method != "PUT" || *req.URL != where || req.Body != body || !maps.EqualFunc(req.Header, header, slices.Equal) {
@@ -329,9 +329,9 @@ func TestLongAnswers(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
 	for _, status := range []int{429, 503} {
 		w := &wire{reply: func(int, *http.Request) (*http.Response, error) { return answer(status, long), nil }}
-		tr := &Transport{Base: w, New: func(string) *throttle.Throttle {
+		tr := &Transport{Base: w, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Control: pace.All(nil), Tries: 3}
-		}}
+		}}}
 		a, err := tr.RoundTrip(request(t, "GET", ""))
 		if err != nil || len(w.open) != 3 {
 			t.Fatalf("%d: %v after %d tries; want the answer after 3", status, err, len(w.open))
@@ -359,7 +359,7 @@ func TestBrokenAnswer(t *testing.T) {
 		a.Body = io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{errCut}))
 		return a, nil
 	}}
-	tr := &Transport{Base: w, New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: pace.All(nil), Tries: 2} }}
+	tr := &Transport{Base: w, Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: pace.All(nil), Tries: 2} }}}
 	a, err := tr.RoundTrip(request(t, "GET", ""))
 	if err != nil {
 		t.Fatal(err)

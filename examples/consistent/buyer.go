@@ -62,9 +62,9 @@ func newBuyer(url string, base http.RoundTripper, naive bool) *buyer {
 		// Of each kind apart: while no parcels are taken, money can be given back.
 		Name:   func(r *http.Request) string { return path.Dir(r.URL.Path) },
 		Repeat: func(*http.Request) bool { return naive },
-		New: func(string) *throttle.Throttle {
+		Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Weights: map[load.Priority]float64{back: 10}}
-		},
+		}},
 	}
 	b.undo.Control = &pace.Backoff{Base: 20 * time.Millisecond, Jitter: pace.UpwardJitter, Spread: 0.5}
 	b.undo.Retries = 10

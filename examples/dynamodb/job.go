@@ -37,9 +37,9 @@ func client(endpoint, mode, who string) (*dynamodb.Client, error) {
 	}
 	switch mode {
 	case "throttle":
-		gates := &throttleaws.Gates{New: func(string) *throttle.Throttle {
+		gates := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Control: &pace.Adaptive{Probe: probe}, Budget: pace.AWSBudget}
-		}}
+		}}}
 		cfg.APIOptions = append(cfg.APIOptions, gates.Add)
 	case "sdk-standard":
 		cfg.Retryer = func() aws.Retryer { return retry.NewStandard() }

@@ -92,13 +92,13 @@ func refuse(t *testing.T, api *url.URL, refused func(n int64) bool) (endpoint st
 func TestPutAndGet(t *testing.T) {
 	endpoint, requests := refuse(t, realAPI(t), func(n int64) bool { return n == 2 })
 	var ends []throttle.Event
-	g := &throttleaws.Gates{New: func(string) *throttle.Throttle {
+	g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 		return &throttle.Throttle{OnEvent: func(e throttle.Event) {
 			if e.Kind == throttle.Ends {
 				ends = append(ends, e)
 			}
 		}}
-	}}
+	}}}
 	c := connect(t, endpoint, g, retry.AddWithMaxAttempts(retry.NewStandard(), 10))
 	for _, id := range []string{"a", "b", "c"} {
 		if err := put(t.Context(), c, id); err != nil {
@@ -120,7 +120,7 @@ func TestPutAndGet(t *testing.T) {
 // TestTypedError: what the SDK makes of a refusal is found in the error.
 func TestTypedError(t *testing.T) {
 	endpoint, requests := refuse(t, realAPI(t), func(int64) bool { return true })
-	g := &throttleaws.Gates{New: func(string) *throttle.Throttle { return &throttle.Throttle{Tries: 2} }}
+	g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Tries: 2} }}}
 	err := put(t.Context(), connect(t, endpoint, g, nil), "a")
 	var typed *types.ProvisionedThroughputExceededException
 	var e *throttleaws.Error
@@ -160,7 +160,7 @@ func TestAnswersThatAreNoRefusals(t *testing.T) {
 func TestCancelStorm(t *testing.T) {
 	endpoint, _ := refuse(t, realAPI(t), func(n int64) bool { return n%4 == 0 })
 	gate := new(throttle.Throttle)
-	c := connect(t, endpoint, &throttleaws.Gates{New: func(string) *throttle.Throttle { return gate }}, nil)
+	c := connect(t, endpoint, &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return gate }}}, nil)
 	var all sync.WaitGroup
 	for i := range 200 {
 		all.Go(func() {

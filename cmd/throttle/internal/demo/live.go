@@ -195,13 +195,13 @@ func (l *live) enrol(seed uint64) {
 func (l *live) client(base http.RoundTripper) *http.Client {
 	return &http.Client{Transport: &throttlehttp.Transport{
 		Base: counting{l, base},
-		New: func(string) *throttle.Throttle {
+		Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			control := l.policy.New()
 			if control == nil {
 				control = pace.All{} // nobody who would wait
 			}
 			return &throttle.Throttle{Control: control}
-		},
+		}},
 	}}
 }
 

@@ -85,9 +85,9 @@ func soakLive(t *testing.T, s sim.Scenario, p sim.Policy) (sent, served, throttl
 	for range s.Clients[0].Processes {
 		base := &http.Transport{MaxIdleConnsPerHost: s.Clients[0].Workers}
 		defer base.CloseIdleConnections()
-		client := &http.Client{Transport: &throttlehttp.Transport{Base: base, New: func(string) *throttle.Throttle {
+		client := &http.Client{Transport: &throttlehttp.Transport{Base: base, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{Control: p.New()}
-		}}}
+		}}}}
 		for range s.Clients[0].Workers {
 			all.Go(func() {
 				for ctx.Err() == nil {

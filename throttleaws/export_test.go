@@ -1,4 +1,0 @@
-package throttleaws
-
-// Remembered is how many scopes g remembers.
-func Remembered(g *Gates) int { return g.scopes.Len() }
