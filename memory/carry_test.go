@@ -61,8 +61,8 @@ func TestMemoryCarries(t *testing.T) {
 			if n := m.Len(); n != 0 {
 				t.Errorf("%v to %v, all given back: Len() = %d, want 0", from, to, n)
 			}
-			if n, bytes := m.Windows(); n != 0 || bytes != 0 {
-				t.Errorf("%v to %v, all given back: %d windows of %d bytes, want none", from, to, n, bytes)
+			if n, bytes := m.Rings(); n != 0 || bytes != 0 {
+				t.Errorf("%v to %v, all given back: %d rings of %d bytes, want none", from, to, n, bytes)
 			}
 		}
 	}
@@ -228,16 +228,16 @@ func TestMemoryCarriesMany(t *testing.T) {
 		}
 		astray := 0
 		for i := range 4000 {
-			if m.MayBeApart(fmt.Sprint("none ", i)) {
+			if m.MayHaveRing(fmt.Sprint("none ", i)) {
 				astray++
 			}
 		}
 		if astray > 600 { // an eighth, and what chance adds
 			t.Errorf("round %d: %d of 4000 other keys would look for a log, want an eighth at most", round, astray)
 		}
-		inWindows, _ := m.Windows()
-		if n := m.Len(); n != keys || inWindows != map[bool]int{true: keys}[l == log] {
-			t.Errorf("round %d: Len() = %d, %d of them windows, want each key once", round, n, inWindows)
+		inRings, _ := m.Rings()
+		if n := m.Len(); n != keys || inRings != map[bool]int{true: keys}[l == log] {
+			t.Errorf("round %d: Len() = %d, %d of them rings, want each key once", round, n, inRings)
 		}
 	}
 }
@@ -265,9 +265,9 @@ func TestMemoryCarriesUnnumbered(t *testing.T) {
 	}
 }
 
-// TestMemoryBucketsKeepClearOfWindows: whoever is asked for under buckets waits
-// for no log, be the key known, new or expired.
-func TestMemoryBucketsKeepClearOfWindows(t *testing.T) {
+// TestMemoryBucketsKeepClearOfRings: a key under a bucket waits for no log, be it
+// known, new or expired.
+func TestMemoryBucketsKeepClearOfRings(t *testing.T) {
 	var m memory.Store
 	bucket := limit.Limit{Count: 10, Period: time.Second}
 	now, d := m.Start(), make([]limit.Decision, 1)
@@ -275,13 +275,13 @@ func TestMemoryBucketsKeepClearOfWindows(t *testing.T) {
 	m.TakeAt(now, []limit.Ask{{Key: "known", Limit: bucket, N: 1}}, d)
 	m.TakeAt(now, []limit.Ask{{Key: "moved", Limit: limit.Limit{Kind: limit.SlidingLog, Count: 5, Period: time.Hour}, N: 1}}, d)
 	m.TakeAt(now, []limit.Ask{{Key: "moved", Limit: bucket, N: 1}}, d)
-	unlock := m.LockWindows()
+	unlock := m.LockRings()
 	done := make(chan int)
 	go func() {
 		waited := 0
 		for i := range 1000 {
 			key := fmt.Sprint(i)
-			if m.MayBeApart(key) { // one in 4096 by mistake
+			if m.MayHaveRing(key) { // one in 4096 by mistake
 				waited++
 				continue
 			}
@@ -299,7 +299,7 @@ func TestMemoryBucketsKeepClearOfWindows(t *testing.T) {
 			t.Errorf("%d of 1000 keys would look for a log, want next to none", waited)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("a key under a bucket waits for the lock of the windows")
+		t.Error("a key under a bucket waits for the lock of the rings")
 	}
 	unlock()
 }

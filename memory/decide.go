@@ -2,301 +2,372 @@ package memory
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
 
-// A claim is one key of a decision under locks.
+// The fast way, which is allow and take, finds and reads its slot by these. None
+// takes a lock.
+
+// search finds the slot of the key of hash h with the tag. i is -1 if it is in
+// none, or was about to be moved. It looks at both lines, without a branch as
+// find.
+func (t *table) search(h, tag uint64) (l *cacheLine, i int) {
+	if t.from.Load() != nil {
+		t.settle(h)
+	}
+	a, b := t.home(h)
+	l, m := &t.lines[a], &t.lines[b]
+	i = l.find(tag)
+	j := m.find(tag | tagSecond)
+	if i < 0 {
+		l = m
+	}
+	if i < 0 {
+		i = j
+	}
+	return l, i
+}
+
+// find returns the slot with the tag, or -1. It looks at all four, and the
+// compiler makes no branch of it: nothing tells which it is, and a processor that
+// has guessed wrong begins again when the line has come. Without the lock it may
+// take the N of a pair for a tag, which is as likely as that two fingerprints
+// are equal.
+func (l *cacheLine) find(tag uint64) int {
+	i := -1
+	if l[0].Load()&^tagLock == tag {
+		i = 0
+	}
+	if l[2].Load() == tag {
+		i = 2
+	}
+	if l[4].Load() == tag {
+		i = 4
+	}
+	if l[6].Load() == tag {
+		i = 6
+	}
+	return i
+}
+
+// load returns the state of slot i, which had the given tag, if it still has and
+// is a single slot with something in it. As the tag is looked at before and after,
+// w was the state of that key; a swap that finds w again finds that key again,
+// since what takes the place of a state has another T (but for two keys displaced
+// within the same microsecond, where one event may be charged to the wrong one).
+func (l *cacheLine) load(i int, tag uint64) (w uint64, ok bool) {
+	w = l.word(i).Load()
+	return w, w-stateLowest < statePair-stateLowest && l[i&(2*lineSlots-1)].Load()&^(tagLock|tagSecond) == tag
+}
+
+// word returns the second word of slot i, found without a check of bounds.
+func (l *cacheLine) word(i int) *atomic.Uint64 { return &l[(i+1)&(2*lineSlots-1)] }
+
+// loadPair returns the state of the pair at i if its tag is the given one. It
+// reads twice, with the line unlocked in between, and gives up soon if it is
+// written all the time.
+func (t *table) loadPair(l *cacheLine, i int, tag uint64) (s limit.State, ok bool) {
+	if i&2 != 0 {
+		return s, false
+	}
+	for range 16 {
+		w := l.four(i)
+		if w[0]&^(tagLock|tagSecond) != tag || w[1]&statePair == 0 {
+			return s, false
+		}
+		if l[0].Load()&tagLock == 0 && l.four(i) == w {
+			return t.state(w), true
+		}
+	}
+	return s, false
+}
+
+// four returns the words of the pair at i, each as of a moment of its own.
+func (l *cacheLine) four(i int) [4]uint64 {
+	return [4]uint64{l[i].Load(), l[i+1].Load(), l[i+2].Load(), l[i+3].Load()}
+}
+
+// fewAsks can be answered without allocating.
+const fewAsks = 4
+
+// A question is what Take is asked, on the slow way: under the locks of all lines
+// where its keys may be. That is for what the fast way cannot do: keys that are
+// new or have long expired, several keys at once, another limit than before,
+// states that take a pair, rings.
+//
+// Its slices are on the stack of takeAll, as long as it holds nothing else that
+// has pointers, and no method replaces them.
+type question struct {
+	asks    []limit.Ask
+	answers []limit.Decision
+	claims  []claim       // one for each ask
+	states  []limit.State // what each claim is to hold after the decision
+	lines   []uint64      // where the claims may be; the first locked of them are locked
+	locked  int
+
+	hasRing     bool // at least one key is asked for under a log or slots
+	ringsLocked bool // the lock of the rings is held
+}
+
+// A claim is one key of a question.
 type claim struct {
-	p    *prepared
-	h    uint64
-	a, b uint64     // the lines where it may be
-	more uint64     // the one where it may be if they are full
-	l    *cacheLine // the one where it is; nil: in none
-	i    int        // its place there
-	busy bool       // its slot is, and said held before
-	held uint64
-	asks bool // more than a peek
-	anew bool // what is known of it was written under another limit
+	p       *prepared
+	h       uint64
+	a, b    uint64      // the lines where it may be
+	more    uint64      // the line where it may be if they are full
+	l       *cacheLine  // the line where it is; nil: in none
+	i       int         // its slot there
+	busy    bool        // that slot is, and its state was held before
+	held    uint64      // see busy
+	before  limit.State // what is known of it, under the limit asked for
+	charges bool        // more than a peek
+	carried bool        // what is known of it was written under another limit
 
-	keep   window // of a window: what the ask is about
-	leaves bool   // it goes from the windows to the table
+	ring   ring // of a key asked for under a log or slots
+	leaves bool // it goes from the rings to the table
 }
 
-// dirty tells whether a state is to be written. One that was carried over to
-// another limit is, also where it is refused: what RetryAfter says holds only
-// if the debt is paid off under the new limit from now on.
-func (c *claim) dirty(before, after limit.State) bool {
-	return after != before || c.anew && c.asks
-}
-
-// takeAll decides under locks. It is for what take cannot do: keys that are new
-// or have long expired, several keys at once, another limit than before.
-func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bool) {
-	var few [fewAsks]claim
-	c := few[:0]
-	for i := range a {
-		p := m.limits.get(&a[i].Limit)
-		c = append(c, claim{p: p})
-	}
-	if !anyWindow(c) {
-		if ok, apart := m.decideAll(now, c, a, d, false); !apart {
-			return ok
-		}
-	}
-	m.windows.mu.Lock() // before any line is locked
-	defer m.windows.mu.Unlock()
-	ok, _ = m.decideAll(now, c, a, d, true)
-	return ok
-}
-
-// decideAll is takeAll, unless a key may be among the windows, which are locked
-// or not.
-func (m *Store) decideAll(now time.Time, c []claim, a []limit.Ask, d []limit.Decision, locked bool) (ok, apart bool) {
-	for {
-		t := m.tab.Load()
-		ok, how := m.tryAll(t, now, c, a, d, locked)
-		switch how {
-		case decided:
-			return ok, false
-		case isFull:
-			m.double(t)
-		case mayBeApart:
-			return false, true
-		case hasMoved: // to the table that is in use by now
-		}
-	}
-}
-
-// outcome is what became of an attempt.
+// An outcome is what became of an attempt.
 type outcome uint8
 
 const (
-	decided    outcome = iota
-	hasMoved           // the table is no longer the one in use
-	isFull             // and may be doubled
-	mayBeApart         // a key may be among the windows, which are not locked
+	outcomeDecided   outcome = iota
+	outcomeMoved             // the table is no longer the one in use
+	outcomeFull              // the table is, and may be doubled
+	outcomeMayBeRing         // a key may have a ring, and those are not locked
 )
 
-// tryAll is takeAll, if the table and the locks that are held allow it.
-func (m *Store) tryAll(t *table, now time.Time, c []claim, a []limit.Ask, d []limit.Decision, locked bool) (ok bool, how outcome) {
-	var few [3 * fewAsks]uint64
-	held := few[:0]
-	for i := range c {
-		h := t.seed.hash(a[i].Key)
-		t.settle(h)
-		c[i] = claim{p: c[i].p, h: h, asks: a[i].N != 0}
-		c[i].a, c[i].b = t.home(h)
-		c[i].more = t.spare(h)
-		held = append(held, c[i].a, c[i].b, c[i].more)
+// takeAll decides on the slow way, about one key or several.
+func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bool) {
+	var few struct {
+		claims [fewAsks]claim
+		states [fewAsks]limit.State
+		lines  [3 * fewAsks]uint64
 	}
-	slices.Sort(held) // so that no two wait for each other
-	held = slices.Compact(held)
-	if !t.lockAll(held) {
-		return false, hasMoved
-	}
-	defer t.release(held, c) // whatever happens
-
-	var few1, few2 [fewAsks]limit.State
-	before := few1[:0]
-	for i := range c {
-		state, known := m.hold(t, &c[i], a[i].Key, now, locked)
-		if !known {
-			return false, mayBeApart
-		}
-		before = append(before, state)
-	}
-	after := append(few2[:0], before...)
-	ok = m.answer(after, now, c, a, d)
-	for i := range c {
-		if c[i].dirty(before[i], after[i]) && !t.fits(&c[i], after[i], now) && m.mayDouble(t) {
-			return false, isFull
-		}
-	}
-	for i := range c {
-		if c[i].dirty(before[i], after[i]) {
-			m.forgotten.Add(t.keep(&c[i], after[i], now))
-		}
-		if c[i].leaves && c[i].asks {
-			m.windows.remove(short(a[i].Key))
-		}
-	}
-	if locked {
-		m.answerWindows(now, ok, c, a, d)
-	}
-	return ok, decided
-}
-
-// answer is limit.TakeAll, except that windows are only asked whether they let
-// pass: what they keep is changed by answerWindows.
-func (m *Store) answer(s []limit.State, now time.Time, c []claim, a []limit.Ask, d []limit.Decision) (ok bool) {
-	if !anyWindow(c) {
-		return limit.TakeAll(s, now, a, d)
-	}
-	ok = true
-	for i := range a {
-		if c[i].isWindow() {
-			d[i].OK = passes(c[i].keep, now, a[i])
-			if c[i].asks {
-				s[i] = limit.State{} // what it held in the table is in the window
-			}
-		} else {
-			_, d[i] = limit.Take(s[i], now, a[i])
-		}
-		ok = ok && d[i].OK
+	q := question{asks: a, answers: d}
+	if n := len(a); n <= fewAsks {
+		q.claims, q.states, q.lines = few.claims[:n], few.states[:n], few.lines[:3*n]
+	} else {
+		q.claims, q.states, q.lines = make([]claim, n), make([]limit.State, n), make([]uint64, 3*n)
 	}
 	for i := range a {
-		if !c[i].isWindow() {
-			passed := d[i].OK
-			s[i], d[i] = limit.Take(s[i], now, asAnswered(a[i], ok, passed))
-			amend(&d[i], passed)
+		q.claims[i].p = m.limits.get(&a[i].Limit)
+		q.hasRing = q.hasRing || q.claims[i].isRing()
+	}
+	if !q.hasRing {
+		if ok, mayBeRing := m.answer(&q, now); !mayBeRing {
+			return ok
 		}
 	}
+	m.rings.mu.Lock() // before any line is locked
+	defer m.rings.mu.Unlock()
+	q.ringsLocked = true
+	ok, _ = m.answer(&q, now)
 	return ok
 }
 
-func (c *claim) isWindow() bool { return c.p.keeps == keepsWindow }
-
-func anyWindow(c []claim) bool {
-	for i := range c {
-		if c[i].isWindow() {
-			return true
-		}
-	}
-	return false
-}
-
-// asAnswered is a, but without cost if it would pass and another did not.
-func asAnswered(a limit.Ask, ok, passed bool) limit.Ask {
-	if ok || !passed {
-		return a
-	}
-	return limit.Ask{Key: a.Key, Limit: a.Limit}
-}
-
-// amend makes the answer to such a question the one to a.
-func amend(d *limit.Decision, passed bool) {
-	if passed {
-		d.OK, d.RetryAfter = true, 0
-	}
-}
-
-// answerWindows charges the windows if all passed, and fills in their answers.
-func (m *Store) answerWindows(now time.Time, ok bool, c []claim, a []limit.Ask, d []limit.Decision) {
-	for i := range a {
-		if !c[i].isWindow() {
-			continue
-		}
-		passed := d[i].OK
-		d[i] = c[i].keep.Take(now, asAnswered(a[i], ok, passed))
-		amend(&d[i], passed)
-		if c[i].asks {
-			e := windowEntry{key: short(a[i].Key), hash: c[i].h, limit: a[i].Limit, keep: c[i].keep}
-			m.forgotten.Add(m.windows.put(m, now, e, d[i].ResetAfter))
+// answer attempts until q is decided, or may be about a ring while those are not
+// locked.
+func (m *Store) answer(q *question, now time.Time) (ok, mayBeRing bool) {
+	for {
+		t := m.tab.Load()
+		ok, became := t.attempt(q, now)
+		switch became {
+		case outcomeDecided:
+			return ok, false
+		case outcomeFull:
+			m.double(t)
+		case outcomeMayBeRing:
+			return false, true
+		case outcomeMoved: // to the table that is in use by now
 		}
 	}
 }
 
-// lockAll locks the lines in the order given, or none if one has moved on.
-func (t *table) lockAll(lines []uint64) bool {
-	for i, n := range lines {
-		if !t.lines[n].lock() {
-			for _, n := range lines[:i] {
-				t.lines[n].unlock()
-			}
+// attempt decides, if t and the locks that are held allow it.
+func (t *table) attempt(q *question, now time.Time) (ok bool, became outcome) {
+	if !t.lock(q) {
+		return false, outcomeMoved
+	}
+	defer t.unlock(q) // also after a panic
+	if !t.read(q, now) {
+		return false, outcomeMayBeRing
+	}
+	ok = q.decide(now)
+	if !t.fits(q, now) && t.m.mayDouble(t) {
+		return false, outcomeFull
+	}
+	t.write(q, now, ok)
+	return ok, outcomeDecided
+}
+
+// lock locks all lines where the keys of q may be, or none if one has moved on.
+func (t *table) lock(q *question) bool {
+	for i := range q.claims {
+		c, lines := &q.claims[i], q.lines[3*i:3*i+3]
+		*c = claim{p: c.p, h: t.seed.hash(q.asks[i].Key), charges: q.asks[i].N != 0}
+		if t.from.Load() != nil {
+			t.settle(c.h)
+		}
+		c.a, c.b = t.home(c.h)
+		c.more = t.spare(c.h)
+		lines[0], lines[1], lines[2] = c.a, c.b, c.more
+	}
+	slices.Sort(q.lines) // so that no two questions wait for each other
+	lines := slices.Compact(q.lines)
+	for q.locked = 0; q.locked < len(lines); q.locked++ {
+		if !t.lines[lines[q.locked]].lock() {
+			t.unlock(q)
 			return false
 		}
 	}
 	return true
 }
 
-// release gives back all slots that are still busy, and the locks.
-func (t *table) release(lines []uint64, c []claim) {
-	for i := range c {
-		if c[i].busy {
-			c[i].l[c[i].i+1].Store(c[i].held)
-			c[i].busy = false
+// unlock gives back all slots that are still busy, and the locks.
+func (t *table) unlock(q *question) {
+	for i := range q.claims {
+		if c := &q.claims[i]; c.busy {
+			c.l[c.i+1].Store(c.held)
+			c.busy = false
 		}
 	}
-	for _, n := range lines {
+	for _, n := range q.lines[:q.locked] {
 		t.lines[n].unlock()
 	}
 }
 
-// find is the state that a claim has in the table, made to stand still, and the
-// limit under which it was written; nil if that has no number.
-func (m *Store) find(t *table, c *claim) (from *prepared, s limit.State) {
+// read finds what is known of each key, makes it stand still, and carries it over
+// to the limit asked for. It reports whether all could be read: not if a key may
+// have a ring, and those are not locked.
+func (t *table) read(q *question, now time.Time) bool {
+	rings := &t.m.rings
+	for i := range q.claims {
+		c, key := &q.claims[i], q.asks[i].Key
+		from, s := t.findClaim(c)
+		live := c.l != nil && s.T > now.UnixMicro()
+		switch c.p.keeps {
+		case keepsState:
+			if from != nil && from != c.p && c.p.tag != 0 {
+				c.carried = true
+				s = limit.Change(s, now, from.limit, c.p.limit)
+			}
+			if !live && rings.filter.mayHave(c.h) {
+				if !q.ringsLocked {
+					return false
+				}
+				s = rings.toState(c, key, now, s)
+			}
+		case keepsRing:
+			rings.toRing(c, key, now, live)
+			if live {
+				c.chargeRing(now, limit.Used(s, now, writtenUnder(from, c.p)))
+			}
+		case keepsNothing:
+		}
+		c.before, q.states[i] = s, s
+	}
+	return true
+}
+
+// findClaim returns the state that c has in the table, made to stand still, and
+// the limit under which it was written; nil if that has no number.
+func (t *table) findClaim(c *claim) (from *prepared, s limit.State) {
 	for _, n := range [...]uint64{c.a, c.b, c.more} {
 		l := &t.lines[n]
-		i := l.at(c.h & fpMask)
+		i := l.at(c.h & tagFingerprint)
 		if i < 0 {
 			continue
 		}
 		c.l, c.i = l, i
-		from = m.limits.of(l[i].Load())
+		from = t.m.limits.of(l[i].Load())
 		if l.isPair(i) {
 			return from, t.state(l.four(i))
 		}
-		c.held = l[i+1].Swap(busy)
-		c.busy = c.held != busy // by the twin of this key in this decision
-		return from, unpack(from, c.held, t.start)
+		c.held = l[i+1].Swap(stateBusy)
+		c.busy = c.held != stateBusy // by the twin of this key in this question
+		return from, t.unpack(from, c.held)
 	}
 	return nil, s
 }
 
-// unpack is the state in the word of a slot; from is nil if its tag has no number.
-func unpack(from *prepared, w uint64, start int64) limit.State {
-	if from == nil {
-		var plain limit.Fast
-		return plain.Unpack(w, start)
+// decide fills in the answers, and the states that the keys are to hold.
+func (q *question) decide(now time.Time) (ok bool) {
+	if q.hasRing {
+		return q.decideWithRings(now)
 	}
-	return from.fast.Unpack(w, start)
+	return limit.TakeAll(q.states, now, q.asks, q.answers)
 }
 
-// since is now in µs after the start of the table.
-func (t *table) since(now time.Time) uint64 { return uint64(max(now.UnixMicro()-t.start, 0)) }
-
-// pack is s as one word, zero if it has expired, if one can hold it.
-func (t *table) pack(p *prepared, s limit.State, now uint64) (w uint64, ok bool) {
-	if s.T <= t.start || uint64(s.T)-uint64(t.start) <= now {
-		return 0, true
-	}
-	return p.fast.Pack(s, t.start)
+// changes reports whether the state of claim i is to be written. One that was
+// carried over to another limit is, also where it is refused: what RetryAfter says
+// holds only if the debt is paid off under the new limit from now on.
+func (q *question) changes(i int) bool {
+	c := &q.claims[i]
+	return q.states[i] != c.before || c.carried && c.charges
 }
 
-// fits tells whether s can be kept without displacing another key.
-func (t *table) fits(c *claim, s limit.State, at time.Time) bool {
+// fits reports whether all states can be kept without displacing another key.
+func (t *table) fits(q *question, at time.Time) bool {
 	now := t.since(at)
+	for i := range q.claims {
+		if q.changes(i) && !t.hasRoom(&q.claims[i], q.states[i], now) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasRoom reports whether s can be kept for c without displacing another key.
+func (t *table) hasRoom(c *claim, s limit.State, now uint64) bool {
 	w, single := t.pack(c.p, s, now)
 	if w == 0 && single || c.l != nil && (single || c.l.isPair(c.i)) {
 		return true
 	}
 	asPair := !single || c.p.fast.Wide() // as it may soon be, if it is not yet
-	return t.lines[c.a].room(asPair, now) || t.lines[c.b].room(asPair, now)
+	return t.lines[c.a].hasRoom(asPair, now) || t.lines[c.b].hasRoom(asPair, now)
 }
 
-// keep writes s, and returns how many other keys were displaced by it.
-func (t *table) keep(c *claim, s limit.State, at time.Time) (displaced int64) {
-	now := t.since(at)
+// write keeps what the keys are to hold.
+func (t *table) write(q *question, now time.Time, ok bool) {
+	since := t.since(now)
+	for i := range q.claims {
+		c := &q.claims[i]
+		if q.changes(i) {
+			t.m.forgotten.Add(t.keep(c, q.states[i], since))
+		}
+		if c.leaves && c.charges {
+			t.m.rings.remove(ringKey(q.asks[i].Key))
+		}
+	}
+	if q.hasRing {
+		t.m.forgotten.Add(t.m.rings.write(q, now, ok, t.m.maxBytes()))
+	}
+}
+
+// keep writes s for c, and returns how many other keys were displaced by it.
+func (t *table) keep(c *claim, s limit.State, now uint64) (displaced int64) {
 	w, single := t.pack(c.p, s, now)
-	tag := c.p.tag | c.h&fpMask
+	tag := c.p.tag | c.h&tagFingerprint
 	a, b := &t.lines[c.a], &t.lines[c.b]
-	if l, i := c.l, c.i; l != nil && (c.busy || l.isPair(i) && l[i].Load()&fpMask == c.h&fpMask) {
+	if l, i := c.l, c.i; l != nil && (c.busy || l.isPair(i) && l[i].Load()&tagFingerprint == c.h&tagFingerprint) {
 		// If neither, it was a pair that an earlier claim has displaced.
 		c.busy = false
 		switch wasPair := l.isPair(i); {
 		case single && w != 0 && !wasPair:
-			l.tag(i, tag|choice(l, a, b))
+			l.setTag(i, tag|choice(l, a, b))
 			l[i+1].Store(w)
 			return 0
 		case !single && wasPair:
-			l.writePair(i, tag|choice(l, a, b), t.words(s))
+			l.setPair(i, tag|choice(l, a, b), t.words(s))
 			return 0
 		}
 		l.clear(i)
 	}
-	if more := &t.lines[c.more]; !a.room(!single, now) && !b.room(!single, now) && more.room(!single, now) {
+	if more := &t.lines[c.more]; !a.hasRoom(!single, now) && !b.hasRoom(!single, now) && more.hasRoom(!single, now) {
 		a, b = more, more
 	}
 	switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // For tests in throttle_test, which can import throttletest.
-var Short = short
+var RingKey = ringKey
 
 // Start is when the clock of m began.
 func (m *Store) Start() time.Time { return m.table().base }
@@ -18,7 +18,7 @@ func (m *Store) Start() time.Time { return m.table().base }
 func (m *Store) TakeAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
 	m.table()
 	if len(a) == 1 {
-		d[0] = m.decide(now, &a[0])
+		d[0] = m.takeOne(now, &a[0])
 		return d[0].OK
 	}
 	return m.takeAll(now, a, d)
@@ -36,7 +36,7 @@ func (m *Store) AllowAt(now time.Time, key string, l limit.Limit) bool {
 	if ok, known := t.allow(m.limits.get(&l), t.seed.hash(key), int64(t.since(now))); known {
 		return ok
 	}
-	return m.decide(now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
+	return m.takeOne(now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
 }
 
 // Size is how large the table is, in bytes.
@@ -56,36 +56,38 @@ func SealedOld(b []byte) []byte {
 	return append(b, sum[:]...)
 }
 
-// Windows is how many keys are kept apart, and how many bytes they count for.
-func (m *Store) Windows() (n int, bytes int64) {
-	m.windows.mu.Lock()
-	defer m.windows.mu.Unlock()
-	if len(m.windows.index) != len(m.windows.entries) {
+// Rings returns how many keys have a ring, and how many bytes they count for.
+func (m *Store) Rings() (n int, bytes int64) {
+	m.rings.mu.Lock()
+	defer m.rings.mu.Unlock()
+	if len(m.rings.index) != len(m.rings.entries) {
 		return -1, -1
 	}
-	return len(m.windows.entries), m.windows.bytes
+	return len(m.rings.entries), m.rings.bytes
 }
 
-// LockWindows locks them, until unlock is called.
-func (m *Store) LockWindows() (unlock func()) {
-	m.windows.mu.Lock()
-	return m.windows.mu.Unlock
+// LockRings locks the rings, until unlock is called.
+func (m *Store) LockRings() (unlock func()) {
+	m.rings.mu.Lock()
+	return m.rings.mu.Unlock
 }
 
 // Hash is the one by which the key is found.
 func (m *Store) Hash(key string) uint64 { return m.table().seed.hash(key) }
 
-// MayBeApart tells whether the key is looked for among the windows.
-func (m *Store) MayBeApart(key string) bool { return m.windows.seen.may(m.table().seed.hash(key)) }
+// MayHaveRing reports whether the key is looked for among the rings.
+func (m *Store) MayHaveRing(key string) bool {
+	return m.rings.filter.mayHave(m.table().seed.hash(key))
+}
 
 // Check looks for what must never be in the table.
 func (m *Store) Check() error { return m.table().check() }
 
-// Tags are those of all slots in use.
+// Tags are those of all lineSlots in use.
 func (m *Store) Tags() (tags []uint64) {
 	t := m.table()
 	for i := range t.lines {
-		for s := 0; s < 2*slots; s = t.lines[i].after(s) {
+		for s := 0; s < 2*lineSlots; s = t.lines[i].after(s) {
 			if t.lines[i][s+1].Load() != 0 {
 				tags = append(tags, t.lines[i][s].Load())
 			}

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"math"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,74 +11,68 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Store is the [store.Store] in this process. The zero value is ready. It is safe
-// for concurrent use, starts no goroutine and needs no closing; it must not be
-// copied after first use.
+// Store remembers the state of every key in this process. The zero value is
+// ready. It is safe for concurrent use, starts no goroutine and needs no closing;
+// it must not be copied after first use.
 //
-// It is a table of a bounded size without pointers: 32 bytes a key, of which
-// the collector sees nothing. It begins with at most 16 KiB and doubles as keys
-// come, never to shrink; while it does, the old half is kept besides. A key is
-// known by 56 bits of a keyed hash: that any two of a million keys share an
-// account has a probability of 10^-5.
+// The table has a bounded size and no pointers: 32 bytes a key, which the garbage
+// collector does not scan. It starts with at most 16 KiB and doubles as keys
+// come; it never shrinks, and while it doubles, the old half is kept besides. A
+// key is found by 56 bits of a keyed hash: the probability that any two of a
+// million keys share one is 10^-5.
 //
 // On Linux a table of 4 MiB and more asks for pages of 2 MiB where it fills
-// whole ones, which takes no more memory. While it grows it may have to wait for
-// such a page, if /sys/kernel/mm/transparent_hugepage/defrag lets the kernel look
-// for one; where none is found, or they are switched off, the pages are small.
+// whole ones, which takes no more memory. While it grows it may wait for such a
+// page, if /sys/kernel/mm/transparent_hugepage/defrag lets the kernel look for
+// one; where none is found, or they are switched off, the pages are small.
 //
-// What has expired takes no room, as a key that owes nothing equals one never
-// seen. If there is no room for a new key even so, it takes the place of the
-// one, of the eight in the two lines where it may be, that will owe nothing
-// first. So a flood of made-up keys, which owe little, leaves those that are
-// over their limit in place. Of as many keys as Keys says, all owing, about one
-// in a million is forgotten, and starts afresh.
+// Expired entries are reused in place: a full bucket equals an unknown key, so no
+// sweeper is needed. A new key that finds no room takes the place of one of the
+// eight in the two lines where it may be: the one that will be full first. So a
+// flood of made-up keys, which owe little, leaves those that are over their limit
+// in place. Of MaxKeys keys that all owe, about one in a million is forgotten, and
+// starts with a full bucket.
 //
-// A key may be asked for under another limit than before: what it owes is
-// carried over by [limit.Change], also where it is refused, and then owed under
-// the new limit; a peek changes nothing. A Memory tells 4094 limits apart;
-// states written under further ones are read as if they had been written under
-// the one that is asked for, or, if that is a log or slots, a TokenBucket of the
-// same Count and Period.
+// A key may be asked for with another limit than before: [limit.Change] carries
+// over what it owes, also where it is refused; a peek changes nothing. A Store
+// tells 4094 limits apart; it reads states written under further ones as if they
+// had been written under the one that is asked for, or, if that is a log or slots,
+// under a TokenBucket of the same Count and Period.
 //
-// Sliding logs and slots, which keep more than a State, are kept apart, in at
-// most Bytes besides, and at most Keys keys; see [limit.Log] and [limit.Slots].
-// Beyond that, of eight picked at random the one that will owe nothing first is
-// forgotten. They share one lock. A key that changes to one of these kinds, or
-// from one to any other, is charged what it has used, at the time of the change.
+// Sliding logs and slots keep more than a State, so they are kept apart, in at
+// most MaxBytes besides and for at most MaxKeys keys; see [limit.Log] and
+// [limit.Slots]. Beyond that, of eight picked at random the one that will be empty
+// first is forgotten. They share one lock. A key that changes to one of these
+// kinds, or from one to any other, is charged what it has used, at the time of the
+// change.
 //
-// Its clock is the wall clock at its first use and from then on monotonic, so
-// that a step of the wall clock grants nothing. Fixed windows end by that
-// clock.
+// Its clock is the wall clock at its first use and monotonic from then on, so a
+// step of the wall clock grants nothing. Fixed windows end by that clock.
 type Store struct {
-	// MaxKeys is how many keys there is good room for: twice as many would fill
-	// every slot. A key takes the room of two if its State does not pack: under
-	// a TokenBucket of which Count is above 65,536 though divided by what it
-	// has in common with the microseconds of the Period, and when a window has
-	// used more than 65,535. If zero or below, 1,000,000, or what Bytes allows.
-	// It must not change after first use.
+	// MaxKeys bounds the keys that have good room; twice as many would fill every
+	// slot. A key takes the room of two if its State does not pack: that of a
+	// TokenBucket with a Count above 65,536 after division by what it has in
+	// common with the microseconds of the Period, or of a window that has used
+	// more than 65,535. If zero or below, 1,000,000, or what MaxBytes allows. It
+	// must not change after first use.
 	MaxKeys int
-	// MaxBytes is how large the table may become. If zero or below, 32 for each
-	// of Keys. If both are set, the smaller bound holds. It must not change
-	// after first use.
+	// MaxBytes bounds the size of the table. If zero or below, 32 for each of
+	// MaxKeys. If both are set, the smaller bound holds. It must not change after
+	// first use.
 	MaxBytes int64
 
 	tab       atomic.Pointer[table]
 	limits    limits
-	windows   windows
+	rings     rings
 	forgotten atomic.Int64
 
 	mu sync.Mutex // held to make a table
 }
 
 const (
-	defaultKeys = 1_000_000
-	keyBytes    = 32 // two slots
-	// firstRows is the most rows of a new table, and half of it the fewest, so
-	// that doubling leads to within a hundredth of any size.
-	firstRows = 256
-	mostBytes = min(1<<38, math.MaxInt)
-	// fewAsks can be answered without allocating.
-	fewAsks = 4
+	defaultKeys   = 1_000_000
+	keyBytes      = 32 // two slots
+	maxTableBytes = min(1<<38, math.MaxInt)
 )
 
 // Allow charges n tokens for key, if l allows, and reports whether it did: the OK
@@ -97,27 +92,73 @@ func (m *Store) Allow(key string, l limit.Limit, n int64) bool {
 			return ok
 		}
 	}
-	return m.decide(t.now(), &limit.Ask{Key: key, Limit: l, N: n}).OK
+	return m.takeOne(t.now(), &limit.Ask{Key: key, Limit: l, N: n}).OK
 }
 
 // TakeOne is Take for one ask. It allocates nothing, but for limits that keep
 // more than a State, and its error is always nil.
 func (m *Store) TakeOne(_ context.Context, a limit.Ask) (limit.Decision, error) {
-	return m.takeOne(&a), nil
+	return m.takeNow(&a), nil
+}
+
+// Take decides on a[i] in d[i], as [limit.TakeAll] does: all are charged, or none.
+// ok is whether all pass. An error says that a and d differ in length, or that two
+// asks are about one key. The context is not looked at, as nothing waits.
+func (m *Store) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	if len(a) == 1 && len(d) == 1 {
+		d[0] = m.takeNow(&a[0])
+		return d[0].OK, nil
+	}
+	if err := limit.CheckAsks(a, d); err != nil {
+		return false, err
+	}
+	return m.takeAll(m.table().now(), a, d), nil
 }
 
 // Itself reports whether s is m, and not a Store that embeds it.
 func (m *Store) Itself(s any) bool { return s == any(m) }
 
-func (m *Store) takeOne(a *limit.Ask) limit.Decision {
+// Len counts the keys that have not expired. It looks at the whole table: some
+// 10 ms for a million keys.
+func (m *Store) Len() int { return m.table().len() + m.rings.len() }
+
+// Forgotten counts the keys that were displaced before they had expired.
+func (m *Store) Forgotten() int64 { return m.forgotten.Load() }
+
+// table returns the table in use; the first call makes it.
+func (m *Store) table() *table {
+	if t := m.tab.Load(); t != nil {
+		return t
+	}
+	return m.firstTable()
+}
+
+// maxBytes returns how large the table may become.
+func (m *Store) maxBytes() int64 {
+	most := int64(maxTableBytes)
+	if m.MaxBytes > 0 {
+		most = min(m.MaxBytes, most)
+	}
+	switch keys := int64(m.MaxKeys); {
+	case keys > 0:
+		most = min(most, min(keys, maxTableBytes/keyBytes)*keyBytes)
+	case m.MaxBytes <= 0:
+		most = defaultKeys * keyBytes
+	}
+	return most
+}
+
+// takeNow decides about one key at the present time.
+func (m *Store) takeNow(a *limit.Ask) limit.Decision {
 	t := m.table()
 	if t.far() {
 		t.fetch(t.seed.hash(a.Key))
 	}
-	return m.decide(t.now(), a)
+	return m.takeOne(t.now(), a)
 }
 
-func (m *Store) decide(now time.Time, a *limit.Ask) (d limit.Decision) {
+// takeOne decides about one key: without a lock if it can, under locks if not.
+func (m *Store) takeOne(now time.Time, a *limit.Ask) (d limit.Decision) {
 	t, p := m.tab.Load(), m.limits.get(&a.Limit)
 	switch p.keeps {
 	case keepsNothing:
@@ -134,94 +175,223 @@ func (m *Store) decide(now time.Time, a *limit.Ask) (d limit.Decision) {
 	return ds[0]
 }
 
-// Take answers a in d, see [store.Store]. It looks at no context, as it never waits.
-func (m *Store) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	if len(a) == 1 && len(d) == 1 {
-		d[0] = m.takeOne(&a[0])
-		return d[0].OK, nil
-	}
-	if err := limit.CheckAsks(a, d); err != nil {
-		return false, err
-	}
-	return m.takeAll(m.table().now(), a, d), nil
-}
+// The fast way takes no lock: it finds the slot of one key, reads its state,
+// decides, and writes the new state by one compare-and-swap. It leaves to the
+// slow way what it does not find, and what it cannot write so.
 
-// Len is the number of keys that have not expired. It looks at the whole table:
-// some 10 ms for a million keys.
-func (m *Store) Len() int {
-	t := m.table()
-	t.settleAll()
-	now, n := uint64(t.micros()), 0
-	for i := range t.lines {
-		n += t.lines[i].taken(now)
-	}
-	return n + m.windows.len()
-}
-
-// Forgotten is how many keys that had not expired have been displaced.
-func (m *Store) Forgotten() int64 { return m.forgotten.Load() }
-
-// table is the present one; the first use makes it.
-func (m *Store) table() *table {
-	if t := m.tab.Load(); t != nil {
-		return t
-	}
-	return m.firstTable()
-}
-
-func (m *Store) firstTable() *table {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.tab.Load() == nil {
-		rows := m.lines()
-		for rows >= firstRows {
-			rows /= 2
+// allow decides about one event of the key of hash h, now µs after start. If not
+// known, it is for the slow way.
+func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
+	tag := p.tag | h&tagFingerprint
+	a, _ := t.home(h)
+	l, i := &t.lines[a], 0 // where most are, of a few keys
+	if t.mask > 0 || l[0].Load() != tag {
+		if l, i = t.search(h, tag); i < 0 {
+			return false, false
 		}
-		m.tab.Store(newTable(rows, newSeed(), time.Now()))
 	}
-	return m.tab.Load()
+	for {
+		w, ok := l.load(i, tag)
+		if !ok {
+			return false, false
+		}
+		next, ok, known := p.fast.Allow(w, now)
+		if !ok || !known || l.word(i).CompareAndSwap(w, next) {
+			return ok && known, known
+		}
+	}
 }
 
-// bytes is how large the table may become.
-func (m *Store) bytes() int64 {
-	most := int64(mostBytes)
-	if m.MaxBytes > 0 {
-		most = min(m.MaxBytes, most)
+// take decides about the key of a, of hash h. If not known, it is for the slow
+// way.
+func (t *table) take(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limit.Decision, known bool) {
+	tag := p.tag | h&tagFingerprint
+	l, i := t.search(h, tag)
+	if i < 0 {
+		return d, false
 	}
-	switch keys := int64(m.MaxKeys); {
-	case keys > 0:
-		most = min(most, min(keys, mostBytes/keyBytes)*keyBytes)
-	case m.MaxBytes <= 0:
-		most = defaultKeys * keyBytes
+	for {
+		var s, next limit.State
+		w, single := l.load(i, tag)
+		if single {
+			s = p.fast.Unpack(w, t.start)
+		} else if s, known = t.loadPair(l, i, tag); !known {
+			return d, false
+		}
+		if next, d = limit.Take(s, now, *a); next == s {
+			return d, true
+		}
+		to, packs := p.fast.Pack(next, t.start)
+		if !single || !packs || to < stateLowest {
+			return d, false
+		}
+		if l.word(i).CompareAndSwap(w, to) {
+			return d, true
+		}
 	}
-	return most
 }
 
-// lines is how many it may have.
-func (m *Store) lines() uint64 { return uint64(max(1, m.bytes()/lineSize)) }
+// seed is the secret of a table: 256 random bits.
+type seed [4]uint64
 
-// mayDouble tells whether the table may become larger than t.
-func (m *Store) mayDouble(t *table) bool { return uint64(len(t.lines)) <= m.lines()/2 }
-
-// double doubles t, or, if it has just been doubled, has it done with it.
-func (m *Store) double(t *table) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// hash hashes a key by folded products, in the manner of wyhash (Wang Yi,
+// github.com/wangyi-fudan/wyhash): each 16 bytes go through one product of 64 by
+// 64 bits, of which both halves are added. In contrast to wyhash both factors of
+// every product are masked by secret random words, none by a constant. So an
+// attacker cannot choose keys that meet in a line, or share a fingerprint, better
+// than by chance; and no answer of a limiter shows a bit of any hash. It takes
+// 3 ns for 16 bytes, where SipHash-1-3 takes 12. The standard hash/maphash would
+// do, but its seed cannot be kept over a restart.
+func (s *seed) hash(key string) uint64 {
+	var a, b uint64
+	n, state := len(key), s[0]
 	switch {
-	case m.tab.Load() != t: // somebody else has done it
-	case t.from.Load() != nil:
-		t.settleAll()
-	default:
-		m.tab.Store(t.doubled())
+	case n > 16:
+		tail := key[n-16:]
+		for ; len(key) > 16; key = key[16:] {
+			state = fold(first8(key)^s[1], first8(key[8:])^state)
+		}
+		a, b = first8(tail), first8(tail[8:])
+	case n >= 8:
+		a, b = first8(key), first8(key[n-8:])
+	case n >= 4:
+		a, b = first4(key), first4(key[n-4:])
+	case n > 0:
+		a = uint64(key[0])<<16 | uint64(key[n/2])<<8 | uint64(key[n-1])
 	}
+	return fold(s[2]^uint64(n), fold(a^s[1], b^state)^s[3])
 }
 
-// taken is how many keys of a line have not expired.
-func (l *cacheLine) taken(now uint64) (n int) {
-	for i := 0; i < len(l); i = l.after(i) {
-		if ends(l[i+1].Load()) > now {
-			n++
-		}
+// fold multiplies a by b and folds the halves of the product onto each other.
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}
+
+// first8 reads the first 8 bytes of key. The compiler makes one load of it.
+func first8(key string) uint64 {
+	_ = key[7]
+	return uint64(key[0]) | uint64(key[1])<<8 | uint64(key[2])<<16 | uint64(key[3])<<24 |
+		uint64(key[4])<<32 | uint64(key[5])<<40 | uint64(key[6])<<48 | uint64(key[7])<<56
+}
+
+// first4 reads the first 4 bytes of key.
+func first4(key string) uint64 {
+	_ = key[3]
+	return uint64(key[0]) | uint64(key[1])<<8 | uint64(key[2])<<16 | uint64(key[3])<<24
+}
+
+// prepared is a Limit with what a decision would otherwise work out each time.
+type prepared struct {
+	limit limit.Limit
+	fast  limit.Fast
+	tag   uint64 // its number, in the place where tags have it; zero: none
+	keeps keeps
+}
+
+// keeps says what is remembered of a key under a limit.
+type keeps uint8
+
+const (
+	keepsState keeps = iota
+	keepsNothing
+	keepsRing // a limit.Log or limit.Slots, which do not fit a State
+)
+
+const (
+	maxLimits  = 1<<12 - 2 // numbers there are: 0 is none, and all ones is tagMoved
+	cacheBits  = 6         // of the number of a spot in the cache
+	cacheSpots = 1 << cacheBits
+)
+
+// limits numbers the distinct limits that a Store has seen, so that a slot can
+// say in 12 bits under which its state was written. The zero value is ready.
+type limits struct {
+	first atomic.Pointer[prepared] // the one that came first: most have no other
+	cache [1 << cacheBits]atomic.Pointer[prepared]
+	all   atomic.Pointer[[]*prepared] // by number, less one
+
+	mu    sync.Mutex
+	index map[limit.Limit]*prepared // guarded by mu
+}
+
+// get returns the prepared form of l.
+func (x *limits) get(l *limit.Limit) *prepared {
+	spot := &x.cache[spotOf(l)]
+	if p := spot.Load(); p != nil && p.is(l) {
+		return p
 	}
-	return n
+	p := x.add(*l)
+	spot.Store(p)
+	x.first.CompareAndSwap(nil, p)
+	return p
+}
+
+// is reports whether p was made of l. It compares field by field and in line,
+// where == would be a call of a function, and that one of another.
+func (p *prepared) is(l *limit.Limit) bool {
+	q := &p.limit
+	return q.Count == l.Count && q.Period == l.Period && q.Burst == l.Burst &&
+		q.Kind == l.Kind && q.Slots == l.Slots && q.Zone == l.Zone
+}
+
+// spotOf returns the spot of l in the cache. 2^64 over the golden ratio spreads
+// what is multiplied by it over the high bits (Knuth, TAOCP 6.4).
+func spotOf(l *limit.Limit) uint64 {
+	x := uint64(l.Count) ^ uint64(l.Period)<<20 ^ uint64(l.Burst)<<40 ^ uint64(l.Kind)<<60
+	x *= 0x9e3779b97f4a7c15
+	return x >> (64 - cacheBits)
+}
+
+// add prepares l, and numbers it, if it has no number and there is one left.
+func (x *limits) add(l limit.Limit) *prepared {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.index[l]; p != nil {
+		return p
+	}
+	p := prepare(l)
+	all := x.list()
+	switch {
+	case p.keeps != keepsState:
+	case len(all) == maxLimits:
+		p.fast = limit.Fast{} // states without a number are all packed alike
+	default:
+		if x.index == nil {
+			x.index = make(map[limit.Limit]*prepared)
+		}
+		x.index[l] = p
+		p.tag = uint64(len(all)+1) << tagLimitShift
+		all = append(all, p) // readers look at no more than they knew of
+		x.all.Store(&all)
+	}
+	return p
+}
+
+func prepare(l limit.Limit) *prepared {
+	p := &prepared{limit: l, fast: limit.FastOf(l)}
+	switch {
+	case l.Unlimited() || l.Count <= 0:
+		p.keeps = keepsNothing
+	case l.Kind == limit.SlidingLog || l.Kind == limit.SlidingSlots:
+		p.keeps = keepsRing
+	}
+	return p
+}
+
+func (x *limits) list() []*prepared {
+	if all := x.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// of returns the limit under which the state with the tag was written; nil if
+// that had no number.
+func (x *limits) of(tag uint64) *prepared {
+	n := tag &^ tagLock >> tagLimitShift
+	if all := x.list(); n > 0 && n <= uint64(len(all)) {
+		return all[n-1]
+	}
+	return nil
 }

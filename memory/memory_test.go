@@ -2,9 +2,7 @@ package memory_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -241,34 +239,12 @@ func TestMemoryLongKeys(t *testing.T) {
 	if d := take(t, &m, long, one, 1); d.OK {
 		t.Errorf("second of the long key: %+v, want refused", d)
 	}
-	digest := memory.Short(long)
+	digest := memory.RingKey(long)
 	if len(digest) != 33 {
 		t.Errorf("a long key is kept as %d bytes, want 33", len(digest))
 	}
 	if d := take(t, &m, digest, one, 1); !d.OK {
 		t.Errorf("first of the key that equals the digest: %+v, want OK", d)
-	}
-}
-
-func TestFailOpen(t *testing.T) {
-	broken := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
-		return false, errors.New("no connection")
-	})
-	d, err := store.Take(t.Context(), broken, "k", perMinute, 1)
-	if err == nil || d.OK {
-		t.Errorf("Take of a broken store = %+v, %v, want an error and not OK", d, err)
-	}
-	d = take(t, store.FailOpen(broken), "k", perMinute, 3)
-	if !d.OK || d.N != 0 || d.Remaining != 10 || d.Max != 10 || d.At.IsZero() {
-		t.Errorf("FailOpen of a broken store = %+v, want OK, nothing charged, 10 remaining of 10", d)
-	}
-	d = take(t, store.FailOpen(broken), "k", limit.Limit{}, 3)
-	if !d.OK || d.Remaining != math.MaxInt64 {
-		t.Errorf("FailOpen without a limit = %+v, want OK", d)
-	}
-	sound := store.FailOpen(new(memory.Store))
-	if d := take(t, sound, "k", perMinute, 11); d.OK {
-		t.Errorf("FailOpen of a sound store = %+v, want refused", d)
 	}
 }
 

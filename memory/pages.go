@@ -5,16 +5,17 @@ import "unsafe"
 const (
 	// largePage is what Linux has on most processors beside pages of 4 KiB.
 	largePage = 2 << 20
-	// fewestPages is from how many large pages on a table has them. Of small
+	// minLargePages is from how many large pages on a table has them. Of small
 	// ones a processor remembers where some thousand are.
-	fewestPages = 2
+	minLargePages = 2
 )
 
 // newLines makes lines, in large pages where the system lets it, as to find out
-// where a small page is costs another read or two from far away. It is an advice
-// about memory of the Go heap that nobody has seen yet, and only about pages that
-// are the table's alone: so it takes no more memory, and the collector frees it
-// as any other. What the heap puts there afterwards may be in large pages too.
+// where a small page is costs another read or two from far away. It advises the
+// system about memory of the Go heap that has not been used yet, and only about
+// pages that are the table's alone: so it takes no more memory, and the collector
+// frees it as any other. What the heap puts there afterwards may be in large pages
+// too.
 func newLines(n uint64) []cacheLine {
 	lines := make([]cacheLine, n)
 	if b := wholePages(lines); b != nil {
@@ -23,11 +24,11 @@ func newLines(n uint64) []cacheLine {
 	return lines
 }
 
-// wholePages is the part of lines that is made of whole large pages; nil if
+// wholePages returns the part of lines that is made of whole large pages; nil if
 // there is little of it.
 func wholePages(lines []cacheLine) []byte {
 	size := uintptr(len(lines)) * lineSize
-	if size < fewestPages*largePage {
+	if size < minLargePages*largePage {
 		return nil
 	}
 	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(lines))), size)

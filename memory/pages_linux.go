@@ -2,7 +2,7 @@ package memory
 
 import "syscall"
 
-// advise asks for large pages in place of b, which nobody has and which is zero.
+// advise asks for large pages in place of b, which is zero and not yet in use.
 // The heap may have had small pages there. They are given back first: what comes
 // in place of them, when it is touched, is zero too. Where the kernel has no
 // large pages nothing is lost.

@@ -75,8 +75,8 @@ func TestMemoryHoldsTheBound(t *testing.T) {
 }
 
 // TestMemoryFirstTouch lets 8 goroutines ask for the same new keys, while the
-// table grows from its smallest to its largest. Each key passes once, whoever
-// comes first, and is not lost on the way.
+// table grows from its smallest to its largest. Each key passes once, and
+// is not lost on the way.
 func TestMemoryFirstTouch(t *testing.T) {
 	limits := []limit.Limit{
 		{Count: 1, Period: 24 * time.Hour},
@@ -176,7 +176,7 @@ func TestMemoryChangesUnderRace(t *testing.T) {
 	}
 }
 
-// TestMemoryReadsAreWhole: whoever only looks, looks at something that was so.
+// TestMemoryReadsAreWhole: a peek sees a state that was so at some time.
 func TestMemoryReadsAreWhole(t *testing.T) {
 	l := limit.Limit{Kind: limit.FixedWindow, Count: 1 << 40, Period: 10_000 * 24 * time.Hour}
 	var m memory.Store

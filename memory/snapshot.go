@@ -34,19 +34,19 @@ const (
 )
 
 var (
-	errSnapshotUsed  = errors.New("throttle: Restore must come before the first use of the Memory")
-	errSnapshotHead  = errors.New("throttle: not a snapshot of a Memory, or of another version")
-	errSnapshotSum   = errors.New("throttle: the snapshot is cut short or has been changed")
-	errSnapshotShape = errors.New("throttle: the snapshot contradicts itself")
+	errSnapshotUsed  = errors.New("memory: Restore must come before the first use of the Store")
+	errSnapshotHead  = errors.New("memory: not a snapshot of a Store, or of another version")
+	errSnapshotSum   = errors.New("memory: the snapshot is cut short or has been changed")
+	errSnapshotShape = errors.New("memory: the snapshot contradicts itself")
 )
 
-// Snapshot is what is remembered, to be kept over a restart: some 25 bytes for
-// each key that has not expired. Decisions go on meanwhile; each key is as of
-// some moment of it. Those about sliding logs and slots, and about keys that
-// change to or from them, wait: some 100 ms if there is a million keys.
+// Snapshot returns what is remembered, to be kept over a restart: some 25 bytes
+// for each key that has not expired. Decisions go on meanwhile, and each key is as
+// of some moment in between; decisions on sliding logs and slots, and on keys that
+// change to or from them, wait: some 100 ms for a million keys.
 //
-// It holds the secret of the hash, with which one could guess keys, and make
-// such as are taken for another: keep it as secret as a password. It holds no
+// It holds the secret of the hash, with which an attacker could guess keys, and
+// make keys that are taken for another: keep it as secret as a password. It holds no
 // key, but those of logs and slots, which take some five bytes for each instant
 // in a log, one or more for each slot, and the key besides; one that is longer
 // than 256 bytes is held as a digest.
@@ -58,27 +58,29 @@ func (m *Store) Snapshot() []byte {
 
 func (m *Store) snapshot() []byte {
 	m.table()
-	m.windows.mu.Lock() // so that no key comes from there, or goes there
-	defer m.windows.mu.Unlock()
+	m.rings.mu.Lock() // so that no key becomes a ring, or ceases to be one
+	defer m.rings.mu.Unlock()
 	m.mu.Lock() // so that the table is not doubled
 	defer m.mu.Unlock()
 	t := m.tab.Load()
 	t.settleAll()
-	b := m.snapshotHead(t)
+	b := m.appendHead(t)
 	now := uint64(t.micros())
 	for i := range t.lines {
 		l := &t.lines[i]
 		l.lock()
-		b = m.snapshotLine(b, t, i, now)
+		b = m.appendLine(b, t, i, now)
 		l.unlock()
 	}
 	b = binary.AppendUvarint(b, 0)
-	return m.snapshotWindows(b, t.start+int64(now))
+	return m.appendRings(b, t.start+int64(now))
 }
 
-func (m *Store) snapshotHead(t *table) []byte {
-	secret := t.seed.bytes()
-	b := append([]byte(snapshotHead), secret[:]...)
+func (m *Store) appendHead(t *table) []byte {
+	b := []byte(snapshotHead)
+	for _, w := range t.seed {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
 	b = binary.AppendUvarint(b, t.rows)
 	b = binary.AppendUvarint(b, uint64(bits.Len64(t.mask)))
 	var text strings.Builder
@@ -89,11 +91,11 @@ func (m *Store) snapshotHead(t *table) []byte {
 	return append(b, text.String()...)
 }
 
-// snapshotLine appends the states of a line that is locked.
-func (m *Store) snapshotLine(b []byte, t *table, n int, now uint64) []byte {
+// appendLine appends the states of a line that is locked.
+func (m *Store) appendLine(b []byte, t *table, n int, now uint64) []byte {
 	l := &t.lines[n]
 	for i := 0; i < len(l); i = l.after(i) {
-		w, tag := l[i+1].Load(), l[i].Load()&^lockBit
+		w, tag := l[i+1].Load(), l[i].Load()&^tagLock
 		if ends(w) <= now {
 			continue
 		}
@@ -101,7 +103,7 @@ func (m *Store) snapshotLine(b []byte, t *table, n int, now uint64) []byte {
 		if l.isPair(i) {
 			s = t.state(l.four(i))
 		} else {
-			s = unpack(m.limits.of(tag), w, t.start)
+			s = t.unpack(m.limits.of(tag), w)
 		}
 		b = binary.AppendUvarint(b, uint64(n)+1)
 		b = binary.LittleEndian.AppendUint64(b, tag)
@@ -112,14 +114,33 @@ func (m *Store) snapshotLine(b []byte, t *table, n int, now uint64) []byte {
 	return b
 }
 
-// Restore begins with what another Memory remembered. It must come before the
-// first use. Keys and Bytes may differ; if there is less room, what does not fit
-// is forgotten. What has expired since is left out; the wall clock tells. A
-// snapshot that is not whole is refused with an error, and nothing of it used.
-// One of an earlier version of this package, without logs and slots, will do.
+// appendRings appends what rings remember. Their lock is held.
+func (m *Store) appendRings(b []byte, now int64) []byte {
+	for _, e := range m.rings.entries {
+		if e.until <= now {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(len(e.key))+1)
+		b = append(b, e.key...)
+		b = binary.LittleEndian.AppendUint64(b, e.hash)
+		text := e.limit.String()
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
+		kept, _ := e.ring.AppendBinary(nil) // never an error
+		b = binary.AppendUvarint(b, uint64(len(kept)))
+		b = append(b, kept...)
+	}
+	return binary.AppendUvarint(b, 0)
+}
+
+// Restore loads what another Store remembered. It must come before the first use.
+// MaxKeys and MaxBytes may differ; if there is less room, what does not fit is
+// forgotten. Keys that have expired since, by the wall clock, are left out. A
+// snapshot that is not whole is an error, and nothing of it is used. Snapshots of
+// the version before, without logs and slots, are read too.
 func (m *Store) Restore(snapshot []byte) error {
-	m.windows.mu.Lock()
-	defer m.windows.mu.Unlock()
+	m.rings.mu.Lock()
+	defer m.rings.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tab.Load() != nil {
@@ -133,68 +154,93 @@ func (m *Store) Restore(snapshot []byte) error {
 	if end < len(snapshotHead) || sha256.Sum256(snapshot[:end]) != [sha256.Size]byte(snapshot[end:]) {
 		return errSnapshotSum
 	}
-	return m.restoreAll(reader{b: snapshot[len(snapshotHead):end]}, !old)
+	return m.restoreAll(snapshotReader{b: snapshot[len(snapshotHead):end]}, !old)
 }
 
-// restoreAll reads what is between head and sum, with logs and slots or without.
-func (m *Store) restoreAll(r reader, withWindows bool) error {
+// restoreAll reads what is between head and sum, with rings or without.
+func (m *Store) restoreAll(r snapshotReader, withRings bool) error {
 	t, old, err := m.restoreHead(&r)
 	if err != nil {
 		return err
 	}
 	again := r
-	if !r.states(&old, func(restored) {}) || !withWindows && len(r.b) > 0 {
+	if !r.states(&old, func(snapshotState) {}) || !withRings && len(r.b) > 0 {
 		return errSnapshotShape
 	}
-	if withWindows {
-		forgotten, ok := m.restoreWindows(&r, t)
+	if withRings {
+		forgotten, ok := m.restoreRings(&r, t)
 		if !ok {
 			return errSnapshotShape
 		}
 		m.forgotten.Add(forgotten)
 	}
 	now := uint64(t.micros())
-	again.states(&old, func(e restored) { m.forgotten.Add(m.restore(t, &old, e, now)) })
+	again.states(&old, func(e snapshotState) { m.forgotten.Add(m.restore(t, &old, e, now)) })
 	m.tab.Store(t)
 	return nil
 }
 
-// older is what a snapshot says of the Memory that it is of.
-type older struct {
+// restoreRings reads the rings, and keeps those that have not expired by the clock
+// of t and fit. It reports how many it forgot, and whether all is well; if not,
+// there are none.
+func (m *Store) restoreRings(r *snapshotReader, t *table) (forgotten int64, ok bool) {
+	x := &m.rings
+	known := map[string]bool{}
+	for n := r.uvarint(); n > 0 && !r.bad; n = r.uvarint() {
+		e, ok := r.ring(n-1, &t.seed)
+		if !ok || known[e.key] {
+			r.bad = true
+			break
+		}
+		known[e.key] = true
+		d := e.ring.Take(t.now(), limit.Ask{Limit: e.limit})
+		forgotten += x.put(e, t.now(), d.ResetAfter, m.maxBytes())
+	}
+	if r.bad || len(r.b) > 0 {
+		x.index, x.entries, x.bytes = nil, nil, 0
+		x.filter.bits.Store(nil)
+		return 0, false
+	}
+	return forgotten, true
+}
+
+// snapshotOf is what a snapshot says of the table that it was taken of.
+type snapshotOf struct {
 	lines  uint64
 	limits []*prepared // by number, less one
 }
 
-type restored struct {
+// snapshotState is one state in a snapshot.
+type snapshotState struct {
 	line, tag uint64
 	s         limit.State
 }
 
 // restoreHead makes a table as large as the one in the snapshot, or as m may
 // have, of as many rows.
-func (m *Store) restoreHead(r *reader) (*table, older, error) {
+func (m *Store) restoreHead(r *snapshotReader) (*table, snapshotOf, error) {
 	secret := [32]byte(r.take(32))
 	rows, doublings := r.uvarint(), r.uvarint()
 	known := strings.SplitAfter(string(r.take(r.uvarint())), "\n")
-	if r.bad || rows == 0 || rows >= firstRows || doublings > 40 || len(known) > mostLimits+1 {
-		return nil, older{}, errSnapshotShape
+	if r.bad || rows == 0 || rows >= maxFirstRows || doublings > 40 || len(known) > maxLimits+1 {
+		return nil, snapshotOf{}, errSnapshotShape
 	}
-	if rows > m.lines() {
-		return nil, older{}, fmt.Errorf("throttle: the snapshot needs a Memory of at least %d bytes; Keys and Bytes allow %d", rows*lineSize, m.bytes())
+	if rows > m.maxLines() {
+		return nil, snapshotOf{}, fmt.Errorf("memory: the snapshot needs a Store of at least %d bytes; MaxKeys and MaxBytes allow %d", rows*lineSize, m.maxBytes())
 	}
 	size := rows
 	for range doublings {
-		if size <= m.lines()/2 {
+		if size <= m.maxLines()/2 {
 			size *= 2
 		}
 	}
-	t := newTable(rows, seedOf(secret), time.Now())
+	t := newTable(m, rows, seedOf(secret), time.Now())
 	t.lines, t.mask = newLines(size), size/rows-1
-	return t, older{rows << doublings, m.prepareAll(known[:len(known)-1])}, nil
+	return t, snapshotOf{rows << doublings, m.prepareAll(known[:len(known)-1])}, nil
 }
 
-// prepareAll makes the limits of a snapshot ready. One that cannot be read, as
-// its time zone is not known here, counts as one without a number.
+// prepareAll prepares the limits of a snapshot. One that cannot be read, as its
+// time zone is not known here, counts as one without a number.
 func (m *Store) prepareAll(lines []string) (all []*prepared) {
 	for _, line := range lines {
 		p := new(prepared)
@@ -208,12 +254,12 @@ func (m *Store) prepareAll(lines []string) (all []*prepared) {
 
 // restore puts one state where it was: into the same line of its group, the
 // only one of its two lines that is known.
-func (m *Store) restore(t *table, old *older, e restored, now uint64) (displaced int64) {
+func (m *Store) restore(t *table, old *snapshotOf, e snapshotState, now uint64) (displaced int64) {
 	p := &prepared{} // without a number
-	if n := e.tag >> idShift; n > 0 {
+	if n := e.tag >> tagLimitShift; n > 0 {
 		p = old.limits[n-1]
 	}
-	fp := e.tag & (fpMask | second)
+	fp := e.tag & (tagFingerprint | tagSecond)
 	l := &t.lines[(group(fp)&t.mask)*t.rows+e.line%t.rows]
 	l.lock()
 	defer l.unlock()
@@ -229,10 +275,10 @@ func (m *Store) restore(t *table, old *older, e restored, now uint64) (displaced
 
 // states calls f with each state, up to the zero behind them, and reports
 // whether all is well.
-func (r *reader) states(old *older, f func(restored)) (ok bool) {
+func (r *snapshotReader) states(old *snapshotOf, f func(snapshotState)) (ok bool) {
 	for n := r.uvarint(); n > 0; n = r.uvarint() {
-		e := restored{n - 1, r.fixed(), limit.State{T: r.varint(), N: r.varint(), P: r.varint()}}
-		if r.bad || e.line >= old.lines || e.tag>>idShift > uint64(len(old.limits)) {
+		e := snapshotState{n - 1, r.fixed(), limit.State{T: r.varint(), N: r.varint(), P: r.varint()}}
+		if r.bad || e.line >= old.lines || e.tag>>tagLimitShift > uint64(len(old.limits)) {
 			return false
 		}
 		f(e)
@@ -240,13 +286,30 @@ func (r *reader) states(old *older, f func(restored)) (ok bool) {
 	return !r.bad
 }
 
-// A reader takes a snapshot apart. Once it is bad all it reads is zero.
-type reader struct {
+// ring reads the next entry, of a key of n bytes.
+func (r *snapshotReader) ring(n uint64, s *seed) (e ringEntry, ok bool) {
+	e.key = string(r.take(n))
+	e.hash = r.fixed()
+	text := string(r.take(r.uvarint()))
+	kept := r.take(r.uvarint())
+	if r.bad || n > maxRingKey || !isDigest(e.key) && s.hash(e.key) != e.hash {
+		return e, false
+	}
+	l, err := limit.Parse(text, nil)
+	if err != nil || prepare(l).keeps != keepsRing {
+		return e, false
+	}
+	e.limit, e.ring = l, newRing(l.Kind)
+	return e, e.ring.UnmarshalBinary(kept) == nil
+}
+
+// A snapshotReader takes a snapshot apart. Once it is bad all it reads is zero.
+type snapshotReader struct {
 	b   []byte
 	bad bool
 }
 
-func (r *reader) take(n uint64) []byte {
+func (r *snapshotReader) take(n uint64) []byte {
 	if r.bad || n > uint64(len(r.b)) {
 		r.bad = true
 		return make([]byte, min(n, 32))
@@ -256,20 +319,20 @@ func (r *reader) take(n uint64) []byte {
 	return b
 }
 
-func (r *reader) fixed() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
+func (r *snapshotReader) fixed() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
 
-func (r *reader) uvarint() uint64 {
+func (r *snapshotReader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	return v * r.skip(n)
 }
 
-func (r *reader) varint() int64 {
+func (r *snapshotReader) varint() int64 {
 	v, n := binary.Varint(r.b)
 	return v * int64(r.skip(n))
 }
 
-// skip is 1, or 0 if nothing more can be read.
-func (r *reader) skip(n int) uint64 {
+// skip goes on by n bytes and returns 1, or 0 if nothing more can be read.
+func (r *snapshotReader) skip(n int) uint64 {
 	if r.bad || n <= 0 {
 		r.bad = true
 		return 0

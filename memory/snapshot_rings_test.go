@@ -19,10 +19,10 @@ var (
 	slotsOfFive = limit.Limit{Kind: limit.SlidingSlots, Count: 5, Period: time.Hour, Slots: 4}
 )
 
-// TestMemorySnapshotOfWindows: a restart frees no log and no slots, whatever
+// TestMemorySnapshotOfRings: a restart frees no log and no slots, whatever
 // the key; they are found under other kinds as well, and what has left its
 // Period meanwhile is free.
-func TestMemorySnapshotOfWindows(t *testing.T) {
+func TestMemorySnapshotOfRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m memory.Store
 		long := strings.Repeat("long", 1000)
@@ -136,7 +136,7 @@ func TestMemorySnapshotContradicts(t *testing.T) {
 		"a log that counts for nobody": join(body[:at], entry[:len(entry)-1], []byte{0, 0}),
 	} {
 		var after memory.Store
-		if err := after.Restore(memory.Sealed(b)); err == nil || !strings.HasPrefix(err.Error(), "throttle: ") {
+		if err := after.Restore(memory.Sealed(b)); err == nil || !strings.HasPrefix(err.Error(), "memory: ") {
 			t.Errorf("Restore of %s: error %v, want one", what, err)
 		}
 		if n := after.Len(); n != 0 {
@@ -198,7 +198,7 @@ func TestMemorySnapshotOfMany(t *testing.T) {
 	if err := small.Restore(m.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
-	n, bytes := small.Windows()
+	n, bytes := small.Rings()
 	if n < 200 || bytes > 100_000 || small.Forgotten() != int64(3000-n) {
 		t.Errorf("of 3000 logs %d are kept, in %d bytes, and %d forgotten; want some 300 in 100 kB", n, bytes, small.Forgotten())
 	}

@@ -72,7 +72,7 @@ func TestMemorySnapshotIsWhole(t *testing.T) {
 		t.Helper()
 		var after memory.Store
 		err := after.Restore(b)
-		if err == nil || !strings.HasPrefix(err.Error(), "throttle: ") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.HasPrefix(err.Error(), "memory: ") || strings.Contains(err.Error(), "\n") {
 			t.Fatalf("Restore of a snapshot %s: error %v, want one line", what, err)
 		}
 		if n := after.Len(); n != 0 {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 // A table is flat memory without pointers: lines of 64 bytes, the unit in which
 // processors share memory, each of four slots. A slot is two words:
 //
-//	tag    lock, of slot 0 only: 1 bit | id of the limit: 12 | which line: 1 | fingerprint: 50
+//	tag    lock, of slot 0 only: 1 bit | number of the limit: 12 | which line: 1 | fingerprint: 50
 //	state  0 | T in µs after the base: 47 | N: 16          as limit.Fast packs it
 //
 // A state that no word holds takes a pair of slots, 0 and 1 or 2 and 3:
@@ -27,10 +28,11 @@ import (
 // nothing has a time to live. If all are taken, the one with the earliest T,
 // which owes least, makes room.
 //
-// Who changes a tag, or any word of a pair, holds the lock of the line. The
-// state of a single slot is changed by compare-and-swap, lock or no lock; who
-// holds the lock and needs it to stand still swaps it for busy. So the usual
-// decision is one such swap, and a refusal writes nothing.
+// A tag, and any word of a pair, changes only under the lock of the line. The
+// state of a single slot is changed by compare-and-swap, lock or no lock; a
+// decision that holds the lock and needs it to stand still swaps it for
+// stateBusy. So the usual decision is one such swap, and a refusal writes
+// nothing.
 type table struct {
 	seed  seed
 	rows  uint64 // lines = rows << doublings
@@ -41,63 +43,64 @@ type table struct {
 	below int64     // what was rounded, in ns
 
 	grow
+	m *Store // has the limits, the rings and the bounds
 }
 
-type cacheLine [2 * slots]atomic.Uint64
+// A cacheLine is four slots. Slot i is words i and i+1: i counts by two.
+type cacheLine [2 * lineSlots]atomic.Uint64
 
 const (
-	slots    = 4
-	lineSize = 16 * slots // bytes
+	lineSlots = 4
+	lineSize  = 16 * lineSlots // bytes
 
-	lockBit = 1 << 63
-	idShift = 51
-	second  = 1 << 50 // the key is in the second of its two lines
-	fpMask  = second - 1
-	other   = 25         // from this bit on the fingerprint chooses the group of the second line
-	moved   = ^uint64(0) // tag of slot 0 of a line that has gone to the next table
+	tagLock        = 1 << 63
+	tagLimitShift  = 51
+	tagSecond      = 1 << 50 // the key is in the second of its two lines
+	tagFingerprint = tagSecond - 1
+	tagMoved       = ^uint64(0) // of slot 0 of a line that has gone to the next table
 
-	pair   = 1 << 63 // in the second word
-	busy   = 1       // a state with T zero, which none that is kept has
-	lowest = 1 << 16 // of the states with a T
+	// secondGroupShift is the bit of the fingerprint from which on it chooses
+	// the group of the second line.
+	secondGroupShift = 25
+
+	statePair   = 1 << 63
+	stateBusy   = 1       // with a T of zero, which no state that is kept has
+	stateLowest = 1 << 16 // of those with a T
 
 	// farLines is from how many lines on, half a megabyte, a line is fetched in
 	// advance: a processor keeps fewer close by.
 	farLines = 1 << 13
 )
 
-func newTable(rows uint64, s seed, base time.Time) *table {
-	return &table{
-		seed: s, rows: rows, lines: newLines(rows),
-		base: base, start: base.UnixMicro(), below: int64(base.Nanosecond() % 1000),
-	}
-}
-
-// now is the time on the table's clock.
+// now returns the time on the table's clock.
 func (t *table) now() time.Time { return t.base.Add(time.Since(t.base)) }
 
-// micros is that in µs after start; t.start+t.micros() is now().UnixMicro(). It
-// is never below zero, and without a sign divided sooner.
+// micros returns the time in µs after start; t.start+t.micros() is
+// now().UnixMicro(). It is never below zero, and without a sign divided sooner.
 func (t *table) micros() int64 {
 	return int64(uint64(int64(time.Since(t.base))+t.below) / uint64(time.Microsecond))
 }
 
-// home is where the key of hash h may be. The low bits of h, which the tag
-// holds, say in which groups of rows lines; with each doubling of the table one
-// bit more for each of the two. The high bits, which it does not hold, say which
-// line of the group. So a mistake takes 50 equal bits and, as there are 128 rows
-// and more in all but tiny tables, at least 6 others.
+// since returns now in µs after start.
+func (t *table) since(now time.Time) uint64 { return uint64(max(now.UnixMicro()-t.start, 0)) }
+
+// home returns the two lines where the key of hash h may be. The low bits of h,
+// which the tag holds, say in which groups of rows lines; with each doubling of
+// the table one bit more for each of the two. The high bits, which it does not
+// hold, say which line of the group. So a mistake takes 50 equal bits and, as
+// there are 128 rows and more in all but tiny tables, at least 6 others.
 func (t *table) home(h uint64) (a, b uint64) {
 	a, _ = bits.Mul64(h, t.rows)
 	b, _ = bits.Mul64(h<<8, t.rows-1)
 	b += a + 1 // another row than a, if there is another
 	_, less := bits.Sub64(b, t.rows, 0)
 	b -= t.rows & (less - 1) // a branch would be guessed wrong half of the time
-	return (h&t.mask)*t.rows + a, (h>>other&t.mask)*t.rows + b
+	return (h&t.mask)*t.rows + a, (h>>secondGroupShift&t.mask)*t.rows + b
 }
 
-// spare is the neighbour of the first. It is looked at under the lock only, and
-// takes in what would displace another in a table that cannot grow: with two
-// slots a key, one key of 100,000 or so.
+// spare returns the neighbour of the first line. It is looked at under the lock
+// only, and takes in what would displace another in a table that cannot grow:
+// with two slots a key, one key of 100,000 or so.
 func (t *table) spare(h uint64) uint64 {
 	row, _ := bits.Mul64(h, t.rows)
 	if row ^= 1; row == t.rows {
@@ -106,29 +109,7 @@ func (t *table) spare(h uint64) uint64 {
 	return (h&t.mask)*t.rows + row
 }
 
-// find is the slot with the tag, times two, or -1. It looks at all four, and the
-// compiler makes no branch of it: nothing tells which it is, and a processor that
-// has guessed wrong begins again when the line has come. Without the lock it may
-// take the N of a pair for a tag, which is as likely as that two fingerprints
-// are equal.
-func (l *cacheLine) find(tag uint64) int {
-	i := -1
-	if l[0].Load()&^lockBit == tag {
-		i = 0
-	}
-	if l[2].Load() == tag {
-		i = 2
-	}
-	if l[4].Load() == tag {
-		i = 4
-	}
-	if l[6].Load() == tag {
-		i = 6
-	}
-	return i
-}
-
-// far tells whether a line of t has to come from far away.
+// far reports whether a line of t has to come from far away.
 func (t *table) far() bool { return len(t.lines) >= farLines }
 
 // fetch has the lines of the key of hash h brought near while the clock is read.
@@ -139,117 +120,33 @@ func (t *table) fetch(h uint64) {
 	prefetch(&t.lines[a], &t.lines[b])
 }
 
-// search finds the slot of the key of hash h with the tag, without a lock. i is
-// -1 if it is in none, or was about to be moved. It looks at both lines, without
-// a branch as find.
-func (t *table) search(h, tag uint64) (l *cacheLine, i int) {
-	if t.from.Load() != nil {
-		t.settle(h)
+// pack returns s as one word, zero if it has expired; ok is false if no word can
+// hold it.
+func (t *table) pack(p *prepared, s limit.State, now uint64) (w uint64, ok bool) {
+	if s.T <= t.start || uint64(s.T)-uint64(t.start) <= now {
+		return 0, true
 	}
-	a, b := t.home(h)
-	l, m := &t.lines[a], &t.lines[b]
-	i = l.find(tag)
-	j := m.find(tag | second)
-	if i < 0 {
-		l = m
-	}
-	if i < 0 {
-		i = j
-	}
-	return l, i
+	return p.fast.Pack(s, t.start)
 }
 
-// load is the state of slot i, which had the given tag, if it still has and is a
-// single slot with something in it. As the tag is looked at before and after, w
-// was the state of that key; a swap that finds w again finds that key again,
-// since what takes the place of a state has another T (but for two keys displaced
-// within the same microsecond, where one event may be charged to the wrong one).
-func (l *cacheLine) load(i int, tag uint64) (w uint64, ok bool) {
-	w = l.word(i).Load()
-	return w, w-lowest < pair-lowest && l[i&(2*slots-1)].Load()&^(lockBit|second) == tag
-}
-
-// word is the second one of slot i, found without a check of bounds.
-func (l *cacheLine) word(i int) *atomic.Uint64 { return &l[(i+1)&(2*slots-1)] }
-
-// loadPair is the state of the pair at i if its tag is the given one. It reads
-// twice, with the line unlocked in between, and gives up soon if it is written
-// all the time.
-func (t *table) loadPair(l *cacheLine, i int, tag uint64) (s limit.State, ok bool) {
-	if i&2 != 0 {
-		return s, false
+// unpack returns the state in the word of a single slot; p is that of its tag,
+// nil if it has no number.
+func (t *table) unpack(p *prepared, w uint64) limit.State {
+	if p == nil {
+		var plain limit.Fast
+		return plain.Unpack(w, t.start)
 	}
-	for range 16 {
-		w := l.four(i)
-		if w[0]&^(lockBit|second) != tag || w[1]&pair == 0 {
-			return s, false
-		}
-		if l[0].Load()&lockBit == 0 && l.four(i) == w {
-			return t.state(w), true
-		}
-	}
-	return s, false
+	return p.fast.Unpack(w, t.start)
 }
 
-// four are the words of the pair at i, each as of a moment of its own.
-func (l *cacheLine) four(i int) [4]uint64 {
-	return [4]uint64{l[i].Load(), l[i+1].Load(), l[i+2].Load(), l[i+3].Load()}
+// words returns s as a pair keeps it, from its second word on.
+func (t *table) words(s limit.State) (w [3]uint64) {
+	return [3]uint64{uint64(s.T-t.start) | statePair, uint64(s.N), uint64(s.P)}
 }
 
-// state is what a pair says.
+// state returns the state in the words of a pair.
 func (t *table) state(w [4]uint64) limit.State {
-	return limit.State{T: t.start + int64(w[1]&^pair), N: int64(w[2]), P: int64(w[3])}
-}
-
-// allow decides about one event of the key of hash h, now µs after start, if
-// that can be done without a lock.
-func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
-	tag := p.tag | h&fpMask
-	a, _ := t.home(h)
-	l, i := &t.lines[a], 0 // where most are, of a few keys
-	if t.mask > 0 || l[0].Load() != tag {
-		if l, i = t.search(h, tag); i < 0 {
-			return false, false
-		}
-	}
-	for {
-		w, ok := l.load(i, tag)
-		if !ok {
-			return false, false
-		}
-		next, ok, known := p.fast.Allow(w, now)
-		if !ok || !known || l.word(i).CompareAndSwap(w, next) {
-			return ok && known, known
-		}
-	}
-}
-
-// take decides about one key, if that can be done without a lock.
-func (t *table) take(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limit.Decision, known bool) {
-	tag := p.tag | h&fpMask
-	l, i := t.search(h, tag)
-	if i < 0 {
-		return d, false
-	}
-	for {
-		var s, next limit.State
-		w, single := l.load(i, tag)
-		if single {
-			s = p.fast.Unpack(w, t.start)
-		} else if s, known = t.loadPair(l, i, tag); !known {
-			return d, false
-		}
-		if next, d = limit.Take(s, now, *a); next == s {
-			return d, true
-		}
-		to, packs := p.fast.Pack(next, t.start)
-		if !single || !packs || to < lowest {
-			return d, false
-		}
-		if l.word(i).CompareAndSwap(w, to) {
-			return d, true
-		}
-	}
+	return limit.State{T: t.start + int64(w[1]&^statePair), N: int64(w[2]), P: int64(w[3])}
 }
 
 // lock takes the lock of the line, unless its keys have moved on. It is held
@@ -257,9 +154,9 @@ func (t *table) take(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limi
 func (l *cacheLine) lock() bool {
 	for tries := 1; ; tries++ {
 		switch tag := l[0].Load(); {
-		case tag == moved:
+		case tag == tagMoved:
 			return false
-		case tag&lockBit == 0 && l[0].CompareAndSwap(tag, tag|lockBit):
+		case tag&tagLock == 0 && l[0].CompareAndSwap(tag, tag|tagLock):
 			return true
 		}
 		if tries%32 == 0 {
@@ -268,5 +165,235 @@ func (l *cacheLine) lock() bool {
 	}
 }
 
-// unlock gives it back. Nobody else writes tags meanwhile.
-func (l *cacheLine) unlock() { l[0].Store(l[0].Load() &^ lockBit) }
+// unlock gives the lock back. No tag has been written by others meanwhile.
+func (l *cacheLine) unlock() { l[0].Store(l[0].Load() &^ tagLock) }
+
+// The rest needs the lock of the line, or of both. Times are in µs after the
+// start of the table.
+
+// after returns the slot that follows slot i, or the pair at i.
+func (l *cacheLine) after(i int) int {
+	if l.isPair(i) {
+		return i + 4
+	}
+	return i + 2
+}
+
+func (l *cacheLine) isPair(i int) bool { return i&2 == 0 && l[i+1].Load()&statePair != 0 }
+
+// at returns the slot of the fingerprint, or -1.
+func (l *cacheLine) at(fingerprint uint64) int {
+	for i := 0; i < len(l); i = l.after(i) {
+		if l[i].Load()&tagFingerprint == fingerprint {
+			return i
+		}
+	}
+	return -1
+}
+
+// ends returns the T of a second word: until then the slot is taken. A busy one
+// belongs to a decision that is in flight, and is taken for good.
+func ends(w uint64) uint64 {
+	switch {
+	case w == stateBusy:
+		return math.MaxUint64
+	case w&statePair != 0:
+		return w &^ statePair
+	}
+	return w >> 16
+}
+
+// pairEnds returns when the last of slots i and i+2 ends, or zero if both are
+// free.
+func (l *cacheLine) pairEnds(i int, now uint64) uint64 {
+	end := ends(l[i+1].Load())
+	if !l.isPair(i) {
+		end = max(end, ends(l[i+3].Load()))
+	}
+	if end <= now {
+		return 0
+	}
+	return end
+}
+
+// survey counts the free slots, and finds a free one, or else the one that ends
+// first.
+func (l *cacheLine) survey(now uint64) (free, best int, first uint64) {
+	first = math.MaxUint64
+	for i := 0; i < len(l); {
+		next, end := l.after(i), ends(l[i+1].Load())
+		if end <= now {
+			free += (next - i) / 2
+			end = 0
+		}
+		if end < first {
+			best, first = i, end
+		}
+		i = next
+	}
+	return free, best, first
+}
+
+// hasRoom reports whether a state fits without displacing any.
+func (l *cacheLine) hasRoom(asPair bool, now uint64) bool {
+	free, _, _ := l.survey(now)
+	return free >= 2 || free == 1 && !asPair
+}
+
+// setTag writes the tag of slot i.
+func (l *cacheLine) setTag(i int, tag uint64) {
+	if i == 0 {
+		tag |= tagLock
+	}
+	l[i].Store(tag)
+}
+
+// choice returns the bit of a tag that says which of the lines a and b it is in.
+func choice(l, a, b *cacheLine) uint64 {
+	if l == b && a != b {
+		return tagSecond
+	}
+	return 0
+}
+
+// setPair writes the pair at i, which is one or has been seized. Without the
+// lock its words are not trusted before the lock is given back.
+func (l *cacheLine) setPair(i int, tag uint64, w [3]uint64) {
+	l.setTag(i, tag)
+	l[i+2].Store(w[1])
+	l[i+3].Store(w[2])
+	l[i+1].Store(w[0])
+}
+
+// clear makes slot i, which is busy or a pair, empty.
+func (l *cacheLine) clear(i int) {
+	if l.isPair(i) {
+		l[i+2].Store(0)
+		l[i+3].Store(0)
+	}
+	l[i+1].Store(stateBusy) // no longer the state of that tag, and not yet free
+	l.setTag(i, 0)
+	l[i+1].Store(0)
+}
+
+// seize makes slot i, or the first slot of the pair at i, empty and busy, if its
+// second word still is w. The second slot of a pair becomes empty.
+func (l *cacheLine) seize(i int, w uint64) bool {
+	if w == stateBusy {
+		return false
+	}
+	if l.isPair(i) { // its words change under the lock only
+		l[i+1].Store(stateBusy)
+		l[i+2].Store(0)
+		l[i+3].Store(0)
+		return true
+	}
+	return l[i+1].CompareAndSwap(w, stateBusy)
+}
+
+// seizePair empties slots i and i+2 and says how many had not expired, unless
+// one has changed so that the last ends after the time given.
+func (l *cacheLine) seizePair(i int, now, last uint64) (displaced int64, ok bool) {
+	w := l[i+1].Load()
+	wasPair := l.isPair(i)
+	if ends(w) > max(last, now) || !l.seize(i, w) {
+		return 0, false
+	}
+	if ends(w) > now {
+		displaced++
+	}
+	if wasPair {
+		return displaced, true
+	}
+	w2 := l[i+3].Load()
+	if ends(w2) > max(last, now) || !l.seize(i+2, w2) {
+		l[i+1].Store(w)
+		return 0, false
+	}
+	if ends(w2) > now {
+		displaced++
+	}
+	return displaced, true
+}
+
+// putSingle stores a state of one word for a key that is in neither line, and
+// returns how many that had not expired made room.
+func (t *table) putSingle(a, b *cacheLine, tag, w, now uint64) (displaced int64) {
+	for {
+		l := a
+		free, i, first := a.survey(now)
+		if f, j, e := b.survey(now); f > free || f == free && free == 0 && e < first {
+			l, i, first = b, j, e
+		}
+		if first == math.MaxUint64 {
+			return 1 // all belong to this very decision: this one is forgotten
+		}
+		old := l[i+1].Load()
+		if now < ends(old) && first <= now || !l.seize(i, old) {
+			continue // it has come to life meanwhile
+		}
+		l.setTag(i, tag|choice(l, a, b))
+		l[i+1].Store(w)
+		if first > now {
+			return 1
+		}
+		return 0
+	}
+}
+
+// putPair stores a state of three words, as putSingle one of one word.
+func (t *table) putPair(a, b *cacheLine, tag uint64, s limit.State, now uint64) (displaced int64) {
+	for {
+		a.gather(now)
+		b.gather(now)
+		x, y := a, b
+		if f, _, _ := x.survey(now); f < lineSlots { // the emptier one goes first
+			if g, _, _ := y.survey(now); g > f {
+				x, y = y, x
+			}
+		}
+		l, i, first := x, 0, uint64(math.MaxUint64)
+		for _, line := range [...]*cacheLine{x, y} {
+			for at := 0; at < len(line); at += 4 {
+				if end := line.pairEnds(at, now); end < first {
+					l, i, first = line, at, end
+				}
+			}
+		}
+		if first == math.MaxUint64 {
+			return 1
+		}
+		if n, ok := l.seizePair(i, now, first); ok {
+			l.setPair(i, tag|choice(l, a, b), t.words(s))
+			return n
+		}
+	}
+}
+
+// gather makes one free pair of two free slots in different halves.
+func (l *cacheLine) gather(now uint64) {
+	if l.isPair(0) || l.isPair(4) || l.pairEnds(0, now) == 0 || l.pairEnds(4, now) == 0 {
+		return
+	}
+	from, to := -1, -1 // the taken one of the second half, the free one of the first
+	for i := 0; i < len(l); i += 2 {
+		free := ends(l[i+1].Load()) <= now
+		switch {
+		case i < 4 && free:
+			to = i
+		case i >= 4 && !free && l[i+1].Load() != stateBusy && ends(l[(i^2)+1].Load()) <= now:
+			from = i
+		}
+	}
+	if from < 0 || to < 0 {
+		return
+	}
+	if w := l[to+1].Load(); ends(w) > now || !l.seize(to, w) {
+		return
+	}
+	w := l[from+1].Swap(stateBusy)
+	l.setTag(to, l[from].Load())
+	l.setTag(from, 0)
+	l[to+1].Store(w)
+	l[from+1].Store(0)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -16,12 +17,12 @@ func (t *table) check() error {
 	seen := map[string]bool{}
 	for n := range t.lines {
 		l := &t.lines[n]
-		if tag := l[0].Load(); tag&lockBit != 0 {
+		if tag := l[0].Load(); tag&tagLock != 0 {
 			return fmt.Errorf("line %d is locked", n)
 		}
 		for i := 0; i < len(l); i = l.after(i) {
 			tag, w := l[i].Load(), l[i+1].Load()
-			if w == busy {
+			if w == stateBusy {
 				return fmt.Errorf("slot %d of line %d is busy", i/2, n)
 			}
 			if w == 0 {
@@ -30,10 +31,10 @@ func (t *table) check() error {
 			if in := uint64(n) / t.rows; group(tag)&t.mask != in {
 				return fmt.Errorf("tag %x is in group %d of %d", tag, in, t.mask+1)
 			}
-			if key := fmt.Sprintf("%x", tag&fpMask); seen[key] {
+			if key := fmt.Sprintf("%x", tag&tagFingerprint); seen[key] {
 				return fmt.Errorf("%s is there twice", key)
 			}
-			seen[fmt.Sprintf("%x", tag&fpMask)] = true
+			seen[fmt.Sprintf("%x", tag&tagFingerprint)] = true
 		}
 	}
 	return nil
@@ -57,7 +58,7 @@ func TestTableKeepsWhatOwesMost(t *testing.T) {
 				l = paired
 			}
 			key, n := fmt.Sprint(rng.IntN(200)), 1+rng.Int64N(1000)
-			d := m.decide(now, &limit.Ask{Key: key, Limit: l, N: n})
+			d := m.takeOne(now, &limit.Ask{Key: key, Limit: l, N: n})
 			used := d.Max - d.Remaining
 			if used != n && used != kept[key]+n {
 				t.Fatalf("seed %d, step %d: %s used %d and takes %d: now %d", seed, step, key, kept[key], n, used)
@@ -69,7 +70,7 @@ func TestTableKeepsWhatOwesMost(t *testing.T) {
 		}
 		left := 0
 		for key, used := range kept {
-			d := m.decide(now, &limit.Ask{Key: key, Limit: single})
+			d := m.takeOne(now, &limit.Ask{Key: key, Limit: single})
 			if got := d.Max - d.Remaining; got == used {
 				left++
 			} else if got != 0 {
@@ -104,7 +105,7 @@ func TestTableGathers(t *testing.T) {
 	l.clear(2)
 	l.seize(4, l[5].Load())
 	l.clear(4)
-	if !l.room(true, soon) {
+	if !l.hasRoom(true, soon) {
 		t.Error("no room for a pair in a line with two free slots")
 	}
 	s := limit.State{T: tab.start + 5000, N: 7, P: 8}
@@ -200,7 +201,7 @@ func TestHashHangsOnEveryBit(t *testing.T) {
 // TestTableDisplacesTheLeast: of all eight in two full lines the one that ends
 // first makes room, wherever it is.
 func TestTableDisplacesTheLeast(t *testing.T) {
-	tab := newTable(2, newSeed(), time.Now())
+	tab := newTable(nil, 2, newSeed(), time.Now())
 	a, b := &tab.lines[0], &tab.lines[1]
 	a.lock()
 	b.lock()
@@ -210,7 +211,7 @@ func TestTableDisplacesTheLeast(t *testing.T) {
 			if i >= 4 {
 				l, at = b, int(2*i-8)
 			}
-			l.tag(at, 100+i)
+			l.setTag(at, 100+i)
 			l[at+1].Store((1000 + (i+8-least)%8) << 16)
 		}
 		if n := tab.putSingle(a, b, 99, 5000<<16, 10); n != 1 {
@@ -218,6 +219,58 @@ func TestTableDisplacesTheLeast(t *testing.T) {
 		}
 		if a.at(100+least) >= 0 || b.at(100+least) >= 0 || a.at(99) < 0 && b.at(99) < 0 {
 			t.Errorf("slot %d owes least, and is still there", least)
+		}
+	}
+}
+
+// TestPreparedIs: limits that differ in any field are not taken for each other.
+func TestPreparedIs(t *testing.T) {
+	l := limit.Limit{Count: 3, Period: 7}
+	p := prepare(l)
+	if !p.is(&l) {
+		t.Fatalf("prepare(%+v).is(it) = false", l)
+	}
+	for i := range reflect.TypeFor[limit.Limit]().NumField() {
+		other := l
+		switch f := reflect.ValueOf(&other).Elem().Field(i); {
+		case f.CanInt():
+			f.SetInt(f.Int() + 1)
+		case f.CanUint():
+			f.SetUint(f.Uint() + 1)
+		default:
+			f.Set(reflect.New(f.Type().Elem()))
+		}
+		if p.is(&other) {
+			t.Errorf("prepare(%+v).is(%+v) = true", l, other)
+		}
+	}
+}
+
+// TestSearch: a key is found in each slot of its two lines, locked or not, and
+// only under its own tag.
+func TestSearch(t *testing.T) {
+	tab := new(Store).table()
+	const tag, h = uint64(5<<tagLimitShift | 77), 77
+	a, b := tab.home(h)
+	for n, line := range []uint64{a, b} {
+		for i := 0; i < 2*lineSlots; i += 2 {
+			l, want := &tab.lines[line], tag|uint64(n)*tagSecond
+			for _, c := range []struct {
+				in   uint64
+				slot int
+			}{
+				{want, i}, {want | tagLock, i}, {want ^ tagSecond, -1}, {want + 1, -1}, {want + 1<<tagLimitShift, -1}, {tagMoved, -1},
+			} {
+				if i > 0 && c.in&tagLock != 0 {
+					continue // only the first slot has a lock
+				}
+				l[i].Store(c.in)
+				found, at := tab.search(h, tag)
+				if at != c.slot || at >= 0 && found != l {
+					t.Errorf("line %d, slot %d has %x: search(%d, %x) = slot %d, want %d", line, i/2, c.in, h, tag, at, c.slot)
+				}
+				l[i].Store(0)
+			}
 		}
 	}
 }

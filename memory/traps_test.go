@@ -85,7 +85,7 @@ func uniqueTags(m *memory.Store) (tags []uint64) {
 }
 
 // The time to live counted from the first use in tollbooth, so that a key in
-// constant use began afresh again and again.
+// constant use was reset again and again.
 func TestTrapKeyInUseIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 1, Period: time.Hour, Burst: 5}
