@@ -16,6 +16,12 @@
 // around an edge; a sliding window of two counters rarely does. A [Log] has
 // neither edge nor burst, and pays for it in memory; [Slots] pay less, and give
 // back a little late.
+//
+// # For implementers of Stores
+//
+// [CheckAsks] refuses malformed questions, [Change] carries a State over to
+// another Limit, [Fast] packs States into words for a table, and [Lease] keeps the
+// tokens that a process has prefetched. To limit something, none of them is needed.
 package limit
 
 import (
