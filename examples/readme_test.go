@@ -29,7 +29,8 @@ import (
 var usual = []string{
 	"bytes", "context", "encoding/json", "errors", "fmt", "io", "log", "log/slog",
 	"math/rand/v2", "net/http", "net/url", "os", "slices", "strings", "sync", "time",
-	module, module + "/limit", module + "/pace", module + "/signal", module + "/sim", module + "/throttlehttp",
+	module, module + "/admit", module + "/limit", module + "/load", module + "/memory", module + "/pace",
+	module + "/signal", module + "/sim", module + "/store", module + "/throttlehttp",
 }
 
 const (

@@ -23,7 +23,7 @@ const (
 type buyer struct {
 	url    string
 	client http.Client
-	// naive believes that what failed did not happen: so it may be made again, and
+	// naive believes that what failed did not happen: so it may be retried, and
 	// need not be taken back.
 	naive bool
 	// maxWait is the longest that a step waits, in line and between tries.
@@ -36,7 +36,7 @@ type buyer struct {
 	undo throttle.Throttle
 
 	mu      sync.Mutex      // guards what follows
-	journal map[string]int  // of jobs under way: how many steps may have run
+	journal map[string]int  // of jobs not over: how many steps may have run
 	done    map[string]bool // of jobs that are over
 	seen    tally
 }

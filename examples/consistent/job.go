@@ -101,7 +101,7 @@ func (b *buyer) takeBack(ctx context.Context, job string) (done bool, err error)
 var errLeft = errors.New("the parcel has left")
 
 // undoOnce asks once to take back one step. As that may be done twice, whatever
-// fails is made again, by one layer: b.undo, not the Transport.
+// fails is retried, by one layer: b.undo, not the Transport.
 func (b *buyer) undoOnce(ctx context.Context, kind, job string) error {
 	status, _, err := b.send(throttle.WithOptions(ctx, throttle.CallOptions{Priority: back, Once: true}), http.MethodDelete, kind, job)
 	var gaveUp *throttle.Error
@@ -120,7 +120,7 @@ func (b *buyer) undoOnce(ctx context.Context, kind, job string) error {
 	return throttle.Failed(errors.New(http.StatusText(status)))
 }
 
-// settle takes back all jobs in the journal; none may be under way. wait is
+// settle takes back all jobs in the journal; no job may be running. wait is
 // after how long to come again, zero if nothing is left.
 func (b *buyer) settle(ctx context.Context) (wait time.Duration) {
 	b.mu.Lock()

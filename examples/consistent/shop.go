@@ -14,7 +14,7 @@ import (
 //
 // A DELETE may come before what it takes back, or in its stead: a request that
 // was given up may still be on its way. Hence "from then on". A parcel that has
-// left cannot be taken back: 409, and so whoever asks knows that it has.
+// left cannot be taken back: 409, and so the caller knows that it has.
 const (
 	stock     = "stock"
 	charges   = "charges"

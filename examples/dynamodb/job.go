@@ -22,7 +22,7 @@ import (
 // modes are the ways to retry that are compared.
 var modes = []string{"throttle", "sdk-standard", "sdk-adaptive"}
 
-// probe is how often the gate tries whether there is more. Capacity moves every
+// probe is how often a Throttle tries whether there is more. Capacity moves every
 // few seconds here, not every few minutes as with real auto scaling, so it is
 // much shorter than the usual minute.
 const probe = 2 * time.Second

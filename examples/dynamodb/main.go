@@ -1,6 +1,6 @@
 // Dynamodb lets many workers, in two processes, write to a DynamoDB table of which
 // the capacity moves in steps, as auto scaling moves it, and prints what became of
-// it: with a gate of throttleaws, and beside it with the retry modes of the SDK.
+// it: with the Gates of throttleaws, and beside it with the retry modes of the SDK.
 //
 //	go run ./examples/dynamodb
 //

@@ -24,7 +24,7 @@ type service struct {
 	db    database
 }
 
-// newService counts the objects of a customer anew after so long. Zero is a
+// newService counts the objects of a customer again after so long. Zero is a
 // minute.
 func newService(fresh, lifetime time.Duration) *service {
 	s := &service{db: database{lifetime: lifetime, tables: make(map[string]*table)}}
@@ -68,7 +68,7 @@ func (s *service) delete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such object", http.StatusNotFound)
 		return
 	}
-	s.quota.Deleted(customer, 1) // the next creation at the quota counts anew
+	s.quota.Deleted(customer, 1) // the next creation at the quota counts again
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -1,7 +1,7 @@
 // Command threads shows a backend that hangs while customers go on asking: three
-// requests of one customer for one operation may be under way, and eight in all.
-// All others are refused at once, and wait for nothing. Whatever becomes of those
-// under way, their places come back.
+// requests of one customer for one operation may be in flight, and eight in all.
+// All others are refused at once, and wait for nothing. However those in flight end,
+// their places come back.
 //
 //	go run ./examples/owners/threads
 package main
@@ -143,7 +143,7 @@ func (s *stage) late(ctx context.Context) error {
 	return impatient.idle(ctx)
 }
 
-// after lets the backend recover, waits until nothing is under way, and sends as
+// after lets the backend recover, waits until nothing is in flight, and sends as
 // many exports as may be.
 func (s *stage) after(ctx context.Context, name string) error {
 	s.backend.resume()
@@ -154,7 +154,7 @@ func (s *stage) after(ctx context.Context, name string) error {
 	return s.send(ctx, name, "k1", "/export", 3, 0)
 }
 
-// idle waits until nothing is under way.
+// idle waits until nothing is in flight.
 func (s *stage) idle(ctx context.Context) error {
 	return until(ctx, "under way", 0, func() int { return s.inFlight.Stats().Holds })
 }

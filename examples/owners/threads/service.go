@@ -13,7 +13,7 @@ import (
 	"github.com/throttle-go/throttle/throttlehttp"
 )
 
-// policy lets three requests of one customer for one operation be under way, and
+// policy lets three requests of one customer for one operation be in flight, and
 // eight in all.
 const policy = `{"rules": [
 	{"name": "operation", "key": "client+path:1", "in_flight": 3},
@@ -22,8 +22,8 @@ const policy = `{"rules": [
 
 var customers = scene.Keys{"k1": "first", "k2": "second", "k3": "third"}
 
-// service counts in inFlight what is under way at a backend. Outermost is the
-// timeout: so a request is under way for as long as the backend works for it, and
+// service counts in inFlight what is in flight at a backend. Outermost is the
+// timeout: so a request is in flight for as long as the backend works for it, and
 // not only until its caller has been told that it takes too long.
 func service(b *backend, inFlight *store.InFlight, timeout time.Duration) (http.Handler, error) {
 	compiled, err := rules.Parse([]byte(policy))

@@ -39,7 +39,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// Load keeps its rate, to the call that is under way when it ends, and makes up
+// Load keeps its rate, to the call that is in flight when it ends, and makes up
 // for a pause in which the machine did nothing; what finds no place is left out.
 func TestLoad(t *testing.T) {
 	for _, c := range []struct {
