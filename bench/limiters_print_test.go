@@ -60,7 +60,7 @@ func number(x float64) string {
 // ratios compares Allow with the best of the others.
 func ratios(all map[string]figures) string {
 	var b strings.Builder
-	b.WriteString("| `Memory.Allow` beside | measured | wanted at most |\n|---|---|---|\n")
+	b.WriteString("| `memory.Store.Allow` beside | measured | wanted at most |\n|---|---|---|\n")
 	line := func(what string, ours, other, most float64) {
 		fmt.Fprintf(&b, "| %s | %.2f | %.2f |\n", what, ours/other, most)
 	}

@@ -223,7 +223,7 @@ func uberTake(bool, int) allow {
 }
 
 const (
-	oursName = "**throttle.Memory, Allow**"
+	oursName = "**memory.Store, Allow**"
 	rateName = "x/time/rate, one Limiter"
 )
 
@@ -243,7 +243,7 @@ func bare(_ bool, keys int) allow {
 // limiterPeers are ours, and those that are found most.
 var limiterPeers = []limiterPeer{
 	{name: oursName, make: oursAllow},
-	{name: "**throttle.Memory, Decide**", make: oursDecide},
+	{name: "**store.Take of a memory.Store**", make: oursDecide},
 	{name: "*a bare loop: hash, clock and a swap*", make: bare, never: true},
 	{name: rateName, make: func(deny bool, _ int) allow {
 		l := newRate(deny)

@@ -1,5 +1,5 @@
 //go:build !race
 
-package stores
+package integration
 
 const raced = false

@@ -1,6 +1,6 @@
 //go:build race
 
-package stores
+package integration
 
 // raced is whether the race detector is on, which makes everything slow and
 // bounds on time meaningless.

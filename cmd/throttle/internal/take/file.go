@@ -25,7 +25,7 @@ func ownState() (string, error) {
 	return filepath.Join(dir, "take"), os.MkdirAll(dir, 0o700)
 }
 
-// A memoryFile is a Memory that is kept in a file between decisions. Several
+// A memoryFile is a memory.Store that is kept in a file between decisions. Several
 // processes may use it: they take turns by a lock on another file beside it.
 type memoryFile string
 

@@ -50,7 +50,7 @@ func openStore(ctx context.Context, text string, t *taking) (*namedStore, error)
 	return openRedis(u, t), nil
 }
 
-// openMemory is a file, or, to be measured, a Memory.
+// openMemory is a file, or, to be measured, a memory.Store.
 func openMemory(path string, measured bool) (*namedStore, error) {
 	switch {
 	case path == "" && measured:

@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-func TestCrowdCounts(t *testing.T) {
+func TestCardinalityCounts(t *testing.T) {
 	for _, n := range []int{1, 2, 5, 20, 100, 400, 1000, 2000} {
 		worst := 0.0
 		for seed := range uint64(50) {
@@ -26,12 +26,12 @@ func TestCrowdCounts(t *testing.T) {
 		// Four standard deviations of linear counting, and half a caller.
 		x := float64(n) / 512
 		if bound := 4*math.Sqrt(math.Exp(x)-x-1)/x/math.Sqrt(512) + 0.5/float64(n); worst > bound {
-			t.Errorf("Crowd of %d: off by %.3f at worst of 50, want at most %.3f", n, worst, bound)
+			t.Errorf("Cardinality of %d: off by %.3f at worst of 50, want at most %.3f", n, worst, bound)
 		}
 	}
 }
 
-func TestCrowdForgets(t *testing.T) {
+func TestCardinalityForgets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var c limit.Cardinality
 	at := func(s float64) time.Time {

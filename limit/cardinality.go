@@ -15,7 +15,7 @@ import (
 //
 // exact to a few percent up to a thousand, and 3,194 for all that are more. It
 // takes 144 bytes however many come. Callers count for one to two times Span
-// after they came. The zero Crowd is ready. It is not safe for concurrent use.
+// after they came. The zero Cardinality is ready. It is not safe for concurrent use.
 type Cardinality struct {
 	// Span is in whole microseconds. If zero or below, half a minute.
 	Span time.Duration
