@@ -8,8 +8,9 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Call is [Throttle.Do] for a function that returns a value. The value is that
-// of the last try, even beside an error; zero if f was never called.
+// Call is [Throttle.Do] for a function that returns a value. It returns the
+// value of the last try, even with an error; the zero value if f was never
+// called.
 func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, error)) (T, error) {
 	var v T
 	err := t.Do(ctx, func(ctx context.Context) (err error) {
@@ -19,22 +20,23 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 	return v, err
 }
 
-// do is DoResult; if once, without a wait and without a retry, as Try.
+// do is DoResult; if once is set, without a wait and without a retry, as in
+// Try.
 func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once bool) error {
 	w := t.waiter()
 	w.once = once
-	terms, wait := OptionsOf(ctx), ctx
-	w.ticket.Once, w.ticket.Key, w.ticket.Cost = terms.Once, terms.Key, terms.Cost
-	if terms.MaxWait > 0 {
+	opts, wait := OptionsOf(ctx), ctx
+	w.ticket.Once, w.ticket.Key, w.ticket.Cost = opts.Once, opts.Key, opts.Cost
+	if opts.MaxWait > 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, terms.MaxWait)
+		wait, cancel = context.WithTimeout(ctx, opts.MaxWait)
 		defer cancel()
 	}
-	defer t.release(w) // also when f panics or ends the goroutine
+	defer t.release(w) // also when f panics or ends its goroutine
 	if ctx.Err() != nil {
 		return t.ended(ctx, w)
 	}
-	started, err := t.enter(wait, w, &terms)
+	started, err := t.enter(wait, w, &opts)
 	if err != nil {
 		return err
 	}
@@ -62,13 +64,13 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 	}
 }
 
-// enter puts w in line. started is whether it need not wait at all, err why it
+// enter puts w in line. started reports that it need not wait; err is why it
 // must not.
-func (t *Throttle) enter(ctx context.Context, w *waiter, terms *CallOptions) (started bool, err error) {
+func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (started bool, err error) {
 	if !w.once {
 		w.ticket.Deadline, _ = ctx.Deadline()
 	}
-	started, ok := t.lineUp(w, terms.Priority, terms.Needs)
+	started, ok := t.lineUp(w, opts.Priority, opts.Needs)
 	if ok {
 		if !started && t.OnEvent != nil {
 			t.OnEvent(Event{Kind: Waits, At: w.since, Wait: w.ticket.Forecast, Try: 1, Scope: w.blocker(), Why: w.why})
@@ -85,8 +87,8 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, terms *CallOptions) (st
 	return false, t.giveUp(w, w.since, e)
 }
 
-// answered ends a try of which w.last is the Result. If retry is false, the call
-// is over and err is what it returns.
+// answered ends a try, whose Result is w.last. If retry is false, the call has
+// ended and err is what it returns.
 func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	verdict := w.last.Report.Verdict
 	sent, tries := w.sent, w.ticket.Tries() // w.sent is not ours once a retry is in line
@@ -103,7 +105,7 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	case retry:
 		return started, true, nil
 	case verdict == pace.Served || verdict == pace.Ignored:
-		return false, false, told(w.last.Err, ran, tries)
+		return false, false, ranBefore(w.last.Err, ran, tries)
 	}
 	e := &Error{Reason: ErrTries}
 	if e.Wait = w.ticket.Forecast; e.Wait > 0 {
@@ -118,9 +120,10 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	return false, false, t.giveUp(w, now, e)
 }
 
-// told is the last word of a call. If that is the Error of a Throttle further
-// down, which knows nothing of tries before it that may have run, it says so.
-func told(err error, ran bool, tries int) error {
+// ranBefore returns the error of a call that ends without a retry. If err is
+// the Error of a Throttle further down, which does not know that earlier tries
+// may have run, it returns one that says so.
+func ranBefore(err error, ran bool, tries int) error {
 	if !ran {
 		return err
 	}
@@ -131,7 +134,7 @@ func told(err error, ran bool, tries int) error {
 	return &Error{Reason: e.Reason, Err: err, Tries: tries, Wait: e.Wait, MayHaveRun: true}
 }
 
-// blocker is the scope that it waits for; empty: the Throttle's own limit.
+// blocker returns the scope that w waits for; empty: the Throttle's own limit.
 func (w *waiter) blocker() string {
 	if w.ticket.Blocker == nil {
 		return ""
@@ -139,13 +142,13 @@ func (w *waiter) blocker() string {
 	return w.ticket.Blocker.Name
 }
 
-// late reports whether what the gate foresees for w comes after its deadline.
+// late reports whether the forecast of the gate for w is after its deadline.
 func (w *waiter) late(now time.Time) bool {
 	d, wait := w.ticket.Deadline, w.ticket.Forecast
 	return !d.IsZero() && wait != pace.Never && wait > d.Sub(now)
 }
 
-// ended gives up a call of which the context has ended.
+// ended gives up a call whose context has ended.
 func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 	e := &Error{Reason: context.Cause(ctx), ended: ctx.Err()}
 	now := t.leave(w)
@@ -153,7 +156,7 @@ func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 	return t.giveUp(w, now, e)
 }
 
-// giveUp completes e with what became of w.
+// giveUp completes e with the tries of w and their outcome.
 func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
 	e.Tries, e.MayHaveRun = w.ticket.Tries(), w.mayHaveRun
 	last := w.last.Report
@@ -166,7 +169,7 @@ func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
 	return e
 }
 
-// waiter is a waiter as new.
+// waiter returns a new waiter, or a reused one that is as new.
 func (t *Throttle) waiter() *waiter {
 	if w, ok := t.waiters.Get().(*waiter); ok {
 		return w
@@ -176,8 +179,8 @@ func (t *Throttle) waiter() *waiter {
 	return w
 }
 
-// release ends what a panic or runtime.Goexit left open, which taught nothing,
-// and keeps w for another call.
+// release ends a try that a panic or runtime.Goexit left open, which teaches
+// nothing, and keeps w for reuse.
 func (t *Throttle) release(w *waiter) {
 	if calling := w.calling; calling || w.inside {
 		sent, tries := w.sent, w.ticket.Tries()

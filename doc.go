@@ -1,52 +1,45 @@
-// Package throttle keeps callers of a rate-limited service just below its
-// limit, and helps the owners of services to set limits.
+// Package throttle keeps the callers of a rate-limited service just below its
+// limit.
 //
-// # For callers
+// A [Throttle] is a client-side rate limiter with retries. It stands between many
+// goroutines and one limit, and needs no configuration: it learns the limit from
+// the answers of the service.
 //
-// A [Throttle] stands between many goroutines and one limit. Its zero value is
-// ready: it learns the limit from what the service answers.
-//
-//	var api Throttle
+//	var api throttle.Throttle
 //
 //	err := api.Do(ctx, func(ctx context.Context) error {
 //		resp, err := call(ctx)
 //		if tooMany(resp) {
-//			return Throttled(err, retryAfter(resp))
+//			return throttle.Throttled(err, retryAfter(resp))
 //		}
 //		return err
 //	})
 //
-// [Throttle.Do] waits for its turn, calls, learns, and tries again what was
-// throttled; [Call] does so for a function that returns a value;
-// [Throttle.Try] never waits. A function says how its call ended by the error
-// it returns: [Throttled], [Failed], [Permanent], [Ignore], or any other, which
-// is returned at once as it is. Giving up is an [Error]: it holds the last
-// error of the function, and says why, after how many tries, and whether
-// anything may have been executed.
+// [Throttle.Do] waits until the limit admits the call, runs it, and retries it
+// while it is throttled or fails transiently. [Call] does so for a function that
+// returns a value, [Throttle.DoResult] for one that knows more than an error, and
+// [Throttle.Try] never waits.
 //
-// How requests are paced is the business of a controller of package pace;
-// [pace.Adaptive] is the default. For HTTP use package throttlehttp, which
-// reads status and header fields.
+// The error of the function classifies the try: [Throttled], [Failed],
+// [Permanent], [Ignore], or any other, which is returned at once and not retried.
+// A call that is given up returns an [Error]: why, after how many tries, the last
+// error of the function, and whether the service may have executed anything.
 //
-// # For owners
+// Most callers should use an adapter rather than this package: throttlehttp for an
+// http.Client, throttlegrpc for a gRPC connection, throttleaws for the AWS SDK.
+// They read status codes and headers, and keep a Throttle for each limit in a
+// [Group]. [CallOptions] set the priority, the cost and the longest wait of one
+// call. Processes that share a limit pay for their calls together, see [Fleet].
+// Package pace has the controllers that decide the pace; [pace.Adaptive] is the
+// default.
 //
-// A [store.Store] decides by package limit whether a request may pass; [memory.Store] is
-// the one in this process:
-//
-//	var store memory.Store
-//
-//	d, err := store.Take(ctx, &store, "user:42", perMinute, 1)
-//
-// A refusal is a value, d.OK, with the time after which to come again; an
-// error means that the store could not decide; [store.Guard] has an answer then, chosen
-// on purpose, and in time. Packages throttleredis and throttlesql are Stores for a
-// whole fleet. [admit.Queue] lets callers wait for their turn instead, [store.InFlight] counts
-// what is under way, and [admit.Quota] bounds how many objects a customer has. Package
-// rules says who is limited by what, and is swapped while the program runs.
+// Owners of a service, who limit their callers, begin with package store and its
+// memory.Store, or with throttlehttp.Handler. Package admit makes requests wait or
+// sheds them, and package rules states who is subject to which limits.
 //
 // # Testing
 //
 // All waiting is by plain timers and contexts, so code that uses a Throttle is
-// tested in a testing/synctest bubble, where waits cost no time. Make the
-// Throttle inside the bubble.
+// tested in a testing/synctest bubble, where waits take no time. Make the Throttle
+// inside the bubble.
 package throttle

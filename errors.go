@@ -11,48 +11,50 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Reasons of an [Error], besides [context.DeadlineExceeded] and what
-// [context.Cause] gives.
+// Reasons of an [Error], besides [context.DeadlineExceeded] and the
+// [context.Cause] of a context that ended.
 var (
-	// ErrTries says that a call was throttled or failed as often as it may.
+	// ErrTries says that a call was throttled or failed in all the tries it
+	// has.
 	ErrTries = errors.New("no tries left")
-	// ErrBudget says that too many calls are being made again already, see
+	// ErrBudget says that too many calls are being retried already, see
 	// [Throttle.Budget].
 	ErrBudget = errors.New("no budget left for another try")
-	// ErrQueueFull says that too many calls were waiting already.
+	// ErrQueueFull says that too many calls were waiting already, see
+	// [Throttle.MaxWaiting].
 	ErrQueueFull = errors.New("too many calls are waiting")
 	// ErrWouldWait says that Try would have had to wait.
 	ErrWouldWait = errors.New("not without waiting")
 )
 
-// Error says why a Throttle gave up a call. Its Reason and the last error of the
-// function are found by [errors.Is] and [errors.As].
+// Error says why a Throttle gave up a call. Its Reason and the last error of
+// the function are found by [errors.Is] and [errors.As].
 type Error struct {
 	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait; or
 	// context.DeadlineExceeded, when the wait would have ended after the
-	// deadline of the context; or the context's Cause, when it ended.
+	// deadline of the context; or the Cause of a context that ended.
 	Reason error
-	// Err is what the function returned last, nil if it was never called.
+	// Err is the last error of the function. Nil if it was never called.
 	Err error
 	// Tries is how often the function was called.
 	Tries int
-	// Wait is how long the wait would have been that was refused:
-	// [pace.Never] if that was not known, zero if no wait was refused.
+	// Wait is how long the refused wait would have been: [pace.Never] if that
+	// is unknown, zero if no wait was refused.
 	Wait time.Duration
-	// Scope is the one that made it wait, see [CallOptions.Needs]; empty: the limit of
-	// the Throttle itself.
+	// Scope is the scope that the call waited for, see [CallOptions.Needs]. If
+	// empty, the Throttle's own limit.
 	Scope string
-	// Why is what made it wait there, if that is known.
+	// Why is what the call waited for there, if that is known.
 	Why pace.Why
-	// MayHaveRun is whether the service may have executed the call: a try
-	// ended otherwise than throttled. If false, it surely has not, and may be
-	// asked elsewhere.
+	// MayHaveRun reports whether the service may have executed the call: some
+	// try ended otherwise than throttled. If false, it surely has not, and the
+	// call may be sent elsewhere.
 	MayHaveRun bool
 
 	ended error // of the context; its Cause, the Reason, may be another
 }
 
-// Error is one line of all of it.
+// Error returns all fields in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "throttle: %v", e.Reason)
@@ -83,14 +85,14 @@ func (e *Error) Error() string {
 	return strings.ReplaceAll(b.String(), "\n", "; ")
 }
 
-// Timeout reports whether it was given up for want of time, as net.Error and
-// url.Error want to know.
+// Timeout reports whether time ran out, as net.Error and url.Error expect.
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(e, context.DeadlineExceeded) || errors.As(e.Err, &t) && t.Timeout()
 }
 
-// Unwrap gives the Reason and the last error of the function.
+// Unwrap returns the Reason, the error of the context and Err, those that are
+// set.
 func (e *Error) Unwrap() []error {
 	all := make([]error, 0, 3)
 	for _, err := range [...]error{e.Reason, e.ended, e.Err} {
@@ -101,13 +103,13 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// verdictError is an error that says how its call ended. It may be wrapped.
+// verdictError is an error that classifies its try. It may be wrapped.
 type verdictError struct {
 	report pace.Report
 	err    error // the real error; nil: none
 }
 
-// Error is that of the real error.
+// Error returns the text of the error inside.
 func (e *verdictError) Error() string {
 	if e.err == nil {
 		return e.report.Verdict.String()
@@ -115,19 +117,19 @@ func (e *verdictError) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap is the real error.
+// Unwrap returns the error inside.
 func (e *verdictError) Unwrap() error { return e.err }
 
-// Throttled marks err as the error of a call that was refused for load and not
-// executed. Do retries it, after the delay that the service asked for (zero: it
-// asked for none) or later, until ctx ends or [Throttle.Tries] are used up.
+// Throttled marks err as the error of a try that was refused for load and not
+// executed. Do retries it, no earlier than after the delay that the service
+// asked for (zero: none), until ctx ends or [Throttle.Tries] are used up.
 func Throttled(err error, after time.Duration) error {
 	return &verdictError{pace.Report{Verdict: pace.Throttled, After: after}, err}
 }
 
-// Failed marks err as the error of a call that failed transiently, for a reason
+// Failed marks err as the error of a try that failed transiently, for a reason
 // other than load, and may have been executed. Do retries it up to
-// [Throttle.Retries] times: say so only of what may be executed twice.
+// [Throttle.Retries] times: use it only for calls that may be executed twice.
 func Failed(err error) error {
 	return &verdictError{pace.Report{Verdict: pace.Failed}, err}
 }
@@ -138,21 +140,25 @@ func Permanent(err error) error {
 	return &verdictError{pace.Report{Verdict: pace.Served}, err}
 }
 
-// Ignore marks err as the error of a call that tells nothing about the service:
-// it was cancelled, or never sent. Do returns err itself.
+// Ignore marks err as the error of a try that teaches nothing about the
+// service: it was cancelled, or never sent. Do returns err itself.
 func Ignore(err error) error {
 	return &verdictError{pace.Report{Verdict: pace.Ignored}, err}
 }
 
-// Classify says how a try ended that returned err, unless [Throttle.Classify] says
-// otherwise. An error made by [Throttled], [Failed], [Permanent] or [Ignore],
-// also when wrapped, says so itself. Errors of a context, the [*Error] of a
-// Throttle further down, which has retried already, and the [*store.Error] of an
-// admission that refused the call before it was sent, are Ignored. Nil is Served.
+// Classify reports how a try ended that returned err, if [Throttle.Classify] is
+// nil:
 //
-// Any other error is Served too: it is returned at once and not retried. A
-// function that is not idempotent must not be repeated unasked, and most errors
-// (bad input, no permission, quota of the month) would only be repeated as well.
+//	nil                                     Served
+//	Throttled, Failed, Permanent, Ignore    as they say, also when wrapped
+//	errors of a context                     Ignored
+//	*Error of a Throttle further down       Ignored, as that has retried already
+//	*store.Error of an admission            Ignored, as the call was not sent
+//	any other error                         Served
+//
+// Served means that the error is returned at once and not retried: a function
+// that is not idempotent must not be repeated unasked, and most errors (bad
+// input, no permission, quota of the month) would only occur again.
 func Classify(err error) pace.Report {
 	if err == nil {
 		return pace.Report{Verdict: pace.Served}
@@ -168,8 +174,8 @@ func Classify(err error) pace.Report {
 	return pace.Report{Verdict: pace.Served}
 }
 
-// verdictOf is the verdictError in err, nil if there is none, or if it was meant
-// for a Throttle further down.
+// verdictOf returns the verdictError in err; nil if there is none, or if it was
+// meant for a Throttle further down.
 func verdictOf(err error) *verdictError {
 	if v, ok := err.(*verdictError); ok {
 		return v // the usual case costs no allocation
@@ -185,7 +191,7 @@ func verdictOf(err error) *verdictError {
 	return v
 }
 
-// inner is the error inside a verdictError; any other error is itself.
+// inner returns the error inside a verdictError, and any other error itself.
 func inner(err error) error {
 	for {
 		v, ok := err.(*verdictError) // not As: what is wrapped around it shall stay

@@ -13,16 +13,17 @@ import (
 type EventKind uint8
 
 const (
-	// Waits is a call that must wait before a try.
+	// Waits: the call must wait before a try.
 	Waits EventKind = iota + 1
-	// Starts is the start of a try. Every Starts is followed by an Ends.
+	// Starts: a try starts. Each Starts is followed by one Ends.
 	Starts
-	// Ends is the end of a try.
+	// Ends: a try has ended.
 	Ends
-	// GivesUp is a call that returns an [*Error].
+	// GivesUp: the call returns an [*Error].
 	GivesUp
 )
 
+// String returns the kind in small letters, such as "gives up".
 func (k EventKind) String() string {
 	switch k {
 	case Waits:
@@ -37,29 +38,32 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is told to [Throttle.OnEvent].
+// Event is one event of a call, see [Throttle.OnEvent].
 type Event struct {
+	// Kind is what happened, and At when.
 	Kind EventKind
 	At   time.Time
-	// Wait is, for Waits, how long it is foreseen to be, [pace.Never] if
-	// unknown; for Starts how long it was; for Ends how long the try took; for
-	// GivesUp the wait that was refused, see [Error].
+	// Wait is for Waits its forecast, [pace.Never] if unknown; for Starts how
+	// long the try waited; for Ends how long the try took; for GivesUp the wait
+	// that was refused, see [Error].
 	Wait time.Duration
-	// Try is which try this is about, 1 for the first; for GivesUp how many
-	// were made.
+	// Try is the number of the try, from 1; for GivesUp the number of tries
+	// made.
 	Try int
-	// Scope is, for Waits and GivesUp, the one that makes it wait, see
-	// [CallOptions.Needs]; empty: the Throttle's own limit.
+	// Scope is, for Waits and GivesUp, the scope that the call waits for, see
+	// [CallOptions.Needs]. If empty, the Throttle's own limit.
 	Scope string
-	// Why is, for Waits and GivesUp, what is waited for there, if that is known.
+	// Why is, for Waits and GivesUp, what the call waits for there, if that is
+	// known.
 	Why pace.Why
-	// Report is, for Ends, what the try reported.
+	// Report is, for Ends, the report of the try.
 	Report pace.Report
 	// Err is, for Ends, the error of the function; for GivesUp the *Error.
 	Err error
 }
 
-// because is why, and of which scope, in some words; empty if neither is known.
+// because returns why a call waits, and for which scope; empty if neither is
+// known.
 func because(scope string, why pace.Why) string {
 	text := why.String()
 	switch {
@@ -71,8 +75,8 @@ func because(scope string, why pace.Why) string {
 	return "scope " + scope + ", " + text
 }
 
-// Log is an [Throttle.OnEvent] that writes to l: what is given up as a warning,
-// throttled and failed tries as information, all else for debugging.
+// Log returns an [Throttle.OnEvent] that writes to l: calls given up as
+// warnings, throttled and failed tries at level info, all else at level debug.
 func Log(l *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug
@@ -104,21 +108,22 @@ func Log(l *slog.Logger) func(Event) {
 	}
 }
 
-// Counter counts events: set [Throttle.OnEvent] to its OnEvent. The zero value is
-// ready. One may serve several Throttles, and is safe for concurrent use.
+// Counter counts events: set [Throttle.OnEvent] to its OnEvent. The zero value
+// is ready. One Counter may serve several Throttles. It is safe for concurrent
+// use.
 type Counter struct {
 	waits, waited, starts, gaveUp      atomic.Int64
 	served, throttled, failed, ignored atomic.Int64
 }
 
-// Stats are what a [Counter] has counted since its first event.
+// Stats counts the events of a [Counter] since its first.
 type Stats struct {
-	// Waits counts the waits, and Waited is how long all tries waited together
+	// Waits counts the waits, and Waited is the total time that tries waited
 	// before their start.
 	Waits  int64
 	Waited time.Duration
-	// Starts counts the tries, and the next four their ends, by Verdict. What is
-	// in flight has started and not ended.
+	// Starts counts the tries started; the next four count the tries ended, by
+	// Verdict. The difference is in flight.
 	Starts, Served, Throttled, Failed, Ignored int64
 	// GaveUp counts the calls that returned an [*Error].
 	GaveUp int64
@@ -152,8 +157,8 @@ func (c *Counter) ended(v pace.Verdict) {
 	}
 }
 
-// Stats returns what was counted so far. The numbers are read one after the other,
-// while others count.
+// Stats returns the numbers so far. They are read one after the other, while
+// other calls change them.
 func (c *Counter) Stats() Stats {
 	return Stats{
 		Waits: c.waits.Load(), Waited: time.Duration(c.waited.Load()), Starts: c.starts.Load(),

@@ -21,7 +21,7 @@ func Example() {
 	// Output: <nil>
 }
 
-// What was throttled is tried again: the caller does not see it.
+// A throttled call is retried: the caller does not see it.
 func ExampleThrottled() {
 	api := throttle.Throttle{Control: &pace.Fixed{Rate: 1000}}
 
@@ -47,7 +47,7 @@ func ExampleCall() {
 	// Output: RUNNING <nil>
 }
 
-// A call whose turn would come too late fails at once, and says so.
+// A call whose turn would come too late fails at once.
 func ExampleError() {
 	api := throttle.Throttle{Control: &pace.Fixed{Rate: 0.1}}
 	call := func(context.Context) error { return nil }

@@ -11,30 +11,32 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Fleet is a limit that callers in many processes keep to together: each try is
-// paid for from a Store that all of them share, whatever else paces it. Who
-// waits asks for as many at once as wait here and may start within half of
-// [pace.MaxIdleCredit], so that busy processes need few questions, and no process holds
-// what it does not use for longer than [pace.MaxIdleCredit]. [Throttle.Try] never waits
-// for an answer, so that it starts only what has been paid for already.
+// Fleet is a limit that callers in many processes share: each try is paid for
+// from one Store, beside whatever else paces it. Waiting calls are paid for in
+// batches: one Store request covers all calls expected to start within 500 ms
+// (half of [pace.MaxIdleCredit]). So a busy process makes few requests, and no
+// process keeps unused credit for longer than [pace.MaxIdleCredit].
+// [Throttle.Try] does not wait for the Store, so it starts only what is paid
+// for already.
 //
-// When the Store cannot be asked, each goes on by itself, paced by its
-// [Throttle.Control] alone, and asks again after a second, and after twice as
-// long each time, up to half a minute. What comes more than 20 ms after the
-// Timeout, a grant or an error, is passed over, once in a row, and the Store is
-// asked anew: this process may have stood still.
+// When the Store fails, each process continues by itself, paced by its
+// [Throttle.Control] alone, and asks again after a second, and then after twice
+// as long each time, up to half a minute. A response that arrives more than 20
+// ms after the Timeout is discarded once, because the process itself was
+// probably suspended, and the Store is asked again at once.
 type Fleet struct {
-	// Store is where the limit is kept. If nil, there is none.
+	// Store holds the shared limit. If nil, there is no Fleet.
 	Store store.Store
-	// Key is what it is kept under.
+	// Key is the key of the limit in the Store.
 	Key string
-	// Limit is what all may start together, in the unit of [CallOptions.Cost].
+	// Limit is what all processes together may start, in the unit of
+	// [CallOptions.Cost].
 	Limit limit.Limit
-	// Timeout bounds a question, and with it the life of the goroutine that puts
-	// it. If zero, 100 ms. A Store that does not heed its context keeps all
-	// waiting beyond that: put it behind a [store.Guard].
+	// Timeout bounds one request to the Store, and the life of its goroutine.
+	// If zero, 100 ms. Put a Store that does not end with its context behind a
+	// [store.Guard]: it delays all waiting calls otherwise.
 	Timeout time.Duration
-	// MaxBatch bounds what is asked for at once. If zero, 100.
+	// MaxBatch bounds the tokens of one request. If zero, 100.
 	MaxBatch int64
 }
 
@@ -42,45 +44,46 @@ type Fleet struct {
 type fleet struct {
 	credit  pace.Credit
 	asking  bool
-	away    time.Duration // between questions; zero: the Store answers
-	retryAt time.Time     // while away
-	took    int64         // answers
+	backoff time.Duration // between requests; zero: the Store decides
+	retryAt time.Time     // while there is a backoff
+	took    int64         // responses
 	failed  int64
 	late    bool    // the last answer was
-	refused float64 // since something was granted
-	crowd   float64 // how often it is refused before it is granted something
+	refused float64 // refusals since the last grant
+	crowd   float64 // average refusals before a grant
 }
 
 var errFleetGone = errors.New("throttle: the Store of the Fleet ended its goroutine")
 
 const (
-	firstAway = time.Second
-	mostAway  = 30 * time.Second
-	// Who finds nothing asks for at least so much of the limit, that questions
-	// stay few.
+	firstBackoff = time.Second
+	maxBackoff   = 30 * time.Second
+	// A process without credit asks for at least as much as the limit gives in
+	// this time, so that requests stay few.
 	atATime = 50 * time.Millisecond
 )
 
-// FleetStats are what a [Throttle] has counted of its [Fleet] since its first use.
+// FleetStats counts what a [Throttle] did for its [Fleet] since its first use.
 type FleetStats struct {
-	// Answered is how often the Store has answered, and Failed how often it could
-	// not be asked.
+	// Answered counts the requests that the Store decided, Failed those that it
+	// did not.
 	Answered, Failed int64
 }
 
-// FleetStats returns what was counted of the Fleet so far.
+// FleetStats returns the numbers of the Fleet so far.
 func (t *Throttle) FleetStats() FleetStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return FleetStats{Answered: t.fleet.took, Failed: t.fleet.failed}
 }
 
-// ahead is how long before a call may start credit is bought for it.
+// ahead is how long before its expected start a call is paid for.
 const ahead = pace.MaxIdleCredit / 2
 
-// buy asks for credit if some is wanted, in a goroutine that ends with the
-// question. What the Control does not let start soon is not paid for yet: it
-// would be lost to all. again is when to look anew. Caller holds mu.
+// buy asks for credit if some is needed, in a goroutine that ends with the
+// request. Calls that the Control does not let start soon are not paid for yet:
+// that credit would be lost to all. again is when to look again. Caller holds
+// mu.
 func (t *Throttle) buy(now time.Time) (again time.Duration) {
 	if t.Fleet.Store == nil {
 		return pace.Never
@@ -89,13 +92,13 @@ func (t *Throttle) buy(now time.Time) (again time.Duration) {
 	if t.gate.Cost() == 0 {
 		f.credit.Idle(now)
 	}
-	if f.asking || t.gate.Waiting() == 0 && f.away == 0 || now.Before(f.retryAt) {
+	if f.asking || t.gate.Waiting() == 0 && f.backoff == 0 || now.Before(f.retryAt) {
 		return pace.Never
 	}
 	soon, again := t.gate.Soon(now, ahead, t.gate.Control.(pace.All)[0])
 	n := f.credit.Wants(now, soon)
-	if f.away > 0 {
-		n = 1 // to see
+	if f.backoff > 0 {
+		n = 1 // a probe
 	}
 	if n == 0 {
 		return again
@@ -111,14 +114,14 @@ func (t *Throttle) buy(now time.Time) (again time.Duration) {
 	return again
 }
 
-// least is how much is worth a question: what the limit gives in atATime, half a
-// Burst at most.
+// least returns the tokens worth a request: what the limit gives in atATime, at
+// most half a Burst.
 func (f *Fleet) least() int64 {
 	least := float64(f.Limit.Count) * atATime.Seconds() / max(f.Limit.Period.Seconds(), 1e-6)
 	return int64(max(1, min(least, float64(f.Limit.Max())/2, 1<<40)))
 }
 
-// ask is the goroutine of one question.
+// ask is the goroutine of one request.
 func (t *Throttle) ask(q limit.Ask) {
 	timeout := t.Fleet.Timeout
 	if timeout <= 0 {
@@ -130,17 +133,17 @@ func (t *Throttle) ask(q limit.Ask) {
 	a := [1]limit.Ask{q}
 	var d [1]limit.Decision
 	err := errFleetGone
-	defer func() { // whatever the Store does
+	defer func() { // also when the Store panics
 		t.answer(q, d[0], err, late)
 	}()
 	_, err = t.Fleet.Store.Take(ctx, a[:], d[:])
 }
 
-// answer takes what the Store said. One that comes after late, when the question
-// should long have ended, is of a process that stood still, as in a machine that
-// was suspended: nothing can be said of the Store, and what it granted is of
-// another time. So it is asked again; but not twice, as it may be that it does
-// not heed its context.
+// answer takes the response of the Store. One that comes after late, when the
+// request should have ended long ago, is of a process that was suspended: it
+// proves nothing about the Store, and its grant is of another time. So it is
+// discarded and the Store asked again; but not twice, as the Store may not end
+// with its context.
 func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,12 +159,12 @@ func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Ti
 		f.took++
 	case err != nil:
 		f.failed++
-		f.away = min(max(2*f.away, firstAway), mostAway)
-		f.retryAt = now.Add(f.away)
+		f.backoff = min(max(2*f.backoff, firstBackoff), maxBackoff)
+		f.retryAt = now.Add(f.backoff)
 		f.credit.Open()
 	default:
 		f.took++
-		f.away, f.retryAt = 0, time.Time{}
+		f.backoff, f.retryAt = 0, time.Time{}
 		if d.OK && d.N > 0 {
 			f.credit.Add(now, d.N)
 			f.crowd += (f.refused - f.crowd) / 4
@@ -174,9 +177,9 @@ func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Ti
 	t.pump(now, nil)
 }
 
-// rest is how long to wait after a refusal. Where others take what there is,
-// each asks later by chance, so that all together ask about twice as often as
-// something is to be had.
+// rest returns how long to wait after a refusal. Where other processes take
+// what there is, each asks later by a random time, so that all together ask
+// about twice as often as there is something to grant.
 func (f *Fleet) rest(a limit.Ask, after time.Duration, crowd float64) time.Duration {
 	if after >= time.Hour {
 		return time.Hour // the limit may be changed, or a longer one asked for

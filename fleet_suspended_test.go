@@ -14,7 +14,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// still is a Memory whose first questions end so much later, as if the process
+// still is a memory.Store whose first questions end so much later, as if the process
 // had stood still meanwhile. They may fail then.
 type still struct {
 	memory.Store

@@ -17,7 +17,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// far is a Memory that is a round trip away, and now and then not to be reached.
+// far is a memory.Store that is a round trip away, and now and then unreachable.
 type far struct {
 	store *memory.Store
 	trip  time.Duration
@@ -39,7 +39,7 @@ func (f *far) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool
 	return f.store.Take(ctx, a, d)
 }
 
-// counting is a Memory that counts what it grants.
+// counting is a memory.Store that counts what it grants.
 type counting struct {
 	memory.Store
 	granted atomic.Int64
@@ -127,7 +127,7 @@ func TestFleetSplitsOneLimit(t *testing.T) {
 	})
 }
 
-// When the Store is away each goes on by itself, and comes back to it.
+// While the Store fails each process continues by itself, and returns to it.
 func TestFleetGoesOnAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 50, Period: time.Second, Burst: 1}
@@ -201,7 +201,7 @@ func TestFleetCollectsSlowly(t *testing.T) {
 	})
 }
 
-// Who is held back by something else does not buy what he cannot use.
+// A process held back by something else does not buy what it cannot use.
 func TestFleetBuysWhatIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 100}

@@ -2,37 +2,42 @@ package throttle
 
 import "sync"
 
-// Group are Throttles by name, one for each limit that is a world of its own: a
-// host, an account, a table. Transports and interceptors keep theirs in one.
-// Limits that one call comes under several of belong into one Throttle instead,
-// see [CallOptions].
+// Group is a bounded cache of independent Throttles, one for each name: a host,
+// an account, a table. Transports and interceptors keep their Throttles in a
+// Group. Limits that one call is subject to together belong in one Throttle
+// instead, as scopes: see [CallOptions.Needs].
 //
-// The zero value is ready. It is safe for concurrent use; its fields must not
-// change once it is used.
+//	m := group.Enter(host)
+//	defer m.Leave()
+//	err := m.Throttle().Do(ctx, f)
+//
+// The zero value is ready. A Group is safe for concurrent use; it must not be
+// copied, nor its fields changed, after first use.
 type Group struct {
-	// New makes the Throttle of a scope when it is first entered, one at a time
-	// for each scope. If nil, or if it returns nil, a zero Throttle.
-	New func(scope string) *Throttle
-	// MaxMembers is how many scopes are remembered. If zero or below, 1000. Beyond it
-	// those that nobody has entered, longest left first, are forgotten, and
-	// begin afresh should they come again.
+	// New returns the Throttle for a name that is entered for the first time.
+	// It is called once at a time for each name. If nil, or if it returns nil,
+	// a zero Throttle.
+	New func(name string) *Throttle
+	// MaxMembers bounds the names remembered. If zero or below, 1000. Beyond
+	// it, the names not in use are forgotten, longest unused first; their
+	// Throttles are new when they are entered again.
 	MaxMembers int
 
 	mu    sync.Mutex // guards names
 	names names[Member]
 }
 
-// Member is one that was entered.
+// Member is a name that was entered. It is released by Leave.
 type Member struct {
 	throttle func() *Throttle // made when first asked for
 	in       *Group
 	me       *named[Member]
 }
 
-// Enter finds or makes the scope of that name. It stays until Leave, which must
-// follow once.
-func (s *Group) Enter(name string) *Member {
-	x := s.use(name)
+// Enter finds or makes the member of that name. It is kept until Leave, which
+// must be called once.
+func (g *Group) Enter(name string) *Member {
+	x := g.use(name)
 	made := false
 	defer func() {
 		if !made { // New has panicked
@@ -44,39 +49,41 @@ func (s *Group) Enter(name string) *Member {
 	return x
 }
 
-func (s *Group) use(name string) *Member {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x, isNew := s.names.use(name, s.MaxMembers)
+func (g *Group) use(name string) *Member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	x, isNew := g.names.use(name, g.MaxMembers)
 	if isNew {
-		x.of.in, x.of.me = s, x
-		x.of.throttle = sync.OnceValue(func() *Throttle { return s.make(name) })
+		x.of.in, x.of.me = g, x
+		x.of.throttle = sync.OnceValue(func() *Throttle { return g.make(name) })
 	}
 	return &x.of
 }
 
-func (s *Group) make(name string) *Throttle {
-	if s.New != nil {
-		if t := s.New(name); t != nil {
+func (g *Group) make(name string) *Throttle {
+	if g.New != nil {
+		if t := g.New(name); t != nil {
 			return t
 		}
 	}
 	return new(Throttle)
 }
 
-// Len is how many scopes are remembered.
-func (s *Group) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.names.byName)
+// Len returns the number of names remembered.
+func (g *Group) Len() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.names.byName)
 }
 
-// Throttle is that of the scope, the same for all who have entered it.
-func (s *Member) Throttle() *Throttle { return s.throttle() }
+// Throttle returns the Throttle of the name, the same for all that have entered
+// it.
+func (m *Member) Throttle() *Throttle { return m.throttle() }
 
-// Leave says that the caller of Enter is done with it.
-func (s *Member) Leave() {
-	s.in.mu.Lock()
-	defer s.in.mu.Unlock()
-	s.in.names.leave(s.me, s.in.MaxMembers)
+// Leave releases the member, when the caller of Enter is done with its
+// Throttle.
+func (m *Member) Leave() {
+	m.in.mu.Lock()
+	defer m.in.mu.Unlock()
+	m.in.names.leave(m.me, m.in.MaxMembers)
 }

@@ -2,14 +2,14 @@ package throttle
 
 import "github.com/throttle-go/throttle/internal/list"
 
-// names are things by name: all that are in use, and of those that were, the
-// latest. The zero value is empty. Its owner locks.
+// names holds values by name: all that are in use, and the latest of those that
+// were. The zero value is empty. Its owner locks.
 type names[T any] struct {
 	byName map[string]*named[T]
 	unused list.List[named[T]] // longest unused first
 }
 
-// named is a thing, as long as it is in use or remembered.
+// named is a value while it is in use or remembered.
 type named[T any] struct {
 	of    T
 	name  string
@@ -17,10 +17,11 @@ type named[T any] struct {
 	place list.Node[named[T]] // in unused while users is zero
 }
 
-// defaultScopes is how many scopes are remembered.
-const defaultScopes = 1000
+// defaultMaxNames is how many names are remembered by default.
+const defaultMaxNames = 1000
 
-// use finds or makes what has that name, which stays until it is left as often.
+// use finds or makes the value of that name, which stays until leave is called
+// as often.
 func (n *names[T]) use(name string, most int) (x *named[T], isNew bool) {
 	x = n.byName[name]
 	if isNew = x == nil; isNew {
@@ -43,10 +44,10 @@ func (n *names[T]) leave(x *named[T], most int) {
 	n.forget(most)
 }
 
-// forget drops what is unused while there are too many.
+// forget drops unused values while there are too many.
 func (n *names[T]) forget(most int) {
 	if most <= 0 {
-		most = defaultScopes
+		most = defaultMaxNames
 	}
 	for len(n.byName) > most && n.unused.Len() > 0 {
 		x := n.unused.Front()

@@ -9,16 +9,16 @@ import (
 	"github.com/throttle-go/throttle"
 )
 
-func TestScopesForgetTheLongestUnused(t *testing.T) {
+func TestGroupForgetsTheLongestUnused(t *testing.T) {
 	var made []string
-	s := &throttle.Group{MaxMembers: 3, New: func(scope string) *throttle.Throttle {
-		made = append(made, scope)
+	s := &throttle.Group{MaxMembers: 3, New: func(name string) *throttle.Throttle {
+		made = append(made, name)
 		return nil
 	}}
 	visit := func(name string) {
 		s.Enter(name).Leave()
 		if n := s.Len(); n > 3 {
-			t.Errorf("after %s: %d scopes, want at most 3", name, n)
+			t.Errorf("after %s: %d names, want at most 3", name, n)
 		}
 	}
 	for _, name := range []string{"a", "b", "c", "a", "d", "a", "c", "e"} {
@@ -34,27 +34,27 @@ func TestScopesForgetTheLongestUnused(t *testing.T) {
 		used = append(used, s.Enter(fmt.Sprint("used", i)))
 	}
 	if n := s.Len(); n != 5 {
-		t.Errorf("%d scopes with 5 in use, want 5", n)
+		t.Errorf("%d names with 5 in use, want 5", n)
 	}
 	for _, u := range used {
 		u.Leave()
 	}
 	if n := s.Len(); n != 3 {
-		t.Errorf("%d scopes after use, want 3", n)
+		t.Errorf("%d names after use, want 3", n)
 	}
 }
 
-func TestScopesRememberAThousand(t *testing.T) {
+func TestGroupRemembersAThousand(t *testing.T) {
 	var s throttle.Group
 	for i := range 2000 {
 		s.Enter(fmt.Sprint(i)).Leave()
 	}
 	if n := s.Len(); n != 1000 {
-		t.Errorf("%d scopes, want 1000", n)
+		t.Errorf("%d names, want 1000", n)
 	}
 }
 
-func TestAScopeThatIsEnteredTogetherIsMadeOnce(t *testing.T) {
+func TestGroupMakesAThrottleOnce(t *testing.T) {
 	made := 0
 	s := &throttle.Group{New: func(string) *throttle.Throttle { made++; return nil }}
 	var all sync.WaitGroup
@@ -73,9 +73,9 @@ func TestAScopeThatIsEnteredTogetherIsMadeOnce(t *testing.T) {
 	}
 }
 
-func TestAScopeThatCannotBeMadeIsLeft(t *testing.T) {
-	s := &throttle.Group{MaxMembers: 1, New: func(scope string) *throttle.Throttle {
-		if scope == "bad" {
+func TestGroupNewPanics(t *testing.T) {
+	s := &throttle.Group{MaxMembers: 1, New: func(name string) *throttle.Throttle {
+		if name == "bad" {
 			panic("no")
 		}
 		return nil
@@ -92,6 +92,6 @@ func TestAScopeThatCannotBeMadeIsLeft(t *testing.T) {
 	}
 	s.Enter("good").Leave()
 	if n := s.Len(); n != 1 {
-		t.Errorf("%d scopes, want 1", n)
+		t.Errorf("%d names, want 1", n)
 	}
 }

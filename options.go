@@ -10,58 +10,62 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// CallOptions are what one call wishes for. Zero fields ask for nothing.
+// CallOptions are the options of one call, carried by its context: see
+// [WithOptions]. The zero value changes nothing.
 type CallOptions struct {
-	// Priority says how important the call is: which of the [Throttle.Weights]
-	// counts while it waits. Zero counts as Normal.
+	// Priority selects the weight, of [Throttle.Weights], that the call waits
+	// with. If zero, Normal.
 	Priority load.Priority
-	// MaxWait is the longest it will wait in line and between tries, from when
-	// Do is called: when its turn, or that of a retry, is foreseen to come
-	// later, or does, it is given up with context.DeadlineExceeded. A function
-	// that runs is not interrupted.
+	// MaxWait bounds the time that the call spends in line and between tries,
+	// from when Do is called: when its turn, or that of a retry, comes later,
+	// or is forecast to, the call is given up with context.DeadlineExceeded. A
+	// running function is not interrupted. If zero, only the deadline of the
+	// context counts.
 	MaxWait time.Duration
-	// Once makes no retry, however the call ends.
+	// Once makes the call once, without a retry, however it ends.
 	Once bool
-	// Key is whose call it is: those of one priority take turns by key, so that
-	// one with many calls does not keep out one with few. Beyond 1000 keys that
-	// wait with one priority, the newest share one turn.
+	// Key is the key by which calls of one priority take turns (fair queueing),
+	// so that one with many calls does not keep out one with few. Beyond 1000
+	// keys that wait with one priority, the newest share one turn.
 	Key string
 	// Cost is the estimated cost, in the unit of the limit, such as tokens. If
 	// zero, 1. The actual cost is in the Report of its [Result], see
 	// [Throttle.DoResult].
 	Cost int64
-	// Needs are limits that the call comes under besides the Throttle's own.
+	// Needs are the scopes that the call is subject to besides the Throttle's
+	// own limit.
 	Needs []Need
 }
 
-// Need is what a call takes of a limit that only some of the calls of a Throttle
-// come under: that of a route, a table or a token, or another dimension of the
-// same limit, such as tokens a minute beside requests a minute. A call starts
-// when the Throttle's own limit and all that it needs let it, and takes of all
-// of them or of none.
+// Need makes a call subject to a scope: a limit that only some calls of a
+// Throttle share, such as that of a route, a table or a token, or another
+// dimension of the same limit, such as tokens a minute beside requests a
+// minute. A call starts when the Throttle's own limit and all its scopes admit
+// it, and is charged to all of them or to none.
 type Need struct {
-	// Scope is the name of the limit. It is seen by logs: hash what is secret.
+	// Scope is the name of the scope. It appears in logs: hash what is secret.
 	Scope string
-	// Cost is what the call is estimated to cost there. If zero, 1.
+	// Cost is the estimated cost of the call in this scope. If zero, 1.
 	Cost int64
 }
 
-type termsKey struct{}
+type optionsKey struct{}
 
-// WithOptions is ctx for calls on these terms, instead of those that ctx had. They hold
-// for whatever Throttle a call comes to, through a throttlehttp.Transport too.
-func WithOptions(ctx context.Context, t CallOptions) context.Context {
-	return context.WithValue(ctx, termsKey{}, t)
+// WithOptions returns a copy of ctx that carries o, replacing any options that
+// ctx had. They apply to each Throttle that a call with it passes, also through
+// a throttlehttp.Transport.
+func WithOptions(ctx context.Context, o CallOptions) context.Context {
+	return context.WithValue(ctx, optionsKey{}, o)
 }
 
-// OptionsOf are those of the calls that are made with ctx.
+// OptionsOf returns the options that ctx carries, zero if there are none.
 func OptionsOf(ctx context.Context) CallOptions {
-	t, _ := ctx.Value(termsKey{}).(CallOptions)
-	return t
+	o, _ := ctx.Value(optionsKey{}).(CallOptions)
+	return o
 }
 
-// scopeOf finds or makes the scope of that name, for w until it is done. Caller
-// holds mu.
+// scopeOf finds or makes the scope of that name, and keeps it until w is done.
+// Caller holds mu.
 func (t *Throttle) scopeOf(w *waiter, name string) *pace.Scope {
 	for _, s := range w.scopes {
 		if s.name == name {
@@ -82,7 +86,7 @@ func (t *Throttle) scopeOf(w *waiter, name string) *pace.Scope {
 	return &s.of
 }
 
-// need makes the ticket of w take of these scopes. Caller holds mu.
+// need makes the ticket of w subject to these scopes. Caller holds mu.
 func (t *Throttle) need(w *waiter, needs []Need) {
 	for _, n := range needs {
 		w.needs = addNeed(w.needs, pace.Need{Scope: t.scopeOf(w, n.Scope), Cost: n.Cost})
@@ -90,8 +94,7 @@ func (t *Throttle) need(w *waiter, needs []Need) {
 	w.ticket.Needs = w.needs
 }
 
-// addNeed adds n to needs, which are in the order of their names, unless it is
-// there.
+// addNeed inserts n into needs, which are sorted by name, unless it is there.
 func addNeed(needs []pace.Need, n pace.Need) []pace.Need {
 	i, found := slices.BinarySearchFunc(needs, n, func(a, b pace.Need) int {
 		return strings.Compare(a.Scope.Name, b.Scope.Name)
@@ -102,19 +105,21 @@ func addNeed(needs []pace.Need, n pace.Need) []pace.Need {
 	return slices.Insert(needs, i, n)
 }
 
-// mostTold is how many scopes besides those that it named one call learns of.
-const mostTold = 16
+// maxTold bounds the scopes that one call learns of besides those that it
+// named.
+const maxTold = 16
 
-// mayHeed reports whether w is subject to that scope already, or may become so.
-func (w *waiter) mayHeed(scope string) bool {
-	return len(w.scopes) < len(w.needs)+mostTold ||
+// mayLearn reports whether w is subject to that scope already, or may become
+// so.
+func (w *waiter) mayLearn(scope string) bool {
+	return len(w.scopes) < len(w.needs)+maxTold ||
 		slices.ContainsFunc(w.scopes, func(s *named[pace.Scope]) bool { return s.name == scope })
 }
 
-// heed teaches scopes what the answer to w said of them, and returns the report
-// for the gate. A retry is subject to all of them, and no earlier than any of
-// them said. Caller holds mu.
-func (t *Throttle) heed(now time.Time, w *waiter) pace.Report {
+// learnScopes teaches scopes what the answer to w said of them, and returns the
+// report for the gate. A retry is subject to all of them, and starts no earlier
+// than each of them said. Caller holds mu.
+func (t *Throttle) learnScopes(now time.Time, w *waiter) pace.Report {
 	r, retry := w.last.Report, w.ticket.Needs
 	for _, s := range w.last.Scopes {
 		refused := s.Report.Verdict == pace.Throttled
@@ -125,7 +130,7 @@ func (t *Throttle) heed(now time.Time, w *waiter) pace.Report {
 			w.ticket.Elsewhere = w.ticket.Elsewhere || refused
 			continue
 		}
-		if !w.mayHeed(s.Scope) {
+		if !w.mayLearn(s.Scope) {
 			continue
 		}
 		n := pace.Need{Scope: t.scopeOf(w, s.Scope), Cost: s.Cost}
@@ -150,7 +155,7 @@ func (t *Throttle) heed(now time.Time, w *waiter) pace.Report {
 	return r
 }
 
-// leaveScopes lets go of the scopes of w. Caller holds mu.
+// leaveScopes releases the scopes of w. Caller holds mu.
 func (w *waiter) leaveScopes(t *Throttle) {
 	for _, s := range w.scopes {
 		t.scopes.leave(s, t.MaxScopes)

@@ -84,8 +84,8 @@ func TestNeedsSettle(t *testing.T) {
 	})
 }
 
-// An answer tells of a scope that nobody knew: the retry, and whoever names it
-// from then on, comes under it, and nobody else.
+// An answer names an unknown scope: the retry, and calls that name it from then
+// on, are subject to it, and no others.
 func TestAnswersTellOfScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events []string
@@ -171,7 +171,7 @@ func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
 	})
 }
 
-func TestTermsKeyTakesTurns(t *testing.T) {
+func TestKeysTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -306,7 +306,7 @@ func TestScopesThatAnswersTellOfAreBounded(t *testing.T) {
 
 // What an answer said was for the Throttle that made the call, not for one around
 // that.
-func TestSaidIsForOneThrottle(t *testing.T) {
+func TestScopeResultsAreForOneThrottle(t *testing.T) {
 	inner, outer := &throttle.Throttle{Tries: 1}, new(throttle.Throttle)
 	outer.Do(t.Context(), func(ctx context.Context) error {
 		return inner.DoResult(ctx, func(context.Context) throttle.Result { return told("bucket", 0) })

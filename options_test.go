@@ -87,7 +87,7 @@ func TestNoWeights(t *testing.T) {
 	})
 }
 
-func TestTermsOfACall(t *testing.T) {
+func TestCallOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 0.1}} // one in 10 s
 		calls := 0

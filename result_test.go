@@ -189,7 +189,8 @@ func TestScopesOfASuccess(t *testing.T) {
 	})
 }
 
-// A refusal by a limit without a pace teaches nobody, and rests a little.
+// A refusal by a limit without a pace teaches nothing, and the retry rests a
+// little.
 func TestARefusalWithoutAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		control := new(seen)

@@ -10,62 +10,66 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Throttle makes all calls that share one limit of some service. It paces
-// them, first come first served, retries those that were throttled or failed,
-// and learns from each answer.
+// Throttle makes all calls that share one limit of a service. It paces them,
+// first come, first served; it retries those that were throttled or failed; and
+// it learns the limit from the answers.
 //
 // The zero value is ready. A Throttle is safe for concurrent use, by thousands
-// of goroutines; it must not be copied, nor its fields changed, after its
-// first use. It needs no closing, and starts no goroutine but those of a Fleet.
+// of goroutines; it must not be copied, nor its fields changed, after first
+// use. It needs no closing, and starts no goroutine but those of a Fleet.
 //
-// Timers ring late, by a millisecond or so. What should have started in the
-// last 20 ms starts together then, so that high rates are kept on average.
+// Timers fire late, by a millisecond or so. Calls that should have started in
+// the last 20 ms then start together, so that high rates are kept on average.
 type Throttle struct {
-	// Control says when the next request may start. It belongs to this
+	// Control decides when the next request may start. It belongs to this
 	// Throttle alone and is called under its lock. If nil, a new
 	// [pace.Adaptive].
 	Control pace.Controller
-	// MaxInFlight bounds the calls that are made at once. If zero or below, they
-	// are bounded only by refusals for too many at once, see
-	// [pace.Report.Crowded]: then no more are made at a time than were served.
+	// MaxInFlight bounds the calls in flight. If zero or below, only refusals
+	// for too many at once do, see [pace.Report.Crowded]: then no more are in
+	// flight than were served.
 	MaxInFlight int
-	// NewScope makes the Control of a limit that only some calls come under, see
-	// [CallOptions.Needs], when it is first named. It is called under the lock and must
-	// not use the Throttle. If nil, or if it returns nil, a new [pace.Adaptive].
+	// NewScope makes the Control of a scope, a limit that only some calls are
+	// subject to, when it is first named: see [CallOptions.Needs]. It is called
+	// under the lock and must not use the Throttle. If nil, or if it returns
+	// nil, a new [pace.Adaptive].
 	NewScope func(scope string) pace.Controller
-	// MaxScopes is how many of those are remembered. If zero or below, 1000.
-	// Beyond it those that no call needs, longest unused first, are forgotten,
-	// and begin afresh should they come again.
+	// MaxScopes bounds the scopes remembered. If zero or below, 1000. Beyond
+	// it, scopes that no call needs are forgotten, longest unused first; they
+	// are new when they are named again.
 	MaxScopes int
-	// Fleet is a limit that is kept together with other processes. If its Store
-	// is nil, there is none. With one, a goroutine runs while the Store is asked.
+	// Fleet is a limit shared with other processes. If its Store is nil, there
+	// is none. Otherwise a goroutine runs while the Store is asked.
 	Fleet Fleet
-	// Tries is how often a call is made that is throttled each time. If zero,
-	// until the context ends; so a throttled answer does not surface.
+	// Tries bounds the tries of a call that is throttled each time. If zero,
+	// the call is retried until its context ends.
 	Tries int
-	// Retries is how often a call that [Failed] is made again, throttled tries
-	// not counted. If zero, 3; below zero, never.
+	// Retries bounds the retries of a call that [Failed], not counting
+	// throttled tries. If zero, 3; below zero, there are none.
 	Retries int
-	// Budget bounds the retries of calls that failed, all together, so that a
-	// service in trouble does not get several times its load: beyond it calls
-	// are given up with ErrBudget. If zero, a tenth of the calls, and ten.
+	// Budget bounds the retries of failed calls to a share of all calls, so
+	// that retries do not multiply the load on a service in trouble: beyond it
+	// calls are given up with ErrBudget. If zero, a tenth of the calls, and
+	// ten.
 	Budget pace.Budget
-	// MaxWaiting bounds the calls that wait; more are refused with
+	// MaxWaiting bounds the calls that wait; further calls are refused with
 	// [ErrQueueFull]. If zero, 100,000.
 	MaxWaiting int
-	// Weights share the limit between calls that wait, by their [CallOptions.Priority]
-	// (weighted fair queueing): while all wait, the costs of what starts stand as
-	// the weights do. A priority without a weight counts as Normal; Normal weighs
-	// 1 unless it is in here. A weight of zero or below is 1; they are held within
-	// 10^-6 and 10^6. If empty, all calls wait in one line.
+	// Weights divide the limit between waiting calls, by their
+	// [CallOptions.Priority] (weighted fair queueing): while all wait, the
+	// costs of the calls that start are in the ratio of the weights. A priority
+	// without a weight counts as Normal; Normal has weight 1 unless it is
+	// given. A weight of zero or below is 1; weights are kept within 10^-6 and
+	// 10^6. If empty, all calls wait in one line.
 	Weights map[load.Priority]float64
-	// Classify says how a try ended, by the error that the function given to Do or
-	// Try returned, which may be nil. If nil, the function [Classify]. DoResult
+	// Classify reports how a try ended, by the error, which may be nil, of the
+	// function given to Do or Try. If nil, the function [Classify]. DoResult
 	// does not call it, so neither do transports and interceptors.
 	Classify func(error) pace.Report
-	// OnEvent is told what happens. It is called in the goroutine of the call,
-	// outside the lock, so it may be called concurrently, and what takes time
-	// in it delays its own call only. If nil, nobody is told.
+	// OnEvent is called with each [Event] of a call. It runs in the goroutine
+	// of the call, outside the lock, so it may be called concurrently, and
+	// delays only its own call. If nil, events are dropped. See [Log] and
+	// [Counter].
 	OnEvent func(Event)
 
 	mu       sync.Mutex // guards all below but the pool
@@ -75,22 +79,22 @@ type Throttle struct {
 	lanes    [load.Priorities]int // of the gate, by priority
 	scopes   names[pace.Scope]
 	fleet    fleet
-	timer    *time.Timer // rings when the gate wants to be asked again
-	wake     time.Time   // when it is set to ring; zero: it is not
+	timer    *time.Timer // fires when the gate wants to be asked again
+	wake     time.Time   // when it is set to fire; zero: it is not
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
 
-// waiter is one call on its way.
+// waiter is one call of a Throttle.
 type waiter struct {
 	ticket pace.Ticket
-	ready  chan struct{} // told, once a try, that it has started; holds one
+	ready  chan struct{} // receives one for each start of a try; holds one
 	sent   time.Time     // start of the try; written under the lock before ready
 	since  time.Time     // when it began to wait
-	why    pace.Why      // it waits, or would have; written under the lock
+	why    pace.Why      // it waits, or would have waited; written under the lock
 
 	// Under the lock:
-	scopes []*named[pace.Scope] // that it has named or was told of
+	scopes []*named[pace.Scope] // that it named or an answer named
 	needs  []pace.Need          // those that it named
 
 	// Of the calling goroutine alone:
@@ -102,46 +106,44 @@ type waiter struct {
 }
 
 // Do waits until the limit admits the call, runs f, and retries it while it is
-// throttled or fails transiently. It returns when f succeeds, fails permanently,
-// exhausts its retries, or ctx is done.
+// throttled or fails transiently. It returns when f succeeds, fails
+// permanently, exhausts its retries, or ctx is done.
 //
-// The error that f returns classifies the try, see [Classify]. Nil and errors that
-// ask for no retry are returned unchanged, those made by [Permanent] and [Ignore]
-// as the error inside. Giving up is an [*Error]. No wait outlives ctx; one that is
-// foreseen to do so is refused at once, by an Error that says how long it would
-// have been. f is not called with a ctx that is done.
+// The error returned by f classifies the try, see [Classify]. Nil and errors
+// that ask for no retry are returned unchanged, those made by [Permanent] and
+// [Ignore] as the error inside. When Do gives up, it returns an [*Error]. No
+// wait outlives ctx; one that is forecast to do so is refused at once, by an
+// Error that holds the forecast. f is not called with a ctx that is done.
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {
 	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, false)
 }
 
-// Try calls f if it may start at once, and only once. Otherwise it returns an
-// [*Error] of which [ErrWouldWait] is the Reason and Wait is how long it would
-// have had to wait. A call that was throttled or failed is an Error with the
-// Reason [ErrTries].
+// Try runs f once if it may start at once. Otherwise it returns an [*Error]
+// with the Reason [ErrWouldWait] and the forecast in Wait. A call that was
+// throttled or failed returns an Error with the Reason [ErrTries].
 func (t *Throttle) Try(ctx context.Context, f func(context.Context) error) error {
 	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, true)
 }
 
-// Waiting is the number of calls that wait for their turn, or rest before a
-// retry.
+// Waiting returns the number of calls that wait for their turn or for a retry.
 func (t *Throttle) Waiting() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.gate.Waiting()
 }
 
-// InFlight is the number of calls being made.
+// InFlight returns the number of calls in flight.
 func (t *Throttle) InFlight() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.gate.InFlight()
 }
 
-// Forecast is how long it will take, as things are, until the n-th in line may
-// start: zero if at once, [pace.Never] if that cannot be known. A newcomer is
-// in place Waiting()+1. Below 1, n is taken as 1.
+// Forecast returns the time until the n-th call in line may start, as things
+// are: zero if at once, [pace.Never] if unknown. A new call would be number
+// Waiting()+1. An n below 1 counts as 1.
 func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +152,9 @@ func (t *Throttle) Forecast(n int) time.Duration {
 	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
 }
 
-// Learnt is what the Control has found out about the limit, to be kept over a
-// restart; zero if there is nothing, or if it is not a [pace.Adaptive].
+// Learnt returns what the Control has learnt of the limit, to be kept over a
+// restart; zero if there is nothing, or if the Control is not a
+// [pace.Adaptive].
 func (t *Throttle) Learnt() pace.Learnt {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,8 +165,9 @@ func (t *Throttle) Learnt() pace.Learnt {
 	return pace.Learnt{}
 }
 
-// Restore begins with what an earlier Throttle had learnt of the same limit,
-// see [pace.Adaptive.Restore]. It must come before the first call.
+// Restore makes the Control begin with what an earlier Throttle had learnt of
+// the same limit, see [pace.Adaptive.Restore]. It must be called before the
+// first call.
 func (t *Throttle) Restore(l pace.Learnt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +200,7 @@ func (t *Throttle) begin() {
 }
 
 // lanesOf returns the weights of the lanes of a gate, and the lane of each
-// priority. Normal has lane 0, which those without a weight share.
+// priority. Normal has lane 0, which priorities without a weight share.
 func lanesOf(weights map[load.Priority]float64) (lanes []float64, of [load.Priorities]int) {
 	lanes = []float64{1}
 	if w, ok := weights[load.Normal]; ok {
@@ -211,8 +215,8 @@ func lanesOf(weights map[load.Priority]float64) (lanes []float64, of [load.Prior
 	return lanes, of
 }
 
-// lineUp lets w into the gate; started is whether it may go at once. If not
-// ok, it is refused, and outside.
+// lineUp lets w enter the gate; started reports whether it may start at once.
+// If not ok, it was refused.
 func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -235,15 +239,15 @@ func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok
 	return false, ok
 }
 
-// done ends the try of w by its last Result. retry is whether it waits again, or,
-// if started, has begun the next one; now is when.
+// done ends the try of w by its last Result. retry reports whether w waits
+// again or, if started, has begun the next try; now is when.
 func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
 	r := w.last.Report
 	if len(w.last.Scopes) > 0 {
-		r = t.heed(now, w)
+		r = t.learnScopes(now, w)
 	}
 	w.calling = false
 	retry = t.gate.Done(now, &w.ticket, r)
@@ -258,8 +262,8 @@ func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	return t.pump(now, w), retry, now
 }
 
-// leave takes w out of the gate, wherever it is: in line, at rest, started
-// but not called, or, when its function panicked, in the middle of a call.
+// leave takes w out of the gate, wherever it is: in line, at rest, started but
+// not called, or, when its function panicked, in flight.
 func (t *Throttle) leave(w *waiter) (now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -286,8 +290,8 @@ func (t *Throttle) remove(now time.Time, w *waiter) {
 }
 
 // pump starts all that may start, and sets the timer for those that may not
-// yet. mine is whether self was among them; it is not told otherwise. Caller
-// holds mu.
+// yet. mine reports whether self was among them; its channel is not used then.
+// Caller holds mu.
 func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 	mine, _, again := t.start(now, now, self)
 	again = min(again, t.buy(now))
@@ -295,8 +299,8 @@ func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 	return mine
 }
 
-// start starts, now, the n that may start as of at, and says how long after at
-// to ask again. Caller holds mu.
+// start starts, now, the n calls that may start as of at, and returns how long
+// after at to ask again. Caller holds mu.
 func (t *Throttle) start(at, now time.Time, self *waiter) (mine bool, n int, again time.Duration) {
 	for {
 		ticket, again := t.gate.Next(at)
@@ -314,15 +318,16 @@ func (t *Throttle) start(at, now time.Time, self *waiter) (mine bool, n int, aga
 	}
 }
 
-// tolerance is how late the timer may ring and count as in time. Timers are
-// late by a millisecond and more; 20 ms cover those of all systems. Longer is a
-// program that stood still, and those who waited shall not all start at once.
+// tolerance is how late the timer may fire and count as on time. Timers are
+// late by a millisecond and more; 20 ms cover those of all systems. A longer
+// delay is a program that was suspended, and its waiting calls shall not all
+// start at once.
 const tolerance = 20 * time.Millisecond
 
-// now is the time, to be read before each event. If the timer is late, those
-// who should have started since start now, and the gate counts them as of when
-// they should have: otherwise a rate above a few hundred a second could not be
-// kept. Caller holds mu.
+// now returns the time, and is called before each event. If the timer is late,
+// calls that should have started since start now, and the gate counts them as
+// of when they should have: otherwise a rate above a few hundred a second could
+// not be kept. Caller holds mu.
 func (t *Throttle) now() time.Time {
 	now := time.Now()
 	if t.wake.IsZero() || !t.wake.Before(now) {
@@ -364,8 +369,8 @@ func (t *Throttle) ringAfter(now time.Time, wait time.Duration) {
 	t.timer.Reset(wait)
 }
 
-// ring asks the gate again. A ring too many, as when the timer was set anew
-// while this one was under way, does no harm.
+// ring asks the gate again. One ring too many, as when the timer was reset
+// while this one was in flight, does no harm.
 func (t *Throttle) ring() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

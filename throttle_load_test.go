@@ -125,7 +125,7 @@ func misbehave(t *testing.T, th *Throttle, random *rand.Rand) {
 	})
 }
 
-// The zero Throttle meets a server of 10 a second: nobody fails, little is
+// The zero Throttle meets a server of 10 a second: none fails, little is
 // throttled, and most of the limit is used.
 func TestZeroThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

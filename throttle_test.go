@@ -36,7 +36,7 @@ func (c *counted) Observe(now time.Time, o pace.Outcome) time.Duration {
 	return c.Controller.Observe(now, o)
 }
 
-// idle checks that nobody and nothing is left in th.
+// idle checks that nothing is left in th.
 func idle(t *testing.T, th *Throttle) {
 	t.Helper()
 	synctest.Wait()
@@ -196,7 +196,7 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// A ring that nobody asked for changes nothing.
+// A spurious ring changes nothing.
 func TestSpuriousRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
@@ -219,7 +219,7 @@ func TestSpuriousRings(t *testing.T) {
 	})
 }
 
-// Timers ring late. Those who should have started in the meantime start then,
+// Timers fire late. Calls that should have started in the meantime start then,
 // and the schedule is as if nothing had been; but not when it was very late.
 func TestLateRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

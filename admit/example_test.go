@@ -11,8 +11,7 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// What comes at once goes out at a constant rate; what would take too long is
-// told so at once.
+// A burst leaves at a constant rate; what would wait too long is refused at once.
 func ExampleQueue() {
 	queue := admit.Queue{MaxWait: time.Minute}
 	ctx := context.Background()
@@ -39,8 +38,6 @@ func ExampleQueue() {
 	// refused at once: it would take 1h0m0s
 }
 
-// Three exports of one customer may run at a time, and a hundred of all.
-// Ten a minute, and one at a time: nothing is charged unless both agree.
 // A customer may have three objects.
 func ExampleQuota() {
 	objects := []string{"a", "b"} // or a database
@@ -53,7 +50,7 @@ func ExampleQuota() {
 	}
 	create := func(name string) error {
 		c, err := quota.Create(context.Background(), "customer 42", 1, 3)
-		defer c.Cancel() // gives back, unless Done
+		defer c.Cancel() // unless Done
 		if err != nil {
 			return err // could not decide
 		}

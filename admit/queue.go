@@ -13,42 +13,43 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Reasons for which a [Queue] refuses, as the Reason of an [store.Error].
+// Reasons for which a [Queue] refuses, each as the Reason of a [store.Error].
 var (
-	// ErrQueueFull says that too many callers were waiting already.
+	// ErrQueueFull says that too many callers were waiting already. A [Shedder]
+	// refuses with it too.
 	ErrQueueFull = errors.New("too many callers are waiting")
-	// ErrNever says that the limit would never let so much pass at once.
+	// ErrNever says that the limit never admits so many tokens at once.
 	ErrNever = errors.New("more than the limit lets pass at once")
 )
 
-// Queue lets callers wait until their limit lets them pass: first come, first
-// served under each key, in a queue that is bounded. With a token bucket of
-// Burst 1 it is the leaky bucket as a queue, a shaper: what comes in gusts goes
-// out at a constant rate.
+// Queue makes callers wait until their limit admits them: first come, first
+// served for each key, in a bounded queue. With a token bucket of Burst 1 it is
+// a leaky bucket as a queue, a shaper: bursts leave it at a constant rate.
 //
 // The zero value is ready. A Queue is safe for concurrent use; it must not be
-// copied, nor its fields changed, after its first use. It starts no goroutine
-// and needs no closing.
+// copied, nor its fields changed, after first use. It starts no goroutine and
+// needs no closing.
 //
-// Nothing is reserved. The first in line under a key asks the Store, when by the
-// last answer it may pass, and with it those behind for whom there is room as
-// well; when it leaves, the next is first. So those who give up held nothing, and
-// leave no hole. Who takes from the Store past the Queue is not in line, and may
-// be served before.
+// Nothing is reserved. The first in line for a key takes from the Store at the
+// time that the last decision gave, and those behind it for which there is room
+// do so too; when it leaves, the next becomes the first. So callers that give
+// up held no tokens and leave no hole. Requests that take from the Store
+// without the Queue may overtake those in it.
 //
-// Timers ring late, by a millisecond or so, and a bucket of Burst 1 does not
+// Timers fire late, by a millisecond or so, and a bucket of Burst 1 does not
 // make up for it: to keep an average above some 100 a second, let Burst be what
 // passes in a few milliseconds.
 type Queue struct {
 	// Store decides. If nil, a [memory.Store] of this Queue's own.
 	Store store.Store
-	// MaxWaiting bounds those in line under all keys, with those that ask the
-	// Store; more are refused with [ErrQueueFull]. If zero or below, 100,000.
+	// MaxWaiting bounds the callers in line, of all keys together and including
+	// those that are calling the Store; further ones are refused with
+	// [ErrQueueFull]. If zero or below, 100,000.
 	MaxWaiting int
-	// MaxPerKey bounds those in line under one key. If zero or below, 1000.
+	// MaxPerKey bounds the callers in line for one key. If zero or below, 1000.
 	MaxPerKey int
-	// MaxWait is the longest wait: a deadline besides that of the context. If
-	// zero or below, there is none.
+	// MaxWait bounds the wait, beside the deadline of the context. If zero or
+	// below, only that deadline does.
 	MaxWait time.Duration
 
 	own     memory.Store // used if there is no Store
@@ -57,22 +58,30 @@ type Queue struct {
 	waiting int
 }
 
-// Wait waits until n may pass under the key, and takes it. l is the limit of
-// the key: it holds for those who wait already, too, as by [Queue.Change]. Zero
-// n waits for its turn and until nothing is owed, and takes nothing; below zero
-// is given back at once.
+// Wait waits until l admits n tokens for key, and charges them. l becomes the
+// limit of those that wait for the key already, as with [Queue.Change]. A zero
+// n waits its turn and until nothing is owed, and charges nothing; a negative n
+// is refunded at once.
 //
-// Whoever is not served gets an [*store.Error] and has taken nothing. Its Reason is
-// ErrFull; ErrNever; ErrUndecided when the Store failed (only then may
-// something have been taken); the Cause of ctx if it ended; or
-// context.DeadlineExceeded as soon as it is clear that the turn will not come
-// before the deadline, with the forecast in Wait. That is looked at on arrival,
-// when the limit changes, and at the head of the line; the forecast is of a token
-// bucket and a fixed window the time at which it would be served if nobody gave
-// up or took from elsewhere, and of other kinds one that is surely too early.
+// A caller that is not admitted gets a [*store.Error] and is charged nothing.
+// The Reason is one of
 //
-// What is granted in the instant in which ctx ends is granted: the error is nil.
-// The Decision is the last one of the Store, zero if it was not asked.
+//   - ErrQueueFull.
+//   - ErrNever.
+//   - store.ErrUndecided, when the Store failed; only then tokens may have been
+//     charged.
+//   - the Cause of ctx, when ctx ended.
+//   - context.DeadlineExceeded, as soon as it is clear that the turn will not
+//     come before the deadline; Wait is the forecast.
+//
+// The forecast is made on arrival, when the limit changes, and at the head of
+// the line. For a token bucket and a fixed window it is the time of admission
+// if no caller gives up or takes from the Store without the Queue; for other
+// kinds it is never too late.
+//
+// What is granted in the instant in which ctx ends is granted: the error is
+// nil. The Decision is the last one of the Store, zero if the Store was not
+// called.
 func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (limit.Decision, error) {
 	if n < 0 {
 		return q.giveBack(ctx, key, l, n)
@@ -105,9 +114,9 @@ func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (l
 	return d, err
 }
 
-// Change makes l the limit of those who wait under the key: the first of them
-// asks at once, and who cannot make its deadline any more is refused. What the
-// Store remembers of the key is the Store's business.
+// Change makes l the limit of those that wait for key: the first of them calls
+// the Store at once, and those that cannot make their deadlines any more are
+// refused. The state that the Store keeps for key is not changed.
 func (q *Queue) Change(key string, l limit.Limit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,14 +125,14 @@ func (q *Queue) Change(key string, l limit.Limit) {
 	}
 }
 
-// Waiting is the number of those in line under all keys.
+// Waiting returns the number of callers in line, of all keys.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting
 }
 
-// giveBack returns -n, and lets the first in line see whether that will do.
+// giveBack refunds -n, and lets the first in line try.
 func (q *Queue) giveBack(ctx context.Context, key string, l limit.Limit, n int64) (limit.Decision, error) {
 	d, err := store.Take(ctx, q.store(), key, l, n)
 	if err != nil {
@@ -137,7 +146,7 @@ func (q *Queue) giveBack(ctx context.Context, key string, l limit.Limit, n int64
 	return d, nil
 }
 
-// enter puts one more in line; if it is the first, it is its turn.
+// enter adds a caller to the line; if it is the first, its turn has come.
 func (q *Queue) enter(ctx context.Context, key string, l limit.Limit, n int64) (*queued, error) {
 	if ctx.Err() != nil {
 		return nil, store.Ended(ctx, nil)
@@ -173,7 +182,7 @@ func (q *Queue) enter(ctx context.Context, key string, l limit.Limit, n int64) (
 	return w, nil
 }
 
-// refuse is why w must not join the line, nil if it may. Caller holds mu.
+// refuse returns why w must not join the line, nil if it may. Caller holds mu.
 func (q *Queue) refuse(at *line, w *queued) *store.Error {
 	if q.waiting >= cmp.Or(max(q.MaxWaiting, 0), 100_000) {
 		return &store.Error{Reason: ErrQueueFull, Wait: at.forecast(w.n)}
@@ -191,7 +200,7 @@ func (q *Queue) refuse(at *line, w *queued) *store.Error {
 	return nil
 }
 
-// leave takes w out of its line, if it is in one, and lets the next be first.
+// leave removes w from its line, if it is in one, and lets the next be first.
 func (q *Queue) leave(w *queued) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -206,7 +215,8 @@ func (q *Queue) leave(w *queued) {
 	}
 }
 
-// hand lets those go on who have become first, or have room. Caller holds mu.
+// hand gives the turn to those that have become first or have room. Caller
+// holds mu.
 func (q *Queue) hand(at *line, key string) {
 	if at.queue.Len() == 0 {
 		delete(q.lines, key)
@@ -215,7 +225,7 @@ func (q *Queue) hand(at *line, key string) {
 	at.call()
 }
 
-// remove takes w out of its line. Caller holds mu.
+// remove removes w from its line. Caller holds mu.
 func (q *Queue) remove(w *queued) {
 	w.line.asking(w, false)
 	w.line.queue.Remove(&w.place)
@@ -224,9 +234,9 @@ func (q *Queue) remove(w *queued) {
 	q.waiting--
 }
 
-// planned is how long w, which has been called, need not ask, since the last
-// answer foretells when it may pass: so the Store is not asked again for each
-// that gives up. Zero if it should ask.
+// planned returns how long w, whose turn it is, need not call the Store, as the
+// last decision foretells when it may pass: so a caller that gives up costs no
+// call. Zero if it should call.
 func (q *Queue) planned(w *queued) (time.Duration, error) {
 	now := time.Now()
 	q.mu.Lock()
@@ -245,8 +255,8 @@ func (q *Queue) planned(w *queued) (time.Duration, error) {
 	return wait, nil
 }
 
-// ask asks the Store for w, which has been called. again is when to come back,
-// zero if all is said.
+// ask calls the Store for w, whose turn it is. again is when to return, zero if
+// the result is final.
 func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again time.Duration, err error) {
 	if ctx.Err() != nil {
 		return d, 0, store.Ended(ctx, nil)
@@ -276,7 +286,7 @@ func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again tim
 		w.called = false
 		return d, limit.Never, nil
 	case changed:
-		return d, limit.Never, nil // it has been told to ask anew
+		return d, limit.Never, nil // it has been woken to call again
 	default:
 		q.foresee(at, p)
 		again, err = w.again(now, d)
@@ -284,9 +294,9 @@ func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again tim
 	}
 }
 
-// foresee takes note of an answer. If it is the first under this limit, those
-// who came without a forecast, and will not make it, are refused; those who have
-// been called will see for themselves. Caller holds mu.
+// foresee records a decision. If it is the first under this limit, it refuses
+// those that came without a forecast and will not make their deadlines; those
+// whose turn it is find out by themselves. Caller holds mu.
 func (q *Queue) foresee(at *line, p plan) {
 	known := at.plan.known()
 	at.plan = p

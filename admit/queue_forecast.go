@@ -8,7 +8,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// plan is what an answer of the Store foretells. The zero plan is none.
+// plan is what a decision of the Store foretells. The zero plan is none.
 type plan struct {
 	at time.Time // by the clock of this process
 	d  limit.Decision
@@ -16,7 +16,8 @@ type plan struct {
 
 func (p plan) known() bool { return !p.at.IsZero() }
 
-// wait is how long after now n may have passed, those first in line included.
+// wait returns how long after now n tokens may have passed, including those
+// ahead.
 func (p plan) wait(l limit.Limit, now time.Time, n int64) time.Duration {
 	wait := foresee(l, p.d, n)
 	if wait == limit.Never {
@@ -25,12 +26,13 @@ func (p plan) wait(l limit.Limit, now time.Time, n int64) time.Duration {
 	return max(0, wait-now.Sub(p.at))
 }
 
-// foresee is how long after the decision d n more may have passed one by one, if
-// nobody else takes anything: exact to a microsecond for a token bucket, and for
-// a fixed window that is in use if each of them is 1; otherwise it is too early.
+// foresee returns how long after the decision d n more tokens may have passed
+// one by one, if nothing else takes any: exact to a microsecond for a token
+// bucket, and for a fixed window in use if each n is 1; otherwise it is too
+// early.
 //
 //	token bucket: the debt of d and the cost of n come down to the room of the
-//	bucket: ResetAfter + (n - Most) × Period/Count
+//	bucket: ResetAfter + (n - Max) × Period/Count
 //	fixed window: what does not fit this window fills the next ones
 func foresee(l limit.Limit, d limit.Decision, n int64) time.Duration {
 	switch {
@@ -49,13 +51,14 @@ func foresee(l limit.Limit, d limit.Decision, n int64) time.Duration {
 	return d.RetryAfter // zero if it was granted
 }
 
-// foreseeable reports whether foresee is never too late, whatever n d was about.
+// foreseeable reports whether foresee is never too late, whatever n d was
+// about.
 func foreseeable(l limit.Limit) bool {
 	return l.Kind == limit.TokenBucket || l.Kind == limit.FixedWindow
 }
 
-// muldiv is n × d / by, rounded down, limit.Never if that is too large. None of
-// them is negative, and by not zero.
+// muldiv returns n × d / by, rounded down, limit.Never if that is too large.
+// None of them is negative, and by is not zero.
 func muldiv(n int64, d time.Duration, by int64) time.Duration {
 	high, low := bits.Mul64(uint64(n), uint64(d))
 	if high >= uint64(by) {
@@ -65,7 +68,7 @@ func muldiv(n int64, d time.Duration, by int64) time.Duration {
 	return time.Duration(min(quotient, math.MaxInt64))
 }
 
-// add is a + b, or limit.Never if that is too large. Neither is negative.
+// add returns a + b, or limit.Never if that is too large. Neither is negative.
 func add(a, b time.Duration) time.Duration {
 	if a > limit.Never-b {
 		return limit.Never

@@ -10,37 +10,38 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// line is who waits under one key. It is there while somebody is in it.
+// line holds the callers that wait for one key. It exists while there are any.
 type line struct {
 	limit limit.Limit
 	queue list.List[queued]
-	sum   int64 // of what all in line want
-	asked int64 // of that, what the Store is being asked for
+	sum   int64 // tokens that all in line want
+	asked int64 // of these, what the Store is being asked for
 	plan  plan
 }
 
-// queued is one in line.
+// queued is one caller in line.
 type queued struct {
 	place    list.Node[queued]
 	line     *line // nil: in none
 	key      string
 	n        int64
-	called   bool          // it may ask
-	asks     bool          // it is asking
+	called   bool          // its turn has come
+	asks     bool          // it is calling the Store
 	deadline time.Time     // zero: none
-	turn     chan struct{} // holds one: ask now, or look at refused
-	refused  *store.Error  // of one that was taken out of its line
+	turn     chan struct{} // holds one: call the Store, or read refused
+	refused  *store.Error  // why it was removed from its line
 }
 
-// change makes l the limit of the line, and lets the first ask. Caller holds mu.
+// change makes l the limit of the line, and lets the first call the Store.
+// Caller holds mu.
 func (at *line) change(l limit.Limit) {
 	at.limit, at.plan = l, plan{}
 	at.queue.Front().poke()
 }
 
-// call lets those ask who may pass by the last answer, and the first in any
-// case. Who is asking counts as not yet served, though it may have been: rather
-// one too few. Caller holds mu.
+// call gives the turn to those that may pass by the last decision, and to the
+// first in any case. One that is calling the Store counts as not yet served,
+// though it may have been: rather one turn too few. Caller holds mu.
 func (at *line) call() {
 	now, sum := time.Now(), int64(0)
 	for w := range at.queue.All() {
@@ -55,14 +56,15 @@ func (at *line) call() {
 	}
 }
 
-// room reports whether n may pass at once, by the last answer. Caller holds mu.
+// room reports whether n may pass at once, by the last decision. Caller holds
+// mu.
 func (at *line) room(now time.Time, n int64) bool {
 	return at.plan.known() && foreseeable(at.limit) && at.plan.wait(at.limit, now, n) == 0
 }
 
-// forecast is how long it will take until n more, behind all in line, may pass:
-// limit.Never if that is not known. Who is asking counts as served, though it may
-// not be: rather too early. Caller holds mu. at may be nil.
+// forecast returns the time until n more, behind all in line, may pass:
+// limit.Never if it is unknown. One that is calling the Store counts as served,
+// though it may not be: rather too early. Caller holds mu. at may be nil.
 func (at *line) forecast(n int64) time.Duration {
 	if at == nil || !at.plan.known() || n > math.MaxInt64-at.sum {
 		return limit.Never
@@ -70,7 +72,7 @@ func (at *line) forecast(n int64) time.Duration {
 	return at.plan.wait(at.limit, time.Now(), at.sum-at.asked+n)
 }
 
-// asking notes whether w is asking. Caller holds mu.
+// asking records whether w is calling the Store. Caller holds mu.
 func (at *line) asking(w *queued, asks bool) {
 	switch {
 	case asks && !w.asks:
@@ -81,8 +83,8 @@ func (at *line) asking(w *queued, asks bool) {
 	w.asks = asks
 }
 
-// hopeless is why w will not be served, nil if it may be. sum is what passes
-// from p on until w has. Caller holds mu.
+// hopeless returns why w will not be served, nil if it may be. sum is what
+// passes from p on, including w. Caller holds mu.
 func (at *line) hopeless(w *queued, p plan, sum int64) *store.Error {
 	if w.n > at.limit.Max() {
 		return &store.Error{Reason: ErrNever, Wait: limit.Never}
@@ -93,7 +95,8 @@ func (at *line) hopeless(w *queued, p plan, sum int64) *store.Error {
 	return nil
 }
 
-// again is how long w sleeps after the Store has refused it, or why it does not.
+// again returns how long w sleeps after a refusal of the Store, or why it does
+// not.
 func (w *queued) again(now time.Time, d limit.Decision) (time.Duration, error) {
 	switch {
 	case d.RetryAfter == limit.Never:
@@ -106,7 +109,7 @@ func (w *queued) again(now time.Time, d limit.Decision) (time.Duration, error) {
 	return d.RetryAfter, nil
 }
 
-// poke wakes w up.
+// poke wakes w.
 func (w *queued) poke() {
 	select {
 	case w.turn <- struct{}{}:
@@ -114,14 +117,14 @@ func (w *queued) poke() {
 	}
 }
 
-// late reports whether w cannot wait so long. What would come together with the
-// deadline would come too late.
+// late reports whether w cannot wait that long. A turn at the deadline is too
+// late.
 func (w *queued) late(now time.Time, wait time.Duration) bool {
 	return !w.deadline.IsZero() && wait >= w.deadline.Sub(now)
 }
 
-// sleep waits until it is the turn of w, which is told so, or for d, or for the
-// end of ctx.
+// sleep waits until it is the turn of w (told), or for d, or for the end of
+// ctx.
 func (w *queued) sleep(ctx context.Context, d time.Duration) (told bool, err error) {
 	var ring <-chan time.Time
 	if d != limit.Never {

@@ -53,7 +53,7 @@ func TestQueueRefusesWhatComesTooLate(t *testing.T) {
 				const us = time.Microsecond
 				results.Check(t, "served", us, 100*ms+us, 200*ms+us)
 				results.Check(t, "refused", 4*us, 5*us)
-				nobody(t, &q)
+				checkEmpty(t, &q)
 			})
 		})
 	}
@@ -92,7 +92,7 @@ func TestQueueNever(t *testing.T) {
 				t.Errorf("Wait(%+v, %d) = %v, want Wait to be Never", c.Limit, c.n, err)
 			}
 		}
-		// So do those who wait already, whether first or not.
+		// So do those that wait already, whether first or not.
 		big := limit.Limit{Count: 10, Period: time.Hour}
 		q.Wait(t.Context(), "k", big, 10)
 		errs := map[int64]error{}
@@ -119,7 +119,7 @@ func TestQueueNever(t *testing.T) {
 		for _, n := range []int64{0, 1, 5, 9} {
 			refusedFor(t, errs[n], ErrNever)
 		}
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
@@ -148,7 +148,7 @@ func TestQueueIsBounded(t *testing.T) {
 		if _, err := q.Wait(ctx, "a", l, 1); !errors.Is(err, context.Canceled) {
 			t.Errorf("Wait = %v, want it to say that its context has ended", err)
 		}
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
@@ -166,11 +166,11 @@ func TestQueueSumIsBounded(t *testing.T) {
 		_, err := q.Wait(t.Context(), "k", limit.Limit{}, 1<<62)
 		refusedFor(t, err, ErrQueueFull)
 		close(gate)
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
-// While the Store has not answered there is no forecast. Those who came
+// While the Store has not answered there is no forecast. Those that came
 // meanwhile are looked at as soon as there is one, whatever the answer.
 func TestQueueRefusesWhenTheForecastComes(t *testing.T) {
 	for _, used := range []int64{2, 3} { // of 3: the first is granted, or is not
@@ -205,7 +205,7 @@ func TestQueueRefusesWhenTheForecastComes(t *testing.T) {
 					t.Errorf("%d used of 3: refused at %v, want at the first answer", used, results.Of("refused"))
 				}
 			}
-			nobody(t, &q)
+			checkEmpty(t, &q)
 		})
 	}
 }

@@ -47,7 +47,7 @@ func TestQueueOfASlowStore(t *testing.T) {
 		if n := served.Count("served"); n != 501 || s.asked != 501 {
 			t.Errorf("%d served by %d questions, want 501 by as many", n, s.asked)
 		}
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
@@ -86,15 +86,15 @@ func TestQueueBesideOthers(t *testing.T) {
 		if n := asked.Load(); n > 11 {
 			t.Errorf("the store was asked %d times for 6", n)
 		}
-		// One of those who ask together has what is left; the others follow in order.
+		// One of those that call together has what is left; the others follow in order.
 		if len(order) != 6 || order[0] != 0 || !slices.IsSorted(order[2:]) {
 			t.Errorf("order %v, want the first, any, and the others in order", order)
 		}
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
-// Those who are asking may have been served: they do not make a forecast worse.
+// Those that are calling the Store may have been served: they do not make a forecast worse.
 func TestQueueForecastWhileOthersAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(ledger)
@@ -164,7 +164,7 @@ func TestQueueOfAnotherKind(t *testing.T) {
 	})
 }
 
-// A plan refuses nobody because of those who are asking.
+// A plan refuses none because of those that are calling the Store.
 func TestQueueForeseeWhileOthersAsk(t *testing.T) {
 	now := time.Now()
 	at := &line{limit: perSecond(10)}

@@ -41,8 +41,8 @@ func (s *ledger) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (b
 	return ok, err
 }
 
-// nobody checks that nothing is left in q.
-func nobody(t *testing.T, q *Queue) {
+// checkEmpty checks that nothing is left in q.
+func checkEmpty(t *testing.T, q *Queue) {
 	t.Helper()
 	synctest.Wait()
 	q.mu.Lock()
@@ -87,7 +87,7 @@ func TestQueueShapes(t *testing.T) {
 			t.Errorf("order %v, want %v", order, want)
 		}
 		passed.Check(t, "passed", 0, 100*ms, 200*ms, 300*ms, 400*ms, 500*ms)
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
@@ -117,12 +117,12 @@ func TestQueueKeepsTheOrderOfWeights(t *testing.T) {
 		all.Wait()
 		passed.Check(t, "k", 0, 800*ms, 900*ms, time.Second)
 		passed.Check(t, "other", 50*ms)
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
 // Calls that are cancelled or lose patience at random leave nothing behind: no
-// place in line, no token taken for nobody, none lost.
+// place in line, no token taken in vain, none lost.
 func TestQueueNothingIsLeftBehind(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestQueueNothingIsLeftBehind(t *testing.T) {
 				}
 			}
 			all.Wait()
-			nobody(t, &q)
+			checkEmpty(t, &q)
 			if n := served.Count("served"); int64(n) != s.taken || n < 20 {
 				t.Errorf("seed %d: %d served, %d taken; want as many, and 20 or more", seed, n, s.taken)
 			}
@@ -170,7 +170,7 @@ func TestQueueNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// A change is noticed by the first, who asks at once, and by those who will not
+// A change is noticed by the first, who asks at once, and by those that will not
 // make it any more.
 func TestQueueChange(t *testing.T) {
 	for name, change := range map[string]func(q *Queue, l limit.Limit){
@@ -203,7 +203,7 @@ func TestQueueChange(t *testing.T) {
 				change(&q, limit.Limit{})
 				synctest.Wait()
 				results.Check(t, "served", 500*ms)
-				nobody(t, &q)
+				checkEmpty(t, &q)
 				q.Change("unknown", slow)
 			})
 		})
@@ -251,7 +251,7 @@ func TestQueueStoreFails(t *testing.T) {
 		results.Check(t, "served", 0, 100*ms, 200*ms)
 		results.Check(t, "failed", 100*ms)
 		results.Check(t, "panic", 100*ms)
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
@@ -271,7 +271,7 @@ func TestQueueOfAStoreThatContradictsItself(t *testing.T) {
 	})
 }
 
-// Zero waits until nothing is owed; below zero gives back, and those who wait
+// Zero waits until nothing is owed; below zero gives back, and those that wait
 // have it at once.
 func TestQueueZeroAndBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestQueueZeroAndBelow(t *testing.T) {
 		if d, err := q.Wait(t.Context(), "k", l, 0); err != nil || !d.OK || d.N != 0 {
 			t.Errorf("Wait(0) = %+v, %v, want it to pass", d, err)
 		}
-		nobody(t, &q)
+		checkEmpty(t, &q)
 		q.Store = store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errBoom })
 		if _, err := q.Wait(t.Context(), "k", l, -1); !errors.Is(err, store.ErrUndecided) || !strings.Contains(err.Error(), "boom") {
 			t.Errorf("Wait(-1) of a broken store: %v", err)

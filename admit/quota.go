@@ -13,8 +13,8 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Quota bounds how many objects each customer has: files, machines, rows. It
-// counts them by a function of yours, remembers the count for a while, and
+// Quota bounds how many objects each key has: files, machines, rows of a
+// customer. It counts them by a function of yours, caches the count, and
 // corrects it by what is created and deleted meanwhile.
 //
 //	c, err := quota.Create(ctx, customer, 1, 10)
@@ -30,53 +30,53 @@ import (
 //	}
 //	c.Done()
 //
-// As long as all that is created goes through one Quota, and Count sees what
-// Done was called for, there are never more objects than allowed, however the
-// calls overlap: whatever may be missing in a count is added to it, even if it
-// may be in it already, and what was deleted is believed only when it is counted
-// anew. What others create is seen when the count is next loaded.
+// If all objects are created through one Quota, and Count sees those for which
+// Done was called, there are never more than allowed, however the calls
+// overlap: what a count may lack is added to it, even if the count may include
+// it already, and a deletion lowers it only when the objects are counted again.
+// Objects created by others are seen when the count is next loaded.
 //
-// A Quota is safe for concurrent use once Count is set; it must not be copied,
-// nor its fields changed, after first use. It needs no closing: the goroutine
-// that it starts to call Count ends when Count returns.
+// A Quota is safe for concurrent use; it must not be copied, nor its fields
+// changed, after first use. It needs no closing: the goroutine that it starts
+// to call Count ends when Count returns.
 type Quota struct {
-	// Count says how many objects there are under the key. Its context is
-	// cancelled when nobody waits for it any more, and has the values of the
-	// context of the first who did. It is called for one key by one goroutine
-	// at a time, and must return when its context ends. It must be set.
+	// Count returns the number of objects of key. It is called by one goroutine
+	// at a time for each key. Its context has the values of the context of the
+	// first Create that waits for it, and is canceled when none waits any more;
+	// Count must return then. It must be set.
 	Count func(ctx context.Context, key string) (int64, error)
-	// MaxAge is for how long a count is used, from when its loading began. If
-	// zero or below, a minute.
+	// MaxAge is how long a count is used, from when its loading began. If zero
+	// or below, a minute.
 	MaxAge time.Duration
-	// MaxStale is for how much longer it is used while Count fails. If zero or
-	// below, not at all.
+	// MaxStale is how much longer a count is used while Count fails. If zero or
+	// below, it is not.
 	MaxStale time.Duration
-	// RetryInterval is how long after Count has failed it is not called again, under
-	// the same key. If zero or below, a second.
+	// RetryInterval is the pause after a failure of Count before it is called
+	// for the same key again. If zero or below, a second.
 	RetryInterval time.Duration
 	// MaxKeys bounds the keys remembered; beyond it, the one longest unused is
-	// forgotten, and counted anew when it comes back. One for which something
-	// is being loaded or created is not; if all are such, a new key is an
-	// error. If zero or below, 100,000, which take some 30 MB.
+	// forgotten and counted again when it returns. A key is not forgotten while
+	// something is loaded or created for it; if that holds for all, a new key
+	// is an error. If zero or below, 100,000, which take some 30 MB.
 	MaxKeys int
 
-	mu       sync.Mutex // guards all below; no Count is called under it
-	accounts map[string]*account
-	idle     list.List[account] // that nobody is busy with, the longest so first
+	mu   sync.Mutex // guards all below; no Count is called under it
+	keys map[string]*keyCount
+	idle list.List[keyCount] // that are not busy, longest first
 }
 
-// Creation is the answer to a [Quota.Create].
+// Creation is the result of [Quota.Create]. Its objects count until Cancel.
 type Creation struct {
-	// OK is whether the objects may be created.
+	// OK reports whether the objects may be created.
 	OK bool
-	// Held is how many there are, with these ones if OK. It may be too high by
-	// what is being created and deleted.
+	// Held is the number of objects, including these if OK. It may be too high
+	// by what is being created and deleted.
 	Held int64
 
 	of     *Quota
-	at     *account // nil: it has ended
+	at     *keyCount // nil: it has ended
 	n      int64
-	loaded int64 // of the account, when it was granted
+	loaded int64 // loads of the key when it was granted
 }
 
 var (
@@ -85,17 +85,17 @@ var (
 	errAllBusy = errors.New("as many keys as the Quota may remember are being loaded or created under")
 )
 
-// Create asks whether n more objects may be created under the key, where most
-// may exist. Zero n counts as 1; below zero is refused. most may change from one
-// question to the next. A refusal is a value: OK is false.
+// Create asks whether n more objects may be created for key, where at most most
+// may exist. A zero n counts as 1; a negative n is refused. most may differ
+// from call to call. A refusal is a value: OK is false.
 //
-// If OK, the objects count from now on, until Cancel: call Done when they exist,
-// and Cancel when they surely do not. If that is not known, call Done; the next
-// count will tell.
+// If OK, the objects count from now on: call Done when they exist, and Cancel
+// when they surely do not. If that is unknown, call Done; the next count will
+// tell.
 //
-// An error is an [*store.Error]: ErrUndecided, with the error of Count, or the end of
-// ctx while Count was awaited. Then there is no Creation: it is nil, which may
-// be cancelled.
+// An error is a [*store.Error]: [store.ErrUndecided] with the error of Count,
+// or the end of ctx while it waited for Count. The Creation is then nil, which
+// may be cancelled.
 func (q *Quota) Create(ctx context.Context, key string, n, most int64) (*Creation, error) {
 	if n == 0 {
 		n = 1
@@ -122,8 +122,8 @@ func (q *Quota) Create(ctx context.Context, key string, n, most int64) (*Creatio
 // Done says that the objects exist. After Cancel it does nothing.
 func (c *Creation) Done() { c.end(true) }
 
-// Cancel says that the objects do not exist, and gives back what was counted for
-// them. After Done, or a second time, or where Create refused, it does nothing.
+// Cancel says that the objects do not exist, and no longer counts them. After
+// Done, a second time, or where Create refused, it does nothing.
 func (c *Creation) Cancel() { c.end(false) }
 
 func (c *Creation) end(exist bool) {
@@ -145,38 +145,38 @@ func (c *Creation) end(exist bool) {
 	c.of.rest(a)
 }
 
-// Deleted says that n objects are no more. Call it when the deletion can be seen
-// by Count. It does not lower the count, since the count may have been loaded
-// after the deletion; but a Create that would be refused because of them loads
-// it anew first. Below 1, n is taken as 1.
+// Deleted says that n objects were deleted. Call it when Count sees the
+// deletion. It does not lower the count, which may have been loaded after the
+// deletion; but a Create that would be refused because of these objects first
+// loads the count again. An n below 1 counts as 1.
 func (q *Quota) Deleted(key string, n int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.accounts[key]; a != nil {
+	if a := q.keys[key]; a != nil {
 		a.doubt = saturate(a.doubt, max(n, 1))
 		a.doubtSoon = saturate(a.doubtSoon, max(n, 1))
 	}
 }
 
-// Held is how many objects count under the key now, and how old the count is
+// Held returns how many objects count for key now, and the age of the count
 // that this rests on; ok is false if there is none. It loads nothing.
 func (q *Quota) Held(key string) (n int64, age time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.accounts[key]; a != nil && a.loads > 0 {
+	if a := q.keys[key]; a != nil && a.loads > 0 {
 		return a.held(), time.Since(a.at), true
 	}
 	return 0, 0, false
 }
 
-// try decides, or says which load to await first.
+// try decides, or returns the load to wait for first.
 func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLoads) (*Creation, *loading, error) {
 	if q.Count == nil {
 		return nil, nil, &store.Error{Reason: store.ErrUndecided, Err: errNoCount}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	a := q.account(key)
+	a := q.keyCount(key)
 	if a == nil {
 		return nil, nil, &store.Error{Reason: store.ErrUndecided, Err: errAllBusy}
 	}
@@ -202,8 +202,9 @@ func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLo
 	return &Creation{Held: held}, nil, nil
 }
 
-// usable is whether the count of a is fresh, and whether it will do in need.
-func (q *Quota) usable(a *account, now time.Time) (fresh, usable bool) {
+// usable reports whether the count of a is fresh, and whether it may be used
+// while Count fails.
+func (q *Quota) usable(a *keyCount, now time.Time) (fresh, usable bool) {
 	if a.loads == 0 {
 		return false, false
 	}
@@ -211,32 +212,32 @@ func (q *Quota) usable(a *account, now time.Time) (fresh, usable bool) {
 	return age < most, age-most < max(q.MaxStale, 0) || age < most
 }
 
-// account is that of the key, made if need be: nil if there is no room. Until
-// the next rest it is not idle. Caller holds mu.
-func (q *Quota) account(key string) *account {
-	a := q.accounts[key]
+// keyCount returns what is remembered of key, added if necessary: nil if there
+// is no room. It is not idle until the next rest. Caller holds mu.
+func (q *Quota) keyCount(key string) *keyCount {
+	a := q.keys[key]
 	if a != nil {
 		q.idle.Remove(&a.place)
 		return a
 	}
-	if len(q.accounts) >= cmp.Or(max(q.MaxKeys, 0), 100_000) {
+	if len(q.keys) >= cmp.Or(max(q.MaxKeys, 0), 100_000) {
 		oldest := q.idle.Front()
 		if oldest == nil {
 			return nil
 		}
 		q.idle.Remove(&oldest.place)
-		delete(q.accounts, oldest.key)
+		delete(q.keys, oldest.key)
 	}
-	if q.accounts == nil {
-		q.accounts = make(map[string]*account)
+	if q.keys == nil {
+		q.keys = make(map[string]*keyCount)
 	}
-	a = newAccount(key)
-	q.accounts[a.key] = a
+	a = newKeyCount(key)
+	q.keys[a.key] = a
 	return a
 }
 
-// rest makes a idle if nobody is busy with it. Caller holds mu.
-func (q *Quota) rest(a *account) {
+// rest makes a idle if nothing is loaded or created for it. Caller holds mu.
+func (q *Quota) rest(a *keyCount) {
 	if a.busy > 0 {
 		return
 	}
@@ -244,7 +245,8 @@ func (q *Quota) rest(a *account) {
 	q.idle.Push(&a.place, a)
 }
 
-// count calls Count. A panic is an error, as there is no caller to meet it.
+// count calls Count. A panic becomes an error, as no caller could recover from
+// it.
 func (q *Quota) count(ctx context.Context, key string) (n int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -254,7 +256,7 @@ func (q *Quota) count(ctx context.Context, key string) (n int64, err error) {
 	return q.Count(ctx, key)
 }
 
-// saturate is a + b, or the largest int64. Neither is negative.
+// saturate returns a + b, or the largest int64. Neither is negative.
 func saturate(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

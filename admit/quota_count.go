@@ -9,17 +9,18 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// account is what a [Quota] remembers of one key.
+// keyCount is what a [Quota] remembers of one key.
 //
-// A count that was loaded from S to E was true at some instant between. What
-// was Done before S is in it. What ended after S may be in it or not, and is
-// added, until a later load begins after it has ended; likewise what is pending.
-// What is not yet known to exist is added as well. So held is never too low.
-// doubt is by how much it may be too high, as far as a new load would tell.
-type account struct {
-	place list.Node[account] // in idle
+// A count that was loaded from S to E was true at some instant between. Objects
+// that were Done before S are in it. What ended after S may be in it or not,
+// and is added, until a later load begins after it has ended; likewise what is
+// pending. What is not yet known to exist is added as well. So held is never
+// too low. doubt is by how much it may be too high, as far as a new load would
+// tell.
+type keyCount struct {
+	place list.Node[keyCount] // in idle
 	key   string
-	busy  int // loads and creations under way
+	busy  int // loads and creations in flight
 
 	loads   int64     // how many have succeeded; zero: there is no count yet
 	at      time.Time // when the last of them began
@@ -27,54 +28,54 @@ type account struct {
 	since   int64     // created since it began
 	pending int64     // granted, and neither Done nor cancelled
 	doubt   int64     // deleted since it began, or created and perhaps in count
-	// What since and doubt will be when the present load succeeds.
+	// What since and doubt will be when the load in flight succeeds.
 	sinceSoon, doubtSoon int64
 
-	load     *loading // under way; nil: none
+	load     *loading // in flight; nil: none
 	failed   error    // of the last load; nil: it succeeded
 	failedAt time.Time
 }
 
 // loading is one call of Count.
 type loading struct {
-	account *account
+	of      *keyCount
 	done    chan struct{} // closed when it is over
 	cancel  context.CancelFunc
 	waiting int
-	dropped bool  // nobody waited for it any more
+	dropped bool  // cancelled, as no Create waited for it any more
 	err     error // set before done is closed
 }
 
-// pastLoads are those that one Create has waited for.
+// pastLoads are the loads that one Create has waited for.
 type pastLoads struct {
 	n      int
 	failed error
 }
 
-func newAccount(key string) *account {
-	return &account{key: strings.Clone(key)} // it may be a piece of something large
+func newKeyCount(key string) *keyCount {
+	return &keyCount{key: strings.Clone(key)} // it may be part of a large string
 }
 
-// held is how many objects there may be.
-func (a *account) held() int64 {
+// held returns how many objects there may be.
+func (a *keyCount) held() int64 {
 	return saturate(saturate(a.count, a.since), a.pending)
 }
 
-// created notes that n objects exist that were pending. counted is whether a
-// load has ended since they were granted, which may have found them.
-func (a *account) created(n int64, counted bool) {
+// created records that n pending objects exist. counted reports whether a load
+// has ended since they were granted, which may have found them.
+func (a *keyCount) created(n int64, counted bool) {
 	a.since = saturate(a.since, n)
 	if counted {
 		a.doubt = saturate(a.doubt, n)
 	}
-	// The load under way, if there is one, may find them, or not.
+	// A load in flight may find them, or not.
 	a.sinceSoon = saturate(a.sinceSoon, n)
 	a.doubtSoon = saturate(a.doubtSoon, n)
 }
 
-// failedSince is why no load may be begun: one has failed since, or one that was
-// waited for; nil if it may.
-func (a *account) failedSince(since time.Time, past *pastLoads) error {
+// failedSince returns why no load may begin: one has failed since, or one that
+// was waited for; nil if it may.
+func (a *keyCount) failedSince(since time.Time, past *pastLoads) error {
 	if past.failed != nil {
 		return past.failed
 	}
@@ -84,12 +85,12 @@ func (a *account) failedSince(since time.Time, past *pastLoads) error {
 	return nil
 }
 
-// join waits for the load of a, which it begins if there is none. Caller holds
+// join waits for the load of a, and begins one if there is none. Caller holds
 // mu.
-func (q *Quota) join(ctx context.Context, a *account) *loading {
+func (q *Quota) join(ctx context.Context, a *keyCount) *loading {
 	if a.load == nil {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		a.load = &loading{account: a, done: make(chan struct{}), cancel: cancel}
+		a.load = &loading{of: a, done: make(chan struct{}), cancel: cancel}
 		a.sinceSoon, a.doubtSoon = 0, 0
 		a.busy++
 		go q.run(ctx, a.load, time.Now())
@@ -98,22 +99,22 @@ func (q *Quota) join(ctx context.Context, a *account) *loading {
 	return a.load
 }
 
-// run is the goroutine of a load that began at the time since.
+// run is the goroutine of a load that began at since.
 func (q *Quota) run(ctx context.Context, l *loading, since time.Time) {
 	n, err := int64(0), errEnded
 	defer func() { // even if Count ends the goroutine
 		l.cancel()
 		q.loaded(l, since, n, err)
 	}()
-	n, err = q.count(ctx, l.account.key)
+	n, err = q.count(ctx, l.of.key)
 }
 
-// loaded takes note of what a load has found.
+// loaded records what a load has found.
 func (q *Quota) loaded(l *loading, since time.Time, n int64, err error) {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	a := l.account
+	a := l.of
 	switch {
 	case err == nil:
 		a.loads++
@@ -150,8 +151,8 @@ func (q *Quota) await(ctx context.Context, l *loading, past *pastLoads) error {
 	return store.Ended(ctx, nil)
 }
 
-// add counts a load that is over. One that was cancelled counts for nothing:
-// whoever came too late to keep it alive begins another.
+// add counts a load that has ended. One that was cancelled does not count: a
+// Create that came too late to keep it alive begins another.
 func (p *pastLoads) add(l *loading) {
 	switch {
 	case l.err == nil:

@@ -12,8 +12,8 @@ import (
 type quotaScript struct {
 	q       Quota
 	now     int             // events so far
-	loads   chan chan int64 // those under way tell here where to send the count
-	under   chan int64      // of the load under way; nil: none
+	loads   chan chan int64 // loads in flight tell here where to send the count
+	under   chan int64      // of the load in flight; nil: none
 	began   int             // when it began
 	first   int64           // objects there were then
 	at      int             // when the one that holds began; zero: there is none
@@ -118,7 +118,7 @@ func (s *quotaScript) end(o *scripted) {
 	o.c.Cancel()
 }
 
-// answer ends the load under way.
+// answer ends the load in flight.
 func (s *quotaScript) answer(n int64) {
 	if s.under == nil {
 		return

@@ -105,7 +105,7 @@ func TestQuotaWaiters(t *testing.T) {
 	})
 }
 
-// Who comes when a count has been cancelled, but has not ended, begins another.
+// A Create that comes when a count was cancelled, but has not ended, begins another.
 func TestQuotaAfterACancelledLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0

@@ -172,7 +172,7 @@ func TestQuotaOverTime(t *testing.T) {
 		c.Done()
 		c.Cancel()
 		holds(t, &q, 4)
-		db.insert(3) // by somebody else: seen after a minute
+		db.insert(3) // by another process: seen after a minute
 		time.Sleep(time.Minute - 2*ms)
 		create(t, &q, 1, 4, false, 4)
 		if n, age, ok := q.Held("k"); n != 4 || age != time.Minute-ms || !ok {
@@ -242,7 +242,7 @@ func TestQuotaDeleted(t *testing.T) {
 	})
 }
 
-// A deletion reported while a count is under way may be in it or not: who joins
+// A deletion reported while a count is in flight may be in it or not: who joins
 // that one counts once more.
 func TestQuotaDeletedDuringALoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestQuotaDeletedDuringALoad(t *testing.T) {
 	})
 }
 
-// What is created while a count is under way is added to it even though it may
+// What is created while a count is in flight is added to it even though it may
 // be in it, until it is put right by the next.
 func TestQuotaCreatedDuringALoad(t *testing.T) {
 	for _, c := range []struct {
@@ -308,8 +308,8 @@ func TestQuotaKeysAreBounded(t *testing.T) {
 	use := func(key string) *Creation {
 		t.Helper()
 		c, err := q.Create(t.Context(), key, 1, 10)
-		if err != nil || !c.OK || len(q.accounts) > 3 {
-			t.Fatalf("Create under %s = %+v, %v, %d remembered", key, c, err, len(q.accounts))
+		if err != nil || !c.OK || len(q.keys) > 3 {
+			t.Fatalf("Create under %s = %+v, %v, %d remembered", key, c, err, len(q.keys))
 		}
 		return c
 	}
@@ -333,7 +333,7 @@ func TestQuotaKeysAreBounded(t *testing.T) {
 		c.Done()
 	}
 	use("d").Cancel()
-	if q.idle.Len() != 3 || len(q.accounts) != 3 {
-		t.Errorf("%d idle of %d, want 3 of 3", q.idle.Len(), len(q.accounts))
+	if q.idle.Len() != 3 || len(q.keys) != 3 {
+		t.Errorf("%d idle of %d, want 3 of 3", q.idle.Len(), len(q.keys))
 	}
 }

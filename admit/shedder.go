@@ -11,34 +11,35 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// ErrShed says that work of a higher priority took the place of the call in the
-// queue of a [Shedder].
+// ErrShed says that work of a higher priority took the place of this work in
+// the queue of a [Shedder].
 var ErrShed = errors.New("shed: more important work came first")
 
-// Shedder protects a service from more than it can do, by load shedding. It
-// bounds how much is in flight; what does not fit waits for a moment, the highest
-// [load.Priority] first and within one in order of arrival; and what would wait
-// too long is refused at once. So when there is more than can be done, the lower
-// priorities are shed, and the higher ones hardly notice.
+// Shedder protects a service from overload, by load shedding with an adaptive
+// concurrency limit. It bounds the work in flight; what does not fit waits
+// briefly, the highest [load.Priority] first and within one in order of
+// arrival; and what would wait too long is refused at once. So under overload
+// the lower priorities are shed and the higher ones are hardly delayed.
 //
-// It is for capacity that all share. The zero value is ready, and finds by itself
-// how much may be in flight. A Shedder is safe for concurrent use; it must not
-// be copied, nor its fields changed, after first use. It starts no goroutine and
-// needs no closing. Its decisions are those of a [load.Admission].
+// It is for capacity that all callers share. The zero value is ready, and
+// learns by itself how much may be in flight. A Shedder is safe for concurrent
+// use; it must not be copied, nor its fields changed, after first use. It
+// starts no goroutine and needs no closing. Its decisions are those of a
+// [load.Admission].
 type Shedder struct {
-	// MaxInFlight bounds the work in flight. If zero or below, an adaptive concurrency
+	// MaxInFlight bounds the work in flight. If zero or below, an adaptive
 	// limit does, learnt from how long the work takes: see [load.Gradient].
 	MaxInFlight int
 	// MaxLimit bounds the limit that is learnt. If zero or below, 1000.
 	MaxLimit int
-	// MaxWaiting bounds the work that waits, of all priorities together. Beyond it
-	// new work takes the place of the last of the lowest priority, if that is
-	// lower than its own, and is refused otherwise. If zero or below, 1000, which
+	// MaxWaiting bounds the work that waits, of all priorities together. Beyond
+	// it, new work takes the place of the last of the lowest priority if that
+	// is below its own, and is refused otherwise. If zero or below, 1000, which
 	// take some 200 KB.
 	MaxWaiting int
-	// MaxWait is the longest wait: a deadline besides that of the context. If
-	// zero, 100 ms, or the time in which ten are done if that is longer. Below
-	// zero, none waits.
+	// MaxWait bounds the wait, beside the deadline of the context. If zero, 100
+	// ms, or the time in which ten pieces of work are done if that is longer.
+	// If below zero, work does not wait.
 	MaxWait time.Duration
 
 	mu    sync.Mutex // guards what follows
@@ -46,16 +47,16 @@ type Shedder struct {
 	spare sync.Pool // of *applicant
 }
 
-// applicant is one who wants to start, waits, or is in flight.
+// applicant is a piece of work that applies, waits, or is in flight.
 type applicant struct {
 	load.Ticket
 	turn   chan struct{} // holds one: its State was decided while it waited
 	number uint64        // counts its uses; a Pass of another number is past
 }
 
-// Pass is the permission to start. It must be released when the work is done.
-// The zero Pass holds nothing. A Pass may be copied: to release one is to
-// release all.
+// Pass is a permit for one piece of work. It must be released when the work is
+// done. The zero Pass holds nothing. A Pass may be copied: releasing one copy
+// releases all.
 type Pass struct {
 	of     *Shedder
 	a      *applicant
@@ -64,25 +65,30 @@ type Pass struct {
 
 // ShedderStats are the numbers of a [Shedder].
 type ShedderStats struct {
-	// Limit is how many may be in flight now, InFlight how many are, and Waiting
-	// how many wait, which were MaxWaiting at most.
+	// Limit is the present concurrency limit, InFlight the work in flight,
+	// Waiting the work that waits, and MaxWaiting the most that waited so far.
 	Limit, InFlight, Waiting, MaxWaiting int
-	// Took is how long one takes, on average lately; zero if none is done yet.
+	// Took is the recent average duration of a piece of work; zero if none is
+	// done yet.
 	Took time.Duration
 	// Passed and Refused count by priority, from Low at 0 to Critical at 3: see
-	// [load.Priority.Index]. Work that gave up itself is in neither.
+	// [load.Priority.Index]. Work that gave up by itself is in neither.
 	Passed, Refused [load.Priorities]int64
 }
 
-// Acquire waits until work of that priority may start. Zero counts as
+// Acquire waits until work of priority p may start. A zero p counts as
 // [load.Normal].
 //
-// Work that may not start gets an [*store.Error]. Its Reason is
-// context.DeadlineExceeded if the turn has not come in time, or will not, by a
-// forecast that is in Wait: of those ahead and of the higher priorities that come
-// meanwhile (Cobham 1954); ErrFull; ErrShed if it was pushed out by a higher
-// priority; or the Cause of ctx if it ended. What is granted in the instant in
-// which ctx ends is granted.
+// Work that may not start gets a [*store.Error]. The Reason is one of
+//
+//   - context.DeadlineExceeded, when the turn did not come in time, or will
+//     not: Wait is a forecast that includes the work ahead and the higher
+//     priorities that come meanwhile (Cobham 1954).
+//   - ErrQueueFull.
+//   - ErrShed, when work of a higher priority took its place.
+//   - the Cause of ctx, when ctx ended.
+//
+// What is granted in the instant in which ctx ends is granted.
 func (s *Shedder) Acquire(ctx context.Context, p load.Priority) (Pass, error) {
 	if ctx.Err() != nil {
 		return Pass{}, store.Ended(ctx, nil)
@@ -101,12 +107,12 @@ func (s *Shedder) Acquire(ctx context.Context, p load.Priority) (Pass, error) {
 	return pass, nil
 }
 
-// Release says that the work is done: once, however often it is called and from
-// wherever. How long it took teaches the Shedder.
+// Release says that the work is done, and lets the Shedder learn from how long
+// it took. Further calls do nothing. It may be called from any goroutine.
 func (p Pass) Release() { p.end(true) }
 
-// Forget is Release, but teaches nothing: for what took long for a reason of its
-// own, such as a stream, or ended before its time.
+// Forget releases like Release, but teaches nothing: for work that took long
+// for a reason of its own, such as a stream, or was cut short.
 func (p Pass) Forget() { p.end(false) }
 
 func (p Pass) end(teaches bool) {
@@ -125,7 +131,7 @@ func (p Pass) end(teaches bool) {
 	p.of.spare.Put(p.a)
 }
 
-// Stats returns the present numbers.
+// Stats returns the current numbers.
 func (s *Shedder) Stats() ShedderStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +143,7 @@ func (s *Shedder) Stats() ShedderStats {
 	}
 }
 
-// enter lets a start, or wait, or says why not.
+// enter lets a start or wait, or returns why it may not.
 func (s *Shedder) enter(a *applicant) (p Pass, waits bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +178,7 @@ func shedReason(state load.State) error {
 	return context.DeadlineExceeded // TooLate
 }
 
-// wake tells those whose State was decided while they waited. Caller holds mu.
+// wake wakes the work whose State was decided while it waited. Caller holds mu.
 func (s *Shedder) wake() {
 	for t := s.law.Next(); t != nil; t = s.law.Next() {
 		select {
@@ -182,7 +188,7 @@ func (s *Shedder) wake() {
 	}
 }
 
-// await waits for the turn of a, which is not granted when it fails. It does
+// await waits for the turn of a, which is not granted if await fails. It does
 // not outlive ctx.
 func (s *Shedder) await(ctx context.Context, a *applicant) error {
 	timer := time.NewTimer(time.Until(a.Deadline))
@@ -212,7 +218,7 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 	}
 }
 
-// set tells the law what the fields say. Caller holds mu.
+// set copies the fields into the law. Caller holds mu.
 func (s *Shedder) set() {
 	s.law.MaxInFlight, s.law.Gradient.Max = s.MaxInFlight, s.MaxLimit
 	s.law.MaxWaiting, s.law.MaxWait = s.MaxWaiting, s.MaxWait

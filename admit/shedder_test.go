@@ -95,7 +95,7 @@ func (w *town) during(f func()) (y outcomes, took time.Duration) {
 }
 
 // Offered twice what can be done, for minutes: half of it is shed, of the
-// lowest priorities first; the highest hardly notices; and nobody idles.
+// lowest priorities first; the highest hardly notices; and none idles.
 func TestShedHalfOfAllLoad(t *testing.T) {
 	const workers, done = 20, 200.0 // a second
 	twice := [load.Priorities]float64{0.6 * done, 0.6 * done, 0.4 * done, 0.4 * done}
@@ -146,7 +146,7 @@ func (w *town) recovers(t *testing.T, name string, done float64) {
 		}
 	}
 	if st := w.shedder.Stats(); st.InFlight != 0 || st.Waiting != 0 {
-		t.Errorf("%s: in the end %+v, want nobody", name, st)
+		t.Errorf("%s: in the end %+v, want none", name, st)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestShedOrder(t *testing.T) {
 		enter(1, load.Low)
 		enter(2, 0)             // counts as Normal
 		enter(3, 9)             // counts as Critical
-		enter(4, load.Low)      // full, and nobody is lower
+		enter(4, load.Low)      // full, and none is lower
 		enter(5, load.High)     // pushes 1 out
 		enter(6, load.Critical) // pushes 2 out, the last of the lowest priority
 		first.Release()
@@ -220,7 +220,7 @@ func TestShedOrder(t *testing.T) {
 		refusedFor(t, outcome[1], ErrShed)
 		refusedFor(t, outcome[2], ErrShed)
 		if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting != 4 || st.Refused != [load.Priorities]int64{2, 1, 0, 0} {
-			t.Errorf("in the end %+v, want nobody, at most 4 waiting, 2 and 1 refused", st)
+			t.Errorf("in the end %+v, want none, at most 4 waiting, 2 and 1 refused", st)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestShedRefusesAtOnce(t *testing.T) {
 		began, s.MaxWait = time.Now(), -1
 		_, err = s.Acquire(context.Background(), load.Critical)
 		if refusedFor(t, err, context.DeadlineExceeded); !time.Now().Equal(began) {
-			t.Errorf("refused after %v though nobody waits, want at once", time.Since(began))
+			t.Errorf("refused after %v though none waits, want at once", time.Since(began))
 		}
 	})
 }
@@ -280,7 +280,7 @@ func TestShedCancel(t *testing.T) {
 		p.Forget()
 		synctest.Wait()
 		if st := s.Stats(); !served || st.InFlight != 0 || st.Waiting != 0 || st.Took != 0 {
-			t.Errorf("served %t, %+v; want the second served, nobody left, nothing learnt", served, st)
+			t.Errorf("served %t, %+v; want the second served, none left, nothing learnt", served, st)
 		}
 	})
 }
@@ -295,7 +295,7 @@ func TestShedRaces(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration((i*j)%300)*time.Microsecond)
 				if p, err := s.Acquire(ctx, load.Low+load.Priority(i%load.Priorities)); err == nil {
 					if n := s.Stats().InFlight; n < 1 || n > 3 {
-						t.Errorf("%d under way, want 1 to 3", n)
+						t.Errorf("%d in flight, want 1 to 3", n)
 					}
 					p.Release()
 					p.Release()
@@ -306,7 +306,7 @@ func TestShedRaces(t *testing.T) {
 	}
 	all.Wait()
 	if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting > 20 {
-		t.Errorf("in the end %+v, want nobody left, at most 20 waiting", st)
+		t.Errorf("in the end %+v, want none left, at most 20 waiting", st)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 // x/time/rate (golang/go#56924), grafana/rollout-operator#441: ten times as many
 // callers as may pass, each of which gives up after 200 ms, reserve the future
-// for nobody, and next to none is served.
+// in vain, and next to none is served.
 func TestTrapCancelledWaitersCollapse(t *testing.T) {
 	for name, patience := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"cancelled": func(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -56,7 +56,7 @@ func TestTrapCancelledWaitersCollapse(t *testing.T) {
 				if s.asked > 1100 { // nor is it a burden to the store
 					t.Errorf("the store was asked %d times", s.asked)
 				}
-				nobody(t, &q)
+				checkEmpty(t, &q)
 			})
 		})
 	}
@@ -106,7 +106,7 @@ func TestTrapCancelledWaitKeepsItsPermit(t *testing.T) {
 	})
 }
 
-// x/time/rate (golang/go#23575): those who wait sleep on when the limit rises.
+// x/time/rate (golang/go#23575): those that wait sleep on when the limit rises.
 func TestTrapChangeDoesNotWakeWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -191,7 +191,7 @@ func TestTrapDeadContextTakes(t *testing.T) {
 	}
 	_, _, ok, err := f.Admit(dead, s, []limit.Ask{{Key: "k"}}, make([]limit.Decision, 1), store.Count{Key: "k", Max: 1})
 	if n, _ := f.Of("k"); ok || !errors.Is(err, context.Canceled) || n != 0 || s.asked != 0 {
-		t.Errorf("Admit = %v, %v, %d under way, and the store was asked %d times", ok, err, n, s.asked)
+		t.Errorf("Admit = %v, %v, %d in flight, and the store was asked %d times", ok, err, n, s.asked)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestTrapCancelledHeadWakesTheNext(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		served.Check(t, "served", ms, ms)
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }
 
@@ -237,7 +237,7 @@ func TestTrapGrantRacesTheEnd(t *testing.T) {
 				t.Errorf("store takes %v: Wait = %+v, %v, and %d taken", slow, d, err, s.taken)
 			}
 			cancel()
-			nobody(t, &q)
+			checkEmpty(t, &q)
 		}
 		// A store that does look at it may have taken or not: that is an error.
 		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
@@ -270,6 +270,6 @@ func TestTrapUnboundedQueue(t *testing.T) {
 			t.Errorf("%d refused and %d waiting, want 999 and 1000", n, q.Waiting())
 		}
 		cancel()
-		nobody(t, &q)
+		checkEmpty(t, &q)
 	})
 }

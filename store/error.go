@@ -10,28 +10,29 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// ErrUndecided says that nothing could be decided because a Store or a database
-// failed; its error is found by errors.Is and errors.As as well.
+// ErrUndecided says that no decision was possible because a Store or a database
+// failed. Its error is found by errors.Is and errors.As too.
 var ErrUndecided = errors.New("could not decide")
 
 // Error says why a request was not admitted: its turn would not come in time,
 // there was no room, or a Store could not decide. Its Reason and Err are found
 // by [errors.Is] and [errors.As].
 type Error struct {
-	// Reason is a sentinel error such as [ErrUndecided], or
-	// context.DeadlineExceeded when the wait would have ended after the
-	// deadline, or the Cause of a context that ended.
+	// Reason is a sentinel error such as [ErrUndecided]; or
+	// context.DeadlineExceeded, when the wait would have ended after the
+	// deadline; or the Cause of a context that has ended.
 	Reason error
 	// Wait is how long the refused wait would have been: [limit.Never] if that
-	// is not known, zero if no wait was refused.
+	// is unknown, zero if no wait was refused.
 	Wait time.Duration
-	// Err is the error of the Store or the function that failed, nil if none did.
+	// Err is the error of the Store or the function that failed. Nil if none
+	// did.
 	Err error
 
 	ended error // of the context; its Cause, the Reason, may be another
 }
 
-// Error returns one line.
+// Error returns Reason, Wait and Err in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "not admitted: %v", e.Reason)
@@ -47,13 +48,14 @@ func (e *Error) Error() string {
 	return strings.ReplaceAll(b.String(), "\n", "; ")
 }
 
-// Timeout reports whether time ran out, as net.Error and url.Error want to know.
+// Timeout reports whether time ran out, as net.Error and url.Error expect.
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(e, context.DeadlineExceeded) || errors.As(e.Err, &t) && t.Timeout()
 }
 
-// Unwrap returns the Reason, the error of the context and Err, those that are set.
+// Unwrap returns the Reason, the error of the context and Err, those that are
+// set.
 func (e *Error) Unwrap() []error {
 	all := make([]error, 0, 3)
 	for _, err := range [...]error{e.Reason, e.ended, e.Err} {
@@ -64,14 +66,15 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// Ended returns the error for a request whose context has ended, and whose
-// question, if there was one, failed with err.
+// Ended returns the error for a request whose context has ended. err is the
+// error of the Store, nil if it was not asked.
 func Ended(ctx context.Context, err error) *Error {
 	return &Error{Reason: context.Cause(ctx), Err: err, ended: ctx.Err()}
 }
 
-// Undecided returns the error for a request whose question failed with err:
-// that of [Ended] if ctx has ended, and otherwise [ErrUndecided].
+// Undecided returns the error for a request on which a Store failed with err:
+// that of [Ended] if ctx has ended, otherwise one with the Reason
+// [ErrUndecided].
 func Undecided(ctx context.Context, err error) *Error {
 	if ctx.Err() != nil {
 		return Ended(ctx, err)

@@ -28,7 +28,7 @@ func ExampleTake() {
 	// false 0 30s
 }
 
-// Errors of a store count, and pass.
+// Requests that the Store cannot decide about pass, and its errors are counted.
 func ExampleFailOpen() {
 	s := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
 		return false, errors.New("no connection")

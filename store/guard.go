@@ -13,71 +13,71 @@ import (
 	"github.com/throttle-go/throttle/memory"
 )
 
-// Fallback is how a [Guard] decides without its Store.
+// Fallback chooses how a [Guard] decides without its Store.
 type Fallback uint8
 
 const (
-	// FallbackLocal decides by a [memory.Store] of this process, that of each limit
-	// allows one part of as many as there are Instances.
+	// FallbackLocal decides by a [memory.Store] of this process, with limits
+	// divided by the number of Instances.
 	FallbackLocal Fallback = iota
-	// FallbackAllow lets all pass, uncharged.
+	// FallbackAllow admits everything, uncharged (fail open).
 	FallbackAllow
-	// FallbackDeny refuses all, to come again in a second. Only what is given
-	// back is taken, and lost.
+	// FallbackDeny refuses everything, with a RetryAfter of one second (fail
+	// closed). Refunds are accepted, and lost.
 	FallbackDeny
 )
 
-// Guard is a [Store] that answers in time, whatever becomes of the one behind
-// it. It asks that one; if it has no answer by the Deadline, or an error, it
-// decides without, in the way chosen by Away. After several failures in a row
-// the Store counts as away: then it costs nothing, but for one question at a
-// time that is put to it every now and then, and the first that it answers
-// brings it back.
+// Guard bounds the latency of a [Store]: a timeout, a circuit breaker, and a
+// local fallback. It calls the Store; on an error, or when the Timeout has
+// passed, it decides by the Fallback. After several failures in a row the
+// breaker opens. While it is open, the Store gets one probe for each
+// ProbeInterval, and the first probe that succeeds closes it.
 //
-// No question is put twice, and nothing that the Store may have charged is
-// given back: where it answers too late, what it grants is charged to it and
-// wasted, so that what is admitted is never more than was charged.
+// No call is retried, and nothing that the Store may have charged is refunded:
+// a grant that comes too late stays charged and is wasted, so that no more is
+// admitted than was charged.
 //
-// Let a limit have a burst of B and a rate of r. In a time T during which some or
-// all instances are without the Store, their shares admit at most
+// Let a limit have a burst of B and a rate of r. In a time T during which some
+// or all instances are without the Store, their FallbackLocal shares admit at
+// most
 //
 //	B + r × T
 //
-// together, provided that B is at least Instances; if it is less, Instances
-// instead of B, as each lets one pass. This comes on top of what the Store
-// itself admits, which is not told what the shares have admitted. So over any
-// length of time, however often the Store comes and goes and whoever can reach
-// it, at most twice the limit is admitted. With AwayOpen there is no bound, and
-// with AwayClosed no more than the limit is.
+// together, if B is at least Instances; otherwise with Instances in place of B,
+// as each share admits at least one. This comes on top of what the Store itself
+// admits, as it does not learn what the shares admitted. So over any length of
+// time, whichever instances reach the Store and however often it fails, at most
+// twice the limit is admitted. With FallbackAllow there is no bound; with
+// FallbackDeny the bound is the limit.
 //
-// A Guard is safe for concurrent use, needs no closing, and must not be copied
-// after first use. Its fields must not change in use.
+// A Guard is safe for concurrent use and needs no closing. It must not be
+// copied, nor its fields changed, after first use.
 type Guard struct {
-	// Store is asked. It may ignore the context that it is given, though it
-	// should not: see Calls.
+	// Store decides. It should end its calls with their context; those that it
+	// does not end count against MaxCalls.
 	Store Store
-	// Fallback is how to decide without the Store. If zero, AwayShare.
+	// Fallback chooses how to decide without the Store. If zero, FallbackLocal.
 	Fallback Fallback
-	// Instances is how many processes share each limit, for AwayShare. If zero
-	// or below, 1: each of them allows all of it.
+	// Instances is the number of processes that share each limit, for
+	// FallbackLocal. If zero or below, 1: this process allows the whole limit.
 	Instances int
-	// Timeout is how long the Store has for an answer, or less if the
-	// context of the caller ends before. If zero or below, 20 ms.
+	// Timeout bounds one call to the Store; the deadline of the caller's
+	// context may end it earlier. If zero or below, 20 ms.
 	Timeout time.Duration
-	// Failures is after how many failures in a row the Store counts as away.
-	// If zero or below, 5.
+	// Failures is the number of failures in a row that opens the breaker. If
+	// zero or below, 5.
 	Failures int
-	// ProbeInterval is how long a Store that is away is left alone before it is asked
-	// again. If zero or below, 250 ms.
+	// ProbeInterval is the time from the opening of the breaker, or a failed
+	// probe, to the next probe. If zero or below, 250 ms.
 	ProbeInterval time.Duration
-	// MaxCalls is how many questions may be with the Store at a time, those
-	// included that nobody waits for any more, since they are late. What is
-	// more waits for its turn until the Deadline. If zero or below, 1024.
-	// Besides there are at most 4 probes, of which one may be waited for.
+	// MaxCalls bounds concurrent calls to the Store, including abandoned ones
+	// that have timed out but not returned. Further calls wait for a slot until
+	// the Timeout. If zero or below, 1024. Probes are not included: there are
+	// at most 4, of which at most one has a caller that waits.
 	MaxCalls int
-	// OnState, if not nil, is told why, each time that the Store was asked and did
-	// not decide, and nil when it is back after it was away. It is called by
-	// the goroutine of the caller, which waits for it, and by several at once.
+	// OnState is called with the error of each failed call, and with nil when
+	// the breaker closes. It runs in the goroutine of the caller, which waits
+	// for it, and may be called concurrently. If nil, nothing is called.
 	OnState func(error)
 
 	local   memory.Store
@@ -89,55 +89,54 @@ type Guard struct {
 	pending atomic.Int64
 
 	row  atomic.Int64 // failures in a row
-	away atomic.Bool
+	open atomic.Bool
 
 	mu      sync.Mutex
 	next    time.Time     // of the next probe; guarded by mu
 	probing bool          // guarded by mu
-	calls   chan struct{} // made once, under mu; one for each question
-	probes  chan struct{}
+	calls   chan struct{} // semaphore of MaxCalls; made once, under mu
+	probes  chan struct{} // semaphore of the probes
 }
 
-// GuardStats are what a [Guard] has counted since its first use.
+// GuardStats counts what a [Guard] did since its first use.
 type GuardStats struct {
-	// Decided is how many questions the Store has decided, in time. It counts
-	// calls of Take, of whatever number of keys.
+	// Decided counts the calls of Take that the Store decided in time, whatever
+	// the number of keys.
 	Decided int64
-	// Without is how many were decided without it: of these Errors and Late
-	// were asked in vain, the others not asked at all.
+	// Without counts the calls decided by the Fallback. For Errors and Late of
+	// them the Store was called first; for the others it was not.
 	Without int64
-	// Errors is how many the Store has answered by an error.
+	// Errors counts the calls that the Store answered with an error.
 	Errors int64
-	// Late is how many it had not answered by the Deadline.
+	// Late counts the calls that the Store did not answer before the Timeout.
 	Late int64
-	// Left is how many callers have gone, their contexts canceled, before
-	// anything was decided.
+	// Left counts the calls whose context was canceled before a decision.
 	Left int64
-	// Pending is how many late questions are with the Store still.
+	// Pending is the number of late calls that the Store has not returned from.
 	Pending int64
-	// Away is whether the Store counts as away now.
+	// Away reports whether the breaker is open.
 	Away bool
 }
 
 const (
-	defaultDeadline = 20 * time.Millisecond
+	defaultTimeout  = 20 * time.Millisecond
 	defaultFailures = 5
 	defaultProbe    = 250 * time.Millisecond
-	defaultCalls    = 1024
-	mostProbes      = 4
-	comeAgain       = time.Second
-	partOfPatience  = 2 // who waits less than this part of the Deadline proves nothing
+	defaultMaxCalls = 1024
+	maxProbes       = 4
+	retrySoon       = time.Second
+	minPatience     = 2 // a wait below the Timeout over this proves nothing about the Store
 )
 
 var (
-	errNoStore = errors.New("throttle: the Guard has no Store")
-	errGone    = errors.New("throttle: the Store ended its goroutine")
+	errNoStore = errors.New("store: the Guard has no Store")
+	errGone    = errors.New("store: the Store ended its goroutine")
 
 	_ Store = (*Guard)(nil)
 )
 
-// Take answers a in d, see [Store]. The only errors are those of bad questions,
-// and of contexts that are canceled, or have ended before.
+// Take decides a into d, see [Store]. It returns an error only for malformed
+// asks, and for a context that is canceled, or had ended before the call.
 func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err
@@ -146,25 +145,25 @@ func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 	case len(a) == 0:
 		return true, nil
 	case ctx.Err() != nil:
-		return false, g.leave(ctx)
+		return false, g.canceled(ctx)
 	}
-	if asks, probe := g.turn(time.Now()); asks {
+	if calls, probe := g.route(time.Now()); calls {
 		ok, left, err := g.ask(ctx, probe, a, d)
 		switch {
 		case err == nil:
-			g.answered(probe)
+			g.succeeded(probe)
 			return ok, nil
 		case left:
-			g.forget(probe)
-			return false, g.leave(ctx)
+			g.releaseProbe(probe)
+			return false, g.canceled(ctx)
 		}
 	}
 	g.without.Add(1)
 	return g.decide(ctx, a, d)
 }
 
-// Stats are the present ones. They are read one after the other, while others
-// decide.
+// Stats returns the numbers so far. They are read one after the other, while
+// other calls change them.
 func (g *Guard) Stats() GuardStats {
 	return GuardStats{
 		Decided: g.decided.Load(),
@@ -173,25 +172,24 @@ func (g *Guard) Stats() GuardStats {
 		Late:    g.late.Load(),
 		Left:    g.left.Load(),
 		Pending: g.pending.Load(),
-		Away:    g.away.Load(),
+		Away:    g.open.Load(),
 	}
 }
 
-// leave is the error for a caller whose context has ended.
-func (g *Guard) leave(ctx context.Context) error {
+// canceled returns the error for a caller whose context has ended.
+func (g *Guard) canceled(ctx context.Context) error {
 	g.left.Add(1)
-	return fmt.Errorf("throttle: not decided: %w", context.Cause(ctx))
+	return fmt.Errorf("store: not decided: %w", context.Cause(ctx))
 }
 
-// turn tells whether a question is to be put to the Store, and whether as a
-// probe.
-func (g *Guard) turn(now time.Time) (asks, probe bool) {
-	if !g.away.Load() {
+// route reports whether to call the Store, and whether that call is a probe.
+func (g *Guard) route(now time.Time) (calls, probe bool) {
+	if !g.open.Load() {
 		return true, false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.away.Load() {
+	if !g.open.Load() {
 		return true, false
 	}
 	if g.probing || now.Before(g.next) {
@@ -201,8 +199,8 @@ func (g *Guard) turn(now time.Time) (asks, probe bool) {
 	return true, true
 }
 
-// answered notes that the Store has decided.
-func (g *Guard) answered(probe bool) {
+// succeeded counts a decision of the Store; that of a probe closes the breaker.
+func (g *Guard) succeeded(probe bool) {
 	g.decided.Add(1)
 	if g.row.Load() != 0 {
 		g.row.Store(0)
@@ -212,15 +210,15 @@ func (g *Guard) answered(probe bool) {
 	}
 	g.mu.Lock()
 	g.probing = false
-	g.away.Store(false)
+	g.open.Store(false)
 	g.mu.Unlock()
 	if g.OnState != nil {
 		g.OnState(nil)
 	}
 }
 
-// failed notes that it has not. If nothing can be concluded from it, it counts
-// for a caller only.
+// failed counts a failure of the Store. One that does not count, as it proves
+// nothing, is reported to OnState only.
 func (g *Guard) failed(probe, counts bool, err error) {
 	now := time.Now()
 	g.mu.Lock()
@@ -228,9 +226,9 @@ func (g *Guard) failed(probe, counts bool, err error) {
 	case probe:
 		g.probing = false
 		g.next = now.Add(cmp.Or(max(g.ProbeInterval, 0), defaultProbe))
-	case !counts || g.away.Load():
+	case !counts || g.open.Load():
 	case g.row.Add(1) >= int64(cmp.Or(max(g.Failures, 0), defaultFailures)):
-		g.away.Store(true)
+		g.open.Store(true)
 		g.next = now.Add(cmp.Or(max(g.ProbeInterval, 0), defaultProbe))
 	}
 	g.mu.Unlock()
@@ -239,8 +237,8 @@ func (g *Guard) failed(probe, counts bool, err error) {
 	}
 }
 
-// forget lets somebody else probe.
-func (g *Guard) forget(probe bool) {
+// releaseProbe lets another call be the probe.
+func (g *Guard) releaseProbe(probe bool) {
 	if !probe {
 		return
 	}

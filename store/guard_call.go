@@ -11,15 +11,15 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// A guardCall is one question with the Store. It has its own copy of it, as the
-// caller may be gone before the answer comes.
+// A guardCall is one call to the Store. It has its own copy of the asks, as the
+// caller may have returned before the Store does.
 type guardCall struct {
 	a    []limit.Ask
 	d    []limit.Decision
 	ok   bool
 	err  error
-	done chan struct{} // closed if it was answered while somebody waited
-	end  atomic.Bool   // it has been answered, or is late: whichever comes first
+	done chan struct{} // closed when the Store returned in time
+	end  atomic.Bool   // the Store returned, or the wait ended: whichever came first
 
 	one  [1]limit.Ask
 	none [1]limit.Decision
@@ -35,22 +35,22 @@ func newGuardCall(a []limit.Ask) *guardCall {
 	return c
 }
 
-// ask puts a to the Store and waits for the answer. It notes why there is none,
+// ask calls the Store with a and waits for its decision. It counts a failure,
 // unless the caller has left.
 func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok, left bool, err error) {
 	began := time.Now()
-	deadline := cmp.Or(max(g.Timeout, 0), defaultDeadline)
-	timed, cancel := context.WithTimeout(ctx, deadline)
+	timeout := cmp.Or(max(g.Timeout, 0), defaultTimeout)
+	timed, cancel := context.WithTimeout(ctx, timeout)
 	ok, err = g.await(timed, cancel, probe, a, d)
 	switch {
 	case err == nil:
-	case errors.Is(ctx.Err(), context.Canceled): // looked at once: it may end at any moment
+	case errors.Is(ctx.Err(), context.Canceled): // read once: it may end at any moment
 		left = true
 	case errors.Is(timed.Err(), context.DeadlineExceeded):
 		g.late.Add(1)
 		waited := time.Since(began)
-		err = fmt.Errorf("throttle: the store has not answered in %v: %w", waited, err)
-		g.failed(probe, waited >= deadline/partOfPatience, err)
+		err = fmt.Errorf("store: the Store has not answered in %v: %w", waited, err)
+		g.failed(probe, waited >= timeout/minPatience, err)
 	default:
 		g.errors.Add(1)
 		g.failed(probe, true, err)
@@ -58,15 +58,15 @@ func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.De
 	return ok, left, err
 }
 
-// await is the answer of the Store, or the error of a context that has ended.
-// cancel is called when the Store is done, be it later.
+// await returns the decision of the Store, or the error of a context that has
+// ended. cancel is called when the Store has returned, perhaps later.
 func (g *Guard) await(ctx context.Context, cancel func(), probe bool, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	places := g.places(probe)
+	slots := g.slots(probe)
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 	default:
 		select {
-		case places <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
 			cancel()
 			return false, ctx.Err()
@@ -76,7 +76,7 @@ func (g *Guard) await(ctx context.Context, cancel func(), probe bool, a []limit.
 	go func() {
 		defer func() {
 			cancel()
-			<-places
+			<-slots
 		}()
 		g.call(ctx, c)
 	}()
@@ -93,13 +93,13 @@ func (g *Guard) await(ctx context.Context, cancel func(), probe bool, a []limit.
 	return c.ok, c.err
 }
 
-// places are those of the questions with the Store.
-func (g *Guard) places(probe bool) chan struct{} {
+// slots returns the semaphore for calls, or for probes.
+func (g *Guard) slots(probe bool) chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.calls == nil {
-		g.calls = make(chan struct{}, cmp.Or(max(g.MaxCalls, 0), defaultCalls))
-		g.probes = make(chan struct{}, mostProbes)
+		g.calls = make(chan struct{}, cmp.Or(max(g.MaxCalls, 0), defaultMaxCalls))
+		g.probes = make(chan struct{}, maxProbes)
 	}
 	if probe {
 		return g.probes
@@ -107,13 +107,13 @@ func (g *Guard) places(probe bool) chan struct{} {
 	return g.calls
 }
 
-// call lets the Store answer c. A panic is an error: nobody may be there any
-// more to recover from it.
+// call runs the Store for c. A panic becomes an error, as the caller that could
+// recover from it may have returned.
 func (g *Guard) call(ctx context.Context, c *guardCall) {
 	c.err = errGone
 	defer func() {
 		if p := recover(); p != nil {
-			c.ok, c.err = false, fmt.Errorf("throttle: the store panicked: %v", p)
+			c.ok, c.err = false, fmt.Errorf("store: the Store panicked: %v", p)
 		}
 		if c.end.CompareAndSwap(false, true) {
 			close(c.done)

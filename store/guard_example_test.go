@@ -10,8 +10,8 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Three instances of a service share a limit by a store that cannot be reached:
-// each goes on with a third of it.
+// Three instances of a service share a limit in a Store that cannot be reached:
+// each continues with a third of the limit.
 func ExampleGuard() {
 	shared := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
 		return false, errors.New("no route to host")

@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// decide answers a without the Store.
+// decide decides a by the Fallback.
 func (g *Guard) decide(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	switch g.Fallback {
 	case FallbackAllow:
@@ -21,7 +21,7 @@ func (g *Guard) decide(ctx context.Context, a []limit.Ask, d []limit.Decision) (
 	return g.share(ctx, a, d)
 }
 
-// pass lets all pass, uncharged.
+// pass admits everything, uncharged.
 func pass(a []limit.Ask, d []limit.Decision) {
 	now := time.Now()
 	for i := range min(len(a), len(d)) {
@@ -30,20 +30,20 @@ func pass(a []limit.Ask, d []limit.Decision) {
 	}
 }
 
-// refuse lets nothing pass but what is given back.
+// refuse refuses everything but refunds.
 func refuse(a []limit.Ask, d []limit.Decision) (ok bool) {
 	now := time.Now()
 	ok = true
 	for i := range a {
 		d[i] = limit.Decision{OK: a[i].N < 0, Max: a[i].Limit.Max(), At: now}
 		if !d[i].OK {
-			ok, d[i].RetryAfter = false, comeAgain
+			ok, d[i].RetryAfter = false, retrySoon
 		}
 	}
 	return ok
 }
 
-// share answers by what this process may allow by itself.
+// share decides by this process's share of each limit.
 func (g *Guard) share(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	n := int64(cmp.Or(max(g.Instances, 0), 1))
 	if n == 1 {
@@ -58,13 +58,13 @@ func (g *Guard) share(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	for i := range d {
 		d[i].Max = a[i].Limit.Max()
 		if d[i].RetryAfter == limit.Never && leastOf(a[i]) <= d[i].Max {
-			d[i].RetryAfter = comeAgain // it may pass when the Store is back
+			d[i].RetryAfter = retrySoon // it may pass once the breaker closes
 		}
 	}
 	return ok, err
 }
 
-// leastOf is the smallest grant that would do.
+// leastOf returns the smallest grant that a accepts.
 func leastOf(a limit.Ask) int64 {
 	if a.Min > 0 {
 		return min(a.Min, a.N)
@@ -72,8 +72,8 @@ func leastOf(a limit.Ask) int64 {
 	return a.N
 }
 
-// shareOf is the n-th part of l, so that n of them allow no more than l does;
-// but each allows one at a time. What does not divide evenly is left over.
+// shareOf returns the n-th part of l, so that n of them together allow no more
+// than l does; but each allows one at a time. A remainder is not used.
 //
 //	of a token bucket   Burst/n, and Count in n × Period
 //	of any other        Count/n, or 1 in n/Count Periods if that is less
@@ -81,7 +81,7 @@ func shareOf(l limit.Limit, n int64) limit.Limit {
 	if l.Unlimited() || l.Count <= 0 {
 		return l
 	}
-	if l.Kind == limit.TokenBucket || l.Kind > limit.CalendarWindow { // those that are not known
+	if l.Kind == limit.TokenBucket || l.Kind > limit.CalendarWindow { // unknown kinds too
 		l.Burst = max(1, l.Max()/n)
 		if l.Period > math.MaxInt64/time.Duration(n) {
 			l.Count = max(1, l.Count/n)

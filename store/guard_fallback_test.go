@@ -55,8 +55,8 @@ func TestGuardShares(t *testing.T) {
 	}
 }
 
-// What the shares admit is bounded on top of what the store does, through any
-// number of outages that each instance sees at a time of its own.
+// What the shares admit beside the Store is bounded, through any number of outages
+// that each instance sees at times of its own.
 func TestGuardBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const instances = 5
@@ -95,15 +95,15 @@ func TestGuardBound(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// Store: 50 + 100 a second. Shares: the same, were all away all the time.
+		// Store: 50 + 100 a second. Shares: the same, were all breakers open all the time.
 		if n := admitted.Load(); n > 2*(50+6000) || n < 6000 {
 			t.Errorf("admitted %d in a minute, want from 6000 to 12100", n)
 		}
 	})
 }
 
-// Every question is put to the store at most once, and every call is counted
-// once, while the store comes and goes and callers run out of patience.
+// Every call reaches the Store at most once and is counted once, while the Store
+// fails and recovers and callers time out.
 func TestGuardCounts(t *testing.T) {
 	far := new(memory.Store)
 	var mu sync.Mutex
@@ -148,7 +148,7 @@ func TestGuardCounts(t *testing.T) {
 	}
 	c := g.Stats()
 	if c.Decided+c.Without+c.Left != callers*each || c.Left != gone.Load() || c.Decided != charged.Load() || c.Pending != 0 || c.Without < c.Errors+c.Late {
-		t.Errorf("Counts() = %+v of %d calls, %d left, %d charged", c, callers*each, gone.Load(), charged.Load())
+		t.Errorf("Stats() = %+v of %d calls, %d left, %d charged", c, callers*each, gone.Load(), charged.Load())
 	}
 	for key, n := range asked {
 		if n != 1 {
@@ -156,7 +156,7 @@ func TestGuardCounts(t *testing.T) {
 		}
 	}
 	if c.Decided == 0 || c.Errors == 0 || c.Late == 0 {
-		t.Errorf("Counts() = %+v, want some of each", c)
+		t.Errorf("Stats() = %+v, want some of each", c)
 	}
 }
 

@@ -22,20 +22,20 @@ var errDown = errors.New("connection refused")
 
 const ms = time.Millisecond
 
-// A fickle store is away when it is told so, and counts who asks.
+// A fickle store fails when it is set to, and counts its calls.
 type fickle struct {
 	memory.Store
 	mu    sync.Mutex
-	away  func(ctx context.Context) error // nil: it answers
+	fail  func(ctx context.Context) error // nil: it decides
 	asked atomic.Int64
 	most  atomic.Int64 // at a time
 	now   atomic.Int64
 }
 
-func (f *fickle) set(away func(context.Context) error) {
+func (f *fickle) set(fail func(context.Context) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.away = away
+	f.fail = fail
 }
 
 func (f *fickle) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
@@ -43,10 +43,10 @@ func (f *fickle) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (b
 	f.most.Store(max(f.most.Load(), f.now.Add(1)))
 	defer f.now.Add(-1)
 	f.mu.Lock()
-	away := f.away
+	fail := f.fail
 	f.mu.Unlock()
-	if away != nil {
-		if err := away(ctx); err != nil {
+	if fail != nil {
+		if err := fail(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -60,7 +60,7 @@ func TestGuard(t *testing.T) {
 	g := &store.Guard{Store: new(memory.Store), Timeout: time.Minute}
 	throttletest.TestStore(t, g)
 	if c := g.Stats(); c.Without != 0 || c.Errors+c.Late+c.Pending != 0 || c.Away || c.Decided < 1000 || c.Left == 0 {
-		t.Errorf("Counts() = %+v, want some thousand decided, some left", c)
+		t.Errorf("Stats() = %+v, want some thousand decided, some left", c)
 	}
 }
 
@@ -70,12 +70,12 @@ func ask(t *testing.T, g *store.Guard, key string, n int64) limit.Decision {
 	return take(t, g, key, perMinute, n)
 }
 
-// Each way to decide without the store, when it refuses connections.
-func TestGuardAway(t *testing.T) {
+// Each Fallback, when the Store refuses connections.
+func TestGuardFallback(t *testing.T) {
 	for _, test := range []struct {
-		away store.Fallback
-		n    int64
-		want limit.Decision
+		fallback store.Fallback
+		n        int64
+		want     limit.Decision
 	}{
 		{store.FallbackAllow, 11, limit.Decision{OK: true, Max: 10, Remaining: 10}},
 		{store.FallbackDeny, 1, limit.Decision{Max: 10, RetryAfter: time.Second}},
@@ -88,39 +88,39 @@ func TestGuardAway(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g := &store.Guard{Store: store.Func(func(ctx context.Context, _ []limit.Ask, _ []limit.Decision) (bool, error) {
 				return false, errDown
-			}), Fallback: test.away, Instances: 3}
+			}), Fallback: test.fallback, Instances: 3}
 			test.want.At = time.Now()
 			if got := ask(t, g, "k", test.n); got != test.want {
-				t.Errorf("%v, N %d: %+v, want %+v", test.away, test.n, got, test.want)
+				t.Errorf("%v, N %d: %+v, want %+v", test.fallback, test.n, got, test.want)
 			}
 			if got, want := g.Stats(), (store.GuardStats{Without: 1, Errors: 1}); got != want {
-				t.Errorf("%v: Counts() = %+v, want %+v", test.away, got, want)
+				t.Errorf("%v: Stats() = %+v, want %+v", test.fallback, got, want)
 			}
 		})
 	}
 }
 
-// Pairs are all or nothing without the store too.
-func TestGuardAwayPairs(t *testing.T) {
+// Pairs are all or nothing without the Store too.
+func TestGuardFallbackPairs(t *testing.T) {
 	pair := []limit.Ask{{Key: "a", Limit: perMinute, N: 2}, {Key: "b", Limit: limit.Limit{Count: 100, Period: time.Minute}, N: 2}}
-	for away, want := range map[store.Fallback][4]bool{
+	for fallback, want := range map[store.Fallback][4]bool{
 		store.FallbackLocal: {true, true, false, false}, // 5 of 10
 		store.FallbackAllow: {true, true, true, true},
 		store.FallbackDeny:  {},
 	} {
-		g := &store.Guard{Fallback: away, Instances: 2} // it has no store
+		g := &store.Guard{Fallback: fallback, Instances: 2} // it has no store
 		d := make([]limit.Decision, 2)
 		for i := range want {
-			if ok, err := g.Take(t.Context(), pair, d); ok != want[i] || err != nil || away == store.FallbackLocal && !d[1].OK {
-				t.Errorf("%v: pair %d = %v, %v, %+v, want %v", away, i, ok, err, d, want[i])
+			if ok, err := g.Take(t.Context(), pair, d); ok != want[i] || err != nil || fallback == store.FallbackLocal && !d[1].OK {
+				t.Errorf("%v: pair %d = %v, %v, %+v, want %v", fallback, i, ok, err, d, want[i])
 			}
 		}
 	}
 }
 
-// A store that does not answer, and does not look at its context either, keeps
-// nobody for longer than the deadline, and no more questions than allowed. Once
-// it counts as away it costs nothing.
+// A Store that neither answers nor ends with its context delays no caller beyond
+// the Timeout, and holds at most MaxCalls calls. Once the breaker is open it costs
+// nothing.
 func TestGuardFrozen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		thaw := make(chan struct{})
@@ -139,13 +139,13 @@ func TestGuardFrozen(t *testing.T) {
 		}
 		all.Wait()
 		if c := g.Stats(); s.asked.Load() != 100 || c.Pending != 100 || c.Late != 1000 || c.Without != 1000 || !c.Away {
-			t.Errorf("the store was asked %d times, Counts() = %+v; want 100 asked and pending, 1000 late, away", s.asked.Load(), c)
+			t.Errorf("the store was asked %d times, Stats() = %+v; want 100 asked and pending, 1000 late, away", s.asked.Load(), c)
 		}
 		for range 10_000 {
 			ask(t, g, "k", 1)
 		}
 		if waited := time.Since(began); waited != 20*time.Millisecond || s.asked.Load() != 100 {
-			t.Errorf("a store that is away was asked %d times, in %v; want no more than before", s.asked.Load()-100, waited-20*ms)
+			t.Errorf("with an open breaker the store was asked %d times, in %v; want no more than before", s.asked.Load()-100, waited-20*ms)
 		}
 		for range 50 { // probes are late, too; there may be 4
 			time.Sleep(250 * ms)
@@ -159,13 +159,13 @@ func TestGuardFrozen(t *testing.T) {
 		time.Sleep(250 * ms)
 		ask(t, g, "k", 1)
 		if c := g.Stats(); c.Away || c.Pending != 0 || c.Decided != 1 {
-			t.Errorf("after the store is back, Counts() = %+v", c)
+			t.Errorf("after the store is back, Stats() = %+v", c)
 		}
 	})
 }
 
-// One probe at a time is put to a store that is away, and the first answer
-// brings it back. Who is not the probe does not wait.
+// While the breaker is open there is one probe at a time, and the first that
+// succeeds closes it. Calls that are not the probe do not wait.
 func TestGuardProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(fickle)
@@ -176,7 +176,7 @@ func TestGuardProbes(t *testing.T) {
 			ask(t, g, "k", 0)
 		}
 		if n := s.asked.Load(); n != 3 || !g.Stats().Away {
-			t.Fatalf("the store was asked %d times, Counts() = %+v; want 3 and away", n, g.Stats())
+			t.Fatalf("the store was asked %d times, Stats() = %+v; want 3 and away", n, g.Stats())
 		}
 		slow := func(ctx context.Context) error { time.Sleep(15 * ms); return nil }
 		s.set(slow)
@@ -202,7 +202,7 @@ func TestGuardProbes(t *testing.T) {
 						waited.Add(1)
 					}
 				})
-				synctest.Wait() // that a probe is under way, so that the others are not
+				synctest.Wait() // until a probe is in flight, so that the others are none
 			}
 			all.Wait()
 			if second == 1 && s.asked.Load()-asked != 1 || second != 1 && (s.asked.Load()-asked != 1 || waited.Load() != 1) {
@@ -210,17 +210,17 @@ func TestGuardProbes(t *testing.T) {
 			}
 		}
 		if c := g.Stats(); c.Decided != 1 || c.Errors != 7 || c.Late != 1 || !c.Away {
-			t.Errorf("Counts() = %+v, want 1 decided, 7 errors, 1 late, away", c)
+			t.Errorf("Stats() = %+v, want 1 decided, 7 errors, 1 late, away", c)
 		}
 		text := fmt.Sprint(told)
 		if strings.Count(text, "connection refused") != 7 || strings.Count(text, "<nil>") != 1 || strings.Count(text, "not answered in 20ms") != 1 {
-			t.Errorf("On was told %v", told)
+			t.Errorf("OnState was called with %v", told)
 		}
 	})
 }
 
-// Failures that are not in a row, and those of callers, do not count.
-func TestGuardStays(t *testing.T) {
+// Failures that are not in a row, and those of callers, do not open the breaker.
+func TestGuardStaysClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(fickle)
 		g := &store.Guard{Store: s, Fallback: store.FallbackDeny}
@@ -254,12 +254,12 @@ func TestGuardStays(t *testing.T) {
 		synctest.Wait() // until all questions have ended
 		want := store.GuardStats{Decided: 10, Without: 60, Errors: 40, Late: 20, Left: 10}
 		if got := g.Stats(); got != want {
-			t.Errorf("Counts() = %+v, want %+v", got, want)
+			t.Errorf("Stats() = %+v, want %+v", got, want)
 		}
 	})
 }
 
-// A caller that goes away while its question is the probe leaves it to others.
+// A caller whose call is the probe, and who cancels it, leaves it to others.
 func TestGuardProbeCanceled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(fickle)
@@ -275,15 +275,15 @@ func TestGuardProbeCanceled(t *testing.T) {
 		s.set(nil)
 		ask(t, g, "k", 0)
 		if c := g.Stats(); c.Away || c.Decided != 1 {
-			t.Errorf("Counts() = %+v, want it back", c)
+			t.Errorf("Stats() = %+v, want it closed", c)
 		}
 	})
 }
 
-// Neither a panic of the store nor the end of its goroutine is the caller's.
+// A panic of the Store, or the end of its goroutine, does not reach the caller.
 func TestGuardPanic(t *testing.T) {
 	for want, f := range map[string]func(){
-		"the store panicked: boo":       func() { panic("boo") },
+		"the Store panicked: boo":       func() { panic("boo") },
 		"the Store ended its goroutine": runtime.Goexit,
 	} {
 		var told error
@@ -293,12 +293,12 @@ func TestGuardPanic(t *testing.T) {
 			t.Errorf("%s: %+v, want the share", want, d)
 		}
 		if told == nil || !strings.Contains(told.Error(), want) {
-			t.Errorf("On was told %v, want %s", told, want)
+			t.Errorf("OnState was called with %v, want %s", told, want)
 		}
 	}
 }
 
-// What the store writes too late is nobody's any more.
+// What the Store writes too late reaches no caller.
 func TestGuardLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {

@@ -11,57 +11,63 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// InFlight counts what is under way, by key: of a customer, an operation, or a
-// customer's operation as in "42::export". It never waits: what does not fit is
-// refused.
+// InFlight bounds the requests in flight for each key: a keyed semaphore, or
+// bulkhead. A key is a customer, an operation, or both, as in "42::export". It
+// never waits: what does not fit is refused.
+//
+//	h, _, ok := inflight.Acquire(store.Count{Key: customer + "::export", Max: 3})
+//	defer h.Release()
+//	if !ok { ... }
 //
 // The zero value is ready. An InFlight is safe for concurrent use; it must not
-// be copied, nor its fields changed, after first use. It starts no goroutine and
-// needs no closing. Nothing is allocated, but for a key that is new or has long
-// had nothing under way. Keys are kept whole, however long.
+// be copied, nor its fields changed, after first use. It starts no goroutine
+// and needs no closing. It allocates only for a key that is new or was idle for
+// long. Keys are kept whole, however long.
 type InFlight struct {
-	// MaxKeys bounds the keys that have something under way. Beyond it a new key is
+	// MaxKeys bounds the keys with requests in flight; further keys are
 	// refused. If zero or below, 1,000,000, which take some 200 MB.
 	MaxKeys int
-	// MaxAge is how long something is held at most: then it is taken for lost,
-	// and reclaimed as soon as anybody acquires or looks. If zero or below,
-	// nothing is ever reclaimed.
+	// MaxAge is the longest time that a Hold counts: after it, a Hold that was
+	// never released expires, and the next Acquire, Admit, Of or Stats reclaims
+	// it. If zero or below, Holds do not expire.
 	MaxAge time.Duration
 
 	mu        sync.Mutex // guards all below
 	tallies   map[string]*tally
-	idle      list.List[tally] // those of nothing, the longest so first; maxIdle at most
-	held      list.List[held]  // the oldest first
+	idle      list.List[tally] // at zero, longest first; at most maxIdle
+	held      list.List[held]  // oldest first
 	peak      int
 	full      int64
 	reclaimed int64
 	spare     sync.Pool // of *held
 }
 
-// maxIdle is how many keys are kept that have nothing under way, as the same
-// ones often come back.
+// maxIdle bounds the keys that are kept while nothing is in flight for them, as
+// the same keys often come back.
 const maxIdle = 1000
 
-// Count is one question to an [InFlight]: may N more be under way under the Key,
-// where Most may be at a time?
+// Count asks an [InFlight] whether N more requests may be in flight for Key,
+// where at most Max may be.
 type Count struct {
+	// Key is what the requests are counted by.
 	Key string
-	// Max may change from one question to the next. If zero or below, nothing
-	// passes. What is under way already stays when it is lowered.
+	// Max bounds the requests in flight for Key. It may differ from call to
+	// call. If zero or below, all are refused. Lowering it does not affect
+	// Holds.
 	Max int64
-	// N is the weight. Zero counts as 1; below zero is refused.
+	// N is the weight. Zero counts as 1; a negative N is refused.
 	N int64
 }
 
-// Hold is what was acquired. It must be released when the work is done. The zero
-// Hold holds nothing. A Hold may be copied: to release one is to release all.
+// Hold counts requests as in flight until it is released. The zero Hold holds
+// nothing. A Hold may be copied: releasing one copy releases all.
 type Hold struct {
 	of     *InFlight
 	held   *held
 	number uint64 // of this use of held
 }
 
-// tally counts one key.
+// tally is the number in flight for one key.
 type tally struct {
 	place   list.Node[tally] // in idle
 	key     string
@@ -71,10 +77,10 @@ type tally struct {
 // held is what one Hold stands for.
 type held struct {
 	place  list.Node[held]
-	number uint64 // counts its uses; a Hold of another number is past
+	number uint64 // counts its uses; a Hold of another number has ended
 	since  time.Time
 	parts  []part
-	few    [3]part // where parts begin, so that few of them are not allocated
+	few    [3]part // backs parts, so that few need no allocation
 }
 
 type part struct {
@@ -84,20 +90,17 @@ type part struct {
 
 // InFlightStats are the numbers of an [InFlight].
 type InFlightStats struct {
-	// Keys have something under way, by Holds, which were Peak at most.
+	// Keys is the number of keys with requests in flight, Holds the number of
+	// Holds, and Peak the largest number of Holds so far.
 	Keys, Holds, Peak int
-	// Reclaimed is how many Holds were reclaimed after Longest, Full how many
-	// times a new key was refused because of Keys.
+	// Reclaimed counts the Holds that expired after MaxAge, and Full the new
+	// keys that were refused because of MaxKeys.
 	Reclaimed, Full int64
 }
 
-// Acquire counts all of counts, or none. refused is the index of the first that
-// did not fit, -1 if all did: ok. Counts of one key add up. To acquire nothing
-// succeeds.
-//
-//	h, _, ok := inflight.Acquire(Count{Key: customer + "::export", Most: 3})
-//	defer h.Release()
-//	if !ok { ... }
+// Acquire counts all of counts or none of them. refused is the index of the
+// first that does not fit, -1 if all do (ok). Counts of one key add up. Without
+// counts it succeeds.
 func (f *InFlight) Acquire(counts ...Count) (h Hold, refused int, ok bool) {
 	if len(counts) == 0 {
 		return Hold{}, -1, true
@@ -121,12 +124,13 @@ func (f *InFlight) Acquire(counts ...Count) (h Hold, refused int, ok bool) {
 	return Hold{f, e, e.number}, -1, true
 }
 
-// Admit counts, and asks s about a, as one decision: if everything passes, all
-// is counted and charged, otherwise nothing. refused is the index of the first
-// of counts that did not fit, in which case s is not asked and d is zero; it is
-// -1 if all fit, and then d says what s decided. An error is that of s, or that
-// ctx has ended. Whatever s does, even if it panics, what is refused stays not
-// counted; but it is while s decides, so that others may be refused.
+// Admit acquires counts and takes a from s as one decision: if everything
+// passes, all is counted and charged, otherwise nothing is. refused is the
+// index of the first of counts that does not fit; then s is not called and d is
+// zero. It is -1 if all fit, and then d holds the decisions of s. An error is
+// that of s, or of a ctx that has ended. The counts are held while s decides,
+// so that others may be refused meanwhile; they are released if s refuses,
+// fails or panics.
 func (f *InFlight) Admit(ctx context.Context, s Store, a []limit.Ask, d []limit.Decision, counts ...Count) (h Hold, refused int, ok bool, err error) {
 	clear(d)
 	if ctx.Err() != nil {
@@ -151,9 +155,8 @@ func (f *InFlight) Admit(ctx context.Context, s Store, a []limit.Ask, d []limit.
 	return taken, -1, true, nil
 }
 
-// Release gives back what is held: once, however often it is called and from
-// wherever. After it was reclaimed it does nothing. Whoever hands the work over
-// to another goroutine hands over the Hold as well.
+// Release ends the Hold. Further calls do nothing, nor does a call after the
+// Hold expired. It may be called from any goroutine.
 func (h Hold) Release() {
 	if h.of == nil {
 		return
@@ -165,8 +168,7 @@ func (h Hold) Release() {
 	}
 }
 
-// Of is how much is under way under the key, and how much was at most since
-// there last was nothing.
+// Of returns the number in flight for key, and its peak since it was last zero.
 func (f *InFlight) Of(key string) (n, peak int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,7 +179,7 @@ func (f *InFlight) Of(key string) (n, peak int64) {
 	return 0, 0
 }
 
-// Stats are the numbers now.
+// Stats returns the current numbers.
 func (f *InFlight) Stats() InFlightStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,11 +214,11 @@ func (f *InFlight) add(e *held, c Count) bool {
 	return true
 }
 
-// busy is how many keys have something under way. Caller holds mu.
+// busy returns the number of keys with requests in flight. Caller holds mu.
 func (f *InFlight) busy() int { return len(f.tallies) - f.idle.Len() }
 
-// wake is the tally, nil if there is none, of a key that shall be counted.
-// Caller holds mu.
+// wake returns the tally of a key that is about to be counted; t is its tally
+// so far, nil if there is none. Caller holds mu.
 func (f *InFlight) wake(t *tally, key string) *tally {
 	if t != nil {
 		f.idle.Remove(&t.place)
@@ -226,13 +228,12 @@ func (f *InFlight) wake(t *tally, key string) *tally {
 	if f.tallies == nil {
 		f.tallies = make(map[string]*tally)
 	}
-	t = &tally{key: strings.Clone(key)} // it may be a piece of something large
+	t = &tally{key: strings.Clone(key)} // it may be part of a large string
 	f.tallies[t.key] = t
 	return t
 }
 
-// rest keeps t, of which nothing is under way any more, for a while. Caller
-// holds mu.
+// rest keeps t, whose number is zero, for a while. Caller holds mu.
 func (f *InFlight) rest(t *tally) {
 	f.idle.Push(&t.place, t)
 	if f.idle.Len() > maxIdle {
@@ -242,7 +243,7 @@ func (f *InFlight) rest(t *tally) {
 	}
 }
 
-// drop uncounts e, and keeps it for another use. Caller holds mu.
+// drop uncounts e and keeps it for reuse. Caller holds mu.
 func (f *InFlight) drop(e *held) {
 	f.held.Remove(&e.place)
 	for _, p := range e.parts {
@@ -256,7 +257,7 @@ func (f *InFlight) drop(e *held) {
 	f.spare.Put(e)
 }
 
-// take is a held of nothing.
+// take returns an empty held.
 func (f *InFlight) take() *held {
 	if e, ok := f.spare.Get().(*held); ok {
 		return e
@@ -266,8 +267,8 @@ func (f *InFlight) take() *held {
 	return e
 }
 
-// reclaim drops what is held for too long, and says what time it is, if that
-// matters. Caller holds mu.
+// reclaim drops what was held for longer than MaxAge. It returns the time, zero
+// if there is no MaxAge. Caller holds mu.
 func (f *InFlight) reclaim() (now time.Time) {
 	if f.MaxAge <= 0 {
 		return now

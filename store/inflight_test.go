@@ -18,7 +18,7 @@ import (
 	"github.com/throttle-go/throttle/memory"
 )
 
-// under checks how much is under way under a key.
+// under checks how many are in flight for a key.
 func under(t *testing.T, f *InFlight, key string, want, wantPeak int64) {
 	t.Helper()
 	if n, peak := f.Of(key); n != want || peak != wantPeak {
@@ -192,7 +192,8 @@ func TestInFlightReclaims(t *testing.T) {
 	})
 }
 
-// Rate and what is under way, as one: refused by one, nothing of the other.
+// A rate and a number in flight decide as one: where one refuses, the other takes
+// nothing.
 func TestInFlightAdmit(t *testing.T) {
 	var f InFlight
 	var s memory.Store

@@ -20,7 +20,7 @@ func TestTrapNegativeWeights(t *testing.T) {
 }
 
 // alibaba/sentinel-golang#599: to look and to count are two steps, and four are
-// under way where three may be.
+// in flight where three may be.
 func TestTrapFourWhereThree(t *testing.T) {
 	var f InFlight
 	for range 200 {

@@ -10,37 +10,38 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Leases is a [Store] that asks the one behind it ahead of use, for keys that
-// are asked for often here: it is granted what should last for half of Life, and
-// answers by itself until that is used. A refusal, too, it gives by itself for as
-// long as the Store said, a second at most. So a key costs the Store some
-// questions for each Life and process, however often it is asked for; keys that
-// are rare cost one each, as before.
+// Leases prefetches tokens for hot keys: it takes a batch from the Store behind
+// it, as many as should last for half of Life, and serves requests locally
+// until the batch is spent or Life has passed. It also repeats a refusal
+// locally, for as long as the Store said, at most a second. So a hot key costs
+// the Store a few calls for each Life and process, however many requests it
+// gets; a rare key costs one call for each request, as without Leases.
 //
-// What is granted is charged at once, good for Life, and lost if not used by
-// then. See [limit.Lease] for what all processes together admit at most: for a
-// TokenBucket, Life times the rate more than without, in any time, and for
-// windows with an edge no more at all. It holds if a process dies, is suspended,
-// or has a clock that is wrong.
+// Leased tokens are charged at once, expire after Life, and are lost if unused
+// by then. All processes together admit at most what [limit.Lease] says: with a
+// TokenBucket, Life times the rate more than without, in any time; with windows
+// that have an edge, no more at all. This holds when a process dies, is
+// suspended, or has a wrong clock.
 //
-// Only questions of the usual kind are answered here: all or nothing of some
-// number, as [limit.Ask.Leases] says. Others are put to the Store, which knows
-// as used what is leased: a peek there shows less than is left, by that much.
-// Of a refused question about several keys, the answers about those that were
-// not refused say what was last heard of them.
+// Only plain asks are served locally: all or nothing of some number, see
+// [limit.Ask.Leases]. Others go to the Store, where leased tokens count as
+// used, so a peek shows less than is left, by that much. When one of several
+// keys refuses, the decisions about the others repeat what was last known of
+// them.
 //
-// Put a [Guard] behind it, not before: what is leased stays good while the Store
-// is away. A Leases is safe for concurrent use, needs no closing and starts no
-// goroutine; it must not be copied, nor its fields be changed, after first use.
+// Put a [Guard] behind Leases, not in front: leased tokens stay valid while the
+// Store is unreachable. A Leases is safe for concurrent use, needs no closing
+// and starts no goroutine; it must not be copied, nor its fields changed, after
+// first use.
 type Leases struct {
-	// Store is asked.
+	// Store is the backing Store.
 	Store Store
-	// Life is how long what was granted may be used. If zero or below,
+	// Life is how long leased tokens may be used. If zero or below,
 	// [limit.DefaultLife]. It may differ between processes.
 	Life time.Duration
-	// MaxKeys bounds how many keys are remembered, of some 400 bytes each. For
-	// what is more, one of those is forgotten that were not asked for lately,
-	// and what it holds is lost. If zero or below, 10,000.
+	// MaxKeys bounds the keys remembered, of some 400 bytes each. Beyond it, a
+	// key not used lately is forgotten and its tokens are lost. If zero or
+	// below, 10,000.
 	MaxKeys int
 
 	tab     atomic.Pointer[leaseTable]
@@ -48,37 +49,37 @@ type Leases struct {
 	without atomic.Int64
 }
 
-// LeasesStats are what a [Leases] has counted since its first use.
+// LeasesStats counts what a [Leases] did since its first use.
 type LeasesStats struct {
-	// Asked is how many questions were put to the Store.
+	// Asked counts the calls to the Store.
 	Asked int64
-	// Without is how many Takes were answered without it.
+	// Without counts the calls of Take that were served locally.
 	Without int64
 }
 
 const (
 	defaultLeaseKeys = 10_000
-	// fewLeases can be asked for at once without allocating.
+	// fewLeases is how many asks fit in one Take without an allocation.
 	fewLeases = 4
-	// patience is how often a Take waits for what another one asks, for a Life at
-	// most, before it asks by itself.
+	// patience is how many calls of others a Take waits for, each for a Life at
+	// most, before it calls the Store itself.
 	patience = 4
 )
 
 var (
-	errNoLeaseStore = errors.New("throttle: the Leases has no Store")
+	errNoLeaseStore = errors.New("store: the Leases has no Store")
 
 	_ Store = (*Leases)(nil)
 )
 
-// Stats are the present ones.
+// Stats returns the numbers so far.
 func (l *Leases) Stats() LeasesStats {
 	return LeasesStats{Asked: l.asked.Load(), Without: l.without.Load()}
 }
 
-// Take answers a in d, see [Store]. An error is one of the Store, of a context
-// that has ended, or of the question itself, as of one about a key twice; then
-// nothing that was leased is used.
+// Take decides a into d, see [Store]. An error is that of the Store, of a
+// context that has ended, or of malformed asks, such as two about one key; no
+// leased token is used then.
 func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err
@@ -129,7 +130,7 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	}
 }
 
-// TakeOne is Take for one ask.
+// TakeOne decides one ask, as Take does.
 func (l *Leases) TakeOne(ctx context.Context, ask limit.Ask) (limit.Decision, error) {
 	a, d := [1]limit.Ask{ask}, [1]limit.Decision{}
 	_, err := l.Take(ctx, a[:], d[:])
@@ -139,7 +140,7 @@ func (l *Leases) TakeOne(ctx context.Context, ask limit.Ask) (limit.Decision, er
 // Itself reports whether s is l, and not a Store that embeds it.
 func (l *Leases) Itself(s any) bool { return s == any(l) }
 
-// ask puts to the Store what parts do not hold.
+// ask calls the Store for what the leases of parts do not cover.
 func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	l.asked.Add(1)
 	put := make([]limit.Ask, 0, len(a))
@@ -151,7 +152,7 @@ func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []
 	told := make([]limit.Decision, len(put))
 	err = errGone
 	sent := time.Now()
-	defer func() { // whatever the Store does
+	defer func() { // also when the Store panics
 		if err != nil {
 			t.fail(ctx, parts, a, err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// A thousand requests that come under one limit cost the store, which may be
-// far away, a few questions.
+// A thousand requests that are subject to one limit cost a remote Store a few
+// calls.
 func ExampleLeases() {
 	leases := &store.Leases{Store: new(memory.Store)}
 	all := limit.Limit{Count: 100_000, Period: time.Minute}

@@ -14,7 +14,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// A leaseTable is the leases of all keys, in parts that are locked by themselves.
+// A leaseTable holds the leases of all keys, in shards with a lock each.
 type leaseTable struct {
 	seed   maphash.Seed
 	life   time.Duration
@@ -24,7 +24,7 @@ type leaseTable struct {
 
 const (
 	leaseShards = 32
-	// someKeys are looked at for one to forget.
+	// someKeys are compared to find one to forget.
 	someKeys = 8
 )
 
@@ -33,7 +33,7 @@ type leaseShard struct {
 	keys map[string]*leased
 }
 
-// leased is the lease of a key, under the lock of its shard.
+// leased is the lease of a key, guarded by the lock of its shard.
 type leased struct {
 	limit.Lease
 	limit  limit.Limit
@@ -41,29 +41,29 @@ type leased struct {
 	asking *leaseCall
 }
 
-// A leaseCall is a question that is with the Store.
+// A leaseCall is a call to the Store in flight.
 type leaseCall struct {
 	done chan struct{}
 	err  error // before done is closed
 }
 
-// A leasePart is one Ask on its way.
+// A leasePart is one Ask of a Take.
 type leasePart struct {
 	shard  *leaseShard
 	key    *leased // nil: it cannot be leased
-	counts float64 // as wanted
-	held   bool    // it was answered by what is held
+	counts float64 // demand counted
+	held   bool    // its lease has granted it
 	sent   time.Time
-	asks   bool // put is put to the Store
+	asks   bool // put goes to the Store
 	put    limit.Ask
-	call   *leaseCall // ours, if more is put than is asked
+	call   *leaseCall // this Take's, if put asks for more than it needs
 }
 
 func newLeaseTable(keys int, life time.Duration) *leaseTable {
 	return &leaseTable{seed: maphash.MakeSeed(), life: life, most: (keys-1)/leaseShards + 1}
 }
 
-// quick answers one ask by what is held, if it can.
+// quick decides one ask by its lease, if that is possible.
 func (t *leaseTable) quick(now time.Time, a *limit.Ask, d *limit.Decision) (known bool) {
 	s := t.shard(a.Key)
 	s.mu.Lock()
@@ -83,7 +83,7 @@ func (t *leaseTable) shard(key string) *leaseShard {
 	return &t.shards[maphash.String(t.seed, key)%leaseShards]
 }
 
-// find fills in the keys of parts, and counts what is wanted.
+// find fills in the keys of parts, and counts the demand.
 func (t *leaseTable) find(parts []leasePart, a []limit.Ask, now time.Time) {
 	for i := range a {
 		if !a[i].Leases() {
@@ -101,8 +101,8 @@ func (t *leaseTable) find(parts []leasePart, a []limit.Ask, now time.Time) {
 	}
 }
 
-// put makes a new key, in place of one that was not asked for lately if there
-// are too many. Caller holds mu.
+// put adds a key, in place of one not used lately if there are too many. Caller
+// holds mu.
 func (s *leaseShard) put(a limit.Ask, most int) *leased {
 	if s.keys == nil {
 		s.keys = make(map[string]*leased)
@@ -121,11 +121,11 @@ func (s *leaseShard) put(a limit.Ask, most int) *leased {
 		delete(s.keys, oldest)
 	}
 	k := &leased{limit: a.Limit}
-	s.keys[strings.Clone(a.Key)] = k // it may be a piece of something large
+	s.keys[strings.Clone(a.Key)] = k // it may be part of a large string
 	return k
 }
 
-// outcomes of spend.
+// spent is the outcome of spend.
 type spent uint8
 
 const (
@@ -134,8 +134,9 @@ const (
 	refused
 )
 
-// spend answers by what is held. If it passes, what is held is used; if it is
-// refused, nothing is, and if it is not known, it is until back.
+// spend decides by the leases. If all pass, their tokens are used; if one
+// refuses, none are. If one is unknown, the tokens of the others are held until
+// back.
 func (t *leaseTable) spend(now time.Time, parts []leasePart, a []limit.Ask, d []limit.Decision) spent {
 	how := passed
 	for i := range parts {
@@ -163,15 +164,15 @@ func (t *leaseTable) spend(now time.Time, parts []leasePart, a []limit.Ask, d []
 	return how
 }
 
-// look fills in what is known of each where one is refused.
+// look fills in what is known of each key when one of them refuses.
 func (t *leaseTable) look(now time.Time, parts []leasePart, a []limit.Ask, d []limit.Decision) {
 	for i := range parts {
 		d[i] = parts[i].look(now, a[i])
 	}
 }
 
-// look is what is known of a, where something is refused. What would pass is not
-// wanted then.
+// look returns what is known of a when another key refuses. A token that would
+// have passed is no demand then.
 func (p *leasePart) look(now time.Time, a limit.Ask) (d limit.Decision) {
 	if p.key == nil {
 		var none limit.Lease
@@ -185,7 +186,7 @@ func (p *leasePart) look(now time.Time, a limit.Ask) (d limit.Decision) {
 	return d
 }
 
-// back gives back what was held, as it is not used.
+// back returns the tokens that were held and are not used.
 func (t *leaseTable) back(parts []leasePart, a []limit.Ask) {
 	for i := range parts {
 		if p := &parts[i]; p.held {
@@ -197,9 +198,10 @@ func (t *leaseTable) back(parts []leasePart, a []limit.Ask) {
 	}
 }
 
-// claim prepares what is to be put to the Store. If another Take asks for what
-// one of the keys needs, and more, busy is that one and nothing is claimed, unless
-// the caller is to ask itself for what it needs. A call that has hung is as none.
+// claim prepares the asks for the Store. If a call in flight already asks for
+// more than it needs of one of the keys, busy is that call and nothing is
+// claimed, unless itself is set: then the Take asks for its own need. A hung
+// call is ignored.
 func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itself bool, hung *leaseCall) (busy *leaseCall) {
 	var own *leaseCall
 	for i := range parts {
@@ -230,7 +232,7 @@ func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itse
 	return nil
 }
 
-// release ends the question, for those who wait for it.
+// release ends the call, for those that wait for it.
 func (t *leaseTable) release(parts []leasePart, err error) {
 	var own *leaseCall
 	for i := range parts {
@@ -240,7 +242,7 @@ func (t *leaseTable) release(parts []leasePart, err error) {
 		}
 		own = p.call
 		p.shard.mu.Lock()
-		if p.key.asking == own { // nobody has lost patience
+		if p.key.asking == own { // no Take has lost patience
 			p.key.asking = nil
 		}
 		p.shard.mu.Unlock()
@@ -252,9 +254,9 @@ func (t *leaseTable) release(parts []leasePart, err error) {
 	}
 }
 
-// fail ends a question that was not answered. Those who wait for it are told err,
-// unless they ask themselves as it may be nothing to them: it was about other
-// keys too, or for the caller's impatience.
+// fail ends a call that failed. The Takes that wait for it get err, unless it
+// may not concern them, as the call was about other keys too, or ended by the
+// deadline of its caller: then they call the Store themselves.
 func (t *leaseTable) fail(ctx context.Context, parts []leasePart, a []limit.Ask, err error) {
 	t.back(parts, a)
 	for i := range parts {
@@ -273,7 +275,7 @@ func (t *leaseTable) fail(ctx context.Context, parts []leasePart, a []limit.Ask,
 	t.release(parts, err)
 }
 
-// settle notes what the Store told, and fills in d.
+// settle records the decisions of the Store, and fills in d.
 func (t *leaseTable) settle(sent time.Time, ok bool, parts []leasePart, a []limit.Ask, told, d []limit.Decision) {
 	now, chance := time.Now(), rand.Float64()
 	if !ok {
@@ -292,7 +294,8 @@ func (t *leaseTable) settle(sent time.Time, ok bool, parts []leasePart, a []limi
 	t.release(parts, nil)
 }
 
-// answer makes of what the Store told about one key the answer to what was asked.
+// answer turns the decision of the Store about one key into the decision about
+// the ask.
 func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.Ask, d *limit.Decision, chance float64) {
 	if p.key == nil {
 		if ok && a.N < 0 {
@@ -308,7 +311,7 @@ func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.
 	*d = p.key.Answer(now, sent, a, p.put, *d, t.life, chance)
 }
 
-// renew forgets that a key was refused, as something was given back to it.
+// renew forgets the refusal of a key that was refunded.
 func (t *leaseTable) renew(key string) {
 	s := t.shard(key)
 	s.mu.Lock()
@@ -318,8 +321,8 @@ func (t *leaseTable) renew(key string) {
 	}
 }
 
-// wait is until the call is answered, or its error; for so long at most, then
-// impatient.
+// wait waits until the call has ended, and returns its error; impatient reports
+// that it has not ended within most.
 func (c *leaseCall) wait(ctx context.Context, most time.Duration) (impatient bool, err error) {
 	end := time.NewTimer(most)
 	defer end.Stop()
@@ -329,6 +332,6 @@ func (c *leaseCall) wait(ctx context.Context, most time.Duration) (impatient boo
 	case <-end.C:
 		return true, nil
 	case <-ctx.Done():
-		return false, fmt.Errorf("throttle: not decided: %w", context.Cause(ctx))
+		return false, fmt.Errorf("store: not decided: %w", context.Cause(ctx))
 	}
 }

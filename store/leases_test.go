@@ -16,7 +16,7 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// A remote store is a Memory that takes a millisecond to answer.
+// A remote store is a memory.Store that takes a millisecond to decide.
 type remote struct {
 	memory.Store
 	asked atomic.Int64 // keys
@@ -44,8 +44,8 @@ func (f *remote) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (b
 
 var tenThousand = limit.Limit{Count: 10_000, Period: time.Second}
 
-// A hot key: 10,000 questions a second cost some 20 of the store, of which there
-// is never more than one at a time, and nearly all that may pass do.
+// A hot key: 10,000 requests a second cost the Store some 20 calls, never more than
+// one at a time, and nearly all that may pass do.
 func TestLeasesHotKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -81,7 +81,7 @@ func TestLeasesHotKey(t *testing.T) {
 					test.limit, got, f.calls.Load(), f.most.Load(), test.ok, test.calls, test.most)
 			}
 			if c := l.Stats(); c.Asked != f.calls.Load() || c.Asked+c.Without < 20_000 {
-				t.Errorf("%v: Counts() = %+v, the store was asked %d times", test.limit, c, f.calls.Load())
+				t.Errorf("%v: Stats() = %+v, the store was asked %d times", test.limit, c, f.calls.Load())
 			}
 		}
 	})
@@ -107,8 +107,8 @@ func TestLeasesColdKeys(t *testing.T) {
 	})
 }
 
-// Those who wait for one that asks are back by their deadlines, and go on when
-// it gives up.
+// Takes that wait for the call of another return by their deadlines, and continue
+// when that one gives up.
 func TestLeasesPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(remote)
@@ -147,8 +147,8 @@ func TestLeasesPatience(t *testing.T) {
 	})
 }
 
-// Errors of the store are told to all that wait for it, and it is asked again by
-// the next; a panic is the asker's own.
+// An error of the Store reaches all that wait for the call, and the next Take calls
+// again; a panic reaches only the Take that made the call.
 func TestLeasesErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(remote)
@@ -172,7 +172,7 @@ func TestLeasesErrors(t *testing.T) {
 			t.Errorf("the store was asked %d times, want once", n)
 		}
 		f.fails.Store(nil)
-		for range 20 { // granted ahead, it is good while the store is away
+		for range 20 { // granted ahead, it is good while the Store is down
 			store.Take(t.Context(), l, "k", tenThousand, 1)
 		}
 		f.fails.Store(&errDown)
@@ -201,8 +201,8 @@ func TestLeasesErrors(t *testing.T) {
 	})
 }
 
-// Several keys are all or nothing, whoever of them is leased: what is held is
-// given back where another one is refused.
+// Several keys are all or nothing, whichever of them are leased: what is held is
+// returned when another one refuses.
 func TestLeasesSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(remote)
@@ -244,8 +244,8 @@ func TestLeasesSeveral(t *testing.T) {
 	})
 }
 
-// Pairs in opposite order do not wait for each other, and nothing is used that
-// was not charged, whoever gives up.
+// Pairs in opposite order do not deadlock, and nothing is used that was not charged,
+// whichever of them gives up.
 func TestLeasesOpposite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(remote)
@@ -296,8 +296,7 @@ func TestLeasesOpposite(t *testing.T) {
 	})
 }
 
-// A limit that is changed is asked for anew, and keys beyond Keys push out those
-// that rest.
+// A changed limit is leased again, and keys beyond MaxKeys displace idle ones.
 func TestLeasesForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(remote)

@@ -29,8 +29,8 @@ func hot(t *testing.T, l *store.Leases, key string) {
 	time.Sleep(limit.DefaultLife)
 }
 
-// One question that hangs holds up the key for a Life, not for as long as its
-// caller is patient.
+// One call that hangs delays the key for a Life, not until the deadline of its
+// caller.
 func TestLeasesHungQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hang atomic.Bool
@@ -62,8 +62,7 @@ func TestLeasesHungQuestion(t *testing.T) {
 	})
 }
 
-// What is wrong with one question is not told to those who wait for it with a
-// better one.
+// An error that concerns one Take only does not reach those that wait for its call.
 func TestLeasesErrorsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(remote)
@@ -173,8 +172,8 @@ func TestLeasesGivenBack(t *testing.T) {
 	})
 }
 
-// Who is refused by a limit of his own makes no process hoard of the limit that
-// he shares with others.
+// A caller refused by a limit of its own does not make the process hoard tokens of
+// the limit that it shares with others.
 func TestLeasesRefusedDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := limit.Limit{Count: 1000, Period: time.Second, Burst: 200}
@@ -317,7 +316,7 @@ func TestLeasesRetryAfter(t *testing.T) {
 }
 
 // A store that needs longer than a quarter of a Life to answer is asked for what is
-// needed, as without, and nobody waits for another's answer.
+// needed, as without Leases, and no Take waits for the call of another.
 func TestLeasesFarStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rtt := range []time.Duration{20 * ms, 40 * ms, 150 * ms} {
@@ -347,7 +346,7 @@ func TestLeasesFarStore(t *testing.T) {
 	})
 }
 
-// Any number of Keys will do.
+// Any MaxKeys will do.
 func TestLeasesKeys(t *testing.T) {
 	for _, keys := range []int{1, 31, 33, math.MaxInt} {
 		f := new(memory.Store)

@@ -1,3 +1,26 @@
+// Package store remembers, for the owner of a service, how much each key has
+// used, and decides by the limits of package limit whether a request may pass:
+//
+//	var s memory.Store // or throttleredis.Store, throttlesql.Store
+//
+//	d, err := store.Take(ctx, &s, "user:42", perMinute, 1)
+//	if err != nil { ... }                        // the Store could not decide
+//	if !d.OK { ... come again after d.RetryAfter } // a refusal is a value
+//
+// A [Store] is a rate limit backend. Most owners need no more than [Take] and
+// [memory.Store], the Store in this process; throttleredis.Store and
+// throttlesql.Store are shared by many processes. Put such a remote Store
+// behind a circuit breaker ([Guard]), and, if a few keys get most of the
+// requests, let [Leases] prefetch their tokens:
+//
+//	s := &store.Leases{Store: &store.Guard{Store: remote, Instances: 8}}
+//
+// [InFlight] is a keyed semaphore: it bounds the requests in flight for each
+// key, which is a limit of its own beside a rate.
+//
+// Package admit makes requests wait, or sheds them, where a Store would refuse;
+// package rules states which requests are subject to which limits; throttlehttp
+// and throttlegrpc put all of it in front of a service.
 package store
 
 import (
@@ -7,17 +30,18 @@ import (
 	"github.com/throttle-go/throttle/memory"
 )
 
-// Store remembers the state of every key and decides by package limit. It is
-// safe for concurrent use. Package throttletest tests whether one keeps its
-// word.
+// Store decides whether requests may pass and remembers the state of each key.
+// It decides as package limit does. It is safe for concurrent use. Package
+// throttletest tests implementations.
 type Store interface {
-	// Take answers a[i] in d[i], by [limit.TakeAll]: all are charged, or none.
-	// ok is whether all pass; a refusal is no error. An error means that
-	// nothing could be decided, and perhaps whether anything was charged is
-	// not known. a and d are of one length, or it is an error, as it is to ask
-	// about one key twice. Take keeps neither slice.
+	// Take charges every ask of a or none of them, and writes the decision
+	// about a[i] to d[i], as [limit.TakeAll] does. ok reports whether all pass;
+	// a refusal is not an error. An error means that the Store could not
+	// decide; whether anything was charged is then unknown. Slices of different
+	// lengths and two asks about one key are errors. Take keeps neither slice.
 	//
-	// The limit is no part of the key: two limits on one subject need two keys.
+	// The limit is not part of the key: two limits on one subject need two
+	// keys.
 	Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error)
 }
 
@@ -26,7 +50,7 @@ var _ interface {
 	Direct
 } = (*memory.Store)(nil)
 
-// Func is a function as a Store.
+// Func makes a function a [Store].
 type Func func(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error)
 
 // Take calls f.
@@ -34,22 +58,24 @@ func (f Func) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok b
 	return f(ctx, a, d)
 }
 
-// Direct is a Store that answers one ask faster than Take does. [Take] and [Allow]
-// look for it, as io.Copy looks for an io.WriterTo; for Allow it may have the
-// method Allow(key string, l limit.Limit, n int64) bool besides.
+// Direct is optionally implemented by a [Store] that decides one ask faster
+// than Take does. [Take] and [Allow] look for it, as io.Copy looks for an
+// io.WriterTo. For Allow it may also have the method
+//
+//	Allow(key string, l limit.Limit, n int64) bool
 type Direct interface {
-	// TakeOne is the Take of the Store for one ask.
+	// TakeOne decides one ask, as Take of the Store does.
 	TakeOne(ctx context.Context, a limit.Ask) (limit.Decision, error)
-	// Itself reports whether s is this Store, and not one that embeds it: what
-	// that adds to Take must not be passed by.
+	// Itself reports whether s is this Store, and not a type that embeds it: a
+	// Take that the outer type defines must not be bypassed.
 	Itself(s any) bool
 }
 
-// Take charges n tokens for key, if l allows, and reports what is left. Zero n
-// peeks, below zero gives back. A refusal is a value, d.OK; an error means that s
-// could not decide.
+// Take charges n tokens for key, if l allows, and reports what is left. A zero
+// n peeks, a negative n refunds. A refusal is a value, d.OK; an error means
+// that s could not decide.
 //
-// A Store in this process that is also a [Direct] answers without an allocation.
+// With a Store in this process that is also a [Direct], it does not allocate.
 func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
 	if d, ok := s.(Direct); ok && d.Itself(s) {
 		return d.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
@@ -63,10 +89,11 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 	return q.d[0], err
 }
 
-// Allow charges one token for key, if l allows, and reports whether it did: [Take]
-// where nothing is told to the caller. An error means that s could not decide.
+// Allow charges one token for key, if l allows, and reports whether it did:
+// [Take] for callers that need no more than yes or no. An error means that s
+// could not decide.
 //
-// Of a Store in this process it is the fastest question: see [Direct].
+// With a Store in this process it is the fastest way to ask, see [Direct].
 func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {
 	if fast, ok := s.(interface {
 		Direct
@@ -78,12 +105,13 @@ func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error
 	return d.OK, err
 }
 
-// InProcess returns a new [memory.Store]: for adapters that were given no Store.
+// InProcess returns a new [memory.Store], for adapters that were given no
+// Store.
 func InProcess() Store { return new(memory.Store) }
 
-// FailOpen is s, but where s cannot decide all pass, uncharged. Errors vanish
-// in it, and it waits as long as s does: a [Guard] counts them, and is back in
-// time.
+// FailOpen returns a Store that asks s and admits, uncharged, whatever s cannot
+// decide. It hides the errors of s and waits as long as s does: use a [Guard]
+// to count the errors and to bound the wait.
 func FailOpen(s Store) Store {
 	return Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		ok, err := s.Take(ctx, a, d)

@@ -42,7 +42,7 @@ func TestTakeThroughAnyDoor(t *testing.T) {
 	}
 }
 
-// counter adds to the Take of the Memory that it embeds.
+// counter adds to the Take of the memory.Store that it embeds.
 type counter struct {
 	memory.Store
 	n int
@@ -53,7 +53,7 @@ func (c *counter) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (
 	return c.Store.Take(ctx, a, d)
 }
 
-// TestTakeOfAnEmbeddedStore: what a wrapper adds to Take is not passed by.
+// TestTakeOfAnEmbeddedStore: what a wrapper adds to Take is not bypassed.
 func TestTakeOfAnEmbeddedStore(t *testing.T) {
 	var s counter
 	l := limit.Limit{Count: 2, Period: time.Hour}

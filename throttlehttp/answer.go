@@ -8,24 +8,24 @@ import (
 	"github.com/throttle-go/throttle/signal"
 )
 
-// maxSnippet is how much of a body a StatusError keeps.
+// maxSnippet is how many bytes of a body a StatusError keeps.
 const maxSnippet = 1 << 10
 
-// StatusError is an answer that asked for patience (429, 503) or failed on its
+// StatusError is an answer that refused for load (429, 503) or failed on its
 // way (502, 504), inside the *throttle.Error of a Transport that gave up.
 type StatusError struct {
 	// Code is the status.
 	Code int
-	// Header is that of the answer.
+	// Header is the header of the answer.
 	Header http.Header
-	// Body is the beginning of its body, 1 KiB at most.
+	// Body is the beginning of the body, at most 1 KiB.
 	Body []byte
-	// Said is what the answer was understood to say: its reason, its scope, all
-	// limits it told of, and which field decided.
+	// Said is how the answer was read: its reason, its scope, all limits that
+	// it reported, and which field decided.
 	Said signal.Reading
 }
 
-// Error is the status and the first words of the body.
+// Error returns the status, the reason and the beginning of the body.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("throttlehttp: %d %s", e.Code, http.StatusText(e.Code))
 	if e.Said.Reason != "" {
@@ -37,7 +37,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// fields is the field function that package signal reads h by.
+// fields returns the field function by which package signal reads h.
 func fields(h http.Header) func(name string) string {
 	return func(name string) string {
 		switch name { // those may be a list in several lines

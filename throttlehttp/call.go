@@ -29,24 +29,24 @@ type call struct {
 	dialect *signal.Dialect
 	bodies  bool // the beginning of bodies is looked at too
 	splits  *splits
-	scope   string          // of the Transport
-	needs   []throttle.Need // all limits that it is known to come under besides
-	told    bool            // whether this server has ever told of any
-	route   string          // made when it is first needed, as is user
+	name    string          // of the Throttle
+	needs   []throttle.Need // all scopes that it is known to be subject to
+	told    bool            // whether this server has ever named a scope
+	route   string          // computed on first use, as is user
 	user    string
-	warn    func(req *http.Request, sent int) // of layers underneath that retry; nil: nobody is told
+	warn    func(req *http.Request, sent int) // called for layers underneath that retry
 
 	sent   bool // Base was given the body of req, and closes it
 	tries  int
 	link   *link          // to what is known of all tries
-	nested bool           // in a Transport, which makes it again
-	tap    *tap           // of the last try, as are what follows
+	nested bool           // in a Transport, which retries it
+	tap    *tap           // of the last try, as is what follows
 	answer *http.Response // of the last try
 	final  bool           // no other try may follow
 	err    error          // of the last try, when there is no answer
 }
 
-// try makes the request once.
+// try sends the request once.
 func (c *call) try(context.Context) throttle.Result {
 	c.discard()
 	req, err := c.next()
@@ -72,15 +72,15 @@ func (c *call) try(context.Context) throttle.Result {
 	return c.judge(time.Now())
 }
 
-// note keeps that a try may have been executed.
+// note records that a try may have been executed.
 func (c *call) note(mayHaveRun bool) {
 	if mayHaveRun {
 		c.link.mayHaveRun.Store(true)
 	}
 }
 
-// next is the request of the next try. Its context ends with the caller's own, as
-// an answer's body is read long after the Throttle is done.
+// next returns the request of the next try. Its context ends with the caller's
+// own, as the body of the answer is read long after the Throttle is done.
 func (c *call) next() (*http.Request, error) {
 	c.tap = new(tap)
 	req := c.req.Clone(follow(c.req.Context(), c.link, c.tap))
@@ -145,19 +145,19 @@ func (c *call) judge(now time.Time) throttle.Result {
 	return result
 }
 
-// refuses reports whether the answer is most likely one that another try will
-// replace, of which the body is read in any case.
+// refuses reports whether the answer will most likely be replaced by another
+// try, so that its body is read in any case.
 func refuses(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
 }
 
-// say is the Result of a try that was not served.
+// say returns the Result of a try that was not served.
 func (c *call) say(r pace.Report, err error, again bool) throttle.Result {
 	r.Final, c.final = !again, !again
 	return throttle.Result{Report: r, Err: err}
 }
 
-// end makes of what the Throttle returned what RoundTrip returns.
+// end turns what the Throttle returned into what RoundTrip returns.
 func (c *call) end(err error) (*http.Response, error) {
 	if !c.sent && c.req.Body != nil {
 		c.req.Body.Close()
@@ -194,21 +194,20 @@ func (c *call) failed(err error) error {
 	return err
 }
 
-// discard gets rid of the last answer, so that its connection can be used
-// again.
+// discard closes the last answer, so that its connection can be reused.
 func (c *call) discard() {
 	if c.answer == nil {
 		return
 	}
-	io.CopyN(io.Discard, c.answer.Body, maxDrained) // an error means a connection less, no more
+	io.CopyN(io.Discard, c.answer.Body, maxDrained) // an error costs a connection, no more
 	c.answer.Body.Close()
 	c.answer = nil
 }
 
 // hold reads the beginning of an answer that another try is likely to replace,
 // and if that is all of it, frees its connection: a rest may be long. The
-// answer is as good as before. The first bytes, most of them at most, are
-// returned, not to be changed.
+// answer is as good as before. It returns the first bytes, at most most, which
+// must not be changed.
 func hold(a *http.Response, most int) (head []byte) {
 	held, err := io.ReadAll(io.LimitReader(a.Body, int64(most)+1))
 	rest := a.Body
@@ -228,7 +227,7 @@ func hold(a *http.Response, most int) (head []byte) {
 	return held[:min(len(held), most)]
 }
 
-// failing is a reader of nothing but an error.
+// failing is a reader that returns an error.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -82,7 +82,7 @@ func TestTransportUnderstandsVendors(t *testing.T) {
 	}
 }
 
-// TestStatusErrorSaysWhy: who gives up is told what the server meant.
+// TestStatusErrorSaysWhy: the error of a caller that gives up says what the server meant.
 func TestStatusErrorSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &recorded{t: t, file: "github-secondary.txt", times: 1000}

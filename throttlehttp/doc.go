@@ -1,17 +1,23 @@
 // Package throttlehttp is HTTP on both sides of a rate limit.
 //
-// [Transport] is for callers. It wraps the http.RoundTripper of a client,
-// paces the requests to each host, understands what servers say (429, 503,
-// Retry-After, RateLimit fields), and makes again what may be made again:
+// [Transport] is for callers. It wraps the http.RoundTripper of a client, paces
+// the requests to each host, reads what servers say (429, 503, Retry-After,
+// RateLimit fields), and retries what may be retried:
 //
-//	client := http.Client{Transport: new(Transport)}
+//	client := http.Client{Transport: new(throttlehttp.Transport)}
 //
-// [Handler] is for owners. It wraps an http.Handler, refuses by 429 what is
-// above a limit, and tells callers how much remains:
+// [Handler] is for owners. It wraps an http.Handler, refuses with 429 what is above
+// a limit, and tells callers how much remains:
 //
-//	http.Handle("/", &Handler{
-//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // of each
-//		Key:   RemoteIP,                        // address
+//	http.Handle("/", &throttlehttp.Handler{
+//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each
+//		Key:   throttlehttp.RemoteIP,                        // address
 //		Next:  api,
 //	})
+//
+// Most callers need no more than the zero Transport; its Throttle is that of
+// package throttle. Most owners begin with a Limit and a Key, add Rules (package
+// rules) when there are several limits, Shed (package admit) when the service itself
+// is the bottleneck, and a Store shared by all processes (throttleredis,
+// throttlesql) behind a store.Guard. What servers say is read by package signal.
 package throttlehttp

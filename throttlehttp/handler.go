@@ -13,107 +13,112 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Handler limits how often Next is called: by one Limit, or by Rules, and by what
-// the service can do. What is refused is answered with the time to come again
-// and a problem document (RFC 9457): by 429 (Too Many Requests) when the caller
-// has used up its own, by 503 (Service Unavailable) when the service has no room,
-// by 403 when a list says so, by 400 when a part of a key is missing that a rule
-// wants. The zero value lets everything pass.
+// Handler is a rate limiting middleware. It limits how often Next is called: by
+// one Limit or by Rules, and by what the service can do. A refusal is answered
+// with a problem document (RFC 9457) and the time to come again:
 //
-// The fields must not change once requests come in, and a Handler must not be
-// copied after that. It is safe for concurrent use if what its fields hold is. It
-// starts no goroutine. The http.ResponseWriter is handed on as it is, so that
-// Next may flush, hijack and push; what is counted as under way is until Next
-// returns, or panics.
+//	429 (Too Many Requests)     the caller has used up its own limit
+//	503 (Service Unavailable)   the service has no room, or the Store failed
+//	403 (Forbidden)             a deny list says so
+//	400 (Bad Request)           a part of a key is missing that a rule wants
+//
+// The zero value admits everything. The fields must not change, nor a Handler
+// be copied, after first use. It is safe for concurrent use if what its fields
+// hold is. It starts no goroutine. The http.ResponseWriter is passed on
+// unchanged, so that Next may flush, hijack and push; a request counts as in
+// flight until Next returns or panics.
 type Handler struct {
-	// Next serves what passes. If nil, that is an empty 204: a way to ask
-	// whether something would pass.
+	// Next serves the requests admitted. If nil, they are answered by an empty
+	// 204: a way to ask whether a request would pass.
 	Next http.Handler
-	// Store remembers who has used how much. If nil, a memory.Store of
+	// Store remembers how much each key has used. If nil, a memory.Store of
 	// this Handler's own.
 	Store store.Store
 
-	// Limit is how much each key may use. If zero, everything.
+	// Limit is how much each key may use. If zero, there is no limit.
 	Limit limit.Limit
-	// LimitFor is the limit of one request, for callers on different plans.
-	// The same key should always have the same limit. If nil, Limit.
+	// LimitFor returns the limit of one request, for callers on different
+	// plans. The same key should always have the same limit. If nil, Limit.
 	LimitFor func(*http.Request) limit.Limit
-	// Key says on whose account a request goes: an API key that has been
-	// checked, a customer, or RemoteIP. If nil, all requests share one
-	// account. Beware of header fields that callers may write as they like:
-	// each new value is a fresh account.
+	// Key returns the key that a request is charged to: an API key that was
+	// checked, a customer, or RemoteIP. If nil, all requests share one key.
+	// Beware of header fields that callers may set freely: each new value is a
+	// new key with an unused limit.
 	Key func(*http.Request) string
-	// Cost is what a request uses up. Zero uses up nothing, and passes unless
-	// the key owes something; below zero counts as zero. If nil, 1.
+	// Cost returns the tokens that a request takes. Zero takes none and passes
+	// unless the key owes some; below zero counts as zero. If nil, 1.
 	Cost func(*http.Request) int64
-	// Name is the name of the limit, in header fields and as the beginning of
-	// the keys in the Store, before a slash: two limits in one Store need two
+	// Name is the name of the limit, in header fields and, before a slash, at
+	// the beginning of the keys in the Store: two limits in one Store need two
 	// names. If empty, "default".
 	Name string
 
-	// Rules are instead of Limit, LimitFor, Key, Cost and Name. They may be
-	// swapped at any time. If nil, there are none.
+	// Rules replace Limit, LimitFor, Key, Cost and Name. They may be swapped at
+	// any time. If nil, there are none.
 	Rules *rules.Live
-	// Fill completes what the rules look at: Value and Cost, and what else the
-	// program knows better. All else is filled in already: the address is that
-	// of rules.ClientAddress behind the proxies that the rules trust, the Client
-	// that of the function. If nil, nothing is added.
+	// Fill completes the rules.Request that the rules see: Value and Cost, and
+	// whatever the program knows better. The other fields are set already:
+	// Address is that of rules.ClientAddress behind the proxies that the rules
+	// trust, Client is the result of the function Client. If nil, nothing is
+	// added.
 	Fill func(*http.Request, rules.Request) rules.Request
-	// InFlight counts what is under way, for rules with in_flight. If nil, one
-	// of this Handler's own.
+	// InFlight counts the requests in flight, for rules with in_flight. If nil,
+	// one of this Handler's own.
 	InFlight *store.InFlight
 
-	// Client is the identity that was authenticated; empty if it is not known.
-	// For who is known, what Handlers of the Phase rules.Before took is given
-	// back, and the rules see the Client. If nil, nobody is known.
+	// Client returns the authenticated identity of the caller, empty if it is
+	// unknown. Authenticated requests are refunded what Handlers of the Phase
+	// rules.Before charged, and the rules see the Client. If nil, no request is
+	// authenticated.
 	Client func(*http.Request) string
-	// Phase is rules.Before for a Handler in front of the authentication. It
-	// asks only the rules of that phase, and remembers in the context of the
-	// request what it took: see GiveBack. If rules.After, it asks the other
+	// Phase is rules.Before for a Handler in front of the authentication: it
+	// asks only the rules of that phase, and records in the context of the
+	// request what it charged, see GiveBack. If rules.After, it asks the other
 	// rules; if empty, all.
 	Phase rules.Phase
 
-	// Shed protects Next from more than it can do: what does not fit waits for
-	// a moment, or is refused by 503 and not charged. If nil, everything that
-	// may pass goes to Next at once. The lowest Priority is shed first. Streams
-	// and connections that are taken over belong behind another Handler: they
-	// would teach it that requests take long.
+	// Shed protects Next from overload: a request that does not fit waits
+	// briefly, or is refused by 503 and not charged, the lowest Priority first.
+	// If nil, all admitted requests go to Next at once. Put streams and
+	// hijacked connections behind another Handler: they would teach it that
+	// requests take long.
 	Shed *admit.Shedder
 	// Priority returns the priority of a request for Shed. Zero counts as
-	// load.Normal. If nil, it is that of the rules, load.Normal if there are
-	// none.
+	// load.Normal. If nil, that of the rules, load.Normal if there are none.
 	Priority func(*http.Request) load.Priority
-	// Degraded answers, instead of a refusal by 429 or 503, with less than what
-	// was asked for: what is in a cache, a shorter list. Why tells it the
-	// reason. It is not limited. If nil, such requests are refused.
+	// Degraded answers, instead of a refusal by 429 or 503, with less than was
+	// requested: a cached answer, a shorter list. It finds the reason by Why.
+	// It is not limited. If nil, such requests are refused.
 	Degraded http.Handler
 
-	// Headers is what callers are told. If zero, Draft.
+	// Headers selects the header fields that tell callers about the limit. If
+	// zero, Draft.
 	Headers Headers
-	// RetryAfterMs adds Retry-After-Ms to Retry-After, in milliseconds, as the
-	// clients of Azure and OpenAI read it, and promises times to the
+	// RetryAfterMs adds Retry-After-Ms, in milliseconds, to Retry-After, as the
+	// clients of Azure and OpenAI read it, and computes both to the
 	// millisecond: for callers that all read it.
 	RetryAfterMs bool
-	// Spread bounds how much longer than necessary a refused caller is told
-	// to wait. Each gets a time of its own at which there will be room, one
-	// after the other at the rate of the limit, so that they do not all come
-	// back at once; beyond the bound times are given anew from the start. If
-	// zero, a minute; below zero, all are told the earliest time. The keys for
-	// which times are promised are 10,000 at most; beyond that, those refused
-	// least lately are forgotten.
+	// Spread bounds how much longer than necessary a refused caller is told to
+	// wait (jitter on Retry-After). Each gets a time of its own, one after the
+	// other at the rate of the limit, so that they do not all return at once
+	// (thundering herd); beyond the bound, times start over from the earliest.
+	// If zero, a minute; below zero, all are told the earliest time. Times are
+	// kept for at most 10,000 keys; beyond that the keys longest without a
+	// refusal are forgotten.
 	Spread time.Duration
-	// Caller tells apart those who share a key, as processes of one customer:
-	// an address, a field with an identity. Each is told its fair part of the
-	// rate, in a parameter share of RateLimit, see signal.Signal.Share and
-	// limit.Cardinality. Of 10,000 keys, the last that came. If nil, none is told.
+	// Caller tells apart the callers that share a key, such as the processes of
+	// one customer: by an address, or a field with an identity. Each is told
+	// its fair share of the rate, in a parameter share of RateLimit, see
+	// signal.Signal.Share and limit.Cardinality. The latest 10,000 keys are
+	// remembered. If nil, none is told.
 	Caller func(*http.Request) string
 
-	// Error answers when the Store could not decide. If nil, the request is
-	// refused with 503 (Service Unavailable), without the cause. To let such
-	// requests pass, wrap the Store in store.FailOpen.
+	// Error answers requests that the Store could not decide. If nil, they are
+	// refused with 503 (Service Unavailable), without the cause. To admit them,
+	// wrap the Store in store.FailOpen.
 	Error func(w http.ResponseWriter, r *http.Request, err error)
-	// OnEvent is told of each request once it is decided, before Next is called, in
-	// the goroutine of the request. See Counts and Log. If nil, nobody is told.
+	// OnEvent is called with each decision, before Next, in the goroutine of
+	// the request. See Counter and Log. If nil, nothing is called.
 	OnEvent func(Event)
 
 	own      store.Store    // if there is no Store
@@ -128,7 +133,8 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// ServeHTTP calls Next if the limits allow, and otherwise refuses.
+// ServeHTTP calls Next if the limits admit the request, and refuses it
+// otherwise.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := h.begin(r)
 	defer v.end()
@@ -181,13 +187,13 @@ func (h *Handler) name() string {
 	return h.Name
 }
 
-// hash is of a key, different in each Handler.
+// hash hashes a key, differently in each Handler.
 func (h *Handler) hash(text string) uint64 {
 	h.setUp()
 	return maphash.String(h.seed, text)
 }
 
-// setUp makes, once, what a Handler has of its own.
+// setUp makes, once, the parts of a Handler that are its own.
 func (h *Handler) setUp() {
 	h.once.Do(func() { h.seed, h.own = maphash.MakeSeed(), store.InProcess() })
 }

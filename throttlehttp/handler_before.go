@@ -12,14 +12,14 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// patience is how long giving back may take: the request may have ended.
+// patience bounds a refund, as the context of the request may have ended.
 const patience = 5 * time.Second
 
-// GiveBack hands back what Handlers of the Phase rules.Before took for r, and
-// counts it as no longer under way: for a caller that they limited by its address
-// and who has turned out to be known. It does so once, however often it is called.
-// A Handler behind the authentication calls it for whoever is known by its
-// Client; call it where there is none. The error is that of the Store. It is safe
+// GiveBack refunds what Handlers of the Phase rules.Before charged for r, and
+// no longer counts r as in flight there: for a caller that was limited by
+// address and then authenticated. Further calls do nothing. A Handler behind
+// the authentication calls it for requests with a Client; call it yourself
+// where there is no such Handler. The error is that of the Store. It is safe
 // for concurrent use.
 func GiveBack(r *http.Request) error {
 	t, _ := r.Context().Value(takenKey{}).(*taken)
@@ -34,19 +34,19 @@ func GiveBack(r *http.Request) error {
 	return err
 }
 
-// takenKey is the key of a *taken in a context.
+// takenKey is the context key of a *taken.
 type takenKey struct{}
 
-// taken is what a Handler took for a request.
+// taken is what a Handler charged for a request.
 type taken struct {
 	store  store.Store
-	asks   []limit.Ask // each to be asked to give back
+	asks   []limit.Ask // each a refund
 	hold   rules.Hold
 	before *taken // by a Handler further out
 	given  atomic.Bool
 }
 
-// taken is what the visit took.
+// taken returns what the visit charged.
 func (v *visit) taken() *taken {
 	t := &taken{store: v.h.store(), hold: v.hold}
 	for i, a := range v.asks {
@@ -64,7 +64,7 @@ func (v *visit) taken() *taken {
 	return t
 }
 
-// remember is the request with what the visit took in its context.
+// remember returns the request with what the visit charged in its context.
 func (v *visit) remember() *http.Request {
 	t := v.taken()
 	ctx := v.r.Context()
@@ -72,7 +72,7 @@ func (v *visit) remember() *http.Request {
 	return v.r.WithContext(context.WithValue(ctx, takenKey{}, t))
 }
 
-// giveBack asks the Store to take it back. The end of ctx does not hinder it.
+// giveBack refunds it to the Store, even if ctx has ended.
 func (t *taken) giveBack(ctx context.Context) error {
 	if len(t.asks) == 0 {
 		return nil

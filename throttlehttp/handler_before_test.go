@@ -43,7 +43,7 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 				t.Errorf("giving back: %v", e.GiveBackErr)
 			}
 			if n := counting.Stats().Holds; n != 0 && e.Answer.Rule == "user" && e.Status == 0 && e.Request.Header.Get("X-User") != "" {
-				t.Errorf("%d held for the address of one who is known, want none", n)
+				t.Errorf("%d held for the address of an authenticated caller, want none", n)
 			}
 		},
 	}
@@ -54,12 +54,12 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 	user := with("X-User", "u")
 	for i := range 5 {
 		if r := ask(before, "GET", user); r.StatusCode != 200 {
-			t.Fatalf("request %d of one who is known: %s, want 200", i, told(r))
+			t.Fatalf("request %d of an authenticated caller: %s, want 200", i, told(r))
 		}
 	}
 	r := ask(before, "GET", user)
 	if want := `429 | Retry-After: 720 | RateLimit: "user";r=0;t=720 | RateLimit-Policy: "user";q=5;w=3600`; told(r) != want {
-		t.Errorf("the sixth of one who is known: %s, want %s", told(r), want)
+		t.Errorf("the sixth of an authenticated caller: %s, want %s", told(r), want)
 	}
 	wrong := with("X-Password", "wrong")
 	for i, want := range []int{401, 401, 429} {
@@ -68,14 +68,14 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 		}
 	}
 	if r := ask(before, "GET", user); r.StatusCode != 429 {
-		t.Errorf("one who is known, at an address that has used up its own: %s, want 429", told(r))
+		t.Errorf("an authenticated caller, at an address that has used up its own: %s, want 429", told(r))
 	}
 	if shadows != 0 {
 		t.Errorf("the shadow rule would have refused %d, want 0: what it took is given back too", shadows)
 	}
 }
 
-// The same with plain limits, and a program that says itself who is known.
+// The same with plain limits, and a program that authenticates by itself.
 func TestGiveBack(t *testing.T) {
 	store := &book{now: t0}
 	outer := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "outer", Phase: rules.Before}

@@ -57,7 +57,7 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// TestHandlerAllocations: the fast path makes the account, the key, and what is
+// TestHandlerAllocations: the fast path makes the key, and what is
 // told; a refusal a few more.
 func TestHandlerAllocations(t *testing.T) {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})

@@ -10,35 +10,36 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
-// Event is what a Handler has decided about a request. What it says of keys, and
-// how many rules and reasons there are, no caller can choose; what is in the
-// Request a caller can.
+// Event is the decision of a Handler about one request. Callers can choose what
+// is in Request, but neither keys (they are hashed) nor the number of rules and
+// reasons.
 type Event struct {
+	// Request is the request.
 	Request *http.Request
-	// Answer is that of the rules. Of a Limit, the Rule is the Handler's Name.
-	// Shadow are the rules that would have refused, and ShadowErr is why one of
-	// them could not say so.
+	// Answer is the answer of the rules. Where there is a Limit and no rules,
+	// Rule is the Name of the Handler. Shadow names the rules that would have
+	// refused, and ShadowErr is why one of them could not decide.
 	Answer rules.Answer
-	// Status is by what the request is refused; zero if it goes to Next. If
-	// Degraded, a smaller answer is given instead.
+	// Status is the status of the refusal, zero if the request goes to Next.
+	// Degraded reports that the Degraded handler answers instead.
 	Status   int
 	Degraded bool
 	// RetryAfter is the time that the caller is told to wait, limit.Never if
-	// that does not help. Zero if it is not refused, or nothing is told.
+	// that does not help. Zero if it is not refused, or told nothing.
 	RetryAfter time.Duration
-	// Err is why it could not be decided: the error of the Store; or the
-	// *store.Error of the Shedder, if that refuses. Nil otherwise.
+	// Err is why there was no decision: the error of the Store; or the
+	// *store.Error of the Shedder that refused. Nil otherwise.
 	Err error
-	// GiveBackErr is why something could not be given back. It stays charged.
+	// GiveBackErr is why a refund failed. The tokens stay charged.
 	GiveBackErr error
 
 	shed bool
 	key  string
 }
 
-// Reason is why, in a word: that of the Answer (unlimited, within, allowed; denied,
-// no-key, over, busy), shed if there was no room for it, undecided if the Store
-// failed, and gone if the caller did not wait for the decision.
+// Reason returns why, in a word: that of the Answer (unlimited, within,
+// allowed; denied, no-key, over, busy); shed if the Shedder refused; undecided
+// if the Store failed; gone if the caller did not wait for the decision.
 func (e *Event) Reason() string {
 	switch {
 	case e.Err == nil:
@@ -51,8 +52,8 @@ func (e *Event) Reason() string {
 	return "undecided"
 }
 
-// KeyID is 16 letters for the key of the limit that decided, see
-// rules.Answer.KeyID. Empty if there is none.
+// KeyID returns 16 hexadecimal digits for the key of the limit that decided,
+// see rules.Answer.KeyID. Empty if there is none.
 func (e *Event) KeyID() string {
 	if e.key == "" {
 		return e.Answer.KeyID()
@@ -61,11 +62,11 @@ func (e *Event) KeyID() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// eventKey is the key of an *Event in a context.
+// eventKey is the context key of an *Event.
 type eventKey struct{}
 
-// Why is what led to the Degraded handler of a Handler that serves r: false in
-// any other.
+// Why returns the decision that led to the Degraded handler which serves r;
+// false in any other handler.
 func Why(r *http.Request) (Event, bool) {
 	e, ok := r.Context().Value(eventKey{}).(*Event)
 	if !ok {
@@ -74,7 +75,7 @@ func Why(r *http.Request) (Event, bool) {
 	return *e, true
 }
 
-// report tells what was decided.
+// report calls OnEvent with the decision.
 func (v *visit) report(status int, after time.Duration) {
 	if v.h.OnEvent != nil {
 		v.h.OnEvent(v.event(status, after))
@@ -96,11 +97,11 @@ func (v *visit) event(status int, after time.Duration) Event {
 	return e
 }
 
-// Counter count what Handlers decide, by rule and reason: set Handler.On to the
-// method On. The zero value is ready, one may serve several Handlers, and all is
-// safe for concurrent use. There is one number for each rule and each of its
-// reasons, and for shadow rules, whatever callers do; beyond 10,000, as after many
-// swaps, all that is new counts under an empty rule.
+// Counter counts the decisions of Handlers by rule and reason: set
+// Handler.OnEvent to its OnEvent. The zero value is ready. One Counter may
+// serve several Handlers. It is safe for concurrent use. There is one number
+// for each rule and reason, whatever callers send; beyond 10,000, as after many
+// swaps of the rules, new ones count under an empty rule.
 type Counter struct {
 	mu sync.Mutex
 	n  map[Counted]int64
@@ -108,12 +109,12 @@ type Counter struct {
 
 // Counted is what is counted together.
 type Counted struct {
-	// Rule is the one that decided; empty if none did.
+	// Rule is the rule that decided; empty if none did.
 	Rule string
 	// Reason is that of the Event; or shadow, for a shadow rule that would have
-	// refused; shadow-error and give-back-error for what the Store could not do.
+	// refused; or shadow-error and give-back-error, for failures of the Store.
 	Reason string
-	// Degraded is whether a smaller answer was given.
+	// Degraded reports that the Degraded handler answered.
 	Degraded bool
 }
 
@@ -145,7 +146,7 @@ func (c *Counter) add(what Counted) {
 	c.n[what]++
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (c *Counter) Stats() map[Counted]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

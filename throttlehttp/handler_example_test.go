@@ -80,16 +80,16 @@ func ExampleHandler_beforeAndAfter() {
 	}
 	fmt.Println("alice, for the 11th time:", get(before, "/", "alice").Code)
 	for range 3 {
-		fmt.Println("somebody:", get(before, "/", "guess").Code)
+		fmt.Println("a guess:", get(before, "/", "guess").Code)
 	}
 	// Output:
 	// alice, for the 11th time: 204
-	// somebody: 401
-	// somebody: 401
-	// somebody: 429
+	// a guess: 401
+	// a guess: 401
+	// a guess: 429
 }
 
-// Who calls too often gets what is in a cache.
+// A caller that calls too often gets a cached answer.
 func ExampleHandler_degraded() {
 	h := &throttlehttp.Handler{
 		Limit: limit.Limit{Count: 1, Period: time.Hour},

@@ -9,12 +9,11 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Log is a Handler.On that writes to l what is refused (as a warning), what could
-// not be decided or given back (as an error), and what shadow rules would have
-// refused (as information): of each rule and reason at most so many a second. How
-// many were left out is in the next record of that rule and reason. No key is
-// written, only its KeyID, and nothing that callers have sent. It is safe for
-// concurrent use.
+// Log returns a Handler.OnEvent that writes to l: refusals as warnings,
+// failures of the Store as errors, refusals by shadow rules at level info; at
+// most perSecond records a second for each rule and reason. The next record of
+// that rule and reason says how many were left out. It writes no key, only its
+// KeyID, and nothing that callers sent. It is safe for concurrent use.
 func Log(l *slog.Logger, perSecond int) func(Event) {
 	w := &logger{to: l, most: limit.Limit{Count: int64(max(perSecond, 1)), Period: time.Second}}
 	return w.on
@@ -27,7 +26,7 @@ type logger struct {
 	said map[Counted]*said
 }
 
-// said is what has been written of a rule and reason.
+// said is what was written of a rule and reason.
 type said struct {
 	state limit.State
 	left  int64 // out since
@@ -79,7 +78,7 @@ func (w *logger) write(level slog.Level, text, rule string, e *Event, err error)
 	w.to.LogAttrs(context.Background(), level, text, of...)
 }
 
-// may is whether to write, and how much has been left out before.
+// may reports whether to write, and how many records were left out before.
 func (w *logger) may(what Counted, now time.Time) (left int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

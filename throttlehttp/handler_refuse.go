@@ -10,16 +10,16 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
-// soon is when to come again if nothing is known about it.
+// soon is the time to come again where none is known.
 const soon = time.Second
 
-// refuse answers what may not pass.
+// refuse answers a request that is not admitted.
 func (v *visit) refuse(w http.ResponseWriter) {
 	status := v.status()
 	after := v.after()
 	v.report(status, after)
 	if v.mayDegrade(status) {
-		v.tell(w.Header(), after, false) // it is an answer: there is nothing to try again
+		v.tell(w.Header(), after, false) // it is an answer: there is nothing to retry
 		e := v.event(status, after)
 		v.h.Degraded.ServeHTTP(w, v.r.WithContext(context.WithValue(v.r.Context(), eventKey{}, &e)))
 		return
@@ -28,12 +28,12 @@ func (v *visit) refuse(w http.ResponseWriter) {
 	writeProblem(w, v.r, status, v.problem(status))
 }
 
-// mayDegrade is whether a smaller answer is given instead of a refusal.
+// mayDegrade reports whether the Degraded handler answers instead of a refusal.
 func (v *visit) mayDegrade(status int) bool {
 	return v.h.Degraded != nil && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable)
 }
 
-// status is by what the request is refused.
+// status returns the status of a refusal.
 func (v *visit) status() int {
 	switch {
 	case v.capacity():
@@ -46,14 +46,14 @@ func (v *visit) status() int {
 	return http.StatusTooManyRequests
 }
 
-// after is when to come again, limit.Never if that does not help.
+// after returns when to come again, limit.Never if that does not help.
 func (v *visit) after() time.Duration {
 	if v.busy != nil {
 		return v.afterShed()
 	}
 	i := v.decided()
 	if i < 0 {
-		if v.answer.Reason == rules.Busy { // nobody knows when the others are done
+		if v.answer.Reason == rules.Busy { // when the others are done is unknown
 			return soon
 		}
 		return v.answer.Decision.RetryAfter
@@ -62,7 +62,7 @@ func (v *visit) after() time.Duration {
 	return v.h.slot(key, v.at(), promiseOf(v.asks[i].Limit, v.asks[i].N, v.answers[i].RetryAfter))
 }
 
-// afterShed spreads over the rate at which the service works.
+// afterShed spreads refusals at the rate at which the service works.
 func (v *visit) afterShed() time.Duration {
 	after := v.busy.Wait
 	if after == limit.Never || after <= 0 {
@@ -74,7 +74,7 @@ func (v *visit) afterShed() time.Duration {
 	})
 }
 
-// slot is a time of the caller's own.
+// slot returns a time of the caller's own.
 func (h *Handler) slot(key uint64, now time.Time, p promise) time.Duration {
 	p.grain, p.bound = time.Second, h.Spread
 	if h.RetryAfterMs {
@@ -89,7 +89,7 @@ func (h *Handler) slot(key uint64, now time.Time, p promise) time.Duration {
 	return h.slots.next(key, now, p)
 }
 
-// fail answers where the Store could not decide.
+// fail answers a request that the Store could not decide.
 func (v *visit) fail(w http.ResponseWriter, err error) {
 	v.undecided = err
 	v.report(http.StatusServiceUnavailable, 0)
@@ -122,7 +122,7 @@ func (v *visit) problem(status int) problem {
 		return problem{Type: "about:blank", Title: http.StatusText(status)}
 	}
 	p := problem{Type: problemTypes + "quota-exceeded", Title: "Request cannot be satisfied as assigned quota has been exceeded"}
-	if v.decided() < 0 { // too many under way
+	if v.decided() < 0 { // too many in flight
 		p.Violated = []string{v.answer.Rule}
 	} else {
 		for i := range v.answers {
@@ -140,6 +140,6 @@ func writeProblem(w http.ResponseWriter, r *http.Request, status int, p problem)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		w.Write(append(body, '\n')) // if the caller is gone, so is its interest
+		w.Write(append(body, '\n')) // an error means that the caller is gone
 	}
 }

@@ -83,7 +83,7 @@ func TestHandlerRules(t *testing.T) {
 	}
 }
 
-// No rules at all, or none yet, limit nobody.
+// No rules at all, or none yet, limit no caller.
 func TestHandlerWithoutRulesYet(t *testing.T) {
 	h := &Handler{Rules: new(rules.Live), Next: hello, OnEvent: func(e Event) {
 		if e.Reason() != "unlimited" || e.Answer.Priority != load.Normal {
@@ -136,7 +136,7 @@ func TestHandlerTooManyPolicies(t *testing.T) {
 	}
 }
 
-// Who is refused by what: the document says which policies.
+// The problem document names the policies that refuse.
 func TestHandlerProblems(t *testing.T) {
 	counting := new(store.InFlight)
 	h := &Handler{Store: &book{now: t0}, InFlight: counting, Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [
@@ -180,7 +180,7 @@ func TestHandlerProblems(t *testing.T) {
 	}
 }
 
-// What is under way is let go of exactly once, whatever happens.
+// What is in flight is released exactly once, whatever happens.
 func TestHandlerReleases(t *testing.T) {
 	counting := new(store.InFlight)
 	h := &Handler{InFlight: counting, Store: &book{now: t0}, Rules: live(t, `{"rules": [
@@ -268,7 +268,7 @@ func TestHandlerUnixTimeRoundedUp(t *testing.T) {
 	}
 }
 
-// A limit of callers who share a key tells each its fair part.
+// A limit of callers that share a key tells each its fair part.
 func TestHandlerShare(t *testing.T) {
 	store := &book{now: t0}
 	h := &Handler{

@@ -54,7 +54,7 @@ func send(t *testing.T, s *httptest.Server, method, path string, body io.Reader)
 	return a, string(text)
 }
 
-// idle waits until nothing is under way: the server may be later than its answer.
+// idle waits until nothing is in flight: the server may be later than its answer.
 func idle(t *testing.T, f *store.InFlight) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); f.Stats().Holds != 0; {
@@ -180,7 +180,7 @@ func TestServerHijack(t *testing.T) {
 	idle(t, counting)
 }
 
-// Next panics, callers go away: nothing stays under way.
+// Next panics, callers go away: nothing stays in flight.
 func TestServerPanicsAndCancels(t *testing.T) {
 	counting := new(store.InFlight)
 	entered := make(chan bool, 1)
@@ -221,7 +221,7 @@ func TestServerPanicsAndCancels(t *testing.T) {
 			runtime.Gosched()
 		}
 		if st := h.Shed.Stats(); st.InFlight != 0 || st.Took != 0 {
-			t.Errorf("%+v, want nobody, and nothing learnt from a panic and from one who left", st)
+			t.Errorf("%+v, want none, and nothing learnt from a panic and from a caller that left", st)
 		}
 	}
 }

@@ -70,13 +70,13 @@ func TestHandlerShed(t *testing.T) {
 			t.Errorf("%d charged, want the 4 that were served", used)
 		}
 		if st := h.Shed.Stats(); st.InFlight != 0 || st.Waiting != 0 {
-			t.Errorf("in the end %+v, want nobody", st)
+			t.Errorf("in the end %+v, want none", st)
 		}
 	})
 }
 
-// Half of all load is shed: what is critical hardly notices, whoever is refused
-// is told when to come, and those times are spread.
+// Half of all load is shed: critical requests are hardly delayed, refusals say when
+// to come again, and those times are spread.
 func TestHandlerShedsHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{
@@ -185,7 +185,7 @@ func TestHandlerDegrades(t *testing.T) {
 		t.Errorf("the second gets %q, %s; want it degraded, and no Retry-After", body, all)
 	}
 	if status, body, _ := text(with("from", "203.0.113.1")); status != 403 || body[0] != '{' {
-		t.Errorf("who is denied gets %d %q, want 403", status, body)
+		t.Errorf("a denied caller gets %d %q, want 403", status, body)
 	}
 	h.Store = store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
 	if status, _, _ := text(); status != 503 {

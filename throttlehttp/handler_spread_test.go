@@ -11,7 +11,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// returns are the callers who come back, the earliest first.
+// returns are the callers that come back, the earliest first.
 type returns []time.Time
 
 func (c returns) Len() int           { return len(c) }
@@ -43,7 +43,7 @@ var spreadTests = []struct {
 	limit limit.Limit
 	ms    bool
 	first int           // so many come within a second
-	last  time.Duration // who comes last comes after so long
+	last  time.Duration // the last caller comes after so long
 	bound time.Duration
 }{
 	{"10/s", limit.Limit{Count: 10, Period: time.Second}, false, 10, 10 * time.Second, 0},
@@ -58,7 +58,7 @@ var spreadTests = []struct {
 }
 
 // A hundred callers are refused in one instant. All come back when they were
-// told to: all are served then, one after the other, and nobody who comes is
+// told to: all are served then, one after the other, and no caller that comes is
 // refused again.
 func TestRefusedComeBackOneByOne(t *testing.T) {
 	for _, tt := range spreadTests {
@@ -84,7 +84,7 @@ func TestRefusedComeBackOneByOne(t *testing.T) {
 				first++
 			}
 			if r := ask(h, "GET"); r.StatusCode != 200 {
-				t.Errorf("%s: who was told to come after %v: %s, want to be served", tt.name, last, told(r))
+				t.Errorf("%s: the caller told to come after %v: %s, want to be served", tt.name, last, told(r))
 			}
 		}
 		if last != tt.last || first != tt.first {
@@ -93,7 +93,7 @@ func TestRefusedComeBackOneByOne(t *testing.T) {
 	}
 }
 
-// Who comes back early, or late, is no reason to promise what is not there: in any
+// A caller that returns early, or late, is no reason to promise what is not there: in any
 // case what is promised is not more than what passes.
 func TestPromisesOverTime(t *testing.T) {
 	store := &book{now: t0}

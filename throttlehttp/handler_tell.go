@@ -11,30 +11,30 @@ import (
 	"github.com/throttle-go/throttle/signal"
 )
 
-// Headers chooses what a Handler tells its callers.
+// Headers selects the header fields that tell callers about the limit.
 type Headers uint8
 
 const (
-	// Draft is RateLimit and RateLimit-Policy on every answer, in the form of
+	// Draft sets RateLimit and RateLimit-Policy on every answer, in the form of
 	// draft-ietf-httpapi-ratelimit-headers-08 and later, and Retry-After on
-	// refusals. Of several limits all are told, at most 8, named as their
-	// rules; the second of a rule has /1 behind its name.
+	// refusals. Of several limits at most 8 are reported, under the names of
+	// their rules; the second limit of a rule has /1 behind its name.
 	Draft Headers = iota
-	// OnlyRetryAfter is Retry-After on refusals. Use it where the number
+	// OnlyRetryAfter sets Retry-After on refusals. Use it where the number
 	// remaining would help an attacker, as at a login.
 	OnlyRetryAfter
-	// OnlyRemaining is a bare RateLimit-Remaining on every answer and nothing
+	// OnlyRemaining sets a bare RateLimit-Remaining on every answer and nothing
 	// else, as Heroku's API does.
 	OnlyRemaining
-	// Silent is no field at all.
+	// Silent sets no field.
 	Silent
-	// Triple is RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the
-	// limit that decides, as in the drafts before 07, and Retry-After on
+	// Triple sets RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of
+	// the limit that decides, as in the drafts before 07, and Retry-After on
 	// refusals. The reset is in seconds from now.
 	Triple
-	// XTriple is the same with X- before the names.
+	// XTriple is Triple with X- before the names.
 	XTriple
-	// XTripleUnix is XTriple with the reset as Unix time, as GitHub's.
+	// XTripleUnix is XTriple with the reset as Unix time, as GitHub has it.
 	XTripleUnix
 )
 
@@ -48,15 +48,16 @@ const (
 
 const maxPolicies = 8
 
-// tell sets the fields about the limits; refused is whether the request is, and
-// after how long to wait then, limit.Never if that does not help.
+// tell sets the fields about the limits; refused reports whether the request is
+// refused, and after is how long to wait then, limit.Never if that does not
+// help.
 func (v *visit) tell(to http.Header, after time.Duration, refused bool) {
 	dialect := v.h.Headers
 	if refused && after != limit.Never && dialect != Silent && dialect != OnlyRemaining {
 		v.tellRetry(to, after)
 	}
 	i := v.decided()
-	if i < 0 || v.busy != nil { // of what has been given back nothing is known
+	if i < 0 || v.busy != nil { // what was refunded says nothing
 		return
 	}
 	switch dialect {
@@ -78,7 +79,7 @@ func (v *visit) tellRetry(to http.Header, after time.Duration) {
 	}
 }
 
-// tellDraft tells of all limits, of the one that decided first.
+// tellDraft reports all limits, the one that decided first.
 func (v *visit) tellDraft(to http.Header, decided int, after time.Duration, refused bool) {
 	var few [160]byte
 	now := few[:0]
@@ -128,7 +129,7 @@ func (v *visit) appendItem(to []byte, name string, i, decided int, after time.Du
 	return to
 }
 
-// share is the fair part of the caller, in requests a second.
+// share returns the fair share of the caller, in requests a second.
 func (v *visit) share(i int) float64 {
 	l := v.asks[i].Limit
 	rate := float64(max(l.Count, 0)) / l.Period.Seconds()
@@ -136,7 +137,7 @@ func (v *visit) share(i int) float64 {
 	return min(max(rate/crowd, 0.001), signal.MaxShare) // in a thousandth, zero would say nothing
 }
 
-// tellTriple tells of the limit that decided.
+// tellTriple reports the limit that decided.
 func (v *visit) tellTriple(to http.Header, x string, decided int, after time.Duration) {
 	d := v.answers[decided]
 	reset := d.ResetAfter
@@ -155,15 +156,15 @@ func (v *visit) tellTriple(to http.Header, x string, decided int, after time.Dur
 	}
 }
 
-// number is n as an Integer of a structured field: of 15 digits, none below zero.
+// number returns n as an Integer of a structured field: at most 15 digits, none
+// below zero.
 func number(n int64) string { return string(appendNumber(make([]byte, 0, 16), n)) }
 
 func appendNumber(to []byte, n int64) []byte {
 	return strconv.AppendInt(to, min(max(n, 0), 999_999_999_999_999), 10)
 }
 
-// policies remember how limits are written in RateLimit-Policy, as it is always the
-// same: maxTexts at most.
+// policies cache how limits are written in RateLimit-Policy, at most maxTexts.
 type policies struct {
 	known atomic.Pointer[map[policy]policyText]
 }
@@ -187,16 +188,16 @@ func (p *policies) of(name string, l limit.Limit) policyText {
 	}
 	text := textOf(name, l)
 	next := map[policy]policyText{key: text}
-	if known != nil && len(*known) < maxTexts { // otherwise begin anew
+	if known != nil && len(*known) < maxTexts { // otherwise start over
 		for k, t := range *known {
 			next[k] = t
 		}
 	}
-	p.known.CompareAndSwap(known, &next) // another will do it, if this fails
+	p.known.CompareAndSwap(known, &next) // if this fails, another call has done it
 	return text
 }
 
-// textOf is a limit as package signal writes it.
+// textOf returns a limit as package signal writes it.
 func textOf(name string, l limit.Limit) (t policyText) {
 	s := signal.Signal{
 		Limit: pace.Some(max(l.Count, 0)), Window: pace.Some(l.Period), Remaining: pace.Some[int64](0),

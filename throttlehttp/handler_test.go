@@ -165,7 +165,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// What the Handler writes is read by somebody else's eyes: a regular
+// What the Handler writes is read by an independent reader: a regular
 // expression for the grammar in the draft, and our own client.
 func TestHandlerIsUnderstood(t *testing.T) {
 	item := regexp.MustCompile(`^"(?:[^"\\]|\\["\\])*"((?:;[a-z]+=[0-9]{1,15})+)$`)

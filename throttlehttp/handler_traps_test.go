@@ -28,7 +28,7 @@ func byAddress(t *testing.T) map[string]*Handler {
 	}
 }
 
-// A caller that writes X-Forwarded-For itself has still one account
+// A caller that writes X-Forwarded-For itself still has one key
 // (go-chi/httprate#61).
 func TestTrapForwardedForSpoofed(t *testing.T) {
 	for name, h := range byAddress(t) {
@@ -60,7 +60,7 @@ func TestTrapLeftmostForwardedFor(t *testing.T) {
 	}
 }
 
-// Who has one address of an IPv6 network has all of it (ulule/limiter counts /128).
+// A caller with one address of an IPv6 network has all of it (ulule/limiter counts /128).
 func TestTrapIPv6ByAddress(t *testing.T) {
 	for name, h := range byAddress(t) {
 		for i, want := range []int{200, 429, 429} {
@@ -149,7 +149,7 @@ func TestTrapKeyFromHeaderSilentlySkipped(t *testing.T) {
 	h := &Handler{Next: hello, Limit: limit.Limit{Count: 1, Period: time.Hour}, Key: func(r *http.Request) string { return r.Header.Get("X-Key") }}
 	ask(h, "GET")
 	if r := ask(h, "GET"); r.StatusCode != 429 {
-		t.Errorf("requests without the field share an account: %s, want 429", told(r))
+		t.Errorf("requests without the field share a key: %s, want 429", told(r))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// visit is one request at a Handler. It is used again for others.
+// visit is one request at a Handler. It is reused.
 type visit struct {
 	h               *Handler
 	r               *http.Request
@@ -28,16 +28,16 @@ type visit struct {
 	whole           bool         // Next has returned
 	undecided, lost error        // of the Store: of asking, of giving back
 
-	// What the Store was asked, and what it said: about the rules that count,
-	// and about shadow rules that let it pass.
+	// What the Store was asked and decided: for the rules that count, and for the
+	// shadow rules that admitted it.
 	asks    []limit.Ask
 	answers []limit.Decision
 	shadows []limit.Ask
 
-	// The functions that rules look by, made once.
+	// The functions by which rules read the header, made once.
 	header func(name string) string
 	values func(name string) []string
-	// one is the question about a Limit.
+	// one is the ask about a Limit.
 	one struct {
 		a [1]limit.Ask
 		d [1]limit.Decision
@@ -55,12 +55,13 @@ func (h *Handler) begin(r *http.Request) *visit {
 	return v
 }
 
-// end releases what the visit holds, whatever has happened, and lets go of it.
+// end releases what the visit holds, also after a panic, and returns it to the
+// pool.
 func (v *visit) end() {
 	v.hold.Release()
 	if v.whole && v.r.Context().Err() == nil {
 		v.pass.Release()
-	} else { // it says nothing about how long one takes
+	} else { // it says nothing about how long a request takes
 		v.pass.Forget()
 	}
 	clear(v.asks)
@@ -73,7 +74,8 @@ func (v *visit) end() {
 	h.visits.Put(v)
 }
 
-// known is whether it is known who asks, behind the authentication.
+// known reports whether the request was authenticated and this Handler is
+// behind the authentication.
 func (v *visit) known() bool {
 	if v.h.Client != nil {
 		v.client = v.h.Client(v.r)
@@ -81,8 +83,8 @@ func (v *visit) known() bool {
 	return v.client != "" && v.h.Phase != rules.Before
 }
 
-// Take asks the Store of the Handler and takes notes: it is the Store that rules
-// ask.
+// Take calls the Store of the Handler and records what it charged: the rules
+// use the visit as their Store.
 func (v *visit) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 	ok, err := v.h.store().Take(ctx, a, d)
 	switch {
@@ -105,7 +107,7 @@ func (v *visit) decide() (err error) {
 	return err
 }
 
-// request is what rules look at.
+// request returns what the rules see of the request.
 func (v *visit) request() rules.Request {
 	q := rules.Request{
 		Phase: v.h.Phase, Method: v.r.Method, Host: v.r.Host, Path: v.r.URL.Path,
@@ -120,7 +122,7 @@ func (v *visit) request() rules.Request {
 	return q
 }
 
-// decideLimit decides where there are no rules.
+// decideLimit decides by the Limit, where there are no rules.
 func (v *visit) decideLimit() error {
 	h := v.h
 	l := h.Limit
@@ -151,7 +153,7 @@ func (v *visit) decideLimit() error {
 	return nil
 }
 
-// shed waits for room, and gives back what was taken if there is none.
+// shed waits for room, and refunds what was charged if there is none.
 func (v *visit) shed() {
 	priority := v.answer.Priority
 	if v.h.Priority != nil {
@@ -168,10 +170,10 @@ func (v *visit) shed() {
 	v.lost = errors.Join(v.lost, v.taken().giveBack(v.r.Context()))
 }
 
-// passes is whether the request goes to Next.
+// passes reports whether the request goes to Next.
 func (v *visit) passes() bool { return v.answer.OK && v.busy == nil }
 
-// decided is the index of the question that decided, or -1.
+// decided returns the index of the ask that decided, or -1.
 func (v *visit) decided() int {
 	if v.answer.Limit.Unlimited() { // none did
 		return -1
@@ -179,13 +181,13 @@ func (v *visit) decided() int {
 	return limit.Binding(v.answers)
 }
 
-// capacity is whether a refusal is for want of room, and not for what the caller
-// has used itself.
+// capacity reports whether the service had no room, rather than the caller
+// having used up its own limit.
 func (v *visit) capacity() bool {
 	return v.busy != nil || v.answer.Reason == rules.Busy && v.answer.Common
 }
 
-// at is the time of the decision, by the clock that decided.
+// at returns the time of the decision, by the clock that decided.
 func (v *visit) at() time.Time {
 	if at := v.answer.Decision.At; !at.IsZero() {
 		return at
@@ -193,8 +195,8 @@ func (v *visit) at() time.Time {
 	return time.Now()
 }
 
-// policyName is the name of a limit: that of its rule, with its number if it is
-// not the first.
+// policyName returns the name of a limit: that of its rule, with its number if
+// it is not the first.
 func (v *visit) policyName(key string) string {
 	if v.h.Rules == nil {
 		return v.h.name()

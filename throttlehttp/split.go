@@ -15,12 +15,13 @@ import (
 	"github.com/throttle-go/throttle/signal"
 )
 
-// splits remember which limits of their own the requests of a scope come under,
-// as the servers' answers have told: a scope is split where a server names
-// parts of it, and routes for which it names the same part are merged.
+// splits remember which scopes requests are subject to, as the answers of the
+// servers have shown, for each route under a name of the Transport: a route
+// gets a scope of its own where a server names one, and routes for which it
+// names the same share it.
 //
-// It holds most routes at least, and twice as many at most; of the others it
-// learns again.
+// It remembers at least keptRoutes, and at most twice as many; it learns the
+// others again.
 type splits struct {
 	mu          sync.Mutex
 	now, before map[string][]throttle.Need
@@ -28,11 +29,11 @@ type splits struct {
 }
 
 const (
-	mostRoutes = 5000 // remembered at least
-	mostNeeds  = 8    // of one route
+	keptRoutes = 5000 // remembered at least
+	maxNeeds   = 8    // of one route
 )
 
-// of is what was learnt of a key: a scope, or a scope and a route.
+// of returns what was learnt of a key: a name, or a name and a route.
 func (s *splits) of(key string) []throttle.Need {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +47,8 @@ func (s *splits) of(key string) []throttle.Need {
 	return n
 }
 
-// learn notes that the requests of a route come under n; one that is known
-// comes at its new cost, and those that replaces names are no longer theirs.
+// learn records that the requests of a route are subject to n. If n is known,
+// its cost is replaced; scopes whose names begin with replaces are removed.
 func (s *splits) learn(key string, n throttle.Need, replaces string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,15 +62,15 @@ func (s *splits) learn(key string, n throttle.Need, replaces string) {
 	needs := slices.DeleteFunc(slices.Clone(old), func(x throttle.Need) bool {
 		return x.Scope == n.Scope || replaces != "" && strings.HasPrefix(x.Scope, replaces)
 	})
-	if len(needs) < mostNeeds {
+	if len(needs) < maxNeeds {
 		needs = append(needs, n)
 	}
 	s.keep(key, needs)
 }
 
-// keep remembers. Caller holds mu.
+// keep remembers n. Caller holds mu.
 func (s *splits) keep(key string, n []throttle.Need) {
-	if len(s.now) >= mostRoutes {
+	if len(s.now) >= keptRoutes {
 		s.now, s.before = nil, s.now
 	}
 	if s.now == nil {
@@ -78,7 +79,7 @@ func (s *splits) keep(key string, n []throttle.Need) {
 	s.now[key] = n
 }
 
-// hash is what is secret, as a name that says nothing of it.
+// hash returns a name for a secret that tells nothing of it.
 func (s *splits) hash(secret string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,37 +90,37 @@ func (s *splits) hash(secret string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// The kinds of limits that a scope is split into, as their names begin.
+// The kinds of scopes, as their names begin after the name of the Transport.
 const (
 	partOfRoute = "/"
 	partOfUser  = "@"
 	partOfUnit  = "#"
 )
 
-// terms are those of the context of the request, with the limits that it comes
-// under: those that are asked for, and those that earlier answers have told of.
-func (c *call) terms(ctx context.Context, asked []throttle.Need) context.Context {
-	terms := throttle.OptionsOf(ctx)
-	c.needs = append(slices.Clip(terms.Needs), asked...)
+// options returns the context of the request with all scopes that it is subject
+// to: those asked for, and those learnt from earlier answers.
+func (c *call) options(ctx context.Context, asked []throttle.Need) context.Context {
+	opts := throttle.OptionsOf(ctx)
+	c.needs = append(slices.Clip(opts.Needs), asked...)
 	c.learnt()
-	if len(c.needs) == len(terms.Needs) {
+	if len(c.needs) == len(opts.Needs) {
 		return ctx
 	}
-	terms.Needs = c.needs
-	return throttle.WithOptions(ctx, terms)
+	opts.Needs = c.needs
+	return throttle.WithOptions(ctx, opts)
 }
 
-// learnt adds to the needs what earlier answers have told of.
+// learnt adds to the needs what earlier answers have shown.
 func (c *call) learnt() {
-	if c.told = c.splits.of(c.scope) != nil; !c.told {
+	if c.told = c.splits.of(c.name) != nil; !c.told {
 		return
 	}
-	learnt := slices.Clone(c.splits.of(c.scope + c.routeOf()))
+	learnt := slices.Clone(c.splits.of(c.name + c.routeOf()))
 	if user := c.userOf(); user != "" {
-		learnt = append(learnt, c.splits.of(c.scope+user)...)
+		learnt = append(learnt, c.splits.of(c.name+user)...)
 	}
 	for _, n := range learnt {
-		if strings.HasPrefix(n.Scope, c.scope+partOfRoute) {
+		if strings.HasPrefix(n.Scope, c.name+partOfRoute) {
 			n.Scope += c.idOf()
 		}
 		if !slices.ContainsFunc(c.needs, func(x throttle.Need) bool { return x.Scope == n.Scope }) {
@@ -129,8 +130,8 @@ func (c *call) learnt() {
 }
 
 // heard reads what an answer says of single limits; a retry, and later requests
-// like this one, are subject to them too. own is what it says of the scope as a
-// whole.
+// like this one, are subject to them too. own is what it says of the Throttle's
+// own limit.
 func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, scopes []throttle.ScopeResult) {
 	own = report
 	if name, replaces := c.about(r); name != "" {
@@ -176,12 +177,12 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 
 func usedUp(p signal.Policy) bool { return p.Remaining.OK && p.Remaining.V <= 0 }
 
-// needOf is the limit that a policy is of; known is whether the request has
-// said what it costs there.
+// needOf returns the scope of a policy; known reports whether the request has
+// stated its cost there.
 func (c *call) needOf(p signal.Policy) (n throttle.Need, known bool) {
-	name := c.scope + partOfUnit + p.Unit
+	name := c.name + partOfUnit + p.Unit
 	if p.Name != "" {
-		name = c.scope + partOfUnit + p.Name
+		name = c.name + partOfUnit + p.Name
 	}
 	for _, x := range c.needs {
 		if x.Scope == p.Name || x.Scope == p.Unit || x.Scope == name {
@@ -191,9 +192,8 @@ func (c *call) needOf(p signal.Policy) (n throttle.Need, known bool) {
 	return throttle.Need{Scope: name}, false
 }
 
-// about is the name of the part of the scope that an answer is about, empty if
-// it is the scope as a whole; replaces is how the names begin of those that it
-// takes the place of.
+// about returns the scope that an answer is about, empty for the Throttle's own
+// limit; replaces is how the names begin of scopes that it supersedes.
 func (c *call) about(r signal.Reading) (name, replaces string) {
 	switch r.Scope {
 	case signal.ScopeRoute, signal.ScopeResource, signal.ScopeShared:
@@ -204,46 +204,47 @@ func (c *call) about(r signal.Reading) (name, replaces string) {
 		case part == "":
 			part = strings.TrimPrefix(c.routeOf(), "\x00")
 		}
-		begin := c.scope + partOfRoute
+		begin := c.name + partOfRoute
 		return begin + part + c.idOf(), begin
 	case signal.ScopeUser:
 		if user := c.userOf(); user != "" {
-			return c.scope + user, ""
+			return c.name + user, ""
 		}
 	case signal.ScopeUnknown:
 		for _, p := range r.Policies {
 			if p.CountsRequests() && p.Partition != "" {
-				begin := c.scope + "/" + p.Name + " "
+				begin := c.name + "/" + p.Name + " "
 				return begin + c.splits.hash(p.Partition), begin
 			}
 		}
 		if !c.told {
 			return "", "" // at once, as nearly all servers never tell
 		}
-		if user := c.userOf(); user != "" && c.splits.of(c.scope+user) != nil {
-			return c.scope + user, "" // what is limited by user, is so at all times
+		if user := c.userOf(); user != "" && c.splits.of(c.name+user) != nil {
+			return c.name + user, "" // what is limited by user, is so at all times
 		}
 	}
 	return "", ""
 }
 
-// learn notes that requests like this one come under n.
+// learn records that requests like this one are subject to n.
 func (c *call) learn(n throttle.Need, replaces string) {
-	key := c.scope + c.routeOf()
-	if user := c.userOf(); user != "" && n.Scope == c.scope+user {
-		key = c.scope + user
+	key := c.name + c.routeOf()
+	if user := c.userOf(); user != "" && n.Scope == c.name+user {
+		key = c.name + user
 	}
-	if begin := c.scope + partOfRoute; strings.HasPrefix(n.Scope, begin) {
+	if begin := c.name + partOfRoute; strings.HasPrefix(n.Scope, begin) {
 		n.Scope = strings.TrimSuffix(n.Scope, c.idOf()) // the route is the same for all of them
 	}
 	c.told = true
-	c.splits.learn(c.scope, throttle.Need{}, "")
+	c.splits.learn(c.name, throttle.Need{}, "")
 	c.splits.learn(key, n, replaces)
 }
 
-// userOf is the part of the scope that is of the caller whose credentials the
-// request carries; empty if it carries none, or such as are made for this request
-// alone: signatures (AWS, OAuth 1, Digest, RFC 9421), which are lists of parameters.
+// userOf returns the part of the name of a scope that stands for the
+// credentials of the request; empty if it has none, or such as are made for
+// this request alone: signatures (AWS, OAuth 1, Digest, RFC 9421), which are
+// lists of parameters.
 func (c *call) userOf() string {
 	for _, name := range [...]string{"Authorization", "X-Api-Key", "Api-Key", "X-Auth-Token", "Private-Token"} {
 		if v := c.req.Header.Get(name); v != "" && !strings.Contains(v, ",") {
@@ -256,8 +257,8 @@ func (c *call) userOf() string {
 	return ""
 }
 
-// routeOf is the method and path of the request, where what looks like an id is
-// a star.
+// routeOf returns the method and path of the request, with a star for what
+// looks like an id.
 func (c *call) routeOf() string {
 	if c.route == "" {
 		c.route = "\x00" + routeOf(c.req)
@@ -288,8 +289,8 @@ func routeOf(req *http.Request) string {
 	return method + " " + strings.Join(parts, "/")
 }
 
-// idOf is how the names end of limits of which the server has one for each
-// object that requests are about.
+// idOf returns how the names of scopes end of which the server has one for each
+// object.
 func (c *call) idOf() string {
 	if id := firstID(c.req); id != "" && c.dialect.Splits() {
 		return " " + id
@@ -297,7 +298,7 @@ func (c *call) idOf() string {
 	return ""
 }
 
-// firstID is the first part of the path that looks like an id.
+// firstID returns the first part of the path that looks like an id.
 func firstID(req *http.Request) string {
 	if req.URL == nil {
 		return ""

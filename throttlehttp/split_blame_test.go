@@ -10,7 +10,7 @@ import (
 	"github.com/throttle-go/throttle"
 )
 
-// A request without credentials comes under what was told of its route, and
+// A request without credentials is subject to the scopes of its route, and
 // nothing else.
 func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -23,8 +23,8 @@ func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
 		if _, err := tr.RoundTrip(user); err != nil {
 			t.Fatal(err)
 		}
-		c := &call{req: user, dialect: tr.dialect(user), splits: &tr.splits, scope: "api.github.com"}
-		got := throttle.OptionsOf(c.terms(t.Context(), nil)).Needs
+		c := &call{req: user, dialect: tr.dialect(user), splits: &tr.splits, name: "api.github.com"}
+		got := throttle.OptionsOf(c.options(t.Context(), nil)).Needs
 		if len(got) != 1 || got[0].Scope != "api.github.com/core" {
 			t.Errorf("the next request needs %q, want api.github.com/core only", got)
 		}
@@ -80,7 +80,7 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 	}
 }
 
-// Who signs each request anew is not another user each time.
+// A caller that signs each request is not another user each time.
 func TestSignaturesAreNoUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSplit(t, func() *http.Response { return fixture(t, "github-secondary-wait") })

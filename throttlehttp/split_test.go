@@ -50,7 +50,7 @@ func to(t *testing.T, method, url string, fields ...string) *http.Request {
 	return req
 }
 
-// split is a Transport of which the server refuses once, by an answer that the
+// split is a Transport whose server refuses once, by an answer that the
 // first request gets, and serves from then on.
 type split struct {
 	*testing.T
@@ -162,7 +162,7 @@ func TestScopesSplitByWhatTheServerSays(t *testing.T) {
 	}
 }
 
-// Routes of which the server says that they are one bucket, are one.
+// Routes that the server calls one bucket are one.
 func TestScopesMergeByWhatTheServerSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remaining := "5"
@@ -213,7 +213,7 @@ func TestScopesSplitByUser(t *testing.T) {
 	})
 }
 
-// A refusal for want of tokens stops what costs tokens.
+// A refusal for lack of tokens stops what costs tokens.
 func TestTokensAreALimitOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSplit(t, func() *http.Response { return fixture(t, "openai-tokens") })
@@ -230,7 +230,7 @@ func TestTokensAreALimitOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Who says what a request costs is paced by that, next to the number of requests.
+// A request with a stated cost is paced by that, beside the number of requests.
 func TestNeedsOfRequestsArePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, size = 1000.0, 10_000.0 // tokens a second, bucket
@@ -328,17 +328,17 @@ func TestConcurrencyRefusalsDoNotSlowDown(t *testing.T) {
 // However many routes a server names, so many are remembered.
 func TestSplitsAreBounded(t *testing.T) {
 	var s splits
-	for i := range 3 * mostRoutes {
+	for i := range 3 * keptRoutes {
 		s.learn(fmt.Sprint(i), throttle.Need{Scope: "x"}, "")
 	}
-	if n := len(s.now) + len(s.before); n > 2*mostRoutes || len(s.of(fmt.Sprint(3*mostRoutes-1))) != 1 {
-		t.Errorf("%d routes are remembered, want %d at most, and the last", n, 2*mostRoutes)
+	if n := len(s.now) + len(s.before); n > 2*keptRoutes || len(s.of(fmt.Sprint(3*keptRoutes-1))) != 1 {
+		t.Errorf("%d routes are remembered, want %d at most, and the last", n, 2*keptRoutes)
 	}
 	for i := range 100 {
 		s.learn("route", throttle.Need{Scope: fmt.Sprint(i)}, "")
 	}
-	if n := len(s.of("route")); n != mostNeeds {
-		t.Errorf("a route has %d needs, want %d at most", n, mostNeeds)
+	if n := len(s.of("route")); n != maxNeeds {
+		t.Errorf("a route has %d needs, want %d at most", n, maxNeeds)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// promise is what is to be promised to one who is refused.
+// promise is what to compute the time of a refused caller from.
 type promise struct {
 	earliest time.Duration // from now, at which it would pass
 	each     time.Duration // in which what it wants is refilled
@@ -16,11 +16,12 @@ type promise struct {
 	bound    time.Duration // on how much later than the earliest it is told
 }
 
-// trip is more than rounding errors add up to, and less than the way of an answer:
-// who is told to come in a second does so later than a second from now.
+// trip is more than rounding errors add up to, and less than the travel time of
+// an answer: a caller told to come in a second comes later than a second from
+// now.
 const trip = 100 * time.Microsecond
 
-// promiseOf is the promise of n under l, which could pass after earliest.
+// promiseOf returns the promise of n under l, which could pass after earliest.
 func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 	p := promise{earliest: earliest}
 	if l.Count <= 0 || l.Unlimited() {
@@ -34,18 +35,19 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 	return p
 }
 
-// atMostDay is so many nanoseconds, at most a day: beyond it nothing is spread.
+// atMostDay returns ns nanoseconds, at most a day: beyond it nothing is spread.
 func atMostDay(ns float64) time.Duration {
 	return time.Duration(min(ns, float64(24*time.Hour)))
 }
 
-// slot is what to tell, from now, and until when what is promised by then takes
-// to be refilled, given until when what has been promised before does: the time of
-// the GCRA (ITU-T I.371), run in advance. The next comes when its cells fit:
+// slot returns what to tell, from now, and until when the tokens promised by
+// then take to be refilled, given until when those promised before do: the time
+// of the GCRA (ITU-T I.371), run in advance. The next caller comes when its
+// cells fit:
 //
 //	come = until + each - room,  until' = max(until, come) + each
 //
-// come being rounded up to a grain. In a limit that is no bucket, what is
+// where come is rounded up to a grain. In a limit that is no bucket, what is
 // refilled in a grain passes at once.
 func (p promise) slot(now, until time.Time) (told time.Duration, next time.Time) {
 	room := max(p.room, p.each)
@@ -67,7 +69,7 @@ func (p promise) slot(now, until time.Time) (told time.Duration, next time.Time)
 	return told, until.Add(p.each)
 }
 
-// roundUp is d in whole grains.
+// roundUp returns d in whole grains.
 func roundUp(d, grain time.Duration) time.Duration {
 	if d > limit.Never-grain {
 		return d
@@ -84,7 +86,7 @@ type slots struct {
 
 const maxKeys = 10_000 // of promises, and of crowds
 
-// next is what to tell the next who is refused under a key.
+// next returns what to tell the next caller refused for a key.
 func (s *slots) next(key uint64, now time.Time, p promise) time.Duration {
 	if p.earliest > 24*time.Hour || p.each <= 0 { // nothing to be spread over
 		return max(roundUp(p.earliest, p.grain), p.grain)
@@ -103,14 +105,14 @@ func (s *slots) next(key uint64, now time.Time, p promise) time.Duration {
 	return told
 }
 
-// crowds count who shares a key. The zero value has seen nobody. It is safe for
-// concurrent use.
+// crowds estimate how many callers share a key. The zero value is empty. It is
+// safe for concurrent use.
 type crowds struct {
 	mu   sync.Mutex
 	keys recent[limit.Cardinality]
 }
 
-// size is how many share the key with the caller.
+// size returns how many share the key, including caller.
 func (c *crowds) size(key, caller uint64, now time.Time) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,8 +121,8 @@ func (c *crowds) size(key, caller uint64, now time.Time) float64 {
 	return crowd.Estimate(now)
 }
 
-// recent is a bounded map of keys, of which the one longest unused is forgotten.
-// The zero value is empty.
+// recent is a bounded map that forgets the key longest unused. The zero value
+// is empty.
 type recent[V any] struct {
 	keys        map[uint64]*kept[V]
 	first, last *kept[V] // the longest unused, the last used
@@ -132,7 +134,7 @@ type kept[V any] struct {
 	prev, next *kept[V]
 }
 
-// at is the value of a key, new if there was none, and used now.
+// at returns the value of a key, new if there was none, and marks it used.
 func (c *recent[V]) at(key uint64, most int) *V {
 	e := c.keys[key]
 	switch {
@@ -158,10 +160,10 @@ func (c *recent[V]) at(key uint64, most int) *V {
 	return &e.value
 }
 
-// oldest is the one longest unused, nil if there is none.
+// oldest returns the entry longest unused, nil if there is none.
 func (c *recent[V]) oldest() *kept[V] { return c.first }
 
-// drop forgets the one longest unused, if there is one.
+// drop forgets the entry longest unused, if there is one.
 func (c *recent[V]) drop() {
 	if e := c.first; e != nil {
 		c.unlink(e)

@@ -9,76 +9,78 @@ import (
 	"github.com/throttle-go/throttle/signal"
 )
 
-// Transport paces the requests of an http.Client, and makes those again that
-// were refused for load:
+// Transport is a rate-limited, retrying http.RoundTripper: it paces the
+// requests of an http.Client, and retries those refused for load.
 //
-//	client := http.Client{Transport: new(Transport)}
+//	client := http.Client{Transport: new(throttlehttp.Transport)}
 //
-// All requests of one scope, a host unless told otherwise, share one
-// throttle.Throttle: they wait their turn there, and what each answer says
-// teaches it the pace.
+// All requests of one name, a host unless Name says otherwise, share one
+// throttle.Throttle: they wait for their turn there, and it learns the pace
+// from the answers.
 //
-// What is made again, as often and as late as the Throttle decides but never
-// before the server's Retry-After (of which signal.MaxBelieved is believed):
+// Retried, subject to the Throttle's policy and never before Retry-After
+// (capped at signal.MaxBelieved):
 //
-//   - 429 (Too Many Requests), and what else the signal.Dialect of the host calls
-//     throttled, whatever the method: it was not executed.
+//   - 429 (Too Many Requests), and what else the signal.Dialect of the host
+//     calls throttled, whatever the method: it was not executed.
 //   - 503 (Service Unavailable) if it carries a Retry-After, and thus was
 //     refused on purpose, or if the request may be repeated.
 //   - 502, 504 and errors of the connection, if the request may be repeated.
 //
 // A request may be repeated if its method is idempotent (GET, HEAD, OPTIONS,
 // TRACE, PUT, DELETE), if it carries an Idempotency-Key, or if Repeat says so.
-// One with a body is made once only, unless GetBody is set, as
-// http.NewRequest does for bodies in memory. All other answers are returned as
-// they are, and so is the last answer of a request that is not made again, or
-// has no tries left, its body unread.
+// One with a body is sent once only, unless GetBody is set, as http.NewRequest
+// does for bodies in memory. All other answers are returned unchanged, and so
+// is the last answer of a request that is not retried or has no tries left, its
+// body unread.
 //
-// Of a refusal up to 64 KiB are read before the next try, so that its
-// connection can be used again; the request's context bounds that too.
+// Up to 64 KiB of a refusal are read before the next try, so that its
+// connection can be reused; the context of the request bounds that too.
 //
 // When there is no time for another try, or the context ends, the error is a
 // *throttle.Error around a *StatusError that holds the last answer. All errors
 // are, or hold, a *throttle.Error; see MayHaveRun.
 //
-// The zero value is ready. A Transport is safe for concurrent use; its fields
-// must not change once it is used.
+// The zero value is ready. A Transport is safe for concurrent use; it must not
+// be copied, nor its fields changed, after first use.
 type Transport struct {
-	// Base makes the requests. If nil, http.DefaultTransport. It should not
+	// Base sends the requests. If nil, http.DefaultTransport. It should not
 	// retry by itself: layers of retries multiply, see Warn. If it is, or leads
-	// to, another Transport, that one paces and learns, but only this one makes
-	// requests again.
+	// to, another Transport, that one paces and learns, but only this one
+	// retries.
 	Base http.RoundTripper
-	// Name names what shares one limit with this request: a host, a route, an
-	// account. If nil, the host and port of the URL.
+	// Name returns the name under which a request shares one Throttle with
+	// others: a host, a route, a customer. If nil, the host and port of the
+	// URL.
 	Name func(*http.Request) string
-	// Needs are limits that a request comes under besides that of its scope, as
-	// in throttle.CallOptions: in other units above all, as "tokens" with the number
-	// of tokens that it is estimated to cost. What the answers say of a policy of
-	// that name or unit is for that limit. If nil, none; the Terms of the
+	// Needs returns the scopes that a request is subject to besides the
+	// Throttle's own limit, as in throttle.CallOptions: above all those in
+	// other units, such as "tokens" with the number of tokens that it is
+	// estimated to cost. What an answer says of a policy of that name or unit
+	// is for that scope. If nil, there are none; the CallOptions of the
 	// request's context count in any case.
 	Needs func(*http.Request) []throttle.Need
-	// Throttles are those of all names: see [throttle.Group]. Its New makes one, and
-	// is the place to set hooks for logs and metrics. Several Transports may share a
-	// Group. If nil, one of this Transport's own, of zero Throttles: requests that are
-	// throttled are retried until their context ends.
+	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
+	// makes them, and is the place to set hooks for logs and metrics. Several
+	// Transports may share a Group. If nil, this Transport has its own, of zero
+	// Throttles: throttled requests are retried until their context ends.
 	Throttles *throttle.Group
-	// Repeat says of a request that is not idempotent by its method that it
-	// may be executed twice nevertheless. If nil, none may.
+	// Repeat reports whether a request may be executed twice although its
+	// method is not idempotent. If nil, none may.
 	Repeat func(*http.Request) bool
-	// Dialect is how the server of a request speaks of its limits. If nil, or
-	// if it returns nil, signal.For the host of the URL.
+	// Dialect returns how the server of a request reports its limits. If nil,
+	// or if it returns nil, signal.For the host of the URL.
 	Dialect func(*http.Request) *signal.Dialect
-	// Bodies lets the beginning of bodies, signal.MaxBody bytes, be looked at
-	// too, of answers where the dialect of the host makes use of them: some say
-	// there alone that they throttle, as GitHub does with status 403 and Shopify
-	// with 200. Such an answer is returned once so much of it has come. If false,
-	// only the bodies of answers of 429 and 503 are looked at.
+	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of
+	// answers where the dialect of the host uses it: some servers report
+	// throttling only there, as GitHub does with status 403 and Shopify with
+	// 200. Such an answer is returned once that much of it has arrived. If
+	// false, only the bodies of 429 and 503 are read.
 	Bodies bool
-	// Warn is told when a layer underneath sends more than it is given: one try
-	// of r was sent so many times. As a rule Base retries by itself, and retries
-	// multiply. What net/http sends again over a connection that had gone stale
-	// does not count. If nil, the first such request is logged by slog.Default.
+	// Warn is called when a layer underneath sends more than it is given: one
+	// try of r was sent so many times. As a rule Base retries by itself, and
+	// retries multiply. What net/http sends again over a stale connection does
+	// not count. If nil, the first such request is logged by slog.Default.
 	Warn func(r *http.Request, sent int)
 
 	warned sync.Once
@@ -88,26 +90,26 @@ type Transport struct {
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// RoundTrip makes the request, when its turn has come, and again if need be.
-// It does not modify req, and closes its body in any case.
+// RoundTrip sends the request when its turn has come, and retries it as the
+// Transport describes. It does not modify req, and closes its body in any case.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	name := t.scopeOf(req)
-	s := t.enter(name)
-	defer s.Leave()
+	name := t.nameOf(req)
+	m := t.enter(name)
+	defer m.Leave()
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
-	c.dialect, c.bodies, c.splits, c.scope, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
-	if c.begin(s.Throttle()) {
+	c.dialect, c.bodies, c.splits, c.name, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
+	if c.begin(m.Throttle()) {
 		return c.straight()
 	}
 	var asked []throttle.Need
 	if t.Needs != nil {
 		asked = t.Needs(req)
 	}
-	return c.end(s.Throttle().DoResult(c.terms(req.Context(), asked), c.try))
+	return c.end(m.Throttle().DoResult(c.options(req.Context(), asked), c.try))
 }
 
-// CloseIdleConnections closes those of Base, if it knows how to. It is what
-// http.Client.CloseIdleConnections calls.
+// CloseIdleConnections closes those of Base, if it can. http.Client's method of
+// that name calls it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -151,7 +153,8 @@ func (t *Transport) repeats(req *http.Request) bool {
 	return t.Repeat != nil && t.Repeat(req)
 }
 
-func (t *Transport) scopeOf(req *http.Request) string {
+// nameOf returns the name of the Throttle of req.
+func (t *Transport) nameOf(req *http.Request) string {
 	switch {
 	case t.Name != nil:
 		return t.Name(req)
@@ -161,7 +164,7 @@ func (t *Transport) scopeOf(req *http.Request) string {
 	return strings.ToLower(req.URL.Host)
 }
 
-// enter finds or makes the scope of that name, which stays until it is left.
+// enter finds or makes the member of that name, which is kept until Leave.
 func (t *Transport) enter(name string) *throttle.Member {
 	if t.Throttles != nil {
 		return t.Throttles.Enter(name)

@@ -264,7 +264,7 @@ func (p *pupil) Observe(_ time.Time, o pace.Outcome) time.Duration {
 	return 0
 }
 
-// What must not be made again teaches all the same.
+// What must not be retried teaches all the same.
 func TestWhatIsTaught(t *testing.T) {
 	hints := []string{"RateLimit", `"a";r=5;t=9`, "RateLimit-Policy", `"a";q=60;w=60`}
 	tests := []struct {

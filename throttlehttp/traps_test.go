@@ -15,7 +15,7 @@ import (
 )
 
 // Each test here is named after what users of other clients suffered. More of
-// them are in package signal (what an answer says), and in layers_test.go:
+// them are in package signal (what an answer says), and in retrylayers_test.go:
 // openai-cookbook 2812, retries multiplied by layers.
 
 // at makes a request go to another host.

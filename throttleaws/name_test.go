@@ -14,7 +14,7 @@ import (
 	"github.com/throttle-go/throttle/throttleaws"
 )
 
-func TestScope(t *testing.T) {
+func TestNameOf(t *testing.T) {
 	table, arn := "orders", "arn:aws:dynamodb:eu-west-1:123456789012:table/orders"
 	for _, c := range []struct {
 		call throttleaws.Call
@@ -31,16 +31,16 @@ func TestScope(t *testing.T) {
 		{throttleaws.Call{Service: "Kinesis", Operation: "PutItem", Region: "us-east-1", Input: &putInput{&table}}, "Kinesis us-east-1 PutItem"},
 	} {
 		if got := throttleaws.NameOf(c.call); got != c.want {
-			t.Errorf("Scope(%+v) = %q, want %q", c.call, got, c.want)
+			t.Errorf("NameOf(%+v) = %q, want %q", c.call, got, c.want)
 		}
 	}
 }
 
-// TestScopesAreBounded: what no call uses is forgotten, longest unused first.
-func TestScopesAreBounded(t *testing.T) {
+// TestNamesAreBounded: what no call uses is forgotten, longest unused first.
+func TestNamesAreBounded(t *testing.T) {
 	var made []string
-	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 2, New: func(scope string) *throttle.Throttle {
-		made = append(made, strings.Fields(scope)[1])
+	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 2, New: func(name string) *throttle.Throttle {
+		made = append(made, strings.Fields(name)[1])
 		return nil
 	}}}
 	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
@@ -55,12 +55,12 @@ func TestScopesAreBounded(t *testing.T) {
 	}
 }
 
-// TestScopesInUseAreKept, however many there are.
-func TestScopesInUseAreKept(t *testing.T) {
+// TestNamesInUseAreKept, however many there are.
+func TestNamesInUseAreKept(t *testing.T) {
 	var made []string
 	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 1}, Name: func(c throttleaws.Call) string { return fmt.Sprint(c.Table()) }}
-	g.Throttles.New = func(scope string) *throttle.Throttle {
-		made = append(made, scope)
+	g.Throttles.New = func(name string) *throttle.Throttle {
+		made = append(made, name)
 		return &throttle.Throttle{Control: &pace.Fixed{}} // lets a call be inside another
 	}
 	put := func(table string, inside func()) {
@@ -79,10 +79,10 @@ func TestScopesInUseAreKept(t *testing.T) {
 	}
 }
 
-// TestNewThatPanics leaves no user of its scope behind.
+// TestNewThatPanics leaves no user of its name behind.
 func TestNewThatPanics(t *testing.T) {
-	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 1, New: func(scope string) *throttle.Throttle {
-		if strings.Contains(scope, "bad") {
+	g := &throttleaws.Gates{Throttles: &throttle.Group{MaxMembers: 1, New: func(name string) *throttle.Throttle {
+		if strings.Contains(name, "bad") {
 			panic("no")
 		}
 		return nil
@@ -104,6 +104,6 @@ func TestNewThatPanics(t *testing.T) {
 		t.Error(err)
 	}
 	if n := g.Throttles.Len(); n != 1 {
-		t.Errorf("after a New that panics, and another scope: %d scopes remembered, want 1", n)
+		t.Errorf("after a New that panics, and another name: %d names remembered, want 1", n)
 	}
 }

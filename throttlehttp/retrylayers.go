@@ -1,5 +1,11 @@
 package throttlehttp
 
+// Layers of retries multiply: 3 tries above 6 make 18 requests of one. This file
+// finds them. Transports that are nested know of each other by the context of a
+// request: only the upper one retries, and both learn. Other layers underneath are
+// seen on the wire, by hooks of net/http/httptrace, and reported to Transport.Warn.
+// What was seen on the wire also says whether a request may have been executed.
+
 import (
 	"context"
 	"crypto/tls"
@@ -16,15 +22,15 @@ import (
 )
 
 // MayHaveRun reports whether the service may have executed the request for
-// which a [Transport], or an http.Client with one, returned a and err, in any of
-// its tries. If false, it surely has not: each try was refused for load,
+// which a [Transport], or an http.Client with one, returned a and err, in any
+// of its tries. If false, it surely has not: each try was refused for load,
 // answered with a 4xx, or never got a connection; there is nothing to undo. It
-// looks further than the status of a: a request that was cut off, made again,
-// and then refused by 429 may have run.
+// looks further than the status of a: a request that was cut off, retried, and
+// then refused by 429 may have run.
 //
-// What is not known counts as may have run: what did not come through a
-// Transport, and errors of which an http.Client kept the text only, as it does
-// when its Timeout ends. Use the deadline of a context instead.
+// Unknown counts as may have run: an answer that did not come through a
+// Transport, and an error of which an http.Client kept only the text, as it
+// does when its Timeout ends. Use the deadline of a context instead.
 func MayHaveRun(a *http.Response, err error) bool {
 	if err != nil {
 		var e *throttle.Error
@@ -37,8 +43,8 @@ func MayHaveRun(a *http.Response, err error) bool {
 	return !ok || l.mayHaveRun.Load()
 }
 
-// trail is what is known about one request, of all its tries, in all Transports
-// that it goes through.
+// trail is what is known of one request, of all its tries, in all Transports
+// that it passes.
 type trail struct {
 	method, path string
 	mayHaveRun   atomic.Bool
@@ -48,17 +54,18 @@ type trail struct {
 // tries.
 type link struct {
 	*trail
-	throttle *throttle.Throttle // that it waited for its turn at
+	throttle *throttle.Throttle // where it waited for its turn
 	above    *link              // nil: none
 }
 
 type linkKey struct{}
 
-// begin begins the trail of c, which is to wait for its turn at t, or follows that
-// of a Transport above, which will retry. A Base makes requests of its own under
-// the same context, for a token perhaps; they are told by method and path, as a
-// Base may change the rest. turn is whether it is the turn of c already, as a
-// Transport above has waited at t: to ask again might be to wait for itself.
+// begin begins the trail of c, which is to wait at t, or joins that of a
+// Transport above, which will retry. A Base may send requests of its own with
+// the same context, for a token perhaps; they are told apart by method and
+// path, as a Base may change the rest. turn reports that it is the turn of c
+// already, as a Transport above has waited at t: waiting again might be waiting
+// for itself.
 func (c *call) begin(t *throttle.Throttle) (turn bool) {
 	var path string
 	if c.req.URL != nil {
@@ -77,24 +84,24 @@ func (c *call) begin(t *throttle.Throttle) (turn bool) {
 	return turn
 }
 
-// straight makes the request, of which it is the turn already.
+// straight sends the request without waiting, as it is its turn already.
 func (c *call) straight() (*http.Response, error) {
-	c.try(c.req.Context()) // what it says is for a Throttle
+	c.try(c.req.Context()) // its Result is for a Throttle
 	return c.answer, c.err
 }
 
-// tap is what was seen of one try on the wire, by hooks that may be called
-// from several goroutines, and late.
+// tap is what was seen of one try on the wire, by hooks that may be called from
+// several goroutines, and late.
 type tap struct {
 	mu      sync.Mutex
 	asked   bool // for a connection
 	sent    int  // how often it got one
 	answers int
 	fresh   bool // the last one was new, and of HTTP/1
-	layered bool // a try was made again by something other than net/http
+	layered bool // a try was retried by something other than net/http
 }
 
-// follow is the context of a try that leaves its marks on l and p.
+// follow returns the context of a try that records what it sees in l and p.
 func follow(ctx context.Context, l *link, p *tap) context.Context {
 	return httptrace.WithClientTrace(context.WithValue(ctx, linkKey{}, l), &httptrace.ClientTrace{
 		GetConn:              func(string) { p.ask() },
@@ -103,7 +110,7 @@ func follow(ctx context.Context, l *link, p *tap) context.Context {
 	})
 }
 
-// ask notes that a connection is wanted. By itself net/http sends a request
+// ask records that a connection is wanted. By itself net/http sends a request
 // again only if it got no answer over a connection that had been used before;
 // over HTTP/2, also what the server says it did not process.
 func (p *tap) ask() {
@@ -130,7 +137,8 @@ func (p *tap) answered() {
 	p.layered = p.layered || p.answers > 1
 }
 
-// layers is how often the try was sent, if another layer repeated it; else 0.
+// layers returns how often the try was sent, if another layer retried it; else
+// 0.
 func (p *tap) layers() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +148,7 @@ func (p *tap) layers() int {
 	return max(p.sent, p.answers)
 }
 
-// warn tells of a layer underneath that sends more than it is given.
+// warn reports a layer underneath that sends more than it is given.
 func (t *Transport) warn(r *http.Request, sent int) {
 	if t.Warn != nil {
 		t.Warn(r, sent)
@@ -152,7 +160,7 @@ func (t *Transport) warn(r *http.Request, sent int) {
 }
 
 // broke reports whether a try that ended with err may have been executed. One
-// that got no connection was not; a Base that does not tell may have sent it.
+// that got no connection was not; a Base without hooks may have sent it.
 func (p *tap) broke(err error) bool {
 	var below *throttle.Error
 	if errors.As(err, &below) {

@@ -13,10 +13,10 @@ import (
 	"github.com/throttle-go/throttle"
 )
 
-func TestScopes(t *testing.T) {
+func TestNames(t *testing.T) {
 	var made []string
-	tr := &Transport{Base: replies(says(200)), Throttles: &throttle.Group{MaxMembers: 3, New: func(scope string) *throttle.Throttle {
-		made = append(made, scope)
+	tr := &Transport{Base: replies(says(200)), Throttles: &throttle.Group{MaxMembers: 3, New: func(name string) *throttle.Throttle {
+		made = append(made, name)
 		return nil
 	}}}
 	visit := func(host string) {
@@ -26,7 +26,7 @@ func TestScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := tr.Throttles.Len(); n > 3 {
-			t.Errorf("after %s: %d scopes; want at most 3", host, n)
+			t.Errorf("after %s: %d names; want at most 3", host, n)
 		}
 	}
 	for _, host := range []string{"a", "b", "c", "A", "d", "a", "c", "b:80"} {
@@ -34,14 +34,14 @@ func TestScopes(t *testing.T) {
 	}
 	// d pushed out b, which was unused for longest; c was still there.
 	if want := []string{"a", "b", "c", "d", "b:80"}; !slices.Equal(made, want) {
-		t.Errorf("made the scopes %q; want %q", made, want)
+		t.Errorf("made the names %q; want %q", made, want)
 	}
 	for i := range 100 {
 		visit(fmt.Sprint("host", i))
 	}
 }
 
-func TestScopesArePacedApart(t *testing.T) {
+func TestNamesArePacedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reply: func(n int, r *http.Request) (*http.Response, error) {
 			if r.URL.Host == "slow.test" && n == 0 {
@@ -49,7 +49,7 @@ func TestScopesArePacedApart(t *testing.T) {
 			}
 			return answer(200, ""), nil
 		}}
-		tr := &Transport{Base: w, Name: func(r *http.Request) string { return "account of " + r.URL.Host }}
+		tr := &Transport{Base: w, Name: func(r *http.Request) string { return "customer of " + r.URL.Host }}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		slow := request(t, "GET", "").WithContext(ctx)
@@ -61,7 +61,7 @@ func TestScopesArePacedApart(t *testing.T) {
 			t.Errorf("%v after %v; want another host to be served at once", err, time.Since(began))
 		}
 		if n := tr.own.Len(); n != 2 {
-			t.Errorf("%d scopes, want that of either account", n)
+			t.Errorf("%d scopes, want that of either customer", n)
 		}
 	})
 }

@@ -1,0 +1,24 @@
+// Package admit decides, for the owner of a service, when work may start: it
+// makes requests wait, or sheds them, where a [store.Store] would refuse.
+//
+//   - [Queue] makes requests wait until a rate limit admits them (a shaper, or
+//     leaky bucket as a queue). Use it for work that should be done later rather
+//     than refused: mail, exports, calls to a slow backend.
+//   - [Shedder] bounds the work in flight by an adaptive concurrency limit, and
+//     refuses the lowest priorities first under overload. Use it where callers
+//     are within their limits and the service is still too slow.
+//   - [Quota] bounds how many objects a customer has. It is no rate limit.
+//
+// Most owners begin with a limit for each caller, by a store.Store, and add a
+// Shedder in front of what all callers share:
+//
+//	pass, err := shedder.Acquire(ctx, load.High)
+//	if err != nil {
+//		return err // a *store.Error: refused at once, or after a short wait
+//	}
+//	defer pass.Release()
+//
+// Refusals are errors of type [store.Error] with a Reason and a forecast of the
+// wait. The decisions of a Shedder are those of package load, which the simulator
+// runs as well. For HTTP, throttlehttp.Handler has a field Shed.
+package admit
