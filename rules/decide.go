@@ -89,10 +89,11 @@ type Answer struct {
 	Common bool
 	// Entry is, for Allowed and Denied, the entry of the list.
 	Entry string
-	// Limit is the limit that decided, and Decision its decision. Both are zero
-	// where no limit decided, except that for Denied and NoKey, where waiting
-	// does not help, the RetryAfter is [limit.Never].
-	Limit    limit.Limit
+	// Limit is the limit that decided. Zero where none did.
+	Limit limit.Limit
+	// Decision is the decision of the Limit. Zero where no limit decided, except
+	// that for Denied and NoKey, where waiting does not help, the RetryAfter is
+	// [limit.Never].
 	Decision limit.Decision
 	// Priority is that of the first rule in the file that is for the request
 	// and sets one. If there is none, load.Normal.

@@ -16,7 +16,7 @@ import (
 // refused as a whole, and the old ones stay. It is safe for concurrent use; it
 // must not be copied, nor its fields changed, after first use.
 //
-//	src := rules.Source{Fetch: rules.FromURL(nil, url), Keep: "/var/lib/app/rules.json"}
+//	src := rules.Source{Fetch: rules.FromURL(nil, url), Keep: "rules.json"}
 //	err := src.Refresh(ctx) // now, so that the first request is limited
 //	go src.Run(ctx)         // until ctx ends
 type Source struct {

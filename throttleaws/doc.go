@@ -7,8 +7,8 @@
 //	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
 //	db := dynamodb.NewFromConfig(cfg)
 //
-// All calls that share a limit, such as the writes to one DynamoDB table, wait at
-// one throttle.Throttle of package throttle, which learns the limit from the
-// answers. The SDK's own retries are off: only one layer retries. Most programs need
-// no more than the zero [Gates], one for each AWS account.
+// All calls that share a limit, such as the writes to one DynamoDB table, wait
+// at one throttle.Throttle of package throttle, which learns the limit from the
+// answers. The SDK's own retries are off: only one layer retries. Most programs
+// need no more than the zero [Gates], one for each AWS account.
 package throttleaws

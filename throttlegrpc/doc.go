@@ -1,8 +1,8 @@
 // Package throttlegrpc is gRPC on both sides of a rate limit.
 //
 // [Client] is for callers. Its two interceptors pace the calls of each target,
-// read what servers say (RESOURCE_EXHAUSTED, RetryInfo, pushback), and retry what
-// may be retried:
+// read what servers say (RESOURCE_EXHAUSTED, RetryInfo, pushback), and retry
+// what may be retried:
 //
 //	var paced throttlegrpc.Client
 //	conn, err := grpc.NewClient("dns:///api.example.com:443",
@@ -11,8 +11,8 @@
 //		grpc.WithDisableRetry(), // one layer retries
 //		...)
 //
-// [Server] is for owners. Its interceptors refuse with RESOURCE_EXHAUSTED what is
-// above a limit, and say when to come again:
+// [Server] is for owners. Its interceptors refuse with RESOURCE_EXHAUSTED what
+// is above a limit, and say when to come again:
 //
 //	limited := throttlegrpc.Server{
 //		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each
@@ -22,6 +22,7 @@
 //		grpc.UnaryInterceptor(limited.Unary),
 //		grpc.StreamInterceptor(limited.Stream))
 //
-// Both are ready as zero values. Package throttle has the Throttle behind a Client,
-// package store the Stores behind a Server; throttlehttp is the same for HTTP.
+// Both are ready as zero values. Package throttle has the Throttle behind a
+// Client, package store the Stores behind a Server; throttlehttp is the same
+// for HTTP.
 package throttlegrpc

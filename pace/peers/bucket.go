@@ -10,7 +10,9 @@ import (
 
 // Rate is a refill a second from a time on.
 type Rate struct {
-	From   time.Time
+	// From is when it begins.
+	From time.Time
+	// Second is the number of tokens refilled in a second.
 	Second float64
 }
 
@@ -23,6 +25,7 @@ type Bucket struct {
 	Rates []Rate
 	// Level is the number of tokens at Since. It may be below zero.
 	Level float64
+	// Since is the time of Level.
 	Since time.Time
 	// Burst is the most tokens that the bucket holds, at least 1.
 	Burst float64

@@ -46,7 +46,9 @@ type FailsafeLimiter struct {
 
 // Digest summarises numbers, to estimate their quantiles.
 type Digest interface {
+	// Add adds the number x with a weight.
 	Add(x, weight float64)
+	// Quantile estimates the q quantile, q from 0 to 1.
 	Quantile(q float64) float64
 }
 

@@ -2,8 +2,9 @@
 // of waits that the controllers of packages pace and peers share: durations
 // that do not overflow, and defaults for fields that are zero.
 //
-//	line.Wait(now, r.Since, r.Place, schedule.Interval(rate), burst) // how long from now
-//	line.Start(now, r.Since, schedule.Interval(rate), burst)         // one more started
+//	each := schedule.Interval(rate)
+//	line.Wait(now, r.Since, r.Place, each, burst) // how long from now
+//	line.Start(now, r.Since, each, burst)         // one more started
 package schedule
 
 import (
