@@ -37,7 +37,7 @@ func benchRequest() rules.Request {
 }
 
 // BenchmarkDecide is a decision with ten rules: without the Store's share, and
-// with a Memory.
+// with a memory.Store.
 func BenchmarkDecide(b *testing.B) {
 	consent := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		for i := range d {

@@ -334,8 +334,10 @@ func TestNames(t *testing.T) {
 			Name: func(_ context.Context, target, method string) string {
 				return target + " " + method
 			},
-			Throttles: &throttle.Group{New: func(name string) *throttle.Throttle { made = append(made, name); return nil },
-				MaxMembers: 1},
+			Throttles: &throttle.Group{
+				New:        func(name string) *throttle.Throttle { made = append(made, name); return nil },
+				MaxMembers: 1,
+			},
 		}
 		connect := pipe(t, &service{echo: same, count: numbers})
 		conn := connect(c)
