@@ -3,12 +3,13 @@ package admit
 import (
 	"context"
 	"errors"
-	"github.com/throttle-go/throttle/internal/timeline"
-	"github.com/throttle-go/throttle/store"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/timeline"
+	"github.com/throttle-go/throttle/store"
 )
 
 func TestQuotaStale(t *testing.T) {

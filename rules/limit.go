@@ -15,7 +15,7 @@ import (
 // as {"count": 10, "period": "1m30s"}.
 type Limit limit.Limit
 
-// MarshalJSON is text.
+// MarshalJSON returns the text form.
 func (l Limit) MarshalJSON() ([]byte, error) { return json.Marshal(limit.Limit(l).String()) }
 
 // parseLimit reads the text form. The error has no prefix.
@@ -34,7 +34,7 @@ type limitObject struct {
 	Kind   string `json:"kind"`
 }
 
-// limit is the object as a Limit. The error has no prefix.
+// limit returns the object as a Limit. The error has no prefix.
 func (o limitObject) limit() (l Limit, err error) {
 	l.Count, l.Burst = o.Count, o.Burst
 	l.Period, err = time.ParseDuration(o.Period)
@@ -50,7 +50,7 @@ func (o limitObject) limit() (l Limit, err error) {
 	return l, nil
 }
 
-// flaw is what is wrong with a limit, or "".
+// flaw returns what is wrong with a limit, or "".
 func (l Limit) flaw() string {
 	switch {
 	case l.Period < 0, l.Period == 0 && l != Limit{}:
@@ -67,7 +67,7 @@ func (l Limit) flaw() string {
 	return ""
 }
 
-// keeps reports whether a Store keeps limits of the kind: whether a key never
+// keeps reports whether Stores keep limits of the kind: whether a key never
 // seen may take one of one.
 func keeps(k limit.Kind) bool {
 	one := limit.Ask{Limit: limit.Limit{Kind: k, Count: 1, Period: time.Second}, N: 1}
@@ -75,7 +75,7 @@ func keeps(k limit.Kind) bool {
 	return d.OK && k.String() != "unknown"
 }
 
-// kindWords are the kinds that a Store keeps.
+// kindWords returns the kinds that Stores keep.
 func kindWords() string {
 	var words []string
 	for k := limit.Kind(0); k.String() != "unknown"; k++ {

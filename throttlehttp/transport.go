@@ -23,7 +23,7 @@ import (
 //
 //   - 429 (Too Many Requests), and what else the signal.Dialect of the host
 //     calls throttled, whatever the method: it was not executed.
-//   - 503 (Service Unavailable) if it carries a Retry-After, and thus was
+//   - 503 (Service Unavailable) if it carries a Retry-After, and so was
 //     refused on purpose, or if the request may be repeated.
 //   - 502, 504 and errors of the connection, if the request may be repeated.
 //
