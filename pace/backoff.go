@@ -1,9 +1,10 @@
 package pace
 
 import (
-	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"math"
 	"time"
+
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
 // Jitter is how chance changes a delay v, with a draw U uniform in [0, 1).
