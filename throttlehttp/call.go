@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -13,11 +12,6 @@ import (
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
 	"github.com/throttle-go/throttle/store"
-)
-
-const (
-	maxHeld    = 16 << 10 // bytes of an answer kept in memory while it may still be returned
-	maxDrained = 64 << 10 // bytes of an answer read to keep its connection; more are cut off
 )
 
 // call is one request on its way through a Transport, in one goroutine.
@@ -112,9 +106,9 @@ func (c *call) judge(now time.Time) throttle.Result {
 	var body []byte
 	switch wants := c.dialect.WantsBody(a.StatusCode); {
 	case wants && c.bodies:
-		body = hold(a, signal.MaxBody)
+		body = hold(c.req.Context(), a, signal.MaxBody)
 	case wants && refuses(a.StatusCode):
-		body = hold(a, maxHeld)
+		body = hold(c.req.Context(), a, maxHeld)
 	}
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	report := r.Report()
@@ -135,7 +129,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
 	if again {
 		if body == nil {
-			body = hold(a, maxHeld)
+			body = hold(c.req.Context(), a, maxHeld)
 		}
 		e.Body = bytes.Clone(body[:min(len(body), maxSnippet)])
 	}
@@ -199,35 +193,6 @@ func (c *call) discard() {
 	if c.answer == nil {
 		return
 	}
-	io.CopyN(io.Discard, c.answer.Body, maxDrained) // an error costs a connection, no more
-	c.answer.Body.Close()
+	drop(c.req.Context(), c.answer.Body)
 	c.answer = nil
 }
-
-// hold reads the beginning of an answer that another try is likely to replace,
-// and if that is all of it, frees its connection: a rest may be long. The
-// answer is as good as before. It returns the first bytes, at most most, which
-// must not be changed.
-func hold(a *http.Response, most int) (head []byte) {
-	held, err := io.ReadAll(io.LimitReader(a.Body, int64(most)+1))
-	rest := a.Body
-	switch {
-	case err != nil:
-		rest.Close()
-		a.Body = io.NopCloser(io.MultiReader(bytes.NewReader(held), failing{err}))
-	case len(held) <= most:
-		rest.Close()
-		a.Body = io.NopCloser(bytes.NewReader(held))
-	default:
-		a.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(held), rest), rest}
-	}
-	return held[:min(len(held), most)]
-}
-
-// failing is a reader that returns an error.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -35,7 +35,8 @@ import (
 // body unread.
 //
 // Up to 64 KiB of a refusal are read before the next try, so that its
-// connection can be reused; the context of the request bounds that too.
+// connection can be reused. Where a body has not arrived half a second after
+// the header, the header alone decides and the connection is closed.
 //
 // When there is no time for another try, or the context ends, the error is a
 // *throttle.Error around a *StatusError that holds the last answer. All errors
@@ -74,8 +75,9 @@ type Transport struct {
 	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of
 	// answers where the dialect of the host uses it: some servers report
 	// throttling only there, as GitHub does with status 403 and Shopify with
-	// 200. Such an answer is returned once that much of it has arrived. If
-	// false, only the bodies of 429 and 503 are read.
+	// 200. Such an answer is returned once that much of it has arrived, or half
+	// a second after its header. If false, only the bodies of 429 and 503 are
+	// read, as long.
 	Bodies bool
 	// Warn is called when a layer underneath sends more than it is given: one
 	// try of r was sent so many times. As a rule Base retries by itself, and
