@@ -1,9 +1,13 @@
 package throttlehttp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
+	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -131,3 +135,53 @@ func drop(ctx context.Context, body io.ReadCloser) {
 		go end()
 	}
 }
+
+// isProblem reports whether the body is a problem document (RFC 9457).
+func isProblem(h http.Header) bool {
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "application/problem+json")
+}
+
+// final reports whether a problem document says that no retry helps.
+func final(body []byte) bool {
+	var p struct {
+		Retryable *bool `json:"retryable"`
+	}
+	return json.Unmarshal(body, &p) == nil && p.Retryable != nil && !*p.Retryable
+}
+
+// keep reads the body of a request, most bytes and one at most. whole is all of
+// it, nil if there is more; rest is to be sent, and then closed. It ends with
+// ctx, as far as the body does when it is closed.
+func keep(ctx context.Context, body io.ReadCloser, most int64) (rest io.ReadCloser, whole []byte, err error) {
+	var head []byte
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		head, failed = io.ReadAll(io.LimitReader(body, min(most, math.MaxInt64-1)+1))
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		go body.Close() // which may wait for a Read
+		return nil, nil, context.Cause(ctx)
+	}
+	reader, after := bytes.NewReader(head), io.Reader(body)
+	switch {
+	case failed != nil:
+		after = failing{failed}
+	case int64(len(head)) <= most:
+		body.Close()
+		return io.NopCloser(reader), head, nil
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(reader, after), body}, nil, nil
+}
+
+// failing is a reader that returns an error.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

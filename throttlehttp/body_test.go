@@ -171,8 +171,3 @@ func TestSlowBodyIsReturned(t *testing.T) {
 		a.Body.Close()
 	})
 }
-
-// failing is a reader that returns an error.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
