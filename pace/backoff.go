@@ -60,6 +60,10 @@ type Backoff struct {
 	Spread float64
 }
 
+// AWS2026Backoff is that of AWS_NEW_RETRIES_2026 for calls that failed: 50 ms,
+// doubled up to 20 s, with full jitter. The Cap comes before the jitter.
+var AWS2026Backoff = Backoff{Base: 50 * time.Millisecond, Cap: 20 * time.Second, Jitter: FullJitter}
+
 var _ Controller = (*Backoff)(nil)
 
 // Delay is the rest before retry number retry, counted from 0. prev is the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -44,10 +45,17 @@ type Gates struct {
 	Name func(Call) string
 	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
 	// makes them, and is the place to set hooks for logs and metrics. Several
-	// Gates may share a Group. If nil, this Gates has its own, of Throttles
-	// that retry throttled calls until their context ends, with the
-	// [pace.AWSBudget] for failures.
+	// Gates may share a Group. If nil, this Gates has its own, of
+	// Throttles with the four fields that follow and the [pace.AWSBudget] for
+	// failures, and zero in all else.
 	Throttles *throttle.Group
+	// Tries, Retries, Backoff and MaxWait are the fields of that name of the
+	// Throttles that these Gates make themselves: see there for what zero means.
+	// If Throttles is set, they do not count: its New makes the Throttles.
+	Tries   int
+	Retries int
+	Backoff pace.Backoff
+	MaxWait time.Duration
 	// Repeat reports whether a call that failed, and may have been executed,
 	// may be retried. If nil, all may, as with the SDK.
 	Repeat func(Call) bool
@@ -138,7 +146,11 @@ func (g *Gates) enter(name string) *throttle.Member {
 		return g.Throttles.Enter(name)
 	}
 	g.once.Do(func() {
-		g.own.New = func(string) *throttle.Throttle { return &throttle.Throttle{Budget: pace.AWSBudget} }
+		g.own.New = func(string) *throttle.Throttle {
+			return &throttle.Throttle{
+				Tries: g.Tries, Retries: g.Retries, Backoff: g.Backoff, MaxWait: g.MaxWait, Budget: pace.AWSBudget,
+			}
+		}
 	})
 	return g.own.Enter(name)
 }

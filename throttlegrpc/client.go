@@ -3,6 +3,8 @@ package throttlegrpc
 import (
 	"context"
 	"strings"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
 )
 
 // Client paces the calls of one or more grpc.ClientConn, and retries those
@@ -57,16 +60,24 @@ type Client struct {
 	Name func(ctx context.Context, target, method string) string
 	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
 	// makes them, and is the place to set hooks for logs and metrics. Several
-	// Clients may share a Group. If nil, this Client has its own, of zero
-	// Throttles: throttled calls are retried until their context ends.
+	// Clients may share a Group. If nil, this Client has its own, of
+	// Throttles with the four fields that follow, and zero in all else.
 	Throttles *throttle.Group
+	// Tries, Retries, Backoff and MaxWait are the fields of that name of the
+	// Throttles that this Client makes itself: see there for what zero means. If
+	// Throttles is set, they do not count: its New makes the Throttles.
+	Tries   int
+	Retries int
+	Backoff pace.Backoff
+	MaxWait time.Duration
 	// Repeat reports whether a method may be executed twice, besides those that
 	// are declared so: by idempotency_level in their .proto, if the generated
 	// code is linked in, or by a retryPolicy for UNAVAILABLE in the service
 	// config. If nil, only these may.
 	Repeat func(method string) bool
 
-	own throttle.Group // if there are no Throttles
+	once sync.Once      // sets own.New
+	own  throttle.Group // if there are no Throttles
 }
 
 var (
@@ -108,7 +119,13 @@ func (c *Client) enter(name string) *throttle.Member {
 	if c.Throttles != nil {
 		return c.Throttles.Enter(name)
 	}
+	c.once.Do(func() { c.own.New = c.throttle })
 	return c.own.Enter(name)
+}
+
+// throttle makes a Throttle where there are no Throttles.
+func (c *Client) throttle(string) *throttle.Throttle {
+	return &throttle.Throttle{Tries: c.Tries, Retries: c.Retries, Backoff: c.Backoff, MaxWait: c.MaxWait}
 }
 
 // begin prepares one call.
