@@ -42,7 +42,7 @@ const (
 	longestName = 40
 	// version is that of the functions. It changes with them and with what they
 	// are called with, so that old and new programs can share the tables.
-	version = "1"
+	version = "2"
 )
 
 // names are those that the table and functions of a Store begin with.

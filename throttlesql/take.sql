@@ -26,6 +26,7 @@ AS $take$
 DECLARE
   longest CONSTANT bigint := 9223372036854775807;
   skew CONSTANT bigint := 1000000;
+  beginning CONSTANT bigint := -4611686018427387904; -- of time: no sum with it overflows
   m CONSTANT int := cardinality(keys);
   locked boolean := false;
   again boolean;
@@ -77,10 +78,19 @@ BEGIN
     IF found_at > at - skew AND found_at < at THEN
       at := found_at;
     END IF;
-    SELECT f.since INTO since FROM "throttle_fence" f WHERE f.one;
-    IF NOT FOUND THEN
-      INSERT INTO "throttle_fence" VALUES (true, at) ON CONFLICT (one) DO NOTHING;
-      SELECT f.since INTO since FROM "throttle_fence" f WHERE f.one;
+    SELECT greatest(f.since, beginning) INTO since FROM "throttle_fence" f WHERE f.one;
+    IF since IS NULL OR since > at THEN
+      -- It is gone, or was written by a clock that was put back since, or just
+      -- after this one was read. Of what was taken before a clock was put back
+      -- it is not known how long ago that is: it counts as just now. As others
+      -- wait for this row, it is written by itself, with no other row locked.
+      at := (date_part('epoch', clock_timestamp()) * 1000000)::bigint;
+      IF NOT locked THEN
+        INSERT INTO "throttle_fence" AS f VALUES (true, at)
+          ON CONFLICT (one) DO UPDATE SET since = excluded.since WHERE f.since > excluded.since;
+      END IF;
+      ok := NULL; states := array_fill(0::bigint, ARRAY[4*m]); under := NULL;
+      RETURN;
     END IF;
 
     IF current_setting('throttle.since', true) IS DISTINCT FROM since::text THEN
@@ -90,6 +100,7 @@ BEGIN
     ok := true; again := false; states := '{}'; under := NULL;
     FOR i IN 1..m LOOP
       b := (i - 1) * 24;
+      fence := 0;
       kind := a[b+1]; n := a[b+2]; least_n := a[b+3]; debt := a[b+4] <> 0; cnt := a[b+5]; per := a[b+6]; dbl := a[b+7];
       t0 := rt[i]; n0 := rn[i]; p0 := rp[i]; anew[i] := false;
       IF t0 > at AND rl[i] <> lims[i] THEN
@@ -234,19 +245,20 @@ BEGIN
           e_since := CASE WHEN since >= CASE WHEN at < a[b+9] THEN a[b+8] ELSE a[b+9] END THEN e ELSE 0 END;
           latest := CASE WHEN t0 <= at + a[b+12] THEN longest WHEN at < a[b+9] THEN a[b+10] ELSE a[b+11] END;
         END IF;
-        fence := 0;
-        IF e_since > at AND t0 <= e_since THEN
+        IF e_since > at THEN
           -- Used up when something was lost; from then on the Count comes free
           -- evenly, as nobody should have to wait for the end of a month. The
           -- row says what was taken since then, which adds to it.
           w := CASE WHEN kind < 3 THEN per WHEN at < a[b+9] THEN a[b+9] - a[b+8] ELSE a[b+10] - a[b+9] END;
           fence := greatest(cnt - div(cnt::numeric * greatest(at - since, 0), w), 0);
-          IF t0 > at AND abs(rp[i]) >= since THEN
+          -- A row that is ahead of this window, as the clock was, was not
+          -- written with all that was lost either.
+          IF t0 > e_since OR t0 > at AND abs(rp[i]) >= since THEN
             n0 := CASE WHEN n0 > longest - fence THEN longest ELSE n0 + fence END;
           ELSE
             n0 := fence;
           END IF;
-          t0 := e_since;
+          t0 := greatest(t0, e_since);
         END IF;
         t1 := least(t0, latest); n1 := n0; p1 := 0;
         used := 0;
@@ -262,7 +274,7 @@ BEGIN
           pass := least_n > 0 AND least_n <= free;
           g := CASE WHEN pass THEN free ELSE 0 END;
         END IF;
-        t2 := t1; n2 := n1; p2 := 0;
+        t2 := t1; n2 := n1 - fence; p2 := 0;
         IF g <> 0 THEN
           used := CASE WHEN g > 0 AND used > longest - g THEN longest ELSE greatest(used + g, 0) END;
           t2 := CASE WHEN used = 0 AND fence = 0 THEN 0 ELSE e END; n2 := used - fence;
@@ -273,7 +285,9 @@ BEGIN
         e_since := since - since % per + 2 * per;
         latest := at + greatest(per, skew);
         latest := latest - latest % per + 2 * per;
-        IF e_since > at AND t0 <= e_since THEN
+        IF e_since > at AND t0 > e_since THEN -- that was in the window before it
+          p0 := greatest(p0, cnt);
+        ELSIF e_since > at THEN
           p0 := CASE WHEN t0 = e_since THEN p0 ELSE n0 END;
           n0 := CASE WHEN t0 = e_since THEN greatest(n0, cnt) ELSE cnt END;
           t0 := e_since;
@@ -339,21 +353,6 @@ BEGIN
             END IF;
           END LOOP;
         END IF;
-        e := since / w;
-        IF e > slot - size THEN -- used up when something was lost
-          IF e > last THEN
-            shift := least(e - last, size);
-            ring := ring[shift+1:] || array_fill(0::bigint, ARRAY[shift]);
-            last := e;
-          END IF;
-          amount := cnt;
-          FOR j IN 1..size-(last-e) LOOP
-            amount := amount - ring[j];
-          END LOOP;
-          IF amount > 0 AND size - (last - e) > 0 THEN
-            ring[size-(last-e)] := ring[size-(last-e)] + amount;
-          END IF;
-        END IF;
         latest := (at + skew) / w; moved := false;
         IF last > latest THEN
           shift := least(last - latest, size);
@@ -365,6 +364,20 @@ BEGIN
           ring[size] := ring[size] + amount;
           last := latest;
           moved := amount > 0;
+        END IF;
+        e := since / w;
+        IF e > slot - size THEN -- used up when something was lost
+          IF e > last THEN
+            shift := least(e - last, size);
+            ring := ring[shift+1:] || array_fill(0::bigint, ARRAY[shift]);
+            last := e;
+          END IF;
+          lo := greatest(size - (last - e), 1);
+          amount := cnt;
+          FOR j IN 1..lo LOOP
+            amount := amount - least(ring[j], amount);
+          END LOOP;
+          ring[lo] := ring[lo] + amount;
         END IF;
         jn := size; -- of the newest that counts
         WHILE jn > 0 AND ring[jn] = 0 LOOP
@@ -523,7 +536,7 @@ BEGIN
       -- What was carried over to another limit is kept even where refused.
       dirty[i*2-1] := d1 OR anew[i] AND n <> 0;
       dirty[i*2] := d2 OR anew[i] AND n <> 0;
-      ct[i] := t1; cn[i] := n1; cp[i] := p1; ca[i] := ra1;
+      ct[i] := t1; cn[i] := n1 - fence; cp[i] := p1; ca[i] := ra1;
       wt[i] := t2; wn[i] := n2; wp[i] := p2; wa[i] := ra2;
     END LOOP;
 
