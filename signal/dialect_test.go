@@ -108,7 +108,7 @@ func TestExplain(t *testing.T) {
 		}
 		got.WriteString(n.Field + "=" + n.Value + " " + ignored + n.Says + "\n")
 	}
-	want := `Retry-After-Ms=90000000 wait 24h0m0s (milliseconds from now, the longest that is believed)
+	want := `Retry-After-Ms=90000000 wait 1h0m0s (milliseconds from now, in place of one too long to be believed)
 Retry-After=soon ignored, Retry-After-Ms comes first
 RateLimit="a;r=1 ignored, not a structured field (RFC 9651)
 X-Ratelimit-Remaining=many ignored, not a number from 0 to 999999999999999
@@ -117,8 +117,8 @@ X-Ratelimit-Reset=1793955007 reset 30s (guessed: Unix time, seconds)
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
-	if r.By != "Retry-After-Ms" || r.After != pace.Some(MaxBelieved) {
-		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, MaxBelieved)
+	if r.By != "Retry-After-Ms" || r.After != pace.Some(MaxDoubted) {
+		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, MaxDoubted)
 	}
 }
 

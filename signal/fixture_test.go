@@ -57,6 +57,9 @@ func tell(r Reading) string {
 	if r.Permanent {
 		line("permanent", "yes")
 	}
+	if r.Retryable {
+		line("retryable", "yes")
+	}
 	if r.After.OK {
 		line("wait", r.After.V)
 	}

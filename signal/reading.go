@@ -15,6 +15,9 @@ type Reading struct {
 	// because no wait helps, as with an account that is out of money: that says
 	// nothing about the pace.
 	Permanent bool
+	// Retryable says that the server asks for another try (X-Should-Retry:
+	// true), whatever the status: the request failed, for this once.
+	Retryable bool
 	// Concurrency says that too much was in flight at once: fewer at a time
 	// will do, and need not be slower.
 	Concurrency bool

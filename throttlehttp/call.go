@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -109,13 +110,7 @@ func (c *call) broken() throttle.Result {
 // judge classifies a try by its answer.
 func (c *call) judge(now time.Time) throttle.Result {
 	a := c.answer
-	var body []byte
-	switch wants := c.dialect.WantsBody(a.StatusCode); {
-	case wants && c.bodies:
-		body = hold(a, signal.MaxBody)
-	case wants && refuses(a.StatusCode):
-		body = hold(a, maxHeld)
-	}
+	body := c.look()
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	report := r.Report()
 	c.note(ran(a.StatusCode, r, report.Verdict))
@@ -124,7 +119,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 	case report.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
 		again = again && (c.repeats || r.After.OK)
 	case report.Verdict == pace.Throttled: // and so it was not executed
-	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout:
+	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout || r.Retryable:
 		report.Verdict = pace.Failed
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
@@ -145,10 +140,27 @@ func (c *call) judge(now time.Time) throttle.Result {
 	return result
 }
 
-// refuses reports whether the answer is most likely one that another try will
-// replace, of which the body is read in any case.
-func refuses(status int) bool {
-	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+// look reads the beginning of a body in which the dialect looks for a refusal:
+// that of an error or of an answer to GraphQL, and any other if there is leave.
+func (c *call) look() (head []byte) {
+	wants := c.dialect.WantsBody(c.answer.StatusCode)
+	switch {
+	case wants && (c.bodies || c.isGraphQL()):
+		return hold(c.answer, signal.MaxBody)
+	case wants && c.answer.StatusCode >= 400:
+		return hold(c.answer, maxHeld)
+	}
+	return nil
+}
+
+// isGraphQL reports whether the path is that of GraphQL, which tells of errors
+// with status 200, and the answer is no stream.
+func (c *call) isGraphQL() bool {
+	if c.req.URL == nil || !strings.HasSuffix(strings.TrimSuffix(c.req.URL.Path, ".json"), "/graphql") {
+		return false
+	}
+	kind := c.answer.Header.Get("Content-Type")
+	return !strings.HasPrefix(kind, "text/event-stream") && !strings.HasPrefix(kind, "multipart/")
 }
 
 // say is the Result of a try that was not served.

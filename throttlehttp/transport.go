@@ -19,13 +19,15 @@ import (
 // teaches it the pace.
 //
 // What is made again, as often and as late as the Throttle decides but never
-// before the server's Retry-After (of which signal.MaxBelieved is believed):
+// before the server's Retry-After (up to signal.MaxBelieved; see signal.MaxDoubted):
 //
 //   - 429 (Too Many Requests), and what else the signal.Dialect of the host calls
 //     throttled, whatever the method: it was not executed.
 //   - 503 (Service Unavailable) if it carries a Retry-After, and thus was
 //     refused on purpose, or if the request may be repeated.
-//   - 502, 504 and errors of the connection, if the request may be repeated.
+//   - 502, 504 and errors of the connection, if the request may be repeated, and
+//     whatever carries an X-Should-Retry or Stripe-Should-Retry of true. One of
+//     false means that the request is not made again, whatever the status.
 //
 // A request may be repeated if its method is idempotent (GET, HEAD, OPTIONS,
 // TRACE, PUT, DELETE), if it carries an Idempotency-Key, or if Repeat says so.
@@ -70,10 +72,11 @@ type Transport struct {
 	// if it returns nil, signal.For the host of the URL.
 	Dialect func(*http.Request) *signal.Dialect
 	// Bodies lets the beginning of bodies, signal.MaxBody bytes, be looked at
-	// too, of answers where the dialect of the host makes use of them: some say
-	// there alone that they throttle, as GitHub does with status 403 and Shopify
-	// with 200. Such an answer is returned once so much of it has come. If false,
-	// only the bodies of answers of 429 and 503 are looked at.
+	// too, of all answers where the dialect of the host makes use of them: some
+	// say there alone that they throttle, with a status such as 200. Such an
+	// answer is returned once so much of it has come. If false, that is so for
+	// answers of 400 and above, 16 KiB of them at most, and for those to GraphQL
+	// (a path that ends in /graphql or /graphql.json) that are no streams.
 	Bodies bool
 	// Warn is told when a layer underneath sends more than it is given: one try
 	// of r was sent so many times. As a rule Base retries by itself, and retries
