@@ -35,7 +35,7 @@ func TestWantsBody(t *testing.T) {
 	}{
 		{"github", 403, true},
 		{"github", 429, true},
-		{"github", 200, false},
+		{"github", 200, true},
 		{"github", 500, false},
 		{"aws", 400, true},
 		{"aws", 503, true},
@@ -44,7 +44,8 @@ func TestWantsBody(t *testing.T) {
 		{"shopify", 200, true},
 		{"traefik", 429, false},
 		{"general", 429, true},
-		{"general", 404, false},
+		{"general", 404, true},
+		{"general", 200, false},
 	} {
 		d, _ := Named(c.name)
 		if got := d.WantsBody(c.status); got != c.want {

@@ -65,6 +65,9 @@ func (r *reader) noteSpan(from, text, is, what string, d pace.Opt[time.Duration]
 		r.ignore(from, text, "no RetryInfo in it")
 		return
 	}
+	if !d.OK && is == "words" {
+		return // most sentences name no wait
+	}
 	if !d.OK && is == "pushback" {
 		r.note(from, "do not ask again")
 		return
@@ -101,7 +104,7 @@ func (r *reader) formOf(text, is string) string {
 	v, number := decimal(text)
 	guessed := is == "guess" || number && (is == "seconds" && v > unixTime || is == "ms" && v > 1000*unixTime || is == "epoch" && v <= unixTime || is == "after" && v > unixTime)
 	switch {
-	case is == "details":
+	case is == "details", is == "words":
 	case !number && len(text) > 0 && text[len(text)-1] == 's':
 		is = "duration"
 	case !number:

@@ -35,6 +35,7 @@ var forms = [...][2]string{
 	{"epoch", "Unix time, seconds"},
 	{"date", "date"},
 	{"duration", "duration"},
+	{"words", "a sentence, as in 'again in 20 seconds'"},
 	{"pushback", "milliseconds, or a word not to retry"},
 	{"details", "RetryInfo in base64 and Protocol Buffers"},
 	{"guess", "guessed"},
@@ -67,6 +68,8 @@ func (r *reader) ahead(text, is string) pace.Opt[time.Duration] {
 		return r.pushback(v, number)
 	case is == "details":
 		return retryDelay(text)
+	case is == "words":
+		return waitIn(text)
 	case !number:
 		return r.aheadText(text)
 	case is == "ms" && v <= 1000*unixTime:
