@@ -75,10 +75,10 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 		return i, i < len(b)
 	}
 	step, rest, _ := strings.Cut(path, ".")
-	if open := b.at(i); open != '{' && (open != '[' || step != "*") {
+	inObject := b.at(i) == '{'
+	if each := step == "[]"; inObject && each || !inObject && (b.at(i) != '[' || !each && step != "*") {
 		return 0, false
 	}
-	inObject := b[i] == '{'
 	for i = b.space(i + 1); i < len(b) && b[i] != '}' && b[i] != ']'; i = b.space(i + 1) {
 		here := !inObject || step == "*"
 		if inObject {
@@ -90,7 +90,7 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 			i++
 		}
 		if here {
-			if at, ok = b.find(i, rest); ok || step != "*" {
+			if at, ok = b.find(i, rest); ok || inObject && step != "*" {
 				return at, ok
 			}
 		}

@@ -18,7 +18,7 @@ type Dialect struct{ spec spec }
 // spec is a dialect as data. The specs are the files in dialects/, and
 // dialects_data.go is made of them by 'go test -run Data -update'. Names of
 // fields and paths into a body are alike: "body a.*.b" is a path, in which *
-// stands for any key or element, and "body <tag>" is the text of an XML
+// stands for any key or element and [] for any element, and "body <tag>" is the text of an XML
 // element.
 type spec struct {
 	// Name is what Named knows it by, Title what people call it.

@@ -2,6 +2,8 @@ package signal
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +60,14 @@ of your own, name it:
   out of a cache (Age above zero) are ignored, and its wait has run since.
 - What is malformed is ignored; 'throttle explain' says so. A number that cannot
   be meant in the preset's unit (Unix time 30, seconds for 15 years) is guessed.
-- Bodies are read only for the statuses named, and 64 KiB of them at most.
+- Bodies are read only for the statuses named, and 64 KiB of them at most; a
+  Transport reads those of errors, and of answers to GraphQL, by itself.
+- The general dialect knows an error that throttles by a code in its body, under
+  400 and 403 as well as 429: rate_limited, TooManyRequests, THROTTLED and kin, in
+  any case. An error without such a code is ordinary, whatever words its message
+  has and though nothing may remain.
+- A quota that ends with a day, a month or an account's money is final where the
+  answer names it so (dailyLimitExceeded, insufficient_quota): no wait helps.
 - Requests pace; limits counted in other units are told beside them, and decide
   on the wait when they are used up.
 - Permanent means not to ask again; concurrency, that fewer at once will do.
@@ -138,6 +147,9 @@ func section(b *strings.Builder, s spec) {
 	if s.Unconfirmed != nil {
 		fmt.Fprintf(b, "Not confirmed by the vendor's own words: %s.\n", strings.Join(s.Unconfirmed, "; "))
 	}
+	if pages := pagesOf(s.Name); pages != nil {
+		fmt.Fprintf(b, "Read from %s.\n", strings.Join(pages, ", "))
+	}
 	b.WriteString("\n| where | means | form and unit | scope |\n|---|---|---|---|\n")
 	row := func(where, means, form, scope string) {
 		for _, c := range []*string{&form, &scope} {
@@ -166,6 +178,21 @@ func section(b *strings.Builder, s spec) {
 	for _, u := range s.Rules {
 		ruleRow(row, u)
 	}
+}
+
+// pagesOf are the pages that the answers of a dialect were read from.
+func pagesOf(name string) (pages []string) {
+	files, _ := filepath.Glob("testdata/" + name + "-*.txt")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(text), "\n# page: ")
+		line, _, _ := strings.Cut(rest, "\n")
+		url, when, ok := strings.Cut(line, " (read ")
+		if p := "<" + url + "> (" + when; ok && !slices.Contains(pages, p) {
+			pages = append(pages, p)
+		}
+	}
+	return pages
 }
 
 func limitRows(row func(where, means, form, scope string), l limits) {

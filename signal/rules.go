@@ -21,10 +21,10 @@ func (r *reader) apply(u *rule) {
 	for _, from := range u.From {
 		text := r.text(from)
 		if word := u.trim(text); word != "" && u.holds(word) {
-			if u.Trim != "word" {
-				text = word
+			if u.Trim == "word" {
+				word = afterHash(text)
 			}
-			r.follow(u, from, text)
+			r.follow(u, from, word)
 			return
 		}
 	}
@@ -163,9 +163,9 @@ func (u *rule) trim(text string) string {
 		text, _, _ = strings.Cut(text, ":")
 		fallthrough
 	case "fragment":
-		text = text[strings.LastIndexByte(text, '#')+1:]
+		text = afterHash(text)
 	case "word":
-		text = wordOf(text)
+		text = wordOf(afterHash(text))
 	case "subject":
 		text = violation(text, 1)
 	case "description":
@@ -175,6 +175,9 @@ func (u *rule) trim(text string) string {
 	}
 	return text
 }
+
+// afterHash is a text without a namespace or an address before a #.
+func afterHash(text string) string { return text[strings.LastIndexByte(text, '#')+1:] }
 
 // wordOf is the letters and digits of a text, in lower case.
 func wordOf(text string) string {
