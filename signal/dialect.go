@@ -103,7 +103,7 @@ type rule struct {
 	As string
 }
 
-// For is the dialect of a host: the preset that lists it, exactly or by its
+// For is the dialect of a host: the preset that lists it, exactly or else by its
 // end, else the general one, which knows the standards and guesses. A port is
 // ignored. It never returns nil.
 func For(host string) *Dialect {
@@ -112,22 +112,28 @@ func For(host string) *Dialect {
 		host = host[:i]
 	}
 	host = strings.TrimSuffix(host, ".")
+	found := general
 	for _, d := range dialects {
-		if d.speaksAt(host) {
+		switch exactly, below := d.speaksAt(host); {
+		case exactly:
 			return d
+		case below && found == general:
+			found = d
 		}
 	}
-	return general
+	return found
 }
 
-func (d *Dialect) speaksAt(host string) bool {
+// speaksAt reports whether a host is one of the preset's, or below one.
+func (d *Dialect) speaksAt(host string) (exactly, below bool) {
 	for _, h := range d.spec.Hosts {
-		end, below := strings.CutPrefix(h, "*")
-		if h == host || below && strings.HasSuffix(host, end) && len(host) > len(end) {
-			return true
+		if h == host {
+			return true, false
 		}
+		end, wild := strings.CutPrefix(h, "*")
+		below = below || wild && strings.HasSuffix(host, end) && len(host) > len(end)
 	}
-	return false
+	return false, below
 }
 
 // Named is the dialect of that name, such as github or kong; ok is false if

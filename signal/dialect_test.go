@@ -10,6 +10,7 @@ import (
 func TestFor(t *testing.T) {
 	for host, want := range map[string]string{
 		"api.github.com": "github", "API.GitHub.com": "github", "api.github.com:443": "github", "api.github.com.": "github",
+		"maps.googleapis.com": "googlemaps", "gmail.googleapis.com": "google",
 		"notapi.github.com": "general", "api.github.com.evil.example": "general",
 		"shop.myshopify.com": "shopify", "myshopify.com": "general", ".myshopify.com": "general", "evilmyshopify.com": "general",
 		"dynamodb.eu-central-1.amazonaws.com": "aws", "s3.cn-north-1.amazonaws.com.cn:443": "aws",

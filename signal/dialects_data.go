@@ -155,6 +155,11 @@ var dialects = []*Dialect{
 		{From: []string{"body error.details.*.violations.*.description"}},
 		{From: []string{"body error.status"}},
 	}}},
+	{spec: spec{Name: "googlemaps", Hosts: []string{"maps.googleapis.com"}, Bodies: []int{200, 403, 429, 503}, Rules: []rule{
+		{Statuses: []int{200, 403, 429}, From: []string{"body error_message"}, Has: []string{"daily request quota"}, Verdict: "served", Permanent: "yes", As: "nothing"},
+		{Statuses: []int{200, 403, 429}, From: []string{"body status"}, Is: []string{"OVER_DAILY_LIMIT"}, Verdict: "served", Permanent: "yes"},
+		{Statuses: []int{200, 403, 429}, From: []string{"body status"}, Is: []string{"OVER_QUERY_LIMIT"}, Verdict: "throttled", Scope: "user", Wait: 2},
+	}}},
 	{spec: spec{Name: "graphql", Bodies: []int{200, 4, 5}, Drafts: true, First: true, Limits: []limits{
 		{Limit: "Ratelimit-Limit", Remaining: "Ratelimit-Remaining", Reset: "Ratelimit-Reset", Is: "guess"},
 		{Limit: "X-Ratelimit-Limit", Remaining: "X-Ratelimit-Remaining", Used: "X-Ratelimit-Used", Reset: "X-Ratelimit-Reset", Is: "guess"},
@@ -289,7 +294,7 @@ var dialects = []*Dialect{
 		{Statuses: []int{529}, From: []string{"body code"}, Is: []string{"service_overload"}, Scope: "shared"},
 		{From: []string{"body code"}},
 	}}},
-	{spec: spec{Name: "openai", Hosts: []string{"api.openai.com"}, Bodies: []int{429, 503}, Limits: []limits{
+	{spec: spec{Name: "openai", Hosts: []string{"api.openai.com", "*.openai.azure.com", "api.groq.com"}, Bodies: []int{429, 503}, Limits: []limits{
 		{Name: "requests", Unit: "requests", Limit: "X-Ratelimit-Limit-Requests", Remaining: "X-Ratelimit-Remaining-Requests", Reset: "X-Ratelimit-Reset-Requests", Is: "duration"},
 		{Name: "tokens", Unit: "tokens", Limit: "X-Ratelimit-Limit-Tokens", Remaining: "X-Ratelimit-Remaining-Tokens", Reset: "X-Ratelimit-Reset-Tokens", Is: "duration"},
 	}, Waits: []wait{
@@ -346,7 +351,8 @@ var dialects = []*Dialect{
 	}, Rules: []rule{
 		{Statuses: []int{200, 429}, From: []string{"body errors.*.extensions.code"}, Is: []string{"THROTTLED"}, Verdict: "throttled"},
 	}}},
-	{spec: spec{Name: "slack", Hosts: []string{"slack.com", "*.slack.com"}, Rules: []rule{
+	{spec: spec{Name: "slack", Hosts: []string{"slack.com", "*.slack.com"}, Bodies: []int{200}, Rules: []rule{
+		{Statuses: []int{200}, From: []string{"body error"}, Is: []string{"ratelimited", "rate_limited"}, Verdict: "throttled", Scope: "route"},
 		{Statuses: []int{429}, From: []string{"Retry-After"}, Scope: "route", As: "nothing"},
 	}}},
 	{spec: spec{Name: "stackexchange", Hosts: []string{"api.stackexchange.com"}, Bodies: []int{200, 400, 502, 503}, Limits: []limits{

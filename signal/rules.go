@@ -22,7 +22,7 @@ func (r *reader) apply(u *rule) {
 		text := r.text(from)
 		if word := u.trim(text); word != "" && u.holds(word) {
 			if u.Trim == "word" {
-				word = afterHash(text)
+				word = lastName(text)
 			}
 			r.follow(u, from, word)
 			return
@@ -165,7 +165,7 @@ func (u *rule) trim(text string) string {
 	case "fragment":
 		text = afterHash(text)
 	case "word":
-		text = wordOf(afterHash(text))
+		text = wordOf(lastName(text))
 	case "subject":
 		text = violation(text, 1)
 	case "description":
@@ -178,6 +178,14 @@ func (u *rule) trim(text string) string {
 
 // afterHash is a text without a namespace or an address before a #.
 func afterHash(text string) string { return text[strings.LastIndexByte(text, '#')+1:] }
+
+// lastName is the name at the end of a URL, a URN or a namespace.
+func lastName(text string) string {
+	if strings.HasPrefix(text, "http") || strings.HasPrefix(text, "urn:") {
+		return text[strings.LastIndexAny(text, "/:#")+1:]
+	}
+	return afterHash(text)
+}
 
 // wordOf is the letters and digits of a text, in lower case.
 func wordOf(text string) string {

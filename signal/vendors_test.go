@@ -15,6 +15,7 @@ func TestCodesAreReadWhereverTheyStand(t *testing.T) {
 		`{"code":%q}`, `{"error":%q}`, `{"error":{"code":%q}}`, `{"error":{"type":%q,"code":400}}`, `{"error":{"code":403,"status":%q}}`,
 		`{"errors":[{"code":%q}]}`, `{"errors":[{"error":%q}]}`, `{"error":{"errors":[{"reason":%q}],"code":403}}`, `[{"errorCode":%q}]`,
 		`{"errorType":%q}`, `{"error_type":%q,"error_code":"X"}`, `{"__type":"com.example#%s"}`, `<Error><Code>%s</Code></Error>`, `{"errors":[{"extensions":{"code":%q}}]}`,
+		`{"title":"x","type":"https://any.example/problems/%s"}`, `{"type":"urn:any:params:error:%s"}`,
 	}
 	for _, place := range places {
 		for _, code := range []string{"rate_limited", "RATE_LIMIT_EXCEEDED", "rateLimitExceeded", "TooManyRequests", "too-many-requests", "ThrottlingException", "Throttled"} {
