@@ -101,6 +101,29 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 	return 0, false
 }
 
+// hasData reports whether the data of an answer to GraphQL holds anything: so
+// much of the request has been executed, whatever its errors say.
+func (b jsonText) hasData() bool {
+	i, ok := b.find(0, "data")
+	if !ok || b[i] != '{' {
+		return ok && b.scalar(i) != ""
+	}
+	for i = b.space(i + 1); i < len(b) && b[i] != '}'; i = b.space(i + 1) {
+		i = b.space(b.skip(i))
+		if b.at(i) != ':' {
+			return true // torn: better not asked again
+		}
+		i = b.space(i + 1)
+		if b.scalar(i) != "" {
+			return true
+		}
+		if i = b.space(b.skip(i)); b.at(i) != ',' {
+			return false
+		}
+	}
+	return false
+}
+
 // skip is the end of the value at i.
 func (b jsonText) skip(i int) int {
 	depth := 0

@@ -144,3 +144,17 @@ func TestTextsAreBounded(t *testing.T) {
 		t.Errorf("name %q, want %q", r.ScopeName, want)
 	}
 }
+
+// TestPartOfGraphQLIsFinal: what has run in part must not run again.
+func TestPartOfGraphQLIsFinal(t *testing.T) {
+	for data, final := range map[string]bool{
+		``: false, `"data":null,`: false, `"data":{},`: false, `"data":{"a":null},`: false, `"data":{"a":null,"b":null},`: false,
+		`"data":{"a":null,"b":{"id":1}},`: true, `"data":{"a":true},`: true, `"data":[1],`: true, `"data":{"a"`: true,
+	} {
+		body := `{"errors":[{"type":"RATE_LIMITED"}],` + data + `"extensions":{}}`
+		r := heard(t, "api.github.com", 200, "", body)
+		if r.Verdict != pace.Throttled || r.Permanent != final {
+			t.Errorf("%s: %v, permanent %v; want throttled, %v", body, r.Verdict, r.Permanent, final)
+		}
+	}
+}

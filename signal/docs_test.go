@@ -70,6 +70,7 @@ of your own, name it:
   answer names it so (dailyLimitExceeded, insufficient_quota): no wait helps.
 - Requests pace; limits counted in other units are told beside them, and decide
   on the wait when they are used up.
+- A refusal inside a GraphQL answer that holds data too is final: part of it ran.
 - Permanent means not to ask again; concurrency, that fewer at once will do.
 
 `

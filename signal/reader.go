@@ -52,9 +52,22 @@ func (r *reader) read() {
 		r.apply(&r.d.spec.Rules[i])
 	}
 	r.readRetry()
+	r.readPart()
 	r.settle()
 	if r.policies == 1 && (!r.one.CountsRequests() || r.one.Partition != "") {
 		r.Policies = []Policy{r.one}
+	}
+}
+
+// readPart makes a refusal with status 200 final if part of the request was
+// executed: GraphQL may run one mutation of several.
+func (r *reader) readPart() {
+	if r.status >= 400 || r.Verdict != pace.Throttled || r.Permanent || !jsonText(r.body).hasData() {
+		return
+	}
+	r.Permanent, r.finalBy = true, "body data"
+	if r.notes != nil {
+		r.noteText("body data", "…", "part of it was executed: do not ask again")
 	}
 }
 

@@ -37,7 +37,7 @@ func (r *reader) readRetry() {
 		return
 	}
 	for _, from := range [...]string{"X-Should-Retry", "Stripe-Should-Retry"} {
-		switch text := r.text(from); text {
+		switch text := r.text(from); strings.ToLower(text) {
 		case "true":
 			r.follow(&rule{Retryable: true, As: "nothing"}, from, text)
 		case "false":
