@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -117,16 +118,7 @@ func (c *call) broken() throttle.Result {
 // judge classifies a try by its answer.
 func (c *call) judge(now time.Time) throttle.Result {
 	a := c.answer
-	var body []byte
-	wants, seen := c.dialect.WantsBody(a.StatusCode), true
-	switch {
-	case wants && c.bodies:
-		body = hold(c.req.Context(), a, signal.MaxBody)
-	case refuses(a.StatusCode) && (wants || isProblem(a.Header)):
-		body = hold(c.req.Context(), a, maxHeld)
-	default:
-		seen = false
-	}
+	body, seen := c.look()
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	report := r.Report()
 	c.note(ran(a.StatusCode, r, report.Verdict))
@@ -138,7 +130,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 	case report.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
 		again = again && (c.repeats || r.After.OK)
 	case report.Verdict == pace.Throttled: // and so it was not executed
-	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout:
+	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout || r.Retryable:
 		report.Verdict = pace.Failed
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
@@ -163,6 +155,30 @@ func (c *call) judge(now time.Time) throttle.Result {
 // try, so that its body is read in any case.
 func refuses(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
+// look reads the beginning of a body in which a refusal may stand: that of an
+// error, or of an answer to GraphQL, where the dialect looks for it; of a problem
+// document; and of any other if the Transport may. seen is whether it was read.
+func (c *call) look() (head []byte, seen bool) {
+	a, wants := c.answer, c.dialect.WantsBody(c.answer.StatusCode)
+	switch {
+	case wants && (c.bodies || c.isGraphQL()):
+		return hold(c.req.Context(), a, signal.MaxBody), true
+	case wants && a.StatusCode >= 400, refuses(a.StatusCode) && isProblem(a.Header):
+		return hold(c.req.Context(), a, maxHeld), true
+	}
+	return nil, false
+}
+
+// isGraphQL reports whether the path is that of GraphQL, which tells of errors
+// with status 200, and the answer is no stream.
+func (c *call) isGraphQL() bool {
+	if c.req.URL == nil || !strings.HasSuffix(strings.TrimSuffix(c.req.URL.Path, ".json"), "/graphql") {
+		return false
+	}
+	kind := c.answer.Header.Get("Content-Type")
+	return !strings.HasPrefix(kind, "text/event-stream") && !strings.HasPrefix(kind, "multipart/")
 }
 
 // say returns the Result of a try that was not served.

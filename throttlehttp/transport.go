@@ -21,13 +21,15 @@ import (
 // from the answers.
 //
 // Retried, subject to the Throttle's policy and never before Retry-After
-// (capped by the Throttle's MaxAfter):
+// (capped by the Throttle's MaxAfter; see also signal.MaxDoubted):
 //
 //   - 429 (Too Many Requests), and what else the signal.Dialect of the host
 //     calls throttled, whatever the method: it was not executed.
 //   - 503 (Service Unavailable) if it carries a Retry-After, and so was
 //     refused on purpose, or if the request may be repeated.
-//   - 502, 504 and errors of the connection, if the request may be repeated.
+//   - 502, 504 and errors of the connection, if the request may be repeated, and
+//     whatever carries an X-Should-Retry or Stripe-Should-Retry of true. One of
+//     false means that the request is not retried, whatever the status.
 //
 // A request may be repeated if its method is idempotent (GET, HEAD, OPTIONS,
 // TRACE, PUT, DELETE), if it carries an Idempotency-Key, or if Repeat says so.
@@ -88,12 +90,13 @@ type Transport struct {
 	// Dialect returns how the server of a request reports its limits. If nil,
 	// or if it returns nil, signal.For the host of the URL.
 	Dialect func(*http.Request) *signal.Dialect
-	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of
+	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of all
 	// answers where the dialect of the host uses it: some servers report
-	// throttling only there, as GitHub does with status 403 and Shopify with
-	// 200. Such an answer is returned once that much of it has arrived, or half
-	// a second after its header. If false, only the bodies of 429 and 503 are
-	// read, as long.
+	// throttling only there, with a status such as 200. Such an answer is
+	// returned once that much of it has arrived, or half a second after its
+	// header. If false, that holds for answers of 400 and above, of which 16 KiB
+	// are read, and for answers of GraphQL (a path that ends in /graphql or
+	// /graphql.json) that are no streams.
 	Bodies bool
 	// Warn is called when a layer underneath sends more than it is given: one
 	// try of r was sent so many times. As a rule Base retries by itself, and
