@@ -102,6 +102,7 @@ type Throttle struct {
 	timer    *time.Timer // fires when the gate wants to be asked again
 	wake     time.Time   // when it is set to fire; zero: it is not
 	logged   time.Time   // when a long wait last was
+	name     string      // the first in a Group; empty: none
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
