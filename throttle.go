@@ -43,7 +43,8 @@ type Throttle struct {
 	// is none. Otherwise a goroutine runs while the Store is asked.
 	Fleet Fleet
 	// Tries bounds the tries of a call that is throttled each time. If zero,
-	// the call is retried until MaxWait is over or its context ends.
+	// the call is retried until MaxWait is over or its context ends; below zero,
+	// it is not retried.
 	Tries int
 	// Retries bounds the retries of a call that [Failed], not counting
 	// throttled tries. If zero, 3; below zero, there are none.
