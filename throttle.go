@@ -43,7 +43,8 @@ type Throttle struct {
 	// is none. Otherwise a goroutine runs while the Store is asked.
 	Fleet Fleet
 	// Tries bounds the tries of a call that is throttled each time. If zero,
-	// the call is retried until MaxWait is over or its context ends.
+	// the call is retried until MaxWait is over or its context ends; below zero,
+	// it is not retried.
 	Tries int
 	// Retries bounds the retries of a call that [Failed], not counting
 	// throttled tries. If zero, 3; below zero, there are none.
@@ -102,6 +103,7 @@ type Throttle struct {
 	timer    *time.Timer // fires when the gate wants to be asked again
 	wake     time.Time   // when it is set to fire; zero: it is not
 	logged   time.Time   // when a long wait last was
+	name     string      // the first in a Group; empty: none
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }

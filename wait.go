@@ -104,6 +104,15 @@ func (w *waiter) alarm(at time.Time) <-chan time.Time {
 	return w.timer.C
 }
 
+// call gives t a name for logs, unless it has one.
+func (t *Throttle) call(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.name == "" {
+		t.name = name
+	}
+}
+
 // log reports a long wait, unless one was reported lately.
 func (t *Throttle) log(w *waiter, wait time.Duration) {
 	t.mu.Lock()
@@ -114,7 +123,7 @@ func (t *Throttle) log(w *waiter, wait time.Duration) {
 	}
 	t.logged = now
 	why := because(w.blocker(), t.gate.Why(now, &w.ticket))
-	tries, waiting := w.ticket.Tries(), t.gate.Waiting()
+	name, tries, waiting := t.name, w.ticket.Tries(), t.gate.Waiting()
 	t.mu.Unlock()
-	slog.Warn("throttle: a call waits for a minute or more; set OnEvent to hear of all", "wait", wait, "why", why, "tries", tries, "waiting", waiting)
+	slog.Warn("throttle: a call waits for a minute or more; set OnEvent to hear of all", "name", name, "wait", wait, "why", why, "tries", tries, "waiting", waiting)
 }

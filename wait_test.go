@@ -176,7 +176,10 @@ func TestLongWaitIsLogged(t *testing.T) {
 		}
 		<-ctx.Done()
 	}
-	if n := logged(throttled, new(throttle.Throttle), 30*time.Minute); n < 1 || n > 3 {
+	var group throttle.Group
+	m := group.Enter("api.example.com")
+	defer m.Leave()
+	if n := logged(throttled, m.Throttle(), 30*time.Minute); n < 1 || n > 3 || !strings.Contains(out.String(), "name=api.example.com") {
 		t.Errorf("always throttled for half an hour: %d lines, want 1 to 3:\n%s", n, &out)
 	}
 	if n := logged(behind, &throttle.Throttle{MaxInFlight: 1}, 5*time.Minute); n != 1 || !strings.Contains(out.String(), "1 in flight") {

@@ -1,6 +1,7 @@
 package throttlehttp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -113,7 +114,7 @@ func (s *stuck) Close() error {
 func TestBodyThatDoesNotEndOnTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conns atomic.Int32
-		transport := &http.Transport{Dial: func(string, string) (net.Conn, error) {
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			first := conns.Add(1) == 1
 			go func() {
