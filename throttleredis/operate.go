@@ -2,21 +2,26 @@ package throttleredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// maxChecked bounds the slots that Check looks at: enough to reach every node of
-// a Cluster of some dozens.
+// maxChecked bounds the slots whose nodes Check looks at: enough to reach every
+// node of a Cluster of some dozens.
 const maxChecked = 256
 
-// Check reads the settings of the Redis behind Do, in a Cluster of the nodes of
-// many slots, and returns in one line what would break limits: ErrVersion if it
-// is too old, ErrEvicts if it may evict keys. A caller may ignore either:
+// Check looks for what would break limits, in the Redis behind Do, in a Cluster
+// in the nodes of many slots, and returns what is wrong in one line: ErrVersion
+// if it is too old, ErrEvicts if it may evict keys, or the command or key that
+// its user may not use. A caller may ignore what it accepts:
 //
 //	if err := store.Check(ctx); err != nil && !errors.Is(err, ErrEvicts) {
+//
+// Check also meets the process that serves each of Slots, in one call each: so
+// that a slot that is first used after a fail-over is not taken for a new one.
+// Call it when a process starts, and after a fail-over that Expect announced.
 func (s *Store) Check(ctx context.Context) error {
 	n := min(s.slotCount(), maxChecked)
 	for i := range n {
@@ -24,20 +29,53 @@ func (s *Store) Check(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.meet(ctx)
+}
+
+// meet asks nothing of each slot, so that each has a fence.
+func (s *Store) meet(ctx context.Context) error {
+	for n := range s.slotCount() {
+		sl, err := s.slot(n)
+		if err != nil {
+			return err
+		}
+		c := newCommand(0)
+		if _, err := s.call(ctx, sl, &c); err != nil {
+			return permitted(err, "EVALSHA")
+		}
+	}
 	return nil
 }
 
+// checkSlot checks the node of a slot. A script asks, as a command without a key
+// goes to any node. It has no #!lua, so that an old Redis runs it.
 func (s *Store) checkSlot(ctx context.Context, slot int) error {
-	about, err := s.info(ctx, slot, "server")
-	if err != nil {
+	for _, section := range []string{"server", "memory"} {
+		about, err := s.text(ctx, luaInfo, []any{s.fenceName(slot)}, section)
+		if err == nil {
+			err = checkInfo(section, about)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fence := s.fenceName(slot)
+	failure, err := s.text(ctx, luaCheck, []any{fence, fence + ":#check"})
+	if err != nil || failure == "" {
 		return err
 	}
-	version := field(about, "redis_version") // Valkey has it too: 7.2.4
-	if major, _, _ := strings.Cut(version, "."); !atLeast(major, 7) {
-		return fmt.Errorf("throttleredis: version %.20q of Redis: %w", version, ErrVersion)
-	}
-	if about, err = s.info(ctx, slot, "memory"); err != nil {
-		return err
+	command, why, _ := strings.Cut(failure, " ")
+	return permitted(failed(fmt.Errorf("%s: %s", command, why)), command)
+}
+
+// checkInfo checks a section of INFO.
+func checkInfo(section, about string) error {
+	if section == "server" {
+		version := field(about, "redis_version") // Valkey has it too: 7.2.4
+		if major, _, _ := strings.Cut(version, "."); !atLeast(major, 7) {
+			return fmt.Errorf("throttleredis: version %.20q of Redis: %w", version, ErrVersion)
+		}
+		return nil
 	}
 	policy := field(about, "maxmemory_policy")
 	if most := field(about, "maxmemory"); most != "0" && policy != "noeviction" && policy != "" {
@@ -46,19 +84,26 @@ func (s *Store) checkSlot(ctx context.Context, slot int) error {
 	return nil
 }
 
-// info returns a section of INFO of the node that serves a slot. A script asks,
-// as a command without a key goes to any node. It has no #!lua, so that an old
-// Redis runs it.
-func (s *Store) info(ctx context.Context, slot int, section string) (string, error) {
-	v, err := s.Do(ctx, "EVAL", luaInfo, "1", s.fenceName(slot), section)
+// text runs a script that returns text.
+func (s *Store) text(ctx context.Context, script string, keys []any, args ...any) (string, error) {
+	all := append([]any{"EVAL", script, strconv.Itoa(len(keys))}, append(keys, args...)...)
+	v, err := s.Do(ctx, all...)
 	if err != nil {
-		return "", &Error{Err: err}
+		return "", permitted(failed(err), "EVAL or INFO")
 	}
 	text, ok := textOf(v)
 	if !ok {
 		return "", &Error{Err: errReply}
 	}
 	return text, nil
+}
+
+// permitted says what to do if err is that the user may not run a command.
+func permitted(err error, command string) error {
+	if denied(err) {
+		return fmt.Errorf("throttleredis: the user of Redis may not run %s on such keys; docs/redis.md has the ACL SETUSER line: %w", command, errors.Unwrap(err))
+	}
+	return err
 }
 
 // field returns a field of INFO, or "".
@@ -71,42 +116,4 @@ func field(info, name string) string {
 func atLeast(number string, least int) bool {
 	n, err := strconv.Atoi(number)
 	return err == nil && n >= least
-}
-
-// MaxExpect bounds how long Expect holds.
-const MaxExpect = 24 * time.Hour
-
-// Expect announces that the Redis process with this run_id, the 40 characters in
-// INFO server, will take over from the one that serves now within a time, by the
-// clock of Redis, and will have all that was written: a planned fail-over, or
-// slots that move. Keys keep their states then. A slot counts as taken over when
-// the process first answers for it: after that time, keys start empty there. The
-// time is at most MaxExpect; make it short, as a fail-over within it is trusted
-// even if writes are lost, and call [Store.Unexpect] if the plan is given up.
-//
-// The call must reach the process that serves now. Expect makes one call for each
-// of Slots; the last announcement holds.
-func (s *Store) Expect(ctx context.Context, process string, within time.Duration) error {
-	if len(process) != processLen {
-		return fmt.Errorf("throttleredis: process %.50q: is no run_id of 40 characters, as INFO server has it", process)
-	}
-	if within < time.Microsecond || within > MaxExpect {
-		return fmt.Errorf("throttleredis: expected within %v: must be above zero and at most %v", within, MaxExpect)
-	}
-	return s.expect(ctx, process, within)
-}
-
-// Unexpect takes back what Expect announced, in one call for each of Slots. Where
-// the process has taken over already, nothing changes.
-func (s *Store) Unexpect(ctx context.Context) error { return s.expect(ctx, "", 0) }
-
-func (s *Store) expect(ctx context.Context, process string, within time.Duration) error {
-	us := strconv.FormatInt(within.Microseconds(), 10)
-	for slot := range s.slotCount() {
-		_, err := s.eval(ctx, &expectScript, []any{nil, nil, "1", s.fenceName(slot), process, us})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -39,6 +39,8 @@ var (
 	luaExpect string
 	//go:embed lua/info.lua
 	luaInfo string
+	//go:embed lua/check.lua
+	luaCheck string
 
 	takeScript   = newScript(luaStart + luaShort + luaLong + luaFence + luaConvert + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
 	expectScript = newScript(luaExpect)

@@ -55,7 +55,7 @@ end
 local function fenced(known)
   local kept = redis.pcall('GET', KEYS[1])
   if type(kept) == 'table' and sub(kept.err, 1, 9) ~= 'WRONGTYPE' then
-    return nil, kept
+    error(kept)
   elseif kept and (type(kept) == 'table' or not FENCES[#kept] or sub(kept, 8, 21) ~= 'master_replid:') then
     return nil, redis.error_reply('NOFENCE the key ' .. KEYS[1] .. ' is no fence that this version of throttleredis knows: ' ..
       'upgrade this process, or, if something else has written the key, delete it')

@@ -5,6 +5,7 @@ local function store(key, value, T)
   else
     call('SET', key, value, 'PX', 1000 - floor(min(now - T, 0) / 1000))
   end
+  wrote = true
 end
 
 -- question is ask i, and its limit.
@@ -132,3 +133,18 @@ else
   answer, none = many(read_many(), since)
 end
 return pack('<I7B', none and real or now, #before) .. before .. answer
+end
+
+-- What the user of the caller may not do is answered as where Redis sees it before
+-- the script runs, if nothing has been written.
+local done, answer = pcall(decide_all)
+if done then
+  return answer
+end
+local text = type(answer) == 'table' and answer.err or tostring(answer)
+for _, denied in ipairs({ 'ACL failure', "can't run this command", "can't access at least one" }) do
+  if not wrote and string.find(text, denied, 1, true) then
+    return redis.error_reply('NOPERM ' .. text)
+  end
+end
+error(answer)

@@ -136,16 +136,19 @@ kinds[2] = function(_, _, ask, since, key)
       last, total = t, total + charge
     elseif to == from then
       call('DEL', key)
+      wrote = true
       return
     end
     body[#body + 1] = pack('<I7I7', last, total)
     call('SET', key, table.concat(body))
+    wrote = true
     expire()
   end
   -- append drops the records before gone, and remembers what is charged.
   local function append(charge)
     if gone > 0 then
       call('SETRANGE', key, 0, pack('<I6BI7I7', first + gone, FORMAT, sum(gone), mark))
+      wrote = true
     end
     local record = pack('<I7I7', t, total + charge)
     if charge > 0 and last == t and size > gone then
@@ -153,6 +156,7 @@ kinds[2] = function(_, _, ask, since, key)
     elseif charge > 0 then
       call('APPEND', key, record)
     end
+    wrote = true
     last = t
     expire()
   end
