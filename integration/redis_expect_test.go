@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,38 @@ func TestRedisFlushed(t *testing.T) {
 			redisTake(t, other, limit.Ask{Key: "b", Limit: ten})
 			if got := other.Stats(); got.Flushed != c.flushed || got.Replaced != c.replaced {
 				t.Errorf("%s, another Store %s: Stats() = %+v, want Flushed %d, Replaced %d", how, c.s.Prefix, got, c.flushed, c.replaced)
+			}
+		}
+	}
+}
+
+// TestRedisExpectClocks: a planned fail-over is one where the clocks differ, by
+// less than a minute.
+func TestRedisExpectClocks(t *testing.T) {
+	ten := limit.Limit{Count: 10, Period: 12 * limit.Month}
+	for _, off := range []time.Duration{-30 * time.Second, 30 * time.Second} {
+		clock := rig.NewClock(t)
+		clock.Shift(t, off)
+		primary := rig.Redis(t)
+		replica := clock.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(primary.Port))
+		rig.Until(t, "the replica follows", func() error { return replica.Says("replication", "master_link_status:up") })
+		m := &redisMover{}
+		m.point(t, primary)
+		stores := []*throttleredis.Store{{Do: m.Do}, {Do: m.Do}, {Do: m.Do}}
+		for _, s := range stores {
+			redisTake(t, s, limit.Ask{Key: "a", Limit: ten, N: 1})
+			redisTake(t, s, limit.Ask{Key: "a", Limit: ten})
+		}
+		if err := stores[0].Expect(t.Context(), processOf(t, replica), 2*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		redisInStep(t, &rig.Replicated{Primary: primary, Replica: replica})
+		primary.Kill()
+		replica.Promote(t)
+		m.point(t, replica)
+		for i, s := range stores {
+			if d := redisTake(t, s, limit.Ask{Key: "a", Limit: ten, N: 1}); !d.OK {
+				t.Errorf("clock off by %v, Store %d after a planned fail-over: %+v, want one of the 7 that are left", off, i, d)
 			}
 		}
 	}

@@ -10,10 +10,10 @@ type Stats struct {
 	// Replaced counts answers by another process than the one before, or by the
 	// same after it was a replica and may have lost writes, for each of the Slots
 	// that are in use: after a fail-over, a restart, or a move of slots. Unless
-	// Expect announced it, keys started empty.
+	// Expect announced it, keys started used up.
 	Replaced int64
 	// Flushed counts how often all keys of one of the Slots were gone while its
-	// process ran on, as after FLUSHALL. Keys started full, or empty with Strict.
+	// process ran on, as after FLUSHALL. Keys started full, or used up with Strict.
 	Flushed int64
 	// Full counts calls that Redis refused because its memory was full.
 	Full int64
