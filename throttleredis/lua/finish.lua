@@ -120,9 +120,10 @@ if unfenced == 0 then
   if not since then
     return whose
   end
-  before = pack('<I7', since)
   if whose ~= known then
-    before = before .. whose
+    before = pack('<I7', since) .. whose
+  elseif met > now or now - met >= 1000 then -- seldom, as the caller has to note it
+    before = pack('<I7', since)
   end
 end
 
