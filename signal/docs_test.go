@@ -50,7 +50,7 @@ of your own, name it:
   hour does no harm where one was meant. A wait or a reset above a year (366 days),
   a wait below zero, a date that is a day gone, and what is neither number nor
   time are ignored: the caller's own backoff decides. A reset above a day is read
-  as a day.
+  as a day, and one that is a day off or more is asked again after an hour.
 - A limit of more than an hour that is used up and does not say when it resets is
   asked again after 1/24 of its window, an hour at most: a day's quota once an hour.
 - One field may hold several limits (100;w=60, 1000;w=3600), each of which is read.

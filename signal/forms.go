@@ -13,11 +13,12 @@ import (
 // further off, as that of a month's quota, is read as this one.
 const MaxBelieved = 24 * time.Hour
 
-// MaxDoubted is what a wait (Retry-After and kin) above MaxBelieved is read as:
-// most of those are mistakes, such as milliseconds, and must not stop a host for
-// a day; and where one was meant, one request an hour does no harm. A wait or a
-// reset above a year, one below zero and a date that is a day gone or more are
-// ignored, as all that is malformed.
+// MaxDoubted is what a wait (Retry-After and kin) above MaxBelieved is read as,
+// and what is waited for a reset that is as far off: most of those are mistakes,
+// such as milliseconds, and must not stop a host for a day; and where one was
+// meant, one request an hour does no harm. A wait or a reset above a year, a wait
+// below zero and a date that is a day gone or more are ignored, as all that is
+// malformed.
 const MaxDoubted = time.Hour
 
 // maxWindow is the longest window of a policy. A longer one is ignored rather

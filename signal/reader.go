@@ -294,12 +294,18 @@ func (r *reader) settle() {
 	}
 }
 
+// resetAfter makes the wait the reset of a limit that is used up, as it comes
+// first.
+func (r *reader) resetAfter() {
+	if r.Reset.OK && (!r.Remaining.OK || r.Remaining.V == 0) {
+		r.Reset = r.After
+	}
+}
+
 // settleWait finds the wait of a refusal that has none yet.
 func (r *reader) settleWait() {
 	if r.After.OK {
-		if r.Reset.OK && (!r.Remaining.OK || r.Remaining.V == 0) {
-			r.Reset = r.After
-		}
+		r.resetAfter()
 		return
 	}
 	if !r.none && !r.refill.OK {
@@ -308,6 +314,10 @@ func (r *reader) settleWait() {
 	switch {
 	case r.refill.OK:
 		r.After, r.By = r.refill, r.refillBy
+		if r.After.V >= MaxBelieved {
+			r.After.V = MaxDoubted
+			r.resetAfter()
+		}
 	case r.due > 0:
 		r.After, r.By = pace.Some(r.due), "default"
 		if r.notes != nil {

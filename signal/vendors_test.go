@@ -74,6 +74,9 @@ func TestDaysAreNotAskedBySecond(t *testing.T) {
 		{"www.googleapis.com", 403, "", `{"error":{"errors":[{"reason":"dailyLimitExceeded"}]}}`},
 		{"generativelanguage.googleapis.com", 429, "", `{"error":{"status":"RESOURCE_EXHAUSTED","details":[{"violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},{"retryDelay":"7s"}]}}`},
 		{"api.monday.com", 200, "", `{"errors":[{"extensions":{"code":"DAILY_LIMIT_EXCEEDED"}}]}`},
+		{"gateway.example", 429, "", `{"message":"You have exceeded your daily limit of 1000 requests"}`},
+		{"gateway.example", 429, "", `{"error":{"message":"The limit of 100 requests per day is reached"}}`},
+		{"gateway.example", 429, "", `{"error":"Too many requests, try again in 5 hours."}`},
 		{"gateway.example", 429, "RateLimit-Policy: \"m\";q=10;w=60, \"d\";q=1000;w=86400\nRateLimit: \"m\";r=9;t=6, \"d\";r=0", ""},
 		{"gateway.example", 429, "X-RateLimit-Limit: 10;w=1, 1000;w=86400\nX-RateLimit-Remaining: 9;w=1, 0;w=86400\nX-RateLimit-Reset: 1", ""},
 	} {
