@@ -56,8 +56,8 @@ func (l *cacheLine) find(tag uint64) int {
 // load returns the state of slot i, which had the given tag, if it still has and
 // is a single slot with something in it. As the tag is looked at before and after,
 // w was the state of that key; a swap that finds w again finds that key again,
-// since what takes the place of a state has another T (but for two keys displaced
-// within the same microsecond, where one event may be charged to the wrong one).
+// unless another with the same state has taken its place meanwhile: then one event
+// may be charged to the wrong one of two keys.
 func (l *cacheLine) load(i int, tag uint64) (w uint64, ok bool) {
 	w = l.word(i).Load()
 	return w, w-stateLowest < statePair-stateLowest && l[i&(2*lineSlots-1)].Load()&^(tagLock|tagSecond) == tag

@@ -220,7 +220,7 @@ func (s spot) with(o spot) spot {
 
 // weigh returns slot i, or the pair there, and its weight; none if it belongs to
 // the decision that is in flight. What was written under a limit without a number
-// counts as if under that of x.
+// counts as if under that of x, or, if that has one, as the least of those refused.
 func (t *table) weigh(l *cacheLine, i int, x *newcomer) spot {
 	tag, w := l[i].Load()&^tagLock, l[i+1].Load()
 	if w == stateBusy {
@@ -233,6 +233,8 @@ func (t *table) weigh(l *cacheLine, i int, x *newcomer) spot {
 	s.displaces = 1
 	from := t.m.limits.of(tag)
 	switch {
+	case from == nil && x.p.tag != 0:
+		s.weight = weight{share: wholeShare, end: ends(w)}
 	case w&statePair != 0:
 		s.weight = t.weighState(cmp.Or(from, x.p), t.state(l.four(i)), x.now)
 	case from != nil:

@@ -186,3 +186,18 @@ func TestFloodOfMixedKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestFloodOfSlidingWindows: the same where what the window before has used counts
+// too, so that each takes two slots.
+func TestFloodOfSlidingWindows(t *testing.T) {
+	l := limit.Limit{Kind: limit.SlidingWindow, Count: 10, Period: time.Minute}
+	for _, share := range []int64{0, 50} {
+		f := newFlooded(1000, func(int) limit.Limit { return l }, madeUp{[]limit.Limit{l, perDay(l, 100), perDay(floodKinds[2], 100)}, share})
+		f.send(size(50_000))
+		for range 8 {
+			f.offendAll()
+		}
+		f.now = f.now.Add(time.Minute)
+		f.check(t, fmt.Sprintf("sliding windows, %d%%", share), size(500_000))
+	}
+}

@@ -36,6 +36,14 @@ func TestReducedRefusal(t *testing.T) {
 		if again := take(21*time.Minute, 1); again.OK || again.RetryAfter != told-time.Minute || again.Max != 5 {
 			t.Errorf("%v: told to wait %v, and a minute later, reduced, %+v", l.Kind, told, again)
 		}
+		after := memory.Store{MaxBytes: 60_000}
+		if err := after.Restore(m.Snapshot()); err != nil {
+			t.Fatal(err)
+		}
+		after.TakeAt(now.Add(21*time.Minute), []limit.Ask{{Key: "k", Limit: l, N: 1}}, d)
+		if d[0].OK || d[0].RetryAfter != told-time.Minute {
+			t.Errorf("%v: and after a restart %+v", l.Kind, d[0])
+		}
 		if n := m.Forgotten(); n != 0 {
 			t.Errorf("%v: Forgotten() = %d, want 0: all are in the table", l.Kind, n)
 		}

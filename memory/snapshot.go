@@ -15,7 +15,7 @@ import (
 // A snapshot is, numbers in the form of encoding/binary's Uvarint, or 8 bytes
 // little endian where it says so:
 //
-//	"Store 2\n"
+//	"throttle.Memory 2\n"
 //	seed                     32 bytes
 //	rows, doublings
 //	length, limits           a line for each, as limit.Parse reads it
