@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // [Throttle.Try] does not wait for the Store, so it starts only what is paid
 // for already.
 //
-// When the Store fails, each process continues by itself, paced by its
+// When the Store fails or panics, each process continues by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and then after twice
 // as long each time, up to half a minute. A response that arrives more than 20
 // ms after the Timeout is discarded once, because the process itself was
@@ -48,6 +49,7 @@ type fleet struct {
 	retryAt time.Time     // while there is a backoff
 	took    int64         // responses
 	failed  int64
+	err     error   // of the last that failed
 	late    bool    // the last answer was
 	refused float64 // refusals since the last grant
 	crowd   float64 // average refusals before a grant
@@ -68,13 +70,15 @@ type FleetStats struct {
 	// Answered counts the requests that the Store decided, Failed those that it
 	// did not.
 	Answered, Failed int64
+	// LastErr is the error of the last request that failed. Nil if none did.
+	LastErr error
 }
 
 // FleetStats returns the numbers of the Fleet so far.
 func (t *Throttle) FleetStats() FleetStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return FleetStats{Answered: t.fleet.took, Failed: t.fleet.failed}
+	return FleetStats{Answered: t.fleet.took, Failed: t.fleet.failed, LastErr: t.fleet.err}
 }
 
 // ahead is how long before its expected start a call is paid for.
@@ -133,7 +137,10 @@ func (t *Throttle) ask(q limit.Ask) {
 	a := [1]limit.Ask{q}
 	var d [1]limit.Decision
 	err := errFleetGone
-	defer func() { // also when the Store panics
+	defer func() {
+		if p := recover(); p != nil { // no caller could recover from it
+			err = fmt.Errorf("throttle: the Store of the Fleet panicked: %v", p)
+		}
 		t.answer(q, d[0], err, late)
 	}()
 	_, err = t.Fleet.Store.Take(ctx, a[:], d[:])
@@ -152,6 +159,9 @@ func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Ti
 	f.asking = false
 	stood := now.After(late) && !f.late
 	f.late = now.After(late)
+	if err != nil {
+		f.err = err
+	}
 	switch {
 	case stood && err != nil:
 		f.failed++
