@@ -14,7 +14,8 @@ import (
 // the clock of the process; what they have of a monotonic clock is used.
 //
 // What is granted is charged in the store at once, and can be used for Life
-// after the question was sent, no longer. So whatever is used between s and t was
+// after the question was sent, no longer: also what an answer brings for the ask
+// that it was asked for. So whatever is used between s and t was
 // granted between s - Life and t: with a TokenBucket of burst B and rate r all
 // processes together use at most
 //
@@ -27,9 +28,8 @@ import (
 // it: FixedWindow, FirstHitWindow and CalendarWindow are exact. The sliding kinds
 // admit in any Period what the store grants in Period + Life.
 type Lease struct {
-	left int64 // granted and not used
-	sent time.Time
-	good time.Duration // after sent
+	left  int64 // granted and not used
+	grant Grant
 
 	level  float64   // wanted in about the last half Life, as of since
 	used   float64   // used in about the last Life, as of since
@@ -114,17 +114,48 @@ func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 	return d
 }
 
-// Granted tells one grant from another, for Back.
-func (l *Lease) Granted() (sent time.Time) { return l.sent }
+// A Grant is what was granted to a [Lease] by one answer.
+type Grant struct {
+	sent time.Time // the question
+	good time.Duration
+}
+
+// Good reports whether what is left of g may be used at the time now.
+func (g Grant) Good(now time.Time) bool {
+	age := ageOf(now, g.sent)
+	// Callers overtake each other between reading the clock and this, so a
+	// little less than nothing is no age either.
+	return -g.good < age && age < g.good
+}
+
+// Granted returns what Take uses: for Back, and to see whether it is still good
+// when other keys, asked for meanwhile, are known.
+func (l *Lease) Granted() Grant { return l.grant }
 
 // Back takes back n that Take has answered and that were not used, if they are
 // of the grant that is held now: a newer one lives longer.
-func (l *Lease) Back(n int64, sent time.Time) {
+func (l *Lease) Back(n int64, of Grant) {
 	l.taken -= float64(n)
-	if sent.Equal(l.sent) {
+	if of.sent.Equal(l.grant.sent) {
 		l.left += n
 	}
 }
+
+// Late reports whether what was asked for at the time sent is too old to be used
+// at the time now.
+func Late(now, sent time.Time, life time.Duration) bool {
+	return !Grant{sent, goodOf(life)}.Good(now)
+}
+
+// ageOf is how long ago t was. A machine that was suspended may have stopped its
+// monotonic clock, and the other one may have been set: the one that shows more
+// counts.
+func ageOf(now, t time.Time) time.Duration {
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+}
+
+// goodOf is how long what is granted may be used after the question was sent.
+func goodOf(life time.Duration) time.Duration { return lifeOf(life) - lifeOf(life)/drift }
 
 // Renew forgets what was refused, as something was given back.
 func (l *Lease) Renew() { l.hold = 0 }
@@ -170,17 +201,25 @@ func (l *Lease) most(to *Limit, life time.Duration) float64 {
 }
 
 // Answer notes what the store told to put, which was asked of it at the time sent
-// instead of a, and returns what that is to a. In chance, from 0 to 1, processes
-// should differ, so that they do not come back all at once after a refusal.
+// instead of a, and returns what that is to a. What comes when it is [Late] is lost:
+// d is a refusal then, with a RetryAfter of a microsecond, as the store may be
+// asked again at once. An a of no N keeps all that was told for later. In chance,
+// from 0 to 1, processes should differ, so that they do not come back all at once
+// after a refusal.
 func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time.Duration, chance float64) (d Decision) {
 	l.far = now.Sub(sent)
 	if told.OK && told.N < a.N {
 		return told // let pass without being charged, or not charged for another's sake
 	}
+	if told.OK && Late(now, sent, life) {
+		d = told
+		d.OK, d.N, d.Remaining, d.RetryAfter = false, 0, 0, time.Microsecond
+		return d
+	}
 	if told.OK {
 		l.taken += float64(a.N)
 		if put.N > a.N {
-			l.grant(now, sent, &a, told, life)
+			l.add(now, sent, &a, told, life)
 		}
 	}
 	if sent.Before(l.asked) { // a newer answer has come before
@@ -210,11 +249,11 @@ func (l *Lease) hear(now, sent time.Time, a *Ask, put Ask, told Decision, life t
 	return l.decision(now)
 }
 
-// grant adds what was granted beyond a. What was held is used for a first, as it
+// add adds what was granted beyond a. What was held is used for a first, as it
 // ends earlier; if it was more than that, as some was given back meanwhile, the
 // rest of it is lost.
-func (l *Lease) grant(now, sent time.Time, a *Ask, told Decision, life time.Duration) {
-	good := lifeOf(life) - lifeOf(life)/drift
+func (l *Lease) add(now, sent time.Time, a *Ask, told Decision, life time.Duration) {
+	good := goodOf(life)
 	if a.Limit.Kind.isWindow() {
 		good = min(good, told.ResetAfter-told.ResetAfter/drift)
 	}
@@ -223,28 +262,24 @@ func (l *Lease) grant(now, sent time.Time, a *Ask, told Decision, life time.Dura
 	} else {
 		l.left = told.N
 	}
-	l.sent, l.good = sent, good
+	l.grant = Grant{sent, good}
 }
 
 // leftAt is how many are held and still good.
 func (l *Lease) leftAt(now time.Time) int64 {
-	if l.left == 0 {
+	if l.left == 0 || !l.grant.Good(now) {
 		return 0
 	}
-	// A machine that was suspended may have stopped its monotonic clock, and
-	// the other one may have been set: the one that shows more counts. Callers
-	// overtake each other between reading the clock and this, so a little less
-	// than nothing is no age either.
-	age := now.Sub(l.sent)
-	if -l.good < age && max(age, now.Round(0).Sub(l.sent.Round(0))) < l.good {
-		return l.left
-	}
-	return 0
+	return l.left
 }
 
 // refuses is whether the store, asked a while ago, would refuse n.
 func (l *Lease) refuses(now time.Time, n int64) bool {
-	return l.hold > 0 && n >= l.refused && now.Sub(l.at) < l.hold
+	if l.hold <= 0 || n < l.refused {
+		return false
+	}
+	age := ageOf(now, l.at)
+	return -l.hold < age && age < l.hold
 }
 
 // refusal is the answer while l refuses.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -50,11 +49,11 @@ type leaseCall struct {
 // A leasePart is one Ask of a Take.
 type leasePart struct {
 	shard  *leaseShard
-	key    *leased // nil: it cannot be leased
-	counts float64 // demand counted
-	held   bool    // its lease has granted it
-	sent   time.Time
-	asks   bool // put goes to the Store
+	key    *leased     // nil: it cannot be leased
+	counts float64     // demand counted
+	held   bool        // its lease has granted it
+	of     limit.Grant // that did
+	asks   bool        // put goes to the Store
 	put    limit.Ask
 	call   *leaseCall // this Take's, if put asks for more than it needs
 }
@@ -147,7 +146,7 @@ func (t *leaseTable) spend(now time.Time, parts []leasePart, a []limit.Ask, d []
 		}
 		p.shard.mu.Lock()
 		answer, known := p.key.Take(now, a[i])
-		p.sent = p.key.Granted()
+		p.of = p.key.Granted()
 		p.shard.mu.Unlock()
 		p.held = known && answer.OK
 		switch {
@@ -192,7 +191,7 @@ func (t *leaseTable) back(parts []leasePart, a []limit.Ask) {
 		if p := &parts[i]; p.held {
 			p.held = false
 			p.shard.mu.Lock()
-			p.key.Back(a[i].N, p.sent)
+			p.key.Back(a[i].N, p.of)
 			p.shard.mu.Unlock()
 		}
 	}
@@ -273,52 +272,6 @@ func (t *leaseTable) fail(ctx context.Context, parts []leasePart, a []limit.Ask,
 		err = nil
 	}
 	t.release(parts, err)
-}
-
-// settle records the decisions of the Store, and fills in d.
-func (t *leaseTable) settle(sent time.Time, ok bool, parts []leasePart, a []limit.Ask, told, d []limit.Decision) {
-	now, chance := time.Now(), rand.Float64()
-	if !ok {
-		t.back(parts, a)
-	}
-	for i := range parts {
-		p := &parts[i]
-		switch {
-		case p.asks:
-			d[i], told = told[0], told[1:]
-			t.answer(now, sent, ok, p, a[i], &d[i], chance)
-		case !ok:
-			d[i] = p.look(now, a[i])
-		}
-	}
-	t.release(parts, nil)
-}
-
-// answer turns the decision of the Store about one key into the decision about
-// the ask.
-func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.Ask, d *limit.Decision, chance float64) {
-	if p.key == nil {
-		if ok && a.N < 0 {
-			t.renew(a.Key)
-		}
-		return
-	}
-	p.shard.mu.Lock()
-	defer p.shard.mu.Unlock()
-	if !ok && d.OK {
-		p.key.Unwant(p.counts)
-	}
-	*d = p.key.Answer(now, sent, a, p.put, *d, t.life, chance)
-}
-
-// renew forgets the refusal of a key that was refunded.
-func (t *leaseTable) renew(key string) {
-	s := t.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if k := s.keys[key]; k != nil {
-		k.Renew()
-	}
 }
 
 // wait waits until the call has ended, and returns its error; impatient reports
