@@ -83,18 +83,47 @@ func (l *Lease) Unwant(counts float64) { l.wanted -= counts }
 // Take answers a by what is held: it uses some, or refuses what the store has
 // refused just now. If it cannot tell, known is false.
 func (l *Lease) Take(now time.Time, a Ask) (d Decision, known bool) {
-	left := l.leftAt(now)
+	if d, known = l.Quick(now, a, l.left); d.OK {
+		l.left -= a.N
+		l.taken += float64(a.N)
+	}
+	return d, known
+}
+
+// Quick is what Take would answer if left were held. It changes nothing, so many
+// may call it at a time, for what Lend has lent.
+func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool) {
+	if left != 0 && !l.grant.Good(now) {
+		left = 0
+	}
 	switch {
 	case a.N <= left:
-		l.left = left - a.N
-		l.taken += float64(a.N)
-		d = l.decision(now)
+		d = l.decision(now, left-a.N)
 		d.OK, d.N = true, a.N
 		return d, true
 	case l.refuses(now, a.N):
-		return l.refusal(now, &a), true
+		return l.refusal(now, &a, left), true
 	}
 	return d, false
+}
+
+// Lends reports whether there is something for Quick to answer.
+func (l *Lease) Lends() bool { return l.left > 0 || l.hold > 0 }
+
+// Lend takes out all that is held, at most so much, to be used by Quick, until
+// Return. No other answer may come between.
+func (l *Lease) Lend(most int64) (n int64) {
+	n = min(l.left, most)
+	l.left -= n
+	return n
+}
+
+// Return takes back what is left of what was lent, and notes what was used of it,
+// and refused meanwhile.
+func (l *Lease) Return(left, used, refused int64) {
+	l.left += left
+	l.taken += float64(used)
+	l.wanted += float64(used) + float64(refused)
 }
 
 // Look is what is known of a at the time now, with nothing used: whether it would
@@ -107,9 +136,9 @@ func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 		}
 		return d
 	case a.N > l.leftAt(now) && l.refuses(now, a.N):
-		return l.refusal(now, &a)
+		return l.refusal(now, &a, l.leftAt(now))
 	}
-	d = l.decision(now)
+	d = l.decision(now, l.leftAt(now))
 	d.OK = true
 	return d
 }
@@ -242,11 +271,11 @@ func (l *Lease) hear(now, sent time.Time, a *Ask, put Ask, told Decision, life t
 	switch {
 	case !told.OK:
 		l.refused, l.hold = a.N, min(told.RetryAfter, mostHold)+rest
-		return l.refusal(now, a)
+		return l.refusal(now, a, l.leftAt(now))
 	case told.N < put.N: // it has no more
 		l.refused, l.hold = 0, rest
 	}
-	return l.decision(now)
+	return l.decision(now, l.leftAt(now))
 }
 
 // add adds what was granted beyond a. What was held is used for a first, as it
@@ -283,8 +312,8 @@ func (l *Lease) refuses(now time.Time, n int64) bool {
 }
 
 // refusal is the answer while l refuses.
-func (l *Lease) refusal(now time.Time, a *Ask) Decision {
-	d := l.decision(now)
+func (l *Lease) refusal(now time.Time, a *Ask, left int64) Decision {
+	d := l.decision(now, left)
 	after := l.told.RetryAfter
 	switch {
 	case a.Limit.Kind.isBucket() && a.N > l.refused:
@@ -307,11 +336,11 @@ func (l *Lease) refusal(now time.Time, a *Ask) Decision {
 
 // decision is what the store would say now, were it not for others, about
 // what is left.
-func (l *Lease) decision(now time.Time) Decision {
+func (l *Lease) decision(now time.Time, left int64) Decision {
 	gone := max(now.Sub(l.at), 0)
 	return Decision{
 		Max:        l.told.Max,
-		Remaining:  min(l.told.Remaining, math.MaxInt64-l.left) + l.leftAt(now),
+		Remaining:  min(l.told.Remaining, math.MaxInt64-left) + left,
 		ResetAfter: max(l.told.ResetAfter-gone, 0),
 		At:         l.told.At.Add(gone),
 	}

@@ -37,6 +37,9 @@ func FuzzLease(f *testing.F) {
 			if !a.Leases() {
 				continue
 			}
+			if how%3 == 0 { // others use some of it, without changing it
+				used.Add(used, big.NewInt(useLent(t, &l, now, a, int64(how))))
+			}
 			counts := l.Want(a, time.Duration(life))
 			if how%11 == 0 {
 				l.Unwant(counts)
@@ -78,4 +81,19 @@ func FuzzLease(f *testing.F) {
 			}
 		}
 	})
+}
+
+// useLent has a asked three times of what l lends, and returns how much was used.
+func useLent(t *testing.T, l *limit.Lease, now time.Time, a limit.Ask, refused int64) int64 {
+	lent := l.Lend(1 << 40)
+	left := lent
+	for range 3 {
+		d, known := l.Quick(now, a, left)
+		left -= d.N
+		if left < 0 || d.Remaining < 0 || d.OK && !known || known && d.OK == (d.RetryAfter > 0) {
+			t.Fatalf("%+v of %d lent is answered %+v", a, left, d)
+		}
+	}
+	l.Return(left, lent-left, refused)
+	return lent - left
 }

@@ -263,3 +263,48 @@ func TestLeaseKeeps(t *testing.T) {
 		t.Errorf("what was kept is %+v, %v, want all 7 granted", d, known)
 	}
 }
+
+// What is lent is answered as by Take, and nothing else is; what is returned is
+// held again, and what was used and refused counts as wanted.
+func TestLeaseLends(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	var l limit.Lease
+	one := limit.Ask{Limit: limit.Limit{Count: 1000, Period: time.Second}, N: 1}
+	put := one
+	put.N = 11
+	if l.Lends() {
+		t.Error("a Lease that was never granted anything lends")
+	}
+	_, told := limit.Take(limit.State{}, start, put)
+	l.Answer(start, start, one, put, told, 100*ms, 0)
+	if got := l.Lend(7); got != 7 || l.Lend(9) != 3 || l.Lend(9) != 0 {
+		t.Errorf("of 10 held it lends %d at first, want 7, then 3, then none", got)
+	}
+	for _, test := range []struct {
+		after   time.Duration
+		n, left int64
+		known   bool
+		remains int64
+	}{
+		{0, 1, 10, true, 998},
+		{99 * ms, 4, 4, true, 989},
+		{0, 5, 4, false, 0},
+		{100 * ms, 1, 10, false, 0},
+	} {
+		a := one
+		a.N = test.n
+		if d, known := l.Quick(start.Add(test.after), a, test.left); known != test.known || d.OK != known || d.Remaining != test.remains {
+			t.Errorf("%d of %d lent, after %v: %+v, %v; want %v, %d", test.n, test.left, test.after, d, known, test.known, test.remains)
+		}
+	}
+	l.Return(4, 6, 20)
+	if d, known := l.Take(start, one); !known || d.Remaining != 992 {
+		t.Errorf("after 4 were returned: %+v, %v, want 3 more", d, known)
+	}
+	a := one
+	a.N = 4
+	l.Want(a, 100*ms)
+	if put := l.Ask(start, a, 100*ms); put.N != 30 {
+		t.Errorf("after 6 were used, 20 refused, and 4 wanted it asks for %d, want 30", put.N)
+	}
+}

@@ -39,7 +39,7 @@ type Leases struct {
 	// Life is how long leased tokens may be used. If zero or below,
 	// [limit.DefaultLife]. It may differ between processes.
 	Life time.Duration
-	// MaxKeys bounds the keys remembered, of some 400 bytes each. Beyond it, a
+	// MaxKeys bounds the keys remembered, of some 400 bytes each, 1600 if hot. Beyond it, a
 	// key not used lately is forgotten and its tokens are lost. If zero or
 	// below, 10,000.
 	MaxKeys int
@@ -75,7 +75,11 @@ var (
 
 // Stats returns the numbers so far.
 func (l *Leases) Stats() LeasesStats {
-	return LeasesStats{Asked: l.asked.Load(), Without: l.without.Load()}
+	s := LeasesStats{Asked: l.asked.Load(), Without: l.without.Load()}
+	if t := l.tab.Load(); t != nil {
+		s.Without += t.calls()
+	}
+	return s
 }
 
 // Take decides a into d, see [Store]. An error is that of the Store, of a
@@ -94,8 +98,10 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	}
 	t, now := l.table(), time.Now()
 	if len(a) == 1 {
-		if known := t.quick(now, &a[0], &d[0]); known {
-			l.without.Add(1)
+		if known, counted := t.quick(now, &a[0], &d[0]); known {
+			if !counted {
+				l.without.Add(1)
+			}
 			return d[0].OK, nil
 		}
 	}

@@ -74,8 +74,8 @@ func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.
 		}
 		return
 	}
-	p.shard.mu.Lock()
-	defer p.shard.mu.Unlock()
+	p.own()
+	defer p.lend(true)
 	if !ok && d.OK {
 		p.key.Unwant(p.counts)
 	}
@@ -84,10 +84,12 @@ func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.
 
 // renew forgets the refusal of a key that was refunded.
 func (t *leaseTable) renew(key string) {
-	s := t.shard(key)
+	s, slot := t.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.keys[key]; k != nil {
+		k.collect()
 		k.Renew()
+		k.lend(s, slot, true)
 	}
 }
