@@ -42,7 +42,8 @@ type Lease struct {
 	asked   time.Time // when it was asked for
 	at      time.Time // when it came
 	hold    time.Duration
-	refused int64 // what it refused; zero: it granted all there was
+	refused int64   // what it refused; zero: it granted all there was
+	lately  float64 // what was there, on average, each time that it was too little
 }
 
 const (
@@ -59,6 +60,9 @@ const (
 	drift = 1000
 
 	mostLeased = 1 << 61
+	// newest is the weight of the last answer in what was there lately, which
+	// counts as fewest at least.
+	newest, fewest = 1.0 / 8, 1.0 / 64
 )
 
 // Leases reports whether a may be answered by a Lease: it wants a number of
@@ -267,15 +271,33 @@ func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time
 // asked for.
 func (l *Lease) hear(now, sent time.Time, a *Ask, put Ask, told Decision, life time.Duration, chance float64) Decision {
 	l.told, l.asked, l.at, l.hold = told, sent, now, 0
-	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half(a.N))))
+	if told.OK && told.N == put.N {
+		l.lately = 0
+		return l.decision(now, l.leftAt(now))
+	}
+	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half(a.N)+l.others(a, told.N))))
 	switch {
 	case !told.OK:
 		l.refused, l.hold = a.N, min(told.RetryAfter, mostHold)+rest
 		return l.refusal(now, a, l.leftAt(now))
-	case told.N < put.N: // it has no more
+	default: // it has no more
 		l.refused, l.hold = 0, rest
 	}
 	return l.decision(now, l.leftAt(now))
+}
+
+// others is how much longer to rest as others ask too, where n was there. What is
+// there shows how long ago somebody has asked, to all alike: so all rest longer, and
+// nobody rests longer for having got less. The time from one question to the next,
+// of all of them, stays below that in which half a burst comes back.
+func (l *Lease) others(a *Ask, n int64) time.Duration {
+	half := float64(a.Limit.most()) / 2
+	if l.lately == 0 {
+		l.lately = half
+	}
+	l.lately += (float64(n) - l.lately) * newest
+	times := max(half/max(l.lately, fewest)-1, 0)
+	return time.Duration(min(times*float64(a.Limit.half(a.N)), float64(math.MaxInt64/4)))
 }
 
 // add adds what was granted beyond a. What was held is used for a first, as it
