@@ -94,12 +94,12 @@ var handlerTests = []struct {
 	steps   []step
 }{
 	{"token bucket", Handler{Limit: bucket}, nil, []step{
-		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
-		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
-		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60`},
-		{999 * time.Millisecond, `429 | Retry-After: 2 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
-		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
-		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{999 * time.Millisecond, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
 	}},
 	{"slow bucket", Handler{Limit: limit.Limit{Count: 3, Period: time.Hour}, Name: "hourly"}, nil, []step{
 		// a token each 20 min, full again only after an hour
