@@ -19,7 +19,11 @@ type Set struct {
 	Proxies Proxies `json:"proxies,omitzero"`
 	// IPv6Prefix is how many bits of an IPv6 address make one client, from 32
 	// to 128. If zero, 64: who has one address of a /64 has them all.
+	// Link-local addresses (fe80::/10) are one client each.
 	IPv6Prefix int `json:"ipv6_prefix,omitzero"`
+	// IPv4Prefix is how many bits of an IPv4 address make one client, from 8 to
+	// 32. If zero, 32: each address.
+	IPv4Prefix int `json:"ipv4_prefix,omitzero"`
 	// Deny lists who is refused whatever the rules say: addresses, networks,
 	// and PART=PATTERN, PART being any part of a [Key] but the address. At most
 	// 10,000, of which 100 with '*'.
@@ -158,7 +162,7 @@ type Max int64
 
 // Key is the parts that make up the account of a request, at most 4:
 //
-//	address       Request.Address: an IPv4 address, or the /64 of an IPv6 address
+//	address       Request.Address: an IPv4 address, or the /64 of an IPv6 address; see Set
 //	client        Request.Client, the identity that was authenticated
 //	header:NAME   a field of the header
 //	host          the host without its port, in small letters

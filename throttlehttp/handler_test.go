@@ -242,7 +242,7 @@ func TestHandlerKeys(t *testing.T) {
 		{byIP, "[2001:db8:1:2::3]:1", "ip/2001:db8:1:2::/64", 200},
 		{byIP, "[2001:db8:1:2:ffff::4]:9", "ip/2001:db8:1:2::/64", 429},
 		{byIP, "[2001:db8:1:3::3]:1", "ip/2001:db8:1:3::/64", 200},
-		{byIP, "[fe80::1%eth0]:1", "ip/fe80::/64", 200},
+		{byIP, "[fe80::1%eth0]:1", "ip/fe80::1", 200},
 		{byIP, "@", "ip/@", 200},
 	}
 	for _, tt := range tests {

@@ -15,6 +15,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
@@ -35,6 +36,7 @@ var commands = []command{
 	{"demo", "show policies live, against an API on this machine", demo.Run},
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
+	{"rules", "check a file of rules", rules.Run},
 }
 
 func main() {
