@@ -139,6 +139,16 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("got %s, %q; want %s and a body of one's own", got, w.Body, want)
 	}
 	lost := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errors.New("lost") })
+	passed := ""
+	seen := func(e Event) { passed += fmt.Sprint(e.Passed(), " ") }
+	all := &Handler{Limit: h.Limit, OnEvent: seen, Degraded: hello}
+	for range 2 {
+		ask(all, "GET")
+	}
+	ask(&Handler{Store: lost, Limit: h.Limit, OnEvent: seen}, "GET")
+	if passed != "true false false " {
+		t.Errorf("one served, one degraded, one undecided: Passed is %s", passed)
+	}
 	h = &Handler{Store: lost, Limit: h.Limit, Refuse: h.Refuse}
 	if r := ask(h, "GET"); r.StatusCode != 503 || r.Header.Get("Content-Type") != "text/plain" {
 		t.Errorf("undecided: %s, want 503 in the same form", told(r))
