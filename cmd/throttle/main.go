@@ -58,6 +58,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return help(stdout)
 		}
 		name, rest = rest[0], []string{"-h"}
+		if name == "help" || isHelp(name) {
+			return help(stdout)
+		}
 	}
 	for _, c := range commands {
 		if c.name == name {
@@ -69,6 +72,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	return usage.Errorf("command %s is not known; run 'throttle help'", words.Quote(name))
 }
+
+// isHelp reports whether a flag asks for help.
+func isHelp(name string) bool { return name == "-h" || name == "-help" || name == "--help" }
 
 // flagFirst refuses a flag before the command.
 func flagFirst(name string, rest []string) error {
