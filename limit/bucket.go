@@ -45,6 +45,10 @@ func takeBucket(s State, now int64, a *Ask, d *Decision) State {
 	case !d.OK:
 		d.RetryAfter = b.wait(debt, a.least(), d.Max)
 	case d.N != 0:
+		if d.N < 0 {
+			owed, part := debt.events(b.period, b.count)
+			d.N = comesBack(d.N, later(owed, min(part, 1)))
+		}
 		debt = b.charge(debt, d.N)
 		s = b.state(now, debt)
 	}

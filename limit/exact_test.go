@@ -40,6 +40,9 @@ func (o *oracle) take(now, n int64) want {
 	switch {
 	case w.ok:
 		w.n = n
+		if up := new(big.Int).Neg(new(big.Int).Div(new(big.Int).Neg(o.debt.Num()), o.debt.Denom())); n < 0 { // rounded up
+			w.n = max(n, -up.Int64())
+		}
 		if o.debt.Add(o.debt, cost); o.debt.Sign() < 0 {
 			o.debt.SetInt64(0)
 		}

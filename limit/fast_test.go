@@ -26,7 +26,6 @@ var fastLimits = []Limit{
 	{Kind: FixedWindow, Count: 65_536, Period: time.Minute},
 	{},
 	{Period: time.Second},
-	{Kind: SlidingLog, Count: 5, Period: time.Second},
 	{Kind: SlidingWindow, Count: 5, Period: time.Second},
 	{Kind: FirstHitWindow, Count: 5, Period: time.Second},
 	{Kind: CalendarWindow, Count: 5, Period: time.Minute},

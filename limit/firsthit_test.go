@@ -17,7 +17,7 @@ func TestTakeFirstHitWindow(t *testing.T) {
 		{119 * time.Second, n(0), want{true, 0, 3, 0, 0}}, // a peek begins none
 		{200 * time.Second, part(1, 4), want{true, 3, 0, 0, time.Minute}},
 		{200 * time.Second, n(-2), want{true, -2, 2, 0, time.Minute}},
-		{210 * time.Second, n(-9), want{true, -9, 3, 0, 0}}, // all given back: none is open
+		{210 * time.Second, n(-9), want{true, -1, 3, 0, 0}}, // all given back: none is open
 		{220 * time.Second, debt(5), want{true, 5, 0, 0, time.Minute}},
 		{220 * time.Second, n(0), want{false, 0, 0, time.Minute, time.Minute}},
 		{280 * time.Second, n(3), want{true, 3, 0, 0, time.Minute}},

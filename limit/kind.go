@@ -19,8 +19,8 @@ const (
 	// aligned to the Unix epoch.
 	FixedWindow
 	// SlidingLog admits Count, at most MaxLog, in any window of length Period.
-	// What it remembers does not fit a State: a Log keeps it, and Take refuses
-	// whatever is asked.
+	// What it remembers does not fit a State: a Log keeps it, or a Store, and
+	// the function Take panics.
 	SlidingLog
 	// SlidingWindow admits Count in the last Period as estimated from two
 	// counters: what this window, aligned to the epoch, has used and, in
@@ -29,7 +29,7 @@ const (
 	// SlidingSlots admits at most Count in any window of length Period, and
 	// counts in Slots parts of it: what was taken is given back up to a part
 	// too late, never too early. What it remembers does not fit a State: a
-	// Slots keeps it, and Take refuses whatever is asked.
+	// Slots keeps it, or a Store, and the function Take panics.
 	SlidingSlots
 	// FirstHitWindow admits Count in each window of length Period, and a
 	// window begins when the first is taken after the one before has ended.

@@ -162,7 +162,8 @@ type Decision struct {
 	// OK is whether it may pass.
 	OK bool
 	// N is how much was charged: the N asked for, a part of it where Min
-	// allows, zero where refused; below zero what was handed back.
+	// allows, zero where refused; below zero what came back: at most what was
+	// asked for, and no more than was used or owed, part of one counting as one.
 	N int64
 	// Max is the largest N that this limit could ever grant at once.
 	Max int64
@@ -187,7 +188,8 @@ const skew = int64(time.Second / time.Microsecond)
 // Take answers a at the time now, in whole microseconds rounded down, given the
 // state s of its key, and returns the state to keep. A refusal and a peek
 // return s itself, so that nothing need be written. Safe for concurrent use, as
-// it shares nothing.
+// it shares nothing. It panics if the Limit is a SlidingLog or SlidingSlots,
+// which need more than a State.
 //
 // Time that goes back grants nothing. If it goes back so far that s is further
 // in the future than it could honestly be, by more than a second, s is clamped,
@@ -200,8 +202,10 @@ func Take(s State, now time.Time, a Ask) (State, Decision) {
 	switch {
 	case a.Limit.Period <= 0:
 		d.OK, d.N, d.Remaining = true, a.N, math.MaxInt64
-	case !a.Limit.counts():
+	case a.Limit.Count <= 0:
 		takeNothing(&a, &d)
+	case a.Limit.Kind.keptApart():
+		panic("limit: Take of a " + a.Limit.Kind.String() + ": it needs more than a State; use limit.Log or limit.Slots, or a Store")
 	case a.Limit.Kind.isWindow():
 		s = takeWindow(s, now.UnixMicro(), &a, &d)
 	case a.Limit.Kind == SlidingWindow:
@@ -217,14 +221,19 @@ func (l *Limit) counts() bool {
 	return l.Period > 0 && l.Count > 0 && !l.Kind.keptApart()
 }
 
-// takeNothing answers for a limit that allows nothing, or keeps no State. What
+// takeNothing answers for a limit that allows nothing. What
 // would be owed to it, or is given back, is within its bounds forgiven and
 // forgotten.
 func takeNothing(a *Ask, d *Decision) {
 	if d.N, d.OK = a.grant(0, true); !d.OK {
 		d.RetryAfter = Never
 	}
+	d.N = max(d.N, 0) // nothing can come back
 }
+
+// comesBack returns the N of a Decision that gives back -n of what is used, n
+// being below zero.
+func comesBack(n, used int64) int64 { return max(n, -max(used, 0)) }
 
 // TakeAll answers several questions as one: if every a[i] passes, all are
 // charged, s[i] becomes the new state of a[i] and ok is true. Otherwise nothing

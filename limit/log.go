@@ -80,7 +80,8 @@ func (l *Log) take(now int64, a *Ask, d *Decision) {
 		l.add(t, charge)
 		used += charge
 	case d.N < 0:
-		used -= l.giveBack(gone, min(used, -max(d.N, -math.MaxInt64)))
+		d.N = comesBack(d.N, used)
+		used -= l.giveBack(gone, -d.N)
 	}
 	d.Remaining = max(count-used, 0)
 	if used > 0 {

@@ -37,7 +37,7 @@ func TestLog(t *testing.T) {
 		row{10 * s, part(1, 3), want{true, 1, 0, 0, 10 * s}},
 		row{14*s - us, part(2, 3), want{false, 0, 0, us, 6*s + us}},
 		row{14 * s, part(3, 3), want{false, 0, 2, 6 * s, 6 * s}},
-		row{14 * s, n(-5), want{true, -5, 3, 0, 0}},
+		row{14 * s, n(-5), want{true, -1, 3, 0, 0}},
 		row{20 * s, n(3), want{true, 3, 0, 0, 10 * s}},
 		row{time.Hour, n(0), want{true, 0, 3, 0, 0}},
 	)
@@ -182,13 +182,32 @@ func TestLogChange(t *testing.T) {
 	}
 }
 
-// A pure Take can not keep a log: it refuses, so that nobody takes it for one.
-func TestTakeRefusesSlidingLog(t *testing.T) {
-	l := Limit{Kind: SlidingLog, Count: 10, Period: time.Minute}
-	s, d := Take(State{}, t0, Ask{Limit: l, N: 1})
-	if want := (Decision{Max: 10, RetryAfter: Never, At: t0}); s != (State{}) || d != want {
-		t.Errorf("Take(%+v) = %+v, %+v, want %+v", l, s, d, want)
+// A pure Take cannot keep a log or slots: it says so, instead of refusing for
+// ever. A limit of nothing needs no log.
+func TestTakePanicsForALog(t *testing.T) {
+	for _, kind := range []Kind{SlidingLog, SlidingSlots} {
+		l := Limit{Kind: kind, Count: 10, Period: time.Minute}
+		for name, ask := range map[string]func(){
+			"Take":    func() { Take(State{}, t0, Ask{Limit: l, N: 1}) },
+			"a peek":  func() { Take(State{}, t0, Ask{Limit: l}) },
+			"TakeAll": func() { TakeAll(make([]State, 1), t0, []Ask{{Limit: l, N: 1}}, make([]Decision, 1)) },
+		} {
+			func() {
+				defer func() {
+					want := "limit: Take of a " + kind.String() + ": it needs more than a State; use limit.Log or limit.Slots, or a Store"
+					if got := recover(); got != want {
+						t.Errorf("%s panics with %v, want %s", name, got, want)
+					}
+				}()
+				ask()
+			}()
+		}
+		l.Count = 0
+		if _, d := Take(State{}, t0, Ask{Limit: l, N: 1}); d.OK || d.RetryAfter != Never {
+			t.Errorf("%v: %+v, want a refusal", l, d)
+		}
 	}
+	l := Limit{Kind: SlidingLog, Count: 10, Period: time.Minute}
 	old := State{T: t0.Add(time.Second).UnixMicro(), N: 1}
 	if s := Change(old, t0, Limit{Count: 1, Period: time.Second}, l); s != old {
 		t.Errorf("Change into %+v = %+v, want %+v", l, s, old)

@@ -13,6 +13,8 @@ import (
 type naive interface {
 	// left is how much may be taken at now; below zero, as much is owed.
 	left(now int64) int64
+	// used is how much can be given back at now.
+	used(now int64) int64
 	// empty reports whether nothing is remembered at now.
 	empty(now int64) bool
 	// take charges n, or gives -n back; clamp is called before with the time.
@@ -95,6 +97,9 @@ func (p *player) ask(a Ask) {
 		p.Fatalf("%v, step %d: %d left at %d: Take(%+v) = %+v: %s", p.limit, p.steps, before, p.now, a, d, what)
 	}
 	n, ok := naiveGrant(a, before)
+	if n < 0 {
+		n = max(n, -p.naive.used(p.now))
+	}
 	if d.N != n || d.OK != ok {
 		fail("want " + big.NewInt(n).String() + " granted")
 	}
@@ -158,6 +163,12 @@ func (b *naiveBucket) left(now int64) int64 {
 	return new(big.Int).Div(left.Num(), left.Denom()).Int64() // rounds down
 }
 
+func (b *naiveBucket) used(now int64) int64 {
+	level := b.level(now)
+	level.Neg(level)
+	return -new(big.Int).Div(level.Num(), level.Denom()).Int64() // rounds up
+}
+
 func (b *naiveBucket) empty(now int64) bool { return b.level(now).Sign() == 0 }
 func (b *naiveBucket) clamp(int64)          {}
 
@@ -174,28 +185,29 @@ func (b *naiveBucket) take(now, n int64) {
 
 // naiveWindow counts until the end of a window.
 type naiveWindow struct {
-	count, used, end int64
-	ends             func(now int64) int64 // of the window that now is in, or begins
-	latest           func(now int64) int64 // the furthest end there may be
+	count, taken, end int64
+	ends              func(now int64) int64 // of the window that now is in, or begins
+	latest            func(now int64) int64 // the furthest end there may be
 }
 
-func (w *naiveWindow) open(now int64) bool { return w.used > 0 && now < w.end }
+func (w *naiveWindow) open(now int64) bool { return w.taken > 0 && now < w.end }
 
 func (w *naiveWindow) left(now int64) int64 {
 	if !w.open(now) {
 		return w.count
 	}
-	return w.count - w.used
+	return w.count - w.taken
 }
 
+func (w *naiveWindow) used(now int64) int64 { return w.count - w.left(now) }
 func (w *naiveWindow) empty(now int64) bool { return !w.open(now) }
 func (w *naiveWindow) clamp(now int64)      { w.end = min(w.end, w.latest(now)) }
 
 func (w *naiveWindow) take(now, n int64) {
 	if !w.open(now) {
-		w.used, w.end = 0, w.ends(now)
+		w.taken, w.end = 0, w.ends(now)
 	}
-	w.used = min(max(w.used+n, 0), 2*w.count)
+	w.taken = min(max(w.taken+n, 0), 2*w.count)
 }
 
 // fuzzScripts fuzzes a limit and what to do with it.

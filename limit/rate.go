@@ -9,13 +9,15 @@ import (
 )
 
 // ParseRate reads a rate written as COUNT/[N]UNIT, UNIT being ms, s, m, min,
-// h, hour, d or day, and m a minute: "4/s", "600/1m", "100/10s", "5000/h". No
-// COUNT ("0/s") allows nothing; the period is always above zero. The error is
-// one line that says what would be right.
+// h, hour, d or day, and m a minute: "4/s", "600/1m", "100/10s", "5000/h". A
+// COUNT with up to 6 decimals is a whole one of a longer period: "0.5/s" is 1/2s,
+// "2.5/s" is 5/2s. No COUNT ("0/s") allows nothing; the period is always above
+// zero. The error is one line that says what would be right, and with it comes
+// 0/s, which allows nothing.
 func ParseRate(text string) (count int64, period time.Duration, err error) {
 	count, period, what := parseRate(text, unitOf)
 	if what != "" {
-		return 0, 0, badRate(text, what)
+		return 0, time.Second, badRate(text, what)
 	}
 	return count, period, nil
 }
@@ -27,9 +29,9 @@ func parseRate(text string, unitOf func(string) (time.Duration, bool)) (count in
 	if !found {
 		return 0, 0, "has no '/'"
 	}
-	count, ok := parseDigits(head)
+	count, times, ok := parseCount(head)
 	if !ok {
-		return 0, 0, "COUNT is not a whole number below 2^63"
+		return 0, 0, "COUNT is not a number below 2^63 with at most 6 decimals"
 	}
 	digits := len(tail) - len(strings.TrimLeft(tail, "0123456789"))
 	n, ok := parseDigits(tail[:digits])
@@ -43,10 +45,33 @@ func parseRate(text string, unitOf func(string) (time.Duration, bool)) (count in
 	if !ok {
 		return 0, 0, "UNIT is not known"
 	}
-	if n > math.MaxInt64/int64(unit) {
+	if n > math.MaxInt64/int64(unit)/times {
 		return 0, 0, "the period is longer than 292 years"
 	}
-	return count, time.Duration(n) * unit, ""
+	return count, time.Duration(n*times) * unit, ""
+}
+
+// parseCount reads a number of at most 6 decimals as count/times, in lowest
+// terms. Without decimals, times is 1.
+func parseCount(text string) (count, times int64, ok bool) {
+	whole, decimals, found := strings.Cut(text, ".")
+	if !found {
+		count, ok = parseDigits(text)
+		return count, 1, ok
+	}
+	count, ok = parseDigits(whole + decimals)
+	if !ok || whole == "" || decimals == "" || len(decimals) > 6 {
+		return 0, 0, false
+	}
+	times = 1
+	for range decimals {
+		times *= 10
+	}
+	a, b := count, times // the greatest divisor of both, by Euclid
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return count / a, times / a, true
 }
 
 func unitOf(name string) (unit time.Duration, ok bool) {

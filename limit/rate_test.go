@@ -25,6 +25,12 @@ func TestParseRate(t *testing.T) {
 		{"1/second", 1, time.Second},
 		{"1/minute", 1, time.Minute},
 		{"0/s", 0, time.Second},
+		{"0.5/s", 1, 2 * time.Second},
+		{"2.5/s", 5, 2 * time.Second},
+		{"0.000001/ms", 1, 1000 * time.Second},
+		{"1.250/10min", 5, 40 * time.Minute},
+		{"3.0/h", 3, time.Hour},
+		{"0.0/s", 0, time.Second},
 		{"9223372036854775807/106751d", 1<<63 - 1, 106751 * day},
 	} {
 		count, period, err := ParseRate(c.text)
@@ -44,7 +50,11 @@ func TestParseRateBad(t *testing.T) {
 		{"-1/s", "COUNT"},
 		{"+1/s", "COUNT"},
 		{"-0/s", "COUNT"},
-		{"1.5/s", "COUNT"},
+		{".5/s", "COUNT"},
+		{"5./s", "COUNT"},
+		{"0.1234567/s", "COUNT"},
+		{"1e-1/s", "COUNT"},
+		{"0.000001/292d", "the period is longer than 292 years"},
 		{"1_000/s", "COUNT"},
 		{"1e3/s", "COUNT"},
 		{" 1/s", "COUNT"},
@@ -68,7 +78,7 @@ func TestParseRateBad(t *testing.T) {
 		{strings.Repeat("9", 1000) + "/s", "COUNT"},
 	} {
 		count, period, err := ParseRate(c.text)
-		if err == nil || count != 0 || period != 0 {
+		if err == nil || count != 0 || period <= 0 {
 			t.Errorf("ParseRate(%q) = %d, %v, %v; want an error", c.text, count, period, err)
 			continue
 		}

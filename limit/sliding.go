@@ -63,6 +63,7 @@ func takeSliding(s State, now int64, a *Ask, d *Decision) State {
 	case !d.OK:
 		d.RetryAfter = w.wait(now, w.count-a.least())
 	case d.N != 0:
+		d.N = comesBack(d.N, later(w.cur, w.prev))
 		w.charge(d.N)
 		s = w.state()
 	}

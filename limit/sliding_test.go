@@ -20,7 +20,7 @@ func TestTakeSlidingWindow(t *testing.T) {
 		{15 * s, n(0), want{true, 0, 3, 0, 15 * s}}, // 3 + 8/2
 		{15 * s, n(-1), want{true, -1, 4, 0, 15 * s}},
 		{15 * s, n(-6), want{true, -6, 8, 0, 5 * s}}, // 2 of this window, 4 of the one before
-		{15 * s, n(-9), want{true, -9, 10, 0, 0}},
+		{15 * s, n(-9), want{true, -4, 10, 0, 0}},
 		{15 * s, debt(25), want{true, 25, 0, 0, 15 * s}},
 		{15 * s, n(0), want{false, 0, 0, 9*s + 750*ms, 15 * s}}, // at most 10 are owed: 20 × left/10 s <= 10.5
 		{24*s + 750*ms, n(0), want{true, 0, 0, 0, 5*s + 250*ms}},
@@ -75,7 +75,7 @@ func TestSlidingWindowEdge(t *testing.T) {
 // naiveSliding keeps what each window has used, exact shares as fractions.
 type naiveSliding struct {
 	count, period int64
-	used          map[int64]int64 // by window
+	taken         map[int64]int64 // by window
 }
 
 // at is the window to count in at now, and how much of the Period still covers
@@ -90,7 +90,7 @@ func (w *naiveSliding) at(now int64) (window, left int64) {
 }
 
 func (w *naiveSliding) newest() (window int64, any bool) {
-	for i, n := range w.used {
+	for i, n := range w.taken {
 		if n > 0 && (!any || i > window) {
 			window, any = i, true
 		}
@@ -101,31 +101,36 @@ func (w *naiveSliding) newest() (window int64, any bool) {
 func (w *naiveSliding) estimate(now int64) int64 {
 	window, left := w.at(now)
 	weight := big.NewRat(left, w.period)
-	weight.Mul(weight, new(big.Rat).SetInt64(w.used[window-1]))
+	weight.Mul(weight, new(big.Rat).SetInt64(w.taken[window-1]))
 	weight.Sub(weight, big.NewRat(1, 2)) // and up: a half is rounded down
 	up := new(big.Int).Neg(weight.Num())
 	up.Div(up, weight.Denom())
-	return w.used[window] - up.Int64()
+	return w.taken[window] - up.Int64()
 }
 
 func (w *naiveSliding) left(now int64) int64 { return w.count - w.estimate(now) }
 
+func (w *naiveSliding) used(now int64) int64 {
+	window, _ := w.at(now)
+	return w.taken[window] + w.taken[window-1]
+}
+
 func (w *naiveSliding) empty(now int64) bool {
 	window, _ := w.at(now)
-	return w.used[window] == 0 && w.used[window-1] == 0
+	return w.taken[window] == 0 && w.taken[window-1] == 0
 }
 
 func (w *naiveSliding) clamp(now int64) {
 	newest, any := w.newest()
 	latest := (now + max(w.period, skew)) / w.period
 	if any && newest > latest {
-		w.used = map[int64]int64{latest: w.used[newest], latest - 1: w.used[newest-1]}
+		w.taken = map[int64]int64{latest: w.taken[newest], latest - 1: w.taken[newest-1]}
 	}
 }
 
 func (w *naiveSliding) take(now, n int64) {
 	window, _ := w.at(now)
-	cur, prev := w.used[window], w.used[window-1]
+	cur, prev := w.taken[window], w.taken[window-1]
 	if n < 0 {
 		here := min(-n, cur)
 		cur -= here
@@ -134,7 +139,7 @@ func (w *naiveSliding) take(now, n int64) {
 		weight := w.estimate(now) - cur
 		cur = max(cur, min(cur+n, 2*w.count-weight))
 	}
-	w.used = map[int64]int64{window: cur, window - 1: prev}
+	w.taken = map[int64]int64{window: cur, window - 1: prev}
 }
 
 func checkSliding(t testing.TB, count, period int64, script []byte) int {

@@ -79,7 +79,9 @@ func (s *Slots) take(now int64, a *Ask, d *Decision) {
 		s.add(slot, charge)
 		used += charge
 	case d.N < 0:
-		used -= s.giveBack(s.oldest(slot), -max(d.N, -math.MaxInt64))
+		back := s.giveBack(s.oldest(slot), -max(d.N, -math.MaxInt64))
+		d.N = -back
+		used -= back
 	}
 	d.Remaining = max(count-used, 0)
 	if used > 0 {

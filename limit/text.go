@@ -14,6 +14,7 @@ import (
 //	5000/h fixed-window              or any other Kind that ParseKind reads
 //	1000/h sliding-slots 60          of 60 slots
 //	5000/month calendar-window Europe/Berlin
+//	0.5/s                            1/2s: a count may have up to 6 decimals
 //	0/s                              nothing
 //	unlimited
 //
@@ -21,17 +22,22 @@ import (
 // for a calendar window, whose period is a minute, an hour, a day, a week or a
 // number of months. zone finds the time zone of a name: it is
 // [time.LoadLocation] for those who may read files. If nil, there is UTC only.
-// The error is one line that says what would be right.
+// The error is one line that says what would be right, and with it comes a
+// Limit that allows nothing.
 func Parse(text string, zone func(name string) (*time.Location, error)) (Limit, error) {
 	if text == "unlimited" {
 		return Limit{}, nil
 	}
 	l, what := parseLimit(strings.Split(text, " "), zone)
 	if what != "" {
-		return Limit{}, fmt.Errorf("limit: %.60q: %s; write COUNT/[N]UNIT, then burst N or a kind, as in 100/s burst 200, 5000/h sliding-window or 5000/month calendar-window Europe/Berlin, or unlimited", text, what)
+		return nothing, fmt.Errorf("limit: %.60q: %s; write COUNT/[N]UNIT, then burst N or a kind, as in 100/s burst 200, 5000/h sliding-window or 5000/month calendar-window Europe/Berlin, or unlimited", text, what)
 	}
 	return l, nil
 }
+
+// nothing is the limit that comes with an error: whoever overlooks the error
+// notices that.
+var nothing = Limit{Period: time.Second}
 
 // parseLimit reads words. If what is not empty, it says what is wrong.
 func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Limit, what string) {
@@ -51,6 +57,8 @@ func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Li
 		return l, "a calendar window is a minute, an hour, a day, a week or months"
 	case l.Kind != CalendarWindow && strings.HasSuffix(rate, "month"):
 		return l, "a month is a unit of calendar windows only"
+	case l.Kind == SlidingLog && l.Count > MaxLog:
+		return l, fmt.Sprintf("a sliding-log counts up to %d", MaxLog)
 	case len(words) == 0:
 		return l, ""
 	}

@@ -76,7 +76,7 @@ func TestParseBad(t *testing.T) {
 		{"none", "has no '/'"},
 		{"NaN/s", "COUNT"},
 		{"-1/s", "COUNT"},
-		{"1.5/s", "COUNT"},
+		{"1.5.5/s", "COUNT"},
 		{"1/0s", "above zero"},
 		{"1/fortnight", "UNIT"},
 		{"1/s ", "neither burst nor a kind"},
@@ -93,6 +93,10 @@ func TestParseBad(t *testing.T) {
 		{"1/2day calendar", "a calendar window is"},
 		{"1/month", "a month is"},
 		{"1/2month fixed-window", "a month is"},
+		{"5000000/h sliding-log", "counts up to 1000000"},
+		{"1000001/h sliding-log", "counts up to"},
+		{"0.1234567/s", "at most 6 decimals"},
+		{"0.3/day calendar", "a calendar window is"},
 		{"1/month calendar ", "no name"},
 		{"1/month calendar Europe/Berlln", `"Europe/Berlln" is not known`},
 		{"1/month calendar ../../etc/passwd", "is not known"},
@@ -102,7 +106,7 @@ func TestParseBad(t *testing.T) {
 		{"1/s \n\x1b[2J", "neither"},
 	} {
 		l, err := Parse(c.text, time.LoadLocation)
-		if l != (Limit{}) || err == nil || !strings.Contains(err.Error(), c.says) {
+		if l.Unlimited() || l.Max() != 0 || err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("Parse(%q) = %v, %v; want it to say %q", c.text, l, err, c.says)
 			continue
 		}

@@ -24,7 +24,8 @@ func takeWindow(s State, now int64, a *Ask, d *Decision) State {
 	case !d.OK:
 		d.RetryAfter = until(end, now)
 	case d.N != 0:
-		used = max(plus(used, d.N), 0)
+		d.N = comesBack(d.N, used)
+		used = plus(used, d.N)
 		s = windowState(end, used)
 	}
 	d.Remaining = max(count-used, 0)

@@ -151,7 +151,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	}
 	if a.on || a.level.on {
 		// Time in which nobody waited does not count as time at this rate.
-		if idle := (r.Since.Sub(a.base) - a.next).Seconds(); idle > 0 {
+		if idle := r.Since.Sub(a.base).Seconds() - a.next.Seconds(); idle > 0 {
 			a.idle += idle
 			a.level.grownAt += idle
 		}

@@ -187,6 +187,11 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
 		l.swing = max(l.swing*fade, r-l.low)
 	}
+	if burst := o.Hints.Burst; burst.OK && burst.V > 0 {
+		if most := float64(burst.V-1) / unit; most < smallest { // it is full when so many remain after one
+			l.most, l.tiny = max(l.most, most), true
+		}
+	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
 	if l.tiny {
 		l.h = min(l.h, max(2*l.most/3, 0.5))

@@ -74,7 +74,8 @@ func mix(x uint64) uint64 {
 
 // Request is one try of one call, as a Controller sees it.
 type Request struct {
-	// Since is when it became willing to go: on arrival, or after its rest.
+	// Since is when it became willing to go: on arrival, or after its rest. If
+	// zero, it has always waited: no time counts as idle.
 	Since time.Time
 	// Try is 0 for the first try, 1 for the first retry.
 	Try int
@@ -97,6 +98,9 @@ type Hints struct {
 	Remaining Opt[int64]
 	// Reset is how long until it has more to give.
 	Reset Opt[time.Duration]
+	// Burst is the most that it serves at once, where that differs from Limit:
+	// Remaining is then what is left of Burst.
+	Burst Opt[int64]
 	// Share is the rate a second that it holds to be this caller's fair part.
 	Share Opt[float64]
 }

@@ -18,7 +18,8 @@ type Why struct {
 	Until time.Time
 	// InFlight is the bound on what is in flight, where that is reached.
 	InFlight int
-	// Limit and Remaining are what the server last told.
+	// Limit and Remaining are what the server last told: so many of Limit remain.
+	// Limit is its burst where it tells one.
 	Limit, Remaining Opt[int64]
 }
 
@@ -68,6 +69,9 @@ func (h *heard) note(now time.Time, o Outcome) {
 	}
 	if o.Hints.Limit.OK {
 		h.limit = o.Hints.Limit
+	}
+	if o.Hints.Burst.OK {
+		h.limit = o.Hints.Burst
 	}
 	if o.Hints.Remaining.OK {
 		h.remaining = o.Hints.Remaining

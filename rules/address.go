@@ -193,5 +193,54 @@ func (p Proxies) flaw() (path, what string) {
 			return item("trusted", i), what
 		}
 	}
+	if p.Trusted.everybody() {
+		return "trusted", "these networks together are everybody, so that clients could choose their address; list the proxies"
+	}
 	return "", ""
+}
+
+// everybody reports whether the networks together have all addresses that a
+// client may come from, of IPv4 or of IPv6.
+func (w Networks) everybody() bool {
+	for _, all := range [][]string{{"0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/3"}, {"2000::/3"}} {
+		covered := true
+		for _, p := range all { // unicast
+			covered = covered && w.cover(netip.MustParsePrefix(p))
+		}
+		if covered {
+			return true
+		}
+	}
+	return false
+}
+
+// cover reports whether the networks together have all of p.
+func (w Networks) cover(p netip.Prefix) bool {
+	var inside Networks
+	for _, n := range w {
+		switch {
+		case n.Bits() <= p.Bits() && n.Contains(p.Addr()):
+			return true
+		case p.Contains(n.Addr()):
+			inside = append(inside, n)
+		}
+	}
+	if len(inside) < 2 { // each is smaller than p
+		return false
+	}
+	lower, upper := halves(p)
+	return inside.cover(lower) && inside.cover(upper)
+}
+
+// halves returns the two networks that p consists of.
+func halves(p netip.Prefix) (lower, upper netip.Prefix) {
+	bits := p.Bits() + 1
+	b := p.Addr().As16()
+	i := bits - 1 + 128 - p.Addr().BitLen()
+	b[i/8] |= 0x80 >> (i % 8)
+	a := netip.AddrFrom16(b)
+	if p.Addr().Is4() {
+		a = a.Unmap()
+	}
+	return netip.PrefixFrom(p.Addr(), bits), netip.PrefixFrom(a, bits)
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,6 +29,7 @@ const (
 	maxMatch     = 100    // patterns of one field of a Match
 	defaultIPv6  = 64
 	smallestIPv6 = 32
+	smallestIPv4 = 8
 )
 
 // Compiled is a Set that was checked and made ready for use. It does not change
@@ -37,7 +39,7 @@ type Compiled struct {
 	canon       []byte // the Set in JSON
 	digest      [sha256.Size]byte
 	proxies     Proxies
-	ipv6        int
+	bits        addressBits
 	parts       []part // each that is used anywhere, once
 	deny, allow list
 	rules       []rule // without those that are off
@@ -154,13 +156,14 @@ func (k *compiler) top(s Set) {
 		k.fail(strings.TrimSuffix("proxies."+path, "."), "%s", what)
 	}
 	k.c.proxies = Proxies{slices.Clone(s.Proxies.Trusted), s.Proxies.Header}
-	k.c.ipv6 = s.IPv6Prefix
-	if s.IPv6Prefix == 0 {
-		k.c.ipv6 = defaultIPv6
-	}
-	if k.c.ipv6 < smallestIPv6 || k.c.ipv6 > 128 {
+	k.c.bits = addressBits{cmp.Or(s.IPv4Prefix, 32), cmp.Or(s.IPv6Prefix, defaultIPv6)}
+	if b := k.c.bits.v6; b < smallestIPv6 || b > 128 {
 		k.fail("ipv6_prefix", "must be from %d to 128", smallestIPv6)
-		k.c.ipv6 = defaultIPv6
+		k.c.bits.v6 = defaultIPv6
+	}
+	if b := k.c.bits.v4; b < smallestIPv4 || b > 32 {
+		k.fail("ipv4_prefix", "must be from %d to 32", smallestIPv4)
+		k.c.bits.v4 = 32
 	}
 }
 

@@ -237,6 +237,9 @@ func parseNetwork(s string) (p netip.Prefix, what string) {
 		a = a.Unmap()
 		return netip.PrefixFrom(a, a.BitLen()), ""
 	}
+	if i := strings.IndexByte(s, '%'); i >= 0 && strings.Contains(s, ":") {
+		return netip.Prefix{}, fmt.Sprintf("%.60q has the zone of an interface; write %.60s, which is that address on any interface", s, s[:i])
+	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
 		return p, fmt.Sprintf("%.60q is neither an address nor a network; write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32", s)

@@ -11,8 +11,8 @@ import (
 
 // Limit is a [limit.Limit] with a JSON form: text as [limit.Parse] reads it, such
 // as "10/s burst 20", "5000/month calendar-window Europe/Berlin" or "unlimited",
-// "0/s" allowing nothing; or an object with count, period, burst and kind, such
-// as {"count": 10, "period": "1m30s"}.
+// "0/s" allowing nothing; or an object with count, period, burst, kind and
+// slots, such as {"count": 10, "period": "1m30s"}.
 type Limit limit.Limit
 
 // MarshalJSON returns the text form.
@@ -32,11 +32,12 @@ type limitObject struct {
 	Period string `json:"period"`
 	Burst  int64  `json:"burst"`
 	Kind   string `json:"kind"`
+	Slots  int32  `json:"slots"`
 }
 
 // limit returns the object as a Limit. The error has no prefix.
 func (o limitObject) limit() (l Limit, err error) {
-	l.Count, l.Burst = o.Count, o.Burst
+	l.Count, l.Burst, l.Slots = o.Count, o.Burst, o.Slots
 	l.Period, err = time.ParseDuration(o.Period)
 	if err != nil || l.Period <= 0 {
 		return Limit{}, fmt.Errorf("period %.40q is none; write a duration above zero, as in \"1m30s\"", o.Period)
@@ -57,8 +58,12 @@ func (l Limit) flaw() string {
 		return "a limit without a period; write a rate, as in 10/s, or unlimited"
 	case l.Count < 0 || l.Burst < 0:
 		return "a negative count or burst; 0/s allows nothing"
-	case !keeps(l.Kind):
-		return fmt.Sprintf("no Store keeps a limit of the kind %s; it is one of %s", l.Kind, kindWords())
+	case l.Kind.String() == "unknown":
+		return "the kind is not known; it is one of " + kindWords()
+	case l.Kind == limit.SlidingLog && l.Count > limit.MaxLog:
+		return fmt.Sprintf("a sliding-log counts up to %d; write sliding-slots or sliding-window", limit.MaxLog)
+	case l.Slots != 0 && l.Kind != limit.SlidingSlots, l.Slots < 0, l.Slots > limit.MaxSlots:
+		return fmt.Sprintf("only sliding-slots has slots, from 1 to %d", limit.MaxSlots)
 	case l.Burst > 0 && l.Kind != limit.TokenBucket:
 		return fmt.Sprintf("a %s has no burst; leave it out", l.Kind)
 	case l.Zone != nil && l.Kind != limit.CalendarWindow:
@@ -67,21 +72,11 @@ func (l Limit) flaw() string {
 	return ""
 }
 
-// keeps reports whether Stores keep limits of the kind: whether a key never
-// seen may take one of one.
-func keeps(k limit.Kind) bool {
-	one := limit.Ask{Limit: limit.Limit{Kind: k, Count: 1, Period: time.Second}, N: 1}
-	_, d := limit.Take(limit.State{}, time.Unix(0, 0), one)
-	return d.OK && k.String() != "unknown"
-}
-
-// kindWords returns the kinds that Stores keep.
+// kindWords returns the kinds of limits.
 func kindWords() string {
 	var words []string
 	for k := limit.Kind(0); k.String() != "unknown"; k++ {
-		if keeps(k) {
-			words = append(words, k.String())
-		}
+		words = append(words, k.String())
 	}
 	return strings.Join(words, ", ")
 }

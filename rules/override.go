@@ -113,9 +113,9 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 			exact = false
 		default:
 			v.net = k.network(at, pattern)
-			whole := v.net.IsValid() && v.net.Bits() == min(v.net.Addr().BitLen(), k.wide(v.net.Addr()))
+			whole := v.net.IsValid() && v.net.Bits() == k.c.bits.of(v.net.Addr())
 			exact = exact && whole
-			tail = appendAddress(tail, v.net.Addr(), k.c.ipv6)
+			tail = appendAddress(tail, v.net.Addr(), k.c.bits)
 		}
 		values[i] = v
 	}
@@ -130,23 +130,15 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 	}
 }
 
-// wide returns how many bits of an address tell clients apart.
-func (k *compiler) wide(a netip.Addr) int {
-	if a.Is6() {
-		return k.c.ipv6
-	}
-	return 32
-}
-
-// network returns a network that is not smaller than one client.
+// network returns a network that is not smaller than what makes one key.
 func (k *compiler) network(path, pattern string) netip.Prefix {
 	p, what := parseNetwork(pattern)
 	switch {
 	case what != "":
 		k.fail(path, "%s, or \"*\"", what)
-	case p.Bits() > k.wide(p.Addr()):
-		larger, _ := p.Addr().Prefix(k.c.ipv6)
-		k.fail(path, "all of %v is one account, see ipv6_prefix; write that", larger)
+	case p.Bits() > k.c.bits.of(p.Addr()):
+		larger, _ := p.Addr().Prefix(k.c.bits.of(p.Addr()))
+		k.fail(path, "all of %v is one account, see ipv4_prefix and ipv6_prefix; write that", larger)
 	}
 	return p
 }

@@ -158,11 +158,24 @@ func appendValue(key []byte, p part, value string) []byte {
 	return key
 }
 
-// appendAddress appends an address to a key, an IPv6 address cut to bits.
-func appendAddress(key []byte, a netip.Addr, bits int) []byte {
-	if a.Is6() {
-		p, _ := a.Prefix(bits) // of 128 at most, see Set
-		a = p.Addr()
+// addressBits are how many bits of an address make one client.
+type addressBits struct{ v4, v6 int }
+
+// of returns how many bits of a tell clients apart. All hosts of a link are in
+// one network of link-local addresses.
+func (b addressBits) of(a netip.Addr) int {
+	switch {
+	case a.Is4():
+		return b.v4
+	case a.IsLinkLocalUnicast():
+		return a.BitLen()
 	}
-	return a.AppendTo(key)
+	return b.v6
+}
+
+// appendAddress appends an address to a key, cut to the bits that make one
+// client.
+func appendAddress(key []byte, a netip.Addr, bits addressBits) []byte {
+	p, _ := a.Prefix(bits.of(a)) // not above its length, see Set
+	return p.Addr().AppendTo(key)
 }

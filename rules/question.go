@@ -175,7 +175,7 @@ func (q *question) makeTail(parts []int) (whole bool) {
 		if p.kind != byAddress {
 			q.tail = appendValue(q.tail, p, text)
 		} else if ok {
-			q.tail = appendAddress(q.tail, q.address, q.c.ipv6)
+			q.tail = appendAddress(q.tail, q.address, q.c.bits)
 		}
 	}
 	return whole

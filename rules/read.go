@@ -37,6 +37,7 @@ type field struct {
 // text is the text being read, and where in it each path is.
 type text struct {
 	data   []byte
+	plain  []byte         // without comments
 	places map[string]int // path to offset
 }
 
@@ -89,7 +90,7 @@ func (t *text) position(offset int) (line, column int) {
 	before := t.data[:min(max(offset, 0), len(t.data))]
 	line = bytes.Count(before, []byte("\n")) + 1
 	start := bytes.LastIndexByte(before, '\n') + 1
-	return line, utf8.RuneCount(before[start:]) + 1
+	return line, utf8.RuneCount(bytes.TrimPrefix(before[start:], byteOrderMark)) + 1
 }
 
 // fail is an error at an offset.
@@ -111,8 +112,12 @@ func (t *text) tree() (node, error) {
 		}
 		i += size
 	}
+	var flaw int
+	if t.plain, flaw = uncomment(t.data); flaw >= 0 {
+		return node{}, t.fail(flaw, "a comment without end; close it by */")
+	}
 	var raw json.RawMessage // checks all of it, and that nothing follows
-	if err := json.Unmarshal(t.data, &raw); err != nil {
+	if err := json.Unmarshal(t.plain, &raw); err != nil {
 		var syntax *json.SyntaxError
 		offset := len(t.data)
 		if errors.As(err, &syntax) && !strings.Contains(err.Error(), "unexpected end") {
@@ -120,7 +125,7 @@ func (t *text) tree() (node, error) {
 		}
 		return node{}, t.fail(offset, "not JSON: %v", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(t.data))
+	d := json.NewDecoder(bytes.NewReader(t.plain))
 	d.UseNumber()
 	return t.node(d, "", 0)
 }
@@ -154,7 +159,7 @@ func (t *text) node(d *json.Decoder, path string, depth int) (node, error) {
 // next is where the next token begins.
 func (t *text) next(d *json.Decoder) int {
 	offset := int(d.InputOffset())
-	for offset < len(t.data) && strings.IndexByte(" \t\r\n,:", t.data[offset]) >= 0 {
+	for offset < len(t.plain) && strings.IndexByte(" \t\r\n,:", t.plain[offset]) >= 0 {
 		offset++
 	}
 	return offset

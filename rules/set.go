@@ -19,7 +19,11 @@ type Set struct {
 	Proxies Proxies `json:"proxies,omitzero"`
 	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, from
 	// 32 to 128. If zero, 64, as one client usually has all of a /64.
+	// Link-local addresses (fe80::/10) are one client each.
 	IPv6Prefix int `json:"ipv6_prefix,omitzero"`
+	// IPv4Prefix is how many bits of an IPv4 address tell clients apart, from 8
+	// to 32. If zero, 32: each address.
+	IPv4Prefix int `json:"ipv4_prefix,omitzero"`
 	// Deny lists clients that are refused whatever the rules say: addresses,
 	// networks, and PART=PATTERN, where PART is any part of a [Key] but the
 	// address. At most 10,000, of which 100 with '*'.
@@ -158,7 +162,7 @@ type Max int64
 
 // Key lists the parts of a request that make up its key, at most 4:
 //
-//	address       Request.Address: an IPv4 address, or the /64 of an IPv6 address
+//	address       Request.Address: an IPv4 address, or the /64 of an IPv6 address; see Set
 //	client        Request.Client, the authenticated identity
 //	header:NAME   a field of the header
 //	host          the host without its port, in small letters

@@ -12,6 +12,7 @@ import (
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -89,4 +90,18 @@ func header(pairs ...string) func(string) string {
 		h.Add(pairs[i], pairs[i+1])
 	}
 	return h.Get
+}
+
+// Rules may have limits of every kind that the Store keeps.
+func TestEveryKind(t *testing.T) {
+	for k := limit.Kind(0); k.String() != "unknown"; k++ {
+		c := mustParse(t, fmt.Sprintf(`{"rules": [{"name": "r", "limits": {"count": 2, "period": "24h", "kind": %q}}]}`, k))
+		s := store.InProcess()
+		for i := range 3 {
+			a, err := c.Decide(t.Context(), s, rules.Request{})
+			if err != nil || a.OK != (i < 2) {
+				t.Errorf("%v: request %d: %+v, %v; want two to pass", k, i, a, err)
+			}
+		}
+	}
 }

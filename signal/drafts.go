@@ -37,8 +37,9 @@ func (r *reader) readItems(items, policies []member) (found bool) {
 		q, _ := named(policies, m.value)
 		p.Unit = unitOf(q)
 		p.Limit, p.Window = quota(q)
+		p.Burst = count(q.param(burstParam))
 		if r.add(p, "RateLimit") {
-			r.Share = share(m.param("share"))
+			r.Share = share(m.param(shareParam))
 		}
 		if r.notes != nil {
 			r.notePolicy(p, "RateLimit")
@@ -50,6 +51,13 @@ func (r *reader) readItems(items, policies []member) (found bool) {
 	}
 	return found
 }
+
+// The parameters of our own, with the identifier of a vendor before their names
+// as the draft asks.
+const (
+	burstParam = "throttle-burst" // of RateLimit-Policy
+	shareParam = "throttle-share" // of RateLimit
+)
 
 // MaxShare is the highest rate a second that a Share may be; a higher one is
 // ignored.

@@ -137,15 +137,19 @@ func (r *reader) notePolicy(p Policy, by string) {
 	if p.Remaining.OK {
 		text += fmt.Sprint(p.Remaining.V, " ")
 	}
-	if p.Remaining.OK && p.Limit.OK {
+	most := or(p.Burst, p.Limit) // of which something remains
+	if p.Remaining.OK && most.OK {
 		text += "of "
 	}
-	if p.Limit.OK {
-		text += fmt.Sprint(p.Limit.V, " ")
+	if most.OK {
+		text += fmt.Sprint(most.V, " ")
 	}
 	text += p.Unit
 	if p.Remaining.OK {
 		text += " left"
+	}
+	if p.Burst.OK && p.Limit.OK {
+		text += fmt.Sprint(", limit ", p.Limit.V)
 	}
 	if p.Window.OK {
 		text += fmt.Sprint(", window ", p.Window.V)

@@ -174,6 +174,7 @@ func (r *reader) readLimits() {
 	if r.policies == 0 && len(policies) == 1 {
 		p := Policy{Name: cut(policies[0].value), Unit: unitOf(policies[0])}
 		if p.Limit, p.Window = quota(policies[0]); p.Limit.OK {
+			p.Burst = count(policies[0].param(burstParam))
 			r.add(p, "RateLimit-Policy")
 		}
 	}
@@ -245,7 +246,7 @@ func (r *reader) bind(p Policy) bool {
 	switch {
 	case !r.binds:
 	case same:
-		p.Limit, p.Window = or(p.Limit, r.Limit), or(p.Window, r.Window)
+		p.Limit, p.Window, p.Burst = or(p.Limit, r.Limit), or(p.Window, r.Window), or(p.Burst, r.Burst)
 		if !p.Reset.OK || r.Reset.OK && r.Reset.V > p.Reset.V {
 			p.Reset = r.Reset
 		}
@@ -256,6 +257,7 @@ func (r *reader) bind(p Policy) bool {
 	}
 	r.binds = true
 	r.Limit, r.Remaining, r.Window, r.Reset = p.Limit, p.Remaining, p.Window, p.Reset
+	r.Burst = p.Burst
 	return true
 }
 

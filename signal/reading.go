@@ -50,9 +50,10 @@ type Policy struct {
 	// Unit is what is counted: requests, tokens, points, bytes, percent or a
 	// word of the server's own such as content-bytes; never empty.
 	Unit string
-	// Limit, Remaining, Window and Reset are as in Signal.
+	// Limit, Remaining, Window, Reset and Burst are as in Signal.
 	Limit, Remaining pace.Opt[int64]
 	Window, Reset    pace.Opt[time.Duration]
+	Burst            pace.Opt[int64]
 	// Partition is the key that the limit is counted by, as the draft's pk
 	// parameter carries it; 128 bytes at most.
 	Partition string
@@ -119,6 +120,7 @@ func (r Reading) Report() pace.Report {
 func (p Policy) Report(answer pace.Report) pace.Report {
 	r := pace.Report{Verdict: answer.Verdict}
 	r.Hints.Limit, r.Hints.Remaining, r.Hints.Window, r.Hints.Reset = p.Limit, p.Remaining, p.Window, p.Reset
+	r.Hints.Burst = p.Burst
 	if r.Verdict == pace.Throttled {
 		if r.After = answer.After; !p.isEmpty() {
 			r.Verdict, r.After = pace.Ignored, 0

@@ -35,6 +35,9 @@ type Signal struct {
 	// those that count requests: who took tokens for requests would pace wrong.
 	Limit, Remaining pace.Opt[int64]
 	Window, Reset    pace.Opt[time.Duration]
+	// Burst is the most that the server serves at once, where that differs from
+	// the Limit: the depth of a token bucket, of which Remaining is what is left.
+	Burst pace.Opt[int64]
 	// Share is the rate a second that the server holds to be the fair part of
 	// this caller: above zero, at most MaxShare.
 	Share pace.Opt[float64]
@@ -45,7 +48,7 @@ func (s Signal) Report() pace.Report {
 	r := pace.Report{Verdict: s.Verdict}
 	r.Hints.Limit, r.Hints.Remaining = s.Limit, s.Remaining
 	r.Hints.Window, r.Hints.Reset = s.Window, s.Reset
-	r.Hints.Share = s.Share
+	r.Hints.Burst, r.Hints.Share = s.Burst, s.Share
 	if s.After.OK && s.Verdict != pace.Served {
 		r.After = s.After.V
 	}

@@ -14,8 +14,9 @@ import (
 //	RateLimit: "default";r=0;t=30
 //	RateLimit-Policy: "default";q=100;w=60
 //
-// A Share goes along as a parameter of RateLimit that is our own, share=2.5, a
-// second; others ignore it.
+// Two parameters are our own, and others ignore them: a Burst goes along as
+// throttle-burst=20 in RateLimit-Policy, a Share as throttle-share=2.5, a
+// second, in RateLimit.
 //
 // policy is the name of the limit, if empty "default"; what a header cannot
 // carry of it becomes '?'. All times are whole seconds, rounded up; a window
@@ -32,7 +33,7 @@ func (s Signal) Write(set func(name, value string), policy string) {
 			value += ";t=" + whole(s.Reset.V)
 		}
 		if s.Share.OK {
-			value += ";share=" + fraction(s.Share.V)
+			value += ";" + shareParam + "=" + fraction(s.Share.V)
 		}
 		set("RateLimit", value)
 	}
@@ -42,6 +43,9 @@ func (s Signal) Write(set func(name, value string), policy string) {
 	value := policy + ";q=" + number(s.Limit.V)
 	if per := s.Window.V; s.Window.OK && per > 0 {
 		value = policy + ";q=" + number(inWhole(s.Limit.V, per)) + ";w=" + whole(per)
+	}
+	if s.Burst.OK {
+		value += ";" + burstParam + "=" + number(s.Burst.V)
 	}
 	set("RateLimit-Policy", value)
 }

@@ -36,6 +36,8 @@ func TestWrite(t *testing.T) {
 		{Signal{Limit: of(3), Window: some(1500 * time.Millisecond)}, "", `RateLimit-Policy: "default";q=4;w=2`},
 		{Signal{Limit: of(10), Window: some(100 * time.Millisecond)}, "", `RateLimit-Policy: "default";q=100;w=1`},
 		{Signal{Limit: of(709551606), Window: some(time.Minute)}, "", `RateLimit-Policy: "default";q=709551606;w=60`},
+		{Signal{Limit: of(20), Window: some(time.Second), Burst: of(5)}, "", `RateLimit-Policy: "default";q=20;w=1;throttle-burst=5`},
+		{Signal{Burst: of(5)}, "", ""},
 		{Signal{Limit: of(1 << 62), Window: some(1)}, "", `RateLimit-Policy: "default";q=999999999999999;w=1`},
 		{Signal{Limit: of(7)}, "a\"b\\c\nd€", `RateLimit-Policy: "a\"b\\c?d?";q=7`},
 		{
@@ -105,12 +107,41 @@ func TestShareGoesAlong(t *testing.T) {
 	for _, bad := range []string{"0", "-1", "nan", "1e3", "x", "", "99999999999"} {
 		field := func(name string) string {
 			if name == "RateLimit" {
-				return `"default";r=7;share=` + bad
+				return `"default";r=7;throttle-share=` + bad
 			}
 			return ""
 		}
 		if got := Read(200, field, time.Unix(0, 0)); got.Share.OK || got.Share.V != 0 {
 			t.Errorf("share=%s is read as %v, want none", bad, got.Share)
 		}
+	}
+}
+
+// What remains is of the burst: a caller that reads 4 of a limit of 20 would
+// believe that others use it.
+func TestBurstGoesAlong(t *testing.T) {
+	s := Signal{Limit: pace.Some(int64(20)), Window: pace.Some(time.Second), Remaining: pace.Some(int64(4)), Burst: pace.Some(int64(5))}
+	fields := map[string]string{}
+	s.Write(func(name, value string) { fields[name] = value }, "")
+	field := func(name string) string { return fields[name] }
+	if got := Read(200, field, t0); got.Burst != s.Burst || got.Limit != s.Limit || got.Report().Hints.Burst != s.Burst {
+		t.Errorf("%q is read as %+v, want a burst of 5", fields["RateLimit-Policy"], got)
+	}
+	_, notes := For("api.example").Explain(200, field, nil, t0)
+	if got, want := notes[len(notes)-1].Says, "default: 4 of 5 requests left, limit 20, window 1s"; got != want {
+		t.Errorf("explained as %q, want %q", got, want)
+	}
+	two := func(name string) string {
+		return map[string]string{
+			"RateLimit":        `"a";r=9;t=1, "b";r=2;t=1`,
+			"RateLimit-Policy": `"a";q=20;w=1;throttle-burst=10, "b";q=100;w=60;throttle-burst=3`,
+		}[name]
+	}
+	var bursts []int64
+	for _, p := range For("api.example").Read(200, two, nil, t0).Policies {
+		bursts = append(bursts, p.Report(pace.Report{}).Hints.Burst.V)
+	}
+	if len(bursts) != 2 || bursts[0] != 10 || bursts[1] != 3 {
+		t.Errorf("two policies have bursts of %v, want 10 and 3", bursts)
 	}
 }

@@ -132,6 +132,7 @@ func (f *InFlight) Acquire(counts ...Count) (h Hold, refused int, ok bool) {
 // so that others may be refused meanwhile; they are released if s refuses,
 // fails or panics.
 func (f *InFlight) Admit(ctx context.Context, s Store, a []limit.Ask, d []limit.Decision, counts ...Count) (h Hold, refused int, ok bool, err error) {
+	check("InFlight.Admit", ctx, s)
 	clear(d)
 	if ctx.Err() != nil {
 		return Hold{}, -1, false, Ended(ctx, nil)

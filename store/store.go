@@ -56,6 +56,9 @@ type Func func(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool,
 
 // Take calls f.
 func (f Func) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	if f == nil {
+		panic("store: Func: the function is nil")
+	}
 	return f(ctx, a, d)
 }
 
@@ -78,6 +81,7 @@ type Direct interface {
 //
 // With a Store in this process that is also a [Direct], it does not allocate.
 func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
+	check("Take", ctx, s)
 	if d, ok := s.(Direct); ok && d.Itself(s) {
 		return d.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
 	}
@@ -96,6 +100,7 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 //
 // With a Store in this process it is the fastest way to ask, see [Direct].
 func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {
+	check("Allow", ctx, s)
 	if fast, ok := s.(interface {
 		Direct
 		Allow(key string, l limit.Limit, n int64) bool
@@ -106,6 +111,17 @@ func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error
 	return d.OK, err
 }
 
+// check panics if something is missing: a nil dereference further down would not
+// say what.
+func check(call string, ctx context.Context, s Store) {
+	switch {
+	case ctx == nil:
+		panic("store: " + call + ": the context is nil")
+	case s == nil:
+		panic("store: " + call + ": the Store is nil")
+	}
+}
+
 // InProcess returns a new [memory.Store], for adapters that were given no
 // Store.
 func InProcess() Store { return new(memory.Store) }
@@ -114,6 +130,9 @@ func InProcess() Store { return new(memory.Store) }
 // decide. It hides the errors of s and waits as long as s does: use a [Guard]
 // to count the errors and to bound the wait.
 func FailOpen(s Store) Store {
+	if s == nil {
+		panic("store: FailOpen: the Store is nil")
+	}
 	return Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		ok, err := s.Take(ctx, a, d)
 		if err == nil {

@@ -94,27 +94,37 @@ type Handler struct {
 	// Headers selects the header fields that tell callers about the limit. If
 	// zero, Draft.
 	Headers Headers
-	// RetryAfterMs adds Retry-After-Ms, in milliseconds, to Retry-After, as the
-	// clients of Azure and OpenAI read it, and computes both to the
-	// millisecond: for callers that all read it.
+	// RetryAfterMs computes Retry-After from Retry-After-Ms, by rounding up: for
+	// callers that all read the latter, as the Transport does and the clients of
+	// Azure and OpenAI. If false, Retry-After is planned by itself, for callers
+	// that know whole seconds only, and Retry-After-Ms is set where it is sooner.
 	RetryAfterMs bool
 	// Spread bounds how much longer than necessary a refused caller is told to
 	// wait (jitter on Retry-After). Each gets a time of its own, one after the
 	// other at the rate of the limit, so that they do not all return at once
 	// (thundering herd); beyond the bound, times start over from the earliest.
-	// If zero, a minute; below zero, all are told the earliest time. Times are
-	// kept for at most 10,000 keys; beyond that the keys longest without a
-	// refusal are forgotten.
+	// A caller that asks too early is told the time that it was told before. It
+	// is known by Caller, if nil by its address, Forwarded, X-Forwarded-For,
+	// X-Real-IP, Authorization and User-Agent; on another connection, or by
+	// HTTP/2, only a second or more after its latest refusal, as many may share
+	// all of these. If zero, a minute; below zero, all are told the earliest time. Times are
+	// kept for at most 10,000 keys and 10,000 callers; beyond that those longest
+	// without a refusal are forgotten.
 	Spread time.Duration
 	// Caller tells apart the callers that share a key, such as the processes of
 	// one customer: by an address, or a field with an identity. Each is told
-	// its fair share of the rate, in a parameter share of RateLimit, see
+	// its fair share of the rate, in a parameter throttle-share of RateLimit, see
 	// signal.Signal.Share and limit.Cardinality. The latest 10,000 keys are
 	// remembered. If nil, none is told.
 	Caller func(*http.Request) string
 
-	// Error answers requests that the Store could not decide. If nil, they are
-	// refused with 503 (Service Unavailable), without the cause. To admit them,
+	// Refuse writes the status and the body of a refusal, instead of the problem
+	// document: a page, an envelope of the API's own. The header fields about the
+	// limit, such as Retry-After, are set already. The Event says why, and which
+	// Status is meant. If nil, the problem document.
+	Refuse func(w http.ResponseWriter, r *http.Request, e Event)
+	// Error answers requests that the Store could not decide, in place of
+	// Refuse. If nil, they are refused with 503 (Service Unavailable), without the cause. To admit them,
 	// wrap the Store in store.FailOpen.
 	Error func(w http.ResponseWriter, r *http.Request, err error)
 	// OnEvent is called with each decision, before Next, in the goroutine of
@@ -152,7 +162,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		v.refuse(w)
 		return
 	}
-	v.tell(w.Header(), 0, false)
+	v.tell(w.Header(), wait{}, false)
 	v.report(0, 0)
 	if h.Phase == rules.Before {
 		r = v.remember()

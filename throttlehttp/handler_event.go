@@ -52,6 +52,10 @@ func (e *Event) Reason() string {
 	return "undecided"
 }
 
+// Passed reports whether the request went to Next: it was neither refused nor
+// answered by the Degraded handler.
+func (e *Event) Passed() bool { return e.Status == 0 }
+
 // KeyID returns 16 hexadecimal digits for the key of the limit that decided,
 // see rules.Answer.KeyID. Empty if there is none.
 func (e *Event) KeyID() string {

@@ -3,7 +3,9 @@ package throttlehttp
 import (
 	"context"
 	"encoding/json"
+	"hash/maphash"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -17,14 +19,18 @@ const soon = time.Second
 func (v *visit) refuse(w http.ResponseWriter) {
 	status := v.status()
 	after := v.after()
-	v.report(status, after)
+	v.report(status, after.whole)
 	if v.mayDegrade(status) {
 		v.tell(w.Header(), after, false) // it is an answer: there is nothing to retry
-		e := v.event(status, after)
+		e := v.event(status, after.whole)
 		v.h.Degraded.ServeHTTP(w, v.r.WithContext(context.WithValue(v.r.Context(), eventKey{}, &e)))
 		return
 	}
 	v.tell(w.Header(), after, true)
+	if v.h.Refuse != nil {
+		v.h.Refuse(w, v.r, v.event(status, after.whole))
+		return
+	}
 	writeProblem(w, v.r, status, v.problem(status))
 }
 
@@ -47,46 +53,71 @@ func (v *visit) status() int {
 }
 
 // after returns when to come again, limit.Never if that does not help.
-func (v *visit) after() time.Duration {
+func (v *visit) after() wait {
 	if v.busy != nil {
 		return v.afterShed()
 	}
 	i := v.decided()
 	if i < 0 {
 		if v.answer.Reason == rules.Busy { // when the others are done is unknown
-			return soon
+			return waitOf(soon)
 		}
-		return v.answer.Decision.RetryAfter
+		return waitOf(v.answer.Decision.RetryAfter)
 	}
-	key := v.h.hash(v.asks[i].Key)
-	return v.h.slot(key, v.at(), promiseOf(v.asks[i].Limit, v.asks[i].N, v.answers[i].RetryAfter))
+	return v.slot(v.asks[i].Key, v.at(), promiseOf(v.asks[i].Limit, v.asks[i].N, v.answers[i].RetryAfter))
 }
 
 // afterShed spreads refusals at the rate at which the service works.
-func (v *visit) afterShed() time.Duration {
+func (v *visit) afterShed() wait {
 	after := v.busy.Wait
 	if after == limit.Never || after <= 0 {
 		after = soon
 	}
 	s := v.h.Shed.Stats()
-	return v.h.slot(v.h.hash("shed/"), time.Now(), promise{
+	return v.slot("shed/", time.Now(), promise{
 		earliest: after, each: s.Took / time.Duration(max(s.Limit, 1)),
 	})
 }
 
 // slot returns a time of the caller's own.
-func (h *Handler) slot(key uint64, now time.Time, p promise) time.Duration {
-	p.grain, p.bound = time.Second, h.Spread
-	if h.RetryAfterMs {
-		p.grain = time.Millisecond
-	}
-	if p.bound == 0 {
+func (v *visit) slot(key string, now time.Time, p promise) wait {
+	h := v.h
+	if p.bound = h.Spread; p.bound == 0 {
 		p.bound = time.Minute
 	}
-	if p.bound < 0 || p.earliest == limit.Never {
-		return p.earliest
+	w := waitOf(p.earliest)
+	if p.bound > 0 && p.earliest != limit.Never {
+		w = h.slots.next(h.hash(key), v.caller(key), now, p)
 	}
-	return h.slots.next(key, now, p)
+	if h.RetryAfterMs {
+		w.whole = w.exact
+	}
+	return w
+}
+
+// caller returns who asks: what the function Caller tells, else the address and
+// the fields by which proxies and clients tell callers apart. A client may
+// choose these: it gets no sooner time by it than a new caller does.
+func (v *visit) caller(key string) (c caller) {
+	var hash maphash.Hash
+	v.h.setUp()
+	hash.SetSeed(v.h.seed)
+	add := func(text string) { hash.WriteString(text); hash.WriteByte(0) }
+	add(key)
+	if v.h.Caller != nil {
+		add(v.h.Caller(v.r))
+	} else {
+		add(v.r.RemoteAddr[:max(strings.LastIndexByte(v.r.RemoteAddr, ':'), 0)])
+		for _, name := range [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Authorization", "User-Agent"} {
+			add(v.r.Header.Get(name))
+		}
+	}
+	c.host = hash.Sum64()
+	if v.r.ProtoMajor < 2 { // one request after the other
+		add(v.r.RemoteAddr)
+		c.conn = hash.Sum64()
+	}
+	return c
 }
 
 // fail answers a request that the Store could not decide.
@@ -95,6 +126,10 @@ func (v *visit) fail(w http.ResponseWriter, err error) {
 	v.report(http.StatusServiceUnavailable, 0)
 	if v.h.Error != nil {
 		v.h.Error(w, v.r, err)
+		return
+	}
+	if v.h.Refuse != nil {
+		v.h.Refuse(w, v.r, v.event(http.StatusServiceUnavailable, 0))
 		return
 	}
 	writeProblem(w, v.r, http.StatusServiceUnavailable, problem{

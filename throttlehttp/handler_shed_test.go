@@ -3,6 +3,7 @@ package throttlehttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -94,7 +95,7 @@ func TestHandlerShedsHalf(t *testing.T) {
 			for i := range n {
 				path := []string{"/pay", "/", "/batch", "/", "/batch"}[i%5]
 				go func() {
-					r := ask(h, "GET", with("path", path))
+					r := ask(h, "GET", with("path", path), from(fmt.Sprint("192.0.2.1:", i), 1))
 					s := "shed"
 					if r.StatusCode == 200 {
 						s = "served"

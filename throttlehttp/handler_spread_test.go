@@ -24,11 +24,18 @@ func (c *returns) Pop() any {
 	return last
 }
 
-// toldWait is what an answer says about the wait, the more exact field first.
-func toldWait(t *testing.T, r *http.Response) time.Duration {
+// another makes each request one of a caller of its own.
+func another() func(*http.Request) {
+	n := 0
+	return func(r *http.Request) { n++; r.RemoteAddr = fmt.Sprintf("192.0.2.1:%d", n) }
+}
+
+// toldWait is what an answer says about the wait, to one that reads milliseconds
+// or not.
+func toldWait(t *testing.T, r *http.Response, ms bool) time.Duration {
 	t.Helper()
 	unit, text := time.Millisecond, r.Header.Get("Retry-After-Ms")
-	if text == "" {
+	if text == "" || !ms {
 		unit, text = time.Second, r.Header.Get("Retry-After")
 	}
 	n, err := strconv.Atoi(text)
@@ -70,12 +77,13 @@ func TestRefusedComeBackOneByOne(t *testing.T) {
 			}
 		}
 		var out returns
+		next := another()
 		for range 100 {
-			r := ask(h, "GET")
+			r := ask(h, "GET", next)
 			if r.StatusCode != 429 {
 				t.Fatalf("%s: %s, want all to be refused", tt.name, told(r))
 			}
-			heap.Push(&out, t0.Add(toldWait(t, r)))
+			heap.Push(&out, t0.Add(toldWait(t, r, tt.ms)))
 		}
 		first, last := 0, time.Duration(0)
 		for out.Len() > 0 {
@@ -99,6 +107,7 @@ func TestPromisesOverTime(t *testing.T) {
 	store := &book{now: t0}
 	h := &Handler{Store: store, Limit: limit.Limit{Count: 10, Period: time.Second}, Next: hello, RetryAfterMs: true}
 	var out returns
+	next := another()
 	refusedTwice, served := 0, 0
 	for i := range 300 { // 15 a second for 20 s
 		heap.Push(&out, t0.Add(time.Duration(i)*time.Second/15))
@@ -106,7 +115,7 @@ func TestPromisesOverTime(t *testing.T) {
 	seen := map[time.Time]bool{} // told to come then
 	for out.Len() > 0 {
 		store.now = heap.Pop(&out).(time.Time)
-		r := ask(h, "GET")
+		r := ask(h, "GET", next)
 		if r.StatusCode == 200 {
 			served++
 			continue
@@ -114,7 +123,7 @@ func TestPromisesOverTime(t *testing.T) {
 		if seen[store.now] {
 			refusedTwice++
 		}
-		back := store.now.Add(toldWait(t, r))
+		back := store.now.Add(toldWait(t, r, true))
 		seen[back] = true
 		heap.Push(&out, back)
 	}
@@ -136,9 +145,9 @@ func TestSpreadBound(t *testing.T) {
 	} {
 		h := &Handler{Store: &book{now: t0}, Limit: one, Spread: c.spread}
 		ask(h, "GET")
-		got := ""
+		got, next := "", another()
 		for range 7 {
-			got += ask(h, "GET").Header.Get("Retry-After") + " "
+			got += ask(h, "GET", next).Header.Get("Retry-After") + " "
 		}
 		if got != c.want+" " {
 			t.Errorf("Spread %v: Retry-After %s, want %s", c.spread, got, c.want)
@@ -158,8 +167,8 @@ func TestPromisesAreForgotten(t *testing.T) {
 	for i := range maxKeys + 10 {
 		refuse(fmt.Sprint(i))
 	}
-	if n := len(h.slots.keys.keys); n != maxKeys {
-		t.Errorf("promises are kept for %d keys, want %d", n, maxKeys)
+	if n, callers := len(h.slots.keys.keys), len(h.slots.callers.keys); n != maxKeys || callers != maxKeys {
+		t.Errorf("promises are kept for %d keys and %d callers, want %d of each", n, callers, maxKeys)
 	}
 	store.now = t0.Add(3 * time.Hour)
 	for i := range 100 {
@@ -168,7 +177,7 @@ func TestPromisesAreForgotten(t *testing.T) {
 	if n := len(h.slots.keys.keys); n != maxKeys-101 {
 		t.Errorf("%d keys, want %d: for each that comes two are forgotten that are over", n, maxKeys-101)
 	}
-	h.slots.next(1, t0, promise{earliest: 100 * 24 * time.Hour, each: time.Second, grain: time.Second, bound: time.Minute})
+	h.slots.next(1, caller{}, t0, promise{earliest: 100 * 24 * time.Hour, each: time.Second, bound: time.Minute})
 	if h.slots.keys.keys[1] != nil {
 		t.Error("a wait of a hundred days is kept, want none beyond a day")
 	}
@@ -181,17 +190,21 @@ func FuzzPromise(f *testing.F) {
 	f.Fuzz(func(t *testing.T, count, period, burst, n, earliest int64, ms bool, until int64) {
 		l := limit.Limit{Count: count, Period: time.Duration(period), Burst: burst}
 		p := promiseOf(l, n, time.Duration(max(earliest, 0)))
-		p.grain, p.bound = time.Second, time.Minute
+		i := 0
 		if ms {
-			p.grain = time.Millisecond
+			i = 1
 		}
+		p.bound = time.Minute
 		var s slots
-		*s.keys.at(7, 1) = t0.Add(time.Duration(until % int64(24*time.Hour)))
-		got := s.next(7, t0, p)
-		if got < p.earliest || got < p.grain && got != limit.Never {
+		u := s.keys.at(7, 1)
+		u.exact = t0.Add(time.Duration(until % int64(24*time.Hour)))
+		u.whole[0] = u.exact
+		after := s.next(7, caller{}, t0, p)
+		got, grain := [2]time.Duration{after.whole, after.exact}[i], grains[i]
+		if got < p.earliest || got < grain && got != limit.Never {
 			t.Fatalf("promise %+v: %v, want not before the earliest", p, got)
 		}
-		if got > p.earliest && got-p.earliest > p.bound+2*p.grain {
+		if got > p.earliest && got-p.earliest > p.bound+2*grain {
 			t.Fatalf("promise %+v: %v, want at most a minute more", p, got)
 		}
 	})

@@ -51,9 +51,9 @@ const maxPolicies = 8
 // tell sets the fields about the limits; refused reports whether the request is
 // refused, and after is how long to wait then, limit.Never if that does not
 // help.
-func (v *visit) tell(to http.Header, after time.Duration, refused bool) {
+func (v *visit) tell(to http.Header, after wait, refused bool) {
 	dialect := v.h.Headers
-	if refused && after != limit.Never && dialect != Silent && dialect != OnlyRemaining {
+	if refused && after.whole != limit.Never && dialect != Silent && dialect != OnlyRemaining {
 		v.tellRetry(to, after)
 	}
 	i := v.decided()
@@ -62,20 +62,21 @@ func (v *visit) tell(to http.Header, after time.Duration, refused bool) {
 	}
 	switch dialect {
 	case Draft:
-		v.tellDraft(to, i, after, refused)
+		v.tellDraft(to, i, after.whole, refused)
 	case OnlyRemaining:
 		to["Ratelimit-Remaining"] = []string{number(v.answers[i].Remaining)}
 	case Triple:
-		v.tellTriple(to, "", i, after)
+		v.tellTriple(to, "", i, after.whole)
 	case XTriple, XTripleUnix:
-		v.tellTriple(to, "X-", i, after)
+		v.tellTriple(to, "X-", i, after.whole)
 	}
 }
 
-func (v *visit) tellRetry(to http.Header, after time.Duration) {
-	to[retryAfter] = []string{number(int64(signal.Seconds(after) / time.Second))}
-	if v.h.RetryAfterMs {
-		to[retryAfterMs] = []string{number(int64(roundUp(after, time.Millisecond) / time.Millisecond))}
+func (v *visit) tellRetry(to http.Header, after wait) {
+	whole := signal.Seconds(after.whole)
+	to[retryAfter] = []string{number(int64(whole / time.Second))}
+	if v.h.RetryAfterMs || after.exact < whole {
+		to[retryAfterMs] = []string{number(int64(after.exact / time.Millisecond))}
 	}
 }
 
@@ -123,7 +124,7 @@ func (v *visit) appendItem(to []byte, name string, i, decided int, after time.Du
 		to = appendNumber(append(to, ";t="...), int64(signal.Seconds(reset)/time.Second))
 	}
 	if i == decided && v.h.Caller != nil {
-		to = append(to, ";share="...)
+		to = append(to, ";throttle-share="...)
 		to = strconv.AppendFloat(to, v.share(i), 'f', 3, 64)
 	}
 	return to
@@ -174,7 +175,7 @@ type policy struct {
 	limit limit.Limit
 }
 
-type policyText struct{ name, text string } // "name" and "name";q=100;w=60
+type policyText struct{ name, text string } // "name" and "name";q=100;w=60;throttle-burst=20
 
 const maxTexts = 1000
 
@@ -201,6 +202,9 @@ func (p *policies) of(name string, l limit.Limit) policyText {
 func textOf(name string, l limit.Limit) (t policyText) {
 	s := signal.Signal{
 		Limit: pace.Some(max(l.Count, 0)), Window: pace.Some(l.Period), Remaining: pace.Some[int64](0),
+	}
+	if l.Kind == limit.TokenBucket && l.Max() != l.Count {
+		s.Burst = pace.Some(l.Max())
 	}
 	s.Write(func(field, value string) {
 		switch field {

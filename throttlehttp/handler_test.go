@@ -94,12 +94,12 @@ var handlerTests = []struct {
 	steps   []step
 }{
 	{"token bucket", Handler{Limit: bucket}, nil, []step{
-		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
-		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
-		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60`},
-		{999 * time.Millisecond, `429 | Retry-After: 2 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
-		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60`},
-		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60`},
+		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{999 * time.Millisecond, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
+		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
 	}},
 	{"slow bucket", Handler{Limit: limit.Limit{Count: 3, Period: time.Hour}, Name: "hourly"}, nil, []step{
 		// a token each 20 min, full again only after an hour
@@ -242,7 +242,7 @@ func TestHandlerKeys(t *testing.T) {
 		{byIP, "[2001:db8:1:2::3]:1", "ip/2001:db8:1:2::/64", 200},
 		{byIP, "[2001:db8:1:2:ffff::4]:9", "ip/2001:db8:1:2::/64", 429},
 		{byIP, "[2001:db8:1:3::3]:1", "ip/2001:db8:1:3::/64", 200},
-		{byIP, "[fe80::1%eth0]:1", "ip/fe80::/64", 200},
+		{byIP, "[fe80::1%eth0]:1", "ip/fe80::1", 200},
 		{byIP, "@", "ip/@", 200},
 	}
 	for _, tt := range tests {

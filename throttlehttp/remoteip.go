@@ -1,6 +1,7 @@
 package throttlehttp
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 
@@ -11,33 +12,50 @@ import (
 // IPv4 address, or the /64 network of an IPv6 address, as one caller usually
 // has all of it. It believes no header field; behind a proxy it is the address
 // of the proxy: use ClientIP there. What is not an IP address (a Unix socket)
-// is returned as it is.
-func RemoteIP(r *http.Request) string {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return clientKey(from.Addr())
-}
+// is returned as it is. For other networks see ClientNetwork.
+func RemoteIP(r *http.Request) string { return ClientNetwork{}.Key(r) }
 
 // ClientIP returns a Handler.Key for a Handler behind trusted proxies: the
 // address of the client by rules.ClientAddress, in the form of RemoteIP. A
 // client cannot choose it.
 func ClientIP(behind rules.Proxies) func(*http.Request) string {
-	return func(r *http.Request) string {
-		from, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil {
-			return r.RemoteAddr
-		}
-		return clientKey(rules.ClientAddress(from.Addr(), behind, r.Header.Values))
-	}
+	return ClientNetwork{Behind: behind}.Key
 }
 
-// clientKey returns the key of an address.
-func clientKey(ip netip.Addr) string {
-	ip = ip.Unmap()
-	if ip.Is4() {
+// ClientNetwork is which addresses make one caller. The zero value is that of
+// RemoteIP.
+//
+//	h.Key = throttlehttp.ClientNetwork{IPv6: 56}.Key
+type ClientNetwork struct {
+	// IPv4 and IPv6 are how many bits of an address make one caller. If zero,
+	// 32 and 64; not below zero and not above 32 and 128. Link-local addresses
+	// (fe80::/10) are one caller each, on whichever interface.
+	IPv4, IPv6 int
+	// Behind are the proxies whose word about the client's address is taken. If
+	// zero, no header field is read.
+	Behind rules.Proxies
+}
+
+// Key returns the network that a request came from, or the address if that is
+// all of it. It is a Handler.Key.
+func (n ClientNetwork) Key(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	ip := from.Addr().Unmap().WithZone("")
+	if len(n.Behind.Trusted) > 0 {
+		ip = rules.ClientAddress(ip, n.Behind, r.Header.Values)
+	}
+	bits := cmp.Or(n.IPv6, 64)
+	switch {
+	case ip.Is4():
+		bits = cmp.Or(n.IPv4, 32)
+	case ip.IsLinkLocalUnicast():
+		bits = 128
+	}
+	if bits >= ip.BitLen() {
 		return ip.String()
 	}
-	return netip.PrefixFrom(ip, 64).Masked().String()
+	return netip.PrefixFrom(ip, max(bits, 0)).Masked().String()
 }

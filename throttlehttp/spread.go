@@ -12,8 +12,17 @@ type promise struct {
 	earliest time.Duration // from now, at which it would pass
 	each     time.Duration // in which what it wants is refilled
 	room     time.Duration // in which all is refilled that passes at once
-	grain    time.Duration // in which times are told
 	bound    time.Duration // on how much later than the earliest it is told
+}
+
+// wait is the time that a refused caller is told, for those that know whole
+// seconds only and for those that know milliseconds. Each is planned by itself,
+// as if all callers were of its sort.
+type wait struct{ whole, exact time.Duration }
+
+// waitOf returns the wait for d, limit.Never if that is d.
+func waitOf(d time.Duration) wait {
+	return wait{d, roundUp(d, time.Millisecond)}
 }
 
 // trip is more than rounding errors add up to, and less than the travel time of
@@ -49,11 +58,11 @@ func atMostDay(ns float64) time.Duration {
 //
 // where come is rounded up to a grain. In a limit that is no bucket, what is
 // refilled in a grain passes at once.
-func (p promise) slot(now, until time.Time) (told time.Duration, next time.Time) {
+func (p promise) slot(now, until time.Time, grain time.Duration) (told time.Duration, next time.Time) {
 	room := max(p.room, p.each)
 	owed := now.Add(p.earliest - p.each + room) // in truth, as it would pass at the earliest
 	if p.room == 0 {
-		room, owed = max(p.grain, p.each), now.Add(p.earliest)
+		room, owed = max(grain, p.each), now.Add(p.earliest)
 	}
 	if until.Before(owed) {
 		until = owed
@@ -62,11 +71,16 @@ func (p promise) slot(now, until time.Time) (told time.Duration, next time.Time)
 	if wait > p.earliest+p.bound {
 		until, wait = owed, p.earliest
 	}
-	told = max(roundUp(wait-trip, p.grain), roundUp(p.earliest, p.grain), p.grain)
+	told = max(roundUp(wait-trip, grain), p.least(grain))
 	if come := now.Add(told); come.After(until) {
 		until = come
 	}
 	return told, until.Add(p.each)
+}
+
+// least returns the earliest time that can be told.
+func (p promise) least(grain time.Duration) time.Duration {
+	return max(roundUp(p.earliest, grain), grain)
 }
 
 // roundUp returns d in whole grains.
@@ -77,32 +91,105 @@ func roundUp(d, grain time.Duration) time.Duration {
 	return max((d+grain-1)/grain*grain, 0)
 }
 
+// plan is until when what was promised takes to be refilled, to callers of
+// milliseconds and to callers of whole seconds. These come back at the same
+// fraction of a second, and a bucket that holds less than a second refills
+// serves few of the same fraction: each part of a second is planned apart.
+type plan struct {
+	exact time.Time
+	whole [maxParts]time.Time
+}
+
+const maxParts = 8
+
+// at returns the plan of a grain, and the promise as a share of it.
+func (u *plan) at(now time.Time, p promise, grain time.Duration) (*time.Time, promise) {
+	if grain != time.Second {
+		return &u.exact, p
+	}
+	parts := time.Duration(1)
+	if p.room > 0 {
+		parts = min(max(grain/max(p.room, p.each), 1), maxParts)
+	}
+	p.each, p.room = p.each*parts, p.room*parts
+	return &u.whole[time.Duration(now.Nanosecond())*parts/grain], p
+}
+
+// over reports whether all of it is refilled.
+func (u *plan) over(now time.Time) bool {
+	for _, until := range u.whole {
+		if until.After(now) {
+			return false
+		}
+	}
+	return !u.exact.After(now)
+}
+
+var grains = [2]time.Duration{time.Second, time.Millisecond}
+
+// caller tells callers of a key apart, by hashes: a host, which may be many
+// behind one address, and a connection that carries one request after the
+// other, zero if there is none.
+type caller struct{ host, conn uint64 }
+
+// promised is what a caller was promised.
+type promised struct {
+	come [2]time.Time
+	last time.Time // that it was refused
+}
+
 // slots are the promises of a Handler. The zero value has none. It is safe for
 // concurrent use.
 type slots struct {
-	mu   sync.Mutex
-	keys recent[time.Time] // until when what was promised takes to be refilled
+	mu      sync.Mutex
+	keys    recent[plan]
+	callers recent[promised]
 }
 
-const maxKeys = 10_000 // of promises, and of crowds
+const maxKeys = 10_000 // of promises, of callers, and of crowds
 
 // next returns what to tell the next caller refused for a key.
-func (s *slots) next(key uint64, now time.Time, p promise) time.Duration {
+func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
 	if p.earliest > 24*time.Hour || p.each <= 0 { // nothing to be spread over
-		return max(roundUp(p.earliest, p.grain), p.grain)
+		return wait{p.least(time.Second), p.least(time.Millisecond)}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	until := s.keys.at(key, maxKeys)
-	told, next := p.slot(now, *until)
-	*until = next
-	for range 2 { // more are forgotten than come
-		if oldest := s.keys.oldest(); oldest == nil || oldest.key == key || oldest.value.After(now) {
-			break
+	until, before := s.keys.at(key, maxKeys), s.before(who, now)
+	var after [2]time.Duration
+	for i, grain := range grains {
+		if left := before.come[i].Sub(now); left > 0 && left+trip >= p.earliest {
+			after[i] = max(roundUp(left, grain), p.least(grain)) // it came too early
+			continue
 		}
-		s.keys.drop()
+		last, share := until.at(now, p, grain)
+		after[i], *last = share.slot(now, *last, grain)
+		before.come[i] = now.Add(after[i])
 	}
-	return told
+	before.last = now
+	s.remember(who, before)
+	s.keys.forget(2, key, func(until *plan) bool { return until.over(now) })
+	s.callers.forget(4, who.host, func(t *promised) bool { return !t.come[0].After(now) })
+	return wait{after[0], after[1]}
+}
+
+// before returns what this caller was told before. Others may have its address:
+// those that ask within the same second are taken for others.
+func (s *slots) before(who caller, now time.Time) promised {
+	if t := s.callers.get(who.conn); t != nil && who.conn != 0 {
+		return *t
+	}
+	if t := s.callers.get(who.host); t != nil && now.Sub(t.last) >= soon {
+		return *t
+	}
+	return promised{}
+}
+
+func (s *slots) remember(who caller, t promised) {
+	if who.conn != 0 {
+		*s.callers.at(who.conn, maxKeys) = t
+	}
+	*s.callers.at(who.host, maxKeys) = t
 }
 
 // crowds estimate how many callers share a key. The zero value is empty. It is
@@ -160,8 +247,24 @@ func (c *recent[V]) at(key uint64, most int) *V {
 	return &e.value
 }
 
-// oldest returns the entry longest unused, nil if there is none.
-func (c *recent[V]) oldest() *kept[V] { return c.first }
+// get returns the value of a key, nil if there is none, and does not mark it.
+func (c *recent[V]) get(key uint64) *V {
+	if e := c.keys[key]; e != nil {
+		return &e.value
+	}
+	return nil
+}
+
+// forget drops the entries longest unused that are over, at most so many, and
+// not that of key: more are forgotten than come.
+func (c *recent[V]) forget(most int, key uint64, over func(*V) bool) {
+	for range most {
+		if e := c.first; e == nil || e.key == key || !over(&e.value) {
+			return
+		}
+		c.drop()
+	}
+}
 
 // drop forgets the entry longest unused, if there is one.
 func (c *recent[V]) drop() {

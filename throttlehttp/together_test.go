@@ -119,7 +119,7 @@ func TestHandlerOverSockets(t *testing.T) {
 	for i, want := range []string{
 		`200 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=1;w=60`,
 		`429 | Retry-After: 60 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=1;w=60`,
-		`429 | Retry-After: 120 | RateLimit: "default";r=0;t=120 | RateLimit-Policy: "default";q=1;w=60`,
+		`429 | Retry-After: 60 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=1;w=60`,
 	} {
 		method := []string{"GET", "GET", "HEAD"}[i]
 		req, err := http.NewRequest(method, server.URL, nil)

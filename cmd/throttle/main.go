@@ -15,6 +15,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
@@ -35,6 +36,7 @@ var commands = []command{
 	{"demo", "show policies live, against an API on this machine", demo.Run},
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
+	{"rules", "check a file of rules", rules.Run},
 }
 
 func main() {
@@ -56,6 +58,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			return help(stdout)
 		}
 		name, rest = rest[0], []string{"-h"}
+		if name == "help" || isHelp(name) {
+			return help(stdout)
+		}
 	}
 	for _, c := range commands {
 		if c.name == name {
@@ -67,6 +72,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	return usage.Errorf("command %s is not known; run 'throttle help'", words.Quote(name))
 }
+
+// isHelp reports whether a flag asks for help.
+func isHelp(name string) bool { return name == "-h" || name == "-help" || name == "--help" }
 
 // flagFirst refuses a flag before the command.
 func flagFirst(name string, rest []string) error {

@@ -115,6 +115,9 @@ func TestHelp(t *testing.T) {
 	}{
 		{[]string{"help"}, []string{"Commands:", "  sim ", "Examples:\n  throttle sim\n"}},
 		{[]string{"-h"}, []string{"Commands:"}},
+		{[]string{"help", "-h"}, []string{"Commands:"}},
+		{[]string{"help", "--help"}, []string{"Commands:"}},
+		{[]string{"help", "help"}, []string{"Commands:"}},
 		{[]string{"--help"}, []string{"Commands:"}},
 		{[]string{"help", "sim"}, []string{"-policy a,b", "Examples:\n  throttle sim\n"}},
 		{[]string{"help"}, []string{"  demo ", "  tune "}},

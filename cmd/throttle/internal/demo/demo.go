@@ -166,7 +166,7 @@ func (d demo) report(stdout io.Writer, seen, predicted batch.Result) error {
 	case d.json:
 		err = report.WriteJSON(&out, []batch.Result{seen, predicted})
 	case len(seen.Rows) > 0:
-		err = table.Write(&out, []batch.Result{seen}, d.colour)
+		err = table.Write(&out, []batch.Result{seen}, d.colour, terminal.Width(stdout))
 		out.WriteString(beside(seen.Rows, predicted.Rows, d.seeds))
 		if len(seen.Rows) == len(d.policies) {
 			out.WriteString(moral(seen.Rows))

@@ -24,8 +24,8 @@ const help = `throttle explain says what an HTTP response means for its caller.
 
 Usage: throttle explain [flags] < RESPONSE
 
-It reads a response as it comes over the wire or out of 'curl -i': a status
-line, header fields and, if you have it, the body; of several, the last. It
+It reads a response as it comes over the wire or out of 'curl -i', or of
+'curl -v' with its marks: a status line, header fields and, if you have it, the body; of several, the last. It
 prints what a client of ours would understand: throttled or not, how long to
 wait, what the limits are, which field decided, and what was ignored and why.
 Lines above the response that begin with # are comments; '# host: NAME' there
@@ -237,7 +237,7 @@ func (e *explanation) policies() []signal.Policy {
 	if !r.Limit.OK && !r.Remaining.OK && !r.Reset.OK {
 		return nil
 	}
-	return []signal.Policy{{Unit: "requests", Limit: r.Limit, Remaining: r.Remaining, Window: r.Window, Reset: r.Reset}}
+	return []signal.Policy{{Unit: "requests", Limit: r.Limit, Remaining: r.Remaining, Window: r.Window, Reset: r.Reset, Burst: r.Burst}}
 }
 
 func verdictInWords(r signal.Reading) string {
@@ -258,15 +258,22 @@ func verdictInWords(r signal.Reading) string {
 
 func policyInWords(p signal.Policy) string {
 	var text []string
+	most := p.Limit // of which something remains
+	if p.Burst.OK {
+		most = p.Burst
+	}
 	switch {
-	case p.Remaining.OK && p.Limit.OK:
-		text = append(text, fmt.Sprintf("%s of %s %s left", words.Whole(p.Remaining.V), words.Whole(p.Limit.V), p.Unit))
+	case p.Remaining.OK && most.OK:
+		text = append(text, fmt.Sprintf("%s of %s %s left", words.Whole(p.Remaining.V), words.Whole(most.V), p.Unit))
 	case p.Remaining.OK:
 		text = append(text, fmt.Sprintf("%s %s left", words.Whole(p.Remaining.V), p.Unit))
 	case p.Limit.OK:
 		text = append(text, fmt.Sprintf("%s %s", words.Whole(p.Limit.V), p.Unit))
 	default:
 		text = append(text, p.Unit)
+	}
+	if p.Burst.OK && p.Remaining.OK && p.Limit.OK {
+		text = append(text, "limit "+words.Whole(p.Limit.V))
 	}
 	if p.Window.OK {
 		text = append(text, "window "+words.Lasting(p.Window.V))
@@ -304,7 +311,7 @@ func (e *explanation) writeJSON(w io.Writer) error {
 		Share: present(r.Share), Cost: present(r.Cost), Limits: []jsonPolicy{}, Notes: []jsonNote{},
 	}
 	for _, p := range e.policies() {
-		out.Limits = append(out.Limits, jsonPolicy{p.Name, p.Unit, present(p.Limit), present(p.Remaining), secondsOf(p.Window), secondsOf(p.Reset), p.Partition})
+		out.Limits = append(out.Limits, jsonPolicy{p.Name, p.Unit, present(p.Limit), present(p.Remaining), secondsOf(p.Window), secondsOf(p.Reset), p.Partition, present(p.Burst)})
 	}
 	for _, n := range e.notes {
 		out.Notes = append(out.Notes, jsonNote(n))
@@ -339,6 +346,7 @@ type jsonPolicy struct {
 	Window    *float64 `json:"window_s,omitempty"`
 	Reset     *float64 `json:"reset_s,omitempty"`
 	Partition string   `json:"partition,omitempty"`
+	Burst     *int64   `json:"burst,omitempty"`
 }
 
 type jsonNote struct {

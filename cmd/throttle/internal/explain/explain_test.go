@@ -186,3 +186,42 @@ func FuzzExplain(f *testing.F) {
 		}
 	})
 }
+
+// What curl -v prints is read without its marks, the last answer of several.
+func TestExplainCurlVerbose(t *testing.T) {
+	text := strings.ReplaceAll(`# host: api.example.org
+*   Trying 192.0.2.1:443...
+* Connected to api.example.org (192.0.2.1) port 443
+> GET /old HTTP/1.1
+> Retry-After: 99
+>
+* Request completely sent off
+< HTTP/1.1 302 Found
+< Location: /new
+< Retry-After: 50
+<
+{ [5 bytes data]
+* Connection #0 to host api.example.org left intact
+> GET /new HTTP/1.1
+>
+< HTTP/2 429
+< Retry-After: 7
+< RateLimit: "default";r=0;t=7
+< RateLimit-Policy: "default";q=20;w=1;throttle-burst=5
+<
+{ [17 bytes data]
+{"error": "slow"}
+* Connection #0 to host api.example.org left intact
+`, "\n", "\r\n")
+	for _, text := range []string{text, strings.ReplaceAll(text, "\r\n", "\n")} {
+		stdout, stderr, code := explained(t, text)
+		for _, want := range []string{"read as      api.example.org", "status       HTTP/2 429\n", "wait         7 s\n", "0 of 5 requests left, limit 20, window 1s"} {
+			if !strings.Contains(stdout, want) || code != 0 {
+				t.Errorf("code %d, %s\n%s\nwant ...%q...", code, stderr, stdout, want)
+			}
+		}
+		if strings.Contains(stdout, "99") || strings.Contains(stdout, "Connection") {
+			t.Errorf("%s\nwant nothing of the request or of curl", stdout)
+		}
+	}
+}

@@ -28,7 +28,8 @@ type headerField struct{ name, value string }
 // redirects and proxies before it. Lines end in CRLF or LF. Comments may stand
 // above, and a status that is not zero stands for a status line.
 func readAnswer(text []byte, status int) (a answer, err error) {
-	lines := lineReader{rest: bytes.TrimPrefix(text, []byte("\ufeff"))} // editors of Windows put it there
+	text = unmarked(bytes.TrimPrefix(text, []byte("\ufeff"))) // editors of Windows put it there
+	lines := lineReader{rest: text}
 	for {
 		line, ok := lines.next()
 		if comment, is := strings.CutPrefix(line, "#"); ok && is {
@@ -50,6 +51,49 @@ func readAnswer(text []byte, status int) (a answer, err error) {
 		}
 		a.skipped++
 	}
+}
+
+// unmarked returns the last answer in what 'curl -v' prints, without the marks
+// at the beginnings of its lines, and the comments above; other text as it is.
+// What curl says itself, and the request, is left out.
+func unmarked(text []byte) []byte {
+	last := bytes.LastIndex(append([]byte("\n"), text...), []byte("\n< HTTP/"))
+	if last < 0 {
+		return text
+	}
+	var out bytes.Buffer
+	inBody := false
+	keep := func(line []byte, above bool) {
+		bare := bytes.TrimRight(line, "\r\n")
+		switch {
+		case above && !bytes.HasPrefix(line, []byte("#")):
+		case above:
+			out.Write(line)
+		case !inBody && bytes.HasPrefix(line, []byte("<")):
+			out.Write(bytes.TrimPrefix(bytes.TrimPrefix(line, []byte("<")), []byte(" ")))
+			inBody = len(bytes.TrimSpace(bare)) == 1
+		case inBody && !curlSays(bare):
+			out.Write(line)
+		}
+	}
+	for line := range bytes.Lines(text[:last]) {
+		keep(line, true)
+	}
+	for line := range bytes.Lines(text[last:]) {
+		keep(line, false)
+	}
+	return out.Bytes()
+}
+
+// curlSays reports whether a line after a head is curl's own: about the data or
+// the connection.
+func curlSays(line []byte) bool {
+	for _, begins := range []string{"* Connection #", "* Closing connection", "* Excess found", "* TLS", "* Curl_", "{ [", "} ["} {
+		if bytes.HasPrefix(line, []byte(begins)) {
+			return true
+		}
+	}
+	return bytes.HasPrefix(line, []byte("  % Total")) || bytes.HasPrefix(line, []byte("                                 Dload"))
 }
 
 // unchunked is a body without the lengths of its chunks, which are there if it

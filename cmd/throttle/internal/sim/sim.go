@@ -208,7 +208,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 // report writes all that was asked for.
 func (o *options) report(results []batch.Result, stdout, stderr io.Writer) error {
 	var out bytes.Buffer
-	write := func() error { return table.Write(&out, results, terminal.Is(stdout)) }
+	write := func() error { return table.Write(&out, results, terminal.Is(stdout), terminal.Width(stdout)) }
 	switch {
 	case o.json:
 		write = func() error { return report.WriteJSON(&out, results) }

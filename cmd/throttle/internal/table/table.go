@@ -12,6 +12,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/measures"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -61,8 +62,10 @@ type tableColumn struct {
 	width int // without the mark
 }
 
-// Write writes a table for each scenario.
-func Write(w io.Writer, results []batch.Result, colour bool) error {
+// Write writes a table for each scenario, in lines of at most width, if that is
+// above zero and each column fits: those that do not fit beside the others
+// follow below.
+func Write(w io.Writer, results []batch.Result, colour bool, width int) error {
 	var b strings.Builder
 	for _, r := range results {
 		if len(r.Rows) == 0 {
@@ -75,8 +78,9 @@ func Write(w io.Writer, results []batch.Result, colour bool) error {
 		for _, row := range r.Rows {
 			seeds = max(seeds, row.Seeds)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", r.Scenario.Name, scenario.Gist(r.Scenario))
-		writeTable(&b, r, seeds, colour)
+		fmt.Fprintln(&b, words.Fold(r.Scenario.Name+": "+scenario.Gist(r.Scenario), width))
+		writeTable(&b, r, seeds, colour, width)
+		writeSettings(&b, r, width)
 		writePublished(&b, r)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -95,7 +99,7 @@ func legend(seeds int, first uint64, rows int) string {
 	return text
 }
 
-func writeTable(b *strings.Builder, r batch.Result, seeds int, colour bool) {
+func writeTable(b *strings.Builder, r batch.Result, seeds int, colour bool, width int) {
 	labels, left := []string{}, len("policy")
 	for _, row := range r.Rows {
 		label := row.Policy
@@ -105,8 +109,28 @@ func writeTable(b *strings.Builder, r batch.Result, seeds int, colour bool) {
 		labels = append(labels, label)
 		left = max(left, utf8.RuneCountInString(label))
 	}
-	columns := tableColumns(r.Rows)
-	fmt.Fprintf(b, "%s\n\n", legend(seeds, r.Seed, len(r.Rows)))
+	fmt.Fprintln(b, words.Fold(legend(seeds, r.Seed, len(r.Rows)), width))
+	for _, columns := range beside(tableColumns(r.Rows), width-left) {
+		b.WriteByte('\n')
+		writeColumns(b, labels, left, columns, colour)
+	}
+}
+
+// beside cuts columns into groups that fit beside each other, all of them if
+// there is no width.
+func beside(columns []tableColumn, width int) (groups [][]tableColumn) {
+	first, used := 0, 0
+	for i, c := range columns {
+		wide := c.width + 2
+		if width > 0 && i > first && used+wide > width+1 { // the last blank is not written
+			groups, first, used = append(groups, columns[first:i]), i, 0
+		}
+		used += wide
+	}
+	return append(groups, columns[first:])
+}
+
+func writeColumns(b *strings.Builder, labels []string, left int, columns []tableColumn, colour bool) {
 	for i, name := range []string{"policy", ""} {
 		line := Fill(name, left)
 		for _, c := range columns {
@@ -124,6 +148,28 @@ func writeTable(b *strings.Builder, r batch.Result, seeds int, colour bool) {
 		if strings.TrimSpace(ranges) != "" {
 			WriteLine(b, ranges)
 		}
+	}
+}
+
+// writeSettings writes, below a table, the settings that the names of the
+// policies do not say.
+func writeSettings(b *strings.Builder, r batch.Result, width int) {
+	gap := "\n"
+	for _, row := range r.Rows {
+		text := ""
+		family, _, own := strings.Cut(row.Policy, "(")
+		switch settings := r.Scenario.Settings[family]; {
+		case settings != "" && own:
+			text = fmt.Sprintf("%s takes the rest from the scenario: %s", row.Policy, settings)
+		case settings != "":
+			text = fmt.Sprintf("%s is %s(%s), as the scenario says", row.Policy, row.Policy, settings)
+		case row.Policy == "fixed":
+			text = "fixed is fixed(rate=4): 4 requests a second of a process"
+		default:
+			continue
+		}
+		fmt.Fprintf(b, "%s%s\n", gap, words.Fold(text, width))
+		gap = ""
 	}
 }
 

@@ -19,7 +19,7 @@ func TestInterruptedTable(t *testing.T) {
 	}
 	r.Rows[1].Seeds = 2
 	var b strings.Builder
-	if err := Write(&b, []batch.Result{r, {Scenario: s}}, false); err != nil || !strings.Contains(b.String(), "\nfixed (2 of 3) ") {
+	if err := Write(&b, []batch.Result{r, {Scenario: s}}, false, 0); err != nil || !strings.Contains(b.String(), "\nfixed (2 of 3) ") {
 		t.Errorf("Write = %v\n%s\nwant a row of 2 of 3", err, b.String())
 	}
 }
@@ -41,7 +41,7 @@ func TestColour(t *testing.T) {
 	policies, _ := policy.Read([]string{"none,fixed"})
 	r := []batch.Result{batch.Run(t.Context(), s, policies, 2, 1, nil)}
 	var plain, colour strings.Builder
-	if err := errors.Join(Write(&plain, r, false), Write(&colour, r, true)); err != nil {
+	if err := errors.Join(Write(&plain, r, false, 0), Write(&colour, r, true, 0)); err != nil {
 		t.Fatal(err)
 	}
 	bare := strings.NewReplacer("\x1b[32m", "", "\x1b[0m", "").Replace(colour.String())
@@ -54,5 +54,35 @@ func TestColour(t *testing.T) {
 	}
 	if !strings.Contains(colour.String(), "\x1b[32m") || trim(bare) != plain.String() {
 		t.Errorf("in colour:\n%q\nwant, but for colour,\n%q", colour.String(), plain.String())
+	}
+}
+
+// A table says the settings that a policy takes without being told, and fits a
+// narrow terminal.
+func TestNarrowTable(t *testing.T) {
+	s, _ := sim.Find("emr")
+	s.Settings = map[string]string{"aimd": "start=3,cut=0.6"}
+	policies, _ := policy.Read([]string{"fixed,fixed(rate=2),aimd,aimd(step=0.5)"})
+	r := []batch.Result{batch.Run(t.Context(), s, policies, 2, 1, nil)}
+	var wide, narrow strings.Builder
+	if err := errors.Join(Write(&wide, r, false, 0), Write(&narrow, r, false, 40)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"\nfixed is fixed(rate=4): 4 requests a second of a process\n",
+		"\naimd is aimd(start=3,cut=0.6), as the scenario says\n",
+		"\naimd(step=0.5) takes the rest from the scenario: start=3,cut=0.6\n",
+	} {
+		if !strings.Contains(wide.String(), want) {
+			t.Errorf("the table\n%s\nwant it to say %s", wide.String(), want)
+		}
+	}
+	for line := range strings.Lines(narrow.String()) {
+		if n := len([]rune(strings.TrimSpace(line))); n > 40 {
+			t.Errorf("a line of %d columns, want 40 at most: %s", n, line)
+		}
+	}
+	if !strings.Contains(narrow.String(), "wait_p99_s") || strings.Count(narrow.String(), "\npolicy ") < 3 {
+		t.Errorf("a narrow table\n%s\nwant all columns, below each other", narrow.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -59,6 +60,9 @@ func openMemory(path string, measured bool) (*namedStore, error) {
 		return nil, usage.Error("take: -store memory: would forget at once; write memory:FILE")
 	case measured:
 		return nil, usage.Errorf("take: -store memory:%s: a file is not for -bench; write memory:", words.Quote(path))
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, usage.Errorf("take: -store memory:%s: is not a file that remembers; write memory:FILE", words.Quote(path))
 	}
 	return &namedStore{memoryFile(filepath.Clean(path)), "memory:" + path, func() {}}, nil
 }

@@ -227,23 +227,32 @@ func (t *taking) line(d limit.Decision) string {
 		left = fmt.Sprintf("; %d of %d remain", d.Remaining, d.Max)
 	}
 	if d.ResetAfter > 0 {
-		left += ", all of them in " + d.ResetAfter.String()
+		left += ", all of them in " + spell(d.ResetAfter, d.At)
 	}
 	switch {
 	case d.RetryAfter == limit.Never:
 		return fmt.Sprintf("denied: %d of %s: never, as %s allows %d at most%s", t.ask.N, key, t.ask.Limit, d.Max, left)
 	case !d.OK && t.ask.N == 0:
-		return fmt.Sprintf("denied: %s is in debt: come again in %v%s", key, d.RetryAfter, left)
+		return fmt.Sprintf("denied: %s is in debt: come again in %s%s", key, spell(d.RetryAfter, d.At), left)
 	case !d.OK:
-		return fmt.Sprintf("denied: %d of %s: come again in %v%s", t.ask.N, key, d.RetryAfter, left)
+		return fmt.Sprintf("denied: %d of %s: come again in %s%s", t.ask.N, key, spell(d.RetryAfter, d.At), left)
 	case t.ask.N == 0:
 		return fmt.Sprintf("allowed: nothing of %s, only looked%s", key, left)
-	case d.N < 0:
+	case t.ask.N < 0:
 		return fmt.Sprintf("allowed: %d of %s given back%s", -max(d.N, -math.MaxInt64), key, left)
 	case d.N < t.ask.N:
 		return fmt.Sprintf("allowed: %d of %s, instead of %d%s", d.N, key, t.ask.N, left)
 	}
 	return fmt.Sprintf("allowed: %d of %s%s", d.N, key, left)
+}
+
+// spell writes a time from at on, with its date if it is longer than a day.
+func spell(d time.Duration, at time.Time) string {
+	text := d.String()
+	if d > 24*time.Hour && d != limit.Never && !at.IsZero() {
+		text += ", on " + at.Add(d).UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	return text
 }
 
 // decision is one in version 1 of the form that 'throttle take -json' prints.

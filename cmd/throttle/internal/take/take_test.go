@@ -34,12 +34,15 @@ func TestTake(t *testing.T) {
 		code int
 		want string // a pattern of all that is printed
 	}{
-		{"3/week k", 0, `allowed: 1 of k; 2 of 3 remain, all of them in 56h0m0s`},
+		{"3/week k", 0, `allowed: 1 of k; 2 of 3 remain, all of them in 56h0m0s, on 2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC`},
 		{"3/week k 0", 0, `allowed: nothing of k, only looked; 2 of 3 remain, all of them in 5\dh.*`},
 		{"3/week k 2", 0, `allowed: 2 of k; 0 of 3 remain, all of them in 16\dh.*`},
-		{"3/week k", 4, `denied: 1 of k: come again in 55h59m.*s; 0 of 3 remain, all of them in 167h59m.*`},
+		{"3/week k", 4, `denied: 1 of k: come again in 55h59m.*s, on 2.* UTC; 0 of 3 remain, all of them in 167h59m.*`},
 		{"3/week other", 0, `allowed: 1 of other; 2 of 3 remain.*`},
 		{"3/week k 4", 4, `denied: 4 of k: never, as 3/7day allows 3 at most; 0 of 3 remain.*`},
+		{"3/week k -9", 0, `allowed: 3 of k given back; 3 of 3 remain`},
+		{"3/week k -9", 0, `allowed: 0 of k given back; 3 of 3 remain`},
+		{"3/week k 3", 0, `allowed: 3 of k; 0 of 3 remain.*`},
 		{"3/week k -2", 0, `allowed: 2 of k given back; 2 of 3 remain.*`},
 		{"3/week k -min 1 5", 0, `allowed: 2 of k, instead of 5; 0 of 3 remain.*`},
 		{"3/week -debt k 2", 0, `allowed: 2 of k; 0 of 3 remain.*`},
@@ -97,6 +100,8 @@ func TestTakeUsage(t *testing.T) {
 	}{
 		{2, nil, "RULE and KEY are missing"},
 		{2, []string{"3/h"}, "RULE and KEY are missing"},
+		{2, []string{"5000000/h sliding-log", "k"}, "a sliding-log counts up to 1000000"},
+		{2, []string{"-store", "memory:/dev/null", "3/h", "k"}, "memory:/dev/null: is not a file that remembers"},
 		{2, []string{"3/h", ""}, "KEY is empty"},
 		{2, []string{"100/s", "burst", "200", "k"}, "k is too much; write 'throttle take RULE KEY [N]', with a RULE of several words in quotes"},
 		{2, []string{"3", "k"}, `RULE "3": has no '/'`},

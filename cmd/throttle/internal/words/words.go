@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Quote returns a word as it is and other text in quotes, at most 40 runes of it.
@@ -44,6 +45,31 @@ func OneLine(text string) string {
 			continue
 		}
 		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Fold breaks text at blanks into lines of at most width, where a word is not
+// longer; no width breaks nothing.
+func Fold(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	var b strings.Builder
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > width:
+			b.WriteByte('\n')
+			used = 0
+		default:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
 	}
 	return b.String()
 }

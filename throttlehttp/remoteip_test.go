@@ -1,0 +1,37 @@
+package throttlehttp
+
+import (
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/throttle-go/throttle/rules"
+)
+
+func TestClientNetwork(t *testing.T) {
+	behind := rules.Proxies{Trusted: rules.Networks{netip.MustParsePrefix("10.0.0.0/8")}}
+	for _, c := range []struct {
+		network    ClientNetwork
+		from, want string
+	}{
+		{ClientNetwork{}, "192.0.2.1:80", "192.0.2.1"},
+		{ClientNetwork{}, "[::ffff:192.0.2.1]:80", "192.0.2.1"},
+		{ClientNetwork{}, "[2001:db8:1:2:3::4]:80", "2001:db8:1:2::/64"},
+		{ClientNetwork{}, "[fe80::1%eth0]:80", "fe80::1"},
+		{ClientNetwork{}, "[fe80::2%eth0]:80", "fe80::2"},
+		{ClientNetwork{}, "@", "@"},
+		{ClientNetwork{IPv6: 56}, "[2001:db8:1:2ff:3::4]:80", "2001:db8:1:200::/56"},
+		{ClientNetwork{IPv6: 128}, "[2001:db8::4]:80", "2001:db8::4"},
+		{ClientNetwork{IPv4: 24}, "192.0.2.77:80", "192.0.2.0/24"},
+		{ClientNetwork{IPv4: 99, IPv6: -1}, "192.0.2.77:80", "192.0.2.77"},
+		{ClientNetwork{IPv6: -1}, "[2001:db8::4]:80", "::/0"},
+		{ClientNetwork{IPv6: 48, Behind: behind}, "10.0.0.1:80", "2001:db8:7::/48"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.from
+		r.Header.Set("X-Forwarded-For", "2001:db8:7:8::9")
+		if got := c.network.Key(r); got != c.want {
+			t.Errorf("%+v.Key of %s = %s, want %s", c.network, c.from, got, c.want)
+		}
+	}
+}
