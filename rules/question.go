@@ -197,6 +197,10 @@ func (q *question) take(ctx context.Context, s store.Store) (h store.Hold, refus
 		q.counts[i].Key = keys[p.from:p.to]
 	}
 	switch {
+	case len(q.asks) > 0 && ctx == nil:
+		panic("rules: the context of a decision is nil")
+	case len(q.asks) > 0 && s == nil:
+		panic("rules: the Store of a decision is nil")
 	case len(q.counts) == 0:
 		ok, err = s.Take(ctx, q.asks, q.answers)
 		return h, -1, ok, err

@@ -105,3 +105,25 @@ func TestEveryKind(t *testing.T) {
 		}
 	}
 }
+
+// What is missing is named, where a Store is to be asked.
+func TestNilIsNamed(t *testing.T) {
+	c := mustParse(t, `{"allow": "client=root", "rules": [{"name": "r", "limits": "1/s"}]}`)
+	if a, err := c.Decide(t.Context(), nil, rules.Request{Client: "root"}); err != nil || !a.OK {
+		t.Errorf("allowed by the list: %+v, %v; want no Store to be asked", a, err)
+	}
+	var none context.Context
+	for want, decide := range map[string]func(){
+		"rules: the Store of a decision is nil":   func() { c.Decide(t.Context(), nil, rules.Request{}) },
+		"rules: the context of a decision is nil": func() { c.Decide(none, store.InProcess(), rules.Request{}) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("panics with %v, want %s", got, want)
+				}
+			}()
+			decide()
+		}()
+	}
+}

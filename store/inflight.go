@@ -12,8 +12,8 @@ import (
 )
 
 // InFlight bounds the requests in flight for each key: a keyed semaphore, or
-// bulkhead. A key is a customer, an operation, or both, as in "42::export". It
-// never waits: what does not fit is refused.
+// bulkhead. A key is a customer, an operation, or both, as in "42::export". What
+// does not fit is refused by Acquire, and waits for its turn in Wait.
 //
 //	h, _, ok := inflight.Acquire(store.Count{Key: customer + "::export", Max: 3})
 //	defer h.Release()
@@ -31,6 +31,9 @@ type InFlight struct {
 	// never released expires, and the next Acquire, Admit, Of or Stats reclaims
 	// it. If zero or below, Holds do not expire.
 	MaxAge time.Duration
+	// MaxWaiting bounds the callers of Wait in line, of all keys together;
+	// further ones are refused with ErrInFlightFull. If zero or below, 10,000.
+	MaxWaiting int
 
 	mu        sync.Mutex // guards all below
 	tallies   map[string]*tally
@@ -39,6 +42,7 @@ type InFlight struct {
 	peak      int
 	full      int64
 	reclaimed int64
+	waiting   int       // in the lines of tallies
 	spare     sync.Pool // of *held
 }
 
@@ -72,6 +76,7 @@ type tally struct {
 	place   list.Node[tally] // in idle
 	key     string
 	n, peak int64
+	line    *list.List[waiter] // nil if nobody waits
 }
 
 // held is what one Hold stands for.
@@ -107,11 +112,16 @@ func (f *InFlight) Acquire(counts ...Count) (h Hold, refused int, ok bool) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.reclaim()
+	return f.acquire(f.reclaim(), counts)
+}
+
+// acquire is Acquire at a time. Caller holds mu.
+func (f *InFlight) acquire(now time.Time, counts []Count) (h Hold, refused int, ok bool) {
 	e := f.take()
 	for i, c := range counts {
 		if !f.add(e, c) {
-			f.drop(e)
+			f.uncount(e)
+			f.keep(e)
 			return Hold{}, i, false
 		}
 	}
@@ -244,14 +254,28 @@ func (f *InFlight) rest(t *tally) {
 	}
 }
 
-// drop uncounts e and keeps it for reuse. Caller holds mu.
+// drop uncounts e, keeps it for reuse, and lets in those that wait. Caller holds
+// mu.
 func (f *InFlight) drop(e *held) {
 	f.held.Remove(&e.place)
+	f.uncount(e)
+	for _, p := range e.parts {
+		f.serve(p.tally)
+	}
+	f.keep(e)
+}
+
+// uncount takes e off its tallies. Caller holds mu.
+func (f *InFlight) uncount(e *held) {
 	for _, p := range e.parts {
 		if p.tally.n -= p.n; p.tally.n == 0 {
 			f.rest(p.tally)
 		}
 	}
+}
+
+// keep keeps e for reuse. Caller holds mu.
+func (f *InFlight) keep(e *held) {
 	e.number++
 	clear(e.parts) // they point to keys
 	e.parts = e.few[:0]

@@ -16,7 +16,9 @@
 //	s := &store.Leases{Store: &store.Guard{Store: remote, Instances: 8}}
 //
 // [InFlight] is a keyed semaphore: it bounds the requests in flight for each
-// key, which is a limit of its own beside a rate.
+// key, which is a limit of its own beside a rate; its Wait waits. [Limiter] is one
+// bucket without a key and without a Store. [Clear] and [SetUsed] are for a key by
+// hand.
 //
 // Package admit makes requests wait, or sheds them, where a Store would refuse;
 // package rules states which requests are subject to which limits. A

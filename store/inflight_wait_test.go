@@ -1,0 +1,151 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/store"
+)
+
+func ExampleInFlight_Wait() {
+	var exports store.InFlight // three exports of a customer at a time
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	h, err := exports.Wait(ctx, store.Count{Key: "42", Max: 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer h.Release()
+	fmt.Println(exports.Of("42"))
+	// Output: 1 1
+}
+
+// Waiters of a key get it in their order, each as soon as it fits.
+func TestInFlightWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f store.InFlight
+		began := time.Now()
+		got := make(chan string, 10)
+		for i, n := range []int64{1, 2, 2, 1, 2} {
+			go func() {
+				h, err := f.Wait(t.Context(), store.Count{Key: "a", Max: 2, N: n})
+				got <- fmt.Sprint(i, " at ", time.Since(began).Round(time.Second), " ", err)
+				time.Sleep(time.Second)
+				h.Release()
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		for _, want := range []string{"0 at 0s <nil>", "1 at 1s <nil>", "2 at 2s <nil>", "3 at 3s <nil>", "4 at 4s <nil>"} {
+			if s := <-got; s != want {
+				t.Errorf("%s, want %s", s, want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if s := f.Stats(); s.Holds != 0 || s.Keys != 0 {
+			t.Errorf("in the end %+v, want none", s)
+		}
+	})
+}
+
+// A waiter for two keys holds neither until it gets both, and is not forgotten
+// when the one that it waits for changes.
+func TestInFlightWaitsForTwoKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f store.InFlight
+		a, _, _ := f.Acquire(store.Count{Key: "a", Max: 1})
+		b, _, _ := f.Acquire(store.Count{Key: "b", Max: 1})
+		got := make(chan error, 1)
+		go func() {
+			h, err := f.Wait(t.Context(), store.Count{Key: "a", Max: 1}, store.Count{Key: "b", Max: 1})
+			h.Release()
+			got <- err
+		}()
+		synctest.Wait()
+		a.Release()
+		synctest.Wait()
+		if n, _ := f.Of("a"); n != 0 || len(got) != 0 {
+			t.Errorf("%d of a in flight, %d served, while b is held; want none", n, len(got))
+		}
+		b.Release()
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A wait ends with its context, and the next in line gets its turn; what is held
+// for too long is reclaimed while others wait.
+func TestInFlightWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := store.InFlight{MaxWaiting: 2, MaxAge: time.Minute}
+		began := time.Now()
+		one := store.Count{Key: "a", Max: 2}
+		f.Acquire(one)
+		soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, err := f.Wait(soon, store.Count{Key: "a", Max: 2, N: 2})
+			first <- err
+		}()
+		synctest.Wait()
+		go func() {
+			_, err := f.Wait(t.Context(), one)
+			second <- err
+		}()
+		synctest.Wait()
+		if _, err := f.Wait(t.Context(), one); !errors.Is(err, store.ErrInFlightFull) {
+			t.Errorf("the third in line: %v, want %v", err, store.ErrInFlightFull)
+		}
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the first: %v, want its deadline", err)
+		}
+		if err := <-second; err != nil || time.Since(began) != 5*time.Second {
+			t.Errorf("the second: %v after %v, want its turn when the first leaves", err, time.Since(began))
+		}
+		if _, err := f.Wait(t.Context(), one); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v, want what expires to make room", err, time.Since(began))
+		}
+		if _, err := f.Wait(soon, one); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an ended context: %v", err)
+		}
+		for _, never := range [][]store.Count{{{Key: "a"}}, {{Key: "a", Max: 1, N: 2}}, {one, one, one}, {{Key: "a", Max: 1, N: -1}}} {
+			if _, err := f.Wait(t.Context(), never...); !errors.Is(err, store.ErrNeverFits) {
+				t.Errorf("Wait(%v) = %v, want %v", never, err, store.ErrNeverFits)
+			}
+		}
+	})
+}
+
+// Where there is room for no more keys, nobody waits for one.
+func TestInFlightWaitMaxKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := store.InFlight{MaxKeys: 1}
+		h, _, _ := f.Acquire(store.Count{Key: "a", Max: 1})
+		if _, err := f.Wait(t.Context(), store.Count{Key: "b", Max: 1}); !errors.Is(err, store.ErrInFlightFull) {
+			t.Errorf("another key: %v, want %v", err, store.ErrInFlightFull)
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := f.Wait(t.Context(), store.Count{Key: "a", Max: 1}, store.Count{Key: "b", Max: 1})
+			got <- err
+		}()
+		synctest.Wait()
+		h.Release()
+		if err := <-got; !errors.Is(err, store.ErrInFlightFull) {
+			t.Errorf("a and another key: %v, want %v", err, store.ErrInFlightFull)
+		}
+		if s := f.Stats(); s.Keys != 0 {
+			t.Errorf("%+v, want nothing held", s)
+		}
+		if _, err := f.Wait(t.Context()); err != nil {
+			t.Errorf("no counts: %v, want nil", err)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
+)
+
+func ExampleLimiter() {
+	l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Hour, Burst: 2}}
+	fmt.Println(l.Allow(), l.Allow(), l.Allow())
+
+	mails := store.Limiter{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 1}}
+	mails.Allow()
+	r := mails.Reserve(1)
+	fmt.Println(r.OK, time.Until(r.At).Round(100*time.Millisecond))
+	r.Cancel() // it is not sent after all
+	// Output:
+	// true true false
+	// true 100ms
+}
+
+// Reservations follow each other at the rate, and no further ahead than MaxWait.
+func TestLimiterReserves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Second, Burst: 2}, MaxWait: 3 * time.Second}
+		began := time.Now()
+		got := ""
+		for range 7 {
+			r := l.Reserve(1)
+			got += fmt.Sprint(r.OK, " ", max(r.At.Sub(began), 0), ", ")
+		}
+		if want := "true 0s, true 0s, true 1s, true 2s, true 3s, false 0s, false 0s, "; got != want {
+			t.Errorf("reserved %s\nwant     %s", got, want)
+		}
+		if l.Allow() {
+			t.Error("Allow passes before what was reserved")
+		}
+		if l.Reserve(3).OK {
+			t.Error("more than the burst is reserved")
+		}
+		time.Sleep(4 * time.Second)
+		a, b := l.Reserve(2), l.Reserve(1) // one is there, one comes in a second
+		b.Cancel()
+		b.Cancel()
+		if at := l.Reserve(1).At; at.Sub(began) != 6*time.Second {
+			t.Errorf("after Cancel the next comes after %v, want 6s", at.Sub(began))
+		}
+		a.Cancel() // others were promised later
+		if at := l.Reserve(1).At; at.Sub(began) != 7*time.Second {
+			t.Errorf("after Cancel of an earlier one the next comes after %v, want 7s", at.Sub(began))
+		}
+	})
+}
+
+// However many wait, no more pass than the limit says.
+func TestLimiterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := store.Limiter{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 1}}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if err := l.Wait(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took != 4900*time.Millisecond {
+			t.Errorf("50 at 10/s take %v, want 4.9s", took)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := l.Wait(soon); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 4900*time.Millisecond {
+			t.Errorf("%v after %v, want to know at once that the deadline comes first", err, time.Since(began))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Millisecond, stop)
+		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want cancelled", err)
+		}
+		time.Sleep(90 * time.Millisecond)
+		if !l.Allow() {
+			t.Error("what was given back is not there")
+		}
+		never := store.Limiter{Limit: limit.Limit{Period: time.Second}}
+		if err := never.Wait(t.Context()); !errors.Is(err, store.ErrNeverFits) || never.Allow() {
+			t.Errorf("a limit of nothing: %v, want %v", err, store.ErrNeverFits)
+		}
+		var free store.Limiter
+		if err := free.Wait(t.Context()); err != nil || !free.AllowN(1<<40) {
+			t.Errorf("the zero Limiter: %v, want all to pass", err)
+		}
+	})
+}
