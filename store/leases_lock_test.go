@@ -47,3 +47,17 @@ func TestLeasesNeedNoLock(t *testing.T) {
 		}
 	}
 }
+
+// Each processor gets a part of its own, as long as there are enough.
+func TestLeasesSpares(t *testing.T) {
+	var s spares
+	seen := map[int]bool{}
+	for range hotParts {
+		seen[*s.get()] = true
+	}
+	for i := range hotParts {
+		if !seen[i] {
+			t.Errorf("of %d processors none gets part %d: %v", hotParts, i, seen)
+		}
+	}
+}
