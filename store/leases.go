@@ -17,8 +17,8 @@ import (
 // the Store a few calls for each Life and process, however many requests it
 // gets; a rare key costs one call for each request, as without Leases.
 //
-// Leased tokens are charged at once, expire after Life, and are lost if unused
-// by then. All processes together admit at most what [limit.Lease] says: with a
+// Leased tokens are charged at once, expire Life after the Store was asked, and
+// are lost if unused by then. An answer that comes later is asked for once more. All processes together admit at most what [limit.Lease] says: with a
 // TokenBucket, Life times the rate more than without, in any time; with windows
 // that have an edge, no more at all. This holds when a process dies, is
 // suspended, or has a wrong clock.

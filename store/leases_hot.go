@@ -50,17 +50,16 @@ const (
 // spares hands each processor a number below hotParts, of its own as long as
 // there are enough.
 type spares struct {
-	pool sync.Pool
+	pool sync.Pool // of *int
 	next atomic.Int64
-	all  [hotParts]int
 }
 
 func (s *spares) get() *int {
 	if n, ok := s.pool.Get().(*int); ok {
 		return n
 	}
-	i := s.next.Add(1) % hotParts
-	return &s.all[i]
+	n := int(s.next.Add(1) % hotParts)
+	return &n
 }
 
 // take decides a by what is lent, if that is possible.
@@ -121,7 +120,7 @@ func (h *hotLease) takePart(l *limit.Lease, now time.Time, a *limit.Ask, d *limi
 			if h.fill(p, word>>hotBits, n) {
 				continue
 			}
-			return h.refuse(l, now, a, d, p)
+			return h.refuse(l, now, a, d, p, word>>hotBits)
 		}
 		others := h.main.left.Load() & mostHot
 		if *d, known = l.Quick(now, *a, int64(left+others)); !known {
@@ -155,10 +154,16 @@ func (h *hotLease) fill(p *hotPart, epoch, n uint64) bool {
 }
 
 // refuse refuses a, if all parts together have too little, and the lease says so.
-func (h *hotLease) refuse(l *limit.Lease, now time.Time, a *limit.Ask, d *limit.Decision, p *hotPart) (known bool) {
-	left := h.main.left.Load() & mostHot
-	for i := range h.more.Load() {
-		left += h.more.Load()[i].left.Load() & mostHot
+// What is being collected may be more.
+func (h *hotLease) refuse(l *limit.Lease, now time.Time, a *limit.Ask, d *limit.Decision, p *hotPart, epoch uint64) (known bool) {
+	more, word := h.more.Load(), h.main.left.Load()
+	left, open := word&mostHot, word>>hotBits == epoch
+	for i := range more {
+		word := more[i].left.Load()
+		left, open = left+(word&mostHot), open && word>>hotBits == epoch
+	}
+	if !open {
+		return false
 	}
 	if left >= uint64(a.N) {
 		return false // to be collected

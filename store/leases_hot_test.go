@@ -79,20 +79,25 @@ func TestLeasesSharedToTheEnd(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := passed.Load(); n > 50_000 || n < 49_900 {
-		t.Errorf("%d passed, want 50,000, but for what was under way", n)
+	for d := (limit.Decision{OK: true}); d.OK; { // what those that were refused meanwhile have left
+		if d, _ = store.Take(t.Context(), l, "k", few, 1); d.OK {
+			passed.Add(1)
+		}
+	}
+	if n := passed.Load(); n > 50_000 || n < 47_500 {
+		t.Errorf("%d passed, want at most 50,000, and 47,500: some is lost when a goroutine is stopped as it takes its part", n)
 	}
 }
 
 // BenchmarkLeasesCores compares two goroutines that ask for one key with one that
-// does, and with two that ask for a key each: as often as an idle machine allows,
-// the best of five.
+// does, and with two that ask for a key each: the best of many short runs, as others
+// may use the machine.
 func BenchmarkLeasesCores(b *testing.B) {
 	l := &store.Leases{Store: new(memory.Store), Life: time.Hour}
 	endless := limit.Limit{Count: 1 << 50, Period: time.Second}
 	run := func(keys ...string) (rate float64) {
-		const each = 300_000
-		for range 5 {
+		const each = 20_000
+		for range 60 {
 			var all sync.WaitGroup
 			began := time.Now()
 			for _, key := range keys {
