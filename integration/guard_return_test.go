@@ -155,7 +155,7 @@ func TestGuardReturnsSoak(t *testing.T) {
 func TestGuardBusy(t *testing.T) {
 	for _, c := range guardCases(guardCase{network: time.Millisecond, timeout: 20 * time.Millisecond}) {
 		t.Run(c.client.name, func(t *testing.T) {
-			if c.client.name != "go-redis" && c.client.name != "pgx" && os.Getenv("THROTTLE_SOAK") == "" {
+			if c.client.name != "redigo" && c.client.name != "pgx" && os.Getenv("THROTTLE_SOAK") == "" {
 				t.Skip("THROTTLE_SOAK=1 runs it")
 			}
 			c.callers, c.pause = 64, 2*time.Millisecond

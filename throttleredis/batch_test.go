@@ -290,6 +290,7 @@ func TestPanicOfBatch(t *testing.T) {
 			})
 		}
 		all.Wait()
+		synctest.Wait() // until the goroutine of the batch has ended
 		if sl, err := s.slot(0); failed.Load() != 5 || err != nil || sl.inFlight != 0 {
 			t.Errorf("%d callers got the panic as an error, %d calls are in flight, %v; want 5 and none", failed.Load(), sl.inFlight, err)
 		}
