@@ -288,7 +288,11 @@ func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itse
 		if p.key.asking == hung {
 			p.key.asking = nil
 		}
-		if busy = p.key.asking; busy == nil {
+		// If another has been granted some meanwhile, more would displace that.
+		held := p.key.Lease
+		if _, known := held.Take(now, a[i]); known {
+			busy = nil
+		} else if busy = p.key.asking; busy == nil {
 			p.put = p.key.Ask(now, a[i], t.life)
 		}
 		if p.put.N > a[i].N {
