@@ -25,31 +25,21 @@ func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, e
 func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once bool) error {
 	w := t.waiter()
 	w.once = once
-	opts, wait := OptionsOf(ctx), ctx
+	opts := OptionsOf(ctx)
 	w.ticket.Once, w.ticket.Key, w.ticket.Cost = opts.Once, opts.Key, opts.Cost
-	if opts.MaxWait > 0 {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeout(ctx, opts.MaxWait)
-		defer cancel()
-	}
+	w.patience = t.patience(&opts)
 	defer t.release(w) // also when f panics or ends its goroutine
 	if ctx.Err() != nil {
 		return t.ended(ctx, w)
 	}
-	started, err := t.enter(wait, w, &opts)
+	started, err := t.enter(ctx, w, &opts)
 	if err != nil {
 		return err
 	}
 	for {
-		if !started {
-			select {
-			case <-w.ready:
-			case <-wait.Done():
-			}
-		}
 		// A start that came together with the end of the wait is given back.
-		if wait.Err() != nil {
-			return t.ended(wait, w)
+		if !started && !t.await(ctx, w) || ctx.Err() != nil {
+			return t.ended(ctx, w)
 		}
 		if t.OnEvent != nil {
 			t.OnEvent(Event{Kind: Starts, At: w.sent, Wait: w.sent.Sub(w.since), Try: w.ticket.Tries()})
@@ -148,9 +138,12 @@ func (w *waiter) late(now time.Time) bool {
 	return !d.IsZero() && wait != pace.Never && wait > d.Sub(now)
 }
 
-// ended gives up a call whose context has ended.
+// ended gives up a call whose context has ended, or its time to wait.
 func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 	e := &Error{Reason: context.Cause(ctx), ended: ctx.Err()}
+	if e.ended == nil {
+		e.Reason = context.DeadlineExceeded
+	}
 	now := t.leave(w)
 	e.Scope, e.Why = w.blocker(), w.why
 	return t.giveUp(w, now, e)
@@ -159,6 +152,9 @@ func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 // giveUp completes e with the tries of w and their outcome.
 func (t *Throttle) giveUp(w *waiter, now time.Time, e *Error) error {
 	e.Tries, e.MayHaveRun = w.ticket.Tries(), w.mayHaveRun
+	if e.ended == nil && e.Reason == context.DeadlineExceeded && w.ticket.Deadline.Equal(w.until) {
+		e.patience = w.patience
+	}
 	last := w.last.Report
 	if e.Err = w.last.Err; e.Err == nil && (last.Verdict == pace.Throttled || last.Verdict == pace.Failed) {
 		e.Err = &verdictError{report: last} // so that the text says why
@@ -194,6 +190,6 @@ func (t *Throttle) release(w *waiter) {
 		w.leaveScopes(t)
 		t.mu.Unlock()
 	}
-	*w = waiter{ready: w.ready, ticket: pace.Ticket{Owner: w}, scopes: w.scopes, needs: w.needs}
+	*w = waiter{ready: w.ready, timer: w.timer, ticket: pace.Ticket{Owner: w}, scopes: w.scopes, needs: w.needs}
 	t.waiters.Put(w)
 }

@@ -32,7 +32,7 @@ var (
 type Error struct {
 	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait; or
 	// context.DeadlineExceeded, when the wait would have ended after the
-	// deadline of the context; or the Cause of a context that ended.
+	// deadline of the context or after MaxWait; or the Cause of a context that ended.
 	Reason error
 	// Err is the last error of the function. Nil if it was never called.
 	Err error
@@ -51,13 +51,17 @@ type Error struct {
 	// call may be sent elsewhere.
 	MayHaveRun bool
 
-	ended error // of the context; its Cause, the Reason, may be another
+	ended    error         // of the context; its Cause, the Reason, may be another
+	patience time.Duration // MaxWait, if that is the Reason
 }
 
 // Error returns all fields in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "throttle: %v", e.Reason)
+	if e.patience > 0 {
+		fmt.Fprintf(&b, " (MaxWait %v)", e.patience)
+	}
 	switch {
 	case e.Wait == pace.Never:
 		b.WriteString(", would wait for an unknown time")
@@ -122,14 +126,15 @@ func (e *verdictError) Unwrap() error { return e.err }
 
 // Throttled marks err as the error of a try that was refused for load and not
 // executed. Do retries it, no earlier than after the delay that the service
-// asked for (zero: none), until ctx ends or [Throttle.Tries] are used up.
+// asked for (zero: none), until ctx ends, [Throttle.MaxWait] is over or
+// [Throttle.Tries] are used up.
 func Throttled(err error, after time.Duration) error {
 	return &verdictError{pace.Report{Verdict: pace.Throttled, After: after}, err}
 }
 
 // Failed marks err as the error of a try that failed transiently, for a reason
-// other than load, and may have been executed. Do retries it up to
-// [Throttle.Retries] times: use it only for calls that may be executed twice.
+// other than load, and may have been executed. Do retries it after a rest, see
+// [Throttle.Backoff], up to [Throttle.Retries] times: use it only for calls that may be executed twice.
 func Failed(err error) error {
 	return &verdictError{pace.Report{Verdict: pace.Failed}, err}
 }

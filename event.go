@@ -40,9 +40,10 @@ func (k EventKind) String() string {
 
 // Event is one event of a call, see [Throttle.OnEvent].
 type Event struct {
-	// Kind is what happened, and At when.
+	// Kind is what happened.
 	Kind EventKind
-	At   time.Time
+	// At is when it happened.
+	At time.Time
 	// Wait is for Waits its forecast, [pace.Never] if unknown; for Starts how
 	// long the try waited; for Ends how long the try took; for GivesUp the wait
 	// that was refused, see [Error].
@@ -118,9 +119,9 @@ type Counter struct {
 
 // Stats counts the events of a [Counter] since its first.
 type Stats struct {
-	// Waits counts the waits, and Waited is the total time that tries waited
-	// before their start.
-	Waits  int64
+	// Waits counts the waits.
+	Waits int64
+	// Waited is the total time that tries waited before their start.
 	Waited time.Duration
 	// Starts counts the tries started; the next four count the tries ended, by
 	// Verdict. The difference is in flight.

@@ -3,6 +3,8 @@ package throttle
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -17,9 +19,10 @@ import (
 // (half of [pace.MaxIdleCredit]). So a busy process makes few requests, and no
 // process keeps unused credit for longer than [pace.MaxIdleCredit].
 // [Throttle.Try] does not wait for the Store, so it starts only what is paid
-// for already.
+// for already. Busy processes get about the same share each, whatever the number
+// of their calls that wait.
 //
-// When the Store fails, each process continues by itself, paced by its
+// When the Store fails or panics, each process continues by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and then after twice
 // as long each time, up to half a minute. A response that arrives more than 20
 // ms after the Timeout is discarded once, because the process itself was
@@ -48,9 +51,11 @@ type fleet struct {
 	retryAt time.Time     // while there is a backoff
 	took    int64         // responses
 	failed  int64
+	err     error   // of the last that failed
 	late    bool    // the last answer was
-	refused float64 // refusals since the last grant
-	crowd   float64 // average refusals before a grant
+	refused float64 // requests since the last that found enough
+	found   float64 // requests that found enough
+	crowd   float64 // average of refused
 }
 
 var errFleetGone = errors.New("throttle: the Store of the Fleet ended its goroutine")
@@ -59,8 +64,15 @@ const (
 	firstBackoff = time.Second
 	maxBackoff   = 30 * time.Second
 	// A process without credit asks for at least as much as the limit gives in
-	// this time, so that requests stay few.
-	atATime = 50 * time.Millisecond
+	// this time, so that requests stay few. Half of it halves what chance adds
+	// to a share, and doubles the requests of many processes.
+	atATime = 25 * time.Millisecond
+	// A process that was never refused asks again, on average, so many atATime
+	// after there is enough again: if at once, it would always be before the
+	// others.
+	restBase = 0.1
+	// crowdGain is the weight of the newest grant in the average of refusals.
+	crowdGain = 1.0 / 24
 )
 
 // FleetStats counts what a [Throttle] did for its [Fleet] since its first use.
@@ -68,13 +80,15 @@ type FleetStats struct {
 	// Answered counts the requests that the Store decided, Failed those that it
 	// did not.
 	Answered, Failed int64
+	// LastErr is the error of the last request that failed. Nil if none did.
+	LastErr error
 }
 
 // FleetStats returns the numbers of the Fleet so far.
 func (t *Throttle) FleetStats() FleetStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return FleetStats{Answered: t.fleet.took, Failed: t.fleet.failed}
+	return FleetStats{Answered: t.fleet.took, Failed: t.fleet.failed, LastErr: t.fleet.err}
 }
 
 // ahead is how long before its expected start a call is paid for.
@@ -133,7 +147,10 @@ func (t *Throttle) ask(q limit.Ask) {
 	a := [1]limit.Ask{q}
 	var d [1]limit.Decision
 	err := errFleetGone
-	defer func() { // also when the Store panics
+	defer func() {
+		if p := recover(); p != nil { // no caller could recover from it
+			err = fmt.Errorf("throttle: the Store of the Fleet panicked: %v", p)
+		}
 		t.answer(q, d[0], err, late)
 	}()
 	_, err = t.Fleet.Store.Take(ctx, a[:], d[:])
@@ -152,6 +169,9 @@ func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Ti
 	f.asking = false
 	stood := now.After(late) && !f.late
 	f.late = now.After(late)
+	if err != nil {
+		f.err = err
+	}
 	switch {
 	case stood && err != nil:
 		f.failed++
@@ -167,23 +187,50 @@ func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Ti
 		f.backoff, f.retryAt = 0, time.Time{}
 		if d.OK && d.N > 0 {
 			f.credit.Add(now, d.N)
-			f.crowd += (f.refused - f.crowd) / 4
-			f.refused = 0
-		} else {
-			f.refused++
-			f.credit.Refuse(now, t.Fleet.rest(a, d.RetryAfter, f.crowd))
+		}
+		f.count(d.N+d.Remaining < t.Fleet.least())
+		if rest := t.Fleet.rest(a, d, f.crowd, rand.ExpFloat64()); rest > 0 {
+			f.credit.Refuse(now, rest)
 		}
 	}
 	t.pump(now, nil)
 }
 
-// rest returns how long to wait after a refusal. Where other processes take
-// what there is, each asks later by a random time, so that all together ask
-// about twice as often as there is something to grant.
-func (f *Fleet) rest(a limit.Ask, after time.Duration, crowd float64) time.Duration {
-	if after >= time.Hour {
-		return time.Hour // the limit may be changed, or a longer one asked for
+// count notes whether a request found less in the Store than is worth one. It does
+// not matter how much it asked for, so that all processes see the same crowd.
+func (f *fleet) count(less bool) {
+	if less {
+		f.refused++
+		return
 	}
-	each := time.Duration(float64(f.Limit.Period) / float64(max(f.Limit.Count, 1)) * float64(a.Min))
-	return max(after, time.Millisecond) + time.Duration(rand.Float64()*min(crowd, 100)*float64(min(each, time.Minute)))
+	f.found++
+	f.crowd += (f.refused - f.crowd) * max(crowdGain, 1/(f.found+1))
+	f.refused = 0
+}
+
+// rest returns how long to wait before the next request: until the Store will
+// have as much as is worth one, and then for a random time, which is longer where
+// more requests find less (draw is exponential, of mean 1). It depends on what all
+// busy processes see alike, not on what was granted here: so they ask equally
+// often, and get the same share. Those that were granted some leave the next turn
+// to the others. The square root is what keeps a process that asks more often by
+// chance, and finds less, from doing so for good.
+func (f *Fleet) rest(a limit.Ask, d limit.Decision, crowd, draw float64) time.Duration {
+	least := f.least()
+	missing := max(least-d.Remaining, 0)
+	if !d.OK {
+		missing = max(least-a.Min, 0) // RetryAfter is until Min
+	} else if missing == 0 {
+		return 0
+	}
+	room := float64(f.Limit.Max()-least) / float64(least) // a full bucket loses what comes
+	spread := math.Sqrt(crowd)
+	wait := draw * (spread + restBase*max(0.5, min(room, 1)))
+	if d.OK {
+		wait += 2 * spread
+	}
+	each := float64(f.Limit.Period) / float64(max(f.Limit.Count, 1))
+	rest := (float64(missing)+wait*float64(least))*each + float64(max(d.RetryAfter, 0))
+	// At most an hour: the limit may be changed, or more be given back.
+	return time.Duration(max(min(rest, float64(time.Hour)), float64(time.Millisecond)))
 }

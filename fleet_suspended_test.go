@@ -52,8 +52,8 @@ func TestFleetStoodStill(t *testing.T) {
 		fails       bool
 		least, most int // calls until two seconds after the last of them
 	}{
-		{"the answer is lost", one, true, 29, 1 + 10 + 2*10},
-		{"the answer is there", one, false, 29, 1 + 10 + 2*10},
+		{"the answer is lost", one, true, 26, 1 + 10 + 2*10},
+		{"the answer is there", one, false, 26, 1 + 10 + 2*10},
 		{"it fails late, again and again", several, true, 900, 1 << 30},           // each goes on by itself
 		{"it is late, again and again", several, false, 50, 1 + 10 + 3*10 + 2*10}, // what the first brings is lost
 	} {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // far is a memory.Store that is a round trip away, and now and then unreachable.
@@ -281,4 +284,37 @@ func ExampleFleet() {
 	// Output:
 	// called
 	// <nil>
+}
+
+// A Store that panics, or ends its goroutine, has failed: the process goes on
+// alone, and asks again.
+func TestFleetPanic(t *testing.T) {
+	for want, f := range map[string]func(){
+		"the Store of the Fleet panicked: boo":       func() { panic("boo") },
+		"the Store of the Fleet ended its goroutine": runtime.Goexit,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sound := new(counting)
+			var asked atomic.Int64
+			s := store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+				if asked.Add(1) < 3 {
+					f()
+				}
+				return sound.Take(ctx, a, d)
+			})
+			th := &throttle.Throttle{
+				Control: &pace.Fixed{Rate: 100},
+				Fleet:   throttle.Fleet{Store: s, Key: "k", Limit: limit.Limit{Count: 100, Period: time.Second}},
+			}
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+				if err := th.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := th.FleetStats()
+			if c.Failed != 2 || c.Answered == 0 || sound.granted.Load() == 0 || c.LastErr == nil || !strings.Contains(c.LastErr.Error(), want) {
+				t.Errorf("FleetStats() = %+v, %d granted; want 2 failed with %q, and others answered", c, sound.granted.Load(), want)
+			}
+		})
+	}
 }

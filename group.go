@@ -3,7 +3,7 @@ package throttle
 import "sync"
 
 // Group is a bounded cache of independent Throttles, one for each name: a host,
-// an account, a table. Transports and interceptors keep their Throttles in a
+// an account, a table. Names appear in logs: hash what is secret. Transports and interceptors keep their Throttles in a
 // Group. Limits that one call is subject to together belong in one Throttle
 // instead, as scopes: see [CallOptions.Needs].
 //
@@ -63,10 +63,11 @@ func (g *Group) use(name string) *Member {
 func (g *Group) make(name string) *Throttle {
 	if g.New != nil {
 		if t := g.New(name); t != nil {
+			t.call(name)
 			return t
 		}
 	}
-	return new(Throttle)
+	return &Throttle{name: name}
 }
 
 // Len returns the number of names remembered.

@@ -19,8 +19,8 @@ type CallOptions struct {
 	// MaxWait bounds the time that the call spends in line and between tries,
 	// from when Do is called: when its turn, or that of a retry, comes later,
 	// or is forecast to, the call is given up with context.DeadlineExceeded. A
-	// running function is not interrupted. If zero, only the deadline of the
-	// context counts.
+	// running function is not interrupted. If zero, [Throttle.MaxWait]; below
+	// zero, only the deadline of the context counts.
 	MaxWait time.Duration
 	// Once makes the call once, without a retry, however it ends.
 	Once bool
@@ -119,9 +119,10 @@ func (w *waiter) mayLearn(scope string) bool {
 // learnScopes teaches scopes what the answer to w said of them, and returns the
 // report for the gate. A retry is subject to all of them, and starts no earlier
 // than each of them said. Caller holds mu.
-func (t *Throttle) learnScopes(now time.Time, w *waiter) pace.Report {
-	r, retry := w.last.Report, w.ticket.Needs
+func (t *Throttle) learnScopes(now time.Time, w *waiter, r pace.Report) pace.Report {
+	retry := w.ticket.Needs
 	for _, s := range w.last.Scopes {
+		s.Report = t.believe(s.Report)
 		refused := s.Report.Verdict == pace.Throttled
 		if r.Verdict == pace.Throttled && refused {
 			r.After = max(r.After, s.Report.After)

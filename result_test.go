@@ -109,11 +109,11 @@ func TestDoResultRetries(t *testing.T) {
 	}{
 		{"throttled", pace.Report{Verdict: pace.Throttled}, 4, 0, nil},
 		{"throttled, after a second", pace.Report{Verdict: pace.Throttled, After: time.Second}, 4, 3 * time.Second, nil},
-		{"failed", pace.Report{Verdict: pace.Failed}, 3, 0, ErrTries},
+		{"failed", pace.Report{Verdict: pace.Failed}, 3, 30 * time.Millisecond, ErrTries},
 		{"final", pace.Report{Verdict: pace.Throttled, Final: true}, 1, 0, ErrTries},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			th := &Throttle{Control: pace.All(nil), Retries: 2}
+			th := &Throttle{Control: pace.All(nil), Retries: 2, Backoff: pace.Backoff{Base: 10 * time.Millisecond, Jitter: pace.PlusMinusJitter, Spread: 1e-17}}
 			began, tries := time.Now(), 0
 			err := th.DoResult(t.Context(), func(context.Context) Result {
 				if tries++; tries == 4 {

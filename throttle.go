@@ -14,9 +14,10 @@ import (
 // first come, first served; it retries those that were throttled or failed; and
 // it learns the limit from the answers.
 //
-// The zero value is ready. A Throttle is safe for concurrent use, by thousands
-// of goroutines; it must not be copied, nor its fields changed, after first
-// use. It needs no closing, and starts no goroutine but those of a Fleet.
+// The zero value is ready; docs/client.md lists the defaults. A Throttle is safe
+// for concurrent use, by thousands of goroutines; it must not be copied, nor its
+// fields changed, after first use. It needs no closing, and starts no goroutine
+// but those of a Fleet.
 //
 // Timers fire late, by a millisecond or so. Calls that should have started in
 // the last 20 ms then start together, so that high rates are kept on average.
@@ -42,11 +43,30 @@ type Throttle struct {
 	// is none. Otherwise a goroutine runs while the Store is asked.
 	Fleet Fleet
 	// Tries bounds the tries of a call that is throttled each time. If zero,
-	// the call is retried until its context ends.
+	// the call is retried until MaxWait is over or its context ends; below zero,
+	// it is not retried.
 	Tries int
 	// Retries bounds the retries of a call that [Failed], not counting
 	// throttled tries. If zero, 3; below zero, there are none.
 	Retries int
+	// Backoff is how long a call that [Failed] rests before each retry, at
+	// least; its Tries do not count. If zero, [pace.AWS2026Backoff]: 50 ms, 100
+	// ms, 200 ms and so on up to 20 s, each times a random number between 0 and
+	// 1. If some of its fields are set, the others are as in a [pace.Backoff],
+	// but for the Jitter: there is always one, FullJitter if it is zero.
+	Backoff pace.Backoff
+	// CountResting counts calls that rest before a retry as in flight by
+	// MaxInFlight, so that a call keeps its slot from try to try, as a job that
+	// holds locks or memory should. If false, others use the slot meanwhile.
+	CountResting bool
+	// MaxWait bounds the time that a call spends in line and between tries, from
+	// when Do is called, unless [CallOptions.MaxWait] does. If zero, an hour;
+	// below zero, only the context does.
+	MaxWait time.Duration
+	// MaxAfter bounds how long a server is believed that asks to wait: a longer
+	// Retry-After counts as this. If zero, an hour; below zero, there is no
+	// bound.
+	MaxAfter time.Duration
 	// Budget bounds the retries of failed calls to a share of all calls, so
 	// that retries do not multiply the load on a service in trouble: beyond it
 	// calls are given up with ErrBudget. If zero, a tenth of the calls, and
@@ -68,8 +88,9 @@ type Throttle struct {
 	Classify func(error) pace.Report
 	// OnEvent is called with each [Event] of a call. It runs in the goroutine
 	// of the call, outside the lock, so it may be called concurrently, and
-	// delays only its own call. If nil, events are dropped. See [Log] and
-	// [Counter].
+	// delays only its own call. If nil, events are dropped, but for one line to
+	// [slog.Default], at most every ten minutes, about a call that waits for
+	// longer than a minute. See [Log] and [Counter].
 	OnEvent func(Event)
 
 	mu       sync.Mutex // guards all below but the pool
@@ -81,6 +102,8 @@ type Throttle struct {
 	fleet    fleet
 	timer    *time.Timer // fires when the gate wants to be asked again
 	wake     time.Time   // when it is set to fire; zero: it is not
+	logged   time.Time   // when a long wait last was
+	name     string      // the first in a Group; empty: none
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
@@ -98,22 +121,25 @@ type waiter struct {
 	needs  []pace.Need          // those that it named
 
 	// Of the calling goroutine alone:
-	once       bool   // by Try
-	inside     bool   // the gate knows it
-	calling    bool   // the function runs
-	last       Result // of the last try
+	once       bool          // by Try
+	patience   time.Duration // how long it may wait; zero: no bound
+	until      time.Time     // when that is over
+	timer      *time.Timer   // for one wait, and then for the next
+	inside     bool          // the gate knows it
+	calling    bool          // the function runs
+	last       Result        // of the last try
 	mayHaveRun bool
 }
 
 // Do waits until the limit admits the call, runs f, and retries it while it is
 // throttled or fails transiently. It returns when f succeeds, fails
-// permanently, exhausts its retries, or ctx is done.
+// permanently, exhausts its retries or its time to wait, or ctx is done.
 //
 // The error returned by f classifies the try, see [Classify]. Nil and errors
 // that ask for no retry are returned unchanged, those made by [Permanent] and
 // [Ignore] as the error inside. When Do gives up, it returns an [*Error]. No
-// wait outlives ctx; one that is forecast to do so is refused at once, by an
-// Error that holds the forecast. f is not called with a ctx that is done.
+// wait outlives ctx or MaxWait; one that is forecast to do so is refused at
+// once, by an Error that holds the forecast. f is not called with a ctx that is done.
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {
@@ -193,7 +219,8 @@ func (t *Throttle) begin() {
 	}
 	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting = t.Tries, t.Retries, t.MaxWaiting
 	t.gate.Lanes, t.lanes = lanesOf(t.Weights)
-	t.gate.Budget, t.gate.MaxInFlight = t.Budget, t.MaxInFlight
+	t.gate.Budget, t.gate.MaxInFlight, t.gate.CountResting = t.Budget, t.MaxInFlight, t.CountResting
+	t.gate.Backoff = backoffOf(t.Backoff)
 	if t.gate.Seed == 0 {
 		t.gate.Seed = rand.Uint64()
 	}
@@ -224,6 +251,7 @@ func (t *Throttle) lineUp(w *waiter, p load.Priority, needs []Need) (started, ok
 	w.ticket.Lane = t.lanes[p.Index()]
 	t.need(w, needs)
 	w.since = t.now()
+	w.bound()
 	if _, ok = t.gate.Enter(w.since, &w.ticket); ok {
 		w.inside = true
 		started = t.pump(w.since, w)
@@ -245,9 +273,9 @@ func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.now()
-	r := w.last.Report
+	r := t.believe(w.last.Report)
 	if len(w.last.Scopes) > 0 {
-		r = t.learnScopes(now, w)
+		r = t.learnScopes(now, w, r)
 	}
 	w.calling = false
 	retry = t.gate.Done(now, &w.ticket, r)
@@ -286,95 +314,5 @@ func (t *Throttle) remove(now time.Time, w *waiter) {
 	case <-w.ready: // the start came too late
 	default:
 	}
-	t.pump(now, nil)
-}
-
-// pump starts all that may start, and sets the timer for those that may not
-// yet. mine reports whether self was among them; its channel is not used then.
-// Caller holds mu.
-func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
-	mine, _, again := t.start(now, now, self)
-	again = min(again, t.buy(now))
-	t.ringAfter(now, again)
-	return mine
-}
-
-// start starts, now, the n calls that may start as of at, and returns how long
-// after at to ask again. Caller holds mu.
-func (t *Throttle) start(at, now time.Time, self *waiter) (mine bool, n int, again time.Duration) {
-	for {
-		ticket, again := t.gate.Next(at)
-		if ticket == nil {
-			return mine, n, again
-		}
-		n++
-		w := ticket.Owner.(*waiter)
-		w.sent = now
-		if w == self {
-			mine = true
-			continue
-		}
-		w.ready <- struct{}{} // never blocks: one start, one receiver
-	}
-}
-
-// tolerance is how late the timer may fire and count as on time. Timers are
-// late by a millisecond and more; 20 ms cover those of all systems. A longer
-// delay is a program that was suspended, and its waiting calls shall not all
-// start at once.
-const tolerance = 20 * time.Millisecond
-
-// now returns the time, and is called before each event. If the timer is late,
-// calls that should have started since start now, and the gate counts them as
-// of when they should have: otherwise a rate above a few hundred a second could
-// not be kept. Caller holds mu.
-func (t *Throttle) now() time.Time {
-	now := time.Now()
-	if t.wake.IsZero() || !t.wake.Before(now) {
-		return now
-	}
-	at := t.wake
-	if oldest := now.Add(-tolerance); at.Before(oldest) {
-		at = oldest
-	}
-	for at.Before(now) {
-		_, n, again := t.start(at, now, nil)
-		if n == 0 || again == pace.Never {
-			break // what is left is for the pump that follows
-		}
-		at = at.Add(again)
-	}
-	t.wake = time.Time{}
-	return now
-}
-
-// ringAfter sets the timer, or stops it if wait is Never. Caller holds mu.
-func (t *Throttle) ringAfter(now time.Time, wait time.Duration) {
-	if wait == pace.Never {
-		if !t.wake.IsZero() {
-			t.wake = time.Time{}
-			t.timer.Stop()
-		}
-		return
-	}
-	at := now.Add(wait)
-	if at.Equal(t.wake) {
-		return
-	}
-	t.wake = at
-	if t.timer == nil {
-		t.timer = time.AfterFunc(wait, t.ring)
-		return
-	}
-	t.timer.Reset(wait)
-}
-
-// ring asks the gate again. One ring too many, as when the timer was reset
-// while this one was in flight, does no harm.
-func (t *Throttle) ring() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.now()
-	t.wake = time.Time{}
 	t.pump(now, nil)
 }

@@ -126,7 +126,9 @@ func TestLiveIsAsSimulated(t *testing.T) {
 		}
 		for seed := uint64(1); seed <= 5; seed++ {
 			s := script(seed, 60)
-			gate := func() pace.Gate { return pace.Gate{Control: policy.New(), Tries: 6, MaxWaiting: 40, Seed: seed} }
+			gate := func() pace.Gate {
+				return pace.Gate{Control: policy.New(), Tries: 6, MaxWaiting: 40, Backoff: &pace.AWS2026Backoff, Seed: seed}
+			}
 			want := sorted(sim.Replay(gate(), s))
 			for _, step := range want {
 				seen[step.What]++
@@ -150,6 +152,7 @@ func play(t *testing.T, gate pace.Gate, s sim.Script) (trace []sim.Step) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &live{began: time.Now()}
 		l.Control, l.Tries, l.MaxWaiting, l.gate.Seed = gate.Control, gate.Tries, gate.MaxWaiting, gate.Seed
+		l.MaxWait = -1
 		if l.Control == nil {
 			l.Control = pace.All(nil)
 		}

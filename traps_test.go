@@ -50,7 +50,7 @@ func (e *wordy) Error() string { return e.text }
 // bounds and the end of the program notwithstanding.
 func TestLongRetryAfterDoesNotOutlastShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		th := new(Throttle)
+		th := &Throttle{MaxWait: -1}
 		ctx, shutdown := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, shutdown)
 		began := time.Now()

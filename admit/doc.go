@@ -2,8 +2,8 @@
 // makes requests wait, or sheds them, where a [store.Store] would refuse.
 //
 //   - [Queue] makes requests wait until a rate limit admits them (a shaper, or
-//     leaky bucket as a queue). Use it for work that should be done later rather
-//     than refused: mail, exports, calls to a slow backend.
+//     leaky bucket as a queue). Use it for work that should be done later
+//     rather than refused: mail, exports, calls to a slow backend.
 //   - [Shedder] bounds the work in flight by an adaptive concurrency limit, and
 //     refuses the lowest priorities first under overload. Use it where callers
 //     are within their limits and the service is still too slow.
@@ -18,7 +18,8 @@
 //	}
 //	defer pass.Release()
 //
-// Refusals are errors of type [store.Error] with a Reason and a forecast of the
-// wait. The decisions of a Shedder are those of package load, which the simulator
-// runs as well. For HTTP, throttlehttp.Handler has a field Shed.
+// Queue and Shedder refuse by a [store.Error] with a Reason and a forecast of the
+// wait; a Quota refuses by a value. The decisions of a Shedder are those of
+// package load, which the simulator runs as well. For HTTP, throttlehttp.Handler
+// has a field Shed.
 package admit

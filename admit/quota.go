@@ -80,9 +80,9 @@ type Creation struct {
 }
 
 var (
-	errNoCount = errors.New("the Quota has no Count")
-	errEnded   = errors.New("Count ended its goroutine")
-	errAllBusy = errors.New("as many keys as the Quota may remember are being loaded or created under")
+	errNoCount = errors.New("admit: the Quota has no Count")
+	errEnded   = errors.New("admit: Count ended its goroutine")
+	errAllBusy = errors.New("admit: as many keys as the Quota may remember are being loaded or created under")
 )
 
 // Create asks whether n more objects may be created for key, where at most most
@@ -250,7 +250,7 @@ func (q *Quota) rest(a *keyCount) {
 func (q *Quota) count(ctx context.Context, key string) (n int64, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("Count panicked: %v", p)
+			err = fmt.Errorf("admit: Count panicked: %v", p)
 		}
 	}()
 	return q.Count(ctx, key)

@@ -3,12 +3,13 @@ package admit
 import (
 	"context"
 	"errors"
-	"github.com/throttle-go/throttle/internal/timeline"
-	"github.com/throttle-go/throttle/store"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/timeline"
+	"github.com/throttle-go/throttle/store"
 )
 
 func TestQuotaStale(t *testing.T) {
@@ -128,8 +129,8 @@ func TestQuotaAfterACancelledLoad(t *testing.T) {
 
 func TestQuotaCountBreaks(t *testing.T) {
 	for name, breaks := range map[string]func(){
-		"not admitted: could not decide: Count panicked: boom":      func() { panic(errBoom) },
-		"not admitted: could not decide: Count ended its goroutine": runtime.Goexit,
+		"not admitted: could not decide: admit: Count panicked: boom":      func() { panic(errBoom) },
+		"not admitted: could not decide: admit: Count ended its goroutine": runtime.Goexit,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			broken := true

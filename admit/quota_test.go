@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/throttle-go/throttle/store"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/store"
 )
 
 // database holds the objects of one customer. To count takes time, and tells

@@ -1,3 +1,19 @@
+// Package autosleeper sleeps after calls, for programs that use Sakthi Priyan's
+// go-utils AutoSleeper and want to keep their loops.
+//
+//	var s autosleeper.Sleeper
+//
+//	for {
+//		if err := call(); err != nil {
+//			s.SleepOnFailure(ctx)
+//			continue
+//		}
+//		s.SleepOnSuccess(ctx)
+//	}
+//
+// New code is better served by throttle.Throttle, which paces and retries by
+// itself. The arithmetic is that of [peers.AutoSleeper], which the simulator
+// runs too.
 package autosleeper
 
 import (
@@ -11,23 +27,23 @@ import (
 )
 
 // Sleeper sleeps after each call for as long as [peers.AutoSleeper] says:
-// longer after failures, shorter after a row of successes. It is for loops
-// written for Sakthi Priyan's go-utils AutoSleeper, with two differences: it
-// is safe for concurrent use, and a sleep ends with its context. New code is
-// better served by a [throttle.Throttle].
+// longer after failures, shorter after a row of successes. It differs from the
+// original in two ways: it is safe for concurrent use, and a sleep ends with
+// its context.
 //
-// The zero value is ready. It must not be copied, nor its settings changed,
+// The zero value is ready. It must not be copied, nor its Settings changed,
 // after first use.
 type Sleeper struct {
-	// Settings are those of the original. Zero ones are its defaults, but that
-	// nothing is random; all its defaults are *[peers.DefaultAutoSleeper]().
+	// Settings are those of the original. Zero fields have its defaults,
+	// without randomness; for all its defaults use
+	// *[peers.DefaultAutoSleeper]().
 	Settings peers.AutoSleeper
 
 	mu sync.Mutex // guards Settings, which hold the state as well
 }
 
-// SleepOnFailure notes that a call was refused or failed, and sleeps. The error
-// is that of ctx, if it ended first.
+// SleepOnFailure records that a call was refused or failed, and sleeps. The
+// error is that of ctx, if it ended first.
 func (s *Sleeper) SleepOnFailure(ctx context.Context) error {
 	s.mu.Lock()
 	d := s.Settings.Failure(pace.Luck(rand.Uint64()))
@@ -35,8 +51,8 @@ func (s *Sleeper) SleepOnFailure(ctx context.Context) error {
 	return sleep(ctx, d)
 }
 
-// SleepOnSuccess notes that a call succeeded, and sleeps, if there have been
-// failures lately. The error is that of ctx, if it ended first.
+// SleepOnSuccess records that a call succeeded, and sleeps if calls have failed
+// lately. The error is that of ctx, if it ended first.
 func (s *Sleeper) SleepOnSuccess(ctx context.Context) error {
 	s.mu.Lock()
 	d := s.Settings.Success(pace.Luck(rand.Uint64()))
@@ -44,7 +60,7 @@ func (s *Sleeper) SleepOnSuccess(ctx context.Context) error {
 	return sleep(ctx, d)
 }
 
-// Stats are the counts so far. A sleep counts in full when it begins.
+// Stats returns the counts so far. A sleep counts in full when it begins.
 func (s *Sleeper) Stats() peers.AutoSleeperStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,11 +3,12 @@ package autosleeper
 import (
 	"context"
 	"errors"
-	"github.com/throttle-go/throttle/pace/peers"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // The published curve: from 1 ms, half as much again at each failure, nothing

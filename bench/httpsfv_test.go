@@ -61,7 +61,7 @@ func fieldByParser(text string) (said string, valid bool) {
 			}
 			fmt.Fprintf(&b, "remaining %d", int64(left))
 			t, _ := item.Params.Get("t")
-			if wait, ok := fieldQuantity(t); ok {
+			if wait, ok := fieldQuantity(t); ok && wait <= fieldLongest {
 				fmt.Fprintf(&b, " reset %v", fieldSpan(wait))
 			}
 			b.WriteString("\n")
@@ -95,7 +95,7 @@ func fieldByParser(text string) (said string, valid bool) {
 	if most, ok := get("limit"); ok {
 		said += fmt.Sprintf(" limit %d", int64(most))
 	}
-	if wait, ok := get("reset"); ok {
+	if wait, ok := get("reset"); ok && wait <= fieldLongest {
 		said += fmt.Sprintf(" reset %v", fieldSpan(wait))
 	}
 	return said + "\n", true
@@ -111,6 +111,9 @@ func fieldQuantity(v any) (float64, bool) {
 	}
 	return 0, false
 }
+
+// fieldLongest is the longest reset that is not ignored: 366 days.
+const fieldLongest = 366 * 24 * 60 * 60
 
 func fieldSpan(seconds float64) time.Duration {
 	return min(time.Duration(math.Round(min(seconds, 1e6)*1e9)), signal.MaxBelieved)

@@ -261,7 +261,7 @@ func faultPlanned(t *testing.T, c *rig.Clustered) {
 	runAll(t, all, l, func() {
 		rest(t.Context(), 100*time.Millisecond)
 		for _, s := range all {
-			if err := s.Expect(t.Context(), process); err != nil {
+			if err := s.Expect(t.Context(), process, time.Minute); err != nil {
 				t.Error(err)
 			}
 		}

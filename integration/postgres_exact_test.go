@@ -40,7 +40,7 @@ func newPostgresClock(t *testing.T, url string) *postgresClock {
 // Query is for one caller at a time.
 func (c *postgresClock) Query(ctx context.Context, sql string, args ...any) throttlesql.Row {
 	const asks, told = "(date_part('epoch', clock_timestamp()) * 1000000)::bigint", "current_setting('test.now')::bigint"
-	if strings.Contains(sql, `_sweep1"($1`) {
+	if strings.Contains(sql, `_sweep2"($1`) {
 		return swept{}
 	}
 	if c.patched[sql] == "" {

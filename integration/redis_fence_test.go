@@ -200,7 +200,7 @@ func TestRedisPlannedFailover(t *testing.T) {
 	for _, key := range []string{"a", "b", "c", "d"} {
 		redisTake(t, s, limit.Ask{Key: key, Limit: ten, N: 4})
 	}
-	if err := s.Expect(t.Context(), processOf(t, pair.Replica)); err != nil {
+	if err := s.Expect(t.Context(), processOf(t, pair.Replica), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	redisInStep(t, pair)
@@ -221,7 +221,7 @@ func TestRedisPlannedFailover(t *testing.T) {
 			t.Errorf("%d of key %s pass after another restart, want none", n, key)
 		}
 	}
-	if err := s.Expect(t.Context(), "short"); err == nil {
+	if err := s.Expect(t.Context(), "short", time.Minute); err == nil {
 		t.Error("Expect of no run_id: no error")
 	}
 }

@@ -69,8 +69,8 @@ func TestRedisSlotsRefit(t *testing.T) {
 	}
 }
 
-// TestRedisKinds: a key that changes to a log or slots, or from them, begins
-// afresh, and between other kinds carries over what it owes.
+// TestRedisKinds: a key that changes to a log or from it begins afresh, and
+// between other kinds carries over what it owes.
 func TestRedisKinds(t *testing.T) {
 	s := &throttleredis.Store{Do: goRedis(t, rig.SharedRedis(t).Addr), Prefix: "kinds"}
 	for from := limit.TokenBucket; from <= limit.CalendarWindow; from++ {
@@ -84,7 +84,7 @@ func TestRedisKinds(t *testing.T) {
 			ask.Limit.Kind, ask.N = to, 1
 			want := int64(3)
 			for _, kind := range []limit.Kind{from, to} {
-				if kind == limit.SlidingLog || kind == limit.SlidingSlots {
+				if kind == limit.SlidingLog {
 					want = 9
 				}
 			}

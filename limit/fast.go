@@ -21,6 +21,8 @@ type Fast struct {
 	room uint64 // what Most events add to a word with N zero
 
 	count uint64 // of a FixedWindow
+
+	p uint64 // of a TokenBucket, see q
 }
 
 type fastKind uint8
@@ -56,7 +58,7 @@ func fastBucketOf(l Limit) Fast {
 	f := Fast{unit: gcd(b.count, b.period), far: later(b.bottom().ceil(), skew)}
 	one := b.worth(1)
 	if q := b.count / f.unit; q <= wordN+1 && f.far < wordFar && one.us < wordFar {
-		f.kind, f.q = fastBucket, uint64(q)
+		f.kind, f.q, f.p = fastBucket, uint64(q), uint64(b.period/f.unit)
 		f.rem = uint64(one.rem / f.unit)
 		f.cost = uint64(one.us)<<wordBits - f.rem
 		f.room = f.plus(0, uint64(b.room.us), uint64(b.room.rem/f.unit))
@@ -118,6 +120,24 @@ func (f *Fast) Unpack(w uint64, base int64) State {
 		return State{}
 	}
 	return State{T: base + int64(w>>wordBits), N: int64(w&wordN) * max(f.unit, 1)}
+}
+
+// Used is what the function Used says of the State in w, now microseconds after
+// the base. If not known, ask that.
+func (f *Fast) Used(w uint64, now int64) (n int64, known bool) {
+	left := int64(w>>wordBits) - now
+	switch {
+	case f.kind == notFast || uint64(now) >= uint64(wordFar):
+		return 0, false
+	case left <= 0:
+		return 0, true
+	case f.kind == fastWindow:
+		return int64(min(w&wordN, 2*f.count)), true
+	case left > f.far:
+		return 0, false
+	}
+	parts := uint64(left)*f.q - w&wordN // q-ths of a microsecond, of which one event is worth p
+	return int64((parts + f.p - 1) / f.p), true
 }
 
 // Wide reports whether the states of l may be such that no word can hold them.

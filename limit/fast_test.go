@@ -43,6 +43,11 @@ func agrees(t *testing.T, l Limit, s State, base, now int64) (next State, known 
 	if back := f.Unpack(w, base); back != s && s.T > base {
 		t.Fatalf("%+v: Unpack(Pack(%+v)) = %+v", l, s, back)
 	}
+	if got, known := f.Used(w, now); known {
+		if want := Used(s, time.UnixMicro(base+now), l); got != want {
+			t.Fatalf("%+v, %+v at %d+%d: Used = %d, want %d", l, s, base, now, got, want)
+		}
+	}
 	w2, ok, known := f.Allow(w, now)
 	if !known {
 		return next, false

@@ -14,7 +14,8 @@ import (
 // the clock of the process; what they have of a monotonic clock is used.
 //
 // What is granted is charged in the store at once, and can be used for Life
-// after the question was sent, no longer. So whatever is used between s and t was
+// after the question was sent, no longer: also what an answer brings for the ask
+// that it was asked for. So whatever is used between s and t was
 // granted between s - Life and t: with a TokenBucket of burst B and rate r all
 // processes together use at most
 //
@@ -27,9 +28,8 @@ import (
 // it: FixedWindow, FirstHitWindow and CalendarWindow are exact. The sliding kinds
 // admit in any Period what the store grants in Period + Life.
 type Lease struct {
-	left int64 // granted and not used
-	sent time.Time
-	good time.Duration // after sent
+	left  int64 // granted and not used
+	grant Grant
 
 	level  float64   // wanted in about the last half Life, as of since
 	used   float64   // used in about the last Life, as of since
@@ -42,7 +42,8 @@ type Lease struct {
 	asked   time.Time // when it was asked for
 	at      time.Time // when it came
 	hold    time.Duration
-	refused int64 // what it refused; zero: it granted all there was
+	refused int64   // what it refused; zero: it granted all there was
+	lately  float64 // what was there, on average, each time that it was too little
 }
 
 const (
@@ -59,6 +60,9 @@ const (
 	drift = 1000
 
 	mostLeased = 1 << 61
+	// newest is the weight of the last answer in what was there lately, which
+	// counts as fewest at least.
+	newest, fewest = 1.0 / 8, 1.0 / 64
 )
 
 // Leases reports whether a may be answered by a Lease: it wants a number of
@@ -83,18 +87,47 @@ func (l *Lease) Unwant(counts float64) { l.wanted -= counts }
 // Take answers a by what is held: it uses some, or refuses what the store has
 // refused just now. If it cannot tell, known is false.
 func (l *Lease) Take(now time.Time, a Ask) (d Decision, known bool) {
-	left := l.leftAt(now)
+	if d, known = l.Quick(now, a, l.left); d.OK {
+		l.left -= a.N
+		l.taken += float64(a.N)
+	}
+	return d, known
+}
+
+// Quick is what Take would answer if left were held. It changes nothing, so many
+// may call it at a time, for what Lend has lent.
+func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool) {
+	if left != 0 && !l.grant.Good(now) {
+		left = 0
+	}
 	switch {
 	case a.N <= left:
-		l.left = left - a.N
-		l.taken += float64(a.N)
-		d = l.decision(now)
+		d = l.decision(now, left-a.N)
 		d.OK, d.N = true, a.N
 		return d, true
 	case l.refuses(now, a.N):
-		return l.refusal(now, &a), true
+		return l.refusal(now, &a, left), true
 	}
 	return d, false
+}
+
+// Lends reports whether there is something for Quick to answer.
+func (l *Lease) Lends() bool { return l.left > 0 || l.hold > 0 }
+
+// Lend takes out all that is held, at most so much, to be used by Quick, until
+// Return. No other answer may come between.
+func (l *Lease) Lend(most int64) (n int64) {
+	n = min(l.left, most)
+	l.left -= n
+	return n
+}
+
+// Return takes back what is left of what was lent, and notes what was used of it,
+// and refused meanwhile.
+func (l *Lease) Return(left, used, refused int64) {
+	l.left += left
+	l.taken += float64(used)
+	l.wanted += float64(used) + float64(refused)
 }
 
 // Look is what is known of a at the time now, with nothing used: whether it would
@@ -107,24 +140,55 @@ func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 		}
 		return d
 	case a.N > l.leftAt(now) && l.refuses(now, a.N):
-		return l.refusal(now, &a)
+		return l.refusal(now, &a, l.leftAt(now))
 	}
-	d = l.decision(now)
+	d = l.decision(now, l.leftAt(now))
 	d.OK = true
 	return d
 }
 
-// Granted tells one grant from another, for Back.
-func (l *Lease) Granted() (sent time.Time) { return l.sent }
+// A Grant is what was granted to a [Lease] by one answer.
+type Grant struct {
+	sent time.Time // the question
+	good time.Duration
+}
+
+// Good reports whether what is left of g may be used at the time now.
+func (g Grant) Good(now time.Time) bool {
+	age := ageOf(now, g.sent)
+	// Callers overtake each other between reading the clock and this, so a
+	// little less than nothing is no age either.
+	return -g.good < age && age < g.good
+}
+
+// Granted returns what Take uses: for Back, and to see whether it is still good
+// when other keys, asked for meanwhile, are known.
+func (l *Lease) Granted() Grant { return l.grant }
 
 // Back takes back n that Take has answered and that were not used, if they are
 // of the grant that is held now: a newer one lives longer.
-func (l *Lease) Back(n int64, sent time.Time) {
+func (l *Lease) Back(n int64, of Grant) {
 	l.taken -= float64(n)
-	if sent.Equal(l.sent) {
+	if of.sent.Equal(l.grant.sent) {
 		l.left += n
 	}
 }
+
+// Late reports whether what was asked for at the time sent is too old to be used
+// at the time now.
+func Late(now, sent time.Time, life time.Duration) bool {
+	return !Grant{sent, goodOf(life)}.Good(now)
+}
+
+// ageOf is how long ago t was. A machine that was suspended may have stopped its
+// monotonic clock, and the other one may have been set: the one that shows more
+// counts.
+func ageOf(now, t time.Time) time.Duration {
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+}
+
+// goodOf is how long what is granted may be used after the question was sent.
+func goodOf(life time.Duration) time.Duration { return lifeOf(life) - lifeOf(life)/drift }
 
 // Renew forgets what was refused, as something was given back.
 func (l *Lease) Renew() { l.hold = 0 }
@@ -170,17 +234,25 @@ func (l *Lease) most(to *Limit, life time.Duration) float64 {
 }
 
 // Answer notes what the store told to put, which was asked of it at the time sent
-// instead of a, and returns what that is to a. In chance, from 0 to 1, processes
-// should differ, so that they do not come back all at once after a refusal.
+// instead of a, and returns what that is to a. What comes when it is [Late] is lost:
+// d is a refusal then, with a RetryAfter of a microsecond, as the store may be
+// asked again at once. An a of no N keeps all that was told for later. In chance,
+// from 0 to 1, processes should differ, so that they do not come back all at once
+// after a refusal.
 func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time.Duration, chance float64) (d Decision) {
 	l.far = now.Sub(sent)
 	if told.OK && told.N < a.N {
 		return told // let pass without being charged, or not charged for another's sake
 	}
+	if told.OK && Late(now, sent, life) {
+		d = told
+		d.OK, d.N, d.Remaining, d.RetryAfter = false, 0, 0, time.Microsecond
+		return d
+	}
 	if told.OK {
 		l.taken += float64(a.N)
 		if put.N > a.N {
-			l.grant(now, sent, &a, told, life)
+			l.add(now, sent, &a, told, life)
 		}
 	}
 	if sent.Before(l.asked) { // a newer answer has come before
@@ -199,22 +271,40 @@ func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time
 // asked for.
 func (l *Lease) hear(now, sent time.Time, a *Ask, put Ask, told Decision, life time.Duration, chance float64) Decision {
 	l.told, l.asked, l.at, l.hold = told, sent, now, 0
-	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half(a.N))))
+	if told.OK && told.N == put.N {
+		l.lately = 0
+		return l.decision(now, l.leftAt(now))
+	}
+	rest := time.Duration((1 + chance) / 2 * float64(min(halfOf(life), a.Limit.half(a.N)+l.others(a, told.N))))
 	switch {
 	case !told.OK:
 		l.refused, l.hold = a.N, min(told.RetryAfter, mostHold)+rest
-		return l.refusal(now, a)
-	case told.N < put.N: // it has no more
+		return l.refusal(now, a, l.leftAt(now))
+	default: // it has no more
 		l.refused, l.hold = 0, rest
 	}
-	return l.decision(now)
+	return l.decision(now, l.leftAt(now))
 }
 
-// grant adds what was granted beyond a. What was held is used for a first, as it
+// others is how much longer to rest as others ask too, where n was there. What is
+// there shows how long ago somebody has asked, to all alike: so all rest longer, and
+// nobody rests longer for having got less. The time from one question to the next,
+// of all of them, stays below that in which half a burst comes back.
+func (l *Lease) others(a *Ask, n int64) time.Duration {
+	half := float64(a.Limit.most()) / 2
+	if l.lately == 0 {
+		l.lately = half
+	}
+	l.lately += (float64(n) - l.lately) * newest
+	times := max(half/max(l.lately, fewest)-1, 0)
+	return time.Duration(min(times*float64(a.Limit.half(a.N)), float64(math.MaxInt64/4)))
+}
+
+// add adds what was granted beyond a. What was held is used for a first, as it
 // ends earlier; if it was more than that, as some was given back meanwhile, the
 // rest of it is lost.
-func (l *Lease) grant(now, sent time.Time, a *Ask, told Decision, life time.Duration) {
-	good := lifeOf(life) - lifeOf(life)/drift
+func (l *Lease) add(now, sent time.Time, a *Ask, told Decision, life time.Duration) {
+	good := goodOf(life)
 	if a.Limit.Kind.isWindow() {
 		good = min(good, told.ResetAfter-told.ResetAfter/drift)
 	}
@@ -223,33 +313,29 @@ func (l *Lease) grant(now, sent time.Time, a *Ask, told Decision, life time.Dura
 	} else {
 		l.left = told.N
 	}
-	l.sent, l.good = sent, good
+	l.grant = Grant{sent, good}
 }
 
 // leftAt is how many are held and still good.
 func (l *Lease) leftAt(now time.Time) int64 {
-	if l.left == 0 {
+	if l.left == 0 || !l.grant.Good(now) {
 		return 0
 	}
-	// A machine that was suspended may have stopped its monotonic clock, and
-	// the other one may have been set: the one that shows more counts. Callers
-	// overtake each other between reading the clock and this, so a little less
-	// than nothing is no age either.
-	age := now.Sub(l.sent)
-	if -l.good < age && max(age, now.Round(0).Sub(l.sent.Round(0))) < l.good {
-		return l.left
-	}
-	return 0
+	return l.left
 }
 
 // refuses is whether the store, asked a while ago, would refuse n.
 func (l *Lease) refuses(now time.Time, n int64) bool {
-	return l.hold > 0 && n >= l.refused && now.Sub(l.at) < l.hold
+	if l.hold <= 0 || n < l.refused {
+		return false
+	}
+	age := ageOf(now, l.at)
+	return -l.hold < age && age < l.hold
 }
 
 // refusal is the answer while l refuses.
-func (l *Lease) refusal(now time.Time, a *Ask) Decision {
-	d := l.decision(now)
+func (l *Lease) refusal(now time.Time, a *Ask, left int64) Decision {
+	d := l.decision(now, left)
 	after := l.told.RetryAfter
 	switch {
 	case a.Limit.Kind.isBucket() && a.N > l.refused:
@@ -272,11 +358,11 @@ func (l *Lease) refusal(now time.Time, a *Ask) Decision {
 
 // decision is what the store would say now, were it not for others, about
 // what is left.
-func (l *Lease) decision(now time.Time) Decision {
+func (l *Lease) decision(now time.Time, left int64) Decision {
 	gone := max(now.Sub(l.at), 0)
 	return Decision{
 		Max:        l.told.Max,
-		Remaining:  min(l.told.Remaining, math.MaxInt64-l.left) + l.leftAt(now),
+		Remaining:  min(l.told.Remaining, math.MaxInt64-left) + left,
 		ResetAfter: max(l.told.ResetAfter-gone, 0),
 		At:         l.told.At.Add(gone),
 	}

@@ -21,6 +21,7 @@ type leaseRun struct {
 	lost        float64       // of all answers
 	length      time.Duration
 	pause       time.Duration // after each 200 asks
+	stops       time.Duration // a process, with a question out, once in a while
 	utilisation float64       // wanted at least
 	used, asked int64
 	overdue     int // used after the window that they were granted in
@@ -79,6 +80,9 @@ func (r *leaseRun) run(seed uint64) {
 		put := p.Ask(own, a, r.life)
 		there := now.Add(time.Duration(random.Int64N(int64(r.slowest))))
 		p.busy, p.answers = true, there.Add(time.Duration(random.Int64N(int64(r.slowest))))
+		if r.stops > 0 && random.IntN(10) == 0 { // all that are stopped go on together
+			p.answers = start.Add(p.answers.Sub(start).Truncate(r.stops) + r.stops)
+		}
 		var told limit.Decision
 		if r.limit.Kind == limit.SlidingLog {
 			told = log.Take(there, put)
@@ -134,6 +138,10 @@ func TestLeaseBound(t *testing.T) {
 		// Held for a Life, and then used at once.
 		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 100}, demand: 100_000, processes: 3, cost: 1, pause: 98 * ms},
 		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 50}, demand: 100_000, processes: 5, cost: 3, pause: 90 * ms},
+		// Stopped with questions out, and gone on together.
+		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 100}, demand: 10_000, processes: 50, cost: 100, stops: 300 * ms},
+		{limit: limit.Limit{Count: 1000, Period: time.Second, Burst: 500}, demand: 1000, processes: 50, cost: 1000, stops: time.Second},
+		{limit: limit.Limit{Count: 10_000, Period: time.Second, Burst: 10}, demand: 10_000, processes: 20, cost: 1, stops: 150 * ms},
 	} {
 		for seed := range uint64(2) {
 			r := r

@@ -10,7 +10,8 @@ import (
 )
 
 // Whatever is asked and told, and however clocks go: no more is used than was
-// granted, nothing overflows, and a refusal says when to come again.
+// granted, nothing too long after it was asked for, nothing overflows, and a
+// refusal says when to come again.
 func FuzzLease(f *testing.F) {
 	f.Add(int64(1000), int64(0), int64(time.Second), int64(100*ms), []byte{1, 10, 0, 2, 20, 1, 255, 3, 2, 128, 64, 7, 9})
 	f.Add(int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), []byte{255, 255, 255, 254, 1, 0, 3, 77, 1, 2})
@@ -23,6 +24,10 @@ func FuzzLease(f *testing.F) {
 		var l limit.Lease
 		var s limit.State
 		used, granted := new(big.Int), new(big.Int)
+		good := time.Duration(life)
+		if good <= 0 {
+			good = limit.DefaultLife
+		}
 		now := time.Unix(1_800_000_000, 0)
 		for len(steps) >= 3 {
 			how, size, gap := steps[0], steps[1], steps[2]
@@ -31,6 +36,9 @@ func FuzzLease(f *testing.F) {
 			a := limit.Ask{Limit: lim, N: int64(size%16)<<(size/4) + 1}
 			if !a.Leases() {
 				continue
+			}
+			if how%3 == 0 { // others use some of it, without changing it
+				used.Add(used, big.NewInt(useLent(t, &l, now, a, int64(how))))
 			}
 			counts := l.Want(a, time.Duration(life))
 			if how%11 == 0 {
@@ -56,7 +64,11 @@ func FuzzLease(f *testing.F) {
 					l.Lost()
 					continue
 				}
-				d = l.Answer(now.Add(2*time.Duration(how)*ms), now, a, put, told, time.Duration(life), float64(how)/256)
+				took := 2 * time.Duration(how) * ms
+				d = l.Answer(now.Add(took), now, a, put, told, time.Duration(life), float64(how)/256)
+				if late := took >= good; d.OK && late || told.OK && !d.OK && !late && !limit.Late(now.Add(took), now, good) {
+					t.Fatalf("%v after it was asked for, of %v, it is %+v", took, good, d)
+				}
 			}
 			if d.OK {
 				used.Add(used, big.NewInt(d.N))
@@ -69,4 +81,19 @@ func FuzzLease(f *testing.F) {
 			}
 		}
 	})
+}
+
+// useLent has a asked three times of what l lends, and returns how much was used.
+func useLent(t *testing.T, l *limit.Lease, now time.Time, a limit.Ask, refused int64) int64 {
+	lent := l.Lend(1 << 40)
+	left := lent
+	for range 3 {
+		d, known := l.Quick(now, a, left)
+		left -= d.N
+		if left < 0 || d.Remaining < 0 || d.OK && !known || known && d.OK == (d.RetryAfter > 0) {
+			t.Fatalf("%+v of %d lent is answered %+v", a, left, d)
+		}
+	}
+	l.Return(left, lent-left, refused)
+	return lent - left
 }

@@ -204,3 +204,107 @@ func TestLeaseBack(t *testing.T) {
 		t.Errorf("what was given back of an older grant is %+v, want it gone", d)
 	}
 }
+
+// An answer is as old as the question: by the clock that shows more. What comes
+// too late is lost, and a refusal that is too old, or of another time, is not
+// believed.
+func TestLeaseLate(t *testing.T) {
+	perSecond := limit.Limit{Count: 1000, Period: time.Second}
+	start := time.Now()
+	for i, test := range []struct {
+		n, min      int64
+		after, wall time.Duration
+		ok          bool
+	}{
+		{50, 1, 99 * ms, 0, true},
+		{50, 1, 100 * ms, 0, false},
+		{50, 50, 3 * time.Second, 0, false},
+		{1, 1, 3 * time.Second, 0, false},
+		{1, 1, ms, time.Second, false},
+		{1, 1, ms, -time.Hour, true},
+		{1, 1, 3 * time.Second, -time.Hour, false},
+	} {
+		var l limit.Lease
+		a, put := limit.Ask{Limit: perSecond, N: test.min}, limit.Ask{Limit: perSecond, N: test.n}
+		_, told := limit.Take(limit.State{}, start, put)
+		now := shifted(t, start.Add(test.after), test.wall)
+		d := l.Answer(now, start, a, put, told, 100*ms, 0)
+		if d.OK != test.ok || !d.OK && (d.N != 0 || d.Remaining != 0 || d.RetryAfter != time.Microsecond) || limit.Late(now, start, 100*ms) == test.ok {
+			t.Errorf("case %d: %+v, want it granted: %v, or else a microsecond to wait", i, d, test.ok)
+		}
+		if _, known := l.Take(now, a); known != (test.ok && test.n > test.min) {
+			t.Errorf("case %d: what else it brought is known: %v", i, known)
+		}
+	}
+	var l limit.Lease
+	a := limit.Ask{Limit: perSecond, N: 1}
+	told := limit.Decision{Max: 1000, RetryAfter: 100 * ms, At: start}
+	l.Answer(start, start, a, a, told, 100*ms, 0)
+	for _, test := range []struct {
+		after, wall time.Duration
+		known       bool
+	}{{100 * ms, 0, true}, {126 * ms, 0, false}, {ms, time.Second, false}, {-time.Second, 0, false}, {ms, -time.Hour, true}} {
+		if _, known := l.Take(shifted(t, start.Add(test.after), test.wall), a); known != test.known {
+			t.Errorf("%v after a refusal, by the wall clock %v more, it is believed: %v", test.after, test.wall, known)
+		}
+	}
+}
+
+// An ask of no number keeps for later all that was told.
+func TestLeaseKeeps(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	var l limit.Lease
+	put := limit.Ask{Limit: limit.Limit{Count: 1000, Period: time.Second}, N: 7}
+	none := put
+	none.N = 0
+	_, told := limit.Take(limit.State{}, start, put)
+	l.Answer(start, start, none, put, told, 100*ms, 0)
+	if d, known := l.Take(start, put); !known || !d.OK || d.Remaining != 993 {
+		t.Errorf("what was kept is %+v, %v, want all 7 granted", d, known)
+	}
+}
+
+// What is lent is answered as by Take, and nothing else is; what is returned is
+// held again, and what was used and refused counts as wanted.
+func TestLeaseLends(t *testing.T) {
+	start := time.Unix(1_800_000_000, 0)
+	var l limit.Lease
+	one := limit.Ask{Limit: limit.Limit{Count: 1000, Period: time.Second}, N: 1}
+	put := one
+	put.N = 11
+	if l.Lends() {
+		t.Error("a Lease that was never granted anything lends")
+	}
+	_, told := limit.Take(limit.State{}, start, put)
+	l.Answer(start, start, one, put, told, 100*ms, 0)
+	if got := l.Lend(7); got != 7 || l.Lend(9) != 3 || l.Lend(9) != 0 {
+		t.Errorf("of 10 held it lends %d at first, want 7, then 3, then none", got)
+	}
+	for _, test := range []struct {
+		after   time.Duration
+		n, left int64
+		known   bool
+		remains int64
+	}{
+		{0, 1, 10, true, 998},
+		{99 * ms, 4, 4, true, 989},
+		{0, 5, 4, false, 0},
+		{100 * ms, 1, 10, false, 0},
+	} {
+		a := one
+		a.N = test.n
+		if d, known := l.Quick(start.Add(test.after), a, test.left); known != test.known || d.OK != known || d.Remaining != test.remains {
+			t.Errorf("%d of %d lent, after %v: %+v, %v; want %v, %d", test.n, test.left, test.after, d, known, test.known, test.remains)
+		}
+	}
+	l.Return(4, 6, 20)
+	if d, known := l.Take(start, one); !known || d.Remaining != 992 {
+		t.Errorf("after 4 were returned: %+v, %v, want 3 more", d, known)
+	}
+	a := one
+	a.N = 4
+	l.Want(a, 100*ms)
+	if put := l.Ask(start, a, 100*ms); put.N != 30 {
+		t.Errorf("after 6 were used, 20 refused, and 4 wanted it asks for %d, want 30", put.N)
+	}
+}

@@ -56,8 +56,8 @@ func (l *cacheLine) find(tag uint64) int {
 // load returns the state of slot i, which had the given tag, if it still has and
 // is a single slot with something in it. As the tag is looked at before and after,
 // w was the state of that key; a swap that finds w again finds that key again,
-// since what takes the place of a state has another T (but for two keys displaced
-// within the same microsecond, where one event may be charged to the wrong one).
+// unless another with the same state has taken its place meanwhile: then one event
+// may be charged to the wrong one of two keys.
 func (l *cacheLine) load(i int, tag uint64) (w uint64, ok bool) {
 	w = l.word(i).Load()
 	return w, w-stateLowest < statePair-stateLowest && l[i&(2*lineSlots-1)].Load()&^(tagLock|tagSecond) == tag
@@ -126,8 +126,9 @@ type claim struct {
 	charges bool        // more than a peek
 	carried bool        // what is known of it was written under another limit
 
-	ring   ring // of a key asked for under a log or slots
-	leaves bool // it goes from the rings to the table
+	ring    ring // of a key asked for under a log or slots
+	reduced bool // or what is left of that in the table: see reduce
+	leaves  bool // it goes from the rings to the table
 }
 
 // An outcome is what became of an attempt.
@@ -154,7 +155,7 @@ func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bo
 		q.claims, q.states, q.lines = make([]claim, n), make([]limit.State, n), make([]uint64, 3*n)
 	}
 	for i := range a {
-		q.claims[i].p = m.limits.get(&a[i].Limit)
+		q.claims[i] = claim{p: m.limits.get(&a[i].Limit), h: m.tab.Load().seed.hash(a[i].Key)}
 		q.hasRing = q.hasRing || q.claims[i].isRing()
 	}
 	if !q.hasRing {
@@ -166,6 +167,9 @@ func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bo
 	defer m.rings.mu.Unlock()
 	q.ringsLocked = true
 	ok, _ = m.answer(&q, now)
+	if q.hasRing {
+		m.shrinkRings(now, ringKey(a[len(a)-1].Key))
+	}
 	return ok
 }
 
@@ -208,7 +212,7 @@ func (t *table) attempt(q *question, now time.Time) (ok bool, became outcome) {
 func (t *table) lock(q *question) bool {
 	for i := range q.claims {
 		c, lines := &q.claims[i], q.lines[3*i:3*i+3]
-		*c = claim{p: c.p, h: t.seed.hash(q.asks[i].Key), charges: q.asks[i].N != 0}
+		*c = claim{p: c.p, h: c.h, charges: q.asks[i].N != 0}
 		if t.from.Load() != nil {
 			t.settle(c.h)
 		}
@@ -253,7 +257,7 @@ func (t *table) read(q *question, now time.Time) bool {
 		case keepsState:
 			if from != nil && from != c.p && c.p.tag != 0 {
 				c.carried = true
-				s = limit.Change(s, now, from.limit, c.p.limit)
+				s = from.carry(s, now, c.p)
 			}
 			if !live && rings.filter.mayHave(c.h) {
 				if !q.ringsLocked {
@@ -262,6 +266,10 @@ func (t *table) read(q *question, now time.Time) bool {
 				s = rings.toState(c, key, now, s)
 			}
 		case keepsRing:
+			if c.reduced = live && from != nil && from.is(&c.p.limit) && !rings.has(c, key); c.reduced {
+				c.p = from // which has a number
+				break
+			}
 			rings.toRing(c, key, now, live)
 			if live {
 				c.chargeRing(now, limit.Used(s, now, writtenUnder(from, c.p)))
@@ -337,19 +345,20 @@ func (t *table) write(q *question, now time.Time, ok bool) {
 	for i := range q.claims {
 		c := &q.claims[i]
 		if q.changes(i) {
-			t.m.forgotten.Add(t.keep(c, q.states[i], since))
+			t.m.forgotten.Add(t.keep(c, q.states[i], since, q.claims))
 		}
 		if c.leaves && c.charges {
 			t.m.rings.remove(ringKey(q.asks[i].Key))
 		}
 	}
 	if q.hasRing {
-		t.m.forgotten.Add(t.m.rings.write(q, now, ok, t.m.maxBytes()))
+		t.m.rings.write(q, now, ok)
 	}
 }
 
-// keep writes s for c, and returns how many other keys were displaced by it.
-func (t *table) keep(c *claim, s limit.State, now uint64) (displaced int64) {
+// keep writes s for c, and returns how many other keys were displaced by it. The
+// claims of the others stay where they are.
+func (t *table) keep(c *claim, s limit.State, now uint64, others []claim) (displaced int64) {
 	w, single := t.pack(c.p, s, now)
 	tag := c.p.tag | c.h&tagFingerprint
 	a, b := &t.lines[c.a], &t.lines[c.b]
@@ -367,14 +376,12 @@ func (t *table) keep(c *claim, s limit.State, now uint64) (displaced int64) {
 		}
 		l.clear(i)
 	}
-	if more := &t.lines[c.more]; !a.hasRoom(!single, now) && !b.hasRoom(!single, now) && more.hasRoom(!single, now) {
-		a, b = more, more
-	}
+	x := newcomer{a: a, b: b, more: &t.lines[c.more], tag: tag, p: c.p, now: now, others: others}
 	switch {
 	case !single:
-		return t.putPair(a, b, tag, s, now)
+		return t.putPair(&x, s)
 	case w != 0:
-		return t.putSingle(a, b, tag, w, now)
+		return t.putSingle(&x, w)
 	}
 	return 0
 }

@@ -14,40 +14,7 @@ import (
 // Store remembers the state of every key in this process. The zero value is
 // ready. It is safe for concurrent use, starts no goroutine and needs no closing;
 // it must not be copied after first use.
-//
-// The table has a bounded size and no pointers: 32 bytes a key, which the garbage
-// collector does not scan. It starts with at most 16 KiB and doubles as keys
-// come; it never shrinks, and while it doubles, the old half is kept besides. A
-// key is found by 56 bits of a keyed hash: the probability that any two of a
-// million keys share one is 10^-5.
-//
-// On Linux a table of 4 MiB and more asks for pages of 2 MiB where it fills
-// whole ones, which takes no more memory. While it grows it may wait for such a
-// page, if /sys/kernel/mm/transparent_hugepage/defrag lets the kernel look for
-// one; where none is found, or they are switched off, the pages are small.
-//
-// Expired entries are reused in place: a full bucket equals an unknown key, so no
-// sweeper is needed. A new key that finds no room takes the place of one of the
-// eight in the two lines where it may be: the one that will be full first. So a
-// flood of made-up keys, which owe little, leaves those that are over their limit
-// in place. Of MaxKeys keys that all owe, about one in a million is forgotten, and
-// starts with a full bucket.
-//
-// A key may be asked for with another limit than before: [limit.Change] carries
-// over what it owes, also where it is refused; a peek changes nothing. A Store
-// tells 4094 limits apart; it reads states written under further ones as if they
-// had been written under the one that is asked for, or, if that is a log or slots,
-// under a TokenBucket of the same Count and Period.
-//
-// Sliding logs and slots keep more than a State, so they are kept apart, in at
-// most MaxBytes besides and for at most MaxKeys keys; see [limit.Log] and
-// [limit.Slots]. Beyond that, of eight picked at random the one that will be empty
-// first is forgotten. They share one lock. A key that changes to one of these
-// kinds, or from one to any other, is charged what it has used, at the time of the
-// change.
-//
-// Its clock is the wall clock at its first use and monotonic from then on, so a
-// step of the wall clock grants nothing. Fixed windows end by that clock.
+// The package comment says what it keeps, what it forgets, and when.
 type Store struct {
 	// MaxKeys bounds the keys that have good room; twice as many would fill every
 	// slot. A key takes the room of two if its State does not pack: that of a
@@ -58,7 +25,7 @@ type Store struct {
 	MaxKeys int
 	// MaxBytes bounds the size of the table. If zero or below, 32 for each of
 	// MaxKeys. If both are set, the smaller bound holds. It must not change after
-	// first use.
+	// first use. After Restore the table may have 16 KiB, if that is more.
 	MaxBytes int64
 
 	tab       atomic.Pointer[table]
@@ -287,6 +254,11 @@ type prepared struct {
 	fast  limit.Fast
 	tag   uint64 // its number, in the place where tags have it; zero: none
 	keeps keeps
+
+	// states is by what the states in the table are read: the limit itself, or,
+	// of a log or slots, that of the window to which they are reduced.
+	states limit.Limit
+	most   int64 // of states
 }
 
 // keeps says what is remembered of a key under a limit.
@@ -347,34 +319,53 @@ func spotOf(l *limit.Limit) uint64 {
 func (x *limits) add(l limit.Limit) *prepared {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.index[l]; p != nil {
-		return p
-	}
-	p := prepare(l)
-	all := x.list()
-	switch {
-	case p.keeps != keepsState:
-	case len(all) == maxLimits:
-		p.fast = limit.Fast{} // states without a number are all packed alike
-	default:
-		if x.index == nil {
-			x.index = make(map[limit.Limit]*prepared)
+	p := x.index[l]
+	if p == nil {
+		if p = prepare(l); p.keeps == keepsState {
+			x.numberLocked(p)
 		}
-		x.index[l] = p
-		p.tag = uint64(len(all)+1) << tagLimitShift
-		all = append(all, p) // readers look at no more than they knew of
-		x.all.Store(&all)
 	}
 	return p
 }
 
+// reduced prepares the limit of a log or slots that is about to be reduced, and
+// numbers it, if it has no number and there is one left. The others need none.
+func (x *limits) reduced(l limit.Limit) *prepared {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.index[l]
+	if p == nil {
+		p = prepare(l)
+		x.numberLocked(p)
+	}
+	return p
+}
+
+func (x *limits) numberLocked(p *prepared) {
+	all := x.list()
+	if len(all) == maxLimits {
+		p.fast = limit.Fast{} // states without a number are all packed alike
+		return
+	}
+	if x.index == nil {
+		x.index = make(map[limit.Limit]*prepared)
+	}
+	x.index[p.limit] = p
+	p.tag = uint64(len(all)+1) << tagLimitShift
+	all = append(all, p) // readers look at no more than they knew of
+	x.all.Store(&all)
+}
+
 func prepare(l limit.Limit) *prepared {
-	p := &prepared{limit: l, fast: limit.FastOf(l)}
+	p := &prepared{limit: l, fast: limit.FastOf(l), states: l, most: l.Max()}
 	switch {
 	case l.Unlimited() || l.Count <= 0:
 		p.keeps = keepsNothing
 	case l.Kind == limit.SlidingLog || l.Kind == limit.SlidingSlots:
 		p.keeps = keepsRing
+		// What was taken under slots is there for longer than a Period, for twice
+		// as long at most.
+		p.states = limit.Limit{Kind: limit.FirstHitWindow, Count: p.most, Period: 2 * min(l.Period, math.MaxInt64/2)}
 	}
 	return p
 }

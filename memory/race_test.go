@@ -42,6 +42,8 @@ func TestMemorySoak(t *testing.T) {
 	t.Run("changes", TestMemoryChangesUnderRace)
 	t.Run("fresh keys", TestTrapFreshKeysAreNotRefused)
 	t.Run("flood", TestTrapFloodDoesNotFreeTheOffender)
+	t.Run("flood of each kind", TestFloodFreesNoOffender)
+	t.Run("flood of mixed kinds", TestFloodOfMixedKinds)
 }
 
 // TestMemoryHoldsTheBound: 8 goroutines ask for 64 keys as fast as they can; no

@@ -2,10 +2,8 @@ package memory
 
 import (
 	"crypto/sha256"
-	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -49,7 +47,7 @@ func ringPasses(r ring, now time.Time, a limit.Ask) bool {
 	return debt || n <= d.Remaining
 }
 
-func (c *claim) isRing() bool { return c.p.keeps == keepsRing }
+func (c *claim) isRing() bool { return c.p.keeps == keepsRing && !c.reduced }
 
 // chargeRing charges to the ring of a claim what was used elsewhere.
 func (c *claim) chargeRing(now time.Time, used int64) {
@@ -64,7 +62,21 @@ func writtenUnder(from, p *prepared) limit.Limit {
 	if from == nil {
 		return limit.Limit{Count: p.limit.Count, Period: p.limit.Period}
 	}
-	return from.limit
+	return from.states
+}
+
+// carry returns a state that was written under p as one under q.
+func (p *prepared) carry(s limit.State, now time.Time, q *prepared) limit.State {
+	if p.keeps == keepsState {
+		return limit.Change(s, now, p.limit, q.limit)
+	}
+	return owing(limit.Used(s, now, p.states), now, q)
+}
+
+// owing returns the state of a key that has used so much at the present time.
+func owing(used int64, now time.Time, p *prepared) limit.State {
+	s, _ := limit.Take(limit.State{}, now, limit.Ask{Limit: p.limit, N: used, Debt: true})
+	return s
 }
 
 // toRing finds the ring of a claim, as it is under the limit asked for. What is
@@ -96,9 +108,7 @@ func (x *rings) toState(c *claim, key string, now time.Time, s limit.State) limi
 		return s
 	}
 	c.carried, c.leaves = true, true
-	owed := limit.Ask{Limit: c.p.limit, N: e.ring.Used(now, e.limit), Debt: true}
-	s, _ = limit.Take(limit.State{}, now, owed)
-	return s
+	return owing(e.ring.Used(now, e.limit), now, c.p)
 }
 
 // decideWithRings is limit.TakeAll, except that rings are only asked whether they
@@ -112,23 +122,32 @@ func (q *question) decideWithRings(now time.Time) (ok bool) {
 				q.states[i] = limit.State{} // what it held in the table is in the ring
 			}
 		} else {
-			_, q.answers[i] = limit.Take(q.states[i], now, q.asks[i])
+			_, q.answers[i] = limit.Take(q.states[i], now, c.ask(q.asks[i]))
 		}
 		ok = ok && q.answers[i].OK
 	}
 	for i := range q.asks {
-		if !q.claims[i].isRing() {
+		if c := &q.claims[i]; !c.isRing() {
 			passed := q.answers[i].OK
-			q.states[i], q.answers[i] = limit.Take(q.states[i], now, asAnswered(q.asks[i], ok, passed))
+			q.states[i], q.answers[i] = limit.Take(q.states[i], now, asAnswered(c.ask(q.asks[i]), ok, passed))
 			amend(&q.answers[i], passed)
 		}
 	}
 	return ok
 }
 
+// ask returns a, of a key that has no ring, under the limit by which its state is
+// read.
+func (c *claim) ask(a limit.Ask) limit.Ask {
+	if c.reduced {
+		a.Limit = c.p.states
+	}
+	return a
+}
+
 // write charges the rings of q if all passed, fills in their answers, and keeps
-// them, in at most so many bytes. It returns how many other keys were forgotten.
-func (x *rings) write(q *question, now time.Time, ok bool, most int64) (forgotten int64) {
+// them.
+func (x *rings) write(q *question, now time.Time, ok bool) {
 	for i := range q.asks {
 		c, d := &q.claims[i], &q.answers[i]
 		if !c.isRing() {
@@ -139,10 +158,9 @@ func (x *rings) write(q *question, now time.Time, ok bool, most int64) (forgotte
 		amend(d, passed)
 		if c.charges {
 			e := ringEntry{key: ringKey(q.asks[i].Key), hash: c.h, limit: q.asks[i].Limit, ring: c.ring}
-			forgotten += x.put(e, now, d.ResetAfter, most)
+			x.put(e, now, d.ResetAfter)
 		}
 	}
-	return forgotten
 }
 
 // asAnswered returns a, but without cost if it would pass and another did not.
@@ -219,14 +237,13 @@ func (x *rings) find(key string) *ringEntry {
 }
 
 // put keeps e, of which nothing will be left to remember after the time left, in
-// place of what there is of its key, in at most so many bytes. It returns how many
-// keys that had not expired it forgot.
-func (x *rings) put(e ringEntry, now time.Time, left time.Duration, most int64) (forgotten int64) {
+// place of what there is of its key.
+func (x *rings) put(e ringEntry, now time.Time, left time.Duration) {
 	micro := now.UnixMicro()
 	e.until = micro + int64(left/time.Microsecond)
 	if e.until <= micro {
 		x.remove(e.key)
-		return 0
+		return
 	}
 	at, known := x.index[e.key]
 	if !known {
@@ -246,7 +263,11 @@ func (x *rings) put(e ringEntry, now time.Time, left time.Duration, most int64) 
 	if !known {
 		x.filter.add(e.hash, x.entries)
 	}
-	return x.shrink(micro, at, most)
+}
+
+// has reports whether a claim has a ring.
+func (x *rings) has(c *claim, key string) bool {
+	return x.filter.mayHave(c.h) && x.find(ringKey(key)) != nil
 }
 
 // remove forgets a key.
@@ -254,37 +275,6 @@ func (x *rings) remove(key string) {
 	if i, ok := x.index[key]; ok {
 		x.drop(i)
 	}
-}
-
-// shrink drops what has expired of a random sample, and, as long as there is
-// too much, what will be forgotten first of it. The entry at keep stays.
-func (x *rings) shrink(now int64, keep int, most int64) (forgotten int64) {
-	key := x.entries[keep].key
-	for first := true; len(x.entries) > 1 && (first || x.over(most)); first = false {
-		least := -1
-		for range ringSample {
-			i := rand.IntN(len(x.entries))
-			e := &x.entries[i]
-			switch {
-			case e.key == key:
-			case e.until <= now:
-				x.drop(i)
-				least = -1 // drop has moved one; what was seen before may be it
-			case least < 0 || e.until < x.entries[least].until:
-				least = i
-			}
-		}
-		if least >= 0 && x.over(most) {
-			x.drop(least)
-			forgotten++
-		}
-	}
-	return forgotten
-}
-
-// over reports whether there is more than most bytes allow.
-func (x *rings) over(most int64) bool {
-	return x.bytes > most || int64(len(x.entries)) > most/keyBytes
 }
 
 // drop forgets entry i; the last one takes its place.
@@ -298,50 +288,4 @@ func (x *rings) drop(i int) {
 	}
 	x.entries[last] = ringEntry{}
 	x.entries = x.entries[:last]
-}
-
-// A ringFilter knows of most keys that they have no ring, without the lock of the
-// rings: it has one bit for each, at a place that the hash says (Bloom: Space/time
-// trade-offs in hash coding with allowable errors, 1970, with one hash). Bits are
-// never taken back; instead it is rebuilt of the entries when so many were set
-// that an eighth of all may be. A decision that holds the locks of a key's lines
-// reads rightly that the key is not there. The zero value is ready, and empty.
-type ringFilter struct {
-	bits  atomic.Pointer[[]atomic.Uint64]
-	added int // since it was rebuilt; guarded by the lock of the rings
-}
-
-// minFilterWords are 4096 bits.
-const minFilterWords = 64
-
-// mayHave reports whether the key of hash h may have a ring.
-func (f *ringFilter) mayHave(h uint64) bool {
-	bits := f.bits.Load()
-	return bits != nil && filterWord(*bits, h).Load()>>(h%64)&1 != 0
-}
-
-// add takes in the key of hash h, which is among the entries. The lock of the
-// rings is held.
-func (f *ringFilter) add(h uint64, entries []ringEntry) {
-	bits := f.bits.Load()
-	if bits != nil && f.added < 8*len(*bits) {
-		f.added++
-		filterWord(*bits, h).Or(1 << (h % 64))
-		return
-	}
-	words := minFilterWords
-	for words < len(entries)/4 { // at most a sixteenth of all bits will be set
-		words *= 2
-	}
-	rebuilt := make([]atomic.Uint64, words)
-	for i := range entries {
-		filterWord(rebuilt, entries[i].hash).Or(1 << (entries[i].hash % 64))
-	}
-	f.added = len(entries)
-	f.bits.Store(&rebuilt)
-}
-
-// filterWord returns the word of a hash; there is a power of two of them.
-func filterWord(bits []atomic.Uint64, h uint64) *atomic.Uint64 {
-	return &bits[h/64&uint64(len(bits)-1)]
 }

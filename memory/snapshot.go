@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/bits"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ import (
 // A snapshot is, numbers in the form of encoding/binary's Uvarint, or 8 bytes
 // little endian where it says so:
 //
-//	"Store 2\n"
+//	"throttle.Memory 2\n"
 //	seed                     32 bytes
 //	rows, doublings
 //	length, limits           a line for each, as limit.Parse reads it
@@ -134,13 +133,22 @@ func (m *Store) appendRings(b []byte, now int64) []byte {
 }
 
 // Restore loads what another Store remembered. It must come before the first use.
-// MaxKeys and MaxBytes may differ; if there is less room, what does not fit is
-// forgotten. Keys that have expired since, by the wall clock, are left out. A
+// MaxKeys and MaxBytes may differ; if there is less room, those are forgotten that
+// have used the smallest shares of their limits, and logs and slots reduced. Keys that have expired since, by the wall clock, are left out. A
 // snapshot that is not whole is an error, and nothing of it is used. Snapshots of
 // the version before, without logs and slots, are read too.
 func (m *Store) Restore(snapshot []byte) error {
 	m.rings.mu.Lock()
 	defer m.rings.mu.Unlock()
+	if err := m.restoreWhole(snapshot); err != nil {
+		return err
+	}
+	m.shrinkRings(m.tab.Load().now(), "")
+	return nil
+}
+
+// restoreWhole restores all, also more rings than there is room for.
+func (m *Store) restoreWhole(snapshot []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tab.Load() != nil {
@@ -167,12 +175,8 @@ func (m *Store) restoreAll(r snapshotReader, withRings bool) error {
 	if !r.states(&old, func(snapshotState) {}) || !withRings && len(r.b) > 0 {
 		return errSnapshotShape
 	}
-	if withRings {
-		forgotten, ok := m.restoreRings(&r, t)
-		if !ok {
-			return errSnapshotShape
-		}
-		m.forgotten.Add(forgotten)
+	if withRings && !m.restoreRings(&r, t) {
+		return errSnapshotShape
 	}
 	now := uint64(t.micros())
 	again.states(&old, func(e snapshotState) { m.forgotten.Add(m.restore(t, &old, e, now)) })
@@ -181,9 +185,8 @@ func (m *Store) restoreAll(r snapshotReader, withRings bool) error {
 }
 
 // restoreRings reads the rings, and keeps those that have not expired by the clock
-// of t and fit. It reports how many it forgot, and whether all is well; if not,
-// there are none.
-func (m *Store) restoreRings(r *snapshotReader, t *table) (forgotten int64, ok bool) {
+// of t. It reports whether all is well; if not, there are none.
+func (m *Store) restoreRings(r *snapshotReader, t *table) (ok bool) {
 	x := &m.rings
 	known := map[string]bool{}
 	for n := r.uvarint(); n > 0 && !r.bad; n = r.uvarint() {
@@ -194,14 +197,14 @@ func (m *Store) restoreRings(r *snapshotReader, t *table) (forgotten int64, ok b
 		}
 		known[e.key] = true
 		d := e.ring.Take(t.now(), limit.Ask{Limit: e.limit})
-		forgotten += x.put(e, t.now(), d.ResetAfter, m.maxBytes())
+		x.put(e, t.now(), d.ResetAfter)
 	}
 	if r.bad || len(r.b) > 0 {
 		x.index, x.entries, x.bytes = nil, nil, 0
 		x.filter.bits.Store(nil)
-		return 0, false
+		return false
 	}
-	return forgotten, true
+	return true
 }
 
 // snapshotOf is what a snapshot says of the table that it was taken of.
@@ -225,9 +228,6 @@ func (m *Store) restoreHead(r *snapshotReader) (*table, snapshotOf, error) {
 	if r.bad || rows == 0 || rows >= maxFirstRows || doublings > 40 || len(known) > maxLimits+1 {
 		return nil, snapshotOf{}, errSnapshotShape
 	}
-	if rows > m.maxLines() {
-		return nil, snapshotOf{}, fmt.Errorf("memory: the snapshot needs a Store of at least %d bytes; MaxKeys and MaxBytes allow %d", rows*lineSize, m.maxBytes())
-	}
 	size := rows
 	for range doublings {
 		if size <= m.maxLines()/2 {
@@ -245,30 +245,41 @@ func (m *Store) prepareAll(lines []string) (all []*prepared) {
 	for _, line := range lines {
 		p := new(prepared)
 		if l, err := limit.Parse(strings.TrimSuffix(line, "\n"), time.LoadLocation); err == nil {
-			p = m.limits.get(&l)
+			if p = m.limits.get(&l); p.keeps == keepsRing {
+				p = m.limits.reduced(l)
+			}
 		}
 		all = append(all, p)
 	}
 	return all
 }
 
-// restore puts one state where it was: into the same line of its group, the
-// only one of its two lines that is known.
+// restore puts one state where it was: into the same line of its group, as only
+// that of its two lines is known; or, where all others there are refused too, into
+// the spare. What weighs least is forgotten, be it this one.
 func (m *Store) restore(t *table, old *snapshotOf, e snapshotState, now uint64) (displaced int64) {
 	p := &prepared{} // without a number
 	if n := e.tag >> tagLimitShift; n > 0 {
 		p = old.limits[n-1]
 	}
 	fp := e.tag & (tagFingerprint | tagSecond)
-	l := &t.lines[(group(fp)&t.mask)*t.rows+e.line%t.rows]
+	row, lines := e.line%t.rows, t.lines[(group(fp)&t.mask)*t.rows:]
+	l := &lines[row]
 	l.lock()
 	defer l.unlock()
+	x := newcomer{a: l, b: l, tag: p.tag | fp, p: p, now: now, yields: true}
+	// A row and its neighbour are the spares of each other, if it has one.
+	if isFirst := fp&tagSecond == 0; isFirst && row^1 < t.rows && (row > 0 || t.rows%2 == 0) {
+		x.more = &lines[row^1]
+		x.more.lock()
+		defer x.more.unlock()
+	}
 	w, single := t.pack(p, e.s, now)
 	switch {
 	case !single:
-		return t.putPair(l, l, p.tag|fp, e.s, now)
+		return t.putPair(&x, e.s)
 	case w != 0:
-		return t.putSingle(l, l, p.tag|fp, w, now)
+		return t.putSingle(&x, w)
 	}
 	return 0
 }

@@ -25,8 +25,8 @@ import (
 // Each key has two lines where it may be, and goes into the emptier one (Azar,
 // Broder, Karlin, Upfal: Balanced Allocations, 1994). A slot whose T has passed
 // is free, as a State whose T has passed equals none: so nothing is swept, and
-// nothing has a time to live. If all are taken, the one with the earliest T,
-// which owes least, makes room.
+// nothing has a time to live. If all are taken, the one that has used the
+// smallest share of its limit makes room: see weight.
 //
 // A tag, and any word of a pair, changes only under the lock of the line. The
 // state of a single slot is changed by compare-and-swap, lock or no lock; a
@@ -216,27 +216,23 @@ func (l *cacheLine) pairEnds(i int, now uint64) uint64 {
 	return end
 }
 
-// survey counts the free slots, and finds a free one, or else the one that ends
-// first.
-func (l *cacheLine) survey(now uint64) (free, best int, first uint64) {
-	first = math.MaxUint64
+// survey counts the free slots, and finds one; -1 if there is none.
+func (l *cacheLine) survey(now uint64) (free, at int) {
+	at = -1
 	for i := 0; i < len(l); {
-		next, end := l.after(i), ends(l[i+1].Load())
-		if end <= now {
+		next := l.after(i)
+		if ends(l[i+1].Load()) <= now {
 			free += (next - i) / 2
-			end = 0
-		}
-		if end < first {
-			best, first = i, end
+			at = i
 		}
 		i = next
 	}
-	return free, best, first
+	return free, at
 }
 
 // hasRoom reports whether a state fits without displacing any.
 func (l *cacheLine) hasRoom(asPair bool, now uint64) bool {
-	free, _, _ := l.survey(now)
+	free, _ := l.survey(now)
 	return free >= 2 || free == 1 && !asPair
 }
 
@@ -291,83 +287,18 @@ func (l *cacheLine) seize(i int, w uint64) bool {
 	return l[i+1].CompareAndSwap(w, stateBusy)
 }
 
-// seizePair empties slots i and i+2 and says how many had not expired, unless
-// one has changed so that the last ends after the time given.
-func (l *cacheLine) seizePair(i int, now, last uint64) (displaced int64, ok bool) {
-	w := l[i+1].Load()
+// seizeHalf empties slots i and i+2 and makes the first busy, if their second
+// words still are w and v.
+func (l *cacheLine) seizeHalf(i int, w, v uint64) bool {
 	wasPair := l.isPair(i)
-	if ends(w) > max(last, now) || !l.seize(i, w) {
-		return 0, false
+	if !l.seize(i, w) {
+		return false
 	}
-	if ends(w) > now {
-		displaced++
-	}
-	if wasPair {
-		return displaced, true
-	}
-	w2 := l[i+3].Load()
-	if ends(w2) > max(last, now) || !l.seize(i+2, w2) {
+	if !wasPair && !l.seize(i+2, v) {
 		l[i+1].Store(w)
-		return 0, false
+		return false
 	}
-	if ends(w2) > now {
-		displaced++
-	}
-	return displaced, true
-}
-
-// putSingle stores a state of one word for a key that is in neither line, and
-// returns how many that had not expired made room.
-func (t *table) putSingle(a, b *cacheLine, tag, w, now uint64) (displaced int64) {
-	for {
-		l := a
-		free, i, first := a.survey(now)
-		if f, j, e := b.survey(now); f > free || f == free && free == 0 && e < first {
-			l, i, first = b, j, e
-		}
-		if first == math.MaxUint64 {
-			return 1 // all belong to this very decision: this one is forgotten
-		}
-		old := l[i+1].Load()
-		if now < ends(old) && first <= now || !l.seize(i, old) {
-			continue // it has come to life meanwhile
-		}
-		l.setTag(i, tag|choice(l, a, b))
-		l[i+1].Store(w)
-		if first > now {
-			return 1
-		}
-		return 0
-	}
-}
-
-// putPair stores a state of three words, as putSingle one of one word.
-func (t *table) putPair(a, b *cacheLine, tag uint64, s limit.State, now uint64) (displaced int64) {
-	for {
-		a.gather(now)
-		b.gather(now)
-		x, y := a, b
-		if f, _, _ := x.survey(now); f < lineSlots { // the emptier one goes first
-			if g, _, _ := y.survey(now); g > f {
-				x, y = y, x
-			}
-		}
-		l, i, first := x, 0, uint64(math.MaxUint64)
-		for _, line := range [...]*cacheLine{x, y} {
-			for at := 0; at < len(line); at += 4 {
-				if end := line.pairEnds(at, now); end < first {
-					l, i, first = line, at, end
-				}
-			}
-		}
-		if first == math.MaxUint64 {
-			return 1
-		}
-		if n, ok := l.seizePair(i, now, first); ok {
-			l.setPair(i, tag|choice(l, a, b), t.words(s))
-			return n
-		}
-	}
+	return true
 }
 
 // gather makes one free pair of two free slots in different halves.

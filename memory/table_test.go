@@ -97,7 +97,7 @@ func TestTableGathers(t *testing.T) {
 	l.lock()
 	const w, soon = 1000 << 16, 10
 	for i, tag := range []uint64{1, 2, 3, 4} {
-		if n := tab.putSingle(l, l, tag, w+uint64(i)<<16, soon); n != 0 {
+		if n := tab.putSingle(&newcomer{a: l, b: l, tag: tag, now: soon}, w+uint64(i)<<16); n != 0 {
 			t.Fatalf("putSingle(%d) displaced %d", tag, n)
 		}
 	}
@@ -109,7 +109,7 @@ func TestTableGathers(t *testing.T) {
 		t.Error("no room for a pair in a line with two free slots")
 	}
 	s := limit.State{T: tab.start + 5000, N: 7, P: 8}
-	if n := tab.putPair(l, l, 9, s, soon); n != 0 {
+	if n := tab.putPair(&newcomer{a: l, b: l, tag: 9, now: soon}, s); n != 0 {
 		t.Errorf("putPair displaced %d, want 0", n)
 	}
 	l.unlock()
@@ -198,27 +198,42 @@ func TestHashHangsOnEveryBit(t *testing.T) {
 	}
 }
 
-// TestTableDisplacesTheLeast: of all eight in two full lines the one that ends
-// first makes room, wherever it is.
+// TestTableDisplacesTheLeast: of the older half of two full lines the key that has
+// used the smallest share of its limit makes room, wherever it is and whenever it
+// ends; of equal shares that of fewer events.
 func TestTableDisplacesTheLeast(t *testing.T) {
-	tab := newTable(nil, 2, newSeed(), time.Now())
+	m := new(Store)
+	tab := m.table()
+	hour := m.limits.get(&limit.Limit{Kind: limit.FirstHitWindow, Count: 100, Period: time.Hour})
+	day := m.limits.get(&limit.Limit{Kind: limit.FirstHitWindow, Count: 1000, Period: 24 * time.Hour})
 	a, b := &tab.lines[0], &tab.lines[1]
 	a.lock()
 	b.lock()
-	for least := range uint64(8) {
+	for _, least := range []uint64{2, 3, 6, 7} { // of the older half
 		for i := range uint64(8) {
 			l, at := a, int(2*i)
 			if i >= 4 {
 				l, at = b, int(2*i-8)
 			}
-			l.setTag(at, 100+i)
-			l[at+1].Store((1000 + (i+8-least)%8) << 16)
+			p, end, used := hour, 1000+(i+8-least)%8, uint64(50)
+			switch {
+			case i == least:
+				end, used = 5000, 50
+			case i%4 < 2: // younger
+				used = 1
+			case i%2 == 0:
+				p, used = day, 500
+			default:
+				used++
+			}
+			l.setTag(at, p.tag|(100+i))
+			l[at+1].Store(end<<16 | used)
 		}
-		if n := tab.putSingle(a, b, 99, 5000<<16, 10); n != 1 {
+		if n := tab.putSingle(&newcomer{a: a, b: b, tag: hour.tag | 99, p: hour, now: 10}, 5000<<16); n != 1 {
 			t.Errorf("putSingle into full lines displaced %d, want 1", n)
 		}
 		if a.at(100+least) >= 0 || b.at(100+least) >= 0 || a.at(99) < 0 && b.at(99) < 0 {
-			t.Errorf("slot %d owes least, and is still there", least)
+			t.Errorf("slot %d has used least, and is still there", least)
 		}
 	}
 }

@@ -55,7 +55,7 @@ type Adaptive struct {
 	flying int
 
 	on       bool    // false until the first sign of a limit: unpaced
-	open     bool    // the first flight has landed: see Wait
+	first    first   // flight: see Wait
 	restored bool    // on because of what was learnt before
 	floor    float64 // rate right after the last cut, a second
 	cutAt    float64
@@ -113,15 +113,18 @@ var _ Controller = (*Adaptive)(nil)
 // Wait is how long until r may start. Until the first throttled answer nothing
 // is paced, but no more are in flight than half of what has been served, plus
 // one: ten workers that wake together on an exhausted quota cost one refusal,
-// not ten.
+// not ten. One that has no answer after a second, or after twice the time of the
+// slowest so far (ten seconds at most), counts as served.
 func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
 	}
 	at := now.Sub(a.base)
 	switch {
-	case !a.on && !a.level.on && a.gated():
-		return Never
+	case a.gated() && r.Place > 0:
+		return Never // unknown: an answer may come at any time
+	case a.gated():
+		return max(a.next, seconds(a.last+a.first.patience())) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
@@ -130,7 +133,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 
 // gated reports whether the first flight is still out.
 func (a *Adaptive) gated() bool {
-	return !a.open && a.flying >= 1 && float64(a.flying) > (a.accepted+1)/2
+	return !a.on && !a.level.on && a.first.shut(a.flying, a.accepted)
 }
 
 // Start notes that r starts now.
@@ -139,6 +142,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		a.begin(now)
 	}
 	s := now.Sub(a.base).Seconds()
+	a.first.start(s, a.last, a.flying)
 	a.flying++
 	took := a.weigh(r.Cost)
 	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.level.grownAt, a.probed}
@@ -189,6 +193,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	s := now.Sub(a.base).Seconds()
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
+		a.first.quiet = min(a.first.quiet, a.flying)
 		a.settle(s)
 		return 0
 	}
@@ -197,6 +202,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.heard.note(now, o)
 	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
+	a.first.ended(s, sent, o.Verdict == Served || o.Verdict == Throttled)
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
@@ -219,7 +225,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 	case Served:
 		if !a.on && s-a.cutAt > 10 {
 			// Measure over the last 10 s only; what has landed stays landed.
-			a.open = a.open || a.accepted > 0
+			a.first.open = a.first.open || a.accepted > 0
 			a.cutAt, a.accepted = s, 0
 		}
 		if a.refused >= outage {
@@ -229,13 +235,13 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		if !a.on || sent >= a.cutAt {
 			a.accepted++
 		}
-		a.open = a.open || a.accepted > 100
+		a.first.open = a.first.open || a.accepted > 100
 	case Throttled:
 		if a.on {
 			a.throttled(s, sent)
 			return
 		}
-		a.on, a.open = true, true
+		a.on, a.first.open = true, true
 		a.floor, a.depth, a.spring = max(a.measured(s), slowest), a.gentle(), 0
 		a.cut(s)
 	}

@@ -68,10 +68,10 @@ func TestAdaptiveFirstFlight(t *testing.T) {
 		after time.Duration
 		wait  time.Duration
 	}{
-		{"one may go", start, 0, Never},
+		{"one may go", start, 0, time.Second},
 		{"served: two may be in flight", end, trip, 0},
 		{"the first of them", start, trip, 0},
-		{"the second", start, trip, Never},
+		{"the second", start, trip, time.Second},
 		{"two served", end, 2 * trip, 0},
 	} {
 		step.do(step.after)

@@ -1,9 +1,10 @@
 package pace
 
 import (
-	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"math"
 	"time"
+
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
 // Jitter is how chance changes a delay v, with a draw U uniform in [0, 1).
@@ -58,6 +59,10 @@ type Backoff struct {
 	// zero or below, 0.1. PlusMinusJitter uses 1 at most.
 	Spread float64
 }
+
+// AWS2026Backoff is that of AWS_NEW_RETRIES_2026 for calls that failed: 50 ms,
+// doubled up to 20 s, with full jitter. The Cap comes before the jitter.
+var AWS2026Backoff = Backoff{Base: 50 * time.Millisecond, Cap: 20 * time.Second, Jitter: FullJitter}
 
 var _ Controller = (*Backoff)(nil)
 

@@ -1,10 +1,11 @@
 package pace
 
 import (
-	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
 const ms = time.Millisecond

@@ -71,7 +71,7 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 // steeply; one throttled answer puts that right.
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
-	l.on, a.on, a.open = false, true, true
+	l.on, a.on, a.first.open = false, true, true
 	a.floor = max(l.theta, l.hit/2, l.company.best, slowest)
 	if l.company.crowded {
 		a.floor = max(a.floor, 2*l.company.best)

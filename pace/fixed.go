@@ -1,8 +1,9 @@
 package pace
 
 import (
-	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"time"
+
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
 // Fixed paces at one rate that it is told: the right choice where the limit is

@@ -93,6 +93,12 @@ type Gate struct {
 	Retries int
 	// Budget bounds the retries of failed calls, all together.
 	Budget Budget
+	// Backoff makes a call that failed rest before its retry, longer each time;
+	// its Tries do not count. If nil, only the Controller and the server do.
+	Backoff *Backoff
+	// CountResting counts the tickets that rest before a retry as in flight by
+	// MaxInFlight, so that no other starts in their place.
+	CountResting bool
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
 	// Retries are never refused. If zero, 100,000; below zero, 1.
 	MaxWaiting int
@@ -252,6 +258,9 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	}
 	// No retry earlier than the server said, whatever the Controller thinks.
 	rest = max(rest, r.After, 0)
+	if r.Verdict == Failed && g.Backoff != nil {
+		rest = max(rest, g.Backoff.Delay(t.failed, t.request.Rest, t.request.Luck))
+	}
 	if elsewhere && r.Verdict == Throttled && len(t.Needs) == 0 {
 		rest = max(rest, unknown) // as nobody here paces it
 	}
@@ -337,9 +346,17 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 
 // wait asks the Controller.
 func (g *Gate) wait(now time.Time, r Request) time.Duration {
+	if r.Place == 0 && g.held() {
+		return Never
+	}
 	wait := g.ceiling.wait(now, r, g.inFlight, g.MaxInFlight)
 	if wait == Never || g.Control == nil {
 		return wait
 	}
 	return max(g.Control.Wait(now, r), wait)
+}
+
+// held reports whether tickets at rest hold the last places in flight.
+func (g *Gate) held() bool {
+	return g.CountResting && g.MaxInFlight > 0 && g.inFlight+g.rests.len() >= g.MaxInFlight
 }

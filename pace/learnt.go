@@ -41,7 +41,7 @@ func (a *Adaptive) Restore(now time.Time, l Learnt) {
 		return
 	}
 	a.begin(now)
-	a.on, a.open, a.restored = true, true, true
+	a.on, a.first.open, a.restored = true, true, true
 	a.floor = min(max(l.Rate, slowest), fastest)
 	a.cut(0)
 	u := min(age.Seconds()/a.period, 2)

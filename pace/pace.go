@@ -1,12 +1,15 @@
 // Package pace decides, for the caller of a limited service, when the next
 // request may start and what an answer teaches. Like package limit it is
-// arithmetic on values: times and answers are arguments, nothing waits, and
-// the same events give the same decisions, live and in the simulator.
+// arithmetic on values: times and answers are arguments, nothing waits, and the
+// same events give the same decisions, live and in the simulator.
 //
-// A [Controller] is one policy: [Adaptive] for everyday use, and [Backoff],
-// [Fixed], [peers.AIMD], [peers.AutoSleeper], [peers.Ruby] and [peers.AWS] as others do it. A [Gate]
-// puts a queue in front of a Controller: who is next, who rests before a
-// retry, who gave up. Package throttle adds the waiting.
+// A [Controller] is one policy. Most callers should use [Adaptive], which
+// learns an unknown limit; [Fixed] is for a known rate, and [Backoff] for
+// retries without pacing. Package peers has the policies of other libraries, to
+// compare with and to migrate from. A [Gate] puts a queue in front of a
+// Controller: it decides which call is next, which one rests before a retry,
+// and which one is given up. Package throttle adds the waiting, and package
+// load bounds how many requests are in flight.
 package pace
 
 import (

@@ -107,8 +107,11 @@ func (g *Gate) Why(now time.Time, t *Ticket) Why {
 	if d := ceiling.Pause(now); d > 0 && now.Add(d).After(w.Until) {
 		w.Until = now.Add(d)
 	}
-	if ceiling.Full(flying, most) {
+	switch {
+	case ceiling.Full(flying, most):
 		w.InFlight = flying
+	case t.Blocker == nil && g.held():
+		w.InFlight = g.MaxInFlight
 	}
 	return w
 }

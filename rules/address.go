@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// Networks are networks of addresses. In JSON a single address will do as well.
+// Networks are networks of addresses. In JSON a single address, and a single
+// value instead of a list, are accepted too.
 type Networks []netip.Prefix
 
-// has reports whether one of them has a, which is unmapped.
+// has reports whether one of them contains a, which is unmapped.
 func (w Networks) has(a netip.Addr) bool {
 	for _, p := range w {
 		if p.Contains(a) {
@@ -18,34 +19,34 @@ func (w Networks) has(a netip.Addr) bool {
 	return false
 }
 
-// Proxies are those whose word about the client's address is taken.
+// Proxies are the proxies that are trusted to state the address of the client.
 type Proxies struct {
-	// Trusted are the addresses of the proxies, at most 1,000 networks, none
-	// of which is everybody. If empty, no header field is read.
+	// Trusted lists the addresses of the proxies, at most 1,000 networks, none
+	// of which is the whole Internet. If empty, no header field is read.
 	Trusted Networks `json:"trusted"`
-	// Header is the one field in which they write it: "X-Forwarded-For", or
-	// "Forwarded" (RFC 7239). If empty, X-Forwarded-For. What the client sends
-	// in the other is never read, as the proxies do not correct it.
+	// Header is the one field in which they state it: "X-Forwarded-For", or
+	// "Forwarded" (RFC 7239). If empty, X-Forwarded-For. The other field is
+	// never read, as the proxies do not correct what the client sends in it.
 	Header string `json:"header,omitzero"`
 }
 
 const (
 	forwardedFor = "X-Forwarded-For"
 	forwarded    = "Forwarded"
-	// maxHops is how many proxies in a row are believed.
+	// maxHops bounds the proxies in a row that are believed.
 	maxHops = 32
 )
 
-// ClientAddress is the address of the client of a request that came from
-// remote, with values giving all lines of a header field in order.
+// ClientAddress returns the address of the client of a request that came from
+// remote; values returns all lines of a header field in order.
 //
-// As long as the address at hand is that of a trusted proxy, the next is the
-// one which that proxy has added, that is, the last in the field not yet
-// looked at. The first that is not a trusted proxy is the client, and what
-// stands left of it, which the client may have written, is not looked at. So
-// the client can never choose its address. Where an entry is malformed, or
-// hidden ("unknown", "_x"), or there is none left, it is the proxy that said
-// so; after 32 proxies it is the last of these.
+// While the address at hand is that of a trusted proxy, the next one is the
+// address that this proxy has added, that is, the last in the field not yet
+// read. The first that is not a trusted proxy is the client, and what stands
+// left of it, which the client may have written, is not read. So the client can
+// never choose its address. Where an entry is malformed, or hidden ("unknown",
+// "_x"), or none is left, the answer is the proxy that added it; after 32
+// proxies it is the last of these.
 //
 // The answer is unmapped (192.0.2.1 for ::ffff:192.0.2.1) and has no zone. It
 // is a function of its arguments and safe for concurrent use.
@@ -77,12 +78,12 @@ func ClientAddress(remote netip.Addr, p Proxies, values func(name string) []stri
 	return at
 }
 
-// plain is a without zone, and IPv4 if that is what it is.
+// plain returns a without its zone, as IPv4 if it is that.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// cutLast cuts off what follows the last comma; more is whether there is one.
-// With quotes, a comma between two of them is none. Quotes are counted from the
-// right, as an odd one further left may be the client's.
+// cutLast cuts off what follows the last comma; more reports whether there is
+// one. With quotes, a comma between two of them is none. Quotes are counted
+// from the right, as an odd one further left may be the client's.
 func cutLast(text string, quotes bool) (rest, last string, more bool) {
 	inside := false
 	for i := len(text) - 1; i >= 0; i-- {
@@ -171,7 +172,7 @@ func cutPair(text string) (pair, rest string, more bool) {
 	return text, "", false
 }
 
-// flaw is what is wrong with p, and where in it.
+// flaw returns what is wrong with p, and where in it.
 func (p Proxies) flaw() (path, what string) {
 	switch {
 	case len(p.Trusted) == 0 && p.Header == "":

@@ -79,7 +79,7 @@ func clipped(lines []string) string {
 	return text[:min(len(text), 80)]
 }
 
-// TestNoHeaderWithoutProxies: who lists no proxy has no forwarded header read.
+// TestNoHeaderWithoutProxies: without trusted proxies no forwarded header is read.
 func TestNoHeaderWithoutProxies(t *testing.T) {
 	never := func(name string) []string {
 		t.Errorf("read %s, want no header read", name)
@@ -104,8 +104,8 @@ func TestNoHeaderWithoutProxies(t *testing.T) {
 }
 
 // FuzzClientAddress: whatever a client sends, in one line or several, its
-// address is the one that the first proxy saw, or, where it wrote it down in a
-// way that nobody understands, that proxy's.
+// address is the one that the first proxy saw, or, where it wrote it down in an
+// unreadable way, that proxy's.
 func FuzzClientAddress(f *testing.F) {
 	f.Add("6.6.6.6", "7.7.7.7, 10.0.0.9", true)
 	f.Add(`for="`, `for=6.6.6.6;x="\`, false)
@@ -128,7 +128,7 @@ func FuzzClientAddress(f *testing.F) {
 			lines = []string{line1, line2}
 			got = rules.ClientAddress(addr(real), p, func(string) []string { return lines })
 			if got != addr(real) {
-				t.Errorf("ClientAddress of one who comes without a proxy, with %q = %v, want %s", lines, got, real)
+				t.Errorf("ClientAddress of a client without a proxy, with %q = %v, want %s", lines, got, real)
 			}
 		}
 	})

@@ -32,8 +32,8 @@ const (
 	smallestIPv4 = 8
 )
 
-// Compiled is a Set that has been checked and made ready. It does not change
-// and is safe for concurrent use. Nil limits nobody.
+// Compiled is a Set that was checked and made ready for use. It does not change
+// and is safe for concurrent use. Nil limits no request.
 type Compiled struct {
 	version     string
 	canon       []byte // the Set in JSON
@@ -60,7 +60,7 @@ type rule struct {
 	other    overrides
 }
 
-// terms are what an account may use.
+// terms are what one key may use.
 type terms struct {
 	limits []limit.Limit
 	most   int64 // in flight; zero: any number
@@ -167,7 +167,7 @@ func (k *compiler) top(s Set) {
 	}
 }
 
-// part is the index of a part, or -1 if it is none.
+// part returns the index of a part, or -1 if it is none.
 func (k *compiler) part(path, text string) int {
 	p, what := parsePart(text, k.known)
 	if what != "" {
@@ -182,7 +182,7 @@ func (k *compiler) part(path, text string) int {
 	return i
 }
 
-// glob is a pattern that is neither empty nor long.
+// glob returns a pattern, which must be neither empty nor long.
 func (k *compiler) glob(path, pattern string) glob {
 	if pattern == "" || len(pattern) > maxText {
 		k.fail(path, "a pattern is 1 to %d bytes; \"*\" matches all", maxText)
@@ -237,7 +237,7 @@ func sortedNames(known map[string]bool) []string {
 	return names
 }
 
-// Version names the version, see [Set.Version].
+// Version returns the name of the version, see [Set.Version].
 func (c *Compiled) Version() string {
 	if c == nil {
 		return ""
@@ -245,7 +245,7 @@ func (c *Compiled) Version() string {
 	return c.version
 }
 
-// MarshalJSON is the Set in the form that Parse reads.
+// MarshalJSON returns the Set in the form that Parse reads.
 func (c *Compiled) MarshalJSON() ([]byte, error) {
 	if c == nil {
 		return []byte(`{"rules":[]}`), nil
@@ -253,8 +253,8 @@ func (c *Compiled) MarshalJSON() ([]byte, error) {
 	return slices.Clone(c.canon), nil
 }
 
-// ClientAddress is the address of a client, see the function [ClientAddress],
-// behind the proxies that c trusts.
+// ClientAddress returns the address of a client behind the proxies that c
+// trusts, see the function [ClientAddress].
 func (c *Compiled) ClientAddress(remote netip.Addr, values func(name string) []string) netip.Addr {
 	if c == nil {
 		return plain(remote)

@@ -16,7 +16,7 @@ import (
 // while Decide runs: Header and Value at most once for each name that the rules
 // use, Cost once for each rule that names one.
 type Request struct {
-	// Phase is which rules are asked: those of the phase, or, if it is empty,
+	// Phase selects the rules that are asked: those of the phase, or, if empty,
 	// all, where one decision is made for each request.
 	Phase Phase
 	// Method is the method, in capitals.
@@ -28,16 +28,17 @@ type Request struct {
 	Path string
 	// Address is the client's, see [ClientAddress]. If invalid, there is none.
 	Address netip.Addr
-	// Client is the identity that was authenticated. If empty, it is not known.
+	// Client is the authenticated identity. If empty, it is unknown.
 	Client string
-	// Header is a field of the header by its name in the usual form (X-Tenant);
+	// Header returns a field of the header by its canonical name (X-Tenant);
 	// empty if there is none.
 	Header func(name string) string
-	// Value is what else the program knows of the request, such as its
+	// Value returns what else the program knows of the request, such as its
 	// customer, by the names given to Parse.
 	Value func(name string) (value string, ok bool)
-	// Cost is what the request costs a rule whose Cost has a name. Below zero
-	// counts as zero, which passes unless the key owes something. If nil, 1.
+	// Cost returns the cost of the request for a rule whose Cost has a name.
+	// Below zero counts as zero, which passes unless the key owes something. If
+	// nil, 1.
 	Cost func(name string) int64
 }
 
@@ -53,17 +54,18 @@ const (
 	Allowed
 	// Denied was refused by the deny list.
 	Denied
-	// NoKey was refused by a rule that wants the whole key.
+	// NoKey was refused by a rule that refuses requests without a whole key.
 	NoKey
 	// Over was refused by a limit.
 	Over
-	// Busy was refused as too many of the account are under way. When to come
-	// again is not known: the RetryAfter is zero.
+	// Busy was refused as too many requests of the key are in flight. When to
+	// come again is unknown: the RetryAfter is zero.
 	Busy
 )
 
 var reasons = [...]string{"unlimited", "within", "allowed", "denied", "no-key", "over", "busy"}
 
+// String returns the reason in a word, such as "no-key".
 func (r Reason) String() string {
 	if int(r) < len(reasons) {
 		return reasons[r]
@@ -71,31 +73,32 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Answer is whether a request may pass, and why.
+// Answer says whether a request may pass, and why.
 type Answer struct {
-	// OK is whether it may pass.
+	// OK reports whether it may pass.
 	OK bool
-	// Reason is why, or why not.
+	// Reason is why it passes or not.
 	Reason Reason
-	// Rule is the one that decided, see [limit.Binding]: of several that refuse
-	// the one that does so for the longest time; of those that let it pass, the
-	// one with the least part left. Empty if none did.
+	// Rule is the rule that decided, see [limit.Binding]: of several that
+	// refuse, the one that does so for the longest time; of those that admit,
+	// the one with the least part left. Empty if none did.
 	Rule string
-	// Common is whether the Rule has no key, so that all requests share one
-	// account: a refusal is then for want of room, and not for what the caller
-	// has used himself.
+	// Common reports that the Rule has no key, so that all requests share it:
+	// the service had no room, rather than the caller having used up its own
+	// limit.
 	Common bool
 	// Entry is, for Allowed and Denied, the entry of the list.
 	Entry string
-	// Limit is the one that decided, and Decision its word. Both are zero
-	// where no limit decided, except that waiting does not help who is Denied
-	// or has NoKey: the RetryAfter is [limit.Never].
-	Limit    limit.Limit
+	// Limit is the limit that decided. Zero where none did.
+	Limit limit.Limit
+	// Decision is the decision of the Limit. Zero where no limit decided, except
+	// that for Denied and NoKey, where waiting does not help, the RetryAfter is
+	// [limit.Never].
 	Decision limit.Decision
 	// Priority is that of the first rule in the file that is for the request
-	// and gives one. If there is none, load.Normal.
+	// and sets one. If there is none, load.Normal.
 	Priority load.Priority
-	// Version is the one that decided.
+	// Version is the version of the rules that decided.
 	Version string
 	// Shadow names the shadow rules that would have refused the request. They
 	// are asked about requests that pass, each by itself, and charged if they
@@ -108,10 +111,10 @@ type Answer struct {
 	hold Hold
 }
 
-// KeyID is 16 letters for the key of the limit that decided, to be logged: always
-// the same for a key, of bounded length, and not the key itself, which may be a
-// secret. Who has a list of keys can find which one it is. Empty if there is
-// no such limit.
+// KeyID returns 16 hexadecimal digits for the key of the limit that decided, to
+// be logged: always the same for a key, of bounded length, and not the key
+// itself, which may be a secret. It can be found again in a list of known keys.
+// Empty if there is no such limit.
 func (a *Answer) KeyID() string {
 	if a.key == "" {
 		return ""
@@ -120,23 +123,22 @@ func (a *Answer) KeyID() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Decide asks s whether r may pass. All rules that are for it are charged, or
-// none: a request that is refused uses up nothing. A refusal is no error; an
-// error means that s could not decide, see [store.FailOpen], and comes with
-// an Answer that has only Priority and Version. The cost in calls of s is one,
-// or none if no rule limits the request, and one for each shadow rule that is
-// for it.
+// Decide asks s whether r may pass. All rules for r are charged, or none: a
+// refused request uses up nothing. A refusal is not an error; an error means
+// that s could not decide, see [store.FailOpen], and comes with an Answer that
+// has only Priority and Version. It costs one call of s, or none if no rule
+// limits the request, and one more for each shadow rule for it.
 //
-// What is under way is not counted, see Admit. It is safe for concurrent use.
-// Nil lets everything pass.
+// Requests in flight are not counted, see Admit. It is safe for concurrent use.
+// A nil Compiled admits everything.
 func (c *Compiled) Decide(ctx context.Context, s store.Store, r Request) (Answer, error) {
 	return c.decide(ctx, s, nil, r)
 }
 
-// Admit is Decide, and counts in f how many requests are under way, with rules
-// that have InFlight: all is charged and counted, or nothing. The Hold must be
-// released when the request is done, whatever the answer; it holds what shadow
-// rules count too. f keeps the longest time that anything is held.
+// Admit is Decide, and counts requests in flight in f for rules with InFlight:
+// all is charged and counted, or nothing. The Hold must be released when the
+// request is done, whatever the answer; it includes what shadow rules count.
+// f.MaxAge bounds how long it counts.
 func (c *Compiled) Admit(ctx context.Context, s store.Store, f *store.InFlight, r Request) (Answer, Hold, error) {
 	a, err := c.decide(ctx, s, f, r)
 	h := a.hold
@@ -144,14 +146,15 @@ func (c *Compiled) Admit(ctx context.Context, s store.Store, f *store.InFlight, 
 	return a, h, err
 }
 
-// Hold is what a request counts as under way. The zero Hold is nothing.
+// Hold counts a request as in flight until it is released. The zero Hold holds
+// nothing.
 type Hold struct {
 	real   store.Hold
 	shadow []store.Hold
 }
 
-// Release counts it as done: once, however often it is called. It is safe for
-// concurrent use.
+// Release ends the Hold. Further calls do nothing. It is safe for concurrent
+// use.
 func (h Hold) Release() {
 	h.real.Release()
 	for _, s := range h.shadow {
@@ -190,10 +193,10 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 	return a, nil
 }
 
-// GiveBack hands back what a Decide of r, which must have passed by the same
-// version, took: for a request that in the end was not served, or that was
-// limited by address before it was known whose it is. What shadow rules took
-// stays taken.
+// GiveBack refunds what a Decide of r, which must have passed by the same
+// version, charged: for a request that was not served in the end, or that was
+// limited by address before its caller was authenticated. What shadow rules
+// charged stays charged.
 func (c *Compiled) GiveBack(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil
@@ -213,8 +216,9 @@ func (c *Compiled) GiveBack(ctx context.Context, s store.Store, r Request) error
 	return nil
 }
 
-// collect finds the rules that are for the request and puts their questions. It
-// is refused if that is settled before any is asked, or a.OK if none is to be.
+// collect finds the rules for the request and adds their asks. It is refused if
+// that is settled before the Store is asked, and a.OK if the Store need not be
+// asked.
 func (q *question) collect(a *Answer) (refused bool) {
 	var allowed bool
 	if a.Entry, refused = q.c.deny.find(q); refused {
@@ -279,8 +283,8 @@ func (q *question) decide(ctx context.Context, s store.Store, a *Answer) error {
 
 func (a *Answer) ruledBy(r *rule) { a.Rule, a.Common = r.name, len(r.parts) == 0 }
 
-// askShadows asks each shadow rule by itself: one that would refuse must keep
-// no other from being charged.
+// askShadows asks each shadow rule by itself: one that would refuse must not
+// keep another from being charged.
 func (q *question) askShadows(ctx context.Context, s store.Store, a *Answer) {
 	for _, i := range q.shadows {
 		q.again()

@@ -133,7 +133,7 @@ func TestUnlimited(t *testing.T) {
 		t.Errorf("Decide = %+v, want it allowed, whatever rule wants a key", a)
 	}
 	if a := ask(t, c, b, rules.Request{Path: "/key"}); a.OK || a.Reason != rules.NoKey {
-		t.Errorf("Decide = %+v, want it refused for want of a key", a)
+		t.Errorf("Decide = %+v, want it refused for lack of a key", a)
 	}
 }
 
@@ -288,7 +288,7 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
-// TestGiveBack: what was taken before it was known who asks, and nothing else.
+// TestGiveBack: what was taken before the caller was authenticated, and nothing else.
 func TestGiveBack(t *testing.T) {
 	c := mustParse(t, `{"rules": [
 		{"name": "address", "phase": "before", "key": "address", "cost": 2, "limits": ["10/h", "20/h"]},
@@ -321,7 +321,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// Without a key all requests share one account.
+// Without a key all requests share one key.
 func TestAnswerIsCommon(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"rules": {"name": "one", "in_flight": 1}}`:                    true,

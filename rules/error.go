@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// Error is what is wrong with a Set, in one line.
+// Error says what is wrong with a Set, in one line.
 type Error struct {
-	// Path is where, as in "rules[2].limits[0]"; empty for the whole.
+	// Path is the place in the Set, as in "rules[2].limits[0]"; empty for the
+	// whole.
 	Path string
-	// Line and Column are where in the text, from 1, a column being a
+	// Line and Column are the place in the text, from 1; a column is a
 	// character. Zero if the Set was not read from text.
 	Line, Column int
-	// What is wrong, and what would be right.
+	// What says what is wrong, and what would be right.
 	What string
 
 	name int // offset of the name of a field, if it is what is wrong
 }
 
-// Error is "rules: LINE:COLUMN: PATH: what".
+// Error returns "rules: LINE:COLUMN: PATH: what".
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("rules: ")
@@ -32,7 +33,7 @@ func (e *Error) Error() string {
 	return oneLine(b.String())
 }
 
-// oneLine is text without line breaks.
+// oneLine returns text without line breaks.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == '\u007f' || r == '\u2028' || r == '\u2029' || r == '\u0085' {

@@ -51,7 +51,7 @@ func ExampleCompiled_Decide() {
 	// true true false
 }
 
-// Rules that are refreshed from a URL, and survive that it is away.
+// Rules that are refreshed from a URL, and survive its outages.
 func ExampleSource() {
 	src := rules.Source{
 		Fetch:   rules.FromURL(http.DefaultClient, "http://127.0.0.1:1/rules.json"),
@@ -60,7 +60,7 @@ func ExampleSource() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	if err := src.Refresh(ctx); err != nil {
-		// Limit nobody, or do not start: on purpose.
+		// Limit no request, or do not start: on purpose.
 		fmt.Println("no rules yet")
 	}
 	go src.Run(ctx) // until ctx ends

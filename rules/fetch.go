@@ -9,14 +9,14 @@ import (
 	"os"
 )
 
-// Fetch gets the text of a Set. have is the tag that came with the version in
-// use, empty if there is none; nil data and no error means that this is still
-// the one. It must return soon after ctx is done.
+// Fetch returns the text of a Set, and a tag of this version. have is the tag
+// of the version in use, empty if there is none; nil data without an error
+// means that it has not changed. Fetch must return soon after ctx is done.
 type Fetch func(ctx context.Context, have string) (data []byte, tag string, err error)
 
-// FromURL fetches by GET from a server, whose ETag is the tag. Bodies above
+// FromURL fetches by GET from a server, with its ETag as the tag. Bodies above
 // MaxSize are refused, and so are all answers but 200 and, to a tag, 304. The
-// time is bounded by the context, see [Source.Timeout]. If client is nil,
+// context bounds the time, see [Source.Timeout]. If client is nil,
 // [http.DefaultClient].
 func FromURL(client *http.Client, url string) Fetch {
 	if client == nil {
@@ -47,9 +47,9 @@ func FromURL(client *http.Client, url string) Fetch {
 	}
 }
 
-// FromFile fetches from a file, which is read anew each time. Replace it by
-// renaming another: what is half written is refused, unless it happens to be a
-// Set.
+// FromFile fetches from a file, which it reads each time. Replace the file by
+// renaming another one: a half-written file is refused, unless it happens to be
+// a Set.
 func FromFile(path string) Fetch {
 	return func(context.Context, string) ([]byte, string, error) {
 		data, err := readFile(path)
@@ -66,8 +66,8 @@ func readFile(path string) ([]byte, error) {
 	return readAll(f)
 }
 
-// readAll reads so much that Parse can tell what is too long. It is never nil
-// without an error.
+// readAll reads as much as Parse needs to tell what is too long. Without an
+// error it is never nil.
 func readAll(r io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, MaxSize+1))
 }

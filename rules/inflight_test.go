@@ -45,7 +45,7 @@ func TestInFlight(t *testing.T) {
 		defer h.Release()
 	}
 	if a, _ := admit(t, c, b, f, "x"); a.Reason != rules.Busy {
-		t.Errorf("two under way again, and one more = %+v, want it busy: a Hold releases once", a)
+		t.Errorf("two in flight again, and one more = %+v, want it busy: a Hold releases once", a)
 	}
 	second.Release()
 	for range 2 {
@@ -56,7 +56,7 @@ func TestInFlight(t *testing.T) {
 		t.Errorf("sixth in the hour = %+v, want it over", a)
 	}
 	if n := f.Stats().Holds; n != 1 {
-		t.Errorf("%d held, want 1: what the limits refused is not under way", n)
+		t.Errorf("%d held, want 1: what the limits refused is not in flight", n)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestInFlightOnly(t *testing.T) {
 	}
 }
 
-// TestInFlightShadow: a shadow rule counts what is under way until it is done,
+// TestInFlightShadow: a shadow rule counts what is in flight until it is done,
 // and refuses nothing.
 func TestInFlightShadow(t *testing.T) {
 	c := mustParse(t, `{"rules": [{"name": "real", "in_flight": 9}, {"name": "tried", "shadow": true, "in_flight": 1, "limits": "9/h"}]}`)

@@ -27,7 +27,7 @@ func writeKept(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes a renaming last.
+// syncDir makes a renaming durable.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

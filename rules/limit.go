@@ -15,7 +15,7 @@ import (
 // slots, such as {"count": 10, "period": "1m30s"}.
 type Limit limit.Limit
 
-// MarshalJSON is text.
+// MarshalJSON returns the text form.
 func (l Limit) MarshalJSON() ([]byte, error) { return json.Marshal(limit.Limit(l).String()) }
 
 // parseLimit reads the text form. The error has no prefix.
@@ -35,7 +35,7 @@ type limitObject struct {
 	Slots  int32  `json:"slots"`
 }
 
-// limit is the object as a Limit. The error has no prefix.
+// limit returns the object as a Limit. The error has no prefix.
 func (o limitObject) limit() (l Limit, err error) {
 	l.Count, l.Burst, l.Slots = o.Count, o.Burst, o.Slots
 	l.Period, err = time.ParseDuration(o.Period)
@@ -51,7 +51,7 @@ func (o limitObject) limit() (l Limit, err error) {
 	return l, nil
 }
 
-// flaw is what is wrong with a limit, or "".
+// flaw returns what is wrong with a limit, or "".
 func (l Limit) flaw() string {
 	switch {
 	case l.Period < 0, l.Period == 0 && l != Limit{}:
@@ -72,7 +72,7 @@ func (l Limit) flaw() string {
 	return ""
 }
 
-// kindWords are the kinds of limits.
+// kindWords returns the kinds of limits.
 func kindWords() string {
 	var words []string
 	for k := limit.Kind(0); k.String() != "unknown"; k++ {

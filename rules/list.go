@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A list is an allow or a deny list, made for looking up.
+// A list is an allow or a deny list, indexed for look-up.
 type list struct {
 	nets netSet
 	keys []listed // one for each part
@@ -19,7 +19,7 @@ type listed struct {
 	texts []string // entries of the globs
 }
 
-// find is the first entry that is about the request.
+// find returns the first entry that is about the request.
 func (l *list) find(q *question) (entry string, ok bool) {
 	if entry, ok = l.nets.find(q.address); ok {
 		return entry, true
@@ -56,7 +56,7 @@ func (l *list) add(part int, g glob, entry string) {
 	}
 }
 
-// A netSet finds the network of an address by one look-up for each length.
+// A netSet finds the network of an address with one look-up for each length.
 type netSet struct {
 	bits [2][]int // lengths of those of IPv4 and of IPv6
 	nets map[netip.Prefix]string
@@ -79,7 +79,7 @@ func (s *netSet) add(p netip.Prefix, entry string) {
 	}
 }
 
-// find is the entry of a network that has a, which may be invalid.
+// find returns the entry of a network that contains a, which may be invalid.
 func (s *netSet) find(a netip.Addr) (entry string, ok bool) {
 	if !a.IsValid() {
 		return "", false

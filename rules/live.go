@@ -2,17 +2,18 @@ package rules
 
 import "sync/atomic"
 
-// Live is the version in use, to be swapped while requests are decided. The
-// zero value limits nobody. It is safe for concurrent use and must not be
-// copied.
+// Live holds the version of the rules in use, which may be swapped while
+// requests are decided. The zero value limits no request. It is safe for
+// concurrent use and must not be copied.
 //
-// Whoever decides calls Load once for each request and asks what it returns, so
-// that all of one decision is of one version.
+// Call Load once for each request and use what it returns, so that all of one
+// decision is of one version.
 type Live struct {
 	now atomic.Pointer[Compiled]
 }
 
-// Load is the version in use: nil, which limits nobody, before the first Swap.
+// Load returns the version in use: nil, which limits no request, before the
+// first Swap.
 func (l *Live) Load() *Compiled { return l.now.Load() }
 
 // Swap puts another version into use and returns the one before. Decisions that

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// overrides are the overrides of a rule, made for looking up.
+// overrides are the overrides of a rule, indexed for look-up.
 type overrides struct {
 	// exact finds limits by the tail of a key, which has the values in it.
 	exact map[string]terms
@@ -23,8 +23,8 @@ type valuePattern struct {
 	glob glob
 }
 
-// find is the terms for the request whose key ends in tail, if they are other
-// than the rule's. No part of the key is missing.
+// find returns the limits for the request whose key ends in tail, if they are
+// other than the rule's. No part of the key is missing.
 func (o *overrides) find(q *question, parts []int, tail []byte) (t terms, ok bool) {
 	if t, ok = o.exact[string(tail)]; ok {
 		return t, true
@@ -130,7 +130,7 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 	}
 }
 
-// network is a network that is not smaller than what makes one account.
+// network returns a network that is not smaller than what makes one key.
 func (k *compiler) network(path, pattern string) netip.Prefix {
 	p, what := parseNetwork(pattern)
 	switch {

@@ -90,8 +90,8 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// TestOverrideKeepsTheAccount: who becomes a paying customer keeps the debt.
-func TestOverrideKeepsTheAccount(t *testing.T) {
+// TestOverrideKeepsTheKey: a customer that begins to pay keeps its debt.
+func TestOverrideKeepsTheKey(t *testing.T) {
 	const before = `{"rules": [{"name": "r", "key": "client", "limits": "10/h"}]}`
 	const after = `{"rules": [{"name": "r", "key": "client", "limits": "10/h", "overrides": [{"key": "acme", "limits": "100/h"}]}]}`
 	b := newBook()
@@ -108,7 +108,7 @@ func TestOverrideKeepsTheAccount(t *testing.T) {
 }
 
 // TestReloadKeepsTheAccount: each kind of limit, read again, goes on where it
-// was, though its time zone has been loaded anew.
+// was, though its time zone was loaded again.
 func TestReloadKeepsTheAccount(t *testing.T) {
 	for _, text := range []string{"3/h", "3/h burst 4", "3/h fixed-window", "3/h first-hit-window", "3/h sliding-window", "3/month calendar-window Europe/Berlin"} {
 		b, passed := newBook(), 0

@@ -41,7 +41,7 @@ func TestCompileBad(t *testing.T) {
 		t.Error("Compile with a known name that is a part of ours = nil, want an error")
 	}
 	if c, err := rules.Compile(rules.Set{}); err != nil || c == nil {
-		t.Errorf("Compile of the zero Set = %v, %v, want it to limit nobody", c, err)
+		t.Errorf("Compile of the zero Set = %v, %v, want it to limit no request", c, err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A part is one thing to know of a request.
+// A part is one part of a key.
 type part struct {
 	kind partKind
 	text string // as in a Key; the name of a header field in its usual form
@@ -40,7 +40,7 @@ const (
 	maxSegment = 32
 )
 
-// parsePart reads a part, or says what is wrong with it.
+// parsePart reads a part, or returns what is wrong with it.
 func parsePart(text string, known map[string]bool) (p part, what string) {
 	if kind, ok := simpleParts[text]; ok {
 		return part{kind: kind, text: text}, ""
@@ -85,7 +85,7 @@ func isName(text string) bool {
 	return text != "" && len(text) <= maxName && !strings.ContainsFunc(text, func(r rune) bool { return !isWord(r) })
 }
 
-// clip is text, or its beginning.
+// clip returns text, or its beginning.
 func clip(text string, most int) string {
 	if len(text) > most {
 		return text[:most]
@@ -93,7 +93,7 @@ func clip(text string, most int) string {
 	return text
 }
 
-// hostOf is the host without port and final dot, in small letters.
+// hostOf returns the host without port and final dot, in small letters.
 func hostOf(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
 		host = host[:i]
@@ -101,8 +101,8 @@ func hostOf(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// pathOf is p without "//", "/./" and "/x/../", so that a rule is not evaded by
-// another way to write what it is for. A final slash stays.
+// pathOf returns p without "//", "/./" and "/x/../", so that a rule is not
+// evaded by another way to write a path. A final slash stays.
 func pathOf(p string) string {
 	if !strings.HasPrefix(p, "/") {
 		p = "/" + p
@@ -117,7 +117,7 @@ func pathOf(p string) string {
 	return clean + "/"
 }
 
-// segment is the n-th segment of a cleaned path, from 1, or "".
+// segment returns the n-th segment of a cleaned path, from 1, or "".
 func segment(p string, n int) string {
 	for range n {
 		i := strings.IndexByte(p, '/')

@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// question is the work of one decision. It is used again for others.
+// question is the work of one decision. It is reused.
 type question struct {
 	c       *Compiled
 	r       Request
@@ -18,7 +18,7 @@ type question struct {
 	host    string
 	values  []value // of each of c.parts
 
-	inFlight *store.InFlight // nil: what is under way is not counted
+	inFlight *store.InFlight // nil: requests in flight are not counted
 
 	asks    []limit.Ask
 	answers []limit.Decision
@@ -28,7 +28,7 @@ type question struct {
 	shadows []int // the shadow rules that are for the request
 
 	// Keys are made one after the other in one piece of memory, and become
-	// strings all at once.
+	// strings together.
 	keys               []byte
 	askKeys, countKeys []piece
 	tail               []byte
@@ -51,7 +51,7 @@ func (q *question) begin(c *Compiled, r Request, f *store.InFlight) {
 	}
 }
 
-// done lets go of all that belongs to the request, and returns q to the pool.
+// done drops all that belongs to the request, and returns q to the pool.
 func (q *question) done() {
 	c := q.c
 	q.again()
@@ -61,7 +61,7 @@ func (q *question) done() {
 	c.pool.Put(q)
 }
 
-// again drops the questions put so far.
+// again drops the asks made so far.
 func (q *question) again() {
 	clear(q.asks)
 	clear(q.counts)
@@ -84,7 +84,7 @@ func (q *question) hostname() string {
 	return q.host
 }
 
-// value is a part of the request; not ok if it is missing or empty.
+// value returns a part of the request; not ok if it is missing or empty.
 func (q *question) value(part int) (text string, ok bool) {
 	v := &q.values[part]
 	if !v.asked {
@@ -122,8 +122,8 @@ func (q *question) find(p *part) (text string, ok bool) {
 	return text, text != ""
 }
 
-// ask puts the questions of a rule; not ok if it wants the whole key and does
-// not get it.
+// ask adds the asks of a rule; not ok if the rule refuses requests that lack a
+// part of the key and this one does.
 func (q *question) ask(i int) (ok bool) {
 	rule := &q.c.rules[i]
 	t := rule.terms
@@ -154,8 +154,8 @@ func (q *question) ask(i int) (ok bool) {
 	return true
 }
 
-// makeKey makes a key with the tail at hand. The limits and what is in flight
-// are counted in different places, so that they may have the same.
+// makeKey makes a key with the tail at hand. Limits and requests in flight are
+// counted in different places, so their keys may be equal.
 func (q *question) makeKey(rule string, n int) piece {
 	from := len(q.keys)
 	q.keys = append(append(q.keys, rule...), '/')
@@ -164,7 +164,7 @@ func (q *question) makeKey(rule string, n int) piece {
 }
 
 // makeTail makes the end of the keys of a rule, /PART=VALUE for each part;
-// whole is whether no part is missing.
+// whole reports that no part is missing.
 func (q *question) makeTail(parts []int) (whole bool) {
 	q.tail, whole = q.tail[:0], true
 	for _, i := range parts {
@@ -185,9 +185,8 @@ func appendPart(key []byte, p part) []byte {
 	return append(append(append(key, '/'), p.text...), '=')
 }
 
-// take asks all that was put: what fits neither in flight nor the Store's limits
-// is counted nowhere. refused is the index of the first of counts that does not
-// fit, or -1.
+// take asks the Store and InFlight: if either refuses, neither counts anything.
+// refused is the index of the first of counts that does not fit, or -1.
 func (q *question) take(ctx context.Context, s store.Store) (h store.Hold, refused int, ok bool, err error) {
 	keys := string(q.keys)
 	for i, p := range q.askKeys {

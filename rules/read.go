@@ -12,7 +12,7 @@ import (
 
 // Bounds of a file.
 const (
-	// MaxSize is the most bytes that a file of rules may have.
+	// MaxSize bounds the bytes of a file of rules.
 	MaxSize = 1 << 20
 	// maxDepth is how deep its lists and objects may be nested.
 	maxDepth = 8

@@ -11,39 +11,39 @@ import (
 	"time"
 )
 
-// Source keeps rules fresh: it fetches them every few minutes, checks them, and
-// puts them into use if they are good and have changed. Bad rules are refused
-// whole, and the old ones stay. It is safe for concurrent use; its fields must
-// not change after first use, and it must not be copied.
+// Source refreshes rules: it fetches them every few minutes, checks them, and
+// puts them into use if they are valid and have changed. Invalid rules are
+// refused as a whole, and the old ones stay. It is safe for concurrent use; it
+// must not be copied, nor its fields changed, after first use.
 //
-//	src := Source{Fetch: FromURL(nil, url), Keep: "/var/lib/app/rules.json"}
+//	src := rules.Source{Fetch: rules.FromURL(nil, url), Keep: "rules.json"}
 //	err := src.Refresh(ctx) // now, so that the first request is limited
 //	go src.Run(ctx)         // until ctx ends
 type Source struct {
-	// Fetch gets the rules: FromURL, FromFile, or a function of the program.
+	// Fetch returns the rules: FromURL, FromFile, or a function of the program.
 	Fetch Fetch
-	// Live is where the version in use is. Handlers use a pointer to it.
+	// Live holds the version in use. Handlers use a pointer to it.
 	Live Live
 	// Known are the names that [Request.Value] and [Request.Cost] understand.
 	Known []string
-	// Keep is a file of this Source alone to keep the last good version in, for
-	// the time when the program starts and the source is away. If empty, none
-	// is kept.
+	// Keep is a file, of this Source alone, with the last good version, for a
+	// start of the program while the source is unreachable. If empty, none is
+	// kept.
 	Keep string
-	// Every is how long it is from one refreshing by Run to the next, give or
-	// take a tenth, so that many processes do not come at once. As long as there
-	// is no version at all, it is a tenth of that. If zero or below, 5 minutes.
+	// Every is the time from one refresh by Run to the next, varied by a tenth
+	// so that many processes do not refresh at once. While there is no version
+	// at all, it is a tenth of that. If zero or below, 5 minutes.
 	Every time.Duration
-	// Timeout is how long one fetch may take. If zero or below, 10 seconds.
+	// Timeout bounds one fetch. If zero or below, 10 seconds.
 	Timeout time.Duration
-	// OnState is told how things are after each refreshing, in the goroutine of who
-	// refreshed. It must not refresh. If nil, nobody is told.
+	// OnState is called with the Status after each refresh, in the goroutine
+	// that refreshed. It must not refresh. If nil, nothing is called.
 	OnState func(Status)
 
 	mu      sync.Mutex // guards turn and status
 	turn    chan struct{}
 	status  Status
-	current // belongs to who has the turn
+	current // of the refresh that has the turn
 }
 
 // current is what is known of the version that the Source has put into use.
@@ -53,39 +53,40 @@ type current struct {
 	kept   bool // it is in the file
 }
 
-// Origin is where the version in use came from.
+// Origin tells where the version in use came from.
 type Origin string
 
 const (
 	// Fetched came from the source.
 	Fetched Origin = "source"
-	// Kept came from the file in which the last good one is kept.
+	// Kept came from the file with the last good version.
 	Kept Origin = "kept"
 )
 
-// Status is how a Source is doing.
+// Status describes the version in use by a Source, and its last refresh.
 type Status struct {
-	// Version is the one in use by this Source, empty before the first.
+	// Version is the version in use by this Source, empty before the first.
 	Version string
 	// From is where it came from, empty before the first.
 	From Origin
-	// Since is when it was put into use, by this process.
+	// Since is when this process put it into use.
 	Since time.Time
-	// Confirmed is when the source last said that it is the one: for one that
+	// Confirmed is when the source last said that it is current: for one that
 	// was Kept, when the file was written.
 	Confirmed time.Time
-	// Refreshes counts all tries to refresh, Failures those that ended without
-	// a good version, and Swaps the versions put into use.
+	// Refreshes counts all refreshes, Failures those that ended without a good
+	// version, and Swaps the versions put into use.
 	Refreshes, Failures, Swaps int64
-	// Err is why the last refreshing failed, in one line. Nil if it did not.
+	// Err is why the last refresh failed, in one line. Nil if it did not.
 	Err error
-	// KeepErr is why the version in use could not be kept in the file. It is
-	// tried again with each refreshing. Nil if it is kept, or need not be.
+	// KeepErr is why the version in use could not be written to the file. Each
+	// refresh retries it. Nil if it is written, or need not be.
 	KeepErr error
 }
 
-// Age is how long ago the source confirmed the version in use. It grows while
-// the source is away or its rules are bad. Zero if there is none.
+// Age returns how long ago the source confirmed the version in use. It grows
+// while the source is unreachable or its rules are invalid. Zero if there is
+// none.
 func (s Status) Age(now time.Time) time.Duration {
 	if s.Confirmed.IsZero() {
 		return 0
@@ -99,7 +100,7 @@ const (
 	longestEvery   = 200 * 365 * 24 * time.Hour // a tenth more is still a Duration
 )
 
-// Status is how things are.
+// Status returns the current status.
 func (s *Source) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +108,7 @@ func (s *Source) Status() Status {
 }
 
 // Run refreshes until ctx ends: at once if that has never been done, and then
-// every few minutes. How that goes is in Status.
+// every few minutes. Status has the results.
 func (s *Source) Run(ctx context.Context) {
 	wait := time.Duration(0)
 	if s.Status().Refreshes > 0 {
@@ -121,12 +122,12 @@ func (s *Source) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		_ = s.Refresh(ctx) // it is in the Status, which On is told
+		_ = s.Refresh(ctx) // it is in the Status, which OnState is called with
 		timer.Reset(s.pause())
 	}
 }
 
-// pause is how long Run waits before it refreshes again.
+// pause returns how long Run waits before the next refresh.
 func (s *Source) pause() time.Duration {
 	every := s.Every
 	if every <= 0 {
@@ -141,8 +142,8 @@ func (s *Source) pause() time.Duration {
 
 // Refresh fetches the rules now. The error says, in one line, why there are no
 // good ones; then the old ones stay in use or, if this Source has loaded none
-// yet, those in the file Keep are taken. One that does not get its turn before
-// ctx ends does nothing.
+// yet, those in the file Keep are used. Refreshes take turns; one whose ctx
+// ends before its turn does nothing.
 func (s *Source) Refresh(ctx context.Context) error {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *Source) Refresh(ctx context.Context) error {
 	return err
 }
 
-// enter waits until nobody else refreshes.
+// enter waits until no other refresh is in flight.
 func (s *Source) enter(ctx context.Context) (leave func(), err error) {
 	s.mu.Lock()
 	if s.turn == nil {
@@ -187,7 +188,7 @@ func (s *Source) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// fetch gets good rules. No data means that those in use are still the ones.
+// fetch returns good rules. No data means that those in use are current.
 func (s *Source) fetch(ctx context.Context) (data []byte, tag string, c *Compiled, err error) {
 	if s.Fetch == nil {
 		return nil, "", nil, errors.New("rules: the Source has no Fetch")
@@ -239,7 +240,7 @@ func (s *Source) swap(now time.Time, status *Status, c *Compiled) {
 	status.Swaps++
 }
 
-// fallBack takes the kept version if there is none in use. It returns why the
+// fallBack uses the kept version if there is none in use. It returns why the
 // source failed, and why the file did if it was needed.
 func (s *Source) fallBack(now time.Time, status *Status, why error) error {
 	if s.Keep == "" || status.Swaps > 0 {

@@ -220,7 +220,7 @@ func TestRunAfterRefresh(t *testing.T) {
 	})
 }
 
-// TestRunWithoutVersion: who has no rules yet asks more often.
+// TestRunWithoutVersion: a Source without rules refreshes more often.
 func TestRunWithoutVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, before, after := time.Now(), 0, 0
@@ -255,7 +255,7 @@ func TestRunHardlyEver(t *testing.T) {
 	})
 }
 
-// TestOneRefreshAtATime: and who does not get its turn in time gives up.
+// TestOneRefreshAtATime: and one that does not get its turn in time gives up.
 func TestOneRefreshAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		running := 0

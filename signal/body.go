@@ -75,10 +75,10 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 		return i, i < len(b)
 	}
 	step, rest, _ := strings.Cut(path, ".")
-	if open := b.at(i); open != '{' && (open != '[' || step != "*") {
+	inObject := b.at(i) == '{'
+	if each := step == "[]"; inObject && each || !inObject && (b.at(i) != '[' || !each && step != "*") {
 		return 0, false
 	}
-	inObject := b[i] == '{'
 	for i = b.space(i + 1); i < len(b) && b[i] != '}' && b[i] != ']'; i = b.space(i + 1) {
 		here := !inObject || step == "*"
 		if inObject {
@@ -90,7 +90,7 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 			i++
 		}
 		if here {
-			if at, ok = b.find(i, rest); ok || step != "*" {
+			if at, ok = b.find(i, rest); ok || inObject && step != "*" {
 				return at, ok
 			}
 		}
@@ -99,6 +99,29 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// hasData reports whether the data of an answer to GraphQL holds anything: so
+// much of the request has been executed, whatever its errors say.
+func (b jsonText) hasData() bool {
+	i, ok := b.find(0, "data")
+	if !ok || b[i] != '{' {
+		return ok && b.scalar(i) != ""
+	}
+	for i = b.space(i + 1); i < len(b) && b[i] != '}'; i = b.space(i + 1) {
+		i = b.space(b.skip(i))
+		if b.at(i) != ':' {
+			return true // torn: better not asked again
+		}
+		i = b.space(i + 1)
+		if b.scalar(i) != "" {
+			return true
+		}
+		if i = b.space(b.skip(i)); b.at(i) != ',' {
+			return false
+		}
+	}
+	return false
 }
 
 // skip is the end of the value at i.

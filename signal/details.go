@@ -101,7 +101,7 @@ func retryDelay(text string) pace.Opt[time.Duration] {
 		return pace.Opt[time.Duration]{}
 	}
 	d := info.bytes(1)
-	return pace.Some(nanoseconds(float64(int64(d.number(1)))*1e9 + float64(int32(d.number(2)))))
+	return pace.Some(bounded(float64(int64(d.number(1)))*1e9 + float64(int32(d.number(2)))))
 }
 
 // violation is a text of the first violation of a QuotaFailure.

@@ -18,7 +18,7 @@ type Dialect struct{ spec spec }
 // spec is a dialect as data. The specs are the files in dialects/, and
 // dialects_data.go is made of them by 'go test -run Data -update'. Names of
 // fields and paths into a body are alike: "body a.*.b" is a path, in which *
-// stands for any key or element, and "body <tag>" is the text of an XML
+// stands for any key or element and [] for any element, and "body <tag>" is the text of an XML
 // element.
 type spec struct {
 	// Name is what Named knows it by, Title what people call it.
@@ -58,8 +58,14 @@ type limits struct {
 	// Is is the form of the reset: one of forms.
 	Is string
 	// Max and Window (seconds) are what the vendor documents and the answers
-	// do not say.
+	// do not say; Windows are those of numbers in a list, in their order.
 	Max, Window int64
+	Windows     []int64
+	// WindowFrom is a field that holds the window, in the form WindowIs.
+	WindowFrom, WindowIs string
+	// Aligned says that windows begin at whole multiples of their length in
+	// UTC, as a day at midnight does: the reset need not be told.
+	Aligned bool
 	// From is a field that says it all, in the shape named Shape.
 	From, Shape string
 	// Scope is what the limit is about, and its name is that of the scope.
@@ -69,9 +75,10 @@ type limits struct {
 // wait is where a wait may stand, and its form.
 type wait struct{ From, Is string }
 
-// rule is something to look for. If the text at the first of From that is
-// there is one of Is, begins, ends or contains as told, or is there at all if
-// nothing is told, the rule holds, and says what no rule before it has said.
+// rule is something to look for. If the text at one of From is one of Is,
+// begins, ends or contains as told, or is there at all if nothing is told, the
+// rule holds, and says what no rule before it has said. Without From, the
+// status alone is enough.
 type rule struct {
 	// Statuses are those for which it may hold. If nil, all from 400.
 	Statuses []int
@@ -85,15 +92,18 @@ type rule struct {
 	Verdict     string // throttled, failed or served
 	Permanent   string // yes or no
 	Concurrency bool
+	Retryable   bool
 	Scope       string
-	// Wait is how long to wait, in seconds, if the answer does not say.
-	Wait int64
+	// Wait is how long to wait, in seconds, if the answer does not say. Until is
+	// until when: "midnight" in UTC, or nothing.
+	Wait  int64
+	Until string
 	// As says what the text is: the reason if empty, "name" for the name of
 	// the scope, "nothing".
 	As string
 }
 
-// For is the dialect of a host: the preset that lists it, exactly or by its
+// For is the dialect of a host: the preset that lists it, exactly or else by its
 // end, else the general one, which knows the standards and guesses. A port is
 // ignored. It never returns nil.
 func For(host string) *Dialect {
@@ -102,22 +112,28 @@ func For(host string) *Dialect {
 		host = host[:i]
 	}
 	host = strings.TrimSuffix(host, ".")
+	found := general
 	for _, d := range dialects {
-		if d.speaksAt(host) {
+		switch exactly, below := d.speaksAt(host); {
+		case exactly:
 			return d
+		case below && found == general:
+			found = d
 		}
 	}
-	return general
+	return found
 }
 
-func (d *Dialect) speaksAt(host string) bool {
+// speaksAt reports whether a host is one of the preset's, or below one.
+func (d *Dialect) speaksAt(host string) (exactly, below bool) {
 	for _, h := range d.spec.Hosts {
-		end, below := strings.CutPrefix(h, "*")
-		if h == host || below && strings.HasSuffix(host, end) && len(host) > len(end) {
-			return true
+		if h == host {
+			return true, false
 		}
+		end, wild := strings.CutPrefix(h, "*")
+		below = below || wild && strings.HasSuffix(host, end) && len(host) > len(end)
 	}
-	return false
+	return false, below
 }
 
 // Named is the dialect of that name, such as github or kong; ok is false if

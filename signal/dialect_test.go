@@ -10,6 +10,7 @@ import (
 func TestFor(t *testing.T) {
 	for host, want := range map[string]string{
 		"api.github.com": "github", "API.GitHub.com": "github", "api.github.com:443": "github", "api.github.com.": "github",
+		"maps.googleapis.com": "googlemaps", "gmail.googleapis.com": "google",
 		"notapi.github.com": "general", "api.github.com.evil.example": "general",
 		"shop.myshopify.com": "shopify", "myshopify.com": "general", ".myshopify.com": "general", "evilmyshopify.com": "general",
 		"dynamodb.eu-central-1.amazonaws.com": "aws", "s3.cn-north-1.amazonaws.com.cn:443": "aws",
@@ -35,7 +36,7 @@ func TestWantsBody(t *testing.T) {
 	}{
 		{"github", 403, true},
 		{"github", 429, true},
-		{"github", 200, false},
+		{"github", 200, true},
 		{"github", 500, false},
 		{"aws", 400, true},
 		{"aws", 503, true},
@@ -44,7 +45,8 @@ func TestWantsBody(t *testing.T) {
 		{"shopify", 200, true},
 		{"traefik", 429, false},
 		{"general", 429, true},
-		{"general", 404, false},
+		{"general", 404, true},
+		{"general", 200, false},
 	} {
 		d, _ := Named(c.name)
 		if got := d.WantsBody(c.status); got != c.want {
@@ -64,6 +66,11 @@ func TestLookup(t *testing.T) {
 		{`{"a":[{"b":1},{"c":2},{"c":3}]}`, "a.*.c", "2"},
 		{`{"a":{"x":{"b":1},"y":{"c":2}}}`, "a.*.c", "2"},
 		{`[{"errorCode":"X"}]`, "*.errorCode", "X"},
+		{`[{"code":"X"}]`, "[].code", "X"},
+		{`[{"a":1},{"code":"X"}]`, "[].code", "X"},
+		{`{"a":{"code":"X"}}`, "[].code", ""},
+		{`{"[]":{"code":"X"}}`, "[].code", ""},
+		{`{"a":[{"code":"X"}]}`, "a.[].code", "X"},
 		{`{"a":[[["deep"]]]}`, "a.*.*.*", "deep"},
 		{`{"a":"x\"y\\z\/\b\f\n\r\t"}`, "a", "x\"y\\z/\b\f\n\r\t"},
 		{`{"a":"\u00e9\ud83d\ude00"}`, "a", "é😀"},
@@ -108,7 +115,7 @@ func TestExplain(t *testing.T) {
 		}
 		got.WriteString(n.Field + "=" + n.Value + " " + ignored + n.Says + "\n")
 	}
-	want := `Retry-After-Ms=90000000 wait 24h0m0s (milliseconds from now, the longest that is believed)
+	want := `Retry-After-Ms=90000000 wait 1h0m0s (milliseconds from now, in place of one too long to be believed)
 Retry-After=soon ignored, Retry-After-Ms comes first
 RateLimit="a;r=1 ignored, not a structured field (RFC 9651)
 X-Ratelimit-Remaining=many ignored, not a number from 0 to 999999999999999
@@ -117,8 +124,8 @@ X-Ratelimit-Reset=1793955007 reset 30s (guessed: Unix time, seconds)
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
-	if r.By != "Retry-After-Ms" || r.After != pace.Some(MaxBelieved) {
-		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, MaxBelieved)
+	if r.By != "Retry-After-Ms" || r.After != pace.Some(MaxDoubted) {
+		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, MaxDoubted)
 	}
 }
 
@@ -135,5 +142,19 @@ func TestTextsAreBounded(t *testing.T) {
 	r = For("discord.com").Read(200, lines("X-RateLimit-Remaining: 1\nX-RateLimit-Bucket: "+long), nil, t0)
 	if want := strings.Repeat("é", 64); r.ScopeName != want {
 		t.Errorf("name %q, want %q", r.ScopeName, want)
+	}
+}
+
+// TestPartOfGraphQLIsFinal: what has run in part must not run again.
+func TestPartOfGraphQLIsFinal(t *testing.T) {
+	for data, final := range map[string]bool{
+		``: false, `"data":null,`: false, `"data":{},`: false, `"data":{"a":null},`: false, `"data":{"a":null,"b":null},`: false,
+		`"data":{"a":null,"b":{"id":1}},`: true, `"data":{"a":true},`: true, `"data":[1],`: true, `"data":{"a"`: true,
+	} {
+		body := `{"errors":[{"type":"RATE_LIMITED"}],` + data + `"extensions":{}}`
+		r := heard(t, "api.github.com", 200, "", body)
+		if r.Verdict != pace.Throttled || r.Permanent != final {
+			t.Errorf("%s: %v, permanent %v; want throttled, %v", body, r.Verdict, r.Permanent, final)
+		}
 	}
 }

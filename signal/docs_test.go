@@ -2,6 +2,8 @@ package signal
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ var shapes = map[string]string{
 	"pairs":      "total=, remaining=, resets= (seconds)",
 	"azure":      "name;remaining, by commas, windows in the names",
 	"usage":      "JSON of percentages used, minutes to wait",
+	"windows":    "how many:seconds, by commas; used alike beside it",
 	"shopify":    "requested, actual, available and restored a second",
 }
 
@@ -39,14 +42,35 @@ of your own, name it:
   above failed; all else was served, whatever it says.
 - The wait is, first come first: a field of milliseconds, Retry-After, a wait in
   the body, the longest reset of the limits that are used up, what the vendor
-  documents. No wait above a day is believed, and none is below zero.
+  documents.
+- Retry-After is read in every form: seconds, whole or not, a Unix time in seconds
+  or milliseconds (a number above 5×10^8, of which no wait in seconds is meant), an
+  HTTP date, RFC 3339, a duration such as 1m30s.
+- A wait above a day is read as one hour: most are mistakes, and one request an
+  hour does no harm where one was meant. A wait or a reset above a year (366 days),
+  a wait below zero, a date that is a day gone, and what is neither number nor
+  time are ignored: the caller's own backoff decides. A reset above a day is read
+  as a day, and one that is a day off or more is asked again after an hour.
+- A limit of more than an hour that is used up and does not say when it resets is
+  asked again after 1/24 of its window, an hour at most: a day's quota once an hour.
+- One field may hold several limits (100;w=60, 1000;w=3600), each of which is read.
+- X-Should-Retry and Stripe-Should-Retry: false means not to ask again; true, that
+  another try may succeed, whatever the status.
 - Dates and Unix times count from the Date of the answer. Limits in an answer
   out of a cache (Age above zero) are ignored, and its wait has run since.
 - What is malformed is ignored; 'throttle explain' says so. A number that cannot
   be meant in the preset's unit (Unix time 30, seconds for 15 years) is guessed.
-- Bodies are read only for the statuses named, and 64 KiB of them at most.
+- Bodies are read only for the statuses named, and 64 KiB of them at most; a
+  Transport reads those of errors, and of answers to GraphQL, by itself.
+- The general dialect knows an error that throttles by a code in its body, under
+  400 and 403 as well as 429: rate_limited, TooManyRequests, THROTTLED and kin, in
+  any case. An error without such a code is ordinary, whatever words its message
+  has and though nothing may remain.
+- A quota that ends with a day, a month or an account's money is final where the
+  answer names it so (dailyLimitExceeded, insufficient_quota): no wait helps.
 - Requests pace; limits counted in other units are told beside them, and decide
   on the wait when they are used up.
+- A refusal inside a GraphQL answer that holds data too is final: part of it ran.
 - Permanent means not to ask again; concurrency, that fewer at once will do.
 
 `
@@ -124,6 +148,9 @@ func section(b *strings.Builder, s spec) {
 	if s.Unconfirmed != nil {
 		fmt.Fprintf(b, "Not confirmed by the vendor's own words: %s.\n", strings.Join(s.Unconfirmed, "; "))
 	}
+	if pages := pagesOf(s.Name); pages != nil {
+		fmt.Fprintf(b, "Read from %s.\n", strings.Join(pages, ", "))
+	}
 	b.WriteString("\n| where | means | form and unit | scope |\n|---|---|---|---|\n")
 	row := func(where, means, form, scope string) {
 		for _, c := range []*string{&form, &scope} {
@@ -154,6 +181,21 @@ func section(b *strings.Builder, s spec) {
 	}
 }
 
+// pagesOf are the pages that the answers of a dialect were read from.
+func pagesOf(name string) (pages []string) {
+	files, _ := filepath.Glob("testdata/" + name + "-*.txt")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(text), "\n# page: ")
+		line, _, _ := strings.Cut(rest, "\n")
+		url, when, ok := strings.Cut(line, " (read ")
+		if p := "<" + url + "> (" + when; ok && !slices.Contains(pages, p) {
+			pages = append(pages, p)
+		}
+	}
+	return pages
+}
+
 func limitRows(row func(where, means, form, scope string), l limits) {
 	name := "limit"
 	if l.Name != "" {
@@ -167,6 +209,12 @@ func limitRows(row func(where, means, form, scope string), l limits) {
 	if l.Window > 0 {
 		window = fmt.Sprintf(", in %d s", l.Window)
 	}
+	if l.Windows != nil {
+		window = fmt.Sprintf(", in %s s, side by side", numbers(l.Windows))
+	}
+	if l.Aligned {
+		window += ", which begin at whole multiples in UTC"
+	}
 	if l.Max > 0 {
 		window = fmt.Sprintf(", of %d%s as documented", l.Max, window)
 	}
@@ -178,6 +226,7 @@ func limitRows(row func(where, means, form, scope string), l limits) {
 		{l.Remaining, "what remains", unit + window},
 		{l.Used, "what is used", unit},
 		{l.Reset, "reset", formName(l.Is)},
+		{l.WindowFrom, "window", formName(l.WindowIs)},
 		{l.NameFrom, "name", "text"},
 	} {
 		if f.from != "" {
@@ -197,6 +246,7 @@ func ruleRow(row func(where, means, form, scope string), u rule) {
 	add(u.Permanent == "yes", "permanent")
 	add(u.Permanent == "no", "not permanent")
 	add(u.Concurrency, "concurrency")
+	add(u.Until == "midnight", "wait until midnight, UTC, unless told")
 	add(u.Wait > 0, fmt.Sprintf("wait %d s unless told", u.Wait))
 	add(u.As == "name", "name of the scope")
 	add(len(means) == 0 && u.Scope == "", "reason")
@@ -212,6 +262,8 @@ func ruleRow(row func(where, means, form, scope string), u rule) {
 	}
 	switch u.Trim {
 	case "":
+	case "word":
+		form = append(form, "in any case, letters and digits alone")
 	case "code":
 		form = append(form, "without its namespace")
 	case "fragment":
@@ -220,14 +272,17 @@ func ruleRow(row func(where, means, form, scope string), u rule) {
 		form = append(form, "the "+u.Trim+" of a QuotaFailure")
 	}
 	where := "a limit that is used up"
-	if !u.Empty {
+	if u.From == nil && !u.Empty {
+		where = "status " + numbers(u.Statuses)
+	}
+	if u.From != nil {
 		var from []string
 		for _, f := range u.From {
 			from = append(from, place(f))
 		}
 		where = strings.Join(from, " or ")
 	}
-	if u.Statuses != nil {
+	if u.Statuses != nil && where != "status "+numbers(u.Statuses) {
 		where += " with " + numbers(u.Statuses)
 	}
 	row(where, strings.Join(means, ", "), strings.Join(form, "; "), u.Scope)
@@ -267,6 +322,7 @@ func TestDataMakesSense(t *testing.T) {
 			knows("form", l.Is, l.Reset == "" || formName(l.Is) != "")
 			knows("shape", l.Shape, l.From == "" || shapes[l.Shape] != "")
 			knows("scope", l.Scope, l.Scope == "" || scopeNamed(l.Scope) != ScopeUnknown)
+			knows("form", l.WindowIs, l.WindowFrom == "" || formName(l.WindowIs) != "")
 			knows("limit without a place", l.Name, l.From != "" || l.Limit+l.Remaining+l.Used+l.Reset != "")
 		}
 		for _, u := range s.Rules {
@@ -274,8 +330,10 @@ func TestDataMakesSense(t *testing.T) {
 			knows("verdict", u.Verdict, slices.Contains([]string{"", "throttled", "failed", "served"}, u.Verdict))
 			knows("permanent", u.Permanent, slices.Contains([]string{"", "yes", "no"}, u.Permanent))
 			knows("as", u.As, slices.Contains([]string{"", "name", "nothing"}, u.As))
-			knows("trim", u.Trim, slices.Contains([]string{"", "code", "fragment", "metric", "subject", "description"}, u.Trim))
-			knows("rule without a place", fmt.Sprint(u), u.Empty != (len(u.From) > 0))
+			knows("trim", u.Trim, slices.Contains([]string{"", "code", "fragment", "word", "metric", "subject", "description"}, u.Trim))
+			knows("rule without a place", fmt.Sprint(u), !u.Empty || u.From == nil)
+			knows("until", u.Until, u.Until == "" || u.Until == "midnight")
+			knows("rule without a condition", fmt.Sprint(u), u.Empty || u.From != nil || u.Statuses != nil)
 			for _, from := range u.From {
 				status := 429
 				if u.Statuses != nil {
@@ -302,6 +360,6 @@ func TestDataMakesSense(t *testing.T) {
 	}
 }
 
-func numbers(all []int) string {
+func numbers[T int | int64](all []T) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ", ")
 }

@@ -65,8 +65,15 @@ func (r *reader) noteSpan(from, text, is, what string, d pace.Opt[time.Duration]
 		r.ignore(from, text, "no RetryInfo in it")
 		return
 	}
+	if !d.OK && is == "words" {
+		return // most sentences name no wait
+	}
 	if !d.OK && is == "pushback" {
 		r.note(from, "do not ask again")
+		return
+	}
+	if !d.OK && r.ahead(text, is).OK {
+		r.ignore(from, text, "no time that can be meant")
 		return
 	}
 	if !d.OK {
@@ -74,8 +81,11 @@ func (r *reader) noteSpan(from, text, is, what string, d pace.Opt[time.Duration]
 		return
 	}
 	capped := ""
-	if d.V == MaxBelieved {
+	switch {
+	case d.V == MaxBelieved:
 		capped = ", the longest that is believed"
+	case d.V == MaxDoubted && r.ahead(text, is).V > MaxBelieved:
+		capped = ", in place of one too long to be believed"
 	}
 	r.note(from, "%s %v (%s%s)", what, d.V, r.formOf(text, is), capped)
 }
@@ -92,14 +102,14 @@ func (r *reader) noteCount(from, text, what string, n pace.Opt[int64]) {
 // formOf is what a time was taken for.
 func (r *reader) formOf(text, is string) string {
 	v, number := decimal(text)
-	guessed := is == "guess" || number && (is == "seconds" && v > unixTime || is == "ms" && v > 1000*unixTime || is == "epoch" && v <= unixTime)
+	guessed := is == "guess" || number && (is == "seconds" && v > unixTime || is == "ms" && v > 1000*unixTime || is == "epoch" && v <= unixTime || is == "after" && v > unixTime)
 	switch {
-	case is == "details":
+	case is == "details", is == "words":
 	case !number && len(text) > 0 && text[len(text)-1] == 's':
 		is = "duration"
 	case !number:
 		is = "date"
-	case guessed && v <= unixTime, is == "after":
+	case guessed && v <= unixTime, is == "after" && !guessed:
 		is = "seconds"
 	case guessed && v <= 1000*unixTime:
 		is = "epoch"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,8 +13,12 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
+// page is where a fixture's answer was read, and when.
+var page = regexp.MustCompile(`^# page: (https?://\S+ \(read \d{4}-\d\d(-\d\d)?\)|none \(made up\))$`)
+
 // fixture is an answer in a file: comments that begin with #, the first of
-// which names the host or the preset, a status line, fields, a body.
+// which names the host or the preset and the second the page that it was read
+// from, a status line, fields, a body.
 type fixture struct {
 	dialect *Dialect
 	status  int
@@ -38,6 +43,9 @@ func readFixture(t *testing.T, name string) (f fixture) {
 	} else if f.dialect, ok = Named(strings.TrimPrefix(lines[0], "# preset: ")); !ok {
 		t.Fatalf("%s: begins with %q, want '# host: ' or '# preset: '", name, lines[0])
 	}
+	if !page.MatchString(lines[1]) {
+		t.Errorf("%s: second line %q, want '# page: https://... (read 2026-11-22)'", name, lines[1])
+	}
 	for strings.HasPrefix(lines[0], "#") {
 		lines = lines[1:]
 	}
@@ -56,6 +64,9 @@ func tell(r Reading) string {
 	line("verdict", r.Verdict)
 	if r.Permanent {
 		line("permanent", "yes")
+	}
+	if r.Retryable {
+		line("retryable", "yes")
 	}
 	if r.After.OK {
 		line("wait", r.After.V)
@@ -105,13 +116,14 @@ func tellPolicy(p Policy) string {
 // TestFixtures holds what every row of the table says to what was reviewed.
 func TestFixtures(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 90 {
+	if err != nil || len(files) < 220 {
 		t.Fatalf("found %d fixtures, %v", len(files), err)
 	}
-	seen := map[*Dialect]bool{}
+	seen, vendors := map[*Dialect]bool{}, map[string]bool{}
 	for _, file := range files {
 		f := readFixture(t, file)
-		seen[f.dialect] = true
+		vendor, _, _ := strings.Cut(filepath.Base(file), "-")
+		seen[f.dialect], vendors[vendor] = true, true
 		r := f.dialect.Read(f.status, lines(f.fields), f.body, t0)
 		checkFile(t, strings.TrimSuffix(file, ".txt")+".golden", tell(r))
 		explained, _ := f.dialect.Explain(f.status, lines(f.fields), f.body, t0)
@@ -123,6 +135,9 @@ func TestFixtures(t *testing.T) {
 			t.Errorf("%s: by another clock reads\n%swant\n%s", file, got, want)
 		}
 		checkBounds(t, file, r)
+	}
+	if len(vendors) < 60 {
+		t.Errorf("fixtures of %d vendors, want 60 at least", len(vendors))
 	}
 	for _, d := range dialects {
 		if !seen[d] {

@@ -9,9 +9,17 @@ import (
 )
 
 // MaxBelieved is the longest wait that is believed, be it a Retry-After or a
-// reset: one field must not put a caller to sleep for good. After a day
-// nothing is lost by asking again. A longer wait is read as this one.
+// reset: one field must not put a caller to sleep for good. A reset that is
+// further off, as that of a month's quota, is read as this one.
 const MaxBelieved = 24 * time.Hour
+
+// MaxDoubted is what a wait (Retry-After and kin) above MaxBelieved is read as,
+// and what is waited for a reset that is as far off: most of those are mistakes,
+// such as milliseconds, and must not stop a host for a day; and where one was
+// meant, one request an hour does no harm. A wait or a reset above a year, a wait
+// below zero and a date that is a day gone or more are ignored, as all that is
+// malformed.
+const MaxDoubted = time.Hour
 
 // maxWindow is the longest window of a policy. A longer one is ignored rather
 // than shortened, as shortening it would raise the rate.
@@ -21,13 +29,14 @@ const maxWindow = 366 * 24 * time.Hour
 // Each form of a number gives way to guessing where the number cannot be meant
 // so: a Unix time of 1970, seconds for fifteen years.
 var forms = [...][2]string{
-	{"after", "seconds or HTTP date"},
+	{"after", "seconds, Unix time, date or duration"},
 	{"seconds", "seconds from now"},
 	{"ms", "milliseconds from now"},
 	{"minutes", "minutes from now"},
 	{"epoch", "Unix time, seconds"},
 	{"date", "date"},
 	{"duration", "duration"},
+	{"words", "a sentence, as in 'again in 20 seconds'"},
 	{"pushback", "milliseconds, or a word not to retry"},
 	{"details", "RetryInfo in base64 and Protocol Buffers"},
 	{"guess", "guessed"},
@@ -38,8 +47,21 @@ var forms = [...][2]string{
 // included. A thousand times that divides seconds from milliseconds.
 const unixTime = 5e8
 
-// span reads a wait or a reset of that form.
+// span reads a reset of that form.
 func (r *reader) span(text, is string) pace.Opt[time.Duration] {
+	return believed(r.ahead(text, is))
+}
+
+// await reads a wait of that form.
+func (r *reader) await(text, is string) pace.Opt[time.Duration] {
+	if v, number := decimal(text); number && v < 0 && is != "pushback" {
+		return pace.Opt[time.Duration]{}
+	}
+	return awaited(r.ahead(text, is))
+}
+
+// ahead reads how far ahead a time of that form is, or how long ago it was.
+func (r *reader) ahead(text, is string) pace.Opt[time.Duration] {
 	text = strings.Trim(text, " \t")
 	v, number := decimal(text)
 	switch {
@@ -47,19 +69,18 @@ func (r *reader) span(text, is string) pace.Opt[time.Duration] {
 		return r.pushback(v, number)
 	case is == "details":
 		return retryDelay(text)
-	case is == "after" && !number:
-		if t, ok := date(text); ok {
-			return pace.Some(believe(t.Sub(r.clock())))
-		}
-		return pace.Opt[time.Duration]{}
-	case is == "after", is == "seconds" && number && v <= unixTime:
-		return seconds(text)
-	case is == "ms" && number && v <= 1000*unixTime:
-		return pace.Some(nanoseconds(v * 1e6))
-	case is == "minutes" && number && v <= unixTime:
-		return pace.Some(nanoseconds(v * 60e9))
+	case is == "words":
+		return waitIn(text)
+	case !number:
+		return r.aheadText(text)
+	case is == "ms" && v <= 1000*unixTime:
+		return pace.Some(bounded(v * 1e6))
+	case is == "minutes" && v <= unixTime:
+		return pace.Some(bounded(v * 60e9))
+	case v <= unixTime:
+		return pace.Some(bounded(v * 1e9))
 	}
-	return r.guess(text)
+	return pace.Some(unix(v).Sub(r.clock()))
 }
 
 // pushback reads gRPC's signed number of 32 bits of milliseconds; one below
@@ -69,28 +90,19 @@ func (r *reader) pushback(v float64, number bool) pace.Opt[time.Duration] {
 		r.sentenced, r.Permanent, r.finalBy = true, true, "Grpc-Retry-Pushback-Ms"
 		return pace.Opt[time.Duration]{}
 	}
-	return pace.Some(nanoseconds(v * 1e6))
+	return pace.Some(bounded(v * 1e6))
 }
 
-// guess reads a wait whose unit is not known: numbers up to unixTime are
-// seconds from now, greater ones Unix times, in seconds or in milliseconds;
-// durations and dates are what they are.
-func (r *reader) guess(text string) pace.Opt[time.Duration] {
-	v, number := decimal(text)
-	if number && v <= unixTime {
-		return seconds(text)
-	}
-	if number {
-		return pace.Some(believe(unix(v).Sub(r.clock())))
-	}
+// aheadText reads a duration or a date.
+func (r *reader) aheadText(text string) pace.Opt[time.Duration] {
 	if len(text) > maxNumber {
 		return pace.Opt[time.Duration]{}
 	}
 	if d, err := time.ParseDuration(text); err == nil {
-		return pace.Some(believe(d))
+		return pace.Some(d)
 	}
 	if t, ok := instant(text); ok {
-		return pace.Some(believe(t.Sub(r.clock())))
+		return pace.Some(t.Sub(r.clock()))
 	}
 	return pace.Opt[time.Duration]{}
 }
@@ -103,6 +115,31 @@ func unix(v float64) time.Time {
 	v = min(v, 1e12) // 30,000 years: time.Unix would overflow much later
 	whole := int64(v)
 	return time.Unix(whole, int64((v-float64(whole))*1e9))
+}
+
+// believed is a reset within the bounds of what is believed; one that is over
+// is now.
+func believed(d pace.Opt[time.Duration]) pace.Opt[time.Duration] {
+	if !d.OK || d.V > maxWindow {
+		return pace.Opt[time.Duration]{}
+	}
+	return pace.Some(believe(d.V))
+}
+
+// awaited is a wait within those bounds.
+func awaited(d pace.Opt[time.Duration]) pace.Opt[time.Duration] {
+	switch {
+	case !d.OK || d.V > maxWindow || d.V <= -MaxBelieved:
+		return pace.Opt[time.Duration]{}
+	case d.V > MaxBelieved:
+		return pace.Some(MaxDoubted)
+	}
+	return pace.Some(max(d.V, 0))
+}
+
+// bounded is a number of nanoseconds as a duration, without an overflow.
+func bounded(v float64) time.Duration {
+	return time.Duration(min(max(math.Round(v), -2*float64(maxWindow)), 2*float64(maxWindow)))
 }
 
 // believe is d within the bounds of what is believed.
@@ -129,9 +166,13 @@ func date(text string) (t time.Time, ok bool) {
 	return t, false
 }
 
-// instants are other forms of a date: RFC 3339, ISO 8601 without seconds, and
-// what JavaScript's Date says of itself.
-var instants = [...]string{time.RFC3339, "2006-01-02T15:04Z07:00", "Mon Jan 02 2006 15:04:05 GMT-0700"}
+// instants are other forms of a date: RFC 3339, ISO 8601 without seconds, or
+// without a time zone, which is UTC then, and what JavaScript's Date says of
+// itself.
+var instants = [...]string{
+	time.RFC3339, "2006-01-02T15:04Z07:00", "Mon Jan 02 2006 15:04:05 GMT-0700",
+	"2006-01-02 15:04:05", "2006-01-02 15:04:05 UTC", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00",
+}
 
 // instant reads a date of any form.
 func instant(text string) (t time.Time, ok bool) {

@@ -92,7 +92,7 @@ func places(d *Dialect) (names []string) {
 		add("RateLimit", "RateLimit-Policy")
 	}
 	for _, l := range d.spec.Limits {
-		add(l.From, l.NameFrom, l.Limit, l.Remaining, l.Used, l.Reset)
+		add(l.From, l.NameFrom, l.Limit, l.Remaining, l.Used, l.Reset, l.WindowFrom)
 	}
 	for _, u := range d.spec.Rules {
 		add(u.From...)

@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
@@ -25,6 +26,9 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 	if p.Unit == "" {
 		p.Unit = requests
 	}
+	if r.readLists(p, l) {
+		return true
+	}
 	by := r.readNumbers(&p, l, policies)
 	if by == "" {
 		return false
@@ -37,9 +41,7 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 			}
 		}
 	}
-	if l.Window > 0 && !p.Window.OK {
-		p.Window = pace.Some(time.Duration(l.Window) * time.Second)
-	}
+	r.complete(&p, l)
 	if l.Max > 0 && !p.Limit.OK {
 		p.Limit = pace.Some(l.Max)
 		if r.notes != nil {
@@ -67,15 +69,15 @@ func (r *reader) readNumbers(p *Policy, l *limits, policies []member) (by string
 	if text := r.there(l.Limit); text != "" {
 		// Early drafts put policies behind the limit: "12, 12;w=1".
 		if all := parse(text); len(all) > 0 {
-			p.Limit = count(all[0].value)
+			p.Limit, p.Window = count(all[0].value), window(all[0].param("w"))
 			policies = append(all[1:], policies...)
 		}
 		if r.notes != nil {
 			r.noteCount(l.Limit, text, "limit", p.Limit)
 		}
 	}
-	p.Remaining = r.number(l.Remaining, "remaining")
-	used := r.number(l.Used, "used")
+	p.Remaining = r.number(p, l.Remaining, "remaining")
+	used := r.number(p, l.Used, "used")
 	switch {
 	case used.OK && p.Limit.OK && !p.Remaining.OK:
 		p.Remaining = pace.Some(max(p.Limit.V-used.V, 0))
@@ -107,12 +109,36 @@ func (r *reader) there(from string) string {
 	return r.text(from)
 }
 
-// number reads a count at a place that may not be told of.
-func (r *reader) number(from, what string) pace.Opt[int64] {
+// number reads a count at a place that may not be told of, perhaps with the
+// window that it is of, as in "0;w=21600".
+func (r *reader) number(p *Policy, from, what string) pace.Opt[int64] {
 	text := r.there(from)
 	n := count(text)
+	if !n.OK && strings.IndexByte(text, ';') > 0 {
+		if all := parse(text); len(all) == 1 {
+			n, p.Window = count(all[0].value), or(p.Window, window(all[0].param("w")))
+		}
+	}
 	if r.notes != nil && text != "" {
 		r.noteCount(from, text, what, n)
 	}
 	return n
+}
+
+// complete fills in what a preset knows of the window and the reset.
+func (r *reader) complete(p *Policy, l *limits) {
+	if text := r.there(l.WindowFrom); text != "" {
+		if d := r.ahead(text, l.WindowIs); d.OK && d.V > 0 && d.V <= maxWindow {
+			p.Window = d
+		}
+		if r.notes != nil {
+			r.noteSpan(l.WindowFrom, text, l.WindowIs, "window", p.Window)
+		}
+	}
+	if l.Window > 0 && !p.Window.OK {
+		p.Window = pace.Some(time.Duration(l.Window) * time.Second)
+	}
+	if l.Aligned && p.Window.OK && !p.Reset.OK {
+		p.Reset = believed(pace.Some(untilMultiple(r.clock(), p.Window.V)))
+	}
 }

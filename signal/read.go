@@ -5,8 +5,9 @@ import "time"
 // Read reads an answer that arrived at now by the general dialect, and returns
 // what a Controller learns from. field is as in [Dialect.Read].
 //
-//   - Retry-After is seconds, whole or not, or one of the three forms of an
-//     HTTP date. Milliseconds (Retry-After-Ms and kin) come before it.
+//   - Retry-After is seconds, whole or not, a Unix time (a number above 5×10^8),
+//     one of the three forms of an HTTP date, RFC 3339 or a duration.
+//     Milliseconds (Retry-After-Ms and kin) come before it.
 //   - Of several limits in a RateLimit field the one with the least remaining
 //     binds; among equals, the one that resets last. Limits counted in another
 //     unit than requests are left to [Dialect.Read].
@@ -19,7 +20,7 @@ import "time"
 //     durations are understood too.
 //   - Retry-After takes precedence over the reset of a throttled answer. One
 //     that has no Retry-After, and no quota left, asks to wait for the reset.
-//   - What is malformed is ignored; negative waits are zero.
+//   - What is malformed is ignored, negative waits included.
 func Read(status int, field func(name string) string, now time.Time) Signal {
 	d := general
 	return d.Read(status, field, nil, now).Signal

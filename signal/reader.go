@@ -31,18 +31,17 @@ type reader struct {
 	refillBy   string
 	guessed    pace.Opt[time.Duration] // the longest reset of those that do not say what remains
 	guessedBy  string
-	judged     bool  // a rule gave the verdict
-	sentenced  bool  // a rule said whether it is permanent
-	dueSeconds int64 // what a rule says to wait
+	judged     bool          // a rule gave the verdict
+	sentenced  bool          // a rule said whether it is permanent
+	due        time.Duration // what a rule says to wait
 }
 
 // read reads everything, and then makes up its mind.
 func (r *reader) read() {
 	r.Verdict = r.verdictOf()
 	r.readWaits()
-	age := seconds(r.field("Age"))
-	if age.OK && age.V > 0 {
-		r.After.V = max(r.After.V-age.V, 0)
+	if age := count(r.field("Age")); age.V > 0 {
+		r.After.V = max(r.After.V-time.Duration(min(age.V, int64(MaxBelieved/time.Second)))*time.Second, 0)
 		if r.notes != nil {
 			r.note("Age", "out of a cache: limits are of the past and are ignored")
 		}
@@ -52,9 +51,23 @@ func (r *reader) read() {
 	for i := range r.d.spec.Rules {
 		r.apply(&r.d.spec.Rules[i])
 	}
+	r.readRetry()
+	r.readPart()
 	r.settle()
 	if r.policies == 1 && (!r.one.CountsRequests() || r.one.Partition != "") {
 		r.Policies = []Policy{r.one}
+	}
+}
+
+// readPart makes a refusal with status 200 final if part of the request was
+// executed: GraphQL may run one mutation of several.
+func (r *reader) readPart() {
+	if r.status >= 400 || r.Verdict != pace.Throttled || r.Permanent || !jsonText(r.body).hasData() {
+		return
+	}
+	r.Permanent, r.finalBy = true, "body data"
+	if r.notes != nil {
+		r.noteText("body data", "…", "part of it was executed: do not ask again")
 	}
 }
 
@@ -127,7 +140,7 @@ func (r *reader) readWaits() {
 			}
 			continue
 		}
-		r.After = r.span(text, w.Is)
+		r.After = r.await(text, w.Is)
 		if r.After.OK {
 			r.By = w.From
 		}
@@ -184,11 +197,21 @@ func (r *reader) add(p Policy, by string) (binds bool) {
 	switch {
 	case p.isEmpty():
 		r.none = true
-		r.exhausted(p.Reset, by)
+		r.exhausted(or(p.Reset, p.patience()), by)
 	case p.Reset.OK && !p.Remaining.OK && (!r.guessed.OK || p.Reset.V > r.guessed.V):
 		r.guessed, r.guessedBy = p.Reset, by
 	}
 	return p.CountsRequests() && r.bind(p)
+}
+
+// patience is when to ask again about a limit that is used up and does not say
+// when it resets, as a part of its window; none for windows up to an hour, which
+// the caller's own backoff fits.
+func (p *Policy) patience() pace.Opt[time.Duration] {
+	if p.Window.V <= time.Hour {
+		return pace.Opt[time.Duration]{}
+	}
+	return pace.Some(min(p.Window.V/24, MaxDoubted))
 }
 
 // knows reports whether a policy of that name has been read: some servers tell
@@ -273,12 +296,18 @@ func (r *reader) settle() {
 	}
 }
 
+// resetAfter makes the wait the reset of a limit that is used up, as it comes
+// first.
+func (r *reader) resetAfter() {
+	if r.Reset.OK && (!r.Remaining.OK || r.Remaining.V == 0) {
+		r.Reset = r.After
+	}
+}
+
 // settleWait finds the wait of a refusal that has none yet.
 func (r *reader) settleWait() {
 	if r.After.OK {
-		if r.Reset.OK && (!r.Remaining.OK || r.Remaining.V == 0) {
-			r.Reset = r.After
-		}
+		r.resetAfter()
 		return
 	}
 	if !r.none && !r.refill.OK {
@@ -287,8 +316,12 @@ func (r *reader) settleWait() {
 	switch {
 	case r.refill.OK:
 		r.After, r.By = r.refill, r.refillBy
-	case r.dueSeconds > 0:
-		r.After, r.By = pace.Some(time.Duration(r.dueSeconds)*time.Second), "default"
+		if r.After.V >= MaxBelieved {
+			r.After.V = MaxDoubted
+			r.resetAfter()
+		}
+	case r.due > 0:
+		r.After, r.By = pace.Some(r.due), "default"
 		if r.notes != nil {
 			r.note("default", "wait %v, as the vendor documents for an answer that names no wait", r.After.V)
 		}

@@ -13,8 +13,12 @@ type Reading struct {
 	Signal
 	// Permanent says not to ask again. The Verdict is Served where that is so
 	// because no wait helps, as with an account that is out of money: that says
-	// nothing about the pace.
+	// nothing about the pace. It is Throttled where part of the request was
+	// executed, as GraphQL may.
 	Permanent bool
+	// Retryable says that the server asks for another try (X-Should-Retry:
+	// true), whatever the status: the request failed, for this once.
+	Retryable bool
 	// Concurrency says that too much was in flight at once: fewer at a time
 	// will do, and need not be slower.
 	Concurrency bool

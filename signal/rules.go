@@ -2,6 +2,7 @@ package signal
 
 import (
 	"strings"
+	"time"
 
 	"github.com/throttle-go/throttle/pace"
 )
@@ -11,21 +12,37 @@ func (r *reader) apply(u *rule) {
 	if u.Statuses == nil && r.status < 400 || u.Statuses != nil && !has(u.Statuses, r.status) {
 		return
 	}
-	if u.Empty {
-		if r.none {
-			r.follow(u, r.limitsBy, "")
-		}
-		return
+	switch {
+	case u.Empty && r.none:
+		r.follow(u, r.limitsBy, "")
+	case u.From == nil && !u.Empty:
+		r.follow(u, "status", "")
 	}
 	for _, from := range u.From {
-		text := u.trim(r.text(from))
-		if text == "" {
-			continue
+		text := r.text(from)
+		if word := u.trim(text); word != "" && u.holds(word) {
+			if u.Trim == "word" {
+				word = lastName(text)
+			}
+			r.follow(u, from, word)
+			return
 		}
-		if u.holds(text) {
-			r.follow(u, from, text)
-		}
+	}
+}
+
+// readRetry reads the fields by which any vendor may say outright whether to ask
+// again, where its own rules have not decided.
+func (r *reader) readRetry() {
+	if r.status < 400 {
 		return
+	}
+	for _, from := range [...]string{"X-Should-Retry", "Stripe-Should-Retry"} {
+		switch text := r.text(from); strings.ToLower(text) {
+		case "true":
+			r.follow(&rule{Retryable: true, As: "nothing"}, from, text)
+		case "false":
+			r.follow(&rule{Permanent: "yes", As: "nothing"}, from, text)
+		}
 	}
 }
 
@@ -74,8 +91,15 @@ func (r *reader) follow(u *rule, from, text string) {
 		r.Concurrency = true
 		said = append(said, "too much in flight")
 	}
-	if u.Wait > 0 && r.dueSeconds == 0 {
-		r.dueSeconds = u.Wait
+	if u.Retryable && !r.Permanent {
+		r.Retryable = true
+		if r.Verdict == pace.Served && !r.judged {
+			r.Verdict, r.verdictBy = pace.Failed, from
+		}
+		said = append(said, "another try may succeed")
+	}
+	if r.due == 0 {
+		r.due = r.dueOf(u)
 	}
 	if u.Scope != "" && r.Scope == ScopeUnknown {
 		r.Scope = scopeNamed(u.Scope)
@@ -97,6 +121,27 @@ func (r *reader) follow(u *rule, from, text string) {
 	}
 }
 
+// dueOf is how long a rule says to wait.
+func (r *reader) dueOf(u *rule) time.Duration {
+	if u.Until == "midnight" {
+		return untilMultiple(r.clock(), day)
+	}
+	return time.Duration(u.Wait) * time.Second
+}
+
+// day is that of UTC, in which days have no other length.
+const day = 24 * time.Hour
+
+// untilMultiple is how long it takes until the next whole multiple of a window
+// since 1970: midnight in UTC for a day, a full quarter for 15 minutes.
+func untilMultiple(now time.Time, window time.Duration) time.Duration {
+	since := time.Duration(now.UnixNano()) % window
+	if since < 0 { // before 1970
+		since += window
+	}
+	return window - since
+}
+
 func verdictNamed(name string) pace.Verdict {
 	switch name {
 	case "throttled":
@@ -109,7 +154,8 @@ func verdictNamed(name string) pace.Verdict {
 
 // trim frees a text of what stands around the word that counts: "code" an error
 // code of AWS, of a namespace that ends in # and an address behind a colon;
-// "fragment" a URL, of all before its fragment; "metric", "subject" and
+// "fragment" a URL, of all before its fragment; "word" a name, of its case and
+// of all but letters and digits, so that RATE_LIMITED and rateLimited are one; "metric", "subject" and
 // "description" the details of a gRPC status, of all else.
 func (u *rule) trim(text string) string {
 	switch u.Trim {
@@ -117,7 +163,9 @@ func (u *rule) trim(text string) string {
 		text, _, _ = strings.Cut(text, ":")
 		fallthrough
 	case "fragment":
-		text = text[strings.LastIndexByte(text, '#')+1:]
+		text = afterHash(text)
+	case "word":
+		text = wordOf(lastName(text))
 	case "subject":
 		text = violation(text, 1)
 	case "description":
@@ -126,6 +174,32 @@ func (u *rule) trim(text string) string {
 		text = violation(text, 4)
 	}
 	return text
+}
+
+// afterHash is a text without a namespace or an address before a #.
+func afterHash(text string) string { return text[strings.LastIndexByte(text, '#')+1:] }
+
+// lastName is the name at the end of a URL, a URN or a namespace.
+func lastName(text string) string {
+	if strings.HasPrefix(text, "http") || strings.HasPrefix(text, "urn:") {
+		return text[strings.LastIndexAny(text, "/:#")+1:]
+	}
+	return afterHash(text)
+}
+
+// wordOf is the letters and digits of a text, in lower case.
+func wordOf(text string) string {
+	word := make([]byte, 0, maxNumber)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
+			word = append(word, c)
+		}
+	}
+	return string(word)
 }
 
 // cut is text within the bound of a reason or a name, at the end of a letter.

@@ -262,7 +262,7 @@ func seconds(text string) pace.Opt[time.Duration] {
 	if !ok {
 		return pace.Opt[time.Duration]{}
 	}
-	return pace.Some(nanoseconds(v * 1e9))
+	return believed(pace.Some(bounded(v * 1e9)))
 }
 
 // nanoseconds is a wait within the bounds of what is believed.

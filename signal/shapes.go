@@ -20,6 +20,8 @@ func (r *reader) readShape(l *limits, text string) {
 		r.readPairs(l, text)
 	case "azure":
 		r.readAzure(l, text)
+	case "windows":
+		r.readWindows(l, text)
 	case "usage":
 		r.readUsage(l)
 	case "shopify":

@@ -91,7 +91,7 @@ func TestDetails(t *testing.T) {
 		"":          {},
 		"////////":  {},
 		"CAgaOQoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxINCgsI+///////////AQ==": pace.Some(time.Duration(0)), // -5 s
-		"CAgaNwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxILCgkIgICapuqv4wE=":     pace.Some(MaxBelieved),      // 30 million years
+		"CAgaNwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxILCgkIgICapuqv4wE=":     {},                          // 30 million years
 		strings.Repeat("A", maxField+1): {},
 	} {
 		r := d.Read(200, lines("Grpc-Status: 8\nGrpc-Status-Details-Bin: "+text), nil, t0)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +29,12 @@ const (
 // Guard bounds the latency of a [Store]: a timeout, a circuit breaker, and a
 // local fallback. It calls the Store; on an error, or when the Timeout has
 // passed, it decides by the Fallback. After several failures in a row the
-// breaker opens. While it is open, the Store gets one probe for each
-// ProbeInterval, and the first probe that succeeds closes it.
+// breaker opens. While it is open, the Store gets one probe at a time, at
+// intervals that grow, and its answer closes the breaker.
+//
+// A call to the Store continues without its caller, for up to the StoreTimeout,
+// so that a connection that is being made becomes usable, and a connection in
+// use is not closed. Its late answer shows that the Store is not away.
 //
 // No call is retried, and nothing that the Store may have charged is refunded:
 // a grant that comes too late stays charged and is wasted, so that no more is
@@ -54,30 +57,51 @@ const (
 // copied, nor its fields changed, after first use.
 type Guard struct {
 	// Store decides. It should end its calls with their context; those that it
-	// does not end count against MaxCalls.
+	// does not end count against MaxCalls. Their context has the values of the
+	// caller's, and the StoreTimeout in place of its deadline and cancelation.
 	Store Store
 	// Fallback chooses how to decide without the Store. If zero, FallbackLocal.
 	Fallback Fallback
 	// Instances is the number of processes that share each limit, for
 	// FallbackLocal. If zero or below, 1: this process allows the whole limit.
+	// InstancesFunc, if set, is used in its place.
 	Instances int
-	// Timeout bounds one call to the Store; the deadline of the caller's
-	// context may end it earlier. If zero or below, 20 ms.
+	// InstancesFunc returns the current number of Instances, where it changes.
+	// FallbackLocal calls it for each decision, in the goroutine of the caller
+	// and concurrently, so it should return a number that is known already.
+	// Zero or below counts as 1. If nil, Instances is used.
+	InstancesFunc func() int
+	// Timeout bounds the wait for the Store; the deadline of the caller's
+	// context may end it earlier. If zero or below, 20 ms. It should be twice
+	// the round trip at the 99th percentile.
 	Timeout time.Duration
+	// StoreTimeout bounds one call to the Store, which has no caller after the
+	// Timeout. It should suffice to connect. If zero or below, 2 s or ten
+	// Timeouts, whichever is longer; at least the Timeout.
+	StoreTimeout time.Duration
 	// Failures is the number of failures in a row that opens the breaker. If
-	// zero or below, 5.
+	// zero or below, 5. Calls that are late open it if none was answered while
+	// the last of them waited; or, as slow, if answers came, none of them in
+	// time for ten Timeouts.
 	Failures int
-	// ProbeInterval is the time from the opening of the breaker, or a failed
-	// probe, to the next probe. If zero or below, 250 ms.
+	// ProbeInterval is the longest time from the opening of the breaker to the
+	// first probe. It doubles with each failed probe, up to MaxProbeInterval;
+	// each probe comes after a random part of it, at least half. If zero or
+	// below, 250 ms.
 	ProbeInterval time.Duration
-	// MaxCalls bounds concurrent calls to the Store, including abandoned ones
-	// that have timed out but not returned. Further calls wait for a slot until
-	// the Timeout. If zero or below, 1024. Probes are not included: there are
-	// at most 4, of which at most one has a caller that waits.
+	// MaxProbeInterval bounds the time between probes, and so how late the
+	// return of the Store is noticed. If zero or below, 3 ProbeIntervals.
+	MaxProbeInterval time.Duration
+	// MaxCalls bounds concurrent calls to the Store, including those without a
+	// caller. Further calls wait for a slot until the Timeout. If zero or
+	// below, 1024. Probes are not included: there are at most 4, of which at
+	// most one has a caller that waits.
 	MaxCalls int
 	// OnState is called with the error of each failed call, and with nil when
-	// the breaker closes. It runs in the goroutine of the caller, which waits
-	// for it, and may be called concurrently. If nil, nothing is called.
+	// the Store decides in time after the breaker was open. The error is an
+	// [ErrSlow] if the Store does answer, too late. That of a probe says for how long the Store has been away.
+	// OnState runs in the goroutine of a caller, which waits for it, and may be
+	// called concurrently. If nil, nothing is called.
 	OnState func(error)
 
 	local   memory.Store
@@ -88,14 +112,13 @@ type Guard struct {
 	left    atomic.Int64
 	pending atomic.Int64
 
-	row  atomic.Int64 // failures in a row
-	open atomic.Bool
+	open   atomic.Bool // state.open
+	uneasy atomic.Bool // not state.calm(): an answer in time changes something
 
-	mu      sync.Mutex
-	next    time.Time     // of the next probe; guarded by mu
-	probing bool          // guarded by mu
-	calls   chan struct{} // semaphore of MaxCalls; made once, under mu
-	probes  chan struct{} // semaphore of the probes
+	mu     sync.Mutex
+	state  breaker       // guarded by mu
+	calls  chan struct{} // semaphore of MaxCalls; made once, under mu
+	probes chan struct{} // semaphore of the probes
 }
 
 // GuardStats counts what a [Guard] did since its first use.
@@ -112,21 +135,35 @@ type GuardStats struct {
 	Late int64
 	// Left counts the calls whose context was canceled before a decision.
 	Left int64
-	// Pending is the number of late calls that the Store has not returned from.
+	// Pending is the number of calls without a caller that the Store has not
+	// returned from.
 	Pending int64
-	// Away reports whether the breaker is open.
-	Away bool
+	// Away reports whether the breaker is open because the Store fails or does
+	// not answer, Slow whether the Store answers, but later than the Timeout.
+	Away, Slow bool
+	// AwaySince is when the breaker opened, first since an answer in time. Zero
+	// if the Store is neither away nor slow.
+	AwaySince time.Time
+	// LastErr is the error of the last failure, also after the breaker has
+	// closed. Nil if nothing has failed.
+	LastErr error
 }
 
 const (
-	defaultTimeout  = 20 * time.Millisecond
-	defaultFailures = 5
-	defaultProbe    = 250 * time.Millisecond
-	defaultMaxCalls = 1024
-	maxProbes       = 4
-	retrySoon       = time.Second
-	minPatience     = 2 // a wait below the Timeout over this proves nothing about the Store
+	defaultTimeout      = 20 * time.Millisecond
+	defaultStoreTimeout = 2 * time.Second
+	leastStoreTimeouts  = 10 // Timeouts
+	defaultFailures     = 5
+	defaultProbe        = 250 * time.Millisecond
+	defaultProbeGrowth  = 3
+	defaultMaxCalls     = 1024
+	maxProbes           = 4
+	retrySoon           = time.Second
+	minPatience         = 2 // a wait below the Timeout over this proves nothing about the Store
 )
+
+// ErrSlow says that a Store answers, but later than the Timeout of its [Guard].
+var ErrSlow = errors.New("slower than Timeout")
 
 var (
 	errNoStore = errors.New("store: the Guard has no Store")
@@ -147,16 +184,16 @@ func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 	case ctx.Err() != nil:
 		return false, g.canceled(ctx)
 	}
-	if calls, probe := g.route(time.Now()); calls {
-		ok, left, err := g.ask(ctx, probe, a, d)
-		switch {
-		case err == nil:
-			g.succeeded(probe)
+	if calls, probe := g.route(); calls {
+		ok, end := g.ask(ctx, probe, a, d)
+		switch end {
+		case inTime:
 			return ok, nil
 		case left:
-			g.releaseProbe(probe)
 			return false, g.canceled(ctx)
 		}
+	} else {
+		g.yield()
 	}
 	g.without.Add(1)
 	return g.decide(ctx, a, d)
@@ -165,14 +202,20 @@ func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 // Stats returns the numbers so far. They are read one after the other, while
 // other calls change them.
 func (g *Guard) Stats() GuardStats {
+	g.mu.Lock()
+	b := g.state
+	g.mu.Unlock()
 	return GuardStats{
-		Decided: g.decided.Load(),
-		Without: g.without.Load(),
-		Errors:  g.errors.Load(),
-		Late:    g.late.Load(),
-		Left:    g.left.Load(),
-		Pending: g.pending.Load(),
-		Away:    g.open.Load(),
+		Decided:   g.decided.Load(),
+		Without:   g.without.Load(),
+		Errors:    g.errors.Load(),
+		Late:      g.late.Load(),
+		Left:      g.left.Load(),
+		Pending:   g.pending.Load(),
+		Away:      b.open && !b.slow,
+		Slow:      b.slow,
+		AwaySince: b.since,
+		LastErr:   b.err,
 	}
 }
 
@@ -180,69 +223,4 @@ func (g *Guard) Stats() GuardStats {
 func (g *Guard) canceled(ctx context.Context) error {
 	g.left.Add(1)
 	return fmt.Errorf("store: not decided: %w", context.Cause(ctx))
-}
-
-// route reports whether to call the Store, and whether that call is a probe.
-func (g *Guard) route(now time.Time) (calls, probe bool) {
-	if !g.open.Load() {
-		return true, false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.open.Load() {
-		return true, false
-	}
-	if g.probing || now.Before(g.next) {
-		return false, false
-	}
-	g.probing = true
-	return true, true
-}
-
-// succeeded counts a decision of the Store; that of a probe closes the breaker.
-func (g *Guard) succeeded(probe bool) {
-	g.decided.Add(1)
-	if g.row.Load() != 0 {
-		g.row.Store(0)
-	}
-	if !probe {
-		return
-	}
-	g.mu.Lock()
-	g.probing = false
-	g.open.Store(false)
-	g.mu.Unlock()
-	if g.OnState != nil {
-		g.OnState(nil)
-	}
-}
-
-// failed counts a failure of the Store. One that does not count, as it proves
-// nothing, is reported to OnState only.
-func (g *Guard) failed(probe, counts bool, err error) {
-	now := time.Now()
-	g.mu.Lock()
-	switch {
-	case probe:
-		g.probing = false
-		g.next = now.Add(cmp.Or(max(g.ProbeInterval, 0), defaultProbe))
-	case !counts || g.open.Load():
-	case g.row.Add(1) >= int64(cmp.Or(max(g.Failures, 0), defaultFailures)):
-		g.open.Store(true)
-		g.next = now.Add(cmp.Or(max(g.ProbeInterval, 0), defaultProbe))
-	}
-	g.mu.Unlock()
-	if g.OnState != nil {
-		g.OnState(err)
-	}
-}
-
-// releaseProbe lets another call be the probe.
-func (g *Guard) releaseProbe(probe bool) {
-	if !probe {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.probing = false
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,19 +13,21 @@ import (
 // A guardCall is one call to the Store. It has its own copy of the asks, as the
 // caller may have returned before the Store does.
 type guardCall struct {
-	a    []limit.Ask
-	d    []limit.Decision
-	ok   bool
-	err  error
-	done chan struct{} // closed when the Store returned in time
-	end  atomic.Bool   // the Store returned, or the wait ended: whichever came first
+	a     []limit.Ask
+	d     []limit.Decision
+	ok    bool
+	err   error
+	began time.Time
+	probe bool
+	done  chan struct{} // closed when the Store returned in time
+	end   atomic.Bool   // the Store returned, or the wait ended: whichever came first
 
 	one  [1]limit.Ask
 	none [1]limit.Decision
 }
 
-func newGuardCall(a []limit.Ask) *guardCall {
-	c := &guardCall{done: make(chan struct{})}
+func newGuardCall(a []limit.Ask, probe bool) *guardCall {
+	c := &guardCall{began: time.Now(), probe: probe, done: make(chan struct{})}
 	c.a = append(c.one[:0], a...)
 	c.d = c.none[:]
 	if len(a) > 1 {
@@ -35,44 +36,89 @@ func newGuardCall(a []limit.Ask) *guardCall {
 	return c
 }
 
-// ask calls the Store with a and waits for its decision. It counts a failure,
-// unless the caller has left.
-func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok, left bool, err error) {
+// outcome is how a call to the Store ended for its caller.
+type outcome uint8
+
+const (
+	inTime outcome = iota
+	failed         // an error, or none of the others
+	late           // the Timeout or the deadline of the caller has passed
+	left           // the context of the caller was canceled
+)
+
+// ask calls the Store with a, waits for its decision, and counts the outcome.
+func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok bool, end outcome) {
 	began := time.Now()
-	timeout := cmp.Or(max(g.Timeout, 0), defaultTimeout)
-	timed, cancel := context.WithTimeout(ctx, timeout)
-	ok, err = g.await(timed, cancel, probe, a, d)
-	switch {
-	case err == nil:
-	case errors.Is(ctx.Err(), context.Canceled): // read once: it may end at any moment
-		left = true
-	case errors.Is(timed.Err(), context.DeadlineExceeded):
+	ok, end, err := g.await(ctx, probe, a, d)
+	switch end {
+	case inTime:
+		g.succeeded(probe)
+	case failed:
+		g.errors.Add(1)
+		g.failed(failure{began: began, probe: probe, waits: true, err: err})
+	case late:
 		g.late.Add(1)
 		waited := time.Since(began)
-		err = fmt.Errorf("store: the Store has not answered in %v: %w", waited, err)
-		g.failed(probe, waited >= timeout/minPatience, err)
-	default:
-		g.errors.Add(1)
-		g.failed(probe, true, err)
+		g.failed(failure{
+			began: began, probe: probe, late: true, waits: waited >= g.timeout()/minPatience, err: g.lateError(waited),
+		})
+	case left:
+		g.releaseProbe(probe)
 	}
-	return ok, left, err
+	return ok, end
 }
 
-// await returns the decision of the Store, or the error of a context that has
-// ended. cancel is called when the Store has returned, perhaps later.
-func (g *Guard) await(ctx context.Context, cancel func(), probe bool, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+// await returns the decision or the error of the Store, or why it did not wait
+// for it any longer. The call goes on then.
+func (g *Guard) await(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok bool, end outcome, err error) {
+	over := time.NewTimer(g.timeout())
+	defer over.Stop()
 	slots := g.slots(probe)
 	select {
 	case slots <- struct{}{}:
 	default:
 		select {
 		case slots <- struct{}{}:
+		case <-over.C:
+			return false, late, nil
 		case <-ctx.Done():
-			cancel()
-			return false, ctx.Err()
+			return false, ended(ctx), nil
 		}
 	}
-	c := newGuardCall(a)
+	c := newGuardCall(a, probe)
+	g.begin(ctx, c, slots)
+	end = failed
+	select {
+	case <-c.done:
+	case <-over.C:
+		end = late
+	case <-ctx.Done():
+		end = ended(ctx)
+	}
+	if end != failed && c.end.CompareAndSwap(false, true) {
+		g.pending.Add(1)
+		return false, end, nil
+	}
+	<-c.done
+	if c.err != nil {
+		return false, failed, c.err
+	}
+	copy(d, c.d)
+	return c.ok, inTime, nil
+}
+
+// ended returns how a call ends whose caller's context has ended.
+func ended(ctx context.Context) outcome {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return left
+	}
+	return late
+}
+
+// begin calls the Store in a goroutine that ends when the Store returns, which
+// is asked to do so after the StoreTimeout. It frees the slot.
+func (g *Guard) begin(ctx context.Context, c *guardCall, slots chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.storeTimeout())
 	go func() {
 		defer func() {
 			cancel()
@@ -80,17 +126,6 @@ func (g *Guard) await(ctx context.Context, cancel func(), probe bool, a []limit.
 		}()
 		g.call(ctx, c)
 	}()
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		if c.end.CompareAndSwap(false, true) {
-			g.pending.Add(1)
-			return false, ctx.Err()
-		}
-		<-c.done
-	}
-	copy(d, c.d)
-	return c.ok, c.err
 }
 
 // slots returns the semaphore for calls, or for probes.
@@ -98,7 +133,7 @@ func (g *Guard) slots(probe bool) chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.calls == nil {
-		g.calls = make(chan struct{}, cmp.Or(max(g.MaxCalls, 0), defaultMaxCalls))
+		g.calls = make(chan struct{}, g.maxCalls())
 		g.probes = make(chan struct{}, maxProbes)
 	}
 	if probe {
@@ -117,9 +152,10 @@ func (g *Guard) call(ctx context.Context, c *guardCall) {
 		}
 		if c.end.CompareAndSwap(false, true) {
 			close(c.done)
-		} else {
-			g.pending.Add(-1)
+			return
 		}
+		g.finished(c)
+		g.pending.Add(-1)
 	}()
 	if g.Store == nil {
 		c.err = errNoStore

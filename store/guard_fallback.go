@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"time"
@@ -45,7 +44,7 @@ func refuse(a []limit.Ask, d []limit.Decision) (ok bool) {
 
 // share decides by this process's share of each limit.
 func (g *Guard) share(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	n := int64(cmp.Or(max(g.Instances, 0), 1))
+	n := int64(g.instances())
 	if n == 1 {
 		return g.local.Take(ctx, a, d)
 	}
@@ -62,6 +61,15 @@ func (g *Guard) share(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 		}
 	}
 	return ok, err
+}
+
+// instances returns the number of processes now.
+func (g *Guard) instances() int {
+	n := g.Instances
+	if g.InstancesFunc != nil {
+		n = g.InstancesFunc()
+	}
+	return max(n, 1)
 }
 
 // leastOf returns the smallest grant that a accepts.

@@ -63,12 +63,15 @@ func TestGuardBound(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 50}
 		far := new(fickle)
 		var guards [instances]store.Guard
-		var cut [instances]atomic.Bool
+		var cut, slow [instances]atomic.Bool
 		for i := range guards {
 			guards[i].Instances = instances
 			guards[i].Store = store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 				if cut[i].Load() {
 					return false, errDown
+				}
+				if slow[i].Load() {
+					time.Sleep(50 * ms) // and it is charged, late
 				}
 				return far.Take(ctx, a, d)
 			})
@@ -82,6 +85,9 @@ func TestGuardBound(t *testing.T) {
 				for time.Now().Before(end) {
 					if rng.IntN(400) == 0 {
 						cut[i].Store(!cut[i].Load())
+					}
+					if rng.IntN(400) == 0 {
+						slow[i].Store(!slow[i].Load())
 					}
 					d, err := store.Take(t.Context(), &guards[i], "k", l, 1)
 					if err != nil {
@@ -99,6 +105,7 @@ func TestGuardBound(t *testing.T) {
 		if n := admitted.Load(); n > 2*(50+6000) || n < 6000 {
 			t.Errorf("admitted %d in a minute, want from 6000 to 12100", n)
 		}
+		time.Sleep(2 * time.Second) // until all questions have ended
 	})
 }
 
@@ -109,7 +116,7 @@ func TestGuardCounts(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}
 	var mood atomic.Int64
-	g := &store.Guard{Timeout: 2 * ms, MaxCalls: 6, Failures: 1e6, Fallback: store.FallbackAllow}
+	g := &store.Guard{Timeout: 2 * ms, StoreTimeout: 3 * ms, MaxCalls: 6, Failures: 1e6, Fallback: store.FallbackAllow}
 	g.Store = store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 		mu.Lock()
 		asked[a[0].Key]++
@@ -170,4 +177,45 @@ func BenchmarkGuard(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// The number of instances may change: each decision goes by what it is then. It
+// is asked for outside locks, and not where it is not needed.
+func TestGuardInstancesFunc(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now, asked := 0, 0
+		var g store.Guard
+		g.Instances = 5 // not used
+		g.InstancesFunc = func() int {
+			asked++
+			g.Stats()
+			ask(t, &store.Guard{InstancesFunc: func() int { return now }}, "other", 1)
+			return now
+		}
+		l := limit.Limit{Count: 100, Period: time.Second}
+		admitted := func() (n int) {
+			time.Sleep(time.Minute) // until the bucket is full
+			for take(t, &g, "k", l, 1).OK {
+				n++
+			}
+			return n
+		}
+		for _, test := range []struct{ instances, want int }{{0, 100}, {1, 100}, {4, 25}, {50, 2}, {-1, 100}, {1000, 1}, {2, 50}} {
+			now = test.instances
+			if got := admitted(); got != test.want {
+				t.Errorf("with %d instances %d were admitted at once, want %d", now, got, test.want)
+			}
+		}
+		now = 50 // of what was admitted nothing is forgotten
+		if d := take(t, &g, "k", l, 1); d.OK {
+			t.Errorf("with more instances, an empty share admits: %+v", d)
+		}
+		for _, other := range []store.Fallback{store.FallbackAllow, store.FallbackDeny} {
+			asked = 0
+			ask(t, &store.Guard{Fallback: other, InstancesFunc: g.InstancesFunc}, "k", 1)
+			if asked != 0 {
+				t.Errorf("%v asks for the number of instances", other)
+			}
+		}
+	})
 }

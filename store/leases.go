@@ -17,8 +17,8 @@ import (
 // the Store a few calls for each Life and process, however many requests it
 // gets; a rare key costs one call for each request, as without Leases.
 //
-// Leased tokens are charged at once, expire after Life, and are lost if unused
-// by then. All processes together admit at most what [limit.Lease] says: with a
+// Leased tokens are charged at once, expire Life after the Store was asked, and
+// are lost if unused by then. An answer that comes later is asked for once more. All processes together admit at most what [limit.Lease] says: with a
 // TokenBucket, Life times the rate more than without, in any time; with windows
 // that have an edge, no more at all. This holds when a process dies, is
 // suspended, or has a wrong clock.
@@ -39,7 +39,7 @@ type Leases struct {
 	// Life is how long leased tokens may be used. If zero or below,
 	// [limit.DefaultLife]. It may differ between processes.
 	Life time.Duration
-	// MaxKeys bounds the keys remembered, of some 400 bytes each. Beyond it, a
+	// MaxKeys bounds the keys remembered, of some 400 bytes each, 1600 if hot. Beyond it, a
 	// key not used lately is forgotten and its tokens are lost. If zero or
 	// below, 10,000.
 	MaxKeys int
@@ -68,18 +68,24 @@ const (
 
 var (
 	errNoLeaseStore = errors.New("store: the Leases has no Store")
+	errLate         = errors.New("store: answers reach the Leases later than tokens may be used: its Life must be longer than its Store takes")
 
 	_ Store = (*Leases)(nil)
 )
 
 // Stats returns the numbers so far.
 func (l *Leases) Stats() LeasesStats {
-	return LeasesStats{Asked: l.asked.Load(), Without: l.without.Load()}
+	s := LeasesStats{Asked: l.asked.Load(), Without: l.without.Load()}
+	if t := l.tab.Load(); t != nil {
+		s.Without += t.calls()
+	}
+	return s
 }
 
 // Take decides a into d, see [Store]. An error is that of the Store, of a
-// context that has ended, or of malformed asks, such as two about one key; no
-// leased token is used then.
+// context that has ended, or of malformed asks, such as two about one key; or
+// says that two answers in turn came later than Life after they were asked for.
+// No leased token is used then.
 func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err
@@ -92,8 +98,10 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	}
 	t, now := l.table(), time.Now()
 	if len(a) == 1 {
-		if known := t.quick(now, &a[0], &d[0]); known {
-			l.without.Add(1)
+		if known, counted := t.quick(now, &a[0], &d[0]); known {
+			if !counted {
+				l.without.Add(1)
+			}
 			return d[0].OK, nil
 		}
 	}
@@ -104,8 +112,15 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 	}
 	parts = parts[:len(a)]
 	t.find(parts, a, now)
+	return l.decide(ctx, t, now, parts, a, d)
+}
+
+// decide decides by the leases or by the Store. An answer that comes too late to
+// be used is asked for once more, as the process may have stood still.
+func (l *Leases) decide(ctx context.Context, t *leaseTable, now time.Time, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	var hung *leaseCall
-	for round := 0; ; round++ {
+	again := repeatable(a)
+	for round := 0; ; now = time.Now() {
 		switch t.spend(now, parts, a, d) {
 		case passed:
 			l.without.Add(1)
@@ -114,10 +129,19 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 			l.without.Add(1)
 			return false, nil
 		}
-		busy := t.claim(now, parts, a, hung != nil || round == patience, hung)
+		busy := t.claim(now, parts, a, hung != nil || round >= patience, hung)
 		if busy == nil {
-			return l.ask(ctx, t, parts, a, d)
+			ok, late, err := l.ask(ctx, t, parts, a, d)
+			if !late {
+				return ok, err
+			} else if !again {
+				clear(d)
+				return false, errLate
+			}
+			again = false
+			continue
 		}
+		round++
 		t.back(parts, a)
 		impatient, err := busy.wait(ctx, cmp.Or(max(l.Life, 0), limit.DefaultLife))
 		if err != nil {
@@ -126,7 +150,6 @@ func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 		if impatient {
 			hung = busy
 		}
-		now = time.Now()
 	}
 }
 
@@ -140,8 +163,9 @@ func (l *Leases) TakeOne(ctx context.Context, ask limit.Ask) (limit.Decision, er
 // Itself reports whether s is l, and not a Store that embeds it.
 func (l *Leases) Itself(s any) bool { return s == any(l) }
 
-// ask calls the Store for what the leases of parts do not cover.
-func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+// ask calls the Store for what the leases of parts do not cover. If late, what
+// passes was granted too long ago to be used.
+func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []limit.Ask, d []limit.Decision) (ok, late bool, err error) {
 	l.asked.Add(1)
 	put := make([]limit.Ask, 0, len(a))
 	for i := range parts {
@@ -159,9 +183,9 @@ func (l *Leases) ask(ctx context.Context, t *leaseTable, parts []leasePart, a []
 	}()
 	ok, err = l.Store.Take(ctx, put, told)
 	if err == nil {
-		t.settle(sent, ok, parts, a, told, d)
+		late = t.settle(sent, ok, parts, a, told, d)
 	}
-	return ok, err
+	return ok && !late, late, err
 }
 
 func (l *Leases) table() *leaseTable {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -20,6 +20,8 @@ type leaseTable struct {
 	life   time.Duration
 	most   int // keys of a shard
 	shards [leaseShards]leaseShard
+	spares spares
+	gone   atomic.Int64 // answered by keys that are forgotten
 }
 
 const (
@@ -31,6 +33,8 @@ const (
 type leaseShard struct {
 	mu   sync.Mutex
 	keys map[string]*leased
+	// slots find some keys without the lock.
+	slots atomic.Pointer[[hotSlots]atomic.Pointer[hotLease]]
 }
 
 // leased is the lease of a key, guarded by the lock of its shard.
@@ -39,6 +43,8 @@ type leased struct {
 	limit  limit.Limit
 	used   time.Time
 	asking *leaseCall
+	key    string
+	hot    *hotLease // what it lends; nil: it never did
 }
 
 // A leaseCall is a call to the Store in flight.
@@ -50,11 +56,12 @@ type leaseCall struct {
 // A leasePart is one Ask of a Take.
 type leasePart struct {
 	shard  *leaseShard
-	key    *leased // nil: it cannot be leased
-	counts float64 // demand counted
-	held   bool    // its lease has granted it
-	sent   time.Time
-	asks   bool // put goes to the Store
+	slot   uint64
+	key    *leased     // nil: it cannot be leased
+	counts float64     // demand counted
+	held   bool        // its lease has granted it
+	of     limit.Grant // that did
+	asks   bool        // put goes to the Store
 	put    limit.Ask
 	call   *leaseCall // this Take's, if put asks for more than it needs
 }
@@ -63,24 +70,51 @@ func newLeaseTable(keys int, life time.Duration) *leaseTable {
 	return &leaseTable{seed: maphash.MakeSeed(), life: life, most: (keys-1)/leaseShards + 1}
 }
 
-// quick decides one ask by its lease, if that is possible.
-func (t *leaseTable) quick(now time.Time, a *limit.Ask, d *limit.Decision) (known bool) {
-	s := t.shard(a.Key)
+// quick decides one ask by its lease, if that is possible. counted reports whether
+// the key counts the call.
+func (t *leaseTable) quick(now time.Time, a *limit.Ask, d *limit.Decision) (known, counted bool) {
+	s, slot := t.shard(a.Key)
+	if slots := s.slots.Load(); slots != nil {
+		h := slots[slot].Load()
+		if h != nil && h.key == a.Key && h.limit == a.Limit && a.Leases() && h.take(now, a, d, &t.spares) {
+			return true, true
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.keys[a.Key]
 	if k == nil || k.limit != a.Limit || !a.Leases() {
-		return false
+		return false, false
 	}
+	k.collect()
+	defer k.lend(s, slot, false)
 	if *d, known = k.Take(now, *a); known {
 		k.used = now
 		k.Want(*a, t.life)
 	}
-	return known
+	return known, false
 }
 
-func (t *leaseTable) shard(key string) *leaseShard {
-	return &t.shards[maphash.String(t.seed, key)%leaseShards]
+// shard returns the shard of a key, and its slot there.
+func (t *leaseTable) shard(key string) (s *leaseShard, slot uint64) {
+	hash := maphash.String(t.seed, key)
+	return &t.shards[hash%leaseShards], hash / leaseShards % hotSlots
+}
+
+// calls counts what was answered without a lock.
+func (t *leaseTable) calls() (n int64) {
+	n = t.gone.Load()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, k := range s.keys {
+			if k.hot != nil {
+				n += k.hot.calls()
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
 }
 
 // find fills in the keys of parts, and counts the demand.
@@ -89,40 +123,80 @@ func (t *leaseTable) find(parts []leasePart, a []limit.Ask, now time.Time) {
 		if !a[i].Leases() {
 			continue
 		}
-		s := t.shard(a[i].Key)
+		s, slot := t.shard(a[i].Key)
 		s.mu.Lock()
 		k := s.keys[a[i].Key]
 		if k == nil || k.limit != a[i].Limit {
-			k = s.put(a[i], t.most)
+			k = t.put(s, a[i])
 		}
 		k.used = now
-		parts[i] = leasePart{shard: s, key: k, counts: k.Want(a[i], t.life)}
+		parts[i] = leasePart{shard: s, slot: slot, key: k, counts: k.Want(a[i], t.life)}
 		s.mu.Unlock()
 	}
 }
 
 // put adds a key, in place of one not used lately if there are too many. Caller
 // holds mu.
-func (s *leaseShard) put(a limit.Ask, most int) *leased {
+func (t *leaseTable) put(s *leaseShard, a limit.Ask) *leased {
 	if s.keys == nil {
 		s.keys = make(map[string]*leased)
 	}
-	if _, has := s.keys[a.Key]; !has && len(s.keys) >= most {
+	if _, has := s.keys[a.Key]; !has && len(s.keys) >= t.most {
 		var oldest string
 		looked := 0
 		for key, k := range s.keys { // in an order that differs each time
-			if looked == 0 || k.used.Before(s.keys[oldest].used) {
+			if looked == 0 || k.last().Before(s.keys[oldest].last()) {
 				oldest = key
 			}
 			if looked++; looked == someKeys {
 				break
 			}
 		}
-		delete(s.keys, oldest)
+		t.forget(s, oldest)
 	}
-	k := &leased{limit: a.Limit}
-	s.keys[strings.Clone(a.Key)] = k // it may be part of a large string
+	t.forget(s, a.Key)                                      // it had another limit
+	k := &leased{limit: a.Limit, key: strings.Clone(a.Key)} // it may be part of a large string
+	s.keys[k.key] = k
 	return k
+}
+
+// forget forgets a key, if it is there. Caller holds mu.
+func (t *leaseTable) forget(s *leaseShard, key string) {
+	k := s.keys[key]
+	if k == nil {
+		return
+	}
+	delete(s.keys, key)
+	if k.hot != nil {
+		k.collect() // nothing is lent any more
+		t.gone.Add(k.hot.calls())
+		_, slot := t.shard(key)
+		s.slots.Load()[slot].CompareAndSwap(k.hot, nil)
+	}
+}
+
+// last is about when k was used last.
+func (k *leased) last() time.Time {
+	if k.hot != nil {
+		if at := time.Unix(0, k.hot.used.Load()); at.After(k.used) {
+			return at
+		}
+	}
+	return k.used
+}
+
+// own locks the key of p, and takes back what it lends. lend ends that; fresh says
+// that it was told of something new.
+func (p *leasePart) own() {
+	p.shard.mu.Lock()
+	p.key.collect()
+}
+
+func (p *leasePart) lend(fresh bool) {
+	if p.shard.keys[p.key.key] == p.key { // it was not forgotten
+		p.key.lend(p.shard, p.slot, fresh)
+	}
+	p.shard.mu.Unlock()
 }
 
 // spent is the outcome of spend.
@@ -145,10 +219,10 @@ func (t *leaseTable) spend(now time.Time, parts []leasePart, a []limit.Ask, d []
 			how = unknown
 			continue
 		}
-		p.shard.mu.Lock()
+		p.own()
 		answer, known := p.key.Take(now, a[i])
-		p.sent = p.key.Granted()
-		p.shard.mu.Unlock()
+		p.of = p.key.Granted()
+		p.lend(false)
 		p.held = known && answer.OK
 		switch {
 		case p.held:
@@ -178,8 +252,8 @@ func (p *leasePart) look(now time.Time, a limit.Ask) (d limit.Decision) {
 		var none limit.Lease
 		return none.Look(now, a)
 	}
-	p.shard.mu.Lock()
-	defer p.shard.mu.Unlock()
+	p.own()
+	defer p.lend(false)
 	if d = p.key.Look(now, a); d.OK {
 		p.key.Unwant(p.counts)
 	}
@@ -191,9 +265,9 @@ func (t *leaseTable) back(parts []leasePart, a []limit.Ask) {
 	for i := range parts {
 		if p := &parts[i]; p.held {
 			p.held = false
-			p.shard.mu.Lock()
-			p.key.Back(a[i].N, p.sent)
-			p.shard.mu.Unlock()
+			p.own()
+			p.key.Back(a[i].N, p.of)
+			p.lend(false)
 		}
 	}
 }
@@ -210,7 +284,7 @@ func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itse
 		if p.held || p.key == nil {
 			continue
 		}
-		p.shard.mu.Lock()
+		p.own()
 		if p.key.asking == hung {
 			p.key.asking = nil
 		}
@@ -223,7 +297,7 @@ func (t *leaseTable) claim(now time.Time, parts []leasePart, a []limit.Ask, itse
 			}
 			p.key.asking, p.call = own, own
 		}
-		p.shard.mu.Unlock()
+		p.lend(false)
 		if busy != nil && !itself {
 			t.release(parts, nil)
 			return busy
@@ -273,52 +347,6 @@ func (t *leaseTable) fail(ctx context.Context, parts []leasePart, a []limit.Ask,
 		err = nil
 	}
 	t.release(parts, err)
-}
-
-// settle records the decisions of the Store, and fills in d.
-func (t *leaseTable) settle(sent time.Time, ok bool, parts []leasePart, a []limit.Ask, told, d []limit.Decision) {
-	now, chance := time.Now(), rand.Float64()
-	if !ok {
-		t.back(parts, a)
-	}
-	for i := range parts {
-		p := &parts[i]
-		switch {
-		case p.asks:
-			d[i], told = told[0], told[1:]
-			t.answer(now, sent, ok, p, a[i], &d[i], chance)
-		case !ok:
-			d[i] = p.look(now, a[i])
-		}
-	}
-	t.release(parts, nil)
-}
-
-// answer turns the decision of the Store about one key into the decision about
-// the ask.
-func (t *leaseTable) answer(now, sent time.Time, ok bool, p *leasePart, a limit.Ask, d *limit.Decision, chance float64) {
-	if p.key == nil {
-		if ok && a.N < 0 {
-			t.renew(a.Key)
-		}
-		return
-	}
-	p.shard.mu.Lock()
-	defer p.shard.mu.Unlock()
-	if !ok && d.OK {
-		p.key.Unwant(p.counts)
-	}
-	*d = p.key.Answer(now, sent, a, p.put, *d, t.life, chance)
-}
-
-// renew forgets the refusal of a key that was refunded.
-func (t *leaseTable) renew(key string) {
-	s := t.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if k := s.keys[key]; k != nil {
-		k.Renew()
-	}
 }
 
 // wait waits until the call has ended, and returns its error; impatient reports

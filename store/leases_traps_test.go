@@ -319,7 +319,7 @@ func TestLeasesRetryAfter(t *testing.T) {
 // needed, as without Leases, and no Take waits for the call of another.
 func TestLeasesFarStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, rtt := range []time.Duration{20 * ms, 40 * ms, 150 * ms} {
+		for _, rtt := range []time.Duration{20 * ms, 40 * ms, 90 * ms} {
 			var m memory.Store
 			var calls atomic.Int64
 			l := &store.Leases{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {

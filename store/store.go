@@ -21,8 +21,9 @@
 // hand.
 //
 // Package admit makes requests wait, or sheds them, where a Store would refuse;
-// package rules states which requests are subject to which limits; throttlehttp
-// and throttlegrpc put all of it in front of a service.
+// package rules states which requests are subject to which limits. A
+// throttlehttp.Handler puts all of it in front of a service, a
+// throttlegrpc.Server a Store and an InFlight.
 package store
 
 import (

@@ -84,7 +84,7 @@ func TestTakeOfMemoryAllocatesNothing(t *testing.T) {
 		"Allow": func() { store.Allow(t.Context(), &m, "k", l) },
 	} {
 		if n := testing.AllocsPerRun(1000, f); n != 0 {
-			t.Errorf("%s of a Memory allocates %v times, want 0", name, n)
+			t.Errorf("%s of a memory.Store allocates %v times, want 0", name, n)
 		}
 	}
 }

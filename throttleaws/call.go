@@ -29,7 +29,7 @@ type call struct {
 	err        error
 }
 
-// try makes the call once.
+// try sends the call once.
 func (c *call) try(ctx context.Context) throttle.Result {
 	req, _ := c.in.Request.(*smithyhttp.Request)
 	if c.tries > 0 && req != nil {
@@ -54,22 +54,22 @@ func (c *call) try(ctx context.Context) throttle.Result {
 		r.Final = true
 	}
 	result := throttle.Result{Report: r, Err: c.err}
-	if r.Verdict == pace.Throttled && underWay(c.err) {
+	if r.Verdict == pace.Throttled && inProgress(c.err) {
 		result.Scopes = []throttle.ScopeResult{{Report: r}} // of one object, which has no pace
 	}
 	return result
 }
 
-// quotaTries is how often a call is made that is answered with a code which may
-// mean a quota that does not refill: as often as the SDK would.
+// quotaTries bounds the tries of a call that is answered with a code which may
+// mean a quota that does not refill: as the SDK does.
 const quotaTries = 3
 
-// end makes of what the Throttle returned what the call returns.
-func (c *call) end(scope string, err error) error {
+// end turns what the Throttle returned into what the call returns.
+func (c *call) end(name string, err error) error {
 	if err == nil || c.tries > 0 && c.err == nil {
 		return nil // an answer, though a batch may not be all done
 	}
-	e := &Error{Scope: scope, Tries: c.tries, MayHaveRun: c.mayHaveRun, Reasons: reasons(c.err), Err: err}
+	e := &Error{Scope: name, Tries: c.tries, MayHaveRun: c.mayHaveRun, Reasons: reasons(c.err), Err: err}
 	if gaveUp, ok := err.(*throttle.Error); ok {
 		gaveUp.MayHaveRun = c.mayHaveRun // it cannot know as much
 	}
@@ -91,7 +91,7 @@ func (w *wire) trace(ctx context.Context) context.Context {
 }
 
 // mayHaveRun reports whether a try that ended with err may have been executed.
-// HTTP clients that do not tell what they do are taken to have sent it.
+// An HTTP client without hooks counts as having sent it.
 func (w *wire) mayHaveRun(err error) bool {
 	if a := answer(err); a != nil {
 		var api smithy.APIError

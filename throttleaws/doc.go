@@ -1,13 +1,14 @@
 // Package throttleaws paces the calls of clients of the AWS SDK for Go v2, and
-// makes those again that were throttled:
+// retries those that were throttled:
 //
-//	var gates Gates
+//	var gates throttleaws.Gates
 //
 //	cfg, err := config.LoadDefaultConfig(ctx)
 //	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
 //	db := dynamodb.NewFromConfig(cfg)
 //
 // All calls that share a limit, such as the writes to one DynamoDB table, wait
-// at one throttle.Throttle, which learns the limit from the answers. The retries
-// of the SDK are off: only one layer retries.
+// at one throttle.Throttle of package throttle, which learns the limit from the
+// answers. The SDK's own retries are off: only one layer retries. Most programs
+// need no more than the zero [Gates], one for each AWS account.
 package throttleaws

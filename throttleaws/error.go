@@ -11,18 +11,18 @@ import (
 	"github.com/throttle-go/throttle"
 )
 
-// Error is what became of a call that was not served. The typed error of the
-// service, such as a *types.ProvisionedThroughputExceededException, and the
-// [*throttle.Error] of a call that was given up are found in it by [errors.As],
-// and it is found so in the *smithy.OperationError that the client returns.
+// Error says why a call was not served. The typed error of the service, such as
+// a *types.ProvisionedThroughputExceededException, and the [*throttle.Error] of
+// a call that was given up are found in it by [errors.As], and it is found so
+// in the *smithy.OperationError that the client returns.
 type Error struct {
-	// Scope is the name of the limit that the call shares.
+	// Scope is the name of the limit that the call shares, see [Gates.Name].
 	Scope string
-	// Tries is how often the call was made; zero if it never was.
+	// Tries is how often the call was sent; zero if it never was.
 	Tries int
-	// MayHaveRun is whether the service may have executed the call in any try.
-	// If false, it surely has not: every try was throttled, was answered with a
-	// client's error, or never left.
+	// MayHaveRun reports whether the service may have executed the call in any
+	// try. If false, it surely has not: every try was throttled, was answered
+	// with a client error, or never left.
 	MayHaveRun bool
 	// Reasons are the ThrottlingReasons of DynamoDB, if it gave any.
 	Reasons []Reason
@@ -35,13 +35,13 @@ type Error struct {
 type Reason struct {
 	// Reason is Table or Index, Read or Write, and the limit that was exceeded:
 	// "TableWriteProvisionedThroughputExceeded". KeyRangeThroughputExceeded is
-	// one hot key: a scope for each key, see [Gates.Name], slows only that one.
+	// one hot key: a name for each key, see [Gates.Name], slows only that one.
 	Reason string
-	// Resource is the ARN of the table or index, empty if not told.
+	// Resource is the ARN of the table or index, empty if unknown.
 	Resource string
 }
 
-// Error is one line of all of it.
+// Error returns all fields in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v", e.Err)
@@ -62,13 +62,13 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap is the error that was given.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// mostReasons bounds what is told of an answer.
-const mostReasons = 10
+// maxReasons bounds the reasons read from an answer.
+const maxReasons = 10
 
-// reasons are the ThrottlingReasons in err.
+// reasons returns the ThrottlingReasons in err.
 func reasons(err error) (all []Reason) {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -78,7 +78,7 @@ func reasons(err error) (all []Reason) {
 	if list.Kind() != reflect.Slice {
 		return nil
 	}
-	for i := range min(list.Len(), mostReasons) {
+	for i := range min(list.Len(), maxReasons) {
 		r := list.Index(i).Interface()
 		all = append(all, Reason{text(field(r, "Reason")), text(field(r, "Resource"))})
 	}

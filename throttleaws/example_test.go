@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleGates() {
-	var gates throttleaws.Gates // one for all clients of an account
+	var gates throttleaws.Gates // one for all clients of an AWS account
 
 	cfg := aws.Config{Region: "eu-west-1"} // or what config.LoadDefaultConfig gives
 	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
@@ -21,11 +21,11 @@ func ExampleGates() {
 
 func ExampleGates_settings() {
 	gates := throttleaws.Gates{
-		Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle {
+		Throttles: &throttle.Group{New: func(name string) *throttle.Throttle {
 			return &throttle.Throttle{
 				Control: &pace.Adaptive{Probe: 20 * time.Second},
 				Budget:  pace.AWSBudget,
-				OnEvent: throttle.Log(slog.With("limit", scope)),
+				OnEvent: throttle.Log(slog.With("limit", name)),
 			}
 		}},
 		Repeat: func(c throttleaws.Call) bool { return c.Operation != "UpdateItem" },

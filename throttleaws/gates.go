@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
@@ -17,41 +18,49 @@ import (
 
 // Gates paces calls, with a throttle.Throttle for each limit, and retries them
 // in place of the SDK. One Gates may serve many clients, and should serve all
-// that use one account.
+// that use one AWS account.
 //
-// What is made again, as often and as late as the Throttle decides:
+// Retried, subject to the Throttle's policy:
 //
 //   - throttled calls, by their error code and not their status: the codes of
 //     [retry.DefaultThrottleErrorCodes], status 429, and a DynamoDB transaction
-//     that was cancelled for want of throughput only. LimitExceededException,
-//     which in many services is a quota that does not refill, is believed three
-//     times.
+//     that was cancelled only because throughput ran out.
+//     LimitExceededException, which in many services is a quota that does not
+//     refill, is tried three times.
 //   - failures that the SDK would retry (500, 502, 503, 504, timeouts, broken
-//     connections, a clock that is wrong), within the Throttle's Retries and
-//     Budget, unless Repeat forbids.
+//     connections, a wrong clock), within the Throttle's Retries and Budget,
+//     unless Repeat forbids it.
 //
-// A request whose body cannot be rewound is made once. No retry comes before
+// A request whose body cannot be rewound is sent once. No retry comes before
 // the x-amz-retry-after of the answer. All other answers are returned at once;
-// what is returned as an error is an [*Error]. A batch of which DynamoDB left a
-// part undone (UnprocessedItems, UnprocessedKeys) is returned as it is and
-// counts as throttled.
+// errors are returned as [*Error]. A batch of which DynamoDB left a part undone
+// (UnprocessedItems, UnprocessedKeys) is returned unchanged and counts as
+// throttled.
 //
-// The zero value is ready. A Gates is safe for concurrent use; its fields must
-// not change once it is used.
+// The zero value is ready. A Gates is safe for concurrent use; it must not be
+// copied, nor its fields changed, after first use.
 type Gates struct {
-	// Name names what shares one limit with this call. If nil, the function
-	// [NameOf].
+	// Name returns the name under which a call shares one Throttle with others.
+	// If nil, the function [NameOf].
 	Name func(Call) string
-	// Throttles are those of all names: see [throttle.Group]. Its New makes one, and
-	// is the place to set hooks for logs and metrics. Several Gates may share a
-	// Group. If nil, one of these Gates' own, of Throttles that retry throttled calls
-	// until their context ends, with the [pace.AWSBudget] for failures.
+	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
+	// makes them, and is the place to set hooks for logs and metrics. Several
+	// Gates may share a Group. If nil, this Gates has its own, of
+	// Throttles with the four fields that follow and the [pace.AWSBudget] for
+	// failures, and zero in all else.
 	Throttles *throttle.Group
-	// Repeat says whether a call that failed, and may have been executed, may
-	// be made again. If nil, all may, as the SDK has it.
+	// Tries, Retries, Backoff and MaxWait are the fields of that name of the
+	// Throttles that these Gates make themselves: see there for what zero means.
+	// If Throttles is set, they do not count: its New makes the Throttles.
+	Tries   int
+	Retries int
+	Backoff pace.Backoff
+	MaxWait time.Duration
+	// Repeat reports whether a call that failed, and may have been executed,
+	// may be retried. If nil, all may, as with the SDK.
 	Repeat func(Call) bool
-	// Warn is told when one try of a call brought several answers: then the
-	// HTTP client, or another middleware, retries underneath, and the retries
+	// Warn is called when one try of a call got several answers: then the HTTP
+	// client, or another middleware, retries underneath, and the retries
 	// multiply. If nil, the first such call is logged by [slog.Default].
 	Warn func(c Call, answers int)
 
@@ -66,10 +75,10 @@ const (
 	presignID = "PresignHTTPRequest"
 )
 
-// Add puts g into the stack of an operation, in place of the SDK's retries. It
-// is meant for aws.Config.APIOptions, or the APIOptions of a client. To add it
-// twice is to add it once; a second Gates is an error. Where a request is only
-// presigned nothing is added.
+// Add puts g into the stack of an operation, in place of the SDK's retries: add
+// it to aws.Config.APIOptions, or to the APIOptions of a client. Adding it
+// twice is adding it once; a second Gates is an error. Where a request is only
+// presigned, nothing is added.
 func (g *Gates) Add(stack *middleware.Stack) error {
 	found, ok := stack.Finalize.Get(retryID)
 	if a, ours := found.(*attempts); ours {
@@ -92,8 +101,8 @@ func (g *Gates) Add(stack *middleware.Stack) error {
 	return err
 }
 
-// once is the SDK's middleware for attempts, of which it makes one. What else it
-// does stays: it clones the request, corrects the clock and measures.
+// once returns the SDK's middleware for attempts, set to one. The rest of it
+// stays: it clones the request, corrects the clock and measures.
 func once(old middleware.FinalizeMiddleware) *retry.Attempt {
 	return retry.NewAttemptMiddleware(aws.NopRetryer{}, smithyhttp.RequestCloner, func(a *retry.Attempt) {
 		if old, ok := old.(*retry.Attempt); ok {
@@ -103,7 +112,7 @@ func once(old middleware.FinalizeMiddleware) *retry.Attempt {
 	})
 }
 
-// attempts makes calls through the Throttle of their scope.
+// attempts sends calls through the Throttle of their name.
 type attempts struct {
 	gates *Gates
 	once  *retry.Attempt
@@ -111,20 +120,21 @@ type attempts struct {
 
 var _ middleware.FinalizeMiddleware = (*attempts)(nil)
 
-// ID is that of what it replaces.
+// ID returns the ID of the middleware that it replaces.
 func (*attempts) ID() string { return retryID }
 
-// HandleFinalize makes one call, in as many tries as it takes.
+// HandleFinalize makes one call, with its retries.
 func (a *attempts) HandleFinalize(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
 	c := &call{Call: callOf(ctx), attempts: a, in: in, next: next}
-	name := a.gates.scopeOf(c.Call)
-	s := a.gates.enter(name)
-	defer s.Leave()
-	err := s.Throttle().DoResult(ctx, c.try)
+	name := a.gates.nameOf(c.Call)
+	m := a.gates.enter(name)
+	defer m.Leave()
+	err := m.Throttle().DoResult(ctx, c.try)
 	return c.out, c.metadata, c.end(name, err)
 }
 
-func (g *Gates) scopeOf(c Call) string {
+// nameOf returns the name of the Throttle of c.
+func (g *Gates) nameOf(c Call) string {
 	if g.Name == nil {
 		return NameOf(c)
 	}
@@ -136,7 +146,11 @@ func (g *Gates) enter(name string) *throttle.Member {
 		return g.Throttles.Enter(name)
 	}
 	g.once.Do(func() {
-		g.own.New = func(string) *throttle.Throttle { return &throttle.Throttle{Budget: pace.AWSBudget} }
+		g.own.New = func(string) *throttle.Throttle {
+			return &throttle.Throttle{
+				Tries: g.Tries, Retries: g.Retries, Backoff: g.Backoff, MaxWait: g.MaxWait, Budget: pace.AWSBudget,
+			}
+		}
 	})
 	return g.own.Enter(name)
 }

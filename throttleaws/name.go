@@ -13,15 +13,15 @@ import (
 type Call struct {
 	// Service and Operation are named as in the SDK: "DynamoDB", "PutItem".
 	Service, Operation string
-	// Region may be empty.
+	// Region is the AWS region. It may be empty.
 	Region string
 	// Input is what the operation was called with, such as a
 	// *dynamodb.PutItemInput.
 	Input any
 }
 
-// Table is the DynamoDB table that the call is about; empty if there is none,
-// or more than one, or if this is no call of DynamoDB.
+// Table returns the DynamoDB table that the call is about; empty if there is
+// none, or more than one, or if this is not a call of DynamoDB.
 func (c Call) Table() string {
 	if c.Service != "DynamoDB" {
 		return ""
@@ -36,16 +36,16 @@ func (c Call) Table() string {
 	return name
 }
 
-// dynamoUses are the operations that use up the throughput of a table. Reads and
+// dynamoUses are the operations that use the throughput of a table. Reads and
 // writes have throughput of their own.
 var dynamoUses = map[string]string{
 	"GetItem": "read", "BatchGetItem": "read", "Query": "read", "Scan": "read",
 	"PutItem": "write", "UpdateItem": "write", "DeleteItem": "write", "BatchWriteItem": "write",
 }
 
-// NameOf is what a call shares its limit with unless [Gates.Name] says otherwise:
-// in DynamoDB, the reads or the writes of its table; everywhere else, the calls
-// of its operation. Regions are apart.
+// NameOf returns the name of the limit that a call shares, if [Gates.Name] is
+// nil: in DynamoDB, the reads or the writes of its table; everywhere else, the
+// calls of its operation. Regions are apart.
 func NameOf(c Call) string {
 	parts := []string{c.Service, c.Region, c.Operation}
 	if use, table := dynamoUses[c.Operation], c.Table(); use != "" && table != "" {
@@ -77,8 +77,9 @@ func callOf(ctx context.Context) Call {
 	}
 }
 
-// field is a field of a struct or of what points to one. The types of services
-// are read by their shape: to import them would bring their modules to everyone.
+// field returns a field of a struct or of what points to one. The types of
+// services are read by their shape: importing them would add their modules for
+// every user.
 func field(v any, name string) reflect.Value {
 	s := reflect.ValueOf(v)
 	if s.Kind() == reflect.Pointer {
@@ -90,7 +91,7 @@ func field(v any, name string) reflect.Value {
 	return s.FieldByName(name)
 }
 
-// text is a string or what a *string points to.
+// text returns a string or what a *string points to.
 func text(v reflect.Value) string {
 	if v.Kind() == reflect.Pointer {
 		v = v.Elem()

@@ -37,7 +37,7 @@ func report(ctx context.Context, now time.Time, result any, err error) pace.Repo
 	return pace.Report{Verdict: pace.Served}
 }
 
-// code is the error code of the service, or "".
+// code returns the error code of the service, or "".
 func code(err error) string {
 	var coded interface{ ErrorCode() string }
 	if !errors.As(err, &coded) {
@@ -58,22 +58,22 @@ func throttled(err error) bool {
 	return c == "TransactionCanceledException" && wantsThroughput(err)
 }
 
-// crowded reports whether too many executions of Lambda were under way.
+// crowded reports whether too many executions of Lambda were in flight.
 func crowded(err error) bool {
 	var api smithy.APIError
 	return code(err) == "TooManyRequestsException" && errors.As(err, &api) &&
 		strings.Contains(text(field(api, "Reason")), "Concurrent")
 }
 
-// underWay reports whether an earlier request about the same thing is still in
-// flight: that says nothing of the pace of others.
-func underWay(err error) bool {
+// inProgress reports whether an earlier request about the same object is still
+// in flight: that says nothing about the pace of others.
+func inProgress(err error) bool {
 	c := code(err)
 	return c == "TransactionInProgressException" || c == "PriorRequestNotComplete"
 }
 
-// wantsThroughput reports whether throughput is all that a transaction of
-// DynamoDB was cancelled for. The SDK does not retry it.
+// wantsThroughput reports whether a transaction of DynamoDB was cancelled only
+// because throughput ran out. The SDK does not retry it.
 func wantsThroughput(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -106,7 +106,7 @@ func undone(result any) bool {
 	return false
 }
 
-// answer is the answer that err is about, or nil.
+// answer returns the answer that err is about, or nil.
 func answer(err error) *http.Response {
 	var answered *smithyhttp.ResponseError
 	if !errors.As(err, &answered) || answered.Response == nil || answered.Response.Response == nil || answered.Response.StatusCode == 0 {
@@ -115,8 +115,8 @@ func answer(err error) *http.Response {
 	return answered.Response.Response
 }
 
-// after is the wait that an answer asked for: x-amz-retry-after in milliseconds,
-// or Retry-After.
+// after returns the wait that an answer asked for: x-amz-retry-after in
+// milliseconds, or Retry-After.
 func after(now time.Time, err error) time.Duration {
 	a := answer(err)
 	if a == nil {

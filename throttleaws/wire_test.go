@@ -51,7 +51,7 @@ func TestMayHaveRunOnTheWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := l.Addr().String()
+	closed := l.Addr().String()
 	l.Close()
 	silent := roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("lost") })
 	for _, c := range []struct {
@@ -59,9 +59,9 @@ func TestMayHaveRunOnTheWire(t *testing.T) {
 		base          http.RoundTripper
 		want          bool
 	}{
-		{"nobody listens", nobody, new(http.Transport), false},
+		{"refuses connections", closed, new(http.Transport), false},
 		{"cut off without an answer", cutOff.Listener.Addr().String(), new(http.Transport), true},
-		{"a client that does not tell", nobody, silent, true},
+		{"a client that does not tell", closed, silent, true},
 	} {
 		s := &sdk{gates: quick(&throttle.Throttle{}), retryer: retry.NewStandard(), op: "PutItem"}
 		s.end = over(c.address, &http.Client{Transport: c.base})
@@ -100,10 +100,10 @@ func TestCancelledOnTheWire(t *testing.T) {
 	s.end = over(server.Listener.Addr().String(), server.Client())
 	_, err := s.call(ctx, &putInput{})
 	if e := failure(t, err); !e.MayHaveRun || e.Tries != 1 || !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled under way: %v, MayHaveRun %t after %d tries; want cancelled, true, 1", err, e.MayHaveRun, e.Tries)
+		t.Errorf("cancelled in flight: %v, MayHaveRun %t after %d tries; want cancelled, true, 1", err, e.MayHaveRun, e.Tries)
 	}
 	if !slices.Equal(ends, []pace.Verdict{pace.Ignored}) {
-		t.Errorf("cancelled under way: learnt %v, want nothing", ends)
+		t.Errorf("cancelled in flight: learnt %v, want nothing", ends)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // call is one call on its way through a Client, in one goroutine at a time.
 type call struct {
-	scope   string
+	name    string // of the Throttle
 	opts    []grpc.CallOption
 	repeats bool // it may be executed twice
 
@@ -29,12 +29,12 @@ type call struct {
 type answer struct {
 	err             error
 	header, trailer metadata.MD
-	left            bool // this process, perhaps
-	begun           bool // and perhaps in part executed
+	left            bool // it may have left this process
+	begun           bool // it may have been executed in part
 	once            bool // what was sent cannot be sent again
 }
 
-// unary makes the call once.
+// unary sends the call once.
 func (k *call) unary(invoke func(opts ...grpc.CallOption) error) *answer {
 	var a answer
 	var to peer.Peer
@@ -46,8 +46,8 @@ func (k *call) unary(invoke func(opts ...grpc.CallOption) error) *answer {
 	return &a
 }
 
-// next is the context of the next try, which tells the server how many came
-// before it.
+// next returns the context of the next try, which tells the server the number
+// of tries before it.
 func (k *call) next(ctx context.Context) context.Context {
 	if k.tries++; k.tries == 1 {
 		return ctx
@@ -58,7 +58,7 @@ func (k *call) next(ctx context.Context) context.Context {
 // judge classifies a try by its answer.
 func (k *call) judge(a *answer) throttle.Result {
 	var below *throttle.Error
-	if errors.As(a.err, &below) { // of a Client further down, which has tried
+	if errors.As(a.err, &below) { // of a Client further down, which has retried
 		return throttle.Result{Err: a.err}
 	}
 	r := pace.Report{Verdict: pace.Served}
@@ -77,7 +77,7 @@ func (k *call) judge(a *answer) throttle.Result {
 	return throttle.Result{Report: r, Err: a.err}
 }
 
-// end makes of what the Throttle returned what the call returns.
+// end turns what the Throttle returned into what the call returns.
 func (k *call) end(err error) error {
 	gaveUp, ok := err.(*throttle.Error) // not As: one inside is not ours
 	if !ok {

@@ -147,7 +147,7 @@ func (s step) again() error {
 	return s(grpc.NewContextWithServerTransportStream(context.Background(), deaf{}))
 }
 
-// deaf is a call that nobody listens to.
+// deaf is a call without a listener.
 type deaf struct{ grpc.ServerTransportStream }
 
 func (deaf) SetTrailer(metadata.MD) error { return nil }
@@ -187,7 +187,7 @@ func TestRepeats(t *testing.T) {
 		config string
 		tries  int
 	}{
-		{"nobody says so", nil, `{}`, 1},
+		{"not declared", nil, `{}`, 1},
 		{"the function says no", func(string) bool { return false }, `{}`, 1},
 		{"the function", func(method string) bool { return method == echo }, `{}`, 4},
 		{"the service config", nil, fmt.Sprintf(config, "UNAVAILABLE"), 4},
@@ -327,15 +327,17 @@ func TestUnaryWithoutOptions(t *testing.T) {
 	})
 }
 
-func TestScopes(t *testing.T) {
+func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var made []string
 		c := &Client{
 			Name: func(_ context.Context, target, method string) string {
 				return target + " " + method
 			},
-			Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle { made = append(made, scope); return nil },
-				MaxMembers: 1},
+			Throttles: &throttle.Group{
+				New:        func(name string) *throttle.Throttle { made = append(made, name); return nil },
+				MaxMembers: 1,
+			},
 		}
 		connect := pipe(t, &service{echo: same, count: numbers})
 		conn := connect(c)

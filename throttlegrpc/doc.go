@@ -1,24 +1,28 @@
 // Package throttlegrpc is gRPC on both sides of a rate limit.
 //
 // [Client] is for callers. Its two interceptors pace the calls of each target,
-// understand what servers say (RESOURCE_EXHAUSTED, RetryInfo, pushback), and
-// make again what may be made again:
+// read what servers say (RESOURCE_EXHAUSTED, RetryInfo, pushback), and retry
+// what may be retried:
 //
-//	var paced Client
+//	var paced throttlegrpc.Client
 //	conn, err := grpc.NewClient("dns:///api.example.com:443",
 //		grpc.WithUnaryInterceptor(paced.Unary),
 //		grpc.WithStreamInterceptor(paced.Stream),
 //		grpc.WithDisableRetry(), // one layer retries
 //		...)
 //
-// [Server] is for owners. Its interceptors refuse by RESOURCE_EXHAUSTED what is
-// above a limit, and say when to come again:
+// [Server] is for owners. Its interceptors refuse with RESOURCE_EXHAUSTED what
+// is above a limit, and say when to come again:
 //
-//	limited := Server{
-//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // of each
-//		Key:   PeerIP,                          // address
+//	limited := throttlegrpc.Server{
+//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each
+//		Key:   throttlegrpc.PeerIP,                          // address
 //	}
 //	server := grpc.NewServer(
 //		grpc.UnaryInterceptor(limited.Unary),
 //		grpc.StreamInterceptor(limited.Stream))
+//
+// Both are ready as zero values. Package throttle has the Throttle behind a
+// Client, package store the Stores behind a Server; throttlehttp is the same
+// for HTTP.
 package throttlegrpc

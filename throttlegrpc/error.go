@@ -12,11 +12,11 @@ import (
 	"github.com/throttle-go/throttle"
 )
 
-// giveUp is a *throttle.Error that is a status as well.
+// giveUp is a *throttle.Error that is also a status.
 type giveUp struct{ err *throttle.Error }
 
-// Error names, beside all that its throttle.Error says, the quotas that the
-// server said are used up.
+// Error returns the text of the throttle.Error and the quotas that the server
+// reported as used up.
 func (e *giveUp) Error() string {
 	text := e.err.Error()
 	if e.err.Err == nil {
@@ -37,8 +37,8 @@ func (e *giveUp) Error() string {
 
 func (e *giveUp) Unwrap() error { return e.err }
 
-// GRPCStatus is the last status of the server, as it was, or else what says in
-// gRPC's terms why there is none.
+// GRPCStatus returns the last status of the server unchanged, or if there is
+// none the code for why.
 func (e *giveUp) GRPCStatus() *status.Status {
 	if e.err.Err != nil {
 		return status.Convert(e.err.Err)

@@ -41,7 +41,7 @@ func ExampleClient() {
 	})
 	defer stop()
 
-	paced := throttlegrpc.Client{Throttles: &throttle.Group{New: func(scope string) *throttle.Throttle {
+	paced := throttlegrpc.Client{Throttles: &throttle.Group{New: func(name string) *throttle.Throttle {
 		return &throttle.Throttle{Tries: 10} // and hooks, a pace, lanes
 	}}}
 	conn, err := grpc.NewClient(address,

@@ -16,22 +16,24 @@ import (
 )
 
 // pushback is the trailer by which a server says when to retry, in
-// milliseconds, or that nobody shall (gRFC A6).
+// milliseconds, or that no client may (gRFC A6).
 const pushback = "grpc-retry-pushback-ms"
 
 // Classify reads the error of a gRPC call by its status, for a
-// throttle.Throttle whose calls do not pass through a [Client]: set it as
-// Throttle.Classify.
+// throttle.Throttle whose calls do not pass through a [Client]: set
+// Throttle.Classify to it.
 //
 //   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
 //     has the same code, is Served: it will be as large the next time.
-//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and otherwise
-//     Failed and Final: whether the call may be repeated is not known here.
+//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and
+//     otherwise Failed and Final: whether the call may be repeated is unknown
+//     here.
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
 //   - All else is Served: it was answered, and is not retried.
 //
-// After is the longest retry_delay of a RetryInfo, of which signal.MaxBelieved
-// is believed. An error that is none of gRPC's is read by throttle.Classify.
+// After is the longest retry_delay of a RetryInfo, capped at
+// signal.MaxBelieved. An error that is not from gRPC is read by
+// throttle.Classify.
 func Classify(err error) pace.Report {
 	st, ok := status.FromError(err)
 	if r := throttle.Classify(err); !ok || r.Verdict != pace.Served {
@@ -68,15 +70,15 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 	return r
 }
 
-// tooLarge tells by its text the status of a message above a size limit, which
-// no retry makes smaller: "larger than max" in Go and C++, "exceeds maximum
-// size" in Java.
+// tooLarge recognises by its text the status of a message above a size limit,
+// which no retry makes smaller: "larger than max" in Go and C++, "exceeds
+// maximum size" in Java.
 func tooLarge(text string) bool {
 	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size")
 }
 
-// retryInfo is the longest wait that the details of st ask for. told is whether
-// they ask for any.
+// retryInfo returns the longest wait that the details of st ask for. told
+// reports whether they ask for any.
 func retryInfo(st *status.Status) (after time.Duration, told bool) {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
@@ -88,7 +90,7 @@ func retryInfo(st *status.Status) (after time.Duration, told bool) {
 }
 
 // pushedBack reads the values of the trailer: at most one, a whole number of 32
-// bits. again is whether there may be a retry at all.
+// bits. again reports whether a retry is allowed.
 func pushedBack(values []string) (wait time.Duration, again bool) {
 	if len(values) == 0 {
 		return 0, true
@@ -100,8 +102,8 @@ func pushedBack(values []string) (wait time.Duration, again bool) {
 	return min(time.Duration(ms)*time.Millisecond, signal.MaxBelieved), true
 }
 
-// hints are what the RateLimit fields among the metadata say, if there are any,
-// as a Server sends them; Envoy sends X-RateLimit.
+// hints returns what the RateLimit fields among the metadata say, as a Server
+// sends them; Envoy sends X-RateLimit.
 func hints(header, trailer metadata.MD, now time.Time) pace.Hints {
 	return signal.Read(200, func(name string) string {
 		name = strings.ToLower(name)

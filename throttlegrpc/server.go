@@ -23,58 +23,58 @@ import (
 )
 
 // Server limits the calls of a grpc.Server by its interceptors Unary and
-// Stream. What is refused is answered by RESOURCE_EXHAUSTED, before the method
-// is called and without a header, so that any client may repeat it, with
+// Stream. A refusal is answered with RESOURCE_EXHAUSTED, before the method is
+// called and without a header, so that any client may retry it, with
 //
 //   - a google.rpc.RetryInfo and the trailer grpc-retry-pushback-ms, which say
-//     when to come again; for what can never pass the trailer is -1, and what
-//     has too many in flight is not told, as nobody knows;
+//     when to come again; the trailer is -1 for a call that can never pass, and
+//     both are missing if too many calls are in flight, as the time is unknown;
 //   - a google.rpc.QuotaFailure that names the limit, never the key;
-//   - the trailers ratelimit and ratelimit-policy as HTTP has them, which calls
-//     that pass carry too.
+//   - the trailers ratelimit and ratelimit-policy as HTTP has them, which
+//     admitted calls carry too.
 //
-// The zero value lets everything pass. The fields must not change once calls
-// come in, nor may a Server be copied. It is safe for concurrent use if what
-// its fields hold is.
+// The zero value admits everything. The fields must not change, nor a Server be
+// copied, after first use. It is safe for concurrent use if what its fields
+// hold is.
 type Server struct {
-	// Store remembers who has used how much. If nil, a memory.Store of this
-	// Server's own.
+	// Store remembers how much each key has used. If nil, a memory.Store of
+	// this Server's own.
 	Store store.Store
 	// Limit is how much each key may use, in calls and opened streams. If zero,
-	// everything.
+	// there is no limit.
 	Limit limit.Limit
-	// LimitFor is the limit of one call, for callers on different plans. The
-	// same key should always have the same limit. If nil, Limit.
+	// LimitFor returns the limit of one call, for callers on different plans.
+	// The same key should always have the same limit. If nil, Limit.
 	LimitFor func(ctx context.Context, method string) limit.Limit
-	// Messages is how many messages each key may send in its streams, counted
-	// apart from the calls. The one that is too much ends its stream as a
-	// refused call ends. If zero, any number.
+	// Messages limits the messages that each key may send in its streams,
+	// counted apart from the calls. The first one too many ends its stream as a
+	// refused call ends. If zero, there is no limit.
 	Messages limit.Limit
-	// Cost is what a call, given its request, or a message of a stream uses
-	// up; to open a stream, the request is nil. Zero uses up nothing, and
-	// passes unless the key owes something; below zero counts as zero. If nil,
-	// 1.
+	// Cost returns the tokens that a call, given its request, or a message of a
+	// stream takes; when a stream is opened, the request is nil. Zero takes
+	// none and passes unless the key owes some; below zero counts as zero. If
+	// nil, 1.
 	Cost func(ctx context.Context, method string, request any) int64
-	// Key says on whose account a call goes: PeerIP, a Metadata field that has
-	// been checked, a customer. If nil, all calls share one account. Beware of
-	// what callers may write as they like: each new value is a fresh account.
+	// Key returns the key that a call is charged to: PeerIP, a Metadata field
+	// that was checked, a customer. If nil, all calls share one key. Beware of
+	// what callers may set freely: each new value is a new key with an unused
+	// limit.
 	Key func(ctx context.Context, method string) string
-	// MaxInFlight is how many calls and streams each key may have under way at
-	// a time. If zero or below, any number.
+	// MaxInFlight bounds the calls and streams in flight for each key. If zero
+	// or below, there is no bound.
 	MaxInFlight int64
-	// InFlight counts them, by keys such as those in the Store. If nil, one of
-	// this Server's own.
+	// InFlight counts them, by the same keys. If nil, one of this Server's own.
 	InFlight *store.InFlight
-	// Name is the name of the limit, for callers and as the beginning of the
-	// keys in the Store, before a slash: two limits in one Store need two
+	// Name is the name of the limit, for callers and, before a slash, at the
+	// beginning of the keys in the Store: two limits in one Store need two
 	// names. If empty, "default".
 	Name string
-	// Silent says nothing but when to come again. Use it where the number
+	// Silent tells callers only when to come again. Use it where the number
 	// remaining would help an attacker, as at a login.
 	Silent bool
-	// Error makes the error of a call that the Store could not decide on. If
-	// nil, that is UNAVAILABLE, without the cause. To let such calls pass, wrap
-	// the Store in store.FailOpen, or return nil.
+	// Error returns the error of a call that the Store could not decide. If
+	// nil, UNAVAILABLE without the cause. To admit such calls, wrap the Store
+	// in store.FailOpen, or return nil.
 	Error func(ctx context.Context, method string, err error) error
 
 	once     sync.Once
@@ -87,7 +87,7 @@ var (
 	_ grpc.StreamServerInterceptor = (*Server)(nil).Stream
 )
 
-// Unary is a grpc.UnaryServerInterceptor.
+// Unary limits calls; it is a grpc.UnaryServerInterceptor.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	hold, err := s.admit(ctx, info.FullMethod, req)
 	if err != nil {
@@ -97,7 +97,8 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return handler(ctx, req)
 }
 
-// Stream is a grpc.StreamServerInterceptor.
+// Stream limits streams and their messages; it is a
+// grpc.StreamServerInterceptor.
 func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	hold, err := s.admit(ss.Context(), info.FullMethod, nil)
 	if err != nil {
@@ -110,7 +111,7 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	return handler(srv, ss)
 }
 
-// metered is a stream of which each message received is counted.
+// metered is a stream that charges each message received.
 type metered struct {
 	grpc.ServerStream
 	server  *Server
@@ -131,7 +132,7 @@ func (m *metered) RecvMsg(msg any) error {
 	return m.refused
 }
 
-// admit decides on a call. The error is that of the call.
+// admit decides about a call. The error is that of the call.
 func (s *Server) admit(ctx context.Context, method string, req any) (store.Hold, error) {
 	l := s.Limit
 	if s.LimitFor != nil {
@@ -152,8 +153,8 @@ func (s *Server) admit(ctx context.Context, method string, req any) (store.Hold,
 	return hold, err
 }
 
-// take asks, and refuses. The decision is zero if there is none. The error is
-// that of the call.
+// take asks the Store and InFlight, and makes the refusal. The decision is zero
+// if there is none. The error is that of the call.
 func (s *Server) take(ctx context.Context, method, name string, a limit.Ask, counts ...store.Count) (limit.Decision, store.Hold, error) {
 	s.once.Do(s.begin)
 	var d [1]limit.Decision
@@ -206,7 +207,7 @@ func (s *Server) cost(ctx context.Context, method string, request any) int64 {
 	return max(s.Cost(ctx, method, request), 0)
 }
 
-// undecided is the error of a call that the Store could not decide on.
+// undecided returns the error of a call that the Store could not decide.
 func (s *Server) undecided(ctx context.Context, method string, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -230,10 +231,10 @@ func tell(ctx context.Context, name string, l limit.Limit, d limit.Decision) {
 	grpc.SetTrailer(ctx, md)
 }
 
-// unknown is when to come again where nobody can tell.
+// unknown is when to come again if that cannot be told.
 const unknown time.Duration = -1
 
-// refuse is the error of a call that is refused, and sets its trailer.
+// refuse returns the error of a call that is refused, and sets its trailer.
 func (s *Server) refuse(ctx context.Context, name, why string, after time.Duration) error {
 	if s.Silent {
 		why = ""
@@ -256,7 +257,8 @@ func (s *Server) refuse(ctx context.Context, name, why string, after time.Durati
 	return st.Err()
 }
 
-// milliseconds is d in the form of the trailer, rounded up: 32 bits at most.
+// milliseconds returns d in the form of the trailer, rounded up: at most 32
+// bits.
 func milliseconds(d time.Duration) string {
 	ms := d / time.Millisecond
 	if d%time.Millisecond > 0 {

@@ -134,7 +134,7 @@ func TestServerKeys(t *testing.T) {
 		}
 	}
 	if got := PeerIP(t.Context(), echo); got != "" {
-		t.Errorf("PeerIP of nobody = %q, want none", got)
+		t.Errorf("PeerIP without a peer = %q, want none", got)
 	}
 	var asked []string
 	store := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {

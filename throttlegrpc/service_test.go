@@ -246,8 +246,8 @@ func after(d time.Duration) *errdetails.RetryInfo {
 	return &errdetails.RetryInfo{RetryDelay: durationpb.New(d)}
 }
 
-// nobody can be connected to.
-func nobody(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") }
+// unreachable refuses to connect.
+func unreachable(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") }
 
 // unpaced is a Throttle that learns nothing, and waits for nothing but what
 // the server asks for.

@@ -16,17 +16,16 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// quiet is after how long a stream of which nothing is heard counts as
-// accepted. One that waits for events may be silent for hours, and while
-// nothing is known of a limit few calls are let in flight.
+// quiet is after how long a silent stream counts as accepted. One that waits
+// for events may be silent for hours, and while nothing is known of a limit few
+// calls are let in flight.
 const quiet = time.Second
 
-// stream is a grpc.ClientStream of which the opening is paced. The Throttle
-// waits in a goroutine of its own, which ends when the stream is accepted or
-// given up.
+// stream is a grpc.ClientStream whose opening is paced. The Throttle waits in a
+// goroutine of its own, which ends when the stream is accepted or given up.
 type stream struct {
 	client *Client
-	call   call // of whoever opens: the goroutine, while there is one
+	call   call // of the goroutine that opens, while there is one
 	ctx    context.Context
 	desc   *grpc.StreamDesc
 	open   func(context.Context, ...grpc.CallOption) (grpc.ClientStream, error)
@@ -53,7 +52,7 @@ func newAttempt() *attempt {
 	return &attempt{replaced: make(chan struct{}), ended: make(chan error, 1)}
 }
 
-// end tells how the opening ended. Only the first word counts.
+// end records how the opening ended. Only the first call counts.
 func (a *attempt) end(err error) {
 	select {
 	case a.ended <- err:
@@ -73,21 +72,21 @@ func (s *stream) begin() (grpc.ClientStream, error) {
 	return s, nil
 }
 
-// run has the Throttle open the stream, again if need be.
+// run has the Throttle open the stream, with retries.
 func (s *stream) run(over chan struct{}) {
 	err := status.Error(codes.Internal, "throttlegrpc: what opens the stream ended its goroutine")
-	scope := s.client.enter(s.call.scope)
+	m := s.client.enter(s.call.name)
 	defer func() {
-		scope.Leave()
+		m.Leave()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.err = err
 		close(over)
 	}()
-	err = s.call.end(scope.Throttle().DoResult(s.ctx, s.try))
+	err = s.call.end(m.Throttle().DoResult(s.ctx, s.try))
 }
 
-// try opens the stream once, and waits for what becomes of it.
+// try opens the stream once, and waits until it is accepted or refused.
 func (s *stream) try(ctx context.Context) throttle.Result {
 	s.mu.Lock()
 	late, request := s.late, s.request
@@ -115,7 +114,7 @@ func (s *stream) try(ctx context.Context) throttle.Result {
 }
 
 // resend sends the only request of a stream. If it fails, a has ended, and
-// RecvMsg tells why.
+// RecvMsg returns why.
 func resend(a *attempt, request any) {
 	err := a.SendMsg(request)
 	if err == nil {
@@ -126,7 +125,7 @@ func resend(a *attempt, request any) {
 	}
 }
 
-// answer is what is known of an attempt of which err came.
+// answer returns what is known of an attempt that ended with err.
 func (s *stream) answer(a *attempt, err error) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +136,8 @@ func (s *stream) answer(a *attempt, err error) *answer {
 	return r
 }
 
-// again waits for the attempt after a, which ended with err, or says by what
-// error that there will be none: err, if the Throttle knows nothing better.
+// again waits for the attempt after a, which ended with err, or returns the
+// error of the stream: err, if the Throttle knows nothing better.
 func (s *stream) again(a *attempt, err error) error {
 	for {
 		s.mu.Lock()
@@ -158,8 +157,8 @@ func (s *stream) again(a *attempt, err error) error {
 	}
 }
 
-// last is the error that a stream ends with. If it was accepted, and now
-// refused nevertheless, there is none yet: the Throttle begins anew.
+// last returns the error that a stream ends with. If it was accepted and is
+// refused nevertheless, there is none yet: the Throttle starts over.
 func (s *stream) last(a *attempt, over chan struct{}, err error) (last error, ended bool) {
 	answer := s.answer(a, err)
 	s.mu.Lock()
@@ -209,7 +208,7 @@ func (s *stream) SendMsg(m any) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.request = m
-	case err != io.EOF: // of which RecvMsg tells the cause
+	case err != io.EOF: // RecvMsg returns the cause
 		a.end(err)
 	}
 	return err
@@ -230,7 +229,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 }
 
-// accept notes that the server has taken the stream.
+// accept records that the server has accepted the stream.
 func (s *stream) accept(a *attempt) {
 	if s.received.Load() {
 		return

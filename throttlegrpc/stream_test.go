@@ -329,11 +329,11 @@ func TestStreamPassesThrough(t *testing.T) {
 func TestStreamDoesNotOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: pace.All(nil)}
-		conn := dial(t, "passthrough:///nowhere", one(th), grpc.WithContextDialer(nobody))
+		conn := dial(t, "passthrough:///nowhere", one(th), grpc.WithContextDialer(unreachable))
 		_, err := conn.NewStream(t.Context(), descChat, chat)
 		var e *throttle.Error
 		if status.Code(err) != off || !errors.As(err, &e) || e.MayHaveRun {
-			t.Errorf("nobody there: %v, %+v; want UNAVAILABLE, and that it has not run", err, e)
+			t.Errorf("unreachable: %v, %+v; want UNAVAILABLE, and that it has not run", err, e)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

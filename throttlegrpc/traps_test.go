@@ -17,7 +17,7 @@ import (
 
 // go-grpc-middleware 636: the time for one try ended the stream that it had
 // opened.
-func TestStreamOutlivesItsTerms(t *testing.T) {
+func TestStreamOutlivesItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{count: func(n int64, ss grpc.ServerStream) error {
 			for range n {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -15,17 +16,14 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-const (
-	maxHeld    = 16 << 10 // bytes of an answer kept in memory while it may still be returned
-	maxDrained = 64 << 10 // bytes of an answer read to keep its connection; more are cut off
-)
-
 // call is one request on its way through a Transport, in one goroutine.
 type call struct {
 	base    http.RoundTripper
 	req     *http.Request
-	rewinds bool // there is a body for a second try
-	repeats bool // it may be executed twice
+	rewinds bool   // there is a body for a second try
+	repeats bool   // it may be executed twice
+	maxBody int64  // of a body that is kept to be sent again
+	kept    []byte // that body; nil: none
 	dialect *signal.Dialect
 	bodies  bool // the beginning of bodies is looked at too
 	splits  *splits
@@ -84,15 +82,26 @@ func (c *call) note(mayHaveRun bool) {
 func (c *call) next() (*http.Request, error) {
 	c.tap = new(tap)
 	req := c.req.Clone(follow(c.req.Context(), c.link, c.tap))
-	if c.sent && c.req.GetBody != nil {
-		body, err := c.req.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		req.Body = body
+	body, err := c.bodyOf(req)
+	req.Body, c.sent = body, true
+	return req, err
+}
+
+// bodyOf returns the body of the next try.
+func (c *call) bodyOf(req *http.Request) (io.ReadCloser, error) {
+	switch {
+	case c.kept != nil:
+		return io.NopCloser(bytes.NewReader(c.kept)), nil
+	case c.sent && c.req.GetBody != nil:
+		return c.req.GetBody()
+	case c.sent || c.rewinds || c.nested || c.maxBody <= 0 || req.ContentLength > c.maxBody:
+		return req.Body, nil
 	}
-	c.sent = true
-	return req, nil
+	body, whole, err := keep(req.Context(), req.Body, c.maxBody)
+	if whole != nil {
+		c.kept, c.rewinds = whole, true
+	}
+	return body, err
 }
 
 // broken classifies a try without an answer.
@@ -109,22 +118,19 @@ func (c *call) broken() throttle.Result {
 // judge classifies a try by its answer.
 func (c *call) judge(now time.Time) throttle.Result {
 	a := c.answer
-	var body []byte
-	switch wants := c.dialect.WantsBody(a.StatusCode); {
-	case wants && c.bodies:
-		body = hold(a, signal.MaxBody)
-	case wants && refuses(a.StatusCode):
-		body = hold(a, maxHeld)
-	}
+	body, seen := c.look()
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	report := r.Report()
 	c.note(ran(a.StatusCode, r, report.Verdict))
 	again := c.rewinds && !r.Permanent
+	if report.Verdict == pace.Throttled && isProblem(a.Header) && final(body) {
+		report.Verdict = pace.Served // of that request no pace is slow enough
+	}
 	switch {
 	case report.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
 		again = again && (c.repeats || r.After.OK)
 	case report.Verdict == pace.Throttled: // and so it was not executed
-	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout:
+	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout || r.Retryable:
 		report.Verdict = pace.Failed
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
@@ -134,8 +140,8 @@ func (c *call) judge(now time.Time) throttle.Result {
 	}
 	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
 	if again {
-		if body == nil {
-			body = hold(a, maxHeld)
+		if !seen {
+			body = hold(c.req.Context(), a, maxHeld)
 		}
 		e.Body = bytes.Clone(body[:min(len(body), maxSnippet)])
 	}
@@ -149,6 +155,30 @@ func (c *call) judge(now time.Time) throttle.Result {
 // try, so that its body is read in any case.
 func refuses(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
+// look reads the beginning of a body in which a refusal may stand: that of an
+// error, or of an answer to GraphQL, where the dialect looks for it; of a problem
+// document; and of any other if the Transport may. seen is whether it was read.
+func (c *call) look() (head []byte, seen bool) {
+	a, wants := c.answer, c.dialect.WantsBody(c.answer.StatusCode)
+	switch {
+	case wants && (c.bodies || c.isGraphQL()):
+		return hold(c.req.Context(), a, signal.MaxBody), true
+	case wants && a.StatusCode >= 400, refuses(a.StatusCode) && isProblem(a.Header):
+		return hold(c.req.Context(), a, maxHeld), true
+	}
+	return nil, false
+}
+
+// isGraphQL reports whether the path is that of GraphQL, which tells of errors
+// with status 200, and the answer is no stream.
+func (c *call) isGraphQL() bool {
+	if c.req.URL == nil || !strings.HasSuffix(strings.TrimSuffix(c.req.URL.Path, ".json"), "/graphql") {
+		return false
+	}
+	kind := c.answer.Header.Get("Content-Type")
+	return !strings.HasPrefix(kind, "text/event-stream") && !strings.HasPrefix(kind, "multipart/")
 }
 
 // say returns the Result of a try that was not served.
@@ -199,35 +229,6 @@ func (c *call) discard() {
 	if c.answer == nil {
 		return
 	}
-	io.CopyN(io.Discard, c.answer.Body, maxDrained) // an error costs a connection, no more
-	c.answer.Body.Close()
+	drop(c.req.Context(), c.answer.Body)
 	c.answer = nil
 }
-
-// hold reads the beginning of an answer that another try is likely to replace,
-// and if that is all of it, frees its connection: a rest may be long. The
-// answer is as good as before. It returns the first bytes, at most most, which
-// must not be changed.
-func hold(a *http.Response, most int) (head []byte) {
-	held, err := io.ReadAll(io.LimitReader(a.Body, int64(most)+1))
-	rest := a.Body
-	switch {
-	case err != nil:
-		rest.Close()
-		a.Body = io.NopCloser(io.MultiReader(bytes.NewReader(held), failing{err}))
-	case len(held) <= most:
-		rest.Close()
-		a.Body = io.NopCloser(bytes.NewReader(held))
-	default:
-		a.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(held), rest), rest}
-	}
-	return held[:min(len(held), most)]
-}
-
-// failing is a reader that returns an error.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }

@@ -53,10 +53,21 @@ func TestTransportUnderstandsVendors(t *testing.T) {
 		status    int
 	}{
 		{"github-secondary.txt", "https://api.github.com/search/code?q=x", true, 3, 2 * time.Minute, 200},
-		{"github-secondary.txt", "https://api.github.com/search/code?q=x", false, 1, 0, 403},
+		{"github-secondary.txt", "https://api.github.com/search/code?q=x", false, 3, 2 * time.Minute, 200},
+		{"github-graphql.txt", "https://api.github.com/graphql", false, 3, time.Minute, 200},
+		{"github-graphql-last.txt", "https://api.github.com/graphql", false, 1, 0, 200},
+		{"github-forbidden-last.txt", "https://api.github.com/repos/a/b", false, 1, 0, 403},
+		{"google-workspace-rate.txt", "https://gmail.googleapis.com/gmail/v1/users/me/messages", false, 3, 0, 200},
+		{"google-workspace-daily.txt", "https://gmail.googleapis.com/gmail/v1/users/me/messages", false, 1, 0, 403},
+		{"docker-refused.txt", "https://registry-1.docker.io/v2/library/alpine/manifests/latest", false, 3, 30 * time.Minute, 200},
+		{"linear-refused.txt", "https://api.linear.app/graphql", false, 3, 0, 200},
+		{"linear-bad.txt", "https://api.linear.app/graphql", false, 1, 0, 400},
+		{"plaid-400.txt", "https://any.example/", false, 3, 0, 200},
+		{"ordinary-400.txt", "https://any.example/", false, 1, 0, 400},
 		{"openai-quota.txt", "https://api.openai.com/v1/models", true, 1, 0, 429},
 		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", true, 3, 0, 200},
-		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", false, 1, 0, 200},
+		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", false, 3, 0, 200},
+		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/orders.json", false, 1, 0, 200},
 		{"aws-dynamodb.txt", "https://dynamodb.eu-west-1.amazonaws.com/", true, 3, 0, 200},
 		{"openai-retry-after-ms.txt", "https://api.openai.com/v1/models", false, 3, 0, 200},
 	} {
@@ -100,3 +111,52 @@ func TestStatusErrorSaysWhy(t *testing.T) {
 		}
 	})
 }
+
+// TestTransportHeedsShouldRetry: the server's own word on whether to ask again
+// comes before the status, but no request is executed twice that must not be.
+func TestTransportHeedsShouldRetry(t *testing.T) {
+	for _, c := range []struct {
+		url, method, key string
+		status           int
+		field, value     string
+		asked            int // of a server that says it twice, and then serves
+	}{
+		{"https://api.stripe.com/v1/charges", "POST", "k", 409, "Stripe-Should-Retry", "true", 3},
+		{"https://api.stripe.com/v1/charges", "POST", "", 409, "Stripe-Should-Retry", "true", 1},
+		{"https://api.stripe.com/v1/charges", "GET", "", 500, "Stripe-Should-Retry", "true", 3},
+		{"https://api.stripe.com/v1/charges", "GET", "", 409, "", "", 1},
+		{"https://api.stripe.com/v1/charges", "GET", "", 429, "Stripe-Should-Retry", "false", 1},
+		{"https://any.example/", "GET", "", 503, "X-Should-Retry", "false", 1},
+		{"https://any.example/", "GET", "", 502, "X-Should-Retry", "false", 1},
+		{"https://any.example/", "GET", "", 400, "X-Should-Retry", "true", 3},
+		{"https://any.example/", "GET", "", 200, "X-Should-Retry", "true", 1},
+		{"https://any.example/", "GET", "", 400, "X-Should-Retry", "maybe", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			base := roundTripper(func(req *http.Request) (*http.Response, error) {
+				a := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}
+				if asked++; asked < 3 {
+					a.StatusCode = c.status
+					a.Header.Set(c.field, c.value)
+				}
+				return a, nil
+			})
+			req, err := http.NewRequestWithContext(t.Context(), c.method, c.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.key != "" {
+				req.Header.Set("Idempotency-Key", c.key)
+			}
+			if _, err = (&throttlehttp.Transport{Base: base}).RoundTrip(req); err != nil || asked != c.asked {
+				t.Errorf("%s %d %s: %s: %d requests, %v; want %d", c.method, c.status, c.field, c.value, asked, err, c.asked)
+			}
+		})
+	}
+}
+
+// roundTripper makes a function a http.RoundTripper.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

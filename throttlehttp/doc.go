@@ -6,8 +6,8 @@
 //
 //	client := http.Client{Transport: new(throttlehttp.Transport)}
 //
-// [Handler] is for owners. It wraps an http.Handler, refuses with 429 what is above
-// a limit, and tells callers how much remains:
+// [Handler] is for owners. It wraps an http.Handler, refuses with 429 what is
+// above a limit, and tells callers how much remains:
 //
 //	http.Handle("/", &throttlehttp.Handler{
 //		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each
@@ -16,8 +16,9 @@
 //	})
 //
 // Most callers need no more than the zero Transport; its Throttle is that of
-// package throttle. Most owners begin with a Limit and a Key, add Rules (package
-// rules) when there are several limits, Shed (package admit) when the service itself
-// is the bottleneck, and a Store shared by all processes (throttleredis,
-// throttlesql) behind a store.Guard. What servers say is read by package signal.
+// package throttle. Most owners begin with a Limit and a Key, add Rules
+// (package rules) when there are several limits, Shed (package admit) when the
+// service itself is the bottleneck, and a Store shared by all processes
+// (throttleredis, throttlesql) behind a store.Guard. What servers say is read
+// by package signal.
 package throttlehttp

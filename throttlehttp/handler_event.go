@@ -21,8 +21,8 @@ type Event struct {
 	// refused, and ShadowErr is why one of them could not decide.
 	Answer rules.Answer
 	// Status is the status of the refusal, zero if the request goes to Next.
-	// Degraded reports that the Degraded handler answers instead.
-	Status   int
+	Status int
+	// Degraded reports that the Degraded handler answers instead of the refusal.
 	Degraded bool
 	// RetryAfter is the time that the caller is told to wait, limit.Never if
 	// that does not help. Zero if it is not refused, or told nothing.

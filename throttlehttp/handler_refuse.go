@@ -139,12 +139,14 @@ func (v *visit) fail(w http.ResponseWriter, err error) {
 }
 
 // problem is a problem document (RFC 9457), with the members that
-// draft-ietf-httpapi-ratelimit-headers adds.
+// draft-ietf-httpapi-ratelimit-headers adds, and retryable, false where no retry
+// helps: a Transport then returns the refusal.
 type problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
 	Status   int      `json:"status"`
 	Violated []string `json:"violated-policies,omitempty"`
+	Retry    *bool    `json:"retryable,omitempty"`
 }
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
@@ -163,6 +165,9 @@ func (v *visit) problem(status int) problem {
 		for i := range v.answers {
 			if !v.answers[i].OK {
 				p.Violated = append(p.Violated, v.policyName(v.asks[i].Key))
+				if v.answers[i].RetryAfter == limit.Never {
+					p.Retry = new(bool)
+				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -287,5 +288,26 @@ func TestHandlerZero(t *testing.T) {
 	h := &Handler{Limit: limit.Limit{Count: 1, Period: time.Hour}} // a Store of its own
 	if a, b := ask(h, "GET").StatusCode, ask(h, "GET").StatusCode; a != 204 || b != 429 {
 		t.Errorf("a Handler with a Limit alone answers %d, %d; want 204, 429", a, b)
+	}
+}
+
+// TestRefusalForEver: a request that costs more than the limit ever allows is
+// told so, and our own Transport does not retry it.
+func TestRefusalForEver(t *testing.T) {
+	h := &Handler{Limit: limit.Limit{Count: 5, Period: time.Second}, Cost: func(r *http.Request) int64 {
+		n, _ := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
+		return n
+	}}
+	for cost, want := range map[string]bool{"6": true, "5": false} {
+		get := func() *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/?cost="+cost, nil))
+			return w
+		}
+		get()
+		w := get()
+		if got := strings.Contains(w.Body.String(), `"retryable":false`); got != want || w.Code != 429 {
+			t.Errorf("cost %s of 5: %d %s; want retryable false: %t", cost, w.Code, w.Body, want)
+		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
 )
 
@@ -19,23 +21,28 @@ import (
 // from the answers.
 //
 // Retried, subject to the Throttle's policy and never before Retry-After
-// (capped at signal.MaxBelieved):
+// (capped by the Throttle's MaxAfter; see also signal.MaxDoubted):
 //
 //   - 429 (Too Many Requests), and what else the signal.Dialect of the host
 //     calls throttled, whatever the method: it was not executed.
-//   - 503 (Service Unavailable) if it carries a Retry-After, and thus was
+//   - 503 (Service Unavailable) if it carries a Retry-After, and so was
 //     refused on purpose, or if the request may be repeated.
-//   - 502, 504 and errors of the connection, if the request may be repeated.
+//   - 502, 504 and errors of the connection, if the request may be repeated, and
+//     whatever carries an X-Should-Retry or Stripe-Should-Retry of true. One of
+//     false means that the request is not retried, whatever the status.
 //
 // A request may be repeated if its method is idempotent (GET, HEAD, OPTIONS,
 // TRACE, PUT, DELETE), if it carries an Idempotency-Key, or if Repeat says so.
 // One with a body is sent once only, unless GetBody is set, as http.NewRequest
-// does for bodies in memory. All other answers are returned unchanged, and so
+// does for bodies in memory, or MaxRequestBody is. A 429 or 503 whose problem
+// document (RFC 9457) has "retryable": false, as that of a request which costs
+// more than the limit ever allows, is not retried. All other answers are returned unchanged, and so
 // is the last answer of a request that is not retried or has no tries left, its
 // body unread.
 //
 // Up to 64 KiB of a refusal are read before the next try, so that its
-// connection can be reused; the context of the request bounds that too.
+// connection can be reused. Where a body has not arrived half a second after
+// the header, the header alone decides and the connection is closed.
 //
 // When there is no time for another try, or the context ends, the error is a
 // *throttle.Error around a *StatusError that holds the last answer. All errors
@@ -62,20 +69,34 @@ type Transport struct {
 	Needs func(*http.Request) []throttle.Need
 	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
 	// makes them, and is the place to set hooks for logs and metrics. Several
-	// Transports may share a Group. If nil, this Transport has its own, of zero
-	// Throttles: throttled requests are retried until their context ends.
+	// Transports may share a Group. If nil, this Transport has its own, of
+	// Throttles with the four fields that follow, and zero in all else.
 	Throttles *throttle.Group
+	// Tries, Retries, Backoff and MaxWait are the fields of that name of the
+	// Throttles that this Transport makes itself: see there for what zero means.
+	// If Throttles is set, they do not count: its New makes the Throttles.
+	Tries   int
+	Retries int
+	Backoff pace.Backoff
+	MaxWait time.Duration
+	// MaxRequestBody is up to how many bytes of a request's body are kept in
+	// memory where there is no GetBody, so that the request can be retried. The
+	// body is read up to there before it is sent; a request with a longer one is
+	// sent once only. If zero, none is kept.
+	MaxRequestBody int64
 	// Repeat reports whether a request may be executed twice although its
 	// method is not idempotent. If nil, none may.
 	Repeat func(*http.Request) bool
 	// Dialect returns how the server of a request reports its limits. If nil,
 	// or if it returns nil, signal.For the host of the URL.
 	Dialect func(*http.Request) *signal.Dialect
-	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of
+	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of all
 	// answers where the dialect of the host uses it: some servers report
-	// throttling only there, as GitHub does with status 403 and Shopify with
-	// 200. Such an answer is returned once that much of it has arrived. If
-	// false, only the bodies of 429 and 503 are read.
+	// throttling only there, with a status such as 200. Such an answer is
+	// returned once that much of it has arrived, or half a second after its
+	// header. If false, that holds for answers of 400 and above, of which 16 KiB
+	// are read, and for answers of GraphQL (a path that ends in /graphql or
+	// /graphql.json) that are no streams.
 	Bodies bool
 	// Warn is called when a layer underneath sends more than it is given: one
 	// try of r was sent so many times. As a rule Base retries by itself, and
@@ -84,6 +105,7 @@ type Transport struct {
 	Warn func(r *http.Request, sent int)
 
 	warned sync.Once
+	once   sync.Once      // sets own.New
 	own    throttle.Group // if there are no Throttles
 	splits splits
 }
@@ -97,6 +119,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	m := t.enter(name)
 	defer m.Leave()
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
+	c.maxBody = t.MaxRequestBody
 	c.dialect, c.bodies, c.splits, c.name, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
 	if c.begin(m.Throttle()) {
 		return c.straight()
@@ -169,5 +192,11 @@ func (t *Transport) enter(name string) *throttle.Member {
 	if t.Throttles != nil {
 		return t.Throttles.Enter(name)
 	}
+	t.once.Do(func() { t.own.New = t.throttle })
 	return t.own.Enter(name)
+}
+
+// throttle makes a Throttle where there are no Throttles.
+func (t *Transport) throttle(string) *throttle.Throttle {
+	return &throttle.Throttle{Tries: t.Tries, Retries: t.Retries, Backoff: t.Backoff, MaxWait: t.MaxWait}
 }

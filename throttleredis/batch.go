@@ -191,7 +191,7 @@ func (s *Store) runBatches(ctx context.Context, sl *slot, b *batch) {
 
 // callBatch sends b in one call, and gives each waiter its part of the reply.
 func (s *Store) callBatch(ctx context.Context, sl *slot, b *batch) {
-	r, err := s.callServer(ctx, sl, merge(b.waiters))
+	r, err := s.callAlone(ctx, sl, merge(b.waiters))
 	for _, w := range b.waiters {
 		if err == nil {
 			w.reply = r
@@ -199,4 +199,15 @@ func (s *Store) callBatch(ctx context.Context, sl *slot, b *batch) {
 		}
 		w.err = err
 	}
+}
+
+// callAlone is callServer in a goroutine of its own: a panic of the client
+// becomes an error, as no caller could recover from it.
+func (s *Store) callAlone(ctx context.Context, sl *slot, c *command) (r reply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = reply{}, &Error{Charged: true, Err: fmt.Errorf("the client panicked: %v", p)}
+		}
+	}()
+	return s.callServer(ctx, sl, c)
 }

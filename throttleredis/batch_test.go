@@ -265,6 +265,38 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// TestPanicOfBatch: a client that panics in a call for several callers, in a
+// goroutine of the Store, is an error for each of them.
+func TestPanicOfBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		s := &Store{Do: func(context.Context, ...any) (any, error) {
+			time.Sleep(time.Millisecond)
+			if calls.Add(1) > usualCalls {
+				panic("at the client")
+			}
+			return answered(late, "", fresh), nil
+		}}
+		var failed atomic.Int64
+		var all sync.WaitGroup
+		for i := range usualCalls + 5 {
+			all.Go(func() {
+				time.Sleep(time.Duration(i)) // one after the other
+				err := one(t.Context(), s, "a")
+				var e *Error
+				if errors.As(err, &e) && e.Charged && strings.Contains(err.Error(), "the client panicked: at the client") {
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait() // until the goroutine of the batch has ended
+		if sl, err := s.slot(0); failed.Load() != 5 || err != nil || sl.inFlight != 0 {
+			t.Errorf("%d callers got the panic as an error, %d calls are in flight, %v; want 5 and none", failed.Load(), sl.inFlight, err)
+		}
+	})
+}
+
 // TestTryAgain: while Redis moves a slot, questions wait, but no longer than
 // their context.
 func TestTryAgain(t *testing.T) {

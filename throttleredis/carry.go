@@ -2,7 +2,7 @@ package throttleredis
 
 import (
 	"encoding/binary"
-	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -18,7 +18,7 @@ type carried struct {
 // carryOver carries over what reply found under other limits, and reports
 // whether r must be sent again: so that Redis writes what was carried over, or
 // with the calendar windows of another time.
-func (r *request) carryOver(reply *reply) (again bool, err error) {
+func (r *request) carryOver(fence string, reply *reply) (again bool, err error) {
 	r.carriedAt = 0
 	rest, peeks := reply.answers, true
 	for i := range r.items {
@@ -29,10 +29,12 @@ func (r *request) carryOver(reply *reply) (again bool, err error) {
 		it.carried = nil
 		n := answerLen(rest)
 		switch rest[0] {
+		case answerBad:
+			return false, unreadable(fence, a, rest[1])
 		case answerOther:
 			again, r.carriedAt = true, reply.now
-			if it.carried, err = carry(rest[5:n], time.UnixMicro(reply.now), a); err != nil {
-				return false, err
+			if it.carried = carry(rest[5:n], time.UnixMicro(reply.now), a); it.carried == nil {
+				return false, unreadable(fence, a, flawMalformed)
 			}
 		case answerLate:
 			again, peeks = true, false
@@ -43,30 +45,65 @@ func (r *request) carryOver(reply *reply) (again bool, err error) {
 	return again && !peeks, nil // a peek writes nothing
 }
 
-// carry carries the state in a value over to the limit of a.
-func carry(value string, now time.Time, a *limit.Ask) (*carried, error) {
+// carry carries the state in a value over to the limit of a. It returns nil if
+// that is no state.
+func carry(value string, now time.Time, a *limit.Ask) *carried {
 	from, rest, ok := limitOf(value)
 	if !ok || len(rest) != 14 && len(rest) != 21 {
-		return nil, &Error{Err: fmt.Errorf("the key %.100q holds what this package has not written", a.Key)}
+		return nil
 	}
 	s := limit.State{T: intAt(rest, 0), N: intAt(rest, 1)}
-	fence := int64(0) // of a bucket or window: since when it counts
+	fence := int64(0) // of a window: since when it counts
 	if len(rest) == 21 {
 		if s.P = intAt(rest, 2); from.Kind != limit.SlidingWindow {
 			fence, s.P = s.P, 0
 		}
 	}
 	c := &carried{state: limit.Change(s, now, from, a.Limit), from: value}
-	if c.state.T == s.T && from.Kind == a.Limit.Kind && fence != 0 {
+	switch {
+	case fence == 0:
+	case c.state.T == s.T && from.Kind == a.Limit.Kind:
 		c.state.P = fence // it counts since the same fence
+	default:
+		s.N += usedAt(fence, now.UnixMicro(), &from)
+		c.state = limit.Change(s, now, from, a.Limit)
 	}
-	return c, nil
+	return c
+}
+
+// usedAt is how much of what was used up at a fence is still used now, beside
+// what was taken since.
+func usedAt(fence, now int64, l *limit.Limit) int64 {
+	if l.Kind == limit.CalendarWindow {
+		return l.Count
+	}
+	after := max(now-fence, 0)
+	if after >= micros(l) {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(l.Count), uint64(after))
+	free, _ := bits.Div64(hi, lo, uint64(micros(l)))
+	return l.Count - int64(free)
+}
+
+// format is the format of values, in the byte of the kind: a multiple of 8, up to
+// 48. The scripts know it as FORMAT. They refuse values of another format, so a
+// change of what follows needs another number, and then versions of this package
+// that run side by side never misread each other.
+const format = 0
+
+// forget forgets what was carried over: the script does it.
+func (r *request) forget() {
+	r.carriedAt = 0
+	for i := range r.items {
+		r.items[i].carried = nil
+	}
 }
 
 // fingerprint returns l as it is kept with a state: the kind, how many bytes
 // follow, and these. Limits that decide alike have the same.
 func fingerprint(l *limit.Limit) string {
-	b := []byte{code(l.Kind), 0}
+	b := []byte{format + code(l.Kind), 0}
 	if isList(l.Kind) {
 		return string(b)
 	}
@@ -89,10 +126,10 @@ func fingerprint(l *limit.Limit) string {
 // value.
 func limitOf(value string) (l limit.Limit, rest string, ok bool) {
 	b := []byte(value)
-	if len(b) < 2 || len(b) < 2+int(b[1]) || b[0] > byte(limit.CalendarWindow) {
+	if len(b) < 2 || len(b) < 2+int(b[1]) || b[0] < format || b[0]-format > byte(limit.CalendarWindow) {
 		return l, "", false
 	}
-	l.Kind = limit.Kind(b[0])
+	l.Kind = limit.Kind(b[0] - format)
 	b, rest = b[2:2+b[1]], value[2+b[1]:]
 	count, n := binary.Uvarint(b)
 	if n <= 0 {

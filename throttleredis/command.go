@@ -78,11 +78,12 @@ func (s *Store) header(known *server, mode byte, carriedAt int64) string {
 		b[2] = 1
 	}
 	b = appendInt(b, known.checked)
-	if known.checked == 0 {
-		b = appendInt(b, 0)
+	if known.since != "" {
+		b = append(b, known.since...)
+	} else {
+		b = appendInt(b, s.latest.Load())
 	}
-	b = append(b, known.since...)
 	b = appendInt(b, int64(min(max(s.Overlap, 0), limit.Month)/time.Microsecond))
 	b = appendInt(b, carriedAt)
-	return string(append(b, known.process...))
+	return string(append(b, known.history...))
 }

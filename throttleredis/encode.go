@@ -16,22 +16,26 @@ const (
 	flagPart
 	flagCarried
 	flagRefused
+	flagConvert
 )
 
 // encode encodes a as the scripts read it: size, the number of asks in the Take
-// that begins with it, or zero; the flags; where the fingerprint of its limit
+// that begins with it, or zero; the flags, extra among them; where the fingerprint of its limit
 // begins, counted from one; numbers; the fingerprint; what was carried over.
 // clock is about the time in Redis.
-func encode(a *limit.Ask, fingerprint string, size int, refused bool, c *carried, clock time.Time) string {
+func encode(a *limit.Ask, fingerprint string, size int, extra byte, c *carried, clock time.Time) string {
 	l := &a.Limit
 	n, least := clamp(a)
 	b := make([]byte, 3, 112)
-	b[0], b[1] = byte(size), flags(a, refused, c)
+	b[0], b[1] = byte(size), flags(a)|extra
+	if c != nil {
+		b[1] |= flagCarried
+	}
 	switch {
 	case isBucket(l.Kind):
 		cost, room := costOf(l, max(n, -n)), capacity(l)
 		b = appendNumbers(b, cost.us, cost.rem, room.us, room.rem, l.Count)
-		if flags(a, false, nil) == flagPart {
+		if flags(a) == flagPart {
 			one := costOf(l, 1)
 			b = appendNumbers(b, n, least, one.us, one.rem)
 		}
@@ -55,7 +59,7 @@ func encode(a *limit.Ask, fingerprint string, size int, refused bool, c *carried
 	return string(b)
 }
 
-func flags(a *limit.Ask, refused bool, c *carried) (f byte) {
+func flags(a *limit.Ask) (f byte) {
 	switch {
 	case a.N == 0:
 		f = flagPeek
@@ -65,12 +69,6 @@ func flags(a *limit.Ask, refused bool, c *carried) (f byte) {
 		f = flagDebt
 	case a.Min > 0:
 		f = flagPart
-	}
-	if refused {
-		f |= flagRefused
-	}
-	if c != nil {
-		f |= flagCarried
 	}
 	return f
 }

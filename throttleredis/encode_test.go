@@ -115,7 +115,7 @@ func TestNumbersAreExact(t *testing.T) {
 			continue
 		}
 		asked++
-		for _, n := range floats(encode(&a, "", 1, false, nil, time.UnixMicro(late))) {
+		for _, n := range floats(encode(&a, "", 1, 0, nil, time.UnixMicro(late))) {
 			if n > 1<<53 || n < -1<<53 {
 				t.Fatalf("%+v: sends %d", a, n)
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -41,13 +42,21 @@ func (e *Error) Unwrap() error { return e.Err }
 // run a script.
 var refusals = []string{
 	"NOSCRIPT", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "BUSY", "CLUSTERDOWN",
-	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "NOPERM", "NOFENCE",
+	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "NOFENCE",
+}
+
+// unsent are parts of the errors of clients that had no connection to send
+// anything on, where they keep no error of type net.OpError.
+var unsent = []string{
+	"dial tcp", "dial unix", "failed to connect", "connection pool timeout", "connection pool exhausted",
+	"all sentinels specified in configuration are unreachable",
 }
 
 // failed returns an error of the client as an Error.
 func failed(err error) error {
 	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
+	text := err.Error()
+	if errors.As(err, &dial) && dial.Op == "dial" || slices.ContainsFunc(unsent, func(part string) bool { return strings.Contains(text, part) }) {
 		return &Error{Err: err}
 	}
 	for _, word := range refusals {
@@ -60,6 +69,13 @@ func failed(err error) error {
 		return &Error{Err: err}
 	}
 	return &Error{Charged: true, Err: err}
+}
+
+// denied reports whether Redis says that its user may not do something.
+func denied(err error) bool {
+	text := err.Error()
+	return says(err, "NOPERM") || strings.Contains(text, "ACL failure") ||
+		strings.Contains(text, "can't run this command") || strings.Contains(text, "can't access at least one")
 }
 
 // says reports whether an error of Redis begins with a word. A client may have

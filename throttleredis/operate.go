@@ -2,20 +2,26 @@ package throttleredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// maxChecked bounds the slots that Check looks at: enough to reach every node of
-// a Cluster of some dozens.
+// maxChecked bounds the slots whose nodes Check looks at: enough to reach every
+// node of a Cluster of some dozens.
 const maxChecked = 256
 
-// Check reads the settings of the Redis behind Do, in a Cluster of the nodes of
-// many slots, and returns in one line what would break limits: ErrVersion if it
-// is too old, ErrEvicts if it may evict keys. A caller may ignore either:
+// Check looks for what would break limits, in the Redis behind Do, in a Cluster
+// in the nodes of many slots, and returns what is wrong in one line: ErrVersion
+// if it is too old, ErrEvicts if it may evict keys, or the command or key that
+// its user may not use. A caller may ignore what it accepts:
 //
 //	if err := store.Check(ctx); err != nil && !errors.Is(err, ErrEvicts) {
+//
+// Check also meets the process that serves each of Slots, in one call each: so
+// that a slot that is first used after a fail-over is not taken for a new one.
+// Call it when a process starts, and after a fail-over that Expect announced.
 func (s *Store) Check(ctx context.Context) error {
 	n := min(s.slotCount(), maxChecked)
 	for i := range n {
@@ -23,20 +29,53 @@ func (s *Store) Check(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.meet(ctx)
+}
+
+// meet asks nothing of each slot, so that each has a fence.
+func (s *Store) meet(ctx context.Context) error {
+	for n := range s.slotCount() {
+		sl, err := s.slot(n)
+		if err != nil {
+			return err
+		}
+		c := newCommand(0)
+		if _, err := s.call(ctx, sl, &c); err != nil {
+			return permitted(err, "EVALSHA")
+		}
+	}
 	return nil
 }
 
+// checkSlot checks the node of a slot. A script asks, as a command without a key
+// goes to any node. It has no #!lua, so that an old Redis runs it.
 func (s *Store) checkSlot(ctx context.Context, slot int) error {
-	about, err := s.info(ctx, slot, "server")
-	if err != nil {
+	for _, section := range []string{"server", "memory"} {
+		about, err := s.text(ctx, luaInfo, []any{s.fenceName(slot)}, section)
+		if err == nil {
+			err = checkInfo(section, about)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fence := s.fenceName(slot)
+	failure, err := s.text(ctx, luaCheck, []any{fence, fence + ":#check"})
+	if err != nil || failure == "" {
 		return err
 	}
-	version := field(about, "redis_version") // Valkey has it too: 7.2.4
-	if major, _, _ := strings.Cut(version, "."); !atLeast(major, 7) {
-		return fmt.Errorf("throttleredis: version %.20q of Redis: %w", version, ErrVersion)
-	}
-	if about, err = s.info(ctx, slot, "memory"); err != nil {
-		return err
+	command, why, _ := strings.Cut(failure, " ")
+	return permitted(failed(fmt.Errorf("%s: %s", command, why)), command)
+}
+
+// checkInfo checks a section of INFO.
+func checkInfo(section, about string) error {
+	if section == "server" {
+		version := field(about, "redis_version") // Valkey has it too: 7.2.4
+		if major, _, _ := strings.Cut(version, "."); !atLeast(major, 7) {
+			return fmt.Errorf("throttleredis: version %.20q of Redis: %w", version, ErrVersion)
+		}
+		return nil
 	}
 	policy := field(about, "maxmemory_policy")
 	if most := field(about, "maxmemory"); most != "0" && policy != "noeviction" && policy != "" {
@@ -45,19 +84,26 @@ func (s *Store) checkSlot(ctx context.Context, slot int) error {
 	return nil
 }
 
-// info returns a section of INFO of the node that serves a slot. A script asks,
-// as a command without a key goes to any node. It has no #!lua, so that an old
-// Redis runs it.
-func (s *Store) info(ctx context.Context, slot int, section string) (string, error) {
-	v, err := s.Do(ctx, "EVAL", luaInfo, "1", s.fenceName(slot), section)
+// text runs a script that returns text.
+func (s *Store) text(ctx context.Context, script string, keys []any, args ...any) (string, error) {
+	all := append([]any{"EVAL", script, strconv.Itoa(len(keys))}, append(keys, args...)...)
+	v, err := s.Do(ctx, all...)
 	if err != nil {
-		return "", &Error{Err: err}
+		return "", permitted(failed(err), "EVAL or INFO")
 	}
 	text, ok := textOf(v)
 	if !ok {
 		return "", &Error{Err: errReply}
 	}
 	return text, nil
+}
+
+// permitted says what to do if err is that the user may not run a command.
+func permitted(err error, command string) error {
+	if denied(err) {
+		return fmt.Errorf("throttleredis: the user of Redis may not run %s on such keys; docs/redis.md has the ACL SETUSER line: %w", command, errors.Unwrap(err))
+	}
+	return err
 }
 
 // field returns a field of INFO, or "".
@@ -70,22 +116,4 @@ func field(info, name string) string {
 func atLeast(number string, least int) bool {
 	n, err := strconv.Atoi(number)
 	return err == nil && n >= least
-}
-
-// Expect announces that the Redis process with this run_id, the 40 characters in
-// INFO server, will take over from the one that serves now, and will have all
-// that was written: a planned fail-over, or slots that move. Keys keep their
-// states then. The call must reach the process that serves now. Expect makes one
-// call for each of Slots.
-func (s *Store) Expect(ctx context.Context, process string) error {
-	if len(process) != 40 {
-		return fmt.Errorf("throttleredis: process %.50q: is no run_id of 40 characters, as INFO server has it", process)
-	}
-	for slot := range s.slotCount() {
-		_, err := s.eval(ctx, &expectScript, []any{nil, nil, "1", s.fenceName(slot), process})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -19,7 +19,9 @@ func (s *Store) plan(a []limit.Ask, few []item) (request, error) {
 	for i := range a {
 		if !remembers(&a[i].Limit) {
 			_, d := limit.Take(limit.State{}, time.Time{}, a[i])
-			r.refused = r.refused || !d.OK
+			if !d.OK {
+				r.extra |= flagRefused
+			}
 			continue
 		}
 		p, err := s.limits.get(&a[i])

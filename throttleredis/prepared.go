@@ -32,7 +32,7 @@ func (x *limits) get(a *limit.Ask) (*prepared, error) {
 	}
 	p := &prepared{limit: *l, fingerprint: fingerprint(l)}
 	if l.Kind != limit.CalendarWindow {
-		p.single = encode(&limit.Ask{Limit: *l, N: 1}, p.fingerprint, 1, false, nil, time.Time{})
+		p.single = encode(&limit.Ask{Limit: *l, N: 1}, p.fingerprint, 1, 0, nil, time.Time{})
 	}
 	spot.Store(p)
 	return p, nil

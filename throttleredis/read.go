@@ -1,6 +1,10 @@
 package throttleredis
 
-import "github.com/throttle-go/throttle/limit"
+import (
+	"fmt"
+
+	"github.com/throttle-go/throttle/limit"
+)
 
 // The tags of an answer, the state of one key before the Take, as the scripts
 // write it: a tag, then integers of seven bytes.
@@ -11,7 +15,27 @@ const (
 	answerEntries // of a Log or Slots: two entries
 	answerOther   // written under another limit: the value as it is kept
 	answerLate    // the clock is beyond the calendar windows that were sent
+	answerBad     // what is kept is no state: what is wrong, see flaws
 )
+
+// The flaws of a value, as in long.lua.
+const (
+	flawType = iota + 1
+	flawMalformed
+	flawFormat
+)
+
+// unreadable returns the error of an ask whose key has a flaw.
+func unreadable(fence string, a *limit.Ask, flaw byte) error {
+	problem := "holds what this package has not written: delete it, or use another Prefix"
+	switch flaw {
+	case flawType:
+		problem = "is of another type than a string, so something else has written it: delete it, or use another Prefix"
+	case flawFormat:
+		problem = "holds a state in the format of another version of this package: upgrade this process, or delete it if something else has written it"
+	}
+	return &Error{Err: fmt.Errorf("the key %.100q %s; its name in Redis is %.300q", a.Key, problem, keyName(fence, a.Key, a.Limit.Kind))}
+}
 
 // read reads the states before the Take from a reply that answers all of r.
 func (r *request) read(reply *reply) {
@@ -60,7 +84,9 @@ func answerLen(b string) int {
 			return 0
 		}
 		n += 4 + (int(b[1]) | int(b[2])<<8 | int(b[3])<<16 | int(b[4])<<24)
-	case b[0] > answerLate:
+	case b[0] == answerBad:
+		n++
+	case b[0] > answerBad:
 		return 0
 	}
 	if len(b) < n {

@@ -19,6 +19,10 @@ var (
 	luaShort string
 	//go:embed lua/long.lua
 	luaLong string
+	//go:embed lua/fence.lua
+	luaFence string
+	//go:embed lua/convert.lua
+	luaConvert string
 	//go:embed lua/bucket.lua
 	luaBucket string
 	//go:embed lua/window.lua
@@ -35,8 +39,10 @@ var (
 	luaExpect string
 	//go:embed lua/info.lua
 	luaInfo string
+	//go:embed lua/check.lua
+	luaCheck string
 
-	takeScript   = newScript(luaStart + luaShort + luaLong + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
+	takeScript   = newScript(luaStart + luaShort + luaLong + luaFence + luaConvert + luaBucket + luaWindow + luaSliding + luaSlots + luaLog + luaFinish)
 	expectScript = newScript(luaExpect)
 )
 
@@ -51,8 +57,8 @@ func newScript(text string) script {
 // A reply is what a script returns.
 type reply struct {
 	now     int64  // microseconds of Unix time, by the clock of Redis
-	process string // the run_id, if it is another than expected
 	since   string // since when the fence is, if the script looked at it
+	history string // whose the fence is, if it is another than expected
 	answers string // one for each ask, see read
 }
 
@@ -102,9 +108,15 @@ func replyOf(v any) (r reply, err error) {
 	if !ok || len(b) < 8 || len(b) < 8+int(b[7]) {
 		return r, &Error{Charged: true, Err: errReply}
 	}
-	r = reply{now: intAt(b, 0), process: b[8 : 8+b[7]], answers: b[8+b[7]:]}
-	if len(r.process) == 7 {
-		r.since, r.process = r.process, ""
+	r = reply{now: intAt(b, 0), answers: b[8+b[7]:]}
+	switch b[7] {
+	case 0:
+	case 7:
+		r.since = b[8:15]
+	case 7 + historyLen:
+		r.since, r.history = b[8:15], b[15:15+historyLen]
+	default:
+		return r, &Error{Charged: true, Err: errReply}
 	}
 	return r, nil
 }

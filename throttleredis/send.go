@@ -12,7 +12,12 @@ import (
 // calendar window, has just changed.
 const maxTries = 8
 
-var errTries = &Error{Err: fmt.Errorf("the limit of a key changed %d times meanwhile: do all processes have the same limits?", maxTries)}
+// carries is how often a state is carried over here. Where it changes meanwhile,
+// as while other processes ask under another limit, the script does it after
+// that, and rounds up to microseconds.
+const carries = 2
+
+var errTries = &Error{Err: fmt.Errorf("the limit or the calendar window of a key changed %d times meanwhile: does the clock of Redis jump?", maxTries)}
 
 // send sends r and returns the reply that answers all of it. It sends r again if
 // Redis has a state that was written under another limit, which only Go can
@@ -26,7 +31,10 @@ func (s *Store) send(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	var clock time.Time // about that of Redis
-	for range maxTries {
+	for try := range maxTries {
+		if try == carries {
+			r.extra |= flagConvert
+		}
 		now := time.Now()
 		if clock.IsZero() {
 			clock = now.Add(s.offset())
@@ -38,8 +46,11 @@ func (s *Store) send(ctx context.Context, r *request) (reply, error) {
 		}
 		clock = time.UnixMicro(reply.now)
 		s.setOffset(clock.Sub(now))
-		if again, err := r.carryOver(&reply); err != nil || !again {
+		if again, err := r.carryOver(sl.fence, &reply); err != nil || !again {
 			return reply, err
+		}
+		if try+1 >= carries {
+			r.forget()
 		}
 	}
 	return reply{}, errTries
@@ -57,12 +68,12 @@ func (r *request) command(fence string, now, clock time.Time) command {
 			continue
 		}
 		ask := it.limit.single
-		if ask == nil || r.sent > 1 || a.N != 1 || a.Min > 1 || a.Debt || r.refused || it.carried != nil {
+		if ask == nil || r.sent > 1 || a.N != 1 || a.Min > 1 || a.Debt || r.extra != 0 || it.carried != nil {
 			size := 0
 			if k == 0 {
 				size = r.sent
 			}
-			ask = encode(a, it.limit.fingerprint, size, r.refused, it.carried, clock)
+			ask = encode(a, it.limit.fingerprint, size, r.extra, it.carried, clock)
 		}
 		names[k], asks[k] = keyName(fence, a.Key, a.Limit.Kind), ask
 		if a.Limit.Kind == limit.SlidingLog {

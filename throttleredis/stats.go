@@ -7,11 +7,14 @@ import (
 
 // Stats are what a [Store] has noticed since its first use.
 type Stats struct {
-	// Replaced counts answers by another process than the one before, in a
-	// Cluster for each of the Slots that are in use: after a fail-over, a
-	// restart, or a move of slots. Unless Expect announced it, keys started
-	// empty.
+	// Replaced counts answers by another process than the one before, or by the
+	// same after it was a replica and may have lost writes, for each of the Slots
+	// that are in use: after a fail-over, a restart, or a move of slots. Unless
+	// Expect announced it, keys started used up.
 	Replaced int64
+	// Flushed counts how often all keys of one of the Slots were gone while its
+	// process ran on, as after FLUSHALL. Keys started full, or used up with Strict.
+	Flushed int64
 	// Full counts calls that Redis refused because its memory was full.
 	Full int64
 	// Ahead is how far the clock of Redis was ahead of that of this process
@@ -23,13 +26,14 @@ type Stats struct {
 
 // Stats returns the numbers since first use. It is safe for concurrent use.
 func (s *Store) Stats() Stats {
-	return Stats{Replaced: s.replaced.Load(), Full: s.full.Load(), Ahead: s.offset()}
+	return Stats{Replaced: s.replaced.Load(), Flushed: s.flushed.Load(), Full: s.full.Load(), Ahead: s.offset()}
 }
 
 // counters are the Stats while they change.
 type counters struct {
-	replaced, full atomic.Int64
-	clockOffset    atomic.Int64 // of Redis from this process, nanoseconds
+	replaced, flushed, full atomic.Int64
+	clockOffset             atomic.Int64 // of Redis from this process, nanoseconds
+	latest                  atomic.Int64 // since when the latest fence counts, microseconds
 }
 
 func (c *counters) offset() time.Duration     { return time.Duration(c.clockOffset.Load()) }

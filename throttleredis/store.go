@@ -35,9 +35,14 @@ type Do func(ctx context.Context, args ...any) (any, error)
 // keys.
 //
 // The limit of a key may change: [limit.Change] carries over what the key owes,
-// in one more call. Sliding logs and slots count under the new limit what was
-// taken under the old one; a key that changes to one of these kinds, or from
-// one, starts empty.
+// in one more call. Where processes ask under several limits at a time, the
+// script carries over by itself from the third call on, rounded up to
+// microseconds. Sliding logs and slots count under the new limit what was taken
+// under the old one. A key that changes to SlidingSlots or from it carries over
+// what was used; one that changes to SlidingLog or from it starts full.
+//
+// A key that holds anything else than a state fails the asks for it, with an
+// [*Error] that names it, and is never overwritten. Other keys are not affected.
 //
 // Keys expire a second after they hold no information.
 type Store struct {
@@ -62,8 +67,8 @@ type Store struct {
 	// Nothing passes for so long after a fail-over. If zero or below, a replaced
 	// Redis never answers.
 	Overlap time.Duration
-	// Strict treats a Redis without any state as one that has lost all: keys
-	// start used up. If false, keys start full there, unless another process has
+	// Strict treats a slot without any state as one that has lost all: keys start
+	// used up. If false, keys start full there, unless another process has
 	// answered this Store before.
 	Strict bool
 	// Unfenced grants again, after a fail-over, what lost writes had granted.

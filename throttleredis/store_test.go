@@ -15,10 +15,11 @@ import (
 )
 
 // answered is what the script answers at a time: for each ask what is given.
-func answered(now int64, process string, asks ...string) string {
+// about is since when the fence is, and whose it is if that is another.
+func answered(now int64, about string, asks ...string) string {
 	b := appendInt(nil, now)
-	b = append(b, byte(len(process)))
-	return string(b) + process + strings.Join(asks, "")
+	b = append(b, byte(len(about)))
+	return string(b) + about + strings.Join(asks, "")
 }
 
 // held is the answer that a state was held.
@@ -130,24 +131,29 @@ func TestTakeCarriesOver(t *testing.T) {
 	}
 }
 
-// TestTakeSaysWhoWasMet: each call says which process has answered last, and when
-// it was last looked at, and what the fence was.
+// TestTakeSaysWhoWasMet: each call says whose data were met last, and when they
+// were last looked at, and what the fence was.
 func TestTakeSaysWhoWasMet(t *testing.T) {
-	const first, second = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	history := func(process, since byte, why string) string {
+		return strings.Repeat(string(process), processLen) + string(appendInt(nil, int64(since))) + why
+	}
+	first, lost, second, flushed := history('1', 1, "n"), history('1', 2, "l"), history('2', 3, "l"), history('2', 4, "n")
+	zeros := strings.Repeat("\x00", 7)
 	since := string(appendInt(nil, 77))
 	at := func(looked int64, since string) string { return string(appendInt(nil, looked)) + since }
-	zeros := strings.Repeat("\x00", 7)
 	for _, n := range []int64{1, 2} { // prepared or not
 		do := &scripted{}
 		store := &Store{Do: do.Do, Overlap: time.Second, Strict: true}
 		overlap := string(appendInt(nil, 1_000_000)) + zeros
 		for i, c := range []struct{ answer, want string }{
-			{answered(late, first, fresh), at(0, zeros) + overlap},
-			{answered(late+1, "", fresh), at(0, zeros) + overlap + first},
-			{answered(late+2, since, fresh), at(0, zeros) + overlap + first},
+			{answered(late, zeros+first, fresh), at(0, zeros) + overlap},
+			{answered(late+1, "", fresh), at(late, zeros) + overlap + first},
+			{answered(late+2, since, fresh), at(late, zeros) + overlap + first},
 			{answered(late+3, "", fresh), at(late+2, since) + overlap + first},
-			{answered(late+4, second, fresh), at(late+2, since) + overlap + first},
-			{answered(late+5, "", fresh), at(0, zeros) + overlap + second},
+			{answered(late+4, since+lost, fresh), at(late+2, since) + overlap + first},
+			{answered(late+5, since+second, fresh), at(late+4, since) + overlap + lost},
+			{answered(late+6, zeros+flushed, fresh), at(late+5, since) + overlap + second},
+			{answered(late+7, "", fresh), at(late+6, zeros) + overlap + flushed},
 		} {
 			do.answers = []any{c.answer}
 			if _, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: n}}, make([]limit.Decision, 1)); err != nil {
@@ -157,8 +163,8 @@ func TestTakeSaysWhoWasMet(t *testing.T) {
 				t.Errorf("call %d of %d says %q, want %q", i, n, got, want)
 			}
 		}
-		if c := store.Stats(); c.Replaced != 1 || (c.Ahead-time.Until(time.UnixMicro(late))).Abs() > time.Second {
-			t.Errorf("Stats() = %+v, want one replaced, and the clock as far ahead as it is", c)
+		if c := store.Stats(); c.Replaced != 2 || c.Flushed != 1 || (c.Ahead-time.Until(time.UnixMicro(late))).Abs() > time.Second {
+			t.Errorf("Stats() = %+v, want two replaced, one flushed, and the clock as far ahead as it is", c)
 		}
 	}
 }
@@ -197,6 +203,14 @@ func TestErrors(t *testing.T) {
 		{errors.New("redis: OOM allow-oom flag is not set on the script"), false, ErrFull},
 		{errors.New("READONLY You can't write against a read only replica."), false, nil},
 		{errors.New("CROSSSLOT Keys in request don't hash to the same slot"), false, nil},
+		{errors.New("NOPERM ACL failure in script: User a has no permissions to run the 'set' command"), false, nil},
+		{errors.New("NOPERM No permissions to access a key"), false, nil},
+		{errors.New("WRONGPASS invalid username-password pair or user is disabled."), false, nil},
+		{errors.New("dial tcp 127.0.0.1:1: connect: connection refused"), false, nil},
+		{errors.New("failed to connect to redis: dial error"), false, nil},
+		{errors.New("redis: connection pool timeout"), false, nil},
+		{errors.New("redigo: connection pool exhausted"), false, nil},
+		{errors.New("read tcp 127.0.0.1:1: i/o timeout"), true, nil},
 		{errors.New("ERR user_script:1: whatever"), true, nil},
 		{errors.New("a ROOM with a view"), true, nil},
 	} {
@@ -217,8 +231,8 @@ func TestErrors(t *testing.T) {
 }
 
 func TestReplies(t *testing.T) {
-	whole := answered(late, "p", held(limit.State{T: late + 1}))
-	bad := []any{nil, int64(1), []any{}, whole[:8] + "p\x09"}
+	whole := answered(late, "since77", held(limit.State{T: late + 1}))
+	bad := []any{nil, int64(1), []any{}, whole[:15] + "\x09", answered(late, "p", fresh)}
 	for i := range whole {
 		bad = append(bad, whole[:i])
 	}

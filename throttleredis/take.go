@@ -31,11 +31,11 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 
 // A request is one Take, from plan to decide.
 type request struct {
-	asks    []limit.Ask
-	items   []item // one for each of asks
-	sent    int    // how many of them are sent
-	slot    int    // of all keys that are sent
-	refused bool   // by a limit that allows nothing
+	asks  []limit.Ask
+	items []item // one for each of asks
+	sent  int    // how many of them are sent
+	slot  int    // of all keys that are sent
+	extra byte   // flags of all asks: refused by a limit that allows nothing, convert
 
 	// Microseconds of Unix time, by the clock of Redis.
 	now       int64 // of the decision

@@ -1,6 +1,7 @@
 package throttlesql
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -8,30 +9,18 @@ import (
 )
 
 // carried tells take.sql how a key that was found under another limit goes on
-// under the new one.
-//
-// Among buckets, and among windows that end at the same times, it has what
-// take.sql needs to carry over any state, so that it does not matter what others
-// do to the key meanwhile. By hand it has the state as it was found and as
-// [limit.Change] makes it, three numbers each, which take.sql writes if the state
-// is still the same.
+// under the new one: what it must know of the other limit. It carries over any
+// state, so that it does not matter what others do to the key meanwhile.
 type carried struct {
 	from    string   // the limit, as in the row
-	numbers [7]int64 // the last is one of these:
+	numbers [6]int64 // see numbers.go
 }
-
-const (
-	byHand = iota
-	amongBuckets
-	amongWindows
-)
 
 // carryOver carries over what reply found under other limits, for r to be sent
 // again. There is nothing to carry over if r must be sent again with the calendar
-// window of another time. A limit that this program cannot read is treated as
-// equal to the new one.
+// window of another time, or as the fence was just written. It is an error if
+// this program cannot read a row.
 func (r *request) carryOver(reply *reply) error {
-	r.carriedAt = 0
 	for _, i := range r.sent {
 		r.items[i].carried = nil
 	}
@@ -43,41 +32,42 @@ func (r *request) carryOver(reply *reply) error {
 		if at >= len(under) || under[at] == "" {
 			continue
 		}
+		if what, wrong := strings.CutPrefix(under[at], "!"); wrong {
+			return errRow(r.asks[i].Key, what)
+		}
 		from, err := limit.Parse(under[at], zoneOf)
-		if err != nil {
-			from = r.asks[i].Limit
+		if err != nil || !remembers(&from) {
+			return errRow(r.asks[i].Key, fmt.Sprintf("it was written under the limit %.80q, which this version cannot read", under[at]))
 		}
-		it := &r.items[i]
-		it.carried = &carried{under[at], it.limit.carry(prepare(from), it.state, reply.now)}
-		if it.carried.numbers[6] == byHand {
-			r.carriedAt = reply.now
-		}
+		r.items[i].carried = &carried{under[at], r.items[i].limit.carry(prepare(from))}
 	}
 	return nil
 }
 
-// carry returns how a state found under the limit of from goes on.
-func (p *prepared) carry(from *prepared, found limit.State, now int64) [7]int64 {
-	switch {
-	case p.kind == kindBucket && from.kind == kindBucket:
-		return [7]int64{from.count, from.period, from.bottom, from.bottomRem, 6: amongBuckets}
-	case p.sameWindows(from):
-		return [7]int64{double(from.count), 6: amongWindows}
-	}
-	s := found
-	if from.kind != kindSliding {
-		s.P = 0 // it says when the row was written
-	}
-	s = limit.Change(s, time.UnixMicro(now), from.limit, p.limit)
-	return [7]int64{s.T, s.N, s.P, found.T, found.N, found.P, byHand}
+// errRow returns the error about a key whose row cannot be read.
+func errRow(key, what string) error {
+	return &Error{Err: fmt.Errorf("the row of the key %.100q cannot be read: %s: if no newer version wrote it, "+
+		`delete it (DELETE FROM the Table WHERE key = '\x%x'), and the key starts empty; other keys are not affected`, key, what, short(key))}
 }
 
-// sameWindows reports whether p and o count in windows that end at the same
-// times: then their texts differ in the Count only.
+// carry returns what take.sql must know of the limit of from.
+func (p *prepared) carry(from *prepared) [6]int64 {
+	same := int64(0)
+	if p.sameWindows(from) {
+		same = 1
+	}
+	return [6]int64{from.count, from.period, from.bottom, from.bottomRem, from.kind, same}
+}
+
+// sameWindows reports whether the windows of p and o begin and end together. Of
+// calendar windows the texts differ in the Count only then.
 func (p *prepared) sameWindows(o *prepared) bool {
+	if p.kind != kindCalendar {
+		return p.kind == o.kind && p.period == o.period
+	}
 	_, mine, _ := strings.Cut(p.text, "/")
 	_, others, _ := strings.Cut(o.text, "/")
-	return p.kind == o.kind && p.kind != kindSliding && mine == others
+	return p.kind == o.kind && mine == others
 }
 
 // zoneOf returns a time zone of which only the name matters: no window is worked

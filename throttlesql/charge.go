@@ -22,7 +22,7 @@ func (p *prepared) chargeOf(n, clock int64) charge {
 	switch p.kind {
 	case kindBucket:
 		c.cost, c.rem = costOf(n, p.period, p.count)
-		c.used = math.MaxInt64
+		c.used = p.count - 1
 		c.ahead, c.atMost = p.room-c.cost, 0
 		if c.rem > 0 {
 			c.ahead--

@@ -39,9 +39,9 @@ ON CONFLICT (key) DO UPDATE
                 WHEN s.n >= $4::bigint THEN s.n - $4::bigint
                 ELSE s.n - $4::bigint + $5::bigint END,
        p = -excluded.p
- WHERE s.l = excluded.l
+ WHERE s.l = excluded.l AND s.a IS NULL
    AND CASE WHEN s.t <= excluded.p THEN true
-            WHEN s.n > $10::bigint THEN false
+            WHEN s.n NOT BETWEEN CASE WHEN $4::bigint < 0 THEN 1 ELSE 0 END AND $10::bigint OR s.t > 4611686018427387904 THEN false
             WHEN s.n >= $4::bigint
             THEN (s.t + $3::bigint, $4::bigint - s.n) <= (excluded.t + $8::bigint, $9::bigint)
             ELSE (s.t + $3::bigint + 1, $4::bigint - s.n - $5::bigint) <= (excluded.t + $8::bigint, $9::bigint) END

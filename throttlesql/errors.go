@@ -25,31 +25,50 @@ type Error struct {
 
 // Error returns one line.
 func (e *Error) Error() string {
+	text := strings.Join(strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 	if e.Charged {
-		return "throttlesql: not known whether it was charged: " + e.Err.Error()
+		return "throttlesql: not known whether it was charged: " + text
 	}
-	return "throttlesql: nothing was charged: " + e.Err.Error()
+	return "throttlesql: nothing was charged: " + text
 }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// stateOf returns the SQLSTATE of an error of PostgreSQL, as pgx and lib/pq tell
+// it, or nothing.
+func stateOf(err error) string {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		return state.SQLState()
+	}
+	return ""
+}
+
+// advice is what to do about an error of PostgreSQL, by its SQLSTATE.
+var advice = map[string]string{
+	"42P01": "call Create, or run what Schema gives; if it is there, GRANT USAGE ON SCHEMA of it", // no such table
+	"42883": "call Create, or run what Schema gives: it is not there, or of another version",      // function
+	"3F000": "call Create, or run what Schema gives",                                              // schema
+	"42703": "the table has another layout: Check says how it differs",                            // column
+	"42P10": "the table has another layout: Check says how it differs",                            // unique index
+	"42804": "the table has another layout: Check says how it differs",                            // type
+	"42501": "Check says what to GRANT",
+	"25006": "the server takes no writes: connect to a primary, with default_transaction_read_only off",
+	"0A000": "if this server is a standby, connect to its primary",
+	"40001": "the isolation level must be read committed",
+}
+
 // failed returns an error of the client as an Error. A statement that PostgreSQL
 // itself refuses has charged nothing, unless the connection ended with it.
 func failed(err error) error {
-	if unsent(err) {
-		return &Error{Err: err}
+	code := stateOf(err)
+	charged := code == "" || strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P")
+	charged = charged && !unsent(err)
+	if what := advice[code]; what != "" {
+		err = fmt.Errorf("%w: %s", err, what)
 	}
-	var state interface{ SQLState() string } // of pgx and of lib/pq
-	if !errors.As(err, &state) {
-		return &Error{Charged: true, Err: err}
-	}
-	code := state.SQLState()
-	switch code {
-	case "42P01", "42883", "3F000": // no such table, function, schema
-		err = fmt.Errorf("%w: call Create, or run what Schema gives", err)
-	}
-	return &Error{Charged: strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P"), Err: err}
+	return &Error{Charged: charged, Err: err}
 }
 
 // unsent reports whether an error says that nothing was sent: there was no
@@ -57,10 +76,32 @@ func failed(err error) error {
 func unsent(err error) bool {
 	var dial *net.OpError
 	var safe interface{ SafeToRetry() bool } // of pgx
-	var state interface{ SQLState() string }
 	return errors.As(err, &dial) && dial.Op == "dial" ||
 		errors.As(err, &safe) && safe.SafeToRetry() ||
-		errors.As(err, &state) && state.SQLState() == "57P03" // it takes no connections yet
+		stateOf(err) == "57P03" || // it takes no connections yet
+		says(err, func(text string) bool {
+			return strings.HasPrefix(text, "failed to connect to ") || notSent[text]
+		})
+}
+
+// notSent are errors of pools and drivers that have nothing but a text to be known
+// by, or a type of a package that this one does not import.
+var notSent = map[string]bool{
+	"closed pool":                       true, // of pgxpool
+	"sql: database is closed":           true,
+	"sql: connection is already closed": true,
+	"driver: bad connection":            true, // which says that nothing was carried out
+	"sql: transaction has already been committed or rolled back": true,
+}
+
+// says reports whether an error or one that it wraps has such a text.
+func says(err error, such func(text string) bool) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if such(err.Error()) {
+			return true
+		}
+	}
+	return false
 }
 
 // failedCharge returns the error of a statement that charges, or nil if it
@@ -80,10 +121,5 @@ func failedLook(err error) error {
 // isNoRows recognises the sql.ErrNoRows of any driver. Some have one of their
 // own, with the same words.
 func isNoRows(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.HasSuffix(err.Error(), "no rows in result set") {
-			return true
-		}
-	}
-	return false
+	return says(err, func(text string) bool { return strings.HasSuffix(text, "no rows in result set") })
 }

@@ -51,7 +51,8 @@ const numbersPerKey = 24
 //	 8 to 11 of a calendar window, where it begins and ends, and the next two
 //	   end; 12 where to look whether a state is too far ahead: see package limit
 //	 8, 9 of slots, their width and number
-//	16 to 22 how it is carried over from another limit: see carried
+//	16 to 21 of the limit that it is carried over from: Count, Period, 18 and 19
+//	   what may be owed, kind, and whether its windows end at the same times
 func (it *item) numbers(a *limit.Ask, peek bool, clock int64) (n [numbersPerKey]int64) {
 	p, ask := it.limit, *a
 	if peek {

@@ -2,6 +2,7 @@ package throttlesql
 
 import (
 	"context"
+	"crypto/md5"
 	_ "embed"
 	"fmt"
 	"hash/fnv"
@@ -34,6 +35,12 @@ var wholeSQL string
 //go:embed slide.sql
 var slideSQL string
 
+//go:embed layout.sql
+var layoutSQL string
+
+//go:embed check.sql
+var checkSQL string
+
 const (
 	defaultTable = "throttle"
 	// longestName keeps the longest name that is made of it, with what
@@ -42,7 +49,7 @@ const (
 	longestName = 40
 	// version is that of the functions. It changes with them and with what they
 	// are called with, so that old and new programs can share the tables.
-	version = "1"
+	version = "2"
 )
 
 // names are those that the table and functions of a Store begin with.
@@ -121,7 +128,7 @@ func (s *Store) statements() (*statements, error) {
 		several: n.in(`SELECT at, after::text, added FROM "throttle_several"(` +
 			`$1::text::bytea[], $2::text::text[], $3::text::bigint[])`),
 		take: n.in(`SELECT at, ok, states::text, array_to_string(under, E'\n', ''), added FROM "throttle_take"(` +
-			`$1::text::bytea[], $2::text::text[], $3::text::text[], $4::bigint, $5::text::bigint[])`),
+			`$1::text::bytea[], $2::text::text[], $3::text::text[], $4::text::bigint[])`),
 		sweep: n.in(`SELECT gone, coalesce(next, -1) FROM "throttle_sweep"($1::bigint, $2::int, $3::bigint)`),
 	}
 	s.texts.Store(t)
@@ -147,30 +154,57 @@ func (s *Store) Schema() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	tables := tablesSQL
+	tables := strings.Replace(tablesSQL, "LAYOUT", s.layout(), 1)
 	if s.Logged {
 		tables = strings.Replace(tables, `CREATE UNLOGGED TABLE "throttle" `, `CREATE TABLE "throttle" `, 1)
+	}
+	var functions strings.Builder
+	for _, f := range functionsSQL {
+		fmt.Fprintf(&functions, "\nIF to_regprocedure('%s') IS NULL THEN\n\n%s\nEND IF;\n", f.signature, f.text())
 	}
 	// The lock is for concurrent calls: IF NOT EXISTS does not see what another
 	// session is about to make.
 	return n.in(`DO $throttlesql$
 DECLARE
   anew boolean := false;
+  differs text;
 BEGIN
 PERFORM pg_advisory_xact_lock(hashtext('throttlesql'), hashtext('"throttle"'));
 
-` + tables + `
-IF to_regproc('"throttle_take"') IS NULL THEN
-
-` + takeSQL + "\n" + lookSQL + "\n" + severalSQL + "\n" + sweepSQL + `
-END IF;
+` + tables + functions.String() + `
 END
 $throttlesql$`), nil
 }
 
+// functionsSQL are the functions of the schema.
+var functionsSQL = [...]struct {
+	name, signature string
+	text            func() string
+}{
+	{"take", `"throttle_take"(bytea[],text[],text[],bigint[])`, func() string { return takeSQL }},
+	{"look", `"throttle_look"(bytea)`, func() string { return lookSQL }},
+	{"several", `"throttle_several"(bytea[],text[],bigint[])`, func() string { return severalSQL }},
+	{"sweep", `"throttle_sweep"(bigint,integer,bigint)`, func() string { return sweepSQL }},
+}
+
+// layout returns layout.sql, with the sums of the bodies of the functions, before
+// the names of the Store are put in.
+func (s *Store) layout() string {
+	n, _ := namesOf(s.Table)
+	text := strings.Replace(bare(layoutSQL), "'LOGGED'", fmt.Sprintf("'%v'", s.Logged), 1)
+	for _, f := range functionsSQL {
+		_, body, _ := strings.Cut(n.in(f.text()), "$"+f.name+"$")
+		body, _, _ = strings.Cut(body, "$"+f.name+"$")
+		text = strings.Replace(text, "MD5 "+f.name, fmt.Sprintf("%x", md5.Sum([]byte(body))), 1)
+	}
+	return text
+}
+
 // Create makes the tables and functions that are missing; see Schema. It is safe
-// for concurrent use, by several processes too. A role that may not create needs
-// them to exist, and the rights to select, insert, update and delete.
+// for concurrent use, by several processes too. It makes all of them or, if it
+// returns an error, none: on a standby, where a table of another layout has the
+// name, or where the role may not create what is missing.
+// docs/postgresql.md lists what must be granted.
 func (s *Store) Create(ctx context.Context) error {
 	text, err := s.Schema()
 	if err != nil {
@@ -180,6 +214,9 @@ func (s *Store) Create(ctx context.Context) error {
 		return errNoQuery
 	}
 	if err := s.Query(ctx, text).Scan(); err != nil && !isNoRows(err) {
+		if stateOf(err) == "42501" {
+			err = fmt.Errorf("%w: the role that creates needs GRANT USAGE, CREATE ON SCHEMA; or let another role create, and GRANT what Check names", err)
+		}
 		return fmt.Errorf("throttlesql: create: %w", err)
 	}
 	return nil

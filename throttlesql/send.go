@@ -208,7 +208,7 @@ func (s *Store) sendTake(ctx context.Context, t *statements, r *request) (reply,
 		keys, lims, olds, numbers := r.takeArguments(clock)
 		reply := reply{from: fromTake}
 		var ok *bool // nil: nothing was changed
-		err := s.Query(ctx, t.take, keys, lims, olds, r.carriedAt, numbers).
+		err := s.Query(ctx, t.take, keys, lims, olds, numbers).
 			Scan(&reply.now, &ok, &reply.states, &reply.under, &reply.added)
 		if err != nil {
 			return reply, failed(err)

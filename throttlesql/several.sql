@@ -38,9 +38,9 @@ BEGIN
        SET t = CASE WHEN s.t <= excluded.p THEN excluded.t WHEN s.n >= rem THEN s.t + cost ELSE s.t + cost + 1 END,
            n = CASE WHEN s.t <= excluded.p THEN excluded.n WHEN s.n >= rem THEN s.n - rem ELSE s.n - rem + cnt END,
            p = -excluded.p
-     WHERE s.l = excluded.l
+     WHERE s.l = excluded.l AND s.a IS NULL
        AND CASE WHEN s.t <= excluded.p THEN true
-                WHEN s.n > nums[b+8] THEN false
+                WHEN s.n NOT BETWEEN CASE WHEN rem < 0 THEN 1 ELSE 0 END AND nums[b+8] OR s.t > 4611686018427387904 THEN false
                 WHEN s.n >= rem THEN (s.t + cost, rem - s.n) <= (excluded.t + nums[b+6], nums[b+7])
                 ELSE (s.t + cost + 1, rem - s.n - cnt) <= (excluded.t + nums[b+6], nums[b+7]) END
     RETURNING s.t, s.n, s.p INTO t1, n1, p1;

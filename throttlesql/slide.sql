@@ -20,9 +20,10 @@ ON CONFLICT (key) DO UPDATE
    SET t = excluded.t,
        n = CASE WHEN s.t = excluded.t THEN s.n ELSE 0 END + $3::bigint,
        p = CASE s.t WHEN excluded.t THEN s.p WHEN excluded.t - $4::bigint THEN s.n ELSE 0 END
- WHERE s.l = excluded.l
+ WHERE s.l = excluded.l AND s.a IS NULL
    AND CASE WHEN s.t > excluded.t THEN false
             WHEN s.t <= (SELECT now FROM clock) THEN true
+            WHEN s.n < 0 OR s.p < 0 THEN false
             -- Carried over from another period, its windows begin at other times.
             WHEN (excluded.t - s.t) % $4::bigint <> 0 THEN false
             WHEN s.t < excluded.t

@@ -36,8 +36,14 @@ type Query func(ctx context.Context, sql string, args ...any) Row
 //
 // The limit of a key may change: [limit.Change] carries over what the key owes,
 // in one more statement. Sliding logs and slots count under the new limit what
-// was taken under the old one; a key that changes to one of these kinds, or from
-// one, starts empty.
+// was taken under the old one; where one of these kinds changes to another kind,
+// or from one, what is in use counts as taken at that moment.
+//
+// Processes may hold two versions of a limit at a time, as while a new version is
+// rolled out: together they are admitted what the larger limit allows, however
+// often a key changes hands. Where a lowered limit forgives what it cannot hold,
+// the row keeps the state of the old limit, until that has refilled or ended, for
+// those that still have it; not so where a log or slots change to another kind.
 //
 // Keys above 256 bytes are stored by their SHA-256. Expired rows are deleted as
 // new ones are added: after every eighth new row the caller that added it looks

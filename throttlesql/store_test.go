@@ -120,7 +120,7 @@ func TestSchema(t *testing.T) {
 		if err != nil {
 			t.Errorf("Schema of %q: %v", table, err)
 		}
-		for _, name := range []string{"", "_fence", "_log", "_id", "_take1", "_look1", "_several1", "_sweep1"} {
+		for _, name := range []string{"", "_fence", "_log", "_id", "_take2", "_look2", "_several2", "_sweep2"} {
 			if !strings.Contains(text, prefix+name+`"`) {
 				t.Errorf("Schema of %q makes no %s%s\"", table, prefix, name)
 			}

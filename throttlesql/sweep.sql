@@ -28,7 +28,7 @@ BEGIN
     FROM generate_series(first, next - 1) AS page, generate_series(1, block / 28) AS line; -- as many as a page has
   IF first < rows THEN
     DELETE FROM "throttle" WHERE ctid = ANY (ARRAY(
-      SELECT s.ctid FROM "throttle" s WHERE s.ctid = ANY (tids) AND s.t <= at FOR UPDATE SKIP LOCKED));
+      SELECT s.ctid FROM "throttle" s WHERE s.ctid = ANY (tids) AND s.t <= at AND coalesce(s.a[2], 0) <= at FOR UPDATE SKIP LOCKED));
   ELSE
     DELETE FROM "throttle_log" WHERE ctid = ANY (ARRAY(
       SELECT v.ctid FROM "throttle_log" v WHERE v.ctid = ANY (tids) AND v.until <= at FOR UPDATE SKIP LOCKED));

@@ -2,6 +2,8 @@ package throttlesql
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -20,12 +22,27 @@ func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 	r := s.plan(a, &few)
 	reply, err := s.send(ctx, &r)
 	if err != nil {
-		return false, err
+		return false, r.explain(err)
 	}
 	if err := r.read(&reply); err != nil {
 		return false, err
 	}
 	return s.decide(&r, d)
+}
+
+// explain names the keys in an error of PostgreSQL about what a row holds, which
+// is nothing that a Store wrote.
+func (r *request) explain(err error) error {
+	e, ok := err.(*Error)
+	if !ok || !strings.HasPrefix(stateOf(err), "22") {
+		return err
+	}
+	keys := make([]string, 0, 3)
+	for _, i := range r.sent[:min(len(r.sent), 3)] {
+		keys = append(keys, fmt.Sprintf("%.100q", r.asks[i].Key))
+	}
+	return &Error{Charged: e.Charged, Err: fmt.Errorf("the row of a key, one of %d that begin with %s, holds what no Store writes: %w: delete it, and the key starts empty",
+		len(r.sent), strings.Join(keys, ", "), e.Err)}
 }
 
 // A request is one Take, from plan to decide.
@@ -35,11 +52,8 @@ type request struct {
 	sent    []int  // those of items that are sent, by key
 	refused bool   // by a limit that allows nothing
 
-	// Microseconds of Unix time, by the clock of PostgreSQL.
-	now       int64 // of the decision
-	carriedAt int64 // of the states that were carried over by hand; zero: there are none
-
-	ok bool // the decision of PostgreSQL
+	now int64 // of the decision: microseconds of Unix time, by the clock of PostgreSQL
+	ok  bool  // the decision of PostgreSQL
 }
 
 // An item is what a request has for one ask.

@@ -9,5 +9,5 @@ SELECT $1::bytea, now + $3::bigint, 0, now, $2::text
  WHERE nullif(current_setting('throttle.since', true), '')::bigint < now - $3::bigint - $4::bigint
 ON CONFLICT (key) DO UPDATE
    SET t = greatest(s.t, excluded.p) + $3::bigint, p = -excluded.p
- WHERE s.l = excluded.l AND s.n = 0 AND s.t <= excluded.p + $4::bigint
+ WHERE s.l = excluded.l AND s.a IS NULL AND s.n = 0 AND s.t <= excluded.p + $4::bigint
 RETURNING s.p, s.t

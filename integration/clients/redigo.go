@@ -27,6 +27,15 @@ func RedigoPool(addr string) *redis.Pool {
 		MaxActive: 64,
 		MaxIdle:   64,
 		Wait:      true,
+		// Those that were closed while idle, as by a crash of the server, are
+		// not handed out one after the other.
+		TestOnBorrowContext: func(ctx context.Context, c redis.Conn, since time.Time) error {
+			if time.Since(since) < time.Second {
+				return nil
+			}
+			_, err := redis.DoContext(c, ctx, "PING")
+			return err
+		},
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
 			return redis.DialContext(ctx, "tcp", addr,
 				redis.DialConnectTimeout(200*time.Millisecond),

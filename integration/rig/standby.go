@@ -22,9 +22,20 @@ type PostgresReplicated struct {
 // waits until the standby streams.
 func PostgresPair(t testing.TB, settings ...string) *PostgresReplicated {
 	t.Helper()
+	return postgresPair(t, settings, nil)
+}
+
+// PostgresPair is as [PostgresPair], with the standby under the clock.
+func (c *Clock) PostgresPair(t testing.TB, settings ...string) *PostgresReplicated {
+	t.Helper()
+	return postgresPair(t, settings, c.env())
+}
+
+func postgresPair(t testing.TB, settings, env []string) *PostgresReplicated {
+	t.Helper()
 	r := &PostgresReplicated{Primary: Postgres(t, settings...)}
 	r.Link = NewProxy(t, r.Primary.Addr)
-	s, err := again(func() (*PostgresServer, error) { return startStandby(r.Link.Port, settings) })
+	s, err := again(func() (*PostgresServer, error) { return startStandby(r.Link.Port, settings, env) })
 	check(t, err)
 	t.Cleanup(s.remove)
 	r.Standby = s
@@ -38,7 +49,7 @@ func PostgresPair(t testing.TB, settings ...string) *PostgresReplicated {
 	return r
 }
 
-func startStandby(primary int, settings []string) (*PostgresServer, error) {
+func startStandby(primary int, settings, env []string) (*PostgresServer, error) {
 	path, err := postgresProgram("pg_basebackup")
 	if err != nil {
 		return nil, err
@@ -55,7 +66,7 @@ func startStandby(primary int, settings []string) (*PostgresServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startPostgresIn(dir, server, settings, nil)
+	return startPostgresIn(dir, server, settings, env)
 }
 
 // Promote makes a standby a primary and waits until it is one.

@@ -1,5 +1,16 @@
-// Package list is a doubly linked list of elements that contain their own
-// node. Removing an element takes constant time and allocates nothing.
+// Package list is a doubly linked list of elements that contain their own node.
+// Removing an element takes constant time and allocates nothing. It keeps
+// queues and least-recently-used orders, as in store, admit and throttle.
+//
+//	type entry struct {
+//		place list.Node[entry]
+//		...
+//	}
+//	var oldest list.List[entry]
+//	oldest.Push(&e.place, e)
+//	oldest.Remove(&e.place)
+//
+// A list is not safe for concurrent use.
 package list
 
 import "iter"
@@ -68,8 +79,8 @@ func (l *List[T]) Back() *T {
 	return l.last.of
 }
 
-// All iterates over the elements, first to last. The body may remove the
-// element it was given, and no other.
+// All returns an iterator over the elements, first to last. The body may remove
+// the element it was given, and no other.
 func (l *List[T]) All() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		for n := l.first; n != nil; {

@@ -1,29 +1,30 @@
 package peers
 
 import (
+	"time"
+
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/internal/schedule"
-	"time"
 )
 
-// AIMD is additive increase, multiplicative decrease: a rate that is
-// multiplied by Cut when throttled and grows by Step with each request served
-// (Chiu and Jain, 1989). Requests are spaced evenly; retries take their turn
-// like all others. Throttled answers to requests sent before the last cut
-// belong to that cut and change nothing.
+// AIMD is additive increase, multiplicative decrease: a rate that is multiplied
+// by Cut when throttled and grows by Step with each request served (Chiu and
+// Jain, 1989). Requests are spaced evenly; retries take their turn like all
+// others. Throttled answers to requests sent before the last cut belong to that
+// cut and change nothing.
 //
-// It grows whether or not its rate is made use of, looks at no hint, and has
-// no memory of what was too much. One AIMD is meant for all callers of one
+// It grows whether or not its rate is used, ignores hints, and does not
+// remember which rate was too high. One AIMD is meant for all callers of one
 // limit in a process.
 type AIMD struct {
-	// Initial is the rate a second to start with. If zero, 10.
+	// Initial is the first rate a second. If zero, 10.
 	Initial float64
-	// Cut is what remains of the rate when throttled, below 1. If zero, 0.5.
+	// Cut multiplies the rate when throttled, below 1. If zero, 0.5.
 	Cut float64
 	// Step is added to the rate, a second, with each request served. If zero,
 	// 0.01.
 	Step float64
-	// Min is the least rate a second. If zero, 1 a minute.
+	// Min is the lowest rate a second. If zero, 1 a minute.
 	Min float64
 	// Max is the highest rate a second. If zero, there is none.
 	Max float64
@@ -39,7 +40,8 @@ var _ pace.Controller = (*AIMD)(nil)
 // fastestAIMD keeps the arithmetic finite.
 const fastestAIMD = 1e12
 
-// Wait is how long until r may start, or the r.Place-th in line at this rate.
+// Wait returns the time until r may start, or the r.Place-th in line at this
+// rate.
 func (a *AIMD) Wait(now time.Time, r pace.Request) time.Duration {
 	if a.rate == 0 { // nothing started yet
 		return schedule.Nanoseconds(float64(max(r.Place-1, 0)) * schedule.Interval(a.within(schedule.Or(a.Initial, 10))))
@@ -79,7 +81,7 @@ func (a *AIMD) set(rate float64) {
 	a.line.Shift(a.interval - before)
 }
 
-// within is rate between Min and Max.
+// within returns rate, held between Min and Max.
 func (a *AIMD) within(rate float64) float64 {
 	return min(max(rate, schedule.Or(a.Min, 1.0/60)), schedule.Or(a.Max, fastestAIMD), fastestAIMD)
 }

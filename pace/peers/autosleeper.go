@@ -1,9 +1,10 @@
 package peers
 
 import (
+	"time"
+
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/internal/schedule"
-	"time"
 )
 
 // AutoSleeper is the responsive exponential backoff of Sakthi Priyan's
@@ -18,33 +19,36 @@ import (
 //	randomised: v ± min(v × RandomizationFactor, MaxRandomization)
 //
 // As in the original a failure does not reset the count of successes, and a
-// step down is not held to MaxInterval: with the default randomisation it
+// step down is not bounded by MaxInterval: with the default randomisation it
 // ends higher than it began in three cases of ten.
 //
-// As a Controller it serves one worker, alone in its Gate; several that share
-// it each multiply the interval for one and the same trouble. Failure, Success
-// and Metrics may be used without a Gate. It is not safe for concurrent use.
+// As a Controller it serves one worker, alone in its Gate; workers that share
+// it each multiply the interval for the same failure. Failure, Success and
+// Stats may be used without a Gate. It is not safe for concurrent use; package
+// autosleeper is.
 type AutoSleeper struct {
 	// InitialInterval is the first interval, and the least. If zero, 500 ms.
 	InitialInterval time.Duration
-	// MaxInterval is the most that a failure makes of it. If zero, 15 minutes.
+	// MaxInterval bounds the interval after a failure. If zero, 15 minutes.
 	MaxInterval time.Duration
 	// MaxRandomization bounds the random part. If zero, 2 minutes.
 	MaxRandomization time.Duration
-	// UpMultiplier is applied after a failure. If zero, 1.5.
+	// UpMultiplier multiplies the interval after a failure. If zero, 1.5.
 	UpMultiplier float64
-	// DownMultiplier is applied after enough successes. If zero, 0.9.
+	// DownMultiplier multiplies the interval after enough successes. If zero,
+	// 0.9.
 	DownMultiplier float64
 	// RandomizationFactor is the random part of each new interval. If zero,
 	// none; DefaultAutoSleeper sets 0.3.
 	RandomizationFactor float64
-	// DownMultiplierThreshold is how many successes are enough. If zero, 10.
+	// DownMultiplierThreshold is the number of successes for a step down. If
+	// zero, 10.
 	DownMultiplierThreshold int
 
-	metrics   AutoSleeperStats
+	stats     AutoSleeperStats
 	interval  time.Duration
 	successes int
-	next      time.Time // end of the sleep under way
+	next      time.Time // end of the current sleep
 }
 
 // AutoSleeperStats counts what an AutoSleeper did.
@@ -68,7 +72,7 @@ const (
 
 var _ pace.Controller = (*AutoSleeper)(nil)
 
-// DefaultAutoSleeper is an AutoSleeper with the original's defaults. It
+// DefaultAutoSleeper returns an AutoSleeper with the original's defaults. It
 // differs from a zero one by its RandomizationFactor of 0.3.
 func DefaultAutoSleeper() *AutoSleeper {
 	return &AutoSleeper{
@@ -83,18 +87,18 @@ func DefaultAutoSleeper() *AutoSleeper {
 }
 
 // Stats returns the counts so far.
-func (s *AutoSleeper) Stats() AutoSleeperStats { return s.metrics }
+func (s *AutoSleeper) Stats() AutoSleeperStats { return s.stats }
 
-// Failure learns that a call failed and returns how long to sleep now.
+// Failure records that a call failed and returns how long to sleep now.
 func (s *AutoSleeper) Failure(luck pace.Luck) time.Duration {
-	s.metrics.TotalInvocation++
+	s.stats.TotalInvocation++
 	s.goUp(luck)
 	return s.sleep()
 }
 
-// Success learns that a call succeeded and returns how long to sleep now.
+// Success records that a call succeeded and returns how long to sleep now.
 func (s *AutoSleeper) Success(luck pace.Luck) time.Duration {
-	s.metrics.TotalInvocation++
+	s.stats.TotalInvocation++
 	if s.interval == 0 {
 		return 0
 	}
@@ -107,13 +111,13 @@ func (s *AutoSleeper) Success(luck pace.Luck) time.Duration {
 }
 
 func (s *AutoSleeper) sleep() time.Duration {
-	s.metrics.TotalSleepTime += s.interval
-	s.metrics.TotalSlept++
+	s.stats.TotalSleepTime += s.interval
+	s.stats.TotalSlept++
 	return s.interval
 }
 
 func (s *AutoSleeper) goUp(luck pace.Luck) {
-	s.metrics.TotalWentUp++
+	s.stats.TotalWentUp++
 	if s.interval == 0 {
 		s.interval = schedule.Or(s.InitialInterval, defaultInitialInterval)
 		return
@@ -128,7 +132,7 @@ func (s *AutoSleeper) goUp(luck pace.Luck) {
 }
 
 func (s *AutoSleeper) goDown(luck pace.Luck) {
-	s.metrics.TotalWentDown++
+	s.stats.TotalWentDown++
 	v := s.randomised(float64(s.interval)*schedule.Or(s.DownMultiplier, defaultDownMultiplier), luck)
 	if v < float64(schedule.Or(s.InitialInterval, defaultInitialInterval)) {
 		s.interval = 0
@@ -145,7 +149,7 @@ func (s *AutoSleeper) randomised(v float64, luck pace.Luck) float64 {
 	return v - delta + 2*delta*luck.Unit(0)
 }
 
-// Wait is what is left of the sleep after the last call. A forecast for a
+// Wait returns what is left of the sleep after the last call. A forecast for a
 // later place adds one sleep a call.
 func (s *AutoSleeper) Wait(now time.Time, r pace.Request) time.Duration {
 	wait := schedule.Until(s.next, now)

@@ -92,8 +92,8 @@ func TestAutoSleeperDefaults(t *testing.T) {
 			t.Fatalf("call %d: zero fields sleep %v, the defaults %v", i, a, b)
 		}
 	}
-	if zero.metrics != full.metrics || full.metrics.TotalWentDown == 0 {
-		t.Errorf("zero fields %+v, the defaults %+v", zero.metrics, full.metrics)
+	if zero.stats != full.stats || full.stats.TotalWentDown == 0 {
+		t.Errorf("zero fields %+v, the defaults %+v", zero.stats, full.stats)
 	}
 }
 

@@ -2,10 +2,11 @@ package peers
 
 import (
 	"cmp"
-	"github.com/throttle-go/throttle/pace"
-	"github.com/throttle-go/throttle/pace/internal/schedule"
 	"math"
 	"time"
+
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
 // AWS is the adaptive retry mode of the AWS SDK for Go v2 (aws/retry:
@@ -23,28 +24,28 @@ import (
 // SDK's default backoff: uniform up to 2, 4, 8, 16 s, then 20 s flat.
 //
 // A call is given up after Attempts, and when the retry quota is used up. A
-// retry, of a throttled or a failed try, takes 5 tokens of it and gives them
-// back if it is served. Nothing else gives any back: that a call served at the
-// first try gives back one holds in the SDK's standard mode only
+// retry, of a throttled or a failed try, takes 5 tokens of the quota and
+// returns them if it is served. Nothing else returns any: that a call served at
+// the first try returns one holds in the SDK's standard mode only
 // (github.com/aws/aws-sdk-go-v2/issues/3550). So after a hundred retries in
-// vain a client with the defaults retries nothing any more. The SDK takes 10
-// tokens where a timeout is retried; here it is a failure like any other.
+// vain a client with the defaults never retries again. The SDK takes 10 tokens
+// where a timeout is retried; here it is a failure like any other.
 //
 // One caller starts at the same instants as with the SDK, to a microsecond.
 // Several start in turn here; the SDK's are in no order, and one that sleeps
-// does not notice that the rate rose. But the caller that brought the answer
-// asks again at once and takes the token, so that one start in a thousand is
-// up to some milliseconds later there.
+// does not notice that the rate rose. But the caller that got the answer asks
+// again at once and takes the token, so that one start in a thousand is up to
+// some milliseconds later there.
 //
 // A zero AWS is ready; it is like the SDK's made at its first start. One is
 // meant for all callers of one limit in a process. It is as in v1.47.6 with
 // AWS_NEW_RETRIES_2026 unset.
 type AWS struct {
-	// Attempts is how often a call is made before it is given up. If zero, 3;
-	// below zero, there is no end.
+	// Attempts bounds the tries of a call. If zero, 3; below zero, there is no
+	// bound.
 	Attempts int
-	// Quota is how many retry tokens there are at first, and at most. If zero,
-	// 500; below zero, retries need none.
+	// Quota is the number of retry tokens at first, and at most. If zero, 500;
+	// below zero, retries need none.
 	Quota int
 
 	spent   int // of the quota
@@ -76,7 +77,7 @@ const (
 
 var _ pace.Controller = (*AWS)(nil)
 
-// Wait is how long until the bucket holds a token, or r.Place of them.
+// Wait returns the time until the bucket holds a token, or r.Place of them.
 func (a *AWS) Wait(now time.Time, r pace.Request) time.Duration {
 	if !a.enabled {
 		return 0
@@ -89,7 +90,7 @@ func (a *AWS) Wait(now time.Time, r pace.Request) time.Duration {
 	return schedule.Until(a.filled.Add(missing), now)
 }
 
-// level is what the bucket holds at now.
+// level returns what the bucket holds at now.
 func (a *AWS) level(now time.Time) float64 {
 	return min(a.tokens+now.Sub(a.filled).Seconds()*a.fill, a.most)
 }
@@ -112,8 +113,8 @@ func (a *AWS) Start(now time.Time, _ pace.Request) {
 	}
 }
 
-// Observe adjusts the rate. Like the SDK it takes whatever is not throttled,
-// failures included, for a success.
+// Observe adjusts the rate. Like the SDK it counts whatever is not throttled,
+// failures included, as a success.
 func (a *AWS) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	if o.Sent.IsZero() { // never left: give the token back
 		if a.enabled {
@@ -172,7 +173,7 @@ func (a *AWS) measure(now time.Time) {
 	}
 }
 
-// throttled notes the rate that was too much and returns the next.
+// throttled records the rate that was too high and returns the next.
 func (a *AWS) throttled(now time.Time) float64 {
 	a.highest = a.measured
 	if a.enabled {

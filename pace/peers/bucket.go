@@ -10,21 +10,24 @@ import (
 
 // Rate is a refill a second from a time on.
 type Rate struct {
-	From   time.Time
+	// From is when it begins.
+	From time.Time
+	// Second is the number of tokens refilled in a second.
 	Second float64
 }
 
-// Bucket paces by a token bucket that it is told. With one Rate, from the zero
+// Bucket paces by a token bucket with known rates. With one Rate, from the zero
 // time on, it is golang.org/x/time/rate.Limiter; with several it knows the
 // future. Refused requests take their turn again.
 type Bucket struct {
-	// Rates are in order of time. Before the first there is no refill. They
-	// are not changed, and may be shared.
+	// Rates are in order of time. Before the first there is no refill. They are
+	// not changed, and may be shared.
 	Rates []Rate
-	// Level is the tokens at Since. It may be below zero.
+	// Level is the number of tokens at Since. It may be below zero.
 	Level float64
+	// Since is the time of Level.
 	Since time.Time
-	// Burst is the most tokens it holds, at least 1.
+	// Burst is the most tokens that the bucket holds, at least 1.
 	Burst float64
 }
 
@@ -55,7 +58,7 @@ func (b *Bucket) spans(t time.Time, each func(s span, last bool) (more bool)) {
 	}
 }
 
-// Wait is until there is a token, or the r.Place-th.
+// Wait returns the time until there is a token, or the r.Place-th.
 func (b *Bucket) Wait(now time.Time, r pace.Request) time.Duration {
 	const long = 100 * 365 * 24 * time.Hour
 	since, need := b.Since, 1-min(b.Level, b.Burst)
@@ -78,7 +81,7 @@ func (b *Bucket) Wait(now time.Time, r pace.Request) time.Duration {
 	return wait
 }
 
-// level is the tokens at now.
+// level returns the tokens at now.
 func (b *Bucket) level(now time.Time) float64 {
 	level := min(b.Level, b.Burst)
 	b.spans(b.Since, func(s span, last bool) bool {
@@ -98,7 +101,7 @@ func (b *Bucket) Start(now time.Time, _ pace.Request) {
 	b.Level, b.Since = b.level(now)-1, now
 }
 
-// Observe gives a token back that was not used.
+// Observe returns a token that was not used.
 func (b *Bucket) Observe(_ time.Time, o pace.Outcome) (rest time.Duration) {
 	if o.Sent.IsZero() {
 		b.Level++

@@ -33,7 +33,7 @@ func policies() []policy {
 	}
 }
 
-// absurd are settings that nobody should use, and must not break anything.
+// absurd are settings that make no sense, and must not break anything.
 func absurd(v float64, d time.Duration, n int) []pace.Controller {
 	return []pace.Controller{
 		&pace.Backoff{Base: d, Factor: v, Cap: -d, Jitter: pace.Jitter(n & 7), Spread: v},

@@ -9,32 +9,32 @@ import (
 )
 
 // FailsafeLimiter is the AdaptiveLimiter of github.com/failsafe-go/failsafe-go
-// with its defaults: so many requests in flight, 20 at first, 1 to 200, whose
-// number follows how long they take. Once a second at most, and after 50
-// answers at least, it takes the 0.9 quantile of their times, smooths it
-// (recent), and that once more (baseline):
+// with its defaults: an adaptive concurrency limit, 20 at first, 1 to 200, that
+// follows how long requests take. Once a second at most, and after at least 50
+// answers, it takes the 0.9 quantile of their times, smooths it (recent), and
+// smooths that again (baseline):
 //
 //	queue = limit × (1 - baseline/recent)
 //
 // The limit goes down by one if the queue is above 6, or if the limit is in
-// use, and with more in flight came longer times and hardly more throughput.
-// It goes up by one if the queue is below 3, to at most five times what was in
+// use, and with more in flight came longer times and hardly more throughput. It
+// goes up by one if the queue is below 3, to at most five times what was in
 // flight. From a limit of 100 on, steps and thresholds are doubled.
 //
-// How a request ends is nothing to it: a throttled answer is as good as any,
-// and a quick one better. Who finds the limit in use waits in line, as with
-// the original's AcquirePermit; who is refused asks again after Pause.
+// It ignores how a request ends: a throttled answer counts as any other, and a
+// quick one as a good one. A caller that finds the limit in use waits in line,
+// as with the original's AcquirePermit; a refused one asks again after Pause.
 type FailsafeLimiter struct {
-	// NewDigest makes what finds the quantile: the original has a t-digest of
-	// compression 100. If nil, the times themselves are sorted, every second one
-	// of them once there are too many.
+	// NewDigest makes the digest that finds the quantile: the original has a
+	// t-digest of compression 100. If nil, the times themselves are sorted,
+	// every second one of them once there are too many.
 	NewDigest func() Digest
 
 	limit    int // 0: 20
 	inFlight int // 0 to limit, more after a cut
 	started  flights
 
-	times    times // since the last look
+	times    times // since the last adjustment
 	next     time.Time
 	median   median
 	recent   average
@@ -44,15 +44,17 @@ type FailsafeLimiter struct {
 	duration   pairs
 }
 
-// Digest summarises numbers.
+// Digest summarises numbers, to estimate their quantiles.
 type Digest interface {
+	// Add adds the number x with a weight.
 	Add(x, weight float64)
+	// Quantile estimates the q quantile, q from 0 to 1.
 	Quantile(q float64) float64
 }
 
 var _ pace.Controller = (*FailsafeLimiter)(nil)
 
-// Limit is how many may be in flight.
+// Limit returns how many requests may be in flight.
 func (f *FailsafeLimiter) Limit() int {
 	if f.limit == 0 {
 		return 20
@@ -60,7 +62,7 @@ func (f *FailsafeLimiter) Limit() int {
 	return f.limit
 }
 
-// Wait is Never while the limit is in use.
+// Wait returns Never while the limit is in use.
 func (f *FailsafeLimiter) Wait(_ time.Time, r pace.Request) time.Duration {
 	if f.inFlight+max(r.Place, 1) > f.Limit() {
 		return pace.Never
@@ -74,7 +76,7 @@ func (f *FailsafeLimiter) Start(now time.Time, _ pace.Request) {
 	f.started.add(now, f.inFlight)
 }
 
-// Observe frees a place, after it has adjusted the limit. What was cancelled
+// Observe frees a place, after it has adjusted the limit. A cancelled request
 // has no time.
 func (f *FailsafeLimiter) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	was := f.started.take(o.Sent)
@@ -147,7 +149,7 @@ func (t *times) add(f *FailsafeLimiter, d time.Duration, inFlight int) {
 	}
 }
 
-// digest lets all take in few.
+// digest adds few to all.
 func (t *times) digest(f *FailsafeLimiter) {
 	switch {
 	case t.all != nil:
@@ -162,7 +164,7 @@ func (t *times) digest(f *FailsafeLimiter) {
 	t.few = t.few[:0]
 }
 
-// quantile is that of the times, in nanoseconds.
+// quantile returns a quantile of the times, in nanoseconds.
 func (t *times) quantile(f *FailsafeLimiter, q float64) float64 {
 	t.digest(f)
 	return t.all.Quantile(q)
@@ -198,7 +200,7 @@ func (s *sample) Quantile(q float64) float64 {
 	return s.kept[int(q*float64(len(s.kept)-1))]
 }
 
-// median filters out what is out of the ordinary.
+// median filters out outliers.
 type median struct {
 	last [5]float64
 	n    int

@@ -7,14 +7,14 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Netflix is AIMDLimit of Netflix's concurrency-limits with its defaults,
-// under its SimpleLimiter: so many requests in flight, ten at first; a tenth
-// less, and at least one, with each that is refused or takes longer than 5 s;
+// Netflix is AIMDLimit of Netflix's concurrency-limits with its defaults, under
+// its SimpleLimiter: an adaptive concurrency limit, ten at first; a tenth less,
+// and at least one, with each request that is refused or takes longer than 5 s;
 // one more with each that is served when half of the limit was in use as it
 // started. A refused caller asks again after Pause.
 type Netflix struct {
-	// Full grows only when all of the limit was in use, and has no timeout,
-	// as the Go port github.com/platinummonkey/go-concurrency-limits.
+	// Full grows only when all of the limit was in use, and has no timeout, as
+	// the Go port github.com/platinummonkey/go-concurrency-limits.
 	Full bool
 
 	limit    int // 0: ten
@@ -24,7 +24,7 @@ type Netflix struct {
 
 var _ pace.Controller = (*Netflix)(nil)
 
-// Limit is how many may be in flight.
+// Limit returns how many requests may be in flight.
 func (n *Netflix) Limit() int {
 	if n.limit == 0 {
 		return 10
@@ -32,7 +32,7 @@ func (n *Netflix) Limit() int {
 	return n.limit
 }
 
-// Wait is Never while the limit is in use.
+// Wait returns Never while the limit is in use.
 func (n *Netflix) Wait(_ time.Time, r pace.Request) time.Duration {
 	if n.inFlight+max(r.Place, 1) > n.Limit() {
 		return pace.Never
@@ -46,8 +46,8 @@ func (n *Netflix) Start(now time.Time, _ pace.Request) {
 	n.started.add(now, n.inFlight)
 }
 
-// Observe frees a place and adjusts the limit. What failed for another reason
-// says nothing.
+// Observe frees a place and adjusts the limit. A request that failed for
+// another reason changes nothing.
 func (n *Netflix) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	n.inFlight--
 	was := n.started.take(o.Sent)
@@ -76,8 +76,8 @@ type flight struct {
 
 func (f *flights) add(now time.Time, n int) { *f = append(*f, flight{now, n}) }
 
-// take removes what was noted of a request sent then. Of one that never left
-// it is not known when it started: the last goes.
+// take removes the request sent then. Of one that was never sent the start is
+// unknown: the last goes.
 func (f *flights) take(sent time.Time) (was int) {
 	for i, one := range *f {
 		if one.sent.Equal(sent) || i == len(*f)-1 {

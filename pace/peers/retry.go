@@ -1,7 +1,3 @@
-// Package peers models, for comparison, how other libraries behave when they
-// are throttled. It belongs to the program throttle and is not meant for use:
-// the originals, or package pace, are. In bench/ each model is compared with
-// its original.
 package peers
 
 import (
@@ -11,14 +7,15 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Pause is after how long a caller asks again who was refused, by the server
-// or by his own limiter, where the original leaves that to the caller.
+// Pause is how long a caller waits that was refused, by the server or by its
+// own limiter, where the original leaves that to the caller.
 const Pause = time.Second
 
 // Cenkalti is ExponentialBackOff of github.com/cenkalti/backoff/v5 with its
 // defaults: 0.5 s, half as much more each time up to 60 s, varied by ±50 %.
 // Retry of the original gives up after 15 minutes; this one never does. It
-// knows no Retry-After unless the caller makes a RetryAfterError of it.
+// ignores Retry-After, as the original does unless the caller makes a
+// RetryAfterError of it.
 type Cenkalti struct {
 	// Exact leaves out the randomness.
 	Exact bool
@@ -26,7 +23,7 @@ type Cenkalti struct {
 
 var _ pace.Controller = Cenkalti{}
 
-// Wait is always 0.
+// Wait returns 0.
 func (Cenkalti) Wait(time.Time, pace.Request) time.Duration { return 0 }
 
 // Start does nothing.
@@ -58,15 +55,15 @@ func refused(o pace.Outcome) bool {
 	return o.Verdict == pace.Throttled || o.Verdict == pace.Failed
 }
 
-// Retryable is DefaultBackoff of github.com/hashicorp/go-retryablehttp with
-// the defaults of its Client: 1 s doubling up to 30 s, without randomness, or
-// exactly what Retry-After says. The Client gives up after four retries; this
-// one never does. Retry-After: 0 is taken for no Retry-After.
+// Retryable is DefaultBackoff of github.com/hashicorp/go-retryablehttp with the
+// defaults of its Client: 1 s doubling up to 30 s, without randomness, or
+// exactly the Retry-After of the answer. The Client gives up after four
+// retries; this one never does. Retry-After: 0 counts as none.
 type Retryable struct{}
 
 var _ pace.Controller = Retryable{}
 
-// Wait is always 0.
+// Wait returns 0.
 func (Retryable) Wait(time.Time, pace.Request) time.Duration { return 0 }
 
 // Start does nothing.

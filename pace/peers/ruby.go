@@ -1,30 +1,32 @@
 package peers
 
 import (
+	"time"
+
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/internal/schedule"
-	"time"
 )
 
 // RubyKind is one of the four strategies of rate_throttle_client.
 type RubyKind uint8
 
 const (
-	// RubyExponential is ExponentialBackoff: it forgets all between calls.
+	// RubyExponential is ExponentialBackoff: it remembers nothing between
+	// calls.
 	RubyExponential RubyKind = iota
-	// RubyGradual is ExponentialIncreaseGradualDecrease: each success takes
-	// MinSleep off.
+	// RubyGradual is ExponentialIncreaseGradualDecrease: each success subtracts
+	// MinSleep.
 	RubyGradual
-	// RubyProportional is ExponentialIncreaseProportionalDecrease: each
-	// success takes the MaxLimit-th part off.
+	// RubyProportional is ExponentialIncreaseProportionalDecrease: each success
+	// subtracts the MaxLimit-th part.
 	RubyProportional
 	// RubyRemaining is ExponentialIncreaseProportionalRemainingDecrease: the
 	// same, times what the server says remains; nothing where it does not say.
 	RubyRemaining
 )
 
-// Ruby is a strategy of zombocom/rate_throttle_client, the Ruby gem behind
-// the client of Heroku's platform API:
+// Ruby is a strategy of zombocom/rate_throttle_client, the Ruby gem behind the
+// client of Heroku's platform API:
 //
 //	x = MinSleep                       RubyExponential
 //	    throttled: sleep jit(x), then x = x × Multiplier
@@ -38,18 +40,19 @@ const (
 // where jit(x) = x × (1 + U/10). A failed call ends without changing s, as
 // Ruby's does by raising; its retry is a new call.
 //
-// It is meant for one worker, alone in its Gate, as the gem's threads
-// each have an s of their own in practice. If shared, calls sleep side by
-// side, and those under way take s as it is now, not as it was at their start.
-// x stops growing after a call was throttled 4096 times.
+// It is meant for one worker, alone in its Gate, as the gem's threads each have
+// an s of their own in practice. If shared, calls sleep side by side, and those
+// in flight use s as it is now, not as it was at their start. x stops growing
+// after a call was throttled 4096 times.
 type Ruby struct {
 	// Kind is the strategy. If zero, RubyExponential.
 	Kind RubyKind
-	// MaxLimit is the most requests the server allows in an hour. If zero, 4500.
+	// MaxLimit is the most requests that the server allows in an hour. If zero,
+	// 4500.
 	MaxLimit int64
 	// MinSleep is the least sleep. If zero, an hour divided by MaxLimit: 0.8 s.
 	MinSleep time.Duration
-	// Multiplier is applied after each throttled try. If zero, 1.2.
+	// Multiplier multiplies x after each throttled try. If zero, 1.2.
 	Multiplier float64
 	// Initial is s at the start (the gem's starting_sleep_for); RubyExponential
 	// does not use it. If zero, 0.
@@ -57,7 +60,7 @@ type Ruby struct {
 
 	served bool
 	s      float64 // seconds, once served
-	first  int     // try at which the call under way began: the one after a failure
+	first  int     // try at which the current call began: the one after a failure
 }
 
 var _ pace.Controller = (*Ruby)(nil)
@@ -66,7 +69,7 @@ const mostThrottled = 4096
 
 func (c *Ruby) maxLimit() float64 { return float64(schedule.Or(c.MaxLimit, 4500)) }
 
-// minSleep is in seconds.
+// minSleep returns the least sleep, in seconds.
 func (c *Ruby) minSleep() float64 {
 	if c.MinSleep > 0 {
 		return c.MinSleep.Seconds()
@@ -74,7 +77,7 @@ func (c *Ruby) minSleep() float64 {
 	return 3600 / c.maxLimit()
 }
 
-// pace is s: what each call sleeps beforehand, in seconds.
+// pace returns s: what each call sleeps beforehand, in seconds.
 func (c *Ruby) pace() float64 {
 	switch {
 	case c.Kind == RubyExponential:
@@ -85,13 +88,13 @@ func (c *Ruby) pace() float64 {
 	return c.s
 }
 
-// jittered is jit(x), for x in seconds.
+// jittered returns jit(x), for x in seconds.
 func jittered(x, unit float64) time.Duration {
 	return schedule.Nanoseconds((x + x*0.1*unit) * 1e9)
 }
 
-// grown is x after the call was throttled n times. It is derived, not kept,
-// so that each call has its own x even where several are under way.
+// grown returns x after the call was throttled n times. It is derived, not
+// kept, so that each call has its own x even where several are in flight.
 func (c *Ruby) grown(n int) float64 {
 	least, multiplier := c.minSleep(), schedule.Or(c.Multiplier, 1.2)
 	x, more := c.pace(), least
@@ -105,7 +108,7 @@ func (c *Ruby) grown(n int) float64 {
 	return x
 }
 
-// Wait is the sleep before a call, none before a retry, which has rested.
+// Wait returns the sleep before a call, none before a retry, which has rested.
 func (c *Ruby) Wait(now time.Time, r pace.Request) time.Duration {
 	if c.Kind == RubyExponential || r.Try > 0 {
 		return 0
@@ -141,7 +144,7 @@ func (c *Ruby) Observe(_ time.Time, o pace.Outcome) (rest time.Duration) {
 	return 0
 }
 
-// decreased is x after a success.
+// decreased returns x after a success.
 func (c *Ruby) decreased(x float64, remaining pace.Opt[int64]) float64 {
 	decrease := c.minSleep()
 	switch c.Kind {

@@ -6,23 +6,23 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// parts is in how many parts a window is kept.
+// parts is the number of parts of a window.
 const parts = 20
 
-// count is of requests, and of those among them that the server accepted.
+// count counts requests, and those among them that the server accepted.
 type count struct{ requests, accepts int }
 
-// window counts over the last 20 parts of a length, the one under way
-// included. A part is forgotten when something is counted after it, as
-// failsafe-go does it.
+// window counts over the last 20 parts of a length, including the current one.
+// A part is forgotten when something is counted after it, as failsafe-go does
+// it.
 type window struct {
 	part  time.Duration
 	parts [parts]count
 	sum   count
-	head  int64 // number of the part under way
+	head  int64 // number of the current part
 }
 
-// at turns to the part that t is in.
+// at advances to the part that t is in.
 func (w *window) at(t time.Time) {
 	head := max(t.UnixNano(), 0) / int64(w.part)
 	for i := range min(parts, head-w.head) {
@@ -44,43 +44,43 @@ func (w *window) add(t time.Time, c count) {
 }
 
 // Failsafe is the AdaptiveThrottler of github.com/failsafe-go/failsafe-go with
-// its defaults: beyond 10 % failures in the last minute it rejects as many
-// requests locally as it takes, 9 in 10 at most. Whom it or the server
-// rejected asks again after Pause. It is made for one worker, whom a local
-// rejection holds up; workers that share the original share its count.
+// its defaults: beyond 10 % failures in the last minute it rejects a share of
+// the requests locally, at most 9 in 10. A rejected caller, locally or by the
+// server, asks again after Pause. It is made for one worker, which a local
+// rejection delays; workers that share the original share its count.
 type Failsafe struct {
 	seen window
 }
 
-// NewFailsafe has seen nothing yet.
+// NewFailsafe returns a Failsafe that has counted nothing.
 func NewFailsafe() *Failsafe { return &Failsafe{window{part: time.Minute / parts}} }
 
 var _ pace.Controller = (*Failsafe)(nil)
 
-// RejectionRate is the share of requests that it rejects now.
+// RejectionRate returns the share of requests that it rejects now.
 func (f *Failsafe) RejectionRate() float64 {
 	n := float64(f.seen.sum.requests)
 	excess := max(0, n-float64(f.seen.sum.accepts)/0.9)
 	return min(excess/(n+1), 0.9)
 }
 
-// Wait is until the first time that r asks and is not rejected.
+// Wait returns the time until r first asks and is not rejected.
 func (f *Failsafe) Wait(now time.Time, r pace.Request) time.Duration {
 	rate := f.RejectionRate()
-	if r.Place > 0 { // whom luck will favour is not known
+	if r.Place > 0 { // which draws will pass is unknown
 		return unknown(rate)
 	}
 	asks := 0
-	for rate > 0 && asks < mostAsks && rate >= r.Luck.Unit(asks) {
+	for rate > 0 && asks < maxAsks && rate >= r.Luck.Unit(asks) {
 		asks++
 	}
 	return r.Since.Add(time.Duration(asks) * Pause).Sub(now)
 }
 
-// mostAsks keeps the search finite; 0.9 to that power is next to nothing.
-const mostAsks = 1000
+// maxAsks keeps the search finite; 0.9 to that power is next to nothing.
+const maxAsks = 1000
 
-// unknown is the forecast at a rejection rate.
+// unknown returns the forecast at a rejection rate.
 func unknown(rate float64) time.Duration {
 	if rate > 0 {
 		return pace.Never
@@ -91,7 +91,7 @@ func unknown(rate float64) time.Duration {
 // Start does nothing: local rejections are not counted.
 func (f *Failsafe) Start(time.Time, pace.Request) {}
 
-// Observe counts. Like the original it takes any error for a failure.
+// Observe counts. Like the original it counts any error as a failure.
 func (f *Failsafe) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	return observe(&f.seen, now, o, count{1, 0}, count{1, 1})
 }
@@ -115,18 +115,18 @@ func observe(w *window, now time.Time, o pace.Outcome, bad, good count) (rest ti
 //
 //	max(0, (requests - 2 × accepts) / (requests + 1))
 //
-// Whom it or the server rejected asks again after Pause. It is made for one
-// worker, whom a local rejection holds up.
+// A rejected caller, locally or by the server, asks again after Pause. It is
+// made for one worker, which a local rejection delays.
 type SRE struct {
 	seen window
 }
 
-// NewSRE has seen nothing yet.
+// NewSRE returns an SRE that has counted nothing.
 func NewSRE() *SRE { return &SRE{window{part: 2 * time.Minute / parts}} }
 
 var _ pace.Controller = (*SRE)(nil)
 
-// RejectionRate is the share of requests that it rejects now.
+// RejectionRate returns the share of requests that it rejects now.
 func (s *SRE) RejectionRate() float64 { return s.seen.sum.overload() }
 
 func (c count) overload() float64 {
@@ -137,7 +137,7 @@ func (c count) overload() float64 {
 // counted in w.
 func (w *window) ask(r pace.Request) (passes time.Time) {
 	t := r.Since
-	for k := range mostAsks {
+	for k := range maxAsks {
 		w.at(t)
 		if w.sum.overload() <= r.Luck.Unit(k) {
 			break
@@ -148,7 +148,7 @@ func (w *window) ask(r pace.Request) (passes time.Time) {
 	return t
 }
 
-// Wait is until the first time that r asks and is not rejected.
+// Wait returns the time until r first asks and is not rejected.
 func (s *SRE) Wait(now time.Time, r pace.Request) time.Duration {
 	if r.Place > 0 {
 		return unknown(s.RejectionRate())

@@ -49,6 +49,6 @@ func startOf(t *testing.T, g *pace.Gate, now time.Duration) time.Duration {
 		}
 		now += again
 	}
-	t.Fatalf("nobody starts until %v", now)
+	t.Fatalf("none starts until %v", now)
 	return 0
 }

@@ -2,7 +2,7 @@
 -- microseconds and parts of another, of which count make one.
 kinds[0] = function(kept, limit, ask, since)
   local flags, wu, wr, ru, rr, count = parse('<Bxddddd', ask, 2) -- worth of N, room
-  local T, N, _, anew = read(kept, limit, flags, ask)
+  local T, N, _, anew = read(kept, limit, flags, ask, since)
   if not T then
     return other(kept)
   end

@@ -7,7 +7,7 @@ local HEAD, RECORD = 21, 14
 kinds[2] = function(_, _, ask, since, key)
   local flags = byte(ask, 2)
   local count, n, least, period = parse('<dddd', ask, 4)
-  local length, first, base, mark, size = call('STRLEN', key), 0, 0, 0, 0
+  local length, first, base, mark, size = redis.pcall('STRLEN', key), 0, 0, 0, 0
   local last, total = 0, 0 -- the last record; nothing was taken
   local spread             -- the records of a fence
   local function record(i)
@@ -19,9 +19,22 @@ kinds[2] = function(_, _, ask, since, key)
     local from = HEAD + RECORD * (first + i)
     return parse('<I7I7', call('GETRANGE', key, from, from + RECORD - 1))
   end
-  if length > HEAD then
-    first, base, mark = parse('<I7I7I7', call('GETRANGE', key, 0, HEAD - 1))
-    local records = (length - HEAD) / RECORD - first
+  if type(length) == 'table' then
+    if sub(length.err, 1, 9) ~= 'WRONGTYPE' then
+      error(length)
+    end
+    return nil, pack('<BB', 6, WRONG_TYPE)
+  elseif length > 0 or call('EXISTS', key) == 1 then
+    local version, records
+    if length >= HEAD + RECORD and (length - HEAD) % RECORD == 0 then
+      first, version, base, mark = parse('<I6BI7I7', call('GETRANGE', key, 0, HEAD - 1))
+      records = (length - HEAD) / RECORD - first
+    end
+    if not version or version == FORMAT and records < 1 then
+      return nil, pack('<BB', 6, MALFORMED)
+    elseif version ~= FORMAT then
+      return nil, pack('<BB', 6, OTHER_FORMAT)
+    end
     last, total = record(records - 1)
     size = records
   end
@@ -108,7 +121,7 @@ kinds[2] = function(_, _, ask, since, key)
   -- write keeps the records [from, to), of which the last is last and total, and
   -- what is charged besides.
   local function write(from, to, charge)
-    local body = { pack('<I7I7I7', 0, sum(from), mark) }
+    local body = { pack('<I6BI7I7', 0, FORMAT, sum(from), mark) }
     if spread then
       for i = from, to - 2 do
         body[#body + 1] = pack('<I7I7', spread[i][1], spread[i][2])
@@ -123,16 +136,19 @@ kinds[2] = function(_, _, ask, since, key)
       last, total = t, total + charge
     elseif to == from then
       call('DEL', key)
+      wrote = true
       return
     end
     body[#body + 1] = pack('<I7I7', last, total)
     call('SET', key, table.concat(body))
+    wrote = true
     expire()
   end
   -- append drops the records before gone, and remembers what is charged.
   local function append(charge)
     if gone > 0 then
-      call('SETRANGE', key, 0, pack('<I7I7I7', first + gone, sum(gone), mark))
+      call('SETRANGE', key, 0, pack('<I6BI7I7', first + gone, FORMAT, sum(gone), mark))
+      wrote = true
     end
     local record = pack('<I7I7', t, total + charge)
     if charge > 0 and last == t and size > gone then
@@ -140,6 +156,7 @@ kinds[2] = function(_, _, ask, since, key)
     elseif charge > 0 then
       call('APPEND', key, record)
     end
+    wrote = true
     last = t
     expire()
   end

@@ -10,8 +10,32 @@ if carries then
 end
 
 -- The bits of what is asked.
-local PEEK, BACK, DEBT, PART, CHANGED, REFUSED = 1, 2, 4, 8, 16, 32
+local PEEK, BACK, DEBT, PART, CHANGED, REFUSED, CONVERT = 1, 2, 4, 8, 16, 32, 64
 local has = bit.band
+
+-- What is wrong with a value: a key of another type; bytes that are no state; a
+-- state in the format of another version. FORMAT is that of this one: the first
+-- byte of a value, beside the kind, and the seventh of a log.
+local WRONG_TYPE, MALFORMED, OTHER_FORMAT = 1, 2, 3
+local FORMAT = 0 -- of 0, 8 ... 48
+
+-- flaw is what is wrong with the value of a key, or nil.
+local function flaw(kept)
+  local size, kind, length = #kept, byte(kept, 1, 2)
+  if not length then
+    return MALFORMED
+  end
+  local version = kind - kind % 8
+  kind = kind - version
+  if kind == 7 or kind == 2 or version > 48 then
+    return MALFORMED
+  elseif version ~= FORMAT then
+    return OTHER_FORMAT
+  elseif kind == 4 then
+    return (length > 0 or size < 30 or (size - 16) % 14 > 0) and MALFORMED or nil
+  end
+  return (length < 2 or size ~= length + 16 and size ~= length + 23) and MALFORMED or nil
+end
 
 -- kinds[k](value, limit, ask, since) is, for a kind of limit: whether the ask
 -- passes (nil: that cannot be told here); the answer; the value to keep if all
@@ -37,83 +61,4 @@ local function value(limit, T, N, P)
     return limit .. pack('<I7I7I7', T, N, P)
   end
   return limit .. pack('<I7I7', T, N)
-end
-
--- read is the state in a value, and whether it was carried over from another
--- limit, as the caller has worked out. No state: that is for the caller to do.
-local function read(kept, limit, flags, ask)
-  if not kept or #kept < 16 then
-    return 0, 0, 0
-  end
-  local at = #limit + 1
-  if sub(kept, 1, at - 1) == limit then
-    local T, N = parse('<I7I7', kept, at)
-    if T <= now then
-      return 0, 0, 0
-    elseif #kept < at + 20 then
-      return T, N, 0
-    end
-    return T, N, parse('<I7', kept, at + 14), false
-  end
-  -- A length of zero is of kinds that keep no state: they begin afresh.
-  local length = byte(kept, 2)
-  if length == 0 or parse('<I7', kept, 3 + length) <= now then
-    return 0, 0, 0
-  end
-  if carries and has(flags, CHANGED) > 0 then
-    local from = byte(ask, 3) + #limit
-    if sub(ask, from + 21) == kept then
-      local T, N, P = parse('<I7I7I7', ask, from)
-      return T, N, P, true
-    end
-  end
-end
-
--- other is the answer that a state was written under another limit.
-local function other(kept)
-  return nil, pack('<BI4', 4, #kept) .. kept
-end
-
--- identity is a line of INFO with a number of 40 digits, or nil.
-local function identity(section, name)
-  local text = call('INFO', section)
-  local from, to = string.find(text, name, 1, true)
-  if to and byte(text, to + 41) == 13 then -- of the end of the line
-    return sub(text, from, to + 40)
-  end
-end
-
--- refence writes a new fence, and returns as fenced does.
-local function refence(kept, known, id)
-  local process, since = identity('server', 'run_id:'), now + overlap
-  if not id or not process then
-    return
-  end
-  process = sub(process, 8)
-  if kept and sub(kept, 62, 101) == process then -- it has only a new id
-    if parse('<I7', kept) > 0 or known == '' or known == process then
-      since = min(parse('<I7', kept), since)
-    end
-  elseif kept and sub(kept, 102, 141) == process then -- handed over
-    since = min(max(parse('<I7', kept), 1), since)
-  elseif not kept and strict == 0 and (known == '' or known == process) then
-    since = 0
-  end
-  call('SET', KEYS[1], pack('<I7', since) .. id .. process)
-  return since, process
-end
-
--- fenced is the instant at which all that this process cannot know of is taken
--- to have been used, and the process. Zero: it knows all.
-local function fenced(kept, known)
-  -- The replication id changes whenever a replica is promoted and a process
-  -- starts, and now and then besides. It is the cheapest to ask for.
-  local id = identity('replication', 'master_replid:')
-  if kept and id == sub(kept, 8, 61) then
-    local since, process = parse('<I7', kept), sub(kept, 62, 101)
-    if since <= now + overlap and (since > 0 or known == '' or known == process) then
-      return since, process
-    end
-  end
-  return refence(kept, known, id)
 end

@@ -5,7 +5,8 @@
 if sort == 2 then -- says the caller
   local n, usual, since, looked, kept, values = #KEYS - 1, true, met_since, false, nil, nil
   if n == 1 then
-    kept = call('GET', KEYS[2])
+    kept = redis.pcall('GET', KEYS[2])
+    usual = type(kept) ~= 'table'
   else
     values = call('MGET', unpack(KEYS, 2))
   end
@@ -13,10 +14,10 @@ if sort == 2 then -- says the caller
   -- led to another, in less. In between the caller says what the fence was. What
   -- was asked by a clock ahead of this one counts for nothing.
   if (met > now or now - met >= 1000) and unfenced == 0 then
-    local find, fence, known = string.find, call('GET', KEYS[1]), sub(head, 32)
-    looked = fence and known ~= '' and find(fence, known, 62, true) == 62
+    local find, fence, known = string.find, redis.pcall('GET', KEYS[1]), sub(head, 32)
+    looked = type(fence) == 'string' and known ~= '' and find(fence, known, 62, true) == 62
       and find(call('INFO', 'replication'), sub(fence, 8, 61), 1, true)
-    usual = looked
+    usual = usual and looked
     if looked then
       since = parse('<I7', fence)
     end
@@ -34,15 +35,17 @@ if sort == 2 then -- says the caller
     end
     local T, N = 0, 0
     if kept then
-      usual = sub(kept, 1, #limit) == limit
+      usual = sub(kept, 1, #limit) == limit and (#kept == #limit + 14 or #kept == #limit + 21)
       if not usual then
         break
       end
       T, N = parse('<I7I7', kept, #limit + 1)
+    elseif n > 1 then -- or of another type, which MGET does not tell
+      usual = call('EXISTS', key) == 0
     end
     -- No further ahead than it could honestly be; and all has refilled since the
     -- fence, if there was one.
-    usual = T <= now + 2 * ru and since + ru < now
+    usual = usual and T <= now + 2 * ru and since + ru < now
     if not usual then
       break
     end

@@ -2,7 +2,7 @@
 kinds[3] = function(kept, limit, ask, since)
   local flags = byte(ask, 2)
   local count, n, least, period = parse('<dddd', ask, 4)
-  local T, N, P, anew = read(kept, limit, flags, ask)
+  local T, N, P, anew = read(kept, limit, flags, ask, since)
   if not T then
     return other(kept)
   end
@@ -31,9 +31,15 @@ kinds[3] = function(kept, limit, ask, since)
   -- At the fence all had been used, and it fades as does a window that ended
   -- then. A state written since has one of two ends.
   if since > 0 and now < since + period and T ~= since + period and T ~= since + 2 * period then
-    T, N, P = since + period, min(max(cur + weight(), count), most), 0
+    local before = cur + weight()
+    T, N, P = since + period, min(max(before, count), most), 0
     fin, cur, prev = T, 0, N
-    if T > now + period then -- not before since
+    if anew and now >= since then -- what was used since is known
+      prev = count
+      left = min(fin - now, period)
+      T, N, P = fin + period, max(before - weight(), 0), count
+      cur = N
+    elseif T > now + period then -- not before since
       fin, cur, prev = since, N, 0
     end
     left = min(fin - now, period)

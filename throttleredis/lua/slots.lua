@@ -13,7 +13,19 @@ kinds[4] = function(kept, limit, ask, since)
     taken[size] = taken[size] + amount
   end
 
-  if kept and #kept > 16 and sub(kept, 1, 2) == limit then
+  if kept and sub(kept, 1, 2) ~= limit then
+    local n, part = 0, 0
+    if parse('<I7', kept, 3 + byte(kept, 2)) > now then
+      n, part = used_in(kept, since)
+    end
+    n = min(part > 0 and n + 1 or n, 2 * count)
+    if since > 0 and floor(now / width) <= floor(since / width) + slots then
+      n, mark = max(n, count), since
+    end
+    if n > 0 then
+      add(floor(now / width), n)
+    end
+  elseif kept then
     local old
     old, mark = parse('<I7I7', kept, 3)
     for p = 17, #kept, 14 do

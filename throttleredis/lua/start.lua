@@ -10,6 +10,10 @@
 --
 -- All numbers are whole and below 2^53, where those of Lua are exact. Instants
 -- are microseconds of Unix time.
+local wrote = false -- a state
+
+-- decide_all is all of the script but what becomes of its errors: see the end.
+local function decide_all()
 local call, pack, parse = redis.call, struct.pack, struct.unpack
 local sub, byte, floor = string.sub, string.byte, math.floor
 

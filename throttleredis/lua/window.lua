@@ -1,28 +1,3 @@
--- muldiv is a × b / c, rounded down, and what remains; b <= c, and neither a
--- nor c is above 2^51.
-local function muldiv(a, b, c)
-  if a * b < 9007199254740992 then
-    local x = a * b
-    local q = floor(x / c)
-    return q, x - q * c
-  elseif b == c then
-    return a, 0
-  end
-  local q, r = 0, 0
-  local _, digits = math.frexp(a)
-  for k = digits - 1, 0, -1 do -- the digits of a, the highest first
-    q, r = 2 * q, 2 * r
-    local power = 2 ^ k
-    if a >= power then
-      a, r = a - power, r + b
-    end
-    while r >= c do
-      q, r = q + 1, r - c
-    end
-  end
-  return q, r
-end
-
 -- grant is how much of n passes where left fit; nil: not enough.
 local function grant(flags, n, least, left, owing)
   if has(flags, PEEK) > 0 then
@@ -39,7 +14,7 @@ end
 -- begin: it is that of the first hit.
 local function window(kept, limit, ask, since, count, n, least, period, fin, latest, begins)
   local flags = byte(ask, 2)
-  local T, N, P, anew = read(kept, limit, flags, ask)
+  local T, N, P, anew = read(kept, limit, flags, ask, since, fin)
   if not T then
     return other(kept)
   end
@@ -75,8 +50,11 @@ local function window(kept, limit, ask, since, count, n, least, period, fin, lat
         free = muldiv(count, min(now - since, length), length)
       end
       base = count - free
-      if live and P ~= since then
-        used = max(used - count, 0)
+      if live and P ~= since then -- what was carried over counts all
+        used = max(used - (anew and base or count), 0)
+        if anew then
+          keepN, P = used, since
+        end
       end
       used = min(base + used, 2 * count)
     else
@@ -128,7 +106,7 @@ kinds[6] = function(kept, limit, ask, since)
   if now >= e1 then
     fin, latest = e2, e3
   end
-  local T = read(kept, limit, byte(ask, 2), ask)
+  local T = read(kept, limit, byte(ask, 2), ask, since, fin)
   if T and T <= now + near then
     latest = T
   end

@@ -1,5 +1,10 @@
-// Package schedule keeps even schedules of starts, and the arithmetic of waits
-// that policies of pacing share.
+// Package schedule keeps even schedules of starts ([Even]), and the arithmetic
+// of waits that the controllers of packages pace and peers share: durations
+// that do not overflow, and defaults for fields that are zero.
+//
+//	each := schedule.Interval(rate)
+//	line.Wait(now, r.Since, r.Place, each, burst) // how long from now
+//	line.Start(now, r.Since, each, burst)         // one more started
 package schedule
 
 import (
@@ -7,11 +12,11 @@ import (
 	"time"
 )
 
-// most is the longest wait that any policy foresees, 146 years: still short of
-// the largest Duration, so it can be added to a time.
+// Longest is the longest wait that any controller forecasts, 146 years: less
+// than the largest Duration, so it can be added to a time.
 const Longest time.Duration = math.MaxInt64 / 2
 
-// Or returns v if it is above zero, else standard: also for what is not a number.
+// Or returns v if it is above zero, else standard: also for NaN.
 func Or[T ~int | ~int64 | ~float64](v, standard T) T {
 	if v > 0 {
 		return v
@@ -19,8 +24,8 @@ func Or[T ~int | ~int64 | ~float64](v, standard T) T {
 	return standard
 }
 
-// Nanoseconds returns ns as a Duration from 0 to most, rounded down; most also
-// for what is not a number.
+// Nanoseconds returns ns as a Duration from 0 to Longest, rounded down; Longest
+// also for NaN.
 func Nanoseconds(ns float64) time.Duration {
 	if !(ns < float64(Longest)) {
 		return Longest
@@ -28,8 +33,7 @@ func Nanoseconds(ns float64) time.Duration {
 	return time.Duration(max(ns, 0))
 }
 
-// Until returns the wait from now to t, at most most: a policy's own wait is
-// never endless.
+// Until returns the wait from now to t, at most Longest.
 func Until(t, now time.Time) time.Duration { return min(t.Sub(now), Longest) }
 
 // Interval returns the nanoseconds between two starts at a rate a second, 0 if
@@ -41,8 +45,9 @@ func Interval(rate float64) float64 {
 	return min(1e9/rate, float64(Longest/2))
 }
 
-// Even is an even schedule. It is kept as the instant of the next start,
-// with the fraction of a nanosecond, so that no rounding adds up.
+// Even is an even schedule. It is kept as the instant of the next start, with
+// the fraction of a nanosecond, so that no rounding adds up. The zero value
+// starts at once.
 type Even struct {
 	next time.Time // zero: at once
 	frac float64   // nanoseconds, in [0, 1), that next is too early
@@ -57,10 +62,10 @@ func (s *Even) Shift(ns float64) {
 	s.frac = frac - carry
 }
 
-// due returns the schedule after a pause. Time in which nobody wanted to start
-// saves up for burst starts at once, the one that ends it included. Time in
-// which a request waited, since then, and its driver was late is made up for, as
-// far as one interval more.
+// due returns the schedule after a pause. Idle time saves up for burst starts
+// at once, including the one that ends it. Time in which a request waited,
+// since then, and its driver was late is made up for, as far as one interval
+// more.
 func (s *Even) due(now, since time.Time, interval float64, burst int) Even {
 	idle := now.Add(-Nanoseconds(interval))
 	if since.After(idle) {

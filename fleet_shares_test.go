@@ -1,0 +1,122 @@
+package throttle_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+)
+
+// shares is a Fleet whose processes all have more to do than the limit allows.
+type shares struct {
+	processes, workers int
+	limit              limit.Limit
+	trip               time.Duration
+	arrivals           string // always, random, bursts
+	seed               uint64
+}
+
+// run returns how many calls each process made in the time, and how often the
+// Store was asked.
+func (s shares) run(t *testing.T, length time.Duration) (each []float64, asked int64) {
+	f := &far{store: new(memory.Store), trip: s.trip}
+	each = make([]float64, s.processes)
+	var mu sync.Mutex
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	var all sync.WaitGroup
+	rate := float64(s.limit.Count) / s.limit.Period.Seconds() / float64(s.processes)
+	for i := range each {
+		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: s.limit}}
+		for w := range s.workers {
+			random := rand.New(rand.NewPCG(s.seed, uint64(i*1000+w)))
+			all.Go(func() {
+				for ctx.Err() == nil {
+					switch s.arrivals {
+					case "random": // three times the share
+						time.Sleep(time.Duration(random.ExpFloat64() * float64(s.workers) / rate / 3 * float64(time.Second)))
+					case "bursts":
+						if random.IntN(20) == 0 {
+							time.Sleep(time.Duration(random.ExpFloat64() * float64(s.workers) / rate * float64(time.Second)))
+						}
+					}
+					err := th.Do(ctx, func(context.Context) error {
+						mu.Lock()
+						each[i]++
+						mu.Unlock()
+						time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+						return nil
+					})
+					if err != nil {
+						return // no turn before the end
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	time.Sleep(time.Second) // the last questions end
+	return each, f.asked.Load()
+}
+
+// jain is Jain's fairness index: 1 if all are equal, 1/n if one has all.
+func jain(x []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, v := range x {
+		sum += v
+		squares += v * v
+	}
+	return sum * sum / squares / float64(len(x))
+}
+
+// Processes of one Fleet that are all busy split its limit evenly, also those that
+// ask for little at a time, and use all of it.
+func TestFleetSplitsEvenly(t *testing.T) {
+	perSecond := func(count, burst int64) limit.Limit {
+		return limit.Limit{Count: count, Period: time.Second, Burst: burst}
+	}
+	for _, s := range []struct {
+		shares
+		used, asked float64 // of what is possible; for each call
+	}{
+		{shares{processes: 2, workers: 10, limit: perSecond(100, 20)}, 0.98, 0.8},
+		{shares{processes: 5, workers: 10, limit: perSecond(100, 20)}, 0.98, 1.2},
+		{shares{processes: 20, workers: 10, limit: perSecond(100, 20)}, 0.98, 3.5},
+		{shares{processes: 5, workers: 50, limit: perSecond(1000, 0)}, 0.98, 0.2},
+		{shares{processes: 20, workers: 50, limit: perSecond(1000, 10)}, 0.98, 1.3},
+		{shares{processes: 10, workers: 30, limit: perSecond(300, 1)}, 0.65, 4.5},
+		{shares{processes: 3, workers: 5, limit: perSecond(10, 5)}, 0.97, 2.2},
+		{shares{processes: 10, workers: 5, limit: perSecond(20, 0)}, 0.98, 4},
+		{shares{processes: 8, workers: 20, limit: limit.Limit{Count: 6000, Period: time.Minute, Burst: 50}}, 0.98, 1.6},
+		{shares{processes: 6, workers: 20, limit: limit.Limit{Kind: limit.FixedWindow, Count: 100, Period: time.Second}}, 0.93, 0.5},
+	} {
+		name := fmt.Sprintf("%d share %v", s.processes, s.limit)
+		possible := float64(s.limit.Max()) + 20*float64(s.limit.Count)/s.limit.Period.Seconds()
+		sum, worst, used, questions := 0.0, 1.0, 0.0, 0.0
+		const runs = 6
+		for i := range runs {
+			s.arrivals = []string{"always", "random", "bursts"}[i%3]
+			s.seed, s.trip = uint64(i), time.Duration(1+i)*time.Millisecond
+			synctest.Test(t, func(t *testing.T) {
+				each, asked := s.run(t, 20*time.Second)
+				calls := 0.0
+				for _, n := range each {
+					calls += n
+				}
+				sum, worst = sum+jain(each)/runs, min(worst, jain(each))
+				used, questions = used+calls/possible/runs, questions+float64(asked)/calls/runs
+			})
+		}
+		t.Logf("%s: Jain %.3f, at worst %.3f; %.3f of it used, %.2f questions a call", name, sum, worst, used, questions)
+		if sum < 0.95 || worst < 0.85 || used < s.used || questions > s.asked {
+			t.Errorf("%s: Jain %.3f, at worst %.3f; %.3f of it used, %.2f questions a call; want 0.95, 0.85; %.2f, %.2f", name, sum, worst, used, questions, s.used, s.asked)
+		}
+	}
+}

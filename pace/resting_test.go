@@ -1,0 +1,68 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+// A call that failed rests as its Backoff says, never less than the server
+// asked for; one that was throttled does not.
+func TestGateBacksOff(t *testing.T) {
+	b := &Backoff{Base: time.Second}
+	for _, c := range []struct {
+		reports []Report
+		want    time.Duration // the last rest
+	}{
+		{[]Report{{Verdict: Failed}}, time.Second},
+		{[]Report{{Verdict: Failed}, {Verdict: Failed}}, 2 * time.Second},
+		{[]Report{{Verdict: Failed, After: time.Minute}}, time.Minute},
+		{[]Report{{Verdict: Throttled}}, 0},
+		{[]Report{{Verdict: Throttled}, {Verdict: Throttled}, {Verdict: Failed}}, time.Second},
+	} {
+		g, tk, now := Gate{Backoff: b}, new(Ticket), t0
+		g.Enter(now, tk)
+		for _, r := range c.reports {
+			if started, again := g.Next(now); started == nil {
+				now = now.Add(again)
+				g.Next(now)
+			}
+			if !g.Done(now, tk, r) {
+				t.Fatalf("%v: given up", c.reports)
+			}
+		}
+		if _, again := g.Next(now); again != c.want && (again != Never || c.want > 0) && tk.Tries() <= len(c.reports) {
+			t.Errorf("%v: rests %v, want %v", c.reports, again, c.want)
+		}
+	}
+}
+
+// With all slots at rest nothing starts before the first rest ends, and who has
+// rested comes first.
+func TestGateCountsResting(t *testing.T) {
+	g := Gate{MaxInFlight: 2, CountResting: true, Backoff: &Backoff{Base: time.Second}}
+	tickets := make([]Ticket, 3)
+	for i := range tickets {
+		g.Enter(t0, &tickets[i])
+	}
+	for i := range 2 {
+		if started, _ := g.Next(t0); started != &tickets[i] {
+			t.Fatalf("ticket %d did not start", i)
+		}
+	}
+	g.Done(t0, &tickets[0], Report{Verdict: Failed})
+	g.Done(t0, &tickets[1], Report{Verdict: Failed})
+	if started, again := g.Next(t0); started != nil || again != time.Second {
+		t.Fatalf("beside two at rest one starts: %v, or in %v; want none before a second", started != nil, again)
+	}
+	if w := g.Why(t0, &tickets[2]); w.InFlight != 2 {
+		t.Errorf("the third waits for %+v; want 2 in flight", w)
+	}
+	for i := range 2 {
+		if started, _ := g.Next(at(time.Second)); started != &tickets[i] {
+			t.Errorf("after the rest ticket %d did not start", i)
+		}
+	}
+	if started, again := g.Next(at(time.Second)); started != nil || again != Never {
+		t.Errorf("a third starts beside them: %v, or in %v", started != nil, again)
+	}
+}

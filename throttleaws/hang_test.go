@@ -1,0 +1,63 @@
+package throttleaws_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/throttleaws"
+)
+
+// A call that hangs holds up the others for a second.
+func TestHungCallHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := new(throttleaws.Gates)
+		ctx, cancel := context.WithCancel(t.Context())
+		hung := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
+		hung.serve = func(int, *smithyhttp.Request) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		began := time.Now()
+		go hung.call(ctx, &putInput{})
+		synctest.Wait()
+		s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
+		s.serve = func(int, *smithyhttp.Request) (any, error) { return "done", nil }
+		for range 5 {
+			if _, err := s.call(t.Context(), &putInput{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := time.Since(began); d > 1100*time.Millisecond {
+			t.Errorf("beside a call that hangs five took %v, want about a second", d)
+		}
+		cancel()
+	})
+}
+
+// The policy of the Throttles that Gates make is set in their fields.
+func TestPolicyFields(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		gates *throttleaws.Gates
+		tries int
+		took  time.Duration
+	}{
+		{"Retries and Backoff", &throttleaws.Gates{Retries: 4, Backoff: pace.Backoff{Base: time.Second, Jitter: pace.PlusMinusJitter, Spread: 1e-17}}, 5, 15 * time.Second},
+		{"no retries", &throttleaws.Gates{Retries: -1}, 1, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &sdk{gates: c.gates, retryer: retry.NewStandard(), op: "PutItem"}
+			s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(503, coded("Odd")) }
+			began := time.Now()
+			if _, err := s.call(t.Context(), &putInput{}); err == nil || s.requests != c.tries || time.Since(began) != c.took {
+				t.Errorf("%s: %v after %d tries and %v; want %d and %v", c.name, err, s.requests, time.Since(began), c.tries, c.took)
+			}
+		})
+	}
+}
