@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -165,7 +164,7 @@ func guardCertificate(t *testing.T) (key, cert string) {
 		t.Fatal(err)
 	}
 	block := func(kind string, bytes []byte) string {
-		return fmt.Sprintf("%s", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}))
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}))
 	}
 	return block("PRIVATE KEY", secret), block("CERTIFICATE", signed)
 }

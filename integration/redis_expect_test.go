@@ -69,8 +69,11 @@ func TestRedisExpectRefuses(t *testing.T) {
 		process string
 		within  time.Duration
 	}{
-		{"short", time.Minute}, {"", time.Minute},
-		{strings.Repeat("a", 40), 0}, {strings.Repeat("a", 40), -1}, {strings.Repeat("a", 40), throttleredis.MaxExpect + 1},
+		{"short", time.Minute},
+		{"", time.Minute},
+		{strings.Repeat("a", 40), 0},
+		{strings.Repeat("a", 40), -1},
+		{strings.Repeat("a", 40), throttleredis.MaxExpect + 1},
 	} {
 		if err := s.Expect(t.Context(), c.process, c.within); err == nil {
 			t.Errorf("Expect(%q, %v): no error", c.process, c.within)
