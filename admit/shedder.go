@@ -66,8 +66,8 @@ type Pass struct {
 // ShedderStats are the numbers of a [Shedder].
 type ShedderStats struct {
 	// Limit is the present concurrency limit, InFlight the work in flight,
-	// Waiting the work that waits, and MaxWaiting the most that waited so far.
-	Limit, InFlight, Waiting, MaxWaiting int
+	// Waiting the work that waits, and PeakWaiting the most that waited so far.
+	Limit, InFlight, Waiting, PeakWaiting int
 	// Took is the recent average duration of a piece of work; zero if none is
 	// done yet.
 	Took time.Duration
@@ -138,7 +138,7 @@ func (s *Shedder) Stats() ShedderStats {
 	s.set()
 	n := s.law.Stats()
 	return ShedderStats{
-		Limit: n.Limit, InFlight: n.InFlight, Waiting: n.Waiting, MaxWaiting: n.MaxWaiting,
+		Limit: n.Limit, InFlight: n.InFlight, Waiting: n.Waiting, PeakWaiting: n.PeakWaiting,
 		Took: n.Took, Passed: n.Passed, Refused: n.Refused,
 	}
 }

@@ -125,7 +125,7 @@ func TestShedHalfOfAllLoad(t *testing.T) {
 			if used < 0.95 {
 				t.Errorf("%s: %.1f%% of the service used, want 95%%", c.name, 100*used)
 			}
-			if n, most := s.Stats().MaxWaiting, cmp.Or(max(c.shedder.MaxWaiting, 0), 1000); n > most {
+			if n, most := s.Stats().PeakWaiting, cmp.Or(max(c.shedder.MaxWaiting, 0), 1000); n > most {
 				t.Errorf("%s: %d waited at a time, want %d at most", c.name, n, most)
 			}
 			w.recovers(t, c.name, done)
@@ -219,7 +219,7 @@ func TestShedOrder(t *testing.T) {
 		refusedFor(t, outcome[4], ErrQueueFull)
 		refusedFor(t, outcome[1], ErrShed)
 		refusedFor(t, outcome[2], ErrShed)
-		if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting != 4 || st.Refused != [load.Priorities]int64{2, 1, 0, 0} {
+		if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.PeakWaiting != 4 || st.Refused != [load.Priorities]int64{2, 1, 0, 0} {
 			t.Errorf("in the end %+v, want none, at most 4 waiting, 2 and 1 refused", st)
 		}
 	})
@@ -305,7 +305,7 @@ func TestShedRaces(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.MaxWaiting > 20 {
+	if st := s.Stats(); st.InFlight != 0 || st.Waiting != 0 || st.PeakWaiting > 20 {
 		t.Errorf("in the end %+v, want none left, at most 20 waiting", st)
 	}
 }

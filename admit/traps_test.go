@@ -190,7 +190,7 @@ func TestTrapDeadContextTakes(t *testing.T) {
 		t.Errorf("Wait = %v, and the store was asked %d times", err, s.asked)
 	}
 	_, _, ok, err := f.Admit(dead, s, []limit.Ask{{Key: "k"}}, make([]limit.Decision, 1), store.Count{Key: "k", Max: 1})
-	if n, _ := f.Of("k"); ok || !errors.Is(err, context.Canceled) || n != 0 || s.asked != 0 {
+	if n, _ := f.Held("k"); ok || !errors.Is(err, context.Canceled) || n != 0 || s.asked != 0 {
 		t.Errorf("Admit = %v, %v, %d in flight, and the store was asked %d times", ok, err, n, s.asked)
 	}
 }

@@ -63,7 +63,7 @@ func (a *absence) happen(t *testing.T, begin, end func()) calls {
 		t.Errorf("%d calls failed, want none:%s", n, some)
 	}
 	counts := g.Stats()
-	if counts.Without == 0 || counts.Decided == 0 || counts.Without+counts.Decided != int64(len(got.all)) {
+	if counts.Fallback == 0 || counts.Decided == 0 || counts.Fallback+counts.Decided != int64(len(got.all)) {
 		t.Errorf("of %d calls the guard counts %+v, want each once, and some of both kinds", len(got.all), counts)
 	}
 	switch away := got.between(from, to); g.Fallback {

@@ -105,7 +105,7 @@ func (c *guardCase) p99() time.Duration {
 // Timeout is twice what the store takes; and if otherwise the guard says what is
 // wrong, and that the store is not away. It is errBusy if the machine cannot tell.
 func (c *guardCase) decides(least float64, from, to store.GuardStats) error {
-	decided, all := to.Decided-from.Decided, to.Decided-from.Decided+to.Without-from.Without
+	decided, all := to.Decided-from.Decided, to.Decided-from.Decided+to.Fallback-from.Fallback
 	got, p99 := float64(decided)/float64(max(all, 1)), c.p99()
 	saw := fmt.Sprintf("%v: p99 %v without the guard; %.2f%% of %d decided", c, p99.Round(100*time.Microsecond), 100*got, all)
 	switch {

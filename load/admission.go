@@ -92,8 +92,8 @@ func (t *Ticket) State() State { return t.state }
 // Stats are the numbers of an [Admission].
 type Stats struct {
 	// Limit is how much may be in flight now, InFlight how much is, Waiting how
-	// much waits, and MaxWaiting how much waited at most.
-	Limit, InFlight, Waiting, MaxWaiting int
+	// much waits, and PeakWaiting how much waited at most.
+	Limit, InFlight, Waiting, PeakWaiting int
 	// Took is how long one takes, on average lately; zero if none is done yet.
 	Took time.Duration
 	// Passed and Refused count by [Priority.Index]: Low is at 0, Critical at 3.
@@ -104,7 +104,7 @@ type Stats struct {
 // Stats returns the present numbers.
 func (a *Admission) Stats() Stats {
 	return Stats{
-		Limit: a.limit(), InFlight: a.inFlight, Waiting: a.waiting, MaxWaiting: a.peak,
+		Limit: a.limit(), InFlight: a.inFlight, Waiting: a.waiting, PeakWaiting: a.peak,
 		Took:   time.Duration(a.took * float64(time.Second)),
 		Passed: a.passed, Refused: a.refused,
 	}

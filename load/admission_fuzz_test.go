@@ -78,8 +78,8 @@ func (l *ledger) check(t *testing.T, before, maxWaiting int) {
 	if int64(l.came) != passed+refused+int64(l.gaveUp+n.Waiting) {
 		t.Fatalf("%d came, %d passed, %d were refused, %d gave up, %d wait", l.came, passed, refused, l.gaveUp, n.Waiting)
 	}
-	if n.Waiting > maxWaiting || n.MaxWaiting > maxWaiting {
-		t.Fatalf("%d wait, %d at most so far, want %d at most", n.Waiting, n.MaxWaiting, maxWaiting)
+	if n.Waiting > maxWaiting || n.PeakWaiting > maxWaiting {
+		t.Fatalf("%d wait, %d at most so far, want %d at most", n.Waiting, n.PeakWaiting, maxWaiting)
 	}
 	if n.InFlight > max(before, n.Limit) { // a limit that is learnt may fall below it
 		t.Fatalf("%d in flight after %d, where %d may be", n.InFlight, before, n.Limit)

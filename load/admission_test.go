@@ -57,7 +57,7 @@ func TestAdmissionOrder(t *testing.T) {
 		}
 		done = k
 	}
-	want := load.Stats{Limit: 1, InFlight: 1, MaxWaiting: 4, Passed: [4]int64{1, 1, 1, 2}, Refused: [4]int64{2, 1, 0, 0}}
+	want := load.Stats{Limit: 1, InFlight: 1, PeakWaiting: 4, Passed: [4]int64{1, 1, 1, 2}, Refused: [4]int64{2, 1, 0, 0}}
 	if got := a.Stats(); got != want {
 		t.Errorf("Stats %+v, want %+v", got, want)
 	}

@@ -193,11 +193,11 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 	return a, nil
 }
 
-// GiveBack refunds what a Decide of r, which must have passed by the same
+// Refund refunds what a Decide of r, which must have passed by the same
 // version, charged: for a request that was not served in the end, or that was
 // limited by address before its caller was authenticated. What shadow rules
 // charged stays charged.
-func (c *Compiled) GiveBack(ctx context.Context, s store.Store, r Request) error {
+func (c *Compiled) Refund(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil
 	}

@@ -288,8 +288,8 @@ func TestAskedOnce(t *testing.T) {
 	}
 }
 
-// TestGiveBack: what was taken before the caller was authenticated, and nothing else.
-func TestGiveBack(t *testing.T) {
+// TestRefund: what was taken before the caller was authenticated, and nothing else.
+func TestRefund(t *testing.T) {
 	c := mustParse(t, `{"rules": [
 		{"name": "address", "phase": "before", "key": "address", "cost": 2, "limits": ["10/h", "20/h"]},
 		{"name": "client", "key": "client", "limits": "10/h"}
@@ -299,7 +299,7 @@ func TestGiveBack(t *testing.T) {
 	ask(t, c, b, before)
 	ask(t, c, b, before)
 	ask(t, c, b, rules.Request{Phase: rules.After, Client: "c"})
-	if err := c.GiveBack(t.Context(), b, before); err != nil {
+	if err := c.Refund(t.Context(), b, before); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]int64{"address/0/address=192.0.2.1": 2, "address/1/address=192.0.2.1": 2, "client/0/client=c": 1} {
@@ -308,16 +308,16 @@ func TestGiveBack(t *testing.T) {
 		}
 	}
 	b.err = errors.New("away")
-	if err := c.GiveBack(t.Context(), b, before); !errors.Is(err, b.err) {
-		t.Errorf("GiveBack = %v, want the error of the Store", err)
+	if err := c.Refund(t.Context(), b, before); !errors.Is(err, b.err) {
+		t.Errorf("Refund = %v, want the error of the Store", err)
 	}
 	b.err = nil
 	c = mustParse(t, `{"rules": [{"name": "address", "key": "address", "limits": "10/h"}, {"name": "no", "key": "client", "missing": "refuse", "limits": "1/h"}]}`)
-	if err := c.GiveBack(t.Context(), nil, before); err != nil {
-		t.Errorf("GiveBack of what was refused = %v, want no call of the Store", err)
+	if err := c.Refund(t.Context(), nil, before); err != nil {
+		t.Errorf("Refund of what was refused = %v, want no call of the Store", err)
 	}
-	if err := mustParse(t, `{"rules": []}`).GiveBack(t.Context(), nil, before); err != nil {
-		t.Errorf("GiveBack where nothing was taken = %v, want no call of the Store", err)
+	if err := mustParse(t, `{"rules": []}`).Refund(t.Context(), nil, before); err != nil {
+		t.Errorf("Refund where nothing was taken = %v, want no call of the Store", err)
 	}
 }
 

@@ -126,15 +126,15 @@ type GuardStats struct {
 	// Decided counts the calls of Take that the Store decided in time, whatever
 	// the number of keys.
 	Decided int64
-	// Without counts the calls decided by the Fallback. For Errors and Late of
+	// Fallback counts the calls decided by the Fallback. For Errors and Late of
 	// them the Store was called first; for the others it was not.
-	Without int64
+	Fallback int64
 	// Errors counts the calls that the Store answered with an error.
 	Errors int64
 	// Late counts the calls that the Store did not answer before the Timeout.
 	Late int64
-	// Left counts the calls whose context was canceled before a decision.
-	Left int64
+	// Canceled counts the calls whose context was canceled before a decision.
+	Canceled int64
 	// Pending is the number of calls without a caller that the Store has not
 	// returned from.
 	Pending int64
@@ -207,10 +207,10 @@ func (g *Guard) Stats() GuardStats {
 	g.mu.Unlock()
 	return GuardStats{
 		Decided:   g.decided.Load(),
-		Without:   g.without.Load(),
+		Fallback:  g.without.Load(),
 		Errors:    g.errors.Load(),
 		Late:      g.late.Load(),
-		Left:      g.left.Load(),
+		Canceled:  g.left.Load(),
 		Pending:   g.pending.Load(),
 		Away:      b.open && !b.slow,
 		Slow:      b.slow,

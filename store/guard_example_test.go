@@ -33,7 +33,7 @@ func ExampleGuard() {
 		d, err := store.Take(context.Background(), safe, "user:42", perMinute, 1)
 		fmt.Println(d.OK, err)
 	}
-	fmt.Println(safe.Stats().Without, "decided without the store")
+	fmt.Println(safe.Stats().Fallback, "decided without the store")
 	// Output:
 	// without the store: no route to host
 	// true <nil>

@@ -154,7 +154,7 @@ func TestGuardCounts(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); g.Stats().Pending > 0 && time.Now().Before(deadline); {
 	}
 	c := g.Stats()
-	if c.Decided+c.Without+c.Left != callers*each || c.Left != gone.Load() || c.Decided != charged.Load() || c.Pending != 0 || c.Without < c.Errors+c.Late {
+	if c.Decided+c.Fallback+c.Canceled != callers*each || c.Canceled != gone.Load() || c.Decided != charged.Load() || c.Pending != 0 || c.Fallback < c.Errors+c.Late {
 		t.Errorf("Stats() = %+v of %d calls, %d left, %d charged", c, callers*each, gone.Load(), charged.Load())
 	}
 	for key, n := range asked {

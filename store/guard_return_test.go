@@ -91,7 +91,7 @@ func guardCalls(t *testing.T, g *store.Guard, callers int, during time.Duration)
 	all.Wait()
 	after := g.Stats()
 	decided := after.Decided - before.Decided
-	return float64(decided) / float64(decided+after.Without-before.Without)
+	return float64(decided) / float64(decided+after.Fallback-before.Fallback)
 }
 
 // Whatever the time to connect and the trip, a store that starts cold or is back
@@ -156,7 +156,7 @@ func TestGuardSlow(t *testing.T) {
 			before := g.Stats()
 			guardCalls(t, g, callers, 10*time.Second)
 			c := g.Stats()
-			if late, without := c.Late-before.Late, c.Without-before.Without; late > without/10 || c.Away || !c.Slow || c.AwaySince.IsZero() || !errors.Is(c.LastErr, store.ErrSlow) {
+			if late, without := c.Late-before.Late, c.Fallback-before.Fallback; late > without/10 || c.Away || !c.Slow || c.AwaySince.IsZero() || !errors.Is(c.LastErr, store.ErrSlow) {
 				t.Errorf("%d callers: %d of %d waited in vain, %+v; want few, slow and since when", callers, late, without, c)
 			}
 			if len(told) == 0 || !strings.Contains(told[len(told)-1], "slower than Timeout, its last answer took ") || slices.Contains(told, "<nil>") {
@@ -245,7 +245,7 @@ func TestGuardStoreTimeout(t *testing.T) {
 				go store.Take(canceled, g, "k", perMinute, 1)
 			}
 			time.Sleep(test.want + ms)
-			if c := g.Stats(); c.Pending != 0 || c.Left != 1 {
+			if c := g.Stats(); c.Pending != 0 || c.Canceled != 1 {
 				t.Errorf("Stats() = %+v, want none pending", c)
 			}
 		})

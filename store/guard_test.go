@@ -59,7 +59,7 @@ func down(context.Context) error { return errDown }
 func TestGuard(t *testing.T) {
 	g := &store.Guard{Store: new(memory.Store), Timeout: time.Minute}
 	throttletest.TestStore(t, g)
-	if c := g.Stats(); c.Without != 0 || c.Errors+c.Late+c.Pending != 0 || c.Away || c.Decided < 1000 || c.Left == 0 {
+	if c := g.Stats(); c.Fallback != 0 || c.Errors+c.Late+c.Pending != 0 || c.Away || c.Decided < 1000 || c.Canceled == 0 {
 		t.Errorf("Stats() = %+v, want some thousand decided, some left", c)
 	}
 }
@@ -93,7 +93,7 @@ func TestGuardFallback(t *testing.T) {
 			if got := ask(t, g, "k", test.n); got != test.want {
 				t.Errorf("%v, N %d: %+v, want %+v", test.fallback, test.n, got, test.want)
 			}
-			if got, want := g.Stats(), (store.GuardStats{Without: 1, Errors: 1, LastErr: errDown}); got != want {
+			if got, want := g.Stats(), (store.GuardStats{Fallback: 1, Errors: 1, LastErr: errDown}); got != want {
 				t.Errorf("%v: Stats() = %+v, want %+v", test.fallback, got, want)
 			}
 		})
@@ -140,7 +140,7 @@ func TestGuardFrozen(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if c := g.Stats(); s.asked.Load() != 100 || c.Pending != 100 || c.Late != 2000 || c.Without != 2000 || !c.Away {
+		if c := g.Stats(); s.asked.Load() != 100 || c.Pending != 100 || c.Late != 2000 || c.Fallback != 2000 || !c.Away {
 			t.Errorf("the store was asked %d times, Stats() = %+v; want 100 asked and pending, 2000 late, away", s.asked.Load(), c)
 		}
 		for range 10_000 {
@@ -254,7 +254,7 @@ func TestGuardStaysClosed(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Second) // until all questions have ended
-		got, want := g.Stats(), store.GuardStats{Decided: 10, Without: 60, Errors: 40, Late: 20, Left: 10}
+		got, want := g.Stats(), store.GuardStats{Decided: 10, Fallback: 60, Errors: 40, Late: 20, Canceled: 10}
 		got.LastErr = nil
 		if got != want {
 			t.Errorf("Stats() = %+v, want %+v", got, want)

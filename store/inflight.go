@@ -179,8 +179,8 @@ func (h Hold) Release() {
 	}
 }
 
-// Of returns the number in flight for key, and its peak since it was last zero.
-func (f *InFlight) Of(key string) (n, peak int64) {
+// Held returns the number in flight for key, and its peak since it was last zero.
+func (f *InFlight) Held(key string) (n, peak int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reclaim()

@@ -21,7 +21,7 @@ import (
 // under checks how many are in flight for a key.
 func under(t *testing.T, f *InFlight, key string, want, wantPeak int64) {
 	t.Helper()
-	if n, peak := f.Of(key); n != want || peak != wantPeak {
+	if n, peak := f.Held(key); n != want || peak != wantPeak {
 		t.Errorf("Of(%q) = %d, %d, want %d, %d", key, n, peak, want, wantPeak)
 	}
 }
@@ -129,7 +129,7 @@ func TestInFlightIsReleasedWhateverHappens(t *testing.T) {
 			work()
 		}()
 		all.Wait()
-		if n, _ := f.Of("a"); n != 0 {
+		if n, _ := f.Held("a"); n != 0 {
 			t.Errorf("%s: %d are under way, want none", name, n)
 		}
 	}
@@ -207,7 +207,7 @@ func TestInFlightAdmit(t *testing.T) {
 			t.Errorf("%s: Admit = %d, %v, %v, want %d, %v", what, refused, ok, err, wantRefused, wantOK)
 		}
 		peek, _ := Take(t.Context(), &s, "rate", l, 0)
-		if n, _ := f.Of("k"); n != held || peek.Remaining != left {
+		if n, _ := f.Held("k"); n != held || peek.Remaining != left {
 			t.Errorf("%s: %d under way and %d left, want %d and %d", what, n, peek.Remaining, held, left)
 		}
 		return h
@@ -375,7 +375,7 @@ func FuzzInFlight(f *testing.F) {
 			n := busy()
 			for k := range keys {
 				key := fmt.Sprint("key", k)
-				if got, peak := fl.Of(key); got != n[key] || peak < got {
+				if got, peak := fl.Held(key); got != n[key] || peak < got {
 					t.Fatalf("Of(%q) = %d, peak %d, want %d", key, got, peak, n[key])
 				}
 			}

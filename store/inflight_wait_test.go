@@ -22,7 +22,7 @@ func ExampleInFlight_Wait() {
 		return
 	}
 	defer h.Release()
-	fmt.Println(exports.Of("42"))
+	fmt.Println(exports.Held("42"))
 	// Output: 1 1
 }
 
@@ -69,7 +69,7 @@ func TestInFlightWaitsForTwoKeys(t *testing.T) {
 		synctest.Wait()
 		a.Release()
 		synctest.Wait()
-		if n, _ := f.Of("a"); n != 0 || len(got) != 0 {
+		if n, _ := f.Held("a"); n != 0 || len(got) != 0 {
 			t.Errorf("%d of a in flight, %d served, while b is held; want none", n, len(got))
 		}
 		b.Release()

@@ -51,10 +51,10 @@ type Leases struct {
 
 // LeasesStats counts what a [Leases] did since its first use.
 type LeasesStats struct {
-	// Asked counts the calls to the Store.
-	Asked int64
-	// Without counts the calls of Take that were served locally.
-	Without int64
+	// Calls counts the calls to the Store.
+	Calls int64
+	// Local counts the calls of Take that were served locally.
+	Local int64
 }
 
 const (
@@ -75,9 +75,9 @@ var (
 
 // Stats returns the numbers so far.
 func (l *Leases) Stats() LeasesStats {
-	s := LeasesStats{Asked: l.asked.Load(), Without: l.without.Load()}
+	s := LeasesStats{Calls: l.asked.Load(), Local: l.without.Load()}
 	if t := l.tab.Load(); t != nil {
-		s.Without += t.calls()
+		s.Local += t.calls()
 	}
 	return s
 }

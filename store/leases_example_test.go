@@ -21,7 +21,7 @@ func ExampleLeases() {
 			passed++
 		}
 	}
-	fmt.Println(passed, "passed; few questions:", leases.Stats().Asked < 100)
+	fmt.Println(passed, "passed; few questions:", leases.Stats().Calls < 100)
 	// Output:
 	// 1000 passed; few questions: true
 }

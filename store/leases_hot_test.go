@@ -54,7 +54,7 @@ func TestLeasesShared(t *testing.T) {
 	if u, n := used.Load(), granted.Load(); u > n {
 		t.Errorf("%d were used, %d granted", u, n)
 	}
-	if c := l.Stats(); c.Asked+c.Without != calls.Load() || c.Asked > calls.Load()/2 {
+	if c := l.Stats(); c.Calls+c.Local != calls.Load() || c.Calls > calls.Load()/2 {
 		t.Errorf("Stats() = %+v after %d calls", c, calls.Load())
 	}
 }

@@ -26,7 +26,7 @@ func TestLeasesNeedNoLock(t *testing.T) {
 				s.keys[key].hot.divide()
 				_, _ = Take(t.Context(), l, key, lim, 1) // it is lent anew
 			}
-			asked := l.Stats().Asked
+			asked := l.Stats().Calls
 			s.mu.Lock()
 			done := make(chan limit.Decision)
 			go func() {
@@ -36,7 +36,7 @@ func TestLeasesNeedNoLock(t *testing.T) {
 			select {
 			case d := <-done:
 				s.mu.Unlock()
-				if d.OK != (key == "hot") || l.Stats().Asked != asked {
+				if d.OK != (key == "hot") || l.Stats().Calls != asked {
 					t.Errorf("%s, divided %v: %+v", key, divided, d)
 				}
 			case <-time.After(10 * time.Second):

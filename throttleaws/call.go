@@ -69,7 +69,7 @@ func (c *call) end(name string, err error) error {
 	if err == nil || c.tries > 0 && c.err == nil {
 		return nil // an answer, though a batch may not be all done
 	}
-	e := &Error{Scope: name, Tries: c.tries, MayHaveRun: c.mayHaveRun, Reasons: reasons(c.err), Err: err}
+	e := &Error{Name: name, Tries: c.tries, MayHaveRun: c.mayHaveRun, Reasons: reasons(c.err), Err: err}
 	if gaveUp, ok := err.(*throttle.Error); ok {
 		gaveUp.MayHaveRun = c.mayHaveRun // it cannot know as much
 	}

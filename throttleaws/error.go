@@ -16,8 +16,8 @@ import (
 // a call that was given up are found in it by [errors.As], and it is found so
 // in the *smithy.OperationError that the client returns.
 type Error struct {
-	// Scope is the name of the limit that the call shares, see [Gates.Name].
-	Scope string
+	// Name is that of the Throttle that the call shares, see [Gates.Name].
+	Name string
 	// Tries is how often the call was sent; zero if it never was.
 	Tries int
 	// MayHaveRun reports whether the service may have executed the call in any

@@ -119,8 +119,8 @@ func TestTheErrorSaysWhy(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("error\n%v\nwant\n%v", err, want)
 	}
-	if e := failure(t, err); e.Scope != "DynamoDB orders write" {
-		t.Errorf("scope %q, want %q", e.Scope, "DynamoDB orders write")
+	if e := failure(t, err); e.Name != "DynamoDB orders write" {
+		t.Errorf("scope %q, want %q", e.Name, "DynamoDB orders write")
 	}
 }
 

@@ -20,16 +20,16 @@ type StatusError struct {
 	Header http.Header
 	// Body is the beginning of the body, at most 1 KiB.
 	Body []byte
-	// Said is how the answer was read: its reason, its scope, all limits that
+	// Reading is how the answer was read: its reason, its scope, all limits that
 	// it reported, and which field decided.
-	Said signal.Reading
+	Reading signal.Reading
 }
 
 // Error returns the status, the reason and the beginning of the body.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("throttlehttp: %d %s", e.Code, http.StatusText(e.Code))
-	if e.Said.Reason != "" {
-		text += fmt.Sprintf(": %.128q", e.Said.Reason)
+	if e.Reading.Reason != "" {
+		text += fmt.Sprintf(": %.128q", e.Reading.Reason)
 	}
 	if len(e.Body) > 0 {
 		text += fmt.Sprintf(": %.200q", e.Body)

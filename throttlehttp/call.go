@@ -138,7 +138,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 		own, scopes := c.heard(r, report)
 		return throttle.Result{Report: own, Scopes: scopes}
 	}
-	e := &StatusError{Code: a.StatusCode, Header: a.Header, Said: r}
+	e := &StatusError{Code: a.StatusCode, Header: a.Header, Reading: r}
 	if again {
 		if !seen {
 			body = hold(c.req.Context(), a, maxHeld)

@@ -105,7 +105,7 @@ func TestStatusErrorSaysWhy(t *testing.T) {
 		}
 		_, err = tr.RoundTrip(req)
 		var status *throttlehttp.StatusError
-		if !errors.As(err, &status) || status.Said.Scope == signal.ScopeUnknown || status.Said.By == "" ||
+		if !errors.As(err, &status) || status.Reading.Scope == signal.ScopeUnknown || status.Reading.By == "" ||
 			!strings.Contains(err.Error(), "secondary rate limit") {
 			t.Errorf("gave up with %v (%+v), want the reason, its scope and what decided", err, status)
 		}

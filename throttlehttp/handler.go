@@ -73,7 +73,7 @@ type Handler struct {
 	Client func(*http.Request) string
 	// Phase is rules.Before for a Handler in front of the authentication: it
 	// asks only the rules of that phase, and records in the context of the
-	// request what it charged, see GiveBack. If rules.After, it asks the other
+	// request what it charged, see Refund. If rules.After, it asks the other
 	// rules; if empty, all.
 	Phase rules.Phase
 
@@ -149,7 +149,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := h.begin(r)
 	defer v.end()
 	if v.known() {
-		v.lost = GiveBack(r)
+		v.lost = Refund(r)
 	}
 	if err := v.decide(); err != nil {
 		v.fail(w, err)

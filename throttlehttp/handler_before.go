@@ -15,13 +15,13 @@ import (
 // patience bounds a refund, as the context of the request may have ended.
 const patience = 5 * time.Second
 
-// GiveBack refunds what Handlers of the Phase rules.Before charged for r, and
+// Refund refunds what Handlers of the Phase rules.Before charged for r, and
 // no longer counts r as in flight there: for a caller that was limited by
 // address and then authenticated. Further calls do nothing. A Handler behind
 // the authentication calls it for requests with a Client; call it yourself
 // where there is no such Handler. The error is that of the Store. It is safe
 // for concurrent use.
-func GiveBack(r *http.Request) error {
+func Refund(r *http.Request) error {
 	t, _ := r.Context().Value(takenKey{}).(*taken)
 	var err error
 	for ; t != nil; t = t.before {

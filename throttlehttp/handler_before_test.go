@@ -39,8 +39,8 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 		Store: store, Rules: both, Phase: rules.After, Next: hello,
 		Client: func(r *http.Request) string { return r.Header.Get("X-User") },
 		OnEvent: func(e Event) {
-			if e.GiveBackErr != nil {
-				t.Errorf("giving back: %v", e.GiveBackErr)
+			if e.RefundErr != nil {
+				t.Errorf("giving back: %v", e.RefundErr)
 			}
 			if n := counting.Stats().Holds; n != 0 && e.Answer.Rule == "user" && e.Status == 0 && e.Request.Header.Get("X-User") != "" {
 				t.Errorf("%d held for the address of an authenticated caller, want none", n)
@@ -76,7 +76,7 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 }
 
 // The same with plain limits, and a program that authenticates by itself.
-func TestGiveBack(t *testing.T) {
+func TestRefund(t *testing.T) {
 	store := &book{now: t0}
 	outer := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "outer", Phase: rules.Before}
 	inner := &Handler{Store: store, Limit: limit.Limit{Count: 3, Period: time.Hour}, Cost: func(*http.Request) int64 { return 3 }, Name: "inner", Phase: rules.Before}
@@ -86,7 +86,7 @@ func TestGiveBack(t *testing.T) {
 			return
 		}
 		for range 2 { // once is enough
-			if err := GiveBack(r.WithContext(context.WithValue(r.Context(), eventKey{}, "of another"))); err != nil {
+			if err := Refund(r.WithContext(context.WithValue(r.Context(), eventKey{}, "of another"))); err != nil {
 				t.Error(err)
 			}
 		}
@@ -104,19 +104,19 @@ func TestGiveBack(t *testing.T) {
 	if r := ask(outer, "GET", with("X-User", "u")); r.StatusCode != 429 {
 		t.Errorf("%s, want 429: what an unknown used stays used", told(r))
 	}
-	if err := GiveBack(&http.Request{}); err != nil {
+	if err := Refund(&http.Request{}); err != nil {
 		t.Errorf("nothing to give back: %v, want no error", err)
 	}
 }
 
 // Once is once: what others used is not given back with it.
-func TestGiveBackOnce(t *testing.T) {
+func TestRefundOnce(t *testing.T) {
 	store := &book{now: t0}
 	h := &Handler{Store: store, Limit: limit.Limit{Count: 5, Period: time.Hour}, Phase: rules.Before}
 	ask(h, "GET")
 	h.Next = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		for range 3 {
-			if err := GiveBack(r); err != nil {
+			if err := Refund(r); err != nil {
 				t.Error(err)
 			}
 		}
@@ -129,7 +129,7 @@ func TestGiveBackOnce(t *testing.T) {
 
 // What is given back is so even when the request has ended; a Store that fails is
 // told of.
-func TestGiveBackErrors(t *testing.T) {
+func TestRefundErrors(t *testing.T) {
 	lost := errors.New("connection lost")
 	var ended error
 	store := store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
@@ -144,7 +144,7 @@ func TestGiveBackErrors(t *testing.T) {
 		return true, nil
 	})
 	var got error
-	after := &Handler{Client: func(*http.Request) string { return "u" }, OnEvent: func(e Event) { got = e.GiveBackErr }}
+	after := &Handler{Client: func(*http.Request) string { return "u" }, OnEvent: func(e Event) { got = e.RefundErr }}
 	before := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Phase: rules.Before}
 	before.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -152,6 +152,6 @@ func TestGiveBackErrors(t *testing.T) {
 		after.ServeHTTP(w, r.WithContext(ctx))
 	})
 	if r := ask(before, "GET"); r.StatusCode != 204 || !errors.Is(got, lost) || ended != nil {
-		t.Errorf("%s, GiveBackErr %v, context %v; want 204, the error, a context that goes on", told(r), got, ended)
+		t.Errorf("%s, RefundErr %v, context %v; want 204, the error, a context that goes on", told(r), got, ended)
 	}
 }

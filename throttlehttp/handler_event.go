@@ -30,8 +30,8 @@ type Event struct {
 	// Err is why there was no decision: the error of the Store; or the
 	// *store.Error of the Shedder that refused. Nil otherwise.
 	Err error
-	// GiveBackErr is why a refund failed. The tokens stay charged.
-	GiveBackErr error
+	// RefundErr is why a refund failed. The tokens stay charged.
+	RefundErr error
 
 	shed bool
 	key  string
@@ -89,7 +89,7 @@ func (v *visit) report(status int, after time.Duration) {
 func (v *visit) event(status int, after time.Duration) Event {
 	e := Event{
 		Request: v.r, Answer: v.answer, Status: status, RetryAfter: after,
-		Err: v.undecided, GiveBackErr: v.lost, shed: v.busy != nil,
+		Err: v.undecided, RefundErr: v.lost, shed: v.busy != nil,
 	}
 	if v.busy != nil {
 		e.Err = v.busy
@@ -116,7 +116,7 @@ type Counted struct {
 	// Rule is the rule that decided; empty if none did.
 	Rule string
 	// Reason is that of the Event; or shadow, for a shadow rule that would have
-	// refused; or shadow-error and give-back-error, for failures of the Store.
+	// refused; or shadow-error and refund-error, for failures of the Store.
 	Reason string
 	// Degraded reports that the Degraded handler answered.
 	Degraded bool
@@ -135,8 +135,8 @@ func (c *Counter) OnEvent(e Event) {
 	if e.Answer.ShadowErr != nil {
 		c.add(Counted{Reason: "shadow-error"})
 	}
-	if e.GiveBackErr != nil {
-		c.add(Counted{Reason: "give-back-error"})
+	if e.RefundErr != nil {
+		c.add(Counted{Reason: "refund-error"})
 	}
 }
 

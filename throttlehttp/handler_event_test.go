@@ -74,12 +74,12 @@ func TestCounts(t *testing.T) {
 	for i := range maxCounts + 100 {
 		c.OnEvent(Event{Answer: rules.Answer{Rule: fmt.Sprint("rule-", i)}})
 	}
-	c.OnEvent(Event{Answer: rules.Answer{Rule: "each", Reason: rules.Over, ShadowErr: errors.New("lost")}, GiveBackErr: errors.New("lost")})
+	c.OnEvent(Event{Answer: rules.Answer{Rule: "each", Reason: rules.Over, ShadowErr: errors.New("lost")}, RefundErr: errors.New("lost")})
 	all := c.Stats()
 	if n := len(all); n > maxCounts+5 || all[Counted{Rule: "each", Reason: "over"}] != 1001 || all[Counted{Reason: "unlimited"}] != 103 {
 		t.Errorf("%d counts, %d and %d; want %d, what is new under an empty rule", n, all[Counted{Rule: "each", Reason: "over"}], all[Counted{Reason: "unlimited"}], maxCounts)
 	}
-	if all[Counted{Reason: "shadow-error"}] != 1 || all[Counted{Reason: "give-back-error"}] != 1 {
+	if all[Counted{Reason: "shadow-error"}] != 1 || all[Counted{Reason: "refund-error"}] != 1 {
 		t.Errorf("counts %v, want one error of each", len(all))
 	}
 }
@@ -148,7 +148,7 @@ func TestLogLevels(t *testing.T) {
 	on(Event{Request: r, Answer: rules.Answer{Rule: "a", OK: true}})
 	on(Event{Request: r, Answer: rules.Answer{Rule: "a", OK: true, Shadow: []string{"b"}, ShadowErr: lost}})
 	on(Event{Request: r, Answer: rules.Answer{Version: "v7"}, Err: lost, Status: 503})
-	on(Event{Request: r, Answer: rules.Answer{Rule: "a", OK: true}, GiveBackErr: lost})
+	on(Event{Request: r, Answer: rules.Answer{Rule: "a", OK: true}, RefundErr: lost})
 	want := "level=INFO msg=\"would refuse\" rule=b\n" +
 		"level=ERROR msg=\"could not ask a shadow rule\" rule=\"\" err=\"connection lost\"\n" +
 		"level=ERROR msg=\"could not decide\" rule=\"\" version=v7 err=\"connection lost\"\n" +

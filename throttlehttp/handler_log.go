@@ -47,8 +47,8 @@ func (w *logger) on(e Event) {
 	if e.Answer.ShadowErr != nil {
 		w.write(slog.LevelError, "could not ask a shadow rule", "", &e, e.Answer.ShadowErr)
 	}
-	if e.GiveBackErr != nil {
-		w.write(slog.LevelError, "could not give back", e.Answer.Rule, &e, e.GiveBackErr)
+	if e.RefundErr != nil {
+		w.write(slog.LevelError, "could not give back", e.Answer.Rule, &e, e.RefundErr)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestGivingUpSaysWhatTheServerSaid(t *testing.T) {
 		client := http.Client{Transport: &Transport{Base: replies(refuse), Bodies: true}}
 		_, err := client.Do(at(request(t, "POST", "{}"), "api.openai.com").WithContext(ctx))
 		var status *StatusError
-		if !errors.As(err, &status) || status.Said.Reason != "rate_limit_exceeded" || string(status.Body) != text {
+		if !errors.As(err, &status) || status.Reading.Reason != "rate_limit_exceeded" || string(status.Body) != text {
 			t.Fatalf("%v; want a StatusError with the reason and the body", err)
 		}
 		for _, want := range []string{"429", "rate_limit_exceeded", "Limit 3 a minute", "would wait"} {

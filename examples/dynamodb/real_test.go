@@ -127,7 +127,7 @@ func TestTypedError(t *testing.T) {
 	if !errors.As(err, &typed) || !errors.As(err, &e) || !errors.Is(err, throttle.ErrTries) {
 		t.Fatalf("put: %v; want the type of the SDK, ours, and no tries left", err)
 	}
-	if e.MayHaveRun || e.Tries != 2 || e.Scope != "DynamoDB us-east-1 orders write" || requests.Load() != 2 {
+	if e.MayHaveRun || e.Tries != 2 || e.Name != "DynamoDB us-east-1 orders write" || requests.Load() != 2 {
 		t.Errorf("put: %+v after %d requests; want not executed, 2 tries, of the writes of orders", e, requests.Load())
 	}
 	if len(e.Reasons) != 1 || e.Reasons[0].Reason != "TableWriteProvisionedThroughputExceeded" || !strings.HasSuffix(e.Reasons[0].Resource, "table/orders") {
