@@ -103,7 +103,7 @@ func (p *player) ask(a Ask) {
 	if d.N != n || d.OK != ok {
 		fail("want " + big.NewInt(n).String() + " granted")
 	}
-	if n != 0 {
+	if n != 0 || a.N < 0 { // a refund of nothing forgets what is over, too
 		p.naive.take(p.now, n)
 	}
 	if left := max(p.naive.left(p.now), 0); d.Remaining != left {

@@ -139,7 +139,11 @@ func (l Limit) String() string {
 	if l.Unlimited() {
 		return "unlimited"
 	}
-	text := strconv.FormatInt(max(l.Count, 0), 10) + "/" + l.period()
+	count := max(l.Count, 0)
+	if l.Kind == SlidingLog {
+		count = min(count, MaxLog) // what it counts, which Parse reads
+	}
+	text := strconv.FormatInt(count, 10) + "/" + l.period()
 	switch {
 	case l.Kind.isBucket() && l.Burst > 0:
 		return text + " burst " + strconv.FormatInt(l.Burst, 10)

@@ -137,6 +137,8 @@ func canon(l Limit) Limit {
 	switch c.Kind {
 	case TokenBucket:
 		c.Burst = max(l.Burst, 0)
+	case SlidingLog:
+		c.Count = min(c.Count, MaxLog)
 	case SlidingSlots:
 		c.Slots = min(max(l.Slots, 0), MaxSlots)
 	case CalendarWindow:
@@ -155,6 +157,7 @@ func FuzzLimitString(f *testing.F) {
 	f.Add(uint8(CalendarWindow), int64(-5), int64(7), int64(1<<63-1), int32(3), true)
 	f.Add(uint8(SlidingSlots), int64(5), int64(-7), int64(1), int32(-3), false)
 	f.Add(uint8(TokenBucket), int64(1<<63-1), int64(1<<63-1), int64(1<<63-1), int32(1<<31-1), false)
+	f.Add(uint8(SlidingLog), int64(1<<63-1), int64(0), int64(time.Second), int32(0), false)
 	berlin := zone(f, "Europe/Berlin")
 	f.Fuzz(func(t *testing.T, kind uint8, count, burst, period int64, slots int32, zoned bool) {
 		l := Limit{Kind: Kind(kind), Count: count, Burst: burst, Period: time.Duration(period), Slots: slots}
