@@ -64,13 +64,16 @@ type reply struct {
 
 var errReply = errors.New("what Redis answered is not what the script answers: is Do the client's own function?")
 
-// eval runs a script. It retries for a second if Redis says to, as it does while
-// it moves a slot to another node.
+// maxTryAgain bounds how long a script is retried while Redis moves a slot.
+const maxTryAgain = 5 * time.Second
+
+// eval runs a script. It retries for maxTryAgain if Redis says to, as it does
+// while it moves a slot to another node.
 func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err error) {
-	pause := 2 * time.Millisecond
+	pause, waited := 2*time.Millisecond, time.Duration(0)
 	for {
 		r, err = s.evalOnce(ctx, sc, args)
-		if err == nil || !says(err, "TRYAGAIN") || pause > time.Second {
+		if err == nil || !says(err, "TRYAGAIN") || waited > maxTryAgain {
 			return r, err
 		}
 		timer := time.NewTimer(pause)
@@ -80,7 +83,8 @@ func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err 
 			timer.Stop()
 			return r, &Error{Err: fmt.Errorf("%w, and Redis says %w", ctx.Err(), errors.Unwrap(err))}
 		}
-		pause *= 2
+		waited += pause
+		pause = min(2*pause, 200*time.Millisecond)
 	}
 }
 
