@@ -69,7 +69,7 @@ func TestRedisSlotsRefit(t *testing.T) {
 	}
 }
 
-// TestRedisKinds: a key that changes to a log or from it begins afresh, and
+// TestRedisKinds: a key that changes to a log or from it is reset, and
 // between other kinds carries over what it owes.
 func TestRedisKinds(t *testing.T) {
 	s := &throttleredis.Store{Do: goRedis(t, rig.SharedRedis(t).Addr), Prefix: "kinds"}

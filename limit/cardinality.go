@@ -33,7 +33,7 @@ func (c *Cardinality) Add(now time.Time, caller uint64) {
 	c.now[caller>>6%crowdWords] |= 1 << (caller & 63)
 }
 
-// Estimate is how many there are, at least 1: whoever asks is one.
+// Estimate returns how many there are, at least 1: the caller that asks is one.
 func (c *Cardinality) Estimate(now time.Time) float64 {
 	c.turn(now.UnixMicro())
 	const m = 64 * crowdWords

@@ -35,7 +35,7 @@ func Parse(text string, zone func(name string) (*time.Location, error)) (Limit, 
 	return l, nil
 }
 
-// nothing is the limit that comes with an error: whoever overlooks the error
+// nothing is the limit that comes with an error: code that overlooks the error
 // notices that.
 var nothing = Limit{Period: time.Second}
 

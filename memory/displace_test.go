@@ -44,7 +44,7 @@ func TestDisplaceTogether(t *testing.T) {
 	}
 }
 
-// TestFloodUnderRace: while some flood, whoever was refused is refused each time.
+// TestFloodUnderRace: while some flood, a key that was refused is refused each time.
 func TestFloodUnderRace(t *testing.T) {
 	daily := limit.Limit{Count: 10, Period: 24 * time.Hour}
 	m := memory.Store{MaxKeys: 1000}

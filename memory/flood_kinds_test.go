@@ -151,7 +151,7 @@ func (f *flooded) check(t *testing.T, what string, keys int) {
 	}
 }
 
-// TestFloodFreesNoOffender: under each kind, whoever is over the limit stays so in
+// TestFloodFreesNoOffender: under each kind, a key that is over the limit stays so in
 // a flood of keys that take one event, or half of what they may, of the same limit
 // or of one with a longer Period.
 func TestFloodFreesNoOffender(t *testing.T) {

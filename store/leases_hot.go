@@ -11,7 +11,7 @@ import (
 // A hotLease is what a key that is leased, or refused, lends to those that ask
 // without the lock of its shard. They use it up by atomic operations, on one word
 // as long as one processor asks at a time, and on a word of each otherwise. The
-// lock is needed to lend, to collect what was not used, and to spread it anew.
+// lock is needed to lend, to collect what was not used, and to spread it again.
 type hotLease struct {
 	key   string
 	limit limit.Limit

@@ -16,7 +16,7 @@ import (
 
 // Many goroutines that ask for one key at a time use each token that was granted
 // once, and nearly all of them, and each call is counted: while the lease is
-// collected and lent anew, the limit changes, the key is forgotten, and others
+// collected and lent again, the limit changes, the key is forgotten, and others
 // ask for several keys.
 func TestLeasesShared(t *testing.T) {
 	var granted, used, calls atomic.Int64

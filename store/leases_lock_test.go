@@ -24,7 +24,7 @@ func TestLeasesNeedNoLock(t *testing.T) {
 			s, _ := tab.shard(key)
 			if divided {
 				s.keys[key].hot.divide()
-				_, _ = Take(t.Context(), l, key, lim, 1) // it is lent anew
+				_, _ = Take(t.Context(), l, key, lim, 1) // it is lent again
 			}
 			asked := l.Stats().Calls
 			s.mu.Lock()

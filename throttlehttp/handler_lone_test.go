@@ -94,7 +94,7 @@ func TestLoopIsNotToldLater(t *testing.T) {
 	}
 }
 
-// Whoever knows milliseconds is told them by default, where they are sooner.
+// Callers that read milliseconds get them by default, where they are sooner.
 func TestMillisecondsAreTold(t *testing.T) {
 	store := &book{now: t0}
 	h := &Handler{Store: store, Limit: limit.Limit{Count: 5, Period: time.Second, Burst: 1}}
