@@ -60,16 +60,15 @@ type Adaptive struct {
 	floor    float64 // rate right after the last cut, a second
 	cutAt    float64
 	period   float64 // T in use, seconds
-	stretch  float64 // how long T may be
 	accepted float64 // sent and served since the last cut
 	depth    float64 // c of the last cut, natural logarithm
 	spring   float64 // what will spring back of it
 	refused  int     // cuts since anything was served
+	born     float64 // when it began to learn
+	rtt      float64 // mean seconds from start to answer
+	proof    float64 // rate served in the last ten seconds in full, before the first refusal
 	before   float64 // the rate at the first of them
-	haste    float64 // G and L in use, over their usual values
-	hasteEnd float64 // until when a cut makes it 2
-
-	idle float64 // since the last cut, seconds in which nobody waited
+	idle     float64 // since the last cut, seconds in which nobody waited
 
 	costs    costs
 	last     float64 // virtual time of the last start
@@ -88,19 +87,22 @@ type Adaptive struct {
 
 // undo is what the last start changed, as it was before.
 type undo struct {
-	valid                                     bool
-	last, jitter, took, idle, r, grew, probed float64
+	valid                               bool
+	last, jitter, took, idle, r, probed float64
 }
 
 const (
-	growthPerT  = 0.08  // G: growth in the first T after a cut
-	steep       = 0.55  // of ψ beyond T
-	gentle      = 0.1   // L: how deep an ordinary cut is
-	deepest     = 0.5   // how deep a cut becomes
-	springs     = 0.7   // the share of a deep cut that springs back
-	firstRate   = 1.0   // a second, when the very first answer is a refusal
-	fewest      = 10    // requests in a T, at least
-	longest     = 600.0 // T at most, seconds
+	growthPerT  = 0.08   // G: growth in the first T after a cut
+	steep       = 0.55   // of ψ beyond T
+	gentle      = 0.1    // L: how deep an ordinary cut is
+	deepest     = 0.5    // how deep a cut becomes
+	springs     = 0.7    // the share of a deep cut that springs back
+	firstRate   = 1.0    // a second, when the very first answer is a refusal
+	fewest      = 10     // requests in a T, at least
+	longest     = 3600.0 // T at most, seconds
+	youngest    = 1.0    // and at least
+	usual       = 0.55   // the rate a second at which T is Probe
+	bends       = 0.4    // how T falls with the rate
 	slowest     = 1.0 / 120
 	patience    = 5.0 // seconds for which the answer of a probe is waited for
 	outage      = 7   // cuts in a row without anything served
@@ -121,19 +123,12 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	}
 	at := now.Sub(a.base)
 	switch {
-	case a.gated() && r.Place > 0:
-		return Never // unknown: an answer may come at any time
-	case a.gated():
-		return max(a.next, seconds(a.last+a.first.patience())) - at
+	case !a.on && !a.level.on && !a.first.open:
+		return max(a.next, seconds(a.first.next(a.flying, a.accepted))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
 	return a.next - at
-}
-
-// gated reports whether the first flight is still out.
-func (a *Adaptive) gated() bool {
-	return !a.on && !a.level.on && a.first.shut(a.flying, a.accepted)
 }
 
 // Start notes that r starts now.
@@ -142,24 +137,25 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		a.begin(now)
 	}
 	s := now.Sub(a.base).Seconds()
-	a.first.start(s, a.last, a.flying)
+	if a.flying == 0 {
+		a.first.began = s
+	}
 	a.flying++
 	took := a.weigh(r.Cost)
-	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.level.grownAt, a.probed}
+	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.probed}
 	if a.closed && s >= a.block {
 		a.probed = s
 	}
 	if a.on || a.level.on {
 		// Time in which nobody waited does not count as time at this rate.
-		if idle := r.Since.Sub(a.base).Seconds() - a.next.Seconds(); idle > 0 {
-			a.idle += idle
-			a.level.grownAt += idle
-		}
+		idle := max(r.Since.Sub(a.base).Seconds()-a.next.Seconds(), 0)
+		a.idle += idle
+		a.level.grownAt += idle
+		a.level.free = idle > 0
 		even := 1 / a.rate(s)
 		interval := a.costs.took * a.jitter * even
 		a.level.even += (even - a.level.even) / 16
-		// At most one interval of credit: a rest does not save up a burst.
-		a.last = min(max(a.last+interval, s-interval), s)
+		a.last = min(max(a.last+interval, s-a.saved()*interval), s)
 	} else {
 		a.last = s
 	}
@@ -169,9 +165,17 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 }
 
 func (a *Adaptive) begin(now time.Time) {
-	a.began, a.base, a.haste, a.jitter, a.costs.took = true, now, 1, 1, 1
+	a.began, a.base, a.jitter, a.costs.took = true, now, 1, 1
 	a.depth = a.gentle()
 	a.period = a.probe()
+}
+
+// saved is how many requests a rest saves up: one, or what the level has to spare.
+func (a *Adaptive) saved() float64 {
+	if a.level.on {
+		return max(1, a.level.r-a.level.h)
+	}
+	return 1
 }
 
 // giveBack undoes a start that never left; if another came after it, what it
@@ -180,7 +184,7 @@ func (a *Adaptive) giveBack(cost int64) {
 	switch u := a.undo; {
 	case u.valid:
 		a.last, a.jitter, a.costs.took, a.idle, a.probed = u.last, u.jitter, u.took, u.idle, u.probed
-		a.level.r, a.level.grownAt = u.r, u.grew
+		a.level.r = u.r
 	case a.nextRate > 0:
 		a.last -= a.costs.over(cost) / a.nextRate
 	}
@@ -193,7 +197,6 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	s := now.Sub(a.base).Seconds()
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
-		a.first.quiet = min(a.first.quiet, a.flying)
 		a.settle(s)
 		return 0
 	}
@@ -202,9 +205,15 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.heard.note(now, o)
 	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
-	a.first.ended(s, sent, o.Verdict == Served || o.Verdict == Throttled)
+	if a.rtt == 0 {
+		a.rtt = s - sent
+	}
+	a.rtt += (s - sent - a.rtt) / 8
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
+	}
+	if h := o.Hints; !a.Blind && h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0 {
+		a.level.tell(h, a.costs.unit())
 	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
@@ -213,7 +222,12 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		// Never earlier than asked, and not all at once.
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
 		a.closed, a.probed = true, 0
-		a.block = max(a.block, s+o.After.Seconds()*(1+jitterShare*u)+v/max(a.floor, a.level.theta, 0.1))
+		from, after := max(a.block, s), o.After.Seconds()
+		rate := max(a.floor, a.level.theta, 0.01)
+		a.block = max(a.block, s+after+min(jitterShare*after, 2)*u+min(v/rate, max(after, 10)))
+		// Time in which nothing may be sent is no time.
+		a.idle += a.block - from
+		a.level.grownAt = max(a.level.grownAt, a.block)
 	}
 	a.settle(s)
 	return 0
@@ -223,7 +237,8 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 func (a *Adaptive) observe(s, sent float64, v Verdict) {
 	switch v {
 	case Served:
-		if !a.on && s-a.cutAt > 10 {
+		if !a.on && s-a.cutAt > 1 && (a.accepted >= fewest || s-a.cutAt > 10) {
+			a.proof = a.accepted / (s - a.cutAt)
 			// Measure over the last 10 s only; what has landed stays landed.
 			a.first.open = a.first.open || a.accepted > 0
 			a.cutAt, a.accepted = s, 0
@@ -242,19 +257,23 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 			return
 		}
 		a.on, a.first.open = true, true
-		a.floor, a.depth, a.spring = max(a.measured(s), slowest), a.gentle(), 0
+		a.floor, a.depth, a.spring = max(a.measured(s, sent), slowest), a.gentle(), 0
+		a.before, a.born = a.floor, s
 		a.cut(s)
 	}
 }
 
 // measured is the rate to begin with: half of what was served.
-func (a *Adaptive) measured(s float64) float64 {
+func (a *Adaptive) measured(s, sent float64) float64 {
 	rate := firstRate * a.weight()
-	switch {
-	case a.accepted > 0:
-		rate = 0.5 * a.accepted / max(s-a.cutAt, 0.05)
-	case a.level.policy > 0:
-		rate = min(a.level.policy, rate)
+	if a.accepted > 0 {
+		if a.cutAt == 0 {
+			s = sent // the first answers took a round trip
+		}
+		rate = max(a.proof, 0.5*a.accepted/max(s-a.cutAt, a.rtt/2, 0.05))
+	}
+	if c := a.level.policy; c > 0 {
+		rate = min(max(rate, c/4), c)
 	}
 	if part := a.share.agreed * a.weight(); part > 0 { // but not if it is absurd
 		rate = min(max(part, rate/leap), rate*leap)
@@ -274,25 +293,24 @@ func (a *Adaptive) throttled(s, sent float64) {
 	}
 	// What has sprung back is part of the rate by now; the rest still may.
 	a.spring = min(1.4, a.spring*(1-a.sprung(s))+springs*max(a.depth-a.gentle(), 0))
+	// What was served since the last cut, from empty to empty, by when it was
+	// sent, is a measure of the limit.
+	served := a.accepted / max(sent-a.cutAt-max(min(a.idle, 0.9*(sent-a.cutAt)), 0), 1e-3)
 	if elapsed > a.period && a.accepted*a.gentle() > 1 {
-		// The steep part overshoots; what was really served since the last
-		// cut, from empty to empty, is a measure of the limit.
-		if rate > 2*a.floor {
-			a.hasteEnd = s + 4*a.period
-		}
-		served := max(a.accepted/elapsed, a.floor)
+		// The steep part overshoots.
+		served = max(served, a.floor)
 		rate = math.Sqrt(served * max(served, rate))
 	}
 	if a.refused == 0 {
 		a.before = rate
 	}
 	a.refused++
-	a.floor = max(rate*math.Exp(-a.depth), slowest)
-	if elapsed >= a.period {
-		a.stretch = 2 * a.period
-	}
+	a.floor = max(rate*math.Exp(-a.depth), a.slowest())
 	a.cut(s)
 }
+
+// slowest is how far down refusals without anything served between them lead.
+func (a *Adaptive) slowest() float64 { return max(min(slowest, a.before/8), slowest/5) }
 
 // recover begins anew after an outage, in which a row of cuts had nothing
 // served between them: that was no limit to be learnt. Half of the rate of
@@ -301,21 +319,19 @@ func (a *Adaptive) throttled(s, sent float64) {
 func (a *Adaptive) recover(s float64) {
 	a.floor = a.rate(s)
 	a.cut(s)
-	a.stretch, a.period = 0, a.probe()
+	a.born, a.period = s, min(a.period, max(a.probe(), 2*fewest/a.before))
 	a.spring = max(0, math.Log(a.before/2/a.floor))
 	a.depth = a.gentle()
 }
 
-// cut begins a new round at floor. T is long enough for a few requests, but
-// grows only when it has passed in full: a rate that fell by bad luck is not to
-// be kept down by a long T.
+// cut begins a new round at floor. T is Probe at the usual rate, and shorter for
+// who is faster, though less so than in proportion: then x p T = G/L still has
+// one x for each p, and all come to the same. It is at most twice the age, which
+// is about the same for all that start together.
 func (a *Adaptive) cut(s float64) {
 	a.cutAt, a.last, a.accepted, a.idle = s, s, 0, 0
-	a.haste = 1
-	if s < a.hasteEnd {
-		a.haste = 2
-	}
-	a.period = min(longest, max(a.probe(), min(fewest/a.floor, a.stretch)))
+	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
+	a.period = min(longest, max(t, youngest, fewest/a.floor, 4*a.rtt))
 }
 
 func (a *Adaptive) probe() float64 {
@@ -335,7 +351,7 @@ func (a *Adaptive) weight() float64 {
 // gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
 // requests there are w times the throttled answers, so each cuts by L/w and
 // rates per weight behave like those of ordinary clients.
-func (a *Adaptive) gentle() float64 { return min(a.haste*gentle/a.weight(), deepest) }
+func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
 
 // rate is the rate a second at s.
 func (a *Adaptive) rate(s float64) float64 {
@@ -344,13 +360,21 @@ func (a *Adaptive) rate(s float64) float64 {
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
-	psi := a.haste * growthPerT * u
+	psi := growthPerT * u
 	if u > 1 {
 		v := min(u, bend)
 		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
 	}
 	psi += a.spring * a.sprung(s)
-	return min(a.floor*math.Exp(min(psi, 50)), fastest)
+	return min(a.floor*math.Exp(min(psi, 50)), a.most())
+}
+
+// most is the fastest that makes sense.
+func (a *Adaptive) most() float64 {
+	if c := a.level.policy; c > 0 && !a.Blind {
+		return c
+	}
+	return fastest
 }
 
 // elapsed is the time since the last cut in which the rate was the limit.

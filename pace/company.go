@@ -23,11 +23,13 @@ type company struct {
 	best     float64 // highest theta lately
 	strained float64 // since when it looks so
 	seenAt   float64
+	answers  float64 // since then
 }
 
 const (
 	emptyShare = 0.05  // more than so many see an empty bucket
-	marked     = 0.4   // or marks are above this, which growth alone never asks for
+	marked     = 0.6   // or marks are above this, which growth alone hardly asks for
+	enough     = 22    // answers, at least
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -61,9 +63,10 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	c.marks += (max(0, 1-l.r/l.h) - c.marks) * weight
 	c.best = max(c.best*lately/(lately+dt), l.theta)
 	if l.window || l.h >= steady || c.zeros < emptyShare && c.marks < marked {
-		c.strained = s
+		c.strained, c.answers = s, 0
 	}
-	c.crowded = s-c.strained >= sustained
+	c.answers++
+	c.crowded = s-c.strained >= sustained && c.answers >= enough
 }
 
 // leaveLevel goes on without hints. Where the others do not yield it begins
@@ -72,7 +75,7 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
 	l.on, a.on, a.first.open = false, true, true
-	a.floor = max(l.theta, l.hit/2, l.company.best, slowest)
+	a.floor = max(l.theta, l.company.best, slowest)
 	if l.company.crowded {
 		a.floor = max(a.floor, 2*l.company.best)
 	}

@@ -35,12 +35,12 @@ func (a *Adaptive) heed(s float64, said Opt[float64]) {
 	switch l := &a.level; {
 	case l.on && l.window: // it says all there is to know
 	case l.on:
-		now, pull := l.grown(s), dt/(dt+drawn)
+		now, pull := l.theta, dt/(dt+drawn)
 		if fresh {
 			pull = 1
 		}
 		change := min(max(math.Log(target/now), -math.Log(leap)), math.Log(leap))
-		l.theta, l.grownAt = now*math.Exp(pull*change), s
+		l.theta = now * math.Exp(pull*change)
 	case a.on && fresh:
 		now := a.rate(s)
 		a.floor, a.spring = min(max(target, now/leap), now*leap), 0
