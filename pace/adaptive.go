@@ -61,13 +61,15 @@ type Adaptive struct {
 	cutAt    float64
 	period   float64 // T in use, seconds
 	accepted float64 // sent and served since the last cut
-	depth    float64 // c of the last cut, natural logarithm
-	spring   float64 // what will spring back of it
+	trust    float64 // in requests, what the rate so far is worth
+	liveAt   float64 // when the row of refusals ended
+	roundAt  float64
+	rowRate float64
+	dead, deadBefore float64 // how long the last two rows were
 	refused  int     // cuts since anything was served
 	born     float64 // when it began to learn
 	rtt      float64 // mean seconds from start to answer
 	proof    float64 // rate served in the last ten seconds in full, before the first refusal
-	before   float64 // the rate at the first of them
 	idle     float64 // since the last cut, seconds in which nobody waited
 
 	costs    costs
@@ -92,20 +94,12 @@ type undo struct {
 }
 
 const (
-	growthPerT  = 0.08   // G: growth in the first T after a cut
-	steep       = 0.55   // of ψ beyond T
-	gentle      = 0.1    // L: how deep an ordinary cut is
 	deepest     = 0.5    // how deep a cut becomes
-	springs     = 0.7    // the share of a deep cut that springs back
 	firstRate   = 1.0    // a second, when the very first answer is a refusal
-	fewest      = 10     // requests in a T, at least
 	longest     = 3600.0 // T at most, seconds
-	youngest    = 1.0    // and at least
 	usual       = 0.55   // the rate a second at which T is Probe
-	bends       = 0.4    // how T falls with the rate
 	slowest     = 1.0 / 120
 	patience    = 5.0 // seconds for which the answer of a probe is waited for
-	outage      = 7   // cuts in a row without anything served
 	jitterShare = 0.1 // intervals vary by ± this
 	fastest     = 1e9 // a second
 )
@@ -166,7 +160,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 
 func (a *Adaptive) begin(now time.Time) {
 	a.began, a.base, a.jitter, a.costs.took = true, now, 1, 1
-	a.depth = a.gentle()
+	a.trust = 1
 	a.period = a.probe()
 }
 
@@ -235,42 +229,52 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 
 // observe is the law without hints.
 func (a *Adaptive) observe(s, sent float64, v Verdict) {
-	switch v {
-	case Served:
-		if !a.on && s-a.cutAt > 1 && (a.accepted >= fewest || s-a.cutAt > 10) {
-			a.proof = a.accepted / (s - a.cutAt)
+	switch {
+	case v == Served && !a.on:
+		if s-a.cutAt > 1 && (a.accepted >= fewest || s-a.cutAt > 10) {
 			// Measure over the last 10 s only; what has landed stays landed.
+			a.proof = a.accepted / (s - a.cutAt)
 			a.first.open = a.first.open || a.accepted > 0
 			a.cutAt, a.accepted = s, 0
 		}
-		if a.refused >= outage {
-			a.recover(s)
-		}
-		a.refused = 0
-		if !a.on || sent >= a.cutAt {
-			a.accepted++
-		}
+		a.accepted++
 		a.first.open = a.first.open || a.accepted > 100
-	case Throttled:
-		if a.on {
-			a.throttled(s, sent)
-			return
+	case v == Served && sent >= a.cutAt:
+		if a.refused > 0 {
+			a.resume(sent)
 		}
+		a.accepted++
+	case v == Throttled && !a.on:
 		a.on, a.first.open = true, true
-		a.floor, a.depth, a.spring = max(a.measured(s, sent), slowest), a.gentle(), 0
-		a.before, a.born = a.floor, s
+		a.floor, a.trust, a.born = max(a.measured(s, sent), slowest), minTrust, s
+		a.refused = 1
 		a.cut(s)
+		a.dead, a.deadBefore = 0, 0
+	case v == Throttled && sent >= a.roundAt:
+		a.throttled(s, sent)
 	}
+}
+
+// resume ends a row of refusals: the first request that was served after it left
+// at sent.
+func (a *Adaptive) resume(sent float64) {
+	a.rowRate = 0
+	if a.refused > 1 {
+		a.rowRate = a.rate(sent)
+	}
+	a.deadBefore, a.dead = a.dead, max(sent-a.cutAt-a.idle, 0)
+	a.refused, a.liveAt, a.idle = 0, sent, 0
+	a.last = min(a.last, sent)
 }
 
 // measured is the rate to begin with: half of what was served.
 func (a *Adaptive) measured(s, sent float64) float64 {
-	rate := firstRate * a.weight()
+	rate := min(firstMost, max(1/max(a.rtt,1e-6), firstRate)) * a.weight()
 	if a.accepted > 0 {
 		if a.cutAt == 0 {
 			s = sent // the first answers took a round trip
 		}
-		rate = max(a.proof, 0.5*a.accepted/max(s-a.cutAt, a.rtt/2, 0.05))
+		rate = max(a.proof, half*a.accepted/max(s-a.cutAt, a.rtt/2, 0.05))
 	}
 	if c := a.level.policy; c > 0 {
 		rate = min(max(rate, c/4), c)
@@ -281,57 +285,40 @@ func (a *Adaptive) measured(s, sent float64) float64 {
 	return rate
 }
 
+// throttled cuts. The first refusal of a row says that the limit was reached:
+// what was served since the first refusal of the row before, from empty to
+// empty, is a measure of the limit, and the rate so far is worth trust requests.
+// The others of the row only say that it still is.
 func (a *Adaptive) throttled(s, sent float64) {
-	if sent < a.cutAt {
-		return // it left before the last cut, which was for it too
+	rate := a.rate(s)
+	if a.refused++; a.refused > 1 {
+		a.roundAt, a.last = s, s
+		a.trust = max(minTrust, a.trust/2)
+		return
 	}
-	elapsed, rate := a.elapsed(s), a.rate(s)
-	if a.accepted < 3 {
-		a.depth = min(deepest, 2*a.depth)
-	} else {
-		a.depth = a.gentle()
-	}
-	// What has sprung back is part of the rate by now; the rest still may.
-	a.spring = min(1.4, a.spring*(1-a.sprung(s))+springs*max(a.depth-a.gentle(), 0))
-	// What was served since the last cut, from empty to empty, by when it was
-	// sent, is a measure of the limit.
-	served := a.accepted / max(sent-a.cutAt-max(min(a.idle, 0.9*(sent-a.cutAt)), 0), 1e-3)
-	if elapsed > a.period && a.accepted*a.gentle() > 1 {
-		// The steep part overshoots.
-		served = max(served, a.floor)
-		rate = math.Sqrt(served * max(served, rate))
-	}
-	if a.refused == 0 {
-		a.before = rate
-	}
-	a.refused++
-	a.floor = max(rate*math.Exp(-a.depth), a.slowest())
+	live := max(sent-a.liveAt-a.idle, 0)
+	t := live + min(a.dead, max(2*a.deadBefore, 2/rate))
+	served := (a.accepted + a.trust) / (t + a.trust/rate)
+	a.trust = min(mostTrust, max(minTrust, (a.trust+a.accepted)/2))
+	a.floor = max(min(served, rate)*math.Exp(-a.gentle()), 1.0/3600)
 	a.cut(s)
 }
 
-// slowest is how far down refusals without anything served between them lead.
-func (a *Adaptive) slowest() float64 { return max(min(slowest, a.before/8), slowest/5) }
+// slowest is how far down a row of refusals leads.
+func (a *Adaptive) slowest() float64 { return min(1/a.probe(), a.floor/8) }
 
-// recover begins anew after an outage, in which a row of cuts had nothing
-// served between them: that was no limit to be learnt. Half of the rate of
-// before comes back with what is served, unless a refusal says that it was a
-// limit after all.
-func (a *Adaptive) recover(s float64) {
-	a.floor = a.rate(s)
-	a.cut(s)
-	a.born, a.period = s, min(a.period, max(a.probe(), 2*fewest/a.before))
-	a.spring = max(0, math.Log(a.before/2/a.floor))
-	a.depth = a.gentle()
-}
-
-// cut begins a new round at floor. T is Probe at the usual rate, and shorter for
+// cut begins a new row at floor. T is Probe at the usual rate, and shorter for
 // who is faster, though less so than in proportion: then x p T = G/L still has
 // one x for each p, and all come to the same. It is at most twice the age, which
 // is about the same for all that start together.
 func (a *Adaptive) cut(s float64) {
-	a.cutAt, a.last, a.accepted, a.idle = s, s, 0, 0
-	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
-	a.period = min(longest, max(t, youngest, fewest/a.floor, 4*a.rtt))
+	a.cutAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
+	e := bends
+	if a.floor < usual*a.weight() {
+		e = bendsLow
+	}
+	t := min(youth*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, e))
+	a.period = min(longest, max(t, youngest, tfew*a.trust/a.floor, 4*a.rtt))
 }
 
 func (a *Adaptive) probe() float64 {
@@ -358,15 +345,21 @@ func (a *Adaptive) rate(s float64) float64 {
 	if a.level.on {
 		return a.level.rate(s)
 	}
+	if a.refused > 0 {
+		return max(a.floor*math.Pow(inRow, float64(a.refused-1)), a.slowest())
+	}
+	most := a.most()
+	if a.rowRate > 0 {
+		most = min(most, a.rowRate*math.Pow(catch, a.accepted))
+	}
 	u := a.elapsed(s) / a.period
-	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
+	bend := 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
 	psi := growthPerT * u
 	if u > 1 {
 		v := min(u, bend)
 		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
 	}
-	psi += a.spring * a.sprung(s)
-	return min(a.floor*math.Exp(min(psi, 50)), a.most())
+	return min(a.floor*math.Exp(min(psi, 50)), most)
 }
 
 // most is the fastest that makes sense.
@@ -377,13 +370,8 @@ func (a *Adaptive) most() float64 {
 	return fastest
 }
 
-// elapsed is the time since the last cut in which the rate was the limit.
-func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.cutAt-a.idle, 0) }
-
-// sprung is the share of the spring that is back at s.
-func (a *Adaptive) sprung(s float64) float64 {
-	return min(1, max(a.accepted/10, 4*a.elapsed(s)/a.period))
-}
+// elapsed is the time since the row of refusals in which the rate was the limit.
+func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.liveAt-a.idle, 0) }
 
 // interval is the mean distance of starts, for forecasts. What the level makes
 // of the rate at this very moment says little of the next fifty.

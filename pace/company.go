@@ -81,7 +81,7 @@ func (a *Adaptive) leaveLevel(s float64) {
 	}
 	a.cut(s)
 	if l.company.crowded {
-		a.cutAt = s - a.period // as if a period had passed
+		a.liveAt = s - a.period // as if a period had passed
 		a.floor *= math.Exp(-growthPerT)
 	}
 }

@@ -12,7 +12,6 @@ type first struct {
 	began float64 // when the flight that is out began
 }
 
-const doubling = 0.35 // seconds in which the first flight doubles without an answer
 
 // next is the earliest instant for the next start beside flying others, when
 // so many have been served.

@@ -46,7 +46,7 @@ func (a *Adaptive) Restore(now time.Time, l Learnt) {
 	a.floor = min(max(l.Rate, slowest), fastest)
 	a.cut(0)
 	u := min(age.Seconds()/a.period, 2)
-	a.cutAt = -u * a.period
+	a.liveAt = -u * a.period
 	a.floor *= a.floor / a.rate(0) // so that the rate is now what it was
 	a.settle(0)
 }

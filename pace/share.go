@@ -43,7 +43,7 @@ func (a *Adaptive) heed(s float64, said Opt[float64]) {
 		l.theta = now * math.Exp(pull*change)
 	case a.on && fresh:
 		now := a.rate(s)
-		a.floor, a.spring = min(max(target, now/leap), now*leap), 0
+		a.floor = min(max(target, now/leap), now*leap)
 		a.cut(s)
 	}
 }
