@@ -47,7 +47,7 @@ func (d *drawer) length(work float64) float64 {
 		return max(work/c.Rate, work/float64(c.Processes*d.workers)*latency) + 2*latency
 	}
 	least := float64(permitsEach * c.Processes)
-	permits := min(least*d.log(1, 10), max(least, mostPermits))
+	permits := min(least*d.log(1, 6), max(least, mostPermits))
 	long := max(permits/c.Rate, 20*latency)
 	if c.Scenario.Server.Limit.Kind != limit.TokenBucket {
 		long = max(long, windowsEach*c.Scenario.Server.Limit.Period.Seconds())

@@ -70,13 +70,13 @@ func (o *options) survey(ctx context.Context, numbers []int, progress func(done 
 func (o *options) judge(ctx context.Context, c survey.Cell) outcome {
 	x := outcome{cell: c, informed: c.Informed(o.policy.Hears)}
 	x.bound = o.figures(ctx, c, o.seeds, sim.Bound, math.MaxInt64)
-	x.ours = o.figures(ctx, c, o.seeds, with(o.policy), enough(4, x.bound))
+	x.ours = o.figures(ctx, c, o.seeds, with(o.policy), enough(3, x.bound))
 	x.verdict = c.Judge(x.ours, x.bound, x.informed)
 	if o.pairs {
 		x.pair.cell, x.pair.ok = c.Tell()
 		if x.pair.ok {
 			p := &x.pair
-			p.ours = o.figures(ctx, p.cell, o.seeds, with(o.policy), enough(4, x.bound))
+			p.ours = o.figures(ctx, p.cell, o.seeds, with(o.policy), enough(3, x.bound))
 			p.missed, p.loses = c.Worse(p.ours, x.ours, x.bound)
 		}
 		return x
