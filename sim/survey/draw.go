@@ -99,11 +99,11 @@ func (d *drawer) whole(least, most float64) int {
 
 func (d *drawer) draw() (ok bool) {
 	d.cell = Cell{
-		Mode: []Mode{Closed, Open, Job}[d.IntN(3)], Trouble: None,
+		Mode: modes[d.IntN(len(modes))], Trouble: None,
 		Rate: d.log(leastRate, mostRate), Processes: d.whole(1, 100),
 	}
 	if d.IntN(3) == 0 {
-		d.cell.Trouble = []Trouble{Steps, Drift, Outage, Errors, Joins, Leaves}[d.IntN(6)]
+		d.cell.Trouble = troubles[1+d.IntN(len(troubles)-1)]
 	}
 	s := &d.cell.Scenario
 	s.Network = sim.Network{Latency: time.Duration(d.log(1e3, 1e7)) * time.Microsecond, Spread: 0.2}

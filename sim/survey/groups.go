@@ -1,23 +1,50 @@
 package survey
 
-import "fmt"
+import "math"
 
 // Group is one of the groups that a cell is in: By what, and which.
 type Group struct{ By, Name string }
 
+// String is the group in a line.
+func (g Group) String() string { return g.By + ": " + g.Name }
+
+// band is the part of a scale below an edge.
+type band struct {
+	below float64
+	name  string
+}
+
+var (
+	rates     = [...]band{{0.1, "below 6/min"}, {3, "6/min to 3/s"}, {100, "3/s to 100/s"}, {math.Inf(1), "above 100/s"}}
+	sizes     = [...]band{{2, "1"}, {10, "2 to 9"}, {32, "10 to 31"}, {math.Inf(1), "32 to 100"}}
+	latencies = [...]band{{0.01, "below 10 ms"}, {0.1, "10 to 100 ms"}, {1, "0.1 to 1 s"}, {math.Inf(1), "above 1 s"}}
+	modes     = [...]Mode{Closed, Open, Job}
+	troubles  = [...]Trouble{None, Steps, Drift, Outage, Errors, Joins, Leaves}
+	told      = [...]string{"blind", "informed"}
+)
+
+func bandOf(x float64, bands []band) string {
+	for _, b := range bands {
+		if x < b.below {
+			return b.name
+		}
+	}
+	return ""
+}
+
 // Groups are those of the cell for a client that is informed or not.
 func (c Cell) Groups(informed bool) []Group {
-	told := "blind"
+	hears := told[0]
 	if informed {
-		told = "informed"
+		hears = told[1]
 	}
 	return []Group{
 		{"limit", c.Scenario.Server.Limit.Kind.String()},
-		{"told", told},
+		{"told", hears},
 		{"calls", string(c.Mode)},
-		{"rate", band(c.Rate, []float64{0.1, 3, 100}, []string{"below 6/min", "6/min to 3/s", "3/s to 100/s", "above 100/s"})},
-		{"processes", band(float64(c.Processes), []float64{1.5, 10, 32}, []string{"1", "2 to 9", "10 to 31", "32 to 100"})},
-		{"latency", band(c.Scenario.Network.Latency.Seconds(), []float64{0.01, 0.1, 1}, []string{"below 10 ms", "10 to 100 ms", "0.1 to 1 s", "above 1 s"})},
+		{"rate", bandOf(c.Rate, rates[:])},
+		{"processes", bandOf(float64(c.Processes), sizes[:])},
+		{"latency", bandOf(c.Scenario.Network.Latency.Seconds(), latencies[:])},
 		{"changes", string(c.Trouble)},
 	}
 }
@@ -27,28 +54,22 @@ func AllGroups() (all []Group) {
 	for _, k := range kinds {
 		all = append(all, Group{"limit", k.String()})
 	}
-	add := func(by string, names ...string) {
-		for _, name := range names {
-			all = append(all, Group{by, name})
+	for _, name := range told {
+		all = append(all, Group{"told", name})
+	}
+	for _, m := range modes {
+		all = append(all, Group{"calls", string(m)})
+	}
+	for _, s := range []struct {
+		by    string
+		bands []band
+	}{{"rate", rates[:]}, {"processes", sizes[:]}, {"latency", latencies[:]}} {
+		for _, b := range s.bands {
+			all = append(all, Group{s.by, b.name})
 		}
 	}
-	add("told", "blind", "informed")
-	add("calls", "closed", "open", "job")
-	add("rate", "below 6/min", "6/min to 3/s", "3/s to 100/s", "above 100/s")
-	add("processes", "1", "2 to 9", "10 to 31", "32 to 100")
-	add("latency", "below 10 ms", "10 to 100 ms", "0.1 to 1 s", "above 1 s")
-	add("changes", "none", "steps", "drift", "outage", "errors", "joins", "leaves")
+	for _, t := range troubles {
+		all = append(all, Group{"changes", string(t)})
+	}
 	return all
 }
-
-func band(x float64, edges []float64, names []string) string {
-	for i, e := range edges {
-		if x < e {
-			return names[i]
-		}
-	}
-	return names[len(edges)]
-}
-
-// String is the group in a line.
-func (g Group) String() string { return fmt.Sprintf("%s: %s", g.By, g.Name) }

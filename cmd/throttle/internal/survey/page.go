@@ -70,6 +70,7 @@ type jsonCell struct {
 	Groups   []string     `json:"groups"`
 	Held     bool         `json:"held"`
 	Hopeless bool         `json:"hopeless,omitempty"`
+	Apart    bool         `json:"held_by_none,omitempty"`
 	Missed   []string     `json:"missed,omitempty"`
 	Worst    float64      `json:"worst"`
 	Winners  []string     `json:"won_by,omitempty"`
@@ -85,6 +86,7 @@ type jsonReport struct {
 	Cells    int        `json:"cells"`
 	Held     int        `json:"held"`
 	Hopeless int        `json:"hopeless"`
+	Apart    int        `json:"held_by_none"`
 	Pairs    *pairsJSON `json:"pairs,omitempty"`
 	All      []jsonCell `json:"all"`
 }
@@ -98,7 +100,7 @@ type pairsJSON struct {
 // writeJSON writes the survey with the figures of every cell.
 func (r report) writeJSON(w io.Writer) error {
 	o := r.options
-	j := jsonReport{Policy: o.policy.Name, Seed: o.seed, Runs: o.seeds, Cells: r.all.cells, Held: r.all.held, Hopeless: r.all.hopeless}
+	j := jsonReport{Policy: o.policy.Name, Seed: o.seed, Runs: o.seeds, Cells: r.all.cells, Held: r.all.held, Hopeless: r.all.hopeless, Apart: r.all.apart}
 	if o.pairs {
 		j.Pairs = &pairsJSON{r.pairs.pairs, r.pairs.missed, r.pairs.loses}
 	}
@@ -112,7 +114,7 @@ func (r report) writeJSON(w io.Writer) error {
 
 func cellOf(x outcome) jsonCell {
 	c := jsonCell{
-		Number: x.cell.Number, Gist: gist(x.cell), Held: x.verdict.Held(), Hopeless: x.hopeless,
+		Number: x.cell.Number, Gist: gist(x.cell), Held: x.verdict.Held(), Hopeless: x.hopeless, Apart: x.apart,
 		Missed: x.verdict.Missed(), Worst: x.verdict.Worst(), Winners: x.winners,
 		Ours: figuresOf(x.ours), Bound: figuresOf(x.bound),
 	}

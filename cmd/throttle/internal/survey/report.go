@@ -20,9 +20,10 @@ type report struct {
 
 // tally counts cells.
 type tally struct {
-	cells, held, hopeless int
-	missed                [len(survey.Bars)]int
-	won                   map[string]int // by peers
+	cells, held, hopeless, apart int
+
+	missed [len(survey.Bars)]int
+	won    map[string]int // by peers
 }
 
 // judged is how many cells count.
@@ -54,6 +55,8 @@ func (t *tally) add(x outcome) {
 		return
 	case x.verdict.Held():
 		t.held++
+	case x.apart:
+		t.apart++
 	}
 	for i, times := range x.verdict {
 		if times > 1 {

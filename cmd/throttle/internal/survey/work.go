@@ -21,7 +21,8 @@ type outcome struct {
 	informed    bool
 	ours, bound survey.Figures
 	verdict     survey.Verdict
-	hopeless    bool
+	hopeless    bool     // for the bound too
+	apart       bool     // held by nobody: those who do not talk to each other collide
 	winners     []string // peers that win the cell
 	pair        pair
 }
@@ -81,18 +82,35 @@ func (o *options) judge(ctx context.Context, c survey.Cell) outcome {
 		}
 		return x
 	}
-	held := c.Judge(x.bound, x.bound, x.informed).Held()
 	if o.peers {
-		for _, p := range rivals(o.policy) {
-			f, in := o.peer(ctx, &x, p, held)
-			held = held || in && c.Judge(f, x.bound, x.informed).Held()
-			if in && c.Beats(f, x.ours) {
-				x.winners = append(x.winners, p.Name)
-			}
-		}
-		x.hopeless = !held && c.Small()
+		o.compare(ctx, &x)
 	}
 	return x
+}
+
+// compare runs the peers, and where nobody holds a cell of a small burst those
+// that are told the rate.
+func (o *options) compare(ctx context.Context, x *outcome) {
+	held := x.verdict.Held()
+	holds := func(f survey.Figures) bool { return x.cell.Judge(f, x.bound, x.informed).Held() }
+	for _, p := range rivals(o.policy) {
+		f, in := o.peer(ctx, x, p, held)
+		held = held || in && holds(f)
+		if in && x.cell.Beats(f, x.ours) {
+			x.winners = append(x.winners, p.Name)
+		}
+	}
+	if held || !x.cell.Small() {
+		return
+	}
+	x.hopeless = !holds(x.bound)
+	for _, name := range knowing {
+		if p, err := policy.Parse(name); err == nil && !held {
+			f, in := o.peer(ctx, x, p, false)
+			held = in && holds(f)
+		}
+	}
+	x.apart = !held
 }
 
 // peer runs a peer once, and as often as the others if it may yet win the cell
@@ -107,10 +125,13 @@ func (o *options) peer(ctx context.Context, x *outcome, p sim.Policy, held bool)
 	return o.figures(ctx, x.cell, o.seeds, with(p), most), true
 }
 
+// knowing are the peers that are told the rate, each its part of it.
+var knowing = []string{"x-time-rate", "omniscient"}
+
 // rivals are the policies that are told nothing and are not ours.
 func rivals(ours sim.Policy) []sim.Policy {
-	told := []string{"adaptive", "adaptive-informed", "fixed", "x-time-rate", "omniscient", ours.Name}
-	return slices.DeleteFunc(policy.All(sim.Scenario{}), func(p sim.Policy) bool { return slices.Contains(told, p.Name) })
+	others := append([]string{"adaptive", "adaptive-informed", "fixed", ours.Name}, knowing...)
+	return slices.DeleteFunc(policy.All(sim.Scenario{}), func(p sim.Policy) bool { return slices.Contains(others, p.Name) })
 }
 
 // enough is how many requests a run sends before it is stopped.
