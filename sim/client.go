@@ -74,7 +74,7 @@ func (r *Run) job(p *process, id int32) {
 	if p.leave > 0 && r.now >= p.leave {
 		return
 	}
-	r.queue.push(r.now+r.gap(g.Arrivals), evJob, id)
+	r.queue.push(r.now+p.gap(g.Arrivals), evJob, id)
 	if p.queued == maxQueue {
 		r.overflow++
 		return
@@ -114,6 +114,15 @@ func (r *Run) send(w *worker) {
 
 // arrive lets the server decide.
 func (r *Run) arrive(w *worker) {
+	if r.line != nil {
+		r.hold(w)
+		return
+	}
+	r.decide(w)
+}
+
+// decide asks the server about a request that has reached it.
+func (r *Run) decide(w *worker) {
 	said := r.server.answer(r.now, w.number)
 	w.report = said.Report()
 	w.policy.deafen(&w.report)

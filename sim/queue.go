@@ -19,6 +19,7 @@ const (
 	evScale              // the auto-scaler looks
 	evScaled             // and its decision takes effect
 	evTick               // a slice of the reconvergence measure is over
+	evAdmit              // a server that keeps requests waiting looks again
 	evScript             // a step of a script
 )
 
@@ -128,6 +129,13 @@ func (l *lane) due(at int64) bool {
 
 // random is SplitMix64.
 type random uint64
+
+// stream is the i-th of the sources that a seed stands for.
+func stream(seed uint64, i int) random {
+	r := random(seed)
+	r = random(r.next() + uint64(i))
+	return random(r.next())
+}
 
 func (r *random) unit() float64 { return float64(r.next()>>11) / (1 << 53) }
 

@@ -24,6 +24,7 @@ type Run struct {
 	workers  []*worker
 	lanes    []*lane
 	start    func(*pace.Ticket)
+	line     *line // nil: what is not admitted is refused
 
 	now       int64
 	end       int64
@@ -64,6 +65,7 @@ type process struct {
 	first   int     // of jobs
 	queued  int
 	idle    []*worker
+	random  random // of when its calls come up
 }
 
 // worker has one request in flight at a time.
@@ -118,7 +120,7 @@ func New(s Scenario, p Policy, seed uint64) *Run {
 func (r *Run) enrol(group int, g Group, seed uint64) {
 	policy := &r.policies[group]
 	for i := range g.Processes {
-		r.procs = append(r.procs, process{group: group, workers: make([]worker, g.Workers)})
+		r.procs = append(r.procs, process{group: group, workers: make([]worker, g.Workers), random: stream(seed, len(r.procs))})
 		p := &r.procs[len(r.procs)-1]
 		p.join = int64(g.Join) + int64(i)*int64(g.Every)
 		if g.Leave > 0 {
@@ -156,7 +158,7 @@ func (r *Run) plan() {
 			r.queue.push(p.join+int64(r.random.unit()*float64(startWithin)), evWake, w.index)
 		}
 		if g.Arrivals > 0 {
-			r.queue.push(p.join+r.gap(g.Arrivals), evJob, int32(i))
+			r.queue.push(p.join+p.gap(g.Arrivals), evJob, int32(i))
 		}
 	}
 	for i, c := range r.scenario.Server.Changes {
@@ -165,14 +167,12 @@ func (r *Run) plan() {
 	if every := r.scenario.Server.Scale.Every; every > 0 {
 		r.queue.push(int64(every), evScale, 0)
 	}
-	if len(r.scenario.Server.Changes) > 0 || r.scenario.Server.Scale.Every > 0 {
-		r.queue.push(slice, evTick, 0)
-	}
 }
 
-// gap is a draw of the time between two events of a Poisson process.
-func (r *Run) gap(rate float64) int64 {
-	return int64(-math.Log(1-r.random.unit()) / rate * 1e9)
+// gap is a draw of the time between two calls that come up by themselves. Each
+// process draws its own, so that the same come under every policy.
+func (p *process) gap(rate float64) int64 {
+	return int64(-math.Log(1-p.random.unit()) / rate * 1e9)
 }
 
 // Step simulates up to n events and reports whether the run is over.
@@ -218,13 +218,23 @@ func (r *Run) handle(e event) {
 		r.queue.push(r.now+int64(r.server.Scale.Every), evScale, 0)
 	case evScaled:
 		r.change(int64(e.id), time.Second)
+	case evAdmit:
+		if r.line.due == e.at { // no other look has been planned since
+			r.admit()
+		}
 	case evTick:
-		r.back.tick(r.now, r.server.served)
-		r.queue.push(r.now+slice, evTick, 0)
+		if r.back.tick(r.now, r.server.served) {
+			r.queue.push(r.now+slice, evTick, 0)
+		}
 	}
 }
 
 func (r *Run) change(count int64, period time.Duration) {
 	r.server.change(r.now, count, period)
-	r.back.change(r.now, float64(count)/period.Seconds())
+	if r.back.change(r.now, r.server.served, float64(count)/period.Seconds()) {
+		r.queue.push(r.now-r.now%slice+slice, evTick, 0)
+	}
+	if r.line != nil {
+		r.admit()
+	}
 }

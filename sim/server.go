@@ -117,13 +117,17 @@ func (v *server) answer(now int64, process int) signal.Signal {
 
 // apart reports whether the request before is longer ago than the gap.
 func (v *server) apart(now int64) bool {
-	least := time.Duration(0)
+	return v.asked == 1 || now-v.last > int64(v.least(v.asked))
+}
+
+// least is the gap that the n-th request needs.
+func (v *server) least(n int64) (least time.Duration) {
 	for _, g := range v.Gap {
-		if v.asked >= g.From {
+		if n >= g.From {
 			least = g.Least
 		}
 	}
-	return v.asked == 1 || now-v.last > int64(least)
+	return least
 }
 
 // hint adds what this server tells, in whole seconds as header fields do.

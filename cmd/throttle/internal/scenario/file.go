@@ -174,11 +174,18 @@ func (y *yamlFile) without(f fields, why string, names ...string) {
 	}
 }
 
+// hintName is the word for a hint.
+type hintName struct {
+	name string
+	is   *bool
+}
+
+func hintNames(h *sim.Hints) []hintName {
+	return []hintName{{"remaining", &h.Remaining}, {"retry-after", &h.RetryAfter}, {"reset", &h.Reset}, {"policy", &h.Policy}, {"share", &h.Share}}
+}
+
 func (y *yamlFile) hints(f field) (h sim.Hints) {
-	known := []struct {
-		name string
-		is   *bool
-	}{{"remaining", &h.Remaining}, {"retry-after", &h.RetryAfter}, {"reset", &h.Reset}, {"policy", &h.Policy}, {"share", &h.Share}}
+	known := hintNames(&h)
 	for _, n := range f.sequence(len(known)) {
 		found := false
 		for _, k := range known {

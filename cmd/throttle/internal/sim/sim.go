@@ -16,6 +16,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/report"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scoreboard"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/survey"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/table"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
@@ -30,7 +31,8 @@ A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
 With the word scoreboard before them, all in one table, for 120 columns: the
 median and the worst of what matters. Default then: all that are built in, and
 all policies and peers. Runs stop at 2,000,000 requests, and where there are
-10,000 workers or more there are 3 runs at most.
+10,000 workers or more there are 3 runs at most. With the word survey in their
+place, scenarios drawn at random: see 'throttle sim survey -h'.
 
 Flags, before or after the scenarios:
   -policy a,b    the policies to compare, with settings if need be:
@@ -100,7 +102,10 @@ type options struct {
 }
 
 // Run simulates what args ask for, and reports it.
-func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == survey.Word {
+		return survey.Run(ctx, args[1:], stdin, stdout, stderr)
+	}
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	o := options{args: args}
 	var policies, asserts []string
