@@ -293,14 +293,16 @@ func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
+		dbg("%.2f   again %d rate %.4g\n", s, a.refused, a.rate(s))
 		a.trust = max(minTrust, a.trust/2)
 		return
 	}
 	live := max(sent-a.liveAt-a.idle, 0)
-	t := live + min(a.dead, max(2*a.deadBefore, 2/rate))
+	t := live + min(a.dead, max(2*a.deadBefore, 2/rate, deadLive*live))
 	served := (a.accepted + a.trust) / (t + a.trust/rate)
 	a.trust = min(mostTrust, max(minTrust, (a.trust+a.accepted)/2))
 	a.floor = max(min(served, rate)*math.Exp(-a.gentle()), 1.0/3600)
+	dbg("%.2f cut: rate %.4g n %.0f live %.3g t %.3g dead %.3g,%.3g -> floor %.4g trust %.2g\n", s, rate, a.accepted, live, t, a.dead, a.deadBefore, a.floor, a.trust)
 	a.cut(s)
 }
 

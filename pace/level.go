@@ -174,6 +174,12 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		}
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
+	if hKind == 1 {
+		l.h = min(max(hK*l.peers*max(1, hF*float64(l.flying)), hMin), widest)
+	}
+	if hKind == 2 {
+		l.h = min(l.h, max(hK*l.peers*max(1, hF*float64(l.flying)), hMin))
+	}
 	if l.quota > 0 && l.length <= short {
 		l.h = min(l.h, max(l.quota/apart, 1))
 	}

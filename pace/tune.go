@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 )
@@ -25,8 +26,21 @@ var (
 	minTrust   = env("MINA", 1)
 	half       = env("HALF", 0.5)
 	tfew       = env("TFEW", 1)
+	deadLive   = env("DEADLIVE", 1)
+	hKind      = env("HKIND", 0)
+	hK         = env("HK", 2)
+	hF         = env("HF", 0.5)
+	hMin       = env("HMIN", 3)
 	catch      = env("CATCH", 3)
 	inRow      = env("INROW", .6)
 	firstMost  = env("FIRST", 4)
 	youngest   = env("YOUNG", 0)
 )
+
+var debug = os.Getenv("DBG") != ""
+
+func dbg(f string, a ...any) {
+	if debug {
+		fmt.Fprintf(os.Stderr, f, a...)
+	}
+}
