@@ -27,7 +27,7 @@ func back(t *testing.T, s sim.Scenario) (sim.Scenario, string) {
 	return got, file.String()
 }
 
-// close makes arrivals equal that are so but for their last digits.
+// closeArrivals makes arrivals equal that are so but for their last digits.
 func closeArrivals(a, b sim.Scenario) {
 	for i := range b.Clients {
 		if x, y := a.Clients[i].Arrivals, b.Clients[i].Arrivals; math.Abs(x-y) < 1e-6*x {
@@ -39,6 +39,9 @@ func closeArrivals(a, b sim.Scenario) {
 func TestWriteAndParse(t *testing.T) {
 	for number := range 300 {
 		s := survey.Draw(1, number).Scenario
+		if s.Server.Limit.Kind > limit.SlidingLog {
+			continue // not known in files yet
+		}
 		got, file := back(t, s)
 		closeArrivals(s, got)
 		if !reflect.DeepEqual(got, s) {
