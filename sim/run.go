@@ -209,22 +209,21 @@ func (r *Run) handle(e event) {
 	case evJob:
 		r.job(&r.procs[e.id], e.id)
 	case evChange:
-		c := r.scenario.Server.Changes[e.id]
-		r.change(c.Count, c.Period)
+		r.change(r.scenario.Server.Changes[e.id])
 	case evScale:
 		if count := r.server.rescale(); float64(count) != r.server.capacity.rate {
 			r.queue.push(r.now+int64(r.server.Scale.Delay), evScaled, int32(count))
 		}
 		r.queue.push(r.now+int64(r.server.Scale.Every), evScale, 0)
 	case evScaled:
-		r.change(int64(e.id), time.Second)
+		r.change(Change{Count: int64(e.id), Period: time.Second})
 	case evTick:
 		r.back.tick(r.now, r.server.served)
 		r.queue.push(r.now+slice, evTick, 0)
 	}
 }
 
-func (r *Run) change(count int64, period time.Duration) {
-	r.server.change(r.now, count, period)
-	r.back.change(r.now, float64(count)/period.Seconds())
+func (r *Run) change(c Change) {
+	r.server.change(r.now, c)
+	r.back.change(r.now, float64(c.Count)/c.Period.Seconds())
 }

@@ -67,6 +67,10 @@ type Change struct {
 	At     time.Duration
 	Count  int64
 	Period time.Duration
+	// RetryAfter is what refusals say to wait from then on until the next
+	// change, whatever Hints are, in whole seconds. If zero, what the limit
+	// makes of it.
+	RetryAfter time.Duration
 }
 
 // AutoScale lets capacity follow served load: every Every, the capacity
@@ -185,6 +189,9 @@ func (s Scenario) checkServer() error {
 	for _, c := range v.Changes {
 		if c.At <= last || c.Count < 0 || c.Period <= 0 {
 			return fmt.Errorf("change at %v: changes need rising times and rates of zero or above", c.At)
+		}
+		if c.RetryAfter < 0 || c.RetryAfter > maxDuration {
+			return fmt.Errorf("change at %v: retry-after %v: must be within 0 and %v", c.At, c.RetryAfter, maxDuration)
 		}
 		last = c.At
 	}

@@ -23,6 +23,8 @@ type server struct {
 	level    int64 // what was left after the last decision
 	capacity meter
 	scaled   int64 // served when the auto-scaler last looked
+	// announced is what refusals say to wait; zero: what the limit makes of it.
+	announced time.Duration
 }
 
 // dry is the period of a bucket that never refills: as long as package limit
@@ -70,11 +72,11 @@ func refill(l limit.Limit, count int64, period time.Duration) limit.Limit {
 }
 
 // change sets another rate; what was used stays used.
-func (v *server) change(now, count int64, period time.Duration) {
-	next := refill(v.limit, count, period)
+func (v *server) change(now int64, c Change) {
+	next := refill(v.limit, c.Count, c.Period)
 	v.state = limit.Change(v.state, when(now), v.limit, next)
-	v.limit = next
-	v.capacity.change(now, next, count)
+	v.limit, v.announced = next, c.RetryAfter
+	v.capacity.change(now, next, c.Count)
 }
 
 // rescale is the capacity that the auto-scaler wants, a second.
@@ -104,6 +106,9 @@ func (v *server) answer(now int64, process int) signal.Signal {
 		s.Verdict = pace.Served
 		v.served++
 	}
+	if v.announced > 0 && !d.OK {
+		s.After = pace.Some(signal.Seconds(v.announced))
+	}
 	if v.Hints != (Hints{}) {
 		v.hint(&s, d)
 		if v.Hints.Share && !v.limit.Unlimited() {
@@ -112,7 +117,7 @@ func (v *server) answer(now int64, process int) signal.Signal {
 			s.Share = pace.Some(v.capacity.rate / v.crowd.Estimate(when(now)))
 		}
 	}
-	return s
+	return s.Believed()
 }
 
 // apart reports whether the request before is longer ago than the gap.
@@ -131,10 +136,13 @@ func (v *server) hint(s *signal.Signal, d limit.Decision) {
 	if v.limit.Unlimited() {
 		return
 	}
+	if v.capacity.rate == 0 { // a token in 36 years stands for none at all
+		d.RetryAfter, d.ResetAfter = limit.Never, limit.Never
+	}
 	if v.Hints.Remaining {
 		s.Remaining = pace.Some(d.Remaining)
 	}
-	if v.Hints.RetryAfter && !d.OK && d.RetryAfter != limit.Never {
+	if v.Hints.RetryAfter && !s.After.OK && !d.OK && d.RetryAfter != limit.Never {
 		s.After = pace.Some(signal.Seconds(d.RetryAfter))
 	}
 	switch {

@@ -61,7 +61,7 @@ func small() Scenario {
 	return Scenario{
 		Name: "small", Duration: 100 * time.Second,
 		Server:  Server{Limit: bucketOf(1, time.Second, 5)},
-		Network: Network{100 * time.Millisecond, 0},
+		Network: Network{Latency: 100 * time.Millisecond, Spread: 0},
 		Clients: []Group{{Processes: 1, Workers: 1}},
 	}
 }
@@ -135,7 +135,7 @@ func TestCapacityChangesAndReconvergence(t *testing.T) {
 	s := small()
 	s.Duration = 300 * time.Second
 	s.Server.Limit = bucketOf(10, time.Second, 5)
-	s.Server.Changes = []Change{{100 * time.Second, 20, time.Second}, {200 * time.Second, 5, time.Second}}
+	s.Server.Changes = []Change{{At: 100 * time.Second, Count: 20, Period: time.Second}, {At: 200 * time.Second, Count: 5, Period: time.Second}}
 	s.Clients[0].Workers = 20
 	s.Network.Spread = 0.5 // else all arrive in step
 	r := play(t, s, "none", 1)

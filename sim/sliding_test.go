@@ -41,7 +41,7 @@ func TestSlidingLogServer(t *testing.T) {
 
 func TestSlidingLogChanges(t *testing.T) {
 	s, _ := Find("sliding")
-	s.Server.Changes = []Change{{5 * time.Minute, 0, 10 * time.Second}, {10 * time.Minute, 200, 10 * time.Second}}
+	s.Server.Changes = []Change{{At: 5 * time.Minute, Count: 0, Period: 10 * time.Second}, {At: 10 * time.Minute, Count: 200, Period: 10 * time.Second}}
 	if r := play(t, s, "none", 1); r.Served < 8950 || r.Served > 9000 {
 		t.Errorf("served %d, want 30 × 100, nothing, and 30 × 200", r.Served)
 	}

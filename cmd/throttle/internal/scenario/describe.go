@@ -70,7 +70,11 @@ func changesInWords(v sim.Server) (t text) {
 			t.add("And %d more changes.", len(v.Changes)-most)
 			break
 		}
-		t.add("From %s on: %s.", words.Lasting(c.At), rateInWords(c.Count, c.Period))
+		said := ""
+		if c.RetryAfter > 0 {
+			said = ", and refusals say to try again in " + words.Lasting(c.RetryAfter)
+		}
+		t.add("From %s on: %s%s.", words.Lasting(c.At), rateInWords(c.Count, c.Period), said)
 	}
 	if a := v.Scale; a.Every > 0 {
 		t.add("Every %s its capacity becomes what it served / %s, from %s to %s a second, %s later.",

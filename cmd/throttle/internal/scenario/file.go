@@ -196,7 +196,7 @@ func (y *yamlFile) hints(f field) (h sim.Hints) {
 func (y *yamlFile) changes(f field, end time.Duration) (changes []sim.Change) {
 	last := time.Duration(-1)
 	for _, n := range f.sequence(maxChanges) {
-		c := y.mapping(n, "change", "at", "rate")
+		c := y.mapping(n, "change", "at", "rate", "retry_after")
 		at, rate := c.get("at"), c.get("rate")
 		if !at.present() || !rate.present() {
 			y.fail(n, "change: needs a time and a rate, as in {at: 10m, rate: 8/s}")
@@ -207,6 +207,7 @@ func (y *yamlFile) changes(f field, end time.Duration) (changes []sim.Change) {
 		var change sim.Change
 		change.At = at.duration(0, maxTime)
 		change.Count, change.Period = rate.rate()
+		change.RetryAfter = c.get("retry_after").duration(time.Second, maxTime)
 		switch {
 		case change.At <= last:
 			at.fail("must be later than the change before it")
