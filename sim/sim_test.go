@@ -8,6 +8,7 @@ import (
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
 )
 
 func policy(t testing.TB, text string) Policy {
@@ -179,15 +180,22 @@ func TestFixedWindowsBeginWithTheRun(t *testing.T) {
 	}
 }
 
+// ask is what the server says to a request.
+func ask(v *server, at time.Duration) signal.Signal {
+	f := &flight{worker: new(worker), cost: 1}
+	v.answer(int64(at), f)
+	return f.said.all
+}
+
 func TestHintsAreWholeSeconds(t *testing.T) {
 	r := random(1)
-	v := newServer(Server{
+	v := newServer(&Scenario{Server: Server{
 		Limit: bucketOf(1, 3*time.Second, 2),
 		Hints: Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true},
-	}, &r)
-	v.answer(0, 0)
-	second := v.answer(0, 0)
-	refused := v.answer(int64(500*time.Millisecond), 0)
+	}}, &r)
+	ask(v, 0)
+	second := ask(v, 0)
+	refused := ask(v, 500*time.Millisecond)
 	if second.Remaining != pace.Some[int64](0) || second.Reset != pace.Some(6*time.Second) || second.After.OK {
 		t.Errorf("the second answer says %+v", second)
 	}

@@ -16,10 +16,10 @@ func TestSlidingLogServer(t *testing.T) {
 	if !ok || s.Server.Limit.Kind != limit.SlidingLog {
 		t.Fatalf("Find(sliding) = %+v, %t", s, ok)
 	}
-	v := newServer(s.Server, new(random))
+	v := newServer(&s, new(random))
 	var served []int64
 	for now := int64(0); now < int64(time.Minute); now += int64(37 * time.Millisecond) {
-		a := v.answer(now, 0)
+		a := ask(v, time.Duration(now))
 		at := now / 1000 // the server counts in microseconds
 		for len(served) > 0 && served[0]+10_000_000 <= at {
 			served = served[1:]
