@@ -128,8 +128,8 @@ func (v *server) hint(s *signal.Signal, q *quota, d limit.Decision, dry bool) {
 }
 
 // meter adds up what the server could have served: the level it began with and
-// the integral of its rate; for windows, which begin with the run, sliding ones
-// too, the permits of all that have begun, the last one pro rata.
+// the integral of its rate; for windows, sliding ones too, the permits of all
+// that have begun, the last one pro rata.
 type meter struct {
 	rate   float64 // a second
 	since  int64
@@ -150,7 +150,18 @@ func (m *meter) begin(v *server, s *Scenario) {
 		}
 		m.sum = v.crowd.requests(&q.Quota, float64(level)*float64(max(v.Nodes, 1)))
 	}
+	m.sum += v.crowd.requests(&q.Quota, v.begun(q))
 	m.rate = bound
+}
+
+// begun is how much of the window of the start is of the time before it, by the
+// server's clock: nobody has used it yet.
+func (v *server) begun(q *quota) float64 {
+	if k := q.Limit.Kind; q.Limit.Unlimited() || k != limit.FixedWindow && k != limit.CalendarWindow {
+		return 0
+	}
+	left := q.take(v.clock(0), &held{}, limit.Ask{N: 1}).ResetAfter
+	return float64(q.Limit.Count) * (1 - float64(left)/float64(q.Limit.Period))
 }
 
 func perSecond(l limit.Limit, count int64) float64 {

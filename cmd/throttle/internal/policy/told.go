@@ -31,6 +31,11 @@ func refill(s sim.Scenario) float64 {
 	switch l := s.Server.Limit; {
 	case len(s.Server.Gap) > 0:
 		return 1 / s.Server.Gap[0].Least.Seconds()
+	case len(s.Server.More) > 0 || s.Server.Service.AtOnce > 0 || s.Server.By != sim.Together || s.Server.Costs:
+		if bound := s.Bound(); !math.IsInf(bound, 1) {
+			return bound
+		}
+		return 0
 	case l.Unlimited():
 		return 0
 	default:
@@ -39,7 +44,7 @@ func refill(s sim.Scenario) float64 {
 }
 
 func unlimited(s sim.Scenario) bool {
-	return s.Server.Limit.Unlimited() && len(s.Server.Gap) == 0
+	return len(s.Server.Gap) == 0 && math.IsInf(s.Bound(), 1)
 }
 
 // unpaced is a policy for a server without a limit.
@@ -50,13 +55,14 @@ func unpaced() sim.Policy {
 // bursts is how many the server serves at once at the start, and at most.
 func bursts(s sim.Scenario) (start, most float64) {
 	l := s.Server.Limit
-	if len(s.Server.Gap) > 0 || l.Kind != limit.TokenBucket {
+	if len(s.Server.Gap) > 0 || l.Kind != limit.TokenBucket || l.Unlimited() {
 		return 0, 1
 	}
 	most = float64(l.Burst)
 	if l.Burst == 0 {
 		most = float64(l.Count)
 	}
+	most += float64(s.Server.Queue) // they wait there as well as here
 	if s.Server.Start.OK {
 		return min(float64(s.Server.Start.V), most), most
 	}
