@@ -64,7 +64,11 @@ func (f field) arrivalRate(least float64) float64 {
 
 // steps are rates that change.
 func (y *yamlFile) steps(f field) (all []sim.Arrive) {
-	for _, n := range f.sequence(maxChanges) {
+	list := f.sequence(maxChanges)
+	if f.present() && len(list) == 0 {
+		f.fail("must be a list of steps, as in [{rate: 2/s}, {at: 10m, rate: 8/s}]")
+	}
+	for _, n := range list {
 		c := y.mapping(n, "arrivals", "at", "rate")
 		if !c.get("rate").present() || len(all) > 0 && !c.get("at").present() {
 			y.fail(n, "arrivals: a step needs a time and a rate, as in {at: 10m, rate: 8/s}")

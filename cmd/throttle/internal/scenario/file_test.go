@@ -291,6 +291,7 @@ func FuzzScenarioFile(f *testing.F) {
 	f.Add([]byte(fullScenario))
 	f.Add([]byte(client("policy: omniscient, join: 5s")))
 	f.Add([]byte(client("policy: {name: x-time-rate}")))
+	f.Add([]byte(moreScenario))
 	for _, test := range badScenarios {
 		if len(test.text) < 1000 {
 			f.Add([]byte(test.text))
