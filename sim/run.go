@@ -194,6 +194,9 @@ func (r *Run) plan() {
 	}
 }
 
+// Now is how far the run is: the time of it, and how many requests were sent.
+func (r *Run) Now() (at time.Duration, sent int64) { return time.Duration(r.now), r.sent }
+
 // Step simulates up to n events and reports whether the run is over.
 func (r *Run) Step(n int) (over bool) {
 	for ; n > 0 && !r.done; n-- {

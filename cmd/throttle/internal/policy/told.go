@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
@@ -141,6 +143,35 @@ func (t told) buckets() (buckets []peers.Bucket) {
 		}
 	}
 	return buckets
+}
+
+// Told says what a peer is told of s, nothing if it is told nothing.
+func Told(s sim.Scenario, name string) string {
+	p, ok := findPeer(name)
+	if !ok || unlimited(s) {
+		return ""
+	}
+	rate := refill(s)
+	switch p.name {
+	case "x-time-rate":
+		all := 0
+		for _, g := range s.Clients {
+			all += g.Processes
+		}
+		if rate == 0 {
+			return "an even part of what is there for each process"
+		}
+		return fmt.Sprintf("%s a second for each process, an even part of the rate at the start", words.Number(roughly(rate/float64(max(all, 1)))))
+	case "omniscient":
+		return "the rate, its changes and who is there when"
+	}
+	return ""
+}
+
+// roughly is x to four digits.
+func roughly(x float64) float64 {
+	scale := math.Pow(10, 3-math.Floor(math.Log10(x)))
+	return math.Round(x*scale) / scale
 }
 
 // parts are the buckets of the processes of each group.
