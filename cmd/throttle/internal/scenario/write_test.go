@@ -39,9 +39,6 @@ func closeArrivals(a, b sim.Scenario) {
 func TestWriteAndParse(t *testing.T) {
 	for number := range 300 {
 		s := survey.Draw(1, number).Scenario
-		if s.Server.Limit.Kind > limit.SlidingLog {
-			continue // not known in files yet
-		}
 		got, file := back(t, s)
 		closeArrivals(s, got)
 		if !reflect.DeepEqual(got, s) {
@@ -60,7 +57,7 @@ func TestWriteEverything(t *testing.T) {
 		Server: sim.Server{
 			Limit: limit.Limit{Count: 7, Period: 1500 * time.Millisecond, Burst: 9}, Start: pace.Some[int64](0),
 			Hints: sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}, Errors: 0.25,
-			Changes: []sim.Change{{At: time.Second, Count: 0, Period: time.Hour}},
+			Changes: []sim.Change{{At: time.Second, Count: 0, Period: time.Hour, RetryAfter: time.Minute}},
 		},
 		Network: sim.Network{Latency: 1234 * time.Microsecond, Spread: 0.5},
 		Stop:    sim.Stop{Remaining: pace.Some[int64](1)},

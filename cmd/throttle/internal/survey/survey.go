@@ -29,7 +29,7 @@ const help = `throttle sim survey draws scenarios at random and judges a policy 
 Usage: throttle sim survey [flags]
 
 Drawn log-uniformly are rates from 10/h to 5,000/s, bursts from 1 to an hour's
-worth, latencies from 1 ms to 10 s, 1 to 100 processes; uniformly the kind of
+worth, latencies from 1 ms to 10 s, some with heavy tails, 1 to 100 processes; uniformly the kind of
 limit, what the server tells, closed loops, open arrivals at 30 to 120 % of the
 limit, or a job of 20 to 2,000 calls; in a third of the cells there are steps,
 drifts, an outage, errors, or processes that join or leave.
