@@ -18,6 +18,7 @@ type quota struct {
 	Quota
 	part limit.Limit // of one node, as it is now
 	held map[cell]*held
+	all  []*held
 }
 
 // cell is what is counted by itself: the calls of a process or about a key, at
@@ -51,7 +52,7 @@ func (q *quota) of(c cell) *held {
 	h := q.held[c]
 	if h == nil {
 		h = new(held)
-		q.held[c] = h
+		q.held[c], q.all = h, append(q.all, h)
 	}
 	return h
 }
@@ -83,7 +84,7 @@ func (q *quota) cost(cost int64) int64 {
 
 // change sets another rate; what was used stays used.
 func (q *quota) change(now time.Time, next limit.Limit) {
-	for _, h := range q.held {
+	for _, h := range q.all {
 		h.state = limit.Change(h.state, now, q.part, next)
 	}
 	q.part = next
