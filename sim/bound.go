@@ -25,7 +25,8 @@ import (
 // the first of them opens a window, as in a FirstHitWindow, one who knew could
 // sometimes do better by keeping it back.
 func Bound(s Scenario, seed uint64) *Run {
-	s.Server.Hints, s.Server.Nodes = Hints{}, 0
+	s.Server.Hints = Hints{}
+	s.Server.unite()
 	s.Clients = append([]Group(nil), s.Clients...)
 	for i := range s.Clients {
 		g := &s.Clients[i]
@@ -34,6 +35,29 @@ func Bound(s Scenario, seed uint64) *Run {
 	r := New(s, Policy{Name: "bound", New: func() pace.Controller { return nil }}, seed)
 	r.line = &line{due: -1, apart: len(s.Server.More) > 0 || s.Server.By != Together || s.Server.Costs}
 	return r
+}
+
+// unite makes one node of several, with what all their parts come to.
+func (v *Server) unite() {
+	n := v.Nodes
+	v.Nodes = 0
+	if n < 2 {
+		return
+	}
+	whole := func(l limit.Limit) limit.Limit {
+		l = share(l, n)
+		l.Count, l.Burst = l.Count*int64(n), l.Burst*int64(n)
+		return l
+	}
+	v.Limit = whole(v.Limit)
+	v.More, v.Changes = append([]Quota(nil), v.More...), append([]Change(nil), v.Changes...)
+	for i := range v.More {
+		v.More[i].Limit = whole(v.More[i].Limit)
+	}
+	for i := range v.Changes {
+		c := &v.Changes[i]
+		c.Count = whole(limit.Limit{Count: c.Count, Period: c.Period}).Count
+	}
 }
 
 // line is the requests that a coordinated server keeps waiting.

@@ -221,3 +221,39 @@ func (c *tiny) compare(t *testing.T, decided []int64) {
 		}
 	}
 }
+
+// TestBoundOfServersThatCountApart: nothing is refused and no policy finishes
+// sooner where limits are several, of each process, of costs, or of how many are
+// worked on at once.
+func TestBoundOfServersThatCountApart(t *testing.T) {
+	for name, change := range map[string]func(*Server){
+		"two limits":   func(v *Server) { v.More = []Quota{{Limit: bucketOf(20, time.Minute, 5)}} },
+		"each process": func(v *Server) { v.By = ByProcess },
+		"queue":        func(v *Server) { v.Queue = 3 },
+		"costs":        func(v *Server) { v.Costs = true },
+		"service":      func(v *Server) { v.Limit, v.Service = limit.Limit{}, Service{Time: time.Second, AtOnce: 2} },
+		"nodes":        func(v *Server) { v.Nodes = 2 },
+		"clock":        func(v *Server) { v.Phase = 1234567 },
+	} {
+		s := small()
+		s.Duration = 20 * time.Minute
+		change(&s.Server)
+		s.Clients = []Group{{Processes: 2, Workers: 3, Work: 30}, {Processes: 1, Workers: 3, Work: 20}}
+		if s.Server.Costs {
+			s.Clients[0].Cost.Mean = 3
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		bound := finish(Bound(s, 3))
+		if bound.Served != 50 || bound.Throttled != 0 {
+			t.Errorf("%s: %d served and %d throttled, want 50 and 0", name, bound.Served, bound.Throttled)
+		}
+		for _, p := range []string{"none", "aimd", "adaptive-informed"} {
+			r := New(s, policy(t, p), 3)
+			if got := finish(r).Finish.V; got < bound.Finish.V-1e-3 {
+				t.Errorf("%s: %s finishes after %v s, the bound after %v s", name, p, got, bound.Finish.V)
+			}
+		}
+	}
+}
