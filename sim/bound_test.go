@@ -33,7 +33,7 @@ func TestBound(t *testing.T) {
 		}, 10, 30},
 		{"outage", func(s *Scenario) {
 			s.Clients[0].Work = 10
-			s.Server.Changes = []Change{{2500 * time.Millisecond, 0, time.Second}, {time.Minute, 1, time.Second}}
+			s.Server.Changes = []Change{{At: 2500 * time.Millisecond, Period: time.Second}, {At: time.Minute, Count: 1, Period: time.Second}}
 		}, 10, 62.5},
 		{"joins", func(s *Scenario) {
 			s.Clients = []Group{{Processes: 1, Workers: 4, Work: 5}, {Processes: 1, Workers: 4, Work: 5, Join: time.Minute}}
@@ -75,7 +75,7 @@ func TestBound(t *testing.T) {
 func TestCallsComeUpAtTheSameTimes(t *testing.T) {
 	times := func(latency time.Duration) (at []time.Duration) {
 		s := small()
-		s.Server.Limit, s.Network = limit.Limit{}, Network{latency, 0.2}
+		s.Server.Limit, s.Network = limit.Limit{}, Network{Latency: latency, Spread: 0.2}
 		s.Clients = []Group{{Processes: 2, Workers: 50, Arrivals: 3}, {Processes: 1, Workers: 1}}
 		r := New(s, policy(t, "none"), 7)
 		r.Watch = func(p Point) {
@@ -136,9 +136,10 @@ func (c *tiny) bound() (decided []int64) {
 // admits reports whether the server would decide so.
 func (c *tiny) admits(decided []int64) bool {
 	random := random(1)
-	v := newServer(c.scenario.Server, &random)
+	v := newServer(&c.scenario, &random)
+	f := flight{worker: &worker{}, cost: 1}
 	for _, at := range decided {
-		if v.answer(at, 0).Verdict != pace.Served {
+		if admitted, _ := v.answer(at, &f); !admitted {
 			return false
 		}
 	}
@@ -182,7 +183,7 @@ func (c *tiny) search(decided, best []int64, grid int64) {
 // quarter of the period and as soon as it can, it serves no call sooner; and
 // what the bound claims the server admits.
 func TestBoundAgainstBruteForce(t *testing.T) {
-	for _, kind := range []limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.SlidingLog, limit.SlidingWindow, limit.FirstHitWindow, limit.CalendarWindow} {
+	for _, kind := range []limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.SlidingLog, limit.SlidingWindow, limit.SlidingSlots, limit.FirstHitWindow, limit.CalendarWindow} {
 		for seed := uint64(1); seed <= 30; seed++ {
 			c := tinyOf(kind, int64(seed%3+1), int(seed%4+1), seed)
 			decided := c.bound()
@@ -217,6 +218,42 @@ func (c *tiny) compare(t *testing.T, decided []int64) {
 	for k, at := range best {
 		if decided[k] > at+1000 { // the limit counts in microseconds
 			t.Errorf("call %d is decided on at %d, by brute force at %d", k, decided[k], at)
+		}
+	}
+}
+
+// TestBoundOfServersThatCountApart: nothing is refused and no policy finishes
+// sooner where limits are several, of each process, of costs, or of how many are
+// worked on at once.
+func TestBoundOfServersThatCountApart(t *testing.T) {
+	for name, change := range map[string]func(*Server){
+		"two limits":   func(v *Server) { v.More = []Quota{{Limit: bucketOf(20, time.Minute, 5)}} },
+		"each process": func(v *Server) { v.By = ByProcess },
+		"queue":        func(v *Server) { v.Queue = 3 },
+		"costs":        func(v *Server) { v.Costs = true },
+		"service":      func(v *Server) { v.Limit, v.Service = limit.Limit{}, Service{Time: time.Second, AtOnce: 2} },
+		"nodes":        func(v *Server) { v.Nodes = 2 },
+		"clock":        func(v *Server) { v.Phase = 1234567 },
+	} {
+		s := small()
+		s.Duration = 20 * time.Minute
+		change(&s.Server)
+		s.Clients = []Group{{Processes: 2, Workers: 3, Work: 30}, {Processes: 1, Workers: 3, Work: 20}}
+		if s.Server.Costs {
+			s.Clients[0].Cost.Mean = 3
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		bound := finish(Bound(s, 3))
+		if bound.Served != 50 || bound.Throttled != 0 {
+			t.Errorf("%s: %d served and %d throttled, want 50 and 0", name, bound.Served, bound.Throttled)
+		}
+		for _, p := range []string{"none", "aimd", "adaptive-informed"} {
+			r := New(s, policy(t, p), 3)
+			if got := finish(r).Finish.V; got < bound.Finish.V-1e-3 {
+				t.Errorf("%s: %s finishes after %v s, the bound after %v s", name, p, got, bound.Finish.V)
+			}
 		}
 	}
 }

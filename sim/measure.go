@@ -26,6 +26,10 @@ type Result struct {
 	Utilisation pace.Opt[float64]
 	// Throughput is served a second.
 	Throughput pace.Opt[float64]
+	// Goodput is calls served in time a second: within the Deadline of their
+	// group, or within its Patience. InTime is their part of the calls that are
+	// over. Both are absent where no group has either.
+	Goodput, InTime pace.Opt[float64]
 	// Finish is when the last piece of work was served or the stop came.
 	Finish pace.Opt[float64]
 	// WaitP50 and WaitP99 are from a worker wanting to call to its success.
@@ -121,6 +125,12 @@ func (r *Run) times(res *Result) {
 		res.MaxSleep = pace.Some(time.Duration(r.maxSleep).Seconds())
 	}
 	res.Throughput = ratio(float64(res.Served), end.Seconds())
+	for i := range r.scenario.Clients {
+		if g := &r.scenario.Clients[i]; g.measured() && g.inTime() > 0 {
+			res.Goodput = ratio(float64(r.good), end.Seconds())
+			res.InTime = ratio(float64(r.good), float64(r.ended))
+		}
+	}
 	if r.server.capacity.finite && len(r.server.Gap) == 0 {
 		res.Utilisation = ratio(float64(r.server.served), r.server.capacity.available(r.now))
 	}

@@ -54,7 +54,7 @@ type Cell struct {
 }
 
 // kinds are those of the limits in a survey, equally likely.
-var kinds = [...]limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.SlidingLog, limit.SlidingWindow, limit.FirstHitWindow, limit.CalendarWindow}
+var kinds = [...]limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.SlidingLog, limit.SlidingWindow, limit.SlidingSlots, limit.FirstHitWindow, limit.CalendarWindow}
 
 // Bounds of what is drawn, so that a run of a cell takes a fraction of a second.
 const (
@@ -75,7 +75,8 @@ type drawer struct {
 }
 
 // Draw makes the cell of that number of a survey. Rates, bursts, latencies,
-// processes and workers are log-uniform. What no run of a fraction of a second
+// processes and workers are log-uniform; a third of the latencies have a heavy
+// tail. What no run of a fraction of a second
 // could show is drawn again: more than 2,000 requests in flight, windows of
 // which two and a half are more than 50,000 permits, what the simulator refuses.
 func Draw(seed uint64, number int) Cell {
@@ -107,6 +108,9 @@ func (d *drawer) draw() (ok bool) {
 	}
 	s := &d.cell.Scenario
 	s.Network = sim.Network{Latency: time.Duration(d.log(1e3, 1e7)) * time.Microsecond, Spread: 0.2}
+	if d.IntN(3) == 0 {
+		s.Network.Tail = math.Round(d.between(0.2, 1)*100) / 100
+	}
 	s.Server.Hints = sim.Hints{RetryAfter: d.half(), Remaining: d.half(), Reset: d.half(), Policy: d.half()}
 	if d.cell.Rate*s.Network.Latency.Seconds() > mostFlying || !d.limit() || !d.clients() {
 		return false

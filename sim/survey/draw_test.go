@@ -14,7 +14,7 @@ import (
 func TestDraw(t *testing.T) {
 	all := AllGroups()
 	seen := map[Group]int{}
-	for number := range 3000 {
+	for number := range 2000 {
 		c := Draw(1, number)
 		s := c.Scenario
 		if err := s.Check(); err != nil {
@@ -44,8 +44,8 @@ func TestDraw(t *testing.T) {
 		}
 	}
 	for _, g := range all {
-		if seen[g] < 30 {
-			t.Errorf("%v: %d of 3000 cells", g, seen[g])
+		if seen[g] < 20 {
+			t.Errorf("%v: %d of 2000 cells", g, seen[g])
 		}
 	}
 }
@@ -85,16 +85,12 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestBoundHolds: the bound misses nothing in any cell of few enough requests
-// to try, but for Jain's index where calls are few.
+// TestBoundHolds: the bound misses nothing in any cell, but for Jain's index
+// where calls are few.
 func TestBoundHolds(t *testing.T) {
-	tried := 0
-	for number := range 60 {
-		c := Draw(1, number)
-		if c.Rate*c.Scenario.Duration.Seconds() > 5000 {
-			continue
-		}
-		tried++
+	number := -1
+	for range 50 {
+		c := cheap(&number)
 		r := sim.Bound(c.Scenario, 1)
 		for !r.Step(1_000_000) {
 		}
@@ -104,9 +100,6 @@ func TestBoundHolds(t *testing.T) {
 		if !v.Held() || f.Throttled > 0 || r.Result().Cut {
 			t.Errorf("cell %d (%v): the bound misses %v", number, c.Scenario.Server.Limit, v)
 		}
-	}
-	if tried < 30 {
-		t.Errorf("tried %d cells", tried)
 	}
 }
 

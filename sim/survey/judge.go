@@ -100,6 +100,16 @@ func (v Verdict) Worst() float64 { return slices.Max(v[:]) }
 // Held reports whether nothing is missed.
 func (v Verdict) Held() bool { return v.Worst() <= 1 }
 
+// Beyond is how far beyond all bars together the cell is, a figure that moves
+// where Held does not yet: the sum of ln(times) of those that are missed, each
+// at most ln 20.
+func (v Verdict) Beyond() (sum float64) {
+	for _, times := range v {
+		sum += math.Log(min(max(times, 1), 20))
+	}
+	return sum
+}
+
 // Missed are the names of what is missed.
 func (v Verdict) Missed() (names []string) {
 	for i, times := range v {

@@ -38,6 +38,9 @@ func (r jsonRow) MarshalJSON() ([]byte, error) {
 	o.Put("policy", r.row.Policy)
 	o.Put("seeds", r.row.Seeds)
 	for i, m := range sim.Measures {
+		if m.Rare && !r.row.Summary.Stats[i].OK {
+			continue
+		}
 		o.Put(m.Name, statOf(r.row.Summary.Stats[i]))
 	}
 	groups := []jsonGroup{}

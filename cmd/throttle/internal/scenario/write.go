@@ -11,8 +11,11 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Write writes s as a file that Parse reads. It leaves out what files cannot
-// say: a server's Scale and Gap, Settings, and a Stop after so many answers.
+// Write writes s as a file that Parse reads, if there is no more to it than to
+// the scenarios of a survey and the simpler of the built-in ones: one limit that
+// counts requests, of all together, without a queue; hints that are whole; a
+// network that loses nothing; groups that make closed loops, jobs or Poisson
+// arrivals and wait as long as it takes. The rest it leaves out.
 func Write(w io.Writer, s sim.Scenario) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\n", s.Name)
@@ -20,7 +23,11 @@ func Write(w io.Writer, s sim.Scenario) error {
 		fmt.Fprintf(&b, "duration: %v\n", s.Duration)
 	}
 	writeServer(&b, s.Server)
-	fmt.Fprintf(&b, "network: {latency: %v, spread: %v}\n", s.Network.Latency, s.Network.Spread)
+	fmt.Fprintf(&b, "network: {latency: %v, spread: %v", s.Network.Latency, s.Network.Spread)
+	if s.Network.Tail > 0 {
+		fmt.Fprintf(&b, ", tail: %v", s.Network.Tail)
+	}
+	b.WriteString("}\n")
 	if stop := s.Stop.Remaining; stop.OK {
 		fmt.Fprintf(&b, "stop: {remaining: %d}\n", stop.V)
 	}
@@ -61,7 +68,11 @@ func writeServer(b *strings.Builder, v sim.Server) {
 		b.WriteString("  changes:\n")
 	}
 	for _, c := range v.Changes {
-		fmt.Fprintf(b, "    - {at: %v, rate: %s}\n", c.At, rateText(c.Count, c.Period))
+		fmt.Fprintf(b, "    - {at: %v, rate: %s", c.At, rateText(c.Count, c.Period))
+		if c.RetryAfter > 0 {
+			fmt.Fprintf(b, ", retry_after: %v", c.RetryAfter)
+		}
+		b.WriteString("}\n")
 	}
 }
 

@@ -27,7 +27,7 @@ func back(t *testing.T, s sim.Scenario) (sim.Scenario, string) {
 	return got, file.String()
 }
 
-// close makes arrivals equal that are so but for their last digits.
+// closeArrivals makes arrivals equal that are so but for their last digits.
 func closeArrivals(a, b sim.Scenario) {
 	for i := range b.Clients {
 		if x, y := a.Clients[i].Arrivals, b.Clients[i].Arrivals; math.Abs(x-y) < 1e-6*x {
@@ -57,7 +57,7 @@ func TestWriteEverything(t *testing.T) {
 		Server: sim.Server{
 			Limit: limit.Limit{Count: 7, Period: 1500 * time.Millisecond, Burst: 9}, Start: pace.Some[int64](0),
 			Hints: sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}, Errors: 0.25,
-			Changes: []sim.Change{{At: time.Second, Count: 0, Period: time.Hour}},
+			Changes: []sim.Change{{At: time.Second, Count: 0, Period: time.Hour, RetryAfter: time.Minute}},
 		},
 		Network: sim.Network{Latency: 1234 * time.Microsecond, Spread: 0.5},
 		Stop:    sim.Stop{Remaining: pace.Some[int64](1)},

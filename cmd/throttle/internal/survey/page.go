@@ -85,6 +85,7 @@ type jsonReport struct {
 	Runs     int        `json:"runs"`
 	Cells    int        `json:"cells"`
 	Held     int        `json:"held"`
+	Beyond   float64    `json:"beyond"`
 	Hopeless int        `json:"hopeless"`
 	Apart    int        `json:"held_by_none"`
 	Pairs    *pairsJSON `json:"pairs,omitempty"`
@@ -100,7 +101,7 @@ type pairsJSON struct {
 // writeJSON writes the survey with the figures of every cell.
 func (r report) writeJSON(w io.Writer) error {
 	o := r.options
-	j := jsonReport{Policy: o.policy.Name, Seed: o.seed, Runs: o.seeds, Cells: r.all.cells, Held: r.all.held, Hopeless: r.all.hopeless, Apart: r.all.apart}
+	j := jsonReport{Policy: o.policy.Name, Seed: o.seed, Runs: o.seeds, Cells: r.all.cells, Held: r.all.held, Beyond: r.all.beyond / float64(max(r.all.judged(), 1)), Hopeless: r.all.hopeless, Apart: r.all.apart}
 	if o.pairs {
 		j.Pairs = &pairsJSON{r.pairs.pairs, r.pairs.missed, r.pairs.loses}
 	}

@@ -23,6 +23,7 @@ type tally struct {
 	cells, held, hopeless, apart int
 
 	missed [len(survey.Bars)]int
+	beyond float64        // of all cells together
 	won    map[string]int // by peers
 }
 
@@ -58,6 +59,7 @@ func (t *tally) add(x outcome) {
 	case x.apart:
 		t.apart++
 	}
+	t.beyond += x.verdict.Beyond()
 	for i, times := range x.verdict {
 		if times > 1 {
 			t.missed[i]++

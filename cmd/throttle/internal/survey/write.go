@@ -70,8 +70,8 @@ func (r report) pairLine() string {
 // heldLine says how many cells are held, and how many were left out.
 func (r report) heldLine() string {
 	t := r.all
-	text := fmt.Sprintf("held %d of %d (%s); left out as hopeless %d (%s, at most %s)",
-		t.held, t.judged(), percent(part(t.held, t.judged())), t.hopeless, percent(part(t.hopeless, t.cells)), percent(mostHopeless))
+	text := fmt.Sprintf("held %d of %d (%s), beyond the bars by %.3f; left out as hopeless %d (%s, at most %s)",
+		t.held, t.judged(), percent(part(t.held, t.judged())), t.beyond/float64(max(t.judged(), 1)), t.hopeless, percent(part(t.hopeless, t.cells)), percent(mostHopeless))
 	if t.apart > 0 {
 		text += fmt.Sprintf("; of those missed, %d with a burst below three a process are held by no policy, told the rate or not", t.apart)
 	}
