@@ -300,7 +300,15 @@ func (a *Adaptive) throttled(s, sent float64) {
 	live := max(sent-a.liveAt-a.idle, 0)
 	t := live + min(a.dead, max(2*a.deadBefore, 2/rate, deadLive*live))
 	served := (a.accepted + a.trust) / (t + a.trust/rate)
-	a.trust = min(mostTrust, max(minTrust, (a.trust+a.accepted)/2))
+	if accum == 1 {
+		if a.accepted < 3 {
+			a.trust = max(minTrust, a.trust/2)
+		} else {
+			a.trust = min(mostTrust, a.trust+a.accepted)
+		}
+	} else {
+		a.trust = min(mostTrust, max(minTrust, (a.trust+a.accepted)/2))
+	}
 	a.floor = max(min(served, rate)*math.Exp(-a.gentle()), 1.0/3600)
 	dbg("%.2f cut: rate %.4g n %.0f live %.3g t %.3g dead %.3g,%.3g -> floor %.4g trust %.2g\n", s, rate, a.accepted, live, t, a.dead, a.deadBefore, a.floor, a.trust)
 	a.cut(s)
@@ -320,7 +328,7 @@ func (a *Adaptive) cut(s float64) {
 		e = bendsLow
 	}
 	t := min(youth*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, e))
-	a.period = min(longest, max(t, youngest, tfew*a.trust/a.floor, 4*a.rtt))
+	a.period = min(longest, max(t, youngest, tfew*min(a.trust, 10)/a.floor, 4*a.rtt))
 }
 
 func (a *Adaptive) probe() float64 {

@@ -109,7 +109,7 @@ func (l *level) sent(took float64) {
 // tell takes in the policy.
 func (l *level) tell(h Hints, unit float64) {
 	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
-	l.policy = l.quota / l.length
+	l.policy = max(l.quota/l.length, least)
 }
 
 // observe learns from an answer; false leaves it to the law without hints.
