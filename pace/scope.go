@@ -18,7 +18,8 @@ type Scope struct {
 	MaxInFlight int
 
 	ceiling  ceiling
-	waiting  int // tickets in line that need it
+	started  time.Time // the last ticket
+	waiting  int       // tickets in line that need it
 	inFlight int
 }
 
@@ -84,12 +85,15 @@ func (t *Ticket) foresee(now time.Time, last bool) {
 
 // startScopes takes of all scopes.
 func (t *Ticket) startScopes(now time.Time) {
-	for i := range t.Needs {
-		n := &t.Needs[i]
-		n.Scope.inFlight++
-		if n.Scope.Control != nil {
+	for i := range t.Needs { // first, as they may panic
+		if n := &t.Needs[i]; n.Scope.Control != nil {
 			n.Scope.Control.Start(now, n.request(t.request))
 		}
+	}
+	for i := range t.Needs {
+		s := t.Needs[i].Scope
+		s.inFlight++
+		s.started = now
 	}
 }
 
