@@ -83,6 +83,43 @@ func TestControllerPanicsInTheTimer(t *testing.T) {
 	}
 }
 
+// A scope's Controller that panics as it learns leaves no permit in the others.
+func TestScopeControllerPanics(t *testing.T) {
+	var broken atomic.Int64
+	th := throttle.Throttle{NewScope: func(scope string) pace.Controller {
+		if scope == "a" {
+			return &forgetful{broken: &broken}
+		}
+		return nil
+	}}
+	ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{Needs: []throttle.Need{{Scope: "a"}, {Scope: "b"}}})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("Observe panics, and Do does not")
+			}
+		}()
+		broken.Store(1)
+		_ = th.Do(ctx, nothing)
+	}()
+	if waiting, flying, n := throttle.ScopesOf(&th); waiting != 0 || flying != 0 || n != 2 || th.InFlight() != 0 {
+		t.Errorf("%d wait, %d in flight in %d scopes, %d in all; want none in 2", waiting, flying, n, th.InFlight())
+	}
+}
+
+// forgetful panics as it learns, so often as broken says.
+type forgetful struct {
+	pace.Fixed
+	broken *atomic.Int64
+}
+
+func (c *forgetful) Observe(now time.Time, o pace.Outcome) time.Duration {
+	if c.broken.Add(-1) >= 0 {
+		panic(errDown)
+	}
+	return c.Fixed.Observe(now, o)
+}
+
 // A panic in the goroutine of one call, while it starts others, leaves these to
 // start: none is lost, and none waits for the end of its patience.
 func TestControllerPanicsInACall(t *testing.T) {

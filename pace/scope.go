@@ -105,6 +105,9 @@ func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest 
 		said := t.Needs[i].Said
 		elsewhere = elsewhere || said.OK && said.V.Verdict == Throttled
 	}
+	for i := range t.Needs { // first, as a Controller may panic
+		t.Needs[i].Scope.inFlight--
+	}
 	own = o
 	if own.Elsewhere = false; elsewhere {
 		own = blameless(own)
@@ -133,9 +136,9 @@ func blameless(o Outcome) Outcome {
 	return o
 }
 
-// observe tells s how a request that it had let start has ended.
+// observe tells s how a request that it had let start has ended, and is no longer
+// in flight.
 func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
-	s.inFlight--
 	s.ceiling.ended(now, s.inFlight, s.MaxInFlight, &o)
 	if s.Control == nil {
 		return 0
@@ -148,7 +151,7 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 // be subject to it when it started. The cost is that of n.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	o := Outcome{Report: r, Request: Request{Since: sent, Cost: max(n.Cost, 1)}, Sent: sent}
-	if s.inFlight++; s.Control != nil {
+	if s.Control != nil {
 		s.Control.Start(now, o.Request)
 	}
 	s.observe(now, o)
