@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -81,6 +83,26 @@ func TestControllerPanicsInTheTimer(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The same holds for the goroutine that asks the Store of a Fleet.
+func TestControllerPanicsInTheFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &faulty{fails: func() { panic(errDown) }}
+		th := throttle.Throttle{Control: c, Fleet: throttle.Fleet{Store: new(memory.Store), Key: "k", Limit: limit.Limit{Count: 10, Period: time.Second}}}
+		c.broken.Store(1)
+		func() {
+			defer func() {
+				if err, ok := recover().(error); !ok || !errors.Is(err, errDown) {
+					t.Errorf("the call panics with %v, want %v", err, errDown)
+				}
+			}()
+			_ = th.Do(t.Context(), nothing)
+		}()
+		if err := th.Do(t.Context(), nothing); err != nil || th.InFlight() != 0 || th.Waiting() != 0 {
+			t.Errorf("a later call: %v, %d in flight, %d wait; want nil and none", err, th.InFlight(), th.Waiting())
+		}
+	})
 }
 
 // A scope's Controller that panics as it learns leaves no permit in the others.
