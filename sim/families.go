@@ -104,7 +104,7 @@ func backoffSettings(base, factor, longest, jitter, share string) []Setting {
 		{"jitter", jitter, "none, full, equal, decorrelated, plus-minus or upward"},
 		{"spread", share, "share by which plus-minus and upward vary"},
 		{"tries", "0", "tries of a call before it begins anew; 0: no end"},
-		{"decay", "0", "served answers after which a process, whose calls share one backoff, falls a step; 0: each call has its own"},
+		{"decay", "0", "if above zero, all calls of a process share the wait, and so many served shorten it a step"},
 	}
 }
 
