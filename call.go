@@ -145,6 +145,9 @@ func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 		e.Reason = context.DeadlineExceeded
 	}
 	now := t.leave(w)
+	if w.fault != nil {
+		panic(w.fault)
+	}
 	e.Scope, e.Why = w.blocker(), w.why
 	return t.giveUp(w, now, e)
 }

@@ -197,12 +197,18 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		a.settle(s)
 		return 0
 	}
-	a.undo.valid = false
 	a.bill(o)
+	a.first.ended(s, o.Sent.Sub(a.base).Seconds(), o.Verdict == Served || o.Verdict == Throttled)
+	a.learn(now, o)
+	return 0
+}
+
+// learn learns from what was said, whatever it was said of.
+func (a *Adaptive) learn(now time.Time, o Outcome) {
+	s, sent := now.Sub(a.base).Seconds(), o.Sent.Sub(a.base).Seconds()
+	a.undo.valid = false
 	a.heard.note(now, o)
 	a.heed(s, o.Hints.Share)
-	sent := o.Sent.Sub(a.base).Seconds()
-	a.first.ended(s, sent, o.Verdict == Served || o.Verdict == Throttled)
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
@@ -216,7 +222,6 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		a.block = max(a.block, s+o.After.Seconds()*(1+jitterShare*u)+v/max(a.floor, a.level.theta, 0.1))
 	}
 	a.settle(s)
-	return 0
 }
 
 // observe is the law without hints.

@@ -124,7 +124,7 @@ func after(now time.Time, err error) time.Duration {
 	}
 	ms, err := strconv.ParseInt(a.Header.Get("X-Amz-Retry-After"), 10, 64)
 	if err == nil && ms >= 0 {
-		return time.Duration(min(ms, signal.MaxBelieved.Milliseconds())) * time.Millisecond
+		return time.Duration(min(ms, signal.MaxAfter.Milliseconds())) * time.Millisecond
 	}
 	return signal.Read(a.StatusCode, a.Header.Get, now).After.V
 }

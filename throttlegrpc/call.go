@@ -13,6 +13,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // call is one call on its way through a Client, in one goroutine at a time.
@@ -58,7 +59,8 @@ func (k *call) next(ctx context.Context) context.Context {
 // judge classifies a try by its answer.
 func (k *call) judge(a *answer) throttle.Result {
 	var below *throttle.Error
-	if errors.As(a.err, &below) { // of a Client further down, which has retried
+	var refused *store.Error
+	if errors.As(a.err, &below) || errors.As(a.err, &refused) { // a Client further down has retried, or it was not sent
 		return throttle.Result{Err: a.err}
 	}
 	r := pace.Report{Verdict: pace.Served}

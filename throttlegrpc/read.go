@@ -31,8 +31,8 @@ const pushback = "grpc-retry-pushback-ms"
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
 //   - All else is Served: it was answered, and is not retried.
 //
-// After is the longest retry_delay of a RetryInfo, capped at
-// signal.MaxBelieved. An error that is not from gRPC is read by
+// After is the longest retry_delay of a RetryInfo, as far as signal.Plausible
+// believes it. An error that is not from gRPC is read by
 // throttle.Classify.
 func Classify(err error) pace.Report {
 	st, ok := status.FromError(err)
@@ -83,10 +83,11 @@ func retryInfo(st *status.Status) (after time.Duration, told bool) {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
 			// AsDuration saturates.
-			after, told = max(after, info.GetRetryDelay().AsDuration()), true
+			wait := signal.Plausible(info.GetRetryDelay().AsDuration())
+			after, told = max(after, wait.V), told || wait.OK
 		}
 	}
-	return min(after, signal.MaxBelieved), told
+	return after, told
 }
 
 // pushedBack reads the values of the trailer: at most one, a whole number of 32
@@ -99,7 +100,7 @@ func pushedBack(values []string) (wait time.Duration, again bool) {
 	if len(values) > 1 || err != nil || ms < 0 {
 		return 0, false
 	}
-	return min(time.Duration(ms)*time.Millisecond, signal.MaxBelieved), true
+	return signal.Plausible(time.Duration(ms) * time.Millisecond).V, true
 }
 
 // hints returns what the RateLimit fields among the metadata say, as a Server
