@@ -1,6 +1,7 @@
 package throttleaws_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/throttle-go/throttle"
@@ -114,7 +116,10 @@ func TestUnitsOfOneTable(t *testing.T) {
 		}
 		return o
 	}
-	orders, date := aws.String("orders"), aws.String("by-date")
+	orders, date, kind := aws.String("orders"), aws.String("by-date"), aws.String("by-kind")
+	local := total(3)
+	local.ConsumedCapacity.Table = &capacity{aws.Float64(0)}
+	local.ConsumedCapacity.LocalSecondaryIndexes = map[string]capacity{*kind: {aws.Float64(3)}}
 	item := func(size int) attributes { return attributes{"x": &attributeValueMemberS{strings.Repeat("x", size-1)}} }
 	arn := aws.String("arn:aws:dynamodb:eu-west-1:1:table/orders")
 	for i, c := range []struct {
@@ -127,10 +132,16 @@ func TestUnitsOfOneTable(t *testing.T) {
 		{"Query", &readInput{TableName: arn}, total(20), "orders read 80:40"},
 		{"Query", &readInput{TableName: orders, ConsistentRead: aws.Bool(true)}, total(60), "orders read 120:120"},
 		{"Query", &readInput{TableName: orders, IndexName: date}, total(0.5), "orders/by-date read 1:1"},
+		{"Query", &readInput{TableName: orders, IndexName: aws.String("by-size"), ConsistentRead: aws.Bool(true)}, total(3), "orders read 2:6"},
 		{"Query", &readInput{TableName: orders, ReturnConsumedCapacity: "NONE"}, "nothing", "orders read 60:60"},
 		{"GetItem", &readInput{TableName: orders}, total(0), "orders read 1:1"},
 		{"GetItem", &readInput{TableName: aws.String("other")}, total(1), "other read 1:2"},
 		{"GetItem", &readInput{TableName: orders}, total(math.NaN()), "orders read 1:1"},
+		{"GetItem", &readInput{TableName: orders}, total(4.5), "orders read 1:9"},
+		{"GetItem", &readInput{TableName: orders}, "nothing", "orders read 3:3"},
+		{"Scan", &readInput{TableName: orders, IndexName: kind}, local, "orders/by-kind read 1:1, orders read 6:6"},
+		{"Scan", &readInput{TableName: orders, IndexName: kind}, local, "orders read 6:6"},
+		{"Scan", &readInput{TableName: orders, IndexName: kind, ConsistentRead: aws.Bool(true)}, local, "orders read 12:6"},
 		{"DeleteItem", &unitsInput{TableName: orders}, total(math.Inf(1)), "orders write 2:2000000"},
 		{"PutItem", &unitsInput{TableName: orders, Item: item(1024)}, total(1), "orders write 2:2"},
 		{"PutItem", &unitsInput{TableName: orders, Item: item(1025)}, total(2), "orders write 4:4"},
@@ -149,87 +160,52 @@ func TestUnitsOfOneTable(t *testing.T) {
 	}
 }
 
+// TestUnitsOfTransactions: a write that is sent again reads, and an answer that
+// says so is billed in both scopes.
+func TestUnitsOfTransactions(t *testing.T) {
+	noted := costs{}
+	s := unitsSDK("TransactWriteItems", noted)
+	orders := aws.String("orders")
+	said := consumed{TableName: orders, CapacityUnits: aws.Float64(6), ReadCapacityUnits: aws.Float64(2), WriteCapacityUnits: aws.Float64(4)}
+	s.serve = func(int, *smithyhttp.Request) (any, error) {
+		return &batchUnitsSaid{ConsumedCapacity: []consumed{said}}, nil
+	}
+	for _, want := range []string{"orders read 4:4, orders write 4:8, own 1:1", "orders read 4:4, orders write 8:8, own 1:1"} {
+		if _, err := s.call(t.Context(), &manyInput{[]transactItem{{Update: &transactPart{orders}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := noted.take(); got != want {
+			t.Errorf("a transaction: %s; want %s", got, want)
+		}
+	}
+}
+
+// TestUnitsOptions: the scopes that the caller named stay, and those of tables
+// are not for a Throttle underneath.
+func TestUnitsOptions(t *testing.T) {
+	noted := costs{}
+	s := unitsSDK("PutItem", noted)
+	var below throttle.CallOptions
+	s.end = middleware.HandlerFunc(func(ctx context.Context, _ any) (any, middleware.Metadata, error) {
+		below = throttle.OptionsOf(ctx)
+		return total(1), middleware.Metadata{}, nil
+	})
+	mine := throttle.CallOptions{Needs: []throttle.Need{{Scope: "mine", Cost: 3}}}
+	if _, err := s.call(throttle.WithOptions(t.Context(), mine), &unitsInput{TableName: aws.String("orders")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := noted.take(), "mine 3:3, orders write 2:2, own 1:1"; got != want {
+		t.Errorf("a caller that names a scope: %s; want %s", got, want)
+	}
+	if !slices.Equal(below.Needs, mine.Needs) {
+		t.Errorf("underneath: %+v, want only the caller's", below.Needs)
+	}
+}
+
 // same reports whether two lists have the same elements.
 func same(a, b string) bool {
 	of := func(s string) []string { return slices.Sorted(slices.Values(strings.Split(s, ", "))) }
 	return slices.Equal(of(a), of(b))
-}
-
-// TestUnitsBlame: which scopes a refusal slows down.
-func TestUnitsBlame(t *testing.T) {
-	because := func(why ...string) error {
-		e := throughput().(*tooFast)
-		for i := 0; i < len(why); i += 2 {
-			e.ThrottlingReasons = append(e.ThrottlingReasons, reason{aws.String(why[i]), aws.String("arn:aws:dynamodb:eu-west-1:1:table/" + why[i+1])})
-		}
-		return e
-	}
-	part := func(table string) transactItem { return transactItem{Update: &transactPart{&table}} }
-	one := &unitsInput{TableName: aws.String("orders")}
-	two := &manyInput{[]transactItem{part("orders"), part("carts"), {}}}
-	batch := &batchInput{map[string][]int{"orders": {1, 2}, "carts": {3}}}
-	undone := &batchUnitsSaid{
-		ConsumedCapacity: []consumed{{TableName: aws.String("carts"), CapacityUnits: aws.Float64(1)}, {TableName: aws.String("orders"), CapacityUnits: aws.Float64(1)}},
-		UnprocessedItems: map[string][]int{"orders": {2}},
-	}
-	for _, c := range []struct {
-		name, op string
-		in, out  any
-		err      error
-		want     string
-	}{
-		{"no reason", "PutItem", one, nil, because(), "orders write 2:2!"},
-		{"the table", "PutItem", one, nil, because("TableWriteProvisionedThroughputExceeded", "orders"), "orders write 2:2!"},
-		{"an index", "PutItem", one, nil, because("IndexWriteProvisionedThroughputExceeded", "orders/index/by-date"), "orders write 2:2, orders/by-date write 2:2!"},
-		{"another table", "PutItem", one, nil, because("TableWriteProvisionedThroughputExceeded", "else"), "orders write 2:2!"},
-		{"the account", "PutItem", one, nil, coded("RequestLimitExceeded"), "orders write 2:2, own!"},
-		{"one part of a transaction", "TransactWriteItems", two, nil, transaction("None", "ThrottlingError", "None"), "orders write 4:4, carts write 4:4!"},
-		{"more reasons than parts", "TransactWriteItems", two, nil, transaction("None", "None", "ThrottlingError", "ThrottlingError"), "orders write 4:4!, carts write 4:4!"},
-		{"a lock", "TransactWriteItems", two, nil, coded("TransactionInProgressException"), "orders write 4:4, carts write 4:4"},
-		{"a part of a batch", "BatchWriteItem", batch, undone, nil, "orders write 4:2!, carts write 2:2"},
-		{"a failure", "PutItem", one, nil, coded("InternalServerError"), "orders write 2:2"},
-	} {
-		noted := costs{}
-		s := unitsSDK(c.op, noted)
-		s.serve = func(int, *smithyhttp.Request) (any, error) {
-			if c.err == nil {
-				return c.out, nil
-			}
-			return nil, answer(400, c.err)
-		}
-		_, _ = s.call(t.Context(), c.in)
-		want, own := strings.CutSuffix(c.want, ", own!")
-		if want += ", own 1:1"; own {
-			want += "!"
-		}
-		if got := noted.take(); !same(got, want) {
-			t.Errorf("%s: %s; want %s", c.name, got, want)
-		}
-	}
-}
-
-// TestUnitsOfAnIndexThatRefused: later calls are subject to its scope from the
-// start.
-func TestUnitsOfAnIndexThatRefused(t *testing.T) {
-	noted := costs{}
-	s := unitsSDK("UpdateItem", noted)
-	s.serve = func(n int, _ *smithyhttp.Request) (any, error) {
-		if n > 1 {
-			return total(3), nil
-		}
-		e := throughput().(*tooFast)
-		e.ThrottlingReasons = []reason{{aws.String("IndexWriteProvisionedThroughputExceeded"), aws.String("arn:aws:dynamodb:eu-west-1:1:table/orders/index/by-date")}}
-		return nil, answer(400, e)
-	}
-	in := &unitsInput{TableName: aws.String("orders")}
-	_, _ = s.call(t.Context(), in)
-	noted.take()
-	if _, err := s.call(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := noted.take(), "orders write 2:6, orders/by-date write 2:2, own 1:1"; got != want {
-		t.Errorf("after a refusal of the index: %s; want %s", got, want)
-	}
 }
 
 // TestUnitsPace: what a call consumed is what the next one waits for, and reads,
