@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -160,5 +162,31 @@ func TestSizes(t *testing.T) {
 				t.Errorf("%T %v, and %d bytes more: %s; want %s", v, v, size, got, want)
 			}
 		}
+	}
+}
+
+// TestUnitsRefused: a refusal stops the writes of one table, and nothing else.
+func TestUnitsRefused(t *testing.T) {
+	endpoint, requests := refuse(t, localAPI(t), func(n int64) bool { return n <= 2 })
+	g := &throttleaws.Gates{Units: true, Tries: 2}
+	c := connect(t, endpoint, g, nil)
+	for _, name := range []string{"orders", "carts"} {
+		createIndexed(t, c, name)
+	}
+	err := db{t.Context(), c}.put(itemOf("1", 100))
+	var e *throttleaws.Error
+	if !errors.As(err, &e) || e.Name != "DynamoDB us-east-1" || requests.Load() != 2 {
+		t.Errorf("put, refused: %v after %d requests; want it of DynamoDB us-east-1, 2", err, requests.Load())
+	}
+	ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: time.Millisecond})
+	if _, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: carts, Item: itemOf("1", 100)}); err != nil {
+		t.Errorf("put into another table: %v, want it done at once", err)
+	}
+	if _, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: orders, Key: keyOf("1")}); err != nil {
+		t.Errorf("get: %v, want it done at once", err)
+	}
+	var late *throttle.Error
+	if err := (db{ctx, c}).put(itemOf("1", 100)); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &late) || late.Scope != "orders write" {
+		t.Errorf("put: %v, want that the wait for orders write is too long", err)
 	}
 }
