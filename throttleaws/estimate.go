@@ -14,9 +14,9 @@ const (
 )
 
 // book remembers what calls cost in each scope, relative to the scale of their
-// ask. What consumption says nothing of, as of an index that refused, is taken
-// to cost the scale. Beyond maxKeys any key is forgotten. It is safe for concurrent use; the zero
-// book is empty.
+// ask. A scope that refused, and of which no consumption was told, is taken to
+// cost the scale. Beyond maxKeys any key is forgotten. The zero book is empty; it
+// is safe for concurrent use.
 type book struct {
 	mu    sync.Mutex // guards what follows
 	means map[string]map[string]*mean

@@ -110,7 +110,9 @@ func TestUnitsAreBounded(t *testing.T) {
 func TestUnitsOfOddShapes(t *testing.T) {
 	one := 1
 	for _, in := range []any{
-		nil, 7, "orders", &one, (*unitsInput)(nil), struct{}{}, unitsInput{TableName: aws.String("orders")},
+		nil, 7, "orders", &one, (*unitsInput)(nil),
+		struct{}{},
+		unitsInput{TableName: aws.String("orders")},
 		&struct{ RequestItems map[int]int }{map[int]int{1: 2}},
 		&struct{ RequestItems map[string]any }{map[string]any{"orders": nil, "carts": []any{nil, 7}}},
 		&struct{ TransactItems []any }{[]any{nil, 7}},
@@ -118,8 +120,11 @@ func TestUnitsOfOddShapes(t *testing.T) {
 		&struct{ TableName, Item string }{"orders", "x"},
 	} {
 		for _, out := range []any{
-			nil, 7, struct{ ConsumedCapacity int }{7}, struct{ ConsumedCapacity []any }{[]any{nil, 7, "orders"}},
-			struct{ ConsumedCapacity *int }{&one}, struct{ ConsumedCapacity, UnprocessedItems map[int]int }{UnprocessedItems: map[int]int{1: 2}},
+			nil, 7,
+			struct{ ConsumedCapacity int }{7},
+			struct{ ConsumedCapacity []any }{[]any{nil, 7, "orders"}},
+			struct{ ConsumedCapacity *int }{&one},
+			struct{ ConsumedCapacity, UnprocessedItems map[int]int }{UnprocessedItems: map[int]int{1: 2}},
 			&struct{ ConsumedCapacity struct{ Table int } }{}, &unitsOutput{ConsumedCapacity: new(consumed)},
 		} {
 			for _, op := range []string{"PutItem", "BatchGetItem", "TransactWriteItems", "Query"} {
