@@ -14,10 +14,11 @@ RACE ?= -race
 BIN := $(CURDIR)/.bin
 TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
-.PHONY: help test lint bench bench-peers fuzz soak
+.PHONY: help test integration lint bench bench-peers fuzz soak
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
+	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
 	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 4 minutes'
@@ -27,6 +28,13 @@ help:
 test:
 	scripts/need.sh
 	THROTTLE_REQUIRE=1 scripts/each go test -count=1 $(RACE) ./...
+
+# What make test has already run is not run again: the tests named here are
+# skipped there where their part is missing.
+integration:
+	scripts/need.sh
+	scripts/need-integration.sh
+	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
 
 lint: $(TOOLS)
 	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }
