@@ -198,7 +198,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		return 0
 	}
 	a.undo.valid = false
-	a.bill(o)
+	a.bill(s, o)
 	a.heard.note(now, o)
 	a.heed(s, o.Hints.Share)
 	sent := o.Sent.Sub(a.base).Seconds()
