@@ -109,7 +109,7 @@ func (v *visit) decide() (err error) {
 // request returns what the rules see of the request.
 func (v *visit) request() rules.Request {
 	q := rules.Request{
-		Phase: v.h.Phase, Method: v.r.Method, Host: v.r.Host, Path: v.r.URL.Path,
+		Phase: v.h.Phase, Method: v.r.Method, Host: v.r.Host, Path: v.r.URL.Path, RawPath: v.r.URL.RawPath,
 		Client: v.client, Header: v.header,
 	}
 	if from, ok := remote(v.r); ok {
