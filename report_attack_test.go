@@ -99,7 +99,7 @@ func absurdly(t *testing.T, th *throttle.Throttle, seed uint64) (calls *atomic.I
 // Whatever costs and answers say, calls end with their contexts, and an hour and
 // five minutes after the last nonsense, a day if it was about a window, calls are
 // made again.
-func TestAbsurdReports(t *testing.T) {
+func TestSoakAbsurdReports(t *testing.T) {
 	seeds := uint64(40)
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		seeds = 2000

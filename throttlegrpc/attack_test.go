@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,19 +20,18 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	spb "google.golang.org/genproto/googleapis/rpc/status"
-
 	"github.com/throttle-go/throttle"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // foe is a server that does with each call what chance tells it. Calls are known
@@ -87,6 +87,7 @@ type peerOf struct {
 	net.Conn
 	text bytes.Buffer
 	code *hpack.Encoder
+	last uint32 // stream that is served, once a GOAWAY has said so; zero: all
 }
 
 func (f *foe) serve(c net.Conn) {
@@ -116,7 +117,7 @@ func (f *foe) serve(c net.Conn) {
 			err = p.WritePing(true, x.Data)
 		case *http2.DataFrame:
 			bodies[x.StreamID] += string(x.Data())
-			if x.StreamEnded() {
+			if x.StreamEnded() && (p.last == 0 || x.StreamID <= p.last) {
 				err = f.answer(p, x.StreamID, bodies[x.StreamID])
 			}
 		}
@@ -191,6 +192,7 @@ func (f *foe) answer(p *peerOf, id uint32, body string) error {
 		head() // and nothing more
 		return nil
 	case 11: // all is well, and the connection takes no more
+		p.last = id
 		p.WriteGoAway(id, http2.ErrCodeNo, nil)
 	case 12:
 		return p.fields(id, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "14", "grpc-message", strings.Repeat("%", 5000))
@@ -268,8 +270,12 @@ func attackOnce(t *testing.T, f *foe, conn *grpc.ClientConn, patience time.Durat
 // Whatever a server does with streams and connections, each call ends with its
 // context, nothing of it stays behind, what is not idempotent is executed once at
 // most, and what was executed is not said to be not.
-func TestHostileServer(t *testing.T) {
-	for seed := range uint64(20) {
+func TestSoakHostileServer(t *testing.T) {
+	seeds := uint64(20)
+	if os.Getenv("THROTTLE_SOAK") != "" {
+		seeds = 1000
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { wireAttack(t, seed) })
 		})

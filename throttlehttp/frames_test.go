@@ -3,6 +3,7 @@ package throttlehttp_test
 import (
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
 	"sync"
 )
@@ -35,10 +36,11 @@ type framer struct {
 	queue chan []byte
 	once  sync.Once
 	over  chan struct{}
+	last  uint32 // stream that is served, once goAway has said so
 }
 
 func newFramer(c net.Conn) *framer {
-	f := &framer{Conn: c, queue: make(chan []byte, 10_000), over: make(chan struct{})}
+	f := &framer{Conn: c, queue: make(chan []byte, 10_000), over: make(chan struct{}), last: math.MaxUint32}
 	go func() {
 		defer c.Close()
 		for {
@@ -66,6 +68,12 @@ func (f *framer) write(kind, flags byte, stream uint32, payload ...byte) {
 	case f.queue <- b:
 	case <-f.over:
 	}
+}
+
+// goAway says that streams after last are not served.
+func (f *framer) goAway(last, code uint32) {
+	f.last = last
+	f.write(frameGoAway, 0, 0, append(word(last), word(code)...)...)
 }
 
 // hangUp closes the connection once all that is queued is written.
