@@ -203,12 +203,14 @@ type seed [4]uint64
 
 // hash hashes a key by folded products, in the manner of wyhash (Wang Yi,
 // github.com/wangyi-fudan/wyhash): each 16 bytes go through one product of 64 by
-// 64 bits, of which both halves are added. In contrast to wyhash both factors of
-// every product are masked by secret random words, none by a constant. So an
-// attacker cannot choose keys that meet in a line, or share a fingerprint, better
-// than by chance; and no answer of a limiter shows a bit of any hash. It takes
-// 3 ns for 16 bytes, where SipHash-1-3 takes 12. The standard hash/maphash would
-// do, but its seed cannot be kept over a restart.
+// 64 bits, of which one half is xored with the other. In contrast to wyhash both
+// factors of every product are masked by secret random words, none by a constant.
+// So an attacker cannot choose keys that meet in a line, or share a fingerprint,
+// better than by chance. No answer shows a bit of any hash; of a full table, one
+// can show that a key of the attacker's own was forgotten, and so that two have
+// met: see docs/limits.md. It takes 3 ns for 16 bytes, where SipHash-1-3 takes
+// 12. The standard hash/maphash would do, but its seed cannot be kept over a
+// restart.
 func (s *seed) hash(key string) uint64 {
 	var a, b uint64
 	n, state := len(key), s[0]

@@ -197,7 +197,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		a.settle(s)
 		return 0
 	}
-	a.bill(o)
+	a.bill(s, o)
 	a.first.ended(s, o.Sent.Sub(a.base).Seconds(), o.Verdict == Served || o.Verdict == Throttled)
 	a.learn(now, o)
 	return 0

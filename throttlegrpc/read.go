@@ -24,7 +24,9 @@ const pushback = "grpc-retry-pushback-ms"
 // Throttle.Classify to it.
 //
 //   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
-//     has the same code, is Served: it will be as large the next time.
+//     has the same code, is Served: it will be as large the next time. And a
+//     stream that was reset by ENHANCE_YOUR_CALM is Failed and Final, as the
+//     call may have been executed.
 //   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and
 //     otherwise Failed and Final: whether the call may be repeated is unknown
 //     here.
@@ -40,6 +42,9 @@ func Classify(err error) pace.Report {
 		return r // it speaks for itself
 	}
 	r := report(st, nil)
+	if wasReset(st) && r.Verdict == pace.Throttled {
+		r.Verdict = pace.Failed
+	}
 	r.Final = r.Verdict == pace.Failed
 	return r
 }
@@ -75,6 +80,13 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 // maximum size" in Java.
 func tooLarge(text string) bool {
 	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size")
+}
+
+// wasReset recognises by its text a status that no server has sent: grpc-go makes
+// RESOURCE_EXHAUSTED of a stream reset by ENHANCE_YOUR_CALM, at whatever point of
+// the call that comes.
+func wasReset(st *status.Status) bool {
+	return strings.Contains(st.Message(), "stream terminated by RST_STREAM")
 }
 
 // retryInfo returns the longest wait that the details of st ask for. told

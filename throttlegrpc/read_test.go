@@ -89,6 +89,7 @@ func TestReport(t *testing.T) {
 
 func TestClassify(t *testing.T) {
 	limited := said(codes.ResourceExhausted, "slow down", after(time.Second)).Err()
+	reset := status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
 	for _, c := range []struct {
 		err  error
 		want pace.Report
@@ -101,6 +102,7 @@ func TestClassify(t *testing.T) {
 		{throttle.Ignore(limited), pace.Report{}},
 		{&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: limited}}, pace.Report{}},
 		{status.Error(codes.Unavailable, ""), pace.Report{Verdict: pace.Failed, Final: true}},
+		{fmt.Errorf("list: %w", reset), pace.Report{Verdict: pace.Failed, Final: true}},
 		{status.Error(codes.Canceled, ""), pace.Report{}},
 		{status.Error(codes.NotFound, ""), pace.Report{Verdict: pace.Served}},
 	} {
