@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/throttle-go/throttle/integration/clients"
 	"github.com/throttle-go/throttle/integration/rig"
 	"github.com/throttle-go/throttle/limit"
@@ -48,7 +50,7 @@ func (h *herd) run(t *testing.T, during func()) {
 				if call.Error != nil {
 					t.Errorf("process %d: %v", i, call.Error)
 				}
-			case <-time.After(h.orders[i].For + time.Minute):
+			case <-time.After(h.orders[i].For + 2*time.Minute):
 				t.Errorf("process %d has not ended", i)
 			}
 		})
@@ -116,10 +118,10 @@ func TestFaultColdStartSoak(t *testing.T) {
 }
 
 func coldStart(t *testing.T, processes int, long time.Duration) {
-	redis, postgres := rig.Redis(t), rig.Postgres(t, "max_connections=1000")
+	server, postgres := rig.Redis(t), rig.Postgres(t, "max_connections=1000")
 	created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, postgres.URL))})
 	const count, burst = 500, 200
-	kinds := []HerdOrders{{Client: "go-redis", At: redis.Addr}, {Client: "rueidis", At: redis.Addr}, {Client: "pgx", At: postgres.URL}}
+	kinds := []HerdOrders{{Client: "go-redis", At: server.Addr}, {Client: "rueidis", At: server.Addr}, {Client: "pgx", At: postgres.URL}}
 	h := newHerd(t, processes, func(i int) HerdOrders {
 		o := kinds[i%len(kinds)]
 		o.For, o.Callers, o.Rest = long, 4, 4*time.Duration(processes)*time.Millisecond
@@ -129,14 +131,11 @@ func coldStart(t *testing.T, processes int, long time.Duration) {
 	var connected [2]string
 	h.run(t, func() {
 		rest(t.Context(), time.Until(time.Now().Add(h.begin-monotonic()+long-700*time.Millisecond)))
-		connected[0] = connections(t, redis)
+		connected[0] = connections(server)
 		rest(t.Context(), 500*time.Millisecond)
-		connected[1] = connections(t, redis)
+		connected[1] = connections(server)
 	})
-	if t.Failed() {
-		return
-	}
-	last := len(h.made[0].Stats) - 2
+	last := int(long/(time.Second/2)) - 2
 	var all []string
 	for half := range last + 1 {
 		part, away := h.share(half)
@@ -161,10 +160,13 @@ func coldStart(t *testing.T, processes int, long time.Duration) {
 	h.within(t, 0)
 }
 
-// connections is how many a server has received.
-func connections(t *testing.T, n *rig.Node) string {
-	t.Helper()
-	_, text, _ := strings.Cut(n.Must(t, "INFO", "stats"), "total_connections_received:")
+// connections is how many a server has received, or why that is not known.
+func connections(n *rig.Node) string {
+	text, err := redis.String(n.Do("INFO", "stats"))
+	if err != nil {
+		return err.Error()
+	}
+	_, text, _ = strings.Cut(text, "total_connections_received:")
 	text, _, _ = strings.Cut(text, "\r\n")
 	return text
 }
@@ -185,12 +187,12 @@ func TestFaultStopsSoak(t *testing.T) {
 	stops(t, rand.Uint64(), 50*time.Second, 30*time.Second)
 }
 
-func stops(t *testing.T, seed uint64, long, server time.Duration) {
-	redis := rig.Redis(t)
+func stops(t *testing.T, seed uint64, long, still time.Duration) {
+	server := rig.Redis(t)
 	const count = 2000
 	h := newHerd(t, 4, func(i int) HerdOrders {
 		client := []string{"go-redis", "rueidis"}[i%2]
-		return HerdOrders{Client: client, At: redis.Addr, For: long, Callers: 4, Rest: time.Millisecond, Count: count, Burst: 100, Leased: true}
+		return HerdOrders{Client: client, At: server.Addr, For: long, Callers: 4, Rest: time.Millisecond, Count: count, Burst: 100, Leased: true}
 	})
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var thawed time.Duration
@@ -200,9 +202,9 @@ func stops(t *testing.T, seed uint64, long, server time.Duration) {
 		for frozen := false; monotonic() < end; {
 			if !frozen && rng.IntN(4) == 0 {
 				frozen = true
-				redis.Freeze()
-				rest(t.Context(), server)
-				redis.Thaw()
+				server.Freeze()
+				rest(t.Context(), still)
+				server.Thaw()
 				thawed = monotonic()
 				continue
 			}

@@ -50,7 +50,7 @@ var refusals = []string{
 // anything on, where they keep no error of type net.OpError.
 var unsent = []string{
 	"dial tcp", "dial unix", "failed to connect", "connection pool timeout", "connection pool exhausted",
-	"all sentinels specified in configuration are unreachable",
+	"all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
 }
 
 // failed returns an error of the client as an Error.

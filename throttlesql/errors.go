@@ -86,7 +86,7 @@ func unsent(err error) bool {
 		errors.As(err, &safe) && safe.SafeToRetry() ||
 		stateOf(err) == "57P03" || // it takes no connections yet
 		says(err, func(text string) bool {
-			return strings.HasPrefix(text, "failed to connect to ") || notSent[text]
+			return strings.HasPrefix(text, "failed to connect to ") || strings.HasPrefix(text, "tls: failed to verify certificate") || notSent[text]
 		})
 }
 
