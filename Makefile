@@ -14,10 +14,11 @@ RACE ?= -race
 BIN := $(CURDIR)/.bin
 TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
-.PHONY: help test lint bench bench-peers fuzz soak
+.PHONY: help test integration lint bench bench-peers fuzz soak
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
+	@echo 'make integration  the tests of Redis on Redis 8 and on Valkey, and those of many processes; some 10 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
 	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 4 minutes'
@@ -27,6 +28,17 @@ help:
 test:
 	scripts/need.sh
 	THROTTLE_REQUIRE=1 scripts/each go test -count=1 $(RACE) ./...
+
+# Valkey notices a step of its clock up to a tenth of a second late, so
+# TestFaultClockStep is not run on it.
+integration:
+	scripts/need.sh
+	cd integration && for server in redis-server-8 valkey-server; do \
+		echo "== all that is Redis is $$server"; path=$$PWD/../.bin/$$server; \
+		[ -x "$$path" ] || path=$$(command -v $$server) || { echo "$$server is MISSING: NOT tested"; exit 1; }; \
+		THROTTLE_REQUIRE=1 REDIS_SERVER=$$path go test -count=1 -timeout 20m -run 'Redis|Cluster|Lost|Sentinel|Parted|Primaries|Memory|Linear' .; \
+	done
+	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
 
 lint: $(TOOLS)
 	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }
