@@ -18,7 +18,7 @@ import (
 var refusals = map[string]func(t *testing.T, n *rig.Node){
 	"READONLY":   func(t *testing.T, n *rig.Node) { redisFollow(t, n, rig.NewProxy(t, n.Addr).Port) },
 	"NOREPLICAS": func(t *testing.T, n *rig.Node) { n.Must(t, "CONFIG", "SET", "min-replicas-to-write", "1") },
-	"OOM": func(t *testing.T, n *rig.Node) { n.Must(t, "CONFIG", "SET", "maxmemory", "1") },
+	"OOM":        func(t *testing.T, n *rig.Node) { n.Must(t, "CONFIG", "SET", "maxmemory", "1") },
 	"BUSY": func(t *testing.T, n *rig.Node) {
 		n.Must(t, "CONFIG", "SET", "busy-reply-threshold", "1")
 		go n.Do("EVAL", "for i = 1, 1e13 do end", 0) // for two seconds at most, and until the server ends
