@@ -181,10 +181,12 @@ func TestFaultStops(t *testing.T) {
 
 func TestFaultStopsSoak(t *testing.T) {
 	soak(t)
-	for range 3 {
-		stops(t, rand.Uint64(), 60*time.Second, 5*time.Second)
-	}
-	stops(t, rand.Uint64(), 50*time.Second, 30*time.Second)
+	t.Run("server for 5 s", func(t *testing.T) {
+		for range 3 {
+			stops(t, rand.Uint64(), time.Minute, 5*time.Second)
+		}
+	})
+	t.Run("server for 30 s", func(t *testing.T) { stops(t, rand.Uint64(), 50*time.Second, 30*time.Second) })
 }
 
 func stops(t *testing.T, seed uint64, long, still time.Duration) {
