@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what only `make integration` needs, beside what scripts/need.sh does:
-# DynamoDB Local in .bin/dynamodb-local, for which Java 17 and Maven are needed.
+# DynamoDB Local in .bin/dynamodb-local, for which Java 17 and Maven are needed,
+# and nginx, of which the tests start their own and no service.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -10,6 +11,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 missing=()
 have java || missing+=(default-jre-headless)
 have mvn || missing+=(maven)
+have nginx || missing+=(nginx-light)
 if [ ${#missing[@]} -gt 0 ] && have apt-get; then
 	as_root=()
 	[ "$(id -u)" = 0 ] || as_root=(sudo -n)
