@@ -18,10 +18,20 @@ func (m *Store) Start() time.Time { return m.table().base }
 func (m *Store) TakeAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
 	m.table()
 	if len(a) == 1 {
-		d[0] = m.takeOne(now, &a[0])
+		d[0] = m.oneAt(now, &a[0])
 		return d[0].OK
 	}
 	return m.takeAll(now, a, d)
+}
+
+// oneAt is TakeOne at the time now.
+func (m *Store) oneAt(now time.Time, a *limit.Ask) (d limit.Decision) {
+	t, p := m.table(), m.limits.prepared(&a.Limit)
+	h := t.seed.hash(a.Key)
+	if !t.takeAny(p, h, now, int64(t.since(now)), a, &d) {
+		d = m.takeOne(p, h, now, a)
+	}
+	return d
 }
 
 // Decide is TakeOne without its error, which is always nil.
@@ -32,11 +42,12 @@ func (m *Store) Decide(a limit.Ask) limit.Decision {
 
 // AllowAt is Allow at the time now.
 func (m *Store) AllowAt(now time.Time, key string, l limit.Limit) bool {
-	t := m.table()
-	if ok, known := t.allow(m.limits.get(&l), t.seed.hash(key), int64(t.since(now))); known {
+	t, p := m.table(), m.limits.prepared(&l)
+	h := t.seed.hash(key)
+	if ok, known := t.allowOne(p, h, int64(t.since(now))); known {
 		return ok
 	}
-	return m.takeOne(now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
+	return m.takeOne(p, h, now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
 }
 
 // Size is how large the table is, in bytes.

@@ -87,6 +87,7 @@ func (t *table) doubled() *table {
 		m: t.m, seed: t.seed, rows: t.rows, mask: 2*t.mask + 1, lines: newLines(2 * uint64(len(t.lines))),
 		base: t.base, start: t.start, below: t.below,
 	}
+	n.spared.Store(t.spared.Load())
 	n.left.Store(int64(len(t.lines)))
 	n.from.Store(t)
 	return n

@@ -46,26 +46,25 @@ const (
 // that Take would give. With an n of 1 and a TokenBucket or a FixedWindow it is the
 // fastest way to ask.
 func (m *Store) Allow(key string, l limit.Limit, n int64) bool {
-	t := m.table()
+	t, p := m.table(), m.limits.prepared(&l)
+	h := t.seed.hash(key)
+	if t.far() {
+		t.fetch(h)
+	}
+	since := time.Since(t.base)
 	if n == 1 {
-		p, h := m.limits.first.Load(), t.seed.hash(key)
-		if p == nil || !p.is(&l) {
-			p = m.limits.get(&l)
-		}
-		if t.far() {
-			t.fetch(h)
-		}
-		if ok, known := t.allow(p, h, t.micros()); known {
+		if ok, known := t.allowOne(p, h, t.microsIn(since)); known {
 			return ok
 		}
 	}
-	return m.takeOne(t.now(), &limit.Ask{Key: key, Limit: l, N: n}).OK
+	return m.takeOne(p, h, t.base.Add(since), &limit.Ask{Key: key, Limit: l, N: n}).OK
 }
 
 // TakeOne is Take for one ask. It allocates nothing, but for limits that keep
 // more than a State, and its error is always nil.
-func (m *Store) TakeOne(_ context.Context, a limit.Ask) (limit.Decision, error) {
-	return m.takeNow(&a), nil
+func (m *Store) TakeOne(_ context.Context, a limit.Ask) (d limit.Decision, _ error) {
+	m.takeNow(&a, &d)
+	return d, nil
 }
 
 // Take decides on a[i] in d[i], as [limit.TakeAll] does: all are charged, or none.
@@ -73,7 +72,7 @@ func (m *Store) TakeOne(_ context.Context, a limit.Ask) (limit.Decision, error) 
 // asks are about one key. The context is not looked at, as nothing waits.
 func (m *Store) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if len(a) == 1 && len(d) == 1 {
-		d[0] = m.takeNow(&a[0])
+		m.takeNow(&a[0], &d[0])
 		return d[0].OK, nil
 	}
 	if err := limit.CheckAsks(a, d); err != nil {
@@ -115,87 +114,34 @@ func (m *Store) maxBytes() int64 {
 	return most
 }
 
-// takeNow decides about one key at the present time.
-func (m *Store) takeNow(a *limit.Ask) limit.Decision {
-	t := m.table()
+// takeNow decides about one key at the present time, in d.
+func (m *Store) takeNow(a *limit.Ask, d *limit.Decision) {
+	t, p := m.table(), m.limits.prepared(&a.Limit)
+	h := t.seed.hash(a.Key)
 	if t.far() {
-		t.fetch(t.seed.hash(a.Key))
+		t.fetch(h)
 	}
-	return m.takeOne(t.now(), a)
+	since := time.Since(t.base)
+	if at := t.base.Add(since); !t.takeAny(p, h, at, t.microsIn(since), a, d) {
+		*d = m.takeOne(p, h, at, a)
+	}
 }
 
-// takeOne decides about one key: without a lock if it can, under locks if not.
-func (m *Store) takeOne(now time.Time, a *limit.Ask) (d limit.Decision) {
-	t, p := m.tab.Load(), m.limits.get(&a.Limit)
+// takeOne decides about the key of a, of hash h, under p: without a lock if it can,
+// under locks if not.
+func (m *Store) takeOne(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limit.Decision) {
 	switch p.keeps {
 	case keepsNothing:
 		_, d = limit.Take(limit.State{}, now, *a)
 		return d
 	case keepsState:
-		h := t.seed.hash(a.Key)
-		if d, known := t.take(p, h, now, a); known {
+		if d, known := m.tab.Load().take(p, h, now, a); known {
 			return d
 		}
 	}
 	asks, ds := [1]limit.Ask{*a}, [1]limit.Decision{}
 	m.takeAll(now, asks[:], ds[:])
 	return ds[0]
-}
-
-// The fast way takes no lock: it finds the slot of one key, reads its state,
-// decides, and writes the new state by one compare-and-swap. It leaves to the
-// slow way what it does not find, and what it cannot write so.
-
-// allow decides about one event of the key of hash h, now µs after start. If not
-// known, it is for the slow way.
-func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
-	tag := p.tag | h&tagFingerprint
-	a, _ := t.home(h)
-	l, i := &t.lines[a], 0 // where most are, of a few keys
-	if t.mask > 0 || l[0].Load() != tag {
-		if l, i = t.search(h, tag); i < 0 {
-			return false, false
-		}
-	}
-	for {
-		w, ok := l.load(i, tag)
-		if !ok {
-			return false, false
-		}
-		next, ok, known := p.fast.Allow(w, now)
-		if !ok || !known || l.word(i).CompareAndSwap(w, next) {
-			return ok && known, known
-		}
-	}
-}
-
-// take decides about the key of a, of hash h. If not known, it is for the slow
-// way.
-func (t *table) take(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limit.Decision, known bool) {
-	tag := p.tag | h&tagFingerprint
-	l, i := t.search(h, tag)
-	if i < 0 {
-		return d, false
-	}
-	for {
-		var s, next limit.State
-		w, single := l.load(i, tag)
-		if single {
-			s = p.fast.Unpack(w, t.start)
-		} else if s, known = t.loadPair(l, i, tag); !known {
-			return d, false
-		}
-		if next, d = limit.Take(s, now, *a); next == s {
-			return d, true
-		}
-		to, packs := p.fast.Pack(next, t.start)
-		if !single || !packs || to < stateLowest {
-			return d, false
-		}
-		if l.word(i).CompareAndSwap(w, to) {
-			return d, true
-		}
-	}
 }
 
 // seed is the secret of a table: 256 random bits.
@@ -297,6 +243,14 @@ func (x *limits) get(l *limit.Limit) *prepared {
 	spot.Store(p)
 	x.first.CompareAndSwap(nil, p)
 	return p
+}
+
+// prepared is get, without a look at the cache for the limit that came first.
+func (x *limits) prepared(l *limit.Limit) *prepared {
+	if p := x.first.Load(); p != nil && p.is(l) {
+		return p
+	}
+	return x.get(l)
 }
 
 // is reports whether p was made of l. It compares field by field and in line,

@@ -236,6 +236,7 @@ func (m *Store) restoreHead(r *snapshotReader) (*table, snapshotOf, error) {
 	}
 	t := newTable(m, rows, seedOf(secret), time.Now())
 	t.lines, t.mask = newLines(size), size/rows-1
+	t.spared.Store(true) // a snapshot does not say of a line whose it is
 	return t, snapshotOf{rows << doublings, m.prepareAll(known[:len(known)-1])}, nil
 }
 

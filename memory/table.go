@@ -42,6 +42,10 @@ type table struct {
 	start int64     // base in µs of Unix time, rounded down
 	below int64     // what was rounded, in ns
 
+	// spared is whether a key may be in its spare. Once it is, it stays so. It is
+	// set under the locks of the lines of that key.
+	spared atomic.Bool
+
 	grow
 	m *Store // has the limits, the rings and the bounds
 }
@@ -77,8 +81,11 @@ func (t *table) now() time.Time { return t.base.Add(time.Since(t.base)) }
 
 // micros returns the time in µs after start; t.start+t.micros() is
 // now().UnixMicro(). It is never below zero, and without a sign divided sooner.
-func (t *table) micros() int64 {
-	return int64(uint64(int64(time.Since(t.base))+t.below) / uint64(time.Microsecond))
+func (t *table) micros() int64 { return t.microsIn(time.Since(t.base)) }
+
+// microsIn is micros, so long after the base.
+func (t *table) microsIn(since time.Duration) int64 {
+	return int64(uint64(int64(since)+t.below) / uint64(time.Microsecond))
 }
 
 // since returns now in µs after start.

@@ -58,7 +58,7 @@ func TestTableKeepsWhatOwesMost(t *testing.T) {
 				l = paired
 			}
 			key, n := fmt.Sprint(rng.IntN(200)), 1+rng.Int64N(1000)
-			d := m.takeOne(now, &limit.Ask{Key: key, Limit: l, N: n})
+			d := m.oneAt(now, &limit.Ask{Key: key, Limit: l, N: n})
 			used := d.Max - d.Remaining
 			if used != n && used != kept[key]+n {
 				t.Fatalf("seed %d, step %d: %s used %d and takes %d: now %d", seed, step, key, kept[key], n, used)
@@ -70,7 +70,7 @@ func TestTableKeepsWhatOwesMost(t *testing.T) {
 		}
 		left := 0
 		for key, used := range kept {
-			d := m.takeOne(now, &limit.Ask{Key: key, Limit: single})
+			d := m.oneAt(now, &limit.Ask{Key: key, Limit: single})
 			if got := d.Max - d.Remaining; got == used {
 				left++
 			} else if got != 0 {

@@ -1,0 +1,106 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// A key that owes nothing has no slot for long: its own is free, and another takes
+// it. So of many keys under a limit that most are far from, nearly every one is new
+// at each of its events, and there are two locks and a few words to write, and
+// nothing to work out that the fast way does not.
+
+// takeFirst decides whether n pass for a key that is in none of its lines, in d but
+// for its time. If it reports false, it is for the slow way, and d says nothing.
+func (t *table) takeFirst(p *prepared, h uint64, now, n int64, d *limit.Decision) bool {
+	w, known := p.fast.Take(0, now, n, d)
+	return known && d.OK && t.enter(p, h, w, uint64(now))
+}
+
+// takeNew is takeFirst for whatever is asked.
+func (t *table) takeNew(p *prepared, h uint64, now time.Time, a *limit.Ask) (d limit.Decision, known bool) {
+	if p.fast.Wide() { // it may take a pair
+		return d, false
+	}
+	s, d := limit.Take(limit.State{}, now, *a)
+	since := t.since(now)
+	w, packs := t.pack(p, s, since)
+	return d, packs && t.enter(p, h, w, since)
+}
+
+// enter stores w, the state of one word, for the key of hash h. It reports false,
+// and has stored nothing, if that is for the slow way: if the key is there after
+// all, or may have a ring, if no slot of its lines is free, or t not in use any more.
+func (t *table) enter(p *prepared, h, w, now uint64) (entered bool) {
+	var lines [3]uint64
+	lines[0], lines[1] = t.home(h)
+	a, b := &t.lines[lines[0]], &t.lines[lines[1]]
+	if p.tag == 0 || w < stateLowest || a == b {
+		return false
+	}
+	n := 2
+	if t.spared.Load() {
+		lines[2], n = t.spare(h), 3
+	}
+	if !t.lockFew(&lines, n) {
+		return false
+	}
+	if n == 3 || !t.spared.Load() {
+		entered = t.enterLocked(p, h, w, now, a, b, lines[:n])
+	}
+	t.unlockFew(&lines, n)
+	return entered
+}
+
+func (t *table) enterLocked(p *prepared, h, w, now uint64, a, b *cacheLine, lines []uint64) bool {
+	for _, i := range lines {
+		if t.lines[i].at(h&tagFingerprint) >= 0 {
+			return false
+		}
+	}
+	if t.m.rings.filter.mayHave(h) {
+		return false
+	}
+	l, tag := a, p.tag|h&tagFingerprint
+	free, at := a.survey(now)
+	if more, i := b.survey(now); more > free {
+		l, at, tag = b, i, tag|tagSecond
+	}
+	if at < 0 {
+		return false
+	}
+	was := l[at+1].Load()
+	return ends(was) <= now && l.put(at, was, tag, w, now)
+}
+
+// lockFew locks n lines, two or three, in the order that lock has, or none if one
+// has moved on. It sorts them.
+func (t *table) lockFew(lines *[3]uint64, n int) bool {
+	x, y := min(lines[0], lines[1]), max(lines[0], lines[1])
+	lines[0], lines[1] = x, y
+	if n == 3 {
+		z := lines[2]
+		lines[0], lines[2] = min(x, z), max(y, z)
+		lines[1] = max(x, min(y, z))
+	}
+	for i := range n {
+		if i > 0 && lines[i] == lines[i-1] {
+			continue
+		}
+		if !t.lines[lines[i]].lock() {
+			t.unlockFew(lines, i)
+			return false
+		}
+	}
+	return true
+}
+
+// unlockFew unlocks the first n lines.
+func (t *table) unlockFew(lines *[3]uint64, n int) {
+	for i := range n {
+		if i == 0 || lines[i] != lines[i-1] {
+			t.lines[lines[i]].unlock()
+		}
+	}
+}
