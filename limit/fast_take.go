@@ -15,49 +15,48 @@ func (f *Fast) Take(w uint64, now, n int64, d *Decision) (next uint64, known boo
 	if uint64(now) >= uint64(wordFar) || left > f.far || uint64(n) > f.most {
 		return 0, false
 	}
-	switch {
-	case f.kind == fastBucket:
-		return f.takeBucket(w, now, left, uint64(n), d), true
-	case f.kind == fastWindow && left > 0:
-		return f.takeWindow(w, left, uint64(n), d), true
+	if f.kind != fastBucket {
+		// The first of a window is for Take, which knows where windows end.
+		return f.takeWindow(w, left, uint64(n), d), f.kind == fastWindow && left > 0
 	}
-	// The first of a window is for Take, which knows where windows end.
-	return 0, false
-}
-
-// takeBucket decides about a bucket that is full in so many microseconds. It
-// counts in q-ths of one, of which an event is worth p.
-func (f *Fast) takeBucket(w uint64, now, left int64, n uint64, d *Decision) (next uint64) {
+	// It counts in q-ths of a microsecond, of which an event is worth p.
 	from, debt := uint64(now)<<wordBits, uint64(0)
 	if left > 0 {
 		from, debt = w, uint64(left)*f.q-w&wordN
 	}
-	after := debt + n*f.p
-	d.Max = int64(f.most)
+	after := debt + uint64(n)*f.p
 	if after > f.whole {
-		d.OK, d.N = false, 0
-		d.Remaining = int64(f.events(f.whole - min(debt, f.whole)))
-		d.RetryAfter = f.duration(after - f.whole)
-		d.ResetAfter = time.Duration(max(left, 0)) * time.Microsecond
-		return w
+		return f.refuse(w, left, debt, after, d), true
 	}
-	d.OK, d.N, d.RetryAfter = true, int64(n), 0
-	d.Remaining = int64(f.events(f.whole - after))
 	switch n {
-	case 0:
-		next = w
 	case 1:
 		next = f.plusOne(from)
+	case 0:
+		next = w
 	default:
 		up := (after + f.q - 1) / f.q
 		next = (uint64(now)+up)<<wordBits | (up*f.q - after)
 	}
+	d.OK, d.N, d.Max = true, n, int64(f.most)
+	d.Remaining, d.RetryAfter = int64(f.events(f.whole-after)), 0
 	d.ResetAfter = time.Duration(max(int64(next>>wordBits)-now, 0)) * time.Microsecond
-	return next
+	return next, true
+}
+
+// refuse fills in d for a bucket that owes so much now, and would owe too much.
+func (f *Fast) refuse(w uint64, left int64, debt, after uint64, d *Decision) uint64 {
+	d.OK, d.N, d.Max = false, 0, int64(f.most)
+	d.Remaining = int64(f.events(f.whole - min(debt, f.whole)))
+	d.RetryAfter = f.duration(after - f.whole)
+	d.ResetAfter = time.Duration(max(left, 0)) * time.Microsecond
+	return w
 }
 
 // takeWindow decides about a window that ends in so many microseconds.
 func (f *Fast) takeWindow(w uint64, left int64, n uint64, d *Decision) (next uint64) {
+	if f.kind != fastWindow || left <= 0 {
+		return w
+	}
 	used, end := min(w&wordN, 2*f.most), time.Duration(left)*time.Microsecond
 	d.Max = int64(f.most)
 	d.OK, d.N, d.RetryAfter = used+n <= f.most, int64(n), 0

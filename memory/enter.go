@@ -6,14 +6,24 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// A key that owes nothing has no slot for long: its own is free, and another takes
-// it. So of many keys under a limit that most are far from, nearly every one is new
-// at each of its events, and there are two locks and a few words to write, and
-// nothing to work out that the fast way does not.
+// A key that owes nothing may have no slot: its own is free, and another takes it.
+// So of many keys that are far below their limit nearly every one is new at each of
+// its events. For these there are two locks and a few words to write, and nothing to
+// work out that the fast way does not.
+
+// allowFirst reports whether one event of a key that is in none of its lines passes,
+// and is charged. If not, the slow way is to decide.
+func (t *table) allowFirst(p *prepared, h uint64, now int64) bool {
+	w, ok, known := p.fast.Allow(0, now)
+	return ok && known && t.enter(p, h, w, uint64(now))
+}
 
 // takeFirst decides whether n pass for a key that is in none of its lines, in d but
 // for its time. If it reports false, it is for the slow way, and d says nothing.
 func (t *table) takeFirst(p *prepared, h uint64, now, n int64, d *limit.Decision) bool {
+	if n <= 0 {
+		return false
+	}
 	w, known := p.fast.Take(0, now, n, d)
 	return known && d.OK && t.enter(p, h, w, uint64(now))
 }

@@ -24,14 +24,15 @@ func (m *Store) TakeAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
 	return m.takeAll(now, a, d)
 }
 
-// oneAt is TakeOne at the time now.
-func (m *Store) oneAt(now time.Time, a *limit.Ask) (d limit.Decision) {
-	t, p := m.table(), m.limits.prepared(&a.Limit)
-	h := t.seed.hash(a.Key)
-	if !t.takeAny(p, h, now, int64(t.since(now)), a, &d) {
-		d = m.takeOne(p, h, now, a)
+// oneAt is TakeOne at the time at.
+func (m *Store) oneAt(at time.Time, a *limit.Ask) (d limit.Decision) {
+	t, p := m.table(), m.limits.get(&a.Limit)
+	h, now := t.seed.hash(a.Key), int64(t.since(at))
+	if a.Min <= 0 && !a.Debt && (t.takeFast(p, h, now, a.N, &d) || t.takeFirst(p, h, now, a.N, &d)) {
+		d.At = at
+		return d
 	}
-	return d
+	return m.takeOne(p, h, at, a)
 }
 
 // Decide is TakeOne without its error, which is always nil.
@@ -41,13 +42,13 @@ func (m *Store) Decide(a limit.Ask) limit.Decision {
 }
 
 // AllowAt is Allow at the time now.
-func (m *Store) AllowAt(now time.Time, key string, l limit.Limit) bool {
-	t, p := m.table(), m.limits.prepared(&l)
-	h := t.seed.hash(key)
-	if ok, known := t.allowOne(p, h, int64(t.since(now))); known {
+func (m *Store) AllowAt(at time.Time, key string, l limit.Limit) bool {
+	t, p := m.table(), m.limits.get(&l)
+	h, now := t.seed.hash(key), int64(t.since(at))
+	if ok, known := t.allow(p, h, now); known {
 		return ok
 	}
-	return m.takeOne(p, h, now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
+	return t.allowFirst(p, h, now) || m.takeOne(p, h, at, &limit.Ask{Key: key, Limit: l, N: 1}).OK
 }
 
 // Size is how large the table is, in bytes.

@@ -11,27 +11,6 @@ import (
 // decides, and writes the new state by one compare-and-swap. It leaves to the
 // slow way what it does not find, and what it cannot write so.
 
-// allowOne decides about one event of the key of hash h, now µs after start. If not
-// known, it is for the slow way.
-func (t *table) allowOne(p *prepared, h uint64, now int64) (ok, known bool) {
-	if ok, known = t.allow(p, h, now); known {
-		return ok, true
-	}
-	w, ok, known := p.fast.Allow(0, now)
-	ok = ok && known && t.enter(p, h, w, uint64(now))
-	return ok, ok
-}
-
-// takeAny decides what a asks of the key of hash h, at the time at, which is now µs
-// after start. If it reports false, it is for the slow way, and d says nothing.
-func (t *table) takeAny(p *prepared, h uint64, at time.Time, now int64, a *limit.Ask, d *limit.Decision) bool {
-	if a.Min > 0 || a.Debt || !t.takeFast(p, h, now, a.N, d) && (a.N <= 0 || !t.takeFirst(p, h, now, a.N, d)) {
-		return false
-	}
-	d.At = at
-	return true
-}
-
 // allow decides about one event of the key of hash h, now µs after start. If not
 // known, it is for the slow way.
 func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
@@ -59,9 +38,12 @@ func (t *table) allow(p *prepared, h uint64, now int64) (ok, known bool) {
 // is for the slow way, and d says nothing.
 func (t *table) takeFast(p *prepared, h uint64, now, n int64, d *limit.Decision) bool {
 	tag := p.tag | h&tagFingerprint
-	l, i := t.search(h, tag)
-	if i < 0 {
-		return false
+	a, _ := t.home(h)
+	l, i := &t.lines[a], 0 // as in allow
+	if t.mask > 0 || l[0].Load() != tag {
+		if l, i = t.search(h, tag); i < 0 {
+			return false
+		}
 	}
 	for {
 		w, ok := l.load(i, tag)

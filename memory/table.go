@@ -119,12 +119,19 @@ func (t *table) spare(h uint64) uint64 {
 // far reports whether a line of t has to come from far away.
 func (t *table) far() bool { return len(t.lines) >= farLines }
 
-// fetch has the lines of the key of hash h brought near while the clock is read.
-// They would not come of themselves: reading the clock waits for all reads
-// before it.
-func (t *table) fetch(h uint64) {
+// hashAndTime returns the hash of key, and how long after the base it is. Reading
+// the clock waits for all that comes before it. So lines that are far away are
+// called for first, and otherwise the hash, for which nothing there waits, comes
+// last.
+func (t *table) hashAndTime(key string) (h uint64, since time.Duration) {
+	if !t.far() {
+		since = time.Since(t.base)
+		return t.seed.hash(key), since
+	}
+	h = t.seed.hash(key)
 	a, b := t.home(h)
 	prefetch(&t.lines[a], &t.lines[b])
+	return h, time.Since(t.base)
 }
 
 // pack returns s as one word, zero if it has expired; ok is false if no word can
