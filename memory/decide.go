@@ -72,7 +72,7 @@ func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bo
 		q.claims, q.states, q.lines = make([]claim, n), make([]limit.State, n), make([]uint64, 3*n)
 	}
 	for i := range a {
-		q.claims[i] = claim{p: m.limits.get(&a[i].Limit), h: m.tab.Load().seed.hash(a[i].Key)}
+		q.claims[i] = claim{p: m.limits.get(&a[i].Limit), h: m.tab.Load().hash(a[i].Key)}
 		q.hasRing = q.hasRing || q.claims[i].isRing()
 	}
 	if !q.hasRing {

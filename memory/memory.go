@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"math"
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,56 +167,6 @@ func (m *Store) takeOne(p *prepared, h uint64, now time.Time, a *limit.Ask) (d l
 	asks, ds := [1]limit.Ask{*a}, [1]limit.Decision{}
 	m.takeAll(now, asks[:], ds[:])
 	return ds[0]
-}
-
-// seed is the secret of a table: 256 random bits.
-type seed [4]uint64
-
-// hash hashes a key by folded products, in the manner of wyhash (Wang Yi,
-// github.com/wangyi-fudan/wyhash): each 16 bytes go through one product of 64 by
-// 64 bits, of which both halves are added. In contrast to wyhash both factors of
-// every product are masked by secret random words, none by a constant. So an
-// attacker cannot choose keys that meet in a line, or share a fingerprint, better
-// than by chance; and no answer of a limiter shows a bit of any hash. It takes
-// 3 ns for 16 bytes, where SipHash-1-3 takes 12. The standard hash/maphash would
-// do, but its seed cannot be kept over a restart.
-func (s *seed) hash(key string) uint64 {
-	var a, b uint64
-	n, state := len(key), s[0]
-	switch {
-	case n > 16:
-		tail := key[n-16:]
-		for ; len(key) > 16; key = key[16:] {
-			state = fold(first8(key)^s[1], first8(key[8:])^state)
-		}
-		a, b = first8(tail), first8(tail[8:])
-	case n >= 8:
-		a, b = first8(key), first8(key[n-8:])
-	case n >= 4:
-		a, b = first4(key), first4(key[n-4:])
-	case n > 0:
-		a = uint64(key[0])<<16 | uint64(key[n/2])<<8 | uint64(key[n-1])
-	}
-	return fold(s[2]^uint64(n), fold(a^s[1], b^state)^s[3])
-}
-
-// fold multiplies a by b and folds the halves of the product onto each other.
-func fold(a, b uint64) uint64 {
-	hi, lo := bits.Mul64(a, b)
-	return hi ^ lo
-}
-
-// first8 reads the first 8 bytes of key. The compiler makes one load of it.
-func first8(key string) uint64 {
-	_ = key[7]
-	return uint64(key[0]) | uint64(key[1])<<8 | uint64(key[2])<<16 | uint64(key[3])<<24 |
-		uint64(key[4])<<32 | uint64(key[5])<<40 | uint64(key[6])<<48 | uint64(key[7])<<56
-}
-
-// first4 reads the first 4 bytes of key.
-func first4(key string) uint64 {
-	_ = key[3]
-	return uint64(key[0]) | uint64(key[1])<<8 | uint64(key[2])<<16 | uint64(key[3])<<24
 }
 
 // prepared is a Limit with what a decision would otherwise work out each time.

@@ -34,7 +34,7 @@ import (
 // stateBusy. So the usual decision is one such swap, and a refusal writes
 // nothing.
 type table struct {
-	seed  seed
+	hasher
 	rows  uint64 // lines = rows << doublings
 	mask  uint64 // 1 << doublings - 1
 	lines []cacheLine
@@ -126,9 +126,9 @@ func (t *table) far() bool { return len(t.lines) >= farLines }
 func (t *table) hashAndTime(key string) (h uint64, since time.Duration) {
 	if !t.far() {
 		since = time.Since(t.base)
-		return t.seed.hash(key), since
+		return t.hash(key), since
 	}
-	h = t.seed.hash(key)
+	h = t.hash(key)
 	a, b := t.home(h)
 	prefetch(&t.lines[a], &t.lines[b])
 	return h, time.Since(t.base)
