@@ -37,7 +37,8 @@ func TestKeysThatOweNothingTakeNoRoom(t *testing.T) {
 }
 
 // TestKeysInTheirSpareAreFound: in a table that is full a key may be in its spare
-// line. It is still there when its two others have room again.
+// line. It is still there when its two others have room again, also in a table that
+// was restored.
 func TestKeysInTheirSpareAreFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		brief := limit.Limit{Count: 1, Period: time.Second}
@@ -57,14 +58,24 @@ func TestKeysInTheirSpareAreFound(t *testing.T) {
 			if m.SpareIsUsed() {
 				found++
 			}
+			again := memory.Store{MaxKeys: 2000}
+			if err := again.Restore(m.Snapshot()); err != nil {
+				t.Fatal(err)
+			}
+			lost := again.Forgotten()
 			time.Sleep(2 * time.Second) // the brief ones have left
 			for _, key := range kept {
 				if m.Decide(limit.Ask{Key: key, Limit: lasting, N: 1}).OK {
 					t.Errorf("%s passes twice", key)
 				}
+				if again.Decide(limit.Ask{Key: key, Limit: lasting, N: 1}).OK && lost == 0 {
+					t.Errorf("%s passes twice after Restore", key)
+				}
 			}
-			if err := m.Check(); err != nil {
-				t.Fatal(err)
+			for _, m := range []*memory.Store{&m, &again} {
+				if err := m.Check(); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		if found < 10 {
