@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -42,7 +43,7 @@ func (t *table) takeNew(p *prepared, h uint64, now time.Time, a *limit.Ask) (d l
 // enter stores w, the state of one word, for the key of hash h. It reports false,
 // and has stored nothing, if that is for the slow way: if the key is there after
 // all, or may have a ring, if no slot of its lines is free, or t not in use any more.
-func (t *table) enter(p *prepared, h, w, now uint64) (entered bool) {
+func (t *table) enter(p *prepared, h, w, now uint64) bool {
 	var lines [3]uint64
 	lines[0], lines[1] = t.home(h)
 	a, b := &t.lines[lines[0]], &t.lines[lines[1]]
@@ -56,32 +57,62 @@ func (t *table) enter(p *prepared, h, w, now uint64) (entered bool) {
 	if !t.lockFew(&lines, n) {
 		return false
 	}
+	became := outcomeMoved
 	if n == 3 || !t.spared.Load() {
-		entered = t.enterLocked(p, h, w, now, a, b, lines[:n])
+		became = t.enterLocked(p, h, w, now, a, b, lines[:n])
 	}
 	t.unlockFew(&lines, n)
-	return entered
+	if became == outcomeFull {
+		t.m.double(t)
+	}
+	return became == outcomeDecided
 }
 
-func (t *table) enterLocked(p *prepared, h, w, now uint64, a, b *cacheLine, lines []uint64) bool {
+// enterLocked is enter under the locks of the lines. Of the free slots it takes the
+// one that has been free for longest, as the others may be of keys that come more
+// often, and find their slot as long as no other has taken it. A table that is near
+// is rather doubled: it stays near, and has room for all of a few thousand keys.
+func (t *table) enterLocked(p *prepared, h, w, now uint64, a, b *cacheLine, lines []uint64) outcome {
 	for _, i := range lines {
 		if t.lines[i].at(h&tagFingerprint) >= 0 {
-			return false
+			return outcomeMoved
 		}
 	}
 	if t.m.rings.filter.mayHave(h) {
-		return false
+		return outcomeMayBeRing
 	}
-	l, tag := a, p.tag|h&tagFingerprint
-	free, at := a.survey(now)
-	if more, i := b.survey(now); more > free {
-		l, at, tag = b, i, tag|tagSecond
+	v, other, l, tag := a.vacancy(now), b.vacancy(now), a, p.tag|h&tagFingerprint
+	if v.end > 0 && other.end > 0 && 2*uint64(len(t.lines)) <= farLines && t.m.mayDouble(t) {
+		return outcomeFull
 	}
-	if at < 0 {
-		return false
+	if other.free > v.free || other.free == v.free && other.end < v.end {
+		v, l, tag = other, b, tag|tagSecond
 	}
-	was := l[at+1].Load()
-	return ends(was) <= now && l.put(at, was, tag, w, now)
+	if v.free == 0 || !l.put(v.at, v.w, tag, w, now) {
+		return outcomeMoved
+	}
+	return outcomeDecided
+}
+
+// A vacancy is how many slots of a line are free, and which has been for longest.
+type vacancy struct {
+	free, at int
+	w, end   uint64 // its second word, and when that ended: zero if it was never used
+}
+
+func (l *cacheLine) vacancy(now uint64) (v vacancy) {
+	v.end = math.MaxUint64
+	for i := 0; i < len(l); {
+		next, w := l.after(i), l[i+1].Load()
+		if end := ends(w); end <= now {
+			v.free += (next - i) / 2
+			if end < v.end {
+				v.at, v.w, v.end = i, w, end
+			}
+		}
+		i = next
+	}
+	return v
 }
 
 // lockFew locks n lines, two or three, in the order that lock has, or none if one
