@@ -20,7 +20,7 @@ help:
 	@echo 'make test   all tests with the race detector; installs what they need'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
-	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 4 minutes'
+	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 15 minutes'
 	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak   every fuzz target for 5 minutes, then the long tests'
 

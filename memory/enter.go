@@ -82,7 +82,7 @@ func (t *table) enterLocked(p *prepared, h, w, now uint64, a, b *cacheLine, line
 		return outcomeMayBeRing
 	}
 	v, other, l, tag := a.vacancy(now), b.vacancy(now), a, p.tag|h&tagFingerprint
-	if v.end > 0 && other.end > 0 && 2*uint64(len(t.lines)) <= farLines && t.m.mayDouble(t) {
+	if v.end > 0 && other.end > 0 && 2*uint64(len(t.lines)) <= nearLines && t.m.mayDouble(t) {
 		return outcomeFull
 	}
 	if other.free > v.free || other.free == v.free && other.end < v.end {

@@ -71,9 +71,11 @@ const (
 	stateBusy   = 1       // with a T of zero, which no state that is kept has
 	stateLowest = 1 << 16 // of those with a T
 
-	// farLines is from how many lines on, half a megabyte, a line is fetched in
-	// advance: a processor keeps fewer close by.
-	farLines = 1 << 13
+	// farLines is from how many lines on, 64 KiB, a line is fetched in advance: a
+	// processor keeps fewer at hand.
+	farLines = 1 << 10
+	// nearLines, half a MiB, is how many a processor keeps close by.
+	nearLines = 1 << 13
 )
 
 // now returns the time on the table's clock.
