@@ -2,6 +2,7 @@ package bench
 
 import (
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -64,8 +65,11 @@ func measure(t *testing.T, c cell, peers []limiterPeer, rounds int) map[string]f
 }
 
 // fill asks for each key once, and, where they are to owe for longer than it takes
-// to come round, some times more.
+// to come round, some times more. Nothing is collected meanwhile, as long as there is
+// memory: that would take longer than all the rest.
 func (s *subject) fill(c cell, kept *text) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(12 << 30))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	times := 1
 	if c.debt == owes && ourName(s.peer.name) {
 		times = 5

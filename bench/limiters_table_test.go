@@ -17,6 +17,7 @@ import (
 var (
 	peersFile  = flag.String("peers", "", "measure all limiters, and write the tables into this `file` between its markers; - prints them")
 	peersCells = flag.String("cells", "", "measure only the cells whose line in the table matches this `pattern`")
+	peersNames = flag.String("limiters", "", "measure only ours and the limiters whose name matches this `pattern`")
 )
 
 // What is promised: how long a decision takes at most, beside the fastest of the
@@ -71,8 +72,9 @@ func TestPeersTable(t *testing.T) {
 		}
 		return
 	}
-	chosen, began := regexp.MustCompile(*peersCells), time.Now()
+	chosen, named, began := regexp.MustCompile(*peersCells), regexp.MustCompile(*peersNames), time.Now()
 	not := func(c cell) bool { return !chosen.MatchString(c.String()) }
+	limiterPeers = slices.DeleteFunc(limiterPeers, func(p limiterPeer) bool { return !ourName(p.name) && !named.MatchString(p.name) })
 	found := results{}
 	found.measure(t, slices.DeleteFunc(append(cells(), spentCells()...), not), rounds)
 	found.measureMost(t, slices.DeleteFunc(mostCells(), not))
