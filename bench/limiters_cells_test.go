@@ -175,9 +175,8 @@ func TestCellsOwe(t *testing.T) {
 		m, l, asked := ours(c.keys), c.quota().limit(), c.asked()
 		worth := time.Duration(float64(c.quota().per)/float64(c.quota().n)) + time.Microsecond
 		kept := c.keyText(nil)
-		for i := range c.keys {
-			m.Allow(kept.key(i), l, 1)
-		}
+		full := subject{peer: &limiterPeer{name: takeName}, ask: func(key string) bool { return m.Allow(key, l, 1) }}
+		full.fill(c, kept)
 		fits, n := 0, min(2*asked.n, 2_000_000)
 		for i := range n {
 			d, _ := m.TakeOne(t.Context(), askOne(asked.key(i%asked.n), l))
