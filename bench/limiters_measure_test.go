@@ -34,6 +34,7 @@ type subject struct {
 // measure measures all peers in one cell, in turn and over and over, so that what
 // else the machine does is the same for all.
 func measure(t *testing.T, c cell, peers []limiterPeer, rounds int) map[string]figure {
+	defer endSweepers()
 	all, kept, asked := []*subject{}, c.keyText(nil), c.asked()
 	for i := range peers {
 		if p := &peers[i]; c.has(p) {

@@ -63,6 +63,7 @@ func (r results) mayHaveMost(c cell, p *limiterPeer) bool {
 
 // beside measures p beside ours.
 func (r results) beside(t *testing.T, c cell, p *limiterPeer, own []*subject, kept *text) {
+	defer endSweepers()
 	s := &subject{peer: p}
 	weights[c][p.name] = s.weigh(c, kept)
 	all := append(slices.Clone(own), s)

@@ -173,10 +173,21 @@ func shardedMap(q quota, _ int) allow {
 	}
 }
 
+// sweepers end those goroutines of limiters that would keep them in memory.
+var sweepers []func()
+
+func endSweepers() {
+	for _, end := range sweepers {
+		end()
+	}
+	sweepers = nil
+}
+
 func sethvargo(q quota, _ int) allow {
 	c := &memorystore.Config{Tokens: uint64(q.burst), Interval: q.window(), SweepInterval: long, SweepMinTTL: long}
 	s := must(memorystore.New(c))
 	ctx := context.Background()
+	sweepers = append(sweepers, func() { _ = s.Close(ctx) })
 	return func(key string) bool {
 		_, _, _, ok, err := s.Take(ctx, key)
 		return ok && err == nil
