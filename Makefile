@@ -21,7 +21,7 @@ help:
 	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 15 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
-	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 4 minutes'
+	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 15 minutes'
 	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak   every fuzz target for 5 minutes, then the long tests'
 

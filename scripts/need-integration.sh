@@ -12,10 +12,17 @@ missing=()
 have java || missing+=(default-jre-headless)
 have mvn || missing+=(maven)
 have nginx || missing+=(nginx-light)
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo -n)
 if [ ${#missing[@]} -gt 0 ] && have apt-get; then
-	as_root=()
-	[ "$(id -u)" = 0 ] || as_root=(sudo -n)
-	"${as_root[@]}" apt-get install -y -qq "${missing[@]}" </dev/null >&2 || true
+	policy=/usr/sbin/policy-rc.d # while it says 101, packages start no service
+	if [ ! -e $policy ]; then
+		trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+		printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+		"${as_root[@]}" chmod +x $policy
+	fi
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null || true
 fi
 
 # DynamoDB Local, which is Amazon's own, with all that it needs.
