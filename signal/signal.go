@@ -55,6 +55,13 @@ func (s Signal) Report() pace.Report {
 	return r
 }
 
+// Believed returns what a client makes of s: waits and resets that are absurd are
+// believed only in part, or not at all, see [MaxBelieved] and [MaxDoubted].
+func (s Signal) Believed() Signal {
+	s.After, s.Reset = awaited(s.After), believed(s.Reset)
+	return s
+}
+
 // Seconds is d in whole seconds, rounded up, as Retry-After and the RateLimit
 // fields carry it: rounding down would invite a request that is refused.
 func Seconds(d time.Duration) time.Duration {

@@ -41,7 +41,7 @@ func heroku() Scenario {
 			Start: pace.Some[int64](0),
 			Hints: Hints{Remaining: true},
 		},
-		Network: Network{165 * time.Millisecond, spread},
+		Network: Network{Latency: 165 * time.Millisecond, Spread: spread},
 		Clients: []Group{{Processes: 2, Workers: 5}},
 	}
 }
@@ -67,7 +67,7 @@ func emr() Scenario {
 			Limit: bucketOf(4, time.Second, 8),
 			Hints: Hints{Remaining: true},
 		},
-		Network: Network{100 * time.Millisecond, spread},
+		Network: Network{Latency: 100 * time.Millisecond, Spread: spread},
 		Clients: []Group{{Processes: 1, Workers: 1, Work: 1000}},
 	}
 }
@@ -98,12 +98,12 @@ func dynamodb() Scenario {
 			Limit: bucketOf(100, time.Second, 300),
 			Hints: Hints{Remaining: true},
 			Changes: []Change{
-				{2 * time.Minute, 400, time.Second},
-				{4 * time.Minute, 50, time.Second},
-				{6 * time.Minute, 200, time.Second},
+				{At: 2 * time.Minute, Count: 400, Period: time.Second},
+				{At: 4 * time.Minute, Count: 50, Period: time.Second},
+				{At: 6 * time.Minute, Count: 200, Period: time.Second},
 			},
 		},
-		Network: Network{10 * time.Millisecond, spread},
+		Network: Network{Latency: 10 * time.Millisecond, Spread: spread},
 		Clients: []Group{{Processes: 20, Workers: 4}},
 	}
 }
@@ -115,7 +115,7 @@ func sleeper() Scenario {
 	return Scenario{
 		Name:    "sleeper",
 		Server:  Server{Gap: []Gap{{1, 290 * time.Millisecond}, {200, 60 * time.Millisecond}}},
-		Network: Network{time.Millisecond, spread},
+		Network: Network{Latency: time.Millisecond, Spread: spread},
 		Stop:    Stop{Sent: 600},
 		Clients: []Group{{Processes: 1, Workers: 1}},
 	}
@@ -131,7 +131,7 @@ func autoscale() Scenario {
 			Hints: Hints{Remaining: true},
 			Scale: AutoScale{Every: time.Minute, Delay: 30 * time.Second, Target: 0.7, Min: 100, Max: 800},
 		},
-		Network: Network{10 * time.Millisecond, spread},
+		Network: Network{Latency: 10 * time.Millisecond, Spread: spread},
 		Clients: []Group{{
 			Processes: 20, Workers: 4, Every: 10 * time.Second, Leave: 1000 * time.Second,
 		}},

@@ -20,27 +20,72 @@ func (r *Run) call(w *worker) {
 			return
 		}
 	}
+	for r.comesTo(w, g) {
+		if g.Patience == 0 || r.now < w.want+int64(g.Patience) {
+			r.begin(w, g)
+			return
+		}
+		r.missed(w) // it was given up before it could begin
+	}
+}
+
+// comesTo gives the worker its next call, if there is one.
+func (r *Run) comesTo(w *worker, g *Group) bool {
+	p := w.process
 	w.want = r.now
-	if g.Arrivals > 0 {
+	if g.arriving() {
 		if p.queued == 0 {
 			p.idle = append(p.idle, w)
-			return
+			return false
 		}
 		w.want = p.nextJob()
 	}
 	if g.Work > 0 {
 		if r.work[p.group] == 0 {
-			return
+			return false
 		}
 		r.work[p.group]--
+	}
+	return true
+}
+
+// begin settles what the worker's next call is, and makes it.
+func (r *Run) begin(w *worker, g *Group) {
+	w.key, w.cost = 0, 1
+	if g.Keys > 1 {
+		w.key = int(r.random.unit() * float64(g.Keys))
+	}
+	if g.Cost.Mean > 0 {
+		w.cost = max(1, int64(r.random.lasts(float64(g.Cost.Mean), g.Cost.Spread, g.Cost.Tail)+0.5))
+	}
+	w.lane.prepare(w, g, r.server)
+	w.ticket.Deadline, w.until = time.Time{}, 0
+	if g.Patience > 0 {
+		w.until = w.want + int64(g.Patience)
+		w.ticket.Deadline = w.lane.time(w.until)
+		r.queue.push(w.until, evGiveUp, w.index)
 	}
 	r.enter(w)
 }
 
-// enter puts the worker's call in line.
+// enter puts the worker's call in line. One that is turned down, as it would
+// wait for too long, is over.
 func (r *Run) enter(w *worker) {
-	w.wish = r.now
-	w.lane.gate.Enter(when(r.now), &w.ticket)
+	w.wish, w.calling = r.now, true
+	if _, ok := w.lane.gate.Enter(w.lane.time(r.now), &w.ticket); !ok {
+		r.missed(w)
+		r.pause(w)
+	}
+}
+
+// pause lets a worker begin its next call, in a loop not before an answer could
+// have come: else one whose calls are all turned down would take no time.
+func (r *Run) pause(w *worker) {
+	after := int64(r.scenario.Network.Latency)
+	if r.scenario.Clients[w.process.group].arriving() {
+		after = 0
+	}
+	r.queue.push(r.now+after, evWake, w.index)
 }
 
 // wake lets a worker begin a call, and go if it may.
@@ -49,84 +94,9 @@ func (r *Run) wake(w *worker) {
 	w.lane.pump(r.now, &r.queue, r.start)
 }
 
-// addJob queues a call that came up now, in a ring that grows as needed.
-func (p *process) addJob(now int64) {
-	if p.queued == len(p.jobs) {
-		grown := make([]int64, max(16, 2*len(p.jobs)))
-		n := copy(grown, p.jobs[p.first:])
-		copy(grown[n:], p.jobs[:p.first])
-		p.jobs, p.first = grown, 0
-	}
-	p.jobs[(p.first+p.queued)%len(p.jobs)] = now
-	p.queued++
-}
-
-// nextJob takes the call that has queued longest.
-func (p *process) nextJob() (came int64) {
-	came = p.jobs[p.first]
-	p.first, p.queued = (p.first+1)%len(p.jobs), p.queued-1
-	return came
-}
-
-// job brings up a call in a process.
-func (r *Run) job(p *process, id int32) {
-	g := &r.scenario.Clients[p.group]
-	if p.leave > 0 && r.now >= p.leave {
-		return
-	}
-	r.queue.push(r.now+r.gap(g.Arrivals), evJob, id)
-	if p.queued == maxQueue {
-		r.overflow++
-		return
-	}
-	p.addJob(r.now)
-	if n := len(p.idle); n > 0 {
-		w := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		r.wake(w)
-	}
-}
-
-// send puts a request on its way.
-func (r *Run) send(w *worker) {
-	w.sent++
-	r.sent++
-	w.slept = r.now - w.wish
-	if r.scenario.Clients[w.process.group].measured() {
-		r.maxSleep = max(r.maxSleep, w.slept)
-	}
-	n := r.scenario.Network
-	latency := float64(n.Latency) * (1 + n.Spread*(2*r.random.unit()-1))
-	there := int64(latency / 2)
-	w.back = int64(latency) - there
-	r.queue.push(r.now+there, evArrive, w.index)
-	if r.Watch != nil {
-		r.watch(w, true)
-	}
-	most := r.MaxSent
-	if most == 0 {
-		most = defaultMaxSent
-	}
-	if r.sent >= most {
-		r.done, r.cut = true, true
-	}
-}
-
-// arrive lets the server decide.
-func (r *Run) arrive(w *worker) {
-	said := r.server.answer(r.now, w.number)
-	w.report = said.Report()
-	w.policy.deafen(&w.report)
-	r.queue.push(r.now+w.back, evAnswer, w.index)
-	if stop := r.scenario.Stop.Remaining; stop.OK && r.server.level <= stop.V && r.finish < 0 {
-		// Known to the client when this answer is back.
-		r.finish = r.now + w.back
-		r.end = min(r.end, r.finish+1)
-	}
-}
-
-// answer hands the worker its answer.
-func (r *Run) answer(w *worker) {
+// answer hands the worker what its try came to.
+func (r *Run) answer(w *worker, report pace.Report) {
+	w.report, w.flight = report, nil
 	r.answered++
 	v := w.report.Verdict
 	switch v {
@@ -141,7 +111,7 @@ func (r *Run) answer(w *worker) {
 	if r.Watch != nil {
 		r.watch(w, false)
 	}
-	retry := w.lane.gate.Done(when(r.now), &w.ticket, w.report)
+	retry := w.lane.gate.Done(w.lane.time(r.now), &w.ticket, w.report)
 	if stop := r.scenario.Stop.Sent; stop > 0 && r.answered >= stop {
 		r.finish, r.done = r.now, true
 	}
@@ -151,6 +121,9 @@ func (r *Run) answer(w *worker) {
 	case v == pace.Served:
 		r.served(w)
 		r.call(w)
+	case w.report.Final || w.until > 0:
+		r.missed(w)
+		r.call(w)
 	default: // given up: the call is still to be made
 		r.enter(w)
 	}
@@ -159,13 +132,50 @@ func (r *Run) answer(w *worker) {
 	}
 }
 
+// giveUp ends the worker's call, wherever it is, if it is this one that has
+// lasted too long.
+func (r *Run) giveUp(w *worker) {
+	if !w.calling || w.until != r.now {
+		return
+	}
+	now := w.lane.time(r.now)
+	if f := w.flight; f != nil { // nothing is learnt from what is abandoned
+		f.awaited, w.flight = false, nil
+		w.lane.gate.Done(now, &w.ticket, pace.Report{})
+	} else {
+		w.lane.gate.Leave(now, &w.ticket)
+	}
+	r.missed(w)
+	r.wake(w)
+}
+
 // served counts a call as done.
 func (r *Run) served(w *worker) {
+	w.calling = false
 	g := &r.scenario.Clients[w.process.group]
 	if !g.measured() {
 		return
 	}
-	r.waits.add(r.now - w.want)
+	took := r.now - w.want
+	r.waits.add(took)
+	r.ended++
+	if within := int64(g.inTime()); within == 0 || took <= within {
+		r.good++
+	}
+	r.did(g)
+}
+
+// missed counts a call as over without having been served.
+func (r *Run) missed(w *worker) {
+	w.calling = false
+	if g := &r.scenario.Clients[w.process.group]; g.measured() {
+		r.ended++
+		r.did(g)
+	}
+}
+
+// did takes a call off the work of its group.
+func (r *Run) did(g *Group) {
 	if g.Work == 0 {
 		return
 	}

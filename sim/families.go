@@ -88,9 +88,9 @@ var adaptiveSettings = []Setting{
 func makeAdaptive(v *values, blind bool) Policy {
 	c := pace.Adaptive{Probe: v.duration("probe"), Weight: v.number("weight", 0.01, 100), Blind: blind}
 	c.Burst = v.choice("windows", "evenly", "burst") == 1
-	hears := Hints{RetryAfter: true}
+	hears := Hints{RetryAfter: true, Crowded: true}
 	if !blind {
-		hears = Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}
+		hears = Hints{Crowded: true, Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}
 	}
 	return Policy{Hears: hears, New: func() pace.Controller { fresh := c; return &fresh }}
 }

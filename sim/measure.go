@@ -26,6 +26,10 @@ type Result struct {
 	Utilisation pace.Opt[float64]
 	// Throughput is served a second.
 	Throughput pace.Opt[float64]
+	// Goodput is calls served in time a second: within the Deadline of their
+	// group, or within its Patience. InTime is their part of the calls that are
+	// over. Both are absent where no group has either.
+	Goodput, InTime pace.Opt[float64]
 	// Finish is when the last piece of work was served or the stop came.
 	Finish pace.Opt[float64]
 	// WaitP50 and WaitP99 are from a worker wanting to call to its success.
@@ -121,6 +125,12 @@ func (r *Run) times(res *Result) {
 		res.MaxSleep = pace.Some(time.Duration(r.maxSleep).Seconds())
 	}
 	res.Throughput = ratio(float64(res.Served), end.Seconds())
+	for i := range r.scenario.Clients {
+		if g := &r.scenario.Clients[i]; g.measured() && g.inTime() > 0 {
+			res.Goodput = ratio(float64(r.good), end.Seconds())
+			res.InTime = ratio(float64(r.good), float64(r.ended))
+		}
+	}
 	if r.server.capacity.finite && len(r.server.Gap) == 0 {
 		res.Utilisation = ratio(float64(r.server.served), r.server.capacity.available(r.now))
 	}
@@ -157,6 +167,7 @@ type back struct {
 	changed int64   // when the capacity changed; -1: never yet
 	rate    float64 // the capacity, a second
 	open    bool    // not yet converged
+	ticks   bool    // slices end, as they do while open
 	longest int64
 	any     bool
 
@@ -171,9 +182,15 @@ const (
 	near       = 0.95
 )
 
-func (b *back) change(now int64, rate float64) {
+// change begins the time that a change has, and reports whether slices have to
+// end from now on.
+func (b *back) change(now, served int64, rate float64) (start bool) {
 	b.close(now)
-	b.changed, b.rate, b.open, b.any = now, rate, true, true
+	if !b.ticks {
+		b.seen, start = served, true
+	}
+	b.changed, b.rate, b.open, b.any, b.ticks = now, rate, true, true, true
+	return start
 }
 
 // close ends the time that a change has.
@@ -184,13 +201,13 @@ func (b *back) close(now int64) {
 	b.open = false
 }
 
-// tick ends a slice.
-func (b *back) tick(now, served int64) {
+// tick ends a slice, and reports whether there is to be another.
+func (b *back) tick(now, served int64) (again bool) {
 	b.sliceCount[b.at] = served - b.seen
 	b.at, b.seen = (b.at+1)%sliceCount, served
 	from := now - sliceCount*slice
-	if !b.open || from < b.changed {
-		return
+	if from < b.changed {
+		return true
 	}
 	var sum int64
 	for _, n := range b.sliceCount {
@@ -198,8 +215,9 @@ func (b *back) tick(now, served int64) {
 	}
 	if float64(sum) >= near*b.rate*float64(sliceCount*slice)/1e9 {
 		b.longest = max(b.longest, from-b.changed)
-		b.open = false
+		b.open, b.ticks = false, false
 	}
+	return b.ticks
 }
 
 // worst is the measure, were the run to end now.

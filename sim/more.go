@@ -11,7 +11,7 @@ func plain(name string, length time.Duration, l limit.Limit, clients ...Group) S
 	return Scenario{
 		Name: name, Duration: length,
 		Server:  Server{Limit: l, Hints: Hints{Remaining: true}},
-		Network: Network{100 * time.Millisecond, spread},
+		Network: Network{Latency: 100 * time.Millisecond, Spread: spread},
 		Clients: clients,
 	}
 }
@@ -57,7 +57,7 @@ func troubles() []Scenario {
 	}
 	change := func(name string, to int64) Scenario {
 		s := of(name, four)
-		s.Server.Changes = []Change{{5 * time.Minute, to, time.Second}}
+		s.Server.Changes = []Change{{At: 5 * time.Minute, Count: to, Period: time.Second}}
 		return s
 	}
 	far := of("far", Group{Processes: 4, Workers: 20})

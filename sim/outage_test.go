@@ -15,7 +15,7 @@ func TestAfterAnOutage(t *testing.T) {
 			most   float64 // seconds
 		}{{"adaptive", 170}, {"adaptive-informed", 130}} {
 			s := plain("outage", 25*time.Minute, bucketOf(50, time.Second, 50), Group{Processes: 1, Workers: 10})
-			s.Server.Changes = []Change{{time.Minute, 0, time.Second}, {time.Minute + outage, 50, time.Second}}
+			s.Server.Changes = []Change{{At: time.Minute, Count: 0, Period: time.Second}, {At: time.Minute + outage, Count: 50, Period: time.Second}}
 			var times []float64
 			for seed := uint64(1); seed <= 5; seed++ {
 				times = append(times, play(t, s, test.policy, seed).Reconverge.V)
@@ -23,6 +23,28 @@ func TestAfterAnOutage(t *testing.T) {
 			t.Logf("%s: back %.0f s after an outage of %v", test.policy, median(times), outage)
 			if m := median(times); m > test.most {
 				t.Errorf("%s: back after %.0f s (median), want at most %.0f after an outage of %v", test.policy, m, test.most, outage)
+			}
+		}
+	}
+}
+
+// TestOutageThatSaysWhen: what a server that serves nothing says to wait is
+// believed as live clients believe it: a bucket that is never refilled says
+// nothing, and what was announced is no reason to stay away for a day.
+func TestOutageThatSaysWhen(t *testing.T) {
+	for _, test := range []struct {
+		says time.Duration
+		most float64 // seconds until back
+	}{{0, 170}, {20 * time.Second, 130}, {100 * 24 * time.Hour, 3800}} {
+		for _, name := range []string{"adaptive", "adaptive-informed", "aws-adaptive"} {
+			s := plain("outage", 3*time.Hour, bucketOf(10, time.Second, 10), Group{Processes: 1, Workers: 5})
+			s.Server.Hints = Hints{Remaining: true, RetryAfter: true, Reset: true}
+			s.Server.Changes = []Change{
+				{At: time.Minute, Count: 0, Period: time.Second, RetryAfter: test.says},
+				{At: 3 * time.Minute, Count: 10, Period: time.Second},
+			}
+			if back := play(t, s, name, 1).Reconverge.V; back > test.most {
+				t.Errorf("%s is told %v: back after %.0f s, want at most %.0f", name, test.says, back, test.most)
 			}
 		}
 	}

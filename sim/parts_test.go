@@ -74,11 +74,11 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{"errors", func(s *Scenario) { s.Server.Errors = 1 }},
 		{"start", func(s *Scenario) { s.Server.Start = pace.Some[int64](-1) }},
 		{"change", func(s *Scenario) {
-			s.Server.Changes = []Change{{time.Second, 1, time.Second}, {time.Second, 2, time.Second}}
+			s.Server.Changes = []Change{{At: time.Second, Count: 1, Period: time.Second}, {At: time.Second, Count: 2, Period: time.Second}}
 		}},
 		{"limit to change", func(s *Scenario) {
 			s.Server.Limit = limit.Limit{}
-			s.Server.Changes = []Change{{time.Second, 1, time.Second}}
+			s.Server.Changes = []Change{{At: time.Second, Count: 1, Period: time.Second}}
 		}},
 		{"auto-scaler", func(s *Scenario) { s.Server.Scale.Every = time.Second }},
 		{"without refill", func(s *Scenario) { s.Server.Limit = bucketOf(0, time.Second, 1<<60) }},

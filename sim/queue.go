@@ -10,16 +10,21 @@ import (
 type kind uint8
 
 const (
-	evWake   kind = iota // a worker may begin a call
-	evArrive             // a request reaches the server
-	evAnswer             // an answer reaches its worker
-	evPump               // a gate asked to be asked again
-	evJob                // a call comes up in a process
-	evChange             // a scheduled change of capacity
-	evScale              // the auto-scaler looks
-	evScaled             // and its decision takes effect
-	evTick               // a slice of the reconvergence measure is over
-	evScript             // a step of a script
+	evWake    kind = iota // a worker may begin a call
+	evArrive              // a request reaches the server
+	evAnswer              // an answer reaches its worker
+	evPump                // a gate asked to be asked again
+	evJob                 // a call comes up in a process
+	evChange              // a scheduled change of capacity
+	evScale               // the auto-scaler looks
+	evScaled              // and its decision takes effect
+	evTick                // a slice of the reconvergence measure is over
+	evScript              // a step of a script
+	evBegin               // a request that was delayed is worked on
+	evEnd                 // the work on a request is done
+	evTimeout             // a try has lasted too long
+	evGiveUp              // a call has
+	evAdmit               // a server that keeps requests waiting looks again
 )
 
 // event is something that happens at a time, in nanoseconds since the start.
@@ -99,12 +104,20 @@ type lane struct {
 	gate pace.Gate
 	id   int32
 	wake int64 // when evPump is due; -1: not
+	off  int64 // how far its clock is ahead
+
+	server  *server
+	scopes  map[scopeOf]*pace.Scope
+	control func() pace.Controller
 }
+
+// time is what the lane's clock says.
+func (l *lane) time(now int64) time.Time { return when(now + l.off) }
 
 // pump lets go all who may, and plans the next look.
 func (l *lane) pump(now int64, q *queue, start func(*pace.Ticket)) {
 	for {
-		t, again := l.gate.Next(when(now))
+		t, again := l.gate.Next(l.time(now))
 		if t != nil {
 			start(t)
 			continue
@@ -128,6 +141,13 @@ func (l *lane) due(at int64) bool {
 
 // random is SplitMix64.
 type random uint64
+
+// stream is the i-th of the sources that a seed stands for.
+func stream(seed uint64, i int) random {
+	r := random(seed)
+	r = random(r.next() + uint64(i))
+	return random(r.next())
+}
 
 func (r *random) unit() float64 { return float64(r.next()>>11) / (1 << 53) }
 

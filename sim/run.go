@@ -23,7 +23,10 @@ type Run struct {
 	procs    []process
 	workers  []*worker
 	lanes    []*lane
+	flights  []*flight
+	landed   []*flight // that may be used again
 	start    func(*pace.Ticket)
+	line     *line // nil: what is not admitted is refused
 
 	now       int64
 	end       int64
@@ -38,6 +41,8 @@ type Run struct {
 
 	maxSleep int64
 	waits    histogram
+	ended    int64 // calls that are over, served or not
+	good     int64 // of these, served in time
 	overflow int64
 	finish   int64 // -1: not yet
 	back     back
@@ -64,6 +69,8 @@ type process struct {
 	first   int     // of jobs
 	queued  int
 	idle    []*worker
+	traced  int    // of the trace, the call that comes up next
+	random  random // of when its calls come up
 }
 
 // worker has one request in flight at a time.
@@ -78,8 +85,12 @@ type worker struct {
 	want    int64 // when its call came up
 	wish    int64 // when it wanted to send this try
 	slept   int64
-	back    int64 // latency of the way back
 	report  pace.Report
+	flight  *flight // that it waits for
+	calling bool
+	until   int64 // when its call is given up; 0: never
+	key     int   // of its call
+	cost    int64
 
 	sent, served, throttled, fair int64
 }
@@ -95,7 +106,7 @@ func New(s Scenario, p Policy, seed uint64) *Run {
 		r.end = int64(s.Duration)
 	}
 	r.start = func(t *pace.Ticket) { r.send(t.Owner.(*worker)) }
-	r.server = newServer(s.Server, &r.random)
+	r.server = newServer(&r.scenario, &r.random)
 	p = p.begin()
 	for i, g := range s.Clients {
 		mine := p
@@ -118,7 +129,7 @@ func New(s Scenario, p Policy, seed uint64) *Run {
 func (r *Run) enrol(group int, g Group, seed uint64) {
 	policy := &r.policies[group]
 	for i := range g.Processes {
-		r.procs = append(r.procs, process{group: group, workers: make([]worker, g.Workers)})
+		r.procs = append(r.procs, process{group: group, workers: make([]worker, g.Workers), random: stream(seed, len(r.procs))})
 		p := &r.procs[len(r.procs)-1]
 		p.join = int64(g.Join) + int64(i)*int64(g.Every)
 		if g.Leave > 0 {
@@ -127,12 +138,14 @@ func (r *Run) enrol(group int, g Group, seed uint64) {
 		if g.measured() {
 			r.fairFrom = max(r.fairFrom, p.join)
 		}
+		p.traced = i
+		var off int64
+		if g.Clock > 0 {
+			off = int64((2*r.random.unit() - 1) * float64(g.Clock))
+		}
 		for w := range p.workers {
 			if w == 0 || policy.PerWorker {
-				l := &lane{id: int32(len(r.lanes)), wake: -1}
-				// A gate that refused a worker would lose it.
-				l.gate = pace.Gate{Control: policy.New(), Seed: seed<<20 ^ uint64(l.id), MaxWaiting: g.Workers}
-				r.lanes = append(r.lanes, l)
+				r.lanes = append(r.lanes, r.lane(&g, policy, off, seed))
 			}
 			p.workers[w] = worker{
 				policy: policy, index: int32(len(r.workers)), place: w, number: len(r.procs) - 1,
@@ -141,6 +154,19 @@ func (r *Run) enrol(group int, g Group, seed uint64) {
 			r.workers = append(r.workers, nil)
 		}
 	}
+}
+
+// lane makes the queue of a process or a worker.
+func (r *Run) lane(g *Group, policy *Policy, off int64, seed uint64) *lane {
+	l := &lane{id: int32(len(r.lanes)), wake: -1, off: off, server: r.server, control: policy.New}
+	// A gate that refused a worker would lose it.
+	l.gate = pace.Gate{
+		Seed: seed<<20 ^ uint64(l.id), MaxWaiting: g.Workers, Retries: g.Retries, Budget: g.Budget,
+	}
+	if !g.Scopes || r.server.By != ByKey {
+		l.gate.Control = policy.New()
+	}
+	return l
 }
 
 // plan settles the pointers, now that the slices no longer move, and plans the
@@ -155,8 +181,8 @@ func (r *Run) plan() {
 			r.workers[w.index] = w
 			r.queue.push(p.join+int64(r.random.unit()*float64(startWithin)), evWake, w.index)
 		}
-		if g.Arrivals > 0 {
-			r.queue.push(p.join+r.gap(g.Arrivals), evJob, int32(i))
+		if g.arriving() {
+			r.planJob(p, int32(i))
 		}
 	}
 	for i, c := range r.scenario.Server.Changes {
@@ -165,15 +191,10 @@ func (r *Run) plan() {
 	if every := r.scenario.Server.Scale.Every; every > 0 {
 		r.queue.push(int64(every), evScale, 0)
 	}
-	if len(r.scenario.Server.Changes) > 0 || r.scenario.Server.Scale.Every > 0 {
-		r.queue.push(slice, evTick, 0)
-	}
 }
 
-// gap is a draw of the time between two events of a Poisson process.
-func (r *Run) gap(rate float64) int64 {
-	return int64(-math.Log(1-r.random.unit()) / rate * 1e9)
-}
+// Now is how far the run is: the time of it, and how many requests were sent.
+func (r *Run) Now() (at time.Duration, sent int64) { return time.Duration(r.now), r.sent }
 
 // Step simulates up to n events and reports whether the run is over.
 func (r *Run) Step(n int) (over bool) {
@@ -196,10 +217,10 @@ func (r *Run) Step(n int) (over bool) {
 
 func (r *Run) handle(e event) {
 	switch e.kind {
-	case evArrive:
-		r.arrive(r.workers[e.id])
-	case evAnswer:
-		r.answer(r.workers[e.id])
+	case evArrive, evBegin, evEnd, evAnswer, evTimeout:
+		r.flies(e)
+	case evGiveUp:
+		r.giveUp(r.workers[e.id])
 	case evPump:
 		if l := r.lanes[e.id]; l.due(e.at) {
 			l.pump(r.now, &r.queue, r.start)
@@ -209,22 +230,31 @@ func (r *Run) handle(e event) {
 	case evJob:
 		r.job(&r.procs[e.id], e.id)
 	case evChange:
-		c := r.scenario.Server.Changes[e.id]
-		r.change(c.Count, c.Period)
+		r.change(r.scenario.Server.Changes[e.id])
 	case evScale:
 		if count := r.server.rescale(); float64(count) != r.server.capacity.rate {
 			r.queue.push(r.now+int64(r.server.Scale.Delay), evScaled, int32(count))
 		}
 		r.queue.push(r.now+int64(r.server.Scale.Every), evScale, 0)
 	case evScaled:
-		r.change(int64(e.id), time.Second)
+		r.change(Change{Count: int64(e.id), Period: time.Second})
 	case evTick:
-		r.back.tick(r.now, r.server.served)
-		r.queue.push(r.now+slice, evTick, 0)
+		if r.back.tick(r.now, r.server.served) {
+			r.queue.push(r.now+slice, evTick, 0)
+		}
+	case evAdmit:
+		if r.line.due == e.at { // no other look has been planned since
+			r.admit()
+		}
 	}
 }
 
-func (r *Run) change(count int64, period time.Duration) {
-	r.server.change(r.now, count, period)
-	r.back.change(r.now, float64(count)/period.Seconds())
+func (r *Run) change(c Change) {
+	r.server.change(r.now, c)
+	if r.back.change(r.now, r.server.served, float64(c.Count)/c.Period.Seconds()) {
+		r.queue.push(r.now-r.now%slice+slice, evTick, 0)
+	}
+	if r.line != nil {
+		r.admit()
+	}
 }

@@ -11,7 +11,6 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -36,14 +35,37 @@ type Scenario struct {
 // Server is the limited service.
 type Server struct {
 	// Limit is what it allows. The zero Limit allows everything. A token
-	// bucket with a Count of zero never refills. A SlidingLog is kept in a
-	// limit.Log.
+	// bucket with a Count of zero never refills.
 	Limit limit.Limit
+	// By says whom Limit counts; if zero, all together. If Costs, it counts
+	// what calls cost, otherwise the requests.
+	By    By
+	Costs bool
+	// More are further limits: a request has to pass all, and takes of all or
+	// of none. Start, Changes, Scale and Queue are of Limit alone.
+	More []Quota
+	// Queue, if above zero, makes a token bucket delay what it would refuse: so
+	// many requests wait for their token, behind the Burst that goes at once.
+	Queue int64
+	// Nodes is how many nodes share the work, each with an even part of every
+	// limit (one at least); a request comes to any of them. What is said of
+	// Remaining and Reset is that node's, but Policy is the whole. If zero, one.
+	Nodes int
+	// Phase is how far the server's clock is ahead of the clients': windows
+	// are aligned to it, and the run begins at zero of the clients'.
+	Phase time.Duration
 	// Start is the level of the token bucket at the start. If absent, full.
 	Start pace.Opt[int64]
 	Hints Hints
+	// Blur is what is wrong with the hints.
+	Blur Blur
 	// Errors is the share of admitted requests that fail for another reason.
 	Errors float64
+	// Final is the share of admitted requests that fail so that a retry is of no
+	// use: the call is over.
+	Final float64
+	// Service is what is done with the requests that are admitted.
+	Service Service
 	// Changes of capacity, in order of time.
 	Changes []Change
 	// Scale, if its Every is not zero, lets capacity follow the load.
@@ -60,6 +82,46 @@ type Hints struct {
 	Reset      bool // seconds until the bucket is full or the window over, rounded up
 	Policy     bool // the limit and its window
 	Share      bool // the fair part of a process: the rate over how many are active
+	Crowded    bool // on refusals for too many at once, that it is for that
+}
+
+// Blur is what is wrong with what a server says. The zero Blur is nothing.
+type Blur struct {
+	// Missing is the share of answers that say nothing at all.
+	Missing float64
+	// Stale is how old Remaining and Reset may be: they are looked up anew when
+	// they are older. If zero, they are those of the answer.
+	Stale time.Duration
+}
+
+// By is whom a limit counts.
+type By uint8
+
+const (
+	Together  By = iota // all callers together
+	ByProcess           // each process by itself
+	ByKey               // each key, of all groups, by itself
+)
+
+// Quota is one of several limits.
+type Quota struct {
+	Limit limit.Limit
+	By    By
+	// Costs says that it counts what calls cost, not the requests.
+	Costs bool
+}
+
+// Service is what a server does with a request that it has admitted. The zero
+// Service takes no time.
+type Service struct {
+	// Time is how long the work on one request takes. If zero, no time.
+	Time time.Duration
+	// Spread and Tail are as in Network.
+	Spread, Tail float64
+	// AtOnce is how many are worked on at a time. If zero, all. Of more, Queue
+	// wait, first come, first served; beyond it they are refused, as crowded,
+	// before any limit is asked.
+	AtOnce, Queue int
 }
 
 // Change sets another rate at a time.
@@ -67,6 +129,10 @@ type Change struct {
 	At     time.Duration
 	Count  int64
 	Period time.Duration
+	// RetryAfter is what refusals say to wait from then on until the next
+	// change, whatever Hints are, in whole seconds. If zero, what the limit
+	// makes of it.
+	RetryAfter time.Duration
 }
 
 // AutoScale lets capacity follow served load: every Every, the capacity
@@ -91,6 +157,13 @@ type Network struct {
 	// would spin forever at one instant.
 	Latency time.Duration
 	Spread  float64
+	// Tail makes latencies log-normal: it is the standard deviation of their
+	// logarithm, and Latency is the median. With 1, one in a hundred takes ten
+	// times as long. If zero, there is no tail.
+	Tail float64
+	// Loss is the share of calls of which the request or the answer is lost.
+	// All groups then need a Timeout.
+	Loss float64
 }
 
 // Stop ends a run early.
@@ -124,133 +197,71 @@ type Group struct {
 	// process, as a Poisson process; they queue for a worker. If zero, a
 	// worker makes its next call at once after an answer.
 	Arrivals float64
+	// Steps, if there are any, are Arrivals that change: each holds from its
+	// time on, the first from the start. If Repeat is above zero they begin
+	// anew each time that it is over.
+	Steps  []Arrive
+	Repeat time.Duration
+	// Batch is how many calls come up at once. If zero, one.
+	Batch int
+	// Trace, if there is any, is when calls come up in all processes together,
+	// in rising order; they take turns.
+	Trace []time.Duration
+	// Timeout is how long a try may take; it then ends as failed, whatever
+	// becomes of it. If zero, for ever.
+	Timeout time.Duration
+	// Patience is how long a caller waits for a call from when it came up; it
+	// is then given up. The gate knows, as it is the deadline of a context.
+	// If zero, for ever.
+	Patience time.Duration
+	// Deadline is how soon an answer is of use: what is served later counts as
+	// served, but not as goodput. If zero, whenever.
+	Deadline time.Duration
+	// Retries and Budget are as in pace.Gate. A call that fails more often
+	// starts over, unless it has a Patience: it is then over.
+	Retries int
+	Budget  pace.Budget
+	// Cost is what its calls cost, where a limit counts that.
+	Cost Cost
+	// Keys is how many keys its calls are about, each by an even chance. If
+	// zero, one. Key k is the same for all groups.
+	Keys int
+	// Scopes says that callers know the limits of the server apart: each has a
+	// pace.Scope, of each key its own. Otherwise one gate learns from what all
+	// answers say.
+	Scopes bool
+	// Clock is by how much at most the clocks of its processes are off.
+	Clock time.Duration
+}
+
+// Arrive is how many calls a second come up from a time on.
+type Arrive struct {
+	At   time.Duration
+	Rate float64
+}
+
+// Cost is what calls cost: Mean × (1 ± Spread), with a Tail as in Network, in
+// whole numbers of at least 1 and at most what the server's limits grant at
+// once.
+type Cost struct {
+	// Mean is the middle of the costs, the median if there is a Tail. If zero, 1.
+	Mean         int64
+	Spread, Tail float64
+	// Estimate is what the caller takes each to cost before its answer. If
+	// zero, it knows.
+	Estimate int64
+}
+
+// arriving reports whether calls come up by themselves.
+func (g *Group) arriving() bool { return g.Arrivals > 0 || len(g.Steps) > 0 || len(g.Trace) > 0 }
+
+// inTime is how soon an answer is of use; zero: whenever.
+func (g *Group) inTime() time.Duration {
+	if g.Deadline > 0 {
+		return g.Deadline
+	}
+	return g.Patience
 }
 
 // measured reports whether the group counts in the measures.
-func (g Group) measured() bool { return !g.Rival && g.Policy == nil }
-
-// Bounds of a scenario; beyond them it is refused.
-const (
-	maxDuration = 366 * 24 * time.Hour
-	maxWorkers  = 1_000_000
-	maxChanges  = 10_000
-	maxQueue    = 10_000 // calls that wait for a worker, in each process
-	startWithin = 50 * time.Millisecond
-)
-
-// Check says in one line what is wrong with the scenario, if anything.
-func (s Scenario) Check() error {
-	for _, check := range []func() error{s.checkServer, s.checkNetwork, s.checkClients, s.checkSettings} {
-		if err := check(); err != nil {
-			return fmt.Errorf("scenario %s: %w", s.Name, err)
-		}
-	}
-	if s.Duration < 0 || s.Duration > maxDuration {
-		return fmt.Errorf("scenario %s: duration %v: must be within 0 and %v", s.Name, s.Duration, maxDuration)
-	}
-	return nil
-}
-
-func (s Scenario) checkNetwork() error {
-	if s.Network.Latency <= 0 || s.Network.Latency > time.Hour {
-		return fmt.Errorf("latency %v: must be above 0 and at most 1h", s.Network.Latency)
-	}
-	if !(s.Network.Spread >= 0 && s.Network.Spread < 1) {
-		return fmt.Errorf("spread %v: must be at least 0 and below 1", s.Network.Spread)
-	}
-	return nil
-}
-
-func (s Scenario) checkServer() error {
-	v := s.Server
-	switch {
-	case v.Limit.Count < 0 || v.Limit.Burst < 0 || v.Limit.Period < 0:
-		return fmt.Errorf("limit %+v: must not be negative", v.Limit)
-	case v.Limit.Kind == limit.SlidingLog && v.mostCount() > limit.MaxLog:
-		return fmt.Errorf("count %d: a sliding log keeps at most %d", v.mostCount(), limit.MaxLog)
-	case !(v.Errors >= 0 && v.Errors < 1):
-		return fmt.Errorf("errors %v: must be at least 0 and below 1", v.Errors)
-	case s.dries() && dry(v.Limit.Burst) < 100*max(s.Duration, time.Hour):
-		return fmt.Errorf("burst %d: too many for a bucket without refill in a run of %v", v.Limit.Burst, s.Duration)
-	case v.Start.V < 0:
-		return fmt.Errorf("start %d: must not be negative", v.Start.V)
-	case len(v.Changes) > maxChanges:
-		return fmt.Errorf("%d changes: at most %d", len(v.Changes), maxChanges)
-	case (len(v.Changes) > 0 || v.Scale.Every > 0) && v.Limit.Unlimited():
-		return fmt.Errorf("changes need a limit to change")
-	case v.Scale.Every > 0 && (v.Scale.Target <= 0 || v.Scale.Min <= 0 || v.Scale.Max < v.Scale.Min || v.Scale.Delay < 0):
-		return fmt.Errorf("auto-scaler %+v: needs a target and 0 < min <= max", v.Scale)
-	}
-	last := time.Duration(-1)
-	for _, c := range v.Changes {
-		if c.At <= last || c.Count < 0 || c.Period <= 0 {
-			return fmt.Errorf("change at %v: changes need rising times and rates of zero or above", c.At)
-		}
-		last = c.At
-	}
-	return nil
-}
-
-// mostCount is the largest Count there ever is.
-func (v *Server) mostCount() int64 {
-	most := max(v.Limit.Count, v.Scale.Max)
-	for _, c := range v.Changes {
-		most = max(most, c.Count)
-	}
-	return most
-}
-
-// dries reports whether there is ever a bucket without refill.
-func (s Scenario) dries() bool {
-	none := s.Server.Limit.Count == 0
-	for _, c := range s.Server.Changes {
-		none = none || c.Count == 0
-	}
-	return none && s.Server.Limit.Kind == limit.TokenBucket && !s.Server.Limit.Unlimited()
-}
-
-func (s Scenario) checkClients() error {
-	workers, endless := 0, false
-	for i, g := range s.Clients {
-		where := fmt.Sprintf("clients %d: ", i+1)
-		switch {
-		case g.Processes < 1 || g.Workers < 1:
-			return fmt.Errorf("%sneeds at least 1 process and 1 worker", where)
-		case g.Processes > maxWorkers/g.Workers || workers > maxWorkers-g.Processes*g.Workers:
-			return fmt.Errorf("%smore than %d workers in all", where, maxWorkers)
-		case g.Join < 0 || g.Leave < 0 || g.Every < 0 || g.On < 0 || g.Off < 0 || g.Work < 0:
-			return fmt.Errorf("%stimes and work must not be negative", where)
-		case g.Leave > 0 && g.Leave <= g.Join:
-			return fmt.Errorf("%sleaves at %v but joins at %v", where, g.Leave, g.Join)
-		case g.Off > 0 && g.On == 0:
-			return fmt.Errorf("%soff needs an on", where)
-		case !(g.Arrivals >= 0 && g.Arrivals <= 1e6):
-			return fmt.Errorf("%sarrivals %v: must be within 0 and 1,000,000 a second", where, g.Arrivals)
-		}
-		workers += g.Processes * g.Workers
-		endless = endless || g.measured() && g.Work == 0
-	}
-	if workers == 0 {
-		return fmt.Errorf("no clients")
-	}
-	if s.Duration == 0 && s.Stop.Sent == 0 && endless {
-		return fmt.Errorf("no duration, and clients whose work never ends")
-	}
-	return nil
-}
-
-func (s Scenario) checkSettings() error {
-	known := 0
-	for _, f := range families {
-		if presets, ok := s.Settings[f.name]; ok {
-			known++
-			if _, err := f.build(nil, presets); err != nil {
-				return err
-			}
-		}
-	}
-	if known < len(s.Settings) {
-		return fmt.Errorf("settings for a policy that is not known; known are %s", policyNames())
-	}
-	return nil
-}
+func (g *Group) measured() bool { return !g.Rival && g.Policy == nil }

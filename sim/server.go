@@ -1,28 +1,35 @@
 package sim
 
 import (
+	"math"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
-	"github.com/throttle-go/throttle/signal"
 )
 
 // server decides with package limit and says what package signal reads.
 type server struct {
 	Server
-	limit  limit.Limit
-	state  limit.State
-	log    limit.Log // instead of state, of a SlidingLog
-	crowd  limit.Cardinality
+	quotas []quota // Limit, and More
+	crowds limit.Cardinality
 	random *random
+	crowd  crowd
 
-	asked    int64 // requests that arrived
-	last     int64 // when the one before arrived
-	served   int64 // to anyone
-	level    int64 // what was left after the last decision
-	capacity meter
-	scaled   int64 // served when the auto-scaler last looked
+	decisions []limit.Decision // of the quotas on one request
+	cells     []*held
+	asked     int64 // requests that arrived
+	last      int64 // when the one before arrived
+	served    int64 // to anyone
+	inside    int   // admitted, and not yet answered
+	working   int   // of these
+	queue     []*flight
+	level     int64 // what was left of Limit after the last decision
+	main      int   // the quota that is the tightest at the start
+	capacity  meter
+	scaled    int64 // served when the auto-scaler last looked
+	// announced is what refusals say to wait; zero: what the limit makes of it.
+	announced time.Duration
 }
 
 // dry is the period of a bucket that never refills: as long as package limit
@@ -33,26 +40,46 @@ func dry(burst int64) time.Duration {
 	return time.Duration(min(most, 1<<58/max(burst, 1))) * time.Microsecond
 }
 
-func newServer(s Server, r *random) *server {
-	v := &server{Server: s, limit: s.Limit, random: r}
-	v.limit = refill(s.Limit, s.Limit.Count, s.Limit.Period)
-	if start := s.Start; start.OK && v.limit.Kind == limit.TokenBucket && !v.limit.Unlimited() {
-		missing := max(v.limit.Burst-start.V, 0)
-		v.take(0, limit.Ask{Limit: v.limit, N: missing, Debt: true})
+func newServer(s *Scenario, r *random) *server {
+	v := &server{Server: s.Server, random: r, crowd: s.crowd()}
+	v.Limit.Burst = refill(v.Limit, v.Limit.Count, v.Limit.Period).Burst
+	rate := math.Inf(1)
+	for i, q := range s.Server.quotas() {
+		l := refill(q.Limit, q.Limit.Count, q.Limit.Period)
+		if i == 0 && v.Queue > 0 {
+			l.Burst += v.Queue
+		}
+		v.quotas = append(v.quotas, quota{Quota: q, part: share(l, v.Nodes), held: map[cell]*held{}})
+		if x := v.crowd.requests(&q, perSecond(q.Limit, q.Limit.Count)); !q.Limit.Unlimited() && x < rate {
+			v.main, rate = i, x
+		}
 	}
-	v.level = v.take(0, limit.Ask{Limit: v.limit}).Remaining
-	v.capacity.begin(v.limit, s.Limit.Count, v.level)
+	v.decisions, v.cells = make([]limit.Decision, len(v.quotas)), make([]*held, len(v.quotas))
+	q := &v.quotas[0]
+	h := q.of(cell{})
+	if v.Start.OK {
+		v.begin(h)
+	}
+	v.level = q.take(v.clock(0), h, limit.Ask{}).Remaining
+	v.capacity.begin(v, s)
 	return v
 }
 
-// take asks the limit.
-func (v *server) take(now int64, a limit.Ask) (d limit.Decision) {
-	if a.Limit.Kind == limit.SlidingLog {
-		return v.log.Take(when(now), a)
+// begin gives a cell of Limit the level of the start.
+func (v *server) begin(h *held) {
+	q := &v.quotas[0]
+	if q.part.Kind != limit.TokenBucket || q.part.Unlimited() {
+		return
 	}
-	v.state, d = limit.Take(v.state, when(now), a)
-	return d
+	level := v.Start.V
+	if v.Nodes > 1 {
+		level /= int64(v.Nodes)
+	}
+	q.take(v.clock(0), h, limit.Ask{N: max(q.part.Burst-level, 0), Debt: true})
 }
+
+// clock is the server's time.
+func (v *server) clock(now int64) time.Time { return when(now + int64(v.Phase)) }
 
 // refill is l at another rate, with the same burst.
 func refill(l limit.Limit, count int64, period time.Duration) limit.Limit {
@@ -69,12 +96,14 @@ func refill(l limit.Limit, count int64, period time.Duration) limit.Limit {
 	return l
 }
 
-// change sets another rate; what was used stays used.
-func (v *server) change(now, count int64, period time.Duration) {
-	next := refill(v.limit, count, period)
-	v.state = limit.Change(v.state, when(now), v.limit, next)
-	v.limit = next
-	v.capacity.change(now, next, count)
+// change sets another rate of Limit; what was used stays used.
+func (v *server) change(now int64, c Change) {
+	next := refill(v.Limit, c.Count, c.Period)
+	next.Burst += v.Queue
+	v.quotas[0].change(v.clock(now), share(next, v.Nodes))
+	v.announced = c.RetryAfter
+	v.Limit.Count, v.Limit.Period = c.Count, c.Period
+	v.capacity.change(v, now)
 }
 
 // rescale is the capacity that the auto-scaler wants, a second.
@@ -85,101 +114,119 @@ func (v *server) rescale() int64 {
 	return min(max(int64(rate), a.Min), a.Max)
 }
 
-// answer decides on one request of a process, and returns what the client will read.
-func (v *server) answer(now int64, process int) signal.Signal {
-	v.asked++
-	d := limit.Decision{OK: true}
-	if len(v.Gap) > 0 {
-		d.OK = v.apart(now)
-	} else {
-		d = v.take(now, limit.Ask{Limit: v.limit, N: 1})
-		v.level = d.Remaining
+// decide asks all limits about a request, which has to pass them all, and
+// takes of all of them or of none. It returns the index of the one that binds.
+func (v *server) decide(now int64, f *flight) (binding int, ok bool) {
+	node, at := 0, v.clock(now)
+	if v.Nodes > 1 {
+		node = int(v.random.unit() * float64(v.Nodes))
 	}
-	v.last = now
-	s := signal.Signal{Verdict: pace.Throttled}
-	switch {
-	case d.OK && v.Errors > 0 && v.random.unit() < v.Errors:
-		s.Verdict = pace.Failed
-	case d.OK:
-		s.Verdict = pace.Served
-		v.served++
-	}
-	if v.Hints != (Hints{}) {
-		v.hint(&s, d)
-		if v.Hints.Share && !v.limit.Unlimited() {
-			r := random(process)
-			v.crowd.Add(when(now), r.next())
-			s.Share = pace.Some(v.capacity.rate / v.crowd.Estimate(when(now)))
+	ok = true
+	for i := range v.quotas {
+		q := &v.quotas[i]
+		v.cells[i] = v.cell(q, i, node, f)
+		if len(v.quotas) > 1 {
+			v.decisions[i] = q.take(at, v.cells[i], limit.Ask{})
+			ok = ok && v.decisions[i].Remaining >= q.cost(f.cost)
 		}
 	}
-	return s
+	passed := ok
+	for i := range v.quotas {
+		q := &v.quotas[i]
+		n := q.cost(f.cost)
+		if passed || v.decisions[i].Remaining < n {
+			v.decisions[i] = q.take(at, v.cells[i], limit.Ask{N: n})
+			ok = ok && v.decisions[i].OK
+		} else {
+			v.decisions[i].OK = true // another one refuses
+		}
+	}
+	v.level = v.decisions[0].Remaining
+	return limit.Binding(v.decisions), ok
+}
+
+// cell is where a request is counted by a quota.
+func (v *server) cell(q *quota, i, node int, f *flight) *held {
+	c := q.cellOf(node, f.worker.number, f.key)
+	h := q.held[c]
+	if h == nil {
+		if h = q.of(c); i == 0 && v.Start.OK {
+			v.begin(h)
+		}
+	}
+	return h
+}
+
+// delay is how long a request that has passed waits for its token.
+func (v *server) delay() time.Duration {
+	l := v.quotas[0].part
+	if v.Queue == 0 || v.capacity.rate == 0 {
+		return 0
+	}
+	burst := share(refill(v.Limit, v.Limit.Count, v.Limit.Period), v.Nodes).Burst
+	free := time.Duration(float64(burst) * float64(l.Period) / float64(l.Count))
+	return max(0, v.decisions[0].ResetAfter-free)
+}
+
+// answer decides on a request and notes what its answer will say. It reports
+// whether there is work to do first, and after how long that may begin.
+func (v *server) answer(now int64, f *flight) (admitted bool, after time.Duration) {
+	v.asked++
+	said := &f.said
+	*said = said.reset(len(v.quotas))
+	ok, binding := true, 0
+	switch {
+	case v.full():
+		ok, said.crowded = false, true
+	case len(v.Gap) > 0:
+		ok = v.apart(now)
+		v.decisions[0] = limit.Decision{OK: ok}
+	default:
+		binding, ok = v.decide(now, f)
+	}
+	v.last = now
+	said.verdict = v.verdict(said, ok)
+	v.tell(now, f, binding, ok)
+	if !ok {
+		return false, 0
+	}
+	if v.Service.AtOnce > 0 {
+		v.inside++
+	}
+	return true, v.delay()
+}
+
+// verdict is how a request ends.
+func (v *server) verdict(said *said, ok bool) pace.Verdict {
+	if !ok {
+		return pace.Throttled
+	}
+	if bad := v.Errors + v.Final; bad > 0 {
+		if u := v.random.unit(); u < bad {
+			said.final = u >= v.Errors
+			return pace.Failed
+		}
+	}
+	v.served++
+	return pace.Served
+}
+
+// full reports whether there is no room for one more request.
+func (v *server) full() bool {
+	return v.Service.AtOnce > 0 && v.inside >= v.Service.AtOnce+v.Service.Queue
 }
 
 // apart reports whether the request before is longer ago than the gap.
 func (v *server) apart(now int64) bool {
-	least := time.Duration(0)
+	return v.asked == 1 || now-v.last > int64(v.least(v.asked))
+}
+
+// least is the gap that the n-th request needs.
+func (v *server) least(n int64) (least time.Duration) {
 	for _, g := range v.Gap {
-		if v.asked >= g.From {
+		if n >= g.From {
 			least = g.Least
 		}
 	}
-	return v.asked == 1 || now-v.last > int64(least)
-}
-
-// hint adds what this server tells, in whole seconds as header fields do.
-func (v *server) hint(s *signal.Signal, d limit.Decision) {
-	if v.limit.Unlimited() {
-		return
-	}
-	if v.Hints.Remaining {
-		s.Remaining = pace.Some(d.Remaining)
-	}
-	if v.Hints.RetryAfter && !d.OK && d.RetryAfter != limit.Never {
-		s.After = pace.Some(signal.Seconds(d.RetryAfter))
-	}
-	switch {
-	case !v.Hints.Reset:
-	case d.OK:
-		s.Reset = pace.Some(signal.Seconds(d.ResetAfter))
-	case d.RetryAfter != limit.Never: // the sooner of the two, as our Handler says it
-		s.Reset = pace.Some(signal.Seconds(d.RetryAfter))
-	}
-	if v.Hints.Policy {
-		s.Limit, s.Window = pace.Some(v.limit.Count), pace.Some(v.limit.Period)
-	}
-}
-
-// meter adds up what the server could have served: the level it began with and
-// the integral of its rate; for windows, which begin with the run, sliding ones
-// too, the permits of all that have begun, the last one pro rata.
-type meter struct {
-	rate   float64 // a second
-	since  int64
-	sum    float64
-	finite bool
-}
-
-func (m *meter) begin(l limit.Limit, count, level int64) {
-	m.finite = !l.Unlimited()
-	if !m.finite {
-		return
-	}
-	if l.Kind == limit.TokenBucket {
-		m.sum = float64(level)
-	}
-	m.rate = perSecond(l, count)
-}
-
-func perSecond(l limit.Limit, count int64) float64 {
-	return float64(count) / l.Period.Seconds()
-}
-
-func (m *meter) change(now int64, l limit.Limit, count int64) {
-	m.sum = m.available(now)
-	m.since, m.rate = now, perSecond(l, count)
-}
-
-// available is what could have been served until now.
-func (m *meter) available(now int64) float64 {
-	return m.sum + m.rate*time.Duration(now-m.since).Seconds()
+	return least
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
 )
 
 func policy(t testing.TB, text string) Policy {
@@ -61,7 +62,7 @@ func small() Scenario {
 	return Scenario{
 		Name: "small", Duration: 100 * time.Second,
 		Server:  Server{Limit: bucketOf(1, time.Second, 5)},
-		Network: Network{100 * time.Millisecond, 0},
+		Network: Network{Latency: 100 * time.Millisecond, Spread: 0},
 		Clients: []Group{{Processes: 1, Workers: 1}},
 	}
 }
@@ -135,7 +136,7 @@ func TestCapacityChangesAndReconvergence(t *testing.T) {
 	s := small()
 	s.Duration = 300 * time.Second
 	s.Server.Limit = bucketOf(10, time.Second, 5)
-	s.Server.Changes = []Change{{100 * time.Second, 20, time.Second}, {200 * time.Second, 5, time.Second}}
+	s.Server.Changes = []Change{{At: 100 * time.Second, Count: 20, Period: time.Second}, {At: 200 * time.Second, Count: 5, Period: time.Second}}
 	s.Clients[0].Workers = 20
 	s.Network.Spread = 0.5 // else all arrive in step
 	r := play(t, s, "none", 1)
@@ -179,15 +180,22 @@ func TestFixedWindowsBeginWithTheRun(t *testing.T) {
 	}
 }
 
+// ask is what the server says to a request.
+func ask(v *server, at time.Duration) signal.Signal {
+	f := &flight{worker: new(worker), cost: 1}
+	v.answer(int64(at), f)
+	return f.said.all
+}
+
 func TestHintsAreWholeSeconds(t *testing.T) {
 	r := random(1)
-	v := newServer(Server{
+	v := newServer(&Scenario{Server: Server{
 		Limit: bucketOf(1, 3*time.Second, 2),
 		Hints: Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true},
-	}, &r)
-	v.answer(0, 0)
-	second := v.answer(0, 0)
-	refused := v.answer(int64(500*time.Millisecond), 0)
+	}}, &r)
+	ask(v, 0)
+	second := ask(v, 0)
+	refused := ask(v, 500*time.Millisecond)
 	if second.Remaining != pace.Some[int64](0) || second.Reset != pace.Some(6*time.Second) || second.After.OK {
 		t.Errorf("the second answer says %+v", second)
 	}

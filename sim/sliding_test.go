@@ -16,10 +16,10 @@ func TestSlidingLogServer(t *testing.T) {
 	if !ok || s.Server.Limit.Kind != limit.SlidingLog {
 		t.Fatalf("Find(sliding) = %+v, %t", s, ok)
 	}
-	v := newServer(s.Server, new(random))
+	v := newServer(&s, new(random))
 	var served []int64
 	for now := int64(0); now < int64(time.Minute); now += int64(37 * time.Millisecond) {
-		a := v.answer(now, 0)
+		a := ask(v, time.Duration(now))
 		at := now / 1000 // the server counts in microseconds
 		for len(served) > 0 && served[0]+10_000_000 <= at {
 			served = served[1:]
@@ -41,7 +41,7 @@ func TestSlidingLogServer(t *testing.T) {
 
 func TestSlidingLogChanges(t *testing.T) {
 	s, _ := Find("sliding")
-	s.Server.Changes = []Change{{5 * time.Minute, 0, 10 * time.Second}, {10 * time.Minute, 200, 10 * time.Second}}
+	s.Server.Changes = []Change{{At: 5 * time.Minute, Count: 0, Period: 10 * time.Second}, {At: 10 * time.Minute, Count: 200, Period: 10 * time.Second}}
 	if r := play(t, s, "none", 1); r.Served < 8950 || r.Served > 9000 {
 		t.Errorf("served %d, want 30 × 100, nothing, and 30 × 200", r.Served)
 	}

@@ -14,6 +14,9 @@ type Measure struct {
 	// zero where neither is.
 	Better int
 	Of     func(Result) pace.Opt[float64]
+	// Rare says that few scenarios have it: where it is absent, reports leave
+	// it out.
+	Rare bool
 }
 
 func count(of func(Result) int64) func(Result) pace.Opt[float64] {
@@ -22,21 +25,23 @@ func count(of func(Result) int64) func(Result) pace.Opt[float64] {
 
 // Measures are all measures, in the order of reports.
 var Measures = []Measure{
-	{"retry_rate", -1, func(r Result) pace.Opt[float64] { return r.RetryRate }},
-	{"retry_rate_worker_mean", -1, func(r Result) pace.Opt[float64] { return r.RetryRateWorkerMean }},
-	{"max_sleep_s", -1, func(r Result) pace.Opt[float64] { return r.MaxSleep }},
-	{"stdev_requests", -1, func(r Result) pace.Opt[float64] { return r.StdevRequests }},
-	{"jain", 1, func(r Result) pace.Opt[float64] { return r.Jain }},
-	{"jain_workers", 1, func(r Result) pace.Opt[float64] { return r.JainWorkers }},
-	{"utilisation", 1, func(r Result) pace.Opt[float64] { return r.Utilisation }},
-	{"sent", 0, count(func(r Result) int64 { return r.Sent })},
-	{"served", 0, count(func(r Result) int64 { return r.Served })},
-	{"throttled", -1, count(func(r Result) int64 { return r.Throttled })},
-	{"throughput", 1, func(r Result) pace.Opt[float64] { return r.Throughput }},
-	{"finish_s", -1, func(r Result) pace.Opt[float64] { return r.Finish }},
-	{"wait_p50_s", -1, func(r Result) pace.Opt[float64] { return r.WaitP50 }},
-	{"wait_p99_s", -1, func(r Result) pace.Opt[float64] { return r.WaitP99 }},
-	{"reconverge_s", -1, func(r Result) pace.Opt[float64] { return r.Reconverge }},
+	{Name: "retry_rate", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.RetryRate }},
+	{Name: "retry_rate_worker_mean", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.RetryRateWorkerMean }},
+	{Name: "max_sleep_s", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.MaxSleep }},
+	{Name: "stdev_requests", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.StdevRequests }},
+	{Name: "jain", Better: 1, Of: func(r Result) pace.Opt[float64] { return r.Jain }},
+	{Name: "jain_workers", Better: 1, Of: func(r Result) pace.Opt[float64] { return r.JainWorkers }},
+	{Name: "utilisation", Better: 1, Of: func(r Result) pace.Opt[float64] { return r.Utilisation }},
+	{Name: "sent", Better: 0, Of: count(func(r Result) int64 { return r.Sent })},
+	{Name: "served", Better: 0, Of: count(func(r Result) int64 { return r.Served })},
+	{Name: "throttled", Better: -1, Of: count(func(r Result) int64 { return r.Throttled })},
+	{Name: "throughput", Better: 1, Of: func(r Result) pace.Opt[float64] { return r.Throughput }},
+	{Name: "goodput", Better: 1, Rare: true, Of: func(r Result) pace.Opt[float64] { return r.Goodput }},
+	{Name: "in_time", Better: 1, Rare: true, Of: func(r Result) pace.Opt[float64] { return r.InTime }},
+	{Name: "finish_s", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.Finish }},
+	{Name: "wait_p50_s", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.WaitP50 }},
+	{Name: "wait_p99_s", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.WaitP99 }},
+	{Name: "reconverge_s", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.Reconverge }},
 }
 
 // Stat is a figure over several runs.

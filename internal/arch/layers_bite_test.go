@@ -217,6 +217,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"pace/peers", "pace limit load pace/internal/schedule", "signal sim store throttle"},
 	{"signal", "pace", "limit load pace/peers sim store throttle throttlehttp"},
 	{"sim", "limit load pace pace/peers signal", "store memory throttle admit rules internal/chart pace/internal/schedule"},
+	{"sim/survey", "sim limit pace", "load pace/peers signal store memory throttle"},
 	{"memory", "limit", "store throttle load pace throttleredis throttlesql throttletest"},
 	{"throttleredis", "limit", "store memory throttle throttlesql throttletest load"},
 	{"throttlesql", "limit", "store memory throttle throttleredis throttletest load"},

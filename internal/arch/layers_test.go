@@ -34,6 +34,7 @@ var layers = map[string][]string{
 	"pace/peers": {"pace", "limit", "load"},
 	"signal":     {"pace"},
 	"sim":        purely,
+	"sim/survey": {"sim", "limit", "pace"},
 
 	"memory":        {"limit"},
 	"throttleredis": {"limit"},

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
 	"github.com/throttle-go/throttle/sim"
@@ -62,7 +63,10 @@ type Batch struct {
 	progress func(done, total int)
 	// MaxSent is as in sim.Run. It must be set before Run.
 	MaxSent int64
-	next    atomic.Int64
+	// Look, if not nil, is told how far a run is, every so many events of it, by
+	// one goroutine at a time. It must be set before Run.
+	Look func(Where)
+	next atomic.Int64
 
 	mu   sync.Mutex // guards what is below
 	done int
@@ -103,13 +107,30 @@ func (b *Batch) work(ctx context.Context) {
 		run.MaxSent = b.MaxSent
 		over := false
 		for !over && ctx.Err() == nil {
-			over = run.Step(EventsBetweenLooks)
+			if over = run.Step(EventsBetweenLooks); b.Look != nil {
+				b.look(policy, run)
+			}
 		}
 		if !over {
 			return
 		}
 		b.add(policy, seed, run.Result())
 	}
+}
+
+// Where is how far one run is.
+type Where struct {
+	Done, Total int // runs
+	Policy      string
+	At          time.Duration // of the scenario's Duration
+	Sent        int64
+}
+
+func (b *Batch) look(policy int, run *sim.Run) {
+	at, sent := run.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.Look(Where{b.done, len(b.policies) * b.seeds, b.policies[policy].Name, at, sent})
 }
 
 // add takes in one run.

@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
@@ -31,6 +33,11 @@ func refill(s sim.Scenario) float64 {
 	switch l := s.Server.Limit; {
 	case len(s.Server.Gap) > 0:
 		return 1 / s.Server.Gap[0].Least.Seconds()
+	case len(s.Server.More) > 0 || s.Server.Service.AtOnce > 0 || s.Server.By != sim.Together || s.Server.Costs:
+		if bound := s.Bound(); !math.IsInf(bound, 1) {
+			return bound
+		}
+		return 0
 	case l.Unlimited():
 		return 0
 	default:
@@ -39,7 +46,7 @@ func refill(s sim.Scenario) float64 {
 }
 
 func unlimited(s sim.Scenario) bool {
-	return s.Server.Limit.Unlimited() && len(s.Server.Gap) == 0
+	return len(s.Server.Gap) == 0 && math.IsInf(s.Bound(), 1)
 }
 
 // unpaced is a policy for a server without a limit.
@@ -50,13 +57,14 @@ func unpaced() sim.Policy {
 // bursts is how many the server serves at once at the start, and at most.
 func bursts(s sim.Scenario) (start, most float64) {
 	l := s.Server.Limit
-	if len(s.Server.Gap) > 0 || l.Kind != limit.TokenBucket {
+	if len(s.Server.Gap) > 0 || l.Kind != limit.TokenBucket || l.Unlimited() {
 		return 0, 1
 	}
 	most = float64(l.Burst)
 	if l.Burst == 0 {
 		most = float64(l.Count)
 	}
+	most += float64(s.Server.Queue) // they wait there as well as here
 	if s.Server.Start.OK {
 		return min(float64(s.Server.Start.V), most), most
 	}
@@ -135,6 +143,35 @@ func (t told) buckets() (buckets []peers.Bucket) {
 		}
 	}
 	return buckets
+}
+
+// Told says what a peer is told of s, nothing if it is told nothing.
+func Told(s sim.Scenario, name string) string {
+	p, ok := findPeer(name)
+	if !ok || unlimited(s) {
+		return ""
+	}
+	rate := refill(s)
+	switch p.name {
+	case "x-time-rate":
+		all := 0
+		for _, g := range s.Clients {
+			all += g.Processes
+		}
+		if rate == 0 {
+			return "an even part of what is there for each process"
+		}
+		return fmt.Sprintf("%s a second for each process, an even part of the rate at the start", words.Number(roughly(rate/float64(max(all, 1)))))
+	case "omniscient":
+		return "the rate, its changes and who is there when"
+	}
+	return ""
+}
+
+// roughly is x to four digits.
+func roughly(x float64) float64 {
+	scale := math.Pow(10, 3-math.Floor(math.Log10(x)))
+	return math.Round(x*scale) / scale
 }
 
 // parts are the buckets of the processes of each group.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,9 +177,9 @@ func TestReportInBrowser(t *testing.T) {
 	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
 	b.await(allDrawn)
 
-	// Three charts of each policy under sleeper, whose server has no level, and
-	// four under the others.
-	if got, want := ask[int](b, `document.querySelectorAll("canvas").length`), 3*3+3*4+3*4; got != want {
+	// Two charts of all policies together; three of each policy under sleeper,
+	// whose server has no level, and four under the others.
+	if got, want := ask[int](b, `document.querySelectorAll("canvas").length`), 2+3*3+2+3*4+2+3*4; got != want {
 		t.Errorf("%d canvases, want %d", got, want)
 	}
 	if got := ask[string](b, `document.querySelectorAll("h2")[2].textContent`); got != hostile {
@@ -189,6 +190,7 @@ func TestReportInBrowser(t *testing.T) {
 	}
 	b.checkDrawn("light")
 	b.checkTable(results)
+	b.checkTogether("s2", []string{"none", "autosleeper", "adaptive-informed"})
 	b.shot("light")
 	b.checkKeyboard()
 	b.checkLogarithmic()
@@ -221,6 +223,23 @@ func (b *browser) checkDrawn(when string) {
 	b.Helper()
 	for _, bad := range ask[[]string](b, undrawn) {
 		b.Errorf("%s: chart with hardly a pixel of its lines: %s", when, bad)
+	}
+}
+
+// checkTogether holds the charts of all policies of a scenario to those of each:
+// what was throttled in the end is what its own run says.
+func (b *browser) checkTogether(scenario string, policies []string) {
+	b.Helper()
+	chart := `document.querySelectorAll("#` + scenario + `-together figure")[1]`
+	if got := ask[[]string](b, `[...`+chart+`.querySelectorAll(".legend li")].map(e => e.textContent)`); !slices.Equal(got, policies) {
+		b.Errorf("together: lines of %q, want %q", got, policies)
+	}
+	ends := ask[[]float64](b, chart+`.querySelector(".plot").chart.data.slice(1).map(y => y.findLast(x => x != null))`)
+	seen := ask[[]float64](b, `[...document.querySelectorAll("#`+scenario+` .trace")].map(e => JSON.parse(e.textContent).seen[1])`)
+	for i := range policies {
+		if len(ends) != len(policies) || len(seen) != len(policies) || math.Abs(ends[i]-seen[i]) > 0.01*seen[i]+1 {
+			b.Fatalf("together: %v throttled in the end, want %v", ends, seen)
+		}
 	}
 }
 

@@ -20,6 +20,8 @@ var shown = [...]column{
 	{Name: "utilisation", Label: "Utilisation", Unit: "%", Scale: 100, About: "What was served, of what the server could have served."},
 	{Name: "finish_s", Label: "Finish", Unit: "s", Scale: 1, About: "When the last piece of work was served, or the run was stopped."},
 	{Name: "throughput", Label: "Throughput", Unit: "per s", Scale: 1, About: "Requests served a second."},
+	{Name: "goodput", Label: "Goodput", Unit: "per s", Scale: 1, About: "Calls served in time a second."},
+	{Name: "in_time", Label: "In time", Unit: "%", Scale: 100, About: "Calls served in time, of those that were made: others came late, were given up or failed for good."},
 	{Name: "reconverge_s", Label: "Reconverge", Unit: "s", Scale: 1, About: "The longest time that it took to use a changed capacity to 95 %."},
 	{Name: "wait_p50_s", Label: "Wait, median", Unit: "s", Scale: 1, About: "From wanting to call to success: half of the calls took no longer."},
 	{Name: "wait_p99_s", Label: "Wait, p99", Unit: "s", Scale: 1, About: "From wanting to call to success: 99 of 100 calls took no longer."},

@@ -43,6 +43,9 @@ func (r jsonRow) MarshalJSON() ([]byte, error) {
 	}
 	o.Put("seeds", r.row.Seeds)
 	for i, m := range sim.Measures {
+		if m.Rare && !r.row.Summary.Stats[i].OK {
+			continue
+		}
 		o.Put(m.Name, statOf(r.row.Summary.Stats[i]))
 	}
 	groups := []jsonGroup{}

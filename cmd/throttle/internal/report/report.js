@@ -72,6 +72,27 @@ function before(y, i) {
   return y[i];
 }
 
+// overlaid are the lines of some policies over one time.
+const mostOverlaid = 12;
+function overlaid(runs, of) {
+  const some = runs.slice(0, mostOverlaid), place = i => 1 + i % 6;
+  const tables = some.map(({trace: t}) => {
+    const at = [...instants(t.rates.t_ms), t.end_s], y = of(t.rates, at);
+    return [at, [...y, y.at(-1) ?? null]];
+  });
+  const said = (u, s, i) => `${some[s].name} ${short(before(u.data[s + 1], i) ?? 0)}`;
+  return {
+    data: uPlot.join(tables), focus: true,
+    y: {axis: {values: (u, at) => at.map(plain)}},
+    series: some.map((_, i) => line("worker-" + place(i), 1.5, i < 6 ? {} : {dash: [6, 4]})),
+    legend: legend(...some.map((p, i) => [i < 6 ? "line" : "line dash", "w" + place(i), p.name])),
+    read(u, i) {
+      const text = u.focused ? said(u, u.focused - 1, i) : some.slice(0, 4).map((_, s) => said(u, s, i)).join(", ");
+      return {at: u.data[0][i], text};
+    },
+  };
+}
+
 const kinds = {
   dots(t) {
     const data = framed(t.end_s, ...joined(t.dots));
@@ -140,6 +161,11 @@ const kinds = {
       read: (u, i) => ({at: u.data[0][i], text: items.map((item, k) => `${item[2]} ${short(u.data[k + 1][i] ?? 0)}`).join(", ")}),
     };
   },
+  served: runs => overlaid(runs, r => r.served || []),
+  refused: runs => overlaid(runs, (r, at) => {
+    let sum = 0;
+    return (r.throttled || []).map((x, i) => sum += x * (at[i + 1] - at[i]));
+  }),
   level(t) {
     const data = framed(t.end_s, instants(t.level.t_ms), t.level.y);
     return {
@@ -209,7 +235,7 @@ function frame(fig) {
   plot.tabIndex = 0;
   plot.setAttribute("role", "group");
   plot.setAttribute("aria-roledescription", "chart");
-  plot.setAttribute("aria-label", fig.querySelector("h4").textContent + ", " + fig.closest(".policy").querySelector("h3").textContent);
+  plot.setAttribute("aria-label", fig.querySelector("h4").textContent + ", " + fig.closest("section").querySelector("h3").textContent);
   plot.addEventListener("keydown", e => keys(plot.chart, e));
   fig.append(make("div", "bar", out), plot);
   return {plot, out};
@@ -253,6 +279,15 @@ function drawPolicy(policy) {
   for (const fig of policy.querySelectorAll("figure")) drawChart(fig, trace, group);
 }
 
+function drawTogether(section) {
+  const policies = [...section.closest(".scenario").querySelectorAll(".policy")];
+  const runs = policies.slice(0, mostOverlaid).map(p => ({
+    name: p.querySelector("h3").textContent, trace: JSON.parse(p.querySelector(".trace").textContent),
+  }));
+  const group = {key: section.id, charts: []};
+  for (const fig of section.querySelectorAll("figure")) drawChart(fig, runs, group);
+}
+
 scheme.addEventListener("change", () => {
   styles = getComputedStyle(document.documentElement);
   for (const u of charts) u.redraw(false, true);
@@ -268,13 +303,14 @@ function next() {
     document.documentElement.dataset.drawn = charts.size;
     return;
   }
-  drawPolicy(policy);
+  if (policy.classList.contains("together")) drawTogether(policy);
+  else drawPolicy(policy);
   setTimeout(next, 0);
 }
 function drawAll() {
   const idle = waiting.length === 0;
   delete document.documentElement.dataset.drawn;
-  waiting = [...document.querySelectorAll(".policy")];
+  waiting = [...document.querySelectorAll(".together, .policy")];
   if (idle) next();
 }
 

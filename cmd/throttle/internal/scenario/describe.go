@@ -2,11 +2,11 @@ package scenario
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
-	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -31,38 +31,6 @@ type text []string
 
 func (t *text) add(format string, a ...any) { *t = append(*t, fmt.Sprintf(format, a...)) }
 
-func serverInWords(v sim.Server) (t text) {
-	l := v.Limit
-	switch {
-	case len(v.Gap) > 0:
-		for i, g := range v.Gap {
-			if i == 0 {
-				t.add("Serves a request if the one before came more than %s ago.", words.Lasting(g.Least))
-				continue
-			}
-			t.add("From request %s on, %s are enough.", words.Whole(g.From), words.Lasting(g.Least))
-		}
-	case l.Unlimited():
-		t.add("Has no limit.")
-	case l.Kind == limit.FixedWindow:
-		t.add("Serves %s in each window of %s, windows aligned to the start.", words.Whole(l.Count), words.Lasting(l.Period))
-	case l.Kind == limit.SlidingLog:
-		t.add("Serves %s in any %s: it keeps a sliding log.", words.Whole(l.Count), words.Lasting(l.Period))
-	case l.Count == 0:
-		t.add("A token bucket of %s that is never refilled.", words.Whole(l.Burst))
-	default:
-		t.add("A token bucket: %s come in, and at most %s are kept.", rateInWords(l.Count, l.Period), words.Whole(l.Max()))
-	}
-	if start := v.Start; start.OK && len(v.Gap) == 0 && l.Kind == limit.TokenBucket && !l.Unlimited() {
-		t.add("At the start %s are there.", words.Whole(start.V))
-	}
-	t = append(t, changesInWords(v)...)
-	if v.Errors > 0 {
-		t.add("%s of what it admits fails for another reason.", percent(v.Errors))
-	}
-	return append(t, hintsInWords(v.Hints))
-}
-
 func changesInWords(v sim.Server) (t text) {
 	const most = 6
 	for i, c := range v.Changes {
@@ -70,7 +38,11 @@ func changesInWords(v sim.Server) (t text) {
 			t.add("And %d more changes.", len(v.Changes)-most)
 			break
 		}
-		t.add("From %s on: %s.", words.Lasting(c.At), rateInWords(c.Count, c.Period))
+		said := ""
+		if c.RetryAfter > 0 {
+			said = ", and refusals say to try again in " + words.Lasting(c.RetryAfter)
+		}
+		t.add("From %s on: %s%s.", words.Lasting(c.At), rateInWords(c.Count, c.Period), said)
 	}
 	if a := v.Scale; a.Every > 0 {
 		t.add("Every %s its capacity becomes what it served / %s, from %s to %s a second, %s later.",
@@ -79,33 +51,23 @@ func changesInWords(v sim.Server) (t text) {
 	return t
 }
 
-func hintsInWords(h sim.Hints) string {
-	var said []string
-	for _, hint := range []struct {
-		on   bool
-		what string
-	}{
-		{h.Remaining, "how many requests remain"},
-		{h.RetryAfter, "when to try again"},
-		{h.Reset, "when all is back"},
-		{h.Policy, "what the limit is"},
-		{h.Share, "what the fair part of a process is"},
-	} {
-		if hint.on {
-			said = append(said, hint.what)
-		}
+func networkInWords(n sim.Network) string {
+	said := fmt.Sprintf("A call takes %s, half there and half back.", lastsInWords(words.Lasting(n.Latency), n.Spread, n.Tail))
+	if n.Loss > 0 {
+		said += fmt.Sprintf(" %s of them are lost.", percent(n.Loss))
 	}
-	if len(said) == 0 {
-		return "Its answers say nothing about the limit."
-	}
-	return "Its answers say " + words.Enumerate(said) + "."
+	return said
 }
 
-func networkInWords(n sim.Network) string {
-	if n.Spread == 0 {
-		return fmt.Sprintf("A call takes %s, half there and half back.", words.Lasting(n.Latency))
+// lastsInWords is a quantity that varies.
+func lastsInWords(middle string, spread, tail float64) string {
+	if spread > 0 {
+		middle += " ± " + percent(spread)
 	}
-	return fmt.Sprintf("A call takes %s ± %s, half there and half back.", words.Lasting(n.Latency), percent(n.Spread))
+	if tail > 0 { // 2.326 standard deviations
+		middle += fmt.Sprintf(" (one in a hundred %s times as much)", words.Number(math.Round(10*math.Exp(2.326*tail))/10))
+	}
+	return middle
 }
 
 func clientsInWords(groups []sim.Group) (t text) {
@@ -117,50 +79,12 @@ func clientsInWords(groups []sim.Group) (t text) {
 			break
 		}
 		t.add("%s.", groupInWords(g))
-		loops = loops || g.Arrivals == 0
+		loops = loops || g.Arrivals == 0 && len(g.Steps)+len(g.Trace) == 0
 	}
 	if loops {
 		t.add("A worker calls again as soon as it has its answer.")
 	}
 	return t
-}
-
-func groupInWords(g sim.Group) string {
-	said := words.Plural(g.Processes, "process", "processes")
-	if g.Processes > 1 {
-		said += " of " + words.Plural(g.Workers, "worker", "workers") + " each"
-	} else {
-		said += " of " + words.Plural(g.Workers, "worker", "workers")
-	}
-	add := func(format string, a ...any) { said += fmt.Sprintf(format, a...) }
-	if g.Policy != nil {
-		add(", always with %s", g.Policy.Name)
-	}
-	if g.Rival || g.Policy != nil {
-		add(" (rivals, not measured)")
-	}
-	if g.Join > 0 {
-		add(", from %s on", words.Lasting(g.Join))
-	}
-	if g.Every > 0 {
-		add(", joining one by one each %s", words.Lasting(g.Every))
-	}
-	switch {
-	case g.Leave > 0 && g.Every > 0:
-		add(" and leaving likewise from %s on", words.Lasting(g.Leave))
-	case g.Leave > 0:
-		add(", leaving at %s", words.Lasting(g.Leave))
-	}
-	if g.Arrivals > 0 {
-		add(", each process with %s calls a second, at random times", words.Number(g.Arrivals))
-	}
-	if g.On > 0 {
-		add(", calling for %s and then resting for %s", words.Lasting(g.On), words.Lasting(g.Off))
-	}
-	if g.Work > 0 {
-		add(", with %s calls to make in all", words.Whole(g.Work))
-	}
-	return said
 }
 
 func runInWords(s sim.Scenario) string {

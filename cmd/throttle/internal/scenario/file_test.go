@@ -26,6 +26,7 @@ server:
     - {at: 10m, rate: 8/s}
     - at: 20m
       rate: 0/s
+      retry_after: 30s
 network: {latency: 50ms, spread: 0.3}
 stop: {remaining: 1}
 clients:
@@ -60,7 +61,7 @@ func TestScenarioFile(t *testing.T) {
 			Hints:  sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true},
 			Errors: 0.01,
 			Changes: []sim.Change{
-				{At: 600 * second, Count: 8, Period: second}, {At: 1200 * second, Count: 0, Period: second},
+				{At: 600 * second, Count: 8, Period: second}, {At: 1200 * second, Count: 0, Period: second, RetryAfter: 30 * second},
 			},
 		},
 		Network: sim.Network{Latency: second / 20, Spread: 0.3},
@@ -118,7 +119,7 @@ var badScenarios = []struct {
 	{"hello\n", "1:1: scenario: hello; write its fields: name, duration"},
 	{"- a\n", "1:1: scenario: (a list); write its fields"},
 	{"[]\n", "1:1: scenario: (a list)"},
-	{fullScenario + "---\nname: second\n", "23:1: a second document; write one scenario a file"},
+	{fullScenario + "---\nname: second\n", "24:1: a second document; write one scenario a file"},
 	{"name: \xff\n", "1:7: not UTF-8"},
 	{"name: a\x00\n", "1:8: control character"},
 	{strings.Repeat("#", maxFile+1), "1:1: longer than 1 MiB"},
@@ -161,15 +162,14 @@ var badScenarios = []struct {
 	{"server:\nclients: []\n", "1:8: server: empty; write its fields"},
 	{"server: {speed: 3}\n", "1:10: server: field speed is not known; known are limit, rate"},
 	{"server: {burst: 3}\n", "1:9: server: no rate; write one"},
-	{"server: {limit: bucket}\n", "1:17: limit bucket: is not known; use token-bucket, fixed-window, sliding-log or none"},
+	{"server: {limit: bucket}\n", "1:17: limit bucket: is not known; use token-bucket, leaky-bucket, fixed-window, sliding-window, sliding-slots, sliding-log, first-hit-window, calendar-window or none"},
 	{"server: {limit: [gcra]}\n", "1:17: limit (a list): is not known"},
-	{"server: {limit: sliding-window, rate: 4/s}\n", "1:17: limit sliding-window is not simulated yet; use token-bucket, fixed-window, sliding-log or none"},
 	{"server: {limit: sliding-log}\n", "1:9: server: no rate"},
 	{"server: {limit: sliding-log, rate: 4/s, burst: 5}\n", "1:41: burst: a sliding log has none"},
 	{"server: {limit: sliding-log, rate: 4/s, start: 5}\n", "1:41: start: a sliding log has none"},
 	{"server: {limit: sliding-log, rate: 1000001/h}\nclients: [{work: 1}]\n", "1:1: scenario x: count 1000001: a sliding log keeps at most 1000000"},
-	{"server: {limit: leaky-bucket, rate: 4/s}\n", "1:17: limit leaky-bucket is not simulated yet"},
-	{"server: {limit: concurrency, rate: 4/s}\n", "1:17: limit concurrency is not simulated yet"},
+	{"server: {limit: leaky-bucket, rate: 4/s}\n", "1:17: limit leaky-bucket: it delays what is too soon; write queue: 20"},
+	{"server: {limit: concurrency, rate: 4/s}\n", "1:17: limit concurrency: write limit: none and how many are worked on at once, as in service: {time: 200ms, at_once: 10}"},
 	{"server: {limit: none, rate: 4/s}\n", "1:23: rate: a server with limit none has none"},
 	{"server: {limit: none, changes: []}\n", "1:23: changes: a server with limit none has none"},
 	{"server: {limit: fixed-window, rate: 4/s, burst: 3}\n", "1:42: burst: a fixed window has none"},
@@ -196,14 +196,14 @@ var badScenarios = []struct {
 	{"server: {rate: 4/s, burst: 8, start: 9}\n", "1:38: start 9: must be a whole number from 0 to 8"},
 	{"server: {rate: 4/s, hints: remaining}\n", "1:28: hints remaining: must be a list"},
 	{"server: {rate: 4/s, hints: [remaining, all]}\n", "1:40: hint all is not known; known are remaining"},
-	{"server: {rate: 4/s, hints: [reset, reset, reset, reset, reset, reset]}\n", "1:64: hints: more than 5"},
+	{"server: {rate: 4/s, hints: [reset, reset, reset, reset, reset, reset, reset]}\n", "1:71: hints: more than 6"},
 	{"server: {rate: 4/s, errors: 1}\n", "1:29: errors 1: must be a number of at least 0 and below 1"},
 	{"server: {rate: 4/s, errors: -0.1}\n", "1:29: errors -0.1: must be"},
 	{"server: {rate: 4/s, errors: .nan}\n", "1:29: errors .nan: must be"},
 	{"server: {rate: 4/s, errors: 1%}\n", "1:29: errors 1%: must be"},
 	{"server: {rate: 4/s, changes: {at: 1m}}\n", "1:30: changes (a mapping): must be a list"},
 	{"server: {rate: 4/s, changes: [{at: 1m}]}\n", "1:31: change: needs a time and a rate"},
-	{"server: {rate: 4/s, changes: [1m]}\n", "1:31: change: 1m; write its fields: at, rate"},
+	{"server: {rate: 4/s, changes: [1m]}\n", "1:31: change: 1m; write its fields: at, rate, retry_after"},
 	{"server: {rate: 4/s, changes: [{at: 2m, rate: 1/s}, {at: 1m, rate: 1/s}]}\n", "1:57: at 1m: must be later than the change before"},
 	{"duration: 1m\nserver: {rate: 4/s, changes: [{at: 2m, rate: 1/s}]}\n", "2:36: at 2m: must be before the end of the run at 1m"},
 	// The rest.
@@ -211,10 +211,10 @@ var badScenarios = []struct {
 	{"server: {rate: 4/s}\nnetwork: {latency: 0s}\n", "2:20: latency 0s: must be from 1µs to 1h"},
 	{"server: {rate: 4/s}\nnetwork: {latency: 2h}\n", "2:20: latency 2h: must be"},
 	{"server: {rate: 4/s}\nnetwork: {spread: 1.0}\n", "2:19: spread 1.0: must be"},
-	{"server: {rate: 4/s}\nstop: {}\n", "2:7: stop (a mapping): needs a remaining"},
-	{"server: {rate: 4/s}\nstop: {sent: 3}\n", "2:8: stop: field sent is not known; known are remaining"},
+	{"server: {rate: 4/s}\nstop: {}\n", "2:7: stop (a mapping): needs a remaining or a sent"},
+	{"server: {rate: 4/s}\nstop: {time: 3}\n", "2:8: stop: field time is not known; known are remaining, sent"},
 	{"server: {rate: 4/s}\nstop: {remaining: -3}\n", "2:19: remaining -3: must be"},
-	{"server: {limit: none}\nstop: {remaining: 3}\n", "2:1: stop: needs a server with a limit"},
+	{"server: {limit: none}\nstop: {remaining: 3}\n", "2:1: stop: remaining needs a server with a limit"},
 	{"server: {rate: 4/s}\n", "1:1: no clients; write clients: [{"},
 	{"server: {rate: 4/s}\nclients: []\n", "1:1: no clients"},
 	{"server: {rate: 4/s}\nclients: {workers: 3}\n", "2:10: clients (a mapping): must be a list"},
@@ -291,6 +291,7 @@ func FuzzScenarioFile(f *testing.F) {
 	f.Add([]byte(fullScenario))
 	f.Add([]byte(client("policy: omniscient, join: 5s")))
 	f.Add([]byte(client("policy: {name: x-time-rate}")))
+	f.Add([]byte(moreScenario))
 	for _, test := range badScenarios {
 		if len(test.text) < 1000 {
 			f.Add([]byte(test.text))

@@ -49,11 +49,11 @@ func serverGist(v sim.Server) []string {
 	case len(v.Gap) > 0:
 		return []string{fmt.Sprintf("serves what comes over %s after the one before", words.Short(v.Gap[0].Least))}
 	case l.Unlimited():
-		return []string{"no limit"}
+		return append([]string{"no limit"}, moreGist(v)...)
 	}
-	text := fmt.Sprintf("%s of %s", l.Kind, rateGist(l.Count, l.Period))
-	if l.Kind == limit.TokenBucket {
-		text += fmt.Sprintf(", burst %d", cmp.Or(l.Burst, l.Count))
+	text := quotaGist(sim.Quota{Limit: l, By: v.By, Costs: v.Costs})
+	if v.Queue > 0 {
+		text += fmt.Sprintf(", %d more wait", v.Queue)
 	}
 	if v.Start.OK {
 		text += fmt.Sprintf(", %d at the start", v.Start.V)
@@ -68,7 +68,34 @@ func serverGist(v sim.Server) []string {
 	if v.Scale.Every > 0 {
 		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
 	}
-	return []string{text}
+	return append([]string{text}, moreGist(v)...)
+}
+
+func quotaGist(q sim.Quota) string {
+	text := fmt.Sprintf("%s of %s", q.Limit.Kind, rateGist(q.Limit.Count, q.Limit.Period))
+	if q.Limit.Kind == limit.TokenBucket {
+		text += fmt.Sprintf(", burst %d", cmp.Or(q.Limit.Burst, q.Limit.Count))
+	}
+	if q.Costs {
+		text += ", of cost"
+	}
+	return text + [...]string{"", " for each process", " for each key"}[q.By]
+}
+
+// moreGist is what a server has besides a limit.
+func moreGist(v sim.Server) (parts []string) {
+	for _, q := range v.More {
+		parts = append(parts, quotaGist(q))
+	}
+	if v.Nodes > 1 {
+		parts = append(parts, fmt.Sprintf("on %d nodes", v.Nodes))
+	}
+	if w := v.Service; w.AtOnce > 0 {
+		parts = append(parts, fmt.Sprintf("works %s on each, %d at once, %d more wait", words.Short(w.Time), w.AtOnce, w.Queue))
+	} else if w.Time > 0 {
+		parts = append(parts, fmt.Sprintf("works %s on each", words.Short(w.Time)))
+	}
+	return parts
 }
 
 func groupGist(g sim.Group) string {

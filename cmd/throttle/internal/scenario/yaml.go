@@ -298,6 +298,32 @@ func (f field) share() float64 {
 	return x
 }
 
+// number is the field as a number from least to most, or zero if absent.
+func (f field) number(least, most float64) float64 {
+	if !f.present() {
+		return 0
+	}
+	text, _ := f.scalar()
+	x, err := strconv.ParseFloat(text, 64)
+	if t := f.node.Type(); t != ast.IntegerType && t != ast.FloatType || err != nil || !(x >= least && x <= most) {
+		f.fail("must be a number from %v to %v", least, most)
+	}
+	return x
+}
+
+// choice is the index of the field among words, the first if absent.
+func (f field) choice(known ...string) int {
+	if !f.present() {
+		return 0
+	}
+	text, _ := f.scalar()
+	i := slices.Index(known, text)
+	if i < 0 {
+		f.fail("must be one of %s", strings.Join(known, ", "))
+	}
+	return max(i, 0)
+}
+
 // yes is the field as true or false, or false if absent.
 func (f field) yes() bool {
 	if !f.present() {

@@ -13,7 +13,7 @@ import (
 // The help's own example of a scenario file must be one.
 func TestHelpShowsScenario(t *testing.T) {
 	_, text, _ := strings.Cut(help, "A scenario in a file:\n")
-	text, _, _ = strings.Cut(text, "\nExamples:")
+	text, _, _ = strings.Cut(text, "\nMore of a server:")
 	s, err := scenario.Parse("help.yaml", []byte(text))
 	if err != nil || len(s.Clients) != 5 {
 		t.Errorf("scenario.Parse(the help's example) = %+v, %v; want 5 groups of clients", s, err)

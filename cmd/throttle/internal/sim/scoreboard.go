@@ -38,10 +38,11 @@ func (o *options) plan(s sim.Scenario) (policies []sim.Policy, seeds int) {
 	return o.policies, o.seeds
 }
 
-// runOne runs one scenario.
-func (o *options) runOne(ctx context.Context, s sim.Scenario, progress func(done, total int)) batch.Result {
+// runOne runs one scenario; look is told how far it is.
+func (o *options) runOne(ctx context.Context, s sim.Scenario, look func(batch.Where)) batch.Result {
 	policies, seeds := o.plan(s)
-	b := batch.New(s, policies, seeds, o.seed, progress)
+	b := batch.New(s, policies, seeds, o.seed, nil)
+	b.Look = look
 	if o.board {
 		b.MaxSent = scoreboard.MaxSent
 	}

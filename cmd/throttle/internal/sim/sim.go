@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -16,9 +17,11 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/report"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scoreboard"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/survey"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/table"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -30,7 +33,8 @@ A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
 With the word scoreboard before them, all in one table, for 120 columns: the
 median and the worst of what matters. Default then: all that are built in, and
 all policies and peers. Runs stop at 2,000,000 requests, and where there are
-10,000 workers or more there are 3 runs at most.
+10,000 workers or more there are 3 runs at most. With the word survey in their
+place, scenarios drawn at random: see 'throttle sim survey -h'.
 
 Flags, before or after the scenarios:
   -policy a,b    the policies to compare, with settings if need be:
@@ -55,14 +59,17 @@ A scenario in a file:
   name: shared
   duration: 30m
   server:
-    limit: token-bucket   # token-bucket (gcra), fixed-window, sliding-log, none
+    limit: token-bucket   # or leaky-bucket (with queue: 20), fixed-window,
+                          # sliding-window, sliding-slots, sliding-log,
+                          # first-hit-window, calendar-window, none
     rate: 4/s             # COUNT/[N]UNIT: 75/min, 100/10s, 5000/h, 0/s
     burst: 8              # one second's worth, at least 1, unless told
     start: 8              # tokens at the start, full unless told
-    hints: [remaining]    # remaining, retry-after, reset, policy, share
+    hints: [remaining]    # remaining, retry-after, reset, policy, share, crowded
     errors: 0.01          # share that fails for another reason
     changes:
-      - {at: 10m, rate: 8/s}
+      - {at: 10m, rate: 8/s}  # an outage: rate: 0/s, retry_after: 30s
+    service: {time: 20ms} # what it works on each; at_once: 10, queue: 50
   network: {latency: 100ms, spread: 0.2}
   stop: {remaining: 10}
   clients:
@@ -70,7 +77,11 @@ A scenario in a file:
     - {processes: 5, workers: 4, join: 2m, every: 10s, leave: 20m}
     - {processes: 1, workers: 1, policy: none, rival: true, work: 500}
     - {processes: 2, workers: 2, policy: {name: backoff, factor: 2}, arrivals: 3/s}
-    - {processes: 2, workers: 2, on: 10s, off: 60s}
+    - {processes: 2, workers: 2, on: 10s, off: 60s, timeout: 2s, patience: 9s}
+
+More of a server: limits, gap, scale, by, counts, nodes, phase, final. More of
+clients: deadline, retries, budget, cost, keys, scopes, clock, and arrivals in
+steps, in batches and from a trace. docs/simulator.md has them all.
 
 Examples:
   throttle sim
@@ -100,7 +111,10 @@ type options struct {
 }
 
 // Run simulates what args ask for, and reports it.
-func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == survey.Word {
+		return survey.Run(ctx, args[1:], stdin, stdout, stderr)
+	}
 	flags := flag.NewFlagSet("sim", flag.ContinueOnError)
 	o := options{args: args}
 	var policies, asserts []string
@@ -179,9 +193,11 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	show := terminal.Progress(stderr)
 	for _, s := range o.scenarios {
-		r := o.runOne(ctx, s, func(n, _ int) {
-			show(fmt.Sprintf("%s: %d of %d runs", s.Name, done+n, all))
-		})
+		var look func(batch.Where)
+		if terminal.Is(stderr) {
+			look = func(w batch.Where) { show(progress(s, w, done, all)) }
+		}
+		r := o.runOne(ctx, s, look)
 		for _, row := range r.Rows {
 			done += row.Seeds
 		}
@@ -203,6 +219,15 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		}
 	}
 	return checkAsserts(o.asserts, results)
+}
+
+// progress is the line that shows how far the work is.
+func progress(s sim.Scenario, w batch.Where, done, all int) string {
+	line := fmt.Sprintf("%s: %d of %d runs; %s at %s", s.Name, done+w.Done, all, w.Policy, words.Lasting(w.At.Round(time.Second)))
+	if s.Duration > 0 {
+		line += fmt.Sprintf(" (%d %%)", 100*w.At/s.Duration)
+	}
+	return line + fmt.Sprintf(", %s sent", words.Whole(w.Sent))
 }
 
 // report writes all that was asked for.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/measures"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/pace"
@@ -32,6 +33,8 @@ var headings = []Heading{
 	{"jain", [2]string{"jain", ""}, 1},
 	{"utilisation", [2]string{"utilisation", ""}, 1},
 	{"throughput", [2]string{"throughput", "per s"}, 1},
+	{"goodput", [2]string{"goodput", "per s"}, 1},
+	{"in_time", [2]string{"in_time", "%"}, 100},
 	{"finish_s", [2]string{"finish_s", ""}, 1},
 	{"reconverge_s", [2]string{"reconverge_s", ""}, 1},
 	{"wait_p99_s", [2]string{"wait_p99_s", ""}, 1},
@@ -151,26 +154,62 @@ func writeColumns(b *strings.Builder, labels []string, left int, columns []table
 	}
 }
 
-// writeSettings writes, below a table, the settings that the names of the
-// policies do not say.
+// writeSettings writes, below a table, what the names of the policies do not
+// say: their settings, and what they are told, the rivals too.
 func writeSettings(b *strings.Builder, r batch.Result, width int) {
-	gap := "\n"
+	var lines []string
 	for _, row := range r.Rows {
-		text := ""
-		family, _, own := strings.Cut(row.Policy, "(")
-		switch settings := r.Scenario.Settings[family]; {
-		case settings != "" && own:
-			text = fmt.Sprintf("%s takes the rest from the scenario: %s", row.Policy, settings)
-		case settings != "":
-			text = fmt.Sprintf("%s is %s(%s), as the scenario says", row.Policy, row.Policy, settings)
-		case row.Policy == "fixed":
-			text = "fixed is fixed(rate=4): 4 requests a second of a process"
-		default:
+		if text := settingsOf(r.Scenario, row.Policy); text != "" {
+			lines = append(lines, text)
+		}
+	}
+	for i, g := range r.Scenario.Clients {
+		if g.Policy == nil {
 			continue
 		}
-		fmt.Fprintf(b, "%s%s\n", gap, words.Fold(text, width))
-		gap = ""
+		if told := policy.Told(r.Scenario, g.Policy.Name); told != "" {
+			lines = append(lines, fmt.Sprintf("clients %d, which are %s, are told %s", i+1, g.Policy.Name, told))
+		}
 	}
+	for i, line := range lines {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintln(b, words.Fold(line, width))
+	}
+}
+
+// settingsOf is a line about the settings of a policy that is tested, or about
+// what it is told.
+func settingsOf(s sim.Scenario, name string) string {
+	family, _, own := strings.Cut(name, "(")
+	settings, told := s.Settings[family], policy.Told(s, name)
+	switch {
+	case settings != "" && own:
+		return fmt.Sprintf("%s takes the rest from the scenario: %s", name, settings)
+	case settings != "":
+		return fmt.Sprintf("%s is %s(%s), as the scenario says", name, name, settings)
+	case name == "fixed":
+		return "fixed is fixed(rate=4): 4 requests a second of a process"
+	case told != "":
+		return fmt.Sprintf("%s is told %s", name, told)
+	case name == "autosleeper":
+		return "autosleeper is " + written(name)
+	}
+	return ""
+}
+
+// written is a policy with its settings as they are unless told otherwise.
+func written(name string) string {
+	var set []string
+	for _, info := range sim.Policies() {
+		if info.Name == name {
+			for _, s := range info.Settings {
+				set = append(set, s.Name+"="+s.Default)
+			}
+		}
+	}
+	return fmt.Sprintf("%s(%s)", name, strings.Join(set, ","))
 }
 
 // WriteLine writes a line without spaces at its end.

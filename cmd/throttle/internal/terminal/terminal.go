@@ -35,6 +35,15 @@ func Width(w io.Writer) int {
 	return n
 }
 
+// cut is text without what is beyond so many columns, if there are any: a line
+// that wraps could not be rewritten.
+func cut(text string, columns int) string {
+	if r := []rune(text); columns > 0 && len(r) > columns {
+		return string(r[:columns])
+	}
+	return text
+}
+
 // Progress returns a function that rewrites one line on a terminal, not
 // too often, and removes it when given nothing. In a pipe it is silent.
 func Progress(w io.Writer) func(text string) {
@@ -45,7 +54,7 @@ func Progress(w io.Writer) func(text string) {
 	return func(text string) {
 		if now := time.Now(); text == "" || now.Sub(last) >= 100*time.Millisecond {
 			last = now
-			fmt.Fprintf(w, "\r\x1b[K%s", text)
+			fmt.Fprintf(w, "\r\x1b[K%s", cut(text, Width(w)-1))
 		}
 	}
 }

@@ -107,7 +107,7 @@ func badness(m int, v float64) float64 {
 // isShare reports whether a measure lies between 0 and 1.
 func isShare(m int) bool {
 	switch sim.Measures[m].Name {
-	case "retry_rate", "retry_rate_worker_mean", "jain", "jain_workers", "utilisation":
+	case "retry_rate", "retry_rate_worker_mean", "jain", "jain_workers", "utilisation", "in_time":
 		return true
 	}
 	return false

@@ -1,0 +1,111 @@
+package scenario
+
+import (
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+)
+
+func (y *yamlFile) clients(s *sim.Scenario, top fields) {
+	f := top.get("clients")
+	groups := f.sequence(maxGroups)
+	if len(groups) == 0 {
+		y.fail(top.node, "no clients; write clients: [{processes: 2, workers: 5}]")
+		return
+	}
+	var workers, arriving int
+	for _, n := range groups {
+		g := y.group(n, s.Duration)
+		if y.err != nil {
+			return
+		}
+		workers += g.Processes * g.Workers
+		if g.Arrivals > 0 || len(g.Steps) > 0 || len(g.Trace) > 0 {
+			arriving += g.Processes
+		}
+		endless := g.Work == 0 && g.Policy == nil && !g.Rival
+		switch {
+		case workers > maxWorkers:
+			y.fail(n, "clients: %d workers up to here; at most %d in all", workers, maxWorkers)
+		case arriving > maxArriving:
+			y.fail(n, "clients: %d processes with arrivals up to here; at most %d in all", arriving, maxArriving)
+		case endless && s.Duration == 0:
+			y.fail(n, "clients whose work never ends, and no duration; write duration: 30m, or work: 1000 here")
+		}
+		s.Clients = append(s.Clients, g)
+	}
+}
+
+// group is one of the clients.
+func (y *yamlFile) group(n ast.Node, end time.Duration) sim.Group {
+	f := y.mapping(n, "clients", "processes", "workers", "join", "leave", "every", "policy", "rival", "work", "on", "off", "arrivals",
+		"timeout", "patience", "deadline", "retries", "budget", "cost", "keys", "scopes", "clock")
+	if y.err != nil {
+		return sim.Group{}
+	}
+	g := sim.Group{
+		Processes: int(max(f.get("processes").integer(1, maxWorkers), 1)),
+		Workers:   int(max(f.get("workers").integer(1, maxWorkers), 1)),
+		Join:      f.get("join").duration(0, maxTime),
+		Leave:     f.get("leave").duration(0, maxTime),
+		Every:     f.get("every").duration(0, maxTime),
+		Rival:     f.get("rival").yes(),
+		Work:      f.get("work").integer(1, maxCount),
+		On:        f.get("on").duration(time.Millisecond, maxTime),
+		Off:       f.get("off").duration(time.Millisecond, maxTime),
+		Policy:    y.policy(f.get("policy")),
+	}
+	switch join, leave, on, off := f.get("join"), f.get("leave"), f.get("on"), f.get("off"); {
+	case y.err != nil:
+	case end > 0 && g.Join >= end:
+		join.fail("must be before the end of the run at %s", words.Short(end))
+	case leave.present() && g.Leave <= g.Join:
+		leave.fail("must be after the join at %s", words.Short(g.Join))
+	case on.present() != off.present():
+		y.fail(n, "clients: on and off go together, as in {on: 10s, off: 60s}")
+	case g.Every > 0 && time.Duration(g.Processes) > maxTime/g.Every:
+		f.get("every").fail("the last of %d processes would join after more than %s", g.Processes, words.Short(maxTime))
+	}
+	y.arrivals(&g, f.get("arrivals"))
+	y.calls(&g, f)
+	return g
+}
+
+// calls are what is special about the calls of a group.
+func (y *yamlFile) calls(g *sim.Group, f fields) {
+	g.Timeout = f.get("timeout").duration(time.Millisecond, maxTime)
+	g.Patience = f.get("patience").duration(time.Millisecond, maxTime)
+	g.Deadline = f.get("deadline").duration(time.Millisecond, maxTime)
+	g.Clock = f.get("clock").duration(time.Millisecond, maxTime)
+	g.Keys = int(f.get("keys").integer(1, maxKeys))
+	g.Scopes = f.get("scopes").yes()
+	if retries := f.get("retries"); retries.present() {
+		if g.Retries = int(retries.integer(0, 1000)); g.Retries == 0 {
+			g.Retries = -1
+		}
+	}
+	if budget := f.get("budget"); budget.present() {
+		b := y.mapping(budget.node, "budget", "max", "retry", "call")
+		g.Budget = pace.Budget{
+			Max: b.get("max").number(0.001, maxCount), Retry: b.get("retry").number(0.001, maxCount), Call: b.get("call").number(0, maxCount),
+		}
+	}
+	switch cost := f.get("cost"); {
+	case !cost.present():
+	case cost.node.Type() == ast.IntegerType:
+		g.Cost.Mean = cost.integer(1, maxCount)
+	default:
+		c := y.mapping(cost.node, "cost", "mean", "spread", "tail", "estimate")
+		if !c.get("mean").present() {
+			y.fail(cost.node, "cost: no mean; write cost: 500, or {mean: 500, spread: 0.5}")
+		}
+		g.Cost = sim.Cost{
+			Mean: c.get("mean").integer(1, maxCount), Spread: c.get("spread").share(),
+			Tail: c.get("tail").number(0, maxTail), Estimate: c.get("estimate").integer(1, maxCount),
+		}
+	}
+}

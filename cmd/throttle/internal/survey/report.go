@@ -1,0 +1,134 @@
+package survey
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/throttle-go/throttle/sim/survey"
+)
+
+// report is a survey as it is told.
+type report struct {
+	options  *options
+	outcomes []outcome
+	all      tally
+	groups   []groupTally
+	peers    []peerTally
+	worst    []outcome // those that are missed, the worst first
+	pairs    pairTally
+}
+
+// tally counts cells.
+type tally struct {
+	cells, held, hopeless, apart int
+
+	missed [len(survey.Bars)]int
+	beyond float64        // of all cells together
+	won    map[string]int // by peers
+}
+
+// judged is how many cells count.
+func (t tally) judged() int { return t.cells - t.hopeless }
+
+// groupTally is the tally of a group.
+type groupTally struct {
+	survey.Group
+	tally
+}
+
+// peerTally is how many cells a peer wins, and where it wins most.
+type peerTally struct {
+	name       string
+	wins       int
+	worst      groupTally
+	worstShare float64
+}
+
+// pairTally counts cells with and without a hint.
+type pairTally struct{ pairs, missed, loses int }
+
+// add counts one cell.
+func (t *tally) add(x outcome) {
+	t.cells++
+	switch {
+	case x.hopeless:
+		t.hopeless++
+		return
+	case x.verdict.Held():
+		t.held++
+	case x.apart:
+		t.apart++
+	}
+	t.beyond += x.verdict.Beyond()
+	for i, times := range x.verdict {
+		if times > 1 {
+			t.missed[i]++
+		}
+	}
+	if t.won == nil {
+		t.won = map[string]int{}
+	}
+	for _, name := range x.winners {
+		t.won[name]++
+	}
+}
+
+// report puts the outcomes together.
+func (o *options) report(outcomes []outcome) report {
+	r := report{options: o, outcomes: outcomes}
+	for _, g := range survey.AllGroups() {
+		t := groupTally{Group: g}
+		for _, x := range outcomes {
+			if slices.Contains(x.cell.Groups(x.informed), g) {
+				t.add(x)
+			}
+		}
+		if t.cells > 0 {
+			r.groups = append(r.groups, t)
+		}
+	}
+	for _, x := range outcomes {
+		r.all.add(x)
+		if !x.hopeless && !x.verdict.Held() {
+			r.worst = append(r.worst, x)
+		}
+		if x.pair.ok {
+			r.pairs.pairs++
+			r.pairs.missed += one(x.pair.missed)
+			r.pairs.loses += one(x.pair.loses)
+		}
+	}
+	slices.SortStableFunc(r.worst, func(a, b outcome) int { return cmp.Compare(b.verdict.Worst(), a.verdict.Worst()) })
+	if !o.verbose {
+		r.worst = r.worst[:min(len(r.worst), mostBad)]
+	}
+	r.countPeers()
+	return r
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// countPeers finds the peers that win anything, those that win most first.
+func (r *report) countPeers() {
+	if !r.options.peers || r.options.pairs {
+		return
+	}
+	for _, p := range rivals(r.options.policy) {
+		t := peerTally{name: p.Name, wins: r.all.won[p.Name]}
+		for _, g := range r.groups {
+			if share := part(g.won[p.Name], g.judged()); share > t.worstShare {
+				t.worst, t.worstShare = g, share
+			}
+		}
+		r.peers = append(r.peers, t)
+	}
+	slices.SortStableFunc(r.peers, func(a, b peerTally) int { return b.wins - a.wins })
+}
+
+// part is n of all, zero of none.
+func part(n, all int) float64 { return float64(n) / float64(max(all, 1)) }

@@ -1,0 +1,190 @@
+// Package survey is the command 'throttle sim survey': a policy in scenarios
+// drawn at random, against a bound and against its peers.
+package survey
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// Word, as the first scenario of 'throttle sim', asks for a survey.
+const Word = "survey"
+
+const help = `throttle sim survey draws scenarios at random and judges a policy in each.
+
+Usage: throttle sim survey [flags]
+
+Drawn log-uniformly are rates from 10/h to 5,000/s, bursts from 1 to an hour's
+worth, latencies from 1 ms to 10 s, some with heavy tails, 1 to 100 processes; uniformly the kind of
+limit, what the server tells, closed loops, open arrivals at 30 to 120 % of the
+limit, or a job of 20 to 2,000 calls; in a third of the cells there are steps,
+drifts, an outage, errors, or processes that join or leave.
+
+A cell is held if at most 10 % is throttled (5 % where what remains or the
+policy is told), at least 0.9 of what the bound serves is served, Jain's index
+is at least 0.9, the 99th percentile of waits at most 3 times the bound's and 5
+intervals of a process, and a job's finish at most 1.5 times the bound's and 2
+latencies. The bound is a coordinator of all clients that knows the server's
+state. A peer wins a cell if it is refused at most 5 points and 10 requests more
+than the policy, serves nine tenths as much, and waits or finishes within three
+quarters less an interval. Beyond the bars is the mean over the cells of the sum
+of ln(how many times) of what is missed, each at most ln 20: less is better.
+
+Flags:
+  -cells N       how many scenarios, 300 unless told, 100000 at most
+  -cell K        only the K-th, counted from 0
+  -seed S        of the draw, 1 unless told
+  -n N           runs of each, of which the medians are judged; 20 unless told
+  -policy P      what is judged, adaptive-informed unless told
+  -peers=false   leave out the peers, which take most of the time
+  -pairs         judge pairs instead: the same cell with one true hint more
+  -v             list every cell that is missed, not the ten worst
+  -worst DIR     write the ten worst cells into files that 'throttle sim' runs
+  -md FILE       write a page of documentation
+  -json          print JSON, with the figures of every cell
+`
+
+// Bounds of a survey.
+const (
+	maxCells = 100_000
+	maxSeeds = 1000
+	mostBad  = 10 // cells listed and written
+)
+
+// options is what the command line asks for.
+type options struct {
+	cells, cell int
+	seed        uint64
+	seeds       int
+	policy      sim.Policy
+	peers       bool
+	pairs       bool
+	verbose     bool
+	worst, md   string
+	json        bool
+}
+
+// Run surveys what args ask for.
+func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("sim survey", flag.ContinueOnError)
+	var o options
+	flags.IntVar(&o.cells, "cells", 300, "")
+	flags.IntVar(&o.cell, "cell", -1, "")
+	flags.Uint64Var(&o.seed, "seed", 1, "")
+	flags.IntVar(&o.seeds, "n", 20, "")
+	flags.BoolVar(&o.peers, "peers", true, "")
+	flags.BoolVar(&o.pairs, "pairs", false, "")
+	flags.BoolVar(&o.verbose, "v", false, "")
+	flags.StringVar(&o.worst, "worst", "", "")
+	flags.StringVar(&o.md, "md", "", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	name := flags.String("policy", "adaptive-informed", "")
+	names, err := usage.ParseFlags(flags, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err := io.WriteString(stdout, help)
+		return err
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return usage.Errorf("survey %s: the scenarios are drawn; name none", names[0])
+	}
+	if err := o.check(*name); err != nil {
+		return err
+	}
+	return o.run(ctx, stdout, stderr)
+}
+
+// check understands the command line before anything is run.
+func (o *options) check(name string) error {
+	policies, err := policy.Read([]string{name})
+	switch {
+	case err != nil:
+		return err
+	case len(policies) != 1:
+		return usage.Errorf("-policy: %d policies; a survey is of one", len(policies))
+	case o.cells < 1 || o.cells > maxCells:
+		return usage.Errorf("-cells %d: must be from 1 to %d", o.cells, maxCells)
+	case o.cell < -1 || o.cell >= maxCells:
+		return usage.Errorf("-cell %d: must be from 0 to %d", o.cell, maxCells-1)
+	case o.seeds < 1 || o.seeds > maxSeeds:
+		return usage.Errorf("-n %d: must be from 1 to %d", o.seeds, maxSeeds)
+	}
+	o.policy = policies[0]
+	if o.worst != "" {
+		if info, err := os.Stat(o.worst); err != nil || !info.IsDir() {
+			return usage.Errorf("-worst: %s is not a directory; make it first", o.worst)
+		}
+	}
+	return outfile.Check(o.json, outfile.Output{Option: "-md", Path: o.md})
+}
+
+// run does the work and reports it.
+func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
+	numbers := []int{o.cell}
+	if o.cell < 0 {
+		numbers = numbers[:0]
+		for i := range o.cells {
+			numbers = append(numbers, i)
+		}
+	}
+	show := terminal.Progress(stderr)
+	outcomes, err := o.survey(ctx, numbers, func(done int) {
+		show(fmt.Sprintf("%d of %d cells", done, len(numbers)))
+	})
+	show("")
+	if err != nil {
+		return err
+	}
+	r := o.report(outcomes)
+	var out bytes.Buffer
+	switch {
+	case o.json:
+		err = r.writeJSON(&out)
+	case o.md == outfile.Dash:
+		r.writeMarkdown(&out)
+	default:
+		r.writeText(&out)
+	}
+	if err != nil {
+		return exit.Failure(err.Error())
+	}
+	if _, err := stdout.Write(out.Bytes()); err != nil {
+		return exit.Failf("standard output: %v", err)
+	}
+	return o.files(r)
+}
+
+// files writes those that were asked for.
+func (o *options) files(r report) error {
+	if o.md != "" && o.md != outfile.Dash {
+		if err := outfile.Write(o.md, func(w io.Writer) error { r.writeMarkdown(w); return nil }); err != nil {
+			return exit.Failf("-md: %v", err)
+		}
+	}
+	if o.worst == "" {
+		return nil
+	}
+	for _, x := range r.worst {
+		s := x.cell.Scenario
+		path := filepath.Join(o.worst, s.Name+".yaml")
+		if err := outfile.Write(path, func(w io.Writer) error { return scenario.Write(w, s) }); err != nil {
+			return exit.Failf("-worst: %v", err)
+		}
+	}
+	return nil
+}

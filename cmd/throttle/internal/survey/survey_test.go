@@ -1,0 +1,168 @@
+package survey
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/sim"
+	"github.com/throttle-go/throttle/sim/survey"
+)
+
+// served is when calls were served, the first so many.
+func served(r *sim.Run, most int) (at []time.Duration) {
+	r.Watch = func(p sim.Point) {
+		if !p.Sent && p.Verdict == pace.Served {
+			at = append(at, p.At)
+		}
+	}
+	r.MaxSent = 3000
+	for len(at) < most && !r.Step(1000) {
+	}
+	slices.Sort(at)
+	return at[:min(most, len(at))]
+}
+
+// TestNoPolicyBeatsTheBound: whatever the cell, the k-th call is served no
+// sooner under any policy, for every k; so none finishes sooner, and in none is
+// the mean wait shorter.
+func TestNoPolicyBeatsTheBound(t *testing.T) {
+	const cells, calls = 40, 150
+	for number := range cells {
+		c := survey.Draw(11, number)
+		s := c.Scenario
+		s.Network.Spread, s.Network.Tail, s.Server.Errors = 0, 0, 0
+		if s.Server.Limit.Kind == limit.FirstHitWindow {
+			continue // who knows what comes may keep the first back
+		}
+		bound := served(sim.Bound(s, 5), calls)
+		for _, p := range policy.All(s) {
+			for k, at := range served(sim.New(s, p, 5), calls) {
+				if k >= len(bound) || at < bound[k]-time.Microsecond {
+					t.Errorf("cell %d (%s): %s serves call %d at %v, sooner than the bound (%d calls)", number, gist(c), p.Name, k, at, len(bound))
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestSurveyIsAFunction: how many cores there are makes no difference.
+func TestSurveyIsAFunction(t *testing.T) {
+	args := []string{"-cells", "6", "-n", "2", "-v", "-seed", "4"}
+	many, stderr, code := clitest.Play(t.Context(), Run, args...)
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	if alone, _, _ := clitest.Play(t.Context(), Run, args...); alone != many {
+		t.Errorf("on one core\n%s\non %d\n%s", alone, before, many)
+	}
+	for _, want := range []string{"adaptive-informed in 6 cells, seed 4, 2 runs each (medians of fewer than 20)", "left out as hopeless", "aws-adaptive"} {
+		if !strings.Contains(many, want) {
+			t.Errorf("no %q in\n%s", want, many)
+		}
+	}
+	for _, told := range []string{"x-time-rate ", "omniscient ", "fixed "} {
+		if strings.Contains(many, "\n"+told) {
+			t.Errorf("%s is told the rate and no peer", told)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "10", "-n", "1", "-peers=false", "-pairs", "-json", "-policy", "aimd")
+	var got jsonReport
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
+	}
+	held := 0
+	for _, c := range got.All {
+		if c.Held != (len(c.Missed) == 0) || c.Held != (c.Worst <= 1) {
+			t.Errorf("cell %d: held %v, misses %q by %v", c.Number, c.Held, c.Missed, c.Worst)
+		}
+		if c.Held {
+			held++
+		}
+	}
+	if len(got.All) != 10 || held != got.Held || got.Policy != "aimd" || got.Pairs == nil || got.Pairs.Pairs == 0 {
+		t.Errorf("%d cells, %d held; the report says %+v", len(got.All), held, got)
+	}
+}
+
+// TestWorstCellsRun: the files are of the cells, but for their name.
+func TestWorstCellsRun(t *testing.T) {
+	dir := t.TempDir()
+	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "20", "-n", "1", "-peers=false", "-policy", "none", "-worst", dir)
+	if code != 0 {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) != mostBad {
+		t.Fatalf("files %q, %v; want %d; the survey is\n%s", files, err, mostBad, stdout)
+	}
+	if got, err := scenario.Read(files); err != nil || len(got) != mostBad {
+		t.Errorf("read %d scenarios, %v", len(got), err)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "survey.md")
+	if _, stderr, code := clitest.Play(t.Context(), Run, "-cells", "5", "-n", "1", "-md", file); code != 0 {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# Survey\n", "-cells 5 -seed 1 -n 1", "| all | 5 |", "## Cells that a peer wins"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-cells", "0"}, "-cells 0: must be from 1 to 100000"},
+		{[]string{"-n", "1001"}, "-n 1001: must be from 1 to 1000"},
+		{[]string{"-cell", "-2"}, "-cell -2: must be from 0 to 99999"},
+		{[]string{"-policy", "none,aimd"}, "-policy: 2 policies; a survey is of one"},
+		{[]string{"-policy", "nobody"}, "is not known"},
+		{[]string{"-worst", "/nowhere"}, "-worst: /nowhere is not a directory; make it first"},
+		{[]string{"heroku"}, "survey heroku: the scenarios are drawn; name none"},
+		{[]string{"-bad"}, "run 'throttle sim survey -h'"},
+	} {
+		stdout, stderr, code := clitest.Play(t.Context(), Run, test.args...)
+		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%q: exit code %d, %q and %q, want 2 and %q", test.args, code, stdout, stderr, test.want)
+		}
+	}
+}
+
+// TestOneCell: its figures are those that it has among the others.
+func TestOneCell(t *testing.T) {
+	line := func(args ...string) string {
+		stdout, _, _ := clitest.Play(t.Context(), Run, append(args, "-n", "1", "-peers=false", "-v", "-policy", "none")...)
+		_, after, _ := strings.Cut(stdout, "\n3: ")
+		text, _, _ := strings.Cut(after, "\n  bound")
+		return text
+	}
+	if one, all := line("-cell", "3"), line("-cells", "4"); one == "" || one != all {
+		t.Errorf("alone %q, among others %q", one, all)
+	}
+}

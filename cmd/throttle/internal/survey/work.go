@@ -1,0 +1,164 @@
+package survey
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
+	"github.com/throttle-go/throttle/sim"
+	"github.com/throttle-go/throttle/sim/survey"
+)
+
+// outcome is what came of one cell.
+type outcome struct {
+	cell        survey.Cell
+	informed    bool
+	ours, bound survey.Figures
+	verdict     survey.Verdict
+	hopeless    bool     // for the bound too
+	apart       bool     // held by nobody: those who do not talk to each other collide
+	winners     []string // peers that win the cell
+	pair        pair
+}
+
+// pair is a cell that tells one hint more.
+type pair struct {
+	ok            bool
+	cell          survey.Cell
+	ours          survey.Figures
+	missed, loses bool
+}
+
+// survey runs the cells on all cores. Their order is that of numbers, however
+// many cores there are.
+func (o *options) survey(ctx context.Context, numbers []int, progress func(done int)) ([]outcome, error) {
+	outcomes := make([]outcome, len(numbers))
+	var (
+		wg   sync.WaitGroup
+		next atomic.Int64
+		mu   sync.Mutex // of done
+		done int
+	)
+	for range min(runtime.GOMAXPROCS(0), len(numbers)) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(numbers) {
+					return
+				}
+				outcomes[i] = o.judge(ctx, survey.Draw(o.seed, numbers[i]))
+				mu.Lock()
+				done++
+				progress(done)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, exit.Failf("interrupted: %d of %d cells", done, len(numbers))
+	}
+	return outcomes, nil
+}
+
+// judge runs one cell.
+func (o *options) judge(ctx context.Context, c survey.Cell) outcome {
+	x := outcome{cell: c, informed: c.Informed(o.policy.Hears)}
+	x.bound = o.figures(ctx, c, o.seeds, sim.Bound, math.MaxInt64)
+	x.ours = o.figures(ctx, c, o.seeds, with(o.policy), enough(3, x.bound))
+	x.verdict = c.Judge(x.ours, x.bound, x.informed)
+	if o.pairs {
+		x.pair.cell, x.pair.ok = c.Tell()
+		if x.pair.ok {
+			p := &x.pair
+			p.ours = o.figures(ctx, p.cell, o.seeds, with(o.policy), enough(3, x.bound))
+			p.missed, p.loses = c.Worse(p.ours, x.ours, x.bound)
+		}
+		return x
+	}
+	if o.peers {
+		o.compare(ctx, &x)
+	}
+	return x
+}
+
+// compare runs the peers, and where nobody holds a cell of a small burst those
+// that are told the rate.
+func (o *options) compare(ctx context.Context, x *outcome) {
+	held := x.verdict.Held()
+	holds := func(f survey.Figures) bool { return x.cell.Judge(f, x.bound, x.informed).Held() }
+	for _, p := range rivals(o.policy) {
+		f, in := o.peer(ctx, x, p, held)
+		held = held || in && holds(f)
+		if in && x.cell.Beats(f, x.ours) {
+			x.winners = append(x.winners, p.Name)
+		}
+	}
+	if held || !x.cell.Small() {
+		return
+	}
+	x.hopeless = !holds(x.bound)
+	for _, name := range knowing {
+		if p, err := policy.Parse(name); err == nil && !held {
+			f, in := o.peer(ctx, x, p, false)
+			held = in && holds(f)
+		}
+	}
+	x.apart = !held
+}
+
+// peer runs a peer once, and as often as the others if it may yet win the cell
+// or hold it where that is in question.
+func (o *options) peer(ctx context.Context, x *outcome, p sim.Policy, held bool) (f survey.Figures, in bool) {
+	most := enough(2, x.bound, x.ours)
+	f = o.figures(ctx, x.cell, 1, with(p), most)
+	hopes := f.Wait < x.ours.Wait || f.Finish < x.ours.Finish
+	if f.Cut || f.Retry > max(0.1, x.ours.Retry)+0.15 || held && !hopes {
+		return f, false
+	}
+	return o.figures(ctx, x.cell, o.seeds, with(p), most), true
+}
+
+// knowing are the peers that are told the rate, each its part of it.
+var knowing = []string{"x-time-rate", "omniscient"}
+
+// rivals are the policies that are told nothing and are not ours.
+func rivals(ours sim.Policy) []sim.Policy {
+	others := append([]string{"adaptive", "adaptive-informed", "fixed", ours.Name}, knowing...)
+	return slices.DeleteFunc(policy.All(sim.Scenario{}), func(p sim.Policy) bool { return slices.Contains(others, p.Name) })
+}
+
+// enough is how many requests a run sends before it is stopped.
+func enough(times float64, others ...survey.Figures) int64 {
+	most := 0.0
+	for _, f := range others {
+		most = max(most, f.Sent)
+	}
+	return int64(times*most) + 1000
+}
+
+// with makes a run of a policy.
+func with(p sim.Policy) func(sim.Scenario, uint64) *sim.Run {
+	return func(s sim.Scenario, seed uint64) *sim.Run {
+		return sim.New(s, policy.For(s, []sim.Policy{p})[0], seed)
+	}
+}
+
+// figures are those of so many runs.
+func (o *options) figures(ctx context.Context, c survey.Cell, seeds int, begin func(sim.Scenario, uint64) *sim.Run, most int64) survey.Figures {
+	var results []sim.Result
+	for i := range seeds {
+		r := begin(c.Scenario, uint64(c.Number*maxSeeds+i+1))
+		r.MaxSent = most
+		for !r.Step(batch.EventsBetweenLooks) && ctx.Err() == nil {
+		}
+		results = append(results, r.Result())
+	}
+	return survey.Measure(results)
+}

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// serving is a scenario of one process with so many workers that press on a
+// server 10 ms away.
+func serving(length time.Duration, v Server, workers int) Scenario {
+	return Scenario{
+		Name: "serving", Duration: length, Server: v,
+		Network: Network{Latency: 10 * time.Millisecond},
+		Clients: []Group{{Processes: 1, Workers: workers}},
+	}
+}
+
+// Every kind of limit serves clients that press what it says, whatever the
+// clock of the server.
+func TestKindsServeWhatTheySay(t *testing.T) {
+	for _, test := range []struct {
+		kind        limit.Kind
+		phase       time.Duration
+		least, most int64 // of 100 each minute in five minutes
+	}{
+		{limit.FixedWindow, 0, 500, 500},
+		{limit.FixedWindow, 20 * time.Second, 600, 600}, // windows begin at 40 s
+		{limit.CalendarWindow, 20 * time.Second, 600, 600},
+		{limit.FirstHitWindow, 20 * time.Second, 500, 500},
+		{limit.SlidingWindow, 20 * time.Second, 495, 545},
+		{limit.SlidingSlots, 20 * time.Second, 450, 500},
+		{limit.SlidingLog, 20 * time.Second, 500, 500},
+		{limit.TokenBucket, 20 * time.Second, 599, 600}, // 100 of them are there
+	} {
+		s := serving(5*time.Minute, Server{Limit: limit.Limit{Kind: test.kind, Count: 100, Period: time.Minute}, Phase: test.phase}, 1)
+		r := play(t, s, "none", 1)
+		if r.Served < test.least || r.Served > test.most {
+			t.Errorf("%v, clock %v ahead: served %d, want %d to %d", test.kind, test.phase, r.Served, test.least, test.most)
+		}
+		if u := r.Utilisation.V; u < 0.89 || u > 1.13 {
+			t.Errorf("%v, clock %v ahead: utilisation %.3f, want about 1", test.kind, test.phase, u)
+		}
+	}
+}
+
+// A leaky bucket does as nginx's limit_req does: the first goes at once, burst
+// more wait for their turn, the next is refused.
+func TestQueueDelays(t *testing.T) {
+	s := Scenario{Server: Server{Limit: bucketOf(10, time.Second, 1), Queue: 3}}
+	v := newServer(&s, new(random))
+	for i, want := range []struct {
+		at       time.Duration
+		admitted bool
+		after    time.Duration
+	}{
+		{0, true, 0}, {0, true, 100 * time.Millisecond}, {0, true, 200 * time.Millisecond}, {0, true, 300 * time.Millisecond}, {0, false, 0},
+		{150 * time.Millisecond, true, 250 * time.Millisecond}, {150 * time.Millisecond, false, 0}, {5 * time.Second, true, 0},
+	} {
+		admitted, after := v.answer(int64(want.at), &flight{worker: new(worker), cost: 1})
+		if admitted != want.admitted || after != want.after {
+			t.Errorf("request %d at %v: admitted %t after %v, want %t after %v", i, want.at, admitted, after, want.admitted, want.after)
+		}
+	}
+	// Three workers wait for each other; a fourth comes before the token of the
+	// one that has just gone is back.
+	r := play(t, serving(100*time.Second, Server{Limit: bucketOf(10, time.Second, 1), Queue: 3}, 3), "none", 1)
+	if r.Throttled > 0 || r.Served < 996 || r.WaitP50.V < 0.29 || r.WaitP50.V > 0.31 {
+		t.Errorf("three workers: %d throttled, %d served, wait %.3f s; want none, 1000, 0.3 s", r.Throttled, r.Served, r.WaitP50.V)
+	}
+	if r := play(t, serving(100*time.Second, Server{Limit: bucketOf(10, time.Second, 1), Queue: 3}, 4), "none", 1); r.Throttled == 0 {
+		t.Error("four workers: none throttled, want some")
+	}
+}
+
+// A server that works on a few at a time is as fast as that, makes more wait,
+// and refuses the rest; callers that are told so send fewer at a time.
+func TestService(t *testing.T) {
+	busy := Server{Service: Service{Time: 100 * time.Millisecond, AtOnce: 2, Queue: 3}, Hints: Hints{Crowded: true}}
+	r := play(t, serving(100*time.Second, busy, 5), "none", 1)
+	if r.Throttled > 0 || r.Served < 1990 || r.Served > 2000 || math.Abs(r.WaitP50.V-0.25) > 0.06 {
+		t.Errorf("five workers: %d throttled, %d served, wait %.3f s; want none, 2000, 0.2 to 0.3 s", r.Throttled, r.Served, r.WaitP50.V)
+	}
+	if u := r.Utilisation.V; u < 0.99 || u > 1.003 {
+		t.Errorf("five workers: utilisation %v, want 1", u)
+	}
+	blunt := play(t, serving(100*time.Second, busy, 8), "none", 1)
+	told := play(t, serving(100*time.Second, busy, 8), "adaptive", 1)
+	if blunt.RetryRate.V < 0.5 || told.RetryRate.V > 0.1 || told.Utilisation.V < 0.95 {
+		t.Errorf("eight workers: %.3f throttled without a law, %.3f and %.3f of it used with ours", blunt.RetryRate.V, told.RetryRate.V, told.Utilisation.V)
+	}
+	long := play(t, serving(100*time.Second, Server{Service: Service{Time: 100 * time.Millisecond, Tail: 1}}, 5), "none", 1)
+	if ratio := long.WaitP99.V / long.WaitP50.V; ratio < 7 || ratio > 12 {
+		t.Errorf("with a tail of 1 the slowest of a hundred takes %.1f times the median, want about 9", ratio)
+	}
+}
+
+// Of several limits all must pass, and a refusal of one costs nothing at the
+// others.
+func TestSeveralLimits(t *testing.T) {
+	v := Server{
+		Limit: bucketOf(100, time.Second, 100),
+		More:  []Quota{{Limit: bucketOf(5, time.Second, 5), By: ByKey}, {Limit: bucketOf(200, time.Second, 200), Costs: true}},
+	}
+	s := serving(100*time.Second, v, 100)
+	r := play(t, s, "none", 1)
+	if r.Served < 500 || r.Served > 506 {
+		t.Errorf("one key: served %d, want 505", r.Served)
+	}
+	s.Clients[0].Keys = 4
+	if r := play(t, s, "none", 1); r.Served < 1990 || r.Served > 2025 {
+		t.Errorf("four keys: served %d, want 2020", r.Served)
+	}
+	s.Clients[0].Cost = Cost{Mean: 20}
+	r = play(t, s, "none", 1)
+	if r.Served < 1000 || r.Served > 1011 || math.Abs(r.Utilisation.V-1) > 0.01 {
+		t.Errorf("four keys, calls of 20: served %d, utilisation %v; want 1010, 1", r.Served, r.Utilisation.V)
+	}
+	v = Server{Limit: bucketOf(2, time.Second, 2), By: ByProcess}
+	s = serving(100*time.Second, v, 3)
+	s.Clients[0].Processes = 5
+	if r := play(t, s, "none", 1); r.Served < 1000 || r.Served > 1010 {
+		t.Errorf("five processes of 2/s each: served %d, want 1010", r.Served)
+	}
+}
+
+// Callers that know limits apart are not slowed down everywhere by one key.
+func TestScopes(t *testing.T) {
+	v := Server{
+		Limit: bucketOf(1000, time.Second, 1000), More: []Quota{{Limit: bucketOf(2, time.Second, 4), By: ByKey}},
+		Hints: Hints{Remaining: true, RetryAfter: true},
+	}
+	s := serving(3*time.Minute, v, 60)
+	s.Clients[0].Keys = 10
+	blind := play(t, s, "adaptive-informed", 1)
+	s.Clients[0].Scopes = true
+	apart := play(t, s, "adaptive-informed", 1)
+	if apart.RetryRate.V > 0.02 || apart.Utilisation.V < 0.7 || blind.Utilisation.V > apart.Utilisation.V/2 {
+		t.Errorf("throttled %.3f, used %.3f with scopes; %.3f, %.3f without", apart.RetryRate.V, apart.Utilisation.V, blind.RetryRate.V, blind.Utilisation.V)
+	}
+}
+
+// What is said is that of the node, old or missing, as the scenario has it.
+func TestBlur(t *testing.T) {
+	s := Scenario{Server: Server{
+		Limit: bucketOf(40, time.Minute, 40), Nodes: 4,
+		Hints: Hints{Remaining: true, Policy: true}, Blur: Blur{Stale: 10 * time.Second},
+	}}
+	v := newServer(&s, new(random))
+	first := ask(v, 0)
+	if first.Remaining.V != 9 || first.Limit.V != 40 {
+		t.Errorf("one node of four says %+v, want 9 remaining of 40", first)
+	}
+	four := serving(100*time.Second, Server{Limit: bucketOf(40, time.Second, 40), Nodes: 4}, 10)
+	if r := play(t, four, "none", 1); r.Served < 4000 || r.Served > 4041 {
+		t.Errorf("four nodes serve %d, want 4040 together", r.Served)
+	}
+	s.Server.Nodes = 0
+	v = newServer(&s, new(random))
+	for i, want := range []int64{39, 39, 39} {
+		if got := ask(v, time.Duration(i)*time.Second); got.Remaining != pace.Some(want) {
+			t.Errorf("answer %d says %+v, want %d remaining as at first", i, got, want)
+		}
+	}
+	if got := ask(v, 10*time.Second); got.Remaining.V != 39 {
+		t.Errorf("after ten seconds it says %+v, want it fresh: 39 again, as 6 came in", got)
+	}
+	s.Server.Blur = Blur{Missing: 0.25}
+	v = newServer(&s, new(random))
+	silent := 0
+	for i := range 1000 {
+		if !ask(v, time.Duration(i)*time.Second).Remaining.OK {
+			silent++
+		}
+	}
+	if silent < 200 || silent > 300 {
+		t.Errorf("%d of 1000 answers say nothing, want about 250", silent)
+	}
+}

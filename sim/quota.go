@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// quotas are all limits of a server, Limit first.
+func (s *Server) quotas() []Quota {
+	all := make([]Quota, 0, 1+len(s.More))
+	return append(append(all, Quota{s.Limit, s.By, s.Costs}), s.More...)
+}
+
+// quota is a limit of the server and what is remembered under it.
+type quota struct {
+	Quota
+	part limit.Limit // of one node, as it is now
+	held map[cell]*held
+	all  []*held
+}
+
+// cell is what is counted by itself: the calls of a process or about a key, at
+// one node.
+type cell struct{ node, whose int }
+
+// held is what is remembered of a cell.
+type held struct {
+	state limit.State
+	log   limit.Log
+	slots limit.Slots
+
+	told     limit.Decision // what the hints that are not fresh are made of
+	toldAt   int64
+	wasAsked bool
+}
+
+// cellOf is where a request of a process about a key is counted.
+func (q *quota) cellOf(node, process, key int) cell {
+	switch q.By {
+	case ByProcess:
+		return cell{node, process}
+	case ByKey:
+		return cell{node, key}
+	}
+	return cell{node, 0}
+}
+
+// of is what is remembered of a cell.
+func (q *quota) of(c cell) *held {
+	h := q.held[c]
+	if h == nil {
+		h = new(held)
+		q.held[c], q.all = h, append(q.all, h)
+	}
+	return h
+}
+
+// take asks the limit.
+func (q *quota) take(now time.Time, h *held, a limit.Ask) (d limit.Decision) {
+	a.Limit = q.part
+	if a.Limit.Unlimited() || a.Limit.Count <= 0 {
+		_, d = limit.Take(h.state, now, a)
+		return d
+	}
+	switch a.Limit.Kind {
+	case limit.SlidingLog:
+		return h.log.Take(now, a)
+	case limit.SlidingSlots:
+		return h.slots.Take(now, a)
+	}
+	h.state, d = limit.Take(h.state, now, a)
+	return d
+}
+
+// cost is what a request counts.
+func (q *quota) cost(cost int64) int64 {
+	if !q.Costs {
+		return 1
+	}
+	return min(max(cost, 1), max(q.part.Max(), 1))
+}
+
+// change sets another rate; what was used stays used.
+func (q *quota) change(now time.Time, next limit.Limit) {
+	for _, h := range q.all {
+		h.state = limit.Change(h.state, now, q.part, next)
+	}
+	q.part = next
+}
+
+// share is the even part of l that each of n nodes has.
+func share(l limit.Limit, n int) limit.Limit {
+	if n < 2 || l.Unlimited() {
+		return l
+	}
+	if l.Count > 0 {
+		l.Count = max(1, l.Count/int64(n))
+	}
+	if l.Burst > 0 {
+		l.Burst = max(1, l.Burst/int64(n))
+	}
+	return l
+}
+
+// crowd is what the rate of a scenario's server depends on besides its limits.
+type crowd struct {
+	processes, keys float64
+	cost            float64 // the mean of a call
+}
+
+func (s *Scenario) crowd() crowd {
+	c := crowd{keys: 1}
+	var sum float64
+	for _, g := range s.Clients {
+		n := float64(g.Processes)
+		c.processes += n
+		c.keys = max(c.keys, float64(g.Keys))
+		sum += n * float64(max(g.Cost.Mean, 1)) * math.Exp(g.Cost.Tail*g.Cost.Tail/2)
+	}
+	c.cost = sum / max(c.processes, 1)
+	return c
+}
+
+// requests is how many requests a second, or at once, so many by a limit are.
+func (c crowd) requests(q *Quota, n float64) float64 {
+	switch q.By {
+	case ByProcess:
+		n *= c.processes
+	case ByKey:
+		n *= c.keys
+	}
+	if q.Costs {
+		n /= c.cost
+	}
+	return n
+}
+
+// Bound is the rate a second at which the server of s could serve at the start,
+// about, if calls come evenly to all that it counts apart: that of the tightest
+// of its limits, and of the work that it can do. It is +Inf if nothing bounds it.
+func (s *Scenario) Bound() float64 {
+	least, c := math.Inf(1), s.crowd()
+	for _, q := range s.Server.quotas() {
+		if !q.Limit.Unlimited() {
+			least = min(least, c.requests(&q, perSecond(q.Limit, q.Limit.Count)))
+		}
+	}
+	return min(least, s.Server.Service.rate())
+}
+
+// rate is how many requests a second it can work on.
+func (w *Service) rate() float64 {
+	if w.AtOnce == 0 {
+		return math.Inf(1)
+	}
+	return float64(w.AtOnce) / (w.Time.Seconds() * math.Exp(w.Tail*w.Tail/2))
+}

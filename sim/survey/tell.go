@@ -1,0 +1,28 @@
+package survey
+
+import (
+	"math/rand/v2"
+
+	"github.com/throttle-go/throttle/sim"
+)
+
+// Tell is the cell with one more true hint, drawn among those that it does not
+// give; ok is false if it gives them all. The calls that come up by themselves
+// come up at the same times.
+func (c Cell) Tell() (told Cell, ok bool) {
+	h := c.Scenario.Server.Hints
+	var all []sim.Hints
+	for i, has := range []bool{h.Remaining, h.RetryAfter, h.Reset, h.Policy} {
+		if more := h; !has {
+			*[]*bool{&more.Remaining, &more.RetryAfter, &more.Reset, &more.Policy}[i] = true
+			all = append(all, more)
+		}
+	}
+	if len(all) == 0 {
+		return c, false
+	}
+	r := rand.New(rand.NewPCG(c.Seed, ^uint64(c.Number)))
+	c.Scenario.Server.Hints = all[r.IntN(len(all))]
+	c.Scenario.Name += "-told"
+	return c, true
+}

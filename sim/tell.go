@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/signal"
+)
+
+// said is what an answer will say.
+type said struct {
+	verdict pace.Verdict
+	final   bool
+	crowded bool          // refused for too many at once
+	all     signal.Signal // as one that does not know the limits apart reads it
+	each    []signal.Signal
+	refused []bool // which of the limits did
+}
+
+func (s said) reset(n int) said {
+	if cap(s.each) < n {
+		s.each, s.refused = make([]signal.Signal, n), make([]bool, n)
+	}
+	return said{each: s.each[:n], refused: s.refused[:n]}
+}
+
+// tell fills in what the answer to a request says of the limits.
+func (v *server) tell(now int64, f *flight, binding int, ok bool) {
+	said := &f.said
+	for i := range said.each {
+		said.each[i], said.refused[i] = signal.Signal{Verdict: said.verdict}, false
+	}
+	said.all.Verdict = said.verdict
+	if v.Blur.Missing > 0 && v.random.unit() < v.Blur.Missing {
+		said.crowded = false
+		return
+	}
+	if v.announced > 0 && !ok {
+		said.all.After = pace.Some(signal.Seconds(v.announced))
+	}
+	if v.Hints != (Hints{}) && len(v.Gap) == 0 && !said.crowded {
+		v.tellLimits(now, said, binding)
+		v.tellShare(now, f)
+	}
+	said.crowded = said.crowded && v.Hints.Crowded
+	said.all = said.all.Believed()
+	for i := range said.each {
+		said.each[i] = said.each[i].Believed()
+	}
+}
+
+// tellLimits says of each limit what it decided, and of the one that binds what
+// is for all.
+func (v *server) tellLimits(now int64, said *said, binding int) {
+	shown := binding
+	for i := range said.each {
+		q := &v.quotas[i]
+		d := v.seen(now, i)
+		said.refused[i] = !d.OK
+		v.hint(&said.each[i], q, d, i == 0 && v.capacity.rate == 0)
+		if v.quotas[shown].Costs && !q.Costs {
+			shown = i // who took tokens for requests would pace wrong
+		}
+	}
+	after := said.all.After
+	if !after.OK {
+		after = said.each[binding].After
+	}
+	said.all = said.each[shown]
+	said.all.Verdict, said.all.After = said.verdict, after
+}
+
+// seen is the decision of a quota as the hints show it.
+func (v *server) seen(now int64, i int) limit.Decision {
+	d, h := v.decisions[i], v.cells[i]
+	if v.Blur.Stale == 0 {
+		return d
+	}
+	if !h.wasAsked || now-h.toldAt >= int64(v.Blur.Stale) {
+		h.told, h.toldAt, h.wasAsked = d, now, true
+	}
+	d.Remaining, d.ResetAfter = h.told.Remaining, h.told.ResetAfter
+	return d
+}
+
+// tellShare says what the fair part of the process is.
+func (v *server) tellShare(now int64, f *flight) {
+	if !v.Hints.Share || v.Limit.Unlimited() {
+		return
+	}
+	r := random(f.worker.number)
+	v.crowds.Add(when(now), r.next())
+	f.said.all.Share = pace.Some(v.capacity.rate / v.crowds.Estimate(when(now)))
+	f.said.each[0].Share = f.said.all.Share
+}
+
+// hint adds what this server tells of a limit, in whole seconds as header fields
+// do. A dry one is never refilled: a token in 36 years stands for none at all.
+func (v *server) hint(s *signal.Signal, q *quota, d limit.Decision, dry bool) {
+	if q.part.Unlimited() {
+		return
+	}
+	if dry {
+		d.RetryAfter, d.ResetAfter = limit.Never, limit.Never
+	}
+	if v.Hints.Remaining {
+		s.Remaining = pace.Some(d.Remaining)
+	}
+	if v.Hints.RetryAfter && !d.OK && d.RetryAfter != limit.Never {
+		s.After = pace.Some(signal.Seconds(d.RetryAfter))
+	}
+	switch {
+	case !v.Hints.Reset:
+	case d.OK:
+		s.Reset = pace.Some(signal.Seconds(d.ResetAfter))
+	case d.RetryAfter != limit.Never: // the sooner of the two, as our Handler says it
+		s.Reset = pace.Some(signal.Seconds(d.RetryAfter))
+	}
+	if v.Hints.Policy {
+		whole := q.part
+		if v.Nodes > 1 {
+			whole.Count = q.Limit.Count
+		}
+		s.Limit, s.Window = pace.Some(whole.Count), pace.Some(whole.Period)
+	}
+}
+
+// meter adds up what the server could have served: the level it began with and
+// the integral of its rate; for windows, sliding ones too, the permits of all
+// that have begun, the last one pro rata.
+type meter struct {
+	rate   float64 // a second
+	since  int64
+	sum    float64
+	finite bool
+}
+
+func (m *meter) begin(v *server, s *Scenario) {
+	q := &v.quotas[v.main]
+	bound := s.Bound()
+	if m.finite = !math.IsInf(bound, 1); !m.finite {
+		return
+	}
+	if q.Limit.Kind == limit.TokenBucket && !q.Limit.Unlimited() {
+		level := q.take(v.clock(0), &held{}, limit.Ask{}).Remaining
+		if v.main == 0 {
+			level = v.level
+		}
+		m.sum = v.crowd.requests(&q.Quota, float64(level)*float64(max(v.Nodes, 1)))
+	}
+	m.sum += v.crowd.requests(&q.Quota, v.begun(q))
+	m.rate = bound
+}
+
+// begun is how much of the window of the start is of the time before it, by the
+// server's clock: nobody has used it yet.
+func (v *server) begun(q *quota) float64 {
+	if k := q.Limit.Kind; q.Limit.Unlimited() || k != limit.FixedWindow && k != limit.CalendarWindow {
+		return 0
+	}
+	left := q.take(v.clock(0), &held{}, limit.Ask{N: 1}).ResetAfter
+	return float64(q.Limit.Count) * (1 - float64(left)/float64(q.Limit.Period))
+}
+
+func perSecond(l limit.Limit, count int64) float64 {
+	return float64(count) / l.Period.Seconds()
+}
+
+// change is called once the server has its new rate.
+func (m *meter) change(v *server, now int64) {
+	m.sum = m.available(now)
+	m.since, m.rate = now, v.Service.rate()
+	for i := range v.quotas {
+		q := v.quotas[i].Quota
+		if i == 0 {
+			q.Limit = v.Limit
+		}
+		if !q.Limit.Unlimited() {
+			m.rate = min(m.rate, v.crowd.requests(&q, perSecond(q.Limit, q.Limit.Count)))
+		}
+	}
+}
+
+// available is what could have been served until now.
+func (m *meter) available(now int64) float64 {
+	return m.sum + m.rate*time.Duration(now-m.since).Seconds()
+}
