@@ -242,7 +242,7 @@ func (l *lane) hear(f *flight, own *pace.Report) {
 	first := len(v.quotas) - len(w.ticket.Needs) // 1 if the gate's own is the first limit
 	for i := range w.ticket.Needs {
 		k := first + i
-		r := f.said.each[k].Report()
+		r := f.said.of(k).Report()
 		w.policy.deafen(&r)
 		if r.Verdict == pace.Throttled && !f.said.refused[k] {
 			r.Verdict = pace.Ignored
@@ -254,7 +254,7 @@ func (l *lane) hear(f *flight, own *pace.Report) {
 		w.ticket.Needs[i].Said = pace.Some(r)
 	}
 	if first == 1 {
-		mine := f.said.each[0].Report()
+		mine := f.said.of(0).Report()
 		w.policy.deafen(&mine)
 		own.Hints = mine.Hints
 		if !blamed {
