@@ -251,7 +251,9 @@ func (l *lane) hear(f *flight, own *pace.Report) {
 			r.Cost = f.cost
 		}
 		blamed = blamed || f.said.refused[k]
-		w.ticket.Needs[i].Said = pace.Some(r)
+		if r != (pace.Report{Verdict: r.Verdict}) || f.said.refused[k] {
+			w.ticket.Needs[i].Said = pace.Some(r) // else the answer says nothing of it
+		}
 	}
 	if first == 1 {
 		mine := f.said.of(0).Report()
