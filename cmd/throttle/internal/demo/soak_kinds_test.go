@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,32 @@ func agree(t *testing.T, s sim.Scenario, name string, limited func() http.Handle
 	t.Errorf("%s under %s, in all of %d runs, in the last: %s", s.Name, name, runs, differs)
 }
 
+// overhead is by how much longer a call takes, on this machine as it is now, than
+// the network of a scenario has it.
+func overhead(t *testing.T) time.Duration {
+	t.Helper()
+	const latency = 20 * time.Millisecond
+	server, err := serve(sim.Scenario{Network: sim.Network{Latency: latency}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.close()
+	client := &http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	var took []time.Duration
+	for range 21 {
+		began := time.Now()
+		answer, err := client.Get(server.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took[len(took)/2] - latency
+}
+
 // differ plays it once. It says what differs: when all is served, by more than
 // 15 %, or the part of the answers that were refusals, by more than 3 points,
 // unless it is as in one of 20 simulated runs.
@@ -66,6 +93,7 @@ func differ(t *testing.T, s sim.Scenario, name string, limited http.Handler) (di
 	if err != nil {
 		return err.Error()
 	}
+	s.Network.Latency += overhead(t)
 	predicted := batch.Run(t.Context(), s, p, 20, 1, nil).Rows[0].Summary
 	live := sim.Summarise([]sim.Result{seen})
 	for _, m := range []struct {
