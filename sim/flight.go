@@ -10,6 +10,7 @@ type flight struct {
 	coming  int8  // events about it that are to come
 	awaited bool  // its worker waits for it
 	lost    bool  // its answer is
+	until   int64 // when it times out
 	back    int64 // latency of the way back
 	cost    int64
 	key     int
@@ -24,6 +25,9 @@ func (r *Run) fly(w *worker) *flight {
 	} else {
 		f = &flight{id: int32(len(r.flights))}
 		r.flights = append(r.flights, f)
+	}
+	if len(r.flights) > maxFlights {
+		r.done, r.cut = true, true
 	}
 	f.worker, f.awaited, f.lost, f.coming = w, true, false, 0
 	f.key, f.cost = w.key, w.cost
@@ -44,9 +48,10 @@ func (r *Run) of(e event) *flight {
 	return f
 }
 
-// land makes room if nothing more will happen to a flight.
+// land makes room if nothing more will happen to a flight and nobody waits for
+// it.
 func (r *Run) land(f *flight) {
-	if f.coming == 0 {
+	if f.coming == 0 && !f.awaited {
 		f.worker = nil
 		r.landed = append(r.landed, f)
 	}
@@ -75,7 +80,10 @@ func (r *Run) send(w *worker) {
 		r.about(f, r.now+there, evArrive)
 	}
 	if g.Timeout > 0 {
-		r.about(f, r.now+int64(g.Timeout), evTimeout)
+		if f.until = r.now + int64(g.Timeout); !w.timed {
+			w.timed = true
+			r.queue.push(f.until, evTimeout, w.index)
+		}
 	}
 	if r.Watch != nil {
 		r.watch(w, true)
@@ -104,13 +112,25 @@ func (r *Run) flies(e event) {
 			f.awaited = false
 			r.answer(f.worker, f.report())
 		}
-	case evTimeout:
-		if f.awaited {
-			f.awaited = false
-			r.answer(f.worker, pace.Report{Verdict: pace.Failed})
-		}
 	}
 	r.land(f)
+}
+
+// timeout ends the worker's try as failed, if it has lasted too long. There is
+// one such event of each worker at a time; it follows the try under way.
+func (r *Run) timeout(w *worker) {
+	w.timed = false
+	f := w.flight
+	switch {
+	case f == nil:
+	case f.until > r.now:
+		w.timed = true
+		r.queue.push(f.until, evTimeout, w.index)
+	default:
+		f.awaited = false
+		r.answer(w, pace.Report{Verdict: pace.Failed})
+		r.land(f)
+	}
 }
 
 // arrive lets the server decide.
