@@ -14,19 +14,35 @@ RACE ?= -race
 BIN := $(CURDIR)/.bin
 TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
-.PHONY: help test lint bench bench-peers fuzz soak
+.PHONY: help test integration lint bench bench-peers fuzz soak
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
+	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 15 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
-	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 4 minutes'
+	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 15 minutes'
 	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make soak   every fuzz target for 5 minutes, then the long tests'
 
 test:
 	scripts/need.sh
 	THROTTLE_REQUIRE=1 scripts/each go test -count=1 $(RACE) ./...
+
+# All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
+# up to a tenth of a second late, so TestFaultClockStep is not run on it; many
+# processes; DynamoDB Local, which needs a JVM; nginx beside its simulation.
+integration:
+	scripts/need.sh
+	scripts/need-integration.sh
+	cd integration && for server in redis-server-8 valkey-server; do \
+		echo "== all that is Redis is $$server"; path=$$PWD/../.bin/$$server; \
+		[ -x "$$path" ] || path=$$(command -v $$server) || { echo "$$server is MISSING: NOT tested"; exit 1; }; \
+		THROTTLE_REQUIRE=1 REDIS_SERVER=$$path go test -count=1 -timeout 20m -run 'Redis|Cluster|Lost|Sentinel|Parted|Primaries|Memory|Linear' .; \
+	done
+	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
+	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
+	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 
 lint: $(TOOLS)
 	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }

@@ -145,6 +145,9 @@ func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 		e.Reason = context.DeadlineExceeded
 	}
 	now := t.leave(w)
+	if w.fault != nil {
+		panic(w.fault)
+	}
 	e.Scope, e.Why = w.blocker(), w.why
 	return t.giveUp(w, now, e)
 }
@@ -178,12 +181,10 @@ func (t *Throttle) waiter() *waiter {
 // release ends a try that a panic or runtime.Goexit left open, which teaches
 // nothing, and keeps w for reuse.
 func (t *Throttle) release(w *waiter) {
-	if calling := w.calling; calling || w.inside {
-		sent, tries := w.sent, w.ticket.Tries()
-		now := t.leave(w)
-		if calling && t.OnEvent != nil {
-			t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
-		}
+	calling, sent, tries := w.calling, w.sent, w.ticket.Tries()
+	var now time.Time
+	if calling || w.inside {
+		now = t.leave(w)
 	}
 	if len(w.scopes) > 0 {
 		t.mu.Lock()
@@ -192,4 +193,7 @@ func (t *Throttle) release(w *waiter) {
 	}
 	*w = waiter{ready: w.ready, timer: w.timer, ticket: pace.Ticket{Owner: w}, scopes: w.scopes, needs: w.needs}
 	t.waiters.Put(w)
+	if calling && t.OnEvent != nil { // last, as it may panic too
+		t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
+	}
 }

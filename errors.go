@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,13 +99,8 @@ func (e *Error) Timeout() bool {
 // Unwrap returns the Reason, the error of the context and Err, those that are
 // set.
 func (e *Error) Unwrap() []error {
-	all := make([]error, 0, 3)
-	for _, err := range [...]error{e.Reason, e.ended, e.Err} {
-		if err != nil {
-			all = append(all, err)
-		}
-	}
-	return all
+	all := []error{e.Reason, e.ended, e.Err}
+	return slices.DeleteFunc(all, func(err error) bool { return err == nil })
 }
 
 // verdictError is an error that classifies its try. It may be wrapped.

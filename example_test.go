@@ -80,6 +80,38 @@ func ExampleThrottle_Try() {
 }
 
 // A success that says how much is left, and what it has cost.
+// A queue accepts each job at once; its consumer says later that it is
+// overloaded, and what comes next waits.
+func ExampleThrottle_Report() {
+	var api throttle.Throttle
+
+	sent := time.Now()
+	enqueue := func(context.Context) error { return nil }
+	fmt.Println(api.Do(context.Background(), enqueue))
+
+	api.Report(sent, throttle.Result{Report: pace.Report{Verdict: pace.Throttled, After: time.Minute}})
+	err := api.Try(context.Background(), enqueue)
+	fmt.Println(errors.Is(err, throttle.ErrWouldWait))
+	// Output:
+	// <nil>
+	// true
+}
+
+// A program that watches the service gives it more or less to do at once.
+func ExampleThrottle_SetMaxInFlight() {
+	api := throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: 1}
+	err := api.Do(context.Background(), func(ctx context.Context) error {
+		another := func(context.Context) error { return nil }
+		fmt.Println(errors.Is(api.Try(ctx, another), throttle.ErrWouldWait))
+		api.SetMaxInFlight(2)
+		return api.Try(ctx, another)
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// <nil>
+}
+
 func ExampleThrottle_DoResult() {
 	api := throttle.Throttle{Control: &pace.Fixed{Rate: 50}} // 50 tokens a second
 	call := func(context.Context) throttle.Result {

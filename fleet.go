@@ -164,9 +164,13 @@ func (t *Throttle) ask(q limit.Ask) {
 func (t *Throttle) answer(a limit.Ask, d limit.Decision, err error, late time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
+	t.fleet.asking = false
+	t.alone(func() { t.settle(t.now(), a, d, err, late) })
+}
+
+// settle is answer at the time now. Caller holds mu.
+func (t *Throttle) settle(now time.Time, a limit.Ask, d limit.Decision, err error, late time.Time) {
 	f := &t.fleet
-	f.asking = false
 	stood := now.After(late) && !f.late
 	f.late = now.After(late)
 	if err != nil {

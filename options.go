@@ -74,16 +74,22 @@ func (t *Throttle) scopeOf(w *waiter, name string) *pace.Scope {
 	}
 	s, _ := t.scopes.use(name, t.MaxScopes)
 	w.scopes = append(w.scopes, s)
-	if s.of.Control == nil { // new, or NewScope has panicked
-		s.of.Name = name
-		if t.NewScope != nil {
-			s.of.Control = t.NewScope(name)
-		}
-		if s.of.Control == nil {
-			s.of.Control = new(pace.Adaptive)
-		}
-	}
+	t.makeScope(s)
 	return &s.of
+}
+
+// makeScope makes the Control of s, unless it has one. Caller holds mu.
+func (t *Throttle) makeScope(s *named[pace.Scope]) {
+	if s.of.Control != nil {
+		return
+	}
+	s.of.Name = s.name // it is new, or NewScope has panicked
+	if t.NewScope != nil {
+		s.of.Control = t.NewScope(s.name)
+	}
+	if s.of.Control == nil {
+		s.of.Control = new(pace.Adaptive)
+	}
 }
 
 // need makes the ticket of w subject to these scopes. Caller holds mu.

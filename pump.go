@@ -1,6 +1,9 @@
 package throttle
 
 import (
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
@@ -10,8 +13,15 @@ import (
 // yet. mine reports whether self was among them; its channel is not used then.
 // Caller holds mu.
 func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
+	ended := false
+	defer func() {
+		if !ended { // a Controller panicked: those who wait must hear of it, or start
+			t.ringAfter(now, 0)
+		}
+	}()
 	mine, _, again := t.start(now, now, self)
 	again = min(again, t.buy(now))
+	ended = true
 	t.ringAfter(now, again)
 	return mine
 }
@@ -91,7 +101,59 @@ func (t *Throttle) ringAfter(now time.Time, wait time.Duration) {
 func (t *Throttle) ring() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	t.wake = time.Time{}
-	t.pump(now, nil)
+	t.alone(func() {
+		now := t.now()
+		t.wake = time.Time{}
+		t.pump(now, nil)
+	})
+}
+
+// alone runs f in a goroutine that belongs to no call, so that nobody could
+// recover from a panic of a Controller there. A call that waits panics with it
+// instead, as it would if the Controller had panicked in its own goroutine; then
+// the next one, if it happens again. Caller holds mu.
+func (t *Throttle) alone(f func()) {
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		p := recover()
+		if p == nil {
+			p = errGoexit
+		}
+		first := t.gate.First()
+		if first == nil {
+			panic(p) // not of a Controller: none is asked while nobody waits
+		}
+		w := first.Owner.(*waiter)
+		now := time.Now()
+		t.gate.Leave(now, first)
+		w.fault = &fault{p, debug.Stack()}
+		w.ready <- struct{}{} // never blocks: it has not started
+		t.wake = time.Time{}
+		t.ringAfter(now, 0)
+	}()
+	f()
+	ended = true
+}
+
+var errGoexit = errors.New("runtime.Goexit was called")
+
+// fault is what a call panics with when a Controller panicked in a goroutine
+// that belongs to no call.
+type fault struct {
+	value any
+	stack []byte // of that goroutine
+}
+
+// Error returns the value and where it happened.
+func (f *fault) Error() string {
+	return fmt.Sprintf("throttle: a Controller panicked: %v\n\n%s", f.value, f.stack)
+}
+
+// Unwrap returns the value, if it is an error.
+func (f *fault) Unwrap() error {
+	err, _ := f.value.(error)
+	return err
 }

@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"context"
+	"time"
 
 	"github.com/throttle-go/throttle/pace"
 )
@@ -48,6 +49,45 @@ type ScopeResult struct {
 // one try only.
 func (t *Throttle) DoResult(ctx context.Context, f func(context.Context) Result) error {
 	return t.do(ctx, f, false)
+}
+
+// Report takes feedback that belongs to no call, as of a service that accepts at
+// once and chokes later: its queue, or who works it off, says that it is
+// overloaded. It has the effect that an answer with that Result would have on
+// the Control, on the calls that wait, and on the scopes that it names; but it
+// ends no call, so nothing is given back, and its costs and Err do not count.
+//
+// sent is when the work that it speaks of was sent: refusals of what was sent
+// before the last slowdown belong to that slowdown. If zero, when the last call
+// started: then many reports between two calls slow down as one does.
+//
+// Where such feedback tells all, let the calls themselves end as Ignored, so
+// that a job that was accepted does not count as served. Of the Scopes 16 count.
+// Report does not wait, and keeps nothing of what it was given.
+func (t *Throttle) Report(sent time.Time, r Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	now := t.now()
+	elsewhere := false
+	for _, s := range r.Scopes[:min(len(r.Scopes), maxTold)] {
+		elsewhere = elsewhere || s.Report.Verdict == pace.Throttled
+		if s.Scope != "" {
+			t.reportScope(now, sent, s)
+		}
+	}
+	if !elsewhere || r.Report.Verdict != pace.Throttled { // otherwise that limit refused, not this one
+		t.gate.Report(now, sent, t.believe(r.Report))
+	}
+	t.pump(now, nil)
+}
+
+// reportScope is Report for one scope. Caller holds mu.
+func (t *Throttle) reportScope(now, sent time.Time, s ScopeResult) {
+	x, _ := t.scopes.use(s.Scope, t.MaxScopes)
+	defer t.scopes.leave(x, t.MaxScopes) // also when NewScope panics
+	t.makeScope(x)
+	x.of.Report(now, sent, t.believe(s.Report))
 }
 
 // classified returns the Result of a function that returned err.

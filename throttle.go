@@ -23,12 +23,12 @@ import (
 // the last 20 ms then start together, so that high rates are kept on average.
 type Throttle struct {
 	// Control decides when the next request may start. It belongs to this
-	// Throttle alone and is called under its lock. If nil, a new
-	// [pace.Adaptive].
+	// Throttle alone and is called under its lock. If it panics, so does a call,
+	// in its own goroutine. If nil, a new [pace.Adaptive].
 	Control pace.Controller
-	// MaxInFlight bounds the calls in flight. If zero or below, only refusals
-	// for too many at once do, see [pace.Report.Crowded]: then no more are in
-	// flight than were served.
+	// MaxInFlight bounds the calls in flight; [Throttle.SetMaxInFlight] changes
+	// it later. If zero or below, only refusals for too many at once do, see
+	// [pace.Report.Crowded]: then no more are in flight than were served.
 	MaxInFlight int
 	// NewScope makes the Control of a scope, a limit that only some calls are
 	// subject to, when it is first named: see [CallOptions.Needs]. It is called
@@ -115,6 +115,7 @@ type waiter struct {
 	sent   time.Time     // start of the try; written under the lock before ready
 	since  time.Time     // when it began to wait
 	why    pace.Why      // it waits, or would have waited; written under the lock
+	fault  *fault        // to panic with; written under the lock before ready
 
 	// Under the lock:
 	scopes []*named[pace.Scope] // that it named or an answer named
@@ -165,6 +166,19 @@ func (t *Throttle) InFlight() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.gate.InFlight()
+}
+
+// SetMaxInFlight changes [Throttle.MaxInFlight], at any time: it is how a
+// program that watches a service gives it more or less to do at once. A higher
+// bound starts waiting calls at once. Under a lower one none starts until fewer
+// are in flight; those that are go on. An n of zero or below is no bound.
+func (t *Throttle) SetMaxInFlight(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	now := t.now()
+	t.gate.MaxInFlight = n
+	t.pump(now, nil)
 }
 
 // Forecast returns the time until the n-th call in line may start, as things

@@ -78,6 +78,10 @@ func (t *Throttle) await(ctx context.Context, w *waiter) (started bool) {
 		}
 		select {
 		case <-w.ready:
+			if w.fault != nil {
+				w.inside = false // it has left the gate
+				panic(w.fault)
+			}
 			return w.until.IsZero() || w.sent.Before(w.until)
 		case <-ctx.Done():
 			return false

@@ -116,7 +116,7 @@ func fieldQuantity(v any) (float64, bool) {
 const fieldLongest = 366 * 24 * 60 * 60
 
 func fieldSpan(seconds float64) time.Duration {
-	return min(time.Duration(math.Round(min(seconds, 1e6)*1e9)), signal.MaxBelieved)
+	return min(time.Duration(math.Round(min(seconds, 1e6)*1e9)), signal.MaxAfter)
 }
 
 // fieldPieces are what fields are put together of.

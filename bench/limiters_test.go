@@ -29,13 +29,11 @@ import (
 // An allow asks a limiter for one event under a key.
 type allow func(key string) bool
 
-// A limiterPeer is a limiter that tells its keys apart. deny says
-// whether it allows one event in a thousand hours, or as good as all.
-type limiterPeer struct {
-	name string
-	make func(deny bool, keys int) allow
-	// never is true where a limiter waits and cannot refuse.
-	never bool
+// A quota is what a limiter is made for: n events each period, and so many at once.
+type quota struct {
+	n     int
+	per   time.Duration
+	burst int
 }
 
 const (
@@ -43,30 +41,53 @@ const (
 	long   = 1000 * time.Hour
 )
 
-// ours is a Memory and a limit to ask it for. One event is worth 3.6 s, so that
-// each key owes something throughout: of keys that owe nothing there would be
-// nothing to remember. The burst is a year's worth, a hundred times as many for
-// a single key.
-func ours(deny bool, keys int) (*memory.Store, limit.Limit) {
-	l := limit.Limit{Count: 1, Period: 3600 * time.Millisecond, Burst: 4_000_000}
-	if keys == 1 {
-		l.Count, l.Burst = 100*l.Count, 100*l.Burst
-	}
-	if deny {
-		l = limit.Limit{Count: 1, Period: long}
-	}
-	return new(memory.Store), l
+// usedUp is one event, and no other for as long as anybody looks.
+var usedUp = quota{1, long, 1}
+
+// limit returns q for a memory.Store.
+func (q quota) limit() limit.Limit {
+	return limit.Limit{Count: int64(q.n), Period: q.per, Burst: int64(q.burst)}
 }
 
-func oursAllow(deny bool, keys int) allow {
-	m, l := ours(deny, keys)
+// second returns how many there are in a second.
+func (q quota) second() float64 { return float64(q.n) / q.per.Seconds() }
+
+// window returns in what time there are as many as the burst, for limiters that
+// know one number and one time.
+func (q quota) window() time.Duration {
+	return time.Duration(float64(q.per) / float64(q.n) * float64(q.burst))
+}
+
+// A limiterPeer is a limiter that tells its keys apart.
+type limiterPeer struct {
+	name string
+	make func(q quota, keys int) allow
+	// never is true where a limiter waits and cannot refuse.
+	never bool
+	// keeps says how many keys it remembers, and for how long.
+	keeps string
+}
+
+// ours returns a Store with room for so many keys.
+func ours(keys int) *memory.Store { return &memory.Store{MaxKeys: max(keys, manyKeys)} }
+
+func oursAllow(q quota, keys int) allow {
+	m, l := ours(keys), q.limit()
 	return func(key string) bool { return m.Allow(key, l, 1) }
 }
 
-func oursDecide(deny bool, keys int) allow {
-	m, l := ours(deny, keys)
+func oursStoreAllow(q quota, keys int) allow {
+	m, l, ctx := ours(keys), q.limit(), context.Background()
 	return func(key string) bool {
-		d, err := store.Take(context.Background(), m, key, l, 1)
+		ok, err := store.Allow(ctx, m, key, l)
+		return err == nil && ok
+	}
+}
+
+func oursTake(q quota, keys int) allow {
+	m, l, ctx := ours(keys), q.limit(), context.Background()
+	return func(key string) bool {
+		d, err := store.Take(ctx, m, key, l, 1)
 		return err == nil && d.OK
 	}
 }
@@ -83,22 +104,17 @@ func keyed[T any](fresh func() *T, ask func(*T) bool) allow {
 	}
 }
 
-func newRate(deny bool) *rate.Limiter {
-	if deny {
-		return rate.NewLimiter(rate.Every(long), 1)
-	}
-	return rate.NewLimiter(plenty, plenty)
-}
+func newRate(q quota) *rate.Limiter { return rate.NewLimiter(rate.Limit(q.second()), q.burst) }
 
 // mutexMap and rwMutexMap are how most programs keep limiters.
-func mutexMap(deny bool, _ int) allow {
+func mutexMap(q quota, _ int) allow {
 	var mu sync.Mutex
 	all := map[string]*rate.Limiter{}
 	return func(key string) bool {
 		mu.Lock()
 		l := all[key]
 		if l == nil {
-			l = newRate(deny)
+			l = newRate(q)
 			all[key] = l
 		}
 		mu.Unlock()
@@ -106,7 +122,7 @@ func mutexMap(deny bool, _ int) allow {
 	}
 }
 
-func rwMutexMap(deny bool, _ int) allow {
+func rwMutexMap(q quota, _ int) allow {
 	var mu sync.RWMutex
 	all := map[string]*rate.Limiter{}
 	return func(key string) bool {
@@ -116,7 +132,7 @@ func rwMutexMap(deny bool, _ int) allow {
 		if l == nil {
 			mu.Lock()
 			if l = all[key]; l == nil {
-				l = newRate(deny)
+				l = newRate(q)
 				all[key] = l
 			}
 			mu.Unlock()
@@ -132,25 +148,56 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func sethvargo(deny bool, _ int) allow {
-	c := &memorystore.Config{Tokens: plenty, Interval: long, SweepInterval: long, SweepMinTTL: long}
-	if deny {
-		c.Tokens = 1
+// shardedMap is how a careful program keeps limiters: in 64 maps, each with a mutex.
+func shardedMap(q quota, _ int) allow {
+	type shard struct {
+		mu  sync.Mutex
+		all map[string]*rate.Limiter
+		_   [48]byte
 	}
+	var shards [64]shard
+	for i := range shards {
+		shards[i].all = map[string]*rate.Limiter{}
+	}
+	seed := maphash.MakeSeed()
+	return func(key string) bool {
+		s := &shards[maphash.String(seed, key)%64]
+		s.mu.Lock()
+		l := s.all[key]
+		if l == nil {
+			l = newRate(q)
+			s.all[key] = l
+		}
+		s.mu.Unlock()
+		return l.Allow()
+	}
+}
+
+// sweepers end those goroutines of limiters that would keep them in memory.
+var sweepers []func()
+
+func endSweepers() {
+	for _, end := range sweepers {
+		end()
+	}
+	sweepers = nil
+}
+
+func sethvargo(q quota, _ int) allow {
+	c := &memorystore.Config{Tokens: uint64(q.burst), Interval: q.window(), SweepInterval: long, SweepMinTTL: long}
 	s := must(memorystore.New(c))
 	ctx := context.Background()
+	sweepers = append(sweepers, func() { _ = s.Close(ctx) })
 	return func(key string) bool {
 		_, _, _, ok, err := s.Take(ctx, key)
 		return ok && err == nil
 	}
 }
 
-func throttledGCRA(deny bool, _ int) allow {
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(plenty, time.Hour), MaxBurst: plenty}
-	if deny {
-		quota = throttled.RateQuota{MaxRate: throttled.PerDuration(1, long)}
-	}
-	g := must(throttled.NewGCRARateLimiterCtx(must(throttledstore.NewCtx(0)), quota))
+func throttledGCRA(q quota, _ int) allow {
+	g := must(throttled.NewGCRARateLimiterCtx(must(throttledstore.NewCtx(0)), throttled.RateQuota{
+		MaxRate: throttled.PerDuration(q.n, q.per), MaxBurst: q.burst - 1,
+	}))
 	ctx := context.Background()
 	return func(key string) bool {
 		limited, _, err := g.RateLimitCtx(ctx, key, 1)
@@ -158,12 +205,8 @@ func throttledGCRA(deny bool, _ int) allow {
 	}
 }
 
-func ulule(deny bool, _ int) allow {
-	r := limiter.Rate{Period: long, Limit: plenty}
-	if deny {
-		r.Limit = 1
-	}
-	l := limiter.New(ululestore.NewStore(), r)
+func ulule(q quota, _ int) allow {
+	l := limiter.New(ululestore.NewStore(), limiter.Rate{Period: q.window(), Limit: int64(q.burst)})
 	ctx := context.Background()
 	return func(key string) bool {
 		c, err := l.Get(ctx, key)
@@ -178,59 +221,42 @@ func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (nowhere) WriteHeader(int)             {}
 
-func chi(deny bool, _ int) allow {
-	n := plenty
-	if deny {
-		n = 1
-	}
-	l := httprate.NewRateLimiter(n, long, httprate.WithResponseHeaders(httprate.ResponseHeaders{}))
+func chi(q quota, _ int) allow {
+	l := httprate.NewRateLimiter(q.burst, q.window(), httprate.WithResponseHeaders(httprate.ResponseHeaders{}))
 	r := must(http.NewRequest(http.MethodGet, "/", nil))
 	return func(key string) bool { return !l.OnLimit(nowhere{}, r, key) }
 }
 
-func didip(deny bool, _ int) allow {
-	l := tollbooth.NewLimiter(plenty, nil).SetBurst(plenty)
-	if deny {
-		l = tollbooth.NewLimiter(1/long.Seconds(), nil).SetBurst(1)
-	}
+func didip(q quota, _ int) allow {
+	l := tollbooth.NewLimiter(q.second(), nil).SetBurst(q.burst)
 	return func(key string) bool { return !l.LimitReached(key) }
 }
 
-func failsafe(deny bool, _ int) allow {
+func failsafe(q quota, _ int) allow {
 	return keyed(func() *ratelimiter.RateLimiter[any] {
-		l := ratelimiter.NewBursty[any](plenty, time.Second)
-		if deny {
-			l = ratelimiter.NewBursty[any](1, long)
-		}
+		l := ratelimiter.NewBursty[any](uint(q.burst), q.window())
 		return &l
 	}, func(l *ratelimiter.RateLimiter[any]) bool { return (*l).TryAcquirePermit() })
 }
 
-func juju(deny bool, _ int) allow {
+func juju(q quota, _ int) allow {
 	return keyed(func() *ratelimit.Bucket {
-		if deny {
-			return ratelimit.NewBucket(long, 1)
-		}
-		return ratelimit.NewBucketWithRate(plenty, plenty)
+		return ratelimit.NewBucket(q.per/time.Duration(q.n), int64(q.burst))
 	}, func(b *ratelimit.Bucket) bool { return b.TakeAvailable(1) == 1 })
 }
 
-func uberTake(bool, int) allow {
+// uberTake has a quota of its own, as it makes wait for any other.
+func uberTake(quota, int) allow {
 	return keyed(func() *uber.Limiter {
 		l := uber.New(plenty)
 		return &l
 	}, func(l *uber.Limiter) bool { (*l).Take(); return true })
 }
 
-const (
-	oursName = "**memory.Store, Allow**"
-	rateName = "x/time/rate, one Limiter"
-)
-
 // bare is what any limiter of many keys does that reads the clock for each
 // decision: it hashes the key, reads the clock, and swaps a word in a random line
 // of a table of 32 bytes a key. It decides nothing.
-func bare(_ bool, keys int) allow {
+func bare(_ quota, keys int) allow {
 	lines, seed, base := make([][8]atomic.Uint64, max(keys/2, 1)), maphash.MakeSeed(), time.Now()
 	return func(key string) bool {
 		at, _ := bits.Mul64(maphash.String(seed, key), uint64(len(lines)))
@@ -240,26 +266,38 @@ func bare(_ bool, keys int) allow {
 	}
 }
 
-// limiterPeers are ours, and those that are found most.
+const (
+	allowName      = "**memory.Store.Allow**"
+	takeName       = "**store.Take**"
+	storeAllowName = "**store.Allow**"
+	rateName       = "x/time/rate, one Limiter"
+
+	forEver = "all, for ever"
+)
+
+// limiterPeers are ours, whose names begin with two stars, what is none, whose name
+// begins with one, and those that are found most.
 var limiterPeers = []limiterPeer{
-	{name: oursName, make: oursAllow},
-	{name: "**store.Take of a memory.Store**", make: oursDecide},
-	{name: "*a bare loop: hash, clock and a swap*", make: bare, never: true},
-	{name: rateName, make: func(deny bool, _ int) allow {
-		l := newRate(deny)
+	{name: takeName, make: oursTake, keeps: "MaxKeys, until they owe nothing"},
+	{name: storeAllowName, make: oursStoreAllow, keeps: "the same"},
+	{name: allowName, make: oursAllow, keeps: "the same"},
+	{name: "*a bare loop: hash, clock and a swap*", make: bare, never: true, keeps: "none"},
+	{name: rateName, make: func(q quota, _ int) allow {
+		l := newRate(q)
 		return func(string) bool { return l.Allow() }
-	}},
-	{name: "x/time/rate, mutex and map", make: mutexMap},
-	{name: "x/time/rate, RWMutex and map", make: rwMutexMap},
-	{name: "x/time/rate, sync.Map", make: func(deny bool, _ int) allow {
-		return keyed(func() *rate.Limiter { return newRate(deny) }, (*rate.Limiter).Allow)
-	}},
-	{name: "sethvargo/go-limiter", make: sethvargo},
-	{name: "throttled/throttled", make: throttledGCRA},
-	{name: "ulule/limiter", make: ulule},
-	{name: "go-chi/httprate", make: chi},
-	{name: "didip/tollbooth", make: didip},
-	{name: "failsafe-go, sync.Map", make: failsafe},
-	{name: "juju/ratelimit, sync.Map", make: juju},
-	{name: "uber-go/ratelimit, sync.Map", make: uberTake, never: true},
+	}, keeps: "knows no keys"},
+	{name: "x/time/rate, mutex and map", make: mutexMap, keeps: forEver},
+	{name: "x/time/rate, RWMutex and map", make: rwMutexMap, keeps: forEver},
+	{name: "x/time/rate, 64 mutexes and maps", make: shardedMap, keeps: forEver},
+	{name: "x/time/rate, sync.Map", make: func(q quota, _ int) allow {
+		return keyed(func() *rate.Limiter { return newRate(q) }, (*rate.Limiter).Allow)
+	}, keeps: forEver},
+	{name: "sethvargo/go-limiter", make: sethvargo, keeps: "all, until a sweep finds them unused for long"},
+	{name: "throttled/throttled", make: throttledGCRA, keeps: "all, or the last n"},
+	{name: "ulule/limiter", make: ulule, keeps: "all, until a sweep finds their window over"},
+	{name: "go-chi/httprate", make: chi, keeps: "all of two windows, by 64 bits without a seed"},
+	{name: "didip/tollbooth", make: didip, keeps: "all, for ten years or as told"},
+	{name: "failsafe-go, sync.Map", make: failsafe, keeps: forEver},
+	{name: "juju/ratelimit, sync.Map", make: juju, keeps: forEver},
+	{name: "uber-go/ratelimit, sync.Map", make: uberTake, never: true, keeps: forEver},
 }

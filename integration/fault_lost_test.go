@@ -21,6 +21,7 @@ import (
 func TestFaultLostWrites(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) { loseWrites(t, rig.RedisPair(t)) })
+	t.Run("Redis 8", func(t *testing.T) { loseWrites(t, rig.Redis8Pair(t)) })
 	t.Run("Valkey", func(t *testing.T) { loseWrites(t, rig.ValkeyPair(t)) })
 }
 

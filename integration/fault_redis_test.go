@@ -197,7 +197,7 @@ func TestFaultCluster(t *testing.T) {
 	t.Parallel()
 	c := rig.SharedCluster(t)
 	for name, fault := range map[string]func(*testing.T, *rig.Clustered){
-		"killed": faultKilled, "frozen": faultFrozen, "planned": faultPlanned, "flushed": faultFlushed, "moved": faultMoved,
+		"killed": faultKilled, "frozen": faultFrozen, "planned": faultPlanned, "flushed": faultFlushed, "moved": faultMoved, "down": faultDown,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.Mend(t)

@@ -123,17 +123,7 @@ func guardPostgres(t *testing.T) *rig.PostgresServer {
 		"server.crt":  cert,
 		"pg_hba.conf": "hostssl all scram all scram-sha-256\nhost all postgres all trust\n",
 	} {
-		owner, err := os.Stat(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		path, as := filepath.Join(dir, name), owner.Sys().(*syscall.Stat_t)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(path, int(as.Uid), int(as.Gid)); err != nil {
-			t.Fatal(err)
-		}
+		ownFile(t, dir, name, text)
 	}
 	p.Exec(t, "alter system set ssl = on")
 	p.Exec(t, "select pg_reload_conf()")
@@ -141,6 +131,22 @@ func guardPostgres(t *testing.T) *rig.PostgresServer {
 		return guardPool(t, "postgres://scram:secret@"+p.Addr+"/postgres?sslmode=require").Ping(t.Context())
 	})
 	return p
+}
+
+// ownFile writes a file that belongs to whom its folder does, and to nobody else.
+func ownFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	owner, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, as := filepath.Join(dir, name), owner.Sys().(*syscall.Stat_t)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, int(as.Uid), int(as.Gid)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // guardCertificate makes a key and a certificate of it by itself.

@@ -60,7 +60,9 @@ func redisUsers(t *testing.T, addr, user string) map[string]throttleredis.Do {
 // TestRedisRestrictedUser: the rules of docs/redis.md are all that a Store needs,
 // through each client.
 func TestRedisRestrictedUser(t *testing.T) {
-	for name, start := range map[string]func(testing.TB, ...string) *rig.Node{"Redis": rig.Redis, "Valkey": rig.Valkey} {
+	for name, start := range map[string]func(testing.TB, ...string) *rig.Node{
+		"Redis": rig.Redis, "Redis 8": rig.Redis8, "Valkey": rig.Valkey,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := start(t)

@@ -74,6 +74,14 @@ func TestValkey(t *testing.T) {
 	throttletest.TestStore(t, &throttleredis.Store{Do: goRedis(t, rig.Valkey(t).Addr)})
 }
 
+func TestRedis8(t *testing.T) {
+	node := rig.Redis8(t)
+	throttletest.TestStore(t, &throttleredis.Store{Do: goRedis(t, node.Addr)})
+	if v := node.Must(t, "INFO", "server"); !strings.Contains(v, "redis_version:8.") {
+		t.Errorf("the server says it is %.60q, want Redis 8", v)
+	}
+}
+
 func TestRedisCluster(t *testing.T) {
 	cluster := rig.SharedCluster(t)
 	o := clients.GoRedisClusterOptions(cluster.Addrs()...)

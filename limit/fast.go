@@ -1,8 +1,10 @@
 package limit
 
+import "math"
+
 // Fast is a Limit made ready for tables that keep many states in little room:
-// it packs a State into one word, and decides on such words about one event
-// without a division. It agrees with Take to the last bit, or says that it does
+// it packs a State into one word, and decides on such words with next to no
+// divisions. It agrees with Take to the last bit, or says that it does
 // not know. The zero Fast packs states of any Limit, less tightly, and knows
 // nothing. A Fast does not change, so it is safe for concurrent use.
 //
@@ -20,9 +22,11 @@ type Fast struct {
 	cost uint64 // what one event adds to a word, if N is at least rem
 	room uint64 // what Most events add to a word with N zero
 
-	count uint64 // of a FixedWindow
+	most uint64 // what could ever pass at once
 
-	p uint64 // of a TokenBucket, see q
+	p       uint64 // of a TokenBucket, see q
+	whole   uint64 // what Most events are worth, in q-ths of a microsecond
+	inverse uint64 // 2^64/p, or less by less than one
 }
 
 type fastKind uint8
@@ -48,7 +52,7 @@ func FastOf(l Limit) Fast {
 	case l.Kind == TokenBucket:
 		return fastBucketOf(l)
 	case l.Kind == FixedWindow && l.Count <= wordN && l.micros() < wordFar:
-		return Fast{kind: fastWindow, far: l.micros(), count: uint64(l.Count)}
+		return Fast{kind: fastWindow, far: l.micros(), most: uint64(l.Count)}
 	}
 	return Fast{}
 }
@@ -62,6 +66,8 @@ func fastBucketOf(l Limit) Fast {
 		f.rem = uint64(one.rem / f.unit)
 		f.cost = uint64(one.us)<<wordBits - f.rem
 		f.room = f.plus(0, uint64(b.room.us), uint64(b.room.rem/f.unit))
+		f.most, f.inverse = uint64(l.most()), math.MaxUint64/f.p
+		f.whole = f.most * f.p
 	}
 	return f
 }
@@ -84,6 +90,15 @@ func (f *Fast) plus(w, us, rem uint64) uint64 {
 	return sum
 }
 
+// plusOne is plus for what one event is worth.
+func (f *Fast) plusOne(w uint64) uint64 {
+	next := w + f.cost
+	if w&wordN < f.rem {
+		next += 1<<wordBits + f.q
+	}
+	return next
+}
+
 // Pack is s as a word, its T counted from base, in microseconds of Unix time.
 // What has expired at base is zero. ok is false for a State that a word cannot
 // hold: one with a P, one that expires years after base, or one whose N is too
@@ -99,15 +114,15 @@ func (f *Fast) Pack(s State, base int64) (w uint64, ok bool) {
 	} else {
 		ok = true
 	}
-	if !ok || n < 0 || n > f.most() || t >= 1<<47 || s.P != 0 {
+	if !ok || n < 0 || n > f.largest() || t >= 1<<47 || s.P != 0 {
 		return 0, false
 	}
 	return t<<wordBits | uint64(n), true
 }
 
-// most is the largest N of a word. No bucket keeps one of q or more, so Allow
+// largest is the largest N of a word. No bucket keeps one of q or more, so Allow
 // need not know what such a one means.
-func (f *Fast) most() int64 {
+func (f *Fast) largest() int64 {
 	if f.kind == fastBucket {
 		return int64(f.q) - 1
 	}
@@ -132,7 +147,7 @@ func (f *Fast) Used(w uint64, now int64) (n int64, known bool) {
 	case left <= 0:
 		return 0, true
 	case f.kind == fastWindow:
-		return int64(min(w&wordN, 2*f.count)), true
+		return int64(min(w&wordN, 2*f.most)), true
 	case left > f.far:
 		return 0, false
 	}
@@ -157,15 +172,12 @@ func (f *Fast) Allow(w uint64, now int64) (next uint64, ok, known bool) {
 		if t <= now {
 			w = full
 		}
-		next = w + f.cost
-		if w&wordN < f.rem {
-			next += 1<<wordBits + f.q // see plus
-		}
+		next = f.plusOne(w)
 		// The larger N, the sooner: with its bits inverted words are in order.
 		return next, next^wordN <= (full+f.room)^wordN, true
 	case fastWindow:
 		// The first of a window is for Take, which knows where windows end.
-		return w + 1, w&wordN < f.count, t > now
+		return w + 1, w&wordN < f.most, t > now
 	}
 	return 0, false, false
 }

@@ -48,9 +48,15 @@ func agrees(t *testing.T, l Limit, s State, base, now int64) (next State, known 
 			t.Fatalf("%+v, %+v at %d+%d: Used = %d, want %d", l, s, base, now, got, want)
 		}
 	}
+	for _, n := range []int64{1, 0, 2, -1, l.Max() / 3, l.Max(), l.Max() + 1} {
+		takesAlike(t, &f, Ask{Limit: l, N: n}, s, base, now)
+	}
 	w2, ok, known := f.Allow(w, now)
 	if !known {
 		return next, false
+	}
+	if _, known := f.Take(w, now, 1, new(Decision)); !known {
+		t.Fatalf("%+v, %+v at %d+%d: Allow knows, Take does not", l, s, base, now)
 	}
 	if ok != d.OK {
 		t.Fatalf("%+v, %+v at %d+%d: Allow = %v, Take = %+v", l, s, base, now, ok, d)
@@ -59,6 +65,27 @@ func agrees(t *testing.T, l Limit, s State, base, now int64) (next State, known 
 		t.Fatalf("%+v, %+v at %d+%d: Allow keeps %+v, Take %+v", l, s, base, now, got, next)
 	}
 	return next, true
+}
+
+// takesAlike asks Fast.Take and Take the same, and compares all that they say.
+func takesAlike(t *testing.T, f *Fast, a Ask, s State, base, now int64) {
+	t.Helper()
+	w, _ := f.Pack(s, base)
+	var got Decision
+	w2, known := f.Take(w, now, a.N, &got)
+	if !known {
+		if got != (Decision{}) {
+			t.Fatalf("%+v, %+v at %d+%d: Fast.Take says %+v, but not known", a, s, base, now, got)
+		}
+		return
+	}
+	next, want := Take(s, time.UnixMicro(base+now), a)
+	if want.At = (time.Time{}); got != want {
+		t.Fatalf("%+v, %+v at %d+%d: Fast.Take says %+v, Take %+v", a, s, base, now, got, want)
+	}
+	if charged := want.OK && a.N != 0; charged && f.Unpack(w2, base) != next || !charged && w2 != w {
+		t.Fatalf("%+v, %+v at %d+%d: Fast.Take keeps %x of %x, Take %+v", a, s, base, now, w2, w, next)
+	}
 }
 
 // TestFastAgrees walks through time as traffic does, often at the same instant

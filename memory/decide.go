@@ -2,93 +2,10 @@ package memory
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
-
-// The fast way, which is allow and take, finds and reads its slot by these. None
-// takes a lock.
-
-// search finds the slot of the key of hash h with the tag. i is -1 if it is in
-// none, or was about to be moved. It looks at both lines, without a branch as
-// find.
-func (t *table) search(h, tag uint64) (l *cacheLine, i int) {
-	if t.from.Load() != nil {
-		t.settle(h)
-	}
-	a, b := t.home(h)
-	l, m := &t.lines[a], &t.lines[b]
-	i = l.find(tag)
-	j := m.find(tag | tagSecond)
-	if i < 0 {
-		l = m
-	}
-	if i < 0 {
-		i = j
-	}
-	return l, i
-}
-
-// find returns the slot with the tag, or -1. It looks at all four, and the
-// compiler makes no branch of it: nothing tells which it is, and a processor that
-// has guessed wrong begins again when the line has come. Without the lock it may
-// take the N of a pair for a tag, which is as likely as that two fingerprints
-// are equal.
-func (l *cacheLine) find(tag uint64) int {
-	i := -1
-	if l[0].Load()&^tagLock == tag {
-		i = 0
-	}
-	if l[2].Load() == tag {
-		i = 2
-	}
-	if l[4].Load() == tag {
-		i = 4
-	}
-	if l[6].Load() == tag {
-		i = 6
-	}
-	return i
-}
-
-// load returns the state of slot i, which had the given tag, if it still has and
-// is a single slot with something in it. As the tag is looked at before and after,
-// w was the state of that key; a swap that finds w again finds that key again,
-// unless another with the same state has taken its place meanwhile: then one event
-// may be charged to the wrong one of two keys.
-func (l *cacheLine) load(i int, tag uint64) (w uint64, ok bool) {
-	w = l.word(i).Load()
-	return w, w-stateLowest < statePair-stateLowest && l[i&(2*lineSlots-1)].Load()&^(tagLock|tagSecond) == tag
-}
-
-// word returns the second word of slot i, found without a check of bounds.
-func (l *cacheLine) word(i int) *atomic.Uint64 { return &l[(i+1)&(2*lineSlots-1)] }
-
-// loadPair returns the state of the pair at i if its tag is the given one. It
-// reads twice, with the line unlocked in between, and gives up soon if it is
-// written all the time.
-func (t *table) loadPair(l *cacheLine, i int, tag uint64) (s limit.State, ok bool) {
-	if i&2 != 0 {
-		return s, false
-	}
-	for range 16 {
-		w := l.four(i)
-		if w[0]&^(tagLock|tagSecond) != tag || w[1]&statePair == 0 {
-			return s, false
-		}
-		if l[0].Load()&tagLock == 0 && l.four(i) == w {
-			return t.state(w), true
-		}
-	}
-	return s, false
-}
-
-// four returns the words of the pair at i, each as of a moment of its own.
-func (l *cacheLine) four(i int) [4]uint64 {
-	return [4]uint64{l[i].Load(), l[i+1].Load(), l[i+2].Load(), l[i+3].Load()}
-}
 
 // fewAsks can be answered without allocating.
 const fewAsks = 4
@@ -155,7 +72,7 @@ func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bo
 		q.claims, q.states, q.lines = make([]claim, n), make([]limit.State, n), make([]uint64, 3*n)
 	}
 	for i := range a {
-		q.claims[i] = claim{p: m.limits.get(&a[i].Limit), h: m.tab.Load().seed.hash(a[i].Key)}
+		q.claims[i] = claim{p: m.limits.get(&a[i].Limit), h: m.tab.Load().hash(a[i].Key)}
 		q.hasRing = q.hasRing || q.claims[i].isRing()
 	}
 	if !q.hasRing {

@@ -92,10 +92,8 @@ func (t *table) putSingle(x *newcomer, w uint64) (displaced int64) {
 		switch {
 		case s.l == nil || x.yields && x.loses(&s, t.weighWord(x.p, w, x.now)):
 			return 1
-		case s.l.seize(s.i, s.w): // or else it has changed meanwhile
-			at := s.l.ageSingles(s.i, x.now)
-			s.l.setTag(at, x.tag|choice(s.l, x.a, x.b))
-			s.l[at+1].Store(w)
+		case s.l.put(s.i, s.w, x.tag|choice(s.l, x.a, x.b), w, x.now): // or else it has changed meanwhile
+			t.noteSpare(x, s.l)
 			return s.displaces
 		}
 	}
@@ -111,8 +109,16 @@ func (t *table) putPair(x *newcomer, state limit.State) (displaced int64) {
 		case s.l.seizeHalf(s.i, s.w, s.v):
 			at := x.agePairs(s.l, s.i)
 			s.l.setPair(at, x.tag|choice(s.l, x.a, x.b), t.words(state))
+			t.noteSpare(x, s.l)
 			return s.displaces
 		}
+	}
+}
+
+// noteSpare notes that x is in l, if that is its spare.
+func (t *table) noteSpare(x *newcomer, l *cacheLine) {
+	if l == x.more && !t.spared.Load() {
+		t.spared.Store(true)
 	}
 }
 
@@ -244,6 +250,18 @@ func (t *table) weigh(l *cacheLine, i int, x *newcomer) spot {
 	}
 	s.lot = (tag ^ x.tag) * 0x9e3779b97f4a7c15
 	return s
+}
+
+// put stores a state of one word in slot i, or in one nearer to the front, if the
+// second word of slot i still is was. It reports false if not.
+func (l *cacheLine) put(i int, was, tag, w, now uint64) bool {
+	if !l.seize(i, was) {
+		return false
+	}
+	at := l.ageSingles(i, now)
+	l.setTag(at, tag)
+	l[at+1].Store(w)
+	return true
 }
 
 // ageSingles makes room in the first half of a line by moving what is there

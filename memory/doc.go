@@ -10,7 +10,9 @@
 //
 // The table has a bounded size and no pointers: 32 bytes a key, which the garbage
 // collector does not scan. It starts with at most 16 KiB and doubles as keys
-// come; it never shrinks, and while it doubles, the old half is kept besides. A
+// come, up to half a MiB also if earlier ones have expired, as a key that finds its
+// own slot again is faster; beyond that only where the others owe something. It never
+// shrinks, and while it doubles, the old half is kept besides. A
 // key is found by 56 bits of a keyed hash: the probability that any two of a
 // million keys share one is 10^-5.
 //
@@ -22,7 +24,7 @@
 // # What is forgotten
 //
 // Expired entries are reused in place: a full bucket equals an unknown key, so no
-// sweeper is needed. Of MaxKeys keys that all owe, about one in a million is
+// sweeper is needed, and keys that owe nothing take no room from others. Of MaxKeys keys that all owe, about one in a million is
 // forgotten, and starts with a full bucket. Beyond that a new key, which is never
 // refused for lack of room, takes the place of one of the eight in the two lines
 // where it may be: the one that has used the smallest share of its limit, of equal

@@ -18,10 +18,21 @@ func (m *Store) Start() time.Time { return m.table().base }
 func (m *Store) TakeAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
 	m.table()
 	if len(a) == 1 {
-		d[0] = m.takeOne(now, &a[0])
+		d[0] = m.oneAt(now, &a[0])
 		return d[0].OK
 	}
 	return m.takeAll(now, a, d)
+}
+
+// oneAt is TakeOne at the time at.
+func (m *Store) oneAt(at time.Time, a *limit.Ask) (d limit.Decision) {
+	t, p := m.table(), m.limits.get(&a.Limit)
+	h, now := t.hash(a.Key), int64(t.since(at))
+	if a.Min <= 0 && !a.Debt && (t.takeFast(p, h, now, a.N, &d) || t.takeFirst(p, h, now, a.N, &d)) {
+		d.At = at
+		return d
+	}
+	return m.takeOne(p, h, at, a)
 }
 
 // Decide is TakeOne without its error, which is always nil.
@@ -31,12 +42,13 @@ func (m *Store) Decide(a limit.Ask) limit.Decision {
 }
 
 // AllowAt is Allow at the time now.
-func (m *Store) AllowAt(now time.Time, key string, l limit.Limit) bool {
-	t := m.table()
-	if ok, known := t.allow(m.limits.get(&l), t.seed.hash(key), int64(t.since(now))); known {
+func (m *Store) AllowAt(at time.Time, key string, l limit.Limit) bool {
+	t, p := m.table(), m.limits.get(&l)
+	h, now := t.hash(key), int64(t.since(at))
+	if ok, known := t.allow(p, h, now); known {
 		return ok
 	}
-	return m.takeOne(now, &limit.Ask{Key: key, Limit: l, N: 1}).OK
+	return t.allowFirst(p, h, now) || m.takeOne(p, h, at, &limit.Ask{Key: key, Limit: l, N: 1}).OK
 }
 
 // Size is how large the table is, in bytes.
@@ -44,14 +56,14 @@ func (m *Store) Size() int64 { return int64(len(m.table().lines)) * lineSize }
 
 // Sealed is b as a snapshot with a head and a sum that are right.
 func Sealed(b []byte) []byte {
-	b = append([]byte(snapshotHead), b...)
+	b = append([]byte(snapshotHeads[0]), b...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }
 
-// SealedOld is b as such a one of the version before.
+// SealedOld is b as such a one of the first version.
 func SealedOld(b []byte) []byte {
-	b = append([]byte(snapshotOld), b...)
+	b = append([]byte(snapshotHeads[2]), b...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:]...)
 }
@@ -73,11 +85,11 @@ func (m *Store) LockRings() (unlock func()) {
 }
 
 // Hash is the one by which the key is found.
-func (m *Store) Hash(key string) uint64 { return m.table().seed.hash(key) }
+func (m *Store) Hash(key string) uint64 { return m.table().hash(key) }
 
 // MayHaveRing reports whether the key is looked for among the rings.
 func (m *Store) MayHaveRing(key string) bool {
-	return m.rings.filter.mayHave(m.table().seed.hash(key))
+	return m.rings.filter.mayHave(m.table().hash(key))
 }
 
 // Check looks for what must never be in the table.
@@ -95,3 +107,10 @@ func (m *Store) Tags() (tags []uint64) {
 	}
 	return tags
 }
+
+// HashSerially makes m hash long keys as it did up to version 2 of its snapshots. It
+// must come before the first decision.
+func (m *Store) HashSerially() { m.table().serial = true }
+
+// SpareIsUsed reports whether a key of m may be in its spare line.
+func (m *Store) SpareIsUsed() bool { return m.table().spared.Load() }

@@ -36,7 +36,7 @@ func (m *Store) maxLines() uint64 { return uint64(max(1, m.maxBytes()/lineSize))
 
 func newTable(m *Store, rows uint64, s seed, base time.Time) *table {
 	return &table{
-		m: m, seed: s, rows: rows, lines: newLines(rows),
+		m: m, hasher: hasher{seed: s}, rows: rows, lines: newLines(rows),
 		base: base, start: base.UnixMicro(), below: int64(base.Nanosecond() % 1000),
 	}
 }
@@ -84,9 +84,10 @@ func (m *Store) double(t *table) {
 // doubled returns a new table of twice as many lines, which are yet to be moved.
 func (t *table) doubled() *table {
 	n := &table{
-		m: t.m, seed: t.seed, rows: t.rows, mask: 2*t.mask + 1, lines: newLines(2 * uint64(len(t.lines))),
+		m: t.m, hasher: t.hasher, rows: t.rows, mask: 2*t.mask + 1, lines: newLines(2 * uint64(len(t.lines))),
 		base: t.base, start: t.start, below: t.below,
 	}
+	n.spared.Store(t.spared.Load())
 	n.left.Store(int64(len(t.lines)))
 	n.from.Store(t)
 	return n

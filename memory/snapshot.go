@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // A snapshot is, numbers in the form of encoding/binary's Uvarint, or 8 bytes
 // little endian where it says so:
 //
-//	"throttle.Memory 2\n"
+//	"throttle.Memory 3\n"
 //	seed                     32 bytes
 //	rows, doublings
 //	length, limits           a line for each, as limit.Parse reads it
@@ -26,11 +27,9 @@ import (
 //	0
 //	SHA-256 of all that      32 bytes
 //
-// Version 1 had no logs and slots, nor the zero behind them.
-const (
-	snapshotHead = "throttle.Memory 2\n"
-	snapshotOld  = "throttle.Memory 1\n"
-)
+// Version 2 is of a table whose hasher is serial. Version 1 is, too, and had no logs
+// and slots, nor the zero behind them.
+var snapshotHeads = [...]string{"throttle.Memory 3\n", "throttle.Memory 2\n", "throttle.Memory 1\n"}
 
 var (
 	errSnapshotUsed  = errors.New("memory: Restore must come before the first use of the Store")
@@ -76,7 +75,10 @@ func (m *Store) snapshot() []byte {
 }
 
 func (m *Store) appendHead(t *table) []byte {
-	b := []byte(snapshotHead)
+	b := []byte(snapshotHeads[0])
+	if t.serial {
+		b = []byte(snapshotHeads[1])
+	}
 	for _, w := range t.seed {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
@@ -155,22 +157,25 @@ func (m *Store) restoreWhole(snapshot []byte) error {
 		return errSnapshotUsed
 	}
 	end := len(snapshot) - sha256.Size
-	old := bytes.HasPrefix(snapshot, []byte(snapshotOld))
-	if !old && !bytes.HasPrefix(snapshot, []byte(snapshotHead)) {
+	version := slices.IndexFunc(snapshotHeads[:], func(head string) bool { return bytes.HasPrefix(snapshot, []byte(head)) })
+	if version < 0 {
 		return errSnapshotHead
 	}
-	if end < len(snapshotHead) || sha256.Sum256(snapshot[:end]) != [sha256.Size]byte(snapshot[end:]) {
+	head := len(snapshotHeads[version])
+	if end < head || sha256.Sum256(snapshot[:end]) != [sha256.Size]byte(snapshot[end:]) {
 		return errSnapshotSum
 	}
-	return m.restoreAll(snapshotReader{b: snapshot[len(snapshotHead):end]}, !old)
+	return m.restoreAll(snapshotReader{b: snapshot[head:end]}, version > 0, version < 2)
 }
 
-// restoreAll reads what is between head and sum, with rings or without.
-func (m *Store) restoreAll(r snapshotReader, withRings bool) error {
+// restoreAll reads what is between head and sum, hashed in a serial way or not, with
+// rings or without.
+func (m *Store) restoreAll(r snapshotReader, serial, withRings bool) error {
 	t, old, err := m.restoreHead(&r)
 	if err != nil {
 		return err
 	}
+	t.serial = serial
 	again := r
 	if !r.states(&old, func(snapshotState) {}) || !withRings && len(r.b) > 0 {
 		return errSnapshotShape
@@ -190,7 +195,7 @@ func (m *Store) restoreRings(r *snapshotReader, t *table) (ok bool) {
 	x := &m.rings
 	known := map[string]bool{}
 	for n := r.uvarint(); n > 0 && !r.bad; n = r.uvarint() {
-		e, ok := r.ring(n-1, &t.seed)
+		e, ok := r.ring(n-1, &t.hasher)
 		if !ok || known[e.key] {
 			r.bad = true
 			break
@@ -236,6 +241,7 @@ func (m *Store) restoreHead(r *snapshotReader) (*table, snapshotOf, error) {
 	}
 	t := newTable(m, rows, seedOf(secret), time.Now())
 	t.lines, t.mask = newLines(size), size/rows-1
+	t.spared.Store(true) // a snapshot does not say of a line whose it is
 	return t, snapshotOf{rows << doublings, m.prepareAll(known[:len(known)-1])}, nil
 }
 
@@ -298,7 +304,7 @@ func (r *snapshotReader) states(old *snapshotOf, f func(snapshotState)) (ok bool
 }
 
 // ring reads the next entry, of a key of n bytes.
-func (r *snapshotReader) ring(n uint64, s *seed) (e ringEntry, ok bool) {
+func (r *snapshotReader) ring(n uint64, s *hasher) (e ringEntry, ok bool) {
 	e.key = string(r.take(n))
 	e.hash = r.fixed()
 	text := string(r.take(r.uvarint()))

@@ -115,7 +115,7 @@ func TestMemorySnapshotContradicts(t *testing.T) {
 	m.Decide(limit.Ask{Key: "bucket", Limit: perMinute, N: 5})
 	m.Decide(limit.Ask{Key: "key of log", Limit: logOfFive, N: 4})
 	good := m.Snapshot()
-	body := good[len("throttle.Memory 2\n") : len(good)-32]
+	body := good[len("throttle.Memory 3\n") : len(good)-32]
 	at := bytes.Index(body, []byte("\x0bkey of log")) // to the zero at the end
 	entry := body[at : len(body)-1]
 	tooLong := strings.Repeat("x", 257)
@@ -164,7 +164,7 @@ func TestMemoryBothAccounts(t *testing.T) {
 	var m, bucket, both memory.Store
 	body := func(m *memory.Store) []byte {
 		b := m.Snapshot()
-		return b[len("throttle.Memory 2\n") : len(b)-32]
+		return b[len("throttle.Memory 3\n") : len(b)-32]
 	}
 	m.Decide(limit.Ask{Key: "k", Limit: logOfFive, N: 1})
 	withLog := body(&m)

@@ -109,3 +109,41 @@ func FuzzMemoryRestore(f *testing.F) {
 		}
 	})
 }
+
+// TestMemorySnapshotOfLongKeys: long keys are found again after a Restore, also those
+// that were hashed in the way of version 2, and after the next one.
+func TestMemorySnapshotOfLongKeys(t *testing.T) {
+	for version, serial := range map[string]bool{"2": true, "3": false} {
+		synctest.Test(t, func(t *testing.T) {
+			var m memory.Store
+			if serial {
+				m.HashSerially()
+			}
+			var asks []limit.Ask
+			for i := range 5 * keepSomething {
+				key := strings.Repeat("/part of a path", i) + fmt.Sprint(i)
+				a := limit.Ask{Key: key, Limit: memoryLimits[i%keepSomething], N: 1}
+				m.Decide(a)
+				a.N = 0
+				asks = append(asks, a)
+			}
+			before := &m
+			for range 2 {
+				after, snapshot := new(memory.Store), before.Snapshot()
+				if want := "throttle.Memory " + version + "\n"; !bytes.HasPrefix(snapshot, []byte(want)) {
+					t.Fatalf("a snapshot begins with %q, want %q", snapshot[:len(want)], want)
+				}
+				if err := after.Restore(snapshot); err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range asks {
+					got, want := after.Decide(a), m.Decide(a)
+					if got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
+						t.Errorf("version %s: after Restore Decide(%+v) = %+v, before %+v", version, a, got, want)
+					}
+				}
+				before = after
+			}
+		})
+	}
+}

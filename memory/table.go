@@ -34,13 +34,17 @@ import (
 // stateBusy. So the usual decision is one such swap, and a refusal writes
 // nothing.
 type table struct {
-	seed  seed
+	hasher
 	rows  uint64 // lines = rows << doublings
 	mask  uint64 // 1 << doublings - 1
 	lines []cacheLine
 	base  time.Time // the clock: wall time then, monotonic since
 	start int64     // base in µs of Unix time, rounded down
 	below int64     // what was rounded, in ns
+
+	// spared is whether a key may be in its spare. Once it is, it stays so. It is
+	// set under the locks of the lines of that key.
+	spared atomic.Bool
 
 	grow
 	m *Store // has the limits, the rings and the bounds
@@ -67,9 +71,11 @@ const (
 	stateBusy   = 1       // with a T of zero, which no state that is kept has
 	stateLowest = 1 << 16 // of those with a T
 
-	// farLines is from how many lines on, half a megabyte, a line is fetched in
-	// advance: a processor keeps fewer close by.
-	farLines = 1 << 13
+	// farLines is from how many lines on, 64 KiB, a line is fetched in advance: a
+	// processor keeps fewer at hand.
+	farLines = 1 << 10
+	// nearLines, half a MiB, is how many a processor keeps close by.
+	nearLines = 1 << 13
 )
 
 // now returns the time on the table's clock.
@@ -77,8 +83,11 @@ func (t *table) now() time.Time { return t.base.Add(time.Since(t.base)) }
 
 // micros returns the time in µs after start; t.start+t.micros() is
 // now().UnixMicro(). It is never below zero, and without a sign divided sooner.
-func (t *table) micros() int64 {
-	return int64(uint64(int64(time.Since(t.base))+t.below) / uint64(time.Microsecond))
+func (t *table) micros() int64 { return t.microsIn(time.Since(t.base)) }
+
+// microsIn is micros, so long after the base.
+func (t *table) microsIn(since time.Duration) int64 {
+	return int64(uint64(int64(since)+t.below) / uint64(time.Microsecond))
 }
 
 // since returns now in µs after start.
@@ -112,12 +121,19 @@ func (t *table) spare(h uint64) uint64 {
 // far reports whether a line of t has to come from far away.
 func (t *table) far() bool { return len(t.lines) >= farLines }
 
-// fetch has the lines of the key of hash h brought near while the clock is read.
-// They would not come of themselves: reading the clock waits for all reads
-// before it.
-func (t *table) fetch(h uint64) {
+// hashAndTime returns the hash of key, and how long after the base it is. Reading
+// the clock waits for all that comes before it. So lines that are far away are
+// called for first, and otherwise the hash, for which nothing there waits, comes
+// last.
+func (t *table) hashAndTime(key string) (h uint64, since time.Duration) {
+	if !t.far() {
+		since = time.Since(t.base)
+		return t.hash(key), since
+	}
+	h = t.hash(key)
 	a, b := t.home(h)
 	prefetch(&t.lines[a], &t.lines[b])
+	return h, time.Since(t.base)
 }
 
 // pack returns s as one word, zero if it has expired; ok is false if no word can

@@ -57,8 +57,8 @@ func TestTableKeepsWhatOwesMost(t *testing.T) {
 			if rng.IntN(4) < share {
 				l = paired
 			}
-			key, n := fmt.Sprint(rng.IntN(200)), 1+rng.Int64N(1000)
-			d := m.takeOne(now, &limit.Ask{Key: key, Limit: l, N: n})
+			key, n := fmt.Sprint(rng.IntN(200)), 100+rng.Int64N(1000) // more than this test takes
+			d := m.oneAt(now, &limit.Ask{Key: key, Limit: l, N: n})
 			used := d.Max - d.Remaining
 			if used != n && used != kept[key]+n {
 				t.Fatalf("seed %d, step %d: %s used %d and takes %d: now %d", seed, step, key, kept[key], n, used)
@@ -70,7 +70,7 @@ func TestTableKeepsWhatOwesMost(t *testing.T) {
 		}
 		left := 0
 		for key, used := range kept {
-			d := m.takeOne(now, &limit.Ask{Key: key, Limit: single})
+			d := m.oneAt(now, &limit.Ask{Key: key, Limit: single})
 			if got := d.Max - d.Remaining; got == used {
 				left++
 			} else if got != 0 {
@@ -129,7 +129,7 @@ func TestTableGathers(t *testing.T) {
 // TestHashSpreads: keys that differ in one bit, or in their length, or are long,
 // meet in a line no more often than by chance.
 func TestHashSpreads(t *testing.T) {
-	s := seed{0x0123456789abcdef, 0x1032547698badcfe, 0xfedcba9876543210, 0xefcdab8967452301}
+	s := hasher{seed: seed{0x0123456789abcdef, 0x1032547698badcfe, 0xfedcba9876543210, 0xefcdab8967452301}}
 	families := map[string]func(i int) string{
 		"numbers":  func(i int) string { return fmt.Sprint(i) },
 		"lengths":  func(i int) string { return string(make([]byte, i%8000)) + fmt.Sprint(i/8000) },
@@ -167,12 +167,12 @@ func TestHashSpreads(t *testing.T) {
 // all bits of the hash.
 func TestHashHangsOnEveryBit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	turned := func(length int, bit func(key []byte, s *seed)) float64 {
+	turned := func(length int, bit func(key []byte, s *hasher)) float64 {
 		total := 0
 		for range 200 {
-			var s seed
-			for i := range s {
-				s[i] = rng.Uint64()
+			var s hasher
+			for i := range s.seed {
+				s.seed[i] = rng.Uint64()
 			}
 			key := make([]byte, length)
 			for i := range key {
@@ -184,14 +184,14 @@ func TestHashHangsOnEveryBit(t *testing.T) {
 		}
 		return float64(total) / 200
 	}
-	for _, length := range []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 100} {
+	for _, length := range []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 64, 65, 81, 100, 128, 129} {
 		for i := range 8 * length {
-			if got := turned(length, func(key []byte, _ *seed) { key[i/8] ^= 1 << (i % 8) }); got < 28 || got > 36 {
+			if got := turned(length, func(key []byte, _ *hasher) { key[i/8] ^= 1 << (i % 8) }); got < 28 || got > 36 {
 				t.Errorf("%d bytes, bit %d turns %.1f bits, want 32", length, i, got)
 			}
 		}
 		for i := range 4 * 64 {
-			if got := turned(length, func(_ []byte, s *seed) { s[i/64] ^= 1 << (i % 64) }); got < 28 || got > 36 {
+			if got := turned(length, func(_ []byte, s *hasher) { s.seed[i/64] ^= 1 << (i % 64) }); got < 28 || got > 36 {
 				t.Errorf("%d bytes, bit %d of the seed turns %.1f bits, want 32", length, i, got)
 			}
 		}

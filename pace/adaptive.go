@@ -194,15 +194,22 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		a.settle(s)
 		return 0
 	}
+	a.bill(s, o)
+	took := now.Sub(o.Sent).Seconds()
+	if a.rtt == 0 {
+		a.rtt = took
+	}
+	a.rtt += (took - a.rtt) / 8
+	a.learn(now, o)
+	return 0
+}
+
+// learn learns from what was said, whatever it was said of.
+func (a *Adaptive) learn(now time.Time, o Outcome) {
+	s, sent := now.Sub(a.base).Seconds(), o.Sent.Sub(a.base).Seconds()
 	a.undo.valid = false
-	a.bill(o)
 	a.heard.note(now, o)
 	a.heed(s, o.Hints.Share)
-	sent := o.Sent.Sub(a.base).Seconds()
-	if a.rtt == 0 {
-		a.rtt = s - sent
-	}
-	a.rtt += (s - sent - a.rtt) / 8
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
@@ -224,7 +231,6 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		a.level.grownAt = max(a.level.grownAt, a.block)
 	}
 	a.settle(s)
-	return 0
 }
 
 // observe is the law without hints.
@@ -293,6 +299,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
+		a.floor = max(a.floor*math.Exp(-lRow), 1.0/3600)
 		dbg("%.2f   again %d rate %.4g\n", s, a.refused, a.rate(s))
 		a.trust = max(minTrust, a.trust/2)
 		return

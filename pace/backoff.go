@@ -70,12 +70,7 @@ var _ Controller = (*Backoff)(nil)
 // rest before the last try, zero if there was none; only DecorrelatedJitter
 // looks at it. The same arguments always give the same delay.
 func (b *Backoff) Delay(retry int, prev time.Duration, luck Luck) time.Duration {
-	base, longest, n := float64(schedule.Or(b.Base, 100*time.Millisecond)), b.longest(), float64(max(retry, 0))
-	v := base * math.Pow(schedule.Or(b.Factor, 2), n)
-	if b.Step > 0 {
-		v = base + float64(b.Step)*n
-	}
-	v = min(v, longest)
+	base, longest, v := float64(b.base()), b.longest(), b.mean(retry)
 	u, spread := luck.Unit(0), schedule.Or(b.Spread, 0.1)
 	switch b.Jitter {
 	case FullJitter:
@@ -91,6 +86,19 @@ func (b *Backoff) Delay(retry int, prev time.Duration, luck Luck) time.Duration 
 		return schedule.Nanoseconds(v * (1 + spread*u))
 	}
 	return schedule.Nanoseconds(min(v, longest))
+}
+
+// base is the Base.
+func (b *Backoff) base() time.Duration { return schedule.Or(b.Base, 100*time.Millisecond) }
+
+// mean is the rest before the Jitter, in nanoseconds.
+func (b *Backoff) mean(retry int) float64 {
+	base, n := float64(b.base()), float64(max(retry, 0))
+	v := base * math.Pow(schedule.Or(b.Factor, 2), n)
+	if b.Step > 0 {
+		v = base + float64(b.Step)*n
+	}
+	return min(v, b.longest())
 }
 
 // longest is the Cap in nanoseconds.

@@ -12,6 +12,7 @@ const (
 	meanOver = 16      // requests over which the mean is taken
 	dearest  = 1000    // means that one request may count for
 	mostCost = 1 << 53 // beyond it float64 would not count exactly
+	mostOwed = 3600.0  // seconds that bills may hold up the next start
 )
 
 // unit is the mean cost.
@@ -55,16 +56,22 @@ func (a *Adaptive) rescale(f float64) {
 		*x *= f
 	}
 	l.even /= f
+	for _, x := range [...]*float64{&a.floor, &l.theta} {
+		if *x > 0 { // as after a cut
+			*x = max(*x, slowest)
+		}
+	}
 }
 
 // bill settles the difference between what a request was estimated to cost and
-// what it did.
-func (a *Adaptive) bill(o Outcome) {
+// what it did, at the time s. As the server says it, or a caller that has erred,
+// it is believed only so far.
+func (a *Adaptive) bill(s float64, o Outcome) {
 	if o.Cost <= 0 || o.Cost == o.Request.Cost || a.nextRate == 0 {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	a.last += more / a.nextRate
+	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed))
 	if a.level.window {
 		a.level.r = max(a.level.r-more, 0)
 	}

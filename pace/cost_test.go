@@ -169,3 +169,49 @@ func TestAnAbsurdCost(t *testing.T) {
 		t.Errorf("500 ordinary calls later they wait %v, want about %v again", got, before)
 	}
 }
+
+// Whatever many calls at once are said to cost, before or after they are made, the
+// next is held up for two hours at most, and those that follow find a pace again.
+func TestAbsurdCostsAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		estimated, actual int64
+	}{
+		{"estimated", math.MaxInt64, 0},
+		{"billed", 1, math.MaxInt64},
+		{"both", 1 << 30, math.MaxInt64},
+	} {
+		var a Adaptive
+		now := at(0)
+		end := func(r Request, sent time.Time, actual int64, v Verdict) {
+			a.Observe(now, Outcome{Request: r, Sent: sent, Report: Report{Verdict: v, Cost: actual}})
+		}
+		call := func(cost int64, v Verdict) {
+			r := Request{Since: now, Cost: cost}
+			now = now.Add(max(a.Wait(now, r), 0))
+			a.Start(now, r)
+			end(r, now, 0, v)
+			now = now.Add(time.Millisecond)
+		}
+		for range 20 {
+			call(1, Throttled) // down to the slowest rate
+		}
+		flight, sent := Request{Since: now, Cost: c.estimated}, now
+		for range 30 {
+			a.Start(now, flight)
+		}
+		for range 30 {
+			end(flight, sent, c.actual, Served)
+		}
+		if got := a.Wait(now, Request{Since: now, Cost: 1}); got > 2*time.Hour {
+			t.Errorf("%s: the next waits %v, want two hours at most", c.name, got)
+		}
+		began := now
+		for range 300 {
+			call(1, Served)
+		}
+		if took := now.Sub(began); took > 6*time.Hour {
+			t.Errorf("%s: 300 ordinary calls took %v, want six hours at most", c.name, took)
+		}
+	}
+}

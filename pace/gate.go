@@ -114,6 +114,8 @@ type Gate struct {
 	Seed uint64
 
 	arrivals uint64
+	reports  int
+	started  time.Time // the last ticket
 	lanes    lanes
 	purse    purse
 	rests    heap
@@ -225,15 +227,24 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	if w := g.wait(now, t.request); w > 0 {
 		return nil, min(again, soon, w)
 	}
-	g.lanes.started(t)
-	t.at, t.sent = flying, now
-	t.tries++
-	g.inFlight++
-	if g.Control != nil {
+	if g.Control != nil { // first, as it may panic
 		g.Control.Start(now, t.request)
 	}
 	t.startScopes(now)
+	g.lanes.started(t)
+	t.at, t.sent, g.started = flying, now, now
+	t.tries++
+	g.inFlight++
 	return t, 0
+}
+
+// First returns a ticket that waits, nil if none does: of those at rest the one
+// whose rest ends first, otherwise one that is first in its line.
+func (g *Gate) First() *Ticket {
+	if g.rests.len() > 0 {
+		return g.rests.top()
+	}
+	return g.lanes.first()
 }
 
 func (g *Gate) lineUp(t *Ticket) {

@@ -329,6 +329,16 @@ func (t *Ticket) delays(now time.Time, held *Ticket, until time.Duration) bool {
 	return false
 }
 
+// first is some ticket that is first in its line; nil if none waits.
+func (l *lanes) first() *Ticket {
+	for i := range l.all {
+		if flows := l.all[i].flows; len(flows) > 0 {
+			return flows[0].lines[0].top()
+		}
+	}
+	return nil
+}
+
 // started takes t, which was next, out of its lane and charges it.
 func (l *lanes) started(t *Ticket) {
 	at, f := l.of(t), t.flow

@@ -18,7 +18,8 @@ type Scope struct {
 	MaxInFlight int
 
 	ceiling  ceiling
-	waiting  int // tickets in line that need it
+	started  time.Time // the last ticket
+	waiting  int       // tickets in line that need it
 	inFlight int
 }
 
@@ -84,12 +85,15 @@ func (t *Ticket) foresee(now time.Time, last bool) {
 
 // startScopes takes of all scopes.
 func (t *Ticket) startScopes(now time.Time) {
-	for i := range t.Needs {
-		n := &t.Needs[i]
-		n.Scope.inFlight++
-		if n.Scope.Control != nil {
+	for i := range t.Needs { // first, as they may panic
+		if n := &t.Needs[i]; n.Scope.Control != nil {
 			n.Scope.Control.Start(now, n.request(t.request))
 		}
+	}
+	for i := range t.Needs {
+		s := t.Needs[i].Scope
+		s.inFlight++
+		s.started = now
 	}
 }
 
@@ -100,6 +104,9 @@ func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest 
 	for i := range t.Needs {
 		said := t.Needs[i].Said
 		elsewhere = elsewhere || said.OK && said.V.Verdict == Throttled
+	}
+	for i := range t.Needs { // first, as a Controller may panic
+		t.Needs[i].Scope.inFlight--
 	}
 	own = o
 	if own.Elsewhere = false; elsewhere {
@@ -129,9 +136,9 @@ func blameless(o Outcome) Outcome {
 	return o
 }
 
-// observe tells s how a request that it had let start has ended.
+// observe tells s how a request that it had let start has ended, and is no longer
+// in flight.
 func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
-	s.inFlight--
 	s.ceiling.ended(now, s.inFlight, s.MaxInFlight, &o)
 	if s.Control == nil {
 		return 0
@@ -144,7 +151,7 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 // be subject to it when it started. The cost is that of n.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	o := Outcome{Report: r, Request: Request{Since: sent, Cost: max(n.Cost, 1)}, Sent: sent}
-	if s.inFlight++; s.Control != nil {
+	if s.Control != nil {
 		s.Control.Start(now, o.Request)
 	}
 	s.observe(now, o)

@@ -132,6 +132,7 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	k.top(s)
 	k.c.deny = k.list("deny", s.Deny)
 	k.c.allow = k.list("allow", s.Allow)
+	k.c.allow.plain = true
 	k.rules(s.Rules)
 	if k.err != nil {
 		return nil, k.err

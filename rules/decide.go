@@ -26,6 +26,10 @@ type Request struct {
 	// Path is the path, decoded. It must be the one by which the request is
 	// served.
 	Path string
+	// RawPath is the path as it was sent, still encoded, where an encoded slash in
+	// it is none for those who serve it: the RawPath of a url.URL. If empty, Path
+	// says all.
+	RawPath string
 	// Address is the client's, see [ClientAddress]. If invalid, there is none.
 	Address netip.Addr
 	// Client is the authenticated identity. If empty, it is unknown.
@@ -318,7 +322,7 @@ func (m *matcher) matches(q *question) bool {
 	switch {
 	case m.client != "" && (m.client == Known) != (q.r.Client != ""),
 		!anyMethod(m.methods, q.r.Method),
-		len(m.paths) > 0 && !anyOf(m.paths, q.pathname()),
+		len(m.paths) > 0 && !q.pathMatches(m.paths),
 		len(m.hosts) > 0 && !anyOf(m.hosts, q.hostname()):
 		return false
 	}

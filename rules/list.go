@@ -7,8 +7,9 @@ import (
 
 // A list is an allow or a deny list, indexed for look-up.
 type list struct {
-	nets netSet
-	keys []listed // one for each part
+	nets  netSet
+	keys  []listed // one for each part
+	plain bool     // an entry about the path is for paths that can be read in one way only
 }
 
 // listed are the values of one part.
@@ -27,7 +28,7 @@ func (l *list) find(q *question) (entry string, ok bool) {
 	for i := range l.keys {
 		k := &l.keys[i]
 		value, ok := q.value(k.part)
-		if !ok {
+		if !ok || l.plain && q.c.parts[k.part].ofPath() && !q.plain() {
 			continue
 		}
 		if entry, ok = k.exact[value]; ok {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -124,6 +125,32 @@ func TestReloadKeepsTheAccount(t *testing.T) {
 		}
 		if passed != want {
 			t.Errorf("%s, read again for each request: %d of 9 passed, want %d", text, passed, want)
+		}
+	}
+}
+
+// What allow says of a path is for one that can be read in one way only, and a rule
+// is for a path that matches in either way.
+func TestPathsOfTwoReadings(t *testing.T) {
+	c := mustParse(t, `{"allow": ["path=/ok", "path:2=fine"], "deny": "path=/no", "rules": [{"name": "all", "match": {"paths": "/api/*"}, "limits": "0/s"}]}`)
+	for _, q := range []struct {
+		path, raw string
+		want      rules.Reason
+	}{
+		{"/ok", "", rules.Allowed},
+		{"//ok", "", rules.Allowed},
+		{"/api/../ok", "/api/%2e%2e/ok", rules.Over},
+		{"/api/ok", "/api%2Fok", rules.Over},
+		{"/x/fine", "", rules.Allowed},
+		{"/api/fine", "/api%2ffine", rules.Over},
+		{"/api/../x", "/api/%2e%2e/x", rules.Over},
+		{"/x/../api/y", "/x/%2e%2e/api/y", rules.Over},
+		{"/api/../no", "/api/%2e%2e/no", rules.Denied},
+		{"/.well-known/..x/...", "", rules.Unlimited},
+	} {
+		a, err := c.Decide(t.Context(), new(memory.Store), rules.Request{Path: q.path, RawPath: q.raw})
+		if err != nil || a.Reason != q.want {
+			t.Errorf("%s, sent as %s: %v, %v; want %v", q.path, q.raw, a.Reason, err, q.want)
 		}
 	}
 }

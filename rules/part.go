@@ -18,6 +18,9 @@ type part struct {
 	n    int    // which segment of the path
 }
 
+// ofPath reports whether the part is the path or a segment of it.
+func (p part) ofPath() bool { return p.kind == byPath || p.kind == bySegment }
+
 type partKind uint8
 
 const (

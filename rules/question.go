@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
@@ -75,6 +76,24 @@ func (q *question) pathname() string {
 		q.path = pathOf(q.r.Path)
 	}
 	return q.path
+}
+
+// pathMatches reports whether one of the patterns is for the path, cleaned or as it
+// was sent: an http.ServeMux takes an encoded dot segment for a name like any other,
+// so that either may be what is served.
+func (q *question) pathMatches(patterns []glob) bool {
+	path := q.pathname()
+	return anyOf(patterns, path) || path != q.r.Path && anyOf(patterns, q.r.Path)
+}
+
+// plain reports whether the path can be read in one way only.
+func (q *question) plain() bool {
+	for segment := range strings.SplitSeq(q.r.Path, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return !strings.Contains(strings.ToLower(q.r.RawPath), "%2f")
 }
 
 func (q *question) hostname() string {

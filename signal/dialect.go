@@ -183,7 +183,7 @@ func (d *Dialect) WantsBody(status int) bool {
 // keep it. An answer that has none of the fields costs no allocation.
 //
 // What is malformed is ignored, what is absurd is believed only in part
-// ([MaxBelieved]), and times that are dates count from the Date field, so that
+// ([MaxAfter]), and times that are dates count from the Date field, so that
 // it does not matter how far the two clocks are apart. An answer out of a cache
 // (Age above zero) tells of the past: its limits are ignored, and its wait has
 // run for as long as its Age.

@@ -124,8 +124,8 @@ X-Ratelimit-Reset=1793955007 reset 30s (guessed: Unix time, seconds)
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
-	if r.By != "Retry-After-Ms" || r.After != pace.Some(MaxDoubted) {
-		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, MaxDoubted)
+	if r.By != "Retry-After-Ms" || r.After != pace.Some(FallbackAfter) {
+		t.Errorf("by %s, wait %v; want Retry-After-Ms, %v", r.By, r.After, FallbackAfter)
 	}
 }
 

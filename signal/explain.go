@@ -82,9 +82,9 @@ func (r *reader) noteSpan(from, text, is, what string, d pace.Opt[time.Duration]
 	}
 	capped := ""
 	switch {
-	case d.V == MaxBelieved:
+	case d.V == MaxAfter:
 		capped = ", the longest that is believed"
-	case d.V == MaxDoubted && r.ahead(text, is).V > MaxBelieved:
+	case d.V == FallbackAfter && r.ahead(text, is).V > MaxAfter:
 		capped = ", in place of one too long to be believed"
 	}
 	r.note(from, "%s %v (%s%s)", what, d.V, r.formOf(text, is), capped)

@@ -154,15 +154,15 @@ func checkBounds(t *testing.T, what string, r Reading) {
 		if p.Limit.V < 0 || p.Limit.V > maxCount || p.Remaining.V < 0 || p.Remaining.V > maxCount {
 			t.Errorf("%s: %d of %d; want 0 to %d", what, p.Remaining.V, p.Limit.V, int64(maxCount))
 		}
-		if p.Reset.V < 0 || p.Reset.V > MaxBelieved || p.Window.V < 0 || p.Window.V > maxWindow || p.Window.OK && p.Window.V == 0 {
-			t.Errorf("%s: reset %v, window %v; want 0 to %v, above 0 to %v", what, p.Reset.V, p.Window.V, MaxBelieved, maxWindow)
+		if p.Reset.V < 0 || p.Reset.V > MaxAfter || p.Window.V < 0 || p.Window.V > maxWindow || p.Window.OK && p.Window.V == 0 {
+			t.Errorf("%s: reset %v, window %v; want 0 to %v, above 0 to %v", what, p.Reset.V, p.Window.V, MaxAfter, maxWindow)
 		}
 		if p.Unit == "" || len(p.Name) > maxText || len(p.Unit) > maxText || len(p.Partition) > maxText {
 			t.Errorf("%s: unit %q, name %q, partition %q; want a unit, none above %d bytes", what, p.Unit, p.Name, p.Partition, maxText)
 		}
 	}
-	if a := r.Report().After; r.After.V < 0 || r.After.V > MaxBelieved || a < 0 || a > MaxBelieved {
-		t.Errorf("%s: wait %v, of the report %v; want 0 to %v", what, r.After.V, a, MaxBelieved)
+	if a := r.Report().After; r.After.V < 0 || r.After.V > MaxAfter || a < 0 || a > MaxAfter {
+		t.Errorf("%s: wait %v, of the report %v; want 0 to %v", what, r.After.V, a, MaxAfter)
 	}
 	if len(r.Reason) > maxText || len(r.ScopeName) > maxText || len(r.Policies) > maxPolicies {
 		t.Errorf("%s: reason %q, name %q, %d policies; want at most %d bytes and %d", what, r.Reason, r.ScopeName, len(r.Policies), maxText, maxPolicies)

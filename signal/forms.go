@@ -8,18 +8,18 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// MaxBelieved is the longest wait that is believed, be it a Retry-After or a
-// reset: one field must not put a caller to sleep for good. A reset that is
-// further off, as that of a month's quota, is read as this one.
-const MaxBelieved = 24 * time.Hour
+// MaxAfter is the longest wait that is believed, of a Retry-After or a reset: one
+// field must not put a caller to sleep for good. A reset that is further off, as
+// that of a month's quota, is read as this one.
+const MaxAfter = 24 * time.Hour
 
-// MaxDoubted is what a wait (Retry-After and kin) above MaxBelieved is read as,
+// FallbackAfter is what a wait (Retry-After and kin) above MaxAfter is read as,
 // and what is waited for a reset that is as far off: most of those are mistakes,
 // such as milliseconds, and must not stop a host for a day; and where one was
 // meant, one request an hour does no harm. A wait or a reset above a year, a wait
 // below zero and a date that is a day gone or more are ignored, as all that is
 // malformed.
-const MaxDoubted = time.Hour
+const FallbackAfter = time.Hour
 
 // maxWindow is the longest window of a policy. A longer one is ignored rather
 // than shortened, as shortening it would raise the rate.
@@ -128,13 +128,23 @@ func believed(d pace.Opt[time.Duration]) pace.Opt[time.Duration] {
 
 // awaited is a wait within those bounds.
 func awaited(d pace.Opt[time.Duration]) pace.Opt[time.Duration] {
-	switch {
-	case !d.OK || d.V > maxWindow || d.V <= -MaxBelieved:
+	if !d.OK {
 		return pace.Opt[time.Duration]{}
-	case d.V > MaxBelieved:
-		return pace.Some(MaxDoubted)
 	}
-	return pace.Some(max(d.V, 0))
+	return Plausible(d.V)
+}
+
+// Plausible returns what a wait that a server asked for is read as, whatever the
+// protocol: itself up to [MaxAfter], [FallbackAfter] beyond; zero if it was over
+// less than a day ago, and nothing if it was over before or is above a year.
+func Plausible(asked time.Duration) pace.Opt[time.Duration] {
+	switch {
+	case asked > maxWindow || asked <= -MaxAfter:
+		return pace.Opt[time.Duration]{}
+	case asked > MaxAfter:
+		return pace.Some(FallbackAfter)
+	}
+	return pace.Some(max(asked, 0))
 }
 
 // bounded is a number of nanoseconds as a duration, without an overflow.
@@ -143,7 +153,7 @@ func bounded(v float64) time.Duration {
 }
 
 // believe is d within the bounds of what is believed.
-func believe(d time.Duration) time.Duration { return min(max(d, 0), MaxBelieved) }
+func believe(d time.Duration) time.Duration { return min(max(d, 0), MaxAfter) }
 
 // dates are the three forms of an HTTP date (RFC 9110, 5.6.7).
 var dates = [...]string{

@@ -41,7 +41,7 @@ func (r *reader) read() {
 	r.Verdict = r.verdictOf()
 	r.readWaits()
 	if age := count(r.field("Age")); age.V > 0 {
-		r.After.V = max(r.After.V-time.Duration(min(age.V, int64(MaxBelieved/time.Second)))*time.Second, 0)
+		r.After.V = max(r.After.V-time.Duration(min(age.V, int64(MaxAfter/time.Second)))*time.Second, 0)
 		if r.notes != nil {
 			r.note("Age", "out of a cache: limits are of the past and are ignored")
 		}
@@ -211,7 +211,7 @@ func (p *Policy) patience() pace.Opt[time.Duration] {
 	if p.Window.V <= time.Hour {
 		return pace.Opt[time.Duration]{}
 	}
-	return pace.Some(min(p.Window.V/24, MaxDoubted))
+	return pace.Some(min(p.Window.V/24, FallbackAfter))
 }
 
 // knows reports whether a policy of that name has been read: some servers tell
@@ -316,8 +316,8 @@ func (r *reader) settleWait() {
 	switch {
 	case r.refill.OK:
 		r.After, r.By = r.refill, r.refillBy
-		if r.After.V >= MaxBelieved {
-			r.After.V = MaxDoubted
+		if r.After.V >= MaxAfter {
+			r.After.V = FallbackAfter
 			r.resetAfter()
 		}
 	case r.due > 0:

@@ -267,7 +267,7 @@ func seconds(text string) pace.Opt[time.Duration] {
 
 // nanoseconds is a wait within the bounds of what is believed.
 func nanoseconds(v float64) time.Duration {
-	return believe(time.Duration(min(max(math.Round(v), 0), float64(2*MaxBelieved))))
+	return believe(time.Duration(min(max(math.Round(v), 0), float64(2*MaxAfter))))
 }
 
 // window reads the length of a window in seconds; one that is empty, or longer

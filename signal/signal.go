@@ -11,7 +11,7 @@
 // draft-ietf-httpapi-ratelimit-headers (the present form, that of draft-07 and
 // the three fields of draft-06 and before), and the X-RateLimit triple that the
 // drafts grew from. What is malformed is ignored, and what is absurd is believed
-// only in part: see [MaxBelieved].
+// only in part: see [MaxAfter].
 //
 // [Read] is for those who know nothing about the host, and want to know no more
 // than a Controller does: a [Signal]. [Signal.Write] is for servers.

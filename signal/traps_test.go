@@ -90,8 +90,8 @@ func TestTransientRefusalIsRetriedWhateverItsWords(t *testing.T) {
 // go-retryablehttp 247 and 295.
 func TestRetryAfterIsCapped(t *testing.T) {
 	for _, host := range []string{"any.example", "api.github.com", "api.openai.com", "dynamodb.eu-central-1.amazonaws.com"} {
-		wantWait(t, host, heard(t, host, 429, "Retry-After: 1000000", ""), MaxDoubted)
-		wantWait(t, host, heard(t, host, 429, "Retry-After: 86400", ""), MaxBelieved)
+		wantWait(t, host, heard(t, host, 429, "Retry-After: 1000000", ""), FallbackAfter)
+		wantWait(t, host, heard(t, host, 429, "Retry-After: 86400", ""), MaxAfter)
 		wantWait(t, host, heard(t, host, 429, "Retry-After: 3600", ""), time.Hour)
 		for _, bad := range []string{"-5", "NaN", "99999999999", "99999999999999999999", "Wed, 01 Jan 3000 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT"} {
 			if r := heard(t, host, 429, "Retry-After: "+bad, ""); r.After.OK || r.Verdict != pace.Throttled {

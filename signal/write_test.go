@@ -77,9 +77,9 @@ func FuzzRoundTrip(f *testing.F) {
 		// seconds, so that only what is documented may differ
 		span := func(n, most int64) time.Duration { return time.Duration(uint64(n)%uint64(most)) + 1 }
 		s := Signal{Verdict: pace.Served}
-		s.After = pace.Opt[time.Duration]{V: span(after, int64(MaxBelieved)), OK: parts&1 > 0}
+		s.After = pace.Opt[time.Duration]{V: span(after, int64(MaxAfter)), OK: parts&1 > 0}
 		s.Remaining = pace.Opt[int64]{V: int64(uint64(remaining) % maxCount), OK: parts&2 > 0}
-		s.Reset = pace.Opt[time.Duration]{V: span(reset, int64(MaxBelieved)), OK: parts&6 == 6}
+		s.Reset = pace.Opt[time.Duration]{V: span(reset, int64(MaxAfter)), OK: parts&6 == 6}
 		s.Limit = pace.Opt[int64]{V: int64(uint64(limit) % 1e9), OK: parts&8 > 0}
 		s.Window = pace.Opt[time.Duration]{V: Seconds(span(window, int64(maxWindow))), OK: parts&24 == 24}
 		fields := written(func(set func(name, value string)) { s.Write(set, policy) })

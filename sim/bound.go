@@ -120,7 +120,7 @@ func (r *Run) release(f *flight) {
 	f.coming--
 	if f.awaited {
 		if t := r.scenario.Clients[f.worker.process.group].Timeout; t > 0 {
-			r.about(f, r.now+max(int64(t)-f.back, 0), evTimeout)
+			r.expire(f, r.now+max(int64(t)-f.back, 0))
 		}
 		r.arrive(f)
 	}

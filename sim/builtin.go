@@ -108,15 +108,16 @@ func dynamodb() Scenario {
 	}
 }
 
-// sleeper is the server behind the chart of AutoSleeper's documentation.
+// sleeper is the server behind the chart of AutoSleeper's documentation. The
+// settings of that chart are not AutoSleeper's defaults: docs/policies.md has
+// them.
 func sleeper() Scenario {
 	return Scenario{
-		Name:     "sleeper",
-		Server:   Server{Gap: []Gap{{1, 290 * time.Millisecond}, {200, 60 * time.Millisecond}}},
-		Network:  Network{Latency: time.Millisecond, Spread: spread},
-		Stop:     Stop{Sent: 600},
-		Clients:  []Group{{Processes: 1, Workers: 1}},
-		Settings: map[string]string{"autosleeper": "initial=1ms,up=1.5,down=0.6,threshold=5,randomization=0"},
+		Name:    "sleeper",
+		Server:  Server{Gap: []Gap{{1, 290 * time.Millisecond}, {200, 60 * time.Millisecond}}},
+		Network: Network{Latency: time.Millisecond, Spread: spread},
+		Stop:    Stop{Sent: 600},
+		Clients: []Group{{Processes: 1, Workers: 1}},
 	}
 }
 

@@ -153,3 +153,23 @@ func TestClocks(t *testing.T) {
 		t.Errorf("utilisation %v, max sleep %v; want as with right clocks", got.Utilisation, got.MaxSleep)
 	}
 }
+
+// What is over takes no room, however long it would have been waited for.
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	s := serving(1000*time.Second, Server{}, 10)
+	s.Clients[0].Timeout, s.Clients[0].Patience = time.Hour, 2*time.Hour
+	r := New(s, policy(t, "none"), 1)
+	for !r.Step(1_000_000) {
+	}
+	if n := len(r.queue.events); n > 30 || len(r.flights) > 11 || r.Result().Served < 900_000 {
+		t.Errorf("after %d calls %d events and %d flights are left, want 3 of each worker at most", r.Result().Served, n, len(r.flights))
+	}
+	s.Clients[0].Timeout = 15 * time.Millisecond
+	s.Network.Loss = 0.5
+	r = New(s, policy(t, "none"), 1)
+	for !r.Step(1_000_000) {
+	}
+	if len(r.flights) > 22 {
+		t.Errorf("half is lost: %d flights, want 2 of each worker at most", len(r.flights))
+	}
+}

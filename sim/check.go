@@ -18,6 +18,7 @@ const (
 	maxKeys     = 10_000
 	maxTrace    = 1_000_000
 	maxTail     = 3
+	maxCells    = 1_000_000 // that a server counts apart, and that callers do
 	startWithin = 50 * time.Millisecond
 )
 
@@ -106,6 +107,8 @@ func (s Scenario) checkMore() error {
 	switch {
 	case len(v.More) >= maxQuotas:
 		return fmt.Errorf("%d limits: at most %d", 1+len(v.More), maxQuotas)
+	case s.cells() > maxCells:
+		return fmt.Errorf("limits by process and key, on %d nodes, count %d apart: at most %d", max(v.Nodes, 1), s.cells(), maxCells)
 	case v.Nodes < 0 || v.Nodes > maxNodes:
 		return fmt.Errorf("%d nodes: at most %d", v.Nodes, maxNodes)
 	case v.Queue < 0 || v.Queue > 0 && (v.Limit.Kind != limit.TokenBucket || v.Limit.Unlimited() || v.Limit.Count == 0):
@@ -169,6 +172,15 @@ func (s Scenario) checkClients() error {
 	return nil
 }
 
+// cells is how many a server counts apart.
+func (s Scenario) cells() (n int) {
+	c := s.crowd()
+	for _, q := range s.Server.quotas() {
+		n += max(s.Server.Nodes, 1) * int([...]float64{1, c.processes, c.keys}[q.By])
+	}
+	return n
+}
+
 // checkCalls is about the calls of a group.
 func (s Scenario) checkCalls(g *Group) error {
 	last := time.Duration(-1)
@@ -200,6 +212,8 @@ func (s Scenario) checkCalls(g *Group) error {
 		return fmt.Errorf("calls are lost and have no timeout: they would wait for ever")
 	case g.Keys < 0 || g.Keys > maxKeys:
 		return fmt.Errorf("%d keys: at most %d", g.Keys, maxKeys)
+	case g.Scopes && g.Processes*g.Workers > maxCells/max(g.Keys, 1):
+		return fmt.Errorf("scopes of %d keys for each of %d workers: at most %d", g.Keys, g.Processes*g.Workers, maxCells)
 	case g.Cost.Mean < 0 || g.Cost.Mean > 1e9 || g.Cost.Estimate < 0 || g.Cost.Estimate > 1e9:
 		return fmt.Errorf("cost %+v: must be within 0 and 1,000,000,000", g.Cost)
 	}

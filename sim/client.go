@@ -63,7 +63,10 @@ func (r *Run) begin(w *worker, g *Group) {
 	if g.Patience > 0 {
 		w.until = w.want + int64(g.Patience)
 		w.ticket.Deadline = w.lane.time(w.until)
-		r.queue.push(w.until, evGiveUp, w.index)
+		if !w.patient {
+			w.patient = true
+			r.queue.push(w.until, evGiveUp, w.index)
+		}
 	}
 	r.enter(w)
 }
@@ -132,16 +135,22 @@ func (r *Run) answer(w *worker, report pace.Report) {
 	}
 }
 
-// giveUp ends the worker's call, wherever it is, if it is this one that has
-// lasted too long.
+// giveUp ends the worker's call, wherever it is, if it has lasted too long.
+// There is one such event of each worker at a time; it follows the call under
+// way.
 func (r *Run) giveUp(w *worker) {
-	if !w.calling || w.until != r.now {
+	if w.patient = w.calling && w.until > r.now; w.patient {
+		r.queue.push(w.until, evGiveUp, w.index)
+		return
+	}
+	if !w.calling {
 		return
 	}
 	now := w.lane.time(r.now)
 	if f := w.flight; f != nil { // nothing is learnt from what is abandoned
 		f.awaited, w.flight = false, nil
 		w.lane.gate.Done(now, &w.ticket, pace.Report{})
+		r.land(f)
 	} else {
 		w.lane.gate.Leave(now, &w.ticket)
 	}

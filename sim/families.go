@@ -104,6 +104,7 @@ func backoffSettings(base, factor, longest, jitter, share string) []Setting {
 		{"jitter", jitter, "none, full, equal, decorrelated, plus-minus or upward"},
 		{"spread", share, "share by which plus-minus and upward vary"},
 		{"tries", "0", "tries of a call before it begins anew; 0: no end"},
+		{"decay", "0", "if above zero, all calls of a process share the wait, and so many served shorten it a step"},
 	}
 }
 
@@ -118,6 +119,9 @@ func makeBackoff(v *values) Policy {
 	c.Jitter = []pace.Jitter{
 		pace.NoJitter, pace.FullJitter, pace.EqualJitter, pace.DecorrelatedJitter, pace.PlusMinusJitter, pace.UpwardJitter,
 	}[v.choice("jitter", "none", "full", "equal", "decorrelated", "plus-minus", "upward")]
+	if n := int(v.number("decay", 0, 1e6)); n > 0 {
+		return Policy{New: func() pace.Controller { return &pace.DecayingBackoff{Backoff: c, Successes: n} }}
+	}
 	return Policy{PerWorker: true, New: func() pace.Controller { fresh := c; return &fresh }}
 }
 

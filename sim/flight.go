@@ -10,6 +10,7 @@ type flight struct {
 	coming  int8  // events about it that are to come
 	awaited bool  // its worker waits for it
 	lost    bool  // its answer is
+	until   int64 // when it times out
 	back    int64 // latency of the way back
 	cost    int64
 	key     int
@@ -25,8 +26,11 @@ func (r *Run) fly(w *worker) *flight {
 		f = &flight{id: int32(len(r.flights))}
 		r.flights = append(r.flights, f)
 	}
+	if len(r.flights) > maxFlights {
+		r.done, r.cut = true, true
+	}
 	f.worker, f.awaited, f.lost, f.coming = w, true, false, 0
-	f.key, f.cost = w.key, w.cost
+	f.key, f.cost, f.until = w.key, w.cost, 0
 	w.flight = f
 	return f
 }
@@ -44,9 +48,10 @@ func (r *Run) of(e event) *flight {
 	return f
 }
 
-// land makes room if nothing more will happen to a flight.
+// land makes room if nothing more will happen to a flight and nobody waits for
+// it.
 func (r *Run) land(f *flight) {
-	if f.coming == 0 {
+	if f.coming == 0 && !f.awaited {
 		f.worker = nil
 		r.landed = append(r.landed, f)
 	}
@@ -75,7 +80,7 @@ func (r *Run) send(w *worker) {
 		r.about(f, r.now+there, evArrive)
 	}
 	if g.Timeout > 0 && (r.line == nil || !arrives) { // what is kept waiting is not sent yet
-		r.about(f, r.now+int64(g.Timeout), evTimeout)
+		r.expire(f, r.now+int64(g.Timeout))
 	}
 	if r.Watch != nil {
 		r.watch(w, true)
@@ -86,6 +91,14 @@ func (r *Run) send(w *worker) {
 	}
 	if r.sent >= most {
 		r.done, r.cut = true, true
+	}
+}
+
+// expire lets the flight end as failed at the time until; a worker has one alarm.
+func (r *Run) expire(f *flight, until int64) {
+	if f.until = until; !f.worker.timed {
+		f.worker.timed = true
+		r.queue.push(until, evTimeout, f.worker.index)
 	}
 }
 
@@ -108,13 +121,25 @@ func (r *Run) flies(e event) {
 			f.awaited = false
 			r.answer(f.worker, f.report())
 		}
-	case evTimeout:
-		if f.awaited {
-			f.awaited = false
-			r.answer(f.worker, pace.Report{Verdict: pace.Failed})
-		}
 	}
 	r.land(f)
+}
+
+// timeout ends the worker's try as failed, if it has lasted too long. There is
+// one such event of each worker at a time; it follows the try under way.
+func (r *Run) timeout(w *worker) {
+	w.timed = false
+	f := w.flight
+	switch {
+	case f == nil || f.until == 0: // none, or one that cannot time out yet
+	case f.until > r.now:
+		w.timed = true
+		r.queue.push(f.until, evTimeout, w.index)
+	default:
+		f.awaited = false
+		r.answer(w, pace.Report{Verdict: pace.Failed})
+		r.land(f)
+	}
 }
 
 // arrive lets the server decide.
@@ -249,7 +274,7 @@ func (l *lane) hear(f *flight, own *pace.Report) {
 	first := len(v.quotas) - len(w.ticket.Needs) // 1 if the gate's own is the first limit
 	for i := range w.ticket.Needs {
 		k := first + i
-		r := f.said.each[k].Report()
+		r := f.said.of(k).Report()
 		w.policy.deafen(&r)
 		if r.Verdict == pace.Throttled && !f.said.refused[k] {
 			r.Verdict = pace.Ignored
@@ -258,10 +283,12 @@ func (l *lane) hear(f *flight, own *pace.Report) {
 			r.Cost = f.cost
 		}
 		blamed = blamed || f.said.refused[k]
-		w.ticket.Needs[i].Said = pace.Some(r)
+		if r != (pace.Report{Verdict: r.Verdict}) || f.said.refused[k] {
+			w.ticket.Needs[i].Said = pace.Some(r) // else the answer says nothing of it
+		}
 	}
 	if first == 1 {
-		mine := f.said.each[0].Report()
+		mine := f.said.of(0).Report()
 		w.policy.deafen(&mine)
 		own.Hints = mine.Hints
 		if !blamed {

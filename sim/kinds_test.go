@@ -57,8 +57,14 @@ func TestQueueDelays(t *testing.T) {
 		admitted bool
 		after    time.Duration
 	}{
-		{0, true, 0}, {0, true, 100 * time.Millisecond}, {0, true, 200 * time.Millisecond}, {0, true, 300 * time.Millisecond}, {0, false, 0},
-		{150 * time.Millisecond, true, 250 * time.Millisecond}, {150 * time.Millisecond, false, 0}, {5 * time.Second, true, 0},
+		{0, true, 0},
+		{0, true, 100 * time.Millisecond},
+		{0, true, 200 * time.Millisecond},
+		{0, true, 300 * time.Millisecond},
+		{0, false, 0},
+		{150 * time.Millisecond, true, 250 * time.Millisecond},
+		{150 * time.Millisecond, false, 0},
+		{5 * time.Second, true, 0},
 	} {
 		admitted, after := v.answer(int64(want.at), &flight{worker: new(worker), cost: 1})
 		if admitted != want.admitted || after != want.after {
@@ -140,6 +146,16 @@ func TestScopes(t *testing.T) {
 	apart := play(t, s, "adaptive-informed", 1)
 	if apart.RetryRate.V > 0.02 || apart.Utilisation.V < 0.7 || blind.Utilisation.V > apart.Utilisation.V/2 {
 		t.Errorf("throttled %.3f, used %.3f with scopes; %.3f, %.3f without", apart.RetryRate.V, apart.Utilisation.V, blind.RetryRate.V, blind.Utilisation.V)
+	}
+}
+
+// A server that says nothing leaves callers to find out which limit refused: one
+// that counts keys teaches the scope of the key.
+func TestScopesThatHearNothing(t *testing.T) {
+	s := serving(3*time.Minute, Server{Limit: bucketOf(2, time.Second, 4), By: ByKey}, 60)
+	s.Clients[0].Keys, s.Clients[0].Scopes = 10, true
+	if r := play(t, s, "adaptive", 1); r.RetryRate.V > 0.3 || r.Utilisation.V < 0.5 {
+		t.Errorf("throttled %.3f, used %.3f; want a scope for each key to pace", r.RetryRate.V, r.Utilisation.V)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // TestPublishedTable holds the benchmark of zombocom/rate_throttle_client to
@@ -51,11 +52,38 @@ func TestPublishedTable(t *testing.T) {
 	}
 }
 
+// publishedSleeper has the settings of the chart of AutoSleeper's documentation.
+const publishedSleeper = "autosleeper(initial=1ms,up=1.5,down=0.6,threshold=5,randomization=0)"
+
+// TestAutoSleeperDefaults: named without settings, it has those of AutoSleeper
+// itself in every scenario, in that of its chart too.
+func TestAutoSleeperDefaults(t *testing.T) {
+	const defaults = "autosleeper(initial=500ms,max=15m,max-randomization=2m,up=1.5,down=0.9,randomization=0.3,threshold=10)"
+	for _, s := range Builtin() {
+		if p := policy(t, "autosleeper").with(s.Settings); *controller[peers.AutoSleeper](t, p) != *peers.DefaultAutoSleeper() {
+			t.Errorf("autosleeper in %s is %+v, want the defaults", s.Name, p.New())
+		}
+	}
+	if p := policy(t, defaults); *controller[peers.AutoSleeper](t, p) != *peers.DefaultAutoSleeper() {
+		t.Errorf("%s is %+v, want the defaults", defaults, p.New())
+	}
+}
+
+// controller makes one of that type.
+func controller[T any](t *testing.T, p Policy) *T {
+	t.Helper()
+	c, ok := p.New().(any).(*T)
+	if !ok {
+		t.Fatalf("%s makes a %T", p.Name, p.New())
+	}
+	return c
+}
+
 // TestSleeperCurve is the chart of AutoSleeper's documentation: delays double
 // to 291.9 ms by 15 failures in a row, and settle above 60 ms when the server
 // allows more.
 func TestSleeperCurve(t *testing.T) {
-	r := New(builtin(t, "sleeper"), policy(t, "autosleeper"), 1)
+	r := New(builtin(t, "sleeper"), policy(t, publishedSleeper), 1)
 	var slept []time.Duration
 	var verdicts []pace.Verdict
 	r.Watch = func(p Point) {

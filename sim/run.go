@@ -10,7 +10,7 @@ import (
 // Run is one run of a scenario. It is not safe for concurrent use.
 type Run struct {
 	// MaxSent bounds the requests sent; the run then ends and its Result says
-	// Cut. If zero, 200 million.
+	// Cut, as it does with four million tries under way. If zero, 200 million.
 	MaxSent int64
 	// Watch, if not nil, is told of every request sent and every answer.
 	Watch func(Point)
@@ -88,6 +88,8 @@ type worker struct {
 	report  pace.Report
 	flight  *flight // that it waits for
 	calling bool
+	timed   bool  // evTimeout is planned
+	patient bool  // evGiveUp is
 	until   int64 // when its call is given up; 0: never
 	key     int   // of its call
 	cost    int64
@@ -95,7 +97,10 @@ type worker struct {
 	sent, served, throttled, fair int64
 }
 
-const defaultMaxSent = 200_000_000
+const (
+	defaultMaxSent = 200_000_000
+	maxFlights     = 4_000_000 // tries under way, those that nobody waits for too
+)
 
 // New prepares a run. The scenario must have passed Check. The run begins at
 // time.Unix(0, 0).
@@ -217,8 +222,10 @@ func (r *Run) Step(n int) (over bool) {
 
 func (r *Run) handle(e event) {
 	switch e.kind {
-	case evArrive, evBegin, evEnd, evAnswer, evTimeout:
+	case evArrive, evBegin, evEnd, evAnswer:
 		r.flies(e)
+	case evTimeout:
+		r.timeout(r.workers[e.id])
 	case evGiveUp:
 		r.giveUp(r.workers[e.id])
 	case evPump:

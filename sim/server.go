@@ -173,7 +173,7 @@ func (v *server) delay() time.Duration {
 func (v *server) answer(now int64, f *flight) (admitted bool, after time.Duration) {
 	v.asked++
 	said := &f.said
-	*said = said.reset(len(v.quotas))
+	said.reset(len(v.quotas))
 	ok, binding := true, 0
 	switch {
 	case v.full():

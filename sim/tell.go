@@ -19,35 +19,50 @@ type said struct {
 	refused []bool // which of the limits did
 }
 
-func (s said) reset(n int) said {
+// reset makes room for n limits.
+func (s *said) reset(n int) {
 	if cap(s.each) < n {
 		s.each, s.refused = make([]signal.Signal, n), make([]bool, n)
 	}
-	return said{each: s.each[:n], refused: s.refused[:n]}
+	s.each, s.refused = s.each[:n], s.refused[:n]
+	s.final, s.crowded, s.refused[0] = false, false, false
+	s.all = signal.Signal{}
+}
+
+// of is what is said of a limit. That of a single one is all there is.
+func (s *said) of(i int) *signal.Signal {
+	if len(s.each) == 1 {
+		return &s.all
+	}
+	return &s.each[i]
 }
 
 // tell fills in what the answer to a request says of the limits.
 func (v *server) tell(now int64, f *flight, binding int, ok bool) {
 	said := &f.said
-	for i := range said.each {
-		said.each[i], said.refused[i] = signal.Signal{Verdict: said.verdict}, false
-	}
 	said.all.Verdict = said.verdict
+	if len(said.each) > 1 {
+		for i := range said.each {
+			said.each[i], said.refused[i] = signal.Signal{Verdict: said.verdict}, false
+		}
+	}
 	if v.Blur.Missing > 0 && v.random.unit() < v.Blur.Missing {
 		said.crowded = false
 		return
-	}
-	if v.announced > 0 && !ok {
-		said.all.After = pace.Some(signal.Seconds(v.announced))
 	}
 	if v.Hints != (Hints{}) && len(v.Gap) == 0 && !said.crowded {
 		v.tellLimits(now, said, binding)
 		v.tellShare(now, f)
 	}
 	said.crowded = said.crowded && v.Hints.Crowded
+	if v.announced > 0 && !ok {
+		said.all.After = pace.Some(signal.Seconds(v.announced))
+	}
 	said.all = said.all.Believed()
-	for i := range said.each {
-		said.each[i] = said.each[i].Believed()
+	if len(said.each) > 1 {
+		for i := range said.each {
+			said.each[i] = said.each[i].Believed()
+		}
 	}
 }
 
@@ -59,17 +74,15 @@ func (v *server) tellLimits(now int64, said *said, binding int) {
 		q := &v.quotas[i]
 		d := v.seen(now, i)
 		said.refused[i] = !d.OK
-		v.hint(&said.each[i], q, d, i == 0 && v.capacity.rate == 0)
+		v.hint(said.of(i), q, d, i == 0 && v.capacity.rate == 0)
 		if v.quotas[shown].Costs && !q.Costs {
 			shown = i // who took tokens for requests would pace wrong
 		}
 	}
-	after := said.all.After
-	if !after.OK {
-		after = said.each[binding].After
+	if len(said.each) > 1 {
+		said.all = said.each[shown]
+		said.all.Verdict, said.all.After = said.verdict, said.each[binding].After
 	}
-	said.all = said.each[shown]
-	said.all.Verdict, said.all.After = said.verdict, after
 }
 
 // seen is the decision of a quota as the hints show it.
@@ -93,7 +106,7 @@ func (v *server) tellShare(now int64, f *flight) {
 	r := random(f.worker.number)
 	v.crowds.Add(when(now), r.next())
 	f.said.all.Share = pace.Some(v.capacity.rate / v.crowds.Estimate(when(now)))
-	f.said.each[0].Share = f.said.all.Share
+	f.said.of(0).Share = f.said.all.Share
 }
 
 // hint adds what this server tells of a limit, in whole seconds as header fields

@@ -28,6 +28,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
@@ -51,6 +52,8 @@ type Store interface {
 var _ interface {
 	Store
 	Direct
+	keyTaker
+	keyAllower
 } = (*memory.Store)(nil)
 
 // Func makes a function a [Store].
@@ -66,9 +69,14 @@ func (f Func) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok b
 
 // Direct is optionally implemented by a [Store] that decides one ask faster
 // than Take does. [Take] and [Allow] look for it, as io.Copy looks for an
-// io.WriterTo. For Allow it may also have the method
+// io.WriterTo. A Store that always can decide may also have these methods, Allow
+// for Allow, and TakeKey for Take, which returns the fields of a Decision in their
+// order: one by one they come in registers, and together they would not.
 //
 //	Allow(key string, l limit.Limit, n int64) bool
+//
+//	TakeKey(key string, l limit.Limit, n int64) (ok bool, charged, most, remaining int64,
+//		retryAfter, resetAfter time.Duration, at time.Time)
 type Direct interface {
 	// TakeOne decides one ask, as Take of the Store does.
 	TakeOne(ctx context.Context, a limit.Ask) (limit.Decision, error)
@@ -82,16 +90,38 @@ type Direct interface {
 // that s could not decide.
 //
 // With a Store in this process that is also a [Direct], it does not allocate.
-func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (limit.Decision, error) {
+func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (d limit.Decision, err error) {
 	check("Take", ctx, s)
+	if fast, ok := s.(keyTaker); ok && fast.Itself(s) {
+		d.OK, d.N, d.Max, d.Remaining, d.RetryAfter, d.ResetAfter, d.At = fast.TakeKey(key, l, n)
+		return d, nil
+	}
+	return takeOne(ctx, s, limit.Ask{Key: key, Limit: l, N: n})
+}
+
+// A keyTaker is a Direct with the method for Take, and a keyAllower one with that
+// for Allow.
+type (
+	keyTaker interface {
+		Itself(s any) bool
+		TakeKey(key string, l limit.Limit, n int64) (ok bool, charged, most, remaining int64, retryAfter, resetAfter time.Duration, at time.Time)
+	}
+	keyAllower interface {
+		Itself(s any) bool
+		Allow(key string, l limit.Limit, n int64) bool
+	}
+)
+
+// takeOne asks s, as a Direct if it is one.
+func takeOne(ctx context.Context, s Store, a limit.Ask) (limit.Decision, error) {
 	if d, ok := s.(Direct); ok && d.Itself(s) {
-		return d.TakeOne(ctx, limit.Ask{Key: key, Limit: l, N: n})
+		return d.TakeOne(ctx, a)
 	}
 	var q struct { // one allocation for both
 		a [1]limit.Ask
 		d [1]limit.Decision
 	}
-	q.a[0] = limit.Ask{Key: key, Limit: l, N: n}
+	q.a[0] = a
 	_, err := s.Take(ctx, q.a[:], q.d[:])
 	return q.d[0], err
 }
@@ -103,10 +133,7 @@ func Take(ctx context.Context, s Store, key string, l limit.Limit, n int64) (lim
 // With a Store in this process it is the fastest way to ask, see [Direct].
 func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {
 	check("Allow", ctx, s)
-	if fast, ok := s.(interface {
-		Direct
-		Allow(key string, l limit.Limit, n int64) bool
-	}); ok && fast.Itself(s) {
+	if fast, ok := s.(keyAllower); ok && fast.Itself(s) {
 		return fast.Allow(key, l, 1), nil
 	}
 	d, err := Take(ctx, s, key, l, 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -40,6 +41,32 @@ func TestTakeThroughAnyDoor(t *testing.T) {
 			t.Errorf("%s: Allow of another key = %t, %v, want true", name, ok, err)
 		}
 	}
+}
+
+// TestTakeSaysTheSameThroughAnyDoor: every field of a Decision, of limits that pack
+// into a word and of others, until they refuse, at peeks and at refunds.
+func TestTakeSaysTheSameThroughAnyDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		direct, behind := new(memory.Store), new(memory.Store)
+		for i, l := range []limit.Limit{
+			{Count: 3, Period: time.Second, Burst: 5},
+			{Count: 99_991, Period: time.Hour, Burst: 5},
+			{Kind: limit.FixedWindow, Count: 5, Period: time.Minute},
+			{Kind: limit.SlidingLog, Count: 5, Period: time.Minute},
+			{Count: 0, Period: time.Second},
+			{},
+		} {
+			key := string(rune('a' + i))
+			for _, n := range []int64{0, 1, 2, 0, 1, 3, -1, 6, 1, 1, 1, 0} {
+				got, err := store.Take(t.Context(), direct, key, l, n)
+				want, err2 := store.Take(t.Context(), plain{behind}, key, l, n)
+				if got != want || err != nil || err2 != nil || got.At.IsZero() {
+					t.Errorf("%v, %d: Take = %+v, %v, want %+v, %v", l, n, got, err, want, err2)
+				}
+				time.Sleep(70 * time.Millisecond)
+			}
+		}
+	})
 }
 
 // counter adds to the Take of the memory.Store that it embeds.

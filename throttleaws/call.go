@@ -13,6 +13,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // call is one call on its way, in one goroutine.
@@ -21,6 +22,7 @@ type call struct {
 	attempts *attempts
 	in       middleware.FinalizeInput
 	next     middleware.FinalizeHandler
+	asks     []ask // of the capacity of tables; nil without Gates.Units
 
 	tries      int
 	mayHaveRun bool
@@ -54,8 +56,11 @@ func (c *call) try(ctx context.Context) throttle.Result {
 		r.Final = true
 	}
 	result := throttle.Result{Report: r, Err: c.err}
-	if r.Verdict == pace.Throttled && inProgress(c.err) {
+	switch {
+	case r.Verdict == pace.Throttled && inProgress(c.err):
 		result.Scopes = []throttle.ScopeResult{{Report: r}} // of one object, which has no pace
+	case c.asks != nil:
+		result.Scopes = c.bill(r)
 	}
 	return result
 }
@@ -97,8 +102,16 @@ func (w *wire) mayHaveRun(err error) bool {
 		var api smithy.APIError
 		return a.StatusCode < 400 || a.StatusCode >= 500 || !errors.As(err, &api)
 	}
+	var below *throttle.Error
+	if errors.As(err, &below) {
+		return below.MayHaveRun
+	}
 	if w.wrote.Load() {
 		return true
+	}
+	var refused *store.Error
+	if errors.As(err, &refused) {
+		return false
 	}
 	var send *smithyhttp.RequestSendError
 	var cancelled *smithy.CanceledError

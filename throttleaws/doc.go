@@ -10,5 +10,6 @@
 // All calls that share a limit, such as the writes to one DynamoDB table, wait
 // at one throttle.Throttle of package throttle, which learns the limit from the
 // answers. The SDK's own retries are off: only one layer retries. Most programs
-// need no more than the zero [Gates], one for each AWS account.
+// need no more than the zero [Gates], one for each AWS account. Where calls of
+// DynamoDB differ in what they consume, set its Units.
 package throttleaws

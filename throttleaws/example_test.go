@@ -33,3 +33,21 @@ func ExampleGates_settings() {
 	cfg := aws.Config{Region: "eu-west-1"}
 	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
 }
+
+// Units makes a table's calls wait by what they consume. The capacity of its
+// writes is known here, all else is learnt.
+func ExampleGates_units() {
+	gates := throttleaws.Gates{
+		Units: true,
+		Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{NewScope: func(scope string) pace.Controller {
+				if scope == "orders write" {
+					return &pace.Fixed{Rate: 200 * throttleaws.PerUnit}
+				}
+				return nil
+			}}
+		}},
+	}
+	cfg := aws.Config{Region: "eu-west-1"}
+	cfg.APIOptions = append(cfg.APIOptions, gates.Add)
+}

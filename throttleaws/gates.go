@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,11 +61,24 @@ type Gates struct {
 	// Repeat reports whether a call that failed, and may have been executed,
 	// may be retried. If nil, all may, as with the SDK.
 	Repeat func(Call) bool
+	// Units paces the calls of DynamoDB by the capacity units that they consume.
+	// One that takes of tables is then subject to a scope for each table or
+	// global index it takes of, reads and writes apart: "orders read",
+	// "orders/by-date write", see [throttle.Need]. Its cost there is
+	// estimated before it is sent, by the size of the items in it and what such
+	// calls consumed before, and settled by the ConsumedCapacity of the answer:
+	// an input without ReturnConsumedCapacity is sent with TOTAL. All such calls
+	// of a region share one Throttle, "DynamoDB eu-west-1", unless Name says
+	// otherwise; its NewScope knows the capacities, if anyone does: costs count
+	// [PerUnit] for a unit. If false, each call counts 1 and its input is sent
+	// unchanged.
+	Units bool
 	// Warn is called when one try of a call got several answers: then the HTTP
 	// client, or another middleware, retries underneath, and the retries
 	// multiply. If nil, the first such call is logged by [slog.Default].
 	Warn func(c Call, answers int)
 
+	book   book           // of costs, with Units
 	once   sync.Once      // sets own.New
 	own    throttle.Group // if there are no Throttles
 	warned sync.Once
@@ -91,7 +106,7 @@ func (g *Gates) Add(stack *middleware.Stack) error {
 		return nil
 	}
 	a := &attempts{gates: g, once: once(found)}
-	if err := stack.Initialize.Add(input{}, middleware.After); err != nil {
+	if err := stack.Initialize.Add(input{g.Units}, middleware.After); err != nil {
 		return err
 	}
 	if !ok {
@@ -129,16 +144,34 @@ func (a *attempts) HandleFinalize(ctx context.Context, in middleware.FinalizeInp
 	name := a.gates.nameOf(c.Call)
 	m := a.gates.enter(name)
 	defer m.Leave()
-	err := m.Throttle().DoResult(ctx, c.try)
+	// The options are for this Throttle only, not for one underneath.
+	err := m.Throttle().DoResult(a.gates.charge(ctx, c), func(context.Context) throttle.Result { return c.try(ctx) })
 	return c.out, c.metadata, c.end(name, err)
+}
+
+// charge returns ctx with the scopes that c is subject to, after those that the
+// caller named.
+func (g *Gates) charge(ctx context.Context, c *call) context.Context {
+	if !g.Units {
+		return ctx
+	}
+	if c.asks = asksOf(c.Call); c.asks == nil {
+		return ctx
+	}
+	o := throttle.OptionsOf(ctx)
+	o.Needs = append(slices.Clip(o.Needs), g.book.needs(c.asks)...)
+	return throttle.WithOptions(ctx, o)
 }
 
 // nameOf returns the name of the Throttle of c.
 func (g *Gates) nameOf(c Call) string {
-	if g.Name == nil {
-		return NameOf(c)
+	switch {
+	case g.Name != nil:
+		return g.Name(c)
+	case g.Units && uses(c) != "":
+		return strings.TrimSpace(c.Service + " " + c.Region)
 	}
-	return g.Name(c)
+	return NameOf(c)
 }
 
 func (g *Gates) enter(name string) *throttle.Member {

@@ -149,12 +149,18 @@ func TestWaitsThatAreAskedFor(t *testing.T) {
 		{[]string{"x-amz-retry-after", "0"}, 0, 10 * time.Second},
 		{[]string{"x-amz-retry-after", "-5"}, 0, 10 * time.Second},
 		{[]string{"x-amz-retry-after", "soon"}, 0, 10 * time.Second},
-		{[]string{"x-amz-retry-after", "9223372036854775807"}, time.Hour, 68 * time.Minute},
+		{[]string{"x-amz-retry-after", "82800000"}, 23 * time.Hour, 26 * time.Hour},
+		{[]string{"x-amz-retry-after", "90000000"}, time.Hour, 68 * time.Minute}, // as signal.MaxDoubted tells
+		{[]string{"x-amz-retry-after", "9223372036854775807"}, 0, 10 * time.Second},
+		{[]string{"Retry-After", "90000"}, time.Hour, 68 * time.Minute},
 		{[]string{"Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
 		{[]string{"x-amz-retry-after", "-5", "Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &sdk{gates: &throttleaws.Gates{MaxWait: -1}, retryer: retry.NewStandard(), op: "PutItem"}
+			g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+				return &throttle.Throttle{MaxWait: -1, MaxAfter: -1} // so that only what the package believes counts
+			}}}
+			s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
 			s.serve = func(n int, _ *smithyhttp.Request) (any, error) {
 				if n == 1 {
 					return nil, answer(400, throughput(), c.header...)

@@ -30,10 +30,7 @@ func (c Call) Table() string {
 	if items := field(c.Input, "RequestItems"); name == "" && items.Kind() == reflect.Map && items.Len() == 1 {
 		name = items.MapKeys()[0].String()
 	}
-	if _, table, ok := strings.Cut(name, ":table/"); ok { // of an ARN
-		return table
-	}
-	return name
+	return tableOf(name)
 }
 
 // dynamoUses are the operations that use the throughput of a table. Reads and
@@ -41,11 +38,13 @@ func (c Call) Table() string {
 var dynamoUses = map[string]string{
 	"GetItem": "read", "BatchGetItem": "read", "Query": "read", "Scan": "read",
 	"PutItem": "write", "UpdateItem": "write", "DeleteItem": "write", "BatchWriteItem": "write",
+	"TransactGetItems": "read", "TransactWriteItems": "write",
 }
 
 // NameOf returns the name of the limit that a call shares, if [Gates.Name] is
 // nil: in DynamoDB, the reads or the writes of its table; everywhere else, the
-// calls of its operation. Regions are apart.
+// calls of its operation. Regions are apart. With [Gates.Units] the name of all
+// calls that take of the capacity of tables is that of the service and region.
 func NameOf(c Call) string {
 	parts := []string{c.Service, c.Region, c.Operation}
 	if use, table := dynamoUses[c.Operation], c.Table(); use != "" && table != "" {
@@ -59,13 +58,18 @@ func NameOf(c Call) string {
 
 type inputKey struct{}
 
-// input keeps what an operation was called with, which later steps do not see.
-type input struct{}
+// input keeps what an operation was called with, which later steps do not see,
+// and asks for the capacity consumed, if units is set.
+type input struct{ units bool }
 
 func (input) ID() string { return inputID }
 
-func (input) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-	return next.HandleInitialize(middleware.WithStackValue(ctx, inputKey{}, in.Parameters), in)
+func (i input) HandleInitialize(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+	ctx = middleware.WithStackValue(ctx, inputKey{}, in.Parameters)
+	if i.units && uses(callOf(ctx)) != "" {
+		in.Parameters = asking(in.Parameters)
+	}
+	return next.HandleInitialize(ctx, in)
 }
 
 func callOf(ctx context.Context) Call {

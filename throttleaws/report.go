@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,11 +17,13 @@ import (
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/store"
 )
 
 // report classifies a try that ended now with a result or an error.
 func report(ctx context.Context, now time.Time, result any, err error) pace.Report {
 	var below *throttle.Error
+	var refused *store.Error
 	switch {
 	case err == nil && undone(result):
 		return pace.Report{Verdict: pace.Throttled, Final: true}
@@ -29,7 +31,7 @@ func report(ctx context.Context, now time.Time, result any, err error) pace.Repo
 		return pace.Report{Verdict: pace.Served}
 	case throttled(err):
 		return pace.Report{Verdict: pace.Throttled, Crowded: crowded(err), After: after(now, err)}
-	case ctx.Err() != nil, errors.As(err, &below): // which has tried already
+	case ctx.Err() != nil, errors.As(err, &below), errors.As(err, &refused): // tried already, or not sent
 		return pace.Report{Verdict: pace.Ignored}
 	case retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary:
 		return pace.Report{Verdict: pace.Failed, After: after(now, err)}
@@ -74,26 +76,30 @@ func inProgress(err error) bool {
 
 // wantsThroughput reports whether a transaction of DynamoDB was cancelled only
 // because throughput ran out. The SDK does not retry it.
-func wantsThroughput(err error) bool {
+func wantsThroughput(err error) bool { return slices.Contains(short(err), true) }
+
+// short reports, for each part of a transaction that was cancelled for no other
+// reason, whether throughput ran out for it; nil if there was another reason.
+func short(err error) (parts []bool) {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
-		return false
+		return nil
 	}
 	why := field(api, "CancellationReasons")
 	if why.Kind() != reflect.Slice {
-		return false
+		return nil
 	}
-	wants := false
 	for i := range why.Len() {
 		switch text(field(why.Index(i).Interface(), "Code")) {
 		case "ProvisionedThroughputExceeded", "ThrottlingError":
-			wants = true
+			parts = append(parts, true)
 		case "None", "":
+			parts = append(parts, false)
 		default:
-			return false
+			return nil
 		}
 	}
-	return wants
+	return parts
 }
 
 // undone reports whether an answer says that a part of a batch was throttled.
@@ -115,16 +121,16 @@ func answer(err error) *http.Response {
 	return answered.Response.Response
 }
 
+// dialect reads the fields of answers.
+var dialect, _ = signal.Named("aws")
+
 // after returns the wait that an answer asked for: x-amz-retry-after in
-// milliseconds, or Retry-After.
+// milliseconds, or Retry-After. What is believed of it is as everywhere: see
+// signal.MaxDoubted.
 func after(now time.Time, err error) time.Duration {
 	a := answer(err)
 	if a == nil {
 		return 0
 	}
-	ms, err := strconv.ParseInt(a.Header.Get("X-Amz-Retry-After"), 10, 64)
-	if err == nil && ms >= 0 {
-		return time.Duration(min(ms, signal.MaxBelieved.Milliseconds())) * time.Millisecond
-	}
-	return signal.Read(a.StatusCode, a.Header.Get, now).After.V
+	return dialect.Read(a.StatusCode, a.Header.Get, nil, now).After.V
 }

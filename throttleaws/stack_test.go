@@ -31,6 +31,7 @@ type sdk struct {
 	end     middleware.Handler // nil: serve, without a network
 
 	requests int
+	sent     any // the input of the last call, as it was serialized
 }
 
 // call makes one call as a service's client does.
@@ -76,7 +77,7 @@ func deserialize(ctx context.Context, in middleware.DeserializeInput, next middl
 func (*sdk) ID() string { return "OperationSerializer" }
 
 func (s *sdk) HandleSerialize(ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler) (middleware.SerializeOutput, middleware.Metadata, error) {
-	if s.body != "" {
+	if s.sent = in.Parameters; s.body != "" {
 		req := in.Request.(*smithyhttp.Request)
 		var err error
 		if s.opaque {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleaws"
 )
 
@@ -154,5 +155,29 @@ func TestThrottleUnderneath(t *testing.T) {
 	}
 	if _, err := s.call(t.Context(), &putInput{}); s.requests != 1 || !errors.Is(err, throttle.ErrTries) {
 		t.Errorf("a Throttle underneath has no tries left: %d requests, %v; want 1, and its error", s.requests, err)
+	}
+}
+
+// TestAdmissionUnderneath: the HTTP client refuses a request by itself, which
+// says nothing about the service.
+func TestAdmissionUnderneath(t *testing.T) {
+	for _, reason := range []error{store.ErrUndecided, context.DeadlineExceeded} {
+		var ends []pace.Verdict
+		g := quick(&throttle.Throttle{OnEvent: func(e throttle.Event) {
+			if e.Kind == throttle.Ends {
+				ends = append(ends, e.Report.Verdict)
+			}
+		}})
+		s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
+		admission := roundTripper(func(*http.Request) (*http.Response, error) { return nil, &store.Error{Reason: reason} })
+		s.end = over("127.0.0.1:9", &http.Client{Transport: admission})
+		_, err := s.call(t.Context(), &putInput{})
+		var refused *store.Error
+		if e := failure(t, err); !errors.As(err, &refused) || e.Tries != 1 || e.MayHaveRun {
+			t.Errorf("not admitted, %v: %v after %d tries, MayHaveRun %t; want its error, 1, false", reason, err, e.Tries, e.MayHaveRun)
+		}
+		if !slices.Equal(ends, []pace.Verdict{pace.Ignored}) {
+			t.Errorf("not admitted, %v: learnt %v, want nothing", reason, ends)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // call is one call on its way through a Client, in one goroutine at a time.
@@ -58,20 +59,22 @@ func (k *call) next(ctx context.Context) context.Context {
 // judge classifies a try by its answer.
 func (k *call) judge(a *answer) throttle.Result {
 	var below *throttle.Error
-	if errors.As(a.err, &below) { // of a Client further down, which has retried
+	var refused *store.Error
+	if errors.As(a.err, &below) || errors.As(a.err, &refused) { // a Client further down has retried, or it was not sent
 		return throttle.Result{Err: a.err}
 	}
-	r := pace.Report{Verdict: pace.Served}
-	if a.err != nil {
-		r = report(status.Convert(a.err), metadata.Join(a.header, a.trailer))
+	r, reset := pace.Report{Verdict: pace.Served}, false
+	if st := status.Convert(a.err); a.err != nil {
+		r, reset = report(st, metadata.Join(a.header, a.trailer)), wasReset(st)
 	}
 	if r.Verdict == pace.Served || r.Verdict == pace.Throttled {
 		r.Hints = hints(a.header, a.trailer, time.Now())
 	}
-	if r.Verdict == pace.Failed && !k.repeats || a.once {
+	mayRun := r.Verdict != pace.Throttled || reset
+	if r.Verdict > pace.Served && mayRun && !k.repeats || a.once {
 		r.Final = true
 	}
-	if a.begun || a.left && r.Verdict != pace.Throttled {
+	if a.begun || a.left && mayRun {
 		k.mayHaveRun = true
 	}
 	return throttle.Result{Report: r, Err: a.err}

@@ -11,7 +11,7 @@ import (
 
 // PeerIP returns the address that a call came from, for Server.Key: an IPv4
 // address, or the /64 network of an IPv6 address, as one caller usually has all
-// of it. It believes no metadata; behind a proxy it is the address of the
+// of it; a link-local address (fe80::/10) is one caller. It believes no metadata; behind a proxy it is the address of the
 // proxy, and a Key that trusts this proxy is needed. What is not an IP address
 // (a Unix socket) is returned as it is.
 func PeerIP(ctx context.Context, _ string) string {
@@ -23,8 +23,8 @@ func PeerIP(ctx context.Context, _ string) string {
 	if err != nil {
 		return p.Addr.String()
 	}
-	ip := from.Addr().Unmap()
-	if ip.Is4() {
+	ip := from.Addr().Unmap().WithZone("")
+	if ip.Is4() || ip.IsLinkLocalUnicast() { // all hosts of a link are in one network
 		return ip.String()
 	}
 	return netip.PrefixFrom(ip, 64).Masked().String()

@@ -24,15 +24,17 @@ const pushback = "grpc-retry-pushback-ms"
 // Throttle.Classify to it.
 //
 //   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
-//     has the same code, is Served: it will be as large the next time.
+//     has the same code, is Served: it will be as large the next time. And a
+//     stream that was reset by ENHANCE_YOUR_CALM is Failed and Final, as the
+//     call may have been executed.
 //   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and
 //     otherwise Failed and Final: whether the call may be repeated is unknown
 //     here.
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
 //   - All else is Served: it was answered, and is not retried.
 //
-// After is the longest retry_delay of a RetryInfo, capped at
-// signal.MaxBelieved. An error that is not from gRPC is read by
+// After is the longest retry_delay of a RetryInfo, as far as signal.Plausible
+// believes it. An error that is not from gRPC is read by
 // throttle.Classify.
 func Classify(err error) pace.Report {
 	st, ok := status.FromError(err)
@@ -40,6 +42,9 @@ func Classify(err error) pace.Report {
 		return r // it speaks for itself
 	}
 	r := report(st, nil)
+	if wasReset(st) && r.Verdict == pace.Throttled {
+		r.Verdict = pace.Failed
+	}
 	r.Final = r.Verdict == pace.Failed
 	return r
 }
@@ -77,16 +82,24 @@ func tooLarge(text string) bool {
 	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size")
 }
 
+// wasReset recognises by its text a status that no server has sent: grpc-go makes
+// RESOURCE_EXHAUSTED of a stream reset by ENHANCE_YOUR_CALM, at whatever point of
+// the call that comes.
+func wasReset(st *status.Status) bool {
+	return strings.Contains(st.Message(), "stream terminated by RST_STREAM")
+}
+
 // retryInfo returns the longest wait that the details of st ask for. told
 // reports whether they ask for any.
 func retryInfo(st *status.Status) (after time.Duration, told bool) {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
 			// AsDuration saturates.
-			after, told = max(after, info.GetRetryDelay().AsDuration()), true
+			wait := signal.Plausible(info.GetRetryDelay().AsDuration())
+			after, told = max(after, wait.V), told || wait.OK
 		}
 	}
-	return min(after, signal.MaxBelieved), told
+	return after, told
 }
 
 // pushedBack reads the values of the trailer: at most one, a whole number of 32
@@ -99,7 +112,7 @@ func pushedBack(values []string) (wait time.Duration, again bool) {
 	if len(values) > 1 || err != nil || ms < 0 {
 		return 0, false
 	}
-	return min(time.Duration(ms)*time.Millisecond, signal.MaxBelieved), true
+	return signal.Plausible(time.Duration(ms) * time.Millisecond).V, true
 }
 
 // hints returns what the RateLimit fields among the metadata say, as a Server

@@ -18,6 +18,7 @@ import (
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
+	"github.com/throttle-go/throttle/store"
 )
 
 // said is a status with details.
@@ -43,7 +44,11 @@ func TestReport(t *testing.T) {
 		{st: said(all, "", after(3*time.Second)), after: 3 * time.Second},
 		{st: said(all, "", quota, after(time.Millisecond), after(2*time.Second), after(time.Second)), after: 2 * time.Second},
 		{st: said(all, "", after(-time.Second))},
-		{st: said(all, "", never), after: signal.MaxBelieved},
+		{st: said(all, "", never)}, // of years, so it is malformed
+		{st: said(all, "", never, after(time.Second)), after: time.Second},
+		{st: said(all, "", after(24*time.Hour)), after: 24 * time.Hour},
+		{st: said(all, "", after(25*time.Hour)), after: signal.FallbackAfter},
+		{st: said(off, "", never), want: pace.Failed},
 		{st: said(all, "", &errdetails.RetryInfo{})},
 		{st: said(all, ""), md: []string{pushback, "1500"}, after: 1500 * time.Millisecond},
 		{st: said(all, "", after(time.Second)), md: []string{pushback, "1500"}, after: 1500 * time.Millisecond},
@@ -53,7 +58,7 @@ func TestReport(t *testing.T) {
 		{st: said(all, ""), md: []string{pushback, "1.5"}, final: true},
 		{st: said(all, ""), md: []string{pushback, " 1"}, final: true},
 		{st: said(all, ""), md: []string{pushback, ""}, final: true},
-		{st: said(all, ""), md: []string{pushback, "2147483647"}, after: signal.MaxBelieved},
+		{st: said(all, ""), md: []string{pushback, "2147483647"}, after: signal.FallbackAfter},
 		{st: said(all, ""), md: []string{pushback, "2147483648"}, final: true},
 		{st: said(all, ""), md: []string{pushback, "1", pushback, "1"}, final: true},
 		{st: said(all, "grpc: received message larger than max (5 vs. 4)"), md: []string{pushback, "1"}, want: pace.Served},
@@ -84,6 +89,7 @@ func TestReport(t *testing.T) {
 
 func TestClassify(t *testing.T) {
 	limited := said(codes.ResourceExhausted, "slow down", after(time.Second)).Err()
+	reset := status.Error(codes.ResourceExhausted, "stream terminated by RST_STREAM with error code: ENHANCE_YOUR_CALM")
 	for _, c := range []struct {
 		err  error
 		want pace.Report
@@ -96,6 +102,7 @@ func TestClassify(t *testing.T) {
 		{throttle.Ignore(limited), pace.Report{}},
 		{&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: limited}}, pace.Report{}},
 		{status.Error(codes.Unavailable, ""), pace.Report{Verdict: pace.Failed, Final: true}},
+		{fmt.Errorf("list: %w", reset), pace.Report{Verdict: pace.Failed, Final: true}},
 		{status.Error(codes.Canceled, ""), pace.Report{}},
 		{status.Error(codes.NotFound, ""), pace.Report{Verdict: pace.Served}},
 	} {
@@ -117,5 +124,18 @@ func TestHints(t *testing.T) {
 	}
 	if h := hints(nil, nil, time.Time{}); h != (pace.Hints{}) {
 		t.Errorf("hints of nothing = %+v, want none", h)
+	}
+}
+
+// A call that an admission in this process refused was not sent: it teaches
+// nothing of the server, and is not retried.
+func TestRefusedByAnAdmission(t *testing.T) {
+	refused := fmt.Errorf("in a chain: %w", &store.Error{Reason: store.ErrUndecided})
+	var k call
+	if r := k.judge(&answer{err: refused}); r.Report != (pace.Report{}) || r.Err != refused || k.mayHaveRun {
+		t.Errorf("judge(%v) = %+v, may have run: %v; want Ignored and false", refused, r, k.mayHaveRun)
+	}
+	if r := Classify(refused); r != (pace.Report{}) {
+		t.Errorf("Classify(%v) = %+v, want Ignored", refused, r)
 	}
 }

@@ -125,6 +125,7 @@ func TestServerKeys(t *testing.T) {
 		{&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 99}, "192.0.2.7"},
 		{&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 99}, "192.0.2.7"},
 		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8:1:2:3:4:5:6]:99")), "2001:db8:1:2::/64"},
+		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[fe80::7%eth0]:99")), "fe80::7"},
 		{&net.UnixAddr{Name: "/run/a.sock", Net: "unix"}, "/run/a.sock"},
 		{nil, ""},
 	} {

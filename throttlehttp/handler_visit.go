@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -110,11 +109,11 @@ func (v *visit) decide() (err error) {
 // request returns what the rules see of the request.
 func (v *visit) request() rules.Request {
 	q := rules.Request{
-		Phase: v.h.Phase, Method: v.r.Method, Host: v.r.Host, Path: v.r.URL.Path,
+		Phase: v.h.Phase, Method: v.r.Method, Host: v.r.Host, Path: v.r.URL.Path, RawPath: v.r.URL.RawPath,
 		Client: v.client, Header: v.header,
 	}
-	if from, err := netip.ParseAddrPort(v.r.RemoteAddr); err == nil {
-		q.Address = v.rules.ClientAddress(from.Addr(), v.values)
+	if from, ok := remote(v.r); ok {
+		q.Address = v.rules.ClientAddress(from, v.values)
 	}
 	if v.h.Fill != nil {
 		q = v.h.Fill(v.r, q)

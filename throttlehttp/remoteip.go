@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/throttle-go/throttle/rules"
 )
@@ -39,11 +40,11 @@ type ClientNetwork struct {
 // Key returns the network that a request came from, or the address if that is
 // all of it. It is a Handler.Key.
 func (n ClientNetwork) Key(r *http.Request) string {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
+	ip, ok := remote(r)
+	if !ok {
 		return r.RemoteAddr
 	}
-	ip := from.Addr().Unmap().WithZone("")
+	ip = ip.Unmap().WithZone("")
 	if len(n.Behind.Trusted) > 0 {
 		ip = rules.ClientAddress(ip, n.Behind, r.Header.Values)
 	}
@@ -58,4 +59,18 @@ func (n ClientNetwork) Key(r *http.Request) string {
 		return ip.String()
 	}
 	return netip.PrefixFrom(ip, max(bits, 0)).Masked().String()
+}
+
+// remote returns the address that a request came from. There is none without a port
+// unless some middleware has put what a proxy said in its place.
+func remote(r *http.Request) (a netip.Addr, ok bool) {
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return from.Addr(), true
+	}
+	text := r.RemoteAddr
+	if inner, found := strings.CutPrefix(text, "["); found {
+		text = strings.TrimSuffix(inner, "]")
+	}
+	a, err := netip.ParseAddr(text)
+	return a, err == nil
 }

@@ -1,6 +1,7 @@
 package throttlehttp
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
@@ -20,6 +21,11 @@ func TestClientNetwork(t *testing.T) {
 		{ClientNetwork{}, "[fe80::1%eth0]:80", "fe80::1"},
 		{ClientNetwork{}, "[fe80::2%eth0]:80", "fe80::2"},
 		{ClientNetwork{}, "@", "@"},
+		{ClientNetwork{}, "192.0.2.1", "192.0.2.1"}, // without port, as middleware leaves it
+		{ClientNetwork{}, "2001:db8:1:2:3::4", "2001:db8:1:2::/64"},
+		{ClientNetwork{}, "[2001:db8:1:2:3::4]", "2001:db8:1:2::/64"},
+		{ClientNetwork{}, "fe80::1%eth0", "fe80::1"},
+		{ClientNetwork{Behind: behind}, "10.0.0.1", "2001:db8:7:8::/64"},
 		{ClientNetwork{IPv6: 56}, "[2001:db8:1:2ff:3::4]:80", "2001:db8:1:200::/56"},
 		{ClientNetwork{IPv6: 128}, "[2001:db8::4]:80", "2001:db8::4"},
 		{ClientNetwork{IPv4: 24}, "192.0.2.77:80", "192.0.2.0/24"},
@@ -32,6 +38,16 @@ func TestClientNetwork(t *testing.T) {
 		r.Header.Set("X-Forwarded-For", "2001:db8:7:8::9")
 		if got := c.network.Key(r); got != c.want {
 			t.Errorf("%+v.Key of %s = %s, want %s", c.network, c.from, got, c.want)
+		}
+	}
+}
+
+// Rules see the address also where middleware has left it without port.
+func TestRulesSeeABareAddress(t *testing.T) {
+	h := &Handler{Rules: live(t, `{"deny": "2001:db8::/32", "rules": []}`), Next: hello}
+	for _, from := range []string{"[2001:db8::1]:80", "2001:db8::1"} {
+		if a := ask(h, "GET", func(r *http.Request) { r.RemoteAddr = from }); a.StatusCode != 403 {
+			t.Errorf("from %s, which is denied: %d, want 403", from, a.StatusCode)
 		}
 	}
 }

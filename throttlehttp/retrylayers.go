@@ -8,11 +8,11 @@ package throttlehttp
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -97,7 +97,8 @@ type tap struct {
 	asked   bool // for a connection
 	sent    int  // how often it got one
 	answers int
-	fresh   bool // the last one was new, and of HTTP/1
+	reused  bool // the last one had been used before
+	fresh   bool // the last one was new, of HTTP/1, and written to
 	layered bool // a try was retried by something other than net/http
 }
 
@@ -106,6 +107,7 @@ func follow(ctx context.Context, l *link, p *tap) context.Context {
 	return httptrace.WithClientTrace(context.WithValue(ctx, linkKey{}, l), &httptrace.ClientTrace{
 		GetConn:              func(string) { p.ask() },
 		GotConn:              p.got,
+		WroteHeaderField:     p.wrote,
 		GotFirstResponseByte: p.answered,
 	})
 }
@@ -124,9 +126,16 @@ func (p *tap) got(c httptrace.GotConnInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent++
-	p.fresh = !c.Reused
-	if c, ok := c.Conn.(*tls.Conn); ok && c.ConnectionState().NegotiatedProtocol == "h2" {
-		p.fresh = false
+	p.reused, p.fresh = c.Reused, false
+}
+
+// wrote hears of each field that is written: in HTTP/1 the first is Host, which
+// HTTP/2 does not have, with TLS or without.
+func (p *tap) wrote(name string, _ []string) {
+	if strings.EqualFold(name, "Host") {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.fresh = !p.reused
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // from the answers.
 //
 // Retried, subject to the Throttle's policy and never before Retry-After
-// (capped by the Throttle's MaxAfter; see also signal.MaxDoubted):
+// (capped by the Throttle's MaxAfter; see also signal.Plausible):
 //
 //   - 429 (Too Many Requests), and what else the signal.Dialect of the host
 //     calls throttled, whatever the method: it was not executed.

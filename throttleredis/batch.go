@@ -2,6 +2,7 @@ package throttleredis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,10 @@ const (
 	maxCalls   = 32
 	stuckAfter = 10 * time.Millisecond
 )
+
+// errGone is for the callers of a batch whose call was never answered, as by a test
+// that ends in the client.
+var errGone = &Error{Charged: true, Err: errors.New("the client ended the goroutine of the call (runtime.Goexit)")}
 
 // A slot is what a Store keeps for one of its Slots.
 type slot struct {
@@ -175,17 +180,36 @@ func (s *Store) nextBatch(sl *slot) (*batch, context.Context) {
 	return b, ctx
 }
 
-// runBatches sends batches, beginning with b, as long as Takes wait.
+// runBatches sends batches, beginning with b, as long as Takes wait. If the client
+// ends the goroutine, another one goes on.
 func (s *Store) runBatches(ctx context.Context, sl *slot, b *batch) {
 	for b != nil {
-		s.callBatch(ctx, sl, b)
-		b.cancel()
-		sl.mu.Lock()
-		for _, w := range b.waiters {
-			close(w.done)
-		}
-		sl.mu.Unlock()
+		ended := true
+		func() {
+			defer func() {
+				sl.answer(b, ended)
+				if ended {
+					s.endCall(sl)
+				}
+			}()
+			s.callBatch(ctx, sl, b)
+			ended = false
+		}()
 		b, ctx = s.nextBatch(sl)
+	}
+}
+
+// answer lets the waiters of b go, with an error if the goroutine of the call has
+// ended.
+func (sl *slot) answer(b *batch, ended bool) {
+	b.cancel()
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	for _, w := range b.waiters {
+		if ended {
+			w.err = errGone
+		}
+		close(w.done)
 	}
 }
 

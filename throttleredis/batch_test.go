@@ -3,6 +3,7 @@ package throttleredis
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,6 +294,42 @@ func TestPanicOfBatch(t *testing.T) {
 		synctest.Wait() // until the goroutine of the batch has ended
 		if sl, err := s.slot(0); failed.Load() != 5 || err != nil || sl.inFlight != 0 {
 			t.Errorf("%d callers got the panic as an error, %d calls are in flight, %v; want 5 and none", failed.Load(), sl.inFlight, err)
+		}
+	})
+}
+
+// TestBatchGone: a client that ends its goroutine ends the calls of a batch with
+// an error, and those that wait behind it are sent.
+func TestBatchGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do, calls := &slow{}, atomic.Int64{}
+		s := &Store{MaxBatch: 4, Do: func(ctx context.Context, args ...any) (any, error) {
+			if calls.Add(1) == usualCalls+1 { // the first batch
+				runtime.Goexit()
+			}
+			return do.Do(ctx, args...)
+		}}
+		var gone, decided atomic.Int64
+		var all sync.WaitGroup
+		for i := range usualCalls + 2*s.MaxBatch {
+			all.Go(func() {
+				time.Sleep(time.Duration(i)) // one after the other
+				var e *Error
+				switch err := one(t.Context(), s, "a"); {
+				case err == nil:
+					decided.Add(1)
+				case errors.As(err, &e) && e.Charged && strings.Contains(err.Error(), "ended the goroutine"):
+					gone.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		synctest.Wait()
+		if sl, err := s.slot(0); gone.Load() != 4 || decided.Load() != usualCalls+4 || err != nil || sl.inFlight != 0 {
+			t.Errorf("%d callers lost their goroutine, %d were answered, %d calls are in flight, %v; want 4, 6 and none",
+				gone.Load(), decided.Load(), sl.inFlight, err)
 		}
 	})
 }

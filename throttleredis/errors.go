@@ -43,13 +43,14 @@ func (e *Error) Unwrap() error { return e.Err }
 var refusals = []string{
 	"NOSCRIPT", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "BUSY", "CLUSTERDOWN",
 	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "NOFENCE",
+	"NOCOMMAND", "ERR unknown command", "ERR max number of clients",
 }
 
 // unsent are parts of the errors of clients that had no connection to send
 // anything on, where they keep no error of type net.OpError.
 var unsent = []string{
 	"dial tcp", "dial unix", "failed to connect", "connection pool timeout", "connection pool exhausted",
-	"all sentinels specified in configuration are unreachable",
+	"all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
 }
 
 // failed returns an error of the client as an Error.
@@ -76,6 +77,14 @@ func denied(err error) bool {
 	text := err.Error()
 	return says(err, "NOPERM") || strings.Contains(text, "ACL failure") ||
 		strings.Contains(text, "can't run this command") || strings.Contains(text, "can't access at least one")
+}
+
+// unknown reports whether Redis says that it does not know a command, as where it
+// was renamed.
+func unknown(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "ERR unknown command") || strings.Contains(text, "Unknown Redis command") ||
+		strings.Contains(text, "Unknown command")
 }
 
 // says reports whether an error of Redis begins with a word. A client may have

@@ -98,8 +98,12 @@ func (s *Store) text(ctx context.Context, script string, keys []any, args ...any
 	return text, nil
 }
 
-// permitted says what to do if err is that the user may not run a command.
+// permitted says what to do if err is that the user may not run a command, or that
+// Redis has none.
 func permitted(err error, command string) error {
+	if unknown(err) {
+		return fmt.Errorf("throttleredis: Redis does not know the command %s, which the scripts need: was it renamed or disabled? %w", command, errors.Unwrap(err))
+	}
 	if denied(err) {
 		return fmt.Errorf("throttleredis: the user of Redis may not run %s on such keys; docs/redis.md has the ACL SETUSER line: %w", command, errors.Unwrap(err))
 	}

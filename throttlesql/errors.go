@@ -53,11 +53,17 @@ var advice = map[string]string{
 	"42703": "the table has another layout: Check says how it differs",                            // column
 	"42P10": "the table has another layout: Check says how it differs",                            // unique index
 	"42804": "the table has another layout: Check says how it differs",                            // type
+	"26000": poolers,                                                                              // no such prepared statement
+	"42P05": poolers,                                                                              // there is one already
 	"42501": "Check says what to GRANT",
 	"25006": "the server takes no writes: connect to a primary, with default_transaction_read_only off",
 	"0A000": "if this server is a standby, connect to its primary",
 	"40001": "the isolation level must be read committed",
 }
+
+// poolers is about a pooler that gives each statement another session, in which the
+// client prepared nothing.
+const poolers = "behind a pooler of transactions let pgx use default_query_exec_mode=cache_describe, and lib/pq binary_parameters=yes"
 
 // failed returns an error of the client as an Error. A statement that PostgreSQL
 // itself refuses has charged nothing, unless the connection ended with it.
@@ -80,17 +86,17 @@ func unsent(err error) bool {
 		errors.As(err, &safe) && safe.SafeToRetry() ||
 		stateOf(err) == "57P03" || // it takes no connections yet
 		says(err, func(text string) bool {
-			return strings.HasPrefix(text, "failed to connect to ") || notSent[text]
+			return strings.HasPrefix(text, "failed to connect to ") || strings.HasPrefix(text, "tls: failed to verify certificate") || notSent[text]
 		})
 }
 
 // notSent are errors of pools and drivers that have nothing but a text to be known
-// by, or a type of a package that this one does not import.
+// by, or a type of a package that this one does not import. "driver: bad connection"
+// is none of them: lib/pq also returns it where the answer was lost.
 var notSent = map[string]bool{
 	"closed pool":                       true, // of pgxpool
 	"sql: database is closed":           true,
 	"sql: connection is already closed": true,
-	"driver: bad connection":            true, // which says that nothing was carried out
 	"sql: transaction has already been committed or rolled back": true,
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A process that gets SIGINT or SIGTERM in the middle of its work ends with 1
@@ -39,6 +40,35 @@ func TestSignals(t *testing.T) {
 		err := c.Wait()
 		if want := "throttle: interrupted: 0 of 2 runs\n"; c.ProcessState.ExitCode() != 1 || stderr.String() != want || stdout.Len() > 0 {
 			t.Errorf("%v: got %v, stdout %q, stderr %q; want exit code 1, nothing, %q", signal, err, stdout.String(), stderr.String(), want)
+		}
+	}
+}
+
+// One that waits for standard input ends too. More than a pipe holds tells when
+// it has begun to read.
+func TestSignalWhileReading(t *testing.T) {
+	for _, args := range [][]string{{"explain"}, {"rules", "-"}} {
+		c := program(t, args...)
+		stdin, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stdin.Write(bytes.Repeat([]byte(" "), 70_000)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		stuck := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+		err = c.Wait()
+		stuck.Stop()
+		if c.ProcessState.ExitCode() != 1 || !bytes.HasSuffix(stderr.Bytes(), []byte(": interrupted\n")) {
+			t.Errorf("%v: got %v, stderr %q; want exit code 1, interrupted", args, err, stderr.String())
 		}
 	}
 }

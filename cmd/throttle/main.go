@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,8 +43,36 @@ var commands = []command{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt kills
-	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], input{ctx, os.Stdin}, os.Stdout, os.Stderr)
 	os.Exit(exit.Code(err, os.Stderr))
+}
+
+// input is standard input until ctx ends: a terminal may never have anything to
+// read. A Read that is given up keeps its goroutine until the process ends.
+type input struct {
+	ctx context.Context
+	io.Reader
+}
+
+var errInterrupted = errors.New("interrupted")
+
+func (in input) Read(p []byte) (int, error) {
+	type read struct {
+		text []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		text := make([]byte, len(p))
+		n, err := in.Reader.Read(text)
+		done <- read{text[:n], err}
+	}()
+	select {
+	case r := <-done:
+		return copy(p, r.text), r.err
+	case <-in.ctx.Done():
+		return 0, errInterrupted
+	}
 }
 
 // run is the program.

@@ -35,7 +35,13 @@ type Clustered struct {
 // Cluster starts a cluster in some 2.5 s.
 func Cluster(t testing.TB, args ...string) *Clustered {
 	t.Helper()
-	return cluster(t, false, args)
+	return cluster(t, redisServer, false, args)
+}
+
+// ValkeyCluster is as Cluster, with valkey-server.
+func ValkeyCluster(t testing.TB, args ...string) *Clustered {
+	t.Helper()
+	return cluster(t, valkeyServer, false, args)
 }
 
 // ProxiedCluster is a cluster whose nodes tell all the world, each other too,
@@ -43,7 +49,7 @@ func Cluster(t testing.TB, args ...string) *Clustered {
 // rest. Addrs are those of the proxies, Nodes[i].Addr goes straight to a node.
 func ProxiedCluster(t testing.TB, args ...string) *Clustered {
 	t.Helper()
-	return cluster(t, true, args)
+	return cluster(t, redisServer, true, args)
 }
 
 // SharedCluster is one cluster for all tests of the binary that ask for it. It
@@ -58,12 +64,12 @@ func SharedCluster(t testing.TB) *Clustered {
 }
 
 var sharedCluster = sync.OnceValues(func() (*Clustered, error) {
-	return again(func() (*Clustered, error) { return startCluster(false, nil) })
+	return again(func() (*Clustered, error) { return startCluster(redisServer, false, nil) })
 })
 
-func cluster(t testing.TB, proxied bool, args []string) *Clustered {
+func cluster(t testing.TB, find func() (string, error), proxied bool, args []string) *Clustered {
 	t.Helper()
-	c, err := again(func() (*Clustered, error) { return startCluster(proxied, args) })
+	c, err := again(func() (*Clustered, error) { return startCluster(find, proxied, args) })
 	check(t, err)
 	t.Cleanup(c.remove)
 	Until(t, "the cluster is whole", c.whole)
@@ -82,7 +88,7 @@ func (c *Clustered) remove() {
 	}
 }
 
-func startCluster(proxied bool, args []string) (c *Clustered, err error) {
+func startCluster(find func() (string, error), proxied bool, args []string) (c *Clustered, err error) {
 	c = new(Clustered)
 	defer func() {
 		if err != nil {
@@ -113,7 +119,7 @@ func startCluster(proxied bool, args []string) (c *Clustered, err error) {
 			"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", fmt.Sprint(told[i].port),
 			"--cluster-announce-bus-port", fmt.Sprint(told[i].bus), "--bind-source-addr", source(i).String(),
 		}
-		p := plan{find: redisServer, port: own[i].port, args: volatile(append(all, args...)...)}
+		p := plan{find: find, port: own[i].port, args: volatile(append(all, args...)...)}
 		p.files = map[string]string{"nodes.conf": table(i, told)}
 		if c.Nodes[i], err = p.start(); err != nil {
 			return c, err
@@ -317,6 +323,21 @@ func (c *Clustered) MoveSlot(t testing.TB, key string, to int) {
 		n.Must(t, "CLUSTER", "SETSLOT", slot, "NODE", name(to))
 	}
 	Until(t, "the nodes agree", c.whole)
+}
+
+// Migrate moves the hash slot of a key to the master that is node to, as Valkey 9
+// does by itself, all its keys at once, and waits until all nodes know.
+func (c *Clustered) Migrate(t testing.TB, key string, to int) {
+	t.Helper()
+	slot := c.Nodes[to].Must(t, "CLUSTER", "KEYSLOT", key)
+	from, _ := c.Owner(t, key)
+	c.Nodes[from].Must(t, "CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", name(to))
+	Until(t, "the slot is moved", func() error {
+		if at, _, err := c.OwnerBy(to, key); err != nil || at != to {
+			return fmt.Errorf("node %d has it: %w", at, err)
+		}
+		return c.whole()
+	})
 }
 
 // servers are the master and the replica, or -1, of a range of CLUSTER SLOTS.

@@ -30,6 +30,12 @@ func ValkeyPair(t testing.TB, args ...string) *Replicated {
 	return pair(t, Valkey, args)
 }
 
+// Redis8Pair is as RedisPair, of Redis 8.
+func Redis8Pair(t testing.TB, args ...string) *Replicated {
+	t.Helper()
+	return pair(t, Redis8, args)
+}
+
 func pair(t testing.TB, start func(testing.TB, ...string) *Node, args []string) *Replicated {
 	t.Helper()
 	r := &Replicated{Primary: start(t, args...)}

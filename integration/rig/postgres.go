@@ -87,7 +87,7 @@ func (s *PostgresServer) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.databases.Add(1))
 	s.Exec(t, "create database "+name)
-	return s.at(name)
+	return s.In(name)
 }
 
 // Exec runs one statement in the database postgres.
@@ -126,7 +126,8 @@ func (s *PostgresServer) Version(t testing.TB) (v string) {
 // and with all its processes, no checkpoint made. Restart recovers it.
 func (s *PostgresServer) Crash() { <-s.signal(syscall.SIGQUIT) }
 
-func (s *PostgresServer) at(database string) string {
+// In is the URL of a database.
+func (s *PostgresServer) In(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr, database)
 }
 
@@ -173,7 +174,7 @@ func startPostgresIn(dir, path string, settings, env []string) (*PostgresServer,
 		herd: true,            // they serve the connections, and would go on for a while
 	}}
 	s.clean = s.removeShared
-	s.URL = s.at("postgres")
+	s.URL = s.In("postgres")
 	s.ready = s.answers
 	if err := s.start(); err != nil {
 		s.remove()

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -98,6 +99,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
+// Mute ends each connection that there is, as if all had been said, when after so
+// many pieces the next piece of an answer comes, which is not passed on: what was
+// asked for has been carried out. Connections that are made later are as usual.
+func (p *Proxy) Mute(pieces int64) {
+	for _, l := range p.open() {
+		l.left.Store(pieces)
+		l.mute.Store(true)
+	}
+}
+
 // Links is how many connections there are.
 func (p *Proxy) Links() int { return len(p.open()) }
 
@@ -160,6 +171,9 @@ type link struct {
 	client   *net.TCPConn
 	answered int64 // bytes passed to the client; only the pump of answers uses it
 
+	mute atomic.Bool
+	left atomic.Int64 // pieces of answers before it is mute
+
 	once sync.Once
 	done chan struct{} // closed by end
 
@@ -219,6 +233,9 @@ func (l *link) pump(to, from *net.TCPConn, answers bool) {
 	b := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(b)
+		if answers && l.mute.Load() && l.left.Add(-1) < 0 {
+			return
+		}
 		if !l.pass(to, b[:n], answers) || err != nil {
 			return
 		}

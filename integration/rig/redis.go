@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,6 +62,13 @@ func Valkey(t testing.TB, args ...string) *Node {
 	return server(t, plan{find: valkeyServer, args: volatile(args...)})
 }
 
+// Redis8 is as Redis, with the redis-server of Redis 8, where scripts/need.sh puts
+// it, or $REDIS8.
+func Redis8(t testing.TB, args ...string) *Node {
+	t.Helper()
+	return server(t, plan{find: redis8Server, args: volatile(args...)})
+}
+
 // SharedRedis is one server for all tests of the binary that ask for it: keys
 // of others are in it, its scripts may be there or not.
 func SharedRedis(t testing.TB) *Node {
@@ -74,8 +82,18 @@ var sharedRedis = sync.OnceValues(func() (*Node, error) {
 	return again(plan{find: redisServer, args: volatile()}.start)
 })
 
-// redisServer and the like find a program.
-func redisServer() (string, error) { return program("redis-server", "redis-server") }
+// redisServer and the like find a program. $REDIS_SERVER is another one to do all
+// that redis-server is to do, as make integration does.
+func redisServer() (string, error) {
+	return program("redis-server", cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"))
+}
+
+func redis8Server() (string, error) {
+	if path := os.Getenv("REDIS8"); path != "" {
+		return path, nil
+	}
+	return program("redis-server of Redis 8", ours("redis-server-8")...)
+}
 
 // valkeyServer is in the path, or where scripts/need.sh puts it: Debian 12 has
 // none.

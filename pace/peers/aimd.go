@@ -35,7 +35,10 @@ type AIMD struct {
 	line     schedule.Even
 }
 
-var _ pace.Controller = (*AIMD)(nil)
+var (
+	_ pace.Controller = (*AIMD)(nil)
+	_ pace.Learner    = (*AIMD)(nil)
+)
 
 // fastestAIMD keeps the arithmetic finite.
 const fastestAIMD = 1e12
@@ -51,10 +54,7 @@ func (a *AIMD) Wait(now time.Time, r pace.Request) time.Duration {
 
 // Start takes a place in the schedule.
 func (a *AIMD) Start(now time.Time, r pace.Request) {
-	if a.rate == 0 {
-		a.rate = a.within(schedule.Or(a.Initial, 10))
-		a.interval = schedule.Interval(a.rate)
-	}
+	a.begin()
 	a.line.Start(now, r.Since, a.interval, 1)
 }
 
@@ -70,6 +70,20 @@ func (a *AIMD) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 		a.set(a.rate * min(schedule.Or(a.Cut, 0.5), 1))
 	}
 	return 0
+}
+
+// Learn adjusts the rate by feedback that belongs to no request.
+func (a *AIMD) Learn(now time.Time, o pace.Outcome) {
+	a.begin()
+	a.Observe(now, o)
+}
+
+// begin sets the first rate, once.
+func (a *AIMD) begin() {
+	if a.rate == 0 {
+		a.rate = a.within(schedule.Or(a.Initial, 10))
+		a.interval = schedule.Interval(a.rate)
+	}
 }
 
 // set changes the rate. The next start is an interval after the last one,

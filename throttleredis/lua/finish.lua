@@ -25,8 +25,8 @@ local function decide(i, kept, since)
   local done, ok, answer, new, newT, fix, fixT = pcall(kinds[byte(limit) - FORMAT], kept, limit, ask, since, KEYS[i + 1])
   if done then
     return ok, answer, new, newT, fix, fixT
-  elseif type(ok) == 'table' then -- of Redis
-    error(ok)
+  elseif type(ok) == 'table' or sub(ok, 1, 12) ~= 'user_script:' then -- of Redis, not of Lua
+    error(ok, 0)
   end
   return nil, pack('<BB', 6, MALFORMED)
 end
@@ -136,16 +136,19 @@ end
 return pack('<I7B', none and real or now, #before) .. before .. answer
 end
 
--- What the user of the caller may not do is answered as where Redis sees it before
--- the script runs, if nothing has been written.
+-- What the user of the caller may not do, and what Redis does not know, is answered
+-- as where Redis sees it before the script runs, if nothing has been written.
 local done, answer = pcall(decide_all)
 if done then
   return answer
 end
 local text = type(answer) == 'table' and answer.err or tostring(answer)
-for _, denied in ipairs({ 'ACL failure', "can't run this command", "can't access at least one" }) do
-  if not wrote and string.find(text, denied, 1, true) then
-    return redis.error_reply('NOPERM ' .. text)
+for why, word in pairs({
+  ['ACL failure'] = 'NOPERM ', ["can't run this command"] = 'NOPERM ', ["can't access at least one"] = 'NOPERM ',
+  ['Unknown Redis command'] = 'NOCOMMAND ', ['Unknown command'] = 'NOCOMMAND ',
+}) do
+  if not wrote and string.find(text, why, 1, true) then
+    return redis.error_reply(word .. text)
   end
 end
 error(answer)

@@ -21,6 +21,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
+	"github.com/throttle-go/throttle/throttlehttp"
 )
 
 // play runs the command, whose name is the first argument.
@@ -228,7 +229,7 @@ func TestDemoStrangeAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.close()
-	v.limited.Next = http.NotFoundHandler()
+	v.limited.(*throttlehttp.Handler).Next = http.NotFoundHandler()
 	_, err = playLive(t.Context(), v, parsed(t, "none")[0], 1, func(string) {})
 	if err == nil || !strings.HasPrefix(err.Error(), "the answer was 404 Not Found; 0 of 170 served, ") {
 		t.Errorf("playLive where all is not found: %v", err)

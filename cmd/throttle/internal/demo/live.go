@@ -32,7 +32,7 @@ const (
 // path is an account of its own, which begins full.
 type liveServer struct {
 	scenario sim.Scenario
-	limited  throttlehttp.Handler
+	limited  http.Handler
 	luck     pace.Luck
 	requests atomic.Int64
 
@@ -50,12 +50,14 @@ func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 	}
 	v := &liveServer{scenario: s, luck: pace.Luck(seed), done: make(chan struct{})}
 	v.url = "http://" + listener.Addr().String()
-	v.limited.Limit, v.limited.Store = s.Server.Limit, new(memory.Store)
-	v.limited.Key = func(r *http.Request) string { return r.URL.Path }
-	v.limited.Headers = throttlehttp.Silent
-	if s.Server.Hints.Remaining {
-		v.limited.Headers = throttlehttp.OnlyRemaining
+	limited := &throttlehttp.Handler{
+		Limit: s.Server.Limit, Store: new(memory.Store), Headers: throttlehttp.Silent,
+		Key: func(r *http.Request) string { return r.URL.Path },
 	}
+	if s.Server.Hints.Remaining {
+		limited.Headers = throttlehttp.OnlyRemaining
+	}
+	v.limited = limited
 	v.http = &http.Server{
 		Handler: v, ReadHeaderTimeout: longestLive,
 		ErrorLog: log.New(io.Discard, "", 0), // clients that go away are no news

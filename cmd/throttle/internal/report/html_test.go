@@ -145,6 +145,16 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
+// What was interrupted before one run was over is not played for a picture, which
+// may take long.
+func TestSVGOfNothing(t *testing.T) {
+	var svg bytes.Buffer
+	r := batch.Result{Scenario: clitest.Builtin(t, "heroku"), Policies: []sim.Policy{{Name: "never-ran"}}, Interrupted: true}
+	if err := WriteSVG(&svg, []batch.Result{r}); err != nil || strings.Contains(svg.String(), "never-ran") {
+		t.Errorf("the picture of an interrupted simulation: %v\n%s", err, &svg)
+	}
+}
+
 // TestReportSkipsWhatHasNoRow checks that charts go with the right rows when
 // some policies have none.
 func TestReportSkipsWhatHasNoRow(t *testing.T) {

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/jsonobject"
@@ -19,7 +20,7 @@ func WriteJSON(w io.Writer, results []batch.Result) error {
 	}{Version: 1, Results: []jsonRow{}}
 	for _, r := range results {
 		for _, row := range r.Rows {
-			all.Results = append(all.Results, jsonRow{r.Scenario.Name, row})
+			all.Results = append(all.Results, jsonRow{r.Scenario, row})
 		}
 	}
 	return json.NewEncoder(w).Encode(all)
@@ -27,15 +28,19 @@ func WriteJSON(w io.Writer, results []batch.Result) error {
 
 // jsonRow is a row of a scenario's table as an object with its keys in order.
 type jsonRow struct {
-	scenario string
+	scenario sim.Scenario
 	row      batch.Row
 }
 
 // MarshalJSON writes the measures in the order of sim.Measures.
 func (r jsonRow) MarshalJSON() ([]byte, error) {
 	o := jsonobject.Object{}
-	o.Put("scenario", r.scenario)
+	o.Put("scenario", r.scenario.Name)
 	o.Put("policy", r.row.Policy)
+	family, _, _ := strings.Cut(r.row.Policy, "(")
+	if settings := r.scenario.Settings[family]; settings != "" { // those that the policy does not have of its own
+		o.Put("scenario_settings", settings)
+	}
 	o.Put("seeds", r.row.Seeds)
 	for i, m := range sim.Measures {
 		if m.Rare && !r.row.Summary.Stats[i].OK {

@@ -67,7 +67,7 @@ func TestRecorderIsBoundedAndKeepsPeaks(t *testing.T) {
 // each of its requests has a dot.
 func TestRecorderKeepsAllOfAShortRun(t *testing.T) {
 	s := clitest.Builtin(t, "sleeper")
-	p, err := sim.ParsePolicy("autosleeper")
+	p, err := sim.ParsePolicy("autosleeper(initial=1ms,up=1.5,down=0.6,threshold=5,randomization=0)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
@@ -23,7 +24,10 @@ func WriteSVG(w io.Writer, results []batch.Result) error {
 		X:     "s", Y: "throttled answers",
 	}
 	for _, p := range r.Policies {
-		c.Series = append(c.Series, throttledSoFar(r.Scenario, p, r.Seed))
+		// What was interrupted before one run was over is not played again.
+		if slices.ContainsFunc(r.Rows, func(row batch.Row) bool { return row.Policy == p.Name }) {
+			c.Series = append(c.Series, throttledSoFar(r.Scenario, p, r.Seed))
+		}
 	}
 	return c.SVG(w, 760, 380)
 }
@@ -34,6 +38,7 @@ func throttledSoFar(s sim.Scenario, p sim.Policy, seed uint64) chart.Series {
 	var count float64
 	var last time.Duration
 	run := sim.New(s, p, seed)
+	run.MaxSent = maxDrawn
 	run.Watch = func(q sim.Point) {
 		last = q.At
 		if !q.Sent && q.Verdict == pace.Throttled {

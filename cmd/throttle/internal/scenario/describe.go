@@ -22,7 +22,7 @@ func Describe(s sim.Scenario) []Fact {
 		{"Server", serverInWords(s.Server)},
 		{"Network", text{networkInWords(s.Network)}},
 		{"Clients", clientsInWords(s.Clients)},
-		{"Run", text{runInWords(s)}},
+		{"Run", append(text{runInWords(s)}, settingsInWords(s)...)},
 	}
 }
 
@@ -105,6 +105,14 @@ func runInWords(s sim.Scenario) string {
 		return "Ends " + ends[0] + "."
 	}
 	return "Ends " + strings.Join(ends, ", or ") + ", whichever comes first."
+}
+
+// settingsInWords says which policies have other settings than their own.
+func settingsInWords(s sim.Scenario) (t text) {
+	for _, is := range Settings(s) {
+		t.add("Here %s.", is)
+	}
+	return t
 }
 
 // hasWork reports whether work can end the run: all that is measured has some.

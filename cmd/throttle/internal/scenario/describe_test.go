@@ -29,7 +29,8 @@ func TestDescribe(t *testing.T) {
 			"A token bucket of 4,500 that is never refilled. Its answers say how many requests remain.",
 			"A call takes 165 ms ± 20 %, half there and half back.",
 			"2 processes of 5 workers each. A worker calls again as soon as it has its answer.",
-			"Ends after 3 h, or when no more than 10 requests remain, whichever comes first.",
+			"Ends after 3 h, or when no more than 10 requests remain, whichever comes first. Here gradual is gradual(start=1s)." +
+				" Here proportional is proportional(start=1s). Here proportional-remaining is proportional-remaining(start=1s).",
 		}},
 		{clitest.Builtin(t, "emr"), []string{
 			"A token bucket: 4 a second come in, and at most 8 are kept. Its answers say how many requests remain.",

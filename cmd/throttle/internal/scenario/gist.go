@@ -3,6 +3,8 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +33,14 @@ func Gist(s sim.Scenario) string {
 		parts = append(parts, words.Short(s.Duration))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Settings says which policies have other settings than their own in s.
+func Settings(s sim.Scenario) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
+		all = append(all, fmt.Sprintf("%s is %[1]s(%s)", name, s.Settings[name]))
+	}
+	return all
 }
 
 func serverGist(v sim.Server) []string {

@@ -81,8 +81,10 @@ func callsInWords(g sim.Group) (said string) {
 		d    time.Duration
 		what string
 	}{
-		{g.Timeout, "a try times out after %s"}, {g.Patience, "a call is given up after %s"},
-		{g.Deadline, "an answer is of use within %s"}, {g.Clock, "clocks are off by up to %s"},
+		{g.Timeout, "a try times out after %s"},
+		{g.Patience, "a call is given up after %s"},
+		{g.Deadline, "an answer is of use within %s"},
+		{g.Clock, "clocks are off by up to %s"},
 	} {
 		if x.d > 0 {
 			add("; "+x.what, words.Lasting(x.d))

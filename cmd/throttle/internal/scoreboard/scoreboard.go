@@ -80,7 +80,7 @@ type cell struct {
 
 // sectionOf puts a scenario's results in order.
 func sectionOf(r batch.Result) section {
-	b := section{name: r.Scenario.Name, gist: scenario.Gist(r.Scenario)}
+	b := section{name: r.Scenario.Name, gist: strings.Join(append([]string{scenario.Gist(r.Scenario)}, scenario.Settings(r.Scenario)...), "; ")}
 	if !slices.ContainsFunc(r.Scenario.Clients, isMeasured) {
 		b.fillGroups(r)
 		return b

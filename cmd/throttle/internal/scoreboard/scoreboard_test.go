@@ -70,3 +70,12 @@ func TestBoardCommand(t *testing.T) {
 		t.Errorf("Command = %s, want %s", got, want)
 	}
 }
+
+// A section says which policies have other settings than their own.
+func TestBoardTellsSettings(t *testing.T) {
+	s, _ := sim.Find("heroku-clear")
+	got := sectionOf(batch.Result{Scenario: s}).gist
+	if want := "3h; gradual is gradual(start=1s); proportional is "; !strings.Contains(got, want) {
+		t.Errorf("heroku-clear: %q, want %q in it", got, want)
+	}
+}

@@ -273,7 +273,7 @@ func warn(stderr io.Writer, results []batch.Result, board bool) {
 	for _, r := range results {
 		for _, row := range r.Rows {
 			if row.Summary.Cut > 0 && !board {
-				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
+				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests, or had four million under way, and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
 			}
 			if n := row.Summary.Overflow; n > 0 {
 				fmt.Fprintf(stderr, "throttle: %s: under %s, %d calls found 10,000 queued in their process already and were not made\n", r.Scenario.Name, row.Policy, n)

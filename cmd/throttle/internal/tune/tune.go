@@ -234,7 +234,7 @@ func (o *options) report(r result, stdout, stderr io.Writer) error {
 		return exit.Failf("standard output: %v", err)
 	}
 	if r.cut > 0 {
-		fmt.Fprintf(stderr, "throttle: %s: %d of %d runs sent 200 million requests and were cut short there\n", r.scenario.Name, r.cut, r.done)
+		fmt.Fprintf(stderr, "throttle: %s: %d of %d runs sent 200 million requests, or had four million under way, and were cut short there\n", r.scenario.Name, r.cut, r.done)
 	}
 	if o.svg != "" && o.svg != outfile.Dash {
 		if err := outfile.Write(o.svg, draw); err != nil {

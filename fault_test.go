@@ -1,0 +1,178 @@
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// faulty lets one start a second, and once it is broken does what fails says.
+type faulty struct {
+	pace.Fixed
+	broken atomic.Int64 // so often more
+	fails  func()
+}
+
+func (c *faulty) fail() {
+	if c.broken.Load() > 0 {
+		c.broken.Add(-1)
+		c.fails()
+	}
+}
+
+func (c *faulty) Start(now time.Time, r pace.Request) { c.fail(); c.Fixed.Start(now, r) }
+
+// A Controller that panics when the timer of the Throttle rings ends no process:
+// the first call that waits panics with it, and says where; the others go on, or
+// panic too if it happens again.
+func TestControllerPanicsInTheTimer(t *testing.T) {
+	for name, fails := range map[string]func(){
+		"a panic": func() { panic(errDown) },
+		"Goexit":  runtime.Goexit,
+	} {
+		for times := range 4 {
+			synctest.Test(t, func(t *testing.T) {
+				c := &faulty{Fixed: pace.Fixed{Rate: 1}, fails: fails}
+				th := throttle.Throttle{Control: c}
+				if err := th.Do(t.Context(), nothing); err != nil {
+					t.Fatal(err)
+				}
+				var panics, done atomic.Int64
+				var calls sync.WaitGroup
+				for range 3 {
+					calls.Go(func() {
+						defer func() {
+							p := recover()
+							if p == nil {
+								return
+							}
+							panics.Add(1)
+							err, ok := p.(error)
+							if text := err.Error(); !ok || name == "a panic" && !errors.Is(err, errDown) || !strings.Contains(text, "faulty).Start") && name == "a panic" {
+								t.Errorf("%s: the call panics with %v; want the value, and where", name, text)
+							}
+						}()
+						if err := th.Do(t.Context(), nothing); err == nil {
+							done.Add(1)
+						}
+					})
+				}
+				synctest.Wait()
+				c.broken.Store(int64(times))
+				calls.Wait()
+				if panics.Load() != int64(times) || done.Load() != int64(3-times) {
+					t.Errorf("%s %d times: %d calls panic, %d are served; want %d, %d", name, times, panics.Load(), done.Load(), times, 3-times)
+				}
+				if th.InFlight() != 0 || th.Waiting() != 0 {
+					t.Errorf("%s: %d in flight, %d wait; want none", name, th.InFlight(), th.Waiting())
+				}
+				if err := th.Do(t.Context(), nothing); err != nil {
+					t.Errorf("%s: a later call: %v", name, err)
+				}
+			})
+		}
+	}
+}
+
+// The same holds for the goroutine that asks the Store of a Fleet.
+func TestControllerPanicsInTheFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &faulty{fails: func() { panic(errDown) }}
+		th := throttle.Throttle{Control: c, Fleet: throttle.Fleet{Store: new(memory.Store), Key: "k", Limit: limit.Limit{Count: 10, Period: time.Second}}}
+		c.broken.Store(1)
+		func() {
+			defer func() {
+				if err, ok := recover().(error); !ok || !errors.Is(err, errDown) {
+					t.Errorf("the call panics with %v, want %v", err, errDown)
+				}
+			}()
+			_ = th.Do(t.Context(), nothing)
+		}()
+		if err := th.Do(t.Context(), nothing); err != nil || th.InFlight() != 0 || th.Waiting() != 0 {
+			t.Errorf("a later call: %v, %d in flight, %d wait; want nil and none", err, th.InFlight(), th.Waiting())
+		}
+	})
+}
+
+// A scope's Controller that panics as it learns leaves no permit in the others.
+func TestScopeControllerPanics(t *testing.T) {
+	var broken atomic.Int64
+	th := throttle.Throttle{NewScope: func(scope string) pace.Controller {
+		if scope == "a" {
+			return &forgetful{broken: &broken}
+		}
+		return nil
+	}}
+	ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{Needs: []throttle.Need{{Scope: "a"}, {Scope: "b"}}})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("Observe panics, and Do does not")
+			}
+		}()
+		broken.Store(1)
+		_ = th.Do(ctx, nothing)
+	}()
+	if waiting, flying, n := throttle.ScopesOf(&th); waiting != 0 || flying != 0 || n != 2 || th.InFlight() != 0 {
+		t.Errorf("%d wait, %d in flight in %d scopes, %d in all; want none in 2", waiting, flying, n, th.InFlight())
+	}
+}
+
+// forgetful panics as it learns, so often as broken says.
+type forgetful struct {
+	pace.Fixed
+	broken *atomic.Int64
+}
+
+func (c *forgetful) Observe(now time.Time, o pace.Outcome) time.Duration {
+	if c.broken.Add(-1) >= 0 {
+		panic(errDown)
+	}
+	return c.Fixed.Observe(now, o)
+}
+
+// A panic in the goroutine of one call, while it starts others, leaves these to
+// start: none is lost, and none waits for the end of its patience.
+func TestControllerPanicsInACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &faulty{fails: func() { panic(errDown) }}
+		th := throttle.Throttle{Control: c, MaxInFlight: 1}
+		began := time.Now()
+		end := make(chan struct{})
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the call whose end starts the next does not panic")
+				}
+			}()
+			_ = th.Do(t.Context(), func(context.Context) error { <-end; return nil })
+		})
+		synctest.Wait()
+		for range 3 {
+			calls.Go(func() {
+				if err := th.Do(t.Context(), nothing); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		c.broken.Store(1)
+		close(end)
+		calls.Wait()
+		if took := time.Since(began); took != 0 || th.InFlight() != 0 || th.Waiting() != 0 {
+			t.Errorf("after %v: %d in flight, %d wait; want none at once", took, th.InFlight(), th.Waiting())
+		}
+	})
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs what only `make integration` needs, beside what scripts/need.sh does:
+# DynamoDB Local in .bin/dynamodb-local, for which Java 17 and Maven are needed,
+# and nginx, of which the tests start their own and no service.
+# It fails never: what it cannot install, it names, and the tests that need it
+# fail.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+have() { command -v "$1" >/dev/null 2>&1; }
+
+missing=()
+have java || missing+=(default-jre-headless)
+have mvn || missing+=(maven)
+have nginx || missing+=(nginx-light)
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo -n)
+if [ ${#missing[@]} -gt 0 ] && have apt-get; then
+	policy=/usr/sbin/policy-rc.d # while it says 101, packages start no service
+	if [ ! -e $policy ]; then
+		trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+		printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+		"${as_root[@]}" chmod +x $policy
+	fi
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -qq -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null || true
+fi
+
+# DynamoDB Local, which is Amazon's own, with all that it needs.
+install_dynamodb_local() {
+	local to=.bin/dynamodb-local pom=scripts/dynamodb-local/pom.xml
+	[ -z "${DYNAMODB_LOCAL:-}" ] || return 0
+	cmp -s "$pom" "$to/pom.xml" && return 0
+	have mvn || return 1
+	echo "need: installing DynamoDB Local with Maven in $to" >&2
+	rm -rf "$to"
+	mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$PWD/$to" </dev/null >&2 || return 1
+	cp "$pom" "$to" # the last, as it says that all is there
+}
+
+if ! install_dynamodb_local; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: DynamoDB Local
+		  With Java 17 and Maven scripts/need-integration.sh puts it into
+		  .bin/dynamodb-local; or set \$DYNAMODB_LOCAL to its folder. Tests that
+		  need it will FAIL.
+		************************************************************************
+
+	END
+fi
