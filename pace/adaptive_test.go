@@ -115,7 +115,7 @@ func TestAdaptiveBacksOffExponentiallyAndSpringsBack(t *testing.T) {
 	if ratio := rates[5] / rates[0]; ratio > gentleCuts/2 {
 		t.Errorf("to %.2f of the rate, hardly below the %.2f of ordinary cuts", ratio, gentleCuts)
 	}
-	low := p.a.rate(p.a.cutAt)
+	low := p.a.rate(p.a.rowAt)
 	for range 10 {
 		p.served()
 	}

@@ -18,8 +18,6 @@ import (
 // and see.
 type company struct {
 	crowded  bool    // the others do not yield
-	useless  bool
-	refused  float64
 	zeros    float64 // share of the answers that saw the bucket empty
 	marks    float64 // mean of 1 - r/h, where above zero
 	best     float64 // highest theta lately
@@ -45,16 +43,6 @@ const (
 // observe notes an answer at s, after the level has.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
-	if l.on {
-		refused := 0.0
-		if v == Throttled {
-			refused = 1
-		}
-		c.refused += (refused - c.refused) / refOver
-		if c.refused > refMost {
-			c.crowded, c.useless = true, true
-		}
-	}
 	if v != Served {
 		return // an outage refuses all; it says nothing of the others
 	}
@@ -88,17 +76,12 @@ func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
 	l.on, a.on, a.first.open = false, true, true
 	a.floor = max(l.theta, l.company.best, slowest)
-	if l.company.useless {
-		a.floor, a.trust = max(l.theta, slowest), 1
-	} else if l.company.crowded {
+	if l.company.crowded {
 		a.floor = max(a.floor, 2*l.company.best)
 	}
-	a.refused = 0
-	if a.born == 0 {
-		a.born = s
-	}
+	a.refused, a.trust = 0, leastTrust
 	a.cut(s)
-	if l.company.crowded && !l.company.useless {
+	if l.company.crowded {
 		a.liveAt = s - a.period // as if a period had passed
 		a.floor *= math.Exp(-growthPerT)
 	}

@@ -49,7 +49,7 @@ func (a *Adaptive) weigh(cost int64) float64 {
 func (a *Adaptive) rescale(f float64) {
 	l := &a.level
 	for _, x := range [...]*float64{
-		&a.costs.took, &a.floor, &a.proof, &a.share.said, &a.share.agreed,
+		&a.costs.took, &a.floor, &a.proof, &a.caught, &a.share.said, &a.share.agreed,
 		&l.theta, &l.policy, &l.quota, &l.company.best,
 		&l.r, &l.low, &l.swing, &l.most, &l.shown, &l.h,
 	} {

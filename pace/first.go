@@ -4,20 +4,29 @@ import "math"
 
 // first bounds the first flight of an Adaptive: what is sent before anything is
 // known of the limit. Ten workers that wake together on an exhausted quota shall
-// cost one refusal, not ten; but an answer that is long in coming, a stream or a
+// not cost ten refusals; but an answer that is long in coming, a stream or a
 // connection that hangs, is no refusal, and holds back the others for a moment
-// only. The flight doubles with each round of answers, or each doubling.
+// only. As many are in flight as have been served, and beyond those one, two,
+// four and eight, a doubling every 0.35 s, and then one more every 0.35 s.
 type first struct {
 	open  bool    // for good
 	began float64 // when the flight that is out began
 }
 
+const (
+	doubling = 0.35 // seconds
+	early    = 7.0  // in flight beyond what has been served, that doubling leads to
+)
 
 // next is the earliest instant for the next start beside flying others, when
 // so many have been served.
 func (f *first) next(flying int, served float64) float64 {
-	if float64(flying) <= served {
+	switch beyond := float64(flying) - served; {
+	case beyond <= 0:
 		return 0
+	case beyond <= early:
+		return f.began + doubling*math.Log2(beyond+1)
+	default:
+		return f.began + doubling*(math.Log2(early+1)+beyond-early)
 	}
-	return f.began + doubling*math.Log2(float64(flying)+1)
 }

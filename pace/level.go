@@ -36,20 +36,22 @@ type level struct {
 	seenAt        float64
 	h             float64
 
-	window   bool    // the limit is a fixed window
-	resetAt  float64 // when it ends
-	agreed   float64 // since when resets agree
-	patience float64 // for how long they must, seconds
-	doubt    bool    // a window that refusals told of was none
-	late     float64 // how long after it to come back, seconds
-	policy   float64 // limit over window as the server states it, a second
-	quota    float64 // the limit as stated
-	length   float64 // the window as stated
-	peers    float64 // how many share the window, from how fast it empties
-	shown    float64 // the last r shown, own requests since not counted
-	pass     bool    // leave what is left of this window to the others
-	flying   int
-	company  company
+	window     bool    // the limit is a fixed window
+	resetAt    float64 // when it ends
+	agreed     float64 // since when resets agree
+	patience   float64 // for how long they must, seconds
+	doubt      bool    // a window that refusals told of was none
+	late       float64 // how long after it to come back, seconds
+	policy     float64 // limit over window as the server states it, a second
+	quota      float64 // the limit as stated
+	length     float64 // the window as stated
+	jumpAt     float64
+	looks, saw int
+	peers      float64 // how many share the window, from how fast it empties
+	shown      float64 // the last r shown, own requests since not counted
+	pass       bool    // leave what is left of this window to the others
+	flying     int
+	company    company
 }
 
 const (
@@ -59,8 +61,8 @@ const (
 	firstSwing = 6.0
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
-	least      = 1.0 / 3600
-	growth     = 0.07 // g at most, a second
+	teeth      = 3      // of a short window, that make it one
+	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
 	full       = 0.2  // growth with an answer that sees the bucket full
 	surely     = 15   // answers that saw no more than most
@@ -109,7 +111,7 @@ func (l *level) sent(took float64) {
 // tell takes in the policy.
 func (l *level) tell(h Hints, unit float64) {
 	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
-	l.policy = max(l.quota/l.length, least)
+	l.policy = max(l.quota/l.length, slowest)
 }
 
 // observe learns from an answer; false leaves it to the law without hints.
@@ -157,6 +159,7 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
+		l.jump(s, r)
 		l.divide(r, o.Request.Luck)
 		l.full++
 		if r > l.most {
@@ -174,19 +177,30 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		}
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
-	if hKind == 1 {
-		l.h = min(max(hK*l.peers*max(1, hF*float64(l.flying)), hMin), widest)
-	}
-	if hKind == 2 {
-		l.h = min(l.h, max(hK*l.peers*max(1, hF*float64(l.flying)), hMin))
-	}
 	if l.quota > 0 && l.length <= short {
 		l.h = min(l.h, max(l.quota/apart, 1))
+	}
+	if l.saw >= teeth {
+		l.h = min(l.h, max(l.most/apart, 1))
 	}
 	if l.tiny {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
 	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
+}
+
+// jump looks for the teeth of a short window: a level that falls step by step
+// and is full again at once, time after time.
+func (l *level) jump(s, r float64) {
+	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < smallest {
+		return
+	}
+	if l.looks > 4 && s-l.jumpAt <= short {
+		l.saw = min(l.saw+1, 6)
+	} else {
+		l.saw = max(l.saw-2, 0)
+	}
+	l.jumpAt, l.looks = s, 0
 }
 
 // divide estimates among how many a window is divided, from how many requests
@@ -239,9 +253,9 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 
 func (l *level) floor() float64 {
 	if l.policy > 0 {
-		return min(slowest, l.policy/100)
+		return min(1.0/120, l.policy/100)
 	}
-	return least
+	return slowest
 }
 
 // grows is g in use. Marks take kappa × m × x a second from a rate x, so growth
