@@ -18,6 +18,8 @@ import (
 // and see.
 type company struct {
 	crowded  bool    // the others do not yield
+	misled   bool    // what remains does not tell what is refused
+	refused  float64 // share of the answers
 	zeros    float64 // share of the answers that saw the bucket empty
 	marks    float64 // mean of 1 - r/h, where above zero
 	best     float64 // highest theta lately
@@ -30,6 +32,8 @@ const (
 	emptyShare = 0.05  // more than so many see an empty bucket
 	marked     = 0.6   // or marks are above this, which growth alone hardly asks for
 	enough     = 22    // answers, at least
+	misledOver = 24    // answers
+	misledMost = 0.4   // of them refused
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -43,7 +47,7 @@ const (
 // observe notes an answer at s, after the level has.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
-	if v != Served {
+	if c.refusals(l, v); v != Served {
 		return // an outage refuses all; it says nothing of the others
 	}
 	dt := max(s-c.seenAt, 0)
@@ -69,6 +73,22 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	c.crowded = s-c.strained >= sustained && c.answers >= enough
 }
 
+// refusals finds out whether what remains misleads: who goes by it is hardly ever
+// refused, where others do not empty the bucket.
+func (c *company) refusals(l *level, v Verdict) {
+	if !l.on {
+		return
+	}
+	share := 0.0
+	if v == Throttled {
+		share = 1
+	}
+	c.refused += (share - c.refused) / misledOver
+	if c.refused > misledMost {
+		c.crowded, c.misled = true, true
+	}
+}
+
 // leaveLevel goes on without hints. Where the others do not yield it begins
 // at twice the best rate of late, as it was held down by them, and grows
 // steeply; one throttled answer puts that right.
@@ -76,12 +96,15 @@ func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
 	l.on, a.on, a.first.open = false, true, true
 	a.floor = max(l.theta, l.company.best, slowest)
-	if l.company.crowded {
+	switch {
+	case l.company.misled:
+		a.floor = max(l.theta, slowest)
+	case l.company.crowded:
 		a.floor = max(a.floor, 2*l.company.best)
 	}
 	a.refused, a.trust = 0, leastTrust
 	a.cut(s)
-	if l.company.crowded {
+	if l.company.crowded && !l.company.misled {
 		a.liveAt = s - a.period // as if a period had passed
 		a.floor *= math.Exp(-growthPerT)
 	}
