@@ -61,7 +61,7 @@ const (
 	usual      = 0.55
 	fewest     = 10.0 // requests
 	firstRate  = 1.0  // a second, when the very first answer is a refusal
-	firstMost  = 4.0  // and if answers are quick
+	firstMost  = 1.0  // and if answers are quick
 	slowest    = 1.0 / 3600
 	longest    = 3600.0 // T at most, seconds
 )
@@ -155,7 +155,7 @@ func (a *Adaptive) resume(sent float64) {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
-	a.period = min(longest, max(t, min(a.trust, fewest)/a.floor, 4*a.rtt))
+	a.period = min(longest, max(t, min(a.trust/leastTrust, fewest)/a.floor, 4*a.rtt))
 }
 
 // felt is the rate a second at s, as felt without hints.

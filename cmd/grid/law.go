@@ -1,5 +1,0 @@
-package main
-
-import "github.com/throttle-go/throttle/pace"
-
-func newLaw(blind bool) pace.Controller { return &pace.Adaptive{Blind: blind} }
