@@ -94,15 +94,15 @@ func (c *company) refusals(l *level, v Verdict) {
 // steeply; one throttled answer puts that right.
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
+	if !a.on {
+		a.born = s
+	}
 	l.on, a.on, a.first.open = false, true, true
 	a.floor = max(l.theta, l.company.best, slowest)
-	switch {
-	case l.company.misled:
-		a.floor = max(l.theta, slowest)
-	case l.company.crowded:
-		a.floor = max(a.floor, 2*l.company.best)
-	}
 	a.refused, a.trust = 0, leastTrust
+	if l.company.crowded && !l.company.misled {
+		a.floor, a.trust = max(a.floor, 2*l.company.best), mostTrust
+	}
 	a.cut(s)
 	if l.company.crowded && !l.company.misled {
 		a.liveAt = s - a.period // as if a period had passed

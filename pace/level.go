@@ -28,6 +28,8 @@ type level struct {
 	cutAt   float64
 	depth   float64
 	served  float64 // since the last cut
+	row     int     // refusals since anything was served
+	before  float64 // theta at the first of them
 
 	r, low, swing float64 // last seen, its trough, its swing
 	most          float64 // the highest r seen
@@ -61,6 +63,7 @@ const (
 	firstSwing = 6.0
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
+	away       = 7      // refusals in a row, after which the server is taken to be away
 	teeth      = 3      // of a short window, that make it one
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
@@ -126,13 +129,16 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	l.flying = a.flying
 	l.look(s, o, a.costs.unit())
 	l.company.observe(a, s, o.Verdict)
-	if l.most < 1 || l.company.crowded {
+	if l.full >= surely && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
 		if l.on {
 			a.leaveLevel(s)
 		}
 		return false
 	}
 	if !l.on {
+		if a.on && a.refused > 0 {
+			return false // the server is away, or as good as that
+		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
 			l.turnOn(a, s, sent, o)
 			return true
@@ -240,8 +246,9 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	l.theta = a.measured(s, sent)
 	if a.on {
-		l.theta = a.rate(s)
+		l.theta = max(a.rate(s), a.floor)
 	}
+	l.row = 0
 	l.fed = o.Verdict == Served
 	l.on, a.restored = true, false
 	l.theta = max(l.theta, l.floor())
@@ -251,6 +258,17 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	l.even = 1 / l.rate(s)
 }
 
+// awayFrom leaves a row of refusals to the law without hints, which comes back to
+// the rate of before when anything is served again.
+func (a *Adaptive) awayFrom(s float64) {
+	l := &a.level
+	l.on, a.on, a.first.open = false, true, true
+	a.floor, a.trust = max(l.before, l.company.best, slowest), leastTrust
+	a.cut(s)
+	a.refused, a.dead, a.deadThen = l.row, 0, 0
+}
+
+// floor is the lowest theta.
 func (l *level) floor() float64 {
 	if l.policy > 0 {
 		return min(1.0/120, l.policy/100)
@@ -277,6 +295,13 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		if sent < l.cutAt {
 			return
 		}
+		if l.row++; l.row == 1 {
+			l.before = l.theta
+		}
+		if l.row >= away && l.fed && !l.window {
+			a.awayFrom(s)
+			return
+		}
 		switch {
 		case !l.fed: // it is far too fast, as in a crowd that starts
 			l.depth = deepest
@@ -290,7 +315,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		return
 	}
 	l.served++
-	l.fed = true
+	l.fed, l.row = true, 0
 	if !o.Hints.Remaining.OK || l.window {
 		return // it did not say this time
 	}
