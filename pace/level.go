@@ -129,7 +129,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	l.flying = a.flying
 	l.look(s, o, a.costs.unit())
 	l.company.observe(a, s, o.Verdict)
-	if l.full >= surely && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
+	if l.full >= 4 && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
 		if l.on {
 			a.leaveLevel(s)
 		}
