@@ -65,6 +65,7 @@ const (
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	teeth      = 3      // of a short window, that make it one
+	tall       = 16     // requests in a window whose teeth can be told from noise
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
 	full       = 0.2  // growth with an answer that sees the bucket full
@@ -198,7 +199,7 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 // jump looks for the teeth of a short window: a level that falls step by step
 // and is full again at once, time after time.
 func (l *level) jump(s, r float64) {
-	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < smallest {
+	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < tall {
 		return
 	}
 	if l.looks > 4 && s-l.jumpAt <= short {
