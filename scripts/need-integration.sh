@@ -11,7 +11,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 missing=()
 have java || missing+=(default-jre-headless)
 have mvn || missing+=(maven)
-have nginx || missing+=(nginx-light)
+have "${NGINX:-nginx}" || missing+=(nginx-light)
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo -n)
 if [ ${#missing[@]} -gt 0 ] && have apt-get; then
@@ -21,6 +21,8 @@ if [ ${#missing[@]} -gt 0 ] && have apt-get; then
 		printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
 		"${as_root[@]}" chmod +x $policy
 	fi
+	echo "need: installing ${missing[*]} with apt-get" >&2
+	"${as_root[@]}" apt-get update -qq >&2 || true
 	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
 		apt-get install -qq -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null || true
 fi
@@ -45,6 +47,18 @@ if ! install_dynamodb_local; then
 		  With Java 17 and Maven scripts/need-integration.sh puts it into
 		  .bin/dynamodb-local; or set \$DYNAMODB_LOCAL to its folder. Tests that
 		  need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+if ! have "${NGINX:-nginx}"; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: nginx
+		  On Debian or Ubuntu: sudo apt-get install nginx-light; or set \$NGINX to
+		  its path. Tests that need it will FAIL.
 		************************************************************************
 
 	END

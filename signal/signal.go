@@ -56,7 +56,7 @@ func (s Signal) Report() pace.Report {
 }
 
 // Believed returns what a client makes of s: waits and resets that are absurd are
-// believed only in part, or not at all, see [MaxBelieved] and [MaxDoubted].
+// believed only in part, or not at all, see [MaxAfter] and [FallbackAfter].
 func (s Signal) Believed() Signal {
 	s.After, s.Reset = awaited(s.After), believed(s.Reset)
 	return s

@@ -150,7 +150,7 @@ func TestWaitsThatAreAskedFor(t *testing.T) {
 		{[]string{"x-amz-retry-after", "-5"}, 0, 10 * time.Second},
 		{[]string{"x-amz-retry-after", "soon"}, 0, 10 * time.Second},
 		{[]string{"x-amz-retry-after", "82800000"}, 23 * time.Hour, 26 * time.Hour},
-		{[]string{"x-amz-retry-after", "90000000"}, time.Hour, 68 * time.Minute}, // as signal.MaxDoubted tells
+		{[]string{"x-amz-retry-after", "90000000"}, time.Hour, 68 * time.Minute}, // as signal.FallbackAfter tells
 		{[]string{"x-amz-retry-after", "9223372036854775807"}, 0, 10 * time.Second},
 		{[]string{"Retry-After", "90000"}, time.Hour, 68 * time.Minute},
 		{[]string{"Retry-After", "7"}, 7 * time.Second, 18 * time.Second},

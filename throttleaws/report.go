@@ -126,7 +126,7 @@ var dialect, _ = signal.Named("aws")
 
 // after returns the wait that an answer asked for: x-amz-retry-after in
 // milliseconds, or Retry-After. What is believed of it is as everywhere: see
-// signal.MaxDoubted.
+// signal.FallbackAfter.
 func after(now time.Time, err error) time.Duration {
 	a := answer(err)
 	if a == nil {

@@ -139,8 +139,14 @@ func (p *peerOf) fields(stream uint32, end bool, pairs ...string) error {
 // hostile are details and trailers with which a refusal comes.
 func (f *foe) hostile() (pairs []string) {
 	infos := []*durationpb.Duration{
-		nil, {Seconds: -1}, {Seconds: math.MinInt64, Nanos: math.MinInt32}, {Seconds: math.MaxInt64, Nanos: math.MaxInt32},
-		{Seconds: 1, Nanos: -5}, {Nanos: 1 << 30}, {Seconds: 2}, {Seconds: 86400 * 365},
+		nil,
+		{Seconds: -1},
+		{Seconds: math.MinInt64, Nanos: math.MinInt32},
+		{Seconds: math.MaxInt64, Nanos: math.MaxInt32},
+		{Seconds: 1, Nanos: -5},
+		{Nanos: 1 << 30},
+		{Seconds: 2},
+		{Seconds: 86400 * 365},
 	}
 	info, _ := anypb.New(&errdetails.RetryInfo{RetryDelay: infos[f.pick(len(infos))]})
 	st, _ := proto.Marshal(&spb.Status{Code: int32(codes.ResourceExhausted), Details: []*anypb.Any{info, {TypeUrl: "no.such/Type", Value: []byte{0xff}}, info}})

@@ -112,6 +112,10 @@ func startCluster(find func() (string, error), proxied bool, args []string) (c *
 		}
 		told[i] = address{c.clients[i].Port, c.buses[i].Port}
 	}
+	shards, err := keepsShards(find)
+	if err != nil {
+		return c, err
+	}
 	for i := range c.Nodes {
 		all := []string{
 			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", fmt.Sprint(own[i].bus),
@@ -120,7 +124,7 @@ func startCluster(find func() (string, error), proxied bool, args []string) (c *
 			"--cluster-announce-bus-port", fmt.Sprint(told[i].bus), "--bind-source-addr", source(i).String(),
 		}
 		p := plan{find: find, port: own[i].port, args: volatile(append(all, args...)...)}
-		p.files = map[string]string{"nodes.conf": table(i, told)}
+		p.files = map[string]string{"nodes.conf": table(i, told, shards)}
 		if c.Nodes[i], err = p.start(); err != nil {
 			return c, err
 		}
@@ -146,10 +150,10 @@ func name(i int) string { return fmt.Sprintf("%040d", i+1) }
 
 // table is what a node finds in its nodes.conf: a cluster it has always been
 // in. So none has to be made, and the nodes agree as soon as they have met.
-func table(myself int, at [nodes]address) string {
+func table(myself int, at [nodes]address, shards bool) string {
 	var b strings.Builder
 	for i, a := range at {
-		flags, of, owns, epoch := "master", "-", "", i+1
+		flags, of, owns, epoch, shard := "master", "-", "", i+1, ""
 		if i < masters {
 			owns = fmt.Sprintf(" %d-%d", i*slots/masters, (i+1)*slots/masters-1)
 		} else {
@@ -158,14 +162,17 @@ func table(myself int, at [nodes]address) string {
 		if i == myself {
 			flags = "myself," + flags
 		}
-		fmt.Fprintf(&b, "%s 127.0.0.1:%d@%d %s %s 0 0 %d connected%s\n", name(i), a.port, a.bus, flags, of, epoch, owns)
+		if shards {
+			shard = ",,shard-id=" + name(i%masters)
+		}
+		fmt.Fprintf(&b, "%s 127.0.0.1:%d@%d%s %s %s 0 0 %d connected%s\n", name(i), a.port, a.bus, shard, flags, of, epoch, owns)
 	}
 	fmt.Fprintf(&b, "vars currentEpoch %d lastVoteEpoch 0\n", masters)
 	return b.String()
 }
 
 // whole is nil if each node knows all, all slots are served, all agree by
-// whom, and the replicas follow.
+// whom, in whatever way they are asked, and the replicas follow.
 func (c *Clustered) whole() error {
 	var agreed string
 	var replicas int
@@ -187,6 +194,9 @@ func (c *Clustered) whole() error {
 		}
 		if view != agreed {
 			return fmt.Errorf("%s says%s, and another%s", n.Addr, view, agreed)
+		}
+		if err := sharded(n); err != nil {
+			return err
 		}
 		if n.Says("replication", "role:slave") == nil {
 			replicas++

@@ -148,8 +148,12 @@ type hintName struct {
 
 func hintNames(h *sim.Hints) []hintName {
 	return []hintName{
-		{"remaining", &h.Remaining}, {"retry-after", &h.RetryAfter}, {"reset", &h.Reset},
-		{"policy", &h.Policy}, {"share", &h.Share}, {"crowded", &h.Crowded},
+		{"remaining", &h.Remaining},
+		{"retry-after", &h.RetryAfter},
+		{"reset", &h.Reset},
+		{"policy", &h.Policy},
+		{"share", &h.Share},
+		{"crowded", &h.Crowded},
 	}
 }
 
