@@ -14,7 +14,7 @@ type share struct{ said, agreed, at float64 }
 const (
 	sameShare = 1.1  // factor within which shares are the same
 	leap      = 10.0 // factor by which a rate changes at most
-	below     = 0.6  // of its part a client aims at; f makes up the rest: r stands at 1.5 h
+	below     = 0.6  // of its part a client aims at; f makes up the rest: r stands at 1.7 h
 	drawn     = 5.0  // seconds
 )
 
@@ -41,6 +41,7 @@ func (a *Adaptive) heed(s float64, said Opt[float64]) {
 		}
 		change := min(max(math.Log(target/now), -math.Log(leap)), math.Log(leap))
 		l.theta = now * math.Exp(pull*change)
+		l.grownAt = s
 	case a.on && fresh:
 		now := a.rate(s)
 		a.floor = min(max(target, now/leap), now*leap)
