@@ -61,7 +61,6 @@ const (
 	usual      = 0.55
 	fewest     = 10.0 // requests
 	firstRate  = 1.0  // a second, when the very first answer is a refusal
-	firstMost  = 1.0  // and if answers are quick
 	slowest    = 1.0 / 3600
 	longest    = 3600.0 // T at most, seconds
 )
@@ -102,14 +101,11 @@ func (a *Adaptive) measure(s float64) {
 // half of what was served in this one.
 func (a *Adaptive) measured(s, sent float64) float64 {
 	rate := firstRate * a.weight()
-	switch {
-	case a.accepted > 0:
+	if a.accepted > 0 {
 		if a.rowAt == 0 {
 			s = sent // the first answers took a round trip
 		}
 		rate = max(a.proof, 0.5*a.accepted/max(s-a.rowAt, a.rtt/2, 0.05))
-	case a.rtt > 0: // one at a time would be so fast
-		rate *= min(max(1, 1/a.rtt), firstMost)
 	}
 	if c := a.level.policy; c > 0 {
 		rate = min(max(rate, c/4), c)
