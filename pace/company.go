@@ -20,6 +20,7 @@ type company struct {
 	crowded  bool    // the others do not yield
 	misled   bool    // what remains does not tell what is refused
 	refused  float64 // share of the answers
+	row      int     // refusals since the last that was served
 	zeros    float64 // share of the answers that saw the bucket empty
 	marks    float64 // mean of 1 - r/h, where above zero
 	best     float64 // highest theta lately
@@ -34,6 +35,7 @@ const (
 	enough     = 22    // answers, at least
 	misledOver = 24    // answers
 	misledMost = 0.4   // of them refused
+	misledRow  = 4     // of a row of refusals that count: more are an outage
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -80,8 +82,13 @@ func (c *company) refusals(l *level, v Verdict) {
 		return
 	}
 	share := 0.0
-	if v == Throttled {
+	if c.row++; v == Throttled {
 		share = 1
+	} else {
+		c.row = 0
+	}
+	if c.row > misledRow {
+		return
 	}
 	c.refused += (share - c.refused) / misledOver
 	if c.refused > misledMost {

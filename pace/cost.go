@@ -56,7 +56,7 @@ func (a *Adaptive) rescale(f float64) {
 		*x *= f
 	}
 	l.even /= f
-	for _, x := range [...]*float64{&a.floor, &l.theta} {
+	for _, x := range [...]*float64{&a.floor, &a.caught, &l.theta} {
 		if *x > 0 { // as after a cut
 			*x = max(*x, slowest)
 		}
@@ -71,7 +71,8 @@ func (a *Adaptive) bill(s float64, o Outcome) {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed))
+	interval := a.costs.took * a.jitter / a.nextRate
+	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-interval))
 	if a.level.window {
 		a.level.r = max(a.level.r-more, 0)
 	}

@@ -78,7 +78,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 	case v == Throttled && !a.on:
 		a.on, a.first.open = true, true
-		a.floor, a.trust, a.born = max(a.measured(s, sent), slowest), leastTrust, s
+		a.floor, a.trust, a.born = max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest), leastTrust, s
 		a.cut(s)
 		a.refused, a.dead, a.deadThen = 1, 0, 0
 	case v == Throttled && sent >= a.roundAt:
@@ -161,7 +161,7 @@ func (a *Adaptive) cut(s float64) {
 // felt is the rate a second at s, as felt without hints.
 func (a *Adaptive) felt(s float64) float64 {
 	if a.refused > 0 {
-		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8))
+		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8), slowest)
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
