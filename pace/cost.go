@@ -13,6 +13,7 @@ const (
 	dearest  = 1000    // means that one request may count for
 	mostCost = 1 << 53 // beyond it float64 would not count exactly
 	mostOwed = 3600.0  // seconds that bills may hold up the next start
+	mostHeld = 7200.0  // seconds that one start may hold up the next
 )
 
 // unit is the mean cost.
@@ -71,9 +72,14 @@ func (a *Adaptive) bill(s float64, o Outcome) {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	interval := a.costs.took * a.jitter / a.nextRate
-	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-interval))
+	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-a.gap()))
 	if a.level.window {
 		a.level.r = max(a.level.r-more, 0)
 	}
+}
+
+// gap is how many seconds the last start holds up the next. At the slowest rates
+// one that is said to cost many means would for days.
+func (a *Adaptive) gap() float64 {
+	return min(a.costs.took*a.jitter/a.nextRate, mostHeld)
 }

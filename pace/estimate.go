@@ -129,7 +129,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 		a.trust = max(leastTrust, a.trust/2)
 		return
 	}
-	live := max(sent-a.liveAt-a.idle, 0)
+	live := max(sent-max(a.liveAt, a.rowAt)-a.idle, 0) // liveAt is earlier where growth began with a lead
 	t := live + min(a.dead, max(2*a.deadThen, 2/rate, counted*live))
 	served := (a.accepted + a.trust) / (t + a.trust/rate)
 	if a.accepted < leastTrust {
