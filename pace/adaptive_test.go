@@ -192,21 +192,21 @@ func TestAdaptiveFeelsItsWayUp(t *testing.T) {
 		p.served()
 	}
 	p.throttled()
+	p.served() // ends the row
 	low := p.a.floor
 	// The feel is slow for a T, and then ever faster.
 	quick := time.Duration(p.a.period * 1e9)
 	begin := p.now
 	for p.now < begin+quick*9/10 {
-		p.served()
+		p.request()
 	}
 	if now := p.a.rate(p.now.Seconds()); now > 1.1*low || now <= low {
 		t.Errorf("a T later the rate is %.2f, want a few hundredths above %.2f", now, low)
 	}
-	for p.now < begin+4*quick || p.now < begin+time.Second {
-		p.now += trip / 10
-		p.call(Served, Hints{}, 0)
+	for p.now < begin+4*quick {
+		p.request()
 	}
-	if now := p.a.felt(p.now.Seconds()); now < 2*low {
+	if now := p.a.rate(p.now.Seconds()); now < 2*low {
 		t.Errorf("four T later the rate is %.2f, want above twice %.2f", now, low)
 	}
 }
