@@ -255,7 +255,7 @@ func (a *Adaptive) settle(s float64) {
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
-		at = max(at, a.level.within(s, a.last+a.costs.took*a.jitter/a.nextRate))
+		at = max(at, a.level.within(s, a.last+a.gap()))
 	}
 	a.next = seconds(at)
 }

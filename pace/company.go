@@ -34,6 +34,7 @@ const (
 	enough     = 22    // answers, at least
 	misledOver = 24    // answers
 	misledMost = 0.4   // of them refused
+	misledRow  = 4     // of a row of refusals that count: more are an outage
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -81,7 +82,9 @@ func (c *company) refusals(l *level, v Verdict) {
 	}
 	share := 0.0
 	if v == Throttled {
-		share = 1
+		if share = 1; l.row >= misledRow {
+			return
+		}
 	}
 	c.refused += (share - c.refused) / misledOver
 	if c.refused > misledMost {

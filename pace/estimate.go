@@ -29,7 +29,7 @@ import "math"
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
-// together, and at least as many requests as trust, ten at most.
+// together, and at least a second, and a third of trust requests, ten at most.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -63,6 +63,7 @@ const (
 	firstRate  = 1.0  // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 3600
 	longest    = 3600.0 // T at most, seconds
+	shortest   = 1.0    // and at least
 )
 
 // observe is the law without hints.
@@ -77,7 +78,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 	case v == Throttled && !a.on:
 		a.on, a.first.open = true, true
-		a.floor, a.trust, a.born = max(a.measured(s, sent), slowest), leastTrust, s
+		a.floor, a.trust, a.born = max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest), leastTrust, s
 		a.cut(s)
 		a.refused, a.dead, a.deadThen = 1, 0, 0
 	case v == Throttled && sent >= a.roundAt:
@@ -125,7 +126,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 		a.trust = max(leastTrust, a.trust/2)
 		return
 	}
-	live := max(sent-a.liveAt-a.idle, 0)
+	live := max(sent-max(a.liveAt, a.rowAt)-a.idle, 0) // liveAt is earlier where growth began with a lead
 	t := live + min(a.dead, max(2*a.deadThen, 2/rate, counted*live))
 	served := (a.accepted + a.trust) / (t + a.trust/rate)
 	if a.accepted < leastTrust {
@@ -151,13 +152,13 @@ func (a *Adaptive) resume(sent float64) {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
-	a.period = min(longest, max(t, min(a.trust/leastTrust, fewest)/a.floor, 4*a.rtt))
+	a.period = min(longest, max(t, min(a.trust/leastTrust, fewest)/a.floor, 4*a.rtt, shortest))
 }
 
 // felt is the rate a second at s, as felt without hints.
 func (a *Adaptive) felt(s float64) float64 {
 	if a.refused > 0 {
-		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8))
+		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8), slowest)
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings

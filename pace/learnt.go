@@ -43,7 +43,7 @@ func (a *Adaptive) Restore(now time.Time, l Learnt) {
 	a.begin(now)
 	a.on, a.first.open, a.restored = true, true, true
 	a.born = -longest // it has learnt before
-	a.floor = min(max(l.Rate, slowest), fastest)
+	a.floor, a.trust = min(max(l.Rate, slowest), fastest), leastTrust
 	a.cut(0)
 	u := min(age.Seconds()/a.period, 2)
 	a.liveAt = -u * a.period
