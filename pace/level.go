@@ -137,7 +137,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		return false
 	}
 	if !l.on {
-		if a.on && a.refused > 0 {
+		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
 			return false // the server is away, or as good as that
 		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
@@ -249,7 +249,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	if a.on {
 		l.theta = max(a.rate(s), a.floor)
 	}
-	l.row = 0
+	a.refused, l.row = 0, 0
 	l.fed = o.Verdict == Served
 	l.on, a.restored = true, false
 	l.theta = max(l.theta, l.floor())
