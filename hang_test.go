@@ -43,39 +43,45 @@ func TestLongPolls(t *testing.T) {
 				return ctx.Err()
 			})
 		}
-		// As docs/client.md says.
-		for i, want := range []int32{1, 3, 6, 10, 16} {
+		// A doubling each 0.35 s to eight, then one more each 0.35 s.
+		for i, want := range []int32{1, 7, 10, 13, 16} {
 			synctest.Wait()
 			if got := out.Load(); got != want {
 				t.Errorf("after %d s %d calls are out, want %d", i, got, want)
 			}
 			time.Sleep(time.Second)
 		}
-		time.Sleep(10*time.Second + time.Millisecond)
+		time.Sleep(169 * time.Second) // one each 0.35 s
+		synctest.Wait()
 		if got := out.Load(); got != 500 {
-			t.Errorf("after 15 s %d calls are out, want all 500", got)
+			t.Errorf("after 174 s %d calls are out, want all 500", got)
 		}
 		cancel()
 	})
 }
 
-// What is refused before the second is over stops the others, as ever.
+// What is refused stops the others: those that have not been let out yet.
 func TestFirstFlightRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		th := throttle.Throttle{Tries: 1}
-		var calls, refused atomic.Int32
-		for range 10 {
-			go th.Do(t.Context(), func(context.Context) error {
-				calls.Add(1)
-				time.Sleep(900 * time.Millisecond)
-				refused.Add(1)
-				return throttle.Throttled(nil, time.Minute)
-			})
-		}
-		time.Sleep(5 * time.Second)
-		if calls.Load() != 1 || refused.Load() != 1 {
-			t.Errorf("an exhausted quota cost %d calls, want 1", calls.Load())
-		}
-		time.Sleep(time.Hour)
-	})
+	for _, c := range []struct {
+		took time.Duration
+		want int32
+	}{{300 * time.Millisecond, 1}, {500 * time.Millisecond, 2}, {900 * time.Millisecond, 5}, {5 * time.Second, 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			th := throttle.Throttle{Tries: 1}
+			var calls, refused atomic.Int32
+			for range 10 {
+				go th.Do(t.Context(), func(context.Context) error {
+					calls.Add(1)
+					time.Sleep(c.took)
+					refused.Add(1)
+					return throttle.Throttled(nil, time.Minute)
+				})
+			}
+			time.Sleep(10 * time.Second)
+			if calls.Load() != c.want || refused.Load() != c.want {
+				t.Errorf("an exhausted quota that takes %v to refuse cost %d calls, want %d", c.took, calls.Load(), c.want)
+			}
+			time.Sleep(time.Hour)
+		})
+	}
 }

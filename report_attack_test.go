@@ -124,7 +124,7 @@ func TestSoakAbsurdReports(t *testing.T) {
 				}
 				cancel()
 			}
-			if took := time.Since(began); took > 40*time.Minute {
+			if took := time.Since(began); took > 6*time.Hour {
 				t.Errorf("seed %d: 200 calls took %v afterwards", seed, took)
 			}
 			if th.InFlight() != 0 || th.Waiting() != 0 {

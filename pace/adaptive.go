@@ -11,22 +11,17 @@ import (
 // the rate at once; from there it feels its way up. One Adaptive is meant for
 // all callers of one limit in a process.
 //
-// Without hints it knows only throttled or not, and pays for its knowledge
-// with about one throttled answer a Probe:
+// Without hints it knows only served or throttled, and pays for its knowledge
+// with about one throttled answer a T. See estimate for the law: what was served
+// from one refusal to the next measures the limit, and from there
 //
-//	rate(t) = base × exp(ψ(u) + spring × min(1, max(accepted/10, 4u))),  u = (t - cut)/T
+//	rate(t) = base × exp(ψ(u)),  u = t/T
 //	ψ(u)    = G u                    for u <= 1, a slow feel upward
 //	        = G u + 0.55 (u-1)²      beyond, its slope bounded by 4 doublings a T
-//	cut     : base = rate × exp(-c),  c = L, doubling while fewer than 3 were
-//	          accepted between two cuts (the exponential backoff); most of what
-//	          c exceeds L springs back over 10 accepted requests, or T/4
 //
 // u counts only the time in which requests had to wait for the rate: a rate
-// that does not bind does not grow. Throttled answers to requests sent before
-// the last cut belong to that cut. After a rate that had more than doubled was
-// cut, G and L are doubled for 4T: whoever found new capacity first has more of
-// it than the others, and what is unequal fades with T/L. In equilibrium rate × T × (share throttled)
-// is G/L for every client, whatever its rate, so shares become equal.
+// that does not bind does not grow. In equilibrium rate × T × (share throttled)
+// is about G/L for every client, whatever its rate, so shares become equal.
 //
 // Where the server tells how much remains, that is used instead: see level.
 //
@@ -54,22 +49,11 @@ type Adaptive struct {
 	began  bool
 	flying int
 
-	on       bool    // false until the first sign of a limit: unpaced
-	first    first   // flight: see Wait
-	restored bool    // on because of what was learnt before
-	floor    float64 // rate right after the last cut, a second
-	cutAt    float64
-	period   float64 // T in use, seconds
-	stretch  float64 // how long T may be
-	accepted float64 // sent and served since the last cut
-	depth    float64 // c of the last cut, natural logarithm
-	spring   float64 // what will spring back of it
-	refused  int     // cuts since anything was served
-	before   float64 // the rate at the first of them
-	haste    float64 // G and L in use, over their usual values
-	hasteEnd float64 // until when a cut makes it 2
-
-	idle float64 // since the last cut, seconds in which nobody waited
+	on       bool  // false until the first sign of a limit: unpaced
+	first    first // flight: see Wait
+	restored bool  // on because of what was learnt before
+	estimate
+	rtt float64 // mean seconds from start to answer
 
 	costs    costs
 	last     float64 // virtual time of the last start
@@ -88,22 +72,12 @@ type Adaptive struct {
 
 // undo is what the last start changed, as it was before.
 type undo struct {
-	valid                                     bool
-	last, jitter, took, idle, r, grew, probed float64
+	valid                               bool
+	last, jitter, took, idle, r, probed float64
 }
 
 const (
-	growthPerT  = 0.08  // G: growth in the first T after a cut
-	steep       = 0.55  // of ψ beyond T
-	gentle      = 0.1   // L: how deep an ordinary cut is
-	deepest     = 0.5   // how deep a cut becomes
-	springs     = 0.7   // the share of a deep cut that springs back
-	firstRate   = 1.0   // a second, when the very first answer is a refusal
-	fewest      = 10    // requests in a T, at least
-	longest     = 600.0 // T at most, seconds
-	slowest     = 1.0 / 120
 	patience    = 5.0 // seconds for which the answer of a probe is waited for
-	outage      = 7   // cuts in a row without anything served
 	jitterShare = 0.1 // intervals vary by ± this
 	fastest     = 1e9 // a second
 )
@@ -111,29 +85,21 @@ const (
 var _ Controller = (*Adaptive)(nil)
 
 // Wait is how long until r may start. Until the first throttled answer nothing
-// is paced, but no more are in flight than half of what has been served, plus
-// one: ten workers that wake together on an exhausted quota cost one refusal,
-// not ten. One that has no answer after a second, or after twice the time of the
-// slowest so far (ten seconds at most), counts as served.
+// is paced, but what is in flight begins with one and doubles with each round of
+// answers, see first: ten workers that wake together on an exhausted quota cost
+// two or three refusals, not ten.
 func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
 	}
 	at := now.Sub(a.base)
 	switch {
-	case a.gated() && r.Place > 0:
-		return Never // unknown: an answer may come at any time
-	case a.gated():
-		return max(a.next, seconds(a.last+a.first.patience())) - at
+	case !a.on && !a.level.on && !a.first.open:
+		return max(a.next, seconds(a.first.next(a.flying, a.accepted))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
 	return a.next - at
-}
-
-// gated reports whether the first flight is still out.
-func (a *Adaptive) gated() bool {
-	return !a.on && !a.level.on && a.first.shut(a.flying, a.accepted)
 }
 
 // Start notes that r starts now.
@@ -142,24 +108,25 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		a.begin(now)
 	}
 	s := now.Sub(a.base).Seconds()
-	a.first.start(s, a.last, a.flying)
+	if a.flying == 0 {
+		a.first.began = s
+	}
 	a.flying++
 	took := a.weigh(r.Cost)
-	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.level.grownAt, a.probed}
+	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.probed}
 	if a.closed && s >= a.block {
 		a.probed = s
 	}
 	if a.on || a.level.on {
 		// Time in which nobody waited does not count as time at this rate.
-		if idle := r.Since.Sub(a.base).Seconds() - a.next.Seconds(); idle > 0 {
-			a.idle += idle
-			a.level.grownAt += idle
-		}
+		idle := max(r.Since.Sub(a.base).Seconds()-a.next.Seconds(), 0)
+		a.idle += idle
+		a.level.grownAt += idle
+		a.level.free = idle > 0
 		even := 1 / a.rate(s)
 		interval := a.costs.took * a.jitter * even
 		a.level.even += (even - a.level.even) / 16
-		// At most one interval of credit: a rest does not save up a burst.
-		a.last = min(max(a.last+interval, s-interval), s)
+		a.last = min(max(a.last+interval, s-a.saved()*interval), s)
 	} else {
 		a.last = s
 	}
@@ -169,9 +136,16 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 }
 
 func (a *Adaptive) begin(now time.Time) {
-	a.began, a.base, a.haste, a.jitter, a.costs.took = true, now, 1, 1, 1
-	a.depth = a.gentle()
+	a.began, a.base, a.jitter, a.costs.took = true, now, 1, 1
 	a.period = a.probe()
+}
+
+// saved is how many requests a rest saves up: one, or what the level has to spare.
+func (a *Adaptive) saved() float64 {
+	if a.level.on {
+		return max(1, a.level.r-a.level.h)
+	}
+	return 1
 }
 
 // giveBack undoes a start that never left; if another came after it, what it
@@ -180,7 +154,7 @@ func (a *Adaptive) giveBack(cost int64) {
 	switch u := a.undo; {
 	case u.valid:
 		a.last, a.jitter, a.costs.took, a.idle, a.probed = u.last, u.jitter, u.took, u.idle, u.probed
-		a.level.r, a.level.grownAt = u.r, u.grew
+		a.level.r = u.r
 	case a.nextRate > 0:
 		a.last -= a.costs.over(cost) / a.nextRate
 	}
@@ -193,12 +167,15 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	s := now.Sub(a.base).Seconds()
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
-		a.first.quiet = min(a.first.quiet, a.flying)
 		a.settle(s)
 		return 0
 	}
 	a.bill(s, o)
-	a.first.ended(s, o.Sent.Sub(a.base).Seconds(), o.Verdict == Served || o.Verdict == Throttled)
+	took := now.Sub(o.Sent).Seconds()
+	if a.rtt == 0 {
+		a.rtt = took
+	}
+	a.rtt += (took - a.rtt) / 8
 	a.learn(now, o)
 	return 0
 }
@@ -212,6 +189,9 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
+	if h := o.Hints; !a.Blind && h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0 {
+		a.level.tell(h, a.costs.unit())
+	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
 	}
@@ -219,108 +199,17 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		// Never earlier than asked, and not all at once.
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
 		a.closed, a.probed = true, 0
-		a.block = max(a.block, s+o.After.Seconds()*(1+jitterShare*u)+v/max(a.floor, a.level.theta, 0.1))
+		from, after := max(a.block, s), o.After.Seconds()
+		rate := max(a.floor, a.level.theta, 0.01)
+		a.block = max(a.block, s+after+min(jitterShare*after, 2)*u+min(v/rate, max(after, 10)))
+		// Time in which nothing may be sent is no time. In a row of refusals
+		// nothing grows.
+		if a.refused == 0 {
+			a.idle += a.block - from
+		}
+		a.level.grownAt = max(a.level.grownAt, a.block)
 	}
 	a.settle(s)
-}
-
-// observe is the law without hints.
-func (a *Adaptive) observe(s, sent float64, v Verdict) {
-	switch v {
-	case Served:
-		if !a.on && s-a.cutAt > 10 {
-			// Measure over the last 10 s only; what has landed stays landed.
-			a.first.open = a.first.open || a.accepted > 0
-			a.cutAt, a.accepted = s, 0
-		}
-		if a.refused >= outage {
-			a.recover(s)
-		}
-		a.refused = 0
-		if !a.on || sent >= a.cutAt {
-			a.accepted++
-		}
-		a.first.open = a.first.open || a.accepted > 100
-	case Throttled:
-		if a.on {
-			a.throttled(s, sent)
-			return
-		}
-		a.on, a.first.open = true, true
-		a.floor, a.depth, a.spring = max(a.measured(s), slowest), a.gentle(), 0
-		a.cut(s)
-	}
-}
-
-// measured is the rate to begin with: half of what was served.
-func (a *Adaptive) measured(s float64) float64 {
-	rate := firstRate * a.weight()
-	switch {
-	case a.accepted > 0:
-		rate = 0.5 * a.accepted / max(s-a.cutAt, 0.05)
-	case a.level.policy > 0:
-		rate = min(a.level.policy, rate)
-	}
-	if part := a.share.agreed * a.weight(); part > 0 { // but not if it is absurd
-		rate = min(max(part, rate/leap), rate*leap)
-	}
-	return rate
-}
-
-func (a *Adaptive) throttled(s, sent float64) {
-	if sent < a.cutAt {
-		return // it left before the last cut, which was for it too
-	}
-	elapsed, rate := a.elapsed(s), a.rate(s)
-	if a.accepted < 3 {
-		a.depth = min(deepest, 2*a.depth)
-	} else {
-		a.depth = a.gentle()
-	}
-	// What has sprung back is part of the rate by now; the rest still may.
-	a.spring = min(1.4, a.spring*(1-a.sprung(s))+springs*max(a.depth-a.gentle(), 0))
-	if elapsed > a.period && a.accepted*a.gentle() > 1 {
-		// The steep part overshoots; what was really served since the last
-		// cut, from empty to empty, is a measure of the limit.
-		if rate > 2*a.floor {
-			a.hasteEnd = s + 4*a.period
-		}
-		served := max(a.accepted/elapsed, a.floor)
-		rate = math.Sqrt(served * max(served, rate))
-	}
-	if a.refused == 0 {
-		a.before = rate
-	}
-	a.refused++
-	a.floor = max(rate*math.Exp(-a.depth), slowest)
-	if elapsed >= a.period {
-		a.stretch = 2 * a.period
-	}
-	a.cut(s)
-}
-
-// recover begins anew after an outage, in which a row of cuts had nothing
-// served between them: that was no limit to be learnt. Half of the rate of
-// before comes back with what is served, unless a refusal says that it was a
-// limit after all.
-func (a *Adaptive) recover(s float64) {
-	a.floor = a.rate(s)
-	a.cut(s)
-	a.stretch, a.period = 0, a.probe()
-	a.spring = max(0, math.Log(a.before/2/a.floor))
-	a.depth = a.gentle()
-}
-
-// cut begins a new round at floor. T is long enough for a few requests, but
-// grows only when it has passed in full: a rate that fell by bad luck is not to
-// be kept down by a long T.
-func (a *Adaptive) cut(s float64) {
-	a.cutAt, a.last, a.accepted, a.idle = s, s, 0, 0
-	a.haste = 1
-	if s < a.hasteEnd {
-		a.haste = 2
-	}
-	a.period = min(longest, max(a.probe(), min(fewest/a.floor, a.stretch)))
 }
 
 func (a *Adaptive) probe() float64 {
@@ -337,33 +226,15 @@ func (a *Adaptive) weight() float64 {
 	return min(max(a.Weight, 0.01), 100)
 }
 
-// gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
-// requests there are w times the throttled answers, so each cuts by L/w and
-// rates per weight behave like those of ordinary clients.
-func (a *Adaptive) gentle() float64 { return min(a.haste*gentle/a.weight(), deepest) }
-
 // rate is the rate a second at s.
 func (a *Adaptive) rate(s float64) float64 {
 	if a.level.on {
 		return a.level.rate(s)
 	}
-	u := a.elapsed(s) / a.period
-	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
-	psi := a.haste * growthPerT * u
-	if u > 1 {
-		v := min(u, bend)
-		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
+	if c := a.level.policy; c > 0 && !a.Blind {
+		return min(a.felt(s), c)
 	}
-	psi += a.spring * a.sprung(s)
-	return min(a.floor*math.Exp(min(psi, 50)), fastest)
-}
-
-// elapsed is the time since the last cut in which the rate was the limit.
-func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.cutAt-a.idle, 0) }
-
-// sprung is the share of the spring that is back at s.
-func (a *Adaptive) sprung(s float64) float64 {
-	return min(1, max(a.accepted/10, 4*a.elapsed(s)/a.period))
+	return min(a.felt(s), fastest)
 }
 
 // interval is the mean distance of starts, for forecasts. What the level makes
@@ -384,7 +255,7 @@ func (a *Adaptive) settle(s float64) {
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
-		at = max(at, a.level.within(s, a.last+a.costs.took*a.jitter/a.nextRate))
+		at = max(at, a.level.within(s, a.last+a.gap()))
 	}
 	a.next = seconds(at)
 }

@@ -68,10 +68,10 @@ func TestAdaptiveFirstFlight(t *testing.T) {
 		after time.Duration
 		wait  time.Duration
 	}{
-		{"one may go", start, 0, time.Second},
+		{"one may go", start, 0, 350 * time.Millisecond},
 		{"served: two may be in flight", end, trip, 0},
 		{"the first of them", start, trip, 0},
-		{"the second", start, trip, time.Second},
+		{"the second", start, trip, 350 * time.Millisecond},
 		{"two served", end, 2 * trip, 0},
 	} {
 		step.do(step.after)
@@ -87,26 +87,33 @@ func TestAdaptiveCutsAtOnceAndNeverReturnsAtFullSpeed(t *testing.T) {
 		p.served() // 10 a second
 	}
 	p.throttled()
-	if w := p.served(); w < trip/2 {
-		t.Fatalf("after the throttled answer it waits %v, want about 200ms: half of what was served", w)
+	if rate := p.a.rate(p.now.Seconds()); rate < 8 || rate > 9.8 {
+		t.Fatalf("after the throttled answer it goes at %.2f a second, want somewhat below the 10 that were served", rate)
 	}
-	// For the next minute it never comes near the 10 a second it began with.
-	for end := p.now + time.Minute; p.now < end; {
+	// A bucket of 5 a second that it empties holds it down from there.
+	level, tries := 0.0, 0
+	for end := p.now + time.Minute; p.now < end; tries++ {
 		before := p.now
-		p.served()
-		if gap := p.now - trip - before; gap < trip/2 {
-			t.Fatalf("at %v the next starts %v after the last answer: full speed", p.now, gap)
+		if level >= 1 {
+			level--
+			p.served()
+		} else {
+			p.throttled()
 		}
+		level += 5 * (p.now - before).Seconds()
+	}
+	if rate := p.a.rate(p.now.Seconds()); rate > 6 || tries > 330 {
+		t.Errorf("a minute later it goes at %.2f a second after %d tries, want about 5 and 300", rate, tries)
 	}
 }
 
 func TestAdaptiveBacksOffExponentiallyAndSpringsBack(t *testing.T) {
 	p := &play{t: t, a: &Adaptive{}}
 	p.throttled()
-	rates := []float64{p.a.floor}
+	rates := []float64{p.a.rate(p.now.Seconds())}
 	for range 5 {
 		p.throttled()
-		rates = append(rates, p.a.floor)
+		rates = append(rates, p.a.rate(p.now.Seconds()))
 	}
 	if ratio := rates[5] / rates[0]; ratio > 0.25 {
 		t.Errorf("five throttled answers in a row cut to %.2f of the rate, want below a quarter: %v", ratio, rates)
@@ -115,12 +122,14 @@ func TestAdaptiveBacksOffExponentiallyAndSpringsBack(t *testing.T) {
 	if ratio := rates[5] / rates[0]; ratio > gentleCuts/2 {
 		t.Errorf("to %.2f of the rate, hardly below the %.2f of ordinary cuts", ratio, gentleCuts)
 	}
-	low := p.a.rate(p.a.cutAt)
-	for range 10 {
+	if base := math.Exp(-gentle - 5*gentle/2); math.Abs(p.a.floor-base) > 1e-9 {
+		t.Errorf("base is %.4f, want %.4f: five refusals more cost half of L each", p.a.floor, base)
+	}
+	for range 3 {
 		p.served()
 	}
-	if now := p.a.rate(p.now.Seconds()); now < 1.5*low {
-		t.Errorf("10 served later the rate is %.3f, want well above %.3f: half of the backoff springs back", now, low)
+	if now := p.a.rate(p.now.Seconds()); now < rates[0]*0.8 {
+		t.Errorf("3 served later the rate is %.3f, want about %.3f: it springs back by a factor of 3 each", now, rates[0])
 	}
 }
 
@@ -183,12 +192,22 @@ func TestAdaptiveFeelsItsWayUp(t *testing.T) {
 		p.served()
 	}
 	p.throttled()
+	p.served() // ends the row
 	low := p.a.floor
-	for end := p.now + 40*time.Second; p.now < end; {
-		p.served()
+	// The feel is slow for a T, and then ever faster.
+	quick := time.Duration(p.a.period * 1e9)
+	begin := p.now
+	for p.now < begin+quick*9/10 {
+		p.request()
+	}
+	if now := p.a.rate(p.now.Seconds()); now > 1.1*low || now <= low {
+		t.Errorf("a T later the rate is %.2f, want a few hundredths above %.2f", now, low)
+	}
+	for p.now < begin+4*quick {
+		p.request()
 	}
 	if now := p.a.rate(p.now.Seconds()); now < 2*low {
-		t.Errorf("four probes later the rate is %.2f, want above twice %.2f", now, low)
+		t.Errorf("four T later the rate is %.2f, want above twice %.2f", now, low)
 	}
 }
 
@@ -319,7 +338,7 @@ func FuzzAdaptive(f *testing.F) {
 			p.now += time.Duration(random.IntN(int(b)+1)-int(b)/8) * time.Second // back at times
 			// The slowest rate, a window of an hour, or what the server asked
 			// for, each with its spread, and as far as the clock went back.
-			most := time.Duration(1.2*(120+patient+1000))*time.Second + 32*time.Second
+			most := time.Duration(1.2*(1/slowest+patient+1000))*time.Second + 32*time.Second
 			if w := p.a.Wait(at(p.now), Request{Since: at(p.now)}); w > most {
 				t.Fatalf("at %v it waits %v, want at most %v", p.now, w, most)
 			}

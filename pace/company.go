@@ -18,16 +18,23 @@ import (
 // and see.
 type company struct {
 	crowded  bool    // the others do not yield
+	misled   bool    // what remains does not tell what is refused
+	refused  float64 // share of the answers
 	zeros    float64 // share of the answers that saw the bucket empty
 	marks    float64 // mean of 1 - r/h, where above zero
 	best     float64 // highest theta lately
 	strained float64 // since when it looks so
 	seenAt   float64
+	answers  float64 // since then
 }
 
 const (
 	emptyShare = 0.05  // more than so many see an empty bucket
-	marked     = 0.4   // or marks are above this, which growth alone never asks for
+	marked     = 0.6   // or marks are above this, which growth alone hardly asks for
+	enough     = 22    // answers, at least
+	misledOver = 24    // answers
+	misledMost = 0.4   // of them refused
+	misledRow  = 4     // of a row of refusals that count: more are an outage
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -41,7 +48,7 @@ const (
 // observe notes an answer at s, after the level has.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
-	if v != Served {
+	if c.refusals(l, v); v != Served {
 		return // an outage refuses all; it says nothing of the others
 	}
 	dt := max(s-c.seenAt, 0)
@@ -61,9 +68,28 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	c.marks += (max(0, 1-l.r/l.h) - c.marks) * weight
 	c.best = max(c.best*lately/(lately+dt), l.theta)
 	if l.window || l.h >= steady || c.zeros < emptyShare && c.marks < marked {
-		c.strained = s
+		c.strained, c.answers = s, 0
 	}
-	c.crowded = s-c.strained >= sustained
+	c.answers++
+	c.crowded = s-c.strained >= sustained && c.answers >= enough
+}
+
+// refusals finds out whether what remains misleads: who goes by it is hardly ever
+// refused, where others do not empty the bucket.
+func (c *company) refusals(l *level, v Verdict) {
+	if !l.on {
+		return
+	}
+	share := 0.0
+	if v == Throttled {
+		if share = 1; l.row >= misledRow {
+			return
+		}
+	}
+	c.refused += (share - c.refused) / misledOver
+	if c.refused > misledMost {
+		c.crowded, c.misled = true, true
+	}
 }
 
 // leaveLevel goes on without hints. Where the others do not yield it begins
@@ -71,14 +97,18 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 // steeply; one throttled answer puts that right.
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
+	if !a.on {
+		a.born = s
+	}
 	l.on, a.on, a.first.open = false, true, true
-	a.floor = max(l.theta, l.hit/2, l.company.best, slowest)
-	if l.company.crowded {
-		a.floor = max(a.floor, 2*l.company.best)
+	a.floor = max(l.theta, l.company.best, slowest)
+	a.refused, a.trust = 0, leastTrust
+	if l.company.crowded && !l.company.misled {
+		a.floor, a.trust = max(a.floor, 2*l.company.best), mostTrust
 	}
 	a.cut(s)
-	if l.company.crowded {
-		a.cutAt = s - a.period // as if a period had passed
+	if l.company.crowded && !l.company.misled {
+		a.liveAt = s - a.period // as if a period had passed
 		a.floor *= math.Exp(-growthPerT)
 	}
 }

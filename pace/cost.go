@@ -13,6 +13,7 @@ const (
 	dearest  = 1000    // means that one request may count for
 	mostCost = 1 << 53 // beyond it float64 would not count exactly
 	mostOwed = 3600.0  // seconds that bills may hold up the next start
+	mostHeld = 7200.0  // seconds that one start may hold up the next
 )
 
 // unit is the mean cost.
@@ -49,14 +50,14 @@ func (a *Adaptive) weigh(cost int64) float64 {
 func (a *Adaptive) rescale(f float64) {
 	l := &a.level
 	for _, x := range [...]*float64{
-		&a.costs.took, &a.floor, &a.before, &a.share.said, &a.share.agreed,
-		&l.theta, &l.start, &l.hit, &l.policy, &l.company.best,
-		&l.r, &l.low, &l.swing, &l.top, &l.most, &l.shown, &l.h,
+		&a.costs.took, &a.floor, &a.proof, &a.caught, &a.share.said, &a.share.agreed,
+		&l.theta, &l.policy, &l.quota, &l.company.best,
+		&l.r, &l.low, &l.swing, &l.most, &l.shown, &l.h,
 	} {
 		*x *= f
 	}
 	l.even /= f
-	for _, x := range [...]*float64{&a.floor, &l.theta} {
+	for _, x := range [...]*float64{&a.floor, &a.caught, &l.theta} {
 		if *x > 0 { // as after a cut
 			*x = max(*x, slowest)
 		}
@@ -71,8 +72,14 @@ func (a *Adaptive) bill(s float64, o Outcome) {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed))
+	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-a.gap()))
 	if a.level.window {
 		a.level.r = max(a.level.r-more, 0)
 	}
+}
+
+// gap is how many seconds the last start holds up the next. At the slowest rates
+// one that is said to cost many means would for days.
+func (a *Adaptive) gap() float64 {
+	return min(a.costs.took*a.jitter/a.nextRate, mostHeld)
 }

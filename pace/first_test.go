@@ -5,36 +5,38 @@ import (
 	"time"
 )
 
-// What has no answer counts as accepted after a second, or after twice the time
-// of the slowest answer.
+// What has no answer holds up the others for a moment only: beyond as many as
+// have been served, the second starts after 0.35 s, the eighth after 1.05 s, and
+// from there one each 0.35 s, however long answers are in coming.
 func TestAdaptiveFirstFlightIsBounded(t *testing.T) {
-	for _, c := range []struct{ slowest, want time.Duration }{
-		{0, time.Second},
-		{200 * time.Millisecond, time.Second},
-		{2 * time.Second, 4 * time.Second},
-		{8 * time.Second, 10 * time.Second},
-	} {
+	for _, slowest := range []time.Duration{0, 200 * time.Millisecond, 8 * time.Second} {
 		var a Adaptive
-		now := at(0)
-		if c.slowest > 0 {
+		now, free := at(0), 0
+		if slowest > 0 {
 			a.Start(now, Request{})
 			sent := now
-			now = now.Add(c.slowest)
+			now, free = now.Add(slowest), 1
 			a.Observe(now, Outcome{Report: Report{Verdict: Served}, Sent: sent})
 		}
-		started := 0
-		for a.Wait(now, Request{Since: now}) <= 0 && started < 100 {
+		for range free {
 			a.Start(now, Request{})
-			started++
 		}
-		if w := a.Wait(now, Request{Since: now}); w != c.want || started > 2 {
-			t.Errorf("after an answer in %v, %d start and the next waits %v; want %v", c.slowest, started, w, c.want)
+		began := now
+		if w := a.Wait(now, Request{Since: now}); w > 0 {
+			t.Errorf("after an answer in %v the first waits %v", slowest, w)
 		}
-		if w := a.Wait(now, Request{Since: now, Place: 1}); w != Never {
-			t.Errorf("the forecast is %v; want unknown, as an answer may come at any time", w)
-		}
-		if w := a.Wait(now.Add(c.want), Request{Since: now}); w > 0 {
-			t.Errorf("after %v the next waits %v more", c.want, w)
+		a.Start(now, Request{})
+		for i, want := range map[int]time.Duration{0: 350, 1: 555, 2: 700, 6: 1050, 7: 1400, 8: 1750, 36: 11550} {
+			b := a
+			for range i {
+				b.Start(now, Request{})
+			}
+			if w := b.Wait(now, Request{Since: now}).Round(time.Millisecond); w != want*time.Millisecond {
+				t.Errorf("after an answer in %v and %d starts the next waits %v; want %v", slowest, i+1, w, want*time.Millisecond)
+			}
+			if w := b.Wait(began.Add(want*time.Millisecond+time.Millisecond), Request{Since: now}); w > 0 {
+				t.Errorf("after %v the next waits %v more", want*time.Millisecond, w)
+			}
 		}
 	}
 }

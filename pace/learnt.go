@@ -42,10 +42,11 @@ func (a *Adaptive) Restore(now time.Time, l Learnt) {
 	}
 	a.begin(now)
 	a.on, a.first.open, a.restored = true, true, true
-	a.floor = min(max(l.Rate, slowest), fastest)
+	a.born = -longest // it has learnt before
+	a.floor, a.trust = min(max(l.Rate, slowest), fastest), leastTrust
 	a.cut(0)
 	u := min(age.Seconds()/a.period, 2)
-	a.cutAt = -u * a.period
+	a.liveAt = -u * a.period
 	a.floor *= a.floor / a.rate(0) // so that the rate is now what it was
 	a.settle(0)
 }

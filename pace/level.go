@@ -18,9 +18,9 @@ import "math"
 // is what is left over the time left.
 type level struct {
 	on      bool
-	fed     bool    // something was served since
-	useless bool    // the header never shows more than a token or two
-	weight  float64 // of the Adaptive
+	fed     bool // something was served since
+	free    bool // the last start had not waited for the rate
+	weight  float64
 	burst   bool    // of the Adaptive
 	theta   float64 // the rate at r = h, a second
 	grownAt float64
@@ -28,50 +28,51 @@ type level struct {
 	cutAt   float64
 	depth   float64
 	served  float64 // since the last cut
+	row     int     // refusals since anything was served
+	before  float64 // theta at the first of them
 
 	r, low, swing float64 // last seen, its trough, its swing
-	top           float64 // the highest r seen, decaying
 	most          float64 // the highest r seen
-	full          int     // answers in a row that saw most
+	full          int     // answers since it was new
 	tiny          bool    // the bucket holds no more than most
 	seenAt        float64
 	h             float64
-	start, hit    float64 // theta at the start, and at the last refusal
 
-	window   bool    // the limit is a fixed window
-	resetAt  float64 // when it ends
-	agreed   float64 // since when resets agree
-	patience float64 // for how long they must, seconds
-	late     float64 // how long after it to come back, seconds
-	policy   float64 // limit over window as the server states it, a second
-	peers    float64 // how many share the window, from how fast it empties
-	shown    float64 // the last r shown, own requests since not counted
-	pass     bool    // leave what is left of this window to the others
-	flying   int
-	company  company
+	window     bool    // the limit is a fixed window
+	resetAt    float64 // when it ends
+	agreed     float64 // since when resets agree
+	patience   float64 // for how long they must, seconds
+	doubt      bool    // a window that refusals told of was none
+	late       float64 // how long after it to come back, seconds
+	policy     float64 // limit over window as the server states it, a second
+	quota      float64 // the limit as stated
+	length     float64 // the window as stated
+	jumpAt     float64
+	looks, saw int
+	peers      float64 // how many share the window, from how fast it empties
+	shown      float64 // the last r shown, own requests since not counted
+	pass       bool    // leave what is left of this window to the others
+	flying     int
+	company    company
 }
 
 const (
-	growth     = 0.07 // g, a second
-	kappa      = 0.4
-	quarter    = 0.55  // the rate a second at which marks of 1/4 balance growth
 	smallest   = 3.0   // h at least
 	widest     = 128.0 // h at most
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
-	surely     = 12     // answers in a row that see the same most
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
+	away       = 7      // refusals in a row, after which the server is taken to be away
+	teeth      = 3      // of a short window, that make it one
+	tall       = 16     // requests in a window whose teeth can be told from noise
+	growth     = 0.07   // g at most, a second
+	kappa      = 0.4
+	full       = 0.2  // growth with an answer that sees the bucket full
+	surely     = 15   // answers that saw no more than most
+	apart      = 8    // h is at most this part of a short window
+	short      = 10.0 // seconds
 )
-
-// growth is g in use. Marks take kappa × m × x a second from a rate x, so growth
-// is balanced by marks of m = g/(kappa x), which must stay well below 1 at low
-// rates too. It falls as the root of the rate there: were it proportional, every
-// rate would be balanced by the same marks, and shares would drift.
-func (l *level) growth() float64 {
-	x := l.theta / l.weight
-	return max(0.002, min(growth, kappa*math.Sqrt(quarter*x)/4, kappa*marked*x))
-}
 
 // rate is the rate a second at s.
 func (l *level) rate(s float64) float64 {
@@ -88,7 +89,7 @@ func (l *level) rate(s float64) float64 {
 	if l.r > l.h*(1-math.Ln2) { // below it f is at its least
 		f = math.Exp(min(30, (l.r-l.h)/l.h))
 	}
-	return min(l.grown(s)*f, fastest)
+	return min(l.theta*f, fastest)
 }
 
 // within is the instant at for the next start, seen in the light of the window:
@@ -111,20 +112,15 @@ func (l *level) sent(took float64) {
 	}
 }
 
-// grown is theta with its growth until s, by a factor of 20 at most.
-func (l *level) grown(s float64) float64 {
-	if s <= l.grownAt {
-		return l.theta
-	}
-	return min(l.theta*math.Exp(min(3, l.growth()*(s-l.grownAt))), fastest)
+// tell takes in the policy.
+func (l *level) tell(h Hints, unit float64) {
+	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
+	l.policy = max(l.quota/l.length, slowest)
 }
 
 // observe learns from an answer; false leaves it to the law without hints.
 func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	h := o.Hints
-	if h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0 {
-		l.policy = float64(h.Limit.V) / a.costs.unit() / h.Window.V.Seconds()
-	}
 	if !h.Remaining.OK && !l.on {
 		return false
 	}
@@ -134,15 +130,18 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	l.flying = a.flying
 	l.look(s, o, a.costs.unit())
 	l.company.observe(a, s, o.Verdict)
-	if l.isUseless() || l.company.crowded {
+	if l.full >= 4 && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
 		if l.on {
 			a.leaveLevel(s)
 		}
 		return false
 	}
 	if !l.on {
+		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
+			return false // the server is away, or as good as that
+		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
-			l.turnOn(a, s, o)
+			l.turnOn(a, s, sent, o)
 			return true
 		}
 		return false
@@ -151,24 +150,12 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	return true
 }
 
-// isUseless reports whether r says nothing: it is always 0, 1 or 2 although
-// the rate fell far.
-func (l *level) isUseless() bool {
-	if l.on && !l.window && l.top < smallest && (l.theta < l.start/30 || l.tiny && l.most < 1) {
-		l.useless = true
-	}
-	if l.top >= smallest {
-		l.useless = false
-	}
-	return l.useless
-}
-
 // look takes in what an answer shows.
 func (l *level) look(s float64, o Outcome, unit float64) {
 	dt := max(s-l.seenAt, 0)
 	l.seenAt = s
 	if reset := o.Hints.Reset; reset.OK {
-		l.judge(s, s+reset.V.Seconds())
+		l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
 	}
 	remaining := o.Hints.Remaining
 	switch {
@@ -179,9 +166,13 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
-		l.fill(r)
+		l.jump(s, r)
 		l.divide(r, o.Request.Luck)
-		l.top = max(l.top*longest/(longest+dt), r)
+		l.full++
+		if r > l.most {
+			l.most, l.full, l.tiny = r, 0, false
+		}
+		l.tiny = l.tiny || l.on && l.most < smallest && l.full >= surely && l.theta < max(l.company.best, l.policy)/2
 		l.r = r
 		fade := memory / (memory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
@@ -193,10 +184,30 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		}
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
+	if l.quota > 0 && l.length <= short {
+		l.h = min(l.h, max(l.quota/apart, 1))
+	}
+	if l.saw >= teeth {
+		l.h = min(l.h, max(l.most/apart, 1))
+	}
 	if l.tiny {
-		l.h = min(l.h, max(2*l.most/3, 0.5))
+		l.h = min(l.h, max(l.most/1.5, 0.5))
 	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
+}
+
+// jump looks for the teeth of a short window: a level that falls step by step
+// and is full again at once, time after time.
+func (l *level) jump(s, r float64) {
+	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < tall {
+		return
+	}
+	if l.looks > 4 && s-l.jumpAt <= short {
+		l.saw = min(l.saw+1, 6)
+	} else {
+		l.saw = max(l.saw-2, 0)
+	}
+	l.jumpAt, l.looks = s, 0
 }
 
 // divide estimates among how many a window is divided, from how many requests
@@ -211,62 +222,87 @@ func (l *level) divide(r float64, luck Luck) {
 	l.pass = l.window && r < l.peers && luck.Unit(4)*l.peers > r
 }
 
-// fill notes how often in a row r has been the most that was ever seen. Often,
-// while the rate fell far, means that the bucket is full there: it is smaller
-// than h would have it, and being low is being full.
-func (l *level) fill(r float64) {
-	switch {
-	case r > l.most:
-		l.most, l.full, l.tiny = r, 0, false
-	case r == l.most:
-		l.full++
-	default:
-		l.full = 0
-	}
-	l.tiny = l.tiny || l.on && l.most < smallest && l.full >= surely && l.theta < l.company.best/3
-}
-
 // judge decides whether resets name one instant, as a window's do, or move on
 // with every request served, as a bucket's. Within one window they must have
 // agreed for a while; longer, once that was wrong.
-func (l *level) judge(s, reset float64) {
+func (l *level) judge(s, reset float64, served bool) {
 	const slack = 1.1 // seconds: resets come rounded up to whole ones
 	switch {
 	case math.Abs(reset-l.resetAt) <= slack:
 		l.resetAt = min(l.resetAt, reset)
-		l.window = l.window || s-l.agreed >= max(l.patience, 3)
+		l.window = l.window || (served || !l.doubt) && s-l.agreed >= max(l.patience, 3)
 		return
 	case reset > l.resetAt && s >= l.resetAt-slack: // the next window
 	case l.window: // it was none
+		l.doubt = l.doubt || served
 		l.window, l.patience = false, min(2*max(l.patience, 3), 24)
 	}
 	l.resetAt, l.agreed = reset, s
 }
 
 // turnOn begins to pace.
-func (l *level) turnOn(a *Adaptive, s float64, o Outcome) {
+func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	if o.Verdict == Served {
 		a.accepted++
 	}
-	l.theta = a.measured(s)
+	l.theta = a.measured(s, sent)
 	if a.on {
-		l.theta = a.rate(s)
+		l.theta = max(a.rate(s), a.floor)
 	}
+	a.refused, l.row = 0, 0
 	l.fed = o.Verdict == Served
-	l.on, a.restored, l.theta = true, false, max(l.theta, slowest)
-	l.start, l.weight, l.burst, a.haste = max(l.theta, firstRate), a.weight(), a.Burst, 1
+	l.on, a.restored = true, false
+	l.theta = max(l.theta, l.floor())
+	l.weight, l.burst = a.weight(), a.Burst
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
 	a.last = s
 	l.even = 1 / l.rate(s)
 }
 
+// awayFrom leaves a row of refusals to the law without hints, which comes back to
+// the rate of before when anything is served again.
+func (a *Adaptive) awayFrom(s float64) {
+	l := &a.level
+	l.on, a.on, a.first.open = false, true, true
+	a.floor, a.trust = max(l.before, l.company.best, slowest), leastTrust
+	a.cut(s)
+	a.refused, a.dead, a.deadThen = l.row, 0, 0
+}
+
+// floor is the lowest theta.
+func (l *level) floor() float64 {
+	if l.policy > 0 {
+		return min(1.0/120, l.policy/100)
+	}
+	return slowest
+}
+
+// grows is g in use. Marks take kappa × m × x a second from a rate x, so growth
+// is balanced by marks of m = g/(kappa x), which must stay below 1 at low rates
+// too, and yet fall with the rate: were they the same for all, shares would drift.
+func (l *level) grows() float64 {
+	x := l.theta / l.weight
+	return min(growth, kappa*math.Sqrt(usual*x)/4, 0.1*x*math.Pow(x/usual, -0.15))
+}
+
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
-	l.theta, l.grownAt = l.grown(s), s
+	if dt := s - l.grownAt; dt > 0 {
+		l.theta, l.grownAt = min(l.theta*math.Exp(min(l.grows()*dt, 1)), fastest), s
+	}
+	if l.policy > 0 && l.r < l.h {
+		l.theta = min(l.theta, l.policy)
+	}
 	if o.Verdict == Throttled {
 		if sent < l.cutAt {
 			return
 		}
-		l.hit = l.theta
+		if l.row++; l.row == 1 {
+			l.before = l.theta
+		}
+		if l.row >= away && l.fed && !l.window {
+			a.awayFrom(s)
+			return
+		}
 		switch {
 		case !l.fed: // it is far too fast, as in a crowd that starts
 			l.depth = deepest
@@ -275,18 +311,20 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		default:
 			l.depth = a.gentle()
 		}
-		l.theta = max(l.theta*math.Exp(-l.depth), slowest)
+		l.theta = max(l.theta*math.Exp(-l.depth), l.floor())
 		l.cutAt, l.served, a.last = s, 0, s
 		return
 	}
 	l.served++
-	l.fed = true
-	if !o.Hints.Remaining.OK {
+	l.fed, l.row = true, 0
+	if !o.Hints.Remaining.OK || l.window {
 		return // it did not say this time
 	}
-	if mark := max(0, 1-l.r/l.h); !l.window {
-		// Many answers of one flight tell the same: share the cut among them.
-		l.theta *= math.Exp(-kappa / l.weight * mark / max(1, float64(l.flying)/4))
+	// Many answers of one flight tell the same: share the change among them.
+	flight := max(1, float64(l.flying)/4)
+	l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)
+	if l.r >= l.most && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
+		l.theta *= math.Exp(full / flight)
 	}
-	l.theta = max(l.theta, slowest)
+	l.theta = min(max(l.theta, l.floor()), fastest)
 }

@@ -14,7 +14,7 @@ type share struct{ said, agreed, at float64 }
 const (
 	sameShare = 1.1  // factor within which shares are the same
 	leap      = 10.0 // factor by which a rate changes at most
-	below     = 0.6  // of its part a client aims at; f makes up the rest: r stands at 1.5 h
+	below     = 0.6  // of its part a client aims at; f makes up the rest: r stands at 1.7 h
 	drawn     = 5.0  // seconds
 )
 
@@ -35,15 +35,16 @@ func (a *Adaptive) heed(s float64, said Opt[float64]) {
 	switch l := &a.level; {
 	case l.on && l.window: // it says all there is to know
 	case l.on:
-		now, pull := l.grown(s), dt/(dt+drawn)
+		now, pull := l.theta, dt/(dt+drawn)
 		if fresh {
 			pull = 1
 		}
 		change := min(max(math.Log(target/now), -math.Log(leap)), math.Log(leap))
-		l.theta, l.grownAt = now*math.Exp(pull*change), s
+		l.theta = now * math.Exp(pull*change)
+		l.grownAt = s
 	case a.on && fresh:
 		now := a.rate(s)
-		a.floor, a.spring = min(max(target, now/leap), now*leap), 0
+		a.floor = min(max(target, now/leap), now*leap)
 		a.cut(s)
 	}
 }

@@ -179,8 +179,8 @@ func lieAndStop(t *testing.T, style int, seed uint64) {
 			t.Fatalf("an hour and five minutes after the last lie: %v", err)
 		}
 	}
-	// The slowest rate is one in two minutes: see docs/control.md.
-	if took := time.Since(began); took > 20*time.Minute {
+	// The slowest rate is one an hour.
+	if took := time.Since(began); took > 90*time.Minute {
 		t.Errorf("200 requests of an honest server took %v", took)
 	}
 }

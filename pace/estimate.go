@@ -1,0 +1,183 @@
+package pace
+
+import "math"
+
+// estimate is what an Adaptive without hints knows of its limit. It thinks in
+// rows of refusals, between which something was served:
+//
+//   - The first refusal of a row says that the limit was reached. From the first
+//     of one row to the first of the next, n requests were served in t seconds,
+//     from empty to empty: n/t is the limit, or this client's part of it, whatever
+//     the burst and the latency. The rate x of before counts as trust requests:
+//
+//     base = exp(-L/weight) × min(x, (n + trust) / (t + trust/x))
+//
+//     trust is the confidence in x. It begins with a few requests, so that the
+//     first rows move the rate far; it adds up what was served, and is halved by a
+//     row in which next to nothing was.
+//
+//   - The further refusals of a row say only that the limit still holds, or that
+//     the server is away. They cut base by half of L, and space what is sent to
+//     see: each time by 1/0.6, up to Probe, or 8 intervals where those are longer.
+//
+//   - The first that is served ends the row. The rate comes back to base by a
+//     factor of 3 with each request that is served. A row counts as time in t as
+//     far as the row before was as long, or the time of service: windows are
+//     used up time after time, an outage comes once.
+//
+// T, the time in which the rate feels its way up by G, is Probe at the usual
+// rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
+// one x for each share p that is throttled, and all come to the same. It is at
+// most twice the age of the estimate, which is about the same for all that start
+// together, and at least a second, and a third of trust requests, ten at most.
+type estimate struct {
+	floor    float64 // base: the rate a second after the last row
+	trust    float64 // in requests, what floor is worth
+	period   float64 // T, seconds
+	accepted float64 // sent since the last row began, and served
+	refused  int     // of the row that has not ended; 0: it has
+	rowAt    float64 // when the last row began
+	roundAt  float64 // what was sent before, and refused, is of the refusals so far
+	liveAt   float64 // when the last row ended
+	idle     float64 // seconds since then in which nobody waited
+	dead     float64 // how long the last row was, seconds
+	deadThen float64 // and the one before
+	caught   float64 // the rate at the end of a row of several; zero: none
+	born     float64 // when it began to learn
+	proof    float64 // rate served in a window of seconds in full, before the first refusal
+}
+
+const (
+	growthPerT = 0.06 // G: growth in the first T
+	steep      = 0.55 // of ψ beyond T
+	gentle     = 0.07 // L: how deep an ordinary cut is
+	deepest    = 0.5  // however small the weight
+	leastTrust = 3.0  // requests
+	mostTrust  = 100.0
+	spacing    = 0.6 // of the rate, by each further refusal of a row
+	catch      = 3.0 // factor of the rate by each request served after a row
+	counted    = 3.0 // times the time of service that a row counts at once
+	bends      = 0.2 // how T falls with the rate
+	usual      = 0.55
+	fewest     = 10.0 // requests
+	firstRate  = 1.0  // a second, when the very first answer is a refusal
+	slowest    = 1.0 / 3600
+	longest    = 3600.0 // T at most, seconds
+	shortest   = 1.0    // and at least
+)
+
+// observe is the law without hints.
+func (a *Adaptive) observe(s, sent float64, v Verdict) {
+	switch {
+	case v == Served && !a.on:
+		a.measure(s)
+	case v == Served && sent >= a.rowAt:
+		if a.refused > 0 {
+			a.resume(sent)
+		}
+		a.accepted++
+	case v == Throttled && !a.on:
+		a.on, a.first.open = true, true
+		a.floor, a.trust, a.born = max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest), leastTrust, s
+		a.cut(s)
+		a.refused, a.dead, a.deadThen = 1, 0, 0
+	case v == Throttled && sent >= a.roundAt:
+		a.throttled(s, sent)
+	}
+}
+
+// measure counts what is served before the first refusal, in windows of ten
+// requests or ten seconds, at least a second.
+func (a *Adaptive) measure(s float64) {
+	if long := s - a.rowAt; long > 1 && (a.accepted >= fewest || long > 10) {
+		a.proof = a.accepted / long
+		a.first.open = a.first.open || a.accepted > 0
+		a.rowAt, a.accepted = s, 0
+	}
+	a.accepted++
+	a.first.open = a.first.open || a.accepted > 100
+}
+
+// measured is the rate to begin with: what was served in a window in full, or
+// half of what was served in this one.
+func (a *Adaptive) measured(s, sent float64) float64 {
+	rate := firstRate * a.weight()
+	if a.accepted > 0 {
+		if a.rowAt == 0 {
+			s = sent // the first answers took a round trip
+		}
+		rate = max(a.proof, 0.5*a.accepted/max(s-a.rowAt, a.rtt/2, 0.05))
+	}
+	if c := a.level.policy; c > 0 {
+		rate = min(max(rate, c/4), c)
+	}
+	if part := a.share.agreed * a.weight(); part > 0 { // but not if it is absurd
+		rate = min(max(part, rate/leap), rate*leap)
+	}
+	return rate
+}
+
+// throttled takes a refusal of what was sent after the last that counted.
+func (a *Adaptive) throttled(s, sent float64) {
+	rate := a.rate(s)
+	if a.refused++; a.refused > 1 {
+		a.roundAt, a.last = s, s
+		a.floor = max(a.floor*math.Exp(-a.gentle()/2), slowest)
+		a.trust = max(leastTrust, a.trust/2)
+		return
+	}
+	live := max(sent-max(a.liveAt, a.rowAt)-a.idle, 0) // liveAt is earlier where growth began with a lead
+	t := live + min(a.dead, max(2*a.deadThen, 2/rate, counted*live))
+	served := (a.accepted + a.trust) / (t + a.trust/rate)
+	if a.accepted < leastTrust {
+		a.trust = max(leastTrust, a.trust/2)
+	} else {
+		a.trust = min(mostTrust, a.trust+a.accepted)
+	}
+	a.floor = max(min(served, rate)*math.Exp(-a.gentle()), slowest)
+	a.cut(s)
+}
+
+// resume ends a row of refusals: the first that was served after it left at sent.
+func (a *Adaptive) resume(sent float64) {
+	a.caught = 0
+	if a.refused > 1 {
+		a.caught = a.felt(sent)
+	}
+	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
+	a.refused, a.liveAt, a.idle = 0, sent, 0
+}
+
+// cut begins a new row at floor, or what is as good as one.
+func (a *Adaptive) cut(s float64) {
+	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
+	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
+	a.period = min(longest, max(t, min(a.trust/leastTrust, fewest)/a.floor, 4*a.rtt, shortest))
+}
+
+// felt is the rate a second at s, as felt without hints.
+func (a *Adaptive) felt(s float64) float64 {
+	if a.refused > 0 {
+		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8), slowest)
+	}
+	u := a.elapsed(s) / a.period
+	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
+	psi := growthPerT * u
+	if u > 1 {
+		v := min(u, bend)
+		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
+	}
+	rate := a.floor * math.Exp(min(psi, 50))
+	if a.caught > 0 {
+		rate = min(rate, a.caught*math.Pow(catch, a.accepted))
+	}
+	return rate
+}
+
+// elapsed is the time since the last row in which the rate was the limit.
+func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.liveAt-a.idle, 0) }
+
+// gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
+// requests there are w times the throttled answers, so each cuts by L/w and
+// rates per weight behave like those of ordinary clients.
+func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
