@@ -7,15 +7,16 @@ import "math"
 // not cost ten refusals; but an answer that is long in coming, a stream or a
 // connection that hangs, is no refusal, and holds back the others for a moment
 // only. As many are in flight as have been served, and beyond those one, two,
-// four and eight, a doubling every 0.35 s, and then one more every 0.35 s.
+// four and eight, a doubling every 0.35 s, and then a doubling every 2 s.
 type first struct {
 	open  bool    // for good
 	began float64 // when the flight that is out began
 }
 
 const (
-	doubling = 0.35 // seconds
-	early    = 7.0  // in flight beyond what has been served, that doubling leads to
+	doubling = 0.35 // seconds, up to
+	early    = 7.0  // in flight beyond what has been served, and then
+	slower   = 2.0  // seconds
 )
 
 // next is the earliest instant for the next start beside flying others, when
@@ -27,6 +28,6 @@ func (f *first) next(flying int, served float64) float64 {
 	case beyond <= early:
 		return f.began + doubling*math.Log2(beyond+1)
 	default:
-		return f.began + doubling*(math.Log2(early+1)+beyond-early)
+		return f.began + doubling*math.Log2(early+1) + slower*math.Log2((beyond+1)/(early+1))
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // What has no answer holds up the others for a moment only: beyond as many as
 // have been served, the second starts after 0.35 s, the eighth after 1.05 s, and
-// from there one each 0.35 s, however long answers are in coming.
+// from there a doubling each 2 s, however long answers are in coming.
 func TestAdaptiveFirstFlightIsBounded(t *testing.T) {
 	for _, slowest := range []time.Duration{0, 200 * time.Millisecond, 8 * time.Second} {
 		var a Adaptive
@@ -26,7 +26,7 @@ func TestAdaptiveFirstFlightIsBounded(t *testing.T) {
 			t.Errorf("after an answer in %v the first waits %v", slowest, w)
 		}
 		a.Start(now, Request{})
-		for i, want := range map[int]time.Duration{0: 350, 1: 555, 2: 700, 6: 1050, 7: 1400, 8: 1750, 36: 11550} {
+		for i, want := range map[int]time.Duration{0: 350, 1: 555, 2: 700, 6: 1050, 7: 1390, 8: 1694, 36: 5546} {
 			b := a
 			for range i {
 				b.Start(now, Request{})
