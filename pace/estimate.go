@@ -168,7 +168,7 @@ func (a *Adaptive) felt(s float64) float64 {
 		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
 	}
 	rate := a.floor * math.Exp(min(psi, 50))
-	if a.caught > 0 {
+	if a.caught > 0 && a.accepted < 25 { // beyond, catch^accepted is as good as endless
 		rate = min(rate, a.caught*math.Pow(catch, a.accepted))
 	}
 	return rate
