@@ -245,7 +245,7 @@ func TestWaitsSayWhy(t *testing.T) {
 			said.Report.Hints.Limit, said.Report.Hints.Remaining = pace.Some[int64](5000), pace.Some[int64](3)
 			return throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Scopes: []throttle.ScopeResult{said}}
 		})
-		want := `why="scope api.example.com/search, paced at 0.932/s since a throttled answer at 00:00:00, 3 of 5000 remaining"`
+		want := `why="scope api.example.com/search, paced at 0.5/s since a throttled answer at 00:00:00, 3 of 5000 remaining"`
 		if err != nil || !strings.Contains(log.String(), want) {
 			t.Errorf("%v, the log is\n%swant in it\n%s", err, log.String(), want)
 		}

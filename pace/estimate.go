@@ -61,7 +61,7 @@ const (
 	usual      = 0.55
 	fewest     = 10.0 // requests
 	firstRate  = 1.0  // a second, when the very first answer is a refusal
-	slowest    = 1.0 / 3600
+	slowest    = 1.0 / 1200 // a second: one request in 20 minutes
 	longest    = 3600.0 // T at most, seconds
 	shortest   = 1.0    // and at least
 )
