@@ -59,11 +59,11 @@ const (
 	counted    = 3.0 // times the time of service that a row counts at once
 	bends      = 0.2 // how T falls with the rate
 	usual      = 0.55
-	fewest     = 10.0 // requests
-	firstRate  = 1.0  // a second, when the very first answer is a refusal
+	fewest     = 10.0       // requests
+	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 1200 // a second: one request in 20 minutes
-	longest    = 3600.0 // T at most, seconds
-	shortest   = 1.0    // and at least
+	longest    = 3600.0     // T at most, seconds
+	shortest   = 1.0        // and at least
 )
 
 // observe is the law without hints.
