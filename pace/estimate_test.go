@@ -240,13 +240,13 @@ func TestARowBacksOffAndComesBack(t *testing.T) {
 			t.Errorf("%d served after the row: rate %.4f, want %.4f", i+1, got, want)
 		}
 	}
-	// And the slowest of all is one an hour.
+	// And the slowest of all is one in 20 minutes.
 	a = known(slowest, 3)
 	for i := range 20 {
 		step(a, 1+float64(i), Throttled)
 	}
 	if got := a.rate(30); got != slowest {
-		t.Errorf("the slowest rate is one in %.0f s, want one an hour", 1/got)
+		t.Errorf("the slowest rate is one in %.0f s, want one in 20 minutes", 1/got)
 	}
 }
 

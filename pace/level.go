@@ -115,7 +115,7 @@ func (l *level) sent(took float64) {
 // tell takes in the policy.
 func (l *level) tell(h Hints, unit float64) {
 	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
-	l.policy = max(l.quota/l.length, slowest)
+	l.policy = max(l.quota/l.length, 1.0/86400)
 }
 
 // observe learns from an answer; false leaves it to the law without hints.

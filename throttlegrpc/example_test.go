@@ -97,7 +97,7 @@ func ExampleClient_deadline() {
 		fmt.Println("too long a wait:", gaveUp.Wait > 59*time.Minute)
 	}
 	// Output:
-	// ResourceExhausted - context deadline exceeded
+	// DeadlineExceeded - context deadline exceeded
 	// may have run: false
 	// too long a wait: true
 }
