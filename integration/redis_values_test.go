@@ -139,11 +139,12 @@ func TestRedisTwoLimits(t *testing.T) {
 			}
 			took := end.Sub(first).Seconds()
 			// The burst and the refill; windows may pass one more at an edge.
-			most, least := int64(1000+1000*took), int64(400*took)
+			// A machine under load asks for less than that.
+			most, least := int64(1000+1000*took), min(int64(400*took), int64(len(taken)/4))
 			if pair[0].Kind == limit.FixedWindow || pair[0].Kind == limit.FirstHitWindow {
 				most += 1000
 			}
-			t.Logf("%d admitted in %.1f s, want %d to %d", n, took, least, most)
+			t.Logf("%d of %d admitted in %.1f s, want %d to %d", n, len(taken), took, least, most)
 			if n > most+2 || n < least {
 				t.Errorf("eight Stores that alternate between %v: %d admitted in %.1f s, want %d to %d", pair, n, took, least, most)
 			}

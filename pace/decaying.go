@@ -10,7 +10,7 @@ import (
 // each throttled answer raises its level by one, which doubles the rest before
 // the retry, and each ten served ones lower it by one, until nothing is left. A
 // call that is throttled rests as long as the others have come to rest, instead
-// of beginning anew, so it deals with seconds of overload as well as minutes.
+// of starting over, so it deals with seconds of overload as well as minutes.
 //
 //	rest = Backoff.Delay(level - 1)    with a level of 1 after the first refusal
 //

@@ -21,9 +21,9 @@ import "math"
 //     see: each time by 1/0.6, up to Probe, or 8 intervals where those are longer.
 //
 //   - The first that is served ends the row. The rate comes back to base by a
-//     factor of 3 with each request that is served. A row counts as time in t as
-//     far as the row before was as long, or the time of service: windows are
-//     used up time after time, an outage comes once.
+//     factor of 3 with each request that is served. A row counts as time in t up to
+//     twice the row before, or three times the time of service: windows are used up
+//     time after time, an outage comes once.
 //
 // T, the time in which the rate feels its way up by G, is Probe at the usual
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
@@ -34,7 +34,7 @@ type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
 	period   float64 // T, seconds
-	accepted float64 // sent since the last row began, and served
+	accepted float64 // how many were sent since the last row began, and served
 	refused  int     // of the row that has not ended; 0: it has
 	rowAt    float64 // when the last row began
 	roundAt  float64 // what was sent before, and refused, is of the refusals so far
@@ -48,17 +48,17 @@ type estimate struct {
 }
 
 const (
-	growthPerT = 0.06 // G: growth in the first T
-	steep      = 0.55 // of ψ beyond T
-	gentle     = 0.07 // L: how deep an ordinary cut is
-	deepest    = 0.5  // however small the weight
-	leastTrust = 3.0  // requests
-	mostTrust  = 100.0
-	spacing    = 0.6 // of the rate, by each further refusal of a row
-	catch      = 3.0 // factor of the rate by each request served after a row
-	counted    = 3.0 // times the time of service that a row counts at once
-	bends      = 0.2 // how T falls with the rate
-	usual      = 0.55
+	growthPerT = 0.06       // G: growth in the first T
+	steep      = 0.55       // of ψ beyond T
+	gentle     = 0.07       // L: how deep an ordinary cut is
+	deepest    = 0.5        // however small the weight
+	leastTrust = 3.0        // requests
+	mostTrust  = 100.0      // requests
+	spacing    = 0.6        // of the rate, by each further refusal of a row
+	catch      = 3.0        // factor of the rate by each request served after a row
+	counted    = 3.0        // times the time of service that a row counts at once
+	bends      = 0.2        // how T falls with the rate
+	usual      = 0.55       // the rate a second at which T is Probe
 	fewest     = 10.0       // requests
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 1200 // a second: one request in 20 minutes
@@ -66,7 +66,7 @@ const (
 	shortest   = 1.0        // and at least
 )
 
-// observe is the law without hints.
+// observe learns from an answer without hints.
 func (a *Adaptive) observe(s, sent float64, v Verdict) {
 	switch {
 	case v == Served && !a.on:

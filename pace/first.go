@@ -3,8 +3,8 @@ package pace
 import "math"
 
 // first bounds the first flight of an Adaptive: what is sent before anything is
-// known of the limit. Ten workers that wake together on an exhausted quota shall
-// not cost ten refusals; but an answer that is long in coming, a stream or a
+// known of the limit. Ten workers that wake together on an exhausted quota are
+// not to be refused ten times; but an answer that is long in coming, a stream or a
 // connection that hangs, is no refusal, and holds back the others for a moment
 // only. As many are in flight as have been served, and beyond those one, two,
 // four and eight, a doubling every 0.35 s, and then a doubling every 2 s.

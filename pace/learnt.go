@@ -27,6 +27,9 @@ func (a *Adaptive) Learnt(now time.Time) Learnt {
 	if !a.level.on {
 		rate = a.rate(now.Sub(a.base).Seconds())
 	}
+	if !a.level.on && a.refused > 0 { // not how often it asks whether the server is back
+		rate = a.floor
+	}
 	return Learnt{At: now, Rate: rate * a.costs.unit()}
 }
 

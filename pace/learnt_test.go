@@ -107,3 +107,17 @@ func TestAnAbsurdShareCostsLittle(t *testing.T) {
 		}
 	}
 }
+
+// What is learnt is the rate that the limit allows, and not how often a server
+// that is away is asked whether it is back.
+func TestLearntInAnOutage(t *testing.T) {
+	a, now := learnt(t)
+	before := a.Learnt(at(now)).Rate
+	p := &play{t: t, a: a, now: now}
+	for range 10 {
+		p.throttled()
+	}
+	if got := a.Learnt(at(p.now)).Rate; got < before/2 {
+		t.Errorf("after ten refusals in a row it has learnt %.3g a second, before %.3g", got, before)
+	}
+}

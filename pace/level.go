@@ -9,31 +9,33 @@ import "math"
 //
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: nobody is paced at a full bucket
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
+//	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly
 //
 // h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
 // more where many requests are in flight, less where the bucket is known to hold
-// fewer than 3. A fixed window is
-// known by its reset, the same instant in answer after answer; there the rate
-// is what is left over the time left.
+// fewer than 3, and at most an eighth of a window of ten seconds or less. A stated
+// policy bounds theta while r < h. A fixed window is known by its reset, the same
+// instant in answer after answer; there the rate is what is left over the time
+// left.
 type level struct {
 	on      bool
-	fed     bool // something was served since
-	free    bool // the last start had not waited for the rate
-	weight  float64
+	fed     bool    // something was served since
+	free    bool    // the last start had not waited for the rate
+	weight  float64 // of the Adaptive
 	burst   bool    // of the Adaptive
 	theta   float64 // the rate at r = h, a second
 	grownAt float64
 	even    float64 // mean seconds from start to start
 	cutAt   float64
-	depth   float64
+	depth   float64 // of the last cut, natural logarithm
 	served  float64 // since the last cut
 	row     int     // refusals since anything was served
 	before  float64 // theta at the first of them
 
 	r, low, swing float64 // last seen, its trough, its swing
 	most          float64 // the highest r seen
-	full          int     // answers since it was new
+	full          int     // answers since most last rose
 	tiny          bool    // the bucket holds no more than most
 	seenAt        float64
 	h             float64
@@ -47,8 +49,8 @@ type level struct {
 	policy     float64 // limit over window as the server states it, a second
 	quota      float64 // the limit as stated
 	length     float64 // the window as stated
-	jumpAt     float64
-	looks, saw int
+	jumpAt     float64 // when r last was full again at once
+	looks, saw int     // answers since then; such jumps in time, up to 6
 	peers      float64 // how many share the window, from how fast it empties
 	shown      float64 // the last r shown, own requests since not counted
 	pass       bool    // leave what is left of this window to the others
@@ -269,10 +271,11 @@ func (a *Adaptive) awayFrom(s float64) {
 	a.refused, a.dead, a.deadThen = l.row, 0, 0
 }
 
-// floor is the lowest theta.
+// floor is the lowest theta: a hundredth of a stated policy, at least one request
+// in two hours and at most one in two minutes; slowest without one.
 func (l *level) floor() float64 {
 	if l.policy > 0 {
-		return min(1.0/120, l.policy/100)
+		return min(1.0/120, max(l.policy/100, 1/mostHeld))
 	}
 	return slowest
 }
@@ -285,6 +288,7 @@ func (l *level) grows() float64 {
 	return min(growth, kappa*math.Sqrt(usual*x)/4, 0.1*x*math.Pow(x/usual, -0.15))
 }
 
+// learn learns from an answer while the level paces.
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	if dt := s - l.grownAt; dt > 0 {
 		l.theta, l.grownAt = min(l.theta*math.Exp(min(l.grows()*dt, 1)), fastest), s

@@ -89,7 +89,7 @@ type Hints struct {
 type Blur struct {
 	// Missing is the share of answers that say nothing at all.
 	Missing float64
-	// Stale is how old Remaining and Reset may be: they are looked up anew when
+	// Stale is how old Remaining and Reset may be: they are looked up again when
 	// they are older. If zero, they are those of the answer.
 	Stale time.Duration
 }
@@ -199,7 +199,7 @@ type Group struct {
 	Arrivals float64
 	// Steps, if there are any, are Arrivals that change: each holds from its
 	// time on, the first from the start. If Repeat is above zero they begin
-	// anew each time that it is over.
+	// again each time that it is over.
 	Steps  []Arrive
 	Repeat time.Duration
 	// Batch is how many calls come up at once. If zero, one.

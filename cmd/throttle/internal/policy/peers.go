@@ -39,7 +39,7 @@ var peerList = []peer{
 		return sim.Policy{New: func() pace.Controller { return new(peers.Netflix) }}
 	}},
 	{"x-time-rate", "golang.org/x/time/rate, told the limit at the start and its part of it", evenly},
-	{"omniscient", "the bound: knows the limit, all its changes, and who is there when", omniscient},
+	{"omniscient", "knows the limit, all its changes, and who is there when", omniscient},
 }
 
 func (p peer) policy(t told) sim.Policy {

@@ -63,7 +63,7 @@ func arrivalsInWords(g sim.Group) (said string) {
 		}
 		said = ", each process with calls at random times, " + words.Enumerate(steps)
 		if g.Repeat > 0 {
-			said += ", and anew each " + words.Lasting(g.Repeat)
+			said += ", and again each " + words.Lasting(g.Repeat)
 		}
 	case g.Arrivals > 0:
 		said = fmt.Sprintf(", each process with %s calls a second, at random times", words.Number(g.Arrivals))

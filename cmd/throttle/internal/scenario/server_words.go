@@ -100,7 +100,7 @@ func blurInWords(b sim.Blur) (t text) {
 		t.add("%s of the answers say nothing.", percent(b.Missing))
 	}
 	if b.Stale > 0 {
-		t.add("What remains is looked up anew only when it is %s old.", words.Lasting(b.Stale))
+		t.add("What remains is looked up again only when it is %s old.", words.Lasting(b.Stale))
 	}
 	return t
 }

@@ -48,7 +48,7 @@ Flags:
   -cells N       how many scenarios, 300 unless told, 100000 at most
   -cell K        only the K-th, counted from 0
   -seed S        of the draw, 1 unless told
-  -n N           runs of each, of which the medians are judged; 20 unless told
+  -seeds N       runs of each, of which the medians are judged; 20 unless told
   -policy P      what is judged, adaptive-informed unless told
   -peers=false   leave out the peers, which take most of the time
   -pairs         judge pairs instead: the same cell with one true hint more
@@ -85,7 +85,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags.IntVar(&o.cells, "cells", 300, "")
 	flags.IntVar(&o.cell, "cell", -1, "")
 	flags.Uint64Var(&o.seed, "seed", 1, "")
-	flags.IntVar(&o.seeds, "n", 20, "")
+	flags.IntVar(&o.seeds, "seeds", 20, "")
 	flags.BoolVar(&o.peers, "peers", true, "")
 	flags.BoolVar(&o.pairs, "pairs", false, "")
 	flags.BoolVar(&o.verbose, "v", false, "")
@@ -122,7 +122,7 @@ func (o *options) check(name string) error {
 	case o.cell < -1 || o.cell >= maxCells:
 		return usage.Errorf("-cell %d: must be from 0 to %d", o.cell, maxCells-1)
 	case o.seeds < 1 || o.seeds > maxSeeds:
-		return usage.Errorf("-n %d: must be from 1 to %d", o.seeds, maxSeeds)
+		return usage.Errorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
 	}
 	o.policy = policies[0]
 	if o.worst != "" {

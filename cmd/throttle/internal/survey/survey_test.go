@@ -59,7 +59,7 @@ func TestNoPolicyBeatsTheBound(t *testing.T) {
 
 // TestSurveyIsAFunction: how many cores there are makes no difference.
 func TestSurveyIsAFunction(t *testing.T) {
-	args := []string{"-cells", "6", "-n", "2", "-v", "-seed", "4"}
+	args := []string{"-cells", "6", "-seeds", "2", "-v", "-seed", "4"}
 	many, stderr, code := clitest.Play(t.Context(), Run, args...)
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit code %d, %s", code, stderr)
@@ -82,7 +82,7 @@ func TestSurveyIsAFunction(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
-	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "10", "-n", "1", "-peers=false", "-pairs", "-json", "-policy", "aimd")
+	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "10", "-seeds", "1", "-peers=false", "-pairs", "-json", "-policy", "aimd")
 	var got jsonReport
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
@@ -104,7 +104,7 @@ func TestJSON(t *testing.T) {
 // TestWorstCellsRun: the files are of the cells, but for their name.
 func TestWorstCellsRun(t *testing.T) {
 	dir := t.TempDir()
-	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "20", "-n", "1", "-peers=false", "-policy", "none", "-worst", dir)
+	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "20", "-seeds", "1", "-peers=false", "-policy", "none", "-worst", dir)
 	if code != 0 {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
@@ -119,14 +119,14 @@ func TestWorstCellsRun(t *testing.T) {
 
 func TestMarkdown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "survey.md")
-	if _, stderr, code := clitest.Play(t.Context(), Run, "-cells", "5", "-n", "1", "-md", file); code != 0 {
+	if _, stderr, code := clitest.Play(t.Context(), Run, "-cells", "5", "-seeds", "1", "-md", file); code != 0 {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Survey\n", "-cells 5 -seed 1 -n 1", "| all | 5 |", "## Cells that a peer wins"} {
+	for _, want := range []string{"# Survey\n", "-cells 5 -seed 1 -seeds 1", "| all | 5 |", "## Cells that a peer wins"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -139,7 +139,7 @@ func TestWrongUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"-cells", "0"}, "-cells 0: must be from 1 to 100000"},
-		{[]string{"-n", "1001"}, "-n 1001: must be from 1 to 1000"},
+		{[]string{"-seeds", "1001"}, "-seeds 1001: must be from 1 to 1000"},
 		{[]string{"-cell", "-2"}, "-cell -2: must be from 0 to 99999"},
 		{[]string{"-policy", "none,aimd"}, "-policy: 2 policies; a survey is of one"},
 		{[]string{"-policy", "nobody"}, "is not known"},
@@ -157,7 +157,7 @@ func TestWrongUsage(t *testing.T) {
 // TestOneCell: its figures are those that it has among the others.
 func TestOneCell(t *testing.T) {
 	line := func(args ...string) string {
-		stdout, _, _ := clitest.Play(t.Context(), Run, append(args, "-n", "1", "-peers=false", "-v", "-policy", "none")...)
+		stdout, _, _ := clitest.Play(t.Context(), Run, append(args, "-seeds", "1", "-peers=false", "-v", "-policy", "none")...)
 		_, after, _ := strings.Cut(stdout, "\n3: ")
 		text, _, _ := strings.Cut(after, "\n  bound")
 		return text
