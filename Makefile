@@ -59,7 +59,7 @@ bench: $(TOOLS)
 PEERS ?= $(CURDIR)/docs/performance.md
 
 bench-peers:
-	cd bench && go test -count 1 -run '^TestPeersTable$$' -timeout 20m -peers $(PEERS) .
+	cd bench && go test -count 1 -run '^Test(CellsOwe|PeersTable)$$' -timeout 20m -peers $(PEERS) .
 
 fuzz:
 	FUZZTIME=$(FUZZTIME) scripts/each $(CURDIR)/scripts/fuzz

@@ -75,7 +75,11 @@ func (l *limited) end() {
 // shorter, for load and for other reasons, under more and fewer callers.
 func TestFailsafeLimiterAgrees(t *testing.T) {
 	low, high := 200, 0
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if raced {
+		seeds = 4
+	}
+	for seed := range seeds {
 		alone(t, func(t *testing.T) {
 			l := &limited{original: adaptivelimiter.NewWithDefaults[any](), model: &peers.FailsafeLimiter{
 				NewDigest: func() peers.Digest { return tdigest.NewWithCompression(100) },

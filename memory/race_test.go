@@ -22,10 +22,14 @@ func all(n int, f func(i int)) {
 	wait.Wait()
 }
 
-// size is n under the soak, and a tenth of it otherwise.
+// size is n under the soak, a tenth of it otherwise, and a fiftieth with the race
+// detector.
 func size(n int) int {
-	if os.Getenv("THROTTLE_SOAK") != "" {
+	switch {
+	case os.Getenv("THROTTLE_SOAK") != "":
 		return n
+	case raced:
+		return n / 50
 	}
 	return n / 10
 }

@@ -17,7 +17,7 @@ func TestAfterAnOutage(t *testing.T) {
 			s := plain("outage", 25*time.Minute, bucketOf(50, time.Second, 50), Group{Processes: 1, Workers: 10})
 			s.Server.Changes = []Change{{At: time.Minute, Count: 0, Period: time.Second}, {At: time.Minute + outage, Count: 50, Period: time.Second}}
 			var times []float64
-			for seed := uint64(1); seed <= 5; seed++ {
+			for seed := uint64(1); seed <= 3; seed++ {
 				times = append(times, play(t, s, test.policy, seed).Reconverge.V)
 			}
 			t.Logf("%s: back %.0f s after an outage of %v", test.policy, median(times), outage)

@@ -72,7 +72,7 @@ func TestSameSeedSameResult(t *testing.T) {
 		for _, info := range Policies() {
 			once := func() Result {
 				r := New(s, policy(t, info.Name), 3)
-				r.MaxSent = 5000
+				r.MaxSent = 2000
 				for !r.Step(1_000_000) {
 				}
 				return r.Result()
@@ -151,6 +151,7 @@ func TestCapacityChangesAndReconvergence(t *testing.T) {
 
 func TestAutoScaleFollowsTheLoad(t *testing.T) {
 	s := builtin(t, "autoscale")
+	s.Network.Latency = 60 * time.Millisecond // 1300/s in all
 	r := play(t, s, "none", 1)
 	timid := play(t, s, "fixed(rate=1)", 1) // 20/s in all: it never makes it grow
 	if r.Served < 500_000 || timid.Served > 25_000 {

@@ -99,9 +99,11 @@ type Guard struct {
 	MaxCalls int
 	// OnState is called with the error of each failed call, and with nil when
 	// the Store decides in time after the breaker was open. The error is an
-	// [ErrSlow] if the Store does answer, too late. That of a probe says for how long the Store has been away.
-	// OnState runs in the goroutine of a caller, which waits for it, and may be
-	// called concurrently. If nil, nothing is called.
+	// [ErrSlow] if the Store does answer, too late. That of a probe says for
+	// how long the Store has been away. OnState runs in the goroutine of a
+	// caller, which waits for it, and may be called concurrently, so that the
+	// error of an earlier call can come after nil: Stats has the state. If nil,
+	// nothing is called.
 	OnState func(error)
 
 	local   memory.Store
