@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	".":            append([]string{"store"}, purely...),
 	"autosleeper":  append([]string{"."}, purely...),
 	"rules":        {"store", "limit", "load"},
-	"admit":        {"store", "memory", "rules", "limit", "load"},
+	"admit":        {"store", "memory", "rules", "limit", "load", "signal"},
 	"throttlehttp": transport,
 	"throttlegrpc": transport,
 	"throttleaws":  transport,
