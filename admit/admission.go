@@ -49,15 +49,22 @@ type charged struct {
 	asks      []limit.Ask
 	decisions []limit.Decision
 	shadows   []limit.Ask // of the shadow rules that admitted it
+	few       struct {    // the first of them, in one allocation with the Admission
+		asks      [2]limit.Ask
+		decisions [2]limit.Decision
+	}
 }
 
 // Take charges a and records it.
 func (c *charged) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	if ctx.Err() != nil { // the caller has gone: charge nothing
+		return false, store.Ended(ctx, nil)
+	}
 	ok, err := c.store.Take(ctx, a, d)
 	switch {
 	case err != nil:
 	case len(c.asks) == 0: // if there are only shadow rules, the first stands here
-		c.asks, c.decisions = append(c.asks, a...), append(c.decisions, d...)
+		c.asks, c.decisions = append(c.few.asks[:0], a...), append(c.few.decisions[:0], d...)
 	case ok:
 		c.shadows = append(c.shadows, a...)
 	}

@@ -20,10 +20,9 @@
 // bucket without a key and without a Store. [Clear] and [SetUsed] are for a key by
 // hand.
 //
-// Package admit makes requests wait, or sheds them, where a Store would refuse;
-// package rules states which requests are subject to which limits. A
-// throttlehttp.Handler puts all of it in front of a service, a
-// throttlegrpc.Server a Store and an InFlight.
+// Package rules states which requests are subject to which limits. Package admit
+// makes requests wait, or sheds them, where a Store would refuse, and puts all of
+// it in front of a service: see admit.Control.
 package store
 
 import (

@@ -159,7 +159,7 @@ func (s *Server) begin(ctx context.Context, c *admit.Control, method string, in 
 	case !a.OK:
 		err = s.refuse(ctx, a)
 	}
-	if !s.Silent {
+	if !s.Silent && c == s.Control {
 		tell(ctx, a)
 	}
 	return a, err

@@ -123,7 +123,7 @@ func TestRefundOnce(t *testing.T) {
 		}
 	})
 	ask(h, "GET")
-	if used := limit.Used(store.states["default/"], t0, h.Control.Limit); used != 1 {
+	if used := limit.Used(store.states["default/192.0.2.1"], t0, h.Control.Limit); used != 1 {
 		t.Errorf("%d used, want the 1 of the other", used)
 	}
 }

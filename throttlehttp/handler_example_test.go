@@ -153,6 +153,6 @@ func ExampleHandler_log() {
 	get(h, "/", "")
 	fmt.Println(counts.Stats()[admit.Counted{Rule: "hourly", Reason: "over"}])
 	// Output:
-	// level=WARN msg=refused rule=hourly reason=over key=0571c650cf843281 status=429 degraded=false
+	// level=WARN msg=refused rule=hourly reason=over key=503898b6f5f93ac4 verdict=limited degraded=false
 	// 1
 }

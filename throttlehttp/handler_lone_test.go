@@ -56,7 +56,7 @@ func TestLoneCallerIsToldOneTime(t *testing.T) {
 	}
 	for _, tt := range tests {
 		store := &book{now: t0}
-		h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 1, Period: 30 * time.Second}}, Request: requests(byCaller(tt.caller))}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 1, Period: 30 * time.Second}}, Request: requests(byKey(func(*http.Request) string { return "all" }), byCaller(tt.caller))}
 		ask(h, "GET")
 		for _, c := range tt.asked {
 			store.now = t0.Add(c.at)

@@ -235,16 +235,16 @@ func TestHandlerKeys(t *testing.T) {
 	}
 	store := &book{now: t0}
 	one := limit.Limit{Count: 1, Period: time.Minute}
-	common := &Handler{Control: &admit.Control{Store: store, Limit: one}, Next: hello}
-	byIP := &Handler{Control: &admit.Control{Store: store, Limit: one, Name: "ip"}, Request: requests(byKey(RemoteIP)), Next: hello}
+	common := &Handler{Control: &admit.Control{Store: store, Limit: one}, Request: requests(byKey(func(*http.Request) string { return "all" })), Next: hello}
+	byIP := &Handler{Control: &admit.Control{Store: store, Limit: one, Name: "ip"}, Next: hello}
 	tests := []struct {
 		h    *Handler
 		addr string
 		key  string
 		want int
 	}{
-		{common, "192.0.2.1:1", "default/", 200},
-		{common, "192.0.2.2:1", "default/", 429},
+		{common, "192.0.2.1:1", "default/all", 200},
+		{common, "192.0.2.2:1", "default/all", 429},
 		{byIP, "192.0.2.1:1", "ip/192.0.2.1", 200},
 		{byIP, "192.0.2.1:2", "ip/192.0.2.1", 429},
 		{byIP, "[::ffff:192.0.2.1]:2", "ip/192.0.2.1", 429},
@@ -253,7 +253,7 @@ func TestHandlerKeys(t *testing.T) {
 		{byIP, "[2001:db8:1:2:ffff::4]:9", "ip/2001:db8:1:2::/64", 429},
 		{byIP, "[2001:db8:1:3::3]:1", "ip/2001:db8:1:3::/64", 200},
 		{byIP, "[fe80::1%eth0]:1", "ip/fe80::1", 200},
-		{byIP, "@", "ip/@", 200},
+		{byIP, "@", "ip/", 200},
 	}
 	for _, tt := range tests {
 		store.asked = nil

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/throttle-go/throttle/admit"
-	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -31,7 +30,11 @@ func byClient(client func(*http.Request) string) fill {
 }
 
 func byCaller(caller func(*http.Request) string) fill {
-	return func(r *http.Request, q *admit.Request) { q.Caller = caller(r) }
+	return func(r *http.Request, q *admit.Request) {
+		if caller != nil {
+			q.Caller = caller(r)
+		}
+	}
 }
 
 func byPriority(priority func(*http.Request) load.Priority) fill {
@@ -45,5 +48,3 @@ func byCost(cost func(*http.Request) int64) fill {
 func byFill(more func(*http.Request, rules.Request) rules.Request) fill {
 	return func(r *http.Request, q *admit.Request) { q.Request = more(r, q.Request) }
 }
-
-var _ = limit.Never

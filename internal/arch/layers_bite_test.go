@@ -226,7 +226,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"throttle", "store limit load pace signal sim internal/list", "memory admit rules throttlehttp throttleredis throttlesql autosleeper"},
 	{"autosleeper", "throttle pace pace/peers", "store admit rules throttlehttp"},
 	{"rules", "store limit load", "throttle admit memory pace throttlehttp throttleredis"},
-	{"admit", "store memory rules limit load internal/list", "throttle pace signal sim throttlehttp throttleredis throttlesql"},
+	{"admit", "store memory rules limit load signal internal/list", "throttle pace sim throttlehttp throttleredis throttlesql"},
 	{"throttlehttp", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlegrpc throttletest autosleeper"},
 	{"throttlegrpc", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
 	{"throttleaws", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
