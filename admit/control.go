@@ -139,8 +139,16 @@ type Request struct {
 // If the request has a Client and the Phase is not rules.Before, what Controls
 // of that phase charged for ctx is refunded, see [Refund].
 func (c *Control) Begin(ctx context.Context, q Request) (*Admission, error) {
+	a := new(Admission)
+	return a, c.BeginIn(ctx, q, a)
+}
+
+// BeginIn is Begin that fills a, for transports that use their Admissions again.
+// Nothing may use a any more: neither the request before it, nor a context made
+// by [Admission.Context].
+func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 	c.once.Do(c.setUp)
-	a := &Admission{Event: Event{Request: q, Degraded: q.Degrades}, Binding: -1, control: c, ctx: ctx}
+	*a = Admission{Event: Event{Request: q, Degraded: q.Degrades}, Binding: -1, control: c, ctx: ctx}
 	a.charged.store = c.store()
 	if a.Request.Phase == "" {
 		a.Request.Phase = c.Phase
@@ -163,7 +171,7 @@ func (c *Control) Begin(ctx context.Context, q Request) (*Admission, error) {
 		c.OnEvent(a.Event)
 	}
 	begun = true
-	return a, err
+	return err
 }
 
 // setUp makes, once, the parts of a Control that are its own.

@@ -3,6 +3,7 @@ package throttlehttp
 import (
 	"context"
 	"net/http"
+	"sync"
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/rules"
@@ -66,8 +67,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next(w, r)
 		return
 	}
-	a, err := h.Control.Begin(r.Context(), h.request(r))
-	defer a.Forget() // after a panic it says nothing about how long a request takes
+	v := newVisit(r)
+	a := &v.admission
+	err := h.Control.BeginIn(r.Context(), h.request(v), a)
+	defer h.end(v) // after a panic it says nothing about how long a request takes
 	switch {
 	case err != nil:
 		h.fail(w, r, a)
@@ -84,6 +87,35 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.Done()
 }
 
+// visit is a request at a Handler. It is used again.
+type visit struct {
+	admission admit.Admission
+	r         *http.Request
+	header    func(name string) string // made once
+	values    func(name string) []string
+}
+
+var visits = sync.Pool{New: func() any {
+	v := new(visit)
+	v.header = func(name string) string { return v.r.Header.Get(name) }
+	v.values = func(name string) []string { return v.r.Header.Values(name) }
+	return v
+}}
+
+func newVisit(r *http.Request) *visit {
+	v := visits.Get().(*visit)
+	v.r = r
+	return v
+}
+
+// end ends the visit, also after a panic.
+func (h *Handler) end(v *visit) {
+	v.admission.Forget()
+	if h.Control.Phase != rules.Before { // where a context may still refer to it
+		visits.Put(v)
+	}
+}
+
 func (h *Handler) next(w http.ResponseWriter, r *http.Request) {
 	if h.Next == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -93,18 +125,19 @@ func (h *Handler) next(w http.ResponseWriter, r *http.Request) {
 }
 
 // request returns what the Control decides about.
-func (h *Handler) request(r *http.Request) admit.Request {
+func (h *Handler) request(v *visit) admit.Request {
+	r := v.r
 	q := admit.Request{
 		Request: rules.Request{
 			Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath,
-			Header: r.Header.Get,
+			Header: v.header,
 		},
 		Degrades: h.Degraded != nil,
 	}
 	if from, ok := remote(r); ok {
 		q.Address = from
 		if h.Control.Rules != nil {
-			q.Address = h.Control.Rules.Load().ClientAddress(from, r.Header.Values)
+			q.Address = h.Control.Rules.Load().ClientAddress(from, v.values)
 		}
 	}
 	if r.ProtoMajor < 2 { // one request after the other
@@ -132,5 +165,6 @@ func Why(r *http.Request) (admit.Event, bool) {
 // degrade has the Degraded handler answer. What it says is an answer: there is
 // nothing to retry.
 func (h *Handler) degrade(w http.ResponseWriter, r *http.Request, a *admit.Admission) {
-	h.Degraded.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), eventKey{}, &a.Event)))
+	e := a.Event
+	h.Degraded.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), eventKey{}, &e)))
 }
