@@ -4,7 +4,7 @@ package migrating
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/format"
@@ -104,36 +104,45 @@ func (b block) files() map[string]string {
 	return map[string]string{b.side + ".go": b.source(), "yours.go": fmt.Sprintf(yours, own)}
 }
 
-// compile builds and vets a package for each block, without a file of it in this
-// module.
+// compile builds and vets a package for each block, in a module that requires what
+// this one does.
 func compile(t *testing.T, all []block) (output string, err error) {
 	t.Helper()
-	dir, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
+	module := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(module, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	var overlay struct{ Replace map[string]string }
-	overlay.Replace = map[string]string{}
-	args := []string{"vet", "-overlay=" + filepath.Join(t.TempDir(), "overlay.json")}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile("../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(name, absolute(t, string(text)))
+	}
 	for _, b := range all {
 		for name, text := range b.files() {
-			real := filepath.Join(t.TempDir(), name)
-			if err := os.WriteFile(real, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			overlay.Replace[filepath.Join(dir, "page", b.section, b.side, name)] = real
+			write(filepath.Join(b.section, b.side, name), text)
 		}
-		args = append(args, "./page/"+b.section+"/"+b.side)
 	}
-	text, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(strings.TrimPrefix(args[1], "-overlay="), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("go", args...).CombinedOutput()
+	cmd := exec.Command("go", "vet", "./...")
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
+	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// absolute is a go.mod of the folder above, to be used elsewhere.
+func absolute(t *testing.T, text string) string {
+	t.Helper()
+	return regexp.MustCompile(`(?m)=> (\.\S+)$`).ReplaceAllStringFunc(text, func(to string) string {
+		path, err := filepath.Abs(filepath.Join("..", strings.TrimPrefix(to, "=> ")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "=> " + path
+	})
 }
 
 func read(t *testing.T) []block {
