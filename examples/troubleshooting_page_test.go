@@ -31,14 +31,25 @@ func plain(text string) string {
 	return rates.ReplaceAllString(text, "RATE")
 }
 
-// said are the lines of the text blocks of the page.
-func said(t *testing.T) (lines []string) {
+// phrases are parts of messages that the page quotes in its tables.
+var phrases = []string{
+	"do not ask again", "slower than Timeout", "has not answered", "the Guard has no Store",
+	"not known whether it was charged", "not executed",
+}
+
+func read(t *testing.T) []byte {
 	t.Helper()
 	page, err := os.ReadFile(troubleshooting)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindAllSubmatch(page, -1) {
+	return page
+}
+
+// said are the lines of the text blocks of the page.
+func said(t *testing.T) (lines []string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile("(?ms)^```text\n(.*?)^```$").FindAllSubmatch(read(t), -1) {
 		lines = append(lines, strings.Split(plain(strings.TrimSuffix(string(m[1]), "\n")), "\n")...)
 	}
 	return lines
@@ -60,6 +71,11 @@ func TestTroubleshooting(t *testing.T) {
 		})
 	}
 	literals := stringLiterals(t)
+	for _, phrase := range phrases {
+		if !strings.Contains(string(read(t)), "`"+phrase+"`") || !written(literals, phrase+"…") {
+			t.Errorf("%q is not both on the page and in the code", phrase)
+		}
+	}
 	for _, line := range lines {
 		if line != "" && !written(literals, line) {
 			t.Errorf("no code says %q: name what is variable by … or add its cause to this test", line)

@@ -212,7 +212,7 @@ func signatures(t *testing.T, b block) (all []string) {
 	return all
 }
 
-// TestPageBites: what a reader could not compile is found, at its line.
+// TestPageBites: code that does not compile is found, at its line.
 func TestPageBites(t *testing.T) {
 	text := "# A\n\n```go a/before\nimport \"golang.org/x/time/rate\"\n\nfunc F() *rate.Limiter { return rate.New(1) }\n```\n"
 	out, err := compile(t, blocks(text))

@@ -59,8 +59,8 @@ func declares(file, name string) (bool, error) {
 	return false, nil
 }
 
-// TestHouseGuideWalks: what a guide says to be in a file is there. That the file
-// itself is, TestHouseLinks holds.
+// TestHouseGuideWalks: each function stands in the file that a guide names beside
+// it. TestHouseLinks holds that the file is there.
 func TestHouseGuideWalks(t *testing.T) {
 	steps := 0
 	for _, name := range guides {
