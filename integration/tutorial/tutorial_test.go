@@ -56,14 +56,10 @@ func need(t *testing.T, programs ...string) {
 	}
 }
 
-// environment is that of a reader: no workspace. What the page builds has the race
-// detector if this has, so that most of it is in the cache already.
+// environment is that of a reader, without a workspace. There is no race detector: it
+// would be most of the time, and what these programs run is tested with it elsewhere.
 func environment() []string {
-	flags := "GOFLAGS=-mod=mod" // go get completes go.mod, and is not what runs here
-	if raced {
-		flags += " -race"
-	}
-	return append(os.Environ(), flags, "GOWORK=off", "GOPROXY=off", "LC_ALL=C")
+	return append(os.Environ(), "GOFLAGS=-mod=mod -ldflags=-w", "GOWORK=off", "GOPROXY=off", "LC_ALL=C")
 }
 
 // standIn makes the shell's `go get` take the library from this checkout, which
