@@ -49,7 +49,7 @@ lint: $(TOOLS)
 	GOWORK=off scripts/each go mod tidy -diff
 	GOWORK=off scripts/each go vet ./...
 	scripts/each $(BIN)/staticcheck ./...
-	go test -run '^TestHouse' ./internal/arch
+	go test -count=1 -run '^TestHouse' ./internal/arch
 
 bench: $(TOOLS)
 	scripts/each go test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./... | tee $(BIN)/bench.txt
