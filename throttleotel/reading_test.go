@@ -1,0 +1,148 @@
+package throttleotel
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/embedded"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
+)
+
+// unread are the fields of Stats that are no metric, and why.
+var unread = map[string]string{
+	"GuardStats.AwaySince": "an alarm says for how long",
+	"GuardStats.LastErr":   "a text: log it in OnState",
+	"FleetStats.LastErr":   "a text",
+	"Status.Version":       "a text: log it in OnState",
+	"Status.From":          "the age says more",
+	"Status.Since":         "swaps say it",
+	"Status.Err":           "a text, and counted in Failures",
+	"Status.KeepErr":       "a text: log it in OnState",
+}
+
+// TestEveryFieldIsRead: each field of each Stats shows in a metric, or is known not
+// to.
+func TestEveryFieldIsRead(t *testing.T) {
+	seen := map[string]bool{}
+	fields(t, seen, ofCalls, func(s throttle.Stats) throttle.Stats { return s })
+	fields(t, seen, ofThrottle, func(s throttle.FleetStats) throttleStats { return throttleStats{fleet: s, inFleet: true} })
+	fields(t, seen, ofGuard, func(s store.GuardStats) store.GuardStats { return s })
+	fields(t, seen, ofLeases, func(s store.LeasesStats) store.LeasesStats { return s })
+	fields(t, seen, ofInFlight, func(s store.InFlightStats) store.InFlightStats { return s })
+	fields(t, seen, ofShedder, func(s admit.ShedderStats) admit.ShedderStats { return s })
+	fields(t, seen, ofRedis, func(s throttleredis.Stats) throttleredis.Stats { return s })
+	fields(t, seen, ofSQL, func(s throttlesql.Stats) throttlesql.Stats { return s })
+	fields(t, seen, ofRules, func(s rules.Status) sourceStats {
+		return sourceStats{s, s.Age(time.Unix(1e9, 0))}
+	})
+	for name := range unread {
+		if !seen[name] {
+			t.Errorf("%s is said to be no metric, and is not a field", name)
+		}
+	}
+}
+
+// fields changes one field at a time, and one element of an array, of a zero
+// From, and looks whether what readings read changes, in one instrument.
+func fields[From, S any](t *testing.T, seen map[string]bool, readings []reading[S], of func(From) S) {
+	t.Helper()
+	var zero From
+	base := read(readings, of(zero))
+	kind := reflect.TypeFor[From]()
+	for i := range kind.NumField() {
+		name := kind.Name() + "." + kind.Field(i).Name
+		seen[name] = true
+		elements := 1
+		if kind.Field(i).Type.Kind() == reflect.Array {
+			elements = kind.Field(i).Type.Len()
+		}
+		for at := range elements {
+			s := zero
+			set(t, reflect.ValueOf(&s).Elem().Field(i), at)
+			changed := differing(base, read(readings, of(s)))
+			if _, isUnread := unread[name]; isUnread != (len(changed) == 0) {
+				t.Errorf("%s [%d] changes %q; said to be no metric: %t", name, at, changed, isUnread)
+			}
+			if len(changed) > 1 {
+				t.Errorf("%s [%d] changes %q, want one instrument", name, at, changed)
+			}
+		}
+	}
+}
+
+// set makes a field, or the element of an array, something else than zero.
+func set(t *testing.T, field reflect.Value, at int) {
+	t.Helper()
+	if field.Kind() == reflect.Array {
+		field = field.Index(at)
+	}
+	switch v := field.Addr().Interface().(type) {
+	case *int:
+		*v = 7
+	case *int64:
+		*v = 7
+	case *time.Duration:
+		*v = 7 * time.Second
+	case *bool:
+		*v = true
+	case *string:
+		*v = "seven"
+	case *rules.Origin:
+		*v = rules.Kept
+	case *time.Time:
+		*v = time.Unix(7, 0)
+	case *error:
+		*v = errBoom
+	default:
+		t.Fatalf("no value for %v", field.Type())
+	}
+}
+
+// read is what readings observe of s, a text for each instrument.
+func read[S any](readings []reading[S], s S) map[string]string {
+	all := map[string]string{}
+	for _, r := range readings {
+		var to recorder
+		r.read(s, observer{to: &to})
+		slices.Sort(to.lines)
+		all[r.name] = strings.Join(to.lines, "\n")
+	}
+	return all
+}
+
+// differing are the instruments that read something else.
+func differing(a, b map[string]string) (names []string) {
+	for name := range a {
+		if a[name] != b[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// recorder is a metric.Observer.
+type recorder struct {
+	embedded.Observer
+	lines []string
+}
+
+func (r *recorder) ObserveInt64(_ metric.Int64Observable, v int64, options ...metric.ObserveOption) {
+	r.ObserveFloat64(nil, float64(v), options...)
+}
+
+func (r *recorder) ObserveFloat64(_ metric.Float64Observable, v float64, options ...metric.ObserveOption) {
+	set := metric.NewObserveConfig(options).Attributes()
+	r.lines = append(r.lines, fmt.Sprint(set.Encoded(attribute.DefaultEncoder()), v))
+}
