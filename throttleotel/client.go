@@ -95,7 +95,7 @@ var ofThrottle = []reading[throttleStats]{
 		},
 	},
 	{
-		gauge, "throttle.client.forecast", "s", "How long a new call would wait; absent while that is unknown, as with a Fleet.",
+		gauge, "throttle.client.forecast", "s", "How long a new call would wait for its turn by the rate; absent while that is unknown, as with a Fleet.",
 		func(s throttleStats, o observer) {
 			if s.forecast < pace.Never {
 				o.time(s.forecast)

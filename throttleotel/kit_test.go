@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -29,8 +30,15 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-// event is what decisions count.
+// event is what decisions count and logDecisions writes.
 type event = throttlehttp.Event
+
+var logDecisions = throttlehttp.Log
+
+// login admits 3 requests an hour from each address.
+func login(on func(event)) http.Handler {
+	return &throttlehttp.Handler{Limit: perHour, Name: "login", Key: throttlehttp.RemoteIP, OnEvent: on}
+}
 
 const ms = time.Millisecond
 
