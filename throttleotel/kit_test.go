@@ -30,8 +30,11 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-// event is what decisions count and logDecisions writes.
-type event = throttlehttp.Event
+// What counts and logs the decisions about requests, and one of them.
+type (
+	decisions = throttlehttp.Counter
+	event     = throttlehttp.Event
+)
 
 var logDecisions = throttlehttp.Log
 

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -147,7 +150,10 @@ func TestRegisterRefuses(t *testing.T) {
 	if err := m.Guard("c", &guard); err != nil {
 		t.Errorf("another kind has no room: %v", err)
 	}
-	wants((&Metrics{Provider: failing{}}).Guard("c", &guard), `throttleotel: the Guard "c": no instruments`)
+	fails := Metrics{Provider: failing{}}
+	for range 2 { // the name is not in use
+		wants(fails.Guard("c", &guard), `throttleotel: the Guard "c": no instruments`)
+	}
 
 	if err := m.Unregister(); err != nil {
 		t.Error(err)
@@ -160,8 +166,7 @@ func TestRegisterRefuses(t *testing.T) {
 	}
 }
 
-// failing is a MeterProvider that makes no instruments. A name that it failed for
-// may be used again.
+// failing is a MeterProvider that makes no instruments.
 type failing struct{ api.MeterProvider }
 
 func (failing) Meter(string, ...api.MeterOption) api.Meter { return failingMeter{} }
@@ -207,6 +212,65 @@ func TestRequestsBound(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, after[key], want)
 		}
 	}
+}
+
+// TestConcurrent: parts come and go while readers collect.
+func TestConcurrent(t *testing.T) {
+	one, two := metric.NewManualReader(), metric.NewManualReader()
+	m := Metrics{Provider: metric.NewMeterProvider(metric.WithReader(one), metric.WithReader(two))}
+	var decided decisions
+	var guard store.Guard
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 50 {
+				// Another goroutine may have registered the same names.
+				_, _ = m.Requests(fmt.Sprint(i%3), &decided), m.Guard(fmt.Sprint(i%3), &guard)
+				decided.OnEvent(event{Answer: rules.Answer{Reason: rules.Over, Rule: fmt.Sprint(i)}})
+				if err := m.Unregister(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, reader := range []metric.Reader{one, two} {
+		all.Go(func() {
+			for range 50 {
+				collect(t, reader)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(m.Unregister(), m.Requests("a", &decided)); err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, n := range values(collect(t, one)["throttle.server.requests"]) {
+		total += n
+	}
+	if total != 200 {
+		t.Errorf("%v requests collected, want 200", total)
+	}
+}
+
+// TestRateOfIdle: the rate is that of the calls, also long after the last.
+func TestRateOfIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var th throttle.Throttle
+		th.Restore(pace.Learnt{At: time.Now(), Rate: 40})
+		for range 20 {
+			if err := th.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		if got := throttleNow(&th).rate; got < 39 || got > 42 {
+			t.Errorf("the rate is %v, want about 40", got)
+		}
+		if got := throttleNow(new(throttle.Throttle)).rate; got != 0 {
+			t.Errorf("the rate of a Throttle that learnt nothing is %v, want 0", got)
+		}
+	})
 }
 
 // TestNoAllocations: being observed changes nothing on the way of a

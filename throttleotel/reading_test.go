@@ -2,6 +2,7 @@ package throttleotel
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
@@ -50,6 +52,53 @@ func TestEveryFieldIsRead(t *testing.T) {
 	for name := range unread {
 		if !seen[name] {
 			t.Errorf("%s is said to be no metric, and is not a field", name)
+		}
+	}
+}
+
+// TestReadings: values that a busy world does not have, and which are absent.
+func TestReadings(t *testing.T) {
+	ofAll := func(all map[string]string) (text string) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			text += strings.TrimSuffix(name+" "+strings.ReplaceAll(all[name], "\n", " "), " ") + "; "
+		}
+		return strings.ReplaceAll(text, "throttle.", "")
+	}
+	for _, c := range []struct {
+		got  map[string]string
+		want string
+	}{
+		{
+			read(ofRedis, throttleredis.Stats{Replaced: 1, Flushed: 2, Full: 3, Ahead: -4 * ms}),
+			"store.clock.ahead -0.004; store.full 3; store.losses reason=flushed 2 reason=replaced 1; ",
+		},
+		{
+			read(ofSQL, throttlesql.Stats{Lost: 1, Ahead: time.Minute}),
+			"store.clock.ahead 60; store.losses reason=lost 1; ",
+		},
+		{
+			read(ofRules, sourceStats{}),
+			"rules.age; rules.refreshes outcome=failed 0 outcome=ok 0; rules.swaps 0; ",
+		},
+		{
+			read(ofThrottle, throttleStats{forecast: pace.Never}),
+			"client.fleet.requests; client.forecast; client.in_flight 0; client.rate; client.waiting 0; ",
+		},
+		{
+			read(ofThrottle, throttleStats{waiting: 1, inFlight: 2, rate: 0.5, forecast: 3 * time.Second, fleet: throttle.FleetStats{Answered: 4, Failed: 5}, inFleet: true}),
+			"client.fleet.requests outcome=answered 4 outcome=failed 5; client.forecast 3; client.in_flight 2; client.rate 0.5; client.waiting 1; ",
+		},
+		{
+			read(ofShedder[len(ofShedder)-1:], admit.ShedderStats{}),
+			"shedder.duration; ",
+		},
+		{
+			read(ofGuard[:1], store.GuardStats{Slow: true}),
+			"guard.state state=away 0 state=closed 0 state=slow 1; ",
+		},
+	} {
+		if got := ofAll(c.got); got != c.want {
+			t.Errorf("read\n%s\nwant\n%s", got, c.want)
 		}
 	}
 }
@@ -144,5 +193,5 @@ func (r *recorder) ObserveInt64(_ metric.Int64Observable, v int64, options ...me
 
 func (r *recorder) ObserveFloat64(_ metric.Float64Observable, v float64, options ...metric.ObserveOption) {
 	set := metric.NewObserveConfig(options).Attributes()
-	r.lines = append(r.lines, fmt.Sprint(set.Encoded(attribute.DefaultEncoder()), v))
+	r.lines = append(r.lines, strings.TrimSpace(fmt.Sprint(set.Encoded(attribute.DefaultEncoder()), " ", v)))
 }
