@@ -25,6 +25,6 @@
 //
 // A Control and a Quota refuse by a value, Queue and Shedder by a [store.Error]
 // with a Reason and a forecast of the wait. The decisions of a Shedder are those
-// of package load, which the simulator runs as well; it does not run a Queue or a
-// Quota.
+// of package load, functions of values that tests run in virtual time. The
+// simulator runs nothing of this package.
 package admit

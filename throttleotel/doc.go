@@ -12,6 +12,6 @@
 //
 // Each method registers asynchronous instruments: they read the Stats when a
 // reader collects, and cost a request nothing. docs/observability.md lists every
-// metric, graphs to watch and alarms; packages throttle and throttlehttp have the
+// metric, graphs to watch and alarms; packages throttle and admit have the
 // functions Log, which write events to a log/slog Logger.
 package throttleotel

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -155,8 +156,8 @@ func TestDocsLogs(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		log(event{Answer: rules.Answer{OK: true, Reason: rules.Within, Rule: "login", Shadow: []string{"login-2"}}})
-		log(event{Answer: rules.Answer{OK: true, Reason: rules.Within, Rule: "login"}, RefundErr: errors.New("dial tcp: connection refused")})
+		log(event{Verdict: admit.Admitted, Answer: rules.Answer{OK: true, Reason: rules.Within, Rule: "login", Shadow: []string{"login-2"}}})
+		log(event{Verdict: admit.Admitted, Answer: rules.Answer{OK: true, Reason: rules.Within, Rule: "login"}, RefundErr: errors.New("dial tcp: connection refused")})
 		all := strings.SplitAfter(lines.String(), "\n")
 		if len(all) != 10+3+1 {
 			t.Errorf("%d lines for 101 refusals and 2 more, want 13:\n%s", len(all)-1, lines.String())

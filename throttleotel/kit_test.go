@@ -32,15 +32,15 @@ import (
 
 // What counts and logs the decisions about requests, and one of them.
 type (
-	decisions = throttlehttp.Counter
-	event     = throttlehttp.Event
+	decisions = admit.Counter
+	event     = admit.Event
 )
 
-var logDecisions = throttlehttp.Log
+var logDecisions = admit.Log
 
 // login admits 3 requests an hour from each address.
 func login(on func(event)) http.Handler {
-	return &throttlehttp.Handler{Limit: perHour, Name: "login", Key: throttlehttp.RemoteIP, OnEvent: on}
+	return &throttlehttp.Handler{Control: &admit.Control{Limit: perHour, Name: "login", OnEvent: on}}
 }
 
 const ms = time.Millisecond
@@ -213,9 +213,9 @@ func (w *world) decide() {
 		{OK: true, Reason: rules.Within, Rule: "login", ShadowErr: errBoom},
 		{Reason: rules.Over, Rule: "login"},
 	} {
-		w.requests.OnEvent(event{Answer: a})
+		w.requests.OnEvent(event{Verdict: admit.Admitted, Answer: a})
 	}
-	w.requests.OnEvent(event{Answer: rules.Answer{Reason: rules.Busy, Rule: "exports"}, Degraded: true, RefundErr: errBoom})
+	w.requests.OnEvent(event{Verdict: admit.Limited, Answer: rules.Answer{Reason: rules.Busy, Rule: "exports"}, Degraded: true, RefundErr: errBoom})
 }
 
 // inBubble runs f with a busy world, registered in m, in a bubble, and ends it.

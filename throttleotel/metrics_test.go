@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -188,7 +189,7 @@ func TestRequestsBound(t *testing.T) {
 	}
 	count := func(c *decisions, from, to int) {
 		for i := from; i < to; i++ {
-			c.OnEvent(event{Answer: rules.Answer{OK: true, Reason: rules.Within, Rule: fmt.Sprint("rule ", i)}})
+			c.OnEvent(event{Verdict: admit.Admitted, Answer: rules.Answer{OK: true, Reason: rules.Within, Rule: fmt.Sprint("rule ", i)}})
 		}
 	}
 	count(&one, 500, 1200) // 700 rules
@@ -226,7 +227,7 @@ func TestConcurrent(t *testing.T) {
 			for range 50 {
 				// Another goroutine may have registered the same names.
 				_, _ = m.Requests(fmt.Sprint(i%3), &decided), m.Guard(fmt.Sprint(i%3), &guard)
-				decided.OnEvent(event{Answer: rules.Answer{Reason: rules.Over, Rule: fmt.Sprint(i)}})
+				decided.OnEvent(event{Verdict: admit.Limited, Answer: rules.Answer{Reason: rules.Over, Rule: fmt.Sprint(i)}})
 				if err := m.Unregister(); err != nil {
 					t.Error(err)
 				}

@@ -5,17 +5,17 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/throttle-go/throttle/throttlehttp"
+	"github.com/throttle-go/throttle/admit"
 )
 
-type counted = throttlehttp.Counted
+type counted = admit.Counted
 
 // Requests observes what c has counted of the decisions about requests, by rule
-// and reason. Set the OnEvent of the Handlers to c.OnEvent. Of all rules, reasons
+// and reason. Set the OnEvent of the admit.Controls to c.OnEvent. Of all rules, reasons
 // and names of Requests of one Metrics, 1000 combinations are told apart, those
 // seen first; further ones count under the rule _OTHER.
-func (m *Metrics) Requests(name string, c *throttlehttp.Counter) error {
-	return register(m, "Counter of requests", name, c, ofRequests, func(c *throttlehttp.Counter) map[counted]int64 {
+func (m *Metrics) Requests(name string, c *admit.Counter) error {
+	return register(m, "Counter of requests", name, c, ofRequests, func(c *admit.Counter) map[counted]int64 {
 		return m.series.bounded(name, c.Stats())
 	})
 }

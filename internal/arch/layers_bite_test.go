@@ -230,7 +230,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"throttlehttp", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlegrpc throttletest autosleeper"},
 	{"throttlegrpc", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
 	{"throttleaws", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
-	{"throttleotel", "throttle admit rules store load pace throttlehttp throttleredis throttlesql", "memory signal limit throttlegrpc throttleaws"},
+	{"throttleotel", "throttle admit rules store load pace throttleredis throttlesql", "memory throttlehttp signal limit throttlegrpc throttleaws"},
 	{"internal/list", "", "limit load store throttle"},
 	{"internal/chart", "", "limit sim throttle"},
 	{"internal/timeline", "", "limit store throttle"},

@@ -49,7 +49,7 @@ var layers = map[string][]string{
 	"throttlehttp": transport,
 	"throttlegrpc": transport,
 	"throttleaws":  transport,
-	"throttleotel": {".", "admit", "rules", "store", "load", "pace", "throttlehttp", "throttleredis", "throttlesql"},
+	"throttleotel": {".", "admit", "rules", "store", "load", "pace", "throttleredis", "throttlesql"},
 
 	"internal/list":          {},
 	"internal/chart":         {},
