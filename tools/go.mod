@@ -3,7 +3,7 @@ module github.com/throttle-go/throttle/tools
 go 1.26.0
 
 tool (
-	golang.org/x/exp/cmd/gorelease
+	golang.org/x/exp/cmd/apidiff
 	golang.org/x/perf/cmd/benchstat
 	honnef.co/go/tools/cmd/staticcheck
 	mvdan.cc/gofumpt
