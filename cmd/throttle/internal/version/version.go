@@ -22,7 +22,8 @@ const help = `throttle version prints the version of the program.
 Usage: throttle version [flags]
 
 It prints 'throttle', the version of its module, that of Go, and the platform.
-The version is (devel) in a program that was built from a checkout.
+In a program that was built from a checkout the version is that of the commit,
+or (devel) where Go did not look at it.
 
 Flags:
   -licenses  list what the program links: each module and its version, the
