@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 )
 
 // play runs the command, whose name is the first argument.
@@ -150,7 +151,7 @@ func TestTakeUsage(t *testing.T) {
 // A file that somebody else has locked is waited for, but not for ever.
 func TestTakeLocked(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	unlock, err := lockFile(t.Context(), state+".lock")
+	unlock, err := stores.LockFile(t.Context(), state+".lock")
 	if err != nil {
 		t.Fatal(err)
 	}
