@@ -15,7 +15,8 @@ import (
 var (
 	// ErrNeverFits says that the counts are more than may ever be in flight.
 	ErrNeverFits = errors.New("more than may be in flight at once")
-	// ErrInFlightFull says that an InFlight holds as much as it may.
+	// ErrInFlightFull says that MaxWaiting callers wait already, or that MaxKeys
+	// keys are in flight.
 	ErrInFlightFull = errors.New("too many callers are waiting, or too many keys are in flight")
 )
 
@@ -32,10 +33,10 @@ type waited struct {
 	err  error
 }
 
-// Wait is Acquire that waits, until ctx ends, for what does not fit: a keyed
-// semaphore. Those that wait for the same key get it in the order in which they
-// came; a call of Acquire may overtake them. The error is an [*Error]: its Reason
-// is ErrNeverFits, ErrInFlightFull, or the cause of the end of ctx. After an
+// Wait acquires counts as Acquire does, and waits until they fit or ctx ends.
+// Callers of Wait for the same key are served in the order in which they came; a
+// call of Acquire may overtake them. The error is an [*Error]: its Reason is
+// ErrNeverFits, ErrInFlightFull, or the Cause of a ctx that has ended. After an
 // error nothing is held.
 func (f *InFlight) Wait(ctx context.Context, counts ...Count) (Hold, error) {
 	if ctx == nil {
