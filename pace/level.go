@@ -2,12 +2,12 @@ package pace
 
 import "math"
 
-// level is the law of an Adaptive whose server tells how much remains. The
-// level r of the bucket is seen alike by all who share it, so all can act on
-// it alike: everybody slows down together before anybody is refused, and a
+// level is the law of an Adaptive whose server tells how much remains. The level
+// r of the bucket looks the same to all clients that share it, so all can act on
+// it alike: they slow down together before any of them is refused, and a
 // newcomer is equal at once.
 //
-//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: nobody is paced at a full bucket
+//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
 //	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly
@@ -44,7 +44,7 @@ type level struct {
 	resetAt    float64 // when it ends
 	agreed     float64 // since when resets agree
 	patience   float64 // for how long they must, seconds
-	doubt      bool    // a window that refusals told of was none
+	doubt      bool    // a window that refusals named was none
 	late       float64 // how long after it to come back, seconds
 	policy     float64 // limit over window as the server states it, a second
 	quota      float64 // the limit as stated
