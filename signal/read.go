@@ -3,7 +3,7 @@ package signal
 import "time"
 
 // Read reads an answer that arrived at now by the general dialect, and returns
-// what a Controller learns from. field is as in [Dialect.Read].
+// the Signal for a Controller. field is as in [Dialect.Read].
 //
 //   - Retry-After is seconds, whole or not, a Unix time (a number above 5×10^8),
 //     one of the three forms of an HTTP date, RFC 3339 or a duration.

@@ -106,7 +106,7 @@ func (r *reader) text(from string) string {
 	return strings.Trim(r.field(from), " \t")
 }
 
-// clock is the time by the server's clock, if it told it.
+// clock is the time by the server's clock, if it stated it.
 func (r *reader) clock() time.Time {
 	if !r.dated {
 		r.dated = true
