@@ -1,4 +1,4 @@
-// Package throttlehttp is HTTP on both sides of a rate limit.
+// Package throttlehttp does rate limiting over HTTP, for both sides of a limit.
 //
 // [Transport] is for callers. It wraps the http.RoundTripper of a client, paces
 // the requests to each host, reads what servers say (429, 503, Retry-After,
