@@ -16,14 +16,14 @@ var (
 
 // Error says why PostgreSQL could not decide.
 type Error struct {
-	// Charged says that the Take may have been charged all the same: the
+	// Charged reports whether the Take may have been charged all the same: the
 	// statement was sent, and no answer came.
 	Charged bool
 	// Err is the error of the client, or of the context.
 	Err error
 }
 
-// Error returns one line.
+// Error returns the error in one line.
 func (e *Error) Error() string {
 	text := strings.Join(strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 	if e.Charged {
