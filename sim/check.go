@@ -22,7 +22,7 @@ const (
 	startWithin = 50 * time.Millisecond
 )
 
-// Check says in one line what is wrong with the scenario, if anything.
+// Check returns an error of one line if the scenario is not valid.
 func (s Scenario) Check() error {
 	for _, check := range []func() error{s.checkServer, s.checkNetwork, s.checkClients, s.checkSettings} {
 		if err := check(); err != nil {

@@ -48,8 +48,8 @@ func (r *Run) of(e event) *flight {
 	return f
 }
 
-// land makes room if nothing more will happen to a flight and nobody waits for
-// it.
+// land makes room if nothing more will happen to a flight and no caller waits
+// for it.
 func (r *Run) land(f *flight) {
 	if f.coming == 0 && !f.awaited {
 		f.worker = nil
@@ -126,7 +126,7 @@ func (r *Run) flies(e event) {
 }
 
 // timeout ends the worker's try as failed, if it has lasted too long. There is
-// one such event of each worker at a time; it follows the try under way.
+// one such event of each worker at a time; it follows the try in flight.
 func (r *Run) timeout(w *worker) {
 	w.timed = false
 	f := w.flight

@@ -137,9 +137,10 @@ func (c crowd) requests(q *Quota, n float64) float64 {
 	return n
 }
 
-// Bound is the rate a second at which the server of s could serve at the start,
-// about, if calls come evenly to all that it counts apart: that of the tightest
-// of its limits, and of the work that it can do. It is +Inf if nothing bounds it.
+// Bound returns about the rate a second at which the server of s can serve at
+// the start, if calls come evenly to all keys that it counts apart: that of the
+// tightest of its limits, and of the work that it can do. It is +Inf if nothing
+// bounds it.
 func (s *Scenario) Bound() float64 {
 	least, c := math.Inf(1), s.crowd()
 	for _, q := range s.Server.quotas() {

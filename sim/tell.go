@@ -76,7 +76,7 @@ func (v *server) tellLimits(now int64, said *said, binding int) {
 		said.refused[i] = !d.OK
 		v.hint(said.of(i), q, d, i == 0 && v.capacity.rate == 0)
 		if v.quotas[shown].Costs && !q.Costs {
-			shown = i // who took tokens for requests would pace wrong
+			shown = i // a token quota is no request rate
 		}
 	}
 	if len(said.each) > 1 {
@@ -168,7 +168,7 @@ func (m *meter) begin(v *server, s *Scenario) {
 }
 
 // begun is how much of the window of the start is of the time before it, by the
-// server's clock: nobody has used it yet.
+// server's clock: it is not used yet.
 func (v *server) begun(q *quota) float64 {
 	if k := q.Limit.Kind; q.Limit.Unlimited() || k != limit.FixedWindow && k != limit.CalendarWindow {
 		return 0

@@ -178,8 +178,8 @@ func (c *call) blamed(use string) map[string]ask {
 	return blamed
 }
 
-// refusedTables returns the tables of which an answer left a part of a batch
-// undone, or of which a transaction found too little throughput.
+// refusedTables returns the tables whose part of a batch an answer left undone,
+// or whose throughput was too low for a transaction.
 func (c *call) refusedTables() (tables []string) {
 	for _, name := range [...]string{"UnprocessedItems", "UnprocessedKeys"} {
 		if v := field(c.out.Result, name); c.err == nil && v.Kind() == reflect.Map {

@@ -11,9 +11,10 @@ import (
 
 // PeerIP returns the address that a call came from, for Server.Key: an IPv4
 // address, or the /64 network of an IPv6 address, as one caller usually has all
-// of it; a link-local address (fe80::/10) is one caller. It believes no metadata; behind a proxy it is the address of the
-// proxy, and a Key that trusts this proxy is needed. What is not an IP address
-// (a Unix socket) is returned as it is.
+// of it; a link-local address (fe80::/10) is one caller. It reads no metadata;
+// behind a proxy it is the address of the proxy, and a Key that trusts this
+// proxy is needed. A peer address that is not an IP address (a Unix socket) is
+// returned unchanged.
 func PeerIP(ctx context.Context, _ string) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {

@@ -24,18 +24,16 @@ const pushback = "grpc-retry-pushback-ms"
 // Throttle.Classify to it.
 //
 //   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
-//     has the same code, is Served: it will be as large the next time. And a
-//     stream that was reset by ENHANCE_YOUR_CALM is Failed and Final, as the
-//     call may have been executed.
-//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and
-//     otherwise Failed and Final: whether the call may be repeated is unknown
-//     here.
+//     has the same code, is Served: a retry would be as large. And a stream that
+//     was reset by ENHANCE_YOUR_CALM is Failed and Final, as the call may have
+//     been executed.
+//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and otherwise
+//     Failed and Final: whether the call may be repeated is unknown here.
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
 //   - All else is Served: it was answered, and is not retried.
 //
-// After is the longest retry_delay of a RetryInfo, as far as signal.Plausible
-// believes it. An error that is not from gRPC is read by
-// throttle.Classify.
+// After is the longest retry_delay of a RetryInfo, capped by signal.Plausible.
+// An error that is not from gRPC is read by throttle.Classify.
 func Classify(err error) pace.Report {
 	st, ok := status.FromError(err)
 	if r := throttle.Classify(err); !ok || r.Verdict != pace.Served {
