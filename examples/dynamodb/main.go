@@ -1,6 +1,7 @@
-// Dynamodb lets many workers, in two processes, write to a DynamoDB table of which
-// the capacity moves in steps, as auto scaling moves it, and prints what became of
-// it: with the Gates of throttleaws, and beside it with the retry modes of the SDK.
+// Command dynamodb lets many workers, in two processes, write to a DynamoDB
+// table whose capacity moves in steps, as auto scaling moves it, and prints the
+// results: with the Gates of throttleaws, and beside it with the retry modes of
+// the SDK.
 //
 //	go run ./examples/dynamodb
 //

@@ -31,10 +31,10 @@ type PostgresServer struct {
 	databases atomic.Int64
 }
 
-// Postgres starts a PostgreSQL server that does not wait for the disk: what it
-// has committed survives its crash, but would not that of the machine.
-// Settings are as after -c of postgres and win over ours, such as
-// "max_connections=200". It is there in some 0.3 s, the first in 1 s.
+// Postgres starts a PostgreSQL server that does not wait for the disk: commits
+// survive its crash, but would not survive that of the machine. Settings are as
+// after -c of postgres and win over ours, such as "max_connections=200". It is
+// ready in some 0.3 s, the first in 1 s.
 func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
 	return postgres(t, settings, nil)
@@ -110,7 +110,7 @@ func (s *PostgresServer) exec(sql string) error {
 	return err
 }
 
-// Version is what the server says it is, such as "15.20".
+// Version returns the version that the server reports, such as "15.20".
 func (s *PostgresServer) Version(t testing.TB) (v string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

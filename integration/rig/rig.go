@@ -1,9 +1,9 @@
-// Package rig starts and stops real engines for tests: Redis and Valkey,
-// single, replicated, watched by sentinels or as a cluster; PostgreSQL, with a
-// standby where wanted. They listen on free ports of the loopback, write to
-// nothing but folders of their own, and die with the process of the test
-// however it ends. [Proxy] stands between a client and any of them and spoils
-// the connection as told; [Clock] shifts the clock of one.
+// Package rig starts and stops real engines for tests: Redis and Valkey, single,
+// replicated, watched by sentinels or as a cluster; PostgreSQL, with a standby
+// where wanted. They listen on free ports of the loopback, write to nothing but
+// folders of their own, and die with the process of the test however it ends.
+// [Proxy] stands between a client and any of them and disturbs the connection;
+// [Clock] shifts the clock of one.
 //
 // Each engine can be killed, frozen, thawed and started again by the methods
 // of [Process]. Those that a test starts end with the test. The Shared ones are

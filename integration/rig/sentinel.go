@@ -11,7 +11,7 @@ import (
 // Watched is a primary, a replica, and sentinels that promote the replica when
 // most of them have not heard of the primary for a second.
 type Watched struct {
-	// Name is what the sentinels call the primary.
+	// Name is the sentinels' name of the primary.
 	Name      string
 	Servers   [2]*Node // at the start the primary is the first
 	Sentinels []*Node

@@ -88,7 +88,7 @@ func (r *PostgresReplicated) InStep() error {
 	return err
 }
 
-// Number is what a query of one number gives.
+// Number returns the result of a query of one number.
 func (s *PostgresServer) Number(t testing.TB, query string) int64 {
 	t.Helper()
 	n, err := s.number(query)

@@ -1,5 +1,5 @@
-// Package explain is the command 'throttle explain': what an HTTP response
-// means for its caller.
+// Package explain is the command 'throttle explain', which explains an HTTP
+// response to its caller.
 package explain
 
 import (
@@ -24,13 +24,12 @@ const help = `throttle explain says what an HTTP response means for its caller.
 
 Usage: throttle explain [flags] < RESPONSE
 
-It reads a response as it comes over the wire or out of 'curl -i', or of
-'curl -v' with its marks: a status line, header fields and, if you have it, the body; of several, the last. It
-prints what a client of ours would understand: throttled or not, how long to
-wait, what the limits are, which field decided, and what was ignored and why.
-Lines above the response that begin with # are comments; '# host: NAME' there
-does what -host does. Dates count from the Date field, if there is none from
-now.
+It reads a response as sent, or as 'curl -i' or 'curl -v' print it: a status
+line, header fields and, if you have it, the body; of several, the last. It
+prints what a client of ours reads in it: throttled or not, how long to wait,
+what the limits are, which field decided, and what was ignored and why. Lines
+above the response that begin with # are comments; '# host: NAME' there does
+what -host does. Dates count from the Date field, or from now if there is none.
 
 Flags:
   -host HOST    the host that answered, which chooses the preset

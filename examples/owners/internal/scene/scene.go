@@ -1,5 +1,6 @@
-// Package scene is what the examples for owners share: a server on this
-// machine, callers that send real requests to it, and a table of who got what.
+// Package scene holds the common parts of the examples for owners: a server on
+// this machine, callers that send real requests to it, and a table of the
+// results.
 package scene
 
 import (
@@ -67,10 +68,11 @@ func Serve(h http.Handler) (url string, stop func(), err error) {
 // Keys are the customers of a service, by the API key that each has.
 type Keys map[string]string
 
-// Customer is whose key the request carries: empty if nobody's.
+// Customer returns the customer whose key the request carries; empty if there is
+// none.
 func (k Keys) Customer(r *http.Request) string { return k[r.Header.Get("X-Api-Key")] }
 
-// Table writes rows, of which the cells are separated by '|', in columns.
+// Table writes rows, with cells separated by '|', in columns.
 func Table(out io.Writer, rows ...string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, row := range rows {
