@@ -29,8 +29,8 @@ type InFlight struct {
 	// refused. If zero or below, 1,000,000, which take some 200 MB.
 	MaxKeys int
 	// MaxAge is the longest time that a Hold counts: after it, a Hold that was
-	// never released expires, and the next Acquire, Admit, Of or Stats reclaims
-	// it. If zero or below, Holds do not expire.
+	// never released expires, and the next Acquire, Admit, Held or Stats
+	// reclaims it. If zero or below, Holds do not expire.
 	MaxAge time.Duration
 	// MaxWaiting bounds the callers of Wait in line, of all keys together;
 	// further ones are refused with ErrInFlightFull. If zero or below, 10,000.
