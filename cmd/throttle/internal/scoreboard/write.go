@@ -103,18 +103,19 @@ Written by
 
 ` + "```\n%s\n```" + `
 
+Retry policies, rate limiters and concurrency limits in every scenario.
 A row is a policy; a cell is the median / the worst of
 %s.
 The best median is **bold**.
 %s
-[The simulator](simulator.md) says what the scenarios and measures are. In
-short: *retry %%* is throttled / sent; *max sleep* the longest from wanting to
-send to sending; *stdev* that of the requests of the workers; *jain* fairness
-between processes; *utilisation* what was served of what could have been;
-*finish* when the work was done or the stop came; *reconverge* the worst time
-from a change of capacity to using it; *share* what the clients got of all that
-was served. Where all clients have a policy of their own, a row is a group of
-clients, as processes × workers.
+[The simulator](simulator.md) explains the scenarios and measures. In short:
+*retry %%* is throttled / sent; *max sleep* the longest time from wanting to send
+to sending; *stdev* the standard deviation of the requests of the workers; *jain*
+the fairness between processes; *utilisation* served / available; *finish* when
+the work was done or the stop came; *reconverge* the longest time from a change
+of capacity to its use; *share* the clients' share of all served requests. Where
+all clients have a policy of their own, a row is a group of clients, as processes
+× workers.
 `
 
 // WriteFile writes a file by WriteMarkdown.
