@@ -59,9 +59,9 @@ type Queue struct {
 }
 
 // Wait waits until l admits n tokens for key, and charges them. l becomes the
-// limit of those that wait for the key already, as with [Queue.Change]. A zero n
-// waits for its turn and until nothing is owed, and charges nothing; a negative
-// n is refunded at once.
+// limit of the callers that wait for the key already, as with [Queue.Change]. A
+// zero n waits for its turn and until nothing is owed, and charges nothing; a
+// negative n is refunded at once.
 //
 // A caller that is not admitted gets a [*store.Error] and is charged nothing.
 // The Reason is one of
@@ -113,9 +113,9 @@ func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (l
 	return d, err
 }
 
-// Change makes l the limit of those that wait for key: the first of them calls
-// the Store at once, and those that can no longer meet their deadlines are
-// refused. The state that the Store keeps for key is not changed.
+// Change makes l the limit of the callers that wait for key: the first of them
+// calls the Store at once, and callers that can no longer meet their deadlines
+// are refused. The state that the Store keeps for key is not changed.
 func (q *Queue) Change(key string, l limit.Limit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -183,7 +183,7 @@ func (s *Shedder) wake() {
 	for t := s.law.Next(); t != nil; t = s.law.Next() {
 		select {
 		case t.Owner.(*applicant).turn <- struct{}{}:
-		default: // it has been told
+		default: // it is woken already
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-a.turn: // told in the meantime
+	case <-a.turn: // it got its turn in the meantime
 	default:
 	}
 	switch state := a.State(); state {

@@ -185,7 +185,7 @@ type Decision struct {
 
 // skew is how far, in microseconds, callers may overtake each other between
 // reading the clock and being answered. Within it a State from the future is
-// not touched: it is one that somebody with a later time has just written.
+// not touched: it is one that a caller with a later time has just written.
 const skew = int64(time.Second / time.Microsecond)
 
 // Take decides a at the time now, in whole microseconds rounded down, given the

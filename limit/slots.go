@@ -88,7 +88,7 @@ func (s *Slots) take(now int64, a *Ask, d *Decision) {
 	}
 }
 
-// withinSlots is now, or the end of the time in which slots are told apart:
+// withinSlots is now, or the end of the time in which slots are distinct:
 // 146,000 years.
 func withinSlots(now int64) int64 { return min(max(now, -1<<62), 1<<62) }
 

@@ -211,7 +211,7 @@ func (l *cacheLine) freeSpot(asPair bool, now uint64) (free int, s spot) {
 	return 0, s
 }
 
-// with returns the half of which s and o are the slots.
+// with returns the half that has the slots s and o.
 func (s spot) with(o spot) spot {
 	if s.l == nil || o.l == nil {
 		return spot{}

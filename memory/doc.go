@@ -39,9 +39,9 @@
 //
 // A key may be asked for with another limit than before: [limit.Change] carries
 // over what it owes, also where it is refused; a peek changes nothing. A Store
-// tells 4094 limits apart; it reads states written under further ones as if they
-// had been written under the limit of the ask, or, if that is a log or slots,
-// under a TokenBucket of the same Count and Period.
+// distinguishes 4094 limits; it reads states written under further ones as if
+// they had been written under the limit of the ask, or, if that is a log or
+// slots, under a TokenBucket of the same Count and Period.
 //
 // # Logs and slots
 //

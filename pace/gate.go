@@ -131,7 +131,7 @@ type Gate struct {
 const (
 	defaultRetries    = 3
 	defaultMaxWaiting = 100_000
-	// unknown is the rest after a refusal by a limit of which nothing is known.
+	// unknown is the rest after a refusal by a limit about which nothing is known.
 	unknown = 100 * time.Millisecond
 )
 

@@ -60,7 +60,7 @@ type flow struct {
 // served.
 type line struct{ heap }
 
-// maxFlows is how many keys are told apart in a lane; those beyond share one
+// maxFlows is how many keys are distinguished in a lane; those beyond share one
 // place.
 const maxFlows = 1000
 

@@ -67,7 +67,7 @@ const (
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	teeth      = 3      // of a short window, that make it one
-	tall       = 16     // requests in a window whose teeth can be told from noise
+	tall       = 16     // requests in a window whose teeth differ from noise
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
 	full       = 0.2  // growth with an answer that sees the bucket full

@@ -125,7 +125,7 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	k.c.pool.New = func() any { return new(question) }
 	for _, name := range known {
 		if _, taken := simpleParts[name]; taken || !isName(name) {
-			k.fail("", "the program names a value %.40q; it must be letters, digits, '-', '_' and '.', and no part of ours", name)
+			k.fail("", "the program names a value %.40q; it must be letters, digits, '-', '_' and '.', and not the name of a built-in part", name)
 		}
 		k.known[name] = true
 	}

@@ -17,12 +17,12 @@ type Set struct {
 	// Proxies are the proxies that are trusted to state the client's address.
 	// If zero, no header field is read for it.
 	Proxies Proxies `json:"proxies,omitzero"`
-	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, from
-	// 32 to 128. If zero, 64, as one client usually has all of a /64.
-	// Link-local addresses (fe80::/10) are one client each.
+	// IPv6Prefix is the number of bits of an IPv6 address that identify a
+	// client, from 32 to 128. If zero, 64, as one client usually has all of a
+	// /64. Link-local addresses (fe80::/10) are one client each.
 	IPv6Prefix int `json:"ipv6_prefix,omitzero"`
-	// IPv4Prefix is how many bits of an IPv4 address tell clients apart, from 8
-	// to 32. If zero, 32: each address.
+	// IPv4Prefix is the number of bits of an IPv4 address that identify a
+	// client, from 8 to 32. If zero, 32: each address.
 	IPv4Prefix int `json:"ipv4_prefix,omitzero"`
 	// Deny lists clients that are refused whatever the rules say: addresses,
 	// networks, and PART=PATTERN, where PART is any part of a [Key] but the
@@ -120,7 +120,7 @@ const (
 	After Phase = "after"
 )
 
-// Client tells whether the caller is authenticated.
+// Client says whether the caller is authenticated.
 type Client string
 
 const (

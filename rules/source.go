@@ -53,7 +53,7 @@ type current struct {
 	kept   bool // it is in the file
 }
 
-// Origin tells where the version in use came from.
+// Origin says where the version in use came from.
 type Origin string
 
 const (

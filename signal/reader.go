@@ -16,7 +16,7 @@ type reader struct {
 	body   []byte
 	now    time.Time // by the server's clock once dated
 	dated  bool
-	notes  *[]Note // what was seen, if anybody wants to know
+	notes  *[]Note // what was read, for Explain; else nil
 
 	policies   int    // found
 	one        Policy // the first

@@ -40,8 +40,8 @@ type Server struct {
 	// Limit is the limit of the server. The zero Limit allows everything. A
 	// token bucket with a Count of zero never refills.
 	Limit limit.Limit
-	// By says by whom Limit counts; if zero, all together. If Costs, it counts
-	// the costs of calls, otherwise requests.
+	// By chooses the requests that Limit counts together; if zero, all. If
+	// Costs, it counts the costs of calls, otherwise requests.
 	By    By
 	Costs bool
 	// More are further limits: a request has to pass all, and is charged to all
@@ -99,7 +99,7 @@ type Blur struct {
 	Stale time.Duration
 }
 
-// By says by whom a limit counts.
+// By chooses the requests that a limit counts together.
 type By uint8
 
 const (

@@ -66,7 +66,7 @@ func (s *spent) read(said any, a ask, use string) (ok bool) {
 }
 
 // units adds the units of a Capacity to the scopes of a table or index. Reads
-// and writes are told apart in transactions only, where a write that is sent
+// and writes are separate in transactions only, where a write that is sent
 // again reads.
 func (s *spent) units(capacity any, table, index, use string) (ok bool) {
 	if s.costs == nil {

@@ -49,7 +49,7 @@ func Classify(err error) pace.Report {
 
 // report classifies a status and the metadata beside it.
 func report(st *status.Status, md metadata.MD) pace.Report {
-	after, told := retryInfo(st)
+	after, stated := retryInfo(st)
 	r := pace.Report{Verdict: pace.Served}
 	switch st.Code() {
 	case codes.ResourceExhausted:
@@ -60,7 +60,7 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 	case codes.Unavailable:
 		r.Verdict = pace.Failed
 		// A proxy that refuses by 429 arrives as UNAVAILABLE; Envoy adds why.
-		if told || len(md["x-envoy-ratelimited"]) > 0 {
+		if stated || len(md["x-envoy-ratelimited"]) > 0 {
 			r.Verdict = pace.Throttled
 		}
 	case codes.Canceled, codes.DeadlineExceeded:
@@ -87,17 +87,17 @@ func wasReset(st *status.Status) bool {
 	return strings.Contains(st.Message(), "stream terminated by RST_STREAM")
 }
 
-// retryInfo returns the longest wait that the details of st ask for. told
+// retryInfo returns the longest wait that the details of st ask for. stated
 // reports whether they ask for any.
-func retryInfo(st *status.Status) (after time.Duration, told bool) {
+func retryInfo(st *status.Status) (after time.Duration, stated bool) {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
 			// AsDuration saturates.
 			wait := signal.Plausible(info.GetRetryDelay().AsDuration())
-			after, told = max(after, wait.V), told || wait.OK
+			after, stated = max(after, wait.V), stated || wait.OK
 		}
 	}
-	return after, told
+	return after, stated
 }
 
 // pushedBack reads the values of the trailer: at most one, a whole number of 32

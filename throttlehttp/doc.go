@@ -16,9 +16,9 @@
 //	})
 //
 // Most callers need no more than the zero Transport; its Throttle is that of
-// package throttle. Most owners begin with a Limit and a Key, add Rules
-// (package rules) when there are several limits, Shed (package admit) when the
-// service itself is the bottleneck, and a Store shared by all processes
-// (throttleredis, throttlesql) behind a store.Guard. What servers say is read
-// by package signal.
+// package throttle. Most owners begin with a Limit and a Key, add Rules (package
+// rules) when there are several limits, Shed (package admit) when the service
+// itself is the bottleneck, and a Store shared by all processes (throttleredis,
+// throttlesql) behind a store.Guard. Package signal reads the headers and bodies
+// of servers.
 package throttlehttp

@@ -62,7 +62,7 @@ type linkKey struct{}
 
 // begin begins the trail of c, which is to wait at t, or joins that of a
 // Transport above, which will retry. A Base may send requests of its own with
-// the same context, for a token perhaps; they are told apart by method and
+// the same context, for a token perhaps; they are distinguished by method and
 // path, as a Base may change the rest. turn reports that it is the turn of c
 // already, as a Transport above has waited at t: waiting again might be waiting
 // for itself.

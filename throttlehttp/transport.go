@@ -100,8 +100,9 @@ type Transport struct {
 	Bodies bool
 	// Warn is called when a layer underneath sends more than it is given: one
 	// try of r was sent so many times. As a rule Base retries by itself, and
-	// retries multiply. What net/http sends again over a stale connection does
-	// not count. If nil, the first such request is logged by slog.Default.
+	// retries multiply. Requests that net/http sends again over a stale
+	// connection do not count. If nil, the first such request is logged by
+	// slog.Default.
 	Warn func(r *http.Request, sent int)
 
 	warned sync.Once

@@ -110,7 +110,7 @@ func (s suite) take(t *testing.T, a limit.Ask) limit.Decision {
 	return d[0]
 }
 
-// told is a question in few words.
+// told describes a question in few words.
 func told(a []limit.Ask) (text string) {
 	for i, q := range a {
 		if i > 0 {

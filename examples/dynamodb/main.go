@@ -43,8 +43,8 @@ func main() {
 }
 
 // A run is two processes of 16 workers each, that would write a few thousand items
-// a second if they were let, to a table of which some capacity is
-// saved up: DynamoDB keeps that of 300 s, here it is that of about 3.
+// a second without a limit, to a table with some saved up capacity: DynamoDB keeps
+// that of 300 s, here it is that of about 3.
 const (
 	processes = 2
 	workers   = 16

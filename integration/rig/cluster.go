@@ -211,7 +211,7 @@ func (c *Clustered) whole() error {
 	return nil
 }
 
-// view is who serves which slots as a node has it.
+// view is which node serves which slots, as a node has it.
 func (c *Clustered) view(n *Node) (text string, err error) {
 	ranges, err := redis.Values(n.Do("CLUSTER", "SLOTS"))
 	for _, r := range ranges {

@@ -17,8 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A PostgresServer is one PostgreSQL server with the user postgres, whom it
-// trusts.
+// A PostgresServer is one PostgreSQL server that trusts the user postgres.
 type PostgresServer struct {
 	*Process
 	// Addr is host and port.
@@ -253,7 +252,7 @@ func postgresProgram(name string) (string, error) {
 	return program("postgresql", filepath.Join(os.Getenv("PGBIN"), name), "/usr/lib/postgresql/*/bin/"+name, "/usr/pgsql-*/bin/"+name)
 }
 
-// postgresUser is who PostgreSQL runs as, as it refuses root: nil for the user
+// postgresUser is the user that PostgreSQL runs as, as it refuses root: nil for the user
 // of the test if that is another.
 var postgresUser = sync.OnceValues(func() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {

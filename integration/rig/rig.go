@@ -47,7 +47,7 @@ func Main(m *testing.M) int {
 var errMissing = errors.New("not installed")
 
 // program is the path of a program, looked for at the given paths, which may
-// be patterns, of which the last match counts, or names to be found in $PATH.
+// be patterns, whose last match counts, or names to be found in $PATH.
 func program(debian string, places ...string) (string, error) {
 	for _, place := range places {
 		if path, err := exec.LookPath(place); err == nil && place != "" {

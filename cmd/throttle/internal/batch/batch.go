@@ -70,7 +70,7 @@ type Batch struct {
 
 	mu   sync.Mutex // guards what is below
 	done int
-	// results of each policy under way, in the order of seeds; nil when it is
+	// results of each policy in progress, in the order of seeds; nil when it is
 	// summarised, so that memory is that of a few policies.
 	results [][]sim.Result
 	ready   [][]bool
@@ -162,7 +162,7 @@ func (b *Batch) summarise(policy int) {
 	b.results[policy], b.ready[policy] = nil, nil
 }
 
-// result is the table, when no work is under way any more.
+// result is the table, when no work is in progress any more.
 func (b *Batch) result() Result {
 	r := Result{
 		Scenario: b.scenario, Seed: b.first, Policies: b.policies,

@@ -101,7 +101,7 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 }
 
 // explanationOf reads an answer by the dialect of a host or of that name; what
-// the comments say counts where neither is told.
+// the comments say counts where neither is given.
 func explanationOf(a answer, host, preset string, now time.Time) (e explanation, err error) {
 	if host == "" && preset == "" {
 		host, preset = a.host, a.preset
@@ -133,7 +133,7 @@ func explanationOf(a answer, host, preset string, now time.Time) (e explanation,
 	return e, nil
 }
 
-// noteRest notes the fields that sound as if they told of limits, and that the
+// noteRest notes the fields that sound as if they stated limits, and that the
 // preset has not looked at.
 func (e *explanation) noteRest(asked map[string]bool) {
 	for _, f := range e.answer.fields {

@@ -10,7 +10,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// peer is a policy of others that the library does not have. Some are told
+// peer is a policy of others that the library does not have. Some know
 // things of the scenario.
 type peer struct {
 	name, about string

@@ -72,8 +72,8 @@ func bursts(s sim.Scenario) (start, most float64) {
 }
 
 // evenly is an even part of the rate for each process, and no burst: what the
-// bucket holds at the start nobody is told. Only where nothing comes in it is
-// told its part of what there is.
+// bucket holds at the start is not divided. Only where nothing is refilled each
+// process gets its part of those tokens.
 func evenly(t told) sim.Policy {
 	s := t.scenario
 	if unlimited(s) {

@@ -30,7 +30,7 @@ func Write(w io.Writer, results []batch.Result, seeds int, colour bool) error {
 	return err
 }
 
-// legend is of which seeds the figures are, and whether any run was
+// legend says which seeds the figures are from, and whether any run was
 // stopped.
 func legend(results []batch.Result, seeds int) (of string, cut bool) {
 	first, fewer := uint64(0), false

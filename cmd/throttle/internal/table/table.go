@@ -199,7 +199,7 @@ func settingsOf(s sim.Scenario, name string) string {
 	return ""
 }
 
-// written is a policy with its settings as they are unless told otherwise.
+// written is a policy with its settings as they are by default.
 func written(name string) string {
 	var set []string
 	for _, info := range sim.Policies() {
