@@ -56,9 +56,9 @@ func Check(t testing.TB, s store.Store, questions int) {
 	check(t, record(t, s, questions))
 }
 
-// CheckKeys is as Check, but of a question of two keys that charges nothing the
-// answers may be of two moments, one for each key: for stores that do not lock
-// what they only look at.
+// CheckKeys checks as Check does, but of a question of two keys that charges
+// nothing the answers may be of two moments, one for each key: for stores that
+// do not lock keys that they only read.
 func CheckKeys(t testing.TB, s store.Store, questions int) {
 	t.Helper()
 	check(t, apart(record(t, s, questions)))

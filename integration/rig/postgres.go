@@ -20,11 +20,11 @@ import (
 // A PostgresServer is one PostgreSQL server that trusts the user postgres.
 type PostgresServer struct {
 	*Process
-	// Addr is host and port.
+	// Addr is its host and port.
 	Addr string
-	// Port is that of Addr.
+	// Port is the port of Addr.
 	Port int
-	// URL is that of the database postgres.
+	// URL is the URL of the database postgres.
 	URL string
 
 	databases atomic.Int64
@@ -39,8 +39,8 @@ func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	return postgres(t, settings, nil)
 }
 
-// PostgresOf is as Postgres, of a version that scripts/need.sh has installed for
-// it: "12" or "18". There is no 12 for arm64.
+// PostgresOf starts a server as Postgres does, of a version that scripts/need.sh
+// has installed for it: "12" or "18". There is no 12 for arm64.
 func PostgresOf(t testing.TB, version string, settings ...string) *PostgresServer {
 	t.Helper()
 	bin, err := postgresOf(version)
@@ -68,7 +68,7 @@ func postgres(t testing.TB, settings, env []string) *PostgresServer {
 	return s
 }
 
-// SharedPostgres is one server for all tests of the binary that ask for it;
+// SharedPostgres returns one server for all tests of the binary that ask for it;
 // [PostgresServer.Database] gives each a database of its own.
 func SharedPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
@@ -125,7 +125,7 @@ func (s *PostgresServer) Version(t testing.TB) (v string) {
 // and with all its processes, no checkpoint made. Restart recovers it.
 func (s *PostgresServer) Crash() { <-s.signal(syscall.SIGQUIT) }
 
-// In is the URL of a database.
+// In returns the URL of a database.
 func (s *PostgresServer) In(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr, database)
 }

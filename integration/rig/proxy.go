@@ -39,7 +39,7 @@ type Fault struct {
 // A Proxy passes TCP connections on to a target and applies a Fault to them. Its
 // methods are safe for concurrent use.
 type Proxy struct {
-	// Addr is where it listens, Port the port of that.
+	// Addr is the address that it listens on, and Port its port.
 	Addr string
 	Port int
 

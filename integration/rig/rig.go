@@ -32,8 +32,8 @@ import (
 // much else. Nothing waits for it where all is well.
 const patience = 60 * time.Second
 
-// Main runs the tests of a binary and then ends what is left of the engines
-// and their folders. What it returns is for os.Exit.
+// Main runs the tests of a binary and then ends what is left of the engines and
+// their folders. It returns the code for os.Exit.
 func Main(m *testing.M) int {
 	code := m.Run()
 	stopAll()

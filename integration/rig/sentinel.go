@@ -42,7 +42,7 @@ func Sentinel(t testing.TB, sentinels int) *Watched {
 	return w
 }
 
-// Addrs are those of the sentinels.
+// Addrs returns the addresses of the sentinels.
 func (w *Watched) Addrs() (all []string) {
 	for _, s := range w.Sentinels {
 		all = append(all, s.Addr)
@@ -50,8 +50,7 @@ func (w *Watched) Addrs() (all []string) {
 	return all
 }
 
-// Primary is the server that the first sentinel which answers takes for the
-// primary.
+// Primary returns the primary according to the first sentinel that answers.
 func (w *Watched) Primary(t testing.TB) *Node {
 	t.Helper()
 	for _, s := range w.Sentinels {
