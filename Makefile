@@ -31,7 +31,8 @@ test:
 
 # All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
-# processes; DynamoDB Local, which needs a JVM; nginx beside its simulation.
+# processes; DynamoDB Local, which needs a JVM; alarms by promtool; nginx beside
+# its simulation.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh
@@ -42,6 +43,7 @@ integration:
 	done
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
 	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
+	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 
 lint: $(TOOLS)
@@ -49,7 +51,7 @@ lint: $(TOOLS)
 	GOWORK=off scripts/each go mod tidy -diff
 	GOWORK=off scripts/each go vet ./...
 	scripts/each $(BIN)/staticcheck ./...
-	go test -run '^TestHouse' ./internal/arch
+	go test -count=1 -run '^TestHouse' ./internal/arch
 
 bench: $(TOOLS)
 	scripts/each go test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./... | tee $(BIN)/bench.txt

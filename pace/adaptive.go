@@ -190,8 +190,8 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
-	if h := o.Hints; !a.Blind && h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0 {
-		a.level.tell(h, a.costs.unit())
+	if !a.Blind {
+		a.level.tell(a, s, o)
 	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)

@@ -43,3 +43,33 @@ func TestAdaptiveKeepsItsRateWhenHintsAppear(t *testing.T) {
 		t.Errorf("from %.1f a second it goes on with %.1f, on %v; want about the same, on", rate, got, p.a.level.on)
 	}
 }
+
+// TestHintsAreForgotten: what a server said once, and for an hour or its window
+// no more, binds nothing.
+func TestHintsAreForgotten(t *testing.T) {
+	for window, forgotten := range map[time.Duration]time.Duration{
+		time.Minute:                61 * time.Minute,
+		10 * time.Hour:             601 * time.Minute,
+		100 * 365 * 24 * time.Hour: 24*time.Hour + 5*time.Minute,
+	} {
+		p := &play{t: t, a: &Adaptive{}}
+		h := Hints{Limit: Some(int64(1)), Window: Some(window), Remaining: Some(int64(0))}
+		p.call(Throttled, h, 0)
+		p.now += forgotten - 10*time.Minute
+		p.call(Served, h, 0)
+		p.now += forgotten - 10*time.Minute // not yet
+		p.served()
+		if c := p.a.level.policy; c == 0 {
+			t.Errorf("a window of %v is forgotten after %v", window, p.now)
+		}
+		p.now += 10 * time.Minute
+		p.served()
+		began := p.now
+		for range 100 {
+			p.served()
+		}
+		if c := p.a.level.policy; c != 0 || p.now-began > 12*time.Hour {
+			t.Errorf("window of %v: policy %v, 100 requests took %v, want it forgotten", window, c, p.now-began)
+		}
+	}
+}

@@ -26,7 +26,8 @@ func (a *Adaptive) Learnt(now time.Time) Learnt {
 	}
 	rate := a.level.theta // at the level that is aimed for
 	if !a.level.on {
-		rate = a.rate(now.Sub(a.base).Seconds())
+		// Time in which nothing waits does not count.
+		rate = a.rate(min(now.Sub(a.base), a.next).Seconds())
 	}
 	if !a.level.on && a.refused > 0 { // not how often it asks whether the server is back
 		rate = a.floor

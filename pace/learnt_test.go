@@ -30,7 +30,7 @@ func TestLearntOutlivesARestart(t *testing.T) {
 	if err := json.Unmarshal(text, &l); err != nil {
 		t.Fatal(err)
 	}
-	if want := old.rate(now.Seconds()); math.Abs(l.Rate-want) > 1e-9 {
+	if want := old.rate(now.Seconds()); l.Rate > want || l.Rate < 0.9*want {
 		t.Errorf("learnt a rate of %v, want %v", l.Rate, want)
 	}
 	for _, age := range []time.Duration{0, time.Minute, 10 * time.Hour} {
@@ -55,6 +55,15 @@ func TestLearntAges(t *testing.T) {
 	}
 	if fresh, stale := after(0), after(time.Hour); stale < 1.5*fresh {
 		t.Errorf("a minute on the rate is %.3f, and %.3f if it was an hour old: want it to look for more sooner", fresh, stale)
+	}
+}
+
+// TestLearntAtTheEndOfAQuietTime: time in which nobody calls raises nothing.
+func TestLearntAtTheEndOfAQuietTime(t *testing.T) {
+	a, now := learnt(t)
+	busy, quiet := a.Learnt(at(now)).Rate, a.Learnt(at(now+10*time.Minute)).Rate
+	if quiet > 1.01*busy || quiet < busy {
+		t.Errorf("a rate of %.3f, and %.3f after ten minutes without calls; want the same", busy, quiet)
 	}
 }
 

@@ -37,7 +37,8 @@ type level struct {
 	most          float64 // the highest r seen
 	full          int     // answers since most last rose
 	tiny          bool    // the bucket holds no more than most
-	seenAt        float64
+	seenAt        float64 // an answer
+	toldAt        float64 // an answer with a hint
 	h             float64
 
 	window     bool    // the limit is a fixed window
@@ -65,6 +66,7 @@ const (
 	firstSwing = 6.0
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
+	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	teeth      = 3      // of a short window, that make it one
 	tall       = 16     // requests in a window whose teeth differ from noise
@@ -114,8 +116,24 @@ func (l *level) sent(took float64) {
 	}
 }
 
-// tell takes in the policy.
-func (l *level) tell(h Hints, unit float64) {
+// tell takes in the policy, and forgets it, and the level, where the server has
+// said neither for long.
+func (l *level) tell(a *Adaptive, s float64, o Outcome) {
+	h, unit := o.Hints, a.costs.unit()
+	policy := h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0
+	switch {
+	case policy || h.Remaining.OK:
+		l.toldAt = s
+	case o.Verdict == Served && s-l.toldAt > min(max(l.length, believed), 86400):
+		if l.on {
+			l.company = company{}
+			a.leaveLevel(s)
+		}
+		*l = level{theta: l.theta}
+	}
+	if !policy {
+		return
+	}
 	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
 	l.policy = max(l.quota/l.length, 1.0/86400)
 }

@@ -182,3 +182,17 @@ func appendAddress(key []byte, a netip.Addr, bits addressBits) []byte {
 	p, _ := a.Prefix(bits.of(a)) // not above its length, see Set
 	return p.Addr().AppendTo(key)
 }
+
+// Network returns the network of an address as the key of a caller: the address
+// itself, or its network of ipv4 or ipv6 bits, where a number below zero or
+// above the length of an address counts as these. An IPv4 address in IPv6 form
+// is taken as the former; link-local addresses (fe80::/10) are one caller each.
+// Zones are left out.
+func Network(a netip.Addr, ipv4, ipv6 int) string {
+	a = a.Unmap().WithZone("")
+	bits := addressBits{ipv4, ipv6}.of(a)
+	if bits >= a.BitLen() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, max(bits, 0)).Masked().String()
+}

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what only `make integration` needs, beside what scripts/need.sh does:
-# DynamoDB Local in .bin/dynamodb-local, for which Java 17 and Maven are needed,
-# and nginx, of which the tests start their own and no service.
+# DynamoDB Local in .bin/dynamodb-local, for which Java 17 and Maven are needed;
+# nginx, of which the tests start their own and no service; and promtool of
+# Debian's package prometheus in .bin.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -47,6 +48,33 @@ if ! install_dynamodb_local; then
 		  With Java 17 and Maven scripts/need-integration.sh puts it into
 		  .bin/dynamodb-local; or set \$DYNAMODB_LOCAL to its folder. Tests that
 		  need it will FAIL.
+		************************************************************************
+
+	END
+fi
+
+# promtool alone, without the service and what else is in its package.
+install_promtool() {
+	have "${PROMTOOL:-promtool}" && return 0
+	[ ! -x .bin/promtool ] || return 0
+	have apt-get && have dpkg-deb || return 1
+	echo "need: taking promtool from Debian's prometheus to .bin" >&2
+	local temp to=$PWD/.bin
+	temp=$(mktemp -d)
+	mkdir -p "$to"
+	(cd "$temp" && apt-get download -qq prometheus >/dev/null 2>&1 &&
+		dpkg-deb --fsys-tarfile prometheus_*.deb | tar -xO ./usr/bin/promtool >promtool &&
+		chmod +x promtool && mv promtool "$to/promtool") || { rm -rf "$temp"; return 1; }
+	rm -rf "$temp"
+}
+
+if ! install_promtool; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: promtool
+		  On Debian or Ubuntu: sudo apt-get install prometheus; or set \$PROMTOOL
+		  to its path. Tests that need it will FAIL.
 		************************************************************************
 
 	END

@@ -2,7 +2,7 @@
 # Installs what the tests need beyond Go and make, where that is missing: a C
 # compiler for the race detector and the shifted clock, Chromium, in which the
 # HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
-# of which the tests start their own and no service; dynalite, a DynamoDB API,
+# of which the tests start their own and no service; curl; dynalite, a DynamoDB API,
 # in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
 # Node.js is needed; valkey-server and the redis-server of Redis 8 in .bin, for
 # which pip is needed; and PgBouncer.
@@ -30,6 +30,7 @@ if ! have initdb && [ ! -x "${PGBIN:-}/initdb" ] && ! compgen -G '/usr/lib/postg
 	missing+=(postgresql)
 fi
 have pip3 || missing+=(python3-pip)
+have curl || missing+=(curl)
 have pgbouncer || missing+=(pgbouncer)
 
 as_root=()
@@ -60,7 +61,7 @@ if ! install; then
 		  chromium, chromium-browser or google-chrome, or its path in \$CHROMIUM;
 		  Node.js 20 or later with npm; redis-server and redis-cli 7.0 or later;
 		  PostgreSQL 12 or later, the folder of initdb and postgres in \$PGBIN;
-		  PgBouncer 1.18 or later, as pgbouncer;
+		  PgBouncer 1.18 or later, as pgbouncer; curl;
 		  pip3, or valkey-server 7.2 or later.
 		  Tests that need them will FAIL.
 		************************************************************************

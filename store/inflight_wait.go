@@ -13,8 +13,9 @@ import (
 
 // Reasons for which [InFlight.Wait] refuses, each as the Reason of an [Error].
 var (
-	// ErrNeverFits says that the counts are more than may ever be in flight.
-	ErrNeverFits = errors.New("more than may be in flight at once")
+	// ErrNeverFits says that so much is never admitted at once: that the counts
+	// are more than may be in flight, or the limit is nothing.
+	ErrNeverFits = errors.New("more than is ever admitted at once")
 	// ErrInFlightFull says that MaxWaiting callers wait already, or that MaxKeys
 	// keys are in flight.
 	ErrInFlightFull = errors.New("too many callers are waiting, or too many keys are in flight")

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -36,6 +37,9 @@ type Limiter struct {
 	last  int64       // the number of the last Reservation
 }
 
+// ErrTooLong says that a [Limiter] would admit the request only after its MaxWait.
+var ErrTooLong = errors.New("the wait would be longer than MaxWait")
+
 // A Reservation is a promise of tokens. The zero value is none.
 type Reservation struct {
 	// OK reports whether the tokens are promised. If not, they are more than the
@@ -47,6 +51,7 @@ type Reservation struct {
 	of     *Limiter
 	n      int64
 	number int64
+	wait   time.Duration // why it is not OK: too long
 }
 
 // Allow takes one token if there is one now, and reports whether it did.
@@ -66,10 +71,10 @@ func (l *Limiter) Reserve(n int64) Reservation {
 }
 
 // Wait waits for one token and takes it. The error is an [*Error]: its Reason is
-// ErrNeverFits if the wait would be longer than MaxWait,
-// context.DeadlineExceeded if longer than ctx lasts, which is known at once, or
-// the Cause of a ctx that has ended. After an error no token is taken, but see
-// Cancel.
+// ErrTooLong if the wait would be longer than MaxWait, ErrNeverFits if the Limit
+// allows nothing, context.DeadlineExceeded if the wait would be longer than ctx
+// lasts, which is known at once, or the Cause of a ctx that has ended. After an
+// error no token is taken, but see Cancel.
 func (l *Limiter) Wait(ctx context.Context) error {
 	if ctx == nil {
 		panic("store: Limiter.Wait: the context is nil")
@@ -79,7 +84,10 @@ func (l *Limiter) Wait(ctx context.Context) error {
 	}
 	r := l.Reserve(1)
 	if !r.OK {
-		return &Error{Reason: ErrNeverFits, Wait: limit.Never}
+		if r.wait == limit.Never {
+			return &Error{Reason: ErrNeverFits, Wait: limit.Never}
+		}
+		return &Error{Reason: ErrTooLong, Wait: r.wait}
 	}
 	wait := time.Until(r.At)
 	if wait <= 0 {
@@ -128,16 +136,16 @@ func (l *Limiter) reserve(n int64, within time.Duration) Reservation {
 		return Reservation{OK: true, At: now}
 	}
 	if n > l.burst() {
-		return Reservation{}
+		return Reservation{wait: limit.Never}
 	}
 	n = max(n, 0)
 	_, ready := limit.Take(l.state, now, limit.Ask{Limit: b, N: b.Burst - l.burst() + n})
 	if ready.RetryAfter > within {
-		return Reservation{}
+		return Reservation{wait: ready.RetryAfter}
 	}
 	next, d := limit.Take(l.state, now, limit.Ask{Limit: b, N: n})
 	if !d.OK {
-		return Reservation{}
+		return Reservation{wait: d.RetryAfter}
 	}
 	l.state = next
 	l.last++

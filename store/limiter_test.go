@@ -95,6 +95,14 @@ func TestLimiterWaits(t *testing.T) {
 		if err := never.Wait(t.Context()); !errors.Is(err, store.ErrNeverFits) || never.Allow() {
 			t.Errorf("a limit of nothing: %v, want %v", err, store.ErrNeverFits)
 		}
+		far := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Hour}, MaxWait: time.Second}
+		if err := far.Wait(t.Context()); err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		var refused *store.Error
+		if err := far.Wait(t.Context()); !errors.As(err, &refused) || refused.Reason != store.ErrTooLong || refused.Wait != time.Hour {
+			t.Errorf("an hour beyond a MaxWait of a second: %v, want %v", err, store.ErrTooLong)
+		}
 		var free store.Limiter
 		if err := free.Wait(t.Context()); err != nil || !free.AllowN(1<<40) {
 			t.Errorf("the zero Limiter: %v, want all to pass", err)

@@ -20,10 +20,9 @@
 // key, besides their rate. [Limiter] is one token bucket without a key and
 // without a Store. [Clear] and [SetUsed] change what one key has used, by hand.
 //
-// Package admit makes requests wait, or sheds them, where a Store would refuse;
-// package rules states which requests are subject to which limits. A
-// throttlehttp.Handler puts all of it in front of a service, a
-// throttlegrpc.Server a Store and an InFlight.
+// Package rules states which requests are subject to which limits. Package admit
+// makes requests wait, or sheds them, where a Store would refuse, and puts all of
+// it in front of a service: see admit.Control.
 package store
 
 import (

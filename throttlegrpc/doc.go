@@ -14,15 +14,14 @@
 // [Server] is for owners. Its interceptors refuse with RESOURCE_EXHAUSTED what
 // is above a limit, and say when to come again:
 //
-//	limited := throttlegrpc.Server{
-//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each
-//		Key:   throttlegrpc.PeerIP,                          // address
-//	}
+//	limited := throttlegrpc.Server{Control: &admit.Control{
+//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each address
+//	}}
 //	server := grpc.NewServer(
 //		grpc.UnaryInterceptor(limited.Unary),
 //		grpc.StreamInterceptor(limited.Stream))
 //
 // Both are ready as zero values. Package throttle has the Throttle behind a
-// Client, package store the Stores behind a Server; throttlehttp is the same
-// for HTTP.
+// Client, package admit the admission control of a Server; throttlehttp is the
+// same for HTTP, and may share the Control.
 package throttlegrpc

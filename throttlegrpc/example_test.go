@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/throttlegrpc"
 )
@@ -36,8 +37,7 @@ func serve(limited *throttlegrpc.Server) (address string, stop func()) {
 // What the server has no room for waits; nothing of that surfaces.
 func ExampleClient() {
 	address, stop := serve(&throttlegrpc.Server{
-		Limit: limit.Limit{Count: 50, Period: time.Second, Burst: 1},
-		Key:   throttlegrpc.PeerIP,
+		Control: &admit.Control{Limit: limit.Limit{Count: 50, Period: time.Second, Burst: 1}}, // for each address
 	})
 	defer stop()
 
@@ -69,8 +69,7 @@ func ExampleClient() {
 // A wait that is too long for the context fails at once, with all that is known.
 func ExampleClient_deadline() {
 	address, stop := serve(&throttlegrpc.Server{
-		Limit: limit.Limit{Count: 1, Period: time.Hour},
-		Name:  "hourly",
+		Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "hourly"},
 	})
 	defer stop()
 

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -63,27 +64,27 @@ func TestServerTells(t *testing.T) {
 		want   []string
 	}{
 		{"nothing set", &Server{}, []string{"OK after a header"}},
-		{"a limit", &Server{Limit: minute}, []string{
+		{"a limit", &Server{Control: &admit.Control{Limit: minute}}, []string{
 			`OK ratelimit: "default";r=1;t=30 ratelimit-policy: "default";q=2;w=60 after a header`,
 			`OK ratelimit: "default";r=0;t=60 ratelimit-policy: "default";q=2;w=60 after a header`,
-			`ResourceExhausted quota default (2/min) retry 30s retry-pushback-ms: 30000 ratelimit: "default";r=0 ratelimit-policy: "default";q=2;w=60`,
+			`ResourceExhausted quota default (2/min) retry 30s retry-pushback-ms: 30000 ratelimit: "default";r=0;t=30 ratelimit-policy: "default";q=2;w=60`,
 		}},
-		{"fractions of a millisecond", &Server{Name: "calls", Limit: limit.Limit{Count: 3000, Burst: 1, Period: time.Second}}, []string{
-			`OK ratelimit: "calls";r=0;t=1 ratelimit-policy: "calls";q=3000;w=1 after a header`,
-			`ResourceExhausted quota calls (3000/s burst 1) retry 334µs retry-pushback-ms: 1 ratelimit: "calls";r=0 ratelimit-policy: "calls";q=3000;w=1`,
+		{"fractions of a millisecond", &Server{Control: &admit.Control{Name: "calls", Limit: limit.Limit{Count: 3000, Burst: 1, Period: time.Second}}}, []string{
+			`OK ratelimit: "calls";r=0;t=1 ratelimit-policy: "calls";q=3000;w=1;throttle-burst=1 after a header`,
+			`ResourceExhausted quota calls (3000/s burst 1) retry 1ms retry-pushback-ms: 1 ratelimit: "calls";r=0;t=1 ratelimit-policy: "calls";q=3000;w=1;throttle-burst=1`,
 		}},
-		{"never", &Server{Limit: minute, Cost: func(context.Context, string, any) int64 { return 3 }}, []string{
+		{"never", &Server{Control: &admit.Control{Limit: minute}, Request: costs(3)}, []string{
 			`ResourceExhausted quota default (2/min) retry-pushback-ms: -1 ratelimit: "default";r=2 ratelimit-policy: "default";q=2;w=60`,
 		}},
-		{"a cost below zero", &Server{Limit: minute, Silent: true, Cost: costs(2, -3, 1)}, []string{
+		{"a cost below zero", &Server{Control: &admit.Control{Limit: minute}, Silent: true, Request: costs(2, -3, 1)}, []string{
 			"OK after a header", "OK after a header", "ResourceExhausted quota default () retry 30s retry-pushback-ms: 30000",
 		}},
-		{"silent", &Server{Limit: minute, Silent: true}, []string{
+		{"silent", &Server{Control: &admit.Control{Limit: minute}, Silent: true}, []string{
 			"OK after a header", "OK after a header", "ResourceExhausted quota default () retry 30s retry-pushback-ms: 30000",
 		}},
-		{"a plan", &Server{Silent: true, LimitFor: func(_ context.Context, method string) limit.Limit {
-			return limit.Limit{Count: 1, Period: time.Duration(len(method)) * time.Second}
-		}}, []string{"OK after a header", "ResourceExhausted quota default () retry 27s retry-pushback-ms: 27000"}},
+		{"a plan", &Server{Silent: true, Control: &admit.Control{LimitFor: func(q admit.Request) limit.Limit {
+			return limit.Limit{Count: 1, Period: time.Duration(len(q.Path)) * time.Second}
+		}}}, []string{"OK after a header", "ResourceExhausted quota default () retry 27s retry-pushback-ms: 27000"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn := limited(t, &service{echo: same}, c.server)
@@ -99,10 +100,13 @@ func TestServerTells(t *testing.T) {
 }
 
 // costs are those of one call after the other.
-func costs(n ...int64) func(context.Context, string, any) int64 {
-	return func(context.Context, string, any) (cost int64) {
-		cost, n = n[0], n[1:]
-		return cost
+func costs(n ...int64) func(context.Context, any, admit.Request) admit.Request {
+	return func(_ context.Context, _ any, q admit.Request) admit.Request {
+		q.Cost = func(string) (cost int64) {
+			cost, n = n[0], n[1:]
+			return cost
+		}
+		return q
 	}
 }
 
@@ -117,45 +121,60 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
+// TestServerKeys: without a key of its own a call is charged to the address that
+// it came from.
 func TestServerKeys(t *testing.T) {
+	var asked []string
+	s := &Server{Control: &admit.Control{
+		Name: "n", Limit: limit.Limit{Count: 1, Period: 1},
+		Store: store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+			asked = append(asked, a[0].Key)
+			d[0].OK = true
+			return true, nil
+		}),
+	}}
+	unary := func(ctx context.Context) {
+		t.Helper()
+		if _, err := s.Unary(ctx, nil, &grpc.UnaryServerInfo{FullMethod: echo}, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, c := range []struct {
 		addr net.Addr
 		want string
 	}{
-		{&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 99}, "192.0.2.7"},
-		{&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 99}, "192.0.2.7"},
-		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8:1:2:3:4:5:6]:99")), "2001:db8:1:2::/64"},
-		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[fe80::7%eth0]:99")), "fe80::7"},
-		{&net.UnixAddr{Name: "/run/a.sock", Net: "unix"}, "/run/a.sock"},
-		{nil, ""},
+		{&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 99}, "n/192.0.2.7"},
+		{&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 99}, "n/192.0.2.7"},
+		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8:1:2:3:4:5:6]:99")), "n/2001:db8:1:2::/64"},
+		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[fe80::7%eth0]:99")), "n/fe80::7"},
+		{&net.UnixAddr{Name: "/run/a.sock", Net: "unix"}, "n/"},
+		{nil, "n/"},
 	} {
-		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: c.addr})
-		if got := PeerIP(ctx, echo); got != c.want {
-			t.Errorf("PeerIP of %v = %q, want %q", c.addr, got, c.want)
+		asked = nil
+		unary(peer.NewContext(t.Context(), &peer.Peer{Addr: c.addr}))
+		if len(asked) != 1 || asked[0] != c.want {
+			t.Errorf("a call from %v is charged to %q, want %q", c.addr, asked, c.want)
 		}
 	}
-	if got := PeerIP(t.Context(), echo); got != "" {
-		t.Errorf("PeerIP without a peer = %q, want none", got)
+	asked = nil
+	unary(t.Context())
+	s.Messages = &admit.Control{Name: "messages", Limit: s.Control.Limit, Store: s.Control.Store}
+	s.Request = func(_ context.Context, _ any, q admit.Request) admit.Request {
+		q.Key = q.Header("Api-Key")
+		return q
 	}
-	var asked []string
-	store := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
-		asked = append(asked, a[0].Key)
-		d[0].OK = true
-		return true, nil
-	})
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{Store: store, Limit: limit.Limit{Count: 1, Period: 1}, Messages: limit.Limit{Count: 1, Period: 1}, Name: "n", Key: Metadata("Api-Key")}
 		conn := limited(t, &service{echo: same, count: numbers}, s)
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "api-key", "k", "api-key", "l")
 		cs, err := counted(ctx, conn, 1)
 		if err == nil {
 			_, err = drain(cs)
 		}
-		if err = errors.Join(err, call1(ctx, conn), call1(t.Context(), conn)); err != nil {
+		if err = errors.Join(err, call1(ctx, conn)); err != nil {
 			t.Error(err)
 		}
 	})
-	if got, want := strings.Join(asked, " "), "n/k,l n.messages/k,l n/k,l n/"; got != want {
+	if got, want := strings.Join(asked, " "), "n/ n/k,l messages/k,l n/k,l"; got != want {
 		t.Errorf("asked for keys %q, want %q", got, want)
 	}
 }
@@ -171,16 +190,16 @@ func TestStoreFails(t *testing.T) {
 		server *Server
 		want   codes.Code
 	}{
-		{"as it is", &Server{Store: broken, Limit: second}, off},
-		{"open", &Server{Store: store.FailOpen(broken), Limit: second}, codes.OK},
-		{"an error of one's own", &Server{Store: broken, Limit: second, Error: func(_ context.Context, method string, err error) error {
+		{"as it is", &Server{Control: &admit.Control{Store: broken, Limit: second}}, off},
+		{"open", &Server{Control: &admit.Control{Store: store.FailOpen(broken), Limit: second}}, codes.OK},
+		{"an error of one's own", &Server{Control: &admit.Control{Store: broken, Limit: second}, Error: func(_ context.Context, method string, err error) error {
 			return status.Errorf(codes.Aborted, "%s: %v", method, err)
 		}}, codes.Aborted},
-		{"no limit", &Server{Store: broken, MaxInFlight: 1}, codes.OK},
+		{"no limit", &Server{Control: &admit.Control{Store: broken, MaxInFlight: 1}}, codes.OK},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			c.server.InFlight = new(store.InFlight)
-			c.server.MaxInFlight = 1
+			c.server.Control.InFlight = new(store.InFlight)
+			c.server.Control.MaxInFlight = 1
 			conn := limited(t, &service{echo: same}, c.server)
 			for range 2 {
 				err := call1(t.Context(), conn)
@@ -188,7 +207,7 @@ func TestStoreFails(t *testing.T) {
 					t.Errorf("%s: %v, want %v without the cause", c.name, err, c.want)
 				}
 			}
-			if held := c.server.InFlight.Stats().Holds; held != 0 {
+			if held := c.server.Control.InFlight.Stats().Holds; held != 0 {
 				t.Errorf("%s: %d are held still", c.name, held)
 			}
 		})
@@ -199,7 +218,7 @@ func TestStoreFails(t *testing.T) {
 func TestServerCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := &Server{Limit: limit.Limit{Count: 1, Period: time.Second}, Error: func(_ context.Context, _ string, err error) error {
+	s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Second}}, Error: func(_ context.Context, _ string, err error) error {
 		t.Errorf("Error(%v) was called", err)
 		return err
 	}}
@@ -211,7 +230,7 @@ func TestServerCancelled(t *testing.T) {
 // What is in flight is released once, however it ends.
 func TestServerInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{MaxInFlight: 2, InFlight: new(store.InFlight)}
+		s := &Server{Control: &admit.Control{MaxInFlight: 2, InFlight: new(store.InFlight)}}
 		release := make(chan struct{})
 		block := func(ctx context.Context, text string) (string, error) {
 			if text == "panic" {
@@ -227,7 +246,7 @@ func TestServerInFlight(t *testing.T) {
 			echo: block,
 			chat: func(ss grpc.ServerStream) error { _, err := block(ss.Context(), ""); return err },
 		}, s, grpc.ChainUnaryInterceptor(recovers))
-		held := func() int { synctest.Wait(); return s.InFlight.Stats().Holds }
+		held := func() int { synctest.Wait(); return s.Control.InFlight.Stats().Holds }
 
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 2)
@@ -238,7 +257,7 @@ func TestServerInFlight(t *testing.T) {
 		}
 		var trailer metadata.MD
 		err = call1(t.Context(), conn, grpc.Trailer(&trailer))
-		if got, want := told(err, nil, trailer), "ResourceExhausted quota default (at most 2 in flight)"; got != want {
+		if got, want := told(err, nil, trailer), "Unavailable quota default (too many in flight) retry 1s retry-pushback-ms: 1000"; got != want {
 			t.Errorf("a third: %s, want %s", got, want)
 		}
 		cancel()
@@ -272,8 +291,13 @@ func recovers(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grp
 func TestMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{
-			Messages: limit.Limit{Count: 10, Period: time.Minute},
-			Cost:     func(_ context.Context, _ string, m any) int64 { return m.(*wrapperspb.Int64Value).Value },
+			Messages: &admit.Control{Limit: limit.Limit{Count: 10, Period: time.Minute}, Name: "messages"},
+			Request: func(_ context.Context, in any, q admit.Request) admit.Request {
+				if m, ok := in.(*wrapperspb.Int64Value); ok {
+					q.Cost = func(string) int64 { return m.Value }
+				}
+				return q
+			},
 		}
 		conn := limited(t, &service{sum: func(ss grpc.ServerStream) error {
 			for ss.RecvMsg(new(wrapperspb.Int64Value)) == nil {
@@ -290,7 +314,7 @@ func TestMessages(t *testing.T) {
 			}
 		}
 		err = cs.RecvMsg(new(wrapperspb.Int64Value))
-		want := `ResourceExhausted quota default.messages (10/min) retry 6s retry-pushback-ms: 6000`
+		want := `ResourceExhausted quota messages (10/min) retry 6s retry-pushback-ms: 6000`
 		if got := told(err, nil, cs.Trailer()); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -79,7 +80,7 @@ func TestPacedClients(t *testing.T) {
 		{true, 2, 0.85, 0.04, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &Server{Limit: limit.Limit{Count: 20, Period: time.Second, Burst: 20}, Silent: c.silent}
+			s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 20, Period: time.Second, Burst: 20}}, Silent: c.silent}
 			var dialPipe func(*Client, ...grpc.DialOption) *grpc.ClientConn
 			sum := share(t, s, 2, time.Duration(c.minutes)*time.Minute, func(sv *service, c *Client, o grpc.ServerOption) *grpc.ClientConn {
 				if dialPipe == nil {
@@ -96,7 +97,7 @@ func TestPacedClients(t *testing.T) {
 // become equal later.
 func TestPacedOverSockets(t *testing.T) {
 	var target string
-	s := &Server{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}, Key: PeerIP}
+	s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}}
 	sum := share(t, s, 2, 1500*time.Millisecond, func(sv *service, c *Client, o grpc.ServerOption) *grpc.ClientConn {
 		if target == "" {
 			target = listen(t, sv, o)
@@ -171,12 +172,12 @@ func TestCancelStorm(t *testing.T) {
 	for _, read := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			th := new(throttle.Throttle)
-			s := &Server{Limit: limit.Limit{Count: 50, Period: time.Second}, MaxInFlight: 30, InFlight: new(store.InFlight)}
+			s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 50, Period: time.Second}, MaxInFlight: 30, InFlight: new(store.InFlight)}}
 			conn := pipe(t, slowly(20*time.Millisecond), grpc.UnaryInterceptor(s.Unary), grpc.StreamInterceptor(s.Stream))(one(th))
 			storm(t, conn, 300, 10*time.Millisecond, read)
 			synctest.Wait()
-			if th.Waiting()+th.InFlight()+s.InFlight.Stats().Holds != 0 {
-				t.Errorf("read %t: %d waiting, %d in flight, %d held by the server; want none", read, th.Waiting(), th.InFlight(), s.InFlight.Stats().Holds)
+			if th.Waiting()+th.InFlight()+s.Control.InFlight.Stats().Holds != 0 {
+				t.Errorf("read %t: %d waiting, %d in flight, %d held by the server; want none", read, th.Waiting(), th.InFlight(), s.Control.InFlight.Stats().Holds)
 			}
 			if err := call1(t.Context(), conn); err != nil {
 				t.Errorf("read %t: a call afterwards: %v", read, err)
@@ -187,12 +188,12 @@ func TestCancelStorm(t *testing.T) {
 
 func TestCancelStormOverSockets(t *testing.T) {
 	th := new(throttle.Throttle)
-	s := &Server{Limit: limit.Limit{Count: 500, Period: time.Second}, MaxInFlight: 50, InFlight: new(store.InFlight)}
+	s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 500, Period: time.Second}, MaxInFlight: 50, InFlight: new(store.InFlight)}}
 	t.Run("storm", func(t *testing.T) { // whose server has stopped when it is over
 		target := listen(t, slowly(time.Millisecond), grpc.WaitForHandlers(true), grpc.UnaryInterceptor(s.Unary), grpc.StreamInterceptor(s.Stream))
 		storm(t, dial(t, target, one(th)), 300, time.Millisecond, true)
 	})
-	if th.Waiting()+th.InFlight()+s.InFlight.Stats().Holds != 0 {
-		t.Errorf("%d waiting, %d in flight, %d held by the server; want none", th.Waiting(), th.InFlight(), s.InFlight.Stats().Holds)
+	if th.Waiting()+th.InFlight()+s.Control.InFlight.Stats().Holds != 0 {
+		t.Errorf("%d waiting, %d in flight, %d held by the server; want none", th.Waiting(), th.InFlight(), s.Control.InFlight.Stats().Holds)
 	}
 }

@@ -6,19 +6,16 @@
 //
 //	client := http.Client{Transport: new(throttlehttp.Transport)}
 //
-// [Handler] is for owners. It wraps an http.Handler, refuses with 429 what is
-// above a limit, and tells callers how much remains:
+// [Limit] and [Handler] are for owners. They are rate limiting middleware, which
+// refuses with 429 what is above a limit, and tells callers how much remains:
 //
-//	http.Handle("/", &throttlehttp.Handler{
-//		Limit: limit.Limit{Count: 100, Period: time.Minute}, // for each
-//		Key:   throttlehttp.RemoteIP,                        // address
-//		Next:  api,
-//	})
+//	perAddress := throttlehttp.Limit(limit.Limit{Count: 100, Period: time.Minute}, nil)
+//	http.Handle("/", perAddress(api))
 //
 // Most callers need no more than the zero Transport; its Throttle is that of
-// package throttle. Most owners begin with a Limit and a Key, add Rules (package
-// rules) when there are several limits, Shed (package admit) when the service
-// itself is the bottleneck, and a Store shared by all processes (throttleredis,
-// throttlesql) behind a store.Guard. Package signal reads the headers and bodies
-// of servers.
+// package throttle. Most owners begin with Limit, and go on to a Handler with an
+// admit.Control: Rules (package rules) when there are several limits, Shed when
+// the service itself is the bottleneck, and a Store shared by all processes
+// (throttleredis, throttlesql) behind a store.Guard. The same Control serves gRPC
+// by throttlegrpc. Package signal reads the headers and bodies of servers.
 package throttlehttp

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -76,9 +77,7 @@ func ExampleTransport_new() {
 
 func ExampleHandler() {
 	h := &throttlehttp.Handler{
-		Limit: limit.Limit{Count: 2, Period: time.Hour},
-		Key:   throttlehttp.RemoteIP,
-		Name:  "hourly",
+		Control: &admit.Control{Limit: limit.Limit{Count: 2, Period: time.Hour}, Name: "hourly"},
 		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(w, "hello")
 		}),

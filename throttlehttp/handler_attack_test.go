@@ -83,13 +83,18 @@ func (s *saboteur) handlers(t *testing.T, counts *store.InFlight, shed *admit.Sh
 		t.Fatal(err)
 	}
 	kept := s.store(new(memory.Store))
-	refuse := func(w http.ResponseWriter, _ *http.Request, e throttlehttp.Event) { s.trap(); w.WriteHeader(e.Status) }
+	refuse := func(w http.ResponseWriter, _ *http.Request, e admit.Event) {
+		s.trap()
+		w.WriteHeader(throttlehttp.Status(e.Verdict))
+	}
 	after := &throttlehttp.Handler{
-		Rules: &live, Phase: rules.After, InFlight: counts, Store: kept, Shed: shed, Refuse: refuse,
-		Client:   func(r *http.Request) string { s.trap(); return r.Header.Get("X-Client") },
-		Priority: func(*http.Request) load.Priority { s.trap(); return load.High },
-		Caller:   func(*http.Request) string { s.trap(); return "caller" },
-		OnEvent:  func(throttlehttp.Event) { s.trap() },
+		Control: &admit.Control{Rules: &live, Phase: rules.After, InFlight: counts, Store: kept, Shed: shed, OnEvent: func(admit.Event) { s.trap() }},
+		Request: func(r *http.Request, q admit.Request) admit.Request {
+			s.trap()
+			q.Client, q.Priority, q.Caller = r.Header.Get("X-Client"), load.High, "caller"
+			return q
+		},
+		Refuse: refuse,
 		Next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(10 * time.Millisecond)
 			s.trap()
@@ -99,8 +104,9 @@ func (s *saboteur) handlers(t *testing.T, counts *store.InFlight, shed *admit.Sh
 		}),
 	}
 	return &throttlehttp.Handler{
-		Rules: &live, Phase: rules.Before, InFlight: counts, Store: kept, Refuse: refuse,
-		Fill:     func(_ *http.Request, q rules.Request) rules.Request { s.trap(); return q },
+		Control:  &admit.Control{Rules: &live, Phase: rules.Before, InFlight: counts, Store: kept},
+		Request:  func(_ *http.Request, q admit.Request) admit.Request { s.trap(); return q },
+		Refuse:   refuse,
 		Error:    func(w http.ResponseWriter, _ *http.Request, _ error) { s.trap(); w.WriteHeader(503) },
 		Next:     http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.trap(); after.ServeHTTP(w, r); s.trap() }),
 		Degraded: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.trap() }),
@@ -156,11 +162,14 @@ func TestHandlerRapidReset(t *testing.T) {
 	if err := live.Swap(set); err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewUnstartedServer(&throttlehttp.Handler{Rules: &live, InFlight: &counts, Next: http.HandlerFunc(
-		func(_ http.ResponseWriter, r *http.Request) {
-			passed.Store(r, true)
-			<-r.Context().Done() // the reset ends it
-		})})
+	s := httptest.NewUnstartedServer(&throttlehttp.Handler{
+		Control: &admit.Control{Rules: &live, InFlight: &counts},
+		Next: http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) {
+				passed.Store(r, true)
+				<-r.Context().Done() // the reset ends it
+			}),
+	})
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)

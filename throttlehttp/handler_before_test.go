@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -36,20 +37,20 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 	store, counting, both := &book{now: t0}, new(store.InFlight), live(t, bothPhases)
 	shadows := 0
 	after := &Handler{
-		Store: store, Rules: both, Phase: rules.After, Next: hello,
-		Client: func(r *http.Request) string { return r.Header.Get("X-User") },
-		OnEvent: func(e Event) {
+		Control: &admit.Control{Store: store, Rules: both, Phase: rules.After, OnEvent: func(e admit.Event) {
 			if e.RefundErr != nil {
 				t.Errorf("giving back: %v", e.RefundErr)
 			}
-			if n := counting.Stats().Holds; n != 0 && e.Answer.Rule == "user" && e.Status == 0 && e.Request.Header.Get("X-User") != "" {
+			if n := counting.Stats().Holds; n != 0 && e.Answer.Rule == "user" && e.Verdict == admit.Admitted && e.Request.Client != "" {
 				t.Errorf("%d held for the address of an authenticated caller, want none", n)
 			}
-		},
+		}},
+		Request: requests(byClient(func(r *http.Request) string { return r.Header.Get("X-User") })),
+		Next:    hello,
 	}
 	before := &Handler{
-		Store: store, Rules: both, InFlight: counting, Phase: rules.Before, Next: authenticated(after),
-		OnEvent: func(e Event) { shadows += len(e.Answer.Shadow) },
+		Control: &admit.Control{Store: store, Rules: both, InFlight: counting, Phase: rules.Before, OnEvent: func(e admit.Event) { shadows += len(e.Answer.Shadow) }},
+		Next:    authenticated(after),
 	}
 	user := with("X-User", "u")
 	for i := range 5 {
@@ -78,15 +79,15 @@ func TestHandlerBeforeAndAfter(t *testing.T) {
 // The same with plain limits, and a program that authenticates by itself.
 func TestRefund(t *testing.T) {
 	store := &book{now: t0}
-	outer := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "outer", Phase: rules.Before}
-	inner := &Handler{Store: store, Limit: limit.Limit{Count: 3, Period: time.Hour}, Cost: func(*http.Request) int64 { return 3 }, Name: "inner", Phase: rules.Before}
+	outer := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "outer", Phase: rules.Before}}
+	inner := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 3, Period: time.Hour}, Name: "inner", Phase: rules.Before}, Request: requests(byCost(func(*http.Request) int64 { return 3 }))}
 	outer.Next = inner
 	inner.Next = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-User") == "" {
 			return
 		}
 		for range 2 { // once is enough
-			if err := Refund(r.WithContext(context.WithValue(r.Context(), eventKey{}, "of another"))); err != nil {
+			if err := admit.Refund(context.WithValue(r.Context(), eventKey{}, "of another")); err != nil {
 				t.Error(err)
 			}
 		}
@@ -97,14 +98,14 @@ func TestRefund(t *testing.T) {
 		}
 	}
 	s := store.states["inner/"]
-	if used := limit.Used(s, t0, inner.Limit); used != 0 {
+	if used := limit.Used(s, t0, inner.Control.Limit); used != 0 {
 		t.Errorf("%d used, want 0: not more and not less than was taken is given back", used)
 	}
 	ask(outer, "GET")
 	if r := ask(outer, "GET", with("X-User", "u")); r.StatusCode != 429 {
 		t.Errorf("%s, want 429: what an unknown used stays used", told(r))
 	}
-	if err := Refund(&http.Request{}); err != nil {
+	if err := admit.Refund(t.Context()); err != nil {
 		t.Errorf("nothing to give back: %v, want no error", err)
 	}
 }
@@ -112,17 +113,17 @@ func TestRefund(t *testing.T) {
 // Once is once: what others used is not given back with it.
 func TestRefundOnce(t *testing.T) {
 	store := &book{now: t0}
-	h := &Handler{Store: store, Limit: limit.Limit{Count: 5, Period: time.Hour}, Phase: rules.Before}
+	h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 5, Period: time.Hour}, Phase: rules.Before}}
 	ask(h, "GET")
 	h.Next = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		for range 3 {
-			if err := Refund(r); err != nil {
+			if err := admit.Refund(r.Context()); err != nil {
 				t.Error(err)
 			}
 		}
 	})
 	ask(h, "GET")
-	if used := limit.Used(store.states["default/"], t0, h.Limit); used != 1 {
+	if used := limit.Used(store.states["default/192.0.2.1"], t0, h.Control.Limit); used != 1 {
 		t.Errorf("%d used, want the 1 of the other", used)
 	}
 }
@@ -144,8 +145,8 @@ func TestRefundErrors(t *testing.T) {
 		return true, nil
 	})
 	var got error
-	after := &Handler{Client: func(*http.Request) string { return "u" }, OnEvent: func(e Event) { got = e.RefundErr }}
-	before := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Phase: rules.Before}
+	after := &Handler{Control: &admit.Control{OnEvent: func(e admit.Event) { got = e.RefundErr }}, Request: requests(byClient(func(*http.Request) string { return "u" }))}
+	before := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Phase: rules.Before}}
 	before.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()

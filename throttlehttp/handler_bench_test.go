@@ -38,12 +38,12 @@ func BenchmarkHandler(b *testing.B) {
 		h    http.Handler
 	}{
 		{"next", next},
-		{"silent", &Handler{Next: next, Limit: wide, Key: RemoteIP, Headers: Silent}},
-		{"draft", &Handler{Next: next, Limit: wide, Key: RemoteIP}},
-		{"rules", &Handler{Next: next, Rules: live}},
-		{"counted", &Handler{Next: next, Limit: wide, Key: RemoteIP, OnEvent: new(Counter).OnEvent}},
-		{"shed", &Handler{Next: next, Limit: wide, Key: RemoteIP, Shed: &admit.Shedder{MaxInFlight: 100}}},
-		{"refused", &Handler{Next: next, Limit: limit.Limit{Count: 1, Period: time.Hour}, Key: RemoteIP}},
+		{"silent", &Handler{Control: &admit.Control{Limit: wide}, Next: next, Headers: Silent}},
+		{"draft", &Handler{Control: &admit.Control{Limit: wide}, Next: next}},
+		{"rules", &Handler{Control: &admit.Control{Rules: live}, Next: next}},
+		{"counted", &Handler{Control: &admit.Control{Limit: wide, OnEvent: new(admit.Counter).OnEvent}, Next: next}},
+		{"shed", &Handler{Control: &admit.Control{Limit: wide, Shed: &admit.Shedder{MaxInFlight: 100}}, Next: next}},
+		{"refused", &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}}, Next: next}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			r := httptest.NewRequest("GET", "http://api.test/things", nil)
@@ -57,8 +57,8 @@ func BenchmarkHandler(b *testing.B) {
 	}
 }
 
-// TestHandlerAllocations: the fast path makes the key, and what is
-// told; a refusal a few more.
+// TestHandlerAllocations: the fast path makes the Admission, what reads
+// the header, the key, and what is told; a refusal a few more.
 func TestHandlerAllocations(t *testing.T) {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	wide := limit.Limit{Count: 1e9, Period: time.Second}
@@ -68,17 +68,21 @@ func TestHandlerAllocations(t *testing.T) {
 		want float64
 	}{
 		{"no limit", &Handler{Next: next}, 0},
-		{"silent", &Handler{Next: next, Limit: wide, Key: RemoteIP, Headers: Silent}, 2},
-		{"draft", &Handler{Next: next, Limit: wide, Key: RemoteIP, OnEvent: new(Counter).OnEvent, Shed: &admit.Shedder{MaxInFlight: 9}}, 4},
-		{"rules", &Handler{Next: next, Rules: live(t, addressRule), Headers: Silent, Store: store.FailOpen(store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
-			d[0] = limit.Decision{OK: true, N: a[0].N}
-			return true, nil
-		}))}, 1},
+		{"silent", &Handler{Control: &admit.Control{Limit: wide}, Next: next, Headers: Silent}, 2},
+		{"draft", &Handler{Control: &admit.Control{Limit: wide, OnEvent: new(admit.Counter).OnEvent, Shed: &admit.Shedder{MaxInFlight: 9}}, Next: next}, 4},
+		{"rules", &Handler{
+			Control: &admit.Control{Rules: live(t, addressRule), Store: store.FailOpen(store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+				d[0] = limit.Decision{OK: true, N: a[0].N}
+				return true, nil
+			}))},
+			Next:    next,
+			Headers: Silent,
+		}, 1},
 	} {
 		r := httptest.NewRequest("GET", "http://api.test/things", nil)
 		w := &sink{http.Header{}}
 		least := math.Inf(1)
-		for range 50 { // under the race detector pools forget at random
+		for range 50 { // pools forget at random under the race detector
 			least = min(least, testing.AllocsPerRun(1, func() { x.h.ServeHTTP(w, r) }))
 		}
 		if least > x.want {

@@ -39,7 +39,7 @@ func ExampleHandler_rules() {
 	}
 	live := new(rules.Live)
 	live.Swap(c)
-	h := &throttlehttp.Handler{Rules: live}
+	h := &throttlehttp.Handler{Control: &admit.Control{Rules: live}}
 
 	for range 3 {
 		w := get(h, "/reports/7", "")
@@ -57,10 +57,11 @@ func ExampleHandler_beforeAndAfter() {
 	type user struct{}
 	store := new(memory.Store)
 	after := &throttlehttp.Handler{
-		Store: store, Phase: rules.After, Name: "user",
-		Limit:  limit.Limit{Count: 1000, Period: time.Hour},
-		Client: func(r *http.Request) string { name, _ := r.Context().Value(user{}).(string); return name },
-		Key:    func(r *http.Request) string { name, _ := r.Context().Value(user{}).(string); return name },
+		Control: &admit.Control{Store: store, Phase: rules.After, Name: "user", Limit: limit.Limit{Count: 1000, Period: time.Hour}},
+		Request: func(r *http.Request, q admit.Request) admit.Request {
+			q.Client, _ = r.Context().Value(user{}).(string)
+			return q
+		},
 	}
 	authentication := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "alice" {
@@ -70,9 +71,8 @@ func ExampleHandler_beforeAndAfter() {
 		after.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), user{}, "alice")))
 	})
 	before := &throttlehttp.Handler{
-		Store: store, Phase: rules.Before, Name: "address",
-		Limit: limit.Limit{Count: 2, Period: time.Hour},
-		Key:   throttlehttp.RemoteIP, Next: authentication,
+		Control: &admit.Control{Store: store, Phase: rules.Before, Name: "address", Limit: limit.Limit{Count: 2, Period: time.Hour}},
+		Next:    authentication,
 	}
 
 	for range 10 {
@@ -92,7 +92,7 @@ func ExampleHandler_beforeAndAfter() {
 // A caller that calls too often gets a cached answer.
 func ExampleHandler_degraded() {
 	h := &throttlehttp.Handler{
-		Limit: limit.Limit{Count: 1, Period: time.Hour},
+		Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}},
 		Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "fresh, from the database")
 		}),
@@ -114,12 +114,13 @@ func ExampleHandler_degraded() {
 // moment, or is refused by 503.
 func ExampleHandler_shed() {
 	h := &throttlehttp.Handler{
-		Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: -1},
-		Priority: func(r *http.Request) load.Priority {
+		Control: &admit.Control{Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: -1}},
+		Request: func(r *http.Request, q admit.Request) admit.Request {
+			q.Priority = load.Low
 			if r.URL.Path == "/pay" {
-				return load.Critical
+				q.Priority = load.Critical
 			}
-			return load.Low
+			return q
 		},
 	}
 	h.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +136,7 @@ func ExampleHandler_shed() {
 
 // What is refused is logged, at most ten records a second for each rule, and
 // counted.
-func ExampleLog() {
+func ExampleHandler_log() {
 	logs := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -144,15 +145,14 @@ func ExampleLog() {
 			return a
 		},
 	}))
-	counts, log := new(throttlehttp.Counter), throttlehttp.Log(logs, 10)
+	counts, log := new(admit.Counter), admit.Log(logs, 10)
 	h := &throttlehttp.Handler{
-		Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "hourly",
-		OnEvent: func(e throttlehttp.Event) { counts.OnEvent(e); log(e) },
+		Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "hourly", OnEvent: func(e admit.Event) { counts.OnEvent(e); log(e) }},
 	}
 	get(h, "/", "")
 	get(h, "/", "")
-	fmt.Println(counts.Stats()[throttlehttp.Counted{Rule: "hourly", Reason: "over"}])
+	fmt.Println(counts.Stats()[admit.Counted{Rule: "hourly", Reason: "over"}])
 	// Output:
-	// level=WARN msg=refused rule=hourly reason=over key=0571c650cf843281 status=429 degraded=false
+	// level=WARN msg=refused rule=hourly reason=over key=503898b6f5f93ac4 verdict=limited degraded=false
 	// 1
 }

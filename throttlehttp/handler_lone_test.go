@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -55,7 +56,7 @@ func TestLoneCallerIsToldOneTime(t *testing.T) {
 	}
 	for _, tt := range tests {
 		store := &book{now: t0}
-		h := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: 30 * time.Second}, Caller: tt.caller}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 1, Period: 30 * time.Second}}, Request: requests(byKey(func(*http.Request) string { return "all" }), byCaller(tt.caller))}
 		ask(h, "GET")
 		for _, c := range tt.asked {
 			store.now = t0.Add(c.at)
@@ -76,7 +77,7 @@ func TestLoopIsNotToldLater(t *testing.T) {
 		{Kind: limit.FixedWindow, Count: 1, Period: time.Minute},
 	} {
 		store := &book{now: t0}
-		h := &Handler{Store: store, Limit: l}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: l}}
 		var come time.Time // as it was told
 		for i := range 1000 {
 			store.now = t0.Add(time.Duration(i) * 7 * time.Millisecond)
@@ -97,7 +98,7 @@ func TestLoopIsNotToldLater(t *testing.T) {
 // Callers that read milliseconds get them by default, where they are sooner.
 func TestMillisecondsAreTold(t *testing.T) {
 	store := &book{now: t0}
-	h := &Handler{Store: store, Limit: limit.Limit{Count: 5, Period: time.Second, Burst: 1}}
+	h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 5, Period: time.Second, Burst: 1}}}
 	next, got := another(), ""
 	ask(h, "GET")
 	for range 3 {
@@ -107,7 +108,7 @@ func TestMillisecondsAreTold(t *testing.T) {
 	if want := "1 200, 2 400, 3 600, "; got != want {
 		t.Errorf("Retry-After and Retry-After-Ms: %s want %s", got, want)
 	}
-	h = &Handler{Limit: limit.Limit{Count: 1, Period: time.Minute}, Store: &book{now: t0}}
+	h = &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Minute}, Store: &book{now: t0}}}
 	ask(h, "GET")
 	if r := ask(h, "GET"); r.Header.Get("Retry-After") != "60" || r.Header.Get("Retry-After-Ms") != "" {
 		t.Errorf("%s, Retry-After-Ms %q; want 60 and none", told(r), r.Header.Get("Retry-After-Ms"))

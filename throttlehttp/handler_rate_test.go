@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -64,7 +65,7 @@ func TestObedientCallersGetTheRate(t *testing.T) {
 		{"ten, seconds", 10, obey(false), 120},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := &Handler{Limit: limit.Limit{Count: 5, Period: time.Second, Burst: 1}, Next: hello}
+			h := &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 5, Period: time.Second, Burst: 1}}, Next: hello}
 			served, refused := servedInMinute(h, c.workers, c.wait)
 			t.Logf("%s: %d served, %d refused", c.name, served, refused)
 			if served < c.least {
@@ -88,7 +89,7 @@ func TestTransportGetsTheRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			served, refused := 0, 0
 			var mu sync.Mutex
-			h := &Handler{Limit: c.limit, Next: hello}
+			h := &Handler{Control: &admit.Control{Limit: c.limit}, Next: hello}
 			tr := &Transport{Base: &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
 				time.Sleep(20 * time.Millisecond)
 				a := ask(h, r.Method)
@@ -124,10 +125,10 @@ func TestTransportGetsTheRate(t *testing.T) {
 // A refusal of one's own keeps the fields about the limit.
 func TestRefuse(t *testing.T) {
 	h := &Handler{
-		Store: &book{now: t0}, Limit: limit.Limit{Count: 1, Period: time.Minute},
-		Refuse: func(w http.ResponseWriter, _ *http.Request, e Event) {
+		Control: &admit.Control{Store: &book{now: t0}, Limit: limit.Limit{Count: 1, Period: time.Minute}},
+		Refuse: func(w http.ResponseWriter, _ *http.Request, e admit.Event) {
 			w.Header().Set("Content-Type", "text/plain")
-			w.WriteHeader(e.Status)
+			w.WriteHeader(Status(e.Verdict))
 			fmt.Fprint(w, e.Reason(), " ", e.RetryAfter)
 		},
 	}
@@ -140,16 +141,16 @@ func TestRefuse(t *testing.T) {
 	}
 	lost := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errors.New("lost") })
 	passed := ""
-	seen := func(e Event) { passed += fmt.Sprint(e.Passed(), " ") }
-	all := &Handler{Limit: h.Limit, OnEvent: seen, Degraded: hello}
+	seen := func(e admit.Event) { passed += fmt.Sprint(e.Verdict, e.Degraded, " ") }
+	all := &Handler{Control: &admit.Control{Limit: h.Control.Limit, OnEvent: seen}, Degraded: hello}
 	for range 2 {
 		ask(all, "GET")
 	}
-	ask(&Handler{Store: lost, Limit: h.Limit, OnEvent: seen}, "GET")
-	if passed != "true false false " {
+	ask(&Handler{Control: &admit.Control{Store: lost, Limit: h.Control.Limit, OnEvent: seen}}, "GET")
+	if passed != "admitted false limited true undecided false " {
 		t.Errorf("one served, one degraded, one undecided: Passed is %s", passed)
 	}
-	h = &Handler{Store: lost, Limit: h.Limit, Refuse: h.Refuse}
+	h = &Handler{Control: &admit.Control{Store: lost, Limit: h.Control.Limit}, Refuse: h.Refuse}
 	if r := ask(h, "GET"); r.StatusCode != 503 || r.Header.Get("Content-Type") != "text/plain" {
 		t.Errorf("undecided: %s, want 503 in the same form", told(r))
 	}

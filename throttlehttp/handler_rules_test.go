@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
@@ -49,18 +50,18 @@ func with(pairs ...string) func(*http.Request) {
 
 func TestHandlerRules(t *testing.T) {
 	h := &Handler{
-		Store: &book{now: t0}, Next: hello, Headers: OnlyRetryAfter,
-		Client: func(r *http.Request) string { return r.Header.Get("X-User") },
-		Fill: func(r *http.Request, q rules.Request) rules.Request {
-			q.Value = func(name string) (string, bool) { return r.Header.Get("X-Plan"), name == "plan" }
-			q.Cost = func(string) int64 { return int64(len(r.Header.Get("X-Size"))) }
-			return q
-		},
-		Rules: live(t, `{"deny": ["203.0.113.0/24"], "allow": ["client=root"], "rules": [
+		Control: &admit.Control{Store: &book{now: t0}, Rules: live(t, `{"deny": ["203.0.113.0/24"], "allow": ["client=root"], "rules": [
 			{"name": "addr", "key": "address", "limits": "2/h"},
 			{"name": "plan", "match": {"paths": "/plan"}, "key": "plan", "limits": "1/min", "missing": "refuse"},
 			{"name": "size", "match": {"paths": "/size"}, "cost": "size", "limits": "5/min"}
-		]}`, "plan", "size"),
+		]}`, "plan", "size")},
+		Request: requests(byClient(func(r *http.Request) string { return r.Header.Get("X-User") }), byFill(func(r *http.Request, q rules.Request) rules.Request {
+			q.Value = func(name string) (string, bool) { return r.Header.Get("X-Plan"), name == "plan" }
+			q.Cost = func(string) int64 { return int64(len(r.Header.Get("X-Size"))) }
+			return q
+		})),
+		Next:    hello,
+		Headers: OnlyRetryAfter,
 	}
 	for i, s := range []struct {
 		want string
@@ -85,11 +86,14 @@ func TestHandlerRules(t *testing.T) {
 
 // No rules at all, or none yet, limit no caller.
 func TestHandlerWithoutRulesYet(t *testing.T) {
-	h := &Handler{Rules: new(rules.Live), Next: hello, OnEvent: func(e Event) {
-		if e.Reason() != "unlimited" || e.Answer.Priority != load.Normal {
-			t.Errorf("event %+v, want unlimited", e)
-		}
-	}}
+	h := &Handler{
+		Control: &admit.Control{Rules: new(rules.Live), OnEvent: func(e admit.Event) {
+			if e.Reason() != "unlimited" || e.Answer.Priority != load.Normal {
+				t.Errorf("event %+v, want unlimited", e)
+			}
+		}},
+		Next: hello,
+	}
 	if r := ask(h, "GET"); told(r) != "200" {
 		t.Errorf("without rules: %s, want 200", told(r))
 	}
@@ -104,7 +108,7 @@ const twoPolicies = `{"rules": [
 // With several rules the lists of the draft have several policies, the one that
 // decides first; and our own client understands which.
 func TestHandlerManyPolicies(t *testing.T) {
-	h := &Handler{Store: &book{now: t0}, Next: hello, Rules: live(t, twoPolicies)}
+	h := &Handler{Control: &admit.Control{Store: &book{now: t0}, Rules: live(t, twoPolicies)}, Next: hello}
 	for i, want := range []string{
 		`200 | RateLimit: "burst/1";r=2;t=1200, "burst";r=9;t=1, "all";r=99;t=36 | RateLimit-Policy: "burst/1";q=3;w=3600, "burst";q=10;w=1, "all";q=100;w=3600`,
 		`200 | RateLimit: "burst/1";r=1;t=2400, "burst";r=8;t=1, "all";r=98;t=72 | RateLimit-Policy: "burst/1";q=3;w=3600, "burst";q=10;w=1, "all";q=100;w=3600`,
@@ -128,9 +132,9 @@ func TestHandlerTooManyPolicies(t *testing.T) {
 	for i := range 12 {
 		text += fmt.Sprintf(`{"name": "rule-%d", "limits": "%d/h"},`, i, 100-i)
 	}
-	r := ask(&Handler{Rules: live(t, `{"rules": [`+text[:len(text)-1]+`]}`)}, "GET")
+	r := ask(&Handler{Control: &admit.Control{Rules: live(t, `{"rules": [`+text[:len(text)-1]+`]}`)}}, "GET")
 	for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
-		if items := strings.Split(r.Header.Get(name), ", "); len(items) != maxPolicies || !strings.HasPrefix(items[0], `"rule-11";`) || !strings.HasPrefix(items[1], `"rule-0";`) {
+		if items := strings.Split(r.Header.Get(name), ", "); len(items) != 8 || !strings.HasPrefix(items[0], `"rule-11";`) || !strings.HasPrefix(items[1], `"rule-0";`) {
 			t.Errorf("%s: %q, want 8 policies, of rule-11 first", name, items)
 		}
 	}
@@ -139,11 +143,13 @@ func TestHandlerTooManyPolicies(t *testing.T) {
 // The problem document names the policies that refuse.
 func TestHandlerProblems(t *testing.T) {
 	counting := new(store.InFlight)
-	h := &Handler{Store: &book{now: t0}, InFlight: counting, Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [
+	h := &Handler{
+		Control: &admit.Control{Store: &book{now: t0}, InFlight: counting, Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [
 		{"name": "mine", "match": {"paths": "/mine"}, "key": "address", "in_flight": 1},
 		{"name": "all", "match": {"paths": "/all"}, "in_flight": 1},
 		{"name": "rate", "match": {"paths": "/rate"}, "limits": ["1/min", "1/h"]}
-	]}`)}
+	]}`)},
+	}
 	var inner string
 	h.Next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Again") == "" { // the same again, while this is under way
@@ -183,8 +189,10 @@ func TestHandlerProblems(t *testing.T) {
 // What is in flight is released exactly once, whatever happens.
 func TestHandlerReleases(t *testing.T) {
 	counting := new(store.InFlight)
-	h := &Handler{InFlight: counting, Store: &book{now: t0}, Rules: live(t, `{"rules": [
-		{"name": "one", "in_flight": 1}, {"name": "seen", "shadow": true, "in_flight": 1}]}`)}
+	h := &Handler{
+		Control: &admit.Control{InFlight: counting, Store: &book{now: t0}, Rules: live(t, `{"rules": [
+		{"name": "one", "in_flight": 1}, {"name": "seen", "shadow": true, "in_flight": 1}]}`)},
+	}
 	free := func(what string) {
 		t.Helper()
 		if st := counting.Stats(); st.Holds != 0 || st.Keys != 0 {
@@ -208,16 +216,16 @@ func TestHandlerReleases(t *testing.T) {
 	free("a panic of Next")
 
 	h.Next = hello
-	h.OnEvent = func(Event) { panic("hook") }
+	h.Control.OnEvent = func(admit.Event) { panic("hook") }
 	func() {
 		defer func() { _ = recover() }()
 		ask(h, "GET")
 	}()
 	free("a panic of On")
 
-	h.OnEvent = nil
-	h.Store = store.Func(nil) // calling it panics
-	h.Rules = live(t, `{"rules": {"name": "one", "in_flight": 1, "limits": "1/s"}}`)
+	h.Control.OnEvent = nil
+	h.Control.Store = store.Func(nil) // calling it panics
+	h.Control.Rules = live(t, `{"rules": {"name": "one", "in_flight": 1, "limits": "1/s"}}`)
 	func() {
 		defer func() { _ = recover() }()
 		ask(h, "GET")
@@ -237,7 +245,7 @@ func TestHandlerDialects(t *testing.T) {
 		{XTripleUnix, []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After"}, []string{"2 1 1794992430 ", "2 0 1794992460 ", "2 0 1794992430 30", "2 0 1794992430 1"}},
 	} {
 		store := &book{now: time.Unix(1794992400, 0)}
-		h := &Handler{Store: store, Limit: limit.Limit{Count: 2, Period: time.Minute}, Headers: c.headers, Spread: -1}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 2, Period: time.Minute}, Spread: -1}, Headers: c.headers}
 		for i, want := range c.want {
 			if i == 3 {
 				store.now = store.now.Add(29500 * time.Millisecond)
@@ -262,7 +270,7 @@ func TestHandlerDialects(t *testing.T) {
 
 // A Unix time is rounded up, too.
 func TestHandlerUnixTimeRoundedUp(t *testing.T) {
-	h := &Handler{Store: &book{now: time.Unix(1794992400, 1e6)}, Limit: limit.Limit{Count: 1, Period: time.Minute}, Headers: XTripleUnix}
+	h := &Handler{Control: &admit.Control{Store: &book{now: time.Unix(1794992400, 1e6)}, Limit: limit.Limit{Count: 1, Period: time.Minute}}, Headers: XTripleUnix}
 	if got := ask(h, "GET").Header.Get("X-RateLimit-Reset"); got != "1794992461" {
 		t.Errorf("X-RateLimit-Reset a minute after 1794992400.001 = %s, want 1794992461", got)
 	}
@@ -272,9 +280,9 @@ func TestHandlerUnixTimeRoundedUp(t *testing.T) {
 func TestHandlerShare(t *testing.T) {
 	store := &book{now: t0}
 	h := &Handler{
-		Store: store, Limit: limit.Limit{Count: 600, Period: time.Minute}, Next: hello,
-		Key:    func(r *http.Request) string { return r.Host },
-		Caller: func(r *http.Request) string { return r.Header.Get("X-Process") },
+		Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 600, Period: time.Minute}},
+		Request: requests(byKey(func(r *http.Request) string { return r.Host }), byCaller(func(r *http.Request) string { return r.Header.Get("X-Process") })),
+		Next:    hello,
 	}
 	share := func(host, process string) float64 {
 		r := ask(h, "GET", with("X-Process", process), func(r *http.Request) { r.Host = host })
@@ -296,18 +304,12 @@ func TestHandlerShare(t *testing.T) {
 	if got := share("a", "1"); math.Abs(got-10) > 0.05 {
 		t.Errorf("share when the others have gone = %v, want 10/s", got)
 	}
-	for i := range maxKeys + 5 {
-		h.crowds.size(uint64(i), 1, t0)
-	}
-	if n := len(h.crowds.keys.keys); n != maxKeys {
-		t.Errorf("%d crowds, want %d", n, maxKeys)
-	}
 }
 
 // Rules that are swapped count from then on, and what they tell changes.
 func TestHandlerSwap(t *testing.T) {
 	l := live(t, `{"rules": {"name": "one", "limits": "1/h"}}`)
-	h := &Handler{Next: hello, Rules: l, Headers: OnlyRemaining}
+	h := &Handler{Control: &admit.Control{Rules: l}, Next: hello, Headers: OnlyRemaining}
 	ask(h, "GET")
 	if r := ask(h, "GET"); r.StatusCode != 429 {
 		t.Fatalf("%s, want 429", told(r))

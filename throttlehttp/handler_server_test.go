@@ -69,7 +69,7 @@ const oneAtATime = `{"rules": [{"name": "one", "in_flight": 1}, {"name": "n", "l
 // Every method is limited alike, HEAD and OPTIONS too, over HTTP/1.1 and HTTP/2.
 func TestServerMethods(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
-		h := &Handler{Store: &book{now: t0}, Limit: limit.Limit{Count: 7, Period: time.Hour}, Next: hello}
+		h := &Handler{Control: &admit.Control{Store: &book{now: t0}, Limit: limit.Limit{Count: 7, Period: time.Hour}}, Next: hello}
 		s := serve(t, h, http2)
 		for i, method := range []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "GET", "HEAD", "OPTIONS"} {
 			a, text := send(t, s, method, "/", nil)
@@ -87,7 +87,7 @@ func TestServerMethods(t *testing.T) {
 // A body that was not read does not spoil the next request on the connection, and
 // one that waits for leave is not sent at all.
 func TestServerUnreadBody(t *testing.T) {
-	h := &Handler{Store: &book{now: t0}, Limit: limit.Limit{Period: time.Hour}}
+	h := &Handler{Control: &admit.Control{Store: &book{now: t0}, Limit: limit.Limit{Period: time.Hour}}}
 	s := serve(t, h, false)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -114,14 +114,17 @@ func TestServerUnreadBody(t *testing.T) {
 func TestServerStreams(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		counting, goOn := new(store.InFlight), make(chan bool)
-		h := &Handler{InFlight: counting, Rules: live(t, oneAtATime), Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "first\n")
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Errorf("Flush: %v", err)
-			}
-			<-goOn
-			io.WriteString(w, "second\n")
-		})}
+		h := &Handler{
+			Control: &admit.Control{InFlight: counting, Rules: live(t, oneAtATime)},
+			Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				io.WriteString(w, "first\n")
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Errorf("Flush: %v", err)
+				}
+				<-goOn
+				io.WriteString(w, "second\n")
+			}),
+		}
 		s := serve(t, h, http2)
 		a, err := s.Client().Get(s.URL)
 		if err != nil {
@@ -148,17 +151,20 @@ func TestServerStreams(t *testing.T) {
 // A connection that is taken over counts until Next returns.
 func TestServerHijack(t *testing.T) {
 	counting := new(store.InFlight)
-	h := &Handler{InFlight: counting, Rules: live(t, oneAtATime), Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, both, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Errorf("Hijack: %v", err)
-			return
-		}
-		defer conn.Close()
-		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		line, _ := both.ReadString('\n')
-		io.WriteString(conn, line)
-	})}
+	h := &Handler{
+		Control: &admit.Control{InFlight: counting, Rules: live(t, oneAtATime)},
+		Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, both, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Errorf("Hijack: %v", err)
+				return
+			}
+			defer conn.Close()
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			line, _ := both.ReadString('\n')
+			io.WriteString(conn, line)
+		}),
+	}
 	s := serve(t, h, false)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
@@ -185,7 +191,7 @@ func TestServerPanicsAndCancels(t *testing.T) {
 	counting := new(store.InFlight)
 	entered := make(chan bool, 1)
 	h := &Handler{
-		InFlight: counting, Rules: live(t, oneAtATime), Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: time.Minute},
+		Control: &admit.Control{InFlight: counting, Rules: live(t, oneAtATime), Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: time.Minute}},
 		Next: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/panic" {
 				panic("in Next")
@@ -217,10 +223,10 @@ func TestServerPanicsAndCancels(t *testing.T) {
 		caller.Wait()
 		idle(t, counting)
 		// The Hold is released before the Pass, as it was taken after it.
-		for i := 0; i < 1_000_000 && h.Shed.Stats().InFlight > 0; i++ {
+		for i := 0; i < 1_000_000 && h.Control.Shed.Stats().InFlight > 0; i++ {
 			runtime.Gosched()
 		}
-		if st := h.Shed.Stats(); st.InFlight != 0 || st.Took != 0 {
+		if st := h.Control.Shed.Stats(); st.InFlight != 0 || st.Took != 0 {
 			t.Errorf("%+v, want none, and nothing learnt from a panic and from a caller that left", st)
 		}
 	}
@@ -233,7 +239,7 @@ func TestServerCounts(t *testing.T) {
 	now, most, passed := 0, 0, 0
 	counting := new(store.InFlight)
 	h := &Handler{
-		InFlight: counting, Rules: live(t, `{"rules": [{"name": "at-once", "in_flight": 3, "limits": "10/h"}]}`),
+		Control: &admit.Control{InFlight: counting, Rules: live(t, `{"rules": [{"name": "at-once", "in_flight": 3, "limits": "10/h"}]}`)},
 		Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			mu.Lock()
 			now, passed = now+1, passed+1

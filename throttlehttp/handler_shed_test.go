@@ -29,9 +29,8 @@ func TestHandlerShed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &book{now: t0}
 		h := &Handler{
-			Store: store, Rules: live(t, priorities),
-			Shed: &admit.Shedder{MaxInFlight: 1, MaxWaiting: 3, MaxWait: 5 * time.Second},
-			Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }),
+			Control: &admit.Control{Store: store, Rules: live(t, priorities), Shed: &admit.Shedder{MaxInFlight: 1, MaxWaiting: 3, MaxWait: 5 * time.Second}},
+			Next:    http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }),
 		}
 		type end struct {
 			answer string
@@ -70,7 +69,7 @@ func TestHandlerShed(t *testing.T) {
 		if used != 4 {
 			t.Errorf("%d charged, want the 4 that were served", used)
 		}
-		if st := h.Shed.Stats(); st.InFlight != 0 || st.Waiting != 0 {
+		if st := h.Control.Shed.Stats(); st.InFlight != 0 || st.Waiting != 0 {
 			t.Errorf("in the end %+v, want none", st)
 		}
 	})
@@ -81,9 +80,8 @@ func TestHandlerShed(t *testing.T) {
 func TestHandlerShedsHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handler{
-			Rules: live(t, priorities), Store: &book{now: t0},
-			Shed: &admit.Shedder{MaxInFlight: 10},
-			Next: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }),
+			Control: &admit.Control{Rules: live(t, priorities), Store: &book{now: t0}, Shed: &admit.Shedder{MaxInFlight: 10}},
+			Next:    http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }),
 		}
 		served, all := map[string]int{}, map[string]int{}
 		back := map[time.Duration]int{} // how many are told to come in which second
@@ -137,11 +135,10 @@ func TestHandlerShedGone(t *testing.T) {
 		store := &book{now: t0}
 		var reasons []string
 		h := &Handler{
-			Store: store, Limit: limit.Limit{Count: 10, Period: time.Hour}, Next: hello,
-			Shed:    &admit.Shedder{MaxInFlight: 1, MaxWait: time.Minute},
-			OnEvent: func(e Event) { reasons = append(reasons, e.Reason()) },
+			Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 10, Period: time.Hour}, Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: time.Minute}, OnEvent: func(e admit.Event) { reasons = append(reasons, e.Reason()) }},
+			Next:    hello,
 		}
-		p, err := h.Shed.Acquire(t.Context(), load.Critical)
+		p, err := h.Control.Shed.Acquire(t.Context(), load.Critical)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +150,7 @@ func TestHandlerShedGone(t *testing.T) {
 		if took := time.Since(began); took != time.Second || len(reasons) != 1 || reasons[0] != "gone" {
 			t.Errorf("after %v, %q; want it gone after 1s", took, reasons)
 		}
-		if used := limit.Used(store.states["default/"], t0, h.Limit); used != 0 {
+		if used := limit.Used(store.states["default/"], t0, h.Control.Limit); used != 0 {
 			t.Errorf("%d charged, want 0", used)
 		}
 	})
@@ -163,8 +160,9 @@ func TestHandlerShedGone(t *testing.T) {
 func TestHandlerDegrades(t *testing.T) {
 	lost := errors.New("lost")
 	h := &Handler{
-		Store: &book{now: t0}, Next: hello, Priority: func(*http.Request) load.Priority { return load.High },
-		Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [{"name": "few", "limits": "1/min"}]}`),
+		Control: &admit.Control{Store: &book{now: t0}, Rules: live(t, `{"deny": "203.0.113.0/24", "rules": [{"name": "few", "limits": "1/min"}]}`)},
+		Request: requests(byPriority(func(*http.Request) load.Priority { return load.High })),
+		Next:    hello,
 		Degraded: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			e, ok := Why(r)
 			if !ok {
@@ -188,12 +186,12 @@ func TestHandlerDegrades(t *testing.T) {
 	if status, body, _ := text(with("from", "203.0.113.1")); status != 403 || body[0] != '{' {
 		t.Errorf("a denied caller gets %d %q, want 403", status, body)
 	}
-	h.Store = store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
+	h.Control.Store = store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
 	if status, _, _ := text(); status != 503 {
 		t.Errorf("with a broken Store: %d, want 503", status)
 	}
-	h.Rules, h.Shed = nil, &admit.Shedder{MaxInFlight: 1, MaxWait: -1}
-	p, err := h.Shed.Acquire(t.Context(), load.Low)
+	h.Control.Rules, h.Control.Shed = nil, &admit.Shedder{MaxInFlight: 1, MaxWait: -1}
+	p, err := h.Control.Shed.Acquire(t.Context(), load.Low)
 	if err != nil {
 		t.Fatal(err)
 	}

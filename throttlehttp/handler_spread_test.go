@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -70,7 +71,7 @@ var spreadTests = []struct {
 func TestRefusedComeBackOneByOne(t *testing.T) {
 	for _, tt := range spreadTests {
 		store := &book{now: t0}
-		h := &Handler{Store: store, Limit: tt.limit, RetryAfterMs: tt.ms, Next: hello, Spread: tt.bound}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: tt.limit, Milliseconds: tt.ms, Spread: tt.bound}, Next: hello}
 		for range tt.limit.Max() {
 			if r := ask(h, "GET"); r.StatusCode != 200 {
 				t.Fatalf("%s: %s, want the burst to pass", tt.name, told(r))
@@ -105,7 +106,7 @@ func TestRefusedComeBackOneByOne(t *testing.T) {
 // case what is promised is not more than what passes.
 func TestPromisesOverTime(t *testing.T) {
 	store := &book{now: t0}
-	h := &Handler{Store: store, Limit: limit.Limit{Count: 10, Period: time.Second}, Next: hello, RetryAfterMs: true}
+	h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 10, Period: time.Second}, Milliseconds: true}, Next: hello}
 	var out returns
 	next := another()
 	refusedTwice, served := 0, 0
@@ -143,7 +144,7 @@ func TestSpreadBound(t *testing.T) {
 		{3 * time.Second, "1 2 3 4 1 2 3"},
 		{0, "1 2 3 4 5 6 7"},
 	} {
-		h := &Handler{Store: &book{now: t0}, Limit: one, Spread: c.spread}
+		h := &Handler{Control: &admit.Control{Store: &book{now: t0}, Limit: one, Spread: c.spread}}
 		ask(h, "GET")
 		got, next := "", another()
 		for range 7 {
@@ -153,59 +154,4 @@ func TestSpreadBound(t *testing.T) {
 			t.Errorf("Spread %v: Retry-After %s, want %s", c.spread, got, c.want)
 		}
 	}
-}
-
-// Promises are kept for a bounded number of keys, and not beyond their time.
-func TestPromisesAreForgotten(t *testing.T) {
-	store := &book{now: t0}
-	h := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Hour}, Key: func(r *http.Request) string { return r.Host }}
-	refuse := func(host string) {
-		for range 2 {
-			ask(h, "GET", func(r *http.Request) { r.Host = host })
-		}
-	}
-	for i := range maxKeys + 10 {
-		refuse(fmt.Sprint(i))
-	}
-	if n, callers := len(h.slots.keys.keys), len(h.slots.callers.keys); n != maxKeys || callers != maxKeys {
-		t.Errorf("promises are kept for %d keys and %d callers, want %d of each", n, callers, maxKeys)
-	}
-	store.now = t0.Add(3 * time.Hour)
-	for i := range 100 {
-		refuse(fmt.Sprint("later", i))
-	}
-	if n := len(h.slots.keys.keys); n != maxKeys-101 {
-		t.Errorf("%d keys, want %d: for each that comes two are forgotten that are over", n, maxKeys-101)
-	}
-	h.slots.next(1, caller{}, t0, promise{earliest: 100 * 24 * time.Hour, each: time.Second, bound: time.Minute})
-	if h.slots.keys.keys[1] != nil {
-		t.Error("a wait of a hundred days is kept, want none beyond a day")
-	}
-}
-
-func FuzzPromise(f *testing.F) {
-	f.Add(int64(10), int64(time.Second), int64(0), int64(1), int64(time.Second), true, int64(0))
-	f.Add(int64(1)<<62, int64(1), int64(1)<<62, int64(1)<<62, int64(1)<<62, false, int64(1)<<60)
-	f.Add(int64(10), int64(time.Second), int64(0), int64(1), int64(limit.Never)-1, true, int64(0))
-	f.Fuzz(func(t *testing.T, count, period, burst, n, earliest int64, ms bool, until int64) {
-		l := limit.Limit{Count: count, Period: time.Duration(period), Burst: burst}
-		p := promiseOf(l, n, time.Duration(max(earliest, 0)))
-		i := 0
-		if ms {
-			i = 1
-		}
-		p.bound = time.Minute
-		var s slots
-		u := s.keys.at(7, 1)
-		u.exact = t0.Add(time.Duration(until % int64(24*time.Hour)))
-		u.whole[0] = u.exact
-		after := s.next(7, caller{}, t0, p)
-		got, grain := [2]time.Duration{after.whole, after.exact}[i], grains[i]
-		if got < p.earliest || got < grain && got != limit.Never {
-			t.Fatalf("promise %+v: %v, want not before the earliest", p, got)
-		}
-		if got > p.earliest && got-p.earliest > p.bound+2*grain {
-			t.Fatalf("promise %+v: %v, want at most a minute more", p, got)
-		}
-	})
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
@@ -90,11 +91,12 @@ var (
 
 var handlerTests = []struct {
 	name    string
-	handler Handler
+	control func(store.Store) *admit.Control
+	headers Headers
 	costs   []int64 // if nil, as the handler says
 	steps   []step
 }{
-	{"token bucket", Handler{Limit: bucket}, nil, []step{
+	{"token bucket", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: bucket} }, Draft, nil, []step{
 		{0, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
 		{0, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
 		{0, `429 | Retry-After: 1 | RateLimit: "default";r=0;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
@@ -102,48 +104,56 @@ var handlerTests = []struct {
 		{time.Second, `200 | RateLimit: "default";r=0;t=2 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
 		{time.Hour, `200 | RateLimit: "default";r=1;t=1 | RateLimit-Policy: "default";q=60;w=60;throttle-burst=2`},
 	}},
-	{"slow bucket", Handler{Limit: limit.Limit{Count: 3, Period: time.Hour}, Name: "hourly"}, nil, []step{
+	{"slow bucket", func(s store.Store) *admit.Control {
+		return &admit.Control{Store: s, Limit: limit.Limit{Count: 3, Period: time.Hour}, Name: "hourly"}
+	}, Draft, nil, []step{
 		// a token each 20 min, full again only after an hour
 		{0, `200 | RateLimit: "hourly";r=2;t=1200 | RateLimit-Policy: "hourly";q=3;w=3600`},
 		{time.Minute, `200 | RateLimit: "hourly";r=1;t=2340 | RateLimit-Policy: "hourly";q=3;w=3600`},
 		{2 * time.Minute, `200 | RateLimit: "hourly";r=0;t=3480 | RateLimit-Policy: "hourly";q=3;w=3600`},
 		{3 * time.Minute, `429 | Retry-After: 1020 | RateLimit: "hourly";r=0;t=1020 | RateLimit-Policy: "hourly";q=3;w=3600`},
 	}},
-	{"window", Handler{Limit: window}, nil, []step{
+	{"window", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, Draft, nil, []step{
 		{0, `200 | RateLimit: "default";r=1;t=60 | RateLimit-Policy: "default";q=2;w=60`},
 		{30 * time.Second, `200 | RateLimit: "default";r=0;t=30 | RateLimit-Policy: "default";q=2;w=60`},
 		{30500 * time.Millisecond, `429 | Retry-After: 30 | RateLimit: "default";r=0;t=30 | RateLimit-Policy: "default";q=2;w=60`},
 		{time.Minute, `200 | RateLimit: "default";r=1;t=60 | RateLimit-Policy: "default";q=2;w=60`},
 	}},
-	{"Retry-After alone", Handler{Limit: window, Headers: OnlyRetryAfter}, nil, []step{{0, "200"}, {0, "200"}, {0, "429 | Retry-After: 60"}}},
-	{"remaining alone", Handler{Limit: window, Headers: OnlyRemaining}, nil, []step{
+	{"Retry-After alone", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, OnlyRetryAfter, nil, []step{{0, "200"}, {0, "200"}, {0, "429 | Retry-After: 60"}}},
+	{"remaining alone", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, OnlyRemaining, nil, []step{
 		{0, "200 | RateLimit-Remaining: 1"}, {0, "200 | RateLimit-Remaining: 0"}, {0, "429 | RateLimit-Remaining: 0"},
 	}},
-	{"silent", Handler{Limit: window, Headers: Silent}, nil, []step{{0, "200"}, {0, "200"}, {0, "429"}}},
-	{"no limit", Handler{}, nil, []step{{0, "200"}, {0, "200"}}},
-	{"limit of nothing", Handler{Limit: limit.Limit{Period: time.Minute}}, nil, []step{
+	{"silent", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, Silent, nil, []step{{0, "200"}, {0, "200"}, {0, "429"}}},
+	{"no limit", func(store.Store) *admit.Control { return nil }, Draft, nil, []step{{0, "200"}, {0, "200"}}},
+	{"limit of nothing", func(s store.Store) *admit.Control {
+		return &admit.Control{Store: s, Limit: limit.Limit{Period: time.Minute}}
+	}, Draft, nil, []step{
 		{0, `429 | RateLimit: "default";r=0 | RateLimit-Policy: "default";q=0;w=60`},
 	}},
-	{"cost", Handler{Limit: window}, []int64{2, 2}, []step{
+	{"cost", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, Draft, []int64{2, 2}, []step{
 		{0, `200 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=2;w=60`},
 		{0, `429 | Retry-After: 60 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=2;w=60`},
 	}},
-	{"cost that can never be paid", Handler{Limit: window}, []int64{3}, []step{
+	{"cost that can never be paid", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, Draft, []int64{3}, []step{
 		{0, `429 | RateLimit: "default";r=2 | RateLimit-Policy: "default";q=2;w=60`},
 	}},
-	{"negative cost gives nothing back", Handler{Limit: window, Headers: OnlyRemaining}, []int64{2, -5, 0, 1}, []step{
+	{"negative cost gives nothing back", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, OnlyRemaining, []int64{2, -5, 0, 1}, []step{
 		{0, "200 | RateLimit-Remaining: 0"},
 		{0, "200 | RateLimit-Remaining: 0"},
 		{0, "200 | RateLimit-Remaining: 0"},
 		{0, "429 | RateLimit-Remaining: 0"},
 	}},
-	{"free of charge", Handler{Limit: window}, []int64{0}, []step{
+	{"free of charge", func(s store.Store) *admit.Control { return &admit.Control{Store: s, Limit: window} }, Draft, []int64{0}, []step{
 		{0, `200 | RateLimit: "default";r=2;t=0 | RateLimit-Policy: "default";q=2;w=60`},
 	}},
-	{"limit by request", Handler{Limit: bucket, LimitFor: func(*http.Request) limit.Limit { return window }}, nil, []step{
+	{"limit by request", func(s store.Store) *admit.Control {
+		return &admit.Control{Store: s, Limit: bucket, LimitFor: func(admit.Request) limit.Limit { return window }}
+	}, Draft, nil, []step{
 		{0, `200 | RateLimit: "default";r=1;t=60 | RateLimit-Policy: "default";q=2;w=60`},
 	}},
-	{"huge bucket", Handler{Limit: limit.Limit{Count: 1 << 50, Period: time.Second}}, nil, []step{
+	{"huge bucket", func(s store.Store) *admit.Control {
+		return &admit.Control{Store: s, Limit: limit.Limit{Count: 1 << 50, Period: time.Second}}
+	}, Draft, nil, []step{
 		{0, `200 | RateLimit: "default";r=999999999999999;t=1 | RateLimit-Policy: "default";q=999999999999999;w=1`},
 	}},
 }
@@ -152,14 +162,13 @@ func TestHandler(t *testing.T) {
 	for i := range handlerTests {
 		tt := &handlerTests[i]
 		store := new(book)
-		tt.handler.Store, tt.handler.Next = store, hello
-		tt.handler.slots = slots{} // of another run
+		h := Handler{Control: tt.control(store), Headers: tt.headers, Next: hello}
 		if tt.costs != nil {
-			tt.handler.Cost = costs(tt.costs)
+			h.Request = requests(byCost(costs(tt.costs)))
 		}
 		for j, s := range tt.steps {
 			store.now = t0.Add(s.at)
-			if got := told(ask(&tt.handler, "GET")); got != s.want {
+			if got := told(ask(&h, "GET")); got != s.want {
 				t.Errorf("%s, request %d at %v:\ngot  %s\nwant %s", tt.name, j, s.at, got, s.want)
 			}
 		}
@@ -170,7 +179,7 @@ func TestHandler(t *testing.T) {
 // expression for the grammar in the draft, and our own client.
 func TestHandlerIsUnderstood(t *testing.T) {
 	item := regexp.MustCompile(`^"(?:[^"\\]|\\["\\])*"((?:;[a-z]+=[0-9]{1,15})+)$`)
-	h := &Handler{Store: &book{now: t0}, Limit: limit.Limit{Count: 3, Period: 90 * time.Second}, Spread: -1, Name: `a "b" \c`}
+	h := &Handler{Control: &admit.Control{Store: &book{now: t0}, Limit: limit.Limit{Count: 3, Period: 90 * time.Second}, Spread: -1, Name: `a "b" \c`}}
 	for i := range 5 {
 		r := ask(h, "GET")
 		for _, name := range []string{"RateLimit", "RateLimit-Policy"} {
@@ -193,7 +202,7 @@ func TestHandlerIsUnderstood(t *testing.T) {
 }
 
 func TestHandlerProblem(t *testing.T) {
-	h := &Handler{Limit: limit.Limit{Period: time.Minute}, Name: `a "b"`, Next: hello}
+	h := &Handler{Control: &admit.Control{Limit: limit.Limit{Period: time.Minute}, Name: `a "b"`}, Next: hello}
 	r := ask(h, "GET")
 	if got, want := r.Header.Get("Content-Type"), "application/problem+json"; got != want {
 		t.Errorf("Content-Type = %q; want %q", got, want)
@@ -226,16 +235,16 @@ func TestHandlerKeys(t *testing.T) {
 	}
 	store := &book{now: t0}
 	one := limit.Limit{Count: 1, Period: time.Minute}
-	common := &Handler{Store: store, Limit: one, Next: hello}
-	byIP := &Handler{Store: store, Limit: one, Next: hello, Key: RemoteIP, Name: "ip"}
+	common := &Handler{Control: &admit.Control{Store: store, Limit: one}, Request: requests(byKey(func(*http.Request) string { return "all" })), Next: hello}
+	byIP := &Handler{Control: &admit.Control{Store: store, Limit: one, Name: "ip"}, Next: hello}
 	tests := []struct {
 		h    *Handler
 		addr string
 		key  string
 		want int
 	}{
-		{common, "192.0.2.1:1", "default/", 200},
-		{common, "192.0.2.2:1", "default/", 429},
+		{common, "192.0.2.1:1", "default/all", 200},
+		{common, "192.0.2.2:1", "default/all", 429},
 		{byIP, "192.0.2.1:1", "ip/192.0.2.1", 200},
 		{byIP, "192.0.2.1:2", "ip/192.0.2.1", 429},
 		{byIP, "[::ffff:192.0.2.1]:2", "ip/192.0.2.1", 429},
@@ -244,7 +253,7 @@ func TestHandlerKeys(t *testing.T) {
 		{byIP, "[2001:db8:1:2:ffff::4]:9", "ip/2001:db8:1:2::/64", 429},
 		{byIP, "[2001:db8:1:3::3]:1", "ip/2001:db8:1:3::/64", 200},
 		{byIP, "[fe80::1%eth0]:1", "ip/fe80::1", 200},
-		{byIP, "@", "ip/@", 200},
+		{byIP, "@", "ip/", 200},
 	}
 	for _, tt := range tests {
 		store.asked = nil
@@ -262,20 +271,24 @@ func TestHandlerError(t *testing.T) {
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called++ })
 	one := limit.Limit{Count: 1, Period: time.Minute}
 
-	r := ask(&Handler{Store: broken, Limit: one, Next: next}, "GET")
+	r := ask(&Handler{Control: &admit.Control{Store: broken, Limit: one}, Next: next}, "GET")
 	body, _ := io.ReadAll(r.Body)
 	if told(r) != "503" || called != 0 || strings.Contains(string(body), "10.1.2.3") {
 		t.Errorf("with a broken Store: %s, Next called %d times, body %q; want 503, no call, no cause", told(r), called, body)
 	}
-	r = ask(&Handler{Store: store.FailOpen(broken), Limit: one, Next: next}, "GET")
+	r = ask(&Handler{Control: &admit.Control{Store: store.FailOpen(broken), Limit: one}, Next: next}, "GET")
 	if r.StatusCode != 200 || called != 1 {
 		t.Errorf("with FailOpen: %s, Next called %d times; want 200, one call", told(r), called)
 	}
 	var got error
-	r = ask(&Handler{Store: broken, Limit: one, Next: next, Error: func(w http.ResponseWriter, _ *http.Request, err error) {
-		got = err
-		w.WriteHeader(http.StatusTeapot)
-	}}, "GET")
+	r = ask(&Handler{
+		Control: &admit.Control{Store: broken, Limit: one},
+		Next:    next,
+		Error: func(w http.ResponseWriter, _ *http.Request, err error) {
+			got = err
+			w.WriteHeader(http.StatusTeapot)
+		},
+	}, "GET")
 	if r.StatusCode != http.StatusTeapot || got != lost || called != 1 {
 		t.Errorf("with Error: %d, error %v, Next called %d times; want 418, %v, no further call", r.StatusCode, got, called, lost)
 	}
@@ -285,7 +298,7 @@ func TestHandlerZero(t *testing.T) {
 	if r := ask(new(Handler), "GET"); told(r) != "204" {
 		t.Errorf("the zero Handler answers %s; want 204", told(r))
 	}
-	h := &Handler{Limit: limit.Limit{Count: 1, Period: time.Hour}} // a Store of its own
+	h := &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}}} // a Store of its own
 	if a, b := ask(h, "GET").StatusCode, ask(h, "GET").StatusCode; a != 204 || b != 429 {
 		t.Errorf("a Handler with a Limit alone answers %d, %d; want 204, 429", a, b)
 	}
@@ -294,10 +307,13 @@ func TestHandlerZero(t *testing.T) {
 // TestRefusalForEver: a request that costs more than the limit ever allows is
 // told so, and our own Transport does not retry it.
 func TestRefusalForEver(t *testing.T) {
-	h := &Handler{Limit: limit.Limit{Count: 5, Period: time.Second}, Cost: func(r *http.Request) int64 {
-		n, _ := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
-		return n
-	}}
+	h := &Handler{
+		Control: &admit.Control{Limit: limit.Limit{Count: 5, Period: time.Second}},
+		Request: requests(byCost(func(r *http.Request) int64 {
+			n, _ := strconv.ParseInt(r.URL.Query().Get("cost"), 10, 64)
+			return n
+		})),
+	}
 	for cost, want := range map[string]bool{"6": true, "5": false} {
 		get := func() *httptest.ResponseRecorder {
 			w := httptest.NewRecorder()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -22,9 +23,9 @@ func byAddress(t *testing.T) map[string]*Handler {
 	one := limit.Limit{Count: 1, Period: time.Hour}
 	trusted := rules.Proxies{Trusted: rules.Networks{netip.MustParsePrefix("10.0.0.0/8")}}
 	return map[string]*Handler{
-		"rules":    {Next: hello, Rules: live(t, addressRule)},
-		"ClientIP": {Next: hello, Limit: one, Key: ClientIP(trusted)},
-		"RemoteIP": {Next: hello, Limit: one, Key: RemoteIP},
+		"rules":    {Next: hello, Control: &admit.Control{Rules: live(t, addressRule)}},
+		"ClientIP": {Next: hello, Control: &admit.Control{Limit: one}, Request: requests(byKey(ClientIP(trusted)))},
+		"RemoteIP": {Next: hello, Control: &admit.Control{Limit: one}},
 	}
 }
 
@@ -78,10 +79,11 @@ func TestTrapNilLimiter(t *testing.T) {
 	for i, h := range []*Handler{
 		{},
 		{Next: hello},
-		{Limit: limit.Limit{Count: 1, Period: time.Hour}},
-		{Rules: new(rules.Live)},
-		{Rules: live(t, addressRule), Phase: rules.After},
-		{Rules: live(t, addressRule), Caller: RemoteIP, RetryAfterMs: true, Headers: 200},
+		{Control: new(admit.Control)},
+		{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}}},
+		{Control: &admit.Control{Rules: new(rules.Live)}},
+		{Control: &admit.Control{Rules: live(t, addressRule), Phase: rules.After}},
+		{Control: &admit.Control{Rules: live(t, addressRule), Milliseconds: true}, Request: requests(byCaller(RemoteIP)), Headers: 200},
 	} {
 		for range 2 {
 			if r := ask(h, "GET", func(r *http.Request) { r.RemoteAddr = "" }); r.StatusCode != 204 && r.StatusCode != 200 && r.StatusCode != 429 {
@@ -95,7 +97,7 @@ func TestTrapNilLimiter(t *testing.T) {
 // the clock (go-chi/httprate says a window, didip/tollbooth says 1).
 func TestTrapRetryAfterAlwaysAWholeWindow(t *testing.T) {
 	store := &book{now: t0}
-	h := &Handler{Store: store, Limit: limit.Limit{Count: 60, Period: time.Hour}, Headers: Triple, Spread: -1}
+	h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 60, Period: time.Hour}, Spread: -1}, Headers: Triple}
 	for range 60 {
 		ask(h, "GET")
 	}
@@ -116,7 +118,7 @@ func TestTrapRetryAfterAlwaysAWholeWindow(t *testing.T) {
 func TestTrapResetConstant(t *testing.T) {
 	for _, headers := range []Headers{Triple, XTriple, XTripleUnix} {
 		store := &book{now: t0}
-		h := &Handler{Store: store, Limit: limit.Limit{Kind: limit.FixedWindow, Count: 60, Period: time.Hour}, Headers: headers}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Kind: limit.FixedWindow, Count: 60, Period: time.Hour}}, Headers: headers}
 		name := map[Headers]string{Triple: "RateLimit-Reset", XTriple: "X-RateLimit-Reset", XTripleUnix: "X-RateLimit-Reset"}[headers]
 		for _, at := range []time.Duration{0, time.Minute, 59 * time.Minute, 61 * time.Minute} {
 			store.now = t0.Add(at)
@@ -139,14 +141,14 @@ func TestTrapKeyFromHeaderSilentlySkipped(t *testing.T) {
 		missing string
 		want    []int
 	}{{"", []int{200, 429}}, {`, "missing": "refuse"`, []int{400, 400}}, {`, "missing": "pass"`, []int{200, 200}}} {
-		h := &Handler{Next: hello, Rules: live(t, `{"rules": {"name": "key", "key": "header:X-Key", "limits": "1/h"`+c.missing+`}}`)}
+		h := &Handler{Control: &admit.Control{Rules: live(t, `{"rules": {"name": "key", "key": "header:X-Key", "limits": "1/h"`+c.missing+`}}`)}, Next: hello}
 		for i, want := range c.want {
 			if r := ask(h, "GET"); r.StatusCode != want {
 				t.Errorf("missing%s, request %d: %s, want %d", c.missing, i, told(r), want)
 			}
 		}
 	}
-	h := &Handler{Next: hello, Limit: limit.Limit{Count: 1, Period: time.Hour}, Key: func(r *http.Request) string { return r.Header.Get("X-Key") }}
+	h := &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 1, Period: time.Hour}}, Request: requests(byKey(func(r *http.Request) string { return r.Header.Get("X-Key") })), Next: hello}
 	ask(h, "GET")
 	if r := ask(h, "GET"); r.StatusCode != 429 {
 		t.Errorf("requests without the field share a key: %s, want 429", told(r))
@@ -157,7 +159,7 @@ func TestTrapKeyFromHeaderSilentlySkipped(t *testing.T) {
 // at which it will pass.
 func TestTrapDenialsAreCounted(t *testing.T) {
 	store := &book{now: t0}
-	h := &Handler{Store: store, Limit: limit.Limit{Count: 1, Period: time.Second}, Next: hello}
+	h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Count: 1, Period: time.Second}}, Next: hello}
 	for range 100 {
 		ask(h, "GET")
 	}

@@ -3,25 +3,29 @@ package throttlehttp
 import (
 	"net/http"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/store"
 )
 
 // Limit returns rate limiting middleware: it allows each key l over all the
 // handlers that it wraps together, and answers what is above it with 429 (Too
 // Many Requests) and Retry-After, as a [Handler] does. key returns the key that
-// a request is charged to; if nil, [RemoteIP]. Each call of Limit counts by
+// a request is charged to; if nil, its address as [RemoteIP] has it. Each call of Limit counts by
 // itself, in the memory of this process. It is safe for concurrent use.
 //
 //	perAddress := throttlehttp.Limit(limit.Limit{Count: 10, Period: time.Second, Burst: 20}, nil)
 //	mux.Handle("/search", perAddress(search))
 //	mux.Handle("/export", perAddress(export))
 func Limit(l limit.Limit, key func(*http.Request) string) func(http.Handler) http.Handler {
-	if key == nil {
-		key = RemoteIP
+	c := &admit.Control{Limit: l}
+	var request func(*http.Request, admit.Request) admit.Request
+	if key != nil {
+		request = func(r *http.Request, q admit.Request) admit.Request {
+			q.Key = key(r)
+			return q
+		}
 	}
-	s := store.InProcess()
 	return func(next http.Handler) http.Handler {
-		return &Handler{Store: s, Limit: l, Key: key, Next: next}
+		return &Handler{Control: c, Request: request, Next: next}
 	}
 }

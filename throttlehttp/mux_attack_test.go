@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -46,7 +47,7 @@ func TestPathsHaveNoWayAround(t *testing.T) {
 	for _, pattern := range []string{"/api/", "/files/{id}", "/login", "/healthz"} {
 		mux.HandleFunc(pattern, func(http.ResponseWriter, *http.Request) { served = pattern })
 	}
-	h := &throttlehttp.Handler{Rules: &live, Next: mux}
+	h := &throttlehttp.Handler{Control: &admit.Control{Rules: &live}, Next: mux}
 	chance, tried, found := rand.New(rand.NewPCG(1, 6)), map[string]int{}, map[string]bool{}
 	for range 20_000 {
 		target := "/"

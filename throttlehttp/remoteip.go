@@ -9,11 +9,11 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
-// RemoteIP returns the address that a request came from, for Handler.Key: an
-// IPv4 address, or the /64 network of an IPv6 address, as one caller usually has
-// all of it. It reads no header field; behind a proxy it is the address of the
-// proxy: use ClientIP there. A remote address that is not an IP address (a Unix
-// socket) is returned unchanged. For other networks see ClientNetwork.
+// RemoteIP returns the address that a request came from, for a key: an IPv4
+// address, or the /64 network of an IPv6 address, as one caller usually has all
+// of it. It reads no header field; behind a proxy it is the address of the proxy:
+// use ClientIP there. A remote address that is not an IP address (a Unix socket)
+// is returned unchanged. For other networks see ClientNetwork.
 func RemoteIP(r *http.Request) string { return ClientNetwork{}.Key(r) }
 
 // ClientIP returns a Handler.Key for a Handler behind trusted proxies: the
@@ -44,21 +44,10 @@ func (n ClientNetwork) Key(r *http.Request) string {
 	if !ok {
 		return r.RemoteAddr
 	}
-	ip = ip.Unmap().WithZone("")
 	if len(n.Behind.Trusted) > 0 {
 		ip = rules.ClientAddress(ip, n.Behind, r.Header.Values)
 	}
-	bits := cmp.Or(n.IPv6, 64)
-	switch {
-	case ip.Is4():
-		bits = cmp.Or(n.IPv4, 32)
-	case ip.IsLinkLocalUnicast():
-		bits = 128
-	}
-	if bits >= ip.BitLen() {
-		return ip.String()
-	}
-	return netip.PrefixFrom(ip, max(bits, 0)).Masked().String()
+	return rules.Network(ip, cmp.Or(n.IPv4, 32), cmp.Or(n.IPv6, 64))
 }
 
 // remote returns the address that a request came from. There is none without a port

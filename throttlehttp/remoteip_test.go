@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -44,7 +45,7 @@ func TestClientNetwork(t *testing.T) {
 
 // Rules see the address also where middleware has left it without port.
 func TestRulesSeeABareAddress(t *testing.T) {
-	h := &Handler{Rules: live(t, `{"deny": "2001:db8::/32", "rules": []}`), Next: hello}
+	h := &Handler{Control: &admit.Control{Rules: live(t, `{"deny": "2001:db8::/32", "rules": []}`)}, Next: hello}
 	for _, from := range []string{"[2001:db8::1]:80", "2001:db8::1"} {
 		if a := ask(h, "GET", func(r *http.Request) { r.RemoteAddr = from }); a.StatusCode != 403 {
 			t.Errorf("from %s, which is denied: %d, want 403", from, a.StatusCode)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -24,7 +25,7 @@ func TestFiveClients(t *testing.T) {
 		const clients, work = 5, 200
 		served, refused := 0, 0
 		var mu sync.Mutex
-		h := &Handler{Limit: limit.Limit{Count: 10, Period: time.Second}, Next: hello}
+		h := &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 10, Period: time.Second}}, Next: hello}
 		base := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
 			time.Sleep(50 * time.Millisecond)
 			mu.Lock()
@@ -114,7 +115,7 @@ func TestOverSockets(t *testing.T) {
 
 // A Handler behind a real server says by HTTP what it says by hand.
 func TestHandlerOverSockets(t *testing.T) {
-	server := httptest.NewServer(&Handler{Store: &book{now: t0}, Limit: limit.Limit{Count: 1, Period: time.Minute}, Next: hello})
+	server := httptest.NewServer(&Handler{Control: &admit.Control{Store: &book{now: t0}, Limit: limit.Limit{Count: 1, Period: time.Minute}}, Next: hello})
 	defer server.Close()
 	for i, want := range []string{
 		`200 | RateLimit: "default";r=0;t=60 | RateLimit-Policy: "default";q=1;w=60`,

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -82,8 +83,8 @@ func (t trial) serve() (f *faults, stop func()) {
 	mux := http.NewServeMux()
 	mux.Handle("/{kind}/{job}", f)
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: &throttlehttp.Handler{
-		Limit: limit.Limit{Count: 500, Period: time.Second},
-		Next:  mux,
+		Control: &admit.Control{Limit: limit.Limit{Count: 500, Period: time.Second}},
+		Next:    mux,
 	}}
 	go server.Serve(t.listener) // ends with Close
 	return f, func() {

@@ -80,11 +80,7 @@ func serve(refused *atomic.Int64) (url string, stop func(), err error) {
 	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "hello")
 	})
-	limited := &throttlehttp.Handler{
-		Limit: limit.Limit{Count: 20, Period: time.Second},
-		Key:   throttlehttp.RemoteIP,
-		Next:  api,
-	}
+	limited := throttlehttp.Limit(limit.Limit{Count: 20, Period: time.Second}, nil)(api)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err

@@ -151,6 +151,15 @@ func port() (int, error) {
 	return 0, errors.New("found no free port from 10240 to 32000 on 127.0.0.1")
 }
 
+// FreePort finds a port of the loopback for a server that is none of the rig's. It
+// is given out once.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	p, err := port()
+	check(t, err)
+	return p
+}
+
 func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
 // Until waits until f returns nil, asking again every few milliseconds, and

@@ -45,10 +45,11 @@ var layers = map[string][]string{
 	".":            append([]string{"store"}, purely...),
 	"autosleeper":  append([]string{"."}, purely...),
 	"rules":        {"store", "limit", "load"},
-	"admit":        {"store", "memory", "rules", "limit", "load"},
+	"admit":        {"store", "memory", "rules", "limit", "load", "signal"},
 	"throttlehttp": transport,
 	"throttlegrpc": transport,
 	"throttleaws":  transport,
+	"throttleotel": {".", "admit", "rules", "store", "load", "pace", "throttleredis", "throttlesql"},
 
 	"internal/list":          {},
 	"internal/chart":         {},
@@ -168,7 +169,7 @@ func forbidden(s source, imported string) string {
 
 // forbiddenInTest lets tests look across layers, but not out of their module.
 func forbiddenInTest(s source, ours string) string {
-	for _, top := range append(topFolders, "throttlegrpc", "throttleaws") {
+	for _, top := range append(topFolders, "throttlegrpc", "throttleaws", "throttleotel") {
 		if s.module == "." && within(ours, top) {
 			return "this is another module, which the root module does not require"
 		}

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -135,13 +136,13 @@ func service(groups []*group) (http.Handler, error) {
 			customers[key] = "customer of " + key
 		}
 	}
-	handler := &throttlehttp.Handler{
-		Rules:  new(rules.Live),
-		Client: customers.Customer,
-		Next:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "found") }),
-	}
-	handler.Rules.Swap(compiled)
-	return handler, nil
+	live := new(rules.Live)
+	live.Swap(compiled)
+	return &throttlehttp.Handler{
+		Control: &admit.Control{Rules: live},
+		Request: customers.Request,
+		Next:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "found") }),
+	}, nil
 }
 
 // proxy is a reverse proxy that calls the service from its own address, and adds

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -40,14 +41,14 @@ func service(p *prices) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler := &throttlehttp.Handler{
-		Rules:    new(rules.Live),
-		Client:   customers.Customer,
+	live := new(rules.Live)
+	live.Swap(compiled)
+	return &throttlehttp.Handler{
+		Control:  &admit.Control{Rules: live},
+		Request:  customers.Request,
 		Next:     http.HandlerFunc(p.full),
 		Degraded: http.HandlerFunc(p.degraded),
-	}
-	handler.Rules.Swap(compiled)
-	return handler, nil
+	}, nil
 }
 
 func (p *prices) full(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +69,7 @@ func (p *prices) degraded(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	if !ok {
 		why, _ := throttlehttp.Why(r)
-		w.Header().Set("Retry-After", fmt.Sprint(math.Ceil(why.RetryAfter.Seconds())))
+		w.Header().Set("Retry-After", fmt.Sprint(math.Ceil(why.RetryAfterSeconds.Seconds())))
 		http.Error(w, "too many requests, and no older answer", http.StatusTooManyRequests)
 		return
 	}

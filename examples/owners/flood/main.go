@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -138,7 +139,7 @@ func service(limited bool) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler := &throttlehttp.Handler{Rules: new(rules.Live), Client: customers.Customer, Next: work}
-	handler.Rules.Swap(compiled)
-	return handler, nil
+	live := new(rules.Live)
+	live.Swap(compiled)
+	return &throttlehttp.Handler{Control: &admit.Control{Rules: live}, Request: customers.Request, Next: work}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/examples/owners/internal/scene"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -30,8 +31,9 @@ func service(b *backend, inFlight *store.InFlight, timeout time.Duration) (http.
 	if err != nil {
 		return nil, err
 	}
-	handler := &throttlehttp.Handler{Rules: new(rules.Live), InFlight: inFlight, Client: customers.Customer, Next: b}
-	handler.Rules.Swap(compiled)
+	live := new(rules.Live)
+	live.Swap(compiled)
+	handler := &throttlehttp.Handler{Control: &admit.Control{Rules: live, InFlight: inFlight}, Request: customers.Request, Next: b}
 	return http.TimeoutHandler(handler, timeout, "the backend takes too long"), nil
 }
 

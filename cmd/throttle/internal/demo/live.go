@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
-	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -51,8 +51,11 @@ func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 	v := &liveServer{scenario: s, luck: pace.Luck(seed), done: make(chan struct{})}
 	v.url = "http://" + listener.Addr().String()
 	limited := &throttlehttp.Handler{
-		Limit: s.Server.Limit, Store: new(memory.Store), Headers: throttlehttp.Silent,
-		Key: func(r *http.Request) string { return r.URL.Path },
+		Control: &admit.Control{Limit: s.Server.Limit}, Headers: throttlehttp.Silent,
+		Request: func(r *http.Request, q admit.Request) admit.Request {
+			q.Key = r.URL.Path
+			return q
+		},
 	}
 	if s.Server.Hints.Remaining {
 		limited.Headers = throttlehttp.OnlyRemaining

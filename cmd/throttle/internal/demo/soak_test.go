@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/sim"
@@ -59,7 +60,7 @@ func soakLive(t *testing.T, s sim.Scenario, p sim.Policy) (sent, served, throttl
 	t.Helper()
 	var answers [3]atomic.Int64
 	store := &changing{began: time.Now(), changes: s.Server.Changes, limit: s.Server.Limit}
-	limited := &throttlehttp.Handler{Limit: s.Server.Limit, Store: store, Headers: throttlehttp.OnlyRemaining}
+	limited := &throttlehttp.Handler{Control: &admit.Control{Limit: s.Server.Limit, Store: store}, Headers: throttlehttp.OnlyRemaining}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		arrived := time.Now()
 		until(r.Context(), arrived.Add(s.Network.Latency/2))

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/throttle-go/throttle/admit"
 )
 
 // Main is the main function of an example. play is to write a table and to
@@ -71,6 +73,12 @@ type Keys map[string]string
 // Customer returns the customer whose key the request carries; empty if there is
 // none.
 func (k Keys) Customer(r *http.Request) string { return k[r.Header.Get("X-Api-Key")] }
+
+// Request is a throttlehttp.Handler.Request: it adds the customer.
+func (k Keys) Request(r *http.Request, q admit.Request) admit.Request {
+	q.Client = k.Customer(r)
+	return q
+}
 
 // Table writes rows, with cells separated by '|', in columns.
 func Table(out io.Writer, rows ...string) error {

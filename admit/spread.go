@@ -1,6 +1,7 @@
-package throttlehttp
+package admit
 
 import (
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -91,19 +92,19 @@ func roundUp(d, grain time.Duration) time.Duration {
 	return max((d+grain-1)/grain*grain, 0)
 }
 
-// plan is until when what was promised takes to be refilled, to callers of
+// schedule is until when what was promised takes to be refilled, to callers of
 // milliseconds and to callers of whole seconds. These come back at the same
 // fraction of a second, and a bucket that holds less than a second refills
 // serves few of the same fraction: each part of a second is planned apart.
-type plan struct {
+type schedule struct {
 	exact time.Time
 	whole [maxParts]time.Time
 }
 
 const maxParts = 8
 
-// at returns the plan of a grain, and the promise as a share of it.
-func (u *plan) at(now time.Time, p promise, grain time.Duration) (*time.Time, promise) {
+// at returns the schedule of a grain, and the promise as a share of it.
+func (u *schedule) at(now time.Time, p promise, grain time.Duration) (*time.Time, promise) {
 	if grain != time.Second {
 		return &u.exact, p
 	}
@@ -116,7 +117,7 @@ func (u *plan) at(now time.Time, p promise, grain time.Duration) (*time.Time, pr
 }
 
 // over reports whether all of it is refilled.
-func (u *plan) over(now time.Time) bool {
+func (u *schedule) over(now time.Time) bool {
 	for _, until := range u.whole {
 		if until.After(now) {
 			return false
@@ -138,15 +139,15 @@ type promised struct {
 	last time.Time // that it was refused
 }
 
-// slots are the promises of a Handler. The zero value has none. It is safe for
+// slots are the promises of a Control. The zero value has none. It is safe for
 // concurrent use.
 type slots struct {
 	mu      sync.Mutex
-	keys    recent[plan]
+	keys    recent[schedule]
 	callers recent[promised]
 }
 
-const maxKeys = 10_000 // of promises, of callers, and of crowds
+const maxSpread = 10_000 // keys of promises, of callers, and of crowds
 
 // next returns what to tell the next caller refused for a key.
 func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
@@ -155,7 +156,7 @@ func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	until, before := s.keys.at(key, maxKeys), s.before(who, now)
+	until, before := s.keys.at(key, maxSpread), s.before(who, now)
 	var after [2]time.Duration
 	for i, grain := range grains {
 		if left := before.come[i].Sub(now); left > 0 && left+trip >= p.earliest {
@@ -168,7 +169,7 @@ func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
 	}
 	before.last = now
 	s.remember(who, before)
-	s.keys.forget(2, key, func(until *plan) bool { return until.over(now) })
+	s.keys.forget(2, key, func(until *schedule) bool { return until.over(now) })
 	s.callers.forget(4, who.host, func(t *promised) bool { return !t.come[0].After(now) })
 	return wait{after[0], after[1]}
 }
@@ -187,9 +188,9 @@ func (s *slots) before(who caller, now time.Time) promised {
 
 func (s *slots) remember(who caller, t promised) {
 	if who.conn != 0 {
-		*s.callers.at(who.conn, maxKeys) = t
+		*s.callers.at(who.conn, maxSpread) = t
 	}
-	*s.callers.at(who.host, maxKeys) = t
+	*s.callers.at(who.host, maxSpread) = t
 }
 
 // crowds estimate how many callers share a key. The zero value is empty. It is
@@ -203,7 +204,7 @@ type crowds struct {
 func (c *crowds) size(key, caller uint64, now time.Time) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	crowd := c.keys.at(key, maxKeys)
+	crowd := c.keys.at(key, maxSpread)
 	crowd.Add(now, caller)
 	return crowd.Estimate(now)
 }
@@ -285,4 +286,50 @@ func (c *recent[V]) unlink(e *kept[V]) {
 	} else {
 		e.next.prev = e.prev
 	}
+}
+
+// slot returns a time of the caller's own.
+func (a *Admission) slot(key string, now time.Time, p promise) wait {
+	c := a.control
+	if p.bound = c.Spread; p.bound == 0 {
+		p.bound = time.Minute
+	}
+	w := waitOf(p.earliest)
+	if p.bound > 0 && p.earliest != limit.Never {
+		w = c.slots.next(c.hash(key), c.caller(key, &a.Request), now, p)
+	}
+	if c.Milliseconds {
+		w.whole = w.exact
+	}
+	return w
+}
+
+// hash hashes a key, differently in each Control.
+func (c *Control) hash(text string) uint64 { return maphash.String(c.seed, text) }
+
+// caller returns the caller of a request: its Caller, else the address and the
+// fields by which proxies and clients tell callers apart. A client may choose
+// these: it gets no sooner time by it than a new caller does.
+func (c *Control) caller(key string, q *Request) (who caller) {
+	var hash maphash.Hash
+	hash.SetSeed(c.seed)
+	add := func(text string) { hash.WriteString(text); hash.WriteByte(0) }
+	add(key)
+	if q.Caller != "" {
+		add(q.Caller)
+	} else {
+		var text [64]byte
+		hash.Write(q.Address.AppendTo(text[:0]))
+		for _, name := range [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Authorization", "User-Agent"} {
+			if q.Header != nil {
+				add(q.Header(name))
+			}
+		}
+	}
+	who.host = hash.Sum64()
+	if q.Conn != "" { // one request after the other
+		add(q.Conn)
+		who.conn = hash.Sum64()
+	}
+	return who
 }

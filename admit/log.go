@@ -1,4 +1,4 @@
-package throttlehttp
+package admit
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Log returns a Handler.OnEvent that writes to l: refusals as warnings,
+// Log returns a Control.OnEvent that writes to l: refusals as warnings,
 // failures of the Store as errors, refusals by shadow rules at level info; at
 // most perSecond records a second for each rule and reason. The next record of
 // that rule and reason says how many were left out. It writes no key, only its
@@ -35,7 +35,7 @@ type said struct {
 func (w *logger) on(e Event) {
 	reason := e.Reason()
 	switch {
-	case e.Status == 0 || reason == "gone":
+	case e.Verdict == Admitted || reason == "gone":
 	case reason == "undecided":
 		w.write(slog.LevelError, "could not decide", e.Answer.Rule, &e, e.Err)
 	default:
@@ -67,7 +67,7 @@ func (w *logger) write(level slog.Level, text, rule string, e *Event, err error)
 	}
 	if level == slog.LevelWarn {
 		of = append(of, slog.String("reason", what.Reason), slog.String("key", e.KeyID()),
-			slog.Int("status", e.Status), slog.Bool("degraded", e.Degraded))
+			slog.String("verdict", e.Verdict.String()), slog.Bool("degraded", e.Degraded))
 	}
 	if err != nil {
 		of = append(of, slog.Any("err", err))

@@ -1,0 +1,297 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
+)
+
+// Control is admission control for a service: rate limits and bounds on the
+// requests in flight, by one Limit or by Rules, and load shedding. It knows no
+// transport: throttlehttp.Handler and throttlegrpc.Server put it in front of
+// HTTP and gRPC, and a worker may ask it about its jobs.
+//
+//	a, err := control.Begin(ctx, admit.Request{Key: job.Customer})
+//	defer a.Done()
+//	switch {
+//	case err != nil: // the Store could not decide
+//	case !a.OK:      // refused: come again after a.RetryAfter
+//	default:
+//		do(job)
+//	}
+//
+// The zero value admits everything. One Control may serve several transports.
+// The fields must not change, nor a Control be copied, after first use. It is
+// safe for concurrent use if what its fields hold is. It starts no goroutine.
+type Control struct {
+	// Store remembers how much each key has used. If nil, a memory.Store of
+	// this Control's own.
+	Store store.Store
+
+	// Limit is how much each key may use, see [Request.Key]. If zero, there is
+	// no limit.
+	Limit limit.Limit
+	// LimitFor returns the limit of one request, for callers on different
+	// plans. The same key should always have the same limit. If nil, Limit.
+	LimitFor func(Request) limit.Limit
+	// MaxInFlight bounds the requests in flight for each key. If zero or below,
+	// there is no bound.
+	MaxInFlight int64
+	// Name is the name of the Limit, which callers are told and, before a
+	// slash, is the beginning of the keys in the Store: two limits in one Store
+	// need two names. If empty, "default".
+	Name string
+
+	// Rules replace Limit, LimitFor, MaxInFlight and Name. They may be swapped
+	// at any time. If nil, there are none.
+	Rules *rules.Live
+	// Phase is rules.Before for a Control in front of the authentication: it
+	// asks only the rules of that phase, and [Admission.Context] records what
+	// it charged, see [Refund]. If rules.After, it asks the other rules; if
+	// empty, all.
+	Phase rules.Phase
+	// InFlight counts the requests in flight. If nil, one of this Control's
+	// own.
+	InFlight *store.InFlight
+
+	// Shed protects the service from overload: a request that does not fit
+	// waits briefly, or is refused and not charged, the lowest priority first.
+	// If nil, all requests within their limits are admitted at once. Put
+	// streams behind another Control: they would teach it that requests take
+	// long.
+	Shed *Shedder
+	// Spread bounds how much longer than necessary a refused caller is told to
+	// wait (jitter on RetryAfter). Each gets a time of its own, one after the
+	// other at the rate of the limit, so that they do not all return at once
+	// (thundering herd); beyond the bound, times start over from the earliest.
+	// A caller that asks too early is told the time that it was told before. It
+	// is known by [Request.Caller], if empty by its address and the fields
+	// Forwarded, X-Forwarded-For, X-Real-IP, Authorization and User-Agent; on
+	// another connection only a second or more after its latest refusal, as
+	// many may share all of these. If zero, a minute; below zero, all are told
+	// the earliest time. Times are kept for at most 10,000 keys and 10,000
+	// callers; beyond that those longest without a refusal are forgotten.
+	Spread time.Duration
+	// Milliseconds computes RetryAfterSeconds from RetryAfter, by rounding up:
+	// for callers that all read milliseconds, as throttlehttp.Transport does and
+	// the clients of Azure and OpenAI. If false, both are planned, each as if
+	// all callers were of its sort.
+	Milliseconds bool
+
+	// OnEvent is called with each decision, in the goroutine of the request,
+	// before Begin returns. See [Counter] and [Log]. If nil, nothing is called.
+	OnEvent func(Event)
+
+	once     sync.Once
+	own      store.Store    // if there is no Store
+	counting store.InFlight // if there is no InFlight
+	seed     maphash.Seed
+	slots    slots
+	crowds   crowds
+	policies policies
+}
+
+// Request is a request that a Control decides about.
+type Request struct {
+	// Request is what the Rules look at. Its Phase, if empty, is that of the
+	// Control. Without Rules, Address, Client and Cost count, the latter called
+	// with an empty name.
+	rules.Request
+	// Key is the key that the Limit is charged to: a customer, an API key that
+	// was checked. If empty, the Client; without one the Address, which is
+	// taken as its /64 network if it is IPv6, as one caller usually has all of
+	// it; without either, all such requests share one key. Beware of what
+	// callers may set freely: each new value is a new key with an unused limit.
+	Key string
+	// Priority is for the Shedder. If zero, that of the Rules, load.Normal if
+	// there are none.
+	Priority load.Priority
+	// Caller tells apart the callers that share a key, such as the processes of
+	// one customer. Each is then told its fair share of the rate, see
+	// [Admission.Share]. The latest 10,000 keys are remembered. If empty, none
+	// is told.
+	Caller string
+	// Conn names the connection that the request came on if it carries one
+	// request after the other, as in HTTP/1; it tells apart callers that share
+	// an address. If empty, it is unknown, or carries many at a time.
+	Conn string
+	// Degrades reports that requests above a limit, or for which there is no
+	// room, are answered with less rather than refused. It is for Events only.
+	Degrades bool
+}
+
+// Begin decides whether the request may start: it charges all its limits,
+// counts it as in flight and waits briefly for room in the Shedder, or does
+// none of that. A refusal is not an error: OK is false. The error is that of
+// the Store, or of ctx: there was no decision, and OK is false too. To admit
+// such requests, wrap the Store in store.FailOpen.
+//
+// The Admission is never nil. Done must be called when the request has ended,
+// whatever was decided.
+//
+// If the request has a Client and the Phase is not rules.Before, what Controls
+// of that phase charged for ctx is refunded, see [Refund].
+func (c *Control) Begin(ctx context.Context, q Request) (*Admission, error) {
+	a := new(Admission)
+	return a, c.BeginIn(ctx, q, a)
+}
+
+// BeginIn is Begin that fills a, for transports that use their Admissions again.
+// Nothing may use a any more: neither the request before it, nor a context made
+// by [Admission.Context].
+func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
+	c.once.Do(c.setUp)
+	*a = Admission{Event: Event{Request: q, Degraded: q.Degrades}, Binding: -1, control: c, ctx: ctx}
+	a.charged.store = c.store()
+	if a.Request.Phase == "" {
+		a.Request.Phase = c.Phase
+	}
+	if q.Client != "" && c.Phase != rules.Before {
+		a.RefundErr = Refund(ctx)
+	}
+	begun := false
+	defer func() {
+		if !begun { // a function of the user's panicked
+			a.Forget()
+		}
+	}()
+	err := a.decide(ctx)
+	if err == nil && a.Answer.OK && c.Shed != nil {
+		a.shed(ctx)
+	}
+	a.conclude(err)
+	if c.OnEvent != nil {
+		c.OnEvent(a.Event)
+	}
+	begun = true
+	return err
+}
+
+// setUp makes, once, the parts of a Control that are its own.
+func (c *Control) setUp() {
+	c.seed = maphash.MakeSeed()
+	if c.Store == nil {
+		c.own = store.InProcess()
+	}
+}
+
+func (c *Control) store() store.Store {
+	if c.Store != nil {
+		return c.Store
+	}
+	return c.own
+}
+
+func (c *Control) inFlight() *store.InFlight {
+	if c.InFlight != nil {
+		return c.InFlight
+	}
+	return &c.counting
+}
+
+func (c *Control) name() string {
+	if c.Name == "" {
+		return "default"
+	}
+	return c.Name
+}
+
+// decide decides by the Rules or the Limit.
+func (a *Admission) decide(ctx context.Context) (err error) {
+	if a.control.Rules == nil {
+		return a.decideLimit(ctx)
+	}
+	a.Answer, a.hold, err = a.control.Rules.Load().Admit(ctx, &a.charged, a.control.inFlight(), a.Request.Request)
+	return err
+}
+
+// decideLimit decides by the Limit, where there are no rules.
+func (a *Admission) decideLimit(ctx context.Context) error {
+	c := a.control
+	a.Answer = rules.Answer{OK: true, Priority: load.Normal}
+	l := c.Limit
+	if c.LimitFor != nil {
+		l = c.LimitFor(a.Request)
+	}
+	if l.Unlimited() && c.MaxInFlight <= 0 {
+		return nil
+	}
+	n := int64(1)
+	if a.Request.Cost != nil {
+		n = max(a.Request.Cost(""), 0)
+	}
+	key := a.Request.key()
+	a.Answer.Common = key == ""
+	key = c.name() + "/" + key
+	busy, ok, err := a.take(ctx, limit.Ask{Key: key, Limit: l, N: n})
+	if err != nil {
+		return err
+	}
+	a.Answer.OK, a.Answer.Rule, a.Answer.Reason = ok, c.name(), rules.Within
+	switch {
+	case busy:
+		a.Answer.Reason = rules.Busy
+		return nil
+	case !ok:
+		a.Answer.Reason = rules.Over
+	}
+	if len(a.charged.decisions) > 0 {
+		a.Answer.Limit, a.Answer.Decision = l, a.charged.decisions[0]
+	}
+	return nil
+}
+
+// take takes ask from the Store and counts the request as in flight, or neither.
+func (a *Admission) take(ctx context.Context, ask limit.Ask) (busy, ok bool, err error) {
+	c := a.control
+	if c.MaxInFlight <= 0 {
+		a.one.ask[0] = ask
+		ok, err = a.charged.Take(ctx, a.one.ask[:], a.one.decision[:])
+		return false, ok, err
+	}
+	counts, refused := store.Count{Key: ask.Key, Max: c.MaxInFlight}, -1
+	if ask.Limit.Unlimited() {
+		a.counted, refused, ok = c.inFlight().Acquire(counts)
+	} else {
+		a.one.ask[0] = ask
+		a.counted, refused, ok, err = c.inFlight().Admit(ctx, &a.charged, a.one.ask[:], a.one.decision[:], counts)
+	}
+	return refused >= 0, ok, err
+}
+
+// key returns the key of the Limit.
+func (q *Request) key() string {
+	switch {
+	case q.Key != "":
+		return q.Key
+	case q.Client != "":
+		return q.Client
+	case q.Address.IsValid():
+		return rules.Network(q.Address, 32, 64)
+	}
+	return ""
+}
+
+// shed waits for room, and refunds what was charged if there is none.
+func (a *Admission) shed(ctx context.Context) {
+	priority := a.Request.Priority
+	if priority == 0 {
+		priority = a.Answer.Priority
+	}
+	pass, err := a.control.Shed.Acquire(ctx, priority)
+	if err == nil {
+		a.pass = pass
+		return
+	}
+	if !errors.As(err, &a.busy) { // all its errors are such
+		a.busy = &store.Error{Reason: err}
+	}
+	a.RefundErr = errors.Join(a.RefundErr, a.refund(ctx))
+}

@@ -1,0 +1,257 @@
+package admit_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
+)
+
+var hourly = limit.Limit{Count: 1, Period: time.Hour}
+
+// recorder is a Store that records the keys it was asked about.
+type recorder struct {
+	memory.Store
+	keys []string
+}
+
+func (r *recorder) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	for _, ask := range a {
+		r.keys = append(r.keys, ask.Key)
+	}
+	return r.Store.Take(ctx, a, d)
+}
+
+// TestControlKeys: the Limit is charged to the Key, else the Client, else the
+// network of the Address.
+func TestControlKeys(t *testing.T) {
+	six := netip.MustParseAddr("2001:db8:1:2:3::4")
+	for _, c := range []struct {
+		name string
+		q    admit.Request
+		want string
+	}{
+		{"", admit.Request{}, "default/"},
+		{"n", admit.Request{Request: rules.Request{Address: six}}, "n/2001:db8:1:2::/64"},
+		{"n", admit.Request{Request: rules.Request{Address: netip.MustParseAddr("::ffff:192.0.2.1")}}, "n/192.0.2.1"},
+		{"n", admit.Request{Request: rules.Request{Address: six, Client: "c"}}, "n/c"},
+		{"n", admit.Request{Request: rules.Request{Address: six, Client: "c"}, Key: "k"}, "n/k"},
+	} {
+		var s recorder
+		control := admit.Control{Store: &s, Limit: hourly, Name: c.name}
+		a, err := control.Begin(t.Context(), c.q)
+		if err != nil || !a.OK || len(s.keys) != 1 || s.keys[0] != c.want {
+			t.Errorf("%+v: %v, %v, charged to %q; want %q", c.q, a.Verdict, err, s.keys, c.want)
+		}
+		a.Done()
+	}
+}
+
+// TestControlPlans: LimitFor returns the limit of a request, which costs what it
+// says.
+func TestControlPlans(t *testing.T) {
+	control := admit.Control{LimitFor: func(q admit.Request) limit.Limit {
+		return limit.Limit{Count: int64(len(q.Key)), Period: time.Hour}
+	}}
+	for _, c := range []struct {
+		key  string
+		cost int64
+		want admit.Verdict
+	}{
+		{"aaaa", 3, admit.Admitted}, {"aaaa", 2, admit.Limited}, {"aaaa", 1, admit.Admitted},
+		{"bb", 2, admit.Admitted}, {"bb", 0, admit.Admitted}, {"bb", -5, admit.Admitted}, {"bb", 1, admit.Limited},
+		{"ccc", 0, admit.Admitted}, {"ccc", 4, admit.Limited},
+	} {
+		q := admit.Request{Key: c.key}
+		q.Cost = func(string) int64 { return c.cost }
+		a, err := control.Begin(t.Context(), q)
+		if err != nil || a.Verdict != c.want || a.OK != (c.want == admit.Admitted) {
+			t.Errorf("%s for %d: %v, %v; want %v", c.key, c.cost, a.Verdict, err, c.want)
+		}
+		if never := c.cost == 4; !a.OK && (a.RetryAfter == limit.Never) != never {
+			t.Errorf("%s for %d: come again in %v", c.key, c.cost, a.RetryAfter)
+		}
+		a.Done()
+	}
+}
+
+// TestGiveBack: what a request was charged is refunded once, and it no longer
+// counts as in flight.
+func TestGiveBack(t *testing.T) {
+	control := admit.Control{Limit: limit.Limit{Count: 2, Period: time.Hour}, MaxInFlight: 1, InFlight: new(store.InFlight)}
+	begin := func() *admit.Admission {
+		a, err := control.Begin(t.Context(), admit.Request{Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	first := begin()
+	if second := begin(); second.OK || second.Verdict != admit.Limited || second.Reason() != "busy" || second.GiveBack() != nil {
+		t.Errorf("%v (%s), want limited, as one is in flight", second.Verdict, second.Reason())
+	}
+	for range 3 {
+		if err := first.GiveBack(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := control.InFlight.Stats().Holds; n != 0 {
+		t.Errorf("%d in flight after GiveBack, want none", n)
+	}
+	for i, want := range []bool{true, true, false} {
+		a := begin()
+		if a.Done(); a.OK != want {
+			t.Errorf("request %d: %v, want %t: one was given back, once", i, a.Verdict, want)
+		}
+	}
+}
+
+// TestControlPhases: what is charged before the authentication is refunded to
+// clients that are known behind it.
+func TestControlPhases(t *testing.T) {
+	var s memory.Store
+	before := admit.Control{Store: &s, Name: "address", Limit: hourly, Phase: rules.Before, MaxInFlight: 5, InFlight: new(store.InFlight)}
+	after := admit.Control{Store: &s, Name: "client", Limit: limit.Limit{Count: 3, Period: time.Hour}, Phase: rules.After}
+	try := func(client string) (at string) {
+		a, err := before.Begin(t.Context(), admit.Request{})
+		defer a.Done()
+		if err != nil || !a.OK {
+			return "before"
+		}
+		b, err := after.Begin(a.Context(t.Context()), admit.Request{Request: rules.Request{Client: client}})
+		defer b.Done()
+		if held := before.InFlight.Stats().Holds; (held == 0) != (client != "") {
+			t.Errorf("%d in flight before the authentication of %q", held, client)
+		}
+		if err != nil || !b.OK {
+			return "after"
+		}
+		return ""
+	}
+	for i, c := range []struct{ client, want string }{
+		{"a", ""}, {"a", ""}, {"a", ""}, {"a", "after"}, {"b", ""}, {"", ""}, {"", "before"}, {"b", "before"},
+	} {
+		if got := try(c.client); got != c.want {
+			t.Errorf("request %d of %q was refused %q, want %q", i, c.client, got, c.want)
+		}
+	}
+}
+
+// TestControlUndecided: where the Store fails, or the caller has gone, requests
+// are refused and nothing is held; what a function of the user's panics with
+// releases all, too.
+func TestControlUndecided(t *testing.T) {
+	lost := errors.New("lost")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	broken := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, lost })
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		store  store.Store
+		is     error
+		reason string
+	}{
+		{"a Store that fails", t.Context(), broken, lost, "undecided"},
+		{"a caller that has gone", gone, nil, context.Canceled, "gone"},
+	} {
+		var seen admit.Event
+		control := admit.Control{Store: c.store, Limit: hourly, MaxInFlight: 1, InFlight: new(store.InFlight), Shed: new(admit.Shedder), OnEvent: func(e admit.Event) { seen = e }}
+		a, err := control.Begin(c.ctx, admit.Request{Degrades: true})
+		if !errors.Is(err, c.is) || a.OK || a.Verdict != admit.Undecided || seen.Reason() != c.reason || a.Degraded {
+			t.Errorf("%s: %v (%s), %v", c.name, a.Verdict, seen.Reason(), err)
+		}
+		a.Done()
+		if control.InFlight.Stats().Holds+control.Shed.Stats().InFlight != 0 {
+			t.Errorf("%s: something is held", c.name)
+		}
+	}
+	control := admit.Control{MaxInFlight: 1, InFlight: new(store.InFlight), Shed: new(admit.Shedder), OnEvent: func(admit.Event) { panic("mine") }}
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = control.Begin(t.Context(), admit.Request{})
+		t.Error("OnEvent did not panic")
+	}()
+	if control.InFlight.Stats().Holds+control.Shed.Stats().InFlight != 0 {
+		t.Error("after a panic in OnEvent something is held")
+	}
+}
+
+// TestControlSheds: what does not fit is refused as overload, by priority, and
+// not charged.
+func TestControlSheds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s memory.Store
+		two := limit.Limit{Count: 2, Period: time.Hour}
+		control := admit.Control{Store: &s, Limit: two, Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: -1}}
+		first, err := control.Begin(t.Context(), admit.Request{Key: "k", Priority: load.Critical})
+		if err != nil || !first.OK {
+			t.Fatalf("%v, %v", first.Verdict, err)
+		}
+		second, err := control.Begin(t.Context(), admit.Request{Key: "k", Degrades: true})
+		if err != nil || second.Verdict != admit.Overloaded || second.Reason() != "shed" || !second.Degraded || second.RetryAfter <= 0 || second.Binding != -1 {
+			t.Errorf("%v (%s), %v: %+v", second.Verdict, second.Reason(), err, second.Event)
+		}
+		second.Done()
+		first.Done()
+		if used, _ := s.Take(t.Context(), []limit.Ask{{Key: "default/k", Limit: two}}, make([]limit.Decision, 1)); !used {
+			t.Error("the request that was shed is charged")
+		}
+		third, err := control.Begin(t.Context(), admit.Request{Key: "k"})
+		if err != nil || !third.OK {
+			t.Errorf("%v, %v; want room again", third.Verdict, err)
+		}
+		third.Forget()
+		third.Done()
+	})
+}
+
+// TestRateLimitFields: what callers are told names limits, never keys.
+func TestRateLimitFields(t *testing.T) {
+	c, err := rules.Parse([]byte(`{"rules": [
+		{"name": "each", "key": "client", "limits": ["2/h", "1/min"]},
+		{"name": "all", "limits": "100/s burst 200"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := admit.Control{Rules: new(rules.Live)}
+	if policy, current := mustBegin(t, &control).RateLimit(); policy != "" || current != "" {
+		t.Errorf("no rules: %q, %q; want nothing", policy, current)
+	}
+	control.Rules.Swap(c)
+	a := mustBegin(t, &control)
+	policy, current := a.RateLimit()
+	wantPolicy := `"each/1";q=1;w=60, "each";q=2;w=3600, "all";q=100;w=1;throttle-burst=200`
+	wantCurrent := `"each/1";r=0;t=60, "each";r=1;t=1800, "all";r=199;t=1`
+	if policy != wantPolicy || current != wantCurrent || strings.Contains(policy+current, "secret") {
+		t.Errorf("got  %s | %s\nwant %s | %s", policy, current, wantPolicy, wantCurrent)
+	}
+	if a.Share() != 0 {
+		t.Errorf("a share of %v is told to a caller without a name", a.Share())
+	}
+	b, err := control.Begin(t.Context(), admit.Request{Request: rules.Request{Client: "other"}, Caller: "p"})
+	if err != nil || math.Abs(b.Share()*60-1) > 0.01 {
+		t.Errorf("share %v, %v; want one a minute", b.Share(), err)
+	}
+}
+
+func mustBegin(t *testing.T, c *admit.Control) *admit.Admission {
+	t.Helper()
+	a, err := c.Begin(t.Context(), admit.Request{Request: rules.Request{Client: "secret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Done)
+	return a
+}

@@ -1,0 +1,125 @@
+package admit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+func TestCounts(t *testing.T) {
+	var c Counter
+	compiled, err := rules.Parse([]byte(`{"rules": [
+		{"name": "each", "key": "client", "limits": "1/min"},
+		{"name": "stricter", "shadow": true, "limits": "1/min"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := Control{OnEvent: c.OnEvent, Rules: new(rules.Live)}
+	control.Rules.Swap(compiled)
+	for i := range 1000 { // hostile keys
+		for range 2 {
+			begin(t, &control, fmt.Sprint(i)).Done()
+		}
+	}
+	want := map[Counted]int64{{Rule: "each", Reason: "within"}: 1000, {Rule: "each", Reason: "over"}: 1000, {Rule: "stricter", Reason: "shadow"}: 999}
+	if got := c.Stats(); !maps.Equal(got, want) {
+		t.Errorf("counts %v, want %v", got, want)
+	}
+	for i := range maxCounts + 100 {
+		c.OnEvent(Event{Verdict: Admitted, Answer: rules.Answer{Rule: fmt.Sprint("rule-", i)}})
+	}
+	c.OnEvent(Event{Verdict: Limited, Answer: rules.Answer{Rule: "each", Reason: rules.Over, ShadowErr: errors.New("lost")}, RefundErr: errors.New("lost")})
+	all := c.Stats()
+	if n := len(all); n > maxCounts+5 || all[Counted{Rule: "each", Reason: "over"}] != 1001 || all[Counted{Reason: "unlimited"}] != 103 {
+		t.Errorf("%d counts, %d and %d; want %d, what is new under an empty rule", n, all[Counted{Rule: "each", Reason: "over"}], all[Counted{Reason: "unlimited"}], maxCounts)
+	}
+	if all[Counted{Reason: "shadow-error"}] != 1 || all[Counted{Reason: "refund-error"}] != 1 {
+		t.Errorf("counts %v, want one error of each", len(all))
+	}
+}
+
+// A flood of refusals is a few records a second, which say how many they stand for.
+func TestLogCannotBeFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		logs := slog.New(slog.NewTextHandler(&text, nil))
+		control := Control{Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "each", OnEvent: Log(logs, 2)}
+		for i := range 3000 { // 1000 a second for 3 s, under keys of the caller's choice
+			for range 2 {
+				begin(t, &control, fmt.Sprintf("hostile\nkey=%d", i)).Done()
+			}
+			time.Sleep(time.Millisecond)
+		}
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		stood := len(lines)
+		for _, line := range lines {
+			var n int
+			if _, after, found := strings.Cut(line, "left_out="); found {
+				fmt.Sscan(after, &n)
+			}
+			stood += n
+			if !strings.Contains(line, "level=WARN msg=refused rule=each") || strings.Contains(line, "hostile") {
+				t.Errorf("record %q, want refused by each, and nothing of the caller's", line)
+			}
+		}
+		if len(lines) < 6 || len(lines) > 8 || stood < 2400 || stood > 3000 {
+			t.Errorf("%d records for %d refusals, want 2 at once and 2 a second for all", len(lines), stood)
+		}
+	})
+}
+
+// What is remembered for the log is bounded, too.
+func TestLogRemembersLittle(t *testing.T) {
+	w := &logger{most: limit.Limit{Count: 1, Period: time.Second}}
+	for i := range maxCounts + 100 {
+		_, ok := w.may(Counted{Rule: fmt.Sprint("rule-", i), Reason: "over"}, time.Unix(0, 0))
+		if want := i <= maxCounts; ok != want { // all that is new is one
+			t.Fatalf("rule %d may be logged: %t, want %t", i, ok, want)
+		}
+	}
+	if n := len(w.said); n != maxCounts+1 {
+		t.Errorf("%d are remembered, want %d", n, maxCounts+1)
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	var text bytes.Buffer
+	logs := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	on := Log(logs, 10)
+	lost := errors.New("connection lost")
+	on(Event{Verdict: Admitted, Answer: rules.Answer{Rule: "a", OK: true}})
+	on(Event{Verdict: Admitted, Answer: rules.Answer{Rule: "a", OK: true, Shadow: []string{"b"}, ShadowErr: lost}})
+	on(Event{Answer: rules.Answer{Version: "v7"}, Err: lost})
+	on(Event{Verdict: Admitted, Answer: rules.Answer{Rule: "a", OK: true}, RefundErr: lost})
+	want := "level=INFO msg=\"would refuse\" rule=b\n" +
+		"level=ERROR msg=\"could not ask a shadow rule\" rule=\"\" err=\"connection lost\"\n" +
+		"level=ERROR msg=\"could not decide\" rule=\"\" version=v7 err=\"connection lost\"\n" +
+		"level=ERROR msg=\"could not give back\" rule=a err=\"connection lost\"\n"
+	if got := text.String(); got != want {
+		t.Errorf("records\n%swant\n%s", got, want)
+	}
+}
+
+// begin has control decide about a request of client.
+func begin(t *testing.T, control *Control, client string) *Admission {
+	t.Helper()
+	a, err := control.Begin(t.Context(), Request{Request: rules.Request{Client: client}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

@@ -1,0 +1,80 @@
+package admit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/store"
+)
+
+var t0 = time.Unix(1_800_000_000, 0)
+
+// Promises are kept for a bounded number of keys, and not beyond their time.
+func TestPromisesAreForgotten(t *testing.T) {
+	now := t0
+	l := limit.Limit{Count: 1, Period: time.Hour}
+	h := &Control{Limit: l, Store: store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		full, _ := limit.Take(limit.State{}, now, a[0])
+		_, d[0] = limit.Take(full, now, a[0])
+		return false, nil
+	})}
+	refuse := func(client string) { begin(t, h, client).Done() }
+	for i := range maxSpread + 10 {
+		refuse(fmt.Sprint(i))
+	}
+	if n, callers := len(h.slots.keys.keys), len(h.slots.callers.keys); n != maxSpread || callers != maxSpread {
+		t.Errorf("promises are kept for %d keys and %d callers, want %d of each", n, callers, maxSpread)
+	}
+	now = t0.Add(3 * time.Hour)
+	for i := range 100 {
+		refuse(fmt.Sprint("later", i))
+	}
+	if n := len(h.slots.keys.keys); n != maxSpread-101 {
+		t.Errorf("%d keys, want %d: for each that comes two are forgotten that are over", n, maxSpread-101)
+	}
+	h.slots.next(1, caller{}, t0, promise{earliest: 100 * 24 * time.Hour, each: time.Second, bound: time.Minute})
+	if h.slots.keys.keys[1] != nil {
+		t.Error("a wait of a hundred days is kept, want none beyond a day")
+	}
+}
+
+// TestCrowdsAreForgotten: the callers of a bounded number of keys are counted.
+func TestCrowdsAreForgotten(t *testing.T) {
+	var c crowds
+	for i := range maxSpread + 5 {
+		c.size(uint64(i), 1, t0)
+	}
+	if n := len(c.keys.keys); n != maxSpread {
+		t.Errorf("%d crowds, want %d", n, maxSpread)
+	}
+}
+
+func FuzzPromise(f *testing.F) {
+	f.Add(int64(10), int64(time.Second), int64(0), int64(1), int64(time.Second), true, int64(0))
+	f.Add(int64(1)<<62, int64(1), int64(1)<<62, int64(1)<<62, int64(1)<<62, false, int64(1)<<60)
+	f.Add(int64(10), int64(time.Second), int64(0), int64(1), int64(limit.Never)-1, true, int64(0))
+	f.Fuzz(func(t *testing.T, count, period, burst, n, earliest int64, ms bool, until int64) {
+		l := limit.Limit{Count: count, Period: time.Duration(period), Burst: burst}
+		p := promiseOf(l, n, time.Duration(max(earliest, 0)))
+		i := 0
+		if ms {
+			i = 1
+		}
+		p.bound = time.Minute
+		var s slots
+		u := s.keys.at(7, 1)
+		u.exact = t0.Add(time.Duration(until % int64(24*time.Hour)))
+		u.whole[0] = u.exact
+		after := s.next(7, caller{}, t0, p)
+		got, grain := [2]time.Duration{after.whole, after.exact}[i], grains[i]
+		if got < p.earliest || got < grain && got != limit.Never {
+			t.Fatalf("promise %+v: %v, want not before the earliest", p, got)
+		}
+		if got > p.earliest && got-p.earliest > p.bound+2*grain {
+			t.Fatalf("promise %+v: %v, want at most a minute more", p, got)
+		}
+	})
+}
