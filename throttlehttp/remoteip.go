@@ -16,9 +16,9 @@ import (
 // is returned unchanged. For other networks see ClientNetwork.
 func RemoteIP(r *http.Request) string { return ClientNetwork{}.Key(r) }
 
-// ClientIP returns a Handler.Key for a Handler behind trusted proxies: the
-// address of the client by rules.ClientAddress, in the form of RemoteIP. A
-// client cannot choose it.
+// ClientIP returns a function that returns the key of a request behind trusted
+// proxies: the address of the client by rules.ClientAddress, in the form of
+// RemoteIP. A client cannot choose it.
 func ClientIP(behind rules.Proxies) func(*http.Request) string {
 	return ClientNetwork{Behind: behind}.Key
 }
@@ -26,7 +26,7 @@ func ClientIP(behind rules.Proxies) func(*http.Request) string {
 // ClientNetwork defines which addresses count as one caller. The zero value is
 // that of RemoteIP.
 //
-//	h.Key = throttlehttp.ClientNetwork{IPv6: 56}.Key
+//	perNetwork := throttlehttp.Limit(tenASecond, throttlehttp.ClientNetwork{IPv6: 56}.Key)
 type ClientNetwork struct {
 	// IPv4 and IPv6 are the bits of an address that identify a caller. If zero,
 	// 32 and 64; they must not be below zero or above 32 and 128. Link-local
@@ -38,7 +38,7 @@ type ClientNetwork struct {
 }
 
 // Key returns the network that a request came from, or the address if the
-// network has no other. It is a Handler.Key.
+// network has no other: a key for [Limit] or an admit.Request.
 func (n ClientNetwork) Key(r *http.Request) string {
 	ip, ok := remote(r)
 	if !ok {
