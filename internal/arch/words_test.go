@@ -189,6 +189,37 @@ func TestHouseWordsInPages(t *testing.T) {
 	}
 }
 
+// fieldTerms are words by which a page is found; the first paragraph of each has one.
+var fieldTerms = regexp.MustCompile(`(?i)rate[\s-]limit|token\s+bucket|circuit\s+breaker|load\s+shedding|` +
+	`admission\s+control|semaphore|backpressure|retr(y|ies)|\b429\b|shaper|prefetch|concurrency\s+limit|backoff|throttled`)
+
+// firstParagraph is that of a Markdown page, without its title and without code.
+func firstParagraph(page string) string {
+	for part := range strings.SplitSeq(codeInMarkdown.ReplaceAllString(page, ""), "\n\n") {
+		if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, "#") {
+			return part
+		}
+	}
+	return ""
+}
+
+// TestHouseTermsInPages: a search for the standard term finds the page.
+func TestHouseTermsInPages(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("found %d pages in docs (%v)", len(pages), err)
+	}
+	for _, page := range append(pages, "README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first := firstParagraph(string(text)); !fieldTerms.MatchString(first) {
+			t.Errorf("%s: no standard term in the first paragraph: %q", page, first)
+		}
+	}
+}
+
 // standardTerms are the words of the field that must stand where their thing is
 // described, by the folder of the package and the name.
 var standardTerms = []struct {
@@ -279,6 +310,9 @@ func TestHouseWordsBite(t *testing.T) {
 		if found != want {
 			t.Errorf("a comment %q has %d breaches, want %d", first, found, want)
 		}
+	}
+	if got := firstParagraph("# Rate limiter\n\n```\nretry\n```\n\nIt is.\n\nA rate limiter.\n"); got != "It is." || fieldTerms.MatchString(got) {
+		t.Errorf("firstParagraph = %q, want one without a term", got)
 	}
 	if got := missingTerms("A Circuit\nbreaker.", "circuit breaker,timeout"); len(got) != 1 || got[0] != "timeout" {
 		t.Errorf("missingTerms = %q, want the timeout", got)

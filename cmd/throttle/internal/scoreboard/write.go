@@ -99,11 +99,11 @@ func (c cell) text(w [2]int, colour bool) string {
 
 const head = `# Scoreboard
 
-Written by
+How retry policies, rate limiters and concurrency limits of callers do in every
+scenario. Written by
 
 ` + "```\n%s\n```" + `
 
-Retry policies, rate limiters and concurrency limits in every scenario.
 A row is a policy; a cell is the median / the worst of
 %s.
 The best median is **bold**.
