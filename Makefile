@@ -14,12 +14,14 @@ RACE ?= -race
 BIN := $(CURDIR)/.bin
 TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
-.PHONY: help test integration lint bench bench-peers fuzz soak
+.PHONY: help test integration lint licenses api bench bench-peers fuzz soak
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
 	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 15 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
+	@echo 'make licenses   the licences of what the program links, into it'
+	@echo 'make api VERSION=v1.2.3  what that release changes of the API; tags nothing'
 	@echo 'make bench  medians of BENCHCOUNT=$(BENCHCOUNT) runs of every benchmark'
 	@echo 'make bench-peers  memory.Store beside other limiters, into docs/performance.md; some 15 minutes'
 	@echo 'make fuzz   every fuzz target for FUZZTIME=$(FUZZTIME)'
@@ -51,7 +53,16 @@ lint: $(TOOLS)
 	GOWORK=off scripts/each go mod tidy -diff
 	GOWORK=off scripts/each go vet ./...
 	scripts/each $(BIN)/staticcheck ./...
+	cd tools && export GOWORK=off && go mod tidy -diff && go vet ./... && $(BIN)/staticcheck ./...
 	go test -count=1 -run '^TestHouse' ./internal/arch
+
+licenses:
+	mkdir -p $(BIN)
+	cd tools && GOWORK=off go run ./licenses >$(BIN)/licenses.txt
+	mv $(BIN)/licenses.txt cmd/throttle/internal/version/licenses.txt
+
+api:
+	scripts/release -n $(VERSION)
 
 bench: $(TOOLS)
 	scripts/each go test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./... | tee $(BIN)/bench.txt

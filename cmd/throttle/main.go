@@ -21,6 +21,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/version"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
@@ -38,6 +39,7 @@ var commands = []command{
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
+	{"version", "print the version, and the licences of what is linked", version.Run},
 }
 
 func main() {

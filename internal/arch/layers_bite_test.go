@@ -235,6 +235,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"internal/chart", "", "limit sim throttle"},
 	{"internal/timeline", "", "limit store throttle"},
 	{"internal/arch", "", "limit throttle"},
+	{"internal/release", "", "limit throttle"},
 	{"pace/internal/schedule", "", "pace limit load"},
 }
 

@@ -55,6 +55,7 @@ var layers = map[string][]string{
 	"internal/chart":         {},
 	"internal/timeline":      {},
 	"internal/arch":          {},
+	"internal/release":       {},
 	"pace/internal/schedule": {},
 }
 
@@ -72,7 +73,7 @@ var small = map[string][]string{
 const program = "cmd/throttle"
 
 // topFolders hold what stands on everything else.
-var topFolders = []string{program, "bench", "examples", "integration"}
+var topFolders = []string{program, "bench", "examples", "integration", "tools"}
 
 // A breach is one place that breaks a rule.
 type breach struct {
