@@ -38,8 +38,9 @@ type ScopeResult struct {
 	Report pace.Report
 }
 
-// DoResult is Do for functions that know more than an error about how a try
-// ended: the hints of the server, the actual cost, the scopes that refused.
+// DoResult runs f as Do does, for functions that know more than an error about
+// how a try ended: the hints of the server, the actual cost, the scopes that
+// refused.
 //
 // It waits until the limit admits the call, runs f, and retries it while its
 // Report is Throttled or Failed and not Final. Once f is Served or Ignored,

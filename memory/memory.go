@@ -63,16 +63,17 @@ func (m *Store) Allow(key string, l limit.Limit, n int64) bool {
 	return m.takeOne(p, h, t.base.Add(since), &limit.Ask{Key: key, Limit: l, N: n}).OK
 }
 
-// TakeKey is Take for n tokens of one key: it returns the fields of the Decision
-// in their order. They come in registers, so it is faster than TakeOne.
+// TakeKey decides as Take does for n tokens of one key, and returns the fields
+// of the Decision in their order. They come in registers, so it is faster than
+// TakeOne.
 func (m *Store) TakeKey(key string, l limit.Limit, n int64) (ok bool, charged, most, remaining int64, retryAfter, resetAfter time.Duration, at time.Time) {
 	var d limit.Decision
 	m.takeKey(key, &l, n, &d)
 	return d.OK, d.N, d.Max, d.Remaining, d.RetryAfter, d.ResetAfter, d.At
 }
 
-// TakeOne is Take for one ask. It allocates nothing, but for limits that keep
-// more than a State, and its error is always nil.
+// TakeOne decides one ask as Take does. It allocates nothing, but for limits
+// that keep more than a State, and its error is always nil.
 func (m *Store) TakeOne(_ context.Context, a limit.Ask) (d limit.Decision, _ error) {
 	m.takeNow(&a, &d)
 	return d, nil

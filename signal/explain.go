@@ -20,8 +20,8 @@ type Note struct {
 	Ignored bool
 }
 
-// Explain is Read with a note for each field that was read and present, in the
-// order in which they were read.
+// Explain reads an answer as Read does, and returns a note for each field that
+// was read and present, in the order in which they were read.
 func (d *Dialect) Explain(status int, field func(name string) string, body []byte, now time.Time) (Reading, []Note) {
 	var notes []Note
 	r := reader{d: d, status: status, field: field, now: now, body: d.bodyOf(status, body), notes: &notes}

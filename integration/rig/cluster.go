@@ -44,8 +44,8 @@ func ValkeyCluster(t testing.TB, args ...string) *Clustered {
 	return cluster(t, valkeyServer, false, args)
 }
 
-// ProxiedCluster is a cluster whose nodes tell all the world, each other too,
-// the addresses of proxies, so that [Clustered.Part] can take one away from the
+// ProxiedCluster starts a cluster whose nodes announce, to each other too, the
+// addresses of proxies, so that [Clustered.Part] can take one away from the
 // rest. Addrs are those of the proxies, Nodes[i].Addr goes straight to a node.
 func ProxiedCluster(t testing.TB, args ...string) *Clustered {
 	t.Helper()

@@ -21,9 +21,9 @@ import (
 	"github.com/throttle-go/throttle/admit"
 )
 
-// Main is the main function of an example. play is to write a table and to
-// return soon; its context ends after half a minute, or when interrupted. The
-// exit code is 1 if it fails, and 2 for flags and arguments, as there are none.
+// Main runs an example as its main function. play must write a table and return
+// soon; its context ends after half a minute, or when interrupted. The exit code
+// is 1 if it fails, and 2 for flags and arguments, as there are none.
 func Main(about string, play func(ctx context.Context, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := exit(ctx, os.Args, os.Stdout, os.Stderr, about, play)
@@ -74,7 +74,7 @@ type Keys map[string]string
 // none.
 func (k Keys) Customer(r *http.Request) string { return k[r.Header.Get("X-Api-Key")] }
 
-// Request is a throttlehttp.Handler.Request: it adds the customer.
+// Request adds the customer: it is a throttlehttp.Handler.Request.
 func (k Keys) Request(r *http.Request, q admit.Request) admit.Request {
 	q.Client = k.Customer(r)
 	return q
