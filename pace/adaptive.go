@@ -36,10 +36,10 @@ type Adaptive struct {
 	Probe time.Duration
 	// Blind ignores all hints but the wait that a server asks for.
 	Blind bool
-	// Weight is how many ordinary clients this one is worth: it comes to so
-	// many times the rate of one whose Weight is 1, without knowing of it, by
-	// deeper or gentler cuts, L/Weight. If zero or below, 1; at least 0.01 and
-	// at most 100.
+	// Weight is how many ordinary clients this one is worth: where the server
+	// says what remains it comes to so many times the rate of one whose Weight is
+	// 1, without knowing of it, by deeper or gentler cuts, L/Weight; without hints
+	// to a part of that. If zero or below, 1; at least 0.01 and at most 100.
 	Weight float64
 	// Burst spends what is left of a fixed window as fast as the server
 	// allows. If false, evenly over the time left.
