@@ -117,7 +117,8 @@ func (v *server) tellShare(now int64, f *flight) {
 }
 
 // hint adds what this server tells of a limit, in whole seconds as header fields
-// do. A dry one is never refilled: a token in 36 years stands for none at all.
+// do. A dry one is never refilled: a token in 36 years stands for none at all, and
+// is no policy either, as clients ignore windows of more than a year.
 func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
 	if q.part.Unlimited() {
 		return
@@ -139,7 +140,7 @@ func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
 	case again != limit.Never: // the sooner of the two, as our Handler says it
 		s.Reset = pace.Some(signal.Seconds(again))
 	}
-	if v.Hints.Policy {
+	if v.Hints.Policy && !dry {
 		whole := q.part
 		if v.Nodes > 1 {
 			whole.Count = q.Limit.Count
