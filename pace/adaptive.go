@@ -35,10 +35,11 @@ type Adaptive struct {
 	Probe time.Duration
 	// Blind ignores all hints but the Retry-After of a server.
 	Blind bool
-	// Weight is the number of ordinary clients that this one counts as: its rate
-	// settles at so many times that of a client with Weight 1, without knowledge
-	// of it, by deeper or gentler cuts, L/Weight. If zero or below, 1; at least
-	// 0.01 and at most 100.
+	// Weight is the number of ordinary clients that this one counts as: where the
+	// server says what remains, its rate settles at so many times that of a client
+	// with Weight 1, without knowledge of it, by deeper or gentler cuts, L/Weight;
+	// without hints, at a part of that. If zero or below, 1; at least 0.01 and at
+	// most 100.
 	Weight float64
 	// Burst spends the rest of a fixed window as fast as the server allows. If
 	// false, it is spread evenly over the time left.

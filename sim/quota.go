@@ -17,6 +17,7 @@ func (s *Server) quotas() []Quota {
 type quota struct {
 	Quota
 	part limit.Limit // of one node, as it is now
+	zero *held       // of the cell of zeros, the only one where all is counted together
 	held map[cell]*held
 	all  []*held
 }
@@ -47,12 +48,21 @@ func (q *quota) cellOf(node, process, key int) cell {
 	return cell{node, 0}
 }
 
+// find is what is remembered of a cell, nil if it was never counted in.
+func (q *quota) find(c cell) *held {
+	if c == (cell{}) {
+		return q.zero
+	}
+	return q.held[c]
+}
+
 // of is what is remembered of a cell.
 func (q *quota) of(c cell) *held {
-	h := q.held[c]
+	h := q.find(c)
 	if h == nil {
 		h = new(held)
 		q.held[c], q.all = h, append(q.all, h)
+		q.zero = q.held[cell{}]
 	}
 	return h
 }
