@@ -8,9 +8,9 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Call is [Throttle.Do] for a function that returns a value. It returns the
-// value of the last try, even with an error; the zero value if f was never
-// called.
+// Call runs f as [Throttle.Do] does, for a function that returns a value. It
+// returns the value of the last try, even with an error; the zero value if f was
+// never called.
 func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, error)) (T, error) {
 	var v T
 	err := t.Do(ctx, func(ctx context.Context) (err error) {

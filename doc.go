@@ -34,7 +34,7 @@
 // [Fleet]. Package pace has the controllers that decide the pace;
 // [pace.Adaptive] is the default.
 //
-// Owners of a service, who limit its callers, use other packages: store decides
+// Owners of a service that limit its callers use other packages: store decides
 // by a limit, memory is the Store in this process, admit makes requests wait or
 // sheds them, rules states which requests are subject to which limits, and
 // throttlehttp.Handler puts them in front of an http.Handler.

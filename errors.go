@@ -15,7 +15,7 @@ import (
 // Reasons of an [Error], besides [context.DeadlineExceeded] and the
 // [context.Cause] of a context that ended.
 var (
-	// ErrTries says that a call was throttled or failed in all the tries it
+	// ErrTries says that a call was throttled or failed in every try that it
 	// has.
 	ErrTries = errors.New("no tries left")
 	// ErrBudget says that too many calls are being retried already, see
@@ -45,10 +45,10 @@ type Error struct {
 	// Scope is the scope that the call waited for, see [CallOptions.Needs]. If
 	// empty, the Throttle's own limit.
 	Scope string
-	// Why is what the call waited for there, if that is known.
+	// Why describes the limit that the call waited for there, if that is known.
 	Why pace.Why
 	// MayHaveRun reports whether the service may have executed the call: some
-	// try ended otherwise than throttled. If false, it surely has not, and the
+	// try ended other than throttled. If false, it certainly has not, and the
 	// call may be sent elsewhere.
 	MayHaveRun bool
 
@@ -130,7 +130,8 @@ func Throttled(err error, after time.Duration) error {
 
 // Failed marks err as the error of a try that failed transiently, for a reason
 // other than load, and may have been executed. Do retries it after a rest, see
-// [Throttle.Backoff], up to [Throttle.Retries] times: use it only for calls that may be executed twice.
+// [Throttle.Backoff], up to [Throttle.Retries] times: use it only for calls that
+// may be executed twice.
 func Failed(err error) error {
 	return &verdictError{pace.Report{Verdict: pace.Failed}, err}
 }
@@ -158,8 +159,8 @@ func Ignore(err error) error {
 //	any other error                         Served
 //
 // Served means that the error is returned at once and not retried: a function
-// that is not idempotent must not be repeated unasked, and most errors (bad
-// input, no permission, quota of the month) would only occur again.
+// that is not idempotent must not be repeated without being asked to, and most
+// errors (bad input, no permission, quota of the month) would only occur again.
 func Classify(err error) pace.Report {
 	if err == nil {
 		return pace.Report{Verdict: pace.Served}

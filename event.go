@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// EventKind is what happened to a call.
+// EventKind says which step of a call an [Event] reports.
 type EventKind uint8
 
 const (
@@ -40,7 +40,7 @@ func (k EventKind) String() string {
 
 // Event is one event of a call, see [Throttle.OnEvent].
 type Event struct {
-	// Kind is what happened.
+	// Kind says what happened.
 	Kind EventKind
 	// At is when it happened.
 	At time.Time
@@ -54,8 +54,8 @@ type Event struct {
 	// Scope is, for Waits and GivesUp, the scope that the call waits for, see
 	// [CallOptions.Needs]. If empty, the Throttle's own limit.
 	Scope string
-	// Why is, for Waits and GivesUp, what the call waits for there, if that is
-	// known.
+	// Why describes, for Waits and GivesUp, the limit that the call waits for
+	// there, if that is known.
 	Why pace.Why
 	// Report is, for Ends, the report of the try.
 	Report pace.Report

@@ -13,14 +13,14 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Fleet is a limit that callers in many processes share: each try is paid for
-// from one Store, beside whatever else paces it. Waiting calls are paid for in
-// batches: one Store request covers all calls expected to start within 500 ms
-// (half of [pace.MaxIdleCredit]). So a busy process makes few requests, and no
-// process keeps unused credit for longer than [pace.MaxIdleCredit].
-// [Throttle.Try] does not wait for the Store, so it starts only what is paid
-// for already. Busy processes get about the same share each, whatever the number
-// of their calls that wait.
+// Fleet is a distributed rate limit: callers in many processes share it, and
+// each try is paid for from one Store, besides the pace of its Throttle. Waiting
+// calls are paid for in batches: one Store request covers all calls expected to
+// start within 500 ms (half of [pace.MaxIdleCredit]). So a busy process makes
+// few requests, and no process keeps unused credit for longer than
+// [pace.MaxIdleCredit]. [Throttle.Try] does not wait for the Store, so it starts
+// only what is paid for already. Busy processes get about the same share each,
+// whatever the number of their calls that wait.
 //
 // When the Store fails or panics, each process continues by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and then after twice
@@ -32,12 +32,12 @@ type Fleet struct {
 	Store store.Store
 	// Key is the key of the limit in the Store.
 	Key string
-	// Limit is what all processes together may start, in the unit of
+	// Limit bounds the starts of all processes together, in the unit of
 	// [CallOptions.Cost].
 	Limit limit.Limit
-	// Timeout bounds one request to the Store, and the life of its goroutine.
-	// If zero, 100 ms. Put a Store that does not end with its context behind a
-	// [store.Guard]: it delays all waiting calls otherwise.
+	// Timeout bounds one request to the Store, and the life of its goroutine. If
+	// zero, 100 ms. A Store that does not end with its context delays all
+	// waiting calls: put it behind a [store.Guard].
 	Timeout time.Duration
 	// MaxBatch bounds the tokens of one request. If zero, 100.
 	MaxBatch int64

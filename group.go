@@ -3,9 +3,10 @@ package throttle
 import "sync"
 
 // Group is a bounded cache of independent Throttles, one for each name: a host,
-// an account, a table. Names appear in logs: hash what is secret. Transports and interceptors keep their Throttles in a
-// Group. Limits that one call is subject to together belong in one Throttle
-// instead, as scopes: see [CallOptions.Needs].
+// an account, a table. Names appear in logs: hash what is secret. Transports and
+// interceptors keep their Throttles in a Group. Limits that one call is subject
+// to together belong in one Throttle instead, as scopes: see
+// [CallOptions.Needs].
 //
 //	m := group.Enter(host)
 //	defer m.Leave()

@@ -15,7 +15,7 @@ import (
 func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 	ended := false
 	defer func() {
-		if !ended { // a Controller panicked: those who wait must hear of it, or start
+		if !ended { // a Controller panicked: waiting calls must get its panic, or start
 			t.ringAfter(now, 0)
 		}
 	}()
@@ -108,8 +108,8 @@ func (t *Throttle) ring() {
 	})
 }
 
-// alone runs f in a goroutine that belongs to no call, so that nobody could
-// recover from a panic of a Controller there. A call that waits panics with it
+// alone runs f in a goroutine that belongs to no call, where no caller could
+// recover from a panic of a Controller. A call that waits panics with it
 // instead, as it would if the Controller had panicked in its own goroutine; then
 // the next one, if it happens again. Caller holds mu.
 func (t *Throttle) alone(f func()) {
@@ -124,7 +124,7 @@ func (t *Throttle) alone(f func()) {
 		}
 		first := t.gate.First()
 		if first == nil {
-			panic(p) // not of a Controller: none is asked while nobody waits
+			panic(p) // not of a Controller: none is called while no call waits
 		}
 		w := first.Owner.(*waiter)
 		now := time.Now()

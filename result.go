@@ -7,7 +7,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Result states how one try of a call ended: what to learn from it, and its
+// Result states how one try of a call ended: its report to the limiter, and its
 // error. The zero Result teaches nothing and has no error. See
 // [Throttle.DoResult].
 type Result struct {
@@ -38,8 +38,9 @@ type ScopeResult struct {
 	Report pace.Report
 }
 
-// DoResult is Do for functions that know more than an error about how a try
-// ended: the hints of the server, the actual cost, the scopes that refused.
+// DoResult runs f as Do does, for functions that know more than an error about
+// how a try ended: the hints of the server, the actual cost, the scopes that
+// refused.
 //
 // It waits until the limit admits the call, runs f, and retries it while its
 // Report is Throttled or Failed and not Final. Once f is Served or Ignored,
@@ -51,19 +52,19 @@ func (t *Throttle) DoResult(ctx context.Context, f func(context.Context) Result)
 	return t.do(ctx, f, false)
 }
 
-// Report takes feedback that belongs to no call, as of a service that accepts at
-// once and chokes later: its queue, or who works it off, says that it is
-// overloaded. It has the effect that an answer with that Result would have on
-// the Control, on the calls that wait, and on the scopes that it names; but it
-// ends no call, so nothing is given back, and its costs and Err do not count.
+// Report feeds back what a service says apart from its answers, as one that
+// accepts at once and is overloaded later: its queue, or a worker of that queue,
+// says so. It has the effect of an answer with that Result on the Control, on
+// the calls that wait, and on the scopes that it names; but it ends no call, so
+// nothing is given back, and its costs and Err do not count.
 //
-// sent is when the work that it speaks of was sent: refusals of what was sent
-// before the last slowdown belong to that slowdown. If zero, when the last call
-// started: then many reports between two calls slow down as one does.
+// sent is when the work that the feedback is about was sent: refusals of what
+// was sent before the last slowdown belong to that slowdown. If zero, when the
+// last call started: then many reports between two calls slow down as one does.
 //
-// Where such feedback tells all, let the calls themselves end as Ignored, so
-// that a job that was accepted does not count as served. Of the Scopes 16 count.
-// Report does not wait, and keeps nothing of what it was given.
+// Where only such feedback tells of load, let the calls themselves end as
+// Ignored, so that a job that was accepted does not count as served. At most 16
+// of its Scopes count. Report does not wait, and keeps none of its arguments.
 func (t *Throttle) Report(sent time.Time, r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,9 +10,10 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Throttle makes all calls that share one limit of a service. It paces them,
-// first come, first served; it retries those that were throttled or failed; and
-// it learns the limit from the answers.
+// Throttle is a client-side rate limiter with retries, for all calls that share
+// one limit of a service. It paces the calls, first come, first served; it
+// retries those that were throttled or failed; and it learns the limit from the
+// answers.
 //
 // The zero value is ready; docs/client.md lists the defaults. A Throttle is safe
 // for concurrent use, by thousands of goroutines; it must not be copied, nor its
@@ -26,9 +27,10 @@ type Throttle struct {
 	// Throttle alone and is called under its lock. If it panics, so does a call,
 	// in its own goroutine. If nil, a new [pace.Adaptive].
 	Control pace.Controller
-	// MaxInFlight bounds the calls in flight; [Throttle.SetMaxInFlight] changes
-	// it later. If zero or below, only refusals for too many at once do, see
-	// [pace.Report.Crowded]: then no more are in flight than were served.
+	// MaxInFlight bounds the calls in flight (a concurrency limit);
+	// [Throttle.SetMaxInFlight] changes it later. If zero or below, only
+	// refusals for too many at once do, see [pace.Report.Crowded]: then no more
+	// are in flight than were served.
 	MaxInFlight int
 	// NewScope makes the Control of a scope, a limit that only some calls are
 	// subject to, when it is first named: see [CallOptions.Needs]. It is called
@@ -57,23 +59,23 @@ type Throttle struct {
 	Backoff pace.Backoff
 	// CountResting counts calls that rest before a retry as in flight by
 	// MaxInFlight, so that a call keeps its slot from try to try, as a job that
-	// holds locks or memory should. If false, others use the slot meanwhile.
+	// holds locks or memory should. If false, other calls use the slot
+	// meanwhile.
 	CountResting bool
 	// MaxWait bounds the time that a call spends in line and between tries, from
 	// when Do is called, unless [CallOptions.MaxWait] does. If zero, an hour;
 	// below zero, only the context does.
 	MaxWait time.Duration
-	// MaxAfter bounds how long a server is believed that asks to wait: a longer
-	// Retry-After counts as this. If zero, an hour; below zero, there is no
-	// bound.
+	// MaxAfter caps the Retry-After of a server: a longer one counts as this. If
+	// zero, an hour; below zero, there is no bound.
 	MaxAfter time.Duration
-	// Budget bounds the retries of failed calls to a share of all calls, so
-	// that retries do not multiply the load on a service in trouble: beyond it
-	// calls are given up with ErrBudget. If zero, a tenth of the calls, and
-	// ten.
+	// Budget is the retry budget: it bounds the retries of failed calls to a
+	// share of all calls, so that retries do not multiply the load on a service
+	// in trouble: beyond it calls are given up with ErrBudget. If zero, a tenth
+	// of the calls, and ten.
 	Budget pace.Budget
 	// MaxWaiting bounds the calls that wait; further calls are refused with
-	// [ErrQueueFull]. If zero, 100,000.
+	// [ErrQueueFull], which is backpressure on their callers. If zero, 100,000.
 	MaxWaiting int
 	// Weights divide the limit between waiting calls, by their
 	// [CallOptions.Priority] (weighted fair queueing): while all wait, the
@@ -170,8 +172,9 @@ func (t *Throttle) InFlight() int {
 
 // SetMaxInFlight changes [Throttle.MaxInFlight], at any time: it is how a
 // program that watches a service gives it more or less to do at once. A higher
-// bound starts waiting calls at once. Under a lower one none starts until fewer
-// are in flight; those that are go on. An n of zero or below is no bound.
+// bound starts waiting calls at once. Under a lower one no call starts until
+// fewer are in flight; calls in flight continue. An n of zero or below is no
+// bound.
 func (t *Throttle) SetMaxInFlight(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,8 +195,8 @@ func (t *Throttle) Forecast(n int) time.Duration {
 	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
 }
 
-// Learnt returns what the Control has learnt of the limit, to be kept over a
-// restart; zero if there is nothing, or if the Control is not a
+// Learnt returns what the Control has learnt of the limit, to be kept across a
+// restart. It is zero if nothing was learnt, or if the Control is not a
 // [pace.Adaptive].
 func (t *Throttle) Learnt() pace.Learnt {
 	t.mu.Lock()
@@ -205,7 +208,7 @@ func (t *Throttle) Learnt() pace.Learnt {
 	return pace.Learnt{}
 }
 
-// Restore makes the Control begin with what an earlier Throttle had learnt of
+// Restore makes the Control start from what an earlier Throttle had learnt of
 // the same limit, see [pace.Adaptive.Restore]. It must be called before the
 // first call.
 func (t *Throttle) Restore(l pace.Learnt) {

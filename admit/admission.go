@@ -19,12 +19,11 @@ type Admission struct {
 	Event
 	// OK reports whether the request may start.
 	OK bool
-	// Asks are what the Store was asked about the limits that count, and
-	// Decisions what it decided. Empty if there are none. They must not be
-	// changed.
+	// Asks are the asks of the limits that count, and Decisions those of the
+	// Store about them. Empty if there are none. They must not be changed.
 	Asks      []limit.Ask
 	Decisions []limit.Decision
-	// Binding is the index of the one that decided, -1 if none did, or if it
+	// Binding is the index of the limit that decided, -1 if none did, or if it
 	// was refunded.
 	Binding int
 
@@ -83,8 +82,8 @@ func (a *Admission) Done() {
 	}
 }
 
-// Forget is Done that teaches the Shedder nothing: for a request that panicked,
-// or took long for a reason of its own, such as a stream.
+// Forget ends the request as Done does, but teaches the Shedder nothing: for a
+// request that panicked, or took long for a reason of its own, such as a stream.
 func (a *Admission) Forget() {
 	a.release()
 	a.pass.Forget()
@@ -95,9 +94,10 @@ func (a *Admission) release() {
 	a.counted.Release()
 }
 
-// GiveBack is Done for a request that was not served in the end: it refunds what
-// the request was charged, even if its context has ended. Further calls do
-// nothing. The error is that of the Store; the tokens stay charged then.
+// GiveBack ends a request that was not served in the end: it is Done with a
+// refund of what the request was charged, even if its context has ended. Further
+// calls do nothing. The error is that of the Store; the tokens stay charged
+// then.
 func (a *Admission) GiveBack() error {
 	a.Forget()
 	return a.refund(a.ctx)
@@ -135,7 +135,8 @@ func (a *Admission) refund(ctx context.Context) error {
 // patience bounds a refund, as the context of the request may have ended.
 const patience = 5 * time.Second
 
-// Context returns ctx with what the Admission charged, which [Refund] refunds.
+// Context returns a copy of ctx that carries the charges of the Admission, for
+// [Refund].
 func (a *Admission) Context(ctx context.Context) context.Context {
 	before, _ := ctx.Value(chargedKey{}).(*link)
 	return context.WithValue(ctx, chargedKey{}, &link{a, before})
@@ -150,12 +151,12 @@ type link struct {
 	before *link
 }
 
-// Refund refunds what Controls of the Phase rules.Before charged for the request
-// with ctx, see [Admission.Context], and no longer counts it as in flight there:
-// for a caller that was limited by address and then authenticated. Further calls
-// do nothing. Begin calls it for requests with a Client; call it yourself where
-// nothing is asked behind the authentication. The error is that of the Store. It
-// is safe for concurrent use.
+// Refund gives back the charges of Controls of the Phase rules.Before for the
+// request with ctx, see [Admission.Context], and no longer counts it as in
+// flight there: for a caller that was limited by address and then authenticated.
+// Further calls do nothing. Begin calls it for requests with a Client; call it
+// yourself where no Control stands behind the authentication. The error is that
+// of the Store. It is safe for concurrent use.
 func Refund(ctx context.Context) error {
 	l, _ := ctx.Value(chargedKey{}).(*link)
 	var err error

@@ -41,21 +41,21 @@ type Control struct {
 	// LimitFor returns the limit of one request, for callers on different
 	// plans. The same key should always have the same limit. If nil, Limit.
 	LimitFor func(Request) limit.Limit
-	// MaxInFlight bounds the requests in flight for each key. If zero or below,
-	// there is no bound.
+	// MaxInFlight bounds the requests in flight for each key (a concurrency
+	// limit). If zero or below, there is no bound.
 	MaxInFlight int64
-	// Name is the name of the Limit, which callers are told and, before a
-	// slash, is the beginning of the keys in the Store: two limits in one Store
-	// need two names. If empty, "default".
+	// Name is the name of the Limit, for callers and, before a slash, at the
+	// beginning of the keys in the Store: two limits in one Store need two
+	// names. If empty, "default".
 	Name string
 
 	// Rules replace Limit, LimitFor, MaxInFlight and Name. They may be swapped
 	// at any time. If nil, there are none.
 	Rules *rules.Live
 	// Phase is rules.Before for a Control in front of the authentication: it
-	// asks only the rules of that phase, and [Admission.Context] records what
-	// it charged, see [Refund]. If rules.After, it asks the other rules; if
-	// empty, all.
+	// asks only the rules of that phase, and [Admission.Context] records its
+	// charges, see [Refund]. If rules.After, it asks the other rules; if empty,
+	// all.
 	Phase rules.Phase
 	// InFlight counts the requests in flight. If nil, one of this Control's
 	// own.
@@ -67,22 +67,22 @@ type Control struct {
 	// streams behind another Control: they would teach it that requests take
 	// long.
 	Shed *Shedder
-	// Spread bounds how much longer than necessary a refused caller is told to
-	// wait (jitter on RetryAfter). Each gets a time of its own, one after the
-	// other at the rate of the limit, so that they do not all return at once
-	// (thundering herd); beyond the bound, times start over from the earliest.
-	// A caller that asks too early is told the time that it was told before. It
-	// is known by [Request.Caller], if empty by its address and the fields
-	// Forwarded, X-Forwarded-For, X-Real-IP, Authorization and User-Agent; on
-	// another connection only a second or more after its latest refusal, as
-	// many may share all of these. If zero, a minute; below zero, all are told
-	// the earliest time. Times are kept for at most 10,000 keys and 10,000
-	// callers; beyond that those longest without a refusal are forgotten.
+	// Spread is jitter on RetryAfter: it bounds how much longer than necessary a
+	// refused caller is asked to wait. Each gets a time of its own, one after
+	// the other at the rate of the limit, so that they do not all return at once
+	// (thundering herd); beyond the bound, times start over from the earliest. A
+	// caller that asks too early gets the same time again. It is known by
+	// [Request.Caller], if empty by its address and the fields Forwarded,
+	// X-Forwarded-For, X-Real-IP, Authorization and User-Agent; on another
+	// connection only a second or more after its latest refusal, as many may
+	// share all of these. If zero, a minute; below zero, all get the earliest
+	// time. Times are kept for at most 10,000 keys and 10,000 callers; beyond
+	// that those longest without a refusal are forgotten.
 	Spread time.Duration
 	// Milliseconds computes RetryAfterSeconds from RetryAfter, by rounding up:
 	// for callers that all read milliseconds, as throttlehttp.Transport does and
 	// the clients of Azure and OpenAI. If false, both are planned, each as if
-	// all callers were of its sort.
+	// all callers read it.
 	Milliseconds bool
 
 	// OnEvent is called with each decision, in the goroutine of the request,
@@ -105,21 +105,21 @@ type Request struct {
 	// with an empty name.
 	rules.Request
 	// Key is the key that the Limit is charged to: a customer, an API key that
-	// was checked. If empty, the Client; without one the Address, which is
-	// taken as its /64 network if it is IPv6, as one caller usually has all of
-	// it; without either, all such requests share one key. Beware of what
+	// was checked. If empty, the Client; without one the Address, which is taken
+	// as its /64 network if it is IPv6, as one caller usually has all of it;
+	// without either, all such requests share one key. Beware of values that
 	// callers may set freely: each new value is a new key with an unused limit.
 	Key string
 	// Priority is for the Shedder. If zero, that of the Rules, load.Normal if
 	// there are none.
 	Priority load.Priority
-	// Caller tells apart the callers that share a key, such as the processes of
-	// one customer. Each is then told its fair share of the rate, see
-	// [Admission.Share]. The latest 10,000 keys are remembered. If empty, none
-	// is told.
+	// Caller distinguishes the callers that share a key, such as the processes
+	// of one customer. The answer to each then states its fair share of the
+	// rate, see [Admission.Share]. The latest 10,000 keys are remembered. If
+	// empty, no share is stated.
 	Caller string
 	// Conn names the connection that the request came on if it carries one
-	// request after the other, as in HTTP/1; it tells apart callers that share
+	// request after the other, as in HTTP/1; it distinguishes callers that share
 	// an address. If empty, it is unknown, or carries many at a time.
 	Conn string
 	// Degrades reports that requests above a limit, or for which there is no
@@ -134,18 +134,18 @@ type Request struct {
 // such requests, wrap the Store in store.FailOpen.
 //
 // The Admission is never nil. Done must be called when the request has ended,
-// whatever was decided.
+// whatever the decision.
 //
-// If the request has a Client and the Phase is not rules.Before, what Controls
-// of that phase charged for ctx is refunded, see [Refund].
+// If the request has a Client and the Phase is not rules.Before, the charges of
+// Controls of that phase for ctx are refunded, see [Refund].
 func (c *Control) Begin(ctx context.Context, q Request) (*Admission, error) {
 	a := new(Admission)
 	return a, c.BeginIn(ctx, q, a)
 }
 
-// BeginIn is Begin that fills a, for transports that use their Admissions again.
-// Nothing may use a any more: neither the request before it, nor a context made
-// by [Admission.Context].
+// BeginIn decides as Begin does and fills a, for transports that reuse their
+// Admissions. Nothing else may still use a: neither the request before it, nor a
+// context made by [Admission.Context].
 func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 	c.once.Do(c.setUp)
 	*a = Admission{Event: Event{Request: q, Degraded: q.Degrades}, Binding: -1, control: c, ctx: ctx}

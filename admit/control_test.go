@@ -69,9 +69,15 @@ func TestControlPlans(t *testing.T) {
 		cost int64
 		want admit.Verdict
 	}{
-		{"aaaa", 3, admit.Admitted}, {"aaaa", 2, admit.Limited}, {"aaaa", 1, admit.Admitted},
-		{"bb", 2, admit.Admitted}, {"bb", 0, admit.Admitted}, {"bb", -5, admit.Admitted}, {"bb", 1, admit.Limited},
-		{"ccc", 0, admit.Admitted}, {"ccc", 4, admit.Limited},
+		{"aaaa", 3, admit.Admitted},
+		{"aaaa", 2, admit.Limited},
+		{"aaaa", 1, admit.Admitted},
+		{"bb", 2, admit.Admitted},
+		{"bb", 0, admit.Admitted},
+		{"bb", -5, admit.Admitted},
+		{"bb", 1, admit.Limited},
+		{"ccc", 0, admit.Admitted},
+		{"ccc", 4, admit.Limited},
 	} {
 		q := admit.Request{Key: c.key}
 		q.Cost = func(string) int64 { return c.cost }

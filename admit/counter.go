@@ -12,7 +12,8 @@ type Counter struct {
 	n  map[Counted]int64
 }
 
-// Counted is what is counted together.
+// Counted is the key of a count: decisions that agree in it are counted
+// together.
 type Counted struct {
 	// Rule is the rule that decided; empty if none did.
 	Rule string

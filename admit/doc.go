@@ -8,10 +8,12 @@
 //   - [Queue] makes requests wait until a rate limit admits them (a shaper, or
 //     leaky bucket as a queue), where a [store.Store] would refuse. Use it for
 //     work that should be done later rather than refused: mail, exports, calls
-//     to a slow backend.
-//   - [Shedder] bounds the work in flight by an adaptive concurrency limit, and
-//     refuses the lowest priorities first under overload (load shedding). Use it
-//     where callers are within their limits and the service is still too slow.
+//     to a slow backend. Its bounds are backpressure: when the queue is full, or
+//     a turn would come too late, the caller knows at once.
+//   - [Shedder] is load shedding with an adaptive concurrency limit: it bounds
+//     the work in flight, and refuses the lowest priorities first under
+//     overload. Use it where callers are within their limits and the service is
+//     still too slow.
 //   - [Quota] bounds how many objects a customer has. It is no rate limit.
 //
 // Most owners begin with a limit for each caller, and add a Shedder for what all

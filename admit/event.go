@@ -28,7 +28,7 @@ const (
 	// Denied requests are refused by a deny list: 403, PERMISSION_DENIED.
 	Denied
 	// Keyless requests are refused, as they lack a part of a key that a rule
-	// wants: 400, INVALID_ARGUMENT.
+	// requires: 400, INVALID_ARGUMENT.
 	Keyless
 )
 
@@ -54,13 +54,12 @@ type Event struct {
 	// Rule is the Name of the Control. Shadow names the rules that would have
 	// refused, and ShadowErr is why one of them could not decide.
 	Answer rules.Answer
-	// RetryAfter is how long a refused caller is told to wait, to the
-	// millisecond: limit.Never if that does not help, zero if there was no
-	// decision.
+	// RetryAfter is the wait that a refused caller is given, to the millisecond:
+	// limit.Never if that does not help, zero if there was no decision.
 	RetryAfter time.Duration
 	// RetryAfterSeconds is the same for callers that know whole seconds only.
-	// Where many wait it is not RetryAfter rounded up, but planned by itself, as
-	// if all callers were of that sort: see [Control.Spread].
+	// Where many wait it is not RetryAfter rounded up, but planned separately,
+	// as if all callers read whole seconds: see [Control.Spread].
 	RetryAfterSeconds time.Duration
 	// Degraded reports that the request is answered with less instead of the
 	// refusal, see [Request.Degrades].

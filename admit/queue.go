@@ -22,9 +22,9 @@ var (
 	ErrNever = errors.New("more than the limit lets pass at once")
 )
 
-// Queue makes callers wait until their limit admits them: first come, first
-// served for each key, in a bounded queue. With a token bucket of Burst 1 it is
-// a leaky bucket as a queue, a shaper: bursts leave it at a constant rate.
+// Queue is a shaper: it makes callers wait until their limit admits them, first
+// come, first served for each key, in a bounded queue. With a token bucket of
+// Burst 1 it is a leaky bucket as a queue: bursts leave it at a constant rate.
 //
 // The zero value is ready. A Queue is safe for concurrent use; it must not be
 // copied, nor its fields changed, after first use. It starts no goroutine and
@@ -48,7 +48,7 @@ type Queue struct {
 	MaxWaiting int
 	// MaxPerKey bounds the callers in line for one key. If zero or below, 1000.
 	MaxPerKey int
-	// MaxWait bounds the wait, beside the deadline of the context. If zero or
+	// MaxWait bounds the wait, besides the deadline of the context. If zero or
 	// below, only that deadline does.
 	MaxWait time.Duration
 
@@ -59,9 +59,9 @@ type Queue struct {
 }
 
 // Wait waits until l admits n tokens for key, and charges them. l becomes the
-// limit of those that wait for the key already, as with [Queue.Change]. A zero
-// n waits its turn and until nothing is owed, and charges nothing; a negative n
-// is refunded at once.
+// limit of the callers that wait for the key already, as with [Queue.Change]. A
+// zero n waits for its turn and until nothing is owed, and charges nothing; a
+// negative n is refunded at once.
 //
 // A caller that is not admitted gets a [*store.Error] and is charged nothing.
 // The Reason is one of
@@ -79,9 +79,8 @@ type Queue struct {
 // if no caller gives up or takes from the Store without the Queue; for other
 // kinds it is never too late.
 //
-// What is granted in the instant in which ctx ends is granted: the error is
-// nil. The Decision is the last one of the Store, zero if the Store was not
-// called.
+// A grant in the instant in which ctx ends is a grant: the error is nil. The
+// Decision is the last one of the Store, zero if the Store was not called.
 func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (limit.Decision, error) {
 	if n < 0 {
 		return q.giveBack(ctx, key, l, n)
@@ -114,9 +113,9 @@ func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (l
 	return d, err
 }
 
-// Change makes l the limit of those that wait for key: the first of them calls
-// the Store at once, and those that cannot make their deadlines any more are
-// refused. The state that the Store keeps for key is not changed.
+// Change makes l the limit of the callers that wait for key: the first of them
+// calls the Store at once, and callers that can no longer meet their deadlines
+// are refused. The state that the Store keeps for key is not changed.
 func (q *Queue) Change(key string, l limit.Limit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

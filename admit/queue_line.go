@@ -113,7 +113,7 @@ func (w *queued) again(now time.Time, d limit.Decision) (time.Duration, error) {
 func (w *queued) poke() {
 	select {
 	case w.turn <- struct{}{}:
-	default: // it has been told
+	default: // it is woken already
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *queued) late(now time.Time, wait time.Duration) bool {
 	return !w.deadline.IsZero() && wait >= w.deadline.Sub(now)
 }
 
-// sleep waits until it is the turn of w (told), or for d, or for the end of
+// sleep waits until it is the turn of w (told is true), or for d, or for the end of
 // ctx.
 func (w *queued) sleep(ctx context.Context, d time.Duration) (told bool, err error) {
 	var ring <-chan time.Time

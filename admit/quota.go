@@ -14,8 +14,8 @@ import (
 )
 
 // Quota bounds how many objects each key has: files, machines, rows of a
-// customer. It counts them by a function of yours, caches the count, and
-// corrects it by what is created and deleted meanwhile.
+// customer. It calls a function of yours to count them, caches the count, and
+// corrects it by the objects that are created and deleted meanwhile.
 //
 //	c, err := quota.Create(ctx, customer, 1, 10)
 //	defer c.Cancel() // unless Done
@@ -31,9 +31,9 @@ import (
 //	c.Done()
 //
 // If all objects are created through one Quota, and Count sees those for which
-// Done was called, there are never more than allowed, however the calls
-// overlap: what a count may lack is added to it, even if the count may include
-// it already, and a deletion lowers it only when the objects are counted again.
+// Done was called, there are never more than allowed, however the calls overlap:
+// objects that a count may lack are added to it, even if it may include them
+// already, and a deletion lowers it only when the objects are counted again.
 // Objects created by others are seen when the count is next loaded.
 //
 // A Quota is safe for concurrent use; it must not be copied, nor its fields
@@ -54,10 +54,10 @@ type Quota struct {
 	// RetryInterval is the pause after a failure of Count before it is called
 	// for the same key again. If zero or below, a second.
 	RetryInterval time.Duration
-	// MaxKeys bounds the keys remembered; beyond it, the one longest unused is
+	// MaxKeys bounds the keys remembered; beyond it, the key longest unused is
 	// forgotten and counted again when it returns. A key is not forgotten while
-	// something is loaded or created for it; if that holds for all, a new key
-	// is an error. If zero or below, 100,000, which take some 30 MB.
+	// something is loaded or created for it; if that holds for all, a new key is
+	// an error. If zero or below, 100,000, which take some 30 MB.
 	MaxKeys int
 
 	mu   sync.Mutex // guards all below; no Count is called under it
@@ -70,7 +70,7 @@ type Creation struct {
 	// OK reports whether the objects may be created.
 	OK bool
 	// Held is the number of objects, including these if OK. It may be too high
-	// by what is being created and deleted.
+	// by the objects that are being created and deleted.
 	Held int64
 
 	of     *Quota
@@ -90,8 +90,8 @@ var (
 // from call to call. A refusal is a value: OK is false.
 //
 // If OK, the objects count from now on: call Done when they exist, and Cancel
-// when they surely do not. If that is unknown, call Done; the next count will
-// tell.
+// when they certainly do not. If that is unknown, call Done: the next count
+// corrects it.
 //
 // An error is a [*store.Error]: [store.ErrUndecided] with the error of Count,
 // or the end of ctx while it waited for Count. The Creation is then nil, which
@@ -158,8 +158,8 @@ func (q *Quota) Deleted(key string, n int64) {
 	}
 }
 
-// Held returns how many objects count for key now, and the age of the count
-// that this rests on; ok is false if there is none. It loads nothing.
+// Held returns how many objects count for key now, and the age of the count that
+// it is based on; ok is false if there is none. It does not call Count.
 func (q *Quota) Held(key string) (n int64, age time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

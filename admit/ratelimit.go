@@ -15,8 +15,8 @@ const maxPolicies = 8
 // RateLimit returns the fields RateLimit-Policy and RateLimit of
 // draft-ietf-httpapi-ratelimit-headers-08 and later: all limits, the one that
 // decided first, at most 8, under the names of their rules; the second limit of
-// a rule has /1 behind its name. Both are empty if no limit decided. The Share is
-// told as a parameter throttle-share, see signal.Signal.Share.
+// a rule has /1 behind its name. Both are empty if no limit decided. The Share
+// is stated as a parameter throttle-share, see signal.Signal.Share.
 func (a *Admission) RateLimit() (policy, current string) {
 	if a.Binding < 0 {
 		return "", ""

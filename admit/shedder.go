@@ -16,10 +16,10 @@ import (
 var ErrShed = errors.New("shed: more important work came first")
 
 // Shedder protects a service from overload, by load shedding with an adaptive
-// concurrency limit. It bounds the work in flight; what does not fit waits
-// briefly, the highest [load.Priority] first and within one in order of
-// arrival; and what would wait too long is refused at once. So under overload
-// the lower priorities are shed and the higher ones are hardly delayed.
+// concurrency limit. It bounds the work in flight; other work waits briefly, the
+// highest [load.Priority] first and within one in order of arrival; and work
+// that would wait too long is refused at once. So under overload the lower
+// priorities are shed and the higher ones are hardly delayed.
 //
 // It is for capacity that all callers share. The zero value is ready, and
 // learns by itself how much may be in flight. A Shedder is safe for concurrent
@@ -37,9 +37,9 @@ type Shedder struct {
 	// is below its own, and is refused otherwise. If zero or below, 1000, which
 	// take some 200 KB.
 	MaxWaiting int
-	// MaxWait bounds the wait, beside the deadline of the context. If zero, 100
-	// ms, or the time in which ten pieces of work are done if that is longer.
-	// If below zero, work does not wait.
+	// MaxWait bounds the wait, besides the deadline of the context. If zero, 100
+	// ms, or the time in which ten pieces of work are done if that is longer. If
+	// below zero, work does not wait.
 	MaxWait time.Duration
 
 	mu    sync.Mutex // guards what follows
@@ -65,7 +65,7 @@ type Pass struct {
 
 // ShedderStats are the numbers of a [Shedder].
 type ShedderStats struct {
-	// Limit is the present concurrency limit, InFlight the work in flight,
+	// Limit is the current concurrency limit, InFlight the work in flight,
 	// Waiting the work that waits, and PeakWaiting the most that waited so far.
 	Limit, InFlight, Waiting, PeakWaiting int
 	// Took is the recent average duration of a piece of work; zero if none is
@@ -88,7 +88,7 @@ type ShedderStats struct {
 //   - ErrShed, when work of a higher priority took its place.
 //   - the Cause of ctx, when ctx ended.
 //
-// What is granted in the instant in which ctx ends is granted.
+// A grant in the instant in which ctx ends is a grant.
 func (s *Shedder) Acquire(ctx context.Context, p load.Priority) (Pass, error) {
 	if ctx.Err() != nil {
 		return Pass{}, store.Ended(ctx, nil)
@@ -107,11 +107,11 @@ func (s *Shedder) Acquire(ctx context.Context, p load.Priority) (Pass, error) {
 	return pass, nil
 }
 
-// Release says that the work is done, and lets the Shedder learn from how long
-// it took. Further calls do nothing. It may be called from any goroutine.
+// Release ends the work, and lets the Shedder learn from how long it took.
+// Further calls do nothing. It may be called from any goroutine.
 func (p Pass) Release() { p.end(true) }
 
-// Forget releases like Release, but teaches nothing: for work that took long
+// Forget releases as Release does, but teaches nothing: for work that took long
 // for a reason of its own, such as a stream, or was cut short.
 func (p Pass) Forget() { p.end(false) }
 
@@ -183,7 +183,7 @@ func (s *Shedder) wake() {
 	for t := s.law.Next(); t != nil; t = s.law.Next() {
 		select {
 		case t.Owner.(*applicant).turn <- struct{}{}:
-		default: // it has been told
+		default: // it is woken already
 		}
 	}
 }
@@ -204,7 +204,7 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case <-a.turn: // told in the meantime
+	case <-a.turn: // it got its turn in the meantime
 	default:
 	}
 	switch state := a.State(); state {

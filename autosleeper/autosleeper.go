@@ -34,7 +34,7 @@ import (
 // The zero value is ready. It must not be copied, nor its Settings changed,
 // after first use.
 type Sleeper struct {
-	// Settings are those of the original. Zero fields have its defaults,
+	// Settings are the settings of the original. Zero fields have its defaults,
 	// without randomness; for all its defaults use
 	// *[peers.DefaultAutoSleeper]().
 	Settings peers.AutoSleeper

@@ -23,15 +23,15 @@ var (
 	errSlotsBinary = errors.New("limit: these are no Slots in the form that AppendBinary gives them")
 )
 
-// Clone is a Log of its own that remembers the same.
+// Clone returns a copy of l that changes independently.
 func (l *Log) Clone() *Log {
 	c := *l
 	c.ring = slices.Clone(l.ring)
 	return &c
 }
 
-// AppendBinary appends all that the Log remembers to b: some five bytes for
-// each instant. The error is always nil.
+// AppendBinary appends the Log to b: some five bytes for each instant. The error
+// is always nil.
 func (l *Log) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, binaryVersion)
 	for i := 0; i < l.size; {
@@ -49,9 +49,9 @@ func (l *Log) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary makes l what AppendBinary has written. It takes at most 16
+// UnmarshalBinary sets l to what AppendBinary has written. It takes at most 16
 // times the memory of data, and 128 bytes. Data that AppendBinary would not
-// have written are an error of one line, and l stays as it is.
+// write are an error of one line, and leave l unchanged.
 func (l *Log) UnmarshalBinary(data []byte) error {
 	var read Log
 	r := numbers{b: data}
@@ -76,15 +76,15 @@ func (l *Log) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// Clone is a Slots of its own that remembers the same.
+// Clone returns a copy of s that changes independently.
 func (s *Slots) Clone() *Slots {
 	c := *s
 	c.ring = slices.Clone(s.ring)
 	return &c
 }
 
-// AppendBinary appends all that the Slots remember to b: a byte or more for
-// each slot. The error is always nil.
+// AppendBinary appends the Slots to b: a byte or more for each slot. The error
+// is always nil.
 func (s *Slots) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, binaryVersion)
 	if s.ring == nil {
@@ -99,8 +99,8 @@ func (s *Slots) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary makes s what AppendBinary has written. Data that AppendBinary
-// would not have written are an error of one line, and s stays as it is.
+// UnmarshalBinary sets s to what AppendBinary has written. Data that
+// AppendBinary would not write are an error of one line, and leave s unchanged.
 func (s *Slots) UnmarshalBinary(data []byte) error {
 	r := numbers{b: data}
 	if r.version(); len(r.b) == 0 && !r.bad {

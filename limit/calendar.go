@@ -10,7 +10,7 @@ const (
 	Week = 7 * 24 * time.Hour
 	// Month is the Period of a CalendarWindow that begins on the first of each
 	// month. Three of them are a quarter, twelve a year. It is as long as the
-	// longest, so that 28 days and 30 are rounded up to one month, 365 to
+	// longest month, so that 28 or 30 days are rounded up to one month, 365 to
 	// twelve.
 	Month = 31 * 24 * time.Hour
 )

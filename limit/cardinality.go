@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// Cardinality estimates how many different callers have come lately, to tell each
-// what its fair part of a limit is. It is linear counting (Whang, Vander-Zanden
-// and Taylor 1990): each caller sets one of m bits by its hash, and of n callers
-// a part exp(-n/m) of the bits stays zero, so
+// Cardinality estimates how many distinct callers came lately, so that each can
+// be given its fair share of a limit. It is linear counting (Whang,
+// Vander-Zanden and Taylor 1990): each caller sets one of m bits by its hash,
+// and of n callers a part exp(-n/m) of the bits stays zero, so
 //
 //	n = -m ln(zeros/m),  m = 512
 //
-// exact to a few percent up to a thousand, and 3,194 for all that are more. It
-// takes 144 bytes however many come. Callers count for one to two times Span
-// after they came. The zero Cardinality is ready. It is not safe for concurrent use.
+// exact to a few percent up to a thousand callers, and at most 3,194. It takes
+// 144 bytes whatever their number. A caller counts for one to two times Span
+// after it came. The zero Cardinality is ready. It is not safe for concurrent
+// use.
 type Cardinality struct {
-	// Span is in whole microseconds. If zero or below, half a minute.
+	// Span is how long a caller counts at least, in whole microseconds. If zero
+	// or below, half a minute.
 	Span time.Duration
 
 	began       int64 // of the present Span, in microseconds of Unix time
@@ -26,14 +28,15 @@ type Cardinality struct {
 
 const crowdWords = 8
 
-// Add notes a caller, by a hash of whatever tells callers apart: all 64 bits
-// of it should look random. A time before an earlier one counts as that.
+// Add counts a caller, by a hash of its name, key or address: all 64 bits of it
+// should look random. A time before an earlier one counts as the earlier one.
 func (c *Cardinality) Add(now time.Time, caller uint64) {
 	c.turn(now.UnixMicro())
 	c.now[caller>>6%crowdWords] |= 1 << (caller & 63)
 }
 
-// Estimate returns how many there are, at least 1: the caller that asks is one.
+// Estimate returns the number of distinct callers, at least 1: the caller that
+// asks is one.
 func (c *Cardinality) Estimate(now time.Time) float64 {
 	c.turn(now.UnixMicro())
 	const m = 64 * crowdWords

@@ -2,21 +2,21 @@ package limit
 
 import "time"
 
-// Change carries a state over from one limit to another, at the time now. What
-// was used stays used, no more and no less, so that a change grants no free
-// burst and forgives no debt: the tokens missing from the old bucket are
-// missing from the new one, and what a window used is used in the new window
-// that holds now. Fractions are rounded up to what the new State can tell.
+// Change carries a state over from one limit to another, at the time now. Tokens
+// that were used stay used, no more and no less, so that a change grants no free
+// burst and forgives no debt: the tokens missing from the old bucket are missing
+// from the new one, and the events of a window count in the current window of
+// the new limit. Fractions are rounded up to what the new State can hold.
 //
 // A window stays the one it is where only Count changes. A FirstHitWindow or
 // SlidingWindow of another Period has the same share of it left as before; any
 // other change into a FirstHitWindow begins one.
 //
-// As ever, no more is owed than one more Burst (or Count) below zero, of the
-// new limit; what a lowered limit cannot hold is forgiven. A limit that allows
-// everything or nothing leaves the state as it is: at the next change, name the
-// one before it as from. So do a Log and Slots, which keep no State: of these,
-// charge what was Used under the one to the other, with Debt.
+// As always, at most one Burst (or Count) of the new limit is owed below zero; a
+// debt beyond that is forgiven. A limit that allows everything or nothing leaves
+// the state as it is: at the next change, pass the limit before it as from. The
+// same holds for a Log and Slots, which have no State: charge what was Used of
+// one to the other, with Debt.
 func Change(s State, now time.Time, from, to Limit) State {
 	t := now.UnixMicro()
 	if from == to || !s.live(t) || !from.counts() || !to.counts() {
@@ -36,9 +36,9 @@ func Change(s State, now time.Time, from, to Limit) State {
 	return b.state(t, debt)
 }
 
-// Used is how much of l is in use at the time now, in whole events as Take
-// counts them: what has not been refilled, or what the window has used, and
-// what is owed besides. It is zero for a limit that keeps no State.
+// Used returns how much of l is in use at the time now, in whole events as Take
+// counts them: the tokens not refilled yet, or the events of the window, and any
+// debt besides. It is zero for a limit that keeps no State.
 func Used(s State, now time.Time, l Limit) int64 {
 	t := now.UnixMicro()
 	if !l.counts() || !s.live(t) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// CheckAsks reports whether a Store can decide on a, with room for the answers
-// in d: an error says that the two differ in length, or names the key that two
-// asks share. It does not allocate for up to 16 asks.
+// CheckAsks returns an error if a Store cannot decide a into d: if they differ
+// in length, or if two asks are about one key, which it names. It does not
+// allocate for up to 16 asks.
 func CheckAsks(a []Ask, d []Decision) error {
 	switch {
 	case len(a) != len(d):

@@ -2,11 +2,12 @@ package limit
 
 import "math"
 
-// Fast is a Limit made ready for tables that keep many states in little room:
-// it packs a State into one word, and decides on such words with next to no
-// divisions. It agrees with Take to the last bit, or says that it does
-// not know. The zero Fast packs states of any Limit, less tightly, and knows
-// nothing. A Fast does not change, so it is safe for concurrent use.
+// Fast is a Limit prepared for tables that keep many states in little room: it
+// packs a State into one word, and decides on such words with next to no
+// divisions. It agrees with Take to the last bit, or reports that it cannot
+// decide (known is false). The zero Fast packs states of any Limit, less
+// tightly, and decides nothing. A Fast does not change, so it is safe for
+// concurrent use.
 //
 // A word is T, in microseconds after a base, times 2^16, plus N, in its unit.
 // It stays below 2^63, so T below 2^47: 4.4 years after the base.
@@ -45,7 +46,7 @@ const (
 	wordFar = int64(1) << 45
 )
 
-// FastOf makes l ready.
+// FastOf prepares l.
 func FastOf(l Limit) Fast {
 	switch {
 	case !l.counts():
@@ -99,10 +100,10 @@ func (f *Fast) plusOne(w uint64) uint64 {
 	return next
 }
 
-// Pack is s as a word, its T counted from base, in microseconds of Unix time.
-// What has expired at base is zero. ok is false for a State that a word cannot
-// hold: one with a P, one that expires years after base, or one whose N is too
-// large or no multiple of the unit.
+// Pack returns s as a word, with its T counted from base, in microseconds of
+// Unix time. A State that has expired at base is zero. ok is false for a State
+// that a word cannot hold: one with a P, one that expires years after base, or
+// one whose N is too large or no multiple of the unit.
 func (f *Fast) Pack(s State, base int64) (w uint64, ok bool) {
 	if s.T <= base {
 		return 0, true
@@ -129,7 +130,7 @@ func (f *Fast) largest() int64 {
 	return wordN
 }
 
-// Unpack is the State that Pack was given, or an equivalent one.
+// Unpack returns the State that Pack was called with, or an equivalent one.
 func (f *Fast) Unpack(w uint64, base int64) State {
 	if w>>wordBits == 0 {
 		return State{}
@@ -137,8 +138,8 @@ func (f *Fast) Unpack(w uint64, base int64) State {
 	return State{T: base + int64(w>>wordBits), N: int64(w&wordN) * max(f.unit, 1)}
 }
 
-// Used is what the function Used says of the State in w, now microseconds after
-// the base. If not known, ask that.
+// Used returns what the function Used does for the State in w, now microseconds
+// after the base. If known is false, call that function.
 func (f *Fast) Used(w uint64, now int64) (n int64, known bool) {
 	left := int64(w>>wordBits) - now
 	switch {
@@ -155,12 +156,12 @@ func (f *Fast) Used(w uint64, now int64) (n int64, known bool) {
 	return int64((parts + f.p - 1) / f.p), true
 }
 
-// Wide reports whether the states of l may be such that no word can hold them.
+// Wide reports whether l may have states that no word can hold.
 func (f *Fast) Wide() bool { return f.kind == notFast }
 
-// Allow decides, now microseconds after the base, whether one event passes
-// under the State in w, and returns the word to keep if so. If not known, it
-// is for Take to decide.
+// Allow decides, now microseconds after the base, whether one event passes under
+// the State in w, and returns the word to keep if so. If known is false, Take
+// must decide.
 func (f *Fast) Allow(w uint64, now int64) (next uint64, ok, known bool) {
 	t := int64(w >> wordBits)
 	if uint64(now) >= uint64(wordFar) || t-now > f.far {

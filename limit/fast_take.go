@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Take decides, now microseconds after the base, whether n pass under the State in
-// w. It fills in d as the function Take does, but for At, and returns the word to
-// keep, which is w itself if nothing is charged. If not known, d is as it was, and
-// that function is to decide: about refunds, for one, and about more than could
-// ever pass at once.
+// Take decides, now microseconds after the base, whether n events pass under the
+// State in w. It fills in d as the function Take does, but for At, and returns
+// the word to keep, which is w itself if nothing is charged. If known is false,
+// d is unchanged and the function Take must decide: on refunds, for one, and on
+// more than could ever pass at once.
 func (f *Fast) Take(w uint64, now, n int64, d *Decision) (next uint64, known bool) {
 	left := int64(w>>wordBits) - now
 	if uint64(now) >= uint64(wordFar) || left > f.far || uint64(n) > f.most {

@@ -8,5 +8,5 @@ package limit
 func firstHitEnd(now, period int64) int64 { return later(now, period) }
 
 // firstHitLatest is the furthest end that an honest state could have: that of a
-// window begun by a caller who overtook this one.
+// window begun by a caller that overtook this one.
 func firstHitLatest(now, period int64) int64 { return later(firstHitEnd(now, period), skew) }

@@ -19,20 +19,20 @@ const (
 	// aligned to the Unix epoch.
 	FixedWindow
 	// SlidingLog admits Count, at most MaxLog, in any window of length Period.
-	// What it remembers does not fit a State: a Log keeps it, or a Store, and
-	// the function Take panics.
+	// Its history does not fit a State: a Log or a Store keeps it, and the
+	// function Take panics.
 	SlidingLog
 	// SlidingWindow admits Count in the last Period as estimated from two
-	// counters: what this window, aligned to the epoch, has used and, in
-	// proportion to what the last Period still covers of it, the one before.
+	// counters: that of the current window, aligned to the epoch, and that of
+	// the window before, in proportion to the part of it within the last Period.
 	SlidingWindow
 	// SlidingSlots admits at most Count in any window of length Period, and
-	// counts in Slots parts of it: what was taken is given back up to a part
-	// too late, never too early. What it remembers does not fit a State: a
-	// Slots keeps it, or a Store, and the function Take panics.
+	// counts in Slots parts of it: an event counts up to one part too long,
+	// never too short. Its history does not fit a State: a Slots or a Store
+	// keeps it, and the function Take panics.
 	SlidingSlots
-	// FirstHitWindow admits Count in each window of length Period, and a
-	// window begins when the first is taken after the one before has ended.
+	// FirstHitWindow admits Count in each window of length Period; a window
+	// begins with the first event after the last one has ended.
 	FirstHitWindow
 	// CalendarWindow admits Count in each minute, hour, day, week or month of
 	// a time zone: see Limit.Period and Limit.Zone.
@@ -52,7 +52,7 @@ var kindNames = [unknownKind]string{
 	CalendarWindow: "calendar-window",
 }
 
-// String is the name that ParseKind reads, or "unknown".
+// String returns the name that ParseKind reads, or "unknown".
 func (k Kind) String() string {
 	if k >= unknownKind {
 		return "unknown"
@@ -60,9 +60,9 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// ParseKind reads the name of a Kind as String writes it. It reads gcra and
-// leaky-bucket as other names of token-bucket, and calendar as short for
-// calendar-window. The error is one line that says what would be right.
+// ParseKind reads the name of a Kind as String writes it. It also reads gcra and
+// leaky-bucket as token-bucket, and calendar as calendar-window. The error is
+// one line that says what would be right.
 func ParseKind(text string) (Kind, error) {
 	switch text {
 	case "gcra", "leaky-bucket":

@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// Lease is what one process holds of a limit that many share: events that were
-// granted to it ahead of use, so that it need not ask for each, and what it was
-// told when there were none. Whoever keeps it asks the store for what Ask says,
-// and hands the answer to Answer; between, Take answers by itself.
+// Lease keeps the tokens that one process has prefetched from a limit that many
+// share, so that it need not ask the store for each, and the last refusal of the
+// store. Its driver asks the store for what Ask returns and passes the decision
+// to Answer; in between, Take decides locally.
 //
 // The zero Lease holds nothing. It is not safe for concurrent use. Times are of
-// the clock of the process; what they have of a monotonic clock is used.
+// the clock of the process; their monotonic readings are used if they have them.
 //
-// What is granted is charged in the store at once, and can be used for Life
-// after the question was sent, no longer: also what an answer brings for the ask
-// that it was asked for. So whatever is used between s and t was
-// granted between s - Life and t: with a TokenBucket of burst B and rate r all
-// processes together use at most
+// Granted tokens are charged in the store at once, and may be used until Life
+// after the store was asked, no longer: this includes the tokens for the ask
+// itself. So whatever is used between s and t was granted between s - Life and
+// t: with a TokenBucket of burst B and rate r all processes together use at most
 //
 //	B + r × (t - s + Life)
 //
-// however many they are, whatever they are granted, lose, or forget, and whatever
-// time their clocks show, as long as those run no more than 1/1000 slower than
-// that of the store (prepaid credit, as the leases of Gray and Cheriton, SOSP
-// 1989, with events instead of a right). What is granted of a window ends with
-// it: FixedWindow, FirstHitWindow and CalendarWindow are exact. The sliding kinds
-// admit in any Period what the store grants in Period + Life.
+// however many they are, whatever they are granted, lose, or forget, and
+// whatever time their clocks show, as long as those run no more than 1/1000
+// slower than that of the store (prepaid credit, as the leases of Gray and
+// Cheriton, SOSP 1989, with events instead of a right). Tokens of a window
+// expire with it: FixedWindow, FirstHitWindow and CalendarWindow are exact. The
+// sliding kinds admit in any Period what the store grants in Period + Life.
 type Lease struct {
 	left  int64 // granted and not used
 	grant Grant
@@ -47,7 +46,7 @@ type Lease struct {
 }
 
 const (
-	// DefaultLife is the Life that stands for zero.
+	// DefaultLife is the Life used in place of zero.
 	DefaultLife = 100 * time.Millisecond
 	// mostHold is how long a refusal is believed, as what others give back
 	// might end it.
@@ -65,14 +64,15 @@ const (
 	newest, fewest = 1.0 / 8, 1.0 / 64
 )
 
-// Leases reports whether a may be answered by a Lease: it wants a number of
-// events, all or nothing, of a limit that keeps count and could grant them.
+// Leases reports whether a Lease may decide a: it asks for a number of events,
+// all or nothing, of a limit that keeps count and could grant them.
 func (a *Ask) Leases() bool {
 	return a.N > 0 && a.Min <= 0 && !a.Debt && a.Limit.Period > 0 && a.N <= a.Limit.most()
 }
 
-// Want notes that a is wanted, once for each question that Leases. It returns
-// how much of it counts, for Unwant: nothing if it is more than would be held.
+// Want counts the demand of a; it is called once for each ask that Leases. It
+// returns how much of a counts, for Unwant: nothing if a is for more than would
+// be held.
 func (l *Lease) Want(a Ask, life time.Duration) (counts float64) {
 	if n := float64(a.N); n <= l.most(&a.Limit, life) {
 		counts = n
@@ -81,11 +81,11 @@ func (l *Lease) Want(a Ask, life time.Duration) (counts float64) {
 	return counts
 }
 
-// Unwant takes back what Want has returned, as it was another limit that refused.
+// Unwant takes back what Want has returned, when another limit refused.
 func (l *Lease) Unwant(counts float64) { l.wanted -= counts }
 
-// Take answers a by what is held: it uses some, or refuses what the store has
-// refused just now. If it cannot tell, known is false.
+// Take decides a locally: it uses tokens that are held, or repeats a recent
+// refusal of the store. If it cannot decide, known is false.
 func (l *Lease) Take(now time.Time, a Ask) (d Decision, known bool) {
 	if d, known = l.Quick(now, a, l.left); d.OK {
 		l.left -= a.N
@@ -94,8 +94,8 @@ func (l *Lease) Take(now time.Time, a Ask) (d Decision, known bool) {
 	return d, known
 }
 
-// Quick is what Take would answer if left were held. It changes nothing, so many
-// may call it at a time, for what Lend has lent.
+// Quick returns what Take would if left tokens were held. It changes nothing, so
+// any number of goroutines may call it at a time, for tokens that Lend has lent.
 func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool) {
 	if left != 0 && !l.grant.Good(now) {
 		left = 0
@@ -111,27 +111,27 @@ func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool)
 	return d, false
 }
 
-// Lends reports whether there is something for Quick to answer.
+// Lends reports whether Quick has anything to decide by.
 func (l *Lease) Lends() bool { return l.left > 0 || l.hold > 0 }
 
-// Lend takes out all that is held, at most so much, to be used by Quick, until
-// Return. No other answer may come between.
+// Lend takes out all tokens that are held, at most so many, for Quick to use
+// until Return. Answer must not be called in between.
 func (l *Lease) Lend(most int64) (n int64) {
 	n = min(l.left, most)
 	l.left -= n
 	return n
 }
 
-// Return takes back what is left of what was lent, and notes what was used of it,
-// and refused meanwhile.
+// Return takes back what is left of the tokens lent, and counts those that were
+// used and refused meanwhile.
 func (l *Lease) Return(left, used, refused int64) {
 	l.left += left
 	l.taken += float64(used)
 	l.wanted += float64(used) + float64(refused)
 }
 
-// Look is what is known of a at the time now, with nothing used: whether it would
-// be refused, as far as that is known.
+// Look returns what is known of a at the time now, without using anything:
+// whether it would be refused, as far as that is known.
 func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 	switch {
 	case a.N > a.Limit.most() || l.at.IsZero():
@@ -147,13 +147,13 @@ func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 	return d
 }
 
-// A Grant is what was granted to a [Lease] by one answer.
+// Grant identifies the tokens that one answer granted to a [Lease].
 type Grant struct {
 	sent time.Time // the question
 	good time.Duration
 }
 
-// Good reports whether what is left of g may be used at the time now.
+// Good reports whether the tokens of g may still be used at the time now.
 func (g Grant) Good(now time.Time) bool {
 	age := ageOf(now, g.sent)
 	// Callers overtake each other between reading the clock and this, so a
@@ -161,12 +161,12 @@ func (g Grant) Good(now time.Time) bool {
 	return -g.good < age && age < g.good
 }
 
-// Granted returns what Take uses: for Back, and to see whether it is still good
-// when other keys, asked for meanwhile, are known.
+// Granted returns the Grant that Take uses: for Back, and to check whether it is
+// still good when the decisions on other keys are known.
 func (l *Lease) Granted() Grant { return l.grant }
 
-// Back takes back n that Take has answered and that were not used, if they are
-// of the grant that is held now: a newer one lives longer.
+// Back takes back n tokens that Take has granted and that were not used, if they
+// are of the grant that is held now: a newer one lives longer.
 func (l *Lease) Back(n int64, of Grant) {
 	l.taken -= float64(n)
 	if of.sent.Equal(l.grant.sent) {
@@ -174,8 +174,8 @@ func (l *Lease) Back(n int64, of Grant) {
 	}
 }
 
-// Late reports whether what was asked for at the time sent is too old to be used
-// at the time now.
+// Late reports whether an answer to a question sent at the time sent is too old
+// to be used at the time now.
 func Late(now, sent time.Time, life time.Duration) bool {
 	return !Grant{sent, goodOf(life)}.Good(now)
 }
@@ -190,17 +190,18 @@ func ageOf(now, t time.Time) time.Duration {
 // goodOf is how long what is granted may be used after the question was sent.
 func goodOf(life time.Duration) time.Duration { return lifeOf(life) - lifeOf(life)/drift }
 
-// Renew forgets what was refused, as something was given back.
+// Renew forgets the last refusal, as something was refunded.
 func (l *Lease) Renew() { l.hold = 0 }
 
-// Lost says that a question was not answered. The next is for no more than is
-// needed, as what nobody hears of would be lost as well.
+// Lost says that a question was not answered. The next one asks for no more than
+// is needed, as a grant whose answer is lost is lost as well.
 func (l *Lease) Lost() { l.far = math.MaxInt64 }
 
-// Ask is what to ask of the store instead of a: what was wanted here in half a
-// Life, if that is more, as that is how long it should last; but no more than
-// refills in that time, or is little beside what was used here in a Life. Where
-// the store takes longer than a quarter of it to answer, it is a.
+// Ask returns what to ask the store instead of a: the demand of half a Life
+// here, as a batch should last that long, if that is more; but no more than
+// refills in that time or, if that is more, than a small part of what was used
+// here in a Life. Where the store takes longer than a quarter of Life to answer,
+// it returns a.
 func (l *Lease) Ask(now time.Time, a Ask, life time.Duration) Ask {
 	half := halfOf(life)
 	x := max(now.Sub(l.since).Seconds()/half.Seconds(), 0)
@@ -233,12 +234,12 @@ func (l *Lease) most(to *Limit, life time.Duration) float64 {
 	return max(to.in(halfOf(life)), (l.used+l.taken)/aPart)
 }
 
-// Answer notes what the store told to put, which was asked of it at the time sent
-// instead of a, and returns what that is to a. What comes when it is [Late] is lost:
-// d is a refusal then, with a RetryAfter of a microsecond, as the store may be
-// asked again at once. An a of no N keeps all that was told for later. In chance,
-// from 0 to 1, processes should differ, so that they do not come back all at once
-// after a refusal.
+// Answer takes the decision of the store on put, which was sent at the time sent
+// instead of a, and returns the decision on a. A grant that comes when it is
+// [Late] is lost: d is a refusal then, with a RetryAfter of a microsecond, as
+// the store may be asked again at once. An a with an N of zero keeps all tokens
+// for later. chance, from 0 to 1, should differ between processes, so that they
+// do not all return at once after a refusal.
 func (l *Lease) Answer(now, sent time.Time, a, put Ask, told Decision, life time.Duration, chance float64) (d Decision) {
 	l.far = now.Sub(sent)
 	if told.OK && told.N < a.N {
@@ -286,10 +287,11 @@ func (l *Lease) hear(now, sent time.Time, a *Ask, put Ask, told Decision, life t
 	return l.decision(now, l.leftAt(now))
 }
 
-// others is how much longer to rest as others ask too, where n was there. What is
-// there shows how long ago somebody has asked, to all alike: so all rest longer, and
-// nobody rests longer for having got less. The time from one question to the next,
-// of all of them, stays below that in which half a burst comes back.
+// others returns how much longer to rest because other processes ask too, when n
+// was left. What is left shows, to all processes alike, how long ago any of them
+// asked: so all rest longer, and none rests longer for having got less. The time
+// from one question to the next, of all of them, stays below that in which half
+// a burst comes back.
 func (l *Lease) others(a *Ask, n int64) time.Duration {
 	half := float64(a.Limit.most()) / 2
 	if l.lately == 0 {
@@ -382,8 +384,8 @@ func (l *Limit) in(d time.Duration) float64 {
 	return float64(l.Count) * d.Seconds() / l.Period.Seconds()
 }
 
-// half is how long half of what l allows at once takes to come back, but for n:
-// whoever waits for n no longer than that loses nothing of it.
+// half returns how long half of the largest N of l, less n, takes to refill: a
+// caller that waits for n no longer than that loses nothing of it.
 func (l *Limit) half(n int64) time.Duration {
 	d := float64(l.most()-min(n, l.most())) / 2 / float64(l.Count) * float64(l.Period)
 	return time.Duration(min(d, float64(math.MaxInt64/2)))

@@ -1,6 +1,6 @@
-// Package limit decides, for the owner of a service, whether a request may
-// pass. It is arithmetic on values: [Take] maps a state, a time and a question
-// to the next state and an answer. It reads no clock, holds no lock and
+// Package limit is the arithmetic of rate limiting: it decides, for the owner of
+// a service, whether a request may pass. [Take] maps a state, a time and an
+// [Ask] to the next state and a [Decision]. It reads no clock, holds no lock and
 // allocates nothing, so the same code decides in memory, behind Redis or
 // PostgreSQL, and in the simulator.
 //
@@ -14,14 +14,15 @@
 // which twice the limit passes. The windows are what many published quotas are
 // ("5000 an hour", "100,000 a month"), and let up to twice their count pass
 // around an edge; a sliding window of two counters rarely does. A [Log] has
-// neither edge nor burst, and pays for it in memory; [Slots] pay less, and give
-// back a little late.
+// neither edge nor burst, and pays for it in memory; [Slots] pay less, and count
+// an event a little too long.
 //
 // # For implementers of Stores
 //
-// [CheckAsks] refuses malformed questions, [Change] carries a State over to
-// another Limit, [Fast] packs States into words for a table, and [Lease] keeps the
-// tokens that a process has prefetched. To limit something, none of them is needed.
+// [CheckAsks] finds malformed asks, [Change] carries a State over to another
+// Limit, [Fast] packs States into words for a table, and [Lease] keeps the
+// tokens that a process has prefetched. To limit requests, none of them is
+// needed.
 package limit
 
 import (
@@ -29,41 +30,43 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of what no waiting will help: a request above the
-// burst, or a limit of zero. So is any wait of 292 years and more.
+// Never is the RetryAfter of an ask that waiting does not help: for more than
+// the burst, or under a limit of zero. Any wait of 292 years and more is Never,
+// too.
 const Never time.Duration = math.MaxInt64
 
-// Limit is how much of something is allowed. The zero Limit allows everything.
-// Limits are comparable; of Zone the pointers are compared. Parse reads one
-// from text, and String writes it.
+// Limit states how many events are allowed in which time, how many at once, and
+// by which algorithm. The zero Limit allows everything. Limits are comparable;
+// Zones are compared by pointer. Parse reads one from text, and String writes
+// it.
 type Limit struct {
-	// Kind is the algorithm. If zero, or not known, TokenBucket.
+	// Kind is the algorithm. If zero or unknown, TokenBucket.
 	Kind Kind
-	// Slots is into how many parts SlidingSlots divide the Period. If zero or
-	// below, 10; at most MaxSlots, and none is shorter than a microsecond.
-	// Other kinds ignore it.
+	// Slots is the number of parts that SlidingSlots divides the Period into. If
+	// zero or below, 10; at most MaxSlots, and no part is shorter than a
+	// microsecond. Other kinds ignore it.
 	Slots int32
-	// Count is how many are allowed each Period. With a Period, zero and
-	// below allow nothing.
+	// Count is the number of events allowed in each Period. With a Period, zero
+	// and below allow nothing.
 	Count int64
-	// Burst is how many a TokenBucket allows at once, after a rest. If zero or
-	// below, Count. Other kinds ignore it.
+	// Burst is the number of events that a TokenBucket allows at once, when
+	// full. If zero or below, Count. Other kinds ignore it.
 	Burst int64
 	// Period is used in whole microseconds, rounded up. If zero or below, the
 	// limit allows everything. A CalendarWindow rounds it up to a minute, an
 	// hour, a day of 24 hours, a Week or a number of Months, and then counts in
-	// those of the calendar, of whatever length they are.
+	// those of the calendar, whatever their length.
 	Period time.Duration
-	// Zone is where the days and months of a CalendarWindow begin. If nil,
-	// UTC. Other kinds ignore it.
+	// Zone is the time zone in which the days and months of a CalendarWindow
+	// begin. If nil, UTC. Other kinds ignore it.
 	Zone *time.Location
 }
 
 // Unlimited reports whether l allows everything.
 func (l Limit) Unlimited() bool { return l.Period <= 0 }
 
-// Max is the largest N that could ever be allowed at once: zero for a limit
-// that allows nothing. Of a Burst that would take longer than 9,000 years to
+// Max returns the largest N that could ever be allowed at once: zero for a limit
+// that allows nothing. For a Burst that would take longer than 9,000 years to
 // refill, it is the part refilled in that time.
 func (l Limit) Max() int64 { return l.most() }
 
@@ -92,19 +95,18 @@ func (l *Limit) micros() int64 {
 	return us
 }
 
-// State is what is remembered of one key under one limit. The zero State is a
-// key never seen, and so is, for every Kind, a State whose T has passed:
-// forgetting it loses nothing. States are compared with ==, and stored as
-// three integers.
+// State holds the usage of one key under one limit. The zero State is a key
+// never seen, and so is, for every Kind, a State whose T has passed: forgetting
+// it loses nothing. States are compared with ==, and stored as three integers.
 type State struct {
-	// T is the instant, in microseconds of Unix time, at which nothing is
-	// left to remember: the bucket is full, or the window over, for a
-	// SlidingWindow the one after that in which N were taken.
+	// T is the instant, in microseconds of Unix time, at which the State
+	// expires: the bucket is full, or the window over; for a SlidingWindow, the
+	// window after the one that counted N.
 	T int64
-	// N is, for a TokenBucket, what T was rounded up by, in units of
-	// 1/Count microsecond; for others, what the window has used.
+	// N is, for a TokenBucket, the amount by which T was rounded up, in units of
+	// 1/Count microsecond; for others, the count of the window.
 	N int64
-	// P is, for a SlidingWindow, what the window before has used. Other kinds
+	// P is, for a SlidingWindow, the count of the window before. Other kinds
 	// leave it zero.
 	P int64
 }
@@ -112,26 +114,25 @@ type State struct {
 // live reports whether there is something to remember.
 func (s State) live(now int64) bool { return s.T > now && s != (State{}) }
 
-// Ask is one question: may N pass?
+// Ask asks whether N events may pass under a Limit.
 type Ask struct {
-	// Key says who asks. Take ignores it; stores find the State by it.
+	// Key names the caller. Take ignores it; stores find the State by it.
 	Key string
-	// Limit is the one to keep to. It is the same for every Ask about a key;
+	// Limit is the limit to decide by. It is the same for every Ask about a key;
 	// Change carries a State over to another.
 	Limit Limit
 	// N is the cost. Zero peeks: nothing changes, and OK says that nothing is
-	// owed. Below zero gives back, never above a full bucket or an unused
-	// window: to a window that has ended nothing can be given back, so it goes
-	// to the present one.
+	// owed. Below zero refunds, never above a full bucket or an unused window: a
+	// window that has ended cannot be refunded, so the refund goes to the
+	// current one.
 	N int64
-	// Min above zero makes part of N welcome: from Min to N are granted,
-	// as many as there are. Zero or below: all of N or nothing.
+	// Min above zero accepts a part of N: as many as there are, from Min to N,
+	// are granted. If zero or below, all of N or nothing.
 	Min int64
 	// Debt charges all of N even if it does not fit, as when the true cost is
-	// known only afterwards. What is owed is bounded by one more Burst (or
-	// Count) below zero; beyond it the charge is forgiven. It is paid by
-	// refilling; a window forgives it when it ends, a SlidingWindow as it
-	// leaves the Period.
+	// known only afterwards. The debt is bounded by one more Burst (or Count)
+	// below zero; a charge beyond it is forgiven. It is paid by refilling; a
+	// window forgives it when it ends, a SlidingWindow as it leaves the Period.
 	Debt bool
 }
 
@@ -159,22 +160,24 @@ func (a *Ask) grant(left int64, owing bool) (n int64, ok bool) {
 
 // Decision is the answer to an Ask.
 type Decision struct {
-	// OK is whether it may pass.
+	// OK reports whether the ask may pass.
 	OK bool
-	// N is how much was charged: the N asked for, a part of it where Min
-	// allows, zero where refused; below zero what came back: at most what was
-	// asked for, and no more than was used or owed, part of one counting as one.
+	// N is the number of events charged: the N of the Ask, a part of it where
+	// Min allows, zero where refused. Below zero, it is the refund: at most that
+	// of the Ask, and no more than was used or owed, where part of an event
+	// counts as one.
 	N int64
 	// Max is the largest N that this limit could ever grant at once.
 	Max int64
-	// Remaining is how much could be taken right after this decision.
+	// Remaining is the number of events that could pass right after this
+	// decision.
 	Remaining int64
-	// RetryAfter is how long until this Ask could pass, if nobody else takes
-	// anything: zero if it passed, Never if it never can. Rounded up to a
-	// microsecond: not one earlier would it pass.
+	// RetryAfter is the time until this Ask could pass, if no other is charged
+	// meanwhile: zero if it passed, Never if it never can. It is rounded up to a
+	// microsecond: the Ask would not pass one microsecond earlier.
 	RetryAfter time.Duration
-	// ResetAfter is how long until nothing is remembered: the bucket is full
-	// or the window over. Rounded up to a microsecond.
+	// ResetAfter is the time until the limit is unused again: the bucket is full
+	// or the window over. It is rounded up to a microsecond.
 	ResetAfter time.Duration
 	// At is the time of the decision, by the clock that decided.
 	At time.Time
@@ -182,21 +185,21 @@ type Decision struct {
 
 // skew is how far, in microseconds, callers may overtake each other between
 // reading the clock and being answered. Within it a State from the future is
-// not touched: it is one that somebody with a later time has just written.
+// not touched: it is one that a caller with a later time has just written.
 const skew = int64(time.Second / time.Microsecond)
 
-// Take answers a at the time now, in whole microseconds rounded down, given the
-// state s of its key, and returns the state to keep. A refusal and a peek
-// return s itself, so that nothing need be written. Safe for concurrent use, as
+// Take decides a at the time now, in whole microseconds rounded down, given the
+// state s of its key, and returns the state to keep. A refusal and a peek return
+// s itself, so that nothing need be written. It is safe for concurrent use, as
 // it shares nothing. It panics if the Limit is a SlidingLog or SlidingSlots,
 // which need more than a State.
 //
-// Time that goes back grants nothing. If it goes back so far that s is further
-// in the future than it could honestly be, by more than a second, s is clamped,
-// and returned so even where refused: whoever keeps states writes what differs.
-// So no key is locked out for more than the time to refill two Bursts, or until
-// the end of the next window (of a SlidingWindow, of the one after that), and a
-// second.
+// A clock that goes back grants nothing. If it goes back so far that s is
+// further in the future than it could honestly be, by more than a second, s is
+// clamped, and returned so even where refused: a store writes each state that
+// differs. So no key is locked out for more than the time to refill two Bursts,
+// or until the end of the next window (of a SlidingWindow, of the one after
+// that), and a second.
 func Take(s State, now time.Time, a Ask) (State, Decision) {
 	d := Decision{Max: a.Limit.most(), At: now}
 	switch {
@@ -235,11 +238,12 @@ func takeNothing(a *Ask, d *Decision) {
 // being below zero.
 func comesBack(n, used int64) int64 { return max(n, -max(used, 0)) }
 
-// TakeAll answers several questions as one: if every a[i] passes, all are
-// charged, s[i] becomes the new state of a[i] and ok is true. Otherwise nothing
-// is charged and no state changes (but for the clamping that Take describes);
-// the refusals are in d as Take gives them, and the others are OK with N zero.
-// s, a and d are of one length, and no two questions are about the same key.
+// TakeAll decides several asks as one, all or nothing: if every a[i] passes, all
+// are charged, s[i] becomes the new state of a[i] and ok is true. Otherwise
+// nothing is charged and no state changes (but for the clamping that Take
+// describes); the refusals are in d as Take gives them, and the others are OK
+// with N zero. s, a and d must have the same length, and no two asks may be
+// about the same key.
 func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 	if len(a) == 1 { // the usual case: answer it once
 		s[0], d[0] = Take(s[0], now, a[0])
@@ -263,10 +267,10 @@ func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 	return ok
 }
 
-// Binding is the index of the answer that decided, of those of TakeAll: of the
-// refusals the one with the longest RetryAfter, as all have to pass; if none
-// was refused, the one with the least Remaining of its Most, as it is likely
-// the next to refuse. Of several that are equal, the first. It is -1 if d is
+// Binding returns the index of the limit that decided, among the decisions of
+// TakeAll: of the refusals, the one with the longest RetryAfter, as all have to
+// pass; without a refusal, the one with the least Remaining of its Max, as it is
+// likely the next to refuse. Among equals it is the first. It is -1 if d is
 // empty.
 func Binding(d []Decision) int {
 	best := -1

@@ -7,17 +7,17 @@ import (
 )
 
 // MaxLog is the largest Count that a Log holds. A larger one counts as MaxLog:
-// what could not be remembered is not admitted.
+// events that could not be remembered are not admitted.
 const MaxLog = 1_000_000
 
 // Log is the sliding window log of one key: at most Count in any window of
-// length Period, and exactly so, because it remembers when each was taken. It
-// is the strictest of the kinds, and the dearest: 16 bytes for each instant at
-// which something was taken, as many as Count (or, with Debt, twice as many),
-// and a Take of O(log Count).
+// length Period, and exactly so, because it remembers the time of each event. It
+// is the strictest of the kinds and costs the most: 16 bytes for each instant
+// with an event, up to Count of them (or, with Debt, twice as many), and O(log
+// Count) for a Take.
 //
-// The zero Log is of a key never seen. It is not safe for concurrent use, and
-// a copy of one that was used is not a Log of its own.
+// The zero Log is of a key never seen. It is not safe for concurrent use, and a
+// copy of a used one is no independent Log: see Clone.
 type Log struct {
 	ring  []logEntry // of a length that is a power of two
 	first int        // place of the oldest entry
@@ -32,18 +32,17 @@ type logEntry struct {
 	upto int64 // what was taken since ever, with this; only differences count
 }
 
-// Take answers a at the time now, in whole microseconds rounded down. Of the
+// Take decides a at the time now, in whole microseconds rounded down. Of the
 // Limit it uses Count and Period, whatever its Kind. It reads the rest of the
-// Ask as the function Take does; of what the last Period has used, what is
-// given back is that which was taken last. If the Limit is another than before,
-// what was taken counts under the new one; but what had left the old window may
-// be forgotten.
+// Ask as the function Take does; a refund removes the newest events of the last
+// Period. If the Limit differs from the one before, its events count under the
+// new one, but events that had left the old window may be forgotten.
 //
-// Time that goes back grants nothing: an Ask from before the last that was
-// granted is answered, and remembered, as of that one. If time goes back by
-// more than a second, what is further in the future is moved to a second from
-// now, be it at a peek or a refusal; so no key is locked out for longer than a
-// Period and a second.
+// A clock that goes back grants nothing: an Ask from before the last one granted
+// is decided, and remembered, as of that one. If it goes back by more than a
+// second, events further in the future are moved to a second from now, also by a
+// peek or a refusal; so no key is locked out for longer than a Period and a
+// second.
 func (l *Log) Take(now time.Time, a Ask) Decision {
 	a.Limit.Kind = SlidingLog
 	d := Decision{Max: a.Limit.Max(), At: now}
@@ -89,8 +88,8 @@ func (l *Log) take(now int64, a *Ask, d *Decision) {
 	}
 }
 
-// Used is what the last Period of limit has used at the time now, what is owed
-// included. It serves to carry over to another Kind, see Change.
+// Used returns the number of events in the last Period of limit at the time now,
+// including any debt. Use it to change to another Kind, see Change.
 func (l *Log) Used(now time.Time, limit Limit) int64 {
 	if limit.Unlimited() || limit.Count <= 0 {
 		return 0

@@ -23,7 +23,7 @@ type sliding struct {
 }
 
 // slidingAt reads a state. T - period is the end of the window in which N were
-// taken: it may be this one, the one before, or, to a caller who was overtaken,
+// taken: it may be this one, the one before, or, to a caller that was overtaken,
 // the next, and then now is taken to be its beginning.
 func slidingAt(s State, now int64, l *Limit) sliding {
 	w := sliding{period: l.micros(), count: l.Count}

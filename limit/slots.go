@@ -9,15 +9,14 @@ import (
 const MaxSlots = 1000
 
 // Slots is the sliding window in slots of one key: at most Count in any window
-// of length Period. The Period is divided into Limit.Slots parts, each part of
-// time has one counter, and the window moves on by whole parts: what was taken
-// is given back when the part in which it was taken has left the Period
-// wholly. So a caller that takes whatever it can gets as little as Count in
-// Period × (1 + 1/Slots). It takes eight bytes for each part and one more, and
-// a Take looks at all of them.
+// of length Period. The Period is divided into Limit.Slots parts, each part has
+// one counter, and the window moves on by whole parts: an event counts until its
+// part has wholly left the Period. So a caller that takes all it can gets as
+// little as Count in Period × (1 + 1/Slots). It takes eight bytes for each part
+// and for one more, and a Take reads all of them.
 //
 // The zero Slots is of a key never seen. It is not safe for concurrent use, and
-// a copy of one that was used is not a Slots of its own.
+// a copy of a used one is no independent Slots: see Clone.
 type Slots struct {
 	ring  []int64 // what was taken in slot i, at i mod len(ring)
 	last  int64   // the newest slot, 0 being the one that begins the epoch
@@ -36,17 +35,17 @@ func (l *Limit) slots() (width, n int64) {
 	return width, (period-1)/width + 1
 }
 
-// Take answers a at the time now, in whole microseconds rounded down. Of the
-// Limit it uses Count, Period and Slots, whatever its Kind. It reads the rest
-// of the Ask as the function Take does; what is given back is given to the
-// newest slots first. If the Limit is another than before, what was taken
-// counts under the new one; but what had left the old window is forgotten.
+// Take decides a at the time now, in whole microseconds rounded down. Of the
+// Limit it uses Count, Period and Slots, whatever its Kind. It reads the rest of
+// the Ask as the function Take does; a refund goes to the newest slots first. If
+// the Limit differs from the one before, its events count under the new one, but
+// events that had left the old window are forgotten.
 //
-// Time that goes back grants nothing: an Ask from before the last slot in which
-// something was taken is answered, and remembered, as of that one. If time goes
-// back by more than a second, what is further in the future is moved to a
-// second from now, be it at a peek or a refusal; so no key is locked out for
-// longer than a Period, two slots and a second.
+// A clock that goes back grants nothing: an Ask from before the last slot with
+// an event is decided, and remembered, as of that slot. If it goes back by more
+// than a second, events further in the future are moved to a second from now,
+// also by a peek or a refusal; so no key is locked out for longer than a Period,
+// two slots and a second.
 func (s *Slots) Take(now time.Time, a Ask) Decision {
 	a.Limit.Kind = SlidingSlots
 	d := Decision{Max: a.Limit.Max(), At: now}
@@ -89,7 +88,7 @@ func (s *Slots) take(now int64, a *Ask, d *Decision) {
 	}
 }
 
-// withinSlots is now, or the end of the time in which slots are told apart:
+// withinSlots is now, or the end of the time in which slots are distinct:
 // 146,000 years.
 func withinSlots(now int64) int64 { return min(max(now, -1<<62), 1<<62) }
 
@@ -200,8 +199,8 @@ func (s *Slots) fit(now int64, l *Limit) {
 	}
 }
 
-// Used is what the last Period of l has used at the time now, what is owed
-// included. It serves to carry over to another Kind, see Change.
+// Used returns the number of events in the last Period of l at the time now,
+// including any debt. Use it to change to another Kind, see Change.
 func (s *Slots) Used(now time.Time, l Limit) int64 {
 	if l.Unlimited() || l.Count <= 0 {
 		return 0

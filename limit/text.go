@@ -20,10 +20,9 @@ import (
 //
 // The rate is as in ParseRate, with ns, us and week as further units, and month
 // for a calendar window, whose period is a minute, an hour, a day, a week or a
-// number of months. zone finds the time zone of a name: it is
-// [time.LoadLocation] for those who may read files. If nil, there is UTC only.
-// The error is one line that says what would be right, and with it comes a
-// Limit that allows nothing.
+// number of months. zone finds the time zone of a name: pass [time.LoadLocation]
+// where files may be read. If nil, there is UTC only. The error is one line that
+// says what would be right, and the Limit then allows nothing.
 func Parse(text string, zone func(name string) (*time.Location, error)) (Limit, error) {
 	if text == "unlimited" {
 		return Limit{}, nil
@@ -131,10 +130,10 @@ func limitUnit(name string) (unit time.Duration, ok bool) {
 	return unitOf(name)
 }
 
-// String is the limit as Parse reads it. What the Kind ignores is left out, and
-// what counts as something else is written as that: a Limit that is read again
-// decides as the one that was written, provided that its Zone is found by its
-// name.
+// String returns the limit as Parse reads it. Fields that the Kind ignores are
+// left out, and values that count as others are written as those: a Limit that
+// is read back decides as the one that was written, provided that its Zone is
+// found by its name.
 func (l Limit) String() string {
 	if l.Unlimited() {
 		return "unlimited"

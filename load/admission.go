@@ -7,7 +7,7 @@ import (
 	"github.com/throttle-go/throttle/internal/list"
 )
 
-// Admission is the law of load shedding for a service: a semaphore with a
+// Admission decides the load shedding of a service: it is a semaphore with a
 // priority queue. Work starts while fewer than MaxInFlight are in flight. Other
 // work waits, the highest Priority first and within one in order of arrival.
 // Work that would start too late, by the Forecast, is refused at once. When the
@@ -22,13 +22,13 @@ import (
 type Admission struct {
 	// MaxInFlight bounds the work in flight. If zero or below, Gradient does.
 	MaxInFlight int
-	// Gradient finds how much may be in flight, where MaxInFlight does not say.
+	// Gradient learns how much work may be in flight, if MaxInFlight is not set.
 	Gradient Gradient
 	// MaxWaiting bounds the work that waits, of all priorities together. If zero
 	// or below, 1000.
 	MaxWaiting int
-	// MaxWait is the longest wait. If zero, 100 ms, or the time in which ten are
-	// done if that is longer. Below zero, none waits.
+	// MaxWait bounds the wait. If zero, 100 ms, or the time in which ten pieces
+	// of work are done if that is longer. If below zero, no work waits.
 	MaxWait time.Duration
 
 	inFlight        int
@@ -40,15 +40,16 @@ type Admission struct {
 	passed, refused [Priorities]int64
 }
 
-// Ticket is one piece of work on its way through an [Admission]. When it is no
-// longer inside it may be used again.
+// Ticket is one piece of work on its way through an [Admission]. It may be
+// reused when its State is no longer Waiting or Granted.
 type Ticket struct {
-	// Owner is the driver's own, to find its way back from Next.
+	// Owner is for the driver, to find its own data for a Ticket that Next
+	// returns.
 	Owner any
 	// Priority says how important the work is. Zero counts as Normal.
 	Priority Priority
-	// Deadline is when it is too late to start. If zero, or beyond the longest
-	// wait, Enter sets it to the end of that wait where the work must wait.
+	// Deadline is when it is too late to start. If zero, or later than MaxWait
+	// allows, Enter sets it to the end of that wait where the work must wait.
 	Deadline time.Time
 
 	place list.Node[Ticket] // in the line of its priority, or among the decided
@@ -57,7 +58,7 @@ type Ticket struct {
 	began time.Time
 }
 
-// State says what an [Admission] has decided about a [Ticket].
+// State states the decision of an [Admission] on a [Ticket].
 type State uint8
 
 const (
@@ -86,22 +87,23 @@ func (s State) String() string {
 	return names[s]
 }
 
-// State returns what has been decided about t.
+// State returns the decision on t.
 func (t *Ticket) State() State { return t.state }
 
 // Stats are the numbers of an [Admission].
 type Stats struct {
-	// Limit is how much may be in flight now, InFlight how much is, Waiting how
-	// much waits, and PeakWaiting how much waited at most.
+	// Limit is the current concurrency limit, InFlight the work in flight,
+	// Waiting the work that waits, and PeakWaiting the most that waited so far.
 	Limit, InFlight, Waiting, PeakWaiting int
-	// Took is how long one takes, on average lately; zero if none is done yet.
+	// Took is the recent average duration of a piece of work; zero if none is
+	// done yet.
 	Took time.Duration
 	// Passed and Refused count by [Priority.Index]: Low is at 0, Critical at 3.
 	// Work that gave up while it waited is in neither.
 	Passed, Refused [Priorities]int64
 }
 
-// Stats returns the present numbers.
+// Stats returns the current numbers.
 func (a *Admission) Stats() Stats {
 	return Stats{
 		Limit: a.limit(), InFlight: a.inFlight, Waiting: a.waiting, PeakWaiting: a.peak,
@@ -167,9 +169,10 @@ func (a *Admission) Leave(t *Ticket, late bool) {
 // lately is how much one more weighs in what took is.
 const lately = 0.05
 
-// Done ends the work of t, and starts what there is room for. If learn, the time
-// that it took is learnt from: set it to false for work that took long for a
-// reason of its own, or ended before its time. It panics if t is not in flight.
+// Done ends the work of t, and starts waiting work that there is room for. If
+// learn is set, the concurrency limit learns from the time that t took: set it
+// to false for work that took long for a reason of its own, or ended before its
+// time. It panics if t is not in flight.
 func (a *Admission) Done(now time.Time, t *Ticket, learn bool) {
 	if t.state != Granted {
 		panic("load: Done of a ticket that is not in flight")
@@ -194,7 +197,7 @@ func (a *Admission) Done(now time.Time, t *Ticket, learn bool) {
 // Forecast returns how long work of that priority would wait if it came now. The
 // work ahead of it is done at the rate that higher priorities leave (A. Cobham,
 // Priority Assignment in Waiting Line Problems, 1954). ok is false if they leave
-// nothing. Until the first work is done, the wait is zero.
+// none. Until the first work is done, the wait is zero.
 func (a *Admission) Forecast(now time.Time, p Priority) (wait time.Duration, ok bool) {
 	if a.took == 0 {
 		return 0, true

@@ -8,21 +8,21 @@ import (
 // Ceiling is an adaptive concurrency limit for a caller, learnt from the
 // refusals of a server that serves only so many calls at once.
 //
-// A call that is refused for being one too many shows how many are not: those
-// in flight beside it. That number becomes the limit. Once the limit has been
-// in full use for a second, it is raised by one to see whether there is more
-// room. While raises hold, the steps double; after a raise that is refused, the
-// time until the next one doubles, up to a minute. So a limit that stands costs
-// one refusal a minute, and one that was lifted is found again in about as many
-// seconds as there are doublings in it.
+// A call that is refused for being one too many shows how many the server does
+// serve: those in flight beside it. That number becomes the limit. Once the
+// limit has been in full use for a second, it is raised by one to see whether
+// there is more room. While raises hold, the steps double; after a raise that is
+// refused, the time until the next one doubles, up to a minute. So a constant
+// limit costs one refusal a minute, and a raised limit is found in about as many
+// seconds as it has doublings.
 //
-// A call that is refused with none beside it means that others use up all there
-// is. Then no call starts for a tenth of a second to twice that, at random; the
-// time doubles with each such refusal, up to half a minute, and is never less
-// than the server asked for. The next call that is served ends it.
+// A call that is refused with none beside it means that other callers use up all
+// that the server serves. Then no call starts for a tenth of a second to twice
+// that, at random; the time doubles with each such refusal, up to half a minute,
+// and is never less than the server asked for. The next call that is served ends
+// it.
 //
-// The limit is the caller's own; no published algorithm is used. The zero value
-// has no limit.
+// The algorithm is our own, not a published one. The zero value has no limit.
 //
 // A Ceiling does not count the calls in flight: its caller does. In all methods
 // maxInFlight is a bound of the caller's own, none if zero or below.
@@ -43,8 +43,8 @@ const (
 // Limit returns the limit, zero if there is none.
 func (c *Ceiling) Limit() int { return c.limit }
 
-// Full reports whether none may start beside inFlight others, before another
-// ends.
+// Full reports whether no call may start beside inFlight others before one of
+// them ends.
 func (c *Ceiling) Full(inFlight, maxInFlight int) bool {
 	return maxInFlight > 0 && inFlight >= maxInFlight || c.limit > 0 && inFlight >= c.limit
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Gradient is an adaptive concurrency limit for a service, learnt from how long
-// its work takes. It is Gradient2Limit of Netflix's concurrency-limits: more
+// its work takes. It is the Gradient2Limit of Netflix's concurrency-limits: more
 // work may start as long as that does not make all of it slower,
 //
 //	limit' = limit · min(max(1.25 · base/mean, 0.5), 1) + √limit
@@ -15,11 +15,11 @@ import (
 // it takes without a queue. To measure base, only four tenths of the limit may
 // be in flight for a moment, as in Envoy's adaptive concurrency filter: at the
 // start, each time that 200 times the limit is done, and when the limit has
-// changed much. While less than half of the limit is in flight, the limit stays
-// as it is.
+// changed much. While less than half of the limit is in flight, the limit does
+// not change.
 //
-// The limit begins at 20. The zero value is ready. A Gradient does not count
-// what is in flight: its caller does.
+// The limit begins at 20. The zero value is ready. A Gradient does not count the
+// work in flight: its caller does.
 type Gradient struct {
 	// Max bounds the limit. If zero or below, 1000.
 	Max int
@@ -44,7 +44,7 @@ const (
 	baseSmooth     = 0.5  // weight of a new look at base
 )
 
-// Limit returns how much may be in flight now: at least 1.
+// Limit returns how much work may be in flight now: at least 1.
 func (g *Gradient) Limit() int {
 	limit := g.limit
 	if limit == 0 {
@@ -68,7 +68,7 @@ func (g *Gradient) highest() float64 {
 func (g *Gradient) probing() bool { return g.windows >= gradientProbe }
 
 // Observe learns from work that is done: how long it took, and how much was in
-// flight when it ended, itself included.
+// flight when it ended, including itself.
 func (g *Gradient) Observe(took time.Duration, inFlight int) {
 	if g.limit == 0 {
 		g.limit, g.windows = min(gradientStart, g.highest()), gradientProbe

@@ -2,15 +2,14 @@ package load
 
 import "fmt"
 
-// Priority says how important work is. When there is more than can be done, the
-// lower is shed first. The zero Priority says nothing; where one is needed it
-// counts as Normal.
+// Priority states how important work is: under overload the lowest is shed
+// first. The zero Priority is unset; where one is needed it counts as Normal.
 type Priority uint8
 
 const (
 	// Low is shed first: batch work, crawlers.
 	Low Priority = iota + 1
-	// Normal is everything about which nothing is said.
+	// Normal is for all work whose priority is not set.
 	Normal
 	// High is shed only once all Normal work is.
 	High
@@ -40,7 +39,7 @@ func (p Priority) String() string {
 	return words[p]
 }
 
-// MarshalText returns the word for p, and an error if there is none.
+// MarshalText returns the name of p, and an error if it has none.
 func (p Priority) MarshalText() ([]byte, error) {
 	if p == 0 || p > Critical {
 		return nil, fmt.Errorf("load: unknown priority %d", p)

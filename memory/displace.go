@@ -146,7 +146,7 @@ func (t *table) room(x *newcomer, asPair bool) (s spot) {
 }
 
 // least returns the key that weighs least in the lines of x, or the half of a line
-// of which the heavier one does.
+// whose heavier key does.
 //
 // A share alone would keep all that are new out of a table of keys which have used
 // half of their limits: each would displace the one before. So those that came
@@ -211,7 +211,7 @@ func (l *cacheLine) freeSpot(asPair bool, now uint64) (free int, s spot) {
 	return 0, s
 }
 
-// with returns the half of which s and o are the slots.
+// with returns the half that has the slots s and o.
 func (s spot) with(o spot) spot {
 	if s.l == nil || o.l == nil {
 		return spot{}

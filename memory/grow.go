@@ -121,8 +121,8 @@ func (t *table) settleAll() {
 	}
 }
 
-// group returns the bits of a tag of which the mask of a table says how many
-// count.
+// group returns the bits of a tag that number its group; the mask of a table
+// says how many of them count.
 func group(tag uint64) uint64 {
 	if tag&tagSecond != 0 {
 		return tag >> secondGroupShift

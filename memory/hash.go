@@ -7,7 +7,7 @@ type seed [4]uint64
 
 // A hasher hashes keys by folded products, in the manner of wyhash (Wang Yi,
 // github.com/wangyi-fudan/wyhash): each 16 bytes go through one product of 64 by
-// 64 bits, of which both halves are added. In contrast to wyhash both factors of
+// 64 bits, whose halves are added. In contrast to wyhash both factors of
 // every product are masked by secret random words, none by a constant. So an
 // attacker cannot choose keys that meet in a line, or share a fingerprint, better
 // than by chance. No answer shows a bit of any hash; of a full table, one can show

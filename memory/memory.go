@@ -10,17 +10,17 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Store remembers the state of every key in this process. The zero value is
-// ready. It is safe for concurrent use, starts no goroutine and needs no closing;
-// it must not be copied after first use.
-// The package comment says what it keeps, what it forgets, and when.
+// Store decides by rate limits and remembers the state of every key in this
+// process. The zero value is ready. It is safe for concurrent use, starts no
+// goroutine and needs no closing; it must not be copied after first use. The
+// package comment says what it keeps, what it forgets, and when.
 type Store struct {
-	// MaxKeys bounds the keys that have good room; twice as many would fill every
-	// slot. A key takes the room of two if its State does not pack: that of a
-	// TokenBucket with a Count above 65,536 after division by what it has in
-	// common with the microseconds of the Period, or of a window that has used
-	// more than 65,535. If zero or below, 1,000,000, or what MaxBytes allows. It
-	// must not change after first use.
+	// MaxKeys is the number of keys that the table has room for; twice as many
+	// would fill every slot. A key takes the room of two if its State does not
+	// pack: that of a TokenBucket with a Count above 65,536 after division by
+	// what it has in common with the microseconds of the Period, or of a window
+	// that has used more than 65,535. If zero or below, 1,000,000, or what
+	// MaxBytes allows. It must not change after first use.
 	MaxKeys int
 	// MaxBytes bounds the size of the table. If zero or below, 32 for each of
 	// MaxKeys. If both are set, the smaller bound holds. It must not change after
@@ -41,9 +41,9 @@ const (
 	maxTableBytes = min(1<<38, math.MaxInt)
 )
 
-// Allow charges n tokens for key, if l allows, and reports whether it did: the OK
-// that Take would give. With an n of 1 and a TokenBucket or a FixedWindow it is the
-// fastest way to ask.
+// Allow charges n tokens for key, if l allows, and reports whether it did: it
+// returns the OK of Take. With an n of 1 and a TokenBucket or a FixedWindow it
+// is the fastest way to ask.
 func (m *Store) Allow(key string, l limit.Limit, n int64) bool {
 	t := m.table()
 	h, since := t.hashAndTime(key)
@@ -63,24 +63,26 @@ func (m *Store) Allow(key string, l limit.Limit, n int64) bool {
 	return m.takeOne(p, h, t.base.Add(since), &limit.Ask{Key: key, Limit: l, N: n}).OK
 }
 
-// TakeKey is Take for n tokens of one key: it returns the fields of the Decision in
-// their order. They come in registers, which is what makes it faster than TakeOne.
+// TakeKey decides as Take does for n tokens of one key, and returns the fields
+// of the Decision in their order. They come in registers, so it is faster than
+// TakeOne.
 func (m *Store) TakeKey(key string, l limit.Limit, n int64) (ok bool, charged, most, remaining int64, retryAfter, resetAfter time.Duration, at time.Time) {
 	var d limit.Decision
 	m.takeKey(key, &l, n, &d)
 	return d.OK, d.N, d.Max, d.Remaining, d.RetryAfter, d.ResetAfter, d.At
 }
 
-// TakeOne is Take for one ask. It allocates nothing, but for limits that keep
-// more than a State, and its error is always nil.
+// TakeOne decides one ask as Take does. It allocates nothing, but for limits
+// that keep more than a State, and its error is always nil.
 func (m *Store) TakeOne(_ context.Context, a limit.Ask) (d limit.Decision, _ error) {
 	m.takeNow(&a, &d)
 	return d, nil
 }
 
-// Take decides on a[i] in d[i], as [limit.TakeAll] does: all are charged, or none.
-// ok is whether all pass. An error says that a and d differ in length, or that two
-// asks are about one key. The context is not looked at, as nothing waits.
+// Take charges every ask of a or none of them, and writes the decision about
+// a[i] to d[i], as [limit.TakeAll] does. ok reports whether all pass. An error
+// says that a and d differ in length, or that two asks are about one key. The
+// context is not used, as nothing waits.
 func (m *Store) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if len(a) == 1 && len(d) == 1 {
 		m.takeNow(&a[0], &d[0])

@@ -9,10 +9,11 @@ import (
 
 // Where there are too many rings, one is reduced to what a slot of the table can
 // hold: a FirstHitWindow of the same Count, which has used what the ring had. It
-// ends when all that was taken would have left; or, if the key is refused, when it
-// would have passed again, as it was told. From then on the key is a new one. So
-// no refusal is forgotten with a ring, and what else is costs others nothing: what
-// the window lets pass before its end, the ring would have let pass.
+// ends when all events of the ring would have left; or, if the key is refused,
+// when it would have passed again, as its refusal said. From then on the key is a
+// new one. So no refusal is forgotten with a ring, and the rest that is forgotten
+// costs others nothing: whatever the window lets pass before its end, the ring
+// would have let pass.
 
 // shrinkRings drops what has expired of a random sample, and, as long as there
 // are too many rings, reduces the one of the sample that weighs least. That of

@@ -236,7 +236,7 @@ func (x *rings) find(key string) *ringEntry {
 	return nil
 }
 
-// put keeps e, of which nothing will be left to remember after the time left, in
+// put keeps e, which expires after the time left, in
 // place of what there is of its key.
 func (x *rings) put(e ringEntry, now time.Time, left time.Duration) {
 	micro := now.UnixMicro()

@@ -38,16 +38,16 @@ var (
 	errSnapshotShape = errors.New("memory: the snapshot contradicts itself")
 )
 
-// Snapshot returns what is remembered, to be kept over a restart: some 25 bytes
-// for each key that has not expired. Decisions go on meanwhile, and each key is as
-// of some moment in between; decisions on sliding logs and slots, and on keys that
-// change to or from them, wait: some 100 ms for a million keys.
+// Snapshot returns the states of all keys, to be kept across a restart: some 25
+// bytes for each key that has not expired. Decisions continue meanwhile, and
+// each key is as of some moment in between; decisions on sliding logs and slots,
+// and on keys that change to or from them, wait: some 100 ms for a million keys.
 //
 // It holds the secret of the hash, with which an attacker could guess keys, and
-// make keys that are taken for another: keep it as secret as a password. It holds no
-// key, but those of logs and slots, which take some five bytes for each instant
-// in a log, one or more for each slot, and the key besides; one that is longer
-// than 256 bytes is held as a digest.
+// make keys that collide with others: keep it as secret as a password. It holds
+// no key, but those of logs and slots, which take some five bytes for each
+// instant in a log, one or more for each slot, and the key besides; one that is
+// longer than 256 bytes is held as a digest.
 func (m *Store) Snapshot() []byte {
 	b := m.snapshot()
 	sum := sha256.Sum256(b)
@@ -134,11 +134,12 @@ func (m *Store) appendRings(b []byte, now int64) []byte {
 	return binary.AppendUvarint(b, 0)
 }
 
-// Restore loads what another Store remembered. It must come before the first use.
-// MaxKeys and MaxBytes may differ; if there is less room, those are forgotten that
-// have used the smallest shares of their limits, and logs and slots reduced. Keys that have expired since, by the wall clock, are left out. A
-// snapshot that is not whole is an error, and nothing of it is used. Snapshots of
-// the version before, without logs and slots, are read too.
+// Restore loads a Snapshot of another Store. It must be called before first use.
+// MaxKeys and MaxBytes may differ; if there is less room, the keys that have
+// used the smallest shares of their limits are forgotten, and logs and slots are
+// reduced. Keys that have expired since, by the wall clock, are left out. An
+// incomplete or damaged snapshot is an error, and none of it is used. Snapshots
+// of the version before, without logs and slots, are read too.
 func (m *Store) Restore(snapshot []byte) error {
 	m.rings.mu.Lock()
 	defer m.rings.mu.Unlock()

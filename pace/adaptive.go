@@ -5,44 +5,44 @@ import (
 	"time"
 )
 
-// Adaptive learns the limit of a server and keeps just below it: an adaptive
-// rate and an exponential backoff that decays, in one. It starts unpaced, so a
-// server that does not throttle is not slowed down; a throttled answer cuts
-// the rate at once; from there it feels its way up. One Adaptive is meant for
-// all callers of one limit in a process.
+// Adaptive is an adaptive rate limit: it learns the limit of a server and keeps
+// just below it. It combines an adaptive rate with an exponential backoff that
+// decays. It starts unpaced, so a server that does not throttle is not slowed
+// down; a throttled answer cuts the rate at once; from there the rate grows
+// slowly. Use one Adaptive for all callers of one limit in a process.
 //
-// Without hints it knows only served or throttled, and pays for its knowledge
-// with about one throttled answer a T. See estimate for the law: what was served
-// from one refusal to the next measures the limit, and from there
+// Without hints it knows only served or throttled, and is throttled about once a
+// T to learn the limit. See estimate for the law: the requests served from one
+// refusal to the next measure the limit, and from there
 //
 //	rate(t) = base × exp(ψ(u)),  u = t/T
-//	ψ(u)    = G u                    for u <= 1, a slow feel upward
+//	ψ(u)    = G u                    for u <= 1, a slow growth
 //	        = G u + 0.55 (u-1)²      beyond, its slope bounded by 4 doublings a T
 //
 // u counts only the time in which requests had to wait for the rate: a rate
 // that does not bind does not grow. In equilibrium rate × T × (share throttled)
 // is about G/L for every client, whatever its rate, so shares become equal.
 //
-// Where the server tells how much remains, that is used instead: see level.
+// Where the server states how much remains, that is used instead: see level.
 //
-// Requests may differ in Cost: after one that costs twice the mean the next has
-// to wait twice as long, and what the server tells is counted in means.
+// Requests may differ in Cost: after one that costs twice the mean the next
+// waits twice as long, and the server's numbers are counted in means.
 //
-// A zero Adaptive is ready.
+// The zero Adaptive is ready.
 type Adaptive struct {
-	// Probe is T: about how often it tries whether there is more to be had.
-	// Shorter finds new capacity sooner and is throttled more often. If zero,
-	// a minute.
+	// Probe is T: about how often it probes for more capacity. A shorter T finds
+	// new capacity sooner and is throttled more often. If zero, a minute.
 	Probe time.Duration
-	// Blind ignores all hints but the wait that a server asks for.
+	// Blind ignores all hints but the Retry-After of a server.
 	Blind bool
-	// Weight is how many ordinary clients this one is worth: it comes to so
-	// many times the rate of one whose Weight is 1, without knowing of it, by
-	// deeper or gentler cuts, L/Weight. If zero or below, 1; at least 0.01 and
-	// at most 100.
+	// Weight is the number of ordinary clients that this one counts as: where the
+	// server says what remains, its rate settles at so many times that of a client
+	// with Weight 1, without knowledge of it, by deeper or gentler cuts, L/Weight;
+	// without hints, at a part of that. If zero or below, 1; at least 0.01 and at
+	// most 100.
 	Weight float64
-	// Burst spends what is left of a fixed window as fast as the server
-	// allows. If false, evenly over the time left.
+	// Burst spends the rest of a fixed window as fast as the server allows. If
+	// false, it is spread evenly over the time left.
 	Burst bool
 
 	base   time.Time // all instants below are seconds since base
@@ -84,10 +84,11 @@ const (
 
 var _ Controller = (*Adaptive)(nil)
 
-// Wait is how long until r may start. Until the first throttled answer nothing
-// is paced, but what is in flight begins with one and grows by time and with what
-// is served, see first: of ten workers that wake together on an exhausted quota one
-// is refused where answers take 0.3 s, and five where they take 0.9 s.
+// Wait returns the time until r may start. Until the first throttled answer
+// nothing is paced, but the number in flight begins with one and grows with time
+// and with each request served, see first: of ten workers that wake together on
+// an exhausted quota one is refused where answers take 0.3 s, and five where
+// they take 0.9 s.
 func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
@@ -102,7 +103,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	return a.next - at
 }
 
-// Start notes that r starts now.
+// Start records that r starts now.
 func (a *Adaptive) Start(now time.Time, r Request) {
 	if !a.began {
 		a.begin(now)
@@ -118,7 +119,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		a.probed = s
 	}
 	if a.on || a.level.on {
-		// Time in which nobody waited does not count as time at this rate.
+		// Time in which no request waited does not count as time at this rate.
 		idle := max(r.Since.Sub(a.base).Seconds()-a.next.Seconds(), 0)
 		a.idle += idle
 		a.level.grownAt += idle
@@ -161,7 +162,8 @@ func (a *Adaptive) giveBack(cost int64) {
 	a.undo.valid = false
 }
 
-// Observe learns. Rests are none: the rate paces retries like all others.
+// Observe learns from o. It returns no rest: the rate paces retries like all
+// others.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.base).Seconds()
@@ -185,7 +187,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	s, sent := now.Sub(a.base).Seconds(), o.Sent.Sub(a.base).Seconds()
 	a.undo.valid = false
 	a.heard.note(now, o)
-	a.heed(s, o.Hints.Share)
+	a.follow(s, o.Hints.Share)
 	if a.closed && a.probed > 0 && sent >= a.probed {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}

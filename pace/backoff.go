@@ -7,13 +7,14 @@ import (
 	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
-// Jitter is how chance changes a delay v, with a draw U uniform in [0, 1).
-// Full, Equal and Decorrelated are those of "Exponential Backoff And Jitter"
-// (AWS Architecture Blog, 2015).
+// Jitter is the kind of randomness in a delay v, with a draw U uniform in [0,
+// 1). It keeps clients that were refused together from returning together, as a
+// thundering herd. Full, Equal and Decorrelated are those of "Exponential
+// Backoff And Jitter" (AWS Architecture Blog, 2015).
 type Jitter uint8
 
 const (
-	// NoJitter leaves v as it is.
+	// NoJitter leaves v unchanged.
 	NoJitter Jitter = iota
 	// FullJitter is v × U.
 	FullJitter
@@ -29,9 +30,9 @@ const (
 	UpwardJitter
 )
 
-// Backoff rests before each retry, longer each time, and paces nothing: every
-// call begins as if nothing had happened. Throttled and failed tries rest
-// alike. It keeps no state.
+// Backoff rests before each retry, longer each time (exponential backoff), and
+// paces nothing: each call starts at once, whatever happened to others.
+// Throttled and failed tries rest alike. It keeps no state.
 //
 // The rest before the n-th retry, n = 0, 1, ..., is
 //
@@ -48,10 +49,10 @@ type Backoff struct {
 	Factor float64
 	// Step, if above zero, is added from retry to retry instead.
 	Step time.Duration
-	// Cap is the longest rest. If zero, 20 s; below zero, none.
+	// Cap bounds the rest. If zero, 20 s; below zero, there is no bound.
 	Cap time.Duration
-	// Tries is how often a call is made, the first try included, before it is
-	// given up. If zero or below, there is no limit.
+	// Tries bounds the tries of a call, the first one included; then it is given
+	// up. If zero or below, there is no limit.
 	Tries int
 	// Jitter is the kind of randomness. If zero, none.
 	Jitter Jitter
@@ -60,15 +61,15 @@ type Backoff struct {
 	Spread float64
 }
 
-// AWS2026Backoff is that of AWS_NEW_RETRIES_2026 for calls that failed: 50 ms,
-// doubled up to 20 s, with full jitter. The Cap comes before the jitter.
+// AWS2026Backoff is the backoff of AWS_NEW_RETRIES_2026 for failed calls: 50 ms,
+// doubled up to 20 s, with full jitter. The Cap is applied before the jitter.
 var AWS2026Backoff = Backoff{Base: 50 * time.Millisecond, Cap: 20 * time.Second, Jitter: FullJitter}
 
 var _ Controller = (*Backoff)(nil)
 
-// Delay is the rest before retry number retry, counted from 0. prev is the
-// rest before the last try, zero if there was none; only DecorrelatedJitter
-// looks at it. The same arguments always give the same delay.
+// Delay returns the rest before retry number retry, counted from 0. prev is the
+// rest before the last try, zero if there was none; only DecorrelatedJitter uses
+// it. The same arguments always give the same delay.
 func (b *Backoff) Delay(retry int, prev time.Duration, luck Luck) time.Duration {
 	base, longest, v := float64(b.base()), b.longest(), b.mean(retry)
 	u, spread := luck.Unit(0), schedule.Or(b.Spread, 0.1)
@@ -112,7 +113,7 @@ func (b *Backoff) longest() float64 {
 	return float64(b.Cap)
 }
 
-// Wait is always 0.
+// Wait returns 0.
 func (b *Backoff) Wait(time.Time, Request) time.Duration { return 0 }
 
 // Start does nothing.

@@ -1,48 +1,50 @@
 package pace
 
-// Budget bounds how many retries of failed calls a Gate makes, so that a service
-// in trouble does not get several times its load. Retries of throttled calls
-// are no part of it: the Controller has them in hand. What is over the budget is
-// given up with the last error.
+// Budget is a retry budget: it bounds the retries of failed calls by a Gate, so
+// that a service in trouble does not get several times its load. Retries of
+// throttled calls do not count: the Controller paces them. A call beyond the
+// budget is given up with the last error.
 //
-// It is a number of tokens, Most at first and at most, from which each retry
-// takes some and to which calls add some. The zero Budget has 10, each retry
-// takes one, and each call adds a tenth: when everything fails, 1.1 calls are
-// made for each that was asked for, and the first ten besides.
+// It is a number of tokens, Max at first and at most; each retry takes some and
+// calls add some. The zero Budget has 10, each retry takes one, and each call
+// adds a tenth: when everything fails, 1.1 tries are made for each call, and ten
+// more at first.
 type Budget struct {
-	// Max is how many tokens there are at first and at most. If zero, 10;
-	// below zero, there is no bound on retries.
+	// Max is the number of tokens at first and at most. If zero, 10; below zero,
+	// there is no bound on retries.
 	Max float64
-	// Retry is what a retry takes. If zero, 1; below zero, nothing.
+	// Retry is the price of a retry in tokens. If zero, 1; below zero, nothing.
 	Retry float64
-	// Call is what each call adds as it enters, whatever becomes of it. If Call,
-	// Served and First are all zero, 0.1.
+	// Call is the number of tokens that each call adds as it enters, however it
+	// ends. If Call, Served and First are all zero, 0.1.
 	Call float64
-	// Served is what each try that is served adds, First what it adds besides
-	// if it is the first of its call.
+	// Served is the number of tokens that each served try adds; First is added
+	// besides if it is the first try of its call.
 	Served, First float64
-	// Failed is what each try that failed takes.
+	// Failed is the number of tokens that each failed try takes.
 	Failed float64
-	// Keep is what must be left: a retry is made only if there is more, and at
-	// least as much after it.
+	// Keep is the number of tokens that must be left: a retry needs more than
+	// that before it, and at least that after it.
 	Keep float64
-	// Refund gives back what a retry took if it is served.
+	// Refund returns the tokens of a retry if it is served.
 	Refund bool
 }
 
-// The rules of others. AWS counts a timeout like any other failure here, which
-// the SDK does not in its present mode.
+// Retry budgets of other libraries. AWS counts a timeout like any other failure
+// here, which the SDK does not in its present mode.
 var (
-	// FinagleBudget is Finagle's default, com.twitter.finagle.service.RetryBudget:
-	// a fifth of the calls and some to begin with, without its expiry after 10 s,
-	// instead of which no more than 100 are saved up.
+	// FinagleBudget is Finagle's default,
+	// com.twitter.finagle.service.RetryBudget: a fifth of the calls and some to
+	// begin with. In place of its expiry after 10 s, at most 100 tokens are
+	// saved up.
 	FinagleBudget = Budget{Max: 100, Call: 0.2}
-	// GRPCBudget is retryThrottling of gRPC (gRFC A6) with the usual
-	// maxTokens 10 and tokenRatio 0.1: retries only while more than half is left.
+	// GRPCBudget is the retryThrottling of gRPC (gRFC A6) with the usual
+	// maxTokens 10 and tokenRatio 0.1: it retries only while more than half of
+	// the tokens is left.
 	GRPCBudget = Budget{Max: 10, Retry: -1, Served: 0.1, Failed: 1, Keep: 5}
-	// AWSBudget is that of the standard retry mode of the AWS SDKs.
+	// AWSBudget is the retry quota of the standard retry mode of the AWS SDKs.
 	AWSBudget = Budget{Max: 500, Retry: 5, First: 1, Refund: true}
-	// AWS2026Budget is that of AWS_NEW_RETRIES_2026.
+	// AWS2026Budget is the retry quota of AWS_NEW_RETRIES_2026.
 	AWS2026Budget = Budget{Max: 500, Retry: 14, First: 1, Refund: true}
 )
 

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// company finds out whether those who share the bucket yield. The law of level
-// slows down as the bucket runs low. Clients that push on until they are
+// company finds out whether the other clients of the bucket yield. The law of
+// level slows down as the bucket runs low. Clients that push on until they are
 // refused keep it low for good, and one that yields to them would be left with
 // nothing: as TCP Vegas beside TCP Reno. Among clients that all yield, the
 // bucket is hardly ever empty, and the marks that balance growth stay below
-// marked; where either is not so for a long time, others do not yield, and the law
-// without hints, which is a match for them, takes over.
+// marked; where either is not so for a long time, others do not yield, and the
+// law without hints, which is a match for them, takes over.
 //
-// As two who had both given up on each other would never notice, every half an
-// hour by the wall clock all who can yield do so for a while, at the same time,
-// and see.
+// As two clients that had both given up on each other would never notice, every
+// half an hour by the wall clock all clients that can yield do so for a while,
+// at the same time, and see.
 type company struct {
 	crowded  bool    // the others do not yield
 	misled   bool    // what remains does not tell what is refused
@@ -74,8 +74,8 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	c.crowded = s-c.strained >= sustained && c.answers >= enough
 }
 
-// refusals finds out whether what remains misleads: who goes by it is hardly ever
-// refused, where others do not empty the bucket.
+// refusals finds out whether what remains misleads: a client that follows it is
+// hardly ever refused, where others do not empty the bucket.
 func (c *company) refusals(l *level, v Verdict) {
 	if !l.on {
 		return

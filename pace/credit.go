@@ -2,13 +2,13 @@ package pace
 
 import "time"
 
-// Credit lets start what is paid for. Its driver pays, where a limit is kept for
-// many processes: he asks there for as much as is wanted here, and hands over
-// what he gets. Where he can get nothing, he says until when, or that all may
-// pass for now. A Credit of zero lets nothing pass.
+// Credit admits requests that are paid for in advance, from a limit that many
+// processes share. Its driver asks there for as many tokens as are wanted here,
+// and adds what it gets. Where it gets none, it says until when, or that all
+// requests may pass for now. The zero Credit lets nothing pass.
 //
-// Other than other controllers it waits for its driver without end where it has
-// no credit and was told of no time: he must ask whenever Wants says so.
+// Unlike other controllers it returns Never while it has no credit and no time
+// to ask again: its driver must ask whenever Wants says so.
 type Credit struct {
 	left  int64
 	until time.Time // credit is good
@@ -16,14 +16,14 @@ type Credit struct {
 	open  bool      // all may pass
 }
 
-// Good is how long credit may be kept that nobody waits for: who keeps it longer
-// lets more start at once than the limit allows, by what was saved up.
+// MaxIdleCredit bounds how long credit is kept that no request waits for: kept
+// longer, it would let more start at once than the limit allows.
 const MaxIdleCredit = time.Second
 
 var _ Controller = (*Credit)(nil)
 
-// Wants is how much to buy at the time now, so that waiting can start; zero if
-// there is enough, or if it is too soon to ask again.
+// Wants returns how many tokens to buy at the time now, for requests of that
+// cost that wait; zero if there are enough, or if it is too soon to ask again.
 func (c *Credit) Wants(now time.Time, waiting int64) int64 {
 	if c.open || c.block.After(now) {
 		return 0
@@ -34,7 +34,7 @@ func (c *Credit) Wants(now time.Time, waiting int64) int64 {
 	return max(waiting-c.left, 0)
 }
 
-// Add hands over n.
+// Add adds n tokens.
 func (c *Credit) Add(now time.Time, n int64) {
 	if c.until.Before(now) {
 		c.left = 0
@@ -43,15 +43,15 @@ func (c *Credit) Add(now time.Time, n int64) {
 	c.open, c.block = false, time.Time{}
 }
 
-// Keep makes what is left good for longer, as there are those who wait for more.
+// Keep extends the life of the tokens left, as requests wait for more.
 func (c *Credit) Keep(now time.Time) {
 	if !c.until.Before(now) {
 		c.until = now.Add(MaxIdleCredit)
 	}
 }
 
-// Refuse says that there is nothing to be had for a while. What is left stays
-// good for so long and [MaxIdleCredit], as there are those who wait for more.
+// Refuse says that the limit grants nothing for the time d. Tokens left stay
+// good for d and [MaxIdleCredit], as requests wait for more.
 func (c *Credit) Refuse(now time.Time, d time.Duration) {
 	c.open, c.block = false, now.Add(max(d, 0))
 	if !c.until.Before(now) {
@@ -59,18 +59,19 @@ func (c *Credit) Refuse(now time.Time, d time.Duration) {
 	}
 }
 
-// Idle says that nobody waits any more: what is left is good for [MaxIdleCredit] at most.
+// Idle says that no request waits any more: tokens left are good for
+// [MaxIdleCredit] at most.
 func (c *Credit) Idle(now time.Time) {
 	if most := now.Add(MaxIdleCredit); c.until.After(most) {
 		c.until = most
 	}
 }
 
-// Open lets all pass, until the next Add or Refuse.
+// Open lets all requests pass, until the next Add or Refuse.
 func (c *Credit) Open() { c.open = true }
 
-// Wait is zero where credit is left, and otherwise until more may be had; Never
-// where that is for the driver to find out.
+// Wait returns zero if credit is left, otherwise the time until more may be had;
+// Never if the driver has to ask.
 func (c *Credit) Wait(now time.Time, r Request) time.Duration {
 	cost := max(r.Cost, 1)
 	switch {
@@ -84,14 +85,14 @@ func (c *Credit) Wait(now time.Time, r Request) time.Duration {
 	return Never
 }
 
-// Start spends.
+// Start charges the cost of r.
 func (c *Credit) Start(now time.Time, r Request) {
 	if !c.open {
 		c.left = max(c.left-max(r.Cost, 1), 0)
 	}
 }
 
-// Observe gives back what was not spent after all.
+// Observe refunds a request that was never sent.
 func (c *Credit) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	if o.Sent.IsZero() && !c.open {
 		c.left += max(o.Request.Cost, 1)

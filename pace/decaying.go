@@ -6,17 +6,18 @@ import (
 	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
-// DecayingBackoff is an exponential backoff that all calls share and that decays:
-// each throttled answer raises its level by one, which doubles the rest before
-// the retry, and each ten served ones lower it by one, until nothing is left. A
-// call that is throttled rests as long as the others have come to rest, instead
-// of starting over, so it deals with seconds of overload as well as minutes.
+// DecayingBackoff is an exponential backoff that all calls share and that
+// decays: each throttled answer raises its level by one, which doubles the rest
+// before the retry, and each ten served ones lower it by one, until nothing is
+// left. A throttled call rests for the level that all calls have reached,
+// instead of starting over, so it deals with seconds of overload as well as
+// minutes.
 //
 //	rest = Backoff.Delay(level - 1)    with a level of 1 after the first refusal
 //
 // Where every try is refused for load or served, about one in eleven is refused
-// while the level stands still. It paces nothing: calls that were not throttled
-// start at once. Join it to a rate by [All]:
+// while the level is constant. It paces nothing: calls that were not throttled
+// start at once. Combine it with a rate by [All]:
 //
 //	Control: pace.All{&pace.Fixed{Rate: 4}, &pace.DecayingBackoff{}}
 //
@@ -30,12 +31,12 @@ import (
 // By itself it is driven by Throttled and Served. The zero DecayingBackoff is
 // ready; it is not safe for concurrent use.
 type DecayingBackoff struct {
-	// Backoff is how long a call rests at each level, and its Tries. If zero, 100
-	// ms at the first level, doubled up to 20 s. If its Jitter is zero,
+	// Backoff gives the rest at each level, and the Tries of a call. If zero,
+	// 100 ms at the first level, doubled up to 20 s. If its Jitter is zero,
 	// FullJitter: calls that were throttled together would be retried together.
 	Backoff Backoff
-	// Successes is how many served answers lower the level by one. If zero or
-	// below, 10.
+	// Successes is the number of served answers that lower the level by one. If
+	// zero or below, 10.
 	Successes int
 
 	level  int
@@ -48,14 +49,14 @@ const mostLevel = 64
 
 var _ Controller = (*DecayingBackoff)(nil)
 
-// Level returns the level: how many refusals have not been made up for. It rises
-// no further than to where the Backoff reaches its Cap, at most to 64, so that it
-// falls from there as soon as the service recovers.
+// Level returns the level: the number of refusals not yet made up for. It rises
+// only until the Backoff reaches its Cap, at most to 64, so that it falls from
+// there as soon as the service recovers.
 func (d *DecayingBackoff) Level() int { return d.level }
 
 // Throttled takes a throttled answer to a try that was sent at the time sent,
 // zero if that is not known, and returns how long the call rests before its
-// retry. The same luck draws the same jitter.
+// retry. The same luck gives the same jitter.
 func (d *DecayingBackoff) Throttled(now, sent time.Time, luck Luck) (rest time.Duration) {
 	return d.throttled(now, sent, 0, luck)
 }
@@ -84,7 +85,7 @@ func (d *DecayingBackoff) throttled(now, sent time.Time, prev time.Duration, luc
 	return b.Delay(d.level-1, prev, luck)
 }
 
-// Wait is always 0.
+// Wait returns 0.
 func (d *DecayingBackoff) Wait(time.Time, Request) time.Duration { return 0 }
 
 // Start does nothing.

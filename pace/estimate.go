@@ -39,7 +39,7 @@ type estimate struct {
 	rowAt    float64 // when the last row began
 	roundAt  float64 // what was sent before, and refused, is of the refusals so far
 	liveAt   float64 // when the last row ended
-	idle     float64 // seconds since then in which nobody waited
+	idle     float64 // seconds since then in which no request waited
 	dead     float64 // how long the last row was, seconds
 	deadThen float64 // and the one before
 	caught   float64 // the rate at the end of a row of several; zero: none

@@ -3,11 +3,11 @@ package pace
 import "time"
 
 // Learner is a Controller that also learns from feedback: a Report that belongs
-// to no request, as of a service that accepts at once and chokes later. See
-// [Gate.Report].
+// to no request, as from a service that accepts at once and is overloaded later.
+// See [Gate.Report].
 type Learner interface {
-	// Learn is Observe for an Outcome that nothing was started for: it charges
-	// nothing, gives nothing back, and takes nothing out of flight.
+	// Learn is Observe for an Outcome without a Start: it charges nothing,
+	// refunds nothing, and changes no count of requests in flight.
 	Learn(now time.Time, o Outcome)
 }
 
@@ -19,25 +19,26 @@ var (
 )
 
 // Report teaches the Controller a report that belongs to no ticket. It has the
-// effect of an answer of that kind, but no retry follows, and what is in flight
-// stays so. Its Cost does not count. To a Controller that is no [Learner] it is
-// a request that starts and ends at once, so it takes a turn.
+// effect of such an answer, but no retry follows, and the number in flight does
+// not change. Its Cost does not count. A Controller that is no [Learner] sees it
+// as a request that starts and ends at once, so it takes a turn.
 //
-// sent is when the work that it speaks of was sent, so that what was sent before
-// the last cut belongs to that cut. If zero, when the last ticket started: then
-// all reports between two starts count as one.
+// sent is when the work that the report is about was sent, so that refusals of
+// work sent before the last cut belong to that cut. If zero, when the last
+// ticket started: then all reports between two starts count as one.
 func (g *Gate) Report(now, sent time.Time, r Report) {
 	g.reports++
 	luck := luckOf(g.Seed, g.arrivals, -g.reports)
 	learn(now, g.Control, &g.ceiling, g.inFlight, g.MaxInFlight, feedback(now, sent, g.started, luck, r))
 }
 
-// Report is that of a Gate, for what is known of s alone.
+// Report does for s alone what [Gate.Report] does.
 func (s *Scope) Report(now, sent time.Time, r Report) {
 	learn(now, s.Control, &s.ceiling, s.inFlight, s.MaxInFlight, feedback(now, sent, s.started, Luck(now.UnixNano()), r))
 }
 
-// feedback is a report as an Outcome. started is when the last request was.
+// feedback returns the Outcome of a report. started is when the last request
+// was.
 func feedback(now, sent, started time.Time, luck Luck, r Report) Outcome {
 	if sent.IsZero() {
 		sent = started
@@ -49,8 +50,8 @@ func feedback(now, sent, started time.Time, luck Luck, r Report) Outcome {
 	return Outcome{Report: r, Request: Request{Since: sent, Cost: 1, Luck: luck}, Sent: sent}
 }
 
-// learn teaches a limit, of which so many are in flight, an outcome that
-// belongs to none of them.
+// learn teaches a limit, with so many in flight, an outcome that belongs to none
+// of them.
 func learn(now time.Time, c Controller, limit *ceiling, flying, most int, o Outcome) {
 	limit.ended(now, max(flying-1, 0), most, &o) // as if one of those in flight had been answered so
 	if c == nil {
@@ -69,7 +70,7 @@ func hear(now time.Time, c Controller, o Outcome) {
 	c.Observe(now, o)
 }
 
-// Learn tells all.
+// Learn calls Learn of each.
 func (all All) Learn(now time.Time, o Outcome) {
 	for _, c := range all {
 		hear(now, c, o)

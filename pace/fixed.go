@@ -6,19 +6,20 @@ import (
 	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
-// Fixed paces at one rate that it is told: the right choice where the limit is
-// known and nobody else uses it, such as 4 permits a second for Amazon EMR's
+// Fixed paces at a constant rate: the right choice where the limit is known and
+// no other client uses it, such as 4 permits a second for Amazon EMR's
 // DescribeCluster. It learns nothing.
 //
 // After a request that costs c the next one starts c/Rate seconds later, without
-// drift; once it is known what it really cost, what was too much or too little
-// is made up for. Of requests that cost 1, which is the default, no more than
-// Burst + Rate × length start in any window, and one more where the driver was
-// late for a request that waited: he makes up for an interval at most.
+// drift; once its actual cost is known, the difference is made up for. Of
+// requests that cost 1, the default, at most Burst + Rate × length start in any
+// window, and one more where the driver was late for a request that waited: at
+// most one interval is made up for.
 type Fixed struct {
 	// Rate is the cost a second. If zero or below, there is no limit.
 	Rate float64
-	// Burst is how much may start at once after a pause. If zero or below, 1.
+	// Burst is the cost that may start at once after a pause. If zero or below,
+	// 1.
 	Burst int
 
 	line schedule.Even
@@ -26,7 +27,7 @@ type Fixed struct {
 
 var _ Controller = (*Fixed)(nil)
 
-// Wait is how long until r may start, or the r.Place-th in line.
+// Wait returns the time until r may start, or the r.Place-th in line.
 func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
 	if r.Place > 0 { // as if all in line cost the same
 		r.Place = int(min(float64(r.Place-1)*charged(r.Cost), 1<<53)) + 1
@@ -41,7 +42,8 @@ func (f *Fixed) Start(now time.Time, r Request) {
 	f.line.Shift(min((charged(r.Cost)-1)*interval, float64(schedule.Longest)))
 }
 
-// Observe settles what was charged, and gives it back where it was not used.
+// Observe corrects the charge to the actual cost, and refunds it if nothing was
+// sent.
 func (f *Fixed) Observe(_ time.Time, o Outcome) (rest time.Duration) {
 	interval, paid := schedule.Interval(f.Rate), charged(o.Request.Cost)
 	switch {

@@ -2,43 +2,46 @@ package pace
 
 import "time"
 
-// Ticket is one call on its way through a Gate, from Enter until Done says
-// that it will not be retried, or Leave. Between calls it may be used again.
+// Ticket is one call on its way through a Gate, from Enter until Leave, or until
+// Done says that it will not be retried. Between calls it may be reused.
 type Ticket struct {
-	// Owner is the caller's own, to find its way back from Next.
+	// Owner is for the driver, to find its own data for a ticket that Next
+	// returns.
 	Owner any
 	// Cost is the estimated cost, by the Gate's own limit. If zero, 1.
 	Cost int64
-	// Needs are the scopes that the call comes under besides, no two the same,
+	// Needs are the scopes that the call is subject to besides, no two the same,
 	// in the same order for calls that need the same. They must not change while
-	// the ticket is inside, but for Said before Done.
+	// the ticket is inside, except Said before Done.
 	Needs []Need
 	// Retry, if not nil, are the Needs of the retry that Done may decide on: an
-	// answer may tell of scopes that the call was not known to come under.
+	// answer may name scopes that the call was not known to be subject to.
 	Retry []Need
 	// Elsewhere, set before Done, says that a limit that is not among Needs
 	// refused the try: then neither the Gate nor any of Needs slows down for it.
 	// Done resets it.
 	Elsewhere bool
-	// Key is whose call it is. Those of a lane take turns by key, so that one
-	// with many calls does not keep out one with few. Beyond 1000 keys in a lane
-	// the newest share one turn.
+	// Key names the caller. The tickets of a lane take turns by key (fair
+	// queueing), so that one with many calls does not keep out one with few.
+	// Beyond 1000 keys in a lane the newest share one turn.
 	Key string
-	// Lane is the lane of the Gate that it waits in. One that does not exist is
-	// lane 0. It must not change while the ticket is inside.
+	// Lane is the index of the lane of the Gate that the ticket waits in. One
+	// that does not exist is lane 0. It must not change while the ticket is
+	// inside.
 	Lane int
-	// Once says that the call is made once, however it ends.
+	// Once says that the call is tried once, without a retry, however it ends.
 	Once bool
-	// Deadline is when the caller will have lost interest. If zero, never.
+	// Deadline is when it is too late for the call to start. If zero, never.
 	Deadline time.Time
-	// Forecast is the wait that the Gate last foresaw for this ticket, set by
-	// Enter and Done; Never where unknown. When they turn a ticket down for
-	// its Deadline, it says how long the wait would have been.
+	// Forecast is the last forecast of the Gate for the wait of this ticket, set
+	// by Enter and Done; Never if unknown. When they refuse a ticket because of
+	// its Deadline, it is how long the wait would have been.
 	Forecast time.Duration
-	// Broke is whether Done gave the call up for want of Budget.
+	// Broke reports whether Done gave the call up because the Budget was used
+	// up.
 	Broke bool
-	// Blocker is the scope that makes the Forecast what it is; nil: the Gate's
-	// own limit, or none.
+	// Blocker is the scope that determines the Forecast; nil: the Gate's own
+	// limit, or none.
 	Blocker *Scope
 
 	request   Request
@@ -48,7 +51,7 @@ type Ticket struct {
 	tries     int
 	throttled int
 	failed    int
-	paid      float64 // of the Budget, for the retry that is to come or under way
+	paid      float64 // of the Budget, for the retry that is to come or in flight
 	at        place
 	index     int   // in its heap
 	flow      *flow // while in line
@@ -65,36 +68,38 @@ const (
 	flying        // started
 )
 
-// Tries is how often the call has been started since it entered.
+// Tries returns how often the call has been started since it entered.
 func (t *Ticket) Tries() int { return t.tries }
 
-// Gate is a queue in front of one Controller: first come, first served, where
-// a retry keeps the place of its first try. A ticket that rests before its
-// retry blocks nobody. Nobody is promised a time: whenever something happens
-// the next in line is asked for anew, so a rate that rises wakes waiters early
-// and one that left leaves no hole.
+// Gate is a queue in front of one Controller: first come, first served, where a
+// retry keeps the place of its first try. A ticket that rests before its retry
+// blocks no other, so there is no head-of-line blocking. No start time is
+// reserved: at each event the Controller is asked again about the next in line,
+// so a rate that rises wakes waiters early and a ticket that left leaves no
+// hole.
 //
-// A Gate waits for nothing itself. Its driver calls Next after every Enter,
-// Done and Leave, and at the time Next asked for, until Next has nobody; more
-// calls of Next do no harm. It must not be copied after its first use, and is
-// not safe for concurrent use; the zero value
-// is ready.
+// A Gate waits for nothing itself. Its driver calls Next after every Enter, Done
+// and Leave, and at the time Next asked for, until Next returns nil; more calls
+// of Next do no harm. It must not be copied after its first use, and is not safe
+// for concurrent use; the zero value is ready.
 type Gate struct {
 	// Control says when the next in line may start. If nil, at once.
 	Control Controller
 	// MaxInFlight bounds the tickets in flight. If zero or below, only a refusal
 	// for too many at once does, see Report.Crowded.
 	MaxInFlight int
-	// Tries is how often a call is made that is throttled each time. If zero,
-	// until its Deadline or Leave.
+	// Tries bounds the tries of a call that is throttled each time. If zero, it
+	// is retried until its Deadline or Leave.
 	Tries int
-	// Retries is how often a call that failed is retried, throttled tries not
-	// counted. If zero, 3; below zero, never.
+	// Retries bounds the retries of a call that failed, not counting throttled
+	// tries. If zero, 3; below zero, there are none.
 	Retries int
-	// Budget bounds the retries of failed calls, all together.
+	// Budget is the retry budget: it bounds the retries of failed calls, all
+	// together.
 	Budget Budget
 	// Backoff makes a call that failed rest before its retry, longer each time;
-	// its Tries do not count. If nil, only the Controller and the server do.
+	// its Tries do not count. If nil, only the Controller and the server ask for
+	// rests.
 	Backoff *Backoff
 	// CountResting counts the tickets that rest before a retry as in flight by
 	// MaxInFlight, so that no other starts in their place.
@@ -102,15 +107,15 @@ type Gate struct {
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
 	// Retries are never refused. If zero, 100,000; below zero, 1.
 	MaxWaiting int
-	// Lanes are the weights of the lanes in which tickets wait, for classes of
-	// calls that are worth more than others: while all are busy, the costs of
-	// what starts in each stand as their weights do, and a lane that is not busy
-	// leaves its part to the others. Within a lane it is first come, first
-	// served. A weight of zero or below is 1; they are held within 10^-6 and
-	// 10^6. If there are none, there is one lane. It must not change once a
-	// ticket has entered.
+	// Lanes are the weights of the lanes in which tickets wait, one for each
+	// class of calls (weighted fair queueing): while all lanes are busy, the
+	// costs of the tickets that start in each are in the ratio of the weights,
+	// and a lane that is not busy leaves its part to the others. Within a lane
+	// tickets are served first come, first served. A weight of zero or below is
+	// 1; weights are kept within 10^-6 and 10^6. If empty, there is one lane.
+	// Lanes must not change once a ticket has entered.
 	Lanes []float64
-	// Seed makes the draws of this gate its own.
+	// Seed sets the random draws of this gate.
 	Seed uint64
 
 	arrivals uint64
@@ -126,20 +131,20 @@ type Gate struct {
 const (
 	defaultRetries    = 3
 	defaultMaxWaiting = 100_000
-	// unknown is the rest after a refusal by a limit of which nothing is known.
+	// unknown is the rest after a refusal by a limit about which nothing is known.
 	unknown = 100 * time.Millisecond
 )
 
-// Waiting is the number of tickets in line or resting.
+// Waiting returns the number of tickets in line or resting.
 func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 
-// Cost is what the tickets in line are estimated to cost, all together, by the
-// Gate's own limit.
+// Cost returns the estimated cost of all tickets in line, by the Gate's own
+// limit.
 func (g *Gate) Cost() int64 { return g.lanes.cost }
 
-// Soon is what those are estimated to cost, by the Gate's own limit, whom the
-// scopes that they need and c would let start within d; if that is nobody, again
-// is when to ask anew, Never: not before another event.
+// Soon returns the estimated cost, by the Gate's own limit, of the tickets that
+// their scopes and c would let start within d. If there are none, again is when
+// to ask again; Never: not before another event.
 func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, again time.Duration) {
 	if g.lanes.waiting == 0 {
 		return 0, Never
@@ -164,13 +169,13 @@ func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, a
 	return max(t.request.Cost, mean*int64(r.Place)), Never
 }
 
-// InFlight is the number of tickets that Next has let go and that have not
-// come back.
+// InFlight returns the number of tickets in flight: Next has started them, and
+// neither Done nor Leave has ended them.
 func (g *Gate) InFlight() int { return g.inFlight }
 
-// Enter puts t in line and foresees how long it will wait, Never if that
-// cannot be known. It refuses t, and forgets it, when the line is full, or
-// when t would have to wait beyond its Deadline. t must be outside.
+// Enter puts t in line and forecasts how long it will wait, Never if that is
+// unknown. It refuses t, and forgets it, when the line is full, or when t would
+// have to wait beyond its Deadline. t must not be inside already.
 func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool) {
 	if t.at != outside {
 		panic("pace: Enter of a ticket that is already inside")
@@ -204,8 +209,9 @@ func (t *Ticket) late(now time.Time, wait time.Duration) bool {
 	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
 }
 
-// Next lets the next in line go, if it may: it has then started. Otherwise it
-// says after how long to ask again; Never: not before another event.
+// Next starts the next ticket in line, if it may start, and returns it.
+// Otherwise it returns after how long to ask again; Never: not before another
+// event.
 func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	again = Never
 	for g.rests.len() > 0 {
@@ -238,8 +244,8 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	return t, 0
 }
 
-// First returns a ticket that waits, nil if none does: of those at rest the one
-// whose rest ends first, otherwise one that is first in its line.
+// First returns a ticket that waits, nil if none does: the resting ticket whose
+// rest ends first, otherwise one that is first in its line.
 func (g *Gate) First() *Ticket {
 	if g.rests.len() > 0 {
 		return g.rests.top()
@@ -253,11 +259,11 @@ func (g *Gate) lineUp(t *Ticket) {
 }
 
 // Done ends a try that Next had started, and passes the caller's report on to
-// the Controller. If retry is true, t is waiting again, at its old place in
-// line; otherwise it is outside. A throttled or failed call is given up after
-// Tries or Retries, when its report is Final, when the Controller says so, and
-// when its wait would end after its Deadline; a failed one also when the Budget
-// is used up.
+// the Controller. If retry is true, t waits again, at its old place in line;
+// otherwise it has left. A throttled or failed call is given up after Tries or
+// Retries, when its report is Final, when the Controller says so, and when its
+// wait would end after its Deadline; a failed one also when the Budget is used
+// up.
 func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	elsewhere := t.Elsewhere
 	t.Elsewhere = false
@@ -273,7 +279,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 		rest = max(rest, g.Backoff.Delay(t.failed, t.request.Rest, t.request.Luck))
 	}
 	if elsewhere && r.Verdict == Throttled && len(t.Needs) == 0 {
-		rest = max(rest, unknown) // as nobody here paces it
+		rest = max(rest, unknown) // as nothing here paces it
 	}
 	if !g.again(t, r.Verdict) || r.Final || t.Once || rest == Never {
 		return false
@@ -340,8 +346,8 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	return max(rest, g.Control.Observe(now, o))
 }
 
-// Leave takes t out, wherever it is; outside it does nothing. A ticket that
-// had started but never left gives back what it held.
+// Leave takes t out of the Gate; it does nothing if t is not inside. A ticket
+// that had started but was never sent is refunded.
 func (g *Gate) Leave(now time.Time, t *Ticket) {
 	switch t.at {
 	case ready:

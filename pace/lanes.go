@@ -15,8 +15,9 @@ import (
 //	end   = begin + cost / weight
 //
 // the one with the least begins, and virtual is where the last one began. A
-// ticket is charged when it starts, so one that leaves costs its lane nothing.
-// Who cannot go because of a scope is passed over, and does not save up turns.
+// ticket is charged when it starts, so one that leaves costs its lane nothing. A
+// ticket that cannot start because of a scope is passed over, and does not save
+// up turns.
 type lanes struct {
 	few     [1]lane
 	all     []lane
@@ -28,11 +29,11 @@ type lanes struct {
 // turn is a place in a fair queue.
 type turn struct {
 	begin  float64
-	passed bool // over, for want of a scope: it begins anew at virtual
+	passed bool // over because of a scope: it begins again at virtual
 	queued int  // tickets
 }
 
-// enter makes the turn of one who comes, or comes again, no earlier than now.
+// enter makes the turn of one that comes, or comes back, no earlier than now.
 func (t *turn) enter(virtual float64) {
 	t.begin, t.passed = max(t.begin, virtual), false
 }
@@ -59,7 +60,7 @@ type flow struct {
 // served.
 type line struct{ heap }
 
-// maxFlows is how many keys are told apart in a lane; those beyond share one
+// maxFlows is how many keys are distinguished in a lane; those beyond share one
 // place.
 const maxFlows = 1000
 
@@ -155,7 +156,7 @@ func (l *lane) forget() bool {
 }
 
 // drop takes an empty flow out of those that wait. Its turn is remembered, so
-// that who comes again at once does not go first again.
+// that a key that comes back at once does not go first again.
 func (l *lane) drop(f *flow) {
 	for i, other := range l.flows {
 		if other == f {
@@ -214,7 +215,7 @@ type choice struct {
 	first *Ticket
 }
 
-// without reports whether t cannot be the one, whoever is first in it.
+// without reports whether t cannot be the one, whichever ticket is first in it.
 func (c *choice) without(t *turn) bool {
 	return c.first != nil && !t.passed && t.begin > c.begin
 }
@@ -266,10 +267,10 @@ func (l *lane) next(now time.Time) (first *Ticket, again time.Duration) {
 	return c.first, again
 }
 
-// next is that of one flow: the oldest of those that may go. Who needs several
-// scopes would wait without end if others took each as it opens, so the oldest
-// is not put off: one that takes of the same scope may go first only where that
-// is open again in time, as in EASY backfilling (Lifka 1995).
+// next returns the oldest ticket of one flow that may start. A ticket that needs
+// several scopes would wait without end if others took each as it opens, so the
+// oldest is not put off: one that takes of the same scope may go first only
+// where that is open again in time, as in EASY backfilling (Lifka 1995).
 func (f *flow) next(now time.Time) (first *Ticket, again time.Duration) {
 	again = Never
 	var held *Ticket // the oldest that waits for a known time

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Learnt is what an Adaptive has found out, to be kept over a restart; it may
-// be stored as JSON.
+// Learnt holds what an Adaptive has learnt of its limit, to be kept across a
+// restart; it may be stored as JSON.
 type Learnt struct {
-	// At is when.
+	// At is when it was learnt.
 	At time.Time `json:"at"`
-	// Rate is the cost a second that it kept to: the requests, where none says
-	// what it costs. If zero, nothing is known.
+	// Rate is the rate that was kept to, as cost a second: requests a second,
+	// where none states a cost. If zero, nothing is known.
 	Rate float64 `json:"rate"`
 }
 
 // forgotten is the age at which a Learnt is no better than nothing.
 const forgotten = 24 * time.Hour
 
-// Learnt is what is known at the time now: zero if there was no sign of a limit.
+// Learnt returns what is known at the time now: zero if there was no sign of a
+// limit.
 func (a *Adaptive) Learnt(now time.Time) Learnt {
 	if !a.on && !a.level.on {
 		return Learnt{}
@@ -34,11 +35,11 @@ func (a *Adaptive) Learnt(now time.Time) Learnt {
 	return Learnt{At: now, Rate: rate * a.costs.unit()}
 }
 
-// Restore begins with what was known before, in place of nothing, so that it
-// need not be refused again to find out. The older it is, the sooner it looks
-// for more: as after a cut so long ago, two Probes at most. What is older than
-// a day, from the future, or no rate at all, is ignored. It must come before
-// the first use.
+// Restore starts from what an earlier Adaptive had learnt, so that it need not
+// be refused again to find the limit. The older l is, the sooner the rate grows:
+// as after a cut so long ago, two Probes at most. If l is older than a day, from
+// the future, or without a rate, it is ignored. Restore must be called before
+// first use.
 func (a *Adaptive) Restore(now time.Time, l Learnt) {
 	age := now.Sub(l.At)
 	if a.began || age < 0 || age > forgotten || !(l.Rate > 0) || math.IsInf(l.Rate, 0) {

@@ -2,12 +2,12 @@ package pace
 
 import "math"
 
-// level is the law of an Adaptive whose server tells how much remains. The
-// level r of the bucket is seen alike by all who share it, so all can act on
-// it alike: everybody slows down together before anybody is refused, and a
+// level is the law of an Adaptive whose server tells how much remains. The level
+// r of the bucket looks the same to all clients that share it, so all can act on
+// it alike: they slow down together before any of them is refused, and a
 // newcomer is equal at once.
 //
-//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: nobody is paced at a full bucket
+//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
 //	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly
@@ -45,7 +45,7 @@ type level struct {
 	resetAt    float64 // when it ends
 	agreed     float64 // since when resets agree
 	patience   float64 // for how long they must, seconds
-	doubt      bool    // a window that refusals told of was none
+	doubt      bool    // a window that refusals named was none
 	late       float64 // how long after it to come back, seconds
 	policy     float64 // limit over window as the server states it, a second
 	quota      float64 // the limit as stated
@@ -69,7 +69,7 @@ const (
 	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	teeth      = 3      // of a short window, that make it one
-	tall       = 16     // requests in a window whose teeth can be told from noise
+	tall       = 16     // requests in a window whose teeth differ from noise
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
 	full       = 0.2  // growth with an answer that sees the bucket full

@@ -1,7 +1,8 @@
-// Package pace decides, for the caller of a limited service, when the next
-// request may start and what an answer teaches. Like package limit it is
-// arithmetic on values: times and answers are arguments, nothing waits, and the
-// same events give the same decisions, live and in the simulator.
+// Package pace is the client-side rate limiter behind package throttle: it
+// decides when the next request to a limited service may start, and learns from
+// the answers. Like package limit it is arithmetic on values: times and answers
+// are arguments, nothing waits, and the same events give the same decisions,
+// live and in the simulator.
 //
 // A [Controller] is one policy. Most callers should use [Adaptive], which
 // learns an unknown limit; [Fixed] is for a known rate, and [Backoff] for
@@ -17,8 +18,8 @@ import (
 	"time"
 )
 
-// Never is the wait for something that no passing of time will bring: only
-// another event can. As a rest it means: do not retry.
+// Never is a wait that time does not end: only another event can. As a rest it
+// means: do not retry.
 const Never time.Duration = math.MaxInt64
 
 // Verdict says how a request ended.
@@ -27,7 +28,7 @@ type Verdict uint8
 const (
 	// Ignored teaches nothing: cancelled, or never sent. It is the zero value.
 	Ignored Verdict = iota
-	// Served was answered, whatever the answer.
+	// Served was answered and not refused for load, whatever the answer.
 	Served
 	// Throttled was refused for load, and not executed.
 	Throttled
@@ -36,6 +37,7 @@ const (
 	Failed
 )
 
+// String returns the name of the verdict in small letters.
 func (v Verdict) String() string {
 	return [...]string{"ignored", "served", "throttled", "failed"}[v&3]
 }
@@ -46,12 +48,12 @@ type Opt[T any] struct {
 	OK bool
 }
 
-// Some is a value that is present.
+// Some returns v as a value that is present.
 func Some[T any](v T) Opt[T] { return Opt[T]{v, true} }
 
-// Luck is the randomness of one try of one request: a hash of the gate's
-// seed, the arrival's number and the try. The same question always draws the
-// same lot, so asking twice changes nothing.
+// Luck is the randomness of one try of one request: a hash of the gate's seed,
+// the arrival's number and the try. The same try always gets the same draws, so
+// asking twice changes nothing.
 type Luck uint64
 
 // luckOf mixes three numbers into a Luck.
@@ -59,7 +61,7 @@ func luckOf(seed, arrival uint64, try int) Luck {
 	return Luck(mix(mix(seed^mix(arrival)) + uint64(try)))
 }
 
-// Unit is the k-th draw, uniform in [0, 1).
+// Unit returns the k-th draw, uniform in [0, 1).
 func (l Luck) Unit(k int) float64 {
 	return float64(mix(uint64(l)+uint64(k)*0x9e3779b97f4a7c15)>>11) / (1 << 53)
 }
@@ -74,7 +76,7 @@ func mix(x uint64) uint64 {
 
 // Request is one try of one call, as a Controller sees it.
 type Request struct {
-	// Since is when it became willing to go: on arrival, or after its rest. If
+	// Since is when it became ready to start: on arrival, or after its rest. If
 	// zero, it has always waited: no time counts as idle.
 	Since time.Time
 	// Try is 0 for the first try, 1 for the first retry.
@@ -84,28 +86,30 @@ type Request struct {
 	// Place is 0 to ask whether it may start; k asks for a forecast: how long
 	// until the k-th in line may start.
 	Place int
-	// Rest is what it rested before this try.
+	// Rest is how long it rested before this try.
 	Rest time.Duration
 	Luck Luck
 }
 
-// Hints are what a server said about its limit, each where it said so.
+// Hints state what a server said about its limit, each where it said so.
 type Hints struct {
-	// Limit and Window are its policy: so many in so long.
+	// Limit and Window are the policy of the server: Limit events in each
+	// Window.
 	Limit  Opt[int64]
 	Window Opt[time.Duration]
-	// Remaining is how many more it would serve now.
+	// Remaining is how many more events it would serve now.
 	Remaining Opt[int64]
-	// Reset is how long until it has more to give.
+	// Reset is the time until the server has more to give.
 	Reset Opt[time.Duration]
-	// Burst is the most that it serves at once, where that differs from Limit:
-	// Remaining is then what is left of Burst.
+	// Burst is the largest number that it serves at once, where that differs
+	// from Limit: Remaining is then the rest of Burst.
 	Burst Opt[int64]
-	// Share is the rate a second that it holds to be this caller's fair part.
+	// Share is this caller's fair share according to the server, a rate a
+	// second.
 	Share Opt[float64]
 }
 
-// Report is what a caller says about how a request ended. The zero Report
+// Report states how a request ended, as its caller saw it. The zero Report
 // teaches nothing.
 type Report struct {
 	// Verdict classifies the end of the request.
@@ -122,12 +126,12 @@ type Report struct {
 	// Cost is the actual cost of the request, in the unit of the limit. If zero,
 	// the estimate was right.
 	Cost int64
-	// Hints are what the server said about its limit.
+	// Hints state what the server said about its limit.
 	Hints Hints
 }
 
-// Outcome is what a Controller sees of a request that ended: the caller's Report
-// and what the Gate adds. Only a Gate makes one.
+// Outcome states how a request ended, as its Controller sees it: the caller's
+// Report and what the Gate adds. Only a Gate makes one.
 type Outcome struct {
 	Report
 	// Request is the request as the Controller admitted it.
@@ -148,24 +152,24 @@ type Outcome struct {
 //
 // A Controller belongs to one [Gate] and is not safe for concurrent use.
 type Controller interface {
-	// Wait is how long until r may start: zero or below, at once. For Place 0
-	// it is Never only while something is in flight; for a forecast Never
+	// Wait returns the time until r may start: zero or below, at once. For Place
+	// 0 it is Never only while something is in flight; for a forecast Never
 	// means unknown.
 	Wait(now time.Time, r Request) time.Duration
-	// Start notes that r starts now.
+	// Start records that r starts now.
 	Start(now time.Time, r Request)
-	// Observe learns how a request ended. rest is how long this one request rests
-	// before a retry, should there be one; Never gives it up.
+	// Observe learns how a request ended. rest is how long this one request
+	// rests before a retry, if there is one; Never gives it up.
 	Observe(now time.Time, o Outcome) (rest time.Duration)
 }
 
-// All lets a request start when every one of its controllers does. Waits and
-// rests are the longest of theirs.
+// All lets a request start when every one of its controllers does. It waits and
+// rests for the longest of their times.
 type All []Controller
 
 var _ Controller = All(nil)
 
-// Wait is the longest of the waits.
+// Wait returns the longest of the waits.
 func (all All) Wait(now time.Time, r Request) (wait time.Duration) {
 	for _, c := range all {
 		wait = max(wait, c.Wait(now, r))
@@ -173,14 +177,14 @@ func (all All) Wait(now time.Time, r Request) (wait time.Duration) {
 	return wait
 }
 
-// Start starts r in all.
+// Start starts r in each.
 func (all All) Start(now time.Time, r Request) {
 	for _, c := range all {
 		c.Start(now, r)
 	}
 }
 
-// Observe tells all and returns the longest of the rests.
+// Observe calls Observe of each and returns the longest of the rests.
 func (all All) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	for _, c := range all {
 		rest = max(rest, c.Observe(now, o))
@@ -188,7 +192,7 @@ func (all All) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	return rest
 }
 
-// Why is that of the first that can say it.
+// Why returns that of the first controller that can say it.
 func (all All) Why(now time.Time) Why {
 	for _, c := range all {
 		if e, ok := c.(Explainer); ok {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// place is about which place in the order of starts t would have, counting
-// from 1, if all in line cost the same. Who waits for a scope is not before it.
+// place is about which place in the order of starts t would have, counting from
+// 1, if all in line cost the same. A ticket that waits for a scope is not before
+// it.
 func (l *lanes) place(now time.Time, t *Ticket) int {
 	mine := l.of(t)
 	ahead := mine.ahead(now, t)

@@ -2,19 +2,19 @@ package pace
 
 import "time"
 
-// Scope is a limit of its own that some of the calls of a Gate come under,
-// besides the one that all do: that of a route, a table, a token, or another
-// dimension such as tokens a minute. A ticket starts when the Gate's Control
-// and all scopes that it needs let it, and takes of all of them or of none.
+// Scope is a further limit that some of the calls of a Gate are subject to,
+// besides the one for all: that of a route, a table, a token, or another
+// dimension such as tokens a minute. A ticket starts when the Gate's Control and
+// all scopes that it needs admit it, and is charged to all of them or to none.
 //
 // A Scope belongs to one Gate and is not safe for concurrent use. The zero
 // Scope lets everything pass.
 type Scope struct {
-	// Name is for people.
+	// Name is the name of the scope, for people.
 	Name string
-	// Control says when the next one may start. If nil, at once.
+	// Control decides when the next request may start. If nil, at once.
 	Control Controller
-	// MaxInFlight is as in a Gate.
+	// MaxInFlight bounds the tickets in flight that need s, as in a Gate.
 	MaxInFlight int
 
 	ceiling  ceiling
@@ -23,21 +23,21 @@ type Scope struct {
 	inFlight int
 }
 
-// Waiting is the number of tickets in line that need s.
+// Waiting returns the number of tickets in line that need s.
 func (s *Scope) Waiting() int { return s.waiting }
 
-// InFlight is the number of tickets in flight that took of s.
+// InFlight returns the number of tickets in flight that were charged to s.
 func (s *Scope) InFlight() int { return s.inFlight }
 
-// Need is what a ticket takes of a scope.
+// Need makes a ticket subject to a scope.
 type Need struct {
-	// Scope must not be nil.
+	// Scope is the scope. It must not be nil.
 	Scope *Scope
 	// Cost is the estimated cost in this scope. If zero, 1.
 	Cost int64
-	// Said is what the answer said of this scope. If nothing, a call that was
-	// refused teaches a scope nothing as long as the answer blames another one,
-	// or the Gate has a Control of its own, which then is to blame.
+	// Said states what the answer said of this scope. If it said nothing, a
+	// refused call teaches the scope nothing where the answer blames another
+	// one, or where the Gate has a Control of its own, which is blamed then.
 	Said Opt[Report]
 }
 

@@ -2,13 +2,13 @@ package pace
 
 import "math"
 
-// share is what the server holds to be this caller's fair part, a second. It is
-// not obeyed: the rate is drawn to it, and the law goes on from there, since
-// who leaves a part unused leaves it to others, and since a server may be wrong.
-// A part that is new becomes the rate at once, by a factor of leap at most; it
-// is new when two answers in a row agree on it, and differ from the last that
-// was so agreed. From then on theta is drawn to below times the part, with the
-// time constant drawn, against growth and marks.
+// share is this caller's fair part according to the server, a second. It is not
+// obeyed: the rate is drawn to it, and the law goes on from there, since a
+// caller that leaves a part unused leaves it to others, and since a server may
+// be wrong. A part that is new becomes the rate at once, by a factor of leap at
+// most; it is new when two answers in a row agree on it, and differ from the
+// last that was so agreed. From then on theta is drawn to below times the part,
+// with the time constant drawn, against growth and marks.
 type share struct{ said, agreed, at float64 }
 
 const (
@@ -18,8 +18,8 @@ const (
 	drawn     = 5.0  // seconds
 )
 
-// heed takes in the share that an answer at s tells.
-func (a *Adaptive) heed(s float64, said Opt[float64]) {
+// follow takes in the share that an answer at s states.
+func (a *Adaptive) follow(s float64, said Opt[float64]) {
 	if !said.OK || a.Blind || !(said.V > 0) {
 		return
 	}

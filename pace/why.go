@@ -6,29 +6,31 @@ import (
 	"time"
 )
 
-// Why is what makes requests wait, for people. Zero fields: that is not why.
+// Why describes, for people, what makes requests wait. A zero field is no
+// reason.
 type Why struct {
-	// Rate is the cost a second at which requests are paced: how many start,
-	// where none says what it costs.
+	// Rate is the rate at which requests are paced, as cost a second: requests a
+	// second, where none states a cost.
 	Rate float64
 	// Throttled is when an answer last refused for load.
 	Throttled time.Time
 	// Until is when the server said to come back, or when the rest before a
 	// retry ends.
 	Until time.Time
-	// InFlight is the bound on what is in flight, where that is reached.
+	// InFlight is the bound on the requests in flight, if it is reached.
 	InFlight int
-	// Limit and Remaining are what the server last told: so many of Limit remain.
-	// Limit is its burst where it tells one.
+	// Limit and Remaining are the last numbers of the server: Remaining of Limit
+	// are left. Limit is its burst where it states one.
 	Limit, Remaining Opt[int64]
 }
 
 // Explainer is a Controller that can say why it makes requests wait.
 type Explainer interface {
+	// Why describes what makes requests wait at the time now.
 	Why(now time.Time) Why
 }
 
-// String is w in some words: "paced at 0.83/s since a throttled answer at
+// String describes w in words: "paced at 0.83/s since a throttled answer at
 // 12:03:11, 3 of 5000 remaining".
 func (w Why) String() string {
 	var all []string
@@ -57,7 +59,7 @@ func (w Why) String() string {
 	return strings.Join(all, ", ")
 }
 
-// heard is what an Adaptive was last told, for people.
+// heard is what a server last said to an Adaptive, for people.
 type heard struct {
 	throttled        time.Time
 	limit, remaining Opt[int64]
@@ -78,7 +80,7 @@ func (h *heard) note(now time.Time, o Outcome) {
 	}
 }
 
-// Why says what paces requests now, in the unit of their costs.
+// Why describes what paces requests now, in the unit of their costs.
 func (a *Adaptive) Why(now time.Time) Why {
 	w := Why{Rate: a.nextRate * a.costs.unit(), Throttled: a.heard.throttled, Limit: a.heard.limit, Remaining: a.heard.remaining}
 	if until := a.base.Add(seconds(a.block)); a.began && until.After(now) {
@@ -87,11 +89,11 @@ func (a *Adaptive) Why(now time.Time) Why {
 	return w
 }
 
-// Why says the rate.
+// Why returns the rate.
 func (f *Fixed) Why(time.Time) Why { return Why{Rate: max(f.Rate, 0)} }
 
-// Why says what t waits for, if it is in line or resting: what its Blocker
-// does, or the Gate.
+// Why describes what t waits for, if it is in line or resting: the limit of its
+// Blocker, or the Gate's own.
 func (g *Gate) Why(now time.Time, t *Ticket) Why {
 	control, ceiling, flying, most := g.Control, &g.ceiling, g.inFlight, g.MaxInFlight
 	if s := t.Blocker; s != nil {

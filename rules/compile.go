@@ -32,7 +32,7 @@ const (
 	smallestIPv4 = 8
 )
 
-// Compiled is a Set that was checked and made ready for use. It does not change
+// Compiled is a Set that was checked and prepared for use. It does not change
 // and is safe for concurrent use. Nil limits no request.
 type Compiled struct {
 	version     string
@@ -94,9 +94,9 @@ func Parse(data []byte, known ...string) (*Compiled, error) {
 	return c, nil
 }
 
-// Compile checks s and makes it ready; nothing of s is kept. known are the names
-// that [Request.Value] and [Request.Cost] understand; others are refused. The
-// error is an [*Error].
+// Compile checks s and prepares it for use; nothing of s is kept. known are the
+// names that [Request.Value] and [Request.Cost] understand; others are refused.
+// The error is an [*Error].
 func Compile(s Set, known ...string) (*Compiled, error) {
 	c, e := compile(s, known)
 	if e != nil {
@@ -125,7 +125,7 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	k.c.pool.New = func() any { return new(question) }
 	for _, name := range known {
 		if _, taken := simpleParts[name]; taken || !isName(name) {
-			k.fail("", "the program names a value %.40q; it must be letters, digits, '-', '_' and '.', and no part of ours", name)
+			k.fail("", "the program names a value %.40q; it must be letters, digits, '-', '_' and '.', and not the name of a built-in part", name)
 		}
 		k.known[name] = true
 	}

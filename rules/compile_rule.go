@@ -68,7 +68,7 @@ func (k *compiler) words(path string, r *Rule) {
 	case r.Missing != "" && r.Missing != Share && r.Missing != Pass && r.Missing != Refuse:
 		k.fail(path+".missing", "must be share, pass or refuse")
 	case r.Missing != "" && len(r.Key) == 0:
-		k.fail(path+".missing", "there is no key of which a part could be missing; leave it out")
+		k.fail(path+".missing", "the rule has no key, so no part can be missing; leave it out")
 	case r.Priority > load.Critical:
 		k.fail(path+".priority", "must be low, normal, high or critical")
 	case r.Priority != 0 && r.Shadow:
@@ -101,7 +101,7 @@ func (k *compiler) key(path string, r *Rule) (parts []int) {
 	for i, text := range r.Key {
 		n := k.part(item(path, i), text)
 		if slices.Contains(parts, n) && n >= 0 {
-			k.fail(item(path, i), "the part is there twice")
+			k.fail(item(path, i), "the part occurs twice")
 		}
 		parts = append(parts, n)
 	}
@@ -144,7 +144,7 @@ func (k *compiler) headers(path string, m map[string]string) (done []headerMatch
 	for _, name := range sorted(m) {
 		at := join(path, name)
 		if usual := textproto.CanonicalMIMEHeaderKey(name); seen[usual] {
-			k.fail(at, "the field is there twice, in different case")
+			k.fail(at, "the field occurs twice, in different case")
 		} else {
 			seen[usual] = true
 		}

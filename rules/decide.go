@@ -12,9 +12,9 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Request is what rules may look at. The functions may be nil. They are called
-// while Decide runs: Header and Value at most once for each name that the rules
-// use, Cost once for each rule that names one.
+// Request describes a request to the rules. The functions may be nil. They are
+// called while Decide runs: Header and Value at most once for each name that the
+// rules use, Cost once for each rule that names one.
 type Request struct {
 	// Phase selects the rules that are asked: those of the phase, or, if empty,
 	// all, where one decision is made for each request.
@@ -26,9 +26,9 @@ type Request struct {
 	// Path is the path, decoded. It must be the one by which the request is
 	// served.
 	Path string
-	// RawPath is the path as it was sent, still encoded, where an encoded slash in
-	// it is none for those who serve it: the RawPath of a url.URL. If empty, Path
-	// says all.
+	// RawPath is the path as it was sent, still encoded, where the service does
+	// not read an encoded slash in it as a slash: the RawPath of a url.URL. If
+	// empty, Path is all there is.
 	RawPath string
 	// Address is the client's, see [ClientAddress]. If invalid, there is none.
 	Address netip.Addr
@@ -37,8 +37,8 @@ type Request struct {
 	// Header returns a field of the header by its canonical name (X-Tenant);
 	// empty if there is none.
 	Header func(name string) string
-	// Value returns what else the program knows of the request, such as its
-	// customer, by the names given to Parse.
+	// Value returns other properties of the request that the program knows, such
+	// as its customer, by the names given to Parse.
 	Value func(name string) (value string, ok bool)
 	// Cost returns the cost of the request for a rule whose Cost has a name.
 	// Below zero counts as zero, which passes unless the key owes something. If
@@ -46,7 +46,7 @@ type Request struct {
 	Cost func(name string) int64
 }
 
-// Reason is why a request passed or was refused.
+// Reason says why a request passed or was refused.
 type Reason uint8
 
 const (
@@ -62,8 +62,8 @@ const (
 	NoKey
 	// Over was refused by a limit.
 	Over
-	// Busy was refused as too many requests of the key are in flight. When to
-	// come again is unknown: the RetryAfter is zero.
+	// Busy was refused as too many requests of the key are in flight. The time
+	// to come again is unknown: the RetryAfter is zero.
 	Busy
 )
 
@@ -81,7 +81,7 @@ func (r Reason) String() string {
 type Answer struct {
 	// OK reports whether it may pass.
 	OK bool
-	// Reason is why it passes or not.
+	// Reason says why it passes or not.
 	Reason Reason
 	// Rule is the rule that decided, see [limit.Binding]: of several that
 	// refuse, the one that does so for the longest time; of those that admit,
@@ -139,10 +139,10 @@ func (c *Compiled) Decide(ctx context.Context, s store.Store, r Request) (Answer
 	return c.decide(ctx, s, nil, r)
 }
 
-// Admit is Decide, and counts requests in flight in f for rules with InFlight:
-// all is charged and counted, or nothing. The Hold must be released when the
-// request is done, whatever the answer; it includes what shadow rules count.
-// f.MaxAge bounds how long it counts.
+// Admit decides as Decide does, and counts requests in flight in f for rules
+// with InFlight: everything is charged and counted, or nothing. The Hold must be
+// released when the request is done, whatever the answer; it includes the counts
+// of shadow rules. f.MaxAge bounds how long it counts.
 func (c *Compiled) Admit(ctx context.Context, s store.Store, f *store.InFlight, r Request) (Answer, Hold, error) {
 	a, err := c.decide(ctx, s, f, r)
 	h := a.hold
@@ -197,10 +197,10 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 	return a, nil
 }
 
-// Refund refunds what a Decide of r, which must have passed by the same
-// version, charged: for a request that was not served in the end, or that was
-// limited by address before its caller was authenticated. What shadow rules
-// charged stays charged.
+// Refund gives back the charge of a Decide of r, which must have passed by the
+// same version: for a request that was not served in the end, or that was
+// limited by address before its caller was authenticated. Charges of shadow
+// rules are not refunded.
 func (c *Compiled) Refund(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil

@@ -66,7 +66,7 @@ func decodeStruct(n node, v reflect.Value) *Error {
 	for _, f := range fields {
 		i, ok := index[f.name]
 		if !ok {
-			return &Error{Path: f.node.path, What: "unknown field; here go " + names, name: f.offset}
+			return &Error{Path: f.node.path, What: "unknown field; the fields are " + names, name: f.offset}
 		}
 		if e := decode(f.node, v.Field(i).Addr().Interface()); e != nil {
 			return e

@@ -13,13 +13,13 @@ type Error struct {
 	// Line and Column are the place in the text, from 1; a column is a
 	// character. Zero if the Set was not read from text.
 	Line, Column int
-	// What says what is wrong, and what would be right.
+	// What states the mistake, and a correct form.
 	What string
 
 	name int // offset of the name of a field, if it is what is wrong
 }
 
-// Error returns "rules: LINE:COLUMN: PATH: what".
+// Error returns the text "rules: LINE:COLUMN: PATH: " and What.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("rules: ")

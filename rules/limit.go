@@ -40,7 +40,7 @@ func (o limitObject) limit() (l Limit, err error) {
 	l.Count, l.Burst, l.Slots = o.Count, o.Burst, o.Slots
 	l.Period, err = time.ParseDuration(o.Period)
 	if err != nil || l.Period <= 0 {
-		return Limit{}, fmt.Errorf("period %.40q is none; write a duration above zero, as in \"1m30s\"", o.Period)
+		return Limit{}, fmt.Errorf("period %.40q is no duration; write a duration above zero, as in \"1m30s\"", o.Period)
 	}
 	if o.Kind != "" {
 		l.Kind, err = limit.ParseKind(o.Kind)

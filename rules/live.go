@@ -6,7 +6,7 @@ import "sync/atomic"
 // requests are decided. The zero value limits no request. It is safe for
 // concurrent use and must not be copied.
 //
-// Call Load once for each request and use what it returns, so that all of one
+// Call Load once for each request and use its result, so that all of one
 // decision is of one version.
 type Live struct {
 	now atomic.Pointer[Compiled]

@@ -138,7 +138,7 @@ func (k *compiler) network(path, pattern string) netip.Prefix {
 		k.fail(path, "%s, or \"*\"", what)
 	case p.Bits() > k.c.bits.of(p.Addr()):
 		larger, _ := p.Addr().Prefix(k.c.bits.of(p.Addr()))
-		k.fail(path, "all of %v is one account, see ipv4_prefix and ipv6_prefix; write that", larger)
+		k.fail(path, "all of %v is one client, see ipv4_prefix and ipv6_prefix; write that", larger)
 	}
 	return p
 }

@@ -49,7 +49,7 @@ func readSet(data []byte) (s Set, t *text, err error) {
 		return Set{}, t, err
 	}
 	if fields, ok := top.value.([]field); ok && !has(fields, "rules") {
-		return Set{}, t, t.at("", &Error{What: `no "rules"; to limit nobody, write "rules": []`})
+		return Set{}, t, t.at("", &Error{What: `no "rules"; to limit no request, write "rules": []`})
 	}
 	if e := decode(top, &s); e != nil {
 		return Set{}, t, t.at(e.Path, e)
@@ -176,7 +176,7 @@ func (t *text) fields(d *json.Decoder, path string, depth int) ([]field, error) 
 			return nil, t.fail(offset, "not JSON")
 		}
 		if seen[name] {
-			return nil, t.fail(offset, "%.40q is there twice", name)
+			return nil, t.fail(offset, "%.40q occurs twice", name)
 		}
 		seen[name] = true
 		n, err := t.node(d, join(path, name), depth)

@@ -8,7 +8,7 @@ import (
 )
 
 // Set states which requests are subject to which limits, as written in a file.
-// It is data: [Compile] makes it ready for use. In JSON, each field with a list
+// It is data: [Compile] prepares it for use. In JSON, each field with a list
 // accepts a single value as well.
 type Set struct {
 	// Version names this version, for logs and metrics: at most 64 letters,
@@ -17,16 +17,16 @@ type Set struct {
 	// Proxies are the proxies that are trusted to state the client's address.
 	// If zero, no header field is read for it.
 	Proxies Proxies `json:"proxies,omitzero"`
-	// IPv6Prefix is how many bits of an IPv6 address tell clients apart, from
-	// 32 to 128. If zero, 64, as one client usually has all of a /64.
-	// Link-local addresses (fe80::/10) are one client each.
+	// IPv6Prefix is the number of bits of an IPv6 address that identify a
+	// client, from 32 to 128. If zero, 64, as one client usually has all of a
+	// /64. Link-local addresses (fe80::/10) are one client each.
 	IPv6Prefix int `json:"ipv6_prefix,omitzero"`
-	// IPv4Prefix is how many bits of an IPv4 address tell clients apart, from 8
-	// to 32. If zero, 32: each address.
+	// IPv4Prefix is the number of bits of an IPv4 address that identify a
+	// client, from 8 to 32. If zero, 32: each address.
 	IPv4Prefix int `json:"ipv4_prefix,omitzero"`
 	// Deny lists clients that are refused whatever the rules say: addresses,
 	// networks, and PART=PATTERN, where PART is any part of a [Key] but the
-	// address. At most 10,000, of which 100 with '*'.
+	// address. At most 10,000, and at most 100 of them with '*'.
 	Deny []string `json:"deny,omitempty"`
 	// Allow lists, in the same form, clients that are not limited. Deny wins.
 	Allow []string `json:"allow,omitempty"`
@@ -35,7 +35,8 @@ type Set struct {
 	Rules []Rule `json:"rules"`
 }
 
-// Rule is one limit, or several by the same key.
+// Rule is one limit, or several limits by the same key, for the requests that it
+// matches.
 type Rule struct {
 	// Name appears in answers, in logs and in the keys of the Store; a renamed
 	// rule starts with unused limits. At most 64 letters, digits, '-', '_' and
@@ -46,7 +47,7 @@ type Rule struct {
 	// Shadow counts as usual but refuses nothing (dry run): see
 	// [Answer.Shadow].
 	Shadow bool `json:"shadow,omitzero"`
-	// Phase is when the rule is asked. If empty, After.
+	// Phase is the phase in which the rule is asked. If empty, After.
 	Phase Phase `json:"phase,omitzero"`
 	// Match selects the requests that the rule is for. If zero, all.
 	Match Match `json:"match,omitzero"`
@@ -55,7 +56,8 @@ type Rule struct {
 	// Missing chooses what happens to a request that lacks a part of the Key.
 	// If empty, Share.
 	Missing Missing `json:"missing,omitzero"`
-	// Cost is how many tokens a request takes of each limit. If zero, 1.
+	// Cost is the number of tokens that a request takes of each limit. If zero,
+	// 1.
 	Cost Cost `json:"cost,omitzero"`
 	// Limits must all have room; at most 8. The n-th limit of a rule has the
 	// same key in the Store whatever it allows, so a changed limit carries over
@@ -64,9 +66,9 @@ type Rule struct {
 	// InFlight bounds the requests in flight for each key, see
 	// [Compiled.Admit]. If zero, there is no bound.
 	InFlight Max `json:"in_flight,omitzero"`
-	// Overrides are other limits for some keys: at most 10,000, of which 1,000
-	// are not exact, of which 100 with '*'. Of those that match, an exact one
-	// wins, then the first.
+	// Overrides are other limits for some keys: at most 10,000, at most 1,000 of
+	// them not exact, and at most 100 with '*'. Of those that match, an exact
+	// one wins, then the first.
 	Overrides []Override `json:"overrides,omitempty"`
 	// Priority is the priority of the requests that the rule is for, when some
 	// must be shed. If zero, the rule sets none.
@@ -92,7 +94,7 @@ type Match struct {
 	Client Client `json:"client,omitzero"`
 }
 
-// Override is other limits for some keys of a rule.
+// Override replaces the limits of a rule for some keys.
 type Override struct {
 	// Key has a pattern for each part of the rule's Key: exact, or with '*'.
 	// That of an address is an address or a network, or "*". A key that lacks a
@@ -106,8 +108,8 @@ type Override struct {
 	InFlight Max `json:"in_flight,omitzero"`
 }
 
-// Phase is when a rule is asked, or which rules a request is for, in programs
-// that decide twice: before and after the caller is authenticated.
+// Phase says when a rule is asked, or which rules a request is subject to, in
+// programs that decide twice: before and after the caller is authenticated.
 type Phase string
 
 const (
@@ -118,7 +120,7 @@ const (
 	After Phase = "after"
 )
 
-// Client tells whether the caller is authenticated.
+// Client says whether the caller is authenticated.
 type Client string
 
 const (
@@ -141,7 +143,8 @@ const (
 	Refuse Missing = "refuse"
 )
 
-// Cost is how many tokens a request takes: N, or what [Request.Cost] returns.
+// Cost is the number of tokens that a request takes: N, or the result of
+// [Request.Cost].
 type Cost struct {
 	// N is a fixed cost. If zero, 1, unless there is a Name.
 	N int64
@@ -177,7 +180,7 @@ type Key []string
 // MarshalJSON returns one text.
 func (k Key) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(k, "+")) }
 
-// UnmarshalJSON reads a Set, as [Parse] does, but does not check what it says.
+// UnmarshalJSON reads a Set, as [Parse] does, but does not check its content.
 func (s *Set) UnmarshalJSON(data []byte) error {
 	read, _, err := readSet(data)
 	if err != nil {

@@ -53,7 +53,7 @@ type current struct {
 	kept   bool // it is in the file
 }
 
-// Origin tells where the version in use came from.
+// Origin says where the version in use came from.
 type Origin string
 
 const (
@@ -77,9 +77,9 @@ type Status struct {
 	// Refreshes counts all refreshes, Failures those that ended without a good
 	// version, and Swaps the versions put into use.
 	Refreshes, Failures, Swaps int64
-	// Err is why the last refresh failed, in one line. Nil if it did not.
+	// Err says why the last refresh failed, in one line. Nil if it did not.
 	Err error
-	// KeepErr is why the version in use could not be written to the file. Each
+	// KeepErr says why the version in use could not be written to the file. Each
 	// refresh retries it. Nil if it is written, or need not be.
 	KeepErr error
 }
@@ -107,7 +107,7 @@ func (s *Source) Status() Status {
 	return s.status
 }
 
-// Run refreshes until ctx ends: at once if that has never been done, and then
+// Run refreshes until ctx ends: at once if no refresh was done yet, and then
 // every few minutes. Status has the results.
 func (s *Source) Run(ctx context.Context) {
 	wait := time.Duration(0)

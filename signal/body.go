@@ -49,7 +49,7 @@ func element(body []byte, tag string) string {
 // maxLook is how many bytes of a value rules look at.
 const maxLook = 512
 
-// jsonText is JSON that nobody has checked.
+// jsonText is JSON that was not checked.
 type jsonText []byte
 
 // at is the byte at i, or 0 beyond the end.

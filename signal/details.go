@@ -18,7 +18,7 @@ import (
 //	RetryInfo    { Duration retry_delay = 1 }        Duration { int64 seconds = 1; int32 nanos = 2 }
 //	QuotaFailure { repeated Violation violations = 1 } Violation { string subject = 1; string description = 2; string quota_metric = 4 }
 
-// message is a message in wire format that nobody has checked.
+// message is a message in wire format that was not checked.
 type message []byte
 
 // next is the first field of a message: its number, its value if it is a

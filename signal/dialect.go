@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// MaxBody is how many bytes of a body are looked at; what lies beyond is as if
-// it were not there. Callers need not read more.
+// MaxBody bounds the bytes of a body that are read; the rest is ignored. Callers
+// need not read more.
 const MaxBody = 64 << 10
 
-// Dialect is how one vendor says what it has to say about its limits. It does
-// not change, is safe for concurrent use, and comes from [For] or [Named]; what
-// each one reads is in docs/dialects.md.
+// Dialect reads what one vendor says about its limits. It does not change, is
+// safe for concurrent use, and comes from [For] or [Named]; docs/dialects.md
+// lists what each one reads.
 type Dialect struct{ spec spec }
 
 // spec is a dialect as data. The specs are the files in dialects/, and
@@ -47,7 +47,7 @@ type spec struct {
 	Notes, Unconfirmed []string
 }
 
-// limits are where one limit is told.
+// limits are where one limit is stated.
 type limits struct {
 	// Name is that of the policy; NameFrom a field that holds it.
 	Name, NameFrom string
@@ -64,7 +64,7 @@ type limits struct {
 	// WindowFrom is a field that holds the window, in the form WindowIs.
 	WindowFrom, WindowIs string
 	// Aligned says that windows begin at whole multiples of their length in
-	// UTC, as a day at midnight does: the reset need not be told.
+	// UTC, as a day at midnight does: the reset need not be stated.
 	Aligned bool
 	// From is a field that says it all, in the shape named Shape.
 	From, Shape string
@@ -76,7 +76,7 @@ type limits struct {
 type wait struct{ From, Is string }
 
 // rule is something to look for. If the text at one of From is one of Is,
-// begins, ends or contains as told, or is there at all if nothing is told, the
+// begins, ends or contains as stated, or is present if nothing is stated, the
 // rule holds, and says what no rule before it has said. Without From, the
 // status alone is enough.
 type rule struct {
@@ -103,9 +103,9 @@ type rule struct {
 	As string
 }
 
-// For is the dialect of a host: the preset that lists it, exactly or else by its
-// end, else the general one, which knows the standards and guesses. A port is
-// ignored. It never returns nil.
+// For returns the dialect of a host: the preset that lists the host exactly or,
+// failing that, by its end; otherwise the general one, which knows the standards
+// and guesses. A port is ignored. It never returns nil.
 func For(host string) *Dialect {
 	host = strings.ToLower(host)
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
@@ -136,7 +136,7 @@ func (d *Dialect) speaksAt(host string) (exactly, below bool) {
 	return false, below
 }
 
-// Named is the dialect of that name, such as github or kong; ok is false if
+// Named returns the dialect of that name, such as github or kong; ok is false if
 // there is none. "general" is the one for hosts that no preset lists.
 func Named(name string) (d *Dialect, ok bool) {
 	for _, d := range dialects {
@@ -147,7 +147,7 @@ func Named(name string) (d *Dialect, ok bool) {
 	return nil, false
 }
 
-// Names are the names of all dialects, in order.
+// Names returns the names of all dialects, in order.
 func Names() (names []string) {
 	for _, d := range dialects {
 		names = append(names, d.spec.Name)
@@ -162,15 +162,15 @@ func mustNamed(name string) *Dialect {
 	return d
 }
 
-// Name is the dialect's name.
+// Name returns the dialect's name.
 func (d *Dialect) Name() string { return d.spec.Name }
 
-// Splits reports whether there is one of each scope that the server names for
-// every object that requests are about: the first id in their path.
+// Splits reports whether each scope that the server names exists once for every
+// object that requests are about: the first id in their path.
 func (d *Dialect) Splits() bool { return d.spec.Splits }
 
-// WantsBody reports whether Read makes use of the body of an answer with that
-// status. MaxBody bytes are enough.
+// WantsBody reports whether Read uses the body of an answer with that status.
+// MaxBody bytes are enough.
 func (d *Dialect) WantsBody(status int) bool {
 	return slices.Contains(d.spec.Bodies, status) ||
 		status >= 400 && status < 600 && slices.Contains(d.spec.Bodies, status/100)
@@ -179,16 +179,15 @@ func (d *Dialect) WantsBody(status int) bool {
 // Read reads an answer that arrived at now. field returns the value of a header
 // field by its name, in any case, or an empty string; the lines of a RateLimit
 // or RateLimit-Policy field are joined by commas. body is the beginning of the
-// body, if it is known; it is looked at if WantsBody, and the result does not
-// keep it. An answer that has none of the fields costs no allocation.
+// body, if it is known; it is read if WantsBody, and the result does not keep
+// it. An answer that has none of the fields costs no allocation.
 //
-// What is malformed is ignored, what is absurd is believed only in part
-// ([MaxAfter]), and times that are dates count from the Date field, so that
-// it does not matter how far the two clocks are apart. An answer out of a cache
-// (Age above zero) tells of the past: its limits are ignored, and its wait has
-// run for as long as its Age.
+// Malformed fields are ignored, absurd waits are capped ([MaxAfter]), and dates
+// count from the Date field, so that the difference between the two clocks does
+// not matter. An answer from a cache (Age above zero) is about the past: its
+// limits are ignored, and its wait has run for as long as its Age.
 //
-// The wait of a refusal is, first come first: what the fields for waits say
+// The wait of a refusal is the first of these that exists: the fields for waits
 // (milliseconds before Retry-After before the body), the longest reset of the
 // limits that are used up, the wait that the vendor documents.
 func (d *Dialect) Read(status int, field func(name string) string, body []byte, now time.Time) Reading {

@@ -21,9 +21,10 @@ var shapes = map[string]string{
 
 const docsIntro = `# Dialects: how servers say "slow down"
 
-What package ` + "`signal`" + ` makes of an answer, for each vendor. This page is made of the
-same files as the code (` + "`signal/dialects/*.json`" + `); each row has a recorded answer
-in ` + "`signal/testdata`" + ` and what was understood beside it. To see what an answer says:
+How package ` + "`signal`" + ` reads the rate limit headers and bodies of each vendor: 429,
+Retry-After, RateLimit fields and the vendor's own. This page is made of the same files as
+the code (` + "`signal/dialects/*.json`" + `); each row has a recorded answer in
+` + "`signal/testdata`" + ` and its reading beside it. To see what an answer says:
 
     curl -si https://api.github.com/rate_limit | throttle explain -host api.github.com
 
@@ -38,40 +39,41 @@ of your own, name it:
 
 ## What holds for all
 
-- Refused for load are 429 and 503, unless the preset says otherwise; 500 and
-  above failed; all else was served, whatever it says.
-- The wait is, first come first: a field of milliseconds, Retry-After, a wait in
-  the body, the longest reset of the limits that are used up, what the vendor
-  documents.
+- 429 and 503 are throttled, unless the preset says otherwise; 500 and above
+  failed; all other answers were served, whatever they say.
+- The wait is the first of these that exists: a field of milliseconds, Retry-After,
+  a wait in the body, the longest reset of the limits that are used up, the wait
+  that the vendor documents.
 - Retry-After is read in every form: seconds, whole or not, a Unix time in seconds
-  or milliseconds (a number above 5×10^8, of which no wait in seconds is meant), an
+  or milliseconds (a number above 5×10^8, too large for a wait in seconds), an
   HTTP date, RFC 3339, a duration such as 1m30s.
 - A wait above a day is read as one hour: most are mistakes, and one request an
   hour does no harm where one was meant. A wait or a reset above a year (366 days),
-  a wait below zero, a date that is a day gone, and what is neither number nor
-  time are ignored: the caller's own backoff decides. A reset above a day is read
-  as a day, and one that is a day off or more is asked again after an hour.
+  a wait below zero, a date a day or more in the past, and text that is neither
+  number nor time are ignored: the caller's own backoff decides. A reset above a day is read
+  as a day, and one that is a day off or more is probed after an hour.
 - A limit of more than an hour that is used up and does not say when it resets is
-  asked again after 1/24 of its window, an hour at most: a day's quota once an hour.
+  probed after 1/24 of its window, an hour at most: a day's quota once an hour.
 - One field may hold several limits (100;w=60, 1000;w=3600), each of which is read.
-- X-Should-Retry and Stripe-Should-Retry: false means not to ask again; true, that
-  another try may succeed, whatever the status.
+- X-Should-Retry and Stripe-Should-Retry: false means not to retry; true, that another
+  try may succeed, whatever the status.
 - Dates and Unix times count from the Date of the answer. Limits in an answer
-  out of a cache (Age above zero) are ignored, and its wait has run since.
-- What is malformed is ignored; 'throttle explain' says so. A number that cannot
+  from a cache (Age above zero) are ignored, and its wait has run since.
+- Malformed fields are ignored; 'throttle explain' says so. A number that cannot
   be meant in the preset's unit (Unix time 30, seconds for 15 years) is guessed.
 - Bodies are read only for the statuses named, and 64 KiB of them at most; a
   Transport reads those of errors, and of answers to GraphQL, by itself.
 - The general dialect knows an error that throttles by a code in its body, under
-  400 and 403 as well as 429: rate_limited, TooManyRequests, THROTTLED and kin, in
-  any case. An error without such a code is ordinary, whatever words its message
-  has and though nothing may remain.
+  400 and 403 as well as 429: rate_limited, TooManyRequests, THROTTLED and similar, in
+  any case. An error without such a code is ordinary, whatever its message says
+  and even if nothing remains.
 - A quota that ends with a day, a month or an account's money is final where the
   answer names it so (dailyLimitExceeded, insufficient_quota): no wait helps.
-- Requests pace; limits counted in other units are told beside them, and decide
+- Requests pace; limits counted in other units are reported beside them, and decide
   on the wait when they are used up.
 - A refusal inside a GraphQL answer that holds data too is final: part of it ran.
-- Permanent means not to ask again; concurrency, that fewer at once will do.
+- Permanent means not to retry; concurrency, that a concurrency limit was exceeded: fewer
+  requests at once pass.
 
 `
 
@@ -246,8 +248,8 @@ func ruleRow(row func(where, means, form, scope string), u rule) {
 	add(u.Permanent == "yes", "permanent")
 	add(u.Permanent == "no", "not permanent")
 	add(u.Concurrency, "concurrency")
-	add(u.Until == "midnight", "wait until midnight, UTC, unless told")
-	add(u.Wait > 0, fmt.Sprintf("wait %d s unless told", u.Wait))
+	add(u.Until == "midnight", "wait until midnight, UTC, unless stated")
+	add(u.Wait > 0, fmt.Sprintf("wait %d s unless stated", u.Wait))
 	add(u.As == "name", "name of the scope")
 	add(len(means) == 0 && u.Scope == "", "reason")
 	add(len(means) == 0, "the scope")

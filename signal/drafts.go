@@ -59,8 +59,7 @@ const (
 	shareParam = "throttle-share" // of RateLimit
 )
 
-// MaxShare is the highest rate a second that a Share may be; a higher one is
-// ignored.
+// MaxShare bounds a Share, as a rate a second; a higher one is ignored.
 const MaxShare = 1e9
 
 // share reads the parameter of our own that Write adds.

@@ -7,21 +7,21 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Note is what was made of one field, for people.
+// Note explains, for people, how one field was read.
 type Note struct {
 	// Field is the name of the field, or "body" and a path into it; "default"
-	// stands for what the preset knows.
+	// stands for knowledge of the preset.
 	Field string
-	// Value is what stood there, cut to 128 bytes.
+	// Value is the value of the field, cut to 128 bytes.
 	Value string
-	// Says is what it was understood to mean, or why it was ignored.
+	// Says is the meaning that was read, or why the field was ignored.
 	Says string
-	// Ignored is true if it has no part in the result.
+	// Ignored reports whether the field has no part in the result.
 	Ignored bool
 }
 
-// Explain is Read with a note for each field that was looked at and was there,
-// in the order in which they were read.
+// Explain reads an answer as Read does, and returns a note for each field that
+// was read and present, in the order in which they were read.
 func (d *Dialect) Explain(status int, field func(name string) string, body []byte, now time.Time) (Reading, []Note) {
 	var notes []Note
 	r := reader{d: d, status: status, field: field, now: now, body: d.bodyOf(status, body), notes: &notes}

@@ -8,16 +8,16 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// MaxAfter is the longest wait that is believed, of a Retry-After or a reset: one
-// field must not put a caller to sleep for good. A reset that is further off, as
-// that of a month's quota, is read as this one.
+// MaxAfter bounds a wait, of a Retry-After or a reset: one field must not put a
+// caller to sleep for good. A reset that is further off, as that of a month's
+// quota, is read as this one.
 const MaxAfter = 24 * time.Hour
 
-// FallbackAfter is what a wait (Retry-After and kin) above MaxAfter is read as,
-// and what is waited for a reset that is as far off: most of those are mistakes,
-// such as milliseconds, and must not stop a host for a day; and where one was
-// meant, one request an hour does no harm. A wait or a reset above a year, a wait
-// below zero and a date that is a day gone or more are ignored, as all that is
+// FallbackAfter replaces a wait (Retry-After and similar) above MaxAfter, and is
+// the wait for a reset that is as far off: most of those are mistakes, such as
+// milliseconds, and must not stop a host for a day; and where one was meant, one
+// request an hour does no harm. A wait or a reset above a year, a wait below
+// zero and a date a day or more in the past are ignored, as is everything
 // malformed.
 const FallbackAfter = time.Hour
 
@@ -134,9 +134,10 @@ func awaited(d pace.Opt[time.Duration]) pace.Opt[time.Duration] {
 	return Plausible(d.V)
 }
 
-// Plausible returns what a wait that a server asked for is read as, whatever the
-// protocol: itself up to [MaxAfter], [FallbackAfter] beyond; zero if it was over
-// less than a day ago, and nothing if it was over before or is above a year.
+// Plausible returns how long to wait where a server asked for a wait, whatever
+// the protocol: the wait itself up to [MaxAfter], [FallbackAfter] beyond; zero
+// if it was over less than a day ago, and nothing if it was over before or is
+// above a year.
 func Plausible(asked time.Duration) pace.Opt[time.Duration] {
 	switch {
 	case asked > maxWindow || asked <= -MaxAfter:

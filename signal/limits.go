@@ -101,7 +101,7 @@ func (r *reader) readNumbers(p *Policy, l *limits, policies []member) (by string
 	return l.Limit
 }
 
-// there is the text at a place that may not be told of.
+// there is the text at a place that may not be named.
 func (r *reader) there(from string) string {
 	if from == "" {
 		return ""
@@ -109,7 +109,7 @@ func (r *reader) there(from string) string {
 	return r.text(from)
 }
 
-// number reads a count at a place that may not be told of, perhaps with the
+// number reads a count at a place that may not be named, perhaps with the
 // window that it is of, as in "0;w=21600".
 func (r *reader) number(p *Policy, from, what string) pace.Opt[int64] {
 	text := r.there(from)

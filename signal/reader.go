@@ -16,7 +16,7 @@ type reader struct {
 	body   []byte
 	now    time.Time // by the server's clock once dated
 	dated  bool
-	notes  *[]Note // what was seen, if anybody wants to know
+	notes  *[]Note // what was read, for Explain; else nil
 
 	policies   int    // found
 	one        Policy // the first
@@ -106,7 +106,7 @@ func (r *reader) text(from string) string {
 	return strings.Trim(r.field(from), " \t")
 }
 
-// clock is the time by the server's clock, if it told it.
+// clock is the time by the server's clock, if it stated it.
 func (r *reader) clock() time.Time {
 	if !r.dated {
 		r.dated = true

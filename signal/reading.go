@@ -6,49 +6,47 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Reading is all that one answer said, as a [Dialect] reads it: the Signal that
-// a Controller learns from, and around it what decides whether and where to
-// slow down. The zero Reading said nothing.
+// Reading is everything that one answer said, as a [Dialect] reads it: the
+// Signal that a Controller learns from, and details that decide whether and
+// where to slow down. The zero Reading is an answer that said nothing.
 type Reading struct {
 	Signal
-	// Permanent says not to ask again. The Verdict is Served where that is so
-	// because no wait helps, as with an account that is out of money: that says
-	// nothing about the pace. It is Throttled where part of the request was
-	// executed, as GraphQL may.
+	// Permanent says not to retry. The Verdict is Served where no wait helps, as
+	// with an account that is out of money: that says nothing about the pace. It
+	// is Throttled where part of the request was executed, as GraphQL may.
 	Permanent bool
 	// Retryable says that the server asks for another try (X-Should-Retry:
-	// true), whatever the status: the request failed, for this once.
+	// true), whatever the status: the request failed, this time.
 	Retryable bool
-	// Concurrency says that too much was in flight at once: fewer at a time
-	// will do, and need not be slower.
+	// Concurrency says that a concurrency limit was exceeded: fewer requests at
+	// a time pass, and need not be slower.
 	Concurrency bool
-	// Scope is what the answer is about, and ScopeName what the server calls
+	// Scope is the breadth of the answer, and ScopeName the server's name for
 	// it: a bucket, a resource, a table; 128 bytes at most. A server may name
-	// the scope of any answer, not of refusals alone.
+	// the scope of any answer, not only of refusals.
 	Scope     Scope
 	ScopeName string
 	// Reason is the server's own word for a refusal, 128 bytes at most.
 	Reason string
-	// Policies are all limits that the answer told of, sixteen at most, in the
-	// order in which they were read. It is nil when that is the one in Signal
-	// and no more.
+	// Policies are all limits in the answer, sixteen at most, in the order in
+	// which they were read. It is nil if the one in Signal is the only one.
 	Policies []Policy
-	// Cost is what the request cost in the unit of the first policy, where the
+	// Cost is the cost of the request in the unit of the first policy, where the
 	// server says so.
 	Cost pace.Opt[int64]
-	// By names what decided: the wait if there is one, else the verdict, else
-	// the limits. It is the name of a field, "body" and a path into the body,
-	// "status", or "default" for a wait that the preset knows and the answer
-	// did not say. It is empty when nothing was said.
+	// By names the source of the decision: of the wait if there is one, else of
+	// the verdict, else of the limits. It is the name of a field, "body" and a
+	// path into the body, "status", or "default" for a wait that the preset
+	// knows and the answer did not say. It is empty if the answer said nothing.
 	By string
 }
 
-// Policy is one limit of several.
+// Policy is one limit of several in an answer.
 type Policy struct {
-	// Name is the server's, if it has one.
+	// Name is the server's name of the limit, if it has one.
 	Name string
-	// Unit is what is counted: requests, tokens, points, bytes, percent or a
-	// word of the server's own such as content-bytes; never empty.
+	// Unit is the unit that is counted: requests, tokens, points, bytes, percent
+	// or a word of the server's own such as content-bytes; never empty.
 	Unit string
 	// Limit, Remaining, Window, Reset and Burst are as in Signal.
 	Limit, Remaining pace.Opt[int64]
@@ -65,13 +63,14 @@ const (
 	maxText     = 128 // bytes of a reason or a name
 )
 
-// CountsRequests reports whether p is of the unit that a Controller paces in.
+// CountsRequests reports whether p counts in the unit that a Controller paces
+// in.
 func (p Policy) CountsRequests() bool { return p.Unit == requests }
 
 // isEmpty reports whether nothing is left of p.
 func (p Policy) isEmpty() bool { return p.Remaining.OK && p.Remaining.V == 0 }
 
-// Scope is what a limit or a refusal is about, from the narrowest to the
+// Scope is the breadth of a limit or a refusal, from the narrowest to the
 // widest.
 type Scope uint8
 
@@ -86,9 +85,9 @@ const (
 	// ScopeUser is one user, token, key, app or account: the caller.
 	ScopeUser
 	// ScopeShared is shared with callers that the server counts together with
-	// this one: it is nobody's fault.
+	// this one: this caller need not be at fault.
 	ScopeShared
-	// ScopeGlobal is everything that this caller asks of this host.
+	// ScopeGlobal is all requests of this caller to this host.
 	ScopeGlobal
 )
 

@@ -73,7 +73,7 @@ func parse(field string) []member {
 }
 
 // oneKind makes keys of the bare words in a Dictionary, whose value is true
-// where none is told, and returns nil for what is half a List.
+// where none is stated, and returns nil for what is half a List.
 func oneKind(all []member) []member {
 	keyed := false
 	for _, m := range all {

@@ -5,16 +5,16 @@
 //
 // Servers say the same in many ways, and different things by the same name. A
 // [Dialect] knows how one vendor does it: [For] chooses it by the host, [Named]
-// by its name, and [Dialect.Explain] says what was made of each field. For hosts
+// by its name, and [Dialect.Explain] explains how each field was read. For hosts
 // that no preset lists there is a general one. It understands Retry-After in
 // every form, the RateLimit and RateLimit-Policy fields of
-// draft-ietf-httpapi-ratelimit-headers (the present form, that of draft-07 and
+// draft-ietf-httpapi-ratelimit-headers (the current form, that of draft-07 and
 // the three fields of draft-06 and before), and the X-RateLimit triple that the
-// drafts grew from. What is malformed is ignored, and what is absurd is believed
-// only in part: see [MaxAfter].
+// drafts grew from. Malformed fields are ignored, and absurd waits are capped:
+// see [MaxAfter].
 //
-// [Read] is for those who know nothing about the host, and want to know no more
-// than a Controller does: a [Signal]. [Signal.Write] is for servers.
+// [Read] is for answers of an unknown host, and returns only what a Controller
+// needs: a [Signal]. [Signal.Write] is for servers.
 package signal
 
 import (
@@ -23,27 +23,29 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Signal is what a Controller learns from one answer. The zero Signal said
-// nothing. It is comparable.
+// Signal holds what a Controller learns from one answer. The zero Signal is an
+// answer that said nothing. It is comparable.
 type Signal struct {
-	// Verdict is what the answer means: unless its dialect knows better, Served
+	// Verdict classifies the answer: unless its dialect knows better, Served
 	// below 500 but for 429, Throttled for 429 and 503, Failed for the rest.
 	Verdict pace.Verdict
 	// After is the wait it asked for (Retry-After), never negative.
 	After pace.Opt[time.Duration]
-	// Limit, Window, Remaining and Reset are of the policy that binds most of
-	// those that count requests: who took tokens for requests would pace wrong.
+	// Limit, Window, Remaining and Reset are those of the binding policy among
+	// those that count requests: token quotas are left out, as they are no
+	// request rate.
 	Limit, Remaining pace.Opt[int64]
 	Window, Reset    pace.Opt[time.Duration]
-	// Burst is the most that the server serves at once, where that differs from
-	// the Limit: the depth of a token bucket, of which Remaining is what is left.
+	// Burst is the largest number that the server serves at once, where that
+	// differs from the Limit: the depth of a token bucket, whose level is
+	// Remaining.
 	Burst pace.Opt[int64]
-	// Share is the rate a second that the server holds to be the fair part of
-	// this caller: above zero, at most MaxShare.
+	// Share is this caller's fair share according to the server, a rate a
+	// second: above zero, at most MaxShare.
 	Share pace.Opt[float64]
 }
 
-// Report returns what a caller reports to its Gate after that answer.
+// Report returns the caller's report to its Gate after that answer.
 func (s Signal) Report() pace.Report {
 	r := pace.Report{Verdict: s.Verdict}
 	r.Hints.Limit, r.Hints.Remaining = s.Limit, s.Remaining
@@ -55,15 +57,16 @@ func (s Signal) Report() pace.Report {
 	return r
 }
 
-// Believed returns what a client makes of s: waits and resets that are absurd are
-// believed only in part, or not at all, see [MaxAfter] and [FallbackAfter].
+// Believed returns s with absurd waits and resets capped or removed, as a client
+// reads them: see [MaxAfter] and [FallbackAfter].
 func (s Signal) Believed() Signal {
 	s.After, s.Reset = awaited(s.After), believed(s.Reset)
 	return s
 }
 
-// Seconds is d in whole seconds, rounded up, as Retry-After and the RateLimit
-// fields carry it: rounding down would invite a request that is refused.
+// Seconds returns d in whole seconds, rounded up, as Retry-After and the
+// RateLimit fields carry it: rounding down would invite a request that is
+// refused.
 func Seconds(d time.Duration) time.Duration {
 	up := d.Truncate(time.Second)
 	if up < d && up <= pace.Never-time.Second {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Write says s in the fields of the current draft, as far as it is known, with
+// Write writes s as the fields of the current draft, as far as it is known, with
 // a function such as http.Header.Set:
 //
 //	Retry-After: 30
 //	RateLimit: "default";r=0;t=30
 //	RateLimit-Policy: "default";q=100;w=60
 //
-// Two parameters are our own, and others ignore them: a Burst goes along as
+// Two parameters are our own, and other readers ignore them: a Burst is sent as
 // throttle-burst=20 in RateLimit-Policy, a Share as throttle-share=2.5, a
 // second, in RateLimit.
 //
-// policy is the name of the limit, if empty "default"; what a header cannot
-// carry of it becomes '?'. All times are whole seconds, rounded up; a window
+// policy is the name of the limit, if empty "default"; characters that a header
+// cannot carry become '?'. All times are whole seconds, rounded up; a window
 // that is not whole is rounded up and its limit raised to the same rate.
 func (s Signal) Write(set func(name, value string), policy string) {
 	s.WriteRetryAfter(set)
@@ -50,15 +50,15 @@ func (s Signal) Write(set func(name, value string), policy string) {
 	set("RateLimit-Policy", value)
 }
 
-// WriteRetryAfter says After alone: enough where the number remaining would
-// help the wrong people, as at a login.
+// WriteRetryAfter writes After alone: enough where the number remaining would
+// help attackers, as at a login.
 func (s Signal) WriteRetryAfter(set func(name, value string)) {
 	if s.After.OK {
 		set("Retry-After", whole(s.After.V))
 	}
 }
 
-// WriteRemaining says Remaining alone, in a bare RateLimit-Remaining as
+// WriteRemaining writes Remaining alone, in a bare RateLimit-Remaining as
 // Heroku's API does: its callers must know or learn the rest.
 func (s Signal) WriteRemaining(set func(name, value string)) {
 	if s.Remaining.OK {

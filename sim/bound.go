@@ -8,22 +8,22 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Bound prepares a run of what no policy can do better: a coordinator with one
-// queue for all clients, which knows the server's state and how long each
-// request is on its way, and sends each so that it arrives at the earliest
-// instant at which the server admits it. Nothing is ever refused, and at any
-// time as many calls have been served as can be. It is the same as a server
-// that keeps requests waiting, first come first served, instead of refusing
-// them, which is how it is simulated.
+// Bound prepares a run of the ideal policy, which no policy can surpass: a
+// coordinator with one queue for all clients, which knows the server's state and
+// the latency of each request, and sends each so that it arrives at the earliest
+// instant at which the server admits it. No request is ever refused, and at any
+// time as many calls have been served as can be. It is the same as a server that
+// keeps requests waiting, first come first served, instead of refusing them, and
+// is simulated so.
 //
 // Where a server counts processes, keys or several limits apart, the first in
-// line whom it would admit goes first. Nodes that share the work are one.
+// line that it would admit goes first. Nodes that share the work are one.
 //
 // Calls arrive when they arrive in New with the same seed; the latencies are
-// draws of their own. Groups with a policy of their own are coordinated like
-// the others. What the coordinator does not know is which calls will come: where
-// the first of them opens a window, as in a FirstHitWindow, one who knew could
-// sometimes do better by keeping it back.
+// drawn independently. Groups with a policy of their own are coordinated like
+// the others. The coordinator does not know which calls will come: where the
+// first of them opens a window, as in a FirstHitWindow, a coordinator that knew
+// could sometimes do better by keeping it back.
 func Bound(s Scenario, seed uint64) *Run {
 	s.Server.Hints = Hints{}
 	s.Server.unite()
@@ -76,13 +76,13 @@ func (r *Run) hold(f *flight) {
 	}
 }
 
-// admit serves those in line whom the server admits now, and plans the next look.
+// admit serves the calls in line that the server admits now, and plans the next look.
 func (r *Run) admit() {
 	l, next := r.line, int64(math.MaxInt64)
 	for i := 0; i < len(l.flights); {
 		f := l.flights[i]
 		at := r.now
-		if f.awaited { // nobody has given it up
+		if f.awaited { // its caller has not given it up
 			at = r.server.free(r.now, f)
 		}
 		switch {

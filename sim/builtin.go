@@ -8,14 +8,14 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Builtin is every scenario that has a name, each made anew.
+// Builtin returns every scenario that has a name, newly made.
 func Builtin() []Scenario {
 	return slices.Concat([]Scenario{
 		heroku(), herokuClear(), emr(), emrWorkers(), emrShared(), dynamodb(), sleeper(), autoscale(),
 	}, many(), windows(), troubles(), mixed())
 }
 
-// Find is the built-in scenario of that name.
+// Find returns the built-in scenario of that name.
 func Find(name string) (Scenario, bool) {
 	for _, s := range Builtin() {
 		if s.Name == name {

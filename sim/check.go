@@ -22,7 +22,7 @@ const (
 	startWithin = 50 * time.Millisecond
 )
 
-// Check says in one line what is wrong with the scenario, if anything.
+// Check returns an error of one line if the scenario is not valid.
 func (s Scenario) Check() error {
 	for _, check := range []func() error{s.checkServer, s.checkNetwork, s.checkClients, s.checkSettings} {
 		if err := check(); err != nil {
@@ -209,7 +209,7 @@ func (s Scenario) checkCalls(g *Group) error {
 	case g.Timeout < 0 || g.Patience < 0 || g.Deadline < 0 || g.Clock < 0 || max(g.Timeout, g.Patience, g.Deadline, g.Clock) > maxDuration:
 		return fmt.Errorf("timeout, patience, deadline and clock must be within 0 and %v", maxDuration)
 	case s.Network.Loss > 0 && g.Timeout == 0:
-		return fmt.Errorf("calls are lost and have no timeout: they would wait for ever")
+		return fmt.Errorf("calls are lost and have no timeout: they would wait forever")
 	case g.Keys < 0 || g.Keys > maxKeys:
 		return fmt.Errorf("%d keys: at most %d", g.Keys, maxKeys)
 	case g.Scopes && g.Processes*g.Workers > maxCells/max(g.Keys, 1):

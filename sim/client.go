@@ -97,9 +97,9 @@ func (r *Run) wake(w *worker) {
 	w.lane.pump(r.now, &r.queue, r.start)
 }
 
-// answer hands the worker what its try came to.
-func (r *Run) answer(w *worker, report pace.Report) {
-	w.report, w.flight = report, nil
+// answer hands the worker what its try came to, its report.
+func (r *Run) answer(w *worker) {
+	w.flight = nil
 	r.answered++
 	v := w.report.Verdict
 	switch v {

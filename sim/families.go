@@ -62,8 +62,8 @@ var families = []family{
 	{
 		name: "aws-adaptive", about: "the adaptive retry mode of the AWS SDK for Go v2",
 		settings: []Setting{
-			{"attempts", "3", "tries of a call before it begins anew; 0: no end"},
-			{"quota", "500", "retry tokens, of which a retry in vain costs 5; 0: no end"},
+			{"attempts", "3", "tries of a call before it starts over; 0: no end"},
+			{"quota", "500", "retry tokens, 5 for each retry that fails; 0: no end"},
 		},
 		make: makeAWS,
 	},
@@ -103,7 +103,7 @@ func backoffSettings(base, factor, longest, jitter, share string) []Setting {
 		{"cap", longest, "longest wait; 0s: none"},
 		{"jitter", jitter, "none, full, equal, decorrelated, plus-minus or upward"},
 		{"spread", share, "share by which plus-minus and upward vary"},
-		{"tries", "0", "tries of a call before it begins anew; 0: no end"},
+		{"tries", "0", "tries of a call before it starts over; 0: no end"},
 		{"decay", "0", "if above zero, all calls of a process share the wait, and so many served shorten it a step"},
 	}
 }

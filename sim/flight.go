@@ -48,8 +48,8 @@ func (r *Run) of(e event) *flight {
 	return f
 }
 
-// land makes room if nothing more will happen to a flight and nobody waits for
-// it.
+// land makes room if nothing more will happen to a flight and no caller waits
+// for it.
 func (r *Run) land(f *flight) {
 	if f.coming == 0 && !f.awaited {
 		f.worker = nil
@@ -119,14 +119,15 @@ func (r *Run) flies(e event) {
 	case evAnswer:
 		if f.awaited {
 			f.awaited = false
-			r.answer(f.worker, f.report())
+			f.report(&f.worker.report)
+			r.answer(f.worker)
 		}
 	}
 	r.land(f)
 }
 
 // timeout ends the worker's try as failed, if it has lasted too long. There is
-// one such event of each worker at a time; it follows the try under way.
+// one such event of each worker at a time; it follows the try in flight.
 func (r *Run) timeout(w *worker) {
 	w.timed = false
 	f := w.flight
@@ -137,7 +138,8 @@ func (r *Run) timeout(w *worker) {
 		r.queue.push(f.until, evTimeout, w.index)
 	default:
 		f.awaited = false
-		r.answer(w, pace.Report{Verdict: pace.Failed})
+		w.report = pace.Report{Verdict: pace.Failed}
+		r.answer(w)
 		r.land(f)
 	}
 }
@@ -204,15 +206,14 @@ func (r *Run) leave(f *flight) {
 	}
 }
 
-// report is what the answer tells its caller.
-func (f *flight) report() pace.Report {
+// report fills in what the answer tells its caller.
+func (f *flight) report(report *pace.Report) {
 	w := f.worker
-	report := f.said.all.Report()
-	w.policy.deafen(&report)
+	*report = f.said.all.Report()
+	w.policy.deafen(report)
 	report.Final = f.said.final
 	report.Crowded = f.said.crowded && w.policy.Hears.Crowded
-	w.lane.hear(f, &report)
-	return report
+	w.lane.hear(f, report)
 }
 
 // prepare settles what a call of the worker takes of each limit.

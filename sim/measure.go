@@ -7,41 +7,43 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Result is what one run measured. Measures that do not apply are absent.
-// Times are in seconds. Rivals and groups with a policy of their own count
-// only in Groups and Utilisation.
+// Result holds the measures of one run. Measures that do not apply are absent.
+// Times are in seconds. Rivals and groups with a policy of their own count only
+// in Groups and Utilisation.
 type Result struct {
 	Sent, Served, Throttled int64
 	// RetryRate is throttled/sent over all workers; RetryRateWorkerMean the
 	// unweighted mean of the workers' own.
 	RetryRate, RetryRateWorkerMean pace.Opt[float64]
-	// MaxSleep is the longest from a worker wanting to send to its sending.
+	// MaxSleep is the longest time from when a worker wants to send until it
+	// sends.
 	MaxSleep pace.Opt[float64]
 	// StdevRequests is the sample standard deviation of the workers' requests.
 	StdevRequests pace.Opt[float64]
 	// Jain is Jain's index of fairness (Jain, Chiu, Hawe 1984) of the served
 	// requests per process, of those that never leave, from the last join on.
 	Jain, JainWorkers pace.Opt[float64]
-	// Utilisation is served/available, served to anyone.
+	// Utilisation is served/available, over all clients.
 	Utilisation pace.Opt[float64]
-	// Throughput is served a second.
+	// Throughput is the number of requests served a second.
 	Throughput pace.Opt[float64]
-	// Goodput is calls served in time a second: within the Deadline of their
-	// group, or within its Patience. InTime is their part of the calls that are
-	// over. Both are absent where no group has either.
+	// Goodput is the number of calls served in time a second: within the
+	// Deadline of their group, or within its Patience. InTime is their share of
+	// the calls that are over. Both are absent where no group has either.
 	Goodput, InTime pace.Opt[float64]
 	// Finish is when the last piece of work was served or the stop came.
 	Finish pace.Opt[float64]
-	// WaitP50 and WaitP99 are from a worker wanting to call to its success.
+	// WaitP50 and WaitP99 are percentiles of the time from when a worker wants
+	// to call until its success.
 	WaitP50, WaitP99 pace.Opt[float64]
-	// Reconverge is the worst time from a change of capacity to the start of
+	// Reconverge is the longest time from a change of capacity to the start of
 	// the first 10 s in which 0.95 of it was served.
 	Reconverge pace.Opt[float64]
 	Groups     []GroupResult
-	// Overflow is how many calls found the queue of their process full.
+	// Overflow counts the calls that found the queue of their process full.
 	Overflow int64
-	// Events is how many events were simulated; Cut says that the run ended
-	// early, by its bound or because it was abandoned.
+	// Events counts the events simulated; Cut says that the run ended early, by
+	// its bound or because it was abandoned.
 	Events int64
 	Cut    bool
 }
@@ -75,7 +77,7 @@ func ratio(a, b float64) pace.Opt[float64] {
 	return pace.Some(a / b)
 }
 
-// Result is what has been measured so far.
+// Result returns the measures so far.
 func (r *Run) Result() Result {
 	res := Result{Overflow: r.overflow, Events: r.events, Cut: !r.done || r.cut}
 	var ratios, rated, sum, squares, n float64

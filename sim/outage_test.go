@@ -50,6 +50,17 @@ func TestOutageThatSaysWhen(t *testing.T) {
 	}
 }
 
+// TestOutageStatesNoPolicy: a limit of zero is a bucket of one token in decades,
+// and that is no policy to pace by once the outage is over.
+func TestOutageStatesNoPolicy(t *testing.T) {
+	s := plain("outage", 10*time.Minute, bucketOf(78, time.Minute, 49), Group{Processes: 5, Workers: 16, Work: 118})
+	s.Server.Hints = Hints{Remaining: true, Reset: true, Policy: true}
+	s.Server.Changes = []Change{{At: 33 * time.Second, Count: 0, Period: time.Minute}, {At: 38 * time.Second, Count: 78, Period: time.Minute}}
+	if r := play(t, s, "adaptive-informed", 1); !r.Finish.OK || r.Finish.V > 100 {
+		t.Errorf("118 calls were served after %v s, want within 100", r.Finish)
+	}
+}
+
 // TestTinyBuckets: a bucket of a token or three is never seen fuller than that;
 // a client that waited for more would crawl.
 func TestTinyBuckets(t *testing.T) {

@@ -10,21 +10,21 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Policy is one way for clients to behave. ParsePolicy makes those that are
-// known by name; any other is a Policy with its fields set.
+// Policy is one way in which clients pace and retry. ParsePolicy makes those
+// that are known by name; any other is a Policy with its fields set.
 type Policy struct {
 	// Name is the policy as it was written, with its settings.
 	Name string
 	// PerWorker gives each worker a Controller of its own; otherwise the
 	// workers of a process share one.
 	PerWorker bool
-	// Hears is what such clients read of what a server says.
+	// Hears selects the hints of a server that such clients read.
 	Hears Hints
 	// New makes a Controller. Several runs may call it at once.
 	New func() pace.Controller
 	// Begin, if not nil, makes the New of one run, whose controllers may then
-	// know of each other. They are made in the order of groups and processes.
-	// Several runs may call it at once.
+	// share state. They are made in the order of groups and processes. Several
+	// runs may call it at once.
 	Begin func() func() pace.Controller
 
 	family *family
@@ -38,7 +38,7 @@ type family struct {
 	make        func(v *values) Policy
 }
 
-// Setting is one thing that can be set of a policy.
+// Setting describes one setting of a policy.
 type Setting struct{ Name, Default, About string }
 
 // PolicyInfo describes a policy that ParsePolicy knows.

@@ -114,7 +114,7 @@ type lane struct {
 // time is what the lane's clock says.
 func (l *lane) time(now int64) time.Time { return when(now + l.off) }
 
-// pump lets go all who may, and plans the next look.
+// pump starts all calls that may start, and plans the next look.
 func (l *lane) pump(now int64, q *queue, start func(*pace.Ticket)) {
 	for {
 		t, again := l.gate.Next(l.time(now))

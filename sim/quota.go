@@ -17,6 +17,7 @@ func (s *Server) quotas() []Quota {
 type quota struct {
 	Quota
 	part limit.Limit // of one node, as it is now
+	zero *held       // of the cell of zeros, the only one where all is counted together
 	held map[cell]*held
 	all  []*held
 }
@@ -47,12 +48,21 @@ func (q *quota) cellOf(node, process, key int) cell {
 	return cell{node, 0}
 }
 
+// find is what is remembered of a cell, nil if it was never counted in.
+func (q *quota) find(c cell) *held {
+	if c == (cell{}) {
+		return q.zero
+	}
+	return q.held[c]
+}
+
 // of is what is remembered of a cell.
 func (q *quota) of(c cell) *held {
-	h := q.held[c]
+	h := q.find(c)
 	if h == nil {
 		h = new(held)
 		q.held[c], q.all = h, append(q.all, h)
+		q.zero = q.held[cell{}]
 	}
 	return h
 }
@@ -137,9 +147,10 @@ func (c crowd) requests(q *Quota, n float64) float64 {
 	return n
 }
 
-// Bound is the rate a second at which the server of s could serve at the start,
-// about, if calls come evenly to all that it counts apart: that of the tightest
-// of its limits, and of the work that it can do. It is +Inf if nothing bounds it.
+// Bound returns about the rate a second at which the server of s can serve at
+// the start, if calls come evenly to all keys that it counts apart: that of the
+// tightest of its limits, and of the work that it can do. It is +Inf if nothing
+// bounds it.
 func (s *Scenario) Bound() float64 {
 	least, c := math.Inf(1), s.crowd()
 	for _, q := range s.Server.quotas() {

@@ -6,13 +6,13 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Script is a scripted run of one gate: who arrives and who gives up when, and
-// how each try is answered. It is how a gate is driven step by step, to be
-// compared with the same script played live.
+// Script is a scripted run of one gate: when calls arrive and are given up, and
+// how each try is answered. It drives a gate step by step, to compare it with
+// the same script played live.
 type Script struct {
 	Calls []ScriptCall
-	// Spurious adds needless questions to the gate, one every so often. If
-	// zero, none.
+	// Spurious adds needless calls of Next to the gate, one in each such time.
+	// If zero, none.
 	Spurious time.Duration
 }
 
@@ -21,40 +21,40 @@ type ScriptCall struct {
 	Arrive time.Duration
 	// Cancel is when the caller gives up, whatever it is doing. If zero, never.
 	Cancel time.Duration
-	// Deadline is when the caller will have lost interest. If zero, never.
+	// Deadline is when it is too late for the call to start. If zero, never.
 	Deadline time.Duration
 	// Answers are the ends of its tries; the last one is repeated.
 	Answers []ScriptAnswer
 }
 
-// ScriptAnswer is how and after how long a try ends.
+// ScriptAnswer states how and after how long a try ends.
 type ScriptAnswer struct {
 	Takes  time.Duration
 	Report pace.Report
 }
 
-// Step is something that became of a call of a Script.
+// Step records one step of a call of a Script.
 type Step struct {
 	At   time.Duration
 	Call int
 	What What
 }
 
-// What is what became of it.
+// What says which step of a call a Step records.
 type What uint8
 
 const (
 	Refused   What = iota // by Enter
 	Started               // a try began
 	Ended                 // for good, with its last report
-	Abandoned             // gave up because it was told to
+	Abandoned             // its caller gave up
 )
 
 func (w What) String() string {
 	return [...]string{"refused", "started", "ended", "abandoned"}[w&3]
 }
 
-// scripted is a call under way.
+// scripted is a call in flight.
 type scripted struct {
 	ScriptCall
 	ticket pace.Ticket
@@ -148,7 +148,7 @@ func (r *replay) handle(e event) {
 	r.pump()
 }
 
-// answer is how the try under way ends.
+// answer is how the try in flight ends.
 func (c *scripted) answer() ScriptAnswer {
 	return c.Answers[min(c.ticket.Tries(), len(c.Answers))-1]
 }

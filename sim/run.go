@@ -10,9 +10,9 @@ import (
 // Run is one run of a scenario. It is not safe for concurrent use.
 type Run struct {
 	// MaxSent bounds the requests sent; the run then ends and its Result says
-	// Cut, as it does with four million tries under way. If zero, 200 million.
+	// Cut, as it does with four million tries in flight. If zero, 200 million.
 	MaxSent int64
-	// Watch, if not nil, is told of every request sent and every answer.
+	// Watch, if not nil, is called with every request sent and every answer.
 	Watch func(Point)
 
 	scenario Scenario
@@ -48,7 +48,7 @@ type Run struct {
 	back     back
 }
 
-// Point is something that a worker did.
+// Point describes one request that a worker sent, or its answer.
 type Point struct {
 	At              time.Duration
 	Group, Process  int
@@ -56,7 +56,7 @@ type Point struct {
 	Sent            bool          // false: it was answered
 	Verdict         pace.Verdict  // of an answer
 	Slept           time.Duration // before it was sent
-	Level, Capacity float64       // of the server: what remains, and its rate a second
+	Level, Capacity float64       // of the server: the level of its bucket, and its rate a second
 }
 
 // process is one client.
@@ -99,7 +99,7 @@ type worker struct {
 
 const (
 	defaultMaxSent = 200_000_000
-	maxFlights     = 4_000_000 // tries under way, those that nobody waits for too
+	maxFlights     = 4_000_000 // tries in flight, including those without a caller
 )
 
 // New prepares a run. The scenario must have passed Check. The run begins at
@@ -198,7 +198,7 @@ func (r *Run) plan() {
 	}
 }
 
-// Now is how far the run is: the time of it, and how many requests were sent.
+// Now returns how far the run is: its time, and how many requests were sent.
 func (r *Run) Now() (at time.Duration, sent int64) { return time.Duration(r.now), r.sent }
 
 // Step simulates up to n events and reports whether the run is over.

@@ -1,8 +1,11 @@
 // Package sim plays clients against a rate limited server in virtual time and
-// scores them. The clients decide with package pace, the server with package
-// limit: the very code that runs live. It is a discrete-event simulation: a run
-// is a function of a [Scenario], a [Policy] and a seed, and gives the same
-// result to the last bit each time.
+// scores them. The clients decide with package pace and its concurrency limit in
+// package load, the server with package limit: the very code that runs live. It
+// does not run admit.Shedder (nor load.Admission and load.Gradient behind it),
+// admit.Queue and Quota, store.Leases, Guard and InFlight, throttle.Fleet,
+// Stores, and transports. It is a discrete-event simulation: a run is a function
+// of a [Scenario], a [Policy] and a seed, and gives the same result to the last
+// bit each time.
 //
 //	run := New(scenario, policy, 1)
 //	for !run.Step(1_000_000) {
@@ -17,7 +20,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Scenario is a server, a network and clients.
+// Scenario describes a server, a network and clients.
 type Scenario struct {
 	Name string
 	// Duration is the length of the run. If zero, until the work is done.
@@ -34,22 +37,23 @@ type Scenario struct {
 
 // Server is the limited service.
 type Server struct {
-	// Limit is what it allows. The zero Limit allows everything. A token
-	// bucket with a Count of zero never refills.
+	// Limit is the limit of the server. The zero Limit allows everything. A
+	// token bucket with a Count of zero never refills.
 	Limit limit.Limit
-	// By says whom Limit counts; if zero, all together. If Costs, it counts
-	// what calls cost, otherwise the requests.
+	// By chooses the requests that Limit counts together; if zero, all. If
+	// Costs, it counts the costs of calls, otherwise requests.
 	By    By
 	Costs bool
-	// More are further limits: a request has to pass all, and takes of all or
-	// of none. Start, Changes, Scale and Queue are of Limit alone.
+	// More are further limits: a request has to pass all, and is charged to all
+	// or to none. Start, Changes, Scale and Queue apply to Limit alone.
 	More []Quota
-	// Queue, if above zero, makes a token bucket delay what it would refuse: so
-	// many requests wait for their token, behind the Burst that goes at once.
+	// Queue, if above zero, makes a token bucket delay requests that it would
+	// refuse: so many wait for their token, behind the Burst that passes at
+	// once.
 	Queue int64
-	// Nodes is how many nodes share the work, each with an even part of every
-	// limit (one at least); a request comes to any of them. What is said of
-	// Remaining and Reset is that node's, but Policy is the whole. If zero, one.
+	// Nodes is the number of nodes that share the work, each with an even part
+	// of every limit (one at least); a request comes to any of them. Remaining
+	// and Reset are those of that node, but Policy is the whole. If zero, one.
 	Nodes int
 	// Phase is how far the server's clock is ahead of the clients': windows
 	// are aligned to it, and the run begins at zero of the clients'.
@@ -57,44 +61,45 @@ type Server struct {
 	// Start is the level of the token bucket at the start. If absent, full.
 	Start pace.Opt[int64]
 	Hints Hints
-	// Blur is what is wrong with the hints.
+	// Blur makes the hints of the server inexact.
 	Blur Blur
-	// Errors is the share of admitted requests that fail for another reason.
+	// Errors is the share of admitted requests that fail for a reason other than
+	// load.
 	Errors float64
-	// Final is the share of admitted requests that fail so that a retry is of no
-	// use: the call is over.
+	// Final is the share of admitted requests that fail permanently: the call is
+	// over.
 	Final float64
-	// Service is what is done with the requests that are admitted.
+	// Service is the work on the requests that are admitted.
 	Service Service
 	// Changes of capacity, in order of time.
 	Changes []Change
 	// Scale, if its Every is not zero, lets capacity follow the load.
 	Scale AutoScale
-	// Gap, if not empty, replaces Limit: a request is served when the one
-	// before is longer ago than Gap.
+	// Gap, if not empty, replaces Limit: a request is served if the one before
+	// it is longer ago than Gap.
 	Gap []Gap
 }
 
-// Hints are what the server says in its answers.
+// Hints select the hints that the server gives in its answers.
 type Hints struct {
 	Remaining  bool // how many are left
 	RetryAfter bool // on refusals, whole seconds, rounded up
 	Reset      bool // seconds until the bucket is full or the window over, rounded up
 	Policy     bool // the limit and its window
 	Share      bool // the fair part of a process: the rate over how many are active
-	Crowded    bool // on refusals for too many at once, that it is for that
+	Crowded    bool // on refusals for too many at once, that this is the reason
 }
 
-// Blur is what is wrong with what a server says. The zero Blur is nothing.
+// Blur makes the hints of a server inexact. The zero Blur leaves them exact.
 type Blur struct {
 	// Missing is the share of answers that say nothing at all.
 	Missing float64
-	// Stale is how old Remaining and Reset may be: they are looked up again when
-	// they are older. If zero, they are those of the answer.
+	// Stale bounds the age of Remaining and Reset: they are read again when they
+	// are older. If zero, they are those of the answer.
 	Stale time.Duration
 }
 
-// By is whom a limit counts.
+// By chooses the requests that a limit counts together.
 type By uint8
 
 const (
@@ -107,35 +112,35 @@ const (
 type Quota struct {
 	Limit limit.Limit
 	By    By
-	// Costs says that it counts what calls cost, not the requests.
+	// Costs says that it counts the costs of calls, not requests.
 	Costs bool
 }
 
-// Service is what a server does with a request that it has admitted. The zero
+// Service is the work of a server on a request that it has admitted. The zero
 // Service takes no time.
 type Service struct {
-	// Time is how long the work on one request takes. If zero, no time.
+	// Time is the duration of the work on one request. If zero, no time.
 	Time time.Duration
 	// Spread and Tail are as in Network.
 	Spread, Tail float64
-	// AtOnce is how many are worked on at a time. If zero, all. Of more, Queue
-	// wait, first come, first served; beyond it they are refused, as crowded,
-	// before any limit is asked.
+	// AtOnce bounds the requests that are worked on at a time. If zero, all are.
+	// Of the others, Queue wait, first come, first served; further ones are
+	// refused, as crowded, before any limit is asked.
 	AtOnce, Queue int
 }
 
-// Change sets another rate at a time.
+// Change sets another rate from a time on.
 type Change struct {
 	At     time.Duration
 	Count  int64
 	Period time.Duration
-	// RetryAfter is what refusals say to wait from then on until the next
-	// change, whatever Hints are, in whole seconds. If zero, what the limit
-	// makes of it.
+	// RetryAfter is the wait in refusals from then on until the next change,
+	// whatever Hints are, in whole seconds. If zero, the wait is that of the
+	// limit.
 	RetryAfter time.Duration
 }
 
-// AutoScale lets capacity follow served load: every Every, the capacity
+// AutoScale lets capacity follow the served load: every Every, the capacity
 // becomes served/Target, within Min and Max a second, Delay later.
 type AutoScale struct {
 	Every, Delay time.Duration
@@ -150,8 +155,9 @@ type Gap struct {
 	Least time.Duration
 }
 
-// Network is what lies between. Of each call's latency, uniform within
-// Latency × (1 ± Spread), half is on the way there and half on the way back.
+// Network is the network between clients and server. Of each call's latency,
+// uniform within Latency × (1 ± Spread), half is on the way there and half on
+// the way back.
 type Network struct {
 	// Latency must be above zero: without it a closed loop that is refused
 	// would spin forever at one instant.
@@ -161,8 +167,8 @@ type Network struct {
 	// logarithm, and Latency is the median. With 1, one in a hundred takes ten
 	// times as long. If zero, there is no tail.
 	Tail float64
-	// Loss is the share of calls of which the request or the answer is lost.
-	// All groups then need a Timeout.
+	// Loss is the share of calls whose request or answer is lost. All groups
+	// then need a Timeout.
 	Loss float64
 }
 
@@ -175,80 +181,82 @@ type Stop struct {
 	Sent int64
 }
 
-// Group is clients that are alike: Processes, each with a number of workers
+// Group is a number of like clients: Processes, each with a number of workers
 // that have one request in flight each.
 type Group struct {
 	Processes, Workers int
 	// Join and Leave are when its processes come and go. A Leave of zero is
-	// never. A leaver finishes the call it has. Every delays each further
-	// process's coming and going by so much.
+	// never. A process that leaves finishes the call it has. Every delays the
+	// coming and going of each further process by so much.
 	Join, Leave, Every time.Duration
-	// Policy, if not nil, is what this group does whatever policy is tested;
-	// it is then left out of the measures.
+	// Policy, if not nil, is the policy of this group, whichever policy is
+	// tested; the group is then left out of the measures.
 	Policy *Policy
-	// Rival is left out of the measures. It runs Policy, or what is tested.
+	// Rival leaves the group out of the measures. It runs Policy, or the tested
+	// policy.
 	Rival bool
-	// Work is how many calls the group has to make in all. If zero, endless.
+	// Work is the number of calls that the group makes in all. If zero, it is
+	// endless.
 	Work int64
 	// On and Off alternate, on first; a worker begins calls only while on. If
 	// On is zero, always.
 	On, Off time.Duration
-	// Arrivals, if above zero, is how many calls a second come up in each
-	// process, as a Poisson process; they queue for a worker. If zero, a
+	// Arrivals, if above zero, is the number of calls that arrive a second in
+	// each process, as a Poisson process; they queue for a worker. If zero, a
 	// worker makes its next call at once after an answer.
 	Arrivals float64
-	// Steps, if there are any, are Arrivals that change: each holds from its
-	// time on, the first from the start. If Repeat is above zero they begin
-	// again each time that it is over.
+	// Steps, if not empty, are Arrivals that change: each holds from its time
+	// on, the first from the start. If Repeat is above zero, they begin again
+	// after each such time.
 	Steps  []Arrive
 	Repeat time.Duration
-	// Batch is how many calls come up at once. If zero, one.
+	// Batch is the number of calls that arrive at once. If zero, one.
 	Batch int
-	// Trace, if there is any, is when calls come up in all processes together,
-	// in rising order; they take turns.
+	// Trace, if not empty, lists the times at which calls arrive in all
+	// processes together, in rising order; the processes take turns.
 	Trace []time.Duration
-	// Timeout is how long a try may take; it then ends as failed, whatever
-	// becomes of it. If zero, for ever.
+	// Timeout bounds the duration of a try; beyond it the try ends as failed,
+	// however it ends at the server. If zero, there is no bound.
 	Timeout time.Duration
-	// Patience is how long a caller waits for a call from when it came up; it
-	// is then given up. The gate knows, as it is the deadline of a context.
-	// If zero, for ever.
+	// Patience bounds the wait of a caller for a call from when it arrived; then
+	// the call is given up. The gate knows it, as the deadline of a context. If
+	// zero, there is no bound.
 	Patience time.Duration
-	// Deadline is how soon an answer is of use: what is served later counts as
-	// served, but not as goodput. If zero, whenever.
+	// Deadline is the time within which an answer is of use: calls served later
+	// count as served, but not as goodput. If zero, there is none.
 	Deadline time.Duration
 	// Retries and Budget are as in pace.Gate. A call that fails more often
 	// starts over, unless it has a Patience: it is then over.
 	Retries int
 	Budget  pace.Budget
-	// Cost is what its calls cost, where a limit counts that.
+	// Cost is the cost of its calls, where a limit counts costs.
 	Cost Cost
-	// Keys is how many keys its calls are about, each by an even chance. If
-	// zero, one. Key k is the same for all groups.
+	// Keys is the number of keys that its calls are about, with equal chances.
+	// If zero, one. Key k is the same for all groups.
 	Keys int
 	// Scopes says that callers know the limits of the server apart: each has a
-	// pace.Scope, of each key its own. Otherwise one gate learns from what all
-	// answers say.
+	// pace.Scope, one for each key. Otherwise one gate learns from all answers.
 	Scopes bool
-	// Clock is by how much at most the clocks of its processes are off.
+	// Clock bounds the error of the clocks of its processes.
 	Clock time.Duration
 }
 
-// Arrive is how many calls a second come up from a time on.
+// Arrive is the number of calls that arrive a second from a time on.
 type Arrive struct {
 	At   time.Duration
 	Rate float64
 }
 
-// Cost is what calls cost: Mean × (1 ± Spread), with a Tail as in Network, in
-// whole numbers of at least 1 and at most what the server's limits grant at
-// once.
+// Cost distributes the costs of calls: Mean × (1 ± Spread), with a Tail as in
+// Network, in whole numbers of at least 1 and at most what the server's limits
+// grant at once.
 type Cost struct {
-	// Mean is the middle of the costs, the median if there is a Tail. If zero, 1.
+	// Mean is the middle of the costs, the median if there is a Tail. If zero,
+	// 1.
 	Mean         int64
 	Spread, Tail float64
-	// Estimate is what the caller takes each to cost before its answer. If
-	// zero, it knows.
+	// Estimate is the cost that the caller assumes for each call before its
+	// answer. If zero, it knows the cost.
 	Estimate int64
 }
 

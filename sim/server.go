@@ -148,7 +148,7 @@ func (v *server) decide(now int64, f *flight) (binding int, ok bool) {
 // cell is where a request is counted by a quota.
 func (v *server) cell(q *quota, i, node int, f *flight) *held {
 	c := q.cellOf(node, f.worker.number, f.key)
-	h := q.held[c]
+	h := q.find(c)
 	if h == nil {
 		if h = q.of(c); i == 0 && v.Start.OK {
 			v.begin(h)

@@ -23,7 +23,7 @@ func count(of func(Result) int64) func(Result) pace.Opt[float64] {
 	return func(r Result) pace.Opt[float64] { return pace.Some(float64(of(r))) }
 }
 
-// Measures are all measures, in the order of reports.
+// Measures lists all measures, in the order of reports.
 var Measures = []Measure{
 	{Name: "retry_rate", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.RetryRate }},
 	{Name: "retry_rate_worker_mean", Better: -1, Of: func(r Result) pace.Opt[float64] { return r.RetryRateWorkerMean }},
@@ -47,7 +47,7 @@ var Measures = []Measure{
 // Stat is a figure over several runs.
 type Stat struct{ Median, Min, Max float64 }
 
-// Over is the Stat of figures, absent if none is present.
+// Over returns the Stat of figures, absent if none is present.
 func Over(figures []pace.Opt[float64]) pace.Opt[Stat] {
 	var x []float64
 	for _, f := range figures {
@@ -67,15 +67,15 @@ func Over(figures []pace.Opt[float64]) pace.Opt[Stat] {
 	return pace.Some(Stat{median, x[0], x[len(x)-1]})
 }
 
-// Summary is what the runs of one policy measured, over all seeds.
+// Summary holds the measures of one policy over all seeds.
 type Summary struct {
 	// Stats go with Measures.
 	Stats  []pace.Opt[Stat]
 	Groups []GroupSummary
-	// Cut is how many of the runs ended early.
+	// Cut counts the runs that ended early.
 	Cut int
-	// Overflow is how many calls, of all runs, found the queue of their process
-	// full and were not made.
+	// Overflow counts the calls, of all runs, that found the queue of their
+	// process full and were not made.
 	Overflow int64
 }
 
@@ -87,7 +87,7 @@ type GroupSummary struct {
 	Share, RetryRate pace.Opt[Stat]
 }
 
-// Summarise puts the results of several seeds together.
+// Summarise combines the results of several seeds.
 func Summarise(results []Result) Summary {
 	var s Summary
 	for _, m := range Measures {

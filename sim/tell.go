@@ -58,11 +58,18 @@ func (v *server) tell(now int64, f *flight, binding int, ok bool) {
 	if v.announced > 0 && !ok {
 		said.all.After = pace.Some(signal.Seconds(v.announced))
 	}
-	said.all = said.all.Believed()
+	believe(&said.all)
 	if len(said.each) > 1 {
 		for i := range said.each {
-			said.each[i] = said.each[i].Believed()
+			believe(&said.each[i])
 		}
+	}
+}
+
+// believe leaves of a signal what a client believes of it.
+func believe(s *signal.Signal) {
+	if s.After.OK || s.Reset.OK {
+		*s = s.Believed()
 	}
 }
 
@@ -72,11 +79,14 @@ func (v *server) tellLimits(now int64, said *said, binding int) {
 	shown := binding
 	for i := range said.each {
 		q := &v.quotas[i]
-		d := v.seen(now, i)
+		d := &v.decisions[i]
+		if v.Blur.Stale > 0 {
+			d = v.seen(now, i)
+		}
 		said.refused[i] = !d.OK
 		v.hint(said.of(i), q, d, i == 0 && v.capacity.rate == 0)
 		if v.quotas[shown].Costs && !q.Costs {
-			shown = i // who took tokens for requests would pace wrong
+			shown = i // a token quota is no request rate
 		}
 	}
 	if len(said.each) > 1 {
@@ -85,17 +95,14 @@ func (v *server) tellLimits(now int64, said *said, binding int) {
 	}
 }
 
-// seen is the decision of a quota as the hints show it.
-func (v *server) seen(now int64, i int) limit.Decision {
+// seen is the decision of a quota as hints that are not fresh show it.
+func (v *server) seen(now int64, i int) *limit.Decision {
 	d, h := v.decisions[i], v.cells[i]
-	if v.Blur.Stale == 0 {
-		return d
-	}
 	if !h.wasAsked || now-h.toldAt >= int64(v.Blur.Stale) {
 		h.told, h.toldAt, h.wasAsked = d, now, true
 	}
 	d.Remaining, d.ResetAfter = h.told.Remaining, h.told.ResetAfter
-	return d
+	return &d
 }
 
 // tellShare says what the fair part of the process is.
@@ -110,28 +117,30 @@ func (v *server) tellShare(now int64, f *flight) {
 }
 
 // hint adds what this server tells of a limit, in whole seconds as header fields
-// do. A dry one is never refilled: a token in 36 years stands for none at all.
-func (v *server) hint(s *signal.Signal, q *quota, d limit.Decision, dry bool) {
+// do. A dry one is never refilled: a token in 36 years stands for none at all, and
+// is no policy either, as clients ignore windows of more than a year.
+func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
 	if q.part.Unlimited() {
 		return
 	}
+	again, reset := d.RetryAfter, d.ResetAfter
 	if dry {
-		d.RetryAfter, d.ResetAfter = limit.Never, limit.Never
+		again, reset = limit.Never, limit.Never
 	}
 	if v.Hints.Remaining {
 		s.Remaining = pace.Some(d.Remaining)
 	}
-	if v.Hints.RetryAfter && !d.OK && d.RetryAfter != limit.Never {
-		s.After = pace.Some(signal.Seconds(d.RetryAfter))
+	if v.Hints.RetryAfter && !d.OK && again != limit.Never {
+		s.After = pace.Some(signal.Seconds(again))
 	}
 	switch {
 	case !v.Hints.Reset:
 	case d.OK:
-		s.Reset = pace.Some(signal.Seconds(d.ResetAfter))
-	case d.RetryAfter != limit.Never: // the sooner of the two, as our Handler says it
-		s.Reset = pace.Some(signal.Seconds(d.RetryAfter))
+		s.Reset = pace.Some(signal.Seconds(reset))
+	case again != limit.Never: // the sooner of the two, as our Handler says it
+		s.Reset = pace.Some(signal.Seconds(again))
 	}
-	if v.Hints.Policy {
+	if v.Hints.Policy && !dry {
 		whole := q.part
 		if v.Nodes > 1 {
 			whole.Count = q.Limit.Count
@@ -168,7 +177,7 @@ func (m *meter) begin(v *server, s *Scenario) {
 }
 
 // begun is how much of the window of the start is of the time before it, by the
-// server's clock: nobody has used it yet.
+// server's clock: it is not used yet.
 func (v *server) begun(q *quota) float64 {
 	if k := q.Limit.Kind; q.Limit.Unlimited() || k != limit.FixedWindow && k != limit.CalendarWindow {
 		return 0

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrUndecided says that no decision was possible because a Store or a database
-// failed. Its error is found by errors.Is and errors.As too.
+// failed. The error of the Store is found by errors.Is and errors.As too.
 var ErrUndecided = errors.New("could not decide")
 
 // Error says why a request was not admitted: its turn would not come in time,

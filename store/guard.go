@@ -33,8 +33,8 @@ const (
 // intervals that grow, and its answer closes the breaker.
 //
 // A call to the Store continues without its caller, for up to the StoreTimeout,
-// so that a connection that is being made becomes usable, and a connection in
-// use is not closed. Its late answer shows that the Store is not away.
+// so that a new connection becomes usable, and a connection in use is not
+// closed. Its late answer shows that the Store is not away.
 //
 // No call is retried, and nothing that the Store may have charged is refunded:
 // a grant that comes too late stays charged and is wasted, so that no more is
@@ -75,9 +75,9 @@ type Guard struct {
 	// context may end it earlier. If zero or below, 20 ms. It should be twice
 	// the round trip at the 99th percentile.
 	Timeout time.Duration
-	// StoreTimeout bounds one call to the Store, which has no caller after the
-	// Timeout. It should suffice to connect. If zero or below, 2 s or ten
-	// Timeouts, whichever is longer; at least the Timeout.
+	// StoreTimeout bounds one call to the Store, which continues without its
+	// caller after the Timeout. It should suffice to connect. If zero or below,
+	// 2 s or ten Timeouts, whichever is longer; at least the Timeout.
 	StoreTimeout time.Duration
 	// Failures is the number of failures in a row that opens the breaker. If
 	// zero or below, 5. Calls that are late open it if none was answered while
@@ -92,10 +92,10 @@ type Guard struct {
 	// MaxProbeInterval bounds the time between probes, and so how late the
 	// return of the Store is noticed. If zero or below, 3 ProbeIntervals.
 	MaxProbeInterval time.Duration
-	// MaxCalls bounds concurrent calls to the Store, including those without a
-	// caller. Further calls wait for a slot until the Timeout. If zero or
-	// below, 1024. Probes are not included: there are at most 4, of which at
-	// most one has a caller that waits.
+	// MaxCalls bounds concurrent calls to the Store (a bulkhead), including
+	// those without a caller. Further calls wait for a slot until the Timeout.
+	// If zero or below, 1024. Probes are not included: there are at most 4, of
+	// which at most one has a caller that waits.
 	MaxCalls int
 	// OnState is called with the error of each failed call, and with nil when
 	// the Store decides in time after the breaker was open. The error is an

@@ -65,7 +65,7 @@ func (b *breaker) probe(now time.Time) bool {
 }
 
 // answered records a decision in time. tell reports whether it ends an absence,
-// or is the first since one ended untold.
+// or is the first since one ended without OnState.
 func (b *breaker) answered(probe bool) (tell bool) {
 	tell = !b.since.IsZero() || b.untold
 	*b = breaker{err: b.err, probing: b.probing && !probe}
@@ -73,7 +73,7 @@ func (b *breaker) answered(probe bool) (tell bool) {
 }
 
 // answeredAlone records a decision in time that no caller waited for, so that
-// the next one tells OnState.
+// the next one calls OnState.
 func (b *breaker) answeredAlone() { b.untold = b.answered(false) }
 
 // answeredLate records a decision that took longer than the Timeout. The Store
@@ -130,8 +130,8 @@ func (b *breaker) failed(now time.Time, f failure, r breakerRules) {
 }
 
 // away reports whether the failures show that the Store is away: a run of
-// errors, or silence, which is a run of failures from the first of which on the
-// last waited, twice as long as the last late answer took.
+// errors, or silence: a run of failures, the last of which waited since the
+// first, and for twice as long as the last late answer took.
 func (b *breaker) away(now time.Time, f failure, r breakerRules) bool {
 	return b.errors >= r.failures ||
 		b.row >= r.failures && (b.row == 1 || !f.began.Before(b.first) && now.Sub(b.first) >= 2*b.took)

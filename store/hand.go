@@ -7,9 +7,9 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Clear forgets what key has used of l: a bucket is full, a window unused, a
-// debt forgiven. It is one refund, so it works with every Store, and what is
-// taken at the same time is either before it or after.
+// Clear forgets what key has used of l: a bucket is full again, a window unused,
+// a debt forgiven. It is one refund, so it works with every Store, and a
+// concurrent Take comes either before or after it.
 func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 	_, err := Take(ctx, s, key, l, clearing(l))
 	return err
@@ -19,10 +19,10 @@ func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 // in both windows that a SlidingWindow remembers.
 func clearing(l limit.Limit) int64 { return -4 * min(l.Max(), math.MaxInt64/4) }
 
-// SetUsed makes key have used n of l, more than the limit included: n is charged
-// as a debt, which is bounded as limit.Ask.Debt says. If n is zero or below, it
-// is Clear. It clears first and then charges, so a request in between passes
-// where none should; an error may leave the key cleared.
+// SetUsed sets what key has used of l to n, which may be more than the limit: it
+// is charged as a debt, bounded as [limit.Ask.Debt] says. If n is zero or below,
+// it is Clear. It clears first and then charges, so a request in between may
+// pass that should not; an error may leave the key cleared.
 func SetUsed(ctx context.Context, s Store, key string, l limit.Limit, n int64) error {
 	if err := Clear(ctx, s, key, l); err != nil || n <= 0 {
 		return err

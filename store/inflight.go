@@ -12,24 +12,25 @@ import (
 )
 
 // InFlight bounds the requests in flight for each key: a keyed semaphore, or
-// bulkhead. A key is a customer, an operation, or both, as in "42::export". What
-// does not fit is refused by Acquire, and waits for its turn in Wait.
+// bulkhead. A key is a customer, an operation, or both, as in "42::export".
+// Requests that do not fit are refused by Acquire, and wait for their turn in
+// Wait.
 //
 //	h, _, ok := inflight.Acquire(store.Count{Key: customer + "::export", Max: 3})
 //	defer h.Release()
 //	if !ok { ... }
 //
 // The zero value is ready. An InFlight is safe for concurrent use; it must not
-// be copied, nor its fields changed, after first use. It starts no goroutine
-// and needs no closing. It allocates only for a key that is new or was idle for
-// long. Keys are kept whole, however long.
+// be copied, nor its fields changed, after first use. It starts no goroutine and
+// needs no closing. It allocates only for a key that is new or was idle for
+// long, and keeps keys whole, however long.
 type InFlight struct {
 	// MaxKeys bounds the keys with requests in flight; further keys are
 	// refused. If zero or below, 1,000,000, which take some 200 MB.
 	MaxKeys int
 	// MaxAge is the longest time that a Hold counts: after it, a Hold that was
-	// never released expires, and the next Acquire, Admit, Of or Stats reclaims
-	// it. If zero or below, Holds do not expire.
+	// never released expires, and the next Acquire, Admit, Held or Stats
+	// reclaims it. If zero or below, Holds do not expire.
 	MaxAge time.Duration
 	// MaxWaiting bounds the callers of Wait in line, of all keys together;
 	// further ones are refused with ErrInFlightFull. If zero or below, 10,000.
@@ -53,7 +54,7 @@ const maxIdle = 1000
 // Count asks an [InFlight] whether N more requests may be in flight for Key,
 // where at most Max may be.
 type Count struct {
-	// Key is what the requests are counted by.
+	// Key names the subject whose requests are counted.
 	Key string
 	// Max bounds the requests in flight for Key. It may differ from call to
 	// call. If zero or below, all are refused. Lowering it does not affect
@@ -76,7 +77,7 @@ type tally struct {
 	place   list.Node[tally] // in idle
 	key     string
 	n, peak int64
-	line    *list.List[waiter] // nil if nobody waits
+	line    *list.List[waiter] // nil if no caller waits
 }
 
 // held is what one Hold stands for.
@@ -134,13 +135,12 @@ func (f *InFlight) acquire(now time.Time, counts []Count) (h Hold, refused int, 
 	return Hold{f, e, e.number}, -1, true
 }
 
-// Admit acquires counts and takes a from s as one decision: if everything
-// passes, all is counted and charged, otherwise nothing is. refused is the
-// index of the first of counts that does not fit; then s is not called and d is
-// zero. It is -1 if all fit, and then d holds the decisions of s. An error is
-// that of s, or of a ctx that has ended. The counts are held while s decides,
-// so that others may be refused meanwhile; they are released if s refuses,
-// fails or panics.
+// Admit acquires counts and charges a to s as one decision: all of it if
+// everything passes, otherwise nothing. refused is the index of the first of
+// counts that does not fit; then s is not called and d is zero. It is -1 if all
+// fit, and then d holds the decisions of s. An error is that of s, or of a ctx
+// that has ended. The counts are held while s decides, so that others may be
+// refused meanwhile; they are released if s refuses, fails or panics.
 func (f *InFlight) Admit(ctx context.Context, s Store, a []limit.Ask, d []limit.Decision, counts ...Count) (h Hold, refused int, ok bool, err error) {
 	check("InFlight.Admit", ctx, s)
 	clear(d)

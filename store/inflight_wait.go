@@ -16,7 +16,8 @@ var (
 	// ErrNeverFits says that so much is never admitted at once: that the counts
 	// are more than may be in flight, or the limit is nothing.
 	ErrNeverFits = errors.New("more than is ever admitted at once")
-	// ErrInFlightFull says that an InFlight holds as much as it may.
+	// ErrInFlightFull says that MaxWaiting callers wait already, or that MaxKeys
+	// keys are in flight.
 	ErrInFlightFull = errors.New("too many callers are waiting, or too many keys are in flight")
 )
 
@@ -33,10 +34,10 @@ type waited struct {
 	err  error
 }
 
-// Wait is Acquire that waits, until ctx ends, for what does not fit: a keyed
-// semaphore. Those that wait for the same key get it in the order in which they
-// came; a call of Acquire may overtake them. The error is an [*Error]: its Reason
-// is ErrNeverFits, ErrInFlightFull, or the cause of the end of ctx. After an
+// Wait acquires counts as Acquire does, and waits until they fit or ctx ends.
+// Callers of Wait for the same key are served in the order in which they came; a
+// call of Acquire may overtake them. The error is an [*Error]: its Reason is
+// ErrNeverFits, ErrInFlightFull, or the Cause of a ctx that has ended. After an
 // error nothing is held.
 func (f *InFlight) Wait(ctx context.Context, counts ...Count) (Hold, error) {
 	if ctx == nil {

@@ -18,10 +18,11 @@ import (
 // gets; a rare key costs one call for each request, as without Leases.
 //
 // Leased tokens are charged at once, expire Life after the Store was asked, and
-// are lost if unused by then. An answer that comes later is asked for once more. All processes together admit at most what [limit.Lease] says: with a
-// TokenBucket, Life times the rate more than without, in any time; with windows
-// that have an edge, no more at all. This holds when a process dies, is
-// suspended, or has a wrong clock.
+// are lost if unused by then. If the answer of the Store comes later than that,
+// the Store is asked once more. All processes together admit at most what
+// [limit.Lease] says: with a TokenBucket, Life times the rate more than without,
+// in any time; with windows that have an edge, no more at all. This holds when a
+// process dies, is suspended, or has a wrong clock.
 //
 // Only plain asks are served locally: all or nothing of some number, see
 // [limit.Ask.Leases]. Others go to the Store, where leased tokens count as
@@ -84,8 +85,8 @@ func (l *Leases) Stats() LeasesStats {
 
 // Take decides a into d, see [Store]. An error is that of the Store, of a
 // context that has ended, or of malformed asks, such as two about one key; or
-// says that two answers in turn came later than Life after they were asked for.
-// No leased token is used then.
+// says that two answers in a row came later than Life after the Store was asked.
+// After an error no leased token is used.
 func (l *Leases) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err

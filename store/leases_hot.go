@@ -174,8 +174,8 @@ func (h *hotLease) refuse(l *limit.Lease, now time.Time, a *limit.Ask, d *limit.
 	return known
 }
 
-// lend lends what k holds to those that do not lock. If fresh, it was told of
-// something new. Caller holds the lock of s.
+// lend lends what k holds to callers that do not lock. fresh says that k has
+// something new from the Store. Caller holds the lock of s.
 func (k *leased) lend(s *leaseShard, slot uint64, fresh bool) {
 	if !k.Lends() {
 		return

@@ -185,8 +185,8 @@ func (k *leased) last() time.Time {
 	return k.used
 }
 
-// own locks the key of p, and takes back what it lends. lend ends that; fresh says
-// that it was told of something new.
+// own locks the key of p, and takes back what it lends. lend ends that; fresh
+// says that the key has something new from the Store.
 func (p *leasePart) own() {
 	p.shard.mu.Lock()
 	p.key.collect()

@@ -10,21 +10,22 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Limiter is one token bucket without a key and without a Store, for those who
-// know golang.org/x/time/rate:
+// Limiter is one token bucket without a key and without a Store, with the
+// methods of golang.org/x/time/rate:
 //
 //	l := store.Limiter{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 3}}
 //	if !l.Allow() { ... }
 //	if err := l.Wait(ctx); err != nil { ... }
 //
 // Where there are keys, or other kinds of limits, use a [Store], and admit.Queue
-// to wait; admit.Queue reserves nothing, so that who gives up leaves no hole.
+// to wait; admit.Queue reserves nothing, so a caller that gives up leaves no
+// hole.
 //
-// It is safe for concurrent use. Its fields must not change, nor a Limiter be
-// copied, after first use. The zero Limiter allows everything.
+// It is safe for concurrent use; it must not be copied, nor its fields changed,
+// after first use. The zero Limiter allows everything.
 type Limiter struct {
-	// Limit is the bucket. Of another Kind, it is used as if it were a
-	// TokenBucket.
+	// Limit is the rate and burst of the bucket. Another Kind is used as if it
+	// were a TokenBucket.
 	Limit limit.Limit
 	// MaxWait bounds how far ahead Reserve and Wait promise tokens. If zero or
 	// below, a minute.
@@ -44,7 +45,7 @@ type Reservation struct {
 	// OK reports whether the tokens are promised. If not, they are more than the
 	// Burst, or would come later than MaxWait.
 	OK bool
-	// At is when they may be used: act then, or Cancel.
+	// At is when they may be used: act then, or call Cancel.
 	At time.Time
 
 	of     *Limiter
@@ -53,15 +54,15 @@ type Reservation struct {
 	wait   time.Duration // why it is not OK: too long
 }
 
-// Allow reports whether one may pass now, and takes a token if so.
+// Allow takes one token if there is one now, and reports whether it did.
 func (l *Limiter) Allow() bool { return l.AllowN(1) }
 
-// AllowN reports whether n may pass now, and takes n tokens if so.
+// AllowN takes n tokens if there are as many now, and reports whether it did.
 func (l *Limiter) AllowN(n int64) bool {
 	return l.reserve(n, 0).OK
 }
 
-// Reserve promises n tokens at the earliest time there will be.
+// Reserve promises n tokens for the earliest time at which the bucket has them.
 func (l *Limiter) Reserve(n int64) Reservation {
 	if l.MaxWait > 0 {
 		return l.reserve(n, l.MaxWait)
@@ -69,10 +70,10 @@ func (l *Limiter) Reserve(n int64) Reservation {
 	return l.reserve(n, time.Minute)
 }
 
-// Wait waits until one may pass, and takes a token. The error is an [*Error]: its
-// Reason is ErrTooLong if the wait would be longer than MaxWait, ErrNeverFits if
-// the Limit allows nothing, context.DeadlineExceeded if the wait would be longer
-// than ctx lasts, which is known at once, or the cause of the end of ctx. After an
+// Wait waits for one token and takes it. The error is an [*Error]: its Reason is
+// ErrTooLong if the wait would be longer than MaxWait, ErrNeverFits if the Limit
+// allows nothing, context.DeadlineExceeded if the wait would be longer than ctx
+// lasts, which is known at once, or the Cause of a ctx that has ended. After an
 // error no token is taken, but see Cancel.
 func (l *Limiter) Wait(ctx context.Context) error {
 	if ctx == nil {
@@ -107,9 +108,9 @@ func (l *Limiter) Wait(ctx context.Context) error {
 	}
 }
 
-// Cancel gives the tokens back, if At has not come and nothing was taken after
-// them: what was promised to others later stays where it is, so that no more
-// pass at once than the Limit says. Further calls do nothing.
+// Cancel refunds the tokens, if At has not come and nothing was taken after
+// them. Tokens promised to others later stay promised for their times, so that
+// no more pass at once than the Limit says. Further calls do nothing.
 func (r *Reservation) Cancel() {
 	if r.of == nil {
 		return

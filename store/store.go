@@ -1,5 +1,6 @@
-// Package store remembers, for the owner of a service, how much each key has
-// used, and decides by the limits of package limit whether a request may pass:
+// Package store does rate limiting for the owner of a service: a [Store]
+// remembers how much each key has used, and decides by the limits of package
+// limit whether a request may pass:
 //
 //	var s memory.Store // or throttleredis.Store, throttlesql.Store
 //
@@ -16,9 +17,8 @@
 //	s := &store.Leases{Store: &store.Guard{Store: remote, Instances: 8}}
 //
 // [InFlight] is a keyed semaphore: it bounds the requests in flight for each
-// key, which is a limit of its own beside a rate; its Wait waits. [Limiter] is one
-// bucket without a key and without a Store. [Clear] and [SetUsed] are for a key by
-// hand.
+// key, besides their rate. [Limiter] is one token bucket without a key and
+// without a Store. [Clear] and [SetUsed] change what one key has used, by hand.
 //
 // Package rules states which requests are subject to which limits. Package admit
 // makes requests wait, or sheds them, where a Store would refuse, and puts all of
@@ -66,11 +66,11 @@ func (f Func) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok b
 	return f(ctx, a, d)
 }
 
-// Direct is optionally implemented by a [Store] that decides one ask faster
-// than Take does. [Take] and [Allow] look for it, as io.Copy looks for an
-// io.WriterTo. A Store that always can decide may also have these methods, Allow
-// for Allow, and TakeKey for Take, which returns the fields of a Decision in their
-// order: one by one they come in registers, and together they would not.
+// Direct is optionally implemented by a [Store] that decides one ask faster than
+// Take does. [Take] and [Allow] look for it, as io.Copy looks for an
+// io.WriterTo. A Store that can always decide may also have these methods, which
+// Allow and Take call. TakeKey returns the fields of a Decision in their order:
+// separately they come in registers, and as a struct they would not.
 //
 //	Allow(key string, l limit.Limit, n int64) bool
 //
@@ -125,9 +125,9 @@ func takeOne(ctx context.Context, s Store, a limit.Ask) (limit.Decision, error) 
 	return q.d[0], err
 }
 
-// Allow charges one token for key, if l allows, and reports whether it did:
-// [Take] for callers that need no more than yes or no. An error means that s
-// could not decide.
+// Allow charges one token for key, if l allows, and reports whether it did: it
+// is [Take] for callers that need only yes or no. An error means that s could
+// not decide.
 //
 // With a Store in this process it is the fastest way to ask, see [Direct].
 func Allow(ctx context.Context, s Store, key string, l limit.Limit) (bool, error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// PerUnit is what one capacity unit of DynamoDB costs in the scopes of
+// PerUnit is the cost of one capacity unit of DynamoDB in the scopes of
 // [Gates.Units]: an eventually consistent read of 4 KB, which takes half a unit,
 // costs 1.
 const PerUnit = 2

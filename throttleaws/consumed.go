@@ -66,7 +66,7 @@ func (s *spent) read(said any, a ask, use string) (ok bool) {
 }
 
 // units adds the units of a Capacity to the scopes of a table or index. Reads
-// and writes are told apart in transactions only, where a write that is sent
+// and writes are separate in transactions only, where a write that is sent
 // again reads.
 func (s *spent) units(capacity any, table, index, use string) (ok bool) {
 	if s.costs == nil {
@@ -178,8 +178,8 @@ func (c *call) blamed(use string) map[string]ask {
 	return blamed
 }
 
-// refusedTables returns the tables of which an answer left a part of a batch
-// undone, or of which a transaction found too little throughput.
+// refusedTables returns the tables whose part of a batch an answer left undone,
+// or whose throughput was too low for a transaction.
 func (c *call) refusedTables() (tables []string) {
 	for _, name := range [...]string{"UnprocessedItems", "UnprocessedKeys"} {
 		if v := field(c.out.Result, name); c.err == nil && v.Kind() == reflect.Map {

@@ -1,5 +1,5 @@
-// Package throttleaws paces the calls of clients of the AWS SDK for Go v2, and
-// retries those that were throttled:
+// Package throttleaws is a client-side rate limiter for the AWS SDK for Go v2:
+// it paces the calls of clients, and retries those that were throttled:
 //
 //	var gates throttleaws.Gates
 //

@@ -13,15 +13,15 @@ import (
 
 // Error says why a call was not served. The typed error of the service, such as
 // a *types.ProvisionedThroughputExceededException, and the [*throttle.Error] of
-// a call that was given up are found in it by [errors.As], and it is found so
-// in the *smithy.OperationError that the client returns.
+// a call that was given up are found in it by [errors.As], as is the Error in
+// the *smithy.OperationError that the client returns.
 type Error struct {
-	// Name is that of the Throttle that the call shares, see [Gates.Name].
+	// Name is the name of the Throttle that the call shares, see [Gates.Name].
 	Name string
 	// Tries is how often the call was sent; zero if it never was.
 	Tries int
 	// MayHaveRun reports whether the service may have executed the call in any
-	// try. If false, it surely has not: every try was throttled, was answered
+	// try. If false, it certainly has not: every try was throttled, was answered
 	// with a client error, or never left.
 	MayHaveRun bool
 	// Reasons are the ThrottlingReasons of DynamoDB, if it gave any.

@@ -14,7 +14,7 @@ const (
 )
 
 // book remembers what calls cost in each scope, relative to the scale of their
-// ask. A scope that refused, and of which no consumption was told, is taken to
+// ask. A scope that refused, without a consumption in the answer, is taken to
 // cost the scale. Beyond maxKeys any key is forgotten. The zero book is empty; it
 // is safe for concurrent use.
 type book struct {

@@ -33,9 +33,9 @@ import (
 //     connections, a wrong clock), within the Throttle's Retries and Budget,
 //     unless Repeat forbids it.
 //
-// A request whose body cannot be rewound is sent once. No retry comes before
-// the x-amz-retry-after of the answer. All other answers are returned at once;
-// errors are returned as [*Error]. A batch of which DynamoDB left a part undone
+// A request whose body cannot be rewound is sent once. No retry comes before the
+// x-amz-retry-after of the answer. All other answers are returned at once;
+// errors are returned as [*Error]. A batch that DynamoDB left partly undone
 // (UnprocessedItems, UnprocessedKeys) is returned unchanged and counts as
 // throttled.
 //
@@ -62,9 +62,9 @@ type Gates struct {
 	// may be retried. If nil, all may, as with the SDK.
 	Repeat func(Call) bool
 	// Units paces the calls of DynamoDB by the capacity units that they consume.
-	// One that takes of tables is then subject to a scope for each table or
-	// global index it takes of, reads and writes apart: "orders read",
-	// "orders/by-date write", see [throttle.Need]. Its cost there is
+	// A call that uses the capacity of tables is then subject to a scope for
+	// each table or global index that it uses, reads and writes apart: "orders
+	// read", "orders/by-date write", see [throttle.Need]. Its cost there is
 	// estimated before it is sent, by the size of the items in it and what such
 	// calls consumed before, and settled by the ConsumedCapacity of the answer:
 	// an input without ReturnConsumedCapacity is sent with TOTAL. All such calls
@@ -91,9 +91,9 @@ const (
 )
 
 // Add puts g into the stack of an operation, in place of the SDK's retries: add
-// it to aws.Config.APIOptions, or to the APIOptions of a client. Adding it
-// twice is adding it once; a second Gates is an error. Where a request is only
-// presigned, nothing is added.
+// it to aws.Config.APIOptions, or to the APIOptions of a client. Adding it twice
+// has the effect of adding it once; a second Gates is an error. Where a request
+// is only presigned, nothing is added.
 func (g *Gates) Add(stack *middleware.Stack) error {
 	found, ok := stack.Finalize.Get(retryID)
 	if a, ours := found.(*attempts); ours {

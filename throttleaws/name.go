@@ -15,8 +15,7 @@ type Call struct {
 	Service, Operation string
 	// Region is the AWS region. It may be empty.
 	Region string
-	// Input is what the operation was called with, such as a
-	// *dynamodb.PutItemInput.
+	// Input is the input of the operation, such as a *dynamodb.PutItemInput.
 	Input any
 }
 
@@ -43,8 +42,8 @@ var dynamoUses = map[string]string{
 
 // NameOf returns the name of the limit that a call shares, if [Gates.Name] is
 // nil: in DynamoDB, the reads or the writes of its table; everywhere else, the
-// calls of its operation. Regions are apart. With [Gates.Units] the name of all
-// calls that take of the capacity of tables is that of the service and region.
+// calls of its operation. Regions are apart. With [Gates.Units] all calls that
+// use the capacity of tables have the name of the service and region.
 func NameOf(c Call) string {
 	parts := []string{c.Service, c.Region, c.Operation}
 	if use, table := dynamoUses[c.Operation], c.Table(); use != "" && table != "" {

@@ -81,8 +81,8 @@ func TestUnitsUnderALimit(t *testing.T) {
 			m := &metered{units: 300, saved: 300}
 			throttled, used := m.write(t, g, 3*time.Minute)
 			t.Logf("by units %t: %d writes, %.2f %% throttled, %.1f %% of the capacity used", byUnits, m.served, 100*throttled, 100*used)
-			if throttled > 0.03 || byUnits != (used > 0.93) {
-				t.Errorf("by units %t: throttled %.2f %%, used %.1f %%; want at most 3, and above 93 only by units", byUnits, 100*throttled, 100*used)
+			if throttled > 0.04 || byUnits != (used > 0.9) { // 60 runs gave 92.8 to 101.1 % and 72.3 to 87.5 %
+				t.Errorf("by units %t: throttled %.2f %%, used %.1f %%; want at most 4, and above 90 only by units", byUnits, 100*throttled, 100*used)
 			}
 		})
 	}

@@ -47,7 +47,10 @@ var admissions = []struct {
 }{
 	{"no limit", "", func() *admit.Control { return new(admit.Control) }, []request{{want: admit.Admitted}, {want: admit.Admitted}}},
 	{"a limit for each address", "", hourly, []request{
-		{want: admit.Admitted}, {want: admit.Limited}, {from: "192.0.2.2", want: admit.Admitted}, {from: "192.0.2.2", want: admit.Limited},
+		{want: admit.Admitted},
+		{want: admit.Limited},
+		{from: "192.0.2.2", want: admit.Admitted},
+		{from: "192.0.2.2", want: admit.Limited},
 		{after: time.Hour, want: admit.Admitted},
 	}},
 	{"a limit for each network", "", hourly, []request{
@@ -74,7 +77,8 @@ var admissions = []struct {
 		return &admit.Control{Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: -1}}
 	}, []request{
 		{want: admit.Admitted, inside: []request{{priority: load.Critical, want: admit.Overloaded}, {want: admit.Overloaded}}},
-		{panics: true, want: admit.Admitted}, {want: admit.Admitted},
+		{panics: true, want: admit.Admitted},
+		{want: admit.Admitted},
 	}},
 	{"a Store that fails", "", func() *admit.Control {
 		c := hourly()
@@ -92,7 +96,8 @@ var admissions = []struct {
 		{client: "a", path: "/common/Method", want: admit.Admitted, inside: []request{
 			{client: "b", path: "/common/Method", want: admit.Overloaded}, {client: "b", want: admit.Admitted},
 		}},
-		{client: "a", want: admit.Admitted}, {client: "a", want: admit.Limited},
+		{client: "a", want: admit.Admitted},
+		{client: "a", want: admit.Limited},
 	}},
 }
 

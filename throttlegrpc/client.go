@@ -42,11 +42,11 @@ import (
 // RESOURCE_EXHAUSTED where too many calls were waiting.
 //
 // gRPC can retry by itself, by the retryPolicy of a service config. Layers of
-// retries multiply, so a call whose method has such a policy is sent with
-// gRPC's own retries switched off. The policy is unknown before the first call
-// has connected: grpc.WithDisableRetry is sure from the first. What gRPC sends
-// again because no server has seen it (transparent retries) is left alone where
-// there is no policy.
+// retries multiply, so a call whose method has such a policy is sent with gRPC's
+// own retries switched off. The policy is unknown before the first call has
+// connected: grpc.WithDisableRetry works from the first call on. Transparent
+// retries of gRPC (of calls that no server has seen) are left alone where there
+// is no policy.
 //
 // A grpc.CallOption applies to each try.
 //

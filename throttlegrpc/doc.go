@@ -1,4 +1,4 @@
-// Package throttlegrpc is gRPC on both sides of a rate limit.
+// Package throttlegrpc does rate limiting over gRPC, for both sides of a limit.
 //
 // [Client] is for callers. Its two interceptors pace the calls of each target,
 // read what servers say (RESOURCE_EXHAUSTED, RetryInfo, pushback), and retry

@@ -24,18 +24,16 @@ const pushback = "grpc-retry-pushback-ms"
 // Throttle.Classify to it.
 //
 //   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
-//     has the same code, is Served: it will be as large the next time. And a
-//     stream that was reset by ENHANCE_YOUR_CALM is Failed and Final, as the
-//     call may have been executed.
-//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and
-//     otherwise Failed and Final: whether the call may be repeated is unknown
-//     here.
+//     has the same code, is Served: a retry would be as large. And a stream that
+//     was reset by ENHANCE_YOUR_CALM is Failed and Final, as the call may have
+//     been executed.
+//   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and otherwise
+//     Failed and Final: whether the call may be repeated is unknown here.
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
 //   - All else is Served: it was answered, and is not retried.
 //
-// After is the longest retry_delay of a RetryInfo, as far as signal.Plausible
-// believes it. An error that is not from gRPC is read by
-// throttle.Classify.
+// After is the longest retry_delay of a RetryInfo, capped by signal.Plausible.
+// An error that is not from gRPC is read by throttle.Classify.
 func Classify(err error) pace.Report {
 	st, ok := status.FromError(err)
 	if r := throttle.Classify(err); !ok || r.Verdict != pace.Served {
@@ -51,7 +49,7 @@ func Classify(err error) pace.Report {
 
 // report classifies a status and the metadata beside it.
 func report(st *status.Status, md metadata.MD) pace.Report {
-	after, told := retryInfo(st)
+	after, stated := retryInfo(st)
 	r := pace.Report{Verdict: pace.Served}
 	switch st.Code() {
 	case codes.ResourceExhausted:
@@ -62,7 +60,7 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 	case codes.Unavailable:
 		r.Verdict = pace.Failed
 		// A proxy that refuses by 429 arrives as UNAVAILABLE; Envoy adds why.
-		if told || len(md["x-envoy-ratelimited"]) > 0 {
+		if stated || len(md["x-envoy-ratelimited"]) > 0 {
 			r.Verdict = pace.Throttled
 		}
 	case codes.Canceled, codes.DeadlineExceeded:
@@ -89,17 +87,17 @@ func wasReset(st *status.Status) bool {
 	return strings.Contains(st.Message(), "stream terminated by RST_STREAM")
 }
 
-// retryInfo returns the longest wait that the details of st ask for. told
+// retryInfo returns the longest wait that the details of st ask for. stated
 // reports whether they ask for any.
-func retryInfo(st *status.Status) (after time.Duration, told bool) {
+func retryInfo(st *status.Status) (after time.Duration, stated bool) {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
 			// AsDuration saturates.
 			wait := signal.Plausible(info.GetRetryDelay().AsDuration())
-			after, told = max(after, wait.V), told || wait.OK
+			after, stated = max(after, wait.V), stated || wait.OK
 		}
 	}
-	return after, told
+	return after, stated
 }
 
 // pushedBack reads the values of the trailer: at most one, a whole number of 32

@@ -30,7 +30,7 @@ import (
 //	RESOURCE_EXHAUSTED   the caller has used up its own limit
 //	UNAVAILABLE          the service has no room, or the Store failed
 //	PERMISSION_DENIED    a deny list says so
-//	INVALID_ARGUMENT     a part of a key is missing that a rule wants
+//	INVALID_ARGUMENT     a part of a key is missing that a rule requires
 //
 // The first two come with
 //
@@ -46,8 +46,8 @@ import (
 type Server struct {
 	// Control decides about calls and opened streams. It may be that of a
 	// throttlehttp.Handler too. If nil, all calls are admitted. Where its Phase
-	// is rules.Before, what it charged is in the context that the method sees,
-	// see admit.Refund.
+	// is rules.Before, its charges are in the context that the method sees, see
+	// admit.Refund.
 	Control *admit.Control
 	// Messages decides about each message received in a stream; the first one
 	// refused ends its stream as a refused call ends. It must not be the

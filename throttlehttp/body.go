@@ -22,8 +22,8 @@ const (
 
 // held is the body of an answer that another try is likely to replace. Its
 // beginning is read by a goroutine, which ends with the body or once it has
-// enough: a body that does not end must not hold up the call. It is as good as
-// the body for those who read it.
+// enough: a body that does not end must not hold up the call. Readers
+// may use it in place of the body.
 type held struct {
 	body  io.ReadCloser
 	most  int           // bytes to keep
@@ -107,7 +107,7 @@ func (h *held) Read(p []byte) (n int, err error) {
 // the body itself.
 func (h *held) Close() error { return h.end() }
 
-// drop closes a body that nobody reads. It reads the end, so that the connection
+// drop closes a body that is not read. It reads the end, so that the connection
 // can be reused, where that comes soon; otherwise it costs a connection.
 func drop(ctx context.Context, body io.ReadCloser) {
 	if h, ok := body.(*held); ok {

@@ -1,4 +1,4 @@
-// Package throttlehttp is HTTP on both sides of a rate limit.
+// Package throttlehttp does rate limiting over HTTP, for both sides of a limit.
 //
 // [Transport] is for callers. It wraps the http.RoundTripper of a client, paces
 // the requests to each host, reads what servers say (429, 503, Retry-After,
@@ -17,5 +17,5 @@
 // admit.Control: Rules (package rules) when there are several limits, Shed when
 // the service itself is the bottleneck, and a Store shared by all processes
 // (throttleredis, throttlesql) behind a store.Guard. The same Control serves gRPC
-// by throttlegrpc. What servers say is read by package signal.
+// by throttlegrpc. Package signal reads the headers and bodies of servers.
 package throttlehttp

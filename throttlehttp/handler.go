@@ -16,7 +16,7 @@ import (
 //	429 (Too Many Requests)     the caller has used up its own limit
 //	503 (Service Unavailable)   the service has no room, or the Store failed
 //	403 (Forbidden)             a deny list says so
-//	400 (Bad Request)           a part of a key is missing that a rule wants
+//	400 (Bad Request)           a part of a key is missing that a rule requires
 //
 // The zero value admits everything. The fields must not change after first use.
 // It is safe for concurrent use if what its fields hold is. It starts no
@@ -25,8 +25,8 @@ import (
 // panics. See [Limit] for a limit in one line.
 type Handler struct {
 	// Control decides. Several Handlers may share one. If nil, all requests are
-	// admitted. Where its Phase is rules.Before, what it charged is in the
-	// context of the request that Next sees, see admit.Refund.
+	// admitted. Where its Phase is rules.Before, its charges are in the context
+	// of the request that Next sees, see admit.Refund.
 	Control *admit.Control
 	// Next serves the requests admitted. If nil, they are answered by an empty
 	// 204: a way to ask whether a request would pass.

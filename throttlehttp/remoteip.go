@@ -9,36 +9,36 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
-// RemoteIP returns the address that a request came from, for a key: an
-// IPv4 address, or the /64 network of an IPv6 address, as one caller usually
-// has all of it. It believes no header field; behind a proxy it is the address
-// of the proxy: use ClientIP there. What is not an IP address (a Unix socket)
-// is returned as it is. For other networks see ClientNetwork.
+// RemoteIP returns the address that a request came from, for a key: an IPv4
+// address, or the /64 network of an IPv6 address, as one caller usually has all
+// of it. It reads no header field; behind a proxy it is the address of the proxy:
+// use ClientIP there. A remote address that is not an IP address (a Unix socket)
+// is returned unchanged. For other networks see ClientNetwork.
 func RemoteIP(r *http.Request) string { return ClientNetwork{}.Key(r) }
 
-// ClientIP returns a Handler.Key for a Handler behind trusted proxies: the
-// address of the client by rules.ClientAddress, in the form of RemoteIP. A
-// client cannot choose it.
+// ClientIP returns a function that returns the key of a request behind trusted
+// proxies: the address of the client by rules.ClientAddress, in the form of
+// RemoteIP. A client cannot choose it.
 func ClientIP(behind rules.Proxies) func(*http.Request) string {
 	return ClientNetwork{Behind: behind}.Key
 }
 
-// ClientNetwork is which addresses make one caller. The zero value is that of
-// RemoteIP.
+// ClientNetwork defines which addresses count as one caller. The zero value is
+// that of RemoteIP.
 //
-//	h.Key = throttlehttp.ClientNetwork{IPv6: 56}.Key
+//	perNetwork := throttlehttp.Limit(tenASecond, throttlehttp.ClientNetwork{IPv6: 56}.Key)
 type ClientNetwork struct {
-	// IPv4 and IPv6 are how many bits of an address make one caller. If zero,
-	// 32 and 64; not below zero and not above 32 and 128. Link-local addresses
-	// (fe80::/10) are one caller each, on whichever interface.
+	// IPv4 and IPv6 are the bits of an address that identify a caller. If zero,
+	// 32 and 64; they must not be below zero or above 32 and 128. Link-local
+	// addresses (fe80::/10) are one caller each, on whichever interface.
 	IPv4, IPv6 int
-	// Behind are the proxies whose word about the client's address is taken. If
-	// zero, no header field is read.
+	// Behind lists the proxies that are trusted to state the client's address.
+	// If zero, no header field is read.
 	Behind rules.Proxies
 }
 
-// Key returns the network that a request came from, or the address if that is
-// all of it. It is a Handler.Key.
+// Key returns the network that a request came from, or the address if the
+// network has no other: a key for [Limit] or an admit.Request.
 func (n ClientNetwork) Key(r *http.Request) string {
 	ip, ok := remote(r)
 	if !ok {

@@ -21,16 +21,16 @@ import (
 	"github.com/throttle-go/throttle/signal"
 )
 
-// MayHaveRun reports whether the service may have executed the request for
-// which a [Transport], or an http.Client with one, returned a and err, in any
-// of its tries. If false, it surely has not: each try was refused for load,
-// answered with a 4xx, or never got a connection; there is nothing to undo. It
-// looks further than the status of a: a request that was cut off, retried, and
-// then refused by 429 may have run.
+// MayHaveRun reports whether the service may have executed the request for which
+// a [Transport], or an http.Client with one, returned a and err, in any of its
+// tries. If false, it certainly has not: each try was refused for load, answered
+// with a 4xx, or never got a connection; there is nothing to undo. It considers
+// more than the status of a: a request that was cut off, retried, and then
+// refused by 429 may have run.
 //
-// Unknown counts as may have run: an answer that did not come through a
-// Transport, and an error of which an http.Client kept only the text, as it
-// does when its Timeout ends. Use the deadline of a context instead.
+// It is true if unknown: for an answer that did not come through a Transport,
+// and for an error whose text alone an http.Client kept, as it does when its
+// Timeout ends. Use the deadline of a context instead.
 func MayHaveRun(a *http.Response, err error) bool {
 	if err != nil {
 		var e *throttle.Error
@@ -62,7 +62,7 @@ type linkKey struct{}
 
 // begin begins the trail of c, which is to wait at t, or joins that of a
 // Transport above, which will retry. A Base may send requests of its own with
-// the same context, for a token perhaps; they are told apart by method and
+// the same context, for a token perhaps; they are distinguished by method and
 // path, as a Base may change the rest. turn reports that it is the turn of c
 // already, as a Transport above has waited at t: waiting again might be waiting
 // for itself.

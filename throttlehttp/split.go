@@ -289,7 +289,7 @@ func routeOf(req *http.Request) string {
 	return method + " " + strings.Join(parts, "/")
 }
 
-// idOf returns how the names of scopes end of which the server has one for each
+// idOf returns the ending of the names of scopes that the server has once for each
 // object.
 func (c *call) idOf() string {
 	if id := firstID(c.req); id != "" && c.dialect.Splits() {

@@ -23,10 +23,10 @@ import (
 // Retried, subject to the Throttle's policy and never before Retry-After
 // (capped by the Throttle's MaxAfter; see also signal.Plausible):
 //
-//   - 429 (Too Many Requests), and what else the signal.Dialect of the host
+//   - 429 (Too Many Requests), and whatever else the signal.Dialect of the host
 //     calls throttled, whatever the method: it was not executed.
-//   - 503 (Service Unavailable) if it carries a Retry-After, and so was
-//     refused on purpose, or if the request may be repeated.
+//   - 503 (Service Unavailable) if it carries a Retry-After, and so was refused
+//     on purpose, or if the request may be repeated.
 //   - 502, 504 and errors of the connection, if the request may be repeated, and
 //     whatever carries an X-Should-Retry or Stripe-Should-Retry of true. One of
 //     false means that the request is not retried, whatever the status.
@@ -36,9 +36,9 @@ import (
 // One with a body is sent once only, unless GetBody is set, as http.NewRequest
 // does for bodies in memory, or MaxRequestBody is. A 429 or 503 whose problem
 // document (RFC 9457) has "retryable": false, as that of a request which costs
-// more than the limit ever allows, is not retried. All other answers are returned unchanged, and so
-// is the last answer of a request that is not retried or has no tries left, its
-// body unread.
+// more than the limit ever allows, is not retried. All other answers are
+// returned unchanged, and so is the last answer of a request that is not retried
+// or has no tries left, its body unread.
 //
 // Up to 64 KiB of a refusal are read before the next try, so that its
 // connection can be reused. Where a body has not arrived half a second after
@@ -61,11 +61,11 @@ type Transport struct {
 	// URL.
 	Name func(*http.Request) string
 	// Needs returns the scopes that a request is subject to besides the
-	// Throttle's own limit, as in throttle.CallOptions: above all those in
-	// other units, such as "tokens" with the number of tokens that it is
-	// estimated to cost. What an answer says of a policy of that name or unit
-	// is for that scope. If nil, there are none; the CallOptions of the
-	// request's context count in any case.
+	// Throttle's own limit, as in throttle.CallOptions: above all those in other
+	// units, such as "tokens" with the number of tokens that it is estimated to
+	// cost. The report of an answer about a policy of that name or unit is for
+	// that scope. If nil, there are none; the CallOptions of the request's
+	// context count in any case.
 	Needs func(*http.Request) []throttle.Need
 	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
 	// makes them, and is the place to set hooks for logs and metrics. Several
@@ -79,10 +79,10 @@ type Transport struct {
 	Retries int
 	Backoff pace.Backoff
 	MaxWait time.Duration
-	// MaxRequestBody is up to how many bytes of a request's body are kept in
+	// MaxRequestBody bounds the bytes of a request's body that are kept in
 	// memory where there is no GetBody, so that the request can be retried. The
-	// body is read up to there before it is sent; a request with a longer one is
-	// sent once only. If zero, none is kept.
+	// body is read up to that bound before it is sent; a request with a longer
+	// one is sent once only. If zero, none is kept.
 	MaxRequestBody int64
 	// Repeat reports whether a request may be executed twice although its
 	// method is not idempotent. If nil, none may.
@@ -94,14 +94,15 @@ type Transport struct {
 	// answers where the dialect of the host uses it: some servers report
 	// throttling only there, with a status such as 200. Such an answer is
 	// returned once that much of it has arrived, or half a second after its
-	// header. If false, that holds for answers of 400 and above, of which 16 KiB
-	// are read, and for answers of GraphQL (a path that ends in /graphql or
+	// header. If false, that holds for answers of 400 and above, up to 16 KiB of
+	// each, and for answers of GraphQL (a path that ends in /graphql or
 	// /graphql.json) that are no streams.
 	Bodies bool
 	// Warn is called when a layer underneath sends more than it is given: one
 	// try of r was sent so many times. As a rule Base retries by itself, and
-	// retries multiply. What net/http sends again over a stale connection does
-	// not count. If nil, the first such request is logged by slog.Default.
+	// retries multiply. Requests that net/http sends again over a stale
+	// connection do not count. If nil, the first such request is logged by
+	// slog.Default.
 	Warn func(r *http.Request, sent int)
 
 	warned sync.Once

@@ -9,7 +9,7 @@ import (
 )
 
 // Shedder observes load shedding: the concurrency limit, the work within it, and
-// what was refused, by priority.
+// refusals by priority.
 func (m *Metrics) Shedder(name string, s *admit.Shedder) error {
 	return register(m, "Shedder", name, s, ofShedder, (*admit.Shedder).Stats)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Calls observes what c has counted of the calls of one or more Throttles: tries
+// Calls observes the counts of c for the calls of one or more Throttles: tries
 // by verdict, waits, calls given up. Set Throttle.OnEvent to c.OnEvent.
 func (m *Metrics) Calls(name string, c *throttle.Counter) error {
 	return register(m, "Counter of calls", name, c, ofCalls, (*throttle.Counter).Stats)

@@ -1,5 +1,6 @@
-// Package throttleotel exports what the parts of throttle count as OpenTelemetry
-// metrics, and by the OpenTelemetry exporter for Prometheus to Prometheus:
+// Package throttleotel exports the Stats of the parts of throttle as
+// OpenTelemetry metrics, and by the OpenTelemetry exporter for Prometheus to
+// Prometheus:
 //
 //	var metrics throttleotel.Metrics
 //	err := errors.Join(

@@ -10,10 +10,10 @@ import (
 
 type counted = admit.Counted
 
-// Requests observes what c has counted of the decisions about requests, by rule
-// and reason. Set the OnEvent of the admit.Controls to c.OnEvent. Of all rules, reasons
-// and names of Requests of one Metrics, 1000 combinations are told apart, those
-// seen first; further ones count under the rule _OTHER.
+// Requests observes the counts of c: decisions about requests, by rule and
+// reason. Set the OnEvent of the admit.Controls to c.OnEvent. Of all rules,
+// reasons and names of Requests of one Metrics, 1000 combinations are counted
+// separately, those seen first; further ones count under the rule _OTHER.
 func (m *Metrics) Requests(name string, c *admit.Counter) error {
 	return register(m, "Counter of requests", name, c, ofRequests, func(c *admit.Counter) map[counted]int64 {
 		return m.series.bounded(name, c.Stats())

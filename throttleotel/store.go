@@ -95,13 +95,13 @@ var ofInFlight = []reading[store.InFlightStats]{
 	},
 }
 
-// Redis observes what s has noticed of its Redis. Names are shared with
-// [Metrics.SQL].
+// Redis observes the Stats of s: fail-overs, flushes, full memory and the clock.
+// Names are shared with [Metrics.SQL].
 func (m *Metrics) Redis(name string, s *throttleredis.Store) error {
 	return register(m, "Store", name, s, ofRedis, (*throttleredis.Store).Stats)
 }
 
-// SQL observes what s has noticed of its PostgreSQL. Names are shared with
+// SQL observes the Stats of s: losses and the clock. Names are shared with
 // [Metrics.Redis].
 func (m *Metrics) SQL(name string, s *throttlesql.Store) error {
 	return register(m, "Store", name, s, ofSQL, (*throttlesql.Store).Stats)

@@ -20,14 +20,14 @@ var (
 
 // Error says why Redis could not decide.
 type Error struct {
-	// Charged says that the Take may have been charged all the same: it was
-	// sent, and no answer came.
+	// Charged reports whether the Take may have been charged all the same: it
+	// was sent, and no answer came.
 	Charged bool
 	// Err is the error of the client, or of the context.
 	Err error
 }
 
-// Error returns one line.
+// Error returns the error in one line.
 func (e *Error) Error() string {
 	if e.Charged {
 		return "throttleredis: not known whether it was charged: " + e.Err.Error()

@@ -11,10 +11,10 @@ import (
 const MaxExpect = 24 * time.Hour
 
 // Expect announces that the Redis process with this run_id, the 40 characters in
-// INFO server, will take over from the one that serves now within a time, by the
-// clock of Redis, and will have all that was written: a planned fail-over, or
-// slots that move. Keys keep their states then. A slot counts as taken over when
-// the process first answers for it: after that time, keys start used up there. The
+// INFO server, will take over from the one that serves now within that time, by
+// the clock of Redis, and will have all writes: a planned fail-over, or slots
+// that move. Keys keep their states then. A slot counts as taken over when the
+// process first answers for it: after that time, keys start used up there. The
 // time is at most MaxExpect; make it short, as a fail-over within it is trusted
 // even if writes are lost, and call [Store.Unexpect] if the plan is given up.
 //
@@ -30,8 +30,8 @@ func (s *Store) Expect(ctx context.Context, process string, within time.Duration
 	return s.expect(ctx, process, within)
 }
 
-// Unexpect takes back what Expect announced, in one call for each of Slots. Where
-// the process has taken over already, nothing changes.
+// Unexpect takes back the announcement of Expect, in one call for each of Slots.
+// Where the process has taken over already, nothing changes.
 func (s *Store) Unexpect(ctx context.Context) error { return s.expect(ctx, "", 0) }
 
 func (s *Store) expect(ctx context.Context, process string, within time.Duration) error {

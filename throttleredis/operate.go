@@ -12,14 +12,14 @@ import (
 // node of a Cluster of some dozens.
 const maxChecked = 256
 
-// Check looks for what would break limits, in the Redis behind Do, in a Cluster
-// in the nodes of many slots, and returns what is wrong in one line: ErrVersion
-// if it is too old, ErrEvicts if it may evict keys, or the command or key that
-// its user may not use. A caller may ignore what it accepts:
+// Check looks for settings that would break limits, in the Redis behind Do, in a
+// Cluster in the nodes of many slots, and returns an error of one line:
+// ErrVersion if it is too old, ErrEvicts if it may evict keys, or the command or
+// key that its user may not use. A caller may ignore what it accepts:
 //
 //	if err := store.Check(ctx); err != nil && !errors.Is(err, ErrEvicts) {
 //
-// Check also meets the process that serves each of Slots, in one call each: so
+// Check also notes the process that serves each of Slots, in one call each, so
 // that a slot that is first used after a fail-over is not taken for a new one.
 // Call it when a process starts, and after a fail-over that Expect announced.
 func (s *Store) Check(ctx context.Context) error {

@@ -62,7 +62,7 @@ type reply struct {
 	answers string // one for each ask, see read
 }
 
-var errReply = errors.New("what Redis answered is not what the script answers: is Do the client's own function?")
+var errReply = errors.New("the answer of Redis is not one of the script: is Do the client's own function?")
 
 // maxTryAgain bounds how long a script is retried while Redis moves a slot.
 const maxTryAgain = 5 * time.Second

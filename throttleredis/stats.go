@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stats are what a [Store] has noticed since its first use.
+// Stats are the numbers of a [Store] since its first use.
 type Stats struct {
 	// Replaced counts answers by another process than the one before, or by the
 	// same after it was a replica and may have lost writes, for each of the Slots

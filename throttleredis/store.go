@@ -1,6 +1,7 @@
-// Package throttleredis is a Store in Redis or Valkey, alone, replicated or a
-// Cluster, through any client: one limit for a whole fleet. Every decision is
-// that of package limit, at the time of the clock of Redis, in one round trip.
+// Package throttleredis is a distributed rate limiter: a Store in Redis or
+// Valkey, standalone, replicated or a Cluster, through any client. All processes
+// that use it share each limit. Every decision is that of package limit, at the
+// time of the clock of Redis, in one round trip.
 //
 //	rdb := redis.NewClient(&redis.Options{ // of go-redis
 //		Addr: "localhost:6379", ContextTimeoutEnabled: true, MaxRetries: -1,
@@ -9,8 +10,8 @@
 //		return rdb.Do(ctx, args...).Result()
 //	}}
 //
-// It needs Redis 7.0 or Valkey 7.2. docs/redis.md says what holds when Redis
-// fails over, what does not, and how other clients are used.
+// It needs Redis 7.0 or Valkey 7.2. docs/redis.md says which guarantees hold
+// when Redis fails over, and how to use other clients.
 package throttleredis
 
 import (
@@ -29,24 +30,24 @@ import (
 // charges would be charged twice.
 type Do func(ctx context.Context, args ...any) (any, error)
 
-// Store keeps the states of keys in Redis and decides by package limit. It is
-// safe for concurrent use and needs no closing. The fields must not change after
-// first use, and those that say so must be equal in all processes that share
-// keys.
+// Store keeps the states of keys in Redis and decides as package limit does. It
+// is safe for concurrent use and needs no closing. The fields must not change
+// after first use, and those that say so must be equal in all processes that
+// share keys.
 //
 // The limit of a key may change: [limit.Change] carries over what the key owes,
 // in one more call. Where processes ask under several limits at a time, the
 // script carries over by itself from the third call on, rounded up to
-// microseconds. Sliding logs and slots count under the new limit what was taken
-// under the old one. A key that changes to SlidingSlots or from it carries over
-// what was used; one that changes to SlidingLog or from it starts full.
+// microseconds. Sliding logs and slots count the events of the old limit under
+// the new one. A key that changes to SlidingSlots or from it carries over its
+// usage; one that changes to SlidingLog or from it starts full.
 //
-// A key that holds anything else than a state fails the asks for it, with an
-// [*Error] that names it, and is never overwritten. Other keys are not affected.
+// If a key holds anything but a state, asks for it fail with an [*Error] that
+// names it, and it is never overwritten. Other keys are not affected.
 //
 // Keys expire a second after they hold no information.
 type Store struct {
-	// Do is the client.
+	// Do sends commands by the client.
 	Do Do
 	// Prefix begins all names in Redis. It has no braces. If empty,
 	// "throttle:". Equal in all processes; after a change all keys start empty.
@@ -63,15 +64,16 @@ type Store struct {
 	MaxBatch int
 
 	// Overlap is how long a Redis that has been replaced may still answer: in a
-	// Cluster the node timeout and a second, as clients notice no earlier.
-	// Nothing passes for so long after a fail-over. If zero or below, a replaced
+	// Cluster the node timeout and a second, as clients notice no earlier. For
+	// that time after a fail-over nothing passes. If zero or below, a replaced
 	// Redis never answers.
 	Overlap time.Duration
-	// Strict treats a slot without any state as one that has lost all: keys start
-	// used up. If false, keys start full there, unless another process has
-	// answered this Store before.
+	// Strict treats a slot without any state as one that has lost its states:
+	// keys start used up. If false, keys start full there, unless another
+	// process has answered this Store before.
 	Strict bool
-	// Unfenced grants again, after a fail-over, what lost writes had granted.
+	// Unfenced switches fencing off: tokens whose charge is lost in a fail-over
+	// are granted again.
 	Unfenced bool
 
 	limits limits

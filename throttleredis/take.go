@@ -6,12 +6,12 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Take charges all of a, or nothing, and reports in d[i] the decision on a[i];
-// ok is whether all pass. An error is an [*Error], unless a itself is wrong. All
-// keys must be in one slot: see Slots.
+// Take charges every ask of a or none of them, and writes the decision about
+// a[i] to d[i]; ok reports whether all pass. An error is an [*Error], unless a
+// itself is wrong. All keys must be in one slot: see Slots.
 //
 // A Count or Burst above 2^50 is an error, and so is a Period, or a time to
-// refill a Burst, above 71 years: Lua could not count them exactly.
+// refill a Burst, above 71 years: Lua cannot count them exactly.
 func (s *Store) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := check(a, d); err != nil {
 		return false, err

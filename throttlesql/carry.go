@@ -70,6 +70,6 @@ func (p *prepared) sameWindows(o *prepared) bool {
 	return p.kind == o.kind && mine == others
 }
 
-// zoneOf returns a time zone of which only the name matters: no window is worked
+// zoneOf returns a time zone whose name alone matters: no window is worked
 // out of a limit that is carried over from.
 func zoneOf(name string) (*time.Location, error) { return time.FixedZone(name, 0), nil }

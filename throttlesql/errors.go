@@ -9,21 +9,21 @@ import (
 
 var (
 	errNoQuery  = errors.New("throttlesql: the Store has no Query: set it to the QueryRow of the client, see Query")
-	errDisagree = &Error{Charged: true, Err: errors.New("the functions of the schema decide otherwise than this program: does Query run each statement once, as it is?")}
-	errReply    = &Error{Charged: true, Err: errors.New("what PostgreSQL answered is not what throttle_take answers: is Query the client's own function?")}
+	errDisagree = &Error{Charged: true, Err: errors.New("the functions of the schema decide differently from this program: does Query run each statement once, as it is?")}
+	errReply    = &Error{Charged: true, Err: errors.New("the answer of PostgreSQL is not one of throttle_take: is Query the client's own function?")}
 	errTries    = &Error{Err: fmt.Errorf("the limit of a key changed %d times meanwhile: do all processes have the same limits?", maxTries)}
 )
 
 // Error says why PostgreSQL could not decide.
 type Error struct {
-	// Charged says that the Take may have been charged all the same: the
+	// Charged reports whether the Take may have been charged all the same: the
 	// statement was sent, and no answer came.
 	Charged bool
 	// Err is the error of the client, or of the context.
 	Err error
 }
 
-// Error returns one line.
+// Error returns the error in one line.
 func (e *Error) Error() string {
 	text := strings.Join(strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 	if e.Charged {

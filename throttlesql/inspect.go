@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What Check finds: each of its lines wraps one of these.
+// Findings of Check: each line of its error wraps one of these.
 var (
 	ErrLayout    = errors.New("the schema is not the one of this version")
 	ErrReadOnly  = errors.New("the server takes no writes")
@@ -33,11 +33,12 @@ type finding struct {
 func (f *finding) Error() string { return "throttlesql: check: " + f.line }
 func (f *finding) Unwrap() error { return f.kind }
 
-// Check reads the schema, the role and the settings behind Query, writes nothing,
-// and returns what breaks limits or slows decisions down: an error of one line for
-// each finding, which says what is wrong, where, and what would be right. Each
-// wraps one of ErrLayout, ErrReadOnly, ErrPrivilege, ErrIsolation, ErrVersion,
-// ErrVacuum and ErrFence. With the last two limits hold.
+// Check reads the schema, the role and the settings behind Query, writes
+// nothing, and returns the findings that break limits or slow decisions down: an
+// error with one line for each, which says what is wrong, where, and what would
+// be right. Each wraps one of ErrLayout, ErrReadOnly, ErrPrivilege,
+// ErrIsolation, ErrVersion, ErrVacuum and ErrFence. With the last two, limits
+// still hold.
 //
 // A transaction of another role is seen only with the rights of pg_read_all_stats.
 func (s *Store) Check(ctx context.Context) error {

@@ -176,7 +176,7 @@ func micros(d time.Duration) int64 {
 	return us
 }
 
-// size returns the amount of n, of which the smallest integer has none.
+// size returns the amount of n; the smallest integer has none.
 func size(n int64) int64 {
 	if n < 0 {
 		return -max(n, -math.MaxInt64)

@@ -146,9 +146,9 @@ func bare(text string) string {
 	return b.String()
 }
 
-// Schema returns the SQL that makes what a Store needs, as one statement that may
-// be run any number of times: what exists stays as it is. It is for those who
-// would rather run it themselves than call Create.
+// Schema returns the SQL that creates the tables and functions of a Store, as
+// one statement that may be run any number of times: existing ones are
+// unchanged. Use it to run the SQL yourself instead of calling Create.
 func (s *Store) Schema() (string, error) {
 	n, err := namesOf(s.Table)
 	if err != nil {
@@ -200,11 +200,11 @@ func (s *Store) layout() string {
 	return text
 }
 
-// Create makes the tables and functions that are missing; see Schema. It is safe
-// for concurrent use, by several processes too. It makes all of them or, if it
-// returns an error, none: on a standby, where a table of another layout has the
-// name, or where the role may not create what is missing.
-// docs/postgresql.md lists what must be granted.
+// Create creates the tables and functions that are missing; see Schema. It is
+// safe for concurrent use, by several processes too. It creates all of them or,
+// if it returns an error, none: on a standby, where a table of another layout
+// has the name, or where the role may not create them. docs/postgresql.md lists
+// the rights that must be granted.
 func (s *Store) Create(ctx context.Context) error {
 	text, err := s.Schema()
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Stats are what a [Store] has noticed since its first use.
+// Stats are the numbers of a [Store] since its first use.
 type Stats struct {
-	// Lost counts the times that what was taken may have been lost, so that all
-	// keys started empty: after a crash, on a promoted standby, or if the clock of
-	// PostgreSQL was put back behind such a loss. The Store notices it when a key
-	// is refused, or on a new connection.
+	// Lost counts the times that charges may have been lost, so that all keys
+	// started empty: after a crash, on a promoted standby, or if the clock of
+	// PostgreSQL was put back to before such a loss. The Store notices it when a
+	// key is refused, or on a new connection.
 	Lost int64
 	// Ahead is how far the clock of PostgreSQL was ahead of that of this process
 	// when it answered last, plus the time the answer took. Below zero it was

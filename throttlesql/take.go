@@ -8,9 +8,9 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Take charges all of a, or nothing, and reports in d[i] the decision on a[i];
-// ok is whether all pass. An error is an [*Error], unless a itself or the Table
-// is wrong. At most 1000 keys are decided on at once.
+// Take charges every ask of a or none of them, and writes the decision about
+// a[i] to d[i]; ok reports whether all pass. An error is an [*Error], unless a
+// itself or the Table is wrong. At most 1000 keys are decided on at once.
 //
 // When ctx ends, the client gives up; to be certain that PostgreSQL gives up too,
 // set its statement_timeout and lock_timeout.

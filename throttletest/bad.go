@@ -11,8 +11,8 @@ import (
 // patience is how long a question with an ended context may take.
 var patience = 10 * time.Second
 
-// ended asks with contexts that have ended. What a store makes of it is its
-// own affair, but it must say which, and soon.
+// ended asks with contexts that have ended. A store may decide or return an
+// error, but it must do so soon.
 func (s suite) ended(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -8,14 +8,13 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// TestStoreClock tests what a store makes of a clock that jumps: that it
-// decides as package limit does at the time it then shows, grants nothing for a
-// step back, and locks no key out for longer than three Periods and a second.
-// What a clock that went forward has made expire may be gone when it comes
-// back.
+// TestStoreClock tests a store whose clock jumps: that it decides as package
+// limit does at the time that the clock shows, grants nothing for a step back,
+// and locks no key out for longer than three Periods and a second. States that
+// expired while the clock was ahead may be gone when it comes back.
 //
-// step moves the clock of the store, on the whole forward: it may run besides,
-// or stand still between. In all it takes some 400 questions.
+// step moves the clock of the store, forward on the whole: between steps the
+// clock may run or stand still. The test makes some 400 calls.
 func TestStoreClock(t *testing.T, store Store, step func(time.Duration)) {
 	t.Helper()
 	s := newSuite(store)

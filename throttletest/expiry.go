@@ -8,9 +8,9 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// untilForgotten is how long keys are left alone that must not be forgotten: long
-// enough for whoever keeps them for too few whole seconds, or for one Period
-// only.
+// untilForgotten is how long keys are left alone that must not be forgotten:
+// long enough to catch a store that keeps them for too few whole seconds, or for
+// one Period only.
 const untilForgotten = 1100 * time.Millisecond
 
 // An expiry is a number of keys that were taken from when the suite began.

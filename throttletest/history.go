@@ -10,19 +10,19 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// History is a store that notes what the Store behind it is asked, what it
-// answers, and when each question began and ended. As a store says by which
+// History is a store that records the calls of the Store behind it: the asks,
+// the decisions, and when each call began and ended. As a store says by which
 // clock it decided, the model for a checker of linearizability is exact:
 //
 //	state, want = limit.Take(state, answer.At, question)
 //
 // and an answer is right if it equals want. It is safe for concurrent use.
 type History struct {
-	// Store is what answers. It must be set.
+	// Store decides. It must be set.
 	Store Store
-	// Max is how many questions are noted. If zero or below, a million.
-	// Beyond that none is asked, and Take returns an error: a history with a
-	// gap proves nothing.
+	// Max bounds the operations recorded. If zero or below, a million. Beyond it
+	// the Store is not called, and Take returns an error: a history with a gap
+	// proves nothing.
 	Max int
 
 	mu    sync.Mutex
@@ -31,20 +31,20 @@ type History struct {
 	all   []Operation // guarded by mu
 }
 
-// An Operation is a question that has been answered.
+// Operation is one call that has returned.
 type Operation struct {
 	Asks      []limit.Ask
 	Decisions []limit.Decision
 	OK        bool
 	Err       error
-	// Call and Return are when the question was put and when it was answered:
-	// since the first was put, by a clock that no step moves.
+	// Call and Return are when the call began and when it returned: since the
+	// first one began, by a clock that no step moves.
 	Call, Return time.Duration
 }
 
-var errHistoryFull = errors.New("throttletest: the history is full; set Most")
+var errHistoryFull = errors.New("throttletest: the history is full; set Max")
 
-// Take asks the Store.
+// Take calls the Store and records the call.
 func (h *History) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	began, err := h.begin()
 	if err != nil {
@@ -78,8 +78,8 @@ func (h *History) begin() (time.Time, error) {
 	return h.began, nil
 }
 
-// Operations are the questions that have been answered so far, in the order in
-// which they were.
+// Operations returns the calls that have returned so far, in the order in which
+// they did.
 func (h *History) Operations() []Operation {
 	h.mu.Lock()
 	defer h.mu.Unlock()

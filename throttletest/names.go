@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// names are of keys that somebody might mix up, cut, normalise or interpret.
+// names are of keys that a store might mix up, cut, normalise or interpret.
 func names() []string {
 	x := strings.Repeat("x", 10_000)
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -116,8 +116,8 @@ func randomAsk(rng *rand.Rand, key string, l limit.Limit) limit.Ask {
 	return a
 }
 
-// allOrNothing puts questions of which the first fits more often, and then such
-// of which the second does, under every Kind.
+// allOrNothing takes pairs of asks whose first fits more often, and then pairs
+// whose second does, under every Kind.
 func (s suite) allOrNothing(t *testing.T) {
 	for _, kind := range allKinds {
 		m := newModel(s)

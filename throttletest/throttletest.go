@@ -1,7 +1,7 @@
-// Package throttletest tests stores: [TestStore] is what everything that calls
-// itself a store.Store must pass, and [TestStoreClock] what it must pass
-// besides if a test can set its clock. [History] records what a store answers
-// under concurrency, for a checker of linearizability.
+// Package throttletest is the conformance test suite for stores: every
+// implementation of store.Store must pass [TestStore], and [TestStoreClock]
+// besides if a test can set its clock. [History] records the decisions of a
+// store under concurrency, for a checker of linearizability.
 package throttletest
 
 import (
@@ -21,24 +21,24 @@ type Store interface {
 
 // TestStore tests that store decides exactly as package limit does, under every
 // Kind and by the time that it says it decided at; that it charges all or
-// nothing, also under concurrency; that no two keys are mixed up, whatever is
-// in them; that nothing owed is forgotten before it is paid; and that it
-// refuses what it must refuse. Three things are left to the store:
+// nothing, also under concurrency; that no two keys are mixed up, whatever is in
+// them; that no debt is forgotten before it is paid; and that it refuses
+// malformed asks. Three things are left to the store:
 //
 //   - A limit of numbers above 2^53 may be an error, as long as nothing is
 //     charged. A large N is not: under any other limit it has an answer, as an
 //     error might let it pass.
 //   - A key asked for under another limit than before may be carried over by
-//     [limit.Change], or its State read as it stands; if the Kind is another,
-//     it may begin afresh, or be charged what was used under the one before.
-//   - A context that has ended may be an error, or not matter.
+//     [limit.Change], or its State read as it stands; if the Kind is another, it
+//     may start unused, or be charged the usage under the one before.
+//   - A context that has ended may be an error, or be ignored.
 //
-// It asks some 4,000 questions, of at most 16 keys each, and waits until a
-// second has passed in which keys must not expire. The keys begin with
-// "throttletest/" and a random number, so a store that is not empty will do;
-// some of them are left behind for up to two years. Keys that are asked for
-// together have a part in braces in common, as Redis Cluster needs it. The
-// clock of the store must run: not for a synctest bubble.
+// It makes some 4,000 calls, with at most 16 keys each, and waits until a second
+// has passed in which keys must not expire. The keys begin with "throttletest/"
+// and a random number, so a store that is not empty will do; some of them are
+// left behind for up to two years. Keys that are asked for together have a part
+// in braces in common, as Redis Cluster needs it. The clock of the store must
+// run, so it cannot be used in a synctest bubble.
 func TestStore(t *testing.T, store Store) {
 	t.Helper()
 	s := newSuite(store)
@@ -76,7 +76,8 @@ func (s suite) key(name string) string { return "throttletest/" + s.run + "/" + 
 // together is the key for a name that is asked for with others of this form.
 func (s suite) together(name string) string { return "throttletest/{" + s.run + "}/" + name }
 
-// garbage is what nobody should answer, to see that every field is written.
+// garbage is a Decision that no store returns, to see that every field is
+// written.
 var garbage = limit.Decision{N: -77, Max: -77, Remaining: -77, RetryAfter: -77, ResetAfter: -77}
 
 // ask asks the store, which must leave the question as it is.
@@ -109,7 +110,7 @@ func (s suite) take(t *testing.T, a limit.Ask) limit.Decision {
 	return d[0]
 }
 
-// told is a question in few words.
+// told describes a question in few words.
 func told(a []limit.Ask) (text string) {
 	for i, q := range a {
 		if i > 0 {

@@ -23,7 +23,7 @@ var steps = []struct{ kind, method string }{
 
 // buy makes a job. If a step does not come through, those that may have run are
 // taken back, last first, and the error says why: of the job, nothing remains. A
-// job of which that is not sure yet stays in the journal, for settle.
+// job for which that is not certain yet stays in the journal, for settle.
 func (b *buyer) buy(ctx context.Context, job string) error {
 	for i, s := range steps {
 		b.begun(job, i+1)

@@ -1,7 +1,7 @@
 // Command consistent does jobs of several steps over a service that throttles,
 // fails and loses answers, and leaves none half done: stock is reserved, a card
-// charged, a parcel sent; when a step does not come through, what may have run
-// is taken back. Beside it the same jobs are done by a program that takes each
+// charged, a parcel sent; when a step fails for good, every step that may have
+// run is undone. Beside it the same jobs are done by a program that takes each
 // error for "it did not happen".
 //
 //	go run ./examples/consistent

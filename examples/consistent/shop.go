@@ -21,7 +21,7 @@ const (
 	shipments = "shipments"
 )
 
-// shop is the service: what was done for whom. It is safe for concurrent use.
+// shop is the service: its records of each job. It is safe for concurrent use.
 type shop struct {
 	mu     sync.Mutex // guards what follows
 	things map[string]map[string]thing

@@ -1,6 +1,7 @@
-// Dynamodb lets many workers, in two processes, write to a DynamoDB table of which
-// the capacity moves in steps, as auto scaling moves it, and prints what became of
-// it: with the Gates of throttleaws, and beside it with the retry modes of the SDK.
+// Command dynamodb lets many workers, in two processes, write to a DynamoDB
+// table whose capacity moves in steps, as auto scaling moves it, and prints the
+// results: with the Gates of throttleaws, and beside it with the retry modes of
+// the SDK.
 //
 //	go run ./examples/dynamodb
 //
@@ -42,8 +43,8 @@ func main() {
 }
 
 // A run is two processes of 16 workers each, that would write a few thousand items
-// a second if they were let, to a table of which some capacity is
-// saved up: DynamoDB keeps that of 300 s, here it is that of about 3.
+// a second without a limit, to a table with some saved up capacity: DynamoDB keeps
+// that of 300 s, here it is that of about 3.
 const (
 	processes = 2
 	workers   = 16

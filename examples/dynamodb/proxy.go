@@ -95,7 +95,7 @@ func (t *table) write(now time.Time, who string, units int64) bool {
 	if t.start.IsZero() {
 		t.start = now
 	}
-	if now.Before(t.latest) { // who asks and who gets the lock are in no order
+	if now.Before(t.latest) { // requests get the lock in no order
 		now = t.latest
 	}
 	t.latest = now

@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
-// GoRedis is a client or cluster client of go-redis.
+// GoRedis makes a Do of a client or cluster client of go-redis.
 func GoRedis(c redis.UniversalClient) throttleredis.Do {
 	return func(ctx context.Context, args ...any) (any, error) {
 		cmd := once{redis.NewCmd(ctx, args...)}
@@ -24,7 +24,7 @@ type once struct{ *redis.Cmd }
 // NoRetry says so.
 func (once) NoRetry() bool { return true }
 
-// GoRedisOptions are for a server alone.
+// GoRedisOptions returns the options for a single server.
 func GoRedisOptions(addr string) *redis.Options {
 	return &redis.Options{
 		Addr:                  addr,
@@ -36,8 +36,8 @@ func GoRedisOptions(addr string) *redis.Options {
 	}
 }
 
-// GoRedisClusterOptions are for a Cluster. By default it would look for the new
-// master of a slot only once a minute.
+// GoRedisClusterOptions returns the options for a Cluster. By default it would
+// look for the new master of a slot only once a minute.
 func GoRedisClusterOptions(addrs ...string) *redis.ClusterOptions {
 	return &redis.ClusterOptions{
 		Addrs:                      addrs,

@@ -7,11 +7,11 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-// LibPQ is lib/pq for database/sql. Of a connection that ends before the answer it
-// says driver.ErrBadConn, whether or not the statement was carried out, and an
-// [sql.DB] repeats the statement then; an [sql.Conn] does not. Set
-// SetConnMaxIdleTime to a second, as connections that a crash has closed are not
-// noticed before they are used.
+// LibPQ makes a Query of lib/pq for database/sql. For a connection that ends
+// before the answer it says driver.ErrBadConn, whether or not the statement was
+// carried out, and an [sql.DB] repeats the statement then; an [sql.Conn] does
+// not. Set SetConnMaxIdleTime to a second, as connections that a crash has
+// closed are not noticed before they are used.
 func LibPQ(db *sql.DB) throttlesql.Query {
 	return func(ctx context.Context, query string, args ...any) throttlesql.Row {
 		c, err := db.Conn(ctx)

@@ -8,7 +8,8 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-// Pgx is a pool of pgx, which prepares each statement once a connection.
+// Pgx makes a Query of a pool of pgx, which prepares each statement once a
+// connection.
 func Pgx(pool *pgxpool.Pool) throttlesql.Query {
 	return func(ctx context.Context, sql string, args ...any) throttlesql.Row {
 		return pool.QueryRow(ctx, sql, args...)

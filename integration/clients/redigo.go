@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
-// Redigo is a pool of redigo, which knows no Cluster.
+// Redigo makes a Do of a pool of redigo, which knows no Cluster.
 func Redigo(pool *redis.Pool) throttleredis.Do {
 	return func(ctx context.Context, args ...any) (any, error) {
 		c, err := pool.GetContext(ctx)
@@ -21,7 +21,7 @@ func Redigo(pool *redis.Pool) throttleredis.Do {
 	}
 }
 
-// RedigoPool is a pool of connections to a server alone.
+// RedigoPool returns a pool of connections to a single server.
 func RedigoPool(addr string) *redis.Pool {
 	return &redis.Pool{
 		MaxActive: 64,

@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
-// Rueidis is a client of rueidis, for a server alone or a Cluster.
+// Rueidis makes a Do of a client of rueidis, for a single server or a Cluster.
 func Rueidis(c rueidis.Client) throttleredis.Do {
 	return func(ctx context.Context, args ...any) (any, error) {
 		words := make([]string, len(args))
@@ -23,7 +23,8 @@ func Rueidis(c rueidis.Client) throttleredis.Do {
 	}
 }
 
-// RueidisOptions are for a server alone or, with several addresses, a Cluster.
+// RueidisOptions returns the options for a single server or, with several
+// addresses, a Cluster.
 func RueidisOptions(addrs ...string) rueidis.ClientOption {
 	o := rueidis.ClientOption{
 		InitAddress:      addrs,

@@ -9,7 +9,7 @@ import (
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
-// Valkey is a client of valkey-go, for a server alone or a Cluster.
+// Valkey makes a Do of a client of valkey-go, for a single server or a Cluster.
 func Valkey(c valkey.Client) throttleredis.Do {
 	return func(ctx context.Context, args ...any) (any, error) {
 		words := make([]string, len(args))
@@ -23,7 +23,8 @@ func Valkey(c valkey.Client) throttleredis.Do {
 	}
 }
 
-// ValkeyOptions are for a server alone or, with several addresses, a Cluster.
+// ValkeyOptions returns the options for a single server or, with several
+// addresses, a Cluster.
 func ValkeyOptions(addrs ...string) valkey.ClientOption {
 	o := valkey.ClientOption{
 		InitAddress:      addrs,

@@ -18,7 +18,7 @@ import (
 // seconds is how far the wall clock of this process is ahead.
 var seconds int64
 
-// ErrElsewhere is the error of Wall on machines that it knows nothing of.
+// ErrElsewhere is the error of Wall on machines that it does not support.
 var ErrElsewhere = errors.New("jump: the wall clock of a process can be shifted on linux/amd64 only")
 
 var mu sync.Mutex

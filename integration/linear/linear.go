@@ -1,10 +1,10 @@
-// Package linear checks that stores are linearizable: that whatever is asked at
-// the same time is answered as if it had been asked one by one, each question
-// at some moment between its call and its return. As a store says by which
-// clock it decided, the answers are compared in full with those of package
-// limit. One thing is left to the store: a state that expires between the clock
-// of a question and its return may be forgotten already, as it is when somebody
-// else with a later time comes first.
+// Package linear checks that stores are linearizable: that concurrent calls are
+// answered as if they had been made one by one, each at some moment between its
+// call and its return. As a store says by which clock it decided, the answers
+// are compared in full with those of package limit. One thing is left to the
+// store: a state that expires between the clock of a question and its return may
+// be forgotten already, as it is when another call with a later time comes
+// first.
 package linear
 
 import (
@@ -56,9 +56,9 @@ func Check(t testing.TB, s store.Store, questions int) {
 	check(t, record(t, s, questions))
 }
 
-// CheckKeys is as Check, but of a question of two keys that charges nothing the
-// answers may be of two moments, one for each key: for stores that do not lock
-// what they only look at.
+// CheckKeys checks as Check does, but of a question of two keys that charges
+// nothing the answers may be of two moments, one for each key: for stores that
+// do not lock keys that they only read.
 func CheckKeys(t testing.TB, s store.Store, questions int) {
 	t.Helper()
 	check(t, apart(record(t, s, questions)))

@@ -15,7 +15,7 @@ import (
 // A Bouncer is one PgBouncer before a PostgresServer.
 type Bouncer struct {
 	*Process
-	// Addr is host and port, Port that of it.
+	// Addr is its host and port, and Port the port alone.
 	Addr string
 	Port int
 }
@@ -67,7 +67,7 @@ func startBouncer(server int, settings []string) (*Bouncer, error) {
 	return b, nil
 }
 
-// URL is that of a database of the server through the bouncer.
+// URL returns the URL of a database of the server through the bouncer.
 func (b *Bouncer) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", b.Addr, database)
 }

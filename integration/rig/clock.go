@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// A Clock is the wall clock of the engines that are started under it. It is
-// that of the machine until shifted. Clocks for durations are not touched.
+// A Clock is the wall clock of the engines that are started under it. It shows
+// the time of the machine until it is shifted. Clocks for durations are not
+// touched.
 type Clock struct {
 	file string // the shift in nanoseconds, which the engine has mapped
 	shim string

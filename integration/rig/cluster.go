@@ -11,8 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// NodeTimeout is the cluster-node-timeout of clusters, in milliseconds: so
-// long unheard of, a master is taken for dead.
+// NodeTimeout is the cluster-node-timeout of clusters, in milliseconds: a master
+// that is not heard of for so long counts as dead.
 const NodeTimeout = 1000
 
 const (
@@ -38,23 +38,23 @@ func Cluster(t testing.TB, args ...string) *Clustered {
 	return cluster(t, redisServer, false, args)
 }
 
-// ValkeyCluster is as Cluster, with valkey-server.
+// ValkeyCluster starts a cluster as Cluster does, with valkey-server.
 func ValkeyCluster(t testing.TB, args ...string) *Clustered {
 	t.Helper()
 	return cluster(t, valkeyServer, false, args)
 }
 
-// ProxiedCluster is a cluster whose nodes tell all the world, each other too,
-// the addresses of proxies, so that [Clustered.Part] can take one away from the
+// ProxiedCluster starts a cluster whose nodes announce, to each other too, the
+// addresses of proxies, so that [Clustered.Part] can take one away from the
 // rest. Addrs are those of the proxies, Nodes[i].Addr goes straight to a node.
 func ProxiedCluster(t testing.TB, args ...string) *Clustered {
 	t.Helper()
 	return cluster(t, redisServer, true, args)
 }
 
-// SharedCluster is one cluster for all tests of the binary that ask for it. It
-// is whole when it is given out, whatever was done to its nodes before; keys of
-// others may be in it.
+// SharedCluster returns one cluster for all tests of the binary that ask for it.
+// It is whole when it is given out, whatever was done to its nodes before; keys
+// of others may be in it.
 func SharedCluster(t testing.TB) *Clustered {
 	t.Helper()
 	c, err := sharedCluster()
@@ -211,7 +211,7 @@ func (c *Clustered) whole() error {
 	return nil
 }
 
-// view is who serves which slots as a node has it.
+// view is which node serves which slots, as a node has it.
 func (c *Clustered) view(n *Node) (text string, err error) {
 	ranges, err := redis.Values(n.Do("CLUSTER", "SLOTS"))
 	for _, r := range ranges {
@@ -258,7 +258,7 @@ func (c *Clustered) Part(i int) {
 	}
 }
 
-// Addrs are the addresses of all nodes that clients are to use.
+// Addrs returns the addresses of all nodes for clients to use.
 func (c *Clustered) Addrs() (all []string) {
 	for i, n := range c.Nodes {
 		if p := c.clients[i]; p != nil {
@@ -270,8 +270,8 @@ func (c *Clustered) Addrs() (all []string) {
 	return all
 }
 
-// Owner is which node serves a key as its master, as most nodes have it, and
-// which replica of it follows, or -1.
+// Owner returns which node serves a key as its master, as most nodes have it,
+// and which replica of it follows, or -1.
 func (c *Clustered) Owner(t testing.TB, key string) (master, replica int) {
 	t.Helper()
 	for i := range c.Nodes {
@@ -283,7 +283,7 @@ func (c *Clustered) Owner(t testing.TB, key string) (master, replica int) {
 	return 0, 0
 }
 
-// OwnerBy is Owner as node i has it.
+// OwnerBy returns what Owner does, as node i has it.
 func (c *Clustered) OwnerBy(i int, key string) (master, replica int, err error) {
 	n := c.Nodes[i]
 	slot, err := redis.Int(n.Do("CLUSTER", "KEYSLOT", key))

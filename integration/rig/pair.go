@@ -24,13 +24,13 @@ func RedisPair(t testing.TB, args ...string) *Replicated {
 	return pair(t, Redis, args)
 }
 
-// ValkeyPair is as RedisPair, with valkey-server.
+// ValkeyPair starts a pair as RedisPair does, with valkey-server.
 func ValkeyPair(t testing.TB, args ...string) *Replicated {
 	t.Helper()
 	return pair(t, Valkey, args)
 }
 
-// Redis8Pair is as RedisPair, of Redis 8.
+// Redis8Pair starts a pair as RedisPair does, of Redis 8.
 func Redis8Pair(t testing.TB, args ...string) *Replicated {
 	t.Helper()
 	return pair(t, Redis8, args)
@@ -57,7 +57,7 @@ func (n *Node) Promote(t testing.TB) {
 // follows is nil for a replica that has all that its primary sends.
 func (n *Node) follows() error { return n.Says("replication", "master_link_status:up") }
 
-// Says is nil if a section of INFO, or CLUSTER INFO, has a line.
+// Says returns nil if a section of INFO, or CLUSTER INFO, has a line.
 func (n *Node) Says(section, line string) error {
 	ask := []any{"INFO", section}
 	if section == "cluster" {
@@ -70,7 +70,7 @@ func (n *Node) Says(section, line string) error {
 	return err
 }
 
-// InStep is nil if the replica has all that the primary wrote.
+// InStep returns nil if the replica has all writes of the primary.
 func (r *Replicated) InStep() error {
 	text, err := redis.String(r.Primary.Do("INFO", "replication"))
 	if err != nil {

@@ -17,31 +17,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A PostgresServer is one PostgreSQL server with the user postgres, whom it
-// trusts.
+// A PostgresServer is one PostgreSQL server that trusts the user postgres.
 type PostgresServer struct {
 	*Process
-	// Addr is host and port.
+	// Addr is its host and port.
 	Addr string
-	// Port is that of Addr.
+	// Port is the port of Addr.
 	Port int
-	// URL is that of the database postgres.
+	// URL is the URL of the database postgres.
 	URL string
 
 	databases atomic.Int64
 }
 
-// Postgres starts a PostgreSQL server that does not wait for the disk: what it
-// has committed survives its crash, but would not that of the machine.
-// Settings are as after -c of postgres and win over ours, such as
-// "max_connections=200". It is there in some 0.3 s, the first in 1 s.
+// Postgres starts a PostgreSQL server that does not wait for the disk: commits
+// survive its crash, but would not survive that of the machine. Settings are as
+// after -c of postgres and win over ours, such as "max_connections=200". It is
+// ready in some 0.3 s, the first in 1 s.
 func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
 	return postgres(t, settings, nil)
 }
 
-// PostgresOf is as Postgres, of a version that scripts/need.sh has installed for
-// it: "12" or "18". There is no 12 for arm64.
+// PostgresOf starts a server as Postgres does, of a version that scripts/need.sh
+// has installed for it: "12" or "18". There is no 12 for arm64.
 func PostgresOf(t testing.TB, version string, settings ...string) *PostgresServer {
 	t.Helper()
 	bin, err := postgresOf(version)
@@ -69,7 +68,7 @@ func postgres(t testing.TB, settings, env []string) *PostgresServer {
 	return s
 }
 
-// SharedPostgres is one server for all tests of the binary that ask for it;
+// SharedPostgres returns one server for all tests of the binary that ask for it;
 // [PostgresServer.Database] gives each a database of its own.
 func SharedPostgres(t testing.TB) *PostgresServer {
 	t.Helper()
@@ -110,7 +109,7 @@ func (s *PostgresServer) exec(sql string) error {
 	return err
 }
 
-// Version is what the server says it is, such as "15.20".
+// Version returns the version that the server reports, such as "15.20".
 func (s *PostgresServer) Version(t testing.TB) (v string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -126,7 +125,7 @@ func (s *PostgresServer) Version(t testing.TB) (v string) {
 // and with all its processes, no checkpoint made. Restart recovers it.
 func (s *PostgresServer) Crash() { <-s.signal(syscall.SIGQUIT) }
 
-// In is the URL of a database.
+// In returns the URL of a database.
 func (s *PostgresServer) In(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr, database)
 }
@@ -253,7 +252,7 @@ func postgresProgram(name string) (string, error) {
 	return program("postgresql", filepath.Join(os.Getenv("PGBIN"), name), "/usr/lib/postgresql/*/bin/"+name, "/usr/pgsql-*/bin/"+name)
 }
 
-// postgresUser is who PostgreSQL runs as, as it refuses root: nil for the user
+// postgresUser is the user that PostgreSQL runs as, as it refuses root: nil for the user
 // of the test if that is another.
 var postgresUser = sync.OnceValues(func() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {

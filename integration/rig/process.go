@@ -184,7 +184,7 @@ func (p *Process) children() (ids []int) {
 // gone.
 func (p *Process) Kill() { <-p.signalAll(syscall.SIGKILL) }
 
-// Running tells whether the process is there, frozen or not.
+// Running reports whether the process is there, frozen or not.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // beyond.
 const mostLinks = 1024
 
-// A Fault is what a [Proxy] does to the connections through it. The zero Fault
+// A Fault is a disturbance of the connections through a [Proxy]. The zero Fault
 // does nothing.
 type Fault struct {
 	// Delay is how long each piece of up to 16 KiB waits before it goes on,
@@ -29,16 +29,17 @@ type Fault struct {
 	// Reset closes a connection by a reset after so many bytes of answers, in
 	// all of its life. If zero, never.
 	Reset int64
-	// Truncate is as Reset, but the connection ends as if all had been said.
+	// Truncate is as Reset, but the connection ends as if the answer were
+	// complete.
 	Truncate int64
 	// From restricts the fault to connections from that address. If zero, all.
 	From netip.Addr
 }
 
-// A Proxy passes TCP connections on to a target and does to them what it is
-// told. Its methods are safe for concurrent use.
+// A Proxy passes TCP connections on to a target and applies a Fault to them. Its
+// methods are safe for concurrent use.
 type Proxy struct {
-	// Addr is where it listens, Port the port of that.
+	// Addr is the address that it listens on, and Port its port.
 	Addr string
 	Port int
 
@@ -99,9 +100,9 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Mute ends each connection that there is, as if all had been said, when after so
-// many pieces the next piece of an answer comes, which is not passed on: what was
-// asked for has been carried out. Connections that are made later are as usual.
+// Mute closes each open connection when, after so many pieces, the next piece of
+// an answer comes, which is not passed on: the request has been carried out
+// then. Later connections are not affected.
 func (p *Proxy) Mute(pieces int64) {
 	for _, l := range p.open() {
 		l.left.Store(pieces)
@@ -109,7 +110,7 @@ func (p *Proxy) Mute(pieces int64) {
 	}
 }
 
-// Links is how many connections there are.
+// Links returns the number of connections.
 func (p *Proxy) Links() int { return len(p.open()) }
 
 // Close ends the proxy and its connections, and returns when that is done.

@@ -17,9 +17,9 @@ import (
 // A Node is one server of Redis or Valkey, or one sentinel.
 type Node struct {
 	*Process
-	// Addr is host and port.
+	// Addr is its host and port.
 	Addr string
-	// Port is that of Addr.
+	// Port is the port of Addr.
 	Port int
 }
 
@@ -35,7 +35,7 @@ func (n *Node) Do(args ...any) (any, error) {
 	return c.Do(args[0].(string), args[1:]...)
 }
 
-// Must is Do as text; the test ends if it fails.
+// Must is Do with the answer as text; the test ends if it fails.
 func (n *Node) Must(t testing.TB, args ...any) string {
 	t.Helper()
 	v, err := n.Do(args...)
@@ -56,21 +56,21 @@ func Redis(t testing.TB, args ...string) *Node {
 	return server(t, plan{find: redisServer, args: volatile(args...)})
 }
 
-// Valkey is as Redis, with valkey-server.
+// Valkey starts a server as Redis does, with valkey-server.
 func Valkey(t testing.TB, args ...string) *Node {
 	t.Helper()
 	return server(t, plan{find: valkeyServer, args: volatile(args...)})
 }
 
-// Redis8 is as Redis, with the redis-server of Redis 8, where scripts/need.sh puts
-// it, or $REDIS8.
+// Redis8 starts a server as Redis does, with the redis-server of Redis 8, where
+// scripts/need.sh puts it, or $REDIS8.
 func Redis8(t testing.TB, args ...string) *Node {
 	t.Helper()
 	return server(t, plan{find: redis8Server, args: volatile(args...)})
 }
 
-// SharedRedis is one server for all tests of the binary that ask for it: keys
-// of others are in it, its scripts may be there or not.
+// SharedRedis returns one server for all tests of the binary that ask for it:
+// keys of others are in it, its scripts may be there or not.
 func SharedRedis(t testing.TB) *Node {
 	t.Helper()
 	n, err := sharedRedis()

@@ -1,9 +1,9 @@
-// Package rig starts and stops real engines for tests: Redis and Valkey,
-// single, replicated, watched by sentinels or as a cluster; PostgreSQL, with a
-// standby where wanted. They listen on free ports of the loopback, write to
-// nothing but folders of their own, and die with the process of the test
-// however it ends. [Proxy] stands between a client and any of them and spoils
-// the connection as told; [Clock] shifts the clock of one.
+// Package rig starts and stops real engines for tests: Redis and Valkey, single,
+// replicated, watched by sentinels or as a cluster; PostgreSQL, with a standby
+// where wanted. They listen on free ports of the loopback, write to nothing but
+// folders of their own, and die with the process of the test however it ends.
+// [Proxy] stands between a client and any of them and disturbs the connection;
+// [Clock] shifts the clock of one.
 //
 // Each engine can be killed, frozen, thawed and started again by the methods
 // of [Process]. Those that a test starts end with the test. The Shared ones are
@@ -32,8 +32,8 @@ import (
 // much else. Nothing waits for it where all is well.
 const patience = 60 * time.Second
 
-// Main runs the tests of a binary and then ends what is left of the engines
-// and their folders. What it returns is for os.Exit.
+// Main runs the tests of a binary and then ends what is left of the engines and
+// their folders. It returns the code for os.Exit.
 func Main(m *testing.M) int {
 	code := m.Run()
 	stopAll()
@@ -47,7 +47,7 @@ func Main(m *testing.M) int {
 var errMissing = errors.New("not installed")
 
 // program is the path of a program, looked for at the given paths, which may
-// be patterns, of which the last match counts, or names to be found in $PATH.
+// be patterns, whose last match counts, or names to be found in $PATH.
 func program(debian string, places ...string) (string, error) {
 	for _, place := range places {
 		if path, err := exec.LookPath(place); err == nil && place != "" {

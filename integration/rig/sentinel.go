@@ -11,7 +11,7 @@ import (
 // Watched is a primary, a replica, and sentinels that promote the replica when
 // most of them have not heard of the primary for a second.
 type Watched struct {
-	// Name is what the sentinels call the primary.
+	// Name is the sentinels' name of the primary.
 	Name      string
 	Servers   [2]*Node // at the start the primary is the first
 	Sentinels []*Node
@@ -42,7 +42,7 @@ func Sentinel(t testing.TB, sentinels int) *Watched {
 	return w
 }
 
-// Addrs are those of the sentinels.
+// Addrs returns the addresses of the sentinels.
 func (w *Watched) Addrs() (all []string) {
 	for _, s := range w.Sentinels {
 		all = append(all, s.Addr)
@@ -50,8 +50,7 @@ func (w *Watched) Addrs() (all []string) {
 	return all
 }
 
-// Primary is the server that the first sentinel which answers takes for the
-// primary.
+// Primary returns the primary according to the first sentinel that answers.
 func (w *Watched) Primary(t testing.TB) *Node {
 	t.Helper()
 	for _, s := range w.Sentinels {

@@ -25,7 +25,8 @@ func PostgresPair(t testing.TB, settings ...string) *PostgresReplicated {
 	return postgresPair(t, settings, nil)
 }
 
-// PostgresPair is as [PostgresPair], with the standby under the clock.
+// PostgresPair starts a pair as [PostgresPair] does, with the standby under the
+// clock.
 func (c *Clock) PostgresPair(t testing.TB, settings ...string) *PostgresReplicated {
 	t.Helper()
 	return postgresPair(t, settings, c.env())
@@ -75,7 +76,7 @@ func (s *PostgresServer) Promote(t testing.TB) {
 	s.Exec(t, "select pg_promote(true, 60)")
 }
 
-// InStep is nil if the standby has replayed all that the primary wrote.
+// InStep returns nil if the standby has replayed all writes of the primary.
 func (r *PostgresReplicated) InStep() error {
 	at, err := r.Primary.number("select (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint")
 	if err != nil {
@@ -88,7 +89,7 @@ func (r *PostgresReplicated) InStep() error {
 	return err
 }
 
-// Number is what a query of one number gives.
+// Number returns the result of a query of one number.
 func (s *PostgresServer) Number(t testing.TB, query string) int64 {
 	t.Helper()
 	n, err := s.number(query)

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// Chart is what there is to draw. It is not changed by drawing.
+// Chart holds lines and dots to draw over an axis. It is not changed by drawing.
 type Chart struct {
 	Title string
 	// X and Y are what the axes measure, as "s" or "requests a second". May be
@@ -27,8 +27,8 @@ type Series struct {
 	// falling. A point that is not a number, or beyond ±1e300, is left out and
 	// interrupts the line.
 	X, Y []float64
-	// Mark is what Text draws with. If zero, one that the place in Chart.Series
-	// gives.
+	// Mark is the character that Text draws with. If zero, it depends on the
+	// place in Chart.Series.
 	Mark rune
 	// Dot, if above zero, makes of each point a dot of that many pixels, at
 	// most 20, and leaves out the line.

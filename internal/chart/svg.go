@@ -11,7 +11,7 @@ import (
 )
 
 // style holds for both light and dark surroundings, and for this drawing only.
-// Lines differ in dashes too, for those who do not tell the colours apart.
+// Lines differ in dashes too, for readers who cannot distinguish the colours.
 const style = `
 .throttle-chart { color: #1f2328; font: 12px system-ui, sans-serif; }
 .throttle-chart text { fill: currentColor; }
@@ -98,7 +98,7 @@ func (d *drawing) draw() {
 	d.printf("</svg>")
 }
 
-// describe says in words what the lines show, for those who do not see them.
+// describe says in words what the lines show, for readers who do not see them.
 func (d *drawing) describe() string {
 	var parts []string
 	for _, s := range d.Series {

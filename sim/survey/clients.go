@@ -8,7 +8,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// clients draws who calls, and for how long.
+// clients draws the groups of clients, and how long they call.
 func (d *drawer) clients() bool {
 	c := &d.cell
 	d.workers = d.whole(1, 50)

@@ -1,6 +1,6 @@
-// Package survey draws scenarios at random and judges how a policy does in
-// them: whether each is held, where a peer does better, and whether telling
-// more does harm. A cell is a function of two numbers, a verdict one of figures.
+// Package survey draws scenarios at random and judges how a policy does in them:
+// whether each cell is held, where a peer does better, and whether more hints do
+// harm. A cell is a function of two numbers, a verdict a function of figures.
 package survey
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Mode is how the calls of a cell come up.
+// Mode says how the calls of a cell arrive.
 type Mode string
 
 // Modes are equally likely.
@@ -24,7 +24,7 @@ const (
 	Job    Mode = "job"    // so many in all
 )
 
-// Trouble is what goes on in a cell besides.
+// Trouble is a disturbance of a cell.
 type Trouble string
 
 // Two cells in three have none; the others are equally likely. A drift is ten
@@ -40,7 +40,7 @@ const (
 	Leaves Trouble = "leaves"
 )
 
-// Cell is a scenario drawn at random, and what it was made of.
+// Cell is a scenario drawn at random, and the values drawn.
 type Cell struct {
 	Seed      uint64 // of the survey
 	Number    int
@@ -50,7 +50,7 @@ type Cell struct {
 	Rate      float64 // a second, at the start
 	Burst     int64   // at once: that of a bucket, the count of a window
 	Processes int
-	Load      float64 // of Open: calls that come up / rate
+	Load      float64 // of Open: calls that arrive / rate
 }
 
 // kinds are those of the limits in a survey, equally likely.
@@ -74,11 +74,11 @@ type drawer struct {
 	workers int
 }
 
-// Draw makes the cell of that number of a survey. Rates, bursts, latencies,
+// Draw returns the cell of that number of a survey. Rates, bursts, latencies,
 // processes and workers are log-uniform; a third of the latencies have a heavy
-// tail. What no run of a fraction of a second
-// could show is drawn again: more than 2,000 requests in flight, windows of
-// which two and a half are more than 50,000 permits, what the simulator refuses.
+// tail. A cell that no run of a fraction of a second could show is drawn again:
+// with more than 2,000 requests in flight, with windows so large that two and a
+// half hold more than 50,000 permits, or one that the simulator refuses.
 func Draw(seed uint64, number int) Cell {
 	d := drawer{Rand: rand.New(rand.NewPCG(seed, uint64(number)))}
 	for !d.draw() || d.cell.Scenario.Check() != nil {

@@ -2,10 +2,10 @@ package survey
 
 import "math"
 
-// Group is one of the groups that a cell is in: By what, and which.
+// Group names one of the groups that a cell is in: By a property, and its value.
 type Group struct{ By, Name string }
 
-// String is the group in a line.
+// String returns the group in a line.
 func (g Group) String() string { return g.By + ": " + g.Name }
 
 // band is the part of a scale below an edge.
@@ -32,7 +32,7 @@ func bandOf(x float64, bands []band) string {
 	return ""
 }
 
-// Groups are those of the cell for a client that is informed or not.
+// Groups returns the groups of the cell, for a client that is informed or not.
 func (c Cell) Groups(informed bool) []Group {
 	hears := told[0]
 	if informed {
@@ -49,7 +49,7 @@ func (c Cell) Groups(informed bool) []Group {
 	}
 }
 
-// AllGroups are the groups that there are, in the order of tables.
+// AllGroups returns all groups, in the order of tables.
 func AllGroups() (all []Group) {
 	for _, k := range kinds {
 		all = append(all, Group{"limit", k.String()})

@@ -8,8 +8,8 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Figures are the medians over the seeds of what one policy came to in a cell.
-// Times are in seconds, Never where there is none.
+// Figures are the medians, over the seeds, of the results of one policy in a
+// cell. Times are in seconds, Never where there is none.
 type Figures struct {
 	Sent, Served, Throttled float64
 	Retry                   float64 // throttled/sent
@@ -19,10 +19,10 @@ type Figures struct {
 	Cut                     bool // most runs were stopped for sending too much
 }
 
-// Never is the time of what did not happen.
+// Never is the time of an event that did not happen.
 const Never = math.MaxFloat64
 
-// Measure makes figures of results, one of each seed.
+// Measure returns the figures of results, one of each seed.
 func Measure(results []sim.Result) Figures {
 	cut := 0
 	for _, r := range results {
@@ -64,15 +64,15 @@ func median(results []sim.Result, of func(sim.Result) float64) float64 {
 	}
 }
 
-// Informed reports whether a client that hears so much is told the level or the
-// policy: Retry-After or a reset alone are no more than blind clients have.
+// Informed reports whether a client that reads these hints learns the level or
+// the policy: Retry-After or a reset alone are no more than blind clients have.
 func (c Cell) Informed(hears sim.Hints) bool {
 	told := c.Scenario.Server.Hints
 	return told.Remaining && hears.Remaining || told.Policy && hears.Policy
 }
 
-// Interval is from one permit of a process to its next, in seconds, were the
-// rate at the start divided evenly.
+// Interval returns the time from one permit of a process to its next, in
+// seconds, if the rate at the start is divided evenly.
 func (c Cell) Interval() float64 { return float64(c.Processes) / c.Rate }
 
 // Bars of a held cell.
@@ -87,22 +87,23 @@ const (
 	moreFinish   = 2.0 // latencies
 )
 
-// Bars are the names of what a cell may miss, in the order of a Verdict.
+// Bars lists the names of the bars that a cell may miss, in the order of a
+// Verdict.
 var Bars = [...]string{"throttled", "used", "jain", "wait", "finish"}
 
-// Verdict is how far a cell is from each of Bars: above 1 it misses it, by so
-// many times.
+// Verdict states how far a cell is from each of Bars: above 1 it misses the bar,
+// by so many times.
 type Verdict [len(Bars)]float64
 
-// Worst is the largest.
+// Worst returns the largest.
 func (v Verdict) Worst() float64 { return slices.Max(v[:]) }
 
-// Held reports whether nothing is missed.
+// Held reports whether no bar is missed.
 func (v Verdict) Held() bool { return v.Worst() <= 1 }
 
-// Beyond is how far beyond all bars together the cell is, a figure that moves
-// where Held does not yet: the sum of ln(times) of those that are missed, each
-// at most ln 20.
+// Beyond returns how far beyond all bars together the cell is, a figure that
+// moves where Held does not yet: the sum of ln(times) of those that are missed,
+// each at most ln 20.
 func (v Verdict) Beyond() (sum float64) {
 	for _, times := range v {
 		sum += math.Log(min(max(times, 1), 20))
@@ -110,7 +111,7 @@ func (v Verdict) Beyond() (sum float64) {
 	return sum
 }
 
-// Missed are the names of what is missed.
+// Missed returns the names of the bars that are missed.
 func (v Verdict) Missed() (names []string) {
 	for i, times := range v {
 		if times > 1 {
@@ -153,14 +154,14 @@ func times(a, b float64) float64 {
 	return min(a/max(b, math.SmallestNonzeroFloat64), mostTimes)
 }
 
-// Fair reports whether the processes of the cell ought to be served alike: those
+// Fair reports whether the processes of the cell should be served alike: those
 // of a job share its work as it comes.
 func (c Cell) Fair() bool { return c.Mode != Job && c.Processes > 1 }
 
-// Beats reports whether a peer does better than we where both are: refused no
-// more than 5 points and 10 requests beyond ours, it serves as much (a tenth
-// less at most), and its wait or its finish is below three quarters of ours
-// less an interval.
+// Beats reports whether a peer does better than our policy in the cell: it is
+// refused no more than 5 points and 10 requests beyond ours, it serves as much
+// (a tenth less at most), and its wait or its finish is below three quarters of
+// ours less an interval.
 func (c Cell) Beats(peer, ours Figures) bool {
 	if peer.Cut || peer.Throttled > (ours.Retry+0.05)*peer.Sent+10 || peer.Served < 0.9*ours.Served {
 		return false
@@ -169,14 +170,14 @@ func (c Cell) Beats(peer, ours Figures) bool {
 	return sooner(peer.Wait, ours.Wait) || c.Mode == Job && sooner(peer.Finish, ours.Finish)
 }
 
-// Small reports whether the burst is below three for each process: where the
-// sending of processes that do not talk to each other cannot but collide.
+// Small reports whether the burst is below three for each process: then requests
+// of processes that do not talk to each other must collide.
 func (c Cell) Small() bool { return c.Burst < 3*int64(c.Processes) }
 
-// Worse is what a policy lost by being told one thing more: the cell was held
-// by the blind bars and is not any more, or one of the figures is worse by more
-// than a tenth of it and by more than a point of throttled, an interval of wait,
-// 0.02 of use or Jain's index.
+// Worse reports the losses of a policy that is given one more hint: missed, if
+// the cell was held by the blind bars and is not any more; loses, if one of the
+// figures is worse by more than a tenth of it and by more than a point of
+// throttled, an interval of wait, 0.02 of use or Jain's index.
 func (c Cell) Worse(told, before, bound Figures) (missed, loses bool) {
 	missed = c.Judge(before, bound, false).Held() && !c.Judge(told, bound, false).Held()
 	more := func(after, before, least float64) bool { return after-before > max(0.1*before, least) }

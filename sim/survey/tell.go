@@ -6,9 +6,9 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// Tell is the cell with one more true hint, drawn among those that it does not
-// give; ok is false if it gives them all. The calls that come up by themselves
-// come up at the same times.
+// Tell returns the cell with one more true hint, drawn among those that it does
+// not give; ok is false if it gives them all. Calls that arrive by themselves
+// arrive at the same times.
 func (c Cell) Tell() (told Cell, ok bool) {
 	h := c.Scenario.Server.Hints
 	var all []sim.Hints

@@ -1,7 +1,7 @@
 // Command accountpool shows many accounts at one address that attack one API,
 // each below its own limit: the address is limited as well. Addresses behind a
-// trusted proxy are told apart, and nobody gets another one by making up header
-// fields.
+// trusted proxy count separately, and no caller gets another one by making up
+// header fields.
 //
 //	go run ./examples/owners/accountpool
 package main

@@ -41,7 +41,7 @@ func main() {
 	})
 }
 
-// act is who got what in one act of the play.
+// act holds the answers to each caller in one act of the play.
 type act struct {
 	name            string
 	limited, floods bool

@@ -156,7 +156,7 @@ func (s *stage) after(ctx context.Context, name string) error {
 
 // idle waits until nothing is in flight.
 func (s *stage) idle(ctx context.Context) error {
-	return until(ctx, "under way", 0, func() int { return s.inFlight.Stats().Holds })
+	return until(ctx, "in flight", 0, func() int { return s.inFlight.Stats().Holds })
 }
 
 // until waits until there are so many of what.
@@ -184,6 +184,6 @@ func (s *stage) show(out io.Writer) error {
 	}
 	_, first := s.backend.busy("first::export")
 	_, all := s.backend.busy("all")
-	_, err := fmt.Fprintf(out, "threads at most: %d of one customer and operation, %d in all; under way now: %d\n", first, all, s.inFlight.Stats().Holds)
+	_, err := fmt.Fprintf(out, "threads at most: %d of one customer and operation, %d in all; in flight now: %d\n", first, all, s.inFlight.Stats().Holds)
 	return err
 }

@@ -43,7 +43,7 @@ func TestThreadsAreBounded(t *testing.T) {
 		}
 	}
 	if n := s.inFlight.Stats().Holds; n != 0 {
-		t.Errorf("%d are under way in the end, want none", n)
+		t.Errorf("%d are in flight in the end, want none", n)
 	}
 	var out strings.Builder
 	if err := s.show(&out); err != nil || strings.Count(out.String(), "\n") != len(want)+2 {

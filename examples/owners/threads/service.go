@@ -25,7 +25,7 @@ var customers = scene.Keys{"k1": "first", "k2": "second", "k3": "third"}
 
 // service counts in inFlight what is in flight at a backend. Outermost is the
 // timeout: so a request is in flight for as long as the backend works for it, and
-// not only until its caller has been told that it takes too long.
+// not only until its caller gets the answer that it takes too long.
 func service(b *backend, inFlight *store.InFlight, timeout time.Duration) (http.Handler, error) {
 	compiled, err := rules.Parse([]byte(policy))
 	if err != nil {

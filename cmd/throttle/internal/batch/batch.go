@@ -26,8 +26,8 @@ type Result struct {
 	// Seed is the first seed; the others follow it one by one.
 	Seed     uint64
 	Policies []sim.Policy
-	// Rows are in the order of Policies. A policy of which no run was
-	// complete when the command was interrupted has none.
+	// Rows are in the order of Policies. A policy without a complete run when
+	// the command was interrupted has none.
 	Rows        []Row
 	Interrupted bool
 }
@@ -36,9 +36,9 @@ type Result struct {
 // before a run looks whether it was interrupted.
 const EventsBetweenLooks = 16_384
 
-// Run runs every policy over every seed, from first on, on all cores. When
-// ctx ends it stops promptly and returns what is complete. progress, if not
-// nil, is told how many runs are over, by one goroutine at a time.
+// Run runs every policy over every seed, from first on, on all cores. When ctx
+// ends it stops promptly and returns what is complete. progress, if not nil, is
+// called with the number of runs that are over, by one goroutine at a time.
 func Run(ctx context.Context, s sim.Scenario, policies []sim.Policy, seeds int, first uint64, progress func(done, total int)) Result {
 	return New(s, policies, seeds, first, progress).Run(ctx)
 }
@@ -63,14 +63,14 @@ type Batch struct {
 	progress func(done, total int)
 	// MaxSent is as in sim.Run. It must be set before Run.
 	MaxSent int64
-	// Look, if not nil, is told how far a run is, every so many events of it, by
-	// one goroutine at a time. It must be set before Run.
+	// Look, if not nil, is called with how far a run is, every so many events of
+	// it, by one goroutine at a time. It must be set before Run.
 	Look func(Where)
 	next atomic.Int64
 
 	mu   sync.Mutex // guards what is below
 	done int
-	// results of each policy under way, in the order of seeds; nil when it is
+	// results of each policy in progress, in the order of seeds; nil when it is
 	// summarised, so that memory is that of a few policies.
 	results [][]sim.Result
 	ready   [][]bool
@@ -78,8 +78,8 @@ type Batch struct {
 	rows    []Row
 }
 
-// New prepares the runs of policies, the peers among them told the scenario, in
-// s over seeds from first on. progress is as for Run.
+// New prepares the runs of policies, with the scenario given to the peers among
+// them, in s over seeds from first on. progress is as for Run.
 func New(s sim.Scenario, policies []sim.Policy, seeds int, first uint64, progress func(done, total int)) *Batch {
 	policies = policy.For(s, policies)
 	b := &Batch{
@@ -162,7 +162,7 @@ func (b *Batch) summarise(policy int) {
 	b.results[policy], b.ready[policy] = nil, nil
 }
 
-// result is the table, when no work is under way any more.
+// result is the table, when no work is in progress any more.
 func (b *Batch) result() Result {
 	r := Result{
 		Scenario: b.scenario, Seed: b.first, Policies: b.policies,

@@ -32,18 +32,17 @@ Usage: throttle demo [flags]
 It starts an API on a free port of 127.0.0.1 and calls it over real sockets
 until all work is done, some five seconds for each policy: none retries at
 once, backoff-jitter backs off exponentially, adaptive learns the limit from
-what is refused, adaptive-informed from the RateLimit-Remaining of each answer.
-The measures are those of 'throttle sim', and beside them stands what it
-predicts. Live and predicted agree if each figure is within 20 % of the
+refusals, adaptive-informed from the RateLimit-Remaining of each answer.
+The measures are those of 'throttle sim', with its prediction beside them. Live and predicted agree if each figure is within 20 % of the
 predicted median, or between the least and the greatest that was predicted; a
 retry rate, where 20 % may be less than one request, also within one
 percentage point. If they do not, the exit code is 1.
 
 Flags:
   -seed K   draws the latencies and when each worker starts, and is the first
-            seed of the simulation; 1 unless told
-  -json     print JSON, of the form that sim prints; what was predicted has
-            the scenario demo-predicted
+            seed of the simulation; default 1
+  -json     print JSON, of the form that sim prints; the prediction has the
+            scenario demo-predicted
 
 Examples:
   throttle demo
@@ -200,7 +199,7 @@ func moral(rows []batch.Row) string {
 	b.WriteString(`.
 Backoff slows down a call that was refused, but each new call begins at full
 speed again. adaptive keeps one pace for all workers of a process, and finds it
-by being refused now and then; adaptive-informed is told how much remains, and
+by being refused now and then; adaptive-informed reads how much remains, and
 slows down before it is refused.
 
 To go on, with hours of traffic in seconds:

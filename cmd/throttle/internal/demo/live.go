@@ -24,7 +24,7 @@ const (
 	longestLive = 30 * time.Second
 	// startWithin is the time in which the workers start, as in package sim.
 	startWithin = 50 * time.Millisecond
-	// redrawn is how often progress is told.
+	// redrawn is how often progress is shown.
 	redrawn = 100 * time.Millisecond
 )
 
@@ -72,7 +72,7 @@ func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 	return v, nil
 }
 
-// close ends what is under way, all of which has lost its client, and returns
+// close ends the requests in flight, which have lost their clients, and returns
 // when nothing is accepted or answered any more.
 func (v *liveServer) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -138,7 +138,7 @@ type liveWorker struct {
 
 // playLive lets the clients of the scenario do their work under the policy. It
 // returns when all of them are through, or soon after ctx ends, without leaving
-// anything behind. progress is told how far they are.
+// anything behind. progress is called with how far they are.
 func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64, progress func(string)) (sim.Result, error) {
 	l := &live{group: server.scenario.Clients[0], policy: p, url: server.url + "/" + p.Name}
 	l.enrol(seed)
@@ -203,7 +203,7 @@ func (l *live) client(base http.RoundTripper) *http.Client {
 		Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			control := l.policy.New()
 			if control == nil {
-				control = pace.All{} // nobody who would wait
+				control = pace.All{} // there is no caller that would wait
 			}
 			return &throttle.Throttle{Control: control}
 		}},

@@ -1,5 +1,5 @@
-// Package explain is the command 'throttle explain': what an HTTP response
-// means for its caller.
+// Package explain is the command 'throttle explain', which explains an HTTP
+// response to its caller.
 package explain
 
 import (
@@ -24,13 +24,12 @@ const help = `throttle explain says what an HTTP response means for its caller.
 
 Usage: throttle explain [flags] < RESPONSE
 
-It reads a response as it comes over the wire or out of 'curl -i', or of
-'curl -v' with its marks: a status line, header fields and, if you have it, the body; of several, the last. It
-prints what a client of ours would understand: throttled or not, how long to
-wait, what the limits are, which field decided, and what was ignored and why.
-Lines above the response that begin with # are comments; '# host: NAME' there
-does what -host does. Dates count from the Date field, if there is none from
-now.
+It reads a response as sent, or as 'curl -i' or 'curl -v' print it: a status
+line, header fields and, if you have it, the body; of several, the last. It
+prints what a client of ours reads in it: throttled or not, how long to wait,
+what the limits are, which field decided, and what was ignored and why. Lines
+above the response that begin with # are comments; '# host: NAME' there does
+what -host does. Dates count from the Date field, or from now if there is none.
 
 Flags:
   -host HOST    the host that answered, which chooses the preset
@@ -102,7 +101,7 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 }
 
 // explanationOf reads an answer by the dialect of a host or of that name; what
-// the comments say counts where neither is told.
+// the comments say counts where neither is given.
 func explanationOf(a answer, host, preset string, now time.Time) (e explanation, err error) {
 	if host == "" && preset == "" {
 		host, preset = a.host, a.preset
@@ -134,7 +133,7 @@ func explanationOf(a answer, host, preset string, now time.Time) (e explanation,
 	return e, nil
 }
 
-// noteRest notes the fields that sound as if they told of limits, and that the
+// noteRest notes the fields that sound as if they stated limits, and that the
 // preset has not looked at.
 func (e *explanation) noteRest(asked map[string]bool) {
 	for _, f := range e.answer.fields {

@@ -10,7 +10,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// peer is a policy of others that the library does not have. Some are told
+// peer is a policy of others that the library does not have. Some know
 // things of the scenario.
 type peer struct {
 	name, about string
@@ -38,7 +38,7 @@ var peerList = []peer{
 	{"netflix-aimd", "AIMDLimit of Netflix's concurrency-limits: limits what is in flight", func(told) sim.Policy {
 		return sim.Policy{New: func() pace.Controller { return new(peers.Netflix) }}
 	}},
-	{"x-time-rate", "golang.org/x/time/rate, told the limit at the start and its part of it", evenly},
+	{"x-time-rate", "golang.org/x/time/rate, given the limit at the start and its part of it", evenly},
 	{"omniscient", "knows the limit, all its changes, and who is there when", omniscient},
 }
 
@@ -73,7 +73,7 @@ func peerNames() []string {
 	return names
 }
 
-// For returns the policies, with the peers among them told the scenario.
+// For returns the policies, with the scenario given to the peers among them.
 func For(s sim.Scenario, policies []sim.Policy) []sim.Policy {
 	all := slices.Clone(policies)
 	for i := range all {
@@ -84,7 +84,7 @@ func For(s sim.Scenario, policies []sim.Policy) []sim.Policy {
 	return all
 }
 
-// TellGroups tells the scenario to the peers that are a group's own policy.
+// TellGroups gives the scenario to the peers that are a group's own policy.
 func TellGroups(s *sim.Scenario) {
 	t := tell(*s)
 	s.Clients = slices.Clone(s.Clients)

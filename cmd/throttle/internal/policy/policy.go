@@ -1,5 +1,5 @@
 // Package policy reads policies from text: those of the library, and the peers,
-// which are models of how others do it.
+// which are models of other libraries.
 package policy
 
 import (
@@ -34,7 +34,7 @@ func Read(texts []string) (policies []sim.Policy, err error) {
 			return nil, usage.Errorf("-policy: %v", err)
 		}
 		if slices.ContainsFunc(policies, func(q sim.Policy) bool { return Same(p, q) }) {
-			return nil, usage.Errorf("-policy: %s is there twice", p.Name)
+			return nil, usage.Errorf("-policy: %s occurs twice", p.Name)
 		}
 		policies = append(policies, p)
 	}
@@ -63,8 +63,8 @@ func Split(text string) (items []string) {
 	return append(items, text[from:])
 }
 
-// Parse reads a policy of the library or a peer. A peer has yet to be
-// told the scenario: For and TellGroups do.
+// Parse reads a policy of the library or a peer. A peer does not know the
+// scenario yet: see For and TellGroups.
 func Parse(text string) (sim.Policy, error) {
 	name, settings, open := strings.Cut(strings.TrimSpace(text), "(")
 	name = strings.TrimSpace(name)

@@ -14,7 +14,7 @@ import (
 	"github.com/throttle-go/throttle/sim"
 )
 
-// told is what some peers are told.
+// told is what some peers know.
 type told struct {
 	scenario sim.Scenario
 	// group is that whose own policy it is; -1: those that have none.
@@ -22,7 +22,7 @@ type told struct {
 	parts func() [][]peers.Bucket // of the scenario, made once
 }
 
-// tell is what the policy that is tested is told of a scenario.
+// tell returns what the tested policy may know of a scenario.
 func tell(s sim.Scenario) told {
 	return told{s, -1, sync.OnceValue(func() [][]peers.Bucket { return parts(s) })}
 }
@@ -72,8 +72,8 @@ func bursts(s sim.Scenario) (start, most float64) {
 }
 
 // evenly is an even part of the rate for each process, and no burst: what the
-// bucket holds at the start nobody is told. Only where nothing comes in it is
-// told its part of what there is.
+// bucket holds at the start is not divided. Only where nothing is refilled each
+// process gets its part of those tokens.
 func evenly(t told) sim.Policy {
 	s := t.scenario
 	if unlimited(s) {
@@ -145,7 +145,7 @@ func (t told) buckets() (buckets []peers.Bucket) {
 	return buckets
 }
 
-// Told says what a peer is told of s, nothing if it is told nothing.
+// Told returns what a peer knows of s, empty if it knows nothing.
 func Told(s sim.Scenario, name string) string {
 	p, ok := findPeer(name)
 	if !ok || unlimited(s) {

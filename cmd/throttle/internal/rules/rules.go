@@ -21,8 +21,8 @@ const help = `throttle rules checks a file of rules, as programs read it.
 
 Usage: throttle rules [flags] FILE
 
-It prints the version and how many rules there are. What is wrong is told by
-file, line and column, and the exit code is 2. FILE is - for standard input.
+It prints the version and how many rules there are. A mistake is reported with
+its line and column, and the exit code is 2. FILE is - for standard input.
 
 Flags:
   -known NAMES  values and costs that the program knows, separated by commas

@@ -222,7 +222,7 @@ func (y *yamlFile) mapping(n ast.Node, what string, known ...string) fields {
 			y.fail(v.Key, "%s: field %s is not known; known are %s", what, words.Quote(name), strings.Join(known, ", "))
 		}
 		if f.get(name).node != nil {
-			y.fail(v.Key, "%s: field %s is there twice; write it once", what, words.Quote(name))
+			y.fail(v.Key, "%s: field %s occurs twice; write it once", what, words.Quote(name))
 		}
 		f.list = append(f.list, field{y, name, v.Key, v.Value})
 	}

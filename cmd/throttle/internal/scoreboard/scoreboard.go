@@ -214,7 +214,7 @@ func Command(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// Policies returns the names of those of a scoreboard that is told none: all,
+// Policies returns the policies of a scoreboard for which none are named: all,
 // and the peers.
 func Policies() (names []string) {
 	for _, p := range policy.All(sim.Scenario{}) {

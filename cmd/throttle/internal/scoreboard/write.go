@@ -30,7 +30,7 @@ func Write(w io.Writer, results []batch.Result, seeds int, colour bool) error {
 	return err
 }
 
-// legend is of which seeds the figures are, and whether any run was
+// legend says which seeds the figures are from, and whether any run was
 // stopped.
 func legend(results []batch.Result, seeds int) (of string, cut bool) {
 	first, fewer := uint64(0), false
@@ -99,7 +99,8 @@ func (c cell) text(w [2]int, colour bool) string {
 
 const head = `# Scoreboard
 
-Written by
+How retry policies, rate limiters and concurrency limits of callers do in every
+scenario. Written by
 
 ` + "```\n%s\n```" + `
 
@@ -107,14 +108,14 @@ A row is a policy; a cell is the median / the worst of
 %s.
 The best median is **bold**.
 %s
-[The simulator](simulator.md) says what the scenarios and measures are. In
-short: *retry %%* is throttled / sent; *max sleep* the longest from wanting to
-send to sending; *stdev* that of the requests of the workers; *jain* fairness
-between processes; *utilisation* what was served of what could have been;
-*finish* when the work was done or the stop came; *reconverge* the worst time
-from a change of capacity to using it; *share* what the clients got of all that
-was served. Where all clients have a policy of their own, a row is a group of
-clients, as processes × workers.
+[The simulator](simulator.md) explains the scenarios and measures. In short:
+*retry %%* is throttled / sent; *max sleep* the longest time from wanting to send
+to sending; *stdev* the standard deviation of the requests of the workers; *jain*
+the fairness between processes; *utilisation* served / available; *finish* when
+the work was done or the stop came; *reconverge* the longest time from a change
+of capacity to its use; *share* the clients' share of all served requests. Where
+all clients have a policy of their own, a row is a group of clients, as processes
+× workers.
 `
 
 // WriteFile writes a file by WriteMarkdown.

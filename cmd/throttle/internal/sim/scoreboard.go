@@ -38,7 +38,7 @@ func (o *options) plan(s sim.Scenario) (policies []sim.Policy, seeds int) {
 	return o.policies, o.seeds
 }
 
-// runOne runs one scenario; look is told how far it is.
+// runOne runs one scenario; look is called with how far it is.
 func (o *options) runOne(ctx context.Context, s sim.Scenario, look func(batch.Where)) batch.Result {
 	policies, seeds := o.plan(s)
 	b := batch.New(s, policies, seeds, o.seed, nil)

@@ -39,9 +39,9 @@ place, scenarios drawn at random: see 'throttle sim survey -h'.
 Flags, before or after the scenarios:
   -policy a,b    the policies to compare, with settings if need be:
                  'backoff(factor=2),adaptive(probe=20s)'. Default: all but
-                 the peers, which are others' as -policies tells
-  -seeds N       how many runs of each, 20 unless told, 10000 at most
-  -seed K        the first seed, 1 unless told; the others follow it
+                 the peers, which are those of other libraries: see -policies
+  -seeds N       how many runs of each: default 20, at most 10000
+  -seed K        the first seed, default 1; the others follow it
   -json          print JSON in place of tables
   -html FILE     write charts and tables into one HTML file
   -svg FILE      write a picture of one scenario: throttled answers over time
@@ -63,8 +63,8 @@ A scenario in a file:
                           # sliding-window, sliding-slots, sliding-log,
                           # first-hit-window, calendar-window, none
     rate: 4/s             # COUNT/[N]UNIT: 75/min, 100/10s, 5000/h, 0/s
-    burst: 8              # one second's worth, at least 1, unless told
-    start: 8              # tokens at the start, full unless told
+    burst: 8              # default: one second's worth, at least 1
+    start: 8              # tokens at the start; default: full
     hints: [remaining]    # remaining, retry-after, reset, policy, share, crowded
     errors: 0.01          # share that fails for another reason
     changes:
@@ -273,7 +273,7 @@ func warn(stderr io.Writer, results []batch.Result, board bool) {
 	for _, r := range results {
 		for _, row := range r.Rows {
 			if row.Summary.Cut > 0 && !board {
-				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests, or had four million under way, and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
+				fmt.Fprintf(stderr, "throttle: %s: %d of %d runs of %s sent 200 million requests, or had four million in flight, and were cut short there\n", r.Scenario.Name, row.Summary.Cut, row.Seeds, row.Policy)
 			}
 			if n := row.Summary.Overflow; n > 0 {
 				fmt.Fprintf(stderr, "throttle: %s: under %s, %d calls found 10,000 queued in their process already and were not made\n", r.Scenario.Name, row.Policy, n)

@@ -59,7 +59,7 @@ func (f memoryFile) read() (*memory.Store, error) {
 		return m, nil
 	}
 	if err := m.Restore(text); err != nil {
-		return nil, fmt.Errorf("%w; remove the file to begin afresh", err)
+		return nil, fmt.Errorf("%w; remove the file to start over", err)
 	}
 	return m, nil
 }

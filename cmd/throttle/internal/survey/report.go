@@ -7,7 +7,7 @@ import (
 	"github.com/throttle-go/throttle/sim/survey"
 )
 
-// report is a survey as it is told.
+// report is a survey as it is printed.
 type report struct {
 	options  *options
 	outcomes []outcome

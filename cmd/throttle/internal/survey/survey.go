@@ -29,27 +29,28 @@ const help = `throttle sim survey draws scenarios at random and judges a policy 
 Usage: throttle sim survey [flags]
 
 Drawn log-uniformly are rates from 10/h to 5,000/s, bursts from 1 to an hour's
-worth, latencies from 1 ms to 10 s, some with heavy tails, 1 to 100 processes; uniformly the kind of
-limit, what the server tells, closed loops, open arrivals at 30 to 120 % of the
-limit, or a job of 20 to 2,000 calls; in a third of the cells there are steps,
-drifts, an outage, errors, or processes that join or leave.
+worth, latencies from 1 ms to 10 s, some with heavy tails, 1 to 100 processes;
+uniformly the kind of limit, the hints of the server, closed loops, open
+arrivals at 30 to 120 % of the limit, or a job of 20 to 2,000 calls; in a third
+of the cells there are steps, drifts, an outage, errors, or processes that join
+or leave.
 
-A cell is held if at most 10 % is throttled (5 % where what remains or the
-policy is told), at least 0.9 of what the bound serves is served, Jain's index
-is at least 0.9, the 99th percentile of waits at most 3 times the bound's and 5
-intervals of a process, and a job's finish at most 1.5 times the bound's and 2
-latencies. The bound is a coordinator of all clients that knows the server's
+A cell is held if at most 10 % is throttled (5 % where the server states what
+remains or its policy), at least 0.9 of what the bound serves is served, Jain's
+index is at least 0.9, the 99th percentile of waits at most 3 times the bound's
+and 5 intervals of a process, and a job's finish at most 1.5 times the bound's
+and 2 latencies. The bound is a coordinator of all clients that knows the server's
 state. A peer wins a cell if it is refused at most 5 points and 10 requests more
 than the policy, serves nine tenths as much, and waits or finishes within three
 quarters less an interval. Beyond the bars is the mean over the cells of the sum
 of ln(how many times) of what is missed, each at most ln 20: less is better.
 
 Flags:
-  -cells N       how many scenarios, 300 unless told, 100000 at most
+  -cells N       how many scenarios: default 300, at most 100000
   -cell K        only the K-th, counted from 0
-  -seed S        of the draw, 1 unless told
-  -seeds N       runs of each, of which the medians are judged; 20 unless told
-  -policy P      what is judged, adaptive-informed unless told
+  -seed S        of the draw, default 1
+  -seeds N       runs of each, whose medians are judged; default 20
+  -policy P      the policy to judge, default adaptive-informed
   -peers=false   leave out the peers, which take most of the time
   -pairs         judge pairs instead: the same cell with one true hint more
   -v             list every cell that is missed, not the ten worst

@@ -22,7 +22,7 @@ type outcome struct {
 	ours, bound survey.Figures
 	verdict     survey.Verdict
 	hopeless    bool     // for the bound too
-	apart       bool     // held by nobody: those who do not talk to each other collide
+	apart       bool     // held by no policy: clients that do not talk to each other collide
 	winners     []string // peers that win the cell
 	pair        pair
 }
@@ -88,8 +88,8 @@ func (o *options) judge(ctx context.Context, c survey.Cell) outcome {
 	return x
 }
 
-// compare runs the peers, and where nobody holds a cell of a small burst those
-// that are told the rate.
+// compare runs the peers, and where no policy holds a cell of a small burst those
+// that know the rate.
 func (o *options) compare(ctx context.Context, x *outcome) {
 	held := x.verdict.Held()
 	holds := func(f survey.Figures) bool { return x.cell.Judge(f, x.bound, x.informed).Held() }
@@ -125,10 +125,10 @@ func (o *options) peer(ctx context.Context, x *outcome, p sim.Policy, held bool)
 	return o.figures(ctx, x.cell, o.seeds, with(p), most), true
 }
 
-// knowing are the peers that are told the rate, each its part of it.
+// knowing are the peers that know the rate, each its part of it.
 var knowing = []string{"x-time-rate", "omniscient"}
 
-// rivals are the policies that are told nothing and are not ours.
+// rivals are the policies that know nothing of the rate and are not ours.
 func rivals(ours sim.Policy) []sim.Policy {
 	others := append([]string{"adaptive", "adaptive-informed", "fixed", ours.Name}, knowing...)
 	return slices.DeleteFunc(policy.All(sim.Scenario{}), func(p sim.Policy) bool { return slices.Contains(others, p.Name) })

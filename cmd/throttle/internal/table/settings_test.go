@@ -36,9 +36,9 @@ clients:
 	want := ` fixed(rate=4): 4 requests a second of a process
 gradual is gradual(start=1s), as the scenario says
 autosleeper is autosleeper(initial=500ms,max=15m,up=1.5,down=0.9,randomization=0.3,max-randomization=2m,threshold=10)
-x-time-rate is told 1.286 a second for each process, an even part of the rate at the start
-clients 2, which are x-time-rate, are told 1.286 a second for each process, an even part of the rate at the start
-clients 3, which are omniscient, are told the rate, its changes and who is there when
+x-time-rate is given 1.286 a second for each process, an even part of the rate at the start
+clients 2, which are x-time-rate, are given 1.286 a second for each process, an even part of the rate at the start
+clients 3, which are omniscient, are given the rate, its changes and who is there when
 `
 	if below != want {
 		t.Errorf("below the table stands\n%s\nwant\n%s\nof\n%s", below, want, b.String())

@@ -155,7 +155,7 @@ func writeColumns(b *strings.Builder, labels []string, left int, columns []table
 }
 
 // writeSettings writes, below a table, what the names of the policies do not
-// say: their settings, and what they are told, the rivals too.
+// say: their settings, and what they are given, the rivals too.
 func writeSettings(b *strings.Builder, r batch.Result, width int) {
 	var lines []string
 	for _, row := range r.Rows {
@@ -168,7 +168,7 @@ func writeSettings(b *strings.Builder, r batch.Result, width int) {
 			continue
 		}
 		if told := policy.Told(r.Scenario, g.Policy.Name); told != "" {
-			lines = append(lines, fmt.Sprintf("clients %d, which are %s, are told %s", i+1, g.Policy.Name, told))
+			lines = append(lines, fmt.Sprintf("clients %d, which are %s, are given %s", i+1, g.Policy.Name, told))
 		}
 	}
 	for i, line := range lines {
@@ -180,7 +180,7 @@ func writeSettings(b *strings.Builder, r batch.Result, width int) {
 }
 
 // settingsOf is a line about the settings of a policy that is tested, or about
-// what it is told.
+// what it is given.
 func settingsOf(s sim.Scenario, name string) string {
 	family, _, own := strings.Cut(name, "(")
 	settings, told := s.Settings[family], policy.Told(s, name)
@@ -192,14 +192,14 @@ func settingsOf(s sim.Scenario, name string) string {
 	case name == "fixed":
 		return "fixed is fixed(rate=4): 4 requests a second of a process"
 	case told != "":
-		return fmt.Sprintf("%s is told %s", name, told)
+		return fmt.Sprintf("%s is given %s", name, told)
 	case name == "autosleeper":
 		return "autosleeper is " + written(name)
 	}
 	return ""
 }
 
-// written is a policy with its settings as they are unless told otherwise.
+// written is a policy with its settings as they are by default.
 func written(name string) string {
 	var set []string
 	for _, info := range sim.Policies() {

@@ -175,7 +175,7 @@ func (r *benchRun) once(ctx context.Context, c *caller) (ok bool, err error) {
 	return ok, err
 }
 
-// A caller is one of those who ask, and what it has seen.
+// A caller is one asking goroutine, and its measurements.
 type caller struct {
 	rng    *rand.Rand
 	ask    [1]limit.Ask

@@ -136,7 +136,7 @@ func TestTakeUsage(t *testing.T) {
 		{1, []string{"-store", "postgres://u:secret@127.0.0.1:1/db", "3/h", "k"}, "postgres://127.0.0.1:1/db: throttlesql: "},
 		{1, []string{"-store", "memory:" + dir, "3/h", "k"}, "is a directory"},
 		{1, []string{"-store", "memory:" + filepath.Join(dir, "no", "x"), "3/h", "k"}, "no such file or directory"},
-		{1, []string{"-store", "memory:" + damaged, "3/h", "k"}, "cut short or has been changed; remove the file to begin afresh"},
+		{1, []string{"-store", "memory:" + damaged, "3/h", "k"}, "cut short or has been changed; remove the file to start over"},
 	} {
 		stdout, stderr, code := play(t.Context(), append([]string{"take"}, test.args...)...)
 		if code != test.code || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "secret") {

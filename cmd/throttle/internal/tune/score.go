@@ -37,7 +37,7 @@ func parseWeights(text string) (weights []weight, err error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(weights, func(other weight) bool { return other.measure == m }) {
-			return nil, usage.Errorf("-weight: %s is there twice", sim.Measures[m].Name)
+			return nil, usage.Errorf("-weight: %s occurs twice", sim.Measures[m].Name)
 		}
 		weights, sum = append(weights, weight{m, w}), sum+w
 	}
@@ -47,7 +47,7 @@ func parseWeights(text string) (weights []weight, err error) {
 	return weights, nil
 }
 
-// rankedMeasure is a measure of which less, or more, is better.
+// rankedMeasure is a measure that should be low, or high.
 func rankedMeasure(option, name string) (int, error) {
 	if m := measures.At(name); m >= 0 && sim.Measures[m].Better != 0 {
 		return m, nil

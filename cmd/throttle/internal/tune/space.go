@@ -31,7 +31,7 @@ type dimension struct {
 	whole     bool
 }
 
-// wholes are the settings of which only the whole part counts.
+// wholes are the settings whose whole part alone counts.
 var wholes = []string{"attempts", "burst", "limit", "quota", "threshold", "tries"}
 
 // givens are the settings that say how things are, not what to do about it.
@@ -49,7 +49,7 @@ func parseSpace(text string) (s space, err error) {
 	s.name = strings.TrimSpace(name)
 	plain := s.name
 	if open != strings.HasSuffix(list, ")") || strings.Count(list, ")") > 1 {
-		plain = text // of which ParsePolicy says what is wrong
+		plain = text // ParsePolicy says what is wrong with it
 	}
 	if _, err := sim.ParsePolicy(plain); err != nil {
 		return s, usage.Errorf("-policy: %v", err)
@@ -61,7 +61,7 @@ func parseSpace(text string) (s space, err error) {
 		}
 		setting, value, _ := strings.Cut(item, "=")
 		if setting = strings.TrimSpace(setting); seen[setting] {
-			return s, s.wrong("%s is there twice", words.Quote(setting))
+			return s, s.wrong("%s occurs twice", words.Quote(setting))
 		}
 		seen[setting] = true
 		if err := s.add(item, setting, strings.TrimSpace(value)); err != nil {
@@ -129,7 +129,7 @@ func (s *space) addChoices(name string, choices []string) error {
 			return err
 		}
 		if slices.Contains(choices[:i], choices[i]) {
-			return s.wrong("%s: %s is there twice", name, words.Quote(choices[i]))
+			return s.wrong("%s: %s occurs twice", name, words.Quote(choices[i]))
 		}
 	}
 	s.dims = append(s.dims, dimension{name: name, words: choices})

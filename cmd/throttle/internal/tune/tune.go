@@ -40,10 +40,10 @@ Flags, before or after the scenario:
                  as far as the scenario has them
   -front X,Y     the two measures of the trade-off. Default: retry_rate against
                  finish_s if the work ends, max_sleep_s otherwise
-  -runs N        how many runs at most, 2000 unless told, 100000 at most
-  -seeds N       how many of them are of one setting, 20 unless told, 1000 at
-                 most; as many others check the best at the end
-  -seed K        the first seed, 1 unless told
+  -runs N        bound on the runs: default 2000, at most 100000
+  -seeds N       how many of them are of one setting: default 20, at most
+                 1000; as many others check the best at the end
+  -seed K        the first seed, default 1
   -svg FILE      write a picture of the trade-off; - is standard output, in
                  place of the tables
   -json          print JSON in place of tables
@@ -234,7 +234,7 @@ func (o *options) report(r result, stdout, stderr io.Writer) error {
 		return exit.Failf("standard output: %v", err)
 	}
 	if r.cut > 0 {
-		fmt.Fprintf(stderr, "throttle: %s: %d of %d runs sent 200 million requests, or had four million under way, and were cut short there\n", r.scenario.Name, r.cut, r.done)
+		fmt.Fprintf(stderr, "throttle: %s: %d of %d runs sent 200 million requests, or had four million in flight, and were cut short there\n", r.scenario.Name, r.cut, r.done)
 	}
 	if o.svg != "" && o.svg != outfile.Dash {
 		if err := outfile.Write(o.svg, draw); err != nil {

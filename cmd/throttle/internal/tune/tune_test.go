@@ -272,7 +272,7 @@ func TestTuneUsage(t *testing.T) {
 		{[]string{"-weight", "retry_rate=NaN"}, "from 0 to 1000000"},
 		{[]string{"-weight", "retry_rate=1,"}, `-weight "": write`},
 		{[]string{"-weight", "retry_rate=0"}, "one must be above 0"},
-		{[]string{"-weight", "retry_rate=1,retry_rate=2"}, "retry_rate is there twice"},
+		{[]string{"-weight", "retry_rate=1,retry_rate=2"}, "retry_rate occurs twice"},
 		{[]string{"-weight", "speed=1"}, "measure speed is not among retry_rate, "},
 		{[]string{"-weight", "sent=1"}, "measure sent is not among"},
 		{[]string{"-weight", "finish_s=1", "-runs=60", "-seeds=2", scenario}, "scenario twenty has no finish_s"},

@@ -12,7 +12,7 @@ import (
 
 // Caller sends requests to a service. It is safe for concurrent use.
 type Caller struct {
-	// URL is that of the service.
+	// URL is the address of the service.
 	URL string
 	// Key is the API key. If empty, there is none.
 	Key string
@@ -22,7 +22,7 @@ type Caller struct {
 	Header http.Header
 }
 
-// Answer is what came back.
+// Answer is the response of the service.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -32,9 +32,9 @@ type Answer struct {
 
 var local = From("127.0.0.1")
 
-// From is a client whose requests come from an address of this machine. On
-// Linux and Windows all of 127.0.0.0/8 is this machine's; elsewhere it may have
-// to be told so, as by "ifconfig lo0 alias 127.0.0.2" on macOS.
+// From returns a client whose requests come from an address of this machine. On
+// Linux and Windows all of 127.0.0.0/8 is this machine's; elsewhere the address
+// may have to be configured, as by "ifconfig lo0 alias 127.0.0.2" on macOS.
 func From(address string) *http.Client {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 	return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 200}}
@@ -80,8 +80,8 @@ func AtOnce(n int, f func(i int)) {
 
 // Load calls f perSecond times a second until ctx ends, and waits until all have
 // returned. Each call is in a goroutine of its own, and does not wait for those
-// before; but there are at most most of them, and what comes beyond is left out.
-// A machine too busy to be punctual makes up for what it has missed.
+// before; but there are at most most of them, and further calls are left out. A
+// machine too busy to be punctual makes up for what it has missed.
 func Load(ctx context.Context, perSecond float64, most int, f func()) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -1,5 +1,6 @@
-// Package scene is what the examples for owners share: a server on this
-// machine, callers that send real requests to it, and a table of who got what.
+// Package scene holds the common parts of the examples for owners: a server on
+// this machine, callers that send real requests to it, and a table of the
+// results.
 package scene
 
 import (
@@ -20,9 +21,9 @@ import (
 	"github.com/throttle-go/throttle/admit"
 )
 
-// Main is the main function of an example. play is to write a table and to
-// return soon; its context ends after half a minute, or when interrupted. The
-// exit code is 1 if it fails, and 2 for flags and arguments, as there are none.
+// Main runs an example as its main function. play must write a table and return
+// soon; its context ends after half a minute, or when interrupted. The exit code
+// is 1 if it fails, and 2 for flags and arguments, as there are none.
 func Main(about string, play func(ctx context.Context, out io.Writer) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := exit(ctx, os.Args, os.Stdout, os.Stderr, about, play)
@@ -69,16 +70,17 @@ func Serve(h http.Handler) (url string, stop func(), err error) {
 // Keys are the customers of a service, by the API key that each has.
 type Keys map[string]string
 
-// Customer is whose key the request carries: empty if nobody's.
+// Customer returns the customer whose key the request carries; empty if there is
+// none.
 func (k Keys) Customer(r *http.Request) string { return k[r.Header.Get("X-Api-Key")] }
 
-// Request is a throttlehttp.Handler.Request: it adds the customer.
+// Request adds the customer: it is a throttlehttp.Handler.Request.
 func (k Keys) Request(r *http.Request, q admit.Request) admit.Request {
 	q.Client = k.Customer(r)
 	return q
 }
 
-// Table writes rows, of which the cells are separated by '|', in columns.
+// Table writes rows, with cells separated by '|', in columns.
 func Table(out io.Writer, rows ...string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	for _, row := range rows {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Tally counts what became of requests. The zero value is ready, and it is safe
+// Tally counts the answers to requests. The zero value is ready, and it is safe
 // for concurrent use.
 type Tally struct {
 	mu     sync.Mutex
@@ -53,54 +53,54 @@ func (t *Tally) Add(a Answer, err error) {
 	t.least, t.most = min(t.least, seconds), max(t.most, seconds)
 }
 
-// Sent is the number of requests.
+// Sent returns the number of requests.
 func (t *Tally) Sent() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sent
 }
 
-// Served is the number of those that got an answer of 2xx.
+// Served returns the number of answers of 2xx.
 func (t *Tally) Served() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.took)
 }
 
-// Of is the number of those that got an answer with the status.
+// Of returns the number of answers with the status.
 func (t *Tally) Of(status int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status[status]
 }
 
-// Refused is the number of 429.
+// Refused returns the number of answers of 429.
 func (t *Tally) Refused() int { return t.Of(http.StatusTooManyRequests) }
 
-// Unanswered is the number of those that got no answer.
+// Unanswered returns the number of requests without an answer.
 func (t *Tally) Unanswered() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.failed
 }
 
-// Untold is the number of those that got another answer than 2xx, and were not
-// told in it when to come again.
+// Untold returns the number of answers other than 2xx that did not say when to
+// come again.
 func (t *Tally) Untold() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.untold
 }
 
-// Told are the least and the most seconds after which one was told to come again:
-// zero if none was.
+// Told returns the least and the largest number of seconds that an answer said
+// to wait: zero if none did.
 func (t *Tally) Told() (least, most int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.least, t.most
 }
 
-// Median is how long half of those served took at most: zero if none were.
+// Median returns the median time of the requests served: zero if there are none.
 func (t *Tally) Median() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,14 +111,15 @@ func (t *Tally) Median() time.Duration {
 	return took[(len(took)-1)/2]
 }
 
-// Err is why the first of those got no answer, nil if there are none.
+// Err returns the error of the first request without an answer, nil if there is
+// none.
 func (t *Tally) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.err
 }
 
-// Row is the counts as cells of a [Table]: sent, served, and 429.
+// Row returns the counts as cells of a [Table]: sent, served, and 429.
 func (t *Tally) Row() string {
 	return fmt.Sprintf("%d|%d|%d", t.Sent(), t.Served(), t.Refused())
 }
