@@ -79,7 +79,7 @@ type Control struct {
 	// time. Times are kept for at most 10,000 keys and 10,000 callers; beyond
 	// that those longest without a refusal are forgotten.
 	Spread time.Duration
-	// Milliseconds computes RetryAfterSeconds from RetryAfter, by rounding up:
+	// Milliseconds computes RetryAfterWhole from RetryAfter, by rounding up:
 	// for callers that all read milliseconds, as throttlehttp.Transport does and
 	// the clients of Azure and OpenAI. If false, both are planned, each as if
 	// all callers read it.

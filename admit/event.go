@@ -57,10 +57,10 @@ type Event struct {
 	// RetryAfter is the wait that a refused caller is given, to the millisecond:
 	// limit.Never if that does not help, zero if there was no decision.
 	RetryAfter time.Duration
-	// RetryAfterSeconds is the same for callers that know whole seconds only.
+	// RetryAfterWhole is the same for callers that know whole seconds only.
 	// Where many wait it is not RetryAfter rounded up, but planned separately,
 	// as if all callers read whole seconds: see [Control.Spread].
-	RetryAfterSeconds time.Duration
+	RetryAfterWhole time.Duration
 	// Degraded reports that the request is answered with less instead of the
 	// refusal, see [Request.Degrades].
 	Degraded bool
@@ -122,7 +122,7 @@ func (a *Admission) conclude(err error) {
 	a.Degraded = a.Degraded && (a.Verdict == Limited || a.Verdict == Overloaded)
 	if !a.OK {
 		w := a.wait()
-		a.RetryAfter, a.RetryAfterSeconds = w.exact, w.whole
+		a.RetryAfter, a.RetryAfterWhole = w.exact, w.whole
 	}
 }
 

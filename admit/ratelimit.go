@@ -53,7 +53,7 @@ func (a *Admission) appendItem(to []byte, name string, i int) []byte {
 	reset := d.ResetAfter
 	switch {
 	case !a.OK && i == a.Binding && !a.Degraded:
-		reset = a.RetryAfterSeconds
+		reset = a.RetryAfterWhole
 	case !d.OK:
 		reset = d.RetryAfter
 	}

@@ -68,7 +68,7 @@ func (h *Handler) tell(to http.Header, a *admit.Admission) {
 }
 
 func (h *Handler) tellRetry(to http.Header, a *admit.Admission) {
-	whole := signal.Seconds(a.RetryAfterSeconds)
+	whole := signal.Seconds(a.RetryAfterWhole)
 	to[retryAfter] = []string{number(int64(whole / time.Second))}
 	if h.Control.Milliseconds || a.RetryAfter < whole {
 		to[retryAfterMs] = []string{number(int64(a.RetryAfter / time.Millisecond))}
@@ -80,7 +80,7 @@ func (h *Handler) tellTriple(to http.Header, x string, a *admit.Admission) {
 	d := a.Decisions[a.Binding]
 	reset := d.ResetAfter
 	if !d.OK {
-		reset = a.RetryAfterSeconds
+		reset = a.RetryAfterWhole
 	}
 	set := func(name, value string) { to[x+name] = []string{value} }
 	set("Ratelimit-Limit", number(a.Asks[a.Binding].Limit.Count))

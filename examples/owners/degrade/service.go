@@ -69,7 +69,7 @@ func (p *prices) degraded(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	if !ok {
 		why, _ := throttlehttp.Why(r)
-		w.Header().Set("Retry-After", fmt.Sprint(math.Ceil(why.RetryAfterSeconds.Seconds())))
+		w.Header().Set("Retry-After", fmt.Sprint(math.Ceil(why.RetryAfterWhole.Seconds())))
 		http.Error(w, "too many requests, and no older answer", http.StatusTooManyRequests)
 		return
 	}
