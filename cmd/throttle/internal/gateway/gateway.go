@@ -36,7 +36,7 @@ after the requests in flight.
 
 Flags:
   -to URL        where requests go, as in http://127.0.0.1:3000
-  -listen ADDR   where it listens, 127.0.0.1:8080 unless told; :8080 is every
+  -listen ADDR   where it listens, default 127.0.0.1:8080; :8080 is every
                  address of this machine
   -limit 'RATE by KEY'
                  a limit for each KEY; several -limit all count. KEY is address,
@@ -45,19 +45,20 @@ Flags:
                  'throttle take', such as '100/min burst 20'. Beware of header
                  fields that callers may set freely: each new value is a new key
   -rules FILE    rules in place of -limit, see docs/rules.md; read again every
-                 5 s, and kept if the new text is wrong
+                 -refresh, and kept as they are while the new text is wrong
+  -refresh D     default 5s
   -trust NETWORKS
                  proxies in front whose X-Forwarded-For is believed, separated by
                  commas, as in 10.0.0.0/8; with -rules they stand in the file
   -shed          load shedding: bound the requests in flight by what the service
                  bears, learnt from its latency; 503 beyond
   -store URL     share the limits with other processes, as in 'throttle take';
-                 memory: unless told. Also by THROTTLE_STORE
+                 default memory:. Also by THROTTLE_STORE
   -away WHAT     what counts while that store is away: share (each process has
-                 1/-instances of the limit; unless told), pass or refuse
-  -instances N   how many processes share the store, 1 unless told
-  -timeout D     how long the service may take to begin its answer, 1m unless told
-  -drain D       how long requests in flight may take at the end, 10s unless told
+                 1/-instances of the limit; the default), pass or refuse
+  -instances N   how many processes share the store, default 1
+  -timeout D     how long the service may take to begin its answer, default 1m
+  -drain D       how long requests in flight may take at the end, default 10s
 
 Examples:
   throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
@@ -71,6 +72,7 @@ type options struct {
 	listen    string
 	limits    []string
 	rules     string
+	refresh   time.Duration
 	trust     rules.Networks
 	shed      bool
 	store     string
@@ -144,6 +146,7 @@ func optionsOf(args []string) (*options, error) {
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8080", "")
 	flags.Func("limit", "", func(text string) error { o.limits = append(o.limits, text); return nil })
 	flags.StringVar(&o.rules, "rules", "", "")
+	flags.DurationVar(&o.refresh, "refresh", 5*time.Second, "")
 	flags.BoolVar(&o.shed, "shed", false, "")
 	flags.StringVar(&o.store, "store", "", "")
 	flags.IntVar(&o.instances, "instances", 1, "")
@@ -185,6 +188,8 @@ func (o *options) check(away string) error {
 		return usage.Error(`gateway: -trust and -rules: write "proxies" into the file`)
 	case o.instances < 1:
 		return usage.Errorf("gateway: -instances %d: must be at least 1", o.instances)
+	case o.refresh <= 0:
+		return usage.Errorf("gateway: -refresh %v: must be above zero", o.refresh)
 	case o.timeout <= 0:
 		return usage.Errorf("gateway: -timeout %v: must be above zero", o.timeout)
 	case o.drain <= 0:

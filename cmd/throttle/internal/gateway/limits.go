@@ -15,9 +15,6 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
-// refresh is how often a file of rules is read again.
-const refresh = 5 * time.Second
-
 // live returns the rules, which are kept fresh until ctx ends, and what they are
 // in words.
 func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live, what string, err error) {
@@ -78,12 +75,13 @@ func ruleOf(text string) (r rules.Rule, err error) {
 // file reads a file of rules, now and then.
 func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, string, error) {
 	version := ""
-	src := &rules.Source{Fetch: rules.FromFile(o.rules), Every: refresh}
+	src := &rules.Source{Fetch: rules.FromFile(o.rules), Every: o.refresh}
 	src.OnState = func(s rules.Status) {
 		switch {
+		case version == "": // the first is told otherwise
 		case s.Err != nil:
 			log.Error("the rules stay as they are", "file", o.rules, "version", s.Version, "err", s.Err)
-		case version != "" && s.Version != version:
+		case s.Version != version:
 			log.Info("new rules", "file", o.rules, "version", s.Version)
 		}
 		version = s.Version

@@ -8,6 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -48,4 +51,30 @@ func (o *options) proxy(log *slog.Logger) http.Handler {
 			io.WriteString(w, http.StatusText(status)+"\n") // an error means that the caller has gone
 		},
 	}
+}
+
+// trusts reports whether a request came from a proxy whose header fields are
+// believed.
+func (o *options) trusts(remote string) bool {
+	from, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	address := from.Addr().Unmap()
+	return slices.ContainsFunc(o.trust, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// sparing bounds how often something is said.
+type sparing struct {
+	most  limit.Limit
+	mu    sync.Mutex
+	state limit.State
+}
+
+func (s *sparing) may(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, d := limit.Take(s.state, now, limit.Ask{Limit: s.most, N: 1})
+	s.state = next
+	return d.OK
 }

@@ -3,6 +3,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -50,6 +51,12 @@ type Named struct {
 
 const knownStores = "write memory:FILE, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
 
+// URL returns text, or if it is empty the value of THROTTLE_STORE, or if that is
+// empty too otherwise.
+func URL(text, otherwise string) string {
+	return cmp.Or(text, os.Getenv("THROTTLE_STORE"), otherwise)
+}
+
 // Open opens the store that a URL names.
 func Open(ctx context.Context, text string, o Options) (*Named, error) {
 	scheme, rest, found := strings.Cut(text, ":")
@@ -76,7 +83,7 @@ func (o Options) openMemory(path string) (*Named, error) {
 	case path == "":
 		return nil, usage.Error(o.Command + ": -store memory: would forget at once; write memory:FILE")
 	case o.InProcess:
-		return nil, usage.Errorf("%s: -store memory:%s: a file is for 'throttle take' only; write memory:", o.Command, words.Quote(path))
+		return nil, usage.Errorf("%s: -store memory:%s: a file remembers for 'throttle take' alone, and not for -bench; write memory:", o.Command, words.Quote(path))
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, usage.Errorf(o.Command+": -store memory:%s: is not a file that remembers; write memory:FILE", words.Quote(path))

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -180,10 +179,7 @@ func (t *taking) readNames(names []string) (err error) {
 
 // open opens the store that is asked for.
 func (t *taking) open(ctx context.Context) (*stores.Named, error) {
-	url := t.store
-	if url == "" {
-		url = os.Getenv("THROTTLE_STORE")
-	}
+	url := stores.URL(t.store, "")
 	switch {
 	case url != "":
 	case t.bench != nil:
