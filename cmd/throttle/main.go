@@ -16,6 +16,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
@@ -39,6 +40,7 @@ var commands = []command{
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
+	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},
 	{"version", "print the version, and the licences of what is linked", version.Run},
 }
 
@@ -134,6 +136,7 @@ Examples:
   throttle sim
   throttle sim -policy backoff,adaptive emr-shared
   throttle take 3/h backup && backup
+  throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
   throttle help sim
 `)
 	_, err := io.WriteString(w, b.String())

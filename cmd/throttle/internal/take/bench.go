@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
@@ -65,7 +66,7 @@ type benchResult struct {
 }
 
 // measure measures s.
-func (t *taking) measure(ctx context.Context, s *namedStore, stdout io.Writer) error {
+func (t *taking) measure(ctx context.Context, s *stores.Named, stdout io.Writer) error {
 	run := &benchRun{taking: t, store: s, keys: make([]string, t.bench.keys)}
 	for i := range run.keys {
 		run.keys[i] = t.ask.Key + "/" + strconv.Itoa(i)
@@ -73,9 +74,9 @@ func (t *taking) measure(ctx context.Context, s *namedStore, stdout io.Writer) e
 	m := run.all(ctx)
 	if m.Decisions == 0 {
 		if why := run.failed.Load(); why != nil {
-			return exit.Failf("take: %s: %v", s.name, *why)
+			return exit.Failf("take: %s: %v", s.Name, *why)
 		}
-		return exit.Failf("take: %s: nothing was decided", s.name)
+		return exit.Failf("take: %s: nothing was decided", s.Name)
 	}
 	if t.json {
 		return json.NewEncoder(stdout).Encode(m)
@@ -93,7 +94,7 @@ func (t *taking) measure(ctx context.Context, s *namedStore, stdout io.Writer) e
 // benchRun is one measurement.
 type benchRun struct {
 	*taking
-	store  *namedStore
+	store  *stores.Named
 	keys   []string
 	failed atomic.Pointer[error] // the first error
 }
@@ -134,7 +135,7 @@ func (r *benchRun) all(ctx context.Context) *benchResult {
 func (r *benchRun) result(sum *caller, took time.Duration, allocs, bytes uint64) *benchResult {
 	n := float64(max(sum.decisions, 1))
 	return &benchResult{
-		Version: 1, Store: r.store.name, Rule: r.ask.Limit.String(), Callers: r.bench.callers, Keys: r.bench.keys,
+		Version: 1, Store: r.store.Name, Rule: r.ask.Limit.String(), Callers: r.bench.callers, Keys: r.bench.keys,
 		Seconds: took.Seconds(), Decisions: sum.decisions, Rate: float64(sum.decisions) / took.Seconds(),
 		Allowed: sum.allowed, Errors: sum.errors,
 		P50: sum.quantile(0.5).Seconds(), P99: sum.quantile(0.99).Seconds(), P999: sum.quantile(0.999).Seconds(),

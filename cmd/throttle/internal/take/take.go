@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
@@ -95,7 +95,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if t.bench != nil {
 		return t.measure(ctx, s, stdout)
 	}
@@ -178,30 +178,31 @@ func (t *taking) readNames(names []string) (err error) {
 }
 
 // open opens the store that is asked for.
-func (t *taking) open(ctx context.Context) (*namedStore, error) {
-	url := t.store
-	if url == "" {
-		url = os.Getenv("THROTTLE_STORE")
-	}
+func (t *taking) open(ctx context.Context) (*stores.Named, error) {
+	url := stores.URL(t.store, "")
 	switch {
 	case url != "":
 	case t.bench != nil:
 		url = "memory:"
 	default:
-		path, err := ownState()
+		path, err := stores.OwnState()
 		if err != nil {
 			return nil, exit.Failure("take: " + err.Error() + "; name a store by -store")
 		}
 		url = "memory:" + path
 	}
-	return openStore(ctx, url, t)
+	o := stores.Options{Command: "take", Timeout: t.timeout, Create: t.create}
+	if t.bench != nil {
+		o.InProcess, o.Callers = true, t.bench.callers
+	}
+	return stores.Open(ctx, url, o)
 }
 
 // decide asks once.
-func (t *taking) decide(ctx context.Context, s *namedStore, stdout io.Writer) error {
+func (t *taking) decide(ctx context.Context, s *stores.Named, stdout io.Writer) error {
 	var d [1]limit.Decision
 	if _, err := s.Take(ctx, []limit.Ask{t.ask}, d[:]); err != nil {
-		return exit.Failf("take: %s: %v", s.name, err)
+		return exit.Failf("take: %s: %v", s.Name, err)
 	}
 	if err := t.tell(stdout, d[0]); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 )
 
 // play runs the command, whose name is the first argument.
@@ -117,7 +118,7 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-bench", "-callers", "0", "3/h", "k"}, "-callers 0: must be from 1 to 1000"},
 		{2, []string{"-bench", "-keys", "1000001", "3/h", "k"}, "-keys 1000001: must be"},
 		{2, []string{"-bench", "-for", "2h", "3/h", "k"}, "-for 2h0m0s: must be"},
-		{2, []string{"-bench", "-store", "memory:x", "3/h", "k"}, "a file is not for -bench"},
+		{2, []string{"-bench", "-store", "memory:x", "3/h", "k"}, "and not for -bench"},
 		{2, []string{"-store", "memory:", "3/h", "k"}, "would forget at once; write memory:FILE"},
 		{2, []string{"-store", "memcached", "3/h", "k"}, "-store memcached: write memory:FILE, redis://"},
 		{2, []string{"-store", "memcached://h", "3/h", "k"}, "write memory:FILE, redis://"},
@@ -150,7 +151,7 @@ func TestTakeUsage(t *testing.T) {
 // A file that somebody else has locked is waited for, but not for ever.
 func TestTakeLocked(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
-	unlock, err := lockFile(t.Context(), state+".lock")
+	unlock, err := stores.LockFile(t.Context(), state+".lock")
 	if err != nil {
 		t.Fatal(err)
 	}

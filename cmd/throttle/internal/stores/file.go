@@ -1,4 +1,4 @@
-package take
+package stores
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/throttle-go/throttle/memory"
 )
 
-// ownState is the file in which keys are remembered if no store is named.
-func ownState() (string, error) {
+// OwnState is the file in which keys are remembered if no store is named.
+func OwnState() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -31,7 +31,7 @@ type memoryFile string
 
 // Take decides, and writes what is to be remembered.
 func (f memoryFile) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	unlock, err := lockFile(ctx, string(f)+".lock")
+	unlock, err := LockFile(ctx, string(f)+".lock")
 	if err != nil {
 		return false, err
 	}
@@ -80,9 +80,9 @@ func (f memoryFile) write(m *memory.Store) error {
 	})
 }
 
-// lockFile locks a file, which is made if there is none, and waits for it until
+// LockFile locks a file, which is made if there is none, and waits for it until
 // ctx ends.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+func LockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

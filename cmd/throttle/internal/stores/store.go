@@ -1,6 +1,9 @@
-package take
+// Package stores opens the store that a URL names, for all commands that share
+// limits with programs.
+package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -24,60 +27,81 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-// namedStore is a store that was opened.
-type namedStore struct {
+// Options are how a command uses a store.
+type Options struct {
+	// Command is the command, for errors.
+	Command string
+	// Timeout bounds each call.
+	Timeout time.Duration
+	// Create makes the tables in PostgreSQL.
+	Create bool
+	// InProcess allows memory:, the store in this process.
+	InProcess bool
+	// Callers is how many call at once. If zero, the client's default.
+	Callers int
+}
+
+// Named is a store that was opened.
+type Named struct {
 	store.Store
-	name  string // its URL, without what is secret
-	close func()
+	Name   string // its URL, without what is secret
+	Close  func()
+	Remote bool // it is asked over a network
 }
 
 const knownStores = "write memory:FILE, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
 
-// openStore opens the store that a URL names.
-func openStore(ctx context.Context, text string, t *taking) (*namedStore, error) {
+// URL returns text, or if it is empty the value of THROTTLE_STORE, or if that is
+// empty too otherwise.
+func URL(text, otherwise string) string {
+	return cmp.Or(text, os.Getenv("THROTTLE_STORE"), otherwise)
+}
+
+// Open opens the store that a URL names.
+func Open(ctx context.Context, text string, o Options) (*Named, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	switch {
 	case !found:
-		return nil, usage.Errorf("take: -store %s: %s", words.Quote(text), knownStores)
+		return nil, usage.Errorf(o.Command+": -store %s: %s", words.Quote(text), knownStores)
 	case scheme == "memory":
-		return openMemory(strings.TrimPrefix(rest, "//"), t.bench != nil)
+		return o.openMemory(strings.TrimPrefix(rest, "//"))
 	case scheme == "postgres" || scheme == "postgresql":
-		return openPostgres(ctx, text, t)
+		return openPostgres(ctx, text, o)
 	}
 	u, err := redisURLOf(scheme, rest)
 	if err != nil {
-		return nil, usage.Errorf("take: -store %s: %v", words.Quote(u.name()), err)
+		return nil, usage.Errorf(o.Command+": -store %s: %v", words.Quote(u.name()), err)
 	}
-	return openRedis(u, t), nil
+	return openRedis(u, o), nil
 }
 
 // openMemory is a file, or, to be measured, a memory.Store.
-func openMemory(path string, measured bool) (*namedStore, error) {
+func (o Options) openMemory(path string) (*Named, error) {
 	switch {
-	case path == "" && measured:
-		return &namedStore{new(memory.Store), "memory:", func() {}}, nil
+	case path == "" && o.InProcess:
+		return &Named{Store: new(memory.Store), Name: "memory:", Close: func() {}}, nil
 	case path == "":
-		return nil, usage.Error("take: -store memory: would forget at once; write memory:FILE")
-	case measured:
-		return nil, usage.Errorf("take: -store memory:%s: a file is not for -bench; write memory:", words.Quote(path))
+		return nil, usage.Error(o.Command + ": -store memory: would forget at once; write memory:FILE")
+	case o.InProcess:
+		return nil, usage.Errorf("%s: -store memory:%s: a file remembers for 'throttle take' alone, and not for -bench; write memory:", o.Command, words.Quote(path))
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, usage.Errorf("take: -store memory:%s: is not a file that remembers; write memory:FILE", words.Quote(path))
+		return nil, usage.Errorf(o.Command+": -store memory:%s: is not a file that remembers; write memory:FILE", words.Quote(path))
 	}
-	return &namedStore{memoryFile(filepath.Clean(path)), "memory:" + path, func() {}}, nil
+	return &Named{Store: memoryFile(filepath.Clean(path)), Name: "memory:" + path, Close: func() {}}, nil
 }
 
 // openRedis makes a client, which connects when it is asked.
-func openRedis(u *redisURL, t *taking) *namedStore {
+func openRedis(u *redisURL, o Options) *Named {
 	redis.SetLogger(silent{}) // what it has to say is in the errors
-	c := u.client(t)
+	c := u.client(o)
 	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, MaxBatch: u.batch}
 	s.Do = func(ctx context.Context, args ...any) (any, error) {
 		cmd := once{redis.NewCmd(ctx, args...)}
 		_ = c.Process(ctx, cmd) // the error is in the command
 		return cmd.Result()
 	}
-	return &namedStore{s, u.name(), func() { _ = c.Close() }}
+	return &Named{s, u.name(), func() { _ = c.Close() }, true}
 }
 
 // once is a command that is not repeated: it may have been carried out.
@@ -91,26 +115,26 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // client is a client of go-redis that gives up in time.
-func (u *redisURL) client(t *taking) redis.UniversalClient {
-	o := redis.UniversalOptions{
+func (u *redisURL) client(o Options) redis.UniversalClient {
+	ro := redis.UniversalOptions{
 		Addrs: u.addrs, Username: u.user, Password: u.password, DB: u.db, MasterName: u.master,
-		ContextTimeoutEnabled: true, DialTimeout: t.timeout, ReadTimeout: t.timeout, WriteTimeout: t.timeout, DialerRetries: 1,
+		ContextTimeoutEnabled: true, DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, DialerRetries: 1,
 	}
-	if t.bench != nil {
-		o.PoolSize = min(max(t.bench.callers, 10), 100)
+	if o.Callers > 0 {
+		ro.PoolSize = min(max(o.Callers, 10), 100)
 	}
 	if u.tls {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		ro.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	switch {
 	case u.cluster:
-		cluster := o.Cluster()
+		cluster := ro.Cluster()
 		cluster.ClusterStateReloadInterval = time.Second
 		return redis.NewClusterClient(cluster)
 	case u.master != "":
-		return redis.NewFailoverClient(o.Failover())
+		return redis.NewFailoverClient(ro.Failover())
 	}
-	return redis.NewClient(o.Simple())
+	return redis.NewClient(ro.Simple())
 }
 
 // redisURL is what the URL of a Redis says.
@@ -242,41 +266,41 @@ func (u *redisURL) readPath(path string, sentinel bool) (err error) {
 }
 
 // openPostgres makes a pool, and the tables if that is asked for.
-func openPostgres(ctx context.Context, text string, t *taking) (*namedStore, error) {
-	text, table, err := cutTable(text)
+func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
+	text, table, err := o.cutTable(text)
 	if err != nil {
 		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(text)
 	if err != nil {
-		return nil, usage.Errorf("take: -store %s", strings.TrimPrefix(err.Error(), "cannot parse "))
+		return nil, usage.Errorf(o.Command+": -store %s", strings.TrimPrefix(err.Error(), "cannot parse "))
 	}
 	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
-	if t.bench != nil {
-		config.MaxConns = int32(min(max(t.bench.callers, 4), 64))
+	if o.Callers > 0 {
+		config.MaxConns = int32(min(max(o.Callers, 4), 64))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, exit.Failf("take: %s: %v", name, err)
+		return nil, exit.Failf(o.Command+": %s: %v", name, err)
 	}
 	s := &throttlesql.Store{Table: table, Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
 		return pool.QueryRow(ctx, sql, args...)
 	}}
-	if t.create {
+	if o.Create {
 		if err := s.Create(ctx); err != nil {
 			pool.Close()
-			return nil, exit.Failf("take: %s: %v", name, err)
+			return nil, exit.Failf(o.Command+": %s: %v", name, err)
 		}
 	}
-	return &namedStore{s, name, pool.Close}, nil
+	return &Named{s, name, pool.Close, true}, nil
 }
 
 // cutTable cuts table=NAME out of a URL, as libpq does not know it.
-func cutTable(text string) (without, table string, err error) {
+func (o Options) cutTable(text string) (without, table string, err error) {
 	before, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", "", usage.Error("take: -store: what follows ? cannot be read: " + err.Error())
+		return "", "", usage.Error(o.Command + ": -store: what follows ? cannot be read: " + err.Error())
 	}
 	table = values.Get("table")
 	values.Del("table")

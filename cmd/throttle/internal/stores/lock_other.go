@@ -1,6 +1,6 @@
 //go:build !darwin && !dragonfly && !freebsd && !linux && !netbsd && !openbsd
 
-package take
+package stores
 
 import (
 	"errors"

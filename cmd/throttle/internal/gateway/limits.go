@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// live returns the rules, which are kept fresh until ctx ends, and what they are
+// in words.
+func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live, what string, err error) {
+	if o.rules != "" {
+		return o.file(ctx, log)
+	}
+	set := rules.Set{Proxies: rules.Proxies{Trusted: o.trust}}
+	var all []string
+	for i, text := range o.limits {
+		rule, err := ruleOf(text)
+		if err != nil {
+			return nil, "", err
+		}
+		rule.Name = fmt.Sprintf("limit-%d", i+1)
+		set.Rules = append(set.Rules, rule)
+		all = append(all, text)
+	}
+	compiled, err := rules.Compile(set)
+	if err != nil {
+		return nil, "", usage.Errorf("gateway: -limit: %v", err)
+	}
+	live = new(rules.Live)
+	live.Swap(compiled)
+	if len(all) == 0 {
+		all = []string{"no limit by key"}
+	}
+	return live, strings.Join(all, ", "), nil
+}
+
+// ruleOf reads RATE by KEY.
+func ruleOf(text string) (r rules.Rule, err error) {
+	rate, key, keyed := strings.Cut(text, " by ")
+	l, err := limit.Parse(strings.TrimSpace(rate), time.LoadLocation)
+	if err != nil {
+		return r, usage.Errorf("gateway: -limit %s: %s", words.Quote(text), strings.TrimPrefix(err.Error(), "limit: "))
+	}
+	r.Limits = []rules.Limit{rules.Limit(l)}
+	if !keyed {
+		return r, nil
+	}
+	for part := range strings.SplitSeq(key, "+") {
+		part = strings.TrimSpace(part)
+		if part == "client" {
+			return r, usage.Errorf("gateway: -limit %s: the gateway authenticates nobody, so there is no client; write address or header:NAME", words.Quote(text))
+		}
+		r.Key = append(r.Key, part)
+	}
+	if _, err := rules.Compile(rules.Set{Rules: []rules.Rule{{Name: "limit", Key: r.Key, Limits: r.Limits}}}); err != nil {
+		var flaw *rules.Error
+		if errors.As(err, &flaw) {
+			err = errors.New(flaw.What)
+		}
+		return r, usage.Errorf("gateway: -limit %s: %v", words.Quote(text), err)
+	}
+	return r, nil
+}
+
+// file reads a file of rules, now and then.
+func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, string, error) {
+	version := ""
+	src := &rules.Source{Fetch: rules.FromFile(o.rules), Every: o.refresh}
+	src.OnState = func(s rules.Status) {
+		switch {
+		case version == "": // the first is told otherwise
+		case s.Err != nil:
+			log.Error("the rules stay as they are", "file", o.rules, "version", s.Version, "err", s.Err)
+		case s.Version != version:
+			log.Info("new rules", "file", o.rules, "version", s.Version)
+		}
+		version = s.Version
+	}
+	if err := src.Refresh(ctx); err != nil {
+		if flaw := new(rules.Error); errors.As(err, &flaw) {
+			return nil, "", usage.Errorf("gateway: -rules %s: %v", o.rules, err)
+		}
+		return nil, "", exit.Failf("gateway: -rules: %v", err)
+	}
+	go src.Run(ctx) // until ctx ends
+	return &src.Live, "rules " + version + " of " + o.rules, nil
+}
