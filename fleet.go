@@ -13,14 +13,14 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// Fleet is a limit that callers in many processes share: each try is paid for
-// from one Store, beside whatever else paces it. Waiting calls are paid for in
-// batches: one Store request covers all calls expected to start within 500 ms
-// (half of [pace.MaxIdleCredit]). So a busy process makes few requests, and no
-// process keeps unused credit for longer than [pace.MaxIdleCredit].
-// [Throttle.Try] does not wait for the Store, so it starts only what is paid
-// for already. Busy processes get about the same share each, whatever the number
-// of their calls that wait.
+// Fleet is a distributed rate limit, which callers in many processes share: each
+// try is paid for from one Store, beside whatever else paces it. Waiting calls
+// are paid for in batches: one Store request covers all calls expected to start
+// within 500 ms (half of [pace.MaxIdleCredit]). So a busy process makes few
+// requests, and no process keeps unused credit for longer than
+// [pace.MaxIdleCredit]. [Throttle.Try] does not wait for the Store, so it starts
+// only what is paid for already. Busy processes get about the same share each,
+// whatever the number of their calls that wait.
 //
 // When the Store fails or panics, each process continues by itself, paced by its
 // [Throttle.Control] alone, and asks again after a second, and then after twice

@@ -44,7 +44,8 @@ type Limit struct {
 	// Other kinds ignore it.
 	Slots int32
 	// Count is how many are allowed each Period. With a Period, zero and
-	// below allow nothing.
+	// below allow nothing. A TokenBucket of 3 a day allows three at once, and
+	// then one every eight hours; a CalendarWindow three each day.
 	Count int64
 	// Burst is how many a TokenBucket allows at once, after a rest. If zero or
 	// below, Count. Other kinds ignore it.

@@ -2,9 +2,9 @@ package load
 
 import "fmt"
 
-// Priority says how important work is. When there is more than can be done, the
-// lower is shed first. The zero Priority says nothing; where one is needed it
-// counts as Normal.
+// Priority says how important work is: Low, Normal, High or Critical. When there
+// is more than can be done, the lower is shed first. The zero Priority says
+// nothing; where one is needed it counts as Normal.
 type Priority uint8
 
 const (

@@ -9,7 +9,8 @@
 //		return rdb.Do(ctx, args...).Result()
 //	}}
 //
-// It needs Redis 7.0 or Valkey 7.2. docs/redis.md says what holds when Redis
+// Put it behind a store.Guard (circuit breaker), which decides without Redis when
+// that is away. It needs Redis 7.0 or Valkey 7.2. docs/redis.md says what holds when Redis
 // fails over, what does not, and how other clients are used.
 package throttleredis
 

@@ -9,7 +9,8 @@
 //	}}
 //	err = store.Create(ctx) // tables and functions, where they are missing
 //
-// With a pool of pgx it is pool.QueryRow. docs/postgresql.md says what holds when
+// With a pool of pgx it is pool.QueryRow. Put it behind a store.Guard (circuit
+// breaker), which decides without PostgreSQL when that is away. docs/postgresql.md says what holds when
 // PostgreSQL crashes or fails over, what does not, and which settings matter.
 package throttlesql
 
