@@ -42,6 +42,7 @@
 // # Testing
 //
 // All waiting is by plain timers and contexts, so code that uses a Throttle is
-// tested in a testing/synctest bubble, where waits take no time. Make the
-// Throttle inside the bubble.
+// tested in a testing/synctest bubble (virtual time), where waits take no time.
+// Make the Throttle inside the bubble. Virtual time does not pass while a goroutine
+// waits for a socket: give a throttlehttp.Transport a Base in memory.
 package throttle

@@ -9,7 +9,8 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// EventKind says which step of a call an [Event] reports.
+// EventKind says which step of a call an [Event] reports: Waits, Starts, Ends or
+// GivesUp.
 type EventKind uint8
 
 const (
@@ -76,8 +77,10 @@ func because(scope string, why pace.Why) string {
 	return "scope " + scope + ", " + text
 }
 
-// Log returns an [Throttle.OnEvent] that writes to l: calls given up as
-// warnings, throttled and failed tries at level info, all else at level debug.
+// Log returns a function for [Throttle.OnEvent] that writes to l: calls given up
+// as warnings, throttled and failed tries at level info, all else at level debug:
+// also what a call waits for, so a Logger without that level, as [slog.Default],
+// does not write it.
 func Log(l *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug

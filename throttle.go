@@ -27,10 +27,11 @@ type Throttle struct {
 	// Throttle alone and is called under its lock. If it panics, so does a call,
 	// in its own goroutine. If nil, a new [pace.Adaptive].
 	Control pace.Controller
-	// MaxInFlight bounds the calls in flight (a concurrency limit);
-	// [Throttle.SetMaxInFlight] changes it later. If zero or below, only
-	// refusals for too many at once do, see [pace.Report.Crowded]: then no more
-	// are in flight than were served.
+	// MaxInFlight bounds the calls in flight (concurrency limit, semaphore);
+	// [Throttle.SetMaxInFlight] changes it later. For a semaphore alone set
+	// Control to new(pace.Fixed), as a [pace.Adaptive] holds back calls before
+	// the first answers. If zero or below, only refusals for too many at once do,
+	// see [pace.Report.Crowded]: then no more are in flight than were served.
 	MaxInFlight int
 	// NewScope makes the Control of a scope, a limit that only some calls are
 	// subject to, when it is first named: see [CallOptions.Needs]. It is called
@@ -82,7 +83,8 @@ type Throttle struct {
 	// costs of the calls that start are in the ratio of the weights. A priority
 	// without a weight counts as Normal; Normal has weight 1 unless it is
 	// given. A weight of zero or below is 1; weights are kept within 10^-6 and
-	// 10^6. If empty, all calls wait in one line.
+	// 10^6. If empty, all calls wait in one line. For tenants, see also
+	// [CallOptions.Key].
 	Weights map[load.Priority]float64
 	// Classify reports how a try ended, by the error, which may be nil, of the
 	// function given to Do or Try. If nil, the function [Classify]. DoResult

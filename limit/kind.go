@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Kind is the algorithm of a Limit.
+// Kind is the algorithm of a Limit: TokenBucket, FixedWindow, SlidingLog and so on.
 type Kind uint8
 
 const (

@@ -47,7 +47,8 @@ type Limit struct {
 	// microsecond. Other kinds ignore it.
 	Slots int32
 	// Count is the number of events allowed in each Period. With a Period, zero
-	// and below allow nothing.
+	// and below allow nothing. A TokenBucket of 3 a day allows three at once, and
+	// then one every eight hours; a CalendarWindow three each day.
 	Count int64
 	// Burst is the number of events that a TokenBucket allows at once, when
 	// full. If zero or below, Count. Other kinds ignore it.

@@ -2,8 +2,9 @@ package load
 
 import "fmt"
 
-// Priority states how important work is: under overload the lowest is shed
-// first. The zero Priority is unset; where one is needed it counts as Normal.
+// Priority states how important work is: Low, Normal, High or Critical. Under
+// overload the lowest is shed first. The zero Priority is unset; where one is
+// needed it counts as Normal.
 type Priority uint8
 
 const (

@@ -12,7 +12,8 @@ import (
 	"github.com/throttle-go/throttle/memory"
 )
 
-// Fallback chooses how a [Guard] decides without its Store.
+// Fallback chooses how a [Guard] decides without its Store: FallbackLocal,
+// FallbackAllow (fail open) or FallbackDeny (fail closed).
 type Fallback uint8
 
 const (

@@ -10,9 +10,10 @@ import (
 // Limit returns rate limiting middleware: it allows each key l over all the
 // handlers that it wraps together, and answers requests above it with 429 (Too
 // Many Requests) and Retry-After, as a [Handler] does. key returns the key that
-// a request is charged to; if nil, its address as [RemoteIP] has it. Each call
-// of Limit counts by itself, in the memory of this process. It is safe for
-// concurrent use.
+// a request is charged to, such as an API key that was checked: each made-up key
+// has an unused limit. If it is empty, or key is nil, that is the address as
+// [RemoteIP] has it. Each call of Limit counts by itself, in the memory of this
+// process. It is safe for concurrent use.
 //
 //	perAddress := throttlehttp.Limit(limit.Limit{Count: 10, Period: time.Second, Burst: 20}, nil)
 //	mux.Handle("/search", perAddress(search))

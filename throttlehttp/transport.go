@@ -68,7 +68,8 @@ type Transport struct {
 	// context count in any case.
 	Needs func(*http.Request) []throttle.Need
 	// Throttles holds the Throttle of each name, see [throttle.Group]. Its New
-	// makes them, and is the place to set hooks for logs and metrics. Several
+	// makes them, and is the place to set what they log and count (OnEvent), a
+	// rate that is known (Control) or a limit shared by processes (Fleet). Several
 	// Transports may share a Group. If nil, this Transport has its own, of
 	// Throttles with the four fields that follow, and zero in all else.
 	Throttles *throttle.Group

@@ -6,7 +6,7 @@
 //	err := errors.Join(
 //		metrics.Calls("billing", &counter),    // of Throttle.OnEvent
 //		metrics.Throttle("billing", &billing), // a caller's queue and rate
-//		metrics.Requests("api", &decisions),   // of Handler.OnEvent
+//		metrics.Requests("api", &decisions),   // of Control.OnEvent
 //		metrics.Guard("redis", guard),         // the circuit breaker
 //		metrics.Shedder("api", &shedder),      // load shedding
 //	)

@@ -10,8 +10,9 @@
 //		return rdb.Do(ctx, args...).Result()
 //	}}
 //
-// It needs Redis 7.0 or Valkey 7.2. docs/redis.md says which guarantees hold
-// when Redis fails over, and how to use other clients.
+// Put it behind a store.Guard (circuit breaker), which decides without Redis when
+// that is away. It needs Redis 7.0 or Valkey 7.2. docs/redis.md says which
+// guarantees hold when Redis fails over, and how to use other clients.
 package throttleredis
 
 import (

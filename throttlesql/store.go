@@ -9,9 +9,10 @@
 //	}}
 //	err = store.Create(ctx) // tables and functions, where they are missing
 //
-// With a pool of pgx it is pool.QueryRow. docs/postgresql.md says which
-// guarantees hold when PostgreSQL crashes or fails over, and which settings
-// matter.
+// With a pool of pgx it is pool.QueryRow. Put it behind a store.Guard (circuit
+// breaker), which decides without PostgreSQL when that is away.
+// docs/postgresql.md says which guarantees hold when PostgreSQL crashes or fails
+// over, and which settings matter.
 package throttlesql
 
 import (

@@ -26,9 +26,10 @@ const help = `throttle take asks whether something may pass, and charges it if s
 Usage: throttle take [flags] RULE KEY [N]
 
 RULE is a limit: COUNT/[N]UNIT, then 'burst N' or a kind, as in '100/s burst 200',
-'5000/h sliding-window' or '5000/month calendar-window Europe/Berlin'. KEY is
-whatever is limited. N is the cost, 1 if left out; 0 only looks, and -3 gives 3
-back.
+'5000/h sliding-window' or '5000/month calendar-window Europe/Berlin'. UNIT is ms,
+s, min, h, day, week or month. 3/day allows three at once and then one every 8
+hours; '3/day calendar-window' allows three each day. KEY is whatever is limited.
+N is the cost, 1 if left out; 0 only looks, and -3 gives 3 back.
 
 It prints one line that begins with 'allowed' or 'denied', and how long to wait.
 
