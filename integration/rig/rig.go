@@ -121,34 +121,61 @@ func folder(name string) (string, error) {
 	return os.MkdirTemp(root, name+"-")
 }
 
+// Ports are taken from below those from which the system takes ports of outgoing
+// connections, so that one stays free while its engine is down. They are given
+// out in blocks, each of which one process has locked, so that two processes of
+// tests never give out the same.
+const (
+	firstPort, blocks = 10240, 217
+	blockSize         = 100
+)
+
 var ports struct {
 	sync.Mutex
-	given map[int]bool
+	left []int // of the blocks that this process has locked
 }
 
-// port finds a port that is free on the loopback. It is below those from which
-// the system takes ports of outgoing connections, so that it stays free while
-// its engine is down. A race with other processes for it remains: see start.
+// port finds a port that is free on the loopback. A race with programs that are
+// no tests remains: see start.
 func port() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
-	if ports.given == nil {
-		ports.given = map[int]bool{}
-	}
 	for range 1000 {
-		p := 10240 + rand.IntN(32000-10240)
-		if ports.given[p] {
-			continue
+		if len(ports.left) == 0 {
+			if err := lockBlock(); err != nil {
+				return 0, err
+			}
 		}
+		p := ports.left[0]
+		ports.left = ports.left[1:]
 		l, err := net.Listen("tcp", local(p))
 		if err != nil {
 			continue
 		}
 		l.Close()
-		ports.given[p] = true
 		return p, nil
 	}
-	return 0, errors.New("found no free port from 10240 to 32000 on 127.0.0.1")
+	return 0, errors.New("found no free port from 10240 to 31940 on 127.0.0.1")
+}
+
+// lockBlock locks a block of ports until the process ends. The caller holds the
+// lock of ports.
+func lockBlock() error {
+	dir := filepath.Join(os.TempDir(), "throttle-ports")
+	for _, block := range rand.Perm(blocks) {
+		mine := filepath.Join(dir, fmt.Sprint(block))
+		if err := os.MkdirAll(mine, 0o755); err != nil {
+			return err
+		}
+		if _, err := lockFolder(mine); err != nil {
+			continue // another process has it
+		}
+		for i := range blockSize {
+			ports.left = append(ports.left, firstPort+block*blockSize+i)
+		}
+		return nil
+	}
+	return fmt.Errorf("all blocks of ports are locked in %s", dir)
 }
 
 // FreePort finds a port of the loopback for a server that is none of the rig's. It
