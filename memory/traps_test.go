@@ -227,7 +227,7 @@ func TestTrapFloodDoesNotFreeTheOffender(t *testing.T) {
 	}
 	flood := size(10_000_000)
 	if flood < 10_000_000 {
-		flood = 250_000 // a million takes 20 s with the race detector
+		flood = 100_000 // a million takes 20 s with the race detector
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range flood {

@@ -14,11 +14,14 @@ func TestShares(t *testing.T) {
 		scenario          string
 		seeds             int
 		jain, worse, busy float64
-	}{{"dynamodb", 3, 0.998, 1, 0.995}, {"thousand", 1, 0.99, 2, 0.995}} {
+	}{{"dynamodb", 3, 0.998, 1, 0.995}, {"thousand", 1, 0.98, 2, 0.995}} {
 		s, _ := Find(c.scenario)
 		p, err := ParsePolicy("adaptive-informed")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c.scenario == "thousand" {
+			s.Duration /= 2
 		}
 		s.Server.Hints = Hints{Remaining: true}
 		without := runAll(s, p, c.seeds)
