@@ -122,6 +122,10 @@ type Request struct {
 	// request after the other, as in HTTP/1; it distinguishes callers that share
 	// an address. If empty, it is unknown, or carries many at a time.
 	Conn string
+	// Version is the version of the Rules to decide by, where the transport has
+	// used one already, see rules.Compiled.ClientAddress: so that all of one
+	// decision is of one version. If nil, the one in use.
+	Version *rules.Compiled
 	// Degrades reports that requests above a limit, or for which there is no
 	// room, are answered with less rather than refused. It is for Events only.
 	Degrades bool
@@ -208,7 +212,11 @@ func (a *Admission) decide(ctx context.Context) (err error) {
 	if a.control.Rules == nil {
 		return a.decideLimit(ctx)
 	}
-	a.Answer, a.hold, err = a.control.Rules.Load().Admit(ctx, &a.charged, a.control.inFlight(), a.Request.Request)
+	version := a.Request.Version
+	if version == nil {
+		version = a.control.Rules.Load()
+	}
+	a.Answer, a.hold, err = version.Admit(ctx, &a.charged, a.control.inFlight(), a.Request.Request)
 	return err
 }
 

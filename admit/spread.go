@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/list"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -212,39 +213,31 @@ func (c *crowds) size(key, caller uint64, now time.Time) float64 {
 // recent is a bounded map that forgets the key longest unused. The zero value
 // is empty.
 type recent[V any] struct {
-	keys        map[uint64]*kept[V]
-	first, last *kept[V] // the longest unused, the last used
+	keys  map[uint64]*kept[V]
+	order list.List[kept[V]] // the longest unused first
 }
 
 type kept[V any] struct {
-	key        uint64
-	value      V
-	prev, next *kept[V]
+	place list.Node[kept[V]]
+	key   uint64
+	value V
 }
 
 // at returns the value of a key, new if there was none, and marks it used.
 func (c *recent[V]) at(key uint64, most int) *V {
 	e := c.keys[key]
-	switch {
-	case e != nil:
-		c.unlink(e)
-	case c.keys == nil:
-		c.keys = make(map[uint64]*kept[V])
-		fallthrough
-	default:
+	if e == nil {
+		if c.keys == nil {
+			c.keys = make(map[uint64]*kept[V])
+		}
 		if len(c.keys) >= most {
 			c.drop()
 		}
 		e = &kept[V]{key: key}
 		c.keys[key] = e
 	}
-	e.prev, e.next = c.last, nil
-	if c.last == nil {
-		c.first = e
-	} else {
-		c.last.next = e
-	}
-	c.last = e
+	c.order.Remove(&e.place)
+	c.order.Push(&e.place, e)
 	return &e.value
 }
 
@@ -260,7 +253,7 @@ func (c *recent[V]) get(key uint64) *V {
 // not that of key: more are forgotten than come.
 func (c *recent[V]) forget(most int, key uint64, over func(*V) bool) {
 	for range most {
-		if e := c.first; e == nil || e.key == key || !over(&e.value) {
+		if e := c.order.Front(); e == nil || e.key == key || !over(&e.value) {
 			return
 		}
 		c.drop()
@@ -269,22 +262,9 @@ func (c *recent[V]) forget(most int, key uint64, over func(*V) bool) {
 
 // drop forgets the entry longest unused, if there is one.
 func (c *recent[V]) drop() {
-	if e := c.first; e != nil {
-		c.unlink(e)
+	if e := c.order.Front(); e != nil {
+		c.order.Remove(&e.place)
 		delete(c.keys, e.key)
-	}
-}
-
-func (c *recent[V]) unlink(e *kept[V]) {
-	if e.prev == nil {
-		c.first = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		c.last = e.prev
-	} else {
-		e.next.prev = e.prev
 	}
 }
 

@@ -116,15 +116,15 @@ func (l *level) sent(took float64) {
 	}
 }
 
-// tell takes in the policy, and forgets it, and the level, where the server has
-// said neither for long.
+// tell learns the policy, and forgets it and the level where the server has stated
+// neither for long.
 func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	h, unit := o.Hints, a.costs.unit()
 	policy := h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0
 	switch {
 	case policy || h.Remaining.OK:
 		l.toldAt = s
-	case o.Verdict == Served && s-l.toldAt > min(max(l.length, believed), 86400):
+	case o.Verdict == Served && l.toldAt > 0 && s-l.toldAt > min(max(l.length, believed), 86400):
 		if l.on {
 			l.company = company{}
 			a.leaveLevel(s)

@@ -67,10 +67,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next(w, r)
 		return
 	}
-	v := newVisit(r)
-	a := &v.admission
-	err := h.Control.BeginIn(r.Context(), h.request(v), a)
-	defer h.end(v) // after a panic it says nothing about how long a request takes
+	a := admissions.Get().(*admit.Admission)
+	err := h.Control.BeginIn(r.Context(), h.request(r), a)
+	defer h.end(a) // after a panic it says nothing about how long a request takes
 	switch {
 	case err != nil:
 		h.fail(w, r, a)
@@ -87,32 +86,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.Done()
 }
 
-// visit is a request at a Handler. It is used again.
-type visit struct {
-	admission admit.Admission
-	r         *http.Request
-	header    func(name string) string // made once
-	values    func(name string) []string
-}
+// admissions are used again.
+var admissions = sync.Pool{New: func() any { return new(admit.Admission) }}
 
-var visits = sync.Pool{New: func() any {
-	v := new(visit)
-	v.header = func(name string) string { return v.r.Header.Get(name) }
-	v.values = func(name string) []string { return v.r.Header.Values(name) }
-	return v
-}}
-
-func newVisit(r *http.Request) *visit {
-	v := visits.Get().(*visit)
-	v.r = r
-	return v
-}
-
-// end ends the visit, also after a panic.
-func (h *Handler) end(v *visit) {
-	v.admission.Forget()
+// end ends an Admission, also after a panic.
+func (h *Handler) end(a *admit.Admission) {
+	a.Forget()
 	if h.Control.Phase != rules.Before { // where a context may still refer to it
-		visits.Put(v)
+		admissions.Put(a)
 	}
 }
 
@@ -125,19 +106,19 @@ func (h *Handler) next(w http.ResponseWriter, r *http.Request) {
 }
 
 // request returns what the Control decides about.
-func (h *Handler) request(v *visit) admit.Request {
-	r := v.r
+func (h *Handler) request(r *http.Request) admit.Request {
 	q := admit.Request{
 		Request: rules.Request{
 			Method: r.Method, Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath,
-			Header: v.header,
+			Header: r.Header.Get, // and no function of a pool: an Event may be kept
 		},
 		Degrades: h.Degraded != nil,
 	}
 	if from, ok := remote(r); ok {
 		q.Address = from
 		if h.Control.Rules != nil {
-			q.Address = h.Control.Rules.Load().ClientAddress(from, v.values)
+			q.Version = h.Control.Rules.Load() // the same trusts the proxies and decides
+			q.Address = q.Version.ClientAddress(from, r.Header.Values)
 		}
 	}
 	if r.ProtoMajor < 2 { // one request after the other

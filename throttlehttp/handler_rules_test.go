@@ -351,3 +351,39 @@ func TestClientIP(t *testing.T) {
 func readSignal(r *http.Response) signal.Signal {
 	return signal.Read(r.StatusCode, fields(r.Header), time.Unix(1794992400, 0))
 }
+
+// TestHandlerDecidesByOneVersion: rules that are swapped while a request is
+// decided neither trust proxies nor limit it.
+func TestHandlerDecidesByOneVersion(t *testing.T) {
+	l := live(t, `{"version": "old", "proxies": {"trusted": "192.0.2.1"}, "rules": {"name": "a", "key": "address", "limits": "1/h"}}`)
+	next, err := rules.Parse([]byte(`{"version": "new", "rules": {"name": "b", "key": "address", "limits": "1/h"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen admit.Event
+	h := &Handler{
+		Control: &admit.Control{Rules: l, OnEvent: func(e admit.Event) { seen = e }},
+		Request: func(_ *http.Request, q admit.Request) admit.Request { l.Swap(next); return q },
+	}
+	for _, want := range []string{"old a 203.0.113.7", "new b 192.0.2.1"} {
+		ask(h, "GET", with("X-Forwarded-For", "203.0.113.7"))
+		if got := seen.Answer.Version + " " + seen.Answer.Rule + " " + seen.Request.Address.String(); got != want {
+			t.Errorf("decided by %s, want %s", got, want)
+		}
+	}
+}
+
+// TestEventsMayBeKept: what an Event says of its request does not change with
+// the next one.
+func TestEventsMayBeKept(t *testing.T) {
+	var kept []admit.Event
+	h := &Handler{Control: &admit.Control{OnEvent: func(e admit.Event) { kept = append(kept, e) }}}
+	for i := range 3 {
+		ask(h, "GET", with("X-Key", fmt.Sprint(i)))
+	}
+	for i, e := range kept {
+		if got := e.Request.Header("X-Key"); got != fmt.Sprint(i) {
+			t.Errorf("event %d has the header of request %s", i, got)
+		}
+	}
+}

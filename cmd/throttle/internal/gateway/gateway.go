@@ -111,7 +111,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return exit.Failf("gateway: -listen %s: %v", o.listen, err)
 	}
 	fmt.Fprintf(stderr, "throttle gateway: http://%s to %s; %s, in %s\n", listener.Addr(), o.to, what, s.Name)
-	return o.serve(ctx, listener, &throttlehttp.Handler{Control: control, Next: o.proxy(log)})
+	return o.serve(ctx, listener, &throttlehttp.Handler{Control: control, Next: o.proxy(live, log)})
 }
 
 // serve serves until ctx ends, and then drains.

@@ -115,7 +115,7 @@ func (r *running) statuses(n int, path string, fields ...string) string {
 }
 
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Header.Get("X-Forwarded-For"))
+	fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Header.Get("X-Forwarded-For"), r.Header.Get("X-Real-Ip"))
 })
 
 func TestLimits(t *testing.T) {
@@ -146,11 +146,18 @@ func TestLimits(t *testing.T) {
 // TestForwardedFor: the service sees the address that the gateway saw; what is
 // before it comes from proxies that are trusted.
 func TestForwardedFor(t *testing.T) {
-	if _, body := start(t, echo, "-limit", "9/s").get("/x?y=1", "X-Forwarded-For", "6.6.6.6"); body != "GET /x?y=1 127.0.0.1" {
+	if _, body := start(t, echo, "-limit", "9/s").get("/x?y=1", "X-Forwarded-For", "6.6.6.6", "X-Real-IP", "6.6.6.6"); body != "GET /x?y=1 127.0.0.1" {
 		t.Errorf("the service sees %q", body)
 	}
 	if _, body := start(t, echo, "-limit", "9/s", "-trust", "127.0.0.1").get("/", "X-Forwarded-For", "192.0.2.1"); body != "GET / 192.0.2.1, 127.0.0.1" {
 		t.Errorf("behind a trusted proxy the service sees %q", body)
+	}
+	path := filepath.Join(t.TempDir(), "rules.json")
+	if err := os.WriteFile(path, []byte(`{"proxies": {"trusted": "127.0.0.1"}, "rules": [{"name": "a", "limits": "9/s"}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := start(t, echo, "-rules", path).get("/", "X-Forwarded-For", "192.0.2.1"); body != "GET / 192.0.2.1, 127.0.0.1" {
+		t.Errorf("behind a proxy that the rules trust the service sees %q", body)
 	}
 }
 

@@ -9,16 +9,16 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
 )
 
 // proxy passes requests on to the service. Header fields that only a proxy may
 // set are removed, unless the request came from a trusted one.
-func (o *options) proxy(log *slog.Logger) http.Handler {
+func (o *options) proxy(live *rules.Live, log *slog.Logger) http.Handler {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
 	transport.ResponseHeaderTimeout = o.timeout
@@ -29,8 +29,10 @@ func (o *options) proxy(log *slog.Logger) http.Handler {
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(o.to)
-			if o.trusts(p.In.RemoteAddr) {
+			if trusted(live, p.In) {
 				p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
+			} else {
+				p.Out.Header.Del("X-Real-Ip") // others are gone already
 			}
 			p.SetXForwarded()
 		},
@@ -53,15 +55,15 @@ func (o *options) proxy(log *slog.Logger) http.Handler {
 	}
 }
 
-// trusts reports whether a request came from a proxy whose header fields are
-// believed.
-func (o *options) trusts(remote string) bool {
-	from, err := netip.ParseAddrPort(remote)
+// trusted reports whether a request came from a proxy that the rules trust, and
+// that has stated the address of its client.
+func trusted(live *rules.Live, r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return false
 	}
 	address := from.Addr().Unmap()
-	return slices.ContainsFunc(o.trust, func(p netip.Prefix) bool { return p.Contains(address) })
+	return live.Load().ClientAddress(address, r.Header.Values) != address
 }
 
 // sparing bounds how often something is said.
