@@ -18,7 +18,8 @@ import "math"
 //
 //   - The further refusals of a row say only that the limit still holds, or that
 //     the server is away. They cut base by half of L, and space what is sent to
-//     see: each time by 1/0.6, up to Probe, or 8 intervals where those are longer.
+//     see: each time by 1/0.6, up to Probe, or 8 intervals where those are longer,
+//     and 20 minutes, or an interval, at most.
 //
 //   - The first that is served ends the row. The rate comes back to base by a
 //     factor of 3 with each request that is served. A row counts as time in t up to
@@ -35,6 +36,7 @@ type estimate struct {
 	trust    float64 // in requests, what floor is worth
 	period   float64 // T, seconds
 	accepted float64 // how many were sent since the last row began, and served
+	total    float64 // and since it began to learn
 	refused  int     // of the row that has not ended; 0: it has
 	rowAt    float64 // when the last row began
 	roundAt  float64 // what was sent before, and refused, is of the refusals so far
@@ -59,9 +61,12 @@ const (
 	counted    = 3.0        // times the time of service that a row counts at once
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
-	fewest     = 10.0       // requests
+	sample     = 10.0       // requests, or seconds, that measure a rate
+	fewest     = 20.0       // requests in T
+	settling   = 3.0        // requests served for each of those, at first
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
-	slowest    = 1.0 / 1200 // a second: one request in 20 minutes
+	slowest    = 1.0 / 7200 // a second: one request in two hours
+	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
 	longest    = 3600.0     // T at most, seconds
 	shortest   = 1.0        // and at least
 )
@@ -76,6 +81,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 			a.resume(sent)
 		}
 		a.accepted++
+		a.total++
 	case v == Throttled && !a.on:
 		a.on, a.first.open = true, true
 		a.floor, a.trust, a.born = max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest), leastTrust, s
@@ -89,7 +95,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 // measure counts what is served before the first refusal, in windows of ten
 // requests or ten seconds, at least a second.
 func (a *Adaptive) measure(s float64) {
-	if long := s - a.rowAt; long > 1 && (a.accepted >= fewest || long > 10) {
+	if long := s - a.rowAt; long > 1 && (a.accepted >= sample || long > sample) {
 		a.proof = a.accepted / long
 		a.first.open = a.first.open || a.accepted > 0
 		a.rowAt, a.accepted = s, 0
@@ -122,7 +128,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
-		a.floor = max(a.floor*math.Exp(-a.gentle()/2), slowest)
+		a.floor = max(a.floor*math.Exp(-a.gentle()/2), min(a.floor, seldom))
 		a.trust = max(leastTrust, a.trust/2)
 		return
 	}
@@ -152,13 +158,13 @@ func (a *Adaptive) resume(sent float64) {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
-	a.period = min(longest, max(t, min(a.trust/leastTrust, fewest)/a.floor, 4*a.rtt, shortest))
+	a.period = min(longest, max(t, min(max(a.total/settling, 1), fewest)/a.floor, 4*a.rtt, shortest))
 }
 
 // felt is the rate a second at s, as felt without hints.
 func (a *Adaptive) felt(s float64) float64 {
 	if a.refused > 0 {
-		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8), slowest)
+		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8), min(a.floor, seldom))
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
