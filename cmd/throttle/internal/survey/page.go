@@ -15,7 +15,7 @@ func (r report) writeMarkdown(w io.Writer) {
 	command := fmt.Sprintf("go run ./cmd/throttle sim survey -cells %d -seed %d -seeds %d -policy '%s' -md docs/survey.md", len(r.outcomes), o.seed, o.seeds, o.policy.Name)
 	fmt.Fprintf(w, "# Survey\n\nRate limits and their callers drawn at random, and how the retry policy `%s` does in them. Written by\n\n    %s\n\n", o.policy.Name, command)
 	fmt.Fprint(w, "What is drawn, when a cell is held and when a peer wins it: `throttle sim survey -h`.\n\n")
-	fmt.Fprintf(w, "%s: %s. The last five columns count the cells that miss each bar.\n\n", r.title(), r.heldLine())
+	fmt.Fprintf(w, "%s: %s. The next five columns count the cells that miss each bar.%s\n\n", r.title(), r.heldLine(), r.toldLine())
 	markdown(w, r.rows())
 	if len(r.peers) > 0 {
 		fmt.Fprintf(w, "\n## Cells that a peer wins\n\nOf each peer at most %s of all cells, and %s of a group.\n\n", percent(mostWon), percent(mostWonGroup))
@@ -31,6 +31,14 @@ func (r report) writeMarkdown(w io.Writer) {
 		}
 		fmt.Fprint(w, "```\n")
 	}
+}
+
+// toldLine explains the columns of those that know the rate.
+func (r report) toldLine() string {
+	if len(r.peers) == 0 {
+		return ""
+	}
+	return " The last two count the cells that are held by policies which know the rate: `" + strings.Join(knowing[:], "` with its share of it, and `") + "`, which all clients share."
 }
 
 func markdown(w io.Writer, rows [][]string) {

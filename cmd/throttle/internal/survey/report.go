@@ -23,8 +23,9 @@ type tally struct {
 	cells, held, hopeless, apart int
 
 	missed [len(survey.Bars)]int
-	beyond float64        // of all cells together
-	won    map[string]int // by peers
+	beyond float64           // of all cells together
+	won    map[string]int    // by peers
+	told   [len(knowing)]int // held by those that know the rate
 }
 
 // judged is how many cells count.
@@ -60,6 +61,9 @@ func (t *tally) add(x outcome) {
 		t.apart++
 	}
 	t.beyond += x.verdict.Beyond()
+	for i, held := range x.told {
+		t.told[i] += one(held)
+	}
 	for i, times := range x.verdict {
 		if times > 1 {
 			t.missed[i]++

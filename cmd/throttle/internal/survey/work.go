@@ -21,9 +21,10 @@ type outcome struct {
 	informed    bool
 	ours, bound survey.Figures
 	verdict     survey.Verdict
-	hopeless    bool     // for the bound too
-	apart       bool     // held by no policy: clients that do not talk to each other collide
-	winners     []string // peers that win the cell
+	hopeless    bool               // for the bound too
+	apart       bool               // held by no policy: clients that do not talk to each other collide
+	winners     []string           // peers that win the cell
+	told        [len(knowing)]bool // held by those that know the rate
 	pair        pair
 }
 
@@ -88,8 +89,7 @@ func (o *options) judge(ctx context.Context, c survey.Cell) outcome {
 	return x
 }
 
-// compare runs the peers, and where no policy holds a cell of a small burst those
-// that know the rate.
+// compare runs the peers, and those that know the rate.
 func (o *options) compare(ctx context.Context, x *outcome) {
 	held := x.verdict.Held()
 	holds := func(f survey.Figures) bool { return x.cell.Judge(f, x.bound, x.informed).Held() }
@@ -100,17 +100,19 @@ func (o *options) compare(ctx context.Context, x *outcome) {
 			x.winners = append(x.winners, p.Name)
 		}
 	}
-	if held || !x.cell.Small() {
-		return
-	}
-	x.hopeless = !holds(x.bound)
-	for _, name := range knowing {
-		if p, err := policy.Parse(name); err == nil && !held {
-			f, in := o.peer(ctx, x, p, false)
-			held = in && holds(f)
+	for i, name := range knowing {
+		p, err := policy.Parse(name)
+		if err != nil {
+			continue
+		}
+		if f, in := o.peer(ctx, x, p, false); in {
+			x.told[i] = holds(f)
+			held = held || x.told[i]
 		}
 	}
-	x.apart = !held
+	if !held && x.cell.Small() {
+		x.hopeless, x.apart = !holds(x.bound), true
+	}
 }
 
 // peer runs a peer once, and as often as the others if it may yet win the cell
@@ -126,11 +128,11 @@ func (o *options) peer(ctx context.Context, x *outcome, p sim.Policy, held bool)
 }
 
 // knowing are the peers that know the rate, each its part of it.
-var knowing = []string{"x-time-rate", "omniscient"}
+var knowing = [...]string{"x-time-rate", "omniscient"}
 
 // rivals are the policies that know nothing of the rate and are not ours.
 func rivals(ours sim.Policy) []sim.Policy {
-	others := append([]string{"adaptive", "adaptive-informed", "fixed", ours.Name}, knowing...)
+	others := append([]string{"adaptive", "adaptive-informed", "fixed", ours.Name}, knowing[:]...)
 	return slices.DeleteFunc(policy.All(sim.Scenario{}), func(p sim.Policy) bool { return slices.Contains(others, p.Name) })
 }
 

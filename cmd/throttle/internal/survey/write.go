@@ -36,9 +36,15 @@ func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 // rows are the groups, all first.
 func (r report) rows() (rows [][]string) {
 	rows = append(rows, append([]string{"group", "cells", "held", "share"}, survey.Bars[:]...))
+	if len(r.peers) > 0 {
+		rows[0] = append(rows[0], knowing[:]...)
+	}
 	for _, g := range append([]groupTally{{survey.Group{By: "all"}, r.all}}, r.groups...) {
 		row := []string{strings.TrimSuffix(g.String(), ": "), fmt.Sprint(g.judged()), fmt.Sprint(g.held), percent(part(g.held, g.judged()))}
 		for _, n := range g.missed {
+			row = append(row, fmt.Sprint(n))
+		}
+		for _, n := range g.told[:len(rows[0])-len(row)] {
 			row = append(row, fmt.Sprint(n))
 		}
 		rows = append(rows, row)
