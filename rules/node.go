@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Node is a value of a file of configuration, with its place: what a reader of
-// YAML, TOML or the like hands over, so that every format has the same fields
+// Node is a value of a configuration file, with its place. A reader of YAML, TOML
+// or the like hands over a tree of them, so that every format has the same fields
 // and the same errors. [ReadNode] reads JSON.
 type Node struct {
 	// Value is a string, a json.Number, a bool, nil, a []Node (a list) or a
@@ -71,8 +71,8 @@ func (n Node) Decode(into any) error {
 	return nil
 }
 
-// Fail returns an error about the value at a path, as in "routes[2].to", for what
-// a program finds wrong after Decode: what states the mistake, and a correct form.
+// Fail returns an error about the value at a path, as in "routes[2].to", for a
+// mistake that a program finds after Decode; what states it, and a correct form.
 // If there is no such value, the place is that of the nearest that would hold it.
 func (n Node) Fail(path, what string) error {
 	return n.place(&Error{Path: path, What: what})
