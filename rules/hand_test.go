@@ -168,6 +168,9 @@ func TestShadowLimit(t *testing.T) {
 			t.Errorf("a key with an override = %+v, want no shadow", a)
 		}
 	}
+	if got := b.used("r/s0/client=acme"); got != 0 {
+		t.Errorf("a key with an override has used %d of the shadow limit, want 0", got)
+	}
 }
 
 // Without the Store each rule counts as its Away says.
