@@ -120,7 +120,7 @@ func TestSetOver(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	old := setOf(t, `{"version": "1", "deny": ["10.0.0.1", "10.0.0.2"], "rules": [
+	old := setOf(t, `{"version": "1", "deny": ["10.0.0.1", "10.0.0.2", "10.0.0.1"], "rules": [
 		{"name": "a", "key": "client", "limits": "1/s", "overrides": [{"key": "x", "limits": "2/s"}, {"key": "y", "limits": "2/s"}]},
 		{"name": "gone", "limits": "1/s"}, {"name": "same", "limits": "1/s"}], "switches": {"name": "s", "value": "old"}}`)
 	now := setOf(t, `{"version": "2", "deny": ["10.0.0.2", {"entry": "10.0.0.3", "until": "2026-12-01T12:00:00Z"}], "kill": true, "rules": [
