@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Overlay is what was changed by hand while programs run, on top of the rules of
-// their sources: raises, blocks, exemptions, switches, the kill switch. It is data,
-// shared by all instances, see [Stack]. The zero Overlay changes nothing.
+// Overlay holds the changes by hand while programs run, on top of the rules of their
+// sources: raises, blocks, exemptions, switches, the kill switch. It is data, shared
+// by all instances, see [Stack]. The zero Overlay changes nothing.
 type Overlay struct {
 	// Serial counts the changes. One with a lower Serial is older.
 	Serial int64 `json:"serial"`
