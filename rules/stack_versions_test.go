@@ -149,10 +149,10 @@ func TestStackRun(t *testing.T) {
 	})
 }
 
-// TestStackReloads: thousands of changes of two sources and the Overlay under load.
+// TestStackReloads: a thousand changes of two sources and the Overlay under load.
 // Every request is decided, by rules of one version.
 func TestStackReloads(t *testing.T) {
-	const changes = 2_000
+	const changes = 1_000
 	var n atomic.Int64
 	version := func(name string) rules.Fetch {
 		return func(context.Context, string) ([]byte, string, error) {
