@@ -116,13 +116,18 @@ func TestStackVersions(t *testing.T) {
 	if err := s.BringBack(t.Context(), "v2", noted); err != nil || limitAt(t, s, "x", noon) != 3 {
 		t.Fatalf("BringBack: %v, the limit is %d, want 3", err, limitAt(t, s, "x", noon))
 	}
+	brought := s.Live.Load().Version()
 	file.set(`{"version": "v5", "rules": {"name": "r", "key": "client", "limits": "6/h"}}`)
 	refreshed(t, s)
 	if got := limitAt(t, s, "x", noon); got != 3 {
 		t.Errorf("a new version of the file: the limit is %d, want that brought back, 3", got)
 	}
-	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Set = nil; return nil }); err != nil || limitAt(t, s, "x", noon) != 6 {
+	unset := func(o *rules.Overlay) error { o.Set = nil; return nil }
+	if err := s.Edit(t.Context(), noted, unset); err != nil || limitAt(t, s, "x", noon) != 6 {
 		t.Errorf("Edit: %v, the limit is %d, want the file's, 6", err, limitAt(t, s, "x", noon))
+	}
+	if err := s.BringBack(t.Context(), brought, noted); err != nil || limitAt(t, s, "x", noon) != 3 {
+		t.Errorf("BringBack of %s, itself brought back: %v, the limit is %d, want 3", brought, err, limitAt(t, s, "x", noon))
 	}
 }
 
