@@ -113,6 +113,8 @@ func TestStackVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	refreshed(t, s)
+	file.set(`{"version": "v4", "rules": {"name": "r", "key": "client", "limits": "5/h"}}`)
+	refreshed(t, s)
 	if err := s.BringBack(t.Context(), "v2", noted); err != nil || limitAt(t, s, "x", noon) != 3 {
 		t.Fatalf("BringBack: %v, the limit is %d, want 3", err, limitAt(t, s, "x", noon))
 	}
