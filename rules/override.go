@@ -8,7 +8,7 @@ import (
 // overrides are the overrides of a rule, indexed for look-up.
 type overrides struct {
 	// exact finds limits by the tail of a key, which has the values in it.
-	exact map[string]terms
+	exact map[string]*terms
 	other []override
 }
 
@@ -23,18 +23,20 @@ type valuePattern struct {
 	glob glob
 }
 
-// find returns the limits for the request whose key ends in tail, if they are
-// other than the rule's. No part of the key is missing.
-func (o *overrides) find(q *question, parts []int, tail []byte) (t terms, ok bool) {
-	if t, ok = o.exact[string(tail)]; ok {
-		return t, true
-	}
-	for i := range o.other {
-		if o.other[i].match(q, parts) {
-			return o.other[i].terms, true
+// find returns the limits for the request whose key ends in tail, or nil if they are
+// the rule's. No part of the key is missing.
+func (o *overrides) find(q *question, parts []int, tail []byte) *terms {
+	for t := o.exact[string(tail)]; t != nil; t = t.next {
+		if !ended(t.until, q.r.Now) {
+			return t
 		}
 	}
-	return terms{}, false
+	for i := range o.other {
+		if v := &o.other[i]; !ended(v.terms.until, q.r.Now) && v.match(q, parts) {
+			return &v.terms
+		}
+	}
+	return nil
 }
 
 func (o *override) match(q *question, parts []int) bool {
@@ -56,11 +58,12 @@ func (k *compiler) overrides(path string, r *Rule, parts []int, base terms) (o o
 	if len(r.Overrides) > maxEntries {
 		k.fail(path+".overrides", "more than %d overrides", maxEntries)
 	}
-	o.exact = make(map[string]terms, len(r.Overrides))
+	o.exact = make(map[string]*terms, len(r.Overrides))
 	stars := 0
 	for i := range r.Overrides {
 		v, at := &r.Overrides[i], item(path+".overrides", i)
-		other := terms{k.limits(at+".limits", v.Limits), int64(v.InFlight)}
+		other := terms{limits: k.limits(at+".limits", v.Limits), most: int64(v.InFlight), until: v.Until}
+		k.note(at, v.Note)
 		if strings.Contains(strings.Join(v.Key, ""), "*") {
 			stars++
 		}
@@ -119,15 +122,35 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 		}
 		values[i] = v
 	}
-	switch _, twice := o.exact[string(tail)]; {
+	switch first := o.exact[string(tail)]; {
 	case k.err != nil:
 	case !exact:
 		o.other = append(o.other, override{values, t})
-	case twice:
-		k.fail(path+".key", "another override has the same key")
-	default:
-		o.exact[string(tail)] = t
+	case first == nil:
+		o.exact[string(tail)] = &t
+	case !first.then(t):
+		k.fail(path+".key", "another override has the same key, and does not end; or more than %d of them do", mostTwins)
 	}
+}
+
+// mostTwins bounds the overrides of one key, which end one after the other.
+const mostTwins = 8
+
+// then makes other count when t and those that follow it have ended; not ok if
+// they do not end, or are too many.
+func (t *terms) then(other terms) (ok bool) {
+	n := 1
+	for ; t.next != nil; t = t.next {
+		n++
+	}
+	if n >= mostTwins {
+		return false
+	}
+	if t.until.IsZero() {
+		return false
+	}
+	t.next = &other
+	return true
 }
 
 // network returns a network that is not smaller than what makes one key.

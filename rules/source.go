@@ -24,6 +24,9 @@ type Source struct {
 	Fetch Fetch
 	// Live holds the version in use. Handlers use a pointer to it.
 	Live Live
+	// Read reads the text as a tree, for files in another format than JSON. It
+	// should refuse text longer than [MaxSize]. If nil, [ReadNode].
+	Read func(data []byte) (Node, error)
 	// Known are the names that [Request.Value] and [Request.Cost] understand.
 	Known []string
 	// Keep is a file, of this Source alone, with the last good version, for a
@@ -40,7 +43,8 @@ type Source struct {
 	// that refreshed. It must not refresh. If nil, nothing is called.
 	OnState func(Status)
 
-	mu      sync.Mutex // guards turn and status
+	into    func(c *Compiled) error // of the Stack: puts a version into use, or says why not
+	mu      sync.Mutex              // guards turn and status
 	turn    chan struct{}
 	status  Status
 	current // of the refresh that has the turn
@@ -48,6 +52,7 @@ type Source struct {
 
 // current is what is known of the version that the Source has put into use.
 type current struct {
+	serial int64
 	digest [sha256.Size]byte
 	tag    string
 	kept   bool // it is in the file
@@ -209,8 +214,46 @@ func (s *Source) fetch(ctx context.Context) (data []byte, tag string, c *Compile
 	if data == nil {
 		return nil, s.tag, nil, nil
 	}
-	c, err = Parse(data, s.Known...)
+	c, err = s.parse(data)
+	if err == nil && c.serial > 0 {
+		err = s.older(c.serial)
+	}
+	if err == nil && c.digest != s.digest && s.into != nil {
+		err = s.into(c)
+	}
 	return data, tag, c, err
+}
+
+// older refuses a serial below that of the version in use, or, before the first, of
+// the kept one.
+func (s *Source) older(serial int64) error {
+	have, where := s.serial, "in use"
+	if s.Keep != "" && s.digest == [sha256.Size]byte{} {
+		data, err := readFile(s.Keep)
+		if err != nil {
+			return nil // none is kept
+		}
+		if kept, err := s.parse(data); err == nil {
+			have, where = kept.serial, "kept"
+		}
+	}
+	if serial < have {
+		return fmt.Errorf("rules: serial %d is older than %d, which is %s", serial, have, where)
+	}
+	return nil
+}
+
+// parse reads and checks rules.
+func (s *Source) parse(data []byte) (*Compiled, error) {
+	read := s.Read
+	if read == nil {
+		read = ReadNode
+	}
+	root, err := read(data)
+	if err != nil {
+		return nil, lineError{err}
+	}
+	return ParseNode(root, s.Known...)
 }
 
 // use puts c into use, or, if c is nil or the same, confirms what is in use.
@@ -235,7 +278,7 @@ func (s *Source) use(now time.Time, status *Status, c *Compiled, data []byte, ta
 
 func (s *Source) swap(now time.Time, status *Status, c *Compiled) {
 	s.Live.Swap(c)
-	s.digest = c.digest
+	s.digest, s.serial = c.digest, max(c.serial, s.serial)
 	status.Version, status.Since = c.version, now
 	status.Swaps++
 }
@@ -249,7 +292,10 @@ func (s *Source) fallBack(now time.Time, status *Status, why error) error {
 	data, err := readFile(s.Keep)
 	var c *Compiled
 	if err == nil {
-		c, err = Parse(data, s.Known...)
+		c, err = s.parse(data)
+	}
+	if err == nil && s.into != nil {
+		err = s.into(c)
 	}
 	if err != nil {
 		return lineError{fmt.Errorf("%w; and the kept %s: %w", why, s.Keep, err)}
