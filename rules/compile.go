@@ -79,21 +79,6 @@ type headerMatch struct {
 	value glob
 }
 
-// Parse reads and checks a Set in JSON of at most [MaxSize] bytes. known are the
-// names that [Request.Value] and [Request.Cost] understand; others are refused.
-// The error is an [*Error] with the place of the first thing that is wrong.
-func Parse(data []byte, known ...string) (*Compiled, error) {
-	s, t, err := readSet(data)
-	if err != nil {
-		return nil, err
-	}
-	c, e := compile(s, known)
-	if e != nil {
-		return nil, t.at(e.Path, e)
-	}
-	return c, nil
-}
-
 // Compile checks s and prepares it for use; nothing of s is kept. known are the
 // names that [Request.Value] and [Request.Cost] understand; others are refused.
 // The error is an [*Error].

@@ -182,8 +182,12 @@ func (k Key) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(k,
 
 // UnmarshalJSON reads a Set, as [Parse] does, but does not check its content.
 func (s *Set) UnmarshalJSON(data []byte) error {
-	read, _, err := readSet(data)
+	root, err := ReadNode(data)
 	if err != nil {
+		return err
+	}
+	var read Set
+	if err := root.Decode(&read); err != nil {
 		return err
 	}
 	*s = read
