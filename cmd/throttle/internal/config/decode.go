@@ -67,7 +67,7 @@ func (d *decoder) scalar(n *tree.Node, v reflect.Value, k kind, f field, path st
 		d.failNode(n, path, "%s: must be %s%s", n.Show(), f.shape(v.Type()), hint)
 		return
 	}
-	if what := k.read(d, n.Text, v, f); what != "" {
+	if what := k.read(d, n.Text, v, f, k); what != "" {
 		d.failNode(n, path, "%s: %s", n.Show(), what)
 	}
 }
@@ -75,6 +75,10 @@ func (d *decoder) scalar(n *tree.Node, v reflect.Value, k kind, f field, path st
 // section reads a mapping as the fields of a struct.
 func (d *decoder) section(n *tree.Node, v reflect.Value, path string) {
 	fields := fieldsOf(v.Type())
+	if short, ok := fields.short(); ok && n.Kind != tree.Map && n.Kind != tree.List {
+		d.value(n, v.Field(short.index), short, path)
+		return
+	}
 	if n.Kind != tree.Map {
 		d.failNode(n, path, "must have fields, not %s; they are %s", strings.Trim(n.Show(), "()"), namesOf(fields))
 		return

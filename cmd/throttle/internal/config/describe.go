@@ -18,6 +18,7 @@ import (
 //	doc      what it is, for people
 //	default  what counts if it is absent, for people; "none" if nothing does
 //	need     "true" if it must be there
+//	short    "true" if its value may stand in place of all fields
 //	oneof    the words that it may be, separated by blanks
 //	least, most
 //	         bounds of a number or a duration
@@ -26,6 +27,7 @@ type field struct {
 	name, doc   string
 	otherwise   string
 	need        bool
+	isShort     bool
 	oneof       []string
 	least, most string
 	typ         reflect.Type
@@ -42,7 +44,7 @@ func fieldsOf(t reflect.Type) (all fieldList) {
 			continue
 		}
 		all = append(all, field{
-			index: i, name: name, doc: tag.Get("doc"), otherwise: tag.Get("default"), need: tag.Get("need") == "true",
+			index: i, name: name, doc: tag.Get("doc"), otherwise: tag.Get("default"), need: tag.Get("need") == "true", isShort: tag.Get("short") == "true",
 			oneof: strings.Fields(tag.Get("oneof")), least: tag.Get("least"), most: tag.Get("most"), typ: t.Field(i).Type,
 		})
 	}
@@ -52,6 +54,16 @@ func fieldsOf(t reflect.Type) (all fieldList) {
 func (l fieldList) find(name string) (field, bool) {
 	for _, f := range l {
 		if f.name == name {
+			return f, true
+		}
+	}
+	return field{}, false
+}
+
+// short is the field whose value may stand in place of all.
+func (l fieldList) short() (field, bool) {
+	for _, f := range l {
+		if f.isShort {
 			return f, true
 		}
 	}
@@ -79,7 +91,11 @@ func (f field) shape(t reflect.Type) string {
 	case reflect.Map:
 		return "names, each with " + f.shape(t.Elem())
 	}
-	return "its fields: " + namesOf(fieldsOf(t))
+	fields := fieldsOf(t)
+	if short, ok := fields.short(); ok {
+		return short.shape(short.typ) + ", or its fields: " + namesOf(fields)
+	}
+	return "its fields: " + namesOf(fields)
 }
 
 func (f field) scalarShape(k kind) string {

@@ -81,6 +81,10 @@ func (f *files) value(file, name string) (value, what string) {
 
 // secretFile reads a file without the line break at its end.
 func secretFile(path, name string) (value, what string) {
+	info, err := os.Stat(path) // opening a pipe would wait for its other end
+	if err == nil && !info.Mode().IsRegular() {
+		return "", fmt.Sprintf("${%s}: not a file", name)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Sprintf("${%s}: %v", name, err)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
-	"github.com/throttle-go/throttle/limit"
 )
 
 // Scalars of the file beside text, numbers, true and false.
@@ -33,9 +32,12 @@ type (
 	StoreURL string
 	// Size is a number of bytes.
 	Size int64
-	// Rate is a limit in words.
-	Rate limit.Limit
+	// Overlay is a file, or InStore.
+	Overlay string
 )
+
+// InStore is an Overlay that all instances share.
+const InStore Overlay = "store"
 
 // String hides the secret.
 func (Secret) String() string { return "(secret)" }
@@ -50,30 +52,26 @@ type kind struct {
 	unit    string    // a number may lack, to be proposed
 	pattern string    // of texts, for the schema
 	// read reads text into v. It returns what is wrong, or "".
-	read func(d *decoder, text string, v reflect.Value, f field) string
+	read func(d *decoder, text string, v reflect.Value, f field, k kind) string
 }
 
-var kinds map[reflect.Type]kind
-
-func init() {
-	kinds = map[reflect.Type]kind{
-		reflect.TypeFor[string]():        {what: "text", kind: tree.Text, read: readText},
-		reflect.TypeFor[bool]():          {what: "true or false", kind: tree.Bool, read: readBool},
-		reflect.TypeFor[int]():           {what: "a whole number", kind: tree.Number, read: readInt},
-		reflect.TypeFor[time.Duration](): {what: "a duration", kind: tree.Text, unit: "s", pattern: `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, read: readDuration},
-		reflect.TypeFor[netip.Prefix]():  {what: "an address or a network, as 10.0.0.0/8", kind: tree.Text, pattern: `^[0-9a-fA-F:.]+(/[0-9]{1,3})?$`, read: readNetwork},
-		reflect.TypeFor[Listen]():        {what: "an address to listen on, as 127.0.0.1:8080, :8080 or unix:/run/throttle.sock", kind: tree.Text, pattern: `^(unix:.+|.*:[0-9]{1,5})$`, read: readListen},
-		reflect.TypeFor[Path]():          {what: "the path of a file", kind: tree.Text, pattern: `.`, read: readPath},
-		reflect.TypeFor[Secret]():        {what: "a secret, as ${NAME} or ${file:PATH}", kind: tree.Text, pattern: `.`, read: readSecret},
-		reflect.TypeFor[Web]():           {what: "a URL, as https://HOST/PATH", kind: tree.Text, pattern: `^https?://[^/]`, read: readWeb},
-		reflect.TypeFor[Upstream]():      {what: "a URL, as http://HOST:PORT", kind: tree.Text, pattern: `^(https?|h2c|dns(\+srv)?|unix)://?[^/]`, read: readUpstream},
-		reflect.TypeFor[StoreURL]():      {what: "the URL of a store, as memory:, redis://HOST or postgres://USER@HOST/DATABASE", kind: tree.Text, pattern: `^[a-z][a-z0-9+]*:`, read: readStoreURL},
-		reflect.TypeFor[Size]():          {what: "a size, as 64KiB or 10MB", kind: tree.Text, unit: "B", pattern: `^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)$`, read: readSize},
-		reflect.TypeFor[Rate]():          {what: "a limit, as 100/min or 10/s burst 20", kind: tree.Text, pattern: `.`, read: readRate},
-	}
+var kinds = map[reflect.Type]kind{
+	reflect.TypeFor[string]():        {what: "text", kind: tree.Text, read: readText},
+	reflect.TypeFor[bool]():          {what: "true or false", kind: tree.Bool, read: readBool},
+	reflect.TypeFor[int]():           {what: "a whole number", kind: tree.Number, read: readInt},
+	reflect.TypeFor[time.Duration](): {what: "a duration", kind: tree.Text, unit: "s", pattern: durations.String(), read: readDuration},
+	reflect.TypeFor[netip.Prefix]():  {what: "an address or a network, as 10.0.0.0/8", kind: tree.Text, pattern: `^[0-9a-fA-F:.]+(/[0-9]{1,3})?$`, read: readNetwork},
+	reflect.TypeFor[Listen]():        {what: "an address to listen on, as 127.0.0.1:8080, :8080 or unix:/run/throttle.sock", kind: tree.Text, pattern: `^(unix:.+|.*:[0-9]{1,5})$`, read: readListen},
+	reflect.TypeFor[Path]():          {what: "the path of a file", kind: tree.Text, pattern: `.`, read: readPath},
+	reflect.TypeFor[Secret]():        {what: "a secret, as ${NAME} or ${file:PATH}", kind: tree.Text, pattern: `.`, read: readSecret},
+	reflect.TypeFor[Web]():           {what: "a URL, as https://HOST/PATH", kind: tree.Text, pattern: `^https?://[^/]`, read: readWeb},
+	reflect.TypeFor[Upstream]():      {what: "a URL, as http://HOST:PORT", kind: tree.Text, pattern: `^(https?|h2c|dns\+srv)://[^/]`, read: readUpstream},
+	reflect.TypeFor[StoreURL]():      {what: "the URL of a store, as memory:, redis://HOST or postgres://USER@HOST/DATABASE", kind: tree.Text, pattern: `^[a-z][a-z0-9+]*:`, read: readStoreURL},
+	reflect.TypeFor[Size]():          {what: "a size, as 64KiB or 10MB", kind: tree.Text, unit: "B", pattern: `^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)$`, read: readSize},
+	reflect.TypeFor[Overlay]():       {what: "the path of a file, or store", kind: tree.Text, pattern: `.`, read: readOverlay},
 }
 
-func readText(_ *decoder, text string, v reflect.Value, f field) string {
+func readText(_ *decoder, text string, v reflect.Value, f field, _ kind) string {
 	switch {
 	case len(f.oneof) > 0 && !slices.Contains(f.oneof, text):
 		if near := nearest(text, f.oneof); near != "" {
@@ -87,7 +85,7 @@ func readText(_ *decoder, text string, v reflect.Value, f field) string {
 	return ""
 }
 
-func readBool(_ *decoder, text string, v reflect.Value, _ field) string {
+func readBool(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	if text != "true" && text != "false" {
 		return "must be true or false"
 	}
@@ -95,27 +93,27 @@ func readBool(_ *decoder, text string, v reflect.Value, _ field) string {
 	return ""
 }
 
-func readInt(_ *decoder, text string, v reflect.Value, f field) string {
+func readInt(_ *decoder, text string, v reflect.Value, f field, k kind) string {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return "must be " + f.shape(v.Type())
+		return "must be " + f.scalarShape(k)
 	}
 	v.SetInt(n)
-	return f.withinNumber(n, kinds[v.Type()])
+	return f.withinNumber(n, k)
 }
 
-func readDuration(_ *decoder, text string, v reflect.Value, f field) string {
+func readDuration(_ *decoder, text string, v reflect.Value, f field, k kind) string {
 	d, err := time.ParseDuration(text)
 	if err != nil || !durations.MatchString(text) {
 		return "is not a duration; write a number and ms, s, m or h, as in 500ms or 1m30s"
 	}
 	v.SetInt(int64(d))
-	return f.withinNumber(int64(d), kinds[v.Type()])
+	return f.withinNumber(int64(d), k)
 }
 
 var durations = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
 
-func readNetwork(_ *decoder, text string, v reflect.Value, _ field) string {
+func readNetwork(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	p, err := netip.ParsePrefix(text)
 	if a, notOne := netip.ParseAddr(text); err != nil && notOne == nil && a.Zone() == "" {
 		p, err = a.Unmap().Prefix(a.Unmap().BitLen())
@@ -130,7 +128,7 @@ func readNetwork(_ *decoder, text string, v reflect.Value, _ field) string {
 	return ""
 }
 
-func readListen(d *decoder, text string, v reflect.Value, _ field) string {
+func readListen(d *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
 			return "unix: without a path; write unix:/run/throttle.sock"
@@ -152,7 +150,7 @@ func readListen(d *decoder, text string, v reflect.Value, _ field) string {
 	return ""
 }
 
-func readPath(d *decoder, text string, v reflect.Value, _ field) string {
+func readPath(d *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	if text == "" {
 		return "must not be empty; leave it out"
 	}
@@ -160,7 +158,7 @@ func readPath(d *decoder, text string, v reflect.Value, _ field) string {
 	return ""
 }
 
-func readSecret(_ *decoder, text string, v reflect.Value, _ field) string {
+func readSecret(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	if text == "" {
 		return "must not be empty; leave it out"
 	}
@@ -190,13 +188,13 @@ func readURL(text string, schemes ...string) (u *url.URL, what string) {
 	return u, ""
 }
 
-func readWeb(_ *decoder, text string, v reflect.Value, _ field) string {
+func readWeb(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	_, what := readURL(text, "https", "http")
 	v.SetString(text)
 	return what
 }
 
-func readUpstream(_ *decoder, text string, v reflect.Value, _ field) string {
+func readUpstream(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	u, what := readURL(text, upstreamSchemes...)
 	if what == "" && (u.User != nil || u.RawQuery != "") {
 		what = "must have no user and no query"
@@ -208,7 +206,7 @@ func readUpstream(_ *decoder, text string, v reflect.Value, _ field) string {
 // upstreamSchemes are those of Upstream.
 var upstreamSchemes = []string{"http", "https", "h2c", "dns+srv"}
 
-func readStoreURL(_ *decoder, text string, v reflect.Value, _ field) string {
+func readStoreURL(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	scheme, _, found := strings.Cut(text, ":")
 	if known := []string{"memory", "redis", "rediss", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql"}; !found || !slices.Contains(known, scheme) {
 		return "must be memory:, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
@@ -217,13 +215,13 @@ func readStoreURL(_ *decoder, text string, v reflect.Value, _ field) string {
 	return ""
 }
 
-func readSize(_ *decoder, text string, v reflect.Value, f field) string {
+func readSize(_ *decoder, text string, v reflect.Value, f field, k kind) string {
 	n, ok := sizeOf(text)
 	if !ok {
 		return "is not a size; write a number and B, kB, KiB, MB, MiB, GB or GiB, as in 64KiB"
 	}
 	v.SetInt(n)
-	return f.withinNumber(n, kinds[v.Type()])
+	return f.withinNumber(n, k)
 }
 
 // sizeOf reads a number of bytes.
@@ -240,11 +238,10 @@ func sizeOf(text string) (int64, bool) {
 	return n * unit, true
 }
 
-func readRate(_ *decoder, text string, v reflect.Value, _ field) string {
-	l, err := limit.Parse(text, time.LoadLocation)
-	if err != nil {
-		return strings.TrimPrefix(err.Error(), "limit: ")
+func readOverlay(d *decoder, text string, v reflect.Value, f field, k kind) string {
+	if Overlay(text) == InStore {
+		v.SetString(text)
+		return ""
 	}
-	v.Set(reflect.ValueOf(Rate(l)))
-	return ""
+	return readPath(d, text, v, f, k)
 }

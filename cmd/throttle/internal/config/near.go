@@ -2,7 +2,7 @@ package config
 
 // nearest returns the name of known that text is likely meant to be, or "".
 func nearest(text string, known []string) string {
-	best, least := "", len(text)/3+2 // a third of the letters, and one more, may be wrong
+	best, least := "", len(text)/3+1 // a third of the letters may be wrong
 	for _, name := range known {
 		if d := distance(text, name); d < least {
 			best, least = name, d
