@@ -23,6 +23,9 @@ var (
 	_ reader = (*Max)(nil)
 	_ reader = (*Key)(nil)
 	_ reader = (*Networks)(nil)
+	_ reader = (*Entry)(nil)
+	_ reader = (*Shadow)(nil)
+	_ reader = (*Value)(nil)
 )
 
 // node is a Node and its path.
@@ -79,6 +82,9 @@ func decode(n node, into any) *Error {
 		return decodeSlice(n, v)
 	case reflect.Map:
 		return decodeMap(n, v)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return decode(n, v.Interface())
 	}
 	return decodeScalar(n, v)
 }
@@ -115,7 +121,7 @@ func decodeStruct(n node, v reflect.Value) *Error {
 		if !ok {
 			return &Error{Path: at.path, Line: f.Line, Column: f.Column, What: "unknown field; the fields are " + names}
 		}
-		if e := decode(at, v.Field(i).Addr().Interface()); e != nil {
+		if e := decode(at, v.FieldByIndex(i).Addr().Interface()); e != nil {
 			return e
 		}
 	}
@@ -131,13 +137,17 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// tags are the fields of a struct by their names in JSON, and these in a line.
-func tags(t reflect.Type) (index map[string]int, names string) {
-	index = map[string]int{}
+// tags are the fields of a struct by their names in JSON, those of embedded ones
+// too, and these in a line.
+func tags(t reflect.Type) (index map[string][]int, names string) {
+	index = map[string][]int{}
 	var list []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		index[name] = i
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		index[name] = f.Index
 		list = append(list, name)
 	}
 	return index, strings.Join(list, ", ")
@@ -254,6 +264,50 @@ func (l *Limit) read(n node) *Error {
 	}
 	if err != nil {
 		return n.fail("%v", err)
+	}
+	return nil
+}
+
+// read reads text, or an object with a Note.
+func (e *Entry) read(n node) *Error {
+	if s, ok := n.Value.(string); ok {
+		e.Text = s
+		return nil
+	}
+	if _, ok := n.Value.([]Field); !ok {
+		return n.fail("must be text, or {\"entry\": TEXT, \"until\": TIME, \"why\": TEXT, \"by\": TEXT}")
+	}
+	return decodeStruct(n, reflect.ValueOf(e).Elem())
+}
+
+func (s *Shadow) read(n node) *Error {
+	if on, ok := n.Value.(bool); ok {
+		s.Rule = on
+		return nil
+	}
+	if _, ok := n.Value.([]Field); !ok {
+		return n.fail("must be true, or {\"limits\": \"8/s\"}")
+	}
+	if e := decodeStruct(n, reflect.ValueOf(s).Elem()); e != nil {
+		return e
+	}
+	if !s.tried() {
+		return n.fail("neither limits nor in_flight; write {\"limits\": \"8/s\"}")
+	}
+	return nil
+}
+
+// read reads text, a number, true or false.
+func (v *Value) read(n node) *Error {
+	switch x := n.Value.(type) {
+	case string:
+		*v = Value(x)
+	case bool:
+		*v = Value(strconv.FormatBool(x))
+	case json.Number:
+		*v = Value(x.String())
+	default:
+		return n.fail("must be text, a number, true or false")
 	}
 	return nil
 }

@@ -72,7 +72,8 @@ func (n Node) Decode(into any) error {
 }
 
 // Fail returns an error about the value at a path, as in "routes[2].to", for a
-// mistake that a program finds after Decode; what states it, and a correct form.
+// mistake that a program finds after Decode. Its What is the text, which should
+// state the mistake and a correct form.
 // If there is no such value, the place is that of the nearest that would hold it.
 func (n Node) Fail(path, what string) error {
 	return n.place(&Error{Path: path, What: what})
