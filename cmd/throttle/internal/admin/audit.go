@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -57,7 +58,7 @@ func (a *audit) add(e event) {
 	if e.Err != "" {
 		level = slog.LevelWarn
 	}
-	a.log.Log(nil, level, "admin write", //nolint:staticcheck // a Logger takes no context here
+	a.log.Log(context.Background(), level, "admin write",
 		"seq", e.Seq, "what", e.What, "on", e.On, "as", e.As, "by", e.By, "why", e.Why, "status", e.Status, "err", e.Err)
 }
 
