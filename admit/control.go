@@ -52,6 +52,10 @@ type Control struct {
 	// Rules replace Limit, LimitFor, MaxInFlight and Name. They may be swapped
 	// at any time. If nil, there are none.
 	Rules *rules.Live
+	// Override returns the overrides of keys that have none in the Rules, for
+	// rules that look them up: the method Override of a rules.Overrides. It is
+	// for requests without one of their own. If nil, there are none.
+	Override func(ctx context.Context, rule string, key []string) (o rules.Override, ok bool)
 	// Phase is rules.Before for a Control in front of the authentication: it
 	// asks only the rules of that phase, and [Admission.Context] records its
 	// charges, see [Refund]. If rules.After, it asks the other rules; if empty,
@@ -216,6 +220,9 @@ func (c *Control) name() string {
 func (a *Admission) decide(ctx context.Context) (err error) {
 	if a.control.Rules == nil {
 		return a.decideLimit(ctx)
+	}
+	if a.Request.Override == nil {
+		a.Request.Override = a.control.Override
 	}
 	version := a.Request.Version
 	if version == nil {

@@ -11,9 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/store"
 )
 
 // Bounds of a Set, so that the work of a decision is bounded.
@@ -42,7 +44,12 @@ type Compiled struct {
 	bits        addressBits
 	parts       []part // each that is used anywhere, once
 	deny, allow list
-	rules       []rule // without those that are off
+	rules       []rule // without those that are off; shadow limits are rules of their own
+	switches    map[string]*switched
+	kill        bool
+	timed       bool                      // something ends by itself, so that the time matters
+	away        bool                      // a rule has an Away
+	fallbacks   map[string]store.Fallback // by rule
 	pool        sync.Pool
 }
 
@@ -51,7 +58,10 @@ type rule struct {
 	name     string
 	shadow   bool
 	phase    Phase
-	missing  Missing
+	missing  Choice
+	away     Choice
+	lookup   bool
+	tried    bool // the limits are tried out beside those of a rule of the same name
 	priority load.Priority
 	cost     Cost
 	match    matcher
@@ -64,6 +74,8 @@ type rule struct {
 type terms struct {
 	limits []limit.Limit
 	most   int64 // in flight; zero: any number
+	until  time.Time
+	next   *terms // those that count when these have ended; nil: the rule's
 }
 
 // matcher is a Match made ready.
@@ -77,21 +89,6 @@ type matcher struct {
 type headerMatch struct {
 	part  int
 	value glob
-}
-
-// Parse reads and checks a Set in JSON of at most [MaxSize] bytes. known are the
-// names that [Request.Value] and [Request.Cost] understand; others are refused.
-// The error is an [*Error] with the place of the first thing that is wrong.
-func Parse(data []byte, known ...string) (*Compiled, error) {
-	s, t, err := readSet(data)
-	if err != nil {
-		return nil, err
-	}
-	c, e := compile(s, known)
-	if e != nil {
-		return nil, t.at(e.Path, e)
-	}
-	return c, nil
 }
 
 // Compile checks s and prepares it for use; nothing of s is kept. known are the
@@ -121,7 +118,7 @@ func (k *compiler) fail(path, format string, a ...any) {
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 func compile(s Set, known []string) (*Compiled, *Error) {
-	k := &compiler{c: &Compiled{version: s.Version}, known: map[string]bool{}}
+	k := &compiler{c: &Compiled{version: s.Version, fallbacks: map[string]store.Fallback{}}, known: map[string]bool{}}
 	k.c.pool.New = func() any { return new(question) }
 	for _, name := range known {
 		if _, taken := simpleParts[name]; taken || !isName(name) {
@@ -134,6 +131,14 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	k.c.allow = k.list("allow", s.Allow)
 	k.c.allow.plain = true
 	k.rules(s.Rules)
+	k.switches(s.Switches)
+	k.c.kill = s.Kill
+	for _, r := range k.c.rules {
+		k.c.timed = k.c.timed || r.lookup
+		if r.away != "" {
+			k.c.away, k.c.fallbacks[r.name] = true, fallbacks[r.away]
+		}
+	}
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -148,10 +153,17 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	return k.c, nil
 }
 
+var fallbacks = map[Choice]store.Fallback{
+	Share: store.FallbackLocal, Pass: store.FallbackAllow, Refuse: store.FallbackDeny,
+}
+
 // top checks what is neither a list nor a rule.
 func (k *compiler) top(s Set) {
 	if s.Version != "" && !isName(s.Version) {
 		k.fail("version", "must be letters, digits, '-', '_' and '.', at most %d", maxName)
+	}
+	if s.Serial < 0 {
+		k.fail("serial", "must not be negative")
 	}
 	if path, what := s.Proxies.flaw(); what != "" {
 		k.fail(strings.TrimSuffix("proxies."+path, "."), "%s", what)
@@ -191,21 +203,22 @@ func (k *compiler) glob(path, pattern string) glob {
 	return globOf(pattern)
 }
 
-func (k *compiler) list(path string, entries []string) (l list) {
+func (k *compiler) list(path string, entries []Entry) (l list) {
 	patterns := 0
 	if len(entries) > maxEntries {
 		k.fail(path, "more than %d entries", maxEntries)
 	}
 	for i, entry := range entries {
 		at := item(path, i)
-		name, pattern, ok := strings.Cut(entry, "=")
+		k.note(at, entry.Note)
+		name, pattern, ok := strings.Cut(entry.Text, "=")
 		if !ok {
-			p, what := parseNetwork(entry)
+			p, what := parseNetwork(entry.Text)
 			if what != "" {
 				k.fail(at, "%s, or PART=PATTERN", what)
 				return l
 			}
-			l.nets.add(p, entry)
+			l.nets.add(p, listed{entry.Text, entry.Until})
 			continue
 		}
 		if name == "address" {
@@ -224,7 +237,7 @@ func (k *compiler) list(path string, entries []string) (l list) {
 		if k.c.parts[n].kind == byHost {
 			g = globOf(strings.ToLower(pattern))
 		}
-		l.add(n, g, entry)
+		l.add(n, g, listed{entry.Text, entry.Until})
 	}
 	return l
 }
@@ -244,6 +257,13 @@ func (c *Compiled) Version() string {
 		return ""
 	}
 	return c.version
+}
+
+// fallback returns what a Guard does with a key of the Store, by its rule's Away.
+func (c *Compiled) fallback(key string) (f store.Fallback, ok bool) {
+	name, _, _ := strings.Cut(key, "/")
+	f, ok = c.fallbacks[name]
+	return f, ok
 }
 
 // MarshalJSON returns the Set in the form that Parse reads.

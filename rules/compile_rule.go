@@ -26,7 +26,13 @@ func (k *compiler) rules(all []Rule) {
 			k.fail(path+".name", "another rule has the name %q", r.Name)
 		}
 		names[r.Name] = true
-		if done := k.rule(path, r); !r.Off { // what is off is checked all the same
+		done := k.rule(path, r)
+		tried := k.tried(path+".shadow", r, done)
+		switch { // what is off is checked all the same
+		case r.Off:
+		case r.Shadow.tried():
+			k.c.rules = append(k.c.rules, done, tried)
+		default:
 			k.c.rules = append(k.c.rules, done)
 		}
 	}
@@ -34,9 +40,9 @@ func (k *compiler) rules(all []Rule) {
 
 func (k *compiler) rule(path string, r *Rule) rule {
 	done := rule{
-		name: r.Name, shadow: r.Shadow, phase: r.Phase, missing: r.Missing, priority: r.Priority, cost: r.Cost,
+		name: r.Name, shadow: r.Shadow.Rule, phase: r.Phase, missing: r.Missing, away: r.Away, lookup: r.Lookup, priority: r.Priority, cost: r.Cost,
 		match: k.match(path+".match", &r.Match),
-		terms: terms{k.limits(path+".limits", r.Limits), int64(r.InFlight)},
+		terms: terms{limits: k.limits(path+".limits", r.Limits), most: int64(r.InFlight)},
 	}
 	done.parts = k.key(path+".key", r)
 	k.words(path, r)
@@ -59,19 +65,36 @@ func (k *compiler) rule(path string, r *Rule) rule {
 	return done
 }
 
+// tried is the shadow rule that tries out other limits beside those of a rule.
+func (k *compiler) tried(path string, r *Rule, real rule) rule {
+	if r.Shadow.InFlight < 0 {
+		k.fail(path+".in_flight", "must be above zero")
+	}
+	if r.Shadow.Rule && r.Shadow.tried() {
+		k.fail(path, "either the rule is a shadow rule, or limits are tried out beside its own")
+	}
+	real.shadow, real.tried, real.priority, real.lookup = true, true, 0, false
+	real.terms = terms{limits: k.limits(path+".limits", r.Shadow.Limits), most: int64(r.Shadow.InFlight)}
+	return real
+}
+
 // words checks the fields that have a few values, and those that exclude each
 // other.
 func (k *compiler) words(path string, r *Rule) {
 	switch {
 	case r.Phase != "" && r.Phase != Before && r.Phase != After:
 		k.fail(path+".phase", "must be before or after")
-	case r.Missing != "" && r.Missing != Share && r.Missing != Pass && r.Missing != Refuse:
+	case !r.Missing.valid():
 		k.fail(path+".missing", "must be share, pass or refuse")
+	case !r.Away.valid():
+		k.fail(path+".away", "must be share, pass or refuse")
+	case r.Lookup && len(r.Key) == 0:
+		k.fail(path+".lookup", "the rule has no key; nothing can be looked up")
 	case r.Missing != "" && len(r.Key) == 0:
 		k.fail(path+".missing", "the rule has no key, so no part can be missing; leave it out")
 	case r.Priority > load.Critical:
 		k.fail(path+".priority", "must be low, normal, high or critical")
-	case r.Priority != 0 && r.Shadow:
+	case r.Priority != 0 && r.Shadow.Rule:
 		k.fail(path+".priority", "a shadow rule gives no priority; leave it out")
 	case r.Phase == Before && r.Match.Client == Known:
 		k.fail(path+".match.client", "before authorisation no client is known")
@@ -79,6 +102,8 @@ func (k *compiler) words(path string, r *Rule) {
 		k.fail(path+".key", "before authorisation no client is known")
 	}
 }
+
+func (c Choice) valid() bool { return c == "" || c == Share || c == Pass || c == Refuse }
 
 func (k *compiler) limits(path string, all []Limit) []limit.Limit {
 	if len(all) > maxLimits {

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
@@ -16,6 +18,9 @@ import (
 // called while Decide runs: Header and Value at most once for each name that the
 // rules use, Cost once for each rule that names one.
 type Request struct {
+	// Now is the time of the request, by which what has an Until ends. If zero,
+	// the clock is read where the rules have any.
+	Now time.Time
 	// Phase selects the rules that are asked: those of the phase, or, if empty,
 	// all, where one decision is made for each request.
 	Phase Phase
@@ -44,6 +49,11 @@ type Request struct {
 	// Below zero counts as zero, which passes unless the key owes something. If
 	// nil, 1.
 	Cost func(name string) int64
+	// Override returns the override of a key that has none in the file, for rules
+	// with [Rule.Lookup]: key has the value of each part, of an address its
+	// network. One with limits that Compile would refuse does not count, nor does
+	// its Key. See [Overrides]. If nil, there are none.
+	Override func(ctx context.Context, rule string, key []string) (o Override, ok bool)
 }
 
 // Reason says why a request passed or was refused.
@@ -65,9 +75,15 @@ const (
 	// Busy was refused as too many requests of the key are in flight. The time
 	// to come again is unknown: the RetryAfter is zero.
 	Busy
+	// Killed passed by [Set.Kill] and would have been refused otherwise. Rule,
+	// Entry, Limit and Decision are those of the refusal. It is not charged.
+	Killed
+	// Away passed without a charge, as the Store could not decide and its rules
+	// say so, see [Rule.Away].
+	Away
 )
 
-var reasons = [...]string{"unlimited", "within", "allowed", "denied", "no-key", "over", "busy"}
+var reasons = [...]string{"unlimited", "within", "allowed", "denied", "no-key", "over", "busy", "killed", "away"}
 
 // String returns the reason in a word, such as "no-key".
 func (r Reason) String() string {
@@ -104,9 +120,12 @@ type Answer struct {
 	Priority load.Priority
 	// Version is the version of the rules that decided.
 	Version string
-	// Shadow names the shadow rules that would have refused the request. They
-	// are asked about requests that pass, each by itself, and charged if they
-	// have room. Nil if there are none.
+	// StoreErr is the error of the Store, where the request passed nevertheless:
+	// for Away and Killed. Nil otherwise.
+	StoreErr error
+	// Shadow names the shadow rules, and the rules with shadow limits, that would
+	// have refused the request. They are asked about requests that pass, each by
+	// itself, and charged if they have room. Nil if there are none.
 	Shadow []string
 	// ShadowErr is the last error of the Store about a shadow rule.
 	ShadowErr error
@@ -170,11 +189,14 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 	if c == nil {
 		return Answer{OK: true, Priority: load.Normal}, nil
 	}
+	if c.timed && r.Now.IsZero() {
+		r.Now = time.Now()
+	}
 	q := c.pool.Get().(*question)
 	defer q.done()
 	q.begin(c, r, f)
 	a.Version = c.version
-	refused := q.collect(&a)
+	refused := q.collect(ctx, &a)
 	if a.Priority == 0 {
 		a.Priority = load.Normal
 	}
@@ -182,7 +204,16 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 		return a, nil
 	}
 	if err := q.decide(ctx, s, &a); err != nil {
-		return Answer{Version: a.Version, Priority: a.Priority}, fmt.Errorf("rules: %w", err)
+		if !q.goOn(ctx) {
+			return Answer{Version: a.Version, Priority: a.Priority}, fmt.Errorf("rules: %w", err)
+		}
+		a.OK, a.Reason, a.StoreErr = true, Away, fmt.Errorf("rules: %w", err)
+		if c.kill {
+			a.Reason = Killed
+		}
+	}
+	if c.kill {
+		q.pass(&a)
 	}
 	if a.OK && len(q.shadows) > 0 {
 		whole := false
@@ -200,15 +231,19 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 // Refund gives back the charge of a Decide of r, which must have passed by the
 // same version: for a request that was not served in the end, or that was
 // limited by address before its caller was authenticated. Charges of shadow
-// rules are not refunded.
+// rules are not refunded. What was Killed or Away was not charged, and must not be
+// refunded.
 func (c *Compiled) Refund(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil
 	}
 	q := c.pool.Get().(*question)
 	defer q.done()
+	if c.timed && r.Now.IsZero() {
+		r.Now = time.Now()
+	}
 	q.begin(c, r, nil)
-	if q.collect(new(Answer)) || len(q.asks) == 0 {
+	if q.collect(ctx, new(Answer)) || len(q.asks) == 0 {
 		return nil
 	}
 	for i := range q.asks {
@@ -223,10 +258,10 @@ func (c *Compiled) Refund(ctx context.Context, s store.Store, r Request) error {
 // collect finds the rules for the request and adds their asks. It is refused if
 // that is settled before the Store is asked, and a.OK if the Store need not be
 // asked.
-func (q *question) collect(a *Answer) (refused bool) {
-	var allowed bool
-	if a.Entry, refused = q.c.deny.find(q); refused {
-		a.refuse(Denied, "")
+func (q *question) collect(ctx context.Context, a *Answer) (refused bool) {
+	var allowed, denied bool
+	if a.Entry, denied = q.c.deny.find(q); denied {
+		refused = q.refuse(a, Denied, "")
 	} else if a.Entry, allowed = q.c.allow.find(q); allowed {
 		a.OK, a.Reason = true, Allowed
 	}
@@ -242,17 +277,44 @@ func (q *question) collect(a *Answer) (refused bool) {
 		case refused || allowed:
 		case rule.shadow:
 			q.shadows = append(q.shadows, i)
-		case !q.ask(i):
-			a.refuse(NoKey, rule.name)
-			refused = true
+		case !q.ask(ctx, i):
+			refused = q.refuse(a, NoKey, rule.name)
 		}
 	}
 	return refused
 }
 
-func (a *Answer) refuse(reason Reason, rule string) {
+// refuse refuses the request before the Store is asked, unless nothing is refused.
+func (q *question) refuse(a *Answer, reason Reason, rule string) (refused bool) {
+	if q.c.kill {
+		if !q.killed {
+			q.killed, q.killedBy = true, rule
+		}
+		return false
+	}
 	a.Reason, a.Rule = reason, rule
 	a.Decision.RetryAfter = limit.Never
+	return true
+}
+
+// pass admits what would have been refused.
+func (q *question) pass(a *Answer) {
+	if q.killed {
+		a.Rule, a.Common, a.Limit, a.Decision, a.key = q.killedBy, false, limit.Limit{}, limit.Decision{}, ""
+	}
+	if q.killed || !a.OK {
+		a.OK, a.Reason = true, Killed
+	}
+}
+
+// goOn reports whether the request passes although the Store failed: the caller
+// has not gone, and nothing is refused or all rules that were asked say so.
+func (q *question) goOn(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	strict := func(i int) bool { return q.c.rules[i].away != Pass }
+	return q.c.kill || !slices.ContainsFunc(q.owners, strict) && !slices.ContainsFunc(q.holders, strict)
 }
 
 // decide asks the Store.
@@ -292,7 +354,7 @@ func (a *Answer) ruledBy(r *rule) { a.Rule, a.Common = r.name, len(r.parts) == 0
 func (q *question) askShadows(ctx context.Context, s store.Store, a *Answer) {
 	for _, i := range q.shadows {
 		q.again()
-		passed := q.ask(i)
+		passed := q.ask(ctx, i)
 		if passed && len(q.asks)+len(q.counts) > 0 {
 			h, _, ok, err := q.take(ctx, s)
 			if err != nil {

@@ -6,39 +6,68 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// A reader is a value that reads its own JSON form.
+// A reader is a value that reads its own form in a file.
 type reader interface{ read(n node) *Error }
 
 var (
+	_ reader = (*Set)(nil)
 	_ reader = (*Limit)(nil)
 	_ reader = (*Cost)(nil)
 	_ reader = (*Max)(nil)
 	_ reader = (*Key)(nil)
 	_ reader = (*Networks)(nil)
+	_ reader = (*Entry)(nil)
+	_ reader = (*Shadow)(nil)
+	_ reader = (*Value)(nil)
 )
 
-func (n node) fail(format string, a ...any) *Error {
-	return &Error{Path: n.path, What: fmt.Sprintf(format, a...)}
+// node is a Node and its path.
+type node struct {
+	path string
+	Node
 }
 
-// decode reads n into what a pointer points at, by the names in its tags and
-// nothing else: what they do not name is refused, as is null.
+func (n node) fail(format string, a ...any) *Error {
+	return &Error{Path: n.path, Line: n.Line, Column: n.Column, What: fmt.Sprintf(format, a...)}
+}
+
+// text returns the text that n is.
+func (n node) text() (string, *Error) {
+	switch v := n.Value.(type) {
+	case string:
+		return v, nil
+	case bool, json.Number:
+		return "", n.fail("must be text; put %v in quotes", v)
+	}
+	return "", n.fail("must be text")
+}
+
+// decode reads n into what a pointer points at, see [Node.Decode].
 func decode(n node, into any) *Error {
-	if n.value == nil {
+	if n.Value == nil {
 		return n.fail("null; leave it out")
 	}
 	switch p := into.(type) {
+	case *Node:
+		*p = n.Node
+		return nil
 	case reader:
 		return p.read(n)
+	case *time.Duration:
+		return decodeDuration(n, p)
+	case *time.Time:
+		return decodeTime(n, p)
 	case encoding.TextUnmarshaler:
-		s, ok := n.value.(string)
-		if !ok {
-			return n.fail("must be text")
+		s, e := n.text()
+		if e != nil {
+			return e
 		}
 		if err := p.UnmarshalText([]byte(s)); err != nil {
 			return n.fail("%v", err)
@@ -53,35 +82,72 @@ func decode(n node, into any) *Error {
 		return decodeSlice(n, v)
 	case reflect.Map:
 		return decodeMap(n, v)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		return decode(n, v.Interface())
 	}
 	return decodeScalar(n, v)
 }
 
+func decodeDuration(n node, into *time.Duration) *Error {
+	s, _ := n.Value.(string)
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return n.fail("must be a duration, as in \"1m30s\"")
+	}
+	*into = d
+	return nil
+}
+
+func decodeTime(n node, into *time.Time) *Error {
+	s, _ := n.Value.(string)
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil || at.Year() < 1 {
+		return n.fail("must be a time with its zone, as in \"2026-12-01T00:00:00Z\" or \"2026-12-01T01:00:00+01:00\"")
+	}
+	*into = at.UTC()
+	return nil
+}
+
 func decodeStruct(n node, v reflect.Value) *Error {
-	fields, ok := n.value.([]field)
+	fields, ok := n.Value.([]Field)
 	if !ok {
 		return n.fail("must be an object, {...}")
 	}
 	index, names := tags(v.Type())
 	for _, f := range fields {
-		i, ok := index[f.name]
+		at := node{join(n.path, f.Name), f.Node}
+		i, ok := index[f.Name]
 		if !ok {
-			return &Error{Path: f.node.path, What: "unknown field; the fields are " + names, name: f.offset}
+			return &Error{Path: at.path, Line: f.Line, Column: f.Column, What: "unknown field; the fields are " + names}
 		}
-		if e := decode(f.node, v.Field(i).Addr().Interface()); e != nil {
+		if e := decode(at, v.FieldByIndex(i).Addr().Interface()); e != nil {
 			return e
 		}
 	}
 	return nil
 }
 
-// tags are the fields of a struct by their names in JSON, and these in a line.
-func tags(t reflect.Type) (index map[string]int, names string) {
-	index = map[string]int{}
+// join is the path of a field. Long names are clipped, as a path is for people.
+func join(path, name string) string {
+	name = clip(name, maxText)
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// tags are the fields of a struct by their names in JSON, those of embedded ones
+// too, and these in a line.
+func tags(t reflect.Type) (index map[string][]int, names string) {
+	index = map[string][]int{}
 	var list []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		index[name] = i
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		index[name] = f.Index
 		list = append(list, name)
 	}
 	return index, strings.Join(list, ", ")
@@ -90,9 +156,9 @@ func tags(t reflect.Type) (index map[string]int, names string) {
 // decodeSlice reads a list, or one value as a list of one. Only on top may a
 // list be empty: further in, whether that were all or nothing is a guess.
 func decodeSlice(n node, v reflect.Value) *Error {
-	list, ok := n.value.([]node)
+	list, ok := n.Value.([]Node)
 	if !ok {
-		list = []node{n}
+		list = []Node{n.Node}
 	}
 	if len(list) == 0 {
 		if strings.ContainsAny(n.path, ".[") {
@@ -101,8 +167,12 @@ func decodeSlice(n node, v reflect.Value) *Error {
 		return nil
 	}
 	all := reflect.MakeSlice(v.Type(), len(list), len(list))
-	for i, item := range list {
-		if e := decode(item, all.Index(i).Addr().Interface()); e != nil {
+	for i, one := range list {
+		path := n.path
+		if ok {
+			path = item(path, i)
+		}
+		if e := decode(node{path, one}, all.Index(i).Addr().Interface()); e != nil {
 			return e
 		}
 	}
@@ -110,50 +180,59 @@ func decodeSlice(n node, v reflect.Value) *Error {
 	return nil
 }
 
-// decodeMap reads an object of texts.
+// decodeMap reads an object with any names.
 func decodeMap(n node, v reflect.Value) *Error {
-	fields, ok := n.value.([]field)
+	fields, ok := n.Value.([]Field)
 	if !ok || len(fields) == 0 {
-		return n.fail("must be an object of names and patterns, {\"NAME\": \"PATTERN\"}")
+		return n.fail("must be an object of names, {\"NAME\": ...}")
 	}
-	all := map[string]string{}
+	all := reflect.MakeMapWithSize(v.Type(), len(fields))
 	for _, f := range fields {
-		s, ok := f.node.value.(string)
-		if !ok {
-			return f.node.fail("must be text")
+		one := reflect.New(v.Type().Elem())
+		if e := decode(node{join(n.path, f.Name), f.Node}, one.Interface()); e != nil {
+			return e
 		}
-		all[f.name] = s
+		all.SetMapIndex(reflect.ValueOf(f.Name).Convert(v.Type().Key()), one.Elem())
 	}
-	v.Set(reflect.ValueOf(all))
+	v.Set(all)
 	return nil
 }
 
 func decodeScalar(n node, v reflect.Value) *Error {
 	switch v.Kind() {
 	case reflect.String:
-		s, ok := n.value.(string)
-		if !ok {
-			return n.fail("must be text")
+		s, e := n.text()
+		if e != nil {
+			return e
 		}
 		v.SetString(s)
 	case reflect.Bool:
-		b, ok := n.value.(bool)
+		b, ok := n.Value.(bool)
 		if !ok {
 			return n.fail("must be true or false")
 		}
 		v.SetBool(b)
-	default:
+	case reflect.Float64:
+		number, _ := n.Value.(json.Number)
+		f, err := number.Float64()
+		if err != nil {
+			return n.fail("must be a number")
+		}
+		v.SetFloat(f)
+	case reflect.Int, reflect.Int32, reflect.Int64:
 		i, ok := n.integer()
-		if !ok {
-			return n.fail("must be a whole number below 2^63")
+		if !ok || v.OverflowInt(i) {
+			return n.fail("must be a whole number below 2^%d", v.Type().Bits()-1)
 		}
 		v.SetInt(i)
+	default:
+		return n.fail("a %s cannot be read from a file", v.Type())
 	}
 	return nil
 }
 
 func (n node) integer() (int64, bool) {
-	number, ok := n.value.(json.Number)
+	number, ok := n.Value.(json.Number)
 	if !ok {
 		return 0, false
 	}
@@ -161,13 +240,21 @@ func (n node) integer() (int64, bool) {
 	return i, err == nil
 }
 
+func (s *Set) read(n node) *Error {
+	fields, ok := n.Value.([]Field)
+	if ok && !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == "rules" }) {
+		return n.fail(`no "rules"; to limit no request, write "rules": []`)
+	}
+	return decodeStruct(n, reflect.ValueOf(s).Elem())
+}
+
 func (l *Limit) read(n node) *Error {
 	var err error
-	if s, ok := n.value.(string); ok {
+	if s, ok := n.Value.(string); ok {
 		*l, err = parseLimit(s)
 	} else {
 		var o limitObject
-		if _, ok := n.value.([]field); !ok {
+		if _, ok := n.Value.([]Field); !ok {
 			return n.fail("must be text, as in \"10/s burst 20\", or {\"count\": 10, \"period\": \"1s\"}")
 		}
 		if e := decodeStruct(n, reflect.ValueOf(&o).Elem()); e != nil {
@@ -177,6 +264,50 @@ func (l *Limit) read(n node) *Error {
 	}
 	if err != nil {
 		return n.fail("%v", err)
+	}
+	return nil
+}
+
+// read reads text, or an object with a Note.
+func (e *Entry) read(n node) *Error {
+	if s, ok := n.Value.(string); ok {
+		e.Text = s
+		return nil
+	}
+	if _, ok := n.Value.([]Field); !ok {
+		return n.fail("must be text, or {\"entry\": TEXT, \"until\": TIME, \"why\": TEXT, \"by\": TEXT}")
+	}
+	return decodeStruct(n, reflect.ValueOf(e).Elem())
+}
+
+func (s *Shadow) read(n node) *Error {
+	if on, ok := n.Value.(bool); ok {
+		s.Rule = on
+		return nil
+	}
+	if _, ok := n.Value.([]Field); !ok {
+		return n.fail("must be true, or {\"limits\": \"8/s\"}")
+	}
+	if e := decodeStruct(n, reflect.ValueOf(s).Elem()); e != nil {
+		return e
+	}
+	if !s.tried() {
+		return n.fail("neither limits nor in_flight; write {\"limits\": \"8/s\"}")
+	}
+	return nil
+}
+
+// read reads text, a number, true or false.
+func (v *Value) read(n node) *Error {
+	switch x := n.Value.(type) {
+	case string:
+		*v = Value(x)
+	case bool:
+		*v = Value(strconv.FormatBool(x))
+	case json.Number:
+		*v = Value(x.String())
+	default:
+		return n.fail("must be text, a number, true or false")
 	}
 	return nil
 }
@@ -191,7 +322,7 @@ func (m *Max) read(n node) *Error {
 }
 
 func (c *Cost) read(n node) *Error {
-	if s, ok := n.value.(string); ok && s != "" {
+	if s, ok := n.Value.(string); ok && s != "" {
 		c.Name = s
 		return nil
 	}

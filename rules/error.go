@@ -11,12 +11,11 @@ type Error struct {
 	// whole.
 	Path string
 	// Line and Column are the place in the text, from 1; a column is a
-	// character. Zero if the Set was not read from text.
+	// character. Zero if the Set was not read from text, or its [Node] has no
+	// place.
 	Line, Column int
 	// What states the mistake, and a correct form.
 	What string
-
-	name int // offset of the name of a field, if it is what is wrong
 }
 
 // Error returns the text "rules: LINE:COLUMN: PATH: " and What.

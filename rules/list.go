@@ -3,26 +3,41 @@ package rules
 import (
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // A list is an allow or a deny list, indexed for look-up.
 type list struct {
 	nets  netSet
-	keys  []listed // one for each part
-	plain bool     // an entry about the path is for paths that can be read in one way only
+	keys  []listedPart // one for each part
+	plain bool         // an entry about the path is for paths that can be read in one way only
 }
 
-// listed are the values of one part.
+// listed is an entry and when it ends.
 type listed struct {
-	part  int
-	exact map[string]string // value to the entry
-	globs []glob
-	texts []string // entries of the globs
+	text  string
+	until time.Time
+}
+
+// later returns the one of two entries about the same that ends later.
+func later(a, b listed) listed {
+	if a.until.IsZero() || !b.until.IsZero() && b.until.Before(a.until) {
+		return a
+	}
+	return b
+}
+
+// listedPart are the values of one part.
+type listedPart struct {
+	part    int
+	exact   map[string]listed // by value
+	globs   []glob
+	entries []listed // of the globs
 }
 
 // find returns the first entry that is about the request.
 func (l *list) find(q *question) (entry string, ok bool) {
-	if entry, ok = l.nets.find(q.address); ok {
+	if entry, ok = l.nets.find(q.address, q.r.Now); ok {
 		return entry, true
 	}
 	for i := range l.keys {
@@ -31,12 +46,12 @@ func (l *list) find(q *question) (entry string, ok bool) {
 		if !ok || l.plain && q.c.parts[k.part].ofPath() && !q.plain() {
 			continue
 		}
-		if entry, ok = k.exact[value]; ok {
-			return entry, true
+		if e, ok := k.exact[value]; ok && !ended(e.until, q.r.Now) {
+			return e.text, true
 		}
 		for j, g := range k.globs {
-			if g.match(value) {
-				return k.texts[j], true
+			if e := &k.entries[j]; g.match(value) && !ended(e.until, q.r.Now) {
+				return e.text, true
 			}
 		}
 	}
@@ -44,23 +59,26 @@ func (l *list) find(q *question) (entry string, ok bool) {
 }
 
 // add adds an entry about a part.
-func (l *list) add(part int, g glob, entry string) {
-	i := slices.IndexFunc(l.keys, func(k listed) bool { return k.part == part })
+func (l *list) add(part int, g glob, entry listed) {
+	i := slices.IndexFunc(l.keys, func(k listedPart) bool { return k.part == part })
 	if i < 0 {
 		i = len(l.keys)
-		l.keys = append(l.keys, listed{part: part, exact: map[string]string{}})
+		l.keys = append(l.keys, listedPart{part: part, exact: map[string]listed{}})
 	}
 	if k := &l.keys[i]; g.exact() {
+		if old, twice := k.exact[g[0]]; twice {
+			entry = later(old, entry)
+		}
 		k.exact[g[0]] = entry
 	} else {
-		k.globs, k.texts = append(k.globs, g), append(k.texts, entry)
+		k.globs, k.entries = append(k.globs, g), append(k.entries, entry)
 	}
 }
 
 // A netSet finds the network of an address with one look-up for each length.
 type netSet struct {
 	bits [2][]int // lengths of those of IPv4 and of IPv6
-	nets map[netip.Prefix]string
+	nets map[netip.Prefix]listed
 }
 
 func family(a netip.Addr) int {
@@ -70,9 +88,12 @@ func family(a netip.Addr) int {
 	return 0
 }
 
-func (s *netSet) add(p netip.Prefix, entry string) {
+func (s *netSet) add(p netip.Prefix, entry listed) {
 	if s.nets == nil {
-		s.nets = map[netip.Prefix]string{}
+		s.nets = map[netip.Prefix]listed{}
+	}
+	if old, twice := s.nets[p]; twice {
+		entry = later(old, entry)
 	}
 	s.nets[p] = entry
 	if bits := &s.bits[family(p.Addr())]; !slices.Contains(*bits, p.Bits()) {
@@ -81,14 +102,14 @@ func (s *netSet) add(p netip.Prefix, entry string) {
 }
 
 // find returns the entry of a network that contains a, which may be invalid.
-func (s *netSet) find(a netip.Addr) (entry string, ok bool) {
+func (s *netSet) find(a netip.Addr, now time.Time) (entry string, ok bool) {
 	if !a.IsValid() {
 		return "", false
 	}
 	for _, bits := range s.bits[family(a)] {
 		p, _ := a.Prefix(bits) // a length of the family: no error
-		if entry, ok = s.nets[p]; ok {
-			return entry, true
+		if e, ok := s.nets[p]; ok && !ended(e.until, now) {
+			return e.text, true
 		}
 	}
 	return "", false

@@ -27,11 +27,16 @@ type valuePattern struct {
 // other than the rule's. No part of the key is missing.
 func (o *overrides) find(q *question, parts []int, tail []byte) (t terms, ok bool) {
 	if t, ok = o.exact[string(tail)]; ok {
-		return t, true
+		for t.next != nil && ended(t.until, q.r.Now) {
+			t = *t.next
+		}
+		if !ended(t.until, q.r.Now) {
+			return t, true
+		}
 	}
 	for i := range o.other {
-		if o.other[i].match(q, parts) {
-			return o.other[i].terms, true
+		if v := &o.other[i]; !ended(v.terms.until, q.r.Now) && v.match(q, parts) {
+			return v.terms, true
 		}
 	}
 	return terms{}, false
@@ -60,7 +65,8 @@ func (k *compiler) overrides(path string, r *Rule, parts []int, base terms) (o o
 	stars := 0
 	for i := range r.Overrides {
 		v, at := &r.Overrides[i], item(path+".overrides", i)
-		other := terms{k.limits(at+".limits", v.Limits), int64(v.InFlight)}
+		other := terms{limits: k.limits(at+".limits", v.Limits), most: int64(v.InFlight), until: v.Until}
+		k.note(at, v.Note)
 		if strings.Contains(strings.Join(v.Key, ""), "*") {
 			stars++
 		}
@@ -119,15 +125,38 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 		}
 		values[i] = v
 	}
-	switch _, twice := o.exact[string(tail)]; {
+	switch first, twice := o.exact[string(tail)]; {
 	case k.err != nil:
 	case !exact:
 		o.other = append(o.other, override{values, t})
-	case twice:
-		k.fail(path+".key", "another override has the same key")
-	default:
+	case !twice:
 		o.exact[string(tail)] = t
+	default:
+		if !first.then(t) {
+			k.fail(path+".key", "another override has the same key, and does not end; or more than %d of them do", mostTwins)
+		}
+		o.exact[string(tail)] = first
 	}
+}
+
+// mostTwins bounds the overrides of one key, which end one after the other.
+const mostTwins = 8
+
+// then makes other count when t and those that follow it have ended; not ok if
+// they do not end, or are too many.
+func (t *terms) then(other terms) (ok bool) {
+	n := 1
+	for ; t.next != nil; t = t.next {
+		n++
+	}
+	if n >= mostTwins {
+		return false
+	}
+	if t.until.IsZero() {
+		return false
+	}
+	t.next = &other
+	return true
 }
 
 // network returns a network that is not smaller than what makes one key.

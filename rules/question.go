@@ -21,6 +21,9 @@ type question struct {
 
 	inFlight *store.InFlight // nil: requests in flight are not counted
 
+	killed   bool   // it would be refused, before the Store is asked
+	killedBy string // by this rule; empty: an entry of the deny list
+
 	asks    []limit.Ask
 	answers []limit.Decision
 	owners  []int // the rule of each ask
@@ -58,7 +61,7 @@ func (q *question) done() {
 	q.again()
 	clear(q.values)
 	q.c, q.r, q.address, q.path, q.host, q.inFlight = nil, Request{}, netip.Addr{}, "", "", nil
-	q.shadows = q.shadows[:0]
+	q.shadows, q.killed, q.killedBy = q.shadows[:0], false, ""
 	c.pool.Put(q)
 }
 
@@ -143,11 +146,18 @@ func (q *question) find(p *part) (text string, ok bool) {
 
 // ask adds the asks of a rule; not ok if the rule refuses requests that lack a
 // part of the key and this one does.
-func (q *question) ask(i int) (ok bool) {
+func (q *question) ask(ctx context.Context, i int) (ok bool) {
 	rule := &q.c.rules[i]
 	t := rule.terms
 	if whole := q.makeTail(rule.parts); whole {
-		if other, found := rule.other.find(q, rule.parts, q.tail); found {
+		other, found := rule.other.find(q, rule.parts, q.tail)
+		if !found && rule.lookup && q.r.Override != nil {
+			other, found = q.lookup(ctx, rule)
+		}
+		switch {
+		case found && rule.tried: // beside the rule's limits, not those of an override
+			return true
+		case found:
 			t = other
 		}
 	} else if rule.missing == Pass || rule.missing == Refuse {
@@ -163,21 +173,24 @@ func (q *question) ask(i int) (ok bool) {
 		}
 		q.asks = append(q.asks, limit.Ask{Limit: l, N: n})
 		q.owners = append(q.owners, i)
-		q.askKeys = append(q.askKeys, q.makeKey(rule.name, j))
+		q.askKeys = append(q.askKeys, q.makeKey(rule, j))
 	}
 	if t.most > 0 && q.inFlight != nil {
 		q.counts = append(q.counts, store.Count{Max: t.most, N: 1})
 		q.holders = append(q.holders, i)
-		q.countKeys = append(q.countKeys, q.makeKey(rule.name, 0))
+		q.countKeys = append(q.countKeys, q.makeKey(rule, 0))
 	}
 	return true
 }
 
 // makeKey makes a key with the tail at hand. Limits and requests in flight are
 // counted in different places, so their keys may be equal.
-func (q *question) makeKey(rule string, n int) piece {
+func (q *question) makeKey(rule *rule, n int) piece {
 	from := len(q.keys)
-	q.keys = append(append(q.keys, rule...), '/')
+	q.keys = append(append(q.keys, rule.name...), '/')
+	if rule.tried {
+		q.keys = append(q.keys, 's')
+	}
 	q.keys = append(strconv.AppendInt(q.keys, int64(n), 10), q.tail...)
 	return piece{from, len(q.keys)}
 }
@@ -207,6 +220,9 @@ func appendPart(key []byte, p part) []byte {
 // take asks the Store and InFlight: if either refuses, neither counts anything.
 // refused is the index of the first of counts that does not fit, or -1.
 func (q *question) take(ctx context.Context, s store.Store) (h store.Hold, refused int, ok bool, err error) {
+	if q.c.away && len(q.asks) > 0 && ctx != nil {
+		ctx = store.WithFallback(ctx, q.c.fallback)
+	}
 	keys := string(q.keys)
 	for i, p := range q.askKeys {
 		q.asks[i].Key = keys[p.from:p.to]

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,100 +19,69 @@ const (
 	maxNodes = 100_000
 )
 
-// A node is a JSON value that knows where it is.
-type node struct {
-	path   string
-	offset int
-	value  any // string, json.Number, bool, nil, []node or []field
-}
-
-type field struct {
-	name   string
-	offset int
-	node   node
-}
-
-// text is the text being read, and where in it each path is.
+// text is the text being read, and how far it has been.
 type text struct {
-	data   []byte
-	plain  []byte         // without comments
-	places map[string]int // path to offset
+	data         []byte
+	plain        []byte // without comments
+	nodes        int
+	at           int // offset of the place below
+	line, column int
 }
 
-// readSet reads a Set. What it says is not checked yet.
-func readSet(data []byte) (s Set, t *text, err error) {
-	t = &text{data: data, places: map[string]int{}}
-	top, err := t.tree()
-	if err != nil {
-		return Set{}, t, err
+// ReadNode reads JSON of at most [MaxSize] bytes, in which // to the end of the
+// line and /* so */ are comments. The error is an [*Error] with its place.
+func ReadNode(data []byte) (Node, error) {
+	t := &text{data: data}
+	t.rewind()
+	if e := t.check(); e != nil {
+		return Node{}, e
 	}
-	if fields, ok := top.value.([]field); ok && !has(fields, "rules") {
-		return Set{}, t, t.at("", &Error{What: `no "rules"; to limit no request, write "rules": []`})
+	d := json.NewDecoder(bytes.NewReader(t.plain))
+	d.UseNumber()
+	n, e := t.node(d, 0)
+	if e != nil {
+		return Node{}, e
 	}
-	if e := decode(top, &s); e != nil {
-		return Set{}, t, t.at(e.Path, e)
-	}
-	return s, t, nil
+	return n, nil
 }
 
-func has(fields []field, name string) bool {
-	for _, f := range fields {
-		if f.name == name {
-			return true
+func (t *text) rewind() {
+	t.at, t.line, t.column = 0, 1, 1
+	if bytes.HasPrefix(t.data, byteOrderMark) {
+		t.at = len(byteOrderMark)
+	}
+}
+
+// place moves to an offset, and returns a Node without a value there.
+func (t *text) place(offset int) Node {
+	if offset < t.at {
+		t.rewind()
+	}
+	for offset = min(offset, len(t.data)); t.at < offset; {
+		_, size := utf8.DecodeRune(t.data[t.at:])
+		if t.data[t.at] == '\n' {
+			t.line, t.column = t.line+1, 0
 		}
+		t.at, t.column = t.at+size, t.column+1
 	}
-	return false
+	return Node{Line: t.line, Column: t.column}
 }
 
-// at fills in where a path is in the text: it, or the nearest that holds it.
-func (t *text) at(path string, e *Error) *Error {
-	offset, found := t.places[""], ""
-	for path != "" && e.name == 0 {
-		end := strings.IndexAny(path[1:], ".[") + 1
-		if end == 0 {
-			end = len(path)
-		}
-		if o, ok := t.places[found+path[:end]]; ok {
-			offset, found = o, found+path[:end]
-		} else if path[:end] != "[0]" { // the one of a list may stand there alone
-			break
-		}
-		path = path[end:]
-	}
-	e.Line, e.Column = t.position(max(offset, e.name))
-	return e
-}
-
-// position is the line and column of an offset.
-func (t *text) position(offset int) (line, column int) {
-	before := t.data[:min(max(offset, 0), len(t.data))]
-	line = bytes.Count(before, []byte("\n")) + 1
-	start := bytes.LastIndexByte(before, '\n') + 1
-	return line, utf8.RuneCount(bytes.TrimPrefix(before[start:], byteOrderMark)) + 1
-}
-
-// fail is an error at an offset.
-func (t *text) fail(offset int, format string, a ...any) *Error {
-	e := &Error{What: fmt.Sprintf(format, a...)}
-	e.Line, e.Column = t.position(offset)
-	return e
-}
-
-// tree is the text as nodes. Its errors are *Error.
-func (t *text) tree() (node, error) {
+// check finds what is wrong with the text as a whole.
+func (t *text) check() *Error {
 	if len(t.data) > MaxSize {
-		return node{}, t.fail(0, "longer than %d bytes", MaxSize)
+		return t.place(0).fail("longer than %d bytes", MaxSize)
 	}
 	for i := 0; i < len(t.data); {
 		r, size := utf8.DecodeRune(t.data[i:])
 		if r == utf8.RuneError && size == 1 {
-			return node{}, t.fail(i, "not UTF-8")
+			return t.place(i).fail("not UTF-8")
 		}
 		i += size
 	}
 	var flaw int
 	if t.plain, flaw = uncomment(t.data); flaw >= 0 {
-		return node{}, t.fail(flaw, "a comment without end; close it by */")
+		return t.place(flaw).fail("a comment without end; close it by */")
 	}
 	var raw json.RawMessage // checks all of it, and that nothing follows
 	if err := json.Unmarshal(t.plain, &raw); err != nil {
@@ -123,37 +90,35 @@ func (t *text) tree() (node, error) {
 		if errors.As(err, &syntax) && !strings.Contains(err.Error(), "unexpected end") {
 			offset = int(syntax.Offset) - 1
 		}
-		return node{}, t.fail(offset, "not JSON: %v", err)
+		return t.place(offset).fail("not JSON: %v", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(t.plain))
-	d.UseNumber()
-	return t.node(d, "", 0)
+	t.rewind()
+	return nil
 }
 
 // node reads the next value.
-func (t *text) node(d *json.Decoder, path string, depth int) (node, error) {
-	offset := t.next(d)
-	n := node{path: path, offset: offset}
-	t.places[path] = offset
+func (t *text) node(d *json.Decoder, depth int) (n Node, e *Error) {
+	n = t.place(t.next(d))
 	token, err := d.Token()
 	if err != nil {
-		return n, t.fail(offset, "not JSON: %v", err)
+		return n, n.fail("not JSON: %v", err)
 	}
+	t.nodes++
 	switch {
 	case depth > maxDepth:
-		return n, t.fail(offset, "nested too deep")
-	case len(t.places) > maxNodes:
-		return n, t.fail(offset, "more than %d values", maxNodes)
+		return n, n.fail("nested too deep")
+	case t.nodes > maxNodes:
+		return n, n.fail("more than %d values", maxNodes)
 	}
 	switch token {
 	case json.Delim('{'):
-		n.value, err = t.fields(d, path, depth+1)
+		n.Value, e = t.fields(d, depth+1)
 	case json.Delim('['):
-		n.value, err = t.items(d, path, depth+1)
+		n.Value, e = t.items(d, depth+1)
 	default:
-		n.value = token
+		n.Value = token
 	}
-	return n, err
+	return n, e
 }
 
 // next is where the next token begins.
@@ -165,50 +130,104 @@ func (t *text) next(d *json.Decoder) int {
 	return offset
 }
 
-func (t *text) fields(d *json.Decoder, path string, depth int) ([]field, error) {
-	list := []field{}
-	seen := map[string]bool{}
+func (t *text) fields(d *json.Decoder, depth int) ([]Field, *Error) {
+	list := []Field{}
 	for d.More() {
-		offset := t.next(d)
+		at := t.place(t.next(d))
 		token, err := d.Token()
 		name, ok := token.(string)
 		if err != nil || !ok {
-			return nil, t.fail(offset, "not JSON")
+			return nil, at.fail("not JSON")
 		}
-		if seen[name] {
-			return nil, t.fail(offset, "%.40q occurs twice", name)
+		n, e := t.node(d, depth)
+		if e != nil {
+			return nil, e
 		}
-		seen[name] = true
-		n, err := t.node(d, join(path, name), depth)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, field{name, offset, n})
+		list = append(list, Field{name, at.Line, at.Column, n})
 	}
-	_, err := d.Token()
-	return list, err
+	return list, t.end(d)
 }
 
-// join is the path of a field. Long names are clipped, as a path is for people.
-func join(path, name string) string {
-	if len(name) > maxText {
-		name = name[:maxText]
-	}
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
-func (t *text) items(d *json.Decoder, path string, depth int) ([]node, error) {
-	list := []node{}
+func (t *text) items(d *json.Decoder, depth int) ([]Node, *Error) {
+	list := []Node{}
 	for d.More() {
-		n, err := t.node(d, path+"["+strconv.Itoa(len(list))+"]", depth)
-		if err != nil {
-			return nil, err
+		n, e := t.node(d, depth)
+		if e != nil {
+			return nil, e
 		}
 		list = append(list, n)
 	}
-	_, err := d.Token()
-	return list, err
+	return list, t.end(d)
+}
+
+// end reads the bracket that closes a list or an object.
+func (t *text) end(d *json.Decoder) *Error {
+	if _, err := d.Token(); err != nil {
+		return t.place(t.next(d)).fail("not JSON: %v", err)
+	}
+	return nil
+}
+
+// uncomment returns text of the same length with comments, // to the end of the
+// line and /* to */, and a byte order mark at its beginning made blanks. flaw is
+// where a comment begins that has no end, or -1. Text without any is returned as
+// it is.
+func uncomment(text []byte) (plain []byte, flaw int) {
+	plain = text
+	blank := func(from, to int) {
+		if &plain[0] == &text[0] {
+			plain = bytes.Clone(text)
+		}
+		for i := from; i < to; i++ {
+			if plain[i] != '\n' && plain[i] != '\r' {
+				plain[i] = ' '
+			}
+		}
+	}
+	i := 0
+	if bytes.HasPrefix(text, byteOrderMark) {
+		i = len(byteOrderMark)
+		blank(0, i)
+	}
+	for i < len(text) {
+		rest := text[i:]
+		switch {
+		case rest[0] == '"':
+			i += quoted(rest)
+			continue
+		case bytes.HasPrefix(rest, []byte("//")):
+			end := bytes.IndexByte(rest, '\n')
+			if end < 0 {
+				end = len(rest)
+			}
+			blank(i, i+end)
+			i += end
+			continue
+		case bytes.HasPrefix(rest, []byte("/*")):
+			end := bytes.Index(rest[2:], []byte("*/"))
+			if end < 0 {
+				return plain, i
+			}
+			blank(i, i+end+4)
+			i += end + 4
+			continue
+		}
+		i++
+	}
+	return plain, -1
+}
+
+var byteOrderMark = []byte("\ufeff")
+
+// quoted returns the length of the JSON text that begins with a quote.
+func quoted(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
 }

@@ -14,6 +14,13 @@ type Set struct {
 	// Version names this version, for logs and metrics: at most 64 letters,
 	// digits, '-', '_' and '.'. If empty, the beginning of a digest of the Set.
 	Version string `json:"version,omitempty"`
+	// Serial numbers the versions of a source, which must not go back: a Source
+	// refuses a Set whose Serial is below that of the one in use. If zero, any
+	// version will do.
+	Serial int64 `json:"serial,omitzero"`
+	// Kill switches limiting off: requests are counted as usual, and nothing is
+	// refused, see [Killed].
+	Kill bool `json:"kill,omitzero"`
 	// Proxies are the proxies that are trusted to state the client's address.
 	// If zero, no header field is read for it.
 	Proxies Proxies `json:"proxies,omitzero"`
@@ -24,15 +31,17 @@ type Set struct {
 	// IPv4Prefix is the number of bits of an IPv4 address that identify a
 	// client, from 8 to 32. If zero, 32: each address.
 	IPv4Prefix int `json:"ipv4_prefix,omitzero"`
-	// Deny lists clients that are refused whatever the rules say: addresses,
-	// networks, and PART=PATTERN, where PART is any part of a [Key] but the
-	// address. At most 10,000, and at most 100 of them with '*'.
-	Deny []string `json:"deny,omitempty"`
+	// Deny lists clients that are refused whatever the rules say: at most
+	// 10,000, and at most 100 of them with '*'.
+	Deny []Entry `json:"deny,omitempty"`
 	// Allow lists, in the same form, clients that are not limited. Deny wins.
-	Allow []string `json:"allow,omitempty"`
+	Allow []Entry `json:"allow,omitempty"`
 	// Rules apply all at once, not the first that matches: at most 1,000. If
 	// empty, no request is limited.
 	Rules []Rule `json:"rules"`
+	// Switches are values for the program, by name and key: at most 1,000. They
+	// limit nothing by themselves.
+	Switches []Switch `json:"switches,omitempty"`
 }
 
 // Rule is one limit, or several limits by the same key, for the requests that it
@@ -44,9 +53,9 @@ type Rule struct {
 	Name string `json:"name"`
 	// Off disables the rule, as if it were not there.
 	Off bool `json:"off,omitzero"`
-	// Shadow counts as usual but refuses nothing (dry run): see
-	// [Answer.Shadow].
-	Shadow bool `json:"shadow,omitzero"`
+	// Shadow makes the rule count as usual but refuse nothing (dry run), or tries
+	// out other limits beside its own: see [Answer.Shadow].
+	Shadow Shadow `json:"shadow,omitzero"`
 	// Phase is the phase in which the rule is asked. If empty, After.
 	Phase Phase `json:"phase,omitzero"`
 	// Match selects the requests that the rule is for. If zero, all.
@@ -55,7 +64,12 @@ type Rule struct {
 	Key Key `json:"key,omitempty"`
 	// Missing chooses what happens to a request that lacks a part of the Key.
 	// If empty, Share.
-	Missing Missing `json:"missing,omitzero"`
+	Missing Choice `json:"missing,omitzero"`
+	// Away chooses what counts when the Store cannot decide, see [store.Guard]:
+	// Share (its FallbackLocal), Pass (FallbackAllow) or Refuse (FallbackDeny).
+	// If empty, the Fallback of the Guard. Without a Guard, requests whose rules
+	// all say Pass are admitted, and the error of the Store counts for others.
+	Away Choice `json:"away,omitzero"`
 	// Cost is the number of tokens that a request takes of each limit. If zero,
 	// 1.
 	Cost Cost `json:"cost,omitzero"`
@@ -70,6 +84,8 @@ type Rule struct {
 	// them not exact, and at most 100 with '*'. Of those that match, an exact
 	// one wins, then the first.
 	Overrides []Override `json:"overrides,omitempty"`
+	// Lookup calls [Request.Override] for keys that have no override here.
+	Lookup bool `json:"lookup,omitzero"`
 	// Priority is the priority of the requests that the rule is for, when some
 	// must be shed. If zero, the rule sets none.
 	Priority load.Priority `json:"priority,omitzero"`
@@ -106,6 +122,8 @@ type Override struct {
 	// InFlight replaces the rule's. If zero, the rule's applies; to remove the
 	// bound, write a large number.
 	InFlight Max `json:"in_flight,omitzero"`
+	// Note ends the Override by itself: then the next that matches counts.
+	Note
 }
 
 // Phase says when a rule is asked, or which rules a request is subject to, in
@@ -130,17 +148,19 @@ const (
 	Unknown Client = "unknown"
 )
 
-// Missing chooses what happens to requests that lack a part of the key.
-type Missing string
+// Choice is how a rule decides about requests that lack a part of its key, see
+// [Rule.Missing], or that the Store cannot decide about, see [Rule.Away].
+type Choice string
 
 const (
 	// Share makes a key of the parts that are present, shared by all requests
-	// that lack the same parts.
-	Share Missing = "share"
+	// that lack the same parts; or, without the Store, uses the share that this
+	// process has of each limit.
+	Share Choice = "share"
 	// Pass does not ask the rule.
-	Pass Missing = "pass"
+	Pass Choice = "pass"
 	// Refuse refuses such requests.
-	Refuse Missing = "refuse"
+	Refuse Choice = "refuse"
 )
 
 // Cost is the number of tokens that a request takes: N, or the result of
@@ -182,8 +202,12 @@ func (k Key) MarshalJSON() ([]byte, error) { return json.Marshal(strings.Join(k,
 
 // UnmarshalJSON reads a Set, as [Parse] does, but does not check its content.
 func (s *Set) UnmarshalJSON(data []byte) error {
-	read, _, err := readSet(data)
+	root, err := ReadNode(data)
 	if err != nil {
+		return err
+	}
+	var read Set
+	if err := root.Decode(&read); err != nil {
 		return err
 	}
 	*s = read

@@ -24,6 +24,9 @@ type Source struct {
 	Fetch Fetch
 	// Live holds the version in use. Handlers use a pointer to it.
 	Live Live
+	// Read reads the text as a tree, for files in another format than JSON. It
+	// should refuse text longer than [MaxSize]. If nil, [ReadNode].
+	Read func(data []byte) (Node, error)
 	// Known are the names that [Request.Value] and [Request.Cost] understand.
 	Known []string
 	// Keep is a file, of this Source alone, with the last good version, for a
@@ -209,8 +212,21 @@ func (s *Source) fetch(ctx context.Context) (data []byte, tag string, c *Compile
 	if data == nil {
 		return nil, s.tag, nil, nil
 	}
-	c, err = Parse(data, s.Known...)
+	c, err = s.parse(data)
 	return data, tag, c, err
+}
+
+// parse reads and checks rules.
+func (s *Source) parse(data []byte) (*Compiled, error) {
+	read := s.Read
+	if read == nil {
+		read = ReadNode
+	}
+	root, err := read(data)
+	if err != nil {
+		return nil, lineError{err}
+	}
+	return ParseNode(root, s.Known...)
 }
 
 // use puts c into use, or, if c is nil or the same, confirms what is in use.
@@ -249,7 +265,7 @@ func (s *Source) fallBack(now time.Time, status *Status, why error) error {
 	data, err := readFile(s.Keep)
 	var c *Compiled
 	if err == nil {
-		c, err = Parse(data, s.Known...)
+		c, err = s.parse(data)
 	}
 	if err != nil {
 		return lineError{fmt.Errorf("%w; and the kept %s: %w", why, s.Keep, err)}

@@ -10,7 +10,15 @@ import (
 
 // decide decides a by the Fallback.
 func (g *Guard) decide(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
-	switch g.Fallback {
+	if f, ok := ctx.Value(fallbackKey{}).(func(string) (Fallback, bool)); ok {
+		return g.each(ctx, f, a, d)
+	}
+	return g.together(ctx, g.Fallback, a, d)
+}
+
+// together decides all asks by one Fallback.
+func (g *Guard) together(ctx context.Context, f Fallback, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	switch f {
 	case FallbackAllow:
 		pass(a, d)
 		return true, nil
@@ -18,6 +26,54 @@ func (g *Guard) decide(ctx context.Context, a []limit.Ask, d []limit.Decision) (
 		return refuse(a, d), nil
 	}
 	return g.share(ctx, a, d)
+}
+
+// fallbackKey is the context key of what [WithFallback] was given.
+type fallbackKey struct{}
+
+// WithFallback returns a copy of ctx, for calls of Take, by which a [Guard]
+// chooses its Fallback for each key: that which f returns, or, if not ok, its
+// own. f is called in the goroutine of the caller, and only where the Store does
+// not decide. Package rules uses it for rules with an Away.
+func WithFallback(ctx context.Context, f func(key string) (fallback Fallback, ok bool)) context.Context {
+	return context.WithValue(ctx, fallbackKey{}, f)
+}
+
+// each decides each ask by the Fallback that f chooses. If one is refused, none is
+// charged.
+func (g *Guard) each(ctx context.Context, f func(string) (Fallback, bool), a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	var parts [FallbackDeny + 1][]int // of a, by Fallback
+	for i := range a {
+		by, chosen := f(a[i].Key)
+		if !chosen {
+			by = g.Fallback
+		}
+		by = min(by, FallbackDeny)
+		parts[by] = append(parts[by], i)
+	}
+	ok = true
+	for by := FallbackDeny; ; by-- { // what is refused first, so that the share is not charged
+		if n := parts[by]; len(n) > 0 {
+			asks, told := make([]limit.Ask, len(n)), make([]limit.Decision, len(n))
+			for j, i := range n {
+				asks[j] = a[i]
+				if !ok {
+					asks[j].N = min(asks[j].N, 0) // look, or give back
+				}
+			}
+			passes, err := g.together(ctx, by, asks, told)
+			if err != nil {
+				return false, err
+			}
+			ok = ok && passes
+			for j, i := range n {
+				d[i] = told[j]
+			}
+		}
+		if by == 0 {
+			return ok, nil
+		}
+	}
 }
 
 // pass admits everything, uncharged.

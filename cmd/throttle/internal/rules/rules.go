@@ -110,7 +110,7 @@ func describe(w io.Writer, name string, c *ours.Compiled) error {
 		switch {
 		case r.Off:
 			off++
-		case r.Shadow:
+		case r.Shadow.Rule:
 			shadow++
 		}
 	}

@@ -1,0 +1,84 @@
+package rules
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Note says until when something that was changed by hand holds, and why it is
+// there. The zero Note holds for ever.
+type Note struct {
+	// Until is when it ends by itself, by [Request.Now]. If zero, it does not
+	// end.
+	Until time.Time `json:"until,omitzero"`
+	// At is when it was written. If zero, that is not known.
+	At time.Time `json:"at,omitzero"`
+	// Why is the reason, at most 256 bytes.
+	Why string `json:"why,omitzero"`
+	// By names the author, at most 256 bytes.
+	By string `json:"by,omitzero"`
+}
+
+// Ended reports whether it has ended at now.
+func (n Note) Ended(now time.Time) bool { return ended(n.Until, now) }
+
+func ended(until, now time.Time) bool { return !until.IsZero() && !now.Before(until) }
+
+// Entry is an entry of an allow or a deny list. In JSON it is text, or an object
+// if it has a Note: {"entry": "203.0.113.0/24", "until": "2026-12-01T00:00:00Z"}.
+type Entry struct {
+	// Text is an address, a network, or PART=PATTERN, where PART is any part of a
+	// [Key] but the address.
+	Text string `json:"entry"`
+	Note
+}
+
+// MarshalJSON returns text if there is no Note.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	if e.Note == (Note{}) {
+		return json.Marshal(e.Text)
+	}
+	type plain Entry
+	return json.Marshal(plain(e))
+}
+
+// Shadow is a dry run of a whole rule, or of other limits beside those of a rule.
+// In JSON it is true, or an object such as {"limits": "8/s"}. The zero value is
+// none.
+type Shadow struct {
+	// Rule makes the rule itself a shadow rule. If true, nothing else is set.
+	Rule bool `json:"-"`
+	// Limits are tried out beside the rule's, for the same requests by the same
+	// key, with states of their own; at most 8.
+	Limits []Limit `json:"limits,omitempty"`
+	// InFlight is tried out in the same way. If zero, there is no bound.
+	InFlight Max `json:"in_flight,omitzero"`
+}
+
+// MarshalJSON returns true or the object.
+func (s Shadow) MarshalJSON() ([]byte, error) {
+	if s.Rule {
+		return []byte("true"), nil
+	}
+	type plain Shadow
+	return json.Marshal(plain(s))
+}
+
+// IsZero reports whether there is none.
+func (s Shadow) IsZero() bool { return !s.Rule && !s.tried() }
+
+// tried reports whether there are other limits beside those of the rule.
+func (s Shadow) tried() bool { return len(s.Limits) > 0 || s.InFlight != 0 }
+
+// note checks a Note.
+func (k *compiler) note(path string, n Note) {
+	k.c.timed = k.c.timed || !n.Until.IsZero()
+	for _, x := range [...]struct{ name, text string }{{"why", n.Why}, {"by", n.By}} {
+		if len(x.text) > maxText {
+			k.fail(join(path, x.name), "longer than %d bytes", maxText)
+		} else if strings.ContainsFunc(x.text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			k.fail(join(path, x.name), "control characters; write one line of text")
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package rules_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/rules"
+)
+
+// database is a function that looks overrides up.
+type database struct {
+	mu    sync.Mutex
+	took  time.Duration
+	limit rules.Limit
+	err   error
+	calls map[string]int
+}
+
+func (d *database) find(ctx context.Context, rule string, key []string) (o rules.Override, ok bool, err error) {
+	d.mu.Lock()
+	d.calls[fmt.Sprint(rule, key)]++
+	took, l, err := d.took, d.limit, d.err
+	d.mu.Unlock()
+	select {
+	case <-time.After(took):
+	case <-ctx.Done():
+		return o, false, ctx.Err()
+	}
+	return rules.Override{Limits: []rules.Limit{l}}, l != rules.Limit{} && key[0] != "none", err
+}
+
+func (d *database) set(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+func TestLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := mustParse(t, `{"rules": [
+			{"name": "r", "key": "client+address", "limits": "1/h", "lookup": true, "overrides": {"key": ["file", "*"], "limits": "2/h"}},
+			{"name": "other", "match": {"paths": "/other"}, "key": "client", "limits": "1/h"}
+		]}`)
+		d := &database{calls: map[string]int{}, took: time.Millisecond, limit: rules.Limit{Count: 7, Period: time.Hour}}
+		var failed []error
+		x := &rules.Overrides{Find: d.find, OnError: func(err error) { failed = append(failed, err) }}
+		limitOf := func(client string) int64 {
+			t.Helper()
+			a := ask(t, c, newBook(), rules.Request{Client: client, Address: addr("2001:db8::1"), Override: x.Override})
+			return a.Limit.Count
+		}
+		expect := func(what string, got, want int64) {
+			t.Helper()
+			if got != want {
+				t.Errorf("%s: the limit is %d, want %d", what, got, want)
+			}
+		}
+		for range 3 {
+			expect("one that is looked up", limitOf("acme"), 7)
+			expect("one that has none", limitOf("none"), 1)
+			expect("one in the file", limitOf("file"), 2)
+		}
+		if n := d.calls["r[acme 2001:db8::/64]"]; n != 1 || len(d.calls) != 2 {
+			t.Errorf("calls %v, want one for each of two keys", d.calls)
+		}
+		d.set(func() { d.limit.Count = 8 })
+		time.Sleep(59 * time.Second)
+		expect("within the TTL", limitOf("acme"), 7)
+		time.Sleep(time.Second)
+		expect("after the TTL", limitOf("acme"), 8)
+		d.set(func() { d.err = errors.New("away") })
+		time.Sleep(time.Minute)
+		expect("while it is away", limitOf("acme"), 8)
+		expect("one never found", limitOf("new"), 1)
+		if len(failed) != 2 {
+			t.Errorf("errors %v, want two", failed)
+		}
+		d.set(func() { d.err = nil })
+		time.Sleep(6 * time.Second)
+		expect("soon after it was away", limitOf("new"), 8)
+		d.set(func() { d.took = time.Hour })
+		begun := time.Now()
+		expect("while it hangs", limitOf("slow"), 1)
+		if took := time.Since(begun); took != 20*time.Millisecond {
+			t.Errorf("a lookup that hangs took %v, want 20ms", took)
+		}
+		d.set(func() { d.took, d.limit.Count = 0, -1 })
+		expect("a bad one", limitOf("bad"), 1)
+	})
+}
+
+// Many requests for one key wait for one lookup, and keys are bounded.
+func TestLookupTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &database{calls: map[string]int{}, took: 10 * time.Millisecond, limit: rules.Limit{Count: 7, Period: time.Hour}}
+		x := &rules.Overrides{Find: d.find, Max: 10}
+		var all sync.WaitGroup
+		gone, cancel := context.WithCancel(t.Context())
+		for i := range 20 {
+			all.Go(func() {
+				ctx := t.Context()
+				if i == 0 {
+					ctx = gone
+				}
+				_, ok := x.Override(ctx, "r", []string{"hot"})
+				if !ok && i > 0 {
+					t.Error("a request that waited for another's lookup got nothing")
+				}
+			})
+			synctest.Wait() // the first looks it up, and the others wait for it
+		}
+		time.Sleep(time.Millisecond)
+		cancel() // the one that looks it up may have gone: the others get the result
+		all.Wait()
+		if n := d.calls["r[hot]"]; n != 1 {
+			t.Errorf("%d calls for one key, want 1", n)
+		}
+		for i := range 100 {
+			x.Override(t.Context(), "r", []string{fmt.Sprint(i)})
+			x.Override(t.Context(), "r", []string{"hot"})
+		}
+		x.Override(t.Context(), "r", []string{"0"})
+		if hot, first := d.calls["r[hot]"], d.calls["r[0]"]; hot > 2 || first != 2 {
+			t.Errorf("%d calls for the key in use and %d for the first of many, want at most 2 (its TTL has passed) and 2", hot, first)
+		}
+	})
+}
+
+// A function that panics leaves no other request waiting.
+func TestLookupPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &rules.Overrides{Find: func(context.Context, string, []string) (rules.Override, bool, error) {
+			panic("x")
+		}}
+		func() {
+			defer func() { recover() }()
+			x.Override(t.Context(), "r", []string{"a"})
+			t.Error("the panic is lost")
+		}()
+		begun := time.Now()
+		if _, ok := x.Override(t.Context(), "r", []string{"a"}); ok || time.Since(begun) != 0 {
+			t.Errorf("after a panic: ok %t after %v, want no override at once", ok, time.Since(begun))
+		}
+	})
+}
