@@ -112,7 +112,9 @@ func TestCheck(t *testing.T) {
 // A decision is explained by its rules, keys and limits, and by what would make the
 // request pass.
 func TestRequest(t *testing.T) {
-	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile)
+	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile,
+		"killed.yaml", "version: v2\nkill: true\nrules: {name: all, limits: 0/s}\n",
+		"tried.yaml", "version: v3\nrules: {name: all, limits: 5/s, shadow: {limits: 2/s}}\n")
 	var all strings.Builder
 	for _, c := range []struct {
 		code int
@@ -128,6 +130,8 @@ func TestRequest(t *testing.T) {
 		{0, []string{"rules.yaml", "-request", "/healthz"}},
 		{0, []string{"g.yaml", "-request", "/", "-address", "10.0.0.1", "-H", "X-Forwarded-For: 192.0.2.9", "-H", "X-User: jane"}},
 		{0, []string{"g.yaml", "-request", "/", "-address", "192.0.2.8", "-H", "X-Forwarded-For: 192.0.2.9", "-H", "X-User: jane"}},
+		{0, []string{"killed.yaml", "-request", "/"}},
+		{0, []string{"tried.yaml", "-request", "/", "-after", "2"}},
 	} {
 		var out, errs string
 		var code int

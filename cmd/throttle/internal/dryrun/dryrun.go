@@ -41,6 +41,7 @@ type Rule struct {
 	// values and those of header fields are digests.
 	Key      string  `json:"key,omitempty"`
 	Limits   []Limit `json:"limits,omitempty"`
+	Tried    []Limit `json:"tried,omitempty"`     // shadow limits beside them
 	InFlight int64   `json:"in_flight,omitempty"` // at most
 }
 
@@ -92,18 +93,18 @@ func setOf(c *rules.Compiled) (s rules.Set, err error) {
 // ruleOf decides by one rule alone.
 func ruleOf(ctx context.Context, set rules.Set, i int, known []string, p *peeker, r rules.Request) (Rule, error) {
 	from := set.Rules[i]
-	one := Rule{Name: from.Name, Shadow: from.Shadow, OK: true}
+	one := Rule{Name: from.Name, Shadow: from.Shadow.Rule, OK: true}
 	if from.Off {
 		one.Why = "it is off"
 		return one, nil
 	}
 	alone := func(rule rules.Rule) (rules.Answer, error) {
-		rule.Shadow = false
+		rule.Shadow.Rule = false
 		c, err := rules.Compile(rules.Set{IPv4Prefix: set.IPv4Prefix, IPv6Prefix: set.IPv6Prefix, Rules: []rules.Rule{rule}}, known...)
 		if err != nil {
 			return rules.Answer{}, err
 		}
-		p.seen, p.said = nil, nil
+		p.calls = nil
 		return c.Decide(ctx, p, r)
 	}
 	why, err := mismatch(from, r, alone)
@@ -176,17 +177,23 @@ func either(all []string) string {
 	return strings.Join(all, " or ")
 }
 
-// describe adds what was asked and said to a rule.
+// describe adds what was asked and said to a rule: its limits first, and then those
+// that it tries out.
 func (p *peeker) describe(one *Rule, from rules.Rule) {
-	for i, ask := range p.seen {
-		d := p.said[i]
-		_, rest, _ := strings.Cut(strings.TrimPrefix(ask.Key, from.Name+"/"), "/") // RULE/N/KEY
-		one.Key = rest
-		own := func(l rules.Limit) bool { return limit.Limit(l).String() == ask.Limit.String() }
-		one.Limits = append(one.Limits, Limit{
-			Limit: ask.Limit.String(), Override: !slices.ContainsFunc(from.Limits, own), Cost: ask.N,
-			OK: d.OK, Left: d.Remaining, Wait: d.RetryAfter, AtMost: !p.private, WaitText: waitText(d, p.private),
-		})
+	own := len(from.Limits) > 0 || len(from.Overrides) > 0
+	for n, c := range p.calls {
+		for i, ask := range c.asks {
+			d := c.said[i]
+			_, rest, _ := strings.Cut(strings.TrimPrefix(ask.Key, from.Name+"/"), "/") // RULE/N/KEY
+			l := Limit{Limit: ask.Limit.String(), Cost: ask.N, OK: d.OK, Left: d.Remaining, Wait: d.RetryAfter, AtMost: !p.private, WaitText: waitText(d, p.private)}
+			if n > 0 || !own {
+				one.Tried = append(one.Tried, l)
+				continue
+			}
+			one.Key = rest
+			l.Override = !slices.ContainsFunc(from.Limits, func(l rules.Limit) bool { return limit.Limit(l).String() == ask.Limit.String() })
+			one.Limits = append(one.Limits, l)
+		}
 	}
 }
 
@@ -206,8 +213,13 @@ func waitText(d limit.Decision, exact bool) string {
 type peeker struct {
 	store.Store
 	private bool
-	seen    []limit.Ask
-	said    []limit.Decision
+	calls   []call
+}
+
+// call is one call of the Store.
+type call struct {
+	asks []limit.Ask
+	said []limit.Decision
 }
 
 // Take decides as the Store would.
@@ -237,6 +249,6 @@ func (p *peeker) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (o
 		}
 		ok, d[i].OK = false, false
 	}
-	p.seen, p.said = slices.Clone(a), slices.Clone(d)
+	p.calls = append(p.calls, call{slices.Clone(a), slices.Clone(d)})
 	return ok, nil
 }

@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -96,6 +97,8 @@ func (r *Report) verdict() string {
 		return "passes: " + r.Entry + " is in allow" + by
 	case "denied":
 		return "refused: " + r.Entry + " is in deny" + by
+	case "killed":
+		return "passes: kill is on, so nothing is refused; otherwise it would be, by " + cmp.Or(r.Rule, r.Entry) + by
 	case "no-key":
 		return "refused: rule " + r.Rule + " refuses requests without its key" + by
 	}
@@ -126,6 +129,9 @@ func (one *Rule) lines() (all []string) {
 	all = append(all, begin)
 	for _, l := range one.Limits {
 		all = append(all, "  "+l.line())
+	}
+	for _, l := range one.Tried {
+		all = append(all, "  tried out: "+l.line())
 	}
 	if one.InFlight > 0 {
 		all = append(all, fmt.Sprintf("  at most %s in flight", words.Whole(one.InFlight)))
