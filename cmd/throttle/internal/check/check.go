@@ -237,7 +237,7 @@ func (f *found) says() (all []string) {
 			all = append(all, "gateway on "+listens(g.Listen)+" with "+words.Plural(len(g.Routes), "route", "routes"))
 		}
 		if c.Admin != nil {
-			all = append(all, "admin on "+listens(c.Admin.Listen))
+			all = append(all, "admin on "+string(c.Admin.Listen.Address))
 		}
 		if c.Rules != nil && c.Rules.URL != "" {
 			all = append(all, "rules by URL, which was not asked")

@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 		"gone.yaml", "version: 1\nrules: {file: nowhere.yaml}\nadmin: {listen: ':0', token: 0123456789abcdef}\n",
 		"names.yaml", "version: 1\nrules: {file: badrules.yaml}\nadmin: {listen: 'localhost:0'}\n",
 		"store.yaml", "version: 1\nstore: {url: 'redis://a,b'}\nadmin: {listen: 'localhost:0'}\n",
-		"good.json", "{\"version\": 1, \"admin\": {\"listen\": [\"127.0.0.1:1\", \"unix:x\"]}}")
+		"good.json", "{\"version\": 1, \"admin\": {\"listen\": {\"address\": \"127.0.0.1:1\"}}}")
 	for _, c := range []struct {
 		args string
 		code int
@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 		{"g.yaml", 0, "g.yaml: good: gateway on 127.0.0.1:8080 with 1 route; rules rules.yaml: version v1, 6 rules\n"},
 		{"g.yaml a.yaml", 0, "g.yaml, a.yaml: good: gateway on 127.0.0.1:8080 with 1 route; admin on 127.0.0.1:6070; rules rules.yaml: version v1, 6 rules\n"},
 		{"rules.yaml", 0, "rules.yaml: good: version v1, 6 rules\n"},
-		{"good.json", 0, "good.json: good: admin on 127.0.0.1:1 and unix:x; no rules, so nobody is limited\n"},
+		{"good.json", 0, "good.json: good: admin on 127.0.0.1:1; no rules, so nobody is limited\n"},
 		{"custom.yaml -value customer=x -cost bytes=3", 0, "custom.yaml: good: version "},
 		{"bad.yaml", 2, "throttle: bad.yaml:3:3: gateway: unknown field lisen; did you mean listen?\n"},
 		{"badrules.yaml", 2, "throttle: badrules.yaml:2:23: rules[0].limits: "},

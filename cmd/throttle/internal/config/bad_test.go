@@ -74,8 +74,11 @@ func TestBadFiles(t *testing.T) {
 		{route + "rules: {overlay: store}\n", "f:3:18: rules.overlay: store: must be shared by all instances; "},
 		{route + "rules: {url: example.org}\n", "f:3:14: rules.url: example.org: is not a URL; write https://HOST:PORT"},
 		{route + "admin: {listen: ':6070'}\n", "f:3:17: admin.listen: :6070 is beyond loopback; write token, or tls with client_ca"},
-		{route + "admin: {listen: ['127.0.0.1:1', '[::]:1'], tokens: {name: a, secret: short}}\n", "f:3:70: admin.tokens.secret: shorter than 16 bytes; make one by: openssl rand -hex 32"},
+		{route + "admin: {listen: '127.0.0.1:1', tokens: {name: a, secret: short}}\n", "f:3:58: admin.tokens.secret: shorter than 16 bytes; make one by: openssl rand -hex 32"},
 		{route + "admin: {listen: ':80', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :80 occurs twice"},
+		{route + "admin: {listen: {address: '127.0.0.1:1', reuse_port: true}}\n", "f:3:54: admin.listen.reuse_port: is for the gateway; leave it out"},
+		{route + "store: {url: 'memory:', snapshot_every: 1m}\n", "f:3:41: store.snapshot_every: is for snapshot, which is missing"},
+		{route + "store: {url: 'redis://h', snapshot: x}\n", "f:3:37: store.snapshot: is for memory:; this store keeps what it counts by itself"},
 		{route + "log: {level: loud}\n", "f:3:14: log.level: loud: must be debug, info, warn or error"},
 		{route + "drain: {delay: '${PORT}'}\n", "f:3:16: drain.delay: ${PORT}: is not a duration; write a number and ms, s, m or h, as in 500ms or 1m30s"},
 		{route + "log: {level: '${WORD}'}\n", "f:3:14: log.level: ${WORD}: must be debug, info, warn or error"},
@@ -135,7 +138,7 @@ func TestVariables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{string(c.Admin.Listen[0].Address), string(c.Admin.Token), strings.Join(c.Admin.Hosts, " "), string(c.Store.URL)}
+	got := []string{string(c.Admin.Listen.Address), string(c.Admin.Token), strings.Join(c.Admin.Hosts, " "), string(c.Store.URL)}
 	want := []string{"127.0.0.1:8080", "0123456789abcdef", "${PORT} ab", "redis://u:hunter2hunter2hunter2@h"}
 	for i := range want {
 		if got[i] != want[i] {
@@ -153,7 +156,7 @@ func TestPaths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Rules.File != "dir/rules.yaml" || c.Rules.Overlay != "/abs/o" || c.Admin.Listen[0].Address != "unix:dir/a.sock" {
-		t.Errorf("got %s, %s, %s", c.Rules.File, c.Rules.Overlay, c.Admin.Listen[0].Address)
+	if c.Rules.File != "dir/rules.yaml" || c.Rules.Overlay != "/abs/o" || c.Admin.Listen.Address != "unix:dir/a.sock" {
+		t.Errorf("got %s, %s, %s", c.Rules.File, c.Rules.Overlay, c.Admin.Listen.Address)
 	}
 }

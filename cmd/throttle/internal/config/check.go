@@ -48,7 +48,13 @@ func (f *files) check(first string, c *File) {
 func (s *Store) Remote() bool { return s != nil && !strings.HasPrefix(string(s.URL), "memory:") }
 
 func (f *files) checkStore(s *Store) {
+	if f.has("store.snapshot_every") && s.Snapshot == "" {
+		f.refuse("store.snapshot_every", "is for snapshot, which is missing")
+	}
 	if s.Remote() {
+		if s.Snapshot != "" {
+			f.refuse("store.snapshot", "is for memory:; this store keeps what it counts by itself")
+		}
 		return
 	}
 	for _, name := range []string{"deadline", "away", "instances", "lease", "create"} {
@@ -134,11 +140,15 @@ func (f *files) checkAdmin(c *File) {
 	if a.Token != "" && a.Token == a.ReadToken {
 		f.refuse("admin.read_token", "is the same as token")
 	}
-	for i, s := range a.Listen {
-		guarded := a.Token != "" || a.ReadToken != "" || len(a.Tokens) > 0 || s.TLS != nil && s.TLS.ClientCA != ""
-		if !guarded && !s.Address.Local() {
-			f.refuse(fmt.Sprintf("admin.listen[%d]", i), "%s is beyond loopback; write token, or tls with client_ca", s.Address)
-		}
+	guarded := a.Token != "" || a.ReadToken != "" || len(a.Tokens) > 0 || a.Listen.TLS != nil && a.Listen.TLS.ClientCA != ""
+	if at := a.Listen.Address; !guarded && !at.Local() {
+		f.refuse("admin.listen", "%s is beyond loopback; write token, or tls with client_ca", at)
+	}
+	if len(a.Listen.Proxies) > 0 {
+		f.refuse("admin.listen.proxy_protocol", "operators come without a proxy; leave it out")
+	}
+	if a.Listen.ReusePort {
+		f.refuse("admin.listen.reuse_port", "is for the gateway; leave it out")
 	}
 	if f.has("admin.otlp_every") && a.OTLP == "" {
 		f.refuse("admin.otlp_every", "is for otlp, which is missing")
@@ -161,18 +171,18 @@ func (l Listen) Local() bool {
 // checkSockets refuses an address that two sockets have.
 func (f *files) checkSockets(c *File) {
 	seen := map[Listen]bool{}
-	check := func(role string, all []Socket) {
-		for i, s := range all {
-			if seen[s.Address] && !strings.HasSuffix(string(s.Address), ":0") {
-				f.refuse(fmt.Sprintf("%s.listen[%d]", role, i), "%s occurs twice", s.Address)
-			}
-			seen[s.Address] = true
+	check := func(path string, at Listen) {
+		if seen[at] && !strings.HasSuffix(string(at), ":0") {
+			f.refuse(path, "%s occurs twice", at)
 		}
+		seen[at] = true
 	}
 	if c.Gateway != nil {
-		check("gateway", c.Gateway.Listen)
+		for i, s := range c.Gateway.Listen {
+			check(fmt.Sprintf("gateway.listen[%d]", i), s.Address)
+		}
 	}
 	if c.Admin != nil {
-		check("admin", c.Admin.Listen)
+		check("admin.listen", c.Admin.Listen.Address)
 	}
 }

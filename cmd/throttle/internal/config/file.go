@@ -26,13 +26,15 @@ type Store struct {
 	Away      string        `name:"away" oneof:"share pass refuse" default:"share" doc:"while the store is away: each process has 1/instances of each limit, or nothing is limited, or all that is limited is refused"`
 	Instances int           `name:"instances" least:"1" most:"100000" default:"1" doc:"how many processes share the store, for away: share"`
 	Lease     time.Duration `name:"lease" least:"10ms" most:"1m" default:"none" doc:"tokens of hot keys are taken ahead for so long, so that they cost few calls of the store; more is admitted by at most lease × rate for each process"`
+	Snapshot  Path          `name:"snapshot" default:"none" doc:"a file that keeps what memory: has counted, over a restart; written at the end and at SIGUSR1"`
+	Every     time.Duration `name:"snapshot_every" least:"1s" most:"24h" default:"never" doc:"write it every so often, too"`
 	Create    bool          `name:"create" default:"false" doc:"create the table in PostgreSQL"`
 }
 
 // Rules says where the rules come from.
 type Rules struct {
 	File    Path          `name:"file" default:"none" doc:"a file of rules, in YAML or JSON: watched, and read every 5 s as well"`
-	URL     Web           `name:"url" default:"none" doc:"a page of rules, in YAML or JSON. It wins over file once it has been read"`
+	URL     Web           `name:"url" default:"none" doc:"a page of rules, in YAML or JSON, on top of file: rules of the same name replace those of file"`
 	Every   time.Duration `name:"every" least:"1s" most:"24h" default:"1m" doc:"time from one reading of url to the next"`
 	Timeout time.Duration `name:"timeout" least:"10ms" most:"1m" default:"10s" doc:"bounds one reading"`
 	Keep    Path          `name:"keep" default:"none" doc:"a file that keeps the last good rules of url, for a start while it is away"`
@@ -60,7 +62,7 @@ type Gateway struct {
 
 // Socket is one socket. In the file it may be the address alone.
 type Socket struct {
-	Address   Listen         `name:"address" need:"true" short:"true" doc:"HOST:PORT, :PORT (every address of this machine), or unix:PATH"`
+	Address   Listen         `name:"address" need:"true" short:"true" doc:"HOST:PORT, :PORT (every address of this machine), unix:PATH, or systemd:NAME, a socket that systemd opens"`
 	TLS       *TLS           `name:"tls" default:"plain HTTP/1.1, and HTTP/2 to callers that begin with it" doc:"files in PEM form, read again when they change"`
 	Proxies   []netip.Prefix `name:"proxy_protocol" default:"nowhere" doc:"networks from which a connection begins with the header of the PROXY protocol"`
 	ReusePort bool           `name:"reuse_port" default:"false" doc:"SO_REUSEPORT: the next process may listen before this one ends"`
@@ -120,7 +122,7 @@ type Believed struct {
 
 // Admin is for operators.
 type Admin struct {
-	Listen    []Socket      `name:"listen" need:"true" doc:"sockets that it serves; beyond loopback and unix:PATH it needs a token or client_ca"`
+	Listen    Socket        `name:"listen" need:"true" doc:"socket that it serves; beyond loopback and unix:PATH it needs a token or client_ca"`
 	Token     Secret        `name:"token" default:"none" doc:"allows everything to callers that present it: at least 16 bytes"`
 	ReadToken Secret        `name:"read_token" default:"none" doc:"allows reading to callers that present it: at least 16 bytes"`
 	Tokens    []Token       `name:"tokens" default:"none" doc:"tokens with names, for the audit log"`

@@ -18,7 +18,7 @@ import (
 
 // Scalars of the file beside text, numbers, true and false.
 type (
-	// Listen is HOST:PORT, :PORT or unix:PATH.
+	// Listen is HOST:PORT, :PORT, unix:PATH or systemd:NAME.
 	Listen string
 	// Path is a file, from where the file stands that names it.
 	Path string
@@ -61,7 +61,7 @@ var kinds = map[reflect.Type]kind{
 	reflect.TypeFor[int]():           {what: "a whole number", kind: tree.Number, read: readInt},
 	reflect.TypeFor[time.Duration](): {what: "a duration", kind: tree.Text, unit: "s", pattern: durations.String(), read: readDuration},
 	reflect.TypeFor[netip.Prefix]():  {what: "an address or a network, as 10.0.0.0/8", kind: tree.Text, pattern: `^[0-9a-fA-F:.]+(/[0-9]{1,3})?$`, read: readNetwork},
-	reflect.TypeFor[Listen]():        {what: "an address to listen on, as 127.0.0.1:8080, :8080 or unix:/run/throttle.sock", kind: tree.Text, pattern: `^(unix:.+|.*:[0-9]{1,5})$`, read: readListen},
+	reflect.TypeFor[Listen]():        {what: "an address to listen on, as 127.0.0.1:8080, :8080 or unix:/run/throttle.sock", kind: tree.Text, pattern: `^((unix|systemd):.+|.*:[0-9]{1,5})$`, read: readListen},
 	reflect.TypeFor[Path]():          {what: "the path of a file", kind: tree.Text, pattern: `.`, read: readPath},
 	reflect.TypeFor[Secret]():        {what: "a secret, as ${NAME} or ${file:PATH}", kind: tree.Text, pattern: `.`, read: readSecret},
 	reflect.TypeFor[Web]():           {what: "a URL, as https://HOST/PATH", kind: tree.Text, pattern: `^https?://[^/]`, read: readWeb},
@@ -134,6 +134,13 @@ func readListen(d *decoder, text string, v reflect.Value, _ field, _ kind) strin
 			return "unix: without a path; write unix:/run/throttle.sock"
 		}
 		v.SetString("unix:" + beside(d.file, path))
+		return ""
+	}
+	if name, ok := strings.CutPrefix(text, "systemd:"); ok {
+		if name == "" {
+			return "systemd: without a name; write the FileDescriptorName of the socket unit"
+		}
+		v.SetString(text)
 		return ""
 	}
 	host, port, err := net.SplitHostPort(text)

@@ -139,3 +139,9 @@ func alone(places map[string]place, path string, from int) (place, string) {
 		from += 3
 	}
 }
+
+// Has reports whether a value stands in the file, at a path as of Fail.
+func (f *File) Has(path string) bool {
+	_, found := alone(f.places, path, 0)
+	return found != ""
+}
