@@ -49,6 +49,9 @@ type Config struct {
 
 	// Rules are the rules in use. If nil, the API of rules answers 404.
 	Rules *rules.Live
+	// Known are the names that rules.Request.Value and Cost understand, as given to
+	// rules.Parse.
+	Known []string
 	// Sources are where the rules come from, in their order, by name: "file",
 	// "url". The metrics and /readyz read their Status.
 	Sources []Source

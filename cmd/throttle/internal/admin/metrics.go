@@ -69,13 +69,11 @@ func (s *server) pusher(ctx context.Context) (metric.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if log := s.c.Log; log != nil {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-			if s.pushes.may(time.Now()) {
-				log.Warn("metrics were not pushed", "otlp", s.c.OTLP, "err", words.OneLine(err.Error()))
-			}
-		}))
-	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if s.c.Log != nil && s.pushes.may(time.Now()) {
+			s.c.Log.Warn("metrics were not pushed", "otlp", s.c.OTLP, "err", words.OneLine(err.Error()))
+		}
+	}))
 	every := s.c.OTLPEvery
 	if every <= 0 {
 		every = time.Minute

@@ -61,7 +61,7 @@ func receive(r *http.Request, v any) error {
 	err := in.Decode(v)
 	if err == nil {
 		if _, more := in.Token(); more != io.EOF {
-			err = errors.New("there is more than one value")
+			err = errors.Join(errors.New("there is more than one value"), more)
 		}
 	}
 	switch large := (*http.MaxBytesError)(nil); {

@@ -34,6 +34,9 @@ func (s *server) endpoints() []endpoint {
 	return []endpoint{
 		{"GET /api/v1/status", reader, s.status},
 		{"GET /api/v1/events", reader, s.events},
+		{"GET /api/v1/rules", reader, s.rules},
+		{"GET /api/v1/key", reader, s.key},
+		{"POST /api/v1/forgive", writer, s.forgive},
 	}
 }
 
