@@ -169,22 +169,6 @@ func (c *Compiled) Admit(ctx context.Context, s store.Store, f *store.InFlight, 
 	return a, h, err
 }
 
-// Hold counts a request as in flight until it is released. The zero Hold holds
-// nothing.
-type Hold struct {
-	real   store.Hold
-	shadow []store.Hold
-}
-
-// Release ends the Hold. Further calls do nothing. It is safe for concurrent
-// use.
-func (h Hold) Release() {
-	h.real.Release()
-	for _, s := range h.shadow {
-		s.Release()
-	}
-}
-
 func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight, r Request) (a Answer, err error) {
 	if c == nil {
 		return Answer{OK: true, Priority: load.Normal}, nil
@@ -208,11 +192,11 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 			return Answer{Version: a.Version, Priority: a.Priority}, fmt.Errorf("rules: %w", err)
 		}
 		a.OK, a.Reason, a.StoreErr = true, Away, fmt.Errorf("rules: %w", err)
-		if c.kill {
+		if q.kill {
 			a.Reason = Killed
 		}
 	}
-	if c.kill {
+	if q.kill {
 		q.pass(&a)
 	}
 	if a.OK && len(q.shadows) > 0 {
@@ -286,7 +270,7 @@ func (q *question) collect(ctx context.Context, a *Answer) (refused bool) {
 
 // refuse refuses the request before the Store is asked, unless nothing is refused.
 func (q *question) refuse(a *Answer, reason Reason, rule string) (refused bool) {
-	if q.c.kill {
+	if q.kill {
 		if !q.killed {
 			q.killed, q.killedBy = true, rule
 		}
@@ -314,7 +298,7 @@ func (q *question) goOn(ctx context.Context) bool {
 		return false
 	}
 	strict := func(i int) bool { return q.c.rules[i].away != Pass }
-	return q.c.kill || !slices.ContainsFunc(q.owners, strict) && !slices.ContainsFunc(q.holders, strict)
+	return q.kill || !slices.ContainsFunc(q.owners, strict) && !slices.ContainsFunc(q.holders, strict)
 }
 
 // decide asks the Store.

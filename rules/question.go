@@ -21,6 +21,7 @@ type question struct {
 
 	inFlight *store.InFlight // nil: requests in flight are not counted
 
+	kill     bool   // nothing is refused
 	killed   bool   // it would be refused, before the Store is asked
 	killedBy string // by this rule; empty: an entry of the deny list
 
@@ -48,7 +49,7 @@ type value struct {
 }
 
 func (q *question) begin(c *Compiled, r Request, f *store.InFlight) {
-	q.inFlight = f
+	q.inFlight, q.kill = f, c.kill.on(r.Now)
 	q.c, q.r, q.address = c, r, plain(r.Address)
 	if len(q.values) != len(c.parts) {
 		q.values = make([]value, len(c.parts))
@@ -244,4 +245,20 @@ func (q *question) take(ctx context.Context, s store.Store) (h store.Hold, refus
 		return h, refused, ok, nil
 	}
 	return q.inFlight.Admit(ctx, s, q.asks, q.answers, q.counts...)
+}
+
+// Hold counts a request as in flight until it is released. The zero Hold holds
+// nothing.
+type Hold struct {
+	real   store.Hold
+	shadow []store.Hold
+}
+
+// Release ends the Hold. Further calls do nothing. It is safe for concurrent
+// use.
+func (h Hold) Release() {
+	h.real.Release()
+	for _, s := range h.shadow {
+		s.Release()
+	}
 }
