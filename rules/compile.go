@@ -38,6 +38,7 @@ const (
 // and is safe for concurrent use. Nil limits no request.
 type Compiled struct {
 	version     string
+	serial      int64
 	canon       []byte // the Set in JSON
 	digest      [sha256.Size]byte
 	proxies     Proxies
@@ -46,7 +47,7 @@ type Compiled struct {
 	deny, allow list
 	rules       []rule // without those that are off; shadow limits are rules of their own
 	switches    map[string]*switched
-	kill        bool
+	kill        Kill
 	timed       bool                      // something ends by itself, so that the time matters
 	away        bool                      // a rule has an Away
 	fallbacks   map[string]store.Fallback // by rule
@@ -118,7 +119,7 @@ func (k *compiler) fail(path, format string, a ...any) {
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 func compile(s Set, known []string) (*Compiled, *Error) {
-	k := &compiler{c: &Compiled{version: s.Version, fallbacks: map[string]store.Fallback{}}, known: map[string]bool{}}
+	k := &compiler{c: &Compiled{version: s.Version, serial: s.Serial, fallbacks: map[string]store.Fallback{}}, known: map[string]bool{}}
 	k.c.pool.New = func() any { return new(question) }
 	for _, name := range known {
 		if _, taken := simpleParts[name]; taken || !isName(name) {
@@ -133,6 +134,7 @@ func compile(s Set, known []string) (*Compiled, *Error) {
 	k.rules(s.Rules)
 	k.switches(s.Switches)
 	k.c.kill = s.Kill
+	k.note("kill", s.Kill.Note)
 	for _, r := range k.c.rules {
 		k.c.timed = k.c.timed || r.lookup
 		if r.away != "" {
@@ -257,6 +259,25 @@ func (c *Compiled) Version() string {
 		return ""
 	}
 	return c.version
+}
+
+// Set returns the Set as it was checked, a copy of its own.
+func (c *Compiled) Set() Set {
+	var s Set
+	if c != nil {
+		s.fill(c.canon)
+	}
+	return s
+}
+
+// digestName returns the name of a Set without a Version.
+func digestName(s Set) string {
+	canon, err := json.Marshal(s)
+	if err != nil {
+		return "" // Compile says why
+	}
+	sum := sha256.Sum256(canon)
+	return hex.EncodeToString(sum[:6])
 }
 
 // fallback returns what a Guard does with a key of the Store, by its rule's Away.

@@ -208,11 +208,11 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 			return Answer{Version: a.Version, Priority: a.Priority}, fmt.Errorf("rules: %w", err)
 		}
 		a.OK, a.Reason, a.StoreErr = true, Away, fmt.Errorf("rules: %w", err)
-		if c.kill {
+		if q.kill {
 			a.Reason = Killed
 		}
 	}
-	if c.kill {
+	if q.kill {
 		q.pass(&a)
 	}
 	if a.OK && len(q.shadows) > 0 {
@@ -286,7 +286,7 @@ func (q *question) collect(ctx context.Context, a *Answer) (refused bool) {
 
 // refuse refuses the request before the Store is asked, unless nothing is refused.
 func (q *question) refuse(a *Answer, reason Reason, rule string) (refused bool) {
-	if q.c.kill {
+	if q.kill {
 		if !q.killed {
 			q.killed, q.killedBy = true, rule
 		}
@@ -314,7 +314,7 @@ func (q *question) goOn(ctx context.Context) bool {
 		return false
 	}
 	strict := func(i int) bool { return q.c.rules[i].away != Pass }
-	return q.c.kill || !slices.ContainsFunc(q.owners, strict) && !slices.ContainsFunc(q.holders, strict)
+	return q.kill || !slices.ContainsFunc(q.owners, strict) && !slices.ContainsFunc(q.holders, strict)
 }
 
 // decide asks the Store.

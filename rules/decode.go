@@ -25,6 +25,7 @@ var (
 	_ reader = (*Networks)(nil)
 	_ reader = (*Entry)(nil)
 	_ reader = (*Shadow)(nil)
+	_ reader = (*Kill)(nil)
 	_ reader = (*Value)(nil)
 )
 
@@ -278,6 +279,17 @@ func (e *Entry) read(n node) *Error {
 		return n.fail("must be text, or {\"entry\": TEXT, \"until\": TIME, \"why\": TEXT, \"by\": TEXT}")
 	}
 	return decodeStruct(n, reflect.ValueOf(e).Elem())
+}
+
+func (k *Kill) read(n node) *Error {
+	if on, ok := n.Value.(bool); ok {
+		k.On = on
+		return nil
+	}
+	if _, ok := n.Value.([]Field); !ok {
+		return n.fail("must be true or false, or {\"on\": true, \"until\": TIME, \"why\": TEXT, \"by\": TEXT}")
+	}
+	return decodeStruct(n, reflect.ValueOf(k).Elem())
 }
 
 func (s *Shadow) read(n node) *Error {

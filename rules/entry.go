@@ -71,6 +71,26 @@ func (s Shadow) IsZero() bool { return !s.Rule && !s.tried() }
 // tried reports whether there are other limits beside those of the rule.
 func (s Shadow) tried() bool { return len(s.Limits) > 0 || s.InFlight != 0 }
 
+// Kill is a kill switch. In JSON it is true or false, or an object if it has a
+// Note: {"on": true, "until": "2026-12-01T00:00:00Z"}. The zero value is off.
+type Kill struct {
+	// On switches limiting off.
+	On bool `json:"on"`
+	Note
+}
+
+// MarshalJSON returns true or false if there is no Note.
+func (k Kill) MarshalJSON() ([]byte, error) {
+	if k.Note == (Note{}) {
+		return json.Marshal(k.On)
+	}
+	type plain Kill
+	return json.Marshal(plain(k))
+}
+
+// on reports whether it is on at now.
+func (k Kill) on(now time.Time) bool { return k.On && !k.Ended(now) }
+
 // note checks a Note.
 func (k *compiler) note(path string, n Note) {
 	k.c.timed = k.c.timed || !n.Until.IsZero()

@@ -2,11 +2,17 @@ package rules
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
+	"sync"
+	"time"
 )
 
 // Fetch returns the text of a Set, and a tag of this version. have is the tag
@@ -73,3 +79,136 @@ func readAll(r io.Reader) ([]byte, error) {
 }
 
 var errNothing = errors.New("the source says that nothing has changed, but nothing has been loaded from it")
+
+// writeKept writes a file so that, whenever the machine stops, the old or the
+// new content is there, whole: to another file, to the disk, and by renaming.
+// Only its owner may read it.
+func writeKept(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a renaming durable.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Shared is a document that several processes read and change, of at most
+// [MaxSize] bytes: the Overlay of a [Stack]. [File], throttleredis.Document and
+// throttlesql.Document implement it. It is safe for concurrent use, and its calls
+// end soon after ctx is done.
+type Shared interface {
+	// Load returns the document and its version; both empty if there is none.
+	Load(ctx context.Context) (version string, data []byte, err error)
+	// Swap replaces the document if it still has the version old, which is empty
+	// if there is none yet, and returns the new version; not ok if it has another.
+	// After an error it is not known whether it was replaced.
+	Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error)
+}
+
+// File is a [Shared] document on the disk of one machine: it is replaced by
+// renaming, so that the old or the new one is there, whole, whenever the machine
+// stops. Only its owner may read it. Processes take turns by a lock on Path +
+// ".lock", on Unix; elsewhere only one process may swap. It is safe for concurrent
+// use.
+type File struct {
+	// Path is the file, in a folder that exists.
+	Path string
+
+	mu sync.Mutex // a lock of the file is one of the process on some systems
+}
+
+// Load reads the file.
+func (f *File) Load(context.Context) (version string, data []byte, err error) {
+	data, err = readFile(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil, nil
+	case err != nil:
+		return "", nil, err
+	case len(data) > MaxSize:
+		return "", nil, fmt.Errorf("%s: longer than %d bytes", f.Path, MaxSize)
+	}
+	return versionOf(data), data, nil
+}
+
+// versionOf returns the version of a document: as it is named by its content, no
+// number can be lost or used twice.
+func versionOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Swap replaces the file.
+func (f *File) Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error) {
+	if len(data) > MaxSize {
+		return "", false, fmt.Errorf("%s: longer than %d bytes", f.Path, MaxSize)
+	}
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	defer unlock()
+	now, _, err := f.Load(ctx)
+	if err != nil || now != old {
+		return "", false, err
+	}
+	if err := writeKept(f.Path, data); err != nil {
+		return "", false, err
+	}
+	return versionOf(data), true, nil
+}
+
+// lockPause is the time from one try to get the lock to the next.
+const lockPause = 5 * time.Millisecond
+
+// lock waits for the turn of this process.
+func (f *File) lock(ctx context.Context) (unlock func(), err error) {
+	for {
+		if unlock, ok, err := f.tryLock(); ok || err != nil {
+			return unlock, err
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s.lock: another process has it: %w", f.Path, context.Cause(ctx))
+		}
+	}
+}
+
+func (f *File) tryLock() (unlock func(), ok bool, err error) {
+	if !f.mu.TryLock() {
+		return nil, false, nil
+	}
+	held, err := os.OpenFile(f.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		if ok, err = lock(held); !ok {
+			err = errors.Join(err, held.Close())
+		}
+	}
+	if !ok {
+		f.mu.Unlock()
+		return nil, false, err
+	}
+	return func() {
+		_ = held.Close() // which unlocks it; nothing was written to it
+		f.mu.Unlock()
+	}, true, nil
+}

@@ -21,6 +21,7 @@ type question struct {
 
 	inFlight *store.InFlight // nil: requests in flight are not counted
 
+	kill     bool   // nothing is refused
 	killed   bool   // it would be refused, before the Store is asked
 	killedBy string // by this rule; empty: an entry of the deny list
 
@@ -48,7 +49,7 @@ type value struct {
 }
 
 func (q *question) begin(c *Compiled, r Request, f *store.InFlight) {
-	q.inFlight = f
+	q.inFlight, q.kill = f, c.kill.on(r.Now)
 	q.c, q.r, q.address = c, r, plain(r.Address)
 	if len(q.values) != len(c.parts) {
 		q.values = make([]value, len(c.parts))

@@ -20,7 +20,7 @@ type Set struct {
 	Serial int64 `json:"serial,omitzero"`
 	// Kill switches limiting off: requests are counted as usual, and nothing is
 	// refused, see [Killed].
-	Kill bool `json:"kill,omitzero"`
+	Kill Kill `json:"kill,omitzero"`
 	// Proxies are the proxies that are trusted to state the client's address.
 	// If zero, no header field is read for it.
 	Proxies Proxies `json:"proxies,omitzero"`

@@ -43,7 +43,8 @@ type Source struct {
 	// that refreshed. It must not refresh. If nil, nothing is called.
 	OnState func(Status)
 
-	mu      sync.Mutex // guards turn and status
+	into    func(c *Compiled) error // of the Stack: puts a version into use, or says why not
+	mu      sync.Mutex              // guards turn and status
 	turn    chan struct{}
 	status  Status
 	current // of the refresh that has the turn
@@ -51,6 +52,7 @@ type Source struct {
 
 // current is what is known of the version that the Source has put into use.
 type current struct {
+	serial int64
 	digest [sha256.Size]byte
 	tag    string
 	kept   bool // it is in the file
@@ -213,6 +215,12 @@ func (s *Source) fetch(ctx context.Context) (data []byte, tag string, c *Compile
 		return nil, s.tag, nil, nil
 	}
 	c, err = s.parse(data)
+	if err == nil && c.serial > 0 && c.serial < s.serial {
+		err = fmt.Errorf("rules: serial %d is older than %d, which is in use", c.serial, s.serial)
+	}
+	if err == nil && c.digest != s.digest && s.into != nil {
+		err = s.into(c)
+	}
 	return data, tag, c, err
 }
 
@@ -251,7 +259,7 @@ func (s *Source) use(now time.Time, status *Status, c *Compiled, data []byte, ta
 
 func (s *Source) swap(now time.Time, status *Status, c *Compiled) {
 	s.Live.Swap(c)
-	s.digest = c.digest
+	s.digest, s.serial = c.digest, max(c.serial, s.serial)
 	status.Version, status.Since = c.version, now
 	status.Swaps++
 }
@@ -266,6 +274,9 @@ func (s *Source) fallBack(now time.Time, status *Status, why error) error {
 	var c *Compiled
 	if err == nil {
 		c, err = s.parse(data)
+	}
+	if err == nil && s.into != nil {
+		err = s.into(c)
 	}
 	if err != nil {
 		return lineError{fmt.Errorf("%w; and the kept %s: %w", why, s.Keep, err)}
