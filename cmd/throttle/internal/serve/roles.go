@@ -16,7 +16,7 @@ import (
 
 // openGateway checks what the gateway is to do, and opens its sockets.
 func (p *program) openGateway(ctx context.Context) error {
-	c, err := Gateway(p.began, p.sources.live)
+	c, err := Gateway(p.began, p.sources.live())
 	if err != nil {
 		return err
 	}
@@ -56,9 +56,12 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 	a := p.began.Admin
 	c := admin.Config{
 		Writers: a.Writers, Hosts: a.Hosts, Pprof: a.Pprof, ShowKeys: a.ShowKeys, OTLP: string(a.OTLP), OTLPEvery: a.OTLPEvery,
-		Build: build(), Rules: p.sources.live, Sources: p.sources.all, Reload: p.reload,
+		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Refresh: p.sources.look, Reload: p.reload,
 		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Observe: p.observe,
 		ReadyNeedsStore: a.Ready == "store", Log: p.log,
+	}
+	if p.sources.stack != nil && p.sources.stack.Shared != nil {
+		c.Overlay = p.sources.stack.Shared
 	}
 	for _, t := range a.Tokens {
 		c.Tokens = append(c.Tokens, admin.Token{Name: t.Name, Secret: string(t.Secret), Write: t.Write})

@@ -1,3 +1,5 @@
+//go:build unix
+
 package serve
 
 import (
@@ -118,9 +120,12 @@ func TestStartsWithoutWhatIsAway(t *testing.T) {
 	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{file: rules.yaml, url: 'http://GONE/'}")
 	text = strings.ReplaceAll(text+"store: {url: 'redis://GONE', instances: 2}\n", "GONE", gone.Addr().String())
 	r := start(t, folder(t, hello, "f.yaml", text, "rules.yaml", "version: v1\nrules: {name: all, key: header:K, limits: 4/h}\n"), "f.yaml")
-	r.said("ERROR", "no rules", `"source":"url"`, "refused")
+	r.said("ERROR", "no rules from there", `"source":"url"`, "refused")
+	if status, body := get(t, r.admin+"/readyz"); status != 503 || !strings.Contains(body, "source url") {
+		t.Errorf("/readyz: %d %q, want 503: the rules are not whole", status, body)
+	}
 	r.said("ERROR", "the store does not decide", `"away":"share"`)
-	if got := r.statuses(6, "/a/x", "K", "1"); got != "200 200 429" {
+	if got := r.statuses(3, "/a/x", "K", "1"); got != "200 200 429" {
 		t.Errorf("statuses %s, want the half of the limit", got)
 	}
 	if n := r.count("the store does not decide"); n != 1 {
@@ -143,7 +148,7 @@ func TestHostileSource(t *testing.T) {
 		now(w, r)
 	}))
 	t.Cleanup(source.Close)
-	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1s, timeout: 300ms}")
+	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1h, timeout: 300ms}")
 	r := start(t, folder(t, hello, "f.yaml", text), "f.yaml")
 	if got := r.statuses(2, "/a/x"); got != "200 429" {
 		t.Fatalf("statuses %s", got)
@@ -169,13 +174,13 @@ func TestHostileSource(t *testing.T) {
 		}, "longer than 1048576 bytes"},
 	} {
 		answers <- c.answer
-		r.said("the rules stay as they are", `"version":"v1"`, c.want)
+		r.hangup("the rules stay as they are", `"version":"v1"`, c.want)
 		if got := r.statuses(1, "/a/x"); got != "429" {
 			t.Errorf("%s: status %s, want the old rules", c.want, got)
 		}
 	}
 	answers <- func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "version: v2\nrules: []\n") }
-	r.said(`"new rules"`, `"v2"`)
+	r.hangup(`"new rules"`, `"v2"`)
 	if sent >= 1<<28 {
 		t.Errorf("%d bytes were taken, want few above a MiB", sent)
 	}
