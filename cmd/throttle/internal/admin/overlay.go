@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -63,10 +64,24 @@ type raising struct {
 	// Key has a value or pattern for each part of the rule's key.
 	Key []string `json:"key"`
 	// Limits replace the rule's; or Times multiplies what the key has now.
-	Limits   []rules.Limit `json:"limits"`
-	Times    float64       `json:"times"`
-	InFlight rules.Max     `json:"in_flight"`
+	Limits   []rate    `json:"limits"`
+	Times    float64   `json:"times"`
+	InFlight rules.Max `json:"in_flight"`
 	lasting
+}
+
+// rate is a limit in JSON, as rules have it.
+type rate rules.Limit
+
+// UnmarshalJSON reads text such as "100/s burst 20".
+func (l *rate) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return errors.New(`limits must be text, such as ["100/s burst 20"]`)
+	}
+	read, err := limit.Parse(text, time.LoadLocation)
+	*l = rate(read)
+	return err
 }
 
 // maxTimes bounds a raise by a factor.
@@ -79,7 +94,10 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	remove := r.Method == http.MethodDelete
-	v := rules.Override{Key: ask.Key, Limits: ask.Limits, InFlight: ask.InFlight}
+	v := rules.Override{Key: ask.Key, InFlight: ask.InFlight}
+	for _, l := range ask.Limits {
+		v.Limits = append(v.Limits, rules.Limit(l))
+	}
 	var until time.Time
 	var err error
 	if !remove {
@@ -108,9 +126,9 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 
 // terms checks what is asked for, and works out what Times means.
 func (s *server) terms(ask *raising, v *rules.Override) error {
-	_, rule, err := s.asksOf(ask.Rule, ask.Key)
-	if rule.Name == "" {
-		return err // no such rule; a key of patterns is none that can be asked about
+	asks, rule, err := s.asksOf(ask.Rule, ask.Key)
+	if rule.Name == "" || len(ask.Key) != len(rule.Key) {
+		return err // other errors are of a key of patterns, which need not be one
 	}
 	switch {
 	case ask.Times == 0 && len(ask.Limits) == 0 && ask.InFlight == 0:
@@ -122,11 +140,10 @@ func (s *server) terms(ask *raising, v *rules.Override) error {
 	case err != nil:
 		return err
 	}
-	asks, _, err := s.asksOf(ask.Rule, ask.Key)
 	for _, a := range asks {
 		v.Limits = append(v.Limits, rules.Limit(multiplied(a.Limit, ask.Times)))
 	}
-	return err
+	return nil
 }
 
 // multiplied is a limit of times as many, at least one.

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -24,12 +26,27 @@ func (s *server) toggle(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// scalar is a value in JSON: text, a number, true or false.
+type scalar string
+
+// UnmarshalJSON reads one.
+func (v *scalar) UnmarshalJSON(data []byte) error {
+	switch data[0] {
+	case '{', '[', 'n':
+		return errors.New("value: must be text, a number, true or false")
+	case '"':
+		return json.Unmarshal(data, (*string)(v))
+	}
+	*v = scalar(data)
+	return nil
+}
+
 // setSwitch is PUT and DELETE /api/v1/switches/NAME: its value for a key or
 // pattern, "*" for all. Without an end it stays.
 func (s *server) setSwitch(w http.ResponseWriter, r *http.Request) error {
 	var ask struct {
-		Key   string      `json:"key"`
-		Value rules.Value `json:"value"`
+		Key   string `json:"key"`
+		Value scalar `json:"value"`
 		lasting
 	}
 	if err := receive(r, &ask); err != nil {
@@ -51,7 +68,7 @@ func (s *server) setSwitch(w http.ResponseWriter, r *http.Request) error {
 	}
 	named := r.PathValue("name")
 	return s.audited(w, r, name(remove, "switch"), named, &ask.reason, func(ctx context.Context) (any, error) {
-		c := rules.Case{Key: ask.Key, Value: ask.Value, Note: ask.note(until)}
+		c := rules.Case{Key: ask.Key, Value: rules.Value(ask.Value), Note: ask.note(until)}
 		if remove {
 			c.Note = ask.over()
 		}
