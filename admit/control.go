@@ -126,6 +126,9 @@ type Request struct {
 	// request after the other, as in HTTP/1; it distinguishes callers that share
 	// an address. If empty, it is unknown, or carries many at a time.
 	Conn string
+	// Shed is the Shedder of the service that the request is for, where one
+	// Control stands in front of several services. If nil, that of the Control.
+	Shed *Shedder
 	// Version is the version of the Rules to decide by, where the transport has
 	// used one already, see rules.Compiled.ClientAddress: so that all of one
 	// decision is of one version. If nil, the one in use.
@@ -175,7 +178,7 @@ func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 		}
 	}()
 	err := a.decide(ctx)
-	if err == nil && a.Answer.OK && c.Shed != nil {
+	if err == nil && a.Answer.OK && a.shedder() != nil {
 		a.shed(ctx)
 	}
 	a.conclude(err)
@@ -299,13 +302,20 @@ func (q *Request) key() string {
 	return ""
 }
 
+func (a *Admission) shedder() *Shedder {
+	if a.Request.Shed != nil {
+		return a.Request.Shed
+	}
+	return a.control.Shed
+}
+
 // shed waits for room, and refunds what was charged if there is none.
 func (a *Admission) shed(ctx context.Context) {
 	priority := a.Request.Priority
 	if priority == 0 {
 		priority = a.Answer.Priority
 	}
-	pass, err := a.control.Shed.Acquire(ctx, priority)
+	pass, err := a.shedder().Acquire(ctx, priority)
 	if err == nil {
 		a.pass = pass
 		return

@@ -223,6 +223,28 @@ func TestControlSheds(t *testing.T) {
 	})
 }
 
+// TestControlShedsByService: a Request may name the Shedder of its service; that
+// of another one has room still.
+func TestControlShedsByService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := &admit.Shedder{MaxInFlight: 1, MaxWait: -1}, &admit.Shedder{MaxInFlight: 1, MaxWait: -1}
+		var control admit.Control
+		for i, c := range []struct {
+			shed *admit.Shedder
+			want admit.Verdict
+		}{{one, admit.Admitted}, {one, admit.Overloaded}, {other, admit.Admitted}, {nil, admit.Admitted}} {
+			a, err := control.Begin(t.Context(), admit.Request{Shed: c.shed})
+			if err != nil || a.Verdict != c.want {
+				t.Errorf("request %d: %v, %v; want %v", i+1, a.Verdict, err, c.want)
+			}
+			if !a.OK && a.RetryAfter <= 0 {
+				t.Errorf("request %d: come again after %v", i+1, a.RetryAfter)
+			}
+			t.Cleanup(a.Done)
+		}
+	})
+}
+
 // TestRateLimitFields: what callers are told names limits, never keys.
 func TestRateLimitFields(t *testing.T) {
 	c, err := rules.Parse([]byte(`{"rules": [

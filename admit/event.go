@@ -3,6 +3,7 @@ package admit
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -165,8 +166,11 @@ func (a *Admission) waitShed() wait {
 	if after == limit.Never || after <= 0 {
 		after = soon
 	}
-	s := a.control.Shed.Stats()
-	return a.slot("shed/", time.Now(), promise{
+	s, key := a.shedder().Stats(), "shed/"
+	if a.Request.Shed != nil { // each has a line of its own
+		key = fmt.Sprintf("shed/%p", a.Request.Shed)
+	}
+	return a.slot(key, time.Now(), promise{
 		earliest: after, each: s.Took / time.Duration(max(s.Limit, 1)),
 	})
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -8,6 +9,35 @@ import (
 // Networks are networks of addresses. In JSON a single address, and a single
 // value instead of a list, are accepted too.
 type Networks []netip.Prefix
+
+// parseNetwork reads an address or a network, or says what is wrong.
+func parseNetwork(s string) (p netip.Prefix, what string) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), ""
+	}
+	if i := strings.IndexByte(s, '%'); i >= 0 && strings.Contains(s, ":") {
+		return netip.Prefix{}, fmt.Sprintf("%.60q has the zone of an interface; write %.60s, which is that address on any interface", s, s[:i])
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Sprintf("%.60q is neither an address nor a network; write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32", s)
+	}
+	return p, networkFlaw(p)
+}
+
+// networkFlaw is what is wrong with a network, or "".
+func networkFlaw(p netip.Prefix) string {
+	switch {
+	case !p.IsValid():
+		return "not a network; write 10.0.0.0/8"
+	case p != p.Masked():
+		return fmt.Sprintf("%v has bits set beyond its length; write %v", p, p.Masked())
+	case p.Addr().Is4In6():
+		return fmt.Sprintf("%v is an IPv4 network in the form of IPv6; write it as IPv4", p)
+	}
+	return ""
+}
 
 // has reports whether one of them contains a, which is unmapped.
 func (w Networks) has(a netip.Addr) bool {

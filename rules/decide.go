@@ -169,22 +169,6 @@ func (c *Compiled) Admit(ctx context.Context, s store.Store, f *store.InFlight, 
 	return a, h, err
 }
 
-// Hold counts a request as in flight until it is released. The zero Hold holds
-// nothing.
-type Hold struct {
-	real   store.Hold
-	shadow []store.Hold
-}
-
-// Release ends the Hold. Further calls do nothing. It is safe for concurrent
-// use.
-func (h Hold) Release() {
-	h.real.Release()
-	for _, s := range h.shadow {
-		s.Release()
-	}
-}
-
 func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight, r Request) (a Answer, err error) {
 	if c == nil {
 		return Answer{OK: true, Priority: load.Normal}, nil

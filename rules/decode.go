@@ -4,7 +4,6 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"reflect"
 	"slices"
 	"sort"
@@ -372,35 +371,6 @@ func (w *Networks) read(n node) *Error {
 		*w = append(*w, p)
 	}
 	return nil
-}
-
-// parseNetwork reads an address or a network, or says what is wrong.
-func parseNetwork(s string) (p netip.Prefix, what string) {
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), ""
-	}
-	if i := strings.IndexByte(s, '%'); i >= 0 && strings.Contains(s, ":") {
-		return netip.Prefix{}, fmt.Sprintf("%.60q has the zone of an interface; write %.60s, which is that address on any interface", s, s[:i])
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return p, fmt.Sprintf("%.60q is neither an address nor a network; write 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32", s)
-	}
-	return p, networkFlaw(p)
-}
-
-// networkFlaw is what is wrong with a network, or "".
-func networkFlaw(p netip.Prefix) string {
-	switch {
-	case !p.IsValid():
-		return "not a network; write 10.0.0.0/8"
-	case p != p.Masked():
-		return fmt.Sprintf("%v has bits set beyond its length; write %v", p, p.Masked())
-	case p.Addr().Is4In6():
-		return fmt.Sprintf("%v is an IPv4 network in the form of IPv6; write it as IPv4", p)
-	}
-	return ""
 }
 
 // sorted are the keys of m in order.

@@ -246,3 +246,19 @@ func (q *question) take(ctx context.Context, s store.Store) (h store.Hold, refus
 	}
 	return q.inFlight.Admit(ctx, s, q.asks, q.answers, q.counts...)
 }
+
+// Hold counts a request as in flight until it is released. The zero Hold holds
+// nothing.
+type Hold struct {
+	real   store.Hold
+	shadow []store.Hold
+}
+
+// Release ends the Hold. Further calls do nothing. It is safe for concurrent
+// use.
+func (h Hold) Release() {
+	h.real.Release()
+	for _, s := range h.shadow {
+		s.Release()
+	}
+}

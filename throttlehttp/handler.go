@@ -31,6 +31,11 @@ type Handler struct {
 	// Next serves the requests admitted. If nil, they are answered by an empty
 	// 204: a way to ask whether a request would pass.
 	Next http.Handler
+	// Admitted serves the requests admitted in place of Next, and may end the
+	// Admission in another way than Done: GiveBack, where the request was not
+	// served in the end; Forget, where it took long for a reason of its own. It
+	// must not keep the Admission. If nil, Next serves.
+	Admitted func(w http.ResponseWriter, r *http.Request, a *admit.Admission)
 	// Request completes the request that the Control decides about: Key,
 	// Client, Value, Cost, Priority, Caller, whatever the program knows. Method,
 	// Host, Path, Header and Conn are set already, and so is Address: the client
@@ -82,7 +87,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.Control.Phase == rules.Before {
 		r = r.WithContext(a.Context(r.Context()))
 	}
-	h.next(w, r)
+	if h.Admitted != nil {
+		h.Admitted(w, r, a)
+	} else {
+		h.next(w, r)
+	}
 	a.Done()
 }
 

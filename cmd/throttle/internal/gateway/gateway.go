@@ -1,252 +1,224 @@
-// Package gateway is the command 'throttle gateway': a reverse proxy that limits
-// who calls what is behind it.
 package gateway
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
+	"net/http/httputil"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
-	"github.com/throttle-go/throttle/rules"
-	"github.com/throttle-go/throttle/store"
-	"github.com/throttle-go/throttle/throttlehttp"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/limit"
 )
 
-const help = `throttle gateway is a reverse proxy with rate limits, for services of any language.
+// Gateway is a reverse proxy with admission control. It is safe for concurrent
+// use.
+type Gateway struct {
+	cfg     Config
+	control *admit.Control
+	log     *slog.Logger
+	names   []string // of the fields of Identity and Priority
+	reverse *httputil.ReverseProxy
+	start   time.Time
+	sparing
 
-Usage: throttle gateway -to URL [flags]
-
-Requests above a limit are answered 429 (Too Many Requests) with Retry-After,
-RateLimit and RateLimit-Policy; all others go to URL. It ends at an interrupt,
-after the requests in flight.
-
-Flags:
-  -to URL        where requests go, as in http://127.0.0.1:3000
-  -listen ADDR   where it listens, default 127.0.0.1:8080; :8080 is every
-                 address of this machine
-  -limit 'RATE by KEY'
-                 a limit for each KEY; several -limit all count. KEY is address,
-                 header:NAME, host, method, path, path:N, or several with +;
-                 without 'by KEY' all requests share the limit. RATE is as in
-                 'throttle take', such as '100/min burst 20'. Beware of header
-                 fields that callers may set freely: each new value is a new key
-  -rules FILE    rules in place of -limit, see docs/rules.md; read again every
-                 -refresh, and kept as they are while the new text is wrong
-  -refresh D     default 5s
-  -trust NETWORKS
-                 proxies in front whose X-Forwarded-For is believed, separated by
-                 commas, as in 10.0.0.0/8; with -rules they stand in the file
-  -shed          load shedding: bound the requests in flight by what the service
-                 bears, learnt from its latency; 503 beyond
-  -store URL     share the limits with other processes, as in 'throttle take';
-                 default memory:. Also by THROTTLE_STORE
-  -away WHAT     what counts while that store is away: share (each process has
-                 1/-instances of the limit; the default), pass or refuse
-  -instances N   how many processes share the store, default 1
-  -timeout D     how long the service may take to begin its answer, default 1m
-  -drain D       how long requests in flight may take at the end, default 10s
-
-Examples:
-  throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
-  throttle gateway -to http://app:3000 -listen :80 -shed -limit '5/s burst 20 by header:X-Api-Key'
-  throttle gateway -to http://app:3000 -rules rules.json -store redis://cache -instances 2
-`
-
-// options is what the command line asks for.
-type options struct {
-	to        *url.URL
-	listen    string
-	limits    []string
-	rules     string
-	refresh   time.Duration
-	trust     rules.Networks
-	shed      bool
-	store     string
-	away      store.Fallback
-	instances int
-	timeout   time.Duration
-	drain     time.Duration
+	routes   atomic.Pointer[[]*route]
+	swapping sync.Mutex
+	draining atomic.Bool
+	tunnels  atomic.Int64 // connections that were upgraded
 }
 
-// Run serves until ctx ends.
-func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
-	o, err := optionsOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+// New returns a Gateway, whose fields that are names are put into their canonical
+// form. The error is a *Flaw. Nothing is opened before Serve.
+func New(c Config) (*Gateway, error) {
+	g := &Gateway{cfg: c, control: c.Control, log: c.Log, start: time.Now()}
+	g.most = limit.Limit{Count: 1, Period: time.Second}
+	if g.control == nil {
+		g.control = new(admit.Control)
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	live, what, err := o.live(ctx, log)
-	if err != nil {
-		return err
+	if g.log == nil {
+		g.log = slog.New(slog.DiscardHandler)
 	}
-	s, err := o.open(ctx, log)
-	if err != nil {
-		return err
+	if len(c.Listen) == 0 || len(c.Listen) > maxListen {
+		return nil, flawf("listen", "%d sockets: must be 1 to %d", len(c.Listen), maxListen)
 	}
-	defer s.Close()
-	control := &admit.Control{Store: s, Rules: live, OnEvent: admit.Log(log, 10)}
-	if o.shed {
-		control.Shed = new(admit.Shedder)
-	}
-	listener, err := net.Listen("tcp", o.listen)
-	if err != nil {
-		return exit.Failf("gateway: -listen %s: %v", o.listen, err)
-	}
-	fmt.Fprintf(stderr, "throttle gateway: http://%s to %s; %s, in %s\n", listener.Addr(), o.to, what, s.Name)
-	return o.serve(ctx, listener, &throttlehttp.Handler{Control: control, Next: o.proxy(live, log)})
-}
-
-// serve serves until ctx ends, and then drains.
-func (o *options) serve(ctx context.Context, listener net.Listener, h http.Handler) error {
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections of callers
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return exit.Failf("gateway: %v", err)
-	case <-ctx.Done():
-	}
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
-	defer cancel()
-	if err := server.Shutdown(draining); err != nil {
-		server.Close()
-		return exit.Failf("gateway: requests were in flight still after -drain %v", o.drain)
-	}
-	return nil
-}
-
-// optionsOf reads the arguments.
-func optionsOf(args []string) (*options, error) {
-	o := new(options)
-	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
-	to := flags.String("to", "", "")
-	trust := flags.String("trust", "", "")
-	away := flags.String("away", "share", "")
-	flags.StringVar(&o.listen, "listen", "127.0.0.1:8080", "")
-	flags.Func("limit", "", func(text string) error { o.limits = append(o.limits, text); return nil })
-	flags.StringVar(&o.rules, "rules", "", "")
-	flags.DurationVar(&o.refresh, "refresh", 5*time.Second, "")
-	flags.BoolVar(&o.shed, "shed", false, "")
-	flags.StringVar(&o.store, "store", "", "")
-	flags.IntVar(&o.instances, "instances", 1, "")
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "")
-	flags.DurationVar(&o.drain, "drain", 10*time.Second, "")
-	names, err := usage.ParseFlags(flags, args)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) > 0 {
-		return nil, usage.Errorf("gateway: %s is too much; write 'throttle gateway -to URL [flags]'", words.Quote(names[0]))
-	}
-	if err := o.readTo(*to); err != nil {
-		return nil, err
-	}
-	if err := o.readTrust(*trust); err != nil {
-		return nil, err
-	}
-	return o, o.check(*away)
-}
-
-func (o *options) check(away string) error {
-	switch away {
-	case "share":
-		o.away = store.FallbackLocal
-	case "pass":
-		o.away = store.FallbackAllow
-	case "refuse":
-		o.away = store.FallbackDeny
-	default:
-		return usage.Errorf("gateway: -away %s: must be share, pass or refuse", words.Quote(away))
-	}
-	switch {
-	case len(o.limits) == 0 && o.rules == "" && !o.shed:
-		return usage.Error("gateway: nothing is limited; write -limit '100/min by address', -rules FILE or -shed")
-	case len(o.limits) > 0 && o.rules != "":
-		return usage.Error("gateway: -limit and -rules: write the limits into the file")
-	case o.rules != "" && len(o.trust) > 0:
-		return usage.Error(`gateway: -trust and -rules: write "proxies" into the file`)
-	case o.instances < 1:
-		return usage.Errorf("gateway: -instances %d: must be at least 1", o.instances)
-	case o.refresh <= 0:
-		return usage.Errorf("gateway: -refresh %v: must be above zero", o.refresh)
-	case o.timeout <= 0:
-		return usage.Errorf("gateway: -timeout %v: must be above zero", o.timeout)
-	case o.drain <= 0:
-		return usage.Errorf("gateway: -drain %v: must be above zero", o.drain)
-	}
-	return nil
-}
-
-// readTo reads the URL of the service.
-func (o *options) readTo(text string) error {
-	if text == "" {
-		return usage.Error("gateway: -to is missing; write where requests go, as in -to http://127.0.0.1:3000")
-	}
-	to, err := url.Parse(text)
-	switch {
-	case err != nil || to.Scheme != "http" && to.Scheme != "https" || to.Host == "":
-		return usage.Errorf("gateway: -to %s: must be like http://HOST:PORT or https://HOST", words.Quote(text))
-	case to.User != nil || to.RawQuery != "" || to.Fragment != "":
-		return usage.Errorf("gateway: -to %s: must have no user, no query and no fragment", words.Quote(to.Redacted()))
-	}
-	o.to = to
-	return nil
-}
-
-func (o *options) readTrust(text string) error {
-	if text == "" {
-		return nil
-	}
-	for _, one := range strings.Split(text, ",") {
-		p, err := netip.ParsePrefix(one)
-		if a, notOne := netip.ParseAddr(one); err != nil && notOne == nil {
-			p, err = a.Prefix(a.BitLen())
+	for i, b := range []*Believed{&g.cfg.Identity, &g.cfg.Priority} {
+		if b.Header == "" {
+			continue
 		}
+		name := []string{"identity", "priority"}[i]
+		b.Header = http.CanonicalHeaderKey(b.Header)
+		if len(b.From) == 0 {
+			return nil, flawf(name+".from", "is missing: write the networks of the proxies that set %s", b.Header)
+		}
+		if strings.ContainsAny(b.Header, "_ ") || forged(b.Header) || slices.Contains(g.names, b.Header) {
+			return nil, flawf(name+".header", "%q: must be a field of its own, as X-Customer", b.Header)
+		}
+		g.names = append(g.names, b.Header)
+	}
+	g.reverse = g.proxy()
+	return g, g.Swap(c.Routes)
+}
+
+// believed are the names of the fields that only some proxies may set.
+func (g *Gateway) believed() []string { return g.names }
+
+// Swap puts other routes into use: all of them, or none if there is a *Flaw.
+// Requests that have begun end as they began. Routes to the same upstreams keep
+// their connections, their health and what load shedding has learnt.
+func (g *Gateway) Swap(to []Route) error {
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
+	if len(to) == 0 || len(to) > maxRoutes {
+		return flawf("routes", "%d routes: must be 1 to %d", len(to), maxRoutes)
+	}
+	var old, all []*route
+	if in := g.routes.Load(); in != nil {
+		old = *in
+	}
+	for i, r := range to {
+		t, err := g.route(i, r, slices.Concat(old, all))
 		if err != nil {
-			return usage.Errorf("gateway: -trust %s: must be an address or a network, as 10.0.0.0/8", words.Quote(one))
+			return err
 		}
-		o.trust = append(o.trust, p)
+		all = append(all, t)
+	}
+	g.routes.Store(&all)
+	kept := pools(all)
+	for _, p := range pools(old) {
+		if !slices.Contains(kept, p) {
+			p.Close()
+		}
 	}
 	return nil
 }
 
-// open opens the store, behind a circuit breaker if it is remote.
-func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, error) {
-	s, err := stores.Open(ctx, stores.URL(o.store, "memory:"), stores.Options{Command: "gateway", Timeout: 5 * time.Second, InProcess: true})
-	if err != nil || !s.Remote {
-		return s, err
-	}
-	name := s.Name
-	s.Store = &store.Guard{
-		Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: 50 * time.Millisecond,
-		OnState: func(err error) {
-			if err == nil {
-				log.Info("the store is back", "store", name)
-			} else {
-				log.Warn("the store did not decide", "store", name, "err", err)
+// pools are those of routes.
+func pools(of []*route) (all []*upstream.Pool) {
+	for _, t := range of {
+		for _, p := range []*upstream.Pool{t.pool, t.instead} {
+			if p != nil && !slices.Contains(all, p) {
+				all = append(all, p)
 			}
-		},
+		}
 	}
-	return s, nil
+	return all
+}
+
+// Upstreams returns the state of each address that is known, of all routes.
+func (g *Gateway) Upstreams() (all []upstream.State) {
+	for _, p := range pools(*g.routes.Load()) {
+		all = append(all, p.States()...)
+	}
+	return all
+}
+
+// said logs that an upstream is away or back.
+func (g *Gateway) said(address string, err error) {
+	switch {
+	case address == "":
+		g.log.Error("the names of upstreams cannot be resolved", "err", err)
+	case err != nil:
+		g.log.Warn("an upstream is left out for a while", "upstream", address, "err", err)
+	default:
+		g.log.Info("an upstream is back", "upstream", address)
+	}
+}
+
+// ServeHTTP serves a request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{ResponseWriter: w, g: g, trailer: r.Trailer}
+	x.carried.x = x
+	x.carried.Context, x.cancel = context.WithCancel(r.Context())
+	if g.cfg.OnServed != nil {
+		x.began = time.Now()
+		defer x.tell(r.Method)
+	}
+	defer x.stop()
+	if g.draining.Load() {
+		w.Header()["Connection"] = []string{"close"} // in HTTP/2 it is GOAWAY
+	}
+	if g.control.Rules != nil {
+		x.version = g.control.Rules.Load()
+	}
+	x.locate(r)
+	x.route = g.find(r)
+	if status := x.clean(r); status != 0 {
+		plain(x, status)
+		return
+	}
+	x.serve(r.WithContext(&x.carried))
+}
+
+// find returns the route of a request, nil if there is none.
+func (g *Gateway) find(r *http.Request) *route {
+	path := cleaned(r.URL.Path)
+	host, known := "", false
+	for _, t := range *g.routes.Load() {
+		if t.host != nil && !known {
+			host, known = hostOf(r.Host), true
+		}
+		if t.matches(host, path) {
+			return t
+		}
+	}
+	return nil
+}
+
+// hostOf returns a Host in small letters, without its port and a dot at the end.
+func hostOf(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
+
+// serve serves a request that is clean.
+func (x *exchange) serve(r *http.Request) {
+	t := x.route
+	switch {
+	case t == nil:
+		plain(x, http.StatusNotFound)
+	case t.maxBody > 0 && r.ContentLength > t.maxBody:
+		plain(x, http.StatusRequestEntityTooLarge)
+	case t.Degrade != nil && t.Degrade():
+		t.degrade(x, r)
+	default:
+		if t.maxBody > 0 && r.ContentLength != 0 {
+			r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, t.maxBody)
+		}
+		t.handler.ServeHTTP(x, r)
+	}
+}
+
+// decided notes that the Control has admitted the request.
+func (x *exchange) decided() {
+	if !x.began.IsZero() {
+		x.served.Admission = time.Since(x.began)
+	}
+}
+
+// tell calls OnServed.
+func (x *exchange) tell(method string) {
+	s := x.served
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT":
+		s.Method = method
+	default:
+		s.Method = "OTHER"
+	}
+	if x.route != nil {
+		s.Route = x.route.Match
+	}
+	s.Status, s.Tries, s.Total = x.status, len(x.tried), time.Since(x.began)
+	if s.Tries == 0 {
+		s.Admission = s.Total
+	}
+	x.g.cfg.OnServed(s)
 }

@@ -115,7 +115,7 @@ func (r *running) statuses(n int, path string, fields ...string) string {
 }
 
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Header.Get("X-Forwarded-For"), r.Header.Get("X-Real-Ip"))
+	fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Header.Get("X-Forwarded-For"), " ", r.Header.Get("X-Real-Ip"))
 })
 
 func TestLimits(t *testing.T) {
@@ -146,17 +146,17 @@ func TestLimits(t *testing.T) {
 // TestForwardedFor: the service sees the address that the gateway saw; what is
 // before it comes from proxies that are trusted.
 func TestForwardedFor(t *testing.T) {
-	if _, body := start(t, echo, "-limit", "9/s").get("/x?y=1", "X-Forwarded-For", "6.6.6.6", "X-Real-IP", "6.6.6.6"); body != "GET /x?y=1 127.0.0.1" {
+	if _, body := start(t, echo, "-limit", "9/s").get("/x?y=1", "X-Forwarded-For", "6.6.6.6", "X-Real-IP", "6.6.6.6"); body != "GET /x?y=1 127.0.0.1 127.0.0.1" {
 		t.Errorf("the service sees %q", body)
 	}
-	if _, body := start(t, echo, "-limit", "9/s", "-trust", "127.0.0.1").get("/", "X-Forwarded-For", "192.0.2.1"); body != "GET / 192.0.2.1, 127.0.0.1" {
+	if _, body := start(t, echo, "-limit", "9/s", "-trust", "127.0.0.1").get("/", "X-Forwarded-For", "192.0.2.1"); body != "GET / 192.0.2.1, 127.0.0.1 192.0.2.1" {
 		t.Errorf("behind a trusted proxy the service sees %q", body)
 	}
 	path := filepath.Join(t.TempDir(), "rules.json")
 	if err := os.WriteFile(path, []byte(`{"proxies": {"trusted": "127.0.0.1"}, "rules": [{"name": "a", "limits": "9/s"}]}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, body := start(t, echo, "-rules", path).get("/", "X-Forwarded-For", "192.0.2.1"); body != "GET / 192.0.2.1, 127.0.0.1" {
+	if _, body := start(t, echo, "-rules", path).get("/", "X-Forwarded-For", "192.0.2.1"); body != "GET / 192.0.2.1, 127.0.0.1 192.0.2.1" {
 		t.Errorf("behind a proxy that the rules trust the service sees %q", body)
 	}
 }
@@ -174,7 +174,7 @@ func TestServiceFails(t *testing.T) {
 	if status, body := r.get("/"); status != 502 || !strings.Contains(body, "Bad Gateway") || strings.Contains(body, "refused") {
 		t.Errorf("nobody listens: %d %q", status, body)
 	}
-	if said, _ := r.stop(); !strings.Contains(said, "the service did not answer") || !strings.Contains(said, "connection refused") {
+	if said, _ := r.stop(); !strings.Contains(said, "no upstream answered") || !strings.Contains(said, "connection refused") {
 		t.Errorf("the log says\n%s", said)
 	}
 	hung := make(chan struct{})
@@ -196,7 +196,7 @@ func TestStreams(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 			io.CopyN(conn, rw, 5)
 			return
 		}
@@ -223,7 +223,7 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	in := bufio.NewReader(conn)
 	if a, err = http.ReadResponse(in, nil); err != nil || a.StatusCode != 101 {
 		t.Fatalf("%v, %v; want 101", a, err)
@@ -366,7 +366,7 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min", "-refresh", "0"), "-refresh 0s: must be above zero"},
 		{2, append(to, "-limit", "3/min", "-store", "memory:/tmp/x"), "write memory:"},
 		{2, append(to, "-limit", "3/min", "-store", "x"), "gateway: -store x: write memory:FILE"},
-		{1, append(to, "-limit", "3/min", "-listen", "192.0.2.1:1"), "-listen 192.0.2.1:1: "},
+		{1, append(to, "-limit", "3/min", "-listen", "192.0.2.1:1"), "listen 192.0.2.1:1: "},
 	} {
 		stdout, stderr, code := clitest.Play(t.Context(), Run, c.args...)
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {

@@ -24,7 +24,7 @@ func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live,
 	set := rules.Set{Proxies: rules.Proxies{Trusted: o.trust}}
 	var all []string
 	for i, text := range o.limits {
-		rule, err := ruleOf(text)
+		rule, err := ruleOf(text, o.Identity.Header != "")
 		if err != nil {
 			return nil, "", err
 		}
@@ -44,8 +44,8 @@ func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live,
 	return live, strings.Join(all, ", "), nil
 }
 
-// ruleOf reads RATE by KEY.
-func ruleOf(text string) (r rules.Rule, err error) {
+// ruleOf reads RATE by KEY; known says that there are clients.
+func ruleOf(text string, known bool) (r rules.Rule, err error) {
 	rate, key, keyed := strings.Cut(text, " by ")
 	l, err := limit.Parse(strings.TrimSpace(rate), time.LoadLocation)
 	if err != nil {
@@ -57,8 +57,8 @@ func ruleOf(text string) (r rules.Rule, err error) {
 	}
 	for part := range strings.SplitSeq(key, "+") {
 		part = strings.TrimSpace(part)
-		if part == "client" {
-			return r, usage.Errorf("gateway: -limit %s: the gateway authenticates nobody, so there is no client; write address or header:NAME", words.Quote(text))
+		if part == "client" && !known {
+			return r, usage.Errorf("gateway: -limit %s: the gateway authenticates nobody, so there is no client; write -identity, or address or header:NAME", words.Quote(text))
 		}
 		r.Key = append(r.Key, part)
 	}

@@ -8,65 +8,219 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
 	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/rules"
 )
 
-// proxy passes requests on to the service. Header fields that only a proxy may
-// set are removed, unless the request came from a trusted one.
-func (o *options) proxy(live *rules.Live, log *slog.Logger) http.Handler {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil
-	transport.ResponseHeaderTimeout = o.timeout
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 256
-	transport.DialContext = (&net.Dialer{Timeout: min(o.timeout, 10*time.Second)}).DialContext
-	said := sparing{most: limit.Limit{Count: 1, Period: time.Second}}
+// maxTries bounds the addresses that are tried for a request, of which all but
+// the last could not be connected to.
+const maxTries = 4
+
+// proxy returns what passes requests on. It keeps nothing of a request, and one
+// serves all routes.
+func (g *Gateway) proxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.SetURL(o.to)
-			if trusted(live, p.In) {
-				p.Out.Header["X-Forwarded-For"] = p.In.Header["X-Forwarded-For"]
-			} else {
-				p.Out.Header.Del("X-Real-Ip") // others are gone already
-			}
-			p.SetXForwarded()
-		},
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // see ErrorHandler
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil { // the caller has gone
-				return
-			}
-			if said.may(time.Now()) {
-				log.Error("the service did not answer", "err", err)
-			}
-			status := http.StatusBadGateway
-			if t := net.Error(nil); errors.As(err, &t) && t.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-				status = http.StatusGatewayTimeout
-			}
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.WriteHeader(status)
-			io.WriteString(w, http.StatusText(status)+"\n") // an error means that the caller has gone
-		},
+		Rewrite:      func(p *httputil.ProxyRequest) { exchangeOf(p.In.Context()).rewrite(p) },
+		Transport:    roundTripper{},
+		BufferPool:   new(buffers),
+		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // see ErrorHandler
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { exchangeOf(r.Context()).fail(err) },
 	}
 }
 
-// trusted reports whether a request came from a proxy that the rules trust, and
-// that has stated the address of its client.
-func trusted(live *rules.Live, r *http.Request) bool {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
+// forward passes the request on to an upstream of pool. a is nil where nothing
+// was charged.
+func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admission) {
+	x.pool, x.admission = pool, a
+	x.own.keep(x.Header())
+	if r.ContentLength != 0 {
+		x.watch()
 	}
-	address := from.Addr().Unmap()
-	return live.Load().ClientAddress(address, r.Header.Values) != address
+	x.g.reverse.ServeHTTP(x, r)
+	if a != nil && (x.tunnel || x.streams) {
+		a.Forget() // it took long for a reason of its own
+	}
 }
 
-// sparing bounds how often something is said.
+// rewrite completes what is sent to the upstream. The fields that only a proxy
+// may set are gone already, and those of Connection; what is set here can not be
+// removed by the caller any more.
+func (x *exchange) rewrite(p *httputil.ProxyRequest) {
+	if x.trusted && x.client != x.peer {
+		p.Out.Header["X-Forwarded-For"] = []string{x.client.String()} // and nothing that the client wrote
+	}
+	p.SetXForwarded()
+	if x.trusted {
+		for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+			if lines := p.In.Header[name]; len(lines) == 1 {
+				p.Out.Header[name] = lines
+			}
+		}
+	}
+	if x.client.IsValid() {
+		p.Out.Header["X-Real-Ip"] = []string{x.client.String()}
+	}
+	for _, b := range x.g.believed() {
+		if lines, ok := p.In.Header[b]; ok {
+			p.Out.Header[b] = lines
+		}
+	}
+}
+
+// roundTripper sends requests to the upstreams of their exchanges.
+type roundTripper struct{}
+
+// RoundTrip sends a request, and to the next upstream if one cannot be connected
+// to and nothing of the body was read. It is never sent again where an upstream
+// may have seen it, except that net/http repeats GET, HEAD, OPTIONS and TRACE on
+// a kept connection that was closed before the answer began.
+func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r.Context())
+	if r.Body != nil {
+		x.upload = &upload{ReadCloser: r.Body, x: x, in: x.trailer, out: r.Trailer}
+		r.Body = x.upload
+	}
+	x.tried = x.aimed[:0]
+	base := *r.URL
+	var last error
+	for len(x.tried) < maxTries {
+		e, err := x.pool.Pick(r.Context(), x.tried)
+		if err != nil {
+			return nil, &upstream.Unsent{Err: err}
+		}
+		if e == nil {
+			break
+		}
+		x.endpoint, x.tried = e, append(x.tried, e)
+		x.aim(r, base.Path, base.EscapedPath(), base.RawPath != "")
+		answer, err := e.RoundTrip(r)
+		if err == nil {
+			return x.answered(answer), nil
+		}
+		e.Release()
+		x.endpoint, last = nil, err
+		if !errors.As(err, new(*upstream.Unsent)) || x.upload != nil && x.upload.touched.Load() || r.Context().Err() != nil {
+			break
+		}
+	}
+	return nil, last
+}
+
+// aim sets the path and the Host for the upstream.
+func (x *exchange) aim(r *http.Request, plain, escaped string, raw bool) {
+	to := x.endpoint.URL
+	if !x.route.PassHost {
+		r.Host = to.Host
+	}
+	if to.Path == "" || to.Path == "/" {
+		return
+	}
+	r.URL.Path = joined(to.Path, plain)
+	if raw || to.RawPath != "" {
+		r.URL.RawPath = joined(to.EscapedPath(), escaped)
+	}
+}
+
+// joined puts one path behind another.
+func joined(a, b string) string {
+	return strings.TrimSuffix(a, "/") + "/" + strings.TrimPrefix(b, "/")
+}
+
+// answered notes that the upstream has answered.
+func (x *exchange) answered(a *http.Response) *http.Response {
+	if !x.began.IsZero() {
+		x.served.Wait = time.Since(x.began) - x.served.Admission
+		x.served.Upstream = x.endpoint.Address
+	}
+	if a.StatusCode == http.StatusSwitchingProtocols {
+		if c, ok := a.Body.(io.ReadWriteCloser); ok {
+			a.Body = &tunnel{c, x}
+		}
+		x.tunnel = true
+		x.g.tunnels.Add(1)
+		delete(x.Header(), "Connection") // it is said when the gateway drains
+		x.begins(a.StatusCode)
+	}
+	return a
+}
+
+// fail answers a request that no upstream has answered.
+func (x *exchange) fail(err error) {
+	x.served.Err = err
+	if errors.As(err, new(*upstream.Unsent)) {
+		x.giveBack()
+	}
+	status := x.statusOf(err)
+	if status == 0 {
+		return
+	}
+	if status >= 500 && x.g.may(time.Now()) {
+		x.g.log.Error("no upstream answered", "route", x.route.Match, "err", err)
+	}
+	plain(x, status)
+}
+
+// giveBack refunds what a request was charged that no upstream has seen.
+func (x *exchange) giveBack() {
+	if x.admission == nil {
+		return
+	}
+	if err := x.admission.GiveBack(); err != nil && x.g.may(time.Now()) {
+		x.g.log.Warn("a refund failed", "err", err)
+	}
+	for _, f := range x.own.all[:x.own.n] { // what they say is not true any more
+		if f.name != "Connection" {
+			delete(x.Header(), f.name)
+		}
+	}
+	x.own = fields{}
+}
+
+// statusOf returns the status for an error; 0 if nobody is there to read it.
+func (x *exchange) statusOf(err error) int {
+	timeout := net.Error(nil)
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
+		return http.StatusRequestEntityTooLarge
+	case x.late() && x.upload != nil && !x.upload.done.Load():
+		x.Header().Set("Connection", "close")
+		return http.StatusRequestTimeout
+	case x.late(), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	case x.carried.Context.Err() != nil:
+		return 0
+	}
+	return http.StatusBadGateway
+}
+
+// plain answers with a status and its name.
+func plain(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	io.WriteString(w, http.StatusText(status)+"\n") // an error means that the caller has gone
+}
+
+// buffers are used again by answers.
+type buffers struct{ sync.Pool }
+
+// Get returns a buffer.
+func (b *buffers) Get() []byte {
+	if p, ok := b.Pool.Get().(*[32 << 10]byte); ok {
+		return p[:]
+	}
+	return new([32 << 10]byte)[:]
+}
+
+// Put takes back a buffer of Get.
+func (b *buffers) Put(p []byte) { b.Pool.Put((*[32 << 10]byte)(p)) }
+
+// sparing bounds how often something is logged.
 type sparing struct {
 	most  limit.Limit
 	mu    sync.Mutex
@@ -79,4 +233,16 @@ func (s *sparing) may(now time.Time) bool {
 	next, d := limit.Take(s.state, now, limit.Ask{Limit: s.most, N: 1})
 	s.state = next
 	return d.OK
+}
+
+// cleaned is a path without "//", "/./" and "/x/../", as the rules see it.
+func cleaned(p string) string {
+	if !strings.Contains(p, "//") && !strings.Contains(p, "/.") {
+		return p
+	}
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
 }

@@ -1,0 +1,252 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// exchange is one request and its answer. It is the http.ResponseWriter that the
+// Handler and the ReverseProxy see, and what the context of the request carries.
+type exchange struct {
+	http.ResponseWriter
+	g       *Gateway
+	route   *route
+	carried carried
+	cancel  context.CancelFunc
+	began   time.Time // zero if nobody wants to know
+
+	peer    netip.Addr // that the connection came from
+	client  netip.Addr // behind the trusted proxies
+	trusted bool       // peer is one of them
+	version *rules.Compiled
+
+	admission *admit.Admission // while it is forwarded; nil if it was not charged
+	pool      *upstream.Pool
+	endpoint  *upstream.Endpoint // that serves it
+	tried     []*upstream.Endpoint
+	aimed     [1]*upstream.Endpoint // the first of them
+	upload    *upload               // nil if there is no body
+	trailer   http.Header           // of the request, set at the end of its body
+	own       fields
+	status    int
+	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
+	tunnel    bool
+	streams   bool
+	served    Served
+
+	answers atomic.Bool  // the answer has begun
+	last    atomic.Int64 // when something moved, since the start of the Gateway
+	mu      sync.Mutex   // guards what follows
+	timer   *time.Timer
+	ended   bool
+	cut     bool
+}
+
+// carried is the context of the request, which carries its exchange.
+type carried struct {
+	context.Context
+	x *exchange
+}
+
+type exchangeKey struct{}
+
+// Value returns the exchange, or what the context has.
+func (c *carried) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return c.x
+	}
+	return c.Context.Value(key)
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// Unwrap is for http.ResponseController.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// fields are the header fields of the gateway's own, which an upstream neither
+// removes nor replaces.
+type fields struct {
+	all [8]struct {
+		name  string
+		lines []string
+	}
+	n int
+}
+
+// keep remembers the fields that are set already.
+func (f *fields) keep(h http.Header) {
+	for name, lines := range h {
+		if f.n < len(f.all) {
+			f.all[f.n].name, f.all[f.n].lines = name, lines
+			f.n++
+		}
+	}
+}
+
+// lists reports whether the values of an upstream may follow ours.
+func lists(name string) bool { return name == "Ratelimit" || name == "Ratelimit-Policy" }
+
+// WriteHeader writes the status of an answer, or of one that goes before it.
+func (x *exchange) WriteHeader(status int) {
+	h := x.Header()
+	if status < 200 && status != http.StatusSwitchingProtocols {
+		for _, f := range x.own.all[:x.own.n] {
+			delete(h, f.name)
+		}
+		x.cleared = true
+		x.ResponseWriter.WriteHeader(status)
+		return
+	}
+	for _, f := range x.own.all[:x.own.n] {
+		switch {
+		case !lists(f.name):
+			h[f.name] = f.lines
+		case x.cleared:
+			h[f.name] = append(f.lines[:len(f.lines):len(f.lines)], h[f.name]...)
+		}
+	}
+	x.begins(status)
+	x.ResponseWriter.WriteHeader(status)
+}
+
+// begins notes that the answer begins.
+func (x *exchange) begins(status int) {
+	x.status = status
+	x.answers.Store(true)
+	x.streams = x.streams || strings.HasPrefix(x.Header().Get("Content-Type"), "text/event-stream")
+	x.watch()
+}
+
+// Write writes a part of the answer.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == 0 {
+		x.begins(http.StatusOK)
+	}
+	x.moved()
+	n, err := x.ResponseWriter.Write(p)
+	x.moved()
+	return n, err
+}
+
+// moved notes that the exchange is alive.
+func (x *exchange) moved() { x.last.Store(int64(time.Since(x.g.start))) }
+
+// watch cuts the exchange once nothing has moved for long.
+func (x *exchange) watch() {
+	if x.route == nil || x.route.idle <= 0 {
+		return
+	}
+	x.moved()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.timer == nil && !x.ended {
+		x.timer = time.AfterFunc(x.route.idle, x.check)
+	}
+}
+
+func (x *exchange) check() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended {
+		return
+	}
+	rest := x.route.idle - (time.Since(x.g.start) - time.Duration(x.last.Load()))
+	if rest > 0 {
+		x.timer.Reset(rest)
+		return
+	}
+	x.cut = true
+	x.cancel()
+	c := http.NewResponseController(x.ResponseWriter)
+	past := time.Unix(1, 0)
+	_ = c.SetReadDeadline(past) // not supported by HTTP/1 once hijacked; the context ends that
+	if x.answers.Load() {       // else it is told why
+		_ = c.SetWriteDeadline(past)
+	}
+}
+
+// late reports whether the exchange was cut.
+func (x *exchange) late() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cut
+}
+
+// stop ends the watch, and what the exchange holds of the upstream.
+func (x *exchange) stop() {
+	x.mu.Lock()
+	x.ended = true
+	if x.timer != nil {
+		x.timer.Stop()
+	}
+	x.mu.Unlock()
+	if x.endpoint != nil {
+		x.endpoint.Release()
+		x.endpoint = nil
+	}
+	if x.tunnel {
+		x.g.tunnels.Add(-1)
+	}
+	x.cancel()
+}
+
+// upload is the body of a request on its way to an upstream.
+type upload struct {
+	io.ReadCloser
+	x       *exchange
+	in, out http.Header // the trailers
+	touched atomic.Bool
+	done    atomic.Bool
+}
+
+// Read reads from the caller.
+func (u *upload) Read(p []byte) (int, error) {
+	u.touched.Store(true)
+	n, err := u.ReadCloser.Read(p)
+	u.x.moved()
+	if err != nil {
+		u.done.Store(true)
+	}
+	if err == io.EOF {
+		for name, lines := range u.in { // set only now
+			u.out[name] = lines
+		}
+	}
+	return n, err
+}
+
+// Close leaves the body open for another upstream, if nothing was read of it.
+func (u *upload) Close() error { return nil }
+
+// tunnel is a connection that was upgraded, as to WebSocket.
+type tunnel struct {
+	io.ReadWriteCloser
+	x *exchange
+}
+
+// Read reads from the upstream.
+func (t *tunnel) Read(p []byte) (int, error) {
+	n, err := t.ReadWriteCloser.Read(p)
+	t.x.moved()
+	return n, err
+}
+
+// Write writes to the upstream.
+func (t *tunnel) Write(p []byte) (int, error) {
+	n, err := t.ReadWriteCloser.Write(p)
+	t.x.moved()
+	return n, err
+}

@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+const maxListen = 64
+
+// open opens all sockets, or none.
+func (g *Gateway) open(ctx context.Context) (all []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+			all = nil
+		}
+	}()
+	for _, l := range g.cfg.Listen {
+		s, err := g.socket(ctx, l)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// socket opens one.
+func (g *Gateway) socket(ctx context.Context, l Listen) (net.Listener, error) {
+	var files *certificates
+	if l.TLS != nil {
+		files = &certificates{TLS: *l.TLS, log: g.log}
+		if err := files.load(time.Now()); err != nil {
+			return nil, exit.Failf("gateway: %s: tls: %v", l.Addr, err)
+		}
+	}
+	s := l.Listener
+	if s == nil {
+		config := net.ListenConfig{}
+		if l.ReusePort {
+			config.Control = reusePort
+		}
+		var err error
+		if s, err = config.Listen(ctx, "tcp", l.Addr); err != nil {
+			return nil, exit.Failf("gateway: listen %s: %v", l.Addr, err)
+		}
+	}
+	s = g.bounded(s, l.ProxyProtocol)
+	if len(l.ProxyProtocol) > 0 {
+		s = &proxyproto.Listener{Listener: s, ConnPolicy: believe(l.ProxyProtocol), ReadHeaderTimeout: g.headerTimeout()}
+	}
+	if files != nil {
+		s = tls.NewListener(s, &tls.Config{GetConfigForClient: files.config, MinVersion: tls.VersionTLS12})
+	}
+	return s, nil
+}
+
+// believe is the policy of the PROXY protocol: from these networks the header
+// must be there, from all others it is not read.
+func believe(networks rules.Networks) proxyproto.ConnPolicyFunc {
+	return func(o proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
+		if has(networks, addressOf(o.Upstream)) {
+			return proxyproto.REQUIRE, nil
+		}
+		return proxyproto.SKIP, nil
+	}
+}
+
+// addressOf returns the IP address of one end of a connection; invalid if it has
+// none.
+func addressOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// bounded bounds the connections of a socket.
+type bounded struct {
+	net.Listener
+	room  chan struct{} // as many as there may be
+	most  int           // of one address; 0: no bound
+	free  []rules.Networks
+	once  sync.Once
+	ended chan struct{}
+
+	mu  sync.Mutex
+	per map[string]int // the connections of each address
+}
+
+func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
+	most := g.cfg.Limits.MaxConns
+	if most <= 0 {
+		most = 10_000
+	}
+	return &bounded{
+		Listener: s, room: make(chan struct{}, most), most: g.cfg.Limits.MaxConnsPerAddress, ended: make(chan struct{}),
+		free: []rules.Networks{proxies, g.cfg.Proxies.Trusted, g.cfg.Identity.From, g.cfg.Priority.From}, per: map[string]int{},
+	}
+}
+
+// Accept waits for a connection, and for room.
+func (b *bounded) Accept() (net.Conn, error) {
+	select {
+	case b.room <- struct{}{}:
+	case <-b.ended:
+		return nil, net.ErrClosed
+	}
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			<-b.room
+			return nil, err
+		}
+		if key, ok := b.enter(addressOf(c.RemoteAddr())); ok {
+			return &conn{Conn: c, of: b, key: key}, nil
+		}
+		c.Close()
+	}
+}
+
+// enter counts a connection of a.
+func (b *bounded) enter(a netip.Addr) (key string, ok bool) {
+	if b.most <= 0 || !a.IsValid() {
+		return "", true
+	}
+	for _, n := range b.free {
+		if has(n, a) {
+			return "", true
+		}
+	}
+	key = rules.Network(a, 32, 64)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.per[key] >= b.most {
+		return "", false
+	}
+	b.per[key]++
+	return key, true
+}
+
+func (b *bounded) leave(key string) {
+	<-b.room
+	if key == "" {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.per[key]--; b.per[key] == 0 {
+		delete(b.per, key)
+	}
+}
+
+// Close closes the socket; Accept that waits for room ends.
+func (b *bounded) Close() error {
+	b.once.Do(func() { close(b.ended) })
+	return b.Listener.Close()
+}
+
+// conn is a connection that is counted.
+type conn struct {
+	net.Conn
+	of   *bounded
+	key  string
+	once sync.Once
+}
+
+// Close closes the connection and makes room.
+func (c *conn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { c.of.leave(c.key) })
+	return err
+}
+
+// CloseWrite says that nothing follows.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

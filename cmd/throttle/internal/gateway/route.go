@@ -1,0 +1,266 @@
+package gateway
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/throttlehttp"
+)
+
+// A Flaw is a mistake in a Config.
+type Flaw struct {
+	// Path is the place, as in routes[1].to[0], in small letters with '_' between
+	// words.
+	Path string
+	// What states the mistake, and a correct form.
+	What string
+}
+
+// Error returns the place and the mistake.
+func (f *Flaw) Error() string { return f.Path + ": " + f.What }
+
+func flawf(path, format string, a ...any) error { return &Flaw{path, fmt.Sprintf(format, a...)} }
+
+// route is a Route in use.
+type route struct {
+	Route
+	host, path glob // host is nil for any
+	upgrades   []string
+	idle       time.Duration
+	maxBody    int64
+	shed       *admit.Shedder
+	pool       *upstream.Pool
+	instead    *upstream.Pool // of Degraded.To
+	handler    throttlehttp.Handler
+}
+
+// A glob is a pattern cut at its stars.
+type glob []string
+
+func (g glob) match(text string) bool {
+	last := len(g) - 1
+	if last == 0 {
+		return text == g[0]
+	}
+	text, ok := strings.CutPrefix(text, g[0])
+	if !ok {
+		return false
+	}
+	for _, piece := range g[1:last] {
+		i := strings.Index(text, piece)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(piece):]
+	}
+	return strings.HasSuffix(text, g[last])
+}
+
+// matches reports whether the route is for a request to host, in small letters
+// and without a port, and path, cleaned.
+func (t *route) matches(host, path string) bool {
+	return (t.host == nil || t.host.match(host)) && t.path.match(path)
+}
+
+const (
+	maxRoutes = 1000
+	maxStatic = 1 << 20
+)
+
+// route prepares a Route, the n-th; old are the routes in use, whose pools and
+// shedders it takes if they are the same.
+func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
+	at := func(name string) string { return "routes[" + strconv.Itoa(n) + "]." + name }
+	t := &route{Route: from, upgrades: from.Upgrades, idle: from.Idle, maxBody: from.MaxBody}
+	if t.upgrades == nil {
+		t.upgrades = []string{"websocket"}
+	}
+	if slices.Contains(t.upgrades, "h2c") {
+		return nil, flawf(at("upgrades"), "must not have h2c: requests inside it would not be limited; callers may begin with HTTP/2")
+	}
+	if t.idle == 0 {
+		t.idle = 5 * time.Minute
+	}
+	if t.maxBody == 0 {
+		t.maxBody = g.cfg.Limits.MaxBody
+	}
+	if t.Timeout < 0 {
+		return nil, flawf(at("timeout"), "%v: must not be below zero", t.Timeout)
+	}
+	if err := t.readMatch(); err != nil {
+		return nil, flawf(at("match"), "%v", err)
+	}
+	secure, err := t.TLS.config()
+	if err != nil {
+		return nil, flawf(at("tls"), "%v", err)
+	}
+	if t.pool, err = g.pool(at("to"), t.To, t, secure, old); err != nil {
+		return nil, err
+	}
+	t.shed = t.shedder(old)
+	if err := g.degrades(t, at, secure, old); err != nil {
+		return nil, err
+	}
+	t.handler = throttlehttp.Handler{Control: g.control, Headers: g.cfg.Headers, Request: g.request}
+	t.handler.Admitted = func(w http.ResponseWriter, r *http.Request, a *admit.Admission) {
+		x := w.(*exchange)
+		x.decided()
+		x.forward(r, t.pool, a)
+	}
+	if t.Degraded != nil {
+		t.handler.Degraded = http.HandlerFunc(t.degrade)
+	}
+	return t, nil
+}
+
+// readMatch reads Match.
+func (t *route) readMatch() error {
+	text := t.Match
+	if text == "" {
+		text = "/*"
+	}
+	slash := strings.IndexByte(text, '/')
+	switch {
+	case slash < 0 && strings.HasPrefix(text, "*"):
+		slash = 0
+	case slash < 0:
+		return fmt.Errorf("%q: must have a path, as /api/* or api.example.org/*", text)
+	case slash > 0:
+		t.host = strings.Split(strings.ToLower(text[:slash]), "*")
+	}
+	t.path = strings.Split(text[slash:], "*")
+	return nil
+}
+
+// pool returns the pool of the targets, that of an old route if it has the same.
+func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old []*route) (*upstream.Pool, error) {
+	for i, text := range to {
+		if _, err := upstream.Parse(text); err != nil {
+			return nil, flawf(at+"["+strconv.Itoa(i)+"]", "%.200q: %v", text, err)
+		}
+	}
+	for _, o := range old {
+		if o.Timeout != t.Timeout || o.TLS != t.TLS || t.TLS != (UpstreamTLS{}) { // files may have changed
+			continue
+		}
+		if slices.Equal(o.To, to) {
+			return o.pool, nil
+		}
+		if o.instead != nil && slices.Equal(o.Degraded.To, to) {
+			return o.instead, nil
+		}
+	}
+	p, err := upstream.New(to, upstream.Options{Timeout: t.Timeout, TLS: secure, OnState: g.said})
+	if err != nil {
+		return nil, flawf(at, "%v", err)
+	}
+	return p, nil
+}
+
+// config reads the files; nil if there are none.
+func (u UpstreamTLS) config() (*tls.Config, error) {
+	if u == (UpstreamTLS{}) {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.ServerName}
+	if u.CA != "" {
+		pool, err := authorities(u.CA)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = pool
+	}
+	if u.Cert == "" && u.Key == "" {
+		return c, nil
+	}
+	pair, err := tls.LoadX509KeyPair(u.Cert, u.Key)
+	if err != nil {
+		return nil, fmt.Errorf("cert and key: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// authorities reads certificates of authorities.
+func authorities(file string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s: has no certificate in PEM form", file)
+	}
+	return pool, nil
+}
+
+// shedder returns that of an old route for the same upstreams, or a new one.
+func (t *route) shedder(old []*route) *admit.Shedder {
+	if t.Shed == nil {
+		return nil
+	}
+	for _, o := range old {
+		if o.pool == t.pool && o.shed != nil && *o.Shed == *t.Shed {
+			return o.shed
+		}
+	}
+	return &admit.Shedder{MaxInFlight: t.Shed.MaxInFlight, MaxWaiting: t.Shed.MaxWaiting, MaxWait: t.Shed.MaxWait}
+}
+
+// degrades prepares what answers with less.
+func (g *Gateway) degrades(t *route, at func(string) string, secure *tls.Config, old []*route) (err error) {
+	switch d := t.Degraded; {
+	case d == nil && t.Degrade != nil:
+		return flawf(at("degraded"), "is missing, and something is to switch to it")
+	case d == nil:
+	case len(d.To) > 0:
+		t.instead, err = g.pool(at("degraded.to"), d.To, t, secure, old)
+	case d.Status != 0 && (d.Status < 200 || d.Status > 599):
+		return flawf(at("degraded.status"), "%d: must be 200 to 599", d.Status)
+	case len(d.Body) > maxStatic:
+		return flawf(at("degraded.body"), "has %d bytes: must have at most %d", len(d.Body), maxStatic)
+	}
+	return err
+}
+
+// degrade answers with less.
+func (t *route) degrade(w http.ResponseWriter, r *http.Request) {
+	x := w.(*exchange)
+	if t.instead != nil {
+		x.forward(r, t.instead, nil)
+		return
+	}
+	for name, lines := range t.Degraded.Header {
+		w.Header()[name] = lines
+	}
+	w.WriteHeader(max(t.Degraded.Status, http.StatusOK))
+	if r.Method != http.MethodHead {
+		w.Write(t.Degraded.Body) // an error means that the caller has gone
+	}
+}
+
+// request completes what the Control decides about.
+func (g *Gateway) request(r *http.Request, q admit.Request) admit.Request {
+	x := exchangeOf(r.Context())
+	q.Version, q.Address, q.Shed = x.version, x.client, x.route.shed
+	if name := g.cfg.Identity.Header; name != "" {
+		q.Client = r.Header.Get(name)
+	}
+	if name := g.cfg.Priority.Header; name != "" {
+		var p load.Priority
+		if err := p.UnmarshalText([]byte(strings.ToLower(r.Header.Get(name)))); err == nil {
+			q.Priority = p
+		}
+	}
+	return q
+}

@@ -1,0 +1,160 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Endpoint is one address of an upstream, with the connections to it.
+type Endpoint struct {
+	// URL is the target that the address was found for. It must not be changed.
+	URL *url.URL
+	// Address is HOST:PORT, where HOST is an IP address.
+	Address string
+
+	pool      *Pool
+	transport *http.Transport
+	inFlight  atomic.Int64
+	out       atomic.Int64 // unix nanoseconds until which it is ejected; 0 if it is healthy
+	trial     atomic.Bool  // a request tries whether it is back
+	ailing    atomic.Bool  // there are failures that a success ends
+
+	mu     sync.Mutex // guards health
+	health health
+}
+
+// Unsent is an error before the first byte of a request was sent: the upstream
+// has not seen it.
+type Unsent struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *Unsent) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Unsent) Unwrap() error { return e.Err }
+
+func newEndpoint(p *Pool, t *url.URL, address string) *Endpoint {
+	e := &Endpoint{URL: t, Address: address, pool: p}
+	var protocols http.Protocols
+	switch t.Scheme {
+	case "h2c":
+		protocols.SetUnencryptedHTTP2(true)
+	case "https":
+		protocols.SetHTTP2(true)
+		fallthrough
+	default:
+		protocols.SetHTTP1(true)
+	}
+	e.transport = &http.Transport{
+		DialContext: e.dial, DialTLSContext: e.dialTLS, Protocols: &protocols, DisableCompression: true,
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: 90 * time.Second, ResponseHeaderTimeout: p.o.Timeout,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20,
+	}
+	return e
+}
+
+// maxIdle bounds the connections to an address that are kept for later.
+const maxIdle = 256
+
+// dial connects to the address, whatever the name.
+func (e *Endpoint) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	c, err := (&net.Dialer{Timeout: e.pool.dialTimeout()}).DialContext(ctx, network, e.Address)
+	if err != nil {
+		return nil, &Unsent{err}
+	}
+	return c, nil
+}
+
+func (e *Endpoint) dialTLS(ctx context.Context, network, _ string) (net.Conn, error) {
+	c, err := e.dial(ctx, network, "")
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if e.pool.o.TLS != nil {
+		config = e.pool.o.TLS.Clone()
+	}
+	if config.ServerName == "" {
+		config.ServerName = e.URL.Hostname()
+	}
+	config.NextProtos = []string{"h2", "http/1.1"}
+	secure := tls.Client(c, config)
+	ctx, cancel := context.WithTimeout(ctx, e.pool.dialTimeout())
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, &Unsent{err}
+	}
+	return secure, nil
+}
+
+// RoundTrip sends a request to the address, with the scheme and the host of its
+// URL; the path is left as it is. It changes r.URL. An error of Unsent says that
+// nothing was sent.
+func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.URL.Scheme, r.URL.Host = e.URL.Scheme, e.URL.Host
+	if e.URL.Scheme == "h2c" {
+		r.URL.Scheme = "http"
+	}
+	a, err := e.transport.RoundTrip(r)
+	switch {
+	case err == nil && e.ailing.Load():
+		e.served()
+	case err != nil && r.Context().Err() == nil:
+		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
+	}
+	return a, err
+}
+
+// Release ends the request for which the Endpoint was picked.
+func (e *Endpoint) Release() {
+	e.inFlight.Add(-1)
+	if e.out.Load() != 0 { // it may have been the trial
+		e.trial.Store(false)
+	}
+}
+
+func (e *Endpoint) failed(now time.Time, dead bool, err error) {
+	e.mu.Lock()
+	before := e.health
+	e.health = before.failed(now, dead, rand.Float64())
+	after := e.health
+	if !after.until.IsZero() {
+		e.out.Store(after.until.UnixNano())
+	}
+	e.ailing.Store(true)
+	e.mu.Unlock()
+	if after.until != before.until {
+		e.transport.CloseIdleConnections()
+		e.pool.stale()
+		e.pool.say(e, err)
+	}
+}
+
+func (e *Endpoint) served() {
+	e.mu.Lock()
+	was := !e.health.until.IsZero()
+	e.health = health{}
+	e.out.Store(0)
+	e.ailing.Store(false)
+	e.mu.Unlock()
+	e.trial.Store(false)
+	if was {
+		e.pool.say(e, nil)
+	}
+}
+
+// free reports whether requests may be sent to e: it is healthy, or a trial is
+// due and no other request makes it.
+func (e *Endpoint) free(now time.Time) bool {
+	until := e.out.Load()
+	return until == 0 || now.UnixNano() >= until && !e.trial.Load()
+}

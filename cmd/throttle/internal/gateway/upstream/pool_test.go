@@ -1,0 +1,311 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// names are the answers of a name server.
+type names struct {
+	mu      sync.Mutex
+	hosts   map[string][]string
+	records []*net.SRV
+	asked   int
+}
+
+var errAway = errors.New("no such host")
+
+func (n *names) LookupNetIP(_ context.Context, _, host string) (all []netip.Addr, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked++
+	for _, text := range n.hosts[host] {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	if len(all) == 0 {
+		return nil, errAway
+	}
+	return all, nil
+}
+
+func (n *names) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.records) == 0 {
+		return "", nil, errAway
+	}
+	return "", n.records, nil
+}
+
+func (n *names) set(host string, to ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hosts[host] = to
+}
+
+func poolOf(t *testing.T, o Options, targets ...string) *Pool {
+	t.Helper()
+	p, err := New(targets, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *Pool) addressesInUse() string {
+	var all []string
+	for _, s := range p.States() {
+		all = append(all, s.Address)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func pick(t *testing.T, p *Pool, tried ...*Endpoint) *Endpoint {
+	t.Helper()
+	e, err := p.Pick(t.Context(), tried)
+	if err != nil {
+		t.Fatalf("Pick: %v", err)
+	}
+	return e
+}
+
+// TestPickLeast: a request goes where the fewest are in flight, and equals take
+// turns.
+func TestPickLeast(t *testing.T) {
+	p := poolOf(t, Options{}, "http://192.0.2.1", "http://192.0.2.2:81", "https://192.0.2.3")
+	if got := p.addressesInUse(); got != "192.0.2.1:80 192.0.2.2:81 192.0.2.3:443" {
+		t.Errorf("addresses %q", got)
+	}
+	counts := map[string]int{}
+	for range 30 {
+		counts[pick(t, p).Address]++
+	}
+	for a, n := range counts {
+		if n != 10 {
+			t.Errorf("%d of 30 requests in flight at %s, want 10: %v", n, a, counts)
+		}
+	}
+	one := (*p.all.Load())[1]
+	one.Release()
+	if e := pick(t, p); e != one {
+		t.Errorf("picked %s, want %s, which has one less", e.Address, one.Address)
+	}
+	for range 30 { // one after the other
+		e := pick(t, p)
+		counts[e.Address]++
+		e.Release()
+	}
+	for a, n := range counts {
+		if n < 15 {
+			t.Errorf("%d at %s: equals do not take turns: %v", n, a, counts)
+		}
+	}
+	all := *p.all.Load()
+	if e := pick(t, p, all[0], all[2]); e != all[1] {
+		t.Errorf("picked %v, want the one that was not tried", e)
+	}
+	if e := pick(t, p, all...); e != nil {
+		t.Errorf("picked %v of those that were tried", e)
+	}
+}
+
+// TestPickHealthy: an address that is ejected is left out until its time, then
+// tried by one request at a time; but never are all left out.
+func TestPickHealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		p := poolOf(t, Options{OnState: func(address string, err error) {
+			if err != nil {
+				address += " away"
+			}
+			said = append(said, address)
+		}}, "http://192.0.2.1", "http://192.0.2.2")
+		sick, well := (*p.all.Load())[0], (*p.all.Load())[1]
+		sick.failed(time.Now(), true, errAway)
+		for range 10 {
+			if e := pick(t, p); e != well {
+				t.Fatalf("picked %s, which is ejected", e.Address)
+			}
+		}
+		if until := p.States()[0].Until; until.Before(time.Now().Add(time.Second)) {
+			t.Errorf("ejected until %v", until)
+		}
+		well.failed(time.Now().Add(time.Second), true, errAway)
+		if e := pick(t, p); e != sick {
+			t.Errorf("all are ejected: picked %v, want the one that is tried first", e)
+		}
+		sick.Release()
+		well.served()
+		time.Sleep(2 * time.Second)
+		trial := pick(t, p)
+		if trial != sick {
+			t.Fatalf("picked %s, want a trial of the one with nothing in flight", trial.Address)
+		}
+		if e := pick(t, p); e != well {
+			t.Errorf("picked %s during a trial", e.Address)
+		}
+		trial.Release() // its caller has gone
+		if e := pick(t, p); e != sick {
+			t.Errorf("picked %s, want another trial", e.Address)
+		}
+		sick.served()
+		if e := pick(t, p); e != sick {
+			t.Errorf("picked %s, want the one that is back and idle", e.Address)
+		}
+		if got, want := strings.Join(said, ", "), "192.0.2.1:80 away, 192.0.2.2:80 away, 192.0.2.2:80, 192.0.2.1:80"; got != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+	})
+}
+
+// TestResolve: names are resolved again, addresses that stay keep their state,
+// and while no name server answers the old ones are used.
+func TestResolve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &names{hosts: map[string][]string{"app": {"192.0.2.1", "192.0.2.2", "2001:db8::1"}}}
+		p := poolOf(t, Options{Lookup: n}, "http://app:3000")
+		kept := pick(t, p)
+		if got := p.addressesInUse(); got != "192.0.2.1:3000 192.0.2.2:3000" {
+			t.Errorf("at first %q; want both, and no IPv6 as there is IPv4", got)
+		}
+		n.set("app", strings.TrimSuffix(kept.Address, ":3000"), "192.0.2.3")
+		time.Sleep(9 * time.Second)
+		pick(t, p)
+		synctest.Wait()
+		if n.asked != 1 {
+			t.Errorf("resolved %d times within 9 s, want 1", n.asked)
+		}
+		time.Sleep(2 * time.Second)
+		pick(t, p) // starts it
+		synctest.Wait()
+		if got := p.addressesInUse(); !strings.Contains(got, "192.0.2.3:3000") || !strings.Contains(got, kept.Address) || len(p.States()) != 2 {
+			t.Errorf("after 11 s %q", got)
+		}
+		if !slices.Contains(*p.all.Load(), kept) {
+			t.Error("an address that stays has lost its state")
+		}
+		n.set("app")
+		time.Sleep(time.Minute)
+		pick(t, p)
+		synctest.Wait()
+		if len(p.States()) != 2 {
+			t.Errorf("while the name server is away %q, want what was there", p.addressesInUse())
+		}
+	})
+}
+
+// TestResolveAgainSoon: a failure of an address has its name resolved a second
+// later, not after ten.
+func TestResolveAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &names{hosts: map[string][]string{"app": {"192.0.2.1"}}}
+		p := poolOf(t, Options{Lookup: n}, "http://app")
+		pick(t, p).failed(time.Now(), true, errAway)
+		n.set("app", "192.0.2.9")
+		time.Sleep(1100 * time.Millisecond)
+		pick(t, p)
+		synctest.Wait()
+		if got := p.addressesInUse(); got != "192.0.2.9:80" {
+			t.Errorf("%q, want the new address", got)
+		}
+	})
+}
+
+// TestResolveFails: without any address Pick says so, and asks again after a
+// second; it ends with its context.
+func TestResolveFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &names{hosts: map[string][]string{}}
+		p := poolOf(t, Options{Lookup: n}, "http://app")
+		if e, err := p.Pick(t.Context(), nil); e != nil || !errors.Is(err, ErrNoAddress) {
+			t.Errorf("Pick: %v, %v", e, err)
+		}
+		n.set("app", "192.0.2.1")
+		time.Sleep(2 * time.Second)
+		if e := pick(t, p); e.Address != "192.0.2.1:80" {
+			t.Errorf("picked %s", e.Address)
+		}
+	})
+}
+
+// TestResolveSRV: records of the lowest priority count, with their ports.
+func TestResolveSRV(t *testing.T) {
+	n := &names{
+		hosts:   map[string][]string{"a.example.": nil, "a.example": {"192.0.2.1", "192.0.2.2"}, "b.example": {"192.0.2.3"}, "c.example": {"192.0.2.4"}},
+		records: []*net.SRV{{Target: "a.example.", Port: 3000, Priority: 1}, {Target: "b.example.", Port: 3001, Priority: 1}, {Target: "c.example.", Port: 1, Priority: 2}},
+	}
+	p := poolOf(t, Options{Lookup: n}, "dns+srv://web.internal/base")
+	e := pick(t, p)
+	if got := p.addressesInUse(); got != "192.0.2.1:3000 192.0.2.2:3000 192.0.2.3:3001" {
+		t.Errorf("addresses %q", got)
+	}
+	if e.URL.Scheme != "http" || e.URL.Path != "/base" || !strings.HasPrefix(e.URL.Host, e.URL.Hostname()+":300") {
+		t.Errorf("target %s", e.URL)
+	}
+}
+
+// TestParse: a target that cannot be meant is refused.
+func TestParse(t *testing.T) {
+	for _, text := range []string{"http://app:3000", "https://app/base", "h2c://[::1]:80", "dns+srv://_http._tcp.app"} {
+		if _, err := Parse(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{"", "app:3000", "ftp://app", "http://", "http://:80", "http://app:", "http://u:p@app", "http://app?x", "http://app#x", "dns+srv://app:80", "http://a b"} {
+		if u, err := Parse(text); err == nil {
+			t.Errorf("%q is read as %v", text, u)
+		}
+	}
+}
+
+// TestUnsent: errors tell whether the upstream may have seen a request.
+func TestUnsent(t *testing.T) {
+	closes := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.Close()
+	}))
+	defer closes.Close()
+	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of an authority that is not trusted
+	foreign.Config.ErrorLog = nil
+	defer foreign.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := "http://" + l.Addr().String()
+	l.Close()
+	var said atomic.Int32
+	for to, want := range map[string]bool{closes.URL: false, foreign.URL: true, dead: true} {
+		p := poolOf(t, Options{OnState: func(string, error) { said.Add(1) }}, to)
+		e := pick(t, p)
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		_, err := e.RoundTrip(r)
+		e.Release()
+		if err == nil || errors.As(err, new(*Unsent)) != want {
+			t.Errorf("%s: %T %v; unsent should be %v", to, err, err, want)
+		}
+		if got := !p.States()[0].Until.IsZero(); got != want {
+			t.Errorf("%s: ejected %v, want %v", to, got, want)
+		}
+	}
+	if said.Load() != 2 {
+		t.Errorf("%d addresses were said to be away, want 2", said.Load())
+	}
+}

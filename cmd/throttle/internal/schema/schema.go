@@ -1,0 +1,46 @@
+// Package schema is the command 'throttle schema': the JSON schema of the files of
+// 'throttle serve'.
+package schema
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+)
+
+const help = `throttle schema prints the JSON schema of the files of 'throttle serve'.
+
+Usage: throttle schema
+
+Editors then complete and check such a file. The first line names the schema:
+
+  # yaml-language-server: $schema=throttle.schema.json
+
+Examples:
+  throttle schema > throttle.schema.json
+`
+
+// Run prints the schema.
+func Run(_ context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
+	names, err := usage.ParseFlags(flag.NewFlagSet("schema", flag.ContinueOnError), args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err := io.WriteString(stdout, help)
+		return err
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return usage.Errorf("schema: %s is too much; write 'throttle schema'", words.Quote(names[0]))
+	}
+	text, err := config.Schema()
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(text)
+	return err
+}

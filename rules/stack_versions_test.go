@@ -1,0 +1,169 @@
+package rules_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// The sources count in their order, and a bad version of one is refused whole.
+func TestStackSources(t *testing.T) {
+	file, url := new(fetched).set(perClient), new(fetched).set("")
+	var swapped []string
+	s := &rules.Stack{
+		Sources: []*rules.Source{{Fetch: file.fetch}, {Fetch: url.fetch}},
+		OnSwap:  func(v rules.Version) { swapped = append(swapped, v.Name) },
+	}
+	if err := s.Refresh(t.Context()); err == nil || limitAt(t, s, "x", noon) != 1 {
+		t.Fatalf("without the second source: %v", err)
+	}
+	url.set(`{"version": "u1", "serial": 5, "rules": {"name": "r", "key": "client", "limits": "2/h"}}`)
+	refreshed(t, s)
+	if got := limitAt(t, s, "x", noon); got != 2 || s.Live.Load().Version() != "f1.u1" {
+		t.Errorf("the limit is %d of %s, want 2 of the second source", got, s.Live.Load().Version())
+	}
+	for text, want := range map[string]string{
+		`{"version": "u2", "rules": {"name": "r", "key": "client", "limits": "3"}}`:                 "rules: 1:",
+		`{"version": "u2", "serial": 4, "rules": {"name": "r", "key": "client", "limits": "3/h"}}`:  "serial 4 is older than 5",
+		`{"version": "u2", "rules": [], "deny": [` + strings.Repeat(`"client=*", `, 99) + `"a=b"]}`: "rules: 1:",
+		"": "away",
+	} {
+		url.set(text)
+		if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), want) || limitAt(t, s, "x", noon) != 2 {
+			t.Errorf("%.60s: %v, want %s and the old rules", text, err, want)
+		}
+	}
+	// Each is good, and both together are not.
+	stars := `{"version": "%s", "rules": [], "deny": [` + strings.Repeat(`"client=*x", `, 59) + `"client=*y"]}`
+	url.set(fmt.Sprintf(stars, "u3"))
+	refreshed(t, s)
+	file.set(fmt.Sprintf(stars, "f3"))
+	if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 100 entries with '*' (of the sources and the overlay together)") {
+		t.Errorf("two sources that are too much together: %v", err)
+	}
+	if st := s.Sources[0].Status(); st.Version != "f1" || st.Err == nil || st.Failures != 1 {
+		t.Errorf("the status of the source that was refused is %+v", st)
+	}
+	if want := []string{"f1", "f1.u1", "f1.u3"}; !slices.Equal(swapped, want) {
+		t.Errorf("put into use %q, want %q", swapped, want)
+	}
+}
+
+// Versions are kept, compared, and brought back.
+func TestStackVersions(t *testing.T) {
+	file := new(fetched)
+	s := file.set(perClient).stack(&rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")})
+	s.MaxVersions = 3
+	for i := range 5 {
+		file.set(fmt.Sprintf(`{"version": "v%d", "rules": {"name": "r", "key": "client", "limits": "%d/h"}}`, i, i+1))
+		refreshed(t, s)
+	}
+	var names []string
+	for _, v := range s.Versions() {
+		names = append(names, v.Name)
+	}
+	last := s.Versions()[2]
+	if want := []string{"v2", "v3", "v4"}; !slices.Equal(names, want) ||
+		!slices.Equal(last.Changes, []string{`version: "v4", was "v3"`, "rule r: limits: 5/h, was 4/h"}) || last.Set().Version != "v4" {
+		t.Errorf("versions %q, the last one %+v; want %q", names, last, want)
+	}
+	if err := s.BringBack(t.Context(), "v9", noted); err == nil || !strings.Contains(err.Error(), `no version "v9" is kept; there are ["v4" "v3" "v2"]`) {
+		t.Errorf("BringBack of none: %v", err)
+	}
+	if err := s.BringBack(t.Context(), "v2", noted); err != nil || limitAt(t, s, "x", noon) != 3 {
+		t.Fatalf("BringBack: %v, the limit is %d, want 3", err, limitAt(t, s, "x", noon))
+	}
+	file.set(`{"version": "v5", "rules": {"name": "r", "key": "client", "limits": "6/h"}}`)
+	refreshed(t, s)
+	if got := limitAt(t, s, "x", noon); got != 3 {
+		t.Errorf("a new version of the file: the limit is %d, want that brought back, 3", got)
+	}
+	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Set = nil; return nil }); err != nil || limitAt(t, s, "x", noon) != 6 {
+		t.Errorf("Edit: %v, the limit is %d, want the file's, 6", err, limitAt(t, s, "x", noon))
+	}
+}
+
+// Run finds what another instance wrote, and ends with its context.
+func TestStackRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "overlay.json")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := new(fetched).set(perClient).stack(&rules.File{Path: path})
+		done := make(chan struct{})
+		go func() { s.Run(ctx); close(done) }()
+		synctest.Wait()
+		other := refreshed(t, new(fetched).set(perClient).stack(&rules.File{Path: path}))
+		if err := other.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Kill.On = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2300 * time.Millisecond)
+		synctest.Wait()
+		if o, _ := s.Overlay(); !o.Kill.On {
+			t.Errorf("2.3 s later the Overlay is %+v, want the kill switch on; %v", o, s.Status().Err)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestStackReloads: thousands of changes of two sources and the Overlay under load.
+// Every request is decided, by rules of one version.
+func TestStackReloads(t *testing.T) {
+	const changes = 2_000
+	var n atomic.Int64
+	version := func(name string) rules.Fetch {
+		return func(context.Context, string) ([]byte, string, error) {
+			i := n.Load()
+			return fmt.Appendf(nil, `{"version": "v%d", "rules": {"name": "%s.v%d", "key": "client", "limits": "1000000/s"}}`, i, name, i), "", nil
+		}
+	}
+	s := &rules.Stack{Sources: []*rules.Source{{Fetch: version("a")}}, Shared: &rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")}}
+	refreshed(t, s)
+	var over atomic.Bool
+	var decided atomic.Int64
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer over.Store(true)
+	store := new(memory.Store)
+	for i := range 4 {
+		callers.Go(func() {
+			for !over.Load() {
+				a, err := s.Live.Load().Decide(context.Background(), store, rules.Request{Client: fmt.Sprint(i)})
+				_, rule, _ := strings.Cut(a.Rule, ".")
+				of, _, _ := strings.Cut(a.Version, ".")
+				if err != nil || !a.OK || rule != of {
+					t.Errorf("Decide = %+v, %v; want it to pass by a rule of its version", a, err)
+					return
+				}
+				decided.Add(1)
+			}
+		})
+	}
+	for i := range changes {
+		n.Add(1)
+		if err := s.Sources[0].Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 == 0 {
+			if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error {
+				o.PutDeny(rules.Entry{Text: fmt.Sprint("client=bad", i)})
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if decided.Load() < 100 {
+		t.Errorf("%d were decided", decided.Load())
+	}
+}
