@@ -47,7 +47,8 @@ type Config struct {
 	// OTLPEvery is the time from one push to the next. If zero, a minute.
 	OTLPEvery time.Duration
 
-	// Rules are the rules in use. If nil, the API of rules answers 404.
+	// Rules are the rules in use. If nil, those of the Stack; without one the API of
+	// rules answers 404.
 	Rules *rules.Live
 	// Known are the names that rules.Request.Value and Cost understand, as given to
 	// rules.Parse.
@@ -55,12 +56,10 @@ type Config struct {
 	// Sources are where the rules come from, in their order, by name: "file",
 	// "url". The metrics and /readyz read their Status.
 	Sources []Source
-	// Overlay is the document that the API writes to, shared by all instances. If
-	// nil, the API changes nothing and answers 409.
-	Overlay Overlay
-	// Refresh puts what is in the Overlay into use in this process. It is called
-	// after each write, before the answer. If nil, nothing is called.
-	Refresh func(context.Context) error
+	// Stack is what the API writes to: its Overlay, shared by all instances, and its
+	// versions. If nil, or without a Shared, the API changes no rules and answers
+	// 409.
+	Stack *rules.Stack
 	// Reload reads the files of the program again, as SIGHUP does. If nil, the API
 	// does not offer it.
 	Reload func(context.Context) error
@@ -105,14 +104,4 @@ type Token struct {
 type Source struct {
 	Name string
 	*rules.Source
-}
-
-// Overlay is a document of at most rules.MaxSize bytes that all instances share.
-type Overlay interface {
-	// Load returns the document and its version; a version that is empty and no
-	// data where there is none yet.
-	Load(ctx context.Context) (version string, data []byte, err error)
-	// Swap replaces the document if its version is still old, and returns the new
-	// version. ok is false if another instance was faster.
-	Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error)
 }

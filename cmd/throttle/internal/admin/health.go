@@ -30,7 +30,7 @@ func (s *server) unready() (why []string) {
 	if s.draining() {
 		why = append(why, "draining")
 	}
-	if s.c.Rules != nil && s.c.Rules.Load() == nil {
+	if s.c.Rules != nil && (s.c.Rules.Load() == nil || !s.loaded()) {
 		why = append(why, "no rules were loaded: nobody is limited")
 	}
 	for _, source := range s.c.Sources {
@@ -42,6 +42,16 @@ func (s *server) unready() (why []string) {
 		why = append(why, "the store is away")
 	}
 	return why
+}
+
+// loaded reports whether a source of rules has a version, where there are any.
+func (s *server) loaded() bool {
+	for _, source := range s.c.Sources {
+		if source.Status().Version != "" {
+			return true
+		}
+	}
+	return len(s.c.Sources) == 0
 }
 
 func (s *server) draining() bool {

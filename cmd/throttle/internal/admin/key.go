@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -199,11 +198,7 @@ func (s *server) set() (set rules.Set, err error) {
 	if s.c.Rules == nil || s.c.Rules.Load() == nil {
 		return set, failf(http.StatusNotFound, "no rules are loaded")
 	}
-	text, err := s.c.Rules.Load().MarshalJSON()
-	if err != nil {
-		return set, err
-	}
-	return set, json.Unmarshal(text, &set)
+	return s.c.Rules.Load().Set(), nil
 }
 
 // requestOf returns a request that has the key.

@@ -131,10 +131,10 @@ func TestKeyRefuses(t *testing.T) {
 	c.Known = []string{"customer"}
 	r := start(t, c)
 	for path, want := range map[string]string{
-		"?rule=none&key=a":  `404 rule "none": there is none of that name`,
-		"?rule=bucket":      `400 key: the rule counts by "client", so it needs 1 values, not 0`,
-		"?rule=bucket&key=": "400 rule bucket counts by client: each part needs a value",
-		"?rule=all&key=x":   `400 key: the rule counts by "", so it needs 0 values, not 1`,
+		"?rule=none&key=a":                     `404 rule "none": there is none of that name`,
+		"?rule=bucket":                         `400 key: the rule counts by "client", so it needs 1 values, not 0`,
+		"?rule=bucket&key=":                    "400 rule bucket counts by client: each part needs a value",
+		"?rule=all&key=x":                      `400 key: the rule counts by "", so it needs 0 values, not 1`,
 		"?rule=net&key=home&key=a&key=b&key=c": `400 key "home": must be an address or its network`,
 	} {
 		a := r.send("GET", "/api/v1/key"+path, "", "Authorization", "Bearer "+readSecret)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttleotel"
 )
 
@@ -105,17 +106,27 @@ func (s *server) observe() error {
 
 // configuration is what the metrics say of the rules.
 func (s *server) configuration() throttleotel.Config {
-	c := throttleotel.Config{OK: s.refreshed() == nil}
+	c := throttleotel.Config{OK: true}
 	if v := s.c.Rules.Load(); v != nil {
 		c.Version = v.Version()
 	}
 	now := time.Now()
-	for _, source := range s.c.Sources {
-		status := source.Status()
+	for _, status := range s.statuses() {
 		c.OK = c.OK && status.Err == nil
 		c.Age = max(c.Age, status.Age(now))
 	}
 	return c
+}
+
+// statuses are those of all sources of rules, the overlay included.
+func (s *server) statuses() (all []rules.Status) {
+	for _, source := range s.c.Sources {
+		all = append(all, source.Status())
+	}
+	if s.c.Stack != nil && s.c.Stack.Shared != nil {
+		all = append(all, s.c.Stack.Status())
+	}
+	return all
 }
 
 // profiles serves /debug/pprof/.

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"net/http"
+
+	"github.com/throttle-go/throttle/rules"
 )
 
 // routes are all that the listener answers.
@@ -31,12 +33,32 @@ type endpoint struct {
 
 // endpoints are the API.
 func (s *server) endpoints() []endpoint {
+	block := s.listed("block", (*rules.Overlay).PutDeny, func(o *rules.Overlay) []rules.Entry { return o.Deny })
+	exempt := s.listed("exempt", (*rules.Overlay).PutAllow, func(o *rules.Overlay) []rules.Entry { return o.Allow })
 	return []endpoint{
 		{"GET /api/v1/status", reader, s.status},
 		{"GET /api/v1/events", reader, s.events},
 		{"GET /api/v1/rules", reader, s.rules},
 		{"GET /api/v1/key", reader, s.key},
 		{"POST /api/v1/forgive", writer, s.forgive},
+		{"GET /api/v1/overlay", reader, s.overlay},
+		{"PUT /api/v1/raise", writer, s.raise},
+		{"DELETE /api/v1/raise", writer, s.raise},
+		{"PUT /api/v1/block", writer, block},
+		{"DELETE /api/v1/block", writer, block},
+		{"PUT /api/v1/exempt", writer, exempt},
+		{"DELETE /api/v1/exempt", writer, exempt},
+		{"PUT /api/v1/kill", writer, s.kill},
+		{"DELETE /api/v1/kill", writer, s.kill},
+		{"GET /api/v1/switches/{name}", reader, s.toggle},
+		{"PUT /api/v1/switches/{name}", writer, s.setSwitch},
+		{"DELETE /api/v1/switches/{name}", writer, s.setSwitch},
+		{"GET /api/v1/versions", reader, s.versions},
+		{"GET /api/v1/versions/{name}", reader, s.version},
+		{"GET /api/v1/diff", reader, s.diff},
+		{"PUT /api/v1/rollback", writer, s.rollBack},
+		{"DELETE /api/v1/rollback", writer, s.rollBack},
+		{"POST /api/v1/reload", writer, s.reload},
 	}
 }
 

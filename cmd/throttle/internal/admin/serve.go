@@ -65,12 +65,14 @@ type server struct {
 	began   time.Time
 
 	refusals, pushes sparing
-	lastRefresh      atomic.Pointer[error] // of Config.Refresh; nil: none failed
 }
 
 func newServer(ctx context.Context, c Config, at net.Addr) (*server, error) {
 	if c.Instance == "" {
 		c.Instance, _ = os.Hostname() // else it stays empty
+	}
+	if c.Rules == nil && c.Stack != nil {
+		c.Rules = &c.Stack.Live
 	}
 	s := &server{c: c, audit: audit{log: c.Log}, began: time.Now()}
 	var err error
@@ -97,15 +99,6 @@ func (s *server) close(ctx context.Context) {
 	if err := s.metrics.provider.Shutdown(end); err != nil && s.c.Log != nil {
 		s.c.Log.Warn("the last metrics were not pushed", "err", err)
 	}
-}
-
-// refreshed returns why the overlay could not be put into use after the latest
-// write, nil if it was.
-func (s *server) refreshed() error {
-	if err := s.lastRefresh.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // A boundedListener closes connections beyond maxConns at once.

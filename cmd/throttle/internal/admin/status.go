@@ -26,8 +26,9 @@ type state struct {
 
 type rulesState struct {
 	Version string `json:"version"`
-	// Err is why the overlay could not be put into use.
-	Err string `json:"err,omitempty"`
+	Kill    bool   `json:"kill"`
+	// Unused are parts of the overlay that no longer fit the rules.
+	Unused []string `json:"unused,omitempty"`
 }
 
 type sourceState struct {
@@ -56,11 +57,16 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) error {
 	}
 	if s.c.Rules != nil {
 		now.Rules.Version = s.configuration().Version
-		now.Rules.Err = text(s.refreshed())
+		now.Rules.Kill = s.killed(now.Now)
 	}
-	for _, source := range s.c.Sources {
-		is := source.Status()
-		now.Sources = append(now.Sources, sourceState{source.Name, is.Version, string(is.From), is.Since, is.Confirmed, text(is.Err), text(is.KeepErr)})
+	for i, is := range s.statuses() {
+		name := "overlay"
+		if i < len(s.c.Sources) {
+			name = s.c.Sources[i].Name
+		} else {
+			_, now.Rules.Unused = s.c.Stack.Overlay()
+		}
+		now.Sources = append(now.Sources, sourceState{name, is.Version, string(is.From), is.Since, is.Confirmed, text(is.Err), text(is.KeepErr)})
 	}
 	if s.c.Guard != nil {
 		now.Store = storeStateOf(s.c.Guard.Stats())
@@ -70,6 +76,12 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) error {
 	}
 	reply(w, now)
 	return nil
+}
+
+// killed reports whether the kill switch is on.
+func (s *server) killed(now time.Time) bool {
+	set, err := s.set()
+	return err == nil && set.Kill.On && !set.Kill.Ended(now)
 }
 
 func storeStateOf(g store.GuardStats) *storeState {
