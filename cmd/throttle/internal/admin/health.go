@@ -33,11 +33,6 @@ func (s *server) unready() (why []string) {
 	if s.c.Rules != nil && (s.c.Rules.Load() == nil || !s.loaded()) {
 		why = append(why, "no rules were loaded: nobody is limited")
 	}
-	for _, source := range s.c.Sources {
-		if source.Status().Version == "" {
-			why = append(why, "no rules came from the source "+source.Name+" yet: they limit nobody")
-		}
-	}
 	if s.c.ReadyNeedsStore && s.storeAway() {
 		why = append(why, "the store is away")
 	}

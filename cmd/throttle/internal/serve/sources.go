@@ -145,15 +145,7 @@ func (s *sources) refresh(ctx context.Context) error {
 	return s.stack.Refresh(ctx)
 }
 
-// look reads the overlay now.
-func (s *sources) look(ctx context.Context) error {
-	if s.stack == nil || s.stack.Shared == nil {
-		return nil
-	}
-	return s.stack.Look(ctx)
-}
-
-// versions are those of the sources, empty if they have none yet.
+// version is that of the rules in use, empty if no source has any yet.
 func (s *sources) version() string {
 	for _, one := range s.all {
 		if one.Status().Version != "" {
