@@ -34,11 +34,11 @@ func TestBadFiles(t *testing.T) {
 		{"version: '1'\n", "f:1:10: version: 1: must be a whole number from 1 to 1"},
 		{"version: 1\ngatway: {}\n", "f:2:1: unknown field gatway; did you mean gateway?"},
 		{"version: 1\nfoo: {}\n", "f:2:1: unknown field foo; the fields are version, store, rules, gateway, admin, drain, log"},
-		{"version: 1\ngateway:\n", "f:2:10: gateway: empty; leave it out, or write its fields: listen, routes, proxies, "},
+		{"version: 1\ngateway:\n", "f:2:9: gateway: empty; leave it out, or write its fields: listen, routes, proxies, "},
 		{"version: 1\ngateway: {}\n", "f:2:10: gateway: listen is missing: sockets that it serves"},
 		{"version: 1\ngateway: [a]\n", "f:2:10: gateway: must have fields, not a list; they are listen, "},
 		{"version: 1\nversion: 1\n", "f:2:1: version occurs twice, first in line 1"},
-		{"version: 1\na: b: c\n", "f:2:4: not YAML: mapping value is not allowed in this context"},
+		{"version: 1\na: b: c\n", "f:2:5: not YAML: mapping values are not allowed in this context"},
 		{"version: 1\ngateway:\n  listen: 80\n", "f:3:11: gateway.listen: 80: must be an address to listen on, as 127.0.0.1:8080, :8080 or unix:/run/throttle.sock; write it in quotes"},
 		{"version: 1\ngateway:\n  listen: localhost\n", "f:3:11: gateway.listen: localhost: must be HOST:PORT, as 127.0.0.1:8080; :8080 is every address of this machine"},
 		{"version: 1\ngateway:\n  listen: [':80', ':99999']\n", "f:3:19: gateway.listen[1]: :99999: the port must be a number from 0 to 65535"},
@@ -76,7 +76,7 @@ func TestBadFiles(t *testing.T) {
 		{route + "admin: {listen: ':6070'}\n", "f:3:17: admin.listen: :6070 is beyond loopback; write token, or tls with client_ca"},
 		{route + "admin: {listen: '127.0.0.1:1', tokens: {name: a, secret: short}}\n", "f:3:58: admin.tokens.secret: shorter than 16 bytes; make one by: openssl rand -hex 32"},
 		{route + "admin: {listen: ':80', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :80 occurs twice"},
-		{route + "admin: {listen: {address: '127.0.0.1:1', reuse_port: true}}\n", "f:3:54: admin.listen.reuse_port: is for the gateway; leave it out"},
+		{route + "admin: {listen: {address: '127.0.0.1:1', reuse_port: true}}\n", "f:3:42: admin.listen: unknown field reuse_port; the fields are address, tls"},
 		{route + "store: {url: 'memory:', snapshot_every: 1m}\n", "f:3:41: store.snapshot_every: is for snapshot, which is missing"},
 		{route + "store: {url: 'redis://h', snapshot: x}\n", "f:3:37: store.snapshot: is for memory:; this store keeps what it counts by itself"},
 		{route + "log: {level: loud}\n", "f:3:14: log.level: loud: must be debug, info, warn or error"},
@@ -89,7 +89,7 @@ func TestBadFiles(t *testing.T) {
 		{route + "store: {url: '${LONG}'}\n", "f:3:14: ${LONG}: longer than 64 KiB"},
 		{route + "store: {url: '${file:none.txt}'}\n", "f:3:14: ${file:none.txt}: open none.txt: no such file or directory"},
 		{route + "store: {url: '${file:/dev/zero}'}\n", "f:3:14: ${file:/dev/zero}: not a file"},
-		{route + "store: {url: ${PORT}}\n", "f:3:15: not YAML: ',' or '}' must be specified; inside { and } write \"${NAME}\" in quotes"},
+		{route + "store: {url: ${PORT}}\n", "f:3:15: not YAML: did not find expected ',' or '}'; inside { and } write \"${NAME}\" in quotes"},
 	} {
 		c.want = strings.ReplaceAll(c.want, "inside { and }", "inside { } and [ ]")
 		_, err := Parse([]Named{{"f", []byte(c.in)}}, lookup)
