@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// File is what the files of 'throttle serve' say together. Each section stands in
-// one file. The tags are its description, see field.
+// File holds the sections of the files of 'throttle serve'. Each stands in one file. The tags are its description, see field.
 type File struct {
 	Version int      `name:"version" need:"true" least:"1" most:"1" doc:"version of this format, in each file: 1"`
 	Store   *Store   `name:"store" doc:"where the use of each key is counted" default:"in this process"`
@@ -149,13 +148,13 @@ type Token struct {
 	Write  bool   `name:"write" default:"false" doc:"allows everything, not only reading"`
 }
 
-// Drain is how the program ends.
+// Drain says how the program ends.
 type Drain struct {
 	Delay   time.Duration `name:"delay" least:"0s" most:"10m" default:"5s" doc:"after SIGTERM it goes on accepting for so long, /readyz being red, so that load balancers notice"`
 	Timeout time.Duration `name:"timeout" least:"1ms" most:"24h" default:"30s" doc:"time that requests in flight have after that"`
 }
 
-// Log is what is logged.
+// Log configures the log.
 type Log struct {
 	Level  string `name:"level" oneof:"debug info warn error" default:"info" doc:"least level"`
 	Format string `name:"format" oneof:"json text" default:"json" doc:"form of a line"`
