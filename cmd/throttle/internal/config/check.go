@@ -73,6 +73,9 @@ func (f *files) checkRules(c *File) {
 			}
 		}
 	}
+	if r.OverlayKeep != "" && r.Overlay != InStore {
+		f.refuse("rules.overlay_keep", "is for overlay: store")
+	}
 	switch {
 	case r.File == "" && r.URL == "" && r.Overlay == "":
 		f.refuse("rules", "no source; write file, url or overlay")

@@ -33,12 +33,13 @@ type Store struct {
 
 // Rules says where the rules come from.
 type Rules struct {
-	File    Path          `name:"file" default:"none" doc:"a file of rules, in YAML or JSON: watched, and read every 5 s as well"`
-	URL     Web           `name:"url" default:"none" doc:"a page of rules, in YAML or JSON, on top of file: rules of the same name replace those of file"`
-	Every   time.Duration `name:"every" least:"1s" most:"24h" default:"1m" doc:"time from one reading of url to the next"`
-	Timeout time.Duration `name:"timeout" least:"10ms" most:"1m" default:"10s" doc:"bounds one reading"`
-	Keep    Path          `name:"keep" default:"none" doc:"a file that keeps the last good rules of url, for a start while it is away"`
-	Overlay Overlay       `name:"overlay" default:"none" doc:"where the admin API writes overrides, blocks and switches: a file of this process; or store, which all instances share in Redis or PostgreSQL"`
+	File        Path          `name:"file" default:"none" doc:"a file of rules, in YAML or JSON: watched, and read every 5 s as well"`
+	URL         Web           `name:"url" default:"none" doc:"a page of rules, in YAML or JSON, on top of file: rules of the same name replace those of file"`
+	Every       time.Duration `name:"every" least:"1s" most:"24h" default:"1m" doc:"time from one reading of url to the next"`
+	Timeout     time.Duration `name:"timeout" least:"10ms" most:"1m" default:"10s" doc:"bounds one reading"`
+	Keep        Path          `name:"keep" default:"none" doc:"a file that keeps the last good rules of url, for a start while it is away"`
+	Overlay     Overlay       `name:"overlay" default:"none" doc:"where the admin API writes overrides, blocks and switches: a file of this process; or store, which all instances share in Redis or PostgreSQL"`
+	OverlayKeep Path          `name:"overlay_keep" default:"none" doc:"a file that keeps the last good overlay of store, for a start while it is away"`
 }
 
 // Gateway is the reverse proxy.

@@ -89,7 +89,7 @@ func routes(f *config.File, live *rules.Live) (all []gateway.Route, err error) {
 		if to.Degraded, err = degraded(f, path, r.Degraded); err != nil {
 			return nil, err
 		}
-		if name := r.Switch; name != "" {
+		if name := r.Switch; name != "" && live != nil {
 			to.Degrade = func() bool { return live.Load().Switch(name, "", time.Now()).On() }
 		}
 		all = append(all, to)

@@ -1,3 +1,5 @@
+//go:build unix
+
 package serve
 
 import (
@@ -10,9 +12,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -108,20 +112,49 @@ func (r *running) add(line string) {
 // said waits for a line with all of some texts in it.
 func (r *running) said(texts ...string) string {
 	r.t.Helper()
-	late := time.After(20 * time.Second)
+	line, ok := r.heard(20*time.Second, texts)
+	if !ok {
+		r.t.Fatalf("nothing was said with %q in\n%s", texts, strings.Join(r.lines, "\n"))
+	}
+	return line
+}
+
+// hangup sends SIGHUP until something is said.
+func (r *running) hangup(texts ...string) {
+	r.t.Helper()
+	for range 20 {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			r.t.Fatal(err)
+		}
+		if _, ok := r.heard(time.Second, texts); ok {
+			return
+		}
+	}
+	r.said(texts...)
+}
+
+// TestMain keeps SIGHUP from ending the tests where no program serves.
+func TestMain(m *testing.M) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	os.Exit(m.Run())
+}
+
+// heard waits for a line with all of some texts in it, no longer than d.
+func (r *running) heard(d time.Duration, texts []string) (string, bool) {
+	late := time.After(d)
 	for from := 0; ; {
 		r.mu.Lock()
 		lines, more := r.lines, r.more
 		r.mu.Unlock()
 		for ; from < len(lines); from++ {
 			if has(lines[from], texts) {
-				return lines[from]
+				return lines[from], true
 			}
 		}
 		select {
 		case <-more:
 		case <-late:
-			r.t.Fatalf("nothing was said with %q in\n%s", texts, strings.Join(lines, "\n"))
+			return "", false
 		}
 	}
 }

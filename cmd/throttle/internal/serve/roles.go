@@ -16,7 +16,7 @@ import (
 
 // openGateway checks what the gateway is to do, and opens its sockets.
 func (p *program) openGateway(ctx context.Context) error {
-	c, err := Gateway(p.began, p.sources.live)
+	c, err := Gateway(p.began, p.sources.live())
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 	a := p.began.Admin
 	c := admin.Config{
 		Writers: a.Writers, Hosts: a.Hosts, Pprof: a.Pprof, ShowKeys: a.ShowKeys, OTLP: string(a.OTLP), OTLPEvery: a.OTLPEvery,
-		Build: build(), Rules: p.sources.live, Sources: p.sources.all, Reload: p.reload,
+		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Stack: p.sources.stack, Reload: p.reload,
 		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Observe: p.observe,
 		ReadyNeedsStore: a.Ready == "store", Log: p.log,
 	}

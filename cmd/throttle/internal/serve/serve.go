@@ -94,13 +94,14 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		return err
 	}
 	defer func() { err = errors.Join(err, p.sockets.Close()) }()
-	if p.sources, err = openSources(ctx, p.began, p.log); err != nil {
-		return err
-	}
 	if p.storage, err = openStore(ctx, p.began, p.log); err != nil {
 		return err
 	}
-	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live, InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
+	if p.sources, err = openSources(ctx, p.began, p.storage.shared(ctx, p.began, p.log), p.log); err != nil {
+		p.storage.close()
+		return err
+	}
+	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live(), InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
 	if g := p.began.Gateway; g != nil {
 		p.control.Spread = g.Spread
 	}
@@ -192,7 +193,7 @@ func (p *program) say() {
 		all = append(all, "admin", p.admin.listener.Addr().String())
 	}
 	switch {
-	case p.sources.live == nil:
+	case p.sources.stack == nil:
 		all = append(all, "rules", "none: nobody is limited")
 	case p.sources.version() == "":
 		all = append(all, "rules", "none yet: nobody is limited")

@@ -1,3 +1,5 @@
+//go:build unix
+
 package serve
 
 import (
@@ -118,13 +120,60 @@ func TestStartsWithoutWhatIsAway(t *testing.T) {
 	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{file: rules.yaml, url: 'http://GONE/'}")
 	text = strings.ReplaceAll(text+"store: {url: 'redis://GONE', instances: 2}\n", "GONE", gone.Addr().String())
 	r := start(t, folder(t, hello, "f.yaml", text, "rules.yaml", "version: v1\nrules: {name: all, key: header:K, limits: 4/h}\n"), "f.yaml")
-	r.said("ERROR", "no rules", `"source":"url"`, "refused")
+	r.said("ERROR", "no rules from there", `"source":"url"`, "refused")
 	r.said("ERROR", "the store does not decide", `"away":"share"`)
-	if got := r.statuses(6, "/a/x", "K", "1"); got != "200 200 429" {
+	if got := r.statuses(3, "/a/x", "K", "1"); got != "200 200 429" {
 		t.Errorf("statuses %s, want the half of the limit", got)
+	}
+	if status, body := get(t, r.admin+"/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %q, want 200: there are rules from the file", status, body)
 	}
 	if n := r.count("the store does not decide"); n != 1 {
 		t.Errorf("that the store is away was said %d times, want once", n)
+	}
+}
+
+// Without any rules it serves, says so, and is not ready.
+func TestStartsWithoutRules(t *testing.T) {
+	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: 'http://127.0.0.1:1/'}")
+	r := start(t, folder(t, hello, "f.yaml", text), "f.yaml")
+	r.said("serving", "none yet: nobody is limited")
+	if status, _ := get(t, r.admin+"/readyz"); status != 503 {
+		t.Errorf("/readyz: %d, want 503", status)
+	}
+	if got := r.statuses(2, "/a/x"); got != "200 200" {
+		t.Errorf("statuses %s, want 200 200", got)
+	}
+}
+
+// What operators change goes into the overlay, which survives a restart.
+func TestOverlay(t *testing.T) {
+	dir := folder(t, hello, "f.yaml", strings.ReplaceAll(files, "{file: rules.yaml}", "{file: rules.yaml, overlay: overlay.json}"), "rules.yaml", twoAnHour)
+	r := start(t, dir, "f.yaml")
+	if got := r.statuses(3, "/a/x", "K", "1"); got != "200 200 429" {
+		t.Fatalf("statuses %s", got)
+	}
+	q, err := http.NewRequestWithContext(t.Context(), "PUT", r.admin+"/api/v1/kill", strings.NewReader(`{"for": "1h", "why": "an incident"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+token)
+	q.Header.Set("Content-Type", "application/json")
+	a, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, _ := io.ReadAll(a.Body)
+	a.Body.Close()
+	if a.StatusCode >= 300 {
+		t.Fatalf("kill: %d %s", a.StatusCode, said)
+	}
+	if got := r.statuses(3, "/a/x", "K", "1"); got != "200 200 200" {
+		t.Errorf("with the kill switch: %s", got)
+	}
+	r.stop()
+	if got := start(t, dir, "f.yaml").statuses(4, "/a/x", "K", "1"); got != "200 200 200 200" {
+		t.Errorf("after a restart: %s, want the kill switch on", got)
 	}
 }
 
@@ -143,7 +192,7 @@ func TestHostileSource(t *testing.T) {
 		now(w, r)
 	}))
 	t.Cleanup(source.Close)
-	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1s, timeout: 300ms}")
+	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1h, timeout: 300ms}")
 	r := start(t, folder(t, hello, "f.yaml", text), "f.yaml")
 	if got := r.statuses(2, "/a/x"); got != "200 429" {
 		t.Fatalf("statuses %s", got)
@@ -169,13 +218,13 @@ func TestHostileSource(t *testing.T) {
 		}, "longer than 1048576 bytes"},
 	} {
 		answers <- c.answer
-		r.said("the rules stay as they are", `"version":"v1"`, c.want)
+		r.hangup("the rules stay as they are", `"version":"v1"`, c.want)
 		if got := r.statuses(1, "/a/x"); got != "429" {
 			t.Errorf("%s: status %s, want the old rules", c.want, got)
 		}
 	}
 	answers <- func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "version: v2\nrules: []\n") }
-	r.said(`"new rules"`, `"v2"`)
+	r.hangup(`"new rules"`, `"v2"`)
 	if sent >= 1<<28 {
 		t.Errorf("%d bytes were taken, want few above a MiB", sent)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,10 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
 )
 
 // fallbacks are the words of store.away.
@@ -25,6 +29,7 @@ var fallbacks = map[string]store.Fallback{"": store.FallbackLocal, "share": stor
 type storage struct {
 	store.Store
 	name   string
+	remote store.Store   // in a network, without what is in front of it
 	guard  *store.Guard  // nil: it is in this process
 	leases *store.Leases // nil: none
 	memory *memory.Store // nil: it is in a network
@@ -55,6 +60,7 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 		all.restore(log)
 		return all, nil
 	}
+	all.remote = named.Store
 	all.guard = &store.Guard{
 		Store: named.Store, Fallback: fallbacks[s.Away], Instances: s.Instances, Timeout: s.Deadline,
 		OnState: told(log, named.Name, cmp.Or(s.Away, "share")),
@@ -65,6 +71,46 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 		all.Store = all.leases
 	}
 	return all, nil
+}
+
+// shared is the document of the overlay; nil if there is none.
+func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) rules.Shared {
+	switch {
+	case f.Rules == nil || f.Rules.Overlay == "":
+		return nil
+	case f.Rules.Overlay != config.InStore:
+		return &rules.File{Path: string(f.Rules.Overlay)}
+	}
+	switch remote := s.remote.(type) {
+	case *throttleredis.Store:
+		return &throttleredis.Document{Do: remote.Do, Name: overlayKey(remote.Prefix)}
+	case *throttlesql.Store:
+		d := &throttlesql.Document{Query: remote.Query}
+		if f.Store.Create {
+			if err := d.Create(ctx); err != nil {
+				log.Error("the table of the overlay could not be created", "err", err)
+			}
+		}
+		return d
+	}
+	return nil
+}
+
+// overlayKey is the key of the overlay in a Redis that others use too.
+func overlayKey(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	return prefix + "overlay"
+}
+
+// redacted is a URL without its password.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(no URL)"
+	}
+	return u.Redacted()
 }
 
 // told returns the OnState of a Guard: it logs when the store goes and when it comes
