@@ -209,7 +209,8 @@ type upload struct {
 	x       *exchange
 	in, out http.Header // the trailers
 	touched atomic.Bool
-	done    atomic.Bool
+	done    atomic.Bool // all was read, or it failed
+	broken  atomic.Bool // it failed
 }
 
 // Read reads from the caller.
@@ -218,6 +219,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	u.x.moved()
 	if err != nil {
+		u.broken.Store(err != io.EOF)
 		u.done.Store(true)
 	}
 	if err == io.EOF {

@@ -27,6 +27,7 @@ type Gateway struct {
 	reverse *httputil.ReverseProxy
 	start   time.Time
 	sparing
+	counts
 
 	routes   atomic.Pointer[[]*route]
 	swapping sync.Mutex

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -96,8 +97,9 @@ type bounded struct {
 	once  sync.Once
 	ended chan struct{}
 
-	mu  sync.Mutex
-	per map[string]int // the connections of each address
+	counts *counts
+	mu     sync.Mutex
+	per    map[string]int // the connections of each address
 }
 
 func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
@@ -106,7 +108,7 @@ func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
 		most = 10_000
 	}
 	return &bounded{
-		Listener: s, room: make(chan struct{}, most), most: g.cfg.Limits.MaxConnsPerAddress, ended: make(chan struct{}),
+		Listener: s, room: make(chan struct{}, most), most: g.cfg.Limits.MaxConnsPerAddress, ended: make(chan struct{}), counts: &g.counts,
 		free: []rules.Networks{proxies, g.cfg.Proxies.Trusted, g.cfg.Identity.From, g.cfg.Priority.From}, per: map[string]int{},
 	}
 }
@@ -125,6 +127,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if key, ok := b.enter(addressOf(c.RemoteAddr())); ok {
+			b.counts.fresh.Add(1)
 			return &conn{Conn: c, of: b, key: key}, nil
 		}
 		c.Close()
@@ -169,18 +172,49 @@ func (b *bounded) Close() error {
 	return b.Listener.Close()
 }
 
+// counts are those of connections that a drain waits for.
+type counts struct{ fresh, active atomic.Int64 }
+
+// How far a connection is.
+const (
+	fresh   = iota // no request has come yet
+	active         // a request is in flight
+	resting        // none is, or it was upgraded
+)
+
 // conn is a connection that is counted.
 type conn struct {
 	net.Conn
 	of   *bounded
 	key  string
+	now  atomic.Int32 // how far it is
 	once sync.Once
+}
+
+// become notes how far the connection is.
+func (c *conn) become(now int32) {
+	before := c.now.Swap(now)
+	if before == now {
+		return
+	}
+	if now == active { // before the other, so that it is never missed
+		c.of.counts.active.Add(1)
+	}
+	switch before {
+	case fresh:
+		c.of.counts.fresh.Add(-1)
+	case active:
+		c.of.counts.active.Add(-1)
+	}
 }
 
 // Close closes the connection and makes room.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(func() { c.of.leave(c.key) })
+	c.once.Do(func() {
+		c.become(resting)
+		c.of.leave(c.key)
+	})
 	return err
 }
 

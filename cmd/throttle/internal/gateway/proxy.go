@@ -41,6 +41,9 @@ func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admiss
 	x.own.keep(x.Header())
 	if r.ContentLength != 0 {
 		x.watch()
+		// Without it net/http reads the rest of the body before it lets an answer
+		// begin, which is not for a proxy to wait for. Not all writers have it.
+		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
 	x.g.reverse.ServeHTTP(x, r)
 	if a != nil && (x.tunnel || x.streams) {
@@ -188,13 +191,15 @@ func (x *exchange) statusOf(err error) int {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
-	case x.late() && x.upload != nil && !x.upload.done.Load():
+	case x.late() && x.upload != nil && (x.upload.broken.Load() || !x.upload.done.Load()):
 		x.Header().Set("Connection", "close")
 		return http.StatusRequestTimeout
 	case x.late(), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
 	case x.carried.Context.Err() != nil:
 		return 0
+	case x.upload != nil && x.upload.broken.Load(): // no chunk, or cut short
+		return http.StatusBadRequest
 	}
 	return http.StatusBadGateway
 }

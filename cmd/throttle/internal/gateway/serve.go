@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/pires/go-proxyproto"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 )
@@ -39,7 +42,7 @@ func (g *Gateway) serveOn(ctx context.Context, sockets []net.Listener) error {
 		g.draining.Store(true)
 		pause(g.cfg.Drain.Delay, ended)
 	}
-	return errors.Join(failed, g.drain(ctx, server, cut))
+	return errors.Join(failed, g.drain(ctx, server, sockets, cut))
 }
 
 // pause waits, or until a socket fails.
@@ -65,6 +68,7 @@ func (g *Gateway) server(requests context.Context) *http.Server {
 	s := &http.Server{
 		Handler: g, ReadHeaderTimeout: g.headerTimeout(), IdleTimeout: l.KeepAlive, MaxHeaderBytes: l.MaxHeader,
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections of callers
+		ConnState:   g.changed,
 		BaseContext: func(net.Listener) context.Context { return requests },
 		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
 	}
@@ -81,41 +85,84 @@ func (g *Gateway) server(requests context.Context) *http.Server {
 }
 
 // drain closes the sockets, waits for what is in flight, and cuts the rest.
-func (g *Gateway) drain(ctx context.Context, server *http.Server, cut context.CancelFunc) error {
+// http.Server.Shutdown is not used before nothing is: from then on the server
+// drops requests that it has read from connections on which none came before.
+func (g *Gateway) drain(ctx context.Context, server *http.Server, sockets []net.Listener, cut context.CancelFunc) error {
 	most := g.cfg.Drain.Timeout
 	if most <= 0 {
 		most = 30 * time.Second
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
-	err := server.Shutdown(patience)
-	if err == nil {
-		g.waitForTunnels(patience)
+	for _, s := range sockets {
+		s.Close()
+	}
+	began := time.Now()
+	wait(patience, func() bool {
+		return g.active.Load() == 0 && g.tunnels.Load() == 0 && (g.fresh.Load() == 0 || time.Since(began) > freshFor)
+	})
+	active, tunnels := g.active.Load(), g.tunnels.Load()
+	if active == 0 { // HTTP/2 is said goodbye; what has sent nothing yet does not count
+		goodbye, cancel := context.WithTimeout(patience, 50*time.Millisecond)
+		defer cancel()
+		_ = server.Shutdown(goodbye)
 	}
 	cut()
-	if n := g.tunnels.Load(); n > 0 {
-		g.log.Warn("upgraded connections are cut", "connections", n)
+	server.Close()
+	if tunnels > 0 {
+		g.log.Warn("upgraded connections are cut", "connections", tunnels)
 		unwinding, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		g.waitForTunnels(unwinding)
+		wait(unwinding, func() bool { return g.tunnels.Load() == 0 })
 	}
-	if err != nil {
-		server.Close()
-		return exit.Failf("gateway: requests were in flight still after %v of draining", most)
+	if active > 0 {
+		return exit.Failf("gateway: requests were in flight still after %v of draining, on %d connections", most, active)
 	}
 	return nil
 }
 
-// waitForTunnels waits for connections that were upgraded, which the server does
-// not know any more. That some are cut in the end is in their nature.
-func (g *Gateway) waitForTunnels(ctx context.Context) {
-	tick := time.NewTicker(10 * time.Millisecond)
+// freshFor is how long a connection that has sent nothing is waited for.
+const freshFor = time.Second
+
+// wait waits for done, or until ctx ends.
+func wait(ctx context.Context, done func() bool) {
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for g.tunnels.Load() > 0 {
+	for !done() {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// changed counts the connections that have requests in flight, and those that
+// had none yet.
+func (g *Gateway) changed(c net.Conn, to http.ConnState) {
+	own := ownOf(c)
+	if own == nil {
+		return
+	}
+	switch to {
+	case http.StateActive:
+		own.become(active)
+	case http.StateIdle, http.StateHijacked:
+		own.become(resting)
+	}
+}
+
+// ownOf returns the connection of ours inside another.
+func ownOf(c net.Conn) *conn {
+	for range 3 {
+		switch in := c.(type) {
+		case *conn:
+			return in
+		case *tls.Conn:
+			c = in.NetConn()
+		case *proxyproto.Conn:
+			c = in.Raw()
+		}
+	}
+	return nil
 }

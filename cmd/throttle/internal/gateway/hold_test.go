@@ -1,0 +1,262 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/rules"
+)
+
+// dial connects to the gateway, with a deadline for the test.
+func (e *engine) dial() net.Conn {
+	e.t.Helper()
+	c, err := net.Dial("tcp", e.addr)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		e.t.Fatal(err)
+	}
+	return c
+}
+
+// ends reports whether the other side closes the connection.
+func ends(c net.Conn) bool {
+	_, err := io.Copy(io.Discard, c)
+	return err == nil || !strings.Contains(err.Error(), "timeout")
+}
+
+// TestIdle: an exchange in which nothing moves is cut: an answer that stalls, an
+// upload that stalls, a caller that reads no answer, a WebSocket.
+func TestIdle(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/answer":
+			io.WriteString(w, "begun")
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		case "/upload":
+			io.ReadAll(r.Body) // fails when the gateway gives up
+		case "/unread":
+			for part := make([]byte, 1<<20); ; {
+				if _, err := w.Write(part); err != nil {
+					return
+				}
+			}
+		case "/socket":
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+			io.Copy(io.Discard, c)
+		}
+	})
+	statuses := make(chan Served, 9)
+	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 50 * time.Millisecond}}, OnServed: func(s Served) { statuses <- s }})
+	for _, c := range []struct {
+		text   string
+		status int
+	}{
+		{lines("GET /answer HTTP/1.1", "Host: h"), 200},
+		{lines("POST /upload HTTP/1.1", "Host: h", "Content-Length: 9"), 408},
+		{lines("POST /upload HTTP/1.1", "Host: h", "Transfer-Encoding: chunked") + "1\r\nx\r\n", 408},
+		{lines("GET /socket HTTP/1.1", "Host: h", "Connection: Upgrade", "Upgrade: websocket"), 101},
+	} {
+		conn := e.dial()
+		io.WriteString(conn, c.text)
+		a, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || a.StatusCode != c.status {
+			t.Errorf("%.30q: %v, %v; want %d", c.text, a, err, c.status)
+		}
+		if !ends(conn) {
+			t.Errorf("%.30q: the connection is held", c.text)
+		}
+		if s := <-statuses; s.Status != c.status {
+			t.Errorf("%.30q: OnServed has %+v", c.text, s)
+		}
+	}
+	io.WriteString(e.dial(), lines("GET /unread HTTP/1.1", "Host: h"))
+	select {
+	case <-statuses:
+	case <-time.After(5 * time.Second):
+		t.Error("a caller that reads nothing holds its request")
+	}
+}
+
+// TestIdleGoesOn: what moves slowly is not cut.
+func TestIdleGoesOn(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) {
+		for range 10 {
+			time.Sleep(30 * time.Millisecond)
+			fmt.Fprint(w, "x")
+			http.NewResponseController(w).Flush()
+		}
+	})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 150 * time.Millisecond}}})
+	if status, body := do(t, e.request("GET", "/", nil)); status != 200 || body != strings.Repeat("x", 10) {
+		t.Errorf("%d %q", status, body)
+	}
+}
+
+// TestSlowloris: connections that send no whole header end, and meanwhile do not
+// keep others out.
+func TestSlowloris(t *testing.T) {
+	to := service(t, func(http.ResponseWriter, *http.Request) {})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}, Limits: Limits{HeaderTimeout: 200 * time.Millisecond}})
+	var slow []net.Conn
+	for i := range 300 {
+		c := e.dial()
+		text := "GET / HTTP/1.1\r\nHost: h\r\nX: "
+		if i%2 == 1 { // HTTP/2 in plain text
+			text = "PRI * HTTP/2.0\r\n\r\nSM\r\n"
+		}
+		io.WriteString(c, text)
+		slow = append(slow, c)
+	}
+	if status, _ := do(t, e.request("GET", "/", nil)); status != 200 {
+		t.Errorf("meanwhile: %d", status)
+	}
+	for i, c := range slow {
+		if !ends(c) {
+			t.Fatalf("connection %d is held", i)
+		}
+	}
+}
+
+// TestMaxConns: of one address some connections are served, the others closed;
+// of all together as many as there is room for, and the rest waits.
+func TestMaxConns(t *testing.T) {
+	to := service(t, func(http.ResponseWriter, *http.Request) {})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}, Limits: Limits{MaxConnsPerAddress: 2}})
+	get := func(c net.Conn) int {
+		io.WriteString(c, lines("GET / HTTP/1.1", "Host: h"))
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0
+		}
+		return a.StatusCode
+	}
+	one, two, three := e.dial(), e.dial(), e.dial()
+	if a, b, c := get(one), get(two), get(three); a != 200 || b != 200 || c != 0 {
+		t.Errorf("three connections of an address: %d %d %d, want 200 200 and an end", a, b, c)
+	}
+	one.Close()
+	again := 0
+	for range 500 {
+		if again = get(e.dial()); again == 200 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if again != 200 {
+		t.Error("a connection that has ended is counted still")
+	}
+
+	e = serve(t, Config{Routes: []Route{{To: []string{to}}}, Limits: Limits{MaxConns: 1}})
+	first, second := e.dial(), e.dial()
+	get(first)
+	answered := make(chan int, 1)
+	go func() { answered <- get(second) }()
+	select {
+	case status := <-answered:
+		t.Errorf("the second connection is answered %d, want it to wait", status)
+	case <-time.After(50 * time.Millisecond):
+	}
+	first.Close()
+	if status := <-answered; status != 200 {
+		t.Errorf("after the first has ended: %d", status)
+	}
+}
+
+// TestProxyProtocol: the address that it states counts, from the networks that
+// are named; from elsewhere it is no request.
+func TestProxyProtocol(t *testing.T) {
+	to := service(t, header("X-Real-Ip"))
+	for network, want := range map[string]int{"127.0.0.0/8": 200, "10.0.0.0/8": 400} {
+		e := serve(t, Config{
+			Listen: []Listen{{Addr: "127.0.0.1:0", ProxyProtocol: rules.Networks{mustPrefix(network)}}}, Routes: []Route{{To: []string{to}}},
+			Control: control(t, `{"rules": [{"name": "each", "key": "address", "limits": "1/h"}]}`),
+		})
+		get := "PROXY TCP4 192.0.2.7 127.0.0.1 5555 80\r\n" + lines("GET / HTTP/1.1", "Host: h")
+		status, body := e.raw(get)
+		if status != want || want == 200 && body != "X-Real-Ip=192.0.2.7;" {
+			t.Errorf("%s: %d %q, want %d", network, status, body, want)
+		}
+		if want != 200 {
+			continue
+		}
+		if status, _ := e.raw(get); status != 429 {
+			t.Errorf("the same address again: %d, want 429", status)
+		}
+		if status, _ := e.raw(strings.Replace(get, "192.0.2.7", "192.0.2.8", 1)); status != 200 {
+			t.Errorf("another address: %d, want 200", status)
+		}
+		if status, body := e.raw(lines("GET / HTTP/1.1", "Host: h")); status == 200 {
+			t.Errorf("without the header: %d %q, want no answer", status, body)
+		}
+	}
+}
+
+// TestSwap: under load 200 swaps drop no request, and each is served by one
+// version of the routes.
+func TestSwap(t *testing.T) {
+	answers := func(text string) string {
+		return service(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, text+r.URL.Path) })
+	}
+	a, b := answers("a"), answers("b")
+	routes := func(to string) []Route {
+		return []Route{{Match: "/x/*", To: []string{to}, Shed: new(Shed)}, {To: []string{to + "/rest"}}}
+	}
+	e := serve(t, Config{Routes: routes(a)})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	var served atomic.Int64
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				status, body := do(t, e.request("GET", "/x/y", nil))
+				if served.Add(1); status != 200 || body != "a/x/y" && body != "b/x/y" {
+					t.Errorf("%d %q", status, body)
+					return
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		if err := e.Swap(routes([]string{a, b}[i%2])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for served.Load() < 100 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	group.Wait()
+	before := *e.routes.Load()
+	if err := e.Swap(routes(b)); err != nil {
+		t.Fatal(err)
+	}
+	if after := *e.routes.Load(); after[0].pool != before[0].pool || after[0].shed != before[0].shed {
+		t.Error("a route to the same upstream has lost its connections or its shedder")
+	}
+	if err := e.Swap([]Route{{To: []string{b}}, {Match: "x", To: []string{b}}}); err == nil || err.Error() != `routes[1].match: "x": must have a path, as /api/* or api.example.org/*` {
+		t.Errorf("a wrong route: %v", err)
+	}
+	if status, body := do(t, e.request("GET", "/x/y", nil)); status != 200 || body != "b/x/y" {
+		t.Errorf("after a swap that was refused: %d %q", status, body)
+	}
+}

@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// files are a certificate, which is its own authority, and its key.
+type files struct{ cert, key string }
+
+func writePEM(t *testing.T, kind string, der []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newCertificate makes a certificate for an address.
+func newCertificate(t *testing.T, address string) files {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: address}, IPAddresses: []net.IP{net.ParseIP(address)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files{writePEM(t, "CERTIFICATE", der), writePEM(t, "PRIVATE KEY", private)}
+}
+
+func (f files) pool(t *testing.T) *x509.CertPool {
+	t.Helper()
+	pool, err := authorities(f.cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// replace puts other files in the place of f, as a renewal does.
+func (f files) replace(t *testing.T, by files) {
+	t.Helper()
+	for from, to := range map[string]string{by.cert: f.cert, by.key: f.key} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		later := time.Now().Add(time.Second)
+		if err := os.Chtimes(to, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCertificatesReload: new certificates are in use after a second, wrong ones
+// never, and connections that are open go on.
+func TestCertificatesReload(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f := newCertificate(t, "127.0.0.1")
+	c := &certificates{TLS: TLS{Cert: f.cert, Key: f.key}}
+	if err := c.load(at); err != nil {
+		t.Fatal(err)
+	}
+	first := c.in
+	f.replace(t, newCertificate(t, "127.0.0.1"))
+	if changed, err := c.loadLocked(at); err != nil || !changed || c.in == first {
+		t.Errorf("new files: changed %v, %v", changed, err)
+	}
+	second := c.in
+	if err := os.WriteFile(f.key, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := c.loadLocked(at); err == nil || changed || c.in != second {
+		t.Errorf("a wrong key: changed %v, %v; want an error and the old ones", changed, err)
+	}
+	if err := os.Remove(f.cert); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := c.loadLocked(at); err == nil || changed || c.in != second {
+		t.Errorf("no file: changed %v, %v; want an error and the old ones", changed, err)
+	}
+}
+
+// TestMutualTLS: with an authority for callers none comes in without a
+// certificate of it, and handshakes look at the files again.
+func TestMutualTLS(t *testing.T) {
+	to := service(t, func(http.ResponseWriter, *http.Request) {})
+	server, caller, other := newCertificate(t, "127.0.0.1"), newCertificate(t, "127.0.0.2"), newCertificate(t, "127.0.0.3")
+	e := serve(t, Config{
+		Listen: []Listen{{Addr: "127.0.0.1:0", TLS: &TLS{Cert: server.cert, Key: server.key, ClientCA: caller.cert}}},
+		Routes: []Route{{To: []string{to}}},
+	})
+	status := func(trust, of files) int {
+		t.Helper()
+		config := &tls.Config{RootCAs: trust.pool(t)}
+		if of.cert != "" {
+			pair, err := tls.LoadX509KeyPair(of.cert, of.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = []tls.Certificate{pair}
+		}
+		transport := &http.Transport{TLSClientConfig: config}
+		defer transport.CloseIdleConnections()
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "https://"+e.addr, nil)
+		a, err := transport.RoundTrip(r)
+		if err != nil {
+			return 0
+		}
+		a.Body.Close()
+		return a.StatusCode
+	}
+	if got := status(server, caller); got != 200 {
+		t.Errorf("with a certificate: %d, want 200", got)
+	}
+	if a, b := status(server, files{}), status(server, other); a != 0 || b != 0 {
+		t.Errorf("without: %d, with a foreign one: %d; want no connection", a, b)
+	}
+	renewed := newCertificate(t, "127.0.0.1")
+	server.replace(t, renewed)
+	for range 300 { // the files are looked at once a second
+		if status(renewed, caller) == 200 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("a new certificate is not in use after 3 s")
+}
+
+// TestTLSFiles: a gateway with wrong files does not start, and says which.
+func TestTLSFiles(t *testing.T) {
+	good := newCertificate(t, "127.0.0.1")
+	for _, c := range []TLS{{Cert: good.cert, Key: good.cert}, {Cert: "none.pem", Key: good.key}, {Cert: good.cert, Key: good.key, ClientCA: good.key}} {
+		g, err := New(Config{Listen: []Listen{{Addr: "127.0.0.1:0", TLS: &c}}, Routes: []Route{{To: []string{"http://192.0.2.1"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Serve(t.Context()); err == nil {
+			t.Errorf("%+v: it serves", c)
+		}
+	}
+}
