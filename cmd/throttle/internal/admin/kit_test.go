@@ -102,8 +102,13 @@ func (r *running) get(path string, v any) {
 	if a.status != 200 {
 		r.t.Fatalf("GET %s: %d %s", path, a.status, a.body)
 	}
-	if err := json.Unmarshal([]byte(a.body), v); err != nil {
-		r.t.Fatalf("GET %s: %v: %s", path, err, a.body)
+	decode(r.t, a.body, v)
+}
+
+func decode(t *testing.T, text string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("%v: %s", err, text)
 	}
 }
 

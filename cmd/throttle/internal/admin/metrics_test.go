@@ -18,6 +18,7 @@ import (
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleotel"
+	"github.com/throttle-go/throttle/throttleredis"
 )
 
 // promtool is Prometheus' own check, from $PROMTOOL, .bin or the PATH. The test is
@@ -45,7 +46,7 @@ func full(t *testing.T) Config {
 	})}
 	counter, inFlight, leases, shedder := new(admit.Counter), new(store.InFlight), &store.Leases{Store: guard}, new(admit.Shedder)
 	source := &rules.Source{Fetch: func(context.Context, string) ([]byte, string, error) {
-		return []byte(`{"version": "v1", "rules": [{"name": "a", "key": "client", "limits": "2/h"}]}`), "", nil
+		return []byte(`{"version": "v1", "rules": [{"name": "a", "key": "client", "limits": "2/h"}, {"name": "tried", "shadow": true, "limits": "0/s"}]}`), "", nil
 	}}
 	if err := source.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func full(t *testing.T) Config {
 				a, _ := control.Begin(t.Context(), admit.Request{Request: rules.Request{Client: fmt.Sprintf("hostile\n\"{}%d", i%2)}})
 				a.Done()
 			}
-			for _, err := range []error{m.InFlight("gateway", inFlight), m.Leases("store", leases), m.Shedder("gateway", shedder)} {
+			for _, err := range []error{m.InFlight("gateway", inFlight), m.Leases("store", leases), m.Shedder("gateway", shedder), m.Redis("store", new(throttleredis.Store))} {
 				if err != nil {
 					return err
 				}

@@ -65,6 +65,7 @@ type server struct {
 	began   time.Time
 
 	refusals, pushes sparing
+	trials           chan struct{}
 }
 
 func newServer(ctx context.Context, c Config, at net.Addr) (*server, error) {
@@ -74,7 +75,7 @@ func newServer(ctx context.Context, c Config, at net.Addr) (*server, error) {
 	if c.Rules == nil && c.Stack != nil {
 		c.Rules = &c.Stack.Live
 	}
-	s := &server{c: c, audit: audit{log: c.Log}, began: time.Now()}
+	s := &server{c: c, audit: audit{log: c.Log}, began: time.Now(), trials: make(chan struct{}, maxTrials)}
 	var err error
 	if s.access, err = accessOf(&c, at); err != nil {
 		return nil, err
