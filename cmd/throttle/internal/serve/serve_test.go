@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,7 +64,9 @@ func TestRulesChange(t *testing.T) {
 		t.Fatalf("statuses %s", got)
 	}
 	r.write("rules.yaml", "version: v2\nserial: 6\nrules: {name: all, key: header:K, limits: 5/h}\n")
-	r.said(`"new rules"`, `"v2"`)
+	if _, ok := r.heard(4*time.Second, []string{`"new rules"`, `"v2"`}); !ok {
+		t.Error("the change was not seen before the next look at the file")
+	}
 	if got := r.statuses(4, "/a/x", "K", "1"); got != "200 200 200 429" {
 		t.Errorf("statuses %s, want three more: what was used is carried over", got)
 	}
@@ -239,6 +242,8 @@ func TestDrain(t *testing.T) {
 		io.WriteString(w, "done")
 	})
 	r := start(t, folder(t, slow, "f.yaml", strings.ReplaceAll(files, "delay: 0s", "delay: 300ms"), "rules.yaml", twoAnHour), "f.yaml")
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
 	answered := make(chan string, 1)
 	go func() {
 		_, body := get(t, r.gateway+"/a/x")
@@ -250,7 +255,7 @@ func TestDrain(t *testing.T) {
 	for status := 200; status != 503; time.Sleep(5 * time.Millisecond) {
 		status, _ = get(t, r.admin+"/readyz")
 	}
-	close(free)
+	release()
 	if body, code := <-answered, <-ended; body != "done" || code != 0 {
 		t.Errorf("in flight at the end: %q, exit code %d; want done, 0", body, code)
 	}
