@@ -79,7 +79,7 @@ type Event struct {
 }
 
 // Reason returns why, in a word: that of the Answer (unlimited, within,
-// allowed; denied, no-key, over, busy); shed if the Shedder refused; undecided
+// allowed, killed, away; denied, no-key, over, busy); shed if the Shedder refused; undecided
 // if the Store failed; gone if the caller did not wait for the decision.
 func (e *Event) Reason() string {
 	switch {

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -122,4 +123,78 @@ func begin(t *testing.T, control *Control, client string) *Admission {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// What passes by the kill switch, or without the Store, is admitted, counted by its
+// reason and logged; and a Control finds overrides for its rules.
+func TestEventsOfRulesThatPass(t *testing.T) {
+	compiled, err := rules.Parse([]byte(`{"rules": [
+		{"name": "looked", "match": {"paths": "/looked"}, "key": "client", "limits": "1/h", "lookup": true},
+		{"name": "pass", "match": {"paths": "/pass"}, "limits": "1/h", "away": "pass"}
+	]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := compiled.Set()
+	killed.Kill.On = true
+	over, err := rules.Compile(killed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	counts := new(Counter)
+	log := Log(slog.New(slog.NewTextHandler(&out, nil)), 100)
+	live := new(rules.Live)
+	live.Swap(compiled)
+	c := &Control{
+		Rules: live,
+		Override: func(_ context.Context, rule string, key []string) (rules.Override, bool) {
+			return rules.Override{Limits: []rules.Limit{{Count: 2, Period: time.Hour}}}, rule == "looked" && key[0] == "acme"
+		},
+		OnEvent: func(e Event) { counts.OnEvent(e); log(e) },
+	}
+	begin := func(path string) *Admission {
+		t.Helper()
+		a, err := c.Begin(t.Context(), Request{Request: rules.Request{Path: path, Client: "acme"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Done()
+		return a
+	}
+	for i, ok := range []bool{true, true, false} {
+		if a := begin("/looked"); a.OK != ok {
+			t.Errorf("request %d of a key with a limit of 2 that is looked up: %t, want %t", i, a.OK, ok)
+		}
+	}
+	live.Swap(over)
+	if a := begin("/looked"); !a.OK || a.Verdict != Admitted || a.Reason() != "killed" || a.RetryAfter != 0 {
+		t.Errorf("with the kill switch on: %v, %s", a.Verdict, a.Reason())
+	} else if err := a.GiveBack(); err != nil { // nothing was charged
+		t.Error(err)
+	}
+	live.Swap(compiled)
+	if a := begin("/looked"); a.OK {
+		t.Error("what was not charged was refunded")
+	}
+	c = &Control{Rules: live, Store: failing{}, OnEvent: c.OnEvent}
+	if a := begin("/pass"); !a.OK || a.Reason() != "away" {
+		t.Errorf("without the Store: %v, %s", a.Verdict, a.Reason())
+	}
+	stats := counts.Stats()
+	if stats[Counted{Rule: "looked", Reason: "killed"}] != 1 || stats[Counted{Reason: "away"}] != 1 {
+		t.Errorf("counts %v", stats)
+	}
+	for _, want := range []string{"level=INFO msg=\"killed: would refuse\" rule=looked", "level=ERROR msg=\"passed without the store\" rule=\"\"", "err=\"rules: down\""} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log is\n%swant %s", out.String(), want)
+		}
+	}
+}
+
+// failing is a Store that cannot decide.
+type failing struct{}
+
+func (failing) Take(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
+	return false, errors.New("down")
 }

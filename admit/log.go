@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
 )
 
 // Log returns a Control.OnEvent that writes to l: refusals as warnings,
-// failures of the Store as errors, refusals by shadow rules at level info; at
-// most perSecond records a second for each rule and reason. The next record of
+// failures of the Store as errors, refusals by shadow rules, and those that the
+// kill switch of the rules prevents, at level info; at most perSecond records a second for each rule and reason. The next record of
 // that rule and reason says how many were left out. It writes no key, only its
 // KeyID, and nothing that callers sent. It is safe for concurrent use.
 func Log(l *slog.Logger, perSecond int) func(Event) {
@@ -35,6 +36,10 @@ type said struct {
 func (w *logger) on(e Event) {
 	reason := e.Reason()
 	switch {
+	case e.Answer.StoreErr != nil: // by the rules' Away, or the kill switch
+		w.write(slog.LevelError, "passed without the store", e.Answer.Rule, &e, e.Answer.StoreErr)
+	case e.Answer.Reason == rules.Killed:
+		w.write(slog.LevelInfo, "killed: would refuse", e.Answer.Rule, &e, nil)
 	case e.Verdict == Admitted || reason == "gone":
 	case reason == "undecided":
 		w.write(slog.LevelError, "could not decide", e.Answer.Rule, &e, e.Err)

@@ -263,11 +263,10 @@ func (c *Compiled) Version() string {
 
 // Set returns the Set as it was checked, a copy of its own.
 func (c *Compiled) Set() Set {
-	var s Set
-	if c != nil {
-		s.fill(c.canon)
+	if c == nil {
+		return Set{}
 	}
-	return s
+	return filled(c.canon)
 }
 
 // digestName returns the name of a Set without a Version.

@@ -25,9 +25,15 @@ func TestDocs(t *testing.T) {
 			t.Errorf("Parse(%s) = %v", b[1], err)
 		}
 	}
-	for _, v := range []any{rules.Set{}, rules.Rule{}, rules.Match{}, rules.Override{}, rules.Proxies{}} {
-		for i := range reflect.TypeOf(v).NumField() {
-			name, _, _ := strings.Cut(reflect.TypeOf(v).Field(i).Tag.Get("json"), ",")
+	for _, v := range []any{
+		rules.Set{}, rules.Rule{}, rules.Match{}, rules.Override{}, rules.Proxies{},
+		rules.Entry{}, rules.Kill{}, rules.Shadow{}, rules.Switch{}, rules.Case{}, rules.Overlay{},
+	} {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if f.Anonymous || name == "-" {
+				continue
+			}
 			if !strings.Contains(string(text), "`"+name+"`") && !strings.Contains(string(text), `"`+name+`"`) {
 				t.Errorf("docs/rules.md does not name the field %s of %T", name, v)
 			}

@@ -91,6 +91,17 @@ func (k Kill) MarshalJSON() ([]byte, error) {
 // on reports whether it is on at now.
 func (k Kill) on(now time.Time) bool { return k.On && !k.Ended(now) }
 
+// or returns the one of two switches that is on for longer.
+func (k Kill) or(other Kill) Kill {
+	switch {
+	case !k.On:
+		return other
+	case !other.On, k.Until.IsZero(), !other.Until.IsZero() && !other.Until.After(k.Until):
+		return k
+	}
+	return other
+}
+
 // note checks a Note.
 func (k *compiler) note(path string, n Note) {
 	k.c.timed = k.c.timed || !n.Until.IsZero()

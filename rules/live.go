@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -39,8 +40,8 @@ type Stack struct {
 	Timeout time.Duration
 	// Known are the names that [Request.Value] and [Request.Cost] understand.
 	Known []string
-	// MaxVersions bounds the versions that are kept in memory, each of the size of
-	// its Sets. If zero or below, 20.
+	// MaxVersions bounds the versions that are kept in memory, each with the text of
+	// its rules, twice. If zero or below, 20.
 	MaxVersions int
 	// OnSwap is called with each version that was put into use, in the goroutine
 	// that did. Where two sources change at once it may be called concurrently. If
@@ -75,12 +76,11 @@ type Version struct {
 	// Changes say what changed from the version before, see [Diff].
 	Changes []string
 
-	base   Set // without the overlay
-	merged *Compiled
+	base, merged []byte // the Sets in JSON; base is without what is on top
 }
 
 // Set returns the rules, with what was on top of them.
-func (v *Version) Set() Set { return v.merged.Set() }
+func (v *Version) Set() Set { return filled(v.merged) }
 
 const (
 	defaultLook     = 2 * time.Second
@@ -190,7 +190,13 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	if !t.begun || old != nil && old.digest == c.digest {
 		return nil, nil
 	}
-	v := Version{Name: c.version, Since: now, Changes: Diff(old.Set(), set), base: base, merged: c}
+	v := Version{Name: c.version, Since: now, Changes: Diff(old.Set(), set), merged: c.canon}
+	if overlay.Set != nil {
+		base = *overlay.Set
+	}
+	if v.base, err = json.Marshal(base); err != nil {
+		return nil, err
+	}
 	t.keep(v)
 	t.Live.Swap(c)
 	return &v, nil

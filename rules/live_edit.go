@@ -269,7 +269,8 @@ func (t *Stack) BringBack(ctx context.Context, name string, n Note) error {
 	for _, v := range slices.Backward(t.Versions()) {
 		if v.Name == name {
 			return t.Edit(ctx, n, func(o *Overlay) error {
-				o.Set = &v.base
+				base := filled(v.base)
+				o.Set = &base
 				return nil
 			})
 		}

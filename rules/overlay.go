@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Overlay is what was changed by hand while programs run, on top of the rules of
-// their sources: raises, blocks, exemptions, switches, the kill switch. It is data,
-// shared by all instances, see [Stack]. The zero Overlay changes nothing.
+// Overlay holds the changes by hand while programs run, on top of the rules of their
+// sources: raises, blocks, exemptions, switches, the kill switch. It is data, shared
+// by all instances, see [Stack]. The zero Overlay changes nothing.
 type Overlay struct {
 	// Serial counts the changes. One with a lower Serial is older.
 	Serial int64 `json:"serial"`
-	// Kill replaces that of the Set while it is on.
+	// Kill counts beside that of the Set: nothing is refused while either is on.
 	Kill Kill `json:"kill,omitzero"`
 	// Deny and Allow are added to those of the Set.
 	Deny  []Entry `json:"deny,omitempty"`
@@ -131,9 +131,7 @@ func (o Overlay) Over(s Set) (merged Set, left []string) {
 	if o.Set != nil {
 		s = *o.Set
 	}
-	if o.Kill.On {
-		s.Kill = o.Kill
-	}
+	s.Kill = o.Kill.or(s.Kill)
 	s.Deny = slices.Concat(o.Deny, s.Deny)
 	s.Allow = slices.Concat(o.Allow, s.Allow)
 	s.Rules, left = o.overRules(s.Rules)
@@ -194,9 +192,7 @@ func (s Set) Over(under Set) Set {
 	}
 	s.Version = cmp.Or(s.Version, under.Version)
 	s.Serial = 0
-	if !s.Kill.On {
-		s.Kill = under.Kill
-	}
+	s.Kill = s.Kill.or(under.Kill)
 	if len(s.Proxies.Trusted) == 0 {
 		s.Proxies = under.Proxies
 	}

@@ -119,8 +119,29 @@ func TestSetOver(t *testing.T) {
 	}
 }
 
+// Of two kill switches the one that is on for longer counts.
+func TestOverlayKill(t *testing.T) {
+	ends := func(after time.Duration) rules.Kill {
+		return rules.Kill{On: true, Note: rules.Note{Until: noon.Add(after)}}
+	}
+	off, on, early, late := rules.Kill{}, rules.Kill{On: true}, ends(0), ends(time.Hour)
+	for _, x := range []struct{ a, b, want rules.Kill }{
+		{off, off, off}, {off, on, on}, {off, early, early}, {early, late, late}, {early, on, on}, {late, on, on}, {on, on, on},
+	} {
+		for _, of := range [][2]rules.Kill{{x.a, x.b}, {x.b, x.a}} {
+			merged, _ := rules.Overlay{Kill: of[0]}.Over(rules.Set{Kill: of[1]})
+			if merged.Kill != x.want {
+				t.Errorf("%+v on top of %+v = %+v, want %+v", of[0], of[1], merged.Kill, x.want)
+			}
+			if merged := (rules.Set{Kill: of[0]}).Over(rules.Set{Kill: of[1]}); merged.Kill != x.want {
+				t.Errorf("a source of %+v on top of %+v = %+v, want %+v", of[0], of[1], merged.Kill, x.want)
+			}
+		}
+	}
+}
+
 func TestDiff(t *testing.T) {
-	old := setOf(t, `{"version": "1", "deny": ["10.0.0.1", "10.0.0.2"], "rules": [
+	old := setOf(t, `{"version": "1", "deny": ["10.0.0.1", "10.0.0.2", "10.0.0.1"], "rules": [
 		{"name": "a", "key": "client", "limits": "1/s", "overrides": [{"key": "x", "limits": "2/s"}, {"key": "y", "limits": "2/s"}]},
 		{"name": "gone", "limits": "1/s"}, {"name": "same", "limits": "1/s"}], "switches": {"name": "s", "value": "old"}}`)
 	now := setOf(t, `{"version": "2", "deny": ["10.0.0.2", {"entry": "10.0.0.3", "until": "2026-12-01T12:00:00Z"}], "kill": true, "rules": [

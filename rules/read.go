@@ -46,17 +46,18 @@ func ReadNode(data []byte) (Node, error) {
 	return n, nil
 }
 
-// fill reads s from text that this package has written, of any size.
-func (s *Set) fill(data []byte) {
+// filled reads a Set from text that this package has written, of any size.
+func filled(data []byte) (s Set) {
 	t := &text{data: data, plain: data, trusted: true}
 	t.rewind()
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if n, e := t.node(d, 0); e == nil {
-		if e := decode(node{"", n}, s); e != nil {
-			*s = Set{} // it was read before: this cannot be
+		if e := decode(node{"", n}, &s); e != nil {
+			return Set{} // it was read before: this cannot be
 		}
 	}
+	return s
 }
 
 func (t *text) rewind() {

@@ -110,7 +110,7 @@ func TestStackShares(t *testing.T) {
 	bad("a bad entry", `"somebody" is neither an address nor a network`, func(o *rules.Overlay) { o.PutDeny(rules.Entry{Text: "somebody"}) })
 	bad("a large one", `longer than 1048576 bytes`, func(o *rules.Overlay) {
 		for i := range 5000 {
-			o.PutDeny(rules.Entry{Text: fmt.Sprint("client=", i), Note: rules.Note{Why: strings.Repeat("x", 250)}})
+			o.Deny = append(o.Deny, rules.Entry{Text: fmt.Sprint("client=", i), Note: rules.Note{Why: strings.Repeat("x", 250)}})
 		}
 	})
 	if o, _ := a.Overlay(); o.Serial != 1 {

@@ -51,10 +51,17 @@ func TestStackSources(t *testing.T) {
 	if err := s.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 100 entries with '*' (of the sources and the overlay together)") {
 		t.Errorf("two sources that are too much together: %v", err)
 	}
+	url.set(`{"version": "u4", "rules": {"name": "r", "key": "client", "limits": "4/h"}}`)
+	if err := s.Sources[1].Refresh(t.Context()); err != nil || s.Live.Load().Version() != "f1.u4" {
+		t.Errorf("one source alone: %v, version %s; want f1.u4, without what was refused", err, s.Live.Load().Version())
+	}
 	if st := s.Sources[0].Status(); st.Version != "f1" || st.Err == nil || st.Failures != 1 {
 		t.Errorf("the status of the source that was refused is %+v", st)
 	}
-	if want := []string{"f1", "f1.u1", "f1.u3"}; !slices.Equal(swapped, want) {
+	file.set(perClient)
+	both := &rules.Stack{Sources: []*rules.Source{{Fetch: file.fetch}, {Fetch: url.fetch}}, OnSwap: s.OnSwap}
+	refreshed(t, both) // nothing is in use before each source was asked
+	if want := []string{"f1", "f1.u1", "f1.u3", "f1.u4", "f1.u4"}; !slices.Equal(swapped, want) {
 		t.Errorf("put into use %q, want %q", swapped, want)
 	}
 }
@@ -80,16 +87,49 @@ func TestStackVersions(t *testing.T) {
 	if err := s.BringBack(t.Context(), "v9", noted); err == nil || !strings.Contains(err.Error(), `no version "v9" is kept; there are ["v4" "v3" "v2"]`) {
 		t.Errorf("BringBack of none: %v", err)
 	}
+	block := func(until time.Time) {
+		t.Helper()
+		if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error {
+			o.PutDeny(rules.Entry{Text: "client=bad", Note: rules.Note{Until: until}})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block(time.Time{})
+	if v := s.Versions()[2]; v.Name != "v4.1" || limitAt(t, s, "bad", noon) != 0 {
+		t.Errorf("after a change by hand it is version %s, want v4.1", v.Name)
+	}
+	if err := s.BringBack(t.Context(), "v4.1", noted); err != nil || limitAt(t, s, "bad", noon) != 0 {
+		t.Errorf("BringBack: %v; want what was blocked by hand to stay so", err)
+	}
+	block(time.Unix(1, 0))
+	if limitAt(t, s, "bad", noon) == 0 {
+		t.Error("what is no longer blocked by hand is still refused, by the version that was brought back")
+	}
+	s.MaxVersions = 9
+	file.set(`{"version": "v2", "rules": {"name": "r", "key": "client", "limits": "3/h"}}`)
+	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Set = nil; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	refreshed(t, s)
+	file.set(`{"version": "v4", "rules": {"name": "r", "key": "client", "limits": "5/h"}}`)
+	refreshed(t, s)
 	if err := s.BringBack(t.Context(), "v2", noted); err != nil || limitAt(t, s, "x", noon) != 3 {
 		t.Fatalf("BringBack: %v, the limit is %d, want 3", err, limitAt(t, s, "x", noon))
 	}
+	brought := s.Live.Load().Version()
 	file.set(`{"version": "v5", "rules": {"name": "r", "key": "client", "limits": "6/h"}}`)
 	refreshed(t, s)
 	if got := limitAt(t, s, "x", noon); got != 3 {
 		t.Errorf("a new version of the file: the limit is %d, want that brought back, 3", got)
 	}
-	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Set = nil; return nil }); err != nil || limitAt(t, s, "x", noon) != 6 {
+	unset := func(o *rules.Overlay) error { o.Set = nil; return nil }
+	if err := s.Edit(t.Context(), noted, unset); err != nil || limitAt(t, s, "x", noon) != 6 {
 		t.Errorf("Edit: %v, the limit is %d, want the file's, 6", err, limitAt(t, s, "x", noon))
+	}
+	if err := s.BringBack(t.Context(), brought, noted); err != nil || limitAt(t, s, "x", noon) != 3 {
+		t.Errorf("BringBack of %s, itself brought back: %v, the limit is %d, want 3", brought, err, limitAt(t, s, "x", noon))
 	}
 }
 
@@ -116,10 +156,10 @@ func TestStackRun(t *testing.T) {
 	})
 }
 
-// TestStackReloads: thousands of changes of two sources and the Overlay under load.
+// TestStackReloads: a thousand changes of two sources and the Overlay under load.
 // Every request is decided, by rules of one version.
 func TestStackReloads(t *testing.T) {
-	const changes = 2_000
+	const changes = 1_000
 	var n atomic.Int64
 	version := func(name string) rules.Fetch {
 		return func(context.Context, string) ([]byte, string, error) {

@@ -29,7 +29,7 @@ const (
 
 var ofRequests = []reading[map[counted]int64]{
 	{
-		counter, "throttle.server.requests", "{request}", "Requests decided, by rule and reason. They pass if unlimited, within or allowed; they are refused if denied, no-key, over, busy, shed or undecided; the caller did not wait if gone.",
+		counter, "throttle.server.requests", "{request}", "Requests decided, by rule and reason. They pass if unlimited, within, allowed, killed or away; they are refused if denied, no-key, over, busy, shed or undecided; the caller did not wait if gone.",
 		func(s map[counted]int64, o observer) {
 			for what, n := range s {
 				switch what.Reason {

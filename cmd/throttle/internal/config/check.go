@@ -147,12 +147,6 @@ func (f *files) checkAdmin(c *File) {
 	if at := a.Listen.Address; !guarded && !at.Local() {
 		f.refuse("admin.listen", "%s is beyond loopback; write token, or tls with client_ca", at)
 	}
-	if len(a.Listen.Proxies) > 0 {
-		f.refuse("admin.listen.proxy_protocol", "operators come without a proxy; leave it out")
-	}
-	if a.Listen.ReusePort {
-		f.refuse("admin.listen.reuse_port", "is for the gateway; leave it out")
-	}
 	if f.has("admin.otlp_every") && a.OTLP == "" {
 		f.refuse("admin.otlp_every", "is for otlp, which is missing")
 	}

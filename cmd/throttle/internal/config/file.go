@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// File is what the files of 'throttle serve' say together. Each section stands in
-// one file. The tags are its description, see field.
+// File holds the sections of the files of 'throttle serve'. Each stands in one file. The tags are its description, see field.
 type File struct {
 	Version int      `name:"version" need:"true" least:"1" most:"1" doc:"version of this format, in each file: 1"`
 	Store   *Store   `name:"store" doc:"where the use of each key is counted" default:"in this process"`
 	Rules   *Rules   `name:"rules" doc:"where the rules come from: file, then url, then overlay" default:"nobody is limited"`
 	Gateway *Gateway `name:"gateway" doc:"the reverse proxy" default:"none"`
 	Admin   *Admin   `name:"admin" doc:"health, metrics and the API of operators" default:"none"`
-	Drain   *Drain   `name:"drain" doc:"how the program ends"`
-	Log     *Log     `name:"log" doc:"what is logged, on standard error"`
+	Drain   *Drain   `name:"drain" default:"as below" doc:"how the program ends"`
+	Log     *Log     `name:"log" default:"as below" doc:"what is logged, on standard error"`
 
 	places map[string]place
 }
@@ -24,7 +23,7 @@ type Store struct {
 	URL       StoreURL      `name:"url" need:"true" doc:"memory:, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"`
 	Deadline  time.Duration `name:"deadline" least:"1ms" most:"10s" default:"20ms" doc:"a decision waits for a store in the network for so long; then away decides"`
 	Away      string        `name:"away" oneof:"share pass refuse" default:"share" doc:"while the store is away: each process has 1/instances of each limit, or nothing is limited, or all that is limited is refused"`
-	Instances int           `name:"instances" least:"1" most:"100000" default:"1" doc:"how many processes share the store, for away: share"`
+	Instances int           `name:"instances" least:"1" most:"100000" default:"1" doc:"how many processes share the store; counts for away: share"`
 	Lease     time.Duration `name:"lease" least:"10ms" most:"1m" default:"none" doc:"tokens of hot keys are taken ahead for so long, so that they cost few calls of the store; more is admitted by at most lease × rate for each process"`
 	Snapshot  Path          `name:"snapshot" default:"none" doc:"a file that keeps what memory: has counted, over a restart; written at the end and at SIGUSR1"`
 	Every     time.Duration `name:"snapshot_every" least:"1s" most:"24h" default:"never" doc:"write it every so often, too"`
@@ -67,6 +66,12 @@ type Socket struct {
 	TLS       *TLS           `name:"tls" default:"plain HTTP/1.1, and HTTP/2 to callers that begin with it" doc:"files in PEM form, read again when they change"`
 	Proxies   []netip.Prefix `name:"proxy_protocol" default:"nowhere" doc:"networks from which a connection begins with the header of the PROXY protocol"`
 	ReusePort bool           `name:"reuse_port" default:"false" doc:"SO_REUSEPORT: the next process may listen before this one ends"`
+}
+
+// AdminSocket is the socket of operators. In the file it may be the address alone.
+type AdminSocket struct {
+	Address Listen `name:"address" need:"true" short:"true" doc:"HOST:PORT, :PORT, unix:PATH or systemd:NAME"`
+	TLS     *TLS   `name:"tls" default:"plain HTTP" doc:"files in PEM form, read again for each connection"`
 }
 
 // TLS are files in PEM form.
@@ -123,7 +128,7 @@ type Believed struct {
 
 // Admin is for operators.
 type Admin struct {
-	Listen    Socket        `name:"listen" need:"true" doc:"socket that it serves; beyond loopback and unix:PATH it needs a token or client_ca"`
+	Listen    AdminSocket   `name:"listen" need:"true" doc:"socket that it serves; beyond loopback and unix:PATH it needs a token or client_ca"`
 	Token     Secret        `name:"token" default:"none" doc:"allows everything to callers that present it: at least 16 bytes"`
 	ReadToken Secret        `name:"read_token" default:"none" doc:"allows reading to callers that present it: at least 16 bytes"`
 	Tokens    []Token       `name:"tokens" default:"none" doc:"tokens with names, for the audit log"`
@@ -133,7 +138,7 @@ type Admin struct {
 	ShowKeys  bool          `name:"show_keys" default:"false" doc:"show keys rather than digests of them"`
 	OTLP      Web           `name:"otlp" default:"none" doc:"metrics are pushed there by OTLP over HTTP"`
 	OTLPEvery time.Duration `name:"otlp_every" least:"1s" most:"1h" default:"1m" doc:"time from one push to the next"`
-	Ready     string        `name:"ready" oneof:"rules store" default:"rules" doc:"store: /readyz is red while the store is away, too"`
+	Ready     string        `name:"ready" oneof:"rules store" default:"rules" doc:"with store, /readyz is red while the store is away, too"`
 }
 
 // Token is a secret with a name.
@@ -143,13 +148,13 @@ type Token struct {
 	Write  bool   `name:"write" default:"false" doc:"allows everything, not only reading"`
 }
 
-// Drain is how the program ends.
+// Drain says how the program ends.
 type Drain struct {
 	Delay   time.Duration `name:"delay" least:"0s" most:"10m" default:"5s" doc:"after SIGTERM it goes on accepting for so long, /readyz being red, so that load balancers notice"`
 	Timeout time.Duration `name:"timeout" least:"1ms" most:"24h" default:"30s" doc:"time that requests in flight have after that"`
 }
 
-// Log is what is logged.
+// Log configures the log.
 type Log struct {
 	Level  string `name:"level" oneof:"debug info warn error" default:"info" doc:"least level"`
 	Format string `name:"format" oneof:"json text" default:"json" doc:"form of a line"`

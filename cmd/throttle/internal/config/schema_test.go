@@ -156,7 +156,7 @@ func needed(t *testing.T, f field) string {
 	if inner == reflect.TypeFor[Route]() {
 		return "{to: 'http://h'}"
 	}
-	if inner == reflect.TypeFor[Socket]() {
+	if inner == reflect.TypeFor[Socket]() || inner == reflect.TypeFor[AdminSocket]() {
 		return "':1'"
 	}
 	good, _ := sample(t, f, inner)
@@ -212,7 +212,7 @@ func TestDocs(t *testing.T) {
 		if err := schema.Validate(plain(n)); err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}
-		any := func(string) (string, bool) { return "0123456789abcdef", true }
+		any := func(name string) (string, bool) { return "0123456789abcdef-" + name, true }
 		if _, err := Parse([]Named{{"docs/serve.md", []byte(strings.ReplaceAll(block, "file:/run/secrets/", ""))}}, any); err != nil {
 			t.Errorf("%v in\n%s", err, block)
 		}

@@ -16,19 +16,19 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-// A Report is what rules would decide about a request.
+// A Report states the decision of rules about a request.
 type Report struct {
 	OK      bool   `json:"ok"`
 	Reason  string `json:"reason"` // as of rules.Reason
 	Rule    string `json:"rule,omitempty"`
 	Entry   string `json:"entry,omitempty"` // of the list that decided
 	Version string `json:"version"`
-	// Way is what would make a refused request pass.
+	// Way names what would make a refused request pass.
 	Way   string `json:"way,omitempty"`
 	Rules []Rule `json:"rules"`
 }
 
-// A Rule is what one rule would decide.
+// A Rule states the decision of one rule.
 type Rule struct {
 	Name    string `json:"name"`
 	Applies bool   `json:"applies"`
@@ -37,7 +37,7 @@ type Rule struct {
 	Why    string `json:"why,omitempty"`
 	Shadow bool   `json:"shadow,omitempty"`
 	OK     bool   `json:"ok"`
-	// Key is what the request counts as: PART=VALUE for each part, where long
+	// Key is that of the request: PART=VALUE for each part, where long
 	// values and those of header fields are digests.
 	Key      string  `json:"key,omitempty"`
 	Limits   []Limit `json:"limits,omitempty"`
@@ -45,7 +45,7 @@ type Rule struct {
 	InFlight int64   `json:"in_flight,omitempty"` // at most
 }
 
-// A Limit is what one limit would decide.
+// A Limit states the decision of one limit.
 type Limit struct {
 	Limit    string        `json:"limit"`
 	Override bool          `json:"override,omitempty"` // in place of the rule's own

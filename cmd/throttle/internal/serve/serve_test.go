@@ -68,7 +68,7 @@ func TestRulesChange(t *testing.T) {
 		t.Errorf("statuses %s, want three more: what was used is carried over", got)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"version: v3\nserial: 7\nrules:\n  - {name: all, key: header:K, lim", "4:32: not YAML"},
+		{"version: v3\nserial: 7\nrules:\n  - {name: all, key: header:K, lim", "5:1: not YAML"},
 		{"version: v3\nserial: 7\nrules:\n  - {name: all, limits: 5/fortnight}\n", `4:25`},
 		{"version: v1\nserial: 5\nrules: []\n", "serial"},
 	} {
@@ -290,7 +290,7 @@ func TestDoesNotStart(t *testing.T) {
 		{[]string{"none.yaml"}, "throttle: serve: open none.yaml: no such file or directory\n"},
 		{[]string{"r.yaml"}, "throttle: rules.yaml:2:23: rules[0].limits: "},
 		{[]string{"u.yaml"}, "throttle: u.yaml:2:17: admin.listen: listen tcp " + l.Addr().String() + ": bind: address already in use\n"},
-		{[]string{"y.yaml"}, "throttle: y.yaml:2:8: not YAML: "},
+		{[]string{"y.yaml"}, "throttle: y.yaml:3:1: not YAML: "},
 		{[]string{"c.yaml"}, "throttle: c.yaml:2:47: admin.listen.tls: open none.pem: no such file or directory\n"},
 		{[]string{"i.yaml"}, "throttle: i.yaml:4:22: gateway.identity.header: \"X_user\": must be a field of its own, as X-Customer\n"},
 	} {

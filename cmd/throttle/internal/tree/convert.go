@@ -1,115 +1,106 @@
 package tree
 
 import (
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
-// startOf is the first token of a node. That of a mapping in block style is, for
-// the parser, its first colon.
-func startOf(n ast.Node) *token.Token {
-	switch n := n.(type) {
-	case nil:
-		return nil
-	case *ast.MappingNode:
-		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return n.Values[0].Key.GetToken()
-		}
-	case *ast.MappingValueNode:
-		return n.Key.GetToken()
-	}
-	return n.GetToken()
-}
-
 // node converts a node of the parser. After an error it returns an empty one.
-func (r *reading) node(from ast.Node) *Node {
-	line, column := placeOf(startOf(from))
-	n := &Node{Line: line, Column: column, size: 1}
+func (r *reading) node(from *yaml.Node, depth int) *Node {
+	n := &Node{Line: from.Line, Column: from.Column, size: 1}
 	r.nodes++
-	if r.err != nil {
+	switch {
+	case r.err != nil:
+		return n
+	case depth > maxNesting:
+		r.fail(from.Line, from.Column, "nested more than %d deep", maxNesting)
+		return n
+	case r.nodes > maxNodes:
+		r.fail(from.Line, from.Column, "more than %d values", maxNodes)
+		return n
+	case from.Style&yaml.TaggedStyle != 0:
+		r.fail(from.Line, from.Column, "%s: tags are not read; write a plain value", words.Quote(from.ShortTag()))
 		return n
 	}
-	switch from := from.(type) {
-	case nil, *ast.NullNode:
-	case *ast.BoolNode:
-		n.Kind, n.Text = Bool, from.String()
-		n.Text = from.GetToken().Value
-	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		n.Kind, n.Text = Number, from.GetToken().Value
-	case *ast.StringNode:
-		n.Kind, n.Text = Text, from.Value
-	case *ast.LiteralNode:
-		n.Kind, n.Text = Text, from.Value.Value
-	case *ast.MappingNode:
-		r.fields(n, from.Values)
-	case *ast.MappingValueNode:
-		r.fields(n, []*ast.MappingValueNode{from})
-	case *ast.SequenceNode:
-		r.items(n, from.Values)
-	case *ast.AnchorNode:
-		return r.anchor(from)
-	case *ast.AliasNode:
+	if from.Anchor != "" {
+		r.done[from] = nil
+	}
+	switch from.Kind {
+	case yaml.DocumentNode:
+		if len(from.Content) > 0 {
+			return r.node(from.Content[0], depth)
+		}
+	case yaml.SequenceNode:
+		r.items(n, from.Content, depth)
+	case yaml.MappingNode:
+		r.fields(n, from.Content, depth)
+	case yaml.AliasNode:
 		return r.alias(from)
 	default:
-		r.fail(line, column, "%s: not a value that is read here", words.Quote(from.GetToken().Value))
+		n.scalar(from)
+	}
+	if from.Anchor != "" {
+		r.done[from] = n
 	}
 	return n
 }
 
-// anchor keeps what an anchor names. It is known only after its end, so that no
-// alias can be inside what it stands for.
-func (r *reading) anchor(from *ast.AnchorNode) *Node {
-	n := r.node(from.Value)
-	r.anchors[from.Name.GetToken().Value] = n
-	return n
+// scalar reads a value that is neither a list nor a mapping.
+func (n *Node) scalar(from *yaml.Node) {
+	switch from.ShortTag() {
+	case "!!null":
+		return
+	case "!!bool":
+		n.Kind = Bool
+	case "!!int", "!!float":
+		n.Kind = Number
+	default: // times too
+		n.Kind = Text
+	}
+	n.Text = from.Value
 }
 
-// alias is what an alias stands for: not a copy, but counted as one.
-func (r *reading) alias(from *ast.AliasNode) *Node {
-	name := from.Value.GetToken().Value
-	n := r.anchors[name]
+// alias is what an alias stands for: not a copy, but counted as one. In what it
+// stands for, it has no end.
+func (r *reading) alias(from *yaml.Node) *Node {
+	n := r.done[from.Alias]
+	name := words.Quote("*" + from.Value)
 	if n == nil {
-		r.failToken(from.GetToken(), "alias %s: no such anchor before it", words.Quote("*"+name))
+		r.fail(from.Line, from.Column, "alias %s: inside what it stands for", name)
 		return &Node{}
 	}
 	if r.nodes += n.size; r.nodes > maxNodes {
-		r.failToken(from.GetToken(), "alias %s: more than %d values with it", words.Quote("*"+name), maxNodes)
+		r.fail(from.Line, from.Column, "alias %s: more than %d values with it", name, maxNodes)
 		return &Node{}
 	}
 	return n
 }
 
-func (r *reading) items(n *Node, values []ast.Node) {
+func (r *reading) items(n *Node, content []*yaml.Node, depth int) {
 	n.Kind = List
-	for _, v := range values {
-		item := r.node(v)
+	for _, c := range content {
+		item := r.node(c, depth+1)
 		n.size += item.size
 		n.Items = append(n.Items, item)
 	}
-	r.bound(n)
 }
 
-func (r *reading) fields(n *Node, values []*ast.MappingValueNode) {
+func (r *reading) fields(n *Node, content []*yaml.Node, depth int) {
 	n.Kind = Map
-	seen := map[string]*token.Token{}
-	for _, v := range values {
-		key := v.Key.GetToken()
-		line, column := placeOf(key)
-		if before := seen[key.Value]; before != nil {
-			r.fail(line, column, "%s occurs twice, first in line %d", words.Quote(key.Value), before.Position.Line)
+	seen := map[string]int{}
+	for i := 0; i+1 < len(content); i += 2 {
+		key, value := content[i], r.node(content[i+1], depth+1)
+		switch before := seen[key.Value]; {
+		case key.Kind != yaml.ScalarNode || key.Style&yaml.TaggedStyle != 0:
+			r.fail(key.Line, key.Column, "a key that is not text; write a plain name")
+		case key.ShortTag() == "!!merge":
+			r.fail(key.Line, key.Column, "<<: merge keys are not read; write the fields")
+		case before > 0:
+			r.fail(key.Line, key.Column, "%s occurs twice, first in line %d", words.Quote(key.Value), before)
 		}
-		seen[key.Value] = key
-		value := r.node(v.Value)
+		seen[key.Value] = key.Line
 		n.size += value.size
-		n.Fields = append(n.Fields, Field{line, column, key.Value, value})
-	}
-	r.bound(n)
-}
-
-func (r *reading) bound(n *Node) {
-	if n.size > maxNodes || r.nodes > maxNodes {
-		r.fail(n.Line, n.Column, "more than %d values", maxNodes)
+		n.Fields = append(n.Fields, Field{key.Line, key.Column, key.Value, value})
 	}
 }

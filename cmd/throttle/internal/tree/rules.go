@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 
 	"github.com/throttle-go/throttle/rules"
 )
@@ -46,4 +47,28 @@ func (n *Node) rules() rules.Node {
 		to.Value = fields
 	}
 	return to
+}
+
+// ofRules is the tree of a text in JSON.
+func ofRules(from rules.Node) *Node {
+	n := &Node{Line: from.Line, Column: from.Column, size: 1}
+	switch v := from.Value.(type) {
+	case bool:
+		n.Kind, n.Text = Bool, strconv.FormatBool(v)
+	case json.Number:
+		n.Kind, n.Text = Number, v.String()
+	case string:
+		n.Kind, n.Text = Text, v
+	case []rules.Node:
+		n.Kind = List
+		for _, item := range v {
+			n.Items = append(n.Items, ofRules(item))
+		}
+	case []rules.Field:
+		n.Kind = Map
+		for _, f := range v {
+			n.Fields = append(n.Fields, Field{f.Line, f.Column, f.Name, ofRules(f.Node)})
+		}
+	}
+	return n
 }

@@ -32,7 +32,7 @@ type Node struct {
 	Fields []Field // of a Map, in the order of the file; no name occurs twice
 	// Secret means that Text must not be shown: Raw may be.
 	Secret bool
-	// Raw is what the file says in place of Text, if something replaced it.
+	// Raw is the text of the file, if Text has replaced it.
 	Raw string
 
 	size int // how many nodes it is, those of aliases included
@@ -74,17 +74,17 @@ func (n *Node) Show() string {
 	return words.Quote(n.Text)
 }
 
-// An Error is one thing that is wrong with a file, and where.
+// An Error is one mistake in a file, with its place.
 type Error struct {
 	// File is the name of the file.
 	File string
 	// Line and Column are from 1. Zero if it is the file as a whole.
 	Line, Column int
-	// What is wrong, and what would be right.
+	// What states the mistake, and a correct form.
 	What string
 }
 
-// Error returns FILE:LINE:COLUMN: WHAT.
+// Error returns the text FILE:LINE:COLUMN: and What.
 func (e *Error) Error() string {
 	if e.Line == 0 {
 		return words.OneLine(e.File + ": " + e.What)
