@@ -136,7 +136,7 @@ func help(w io.Writer) error {
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
-not hold, 4 what 'take' asks for is denied.
+not hold, 4 what 'take' or 'check' asks about is denied.
 
 Examples:
   throttle sim

@@ -1,0 +1,26 @@
+package schema
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
+
+func TestSchema(t *testing.T) {
+	out, errs, code := clitest.Play(t.Context(), Run)
+	var s struct {
+		Properties map[string]any
+		Required   []string
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 || errs != "" || s.Properties["gateway"] == nil || strings.Join(s.Required, " ") != "version" {
+		t.Errorf("code %d, %v, %s: required %v of %d fields", code, err, errs, s.Required, len(s.Properties))
+	}
+	if _, errs, code := clitest.Play(t.Context(), Run, "x"); code != 2 || errs != "throttle: schema: x is too much; write 'throttle schema'\n" {
+		t.Errorf("code %d, %s", code, errs)
+	}
+	if out, _, code := clitest.Play(t.Context(), Run, "-h"); code != 0 || !strings.Contains(out, "throttle schema > throttle.schema.json") {
+		t.Errorf("help: code %d\n%s", code, out)
+	}
+}
