@@ -56,17 +56,43 @@ func startServe(t *testing.T, file string, socket *os.File, manager *net.UnixCon
 	}
 }
 
+// load sends requests, each on a connection of its own, and counts the answers.
+type load struct {
+	t                           *testing.T
+	url                         string
+	sent, lost, passed, refused atomic.Int64
+}
+
+func (x *load) run(ctx context.Context) {
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for ctx.Err() == nil {
+		x.sent.Add(1)
+		a, err := client.Post(x.url, "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			x.t.Log(err)
+			x.lost.Add(1)
+			continue
+		}
+		body, err := io.ReadAll(a.Body)
+		a.Body.Close()
+		switch {
+		case err == nil && a.StatusCode == 200 && string(body) == "hello":
+			x.passed.Add(1)
+		case err == nil && a.StatusCode == 429:
+			x.refused.Add(1)
+		default:
+			x.t.Log(a.StatusCode, string(body), err)
+			x.lost.Add(1)
+		}
+	}
+}
+
 // TestServeRestart: the program is stopped by SIGTERM and started again 10 times
 // under load; its socket is the service manager's. No request is lost, and the
 // memory store's snapshot keeps the limit: over all restarts as much passes as it
 // says.
 func TestServeRestart(t *testing.T) {
 	dir := t.TempDir()
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(time.Millisecond) // so that some are in flight whenever it ends
-		_, _ = io.Copy(w, r.Body)
-	}))
-	defer upstream.Close()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -74,6 +100,11 @@ func TestServeRestart(t *testing.T) {
 		}
 		return path
 	}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Millisecond) // so that some are in flight whenever it ends
+		_, _ = io.Copy(w, r.Body)
+	}))
+	defer upstream.Close()
 	rules := write("rules.yaml", "rules: {name: all, limits: 300/day fixed-window}\n")
 	file := write("serve.yaml", fmt.Sprintf(`version: 1
 store: {url: "memory:", snapshot: %s}
@@ -97,37 +128,15 @@ drain: {delay: 0s, timeout: 20s}
 	}
 	defer manager.Close()
 
-	var sent, lost, passed, refused atomic.Int64
+	load := &load{t: t, url: "http://" + l.Addr().String()}
 	ctx, cancel := context.WithCancel(t.Context())
-	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	var clients sync.WaitGroup
 	for range 4 {
-		clients.Go(func() {
-			for ctx.Err() == nil {
-				sent.Add(1)
-				a, err := client.Post("http://"+l.Addr().String(), "text/plain", strings.NewReader("hello"))
-				if err != nil {
-					t.Log(err)
-					lost.Add(1)
-					continue
-				}
-				body, err := io.ReadAll(a.Body)
-				a.Body.Close()
-				switch {
-				case err == nil && a.StatusCode == 200 && string(body) == "hello":
-					passed.Add(1)
-				case err == nil && a.StatusCode == 429:
-					refused.Add(1)
-				default:
-					t.Log(a.StatusCode, string(body), err)
-					lost.Add(1)
-				}
-			}
-		})
+		clients.Go(func() { load.run(ctx) })
 	}
 	for range 10 {
 		c := startServe(t, file, socket, manager)
-		for before := sent.Load(); sent.Load() < before+50; {
+		for before := load.sent.Load(); load.sent.Load() < before+50; {
 			time.Sleep(time.Millisecond)
 		}
 		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
@@ -144,7 +153,7 @@ drain: {delay: 0s, timeout: 20s}
 	if err := last.Wait(); err != nil {
 		t.Errorf("it ended by %v: %s", err, last.log)
 	}
-	if lost.Load() > 0 || passed.Load() != 300 || refused.Load() < 100 {
-		t.Errorf("of %d requests %d were lost, %d passed and %d were refused; want 0 lost and 300 passed", sent.Load(), lost.Load(), passed.Load(), refused.Load())
+	if load.lost.Load() > 0 || load.passed.Load() != 300 || load.refused.Load() < 100 {
+		t.Errorf("of %d requests %d were lost, %d passed and %d were refused; want 0 lost and 300 passed", load.sent.Load(), load.lost.Load(), load.passed.Load(), load.refused.Load())
 	}
 }

@@ -74,12 +74,15 @@ type gatewayProcess struct {
 	end        func() error
 }
 
-const exampleToken = "0123456789abcdef-example"
+const (
+	example      = "../../deploy/two-instances/serve.yaml"
+	exampleToken = "0123456789abcdef-example"
+)
 
-func startInstance(t *testing.T, redis, upstream string) *gatewayProcess {
+func startInstance(t *testing.T, file, redis, upstream string) *gatewayProcess {
 	t.Helper()
 	g := &gatewayProcess{t: t, web: freePort(t), admin: freePort(t), log: new(bytes.Buffer)}
-	c := program(t, "serve", "../../deploy/two-instances/serve.yaml")
+	c := program(t, "serve", file)
 	c.Env = append(c.Env, "REDIS="+redis, "UPSTREAM="+upstream, "LISTEN="+g.web, "ADMIN="+g.admin, "TOKEN="+exampleToken)
 	c.Stderr = g.log
 	if err := c.Start(); err != nil {
@@ -163,7 +166,7 @@ func TestTwoInstances(t *testing.T) {
 	defer upstream.Close()
 	redis := freePort(t)
 	kill := startRedis(t, redis)
-	a, b := startInstance(t, redis, upstream.Listener.Addr().String()), startInstance(t, redis, upstream.Listener.Addr().String())
+	a, b := startInstance(t, example, redis, upstream.Listener.Addr().String()), startInstance(t, example, redis, upstream.Listener.Addr().String())
 	passed := 0
 	for range 15 {
 		passed += a.passes(1, "acme") + b.passes(1, "acme")

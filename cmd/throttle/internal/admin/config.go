@@ -15,8 +15,8 @@ import (
 	"github.com/throttle-go/throttle/throttleotel"
 )
 
-// Config is what the admin role serves, and to whom. Nothing in it may change
-// after Serve was called with it.
+// Config configures the admin role: its callers, and the parts that it shows and
+// changes. Nothing in it may change after Serve was called with it.
 type Config struct {
 	// Tokens are the secrets by which callers are known. If there are none and no
 	// certificates of clients are required, all that reach the listener may do
@@ -56,7 +56,7 @@ type Config struct {
 	// Sources are where the rules come from, in their order, by name: "file",
 	// "url". The metrics and /readyz read their Status.
 	Sources []Source
-	// Stack is what the API writes to: its Overlay, shared by all instances, and its
+	// Stack has the Overlay that the API writes to, shared by all instances, and the
 	// versions. If nil, or without a Shared, the API changes no rules and answers
 	// 409.
 	Stack *rules.Stack
@@ -64,8 +64,8 @@ type Config struct {
 	// does not offer it.
 	Reload func(context.Context) error
 
-	// Store is what the rules charge, to look at keys and to clear them. If nil,
-	// the API of keys answers 404.
+	// Store counts for the rules; the API looks at keys in it and clears them. If
+	// nil, the API of keys answers 404.
 	Store store.Store
 	// Guard is the circuit breaker in front of a remote Store. If nil, the Store
 	// is in this process and never away.

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -43,47 +42,6 @@ func (d *dashboard) expressions() (all []string) {
 		}
 	}
 	return all
-}
-
-var (
-	metricName = regexp.MustCompile(`\b(?:throttle|process|go)_[a-z_]*[a-z]\b`)
-	labelName  = regexp.MustCompile(`^throttle_(name|version|go|rule|reason|state|outcome|verdict|priority|degraded)$`)
-	labelTest  = regexp.MustCompile(`(throttle_[a-z]+)(=~|!~|=|!=)"([a-z|-]*)"`)
-)
-
-// TestNamesExist: each metric, label and value that the alerts and the dashboard
-// name is one that the program serves.
-func TestNamesExist(t *testing.T) {
-	scraped := start(t, full(t)).send("GET", "/metrics", "", "Authorization", "Bearer "+readSecret).body
-	var d dashboard
-	decode(t, readFile(t, deploy+"grafana/throttle.json"), &d)
-	text := readFile(t, deploy+"prometheus/alerts.yaml") + strings.Join(d.expressions(), "\n")
-	names := map[string]bool{}
-	for _, name := range metricName.FindAllString(text, -1) {
-		names[name] = true
-	}
-	for name := range names {
-		switch {
-		case labelName.MatchString(name):
-			if !strings.Contains(scraped, name+`="`) {
-				t.Errorf("no metric has the label %s", name)
-			}
-		case !regexp.MustCompile(`(?m)^` + name + `[{ ]`).MatchString(scraped):
-			t.Errorf("there is no metric %s", name)
-		}
-	}
-	if len(names) < 25 {
-		t.Errorf("only %d names were found", len(names))
-	}
-	// Of these, a scrape has only those that happened.
-	happen := []string{"unlimited", "within", "allowed", "killed", "away", "gone", "over", "busy", "denied", "no-key", "undecided", "shed"}
-	for _, m := range labelTest.FindAllStringSubmatch(text, -1) {
-		for value := range strings.SplitSeq(m[3], "|") {
-			if !strings.Contains(scraped, fmt.Sprintf("%s=%q", m[1], value)) && !(m[1] == "throttle_reason" && slices.Contains(happen, value)) {
-				t.Errorf("%s: no metric has that value", m[0])
-			}
-		}
-	}
 }
 
 // TestDashboard: the panels do not overlap and have numbers and titles of their

@@ -30,18 +30,23 @@ func (s *server) unready() (why []string) {
 	if s.draining() {
 		why = append(why, "draining")
 	}
-	if s.c.Rules != nil && s.c.Rules.Load() == nil {
+	if s.c.Rules != nil && (s.c.Rules.Load() == nil || !s.loaded()) {
 		why = append(why, "no rules were loaded: nobody is limited")
-	}
-	for _, source := range s.c.Sources {
-		if source.Status().Version == "" {
-			why = append(why, "no rules came from the source "+source.Name+" yet: they limit nobody")
-		}
 	}
 	if s.c.ReadyNeedsStore && s.storeAway() {
 		why = append(why, "the store is away")
 	}
 	return why
+}
+
+// loaded reports whether a source of rules has a version, where there are any.
+func (s *server) loaded() bool {
+	for _, source := range s.c.Sources {
+		if source.Status().Version != "" {
+			return true
+		}
+	}
+	return len(s.c.Sources) == 0
 }
 
 func (s *server) draining() bool {

@@ -1,5 +1,5 @@
-// Package operate is how 'throttle serve' lives on a machine: sockets that systemd
-// opens, what it is told, signals, and the state of a memory.Store over restarts.
+// Package operate connects 'throttle serve' to its machine: systemd's sockets,
+// readiness and watchdog, signals, and the state of a memory.Store over restarts.
 package operate
 
 import (

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Process is what a running program does when it is asked by a signal, and tells
-// the service manager. The fields must not change after first use.
+// Process serves the signals of a running program, and tells the service manager
+// its state. The fields must not change after first use.
 type Process struct {
 	// Reload reads the configuration again, at SIGHUP. An error is logged; what was
 	// in use stays. If nil, SIGHUP is ignored.

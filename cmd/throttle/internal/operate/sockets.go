@@ -152,8 +152,8 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// Left are the names, or else the addresses, of the sockets that nothing has
-// taken: what the service manager opens and the file does not use.
+// Left returns the names, or else the addresses, of the sockets that were not
+// taken: the service manager opens them, and the file does not use them.
 func (s *Sockets) Left() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,8 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/throttleotel"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
 )
 
 // openGateway checks what the gateway is to do, and opens its sockets.
@@ -99,7 +101,15 @@ func (p *program) observe(m *throttleotel.Metrics) error {
 	if p.storage.leases != nil {
 		errs = append(errs, m.Leases("store", p.storage.leases))
 	}
-	return errors.Join(errs...)
+	switch remote := p.storage.remote.(type) {
+	case *throttleredis.Store:
+		errs = append(errs, m.Redis("store", remote))
+	case *throttlesql.Store:
+		errs = append(errs, m.SQL("store", remote))
+	}
+	latency, err := m.Latency("serve")
+	p.latency.Store(&latency)
+	return errors.Join(append(errs, err)...)
 }
 
 // flawed is an error as wrong usage, if it is about a file.

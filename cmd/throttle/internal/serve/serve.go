@@ -55,6 +55,8 @@ type program struct {
 	storage *storage
 	control *admit.Control
 	counter *admit.Counter
+	// latency records how long decisions took, from when the metrics are made.
+	latency atomic.Pointer[func(admit.Event)]
 	gateway *gateway.Gateway // nil: no such role
 	admin   *adminRole       // nil: no such role
 	// listening are the sockets of the gateway.
@@ -122,6 +124,9 @@ func (p *program) onEvent(log func(admit.Event)) func(admit.Event) {
 	return func(e admit.Event) {
 		p.counter.OnEvent(e)
 		log(e)
+		if record := p.latency.Load(); record != nil {
+			(*record)(e)
+		}
 	}
 }
 
