@@ -16,7 +16,7 @@ import (
 // advisories that describe each attack.
 func TestHeaderAdvisories(t *testing.T) {
 	seen := header("X-Customer", "X-Real-Ip", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X_customer", "X_Customer",
-		"X-Original-Url", "Forwarded", "True-Client-Ip", "X-Other", "Upgrade", "Http2-Settings", "Te", "Connection")
+		"X-Original-Url", "Forwarded", "True-Client-Ip", "X-Other", "Upgrade", "Http2-Settings", "Te", "Connection", "Plain_name")
 	to := service(t, seen)
 	outside := Config{Routes: []Route{{To: []string{to}}}, Identity: Believed{"x-customer", network(t, "10.0.0.0/8")}}
 	inside := outside
@@ -36,6 +36,7 @@ func TestHeaderAdvisories(t *testing.T) {
 		{"CVE-2024-45410, CVE-2026-29054", "inside", []string{"X-Customer: acme", "Connection: x-customer, X-Real-Ip, X-Forwarded-For"}, 200, "X-Customer=acme;" + own},
 		{"several identities", "inside", []string{"X-Customer: evil", "X-Customer: acme"}, 400, "Bad Request\n"},
 		{"CVE-2025-64484, CVE-2026-35051", "inside", []string{"X_Customer: evil"}, 200, own},
+		{"an underscore", "outside", []string{"Plain_Name: x"}, 200, own},
 		{"CVE-2026-39858", "inside", []string{"X-Customer: acme", "x_customer: evil"}, 200, "X-Customer=acme;" + own},
 		{"CVE-2026-54763", "outside", []string{"X-Forwarded_For: 6.6.6.6", "X_Real_Ip: 6.6.6.6"}, 200, own},
 		{"GHSA-hm36-ffrh-c77c", "outside", []string{"X-Forwarded-For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "True-Client-IP: 6.6.6.6"}, 200, own},

@@ -52,7 +52,6 @@ type exchange struct {
 	watched bool
 
 	mu    sync.Mutex // guards what follows
-	body  io.Closer  // of the answer
 	ended bool
 	cut   bool
 }
@@ -170,12 +169,9 @@ func (x *exchange) giveUp() {
 	if x.cancel != nil {
 		x.cancel()
 	}
-	if x.body != nil {
-		x.body.Close()
-	}
 	c := http.NewResponseController(x.ResponseWriter)
 	past := time.Unix(1, 0)
-	_ = c.SetReadDeadline(past) // not supported by HTTP/1 once hijacked; closing the body ends that
+	_ = c.SetReadDeadline(past) // the server then cancels the context of the request
 	if x.answers.Load() {       // else it is told why
 		_ = c.SetWriteDeadline(past)
 	}

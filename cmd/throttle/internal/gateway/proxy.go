@@ -153,9 +153,6 @@ func (x *exchange) answered(a *http.Response) *http.Response {
 		x.g.tunnels.Add(1)
 		delete(x.Header(), "Connection") // it is said when the gateway drains
 	}
-	x.mu.Lock()
-	x.body = a.Body
-	x.mu.Unlock()
 	if x.tunnel {
 		x.begins(a.StatusCode)
 	}
