@@ -168,8 +168,8 @@ func (x *exchange) fail(err error) {
 		x.giveBack()
 	}
 	status := x.statusOf(err)
-	if status == 0 {
-		return
+	if status == 0 { // without this it would be answered 200
+		panic(http.ErrAbortHandler)
 	}
 	if status >= 500 && x.g.may(time.Now()) {
 		x.g.log.Error("no upstream answered", "route", x.route.Match, "err", err)
