@@ -46,6 +46,7 @@ integration:
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
 	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
+	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics" ./internal/admin
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 
 lint: $(TOOLS)

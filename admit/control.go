@@ -167,6 +167,10 @@ func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 	if q.Client != "" && c.Phase != rules.Before {
 		a.RefundErr = Refund(ctx)
 	}
+	var began time.Time
+	if c.OnEvent != nil {
+		began = time.Now()
+	}
 	begun := false
 	defer func() {
 		if !begun { // a function of the user's panicked
@@ -179,6 +183,7 @@ func (c *Control) BeginIn(ctx context.Context, q Request, a *Admission) error {
 	}
 	a.conclude(err)
 	if c.OnEvent != nil {
+		a.Took = time.Since(began)
 		c.OnEvent(a.Event)
 	}
 	begun = true

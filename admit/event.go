@@ -65,6 +65,9 @@ type Event struct {
 	// Degraded reports that the request is answered with less instead of the
 	// refusal, see [Request.Degrades].
 	Degraded bool
+	// Took is how long the decision took, with the Store and the wait for room. It
+	// is measured where there is an OnEvent; else zero.
+	Took time.Duration
 	// Err is why there was no decision: the error of the Store; or the
 	// *store.Error of the Shedder that refused. Nil otherwise.
 	Err error

@@ -11,8 +11,8 @@
 //		metrics.Shedder("api", &shedder),      // load shedding
 //	)
 //
-// Each method registers asynchronous instruments: they read the Stats when a
-// reader collects, and cost a request nothing. docs/observability.md lists every
+// Each method but Latency registers asynchronous instruments: they read the Stats
+// when a reader collects, and cost a request nothing. docs/observability.md lists every
 // metric, graphs to watch and alarms; packages throttle and admit have the
 // functions Log, which write events to a log/slog Logger.
 package throttleotel

@@ -77,8 +77,12 @@ func TestDocsMetrics(t *testing.T) {
 		if family == "" {
 			t.Errorf("no metric that Prometheus scrapes is described as %s: %q", name, metric.Description)
 		}
-		fmt.Fprintf(&table, "| `%s` | `%s` | %s | `%s` | %s | %s |\n",
-			name, family, kind, metric.Unit, attributesOf(name, values), metric.Description)
+		unit := "–"
+		if metric.Unit != "" {
+			unit = "`" + metric.Unit + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s | %s | %s | %s |\n",
+			name, family, kind, unit, attributesOf(name, values), metric.Description)
 	}
 	says(t, "metrics", table.String())
 }
@@ -111,7 +115,7 @@ func attributesOf(name string, of []point) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		text := "`" + key + "`"
-		if key != "rule" && !(key == "reason" && name == "throttle.server.requests") {
+		if key != "rule" && key != "version" && key != "go" && !(key == "reason" && name == "throttle.server.requests") {
 			slices.Sort(values[key])
 			text += ": " + strings.Join(values[key], ", ")
 		}

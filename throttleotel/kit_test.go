@@ -77,10 +77,18 @@ func (w *world) register(t *testing.T, m *Metrics) {
 		m.Requests("api", &w.requests), m.Guard("redis", &w.guard), m.Leases("hot", &w.leases),
 		m.InFlight("exports", &w.inFlight), m.Queue("mail", &w.queue), m.Shedder("api", &w.shedder),
 		m.Rules("api", &w.rules), m.Redis("redis", &w.redis), m.SQL("postgres", &w.sql),
+		m.Build(Build{"v1.2.3", "go1.26"}), m.Config("rules", func() Config { return Config{"v7", true, 90 * time.Second} }),
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
+	onEvent, err := m.Latency("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onEvent(event{Verdict: admit.Admitted, Took: 30 * time.Microsecond})
+	onEvent(event{Verdict: admit.Admitted, Took: 3 * ms})
+	onEvent(event{Verdict: admit.Keyless + 1}) // is no verdict
 }
 
 // busy lets traffic go through all parts; what runs on ends with ctx.
@@ -269,6 +277,11 @@ func points(m metricdata.Metrics) (kind string, all []point) {
 		return sumKind(d.IsMonotonic), pointsOf(d.DataPoints)
 	case metricdata.Gauge[float64]:
 		return "Gauge", pointsOf(d.DataPoints)
+	case metricdata.Histogram[float64]:
+		for _, p := range d.DataPoints {
+			all = append(all, point{p.Attributes, p.Sum})
+		}
+		return "Histogram", all
 	}
 	return fmt.Sprintf("%T", m.Data), nil
 }

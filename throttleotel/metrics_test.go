@@ -25,6 +25,7 @@ import (
 
 // collected is what busy leaves, see there.
 const collected = `
+throttle.build.info UpDownCounter  {go=go1.26,version=v1.2.3} 1
 throttle.client.fleet.requests Counter {request} {name=shared,outcome=answered} 1
 throttle.client.fleet.requests Counter {request} {name=shared,outcome=failed} 0
 throttle.client.forecast Gauge s {name=billing} 0
@@ -42,6 +43,9 @@ throttle.client.wait.time Counter s {name=billing} 1
 throttle.client.waiting UpDownCounter {call} {name=billing} 1
 throttle.client.waiting UpDownCounter {call} {name=shared} 0
 throttle.client.waits Counter {wait} {name=billing} 2
+throttle.config.age Gauge s {name=rules} 90
+throttle.config.info UpDownCounter  {name=rules,version=v7} 1
+throttle.config.last_reload.successful Gauge  {name=rules} 1
 throttle.guard.calls Counter {call} {name=redis,outcome=canceled} 0
 throttle.guard.calls Counter {call} {name=redis,outcome=fallback} 7
 throttle.guard.calls Counter {call} {name=redis,outcome=store} 2
@@ -63,6 +67,7 @@ throttle.rules.age Gauge s {name=api} 150
 throttle.rules.refreshes Counter {refresh} {name=api,outcome=failed} 1
 throttle.rules.refreshes Counter {refresh} {name=api,outcome=ok} 1
 throttle.rules.swaps Counter {swap} {name=api} 1
+throttle.server.decision.duration Histogram s {name=api,verdict=admitted} 0.00303
 throttle.server.failures Counter {call} {name=api,reason=refund-error} 1
 throttle.server.failures Counter {call} {name=api,reason=shadow-error} 1
 throttle.server.requests Counter {request} {degraded=false,name=api,reason=over,rule=login} 1

@@ -9,7 +9,7 @@ import (
 )
 
 // Attributes, the values of which are fixed, but for names and rules, which are
-// bounded.
+// bounded, and versions, of which there is one at a time.
 const (
 	keyName     = attribute.Key("throttle.name")
 	keyVerdict  = attribute.Key("throttle.verdict")
@@ -19,9 +19,11 @@ const (
 	keyPriority = attribute.Key("throttle.priority")
 	keyRule     = attribute.Key("throttle.rule")
 	keyDegraded = attribute.Key("throttle.degraded")
+	keyVersion  = attribute.Key("throttle.version")
+	keyGo       = attribute.Key("throttle.go")
 )
 
-// kind is that of an instrument, all asynchronous.
+// kind is that of an asynchronous instrument.
 type kind uint8
 
 const (
@@ -81,6 +83,8 @@ func (o observer) number(v float64, attrs ...attribute.KeyValue) {
 // time observes d in seconds, in a gauge or a counter of time.
 func (o observer) time(d time.Duration) { o.number(d.Seconds()) }
 
-func (o observer) with(attrs []attribute.KeyValue) metric.ObserveOption {
-	return metric.WithAttributes(slices.Concat(o.attrs, attrs)...)
+func (o observer) with(attrs []attribute.KeyValue) metric.ObserveOption { return o.set(attrs...) }
+
+func (o observer) set(attrs ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(o.attrs, attrs)...))
 }

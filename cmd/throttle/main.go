@@ -13,11 +13,14 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/check"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/schema"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/serve"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
@@ -40,6 +43,9 @@ var commands = []command{
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
+	{"serve", "run a gateway and its admin listener from files", serve.Run},
+	{"check", "check the files of serve, and explain a decision", check.Run},
+	{"schema", "print the JSON schema of the files of serve", schema.Run},
 	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},
 	{"version", "print the version, and the licences of what is linked", version.Run},
 }
@@ -130,13 +136,15 @@ func help(w io.Writer) error {
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
-not hold, 4 what 'take' asks for is denied.
+not hold, 4 what 'take' or 'check' asks about is denied.
 
 Examples:
   throttle sim
   throttle sim -policy backoff,adaptive emr-shared
   throttle take 3/h backup && backup
   throttle gateway -to http://127.0.0.1:3000 -limit '100/min by address'
+  throttle serve gateway.yaml
+  throttle check gateway.yaml -request 'GET /x'
   throttle help sim
 `)
 	_, err := io.WriteString(w, b.String())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
@@ -75,7 +76,7 @@ func ruleOf(text string, known bool) (r rules.Rule, err error) {
 // file reads a file of rules, now and then.
 func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, string, error) {
 	version := ""
-	src := &rules.Source{Fetch: rules.FromFile(o.rules), Every: o.refresh}
+	src := &rules.Source{Fetch: rules.FromFile(o.rules), Read: tree.Rules, Every: o.refresh}
 	src.OnState = func(s rules.Status) {
 		switch {
 		case version == "": // the first is told otherwise

@@ -12,12 +12,13 @@ import (
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	ours "github.com/throttle-go/throttle/rules"
 )
 
-const help = `throttle rules checks a file of rules, as programs read it.
+const help = `throttle rules checks a file of rules, as programs read it: YAML or JSON.
 
 Usage: throttle rules [flags] FILE
 
@@ -55,7 +56,11 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	if *known != "" {
 		all = strings.Split(*known, ",")
 	}
-	c, err := ours.Parse(text, all...)
+	root, err := tree.Rules(text)
+	var c *ours.Compiled
+	if err == nil {
+		c, err = ours.ParseNode(root, all...)
+	}
 	if err != nil {
 		return flawOf(name, err, *known == "")
 	}

@@ -1,0 +1,228 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// editWithin bounds one change of the overlay. It is made even if its caller goes.
+const editWithin = 10 * time.Second
+
+// edit changes the overlay, in all instances.
+func (s *server) edit(ctx context.Context, note rules.Note, change func(*rules.Overlay) error) error {
+	if s.c.Stack == nil || s.c.Stack.Shared == nil {
+		return failf(http.StatusConflict, "this process has no overlay to write to: set rules.overlay in its file")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), editWithin)
+	defer cancel()
+	return editProblem(s.c.Stack.Edit(ctx, note, change))
+}
+
+// editProblem says whose fault an error of the overlay is.
+func editProblem(err error) error {
+	var flaw *rules.Error
+	var p *problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &flaw):
+		return failf(http.StatusBadRequest, "%s: %s", flaw.Path, flaw.What)
+	}
+	return failf(http.StatusServiceUnavailable, "%v", err)
+}
+
+// overlay is GET /api/v1/overlay.
+func (s *server) overlay(w http.ResponseWriter, _ *http.Request) error {
+	if s.c.Stack == nil {
+		return failf(http.StatusNotFound, "this process has no overlay: set rules.overlay in its file")
+	}
+	o, left := s.c.Stack.Overlay()
+	reply(w, map[string]any{"overlay": o, "unused": list(left)})
+	return nil
+}
+
+// note is what stands beside a change that ends at until; zero for never.
+func (y *reason) note(until time.Time) rules.Note {
+	return rules.Note{Until: until, At: time.Now().UTC().Truncate(time.Second), Why: y.Why, By: y.By}
+}
+
+// over is a note that has ended: what has it is removed.
+func (y *reason) over() rules.Note { return y.note(time.Unix(1, 0).UTC()) }
+
+// raising is the body of /api/v1/raise: other limits for a key of a rule.
+type raising struct {
+	Rule string `json:"rule"`
+	// Key has a value or pattern for each part of the rule's key.
+	Key []string `json:"key"`
+	// Limits replace the rule's; or Times multiplies what the key has now.
+	Limits   []rate    `json:"limits"`
+	Times    float64   `json:"times"`
+	InFlight rules.Max `json:"in_flight"`
+	lasting
+}
+
+// rate is a limit in JSON, as rules have it.
+type rate rules.Limit
+
+// UnmarshalJSON reads text such as "100/s burst 20".
+func (l *rate) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return errors.New(`limits must be text, such as ["100/s burst 20"]`)
+	}
+	read, err := limit.Parse(text, time.LoadLocation)
+	*l = rate(read)
+	return err
+}
+
+// maxTimes bounds a raise by a factor.
+const maxTimes = 1000
+
+// raise is PUT and DELETE /api/v1/raise.
+func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
+	var ask raising
+	if err := receive(r, &ask); err != nil {
+		return err
+	}
+	remove := r.Method == http.MethodDelete
+	v := rules.Override{Key: ask.Key, InFlight: ask.InFlight}
+	for _, l := range ask.Limits {
+		v.Limits = append(v.Limits, rules.Limit(l))
+	}
+	var until time.Time
+	var err error
+	if !remove {
+		if until, err = ask.ends(time.Now()); err != nil {
+			return err
+		}
+		if err := s.terms(&ask, &v); err != nil {
+			return err
+		}
+	}
+	return s.audited(w, r, name(remove, "raise"), s.target(ask.Rule, ask.Key), &ask.reason, func(ctx context.Context) (any, error) {
+		if v.Note = ask.note(until); remove {
+			v.Note = ask.over()
+		}
+		err := s.edit(ctx, ask.note(until), func(o *rules.Overlay) error {
+			had := slices.ContainsFunc(o.Overrides[ask.Rule], func(x rules.Override) bool { return slices.Equal(x.Key, ask.Key) })
+			if remove && !had {
+				return failf(http.StatusNotFound, "the overlay raises no such key of rule %.64q", ask.Rule)
+			}
+			o.PutOverride(ask.Rule, v)
+			return nil
+		})
+		return map[string]any{"rule": ask.Rule, "limits": v.Limits, "in_flight": v.InFlight, "until": v.Until}, err
+	})
+}
+
+// terms checks what is asked for, and works out what Times means.
+func (s *server) terms(ask *raising, v *rules.Override) error {
+	asks, rule, err := s.asksOf(ask.Rule, ask.Key)
+	if rule.Name == "" || len(ask.Key) != len(rule.Key) {
+		return err // other errors are of a key of patterns, which need not be one
+	}
+	switch {
+	case ask.Times == 0 && len(ask.Limits) == 0 && ask.InFlight == 0:
+		return failf(http.StatusBadRequest, `limits: are missing; write "limits": ["100/s"], "in_flight": 50, or "times": 10`)
+	case ask.Times == 0:
+		return nil
+	case len(ask.Limits) > 0 || !(ask.Times > 0 && ask.Times <= maxTimes):
+		return failf(http.StatusBadRequest, "times: must be above zero and at most %d, without limits", maxTimes)
+	case err != nil:
+		return err
+	}
+	for _, a := range asks {
+		v.Limits = append(v.Limits, rules.Limit(multiplied(a.Limit, ask.Times)))
+	}
+	return nil
+}
+
+// multiplied is a limit of times as many, at least one.
+func multiplied(l limit.Limit, times float64) limit.Limit {
+	l.Count = max(int64(float64(l.Count)*times), 1)
+	if l.Burst > 0 {
+		l.Burst = max(int64(float64(l.Burst)*times), 1)
+	}
+	return l
+}
+
+// name is the name of an operation, or of its end.
+func name(remove bool, what string) string {
+	if remove {
+		return "end " + what
+	}
+	return what
+}
+
+// listed is PUT and DELETE of an entry of the deny or the allow list.
+func (s *server) listed(what string, put func(*rules.Overlay, rules.Entry), in func(*rules.Overlay) []rules.Entry) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var ask struct {
+			Entry string `json:"entry"`
+			lasting
+		}
+		if err := receive(r, &ask); err != nil {
+			return err
+		}
+		remove := r.Method == http.MethodDelete
+		var until time.Time
+		var err error
+		if until, err = ask.ends(time.Now()); err != nil && !remove {
+			return err
+		}
+		on := ask.Entry
+		if !s.c.ShowKeys {
+			on = keyID(ask.Entry)
+		}
+		return s.audited(w, r, name(remove, what), on, &ask.reason, func(ctx context.Context) (any, error) {
+			e := rules.Entry{Text: ask.Entry, Note: ask.note(until)}
+			if remove {
+				e.Note = ask.over()
+			}
+			return map[string]any{"entry": e.Text, "until": e.Until}, s.edit(ctx, ask.note(until), func(o *rules.Overlay) error {
+				had := slices.ContainsFunc(in(o), func(x rules.Entry) bool { return x.Text == e.Text })
+				if remove && !had {
+					return failf(http.StatusNotFound, "the overlay has no such entry; one of a file ends there")
+				}
+				put(o, e)
+				return nil
+			})
+		})
+	}
+}
+
+// kill is PUT and DELETE /api/v1/kill: nothing is refused, all is counted.
+func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
+	var ask lasting
+	if err := receive(r, &ask); err != nil {
+		return err
+	}
+	remove := r.Method == http.MethodDelete
+	until, err := ask.ends(time.Now())
+	if err != nil && !remove {
+		return err
+	}
+	return s.audited(w, r, name(remove, "kill"), "", &ask.reason, func(ctx context.Context) (any, error) {
+		k := rules.Kill{On: true, Note: ask.note(until)}
+		if remove {
+			k = rules.Kill{}
+		}
+		err := s.edit(ctx, ask.note(until), func(o *rules.Overlay) error {
+			if remove && !o.Kill.On {
+				return failf(http.StatusNotFound, "the kill switch of the overlay is off; one of a file is switched off there")
+			}
+			o.Kill = k
+			return nil
+		})
+		return map[string]any{"kill": k.On, "until": k.Until}, err
+	})
+}

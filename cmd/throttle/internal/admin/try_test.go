@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/dryrun"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// TestTry: a request that was not sent is explained, by a token that reads, and
+// charges nothing.
+func TestTry(t *testing.T) {
+	x := instances(t, 1)[0]
+	x.passes(2, "acme", 0)
+	try := func(body string) dryrun.Report {
+		t.Helper()
+		var got dryrun.Report
+		a := x.send("POST", "/api/v1/try", body, "Authorization", "Bearer "+readSecret)
+		if a.status != 200 {
+			t.Fatalf("%s: %d %s", body, a.status, a.body)
+		}
+		decode(t, a.body, &got)
+		return got
+	}
+	for range 2 {
+		got := try(`{"path": "/x", "client": "acme"}`)
+		if got.OK || got.Reason != "over" || got.Rule != "per-client" || got.Way == "" || len(got.Rules) != 2 || got.Rules[0].Limits[0].OK {
+			t.Errorf("a key that has used its limit: %+v", got)
+		}
+		if login := got.Rules[1]; login.Applies || !strings.Contains(login.Why, "path /x is not /login") {
+			t.Errorf("the other rule: %+v", login)
+		}
+	}
+	if got := try(`{"method": "POST", "path": "/login", "address": "192.0.2.7", "header": {"x-tenant": "t"}}`); !got.OK || !got.Rules[1].Applies || got.Rules[1].Limits[0].Left != 2 {
+		t.Errorf("a login: %+v", got)
+	}
+	x.must("PUT", "/api/v1/block", because("entry", "192.0.2.0/24", "for", "1h"))
+	if got := try(`{"address": "192.0.2.7"}`); got.OK || got.Reason != "denied" || got.Entry != "192.0.2.0/24" {
+		t.Errorf("a blocked address: %+v", got)
+	}
+	x.must("PUT", "/api/v1/exempt", because("entry", "client=acme", "for", "1h"))
+	if got := try(`{"client": "acme"}`); !got.OK || got.Reason != "allowed" {
+		t.Errorf("an exempt client: %+v", got)
+	}
+	if n := x.passes(1, "partner", 0); n != 1 {
+		t.Error("trying has charged something")
+	}
+	if a := x.send("POST", "/api/v1/try", `{"address": "home"}`, "Authorization", "Bearer "+readSecret); a.status != 400 {
+		t.Errorf("a bad address: %d %s", a.status, a.body)
+	}
+	w := newWorld(t, threeRules)
+	c := w.config()
+	c.Rules = new(rules.Live)
+	if a := start(t, c).send("POST", "/api/v1/try", `{}`, "Authorization", "Bearer "+readSecret); a.status != 404 {
+		t.Errorf("before the rules: %d %s", a.status, a.body)
+	}
+}

@@ -1,0 +1,88 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// reason is what each write says of itself.
+type reason struct {
+	// Why is why, at most 256 bytes of one line.
+	Why string `json:"why"`
+	// By is who wants it; if empty, the name of the token or certificate.
+	By string `json:"by"`
+}
+
+// lasting is a reason of what ends by itself: For a time from now, or Until.
+type lasting struct {
+	reason
+	For   string    `json:"for"`
+	Until time.Time `json:"until"`
+}
+
+const (
+	maxReason  = 256
+	maxLasting = 366 * 24 * time.Hour
+)
+
+func (y *reason) check() error {
+	for _, f := range []struct{ name, text string }{{"why", y.Why}, {"by", y.By}} {
+		switch {
+		case len(f.text) > maxReason:
+			return failf(http.StatusBadRequest, "%s: longer than %d bytes", f.name, maxReason)
+		case strings.ContainsFunc(f.text, func(r rune) bool { return r < ' ' || r == 0x7f }):
+			return failf(http.StatusBadRequest, "%s: must be one line of text", f.name)
+		}
+	}
+	if strings.TrimSpace(y.Why) == "" {
+		return failf(http.StatusBadRequest, `why: is missing; say the reason, as in "why": "launch, ticket 4711"`)
+	}
+	return nil
+}
+
+// ends returns when it ends.
+func (l *lasting) ends(now time.Time) (time.Time, error) {
+	until := l.Until
+	switch {
+	case (l.For == "") == until.IsZero():
+		return until, failf(http.StatusBadRequest, `for: write for how long, as "for": "1h", or "until": "%s"`, now.Add(time.Hour).UTC().Format(time.RFC3339))
+	case l.For != "":
+		d, err := time.ParseDuration(l.For)
+		if err != nil || d <= 0 {
+			return until, failf(http.StatusBadRequest, "for: %.40q must be a time above zero, as 90m or 24h", l.For)
+		}
+		until = now.Add(min(d, 2*maxLasting))
+	}
+	if left := until.Sub(now); left <= 0 || left > maxLasting {
+		return until, failf(http.StatusBadRequest, "until: %s must be in the next 366 days; what is to last stands in the rules", until.Format(time.RFC3339))
+	}
+	return until.UTC().Truncate(time.Second), nil
+}
+
+// audited does a write, answers with what it returns, and records it, done or
+// failed.
+func (s *server) audited(w http.ResponseWriter, r *http.Request, what, on string, y *reason, do func(context.Context) (any, error)) error {
+	who := from(r.Context())
+	if y.By == "" {
+		y.By = who.name
+	}
+	if err := y.check(); err != nil {
+		return err
+	}
+	result, err := do(r.Context())
+	e := event{At: time.Now().UTC(), What: what, On: on, As: who.name, By: y.By, Why: y.Why, Status: http.StatusOK, Err: text(err)}
+	if err != nil {
+		e.Status = http.StatusInternalServerError
+		if p := (*problem)(nil); errors.As(err, &p) {
+			e.Status = p.Status
+		}
+	}
+	s.audit.add(e)
+	if err == nil {
+		reply(w, result)
+	}
+	return err
+}

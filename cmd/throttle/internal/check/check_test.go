@@ -1,0 +1,194 @@
+package check
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
+
+const rulesFile = `version: v1
+deny: [203.0.113.0/24, "header:User-Agent=*Evil*"]
+allow: [path=/healthz]
+rules:
+  - {name: flood, key: address, limits: 50/s burst 200}
+  - name: login
+    match: {methods: POST, paths: /login}
+    key: address
+    limits: [5/m, 50/day]
+  - name: per-customer
+    match: {paths: /api/*, headers: {X-Tier: free}}
+    key: header:X-Customer
+    missing: refuse
+    limits: 10/s burst 20
+    overrides: [{key: acme, limits: 200/s}]
+  - {name: tried, shadow: true, match: {client: unknown}, limits: 0/s}
+  - {name: sleeping, off: true, limits: 1/s}
+  - {name: busy, match: {hosts: example.org}, in_flight: 3}
+`
+
+const gatewayFile = `version: 1
+rules: {file: rules.yaml}
+gateway:
+  listen: 127.0.0.1:8080
+  proxies: 10.0.0.0/8
+  identity: {header: X-User, from: 10.0.0.0/8}
+  routes: {to: 'http://127.0.0.1:3000'}
+`
+
+// folder is a folder with the files of the tests.
+func folder(t *testing.T, more ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := 0; i < len(more); i += 2 {
+		if err := os.WriteFile(filepath.Join(dir, more[i]), []byte(more[i+1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// play runs the command in a folder, whose name it cuts from what is written.
+func play(t *testing.T, dir string, args ...string) (out, errs string, code int) {
+	t.Helper()
+	for i, a := range args {
+		if strings.HasSuffix(a, ".yaml") || strings.HasSuffix(a, ".json") {
+			args[i] = filepath.Join(dir, a)
+		}
+	}
+	out, errs, code = clitest.Play(t.Context(), Run, args...)
+	return strings.ReplaceAll(out, dir+"/", ""), strings.ReplaceAll(errs, dir+"/", ""), code
+}
+
+func TestCheck(t *testing.T) {
+	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile,
+		"a.yaml", "version: 1\nadmin: {listen: '127.0.0.1:6070'}\n",
+		"bad.yaml", "version: 1\ngateway:\n  lisen: ':80'\n",
+		"badrules.yaml", "rules:\n  - {name: a, limits: 10/fortnight}\n",
+		"badjson.json", "// rules\n{\"rules\": [{\"name\": \"a\", \"limits\": \"10/s\",}]}",
+		"custom.yaml", "rules: {name: a, key: customer, limits: 1/s, cost: bytes}\n",
+		"gone.yaml", "version: 1\nrules: {file: nowhere.yaml}\nadmin: {listen: ':0', token: 0123456789abcdef}\n",
+		"names.yaml", "version: 1\nrules: {file: badrules.yaml}\nadmin: {listen: 'localhost:0'}\n",
+		"tls.yaml", "version: 1\nadmin: {listen: {address: ':0', tls: {cert: no.pem, key: no.pem, client_ca: no.pem}}}\n",
+		"field.yaml", strings.ReplaceAll(gatewayFile, "X-User", "X_User"),
+		"store.yaml", "version: 1\nstore: {url: 'redis://a,b'}\nadmin: {listen: 'localhost:0'}\n",
+		"good.json", "{\"version\": 1, \"admin\": {\"listen\": {\"address\": \"127.0.0.1:1\"}}}")
+	for _, c := range []struct {
+		args string
+		code int
+		want string // the beginning of what is written
+	}{
+		{"g.yaml", 0, "g.yaml: good: gateway on 127.0.0.1:8080 with 1 route; rules rules.yaml: version v1, 6 rules\n"},
+		{"g.yaml a.yaml", 0, "g.yaml, a.yaml: good: gateway on 127.0.0.1:8080 with 1 route; admin on 127.0.0.1:6070; rules rules.yaml: version v1, 6 rules\n"},
+		{"rules.yaml", 0, "rules.yaml: good: version v1, 6 rules\n"},
+		{"good.json", 0, "good.json: good: admin on 127.0.0.1:1; no rules, so nobody is limited\n"},
+		{"custom.yaml -value customer=x -cost bytes=3", 0, "custom.yaml: good: version "},
+		{"bad.yaml", 2, "throttle: bad.yaml:3:3: gateway: unknown field lisen; did you mean listen?\n"},
+		{"badrules.yaml", 2, "throttle: badrules.yaml:2:23: rules[0].limits: "},
+		{"names.yaml", 2, "throttle: badrules.yaml:2:23: rules[0].limits: "},
+		{"badjson.json", 2, "throttle: badjson.json:2:43: not JSON: "},
+		{"custom.yaml", 2, "throttle: custom.yaml:1:23: rules[0].key[0]: unknown part \"customer\"; "},
+		{"gone.yaml", 2, "throttle: gone.yaml:2:15: rules.file: open nowhere.yaml: no such file or directory\n"},
+		{"tls.yaml", 2, "throttle: tls.yaml:2:38: admin.listen.tls: open no.pem: no such file or directory\n"},
+		{"field.yaml", 2, "throttle: field.yaml:6:22: gateway.identity.header: \"X_user\": must be a field of its own, as X-Customer\n"},
+		{"store.yaml", 2, "throttle: store.yaml:2:14: store.url: redis://a:6379,b:6379: several hosts; add ?cluster=true"},
+		{"none.yaml", 2, "throttle: check: open none.yaml: no such file or directory\n"},
+		{"", 2, "throttle: check: no file; write 'throttle check FILE'\n"},
+		{"rules.yaml -after 2", 2, "throttle: check: -after is for a request; write -request 'GET /x'\n"},
+		{"rules.yaml -after -1 -request /x", 2, "throttle: check: -after -1: must be from 0 to 100000\n"},
+		{"rules.yaml -store -request /x", 2, "throttle: check: -store: the files name no store in the network\n"},
+		{"rules.yaml -request x", 2, "throttle: check: -request x: must be METHOD PATH, as in 'GET /x'\n"},
+		{"rules.yaml -request /x -address home", 2, "throttle: check: -address home: must be an address, as 192.0.2.1\n"},
+		{"rules.yaml -request /x -H Name", 2, "throttle: check: invalid value \"Name\" for flag -H: must be 'Name: value'"},
+		{"a.yaml -request /x", 2, "throttle: check: -request: the files name no file of rules\n"},
+	} {
+		out, errs, code := play(t, dir, strings.Fields(c.args)...)
+		if code != c.code || !strings.HasPrefix(out+errs, c.want) || code != 0 && strings.Count(errs, "\n") != 1 {
+			t.Errorf("check %s: code %d\ngot  %s%s\nwant %s", c.args, code, out, errs, c.want)
+		}
+	}
+}
+
+// A decision is explained by its rules, keys and limits, and by what would make the
+// request pass.
+func TestRequest(t *testing.T) {
+	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile,
+		"killed.yaml", "version: v2\nkill: true\nrules: {name: all, limits: 0/s}\n",
+		"tried.yaml", "version: v3\nrules: {name: all, limits: 5/s, shadow: {limits: 2/s}}\n")
+	var all strings.Builder
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{0, []string{"rules.yaml", "-request", "GET /x", "-address", "192.0.2.7"}},
+		{0, []string{"rules.yaml", "-request", "GET https://example.org/api/x", "-H", "X-Tier: free", "-H", "X-Customer: acme"}},
+		{0, []string{"rules.yaml", "-request", "GET /api/x", "-H", "X-Tier: free", "-H", "X-Customer: other"}},
+		{4, []string{"rules.yaml", "-request", "GET /api/x", "-H", "X-Tier: free"}},
+		{4, []string{"rules.yaml", "-request", "POST /login", "-after", "5"}},
+		{4, []string{"rules.yaml", "-request", "/", "-address", "203.0.113.9"}},
+		{4, []string{"rules.yaml", "-request", "/", "-H", "User-Agent: Evil/1"}},
+		{0, []string{"rules.yaml", "-request", "/healthz"}},
+		{0, []string{"g.yaml", "-request", "/", "-address", "10.0.0.1", "-H", "X-Forwarded-For: 192.0.2.9", "-H", "X-User: jane"}},
+		{0, []string{"g.yaml", "-request", "/", "-address", "192.0.2.8", "-H", "X-Forwarded-For: 192.0.2.9", "-H", "X-User: jane"}},
+		{0, []string{"killed.yaml", "-request", "/"}},
+		{0, []string{"tried.yaml", "-request", "/", "-after", "2"}},
+	} {
+		var out, errs string
+		var code int
+		synctest.Test(t, func(t *testing.T) { out, errs, code = play(t, dir, c.args...) })
+		if code != c.code || errs != "" {
+			t.Errorf("check %q: code %d, %s; want %d", c.args, code, errs, c.code)
+		}
+		all.WriteString("$ throttle check " + strings.ReplaceAll(strings.Join(c.args, " "), dir+"/", "") + "\n" + out + "\n")
+	}
+	clitest.Golden(t, "request.golden", all.String())
+}
+
+// Nothing is charged by asking: the same question has the same answer.
+func TestJSON(t *testing.T) {
+	dir := folder(t, "rules.yaml", rulesFile, "bad.yaml", "version: 1\nfoo: 1\n")
+	out, _, code := play(t, dir, "rules.yaml", "-request", "POST /login", "-after", "5", "-json")
+	var got struct {
+		OK     bool
+		Answer struct {
+			OK           bool
+			Reason, Rule string
+			Way          string
+			Rules        []struct {
+				Name   string
+				Limits []struct {
+					OK   bool
+					Left int64
+					Wait string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if a := got.Answer; code != 4 || !got.OK || a.OK || a.Reason != "over" || a.Rule != "login" || a.Way == "" || len(a.Rules) != 6 || len(a.Rules[1].Limits) != 2 || a.Rules[1].Limits[1].Left != 44 {
+		t.Errorf("code %d: %+v", code, got)
+	}
+	out, _, code = play(t, dir, "bad.yaml", "-json")
+	var flaw struct {
+		OK           bool
+		Line, Column int
+		What         string
+	}
+	if err := json.Unmarshal([]byte(out), &flaw); err != nil || code != 2 || flaw.OK || flaw.Line != 2 || flaw.Column != 1 || !strings.HasPrefix(flaw.What, "unknown field foo") {
+		t.Errorf("code %d: %+v, %v", code, flaw, err)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	out, _, code := clitest.Play(t.Context(), Run, "-h")
+	if code != 0 {
+		t.Errorf("code %d", code)
+	}
+	clitest.Golden(t, "help.golden", out)
+}

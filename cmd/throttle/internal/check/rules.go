@@ -1,0 +1,80 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// isRules reports whether text is a file of rules rather than of 'throttle serve'.
+func isRules(data []byte) bool {
+	root, err := tree.Rules(data)
+	if err != nil { // JSON with comments is of rules
+		return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("/"))
+	}
+	fields, _ := root.Value.([]rules.Field)
+	for _, f := range fields {
+		inner, mapping := f.Node.Value.([]rules.Field)
+		switch {
+		case f.Name == "gateway" || f.Name == "admin" || f.Name == "store":
+			return false
+		case f.Name == "rules" && !mapping:
+			return true
+		case f.Name == "rules":
+			return len(inner) > 0 && inner[0].Name == "name"
+		}
+	}
+	return false
+}
+
+// compile reads rules; the error is of one line, with the place.
+func compile(name string, data []byte, known []string) (*rules.Compiled, error) {
+	root, err := tree.Rules(data)
+	var c *rules.Compiled
+	if err == nil {
+		c, err = rules.ParseNode(root, known...)
+	}
+	e := (*rules.Error)(nil)
+	switch {
+	case err == nil:
+		return c, nil
+	case !errors.As(err, &e):
+		return nil, usage.Errorf("%s: %v", name, err)
+	}
+	what := strings.TrimPrefix(e.Path+": ", ": ") + e.What
+	if len(known) == 0 && strings.Contains(e.What, "unknown part") || strings.Contains(e.What, "the program knows no") {
+		what += "; a name that the program knows is given by -value NAME=VALUE or -cost NAME=N"
+	}
+	return nil, &tree.Error{File: name, Line: e.Line, Column: e.Column, What: what}
+}
+
+// readRules reads a file of rules.
+func readRules(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read from
+	return io.ReadAll(io.LimitReader(f, rules.MaxSize+1))
+}
+
+// count says how many rules there are.
+func count(c *rules.Compiled) string {
+	var s rules.Set
+	text, err := c.MarshalJSON()
+	if err == nil {
+		err = s.UnmarshalJSON(text)
+	}
+	if err != nil {
+		return "rules" // they were compiled, so this does not happen
+	}
+	return fmt.Sprintf("version %s, %s", c.Version(), words.Plural(len(s.Rules), "rule", "rules"))
+}

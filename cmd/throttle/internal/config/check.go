@@ -1,0 +1,185 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// refuse fails the value at a path, if nothing was wrong before.
+func (f *files) refuse(path, format string, a ...any) {
+	if f.err != nil {
+		return
+	}
+	at, path := nearestPlace(f.places, path)
+	text := strings.TrimPrefix(path+": ", ": ") + fmt.Sprintf(format, a...)
+	f.fail(at.file, at.line, at.column, "%s", text)
+}
+
+// has reports whether a value stands in the file.
+func (f *files) has(path string) bool {
+	_, ok := f.places[path]
+	return ok
+}
+
+// check refuses what no field alone shows to be wrong.
+func (f *files) check(first string, c *File) {
+	if c.Gateway == nil && c.Admin == nil {
+		f.fail(first, 1, 1, "no role; write gateway: or admin:")
+		return
+	}
+	if c.Store != nil {
+		f.checkStore(c.Store)
+	}
+	if c.Rules != nil {
+		f.checkRules(c)
+	}
+	if c.Gateway != nil {
+		f.checkRoutes(c.Gateway.Routes)
+	}
+	if c.Admin != nil {
+		f.checkAdmin(c)
+	}
+	f.checkSockets(c)
+}
+
+// Remote reports whether the store is in a network.
+func (s *Store) Remote() bool { return s != nil && !strings.HasPrefix(string(s.URL), "memory:") }
+
+func (f *files) checkStore(s *Store) {
+	if f.has("store.snapshot_every") && s.Snapshot == "" {
+		f.refuse("store.snapshot_every", "is for snapshot, which is missing")
+	}
+	if s.Remote() {
+		if s.Snapshot != "" {
+			f.refuse("store.snapshot", "is for memory:; this store keeps what it counts by itself")
+		}
+		return
+	}
+	for _, name := range []string{"deadline", "away", "instances", "lease", "create"} {
+		if f.has("store." + name) {
+			f.refuse("store."+name, "memory: is in this process; leave it out, or name a store in the network")
+		}
+	}
+}
+
+func (f *files) checkRules(c *File) {
+	r := c.Rules
+	if r.URL == "" {
+		for _, name := range []string{"every", "timeout", "keep"} {
+			if f.has("rules." + name) {
+				f.refuse("rules."+name, "is for url, which is missing")
+			}
+		}
+	}
+	if r.OverlayKeep != "" && r.Overlay != InStore {
+		f.refuse("rules.overlay_keep", "is for overlay: store")
+	}
+	switch {
+	case r.File == "" && r.URL == "" && r.Overlay == "":
+		f.refuse("rules", "no source; write file, url or overlay")
+	case r.Overlay == InStore && !c.Store.Remote():
+		f.refuse("rules.overlay", "store: must be shared by all instances; write the url of a Redis or PostgreSQL into store, or a file here")
+	case r.Overlay != "" && r.Overlay != InStore && string(r.Overlay) == string(r.File), r.Keep != "" && (r.Keep == r.File || string(r.Keep) == string(r.Overlay)):
+		f.refuse("rules", "file, keep and overlay must be different files")
+	}
+}
+
+func (f *files) checkRoutes(routes []Route) {
+	seen := map[string]int{}
+	for i, r := range routes {
+		path := fmt.Sprintf("gateway.routes[%d]", i)
+		if all, ok := seen[""]; ok {
+			f.refuse(path, "never reached: routes[%d] takes all requests; move it to the end", all)
+		}
+		match := r.Match
+		if match == "*" || match == "/*" {
+			match = ""
+		}
+		if before, ok := seen[match]; ok {
+			f.refuse(path, "never reached: routes[%d] has the same match", before)
+		}
+		seen[match] = i
+		f.checkRoute(path, r)
+	}
+}
+
+func (f *files) checkRoute(path string, r Route) {
+	for _, u := range r.Upgrades {
+		if strings.EqualFold(u, "h2c") {
+			f.refuse(path+".upgrades", "h2c: requests inside it would not be limited")
+		}
+	}
+	if t := r.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
+		f.refuse(path+".tls", "cert and key belong together")
+	}
+	d := r.Degraded
+	switch {
+	case d == nil && r.Switch != "":
+		f.refuse(path+".degrade_switch", "there is no degraded that would answer")
+	case d == nil:
+	case len(d.To) > 0 && (d.Status != 0 || d.Header != nil || d.Body != "" || d.File != ""):
+		f.refuse(path+".degraded", "to, or status, header and body; not both")
+	case d.Body != "" && d.File != "":
+		f.refuse(path+".degraded", "body or file, not both")
+	case len(d.To) == 0 && d.Status == 0 && d.Header == nil && d.Body == "" && d.File == "":
+		f.refuse(path+".degraded", "says no answer; write to, or status, header, body or file")
+	}
+}
+
+func (f *files) checkAdmin(c *File) {
+	a := c.Admin
+	short := func(path string, s Secret) {
+		if s != "" && len(s) < 16 {
+			f.refuse(path, "shorter than 16 bytes; make one by: openssl rand -hex 32")
+		}
+	}
+	short("admin.token", a.Token)
+	short("admin.read_token", a.ReadToken)
+	for i, t := range a.Tokens {
+		short(fmt.Sprintf("admin.tokens[%d].secret", i), t.Secret)
+	}
+	if a.Token != "" && a.Token == a.ReadToken {
+		f.refuse("admin.read_token", "is the same as token")
+	}
+	guarded := a.Token != "" || a.ReadToken != "" || len(a.Tokens) > 0 || a.Listen.TLS != nil && a.Listen.TLS.ClientCA != ""
+	if at := a.Listen.Address; !guarded && !at.Local() {
+		f.refuse("admin.listen", "%s is beyond loopback; write token, or tls with client_ca", at)
+	}
+	if f.has("admin.otlp_every") && a.OTLP == "" {
+		f.refuse("admin.otlp_every", "is for otlp, which is missing")
+	}
+	if a.Ready == "store" && !c.Store.Remote() {
+		f.refuse("admin.ready", "there is no store in the network that could be away")
+	}
+}
+
+// Local reports whether only this machine reaches the socket.
+func (l Listen) Local() bool {
+	if strings.HasPrefix(string(l), "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(string(l))
+	a, notOne := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || notOne == nil && a.IsLoopback())
+}
+
+// checkSockets refuses an address that two sockets have.
+func (f *files) checkSockets(c *File) {
+	seen := map[Listen]bool{}
+	check := func(path string, at Listen) {
+		if seen[at] && !strings.HasSuffix(string(at), ":0") {
+			f.refuse(path, "%s occurs twice", at)
+		}
+		seen[at] = true
+	}
+	if c.Gateway != nil {
+		for i, s := range c.Gateway.Listen {
+			check(fmt.Sprintf("gateway.listen[%d]", i), s.Address)
+		}
+	}
+	if c.Admin != nil {
+		check("admin.listen", c.Admin.Listen.Address)
+	}
+}

@@ -1,0 +1,39 @@
+package config
+
+// nearest returns the name of known that text is likely meant to be, or "".
+func nearest(text string, known []string) string {
+	best, least := "", len(text)/3+1 // a third of the letters may be wrong
+	for _, name := range known {
+		if d := distance(text, name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be put in, left out, replaced or swapped with
+// the next one to make b of a. Texts above 64 bytes are far from everything.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		now[0] = i
+		for j := 1; j <= len(b); j++ {
+			replaced := last[j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			now[j] = min(last[j]+1, now[j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				now[j] = min(now[j], before[j-2]+1)
+			}
+		}
+		before, last, now = last, now, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,191 @@
+//go:build unix
+
+package operate
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// manager is a service manager that listens for what it is told.
+type manager struct {
+	t *testing.T
+	c *net.UnixConn
+}
+
+func newManager(t *testing.T, name string) *manager {
+	t.Helper()
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	t.Setenv("NOTIFY_SOCKET", name)
+	return &manager{t, c}
+}
+
+// told returns the next datagram.
+func (m *manager) told() string {
+	m.t.Helper()
+	b := make([]byte, 4096)
+	if err := m.c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		m.t.Fatal(err)
+	}
+	n, err := m.c.Read(b)
+	if err != nil {
+		m.t.Fatalf("the manager was told nothing: %v", err)
+	}
+	return string(b[:n])
+}
+
+// next returns the next datagram that is no food of the watchdog.
+func (m *manager) next() string {
+	for {
+		if text := m.told(); text != "WATCHDOG=1" {
+			return text
+		}
+	}
+}
+
+type locked struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.Write(p)
+}
+
+func (l *locked) said() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.String()
+}
+
+func kill(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestProcess: the service manager is told of the start, of reloads, and of the
+// end; a reload that fails is said, and serving goes on; SIGUSR1 keeps the state.
+func TestProcess(t *testing.T) {
+	for _, name := range []string{filepath.Join(t.TempDir(), "notify"), "@throttle-test-" + filepath.Base(t.TempDir())} {
+		m := newManager(t, name)
+		var log locked
+		reloads := make(chan error, 2)
+		reloads <- nil
+		reloads <- errors.New("rules.yaml:3:1: no\nsuch\nthing")
+		kept := make(chan bool, 1)
+		p := &Process{
+			Reload:   func(context.Context) error { return <-reloads },
+			Snapshot: func(context.Context) error { kept <- true; return errors.New("disk full") },
+			Log:      slog.New(slog.NewTextHandler(&log, nil)),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() { p.Run(ctx, "2 roles"); close(ended) }()
+		expect := func(want ...string) {
+			t.Helper()
+			got := m.next()
+			for _, w := range want {
+				if !strings.Contains("\n"+got+"\n", "\n"+w) {
+					t.Errorf("the manager was told %q, want %q", got, w)
+				}
+			}
+		}
+		expect("READY=1\n", "STATUS=2 roles\n")
+		kill(t, syscall.SIGHUP)
+		expect("RELOADING=1\n", "MONOTONIC_USEC=")
+		expect("READY=1\n", "STATUS=2 roles\n")
+		kill(t, syscall.SIGHUP)
+		expect("RELOADING=1\n")
+		expect("READY=1\n", "STATUS=not reloaded: rules.yaml:3:1: no such thing\n")
+		kill(t, syscall.SIGUSR1)
+		<-kept
+		cancel()
+		expect("STOPPING=1\n")
+		<-ended
+		for _, want := range []string{"msg=reloaded", "what was in use stays", "disk full"} {
+			if !strings.Contains(log.said(), want) {
+				t.Errorf("the log has no %q:\n%s", want, log.said())
+			}
+		}
+	}
+}
+
+// TestWatchdog: the watchdog is fed twice in its time while the process is
+// healthy, and not while it is not.
+func TestWatchdog(t *testing.T) {
+	m := newManager(t, filepath.Join(t.TempDir(), "notify"))
+	t.Setenv("WATCHDOG_USEC", "20000")
+	var mu sync.Mutex
+	asked, sick := 0, 3 // from the third time on
+	p := &Process{Healthy: func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked++; asked >= sick {
+			return errors.New("stuck")
+		}
+		return nil
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() { p.Run(ctx, ""); close(ended) }()
+	got := []string{m.told(), m.told(), m.told()}
+	if !strings.HasPrefix(got[0], "READY=1") || got[1] != "WATCHDOG=1" || got[2] != "WATCHDOG=1" {
+		t.Errorf("the manager was told %q", got)
+	}
+	for {
+		mu.Lock()
+		n := asked
+		mu.Unlock()
+		if n >= 5 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-ended
+	if last := m.told(); !strings.HasPrefix(last, "STOPPING=1") {
+		t.Errorf("a process that was unhealthy said %q", last)
+	}
+}
+
+func TestWatchdogTime(t *testing.T) {
+	for _, c := range []struct {
+		usec, pid string
+		want      time.Duration
+	}{{"", "", 0}, {"2000000", "", time.Second}, {"2000000", "1", 0}, {"x", "", 0}, {"-5", "", 0}, {"0", "", 0}, {"9223372036854775807", "", 30 * time.Minute}} {
+		t.Setenv("WATCHDOG_USEC", c.usec)
+		t.Setenv("WATCHDOG_PID", c.pid)
+		if got := watchdog(); got != c.want {
+			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: every %v, want %v", c.usec, c.pid, got, c.want)
+		}
+	}
+}
+
+// TestNotifyFails: a manager that is gone is an error, and none is none.
+func TestNotifyFails(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
+	if err := Notify("READY=1"); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET") {
+		t.Errorf("a manager that is gone: %v", err)
+	}
+	t.Setenv("NOTIFY_SOCKET", "")
+	if err := Notify("READY=1"); err != nil {
+		t.Error(err)
+	}
+}

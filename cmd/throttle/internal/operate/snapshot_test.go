@@ -1,0 +1,70 @@
+package operate
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
+)
+
+// TestSnapshot: what was used stays used over a restart; a damaged file is an
+// error, and the store begins unused.
+func TestSnapshot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	hour := limit.Limit{Count: 3, Period: time.Hour}
+	left := func(s *memory.Store, n int64) int64 {
+		t.Helper()
+		d, err := store.Take(t.Context(), s, "acme", hour, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Remaining
+	}
+	var first, second, third memory.Store
+	if found, err := Restore(path, &first); found || err != nil {
+		t.Errorf("no file: %v, %v", found, err)
+	}
+	left(&first, 2)
+	for range 2 { // the second replaces the first
+		if err := Save(path, &first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	if found, err := Restore(path, &second); !found || err != nil {
+		t.Fatalf("a good file: %v, %v", found, err)
+	}
+	if n := left(&second, 0); n != 1 {
+		t.Errorf("after a restart %d are left, want 1", n)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data[:len(data)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := Restore(path, &third); found || err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a damaged file: %v, %v", found, err)
+	}
+	if n := left(&third, 0); n != 3 {
+		t.Errorf("after a damaged file %d are left, want 3", n)
+	}
+	if err := Save(filepath.Join(path, "no", "such"), &third); err == nil {
+		t.Error("a folder that is not there is no error")
+	}
+	if all, err := os.ReadDir(filepath.Dir(path)); err != nil || len(all) != 1 {
+		t.Errorf("files are left behind: %v, %v", all, err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, data[:len(data)-1]) {
+		t.Errorf("a failed Save changed the file: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/admin"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/throttleotel"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
+)
+
+// openGateway checks what the gateway is to do, and opens its sockets.
+func (p *program) openGateway(ctx context.Context) error {
+	c, err := Gateway(p.began, p.sources.live())
+	if err != nil {
+		return err
+	}
+	c.Control, c.Log = p.control, p.log
+	for i := range c.Listen {
+		l := &c.Listen[i]
+		if l.ReusePort {
+			continue // it opens that itself
+		}
+		if l.Listener, err = p.sockets.Listen(ctx, l.Addr); err != nil {
+			return p.began.Fail(fmt.Sprintf("gateway.listen[%d]", i), "%v", err)
+		}
+		p.listening = append(p.listening, l.Listener)
+	}
+	if p.gateway, err = gateway.New(c); err != nil {
+		return ofGateway(p.began, err)
+	}
+	return nil
+}
+
+// ofGateway is an error of the gateway with its place in the file.
+func ofGateway(f *config.File, err error) error {
+	if flaw := (*gateway.Flaw)(nil); errors.As(err, &flaw) {
+		return f.Fail("gateway."+flaw.Path, "%s", flaw.What)
+	}
+	return err
+}
+
+// adminRole is the listener of operators.
+type adminRole struct {
+	config   admin.Config
+	listener net.Listener
+}
+
+// openAdmin opens the listener of operators.
+func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
+	a := p.began.Admin
+	c := admin.Config{
+		Writers: a.Writers, Hosts: a.Hosts, Pprof: a.Pprof, ShowKeys: a.ShowKeys, OTLP: string(a.OTLP), OTLPEvery: a.OTLPEvery,
+		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Stack: p.sources.stack, Reload: p.reload,
+		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Observe: p.observe,
+		ReadyNeedsStore: a.Ready == "store", Log: p.log,
+	}
+	for _, t := range a.Tokens {
+		c.Tokens = append(c.Tokens, admin.Token{Name: t.Name, Secret: string(t.Secret), Write: t.Write})
+	}
+	if a.Token != "" {
+		c.Tokens = append(c.Tokens, admin.Token{Name: "token", Secret: string(a.Token), Write: true})
+	}
+	if a.ReadToken != "" {
+		c.Tokens = append(c.Tokens, admin.Token{Name: "read_token", Secret: string(a.ReadToken)})
+	}
+	if t := a.Listen.TLS; t != nil {
+		files := &certificates{cert: string(t.Cert), key: string(t.Key), clientCA: string(t.ClientCA)}
+		if err := files.load(); err != nil {
+			return nil, p.began.Fail("admin.listen.tls", "%v", err)
+		}
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.config, ClientAuth: files.auth()}
+	}
+	l, err := p.sockets.Listen(ctx, string(a.Listen.Address))
+	if err != nil {
+		return nil, p.began.Fail("admin.listen", "%v", err)
+	}
+	return &adminRole{c, l}, nil
+}
+
+// serveAdmin serves operators until ctx ends; drain ends before.
+func (p *program) serveAdmin(ctx context.Context, drain <-chan struct{}) error {
+	if p.admin == nil {
+		<-ctx.Done()
+		return nil
+	}
+	p.admin.config.Drain = drain
+	return admin.Serve(ctx, p.admin.config, p.admin.listener)
+}
+
+// observe registers the metrics of what admin does not know.
+func (p *program) observe(m *throttleotel.Metrics) error {
+	errs := []error{m.InFlight("serve", p.control.InFlight), m.Config("files", p.state)}
+	if p.storage.leases != nil {
+		errs = append(errs, m.Leases("store", p.storage.leases))
+	}
+	switch remote := p.storage.remote.(type) {
+	case *throttleredis.Store:
+		errs = append(errs, m.Redis("store", remote))
+	case *throttlesql.Store:
+		errs = append(errs, m.SQL("store", remote))
+	}
+	latency, err := m.Latency("serve")
+	p.latency.Store(&latency)
+	return errors.Join(append(errs, err)...)
+}
+
+// flawed is an error as wrong usage, if it is about a file.
+func flawed(err error) error {
+	if flaw := placed(err); flaw != nil {
+		return usage.Error(flaw.Error())
+	}
+	return err
+}
+
+// Check checks what only the roles know: routes, fields, certificates. It opens no
+// socket and asks no store.
+func Check(f *config.File) error {
+	if a := f.Admin; a != nil {
+		if err := checkTLS(f, "admin.listen", a.Listen.TLS); err != nil {
+			return err
+		}
+	}
+	if f.Gateway == nil {
+		return nil
+	}
+	for i, s := range f.Gateway.Listen {
+		if err := checkTLS(f, fmt.Sprintf("gateway.listen[%d]", i), s.TLS); err != nil {
+			return err
+		}
+	}
+	c, err := Gateway(f, nil)
+	if err != nil {
+		return err
+	}
+	_, err = gateway.New(c)
+	return ofGateway(f, err)
+}
+
+func checkTLS(f *config.File, path string, t *config.TLS) error {
+	if t == nil {
+		return nil
+	}
+	files := &certificates{cert: string(t.Cert), key: string(t.Key), clientCA: string(t.ClientCA)}
+	if err := files.load(); err != nil {
+		return f.Fail(path+".tls", "%v", err)
+	}
+	return nil
+}

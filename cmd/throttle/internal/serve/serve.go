@@ -1,0 +1,248 @@
+// Package serve is the command 'throttle serve': it runs the roles that its files
+// have, in one process.
+package serve
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/store"
+)
+
+const help = `throttle serve runs a gateway with rate limits, and the listener of its operators.
+
+Usage: throttle serve FILE...
+
+The files are YAML or JSON, see docs/serve.md; 'throttle check FILE' checks them,
+and 'throttle schema' prints their JSON schema. Each section stands in one file.
+It listens where the files say, and nowhere else. Logs are on standard error.
+
+The rules, the routes and the log level change while it runs: when a file does,
+or at SIGHUP. A bad file is refused whole, and what was in use stays. It starts
+without its store and without the URL of its rules, and says so. At SIGTERM it
+goes on for drain.delay, takes no more connections, and answers what is in
+flight; a second signal kills. FILE is - for standard input.
+
+Examples:
+  throttle serve gateway.yaml
+  throttle serve gateway.yaml admin.yaml
+`
+
+// program is the program that runs.
+type program struct {
+	names  []string
+	log    *slog.Logger
+	level  *slog.LevelVar
+	began  *config.File // as it was at the start
+	loaded atomic.Pointer[loaded]
+
+	sockets *operate.Sockets
+	sources *sources
+	storage *storage
+	control *admit.Control
+	counter *admit.Counter
+	// latency records how long decisions took, from when the metrics are made.
+	latency atomic.Pointer[func(admit.Event)]
+	gateway *gateway.Gateway // nil: no such role
+	admin   *adminRole       // nil: no such role
+	// listening are the sockets of the gateway.
+	listening []net.Listener
+
+	reloading sync.Mutex
+}
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	names, err := usage.ParseFlags(flag.NewFlagSet("serve", flag.ContinueOnError), args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err := io.WriteString(stdout, help)
+		return err
+	case err != nil:
+		return err
+	case len(names) == 0:
+		return usage.Error("serve: no file; write 'throttle serve FILE'")
+	}
+	p := &program{names: names, counter: new(admit.Counter)}
+	if err := p.open(ctx, stdin, stderr); err != nil {
+		return flawed(err)
+	}
+	return p.serve(ctx)
+}
+
+// open reads the files, and opens the store, the sources of the rules, and the
+// sockets.
+func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (err error) {
+	if err := p.read(stdin); err != nil {
+		return err
+	}
+	p.level = new(slog.LevelVar)
+	p.log = logger(p.began, p.level, stderr)
+	if p.sockets, err = operate.Inherit(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.sockets.Close()) }()
+	if p.storage, err = openStore(ctx, p.began, p.log); err != nil {
+		return err
+	}
+	if p.sources, err = openSources(ctx, p.began, p.storage.shared(ctx, p.began, p.log), p.log); err != nil {
+		p.storage.close()
+		return err
+	}
+	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live(), InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
+	if g := p.began.Gateway; g != nil {
+		p.control.Spread = g.Spread
+	}
+	if err = p.openRoles(ctx); err != nil {
+		for _, l := range p.listening {
+			err = errors.Join(err, l.Close())
+		}
+		p.storage.close()
+		return err
+	}
+	for _, name := range p.sockets.Left() {
+		p.log.Warn("a socket of the service manager is not used", "socket", name)
+	}
+	return nil
+}
+
+func (p *program) onEvent(log func(admit.Event)) func(admit.Event) {
+	return func(e admit.Event) {
+		p.counter.OnEvent(e)
+		log(e)
+		if record := p.latency.Load(); record != nil {
+			(*record)(e)
+		}
+	}
+}
+
+// openRoles opens the sockets of the roles, all or none.
+func (p *program) openRoles(ctx context.Context) (err error) {
+	if p.began.Gateway != nil {
+		if err := p.openGateway(ctx); err != nil {
+			return err
+		}
+	}
+	if p.began.Admin != nil {
+		p.admin, err = p.openAdmin(ctx)
+	}
+	return err
+}
+
+// serve runs the roles until ctx ends or one of them fails, and then drains.
+func (p *program) serve(ctx context.Context) error {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	admins, end := context.WithCancel(context.WithoutCancel(ctx)) // they see the drain
+	defer end()
+	var background sync.WaitGroup
+	background.Go(func() { p.storage.look(running) })
+	background.Go(func() { p.sources.run(running) })
+	background.Go(func() { p.watch(running) })
+	p.say()
+	background.Go(func() { p.process().Run(running, "serving "+words.Enumerate(p.names)) })
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.serveAdmin(admins, running.Done())
+		stop()
+	}()
+	err := p.serveGateway(running)
+	stop()
+	background.Wait()
+	end()
+	err = errors.Join(err, <-ended)
+	err = errors.Join(err, p.storage.save(ctx))
+	p.storage.close()
+	p.log.Info("ended", "lost", err != nil)
+	return err
+}
+
+func (p *program) serveGateway(ctx context.Context) error {
+	if p.gateway == nil {
+		<-ctx.Done()
+		return nil
+	}
+	return p.gateway.Serve(ctx)
+}
+
+// process is what signals do.
+func (p *program) process() *operate.Process {
+	q := &operate.Process{Reload: p.reload, Log: p.log}
+	if p.storage.path != "" {
+		q.Snapshot, q.SnapshotEvery = p.storage.save, p.began.Store.Every
+	}
+	return q
+}
+
+// say says what is served, and how much memory it may take.
+func (p *program) say() {
+	all := []any{"store", p.storage.name}
+	if p.gateway != nil {
+		all = append(all, "gateway", addresses(p.listening))
+	}
+	if p.admin != nil {
+		all = append(all, "admin", p.admin.listener.Addr().String())
+	}
+	switch {
+	case p.sources.stack == nil:
+		all = append(all, "rules", "none: nobody is limited")
+	case p.sources.version() == "":
+		all = append(all, "rules", "none yet: nobody is limited")
+	default:
+		all = append(all, "rules", p.sources.version())
+	}
+	if p.storage.memory != nil {
+		all = append(all, "store_memory_mb", 32)
+	}
+	p.log.Info("serving", all...)
+}
+
+func addresses(all []net.Listener) (list []string) {
+	for _, l := range all {
+		list = append(list, l.Addr().String())
+	}
+	return list
+}
+
+// logger returns the logger of a file.
+func logger(f *config.File, level *slog.LevelVar, w io.Writer) *slog.Logger {
+	setLevel(f, level)
+	o := &slog.HandlerOptions{Level: level}
+	if f.Log != nil && f.Log.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+func setLevel(f *config.File, level *slog.LevelVar) {
+	level.Set(slog.LevelInfo)
+	if f.Log != nil && f.Log.Level != "" {
+		_ = level.UnmarshalText([]byte(f.Log.Level)) // the decoder knows these words
+	}
+}
+
+// build is the version of the program.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// variables are those of the environment.
+func variables(name string) (string, bool) { return os.LookupEnv(name) }

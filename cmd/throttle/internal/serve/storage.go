@@ -1,0 +1,160 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
+	"github.com/throttle-go/throttle/throttleredis"
+	"github.com/throttle-go/throttle/throttlesql"
+)
+
+// fallbacks are the words of store.away.
+var fallbacks = map[string]store.Fallback{"": store.FallbackLocal, "share": store.FallbackLocal, "pass": store.FallbackAllow, "refuse": store.FallbackDeny}
+
+// storage is the store and what stands in front of it.
+type storage struct {
+	store.Store
+	name   string
+	remote store.Store   // in a network, without what is in front of it
+	guard  *store.Guard  // nil: it is in this process
+	leases *store.Leases // nil: none
+	memory *memory.Store // nil: it is in a network
+	path   string        // of the snapshot; empty: none
+	close  func()
+}
+
+// openStore opens the store of a file. One in a network need not be there yet.
+func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage, error) {
+	s := f.Store
+	if s == nil {
+		s = &config.Store{URL: "memory:"}
+	}
+	o := stores.Options{Command: "serve", Timeout: 5 * time.Second, InProcess: true, Create: s.Create}
+	named, err := stores.Open(ctx, string(s.URL), o)
+	if failed := exit.Failure(""); errors.As(err, &failed) { // it is away, or may not create its table
+		log.Error("the store is not there; going on without it", "err", err)
+		o.Create = false
+		named, err = stores.Open(ctx, string(s.URL), o)
+	}
+	if err != nil {
+		return nil, f.Fail("store.url", "%s", strings.TrimPrefix(err.Error(), "serve: -store "))
+	}
+	all := &storage{Store: named.Store, name: named.Name, close: named.Close}
+	if !named.Remote {
+		all.memory, _ = named.Store.(*memory.Store)
+		all.path = string(s.Snapshot)
+		all.restore(log)
+		return all, nil
+	}
+	all.remote = named.Store
+	all.guard = &store.Guard{
+		Store: named.Store, Fallback: fallbacks[s.Away], Instances: s.Instances, Timeout: s.Deadline,
+		OnState: told(log, named.Name, cmp.Or(s.Away, "share")),
+	}
+	all.Store = all.guard
+	if s.Lease > 0 {
+		all.leases = &store.Leases{Store: all.guard, Life: s.Lease}
+		all.Store = all.leases
+	}
+	return all, nil
+}
+
+// shared is the document of the overlay; nil if there is none.
+func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) rules.Shared {
+	switch {
+	case f.Rules == nil || f.Rules.Overlay == "":
+		return nil
+	case f.Rules.Overlay != config.InStore:
+		return &rules.File{Path: string(f.Rules.Overlay)}
+	}
+	switch remote := s.remote.(type) {
+	case *throttleredis.Store:
+		return &throttleredis.Document{Do: remote.Do, Name: overlayKey(remote.Prefix)}
+	case *throttlesql.Store:
+		d := &throttlesql.Document{Query: remote.Query}
+		if f.Store.Create {
+			if err := d.Create(ctx); err != nil {
+				log.Error("the table of the overlay could not be created", "err", err)
+			}
+		}
+		return d
+	}
+	return nil
+}
+
+// overlayKey is the key of the overlay in a Redis that others use too.
+func overlayKey(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	return prefix + "overlay"
+}
+
+// redacted is a URL without its password.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "(no URL)"
+	}
+	return u.Redacted()
+}
+
+// told returns the OnState of a Guard: it logs when the store goes and when it comes
+// back, and not each call between.
+func told(log *slog.Logger, name, away string) func(error) {
+	var gone atomic.Bool
+	return func(err error) {
+		switch {
+		case err == nil:
+			gone.Store(false)
+			log.Info("the store is back", "store", name)
+		case gone.CompareAndSwap(false, true):
+			log.Error("the store does not decide", "store", name, "away", away, "err", err)
+		}
+	}
+}
+
+// look asks a store in a network for nothing, so that its absence is said at the
+// start and not with the first request.
+func (s *storage) look(ctx context.Context) {
+	if s.guard == nil {
+		return
+	}
+	d := make([]limit.Decision, 1)
+	_, _ = s.guard.Take(ctx, []limit.Ask{{Key: "throttle/serve", Limit: limit.Limit{Count: 1, Period: time.Second}}}, d) // OnState says what is wrong
+}
+
+func (s *storage) restore(log *slog.Logger) {
+	if s.path == "" {
+		return
+	}
+	found, err := operate.Restore(s.path, s.memory)
+	switch {
+	case err != nil:
+		log.Error("the limits begin unused", "err", err)
+	case found:
+		log.Info("what was counted before goes on", "snapshot", s.path)
+	}
+}
+
+// save keeps what was counted.
+func (s *storage) save(context.Context) error {
+	if s.path == "" {
+		return nil
+	}
+	return operate.Save(s.path, s.memory)
+}
