@@ -2,6 +2,7 @@ package integration
 
 import (
 	"database/sql"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,26 @@ func TestDocumentRedis(t *testing.T) {
 	}
 }
 
+// TestDocumentRedisUser: the user of docs/redis.md may do it, on each engine.
+func TestDocumentRedisUser(t *testing.T) {
+	for name, start := range map[string]func(testing.TB, ...string) *rig.Node{"Redis": rig.Redis, "Valkey": rig.Valkey} {
+		t.Run(name, func(t *testing.T) {
+			node := start(t)
+			redisUser(t, node, "throttle", redisRules)
+			d := &throttleredis.Document{Do: redisUsers(t, node.Addr, "throttle")["go-redis"]}
+			throttletest.TestDocument(t, d, d)
+			if n := node.Must(t, "EXISTS", "throttle:overlay"); n != "1" {
+				t.Errorf("EXISTS throttle:overlay = %v, want 1", n)
+			}
+			node.Must(t, "DEL", "throttle:overlay")
+			node.Must(t, "LPUSH", "throttle:overlay", "x")
+			if _, _, err := d.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "throttle:overlay") {
+				t.Errorf("Load of a key of another type: %v, want an error with its name", err)
+			}
+		})
+	}
+}
+
 func TestDocumentPostgres(t *testing.T) {
 	url := rig.SharedPostgres(t).Database(t)
 	db, err := sql.Open("pgx", url)
@@ -37,6 +58,15 @@ func TestDocumentPostgres(t *testing.T) {
 	for name, query := range map[string]throttlesql.Query{"pgx": clients.Pgx(p), "database/sql": clients.DatabaseSQL(db)} {
 		t.Run(name, func(t *testing.T) {
 			d := &throttlesql.Document{Query: query, Table: "public.My documents", Name: name}
+			missing := &throttlesql.Document{Query: query, Table: "nowhere"}
+			if _, _, err := missing.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "call Create") {
+				t.Errorf("Load without a table: %v, want it to say what to call", err)
+			}
+			for _, bad := range []*throttlesql.Document{{Query: query, Table: `a"b`}, {}} {
+				if err := bad.Create(t.Context()); err == nil {
+					t.Errorf("Create of %+v has no error", bad)
+				}
+			}
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {

@@ -12,7 +12,10 @@
 // A [Set] is the content of a file. [Parse] and [Compile] check it as a whole,
 // and [Compiled.Decide] asks a [store.Store] about all rules for a request at
 // once: all are charged, or none. [Live] holds the version in use, and a
-// [Source] refreshes it from a URL, a file or a function.
+// [Source] refreshes it from a URL, a file or a function. A [Stack] puts several
+// sources on top of each other, and on top of them an [Overlay]: changes by hand,
+// such as a raise for an hour, that all instances share. [ParseNode] reads other
+// formats than JSON.
 //
 // Most owners do not call Decide themselves: they give a Live to
 // throttlehttp.Handler, which fills in the Request. A program with a single

@@ -7,6 +7,8 @@ import (
 	"log"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/throttle-go/throttle/memory"
@@ -112,4 +114,43 @@ func ExampleSet() {
 	//     }
 	//   ]
 	// }
+}
+
+// A raise for an hour by hand, on top of a file, for all instances that share the
+// document: here a file, elsewhere a throttleredis.Document.
+func ExampleStack() {
+	dir, err := os.MkdirTemp("", "rules")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	file := func(context.Context, string) ([]byte, string, error) {
+		return []byte(`{"version": "v1", "rules": {"name": "per-client", "key": "client", "limits": "10/s"}}`), "", nil
+	}
+	stack := rules.Stack{
+		Sources: []*rules.Source{{Fetch: file}},
+		Shared:  &rules.File{Path: filepath.Join(dir, "overlay.json")},
+	}
+	ctx := context.Background()
+	if err := stack.Refresh(ctx); err != nil { // then: go stack.Run(ctx)
+		log.Fatal(err)
+	}
+	err = stack.Edit(ctx, rules.Note{Why: "launch", By: "jane"}, func(o *rules.Overlay) error {
+		o.PutOverride("per-client", rules.Override{
+			Key: []string{"acme"}, Limits: []rules.Limit{{Count: 200, Period: time.Second}},
+			Note: rules.Note{Until: time.Date(2126, 12, 1, 0, 0, 0, 0, time.UTC)},
+		})
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, v := range stack.Versions()[1:] {
+		fmt.Println(v.Name, v.Changes[1:])
+	}
+	a, err := stack.Live.Load().Decide(ctx, new(memory.Store), rules.Request{Client: "acme"})
+	fmt.Println(a.Limit, err)
+	// Output:
+	// v1.1 [rule per-client: override for acme: added, limits 200/s until 2126-12-01T00:00:00Z]
+	// 200/s <nil>
 }

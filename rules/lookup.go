@@ -179,8 +179,9 @@ func (o *Override) flaw() string {
 	return ""
 }
 
-// lookup returns what counts for the key at hand in place of a rule's terms.
-func (q *question) lookup(ctx context.Context, r *rule) (t terms, ok bool) {
+// lookup returns what counts for the key at hand in place of a rule's terms, or
+// nil.
+func (q *question) lookup(ctx context.Context, r *rule) *terms {
 	key := make([]string, len(r.parts))
 	for i, part := range r.parts {
 		if q.c.parts[part].kind == byAddress {
@@ -191,9 +192,9 @@ func (q *question) lookup(ctx context.Context, r *rule) (t terms, ok bool) {
 	}
 	o, ok := q.r.Override(ctx, r.name, key)
 	if !ok || o.Ended(q.r.Now) || o.flaw() != "" {
-		return terms{}, false
+		return nil
 	}
-	t = r.terms
+	t := r.terms
 	if len(o.Limits) > 0 {
 		t.limits = make([]limit.Limit, len(o.Limits))
 		for i, l := range o.Limits {
@@ -203,5 +204,5 @@ func (q *question) lookup(ctx context.Context, r *rule) (t terms, ok bool) {
 	if o.InFlight > 0 {
 		t.most = int64(o.InFlight)
 	}
-	return t, true
+	return &t
 }

@@ -8,7 +8,7 @@ import (
 // overrides are the overrides of a rule, indexed for look-up.
 type overrides struct {
 	// exact finds limits by the tail of a key, which has the values in it.
-	exact map[string]terms
+	exact map[string]*terms
 	other []override
 }
 
@@ -23,23 +23,20 @@ type valuePattern struct {
 	glob glob
 }
 
-// find returns the limits for the request whose key ends in tail, if they are
-// other than the rule's. No part of the key is missing.
-func (o *overrides) find(q *question, parts []int, tail []byte) (t terms, ok bool) {
-	if t, ok = o.exact[string(tail)]; ok {
-		for t.next != nil && ended(t.until, q.r.Now) {
-			t = *t.next
-		}
+// find returns the limits for the request whose key ends in tail, or nil if they are
+// the rule's. No part of the key is missing.
+func (o *overrides) find(q *question, parts []int, tail []byte) *terms {
+	for t := o.exact[string(tail)]; t != nil; t = t.next {
 		if !ended(t.until, q.r.Now) {
-			return t, true
+			return t
 		}
 	}
 	for i := range o.other {
 		if v := &o.other[i]; !ended(v.terms.until, q.r.Now) && v.match(q, parts) {
-			return v.terms, true
+			return &v.terms
 		}
 	}
-	return terms{}, false
+	return nil
 }
 
 func (o *override) match(q *question, parts []int) bool {
@@ -61,7 +58,7 @@ func (k *compiler) overrides(path string, r *Rule, parts []int, base terms) (o o
 	if len(r.Overrides) > maxEntries {
 		k.fail(path+".overrides", "more than %d overrides", maxEntries)
 	}
-	o.exact = make(map[string]terms, len(r.Overrides))
+	o.exact = make(map[string]*terms, len(r.Overrides))
 	stars := 0
 	for i := range r.Overrides {
 		v, at := &r.Overrides[i], item(path+".overrides", i)
@@ -125,17 +122,14 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 		}
 		values[i] = v
 	}
-	switch first, twice := o.exact[string(tail)]; {
+	switch first := o.exact[string(tail)]; {
 	case k.err != nil:
 	case !exact:
 		o.other = append(o.other, override{values, t})
-	case !twice:
-		o.exact[string(tail)] = t
-	default:
-		if !first.then(t) {
-			k.fail(path+".key", "another override has the same key, and does not end; or more than %d of them do", mostTwins)
-		}
-		o.exact[string(tail)] = first
+	case first == nil:
+		o.exact[string(tail)] = &t
+	case !first.then(t):
+		k.fail(path+".key", "another override has the same key, and does not end; or more than %d of them do", mostTwins)
 	}
 }
 

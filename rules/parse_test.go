@@ -111,6 +111,7 @@ func TestVersionOfContent(t *testing.T) {
 // written and read again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
+	f.Add([]byte(`{"kill": {"on": true, "why": "x"}, "rules": {"name": "a", "key": "client", "limits": "1/s", "shadow": {"limits": "8/s"}, "away": "pass", "overrides": {"key": "x", "limits": "2/s", "until": "2026-12-01T00:00:00Z"}}, "switches": {"name": "s", "cases": {"key": "*", "value": 1.5}}}`))
 	f.Add([]byte(`{"rules": [{"name": "a", "key": "a+b", "limits": {"count": 1, "period": "3us"}}]}`))
 	f.Add([]byte(`{"rules": {"name": "a", "key": "client", "limits": [], "overrides": {"key": "x"}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

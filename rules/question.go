@@ -149,16 +149,16 @@ func (q *question) find(p *part) (text string, ok bool) {
 // part of the key and this one does.
 func (q *question) ask(ctx context.Context, i int) (ok bool) {
 	rule := &q.c.rules[i]
-	t := rule.terms
+	t := &rule.terms
 	if whole := q.makeTail(rule.parts); whole {
-		other, found := rule.other.find(q, rule.parts, q.tail)
-		if !found && rule.lookup && q.r.Override != nil {
-			other, found = q.lookup(ctx, rule)
+		other := rule.other.find(q, rule.parts, q.tail)
+		if other == nil && rule.lookup && q.r.Override != nil {
+			other = q.lookup(ctx, rule)
 		}
 		switch {
-		case found && rule.tried: // beside the rule's limits, not those of an override
+		case other != nil && rule.tried: // beside the rule's limits, not those of an override
 			return true
-		case found:
+		case other != nil:
 			t = other
 		}
 	} else if rule.missing == Pass || rule.missing == Refuse {

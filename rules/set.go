@@ -115,7 +115,7 @@ type Override struct {
 	// Key has a pattern for each part of the rule's Key: exact, or with '*'.
 	// That of an address is an address or a network, or "*". A key that lacks a
 	// part has no override.
-	Key []string `json:"key"`
+	Key []string `json:"key,omitempty"`
 	// Limits replace the rule's, the n-th for the n-th. If empty, the rule's
 	// apply.
 	Limits []Limit `json:"limits,omitempty"`

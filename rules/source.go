@@ -215,13 +215,32 @@ func (s *Source) fetch(ctx context.Context) (data []byte, tag string, c *Compile
 		return nil, s.tag, nil, nil
 	}
 	c, err = s.parse(data)
-	if err == nil && c.serial > 0 && c.serial < s.serial {
-		err = fmt.Errorf("rules: serial %d is older than %d, which is in use", c.serial, s.serial)
+	if err == nil && c.serial > 0 {
+		err = s.older(c.serial)
 	}
 	if err == nil && c.digest != s.digest && s.into != nil {
 		err = s.into(c)
 	}
 	return data, tag, c, err
+}
+
+// older refuses a serial below that of the version in use, or, before the first, of
+// the kept one.
+func (s *Source) older(serial int64) error {
+	have, where := s.serial, "in use"
+	if s.Keep != "" && s.digest == [sha256.Size]byte{} {
+		data, err := readFile(s.Keep)
+		if err != nil {
+			return nil // none is kept
+		}
+		if kept, err := s.parse(data); err == nil {
+			have, where = kept.serial, "kept"
+		}
+	}
+	if serial < have {
+		return fmt.Errorf("rules: serial %d is older than %d, which is %s", serial, have, where)
+	}
+	return nil
 }
 
 // parse reads and checks rules.

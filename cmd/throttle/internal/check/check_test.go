@@ -73,6 +73,8 @@ func TestCheck(t *testing.T) {
 		"custom.yaml", "rules: {name: a, key: customer, limits: 1/s, cost: bytes}\n",
 		"gone.yaml", "version: 1\nrules: {file: nowhere.yaml}\nadmin: {listen: ':0', token: 0123456789abcdef}\n",
 		"names.yaml", "version: 1\nrules: {file: badrules.yaml}\nadmin: {listen: 'localhost:0'}\n",
+		"tls.yaml", "version: 1\nadmin: {listen: {address: ':0', tls: {cert: no.pem, key: no.pem, client_ca: no.pem}}}\n",
+		"field.yaml", strings.ReplaceAll(gatewayFile, "X-User", "X_User"),
 		"store.yaml", "version: 1\nstore: {url: 'redis://a,b'}\nadmin: {listen: 'localhost:0'}\n",
 		"good.json", "{\"version\": 1, \"admin\": {\"listen\": {\"address\": \"127.0.0.1:1\"}}}")
 	for _, c := range []struct {
@@ -91,6 +93,8 @@ func TestCheck(t *testing.T) {
 		{"badjson.json", 2, "throttle: badjson.json:2:43: not JSON: "},
 		{"custom.yaml", 2, "throttle: custom.yaml:1:23: rules[0].key[0]: unknown part \"customer\"; "},
 		{"gone.yaml", 2, "throttle: gone.yaml:2:15: rules.file: open nowhere.yaml: no such file or directory\n"},
+		{"tls.yaml", 2, "throttle: tls.yaml:2:38: admin.listen.tls: open no.pem: no such file or directory\n"},
+		{"field.yaml", 2, "throttle: field.yaml:6:22: gateway.identity.header: \"X_user\": must be a field of its own, as X-Customer\n"},
 		{"store.yaml", 2, "throttle: store.yaml:2:14: store.url: redis://a:6379,b:6379: several hosts; add ?cluster=true"},
 		{"none.yaml", 2, "throttle: check: open none.yaml: no such file or directory\n"},
 		{"", 2, "throttle: check: no file; write 'throttle check FILE'\n"},

@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
+	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -15,7 +16,7 @@ import (
 // advisories that describe each attack.
 func TestHeaderAdvisories(t *testing.T) {
 	seen := header("X-Customer", "X-Real-Ip", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X_customer", "X_Customer",
-		"X-Original-Url", "Forwarded", "True-Client-Ip", "X-Other", "Upgrade", "Http2-Settings", "Te", "Connection")
+		"X-Original-Url", "Forwarded", "True-Client-Ip", "X-Other", "Upgrade", "Http2-Settings", "Te", "Connection", "Plain_name")
 	to := service(t, seen)
 	outside := Config{Routes: []Route{{To: []string{to}}}, Identity: Believed{"x-customer", network(t, "10.0.0.0/8")}}
 	inside := outside
@@ -35,6 +36,7 @@ func TestHeaderAdvisories(t *testing.T) {
 		{"CVE-2024-45410, CVE-2026-29054", "inside", []string{"X-Customer: acme", "Connection: x-customer, X-Real-Ip, X-Forwarded-For"}, 200, "X-Customer=acme;" + own},
 		{"several identities", "inside", []string{"X-Customer: evil", "X-Customer: acme"}, 400, "Bad Request\n"},
 		{"CVE-2025-64484, CVE-2026-35051", "inside", []string{"X_Customer: evil"}, 200, own},
+		{"an underscore", "outside", []string{"Plain_Name: x"}, 200, own},
 		{"CVE-2026-39858", "inside", []string{"X-Customer: acme", "x_customer: evil"}, 200, "X-Customer=acme;" + own},
 		{"CVE-2026-54763", "outside", []string{"X-Forwarded_For: 6.6.6.6", "X_Real_Ip: 6.6.6.6"}, 200, own},
 		{"GHSA-hm36-ffrh-c77c", "outside", []string{"X-Forwarded-For: 6.6.6.6", "X-Real-IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "True-Client-IP: 6.6.6.6"}, 200, own},
@@ -72,19 +74,21 @@ func TestUnderscores(t *testing.T) {
 // TestFraming: of bytes that may be read as one request or as two, the limiter
 // counts as many as the service sees, and what is ambiguous is refused.
 func TestFraming(t *testing.T) {
-	var served atomic.Int64
+	var mu sync.Mutex
+	served, counted := map[string]int{}, map[string]int{} // by path
+	count := func(in map[string]int, path string) {
+		mu.Lock()
+		defer mu.Unlock()
+		in[path]++
+	}
 	to := service(t, func(w http.ResponseWriter, r *http.Request) {
-		served.Add(1)
+		count(served, r.URL.Path)
 		fmt.Fprint(w, r.Host, r.URL)
 	})
-	var counted atomic.Int64
-	e := serve(t, Config{Routes: []Route{{To: []string{to}, PassHost: true}}, OnServed: func(s Served) {
-		if s.Tries > 0 {
-			counted.Add(1)
-		}
-	}})
+	limiter := &admit.Control{OnEvent: func(e admit.Event) { count(counted, e.Request.Path) }}
+	e := serve(t, Config{Routes: []Route{{To: []string{to}, PassHost: true}}, Control: limiter})
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name, text string
 		status     int
 	}{
@@ -102,22 +106,30 @@ func TestFraming(t *testing.T) {
 		{"no host", lines("GET / HTTP/1.1"), 400},
 		{"a NUL", lines("GET / HTTP/1.1", "Host: h", "X: \x00"), 400},
 		{"CONNECT", lines("CONNECT h:80 HTTP/1.1", "Host: h:80"), 405},
-		{"absolute form", lines("GET http://inner/x HTTP/1.1", "Host: outer"), 200},
+		{"absolute form", lines("GET http://inner/ HTTP/1.1", "Host: outer"), 200},
 		{"a body of GET", lines("GET / HTTP/1.1", "Host: h", fmt.Sprintf("Content-Length: %d", len(smuggled))) + smuggled, 200},
 		{"length and chunked", lines("POST / HTTP/1.1", "Host: h", "Content-Length: 5", "Transfer-Encoding: chunked") + "0\r\n\r\n", 200},
 	} {
-		served.Store(0)
-		counted.Store(0)
-		text := strings.Replace(c.text, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
+		path := fmt.Sprint("/", i)
+		text := strings.Replace(c.text, "/ ", path+" ", 1)
+		text = strings.Replace(text, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
 		status, body := e.raw(text)
 		if status != c.status {
 			t.Errorf("%s: %d %q, want %d", c.name, status, body, c.status)
 		}
-		if c.name == "absolute form" && body != "inner/x" {
+		if c.name == "absolute form" && body != "inner"+path {
 			t.Errorf("%s: the service sees %q, want the host that the limiter sees", c.name, body)
 		}
-		if s, l := served.Load(), counted.Load(); c.status == 200 && (s != 1 || l != 1) || s > l {
+		mu.Lock()
+		s, l := served[path], counted[path]
+		mu.Unlock()
+		if c.status == 200 && (s != 1 || l != 1) || s > l {
 			t.Errorf("%s: the service saw %d requests and the limiter %d", c.name, s, l)
 		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if served["/smuggled"] > 0 {
+		t.Error("a request inside another was served")
 	}
 }

@@ -45,7 +45,7 @@ func (x *exchange) spoofs(name string) bool {
 		alias := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		return !x.g.cfg.Underscores || slices.Contains(x.g.names, alias) || forged(alias)
 	}
-	return !x.trusted && forged(name)
+	return forged(name) && !x.trusts()
 }
 
 // forged reports whether a field states what only a proxy can know: whose a
@@ -104,14 +104,28 @@ func (x *exchange) locate(r *http.Request) {
 		return
 	}
 	x.peer = from.Addr().Unmap().WithZone("")
-	p := x.g.cfg.Proxies
-	if len(p.Trusted) > 0 {
-		x.trusted = has(p.Trusted, x.peer)
+	if p := x.g.cfg.Proxies; len(p.Trusted) > 0 {
 		x.client = rules.ClientAddress(x.peer, p, r.Header.Values)
 		return
 	}
 	x.client = x.version.ClientAddress(x.peer, r.Header.Values)
-	x.trusted = x.client != x.peer || x.version.ClientAddress(x.peer, somebody(x.peer)) != x.peer
+}
+
+// trusts reports whether the peer is a proxy that is trusted.
+func (x *exchange) trusts() bool {
+	if x.trust == 0 {
+		yes := x.client != x.peer
+		if p := x.g.cfg.Proxies; len(p.Trusted) > 0 {
+			yes = has(p.Trusted, x.peer)
+		} else if !yes {
+			yes = x.version.ClientAddress(x.peer, somebody(x.peer)) != x.peer
+		}
+		x.trust = 1
+		if yes {
+			x.trust = 2
+		}
+	}
+	return x.trust == 2
 }
 
 // somebody returns header fields by which a proxy states another address than

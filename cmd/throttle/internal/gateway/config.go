@@ -11,8 +11,7 @@ import (
 	"github.com/throttle-go/throttle/throttlehttp"
 )
 
-// Config is what a Gateway does. All of it but the Routes stays as it is while
-// the Gateway serves.
+// Config configures a Gateway. Only the Routes may change while it serves.
 type Config struct {
 	// Listen are the sockets that it serves, at least one and at most 64.
 	Listen []Listen

@@ -17,17 +17,18 @@ import (
 
 // exchange is one request and its answer. It is the http.ResponseWriter that the
 // Handler and the ReverseProxy see, and what the context of the request carries.
+// Every byte of it is taken for every request.
 type exchange struct {
 	http.ResponseWriter
 	g       *Gateway
 	route   *route
 	carried carried
-	cancel  context.CancelFunc
-	began   time.Time // zero if nobody wants to know
+	cancel  context.CancelFunc // nil if there is no body to give up
+	began   time.Time          // zero if nobody wants to know
 
 	peer    netip.Addr // that the connection came from
 	client  netip.Addr // behind the trusted proxies
-	trusted bool       // peer is one of them
+	trust   trust      // in peer
 	version *rules.Compiled
 
 	admission *admit.Admission // while it is forwarded; nil if it was not charged
@@ -42,15 +43,21 @@ type exchange struct {
 	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
 	tunnel    bool
 	streams   bool
-	served    Served
+	served    *Served // nil if nobody wants to know
 
 	answers atomic.Bool  // the answer has begun
 	last    atomic.Int64 // when something moved, since the start of the Gateway
-	mu      sync.Mutex   // guards what follows
-	timer   *time.Timer
-	ended   bool
-	cut     bool
+	before  *exchange    // in the list of its route, and after; guarded by it
+	after   *exchange
+	watched bool
+
+	mu    sync.Mutex // guards what follows
+	ended bool
+	cut   bool
 }
+
+// trust is whether a proxy is trusted: not asked yet, no, or yes.
+type trust uint8
 
 // carried is the context of the request, which carries its exchange.
 type carried struct {
@@ -79,7 +86,7 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 // fields are the header fields of the gateway's own, which an upstream neither
 // removes nor replaces.
 type fields struct {
-	all [8]struct {
+	all [5]struct {
 		name  string
 		lines []string
 	}
@@ -135,7 +142,6 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.status == 0 {
 		x.begins(http.StatusOK)
 	}
-	x.moved()
 	n, err := x.ResponseWriter.Write(p)
 	x.moved()
 	return n, err
@@ -146,33 +152,26 @@ func (x *exchange) moved() { x.last.Store(int64(time.Since(x.g.start))) }
 
 // watch cuts the exchange once nothing has moved for long.
 func (x *exchange) watch() {
-	if x.route == nil || x.route.idle <= 0 {
-		return
-	}
-	x.moved()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.timer == nil && !x.ended {
-		x.timer = time.AfterFunc(x.route.idle, x.check)
+	if x.route != nil && x.route.idle > 0 && !x.watched {
+		x.moved()
+		x.route.watch.add(x)
 	}
 }
 
-func (x *exchange) check() {
+// giveUp cuts the exchange: whatever it waits for ends with an error.
+func (x *exchange) giveUp() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.ended {
 		return
 	}
-	rest := x.route.idle - (time.Since(x.g.start) - time.Duration(x.last.Load()))
-	if rest > 0 {
-		x.timer.Reset(rest)
-		return
-	}
 	x.cut = true
-	x.cancel()
+	if x.cancel != nil {
+		x.cancel()
+	}
 	c := http.NewResponseController(x.ResponseWriter)
 	past := time.Unix(1, 0)
-	_ = c.SetReadDeadline(past) // not supported by HTTP/1 once hijacked; the context ends that
+	_ = c.SetReadDeadline(past) // the server then cancels the context of the request
 	if x.answers.Load() {       // else it is told why
 		_ = c.SetWriteDeadline(past)
 	}
@@ -187,11 +186,11 @@ func (x *exchange) late() bool {
 
 // stop ends the watch, and what the exchange holds of the upstream.
 func (x *exchange) stop() {
+	if x.watched {
+		x.route.watch.remove(x)
+	}
 	x.mu.Lock()
 	x.ended = true
-	if x.timer != nil {
-		x.timer.Stop()
-	}
 	x.mu.Unlock()
 	if x.endpoint != nil {
 		x.endpoint.Release()
@@ -200,7 +199,9 @@ func (x *exchange) stop() {
 	if x.tunnel {
 		x.g.tunnels.Add(-1)
 	}
-	x.cancel()
+	if x.cancel != nil {
+		x.cancel()
+	}
 }
 
 // upload is the body of a request on its way to an upstream.

@@ -67,9 +67,6 @@ func New(c Config) (*Gateway, error) {
 	return g, g.Swap(c.Routes)
 }
 
-// believed are the names of the fields that only some proxies may set.
-func (g *Gateway) believed() []string { return g.names }
-
 // Swap puts other routes into use: all of them, or none if there is a *Flaw.
 // Requests that have begun end as they began. Routes to the same upstreams keep
 // their connections, their health and what load shedding has learnt.
@@ -136,9 +133,12 @@ func (g *Gateway) said(address string, err error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, g: g, trailer: r.Trailer}
 	x.carried.x = x
-	x.carried.Context, x.cancel = context.WithCancel(r.Context())
+	x.carried.Context = r.Context()
+	if r.ContentLength != 0 {
+		x.carried.Context, x.cancel = context.WithCancel(r.Context())
+	}
 	if g.cfg.OnServed != nil {
-		x.began = time.Now()
+		x.began, x.served = time.Now(), new(Served)
 		defer x.tell(r.Method)
 	}
 	defer x.stop()
@@ -200,14 +200,14 @@ func (x *exchange) serve(r *http.Request) {
 
 // decided notes that the Control has admitted the request.
 func (x *exchange) decided() {
-	if !x.began.IsZero() {
+	if x.served != nil {
 		x.served.Admission = time.Since(x.began)
 	}
 }
 
 // tell calls OnServed.
 func (x *exchange) tell(method string) {
-	s := x.served
+	s := *x.served
 	switch method {
 	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT":
 		s.Method = method

@@ -88,6 +88,18 @@ func TestIdle(t *testing.T) {
 			t.Errorf("%.30q: OnServed has %+v", c.text, s)
 		}
 	}
+	two := &http.Transport{Protocols: new(http.Protocols)}
+	two.Protocols.SetUnencryptedHTTP2(true)
+	defer two.CloseIdleConnections()
+	a, err := two.RoundTrip(e.request("GET", "/answer", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if body, err := io.ReadAll(a.Body); string(body) != "begun" || err == nil {
+		t.Errorf("by HTTP/2: %q, %v; want an answer that is cut", body, err)
+	}
+	<-statuses
 	io.WriteString(e.dial(), lines("GET /unread HTTP/1.1", "Host: h"))
 	select {
 	case <-statuses:

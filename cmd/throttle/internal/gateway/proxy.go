@@ -55,23 +55,27 @@ func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admiss
 // may set are gone already, and those of Connection; what is set here can not be
 // removed by the caller any more.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
-	if x.trusted && x.client != x.peer {
-		p.Out.Header["X-Forwarded-For"] = []string{x.client.String()} // and nothing that the client wrote
+	h := p.Out.Header
+	if x.client.IsValid() {
+		of := &[2]string{x.client.String()}
+		if of[1] = of[0]; x.client != x.peer {
+			of[1] += ", " + x.peer.String() // and nothing that the client wrote
+		}
+		h["X-Real-Ip"], h["X-Forwarded-For"] = of[:1:1], of[1:]
 	}
-	p.SetXForwarded()
-	if x.trusted {
-		for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
-			if lines := p.In.Header[name]; len(lines) == 1 {
-				p.Out.Header[name] = lines
-			}
+	to := &[2]string{p.In.Host, "http"}
+	if p.In.TLS != nil {
+		to[1] = "https"
+	}
+	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = to[:1:1], to[1:]
+	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} { // there if they come from a proxy that is trusted
+		if lines := p.In.Header[name]; len(lines) == 1 {
+			h[name] = lines
 		}
 	}
-	if x.client.IsValid() {
-		p.Out.Header["X-Real-Ip"] = []string{x.client.String()}
-	}
-	for _, b := range x.g.believed() {
+	for _, b := range x.g.names {
 		if lines, ok := p.In.Header[b]; ok {
-			p.Out.Header[b] = lines
+			h[b] = lines
 		}
 	}
 }
@@ -137,7 +141,7 @@ func joined(a, b string) string {
 
 // answered notes that the upstream has answered.
 func (x *exchange) answered(a *http.Response) *http.Response {
-	if !x.began.IsZero() {
+	if x.served != nil {
 		x.served.Wait = time.Since(x.began) - x.served.Admission
 		x.served.Upstream = x.endpoint.Address
 	}
@@ -148,6 +152,8 @@ func (x *exchange) answered(a *http.Response) *http.Response {
 		x.tunnel = true
 		x.g.tunnels.Add(1)
 		delete(x.Header(), "Connection") // it is said when the gateway drains
+	}
+	if x.tunnel {
 		x.begins(a.StatusCode)
 	}
 	return a
@@ -155,13 +161,15 @@ func (x *exchange) answered(a *http.Response) *http.Response {
 
 // fail answers a request that no upstream has answered.
 func (x *exchange) fail(err error) {
-	x.served.Err = err
+	if x.served != nil {
+		x.served.Err = err
+	}
 	if errors.As(err, new(*upstream.Unsent)) {
 		x.giveBack()
 	}
 	status := x.statusOf(err)
-	if status == 0 {
-		return
+	if status == 0 { // without this it would be answered 200
+		panic(http.ErrAbortHandler)
 	}
 	if status >= 500 && x.g.may(time.Now()) {
 		x.g.log.Error("no upstream answered", "route", x.route.Match, "err", err)

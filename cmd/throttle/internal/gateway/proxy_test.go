@@ -109,6 +109,11 @@ func TestRefund(t *testing.T) {
 	if seen.Load() != 2 {
 		t.Errorf("an upstream saw %d requests, want 2", seen.Load())
 	}
+	seen.Store(0)
+	e = serve(t, Config{Routes: []Route{{To: []string{cuts, cuts + "/b"}}}}) // with new connections
+	if status, _ := do(t, e.request("GET", "/", nil)); status != 502 || seen.Load() != 1 {
+		t.Errorf("a GET to upstreams that cut: %d, seen %d times; want 502, once", status, seen.Load())
+	}
 }
 
 // TestEarlyHints: answers that go before the answer pass, and do not take what

@@ -37,6 +37,7 @@ type route struct {
 	host, path glob // host is nil for any
 	upgrades   []string
 	idle       time.Duration
+	watch      watchlist
 	maxBody    int64
 	shed       *admit.Shedder
 	pool       *upstream.Pool
@@ -91,6 +92,7 @@ func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
 	if t.idle == 0 {
 		t.idle = 5 * time.Minute
 	}
+	t.watch.idle, t.watch.start = t.idle, g.start
 	if t.maxBody == 0 {
 		t.maxBody = g.cfg.Limits.MaxBody
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -31,8 +32,9 @@ func (g *Gateway) serveOn(ctx context.Context, sockets []net.Listener) error {
 	defer cut()
 	server := g.server(requests)
 	ended := make(chan error, len(sockets))
+	var accepting sync.WaitGroup
 	for _, s := range sockets {
-		go func() { ended <- server.Serve(s) }()
+		accepting.Go(func() { ended <- server.Serve(s) })
 	}
 	failed := error(nil)
 	select {
@@ -42,7 +44,11 @@ func (g *Gateway) serveOn(ctx context.Context, sockets []net.Listener) error {
 		g.draining.Store(true)
 		pause(g.cfg.Drain.Delay, ended)
 	}
-	return errors.Join(failed, g.drain(ctx, server, sockets, cut))
+	for _, s := range sockets {
+		s.Close()
+	}
+	accepting.Wait() // what was accepted is counted now
+	return errors.Join(failed, g.drain(ctx, server, cut))
 }
 
 // pause waits, or until a socket fails.
@@ -84,22 +90,19 @@ func (g *Gateway) server(requests context.Context) *http.Server {
 	return s
 }
 
-// drain closes the sockets, waits for what is in flight, and cuts the rest.
+// drain waits for what is in flight, once the sockets are closed, and cuts the rest.
 // http.Server.Shutdown is not used before nothing is: from then on the server
 // drops requests that it has read from connections on which none came before.
-func (g *Gateway) drain(ctx context.Context, server *http.Server, sockets []net.Listener, cut context.CancelFunc) error {
+func (g *Gateway) drain(ctx context.Context, server *http.Server, cut context.CancelFunc) error {
 	most := g.cfg.Drain.Timeout
 	if most <= 0 {
 		most = 30 * time.Second
 	}
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
-	for _, s := range sockets {
-		s.Close()
-	}
 	began := time.Now()
-	wait(patience, func() bool {
-		return g.active.Load() == 0 && g.tunnels.Load() == 0 && (g.fresh.Load() == 0 || time.Since(began) > freshFor)
+	wait(patience, func() bool { // fresh ones first, as they become active
+		return (g.fresh.Load() == 0 || time.Since(began) > freshFor) && g.active.Load() == 0 && g.tunnels.Load() == 0
 	})
 	active, tunnels := g.active.Load(), g.tunnels.Load()
 	if active == 0 { // HTTP/2 is said goodbye; what has sent nothing yet does not count

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"io"
@@ -11,18 +12,21 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/rules"
 )
 
 const help = `throttle schema prints the JSON schema of the files of 'throttle serve'.
 
-Usage: throttle schema
+Usage: throttle schema [rules]
 
+With 'rules' it is that of files of rules.
 Editors then complete and check such a file. The first line names the schema:
 
   # yaml-language-server: $schema=throttle.schema.json
 
 Examples:
   throttle schema > throttle.schema.json
+  throttle schema rules > rules.schema.json
 `
 
 // Run prints the schema.
@@ -34,10 +38,14 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, _ io.Writer) err
 		return err
 	case err != nil:
 		return err
-	case len(names) > 0:
-		return usage.Errorf("schema: %s is too much; write 'throttle schema'", words.Quote(names[0]))
+	case len(names) > 1 || len(names) == 1 && names[0] != "rules":
+		return usage.Errorf("schema: %s is not known; write 'throttle schema' or 'throttle schema rules'", words.Quote(names[len(names)-1]))
 	}
 	text, err := config.Schema()
+	if len(names) == 1 {
+		text, err = json.MarshalIndent(rules.Schema(), "", " ")
+		text = append(text, '\n')
+	}
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,11 @@ func TestSchema(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &s); err != nil || code != 0 || errs != "" || s.Properties["gateway"] == nil || strings.Join(s.Required, " ") != "version" {
 		t.Errorf("code %d, %v, %s: required %v of %d fields", code, err, errs, s.Required, len(s.Properties))
 	}
-	if _, errs, code := clitest.Play(t.Context(), Run, "x"); code != 2 || errs != "throttle: schema: x is too much; write 'throttle schema'\n" {
+	if _, errs, code := clitest.Play(t.Context(), Run, "x"); code != 2 || errs != "throttle: schema: x is not known; write 'throttle schema' or 'throttle schema rules'\n" {
 		t.Errorf("code %d, %s", code, errs)
+	}
+	if out, _, code := clitest.Play(t.Context(), Run, "rules"); code != 0 || !json.Valid([]byte(out)) || !strings.Contains(out, "in_flight") {
+		t.Errorf("rules: code %d\n%s", code, out)
 	}
 	if out, _, code := clitest.Play(t.Context(), Run, "-h"); code != 0 || !strings.Contains(out, "throttle schema > throttle.schema.json") {
 		t.Errorf("help: code %d\n%s", code, out)

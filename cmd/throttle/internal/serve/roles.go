@@ -119,3 +119,38 @@ func flawed(err error) error {
 	}
 	return err
 }
+
+// Check checks what only the roles know: routes, fields, certificates. It opens no
+// socket and asks no store.
+func Check(f *config.File) error {
+	if a := f.Admin; a != nil {
+		if err := checkTLS(f, "admin.listen", a.Listen.TLS); err != nil {
+			return err
+		}
+	}
+	if f.Gateway == nil {
+		return nil
+	}
+	for i, s := range f.Gateway.Listen {
+		if err := checkTLS(f, fmt.Sprintf("gateway.listen[%d]", i), s.TLS); err != nil {
+			return err
+		}
+	}
+	c, err := Gateway(f, nil)
+	if err != nil {
+		return err
+	}
+	_, err = gateway.New(c)
+	return ofGateway(f, err)
+}
+
+func checkTLS(f *config.File, path string, t *config.TLS) error {
+	if t == nil {
+		return nil
+	}
+	files := &certificates{cert: string(t.Cert), key: string(t.Key), clientCA: string(t.ClientCA)}
+	if err := files.load(); err != nil {
+		return f.Fail(path+".tls", "%v", err)
+	}
+	return nil
+}

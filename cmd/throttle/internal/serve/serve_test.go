@@ -4,12 +4,16 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,7 +67,9 @@ func TestRulesChange(t *testing.T) {
 		t.Fatalf("statuses %s", got)
 	}
 	r.write("rules.yaml", "version: v2\nserial: 6\nrules: {name: all, key: header:K, limits: 5/h}\n")
-	r.said(`"new rules"`, `"v2"`)
+	if _, ok := r.heard(4*time.Second, []string{`"new rules"`, `"v2"`}); !ok {
+		t.Error("the change was not seen before the next look at the file")
+	}
 	if got := r.statuses(4, "/a/x", "K", "1"); got != "200 200 200 429" {
 		t.Errorf("statuses %s, want three more: what was used is carried over", got)
 	}
@@ -125,8 +131,8 @@ func TestStartsWithoutWhatIsAway(t *testing.T) {
 	if got := r.statuses(3, "/a/x", "K", "1"); got != "200 200 429" {
 		t.Errorf("statuses %s, want the half of the limit", got)
 	}
-	if status, body := get(t, r.admin+"/readyz"); status != 503 || !strings.Contains(body, "source url") {
-		t.Errorf("/readyz: %d %q, want 503: the rules are not whole", status, body)
+	if status, body := get(t, r.admin+"/readyz"); status != 200 {
+		t.Errorf("/readyz: %d %q, want 200: there are rules from the file", status, body)
 	}
 	if n := r.count("the store does not decide"); n != 1 {
 		t.Errorf("that the store is away was said %d times, want once", n)
@@ -239,6 +245,8 @@ func TestDrain(t *testing.T) {
 		io.WriteString(w, "done")
 	})
 	r := start(t, folder(t, slow, "f.yaml", strings.ReplaceAll(files, "delay: 0s", "delay: 300ms"), "rules.yaml", twoAnHour), "f.yaml")
+	release := sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
 	answered := make(chan string, 1)
 	go func() {
 		_, body := get(t, r.gateway+"/a/x")
@@ -250,7 +258,7 @@ func TestDrain(t *testing.T) {
 	for status := 200; status != 503; time.Sleep(5 * time.Millisecond) {
 		status, _ = get(t, r.admin+"/readyz")
 	}
-	close(free)
+	release()
 	if body, code := <-answered, <-ended; body != "done" || code != 0 {
 		t.Errorf("in flight at the end: %q, exit code %d; want done, 0", body, code)
 	}
@@ -318,4 +326,52 @@ func TestHelp(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	clitest.Golden(t, "help.golden", out)
+}
+
+// Reloads of rules and routes under load drop no request and undo no version.
+func TestReloadsUnderLoad(t *testing.T) {
+	dir := folder(t, hello, "f.yaml", files, "rules.yaml", twoAnHour)
+	r := start(t, dir, "f.yaml")
+	routes, err := os.ReadFile(filepath.Join(dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	var sent, bad atomic.Int64
+	for i := range 4 {
+		callers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				status, body := get(t, r.gateway+"/a/x", "K", fmt.Sprint(i, "-", n))
+				if sent.Add(1); status != 200 || body != "hello /a/x" {
+					bad.Add(1)
+				}
+			}
+		})
+	}
+	for i := range 50 {
+		r.write("rules.yaml", fmt.Sprintf("version: r%d\nrules: {name: all, key: header:K, limits: %d/h}\n", i, 2+i))
+		r.write("f.yaml", strings.Replace(string(routes), "/a/*,", fmt.Sprintf("/a/*, timeout: %ds,", 10+i), 1))
+		q, err := http.NewRequestWithContext(t.Context(), "POST", r.admin+"/api/v1/reload", strings.NewReader(`{"why": "a test"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		q.Header.Set("Content-Type", "application/json")
+		a, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(a.Body)
+		a.Body.Close()
+		if a.StatusCode >= 300 {
+			t.Fatalf("reload: %d %s", a.StatusCode, text)
+		}
+		r.said(`"new rules"`, fmt.Sprintf(`"r%d"`, i))
+	}
+	stop()
+	callers.Wait()
+	if sent.Load() < 100 || bad.Load() > 0 {
+		t.Errorf("%d of %d requests were not answered as they should", bad.Load(), sent.Load())
+	}
 }

@@ -157,7 +157,7 @@ func (p *Pool) least(all, tried []*Endpoint, now time.Time) *Endpoint {
 	return best
 }
 
-// State is what is known of an address.
+// State is the state of an address.
 type State struct {
 	// Target is the target that it was found for, and Address is HOST:PORT.
 	Target, Address string

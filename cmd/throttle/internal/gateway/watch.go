@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+)
+
+// watchlist cuts exchanges in which nothing moves. One timer looks at all of
+// them, as a timer for each would cost more than all else that is done for a
+// small answer.
+type watchlist struct {
+	idle  time.Duration
+	start time.Time // that the times of the exchanges count from
+
+	mu    sync.Mutex // guards what follows, and the links of the exchanges
+	first *exchange
+	armed bool
+}
+
+// every returns how often the list is looked at: an exchange is cut when nothing
+// has moved for idle, or a quarter more.
+func (w *watchlist) every() time.Duration { return max(w.idle/4, time.Millisecond) }
+
+func (w *watchlist) add(x *exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x.watched = true
+	x.after = w.first
+	if w.first != nil {
+		w.first.before = x
+	}
+	w.first = x
+	if !w.armed {
+		w.armed = true
+		time.AfterFunc(w.every(), w.look)
+	}
+}
+
+func (w *watchlist) remove(x *exchange) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if x.after != nil {
+		x.after.before = x.before
+	}
+	if x.before != nil {
+		x.before.after = x.after
+	} else {
+		w.first = x.after
+	}
+	x.before, x.after = nil, nil
+}
+
+// look cuts those in which nothing has moved. It looks again later, unless there
+// are none.
+func (w *watchlist) look() {
+	now := time.Since(w.start)
+	var stale []*exchange
+	w.mu.Lock()
+	for x := w.first; x != nil; x = x.after {
+		if now-time.Duration(x.last.Load()) >= w.idle {
+			stale = append(stale, x)
+		}
+	}
+	if w.armed = w.first != nil; w.armed {
+		time.AfterFunc(w.every(), w.look)
+	}
+	w.mu.Unlock()
+	for _, x := range stale {
+		x.giveUp()
+	}
+}
