@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,10 +75,26 @@ type gatewayProcess struct {
 	end        func() error
 }
 
-const (
-	example      = "../../deploy/two-instances/serve.yaml"
-	exampleToken = "0123456789abcdef-example"
-)
+const exampleToken = "0123456789abcdef-example"
+
+// patientExample is the example with time for its store, as on a busy machine one
+// that is late would count as away.
+func patientExample(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../deploy/two-instances")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "serve.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(text, []byte("deadline: 50ms")) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := os.WriteFile(path, bytes.Replace(text, []byte("deadline: 50ms"), []byte("deadline: 5s"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 func startInstance(t *testing.T, file, redis, upstream string) *gatewayProcess {
 	t.Helper()
@@ -166,6 +183,7 @@ func TestTwoInstances(t *testing.T) {
 	defer upstream.Close()
 	redis := freePort(t)
 	kill := startRedis(t, redis)
+	example := patientExample(t)
 	a, b := startInstance(t, example, redis, upstream.Listener.Addr().String()), startInstance(t, example, redis, upstream.Listener.Addr().String())
 	passed := 0
 	for range 15 {
@@ -175,9 +193,11 @@ func TestTwoInstances(t *testing.T) {
 		t.Errorf("%d of 30 requests to two instances passed, want 20", passed)
 	}
 	a.api("PUT", "/api/v1/raise", `{"rule": "per-client", "key": ["acme"], "times": 2, "for": "1h", "why": "test"}`)
-	eventually(t, "the raise counts in the other instance", func() bool { return b.passes(1, "acme") == 1 })
-	if n := b.passes(50, "acme"); n != 19 {
-		t.Errorf("after a raise to 40, 21 used, %d passed", n)
+	eventually(t, "the raise counts in the other instance", func() bool {
+		return strings.Contains(b.api("GET", "/api/v1/key?rule=per-client&key=acme", ""), `"max":40`)
+	})
+	if n := b.passes(50, "acme"); n != 20 {
+		t.Errorf("after a raise to 40, 20 used, %d passed", n)
 	}
 	a.api("POST", "/api/v1/forgive", `{"rule": "per-client", "key": ["acme"], "why": "test"}`)
 	if n := b.passes(50, "acme"); n != 40 {

@@ -29,6 +29,7 @@ func Serve(ctx context.Context, c Config, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	defer s.close(ctx)
+	defer l.Close() // a server that does not begin leaves it open
 	h := &http.Server{
 		Handler: s.routes(), TLSConfig: c.TLS, MaxHeaderBytes: maxHeaders,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
