@@ -33,8 +33,8 @@ test:
 
 # All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
-# processes; DynamoDB Local, which needs a JVM; alarms by promtool; nginx beside
-# its simulation.
+# processes; DynamoDB Local, Kafka and Cassandra, which need a JVM; alarms by
+# promtool; nginx beside its simulation.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh
@@ -45,6 +45,8 @@ integration:
 	done
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
 	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
+	cd integration && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -run JVM ./rig
+	cd examples/kafka-cassandra && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -v -timeout 20m -run Real ./...
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 

@@ -1,0 +1,19 @@
+module github.com/throttle-go/throttle/examples/kafka-cassandra
+
+go 1.26.0
+
+require (
+	github.com/apache/cassandra-gocql-driver/v2 v2.1.2
+	github.com/datastax/go-cassandra-native-protocol v0.0.0-20260130100129-9d5b43677a33
+	github.com/rs/zerolog v1.34.0
+	github.com/throttle-go/throttle v0.0.0
+	github.com/throttle-go/throttle/integration v0.0.0
+	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kadm v1.19.0
+	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0
+)
+
+replace github.com/throttle-go/throttle => ../..
+
+replace github.com/throttle-go/throttle/integration => ../../integration
