@@ -1,0 +1,240 @@
+package standin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/datastax/go-cassandra-native-protocol/client"
+	"github.com/datastax/go-cassandra-native-protocol/datatype"
+	"github.com/datastax/go-cassandra-native-protocol/frame"
+	"github.com/datastax/go-cassandra-native-protocol/message"
+	"github.com/datastax/go-cassandra-native-protocol/primitive"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// Table is the table that each Database begins with.
+const Table = "demo.readings"
+
+// A Column is one of a table.
+type Column struct {
+	// Name is its name.
+	Name string
+	// Type is its type: text, timestamp, double, int, bigint or blob.
+	Type string
+	// Kind is its part in the primary key: partition_key, clustering or regular.
+	Kind string
+}
+
+// Readings are the columns of Table.
+var Readings = []Column{
+	{"device", "text", "partition_key"}, {"at", "timestamp", "clustering"},
+	{"value", "double", "regular"}, {"note", "text", "regular"},
+}
+
+var types = map[string]datatype.DataType{
+	"text": datatype.Varchar, "timestamp": datatype.Timestamp, "double": datatype.Double,
+	"int": datatype.Int, "bigint": datatype.Bigint, "blob": datatype.Blob,
+}
+
+// answer answers what clients of the program ask. Each request has a goroutine
+// of its own. Nil leaves it to the handler of connections.
+func (d *Database) answer(r *frame.Frame, _ *client.CqlServerConnection, _ client.RequestHandlerContext) *frame.Frame {
+	d.mu.Lock()
+	thawed, ended := d.thawed, d.ended
+	d.mu.Unlock()
+	select {
+	case <-thawed:
+	case <-ended:
+		return nil
+	}
+	m := d.reply(r.Body.Message, ended)
+	if m == nil {
+		return nil
+	}
+	return frame.NewFrame(r.Header.Version, r.Header.StreamId, m)
+}
+
+func (d *Database) reply(m message.Message, ended <-chan struct{}) message.Message {
+	switch m := m.(type) {
+	case *message.Prepare:
+		return d.prepare(m.Query)
+	case *message.Execute:
+		if query := string(m.QueryId); strings.HasPrefix(query, "SELECT") {
+			return d.columns(query)
+		}
+		return d.write(m.Options, ended)
+	case *message.Query: // the driver refuses peers without columns, which the protocol's package would answer
+		if strings.Contains(m.Query, "system.peers") || strings.Contains(m.Query, "system_schema") {
+			return rows([]string{"none"})
+		}
+	}
+	return nil
+}
+
+// rows is a result of text columns.
+func rows(names []string, rows ...message.Row) message.Message {
+	return &message.RowsResult{Metadata: metadata(names), Data: rows}
+}
+
+func metadata(names []string) *message.RowsMetadata {
+	m := &message.RowsMetadata{ColumnCount: int32(len(names))}
+	for _, n := range names {
+		m.Columns = append(m.Columns, &message.ColumnMetadata{Keyspace: "system_schema", Table: "columns", Name: n, Type: datatype.Varchar})
+	}
+	return m
+}
+
+var (
+	insert   = regexp.MustCompile(`^INSERT INTO (\w+)\.(\w+) \(([\w, ]+)\) VALUES`)
+	describe = regexp.MustCompile(`^SELECT column_name, type, kind FROM system_schema.columns WHERE keyspace_name = '(\w+)' AND table_name = '(\w+)'$`)
+	schema   = []string{"column_name", "type", "kind"}
+)
+
+// prepare knows the two statements of the program. The text is its own number.
+func (d *Database) prepare(query string) message.Message {
+	p := &message.PreparedResult{
+		PreparedQueryId: []byte(query), ResultMetadataId: []byte("r"), // version 5 needs one
+		VariablesMetadata: &message.VariablesMetadata{}, ResultMetadata: &message.RowsMetadata{},
+	}
+	if describe.MatchString(query) {
+		p.ResultMetadata = metadata(schema)
+		return p
+	}
+	into := insert.FindStringSubmatch(query)
+	if into == nil {
+		return &message.Invalid{ErrorMessage: "not in this stand-in: " + query}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	columns, ok := d.tables[into[1]+"."+into[2]]
+	if !ok {
+		return &message.Invalid{ErrorMessage: "table " + into[2] + " does not exist"}
+	}
+	p.VariablesMetadata.PkIndices = []uint16{0}
+	for _, name := range strings.Split(into[3], ", ") {
+		at := -1
+		for i, c := range columns {
+			if c.Name == name {
+				at = i
+			}
+		}
+		if at < 0 {
+			return &message.Invalid{ErrorMessage: "Undefined column name " + name + " in table " + into[1] + "." + into[2]}
+		}
+		p.VariablesMetadata.Columns = append(p.VariablesMetadata.Columns, &message.ColumnMetadata{Keyspace: into[1], Table: into[2], Name: name, Type: types[columns[at].Type]})
+	}
+	return p
+}
+
+// columns answers what the columns of a table are.
+func (d *Database) columns(query string) message.Message {
+	of := describe.FindStringSubmatch(query)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []message.Row
+	for _, c := range d.tables[of[1]+"."+of[2]] {
+		all = append(all, message.Row{[]byte(c.Name), []byte(c.Type), []byte(c.Kind)})
+	}
+	return rows(schema, all...)
+}
+
+// write waits for a server, as long as the write takes, and keeps the row.
+func (d *Database) write(o *message.QueryOptions, ended <-chan struct{}) message.Message {
+	key, row, err := decode(o)
+	if err != nil {
+		return &message.Invalid{ErrorMessage: err.Error()}
+	}
+	end, refusal := d.admit(time.Now(), key)
+	if refusal == nil || !end.IsZero() {
+		select {
+		case <-time.After(time.Until(end)):
+		case <-ended:
+			return nil
+		}
+		d.mu.Lock()
+		thawed := d.thawed
+		d.mu.Unlock()
+		select {
+		case <-thawed:
+		case <-ended:
+			return nil
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !end.IsZero() {
+		d.stats.Inside--
+	}
+	if refusal == nil {
+		d.keep(key, row)
+		return &message.VoidResult{}
+	}
+	return refusal
+}
+
+// admit decides on a write: when it is answered, the zero time for at once, and
+// what the answer is unless it is served.
+func (d *Database) admit(now time.Time, k Key) (end time.Time, refusal message.Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.knobs.Limit != (limit.Limit{}) {
+		s, verdict := limit.Take(d.bucket, now, limit.Ask{Key: "writes", Limit: d.knobs.Limit, N: 1})
+		if !verdict.OK {
+			d.stats.Overloaded++
+			return end, &message.Overloaded{ErrorMessage: "Request breached global limit of requests a second"}
+		}
+		d.bucket = s
+	}
+	d.line.widen(now, d.width())
+	if d.knobs.Queue > 0 && d.stats.Inside >= d.knobs.Queue+d.width() {
+		d.stats.Overloaded++
+		return end, &message.Overloaded{ErrorMessage: "the queue is full"}
+	}
+	d.stats.Inside++
+	d.stats.Most = max(d.stats.Most, d.stats.Inside)
+	if p := d.knobs.Patience; p > 0 && d.line.begins(now).Sub(now) > p {
+		d.stats.TimedOut++
+		return now.Add(p), &message.WriteTimeout{
+			ErrorMessage: "Operation timed out - received only 0 responses.",
+			Consistency:  primitive.ConsistencyLevelLocalQuorum, BlockFor: 1, WriteType: primitive.WriteTypeSimple,
+		}
+	}
+	end = d.line.enter(now, d.service())
+	if d.knobs.Fails != nil && d.knobs.Fails(k.Device, k.At) {
+		d.stats.Failed++
+		return end, &message.ServerError{ErrorMessage: "this row fails each time"}
+	}
+	return end, nil
+}
+
+// keep writes a row; of two writes the one of the later time wins, whichever came
+// first. The caller holds the lock.
+func (d *Database) keep(k Key, r Row) {
+	old := d.rows[k]
+	r.Writes = old.Writes + 1
+	if r.Written < old.Written {
+		r.Value, r.Note, r.Written = old.Value, old.Note, old.Written
+	}
+	d.rows[k] = r
+	d.stats.Written++
+}
+
+// decode reads what is bound to the statement of the program.
+func decode(o *message.QueryOptions) (k Key, r Row, err error) {
+	v := o.PositionalValues
+	if len(v) != len(Readings) || len(v[1].Contents) != 8 || len(v[2].Contents) != 8 {
+		return k, r, fmt.Errorf("want %d values, of which the second and third have 8 bytes", len(Readings))
+	}
+	k = Key{Device: string(v[0].Contents), At: time.UnixMilli(int64(binary.BigEndian.Uint64(v[1].Contents))).UTC()}
+	r = Row{Value: math.Float64frombits(binary.BigEndian.Uint64(v[2].Contents)), Note: string(bytes.Clone(v[3].Contents))}
+	if o.DefaultTimestamp != nil {
+		r.Written = *o.DefaultTimestamp
+	}
+	return k, r, nil
+}
