@@ -124,9 +124,16 @@ type Service struct {
 	// Spread and Tail are as in Network.
 	Spread, Tail float64
 	// AtOnce bounds the requests that are worked on at a time. If zero, all are.
-	// Of the others, Queue wait, first come, first served; further ones are
-	// refused, as crowded, before any limit is asked.
+	// Of the others, Queue wait, first come, first served, if below zero all;
+	// further ones are refused, as crowded, before any limit is asked. Work is
+	// done for callers that have gone.
 	AtOnce, Queue int
+	// Pause stops all work now and then.
+	Pause Pause
+	// Slow makes some of the workers slower. Each part has its own queue.
+	Slow Slow
+	// Speeds change how long work takes, in order of time.
+	Speeds []Speed
 }
 
 // Change sets another rate from a time on.
