@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/apache/cassandra-gocql-driver/v2 v2.1.2
 	github.com/datastax/go-cassandra-native-protocol v0.0.0-20260130100129-9d5b43677a33
-	github.com/rs/zerolog v1.34.0
 	github.com/throttle-go/throttle v0.0.0
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kadm v1.19.0
@@ -14,10 +13,7 @@ require (
 )
 
 require (
-	github.com/golang/snappy v0.0.3 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/mattn/go-colorable v0.1.13 // indirect
-	github.com/mattn/go-isatty v0.0.19 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect

@@ -28,8 +28,8 @@ type pipeline struct {
 	worker   *worker.Worker[*kgo.Record]
 	throttle *throttle.Throttle
 	lag      lag
-	took     latencies    // of writes that were served
-	typical  atomic.Int64 // median of the last second, in nanoseconds
+	took     latencies       // of writes that were served
+	typical  atomic.Int64    // median of the last second, in nanoseconds
 	over     context.Context // ends when a run is to end, with the cause
 	fatal    context.CancelCauseFunc
 }

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/datastax/go-cassandra-native-protocol/client"
 	"github.com/datastax/go-cassandra-native-protocol/datatype"
-	"github.com/datastax/go-cassandra-native-protocol/frame"
 	"github.com/datastax/go-cassandra-native-protocol/message"
 	"github.com/datastax/go-cassandra-native-protocol/primitive"
 
@@ -42,43 +40,8 @@ var types = map[string]datatype.DataType{
 	"int": datatype.Int, "bigint": datatype.Bigint, "blob": datatype.Blob,
 }
 
-// answer answers what clients of the program ask. Each request has a goroutine
-// of its own. Nil leaves it to the handler of connections.
-func (d *Database) answer(r *frame.Frame, _ *client.CqlServerConnection, _ client.RequestHandlerContext) *frame.Frame {
-	d.mu.Lock()
-	thawed, ended := d.thawed, d.ended
-	d.mu.Unlock()
-	select {
-	case <-thawed:
-	case <-ended:
-		return nil
-	}
-	m := d.reply(r.Body.Message, ended)
-	if m == nil {
-		return nil
-	}
-	return frame.NewFrame(r.Header.Version, r.Header.StreamId, m)
-}
-
-func (d *Database) reply(m message.Message, ended <-chan struct{}) message.Message {
-	switch m := m.(type) {
-	case *message.Prepare:
-		return d.prepare(m.Query)
-	case *message.Execute:
-		if query := string(m.QueryId); strings.HasPrefix(query, "SELECT") {
-			return d.columns(query)
-		}
-		return d.write(m.Options, ended)
-	case *message.Query: // the driver refuses peers without columns, which the protocol's package would answer
-		if strings.Contains(m.Query, "system.peers") || strings.Contains(m.Query, "system_schema") {
-			return rows([]string{"none"})
-		}
-	}
-	return nil
-}
-
 // rows is a result of text columns.
-func rows(names []string, rows ...message.Row) message.Message {
+func rows(names []string, rows ...message.Row) *message.RowsResult {
 	return &message.RowsResult{Metadata: metadata(names), Data: rows}
 }
 
@@ -99,8 +62,7 @@ var (
 // prepare knows the two statements of the program. The text is its own number.
 func (d *Database) prepare(query string) message.Message {
 	p := &message.PreparedResult{
-		PreparedQueryId: []byte(query), ResultMetadataId: []byte("r"), // version 5 needs one
-		VariablesMetadata: &message.VariablesMetadata{}, ResultMetadata: &message.RowsMetadata{},
+		PreparedQueryId: []byte(query), VariablesMetadata: &message.VariablesMetadata{}, ResultMetadata: &message.RowsMetadata{},
 	}
 	if describe.MatchString(query) {
 		p.ResultMetadata = metadata(schema)
@@ -144,33 +106,30 @@ func (d *Database) columns(query string) message.Message {
 	return rows(schema, all...)
 }
 
-// write waits for a server, as long as the write takes, and keeps the row.
-func (d *Database) write(o *message.QueryOptions, ended <-chan struct{}) message.Message {
+// write waits for its turn and as long as the write takes, and keeps the row. It
+// returns nil if the server has ended.
+func (d *Database) write(o *message.QueryOptions, s *server) message.Message {
 	key, row, err := decode(o)
 	if err != nil {
 		return &message.Invalid{ErrorMessage: err.Error()}
 	}
 	end, refusal := d.admit(time.Now(), key)
-	if refusal == nil || !end.IsZero() {
-		select {
-		case <-time.After(time.Until(end)):
-		case <-ended:
-			return nil
-		}
-		d.mu.Lock()
-		thawed := d.thawed
-		d.mu.Unlock()
-		select {
-		case <-thawed:
-		case <-ended:
-			return nil
-		}
+	if end.IsZero() {
+		return refusal
+	}
+	timer := time.NewTimer(time.Until(end))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ended:
+		return nil
+	}
+	if !s.thawed() {
+		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !end.IsZero() {
-		d.stats.Inside--
-	}
+	d.stats.Inside--
 	if refusal == nil {
 		d.keep(key, row)
 		return &message.VoidResult{}

@@ -8,15 +8,11 @@
 package standin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"time"
-
-	"github.com/datastax/go-cassandra-native-protocol/client"
-	"github.com/rs/zerolog"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -70,16 +66,15 @@ type Stats struct {
 	Inside, Most int
 }
 
-// A Database answers the native protocol of Cassandra, versions 3 to 5, for the
-// tables that it has. Its methods are safe for concurrent use.
+// A Database answers version 4 of the native protocol of Cassandra, for the tables
+// that it has. Its methods are safe for concurrent use.
 type Database struct {
 	// Addr is its host and port.
 	Addr string
 
 	mu     sync.Mutex
-	server *client.CqlServer // nil: stopped
-	ended  chan struct{}     // closed when it is stopped
-	thawed chan struct{}     // closed unless it is frozen
+	server *server       // nil: stopped
+	thawed chan struct{} // closed unless it is frozen
 	froze  time.Time
 	tables map[string][]Column // by KEYSPACE.TABLE
 	rows   map[Key]Row
@@ -91,27 +86,15 @@ type Database struct {
 
 // Start starts a Database with the table [Readings]. Stop it in the end.
 func Start(k Knobs) (*Database, error) {
-	zerolog.SetGlobalLevel(zerolog.Disabled) // else the protocol's package tells of every connection
 	d := &Database{tables: map[string][]Column{Table: Readings}, rows: map[Key]Row{}, knobs: k, thawed: make(chan struct{})}
 	close(d.thawed)
-	var err error
-	for range 5 { // as another may take the port in between
-		if d.Addr, err = freeAddr(); err != nil {
-			break
-		}
-		if err = d.Restart(); err == nil {
-			return d, nil
-		}
-	}
-	return nil, fmt.Errorf("standin: starting Cassandra: %w", err)
-}
-
-func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("standin: starting Cassandra: %w", err)
 	}
-	return l.Addr().String(), l.Close()
+	d.Addr = l.Addr().String()
+	d.listen(l)
+	return d, nil
 }
 
 // Restart starts a Database that was stopped, on its address and with its rows.
@@ -121,34 +104,31 @@ func (d *Database) Restart() error {
 	if d.server != nil {
 		return errors.New("standin: Cassandra runs already")
 	}
-	s := client.NewCqlServer(d.Addr, nil)
-	s.MaxInFlight = 32767 // the most it takes; beyond it answers are dropped
-	s.IdleTimeout = time.Hour
-	s.RequestHandlers = []client.RequestHandler{
-		d.answer,
-		client.NewDriverConnectionInitializationHandler("standin", "datacenter1", func(string) {}),
-	}
-	if err := s.Start(context.Background()); err != nil {
+	l, err := net.Listen("tcp", d.Addr)
+	if err != nil {
 		return err
 	}
-	d.server, d.ended, d.line, d.stats.Inside = s, make(chan struct{}), line{}, 0
+	d.listen(l)
 	return nil
+}
+
+// listen begins to serve. The caller holds the lock, or is the only one.
+func (d *Database) listen(l net.Listener) {
+	d.server, d.line, d.stats.Inside = &server{db: d, listen: l, ended: make(chan struct{}), open: map[net.Conn]bool{}}, line{}, 0
+	d.server.all.Go(d.server.run)
 }
 
 // Stop closes all connections and gives up what is in work, as a SIGKILL would.
 // The rows stay.
 func (d *Database) Stop() {
-	d.Thaw()
 	d.mu.Lock()
 	s := d.server
 	d.server = nil
-	if s != nil {
-		close(d.ended)
-	}
 	d.mu.Unlock()
 	if s != nil {
-		_ = s.Close() // it fails only if it is closed already
+		s.close()
 	}
+	d.Thaw()
 }
 
 // Set changes how it works from now on. What waits has its time already.
