@@ -74,4 +74,68 @@ type AssignmentStats struct {
 
 // Stats returns how things are. It takes time in proportion to the number of
 // assignments.
-func (w *Worker[R]) Stats() Stats { panic("to come") }
+func (w *Worker[R]) Stats() Stats {
+	s, waits := w.snapshot(time.Now())
+	t := w.throttle()
+	if t.MaxInFlight > 0 {
+		s.Limit = min(s.Limit, t.MaxInFlight)
+	}
+	if waits && t.Forecast(1) > 0 {
+		s.Bound = BoundRate
+	}
+	return s
+}
+
+// snapshot returns what the Worker knows without its Throttle; waits reports
+// whether a record waits there.
+func (w *Worker[R]) snapshot(now time.Time) (s Stats, waits bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s = w.stats
+	s.Limit = above(w.MaxInFlight, defaultMaxInFlight)
+	s.InFlight, s.Waiting, s.Ordered = w.count[running], w.count[ready], w.count[ordered]
+	s.Resting, s.Dying, s.Bytes = w.count[resting], w.count[dying], w.bytes
+	full := false
+	for _, a := range w.live {
+		s.Assignments = append(s.Assignments, a.stats(now))
+		full = full || a.full
+	}
+	s.Bound = w.bound(full)
+	return s, s.Bound == BoundLimit && w.waiter != nil && !w.full()
+}
+
+// bound returns what holds back the stream; if it is the Throttle, that is said
+// to be the limit. full reports whether an assignment was refused. Caller holds
+// mu.
+func (w *Worker[R]) bound(full bool) Bound {
+	switch {
+	case w.breaker.open:
+		return BoundBreaker
+	case w.burying+len(w.graves) >= maxDying:
+		return BoundDead
+	case w.count[ready] > 0:
+		return BoundLimit
+	case full && w.hungry:
+		return BoundBytes
+	case full:
+		return BoundWindow
+	case w.count[ordered] > 0:
+		return BoundOrder
+	case w.count[resting] > 0:
+		return BoundRetry
+	}
+	return BoundEmpty
+}
+
+// stats describes a. Caller holds mu of the worker.
+func (a *Assignment[R]) stats(now time.Time) AssignmentStats {
+	s := AssignmentStats{Name: a.name, Frontier: -1, Next: a.window.next, Gap: a.window.len(), Left: a.left, Full: a.full, Err: a.err}
+	if next, ok := a.window.frontier(); ok {
+		s.Frontier = next
+	}
+	for it := range a.window.left {
+		s.Oldest = now.Sub(it.added)
+		break
+	}
+	return s
+}

@@ -2,11 +2,23 @@ package worker
 
 import (
 	"context"
-	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
+)
+
+const (
+	defaultWindow      = 10_000
+	defaultMaxBytes    = 256 << 20
+	defaultMaxInFlight = 1000
+	defaultTimeout     = time.Minute
+	defaultBreaker     = 5
+
+	maxDying = 16 // records with Dead, or on their way there
 )
 
 // Worker calls a function for each record of its assignments, at the pace and
@@ -29,7 +41,7 @@ type Worker[R any] struct {
 	//	throttle.Failed       retried after a rest, see Backoff, Tries, Breaker
 	//	throttle.Ignore and errors of a context
 	//	                      retried in the same way; they teach the Throttle
-	//	                      nothing and do not open the circuit breaker
+	//	                      nothing
 	//	any other error       given up, see Dead
 	//
 	// A record may be tried twice, also by two processes, so Handle must be
@@ -78,14 +90,13 @@ type Worker[R any] struct {
 	// [pace.AWS2026Backoff]: 50 ms, 100 ms, 200 ms and so on up to 20 s, each
 	// times a random number between 0 and 1. Its Tries do not count.
 	Backoff pace.Backoff
-	// Breaker is how many records must fail, with no answer between, until the
-	// circuit breaker opens: then one try at a time probes the service, after
+	// Breaker is how many records must end Failed or Ignored, with no answer
+	// between, until the circuit breaker opens: then one try at a time probes the service, after
 	// 100 ms, 200 ms and so on up to a second, with jitter, until one is
 	// answered. If zero, 5; below zero, it never opens.
 	Breaker int
-	// Dead takes a record that was given up, with its last error: a
-	// [*throttle.Error] with the tries if it was retried, otherwise the error of
-	// Handle. After it returned nil the record counts as done. If it fails it is
+	// Dead takes a record that was given up: with the error of Handle, inside a
+	// [*throttle.Error] if its Tries are used up. After it returned nil the record counts as done. If it fails it is
 	// called again, after a rest, until the assignment ends. At most 16 calls run
 	// at once, and while more records are to go there, no try starts.
 	//
@@ -102,6 +113,28 @@ type Worker[R any] struct {
 	// but for a line to [slog.Default] when an assignment stops, and at most
 	// every ten minutes when the circuit breaker opens.
 	OnEvent func(Event)
+
+	own     throttle.Throttle // used if there is no other
+	mu      sync.Mutex        // guards all below; none of the functions above is called under it
+	live    []*Assignment[R]  // that have not ended, or stopped
+	turns   []*Assignment[R]  // that may have ready records; the first has its turn
+	rests   heap[*item[R]]    // by the end of the rest
+	lines   map[string][]*item[R]
+	graves  []*item[R] // that are to go to Dead
+	burying int        // calls of Dead
+	waiter  *item[R]   // that waits in the Throttle
+	count   [states]int
+	bytes   int64
+	hungry  bool // some assignment was refused for MaxBytes
+	breaker breaker
+	began   bool
+	pause   time.Time // before which no try starts, as the Throttle refused one
+	timer   *time.Timer
+	wake    time.Time // when it is set to fire; zero: it is not
+	logged  time.Time // when the breaker opened last in the log
+	seed    uint64    // of the rests
+	draws   uint64
+	stats   Stats // its counters
 }
 
 // Assign begins an assignment: a source of records, such as a partition of a
@@ -118,19 +151,43 @@ type Worker[R any] struct {
 // not end it before [Worker.Drain]. Every assignment must end, by ctx, Revoke,
 // Lost or Drain.
 func (w *Worker[R]) Assign(ctx context.Context, name string, next int64) *Assignment[R] {
-	panic("to come")
+	a := &Assignment[R]{worker: w, name: name, window: newWindow[item[R]](next)}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begin()
+	w.live = append(w.live, a)
+	a.forget = context.AfterFunc(ctx, func() { a.end(context.Cause(ctx)) })
+	return a
 }
 
-// Each handles jobs and yields each with its error when it is done or given up,
-// in the order in which they end; Dead, if set, has taken the latter. It reads
-// jobs as the Window has room, in the goroutine of the caller: while jobs blocks,
-// no result is yielded.
-//
-// When ctx ends, or the loop is left, tries are cancelled, and jobs that are not
-// done are yielded no more: a loop that is not left has seen every job unless
-// ctx has ended.
-func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, error] {
-	panic("to come")
+// begin settles what the fields say, once. Caller holds mu.
+func (w *Worker[R]) begin() {
+	if w.began {
+		return
+	}
+	w.began = true
+	w.lines = map[string][]*item[R]{}
+	w.breaker.most = or(w.Breaker, defaultBreaker)
+	w.seed = rand.Uint64()
+}
+
+// or returns n, or the default if that is zero.
+func or[N int | int64 | time.Duration](n, otherwise N) N {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// above returns n, or the default if that is zero or below.
+func above[N int | int64](n, otherwise N) N { return or(max(n, 0), otherwise) }
+
+func (w *Worker[R]) throttle() *throttle.Throttle {
+	if w.Throttle != nil {
+		return w.Throttle
+	}
+	return &w.own
 }
 
 // Drain ends all assignments, for a shutdown: none accepts further records,
@@ -139,5 +196,20 @@ func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, err
 // returns the Cause of ctx; nil if nothing was left. The frontiers may be
 // committed after it.
 func (w *Worker[R]) Drain(ctx context.Context) error {
-	panic("to come")
+	w.mu.Lock()
+	all := slices.Clone(w.live)
+	for _, a := range all {
+		w.close(a)
+	}
+	w.mu.Unlock()
+	var err error
+	for _, a := range all {
+		if e := a.await(ctx, a.idle); e != nil {
+			err = e
+		}
+	}
+	for _, a := range all {
+		a.end(ErrEnded)
+	}
+	return err
 }
