@@ -58,7 +58,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.IntVar(&o.window, "window", 10_000, "most records of a partition above its committed offset, which a crash repeats")
 	f.Int64Var(&o.bytes, "bytes", 256<<20, "most bytes of all records that are not written")
 	f.IntVar(&o.tries, "tries", 20, "tries of a record before it is given up; refusals and the time of an outage do not count")
-	f.DurationVar(&o.within, "within", 30*time.Second, "wish: how soon a lag should be gone, if the database bears it; 0 for as soon as possible")
+	f.DurationVar(&o.within, "within", 5*time.Second, "wish: how soon a lag should be gone, if the database bears it; 0 for as soon as possible")
 	f.BoolVar(&o.throw, "throw", false, "ask Cassandra to refuse what is beyond its rate limit in place of delaying it")
 	f.DurationVar(&o.session, "session", 45*time.Second, "how soon the group takes partitions from a process that died")
 	f.DurationVar(&o.revoke, "revoke", 5*time.Second, "what a partition that goes to another process gets to end its writes")
@@ -73,6 +73,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		return o, err
 	}
 	o.brokers = strings.Split(*brokers, ",")
+	if o.once {
+		o.within = 0
+	}
 	return o, o.check(f.Args())
 }
 
@@ -160,6 +163,6 @@ func (o *options) standin() (stop func(), err error) {
 		stopKafka()
 		return nil, err
 	}
-	o.brokers, o.cassandra, o.produce, o.once = []string{addr}, d.Addr, 100_000, true
+	o.brokers, o.cassandra, o.produce, o.once, o.within = []string{addr}, d.Addr, 100_000, true, 0
 	return func() { d.Stop(); stopKafka() }, nil
 }

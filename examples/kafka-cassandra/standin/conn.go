@@ -96,6 +96,7 @@ func (s *server) serve(c net.Conn) {
 			return
 		}
 		if raw.Header.Version != version {
+			raw.Header.StreamId = 0 // where gocql takes it for a reason to try the next
 			reply(raw.Header, &message.ProtocolError{ErrorMessage: fmt.Sprintf("Invalid or unsupported protocol version (%d); supported versions are (4/v4)", raw.Header.Version)})
 			continue
 		}

@@ -122,7 +122,7 @@ func TestDatabaseAnswers(t *testing.T) {
 // with its rows.
 func TestDatabaseStops(t *testing.T) {
 	d := begin(t, Knobs{})
-	s := session(t, d, 100*time.Millisecond)
+	s := session(t, d, 400*time.Millisecond)
 	d.Freeze()
 	if err := put(s, "a", 1, 0, 1); !errors.Is(err, gocql.ErrTimeoutNoResponse) {
 		t.Errorf("frozen: %v, want no response", err)
