@@ -191,6 +191,13 @@ func (d *database) write(ctx context.Context, value []byte, at time.Time) error 
 	return d.classify(ctx, q.ExecContext(ctx))
 }
 
+// timedOut is an error after which a write may be applied all the same, now or
+// later. The driver's own do not say so in Go's usual way.
+type timedOut struct{ error }
+
+func (timedOut) Timeout() bool   { return true }
+func (e timedOut) Unwrap() error { return e.error }
+
 // classify tells the Throttle and the Worker what an error means.
 //
 //	Overloaded                      throttled: retried, and slower from now on
@@ -208,11 +215,16 @@ func (d *database) classify(ctx context.Context, err error) error {
 		if errors.As(err, &marshal) {
 			return d.whose(ctx, err)
 		}
+		if errors.Is(err, gocql.ErrTimeoutNoResponse) {
+			err = timedOut{err}
+		}
 		return throttle.Failed(err)
 	}
 	switch e.Code() {
 	case gocql.ErrCodeOverloaded:
 		return throttle.Throttled(err, 0)
+	case gocql.ErrCodeWriteTimeout:
+		return throttle.Failed(timedOut{err})
 	case gocql.ErrCodeInvalid, gocql.ErrCodeSyntax, gocql.ErrCodeConfig, gocql.ErrCodeUnprepared:
 		return d.whose(ctx, err)
 	case gocql.ErrCodeUnauthorized, gocql.ErrCodeCredentials:

@@ -13,9 +13,17 @@ require (
 )
 
 require (
+	github.com/gomodule/redigo v1.9.3 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.12.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
+
+require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
-	golang.org/x/sys v0.48.0 // indirect
+	github.com/throttle-go/throttle/integration v0.0.0
 	gopkg.in/inf.v0 v0.9.1 // indirect
 )
 

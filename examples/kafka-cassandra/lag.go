@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -60,7 +61,7 @@ func (l *lag) ask(ctx context.Context, c *kadm.Client, group, topic string) erro
 		return fmt.Errorf("asking Kafka for the starts of %s: %w", topic, err)
 	}
 	committed, err := c.FetchOffsets(ctx, group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // which is as if nothing were committed
 		return fmt.Errorf("asking Kafka for the offsets of group %s: %w", group, err)
 	}
 	parts, sum := map[int32]int64{}, int64(0)

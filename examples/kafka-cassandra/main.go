@@ -54,7 +54,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.dead, "dead", "", "topic for records that cannot be written; if empty, the program ends at the first")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "bound of one write")
 	f.IntVar(&o.most, "most", 512, "most writes in flight; how many there are is learnt")
-	f.BoolVar(&o.fixed, "fixed", false, "do not learn: always as many in flight as -most; to compare")
+	f.BoolVar(&o.fixed, "fixed", false, "learn nothing: -most in flight, each retried after 100ms, as a pool of goroutines; to compare")
 	f.IntVar(&o.window, "window", 10_000, "most records of a partition above its committed offset, which a crash repeats")
 	f.Int64Var(&o.bytes, "bytes", 256<<20, "most bytes of all records that are not written")
 	f.IntVar(&o.tries, "tries", 20, "tries of a record before it is given up; refusals and the time of an outage do not count")

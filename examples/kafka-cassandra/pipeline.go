@@ -14,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/load"
+	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -55,10 +56,7 @@ func open(ctx context.Context, o options, log io.Writer) (p *pipeline, err error
 	if p.db, err = connect(ctx, o); err != nil {
 		return p, err
 	}
-	p.throttle = &throttle.Throttle{MaxInFlight: o.most}
-	if !o.fixed {
-		p.throttle.Concurrency = new(load.Adaptive)
-	}
+	p.throttle = &throttle.Throttle{MaxInFlight: o.most, Concurrency: new(load.Adaptive)}
 	p.worker = &worker.Worker[*kgo.Record]{
 		Handle:      p.handle,
 		Throttle:    p.throttle,
@@ -74,6 +72,10 @@ func open(ctx context.Context, o options, log io.Writer) (p *pipeline, err error
 	}
 	if o.dead != "" {
 		p.worker.Dead = p.bury
+	}
+	if o.fixed { // as a pool of goroutines that each retry after 100 ms
+		p.throttle.Control, p.throttle.Concurrency = new(pace.Fixed), nil
+		p.worker.Breaker, p.worker.Backoff = -1, pace.Backoff{Factor: 1}
 	}
 	p.source.worker = p.worker
 	return p, nil

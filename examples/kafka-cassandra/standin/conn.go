@@ -141,6 +141,9 @@ func (d *Database) answer(m message.Message) message.Message {
 	case *message.Execute:
 		return d.columns(string(m.QueryId))
 	case *message.Query:
+		if strings.HasPrefix(m.Query, "CREATE ") {
+			return d.create(m.Query)
+		}
 		return system(m.Query)
 	}
 	return &message.ProtocolError{ErrorMessage: fmt.Sprintf("not in this stand-in: %v", m)}

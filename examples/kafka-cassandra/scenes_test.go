@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	gocql "github.com/apache/cassandra-gocql-driver/v2"
+)
+
+// A scene is one line of the table that docs promise. It is played at stand-ins in
+// every run of the tests and at real servers by make integration; scale is what
+// differs.
+
+// steady is a service at so many a second that does not refuse: ours, beside a
+// fixed bound of 512 before a service of its own, with a time-out of 600 ms.
+func sceneCollapse(t *testing.T, s, other *site, each int64, long time.Duration) {
+	s.begin(t, "collapse-ours", "-timeout", "600ms").stop()
+	other.begin(t, "collapse-fixed", "-timeout", "600ms").stop()
+	s.produce(t, "collapse-ours", each)
+	other.produce(t, "collapse-fixed", each)
+	ours := s.begin(t, "collapse-ours", "-timeout", "600ms").run(t)
+	flows(t, ours.pipeline, 1)
+	began := time.Now()
+	var fixed *job
+	if other != s {
+		fixed = other.begin(t, "collapse-fixed", "-timeout", "600ms", "-fixed").run(t)
+		flows(t, fixed.pipeline, 1)
+	}
+	time.Sleep(time.Until(began.Add(3 * time.Second)))
+	from := counted(ours.pipeline)
+	time.Sleep(long)
+	to := counted(ours.pipeline)
+	t.Logf("adaptive: %.0f/s from second 3, %d of %d timed out, limit %d", rate(from, to), to.timeout, to.done, to.limit)
+	if r := rate(from, to); r < 450 || 100*(to.timeout-from.timeout) > to.done-from.done {
+		t.Errorf("adaptive: %.0f/s, %d time-outs for %d rows from second 3; want at least 450/s of 500, and at most 1 in 100", r, to.timeout-from.timeout, to.done-from.done)
+	}
+	ours.stop()
+	if fixed == nil {
+		fixed = other.begin(t, "collapse-fixed", "-timeout", "600ms", "-fixed").run(t)
+		flows(t, fixed.pipeline, 1)
+		time.Sleep(long)
+	}
+	after := counted(fixed.pipeline)
+	time.Sleep(2 * time.Second)
+	end := counted(fixed.pipeline)
+	t.Logf("fixed 512: %.0f/s, %d timed out", rate(after, end), end.timeout)
+	if r := rate(after, end); r >= 150 {
+		t.Errorf("fixed 512 in the same test: %.0f/s, want it collapsed, below 150/s", r)
+	}
+	fixed.stop()
+	sceneAfter(t, other)
+}
+
+// sceneAfter begins where a collapse has just ended: what was given up is still
+// in the queue of the server.
+func sceneAfter(t *testing.T, s *site) {
+	ours := s.begin(t, "collapse-fixed", "-timeout", "600ms").run(t)
+	began := time.Now()
+	best := 0.0
+	for last := counted(ours.pipeline); time.Since(began) < 10*time.Second; {
+		time.Sleep(time.Second)
+		now := counted(ours.pipeline)
+		if best = max(best, rate(last, now)); best >= 450 {
+			break
+		}
+		last = now
+	}
+	t.Logf("after the collapse: %.0f/s after %v", best, time.Since(began))
+	if best < 450 {
+		t.Errorf("after a collapse: at best %.0f/s within 10 s, want 450/s of 500", best)
+	}
+	ours.stop()
+}
+
+// sceneRefused is a service of 500/s that refuses what is beyond.
+func sceneRefused(t *testing.T, s *site, each int64, long time.Duration) {
+	const topic = "refused"
+	s.begin(t, topic).stop()
+	s.produce(t, topic, each)
+	ours := s.begin(t, topic, "-throw").run(t)
+	flows(t, ours.pipeline, 1)
+	time.Sleep(2 * time.Second) // the burst, and the first steps
+	from := counted(ours.pipeline)
+	time.Sleep(long)
+	to := counted(ours.pipeline)
+	refused := float64(to.throttled-from.throttled) / float64(to.done-from.done)
+	t.Logf("with refusals: %.0f/s, %.3f refusals a row, limit %d", rate(from, to), refused, to.limit)
+	if r := rate(from, to); r < 475 || refused > 0.1 {
+		t.Errorf("a limit of 500/s that refuses: %.0f/s with %.3f refusals a row, want at least 475/s with at most 0.1", r, refused)
+	}
+}
+
+// sceneFrozen is a database that stops for a while and goes on.
+func sceneFrozen(t *testing.T, s *site, each int64, long, timeout time.Duration) {
+	const topic = "frozen"
+	s.begin(t, topic).stop()
+	s.produce(t, topic, each)
+	ours := s.begin(t, topic, "-most", "64", "-timeout", timeout.String()).run(t)
+	flows(t, ours.pipeline, 100)
+	from := counted(ours.pipeline)
+	time.Sleep(2 * time.Second)
+	before := counted(ours.pipeline)
+	usual := rate(from, before)
+	s.freeze()
+	time.Sleep(20 * time.Millisecond) // what was answered already arrives
+	frozen := over(t, ours.pipeline, 10*time.Millisecond, long)
+	last := frozen[len(frozen)-1]
+	s.thaw()
+	first := await(t, "a row after it goes on", 5*time.Second, func() bool { return counted(ours.pipeline).done > last.done })
+	most, full := 0, time.Duration(0)
+	for _, c := range frozen {
+		most = max(most, c.inFlight)
+	}
+	began := time.Now()
+	for a := counted(ours.pipeline); full == 0 && time.Since(began) < 10*time.Second; {
+		time.Sleep(250 * time.Millisecond)
+		b := counted(ours.pipeline)
+		if rate(a, b) >= 0.8*usual {
+			full = time.Since(began)
+		}
+		a = b
+	}
+	timeouts := last.timeout - before.timeout
+	t.Logf("frozen for %v: usual %.0f/s, at most %d in flight, %d time-outs, %d tries; first row after %v, 80 %% after %v", long, usual, most, timeouts, last.tries-before.tries, first, full)
+	if most > 64 || timeouts > 64+20 {
+		t.Errorf("frozen for %v: %d in flight and %d time-outs, want at most 64 and 84", long, most, timeouts)
+	}
+	if first > 500*time.Millisecond || full == 0 || full > 3*time.Second {
+		t.Errorf("after it goes on: first row after %v, 80 %% of %.0f/s after %v; want 0.5 s and 3 s", first, usual, full)
+	}
+}
+
+// sceneDown is a database that is killed and started again.
+func sceneDown(t *testing.T, s *site, each int64, long time.Duration) {
+	const topic = "down"
+	s.begin(t, topic).stop()
+	s.produce(t, topic, each)
+	ours := s.begin(t, topic, "-most", "64").run(t)
+	flows(t, ours.pipeline, 100)
+	s.kill()
+	time.Sleep(500 * time.Millisecond) // what was in flight ends
+	from := counted(ours.pipeline)
+	time.Sleep(long)
+	to := counted(ours.pipeline)
+	tries := float64(to.tries-from.tries) / to.at.Sub(from.at).Seconds()
+	s.restart(t)
+	first := await(t, "a row after the restart", 20*time.Second, func() bool { return counted(ours.pipeline).done > to.done })
+	t.Logf("down: %.1f tries a second; first row %v after it answers", tries, first)
+	if tries > 10 || first > 1500*time.Millisecond {
+		t.Errorf("down: %.1f tries a second, and the first row %v after it answers; want at most 10 and 1.5 s", tries, first)
+	}
+}
+
+// sceneNeighbour is another program that keeps 512 writes in flight at the same
+// database.
+func sceneNeighbour(t *testing.T, s *site, each int64, alone, beside time.Duration) {
+	const topic = "neighbour"
+	s.begin(t, topic).stop()
+	s.produce(t, topic, each)
+	ours := s.begin(t, topic).run(t)
+	flows(t, ours.pipeline, 100)
+	time.Sleep(2 * time.Second)
+	before := over(t, ours.pipeline, 50*time.Millisecond, alone)
+	stop := s.rude(t, 512)
+	time.Sleep(time.Second)
+	after := over(t, ours.pipeline, 50*time.Millisecond, beside)
+	stop()
+	from, to := after[0], after[len(after)-1]
+	bad := float64(to.failed-from.failed) / float64(max(1, to.done-from.done))
+	t.Logf("alone %.0f/s limit %d; beside 512: %.0f/s limit %d, %.4f failed a row", rate(before[0], before[len(before)-1]), highest(before), rate(from, to), mean(after), bad)
+	if bad > 0.01 || mean(after) > highest(before) {
+		t.Errorf("beside a neighbour with 512 in flight: %.4f failures a row, limit %d on average, alone up to %d; want at most 0.01, and no more than alone", bad, mean(after), highest(before))
+	}
+}
+
+func highest(all []count) (n int) {
+	for _, c := range all {
+		n = max(n, c.limit)
+	}
+	return n
+}
+
+func mean(all []count) int {
+	n := 0
+	for _, c := range all {
+		n += c.limit
+	}
+	return n / len(all)
+}
+
+// rude keeps so many writes in flight until stop.
+func (s *site) rude(t *testing.T, n int) (stop func()) {
+	t.Helper()
+	o, err := parse(s.args("none"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := connect(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				err := d.session.Query(d.insert, fmt.Sprint("rude", i), time.UnixMilli(rand.Int64N(1e12)), 0.0, "").ExecContext(ctx)
+				if err != nil && ctx.Err() == nil {
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+		})
+	}
+	return func() { cancel(); all.Wait(); d.session.Close() }
+}
+
+// sceneBest compares what is learnt with fixed bounds in the same minute.
+func sceneBest(t *testing.T, s *site, fixed []int, each int64, long time.Duration) (best, learnt float64) {
+	var at64 time.Duration
+	one := func(topic string, more ...string) (float64, time.Duration, count) {
+		s.begin(t, topic).stop()
+		s.produce(t, topic, each)
+		j := s.begin(t, topic, more...).run(t)
+		flows(t, j.pipeline, 100)
+		time.Sleep(time.Second)
+		j.taken.take()
+		from := counted(j.pipeline)
+		time.Sleep(long)
+		to := counted(j.pipeline)
+		if err := j.stop(); err != nil {
+			t.Fatal(err)
+		}
+		taken := j.taken.take()
+		return rate(from, to), taken.percentile(99), to
+	}
+	for _, n := range fixed {
+		r, p99, _ := one(fmt.Sprint("best-", n), "-fixed", "-most", fmt.Sprint(n))
+		t.Logf("fixed %d: %.0f/s, p99 %v", n, r, p99)
+		if best = max(best, r); n == 64 || len(fixed) == 1 {
+			at64 = p99
+		}
+	}
+	r, p99, c := one("best-learnt")
+	t.Logf("learnt: %.0f/s, p99 %v, limit %d", r, p99, c.limit)
+	if r < 0.85*best || p99 > 2*at64 || c.failed+c.throttled > 0 {
+		t.Errorf("learnt: %.0f/s, p99 %v, %d failed; want at least 85 %% of %.0f/s, p99 at most twice %v, none", r, p99, c.failed+c.throttled, best, at64)
+	}
+	return best, r
+}
+
+// isServer reports whether a database answered with a code.
+func isServer(err error, code int) bool {
+	var e gocql.RequestError
+	return errors.As(err, &e) && e.Code() == code
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/limit"
+)
+
+// TestStandins plays every scene at stand-ins, at rates that a busy machine and
+// the race detector leave room for.
+func TestStandins(t *testing.T) {
+	const ms = time.Millisecond
+	at500 := standin.Knobs{Service: 2 * ms, Width: 1}
+	for name, play := range map[string]func(t *testing.T){
+		"Best": func(t *testing.T) {
+			// 600/s at 12 in flight.
+			sceneBest(t, standins(t, standin.Knobs{Service: 20 * ms, Width: 12}), []int{16}, 1500, 3*time.Second)
+		},
+		"Collapse": func(t *testing.T) {
+			sceneCollapse(t, standins(t, at500), standins(t, at500), 1500, 2*time.Second)
+		},
+		"Refused": func(t *testing.T) {
+			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 500, Period: time.Second, Burst: 50}}), 2000, 6*time.Second)
+		},
+		"Lifted": func(t *testing.T) { sceneLifted(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 1})) },
+		"Frozen": func(t *testing.T) {
+			sceneFrozen(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 2000, 3*time.Second, 600*ms)
+		},
+		"Down": func(t *testing.T) {
+			sceneDown(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 1000, 3*time.Second)
+		},
+		"Neighbour": func(t *testing.T) {
+			sceneNeighbour(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 2000, 2*time.Second, 4*time.Second)
+		},
+		"Poison": func(t *testing.T) { scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 500) },
+		"Killed": func(t *testing.T) {
+			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2000, 500, 3*time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t)
+		})
+	}
+}
