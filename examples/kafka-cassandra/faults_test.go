@@ -53,11 +53,11 @@ func scenePoison(t *testing.T, s *site, window int) {
 
 // sceneKilled kills a member of the group by SIGKILL, freezes the database, kills
 // the other, and lets a third one end the work.
-func sceneKilled(t *testing.T, s *site, each int64, window int, lead time.Duration) {
+func sceneKilled(t *testing.T, s *site, each int64, window int, lead time.Duration, session string) {
 	const topic = "killed"
 	s.begin(t, topic).stop()
 	s.produce(t, topic, each)
-	flags := []string{"-window", fmt.Sprint(window)}
+	flags := []string{"-window", fmt.Sprint(window), "-session", session}
 	one, two := s.process(t, topic, flags...), s.process(t, topic, flags...)
 	await(t, "half a second's rows are there", 20*time.Second, func() bool { return s.some(t) })
 	time.Sleep(lead)

@@ -16,58 +16,59 @@ import (
 // every run of the tests and at real servers by make integration; scale is what
 // differs.
 
-// steady is a service at so many a second that does not refuse: ours, beside a
-// fixed bound of 512 before a service of its own, with a time-out of 600 ms.
-func sceneCollapse(t *testing.T, s, other *site, each int64, long time.Duration) {
-	s.begin(t, "collapse-ours", "-timeout", "600ms").stop()
-	other.begin(t, "collapse-fixed", "-timeout", "600ms").stop()
-	s.produce(t, "collapse-ours", each)
-	other.produce(t, "collapse-fixed", each)
-	ours := s.begin(t, "collapse-ours", "-timeout", "600ms").run(t)
-	flows(t, ours.pipeline, 1)
-	began := time.Now()
-	var fixed *job
+// sceneCollapse is a database of 500/s that delays what is beyond, with a time-out
+// of 600 ms: what is learnt, and beside it, at a database of its own unless there
+// is but one, a fixed bound of 512, which collapses; after it what is learnt again,
+// while the database still does work that was given up.
+func sceneCollapse(t *testing.T, s, other *site, each int64) {
+	const timeout = "-timeout=600ms"
+	s.begin(t, "steady", timeout).stop()
+	s.produce(t, "steady", each)
+	other.begin(t, "collapse", timeout).stop()
+	other.produce(t, "collapse", each)
+	collapse := func() {
+		fixed := other.begin(t, "collapse", timeout, "-fixed").run(t)
+		flows(t, fixed.pipeline, 1)
+		time.Sleep(2 * time.Second)
+		from := counted(fixed.pipeline)
+		time.Sleep(time.Second)
+		to := counted(fixed.pipeline)
+		t.Logf("fixed 512: %.0f/s in second 3, %d timed out", rate(from, to), to.timeout)
+		if r := rate(from, to); r >= 150 {
+			t.Errorf("fixed 512 in the same test: %.0f/s in second 3, want it collapsed, below 150/s", r)
+		}
+		fixed.stop()
+		sceneAfter(t, other)
+	}
 	if other != s {
-		fixed = other.begin(t, "collapse-fixed", "-timeout", "600ms", "-fixed").run(t)
-		flows(t, fixed.pipeline, 1)
+		var both sync.WaitGroup
+		both.Go(collapse)
+		defer both.Wait()
 	}
-	time.Sleep(time.Until(began.Add(3 * time.Second)))
+	ours := s.begin(t, "steady", timeout).run(t)
+	flows(t, ours.pipeline, 1)
+	time.Sleep(3 * time.Second)
 	from := counted(ours.pipeline)
-	time.Sleep(long)
+	time.Sleep(5 * time.Second)
 	to := counted(ours.pipeline)
-	t.Logf("adaptive: %.0f/s from second 3, %d of %d timed out, limit %d", rate(from, to), to.timeout, to.done, to.limit)
+	t.Logf("learnt: %.0f/s from second 3, %d of %d timed out, limit %d", rate(from, to), to.timeout, to.done, to.limit)
 	if r := rate(from, to); r < 450 || 100*(to.timeout-from.timeout) > to.done-from.done {
-		t.Errorf("adaptive: %.0f/s, %d time-outs for %d rows from second 3; want at least 450/s of 500, and at most 1 in 100", r, to.timeout-from.timeout, to.done-from.done)
+		t.Errorf("learnt: %.0f/s, %d time-outs for %d rows from second 3; want at least 450/s of 500, and at most 1 in 100", r, to.timeout-from.timeout, to.done-from.done)
 	}
-	ours.stop()
-	if fixed == nil {
-		fixed = other.begin(t, "collapse-fixed", "-timeout", "600ms", "-fixed").run(t)
-		flows(t, fixed.pipeline, 1)
-		time.Sleep(long)
+	if ours.stop(); other == s {
+		collapse()
 	}
-	after := counted(fixed.pipeline)
-	time.Sleep(2 * time.Second)
-	end := counted(fixed.pipeline)
-	t.Logf("fixed 512: %.0f/s, %d timed out", rate(after, end), end.timeout)
-	if r := rate(after, end); r >= 150 {
-		t.Errorf("fixed 512 in the same test: %.0f/s, want it collapsed, below 150/s", r)
-	}
-	fixed.stop()
-	sceneAfter(t, other)
 }
 
-// sceneAfter begins where a collapse has just ended: what was given up is still
-// in the queue of the server.
+// sceneAfter begins where a collapse of three seconds has just ended.
 func sceneAfter(t *testing.T, s *site) {
-	ours := s.begin(t, "collapse-fixed", "-timeout", "600ms").run(t)
+	ours := s.begin(t, "collapse", "-timeout", "600ms").run(t)
 	began := time.Now()
 	best := 0.0
-	for last := counted(ours.pipeline); time.Since(began) < 10*time.Second; {
+	for last := counted(ours.pipeline); time.Since(began) < 10*time.Second && best < 450; {
 		time.Sleep(time.Second)
 		now := counted(ours.pipeline)
-		if best = max(best, rate(last, now)); best >= 450 {
-			break
-		}
+		best = max(best, rate(last, now))
 		last = now
 	}
 	t.Logf("after the collapse: %.0f/s after %v", best, time.Since(began))
@@ -77,8 +78,8 @@ func sceneAfter(t *testing.T, s *site) {
 	ours.stop()
 }
 
-// sceneRefused is a service of 500/s that refuses what is beyond.
-func sceneRefused(t *testing.T, s *site, each int64, long time.Duration) {
+// sceneRefused is a database that refuses what is beyond so many a second.
+func sceneRefused(t *testing.T, s *site, full float64, each int64, long time.Duration) {
 	const topic = "refused"
 	s.begin(t, topic).stop()
 	s.produce(t, topic, each)
@@ -90,8 +91,8 @@ func sceneRefused(t *testing.T, s *site, each int64, long time.Duration) {
 	to := counted(ours.pipeline)
 	refused := float64(to.throttled-from.throttled) / float64(to.done-from.done)
 	t.Logf("with refusals: %.0f/s, %.3f refusals a row, limit %d", rate(from, to), refused, to.limit)
-	if r := rate(from, to); r < 475 || refused > 0.1 {
-		t.Errorf("a limit of 500/s that refuses: %.0f/s with %.3f refusals a row, want at least 475/s with at most 0.1", r, refused)
+	if r := rate(from, to); r < 0.95*full || refused > 0.1 {
+		t.Errorf("a limit of %.0f/s that refuses: %.0f/s with %.3f refusals a row, want at least 95 %% with at most 0.1", full, r, refused)
 	}
 }
 

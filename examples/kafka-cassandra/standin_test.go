@@ -19,10 +19,10 @@ func TestStandins(t *testing.T) {
 			sceneBest(t, standins(t, standin.Knobs{Service: 20 * ms, Width: 12}), []int{16}, 1500, 3*time.Second)
 		},
 		"Collapse": func(t *testing.T) {
-			sceneCollapse(t, standins(t, at500), standins(t, at500), 1500, 2*time.Second)
+			sceneCollapse(t, standins(t, at500), standins(t, at500), 1500)
 		},
 		"Refused": func(t *testing.T) {
-			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 500, Period: time.Second, Burst: 50}}), 2000, 6*time.Second)
+			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}), 200, 1000, 6*time.Second)
 		},
 		"Lifted": func(t *testing.T) { sceneLifted(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 1})) },
 		"Frozen": func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestStandins(t *testing.T) {
 		},
 		"Poison": func(t *testing.T) { scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 500) },
 		"Killed": func(t *testing.T) {
-			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2000, 500, 3*time.Second)
+			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2000, 500, 2*time.Second, "2s")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
