@@ -28,14 +28,13 @@ func (w *Worker[R]) ended(it *item[R], o *outcome) (next *item[R]) {
 	} else {
 		w.refused(now, it)
 	}
-	next = w.next(now)
-	w.mu.Unlock()
-	if len(n.events) == 0 {
-		return next
+	if next = w.next(now); len(n.events) > 0 {
+		w.start(next) // not after what the user does with the events
+		next = nil
 	}
-	w.start(next) // not after what the user does with the events
+	w.mu.Unlock()
 	w.tell(n)
-	return nil
+	return next
 }
 
 // refused lines it up again, as its wait in the Throttle ended without a try.

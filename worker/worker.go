@@ -123,6 +123,7 @@ type Worker[R any] struct {
 	graves  []*item[R] // that are to go to Dead
 	burying int        // calls of Dead
 	waiter  *item[R]   // that waits in the Throttle
+	spare   []chan *item[R]
 	count   [states]int
 	bytes   int64
 	hungry  bool // some assignment was refused for MaxBytes
