@@ -36,8 +36,8 @@
 //
 // A record that waits, for its turn, for the record of the same key before it or
 // for a retry, has no goroutine and no place in flight: there are at most
-// MaxInFlight goroutines in Handle, 16 in Dead, and one that waits for the
-// Throttle. [Worker.Stats] reports which bound holds back the stream.
+// MaxInFlight goroutines in Handle, 16 in Dead, one that waits for the Throttle,
+// and 16 that are kept for what starts next. [Worker.Stats] reports which bound holds back the stream.
 //
 // # Testing
 //

@@ -28,14 +28,13 @@ func (w *Worker[R]) ended(it *item[R], o *outcome) (next *item[R]) {
 	} else {
 		w.refused(now, it)
 	}
-	next = w.next(now)
-	w.mu.Unlock()
-	if len(n.events) == 0 {
-		return next
+	if next = w.next(now); len(n.events) > 0 {
+		w.start(next) // not after what the user does with the events
+		next = nil
 	}
-	w.start(next) // not after what the user does with the events
+	w.mu.Unlock()
 	w.tell(n)
-	return nil
+	return next
 }
 
 // refused lines it up again, as its wait in the Throttle ended without a try.
@@ -222,9 +221,11 @@ func (w *Worker[R]) notify(a *Assignment[R]) {
 	if !a.full || a.closed {
 		return
 	}
-	n, most := a.window.len(), above(w.MaxBytes, defaultMaxBytes)
-	half := n <= above(w.Window, defaultWindow)/2 && w.bytes <= most/2
-	if !half && (n > 0 || w.bytes >= most) {
+	n, window := a.window.len(), above(w.Window, defaultWindow)
+	if n > window-max(window/8, 1) || a.left > window/2 {
+		return // not for a record at a time
+	}
+	if most := above(w.MaxBytes, defaultMaxBytes); w.bytes > most/2 && (a.left > 0 || w.bytes >= most) {
 		return
 	}
 	a.full = false

@@ -22,6 +22,7 @@ const refusedRest = 100 * time.Millisecond
 // next; nil: none may. Its caller passes it to work. Caller holds mu.
 func (w *Worker[R]) next(now time.Time) *item[R] {
 	w.awake(now)
+	w.dismiss()
 	defer w.ring(now)
 	if w.waiter != nil || w.full() || now.Before(w.pause) || w.breaker.wait(now) > 0 {
 		return nil
@@ -47,13 +48,6 @@ func (w *Worker[R]) next(now time.Time) *item[R] {
 // Caller holds mu.
 func (w *Worker[R]) full() bool {
 	return w.count[running] >= above(w.MaxInFlight, defaultMaxInFlight) || w.burying+len(w.graves) >= maxDying
-}
-
-// start runs it, unless it is nil.
-func (w *Worker[R]) start(it *item[R]) {
-	if it != nil {
-		go w.work(it)
-	}
 }
 
 // awake ends the rests that are over, and calls Dead. Caller holds mu.
@@ -111,13 +105,6 @@ func (w *Worker[R]) tick() {
 	w.start(w.next(time.Now()))
 }
 
-// work tries it and then, as long as there are any, others.
-func (w *Worker[R]) work(it *item[R]) {
-	for it != nil {
-		it = w.try(it)
-	}
-}
-
 // outcome is how a try ended.
 type outcome struct {
 	began    bool // it was not refused by the Throttle, or cancelled before
@@ -135,7 +122,10 @@ func (w *Worker[R]) try(it *item[R]) (next *item[R]) {
 	defer func() {
 		if !ended { // a panic, or Goexit: the goroutine ends
 			o.report = pace.Report{}
-			w.start(w.ended(it, &o))
+			next := w.ended(it, &o)
+			w.mu.Lock()
+			w.start(next)
+			w.mu.Unlock()
 		}
 	}()
 	t := w.throttle()

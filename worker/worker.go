@@ -103,8 +103,8 @@ type Worker[R any] struct {
 	// If nil, the assignment stops: no further try of it starts, its frontier
 	// stays at that record, and [Assignment.Err] says why.
 	Dead func(ctx context.Context, r R, err error) error
-	// Room is called when an assignment whose Add refused records has room for
-	// half a window again. It is called in a goroutine of the Worker, outside
+	// Room is called when an assignment whose Add refused records has room again,
+	// and at most half a Window left to do. It is called in a goroutine of the Worker, outside
 	// its lock, possibly for several assignments at once. If nil, nobody is
 	// notified.
 	Room func(a *Assignment[R])
@@ -123,6 +123,7 @@ type Worker[R any] struct {
 	graves  []*item[R] // that are to go to Dead
 	burying int        // calls of Dead
 	waiter  *item[R]   // that waits in the Throttle
+	spare   []chan *item[R]
 	count   [states]int
 	bytes   int64
 	hungry  bool // some assignment was refused for MaxBytes
