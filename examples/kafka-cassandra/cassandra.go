@@ -78,8 +78,11 @@ func cluster(o options) (*gocql.ClusterConfig, error) {
 	c.NumConns = 2
 	// A node that owns the row, without a hop from another one.
 	c.PoolConfig.HostSelectionPolicy = gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy())
-	if o.throw {
-		c.Dialer = throwDialer{}
+	if dial := o.dial; dial != nil || o.throw {
+		if dial == nil {
+			dial = new(net.Dialer).DialContext
+		}
+		c.Dialer = cqlDialer{dial, o.throw}
 	}
 	return c, nil
 }

@@ -38,8 +38,9 @@ type partition struct {
 // pollRecords bounds a poll, and so what rest may hold.
 const pollRecords = 10_000
 
-// poll fetches until ctx ends. It never waits for the database, so it never
-// delays a rebalance: a partition whose window is full is paused.
+// poll fetches until ctx ends, and calls failed with each error. It never waits
+// for the database, so it never delays a rebalance: a partition whose window is
+// full is paused.
 func (s *source) poll(ctx context.Context, failed func(error)) {
 	for ctx.Err() == nil {
 		fetched := s.client.PollRecords(ctx, pollRecords)

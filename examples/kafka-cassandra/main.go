@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -38,7 +39,11 @@ type options struct {
 	metrics                 string
 	create, once, inProcess bool
 	produce                 int64
+	dial                    dialer // nil: the usual; tests have a network of their own
 }
+
+// dialer connects.
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // usage is an error of the command line.
 type usage struct{ error }
@@ -136,7 +141,7 @@ func start(ctx context.Context, o options, stdout io.Writer) error {
 	}
 	defer p.close()
 	if o.produce > 0 {
-		if err := produce(ctx, o.brokers, o.topic, partitions, 0, o.produce); err != nil {
+		if err := produce(ctx, o, partitions, 0, o.produce); err != nil {
 			return err
 		}
 	}
@@ -154,11 +159,11 @@ func start(ctx context.Context, o options, stdout io.Writer) error {
 
 // standin starts Kafka and Cassandra in this process.
 func (o *options) standin() (stop func(), err error) {
-	addr, stopKafka, err := standin.Kafka(partitions, o.topic)
+	addr, stopKafka, err := standin.Kafka(nil, partitions, o.topic)
 	if err != nil {
 		return nil, err
 	}
-	d, err := standin.Start(standin.Knobs{})
+	d, err := standin.Start(nil, standin.Knobs{})
 	if err != nil {
 		stopKafka()
 		return nil, err

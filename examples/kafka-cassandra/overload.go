@@ -7,17 +7,21 @@ import (
 	"sync/atomic"
 )
 
-// throwDialer asks Cassandra to refuse what is beyond its limits, with
-// Overloaded, instead of delaying it: it adds THROW_ON_OVERLOAD to the first
-// message of each connection, STARTUP, for which the driver has no option. The
-// setting native_transport_throw_on_overload of the server does so for all its
-// clients.
-type throwDialer struct{ net.Dialer }
+// cqlDialer connects to Cassandra. With throw it asks Cassandra to refuse what is
+// beyond its limits, with Overloaded, instead of delaying it: it adds
+// THROW_ON_OVERLOAD to the first message of each connection, STARTUP, for which
+// the driver has no option. The setting native_transport_throw_on_overload of the
+// server does so for all its clients.
+type cqlDialer struct {
+	dial  dialer
+	throw bool
+}
 
-func (d throwDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := d.Dialer.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
+// DialContext is what the driver calls.
+func (d cqlDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := d.dial(ctx, network, addr)
+	if err != nil || !d.throw {
+		return c, err
 	}
 	return &throwConn{Conn: c}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/throttle-go/throttle"
@@ -56,7 +57,15 @@ func open(ctx context.Context, o options, log io.Writer) (p *pipeline, err error
 	if p.db, err = connect(ctx, o); err != nil {
 		return p, err
 	}
-	p.throttle = &throttle.Throttle{MaxInFlight: o.most, Concurrency: new(load.Adaptive)}
+	p.throttle = &throttle.Throttle{
+		MaxInFlight: o.most,
+		// How many at once, learnt from latency and time-outs.
+		Concurrency: new(load.Adaptive),
+		// How many a second, learnt from refusals: unpaced until there is one. A
+		// refused write costs little and is retried, so it may try for more every
+		// few seconds.
+		Control: &pace.Adaptive{Probe: 5 * time.Second},
+	}
 	p.worker = &worker.Worker[*kgo.Record]{
 		Handle:      p.handle,
 		Throttle:    p.throttle,
@@ -82,8 +91,7 @@ func open(ctx context.Context, o options, log io.Writer) (p *pipeline, err error
 }
 
 func (p *pipeline) clientOptions() []kgo.Opt {
-	return []kgo.Opt{
-		kgo.SeedBrokers(p.o.brokers...),
+	return append(p.o.kafka(),
 		kgo.ConsumerGroup(p.o.group),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
@@ -94,11 +102,20 @@ func (p *pipeline) clientOptions() []kgo.Opt {
 		kgo.OnPartitionsLost(p.source.lost),
 		// How long the partitions of a process that died rest.
 		kgo.SessionTimeout(p.o.session),
-		kgo.HeartbeatInterval(p.o.session / 10),
+		kgo.HeartbeatInterval(p.o.session/10),
 		// What is fetched ahead of the window.
-		kgo.FetchMaxBytes(4 << 20),
-		kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.FetchMaxBytes(4<<20),
+		kgo.FetchMaxWait(500*time.Millisecond),
+	)
+}
+
+// kafka are the options of every client of the brokers.
+func (o *options) kafka() []kgo.Opt {
+	all := []kgo.Opt{kgo.SeedBrokers(o.brokers...)}
+	if o.dial != nil {
+		all = append(all, kgo.Dialer(o.dial))
 	}
+	return all
 }
 
 // checkTopics checks that the brokers answer and have the topics.
@@ -167,7 +184,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	polled := make(chan struct{})
 	go func() { // ends with p.over
 		defer close(polled)
-		p.source.poll(p.over, p.complain("kafka"))
+		p.source.poll(p.over, p.fetchFailed(p.complain("kafka")))
 	}()
 	p.tick(p.over)
 	<-polled
@@ -186,6 +203,19 @@ func (p *pipeline) run(ctx context.Context) error {
 		return why
 	}
 	return nil
+}
+
+// fetchFailed ends the run where the client does not go on by itself, as with a
+// wrong setting or without the rights to read.
+func (p *pipeline) fetchFailed(complain func(error)) func(error) {
+	return func(err error) {
+		var e *kerr.Error
+		if errors.As(err, &e) && !e.Retriable {
+			p.fatal(err)
+			return
+		}
+		complain(err)
+	}
 }
 
 // errDone ends a run that is to end.

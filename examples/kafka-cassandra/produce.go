@@ -40,9 +40,9 @@ func madeUp(partition int32, n int64) reading {
 
 // produce writes made-up records, as many to each partition, from the n-th of
 // each on.
-func produce(ctx context.Context, brokers []string, topic string, parts int32, from, count int64) error {
-	c, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(topic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000))
+func produce(ctx context.Context, o options, parts int32, from, count int64) error {
+	c, err := kgo.NewClient(append(o.kafka(), kgo.DefaultProduceTopic(o.topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000))...)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func produce(ctx context.Context, brokers []string, topic string, parts int32, f
 			}
 			c.Produce(ctx, &kgo.Record{Partition: part, Value: value}, func(_ *kgo.Record, err error) {
 				if err != nil {
-					fail(fmt.Errorf("producing to %s: %w", topic, err))
+					fail(fmt.Errorf("producing to %s: %w", o.topic, err))
 				}
 			})
 		}

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -45,23 +46,26 @@ type site struct {
 	// rows returns which of the readings of a partition are there.
 	rows func(t *testing.T, partition int32, count int64) map[int64]bool
 	db   *standin.Database // nil: a real one
+	dial dialer            // nil: the usual
 }
 
-// standins starts both in this process.
+// standins starts both in this process, on a network of their own, for a
+// synctest bubble: time is virtual, so a busy machine changes nothing.
 func standins(t *testing.T, k standin.Knobs) *site {
 	t.Helper()
-	addr, stop, err := standin.Kafka(partitions)
+	network := new(standin.Network)
+	addr, stop, err := standin.Kafka(network, partitions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	d, err := standin.Start(k)
+	d, err := standin.Start(network, k)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Stop)
 	return &site{
-		brokers: addr, cassandra: d.Addr, db: d,
+		brokers: addr, cassandra: d.Addr, db: d, dial: dialIn(network),
 		freeze: d.Freeze, thaw: d.Thaw, kill: d.Stop,
 		restart: func(t *testing.T) {
 			if err := d.Restart(); err != nil {
@@ -80,6 +84,22 @@ func standins(t *testing.T, k standin.Knobs) *site {
 		},
 	}
 }
+
+// dialIn connects in a network of memory. The driver of Cassandra wants an address
+// of TCP.
+func dialIn(n *standin.Network) dialer {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := n.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return tcp{c}, nil
+	}
+}
+
+type tcp struct{ net.Conn }
+
+func (tcp) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9042} }
 
 // args are the flags of a program at this site, for a topic and table of their
 // own; further ones win.
@@ -121,10 +141,7 @@ func (b *syncBuffer) String() string {
 // begin opens a pipeline; it does not run yet.
 func (s *site) begin(t *testing.T, topic string, more ...string) *job {
 	t.Helper()
-	o, err := parse(s.args(topic, more...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := s.options(t, topic, more...)
 	log := new(syncBuffer)
 	p, err := open(t.Context(), o, log)
 	if err != nil {
@@ -165,21 +182,40 @@ func (j *job) run(t *testing.T) *job {
 	return j
 }
 
+// options are those of args.
+func (s *site) options(t *testing.T, topic string, more ...string) options {
+	t.Helper()
+	o, err := parse(s.args(topic, more...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.dial = s.dial
+	return o
+}
+
 // produce writes as many made-up readings to each partition of a topic.
 func (s *site) produce(t *testing.T, topic string, count int64) {
 	t.Helper()
-	if err := produce(t.Context(), []string{s.brokers}, topic, partitions, 0, count*partitions); err != nil {
+	if err := produce(t.Context(), s.options(t, topic), partitions, 0, count*partitions); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// client is a client of Kafka.
+func (s *site) client(t *testing.T, more ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	o := s.options(t, "none")
+	c, err := kgo.NewClient(append(o.kafka(), more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // send writes one value to a partition.
 func (s *site) send(t *testing.T, topic string, partition int32, value string) {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(s.brokers), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer c.Close()
 	if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: partition, Value: []byte(value)}).FirstErr(); err != nil {
 		t.Fatal(err)
@@ -189,10 +225,7 @@ func (s *site) send(t *testing.T, topic string, partition int32, value string) {
 // committed are the offsets of a group.
 func (s *site) committed(t *testing.T, group string) map[int32]int64 {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(s.brokers))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	defer c.Close()
 	all, err := kadm.NewClient(c).FetchOffsets(t.Context(), group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {

@@ -72,6 +72,8 @@ type Database struct {
 	// Addr is its host and port.
 	Addr string
 
+	network *Network
+
 	mu     sync.Mutex
 	server *server       // nil: stopped
 	thawed chan struct{} // closed unless it is frozen
@@ -84,17 +86,31 @@ type Database struct {
 	stats  Stats
 }
 
-// Start starts a Database with the table [Readings]. Stop it in the end.
-func Start(k Knobs) (*Database, error) {
-	d := &Database{tables: map[string][]Column{Table: Readings}, rows: map[Key]Row{}, knobs: k, thawed: make(chan struct{})}
+// Start starts a Database with the table [Readings], on the loopback if the
+// network is nil. Stop it in the end.
+func Start(n *Network, k Knobs) (*Database, error) {
+	d := &Database{network: n, tables: map[string][]Column{Table: Readings}, rows: map[Key]Row{}, knobs: k, thawed: make(chan struct{})}
 	close(d.thawed)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr := "127.0.0.1:0"
+	if n != nil {
+		addr = "127.0.0.1:9042"
+	}
+	l, err := d.open(addr)
 	if err != nil {
 		return nil, fmt.Errorf("standin: starting Cassandra: %w", err)
 	}
-	d.Addr = l.Addr().String()
+	if d.Addr = addr; n == nil {
+		d.Addr = l.Addr().String()
+	}
 	d.listen(l)
 	return d, nil
+}
+
+func (d *Database) open(addr string) (net.Listener, error) {
+	if d.network != nil {
+		return d.network.Listen("tcp", addr)
+	}
+	return net.Listen("tcp", addr)
 }
 
 // Restart starts a Database that was stopped, on its address and with its rows.
@@ -104,7 +120,7 @@ func (d *Database) Restart() error {
 	if d.server != nil {
 		return errors.New("standin: Cassandra runs already")
 	}
-	l, err := net.Listen("tcp", d.Addr)
+	l, err := d.open(d.Addr)
 	if err != nil {
 		return err
 	}

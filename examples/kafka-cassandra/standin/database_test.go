@@ -34,7 +34,7 @@ func session(t *testing.T, d *Database, timeout time.Duration) *gocql.Session {
 
 func begin(t *testing.T, k Knobs) *Database {
 	t.Helper()
-	d, err := Start(k)
+	d, err := Start(nil, k)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
+// Network is a network in memory, for tests in virtual time (testing/synctest).
+// A nil one is the loopback.
+type Network = kfake.VirtualNetwork
+
 // Kafka starts a broker in this process, with topics of so many partitions. Its
-// groups, rebalances and commits are as those of a real one.
-func Kafka(partitions int32, topics ...string) (addr string, stop func(), err error) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...))
+// groups, rebalances and commits are as those of a real one; sessions of members
+// may be as short as half a second.
+func Kafka(n *Network, partitions int32, topics ...string) (addr string, stop func(), err error) {
+	o := []kfake.Opt{
+		kfake.NumBrokers(1), kfake.SeedTopics(partitions, topics...),
+		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "500"}),
+	}
+	if n != nil {
+		o = append(o, kfake.Ports(9092), kfake.ListenFn(n.Listen))
+	}
+	c, err := kfake.NewCluster(o...)
 	if err != nil {
 		return "", nil, fmt.Errorf("standin: starting Kafka: %w", err)
 	}
