@@ -35,10 +35,12 @@ func TestStandins(t *testing.T) {
 		"Neighbour": func(t *testing.T) {
 			sceneNeighbour(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 2000, 2*time.Second, 4*time.Second)
 		},
-		"Poison": func(t *testing.T) { scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 500) },
-		/*"Killed": func(t *testing.T) {
-			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2000, 500, 2*time.Second, "2s")
-		},*/
+		"Poison": func(t *testing.T) {
+			scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 1500, 500)
+		},
+		"Killed": func(t *testing.T) {
+			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2500, 500, 3*time.Second)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
