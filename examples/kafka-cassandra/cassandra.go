@@ -100,30 +100,43 @@ func connect(ctx context.Context, o options) (*database, error) {
 	if err != nil {
 		return nil, usage{err}
 	}
-	if d.session, err = c.CreateSession(); err != nil {
-		return nil, fmt.Errorf("no Cassandra at %s: %w; is it running, and is the port that of the native protocol?", o.cassandra, err)
+	if o.create {
+		if err := d.create(ctx, *c); err != nil {
+			return nil, err
+		}
+	}
+	if d.session, err = session(c); err != nil {
+		return nil, err
 	}
 	d.insert = fmt.Sprintf("INSERT INTO %s.%s (device, at, value, note) VALUES (?, ?, ?, ?)", d.keyspace, d.table)
-	if o.create {
-		err = d.create(ctx)
-	}
-	if err == nil {
-		err = d.check(ctx)
-	}
-	if err != nil {
+	if err = d.check(ctx); err != nil {
 		d.session.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
+func session(c *gocql.ClusterConfig) (*gocql.Session, error) {
+	s, err := c.CreateSession()
+	if err != nil {
+		return nil, fmt.Errorf("no Cassandra at %s port %d: %w; is it running, and is that the port of the native protocol?", c.Hosts[0], c.Port, err)
+	}
+	return s, nil
+}
+
 // create makes the keyspace and the table, for trials on one node.
-func (d *database) create(ctx context.Context) error {
+func (d *database) create(ctx context.Context, c gocql.ClusterConfig) error {
+	c.Timeout = 30 * time.Second // changes of the schema take longer than writes
+	s, err := session(&c)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	for _, statement := range []string{
 		"CREATE KEYSPACE IF NOT EXISTS " + d.keyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		fmt.Sprintf(createTable, d.keyspace+"."+d.table),
 	} {
-		if err := d.session.Query(statement).ExecContext(ctx); err != nil {
+		if err := s.Query(statement).ExecContext(ctx); err != nil {
 			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}

@@ -120,7 +120,7 @@ func (o *options) kafka() []kgo.Opt {
 
 // checkTopics checks that the brokers answer and have the topics.
 func (p *pipeline) checkTopics(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := p.client.Ping(ctx); err != nil {
 		return fmt.Errorf("no Kafka at %v: %w; is it running, and is that its advertised listener?", p.o.brokers, err)
@@ -136,16 +136,30 @@ func (p *pipeline) checkTopics(ctx context.Context) error {
 			}
 		}
 	}
-	topics, err := p.admin.ListTopics(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("asking Kafka for its topics: %w", err)
-	}
-	for _, name := range names {
-		if t, ok := topics[name]; !ok || t.Err != nil {
-			return fmt.Errorf("topic %s is not there: create it, or start once with -create", name)
+	for {
+		topics, err := p.admin.ListTopics(ctx, names...)
+		if err != nil {
+			return fmt.Errorf("asking Kafka for its topics: %w", err)
 		}
+		missing := ""
+		for _, name := range names {
+			if t, ok := topics[name]; !ok || t.Err != nil {
+				missing = name
+			}
+		}
+		if missing == "" {
+			return nil
+		}
+		// A broker may not know a new topic yet.
+		select {
+		case <-time.After(100 * time.Millisecond):
+			if p.o.create {
+				continue
+			}
+		case <-ctx.Done():
+		}
+		return fmt.Errorf("topic %s is not there: create it, or start once with -create", missing)
 	}
-	return nil
 }
 
 // handle makes one try of a record.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,8 +44,8 @@ type site struct {
 	brokers, cassandra string
 	freeze, thaw, kill func() // of Cassandra
 	restart            func(t *testing.T)
-	// rows returns which of the readings of a partition are there.
-	rows func(t *testing.T, partition int32, count int64) map[int64]bool
+	// rows returns which readings of each partition are there, of so many.
+	rows func(t *testing.T, topic string, each int64) [partitions]map[int64]bool
 	db   *standin.Database // nil: a real one
 	dial dialer            // nil: the usual
 }
@@ -72,12 +73,14 @@ func standins(t *testing.T, k standin.Knobs) *site {
 				t.Fatal(err)
 			}
 		},
-		rows: func(_ *testing.T, partition int32, count int64) map[int64]bool {
-			found := map[int64]bool{}
-			for n := range count {
-				r := madeUp(partition, n)
-				if _, ok := d.Row(standin.Key{Device: r.Device, At: time.UnixMilli(r.At)}); ok {
-					found[n] = true
+		rows: func(_ *testing.T, _ string, each int64) (found [partitions]map[int64]bool) {
+			for part := range found {
+				found[part] = map[int64]bool{}
+				for n := range each {
+					r := madeUp(int32(part), n)
+					if _, ok := d.Row(standin.Key{Device: r.Device, At: time.UnixMilli(r.At)}); ok {
+						found[part][n] = true
+					}
 				}
 			}
 			return found
@@ -106,6 +109,7 @@ func (tcp) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1
 func (s *site) args(topic string, more ...string) []string {
 	return append([]string{
 		"-brokers", s.brokers, "-cassandra", s.cassandra, "-topic", topic, "-group", topic, "-create",
+		"-table", "demo." + strings.ReplaceAll(topic, "-", "_"),
 		"-session", "6s", "-within", "0",
 	}, more...)
 }
@@ -240,15 +244,15 @@ func (s *site) committed(t *testing.T, group string) map[int32]int64 {
 // are there above it, and what is committed in all.
 func (s *site) missing(t *testing.T, topic string, each int64) (missing, above, committed int64) {
 	t.Helper()
-	at := s.committed(t, topic)
-	for part := range int32(partitions) {
-		found := s.rows(t, part, each)
-		committed += at[part]
+	at := s.committed(t, topic) // before the rows, which become more meanwhile
+	for part, found := range s.rows(t, topic, each) {
+		next := at[int32(part)]
+		committed += next
 		for n := range each {
 			switch {
-			case n < at[part] && !found[n]:
+			case n < next && !found[n]:
 				missing++
-			case n >= at[part] && found[n]:
+			case n >= next && found[n]:
 				above++
 			}
 		}
