@@ -127,6 +127,7 @@ func session(c *gocql.ClusterConfig) (*gocql.Session, error) {
 // create makes the keyspace and the table, for trials on one node.
 func (d *database) create(ctx context.Context, c gocql.ClusterConfig) error {
 	c.Timeout = 30 * time.Second // changes of the schema take longer than writes
+	c.PoolConfig.HostSelectionPolicy = gocql.RoundRobinHostPolicy() // one that knows tokens is of one session
 	s, err := session(&c)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ type usage struct{ error }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("kafka-cassandra", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f.SetOutput(io.Discard)
 	brokers := f.String("brokers", "127.0.0.1:19092", "brokers of Kafka, HOST:PORT,...")
 	f.StringVar(&o.cassandra, "cassandra", "127.0.0.1:19042", "a node of Cassandra, HOST:PORT")
 	f.StringVar(&o.topic, "topic", "readings", "topic to read")
@@ -74,8 +74,12 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.BoolVar(&o.once, "once", false, "end when all is written")
 	f.BoolVar(&o.inProcess, "standin", false, "start Kafka and Cassandra in this process, with 100,000 records")
 	f.Int64Var(&o.produce, "produce", 0, "write so many made-up records to the topic before")
-	if err := f.Parse(args); err != nil {
+	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		f.SetOutput(stderr)
+		f.PrintDefaults()
 		return o, err
+	} else if err != nil {
+		return o, usage{err}
 	}
 	o.brokers = strings.Split(*brokers, ",")
 	if o.once {

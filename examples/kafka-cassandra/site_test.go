@@ -54,6 +54,8 @@ type site struct {
 // synctest bubble: time is virtual, so a busy machine changes nothing.
 func standins(t *testing.T, k standin.Knobs) *site {
 	t.Helper()
+	// Goroutines of the drivers that rest before they connect again end after it.
+	t.Cleanup(func() { time.Sleep(time.Minute) })
 	network := new(standin.Network)
 	addr, stop, err := standin.Kafka(network, partitions)
 	if err != nil {
@@ -109,7 +111,7 @@ func (tcp) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1
 func (s *site) args(topic string, more ...string) []string {
 	return append([]string{
 		"-brokers", s.brokers, "-cassandra", s.cassandra, "-topic", topic, "-group", topic, "-create",
-		"-table", "demo." + strings.ReplaceAll(topic, "-", "_"),
+		"-table", "demo." + strings.ReplaceAll(topic, "-", "_"), // of its own
 		"-session", "6s", "-within", "0",
 	}, more...)
 }

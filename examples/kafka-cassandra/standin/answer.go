@@ -68,16 +68,13 @@ func (d *Database) prepare(query string) message.Message {
 		p.ResultMetadata = metadata(schema)
 		return p
 	}
-	into := insert.FindStringSubmatch(query)
-	if into == nil {
-		return &message.Invalid{ErrorMessage: "not in this stand-in: " + query}
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	columns, ok := d.tables[into[1]+"."+into[2]]
-	if !ok {
-		return &message.Invalid{ErrorMessage: "table " + into[2] + " does not exist"}
+	columns, refusal := d.into(query)
+	if refusal != nil {
+		return refusal
 	}
+	into := insert.FindStringSubmatch(query)
 	p.VariablesMetadata.PkIndices = []uint16{0}
 	for _, name := range strings.Split(into[3], ", ") {
 		at := -1
@@ -92,6 +89,20 @@ func (d *Database) prepare(query string) message.Message {
 		p.VariablesMetadata.Columns = append(p.VariablesMetadata.Columns, &message.ColumnMetadata{Keyspace: into[1], Table: into[2], Name: name, Type: types[columns[at].Type]})
 	}
 	return p
+}
+
+// into returns the columns of the table that a statement writes to. The caller
+// holds the lock.
+func (d *Database) into(query string) (columns []Column, refusal message.Message) {
+	m := insert.FindStringSubmatch(query)
+	if m == nil {
+		return nil, &message.Invalid{ErrorMessage: "not in this stand-in: " + query}
+	}
+	columns, ok := d.tables[m[1]+"."+m[2]]
+	if !ok {
+		return nil, &message.Invalid{ErrorMessage: "table " + m[2] + " does not exist"}
+	}
+	return columns, nil
 }
 
 var table = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS (\w+\.\w+) \(`)
@@ -123,7 +134,13 @@ func (d *Database) columns(query string) message.Message {
 
 // write waits for its turn and as long as the write takes, and keeps the row. It
 // returns nil if the server has ended.
-func (d *Database) write(o *message.QueryOptions, s *server) message.Message {
+func (d *Database) write(query string, o *message.QueryOptions, s *server) message.Message {
+	d.mu.Lock()
+	_, gone := d.into(query)
+	d.mu.Unlock()
+	if gone != nil {
+		return gone
+	}
 	key, row, err := decode(o)
 	if err != nil {
 		return &message.Invalid{ErrorMessage: err.Error()}

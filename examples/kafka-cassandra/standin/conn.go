@@ -109,7 +109,7 @@ func (s *server) serve(c net.Conn) {
 			return
 		}
 		if m, ok := f.Body.Message.(*message.Execute); ok && !strings.HasPrefix(string(m.QueryId), "SELECT") {
-			s.all.Go(func() { reply(f.Header, s.db.write(m.Options, s)) })
+			s.all.Go(func() { reply(f.Header, s.db.write(string(m.QueryId), m.Options, s)) })
 			continue
 		}
 		reply(f.Header, s.db.answer(f.Body.Message))
