@@ -1,0 +1,116 @@
+package worker_test
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/worker"
+)
+
+// TestSoakBehind consumes what 50 partitions are behind, of which one is stuck, by
+// a loop that never waits for the Worker: memory, goroutines and tries in flight
+// stay bounded, whatever is left. 10^7 records with THROTTLE_SOAK=1.
+func TestSoakBehind(t *testing.T) {
+	behind, most := int64(150_000), 3
+	if os.Getenv("THROTTLE_SOAK") != "" {
+		behind = 10_000_000
+	}
+	const partitions, window, inFlight = 50, 1000, 64
+	th := &throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: inFlight}
+	before := used()
+	goroutines := runtime.NumGoroutine()
+	var tried, now, peak atomic.Int64
+	rooms := make(chan int, partitions)
+	names := map[*worker.Assignment[[2]int64]]int{}
+	w := worker.Worker[[2]int64]{
+		Throttle: th, Window: window,
+		Offset: func(r [2]int64) int64 { return r[1] },
+		Handle: func(ctx context.Context, r [2]int64) error {
+			defer now.Add(-1)
+			peak.Store(max(peak.Load(), now.Add(1)))
+			tried.Add(1)
+			switch {
+			case r == [2]int64{7, 100}:
+				<-ctx.Done() // stuck
+			case r[1]%3 == 0:
+				time.Sleep(10 * time.Microsecond)
+			}
+			return ctx.Err()
+		},
+		Room: func(a *worker.Assignment[[2]int64]) { rooms <- names[a] },
+	}
+	all := make([]*worker.Assignment[[2]int64], partitions)
+	position := make([]int64, partitions)
+	for p := range all {
+		all[p] = w.Assign(t.Context(), "", 0)
+		names[all[p]] = p
+	}
+	heap, threads := int64(0), 0
+	add := func(p int) {
+		for position[p] < behind/partitions {
+			n := min(500, behind/partitions-position[p])
+			batch := make([][2]int64, n)
+			for i := range batch {
+				batch[i] = [2]int64{int64(p), position[p] + int64(i)}
+			}
+			k := int64(all[p].Add(batch...))
+			if position[p] += k; k < n {
+				return
+			}
+		}
+	}
+	for p := range all {
+		add(p)
+	}
+	end := time.After(10 * time.Minute)
+	for left := true; left; {
+		select {
+		case p := <-rooms:
+			add(p)
+		case <-end:
+			t.Fatalf("not done: %+v", w.Stats())
+		case <-time.After(100 * time.Millisecond):
+			heap, threads = max(heap, used()-before), max(threads, runtime.NumGoroutine()-goroutines)
+		}
+		left = false
+		for p, a := range all {
+			next, _ := a.Frontier()
+			left = left || p != 7 && next < behind/partitions
+		}
+	}
+	frontier7, _ := all[7].Frontier()
+	if s := w.Stats().Assignments[7]; frontier7 != 100 || s.Gap > window || s.Gap < window*7/8 {
+		t.Errorf("the partition that is stuck: %+v, want the frontier 100 and a gap of about %d", s, window)
+	}
+	t.Logf("%d tries, at most %d in flight, %d goroutines, %d kB", tried.Load(), peak.Load(), threads, heap>>10)
+	// An item is some 250 bytes, and its slot 16.
+	if limit := int64(partitions * window * 400); heap > limit {
+		t.Errorf("%d bytes of heap for %d records, want at most %d", heap, behind, limit)
+	}
+	if n := inFlight + 1 + 16 + partitions + most; threads > n || peak.Load() > inFlight {
+		t.Errorf("%d goroutines and %d in flight, want at most %d and %d", threads, peak.Load(), n, inFlight)
+	}
+	for _, a := range slices.Backward(all) {
+		a.Lost()
+	}
+	for i := 0; th.InFlight()+th.Waiting() > 0 || runtime.NumGoroutine() > goroutines; i++ {
+		if runtime.Gosched(); i > 1_000_000 {
+			t.Fatalf("%d in flight, %d goroutines left", th.InFlight(), runtime.NumGoroutine()-goroutines)
+		}
+	}
+}
+
+// used returns the bytes of the heap in use.
+func used() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
