@@ -18,7 +18,7 @@ TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
-	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 15 minutes'
+	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 20 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make licenses   the licences of what the program links, into it'
 	@echo 'make api VERSION=v1.2.3  what that release changes of the API; tags nothing'
