@@ -71,8 +71,10 @@ func cluster(o options) (*gocql.ClusterConfig, error) {
 	// server (2 s) for its own answer to arrive, or well above the latency.
 	c.Timeout = o.timeout
 	c.ConnectTimeout = 5 * time.Second
-	// How soon a node that was down is tried again; the default is a minute.
-	c.ReconnectInterval = time.Second
+	// How soon a node that was down is tried again; the defaults are a minute, and
+	// a second between the tries of one round.
+	c.ReconnectInterval = 250 * time.Millisecond
+	c.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 3, Interval: 250 * time.Millisecond}
 	// A connection carries 32,767 requests at once; what has timed out keeps its
 	// place until the answer comes.
 	c.NumConns = 2
@@ -110,10 +112,19 @@ func connect(ctx context.Context, o options) (*database, error) {
 	}
 	d.insert = fmt.Sprintf("INSERT INTO %s.%s (device, at, value, note) VALUES (?, ?, ?, ?)", d.keyspace, d.table)
 	if err = d.check(ctx); err != nil {
-		d.session.Close()
+		d.close()
 		return nil, err
 	}
 	return d, nil
+}
+
+func (d *database) close() { closed(d.session) }
+
+// closed closes a session. The driver leaves a goroutine behind where that is done
+// before its heartbeat has begun.
+func closed(s *gocql.Session) {
+	time.Sleep(10 * time.Millisecond)
+	s.Close()
 }
 
 func session(c *gocql.ClusterConfig) (*gocql.Session, error) {
@@ -126,13 +137,13 @@ func session(c *gocql.ClusterConfig) (*gocql.Session, error) {
 
 // create makes the keyspace and the table, for trials on one node.
 func (d *database) create(ctx context.Context, c gocql.ClusterConfig) error {
-	c.Timeout = 30 * time.Second // changes of the schema take longer than writes
+	c.Timeout = 30 * time.Second                                    // changes of the schema take longer than writes
 	c.PoolConfig.HostSelectionPolicy = gocql.RoundRobinHostPolicy() // one that knows tokens is of one session
 	s, err := session(&c)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer closed(s)
 	for _, statement := range []string{
 		"CREATE KEYSPACE IF NOT EXISTS " + d.keyspace + " WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
 		fmt.Sprintf(createTable, d.keyspace+"."+d.table),

@@ -31,7 +31,7 @@ type pipeline struct {
 	throttle *throttle.Throttle
 	lag      lag
 	took     latencies       // of writes that were served
-	typical  atomic.Int64    // median of the last second, in nanoseconds
+	typical  atomic.Int64    // median of the last second with writes, in nanoseconds
 	over     context.Context // ends when a run is to end, with the cause
 	fatal    context.CancelCauseFunc
 }
@@ -245,6 +245,6 @@ func (p *pipeline) close() {
 		p.client.CloseAllowingRebalance()
 	}
 	if p.db != nil {
-		p.db.session.Close()
+		p.db.close()
 	}
 }

@@ -30,7 +30,7 @@ func (s *site) selected(t *testing.T, topic string, each int64) (found [partitio
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.session.Close()
+	defer d.close()
 	for i := range found {
 		found[i] = map[int64]bool{}
 	}
@@ -60,15 +60,15 @@ func TestReal(t *testing.T) {
 	t.Run("Node", func(t *testing.T) {
 		s := real(t, kafka)
 		s.warm(t, 15*time.Second)
-		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 60_000, 4*time.Second) })
-		t.Run("Frozen", func(t *testing.T) { sceneFrozen(t, s, 60_000, 10*time.Second, 2*time.Second) })
-		t.Run("Poison", func(t *testing.T) { scenePoison(t, s, 60_000, 10_000) })
-		t.Run("Killed", func(t *testing.T) { sceneKilled(t, s, 60_000, 10_000, 3*time.Second, "-most", "4") })
-		t.Run("Down", func(t *testing.T) { sceneDown(t, s, 40_000, 5*time.Second) })
+		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 4*time.Second) })
+		t.Run("Frozen", func(t *testing.T) { sceneFrozen(t, s, 50_000, 10*time.Second, 2*time.Second) })
+		t.Run("Poison", func(t *testing.T) { scenePoison(t, s, 40_000, 10_000) })
+		t.Run("Killed", func(t *testing.T) { sceneKilled(t, s, 40_000, 10_000, 2*time.Second, "-most", "1") })
+		t.Run("Down", func(t *testing.T) { sceneDown(t, s, 10_000, 5*time.Second) })
 	})
 	t.Run("Limited", func(t *testing.T) {
 		s := real(t, kafka, "native_transport_rate_limiting_enabled: true", "native_transport_max_requests_per_second: 500")
-		t.Run("Collapse", func(t *testing.T) { sceneCollapse(t, s, s, 5000) })
+		t.Run("Collapse", func(t *testing.T) { sceneCollapse(t, s, 5000, 6*time.Second) })
 		t.Run("Refused", func(t *testing.T) { sceneRefused(t, s, 500, 2500, 8*time.Second) })
 	})
 	t.Run("Queue", func(t *testing.T) {

@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
-
-	gocql "github.com/apache/cassandra-gocql-driver/v2"
 )
 
 // A scene is one line of the table that docs promise. It is played at stand-ins in
@@ -17,34 +14,12 @@ import (
 // differs.
 
 // sceneCollapse is a database of 500/s that delays what is beyond, with a time-out
-// of 600 ms: what is learnt, and beside it, at a database of its own unless there
-// is but one, a fixed bound of 512, which collapses; after it what is learnt again,
-// while the database still does work that was given up.
-func sceneCollapse(t *testing.T, s, other *site, each int64) {
+// of 600 ms: what is learnt; then a fixed bound of 512, which collapses; then what
+// is learnt again, while the database still does work that was given up.
+func sceneCollapse(t *testing.T, s *site, each int64, long time.Duration) {
 	const timeout = "-timeout=600ms"
 	s.begin(t, "steady", timeout).stop()
 	s.produce(t, "steady", each)
-	other.begin(t, "collapse", timeout).stop()
-	other.produce(t, "collapse", each)
-	collapse := func() {
-		fixed := other.begin(t, "collapse", timeout, "-fixed", "-drain", "1ms").run(t)
-		flows(t, fixed.pipeline, 1)
-		time.Sleep(2 * time.Second)
-		from := counted(fixed.pipeline)
-		time.Sleep(time.Second)
-		to := counted(fixed.pipeline)
-		t.Logf("fixed 512: %.0f/s in second 3, %d timed out", rate(from, to), to.timeout)
-		if r := rate(from, to); r >= 150 {
-			t.Errorf("fixed 512 in the same test: %.0f/s in second 3, want it collapsed, below 150/s", r)
-		}
-		fixed.stop()
-		sceneAfter(t, other)
-	}
-	if other != s {
-		var both sync.WaitGroup
-		both.Go(collapse)
-		defer both.Wait()
-	}
 	ours := s.begin(t, "steady", timeout).run(t)
 	flows(t, ours.pipeline, 1)
 	time.Sleep(3 * time.Second)
@@ -55,12 +30,25 @@ func sceneCollapse(t *testing.T, s, other *site, each int64) {
 	if r := rate(from, to); r < 450 || 100*(to.timeout-from.timeout) > to.done-from.done {
 		t.Errorf("learnt: %.0f/s, %d time-outs for %d rows from second 3; want at least 450/s of 500, and at most 1 in 100", r, to.timeout-from.timeout, to.done-from.done)
 	}
-	if ours.stop(); other == s {
-		collapse()
+	ours.stop()
+
+	s.begin(t, "collapse", timeout).stop()
+	s.produce(t, "collapse", each)
+	fixed := s.begin(t, "collapse", timeout, "-fixed", "-drain", "1ms").run(t)
+	flows(t, fixed.pipeline, 1)
+	time.Sleep(long - time.Second)
+	from = counted(fixed.pipeline)
+	time.Sleep(time.Second)
+	to = counted(fixed.pipeline)
+	t.Logf("fixed 512: %.0f/s after %v, %d timed out", rate(from, to), long, to.timeout)
+	if r := rate(from, to); r >= 150 {
+		t.Errorf("fixed 512 in the same test: %.0f/s after %v, want it collapsed, below 150/s", r, long)
 	}
+	fixed.stop()
+	sceneAfter(t, s)
 }
 
-// sceneAfter begins where a collapse of three seconds has just ended.
+// sceneAfter begins where a collapse has just ended.
 func sceneAfter(t *testing.T, s *site) {
 	ours := s.begin(t, "collapse", "-timeout", "600ms").run(t)
 	began := time.Now()
@@ -214,7 +202,7 @@ func (s *site) rude(t *testing.T, n int) (stop func()) {
 			}
 		})
 	}
-	return func() { cancel(); all.Wait(); d.session.Close() }
+	return func() { cancel(); all.Wait(); d.close() }
 }
 
 // sceneBest compares what is learnt with fixed bounds in the same minute.
@@ -250,10 +238,4 @@ func sceneBest(t *testing.T, s *site, fixed []int, each int64, long time.Duratio
 		t.Errorf("learnt: %.0f/s, p99 %v, %d failed; want at least 85 %% of %.0f/s, p99 at most twice %v, none", r, p99, c.failed+c.throttled, best, at64)
 	}
 	return best, r
-}
-
-// isServer reports whether a database answered with a code.
-func isServer(err error, code int) bool {
-	var e gocql.RequestError
-	return errors.As(err, &e) && e.Code() == code
 }

@@ -20,7 +20,7 @@ func TestStandins(t *testing.T) {
 		},
 		"Collapse": func(t *testing.T) {
 			s := standins(t, at500)
-			sceneCollapse(t, s, s, 1500)
+			sceneCollapse(t, s, 1500, 3*time.Second)
 		},
 		"Refused": func(t *testing.T) {
 			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}), 200, 1000, 6*time.Second)
@@ -39,7 +39,7 @@ func TestStandins(t *testing.T) {
 			scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 1500, 500)
 		},
 		"Killed": func(t *testing.T) {
-			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2500, 500, 3*time.Second)
+			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 4000, 500, 3*time.Second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

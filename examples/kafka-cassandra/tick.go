@@ -49,7 +49,9 @@ func (p *pipeline) tick(ctx context.Context) {
 // say prints one line, and takes the latencies of the last second.
 func (p *pipeline) say(before, now worker.Stats) {
 	s := p.took.take()
-	p.typical.Store(int64(s.percentile(50)))
+	if s.n > 0 {
+		p.typical.Store(int64(s.percentile(50)))
+	}
 	behind, _, _ := p.lag.get()
 	fmt.Fprintf(p.log, "%s rows/s %.0f lag %d in flight %d of %d p50 %v p99 %v bound by %s refused %d failed %d timed out %d dead %d\n",
 		time.Now().Format("15:04:05"), float64(now.Done-before.Done)/p.o.every.Seconds(), behind, now.InFlight, p.limit(),
