@@ -21,7 +21,7 @@ import (
 func TestWrite(t *testing.T) {
 	const ms = time.Millisecond
 	none := limit.Limit{Period: time.Hour}
-	good, err := json.Marshal(madeUp(0, 7))
+	good, err := json.Marshal(madeUp(0, 7, 120))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (s *site) letter(t *testing.T, topic string, offset int64) {
 	for _, h := range letters[0].Headers {
 		got[h.Key] = string(h.Value)
 	}
-	if want, _ := json.Marshal(madeUp(0, offset)); string(letters[0].Value) != string(want) || got["topic"] != topic || got["partition"] != "0" || got["offset"] != fmt.Sprint(offset) || !strings.Contains(got["error"], "poison") {
+	if want, _ := json.Marshal(madeUp(0, offset, 120)); string(letters[0].Value) != string(want) || got["topic"] != topic || got["partition"] != "0" || got["offset"] != fmt.Sprint(offset) || !strings.Contains(got["error"], "poison") {
 		t.Errorf("dead letter %s with %v, want the record, from where it was and why", letters[0].Value, got)
 	}
 }

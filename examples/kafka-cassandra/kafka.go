@@ -31,11 +31,13 @@ type source struct {
 // partition is one that is assigned now.
 type partition struct {
 	*worker.Assignment[*kgo.Record]
-	rest      []*kgo.Record // fetched, and not accepted yet: at most one poll
+	rest      []*kgo.Record // fetched before the pause, and not accepted yet
 	committed int64
 }
 
-// pollRecords bounds a poll, and so what rest may hold.
+// pollRecords bounds a poll. What was fetched before a partition was paused is
+// still returned, so FetchMaxBytes, of which compressed batches have more in them,
+// bounds what rest may hold.
 const pollRecords = 10_000
 
 // poll fetches until ctx ends, and calls failed with each error. It never waits

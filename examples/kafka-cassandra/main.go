@@ -39,6 +39,7 @@ type options struct {
 	metrics                 string
 	create, once, inProcess bool
 	produce                 int64
+	size                    int
 	dial                    dialer // nil: the usual; tests have a network of their own
 }
 
@@ -74,6 +75,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.BoolVar(&o.once, "once", false, "end when all is written")
 	f.BoolVar(&o.inProcess, "standin", false, "start Kafka and Cassandra in this process, with 100,000 records")
 	f.Int64Var(&o.produce, "produce", 0, "write so many made-up records to the topic before")
+	f.IntVar(&o.size, "size", 120, "bytes of the note in each of them")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		f.SetOutput(stderr)
 		f.PrintDefaults()
@@ -99,6 +101,8 @@ func (o *options) check(rest []string) error {
 		return usage{fmt.Errorf("-dead %s: that is the topic which is read", o.dead)}
 	case o.timeout < 10*time.Millisecond || o.every < 10*time.Millisecond || o.session < 100*time.Millisecond:
 		return usage{errors.New("-timeout and -every must be at least 10ms, -session 100ms")}
+	case o.size < 0 || o.size > 1<<19:
+		return usage{fmt.Errorf("-size %d: want 0 to %d", o.size, 1<<19)}
 	case o.most < 1 || o.window < 1 || o.bytes < 1:
 		return usage{errors.New("-most, -window and -bytes must be at least 1")}
 	}

@@ -28,13 +28,13 @@ func createTopic(ctx context.Context, c *kadm.Client, name string) error {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // madeUp is the n-th reading of a partition: one of 1,000 devices, a row of its
-// own, some 200 bytes.
-func madeUp(partition int32, n int64) reading {
+// own, some 80 bytes and a note.
+func madeUp(partition int32, n int64, size int) reading {
 	return reading{
 		Device: fmt.Sprintf("p%d-%03d", partition, n%1000),
 		At:     epoch.Add(time.Duration(n) * time.Millisecond).UnixMilli(),
 		Value:  float64(n) / 8,
-		Note:   strings.Repeat("x", 120),
+		Note:   strings.Repeat("x", size),
 	}
 }
 
@@ -42,7 +42,8 @@ func madeUp(partition int32, n int64) reading {
 // each on.
 func produce(ctx context.Context, o options, parts int32, from, count int64) error {
 	c, err := kgo.NewClient(append(o.kafka(), kgo.DefaultProduceTopic(o.topic),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000))...)
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))...) // as the notes would shrink to nothing
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func produce(ctx context.Context, o options, parts int32, from, count int64) err
 	defer fail(nil)
 	for i := from; i < from+count/int64(parts); i++ {
 		for part := range parts {
-			value, err := json.Marshal(madeUp(part, i))
+			value, err := json.Marshal(madeUp(part, i, o.size))
 			if err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func standins(t *testing.T, k standin.Knobs) *site {
 			for part := range found {
 				found[part] = map[int64]bool{}
 				for n := range each {
-					r := madeUp(int32(part), n)
+					r := madeUp(int32(part), n, 120)
 					if _, ok := d.Row(standin.Key{Device: r.Device, At: time.UnixMilli(r.At)}); ok {
 						found[part][n] = true
 					}
@@ -200,9 +200,9 @@ func (s *site) options(t *testing.T, topic string, more ...string) options {
 }
 
 // produce writes as many made-up readings to each partition of a topic.
-func (s *site) produce(t *testing.T, topic string, count int64) {
+func (s *site) produce(t *testing.T, topic string, count int64, more ...string) {
 	t.Helper()
-	if err := produce(t.Context(), s.options(t, topic), partitions, 0, count*partitions); err != nil {
+	if err := produce(t.Context(), s.options(t, topic, more...), partitions, 0, count*partitions); err != nil {
 		t.Fatal(err)
 	}
 }
