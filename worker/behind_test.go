@@ -100,7 +100,7 @@ func TestSoakBehind(t *testing.T) {
 	for _, a := range slices.Backward(all) {
 		a.Lost()
 	}
-	for i := 0; th.InFlight()+th.Waiting() > 0 || runtime.NumGoroutine() > goroutines; i++ {
+	for i := 0; th.InFlight()+th.Waiting() > 0 || runtime.NumGoroutine() > goroutines+2; i++ {
 		if runtime.Gosched(); i > 1_000_000 {
 			t.Fatalf("%d in flight, %d goroutines left", th.InFlight(), runtime.NumGoroutine()-goroutines)
 		}

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -233,27 +232,6 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// A goroutine that ends other than by a return leaves nothing behind; nor do idle
-// ones.
-func TestGoroutinesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before := runtime.NumGoroutine()
-		w := worker.Worker[record]{Throttle: &throttle.Throttle{Control: &pace.Fixed{Rate: 1000}}, MaxInFlight: 50, Handle: func(context.Context, record) error {
-			time.Sleep(time.Second)
-			return nil
-		}}
-		a := w.Assign(t.Context(), "a", 0)
-		put(t, a, 0, 500)
-		if err := a.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n != 0 {
-			t.Errorf("%d goroutines with nothing to do, want none", n)
-		}
-	})
-}
-
 // The end of the context of Assign is forgotten with the assignment.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -337,6 +315,30 @@ func TestHungry(t *testing.T) {
 		if err := errors.Join(a.Wait(t.Context()), b.Wait(t.Context()), c.Wait(t.Context())); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// One that was refused for MaxBytes is notified when others have done enough.
+func TestHungryResting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worker.Worker[int]{
+			Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n },
+			Handle: func(_ context.Context, n int) error {
+				if time.Sleep(time.Second); n == 10 {
+					return throttle.Throttled(errPoison, time.Hour)
+				}
+				return nil
+			},
+		}
+		a, b := w.Assign(t.Context(), "a", 0), w.Assign(t.Context(), "b", 0)
+		a.Add(22, 22, 22, 22)
+		b.Add(10)
+		began := time.Now()
+		if err := b.Put(t.Context(), 20); err != nil || time.Since(began) > 6*time.Second {
+			t.Errorf("%v: room after %v, though the other needs 5 s", err, time.Since(began))
+		}
+		b.Lost()
+		time.Sleep(time.Minute)
 	})
 }
 
