@@ -254,6 +254,9 @@ type counter struct {
 	added, removed atomic.Int64
 }
 
+// Value hides the context inside, which would be asked otherwise.
+func (c *counter) Value(any) any { return nil }
+
 func (c *counter) AfterFunc(f func()) func() bool {
 	c.added.Add(1)
 	stop := context.AfterFunc(c.Context, f)
