@@ -86,6 +86,12 @@ func TestSoakBehind(t *testing.T) {
 	for _, a := range slices.Backward(all) {
 		a.Lost()
 	}
+	emptied(t, th, goroutines)
+}
+
+// emptied waits until nothing is in flight, and no more goroutines are left than
+// there were.
+func emptied(t *testing.T, th *throttle.Throttle, goroutines int) {
 	for i := 0; th.InFlight()+th.Waiting() > 0 || runtime.NumGoroutine() > goroutines+2; i++ {
 		if runtime.Gosched(); i > 1_000_000 {
 			t.Fatalf("%d in flight, %d goroutines left", th.InFlight(), runtime.NumGoroutine()-goroutines)
