@@ -5,73 +5,95 @@ import (
 	"time"
 )
 
+// Adaptive is the recommended concurrency limit, for callers and for services.
+// It learns from latency, time-outs and refusals, needs no number, and follows a
+// server that becomes faster or slower. docs/concurrency.md derives it.
+//
+// By Little's law, a server that answers in the time base when it has no queue,
+// and in the time latency beside n others, has a queue of
+//
+//	queue = n · (1 - base/latency)
+//
+// Adaptive raises the limit, in steps that double, while the queue is less than
+// half of what it allows for, and lowers it to n · base/latency and 0.7 of that
+// allowance when the queue is longer in three windows on end, so that a pause of
+// the server (garbage collection) does not count. A window is as many answers as
+// the limit, at least ten: about a round trip. The allowance is 1.5 √n: as much
+// as random arrivals need, and more where base is uncertain or service times
+// vary much, within a third to a half of n.
+//
+// To learn base, it lowers what is in flight for a moment to half of what fills
+// the server: at the start, when the limit has doubled or halved, after three
+// cuts on end, and about every 10 s by the wall clock, at which all clients of a
+// server then do so together.
+//
+// Where more than a tenth of the requests fail after longer than twice base
+// (time-outs), it halves the limit once a round trip, and does not grow before
+// the server has worked off what was abandoned. A request that is refused takes
+// a tenth off the limit, once a round trip. Cancelled requests and fast
+// failures teach nothing. While less than three quarters of the limit are in
+// flight, it does not grow.
+//
+// The limit begins at 10. It says nothing about a rate: beside a server that
+// refuses by rate, pacing is needed too, see pace.Gate. Several clients of one
+// server see each other's queue as its latency, so that theirs together grows.
+// The zero value is ready.
 type Adaptive struct {
 	// Max bounds the limit. If zero or below, 10,000.
 	Max int
 
-	limit          float64 // zero: not begun
-	base           float64 // seconds that an answer takes without a queue; zero: unknown
-	error          float64 // standard error of base, for each of it
-	spread         float64 // standard deviation of these seconds, for each of base
-	step           float64 // by which the limit was last raised
-	patience       int     // windows from a raise that failed to the next raise
-	rest           int     // windows until the next raise
-	last           window  // the one that is being filled
-	means          [3]float64
-	seen           int // of the means, since the last change downward
-	cuts           int // in a row
-	windows        int // since base was last probed
-	raised, period int64
-	flying         float64
-	probed         float64   // limit at that time
-	pending        float64   // base, if the next probe agrees; zero: none
-	low            int       // limit while base is probed; zero: it is not
-	since          time.Time // when the probe began, or the limit was last cut
-	paying         int       // windows left of a collapse that is being paid off; zero: none
-	paid           float64   // latency at the last of these
+	limit    float64 // zero: not begun
+	step     float64 // by which it was last raised; zero: it was not
+	patience int     // windows from a raise that failed to the next
+	rest     int     // windows until the next raise
+	cuts     int     // in a row
+
+	base     float64 // seconds that an answer takes without a queue; zero: unknown
+	doubt    float64 // standard error of base, in parts of it
+	spread   float64 // standard deviation of those seconds, in parts of base
+	inFlight float64 // of the last window without a probe
+
+	last  window     // that is being filled
+	means [3]float64 // latency of the last windows, the latest first
+	seen  int        // of the means, since the limit last changed
+
+	probe  probe
+	paying int     // windows left of a collapse that is being paid off; zero: none
+	paid   float64 // latency in the last of them
+	cut    time.Time
 }
 
-// window is what ended lately.
+// window sums up requests that have ended.
 type window struct {
-	from          time.Time // when it began
 	n, lost       int
-	wasted        float64 // seconds that those lost took
-	took, squares float64 // sums of the seconds
+	took, squares float64 // sums of seconds, and of their squares
 	inFlight      float64 // sum
-}
-
-// residence is the seconds that a request is in flight by Little's law, also
-// while those that take long have not ended yet: what was in flight, without
-// those lost, for each that ended.
-func (w *window) residence(now time.Time) float64 {
-	return (w.inFlight/float64(w.n)*now.Sub(w.from).Seconds() - w.wasted) / float64(w.n)
 }
 
 func (w *window) mean() float64 { return w.took / float64(w.n) }
 
-// doubt is the standard error of the mean.
-func (w *window) doubt() float64 {
+// deviation is the sample standard deviation of the seconds.
+func (w *window) deviation() float64 {
 	n := float64(w.n)
-	return math.Sqrt(max(0, w.squares-w.took*w.took/n) / n / max(1, n-1))
+	return math.Sqrt(max(0, w.squares-w.took*w.took/n) / max(1, n-1))
 }
 
-var depth, queueRoot = 0.5, 1.5
+// doubt is the standard error of the mean.
+func (w *window) doubt() float64 { return w.deviation() / math.Sqrt(float64(w.n)) }
 
 const (
-	adaptiveStart    = 10
-	adaptiveSamples  = 10
-	adaptiveProbe    = 60 // windows from probe to probe
-	adaptivePeriod   = 10 * time.Second
-	adaptiveDoubt    = 50
-	adaptivePatience = 8
-	adaptivePaying   = 4
+	adaptiveStart    = 10  // limit
+	adaptiveWindow   = 10  // answers in a window, at least
+	adaptiveQueue    = 1.5 // allowance for a queue, in roots of what is in flight
+	adaptivePatience = 8   // windows from a raise that failed to the next, at most
+	adaptivePaying   = 4   // windows in which a backlog must fall
 )
 
 // Limit returns how many may be in flight now.
 func (a *Adaptive) Limit() int {
 	switch {
-	case a.low > 0:
-		return a.low
+	case a.probe.low > 0:
+		return a.probe.low
 	case a.limit == 0:
 		return min(adaptiveStart, highest(a.Max))
 	}
@@ -85,101 +107,94 @@ func (a *Adaptive) Observe(s Sample) {
 	}
 	if a.limit == 0 {
 		a.limit = float64(a.Limit())
-		a.last.from = s.Now
-		a.probe(s.Now, 0.5)
+		a.lookDown(s.Now, 0.5)
 	}
 	sent := s.Now.Add(-s.Took)
-	took := s.Took.Seconds()
-	switch {
-	case s.End == Refused:
-		if sent.After(a.since) {
-			a.refused(s.Now)
+	switch s.End {
+	case Refused:
+		if sent.After(a.cut) {
+			a.lower(min(a.limit-1, a.limit*0.9))
+			a.cut = s.Now
 		}
-		return
-	case s.End == Failed:
-		if a.base > 0 && took < 2*a.base || sent.Before(a.since) {
-			return
+	case Failed:
+		if sent.After(a.cut) && s.Took.Seconds() >= 2*a.base {
+			a.lose(s.Now)
 		}
-		a.last.lost++
-		a.last.wasted += took
-		if n := a.last.lost; 10*n > a.last.n+n && (n > 1 || a.limit < 4) {
-			a.collapsed(s.Now)
-		}
-		return
-	case a.low > 0 && a.last.n == 0 && sent.Before(a.since):
-		a.last.from = s.Now
-		return // what was in flight before the probe has not ended yet
+	default:
+		a.served(s, sent)
 	}
-	a.last.n++
-	a.last.took += took
-	a.last.squares += took * took
-	a.last.inFlight += float64(s.InFlight)
-	if period := s.Now.UnixNano() / a.interval(); period > a.period && a.low == 0 && a.paying == 0 {
-		a.period = period
-		a.probe(s.Now, depth*min(1, a.base/max(a.base, a.means[0])))
-	}
-	need := max(a.Limit(), adaptiveSamples)
-	if a.low > 0 && (a.last.n < 2*a.low || a.last.doubt() > 0.1*a.last.mean()) {
-		need = max(2*a.low, adaptiveDoubt)
-	}
-	if a.last.n < need {
-		return
-	}
-	w := a.last
-	a.last = window{}
-	a.turn(s.Now, &w)
 }
 
-// interval is the time from one probe by the wall clock to the next, in
-// nanoseconds.
-func (a *Adaptive) interval() int64 {
-	low := max(1, depth*a.limit)
-	lasts := a.base * (1 + max(2, adaptiveDoubt*min(1, a.spread)/low))
-	period := int64(adaptivePeriod)
-	for float64(period) < lasts*50e9 {
-		period *= 2
+// served adds an answer to the window, and ends the window when it is full.
+func (a *Adaptive) served(s Sample, sent time.Time) {
+	if a.probe.low > 0 && a.last.n == 0 && sent.Before(a.probe.since) {
+		return // what was in flight before the probe has not ended yet
 	}
-	return period
+	took, w := s.Took.Seconds(), &a.last
+	w.n++
+	w.took += took
+	w.squares += took * took
+	w.inFlight += float64(s.InFlight)
+	a.lookAtTimes(s.Now)
+	if w.n < a.need() {
+		return
+	}
+	full := a.last
+	a.last = window{}
+	a.turn(s.Now, &full)
+}
+
+// need is how many answers fill the window.
+func (a *Adaptive) need() int {
+	if a.probe.low == 0 {
+		return max(a.Limit(), adaptiveWindow)
+	}
+	if w := &a.last; w.n < 2*a.probe.low || w.doubt() > 0.1*w.mean() {
+		return max(2*a.probe.low, probeSamples)
+	}
+	return adaptiveWindow
 }
 
 // turn ends a window.
 func (a *Adaptive) turn(now time.Time, w *window) {
-	mean, inFlight := w.mean(), w.inFlight/float64(w.n)
-	if a.low == 0 {
-		a.flying = inFlight
-	}
-	full := inFlight >= 0.75*float64(a.Limit())
-	a.windows++
-	if a.low > 0 {
-		a.measured(now, mean, w)
+	a.probe.windows++
+	if a.probe.low > 0 {
+		a.probed(now, w)
 		return
 	}
+	mean := w.mean()
+	a.inFlight = w.inFlight / float64(w.n)
 	if a.paying > 0 && !a.settled(mean) {
 		return
 	}
-	if a.limit < 2 {
-		a.learn(now, mean, w)
+	if a.limit < 2 { // no other is in flight
+		a.learn(w)
 	}
-	if changed := a.limit > 2*a.probed || a.limit < a.probed/2; a.windows >= 10 && changed || a.cuts == 3 {
-		a.probe(now, depth*min(1, a.base/mean))
+	if a.suspect() {
+		a.lookDown(now, probeDepth*min(1, a.base/mean))
 		return
 	}
 	copy(a.means[1:], a.means[:2])
 	a.means[0] = mean
 	a.seen++
 	if fast := max(a.means[0], a.means[1], a.means[2]); a.seen >= 3 && fast < 0.9*a.base {
-		a.base = fast
-		a.probe(now, depth)
+		a.base = fast // the server has become faster
+		a.lookDown(now, probeDepth)
 		return
 	}
-	if !full {
-		return // it is not what binds
+	if a.inFlight >= 0.75*float64(a.Limit()) { // else it is not what binds
+		a.steer(mean)
 	}
+}
+
+// steer moves the limit by the queue.
+func (a *Adaptive) steer(mean float64) {
+	n, room := a.inFlight, a.room()
 	calm := min(a.means[0], a.means[1], a.means[2])
-	queue, room := inFlight*(1-a.base/mean), a.room(inFlight)
+	queue := n * (1 - a.base/mean)
 	switch {
-	case a.seen >= 3 && inFlight*(1-a.base/calm) > room:
-		a.lower(max(inFlight*a.base/calm+0.7*room, a.limit/2))
+	case a.seen >= 3 && n*(1-a.base/calm) > room:
+		a.lower(max(n*a.base/calm+0.7*room, a.limit/2))
 	case queue < room/2:
 		a.raise()
 	case queue > room:
@@ -187,8 +202,10 @@ func (a *Adaptive) turn(now time.Time, w *window) {
 	}
 }
 
-func (a *Adaptive) room(inFlight float64) float64 {
-	return inFlight * min(max(queueRoot/math.Sqrt(inFlight), 2*a.error), (1+2*a.spread)/(3+2*a.spread))
+// room is the allowance for a queue.
+func (a *Adaptive) room() float64 {
+	part := max(adaptiveQueue/math.Sqrt(a.inFlight), 2*a.doubt)
+	return a.inFlight * min(part, (1+2*a.spread)/(3+2*a.spread))
 }
 
 func (a *Adaptive) raise() {
@@ -199,7 +216,7 @@ func (a *Adaptive) raise() {
 	}
 	if a.step == 0 {
 		a.step = max(1, math.Sqrt(a.limit)/4)
-	} else {
+	} else { // the last one held
 		a.step = min(2*a.step, a.limit)
 		a.patience = 0
 	}
@@ -208,84 +225,39 @@ func (a *Adaptive) raise() {
 }
 
 func (a *Adaptive) lower(to float64) {
-	a.limit = min(max(to, 1), a.limit)
+	a.limit = max(min(to, a.limit), 1)
 	a.step, a.seen = 0, 0
 	a.cuts++
 	a.patience = min(max(1, 2*a.patience), adaptivePatience)
 	a.rest = a.patience
 }
 
-func (a *Adaptive) refused(now time.Time) {
-	a.lower(min(a.limit-1, a.limit*0.9))
-	a.since = now
-}
-
-func (a *Adaptive) collapsed(now time.Time) {
+// lose counts a time-out, and halves the limit if there are many.
+func (a *Adaptive) lose(now time.Time) {
+	a.last.lost++
+	lost := a.last.lost
+	if 10*lost <= a.last.n+lost || lost < 2 && a.limit >= 4 {
+		return
+	}
 	a.limit = max(1, a.limit/2)
-	a.low, a.step, a.seen, a.rest, a.patience = 0, 0, 0, 0, 0
-	a.paying, a.paid, a.since = adaptivePaying, 0, now
-	a.last = window{from: now}
+	a.step, a.seen, a.rest, a.patience = 0, 0, 0, 0
+	a.probe.low, a.last, a.cut = 0, window{}, now
+	a.paying, a.paid = adaptivePaying, 0
 }
 
+// settled reports whether the server has worked off what was abandoned: it is as
+// fast as before, or no longer becomes faster.
 func (a *Adaptive) settled(mean float64) bool {
 	switch {
 	case a.base == 0 || mean <= 2*a.base:
-		a.paying, a.windows = 0, 0
-		a.probed = a.limit
+		a.paying, a.probe.windows, a.probe.limit = 0, 0, a.limit
 	case a.paid == 0 || mean < 0.8*a.paid:
 		a.paying = adaptivePaying
 	default:
 		if a.paying--; a.paying == 0 {
-			a.windows = adaptiveProbe
-			return true
+			a.probe.suspect = true
 		}
 	}
 	a.paid = mean
 	return a.paying == 0
-}
-
-func (a *Adaptive) probe(now time.Time, part float64) {
-	flying := a.limit
-	if a.flying > 0 {
-		flying = min(flying, a.flying)
-	}
-	a.low = max(1, int(flying*max(part, 0.1)))
-	a.since, a.cuts = now, 0
-	a.last = window{from: now}
-}
-
-func (a *Adaptive) measured(now time.Time, mean float64, w *window) {
-	before, low := a.base, a.low
-	a.low, a.windows, a.probed, a.seen = 0, 0, a.limit, 0
-	if before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
-		if a.pending == 0 {
-			a.pending = mean
-			a.probe(now, float64(low)/min(a.limit, max(a.flying, 1)))
-			return
-		}
-		if period := now.UnixNano() / int64(adaptivePeriod); period >= a.raised {
-			a.base, a.error = min(a.pending, mean), w.doubt()/w.mean()
-			a.raised = period + 1
-		}
-		a.pending = 0
-		return
-	}
-	a.pending = 0
-	a.learn(now, mean, w)
-	if low > 1 && (before == 0 || a.base < 0.8*before) {
-		a.limit, a.flying = max(1, a.limit*0.7), a.flying*0.7
-		a.probe(now, 0.5)
-	}
-}
-
-func (a *Adaptive) learn(now time.Time, mean float64, w *window) {
-	n := float64(w.n)
-	a.spread += (w.doubt()*math.Sqrt(n)/w.mean() - a.spread) * n / (n + 100)
-	if d := math.Abs(mean - a.base); a.base == 0 || d > 3*w.doubt() {
-		a.base, a.error = mean, w.doubt()/mean
-		return
-	}
-	x := n / (n + 40)
-	a.error = math.Hypot((1-x)*a.error, x*w.doubt()/mean)
-	a.base += (mean - a.base) * x
 }
