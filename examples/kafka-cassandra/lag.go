@@ -126,10 +126,14 @@ func (p *pipeline) writeMetrics(w io.Writer) {
 		name, kind string
 		value      int64
 	}{
-		{"in_flight", "gauge", int64(s.InFlight)}, {"limit", "gauge", int64(p.limit())},
-		{"waiting", "gauge", int64(s.Waiting)}, {"resting", "gauge", int64(s.Resting)},
-		{"rows_total", "counter", s.Done - s.Dead}, {"dead_total", "counter", s.Dead},
-		{"refused_total", "counter", s.Throttled}, {"failed_total", "counter", s.Failed},
+		{"in_flight", "gauge", int64(s.InFlight)},
+		{"limit", "gauge", int64(p.limit())},
+		{"waiting", "gauge", int64(s.Waiting)},
+		{"resting", "gauge", int64(s.Resting)},
+		{"rows_total", "counter", s.Done - s.Dead},
+		{"dead_total", "counter", s.Dead},
+		{"refused_total", "counter", s.Throttled},
+		{"failed_total", "counter", s.Failed},
 		{"timed_out_total", "counter", s.TimedOut},
 	} {
 		fmt.Fprintf(w, "# TYPE kafka_cassandra_%s %s\nkafka_cassandra_%s %d\n", m.name, m.kind, m.name, m.value)

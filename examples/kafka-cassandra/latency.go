@@ -52,11 +52,3 @@ func (s *sample) percentile(p float64) time.Duration {
 	}
 	return 0
 }
-
-// plus adds another sample.
-func (s *sample) plus(o *sample) {
-	s.n += o.n
-	for i, n := range o.counts {
-		s.counts[i] += n
-	}
-}

@@ -31,8 +31,10 @@ type Column struct {
 
 // Readings are the columns of Table.
 var Readings = []Column{
-	{"device", "text", "partition_key"}, {"at", "timestamp", "clustering"},
-	{"value", "double", "regular"}, {"note", "text", "regular"},
+	{"device", "text", "partition_key"},
+	{"at", "timestamp", "clustering"},
+	{"value", "double", "regular"},
+	{"note", "text", "regular"},
 }
 
 var types = map[string]datatype.DataType{
