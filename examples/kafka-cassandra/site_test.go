@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -68,7 +67,7 @@ func standins(t *testing.T, k standin.Knobs) *site {
 	}
 	t.Cleanup(d.Stop)
 	return &site{
-		brokers: addr, cassandra: d.Addr, db: d, dial: dialIn(network),
+		brokers: addr, cassandra: d.Addr, db: d, dial: standin.Dial(network),
 		freeze: d.Freeze, thaw: d.Thaw, kill: d.Stop,
 		restart: func(t *testing.T) {
 			if err := d.Restart(); err != nil {
@@ -89,22 +88,6 @@ func standins(t *testing.T, k standin.Knobs) *site {
 		},
 	}
 }
-
-// dialIn connects in a network of memory. The driver of Cassandra wants an address
-// of TCP.
-func dialIn(n *standin.Network) dialer {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := n.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return tcp{c}, nil
-	}
-}
-
-type tcp struct{ net.Conn }
-
-func (tcp) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9042} }
 
 // args are the flags of a program at this site, for a topic and table of their
 // own; further ones win.
