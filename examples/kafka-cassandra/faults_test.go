@@ -23,7 +23,7 @@ import (
 func sceneLifted(t *testing.T, s *site) {
 	const topic = "lifted"
 	s.begin(t, topic).stop()
-	s.produce(t, topic, 8000)
+	s.produce(t, topic, 2000)
 	ours := s.begin(t, topic).run(t)
 	flows(t, ours.pipeline, 100)
 	time.Sleep(time.Second)

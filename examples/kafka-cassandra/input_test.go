@@ -116,12 +116,12 @@ func TestGone(t *testing.T) {
 		},
 		"Record": {
 			spoil: func(t *testing.T, s *site) { s.send(t, "readings", 0, `{"device":`) },
-			want:  "readings[0] stops at offset 1000 after 1 tries: ",
+			want:  "readings[0] stops at offset 400 after 1 tries: ",
 			mend:  func(*testing.T, *site) []string { return []string{"-dead", "letters"} },
 		},
 		"Device": {
 			spoil: func(t *testing.T, s *site) { s.send(t, "readings", 3, `{"at": 5}`) },
-			want:  "readings[3] stops at offset 1000 after 1 tries: ",
+			want:  "readings[3] stops at offset 400 after 1 tries: ",
 			mend:  func(*testing.T, *site) []string { return []string{"-dead", "letters"} },
 		},
 		"Topic": {
@@ -138,8 +138,8 @@ func TestGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				const each = 1000
-				s := standins(t, standin.Knobs{Service: 10 * time.Millisecond})
+				const each = 400
+				s := standins(t, standin.Knobs{Service: 20 * time.Millisecond})
 				s.begin(t, "readings").stop()
 				s.produce(t, "readings", each)
 				one := s.begin(t, "readings").run(t)

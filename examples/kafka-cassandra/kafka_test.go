@@ -13,12 +13,12 @@ import (
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{Service: 10 * time.Millisecond, Width: 20})
-		const each = 1500 // of 8 kB: a fetch brings 1 MB of a partition
+		const each = 800 // of 16 kB: a fetch brings 1 MB of a partition
 		s.begin(t, "pause").stop()
-		s.produce(t, "pause", each, "-size", "8000")
+		s.produce(t, "pause", each, "-size", "16000")
 		ours := s.begin(t, "pause", "-window", "100", "-once").run(t)
 		most := 0
-		for _, c := range over(t, ours.pipeline, 20*time.Millisecond, 2*time.Second) {
+		for _, c := range over(t, ours.pipeline, 20*time.Millisecond, time.Second/2) {
 			most = max(most, c.gap)
 		}
 		ours.source.mu.Lock()
@@ -27,7 +27,7 @@ func TestPause(t *testing.T) {
 			kept += len(p.rest)
 		}
 		ours.source.mu.Unlock()
-		if most > 100 || kept > 1500 {
+		if most > 100 || kept > 800 {
 			t.Errorf("%d records above the frontier of a partition and %d kept, want at most 100 and some 4 MB", most, kept)
 		}
 		select {
@@ -45,7 +45,7 @@ func TestPause(t *testing.T) {
 func TestRebalance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{Service: 20 * time.Millisecond, Width: 10}) // 500/s
-		const each = 2000
+		const each = 1000
 		s.begin(t, "rebalance").stop()
 		s.produce(t, "rebalance", each)
 		one := s.begin(t, "rebalance").run(t)

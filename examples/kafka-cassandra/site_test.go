@@ -290,7 +290,7 @@ func await(t *testing.T, what string, long time.Duration, f func() bool) time.Du
 		if time.Since(began) > long {
 			t.Fatalf("not within %v: %s", long, what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 	return time.Since(began)
 }

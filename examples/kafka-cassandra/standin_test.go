@@ -16,30 +16,30 @@ func TestStandins(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T){
 		"Best": func(t *testing.T) {
 			// 600/s at 12 in flight.
-			sceneBest(t, standins(t, standin.Knobs{Service: 20 * ms, Width: 12}), []int{16}, 1500, 3*time.Second)
+			sceneBest(t, standins(t, standin.Knobs{Service: 20 * ms, Width: 12}), []int{16}, 800, 3*time.Second)
 		},
 		"Collapse": func(t *testing.T) {
 			s := standins(t, at500)
-			sceneCollapse(t, s, 1500, 3*time.Second)
+			sceneCollapse(t, s, 1200, 3*time.Second)
 		},
 		"Refused": func(t *testing.T) {
-			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}), 200, 1000, 6*time.Second)
+			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}), 200, 500, 6*time.Second)
 		},
 		"Lifted": func(t *testing.T) { sceneLifted(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 1})) },
 		"Frozen": func(t *testing.T) {
-			sceneFrozen(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 2000, 3*time.Second, 600*ms)
+			sceneFrozen(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 1500, 3*time.Second, 600*ms)
 		},
 		"Down": func(t *testing.T) {
-			sceneDown(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 1000, 3*time.Second)
+			sceneDown(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 400, 3*time.Second)
 		},
 		"Neighbour": func(t *testing.T) {
-			sceneNeighbour(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 2000, 2*time.Second, 4*time.Second)
+			sceneNeighbour(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 5}), 1200, 2*time.Second, 4*time.Second)
 		},
 		"Poison": func(t *testing.T) {
-			scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 1500, 500)
+			scenePoison(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 1500, 300)
 		},
 		"Killed": func(t *testing.T) {
-			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 4000, 500, 3*time.Second)
+			sceneKilled(t, standins(t, standin.Knobs{Service: 10 * ms, Width: 10}), 2500, 500, 3*time.Second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
