@@ -36,6 +36,7 @@ func TestWish(t *testing.T) {
 // TestLag: a lag asks for more, and gets no more than the database bears; where
 // there is little, less than that is in flight.
 func TestLag(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{Service: 20 * time.Millisecond, Width: 10}) // 500/s
 		s.begin(t, "lag").stop()
