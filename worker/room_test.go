@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +17,11 @@ import (
 // Add accepts up to the Window; what was refused must come next; Room says when.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rooms := 0
+		var rooms atomic.Int64
 		w := worker.Worker[record]{
 			Throttle: free(), Window: 10, MaxInFlight: 1, Offset: offset,
 			Handle: func(context.Context, record) error { time.Sleep(time.Second); return nil },
-			Room:   func(*worker.Assignment[record]) { rooms++ },
+			Room:   func(*worker.Assignment[record]) { rooms.Add(1) },
 		}
 		a := w.Assign(t.Context(), "a", 0)
 		if n := a.Add(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11); n != 10 {
@@ -30,13 +31,13 @@ func TestRoom(t *testing.T) {
 		if n := a.Add(11, 12); n != 0 {
 			t.Errorf("Add accepts %d behind 10, which was refused", n)
 		}
-		if rooms != 0 {
+		if rooms.Load() != 0 {
 			t.Error("Room is called for 3 places of 10")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if rooms != 1 {
-			t.Errorf("Room is called %d times for 5 places of 10, want once", rooms)
+		if rooms.Load() != 1 {
+			t.Errorf("Room is called %d times for 5 places of 10, want once", rooms.Load())
 		}
 		if n := a.Add(8, 9, 10, 20, 22); n != 5 {
 			t.Errorf("Add accepts %d, want 5: two that it knows, and three", n)
@@ -45,8 +46,8 @@ func TestRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		frontier(t, a, 23)
-		if a.Skip(30); w.Stats().Done != 13 || rooms != 1 {
-			t.Errorf("%d done, want 13, and Room called %d times", w.Stats().Done, rooms)
+		if a.Skip(30); w.Stats().Done != 13 || rooms.Load() != 1 {
+			t.Errorf("%d done, want 13, and Room called %d times", w.Stats().Done, rooms.Load())
 		}
 		frontier(t, a, 30)
 		if n := a.Add(25, 30); n != 2 {
