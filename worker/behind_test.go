@@ -18,7 +18,7 @@ import (
 // a loop that never waits for the Worker: memory, goroutines and tries in flight
 // stay bounded, whatever is left. 10^7 records with THROTTLE_SOAK=1.
 func TestSoakBehind(t *testing.T) {
-	behind, window := int64(50_000), 200
+	behind, window := int64(30_000), 200
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		behind, window = 10_000_000, 1000
 	}
@@ -53,7 +53,7 @@ func TestSoakBehind(t *testing.T) {
 		b.add()
 	}
 	heap, threads := int64(0), 0
-	end, look := time.After(10*time.Minute), time.NewTicker(50*time.Millisecond)
+	end, look := time.After(10*time.Minute), time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for left := true; left; {
 		select {
