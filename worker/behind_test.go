@@ -53,7 +53,7 @@ func TestSoakBehind(t *testing.T) {
 		b.add()
 	}
 	heap, threads := int64(0), 0
-	end, look := time.After(10*time.Minute), time.NewTicker(100 * time.Millisecond)
+	end, look := time.After(10*time.Minute), time.NewTicker(100*time.Millisecond)
 	defer look.Stop()
 	for left := true; left; {
 		select {
