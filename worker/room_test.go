@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
@@ -157,14 +158,25 @@ func TestBound(t *testing.T) {
 			a.Lost()
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the Throttle's limit
-		w := worker.Worker[record]{Handle: hang, Throttle: &throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: 3}}
-		a := w.Assign(t.Context(), "a", 0)
-		put(t, a, 0, 9)
-		synctest.Wait()
-		if s := w.Stats(); s.Bound != worker.BoundLimit || s.Limit != 3 || s.InFlight != 3 || s.Waiting != 6 {
-			t.Errorf("%+v, want the limit of 3", s)
-		}
-		a.Lost()
-	})
+	for _, th := range []*throttle.Throttle{
+		{Control: new(pace.Fixed), MaxInFlight: 3},
+		{Control: new(pace.Fixed), MaxInFlight: 9, Concurrency: three{}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := worker.Worker[record]{Handle: hang, Throttle: th}
+			a := w.Assign(t.Context(), "a", 0)
+			put(t, a, 0, 9)
+			synctest.Wait()
+			if s := w.Stats(); s.Bound != worker.BoundLimit || s.Limit != 3 || s.InFlight != 3 || s.Waiting != 6 {
+				t.Errorf("%+v, want the limit of 3", s)
+			}
+			a.Lost()
+		})
+	}
 }
+
+// three is a law that has learnt that 3 may be in flight.
+type three struct{}
+
+func (three) Limit() int          { return 3 }
+func (three) Observe(load.Sample) {}
