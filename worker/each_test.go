@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,11 +60,12 @@ func TestEach(t *testing.T) {
 // A slow loop holds back the tries.
 func TestEachSlowLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tried, seen, read := 0, 0, 0
-		w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 1, Handle: func(context.Context, int) error { tried++; return nil }}
+		var tried atomic.Int64
+		seen, read := 0, 0
+		w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 1, Handle: func(context.Context, int) error { tried.Add(1); return nil }}
 		for range w.Each(t.Context(), numbers(50, &read)) {
-			if seen++; tried > seen+10 {
-				t.Fatalf("%d tried and %d seen, want at most a Window more", tried, seen)
+			if seen++; int(tried.Load()) > seen+10 {
+				t.Fatalf("%d tried and %d seen, want at most a Window more", tried.Load(), seen)
 			}
 			time.Sleep(time.Second)
 		}

@@ -122,7 +122,7 @@ func (x *world) drain() {
 
 // finish consumes the rest of the logs without faults.
 func (x *world) finish() {
-	x.calm = true
+	x.calm.Store(true)
 	for range 20_000 {
 		left := false
 		for log, entries := range x.logs {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,8 +30,8 @@ type world struct {
 	seed     uint64     // of the service
 	window   int
 	inFlight int
-	dead     bool // there is a dead letter queue
-	calm     bool // no faults any more
+	dead     bool        // there is a dead letter queue
+	calm     atomic.Bool // no faults any more
 	logs     [][]entry
 
 	mu        sync.Mutex
@@ -129,7 +130,7 @@ func (x *world) handle(ctx context.Context, alive int, e entry) error {
 	defer x.leave(alive, e)
 	d := time.Duration(x.draw(e, try, 50)) * 100 * time.Millisecond
 	cause := x.draw(e, -try-1, 12)
-	if x.calm && cause < 8 {
+	if x.calm.Load() && cause < 8 {
 		cause = 11
 	}
 	if d > 3*time.Second && cause < 6 {
@@ -177,7 +178,7 @@ func (x *world) bury(ctx context.Context, e entry) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if !x.calm && x.draw(e, try, 3) == 0 {
+	if !x.calm.Load() && x.draw(e, try, 3) == 0 {
 		return errors.New("the dead letter queue is down")
 	}
 	return x.apply(alive, e)

@@ -348,11 +348,11 @@ func TestHungryResting(t *testing.T) {
 // Room for one byte is not worth a call.
 func TestRoomForBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rooms := 0
+		var rooms atomic.Int64
 		w := worker.Worker[int]{
 			Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n },
 			Handle: func(context.Context, int) error { time.Sleep(time.Second); return nil },
-			Room:   func(*worker.Assignment[int]) { rooms++ },
+			Room:   func(*worker.Assignment[int]) { rooms.Add(1) },
 		}
 		a := w.Assign(t.Context(), "a", 0)
 		for range 10 {
@@ -362,12 +362,12 @@ func TestRoomForBytes(t *testing.T) {
 			t.Errorf("Add accepts %d beyond MaxBytes", n)
 		}
 		time.Sleep(4*time.Second + time.Millisecond)
-		if rooms != 0 {
+		if rooms.Load() != 0 {
 			t.Error("Room is called with 60 bytes of 100 held")
 		}
 		time.Sleep(time.Second)
-		if rooms != 1 {
-			t.Errorf("Room is called %d times with 50 bytes of 100 held, want once", rooms)
+		if rooms.Load() != 1 {
+			t.Errorf("Room is called %d times with 50 bytes of 100 held, want once", rooms.Load())
 		}
 		time.Sleep(10 * time.Second)
 	})

@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
@@ -16,11 +18,11 @@ import (
 // Add accepts up to the Window; what was refused must come next; Room says when.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rooms := 0
+		var rooms atomic.Int64
 		w := worker.Worker[record]{
 			Throttle: free(), Window: 10, MaxInFlight: 1, Offset: offset,
 			Handle: func(context.Context, record) error { time.Sleep(time.Second); return nil },
-			Room:   func(*worker.Assignment[record]) { rooms++ },
+			Room:   func(*worker.Assignment[record]) { rooms.Add(1) },
 		}
 		a := w.Assign(t.Context(), "a", 0)
 		if n := a.Add(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11); n != 10 {
@@ -30,13 +32,13 @@ func TestRoom(t *testing.T) {
 		if n := a.Add(11, 12); n != 0 {
 			t.Errorf("Add accepts %d behind 10, which was refused", n)
 		}
-		if rooms != 0 {
+		if rooms.Load() != 0 {
 			t.Error("Room is called for 3 places of 10")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if rooms != 1 {
-			t.Errorf("Room is called %d times for 5 places of 10, want once", rooms)
+		if rooms.Load() != 1 {
+			t.Errorf("Room is called %d times for 5 places of 10, want once", rooms.Load())
 		}
 		if n := a.Add(8, 9, 10, 20, 22); n != 5 {
 			t.Errorf("Add accepts %d, want 5: two that it knows, and three", n)
@@ -45,8 +47,8 @@ func TestRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		frontier(t, a, 23)
-		if a.Skip(30); w.Stats().Done != 13 || rooms != 1 {
-			t.Errorf("%d done, want 13, and Room called %d times", w.Stats().Done, rooms)
+		if a.Skip(30); w.Stats().Done != 13 || rooms.Load() != 1 {
+			t.Errorf("%d done, want 13, and Room called %d times", w.Stats().Done, rooms.Load())
 		}
 		frontier(t, a, 30)
 		if n := a.Add(25, 30); n != 2 {
@@ -156,14 +158,25 @@ func TestBound(t *testing.T) {
 			a.Lost()
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // the Throttle's limit
-		w := worker.Worker[record]{Handle: hang, Throttle: &throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: 3}}
-		a := w.Assign(t.Context(), "a", 0)
-		put(t, a, 0, 9)
-		synctest.Wait()
-		if s := w.Stats(); s.Bound != worker.BoundLimit || s.Limit != 3 || s.InFlight != 3 || s.Waiting != 6 {
-			t.Errorf("%+v, want the limit of 3", s)
-		}
-		a.Lost()
-	})
+	for _, th := range []*throttle.Throttle{
+		{Control: new(pace.Fixed), MaxInFlight: 3},
+		{Control: new(pace.Fixed), MaxInFlight: 9, Concurrency: three{}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := worker.Worker[record]{Handle: hang, Throttle: th}
+			a := w.Assign(t.Context(), "a", 0)
+			put(t, a, 0, 9)
+			synctest.Wait()
+			if s := w.Stats(); s.Bound != worker.BoundLimit || s.Limit != 3 || s.InFlight != 3 || s.Waiting != 6 {
+				t.Errorf("%+v, want the limit of 3", s)
+			}
+			a.Lost()
+		})
+	}
 }
+
+// three is a law that has learnt that 3 may be in flight.
+type three struct{}
+
+func (three) Limit() int          { return 3 }
+func (three) Observe(load.Sample) {}

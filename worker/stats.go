@@ -33,8 +33,8 @@ const (
 type Stats struct {
 	// Bound names the reason for which no more tries start.
 	Bound Bound
-	// Limit is how many tries may be in flight: MaxInFlight of the Worker or of
-	// its Throttle, the lower.
+	// Limit is how many tries may be in flight: MaxInFlight, or what the Throttle
+	// admits by its own or has learnt, the lower.
 	Limit int
 	// InFlight is how many tries are in flight, Waiting how many records wait for
 	// their turn, Ordered how many for a record of the same key, Resting how many
@@ -78,8 +78,8 @@ type AssignmentStats struct {
 func (w *Worker[R]) Stats() Stats {
 	s, waits := w.snapshot(time.Now())
 	t := w.throttle()
-	if t.MaxInFlight > 0 {
-		s.Limit = min(s.Limit, t.MaxInFlight)
+	if n := t.Limit(); n > 0 {
+		s.Limit = min(s.Limit, n)
 	}
 	if waits && t.Forecast(1) > 0 {
 		s.Bound = BoundRate
