@@ -18,9 +18,9 @@ type probe struct {
 }
 
 const (
-	probeDepth   = 0.5 // of what fills the server
-	probeLeast   = 0.1 // of what is in flight
-	probeSamples = 50  // answers, where they vary much
+	probeDepth   = 0.5  // of what fills the server
+	probeLeast   = 0.01 // of what is in flight
+	probeSamples = 50   // answers, where they vary much
 	probePeriod  = 10 * time.Second
 	probeCost    = 50 // a period is at least so many times as long as a probe
 )
@@ -69,16 +69,16 @@ func (a *Adaptive) interval() int64 {
 }
 
 // probed ends a probe. That a server has become much slower must be seen twice,
-// as a pause looks the same, and is believed once a period, as others may have
-// come.
+// the second time with half as much in flight, as a pause and a queue of one's
+// own look the same; and it is believed once a period, as others may have come.
 func (a *Adaptive) probed(now time.Time, w *window) {
 	p := &a.probe
 	before, low := a.base, p.low
 	p.low, p.windows, p.limit, a.seen = 0, 0, a.limit, 0
 	if mean := w.mean(); before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
-		if p.pending == 0 {
+		if p.pending == 0 || mean < 0.8*p.pending && low > 1 { // less in flight, less of a queue
 			p.pending = mean
-			a.lookDown(now, float64(low)/min(a.limit, max(a.inFlight, 1)))
+			a.lookDown(now, 0.5*float64(low)/min(a.limit, max(a.inFlight, 1)))
 			return
 		}
 		if period := now.UnixNano() / int64(probePeriod); period >= p.raised {
