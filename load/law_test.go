@@ -1,6 +1,8 @@
 package load_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +17,8 @@ type site struct {
 	each    time.Duration
 	now     time.Time
 	free    []time.Time // when each worker is
-	ends    []sample    // in the order in which they end
+	count   int
+	ends    []sample // in the order in which they end
 }
 
 type sample struct{ sent, end time.Time }
@@ -40,8 +43,11 @@ func (s *site) run(n int) time.Duration {
 			if s.free[i].Before(s.now) {
 				s.free[i] = s.now
 			}
-			s.free[i] = s.free[i].Add(s.each)
+			s.count++
+			_, part := math.Modf(float64(s.count) * 0.618)
+			s.free[i] = s.free[i].Add(time.Duration(float64(s.each) * (0.8 + 0.4*part)))
 			s.ends = append(s.ends, sample{s.now, s.free[i]})
+			slices.SortStableFunc(s.ends, func(a, b sample) int { return a.end.Compare(b.end) })
 		}
 		e := s.ends[0]
 		s.ends, s.now = s.ends[1:], e.end
@@ -55,7 +61,7 @@ func (s *site) run(n int) time.Duration {
 // Adaptive finds how many a server works on, and follows its speed.
 func TestAdaptive(t *testing.T) {
 	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
-	for _, each := range []time.Duration{10 * ms, 100 * ms, ms} {
+	for _, each := range []time.Duration{10 * ms, 100 * ms, 20 * ms} {
 		s.each = each
 		s.run(30_000)
 		mean, limit := s.run(30_000), s.law.Limit()
@@ -114,12 +120,15 @@ func TestAdaptivePaysOff(t *testing.T) {
 			s.law.Observe(load.Sample{Now: s.now, Took: 600 * ms, InFlight: 1, End: load.Failed})
 		}
 	}
-	for took := 500 * ms; took > 25*ms; took -= 2 * ms {
-		s.now = s.now.Add(took)
-		s.law.Observe(load.Sample{Now: s.now, Took: took, InFlight: s.law.Limit(), End: load.Served})
-		if got := s.law.Limit(); got > 1 {
-			t.Fatalf("limit %d while the backlog still takes %v, want 1", got, took)
-		}
+	if got := s.law.Limit(); got != 1 {
+		t.Fatalf("limit %d after time-outs for 8 s, want 1", got)
+	}
+	s.ends = nil
+	for i := range s.free { // half a second of work for nobody
+		s.free[i] = s.now.Add(500 * ms)
+	}
+	if took := s.run(1); took < 500*ms || s.law.Limit() != 1 {
+		t.Errorf("limit %d after an answer that took %v, want 1", s.law.Limit(), took)
 	}
 	s.run(500)
 	if got := s.law.Limit(); got < 7 {

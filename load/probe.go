@@ -49,6 +49,9 @@ func (a *Adaptive) lookAtTimes(now time.Time) {
 		return
 	}
 	a.probe.period = period
+	if a.inFlight < 0.75*a.limit {
+		return // it is not what binds: no queue of its own
+	}
 	part := probeDepth
 	if a.means[0] > a.base {
 		part *= a.base / a.means[0]
@@ -100,11 +103,11 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 func (a *Adaptive) learn(w *window) {
 	mean, n := w.mean(), float64(w.n)
 	a.spread += (w.deviation()/mean - a.spread) * n / (n + 100)
-	if a.base == 0 || math.Abs(mean-a.base) > 3*w.doubt() {
+	if a.base == 0 || mean < a.base-3*w.doubt() {
 		a.base, a.doubt = mean, w.doubt()/mean
 		return
 	}
 	part := n / (n + 40)
 	a.doubt = math.Hypot((1-part)*a.doubt, part*w.doubt()/mean)
-	a.base += min(mean-a.base, 0.3*a.base) * part // a pause is no reason to raise it much
+	a.base += min(mean-a.base, 0.5*a.base) * part // a pause is no reason to raise it much
 }
