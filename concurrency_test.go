@@ -13,18 +13,18 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// A Throttle with a law keeps what is in flight near what a server of 8 workers
+// A Throttle with a law keeps what is in flight near what a server of 32 workers
 // works on, though 200 callers wait; without one all are in flight.
 func TestConcurrency(t *testing.T) {
 	for _, c := range []struct {
 		law         load.Law
 		least, most int
-	}{{new(load.Adaptive), 6, 14}, {nil, 200, 200}} {
+	}{{new(load.Adaptive), 28, 60}, {nil, 200, 200}} {
 		synctest.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Control: new(pace.Fixed), Concurrency: c.law}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			workers := make(chan struct{}, 8)
+			workers := make(chan struct{}, 32)
 			var all sync.WaitGroup
 			for range 200 {
 				all.Go(func() {
