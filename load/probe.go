@@ -18,9 +18,9 @@ type probe struct {
 }
 
 const (
-	probeDepth   = 0.5 // of what fills the server
-	probeLeast   = 0.1 // of what is in flight
-	probeSamples = 50  // answers, where they vary much
+	probeDepth   = 0.5  // of what fills the server
+	probeLeast   = 0.01 // of what is in flight
+	probeSamples = 50   // answers, where they vary much
 	probePeriod  = 10 * time.Second
 	probeCost    = 50 // a period is at least so many times as long as a probe
 )
@@ -49,6 +49,9 @@ func (a *Adaptive) lookAtTimes(now time.Time) {
 		return
 	}
 	a.probe.period = period
+	if a.inFlight < 0.75*a.limit {
+		return // it is not what binds: no queue of its own
+	}
 	part := probeDepth
 	if a.means[0] > a.base {
 		part *= a.base / a.means[0]
@@ -69,16 +72,16 @@ func (a *Adaptive) interval() int64 {
 }
 
 // probed ends a probe. That a server has become much slower must be seen twice,
-// as a pause looks the same, and is believed once a period, as others may have
-// come.
+// the second time with half as much in flight, as a pause and a queue of one's
+// own look the same; and it is believed once a period, as others may have come.
 func (a *Adaptive) probed(now time.Time, w *window) {
 	p := &a.probe
 	before, low := a.base, p.low
 	p.low, p.windows, p.limit, a.seen = 0, 0, a.limit, 0
 	if mean := w.mean(); before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
-		if p.pending == 0 {
+		if p.pending == 0 || mean < 0.8*p.pending && low > 1 { // less in flight, less of a queue
 			p.pending = mean
-			a.lookDown(now, float64(low)/min(a.limit, max(a.inFlight, 1)))
+			a.lookDown(now, 0.5*float64(low)/min(a.limit, max(a.inFlight, 1)))
 			return
 		}
 		if period := now.UnixNano() / int64(probePeriod); period >= p.raised {
@@ -100,11 +103,11 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 func (a *Adaptive) learn(w *window) {
 	mean, n := w.mean(), float64(w.n)
 	a.spread += (w.deviation()/mean - a.spread) * n / (n + 100)
-	if a.base == 0 || math.Abs(mean-a.base) > 3*w.doubt() {
+	if a.base == 0 || mean < a.base-3*w.doubt() {
 		a.base, a.doubt = mean, w.doubt()/mean
 		return
 	}
 	part := n / (n + 40)
 	a.doubt = math.Hypot((1-part)*a.doubt, part*w.doubt()/mean)
-	a.base += min(mean-a.base, 0.3*a.base) * part // a pause is no reason to raise it much
+	a.base += min(mean-a.base, 0.5*a.base) * part // a pause is no reason to raise it much
 }

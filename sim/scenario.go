@@ -1,7 +1,7 @@
 // Package sim plays clients against a rate limited server in virtual time and
 // scores them. The clients decide with package pace and its concurrency limit in
 // package load, the server with package limit: the very code that runs live. It
-// does not run admit.Shedder (nor load.Admission and load.Gradient behind it),
+// does not run admit.Shedder (nor load.Admission behind it),
 // admit.Queue and Quota, store.Leases, Guard and InFlight, throttle.Fleet,
 // Stores, and transports. It is a discrete-event simulation: a run is a function
 // of a [Scenario], a [Policy] and a seed, and gives the same result to the last
