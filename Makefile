@@ -18,7 +18,7 @@ TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 
 help:
 	@echo 'make test   all tests with the race detector; installs what they need'
-	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 15 minutes'
+	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 20 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make licenses   the licences of what the program links, into it'
 	@echo 'make api VERSION=v1.2.3  what that release changes of the API; tags nothing'
@@ -33,8 +33,8 @@ test:
 
 # All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
-# processes; DynamoDB Local, which needs a JVM; alarms by promtool; nginx beside
-# its simulation.
+# processes; DynamoDB Local, Kafka and Cassandra, which need a JVM; alarms by
+# promtool; nginx beside its simulation.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh
@@ -45,6 +45,8 @@ integration:
 	done
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
 	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
+	cd integration && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -run JVM ./rig
+	cd examples/kafka-cassandra && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -v -timeout 20m -run Real ./...
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics" ./internal/admin
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo

@@ -33,6 +33,11 @@ type Throttle struct {
 	// the first answers. If zero or below, only refusals for too many at once do,
 	// see [pace.Report.Crowded]: then no more are in flight than were served.
 	MaxInFlight int
+	// Concurrency learns from latency, time-outs and refusals how many calls may
+	// be in flight, besides MaxInFlight: new(load.Adaptive), for a database or
+	// service that only gets slower when it has too much to do. It belongs to
+	// this Throttle alone and is called under its lock. If nil, nothing does.
+	Concurrency load.Law
 	// NewScope makes the Control of a scope, a limit that only some calls are
 	// subject to, when it is first named: see [CallOptions.Needs]. It is called
 	// under the lock and must not use the Throttle. If nil, or if it returns
@@ -172,6 +177,15 @@ func (t *Throttle) InFlight() int {
 	return t.gate.InFlight()
 }
 
+// Limit returns how many calls may be in flight now, by MaxInFlight, Concurrency
+// and refusals for too many at once; zero if there is no bound.
+func (t *Throttle) Limit() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin()
+	return t.gate.Limit()
+}
+
 // SetMaxInFlight changes [Throttle.MaxInFlight], at any time: it is how a
 // program that watches a service gives it more or less to do at once. A higher
 // bound starts waiting calls at once. Under a lower one no call starts until
@@ -239,6 +253,7 @@ func (t *Throttle) begin() {
 	t.gate.Tries, t.gate.Retries, t.gate.MaxWaiting = t.Tries, t.Retries, t.MaxWaiting
 	t.gate.Lanes, t.lanes = lanesOf(t.Weights)
 	t.gate.Budget, t.gate.MaxInFlight, t.gate.CountResting = t.Budget, t.MaxInFlight, t.CountResting
+	t.gate.Concurrency = t.Concurrency
 	t.gate.Backoff = backoffOf(t.Backoff)
 	if t.gate.Seed == 0 {
 		t.gate.Seed = rand.Uint64()

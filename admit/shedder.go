@@ -28,9 +28,9 @@ var ErrShed = errors.New("shed: more important work came first")
 // [load.Admission].
 type Shedder struct {
 	// MaxInFlight bounds the work in flight. If zero or below, an adaptive
-	// limit does, learnt from how long the work takes: see [load.Gradient].
+	// limit does, learnt from how long the work takes: see [load.Adaptive].
 	MaxInFlight int
-	// MaxLimit bounds the limit that is learnt. If zero or below, 1000.
+	// MaxLimit bounds the limit that is learnt. If zero or below, 10,000.
 	MaxLimit int
 	// MaxWaiting bounds the work that waits, of all priorities together. Beyond
 	// it, new work takes the place of the last of the lowest priority if that
@@ -220,7 +220,7 @@ func (s *Shedder) await(ctx context.Context, a *applicant) error {
 
 // set copies the fields into the law. Caller holds mu.
 func (s *Shedder) set() {
-	s.law.MaxInFlight, s.law.Gradient.Max = s.MaxInFlight, s.MaxLimit
+	s.law.MaxInFlight, s.law.MaxLimit = s.MaxInFlight, s.MaxLimit
 	s.law.MaxWaiting, s.law.MaxWait = s.MaxWaiting, s.MaxWait
 }
 

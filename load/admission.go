@@ -20,10 +20,13 @@ import (
 // first use, and is not safe for concurrent use. The fields may change between
 // two calls; a limit that is raised is used from the next Done on.
 type Admission struct {
-	// MaxInFlight bounds the work in flight. If zero or below, Gradient does.
+	// MaxInFlight bounds the work in flight. If zero or below, Concurrency does.
 	MaxInFlight int
-	// Gradient learns how much work may be in flight, if MaxInFlight is not set.
-	Gradient Gradient
+	// Concurrency learns how much work may be in flight, if MaxInFlight is not
+	// set. If nil, an [Adaptive] bounded by MaxLimit.
+	Concurrency Law
+	// MaxLimit bounds the limit of that Adaptive. If zero or below, 10,000.
+	MaxLimit int
 	// MaxWaiting bounds the work that waits, of all priorities together. If zero
 	// or below, 1000.
 	MaxWaiting int
@@ -31,6 +34,7 @@ type Admission struct {
 	// of work are done if that is longer. If below zero, no work waits.
 	MaxWait time.Duration
 
+	adaptive        Adaptive
 	inFlight        int
 	lines           [Priorities]list.List[Ticket]
 	waiting, peak   int
@@ -185,7 +189,7 @@ func (a *Admission) Done(now time.Time, t *Ticket, learn bool) {
 		}
 		a.took += lately * (took.Seconds() - a.took)
 		if a.MaxInFlight <= 0 {
-			a.Gradient.Observe(took, a.inFlight)
+			a.law().Observe(Sample{Now: now, Took: took, InFlight: a.inFlight, End: Served})
 		}
 	}
 	a.inFlight--
@@ -221,7 +225,16 @@ func (a *Admission) limit() int {
 	if a.MaxInFlight > 0 {
 		return a.MaxInFlight
 	}
-	return a.Gradient.Limit()
+	return a.law().Limit()
+}
+
+// law is what learns.
+func (a *Admission) law() Law {
+	if a.Concurrency != nil {
+		return a.Concurrency
+	}
+	a.adaptive.Max = a.MaxLimit
+	return &a.adaptive
 }
 
 func (a *Admission) maxWaiting() int {

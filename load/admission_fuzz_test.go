@@ -98,7 +98,7 @@ func FuzzAdmission(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte, most, waiting uint8) {
 		maxWaiting := 1 + int(waiting%8)
 		l := ledger{now: t0, a: load.Admission{
-			MaxInFlight: int(most % 5), Gradient: load.Gradient{Max: 10}, MaxWaiting: maxWaiting, MaxWait: 300 * ms,
+			MaxInFlight: int(most % 5), MaxLimit: 10, MaxWaiting: maxWaiting, MaxWait: 300 * ms,
 		}}
 		for _, b := range script {
 			l.now = l.now.Add(time.Duration(b) * ms / 4)

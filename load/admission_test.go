@@ -184,8 +184,8 @@ func TestAdmissionLearns(t *testing.T) {
 			t.Errorf("after one of %v, learnt from: %t: one takes %v, want %v", c.took, c.learn, got, c.want)
 		}
 	}
-	if n := a.Stats(); n.Limit != 8 { // the first work begins a probe of 20
-		t.Errorf("the limit is %d, want 8", n.Limit)
+	if n := a.Stats(); n.Limit != 5 { // the first work begins a probe of 10
+		t.Errorf("the limit is %d, want 5", n.Limit)
 	}
 }
 

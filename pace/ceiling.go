@@ -7,7 +7,28 @@ import (
 )
 
 // ceiling bounds how many requests of a Gate or a Scope are in flight.
-type ceiling struct{ load.Ceiling }
+type ceiling struct {
+	load.Ceiling
+	law load.Law // nil: none
+}
+
+// Full reports whether no request may start beside inFlight others before one of
+// them ends.
+func (c *ceiling) Full(inFlight, most int) bool {
+	return c.Ceiling.Full(inFlight, most) || c.law != nil && inFlight >= c.law.Limit()
+}
+
+// most returns the lowest of the bounds, of which most is one if above zero; zero
+// if there is none.
+func (c *ceiling) most(most int) int {
+	if n := c.Limit(); n > 0 && (most <= 0 || n < most) {
+		most = n
+	}
+	if c.law != nil && (most <= 0 || c.law.Limit() < most) {
+		most = c.law.Limit()
+	}
+	return max(most, 0)
+}
 
 // wait returns how long until r may start: Never if another one must end first.
 // A forecast counts pauses only. most is another bound, if above zero.
@@ -26,4 +47,18 @@ func (c *ceiling) ended(now time.Time, flying, most int, o *Outcome) {
 	case o.Verdict == Throttled && o.Crowded:
 		c.Refused(now, flying, o.After, o.Request.Luck.Unit(1)) // others pause too
 	}
+}
+
+// teach lets the law learn from a request that ended beside flying others. A
+// refusal that the pacing answers for, paced, teaches it nothing: a bound in
+// flight cannot express a rate.
+func (c *ceiling) teach(now time.Time, flying int, o *Outcome, paced bool) {
+	if c.law == nil || o.Sent.IsZero() {
+		return
+	}
+	end := [...]load.End{Ignored: load.Ignored, Served: load.Served, Throttled: load.Refused, Failed: load.Failed}[o.Verdict&3]
+	if end == load.Refused && paced && !o.Crowded {
+		end = load.Ignored
+	}
+	c.law.Observe(load.Sample{Now: now, Took: now.Sub(o.Sent), InFlight: flying + 1, End: end})
 }

@@ -1,6 +1,10 @@
 package pace
 
-import "time"
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/load"
+)
 
 // Ticket is one call on its way through a Gate, from Enter until Leave, or until
 // Done says that it will not be retried. Between calls it may be reused.
@@ -88,6 +92,9 @@ type Gate struct {
 	// MaxInFlight bounds the tickets in flight. If zero or below, only a refusal
 	// for too many at once does, see Report.Crowded.
 	MaxInFlight int
+	// Concurrency learns how many tickets may be in flight, besides MaxInFlight.
+	// If nil, nothing does. It must not change once a ticket has entered.
+	Concurrency load.Law
 	// Tries bounds the tries of a call that is throttled each time. If zero, it
 	// is retried until its Deadline or Leave.
 	Tries int
@@ -173,6 +180,14 @@ func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, a
 // neither Done nor Leave has ended them.
 func (g *Gate) InFlight() int { return g.inFlight }
 
+// Limit returns how many tickets may be in flight, by the lowest of MaxInFlight,
+// Concurrency and what refusals for too many at once have taught; zero if there
+// is no bound.
+func (g *Gate) Limit() int {
+	g.ceiling.law = g.Concurrency
+	return g.ceiling.most(g.MaxInFlight)
+}
+
 // Enter puts t in line and forecasts how long it will wait, Never if that is
 // unknown. It refuses t, and forgets it, when the line is full, or when t would
 // have to wait beyond its Deadline. t must not be inside already.
@@ -182,6 +197,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	}
 	g.lanes.set(g.Lanes)
 	g.purse.begin(g.Budget)
+	g.ceiling.law = g.Concurrency
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
 	t.tries, t.throttled, t.failed, t.paid = 0, 0, 0, 0
 	t.Broke, t.Elsewhere = false, false
@@ -335,6 +351,7 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	}
 	t.at = outside
 	g.inFlight--
+	g.ceiling.teach(now, g.inFlight, &o, g.Control != nil || o.Elsewhere || len(t.Needs) > 0)
 	if len(t.Needs) > 0 || o.Elsewhere {
 		rest, o = t.observeScopes(now, o, g.Control != nil)
 	}

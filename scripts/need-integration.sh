@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what only `make integration` needs, beside what scripts/need.sh does:
-# DynamoDB Local in .bin/dynamodb-local, for which Java 17 and Maven are needed;
+# DynamoDB Local in .bin/dynamodb-local, Kafka in .bin/kafka and Cassandra in
+# .bin/cassandra, for which Java 17 and Maven are needed;
 # nginx, of which the tests start their own and no service; and promtool of
 # Debian's package prometheus in .bin.
 # It fails never: what it cannot install, it names, and the tests that need it
@@ -28,19 +29,23 @@ if [ ${#missing[@]} -gt 0 ] && have apt-get; then
 		apt-get install -qq -y --no-install-recommends "${missing[@]}" </dev/null >/dev/null || true
 fi
 
-# DynamoDB Local, which is Amazon's own, with all that it needs.
-install_dynamodb_local() {
-	local to=.bin/dynamodb-local pom=scripts/dynamodb-local/pom.xml
-	[ -z "${DYNAMODB_LOCAL:-}" ] || return 0
-	cmp -s "$pom" "$to/pom.xml" && return 0
-	have mvn || return 1
-	echo "need: installing DynamoDB Local with Maven in $to" >&2
-	rm -rf "$to"
-	mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$PWD/$to" </dev/null >&2 || return 1
-	cp "$pom" "$to" # the last, as it says that all is there
-}
+for server in kafka cassandra; do
+	variable=${server^^}_JARS
+	if [ -z "${!variable:-}" ] && ! scripts/jars $server; then
+		cat >&2 <<-END
 
-if ! install_dynamodb_local; then
+			************************************************************************
+			  MISSING, and could not be installed from here: $server
+			  With Java 17 and Maven scripts/need-integration.sh puts it into
+			  .bin/$server; or set \$$variable to the folder of its jars.
+			  Tests that need it will FAIL.
+			************************************************************************
+
+		END
+	fi
+done
+
+if [ -z "${DYNAMODB_LOCAL:-}" ] && ! scripts/jars dynamodb-local; then
 	cat >&2 <<-END
 
 		************************************************************************

@@ -131,7 +131,7 @@ func (r *Run) release(f *flight) {
 // the limits stayed as they are and nothing else came; MaxInt64 if never.
 func (v *server) free(now int64, f *flight) (at int64) {
 	switch {
-	case v.full():
+	case v.full(f):
 		return math.MaxInt64 // until work is done
 	case len(v.Gap) > 0 && v.asked == 0:
 		return now

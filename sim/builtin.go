@@ -12,7 +12,7 @@ import (
 func Builtin() []Scenario {
 	return slices.Concat([]Scenario{
 		heroku(), herokuClear(), emr(), emrWorkers(), emrShared(), dynamodb(), sleeper(), autoscale(),
-	}, many(), windows(), troubles(), mixed())
+	}, many(), windows(), troubles(), mixed(), databases())
 }
 
 // Find returns the built-in scenario of that name.

@@ -103,7 +103,6 @@ func (s Scenario) checkMore() error {
 			return fmt.Errorf("one of several limits allows nothing")
 		}
 	}
-	w := v.Service
 	switch {
 	case len(v.More) >= maxQuotas:
 		return fmt.Errorf("%d limits: at most %d", 1+len(v.More), maxQuotas)
@@ -117,10 +116,8 @@ func (s Scenario) checkMore() error {
 		return fmt.Errorf("phase %v: must be within 0 and %v", v.Phase, maxDuration)
 	case !(v.Blur.Missing >= 0 && v.Blur.Missing <= 1) || v.Blur.Stale < 0:
 		return fmt.Errorf("hints: missing %v must be from 0 to 1, and stale %v not negative", v.Blur.Missing, v.Blur.Stale)
-	case w.Time < 0 || w.Time > time.Hour || w.AtOnce < 0 || w.Queue < 0 || (w.AtOnce > 0 || w.Queue > 0) && (w.Time == 0 || w.AtOnce == 0):
-		return fmt.Errorf("service %+v: its time must be within 0 and 1h; a bound on how many at once needs one, and a queue such a bound", w)
 	}
-	return checkSpread(w.Spread, w.Tail)
+	return v.Service.check()
 }
 
 // mostCount is the largest Count there ever is.

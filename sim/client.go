@@ -105,6 +105,9 @@ func (r *Run) answer(w *worker) {
 	switch v {
 	case pace.Served:
 		w.served++
+		if r.scenario.Clients[w.process.group].measured() {
+			r.took.add(r.now - w.sentAt)
+		}
 		if r.now >= r.fairFrom {
 			w.fair++
 		}
@@ -198,5 +201,6 @@ func (r *Run) watch(w *worker, sent bool) {
 		At: time.Duration(r.now), Group: w.process.group, Process: w.number, Worker: w.place,
 		Sent: sent, Verdict: w.report.Verdict, Slept: time.Duration(w.slept),
 		Level: float64(r.server.level), Capacity: r.server.capacity.rate,
+		Took: time.Duration(r.now - w.sentAt), Limit: w.lane.gate.Limit(), InFlight: w.lane.gate.InFlight(),
 	})
 }

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"strconv"
+
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
 )
@@ -9,6 +12,7 @@ import (
 var families = []family{
 	{
 		name: "none", about: "retries at once, for ever",
+		settings: []Setting{inFlight},
 		make: func(*values) Policy {
 			return Policy{PerWorker: true, New: func() pace.Controller { return nil }}
 		},
@@ -25,7 +29,7 @@ var families = []family{
 	},
 	{
 		name: "fixed", about: "a fixed rate, known beforehand",
-		settings: []Setting{{"rate", "4", "requests a second of a process"}, {"burst", "1", "how many at once after a rest"}},
+		settings: []Setting{{"rate", "4", "requests a second of a process"}, {"burst", "1", "how many at once after a rest"}, inFlight},
 		make: func(v *values) Policy {
 			rate, burst := v.number("rate", 1e-6, 1e6), int(v.number("burst", 1, 1e6))
 			return Policy{New: func() pace.Controller { return &pace.Fixed{Rate: rate, Burst: burst} }}
@@ -37,6 +41,7 @@ var families = []family{
 			{"start", "10", "requests a second at first"},
 			{"cut", "0.5", "factor when throttled"},
 			{"step", "0.01", "requests a second more with each served"},
+			inFlight,
 		},
 		make: func(v *values) Policy {
 			c := peers.AIMD{Initial: v.number("start", 1e-6, 1e6), Cut: v.number("cut", 0.001, 0.999), Step: v.number("step", 1e-9, 1e6)}
@@ -64,6 +69,7 @@ var families = []family{
 		settings: []Setting{
 			{"attempts", "3", "tries of a call before it starts over; 0: no end"},
 			{"quota", "500", "retry tokens, 5 for each retry that fails; 0: no end"},
+			inFlight,
 		},
 		make: makeAWS,
 	},
@@ -79,10 +85,37 @@ var families = []family{
 	},
 }
 
+// inFlight is the setting of policies whose workers share one gate.
+var inFlight = Setting{"in-flight", "0", "requests of a process in flight: a number, adaptive, aimd, vegas or gradient2; 0: no bound"}
+
+// bound reads how many may be in flight.
+func (v *values) bound(p *Policy) {
+	switch text := v.get(inFlight.Name); text {
+	case "0":
+		return
+	case "adaptive":
+		p.Concurrency = func() load.Law { return new(load.Adaptive) }
+	case "aimd":
+		p.Concurrency = func() load.Law { return new(load.AIMD) }
+	case "vegas":
+		p.Concurrency = func() load.Law { return new(load.Vegas) }
+	case "gradient2":
+		p.Concurrency = func() load.Law { return &load.Gradient2{Min: 1} }
+	default:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxWorkers {
+			v.fail("%s=%s: must be adaptive, aimd, vegas, gradient2 or a number from 0 to %d", inFlight.Name, text, maxWorkers)
+		}
+		p.MaxInFlight = n
+	}
+	p.PerWorker = false
+}
+
 var adaptiveSettings = []Setting{
 	{"probe", "60s", "how often it tries whether there is more to be had"},
 	{"weight", "1", "how many ordinary clients a process is worth"},
 	{"windows", "evenly", "how a fixed window is spent: evenly or burst"},
+	inFlight,
 }
 
 func makeAdaptive(v *values, blind bool) Policy {

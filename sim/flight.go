@@ -14,6 +14,7 @@ type flight struct {
 	back    int64 // latency of the way back
 	cost    int64
 	key     int
+	pool    int8 // of the server's workers
 	said    said
 }
 
@@ -61,7 +62,7 @@ func (r *Run) land(f *flight) {
 func (r *Run) send(w *worker) {
 	w.sent++
 	r.sent++
-	w.slept = r.now - w.wish
+	w.slept, w.sentAt = r.now-w.wish, r.now
 	g := &r.scenario.Clients[w.process.group]
 	if g.measured() {
 		r.maxSleep = max(r.maxSleep, w.slept)
@@ -107,6 +108,7 @@ func (r *Run) flies(e event) {
 	f := r.of(e)
 	switch e.kind {
 	case evArrive:
+		f.pool = r.server.pick()
 		if r.line == nil {
 			r.arrive(f)
 		} else {
@@ -139,6 +141,7 @@ func (r *Run) timeout(w *worker) {
 	default:
 		f.awaited = false
 		w.report = pace.Report{Verdict: pace.Failed}
+		w.timeouts++
 		r.answer(w)
 		r.land(f)
 	}
@@ -167,42 +170,6 @@ func (r *Run) arrive(f *flight) {
 func (r *Run) goBack(f *flight, after int64) {
 	if !f.lost {
 		r.about(f, r.now+after+f.back, evAnswer)
-	}
-}
-
-// toil lets the server work on a request, or wait until it can.
-func (r *Run) toil(f *flight) {
-	v := r.server
-	if v.Service.AtOnce > 0 {
-		if v.working == v.Service.AtOnce {
-			f.coming++ // it is taken out of the queue
-			v.queue = append(v.queue, f)
-			return
-		}
-		v.working++
-	}
-	w := v.Service
-	r.about(f, r.now+int64(r.random.lasts(float64(w.Time), w.Spread, w.Tail)), evEnd)
-}
-
-// leave ends the work on a request, and begins that on the next.
-func (r *Run) leave(f *flight) {
-	r.goBack(f, 0)
-	v := r.server
-	if v.Service.AtOnce == 0 {
-		return
-	}
-	v.inside--
-	v.working--
-	if len(v.queue) > 0 {
-		next := v.queue[0]
-		v.queue[0] = nil
-		v.queue = v.queue[1:]
-		next.coming--
-		r.toil(next)
-	}
-	if r.line != nil {
-		r.admit()
 	}
 }
 

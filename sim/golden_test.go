@@ -31,6 +31,11 @@ func TestGolden(t *testing.T) {
 		{"dynamodb", "aws-adaptive"},
 		{"autoscale", "adaptive-informed"},
 		{"sleeper", publishedSleeper},
+		{"cassandra", "none(in-flight=adaptive)"},
+		{"cassandra-slow-node", "none(in-flight=adaptive)"},
+		{"gc-pause", "none(in-flight=adaptive)"},
+		{"metastable", "none(in-flight=adaptive)"},
+		{"throw-on-overload", "adaptive(in-flight=adaptive)"},
 	} {
 		family, _, _ := strings.Cut(run.policy, "(")
 		t.Run(run.scenario+"-"+family, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 // in Groups and Utilisation.
 type Result struct {
 	Sent, Served, Throttled int64
+	// TimedOut counts the tries that lasted longer than the Timeout of their group.
+	TimedOut int64
 	// RetryRate is throttled/sent over all workers; RetryRateWorkerMean the
 	// unweighted mean of the workers' own.
 	RetryRate, RetryRateWorkerMean pace.Opt[float64]
@@ -36,6 +38,9 @@ type Result struct {
 	// WaitP50 and WaitP99 are percentiles of the time from when a worker wants
 	// to call until its success.
 	WaitP50, WaitP99 pace.Opt[float64]
+	// LatencyP50 and LatencyP99 are percentiles of the time from when a request
+	// is sent until it is served.
+	LatencyP50, LatencyP99 pace.Opt[float64]
 	// Reconverge is the longest time from a change of capacity to the start of
 	// the first 10 s in which 0.95 of it was served.
 	Reconverge pace.Opt[float64]
@@ -91,6 +96,7 @@ func (r *Run) Result() Result {
 		for w := range p.workers {
 			w := &p.workers[w]
 			res.Sent, res.Served, res.Throttled = res.Sent+w.sent, res.Served+w.served, res.Throttled+w.throttled
+			res.TimedOut += w.timeouts
 			if w.sent > 0 {
 				ratios, rated = ratios+float64(w.throttled)/float64(w.sent), rated+1
 			}
@@ -139,6 +145,10 @@ func (r *Run) times(res *Result) {
 	if r.waits.total > 0 {
 		res.WaitP50 = pace.Some(r.waits.quantile(0.5) / 1e9)
 		res.WaitP99 = pace.Some(r.waits.quantile(0.99) / 1e9)
+	}
+	if r.took.total > 0 {
+		res.LatencyP50 = pace.Some(r.took.quantile(0.5) / 1e9)
+		res.LatencyP99 = pace.Some(r.took.quantile(0.99) / 1e9)
 	}
 	res.Reconverge = r.back.worst(r.now)
 }

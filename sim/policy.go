@@ -2,11 +2,13 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -22,6 +24,12 @@ type Policy struct {
 	Hears Hints
 	// New makes a Controller. Several runs may call it at once.
 	New func() pace.Controller
+	// MaxInFlight bounds what each process, or worker if PerWorker, has in
+	// flight. If zero or below, nothing does.
+	MaxInFlight int
+	// Concurrency makes the law of how many may be in flight, besides
+	// MaxInFlight. If nil, there is none. Several runs may call it at once.
+	Concurrency func() load.Law
 	// Begin, if not nil, makes the New of one run, whose controllers may then
 	// share state. They are made in the order of groups and processes. Several
 	// runs may call it at once.
@@ -108,6 +116,9 @@ func (f *family) build(set []string, presets string) (Policy, error) {
 		v.put(item)
 	}
 	p := f.make(&v)
+	if v.has(inFlight.Name) {
+		v.bound(&p)
+	}
 	if v.err != nil {
 		return Policy{}, v.err
 	}
@@ -203,6 +214,10 @@ func (v *values) get(name string) string {
 		}
 	}
 	panic("sim: no setting " + name)
+}
+
+func (v *values) has(name string) bool {
+	return slices.ContainsFunc(v.family.settings, func(s Setting) bool { return s.Name == name })
 }
 
 // duration reads a setting as a duration, zero or above.

@@ -24,6 +24,7 @@ const (
 	evEnd                 // the work on a request is done
 	evTimeout             // a try has lasted too long
 	evGiveUp              // a call has
+	evSpeed               // a scheduled change of the speed of work
 	evAdmit               // a server that keeps requests waiting looks again
 )
 

@@ -160,11 +160,3 @@ func (s *Scenario) Bound() float64 {
 	}
 	return min(least, s.Server.Service.rate())
 }
-
-// rate is how many requests a second it can work on.
-func (w *Service) rate() float64 {
-	if w.AtOnce == 0 {
-		return math.Inf(1)
-	}
-	return float64(w.AtOnce) / (w.Time.Seconds() * math.Exp(w.Tail*w.Tail/2))
-}

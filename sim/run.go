@@ -41,6 +41,7 @@ type Run struct {
 
 	maxSleep int64
 	waits    histogram
+	took     histogram
 	ended    int64 // calls that are over, served or not
 	good     int64 // of these, served in time
 	overflow int64
@@ -57,6 +58,8 @@ type Point struct {
 	Verdict         pace.Verdict  // of an answer
 	Slept           time.Duration // before it was sent
 	Level, Capacity float64       // of the server: the level of its bucket, and its rate a second
+	Took            time.Duration // of an answer, since it was sent; also of a try that timed out
+	Limit, InFlight int           // of its gate; a Limit of zero is none
 }
 
 // process is one client.
@@ -85,6 +88,7 @@ type worker struct {
 	want    int64 // when its call came up
 	wish    int64 // when it wanted to send this try
 	slept   int64
+	sentAt  int64
 	report  pace.Report
 	flight  *flight // that it waits for
 	calling bool
@@ -94,7 +98,7 @@ type worker struct {
 	key     int   // of its call
 	cost    int64
 
-	sent, served, throttled, fair int64
+	sent, served, throttled, timeouts, fair int64
 }
 
 const (
@@ -167,6 +171,10 @@ func (r *Run) lane(g *Group, policy *Policy, off int64, seed uint64) *lane {
 	// A gate that refused a worker would lose it.
 	l.gate = pace.Gate{
 		Seed: seed<<20 ^ uint64(l.id), MaxWaiting: g.Workers, Retries: g.Retries, Budget: g.Budget,
+		MaxInFlight: policy.MaxInFlight,
+	}
+	if policy.Concurrency != nil {
+		l.gate.Concurrency = policy.Concurrency()
 	}
 	if !g.Scopes || r.server.By != ByKey {
 		l.gate.Control = policy.New()
@@ -192,6 +200,9 @@ func (r *Run) plan() {
 	}
 	for i, c := range r.scenario.Server.Changes {
 		r.queue.push(int64(c.At), evChange, int32(i))
+	}
+	for i, c := range r.scenario.Server.Service.Speeds {
+		r.queue.push(int64(c.At), evSpeed, int32(i))
 	}
 	if every := r.scenario.Server.Scale.Every; every > 0 {
 		r.queue.push(int64(every), evScale, 0)
@@ -238,6 +249,8 @@ func (r *Run) handle(e event) {
 		r.job(&r.procs[e.id], e.id)
 	case evChange:
 		r.change(r.scenario.Server.Changes[e.id])
+	case evSpeed:
+		r.hasten(r.scenario.Server.Service.Speeds[e.id])
 	case evScale:
 		if count := r.server.rescale(); float64(count) != r.server.capacity.rate {
 			r.queue.push(r.now+int64(r.server.Scale.Delay), evScaled, int32(count))

@@ -1,7 +1,7 @@
 // Package sim plays clients against a rate limited server in virtual time and
 // scores them. The clients decide with package pace and its concurrency limit in
 // package load, the server with package limit: the very code that runs live. It
-// does not run admit.Shedder (nor load.Admission and load.Gradient behind it),
+// does not run admit.Shedder (nor load.Admission behind it),
 // admit.Queue and Quota, store.Leases, Guard and InFlight, throttle.Fleet,
 // Stores, and transports. It is a discrete-event simulation: a run is a function
 // of a [Scenario], a [Policy] and a seed, and gives the same result to the last
@@ -124,9 +124,16 @@ type Service struct {
 	// Spread and Tail are as in Network.
 	Spread, Tail float64
 	// AtOnce bounds the requests that are worked on at a time. If zero, all are.
-	// Of the others, Queue wait, first come, first served; further ones are
-	// refused, as crowded, before any limit is asked.
+	// Of the others, Queue wait, first come, first served, if below zero all;
+	// further ones are refused, as crowded, before any limit is asked. Work is
+	// done for callers that have gone.
 	AtOnce, Queue int
+	// Pause stops all work now and then.
+	Pause Pause
+	// Slow makes some of the workers slower. Each part has its own queue.
+	Slow Slow
+	// Speeds change how long work takes, in order of time.
+	Speeds []Speed
 }
 
 // Change sets another rate from a time on.

@@ -22,10 +22,10 @@ type server struct {
 	last      int64 // when the one before arrived
 	served    int64 // to anyone
 	inside    int   // admitted, and not yet answered
-	working   int   // of these
-	queue     []*flight
-	level     int64 // what was left of Limit after the last decision
-	main      int   // the quota that is the tightest at the start
+	pools     []pool
+	speed     float64 // how many times as long work takes
+	level     int64   // what was left of Limit after the last decision
+	main      int     // the quota that is the tightest at the start
 	capacity  meter
 	scaled    int64 // served when the auto-scaler last looked
 	// announced is what refusals say to wait; zero: what the limit makes of it.
@@ -42,6 +42,7 @@ func dry(burst int64) time.Duration {
 
 func newServer(s *Scenario, r *random) *server {
 	v := &server{Server: s.Server, random: r, crowd: s.crowd()}
+	v.staff()
 	v.Limit.Burst = refill(v.Limit, v.Limit.Count, v.Limit.Period).Burst
 	rate := math.Inf(1)
 	for i, q := range s.Server.quotas() {
@@ -176,7 +177,7 @@ func (v *server) answer(now int64, f *flight) (admitted bool, after time.Duratio
 	said.reset(len(v.quotas))
 	ok, binding := true, 0
 	switch {
-	case v.full():
+	case v.full(f):
 		ok, said.crowded = false, true
 	case len(v.Gap) > 0:
 		ok = v.apart(now)
@@ -209,11 +210,6 @@ func (v *server) verdict(said *said, ok bool) pace.Verdict {
 	}
 	v.served++
 	return pace.Served
-}
-
-// full reports whether there is no room for one more request.
-func (v *server) full() bool {
-	return v.Service.AtOnce > 0 && v.inside >= v.Service.AtOnce+v.Service.Queue
 }
 
 // apart reports whether the request before is longer ago than the gap.

@@ -193,7 +193,7 @@ func perSecond(l limit.Limit, count int64) float64 {
 // change is called once the server has its new rate.
 func (m *meter) change(v *server, now int64) {
 	m.sum = m.available(now)
-	m.since, m.rate = now, v.Service.rate()
+	m.since, m.rate = now, v.Service.rate()/v.speed
 	for i := range v.quotas {
 		q := v.quotas[i].Quota
 		if i == 0 {
@@ -202,6 +202,13 @@ func (m *meter) change(v *server, now int64) {
 		if !q.Limit.Unlimited() {
 			m.rate = min(m.rate, v.crowd.requests(&q, perSecond(q.Limit, q.Limit.Count)))
 		}
+	}
+}
+
+// speed is called once the server has its new speed.
+func (m *meter) speed(v *server, now int64) {
+	if m.finite {
+		m.change(v, now)
 	}
 }
 

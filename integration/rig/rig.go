@@ -1,6 +1,6 @@
 // Package rig starts and stops real engines for tests: Redis and Valkey, single,
 // replicated, watched by sentinels or as a cluster; PostgreSQL, with a standby
-// where wanted. They listen on free ports of the loopback, write to nothing but
+// where wanted; Kafka and Cassandra. They listen on free ports of the loopback, write to nothing but
 // folders of their own, and die with the process of the test however it ends.
 // [Proxy] stands between a client and any of them and disturbs the connection;
 // [Clock] shifts the clock of one.

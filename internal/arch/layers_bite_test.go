@@ -225,6 +225,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"store", "limit memory internal/list", "throttle load pace rules admit throttleredis throttlesql throttletest"},
 	{"throttle", "store limit load pace signal sim internal/list", "memory admit rules throttlehttp throttleredis throttlesql autosleeper"},
 	{"autosleeper", "throttle pace pace/peers", "store admit rules throttlehttp"},
+	{"worker", "throttle load pace", "store admit rules throttlehttp internal/list"},
 	{"rules", "store limit load", "throttle admit memory pace throttlehttp throttleredis"},
 	{"admit", "store memory rules limit load signal internal/list", "throttle pace sim throttlehttp throttleredis throttlesql"},
 	{"throttlehttp", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlegrpc throttletest autosleeper"},

@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"store":        {"limit", "memory"},
 	".":            append([]string{"store"}, purely...),
 	"autosleeper":  append([]string{"."}, purely...),
+	"worker":       append([]string{"."}, purely...),
 	"rules":        {"store", "limit", "load"},
 	"admit":        {"store", "memory", "rules", "limit", "load", "signal"},
 	"throttlehttp": transport,

@@ -89,8 +89,19 @@ func serviceInWords(w sim.Service) (t text) {
 	switch {
 	case w.Queue > 0:
 		t.add("It works on %s at a time; %s more wait, the rest is refused.", words.Whole(int64(w.AtOnce)), words.Whole(int64(w.Queue)))
+	case w.Queue < 0:
+		t.add("It works on %s at a time; the others wait.", words.Whole(int64(w.AtOnce)))
 	case w.AtOnce > 0:
 		t.add("It works on %s at a time, and refuses the rest.", words.Whole(int64(w.AtOnce)))
+	}
+	if p := w.Pause; p.Every > 0 {
+		t.add("Every %s it stops for %s.", words.Lasting(p.Every), words.Lasting(p.Length))
+	}
+	if w.Slow.Share > 0 {
+		t.add("%s of it takes %g times as long.", percent(w.Slow.Share), w.Slow.Times)
+	}
+	for _, s := range w.Speeds {
+		t.add("From %s on work takes %g times as long as that.", words.Lasting(s.At), s.Times)
 	}
 	return t
 }

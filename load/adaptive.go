@@ -1,0 +1,263 @@
+package load
+
+import (
+	"math"
+	"time"
+)
+
+// Adaptive is the recommended concurrency limit, for callers and for services.
+// It learns from latency, time-outs and refusals, needs no number, and follows a
+// server that becomes faster or slower. docs/concurrency.md derives it.
+//
+// By Little's law, a server that answers in the time base when it has no queue,
+// and in the time latency beside n others, has a queue of
+//
+//	queue = n · (1 - base/latency)
+//
+// Adaptive raises the limit, in steps that double, while the queue is less than
+// half of what it allows for, and lowers it to n · base/latency and 0.7 of that
+// allowance when the queue is longer in three windows on end, so that a pause of
+// the server (garbage collection) does not count. A window is as many answers as
+// the limit, at least ten: about a round trip. The allowance is 1.5 √n: as much
+// as random arrivals need, and more where base is uncertain or service times
+// vary much, within a third to a half of n.
+//
+// To learn base, it lowers what is in flight for a moment to half of what fills
+// the server: at the start, when the limit has doubled or halved, after three
+// cuts on end, and about every 10 s by the wall clock, at which all clients of a
+// server then do so together.
+//
+// Where more than a tenth of the requests fail after longer than twice base
+// (time-outs), it halves the limit once a round trip, and does not grow before
+// the server has worked off what was abandoned. A request that is refused takes
+// a tenth off the limit, once a round trip. Cancelled requests and fast
+// failures teach nothing. While less than three quarters of the limit are in
+// flight, it does not grow.
+//
+// The limit begins at 10. It says nothing about a rate: beside a server that
+// refuses by rate, pacing is needed too, see pace.Gate. Several clients of one
+// server see each other's queue as its latency, so that theirs together grows.
+// The zero value is ready.
+type Adaptive struct {
+	// Max bounds the limit. If zero or below, 10,000.
+	Max int
+
+	limit    float64 // zero: not begun
+	step     float64 // by which it was last raised; zero: it was not
+	patience int     // windows from a raise that failed to the next
+	rest     int     // windows until the next raise
+	cuts     int     // in a row
+
+	base     float64 // seconds that an answer takes without a queue; zero: unknown
+	doubt    float64 // standard error of base, in parts of it
+	spread   float64 // standard deviation of those seconds, in parts of base
+	inFlight float64 // of the last window without a probe
+
+	last  window     // that is being filled
+	means [3]float64 // latency of the last windows, the latest first
+	seen  int        // of the means, since the limit last changed
+
+	probe  probe
+	paying int     // windows left of a collapse that is being paid off; zero: none
+	paid   float64 // latency in the last of them
+	cut    time.Time
+}
+
+// window sums up requests that have ended.
+type window struct {
+	n, lost       int
+	took, squares float64 // sums of seconds, and of their squares
+	inFlight      float64 // sum
+}
+
+func (w *window) mean() float64 { return w.took / float64(w.n) }
+
+// deviation is the sample standard deviation of the seconds.
+func (w *window) deviation() float64 {
+	n := float64(w.n)
+	return math.Sqrt(max(0, w.squares-w.took*w.took/n) / max(1, n-1))
+}
+
+// doubt is the standard error of the mean.
+func (w *window) doubt() float64 { return w.deviation() / math.Sqrt(float64(w.n)) }
+
+const (
+	adaptiveStart    = 10  // limit
+	adaptiveWindow   = 10  // answers in a window, at least
+	adaptiveQueue    = 1.5 // allowance for a queue, in roots of what is in flight
+	adaptivePatience = 8   // windows from a raise that failed to the next, at most
+	adaptivePaying   = 4   // windows in which a backlog must fall
+)
+
+// Limit returns how many may be in flight now.
+func (a *Adaptive) Limit() int {
+	switch {
+	case a.probe.low > 0:
+		return a.probe.low
+	case a.limit == 0:
+		return min(adaptiveStart, highest(a.Max))
+	}
+	return int(a.limit)
+}
+
+// Observe learns from a request that has ended.
+func (a *Adaptive) Observe(s Sample) {
+	if s.End == Ignored || s.Took < 0 {
+		return
+	}
+	if a.limit == 0 {
+		a.limit = float64(a.Limit())
+		a.lookDown(s.Now, 0.5)
+	}
+	sent := s.Now.Add(-s.Took)
+	switch s.End {
+	case Refused:
+		if sent.After(a.cut) {
+			a.lower(min(a.limit-1, a.limit*0.9))
+			a.cut = s.Now
+		}
+	case Failed:
+		if sent.After(a.cut) && s.Took.Seconds() >= 2*a.base {
+			a.lose(s.Now)
+		}
+	default:
+		a.served(s, sent)
+	}
+}
+
+// served adds an answer to the window, and ends the window when it is full.
+func (a *Adaptive) served(s Sample, sent time.Time) {
+	if a.probe.low > 0 && a.last.n == 0 && sent.Before(a.probe.since) {
+		return // what was in flight before the probe has not ended yet
+	}
+	took, w := s.Took.Seconds(), &a.last
+	w.n++
+	w.took += took
+	w.squares += took * took
+	w.inFlight += float64(s.InFlight)
+	a.lookAtTimes(s.Now)
+	if w.n < a.need() {
+		return
+	}
+	full := a.last
+	a.last = window{}
+	a.turn(s.Now, &full)
+}
+
+// need is how many answers fill the window.
+func (a *Adaptive) need() int {
+	if a.probe.low == 0 {
+		return max(a.Limit(), adaptiveWindow)
+	}
+	if w := &a.last; w.n < 2*a.probe.low || w.doubt() > 0.1*w.mean() {
+		return max(2*a.probe.low, probeSamples)
+	}
+	return adaptiveWindow
+}
+
+// turn ends a window.
+func (a *Adaptive) turn(now time.Time, w *window) {
+	a.probe.windows++
+	if a.probe.low > 0 {
+		a.probed(now, w)
+		return
+	}
+	mean := w.mean()
+	a.inFlight = w.inFlight / float64(w.n)
+	if a.paying > 0 && !a.settled(mean) {
+		return
+	}
+	if a.limit < 2 { // no other is in flight
+		a.learn(w)
+	}
+	if a.suspect() {
+		a.lookDown(now, probeDepth*min(1, a.base/mean))
+		return
+	}
+	copy(a.means[1:], a.means[:2])
+	a.means[0] = mean
+	a.seen++
+	if fast := max(a.means[0], a.means[1], a.means[2]); a.seen >= 3 && fast < 0.9*a.base {
+		a.base = fast // the server has become faster
+		a.lookDown(now, probeDepth)
+		return
+	}
+	if a.inFlight >= 0.75*float64(a.Limit()) { // else it is not what binds
+		a.steer(mean)
+	}
+}
+
+// steer moves the limit by the queue.
+func (a *Adaptive) steer(mean float64) {
+	n, room := a.inFlight, a.room()
+	calm := min(a.means[0], a.means[1], a.means[2])
+	queue := n * (1 - a.base/mean)
+	switch {
+	case a.seen >= 3 && n*(1-a.base/calm) > room:
+		a.lower(max(n*a.base/calm+0.7*room, a.limit/2))
+	case queue < room/2:
+		a.raise()
+	case queue > room:
+		a.step = 0
+	}
+}
+
+// room is the allowance for a queue.
+func (a *Adaptive) room() float64 {
+	part := max(adaptiveQueue/math.Sqrt(a.inFlight), 2*a.doubt)
+	return a.inFlight * min(part, (1+2*a.spread)/(3+2*a.spread))
+}
+
+func (a *Adaptive) raise() {
+	a.cuts = 0
+	if a.rest > 0 {
+		a.rest--
+		return
+	}
+	if a.step == 0 {
+		a.step = max(1, math.Sqrt(a.limit)/4)
+	} else { // the last one held
+		a.step = min(2*a.step, a.limit)
+		a.patience = 0
+	}
+	a.limit = min(a.limit+a.step, float64(highest(a.Max)))
+	a.seen = 0
+}
+
+func (a *Adaptive) lower(to float64) {
+	a.limit = max(min(to, a.limit), 1)
+	a.step, a.seen = 0, 0
+	a.cuts++
+	a.patience = min(max(1, 2*a.patience), adaptivePatience)
+	a.rest = a.patience
+}
+
+// lose counts a time-out, and halves the limit if there are many.
+func (a *Adaptive) lose(now time.Time) {
+	a.last.lost++
+	lost := a.last.lost
+	if 10*lost <= a.last.n+lost || lost < 2 && a.limit >= 4 {
+		return
+	}
+	a.limit = max(1, a.limit/2)
+	a.step, a.seen, a.rest, a.patience = 0, 0, 0, 0
+	a.probe.low, a.last, a.cut = 0, window{}, now
+	a.paying, a.paid = adaptivePaying, 0
+}
+
+// settled reports whether the server has worked off what was abandoned: it is as
+// fast as before, or no longer becomes faster.
+func (a *Adaptive) settled(mean float64) bool {
+	switch {
+	case a.base == 0 || mean <= 2*a.base:
+		a.paying, a.probe.windows, a.probe.limit = 0, 0, a.limit
+	case a.paid == 0 || mean < 0.8*a.paid:
+		a.paying = adaptivePaying
+	default:
+		if a.paying--; a.paying == 0 {
+			a.probe.suspect = true
+		}
+	}
+	a.paid = mean
+	return a.paying == 0
+}

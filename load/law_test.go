@@ -1,0 +1,208 @@
+package load_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/load"
+)
+
+// site is a server of so many workers, first come, first served, that is as full
+// as a law allows.
+type site struct {
+	law     load.Law
+	workers int
+	each    time.Duration
+	now     time.Time
+	free    []time.Time // when each worker is
+	count   int
+	ends    []sample // in the order in which they end
+}
+
+type sample struct{ sent, end time.Time }
+
+// run lets requests start and end until n have ended, and returns how long they
+// took on average.
+func (s *site) run(n int) time.Duration {
+	var sum time.Duration
+	for range n {
+		for len(s.ends) < s.law.Limit() {
+			i := len(s.free)
+			if i < s.workers {
+				s.free = append(s.free, s.now)
+			} else {
+				i = 0
+				for k := range s.free {
+					if s.free[k].Before(s.free[i]) {
+						i = k
+					}
+				}
+			}
+			if s.free[i].Before(s.now) {
+				s.free[i] = s.now
+			}
+			s.count++
+			_, part := math.Modf(float64(s.count) * 0.618)
+			s.free[i] = s.free[i].Add(time.Duration(float64(s.each) * (0.8 + 0.4*part)))
+			s.ends = append(s.ends, sample{s.now, s.free[i]})
+			slices.SortStableFunc(s.ends, func(a, b sample) int { return a.end.Compare(b.end) })
+		}
+		e := s.ends[0]
+		s.ends, s.now = s.ends[1:], e.end
+		took := e.end.Sub(e.sent)
+		sum += took
+		s.law.Observe(load.Sample{Now: s.now, Took: took, InFlight: len(s.ends) + 1, End: load.Served})
+	}
+	return sum / time.Duration(n)
+}
+
+// Adaptive finds how many a server works on, and follows its speed.
+func TestAdaptive(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+	for _, each := range []time.Duration{10 * ms, 100 * ms, 20 * ms} {
+		s.each = each
+		s.run(30_000)
+		mean, limit := s.run(30_000), s.law.Limit()
+		if mean > 13*each/10 || limit < 50 || limit > 90 {
+			t.Errorf("64 workers of %v: limit %d, %v on average; want about 64, and less than a third of a queue", each, limit, mean)
+		}
+	}
+}
+
+// What is cancelled, and what fails fast, teaches nothing; a refusal lowers the
+// limit, once a round trip; time-outs halve it.
+func TestAdaptiveEnds(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+	s.run(20_000)
+	at := s.law.Limit()
+	end := func(took time.Duration, e load.End) int {
+		s.law.Observe(load.Sample{Now: s.now, Took: took, InFlight: at, End: e})
+		return s.law.Limit()
+	}
+	for range 1000 {
+		if end(ms, load.Ignored) != at || end(time.Minute, load.Ignored) != at || end(ms, load.Failed) != at {
+			t.Fatalf("limit %d after what teaches nothing, want %d", s.law.Limit(), at)
+		}
+	}
+	s.now = s.now.Add(time.Second)
+	refused := end(ms, load.Refused)
+	if refused < at*8/10 || refused >= at || end(ms, load.Refused) != refused {
+		t.Errorf("limit %d and %d after two refusals of one round trip, want a tenth less than %d, once", refused, s.law.Limit(), at)
+	}
+	s.now = s.now.Add(time.Second)
+	for range at {
+		end(600*ms, load.Failed)
+	}
+	if got := s.law.Limit(); got < refused/2-1 || got > refused/2 {
+		t.Errorf("limit %d after a round trip of time-outs, want half of %d", got, refused)
+	}
+	for range 10 {
+		s.now = s.now.Add(time.Second)
+		for range at {
+			end(600*ms, load.Failed)
+		}
+	}
+	if got := s.law.Limit(); got != 1 {
+		t.Errorf("limit %d after 11 round trips of time-outs, want 1", got)
+	}
+}
+
+// While the server works off what was abandoned, answers are slow but come: the
+// limit does not grow before they are as fast as before.
+func TestAdaptivePaysOff(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 8, each: 10 * ms, now: t0}
+	s.run(5000)
+	for range 8 {
+		s.now = s.now.Add(time.Second)
+		for range 20 {
+			s.law.Observe(load.Sample{Now: s.now, Took: 600 * ms, InFlight: 1, End: load.Failed})
+		}
+	}
+	if got := s.law.Limit(); got != 1 {
+		t.Fatalf("limit %d after time-outs for 8 s, want 1", got)
+	}
+	s.ends = nil
+	for i := range s.free { // half a second of work for nobody
+		s.free[i] = s.now.Add(500 * ms)
+	}
+	if took := s.run(1); took < 500*ms || s.law.Limit() != 1 {
+		t.Errorf("limit %d after an answer that took %v, want 1", s.law.Limit(), took)
+	}
+	s.run(500)
+	if got := s.law.Limit(); got < 7 {
+		t.Errorf("limit %d once it is worked off, want 8 or so", got)
+	}
+}
+
+// Where it is not what binds, it does not grow.
+func TestAdaptiveIdle(t *testing.T) {
+	var law load.Adaptive
+	now := t0
+	for range 10_000 {
+		now = now.Add(10 * ms)
+		law.Observe(load.Sample{Now: now, Took: 10 * ms, InFlight: 2, End: load.Served})
+	}
+	if got := law.Limit(); got > 10 {
+		t.Errorf("limit %d with 2 in flight, want 10 at most", got)
+	}
+}
+
+// Every law keeps within 1 and Max, whatever it observes.
+func FuzzLaws(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x03abcdefgh\xff\xfe"), uint8(20))
+	f.Add([]byte{3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1}, uint8(0))
+	f.Fuzz(func(t *testing.T, script []byte, most uint8) {
+		m := int(most)
+		laws := []load.Law{&load.Adaptive{Max: m}, &load.AIMD{Max: m}, &load.Vegas{Max: m}, &load.Gradient2{Min: 1, Max: m}}
+		if m == 0 {
+			m = 10_000
+		}
+		now := t0
+		for _, b := range script {
+			now = now.Add(time.Duration(b) * ms / 7)
+			for _, law := range laws {
+				for range 1 + b%13 {
+					took := time.Duration(b%64) * time.Duration(b) * ms / 16
+					law.Observe(load.Sample{Now: now, Took: took, InFlight: 1 + int(b)%law.Limit(), End: load.End(b % 4)})
+					if n := law.Limit(); n < 1 || n > m {
+						t.Fatalf("%T: limit %d, want 1 to %d", law, n, m)
+					}
+				}
+			}
+		}
+	})
+}
+
+// The laws of others move as they are published.
+func TestPublishedLaws(t *testing.T) {
+	fast := load.Sample{Now: t0, Took: 10 * ms, InFlight: 50, End: load.Served}
+	slow, failed := fast, fast
+	slow.Took, failed.End = 1000*ms, load.Failed
+	for _, c := range []struct {
+		law         load.Law
+		start       int
+		first, next load.Sample
+		after       int // the second
+	}{
+		{new(load.AIMD), 10, fast, fast, 12},
+		{new(load.AIMD), 10, fast, failed, 9},                   // min(11-1, 11 · 0.9)
+		{&load.AIMD{Timeout: 500 * ms}, 10, fast, slow, 9},      // as good as failed
+		{new(load.Vegas), 20, fast, fast, 26},                   // no queue: 6 log10
+		{new(load.Vegas), 20, fast, slow, 19},                   // a queue of 20: less 1
+		{new(load.Vegas), 20, fast, failed, 19},                 // the same
+		{new(load.Gradient2), 20, fast, fast, 21},               // 20 and twice 0.2 · 4
+		{&load.Gradient2{Min: 1}, 20, fast, slow, 20},           // 20.8 · 0.8 + 0.2 · (20.8 · 0.757 + 4)
+		{&load.Gradient2{Min: 20, Max: 20}, 20, fast, fast, 20}, // bounded
+	} {
+		if got := c.law.Limit(); got != c.start {
+			t.Errorf("%T begins at %d, want %d", c.law, got, c.start)
+		}
+		c.law.Observe(c.first)
+		c.law.Observe(c.next)
+		if got := c.law.Limit(); got != c.after {
+			t.Errorf("%T: %d after %v and %v of %v, want %d", c.law, got, c.first.Took, c.next.End, c.next.Took, c.after)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package load
+
+import (
+	"math"
+	"time"
+)
+
+// probe is what an [Adaptive] knows of its looks at base.
+type probe struct {
+	low     int       // limit while it lasts; zero: it does not
+	since   time.Time // when it began
+	pending float64   // base, if the next one agrees; zero: none
+	limit   float64   // when the last one ended
+	windows int       // since then
+	suspect bool      // base is known to be wrong
+	period  int64     // of the wall clock, of the last one
+	raised  int64     // after that in which base was last raised much
+}
+
+const (
+	probeDepth   = 0.5  // of what fills the server
+	probeLeast   = 0.01 // of what is in flight
+	probeSamples = 50   // answers, where they vary much
+	probePeriod  = 10 * time.Second
+	probeCost    = 50 // a period is at least so many times as long as a probe
+)
+
+// lookDown begins a probe, with a part of what is in flight.
+func (a *Adaptive) lookDown(now time.Time, part float64) {
+	n := a.limit
+	if a.inFlight > 0 {
+		n = min(n, a.inFlight)
+	}
+	a.probe.low, a.probe.since = max(1, int(n*max(part, probeLeast))), now
+	a.probe.suspect, a.cuts, a.last = false, 0, window{}
+}
+
+// suspect reports whether base may be wrong.
+func (a *Adaptive) suspect() bool {
+	p := &a.probe
+	changed := a.limit > 2*p.limit || a.limit < p.limit/2
+	return p.suspect || a.cuts == 3 || changed && p.windows >= 10
+}
+
+// lookAtTimes begins a probe when the wall clock says so.
+func (a *Adaptive) lookAtTimes(now time.Time) {
+	period := now.UnixNano() / a.interval()
+	if period <= a.probe.period || a.probe.low > 0 || a.paying > 0 {
+		return
+	}
+	a.probe.period = period
+	if a.inFlight < 0.75*a.limit {
+		return // it is not what binds: no queue of its own
+	}
+	part := probeDepth
+	if a.means[0] > a.base {
+		part *= a.base / a.means[0]
+	}
+	a.lookDown(now, part)
+}
+
+// interval is the time between two such probes, in nanoseconds: a probe of a
+// slow server lasts longer.
+func (a *Adaptive) interval() int64 {
+	low := max(1, probeDepth*a.limit)
+	lasts := a.base * (1 + max(2, probeSamples*min(1, a.spread)/low))
+	period := int64(probePeriod)
+	for float64(period) < min(lasts*probeCost, 1e6)*1e9 {
+		period *= 2
+	}
+	return period
+}
+
+// probed ends a probe. That a server has become much slower must be seen twice,
+// the second time with half as much in flight, as a pause and a queue of one's
+// own look the same; and it is believed once a period, as others may have come.
+func (a *Adaptive) probed(now time.Time, w *window) {
+	p := &a.probe
+	before, low := a.base, p.low
+	p.low, p.windows, p.limit, a.seen = 0, 0, a.limit, 0
+	if mean := w.mean(); before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
+		if p.pending == 0 || mean < 0.8*p.pending && low > 1 { // less in flight, less of a queue
+			p.pending = mean
+			a.lookDown(now, 0.5*float64(low)/min(a.limit, max(a.inFlight, 1)))
+			return
+		}
+		if period := now.UnixNano() / int64(probePeriod); period >= p.raised {
+			a.base, a.doubt = min(p.pending, mean), w.doubt()/mean
+			p.raised = period + 1
+		}
+		p.pending = 0
+		return
+	}
+	p.pending = 0
+	a.learn(w)
+	if low > 1 && (before == 0 || a.base < 0.8*before) { // there may still be a queue
+		a.limit, a.inFlight = max(1, a.limit*0.7), a.inFlight*0.7
+		a.lookDown(now, 0.5)
+	}
+}
+
+// learn takes the latency of a window without a queue into base.
+func (a *Adaptive) learn(w *window) {
+	mean, n := w.mean(), float64(w.n)
+	a.spread += (w.deviation()/mean - a.spread) * n / (n + 100)
+	if a.base == 0 || mean < a.base-3*w.doubt() {
+		a.base, a.doubt = mean, w.doubt()/mean
+		return
+	}
+	part := n / (n + 40)
+	a.doubt = math.Hypot((1-part)*a.doubt, part*w.doubt()/mean)
+	a.base += min(mean-a.base, 0.5*a.base) * part // a pause is no reason to raise it much
+}

@@ -1,0 +1,146 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/worker"
+)
+
+// numbers yields 0 to n-1 and counts them.
+func numbers(n int, read *int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if *read = i + 1; !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// Each yields every job once, with its error, as it ends, and reads no more than a
+// window ahead.
+func TestEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 5, Handle: func(_ context.Context, n int) error {
+			time.Sleep(time.Second)
+			if n%100 == 7 {
+				return errPoison
+			}
+			return nil
+		}}
+		read, began := 0, time.Now()
+		seen := map[int]bool{}
+		for n, err := range w.Each(t.Context(), numbers(1000, &read)) {
+			if seen[n] {
+				t.Errorf("job %d is yielded twice", n)
+			}
+			seen[n] = true
+			if (n%100 == 7) != errors.Is(err, errPoison) {
+				t.Errorf("job %d: %v", n, err)
+			}
+			if read > len(seen)+10 {
+				t.Fatalf("%d jobs read and %d yielded, want a Window of 10", read, len(seen))
+			}
+		}
+		if len(seen) != 1000 || time.Since(began) != 200*time.Second {
+			t.Errorf("%d jobs in %v, want 1000 in 200s", len(seen), time.Since(began))
+		}
+		if s := w.Stats(); s.Done != 990 || s.Dead != 10 || len(s.Assignments) != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A slow loop holds back the tries.
+func TestEachSlowLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tried atomic.Int64
+		seen, read := 0, 0
+		w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 1, Handle: func(context.Context, int) error { tried.Add(1); return nil }}
+		for range w.Each(t.Context(), numbers(50, &read)) {
+			if seen++; int(tried.Load()) > seen+10 {
+				t.Fatalf("%d tried and %d seen, want at most a Window more", tried.Load(), seen)
+			}
+			time.Sleep(time.Second)
+		}
+		if seen != 50 {
+			t.Errorf("%d seen, want 50", seen)
+		}
+	})
+}
+
+// Leaving the loop, or the end of the context, cancels what runs.
+func TestEachEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave, hang bool
+	}{"leave": {leave: true}, "context": {}, "context while full": {hang: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithTimeout(t.Context(), 10500*time.Millisecond)
+				defer end()
+				w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 2, Handle: func(ctx context.Context, n int) error {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(time.Second):
+						if c.hang {
+							<-ctx.Done()
+						}
+						return nil
+					}
+				}}
+				seen, read, began := 0, 0, time.Now()
+				for _, err := range w.Each(ctx, numbers(1000, &read)) {
+					if err != nil {
+						t.Errorf("a job is yielded with %v", err)
+					}
+					if seen++; c.leave && seen == 4 {
+						break
+					}
+				}
+				took := time.Since(began)
+				switch {
+				case c.leave && (seen != 4 || took > 3*time.Second):
+					t.Errorf("%d seen in %v, want 4", seen, took)
+				case c.hang && seen != 0, !c.leave && took != 10500*time.Millisecond:
+					t.Errorf("%d seen in %v, want the end at 10.5s", seen, took)
+				}
+				synctest.Wait()
+				if n := w.Throttle.InFlight() + w.Throttle.Waiting(); n != 0 || len(w.Stats().Assignments) != 0 {
+					t.Errorf("%d calls left, %+v", n, w.Stats())
+				}
+			})
+		})
+	}
+}
+
+// Jobs that come slowly are yielded, and none is nothing to do.
+func TestEachSlowJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worker.Worker[int]{Throttle: free(), Handle: func(context.Context, int) error { return nil }}
+		seen, began := 0, time.Now()
+		for n := range w.Each(t.Context(), func(yield func(int) bool) {
+			for i := range 5 {
+				if time.Sleep(time.Minute); !yield(i) {
+					return
+				}
+			}
+		}) {
+			if seen++; time.Since(began) > time.Duration(n+2)*time.Minute {
+				t.Errorf("job %d is yielded after %v", n, time.Since(began))
+			}
+		}
+		for range w.Each(t.Context(), func(func(int) bool) {}) {
+			t.Error("no job is yielded")
+		}
+		if seen != 5 {
+			t.Errorf("%d seen, want 5", seen)
+		}
+	})
+}
