@@ -45,6 +45,7 @@ func (x *world) kill() {
 			p.end()
 		}
 	}
+	synctest.Wait() // a try that has started reaches handle
 	x.mu.Lock()
 	x.alive++ // what still runs has no effect
 	x.mu.Unlock()
