@@ -102,7 +102,7 @@ func (y *yamlFile) service(f field) (w sim.Service) {
 	if !f.present() {
 		return w
 	}
-	g := y.mapping(f.node, "service", "time", "spread", "tail", "at_once", "queue")
+	g := y.mapping(f.node, "service", "time", "spread", "tail", "at_once", "queue", "pause", "slow", "speeds")
 	if !g.get("time").present() {
 		y.fail(f.node, "service: no time; write it as in {time: 200ms, at_once: 10, queue: 50}")
 		return w
@@ -113,7 +113,34 @@ func (y *yamlFile) service(f field) (w sim.Service) {
 	if queue := g.get("queue"); w.Queue > 0 && w.AtOnce == 0 {
 		queue.fail("needs an at_once: how many are worked on at a time")
 	}
+	y.troubles(g.get("pause"), g.get("slow"), g.get("speeds"), &w)
 	return w
+}
+
+// troubles are what makes a service slower for a time, or in a part of it.
+func (y *yamlFile) troubles(pause, slow, speeds field, w *sim.Service) {
+	if pause.present() {
+		p := y.mapping(pause.node, "pause", "every", "length")
+		w.Pause = sim.Pause{Every: p.get("every").duration(time.Millisecond, time.Hour), Length: p.get("length").duration(0, time.Hour)}
+		if w.Pause.Length >= w.Pause.Every {
+			y.fail(pause.node, "pause: its length must be shorter than every, as in {every: 3s, length: 200ms}")
+		}
+	}
+	if slow.present() {
+		p := y.mapping(slow.node, "slow", "share", "times")
+		w.Slow = sim.Slow{Share: p.get("share").share(), Times: p.get("times").number(1, 1000)}
+		if w.AtOnce < 2 || w.Slow.Times < 1 {
+			y.fail(slow.node, "slow: needs times, and a service of at_once 2 or more, as in {share: 0.25, times: 10}")
+		}
+	}
+	for _, n := range speeds.sequence(maxChanges) {
+		p := y.mapping(n, "speeds", "at", "times")
+		s := sim.Speed{At: p.get("at").duration(0, 366*24*time.Hour), Times: p.get("times").number(0.001, 1000)}
+		if k := len(w.Speeds); s.Times == 0 || k > 0 && s.At <= w.Speeds[k-1].At {
+			y.fail(n, "speeds: needs times, and an at after the one before, as in {at: 5s, times: 10}")
+		}
+		w.Speeds = append(w.Speeds, s)
+	}
 }
 
 // gap is a server that serves a request when the one before is long enough ago.
