@@ -19,7 +19,7 @@ import (
 const program = "cmd/throttle"
 
 // private are the modules of go.work that are never published.
-var private = []string{"bench", "examples", "examples/dynamodb", "integration"}
+var private = []string{"bench", "examples", "examples/dynamodb", "examples/jetstream", "examples/kafka-cassandra", "integration"}
 
 // TestRelease makes v1.0.0 of the files as they are now, and uses it as others
 // would; then it tries what a second release may change.
