@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -51,7 +52,8 @@ type Worker[R any] struct {
 	Handle func(ctx context.Context, r R) error
 	// Throttle paces the tries and bounds those in flight. Its Tries, Retries,
 	// Backoff, Budget and MaxWait do not count, as each try is a call of its own.
-	// Several Workers may share one. If nil, a new one, of this Worker alone.
+	// Several Workers may share one. If nil, a new one, of this Worker alone, with
+	// a [load.Adaptive] as Concurrency, which learns how many may be in flight.
 	Throttle *throttle.Throttle
 	// Offset returns the offset of a record in its assignment. If nil, the
 	// records of an assignment are numbered as they come.
@@ -168,6 +170,7 @@ func (w *Worker[R]) begin() {
 		return
 	}
 	w.began = true
+	w.own.Concurrency = new(load.Adaptive)
 	w.lines = map[string][]*item[R]{}
 	w.breaker.most = or(w.Breaker, defaultBreaker)
 	w.seed = rand.Uint64()

@@ -93,6 +93,29 @@ func TestMaxInFlight(t *testing.T) {
 	})
 }
 
+// A Worker without a Throttle learns how many tries a service bears: of one that
+// works on 8 at once it is not given the 1000 that may be in flight.
+func TestLearnsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := make(chan struct{}, 8)
+		w := worker.Worker[record]{Handle: func(context.Context, record) error {
+			places <- struct{}{}
+			time.Sleep(10 * time.Millisecond)
+			<-places
+			return nil
+		}}
+		a := w.Assign(t.Context(), "a", 0)
+		began := time.Now()
+		put(t, a, 0, 20_000)
+		s := w.Stats()
+		if took := time.Since(began); took > 40*time.Second || s.Limit > 64 || s.InFlight > s.Limit {
+			t.Errorf("%v for 25 s of work, %d in flight of at most %d, want at most 64", took, s.InFlight, s.Limit)
+		}
+		a.Lost()
+		time.Sleep(10 * time.Second)
+	})
+}
+
 // Assignments take turns, so that one with a short queue does not wait behind a long one.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
