@@ -127,7 +127,7 @@ func TestHelp(t *testing.T) {
 		{[]string{"help", "demo"}, []string{"Examples:\n  throttle demo\n"}},
 		{[]string{"sim", "-h"}, []string{"-policy a,b"}},
 		{[]string{"sim", "heroku", "--help"}, []string{"-policy a,b"}},
-		{[]string{"sim", "-list"}, []string{"\nemr-shared    token-bucket of 4/s, burst 8; latency 100ms; 1×4 workers; 1×4 workers at 2m; 1×4 workers at 4m; 30m\n"}},
+		{[]string{"sim", "-list"}, []string{"\nemr-shared           token-bucket of 4/s, burst 8; latency 100ms; 1×4 workers; 1×4 workers at 2m; 1×4 workers at 4m; 30m\n"}},
 		{[]string{"sim", "-policies"}, []string{"\nbackoff: ", "\n  factor=1.2 ", "\nadaptive-informed: "}},
 	} {
 		stdout, stderr, code := play(t.Context(), test.args...)
