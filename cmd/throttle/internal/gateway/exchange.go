@@ -227,6 +227,8 @@ func (u *upload) Read(p []byte) (int, error) {
 		for name, lines := range u.in { // set only now
 			u.out[name] = lines
 		}
+	} else if err != nil {
+		err = &upstream.Callers{Err: err}
 	}
 	return n, err
 }

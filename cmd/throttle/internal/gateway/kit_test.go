@@ -122,3 +122,15 @@ func header(names ...string) http.HandlerFunc {
 		}
 	}
 }
+
+// h2cService starts a service that reads bodies, by HTTP/2 in plain text, and
+// returns its URL.
+func h2cService(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return strings.Replace(s.URL, "http:", "h2c:", 1)
+}

@@ -41,6 +41,16 @@ func (e *Unsent) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Unsent) Unwrap() error { return e.Err }
 
+// Callers is an error in reading the body of a request: its caller made it, and it
+// says nothing of the upstream.
+type Callers struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *Callers) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Callers) Unwrap() error { return e.Err }
+
 func newEndpoint(p *Pool, t *url.URL, address string) *Endpoint {
 	e := &Endpoint{URL: t, Address: address, pool: p}
 	var protocols http.Protocols
@@ -98,7 +108,8 @@ func (e *Endpoint) dialTLS(ctx context.Context, network, _ string) (net.Conn, er
 
 // RoundTrip sends a request to the address, with the scheme and the host of its
 // URL; the path is left as it is. It changes r.URL. An error of Unsent says that
-// nothing was sent.
+// nothing was sent. Errors count against the address, except those of Callers,
+// which the body of r returns, and those after the end of its context.
 func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = e.URL.Scheme, e.URL.Host
 	if e.URL.Scheme == "h2c" {
@@ -108,7 +119,7 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil && e.ailing.Load():
 		e.served()
-	case err != nil && r.Context().Err() == nil:
+	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)):
 		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
 	}
 	return a, err

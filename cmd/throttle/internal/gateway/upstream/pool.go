@@ -102,7 +102,7 @@ func New(targets []string, o Options) (*Pool, error) {
 func (p *Pool) dialTimeout() time.Duration { return min(p.o.Timeout, 5*time.Second) }
 
 // Pick returns the address with the fewest requests in flight, of those that are
-// healthy and not in tried; if none is, one that is not. It must be released.
+// healthy and not in tried; if none is, of those that are ejected. It must be released.
 // The error is ErrNoAddress or that of ctx; nil is returned without one where
 // all were tried.
 func (p *Pool) Pick(ctx context.Context, tried []*Endpoint) (*Endpoint, error) {
@@ -129,9 +129,10 @@ func (p *Pool) Pick(ctx context.Context, tried []*Endpoint) (*Endpoint, error) {
 	return e, nil
 }
 
-// least chooses.
+// least chooses. Where all are ejected they share the load: on one of them alone
+// it would be too much.
 func (p *Pool) least(all, tried []*Endpoint, now time.Time) *Endpoint {
-	var best, last *Endpoint // last: of those that are ejected, the one to be back first
+	var best, last *Endpoint // last: of those that are ejected
 	from := 0
 	if len(all) > 1 {
 		from = int(p.next.Add(1) % uint32(len(all)))
@@ -141,7 +142,7 @@ func (p *Pool) least(all, tried []*Endpoint, now time.Time) *Endpoint {
 		switch {
 		case slices.Contains(tried, e):
 		case !e.free(now):
-			if last == nil || e.out.Load() < last.out.Load() {
+			if last == nil || e.inFlight.Load() < last.inFlight.Load() {
 				last = e
 			}
 		case best == nil || e.inFlight.Load() < best.inFlight.Load():

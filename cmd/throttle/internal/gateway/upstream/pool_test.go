@@ -145,7 +145,7 @@ func TestPickHealthy(t *testing.T) {
 		}
 		well.failed(time.Now().Add(time.Second), true, errAway)
 		if e := pick(t, p); e != sick {
-			t.Errorf("all are ejected: picked %v, want the one that is tried first", e)
+			t.Errorf("all are ejected: picked %v, want the one with nothing in flight", e)
 		}
 		sick.Release()
 		well.served()
@@ -169,6 +169,22 @@ func TestPickHealthy(t *testing.T) {
 			t.Errorf("said %q, want %q", got, want)
 		}
 	})
+}
+
+// TestPickAllEjected: they share the load, whichever is tried first.
+func TestPickAllEjected(t *testing.T) {
+	p := poolOf(t, Options{}, "http://192.0.2.1", "http://192.0.2.2", "http://192.0.2.3")
+	for i, e := range *p.all.Load() {
+		e.failed(time.Now().Add(time.Duration(i)*time.Hour), true, errAway)
+	}
+	for range 30 {
+		pick(t, p)
+	}
+	for _, s := range p.States() {
+		if s.InFlight != 10 {
+			t.Errorf("%d of 30 requests at %s, want 10", s.InFlight, s.Address)
+		}
+	}
 }
 
 // TestResolve: names are resolved again, addresses that stay keep their state,
