@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestCallersBody: bodies that are malformed, cut short or too large, however
@@ -24,6 +25,39 @@ func TestCallersBody(t *testing.T) {
 		}
 		if s := e.Upstreams()[0]; !s.Until.IsZero() {
 			t.Errorf("%s: callers have ejected %s", name, s.Address)
+		}
+	}
+}
+
+// TestBodyNeverComes: a refused request whose body does not come loses its
+// connection, and a drain goes on without it; one that comes late keeps it.
+func TestBodyNeverComes(t *testing.T) {
+	to := service(t, func(http.ResponseWriter, *http.Request) {})
+	none := control(t, `{"rules": [{"name": "all", "limits": "1/h"}]}`)
+	text := lines("POST / HTTP/1.1", "Host: h", "Content-Length: 100")
+	for name, c := range map[string]Config{
+		"header timeout": {Limits: Limits{HeaderTimeout: 200 * time.Millisecond}},
+		"drain":          {Limits: Limits{HeaderTimeout: time.Minute}, Drain: Drain{Timeout: time.Second}},
+	} {
+		c.Routes, c.Control = []Route{{To: []string{to}}}, none
+		e := serve(t, c)
+		do(t, e.request("GET", "/", nil)) // all that is free
+		kept, stuck := e.dial(), e.dial()
+		io.WriteString(kept, text)
+		io.WriteString(stuck, text)
+		time.Sleep(50 * time.Millisecond)
+		io.WriteString(kept, strings.Repeat("x", 100)+lines("GET / HTTP/1.1", "Host: h", "Connection: close"))
+		if all, err := io.ReadAll(kept); err != nil || strings.Count(string(all), "HTTP/1.1 429") != 2 {
+			t.Errorf("%s: a body that comes late: %q, %v; want two answers", name, all, err)
+		}
+		began := time.Now()
+		if name == "header timeout" {
+			if answer, err := io.ReadAll(stuck); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 429") {
+				t.Errorf("%s: %q, %v; want an answer and the end", name, answer, err)
+			}
+		}
+		if err := e.end(); err != nil || time.Since(began) > 2*time.Second {
+			t.Errorf("%s: drained after %v: %v", name, time.Since(began), err)
 		}
 	}
 }

@@ -183,7 +183,8 @@ type Limits struct {
 	// ProxyProtocol have no such bound. If zero, there is none.
 	MaxConnsPerAddress int
 	// HeaderTimeout bounds the time from the first byte of a request to the end
-	// of its header, and a TLS handshake. If zero, 10 s.
+	// of its header, and a TLS handshake; and the rest of a body that was not
+	// wanted, where half of Drain.Timeout is a bound too. If zero, 10 s.
 	HeaderTimeout time.Duration
 	// KeepAlive is how long a connection may idle between requests. If zero, 2
 	// min.

@@ -204,6 +204,16 @@ func (x *exchange) stop() {
 	}
 }
 
+// leave bounds the time in which net/http reads what is left of the body, for the
+// sake of the next request: its caller may never send it. A drain outlasts that.
+func (x *exchange) leave() {
+	if x.tunnel || x.cut { // nobody cuts it any more
+		return
+	}
+	most := min(x.g.headerTimeout(), x.g.drainTimeout()/2)
+	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Now().Add(most)) // not all writers have it
+}
+
 // upload is the body of a request on its way to an upstream.
 type upload struct {
 	io.ReadCloser

@@ -141,6 +141,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.began, x.served = time.Now(), new(Served)
 		defer x.tell(r.Method)
 	}
+	if r.ContentLength != 0 {
+		defer x.leave()
+	}
 	defer x.stop()
 	if g.draining.Load() {
 		w.Header()["Connection"] = []string{"close"} // in HTTP/2 it is GOAWAY

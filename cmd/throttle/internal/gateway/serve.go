@@ -69,6 +69,13 @@ func (g *Gateway) headerTimeout() time.Duration {
 	return 10 * time.Second
 }
 
+func (g *Gateway) drainTimeout() time.Duration {
+	if d := g.cfg.Drain.Timeout; d > 0 {
+		return d
+	}
+	return 30 * time.Second
+}
+
 func (g *Gateway) server(requests context.Context) *http.Server {
 	l := g.cfg.Limits
 	s := &http.Server{
@@ -94,10 +101,7 @@ func (g *Gateway) server(requests context.Context) *http.Server {
 // http.Server.Shutdown is not used before nothing is: from then on the server
 // drops requests that it has read from connections on which none came before.
 func (g *Gateway) drain(ctx context.Context, server *http.Server, cut context.CancelFunc) error {
-	most := g.cfg.Drain.Timeout
-	if most <= 0 {
-		most = 30 * time.Second
-	}
+	most := g.drainTimeout()
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 	defer cancel()
 	began := time.Now()
