@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/rules"
 )
 
 // TestCallersBody: bodies that are malformed, cut short or too large, however
@@ -58,6 +61,34 @@ func TestBodyNeverComes(t *testing.T) {
 		}
 		if err := e.end(); err != nil || time.Since(began) > 2*time.Second {
 			t.Errorf("%s: drained after %v: %v", name, time.Since(began), err)
+		}
+	}
+}
+
+// TestForgedTrailers: what the header may not say, no trailer says either, declared
+// or not, also from a proxy that is trusted.
+func TestForgedTrailers(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) {
+		declared := len(r.Trailer)
+		io.ReadAll(r.Body)
+		fmt.Fprintln(w, declared, r.Trailer)
+	})
+	forged := []string{"X-Customer", "X_Customer", "X-Forwarded-For", "X-Real-IP"}
+	text := func(declared string) string {
+		all := lines("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked", "Trailer: "+declared) + "1\r\nx\r\n0\r\n"
+		for _, name := range append(forged, "Sum") {
+			all += name + ": 1\r\n"
+		}
+		return all + "\r\n"
+	}
+	for _, c := range []Config{{}, {Underscores: true}, {Proxies: rules.Proxies{Trusted: network(t, "127.0.0.0/8")}}} {
+		c.Routes = []Route{{To: []string{to}}}
+		c.Identity = Believed{"X-Customer", network(t, "127.0.0.0/8")}
+		e := serve(t, c)
+		for _, declared := range []string{"Sum", "Sum, " + strings.Join(forged, ", ")} {
+			if status, got := e.raw(text(declared)); status != 200 || got != "1 map[Sum:[1]]\n" {
+				t.Errorf("declared %s: %d %q, want Sum alone", declared, status, got)
+			}
 		}
 	}
 }

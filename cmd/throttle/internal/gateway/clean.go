@@ -36,7 +36,18 @@ func (x *exchange) clean(r *http.Request) int {
 			delete(r.Header, name)
 		}
 	}
+	for name := range r.Trailer { // declared; others may follow
+		if !x.trails(name) {
+			delete(r.Trailer, name)
+		}
+	}
 	return 0
+}
+
+// trails reports whether a field may follow the body. No proxy states there what
+// only a proxy may, and some services read it as if it stood in the header.
+func (x *exchange) trails(name string) bool {
+	return !forged(name) && !slices.Contains(x.g.names, name) && !x.spoofs(name)
 }
 
 // spoofs reports whether a field must not be passed on.

@@ -235,7 +235,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	if err == io.EOF {
 		for name, lines := range u.in { // set only now
-			u.out[name] = lines
+			if u.x.trails(name) {
+				u.out[name] = lines
+			}
 		}
 	} else if err != nil {
 		err = &upstream.Callers{Err: err}
