@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -105,7 +106,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 			break
 		}
 		x.endpoint, x.tried = e, append(x.tried, e)
-		x.aim(r, base.Path, base.EscapedPath(), base.RawPath != "")
+		x.aim(r, &base)
 		answer, err := e.RoundTrip(r)
 		if err == nil {
 			return x.answered(answer), nil
@@ -119,18 +120,19 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, last
 }
 
-// aim sets the path and the Host for the upstream.
-func (x *exchange) aim(r *http.Request, plain, escaped string, raw bool) {
+// aim sets the path and the Host for the upstream; base is the URL of the caller.
+func (x *exchange) aim(r *http.Request, base *url.URL) {
 	to := x.endpoint.URL
+	r.URL.Path, r.URL.RawPath = base.Path, base.RawPath // the upstream before may have had a prefix
 	if !x.route.PassHost {
 		r.Host = to.Host
 	}
 	if to.Path == "" || to.Path == "/" {
 		return
 	}
-	r.URL.Path = joined(to.Path, plain)
-	if raw || to.RawPath != "" {
-		r.URL.RawPath = joined(to.EscapedPath(), escaped)
+	r.URL.Path = joined(to.Path, base.Path)
+	if base.RawPath != "" || to.RawPath != "" {
+		r.URL.RawPath = joined(to.EscapedPath(), base.EscapedPath())
 	}
 }
 

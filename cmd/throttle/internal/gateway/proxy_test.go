@@ -74,6 +74,25 @@ func TestNextUpstream(t *testing.T) {
 	}
 }
 
+// TestNextUpstreamPath: the next upstream gets its own path, without the prefix of
+// the one before.
+func TestNextUpstreamPath(t *testing.T) {
+	alive := service(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.EscapedPath()) })
+	tries := make(chan int, 1)
+	for prefix, want := range map[string]string{"": "/a%2Fb", "/own": "/own/a%2Fb"} {
+		e := serve(t, Config{ // the second is the first to be tried
+			Routes:   []Route{{To: []string{alive + prefix, nobody(t) + "/dead%2F"}}},
+			OnServed: func(s Served) { tries <- s.Tries },
+		})
+		if _, got := do(t, e.request("GET", "/a%2Fb", nil)); got != want {
+			t.Errorf("behind %q the path is %s, want %s", prefix, got, want)
+		}
+		if n := <-tries; n != 2 {
+			t.Errorf("%d tries, want 2", n)
+		}
+	}
+}
+
 // TestRefund: what no upstream has seen is not charged; what one may have seen is
 // charged, and never sent again.
 func TestRefund(t *testing.T) {
