@@ -92,3 +92,19 @@ func TestForgedTrailers(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLargeDegraded: the bound of bodies holds while a switch is on, which is
+// read in the version of the rules that decides about the request.
+func TestTooLargeDegraded(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	c := control(t, `{"rules": [], "switches": {"name": "lean", "value": true}}`)
+	e := serve(t, Config{Control: c, Limits: Limits{MaxBody: 10}, Routes: []Route{{
+		To: []string{nobody(t)}, Degraded: &Degraded{To: []string{to}},
+		Degrade: func(v *rules.Compiled) bool { return v == c.Rules.Load() && v.Switch("lean", "", time.Now()).On() },
+	}}})
+	for body, want := range map[string]int{"1234567890": 200, "12345678901": 413} {
+		if status, got := do(t, e.request("POST", "/", io.MultiReader(strings.NewReader(body)))); status != want || want == 200 && got != body {
+			t.Errorf("%d bytes: %d %q, want %d", len(body), status, got, want)
+		}
+	}
+}

@@ -119,8 +119,9 @@ type Route struct {
 	// returns true. If nil, refusals are what they are.
 	Degraded *Degraded
 	// Degrade reports that all requests are to be answered by Degraded now, as
-	// by a switch. It is called for each request. If nil, never.
-	Degrade func() bool
+	// by a switch. It is called for each request with the version of the rules
+	// that decides about it, which is nil if there are none. If nil, never.
+	Degrade func(*rules.Compiled) bool
 }
 
 // UpstreamTLS are files in PEM form, read when the route is put into use.

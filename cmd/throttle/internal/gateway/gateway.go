@@ -191,11 +191,13 @@ func (x *exchange) serve(r *http.Request) {
 		plain(x, http.StatusNotFound)
 	case t.maxBody > 0 && r.ContentLength > t.maxBody:
 		plain(x, http.StatusRequestEntityTooLarge)
-	case t.Degrade != nil && t.Degrade():
-		t.degrade(x, r)
 	default:
 		if t.maxBody > 0 && r.ContentLength != 0 {
 			r.Body = http.MaxBytesReader(x.ResponseWriter, r.Body, t.maxBody)
+		}
+		if t.Degrade != nil && t.Degrade(x.version) {
+			t.degrade(x, r)
+			return
 		}
 		t.handler.ServeHTTP(x, r)
 	}

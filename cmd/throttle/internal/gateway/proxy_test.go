@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/rules"
 )
 
 const twoAnHour = `{"rules": [{"name": "all", "limits": "2/h"}]}`
@@ -313,13 +314,14 @@ func TestTooLarge(t *testing.T) {
 // answer or another upstream answers.
 func TestDegraded(t *testing.T) {
 	var off atomic.Bool
+	degrade := func(*rules.Compiled) bool { return off.Load() }
 	full := service(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "full") })
 	less := service(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "less") })
 	e := serve(t, Config{
 		Control: control(t, `{"rules": [{"name": "all", "key": "path:1", "limits": "1/h"}]}`),
 		Routes: []Route{
 			{Match: "/static/*", To: []string{full}, Degraded: &Degraded{Status: 203, Header: http.Header{"X-Less": {"1"}}, Body: []byte("static")}},
-			{Match: "/other/*", To: []string{full}, Degraded: &Degraded{To: []string{less}}, Degrade: off.Load},
+			{Match: "/other/*", To: []string{full}, Degraded: &Degraded{To: []string{less}}, Degrade: degrade},
 			{To: []string{full}},
 		},
 	})

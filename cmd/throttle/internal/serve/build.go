@@ -23,8 +23,8 @@ var headers = map[string]throttlehttp.Headers{
 }
 
 // Gateway returns what the gateway of a file does, without its Control and its
-// sockets. live has the switches that routes name.
-func Gateway(f *config.File, live *rules.Live) (c gateway.Config, err error) {
+// sockets.
+func Gateway(f *config.File) (c gateway.Config, err error) {
 	g := f.Gateway
 	c = gateway.Config{
 		Headers: headers[g.Headers], Identity: believed(g.Identity), Priority: believed(g.Priority), Underscores: g.Underscores,
@@ -44,7 +44,7 @@ func Gateway(f *config.File, live *rules.Live) (c gateway.Config, err error) {
 		}
 		c.Listen = append(c.Listen, l)
 	}
-	c.Routes, err = routes(f, live)
+	c.Routes, err = routes(f)
 	return c, err
 }
 
@@ -71,7 +71,7 @@ func believed(b *config.Believed) gateway.Believed {
 }
 
 // routes are the routes of the file.
-func routes(f *config.File, live *rules.Live) (all []gateway.Route, err error) {
+func routes(f *config.File) (all []gateway.Route, err error) {
 	for i, r := range f.Gateway.Routes {
 		path := fmt.Sprintf("gateway.routes[%d]", i)
 		to := gateway.Route{
@@ -89,8 +89,8 @@ func routes(f *config.File, live *rules.Live) (all []gateway.Route, err error) {
 		if to.Degraded, err = degraded(f, path, r.Degraded); err != nil {
 			return nil, err
 		}
-		if name := r.Switch; name != "" && live != nil {
-			to.Degrade = func() bool { return live.Load().Switch(name, "", time.Now()).On() }
+		if name := r.Switch; name != "" {
+			to.Degrade = func(c *rules.Compiled) bool { return c.Switch(name, "", time.Now()).On() }
 		}
 		all = append(all, to)
 	}

@@ -90,7 +90,7 @@ func (p *program) use(all []config.Named) error {
 		return err
 	}
 	if p.gateway != nil && f.Gateway != nil {
-		to, err := routes(f, p.sources.live())
+		to, err := routes(f)
 		if err == nil {
 			err = ofGateway(f, p.gateway.Swap(to))
 		}

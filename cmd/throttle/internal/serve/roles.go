@@ -18,7 +18,7 @@ import (
 
 // openGateway checks what the gateway is to do, and opens its sockets.
 func (p *program) openGateway(ctx context.Context) error {
-	c, err := Gateway(p.began, p.sources.live())
+	c, err := Gateway(p.began)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func Check(f *config.File) error {
 			return err
 		}
 	}
-	c, err := Gateway(f, nil)
+	c, err := Gateway(f)
 	if err != nil {
 		return err
 	}
