@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +107,37 @@ func TestTooLargeDegraded(t *testing.T) {
 	for body, want := range map[string]int{"1234567890": 200, "12345678901": 413} {
 		if status, got := do(t, e.request("POST", "/", io.MultiReader(strings.NewReader(body)))); status != want || want == 200 && got != body {
 			t.Errorf("%d bytes: %d %q, want %d", len(body), status, got, want)
+		}
+	}
+}
+
+// TestEverybody: networks that let every caller choose what a proxy states are
+// refused, and those that match nobody.
+func TestEverybody(t *testing.T) {
+	for path, put := range map[string]func(*Config, rules.Networks){
+		"proxies":                  func(c *Config, n rules.Networks) { c.Proxies.Trusted = n },
+		"identity.from":            func(c *Config, n rules.Networks) { c.Identity = Believed{"X-Customer", n} },
+		"priority.from":            func(c *Config, n rules.Networks) { c.Priority = Believed{"X-Priority", n} },
+		"listen[0].proxy_protocol": func(c *Config, n rules.Networks) { c.Listen[0].ProxyProtocol = n },
+	} {
+		for text, want := range map[string]string{
+			"10.0.0.0/8 0.0.0.0/0":  "[1]: trusts everybody",
+			"::/0":                  "[0]: trusts everybody",
+			"0.0.0.0/1 128.0.0.0/1": ": these networks together are everybody",
+			"::ffff:10.0.0.0/104":   "[0]: ::ffff:10.0.0.0/104 is an IPv4 network in the form of IPv6",
+			"10.0.0.0/8 fd00::/8":   "",
+		} {
+			c := Config{Listen: []Listen{{Addr: "127.0.0.1:0"}}, Routes: []Route{{To: []string{"http://192.0.2.1"}}}}
+			var all rules.Networks
+			for network := range strings.FieldsSeq(text) {
+				all = append(all, netip.MustParsePrefix(network))
+			}
+			put(&c, all)
+			_, err := New(c)
+			flaw := (*Flaw)(nil)
+			if errors.As(err, &flaw) != (want != "") || flaw != nil && !strings.HasPrefix(flaw.Error(), path+want) {
+				t.Errorf("%s of %s: %v, want %q", path, text, err, path+want)
+			}
 		}
 	}
 }

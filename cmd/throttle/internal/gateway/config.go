@@ -25,7 +25,8 @@ type Config struct {
 	Headers throttlehttp.Headers
 
 	// Proxies are the proxies in front whose X-Forwarded-For or Forwarded is
-	// believed. If zero, those that the rules of the Control trust.
+	// believed. If zero, those that the rules of the Control trust. Here and in
+	// Believed.From and ProxyProtocol, networks that are everybody are refused.
 	Proxies rules.Proxies
 	// Identity is the field in which an authenticating proxy states the client
 	// (rules.Request.Client, the part "client" of a key). A request with several

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
 )
 
 // Gateway is a reverse proxy with admission control. It is safe for concurrent
@@ -63,8 +66,35 @@ func New(c Config) (*Gateway, error) {
 		}
 		g.names = append(g.names, b.Header)
 	}
+	if err := g.cfg.everybody(); err != nil {
+		return nil, err
+	}
 	g.reverse = g.proxy()
 	return g, g.Swap(c.Routes)
+}
+
+// everybody refuses networks that trust everybody, as rules do, and IPv4 networks
+// in the form of IPv6, in which no address is.
+func (c *Config) everybody() error {
+	lists := []trusted{{"proxies", c.Proxies.Trusted, "address"}, {"identity.from", c.Identity.From, c.Identity.Header}, {"priority.from", c.Priority.From, c.Priority.Header}}
+	for i, l := range c.Listen {
+		lists = append(lists, trusted{"listen[" + strconv.Itoa(i) + "].proxy_protocol", l.ProxyProtocol, "address"})
+	}
+	for _, l := range lists {
+		_, err := rules.Compile(rules.Set{Proxies: rules.Proxies{Trusted: l.networks}})
+		if flaw := (*rules.Error)(nil); errors.As(err, &flaw) {
+			what := strings.ReplaceAll(flaw.What, "their address", "their "+l.says)
+			return &Flaw{l.path + strings.TrimPrefix(flaw.Path, "proxies.trusted"), what}
+		}
+	}
+	return nil
+}
+
+// trusted are networks that are trusted to say something of clients.
+type trusted struct {
+	path     string
+	networks rules.Networks
+	says     string
 }
 
 // Swap puts other routes into use: all of them, or none if there is a *Flaw.
