@@ -56,7 +56,7 @@ type Gateway struct {
 	MaxBody      Size           `name:"max_body" least:"1B" default:"none" doc:"bytes of the body of a request: 413 beyond"`
 	MaxConns     int            `name:"max_connections" least:"1" most:"1000000" default:"10000" doc:"connections of each socket; those beyond wait"`
 	MaxOfAddress int            `name:"max_connections_per_address" least:"1" most:"1000000" default:"none" doc:"connections of one address, or /64; those beyond are closed"`
-	HeaderIn     time.Duration  `name:"header_timeout" least:"10ms" most:"10m" default:"10s" doc:"time for the header of a request, and for a TLS handshake"`
+	HeaderIn     time.Duration  `name:"header_timeout" least:"10ms" most:"10m" default:"10s" doc:"time for the header of a request, for a TLS handshake, and for the rest of a body after an early answer"`
 	KeepAlive    time.Duration  `name:"keep_alive" least:"10ms" most:"1h" default:"2m" doc:"how long a connection may idle between requests"`
 }
 

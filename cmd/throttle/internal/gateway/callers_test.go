@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,6 +139,36 @@ func TestEverybody(t *testing.T) {
 			if errors.As(err, &flaw) != (want != "") || flaw != nil && !strings.HasPrefix(flaw.Error(), path+want) {
 				t.Errorf("%s of %s: %v, want %q", path, text, err, path+want)
 			}
+		}
+	}
+}
+
+// TestRepeats: net/http sends some requests without a body again, on a kept
+// connection that ends before the answer begins, and no others.
+func TestRepeats(t *testing.T) {
+	var seen atomic.Int64
+	to := service(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/ok" {
+			seen.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+	})
+	for _, c := range []struct {
+		method, key, body string
+		want              int64
+	}{
+		{"GET", "", "", 2}, {"POST", "", "", 1}, {"DELETE", "", "", 1}, {"POST", "Idempotency-Key", "", 2},
+		{"POST", "X-Idempotency-Key", "", 2}, {"POST", "Idempotency-Key", "x", 1},
+	} {
+		e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+		do(t, e.request("GET", "/ok", nil)) // its connection is kept
+		seen.Store(0)
+		r := e.request(c.method, "/", strings.NewReader(c.body))
+		if c.key != "" {
+			r.Header.Set(c.key, "1")
+		}
+		if status, _ := do(t, r); status != 502 || seen.Load() != c.want {
+			t.Errorf("%+v: %d, the upstream has seen it %d times", c, status, seen.Load())
 		}
 	}
 }

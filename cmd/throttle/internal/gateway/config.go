@@ -125,7 +125,9 @@ type Route struct {
 	Degrade func(*rules.Compiled) bool
 }
 
-// UpstreamTLS are files in PEM form, read when the route is put into use.
+// UpstreamTLS are files in PEM form. CA is read when the route is put into use;
+// Cert and Key are read again when they change, as those of TLS are, and shown on
+// connections that are opened after that.
 type UpstreamTLS struct {
 	// CA are the authorities that are trusted. If empty, those of the system.
 	CA string

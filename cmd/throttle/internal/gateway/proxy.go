@@ -86,8 +86,9 @@ type roundTripper struct{}
 
 // RoundTrip sends a request, and to the next upstream if one cannot be connected
 // to and nothing of the body was read. It is never sent again where an upstream
-// may have seen it, except that net/http repeats GET, HEAD, OPTIONS and TRACE on
-// a kept connection that was closed before the answer began.
+// may have seen it, except that net/http repeats requests without a body, by GET,
+// HEAD, OPTIONS and TRACE or with an Idempotency-Key, on a kept connection that
+// was closed before the answer began.
 func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	if r.Body != nil {

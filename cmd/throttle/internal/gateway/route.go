@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"slices"
@@ -102,7 +103,7 @@ func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
 	if err := t.readMatch(); err != nil {
 		return nil, flawf(at("match"), "%v", err)
 	}
-	secure, err := t.TLS.config()
+	secure, err := t.TLS.config(g.log)
 	if err != nil {
 		return nil, flawf(at("tls"), "%v", err)
 	}
@@ -170,7 +171,7 @@ func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old
 }
 
 // config reads the files; nil if there are none.
-func (u UpstreamTLS) config() (*tls.Config, error) {
+func (u UpstreamTLS) config(log *slog.Logger) (*tls.Config, error) {
 	if u == (UpstreamTLS{}) {
 		return nil, nil
 	}
@@ -185,12 +186,15 @@ func (u UpstreamTLS) config() (*tls.Config, error) {
 	if u.Cert == "" && u.Key == "" {
 		return c, nil
 	}
-	pair, err := tls.LoadX509KeyPair(u.Cert, u.Key)
-	if err != nil {
-		return nil, fmt.Errorf("cert and key: %w", err)
+	files := &certificates{TLS: TLS{Cert: u.Cert, Key: u.Key}, log: log}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		in, err := files.config(nil)
+		if err != nil {
+			return nil, err
+		}
+		return &in.Certificates[0], nil
 	}
-	c.Certificates = []tls.Certificate{pair}
-	return c, nil
+	return c, files.load(time.Now())
 }
 
 // authorities reads certificates of authorities.

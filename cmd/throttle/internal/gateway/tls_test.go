@@ -8,12 +8,16 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -156,6 +160,51 @@ func TestMutualTLS(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("a new certificate is not in use after 3 s")
+}
+
+// TestUpstreamCertificate: an upstream is shown the certificate of the route, and
+// the next one once its files change; wrong ones never.
+func TestUpstreamCertificate(t *testing.T) {
+	f := newCertificate(t, "127.0.0.2")
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	s.StartTLS()
+	defer s.Close()
+	of := UpstreamTLS{CA: writePEM(t, "CERTIFICATE", s.Certificate().Raw), Cert: f.cert, Key: f.key, ServerName: "example.com"}
+	e := serve(t, Config{Routes: []Route{{To: []string{s.URL}, TLS: of}}})
+	if status, shown := do(t, e.request("GET", "/", nil)); status != 200 || shown != "127.0.0.2" {
+		t.Errorf("%d, the upstream is shown %q", status, shown)
+	}
+	renewed := newCertificate(t, "127.0.0.3")
+	synctest.Test(t, func(t *testing.T) {
+		c, err := of.config(slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := func() string {
+			t.Helper()
+			time.Sleep(time.Second)
+			pair, err := c.GetClientCertificate(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pair.Leaf.Subject.CommonName
+		}
+		first := shown()
+		f.replace(t, renewed)
+		second := shown()
+		if err := os.WriteFile(f.key, []byte("no key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := first + " " + second + " " + shown(); got != "127.0.0.2 127.0.0.3 127.0.0.3" {
+			t.Errorf("shown %s, want the second from its change on", got)
+		}
+	})
+	if _, err := of.config(nil); err == nil {
+		t.Error("a route with a wrong key is put into use")
+	}
 }
 
 // TestTLSFiles: a gateway with wrong files does not start, and says which.
