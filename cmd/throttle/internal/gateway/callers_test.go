@@ -172,3 +172,17 @@ func TestRepeats(t *testing.T) {
 		}
 	}
 }
+
+// TestLongStatic: a static answer that is longer than net/http holds back does not
+// wait for a body that never comes.
+func TestLongStatic(t *testing.T) {
+	static := strings.Repeat("x", 64<<10)
+	e := serve(t, Config{
+		Limits: Limits{HeaderTimeout: 200 * time.Millisecond},
+		Routes: []Route{{To: []string{nobody(t)}, Degraded: &Degraded{Body: []byte(static)}, Degrade: func(*rules.Compiled) bool { return true }}},
+	})
+	status, body := e.raw(lines("POST / HTTP/1.1", "Host: h", "Content-Length: 100"))
+	if status != 200 || body != static {
+		t.Errorf("%d and %d bytes, want 200 and %d", status, len(body), len(static))
+	}
+}

@@ -207,7 +207,7 @@ func (x *exchange) stop() {
 // leave bounds the time in which net/http reads what is left of the body, for the
 // sake of the next request: its caller may never send it. A drain outlasts that.
 func (x *exchange) leave() {
-	if x.tunnel || x.cut { // nobody cuts it any more
+	if x.tunnel || x.late() {
 		return
 	}
 	most := min(x.g.headerTimeout(), x.g.drainTimeout()/2)

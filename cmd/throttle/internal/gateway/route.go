@@ -246,6 +246,9 @@ func (t *route) degrade(w http.ResponseWriter, r *http.Request) {
 		x.forward(r, t.instead, nil)
 		return
 	}
+	if r.ContentLength != 0 {
+		x.leave() // a long answer begins after what is left of the body
+	}
 	for name, lines := range t.Degraded.Header {
 		w.Header()[name] = lines
 	}
