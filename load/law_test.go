@@ -71,6 +71,27 @@ func TestAdaptive(t *testing.T) {
 	}
 }
 
+// A server that becomes slower is still looked at by the wall clock, every 20 s
+// where a probe lasts long.
+func TestAdaptiveProbesSlowServer(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 8, each: 10 * ms, now: t0}
+	s.run(20_000)
+	s.each = 100 * ms
+	s.run(8000)
+	probes, before := 0, s.law.Limit()
+	for begun := s.now; s.now.Before(begun.Add(4 * time.Minute)); {
+		s.run(1)
+		n := s.law.Limit()
+		if 4*n <= 3*before {
+			probes++
+		}
+		before = n
+	}
+	if probes < 10 || probes > 30 {
+		t.Errorf("%d probes in 4 minutes, want about 12", probes)
+	}
+}
+
 // What is cancelled, and what fails fast, teaches nothing; a refusal lowers the
 // limit, once a round trip; time-outs halve it.
 func TestAdaptiveEnds(t *testing.T) {
