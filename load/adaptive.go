@@ -105,6 +105,7 @@ func (a *Adaptive) Observe(s Sample) {
 	if s.End == Ignored || s.Took < 0 {
 		return
 	}
+	s.Took = max(s.Took, 1) // a clock may be too coarse for it
 	if a.limit == 0 {
 		a.limit = float64(a.Limit())
 		a.lookDown(s.Now, 0.5)

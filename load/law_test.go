@@ -92,6 +92,19 @@ func TestAdaptiveProbesSlowServer(t *testing.T) {
 	}
 }
 
+// A clock too coarse for the first answers, which shows zero latencies, does not
+// keep the limit from being learnt from the others.
+func TestAdaptiveZeroLatency(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+	for range 50 {
+		s.law.Observe(load.Sample{Now: t0, InFlight: 10, End: load.Served})
+	}
+	s.run(50_000)
+	if got := s.law.Limit(); got < 50 || got > 90 {
+		t.Errorf("limit %d for 64 workers after answers in no time, want about 64", got)
+	}
+}
+
 // What is cancelled, and what fails fast, teaches nothing; a refusal lowers the
 // limit, once a round trip; time-outs halve it.
 func TestAdaptiveEnds(t *testing.T) {
