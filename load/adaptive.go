@@ -91,13 +91,14 @@ const (
 
 // Limit returns how many may be in flight now.
 func (a *Adaptive) Limit() int {
+	n := int(a.limit)
 	switch {
 	case a.probe.low > 0:
-		return a.probe.low
+		n = a.probe.low
 	case a.limit == 0:
-		return min(adaptiveStart, highest(a.Max))
+		n = adaptiveStart
 	}
-	return int(a.limit)
+	return min(n, highest(a.Max))
 }
 
 // Observe learns from a request that has ended.
@@ -110,6 +111,7 @@ func (a *Adaptive) Observe(s Sample) {
 		a.limit = float64(a.Limit())
 		a.lookDown(s.Now, 0.5)
 	}
+	a.limit = min(a.limit, float64(highest(a.Max))) // which may have been lowered
 	sent := s.Now.Add(-s.Took)
 	switch s.End {
 	case Refused:

@@ -105,6 +105,33 @@ func TestAdaptiveZeroLatency(t *testing.T) {
 	}
 }
 
+// A Max that is lowered while it runs binds at once, one that is raised lets the
+// limit grow again.
+func TestAdaptiveMaxChanges(t *testing.T) {
+	law := new(load.Adaptive)
+	s := site{law: law, workers: 64, each: 10 * ms, now: t0}
+	s.run(50_000)
+	before := law.Limit()
+	if law.Max = 20; before <= 20 || law.Limit() != 20 {
+		t.Errorf("limit %d, and %d once Max is 20, want 20", before, law.Limit())
+	}
+	s.run(1)
+	if law.Max = 0; law.Limit() > 20 {
+		t.Errorf("limit %d as soon as Max is raised, want growth in steps from 20", law.Limit())
+	}
+	law.Max = 20
+	for range 5000 {
+		if s.run(1); law.Limit() > 20 {
+			t.Fatalf("limit %d with a Max of 20", law.Limit())
+		}
+	}
+	law.Max = 0
+	s.run(50_000)
+	if got := law.Limit(); got < 50 {
+		t.Errorf("limit %d once Max is raised, want %d or so", got, before)
+	}
+}
+
 // What is cancelled, and what fails fast, teaches nothing; a refusal lowers the
 // limit, once a round trip; time-outs halve it.
 func TestAdaptiveEnds(t *testing.T) {
