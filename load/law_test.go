@@ -132,6 +132,24 @@ func TestAdaptiveMaxChanges(t *testing.T) {
 	}
 }
 
+// Cuts by refusals count towards the three that make it look at base, however
+// many there are in a window.
+func TestAdaptiveProbesAfterCuts(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+	s.run(70_000) // 11 s: the last probe was at this limit
+	for range 4 {
+		s.now = s.now.Add(ms)
+		s.law.Observe(load.Sample{Now: s.now, Took: 1, InFlight: 64, End: load.Refused})
+	}
+	limit := s.law.Limit()
+	for range 2 * limit {
+		if s.run(1); s.law.Limit() <= limit*6/10 {
+			return
+		}
+	}
+	t.Errorf("no probe in two windows after four cuts: limit %d, and then %d", limit, s.law.Limit())
+}
+
 // What is cancelled, and what fails fast, teaches nothing; a refusal lowers the
 // limit, once a round trip; time-outs halve it.
 func TestAdaptiveEnds(t *testing.T) {

@@ -39,7 +39,7 @@ func (a *Adaptive) lookDown(now time.Time, part float64) {
 func (a *Adaptive) suspect() bool {
 	p := &a.probe
 	changed := a.limit > 2*p.limit || a.limit < p.limit/2
-	return p.suspect || a.cuts == 3 || changed && p.windows >= 10
+	return p.suspect || a.cuts >= 3 || changed && p.windows >= 10
 }
 
 // lookAtTimes begins a probe when the wall clock says so.
