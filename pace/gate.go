@@ -351,11 +351,13 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	}
 	t.at = outside
 	g.inFlight--
-	g.ceiling.teach(now, g.inFlight, &o, g.Control != nil || o.Elsewhere || len(t.Needs) > 0)
+	given := o
 	if len(t.Needs) > 0 || o.Elsewhere {
 		rest, o = t.observeScopes(now, o, g.Control != nil)
 	}
 	g.ceiling.ended(now, g.inFlight, g.MaxInFlight, &o)
+	paced := g.Control != nil || given.Elsewhere || len(t.Needs) > 0
+	g.ceiling.teach(now, g.inFlight, &given, paced) // after the scopes, as it may panic
 	if g.Control == nil {
 		return rest
 	}
