@@ -31,8 +31,9 @@ import (
 // (time-outs), it halves the limit once a round trip, and does not grow before
 // the server has worked off what was abandoned. A request that is refused takes
 // a tenth off the limit, once a round trip. Cancelled requests and fast
-// failures teach nothing. While less than three quarters of the limit are in
-// flight, it does not grow.
+// failures teach nothing; but before the first answers every failure counts as a
+// time-out, as base is unknown. While less than three quarters of the limit are
+// in flight, it does not grow.
 //
 // The limit begins at 10. It says nothing about a rate: beside a server that
 // refuses by rate, pacing is needed too, see pace.Gate. Several clients of one

@@ -188,6 +188,23 @@ func TestAdaptiveEnds(t *testing.T) {
 	}
 }
 
+// Before the first answer a fast failure cannot be told from a time-out, so that
+// both lower the limit, down to 1; it is back within a hundred answers.
+func TestAdaptiveFailsAtStart(t *testing.T) {
+	for _, took := range []time.Duration{ms / 2, 600 * ms} {
+		s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+		for range 20 {
+			s.now = s.now.Add(time.Second)
+			s.law.Observe(load.Sample{Now: s.now, Took: took, InFlight: 5, End: load.Failed})
+		}
+		down := s.law.Limit()
+		s.run(100)
+		if got := s.law.Limit(); down != 1 || got < 10 {
+			t.Errorf("limit %d after failures of %v, and %d after 100 answers; want 1, and 10 or more", down, took, got)
+		}
+	}
+}
+
 // While the server works off what was abandoned, answers are slow but come: the
 // limit does not grow before they are as fast as before.
 func TestAdaptivePaysOff(t *testing.T) {
