@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/store"
 )
@@ -278,9 +279,13 @@ func TestErrorText(t *testing.T) {
 
 // A call that need not wait allocates nothing.
 func TestDoAllocatesNothing(t *testing.T) {
-	th, ctx := unpaced(), t.Context()
-	if n := testing.AllocsPerRun(1000, func() { _ = th.Do(ctx, served) }); n != 0 {
-		t.Errorf("Do allocates %v times, want 0", n)
+	ctx := t.Context()
+	for _, law := range []load.Law{nil, new(load.Adaptive)} {
+		th := unpaced()
+		th.Concurrency = law
+		if n := testing.AllocsPerRun(1000, func() { _ = th.Do(ctx, served) }); n != 0 {
+			t.Errorf("Do allocates %v times with the law %T, want 0", n, law)
+		}
 	}
 }
 

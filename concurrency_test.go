@@ -41,7 +41,7 @@ func TestConcurrency(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(9 * time.Second)
+			time.Sleep(9*time.Second + 5*time.Millisecond) // between two ends
 			if got := th.InFlight(); got < c.least || got > c.most {
 				t.Errorf("law %T: %d in flight, limit %d; want %d to %d", c.law, got, th.Limit(), c.least, c.most)
 			}

@@ -36,7 +36,7 @@ func (t *Throttle) start(at, now time.Time, self *waiter) (mine bool, n int, aga
 		}
 		n++
 		w := ticket.Owner.(*waiter)
-		w.sent = now
+		w.sent, ticket.Began = now, now
 		if w == self {
 			mine = true
 			continue

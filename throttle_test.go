@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/internal/timeline"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -255,6 +256,38 @@ func TestLateRings(t *testing.T) {
 		ringAfter(time.Second) // the last 20 ms, both ends counted, and one that Fixed makes up for
 		check(12 + 22)
 		all.Wait()
+		idle(t, th)
+	})
+}
+
+// took notes the latencies that a concurrency limit learns from.
+type took []time.Duration
+
+func (*took) Limit() int              { return 1000 }
+func (k *took) Observe(s load.Sample) { *k = append(*k, s.Took) }
+
+// A concurrency limit learns the latency from when a call started, not from when
+// it should have, had the timer been on time.
+func TestLateRingsAreNoLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		law := new(took)
+		th := &Throttle{Control: &pace.Fixed{Rate: 1000}, Concurrency: law}
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				_ = th.Do(t.Context(), func(context.Context) error { time.Sleep(2 * time.Millisecond); return nil })
+			})
+		}
+		synctest.Wait()
+		th.mu.Lock()
+		th.timer.Stop()
+		th.mu.Unlock()
+		time.Sleep(1500 * time.Microsecond)
+		th.ring()
+		all.Wait()
+		if len(*law) != 30 || slices.Max(*law) != 2*time.Millisecond {
+			t.Errorf("%d latencies, %v, want 30 of 2ms", len(*law), *law)
+		}
 		idle(t, th)
 	})
 }

@@ -31,8 +31,9 @@ import (
 // (time-outs), it halves the limit once a round trip, and does not grow before
 // the server has worked off what was abandoned. A request that is refused takes
 // a tenth off the limit, once a round trip. Cancelled requests and fast
-// failures teach nothing. While less than three quarters of the limit are in
-// flight, it does not grow.
+// failures teach nothing; but before the first answers every failure counts as a
+// time-out, as base is unknown. While less than three quarters of the limit are
+// in flight, it does not grow.
 //
 // The limit begins at 10. It says nothing about a rate: beside a server that
 // refuses by rate, pacing is needed too, see pace.Gate. Several clients of one
@@ -91,13 +92,14 @@ const (
 
 // Limit returns how many may be in flight now.
 func (a *Adaptive) Limit() int {
+	n := int(a.limit)
 	switch {
 	case a.probe.low > 0:
-		return a.probe.low
+		n = a.probe.low
 	case a.limit == 0:
-		return min(adaptiveStart, highest(a.Max))
+		n = adaptiveStart
 	}
-	return int(a.limit)
+	return min(n, highest(a.Max))
 }
 
 // Observe learns from a request that has ended.
@@ -105,10 +107,12 @@ func (a *Adaptive) Observe(s Sample) {
 	if s.End == Ignored || s.Took < 0 {
 		return
 	}
+	s.Took = max(s.Took, 1) // a clock may be too coarse for it
 	if a.limit == 0 {
 		a.limit = float64(a.Limit())
 		a.lookDown(s.Now, 0.5)
 	}
+	a.limit = min(a.limit, float64(highest(a.Max))) // which may have been lowered
 	sent := s.Now.Add(-s.Took)
 	switch s.End {
 	case Refused:

@@ -35,7 +35,8 @@ const (
 	// Served is an answer, and its latency counts.
 	Served
 	// Failed is a time-out or an error. [Adaptive] takes one that took longer
-	// than an answer does for a time-out, and ignores a faster one.
+	// than two answers do for a time-out, and ignores a faster one once there
+	// were answers.
 	Failed
 	// Refused was not served because there were too many.
 	Refused

@@ -71,6 +71,85 @@ func TestAdaptive(t *testing.T) {
 	}
 }
 
+// A server that becomes slower is still looked at by the wall clock, every 20 s
+// where a probe lasts long.
+func TestAdaptiveProbesSlowServer(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 8, each: 10 * ms, now: t0}
+	s.run(20_000)
+	s.each = 100 * ms
+	s.run(8000)
+	probes, before := 0, s.law.Limit()
+	for begun := s.now; s.now.Before(begun.Add(4 * time.Minute)); {
+		s.run(1)
+		n := s.law.Limit()
+		if 4*n <= 3*before {
+			probes++
+		}
+		before = n
+	}
+	if probes < 10 || probes > 30 {
+		t.Errorf("%d probes in 4 minutes, want about 12", probes)
+	}
+}
+
+// A clock too coarse for the first answers, which shows zero latencies, does not
+// keep the limit from being learnt from the others.
+func TestAdaptiveZeroLatency(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+	for range 50 {
+		s.law.Observe(load.Sample{Now: t0, InFlight: 10, End: load.Served})
+	}
+	s.run(50_000)
+	if got := s.law.Limit(); got < 50 || got > 90 {
+		t.Errorf("limit %d for 64 workers after answers in no time, want about 64", got)
+	}
+}
+
+// A Max that is lowered while it runs binds at once, one that is raised lets the
+// limit grow again.
+func TestAdaptiveMaxChanges(t *testing.T) {
+	law := new(load.Adaptive)
+	s := site{law: law, workers: 64, each: 10 * ms, now: t0}
+	s.run(50_000)
+	before := law.Limit()
+	if law.Max = 20; before <= 20 || law.Limit() != 20 {
+		t.Errorf("limit %d, and %d once Max is 20, want 20", before, law.Limit())
+	}
+	s.run(1)
+	if law.Max = 0; law.Limit() > 20 {
+		t.Errorf("limit %d as soon as Max is raised, want growth in steps from 20", law.Limit())
+	}
+	law.Max = 20
+	for range 5000 {
+		if s.run(1); law.Limit() > 20 {
+			t.Fatalf("limit %d with a Max of 20", law.Limit())
+		}
+	}
+	law.Max = 0
+	s.run(50_000)
+	if got := law.Limit(); got < 50 {
+		t.Errorf("limit %d once Max is raised, want %d or so", got, before)
+	}
+}
+
+// Cuts by refusals count towards the three that make it look at base, however
+// many there are in a window.
+func TestAdaptiveProbesAfterCuts(t *testing.T) {
+	s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+	s.run(70_000) // 11 s: the last probe was at this limit
+	for range 4 {
+		s.now = s.now.Add(ms)
+		s.law.Observe(load.Sample{Now: s.now, Took: 1, InFlight: 64, End: load.Refused})
+	}
+	limit := s.law.Limit()
+	for range 2 * limit {
+		if s.run(1); s.law.Limit() <= limit*6/10 {
+			return
+		}
+	}
+	t.Errorf("no probe in two windows after four cuts: limit %d, and then %d", limit, s.law.Limit())
+}
+
 // What is cancelled, and what fails fast, teaches nothing; a refusal lowers the
 // limit, once a round trip; time-outs halve it.
 func TestAdaptiveEnds(t *testing.T) {
@@ -106,6 +185,23 @@ func TestAdaptiveEnds(t *testing.T) {
 	}
 	if got := s.law.Limit(); got != 1 {
 		t.Errorf("limit %d after 11 round trips of time-outs, want 1", got)
+	}
+}
+
+// Before the first answer a fast failure cannot be told from a time-out, so that
+// both lower the limit, down to 1; it is back within a hundred answers.
+func TestAdaptiveFailsAtStart(t *testing.T) {
+	for _, took := range []time.Duration{ms / 2, 600 * ms} {
+		s := site{law: new(load.Adaptive), workers: 64, each: 10 * ms, now: t0}
+		for range 20 {
+			s.now = s.now.Add(time.Second)
+			s.law.Observe(load.Sample{Now: s.now, Took: took, InFlight: 5, End: load.Failed})
+		}
+		down := s.law.Limit()
+		s.run(100)
+		if got := s.law.Limit(); down != 1 || got < 10 {
+			t.Errorf("limit %d after failures of %v, and %d after 100 answers; want 1, and 10 or more", down, took, got)
+		}
 	}
 }
 

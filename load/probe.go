@@ -13,8 +13,8 @@ type probe struct {
 	limit   float64   // when the last one ended
 	windows int       // since then
 	suspect bool      // base is known to be wrong
-	period  int64     // of the wall clock, of the last one
-	raised  int64     // after that in which base was last raised much
+	period  int64     // nanoseconds of the wall clock when that of the last one began
+	raised  int64     // period after that in which base was last raised much
 }
 
 const (
@@ -39,12 +39,13 @@ func (a *Adaptive) lookDown(now time.Time, part float64) {
 func (a *Adaptive) suspect() bool {
 	p := &a.probe
 	changed := a.limit > 2*p.limit || a.limit < p.limit/2
-	return p.suspect || a.cuts == 3 || changed && p.windows >= 10
+	return p.suspect || a.cuts >= 3 || changed && p.windows >= 10
 }
 
 // lookAtTimes begins a probe when the wall clock says so.
 func (a *Adaptive) lookAtTimes(now time.Time) {
-	period := now.UnixNano() / a.interval()
+	every := a.interval()
+	period := now.UnixNano() / every * every
 	if period <= a.probe.period || a.probe.low > 0 || a.paying > 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -144,5 +145,38 @@ func TestCrowdedByOthersWaitsAsTold(t *testing.T) {
 	k = new(pace.Ticket)
 	if forecast, _ := c.gate.Enter(c.now, k); forecast != time.Minute || !c.gate.Why(c.now, k).Until.Equal(c.now.Add(time.Minute)) {
 		t.Errorf("a newcomer: forecast %v because of %q, want 1m0s, and until when", forecast, c.gate.Why(c.now, k))
+	}
+}
+
+// faulty is a concurrency limit that panics.
+type faulty struct{}
+
+func (faulty) Limit() int          { return 5 }
+func (faulty) Observe(load.Sample) { panic("faulty") }
+
+// A law that panics leaves no place in flight taken, neither of the Gate nor of
+// a Scope.
+func TestPanicOfConcurrencyFreesPlaces(t *testing.T) {
+	now := time.Unix(0, 0)
+	scope := pace.Scope{MaxInFlight: 1}
+	gate := pace.Gate{Concurrency: faulty{}, Control: new(pace.Adaptive)}
+	for i := range 3 {
+		k := &pace.Ticket{Needs: []pace.Need{{Scope: &scope}}}
+		gate.Enter(now, k)
+		if started, _ := gate.Next(now); started != k {
+			t.Fatalf("ticket %d does not start: %d in flight in the gate, %d in the scope", i, gate.InFlight(), scope.InFlight())
+		}
+		now = now.Add(time.Second)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic of the law is lost")
+				}
+			}()
+			gate.Done(now, k, pace.Report{Verdict: pace.Served})
+		}()
+		if gate.InFlight() != 0 || scope.InFlight() != 0 {
+			t.Errorf("after the panic, %d in flight in the gate and %d in the scope, want none", gate.InFlight(), scope.InFlight())
+		}
 	}
 }

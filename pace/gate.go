@@ -6,75 +6,6 @@ import (
 	"github.com/throttle-go/throttle/load"
 )
 
-// Ticket is one call on its way through a Gate, from Enter until Leave, or until
-// Done says that it will not be retried. Between calls it may be reused.
-type Ticket struct {
-	// Owner is for the driver, to find its own data for a ticket that Next
-	// returns.
-	Owner any
-	// Cost is the estimated cost, by the Gate's own limit. If zero, 1.
-	Cost int64
-	// Needs are the scopes that the call is subject to besides, no two the same,
-	// in the same order for calls that need the same. They must not change while
-	// the ticket is inside, except Said before Done.
-	Needs []Need
-	// Retry, if not nil, are the Needs of the retry that Done may decide on: an
-	// answer may name scopes that the call was not known to be subject to.
-	Retry []Need
-	// Elsewhere, set before Done, says that a limit that is not among Needs
-	// refused the try: then neither the Gate nor any of Needs slows down for it.
-	// Done resets it.
-	Elsewhere bool
-	// Key names the caller. The tickets of a lane take turns by key (fair
-	// queueing), so that one with many calls does not keep out one with few.
-	// Beyond 1000 keys in a lane the newest share one turn.
-	Key string
-	// Lane is the index of the lane of the Gate that the ticket waits in. One
-	// that does not exist is lane 0. It must not change while the ticket is
-	// inside.
-	Lane int
-	// Once says that the call is tried once, without a retry, however it ends.
-	Once bool
-	// Deadline is when it is too late for the call to start. If zero, never.
-	Deadline time.Time
-	// Forecast is the last forecast of the Gate for the wait of this ticket, set
-	// by Enter and Done; Never if unknown. When they refuse a ticket because of
-	// its Deadline, it is how long the wait would have been.
-	Forecast time.Duration
-	// Broke reports whether Done gave the call up because the Budget was used
-	// up.
-	Broke bool
-	// Blocker is the scope that determines the Forecast; nil: the Gate's own
-	// limit, or none.
-	Blocker *Scope
-
-	request   Request
-	arrival   uint64    // place in the queue, kept over retries
-	rested    time.Time // end of the rest
-	sent      time.Time
-	tries     int
-	throttled int
-	failed    int
-	paid      float64 // of the Budget, for the retry that is to come or in flight
-	at        place
-	index     int   // in its heap
-	flow      *flow // while in line
-	line      *line
-}
-
-// place is where a ticket is.
-type place uint8
-
-const (
-	outside place = iota
-	ready         // in line
-	resting       // before a retry
-	flying        // started
-)
-
-// Tries returns how often the call has been started since it entered.
-func (t *Ticket) Tries() int { return t.tries }
-
 // Gate is a queue in front of one Controller: first come, first served, where a
 // retry keeps the place of its first try. A ticket that rests before its retry
 // blocks no other, so there is no head-of-line blocking. No start time is
@@ -220,11 +151,6 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	return t.Forecast, true
 }
 
-// late reports whether a wait is known to end after the ticket's Deadline.
-func (t *Ticket) late(now time.Time, wait time.Duration) bool {
-	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
-}
-
 // Next starts the next ticket in line, if it may start, and returns it.
 // Otherwise it returns after how long to ask again; Never: not before another
 // event.
@@ -254,7 +180,7 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	}
 	t.startScopes(now)
 	g.lanes.started(t)
-	t.at, t.sent, g.started = flying, now, now
+	t.at, t.sent, t.Began, g.started = flying, now, time.Time{}, now
 	t.tries++
 	g.inFlight++
 	return t, 0
@@ -351,11 +277,16 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	}
 	t.at = outside
 	g.inFlight--
-	g.ceiling.teach(now, g.inFlight, &o, g.Control != nil || o.Elsewhere || len(t.Needs) > 0)
+	given := o
 	if len(t.Needs) > 0 || o.Elsewhere {
 		rest, o = t.observeScopes(now, o, g.Control != nil)
 	}
 	g.ceiling.ended(now, g.inFlight, g.MaxInFlight, &o)
+	if !given.Sent.IsZero() && !t.Began.IsZero() {
+		given.Sent = t.Began
+	}
+	paced := g.Control != nil || given.Elsewhere || len(t.Needs) > 0
+	g.ceiling.teach(now, g.inFlight, &given, paced) // after the scopes, as it may panic
 	if g.Control == nil {
 		return rest
 	}

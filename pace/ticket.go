@@ -1,0 +1,81 @@
+package pace
+
+import "time"
+
+// Ticket is one call on its way through a Gate, from Enter until Leave, or until
+// Done says that it will not be retried. Between calls it may be reused.
+type Ticket struct {
+	// Owner is for the driver, to find its own data for a ticket that Next
+	// returns.
+	Owner any
+	// Cost is the estimated cost, by the Gate's own limit. If zero, 1.
+	Cost int64
+	// Needs are the scopes that the call is subject to besides, no two the same,
+	// in the same order for calls that need the same. They must not change while
+	// the ticket is inside, except Said before Done.
+	Needs []Need
+	// Retry, if not nil, are the Needs of the retry that Done may decide on: an
+	// answer may name scopes that the call was not known to be subject to.
+	Retry []Need
+	// Elsewhere, set before Done, says that a limit that is not among Needs
+	// refused the try: then neither the Gate nor any of Needs slows down for it.
+	// Done resets it.
+	Elsewhere bool
+	// Key names the caller. The tickets of a lane take turns by key (fair
+	// queueing), so that one with many calls does not keep out one with few.
+	// Beyond 1000 keys in a lane the newest share one turn.
+	Key string
+	// Lane is the index of the lane of the Gate that the ticket waits in. One
+	// that does not exist is lane 0. It must not change while the ticket is
+	// inside.
+	Lane int
+	// Once says that the call is tried once, without a retry, however it ends.
+	Once bool
+	// Deadline is when it is too late for the call to start. If zero, never.
+	Deadline time.Time
+	// Began is when the call really started, if its driver asked Next as of an
+	// earlier time: set after Next, for the latency that Gate.Concurrency learns
+	// from. If zero, the time of Next, which resets it.
+	Began time.Time
+	// Forecast is the last forecast of the Gate for the wait of this ticket, set
+	// by Enter and Done; Never if unknown. When they refuse a ticket because of
+	// its Deadline, it is how long the wait would have been.
+	Forecast time.Duration
+	// Broke reports whether Done gave the call up because the Budget was used
+	// up.
+	Broke bool
+	// Blocker is the scope that determines the Forecast; nil: the Gate's own
+	// limit, or none.
+	Blocker *Scope
+
+	request   Request
+	arrival   uint64    // place in the queue, kept over retries
+	rested    time.Time // end of the rest
+	sent      time.Time
+	tries     int
+	throttled int
+	failed    int
+	paid      float64 // of the Budget, for the retry that is to come or in flight
+	at        place
+	index     int   // in its heap
+	flow      *flow // while in line
+	line      *line
+}
+
+// place is where a ticket is.
+type place uint8
+
+const (
+	outside place = iota
+	ready         // in line
+	resting       // before a retry
+	flying        // started
+)
+
+// Tries returns how often the call has been started since it entered.
+func (t *Ticket) Tries() int { return t.tries }
+
+// late reports whether a wait is known to end after the ticket's Deadline.
+func (t *Ticket) late(now time.Time, wait time.Duration) bool {
+	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
+}
