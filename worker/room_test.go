@@ -126,6 +126,34 @@ func TestRoomOfOthers(t *testing.T) {
 	})
 }
 
+// What a try of an assignment that has ended held is room for others.
+func TestRoomOfCancelled(t *testing.T) {
+	for name, end := range map[string]func(*worker.Assignment[int], context.CancelFunc){
+		"lost":    func(a *worker.Assignment[int], _ context.CancelFunc) { a.Lost() },
+		"context": func(_ *worker.Assignment[int], cancel context.CancelFunc) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := worker.Worker[int]{
+					Throttle: free(), MaxBytes: 100, Size: func(n int) int { return n },
+					Handle: func(ctx context.Context, n int) error { <-ctx.Done(); time.Sleep(time.Second); return ctx.Err() },
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				a, b := w.Assign(ctx, "a", 0), w.Assign(t.Context(), "b", 0)
+				defer b.Lost()
+				a.Add(100)
+				time.AfterFunc(time.Second, func() { end(a, cancel) })
+				patient, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				if err := b.Put(patient, 60); err != nil {
+					t.Errorf("Put beside a try that has ended: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // Stats says which bound holds back the stream.
 func TestBound(t *testing.T) {
 	hang := func(ctx context.Context, _ record) error { <-ctx.Done(); return ctx.Err() }
