@@ -144,3 +144,22 @@ func TestEachSlowJobs(t *testing.T) {
 		}
 	})
 }
+
+// The jobs of Each are numbered as they come, whatever Offset says.
+func TestEachOffset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		seen, read := 0, 0
+		w := worker.Worker[int]{
+			Throttle: free(), Window: 10, Handle: func(context.Context, int) error { return nil },
+			Offset: func(n int) int64 { return int64(n / 2) },
+		}
+		for range w.Each(ctx, numbers(100, &read)) {
+			seen++
+		}
+		if seen != 100 || ctx.Err() != nil {
+			t.Errorf("%d seen, %v, want 100", seen, ctx.Err())
+		}
+	})
+}

@@ -56,7 +56,7 @@ type Worker[R any] struct {
 	// a [load.Adaptive] as Concurrency, which learns how many may be in flight.
 	Throttle *throttle.Throttle
 	// Offset returns the offset of a record in its assignment. If nil, the
-	// records of an assignment are numbered as they come.
+	// records of an assignment are numbered as they come, as are the jobs of Each.
 	Offset func(R) int64
 	// Order returns the key of a record: records with the same key, of all
 	// assignments, run one after another, in the order in which they were added;
