@@ -32,6 +32,7 @@ type Assignment[R any] struct {
 	fenced  bool           // the frontier moves no more
 	err     error
 	each    bool // results are kept; set before the first Add
+	read    bool // of an Each: all its jobs were added
 	results []result[R]
 	changed chan struct{} // closed at the next change that somebody waits for; nil: nobody does
 }

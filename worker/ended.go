@@ -118,7 +118,7 @@ func (w *Worker[R]) health(now time.Time, it *item[R], o *outcome, probe bool, n
 		}
 		n.add(w.OnEvent != nil || !quiet, it.event(Opens, now, o.err))
 	}
-	if !w.breaker.open {
+	if !w.breaker.open || w.exhausted(it.of) {
 		it.failed++
 	}
 }

@@ -85,8 +85,8 @@ type Worker[R any] struct {
 	Timeout time.Duration
 	// Tries bounds the tries of a record that did not succeed. Those that were
 	// throttled do not count, nor those that failed while the circuit breaker was
-	// open. If zero, there is no bound; below zero, 1. Beyond it the record is
-	// given up, see Dead.
+	// open, with one exception at [Worker.Each]. If zero, there is no bound; below
+	// zero, 1. Beyond it the record is given up, see Dead.
 	Tries int
 	// Backoff is how long a record rests before each retry, at least. If zero,
 	// [pace.AWS2026Backoff]: 50 ms, 100 ms, 200 ms and so on up to 20 s, each
