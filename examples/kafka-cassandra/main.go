@@ -154,7 +154,7 @@ func start(ctx context.Context, o options, stdout io.Writer) error {
 		}
 	}
 	if o.metrics != "" {
-		server := &http.Server{Addr: o.metrics, Handler: p.metrics(), ReadHeaderTimeout: 5 * time.Second}
+		server := &http.Server{Addr: o.metrics, Handler: p.metrics(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 		go func() { // ends with Close
 			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 				p.fatal(fmt.Errorf("-metrics %s: %w", o.metrics, err))
