@@ -174,6 +174,7 @@ func (a *Assignment[R]) Skip(next int64) {
 	a.worker.mu.Lock()
 	defer a.worker.mu.Unlock()
 	a.window.skip(next)
+	a.change() // for those that were early
 }
 
 // Frontier returns the offset to commit: every record below next is done, or

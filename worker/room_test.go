@@ -60,6 +60,26 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// Skip wakes a Put that waits for a record that was refused before its own.
+func TestSkipWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worker.Worker[record]{
+			Throttle: free(), Window: 1, Offset: offset,
+			Handle: func(context.Context, record) error { time.Sleep(time.Second); return nil },
+		}
+		a := w.Assign(t.Context(), "a", 0)
+		defer a.Lost()
+		a.Add(0, 1) // 1 is refused
+		time.AfterFunc(time.Minute, func() { a.Skip(5) })
+		ctx, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		began := time.Now()
+		if err := a.Put(ctx, 5); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("Put after %v: %v; want a minute", time.Since(began), err)
+		}
+	})
+}
+
 func TestAddPanics(t *testing.T) {
 	for _, records := range [][]record{{1, 1}, {5, 4}, {1, 2, 3, 3}} {
 		func() {
