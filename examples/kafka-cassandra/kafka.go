@@ -74,7 +74,11 @@ func (s *source) keep(number int32, records []*kgo.Record) {
 		p = s.assign(number)
 	}
 	p.fetched = records[len(records)-1].Offset + 1
-	p.rest = append(p.rest, records...)
+	for _, r := range records {
+		if !r.Attrs.IsControl() {
+			p.rest = append(p.rest, r)
+		}
+	}
 	s.add(number, p)
 }
 
@@ -84,9 +88,11 @@ func (s *source) add(number int32, p *partition) {
 	these := map[string][]int32{s.topic: {number}}
 	if len(p.rest) > 0 {
 		s.client.PauseFetchPartitions(these)
-	} else {
-		s.client.ResumeFetchPartitions(these)
+		return
 	}
+	p.rest = nil      // an empty slice would keep what it was cut from
+	p.Skip(p.fetched) // past markers of transactions, so that no lag is left
+	s.client.ResumeFetchPartitions(these)
 }
 
 // room is the Worker's Room.

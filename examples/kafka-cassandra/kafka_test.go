@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -102,7 +103,46 @@ func TestTruncated(t *testing.T) {
 		if next, ok := p.Frontier(); next != 6 || !ok {
 			t.Errorf("frontier %d, %v, want 6", next, ok)
 		}
+		if p.rest != nil {
+			t.Error("what was fetched is kept after all was accepted")
+		}
 		p.Lost()
+	})
+}
+
+// TestTransactions: the markers of transactions are committed, so that no lag is
+// left, and are no rows.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := standins(t, standin.Knobs{})
+		s.begin(t, "transactions").stop()
+		c := s.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("writer"))
+		defer c.Close()
+		for n := range int64(6) {
+			if err := c.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			value, err := json.Marshal(madeUp(0, n, 120))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "transactions", Value: value}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ours := s.begin(t, "transactions", "-once").run(t)
+		select {
+		case <-ours.ended:
+		case <-time.After(time.Minute):
+			t.Error("not at its end after a minute")
+		}
+		if at := s.committed(t, "transactions")[0]; at != 12 || s.db.Rows() != 6 || ours.worker.Stats().Done != 6 {
+			t.Errorf("committed %d, %d rows, %d done; want 12, 6, 6", at, s.db.Rows(), ours.worker.Stats().Done)
+		}
 	})
 }
 
