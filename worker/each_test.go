@@ -212,10 +212,11 @@ func TestEachBreaker(t *testing.T) {
 // Drain lets the tries of an Each that still reads jobs end, and yields them.
 func TestEachDrain(t *testing.T) {
 	for name, c := range map[string]struct {
-		window          int
-		patience        time.Duration
-		seen, cancelled int
-		took            time.Duration
+		window    int
+		patience  time.Duration
+		seen      int
+		cancelled int64
+		took      time.Duration
 	}{
 		"reading":      {100, time.Minute, 16, 0, 25 * time.Second},
 		"reading late": {100, 5 * time.Second, 11, 5, 20 * time.Second},
@@ -224,11 +225,12 @@ func TestEachDrain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cancelled, seen := 0, 0
+				var cancelled atomic.Int64
+				seen := 0
 				w := worker.Worker[int]{Throttle: free(), Window: c.window, Handle: func(ctx context.Context, _ int) error {
 					select {
 					case <-ctx.Done():
-						cancelled++
+						cancelled.Add(1)
 						return ctx.Err()
 					case <-time.After(10 * time.Second):
 						return nil
@@ -253,8 +255,8 @@ func TestEachDrain(t *testing.T) {
 				}
 				took := time.Since(began).Truncate(time.Second)
 				synctest.Wait()
-				if seen != c.seen || cancelled != c.cancelled || took != c.took {
-					t.Errorf("%d seen, %d cancelled, %v; want %d, %d, %v", seen, cancelled, took, c.seen, c.cancelled, c.took)
+				if seen != c.seen || cancelled.Load() != c.cancelled || took != c.took {
+					t.Errorf("%d seen, %d cancelled, %v; want %d, %d, %v", seen, cancelled.Load(), took, c.seen, c.cancelled, c.took)
 				}
 			})
 		})

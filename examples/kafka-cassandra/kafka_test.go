@@ -92,6 +92,7 @@ func TestTruncated(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		keep(records(0, 6, "new"))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for at := range 6 {
 			if !written[fmt.Sprint("new", at)] {
 				t.Errorf("record %d of the new log is not written", at)
