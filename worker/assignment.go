@@ -31,7 +31,8 @@ type Assignment[R any] struct {
 	halted  bool           // nothing is tried any more
 	fenced  bool           // the frontier moves no more
 	err     error
-	each    bool // results are kept
+	each    bool // results are kept; set before the first Add
+	read    bool // of an Each: all its jobs were added
 	results []result[R]
 	changed chan struct{} // closed at the next change that somebody waits for; nil: nobody does
 }
@@ -55,7 +56,7 @@ func (a *Assignment[R]) Add(records ...R) (accepted int) {
 		items := make([]*item[R], n)
 		for i := range items {
 			items[i] = a.item(records[accepted+i])
-			if offset := items[i].offset; a.worker.Offset != nil {
+			if offset := items[i].offset; !a.numbered() {
 				if offset <= last && accepted+i > 0 {
 					panic(fmt.Sprintf("worker: Add of offset %d after %d: offsets must ascend", offset, last))
 				}
@@ -80,11 +81,14 @@ func (a *Assignment[R]) room() int {
 	return min(max(above(w.Window, defaultWindow)-a.window.len(), 1), 1000)
 }
 
+// numbered reports whether records are numbered as they come.
+func (a *Assignment[R]) numbered() bool { return a.each || a.worker.Offset == nil }
+
 // item makes an item of r. It calls functions of the user.
 func (a *Assignment[R]) item(r R) *item[R] {
 	w := a.worker
 	it := &item[R]{of: a, record: r}
-	if w.Offset != nil {
+	if !a.numbered() {
 		it.offset = w.Offset(r)
 	}
 	if w.Order != nil {
@@ -104,7 +108,7 @@ func (a *Assignment[R]) accept(items []*item[R]) int {
 	now := time.Now()
 	defer func() { w.start(w.next(now)) }()
 	for i, it := range items {
-		if w.Offset == nil {
+		if a.numbered() {
 			it.offset = a.window.next
 		}
 		switch {
@@ -170,6 +174,7 @@ func (a *Assignment[R]) Skip(next int64) {
 	a.worker.mu.Lock()
 	defer a.worker.mu.Unlock()
 	a.window.skip(next)
+	a.change() // for those that were early
 }
 
 // Frontier returns the offset to commit: every record below next is done, or

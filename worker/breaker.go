@@ -45,7 +45,7 @@ func (b *breaker) release() { b.probing = false }
 // failure notes that a record failed, in row *seen before. It reports whether
 // that opens the breaker. probe says that it was one.
 func (b *breaker) failure(now time.Time, seen *uint64, probe bool, luck pace.Luck) (opens bool) {
-	if *seen != b.row+1 {
+	if !b.counted(*seen) {
 		*seen = b.row + 1
 		b.failed++
 	}
@@ -59,6 +59,10 @@ func (b *breaker) failure(now time.Time, seen *uint64, probe bool, luck pace.Luc
 	}
 	return opens
 }
+
+// counted reports whether a record that failed last in row seen has failed since
+// the last answer.
+func (b *breaker) counted(seen uint64) bool { return seen == b.row+1 }
 
 // answer notes that the service has answered. It reports whether that closes the
 // breaker.

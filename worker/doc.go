@@ -6,7 +6,8 @@
 // [throttle.Throttle]. An [Assignment] is a source of records, such as one
 // partition of a topic; it keeps a commit frontier, the offset below which every
 // record is done. A program that commits the frontier, and nothing else, loses
-// no record in a crash, and repeats at most a window of them.
+// no record in a crash, and repeats at most what was done since the last commit
+// and a Window: rate times commit interval, plus Window.
 //
 // For a list of jobs, use [Worker.Each]:
 //
@@ -30,7 +31,7 @@
 //	Throttle      the rate of tries, and how many are in flight
 //	MaxInFlight   tries in flight of this Worker
 //	Window        records of one assignment at or above its frontier: memory,
-//	              and what a crash repeats
+//	              and what a crash repeats beyond the last commit interval
 //	MaxBytes      the size of all records that are not done
 //	Timeout       one try
 //

@@ -18,7 +18,12 @@ type result[R any] struct {
 //
 // When ctx ends, or the loop is left, tries are cancelled, and jobs that are not
 // done are yielded no more: a loop that is not left has seen every job unless
-// ctx has ended.
+// ctx has ended, or the Worker was drained.
+//
+// While the circuit breaker is open, failures use up Tries only if no job is left
+// that could start and has not failed since the last answer: so Each ends though
+// its last jobs fail for good. They are probed one at a time, one or two a second:
+// for a list that may fail as a whole, let Breaker be below zero.
 func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {
 		a := w.Assign(ctx, "each", 0)
@@ -48,6 +53,9 @@ func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, err
 				return
 			}
 		}
+		w.mu.Lock()
+		a.read = true
+		w.mu.Unlock()
 		for owed > 0 && pass(true, false) {
 		}
 	}
@@ -56,9 +64,27 @@ func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, err
 // take returns the results that there are. If wait, it waits for one, or, if room
 // is set too, until Add may accept again. ok is false if no more will come.
 func (a *Assignment[R]) take(ctx context.Context, wait, room bool) (results []result[R], ok bool) {
+	halted := false
 	err := a.await(ctx, func() bool {
 		results, a.results = a.results, nil
-		return !wait || len(results) > 0 || a.halted || room && !a.full
+		halted = a.halted
+		return !wait || len(results) > 0 || halted || room && !a.full && !a.closed
 	})
-	return results, err == nil && (len(results) > 0 || a.Err() == nil)
+	return results, err == nil && (len(results) > 0 || !halted)
+}
+
+// exhausted reports whether a is an Each all of whose jobs that could start have
+// failed since the last answer, and reads no others before one of them ends: if
+// they fail for good, nothing would ever close the circuit breaker. Caller holds
+// mu.
+func (w *Worker[R]) exhausted(a *Assignment[R]) bool {
+	if !a.each || !a.read && !a.full {
+		return false
+	}
+	for it := range a.window.left {
+		if it.state != ordered && it.state != dying && !w.breaker.counted(it.row) {
+			return false
+		}
+	}
+	return true
 }

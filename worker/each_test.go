@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -143,4 +144,121 @@ func TestEachSlowJobs(t *testing.T) {
 			t.Errorf("%d seen, want 5", seen)
 		}
 	})
+}
+
+// The jobs of Each are numbered as they come, whatever Offset says.
+func TestEachOffset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		seen, read := 0, 0
+		w := worker.Worker[int]{
+			Throttle: free(), Window: 10, Handle: func(context.Context, int) error { return nil },
+			Offset: func(n int) int64 { return int64(n / 2) },
+		}
+		for range w.Each(ctx, numbers(100, &read)) {
+			seen++
+		}
+		if seen != 100 || ctx.Err() != nil {
+			t.Errorf("%d seen, %v, want 100", seen, ctx.Err())
+		}
+	})
+}
+
+// Each ends though jobs fail for good when nothing else is left that could close
+// the circuit breaker; an outage while there is gives up none.
+func TestEachBreaker(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails func(n int, since time.Duration) bool
+		want  int // jobs given up
+		most  int // in the Window
+	}{
+		"the last":   {func(n int, _ time.Duration) bool { return n >= 93 }, 7, 10},
+		"a window":   {func(n int, _ time.Duration) bool { return n < 10 }, 10, 10},
+		"all":        {func(int, time.Duration) bool { return true }, 100, 10},
+		"an outage":  {func(_ int, d time.Duration) bool { return d > 2*time.Second && d < 5*time.Second }, 0, 50},
+		"one by one": {func(n int, _ time.Duration) bool { return n == 95 }, 1, 10},
+	} {
+		for _, order := range []func(int) string{nil, func(n int) string { return string(rune('a' + n%6)) }} {
+			if c.want == 0 && order != nil {
+				continue // all that could start have failed soon: given up
+			}
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, end := context.WithTimeout(t.Context(), time.Hour)
+					defer end()
+					began, read, seen, dead := time.Now(), 0, 0, 0
+					w := worker.Worker[int]{Throttle: free(), Window: c.most, MaxInFlight: 6, Tries: 3, Order: order, Handle: func(_ context.Context, n int) error {
+						if time.Sleep(200 * time.Millisecond); c.fails(n, time.Since(began)) {
+							return throttle.Failed(errPoison)
+						}
+						return nil
+					}}
+					for _, err := range w.Each(ctx, numbers(100, &read)) {
+						if seen++; err != nil {
+							dead++
+						}
+					}
+					if seen != 100 || dead != c.want || ctx.Err() != nil {
+						t.Errorf("%d seen, %d given up, %v; want 100, %d", seen, dead, ctx.Err(), c.want)
+					}
+					time.Sleep(time.Second) // the last tries end
+				})
+			})
+		}
+	}
+}
+
+// Drain lets the tries of an Each that still reads jobs end, and yields them.
+func TestEachDrain(t *testing.T) {
+	for name, c := range map[string]struct {
+		window    int
+		patience  time.Duration
+		seen      int
+		cancelled int64
+		took      time.Duration
+	}{
+		"reading":      {100, time.Minute, 16, 0, 25 * time.Second},
+		"reading late": {100, 5 * time.Second, 11, 5, 20 * time.Second},
+		"full":         {4, time.Minute, 8, 0, 23 * time.Second},
+		"full late":    {4, 5 * time.Second, 5, 3, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cancelled atomic.Int64
+				seen := 0
+				w := worker.Worker[int]{Throttle: free(), Window: c.window, Handle: func(ctx context.Context, _ int) error {
+					select {
+					case <-ctx.Done():
+						cancelled.Add(1)
+						return ctx.Err()
+					case <-time.After(10 * time.Second):
+						return nil
+					}
+				}}
+				began := time.Now()
+				time.AfterFunc(15*time.Second+time.Millisecond, func() {
+					ctx, end := context.WithTimeout(t.Context(), c.patience)
+					defer end()
+					if err := w.Drain(ctx); (err == nil) != (c.cancelled == 0) {
+						t.Errorf("Drain: %v", err)
+					}
+				})
+				for _, err := range w.Each(t.Context(), func(yield func(int) bool) {
+					for n := 0; yield(n); n++ {
+						time.Sleep(time.Second)
+					}
+				}) {
+					if seen++; err != nil {
+						t.Error(err)
+					}
+				}
+				took := time.Since(began).Truncate(time.Second)
+				synctest.Wait()
+				if seen != c.seen || cancelled.Load() != c.cancelled || took != c.took {
+					t.Errorf("%d seen, %d cancelled, %v; want %d, %d, %v", seen, cancelled.Load(), took, c.seen, c.cancelled, c.took)
+				}
+			})
+		})
+	}
 }

@@ -68,12 +68,14 @@ func (w *Worker[R]) tried(now time.Time, it *item[R], o *outcome, probe bool, n 
 		w.stats.Late++
 		w.leave(it)
 		w.release(it)
+		w.rooms(a)
 	case o.err == nil:
 		w.done(it, nil)
 	case a.halted || cancelled:
 		w.leave(it)
 		w.release(it)
 		a.change()
+		w.rooms(a)
 	case w.hopeless(it, o):
 		w.giveUp(now, it, o, n)
 	default:
@@ -116,7 +118,7 @@ func (w *Worker[R]) health(now time.Time, it *item[R], o *outcome, probe bool, n
 		}
 		n.add(w.OnEvent != nil || !quiet, it.event(Opens, now, o.err))
 	}
-	if !w.breaker.open {
+	if !w.breaker.open || w.exhausted(it.of) {
 		it.failed++
 	}
 }

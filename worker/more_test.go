@@ -156,28 +156,34 @@ func TestVerdicts(t *testing.T) {
 		"final":             {0, final, 1},
 		"final and retried": {5, final, 1},
 		"permanent":         {5, throttle.Permanent(errPoison), 1},
+		"permanent of nil":  {5, throttle.Permanent(nil), 1}, // not done
+		"ignore of nil":     {5, throttle.Ignore(nil), 3},
+		"failed of nil":     {5, throttle.Failed(nil), 3},
+		"throttled of nil":  {5, throttle.Throttled(nil, 0), 3},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			var n atomic.Int64
-			th := free()
-			th.Classify = func(err error) pace.Report {
-				if err == final {
-					return pace.Report{Verdict: pace.Throttled, Final: true}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var n atomic.Int64
+				th := free()
+				th.Classify = func(err error) pace.Report {
+					if err == final {
+						return pace.Report{Verdict: pace.Throttled, Final: true}
+					}
+					return throttle.Classify(err)
 				}
-				return throttle.Classify(err)
-			}
-			w := worker.Worker[record]{Throttle: th, Tries: c.tries, OnEvent: func(worker.Event) {}, Handle: func(context.Context, record) error {
-				if n.Add(1) == 3 {
-					return nil
+				w := worker.Worker[record]{Throttle: th, Tries: c.tries, OnEvent: func(worker.Event) {}, Handle: func(context.Context, record) error {
+					if n.Add(1) == 3 {
+						return nil
+					}
+					return c.err
+				}}
+				a := w.Assign(t.Context(), "a", 0)
+				put(t, a, 0, 1)
+				err := a.Wait(t.Context())
+				if n.Load() != c.want || (err == nil) != (c.want == 3) {
+					t.Errorf("%d tries, %v, want %d", n.Load(), err, c.want)
 				}
-				return c.err
-			}}
-			a := w.Assign(t.Context(), "a", 0)
-			put(t, a, 0, 1)
-			err := a.Wait(t.Context())
-			if n.Load() != c.want || (err == nil) != (c.want == 3) {
-				t.Errorf("%s: %d tries, %v, want %d", name, n.Load(), err, c.want)
-			}
+			})
 		})
 	}
 }

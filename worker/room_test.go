@@ -60,6 +60,26 @@ func TestRoom(t *testing.T) {
 	})
 }
 
+// Skip wakes a Put that waits for a record that was refused before its own.
+func TestSkipWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := worker.Worker[record]{
+			Throttle: free(), Window: 1, Offset: offset,
+			Handle: func(context.Context, record) error { time.Sleep(time.Second); return nil },
+		}
+		a := w.Assign(t.Context(), "a", 0)
+		defer a.Lost()
+		a.Add(0, 1) // 1 is refused
+		time.AfterFunc(time.Minute, func() { a.Skip(5) })
+		ctx, end := context.WithTimeout(t.Context(), time.Hour)
+		defer end()
+		began := time.Now()
+		if err := a.Put(ctx, 5); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("Put after %v: %v; want a minute", time.Since(began), err)
+		}
+	})
+}
+
 func TestAddPanics(t *testing.T) {
 	for _, records := range [][]record{{1, 1}, {5, 4}, {1, 2, 3, 3}} {
 		func() {
@@ -124,6 +144,34 @@ func TestRoomOfOthers(t *testing.T) {
 		}
 		b.Lost()
 	})
+}
+
+// What a try of an assignment that has ended held is room for others.
+func TestRoomOfCancelled(t *testing.T) {
+	for name, end := range map[string]func(*worker.Assignment[int], context.CancelFunc){
+		"lost":    func(a *worker.Assignment[int], _ context.CancelFunc) { a.Lost() },
+		"context": func(_ *worker.Assignment[int], cancel context.CancelFunc) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := worker.Worker[int]{
+					Throttle: free(), MaxBytes: 100, Size: func(n int) int { return n },
+					Handle: func(ctx context.Context, n int) error { <-ctx.Done(); time.Sleep(time.Second); return ctx.Err() },
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				a, b := w.Assign(ctx, "a", 0), w.Assign(t.Context(), "b", 0)
+				defer b.Lost()
+				a.Add(100)
+				time.AfterFunc(time.Second, func() { end(a, cancel) })
+				patient, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				if err := b.Put(patient, 60); err != nil {
+					t.Errorf("Put beside a try that has ended: %v", err)
+				}
+			})
+		})
+	}
 }
 
 // Stats says which bound holds back the stream.

@@ -141,9 +141,11 @@ func (w *Worker[R]) try(it *item[R]) (next *item[R]) {
 		o.report, o.timedOut = judge(ctx, t, o.err)
 		return throttle.Result{Report: o.report, Err: o.err}
 	})
-	o.err = err
+	if !o.began || err != nil { // nil also for throttle.Ignore(nil), after which nothing is done
+		o.err = err
+	}
 	var given *throttle.Error
-	if v := o.report.Verdict; (v == pace.Throttled || v == pace.Failed) && errors.As(err, &given) {
+	if v := o.report.Verdict; (v == pace.Throttled || v == pace.Failed) && errors.As(err, &given) && given.Err != nil {
 		o.err = given.Err // without the words of a Throttle that was asked for one try
 	}
 	ended = true

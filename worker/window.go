@@ -11,7 +11,7 @@ type window[T any] struct {
 	next    int64 // all below was offered, or is a gap
 	known   bool  // whether next is
 	awaited int64 // the lowest offset that was refused
-	awaits  bool  // whether one was, and nothing was accepted since
+	awaits  bool  // whether one was, and it was neither accepted nor skipped since
 	tried   int64 // the slots below this number were tried, or are below one that was
 }
 
@@ -58,7 +58,7 @@ func (w *window[T]) accept(offset int64, x *T) (number int64) {
 		w.slots, w.head = w.slots[:n], 0
 	}
 	w.slots = append(w.slots, slot[T]{offset, x})
-	w.next, w.known, w.awaits = offset+1, true, false
+	w.next, w.known, w.awaits = offset+1, true, w.awaits && w.awaited > offset
 	return w.base + int64(w.len()-1)
 }
 

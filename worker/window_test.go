@@ -73,10 +73,16 @@ func TestWindowRefused(t *testing.T) {
 	if w.early(5) {
 		t.Error("5 is early though 4 was accepted")
 	}
-	w.refuse(5)
-	w.skip(6)
-	if w.early(7) {
-		t.Error("7 is early though 5 was skipped")
+	w.refuse(9)
+	w.accept(8, new(int))
+	if !w.early(10) || w.early(9) {
+		t.Error("a record below what was refused forgets the refusal")
+	}
+	w.accept(9, new(int))
+	w.refuse(10)
+	w.skip(11)
+	if w.early(12) {
+		t.Error("12 is early though 10 was skipped")
 	}
 }
 

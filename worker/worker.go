@@ -56,12 +56,14 @@ type Worker[R any] struct {
 	// a [load.Adaptive] as Concurrency, which learns how many may be in flight.
 	Throttle *throttle.Throttle
 	// Offset returns the offset of a record in its assignment. If nil, the
-	// records of an assignment are numbered as they come.
+	// records of an assignment are numbered as they come, as are the jobs of Each.
 	Offset func(R) int64
 	// Order returns the key of a record: records with the same key, of all
 	// assignments, run one after another, in the order in which they were added;
-	// a record that rests before a retry holds back those behind it. Records
-	// with an empty key have no order. If nil, no record has.
+	// a record that rests before a retry, or is with Dead, holds back those behind
+	// it. If its assignment ends while it is with Dead, it does so no more: the
+	// next of its key may run beside that call. Records with an empty key have no
+	// order. If nil, no record has.
 	Order func(R) string
 	// Size returns the size of a record, in bytes or any other unit, for
 	// MaxBytes. If nil, nothing is counted.
@@ -70,7 +72,8 @@ type Worker[R any] struct {
 	// MaxWait do not count. If nil, those of the context given to Assign.
 	Options func(R) throttle.CallOptions
 	// Window bounds the records of one assignment at or above its frontier, done
-	// or not: so also those that are repeated after a crash. If zero or below, 10,000.
+	// or not: so also those that are repeated after a crash, besides what was
+	// done since the last commit. If zero or below, 10,000.
 	// Beyond it Add accepts none.
 	Window int
 	// MaxBytes bounds the Size of all records that are not done, of all
@@ -85,8 +88,8 @@ type Worker[R any] struct {
 	Timeout time.Duration
 	// Tries bounds the tries of a record that did not succeed. Those that were
 	// throttled do not count, nor those that failed while the circuit breaker was
-	// open. If zero, there is no bound; below zero, 1. Beyond it the record is
-	// given up, see Dead.
+	// open, with one exception at [Worker.Each]. If zero, there is no bound; below
+	// zero, 1. Beyond it the record is given up, see Dead.
 	Tries int
 	// Backoff is how long a record rests before each retry, at least. If zero,
 	// [pace.AWS2026Backoff]: 50 ms, 100 ms, 200 ms and so on up to 20 s, each

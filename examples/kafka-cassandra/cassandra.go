@@ -214,7 +214,9 @@ func (d *database) write(ctx context.Context, value []byte, at time.Time) error 
 	}
 	// The time of the record, not of the write: of two records with the same key
 	// the later wins, even if a write of the earlier, given up as timed out, is
-	// applied last.
+	// applied last. Kafka's times are milliseconds: of two records of a key in the
+	// same one Cassandra keeps, column by column, the greater value, so that the
+	// row may be a mixture of both.
 	q := d.session.Query(d.insert, r.Device, time.UnixMilli(r.At), r.Value, r.Note).WithTimestamp(at.UnixMicro())
 	return d.classify(ctx, q.ExecContext(ctx))
 }

@@ -32,6 +32,7 @@ type source struct {
 type partition struct {
 	*worker.Assignment[*kgo.Record]
 	rest      []*kgo.Record // fetched before the pause, and not accepted yet
+	fetched   int64         // offset after the last record fetched
 	committed int64
 }
 
@@ -52,17 +53,33 @@ func (s *source) poll(ctx context.Context, failed func(error)) {
 			}
 		})
 		s.mu.Lock()
-		fetched.EachPartition(func(f kgo.FetchTopicPartition) {
-			if p := s.parts[f.Partition]; p != nil && len(f.Records) > 0 {
-				p.rest = append(p.rest, f.Records...)
-				s.add(f.Partition, p)
-			}
-		})
+		fetched.EachPartition(func(f kgo.FetchTopicPartition) { s.keep(f.Partition, f.Records) })
 		s.mu.Unlock()
 		// Only now may partitions move: what was fetched before belongs to the
 		// assignment that it was added to.
 		s.client.AllowRebalance()
 	}
+}
+
+// keep takes what was fetched of a partition. The caller holds the lock.
+func (s *source) keep(number int32, records []*kgo.Record) {
+	p := s.parts[number]
+	if p == nil || len(records) == 0 {
+		return
+	}
+	if records[0].Offset < p.fetched {
+		// The log was truncated, or made new, and the client began again below:
+		// these offsets are of other records than before.
+		p.Lost()
+		p = s.assign(number)
+	}
+	p.fetched = records[len(records)-1].Offset + 1
+	for _, r := range records {
+		if !r.Attrs.IsControl() {
+			p.rest = append(p.rest, r)
+		}
+	}
+	s.add(number, p)
 }
 
 // add adds what there is room for. The caller holds the lock.
@@ -71,9 +88,11 @@ func (s *source) add(number int32, p *partition) {
 	these := map[string][]int32{s.topic: {number}}
 	if len(p.rest) > 0 {
 		s.client.PauseFetchPartitions(these)
-	} else {
-		s.client.ResumeFetchPartitions(these)
+		return
 	}
+	p.rest = nil      // an empty slice would keep what it was cut from
+	p.Skip(p.fetched) // past markers of transactions, so that no lag is left
+	s.client.ResumeFetchPartitions(these)
 }
 
 // room is the Worker's Room.
@@ -92,9 +111,16 @@ func (s *source) assigned(_ context.Context, c *kgo.Client, all map[string][]int
 	defer s.mu.Unlock()
 	c.ResumeFetchPartitions(all)
 	for _, number := range all[s.topic] {
-		a := s.worker.Assign(s.ctx, fmt.Sprintf("%s[%d]", s.topic, number), -1)
-		s.parts[number] = &partition{Assignment: a, committed: -1}
+		s.assign(number)
 	}
+}
+
+// assign begins a partition. The caller holds the lock.
+func (s *source) assign(number int32) *partition {
+	a := s.worker.Assign(s.ctx, fmt.Sprintf("%s[%d]", s.topic, number), -1)
+	p := &partition{Assignment: a, committed: -1}
+	s.parts[number] = p
+	return p
 }
 
 // take removes partitions.

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/worker"
 )
 
 // TestPause: a partition whose window is full is paused and goes on; more is there
@@ -37,6 +43,106 @@ func TestPause(t *testing.T) {
 		}
 		if missing, above, committed := s.missing(t, "pause", each); missing+above != 0 || committed != each*partitions {
 			t.Errorf("committed %d, %d missing, %d above; want all %d", committed, missing, above, each*partitions)
+		}
+	})
+}
+
+// TestTruncated: after a log was truncated, or made new, records at lower offsets
+// are written, and committed though more was before.
+func TestTruncated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, err := kgo.NewClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		written := map[string]bool{}
+		w := &worker.Worker[*kgo.Record]{
+			Offset:      func(r *kgo.Record) int64 { return r.Offset },
+			MaxInFlight: 1, Window: 4,
+			Handle: func(ctx context.Context, r *kgo.Record) error {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				written[string(r.Value)] = true
+				return nil
+			},
+		}
+		s := &source{topic: "log", worker: w, client: client, ctx: t.Context(), parts: map[int32]*partition{}}
+		w.Room = s.room
+		records := func(from, to int64, log string) (all []*kgo.Record) {
+			for at := from; at < to; at++ {
+				all = append(all, &kgo.Record{Offset: at, Value: fmt.Append(nil, log, at)})
+			}
+			return all
+		}
+		keep := func(all []*kgo.Record) *partition {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.keep(0, all)
+			return s.parts[0]
+		}
+		s.assigned(t.Context(), client, map[string][]int32{"log": {0}})
+		keep(records(100, 103, "old"))
+		time.Sleep(time.Minute)
+		p := keep(records(103, 110, "old")) // more than the window
+		p.committed = 103
+		time.Sleep(1500 * time.Millisecond)
+		keep(records(0, 6, "new"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for at := range 6 {
+			if !written[fmt.Sprint("new", at)] {
+				t.Errorf("record %d of the new log is not written", at)
+			}
+		}
+		if p = s.parts[0]; p.committed != -1 || written["old109"] {
+			t.Errorf("committed %d, want -1; the end of the old log is written: %v", p.committed, written["old109"])
+		}
+		if next, ok := p.Frontier(); next != 6 || !ok {
+			t.Errorf("frontier %d, %v, want 6", next, ok)
+		}
+		if p.rest != nil {
+			t.Error("what was fetched is kept after all was accepted")
+		}
+		p.Lost()
+	})
+}
+
+// TestTransactions: the markers of transactions are committed, so that no lag is
+// left, and are no rows.
+func TestTransactions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := standins(t, standin.Knobs{})
+		s.begin(t, "transactions").stop()
+		c := s.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("writer"))
+		defer c.Close()
+		for n := range int64(6) {
+			if err := c.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			value, err := json.Marshal(madeUp(0, n, 120))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "transactions", Value: value}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ours := s.begin(t, "transactions", "-once").run(t)
+		select {
+		case <-ours.ended:
+		case <-time.After(time.Minute):
+			t.Error("not at its end after a minute")
+		}
+		if at := s.committed(t, "transactions")[0]; at != 12 || s.db.Rows() != 6 || ours.worker.Stats().Done != 6 {
+			t.Errorf("committed %d, %d rows, %d done; want 12, 6, 6", at, s.db.Rows(), ours.worker.Stats().Done)
 		}
 	})
 }

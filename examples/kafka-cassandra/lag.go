@@ -1,10 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"sync"
@@ -109,12 +109,14 @@ func (l *lag) get() (behind int64, arriving float64, known bool) {
 // the group: each of its processes tells the same.
 func (p *pipeline) metrics() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var b bytes.Buffer // a reader that is slow must not hold the lock
+		p.writeMetrics(&b)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		p.writeMetrics(w)
+		_, _ = w.Write(b.Bytes())
 	})
 }
 
-func (p *pipeline) writeMetrics(w io.Writer) {
+func (p *pipeline) writeMetrics(w *bytes.Buffer) {
 	p.lag.mu.Lock()
 	fmt.Fprintln(w, "# TYPE kafka_cassandra_lag_records gauge")
 	for number, n := range p.lag.parts {
@@ -130,7 +132,7 @@ func (p *pipeline) writeMetrics(w io.Writer) {
 		{"limit", "gauge", int64(p.limit())},
 		{"waiting", "gauge", int64(s.Waiting)},
 		{"resting", "gauge", int64(s.Resting)},
-		{"rows_total", "counter", s.Done - s.Dead},
+		{"rows_total", "counter", s.Done},
 		{"dead_total", "counter", s.Dead},
 		{"refused_total", "counter", s.Throttled},
 		{"failed_total", "counter", s.Failed},

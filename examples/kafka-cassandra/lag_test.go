@@ -2,12 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/worker"
 )
 
 func TestWish(t *testing.T) {
@@ -59,6 +66,54 @@ func TestLag(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if n := ours.limit(); n != least {
 			t.Errorf("without lag %d may be in flight, want %d", n, least)
+		}
+	})
+}
+
+// held is a reader of the metrics, at whose pace nothing may wait.
+type held struct {
+	*httptest.ResponseRecorder
+	lag    *lag
+	locked bool
+}
+
+func (h *held) Write(b []byte) (int, error) {
+	if h.lag.mu.TryLock() {
+		h.lag.mu.Unlock()
+	} else {
+		h.locked = true
+	}
+	return h.ResponseRecorder.Write(b)
+}
+
+// TestMetrics: dead letters are no rows, and no lock is held while the reader reads.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipeline{throttle: new(throttle.Throttle)}
+		p.worker = &worker.Worker[*kgo.Record]{
+			Handle: func(_ context.Context, r *kgo.Record) error { return json.Unmarshal(r.Value, new(reading)) },
+			Dead:   func(context.Context, *kgo.Record, error) error { return nil },
+		}
+		p.lag.set(time.Now(), map[int32]int64{0: 7}, 7)
+		a := p.worker.Assign(t.Context(), "", 0)
+		defer a.Lost()
+		good, bad := &kgo.Record{Value: []byte("{}")}, &kgo.Record{Value: []byte("no reading")}
+		a.Add(good, bad, good, good, bad)
+		if err := a.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h := &held{ResponseRecorder: httptest.NewRecorder(), lag: &p.lag}
+		p.metrics().ServeHTTP(h, nil)
+		for _, want := range []string{"kafka_cassandra_rows_total 3\n", "kafka_cassandra_dead_total 2\n", "kafka_cassandra_lag_records{topic=\"\",partition=\"0\"} 7\n"} {
+			if !strings.Contains(h.Body.String(), want) {
+				t.Errorf("metrics lack %q:\n%s", want, h.Body)
+			}
+		}
+		if c := counted(p); c.done != 3 {
+			t.Errorf("%d counted, want 3", c.done)
+		}
+		if h.locked {
+			t.Error("the lag is locked while the reader reads")
 		}
 	})
 }

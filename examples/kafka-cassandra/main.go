@@ -61,7 +61,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "bound of one write")
 	f.IntVar(&o.most, "most", 512, "most writes in flight; how many there are is learnt")
 	f.BoolVar(&o.fixed, "fixed", false, "learn nothing: -most in flight, each retried after 100ms, as a pool of goroutines; to compare")
-	f.IntVar(&o.window, "window", 10_000, "most records of a partition above its committed offset, which a crash repeats")
+	f.IntVar(&o.window, "window", 10_000, "most records of a partition above its frontier; a crash repeats them, and what was written since the last commit")
 	f.Int64Var(&o.bytes, "bytes", 256<<20, "most bytes of all records that are not written")
 	f.IntVar(&o.tries, "tries", 20, "tries of a record before it is given up; refusals and the time of an outage do not count")
 	f.DurationVar(&o.within, "within", 5*time.Second, "wish: how soon a lag should be gone, if the database bears it; 0 for as soon as possible")
@@ -154,7 +154,7 @@ func start(ctx context.Context, o options, stdout io.Writer) error {
 		}
 	}
 	if o.metrics != "" {
-		server := &http.Server{Addr: o.metrics, Handler: p.metrics(), ReadHeaderTimeout: 5 * time.Second}
+		server := &http.Server{Addr: o.metrics, Handler: p.metrics(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 		go func() { // ends with Close
 			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 				p.fatal(fmt.Errorf("-metrics %s: %w", o.metrics, err))

@@ -257,7 +257,7 @@ type count struct {
 func counted(p *pipeline) count {
 	s := p.worker.Stats()
 	c := count{
-		at: time.Now(), done: s.Done - s.Dead, throttled: s.Throttled, failed: s.Failed, timeout: s.TimedOut,
+		at: time.Now(), done: s.Done, throttled: s.Throttled, failed: s.Failed, timeout: s.TimedOut,
 		inFlight: s.InFlight, limit: p.limit(), tries: s.Served + s.Throttled + s.Failed + s.Ignored,
 	}
 	for _, a := range s.Assignments {
