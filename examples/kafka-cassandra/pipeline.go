@@ -95,7 +95,8 @@ func (p *pipeline) clientOptions() []kgo.Opt {
 		kgo.ConsumerGroup(p.o.group),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
-		kgo.KeepControlRecords(), // markers of transactions have offsets to commit too
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // no record of a transaction that was aborted
+		kgo.KeepControlRecords(),                     // markers of transactions have offsets to commit too
 		// Partitions stay where they are between a poll and AllowRebalance.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(p.source.assigned),
