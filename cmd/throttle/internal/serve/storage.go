@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -102,15 +101,6 @@ func overlayKey(prefix string) string {
 		return ""
 	}
 	return prefix + "overlay"
-}
-
-// redacted is a URL without its password.
-func redacted(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "(no URL)"
-	}
-	return u.Redacted()
 }
 
 // told returns the OnState of a Guard: it logs when the store goes and when it comes
