@@ -84,7 +84,7 @@ func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) 
 	case *throttleredis.Store:
 		return &throttleredis.Document{Do: remote.Do, Name: overlayKey(remote.Prefix)}
 	case *throttlesql.Store:
-		d := &throttlesql.Document{Query: remote.Query}
+		d := &throttlesql.Document{Query: remote.Query, Name: cmp.Or(remote.Table, "overlay")}
 		if f.Store.Create {
 			if err := d.Create(ctx); err != nil {
 				log.Error("the table of the overlay could not be created", "err", err)
