@@ -180,7 +180,7 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	layers, overlay := slices.Clone(t.layers), t.overlay
 	change(layers, &overlay)
 	base := t.base(layers)
-	set, left := overlay.Over(base)
+	set, left := overlay.Trim(now).Over(base)
 	c, err := Compile(set, t.Known...)
 	if err != nil {
 		return nil, lineError{fmt.Errorf("%w (of the sources and the overlay together)", err)}
