@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +71,8 @@ type Stack struct {
 
 // Version is a version that a [Stack] has put into use.
 type Version struct {
-	// Name is the Version of the rules.
+	// Name is the Version of the rules. Where earlier rules that are kept have the
+	// same, "-" and 12 digits of a digest follow.
 	Name string
 	// Since is when it was put into use.
 	Since time.Time
@@ -190,7 +193,7 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	if !t.begun || old != nil && old.digest == c.digest {
 		return nil, nil
 	}
-	v := Version{Name: c.version, Since: now, Changes: Diff(old.Set(), set), merged: c.canon}
+	v := Version{Name: t.nameOf(c), Since: now, Changes: Diff(old.Set(), set), merged: c.canon}
 	if overlay.Set != nil {
 		base = *overlay.Set
 	}
@@ -200,6 +203,16 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	t.keep(v)
 	t.Live.Swap(c)
 	return &v, nil
+}
+
+// nameOf returns the name of a version, with digits of its digest where a version
+// kept, with other rules, has that name.
+func (t *Stack) nameOf(c *Compiled) string {
+	taken := func(v Version) bool { return v.Name == c.version && !bytes.Equal(v.merged, c.canon) }
+	if !slices.ContainsFunc(t.versions, taken) {
+		return c.version
+	}
+	return clip(c.version, maxName-13) + "-" + hex.EncodeToString(c.digest[:6])
 }
 
 // base returns the layers on top of each other.

@@ -164,6 +164,29 @@ func TestStackVersions(t *testing.T) {
 	}
 }
 
+// A file that changes and keeps its version: each of its versions has a name, and
+// that is brought back which is named.
+func TestStackVersionKept(t *testing.T) {
+	file := new(fetched)
+	s := file.stack(&rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")})
+	for i := range 3 {
+		file.set(fmt.Sprintf(`{"version": "v1", "rules": {"name": "r", "key": "client", "limits": "%d/h"}}`, i+1))
+		refreshed(t, s)
+	}
+	var names []string
+	for _, v := range s.Versions() {
+		names = append(names, v.Name)
+	}
+	if names[0] != "v1" || len(names[1]) != len("v1-123456789abc") || !strings.HasPrefix(names[1], "v1-") || names[1] == names[2] {
+		t.Fatalf("the versions are named %q", names)
+	}
+	for i, name := range names {
+		if err := s.BringBack(t.Context(), name, noted); err != nil || limitAt(t, s, "x", noon) != int64(i+1) {
+			t.Errorf("BringBack of %s: %v, the limit is %d, want %d", name, err, limitAt(t, s, "x", noon), i+1)
+		}
+	}
+}
+
 // A change by hand that no longer fits its rule, or has ended, keeps nothing else from
 // being changed, nor a start from having the rest.
 func TestStackLeavesOut(t *testing.T) {
