@@ -116,6 +116,20 @@ func TestFilesChange(t *testing.T) {
 	}
 }
 
+// A file that the next start would refuse is refused, for what needs a restart too.
+func TestReloadChecks(t *testing.T) {
+	dir := folder(t, hello, "f.yaml", files, "rules.yaml", twoAnHour)
+	good, err := os.ReadFile(filepath.Join(dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, dir, "f.yaml")
+	r.write("f.yaml", strings.Replace(string(good), "127.0.0.1:0\n", "{address: 127.0.0.1:0, tls: {cert: no.pem, key: no.pem}}\n", 1))
+	r.said("not reloaded; what was in use stays", "f.yaml:5:", "gateway.listen", "no.pem")
+	r.write("f.yaml", string(good))
+	r.said(`"reloaded"`)
+}
+
 // Logs and the status show neither what the URL of the rules has in its query nor
 // keys of callers.
 func TestLogsHideSecrets(t *testing.T) {
