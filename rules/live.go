@@ -144,18 +144,24 @@ func (t *Stack) hasBegun() bool {
 	return t.begun
 }
 
-// Refresh refreshes all sources and looks at the Overlay now. Nothing is put into
-// use before each has been asked once. The error joins theirs; what failed keeps its
-// old version.
+// Refresh refreshes all sources, in their order, and looks at the Overlay meanwhile.
+// Nothing is put into use before each has been asked once. The error joins theirs;
+// what failed keeps its old version.
 func (t *Stack) Refresh(ctx context.Context) error {
 	t.once.Do(t.setUp)
 	var errs []error
+	var overlay error
+	asked := make(chan struct{})
+	var all sync.WaitGroup // a source that hangs does not keep the Overlay out
+	if t.Shared != nil {
+		all.Go(func() { overlay = t.lookAfter(ctx, asked) })
+	}
 	for _, s := range t.Sources {
 		errs = append(errs, s.Refresh(ctx))
 	}
-	if t.Shared != nil {
-		errs = append(errs, t.Look(ctx))
-	}
+	close(asked)
+	all.Wait()
+	errs = append(errs, overlay)
 	t.mu.Lock()
 	begun := t.begun
 	t.begun = true

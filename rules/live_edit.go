@@ -21,12 +21,23 @@ func (t *Stack) Look(ctx context.Context) error {
 		return errNoShared
 	}
 	t.once.Do(t.setUp)
+	return t.lookAfter(ctx, nil)
+}
+
+// lookAfter looks at Shared. What it finds at the start goes on top of the sources
+// when these have been asked, or ctx ends.
+func (t *Stack) lookAfter(ctx context.Context, asked <-chan struct{}) error {
 	leave, err := t.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	err = t.look(ctx)
+	if asked == nil || t.hasBegun() {
+		ended := make(chan struct{})
+		close(ended)
+		asked = ended
+	}
+	err = t.look(ctx, asked)
 	if err != nil {
 		err = lineError{fmt.Errorf("rules: overlay: %w", err)}
 		if kept := t.fallBack(time.Now()); kept != nil {
@@ -38,14 +49,7 @@ func (t *Stack) Look(ctx context.Context) error {
 }
 
 // enter waits until no other look at Shared is in flight.
-func (t *Stack) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case t.turn <- struct{}{}:
-		return func() { <-t.turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("rules: %w", context.Cause(ctx))
-	}
-}
+func (t *Stack) enter(ctx context.Context) (leave func(), err error) { return takeTurn(ctx, t.turn) }
 
 // looked notes the end of a look.
 func (t *Stack) looked(now time.Time, err error) {
@@ -75,9 +79,13 @@ func (t *Stack) load(ctx context.Context) (version string, o Overlay, err error)
 	return version, o, err
 }
 
-func (t *Stack) look(ctx context.Context) error {
+func (t *Stack) look(ctx context.Context, asked <-chan struct{}) error {
 	for range maxEdits {
 		version, o, err := t.load(ctx)
+		select {
+		case <-asked:
+		case <-ctx.Done(): // what was loaded counts all the same
+		}
 		if err != nil {
 			return err
 		}

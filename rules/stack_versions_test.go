@@ -187,6 +187,31 @@ func TestStackVersionKept(t *testing.T) {
 	}
 }
 
+// A source that hangs at the start keeps neither the Overlay out, nor what another
+// source has kept.
+func TestStackHangs(t *testing.T) {
+	dir := t.TempDir()
+	shared := &rules.File{Path: filepath.Join(dir, "overlay.json")}
+	if _, ok, err := shared.Swap(t.Context(), "", []byte(`{"serial": 3, "deny": "client=bad"}`)); err != nil || !ok {
+		t.Fatal(err)
+	}
+	keep := filepath.Join(dir, "kept.json")
+	refreshed(t, &rules.Stack{Sources: []*rules.Source{{Fetch: new(fetched).set(perClient).fetch, Keep: keep}}})
+	hang := func(ctx context.Context, _ string) ([]byte, string, error) { <-ctx.Done(); return nil, "", ctx.Err() }
+	synctest.Test(t, func(t *testing.T) {
+		var looks int
+		s := &rules.Stack{Shared: shared, Sources: []*rules.Source{{Fetch: hang}, {Fetch: hang, Keep: keep}}, OnState: func(rules.Status) { looks++ }}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := s.Refresh(ctx); err == nil || limitAt(t, s, "bad", noon) != 0 || limitAt(t, s, "x", noon) != 1 {
+			t.Errorf("with sources that hang: %v, limits %d and %d; want the Overlay and the kept rules", err, limitAt(t, s, "bad", noon), limitAt(t, s, "x", noon))
+		}
+		if st := s.Status(); st.Version != "3" || st.Err != nil || looks != 1 {
+			t.Errorf("the status of the Overlay is %+v after %d looks", st, looks)
+		}
+	})
+}
+
 // A change by hand that no longer fits its rule, or has ended, keeps nothing else from
 // being changed, nor a start from having the rest.
 func TestStackLeavesOut(t *testing.T) {
