@@ -29,7 +29,8 @@ type Overlay struct {
 	// Set replaces the rules of all sources: a version that was brought back. If
 	// nil, those of the sources count.
 	Set *Set `json:"set,omitempty"`
-	// Log has the latest 200 changes, the last one last.
+	// Log has the latest 200 changes, the last one last; fewer where 1 MiB has no
+	// room for them.
 	Log []Change `json:"log,omitempty"`
 }
 
@@ -158,8 +159,7 @@ func (o *Overlay) overRules(all []Rule, bits addressBits) (done []Rule, left []s
 		fit, unfit := o.fitting(name, done[i], bits)
 		left = append(left, unfit...)
 		// One that does not end would never let the file's with the same key count.
-		lasting := slices.DeleteFunc(slices.Clone(fit), func(v Override) bool { return !v.Until.IsZero() })
-		done[i].Overrides = slices.Concat(fit, without(done[i].Overrides, lasting, sameOverride))
+		done[i].Overrides = slices.Concat(fit, without(done[i].Overrides, endless(fit), sameOverride))
 	}
 	return done, left
 }
