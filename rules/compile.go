@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -171,7 +170,7 @@ func (k *compiler) top(s Set) {
 		k.fail(strings.TrimSuffix("proxies."+path, "."), "%s", what)
 	}
 	k.c.proxies = Proxies{slices.Clone(s.Proxies.Trusted), s.Proxies.Header}
-	k.c.bits = addressBits{cmp.Or(s.IPv4Prefix, 32), cmp.Or(s.IPv6Prefix, defaultIPv6)}
+	k.c.bits = bitsOf(s)
 	if b := k.c.bits.v6; b < smallestIPv6 || b > 128 {
 		k.fail("ipv6_prefix", "must be from %d to 128", smallestIPv6)
 		k.c.bits.v6 = defaultIPv6

@@ -26,8 +26,17 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, v := range []any{
-		rules.Set{}, rules.Rule{}, rules.Match{}, rules.Override{}, rules.Proxies{},
-		rules.Entry{}, rules.Kill{}, rules.Shadow{}, rules.Switch{}, rules.Case{}, rules.Overlay{},
+		rules.Set{},
+		rules.Rule{},
+		rules.Match{},
+		rules.Override{},
+		rules.Proxies{},
+		rules.Entry{},
+		rules.Kill{},
+		rules.Shadow{},
+		rules.Switch{},
+		rules.Case{},
+		rules.Overlay{},
 	} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

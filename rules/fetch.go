@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,7 +23,8 @@ type Fetch func(ctx context.Context, have string) (data []byte, tag string, err 
 
 // FromURL fetches by GET from a server, with its ETag as the tag. Bodies above
 // MaxSize are refused, and so are all answers but 200 and, to a tag, 304. The
-// context bounds the time, see [Source.Timeout]. If client is nil,
+// context bounds the time, see [Source.Timeout]. Errors show neither the password
+// nor the query of the URL, which may hold a token. If client is nil,
 // [http.DefaultClient].
 func FromURL(client *http.Client, url string) Fetch {
 	if client == nil {
@@ -31,7 +33,7 @@ func FromURL(client *http.Client, url string) Fetch {
 	return func(ctx context.Context, have string) ([]byte, string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return nil, "", err
+			return nil, "", errBadURL // the error of net/url quotes it
 		}
 		req.Header.Set("Accept", "application/json")
 		if have != "" {
@@ -39,18 +41,33 @@ func FromURL(client *http.Client, url string) Fetch {
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			return nil, "", err
+			if in := (*neturl.Error)(nil); errors.As(err, &in) {
+				err = in.Err
+			}
+			return nil, "", fmt.Errorf("GET %s: %w", shown(req.URL), err)
 		}
 		defer resp.Body.Close() // nothing was written that could be lost
 		switch {
 		case resp.StatusCode == http.StatusNotModified && have != "":
 			return nil, have, nil
 		case resp.StatusCode != http.StatusOK:
-			return nil, "", fmt.Errorf("GET %s: %s", req.URL.Redacted(), resp.Status)
+			return nil, "", fmt.Errorf("GET %s: %s", shown(req.URL), resp.Status)
 		}
 		data, err := readAll(resp.Body)
 		return data, resp.Header.Get("ETag"), err
 	}
+}
+
+var errBadURL = errors.New("the URL cannot be parsed; it must be like https://HOST/PATH")
+
+// shown is a URL without what may be secret: its password and its query.
+func shown(u *neturl.URL) string {
+	short := *u
+	short.Fragment = ""
+	if short.RawQuery != "" {
+		short.RawQuery = "…"
+	}
+	return short.Redacted()
 }
 
 // FromFile fetches from a file, which it reads each time. Replace the file by

@@ -188,8 +188,13 @@ func TestAway(t *testing.T) {
 		alone       bool // passes without a Guard
 		local, deny int  // how many of 10 pass a Guard of two instances with that Fallback
 	}{
-		{"/unset", false, 2, 0}, {"/share", false, 2, 2}, {"/pass", true, 10, 10}, {"/refuse", false, 0, 0},
-		{"/both", false, 2, 0}, {"/mixed", false, 2, 2}, {"/three", false, 0, 0},
+		{"/unset", false, 2, 0},
+		{"/share", false, 2, 2},
+		{"/pass", true, 10, 10},
+		{"/refuse", false, 0, 0},
+		{"/both", false, 2, 0},
+		{"/mixed", false, 2, 2},
+		{"/three", false, 0, 0},
 	} {
 		a, err := c.Decide(t.Context(), b, rules.Request{Path: x.path})
 		if a.OK != x.alone || (err == nil) != x.alone || x.alone && (a.Reason != rules.Away || !errors.Is(a.StoreErr, b.err)) {
@@ -237,9 +242,15 @@ func TestSwitch(t *testing.T) {
 		after     time.Duration
 		want      rules.Value
 	}{
-		{"search", "x", 0, "old"}, {"search", "beta-1", -1, "new"}, {"search", "beta-1", 0, "old"},
-		{"search", "acme", 0, "own"}, {"search", "acme", time.Hour, "7"}, {"search", "acid", 0, "7"},
-		{"degraded", "/export/all", 0, "true"}, {"degraded", "/", 0, ""}, {"nothing", "x", 0, ""},
+		{"search", "x", 0, "old"},
+		{"search", "beta-1", -1, "new"},
+		{"search", "beta-1", 0, "old"},
+		{"search", "acme", 0, "own"},
+		{"search", "acme", time.Hour, "7"},
+		{"search", "acid", 0, "7"},
+		{"degraded", "/export/all", 0, "true"},
+		{"degraded", "/", 0, ""},
+		{"nothing", "x", 0, ""},
 	} {
 		if got := c.Switch(x.name, x.key, noon.Add(x.after)); got != x.want {
 			t.Errorf("Switch(%s, %s, noon + %v) = %q, want %q", x.name, x.key, x.after, got, x.want)

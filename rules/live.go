@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,7 +71,8 @@ type Stack struct {
 
 // Version is a version that a [Stack] has put into use.
 type Version struct {
-	// Name is the Version of the rules.
+	// Name is the Version of the rules. Where earlier rules that are kept have the
+	// same, "-" and 12 digits of a digest follow.
 	Name string
 	// Since is when it was put into use.
 	Since time.Time
@@ -141,18 +144,24 @@ func (t *Stack) hasBegun() bool {
 	return t.begun
 }
 
-// Refresh refreshes all sources and looks at the Overlay now. Nothing is put into
-// use before each has been asked once. The error joins theirs; what failed keeps its
-// old version.
+// Refresh refreshes all sources, in their order, and looks at the Overlay meanwhile.
+// Nothing is put into use before each has been asked once. The error joins theirs;
+// what failed keeps its old version.
 func (t *Stack) Refresh(ctx context.Context) error {
 	t.once.Do(t.setUp)
 	var errs []error
+	var overlay error
+	asked := make(chan struct{})
+	var all sync.WaitGroup // a source that hangs does not keep the Overlay out
+	if t.Shared != nil {
+		all.Go(func() { overlay = t.lookAfter(ctx, asked) })
+	}
 	for _, s := range t.Sources {
 		errs = append(errs, s.Refresh(ctx))
 	}
-	if t.Shared != nil {
-		errs = append(errs, t.Look(ctx))
-	}
+	close(asked)
+	all.Wait()
+	errs = append(errs, overlay)
 	t.mu.Lock()
 	begun := t.begun
 	t.begun = true
@@ -180,7 +189,7 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	layers, overlay := slices.Clone(t.layers), t.overlay
 	change(layers, &overlay)
 	base := t.base(layers)
-	set, left := overlay.Over(base)
+	set, left := overlay.Trim(now).Over(base)
 	c, err := Compile(set, t.Known...)
 	if err != nil {
 		return nil, lineError{fmt.Errorf("%w (of the sources and the overlay together)", err)}
@@ -190,7 +199,7 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	if !t.begun || old != nil && old.digest == c.digest {
 		return nil, nil
 	}
-	v := Version{Name: c.version, Since: now, Changes: Diff(old.Set(), set), merged: c.canon}
+	v := Version{Name: t.nameOf(c), Since: now, Changes: Diff(old.Set(), set), merged: c.canon}
 	if overlay.Set != nil {
 		base = *overlay.Set
 	}
@@ -200,6 +209,16 @@ func (t *Stack) put(now time.Time, change func(layers []*Set, o *Overlay)) (*Ver
 	t.keep(v)
 	t.Live.Swap(c)
 	return &v, nil
+}
+
+// nameOf returns the name of a version, with digits of its digest where a version
+// kept, with other rules, has that name.
+func (t *Stack) nameOf(c *Compiled) string {
+	taken := func(v Version) bool { return v.Name == c.version && !bytes.Equal(v.merged, c.canon) }
+	if !slices.ContainsFunc(t.versions, taken) {
+		return c.version
+	}
+	return clip(c.version, maxName-13) + "-" + hex.EncodeToString(c.digest[:6])
 }
 
 // base returns the layers on top of each other.

@@ -21,12 +21,23 @@ func (t *Stack) Look(ctx context.Context) error {
 		return errNoShared
 	}
 	t.once.Do(t.setUp)
+	return t.lookAfter(ctx, nil)
+}
+
+// lookAfter looks at Shared. What it finds at the start goes on top of the sources
+// when these have been asked, or ctx ends.
+func (t *Stack) lookAfter(ctx context.Context, asked <-chan struct{}) error {
 	leave, err := t.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	err = t.look(ctx)
+	if asked == nil || t.hasBegun() {
+		ended := make(chan struct{})
+		close(ended)
+		asked = ended
+	}
+	err = t.look(ctx, asked)
 	if err != nil {
 		err = lineError{fmt.Errorf("rules: overlay: %w", err)}
 		if kept := t.fallBack(time.Now()); kept != nil {
@@ -38,14 +49,7 @@ func (t *Stack) Look(ctx context.Context) error {
 }
 
 // enter waits until no other look at Shared is in flight.
-func (t *Stack) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case t.turn <- struct{}{}:
-		return func() { <-t.turn }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("rules: %w", context.Cause(ctx))
-	}
-}
+func (t *Stack) enter(ctx context.Context) (leave func(), err error) { return takeTurn(ctx, t.turn) }
 
 // looked notes the end of a look.
 func (t *Stack) looked(now time.Time, err error) {
@@ -75,9 +79,13 @@ func (t *Stack) load(ctx context.Context) (version string, o Overlay, err error)
 	return version, o, err
 }
 
-func (t *Stack) look(ctx context.Context) error {
+func (t *Stack) look(ctx context.Context, asked <-chan struct{}) error {
 	for range maxEdits {
 		version, o, err := t.load(ctx)
+		select {
+		case <-asked:
+		case <-ctx.Done(): // what was loaded counts all the same
+		}
 		if err != nil {
 			return err
 		}
@@ -88,8 +96,8 @@ func (t *Stack) look(ctx context.Context) error {
 				return err
 			}
 			continue // another instance was faster
-		case version == seen:
-			return nil
+		case version == seen && t.Status().KeepErr == nil:
+			return nil // else it is kept now
 		}
 		return t.use(time.Now(), version, o)
 	}
@@ -104,7 +112,7 @@ func (t *Stack) have() (o Overlay, seen string) {
 
 // restore writes the Overlay in use over an older one.
 func (t *Stack) restore(ctx context.Context, version string, have Overlay) (ok bool, err error) {
-	now, ok, err := t.swap(ctx, version, have)
+	now, ok, err := t.swap(ctx, version, &have)
 	if err != nil {
 		return false, fmt.Errorf("an older one is there than %d, which stays in use: %w", have.Serial, err)
 	}
@@ -114,18 +122,34 @@ func (t *Stack) restore(ctx context.Context, version string, have Overlay) (ok b
 	return true, t.use(time.Now(), now, have)
 }
 
-// swap writes an Overlay to Shared.
-func (t *Stack) swap(ctx context.Context, old string, o Overlay) (version string, ok bool, err error) {
-	data, err := json.Marshal(o)
-	switch {
-	case err != nil:
+// swap writes an Overlay to Shared, with as much of its log as there is room for.
+func (t *Stack) swap(ctx context.Context, old string, o *Overlay) (version string, ok bool, err error) {
+	data, err := o.text()
+	for err != nil && len(o.Log) > 1 {
+		o.Log = o.Log[len(o.Log)-len(o.Log)/2:]
+		data, err = o.text()
+	}
+	if err != nil {
 		return "", false, err
-	case len(data) > MaxSize:
-		return "", false, fmt.Errorf("it would be longer than %d bytes; let some of it end", MaxSize)
 	}
 	ctx, cancel := context.WithTimeout(ctx, positive(t.Timeout, defaultTimeout))
 	defer cancel()
 	return t.Shared.Swap(ctx, old, data)
+}
+
+// text returns an Overlay as text that can be read again.
+func (o *Overlay) text() ([]byte, error) {
+	data, err := json.Marshal(o)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > MaxSize:
+		return nil, fmt.Errorf("it would be longer than %d bytes; let some of it end", MaxSize)
+	}
+	if err := new(Overlay).UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("it could not be read again: %w", err)
+	}
+	return data, nil
 }
 
 // use puts an Overlay into use and keeps it.
@@ -234,7 +258,7 @@ func (t *Stack) edit(ctx context.Context, n Note, change func(*Overlay) error) (
 	}
 	next.Serial = o.Serial + 1
 	next.Log = append(next.Log[max(len(next.Log)+1-maxLog, 0):], Change{What: what, Note: n})
-	version, ok, err = t.swap(ctx, version, next)
+	version, ok, err = t.swap(ctx, version, &next)
 	if err != nil || !ok {
 		return false, err
 	}

@@ -29,7 +29,8 @@ type Overlay struct {
 	// Set replaces the rules of all sources: a version that was brought back. If
 	// nil, those of the sources count.
 	Set *Set `json:"set,omitempty"`
-	// Log has the latest 200 changes, the last one last.
+	// Log has the latest 200 changes, the last one last; fewer where 1 MiB has no
+	// room for them.
 	Log []Change `json:"log,omitempty"`
 }
 
@@ -125,7 +126,7 @@ func trimAll[T any](all map[string][]T, ended func(T) bool) map[string][]T {
 }
 
 // Over returns the rules of a Set with the Overlay on top. left says, in a line
-// each, what is left out as the Set has no such rule, or one with another key.
+// each, what is left out as the Set has no such rule, or one that it does not fit.
 // Neither is changed. The Version gets the Serial, unless nothing is on top.
 func (o Overlay) Over(s Set) (merged Set, left []string) {
 	if o.Set != nil {
@@ -134,7 +135,7 @@ func (o Overlay) Over(s Set) (merged Set, left []string) {
 	s.Kill = o.Kill.or(s.Kill)
 	s.Deny = slices.Concat(o.Deny, s.Deny)
 	s.Allow = slices.Concat(o.Allow, s.Allow)
-	s.Rules, left = o.overRules(s.Rules)
+	s.Rules, left = o.overRules(s.Rules, bitsOf(s))
 	s.Switches = o.overSwitches(s.Switches)
 	if o.any() {
 		s.Version = clip(cmp.Or(s.Version, digestName(s)), maxName-21) + fmt.Sprintf(".%d", o.Serial)
@@ -147,7 +148,7 @@ func (o *Overlay) any() bool {
 	return o.Kill.On || len(o.Deny)+len(o.Allow)+len(o.Overrides)+len(o.Switches) > 0 || o.Set != nil
 }
 
-func (o *Overlay) overRules(all []Rule) (done []Rule, left []string) {
+func (o *Overlay) overRules(all []Rule, bits addressBits) (done []Rule, left []string) {
 	done = slices.Clone(all)
 	for _, name := range slices.Sorted(maps.Keys(o.Overrides)) {
 		i := slices.IndexFunc(done, func(r Rule) bool { return r.Name == name })
@@ -155,17 +156,10 @@ func (o *Overlay) overRules(all []Rule) (done []Rule, left []string) {
 			left = append(left, fmt.Sprintf("overrides of rule %q: there is no such rule", name))
 			continue
 		}
-		var fit []Override
-		for _, v := range o.Overrides[name] {
-			if len(v.Key) != len(done[i].Key) {
-				left = append(left, fmt.Sprintf("override of rule %q for %s: the rule's key has %d parts", name, keyWords(v.Key), len(done[i].Key)))
-				continue
-			}
-			fit = append(fit, v)
-		}
+		fit, unfit := o.fitting(name, done[i], bits)
+		left = append(left, unfit...)
 		// One that does not end would never let the file's with the same key count.
-		lasting := slices.DeleteFunc(slices.Clone(fit), func(v Override) bool { return !v.Until.IsZero() })
-		done[i].Overrides = slices.Concat(fit, without(done[i].Overrides, lasting, sameOverride))
+		done[i].Overrides = slices.Concat(fit, without(done[i].Overrides, endless(fit), sameOverride))
 	}
 	return done, left
 }

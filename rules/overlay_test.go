@@ -58,8 +58,13 @@ func TestOverlayOver(t *testing.T) {
 		limit  int64
 		reason rules.Reason
 	}{
-		{"acme", -1, 5, rules.Within}, {"acme", 0, 2, rules.Within}, {"b", 0, 6, rules.Within}, {"c", 0, 2, rules.Within},
-		{"bad", -1, 0, rules.Denied}, {"bad", 0, 1, rules.Within}, {"friend", 0, 0, rules.Allowed},
+		{"acme", -1, 5, rules.Within},
+		{"acme", 0, 2, rules.Within},
+		{"b", 0, 6, rules.Within},
+		{"c", 0, 2, rules.Within},
+		{"bad", -1, 0, rules.Denied},
+		{"bad", 0, 1, rules.Within},
+		{"friend", 0, 0, rules.Allowed},
 	} {
 		if a := ask(t, c, newBook(), rules.Request{Client: x.client, Now: noon.Add(x.after)}); a.Limit.Count != x.limit || a.Reason != x.reason {
 			t.Errorf("%s at noon %+v: %v by %d, want %v by %d", x.client, x.after, a.Reason, a.Limit.Count, x.reason, x.limit)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/netip"
@@ -163,6 +164,11 @@ func appendValue(key []byte, p part, value string) []byte {
 
 // addressBits are how many bits of an address make one client.
 type addressBits struct{ v4, v6 int }
+
+// bitsOf returns those of a Set.
+func bitsOf(s Set) addressBits {
+	return addressBits{cmp.Or(s.IPv4Prefix, 32), cmp.Or(s.IPv6Prefix, defaultIPv6)}
+}
 
 // of returns how many bits of a tell clients apart. All hosts of a link are in
 // one network of link-local addresses.

@@ -185,9 +185,21 @@ func (s *Source) enter(ctx context.Context) (leave func(), err error) {
 	}
 	turn := s.turn
 	s.mu.Unlock()
+	return takeTurn(ctx, turn)
+}
+
+// takeTurn waits for a turn. One that is free is taken even if ctx has ended: what
+// fails then is noted, and a kept copy is used.
+func takeTurn(ctx context.Context, turn chan struct{}) (leave func(), err error) {
+	leave = func() { <-turn }
 	select {
 	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+		return leave, nil
+	default:
+	}
+	select {
+	case turn <- struct{}{}:
+		return leave, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("rules: %w", context.Cause(ctx))
 	}

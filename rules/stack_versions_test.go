@@ -81,9 +81,16 @@ func TestSourceSerial(t *testing.T) {
 		want   string
 		err    string
 	}{
-		{7, false, "v7", ""}, {7, false, "v7", ""}, {6, false, "v7", "serial 6 is older than 7, which is in use"}, {8, false, "v8", ""},
-		{7, true, "v8", "serial 7 is older than 8, which is kept"}, {7, false, "v8", "serial 7 is older than 8, which is in use"},
-		{8, true, "v8", ""}, {0, false, "v0", ""}, {7, false, "v0", "serial 7 is older than 8"}, {9, true, "v9", ""},
+		{7, false, "v7", ""},
+		{7, false, "v7", ""},
+		{6, false, "v7", "serial 6 is older than 7, which is in use"},
+		{8, false, "v8", ""},
+		{7, true, "v8", "serial 7 is older than 8, which is kept"},
+		{7, false, "v8", "serial 7 is older than 8, which is in use"},
+		{8, true, "v8", ""},
+		{0, false, "v0", ""},
+		{7, false, "v0", "serial 7 is older than 8"},
+		{9, true, "v9", ""},
 	} {
 		if version(x.serial); x.anew {
 			s = start()
@@ -160,6 +167,29 @@ func TestStackVersions(t *testing.T) {
 	}
 	if err := s.BringBack(t.Context(), brought, noted); err != nil || limitAt(t, s, "x", noon) != 3 {
 		t.Errorf("BringBack of %s, itself brought back: %v, the limit is %d, want 3", brought, err, limitAt(t, s, "x", noon))
+	}
+}
+
+// A file that changes and keeps its version: each of its versions has a name, and
+// that is brought back which is named.
+func TestStackVersionKept(t *testing.T) {
+	file := new(fetched)
+	s := file.stack(&rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")})
+	for i := range 3 {
+		file.set(fmt.Sprintf(`{"version": "v1", "rules": {"name": "r", "key": "client", "limits": "%d/h"}}`, i+1))
+		refreshed(t, s)
+	}
+	var names []string
+	for _, v := range s.Versions() {
+		names = append(names, v.Name)
+	}
+	if names[0] != "v1" || len(names[1]) != len("v1-123456789abc") || !strings.HasPrefix(names[1], "v1-") || names[1] == names[2] {
+		t.Fatalf("the versions are named %q", names)
+	}
+	for i, name := range names {
+		if err := s.BringBack(t.Context(), name, noted); err != nil || limitAt(t, s, "x", noon) != int64(i+1) {
+			t.Errorf("BringBack of %s: %v, the limit is %d, want %d", name, err, limitAt(t, s, "x", noon), i+1)
+		}
 	}
 }
 

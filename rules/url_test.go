@@ -90,3 +90,19 @@ func TestSlowBody(t *testing.T) {
 		t.Errorf("Refresh of a slow body = %v, want it to end with its context", err)
 	}
 }
+
+// TestFromURLHidesSecrets: no error shows the password or the query of the URL.
+func TestFromURLHidesSecrets(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, at := range []string{server.URL, gone.URL, "http://host:port", "ftp://host"} {
+		url := strings.Replace(at, "://", "://me:wOrd@", 1) + "/rules.json?token=sEcret#pArt"
+		s := rules.Source{Fetch: rules.FromURL(nil, url)}
+		err := s.Refresh(t.Context())
+		if text := fmt.Sprint(err); err == nil || strings.Contains(text, "wOrd") || strings.Contains(text, "sEcret") || strings.Contains(text, "pArt") {
+			t.Errorf("%s: %v, want an error without what is secret", url, err)
+		}
+	}
+	server.Close()
+}

@@ -62,8 +62,10 @@ func metastable() Scenario {
 	s := database("metastable", time.Minute, Group{
 		Processes: 1, Workers: 1000, Arrivals: 400, Timeout: 600 * time.Millisecond,
 	})
-	s.Server.Service = Service{Time: 10 * time.Millisecond, Spread: 0.2, AtOnce: 5, Queue: -1,
-		Speeds: []Speed{{10 * time.Second, 5}, {20 * time.Second, 1}}}
+	s.Server.Service = Service{
+		Time: 10 * time.Millisecond, Spread: 0.2, AtOnce: 5, Queue: -1,
+		Speeds: []Speed{{10 * time.Second, 5}, {20 * time.Second, 1}},
+	}
 	s.Network.Latency = time.Millisecond
 	return s
 }

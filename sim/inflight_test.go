@@ -199,8 +199,19 @@ func TestInFlightFollows(t *testing.T) {
 func TestPauseAfter(t *testing.T) {
 	p := Pause{Every: 100, Length: 20}
 	for _, c := range []struct{ now, work, want int64 }{
-		{0, 10, 10}, {0, 100, 100}, {0, 101, 121}, {95, 10, 125}, {100, 1, 121}, {119, 1, 121}, {120, 80, 200},
-		{120, 81, 221}, {120, 161, 321}, {0, 261, 321}, {150, 50, 200}, {150, 130, 300}, {150, 131, 321},
+		{0, 10, 10},
+		{0, 100, 100},
+		{0, 101, 121},
+		{95, 10, 125},
+		{100, 1, 121},
+		{119, 1, 121},
+		{120, 80, 200},
+		{120, 81, 221},
+		{120, 161, 321},
+		{0, 261, 321},
+		{150, 50, 200},
+		{150, 130, 300},
+		{150, 131, 321},
 	} {
 		if got := p.after(c.now, c.work); got != c.want {
 			t.Errorf("%d of work from %d on ends at %d, want %d", c.work, c.now, got, c.want)

@@ -166,7 +166,8 @@ func (g *gatewayProcess) api(method, path, body string) string {
 func (g *gatewayProcess) store() (s struct {
 	State   string
 	Without int64 `json:"decided_without_store"`
-}) {
+},
+) {
 	g.t.Helper()
 	status := struct{ Store any }{&s}
 	if err := json.Unmarshal([]byte(g.api("GET", "/api/v1/status", "")), &status); err != nil {

@@ -61,7 +61,7 @@ func (s *server) measure(ctx context.Context) error {
 func (s *server) pusher(ctx context.Context) (metric.Reader, error) {
 	u, err := url.Parse(s.c.OTLP)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usage.Errorf("admin: otlp %s: must be like http://collector:4318", words.Quote(s.c.OTLP))
+		return nil, usage.Error("admin: otlp must be like http://collector:4318")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/metrics"
@@ -72,7 +72,7 @@ func (s *server) pusher(ctx context.Context) (metric.Reader, error) {
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		if s.c.Log != nil && s.pushes.may(time.Now()) {
-			s.c.Log.Warn("metrics were not pushed", "otlp", s.c.OTLP, "err", words.OneLine(err.Error()))
+			s.c.Log.Warn("metrics were not pushed", "otlp", words.URL(s.c.OTLP), "err", words.OneLine(err.Error()))
 		}
 	}))
 	every := s.c.OTLPEvery

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -126,8 +127,30 @@ func TestOTLP(t *testing.T) {
 		}
 	}
 	c = full(t)
-	c.OTLP, c.OTLPEvery = "http://127.0.0.1:1", 10*time.Millisecond
+	c.OTLP, c.OTLPEvery = "http://me:wOrd@127.0.0.1:1/?token=wOrd", 10*time.Millisecond
+	lines := make(pipe, 100)
+	c.Log = slog.New(slog.NewTextHandler(lines, nil))
 	if a := start(t, c).send("GET", "/readyz", ""); a.status != 200 {
 		t.Errorf("without its collector: %d %s", a.status, a.body)
 	}
+	for line := range lines {
+		if !strings.Contains(line, "metrics were not pushed") {
+			continue
+		}
+		if strings.Contains(line, "wOrd") {
+			t.Errorf("the log shows what is secret in the URL of the collector: %s", line)
+		}
+		return
+	}
+}
+
+// pipe passes on the lines of a log, as many as it holds.
+type pipe chan string
+
+func (p pipe) Write(line []byte) (int, error) {
+	select {
+	case p <- string(line):
+	default:
+	}
+	return len(line), nil
 }

@@ -320,6 +320,7 @@ type away struct{}
 func (away) Load(context.Context) (string, []byte, error) {
 	return "", nil, errors.New("redis is away")
 }
+
 func (away) Swap(context.Context, string, []byte) (string, bool, error) {
 	return "", false, errors.New("redis is away")
 }

@@ -48,12 +48,24 @@ func TestHeaderAdvisories(t *testing.T) {
 		{"two upgrades", "outside", []string{"Connection: Upgrade", "Upgrade: websocket", "Upgrade: h2c"}, 200, own},
 		{"upgrade in a list", "outside", []string{"Connection: Upgrade", "Upgrade: websocket, h2c"}, 200, own},
 		{"trailers", "outside", []string{"Connection: TE", "TE: trailers"}, 200, own + "Te=trailers;"},
-		{"a chain", "behind", []string{"X-Forwarded-For: 6.6.6.6, 192.0.2.7"}, 200,
-			"X-Real-Ip=192.0.2.7;X-Forwarded-For=192.0.2.7, 127.0.0.1;X-Forwarded-Proto=http;X-Forwarded-Host=h;"},
-		{"a chain that the caller removes", "behind", []string{"X-Forwarded-For: 192.0.2.7", "Connection: X-Forwarded-For"}, 200,
-			"X-Real-Ip=192.0.2.7;X-Forwarded-For=192.0.2.7, 127.0.0.1;X-Forwarded-Proto=http;X-Forwarded-Host=h;"},
-		{"TLS in front", "behind", []string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-Proto: https", "X-Forwarded-Host: a.example"}, 200,
-			"X-Real-Ip=192.0.2.7;X-Forwarded-For=192.0.2.7, 127.0.0.1;X-Forwarded-Proto=https;X-Forwarded-Host=a.example;"},
+		{
+			"a chain", "behind",
+			[]string{"X-Forwarded-For: 6.6.6.6, 192.0.2.7"},
+			200,
+			"X-Real-Ip=192.0.2.7;X-Forwarded-For=192.0.2.7, 127.0.0.1;X-Forwarded-Proto=http;X-Forwarded-Host=h;",
+		},
+		{
+			"a chain that the caller removes", "behind",
+			[]string{"X-Forwarded-For: 192.0.2.7", "Connection: X-Forwarded-For"},
+			200,
+			"X-Real-Ip=192.0.2.7;X-Forwarded-For=192.0.2.7, 127.0.0.1;X-Forwarded-Proto=http;X-Forwarded-Host=h;",
+		},
+		{
+			"TLS in front", "behind",
+			[]string{"X-Forwarded-For: 192.0.2.7", "X-Forwarded-Proto: https", "X-Forwarded-Host: a.example"},
+			200,
+			"X-Real-Ip=192.0.2.7;X-Forwarded-For=192.0.2.7, 127.0.0.1;X-Forwarded-Proto=https;X-Forwarded-Host=a.example;",
+		},
 	} {
 		status, body := of[c.where].raw(lines(append([]string{"GET / HTTP/1.1", "Host: h"}, append(c.fields, "Connection: close")...)...))
 		if status != c.status || body != c.want {

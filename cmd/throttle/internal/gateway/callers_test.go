@@ -157,8 +157,12 @@ func TestRepeats(t *testing.T) {
 		method, key, body string
 		want              int64
 	}{
-		{"GET", "", "", 2}, {"POST", "", "", 1}, {"DELETE", "", "", 1}, {"POST", "Idempotency-Key", "", 2},
-		{"POST", "X-Idempotency-Key", "", 2}, {"POST", "Idempotency-Key", "x", 1},
+		{"GET", "", "", 2},
+		{"POST", "", "", 1},
+		{"DELETE", "", "", 1},
+		{"POST", "Idempotency-Key", "", 2},
+		{"POST", "X-Idempotency-Key", "", 2},
+		{"POST", "Idempotency-Key", "x", 1},
 	} {
 		e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
 		do(t, e.request("GET", "/ok", nil)) // its connection is kept

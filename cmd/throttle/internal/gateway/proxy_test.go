@@ -330,8 +330,11 @@ func TestDegraded(t *testing.T) {
 		off  bool
 		want string
 	}{
-		{"/static/", false, "200 full"}, {"/static/", false, "203 static"},
-		{"/other/", true, "200 less"}, {"/other/", false, "200 full"}, {"/other/", false, "200 less"},
+		{"/static/", false, "200 full"},
+		{"/static/", false, "203 static"},
+		{"/other/", true, "200 less"},
+		{"/other/", false, "200 full"},
+		{"/other/", false, "200 less"},
 		{"/plain", false, "200 full"},
 	} {
 		off.Store(c.off)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,40 +31,77 @@ type Process struct {
 	Log *slog.Logger
 }
 
+// Signals are those that a Process serves.
+type Signals chan os.Signal
+
+// Catch catches the signals of a Process from now on: those that come before its
+// Run wait for it. They end the program no more, also when Run has ended.
+func Catch() Signals {
+	s := make(Signals, 8)
+	if reloadSignal != nil { // none would be all
+		signal.Notify(s, reloadSignal, snapshotSignal)
+	}
+	return s
+}
+
+// release ignores the signals: their default is to end the program, which drains.
+func (s Signals) release() {
+	if reloadSignal != nil {
+		signal.Ignore(reloadSignal, snapshotSignal)
+	}
+}
+
 // Run tells the service manager that this process is ready, with status in a line,
 // and serves signals until ctx ends; then it tells that the process stops. Begin it
-// when all sockets are open; drain when ctx ends.
-func (p *Process) Run(ctx context.Context, status string) {
-	signals := make(chan os.Signal, 8)
-	if reloadSignal != nil { // none would be all
-		signal.Notify(signals, reloadSignal, snapshotSignal)
-		defer signal.Stop(signals)
-	}
+// when all sockets are open; drain when ctx ends. A Reload or Snapshot in flight
+// should end soon after ctx; Run waits for it.
+func (p *Process) Run(ctx context.Context, signals Signals, status string) {
+	defer signals.release()
 	p.tell("READY=1", "STATUS="+line(status))
 	feed, stop := ticks(watchdog())
 	defer stop()
-	snapshots, end := ticks(p.SnapshotEvery)
-	defer end()
+	var worker sync.WaitGroup // what takes long does not starve the watchdog
+	defer worker.Wait()
+	reloads, snapshots := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	worker.Go(func() { p.work(ctx, reloads, snapshots, status) })
 	for {
 		select {
 		case <-ctx.Done():
 			p.tell("STOPPING=1", "STATUS=draining")
 			return
 		case s := <-signals:
-			p.serve(ctx, s, status)
-		case <-snapshots:
-			p.snapshot(ctx)
+			to := reloads
+			if s == snapshotSignal {
+				to = snapshots
+			}
+			select {
+			case to <- s:
+			default: // one waits, which will see what this one would
+			}
 		case <-feed:
 			p.feed()
 		}
 	}
 }
 
-func (p *Process) serve(ctx context.Context, s os.Signal, status string) {
-	if s == snapshotSignal {
-		p.snapshot(ctx)
-		return
+// work carries out what signals ask for, one after the other, until ctx ends.
+func (p *Process) work(ctx context.Context, reloads, snapshots <-chan os.Signal, status string) {
+	timed, end := ticks(p.SnapshotEvery)
+	defer end()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-reloads:
+			p.reload(ctx, status)
+		case <-snapshots:
+			p.snapshot(ctx)
+		case <-timed:
+			p.snapshot(ctx)
+		}
 	}
+}
+
+func (p *Process) reload(ctx context.Context, status string) {
 	if p.Reload == nil {
 		return
 	}
@@ -79,7 +117,9 @@ func (p *Process) serve(ctx context.Context, s os.Signal, status string) {
 	if err != nil {
 		status = "not reloaded: " + err.Error()
 	}
-	p.tell("READY=1", "STATUS="+line(status))
+	if ctx.Err() == nil { // else it has said that it stops
+		p.tell("READY=1", "STATUS="+line(status))
+	}
 }
 
 func (p *Process) snapshot(ctx context.Context) {

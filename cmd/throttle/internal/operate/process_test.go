@@ -97,7 +97,7 @@ func TestProcess(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
-		go func() { p.Run(ctx, "2 roles"); close(ended) }()
+		go func() { p.Run(ctx, Catch(), "2 roles"); close(ended) }()
 		expect := func(want ...string) {
 			t.Helper()
 			got := m.next()
@@ -144,7 +144,7 @@ func TestWatchdog(t *testing.T) {
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool)
-	go func() { p.Run(ctx, ""); close(ended) }()
+	go func() { p.Run(ctx, Catch(), ""); close(ended) }()
 	got := []string{m.told(), m.told(), m.told()}
 	if !strings.HasPrefix(got[0], "READY=1") || got[1] != "WATCHDOG=1" || got[2] != "WATCHDOG=1" {
 		t.Errorf("the manager was told %q", got)
@@ -163,6 +163,49 @@ func TestWatchdog(t *testing.T) {
 	if last := m.told(); !strings.HasPrefix(last, "STOPPING=1") {
 		t.Errorf("a process that was unhealthy said %q", last)
 	}
+}
+
+// TestSlowReload: while a reload takes its time the watchdog is fed, and a second
+// one and a snapshot that are asked for meanwhile are not lost. After the end
+// signals do not end the process, which drains.
+func TestSlowReload(t *testing.T) {
+	m := newManager(t, filepath.Join(t.TempDir(), "notify"))
+	t.Setenv("WATCHDOG_USEC", "20000")
+	began, goOn, kept := make(chan bool), make(chan bool), make(chan bool)
+	p := &Process{
+		Reload:   func(context.Context) error { began <- true; <-goOn; return nil },
+		Snapshot: func(context.Context) error { kept <- true; return nil },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	signals, ended := Catch(), make(chan bool)
+	kill(t, syscall.SIGHUP) // before Run: it waits
+	go func() { p.Run(ctx, signals, ""); close(ended) }()
+	<-began
+	for m.told() != "WATCHDOG=1" {
+	}
+	for m.told() != "WATCHDOG=1" {
+	}
+	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP} {
+		kill(t, s)
+	}
+	for len(signals) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	goOn <- true
+	for range 2 { // in either order
+		select {
+		case <-kept:
+		case <-began:
+			goOn <- true
+		case <-time.After(10 * time.Second):
+			t.Fatal("a signal was lost")
+		}
+	}
+	cancel()
+	<-ended
+	kill(t, syscall.SIGHUP)
+	kill(t, syscall.SIGUSR1)
+	time.Sleep(10 * time.Millisecond) // as long as a signal may take
 }
 
 func TestWatchdogTime(t *testing.T) {

@@ -50,8 +50,13 @@ func TestListen(t *testing.T) {
 		address string
 		want    net.Listener
 	}{
-		{"systemd:web", web}, {"127.0.0.1:" + port(web), web}, {"localhost:" + port(web), web}, {"[::ffff:127.0.0.1]:" + port(web), web},
-		{":" + port(any), any}, {"[::]:" + port(any), any}, {"unix:" + filepath.Join(dir, "a.sock"), unix},
+		{"systemd:web", web},
+		{"127.0.0.1:" + port(web), web},
+		{"localhost:" + port(web), web},
+		{"[::ffff:127.0.0.1]:" + port(web), web},
+		{":" + port(any), any},
+		{"[::]:" + port(any), any},
+		{"unix:" + filepath.Join(dir, "a.sock"), unix},
 	} {
 		s := &Sockets{all: []inherited{{"web", web}, {"any", any}, {"", unix}}}
 		if got, err := s.Listen(t.Context(), c.address); err != nil || got != c.want {

@@ -86,6 +86,9 @@ func same(a, b []config.Named) bool {
 // use puts the files into use, as far as that can be done while the program runs.
 func (p *program) use(all []config.Named) error {
 	f, err := config.Parse(all, variables)
+	if err == nil {
+		err = Check(f) // so that the next start does not refuse what was accepted
+	}
 	if err != nil {
 		return err
 	}

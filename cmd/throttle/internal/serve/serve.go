@@ -44,11 +44,13 @@ Examples:
 
 // program is the program that runs.
 type program struct {
-	names  []string
-	log    *slog.Logger
-	level  *slog.LevelVar
-	began  *config.File // as it was at the start
-	loaded atomic.Pointer[loaded]
+	names []string
+	log   *slog.Logger
+	level *slog.LevelVar
+	began *config.File // as it was at the start
+	// signals are caught from the start on.
+	signals operate.Signals
+	loaded  atomic.Pointer[loaded]
 
 	sockets *operate.Sockets
 	sources *sources
@@ -77,7 +79,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case len(names) == 0:
 		return usage.Error("serve: no file; write 'throttle serve FILE'")
 	}
-	p := &program{names: names, counter: new(admit.Counter)}
+	p := &program{names: names, signals: operate.Catch(), counter: new(admit.Counter)}
 	if err := p.open(ctx, stdin, stderr); err != nil {
 		return flawed(err)
 	}
@@ -154,7 +156,7 @@ func (p *program) serve(ctx context.Context) error {
 	background.Go(func() { p.sources.run(running) })
 	background.Go(func() { p.watch(running) })
 	p.say()
-	background.Go(func() { p.process().Run(running, "serving "+words.Enumerate(p.names)) })
+	background.Go(func() { p.process().Run(running, p.signals, "serving "+words.Enumerate(p.names)) })
 	ended := make(chan error, 1)
 	go func() {
 		ended <- p.serveAdmin(admins, running.Done())

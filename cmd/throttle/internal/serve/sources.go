@@ -11,6 +11,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/admin"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -31,13 +32,14 @@ type sources struct {
 	all   []admin.Source
 	file  *rules.Source // nil: none
 	path  string        // of file
+	keys  bool          // logs show keys of callers
 	log   *slog.Logger
 }
 
 // openSources reads the rules for the first time. A bad file is an error; a URL or an
 // overlay that is away is said, and asked again.
 func openSources(ctx context.Context, f *config.File, shared rules.Shared, log *slog.Logger) (*sources, error) {
-	s := &sources{log: log}
+	s := &sources{log: log, keys: f.Admin != nil && f.Admin.ShowKeys}
 	r := f.Rules
 	if r == nil {
 		return s, nil
@@ -54,7 +56,7 @@ func openSources(ctx context.Context, f *config.File, shared rules.Shared, log *
 			every = time.Minute
 		}
 		page := &rules.Source{Fetch: rules.FromURL(nil, string(r.URL)), Read: tree.Rules, Every: every, Timeout: r.Timeout, Keep: string(r.Keep)}
-		s.add("url", redacted(string(r.URL)), page)
+		s.add("url", words.URL(string(r.URL)), page)
 	}
 	first, cancel := context.WithTimeout(ctx, firstWait)
 	defer cancel()
@@ -92,8 +94,13 @@ func (s *sources) add(name, from string, src *rules.Source) {
 	s.stack.Sources = append(s.stack.Sources, src)
 }
 
-// swapped says which version is in use from now, and what changed.
+// swapped says which version is in use from now, and how much changed. What changed
+// has keys of callers in it.
 func (s *sources) swapped(v rules.Version) {
+	if !s.keys {
+		s.log.Info("new rules", "version", v.Name, "changes", len(v.Changes))
+		return
+	}
 	changes := v.Changes
 	if len(changes) > mostChanges {
 		changes = changes[:mostChanges:mostChanges]

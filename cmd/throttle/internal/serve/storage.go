@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -85,7 +84,7 @@ func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) 
 	case *throttleredis.Store:
 		return &throttleredis.Document{Do: remote.Do, Name: overlayKey(remote.Prefix)}
 	case *throttlesql.Store:
-		d := &throttlesql.Document{Query: remote.Query}
+		d := &throttlesql.Document{Query: remote.Query, Name: cmp.Or(remote.Table, "overlay")}
 		if f.Store.Create {
 			if err := d.Create(ctx); err != nil {
 				log.Error("the table of the overlay could not be created", "err", err)
@@ -102,15 +101,6 @@ func overlayKey(prefix string) string {
 		return ""
 	}
 	return prefix + "overlay"
-}
-
-// redacted is a URL without its password.
-func redacted(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return "(no URL)"
-	}
-	return u.Redacted()
 }
 
 // told returns the OnState of a Guard: it logs when the store goes and when it comes

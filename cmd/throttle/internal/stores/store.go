@@ -70,7 +70,7 @@ func Open(ctx context.Context, text string, o Options) (*Named, error) {
 	}
 	u, err := redisURLOf(scheme, rest)
 	if err != nil {
-		return nil, usage.Errorf(o.Command+": -store %s: %v", words.Quote(u.name()), err)
+		return nil, usage.Errorf(o.Command+": -store %s://: %v", words.Quote(scheme), err)
 	}
 	return openRedis(u, o), nil
 }
@@ -161,21 +161,23 @@ func (u *redisURL) name() string {
 	return text
 }
 
-// redisURLOf reads scheme:rest. net/url knows no several hosts.
+// redisURLOf reads scheme:rest. net/url knows no several hosts. Its errors quote no
+// part of rest, which may be a part of a password.
 func redisURLOf(scheme, rest string) (u *redisURL, err error) {
 	u = &redisURL{scheme: scheme}
 	kind, sentinel := strings.CutSuffix(scheme, "+sentinel")
 	if u.tls = kind == "rediss"; !u.tls && kind != "redis" {
 		return u, fmt.Errorf("%s", knownStores)
 	}
-	rest, query, _ := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
-	hosts, path, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndex(hosts, "@"); at >= 0 {
-		if err := u.readUser(hosts[:at]); err != nil {
+	rest = strings.TrimPrefix(rest, "//")
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		if err := u.readUser(rest[:at]); err != nil {
 			return u, err
 		}
-		hosts = hosts[at+1:]
+		rest = rest[at+1:]
 	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
 	if err := u.readHosts(hosts, sentinel); err != nil {
 		return u, err
 	}
@@ -185,7 +187,12 @@ func redisURLOf(scheme, rest string) (u *redisURL, err error) {
 	return u, u.readPath(path, sentinel)
 }
 
+// readUser reads USER:PASSWORD. One with a / or ? is refused: it may be a host whose
+// prefix has an @.
 func (u *redisURL) readUser(text string) (err error) {
+	if strings.ContainsAny(text, "/?") {
+		return fmt.Errorf("a / or ? before an @; write %%2F and %%3F for those of a password, and %%40 for an @ behind HOST")
+	}
 	user, password, _ := strings.Cut(text, ":")
 	if u.user, err = url.PathUnescape(user); err == nil {
 		u.password, err = url.PathUnescape(password)
@@ -216,7 +223,7 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 func (u *redisURL) readQuery(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return fmt.Errorf("what follows ? cannot be read: %w", err)
+		return fmt.Errorf("what follows ? cannot be read; write NAME=VALUE, with & between")
 	}
 	for name := range values {
 		value := values.Get(name)
@@ -230,10 +237,10 @@ func (u *redisURL) readQuery(text string) error {
 		case "batch":
 			u.batch, err = strconv.Atoi(value)
 		default:
-			return fmt.Errorf("%s is not known; known are cluster, prefix, slots and batch", words.Quote(name))
+			return fmt.Errorf("a name behind ? is not known; known are cluster, prefix, slots and batch")
 		}
 		if err != nil {
-			return fmt.Errorf("%s=%s: must be true or false for cluster, a number for slots and batch", name, words.Quote(value))
+			return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch", name)
 		}
 	}
 	if u.cluster && u.slots == 0 {
@@ -251,7 +258,7 @@ func (u *redisURL) readPath(path string, sentinel bool) (err error) {
 	}
 	if path != "" {
 		if u.db, err = strconv.Atoi(path); err != nil || u.db < 0 {
-			return fmt.Errorf("/%.40s: the number of the database must be a whole number, from 0", path)
+			return fmt.Errorf("what follows HOST/: the number of the database must be a whole number, from 0")
 		}
 	}
 	switch {

@@ -1,0 +1,169 @@
+package rules_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/rules"
+)
+
+// A source that hangs at the start keeps neither the Overlay out, nor what another
+// source has kept.
+func TestStackHangs(t *testing.T) {
+	dir := t.TempDir()
+	shared := &rules.File{Path: filepath.Join(dir, "overlay.json")}
+	if _, ok, err := shared.Swap(t.Context(), "", []byte(`{"serial": 3, "deny": "client=bad"}`)); err != nil || !ok {
+		t.Fatal(err)
+	}
+	keep := filepath.Join(dir, "kept.json")
+	refreshed(t, &rules.Stack{Sources: []*rules.Source{{Fetch: new(fetched).set(perClient).fetch, Keep: keep}}})
+	hang := func(ctx context.Context, _ string) ([]byte, string, error) { <-ctx.Done(); return nil, "", ctx.Err() }
+	synctest.Test(t, func(t *testing.T) {
+		var looks int
+		s := &rules.Stack{Shared: shared, Sources: []*rules.Source{{Fetch: hang}, {Fetch: hang, Keep: keep}}, OnState: func(rules.Status) { looks++ }}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := s.Refresh(ctx); err == nil || limitAt(t, s, "bad", noon) != 0 || limitAt(t, s, "x", noon) != 1 {
+			t.Errorf("with sources that hang: %v, limits %d and %d; want the Overlay and the kept rules", err, limitAt(t, s, "bad", noon), limitAt(t, s, "x", noon))
+		}
+		if st := s.Status(); st.Version != "3" || st.Err != nil || looks != 1 {
+			t.Errorf("the status of the Overlay is %+v after %d looks", st, looks)
+		}
+	})
+}
+
+// A change by hand that no longer fits its rule, or has ended, keeps nothing else from
+// being changed, nor a start from having the rest.
+func TestStackLeavesOut(t *testing.T) {
+	const key = `{"version": "%s", "ipv4_prefix": %d, "rules": {"name": "r", "key": "%s", "limits": "1/h"%s}}`
+	hour := time.Now().Add(time.Hour)
+	twins := `, "overrides": [` + strings.Repeat(`{"key": "10.1.2.3", "limits": "2/h", "until": "2999-01-01T00:00:00Z"}, `, 7) + `{"key": "10.1.2.3", "limits": "2/h"}]`
+	for what, x := range map[string]struct {
+		before, after string
+		override      rules.Override
+		left          string
+	}{
+		"a key that is an address now": {
+			fmt.Sprintf(key, "f1", 32, "client", ""), fmt.Sprintf(key, "f2", 32, "address", ""),
+			rules.Override{Key: []string{"acme"}},
+			`override of rule "r" for acme: "acme" is neither`,
+		},
+		"larger networks": {
+			fmt.Sprintf(key, "f1", 32, "address", ""), fmt.Sprintf(key, "f2", 24, "address", ""),
+			rules.Override{Key: []string{"10.1.2.3"}},
+			`override of rule "r" for 10.1.2.3: all of 10.1.2.0/24 is one client`,
+		},
+		"many of one key": {
+			fmt.Sprintf(key, "f1", 32, "address", ""), fmt.Sprintf(key, "f2", 32, "address", twins),
+			rules.Override{Key: []string{"10.1.2.3"}, Note: rules.Note{Until: hour}},
+			`override of rule "r" for 10.1.2.3: more than 8`,
+		},
+		"one of the file that is written otherwise": {
+			fmt.Sprintf(key, "f1", 32, "address", ""), fmt.Sprintf(key, "f2", 32, "address", `, "overrides": [{"key": "10.1.2.3/32", "limits": "2/h"}]`),
+			rules.Override{Key: []string{"10.1.2.3"}},
+			`override of rule "r" for 10.1.2.3: one of the rule has the same key`,
+		},
+	} {
+		f := new(fetched).set(x.before)
+		shared := &rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")}
+		s := refreshed(t, f.stack(shared))
+		x.override.Limits = []rules.Limit{{Count: 9, Period: time.Hour}}
+		if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error {
+			o.PutOverride("r", x.override)
+			o.PutDeny(rules.Entry{Text: "client=bad"})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		f.set(x.after)
+		restarted := f.stack(shared)
+		for when, s := range map[string]*rules.Stack{"running": s, "restarted": restarted} {
+			err := s.Refresh(t.Context())
+			_, left := s.Overlay()
+			if err != nil || limitAt(t, s, "bad", noon) != 0 || !strings.HasPrefix(s.Live.Load().Version(), "f2") || len(left) != 1 || !strings.HasPrefix(left[0], x.left) {
+				t.Errorf("%s, %s: %v, left %q; want the file in use, and %s", what, when, err, left, x.left)
+			}
+		}
+		if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.PutDeny(rules.Entry{Text: "client=b"}); return nil }); err != nil {
+			t.Errorf("%s: an edit: %v", what, err)
+		}
+	}
+}
+
+// Where the Overlay would be too long, its log loses the older half, here as in Shared.
+func TestStackLog(t *testing.T) {
+	o := rules.Overlay{Serial: 1}
+	for i := range 200 {
+		o.Log = append(o.Log, rules.Change{What: []string{fmt.Sprintf("change %d %s", i, strings.Repeat("x", 5000))}, Note: noted})
+	}
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(fetched).set(perClient).stack(&rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")})
+	if _, ok, err := s.Shared.Swap(t.Context(), "", data); err != nil || !ok {
+		t.Fatal(err)
+	}
+	refreshed(t, s)
+	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error {
+		for i := range 400 {
+			o.Deny = append(o.Deny, rules.Entry{Text: fmt.Sprint("client=", i), Note: rules.Note{Why: strings.Repeat("x", 150)}})
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	here, _ := s.Overlay()
+	_, data, err = s.Shared.Load(t.Context())
+	if e := json.Unmarshal(data, &o); err != nil || e != nil || len(o.Log) != 100 || len(here.Log) != 100 || !strings.HasPrefix(o.Log[0].What[0], "change 101 ") {
+		t.Errorf("%v, %v: the log has %d changes, and %d here; want the latest 100", err, e, len(o.Log), len(here.Log))
+	}
+}
+
+// What could not be kept is kept by a later look.
+func TestStackKeepsLater(t *testing.T) {
+	dir := t.TempDir()
+	s := new(fetched).set(perClient).stack(&rules.File{Path: filepath.Join(dir, "overlay.json")})
+	s.Keep = filepath.Join(dir, "later", "kept.json")
+	refreshed(t, s)
+	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Kill.On = true; return nil }); err != nil || s.Status().KeepErr == nil {
+		t.Fatalf("Edit: %v, status %+v; want a KeepErr", err, s.Status())
+	}
+	if err := os.Mkdir(filepath.Join(dir, "later"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Look(t.Context()); err != nil || s.Status().KeepErr != nil {
+		t.Errorf("Look: %v, status %+v", err, s.Status())
+	}
+	if data, err := os.ReadFile(s.Keep); err != nil || !strings.Contains(string(data), `"kill":true`) {
+		t.Errorf("kept is %s, %v", data, err)
+	}
+}
+
+// What has ended counts for nothing, not even for what may stand in a list.
+func TestStackEnded(t *testing.T) {
+	f := new(fetched).set(perClient)
+	s := f.stack(&rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")})
+	ended := rules.Note{Until: time.Now().Add(-time.Hour).UTC()}
+	o := rules.Overlay{Serial: 1, Deny: []rules.Entry{{Text: "client=x"}}}
+	for i := range 101 {
+		o.Deny = append(o.Deny, rules.Entry{Text: fmt.Sprintf("client=*%d", i), Note: ended})
+	}
+	data, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Shared.Swap(t.Context(), "", data); err != nil || !ok {
+		t.Fatal(err)
+	}
+	if err := s.Refresh(t.Context()); err != nil || limitAt(t, s, "x", noon) != 0 {
+		t.Errorf("with a hundred entries that have ended: %v; want the others in use", err)
+	}
+}
