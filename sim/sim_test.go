@@ -72,7 +72,7 @@ func TestSameSeedSameResult(t *testing.T) {
 		for _, info := range Policies() {
 			once := func() Result {
 				r := New(s, policy(t, info.Name), 3)
-				r.MaxSent = 2000
+				r.MaxSent = 1000
 				for !r.Step(1_000_000) {
 				}
 				return r.Result()
