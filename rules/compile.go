@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/glob"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/store"
@@ -81,14 +82,14 @@ type terms struct {
 // matcher is a Match made ready.
 type matcher struct {
 	methods      []string
-	hosts, paths []glob
+	hosts, paths []glob.Pattern
 	headers      []headerMatch
 	client       Client
 }
 
 type headerMatch struct {
 	part  int
-	value glob
+	value glob.Pattern
 }
 
 // Compile checks s and prepares it for use; nothing of s is kept. known are the
@@ -197,11 +198,11 @@ func (k *compiler) part(path, text string) int {
 }
 
 // glob returns a pattern, which must be neither empty nor long.
-func (k *compiler) glob(path, pattern string) glob {
+func (k *compiler) glob(path, pattern string) glob.Pattern {
 	if pattern == "" || len(pattern) > maxText {
 		k.fail(path, "a pattern is 1 to %d bytes; \"*\" matches all", maxText)
 	}
-	return globOf(pattern)
+	return glob.Of(pattern)
 }
 
 func (k *compiler) list(path string, entries []Entry) (l list) {
@@ -226,7 +227,7 @@ func (k *compiler) list(path string, entries []Entry) (l list) {
 			k.fail(at, "write an address or network without \"address=\"")
 		}
 		n, g := k.part(at, name), k.glob(at, pattern)
-		if !g.exact() {
+		if !g.Exact() {
 			patterns++
 		}
 		if patterns > maxPatterns {
@@ -236,7 +237,7 @@ func (k *compiler) list(path string, entries []Entry) (l list) {
 			return l
 		}
 		if k.c.parts[n].kind == byHost {
-			g = globOf(strings.ToLower(pattern))
+			g = glob.Of(strings.ToLower(pattern))
 		}
 		l.add(n, g, listed{entry.Text, entry.Until})
 	}

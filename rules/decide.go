@@ -373,7 +373,7 @@ func (m *matcher) matches(q *question) bool {
 		return false
 	}
 	for i := range m.headers {
-		if value, ok := q.value(m.headers[i].part); !ok || !m.headers[i].value.match(value) {
+		if value, ok := q.value(m.headers[i].part); !ok || !m.headers[i].value.Match(value) {
 			return false
 		}
 	}

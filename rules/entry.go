@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/glob"
 )
 
 // Note says until when something that was changed by hand holds, and why it is
@@ -148,7 +150,7 @@ type switched struct {
 	value Value
 	cases []Case
 	exact map[string][]int // into cases, by key
-	globs []glob
+	globs []glob.Pattern
 	stars []int // into cases, of each of globs
 }
 
@@ -168,7 +170,7 @@ func (c *Compiled) Switch(name, key string, now time.Time) Value {
 		}
 	}
 	for n, i := range s.stars {
-		if i < first && !s.cases[i].Ended(now) && s.globs[n].match(key) {
+		if i < first && !s.cases[i].Ended(now) && s.globs[n].Match(key) {
 			first = i
 			break
 		}
@@ -210,7 +212,7 @@ func (k *compiler) cases(path string, s *Switch) *switched {
 		if len(c.Value) > maxText {
 			k.fail(at+".value", "longer than %d bytes", maxText)
 		}
-		if g := k.glob(at+".key", c.Key); g.exact() {
+		if g := k.glob(at+".key", c.Key); g.Exact() {
 			done.exact[c.Key] = append(done.exact[c.Key], i)
 		} else {
 			done.globs, done.stars = append(done.globs, g), append(done.stars, i)

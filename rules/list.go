@@ -3,8 +3,9 @@ package rules
 import (
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/glob"
 )
 
 // A list is an allow or a deny list, indexed for look-up.
@@ -32,7 +33,7 @@ func later(a, b listed) listed {
 type listedPart struct {
 	part    int
 	exact   map[string]listed // by value
-	globs   []glob
+	globs   []glob.Pattern
 	entries []listed // of the globs
 }
 
@@ -51,7 +52,7 @@ func (l *list) find(q *question) (entry string, ok bool) {
 			return e.text, true
 		}
 		for j, g := range k.globs {
-			if e := &k.entries[j]; g.match(value) && !ended(e.until, q.r.Now) {
+			if e := &k.entries[j]; g.Match(value) && !ended(e.until, q.r.Now) {
 				return e.text, true
 			}
 		}
@@ -60,13 +61,13 @@ func (l *list) find(q *question) (entry string, ok bool) {
 }
 
 // add adds an entry about a part.
-func (l *list) add(part int, g glob, entry listed) {
+func (l *list) add(part int, g glob.Pattern, entry listed) {
 	i := slices.IndexFunc(l.keys, func(k listedPart) bool { return k.part == part })
 	if i < 0 {
 		i = len(l.keys)
 		l.keys = append(l.keys, listedPart{part: part, exact: map[string]listed{}})
 	}
-	if k := &l.keys[i]; g.exact() {
+	if k := &l.keys[i]; g.Exact() {
 		if old, twice := k.exact[g[0]]; twice {
 			entry = later(old, entry)
 		}
@@ -116,40 +117,10 @@ func (s *netSet) find(a netip.Addr, now time.Time) (entry string, ok bool) {
 	return "", false
 }
 
-// A glob is a pattern cut at its stars: the first and the last piece stand at
-// the ends, those between anywhere in order. Taking each as far left as it goes
-// finds a match if there is one, so the work grows with the length of the text
-// and nothing is tried twice.
-type glob []string
-
-func globOf(pattern string) glob { return strings.Split(pattern, "*") }
-
-// exact reports whether g matches one text only.
-func (g glob) exact() bool { return len(g) == 1 }
-
-func (g glob) match(text string) bool {
-	last := len(g) - 1
-	if last == 0 {
-		return text == g[0]
-	}
-	text, ok := strings.CutPrefix(text, g[0])
-	if !ok {
-		return false
-	}
-	for _, piece := range g[1:last] {
-		i := strings.Index(text, piece)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(piece):]
-	}
-	return strings.HasSuffix(text, g[last])
-}
-
 // anyOf reports whether one of the patterns matches, or there is none.
-func anyOf(patterns []glob, text string) bool {
+func anyOf(patterns []glob.Pattern, text string) bool {
 	for _, g := range patterns {
-		if g.match(text) {
+		if g.Match(text) {
 			return true
 		}
 	}

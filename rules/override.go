@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/throttle-go/throttle/internal/glob"
 )
 
 // overrides are the overrides of a rule, indexed for look-up.
@@ -22,7 +24,7 @@ type override struct {
 // A valuePattern is a glob, or, if it is valid, a network.
 type valuePattern struct {
 	net  netip.Prefix
-	glob glob
+	glob glob.Pattern
 }
 
 // find returns the limits for the request whose key ends in tail, or nil if they are
@@ -49,7 +51,7 @@ func (o *override) match(q *question, parts []int) bool {
 			}
 			continue
 		}
-		if value, _ := q.value(parts[i]); !p.glob.match(value) {
+		if value, _ := q.value(parts[i]); !p.glob.Match(value) {
 			return false
 		}
 	}
@@ -110,9 +112,9 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 		switch {
 		case p.kind != byAddress:
 			if p.kind == byHost {
-				v.glob = globOf(strings.ToLower(pattern))
+				v.glob = glob.Of(strings.ToLower(pattern))
 			}
-			exact = exact && v.glob.exact()
+			exact = exact && v.glob.Exact()
 			tail = appendValue(tail, p, v.glob[0])
 		case pattern == "*":
 			exact = false

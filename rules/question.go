@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/throttle-go/throttle/internal/glob"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -85,7 +86,7 @@ func (q *question) pathname() string {
 // pathMatches reports whether one of the patterns is for the path, cleaned or as it
 // was sent: an http.ServeMux takes an encoded dot segment for a name like any other,
 // so that either may be what is served.
-func (q *question) pathMatches(patterns []glob) bool {
+func (q *question) pathMatches(patterns []glob.Pattern) bool {
 	path := q.pathname()
 	return anyOf(patterns, path) || path != q.r.Path && anyOf(patterns, q.r.Path)
 }

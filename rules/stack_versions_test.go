@@ -76,10 +76,10 @@ func TestSourceSerial(t *testing.T) {
 	start := func() *rules.Source { return &rules.Source{Fetch: f.fetch, Keep: keep} }
 	s := start()
 	for _, x := range []struct {
-		serial int
-		anew   bool
-		want   string
-		err    string
+		serial    int
+		restarted bool
+		want      string
+		err       string
 	}{
 		{7, false, "v7", ""},
 		{7, false, "v7", ""},
@@ -92,13 +92,13 @@ func TestSourceSerial(t *testing.T) {
 		{7, false, "v0", "serial 7 is older than 8"},
 		{9, true, "v9", ""},
 	} {
-		if version(x.serial); x.anew {
+		if version(x.serial); x.restarted {
 			s = start()
 		}
 		err := s.Refresh(t.Context())
 		text := fmt.Sprint(err)
 		if (err == nil) != (x.err == "") || !strings.Contains(text, x.err) && err != nil || s.Live.Load().Version() != x.want {
-			t.Errorf("serial %d, restarted %t: %v, version %s; want %s, %s", x.serial, x.anew, err, s.Live.Load().Version(), x.want, x.err)
+			t.Errorf("serial %d, restarted %t: %v, version %s; want %s, %s", x.serial, x.restarted, err, s.Live.Load().Version(), x.want, x.err)
 		}
 	}
 }

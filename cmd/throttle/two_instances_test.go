@@ -38,7 +38,7 @@ func startRedis(t *testing.T, addr string) (kill func()) {
 		if os.Getenv("THROTTLE_REQUIRE") != "" {
 			t.Fatal("there is no redis-server: scripts/need.sh installs it")
 		}
-		t.Skip("there is no redis-server")
+		t.Skip("NO REDIS: two instances on one store are NOT tested; scripts/need.sh installs redis-server")
 	}
 	c := exec.CommandContext(t.Context(), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
 	if err := c.Start(); err != nil {

@@ -54,6 +54,7 @@ var layers = map[string][]string{
 
 	"internal/list":          {},
 	"internal/chart":         {},
+	"internal/glob":          {},
 	"internal/timeline":      {},
 	"internal/arch":          {},
 	"internal/release":       {},
@@ -67,6 +68,7 @@ var transport = append([]string{".", "admit", "rules", "store"}, purely...)
 // small are things that some packages share, which import nothing of ours.
 var small = map[string][]string{
 	"internal/list":          {"load", ".", "store", "admit"},
+	"internal/glob":          {"rules", "cmd/throttle"},
 	"pace/internal/schedule": {"pace", "pace/peers"},
 }
 

@@ -106,7 +106,7 @@ func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(cmp.Or(os.Getenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))), name))
 	if err != nil {
-		t.Skipf("there is no %s", name)
+		t.Skipf("NO %s: what it checks in deploy/ is NOT checked", strings.ToUpper(name))
 	}
 	return path
 }

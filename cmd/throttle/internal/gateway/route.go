@@ -14,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/internal/glob"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -35,7 +36,7 @@ func flawf(path, format string, a ...any) error { return &Flaw{path, fmt.Sprintf
 // route is a Route in use.
 type route struct {
 	Route
-	host, path glob // host is nil for any
+	host, path glob.Pattern // host is nil for any
 	upgrades   []string
 	idle       time.Duration
 	watch      watchlist
@@ -46,32 +47,10 @@ type route struct {
 	handler    throttlehttp.Handler
 }
 
-// A glob is a pattern cut at its stars.
-type glob []string
-
-func (g glob) match(text string) bool {
-	last := len(g) - 1
-	if last == 0 {
-		return text == g[0]
-	}
-	text, ok := strings.CutPrefix(text, g[0])
-	if !ok {
-		return false
-	}
-	for _, piece := range g[1:last] {
-		i := strings.Index(text, piece)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(piece):]
-	}
-	return strings.HasSuffix(text, g[last])
-}
-
 // matches reports whether the route is for a request to host, in small letters
 // and without a port, and path, cleaned.
 func (t *route) matches(host, path string) bool {
-	return (t.host == nil || t.host.match(host)) && t.path.match(path)
+	return (t.host == nil || t.host.Match(host)) && t.path.Match(path)
 }
 
 const (
@@ -139,9 +118,9 @@ func (t *route) readMatch() error {
 	case slash < 0:
 		return fmt.Errorf("%q: must have a path, as /api/* or api.example.org/*", text)
 	case slash > 0:
-		t.host = strings.Split(strings.ToLower(text[:slash]), "*")
+		t.host = glob.Of(strings.ToLower(text[:slash]))
 	}
-	t.path = strings.Split(text[slash:], "*")
+	t.path = glob.Of(text[slash:])
 	return nil
 }
 
