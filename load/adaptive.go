@@ -183,13 +183,19 @@ func (a *Adaptive) turn(now time.Time, w *window) {
 	a.seen++
 	if fast := max(a.means[0], a.means[1], a.means[2]); a.seen >= 3 && fast < 0.9*a.base {
 		a.base = fast // the server has become faster
-		a.lookDown(now, probeDepth)
-		return
+		if a.binds() {
+			a.lookDown(now, probeDepth)
+			return
+		}
 	}
-	if a.inFlight >= 0.75*float64(a.Limit()) { // else it is not what binds
+	if a.binds() {
 		a.steer(mean)
 	}
 }
+
+// binds reports whether the limit is what bounds the requests in flight. Where it
+// does not, they have no queue of its making, and a probe would only make one.
+func (a *Adaptive) binds() bool { return a.inFlight >= 0.75*float64(a.Limit()) }
 
 // steer moves the limit by the queue.
 func (a *Adaptive) steer(mean float64) {

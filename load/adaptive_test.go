@@ -93,3 +93,16 @@ func TestAdaptiveStopsWaitingForBacklog(t *testing.T) {
 		t.Errorf("limit %d before, and %d after five windows of the same latency; want 50, and a probe", before, got)
 	}
 }
+
+// Where the limit does not bind, a server that becomes faster is seen without a
+// probe, which would make the requests of a calm hour wait.
+func TestAdaptiveLeavesCalmAlone(t *testing.T) {
+	a := newAnswers(t)
+	for i := range 2000 {
+		a.now = a.now.Add(ms / 5)
+		a.law.Observe(load.Sample{Now: a.now, Took: 8 * ms, InFlight: 40, End: load.Served})
+		if got := a.law.Limit(); got != 100 {
+			t.Fatalf("limit %d after %d answers in 8 ms instead of 10 beside 39 others, want 100", got, i+1)
+		}
+	}
+}

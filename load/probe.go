@@ -50,8 +50,8 @@ func (a *Adaptive) lookAtTimes(now time.Time) {
 		return
 	}
 	a.probe.period = period
-	if a.inFlight < 0.75*a.limit {
-		return // it is not what binds: no queue of its own
+	if !a.binds() {
+		return
 	}
 	part := probeDepth
 	if a.means[0] > a.base {
