@@ -156,8 +156,10 @@ func (r *Run) arrive(f *flight) {
 		r.toil(f)
 	case work:
 		r.about(f, r.now+int64(after), evBegin)
+	case after > 0:
+		r.about(f, r.now+int64(after), evEnd)
 	default:
-		r.goBack(f, int64(after))
+		r.goBack(f)
 	}
 	if stop := r.scenario.Stop.Remaining; stop.OK && r.server.level <= stop.V && r.finish < 0 {
 		// Known to the client when this answer is back.
@@ -167,9 +169,12 @@ func (r *Run) arrive(f *flight) {
 }
 
 // goBack sends the answer.
-func (r *Run) goBack(f *flight, after int64) {
+func (r *Run) goBack(f *flight) {
+	if f.said.verdict == pace.Served {
+		r.server.served++
+	}
 	if !f.lost {
-		r.about(f, r.now+after+f.back, evAnswer)
+		r.about(f, r.now+f.back, evAnswer)
 	}
 }
 

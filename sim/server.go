@@ -20,7 +20,7 @@ type server struct {
 	cells     []*held
 	asked     int64 // requests that arrived
 	last      int64 // when the one before arrived
-	served    int64 // to anyone
+	served    int64 // to anyone, also to callers that had gone
 	inside    int   // admitted, and not yet answered
 	pools     []pool
 	speed     float64 // how many times as long work takes
@@ -208,7 +208,6 @@ func (v *server) verdict(said *said, ok bool) pace.Verdict {
 			return pace.Failed
 		}
 	}
-	v.served++
 	return pace.Served
 }
 

@@ -92,7 +92,7 @@ func (r *Run) toil(f *flight) {
 
 // leave ends the work on a request, and begins that on the next.
 func (r *Run) leave(f *flight) {
-	r.goBack(f, 0)
+	r.goBack(f)
 	v := r.server
 	if v.Service.AtOnce == 0 {
 		return

@@ -168,7 +168,7 @@ func (m *meter) begin(v *server, s *Scenario) {
 	if q.Limit.Kind == limit.TokenBucket && !q.Limit.Unlimited() {
 		level := q.take(v.clock(0), &held{}, limit.Ask{}).Remaining
 		if v.main == 0 {
-			level = v.level
+			level = max(0, v.level-v.Queue/int64(max(v.Nodes, 1))) // places to wait are no tokens
 		}
 		m.sum = v.crowd.requests(&q.Quota, float64(level)*float64(max(v.Nodes, 1)))
 	}

@@ -53,7 +53,7 @@ func serverGist(v sim.Server) []string {
 	}
 	text := quotaGist(sim.Quota{Limit: l, By: v.By, Costs: v.Costs})
 	if v.Queue > 0 {
-		text += fmt.Sprintf(", %d more wait", v.Queue)
+		text += ", " + queueGist(v.Queue)
 	}
 	if v.Start.OK {
 		text += fmt.Sprintf(", %d at the start", v.Start.V)
@@ -90,10 +90,41 @@ func moreGist(v sim.Server) (parts []string) {
 	if v.Nodes > 1 {
 		parts = append(parts, fmt.Sprintf("on %d nodes", v.Nodes))
 	}
-	if w := v.Service; w.AtOnce > 0 {
-		parts = append(parts, fmt.Sprintf("works %s on each, %d at once, %d more wait", words.Short(w.Time), w.AtOnce, w.Queue))
-	} else if w.Time > 0 {
-		parts = append(parts, fmt.Sprintf("works %s on each", words.Short(w.Time)))
+	return append(parts, serviceGist(v.Service)...)
+}
+
+// boundless is a queue that no run fills.
+const boundless = 1 << 30
+
+// queueGist says how many wait in the server.
+func queueGist(n int64) string {
+	if n < 0 || n >= boundless {
+		return "the others wait"
+	}
+	return fmt.Sprintf("%d more wait", n)
+}
+
+func serviceGist(w sim.Service) (parts []string) {
+	if w.Time == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("works %s on each", words.Short(w.Time))
+	if w.AtOnce > 0 {
+		text += fmt.Sprintf(", %d at once, %s", w.AtOnce, queueGist(int64(w.Queue)))
+	}
+	parts = append(parts, text)
+	if w.Slow.Share > 0 {
+		parts = append(parts, fmt.Sprintf("%.3g%% of it %g times as slow", 100*w.Slow.Share, w.Slow.Times))
+	}
+	if w.Pause.Every > 0 {
+		parts = append(parts, fmt.Sprintf("stops %s every %s", words.Short(w.Pause.Length), words.Short(w.Pause.Every)))
+	}
+	for _, s := range w.Speeds {
+		speed := fmt.Sprintf("%g times as slow", s.Times)
+		if s.Times == 1 {
+			speed = "at its own speed"
+		}
+		parts = append(parts, fmt.Sprintf("%s from %s", speed, words.Short(s.At)))
 	}
 	return parts
 }
@@ -111,6 +142,12 @@ func groupGist(g sim.Group) string {
 	}
 	if g.Work > 0 {
 		text += fmt.Sprintf(", %d calls", g.Work)
+	}
+	if g.Arrivals > 0 {
+		text += fmt.Sprintf(", %g calls/s arrive", g.Arrivals)
+	}
+	if g.Timeout > 0 {
+		text += ", timeout " + words.Short(g.Timeout)
 	}
 	return text
 }

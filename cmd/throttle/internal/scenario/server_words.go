@@ -17,7 +17,9 @@ func serverInWords(v sim.Server) (t text) {
 	if start := v.Start; start.OK && len(v.Gap) == 0 && v.Limit.Kind == limit.TokenBucket && !v.Limit.Unlimited() {
 		t.add("At the start %s are there.", words.Whole(start.V))
 	}
-	if v.Queue > 0 {
+	if v.Queue >= boundless {
+		t.add("What comes too soon waits for its turn.")
+	} else if v.Queue > 0 {
 		t.add("Of what comes too soon %s wait for their turn, the rest is refused.", words.Whole(v.Queue))
 	}
 	for _, q := range v.More {
