@@ -44,6 +44,16 @@ func Plan(s sim.Scenario, policies []sim.Policy, seeds int) ([]sim.Policy, int) 
 	return policies, seeds
 }
 
+// Bounded are the policies to add where callers can drown the server.
+const Bounded = "none(in-flight=adaptive),adaptive(in-flight=adaptive)"
+
+// Drowns reports whether requests queue in the server of s while their callers
+// give up.
+func Drowns(s sim.Scenario) bool {
+	queues := s.Server.Queue > 0 || s.Server.Service.Queue != 0
+	return queues && slices.ContainsFunc(s.Clients, func(g sim.Group) bool { return g.Timeout > 0 })
+}
+
 // headings are the measures of a scoreboard, as its columns.
 var headings = []struct {
 	measure, name string
@@ -129,8 +139,8 @@ func shows(r batch.Result, measure string) bool {
 			}
 		}
 		return processes > 1 && applies(measure)
-	case "throughput": // as good as utilisation, or as finish
-		return !applies("utilisation") && !applies("finish_s")
+	case "throughput": // as good as utilisation, or as finish, unless work is done for callers that have gone
+		return Drowns(r.Scenario) || !applies("utilisation") && !applies("finish_s")
 	}
 	return applies(measure)
 }

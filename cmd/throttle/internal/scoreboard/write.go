@@ -111,7 +111,8 @@ The best median is **bold**.
 [The simulator](simulator.md) explains the scenarios and measures. In short:
 *retry %%* is throttled / sent; *max sleep* the longest time from wanting to send
 to sending; *stdev* the standard deviation of the requests of the workers; *jain*
-the fairness between processes; *utilisation* served / available; *finish* when
+the fairness between processes; *utilisation* served / available, also to callers
+that had given up; *served per s* those whose answers were awaited; *finish* when
 the work was done or the stop came; *reconverge* the longest time from a change
 of capacity to its use; *share* the clients' share of all served requests. Where
 all clients have a policy of their own, a row is a group of clients, as processes

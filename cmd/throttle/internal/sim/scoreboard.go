@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
@@ -33,7 +34,11 @@ func (o *options) readBoard(names []string) ([]string, error) {
 // plan is what is run of a scenario.
 func (o *options) plan(s sim.Scenario) (policies []sim.Policy, seeds int) {
 	if o.board {
-		return scoreboard.Plan(s, o.policies, o.seeds)
+		policies = o.policies
+		if scoreboard.Drowns(s) {
+			policies = slices.Concat(policies, o.bounded)
+		}
+		return scoreboard.Plan(s, policies, o.seeds)
 	}
 	return o.policies, o.seeds
 }

@@ -70,6 +70,19 @@ func TestScoreboardHasAll(t *testing.T) {
 	}
 }
 
+// Where callers can drown the server, a concurrency limit is among the rows, and
+// the answers that somebody awaited are a column.
+func TestScoreboardOfDrowning(t *testing.T) {
+	stdout, stderr, code := play(t.Context(), "sim", "scoreboard", "-seeds=1", "throw-on-overload")
+	if code != 0 || strings.Contains(stdout, "in-flight") {
+		t.Errorf("throw-on-overload: code %d, %q, got\n%s\nwant no concurrency limit: it refuses", code, stderr, stdout)
+	}
+	stdout, stderr, code = play(t.Context(), "sim", "scoreboard", "-seeds=1", "cassandra")
+	if code != 0 || !strings.Contains(stdout, "\nnone(in-flight=adaptive) ") || !strings.Contains(stdout, "served per s") {
+		t.Errorf("cassandra: code %d, %q, got\n%s\nwant a row with a concurrency limit, and what was served", code, stderr, stdout)
+	}
+}
+
 func TestScoreboardInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -32,8 +32,9 @@ Usage: throttle sim [flags] [SCENARIO ...]
 A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
 With the word scoreboard before them, all in one table, for 120 columns: the
 median and the worst of what matters. Default then: all that are built in, and
-all policies and peers. Runs stop at 2,000,000 requests, and where there are
-10,000 workers or more there are 3 runs at most. With the word survey in their
+all policies and peers; where callers can drown the server, also none and
+adaptive with a learnt concurrency limit. Runs stop at 2,000,000 requests, and
+where there are 10,000 workers or more there are 3 runs at most. With the word survey in their
 place, scenarios drawn at random: see 'throttle sim survey -h'.
 
 Flags, before or after the scenarios:
@@ -105,8 +106,9 @@ type options struct {
 	html, svg string
 	asserts   []assert
 	scenarios []sim.Scenario
-	board     bool   // a scoreboard is wanted
-	md        string // where to, in Markdown
+	board     bool         // a scoreboard is wanted
+	bounded   []sim.Policy // of it, where callers can drown the server
+	md        string       // where to, in Markdown
 	args      []string
 }
 
@@ -163,6 +165,9 @@ func (o *options) read(policies, asserts, names []string) (err error) {
 	}
 	if o.board && len(policies) == 0 {
 		policies = scoreboard.Policies()
+		if o.bounded, err = policy.Read([]string{scoreboard.Bounded}); err != nil {
+			return err
+		}
 	}
 	if o.policies, err = policy.Read(policies); err != nil {
 		return err
