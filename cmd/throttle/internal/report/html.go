@@ -223,6 +223,7 @@ type drawing struct {
 	policyPart
 	Run, Sampled, Lines, Rates string
 	Level                      string      // empty: the server has none
+	InFlight                   string      // empty: it does not matter
 	Trace                      template.JS // JSON
 }
 
@@ -241,6 +242,12 @@ func (p policyPart) Draw() (drawing, error) {
 		d.Level = "How many requests the server would have admitted at once; when there are none, it throttles."
 		if !slices.ContainsFunc(t.Level.Y, func(y float64) bool { return y > 0 }) {
 			d.Level += " Here it was empty all the time: whatever came in was used at once."
+		}
+	}
+	if f := t.Flight; f != nil {
+		d.InFlight = "How many requests a process had in flight."
+		if len(f.Limit) > 0 {
+			d.InFlight = "How many requests a process had in flight, and the concurrency limit that bounded them."
 		}
 	}
 	return d, nil

@@ -91,6 +91,9 @@ type slice struct {
 	level    extent
 	capacity float64 // at its end
 	any      bool
+	inFlight extent // of a process, on average
+	limit    extent // of it
+	took     extent // by answers, in seconds
 }
 
 // merge adds the slice after s to s.
@@ -109,6 +112,9 @@ func (s *slice) merge(t *slice) {
 		s.count[v] += t.count[v]
 	}
 	s.level.merge(t.level)
+	s.inFlight.merge(t.inFlight)
+	s.limit.merge(t.limit)
+	s.took.merge(t.took)
 	if t.any {
 		s.capacity, s.any = t.capacity, true
 	}
@@ -154,6 +160,7 @@ type recorder struct {
 	lines  int   // how many there are; 0: too many workers
 	dots   [3]sampler
 	end    time.Duration
+	flying int // requests of all processes
 }
 
 // newRecorder prepares to watch a run of s. detail divides the bounds.
@@ -212,8 +219,18 @@ func (r *recorder) watch(p sim.Point) {
 	d := dot{p.At, p.Slept.Seconds()}
 	s.level.add(dot{p.At, p.Level})
 	s.capacity, s.any = p.Capacity, true
+	if p.Sent {
+		r.flying++
+	} else {
+		r.flying--
+	}
+	s.inFlight.add(dot{p.At, float64(r.flying) / float64(len(r.first))})
+	if p.Limit > 0 {
+		s.limit.add(dot{p.At, float64(p.Limit)})
+	}
 	switch {
 	case !p.Sent:
+		s.took.add(dot{p.At, p.Took.Seconds()})
 		if v := int(p.Verdict) - int(pace.Served); v >= 0 {
 			s.count[v]++
 			s.answers[v].add(d)

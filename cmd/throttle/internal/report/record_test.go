@@ -84,6 +84,43 @@ func TestRecorderKeepsAllOfAShortRun(t *testing.T) {
 	}
 }
 
+// TestRecorderOfFlight: without a bound a drowned server has all 512 workers in
+// flight, each until its time-out; with one, two, for some milliseconds.
+func TestRecorderOfFlight(t *testing.T) {
+	s := clitest.Builtin(t, "cassandra")
+	for _, c := range []struct {
+		policy     string
+		most, took float64
+		limited    bool
+	}{
+		{"none", 512, 0.6, false},
+		{"none(in-flight=adaptive)", 4, 0.01, true},
+	} {
+		p, err := sim.ParsePolicy(c.policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := record(s, p, 1, 1).Flight
+		if f == nil || (len(f.Limit) > 0) != c.limited {
+			t.Fatalf("%s: %+v, want in flight, and a limit: %t", c.policy, f, c.limited)
+		}
+		n := len(f.T) - 5 // not at the end
+		if got := f.InFlight[n]; got > c.most || got < c.most/4 {
+			t.Errorf("%s: %.1f in flight at %v, want up to %v", c.policy, got, f.T[n], c.most)
+		}
+		if got := f.Took[n]; got > c.took || got < c.took/10 {
+			t.Errorf("%s: answers take %.4f s at %v, want up to %v", c.policy, got, f.T[n], c.took)
+		}
+	}
+	p, err := sim.ParsePolicy("none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := record(clitest.Builtin(t, "emr"), p, 1, 1).Flight; f != nil {
+		t.Errorf("emr: %+v, want none: nothing queues there", f)
+	}
+}
+
 func TestSpectrumMedian(t *testing.T) {
 	for _, want := range []time.Duration{0, time.Microsecond, 7 * time.Microsecond, 1234 * time.Microsecond, time.Second, 300 * time.Hour} {
 		var s spectrum

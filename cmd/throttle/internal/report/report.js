@@ -175,6 +175,26 @@ const kinds = {
       read: (u, i) => ({at: u.data[0][i], text: `${plain(Math.round(before(u.data[1], i) || 0))} left`}),
     };
   },
+  inFlight(t) {
+    const f = t.flight, limited = f.limit && f.limit.length > 0;
+    const data = framed(t.end_s, instants(f.t_ms), f.in_flight, ...(limited ? [f.limit] : []));
+    const series = [line("worker-1", 1.75)], items = [["line", "w1", "in flight"]];
+    if (limited) {
+      series.push(line("capacity", 1.5, {dash: [6, 4]}));
+      items.push(["line dash", "capacity", "limit"]);
+    }
+    return {
+      data, series, y: {axis: {values: (u, at) => at.map(plain), incrs: wholeSteps}}, legend: limited ? legend(...items) : null,
+      read: (u, i) => ({at: u.data[0][i], text: items.map((item, k) => `${item[2]} ${short(before(u.data[k + 1], i) ?? 0)}`).join(", ")}),
+    };
+  },
+  took(t) {
+    const data = framed(t.end_s, instants(t.flight.t_ms), t.flight.took);
+    return {
+      data, series: [line("worker-2", 1.75)], y: delays(data), legend: null,
+      read: (u, i) => ({at: u.data[0][i], text: span(before(u.data[1], i) || 0)}),
+    };
+  },
 };
 
 function hover(u) {

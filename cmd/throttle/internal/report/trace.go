@@ -80,6 +80,9 @@ type trace struct {
 	Lines lineTrace `json:"lines"`
 	Rates rateTrace `json:"rates"`
 	Level *oneTrace `json:"level"` // nil: the server has none
+	// Flight is nil where the server neither works nor queues, and nothing bounds
+	// what is in flight.
+	Flight *flightTrace `json:"flight"`
 }
 
 // oneTrace is a line.
@@ -113,9 +116,13 @@ type rateTrace struct {
 	Capacity  figures  `json:"capacity"` // nil: the server has none
 }
 
+// boundless is a queue of the server that no run fills: nothing is refused, so
+// that a level says nothing.
+const boundless = 1 << 30
+
 // trace is what has been recorded.
 func (r *recorder) trace(s sim.Scenario) trace {
-	t := trace{End: r.end.Seconds(), Rates: r.rates()}
+	t := trace{End: r.end.Seconds(), Rates: r.rates(), Flight: r.flight(s)}
 	for v := range r.dots {
 		t.Seen[v] = r.dots[v].seen
 		for _, d := range r.drawn(v) {
@@ -130,6 +137,9 @@ func (r *recorder) trace(s sim.Scenario) trace {
 	}
 	if len(s.Server.Gap) > 0 || s.Server.Limit.Unlimited() {
 		t.Rates.Capacity = nil
+		return t
+	}
+	if s.Server.Queue >= boundless {
 		return t
 	}
 	t.Level = new(oneTrace)

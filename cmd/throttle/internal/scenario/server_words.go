@@ -103,6 +103,10 @@ func serviceInWords(w sim.Service) (t text) {
 		t.add("%s of it takes %g times as long.", percent(w.Slow.Share), w.Slow.Times)
 	}
 	for _, s := range w.Speeds {
+		if s.Times == 1 {
+			t.add("From %s on work takes that long again.", words.Lasting(s.At))
+			continue
+		}
 		t.add("From %s on work takes %g times as long as that.", words.Lasting(s.At), s.Times)
 	}
 	return t
