@@ -52,6 +52,7 @@ type level struct {
 	length     float64 // the window as stated
 	jumpAt     float64 // when r last was full again at once
 	looks, saw int     // answers since then; such jumps in time, up to 6
+	rises      int     // of those answers, how many saw more than the one before
 	peers      float64 // how many share the window, from how fast it empties
 	shown      float64 // the last r shown, own requests since not counted
 	pass       bool    // leave what is left of this window to the others
@@ -217,17 +218,21 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 }
 
 // jump looks for the teeth of a short window: a level that falls step by step
-// and is full again at once, time after time.
+// and is full again at once, time after time. That of a small bucket which many
+// share rises as often as it falls.
 func (l *level) jump(s, r float64) {
 	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < tall {
+		if r > l.shown {
+			l.rises++
+		}
 		return
 	}
-	if l.looks > 4 && s-l.jumpAt <= short {
+	if l.looks > 4 && s-l.jumpAt <= short && 8*l.rises <= l.looks {
 		l.saw = min(l.saw+1, 6)
 	} else {
 		l.saw = max(l.saw-2, 0)
 	}
-	l.jumpAt, l.looks = s, 0
+	l.jumpAt, l.looks, l.rises = s, 0, 0
 }
 
 // divide estimates among how many a window is divided, from how many requests

@@ -1,0 +1,89 @@
+package sim
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// minutes returns Jain's index between processes in each minute of a run.
+func minutes(t *testing.T, s Scenario, text string, seed uint64) (jain []float64) {
+	t.Helper()
+	served := make([][]float64, s.Duration/time.Minute)
+	for i := range served {
+		served[i] = make([]float64, s.Clients[0].Processes)
+	}
+	r := New(s, policy(t, text), seed)
+	r.Watch = func(p Point) {
+		if !p.Sent && p.Verdict == pace.Served {
+			served[p.At/time.Minute][p.Process]++
+		}
+	}
+	for !r.Step(1_000_000) {
+	}
+	for _, m := range served {
+		var sum, squares float64
+		for _, x := range m {
+			sum, squares = sum+x, squares+x*x
+		}
+		jain = append(jain, sum*sum/float64(len(m))/squares)
+	}
+	return jain
+}
+
+// A small bucket that many share rises and falls like the teeth of a short window
+// to each of them. None takes it for one, and with that a half of all for a minute.
+func TestFairInEachMinute(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		for seed := uint64(1); seed <= 3; seed++ {
+			s := plain("fair", 12*time.Minute, bucketOf(20, time.Second, 20), Group{Processes: 20, Workers: workers})
+			if got := minutes(t, s, "adaptive-informed", seed); slices.Min(got) < 0.9 {
+				t.Errorf("20 processes of %d workers share 20/s, seed %d: Jain %.2f by the minute, want 0.9 in each", workers, seed, got)
+			}
+		}
+	}
+}
+
+// peak is the most that is sent in a tenth of a second from then on, in parts of
+// the capacity.
+func peak(t *testing.T, s Scenario, text string, from time.Duration) float64 {
+	t.Helper()
+	sent := map[time.Duration]float64{}
+	r := New(s, policy(t, text), 1)
+	r.Watch = func(p Point) {
+		if p.Sent && p.At >= from {
+			sent[p.At/(100*time.Millisecond)]++
+		}
+	}
+	for !r.Step(1_000_000) {
+	}
+	most := 0.0
+	for _, n := range sent {
+		most = max(most, n)
+	}
+	return 10 * most / float64(s.Server.Limit.Count)
+}
+
+// When an outage of half a minute ends, those who waited for that do not come all
+// at once: no thundering herd. Backoff with jitter comes with twice and more of
+// what can be served.
+func TestHerdAfterOutage(t *testing.T) {
+	n := 1000
+	if os.Getenv("THROTTLE_SOAK") != "" {
+		n = 10_000
+	}
+	rate := int64(n)
+	s := plain("herd", 3*time.Minute, bucketOf(rate, time.Second, rate/50), Group{Processes: n, Workers: 1})
+	s.Server.Changes = []Change{{At: 60 * time.Second, Count: 0, Period: time.Second}, {At: 90 * time.Second, Count: rate, Period: time.Second}}
+	for _, name := range []string{"adaptive", "adaptive-informed"} {
+		if got := peak(t, s, name, 90*time.Second); got > 1.6 {
+			t.Errorf("%s: %.2f of the capacity in a tenth of a second, want 1.6 at most", name, got)
+		}
+	}
+	if got := peak(t, s, "backoff-jitter", 90*time.Second); got < 2 {
+		t.Errorf("backoff with jitter: %.2f of the capacity in a tenth of a second, want 2 or more, or this proves nothing", got)
+	}
+}
