@@ -39,13 +39,13 @@ type scorer struct {
 	runs   []event
 	served []float64
 	left   []float64
-	tried  int
+	kept   []found // may explain as well as the best
+	least  float64 // cost of those
 }
 
 // cost is the negative log-likelihood of the events under p, as far as it is
 // below bound.
 func (c *scorer) cost(p *params, bound float64) (sum float64) {
-	c.tried++
 	switch p.kind {
 	case Unlimited, Delay:
 		return float64(c.refusals()) * (costRefused + costFar)
@@ -158,7 +158,9 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 	c.runs = s.runs
 	best, n := min(bound, hopeless), 0.0
 	for _, p.n = range c.counts() {
-		if x := c.cost(p, best); x < best {
+		x := c.cost(p, max(best, c.least+explained))
+		c.keep(p, x)
+		if x < best {
 			best, n = x, p.n
 		}
 	}

@@ -39,9 +39,14 @@ func (tr *trace) delay() (w weighed, gain float64) {
 		}
 	}
 	w.rate = q.span(w.p.rate, best, func(r float64) float64 { return q.gain(r, q.burst(r)) })
-	w.n = span{max(1, w.p.n-1), w.p.n + 1}
-	if w.p.n < 1.5 {
-		w.n = span{1, 1}
+	w.n = span{w.p.n, w.p.n}
+	for _, d := range [...]float64{1, 2, 4, 8} {
+		if q.gain(w.p.rate, w.p.n+d) > best-explained {
+			w.n.high = w.p.n + d
+		}
+		if w.p.n > d && q.gain(w.p.rate, w.p.n-d) > best-explained {
+			w.n.low = w.p.n - d
+		}
 	}
 	return w, best
 }

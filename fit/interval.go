@@ -25,6 +25,7 @@ type weighed struct {
 	rate   span
 	period span
 	edge   span
+	modes  []found
 }
 
 // weigh finds the spans of f and centres it in them: where refusals lie apart,
@@ -53,8 +54,20 @@ func (c *scorer) weigh(f found) weighed {
 		}
 	}
 	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, f.p.n, false)
+	w.modes = c.modes(8)
+	for _, m := range w.modes { // other params may explain it as well, far from these
+		if m.cost > w.cost+explained {
+			continue
+		}
+		w.rate = w.rate.with(m.p.rate)
+		w.period = w.period.with(m.p.period)
+		w.n = w.n.with(m.p.n)
+	}
 	return w
 }
+
+// with is s, or more to hold x.
+func (s span) with(x float64) span { return span{min(s.low, x), max(s.high, x)} }
 
 // anchor moves the edge to the last window, where a small change of the period
 // matters least to what comes next.

@@ -69,7 +69,7 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 	if r.Decided && r.Candidates[0].Kind != Unlimited || left <= 0 || tr.refused >= p.Refusals {
 		return Step{}, false
 	}
-	begun := max(now.Sub(tr.origin).Seconds(), tr.end)
+	begun := max(now.Sub(tr.origin).Seconds(), tr.end+0.03*tr.starved())
 	if tr.refused == 0 {
 		return p.ramp(tr, all, now, left)
 	}
@@ -122,6 +122,16 @@ func (tr *trace) poll() (wait float64, ok bool) {
 		}
 	}
 	return max(tr.latency, 0.7*(tr.end-refused)), true
+}
+
+// starved is how long nothing was served, at the end; zero if the last was.
+func (tr *trace) starved() float64 {
+	for i := len(tr.events) - 1; i >= 0; i-- {
+		if tr.events[i].n > 0 {
+			return tr.events[len(tr.events)-1].to - tr.events[i].to
+		}
+	}
+	return 0
 }
 
 // seconds is x as a Duration, bounded.
@@ -182,6 +192,9 @@ func (h *hunt) best() (trial, bool) {
 	h.atOnceTrials()
 	h.paced()
 	h.parts()
+	if debugHook != nil {
+		debugHook(h)
+	}
 	return h.bestT, h.bestUse > 1e-4
 }
 
@@ -337,3 +350,4 @@ func (h *hunt) told() (sum float64) {
 	}
 	return sum
 }
+var debugHook func(*hunt)

@@ -65,6 +65,9 @@ func (c *scorer) variants(w *weighed) []params {
 			}
 		}
 	}
+	for _, m := range w.modes {
+		all = append(all, m.p)
+	}
 	vary(func(p *params) *float64 { return &p.rate }, w.rate, 0.005*w.p.rate)
 	vary(func(p *params) *float64 { return &p.period }, w.period, 0.005*w.p.period)
 	vary(func(p *params) *float64 { return &p.edge }, w.edge, 0.005*w.p.period)

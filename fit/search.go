@@ -20,6 +20,7 @@ const starts = 5
 // in phase, and follows the best of it into the whole.
 func (c *scorer) search(kind Kind, first bool) found {
 	all := c.tr.events
+	c.least, c.kept = math.Inf(1), c.kept[:0]
 	var best []found
 	for _, part := range parts(len(all)) {
 		c.events = all[:part]
@@ -35,6 +36,40 @@ func (c *scorer) search(kind Kind, first bool) found {
 	return best[0]
 }
 
+// keep remembers params that may explain the answers as well as the best.
+func (c *scorer) keep(p *params, cost float64) {
+	if cost < c.least+explained && len(c.events) == len(c.tr.events) {
+		c.least = min(c.least, cost)
+		if len(c.kept) >= 4096 {
+			c.kept = slices.DeleteFunc(c.kept, func(f found) bool { return f.cost > c.least+explained })
+		}
+		if len(c.kept) < 4096 {
+			c.kept = append(c.kept, found{*p, cost})
+		}
+	}
+}
+
+// modes are at most n of those kept, spread over what their periods or rates
+// are, the ends included.
+func (c *scorer) modes(n int) (all []found) {
+	c.kept = slices.DeleteFunc(c.kept, func(f found) bool { return f.cost > c.least+explained })
+	slices.SortStableFunc(c.kept, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.p.period, b.p.period), cmp.Compare(a.p.rate, b.p.rate), cmp.Compare(a.p.n, b.p.n), cmp.Compare(a.p.edge, b.p.edge))
+	})
+	if len(c.kept) == 0 {
+		return nil
+	}
+	size := func(f found) float64 { return math.Log(max(f.p.period, 1e-9)) + math.Log(max(f.p.rate, 1e-9)) }
+	low, high := size(c.kept[0]), size(c.kept[len(c.kept)-1])
+	for i, f := range c.kept {
+		next := low + (high-low)*float64(len(all))/float64(max(n-1, 1))
+		if size(f) >= next-1e-12 && len(all) < n || i == len(c.kept)-1 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
 // parts are how many events are looked at, one after the other.
 func parts(n int) []int {
 	if n < 60 {
@@ -48,7 +83,7 @@ func (c *scorer) grid(best []found, p params) []found {
 	try := func() {
 		bound := math.Inf(1)
 		if len(best) >= starts {
-			bound = best[starts-1].cost
+			bound = max(best[starts-1].cost, c.least+explained)
 		}
 		q := p
 		if x := c.solve(&q, bound); x < bound {
@@ -65,12 +100,12 @@ func (c *scorer) grid(best []found, p params) []found {
 			try()
 		}
 	case p.first || p.kind == SlidingLog:
-		for _, p.period = range c.periods(1.06) {
+		for _, p.period = range c.periods(1.06, 1.2) {
 			try()
 		}
 	default:
 		edges := c.edges(3)
-		for _, p.period = range c.periods(1.12) {
+		for _, p.period = range c.periods(1.12, 5) {
 			for _, p.edge = range edges {
 				try()
 			}
@@ -104,8 +139,8 @@ var round = [...]float64{1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 
 
 // periods are those worth trying, at this ratio, with the round ones and those
 // that refusals ended after or the server told.
-func (c *scorer) periods(ratio float64) (all []float64) {
-	longest := max(c.tr.end*1.2, 0.1)
+func (c *scorer) periods(ratio, times float64) (all []float64) {
+	longest := max(c.tr.end*times, 0.1)
 	shortest := max(0.02, c.tr.latency, longest/1e6)
 	for p := shortest; p < longest && len(all) < 300; p *= ratio {
 		all = append(all, p)
@@ -173,7 +208,7 @@ func (c *scorer) refine(f found) found {
 		for range 3 {
 			was := f.cost
 			for _, q := range near(f.p, s) {
-				if x := c.solve(&q, f.cost); x < f.cost-1e-9 {
+				if x := c.solve(&q, f.cost+explained); x < f.cost-1e-9 {
 					f = found{q, x}
 				}
 			}

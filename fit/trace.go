@@ -94,15 +94,28 @@ func readSeen(a Answer, origin time.Time) seen {
 // a usual latency after the request was sent, as that is what requests in flight
 // have in common.
 func (tr *trace) measure() {
-	all := make([]float64, len(tr.seen))
-	for i, s := range tr.seen {
-		all[i] = s.ended - s.sent
+	var by [2][]float64 // latencies of the served and of the refused
+	for _, s := range tr.seen {
+		k := 0
+		if s.refused {
+			k = 1
+		}
+		by[k] = append(by[k], s.ended-s.sent)
 		tr.end = max(tr.end, s.ended)
 	}
-	slices.Sort(all)
-	low, high := all[len(all)/20], all[len(all)*3/4]
-	tr.latency = all[len(all)/2]
-	tr.jitter = (high - low) / 2
+	low := math.Inf(1)
+	for k, all := range by {
+		if len(all) == 0 {
+			continue
+		}
+		slices.Sort(all)
+		if x := all[len(all)/20]; x < low { // the quicker of them do not wait inside
+			low, tr.jitter = x, (all[len(all)*3/4]-x)/2
+		}
+		if k == 0 || len(by[0]) == 0 {
+			tr.latency = all[len(all)/2]
+		}
+	}
 	for i := range tr.seen {
 		s := &tr.seen[i]
 		s.at = s.sent + min(low, s.ended-s.sent)/2
