@@ -34,13 +34,14 @@ func servedCost(over, n float64) float64 {
 
 // A scorer tells how well params explain a trace. It keeps its scratch space.
 type scorer struct {
-	tr     *trace
-	events []event // of the trace, all or the first
-	runs   []event
-	served []float64
-	left   []float64
-	kept   []found // may explain as well as the best
-	least  float64 // cost of those
+	tr      *trace
+	events  []event // of the trace, all or the first
+	runs    []event
+	served  []float64
+	left    []float64
+	ceiling float64 // a kind that costs more is excluded
+	kept    []found // may explain as well as the best
+	least   float64 // cost of those
 }
 
 // cost is the negative log-likelihood of the events under p, as far as it is
@@ -62,7 +63,7 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 			}
 		} else {
 			used := c.serve(&s, e)
-			sum += servedCost(used-p.n, p.n)
+			sum += servedCost(used-p.rounded(), p.n)
 			if e.told == e.told {
 				sum += toldCost(p.n-s.usedAt(e.to)-e.told, p.n)
 			}
@@ -78,13 +79,10 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 	return sum
 }
 
-// fuzz is how far what was used may be from a whole number: two counters round,
-// and merged runs are not quite even.
+// fuzz is how far what was used may be from a whole number, as merged runs are
+// not quite even.
 func (c *scorer) fuzz(p *params) float64 {
-	switch {
-	case p.kind == SlidingCounter:
-		return 0.5
-	case p.kind != TokenBucket && c.tr.merged:
+	if p.kind != TokenBucket && c.tr.merged {
 		return min(0.9, 0.02*p.n)
 	}
 	return 0
@@ -93,6 +91,14 @@ func (c *scorer) fuzz(p *params) float64 {
 // toldCost is that of an answer which told something else than what is left.
 func toldCost(off, n float64) float64 {
 	return min(costTold, max(0, math.Abs(off)-1)/(0.5+0.02*n))
+}
+
+// rounded is n and what two counters may be rounded down by.
+func (p *params) rounded() float64 {
+	if p.kind == SlidingCounter {
+		return p.n + 0.5 - fuzzy
+	}
+	return p.n
 }
 
 // serve counts event e and returns the least that it can have used.

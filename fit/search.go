@@ -25,7 +25,7 @@ func (c *scorer) search(kind Kind, first bool) found {
 	for _, part := range parts(len(all)) {
 		c.events = all[:part]
 		for i := range best {
-			best[i].cost = c.solve(&best[i].p, math.Inf(1))
+			best[i].cost = c.solve(&best[i].p, c.ceiling)
 		}
 		best = c.grid(best, params{kind: kind, first: first})
 		for i := range best {
@@ -81,9 +81,9 @@ func parts(n int) []int {
 // grid adds to best what is best of a grid.
 func (c *scorer) grid(best []found, p params) []found {
 	try := func() {
-		bound := math.Inf(1)
+		bound := c.ceiling
 		if len(best) >= starts {
-			bound = max(best[starts-1].cost, c.least+explained)
+			bound = min(bound, max(best[starts-1].cost, c.least+explained))
 		}
 		q := p
 		if x := c.solve(&q, bound); x < bound {
