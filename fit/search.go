@@ -154,13 +154,13 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 	for i, e := range c.events {
 		if e.n == 0 {
 			refused = true
-			if e.retry > 0 && len(all) < 500 {
+			if e.retry > 0 && len(c.events)-i < 40 {
 				all = append(all, e.to+e.retry-begun)
 			}
 			continue
 		}
 		if i == 0 || refused {
-			if begun > math.Inf(-1) && len(all) < 500 {
+			if begun > math.Inf(-1) && len(c.events)-i < 40 {
 				before := c.events[i-1].to
 				all = append(all, e.from-begun, before-begun+1e-6, (e.from+before)/2-begun)
 			}

@@ -9,7 +9,7 @@ import (
 
 // mostEvents is about how many events a trace has: more answers are merged into
 // runs.
-const mostEvents = 200
+const mostEvents = 160
 
 // A trace is what was seen in the order of the decisions, in seconds since the
 // origin. Runs of answers served close together are one event.
