@@ -30,7 +30,7 @@ type Candidate struct {
 	RateIn, BurstIn, CountIn, PeriodIn, InFlightIn Interval
 }
 
-// Result is what the answers say about the rate limiter.
+// Result holds the kinds of rate limiter that may have given the answers.
 type Result struct {
 	// Candidates has one Candidate for each Kind that is not excluded, with
 	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
@@ -205,11 +205,16 @@ func why(tr *trace, all []weighed) string {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
+	return best.wide()
+}
+
+// wide names a param that is not known well enough; it is empty where all are.
+func (w *weighed) wide() string {
 	for _, x := range [...]struct {
 		name string
 		wide float64
-	}{{"rate", best.rate.wide()}, {"period", best.period.wide()}, {best.p.countName(), countWide(best.n)},
-		{"phase", best.edgeWide()}} {
+	}{{"rate", w.rate.wide()}, {"period", w.period.wide()}, {w.p.countName(), countWide(w.n)},
+		{"phase", w.edgeWide()}} {
 		if x.wide > precise {
 			return fmt.Sprintf("the %s is known only to %.0f %%", x.name, 100*min(x.wide, 1))
 		}

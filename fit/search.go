@@ -136,7 +136,15 @@ func (c *scorer) grid(best []found, p params) []found {
 		for _, p.period = range c.periods(1.06, 1.2) {
 			try()
 		}
-	case p.kind == SlidingCounter:
+	default:
+		c.plane(&p, try)
+	}
+	return top(best)
+}
+
+// plane tries periods with edges.
+func (c *scorer) plane(p *params, try func()) {
+	if p.kind == SlidingCounter {
 		begun := c.lastServed()
 		for _, p.period = range c.periods(1.15, 5) {
 			p.edge = c.tr.aligned()
@@ -146,15 +154,14 @@ func (c *scorer) grid(best []found, p params) []found {
 				try()
 			}
 		}
-	default:
-		edges := c.edges(3)
-		for _, p.period = range append(c.periods(1.15, 5), c.between()...) {
-			for _, p.edge = range edges {
-				try()
-			}
+		return
+	}
+	edges := c.edges(3)
+	for _, p.period = range append(c.periods(1.15, 5), c.between()...) {
+		for _, p.edge = range edges {
+			try()
 		}
 	}
-	return top(best)
 }
 
 // top is the best of them, without equals.
@@ -194,6 +201,13 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 			all = append(all, p)
 		}
 	}
+	all = append(all, c.ended()...)
+	return slices.DeleteFunc(all, func(p float64) bool { return p < 1e-3 || math.IsInf(p, 0) })
+}
+
+// ended are the times from the beginning of a run to the end of the refusals after
+// it, of the latest, and those that the server told.
+func (c *scorer) ended() (all []float64) {
 	begun, refused := math.Inf(-1), false
 	for i, e := range c.events {
 		if e.n == 0 {
@@ -212,7 +226,7 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 		}
 		refused = false
 	}
-	return slices.DeleteFunc(all, func(p float64) bool { return p < 1e-3 || math.IsInf(p, 0) })
+	return all
 }
 
 // edges are times at which a window may have begun: where refusals ended, in
