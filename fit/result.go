@@ -1,0 +1,279 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Interval is a range in which a parameter lies with a probability of about
+// 95 %, given that the kind is right. Both ends are zero where the kind has no
+// such parameter.
+type Interval struct{ Low, High float64 }
+
+// Candidate is one Kind with the parameters that explain the answers best.
+type Candidate struct {
+	Model
+	// LogLikelihood is the natural logarithm of the likelihood of the answers
+	// under the Model. Only differences between candidates mean something.
+	LogLikelihood float64
+	// Share is the posterior probability of the Kind, all being equally likely
+	// before.
+	Share float64
+	// Edge is when a window began, where that was seen best, by the caller's
+	// clock: of a FixedWindow that is not FromFirst, and of a SlidingCounter. Use
+	// it rather than Phase, which a small error of the Period spoils.
+	Edge time.Time
+	// RateIn, BurstIn, CountIn, PeriodIn and InFlightIn are the intervals of the
+	// parameters of that name; those of Period are in seconds.
+	RateIn, BurstIn, CountIn, PeriodIn, InFlightIn Interval
+}
+
+// Result holds the kinds of rate limiter that may have given the answers.
+type Result struct {
+	// Candidates has one Candidate for each Kind that is not excluded, with
+	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
+	// empty: without a refusal it is Unlimited, or Delay.
+	Candidates []Candidate
+	// Decided reports that the first Candidate is at least 99 times as likely
+	// as any other, and that its parameters are known to about 5 %. Of
+	// Unlimited it means that a thousand requests were served, and no more.
+	Decided bool
+	// Why is the reason in one line where Decided is false; otherwise it is
+	// empty.
+	Why string
+	// Used and Refused count the answers that were used, and those of them that
+	// were refused.
+	Used, Refused int
+	// Unexplained is the number of answers that the first Candidate does not
+	// explain by this caller's requests alone, of repeated ones in a row the
+	// first.
+	Unexplained int
+	// Shared reports that so many refusals came too early that other callers
+	// seem to use the same limit. A TokenBucket's rate is then what they leave.
+	Shared bool
+}
+
+// odds is the logarithm of how much likelier the first has to be: more than that
+// of 99, as the noise model is only a model.
+const odds = 8
+
+// precise is how wide, relative to the middle, half an interval may be.
+const precise = 0.04
+
+// enough is the number of served requests after which Unlimited is decided.
+const enough = 1000
+
+// Fit returns which rate limiter explains the answers, in any order. It uses at
+// most MaxAnswers, and needs O(n log n) for their sort and a bounded time beyond
+// it.
+func Fit(answers []Answer) Result {
+	tr := readTrace(answers)
+	all := tr.weighAll()
+	r := Result{Used: tr.used, Refused: tr.refused}
+	for _, w := range all {
+		r.Candidates = append(r.Candidates, tr.candidate(w))
+	}
+	share(r.Candidates)
+	r.Why = why(tr, all)
+	r.Decided = r.Why == ""
+	r.Unexplained = tr.unexplained(&all[0].p)
+	r.Shared = r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
+	return r
+}
+
+// weighAll weighs every kind that the answers do not exclude.
+func (tr *trace) weighAll() (all []weighed) {
+	c := &scorer{tr: tr, events: tr.events, ceiling: math.Inf(1)}
+	add := func(w weighed) {
+		w.cost += penalty(&w.p, tr.latency)
+		c.ceiling = min(c.ceiling, w.cost+excluded)
+		all = append(all, w)
+	}
+	add(weighed{found: found{cost: c.cost(&params{}, hopeless)}})
+	if w, gain := tr.delay(); gain > odds {
+		w.cost, w.gain = c.cost(&w.p, hopeless), gain
+		add(w)
+	}
+	if tr.refused > 0 || tr.told {
+		for _, k := range [...]params{{kind: TokenBucket}, {kind: FixedWindow}, {kind: FixedWindow, first: true},
+			{kind: SlidingLog}, {kind: SlidingCounter}, {kind: Concurrency}} {
+			if f := c.search(k.kind, k.first); f.p.n > 0 && !f.p.sameAsBucket() {
+				add(c.weigh(f))
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b weighed) int { return cmpFloat(a.cost-a.gain, b.cost-b.gain) })
+	return all
+}
+
+// sameAsBucket reports whether p decides as a TokenBucket of Burst 1 does: one in
+// each Period, whatever it is called.
+func (p *params) sameAsBucket() bool {
+	return p.n == 1 && (p.first || p.kind == SlidingLog || p.kind == SlidingCounter)
+}
+
+// penalty is what the freedom to choose params costs: one for each, and more
+// for a phase, of which few fit. A bucket that is full again when an answer comes
+// is rather a concurrency limit.
+func penalty(p *params, latency float64) float64 {
+	if back := p.n / max(p.rate, 1e-9); p.kind == TokenBucket && back > latency/2 && back < 2*latency {
+		return 6
+	}
+	switch {
+	case p.kind == Unlimited || p.kind == Delay:
+		return 0 // counted in its gain
+	case p.kind == Concurrency:
+		return 1
+	case p.kind == TokenBucket || p.kind == SlidingLog || p.first:
+		return 2
+	}
+	return 3
+}
+
+// excluded is how much less likely than another a kind is, in logarithms, that
+// is left out.
+const excluded = 30
+
+// share makes shares of the likelihoods.
+func share(all []Candidate) {
+	sum := 0.0
+	for i := range all {
+		all[i].Share = math.Exp(all[i].LogLikelihood - all[0].LogLikelihood)
+		sum += all[i].Share
+	}
+	for i := range all {
+		all[i].Share /= sum
+	}
+}
+
+// candidate is w in the units of a Model.
+func (tr *trace) candidate(w weighed) Candidate {
+	c := Candidate{LogLikelihood: w.gain - w.cost}
+	c.Kind, c.FromFirst = w.p.kind, w.p.first
+	c.RateIn, c.PeriodIn = Interval{w.rate.low, w.rate.high}, Interval{w.period.low, w.period.high}
+	n := Interval{w.n.low, w.n.high}
+	switch w.p.kind {
+	case TokenBucket, Delay:
+		c.Rate, c.Burst, c.BurstIn = w.p.rate, w.p.n, n
+	case Concurrency:
+		c.InFlight, c.InFlightIn = int(w.p.n), n
+	case Unlimited:
+	default:
+		c.Count, c.CountIn = w.p.n, n
+		c.Period = time.Duration(min(w.p.period, 1e9) * 1e9)
+		c.Rate = w.p.n / w.p.period
+		if w.p.kind != SlidingLog && !w.p.first {
+			edge := w.p.edge
+			if edge < 0 { // a midnight
+				edge += math.Ceil(-edge/w.p.period) * w.p.period
+			}
+			c.Phase, c.Edge = tr.phase(edge, c.Period), tr.origin.Add(time.Duration(edge*1e9))
+		}
+	}
+	return c
+}
+
+// phase is where in a multiple of the period since 1970 the edge lies.
+func (tr *trace) phase(edge float64, period time.Duration) time.Duration {
+	if period <= 0 {
+		return 0
+	}
+	at := tr.origin.UnixNano()%int64(period) + int64(math.Mod(edge, period.Seconds())*1e9)
+	at %= int64(period)
+	if at < 0 {
+		at += int64(period)
+	}
+	return time.Duration(at)
+}
+
+// why is the reason not to decide; it is empty where the first of all is.
+func why(tr *trace, all []weighed) string {
+	best := &all[0]
+	if best.p.kind == Unlimited {
+		switch {
+		case tr.refused > 0:
+			return "no kind explains the refusals"
+		case tr.served < enough:
+			return fmt.Sprintf("nothing was refused in %d requests", tr.used)
+		}
+		return ""
+	}
+	if len(all) > 1 {
+		if d := all[1].cost - all[1].gain - best.cost + best.gain; d < odds {
+			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
+		}
+	}
+	return best.wide()
+}
+
+// wide names a param that is not known well enough; it is empty where all are.
+func (w *weighed) wide() string {
+	for _, x := range [...]struct {
+		name string
+		wide float64
+	}{{"rate", w.rate.wide()}, {"period", w.period.wide()}, {w.p.countName(), countWide(w.n)},
+		{"phase", w.edgeWide()}} {
+		if x.wide > precise {
+			return fmt.Sprintf("the %s is known only to %.0f %%", x.name, 100*min(x.wide, 1))
+		}
+	}
+	return ""
+}
+
+// edgeWide is how well the edge is known, in parts of the period.
+func (w *weighed) edgeWide() float64 {
+	if w.p.period <= 0 {
+		return 0
+	}
+	return (w.edge.high - w.edge.low) / 2 / w.p.period
+}
+
+// countWide is that of a whole number: zero where only one lies in the span.
+func countWide(s span) float64 {
+	return max(0, span{math.Ceil(s.low - 1e-9), math.Floor(s.high + 1e-9)}.wide())
+}
+
+func (p *params) label() string {
+	switch {
+	case p.first:
+		return "a fixed window from the first request"
+	case p.kind == Unlimited:
+		return "no limit"
+	}
+	return "a " + p.kind.String()
+}
+
+func (p *params) countName() string {
+	switch p.kind {
+	case TokenBucket, Delay:
+		return "burst"
+	case Concurrency:
+		return "number in flight"
+	}
+	return "count"
+}
+
+// unexplained counts the events that cost something under p.
+func (tr *trace) unexplained(p *params) (n int) {
+	c := &scorer{tr: tr}
+	was := 0.0
+	for i := range tr.events { // quadratic in at most a few hundred
+		c.events = tr.events[:i+1]
+		if x := c.cost(p, math.Inf(1)); x > was+1 {
+			n, was = n+1, x
+		}
+	}
+	return n
+}
+
+// cycles counts how often a refusal followed a request that was served.
+func (tr *trace) cycles() (n int) {
+	for i, e := range tr.events {
+		if e.n == 0 && (i == 0 || tr.events[i-1].n > 0) {
+			n++
+		}
+	}
+	return n
+}
