@@ -111,13 +111,13 @@ func (s *Search) Result() Result {
 	r := Result{Objective: s.Objective, Concurrency: s.Concurrency, Knee: s.interval(), Stop: s.stop,
 		Doubt: s.doubt(), Spent: s.spent, Recovery: s.recovery.Recovery}
 	r.AtLeast = r.Knee.At > 0 && s.belief.weights == nil
-	r.Curve = s.curve()
+	r.Curve = s.curve(0)
 	for _, p := range r.Curve {
 		if p.Goodput > r.Capacity {
 			r.Capacity, r.CapacityAt = p.Goodput, p.Level
 		}
 	}
-	r.Latency = latencyAt(r.Curve, r.Knee.At)
+	r.Latency = latencyAt(s.curve(0.5), r.Knee.At)
 	r.InFlight = r.Knee.At * r.Latency.Seconds()
 	if s.Concurrency {
 		r.InFlight = r.Knee.At

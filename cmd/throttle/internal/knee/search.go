@@ -87,7 +87,7 @@ const (
 	mostSettle  = 6
 	suspect     = 0.1  // a trial of the climb is bad if the objective is met with a lower probability
 	reserved    = 0.25 // of the bounds, kept for the base, the push and the way back
-	slowestStep = 64 // times below Start that the objective is looked for
+	slowestStep = 64   // times below Start that the objective is looked for
 )
 
 // Check returns an error of one line if the search cannot be run as it is.
