@@ -13,11 +13,15 @@ const (
 	// slowSeen is how many slow requests a trial at the knee should see.
 	slowSeen   = 50
 	climbSeen  = 50 // requests of a trial of the climb, at least
-	baseSeen   = 1500
+	baseSeen   = 2000
 	leastTrial = time.Second
 	mostTrial  = 2 * time.Minute
 	parts      = 20
 )
+
+// bases are the levels of the trials for the curve, in shares of the knee: of idle
+// latency, and at the rate of the rule, which is to meet the objective.
+var bases = [...]float64{1.0 / 3, 1 - DefaultHeadRoom}
 
 // plan is the trial to run next.
 func (s *Search) plan() Trial {
@@ -28,7 +32,7 @@ func (s *Search) plan() Trial {
 		t.Rest = 500 * time.Millisecond << min(s.settling-1, mostSettle)
 		return t
 	case s.phase == basing:
-		level := s.floor(max(s.interval().At/3, s.bounds.Start/slowestStep))
+		level := s.floor(s.interval().At * bases[s.based])
 		return s.trial(Base, level, s.length(longClimb, baseSeen, level))
 	case s.phase == climbing:
 		seen := climbSeen

@@ -29,6 +29,8 @@ type Result struct {
 	// line why not: the generator was late, or dropped requests.
 	Doubt string
 	Spent Spent
+
+	good []Point // the curve of the trials that met the objective
 }
 
 // Interval is a figure with its 90 % interval.
@@ -117,7 +119,8 @@ func (s *Search) Result() Result {
 			r.Capacity, r.CapacityAt = p.Goodput, p.Level
 		}
 	}
-	r.Latency = latencyAt(s.curve(0.5), r.Knee.At)
+	r.good = s.curve(0.5)
+	r.Latency = latencyAt(r.good, r.Knee.At)
 	r.InFlight = r.Knee.At * r.Latency.Seconds()
 	if s.Concurrency {
 		r.InFlight = r.Knee.At

@@ -64,6 +64,7 @@ type Search struct {
 	again     bool    // the trial is repeated
 	belief    belief
 	narrowed  int
+	based     int // trials at low load
 	settling  int // trials since the one that left work behind
 	recovery  recovery
 }
@@ -190,7 +191,7 @@ func (s *Search) Add(o Outcome) {
 	case Narrow:
 		s.narrowedBy(o)
 	case Base:
-		s.push()
+		s.basedOn(o)
 	default:
 		s.returned(o)
 	}
@@ -248,8 +249,21 @@ func (s *Search) climbed(o Outcome) {
 	}
 }
 
-// base begins a trial at low load, once the knee is known.
-func (s *Search) base() { s.phase = basing }
+// base begins the trials at low load, once the knee is known.
+func (s *Search) base() {
+	s.phase, s.based = basing, 0
+	if s.interval().At == 0 {
+		s.phase = over
+	}
+}
+
+// basedOn takes a trial at low load.
+func (s *Search) basedOn(o Outcome) {
+	if s.based++; s.based == len(bases) {
+		s.push()
+	}
+	s.settleAfter(o)
+}
 
 // badThroughout reports whether most of a trial was bad, as it is under an
 // overload, and not only for a moment, as in a pause of the service.

@@ -8,7 +8,7 @@ type Kind string
 const (
 	Climb  Kind = "climb"  // slow start and doubling
 	Narrow Kind = "narrow" // bisection
-	Base   Kind = "base"   // at a third of the knee, for the curve
+	Base   Kind = "base"   // at a third of the knee and at the recommended rate, for the curve
 	Settle Kind = "settle" // low load after an overload, until the service is calm
 	Push   Kind = "push"   // past the knee on purpose, and back
 	Return Kind = "return" // at the recommended rate after a rest
