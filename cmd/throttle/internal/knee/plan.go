@@ -33,7 +33,8 @@ func (s *Search) plan() Trial {
 		return t
 	case s.phase == basing:
 		level := s.floor(s.interval().At * bases[s.based])
-		return s.trial(Base, level, s.length(longClimb, baseSeen, level))
+		d := min(s.length(longClimb, baseSeen, level), s.bounds.Time/20, duration(0.05*float64(s.bounds.Requests)/s.rate(level)))
+		return s.trial(Base, level, max(d, leastTrial))
 	case s.phase == climbing:
 		seen := climbSeen
 		if s.level < s.bounds.Start {
@@ -43,7 +44,8 @@ func (s *Search) plan() Trial {
 		t.MostBad = s.mostBad(t, 20)
 		return t
 	case s.phase == narrowing:
-		t := s.trial(Narrow, s.level, s.narrowLength(s.level))
+		d, _ := s.narrowLength(s.level)
+		t := s.trial(Narrow, s.level, d)
 		t.MostBad = s.mostBad(t, 30)
 		return t
 	}
@@ -67,18 +69,30 @@ func (s *Search) length(bounds, requests int, level float64) time.Duration {
 	return min(max(duration(seconds), leastTrial), mostTrial)
 }
 
-// narrowLength is the length of a trial of the bisection. It leaves enough for
-// a dozen of them.
-func (s *Search) narrowLength(level float64) time.Duration {
+// fullLength is how long a trial of the bisection is to be.
+func (s *Search) fullLength(level float64) time.Duration {
 	seen := slowSeen / (1 - s.Objective.Quantile)
 	if s.Objective.Latency == 0 {
 		seen = 1000
 	}
-	d := s.length(longNarrow, int(min(seen, 1e6)), level)
+	return s.length(longNarrow, int(min(seen, 1e6)), level)
+}
+
+// narrowLength is that length, or less so that a dozen of trials are within the
+// bounds. Where not even so many quarters are left, why says which bound it is:
+// shorter trials see what is good for a moment.
+func (s *Search) narrowLength(level float64) (d time.Duration, why Stop) {
+	full := s.fullLength(level)
 	few := float64(max(4, 12-s.narrowed))
-	requests := (1-reserved)*float64(s.bounds.Requests) - float64(s.spent.Requests)
-	left := (1-reserved)*s.bounds.Time.Seconds() - s.spent.Time.Seconds()
-	return max(min(d, duration(requests/few/s.rate(level)), duration(left/few)), leastTrial)
+	sent := duration(((1-reserved)*float64(s.bounds.Requests) - float64(s.spent.Requests)) / few / s.rate(level))
+	took := duration(((1-reserved)*s.bounds.Time.Seconds() - s.spent.Time.Seconds()) / few)
+	switch least := full / 4; {
+	case s.narrowed > 0 && sent < least:
+		why = TooManySent
+	case s.narrowed > 0 && took < least:
+		why = TooLong
+	}
+	return max(min(full, sent, took), leastTrial), why
 }
 
 func duration(seconds float64) time.Duration {

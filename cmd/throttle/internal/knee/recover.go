@@ -148,16 +148,18 @@ func wellFrom(parts []Part) int {
 }
 
 // improves reports whether parts are better in their last third than in the
-// second: fewer bad requests, or a lower latency.
+// second: fewer bad requests, fewer without an answer, or a lower latency.
 func improves(parts []Part) bool {
-	var shares, means []float64
+	var shares, failed, means []float64
 	for _, p := range parts {
-		shares = append(shares, float64(p.bad())/float64(max(p.Sent, 1)))
+		sent := float64(max(p.Sent, 1))
+		shares = append(shares, float64(p.bad())/sent)
+		failed = append(failed, float64(p.Failed+p.Refused)/sent)
 		if p.Good+p.Slow > 0 {
 			means = append(means, p.Mean.Seconds())
 		}
 	}
-	return falls(shares, 0.2) || falls(means, 0.1)
+	return falls(shares, 0.2) || falls(failed, 0.2) || falls(means, 0.1)
 }
 
 // falls reports whether figures are lower in their last third than in the

@@ -345,6 +345,10 @@ func (s *Search) bisect() {
 		s.base()
 	default:
 		s.phase, s.level = narrowing, min(s.floor(k.At), s.bounds.Most)
+		if _, why := s.narrowLength(s.level); why != "" {
+			s.stop = why
+			s.base()
+		}
 	}
 }
 
