@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Result is what a search found. Rates are in requests a second.
+// Result holds the findings of a search. Rates are in requests a second.
 type Result struct {
 	Objective   Objective // with its defaults filled in
 	Concurrency bool      // levels are requests in flight, not rates
@@ -41,7 +41,7 @@ type Interval struct{ Low, At, High float64 }
 // become as long as it will.
 const systematic = 0.04
 
-// Point is what was seen at one level, over all trials there except those of
+// Point holds the figures of one level, over all trials there except those of
 // kind Settle, Push and Return.
 type Point struct {
 	Level            float64 // offered: the rate, or the concurrency
@@ -67,7 +67,7 @@ const (
 	Metastable Verdict = "metastable" // it does not, as long as the load lasts
 )
 
-// Recovery is what happens after an overload.
+// Recovery describes how the service comes back from an overload.
 type Recovery struct {
 	Verdict Verdict
 	// Pushed is the level of the overload, which lasted For, and Back the level
@@ -101,7 +101,7 @@ const (
 	Undecided     Stop = "undecided" // the outcomes are too noisy for a narrow interval
 )
 
-// Spent is what a search cost.
+// Spent counts the cost of a search.
 type Spent struct {
 	Trials, Requests, Failures int
 	Time                       time.Duration

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Objective is what callers want of the service. The zero Objective wants that
-// it keeps up with the load, with at most 0.1 % of errors.
+// Objective states the latency and the errors that callers accept. The zero
+// Objective has no bound on latency: the service has to keep up with the load,
+// with at most 0.1 % of errors.
 type Objective struct {
 	// Latency is the bound on a quantile of latency. If zero, there is none.
 	Latency time.Duration
@@ -170,7 +171,7 @@ func (s *Search) Next() (trial Trial, ok bool) {
 	return t, true
 }
 
-// Add takes what the trial of the last Next came to. To interrupt a search, do
+// Add takes the outcome of the trial of the last Next. To interrupt a search, do
 // not call Next again; Result says what is known.
 func (s *Search) Add(o Outcome) {
 	if s.pending == (Trial{}) {

@@ -46,7 +46,7 @@ type Trial struct {
 	MostBad int
 }
 
-// Outcome is what was seen in a trial. A request counts by when it was due, not
+// Outcome holds the figures of a trial. A request counts by when it was due, not
 // by when it was sent: its latency runs from then too, so that a stall is not
 // hidden (coordinated omission). Its counts add up: Sent is Good + Slow + Failed +
 // Refused, whatever is unanswered at the end of the drain being Failed.
