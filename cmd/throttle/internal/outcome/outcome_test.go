@@ -185,13 +185,13 @@ func TestLate(t *testing.T) {
 	for i, test := range []struct {
 		at time.Time
 		ok bool
-	}{{at, true}, {at.Add(2 * time.Second), true}, {at, false}, {at.Add(3 * time.Second), true}} {
+	}{{at, true}, {at.Add(2 * time.Second), true}, {at, false}, {at.Add(time.Second), false}, {at.Add(3 * time.Second), true}} {
 		answers, err := p.Add(t.Context(), rules.Request{Now: test.at, Path: "/"}, nil)
 		if err != nil || answers[0].OK != test.ok {
 			t.Errorf("%d: %v, %v; want %v", i, answers[0].OK, err, test.ok)
 		}
 	}
-	if r := p.Result(); r.Late != 1 || !r.To.Equal(at.Add(3*time.Second)) {
+	if r := p.Result(); r.Late != 2 || !r.To.Equal(at.Add(3*time.Second)) {
 		t.Errorf("%d late, to %v", r.Late, r.To)
 	}
 }
