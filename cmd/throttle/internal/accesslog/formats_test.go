@@ -44,6 +44,8 @@ func TestFormats(t *testing.T) {
 			want: Entry{Time: at, Address: v4, Path: "/", More: []string{"k1", "gold", "12"}}},
 		{name: "json", line: `{"start_time":"2026-11-22T18:14:21.000Z","downstream_remote_address":"192.0.2.1:5000","method":"GET","path":"/p","authority":"a","response_code":200,"bytes_sent":3}`,
 			want: Entry{Time: at, Address: v4, Method: "GET", Path: "/p", Host: "a", Status: 200, Bytes: 3}},
+		{name: "json", line: `{"ts": 1795371261, "request": {"remote_ip": "192.0.2.1", "client_ip": "198.51.100.1"}, "ip": "198.51.100.2"}`,
+			want: Entry{Time: at, Address: v4}}, // the first counts
 		{name: "csv", head: "Time;IP;Verb;URL;http_x_tenant", line: `2026-11-22 18:14:21;192.0.2.1;GET;"/a;""b""";t1`,
 			want: Entry{Time: at, Address: v4, Method: "GET", Path: `/a;"b"`, More: []string{"t1"}}},
 		{name: "csv", head: "time,remote_addr,path,status", line: `1795371261000,192.0.2.1,/a,`,

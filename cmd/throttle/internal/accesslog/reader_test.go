@@ -81,6 +81,7 @@ func TestReader(t *testing.T) {
 		{"gzip", []string{string(zipped(t, abc))}, Options{Window: 2 * time.Second}, "/1/2/3/4/5"},
 		{"gzip of two members", []string{string(zipped(t, lineAt(s(0), 1))) + string(zipped(t, lineAt(s(0), 2)))}, Options{}, "/1/2"},
 		{"two that overlap", []string{lineAt(s(1), 2) + lineAt(s(4), 4), lineAt(s(0), 1) + lineAt(s(2), 3) + lineAt(s(5), 5)}, Options{}, "/1/2/3/4/5"},
+		{"equal times, in the order of the files", []string{lineAt(s(0), 1) + lineAt(s(1), 4), lineAt(s(0), 2) + lineAt(s(0), 3)}, Options{}, "/1/2/3/4"},
 		{"one after the other, one empty", []string{lineAt(s(5), 3), "", lineAt(s(0), 1) + lineAt(s(1), 2)}, Options{}, "/1/2/3"},
 		{"a byte order mark", []string{"\ufeff" + lineAt(s(0), 1)}, Options{}, "/1"},
 		{"of two formats", []string{lineAt(s(0), 1), `{"ts": 1795371263, "path": "/2"}`}, Options{}, "/1/2"},
