@@ -243,8 +243,8 @@ func (s *side) ruled() (all []Rule) {
 func (p *Replay) named(t *top) (all []Key) {
 	for _, c := range t.most(p.options.Top) {
 		k := Key{Rule: c.rule, Refused: c.n, Extra: c.extra, First: c.first, Last: c.last}
-		if values := tailOf(c.key); values != "" {
-			k.Name = p.options.Name(strings.Clone(values))
+		if _, values, _ := strings.Cut(c.key, "\x00"); values != "" {
+			k.Name = p.options.Name(values)
 		}
 		all = append(all, k)
 	}

@@ -133,13 +133,11 @@ func (s *side) by(a *rules.Answer) string {
 	return a.Rule
 }
 
-// keyOf returns the key of the limit that refused; of other refusals what there is.
+// keyOf returns the values of the key that was refused; of other refusals than by a
+// limit there are none.
 func (s *side) keyOf(a *rules.Answer) string {
-	switch {
-	case a.Reason == rules.Over:
-		return s.store.binding
-	case a.Reason == rules.Denied:
-		return "deny"
+	if a.Reason != rules.Over {
+		return ""
 	}
-	return a.Rule + "/"
+	return tailOf(s.store.binding)
 }

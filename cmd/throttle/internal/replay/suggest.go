@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 
@@ -37,15 +38,17 @@ func newKeyed(o *options) (*keyed, error) {
 	r.Limits = []rules.Limit{{Count: 1, Period: suggest.Periods[0]}}
 	c, err := rules.Compile(rules.Set{Rules: []rules.Rule{r}}, o.known()...)
 	if err != nil {
-		return nil, usage.Errorf("replay: -suggest %q: %s; write address, client, host, path, path:1, method or header:NAME, joined by +", o.suggest, flaw(err))
+		return nil, usage.Errorf("replay: -suggest %q: %s; join several by +", o.suggest, flaw(err))
 	}
 	return &keyed{rules: c}, nil
 }
 
 // flaw is what is wrong with a rule, without its place.
 func flaw(err error) string {
-	text := err.Error()
-	return text[strings.LastIndex(text, ": ")+1:]
+	if e := (*rules.Error)(nil); errors.As(err, &e) {
+		return e.What
+	}
+	return err.Error()
 }
 
 // Take notes the key.
