@@ -58,17 +58,18 @@ const (
 var aliases = map[field][]string{
 	fieldTime: {"time", "ts", "timestamp", "@timestamp", "datetime", "start_time", "time_local", "time_iso8601", "msec"},
 	fieldAddress: {"address", "addr", "ip", "remote_addr", "remote_ip", "client_ip", "clientip", "client_addr", "client_address", "remote_address",
-		"source_ip", "src_ip", "c-ip", "downstream_remote_address", "downstream_remote_address_without_port", "request.remote_ip", "httprequest.remoteip"},
-	fieldMethod:    {"method", "request_method", "http_method", "verb", "cs-method", "request.method", "httprequest.requestmethod"},
-	fieldHost:      {"host", "http_host", "authority", "server_name", "vhost", "cs-host", "request.host"},
-	fieldPath:      {"path", "uri", "request_uri", "url", "target", "request_path", "cs-uri-stem", "request.uri", "httprequest.requesturl"},
+		"source_ip", "src_ip", "c-ip", "downstream_remote_address", "downstream_remote_address_without_port", "request.remote_ip", "httprequest.remoteip",
+		"clientaddr", "clienthost"},
+	fieldMethod:    {"method", "request_method", "http_method", "verb", "cs-method", "request.method", "httprequest.requestmethod", "requestmethod"},
+	fieldHost:      {"host", "http_host", "authority", "server_name", "vhost", "cs-host", "request.host", "requesthost"},
+	fieldPath:      {"path", "uri", "request_uri", "url", "target", "request_path", "cs-uri-stem", "request.uri", "httprequest.requesturl", "requestpath"},
 	fieldRequest:   {"request", "request_line"},
 	fieldClient:    {"client", "user", "remote_user", "username", "user_name", "user_id", "auth_user"},
 	fieldReferer:   {"referer", "http_referer", "referrer"},
 	fieldAgent:     {"agent", "http_user_agent", "user_agent", "useragent", "user-agent", "httprequest.useragent"},
 	fieldForwarded: {"forwarded", "http_x_forwarded_for", "x_forwarded_for", "x-forwarded-for", "forwarded_for", "xff"},
-	fieldStatus:    {"status", "status_code", "response_code", "code", "sc-status", "httprequest.status"},
-	fieldBytes:     {"bytes", "body_bytes_sent", "bytes_sent", "size", "response_size", "sc-bytes", "httprequest.responsesize"},
+	fieldStatus:    {"status", "status_code", "response_code", "code", "sc-status", "httprequest.status", "downstreamstatus"},
+	fieldBytes:     {"bytes", "body_bytes_sent", "bytes_sent", "size", "response_size", "sc-bytes", "httprequest.responsesize", "downstreamcontentsize"},
 }
 
 // named are the fields by their aliases.

@@ -63,8 +63,11 @@ func (r *report) side(b *strings.Builder, i int) {
 		}
 		writeRows(b, rows, 1)
 	}
+	if i > 0 { // the rest is much like that of the first
+		writeKeys(b, "newly refused most often", s.NewKeys)
+		return
+	}
 	writeKeys(b, "refused most often", s.Keys)
-	writeKeys(b, "newly refused most often", s.NewKeys)
 	if s.Refused > 0 {
 		writeChart(b, s)
 	}
