@@ -95,46 +95,58 @@ func (s *setter) set(e *Entry, f field, text string) (what string) {
 	if text == "-" {
 		text = ""
 	}
+	ok := true
 	switch f {
 	case ignored:
 	case fieldTime:
-		var ok bool
 		if e.Time, ok = s.clock.parse(text); !ok {
 			return "not a time: " + quoted(text)
 		}
 	case fieldAddress:
-		var ok bool
 		if e.Address, ok = address(text); !ok {
 			return "not an address: " + quoted(text)
 		}
-	case fieldMethod:
-		e.Method = text
-	case fieldHost:
-		e.Host = text
+	case fieldStatus, fieldBytes:
+		return e.number(f, text)
 	case fieldPath:
 		e.target(text)
 	case fieldRequest:
 		e.request(text)
-	case fieldClient:
-		e.Client = text
-	case fieldReferer:
-		e.Referer = text
-	case fieldAgent:
-		e.Agent = text
-	case fieldForwarded:
-		e.Forwarded = text
-	case fieldStatus, fieldBytes:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil && text != "" || n < 0 {
-			return "not a number: " + quoted(text)
-		}
-		if f == fieldBytes {
-			e.Bytes = n
-		} else {
-			e.Status = int(n)
-		}
 	default:
-		s.moreOf(e)[f-fieldMore] = text
+		*s.textOf(e, f) = text
+	}
+	return ""
+}
+
+// textOf returns where the text of a field belongs.
+func (s *setter) textOf(e *Entry, f field) *string {
+	switch f {
+	case fieldMethod:
+		return &e.Method
+	case fieldHost:
+		return &e.Host
+	case fieldClient:
+		return &e.Client
+	case fieldReferer:
+		return &e.Referer
+	case fieldAgent:
+		return &e.Agent
+	case fieldForwarded:
+		return &e.Forwarded
+	}
+	return &s.moreOf(e)[f-fieldMore]
+}
+
+// number sets a number, or says what is wrong with its text.
+func (e *Entry) number(f field, text string) (what string) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && text != "" || n < 0 {
+		return "not a number: " + quoted(text)
+	}
+	if f == fieldBytes {
+		e.Bytes = n
+	} else {
+		e.Status = int(n)
 	}
 	return ""
 }

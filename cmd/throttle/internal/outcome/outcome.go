@@ -95,15 +95,9 @@ func (p *Replay) Add(ctx context.Context, r rules.Request, answers []rules.Answe
 			return nil, err
 		}
 		answers = append(answers, a)
-		if i == 0 || a.OK == answers[0].OK {
-			continue
+		if i > 0 {
+			s.compare(&answers[0], &a)
 		}
-		if a.OK {
-			s.newlyAdmitted++
-			continue
-		}
-		s.newlyRefused++
-		s.newKeys.add(s.by(&a), s.keyOf(&a), r.Now)
 	}
 	return answers, nil
 }
@@ -126,7 +120,7 @@ func Compare(ctx context.Context, before, after *rules.Compiled, requests iter.S
 	return p.Result(), nil
 }
 
-// Result is what came out.
+// Result holds the counts of a Replay.
 type Result struct {
 	// Requests counts all, and Late those that came before an earlier one.
 	Requests int64 `json:"requests"`
@@ -138,7 +132,7 @@ type Result struct {
 	Sides []Side `json:"sides"`
 }
 
-// Side is what one version of the rules would have done.
+// Side holds the counts of one version of the rules.
 type Side struct {
 	Version string `json:"version"`
 	Refused int64  `json:"refused"`
@@ -162,7 +156,7 @@ type Side struct {
 	Bins  []Bin         `json:"bins"`
 }
 
-// Rule is what one rule would have done.
+// Rule holds the counts of one rule.
 type Rule struct {
 	Name string `json:"name"`
 	// Asked counts the requests that its limits were asked about, and Refused those of

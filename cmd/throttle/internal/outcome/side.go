@@ -125,6 +125,18 @@ func (s *side) decide(ctx context.Context, r rules.Request) (rules.Answer, error
 	return a, nil
 }
 
+// compare counts an answer that differs from that of the first version.
+func (s *side) compare(first, a *rules.Answer) {
+	switch {
+	case a.OK == first.OK:
+	case a.OK:
+		s.newlyAdmitted++
+	default:
+		s.newlyRefused++
+		s.newKeys.add(s.by(a), s.keyOf(a), s.store.now)
+	}
+}
+
 // by names what refused: a rule, or an entry of the deny list.
 func (s *side) by(a *rules.Answer) string {
 	if a.Reason == rules.Denied {

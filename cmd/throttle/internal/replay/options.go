@@ -23,28 +23,7 @@ const (
 
 func optionsOf(args []string) (*options, error) {
 	o := &options{touch: 0.001, bad: 0.01, window: 10 * time.Second, top: 10, keys: 1_000_000}
-	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
-	flags.Func("rules", "", func(text string) error { o.rules = append(o.rules, text); return nil })
-	flags.Func("factor", "", o.addFactors)
-	flags.StringVar(&o.suggest, "suggest", "", "")
-	flags.Func("touch", "", share(&o.touch))
-	flags.StringVar(&o.flood, "flood", "", "")
-	flags.StringVar(&o.output, "o", "", "")
-	flags.StringVar(&o.trace, "trace", "", "")
-	flags.StringVar(&o.format, "format", "", "")
-	flags.Func("fields", "", func(text string) error {
-		more, err := accesslog.ParseFields(text)
-		o.fields = append(o.fields, more...)
-		return err
-	})
-	flags.Func("bad", "", share(&o.bad))
-	flags.DurationVar(&o.window, "window", o.window, "")
-	flags.BoolVar(&o.spread, "spread", false, "")
-	flags.IntVar(&o.top, "top", o.top, "")
-	flags.IntVar(&o.keys, "keys", o.keys, "")
-	flags.BoolVar(&o.showKeys, "show-keys", false, "")
-	flags.StringVar(&o.salt, "salt", "", "")
-	flags.BoolVar(&o.json, "json", false, "")
+	flags := o.flags()
 	var err error
 	if o.names, err = usage.ParseFlags(flags, args); err != nil {
 		return nil, err
@@ -55,6 +34,28 @@ func optionsOf(args []string) (*options, error) {
 		return nil, err
 	}
 	return o, o.together(given)
+}
+
+func (o *options) flags() *flag.FlagSet {
+	flags := flag.NewFlagSet("replay", flag.ContinueOnError)
+	flags.Func("rules", "", func(text string) error { o.rules = append(o.rules, text); return nil })
+	flags.Func("factor", "", o.addFactors)
+	flags.StringVar(&o.suggest, "suggest", "", "")
+	flags.Func("touch", "", share(&o.touch))
+	flags.StringVar(&o.flood, "flood", "", "")
+	flags.StringVar(&o.output, "o", "", "")
+	flags.StringVar(&o.trace, "trace", "", "")
+	flags.StringVar(&o.format, "format", "", "")
+	flags.Func("fields", "", o.addFields)
+	flags.Func("bad", "", share(&o.bad))
+	flags.DurationVar(&o.window, "window", o.window, "")
+	flags.BoolVar(&o.spread, "spread", false, "")
+	flags.IntVar(&o.top, "top", o.top, "")
+	flags.IntVar(&o.keys, "keys", o.keys, "")
+	flags.BoolVar(&o.showKeys, "show-keys", false, "")
+	flags.StringVar(&o.salt, "salt", "", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	return flags
 }
 
 // check checks each option by itself.
@@ -105,6 +106,12 @@ func (o *options) together(given map[string]bool) error {
 		return usage.Error("replay: -suggest and -trace -: only one can go to standard output; write -o FILE or -trace FILE")
 	}
 	_, err := o.floodLimit()
+	return err
+}
+
+func (o *options) addFields(text string) error {
+	more, err := accesslog.ParseFields(text)
+	o.fields = append(o.fields, more...)
 	return err
 }
 

@@ -212,16 +212,7 @@ func (w *work) read(ctx context.Context, log *accesslog.Reader, progress func(st
 
 // one replays one request.
 func (w *work) one(ctx context.Context, e *accesslog.Entry, f *accesslog.Format, at time.Time) (err error) {
-	s := &w.seen
-	if s.requests == 0 {
-		s.from = at
-	}
-	s.requests++
-	s.to = at
-	if e.Status == 429 {
-		s.throttled++
-	}
-	s.parted = s.parted || e.Time.Nanosecond() != 0
+	w.seen.add(e, at)
 	r := w.request.of(e, f, at, w.first)
 	if w.replay != nil {
 		if w.answers, err = w.replay.Add(ctx, r, w.answers); err != nil {
@@ -237,6 +228,18 @@ func (w *work) one(ctx context.Context, e *accesslog.Entry, f *accesslog.Format,
 		w.trace.add(at)
 	}
 	return nil
+}
+
+func (s *seen) add(e *accesslog.Entry, at time.Time) {
+	if s.requests == 0 {
+		s.from = at
+	}
+	s.requests++
+	s.to = at
+	if e.Status == 429 {
+		s.throttled++
+	}
+	s.parted = s.parted || e.Time.Nanosecond() != 0
 }
 
 // addressOf returns the address of the client of an entry, behind the proxies that c

@@ -37,18 +37,7 @@ type report struct {
 
 // write writes all that came out.
 func (w *work) write(stdout io.Writer, s accesslog.Stats) error {
-	r := &report{
-		Version: 1, Logs: w.names, Formats: s.Formats, Lines: s.Lines, Bad: s.Bad,
-		Requests: w.seen.requests, From: w.seen.from.UTC(), To: w.seen.to.UTC(), Throttled: w.seen.throttled,
-		Labels: w.labels, Proposal: w.propose(),
-	}
-	if s.Bad > 0 {
-		r.FirstBad = words.OneLine(s.First.String())
-	}
-	if w.replay != nil {
-		r.Replay = w.replay.Result()
-	}
-	r.Notes = w.allNotes(r)
+	r := w.report(s)
 	if err := w.files(stdout, r); err != nil {
 		return err
 	}
@@ -68,6 +57,22 @@ func (w *work) write(stdout io.Writer, s accesslog.Stats) error {
 	}
 	_, err := io.WriteString(stdout, b.String())
 	return err
+}
+
+func (w *work) report(s accesslog.Stats) *report {
+	r := &report{
+		Version: 1, Logs: w.names, Formats: s.Formats, Lines: s.Lines, Bad: s.Bad,
+		Requests: w.seen.requests, From: w.seen.from.UTC(), To: w.seen.to.UTC(), Throttled: w.seen.throttled,
+		Labels: w.labels, Proposal: w.propose(),
+	}
+	if s.Bad > 0 {
+		r.FirstBad = words.OneLine(s.First.String())
+	}
+	if w.replay != nil {
+		r.Replay = w.replay.Result()
+	}
+	r.Notes = w.allNotes(r)
+	return r
 }
 
 // files writes the files that options name.

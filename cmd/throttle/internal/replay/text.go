@@ -151,15 +151,7 @@ func columnWidth(s *outcome.Side) time.Duration {
 func writeChart(b *strings.Builder, s *outcome.Side) {
 	width := columnWidth(s)
 	group := int(width / s.Width)
-	unit, name := time.Second, "s"
-	switch total := time.Duration(len(s.Bins)) * s.Width; {
-	case total > 72*time.Hour:
-		unit, name = 24*time.Hour, "days"
-	case total > 2*time.Hour:
-		unit, name = time.Hour, "h"
-	case total > 5*time.Minute:
-		unit, name = time.Minute, "min"
-	}
+	unit, name := unitOf(time.Duration(len(s.Bins)) * s.Width)
 	refused, requests := chart.Series{Name: "refused", Mark: '#'}, chart.Series{Name: "requests", Mark: '.'}
 	for i := 0; i < len(s.Bins); i += group {
 		var sum outcome.Bin
@@ -178,6 +170,19 @@ func writeChart(b *strings.Builder, s *outcome.Side) {
 	}
 	b.WriteByte('\n')
 	_ = c.Text(b, chartColumns, 8) // whose points are well-formed
+}
+
+// unitOf returns in what a time is counted.
+func unitOf(total time.Duration) (time.Duration, string) {
+	switch {
+	case total > 72*time.Hour:
+		return 24 * time.Hour, "days"
+	case total > 2*time.Hour:
+		return time.Hour, "h"
+	case total > 5*time.Minute:
+		return time.Minute, "min"
+	}
+	return time.Second, "s"
 }
 
 // writeProposal says what is proposed, and why.
