@@ -165,7 +165,8 @@ type Rule struct {
 	Refused int64 `json:"refused"`
 	// Shadowed counts what it would have refused as a shadow rule.
 	Shadowed int64 `json:"shadowed"`
-	// Keys and Touched estimate how many keys it was asked about, and refused.
+	// Keys and Touched are how many keys it was asked about, and refused: above 512, an
+	// estimate off by 0.8% in the standard deviation.
 	Keys    int64 `json:"keys"`
 	Touched int64 `json:"touched"`
 }

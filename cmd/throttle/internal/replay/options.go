@@ -43,6 +43,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags.StringVar(&o.suggest, "suggest", "", "")
 	flags.Func("touch", "", share(&o.touch))
 	flags.StringVar(&o.flood, "flood", "", "")
+	flags.StringVar(&o.only, "only", "", "")
 	flags.StringVar(&o.output, "o", "", "")
 	flags.StringVar(&o.trace, "trace", "", "")
 	flags.StringVar(&o.format, "format", "", "")
@@ -84,7 +85,7 @@ func (o *options) check() error {
 
 // together checks options that need or exclude others.
 func (o *options) together(given map[string]bool) error {
-	for _, name := range []string{"touch", "flood", "o"} {
+	for _, name := range []string{"touch", "flood", "only", "o"} {
 		if given[name] && o.suggest == "" {
 			return usage.Errorf("replay: -%s is for a proposal; write -suggest KEY too", name)
 		}

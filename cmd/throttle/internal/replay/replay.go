@@ -42,6 +42,9 @@ What to replay (one at least):
                   0.1%. A key is honest unless it does more than ten times what
                   99% of the keys do
   -flood LIMIT    or more than this, such as 600/min (or /10s, /h, /d)
+  -only 'METHOD PATH'
+                  for such requests alone; PATH may be a pattern, as in a rule, and
+                  METHOD be left out
   -o FILE         write the proposal as a file of rules, default standard output
   -trace FILE     write when the requests came, for the arrivals of 'throttle sim'
 
@@ -77,7 +80,7 @@ type options struct {
 	factors      []float64
 	suggest      string
 	touch        float64
-	flood        string
+	flood, only  string
 	output       string
 	trace        string
 	format       string
@@ -235,7 +238,9 @@ func (s *seen) add(e *accesslog.Entry, at time.Time) {
 		s.from = at
 	}
 	s.requests++
-	s.to = at
+	if at.After(s.to) {
+		s.to = at
+	}
 	if e.Status == 429 {
 		s.throttled++
 	}

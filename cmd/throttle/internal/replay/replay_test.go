@@ -229,6 +229,22 @@ func TestProposalOnASecondDay(t *testing.T) {
 	}
 }
 
+// A proposal may be for some requests alone.
+func TestProposalForSomeRequests(t *testing.T) {
+	day := traffic{seed: 5, start: start, callers: 700, flooding: 1, pages: 2000, perHour: 7200}
+	log, file := logged(t, &day), filepath.Join(t.TempDir(), "rules.json")
+	all := reportOf(t, "-suggest", "address", "-touch", "5%", log)
+	some := reportOf(t, "-suggest", "address", "-touch", "5%", "-only", "POST /login", "-o", file, log)
+	if all.Proposal.Honest != 700 || some.Proposal.Honest < 100 || some.Proposal.Honest > 400 {
+		t.Errorf("honest keys %d of all and %d of POST /login", all.Proposal.Honest, some.Proposal.Honest)
+	}
+	r := reportOf(t, "-rules", file, log)
+	keys := int64(some.Proposal.Honest + some.Proposal.Flooding)
+	if one := r.Replay.Sides[0].Rules[0]; one.Asked == 0 || one.Asked >= r.Requests*2/3 || one.Keys != keys {
+		t.Errorf("rule %+v of %d requests, want %d keys of POST /login", one, r.Requests, keys)
+	}
+}
+
 // A trace is read by the scenarios of 'throttle sim'.
 func TestTrace(t *testing.T) {
 	folder := t.TempDir()
@@ -243,6 +259,10 @@ func TestTrace(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(s.Clients[0].Trace), "[0s 1s 3s 4s 6s]"; got != want {
 		t.Errorf("trace %s, want %s", got, want)
+	}
+	unsorted := written(t, "b.log", lines(3, 1, time.Minute, "/")+lines(1, 1, time.Second, "/"))
+	if out, _, _ := clitest.Play(t.Context(), Run, "-trace", "-", unsorted); !strings.HasSuffix(out, "\n0.000000\n60.000000\n60.000000\n120.000000\n") {
+		t.Errorf("out of order: %s", out)
 	}
 	out, _, code := clitest.Play(t.Context(), Run, "-trace", "-", log)
 	if want := "# 5 requests from 2026-11-20T00:00:00Z on\n0.000000\n1.000000\n3.000000\n4.000000\n6.000000\n"; code != 0 || out != want {
@@ -282,6 +302,8 @@ func TestMistakes(t *testing.T) {
 		{"-suggest address -touch 60% good.log", "replay: -touch 60%: must be above 0% and below 50%"},
 		{"-suggest customer good.log", `replay: -suggest "customer": unknown part "customer"; write address`},
 		{"-suggest address -flood 10/7s good.log", "replay: -flood 10/7s: must be above zero, and by 10s, min, h or d"},
+		{"-suggest address -only [a good.log", `replay: -only "[a": `},
+		{"-rules r.yaml -only /a good.log", "replay: -only is for a proposal; write -suggest KEY too"},
 		{"-suggest address -o x/y.json good.log", "-o: cannot write to x"},
 		{"-suggest address -trace - good.log", "replay: -suggest and -trace -: only one can go to standard output"},
 		{"-rules - -", "replay: - can be read once; write the name of a file"},

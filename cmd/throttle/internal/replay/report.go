@@ -123,7 +123,7 @@ func (w *work) allNotes(r *report) []string {
 			}
 		}
 	}
-	if w.peaks != nil && w.peaks.none > 0 {
+	if w.peaks != nil && w.peaks.none > 0 && w.only == "" {
 		add("%s requests have no %s", words.Whole(w.peaks.none), w.suggest)
 	}
 	if w.trace != nil && w.trace.more > 0 {

@@ -30,7 +30,17 @@ func (o *options) proposed() rules.Rule {
 		}
 		return '-'
 	}, o.suggest)
-	return rules.Rule{Name: name[:min(len(name), 64)], Key: strings.Split(o.suggest, "+"), Missing: rules.Pass}
+	r := rules.Rule{Name: name[:min(len(name), 64)], Key: strings.Split(o.suggest, "+"), Missing: rules.Pass}
+	if o.only != "" {
+		method, path, both := strings.Cut(o.only, " ")
+		if both {
+			r.Match.Methods = []string{method}
+		} else {
+			path = o.only
+		}
+		r.Match.Paths = []string{strings.TrimSpace(path)}
+	}
+	return r
 }
 
 func newKeyed(o *options) (*keyed, error) {
@@ -38,6 +48,9 @@ func newKeyed(o *options) (*keyed, error) {
 	r.Limits = []rules.Limit{{Count: 1, Period: suggest.Periods[0]}}
 	c, err := rules.Compile(rules.Set{Rules: []rules.Rule{r}}, o.known()...)
 	if err != nil {
+		if e := (*rules.Error)(nil); errors.As(err, &e) && strings.Contains(e.Path, "match") {
+			return nil, usage.Errorf("replay: -only %q: %s", o.only, e.What)
+		}
 		return nil, usage.Errorf("replay: -suggest %q: %s; join several by +", o.suggest, flaw(err))
 	}
 	return &keyed{rules: c}, nil

@@ -27,7 +27,11 @@ func (t *trace) add(at time.Time) {
 		t.more++
 		return
 	}
-	t.times = append(t.times, at.Sub(t.start))
+	since := at.Sub(t.start)
+	if n := len(t.times); n > 0 {
+		since = max(since, t.times[n-1]) // a line that came late
+	}
+	t.times = append(t.times, since)
 }
 
 // write writes seconds, one a line.

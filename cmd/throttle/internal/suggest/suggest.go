@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -115,7 +114,7 @@ func described(limits []uint32, sorted [][]uint32, flood [periods]uint32) (all [
 
 // known returns of how many periods enough was seen.
 func (p *Peaks) known() (n int) {
-	for n < periods && p.last.Sub(p.start) >= 8*Periods[n]-time.Second { // the last request of a day is before its end
+	for n < periods && p.last.Sub(p.start) >= 8*Periods[n]-Periods[n]/slots { // the last request of a day is before its end
 		n++
 	}
 	return n
