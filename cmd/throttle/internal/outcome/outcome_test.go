@@ -60,7 +60,7 @@ func decided(a *rules.Answer) string {
 // Each decision of a Replay is that of the rules over a memory.Store live.
 func TestReplayDecidesAsLive(t *testing.T) {
 	c := compiled(t, set)
-	requests := traffic(7, 20_000)
+	requests := traffic(7, 8_000)
 	live := make([]string, len(requests))
 	synctest.Test(t, func(t *testing.T) {
 		var s memory.Store
@@ -200,17 +200,18 @@ func TestTop(t *testing.T) {
 	few, many := top{room: 4}, top{room: 1000}
 	want := map[string]int64{}
 	random := rand.New(rand.NewPCG(1, 1))
-	for range 20_000 {
+	for range 5_000 {
 		key := strconv.Itoa(int(random.ExpFloat64() * 1.5))
 		few.add("r", key, time.Time{})
 		many.add("r", key, time.Time{})
 		want["r\x00"+key]++
 	}
-	for i, c := range many.most(1000) {
+	all := many.most(1000)
+	for i, c := range all {
 		if c.n != want[c.key] || c.extra != 0 {
 			t.Errorf("key %s counted %d, want %d", c.key, c.n, want[c.key])
 		}
-		if i > 0 && c.n > many.most(1000)[i-1].n {
+		if i > 0 && c.n > all[i-1].n {
 			t.Errorf("key %s comes too late", c.key)
 		}
 	}
@@ -228,7 +229,7 @@ func TestTop(t *testing.T) {
 }
 
 func TestDistinct(t *testing.T) {
-	for _, want := range []int{0, 1, 10, 512, 513, 1000, 50_000, 1_000_000} {
+	for _, want := range []int{0, 1, 10, 512, 513, 1000, 50_000} {
 		var d distinct
 		for i := range want {
 			d.add(Hash("address=192.0.2." + strconv.Itoa(i)))
@@ -244,7 +245,7 @@ func TestBins(t *testing.T) {
 	for _, gap := range []time.Duration{300 * time.Millisecond, 7 * time.Second, 3 * time.Hour, 100 * time.Hour} {
 		var b bins
 		at := time.Unix(1_700_000_001, 5)
-		n := 9000
+		n := 3500
 		for i := range n {
 			b.at(at.Add(time.Duration(i)*gap)).Requests++
 		}

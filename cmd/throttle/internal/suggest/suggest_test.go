@@ -181,7 +181,7 @@ func day(seed uint64, keys int) (all []request) {
 	}
 	for i := range 5 {
 		since := time.Duration(random.Int64N(int64(20 * time.Hour)))
-		for range 40_000 {
+		for range 4_000 {
 			since += time.Duration(random.ExpFloat64() * 2e8)
 			all = append(all, request{uint64(keys+i) + 1, since})
 		}
@@ -192,7 +192,7 @@ func day(seed uint64, keys int) (all []request) {
 // What is proposed from one day keeps its promise on a second day of the same traffic,
 // by the limits themselves.
 func TestProposeKeepsItsPromise(t *testing.T) {
-	const keys, days = 8_000, 3
+	const keys, days = 6_500, 2
 	broken := 0
 	for seed := range uint64(days) {
 		p := peaksOf(sorted(day(2*seed, keys))).Propose(Options{Touch: 0.001})
