@@ -31,6 +31,7 @@ type Store struct {
 	limits    limits
 	rings     rings
 	forgotten atomic.Int64
+	scratches sync.Pool // of *scratch
 
 	mu sync.Mutex // held to make a table
 }
@@ -109,7 +110,7 @@ func (m *Store) table() *table {
 	if t := m.tab.Load(); t != nil {
 		return t
 	}
-	return m.firstTable()
+	return m.firstTable(time.Now())
 }
 
 // maxBytes returns how large the table may become.
