@@ -1,0 +1,124 @@
+package knee
+
+import (
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/sim"
+)
+
+// Result is what a search found. Rates are in requests a second.
+type Result struct {
+	Objective   Objective // with its defaults filled in
+	Concurrency bool      // levels are requests in flight, not rates
+	// Knee is the highest level at which the objective holds. If its At is zero,
+	// the objective held at no level that was tried.
+	Knee Interval
+	// AtLeast says that no level failed: the knee is at Knee.At or beyond.
+	AtLeast bool
+	// Capacity is the highest rate of good answers (goodput) that was seen, and
+	// CapacityAt the level at which it was.
+	Capacity, CapacityAt float64
+	// Curve has a point for each level that was tried, in rising order.
+	Curve []Point
+	// Latency is the mean latency at the knee, and InFlight the mean number of
+	// requests in flight there, by Little's law.
+	Latency  time.Duration
+	InFlight float64
+	Recovery Recovery
+	// Stop is why the search ended. If empty, it has not.
+	Stop Stop
+	// Doubt is empty if the figures can be trusted; otherwise it says in one
+	// line why not: the generator was late, or dropped requests.
+	Doubt string
+	Spent Spent
+}
+
+// Interval is a figure with its 90 % interval.
+type Interval struct{ Low, At, High float64 }
+
+// Point is what was seen at one level, over all trials there except those of
+// kind Settle, Push and Return.
+type Point struct {
+	Level  float64 // offered: the rate, or the concurrency
+	Trials int
+	// Offered, Served and Goodput are requests a second: sent, answered, and
+	// answered within the objective.
+	Offered, Served, Goodput float64
+	Errors                   float64 // the share of requests that failed or were refused
+	Mean, P50, P90, P99      time.Duration
+	Met                      float64 // the probability that the objective holds here, from 0 to 1
+	Trusted                  bool    // the generator kept its schedule
+}
+
+// Verdict says whether a service recovers from an overload.
+type Verdict string
+
+const (
+	Untested   Verdict = ""           // it was not pushed past its knee
+	Recovers   Verdict = "recovers"   // the objective holds again within Bounds.Recovery
+	Slow       Verdict = "slow"       // it does not yet, but latency or errors fall
+	Metastable Verdict = "metastable" // it does not, as long as the load lasts
+)
+
+// Recovery is what happens after an overload.
+type Recovery struct {
+	Verdict Verdict
+	// Pushed is the level of the overload, which lasted For, and Back the level
+	// afterwards.
+	Pushed, Back float64
+	For          time.Duration
+	// After is the time from the end of the overload until the objective held
+	// for good. If zero and Verdict is Recovers, at once; otherwise how long the
+	// service was watched.
+	After time.Duration
+	// Kept is goodput during the overload as a share of Capacity: far below 1 is
+	// congestion collapse.
+	Kept float64
+	// Rested says that a Metastable or Slow service was well again after a pause
+	// without any load.
+	Rested bool
+}
+
+// Stop is why a search ended.
+type Stop string
+
+const (
+	Found         Stop = "found"     // the interval is narrow
+	NoMore        Stop = "most"      // the objective holds at Bounds.Most
+	Never         Stop = "never"     // the objective holds at no level
+	TooManySent   Stop = "requests"  // Bounds.Requests
+	TooLong       Stop = "time"      // Bounds.Time
+	TooManyFailed Stop = "failures"  // Bounds.Failures
+	TooLate       Stop = "generator" // the generator cannot send more
+	Down          Stop = "down"      // the service did not come back after a trial
+	Undecided     Stop = "undecided" // the outcomes are too noisy for a narrow interval
+)
+
+// Spent is what a search cost.
+type Spent struct {
+	Trials, Requests, Failures int
+	Time                       time.Duration
+}
+
+// Rule is a recommended limit.
+type Rule struct {
+	// Limit is a token bucket below the knee. It is zero, without a limit, if
+	// none can be recommended.
+	Limit limit.Limit
+	// Concurrency is the concurrency limit by Little's law. If zero, none can be
+	// recommended.
+	Concurrency int
+}
+
+// DefaultHeadRoom is the share of the knee that a Rule leaves unused.
+const DefaultHeadRoom = 0.2
+
+// Rule returns the limit to set, headRoom below the knee; zero is
+// DefaultHeadRoom.
+func (r Result) Rule(headRoom float64) Rule { return Rule{} }
+
+// Scenario returns a scenario in which the simulator's service has the curve that
+// was measured, under the load of the given level, and reports whether one
+// fits.
+func (r Result) Scenario(level float64) (s sim.Scenario, ok bool) { return s, false }
