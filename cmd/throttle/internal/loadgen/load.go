@@ -12,11 +12,14 @@ type Verdict uint8
 const (
 	// Good is a request that was served.
 	Good Verdict = iota
+	// Slow is one that was served later than Load.Within. Targets do not tell
+	// it from Good.
+	Slow
 	// Refused is a request that a rate limiter or load shedding refused.
 	Refused
 	// Failed is any other answer, or none.
 	Failed
-	// TimedOut is a request without an answer within Load.Timeout.
+	// TimedOut is a request without an answer within Generator.Timeout.
 	TimedOut
 	// Dropped is a request that this side could not send: too many in flight, no
 	// socket left, or the schedule too far behind.
@@ -30,20 +33,35 @@ type Target interface {
 	Send(ctx context.Context) (Verdict, error)
 }
 
-// Defaults and bounds of Load.
 const (
-	// DefaultInFlight is Load.InFlight if that is zero.
-	DefaultInFlight = 4096
-	// DefaultTimeout is Load.Timeout if that is zero.
+	// DefaultInFlight is Generator.InFlight if that is zero.
+	DefaultInFlight = 10_000
+	// DefaultTimeout is Generator.Timeout if that is zero.
 	DefaultTimeout = 10 * time.Second
 	// slack is how far behind its schedule a load is given up, beside half its
 	// duration.
 	slack = time.Second
+	// pause follows a request of a closed loop that was not served: it would spin
+	// otherwise.
+	pause = 10 * time.Millisecond
 )
 
-// Load is what to send. It is not changed by Run.
-type Load struct {
+// Generator sends loads to a target, one after the other. Its fields must not
+// change after the first Send. Send must not be called by two goroutines at once.
+type Generator struct {
 	Target Target
+	// InFlight bounds the requests in flight, of all loads. If zero,
+	// DefaultInFlight. A request that is due beyond it is dropped, and counted.
+	InFlight int
+	// Timeout bounds a request, from when it is sent. If zero, DefaultTimeout.
+	Timeout time.Duration
+
+	places chan struct{} // one for each request in flight
+	wg     sync.WaitGroup
+}
+
+// Load is what to send.
+type Load struct {
 	// Rate is offered, in requests a second. If zero, Concurrency requests are kept
 	// in flight instead: a closed loop.
 	Rate        float64
@@ -53,152 +71,149 @@ type Load struct {
 	// Even and Seed are those of Schedule.
 	Even bool
 	Seed uint64
-	// InFlight bounds the requests in flight. If zero, DefaultInFlight. A request
-	// that is due beyond it is dropped, and counted.
-	InFlight int
-	// Timeout bounds a request, from when it is sent. If zero, DefaultTimeout.
-	Timeout time.Duration
-	// Requests and Failures end the load early: at so many requests, sent or
-	// dropped, and at so many that did not end well (refusals left out). If zero,
-	// neither does.
-	Requests, Failures int64
-	// Intervals is into how many parts of Duration the Result is divided. If zero,
-	// 10; at most 100.
-	Intervals int
+	// Within is the latency beyond which a served request is Slow. If zero, none
+	// is.
+	Within time.Duration
+	// Requests and Bad end the load early: at so many requests, sent or dropped,
+	// and at so many that are not Good. If zero, neither does.
+	Requests, Bad int64
+	// Parts is into how many parts of Duration the Result is divided. If zero, 1;
+	// at most 1,000.
+	Parts int
 }
 
-// withDefaults is l without zeros.
-func (l Load) withDefaults() Load {
-	if l.InFlight <= 0 {
-		l.InFlight = DefaultInFlight
+// Send offers a load until its duration is over, and returns while the last
+// requests are in flight: Drain waits for them. At the end of ctx, requests in
+// flight are cancelled.
+func (g *Generator) Send(ctx context.Context, l Load) *Sent {
+	if g.places == nil {
+		if g.InFlight <= 0 {
+			g.InFlight = DefaultInFlight
+		}
+		if g.Timeout <= 0 {
+			g.Timeout = DefaultTimeout
+		}
+		g.places = make(chan struct{}, g.InFlight)
 	}
-	if l.Timeout <= 0 {
-		l.Timeout = DefaultTimeout
-	}
-	if l.Intervals <= 0 {
-		l.Intervals = 10
-	}
-	l.Intervals = min(l.Intervals, 100)
-	return l
-}
-
-// Run sends until the duration is over, waits for what is in flight, at most for
-// Timeout, and returns what was seen. At the end of ctx requests in flight are
-// cancelled and not counted, and Result.Cut is set. No goroutine outlives Run.
-func (l Load) Run(ctx context.Context) Result {
-	l = l.withDefaults()
-	r := &run{Load: l, tally: newTally(l), places: make(chan struct{}, l.InFlight), start: time.Now()}
+	l.Parts = min(max(l.Parts, 1), 1000)
+	s := &Sent{Load: l, g: g, tally: newTally(l, g.Timeout), start: time.Now()}
 	if l.Rate > 0 {
-		r.open(ctx)
+		s.open(ctx)
 	} else {
-		r.closed(ctx)
+		s.closed(ctx)
 	}
-	last := time.Now()
-	r.wg.Wait()
-	return r.result(ctx, last)
+	s.end, s.cut = time.Now(), ctx.Err() != nil
+	return s
 }
 
-// run is one Run.
-type run struct {
+// Drain waits for all requests in flight, at most for Timeout. No goroutine of g is
+// left then.
+func (g *Generator) Drain() { g.wg.Wait() }
+
+// Sent is a load that was sent.
+type Sent struct {
 	Load
-	tally  *tally
-	start  time.Time
-	places chan struct{} // one for each request in flight
-	wg     sync.WaitGroup
-}
-
-// result is what was seen, if the last request started at last.
-func (r *run) result(ctx context.Context, last time.Time) Result {
-	out := r.tally.result()
-	out.Rate, out.Concurrency, out.Cut = r.Rate, r.Concurrency, ctx.Err() != nil
-	out.Elapsed = min(last.Sub(r.start), r.Duration)
-	if !r.tally.over(r.Requests, r.Failures) && ctx.Err() == nil {
-		out.Elapsed = r.Duration
-	}
-	out.Drain = max(time.Since(last), 0)
-	return out
+	g          *Generator
+	tally      *tally
+	start, end time.Time
+	cut        bool
 }
 
 // open starts requests by the schedule.
-func (r *run) open(ctx context.Context) {
-	schedule := Schedule{Rate: r.Rate, Even: r.Even, Seed: r.Seed}
+func (s *Sent) open(ctx context.Context) {
+	schedule := Schedule{Rate: s.Rate, Even: s.Even, Seed: s.Seed}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		at := schedule.Next()
-		if at >= r.Duration || r.tally.over(r.Requests, r.Failures) {
+		if at >= s.Duration {
+			sleep(ctx, timer, time.Until(s.start.Add(s.Duration)))
 			return
 		}
-		behind := time.Since(r.start.Add(at))
-		if behind < 0 && !sleep(ctx, timer, -behind) || ctx.Err() != nil {
+		behind := time.Since(s.start.Add(at))
+		if behind < 0 && !sleep(ctx, timer, -behind) || ctx.Err() != nil || s.tally.over(s.Requests, s.Bad) {
 			return
 		}
-		if behind > r.Duration/2+slack {
-			r.tally.drop(at)
+		if behind > s.Duration/2+slack {
+			s.tally.drop(at, errBehind)
 			continue
 		}
-		r.begin(ctx, at)
+		s.begin(ctx, at)
 	}
 }
 
 // begin starts a request, or drops it.
-func (r *run) begin(ctx context.Context, at time.Duration) {
+func (s *Sent) begin(ctx context.Context, at time.Duration) {
 	select {
-	case r.places <- struct{}{}:
+	case s.g.places <- struct{}{}:
 	default:
-		r.tally.drop(at)
+		s.tally.drop(at, errFull)
 		return
 	}
-	r.tally.begin()
-	r.wg.Go(func() {
-		r.one(ctx, at)
-		<-r.places
+	id := s.tally.begin(at)
+	s.g.wg.Go(func() {
+		s.one(ctx, id, at)
+		<-s.g.places
 	})
 }
 
-// closed keeps Concurrency requests in flight. A place that has just been
-// refused or failed is used again after a pause: it would spin otherwise.
-func (r *run) closed(ctx context.Context) {
-	var workers sync.WaitGroup
-	for range min(r.Concurrency, r.InFlight) {
-		workers.Go(func() {
-			timer := time.NewTimer(0)
-			defer timer.Stop()
-			for ctx.Err() == nil {
-				at := time.Since(r.start)
-				if at >= r.Duration || r.tally.over(r.Requests, r.Failures) {
-					return
-				}
-				r.tally.begin()
-				if r.one(ctx, at) != Good && !sleep(ctx, timer, pause) {
-					return
-				}
-			}
-		})
+// closed keeps Concurrency requests in flight, at most InFlight. The last of them
+// stay in flight when it returns.
+func (s *Sent) closed(ctx context.Context) {
+	var last sync.WaitGroup // of the starts
+	for range min(s.Concurrency, cap(s.g.places)) {
+		last.Add(1)
+		s.g.wg.Go(func() { s.loop(ctx, last.Done) })
 	}
-	workers.Wait()
+	last.Wait()
 }
 
-// pause follows a request of a closed loop that was not served.
-const pause = 10 * time.Millisecond
+// loop keeps one request in flight, and calls done after it has started the last.
+func (s *Sent) loop(ctx context.Context, done func()) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	over := time.AfterFunc(time.Until(s.start.Add(s.Duration)), done)
+	for ctx.Err() == nil {
+		select {
+		case s.g.places <- struct{}{}: // those of the load before may still have them
+		case <-ctx.Done():
+			continue
+		}
+		at := time.Since(s.start)
+		if at >= s.Duration || s.tally.over(s.Requests, s.Bad) {
+			<-s.g.places
+			break
+		}
+		verdict := s.one(ctx, s.tally.begin(at), at)
+		<-s.g.places
+		if verdict > Slow && !sleep(ctx, timer, pause) {
+			break
+		}
+	}
+	if over.Stop() {
+		done()
+	}
+}
 
-// one sends a request that was to start at an offset.
-func (r *run) one(ctx context.Context, at time.Duration) Verdict {
-	intended := r.start.Add(at)
-	late := time.Since(intended)
-	own, cancel := context.WithTimeout(ctx, r.Timeout)
-	verdict, err := r.Target.Send(own)
+// one sends a request that was due at an offset.
+func (s *Sent) one(ctx context.Context, id uint64, at time.Duration) Verdict {
+	due := s.start.Add(at)
+	late := time.Since(due)
+	own, cancel := context.WithTimeout(ctx, s.g.Timeout)
+	verdict, err := s.g.Target.Send(own)
 	expired := own.Err() != nil
 	cancel()
-	latency := time.Since(intended)
+	latency := time.Since(due)
 	switch {
 	case ctx.Err() != nil:
-		r.tally.cancelled()
+		s.tally.forget(id)
 		return Failed
 	case verdict == Failed && expired:
 		verdict = TimedOut
+	case verdict == Good && s.Within > 0 && latency > s.Within:
+		verdict = Slow
 	}
-	r.tally.note(seen{at: at, latency: latency, late: max(late, 0), verdict: verdict, err: err})
+	s.tally.note(id, seen{at: at, latency: latency, late: max(late, 0), verdict: verdict, err: err})
 	return verdict
 }
 

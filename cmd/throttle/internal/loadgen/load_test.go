@@ -1,0 +1,179 @@
+package loadgen
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// service is a Target that begins to answer at a time, each request after some
+// time, and ends with its context.
+type service struct {
+	start   time.Time
+	takes   time.Duration
+	stalled [2]time.Duration // nothing is answered in between
+	verdict Verdict
+	deaf    bool // does not answer at all
+}
+
+func (v *service) Send(ctx context.Context) (Verdict, error) {
+	wait := v.takes
+	if at := time.Since(v.start); at >= v.stalled[0] && at < v.stalled[1] {
+		wait += v.stalled[1] - at
+	}
+	if v.deaf {
+		wait = time.Hour
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return Failed, ctx.Err()
+	}
+	if v.verdict != Good {
+		return v.verdict, errors.New("no")
+	}
+	return Good, nil
+}
+
+const ms = time.Millisecond
+
+// near reports whether an HDR figure of three digits is a duration.
+func near(got, want time.Duration) bool { return (got - want).Abs() <= want/500+time.Microsecond }
+
+// TestStallIsSeen: in 10 s of 100/s all that are due in a stall of 2 s wait for its
+// end: a fifth of the requests. A generator that waits for answers would see a
+// single slow one.
+func TestStallIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := &service{start: time.Now(), takes: 5 * ms, stalled: [2]time.Duration{3 * time.Second, 5 * time.Second}}
+		g := &Generator{Target: v}
+		s := g.Send(t.Context(), Load{Rate: 100, Even: true, Duration: 10 * time.Second, Within: 250 * ms, Parts: 10})
+		if took := time.Since(v.start); took != 10*time.Second {
+			t.Errorf("sending takes %v, want 10s", took)
+		}
+		g.Drain()
+		r := s.Result()
+		// Due at 3.00 s to 4.75 s: later than 250 ms.
+		want := Counts{Good: 1000 - 176, Slow: 176}
+		if r.Counts != want || r.Out != 0 || r.Cut || r.First != nil {
+			t.Errorf("counts are %+v, out %d, cut %t, first %v, want %+v", r.Counts, r.Out, r.Cut, r.First, want)
+		}
+		if !near(r.Latency.P50, 5*ms) || !near(r.Latency.P99, 1905*ms) || !near(r.Latency.Max, 2005*ms) || r.Late.Max != 0 {
+			t.Errorf("latency %+v, late %v, want p50 5ms, p99 1.905s, max 2.005s, never late", r.Latency, r.Late.Max)
+		}
+		if got := r.Parts[3]; got.Slow != 100 || !near(got.Mean, 1510*ms) { // 1.005 s to 2.005 s
+			t.Errorf("the fourth second is %+v, want 100 slow, 1.51s", got)
+		}
+		if got := r.Parts[5]; got.Good != 100 || got.Mean != 5*ms {
+			t.Errorf("the sixth second is %+v, want 100 good, 5ms", got)
+		}
+	})
+}
+
+func TestBounds(t *testing.T) {
+	second := Load{Rate: 100, Even: true, Duration: time.Second}
+	with := func(change func(*Load)) Load {
+		l := second
+		change(&l)
+		return l
+	}
+	for _, test := range []struct {
+		name     string
+		service  service
+		inFlight int
+		load     Load
+		want     Counts
+		took     time.Duration // of the sending
+	}{
+		{"all good", service{takes: ms}, 0, second, Counts{Good: 100}, time.Second},
+		{"as many in flight as may be", service{takes: 100*ms - 1}, 10, second, Counts{Good: 100}, time.Second},
+		{"more than may be in flight", service{takes: 200*ms - 1}, 10, second, Counts{Good: 50, Dropped: 50}, time.Second},
+		{"refused", service{verdict: Refused}, 0, second, Counts{Refused: 100}, time.Second},
+		{"failed", service{verdict: Failed}, 0, second, Counts{Failed: 100}, time.Second},
+		{"timed out", service{deaf: true}, 0, second, Counts{Failed: 100, TimedOut: 100}, time.Second},
+		{"slow", service{takes: 20 * ms}, 0, with(func(l *Load) { l.Within = 10 * ms }), Counts{Slow: 100}, time.Second},
+		{"as slow as may be", service{takes: 10 * ms}, 0, with(func(l *Load) { l.Within = 10 * ms }), Counts{Good: 100}, time.Second},
+		{"so many requests", service{}, 0, with(func(l *Load) { l.Requests = 30 }), Counts{Good: 30}, 300 * ms},
+		{"so many bad ones", service{verdict: Refused, takes: 5 * ms}, 0, with(func(l *Load) { l.Bad = 7 }), Counts{Refused: 7}, 70 * ms},
+		{"nothing", service{}, 0, Load{Duration: time.Second}, Counts{}, 0},
+		{"closed loop", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second}, Counts{Good: 40}, time.Second},
+		{"closed loop, bounded", service{takes: 100 * ms}, 2, Load{Concurrency: 4, Duration: time.Second}, Counts{Good: 20}, time.Second},
+		{"closed loop of refusals", service{verdict: Refused}, 0, Load{Concurrency: 1, Duration: time.Second}, Counts{Refused: 100}, time.Second},
+		{"closed loop of time-outs", service{deaf: true}, 0, Load{Concurrency: 3, Duration: time.Second}, Counts{Failed: 3, TimedOut: 3}, time.Second},
+		{"closed loop of so many", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second, Requests: 12}, Counts{Good: 12}, 300 * ms},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			test.service.start = time.Now()
+			g := &Generator{Target: &test.service, InFlight: test.inFlight, Timeout: 2 * time.Second}
+			s := g.Send(t.Context(), test.load)
+			took := time.Since(test.service.start)
+			g.Drain()
+			if r := s.Result(); r.Counts != test.want || took != test.took || r.Took != test.took || r.Out != 0 {
+				t.Errorf("%s: %+v in %v (%v), %d out, want %+v in %v", test.name, r.Counts, took, r.Took, r.Out, test.want, test.took)
+			}
+		})
+	}
+}
+
+// TestCancel: Send and Drain end at once, and leave no goroutine (synctest would
+// find it). What was cancelled is not counted.
+func TestCancel(t *testing.T) {
+	for _, load := range []Load{{Rate: 100, Even: true}, {Concurrency: 50}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			start := time.Now()
+			time.AfterFunc(500*ms+1, cancel)
+			g := &Generator{Target: &service{takes: 300 * ms}}
+			load.Duration = time.Hour
+			s := g.Send(ctx, load)
+			g.Drain()
+			r := s.Result()
+			if took := time.Since(start); took != 500*ms+1 || !r.Cut || r.First != nil || r.Failed+r.Dropped != 0 || r.Out != 0 {
+				t.Errorf("%+v: ends after %v with %+v, want at once, cut, without failures", load, took, r)
+			}
+			if want := map[bool]int64{true: 21, false: 50}[load.Rate > 0]; r.Good != want {
+				t.Errorf("%+v: %d good, want %d", load, r.Good, want)
+			}
+		})
+	}
+}
+
+// TestResultBeforeDrain: what is in flight counts as failed once it is late, and is
+// left out before; after Drain it counts as it ended.
+func TestResultBeforeDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Generator{Target: &service{takes: 500 * ms}}
+		load := Load{Rate: 100, Even: true, Duration: time.Second, Within: 200 * ms, Parts: 2}
+		first := g.Send(t.Context(), load)
+		r := first.Result()
+		// Due until 0.50 s: slow, as answered; until 0.79 s: late; the rest is out.
+		if want := (Counts{Slow: 50, Failed: 30}); r.Counts != want && r.Counts != (Counts{Slow: 51, Failed: 29}) || r.Out != 20 {
+			t.Errorf("before Drain: %+v, %d out, want %+v, 20 out", r.Counts, r.Out, want)
+		}
+		if n := r.Parts[1].Failed; n < 29 {
+			t.Errorf("the second half has %d failed", n)
+		}
+		second := g.Send(t.Context(), load) // follows at once
+		if r := first.Result(); r.Counts != (Counts{Slow: 100}) || r.Out != 0 {
+			t.Errorf("a second later: %+v, %d out, want 100 slow", r.Counts, r.Out)
+		}
+		g.Drain()
+		if r := second.Result(); r.Counts != (Counts{Slow: 100}) || r.Out != 0 {
+			t.Errorf("after Drain: %+v, %d out, want 100 slow", r.Counts, r.Out)
+		}
+	})
+}
+
+// TestEarlyEnd: parts after an early end are left out.
+func TestEarlyEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Generator{Target: &service{verdict: Failed}}
+		s := g.Send(t.Context(), Load{Rate: 100, Even: true, Duration: time.Second, Bad: 25, Parts: 10})
+		g.Drain()
+		if r := s.Result(); len(r.Parts) != 3 || r.Parts[2].Failed != 5 || r.First == nil {
+			t.Errorf("%d parts, %+v, want 3, the last with 5 failed", len(r.Parts), r.Parts)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package loadgen
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Counts are how requests ended. A request that timed out is among Failed too.
+type Counts struct {
+	Good, Slow, Refused, Failed, TimedOut, Dropped int64
+}
+
+// Sent is how many were sent and have ended.
+func (c Counts) Sent() int64 { return c.Good + c.Slow + c.Refused + c.Failed }
+
+// Times are the mean and quantiles of durations. Zero of none.
+type Times struct {
+	Mean, P50, P90, P99, P999, Max time.Duration
+}
+
+// Part is a part of a load: the requests that were due in it.
+type Part struct {
+	Counts
+	// Mean is the mean latency of the good and the slow.
+	Mean time.Duration
+}
+
+// Result is what a load has seen. A request counts by when it was due.
+type Result struct {
+	Counts
+	// Took is for how long requests started.
+	Took time.Duration
+	// Latency is that of the requests that were served, good and slow.
+	Latency Times
+	// Late is how much later than due requests were sent: what this machine adds to
+	// every latency.
+	Late Times
+	// Out is how many requests are not answered yet, and are no part of Counts.
+	Out int
+	// Parts are the parts of the load, in order, without those after an early end.
+	Parts []Part
+	// Cut is set if the load was cancelled before its end. Requests that were
+	// cancelled in flight are not counted.
+	Cut bool
+	// First is the error of the first request that did not end well. Nil if all
+	// did.
+	First error
+}
+
+// Result returns what has been seen until now; after Drain, all. Of the requests
+// in flight, those that were due longer ago than Within count as failed: they
+// cannot be good any more. The others are left out, as it is too early to tell.
+// It may be called at any time.
+func (s *Sent) Result() Result {
+	now := time.Since(s.start)
+	t := s.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	counts, parts := t.counts, append([]part(nil), t.parts...)
+	r := Result{Latency: t.latency.times(), Late: t.late.times(), Out: len(t.out), First: t.first, Cut: s.cut}
+	for _, at := range t.out {
+		if s.Within > 0 && now-at > s.Within {
+			counts[Failed]++
+			parts[min(int(at/t.length), len(parts)-1)].counts[Failed]++
+			r.Out--
+		}
+	}
+	r.Counts, r.Took = countsOf(counts), min(s.end.Sub(s.start), s.Duration)
+	if r.Took < s.Duration {
+		parts = parts[:min(int(r.Took/t.length)+1, len(parts))]
+	}
+	for _, p := range parts {
+		r.Parts = append(r.Parts, p.part())
+	}
+	return r
+}
+
+func (p part) part() Part {
+	out := Part{Counts: countsOf(p.counts)}
+	if n := out.Good + out.Slow; n > 0 {
+		out.Mean = p.sum / time.Duration(n)
+	}
+	return out
+}
+
+func countsOf(n [verdicts]int64) Counts {
+	return Counts{
+		Good: n[Good], Slow: n[Slow], Refused: n[Refused],
+		Failed: n[Failed] + n[TimedOut], TimedOut: n[TimedOut], Dropped: n[Dropped],
+	}
+}
+
+// histogram is an HDR histogram of microseconds, to three digits, with an exact
+// mean. It takes the same memory however much it counts.
+type histogram struct {
+	*hdrhistogram.Histogram
+	most int64
+	sum  float64
+}
+
+func newHistogram(most time.Duration) histogram {
+	m := max(most.Microseconds(), 2)
+	return histogram{Histogram: hdrhistogram.New(1, m, 3), most: m}
+}
+
+// add counts a duration; one beyond the range counts as the longest.
+func (h *histogram) add(d time.Duration) {
+	v := min(max(d.Microseconds(), 0), h.most)
+	h.sum += float64(v)
+	_ = h.RecordValue(v) // within the range
+}
+
+func (h *histogram) times() Times {
+	n := h.TotalCount()
+	if n == 0 {
+		return Times{}
+	}
+	at := func(percent float64) time.Duration {
+		return time.Duration(h.ValueAtPercentile(percent)) * time.Microsecond
+	}
+	return Times{
+		Mean: time.Duration(h.sum / float64(n) * float64(time.Microsecond)),
+		P50:  at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: at(100),
+	}
+}
