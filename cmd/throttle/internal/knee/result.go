@@ -2,9 +2,6 @@ package knee
 
 import (
 	"time"
-
-	"github.com/throttle-go/throttle/limit"
-	"github.com/throttle-go/throttle/sim"
 )
 
 // Result is what a search found. Rates are in requests a second.
@@ -46,16 +43,18 @@ type Point struct {
 	// answered within the objective.
 	Offered, Served, Goodput float64
 	Errors                   float64 // the share of requests that failed or were refused
-	Mean, P50, P90, P99      time.Duration
-	Met                      float64 // the probability that the objective holds here, from 0 to 1
-	Trusted                  bool    // the generator kept its schedule
+	// Mean, P50, P90 and P99 are latencies, of several trials the means of
+	// theirs, by how many requests were answered. If zero, none was.
+	Mean, P50, P90, P99 time.Duration
+	Met                 float64 // the probability that the objective holds here, from 0 to 1
+	Trusted             bool    // the generator kept its schedule
 }
 
 // Verdict says whether a service recovers from an overload.
 type Verdict string
 
 const (
-	Untested   Verdict = ""           // it was not pushed past its knee
+	Untested   Verdict = ""           // it was not pushed past its knee, or not watched to the end
 	Recovers   Verdict = "recovers"   // the objective holds again within Bounds.Recovery
 	Slow       Verdict = "slow"       // it does not yet, but latency or errors fall
 	Metastable Verdict = "metastable" // it does not, as long as the load lasts
@@ -101,24 +100,56 @@ type Spent struct {
 	Time                       time.Duration
 }
 
-// Rule is a recommended limit.
-type Rule struct {
-	// Limit is a token bucket below the knee. It is zero, without a limit, if
-	// none can be recommended.
-	Limit limit.Limit
-	// Concurrency is the concurrency limit by Little's law. If zero, none can be
-	// recommended.
-	Concurrency int
+// Result returns what is known so far.
+func (s *Search) Result() Result {
+	s.begin()
+	r := Result{Objective: s.Objective, Concurrency: s.Concurrency, Knee: s.interval(), Stop: s.stop,
+		Doubt: s.doubt(), Spent: s.spent, Recovery: s.recovery.Recovery}
+	r.AtLeast = r.Knee.At > 0 && s.belief.weights == nil
+	r.Curve = s.curve()
+	for _, p := range r.Curve {
+		if p.Goodput > r.Capacity {
+			r.Capacity, r.CapacityAt = p.Goodput, p.Level
+		}
+	}
+	r.Latency = latencyAt(r.Curve, r.Knee.At)
+	r.InFlight = r.Knee.At * r.Latency.Seconds()
+	if s.Concurrency {
+		r.InFlight = r.Knee.At
+	}
+	for _, o := range s.outcomes {
+		if o.Trial.Kind == Push && r.Capacity > 0 && len(o.Parts) > pushParts {
+			var good int
+			for _, p := range o.Parts[:pushParts] {
+				good += p.Good
+			}
+			r.Recovery.Kept = float64(good) / o.Trial.Duration.Seconds() / r.Capacity
+		}
+	}
+	return r
 }
 
-// DefaultHeadRoom is the share of the knee that a Rule leaves unused.
-const DefaultHeadRoom = 0.2
+// interval is where the knee is.
+func (s *Search) interval() Interval {
+	if s.belief.weights == nil {
+		return Interval{s.low, s.low, s.low}
+	}
+	k := s.belief.interval()
+	if s.Concurrency {
+		k.Low, k.At, k.High = s.floor(k.Low), s.floor(k.At), s.floor(k.High)
+	}
+	return k
+}
 
-// Rule returns the limit to set, headRoom below the knee; zero is
-// DefaultHeadRoom.
-func (r Result) Rule(headRoom float64) Rule { return Rule{} }
-
-// Scenario returns a scenario in which the simulator's service has the curve that
-// was measured, under the load of the given level, and reports whether one
-// fits.
-func (r Result) Scenario(level float64) (s sim.Scenario, ok bool) { return s, false }
+// doubt says why the figures cannot be trusted.
+func (s *Search) doubt() string {
+	if s.why != "" {
+		return s.why
+	}
+	for _, o := range s.outcomes {
+		if bad := o.Slow + o.Failed + o.Refused; o.Dropped > o.Sent/100 && bad < o.Dropped {
+			return "the generator dropped requests for too many in flight, while the service was well"
+		}
+	}
+	return ""
+}

@@ -1,6 +1,10 @@
 package knee
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // Objective is what callers want of the service. The zero Objective wants that
 // it keeps up with the load, with at most 0.1 % of errors.
@@ -10,18 +14,18 @@ type Objective struct {
 	// Quantile is the share of the answered requests that must be within
 	// Latency, above 0 and below 1. If zero, 0.99.
 	Quantile float64
-	// Errors is the largest share of requests that may fail or be refused. If
-	// zero, 0.001; if below zero, none may.
+	// Errors is the largest share of requests that may fail or be refused, below
+	// 1. If zero, 0.001; if below zero, none may.
 	Errors float64
 }
 
 // Bounds stop a search, whatever it has found.
 type Bounds struct {
-	// Start is the rate or concurrency of the first trial. If zero, 10 requests
-	// a second, or 1 at a time.
+	// Start is the rate or concurrency of the first trial, at least 0.01. If
+	// zero, 10 requests a second, or 1 at a time.
 	Start float64
-	// Most is the highest rate or concurrency to offer. If zero, 100,000 a
-	// second, or 4,096 at a time.
+	// Most is the highest rate or concurrency to offer, at most 10,000,000. If
+	// zero, 100,000 a second, or 4,096 at a time.
 	Most float64
 	// Requests bounds the requests of all trials. If zero, 1,000,000.
 	Requests int
@@ -29,7 +33,7 @@ type Bounds struct {
 	// zero, 10 minutes.
 	Time time.Duration
 	// Failures bounds the requests that failed or were refused. If zero, a tenth
-	// of Requests.
+	// of Requests. A trial may go beyond by what was in flight as it ended.
 	Failures int
 	// Recovery is how long the service has to recover after an overload. If
 	// zero, 30 s; if below zero, the service is not pushed past its knee.
@@ -46,21 +50,271 @@ type Search struct {
 	// highest rate.
 	Concurrency bool
 
-	state
+	begun    bool
+	bounds   Bounds
+	phase    phase
+	pending  Trial // of the last Next; zero before the first
+	outcomes []Outcome
+	spent    Spent
+	stop     Stop
+	why      string // of TooLate
+
+	low, high float64 // the highest level that was good in the climb, the lowest that was bad
+	level     float64 // of the next trial
+	again     bool    // the trial is repeated
+	belief    belief
+	narrowed  int
+	settling  int // trials since the one that left work behind
+	recovery  recovery
 }
 
+// phase is what a search does next.
+type phase uint8
+
+const (
+	climbing phase = iota
+	narrowing
+	pushing
+	resting
+	over
+)
+
+const (
+	mostNarrow  = 32  // trials of the bisection
+	leastNarrow = 4   // before an interval is believed
+	narrow      = 1.1 // high over low of an interval that is narrow enough
+	mostSettle  = 6
+	reserved    = 0.25 // of the bounds, kept for the recovery
+	slowestStep = 1024 // times below Start that the objective is looked for
+)
+
 // Check returns an error of one line if the search cannot be run as it is.
-func (s *Search) Check() error { return nil }
+func (s *Search) Check() error {
+	o, b := s.Objective.withDefaults(), s.Bounds.withDefaults(s.Concurrency)
+	switch {
+	case o.Latency < 0 || o.Latency > time.Hour:
+		return fmt.Errorf("latency %v: must be from 0, for no bound, to 1h", o.Latency)
+	case !(o.Quantile > 0 && o.Quantile < 1):
+		return fmt.Errorf("quantile %v: must be above 0 and below 1, as 0.99", o.Quantile)
+	case !(o.Errors < 1):
+		return fmt.Errorf("errors %v: must be a share below 1, as 0.001", o.Errors)
+	case !(b.Start >= 0.01) || b.Start > b.Most:
+		return fmt.Errorf("first level %v: must be from 0.01 to the highest level of %v", b.Start, b.Most)
+	case !(b.Most <= 1e7):
+		return fmt.Errorf("highest level %v: must be at most 10,000,000", b.Most)
+	case b.Requests < 0 || b.Failures < 0 || b.Time < 0:
+		return fmt.Errorf("bounds of %d requests, %d failures and %v: must not be below zero", b.Requests, b.Failures, b.Time)
+	}
+	return nil
+}
+
+func (b Bounds) withDefaults(concurrency bool) Bounds {
+	start, most := 10.0, 100_000.0
+	if concurrency {
+		start, most = 1, 4096
+	}
+	if b.Most == 0 {
+		b.Most = most
+	}
+	if b.Start == 0 {
+		b.Start = min(start, b.Most)
+	}
+	if b.Requests == 0 {
+		b.Requests = 1_000_000
+	}
+	if b.Time == 0 {
+		b.Time = 10 * time.Minute
+	}
+	if b.Failures == 0 {
+		b.Failures = b.Requests/10 + 1
+	}
+	if b.Recovery == 0 {
+		b.Recovery = 30 * time.Second
+	}
+	return b
+}
+
+func (s *Search) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	s.Objective = s.Objective.withDefaults()
+	s.bounds = s.Bounds.withDefaults(s.Concurrency)
+	s.level, s.high = s.bounds.Start, math.Inf(1)
+	if s.Check() != nil {
+		s.end(Undecided)
+	}
+}
+
+func (s *Search) end(why Stop) { s.stop, s.phase = why, over }
 
 // Next returns the trial to run next, the same one until Add; ok is false once
 // the search is over.
-func (s *Search) Next() (trial Trial, ok bool) { return Trial{}, false }
+func (s *Search) Next() (trial Trial, ok bool) {
+	s.begin()
+	if s.phase == over {
+		return Trial{}, false
+	}
+	if s.pending != (Trial{}) {
+		return s.pending, true
+	}
+	t := s.plan()
+	if !s.affordable(&t) {
+		return Trial{}, false
+	}
+	s.pending = t
+	return t, true
+}
 
 // Add takes what the trial of the last Next came to. To interrupt a search, do
 // not call Next again; Result says what is known.
-func (s *Search) Add(o Outcome) {}
+func (s *Search) Add(o Outcome) {
+	if s.pending == (Trial{}) {
+		return
+	}
+	o.Trial, s.pending = s.pending, Trial{}
+	o.sane()
+	s.spent.Trials++
+	s.spent.Requests += o.Sent
+	s.spent.Failures += o.Failed + o.Refused
+	s.spent.Time += max(o.Elapsed, o.Took+o.Trial.Rest)
+	s.outcomes = append(s.outcomes, o)
+	switch o.Trial.Kind {
+	case Settle:
+		s.settled(o)
+	case Climb:
+		s.climbed(o)
+	case Narrow:
+		s.narrowedBy(o)
+	default:
+		s.returned(o)
+	}
+}
 
-// Result returns what is known so far.
-func (s *Search) Result() Result { return Result{} }
+// sane makes figures that cannot be harmless.
+func (o *Outcome) sane() {
+	for _, n := range []*int{&o.Sent, &o.Good, &o.Slow, &o.Failed, &o.Refused, &o.Dropped} {
+		*n = min(max(*n, 0), 1<<40)
+	}
+	for _, d := range []*time.Duration{&o.Took, &o.Elapsed, &o.Mean, &o.P50, &o.P90, &o.P99, &o.Late} {
+		*d = min(max(*d, 0), 1000*time.Hour)
+	}
+	o.Parts = append([]Part(nil), o.Parts[:min(len(o.Parts), o.Trial.Parts)]...)
+	for i := range o.Parts {
+		p := &o.Parts[i]
+		for _, n := range []*int{&p.Sent, &p.Good, &p.Slow, &p.Failed, &p.Refused} {
+			*n = min(max(*n, 0), 1<<40)
+		}
+		p.Mean = min(max(p.Mean, 0), 1000*time.Hour)
+	}
+}
 
-type state struct{}
+// climbed is slow start and doubling, until the objective fails.
+func (s *Search) climbed(o Outcome) {
+	met := s.Objective.met(o)
+	if met < 0.5 && s.repeat(o) {
+		return
+	}
+	level := o.level()
+	if met < 0.5 && !s.Objective.trusted(o) {
+		s.tooLate(o)
+		return
+	}
+	if met >= 0.5 {
+		s.low = level
+	} else {
+		s.high = level
+		s.settleAfter(o)
+	}
+	switch {
+	case s.low == 0 && (level <= s.bounds.Start/slowestStep || s.Concurrency && level <= 1):
+		s.end(Never)
+	case s.low == 0:
+		s.level = s.floor(level / 2)
+	case s.high > s.bounds.Most && level >= s.bounds.Most:
+		s.stop = NoMore
+		s.push()
+	case math.IsInf(s.high, 1):
+		s.level = min(level*2, s.bounds.Most)
+	default:
+		s.belief = between(s.low, s.high)
+		s.bisect()
+	}
+}
+
+// repeat says to run a bad trial once more: the first one may have met a cold
+// service, and any one a generator that was late.
+func (s *Search) repeat(o Outcome) bool {
+	first := s.spent.Trials == 1 && s.settling == 0
+	if s.again || !first && s.Objective.trusted(o) {
+		s.again = false
+		return false
+	}
+	s.again = true
+	s.settleAfter(o)
+	return true
+}
+
+// tooLate ends the search at what the generator can send.
+func (s *Search) tooLate(o Outcome) {
+	s.why = fmt.Sprintf("the generator sent %.4g of %.4g requests a second, %v late at the 99th percentile",
+		float64(o.Sent)/max(o.Took.Seconds(), 1e-9), o.Trial.Rate, o.Late.Round(10*time.Microsecond))
+	if s.low == 0 {
+		s.end(TooLate)
+		return
+	}
+	s.stop = TooLate
+	s.push()
+}
+
+// narrowedBy takes a trial of the bisection.
+func (s *Search) narrowedBy(o Outcome) {
+	met := s.Objective.met(o)
+	if met < 0.5 && !s.Objective.trusted(o) {
+		if s.repeat(o) {
+			return
+		}
+		s.tooLate(o)
+		return
+	}
+	s.again = false
+	s.narrowed++
+	s.belief.update(o.level(), met)
+	if met < 0.5 {
+		s.settleAfter(o)
+	}
+	s.bisect()
+}
+
+// bisect chooses the level of the next trial, or ends the bisection.
+func (s *Search) bisect() {
+	k := s.belief.interval()
+	small := k.High <= k.Low*narrow || s.Concurrency && math.Floor(k.High) <= math.Floor(k.Low)
+	switch {
+	case small && s.narrowed >= leastNarrow:
+		s.stop = Found
+		s.push()
+	case s.narrowed >= mostNarrow:
+		s.stop = Undecided
+		s.push()
+	default:
+		s.phase, s.level = narrowing, min(s.floor(k.At), s.bounds.Most)
+	}
+}
+
+// floor is a level that can be offered.
+func (s *Search) floor(level float64) float64 {
+	if s.Concurrency {
+		return max(1, math.Floor(level+1e-9))
+	}
+	return level
+}
+
+// level is what a trial offered.
+func (o Outcome) level() float64 {
+	if o.Trial.Concurrency > 0 {
+		return float64(o.Trial.Concurrency)
+	}
+	return o.Trial.Rate
+}

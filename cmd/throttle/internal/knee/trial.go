@@ -9,12 +9,13 @@ const (
 	Climb  Kind = "climb"  // slow start and doubling
 	Narrow Kind = "narrow" // bisection
 	Settle Kind = "settle" // low load after an overload, until the service is calm
-	Push   Kind = "push"   // past the knee, on purpose
-	Return Kind = "return" // at the recommended rate after a Push or a rest
+	Push   Kind = "push"   // past the knee on purpose, and back
+	Return Kind = "return" // at the recommended rate after a rest
 )
 
 // Trial is a load to offer to the service. Exactly one of Rate and Concurrency
-// is above zero.
+// is above zero. The trial before it is drained first: all of its answers have
+// come, or have timed out.
 type Trial struct {
 	Kind Kind
 	// Rate is the number of requests to start a second, whether or not answers
@@ -26,12 +27,15 @@ type Trial struct {
 	Duration time.Duration
 	// Rest is a pause before the trial in which nothing is sent. If zero, none.
 	Rest time.Duration
-	// Follow says to begin at once where the trial before it ended, while its
-	// answers are still out. Otherwise the trial before it is drained first: all
-	// of its answers have come, or have timed out.
-	Follow bool
-	// Parts is the number of equal spans of Duration to report apart, from 1 to
-	// 64, by when a request was due.
+	// Then, if above zero, is the rate or concurrency to offer after Duration for
+	// ThenFor more, without a pause between them and without a drain.
+	Then    float64
+	ThenFor time.Duration
+	// Calm, if above zero, ends the sending early, in the time of Then, once for
+	// so long no request was slow, failed or refused.
+	Calm time.Duration
+	// Parts is the number of equal spans of Duration and ThenFor together to
+	// report apart, from 1 to 64, by when a request was due.
 	Parts int
 	// MostBad ends the sending early once so many requests were slow, failed or
 	// refused: the verdict is then clear. If zero, nothing does.
@@ -52,8 +56,8 @@ type Outcome struct {
 	// Dropped counts the requests that were due and not sent, as too many were
 	// in flight for the generator. They are no part of Sent.
 	Dropped int
-	// Took is how long the sending lasted: Duration, or less after MostBad or an
-	// interrupt. Elapsed includes the rest before and the drain after it.
+	// Took is how long the sending lasted: Duration and ThenFor, or less after
+	// MostBad, Calm or an interrupt. Elapsed includes the rest before and the drain after it.
 	Took, Elapsed time.Duration
 	// Mean, P50, P90 and P99 are latencies of the answered requests, Good and
 	// Slow. If zero, there were none.
@@ -61,8 +65,7 @@ type Outcome struct {
 	// Late is the 99th percentile of how much later than due requests were sent.
 	Late time.Duration
 	// Drained says that all requests were answered or failed by an answer: none
-	// timed out or was left, so the service keeps no work of this trial. In a
-	// trial before a Follow it does not matter.
+	// timed out or was left, so the service keeps no work of this trial.
 	Drained bool
 	// Parts are the Trial.Parts spans; those after an early end are left out.
 	Parts []Part
