@@ -4,7 +4,7 @@
 // latency counts from when a request was due, not from when a connection was free
 // (no coordinated omission).
 //
-// Generator.Send offers a Load: a rate for a time, or a number of requests kept in
+// Generator.Run offers a Load: a rate for a time, or a number of requests kept in
 // flight (a closed loop, for concurrency limits). What a request is, a Target says:
 // HTTP or Command. All is bounded: requests in flight, requests, bad ones, time,
 // the bytes of an answer.

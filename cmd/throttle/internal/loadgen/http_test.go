@@ -186,9 +186,7 @@ func TestHTTPCancel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	g := &Generator{Target: h, Timeout: time.Hour}
-	s := g.Send(ctx, Load{Rate: 200, Even: true, Duration: time.Hour})
-	g.Drain()
-	if r := s.Result(); !r.Cut || r.Sent() != 0 {
+	if r := g.Run(ctx, Load{Rate: 200, Even: true, Duration: time.Hour}); !r.Cut || r.Sent() != 0 {
 		t.Errorf("got %+v, want cut and nothing counted", r)
 	}
 	h.Close()

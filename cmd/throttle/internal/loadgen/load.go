@@ -41,23 +41,22 @@ const (
 	// slack is how far behind its schedule a load is given up, beside half its
 	// duration.
 	slack = time.Second
+	// glance is how often it is looked whether a load is calm.
+	glance = 20 * time.Millisecond
 	// pause follows a request of a closed loop that was not served: it would spin
 	// otherwise.
 	pause = 10 * time.Millisecond
 )
 
 // Generator sends loads to a target, one after the other. Its fields must not
-// change after the first Send. Send must not be called by two goroutines at once.
+// change after the first Run. Run must not be called by two goroutines at once.
 type Generator struct {
 	Target Target
-	// InFlight bounds the requests in flight, of all loads. If zero,
-	// DefaultInFlight. A request that is due beyond it is dropped, and counted.
+	// InFlight bounds the requests in flight. If zero, DefaultInFlight. A request
+	// that is due beyond it is dropped, and counted.
 	InFlight int
 	// Timeout bounds a request, from when it is sent. If zero, DefaultTimeout.
 	Timeout time.Duration
-
-	places chan struct{} // one for each request in flight
-	wg     sync.WaitGroup
 }
 
 // Load is what to send.
@@ -68,6 +67,10 @@ type Load struct {
 	Concurrency int
 	// Duration is for how long requests start.
 	Duration time.Duration
+	// Then, if above zero, is the rate or concurrency to offer after Duration, for
+	// ThenFor more, without a pause.
+	Then    float64
+	ThenFor time.Duration
 	// Even and Seed are those of Schedule.
 	Even bool
 	Seed uint64
@@ -77,143 +80,168 @@ type Load struct {
 	// Requests and Bad end the load early: at so many requests, sent or dropped,
 	// and at so many that are not Good. If zero, neither does.
 	Requests, Bad int64
-	// Parts is into how many parts of Duration the Result is divided. If zero, 1;
-	// at most 1,000.
+	// Calm ends the load early, in the time of Then, once for so long no request
+	// was bad, and none is out for longer than Within. If zero, nothing does.
+	Calm time.Duration
+	// Parts is into how many equal parts of Duration and ThenFor together the
+	// Result is divided. If zero, 1; at most 1,000.
 	Parts int
 }
 
-// Send offers a load until its duration is over, and returns while the last
-// requests are in flight: Drain waits for them. At the end of ctx, requests in
-// flight are cancelled.
-func (g *Generator) Send(ctx context.Context, l Load) *Sent {
-	if g.places == nil {
-		if g.InFlight <= 0 {
-			g.InFlight = DefaultInFlight
-		}
-		if g.Timeout <= 0 {
-			g.Timeout = DefaultTimeout
-		}
-		g.places = make(chan struct{}, g.InFlight)
+// Run offers a load until it is over, waits for the requests in flight, at most
+// for Timeout, and returns what was seen. At the end of ctx, requests in flight are
+// cancelled, and not counted. No goroutine outlives Run.
+func (g *Generator) Run(ctx context.Context, l Load) Result {
+	if l.Then <= 0 || l.ThenFor <= 0 {
+		l.Then, l.ThenFor = 0, 0
 	}
 	l.Parts = min(max(l.Parts, 1), 1000)
-	s := &Sent{Load: l, g: g, tally: newTally(l, g.Timeout), start: time.Now()}
-	if l.Rate > 0 {
-		s.open(ctx)
-	} else {
-		s.closed(ctx)
+	r := &run{Load: l, target: g.Target, timeout: g.Timeout, start: time.Now()}
+	if r.timeout <= 0 {
+		r.timeout = DefaultTimeout
 	}
-	s.end, s.cut = time.Now(), ctx.Err() != nil
-	return s
+	inFlight := g.InFlight
+	if inFlight <= 0 {
+		inFlight = DefaultInFlight
+	}
+	r.tally = newTally(l, r.timeout)
+	if l.Rate > 0 {
+		r.places = make(chan struct{}, inFlight)
+		r.open(ctx)
+	} else {
+		r.closed(ctx, inFlight)
+	}
+	took := r.tally.took()
+	r.wg.Wait()
+	out := r.tally.result(took)
+	out.Elapsed, out.Cut = time.Since(r.start), ctx.Err() != nil
+	return out
 }
 
-// Drain waits for all requests in flight, at most for Timeout. No goroutine of g is
-// left then.
-func (g *Generator) Drain() { g.wg.Wait() }
-
-// Sent is a load that was sent.
-type Sent struct {
+// run is one Run.
+type run struct {
 	Load
-	g          *Generator
-	tally      *tally
-	start, end time.Time
-	cut        bool
+	target  Target
+	timeout time.Duration
+	tally   *tally
+	start   time.Time
+	places  chan struct{} // of an open loop: one for each request in flight
+	wg      sync.WaitGroup
+}
+
+// over reports whether the load has to end before its time.
+func (r *run) over(ctx context.Context) bool {
+	now := time.Since(r.start)
+	early := ctx.Err() != nil || r.tally.over(r.Requests, r.Bad) ||
+		r.Calm > 0 && now >= r.Duration+r.Calm && r.tally.calm(now, r.Calm, r.Within)
+	if early {
+		r.tally.end(now)
+	}
+	return early
 }
 
 // open starts requests by the schedule.
-func (s *Sent) open(ctx context.Context) {
-	schedule := Schedule{Rate: s.Rate, Even: s.Even, Seed: s.Seed}
+func (r *run) open(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	whole := r.Duration + r.ThenFor
+	if r.offer(ctx, timer, Schedule{Rate: r.Rate, Even: r.Even, Seed: r.Seed}, 0, r.Duration) &&
+		r.offer(ctx, timer, Schedule{Rate: r.Then, Even: r.Even, Seed: r.Seed + 1}, r.Duration, whole) &&
+		!sleep(ctx, timer, time.Until(r.start.Add(whole))) {
+		r.over(ctx)
+	}
+}
+
+// offer starts requests from an offset to another, and reports false if the load
+// ends early.
+func (r *run) offer(ctx context.Context, timer *time.Timer, s Schedule, from, to time.Duration) bool {
 	for {
-		at := schedule.Next()
-		if at >= s.Duration {
-			sleep(ctx, timer, time.Until(s.start.Add(s.Duration)))
-			return
+		at := s.Next()
+		if at >= to-from {
+			return true
 		}
-		behind := time.Since(s.start.Add(at))
-		if behind < 0 && !sleep(ctx, timer, -behind) || ctx.Err() != nil || s.tally.over(s.Requests, s.Bad) {
-			return
+		at += from
+		behind := time.Since(r.start.Add(at))
+		if behind < 0 {
+			sleep(ctx, timer, -behind)
 		}
-		if behind > s.Duration/2+slack {
-			s.tally.drop(at, errBehind)
+		if r.over(ctx) {
+			return false
+		}
+		if behind > to/2+slack {
+			r.tally.drop(at, errBehind)
 			continue
 		}
-		s.begin(ctx, at)
+		r.begin(ctx, at)
 	}
 }
 
 // begin starts a request, or drops it.
-func (s *Sent) begin(ctx context.Context, at time.Duration) {
+func (r *run) begin(ctx context.Context, at time.Duration) {
 	select {
-	case s.g.places <- struct{}{}:
+	case r.places <- struct{}{}:
 	default:
-		s.tally.drop(at, errFull)
+		r.tally.drop(at, errFull)
 		return
 	}
-	id := s.tally.begin(at)
-	s.g.wg.Go(func() {
-		s.one(ctx, id, at)
-		<-s.g.places
+	id := r.tally.begin(at)
+	r.wg.Go(func() {
+		r.one(ctx, id, at)
+		<-r.places
 	})
 }
 
-// closed keeps Concurrency requests in flight, at most InFlight. The last of them
-// stay in flight when it returns.
-func (s *Sent) closed(ctx context.Context) {
-	var last sync.WaitGroup // of the starts
-	for range min(s.Concurrency, cap(s.g.places)) {
-		last.Add(1)
-		s.g.wg.Go(func() { s.loop(ctx, last.Done) })
+// closed keeps so many requests in flight as Concurrency and Then say, at most as
+// many as may be.
+func (r *run) closed(ctx context.Context, most int) {
+	first, then := min(r.Concurrency, most), min(int(r.Then), most)
+	for i := range max(first, then) {
+		r.wg.Go(func() { r.loop(ctx, i < first, i < then) })
 	}
-	last.Wait()
+	r.wg.Wait()
 }
 
-// loop keeps one request in flight, and calls done after it has started the last.
-func (s *Sent) loop(ctx context.Context, done func()) {
+// loop keeps a request in flight, in the time of Duration and in that of ThenFor.
+func (r *run) loop(ctx context.Context, first, then bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	over := time.AfterFunc(time.Until(s.start.Add(s.Duration)), done)
-	for ctx.Err() == nil {
-		select {
-		case s.g.places <- struct{}{}: // those of the load before may still have them
-		case <-ctx.Done():
-			continue
-		}
-		at := time.Since(s.start)
-		if at >= s.Duration || s.tally.over(s.Requests, s.Bad) {
-			<-s.g.places
-			break
-		}
-		verdict := s.one(ctx, s.tally.begin(at), at)
-		<-s.g.places
-		if verdict > Slow && !sleep(ctx, timer, pause) {
-			break
-		}
+	if !first {
+		sleep(ctx, timer, r.Duration)
 	}
-	if over.Stop() {
-		done()
+	end := r.Duration
+	if then {
+		end += r.ThenFor
+	}
+	for !r.over(ctx) {
+		at := time.Since(r.start)
+		if at >= end {
+			return
+		}
+		if verdict := r.one(ctx, r.tally.begin(at), at); verdict > Slow {
+			sleep(ctx, timer, pause)
+		}
 	}
 }
 
 // one sends a request that was due at an offset.
-func (s *Sent) one(ctx context.Context, id uint64, at time.Duration) Verdict {
-	due := s.start.Add(at)
+func (r *run) one(ctx context.Context, id uint64, at time.Duration) Verdict {
+	due := r.start.Add(at)
 	late := time.Since(due)
-	own, cancel := context.WithTimeout(ctx, s.g.Timeout)
-	verdict, err := s.g.Target.Send(own)
+	own, cancel := context.WithTimeout(ctx, r.timeout)
+	verdict, err := r.target.Send(own)
 	expired := own.Err() != nil
 	cancel()
 	latency := time.Since(due)
 	switch {
 	case ctx.Err() != nil:
-		s.tally.forget(id)
+		r.tally.forget(id)
 		return Failed
 	case verdict == Failed && expired:
 		verdict = TimedOut
-	case verdict == Good && s.Within > 0 && latency > s.Within:
+	case verdict == Good && r.Within > 0 && latency > r.Within:
 		verdict = Slow
 	}
-	s.tally.note(id, seen{at: at, latency: latency, late: max(late, 0), verdict: verdict, err: err})
+	r.tally.note(id, seen{at: at, latency: latency, late: max(late, 0), verdict: verdict, err: err})
 	return verdict
 }
 

@@ -49,16 +49,14 @@ func TestStallIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &service{start: time.Now(), takes: 5 * ms, stalled: [2]time.Duration{3 * time.Second, 5 * time.Second}}
 		g := &Generator{Target: v}
-		s := g.Send(t.Context(), Load{Rate: 100, Even: true, Duration: 10 * time.Second, Within: 250 * ms, Parts: 10})
-		if took := time.Since(v.start); took != 10*time.Second {
-			t.Errorf("sending takes %v, want 10s", took)
+		r := g.Run(t.Context(), Load{Rate: 100, Even: true, Duration: 10 * time.Second, Within: 250 * ms, Parts: 10})
+		if took := time.Since(v.start); took != 10*time.Second || r.Took != took || r.Elapsed != took {
+			t.Errorf("takes %v, sending %v, in all %v, want 10s", took, r.Took, r.Elapsed)
 		}
-		g.Drain()
-		r := s.Result()
 		// Due at 3.00 s to 4.75 s: later than 250 ms.
 		want := Counts{Good: 1000 - 176, Slow: 176}
-		if r.Counts != want || r.Out != 0 || r.Cut || r.First != nil {
-			t.Errorf("counts are %+v, out %d, cut %t, first %v, want %+v", r.Counts, r.Out, r.Cut, r.First, want)
+		if r.Counts != want || r.Cut || r.First != nil {
+			t.Errorf("counts are %+v, cut %t, first %v, want %+v", r.Counts, r.Cut, r.First, want)
 		}
 		if !near(r.Latency.P50, 5*ms) || !near(r.Latency.P99, 1905*ms) || !near(r.Latency.Max, 2005*ms) || r.Late.Max != 0 {
 			t.Errorf("latency %+v, late %v, want p50 5ms, p99 1.905s, max 2.005s, never late", r.Latency, r.Late.Max)
@@ -97,21 +95,28 @@ func TestBounds(t *testing.T) {
 		{"as slow as may be", service{takes: 10 * ms}, 0, with(func(l *Load) { l.Within = 10 * ms }), Counts{Good: 100}, time.Second},
 		{"so many requests", service{}, 0, with(func(l *Load) { l.Requests = 30 }), Counts{Good: 30}, 300 * ms},
 		{"so many bad ones", service{verdict: Refused, takes: 5 * ms}, 0, with(func(l *Load) { l.Bad = 7 }), Counts{Refused: 7}, 70 * ms},
-		{"nothing", service{}, 0, Load{Duration: time.Second}, Counts{}, 0},
+		{"nothing", service{}, 0, Load{Duration: time.Second}, Counts{}, time.Second},
 		{"closed loop", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second}, Counts{Good: 40}, time.Second},
 		{"closed loop, bounded", service{takes: 100 * ms}, 2, Load{Concurrency: 4, Duration: time.Second}, Counts{Good: 20}, time.Second},
 		{"closed loop of refusals", service{verdict: Refused}, 0, Load{Concurrency: 1, Duration: time.Second}, Counts{Refused: 100}, time.Second},
 		{"closed loop of time-outs", service{deaf: true}, 0, Load{Concurrency: 3, Duration: time.Second}, Counts{Failed: 3, TimedOut: 3}, time.Second},
 		{"closed loop of so many", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second, Requests: 12}, Counts{Good: 12}, 300 * ms},
+		{"another rate then", service{}, 0, with(func(l *Load) { l.Then, l.ThenFor = 10, 2*time.Second }), Counts{Good: 120}, 3 * time.Second},
+		{"then, ended by calm", service{}, 0, with(func(l *Load) { l.Then, l.ThenFor, l.Calm = 10, time.Hour, 500*ms }), Counts{Good: 105}, 1500 * ms},
+		{"then, never calm", service{verdict: Refused}, 0, with(func(l *Load) { l.Then, l.ThenFor, l.Calm = 10, 10*time.Second, 500*ms }), Counts{Refused: 200}, 11 * time.Second},
+		{"then, not calm while answers are out", service{takes: 300 * ms, stalled: [2]time.Duration{0, 5 * time.Second}}, 0,
+			with(func(l *Load) {
+				l.Then, l.ThenFor, l.Calm, l.Within, l.Requests = 10, time.Minute, 300*ms, time.Second, 120
+			}), Counts{Failed: 120, TimedOut: 120}, 3 * time.Second},
+		{"a closed loop, then less", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second, Then: 1, ThenFor: time.Second}, Counts{Good: 50}, 2 * time.Second},
+		{"a closed loop, then more", service{takes: 100 * ms}, 0, Load{Concurrency: 1, Duration: time.Second, Then: 3, ThenFor: time.Second}, Counts{Good: 40}, 2 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			test.service.start = time.Now()
 			g := &Generator{Target: &test.service, InFlight: test.inFlight, Timeout: 2 * time.Second}
-			s := g.Send(t.Context(), test.load)
-			took := time.Since(test.service.start)
-			g.Drain()
-			if r := s.Result(); r.Counts != test.want || took != test.took || r.Took != test.took || r.Out != 0 {
-				t.Errorf("%s: %+v in %v (%v), %d out, want %+v in %v", test.name, r.Counts, took, r.Took, r.Out, test.want, test.took)
+			r := g.Run(t.Context(), test.load)
+			if r.Counts != test.want || r.Took != test.took || r.Elapsed != time.Since(test.service.start) {
+				t.Errorf("%s: %+v in %v, %v in all, want %+v in %v", test.name, r.Counts, r.Took, r.Elapsed, test.want, test.took)
 			}
 		})
 	}
@@ -127,10 +132,8 @@ func TestCancel(t *testing.T) {
 			time.AfterFunc(500*ms+1, cancel)
 			g := &Generator{Target: &service{takes: 300 * ms}}
 			load.Duration = time.Hour
-			s := g.Send(ctx, load)
-			g.Drain()
-			r := s.Result()
-			if took := time.Since(start); took != 500*ms+1 || !r.Cut || r.First != nil || r.Failed+r.Dropped != 0 || r.Out != 0 {
+			r := g.Run(ctx, load)
+			if took := time.Since(start); took != 500*ms+1 || !r.Cut || r.First != nil || r.Failed+r.Dropped != 0 {
 				t.Errorf("%+v: ends after %v with %+v, want at once, cut, without failures", load, took, r)
 			}
 			if want := map[bool]int64{true: 21, false: 50}[load.Rate > 0]; r.Good != want {
@@ -140,39 +143,12 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestResultBeforeDrain: what is in flight counts as failed once it is late, and is
-// left out before; after Drain it counts as it ended.
-func TestResultBeforeDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &Generator{Target: &service{takes: 500 * ms}}
-		load := Load{Rate: 100, Even: true, Duration: time.Second, Within: 200 * ms, Parts: 2}
-		first := g.Send(t.Context(), load)
-		r := first.Result()
-		// Due until 0.50 s: slow, as answered; until 0.79 s: late; the rest is out.
-		if want := (Counts{Slow: 50, Failed: 30}); r.Counts != want && r.Counts != (Counts{Slow: 51, Failed: 29}) || r.Out != 20 {
-			t.Errorf("before Drain: %+v, %d out, want %+v, 20 out", r.Counts, r.Out, want)
-		}
-		if n := r.Parts[1].Failed; n < 29 {
-			t.Errorf("the second half has %d failed", n)
-		}
-		second := g.Send(t.Context(), load) // follows at once
-		if r := first.Result(); r.Counts != (Counts{Slow: 100}) || r.Out != 0 {
-			t.Errorf("a second later: %+v, %d out, want 100 slow", r.Counts, r.Out)
-		}
-		g.Drain()
-		if r := second.Result(); r.Counts != (Counts{Slow: 100}) || r.Out != 0 {
-			t.Errorf("after Drain: %+v, %d out, want 100 slow", r.Counts, r.Out)
-		}
-	})
-}
-
 // TestEarlyEnd: parts after an early end are left out.
 func TestEarlyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Generator{Target: &service{verdict: Failed}}
-		s := g.Send(t.Context(), Load{Rate: 100, Even: true, Duration: time.Second, Bad: 25, Parts: 10})
-		g.Drain()
-		if r := s.Result(); len(r.Parts) != 3 || r.Parts[2].Failed != 5 || r.First == nil {
+		r := g.Run(t.Context(), Load{Rate: 100, Even: true, Duration: time.Second, Bad: 25, Parts: 10})
+		if len(r.Parts) != 3 || r.Parts[2].Failed != 5 || r.First == nil {
 			t.Errorf("%d parts, %+v, want 3, the last with 5 failed", len(r.Parts), r.Parts)
 		}
 	})

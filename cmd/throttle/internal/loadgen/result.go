@@ -29,15 +29,14 @@ type Part struct {
 // Result is what a load has seen. A request counts by when it was due.
 type Result struct {
 	Counts
-	// Took is for how long requests started.
-	Took time.Duration
+	// Took is for how long requests started, and Elapsed is Took with the time until
+	// the last answer.
+	Took, Elapsed time.Duration
 	// Latency is that of the requests that were served, good and slow.
 	Latency Times
 	// Late is how much later than due requests were sent: what this machine adds to
 	// every latency.
 	Late Times
-	// Out is how many requests are not answered yet, and are no part of Counts.
-	Out int
 	// Parts are the parts of the load, in order, without those after an early end.
 	Parts []Part
 	// Cut is set if the load was cancelled before its end. Requests that were
@@ -48,30 +47,15 @@ type Result struct {
 	First error
 }
 
-// Result returns what has been seen until now; after Drain, all. Of the requests
-// in flight, those that were due longer ago than Within count as failed: they
-// cannot be good any more. The others are left out, as it is too early to tell.
-// It may be called at any time.
-func (s *Sent) Result() Result {
-	now := time.Since(s.start)
-	t := s.tally
+// result is all that was counted.
+func (t *tally) result(took time.Duration) Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	counts, parts := t.counts, append([]part(nil), t.parts...)
-	r := Result{Latency: t.latency.times(), Late: t.late.times(), Out: len(t.out), First: t.first, Cut: s.cut}
-	for _, at := range t.out {
-		if s.Within > 0 && now-at > s.Within {
-			counts[Failed]++
-			parts[min(int(at/t.length), len(parts)-1)].counts[Failed]++
-			r.Out--
+	r := Result{Counts: countsOf(t.counts), Took: took, Latency: t.latency.times(), Late: t.late.times(), First: t.first}
+	for i, p := range t.parts {
+		if time.Duration(i)*t.length < took {
+			r.Parts = append(r.Parts, p.part())
 		}
-	}
-	r.Counts, r.Took = countsOf(counts), min(s.end.Sub(s.start), s.Duration)
-	if r.Took < s.Duration {
-		parts = parts[:min(int(r.Took/t.length)+1, len(parts))]
-	}
-	for _, p := range parts {
-		r.Parts = append(r.Parts, p.part())
 	}
 	return r
 }

@@ -69,9 +69,7 @@ func TestKeepsSchedule(t *testing.T) {
 	h := target(t, Request{}, elsewhere(t))
 	for _, rate := range []float64{1000, 2000, 5000, 10_000, 20_000} {
 		g := &Generator{Target: h}
-		s := g.Send(t.Context(), Load{Rate: rate, Duration: 5 * time.Second})
-		g.Drain()
-		r := s.Result()
+		r := g.Run(t.Context(), Load{Rate: rate, Duration: 5 * time.Second})
 		t.Logf("%6.0f/s: late p50 %v p99 %v p99.9 %v max %v; latency p50 %v p99 %v max %v; %d sent, %d failed, %d dropped",
 			rate, r.Late.P50, r.Late.P99, r.Late.P999, r.Late.Max, r.Latency.P50, r.Latency.P99, r.Latency.Max, r.Sent(), r.Failed, r.Dropped)
 		if rate <= 5000 && r.Late.P99 > 2*time.Millisecond {

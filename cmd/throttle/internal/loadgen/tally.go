@@ -31,6 +31,10 @@ type tally struct {
 	length  time.Duration            // of a part
 	out     map[uint64]time.Duration // in flight: when they were due
 	next    uint64                   // the number of the next request
+	looked  time.Duration            // when it was last looked whether all is calm
+	lastBad time.Duration            // when the last bad request ended
+	ended   time.Duration            // of the sending
+	start   time.Time
 	first   error
 }
 
@@ -41,9 +45,11 @@ type part struct {
 }
 
 func newTally(l Load, timeout time.Duration) *tally {
-	most := 2*(l.Duration+timeout) + 2*slack // no latency is longer
+	whole := l.Duration + l.ThenFor
+	most := 2*(whole+timeout) + 2*slack // no latency is longer
 	return &tally{
-		length: max(l.Duration/time.Duration(l.Parts), 1), parts: make([]part, l.Parts),
+		start: time.Now(), ended: whole,
+		length: max(whole/time.Duration(l.Parts), 1), parts: make([]part, l.Parts),
 		latency: newHistogram(most), late: newHistogram(most), out: map[uint64]time.Duration{},
 	}
 }
@@ -71,6 +77,40 @@ func (t *tally) over(requests, bad int64) bool {
 	return requests > 0 && t.begun.Load() >= requests || bad > 0 && t.bad.Load() >= bad
 }
 
+// end notes that the sending ends before its time.
+func (t *tally) end(at time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = min(t.ended, at)
+}
+
+// took is how long the sending lasted.
+func (t *tally) took() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
+// calm reports whether nothing bad has been seen for so long, and nothing is out for
+// longer than within, or for so long if within is zero.
+func (t *tally) calm(now, long, within time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now-t.looked < glance || now-t.lastBad < long {
+		return false
+	}
+	t.looked = now
+	if within <= 0 {
+		within = long
+	}
+	for _, at := range t.out {
+		if now-at > within {
+			return false
+		}
+	}
+	return true
+}
+
 // drop counts a request that is not sent.
 func (t *tally) drop(at time.Duration, why error) {
 	t.begun.Add(1)
@@ -90,6 +130,9 @@ func (t *tally) note(id uint64, s seen) {
 	p.counts[s.verdict]++
 	if t.first == nil {
 		t.first = s.err
+	}
+	if s.verdict != Good {
+		t.lastBad = time.Since(t.start)
 	}
 	if s.verdict <= Slow {
 		t.latency.add(s.latency)
