@@ -4,13 +4,13 @@ import "math"
 
 const (
 	cellRatio = 1.005 // from one cell of a belief to the next
-	beyond    = 8     // times how far a belief looks past its bracket
-	// reach is the decay of the prior outside the bracket, in logarithms: a
-	// bracket is wrong now and then, by less than it is wide.
-	reach = 0.2
+	beyond    = 64    // times how far a belief looks past its bracket
+	// reach is the width of the prior's tails outside the bracket, in logarithms.
+	// They are heavy ones: a bracket may be wrong by far, if seldom.
+	reach = 0.05
 	// certain is the most that one trial may say: further trials can always
 	// overrule one that met a pause of the service, or missed one.
-	certain = 0.9
+	certain = 0.95
 	// forgotten is the least weight of a cell, beside a sum of one.
 	forgotten = 1e-9
 )
@@ -28,7 +28,7 @@ func between(low, high float64) belief {
 	b.weights = make([]float64, n)
 	for i := range b.weights {
 		out := max(0, math.Log(low/b.level(i)), math.Log(b.level(i)/high))
-		b.weights[i] = math.Exp(-out / reach)
+		b.weights[i] = 1 / (1 + out*out/reach/reach)
 	}
 	b.normalise()
 	return b

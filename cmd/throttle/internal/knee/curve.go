@@ -20,12 +20,13 @@ func (s *Search) curve() (points []Point) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Outcome) int { return compare(a.level(), b.level()) })
+	spread := s.Objective.spread(s.outcomes)
 	for len(all) > 0 {
 		n := 1
 		for n < len(all) && all[n].level() <= all[0].level()*(1+sameLevel) {
 			n++
 		}
-		points = append(points, s.Objective.merge(all[:n]))
+		points = append(points, s.Objective.merge(all[:n], spread))
 		all = all[n:]
 	}
 	return points
@@ -42,7 +43,7 @@ func compare(a, b float64) int {
 }
 
 // merge is one point of several trials.
-func (o Objective) merge(trials []Outcome) Point {
+func (o Objective) merge(trials []Outcome, spread float64) Point {
 	p := Point{Trials: len(trials), Trusted: true}
 	var took, busy, sent, answered, good, bad, odds float64
 	var mean, p50, p90, p99 float64
@@ -55,7 +56,7 @@ func (o Objective) merge(trials []Outcome) Point {
 		bad += float64(t.Failed + t.Refused)
 		mean, p50 = mean+n*float64(t.Mean), p50+n*float64(t.P50)
 		p90, p99 = p90+n*float64(t.P90), p99+n*float64(t.P99)
-		met := min(max(o.met(t), 1-certain), certain)
+		met := min(max(o.met(t, spread), 1-certain), certain)
 		odds += math.Log(met / (1 - met))
 		p.Trusted = p.Trusted && o.trusted(t)
 	}

@@ -14,6 +14,7 @@ const (
 	// of the bound on latency; never less than lateAnyway.
 	latest     = 0.1
 	lateAnyway = 5 * time.Millisecond
+	fewSlow    = 0.2
 	kept       = 0.95 // of the rate, what a generator has to send
 )
 
@@ -41,8 +42,9 @@ func (t *tally) add(p Part) {
 
 // met is the probability, before anything else is known, that the service meets
 // the objective under the load of a trial. The trial says it of its steady
-// state: what it began with is left out, and latency must not grow.
-func (o Objective) met(out Outcome) float64 {
+// state: what it began with is left out, and latency must not grow. spread is
+// the overdispersion that other trials have shown, at least 1.
+func (o Objective) met(out Outcome, spread float64) float64 {
 	parts := out.steady()
 	var t tally
 	for _, p := range parts {
@@ -54,7 +56,7 @@ func (o Objective) met(out Outcome) float64 {
 	}
 	met := o.errorsMet(t)
 	if o.Latency > 0 && t.answered > 0 {
-		spread := overdispersion(parts, t)
+		spread = max(spread, overdispersion(parts, t))
 		met = min(met, within(t.slow/spread, t.answered/spread, 1-o.Quantile))
 	}
 	if out.Trial.Rate > 0 {
@@ -113,6 +115,24 @@ func overdispersion(parts []Part, t tally) float64 {
 	}
 	spread := sum / (t.answered * share * (1 - share)) * float64(len(parts)) / float64(len(parts)-1)
 	return min(max(spread, 1), t.answered/float64(len(parts)))
+}
+
+// spread is the overdispersion of a number of trials: the geometric mean of those
+// in which some requests were slow, but not many. A trial without any slow one
+// shows none, and is no better evidence for it.
+func (o Objective) spread(trials []Outcome) float64 {
+	var sum, n float64
+	for _, out := range trials {
+		var t tally
+		parts := out.steady()
+		for _, p := range parts {
+			t.add(p)
+		}
+		if out.Trial.Kind == Narrow && t.slow > 0 && t.slow < fewSlow*t.answered {
+			sum, n = sum+math.Log(overdispersion(parts, t)), n+1
+		}
+	}
+	return math.Exp(sum / max(n, 1))
 }
 
 // stable is the probability that latency does not grow with time: a queue that

@@ -8,10 +8,10 @@ import (
 const (
 	// longNarrow is the length of a trial of the bisection, in bounds on latency:
 	// an overload of 5 % then breaks the objective within the trial.
-	longNarrow = 20
+	longNarrow = 40
 	longClimb  = 4
 	// slowSeen is how many slow requests a trial at the knee should see.
-	slowSeen   = 10
+	slowSeen   = 40
 	climbSeen  = 50 // requests of a trial of the climb, at least
 	leastTrial = time.Second
 	mostTrial  = 2 * time.Minute

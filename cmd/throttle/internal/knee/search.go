@@ -84,6 +84,8 @@ const (
 	leastNarrow = 4   // before an interval is believed
 	narrow      = 1.1 // high over low of an interval that is narrow enough
 	mostSettle  = 6
+	suspect     = 0.1 // a trial of the climb is bad if the objective is met with a lower probability
+	hopeless    = 0.001
 	reserved    = 0.25 // of the bounds, kept for the recovery
 	slowestStep = 1024 // times below Start that the objective is looked for
 )
@@ -212,16 +214,17 @@ func (o *Outcome) sane() {
 
 // climbed is slow start and doubling, until the objective fails.
 func (s *Search) climbed(o Outcome) {
-	met := s.Objective.met(o)
-	if met < 0.5 && s.repeat(o) {
+	met, level := s.Objective.met(o, 1), o.level()
+	bad := met < suspect
+	if bad && s.repeat(met > hopeless || !s.Objective.trusted(o), o) {
 		return
 	}
-	level := o.level()
-	if met < 0.5 && !s.Objective.trusted(o) {
+	if bad && !s.Objective.trusted(o) {
 		s.tooLate(o)
 		return
 	}
-	if met >= 0.5 {
+	s.again = false
+	if !bad {
 		s.low = level
 	} else {
 		s.high = level
@@ -238,16 +241,16 @@ func (s *Search) climbed(o Outcome) {
 	case math.IsInf(s.high, 1):
 		s.level = min(level*2, s.bounds.Most)
 	default:
-		s.belief = between(s.low, s.high)
+		s.believe()
 		s.bisect()
 	}
 }
 
 // repeat says to run a bad trial once more: the first one may have met a cold
-// service, and any one a generator that was late.
-func (s *Search) repeat(o Outcome) bool {
-	first := s.spent.Trials == 1 && s.settling == 0
-	if s.again || !first && s.Objective.trusted(o) {
+// service, and any one chance, or a generator that was late.
+func (s *Search) repeat(doubtful bool, o Outcome) bool {
+	first := s.spent.Trials == 1
+	if s.again || !first && !doubtful {
 		s.again = false
 		return false
 	}
@@ -270,9 +273,9 @@ func (s *Search) tooLate(o Outcome) {
 
 // narrowedBy takes a trial of the bisection.
 func (s *Search) narrowedBy(o Outcome) {
-	met := s.Objective.met(o)
+	met := s.Objective.met(o, 1)
 	if met < 0.5 && !s.Objective.trusted(o) {
-		if s.repeat(o) {
+		if s.repeat(true, o) {
 			return
 		}
 		s.tooLate(o)
@@ -280,11 +283,22 @@ func (s *Search) narrowedBy(o Outcome) {
 	}
 	s.again = false
 	s.narrowed++
-	s.belief.update(o.level(), met)
+	s.believe()
 	if met < 0.5 {
 		s.settleAfter(o)
 	}
 	s.bisect()
+}
+
+// believe weighs all trials of the bisection, by what they say of each other.
+func (s *Search) believe() {
+	s.belief = between(s.low, s.high)
+	spread := s.Objective.spread(s.outcomes)
+	for _, o := range s.outcomes {
+		if o.Trial.Kind == Narrow {
+			s.belief.update(o.level(), s.Objective.met(o, spread))
+		}
+	}
 }
 
 // bisect chooses the level of the next trial, or ends the bisection.
