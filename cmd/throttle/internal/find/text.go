@@ -2,6 +2,7 @@ package find
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,46 +23,38 @@ type findings struct {
 	knee.Result
 }
 
-// report writes all that was asked for. Files are written even if the search was
-// interrupted, with what is known.
+// report writes all that was asked for, even if the search was interrupted, with
+// what is known; first what goes to standard output, so that a file that cannot be
+// written hides nothing. One - takes the place of the text.
 func (f *findings) report(stdout io.Writer) error {
-	page := false
-	for _, out := range []struct {
-		path string
-		fill func(io.Writer) error
-	}{{f.html, f.writeHTML}, {f.rules, f.writeRules}, {f.scenario, f.writeScenario}} {
-		var text bytes.Buffer
-		if out.path == "" {
-			continue
-		}
-		if err := out.fill(&text); err != nil {
-			return exit.Failf("find: %v", err)
-		}
-		if out.path == outfile.Dash {
-			page = true
-			if _, err := stdout.Write(text.Bytes()); err != nil {
-				return exit.Failf("standard output: %v", err)
-			}
-			continue
-		}
-		fill := func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }
-		if err := outfile.Write(out.path, fill); err != nil {
-			return exit.Failf("find: %v", err)
-		}
-	}
-	if page {
-		return nil
-	}
-	var text bytes.Buffer
 	fill := f.writeText
 	if f.json {
 		fill = f.writeJSON
 	}
+	files := map[string]func(io.Writer) error{"-html": f.writeHTML, "-rules": f.writeRules, "-scenario": f.writeScenario}
+	for _, o := range f.outputs() {
+		if o.Path == outfile.Dash {
+			fill = files[o.Option]
+		}
+	}
+	var text bytes.Buffer
 	if err := fill(&text); err != nil {
 		return exit.Failf("find: %v", err)
 	}
 	if _, err := stdout.Write(text.Bytes()); err != nil {
 		return exit.Failf("standard output: %v", err)
+	}
+	var failed []error
+	for _, o := range f.outputs() {
+		if o.Path == "" || o.Path == outfile.Dash {
+			continue
+		}
+		if err := outfile.Write(o.Path, files[o.Option]); err != nil {
+			failed = append(failed, fmt.Errorf("%s %s: %w", o.Option, words.Quote(o.Path), err))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return exit.Failf("find: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
 }
