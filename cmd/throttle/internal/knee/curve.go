@@ -15,7 +15,7 @@ const (
 func (s *Search) curve() (points []Point) {
 	var all []Outcome
 	for _, o := range s.outcomes {
-		if k := o.Trial.Kind; (k == Climb || k == Narrow) && o.Sent > 0 {
+		if k := o.Trial.Kind; (k == Climb || k == Narrow || k == Base) && o.Sent > 0 {
 			all = append(all, o)
 		}
 	}
@@ -61,6 +61,7 @@ func (o Objective) merge(trials []Outcome, spread float64) Point {
 		p.Trusted = p.Trusted && o.trusted(t)
 	}
 	p.Offered, p.Goodput = sent/took, good/took
+	p.Requests = int(sent)
 	if p.Errors = bad / sent; answered > 0 {
 		p.Served = answered / busy
 		p.Mean, p.P50 = time.Duration(mean/answered), time.Duration(p50/answered)

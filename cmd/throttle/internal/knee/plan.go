@@ -13,6 +13,7 @@ const (
 	// slowSeen is how many slow requests a trial at the knee should see.
 	slowSeen   = 40
 	climbSeen  = 50 // requests of a trial of the climb, at least
+	baseSeen   = 1500
 	leastTrial = time.Second
 	mostTrial  = 2 * time.Minute
 	parts      = 20
@@ -26,6 +27,9 @@ func (s *Search) plan() Trial {
 		t := s.trial(Settle, level, s.length(longClimb, climbSeen/2, level))
 		t.Rest = 500 * time.Millisecond << min(s.settling-1, mostSettle)
 		return t
+	case s.phase == basing:
+		level := s.floor(max(s.interval().At/3, s.bounds.Start/slowestStep))
+		return s.trial(Base, level, s.length(longClimb, baseSeen, level))
 	case s.phase == climbing:
 		t := s.trial(Climb, s.level, s.length(longClimb, climbSeen, s.level))
 		t.MostBad = s.mostBad(t, 20)
@@ -103,7 +107,7 @@ func (s *Search) mostBad(t Trial, least float64) int {
 // trial of less than half its length is not worth its requests.
 func (s *Search) affordable(t *Trial) bool {
 	requests, left := s.bounds.Requests-s.spent.Requests, s.bounds.Time-s.spent.Time-t.Rest
-	if t.Kind == Climb || t.Kind == Narrow { // the rest is for the recovery
+	if t.Kind != Push && t.Kind != Return { // the rest is for the recovery
 		requests -= int(reserved / 2 * float64(s.bounds.Requests))
 		left -= time.Duration(reserved / 2 * float64(s.bounds.Time))
 	}
@@ -121,6 +125,7 @@ func (s *Search) affordable(t *Trial) bool {
 		return s.exhausted(TooManySent)
 	}
 	t.Duration = min(t.Duration, left, most)
+	t.MostSent = max(requests, 1)
 	if t.Then > 0 {
 		return s.affordableThen(t, left-t.Duration, most-t.Duration)
 	}

@@ -37,8 +37,8 @@ type Interval struct{ Low, At, High float64 }
 // Point is what was seen at one level, over all trials there except those of
 // kind Settle, Push and Return.
 type Point struct {
-	Level  float64 // offered: the rate, or the concurrency
-	Trials int
+	Level            float64 // offered: the rate, or the concurrency
+	Trials, Requests int
 	// Offered, Served and Goodput are requests a second: sent, answered, and
 	// answered within the objective.
 	Offered, Served, Goodput float64

@@ -74,6 +74,7 @@ type phase uint8
 const (
 	climbing phase = iota
 	narrowing
+	basing
 	pushing
 	resting
 	over
@@ -84,8 +85,7 @@ const (
 	leastNarrow = 4   // before an interval is believed
 	narrow      = 1.1 // high over low of an interval that is narrow enough
 	mostSettle  = 6
-	suspect     = 0.1 // a trial of the climb is bad if the objective is met with a lower probability
-	hopeless    = 0.001
+	suspect     = 0.1  // a trial of the climb is bad if the objective is met with a lower probability
 	reserved    = 0.25 // of the bounds, kept for the recovery
 	slowestStep = 1024 // times below Start that the objective is looked for
 )
@@ -189,6 +189,8 @@ func (s *Search) Add(o Outcome) {
 		s.climbed(o)
 	case Narrow:
 		s.narrowedBy(o)
+	case Base:
+		s.push()
 	default:
 		s.returned(o)
 	}
@@ -216,7 +218,7 @@ func (o *Outcome) sane() {
 func (s *Search) climbed(o Outcome) {
 	met, level := s.Objective.met(o, 1), o.level()
 	bad := met < suspect
-	if bad && s.repeat(met > hopeless || !s.Objective.trusted(o), o) {
+	if bad && s.repeat(!o.badThroughout() || !s.Objective.trusted(o), o) {
 		return
 	}
 	if bad && !s.Objective.trusted(o) {
@@ -237,13 +239,28 @@ func (s *Search) climbed(o Outcome) {
 		s.level = s.floor(level / 2)
 	case s.high > s.bounds.Most && level >= s.bounds.Most:
 		s.stop = NoMore
-		s.push()
+		s.base()
 	case math.IsInf(s.high, 1):
 		s.level = min(level*2, s.bounds.Most)
 	default:
 		s.believe()
 		s.bisect()
 	}
+}
+
+// base begins a trial at low load, once the knee is known.
+func (s *Search) base() { s.phase = basing }
+
+// badThroughout reports whether most of a trial was bad, as it is under an
+// overload, and not only for a moment, as in a pause of the service.
+func (o Outcome) badThroughout() bool {
+	bad := 0
+	for _, p := range o.Parts {
+		if !p.well() {
+			bad++
+		}
+	}
+	return 2*bad >= len(o.Parts)
 }
 
 // repeat says to run a bad trial once more: the first one may have met a cold
@@ -268,7 +285,7 @@ func (s *Search) tooLate(o Outcome) {
 		return
 	}
 	s.stop = TooLate
-	s.push()
+	s.base()
 }
 
 // narrowedBy takes a trial of the bisection.
@@ -308,10 +325,10 @@ func (s *Search) bisect() {
 	switch {
 	case small && s.narrowed >= leastNarrow:
 		s.stop = Found
-		s.push()
+		s.base()
 	case s.narrowed >= mostNarrow:
 		s.stop = Undecided
-		s.push()
+		s.base()
 	default:
 		s.phase, s.level = narrowing, min(s.floor(k.At), s.bounds.Most)
 	}

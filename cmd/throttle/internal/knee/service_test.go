@@ -211,7 +211,7 @@ func (v *service) open(t Trial, from float64, o Objective) (calls []*call, took 
 				lastBad = at
 			}
 		}
-		if t.MostBad > 0 && bad >= t.MostBad || t.Calm > 0 && at-max(lastBad, first) > t.Calm.Seconds() {
+		if len(calls) >= t.MostSent && t.MostSent > 0 || t.MostBad > 0 && bad >= t.MostBad || t.Calm > 0 && at-max(lastBad, first) > t.Calm.Seconds() {
 			return calls, at
 		}
 		c := &call{due: from + at}
@@ -230,18 +230,22 @@ func (v *service) closed(t Trial, from float64, o Objective) (calls []*call, too
 		return t.Concurrency
 	}
 	out, bad := 0, 0
+	more := func() bool {
+		return v.now < end && (t.MostBad == 0 || bad < t.MostBad) && (t.MostSent == 0 || len(calls) < t.MostSent)
+	}
 	send := func() {
-		for out < level() && v.now < end {
+		for out < level() && more() {
 			c := &call{due: v.now}
 			calls = append(calls, c)
 			if v.arrive(c); c.refused {
+				bad++
 				v.now += v.network + 0.001 // a client that is refused tries again a little later
 				continue
 			}
 			out++
 		}
 	}
-	for send(); v.now < end && (t.MostBad == 0 || bad < t.MostBad); send() {
+	for send(); more(); send() {
 		if len(v.running) == 0 {
 			break
 		}

@@ -8,6 +8,7 @@ type Kind string
 const (
 	Climb  Kind = "climb"  // slow start and doubling
 	Narrow Kind = "narrow" // bisection
+	Base   Kind = "base"   // at a third of the knee, for the curve
 	Settle Kind = "settle" // low load after an overload, until the service is calm
 	Push   Kind = "push"   // past the knee on purpose, and back
 	Return Kind = "return" // at the recommended rate after a rest
@@ -37,6 +38,9 @@ type Trial struct {
 	// Parts is the number of equal spans of Duration and ThenFor together to
 	// report apart, from 1 to 64, by when a request was due.
 	Parts int
+	// MostSent ends the sending early once so many requests were sent. It is always
+	// above zero, and more than an open loop sends by its rate.
+	MostSent int
 	// MostBad ends the sending early once so many requests were slow, failed or
 	// refused: the verdict is then clear. If zero, nothing does.
 	MostBad int
@@ -57,7 +61,7 @@ type Outcome struct {
 	// in flight for the generator. They are no part of Sent.
 	Dropped int
 	// Took is how long the sending lasted: Duration and ThenFor, or less after
-	// MostBad, Calm or an interrupt. Elapsed includes the rest before and the drain after it.
+	// MostSent, MostBad, Calm or an interrupt. Elapsed includes the rest before and the drain after it.
 	Took, Elapsed time.Duration
 	// Mean, P50, P90 and P99 are latencies of the answered requests, Good and
 	// Slow. If zero, there were none.
