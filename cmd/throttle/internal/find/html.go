@@ -18,13 +18,14 @@ type page struct {
 	Charts []template.HTML
 	Head   []string
 	Rows   [][]string
+	Legend string
 	Rules  string // a file of rules, if any
 }
 
 // writeHTML writes the report as one HTML file that needs nothing else, and runs no
 // script.
 func (f *findings) writeHTML(w io.Writer) error {
-	p := page{Name: f.name(), Facts: f.facts()}
+	p := page{Name: f.name(), Facts: f.facts(), Legend: legend}
 	for _, c := range f.charts() {
 		var svg strings.Builder
 		if err := c.SVG(&svg, 640, 360); err != nil {

@@ -189,6 +189,9 @@ func (f *findings) why() string {
 	return "interrupted"
 }
 
+// legend says how to read the curve.
+const legend = "holds: the probability that the objective holds there; ?: this machine was late"
+
 // writeText writes the report for a terminal.
 func (f *findings) writeText(w io.Writer) error {
 	var b strings.Builder
@@ -199,6 +202,7 @@ func (f *findings) writeText(w io.Writer) error {
 	if len(f.Curve) > 0 {
 		b.WriteByte('\n')
 		f.writeCurve(&b)
+		b.WriteString("\n" + legend + "\n")
 		for _, c := range f.charts() {
 			b.WriteByte('\n')
 			if err := c.Text(&b, 64, 12); err != nil {
