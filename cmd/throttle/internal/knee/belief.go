@@ -39,8 +39,9 @@ func (b belief) level(i int) float64 { return b.first * math.Pow(cellRatio, floa
 // update takes the probability that the objective holds at a level.
 func (b belief) update(level, met float64) {
 	met = min(max(met, 1-certain), certain)
+	from := math.Log(level/b.first)/math.Log(cellRatio) - 1e-6
 	for i := range b.weights {
-		if b.level(i) >= level {
+		if float64(i) >= from {
 			b.weights[i] *= met
 		} else {
 			b.weights[i] *= 1 - met

@@ -189,8 +189,11 @@ func (o Objective) trusted(out Outcome) bool {
 // gammaBelow is the regularised lower incomplete gamma function P(a, x), by its
 // series below a+1 and its continued fraction above (Abramowitz, Stegun 6.5).
 func gammaBelow(a, x float64) float64 {
-	if x <= 0 {
+	switch {
+	case x <= 0:
 		return 0
+	case a > 1e6: // as good as normal
+		return math.Erfc((a-x)/math.Sqrt(2*a)) / 2
 	}
 	lg, _ := math.Lgamma(a)
 	scale := math.Exp(a*math.Log(x) - x - lg)

@@ -11,7 +11,7 @@ const (
 	longNarrow = 40
 	longClimb  = 4
 	// slowSeen is how many slow requests a trial at the knee should see.
-	slowSeen   = 40
+	slowSeen   = 50
 	climbSeen  = 50 // requests of a trial of the climb, at least
 	baseSeen   = 1500
 	leastTrial = time.Second
@@ -31,7 +31,11 @@ func (s *Search) plan() Trial {
 		level := s.floor(max(s.interval().At/3, s.bounds.Start/slowestStep))
 		return s.trial(Base, level, s.length(longClimb, baseSeen, level))
 	case s.phase == climbing:
-		t := s.trial(Climb, s.level, s.length(longClimb, climbSeen, s.level))
+		seen := climbSeen
+		if s.level < s.bounds.Start {
+			seen /= 2
+		}
+		t := s.trial(Climb, s.level, s.length(longClimb, seen, s.level))
 		t.MostBad = s.mostBad(t, 20)
 		return t
 	case s.phase == narrowing:

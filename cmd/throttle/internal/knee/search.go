@@ -86,8 +86,8 @@ const (
 	narrow      = 1.1 // high over low of an interval that is narrow enough
 	mostSettle  = 6
 	suspect     = 0.1  // a trial of the climb is bad if the objective is met with a lower probability
-	reserved    = 0.25 // of the bounds, kept for the recovery
-	slowestStep = 1024 // times below Start that the objective is looked for
+	reserved    = 0.25 // of the bounds, kept for the base, the push and the way back
+	slowestStep = 64 // times below Start that the objective is looked for
 )
 
 // Check returns an error of one line if the search cannot be run as it is.
@@ -236,7 +236,7 @@ func (s *Search) climbed(o Outcome) {
 	case s.low == 0 && (level <= s.bounds.Start/slowestStep || s.Concurrency && level <= 1):
 		s.end(Never)
 	case s.low == 0:
-		s.level = s.floor(level / 2)
+		s.level = s.floor(level / 4)
 	case s.high > s.bounds.Most && level >= s.bounds.Most:
 		s.stop = NoMore
 		s.base()
