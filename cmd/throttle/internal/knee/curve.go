@@ -11,11 +11,13 @@ const (
 	near      = 0.05 // in logarithms of level, whose latency counts for the knee's
 )
 
-// curve merges the trials by level.
-func (s *Search) curve() (points []Point) {
+// curve merges the trials by level, those in which the objective was met with a
+// probability of least and more.
+func (s *Search) curve(least float64) (points []Point) {
 	var all []Outcome
 	for _, o := range s.outcomes {
-		if k := o.Trial.Kind; (k == Climb || k == Narrow || k == Base) && o.Sent > 0 {
+		k := o.Trial.Kind
+		if (k == Climb || k == Narrow || k == Base) && o.Sent > 0 && (least == 0 || s.Objective.met(o, 1) >= least) {
 			all = append(all, o)
 		}
 	}
@@ -72,7 +74,7 @@ func (o Objective) merge(trials []Outcome, spread float64) Point {
 }
 
 // latencyAt is the mean latency at a level: that of the points around it, by how
-// near they are. What was measured far above does not count, as a queue grew there.
+// near they are. Points above it do not count, as a queue grows there.
 func latencyAt(curve []Point, level float64) time.Duration {
 	if level <= 0 {
 		return 0

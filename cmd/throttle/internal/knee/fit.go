@@ -11,13 +11,20 @@ import (
 )
 
 const (
-	fitCalls  = 4000 // of each run of the simulator
-	fitLevels = 6    // of the curve that are compared
-	fitPools  = 14   // sizes of the pool that are tried
-	patience  = 10 * time.Second
-	longQueue = 1_000_000
-	p99Sigma  = 2.326 // standard deviations from the median to the 99th percentile
-	leastWay  = 10 * time.Microsecond
+	fitCalls    = 4000 // of each run of the simulator
+	fitInFlight = 1000
+	fitLevels   = 6  // of the curve that are compared
+	fitPools    = 14 // sizes of the pool that are tried
+	patience    = 10 * time.Second
+	longQueue   = 1_000_000
+	p99Sigma    = 2.326 // standard deviations from the median to the 99th percentile
+	leastWay    = 10 * time.Microsecond
+	// usualTail is that of exponential work. A small pool behind a long network
+	// explains idle latency by a heavier one; doubt is what that adds to its
+	// distance.
+	usualTail = 0.8
+	noisy     = 0.9 // of the knee, beyond which latency is a matter of chance
+	doubt     = 0.2
 )
 
 // A model is a service as the simulator has it.
@@ -118,13 +125,16 @@ func (r Result) queue(capacity float64) int {
 }
 
 // levels are those of the curve to compare with: from a quarter of the knee up to
-// it.
+// it, in trials that met the objective.
 func (r Result) levels() (points []Point) {
 	var all []Point
-	for _, p := range r.Curve {
+	for _, p := range r.good {
 		if p.Trusted && p.Mean > 0 && p.Level >= r.Knee.At/4 && p.Level <= r.Knee.At {
 			all = append(all, p)
 		}
+	}
+	if i := slices.IndexFunc(all, func(p Point) bool { return p.Level > noisy*r.Knee.At }); i >= 2 {
+		all = all[:i]
 	}
 	for i := range min(fitLevels, len(all)) {
 		points = append(points, all[len(all)-1-i*len(all)/min(fitLevels, len(all))])
@@ -147,10 +157,8 @@ func (r Result) distance(m model) float64 {
 			sum, n = sum+weight*d*d, n+weight
 		}
 	}
-	if n == 0 {
-		return 0
-	}
-	return sum / n
+	heavy := max(0, m.tail-usualTail)
+	return sum/max(n, 1) + doubt*heavy*heavy
 }
 
 // scenario is a minute of the model under a load.
@@ -173,6 +181,7 @@ func (m model) scenario(o Objective, rate float64) sim.Scenario {
 func (m model) curve(o Objective, rate float64, calls int) Point {
 	s := m.scenario(o, rate)
 	s.Duration = duration(float64(calls) / rate)
+	s.Clients[0].Workers = min(s.Clients[0].Workers, fitInFlight)
 	policy, err := sim.ParsePolicy("none")
 	if err != nil || s.Check() != nil {
 		return Point{}

@@ -13,11 +13,15 @@ const (
 	// slowSeen is how many slow requests a trial at the knee should see.
 	slowSeen   = 50
 	climbSeen  = 50 // requests of a trial of the climb, at least
-	baseSeen   = 1500
+	baseSeen   = 2000
 	leastTrial = time.Second
 	mostTrial  = 2 * time.Minute
 	parts      = 20
 )
+
+// bases are the levels of the trials for the curve, in shares of the knee: of idle
+// latency, and at the rate of the rule, which is to meet the objective.
+var bases = [...]float64{1.0 / 3, 1 - DefaultHeadRoom}
 
 // plan is the trial to run next.
 func (s *Search) plan() Trial {
@@ -28,8 +32,9 @@ func (s *Search) plan() Trial {
 		t.Rest = 500 * time.Millisecond << min(s.settling-1, mostSettle)
 		return t
 	case s.phase == basing:
-		level := s.floor(max(s.interval().At/3, s.bounds.Start/slowestStep))
-		return s.trial(Base, level, s.length(longClimb, baseSeen, level))
+		level := s.floor(s.interval().At * bases[s.based])
+		d := min(s.length(longClimb, baseSeen, level), s.bounds.Time/20, duration(0.05*float64(s.bounds.Requests)/s.rate(level)))
+		return s.trial(Base, level, max(d, leastTrial))
 	case s.phase == climbing:
 		seen := climbSeen
 		if s.level < s.bounds.Start {
@@ -39,7 +44,8 @@ func (s *Search) plan() Trial {
 		t.MostBad = s.mostBad(t, 20)
 		return t
 	case s.phase == narrowing:
-		t := s.trial(Narrow, s.level, s.narrowLength(s.level))
+		d, _ := s.narrowLength(s.level)
+		t := s.trial(Narrow, s.level, d)
 		t.MostBad = s.mostBad(t, 30)
 		return t
 	}
@@ -63,18 +69,30 @@ func (s *Search) length(bounds, requests int, level float64) time.Duration {
 	return min(max(duration(seconds), leastTrial), mostTrial)
 }
 
-// narrowLength is the length of a trial of the bisection. It leaves enough for
-// a dozen of them.
-func (s *Search) narrowLength(level float64) time.Duration {
+// fullLength is how long a trial of the bisection is to be.
+func (s *Search) fullLength(level float64) time.Duration {
 	seen := slowSeen / (1 - s.Objective.Quantile)
 	if s.Objective.Latency == 0 {
 		seen = 1000
 	}
-	d := s.length(longNarrow, int(min(seen, 1e6)), level)
+	return s.length(longNarrow, int(min(seen, 1e6)), level)
+}
+
+// narrowLength is that length, or less so that a dozen of trials are within the
+// bounds. Where not even so many quarters are left, why says which bound it is:
+// shorter trials see what is good for a moment.
+func (s *Search) narrowLength(level float64) (d time.Duration, why Stop) {
+	full := s.fullLength(level)
 	few := float64(max(4, 12-s.narrowed))
-	requests := (1-reserved)*float64(s.bounds.Requests) - float64(s.spent.Requests)
-	left := (1-reserved)*s.bounds.Time.Seconds() - s.spent.Time.Seconds()
-	return max(min(d, duration(requests/few/s.rate(level)), duration(left/few)), leastTrial)
+	sent := duration(((1-reserved)*float64(s.bounds.Requests) - float64(s.spent.Requests)) / few / s.rate(level))
+	took := duration(((1-reserved)*s.bounds.Time.Seconds() - s.spent.Time.Seconds()) / few)
+	switch least := full / 4; {
+	case s.narrowed > 0 && sent < least:
+		why = TooManySent
+	case s.narrowed > 0 && took < least:
+		why = TooLong
+	}
+	return max(min(full, sent, took), leastTrial), why
 }
 
 func duration(seconds float64) time.Duration {

@@ -147,27 +147,29 @@ func wellFrom(parts []Part) int {
 	return first
 }
 
-// improves reports whether parts are better in their last third than in the
-// second: fewer bad requests, or a lower latency.
+// improves reports whether parts are better towards their end: fewer bad requests, fewer without an answer, or a lower latency.
 func improves(parts []Part) bool {
-	var shares, means []float64
+	var shares, failed, means []float64
 	for _, p := range parts {
-		shares = append(shares, float64(p.bad())/float64(max(p.Sent, 1)))
+		sent := float64(max(p.Sent, 1))
+		shares = append(shares, float64(p.bad())/sent)
+		failed = append(failed, float64(p.Failed+p.Refused)/sent)
 		if p.Good+p.Slow > 0 {
 			means = append(means, p.Mean.Seconds())
 		}
 	}
-	return falls(shares, 0.2) || falls(means, 0.1)
+	return falls(shares, 0.2) || falls(failed, 0.2) || falls(means, 0.1)
 }
 
-// falls reports whether figures are lower in their last third than in the
-// second, by a share of it.
+// falls reports whether figures are lower in their last third than in the first
+// by a share of it, and lower than in the second by a quarter of that.
 func falls(x []float64, by float64) bool {
 	third := len(x) / 3
 	if third == 0 {
 		return false
 	}
-	return mean(x[2*third:]) < (1-by)*mean(x[third:2*third])-1e-9
+	first, second, last := mean(x[:third]), mean(x[third:2*third]), mean(x[2*third:])
+	return last < (1-by)*first-1e-9 && last < (1-by/4)*second-1e-9
 }
 
 func mean(x []float64) float64 {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Result is what a search found. Rates are in requests a second.
+// Result holds the findings of a search. Rates are in requests a second.
 type Result struct {
 	Objective   Objective // with its defaults filled in
 	Concurrency bool      // levels are requests in flight, not rates
@@ -29,6 +29,8 @@ type Result struct {
 	// line why not: the generator was late, or dropped requests.
 	Doubt string
 	Spent Spent
+
+	good []Point // the curve of the trials that met the objective
 }
 
 // Interval is a figure with its 90 % interval.
@@ -39,7 +41,7 @@ type Interval struct{ Low, At, High float64 }
 // become as long as it will.
 const systematic = 0.04
 
-// Point is what was seen at one level, over all trials there except those of
+// Point holds the figures of one level, over all trials there except those of
 // kind Settle, Push and Return.
 type Point struct {
 	Level            float64 // offered: the rate, or the concurrency
@@ -65,7 +67,7 @@ const (
 	Metastable Verdict = "metastable" // it does not, as long as the load lasts
 )
 
-// Recovery is what happens after an overload.
+// Recovery describes how the service comes back from an overload.
 type Recovery struct {
 	Verdict Verdict
 	// Pushed is the level of the overload, which lasted For, and Back the level
@@ -99,7 +101,7 @@ const (
 	Undecided     Stop = "undecided" // the outcomes are too noisy for a narrow interval
 )
 
-// Spent is what a search cost.
+// Spent counts the cost of a search.
 type Spent struct {
 	Trials, Requests, Failures int
 	Time                       time.Duration
@@ -111,13 +113,14 @@ func (s *Search) Result() Result {
 	r := Result{Objective: s.Objective, Concurrency: s.Concurrency, Knee: s.interval(), Stop: s.stop,
 		Doubt: s.doubt(), Spent: s.spent, Recovery: s.recovery.Recovery}
 	r.AtLeast = r.Knee.At > 0 && s.belief.weights == nil
-	r.Curve = s.curve()
+	r.Curve = s.curve(0)
 	for _, p := range r.Curve {
 		if p.Goodput > r.Capacity {
 			r.Capacity, r.CapacityAt = p.Goodput, p.Level
 		}
 	}
-	r.Latency = latencyAt(r.Curve, r.Knee.At)
+	r.good = s.curve(0.5)
+	r.Latency = latencyAt(r.good, r.Knee.At)
 	r.InFlight = r.Knee.At * r.Latency.Seconds()
 	if s.Concurrency {
 		r.InFlight = r.Knee.At

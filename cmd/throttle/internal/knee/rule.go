@@ -33,8 +33,9 @@ const burstShare = 0.5
 // The burst is a queue that the service works off within half of what the
 // objective leaves of its bound on latency. The concurrency limit is so many
 // requests in flight that the service, were they always as many, would still
-// answer in time: the rate of the rule times the bound, by Little's law; without
-// a bound, twice the mean at the knee.
+// answer in time: by Little's law the rate of the rule times what the bound leaves
+// beside the 99th percentile of latency at low load, and no less than the mean at
+// the knee; without a bound, twice that mean.
 func (r Result) Rule(headRoom float64) Rule {
 	if headRoom == 0 || !(headRoom > 0) {
 		headRoom = DefaultHeadRoom
@@ -50,7 +51,8 @@ func (r Result) Rule(headRoom float64) Rule {
 	}
 	rule := Rule{Limit: perTime(rate), Concurrency: int(math.Ceil(2 * r.InFlight))}
 	if r.Objective.Latency > 0 {
-		rule.Concurrency = max(int(rate*r.Objective.Latency.Seconds()), int(math.Ceil(r.InFlight)))
+		queue := r.Objective.Latency - r.idle().P99
+		rule.Concurrency = max(int(rate*queue.Seconds()), int(math.Ceil(r.InFlight)))
 	}
 	if r.Concurrency {
 		rule.Concurrency = int(level)

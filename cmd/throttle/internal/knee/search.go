@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Objective is what callers want of the service. The zero Objective wants that
-// it keeps up with the load, with at most 0.1 % of errors.
+// Objective states the latency and the errors that callers accept. The zero
+// Objective has no bound on latency: the service has to keep up with the load,
+// with at most 0.1 % of errors.
 type Objective struct {
 	// Latency is the bound on a quantile of latency. If zero, there is none.
 	Latency time.Duration
@@ -64,6 +65,7 @@ type Search struct {
 	again     bool    // the trial is repeated
 	belief    belief
 	narrowed  int
+	based     int // trials at low load
 	settling  int // trials since the one that left work behind
 	recovery  recovery
 }
@@ -87,7 +89,7 @@ const (
 	mostSettle  = 6
 	suspect     = 0.1  // a trial of the climb is bad if the objective is met with a lower probability
 	reserved    = 0.25 // of the bounds, kept for the base, the push and the way back
-	slowestStep = 64 // times below Start that the objective is looked for
+	slowestStep = 64   // times below Start that the objective is looked for
 )
 
 // Check returns an error of one line if the search cannot be run as it is.
@@ -169,7 +171,7 @@ func (s *Search) Next() (trial Trial, ok bool) {
 	return t, true
 }
 
-// Add takes what the trial of the last Next came to. To interrupt a search, do
+// Add takes the outcome of the trial of the last Next. To interrupt a search, do
 // not call Next again; Result says what is known.
 func (s *Search) Add(o Outcome) {
 	if s.pending == (Trial{}) {
@@ -190,7 +192,7 @@ func (s *Search) Add(o Outcome) {
 	case Narrow:
 		s.narrowedBy(o)
 	case Base:
-		s.push()
+		s.basedOn(o)
 	default:
 		s.returned(o)
 	}
@@ -248,8 +250,21 @@ func (s *Search) climbed(o Outcome) {
 	}
 }
 
-// base begins a trial at low load, once the knee is known.
-func (s *Search) base() { s.phase = basing }
+// base begins the trials at low load, once the knee is known.
+func (s *Search) base() {
+	s.phase, s.based = basing, 0
+	if s.interval().At == 0 {
+		s.phase = over
+	}
+}
+
+// basedOn takes a trial at low load.
+func (s *Search) basedOn(o Outcome) {
+	if s.based++; s.based == len(bases) {
+		s.push()
+	}
+	s.settleAfter(o)
+}
 
 // badThroughout reports whether most of a trial was bad, as it is under an
 // overload, and not only for a moment, as in a pause of the service.
@@ -331,6 +346,10 @@ func (s *Search) bisect() {
 		s.base()
 	default:
 		s.phase, s.level = narrowing, min(s.floor(k.At), s.bounds.Most)
+		if _, why := s.narrowLength(s.level); why != "" {
+			s.stop = why
+			s.base()
+		}
 	}
 }
 

@@ -8,7 +8,7 @@ type Kind string
 const (
 	Climb  Kind = "climb"  // slow start and doubling
 	Narrow Kind = "narrow" // bisection
-	Base   Kind = "base"   // at a third of the knee, for the curve
+	Base   Kind = "base"   // at a third of the knee and at the recommended rate, for the curve
 	Settle Kind = "settle" // low load after an overload, until the service is calm
 	Push   Kind = "push"   // past the knee on purpose, and back
 	Return Kind = "return" // at the recommended rate after a rest
@@ -46,7 +46,7 @@ type Trial struct {
 	MostBad int
 }
 
-// Outcome is what was seen in a trial. A request counts by when it was due, not
+// Outcome holds the figures of a trial. A request counts by when it was due, not
 // by when it was sent: its latency runs from then too, so that a stall is not
 // hidden (coordinated omission). Its counts add up: Sent is Good + Slow + Failed +
 // Refused, whatever is unanswered at the end of the drain being Failed.
