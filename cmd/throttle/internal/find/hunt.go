@@ -3,7 +3,6 @@ package find
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -55,14 +54,9 @@ type trial struct {
 	seen loadgen.Result
 }
 
-// threads is how many goroutines run at once for each processor: the kernel
-// wakes a thread sooner than the runtime finds it a place, so that requests start
-// in time beside answers that are read.
-const threads = 4
-
 // run runs trials until the search is over, or ctx ends.
 func (h *hunt) run(ctx context.Context, t *target) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads * runtime.NumCPU()))
+	defer loadgen.RaiseThreads()()
 	h.start = time.Now()
 	g := &loadgen.Generator{Target: t.Target, InFlight: h.atOnce, Timeout: h.timeout}
 	for {

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -116,6 +117,18 @@ func (g *Generator) Run(ctx context.Context, l Load) Result {
 	out := r.tally.result(took)
 	out.Elapsed, out.Cut = time.Since(r.start), ctx.Err() != nil
 	return out
+}
+
+// threads is how many goroutines may run at once for each processor.
+const threads = 4
+
+// RaiseThreads lets more threads run than there are processors, for the whole
+// program, until the function that it returns is called: the kernel wakes a thread
+// sooner than the runtime finds a place for its goroutine, so that requests start
+// in time beside answers that are read.
+func RaiseThreads() (undo func()) {
+	before := runtime.GOMAXPROCS(threads * runtime.NumCPU())
+	return func() { runtime.GOMAXPROCS(before) }
 }
 
 // run is one Run.

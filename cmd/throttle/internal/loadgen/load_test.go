@@ -143,6 +143,23 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestLatenessCounts: latency runs from when a request was due, so what this machine
+// delays is in it, and is told apart.
+func TestLatenessCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		load := Load{Duration: time.Second, Parts: 1, Within: 500 * ms}
+		r := &run{Load: load, target: &service{takes: 5 * ms}, timeout: time.Second, tally: newTally(load, time.Second), start: time.Now()}
+		time.Sleep(time.Second)
+		if v := r.one(t.Context(), r.tally.begin(400*ms), 400*ms); v != Slow {
+			t.Errorf("verdict %v, want slow", v)
+		}
+		got := r.tally.result(time.Second)
+		if !near(got.Latency.Max, 605*ms) || !near(got.Late.Max, 600*ms) || got.Slow != 1 {
+			t.Errorf("latency %v, late %v, %+v, want 605ms, 600ms, one slow", got.Latency.Max, got.Late.Max, got.Counts)
+		}
+	})
+}
+
 // TestEarlyEnd: parts after an early end are left out.
 func TestEarlyEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -67,6 +67,7 @@ func TestKeepsSchedule(t *testing.T) {
 		t.Skip("the latency of this machine is measured with THROTTLE_SOAK=1 only")
 	}
 	h := target(t, Request{}, elsewhere(t))
+	defer RaiseThreads()()
 	for _, rate := range []float64{1000, 2000, 5000, 10_000, 20_000} {
 		g := &Generator{Target: h}
 		r := g.Run(t.Context(), Load{Rate: rate, Duration: 5 * time.Second})
