@@ -22,6 +22,7 @@ func TestStop(t *testing.T) {
 		{"more than may be offered", Search{Objective: bound, Bounds: Bounds{Most: 300}}, fast, NoMore},
 		{"requests", Search{Objective: bound, Bounds: Bounds{Requests: 5000}}, fast, TooManySent},
 		{"time", Search{Objective: bound, Bounds: Bounds{Time: 20 * time.Second}}, fast, TooLong},
+		{"no time for the first trial", Search{Objective: bound, Bounds: Bounds{Time: 2 * time.Second}}, fast, TooLong},
 		{"failures", Search{Objective: bound, Bounds: Bounds{Failures: 20}}, service{workers: 8, work: 0.01, queue: 1}, TooManyFailed},
 		{"a service that goes down", Search{Objective: bound}, service{workers: 8, work: 0.01, thrashAt: 50, thrash: 1000}, Down},
 		{"found", Search{Objective: bound, Bounds: Bounds{Recovery: -1}}, fast, Found},
@@ -29,6 +30,9 @@ func TestStop(t *testing.T) {
 	} {
 		r := find(&c.search, c.service.start(1))
 		b := c.search.bounds
+		if c.want == TooLong && b.Time < 3*time.Second && r.Spent.Trials != 0 {
+			t.Errorf("%s: %d trials, want none", c.name, r.Spent.Trials)
+		}
 		if r.Stop != c.want {
 			t.Errorf("%s: stopped for %q with %+v, want %q", c.name, r.Stop, r.Knee, c.want)
 		}
@@ -42,6 +46,14 @@ func TestAtLeast(t *testing.T) {
 	r := find(&Search{Objective: Objective{Latency: ms(250)}, Bounds: Bounds{Most: 300}}, fast.start(1))
 	if !r.AtLeast || r.Knee != (Interval{300, 300, 300}) || r.Recovery.Verdict != Recovers || r.Recovery.Pushed != 300 {
 		t.Errorf("%+v, want a knee of at least 300, and a service that recovers from that", r)
+	}
+}
+
+// TestMost: an interval does not go beyond what may be offered.
+func TestMost(t *testing.T) {
+	s := Search{Objective: Objective{Latency: ms(250)}, Bounds: Bounds{Most: 810, Recovery: -1}}
+	if r := find(&s, fast.start(1)); r.Knee.High > 810 || r.Knee.At < 700 {
+		t.Errorf("%+v, want a knee of about 800, and at most 810", r.Knee)
 	}
 }
 

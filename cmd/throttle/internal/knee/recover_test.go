@@ -42,6 +42,16 @@ func TestImproves(t *testing.T) {
 	for i := range falling {
 		falling[i].Mean = ms(3000 - 90*i)
 	}
+	answered := some(30, 0) // all slow, and from the middle on none fails
+	for i := range answered {
+		answered[i] = Part{Sent: 100, Slow: 40, Failed: 60, Mean: ms(4000)}
+		if i >= 15 {
+			answered[i].Slow, answered[i].Failed = 100, 0
+		}
+	}
+	if !improves(answered) {
+		t.Error("want a service that answers again, if late, to improve")
+	}
 	if improves(some(30, 90)) || !improves(falling) || !improves(join(some(20, 90), some(10, 40))) {
 		t.Error("want what falls in latency or in errors to improve, and nothing else")
 	}

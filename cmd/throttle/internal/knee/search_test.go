@@ -149,8 +149,8 @@ func (c testCase) try(runs int) (truth float64, verdict Verdict, sc score) {
 func TestSearchKnee(t *testing.T) {
 	for _, c := range []testCase{cases[2], cases[9]} {
 		truth, verdict, sc := c.try(2)
-		if sc.hits != sc.runs || sc.told != sc.runs || sc.most > 0.12 || verdict == Untested {
-			t.Errorf("%s: knee %.1f, %s: %+v, want all within 10 %%, recovery told right, a tenth of the requests", c.name, truth, verdict, sc)
+		if sc.hits != sc.runs || sc.told != sc.runs || sc.most > 0.16 || verdict == Untested {
+			t.Errorf("%s: knee %.1f, %s: %+v, want all within 10 %%, recovery told right, 16 %% of the requests at most", c.name, truth, verdict, sc)
 		}
 	}
 }
