@@ -12,13 +12,12 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/loadgen"
 )
 
-// pool is a service of some workers with one queue. Its callers may go: the work is
-// dropped then, if it is not heedless.
+// pool is a service of some workers with one queue. Work of callers that have gone is
+// dropped.
 type pool struct {
-	places   chan struct{}
-	takes    time.Duration // of a request, on average; half as much to half as much again
-	most     int           // that wait; more are refused. Zero: as many as come
-	heedless bool
+	places chan struct{}
+	takes  time.Duration // of a request, on average; half as much to half as much again
+	most   int           // that are inside; more are refused. Zero: as many as come
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -66,9 +65,6 @@ func (p *pool) Send(ctx context.Context) (loadgen.Verdict, error) {
 	case <-timer.C:
 		return loadgen.Good, nil
 	case <-ctx.Done():
-		if p.heedless {
-			<-timer.C
-		}
 		return loadgen.Failed, ctx.Err()
 	}
 }

@@ -70,6 +70,7 @@ func TestWords(t *testing.T) {
 	}{
 		{func(f *findings) { f.Knee = knee.Interval{}; f.Stop = knee.Never }, "none: the objective held at no load that was tried"},
 		{func(f *findings) { f.AtLeast = true }, "400.4/s or more"},
+		{func(f *findings) { f.AtLeast, f.Stop = true, knee.TooLate }, "400.4/s or more: beyond, this machine does not keep"},
 		{func(f *findings) { f.Concurrency = true }, "400.4 in flight"},
 		{func(f *findings) { f.Recovery = knee.Recovery{} }, "past the knee  not tried"},
 		{func(f *findings) { f.Recovery.Verdict, f.Recovery.After = knee.Recovers, 0 }, "recovers at once"},

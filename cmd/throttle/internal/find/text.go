@@ -130,6 +130,8 @@ func (f *findings) kneeInWords() string {
 	switch {
 	case !(k.At > 0):
 		return "none: the objective held at no load that was tried"
+	case f.AtLeast && f.Stop == knee.TooLate:
+		return f.levels(k.At) + " or more: beyond, this machine does not keep the schedule"
 	case f.AtLeast:
 		return f.levels(k.At) + " or more: the objective held wherever it was tried"
 	}

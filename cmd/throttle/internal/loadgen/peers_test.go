@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,17 @@ func field(text, pattern string) string {
 		return m[1]
 	}
 	return "?"
+}
+
+// short are a rate and a duration with few digits.
+func short(rate, p99 string) (string, string) {
+	if x, err := strconv.ParseFloat(rate, 64); err == nil {
+		rate = fmt.Sprintf("%.0f", x)
+	}
+	if d, err := time.ParseDuration(p99); err == nil {
+		p99 = fmt.Sprintf("%.0f ms", float64(d)/float64(ms))
+	}
+	return rate, p99
 }
 
 // peers run a load generator and return how many requests a second it sent, and its
@@ -121,11 +133,12 @@ func TestBesidePeers(t *testing.T) {
 			}
 		}
 		s.begin(0)
-		rate, p99 := p.run(t, server.URL)
+		rate, p99 := short(p.run(t, server.URL))
 		s.begin(peersStall)
-		stalledRate, stalled := p.run(t, server.URL)
+		rateThen, then := p.run(t, server.URL)
+		stalledRate, stalled := short(rateThen, then)
 		table += fmt.Sprintf("| %s | %s | %s | %s | %s | %s |\n", p.name, p.kind, rate, p99, stalledRate, stalled)
-		if d, err := time.ParseDuration(stalled); p.name == "throttle find" && (err != nil || d < peersStall*4/5) {
+		if d, err := time.ParseDuration(then); p.name == "throttle find" && (err != nil || d < peersStall*4/5) {
 			t.Errorf("p99 with a stall is %s, want near %v", stalled, peersStall)
 		}
 	}
