@@ -76,7 +76,7 @@ func (h *hunt) run(ctx context.Context, t *target) {
 		if h.first == nil {
 			h.first = seen.First
 		}
-		o := outcomeOf(next, seen)
+		o := outcomeOf(next, seen, h.search.Objective.Latency)
 		h.search.Add(o)
 		h.trials = append(h.trials, trial{Outcome: o, at: at, seen: seen})
 	}
@@ -111,8 +111,20 @@ func (h *hunt) load(t knee.Trial) loadgen.Load {
 	}
 }
 
-// outcomeOf is what knee learns of a trial.
-func outcomeOf(t knee.Trial, r loadgen.Result) knee.Outcome {
+// blameless reports whether the service is to blame for nearly all that was bad in a
+// trial, although requests were sent late: they were bad beyond their own lateness, of
+// which the bound on latency has more than enough.
+func blameless(r loadgen.Result, bound time.Duration) bool {
+	bad := r.Slow + r.Failed + r.Refused
+	return bad >= 20 && bad > r.Sent()/20 && r.Excused <= bad/10 && r.Dropped == 0 && r.Late.P99 < bound/2
+}
+
+// outcomeOf is the outcome of a trial under a bound on latency. Lateness that cannot
+// have made it bad is left out.
+func outcomeOf(t knee.Trial, r loadgen.Result, bound time.Duration) knee.Outcome {
+	if blameless(r, bound) {
+		r.Late.P99 = 0
+	}
 	o := knee.Outcome{
 		Trial: t, Sent: int(r.Sent()), Good: int(r.Good), Slow: int(r.Slow), Failed: int(r.Failed), Refused: int(r.Refused),
 		Dropped: int(r.Dropped), Took: r.Took, Elapsed: t.Rest + r.Elapsed, Late: r.Late.P99,

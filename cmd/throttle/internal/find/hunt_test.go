@@ -145,3 +145,26 @@ func TestBoundsOfSearch(t *testing.T) {
 }
 
 const ms = time.Millisecond
+
+// TestBlame: a trial is bad by the service's fault if its requests are slow beyond
+// what they were sent late.
+func TestBlame(t *testing.T) {
+	late := loadgen.Times{P99: 50 * ms}
+	for _, test := range []struct {
+		name string
+		r    loadgen.Result
+		want time.Duration // Late of the outcome
+	}{
+		{"good", loadgen.Result{Counts: loadgen.Counts{Good: 1000}, Late: late}, 50 * ms},
+		{"overloaded", loadgen.Result{Counts: loadgen.Counts{Good: 500, Slow: 500}, Late: late, Excused: 50}, 0},
+		{"failing", loadgen.Result{Counts: loadgen.Counts{Good: 500, Failed: 500}, Late: late}, 0},
+		{"slow for being late", loadgen.Result{Counts: loadgen.Counts{Good: 500, Slow: 500}, Late: late, Excused: 51}, 50 * ms},
+		{"few slow", loadgen.Result{Counts: loadgen.Counts{Good: 980, Slow: 20}, Late: late}, 50 * ms},
+		{"dropped", loadgen.Result{Counts: loadgen.Counts{Good: 500, Slow: 500, Dropped: 1}, Late: late}, 50 * ms},
+		{"far too late", loadgen.Result{Counts: loadgen.Counts{Good: 500, Slow: 500}, Late: loadgen.Times{P99: 125 * ms}}, 125 * ms},
+	} {
+		if got := outcomeOf(knee.Trial{}, test.r, 250*ms).Late; got != test.want {
+			t.Errorf("%s: late by %v, want %v", test.name, got, test.want)
+		}
+	}
+}

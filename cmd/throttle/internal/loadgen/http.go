@@ -26,7 +26,7 @@ type HTTP struct {
 	client  *http.Transport
 }
 
-// Request is what an HTTP target sends.
+// Request holds the fields of the request that an HTTP target sends.
 type Request struct {
 	// URL has the scheme http, https (HTTP/2 where the server has it) or h2c
 	// (HTTP/2 in plain text).

@@ -60,7 +60,7 @@ type Generator struct {
 	Timeout time.Duration
 }
 
-// Load is what to send.
+// Load says at which rate, or with how many in flight, to send for how long.
 type Load struct {
 	// Rate is offered, in requests a second. If zero, Concurrency requests are kept
 	// in flight instead: a closed loop.

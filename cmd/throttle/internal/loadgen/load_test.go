@@ -154,8 +154,16 @@ func TestLatenessCounts(t *testing.T) {
 			t.Errorf("verdict %v, want slow", v)
 		}
 		got := r.tally.result(time.Second)
-		if !near(got.Latency.Max, 605*ms) || !near(got.Late.Max, 600*ms) || got.Slow != 1 {
+		if !near(got.Latency.Max, 605*ms) || !near(got.Late.Max, 600*ms) || got.Slow != 1 || got.Excused != 1 {
 			t.Errorf("latency %v, late %v, %+v, want 605ms, 600ms, one slow", got.Latency.Max, got.Late.Max, got.Counts)
+		}
+		if v := r.one(t.Context(), r.tally.begin(405*ms), 405*ms); v != Slow {
+			t.Errorf("verdict %v, want slow", v)
+		}
+		r.target = &service{takes: 501 * ms}
+		r.one(t.Context(), r.tally.begin(900*ms), 900*ms) // slow by itself
+		if got := r.tally.result(time.Second); got.Slow != 3 || got.Excused != 2 {
+			t.Errorf("%d slow, %d excused, want 3 and 2", got.Slow, got.Excused)
 		}
 	})
 }

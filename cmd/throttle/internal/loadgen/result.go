@@ -26,7 +26,7 @@ type Part struct {
 	Mean time.Duration
 }
 
-// Result is what a load has seen. A request counts by when it was due.
+// Result has the counts and latencies of a load. A request counts by when it was due.
 type Result struct {
 	Counts
 	// Took is for how long requests started, and Elapsed is Took with the time until
@@ -34,9 +34,12 @@ type Result struct {
 	Took, Elapsed time.Duration
 	// Latency is that of the requests that were served, good and slow.
 	Latency Times
-	// Late is how much later than due requests were sent: what this machine adds to
-	// every latency.
+	// Late are the delays of requests beyond when they were due: this machine adds
+	// them to every latency.
 	Late Times
+	// Excused counts the slow requests that would have been good, had they been sent
+	// when they were due.
+	Excused int64
 	// Parts are the parts of the load, in order, without those after an early end.
 	Parts []Part
 	// Cut is set if the load was cancelled before its end. Requests that were
@@ -51,7 +54,7 @@ type Result struct {
 func (t *tally) result(took time.Duration) Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := Result{Counts: countsOf(t.counts), Took: took, Latency: t.latency.times(), Late: t.late.times(), First: t.first}
+	r := Result{Counts: countsOf(t.counts), Took: took, Latency: t.latency.times(), Late: t.late.times(), Excused: t.excused, First: t.first}
 	for i, p := range t.parts {
 		if time.Duration(i)*t.length < took {
 			r.Parts = append(r.Parts, p.part())

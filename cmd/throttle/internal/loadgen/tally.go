@@ -25,10 +25,12 @@ type tally struct {
 
 	mu      sync.Mutex
 	counts  [verdicts]int64
+	within  time.Duration
 	latency histogram
 	late    histogram
 	parts   []part
 	length  time.Duration            // of a part
+	excused int64                    // slow ones, for being sent late
 	out     map[uint64]time.Duration // in flight: when they were due
 	next    uint64                   // the number of the next request
 	looked  time.Duration            // when it was last looked whether all is calm
@@ -48,7 +50,7 @@ func newTally(l Load, timeout time.Duration) *tally {
 	whole := l.Duration + l.ThenFor
 	most := 2*(whole+timeout) + 2*slack // no latency is longer
 	return &tally{
-		start: time.Now(), ended: whole,
+		start: time.Now(), ended: whole, within: l.Within,
 		length: max(whole/time.Duration(l.Parts), 1), parts: make([]part, l.Parts),
 		latency: newHistogram(most), late: newHistogram(most), out: map[uint64]time.Duration{},
 	}
@@ -130,6 +132,9 @@ func (t *tally) note(id uint64, s seen) {
 	p.counts[s.verdict]++
 	if t.first == nil {
 		t.first = s.err
+	}
+	if s.verdict == Slow && s.latency-s.late <= t.within {
+		t.excused++
 	}
 	if s.verdict != Good {
 		t.lastBad = time.Since(t.start)
