@@ -99,15 +99,11 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // load is what a trial sends.
 func (h *hunt) load(t knee.Trial) loadgen.Load {
-	spent := 0
-	for _, done := range h.trials {
-		spent += done.Sent + done.Dropped
-	}
 	return loadgen.Load{
 		Rate: t.Rate, Concurrency: t.Concurrency, Duration: t.Duration,
 		Then: t.Then, ThenFor: t.ThenFor, Calm: t.Calm, Bad: int64(t.MostBad), Parts: t.Parts,
 		Even: h.even, Seed: h.seed + uint64(2*len(h.trials)), Within: h.search.Objective.Latency,
-		Requests: int64(max(h.search.Bounds.Requests-spent, 1)), // whatever the trial says
+		Requests: int64(t.MostSent),
 	}
 }
 

@@ -125,18 +125,20 @@ func TestConcurrency(t *testing.T) {
 // TestBoundsOfSearch: it ends by each bound, and says so.
 func TestBoundsOfSearch(t *testing.T) {
 	for _, test := range []struct {
-		args []string
-		want knee.Stop
-		most int // requests
+		takes time.Duration
+		args  []string
+		want  knee.Stop
+		most  int // requests
 	}{
-		{[]string{"-requests", "500"}, knee.TooManySent, 500},
-		{[]string{"-for", "10s"}, knee.TooLong, 10_000},
-		{[]string{"-most", "50", "-recovery", "0"}, knee.NoMore, 60_000},
-		{[]string{"-p99", "1ms", "-timeout", "1s"}, knee.Never, 10_000},
+		{20 * ms, []string{"-requests", "500"}, knee.TooManySent, 500},
+		{ms, []string{"-requests", "500", "-concurrency"}, knee.TooManySent, 500 + 64},
+		{20 * ms, []string{"-for", "10s"}, knee.TooLong, 10_000},
+		{20 * ms, []string{"-most", "50", "-recovery", "0"}, knee.NoMore, 60_000},
+		{20 * ms, []string{"-p99", "1ms", "-timeout", "1s"}, knee.Never, 10_000},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPool(2, 20*ms)
-			f := search(t, p, append([]string{"-p99", "200ms", "-from", "20"}, test.args...)...)
+			p := newPool(2, test.takes)
+			f := search(t, p, append([]string{"-p99", "200ms", "-from", "2"}, test.args...)...)
 			if f.Stop != test.want || p.sent > test.most {
 				t.Errorf("%q: %s after %d requests, want %s, at most %d", test.args, f.Stop, p.sent, test.want, test.most)
 			}
