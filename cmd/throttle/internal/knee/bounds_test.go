@@ -24,6 +24,8 @@ func TestStop(t *testing.T) {
 		{"time", Search{Objective: bound, Bounds: Bounds{Time: 20 * time.Second}}, fast, TooLong},
 		{"no time for the first trial", Search{Objective: bound, Bounds: Bounds{Time: 2 * time.Second}}, fast, TooLong},
 		{"failures", Search{Objective: bound, Bounds: Bounds{Failures: 20}}, service{workers: 8, work: 0.01, queue: 1}, TooManyFailed},
+		{"requests that are refused at once", Search{Objective: bound, Concurrency: true, Bounds: Bounds{Requests: 20_000, Failures: 20_000}},
+			service{workers: 8, work: 0.01, queue: 4}, TooManySent},
 		{"a service that goes down", Search{Objective: bound}, service{workers: 8, work: 0.01, thrashAt: 50, thrash: 1000}, Down},
 		{"found", Search{Objective: bound, Bounds: Bounds{Recovery: -1}}, fast, Found},
 		{"no bound on latency", Search{Bounds: Bounds{Recovery: -1}}, fast, Found},

@@ -37,7 +37,7 @@ func (v *service) under(rate, seconds float64, bound time.Duration, admit func(n
 // TestRuleKeepsTheObjective: under three times the load the rule lets the service
 // keep its objective, by either of its limits, and at nearly its rate.
 func TestRuleKeepsTheObjective(t *testing.T) {
-	for _, c := range []testCase{cases[1], cases[2], cases[9], cases[11]} {
+	for _, c := range []testCase{cases[1], cases[2], cases[9]} {
 		r := find(&Search{Objective: Objective{Latency: c.bound}}, c.service.start(1))
 		rule := r.Rule(0)
 		load, bound := 3*r.Knee.At, c.bound
@@ -49,12 +49,12 @@ func TestRuleKeepsTheObjective(t *testing.T) {
 		}
 		bulkhead := func(_ float64, inFlight int) bool { return inFlight < rule.Concurrency }
 		all := func(float64, int) bool { return true }
-		good, slow := c.service.start(2).under(load, 60, bound, bucket)
+		good, slow := c.service.start(2).under(load, 30, bound, bucket)
 		rate := float64(rule.Limit.Count) / rule.Limit.Period.Seconds()
 		if slow > 0.01*good || math.Abs(good/rate-1) > 0.05 || rate < 0.75*r.Knee.At {
 			t.Errorf("%s: by %v %.1f a second are good and %.1f slow, of a knee of %.1f", c.name, rule.Limit, good, slow, r.Knee.At)
 		}
-		good, slow = c.service.start(2).under(load, 60, bound, bulkhead)
+		good, slow = c.service.start(2).under(load, 30, bound, bulkhead)
 		if slow > 0.01*good || good < 0.85*r.Knee.At {
 			t.Errorf("%s: by %d in flight %.1f a second are good and %.1f slow, of a knee of %.1f", c.name, rule.Concurrency, good, slow, r.Knee.At)
 		}
