@@ -12,10 +12,11 @@ import (
 )
 
 // Write writes s as a file that Parse reads, if there is no more to it than to
-// the scenarios of a survey and the simpler of the built-in ones: one limit that
-// counts requests, of all together, without a queue; hints that are whole; a
-// network that loses nothing; groups that make closed loops, jobs or Poisson
-// arrivals and wait as long as it takes. The rest it leaves out.
+// the scenarios of a survey, to those of a load test and to the simpler of the
+// built-in ones: one limit that counts requests, of all together, without a queue; a
+// service that stays as fast as it is; hints that are whole; a network that loses
+// nothing; groups that make closed loops, jobs or Poisson arrivals. The rest it
+// leaves out.
 func Write(w io.Writer, s sim.Scenario) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\n", s.Name)
@@ -64,6 +65,7 @@ func writeServer(b *strings.Builder, v sim.Server) {
 	if v.Errors > 0 {
 		fmt.Fprintf(b, "  errors: %v\n", v.Errors)
 	}
+	writeService(b, v.Service)
 	if len(v.Changes) > 0 {
 		b.WriteString("  changes:\n")
 	}
@@ -74,6 +76,27 @@ func writeServer(b *strings.Builder, v sim.Server) {
 		}
 		b.WriteString("}\n")
 	}
+}
+
+// writeService writes the work on a request, if there is any.
+func writeService(b *strings.Builder, w sim.Service) {
+	if w.Time <= 0 {
+		return
+	}
+	fmt.Fprintf(b, "  service: {time: %v", w.Time)
+	if w.Spread > 0 {
+		fmt.Fprintf(b, ", spread: %v", w.Spread)
+	}
+	if w.Tail > 0 {
+		fmt.Fprintf(b, ", tail: %v", w.Tail)
+	}
+	if w.AtOnce > 0 {
+		fmt.Fprintf(b, ", at_once: %d", w.AtOnce)
+	}
+	if w.Queue > 0 {
+		fmt.Fprintf(b, ", queue: %d", w.Queue)
+	}
+	b.WriteString("}\n")
 }
 
 // rateText is a rate as limit.ParseRate reads it, its period in milliseconds.
@@ -108,13 +131,17 @@ func writeGroup(b *strings.Builder, g sim.Group) {
 	for _, t := range []struct {
 		name string
 		is   time.Duration
-	}{{"join", g.Join}, {"leave", g.Leave}, {"every", g.Every}, {"on", g.On}, {"off", g.Off}} {
+	}{{"join", g.Join}, {"leave", g.Leave}, {"every", g.Every}, {"on", g.On}, {"off", g.Off},
+		{"timeout", g.Timeout}, {"patience", g.Patience}, {"deadline", g.Deadline}} {
 		if t.is > 0 {
 			fmt.Fprintf(b, ", %s: %v", t.name, t.is)
 		}
 	}
 	if g.Work > 0 {
 		fmt.Fprintf(b, ", work: %d", g.Work)
+	}
+	if g.Retries != 0 {
+		fmt.Fprintf(b, ", retries: %d", max(g.Retries, 0))
 	}
 	if g.Arrivals > 0 {
 		fmt.Fprintf(b, ", arrivals: %s", arrivalsText(g.Arrivals))

@@ -56,7 +56,8 @@ func TestWriteEverything(t *testing.T) {
 		Name: "everything", Duration: 90 * time.Second,
 		Server: sim.Server{
 			Limit: limit.Limit{Count: 7, Period: 1500 * time.Millisecond, Burst: 9}, Start: pace.Some[int64](0),
-			Hints: sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}, Errors: 0.25,
+			Service: sim.Service{Time: 1500 * time.Microsecond, Spread: 0.5, AtOnce: 8, Queue: 1000},
+			Hints:   sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true, Share: true}, Errors: 0.25,
 			Changes: []sim.Change{{At: time.Second, Count: 0, Period: time.Hour, RetryAfter: time.Minute}},
 		},
 		Network: sim.Network{Latency: 1234 * time.Microsecond, Spread: 0.5},
@@ -64,6 +65,8 @@ func TestWriteEverything(t *testing.T) {
 		Clients: []sim.Group{
 			{Processes: 2, Workers: 3, Join: time.Second, Leave: time.Minute, Every: time.Millisecond},
 			{Processes: 1, Workers: 1, Rival: true, Policy: &none, Work: 5, Arrivals: 1.5},
+			{Processes: 1, Workers: 1, Timeout: time.Second, Patience: 10 * time.Second, Deadline: 250 * time.Millisecond, Retries: -1},
+			{Processes: 1, Workers: 1, Retries: 2},
 			{Processes: 1, Workers: 1, On: 10 * time.Second, Off: time.Minute},
 		},
 	}

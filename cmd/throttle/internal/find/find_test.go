@@ -1,0 +1,174 @@
+package find
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
+
+// TestUsage: bad input gets one line that says what would be right, and exit code
+// 2.
+func TestUsage(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "find: want one URL, such as http://127.0.0.1:3000/, or -- COMMAND"},
+		{[]string{"http://a/", "http://b/"}, "find: want one URL"},
+		{[]string{"--"}, "find: want either a URL or -- COMMAND"},
+		{[]string{"http://127.0.0.1/", "--", "true"}, "find: want either a URL or -- COMMAND"},
+		{[]string{"127.0.0.1:80"}, "127.0.0.1:80 is not a URL; want one such as"},
+		{[]string{"ftp://127.0.0.1/"}, "want a URL with http://, https:// or h2c://"},
+		{[]string{"http:///x"}, "is not a URL"},
+		{[]string{"-errors", "100%", "http://127.0.0.1/"}, "want a share below 1, such as 0.1% or 0.001"},
+		{[]string{"-errors", "-1%", "http://127.0.0.1/"}, "want a share below 1"},
+		{[]string{"-errors", "x", "http://127.0.0.1/"}, "want a share below 1"},
+		{[]string{"-p99", "2h", "http://127.0.0.1/"}, "-timeout 8h0m0s: must be from -p99"},
+		{[]string{"-p99", "-1s", "http://127.0.0.1/"}, "must be from 0"},
+		{[]string{"-p99", "2s", "-timeout", "1s", "http://127.0.0.1/"}, "-timeout 1s: must be from -p99, which is 2s, to 1h"},
+		{[]string{"-at-once", "-1", "http://127.0.0.1/"}, "-at-once -1: must be from 1 to 100000"},
+		{[]string{"-at-once", "10", "-concurrency", "-most", "20", "http://127.0.0.1/"}, "-most 20: must be at most the 10 of -at-once"},
+		{[]string{"-from", "20", "-most", "10", "http://127.0.0.1/"}, "first level 20: must be from 0.01 to the highest level of 10"},
+		{[]string{"-most", "NaN", "http://127.0.0.1/"}, "must be"},
+		{[]string{"-recovery", "2h", "http://127.0.0.1/"}, "-recovery 2h0m0s: must be at most 1h"},
+		{[]string{"-H", "x", "http://127.0.0.1/"}, "-H x: want 'Name: value'"},
+		{[]string{"-method", "A B", "http://127.0.0.1/"}, "invalid method"},
+		{[]string{"-d", "@/nowhere", "http://127.0.0.1/"}, "-d: /nowhere: no such file"},
+		{[]string{"-d", "x", "--", "true"}, "-d is for a URL, not for a command"},
+		{[]string{"-html", "/nowhere/x", "http://127.0.0.1/"}, "-html: cannot write to /nowhere"},
+		{[]string{"-html", "-", "-json", "http://127.0.0.1/"}, "only one can go to standard output"},
+		{[]string{"http://192.0.2.1/"}, "192.0.2.1 is not this machine, and there is no terminal to ask on; say -yes"},
+		{[]string{"http://localhost.example/"}, "localhost.example is not this machine"},
+	} {
+		stdout, stderr, code := clitest.Play(t.Context(), Run, test.args...)
+		if code != 2 || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("find %q: code %d, %q%q, want 2, ...%q...", test.args, code, stdout, stderr, test.want)
+		}
+	}
+}
+
+// TestCannotBeLoaded: one line, exit code 1, and nothing more is sent.
+func TestCannotBeLoaded(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
+	}))
+	defer server.Close()
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{server.URL}, server.URL + ": answers 302 Found to http://elsewhere.example/; redirects are not followed"},
+		{[]string{gone.URL + "/a?secret=1"}, "/a?…: connection refused; is the service running?"},
+		{[]string{"--", "/nowhere/at/all"}, "/nowhere/at/all: "},
+		{[]string{"--", "sh", "-c", "exit 3"}, `"sh -c exit 3": exit status 3`},
+	} {
+		stdout, stderr, code := clitest.Play(t.Context(), Run, test.args...)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("find %q: code %d, %q%q, want 1, ...%q...", test.args, code, stdout, stderr, test.want)
+		}
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for text, want := range map[string]bool{
+		"http://127.0.0.1/": true, "http://127.9.9.9:80/": true, "http://[::1]:80/": true, "http://LocalHost/": true,
+		"http://[::ffff:127.0.0.1]/": true,
+		"http://0.0.0.0/":            false, "http://10.0.0.1/": false, "http://localhost.evil.example/": false, "http://127.0.0.1.evil.example/": false,
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := isLoopback(u); got != want {
+			t.Errorf("isLoopback(%s) is %t, want %t", text, got, want)
+		}
+	}
+}
+
+func TestAsk(t *testing.T) {
+	for answer, want := range map[string]string{"y\n": "", "Yes": "", "n\n": "nothing was sent", "\n": "nothing was sent", "": "nothing was sent"} {
+		o, err := optionsOf([]string{"-requests", "5000", "-for", "2m", "http://api.example.com:81/x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked bytes.Buffer
+		err = o.ask(strings.NewReader(answer), &asked)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("answered %q: %v, want %q", answer, err, want)
+		}
+		if want := "Load api.example.com:81, until it fails, with up to 5,000 requests in up to 2m? [y/N] "; asked.String() != want {
+			t.Errorf("asked %q, want %q", asked.String(), want)
+		}
+	}
+}
+
+// TestOverHTTP runs the whole over loopback, for a moment. How well the machine does
+// then is not held.
+func TestOverHTTP(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		io.WriteString(w, "ok")
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	page, rules := filepath.Join(dir, "a.html"), filepath.Join(dir, "a.yaml")
+	stdout, stderr, code := clitest.Play(t.Context(), Run, "-from", "100", "-most", "100", "-p99", "0", "-errors", "50%",
+		"-recovery", "0", "-for", "4s", "-html", page, "-rules", rules, "-json", server.URL)
+	var got object
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 && code != 3 {
+		t.Fatalf("code %d, %q, %v\n%s", code, stderr, err, stdout)
+	}
+	if n := int64(got.Spent.Requests); n < 50 || n != requests.Load()-1 {
+		t.Errorf("says %d requests, the server has seen %d and a probe", n, requests.Load()-1)
+	}
+	if first := got.Trials[0]; first.Rate != 100 || first.Good < 50 || first.Sent != first.Good || got.Curve[0].Trials < 1 {
+		t.Errorf("first trial %+v, curve %+v", first, got.Curve)
+	}
+	for name, want := range map[string]string{page: "</html>", rules: "name: knee"} {
+		if text, err := os.ReadFile(name); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, want ...%s...", name, err, want)
+		}
+	}
+}
+
+// TestInterrupt: it ends at once, with what is known, and exit code 1.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) > 10 { // the probe, and some of the first trial
+			cancel()
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	start := time.Now()
+	stdout, stderr, code := clitest.Play(ctx, Run, "-from", "100", "-timeout", "1h", "-p99", "10m", server.URL)
+	if code != 1 || !strings.Contains(stderr, "find: interrupted after 0 trials") || !strings.Contains(stdout, "none: the objective held at no load that was tried") {
+		t.Errorf("code %d, %q, %q, want 1 and interrupted", code, stderr, stdout)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

@@ -1,0 +1,257 @@
+package find
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/knee"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/loadgen"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+)
+
+const (
+	mostAtOnce      = 100_000
+	commandsAtOnce  = 256
+	mostData        = 16 << 20
+	leastTimeout    = time.Second
+	timeoutPerBound = 4
+)
+
+// options are what one command asks for.
+type options struct {
+	search   knee.Search
+	request  loadgen.Request
+	command  loadgen.Command
+	atOnce   int
+	timeout  time.Duration
+	even     bool
+	seed     uint64
+	headRoom float64
+	yes      bool
+	json     bool
+	html     string
+	rules    string
+	scenario string
+}
+
+// outputs are the files to write.
+func (o *options) outputs() []outfile.Output {
+	return []outfile.Output{{Option: "-html", Path: o.html}, {Option: "-rules", Path: o.rules}, {Option: "-scenario", Path: o.scenario}}
+}
+
+// name is what is loaded, without what may be secret.
+func (o *options) name() string {
+	if o.command != nil {
+		return words.Quote(strings.Join(o.command, " "))
+	}
+	return words.URL(o.request.URL.String())
+}
+
+// share is a flag such as 0.1% or 0.001.
+type share float64
+
+func (s *share) String() string { return strconv.FormatFloat(float64(*s)*100, 'g', 6, 64) + "%" }
+
+func (s *share) Set(text string) error {
+	number, percent := strings.CutSuffix(text, "%")
+	x, err := strconv.ParseFloat(number, 64)
+	if percent {
+		x /= 100
+	}
+	if err != nil || !(x >= 0 && x < 1) {
+		return errors.New("want a share below 1, such as 0.1% or 0.001")
+	}
+	*s = share(x)
+	return nil
+}
+
+// flagged is what flags set, before it is checked.
+type flagged struct {
+	errors, headRoom share
+	fields           []string
+	data             string
+}
+
+func optionsOf(args []string) (*options, error) {
+	o := &options{}
+	in := flagged{errors: 0.001, headRoom: knee.DefaultHeadRoom}
+	command := false
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, o.command, command = args[:i], args[i+1:], true
+	}
+	flags := o.flags(&in)
+	names, err := usage.ParseFlags(flags, args)
+	switch {
+	case err != nil:
+		return nil, err
+	case command && (len(o.command) == 0 || len(names) > 0):
+		return nil, usage.Error("find: want either a URL or -- COMMAND; run 'throttle find -h'")
+	case command:
+		err = o.readCommand(flags, &in)
+	case len(names) != 1:
+		return nil, usage.Error("find: want one URL, such as http://127.0.0.1:3000/, or -- COMMAND; run 'throttle find -h'")
+	default:
+		err = o.readRequest(names[0], &in)
+	}
+	if err == nil {
+		err = o.check(&in)
+	}
+	return o, err
+}
+
+func (o *options) flags(in *flagged) *flag.FlagSet {
+	flags := flag.NewFlagSet("find", flag.ContinueOnError)
+	b := &o.search.Bounds
+	flags.DurationVar(&o.search.Objective.Latency, "p99", 250*time.Millisecond, "")
+	flags.Var(&in.errors, "errors", "")
+	flags.BoolVar(&o.search.Concurrency, "concurrency", false, "")
+	flags.Float64Var(&b.Start, "from", 0, "")
+	flags.Float64Var(&b.Most, "most", 0, "")
+	flags.IntVar(&b.Requests, "requests", 1_000_000, "")
+	flags.IntVar(&b.Failures, "failures", 0, "")
+	flags.DurationVar(&b.Time, "for", 10*time.Minute, "")
+	flags.DurationVar(&b.Recovery, "recovery", 30*time.Second, "")
+	flags.IntVar(&o.atOnce, "at-once", 0, "")
+	flags.DurationVar(&o.timeout, "timeout", 0, "")
+	flags.BoolVar(&o.even, "even", false, "")
+	flags.Uint64Var(&o.seed, "seed", 1, "")
+	flags.StringVar(&o.request.Method, "method", "", "")
+	flags.Func("H", "", func(text string) error { in.fields = append(in.fields, text); return nil })
+	flags.StringVar(&in.data, "d", "", "")
+	flags.BoolVar(&o.request.Insecure, "insecure", false, "")
+	flags.BoolVar(&o.yes, "yes", false, "")
+	flags.Var(&in.headRoom, "head-room", "")
+	flags.StringVar(&o.html, "html", "", "")
+	flags.StringVar(&o.rules, "rules", "", "")
+	flags.StringVar(&o.scenario, "scenario", "", "")
+	flags.BoolVar(&o.json, "json", false, "")
+	return flags
+}
+
+// readCommand refuses flags that are about HTTP.
+func (o *options) readCommand(flags *flag.FlagSet, in *flagged) error {
+	var misplaced error
+	flags.Visit(func(f *flag.Flag) {
+		if slices.Contains([]string{"method", "H", "d", "insecure", "yes"}, f.Name) && misplaced == nil {
+			misplaced = usage.Errorf("find: -%s is for a URL, not for a command", f.Name)
+		}
+	})
+	if o.atOnce == 0 {
+		o.atOnce = commandsAtOnce
+	}
+	return misplaced
+}
+
+// readRequest reads what is sent.
+func (o *options) readRequest(text string, in *flagged) (err error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return usage.Errorf("find: %s is not a URL; want one such as http://127.0.0.1:3000/", words.Quote(text))
+	case !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme):
+		return usage.Errorf("find: %s: want a URL with http://, https:// or h2c://", words.Quote(words.URL(text)))
+	}
+	o.request.URL = u
+	if o.request.Header, err = headerOf(in.fields); err != nil {
+		return err
+	}
+	if o.request.Body, err = dataOf(in.data); err != nil {
+		return err
+	}
+	if o.atOnce == 0 {
+		o.atOnce = loadgen.DefaultInFlight
+	}
+	o.request.Idle = o.atOnce
+	if _, err := loadgen.NewHTTP(o.request); err != nil {
+		return usage.Errorf("find: %v", err)
+	}
+	return nil
+}
+
+// headerOf reads fields written as 'Name: value'.
+func headerOf(fields []string) (http.Header, error) {
+	header := http.Header{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, ":")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
+			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.Quote(f))
+		}
+		header.Add(name, strings.TrimSpace(value))
+	}
+	return header, nil
+}
+
+// dataOf reads a body: the text itself, or after @ the name of a file.
+func dataOf(text string) ([]byte, error) {
+	name, file := strings.CutPrefix(text, "@")
+	if !file {
+		return []byte(text), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, usage.Errorf("find: -d: %s: %v", words.Quote(name), err)
+	}
+	defer f.Close() // nothing was written that could be lost
+	data, err := io.ReadAll(io.LimitReader(f, mostData+1))
+	switch {
+	case err != nil:
+		return nil, usage.Errorf("find: -d: %v", err)
+	case len(data) > mostData:
+		return nil, usage.Errorf("find: -d: %s has more than %d MiB", words.Quote(name), mostData>>20)
+	}
+	return data, nil
+}
+
+// check fills in what depends on other flags, and checks the rest.
+func (o *options) check(in *flagged) error {
+	o.headRoom = float64(in.headRoom)
+	o.search.Objective.Errors = float64(in.errors)
+	if in.errors == 0 {
+		o.search.Objective.Errors = -1 // none: knee's zero is its default
+	}
+	if o.search.Bounds.Recovery == 0 {
+		o.search.Bounds.Recovery = -1 // never
+	}
+	if o.search.Concurrency {
+		if o.search.Bounds.Most == 0 {
+			o.search.Bounds.Most = float64(min(4096, o.atOnce))
+		}
+		if o.search.Bounds.Most > float64(o.atOnce) {
+			return usage.Errorf("find: -most %g: must be at most the %d of -at-once", o.search.Bounds.Most, o.atOnce)
+		}
+	}
+	if o.timeout == 0 {
+		o.timeout = loadgen.DefaultTimeout
+		if p99 := o.search.Objective.Latency; p99 > 0 {
+			o.timeout = max(timeoutPerBound*p99, leastTimeout)
+		}
+	}
+	switch {
+	case o.atOnce < 1 || o.atOnce > mostAtOnce:
+		return usage.Errorf("find: -at-once %d: must be from 1 to %d", o.atOnce, mostAtOnce)
+	case o.timeout < o.search.Objective.Latency || o.timeout > time.Hour:
+		return usage.Errorf("find: -timeout %v: must be from -p99, which is %v, to 1h", o.timeout, o.search.Objective.Latency)
+	case o.search.Bounds.Recovery > time.Hour:
+		return usage.Errorf("find: -recovery %v: must be at most 1h", o.search.Bounds.Recovery)
+	}
+	if err := o.search.Check(); err != nil {
+		return usage.Error(fmt.Sprintf("find: %v", err))
+	}
+	return nil
+}
