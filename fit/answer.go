@@ -1,0 +1,32 @@
+package fit
+
+import "time"
+
+// MaxAnswers is the number of answers that Fit and Next use: of more, the
+// latest.
+const MaxAnswers = 1 << 16
+
+// Answer is what a caller saw of one request. The server decided at some
+// instant from Sent to Ended, which is all that is assumed about its latency.
+type Answer struct {
+	// Sent and Ended are when the request was sent and its answer had come, by
+	// the same clock. An Answer that ended before it was sent is ignored.
+	Sent, Ended time.Time
+	// Refused reports a refusal for load, such as a 429 or 503. If false, the
+	// request was served (it counts even if it was answered with another error).
+	Refused bool
+	// Ignored reports a request of which is not known whether it was counted,
+	// such as one that timed out. It is left out.
+	Ignored bool
+	// Remaining is what the server said to be left after this request. It is
+	// read where HasRemaining is set, as zero is a value.
+	Remaining    float64
+	HasRemaining bool
+	// Limit is the limit that the server told. If zero, none.
+	Limit float64
+	// Reset is the time from Ended to the reset that the server told. If zero,
+	// none.
+	Reset time.Duration
+	// RetryAfter is the wait that a refusal told. If zero, none.
+	RetryAfter time.Duration
+}
