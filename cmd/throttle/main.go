@@ -17,6 +17,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/find"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/schema"
@@ -41,6 +42,7 @@ var commands = []command{
 	{"tune", "search the settings of a policy for a scenario", tune.Run},
 	{"demo", "show policies live, against an API on this machine", demo.Run},
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
+	{"find", "identify the rate limiter of a service from outside", find.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
 	{"serve", "run a gateway and its admin listener from files", serve.Run},
@@ -62,6 +64,15 @@ func main() {
 type input struct {
 	ctx context.Context
 	io.Reader
+}
+
+// Fd is the descriptor of a file, by which a terminal is known; else one that
+// is none.
+func (in input) Fd() uintptr {
+	if f, ok := in.Reader.(interface{ Fd() uintptr }); ok {
+		return f.Fd()
+	}
+	return ^uintptr(0)
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -136,7 +147,8 @@ func help(w io.Writer) error {
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
-not hold, 4 what 'take' or 'check' asks about is denied.
+not hold or a limiter that 'find' cannot identify, 4 what 'take' or 'check' asks
+about is denied.
 
 Examples:
   throttle sim

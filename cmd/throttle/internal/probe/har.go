@@ -55,7 +55,7 @@ func readHAR(name string, text []byte, target *url.URL) (all []seen, host string
 		u, err := url.Parse(e.Request.URL)
 		switch {
 		case err != nil || u.Host == "":
-			return nil, "", usage.Errorf("%s: log.entries[%d]: request.url %s is not a URL", name, i, words.Quote(words.URL(e.Request.URL)))
+			return nil, "", usage.Errorf("%s: log.entries[%d]: request.url %s is not a URL", name, i, words.URL(e.Request.URL))
 		case e.Started.IsZero():
 			return nil, "", usage.Errorf("%s: log.entries[%d]: no startedDateTime; want one such as 2026-01-02T15:04:05.678Z", name, i)
 		case !below(u, target):
@@ -145,6 +145,9 @@ func lineOfError(text []byte, err error) int {
 func plainJSON(err error) string {
 	if e := (*json.UnmarshalTypeError)(nil); errors.As(err, &e) {
 		return fmt.Sprintf("%s is a %s", words.Quote(e.Field), e.Value)
+	}
+	if e := (*time.ParseError)(nil); errors.As(err, &e) {
+		return words.Quote(strings.Trim(e.Value, `"`)) + " is not a time such as 2026-01-02T15:04:05.678Z"
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttle-go/throttle/fit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/signal"
 )
@@ -58,4 +59,27 @@ func about(name string) bool {
 // bySent puts answers in the order in which their requests were sent.
 func bySent(all []seen) {
 	slices.SortStableFunc(all, func(a, b seen) int { return a.sent.Compare(b.sent) })
+}
+
+// answers are what package fit is given.
+func (r reader) answers(all []seen) []fit.Answer {
+	answers := make([]fit.Answer, len(all))
+	for i, s := range all {
+		answers[i] = answerOf(s, r.read(s))
+	}
+	return answers
+}
+
+// answerOf is an answer as package fit takes it. An answer of 500 was admitted:
+// it counts.
+func answerOf(s seen, r signal.Reading) fit.Answer {
+	a := fit.Answer{
+		Sent: s.sent, Ended: s.ended, Refused: r.Verdict == pace.Throttled, Ignored: s.status == 0,
+		Remaining: float64(r.Remaining.V), HasRemaining: r.Remaining.OK,
+		Limit: float64(r.Limit.V), Reset: r.Reset.V,
+	}
+	if a.Refused {
+		a.RetryAfter = r.After.V
+	}
+	return a
 }
