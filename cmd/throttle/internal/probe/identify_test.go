@@ -1,0 +1,150 @@
+package probe
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/fit"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/throttlehttp"
+)
+
+// found runs the command and returns what it printed.
+func found(t *testing.T, args ...string) (o object, text string) {
+	t.Helper()
+	stdout, stderr, code := clitest.Play(t.Context(), Run, append([]string{"-json"}, args...)...)
+	if code != 0 && code != 3 {
+		t.Fatalf("find %q: code %d, %s", args, code, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), &o); err != nil {
+		t.Fatalf("find %q: %v: %s", args, err, stdout)
+	}
+	return o, stdout
+}
+
+// right checks that the limiter was identified as m, its parameters within 5 %.
+func right(t *testing.T, name string, o object, m fit.Model) {
+	t.Helper()
+	best := o.Candidates[0]
+	t.Logf("%s: %s; decided %t, share %.4f, %d requests in %.1f s, %d refused %s", name, best.Text, o.Decided, best.Share, o.Used, o.Seconds, o.Refused, o.Why)
+	if !o.Decided || best.Kind != m.Kind.String() || best.FromFirst != m.FromFirst {
+		t.Errorf("%s: identified as %s (decided: %t, %s), want %v", name, best.Text, o.Decided, o.Why, m)
+		for _, c := range o.Candidates {
+			t.Logf("   %s: %.1f", c.Text, c.LogLikelihood)
+		}
+		return
+	}
+	for what, p := range map[string]struct {
+		got  *value
+		want float64
+	}{
+		"rate": {best.Rate, m.Rate}, "burst": {best.Burst, m.Burst}, "count": {best.Count, m.Count},
+		"period": {best.Period, m.Period.Seconds()}, "in flight": {best.InFlight, float64(m.InFlight)},
+	} {
+		if p.want > 0 && (p.got == nil || math.Abs(p.got.Is-p.want) > 0.05*p.want) {
+			t.Errorf("%s: %s is %+v, want %.4g within 5 %%", name, what, p.got, p.want)
+		}
+	}
+}
+
+// limited serves what a limit admits, with the header fields or without them.
+func limited(l limit.Limit, headers throttlehttp.Headers) http.Handler {
+	return &throttlehttp.Handler{Control: &admit.Control{Limit: l, Spread: -1}, Headers: headers}
+}
+
+func perSecond(kind limit.Kind, count int64, period time.Duration) limit.Limit {
+	l := limit.Limit{Kind: kind, Count: count, Period: period}
+	if kind == limit.TokenBucket {
+		l.Burst = 10
+	}
+	return l
+}
+
+// modelOf is what is to be found.
+func modelOf(l limit.Limit) fit.Model {
+	m := fit.Model{Rate: float64(l.Count) / l.Period.Seconds(), Count: float64(l.Count), Period: l.Period}
+	switch l.Kind {
+	case limit.TokenBucket:
+		m = fit.Model{Kind: fit.TokenBucket, Rate: m.Rate, Burst: float64(l.Burst)}
+	case limit.FixedWindow:
+		m.Kind = fit.FixedWindow
+	case limit.FirstHitWindow:
+		m.Kind, m.FromFirst = fit.FixedWindow, true
+	case limit.SlidingLog:
+		m.Kind = fit.SlidingLog
+	case limit.SlidingWindow:
+		m.Kind = fit.SlidingCounter
+	}
+	return m
+}
+
+// TestIdentify identifies a token bucket over loopback, and then again from what
+// it has logged.
+func TestIdentify(t *testing.T) {
+	l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
+	s := httptest.NewServer(limited(l, throttlehttp.Silent))
+	defer s.Close()
+	log := filepath.Join(t.TempDir(), "log")
+	o, _ := found(t, "-limit", "-for=20s", "-log", log, s.URL)
+	right(t, "live", o, modelOf(l))
+	again, _ := found(t, "-observe", log)
+	right(t, "observed", again, modelOf(l))
+	if again.Used != o.Used || again.Refused != o.Refused {
+		t.Errorf("the log has %d answers, %d refused; want %d, %d", again.Used, again.Refused, o.Used, o.Refused)
+	}
+}
+
+var handlerKinds = []limit.Kind{limit.TokenBucket, limit.FixedWindow, limit.FirstHitWindow, limit.SlidingWindow, limit.SlidingLog}
+
+// TestSoakIdentifyHandler identifies our Handler in all kinds, with its header
+// fields and without.
+func TestSoakIdentifyHandler(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("SOAK NOT RUN: minutes of real HTTP; make soak runs it")
+	}
+	for _, kind := range handlerKinds {
+		for headers, name := range map[throttlehttp.Headers]string{throttlehttp.Draft: "with RateLimit", throttlehttp.OnlyRetryAfter: "with Retry-After", throttlehttp.Silent: "silent"} {
+			for _, l := range []limit.Limit{perSecond(kind, 20, time.Second), perSecond(kind, 30, 10*time.Second)} {
+				s := httptest.NewServer(limited(l, headers))
+				o, _ := found(t, "-limit", s.URL)
+				right(t, l.String()+" "+name, o, modelOf(l))
+				s.Close()
+			}
+		}
+	}
+}
+
+// TestSoakIdentifyInFlight identifies a concurrency limit, a queue that delays,
+// and no limit.
+func TestSoakIdentifyInFlight(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("SOAK NOT RUN: minutes of real HTTP; make soak runs it")
+	}
+	work := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(50 * time.Millisecond)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	queue, shaped := new(admit.Queue), limit.Limit{Count: 20, Period: time.Second, Burst: 1}
+	for _, test := range []struct {
+		name    string
+		handler http.Handler
+		want    fit.Model
+	}{
+		{"in flight", &throttlehttp.Handler{Control: &admit.Control{MaxInFlight: 6}, Next: work}, fit.Model{Kind: fit.Concurrency, InFlight: 6}},
+		{"queue", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { queue.Wait(r.Context(), "x", shaped, 1) }), fit.Model{Kind: fit.Delay, Rate: 20, Burst: 1}},
+		{"no limit", work, fit.Model{}},
+	} {
+		s := httptest.NewServer(test.handler)
+		o, _ := found(t, "-limit", s.URL)
+		right(t, test.name, o, test.want)
+		s.Close()
+	}
+}
