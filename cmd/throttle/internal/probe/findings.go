@@ -30,10 +30,13 @@ type findings struct {
 	told     []signal.Policy
 	wait     time.Duration // the longest that a refusal told
 	ended    string        // the bound that ended it, if one did
+	seen     []seen
 }
 
+func (f *findings) writeLog(w io.Writer) error { return writeLog(w, f.seen) }
+
 func findingsOf(r reader, host string, all []seen, answers []fit.Answer, ended string) *findings {
-	f := &findings{Result: fit.Fit(answers), host: host, ended: ended, statuses: map[int]int{}}
+	f := &findings{Result: fit.Fit(answers), host: host, ended: ended, seen: all, statuses: map[int]int{}}
 	var took []time.Duration
 	for _, s := range all {
 		f.statuses[s.status]++
@@ -68,13 +71,18 @@ func (f *findings) limiter() fit.Candidate { return f.Candidates[0] }
 // report writes what was found, and the error of not having found it.
 func (f *findings) report(o *options, stdout io.Writer) error {
 	write := f.write
-	if o.json {
+	switch {
+	case o.json:
 		write = f.writeJSON
+	case o.scenario == outfile.Dash:
+		write = f.writeScenario
+	case o.log == outfile.Dash:
+		write = f.writeLog
 	}
 	if err := write(stdout); err != nil {
 		return err
 	}
-	if o.scenario != "" {
+	if o.scenario != "" && o.scenario != outfile.Dash {
 		if err := outfile.Write(o.scenario, f.writeScenario); err != nil {
 			return exit.Failf("find: -scenario: %v", err)
 		}

@@ -81,6 +81,20 @@ func TestReport(t *testing.T) {
 	clitest.Golden(t, "report.txt", all.String())
 }
 
+// A page on standard output stands in place of the text.
+func TestDash(t *testing.T) {
+	f := made(models[0])
+	f.seen = []seen{{sent: at("2026-01-02T15:04:05Z"), ended: at("2026-01-02T15:04:06Z"), status: 200}}
+	for option, want := range map[string]string{
+		"-scenario": "# token bucket, 5/s, burst 10\n",
+		"-log":      `{"time":"2026-01-02T15:04:05Z","status":200,"latency":"1s"}` + "\n",
+	} {
+		if stdout, _, code := clitest.Play(t.Context(), clitestReport(f), option); code != 0 || !strings.HasPrefix(stdout, want) || strings.Contains(stdout, "candidate") {
+			t.Errorf("%s -: code %d, %s; want 0, %s and no table", option, code, stdout, want)
+		}
+	}
+}
+
 // The line of code is an expression, and what it paces is not refused by the
 // limiter that was found, with arrivals that come by up to the latency later than
 // others.
@@ -179,6 +193,17 @@ func TestScenario(t *testing.T) {
 // clitestReport is a command that reports findings.
 func clitestReport(f *findings) clitest.Command {
 	return func(_ context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
-		return f.report(&options{json: len(args) > 0}, stdout)
+		o := new(options)
+		for _, a := range args {
+			switch a {
+			case "-json":
+				o.json = true
+			case "-scenario":
+				o.scenario = "-"
+			case "-log":
+				o.log = "-"
+			}
+		}
+		return f.report(o, stdout)
 	}
 }

@@ -61,6 +61,8 @@ Flags:
                 write a scenario with such a server, for 'throttle sim'
   -json         print JSON
 
+A FILE of - is standard output, in place of the text.
+
 Exit codes: 0 identified, 1 failed or interrupted, 2 wrong usage or input, 3 not
 identified within the bounds.
 
@@ -151,7 +153,7 @@ func (o *options) asked(ctx context.Context, stderr io.Writer) (*findings, error
 	p := &prober{to: o.to, reader: r, plan: o.plan, errors: o.errors, show: progress(stderr)}
 	err := p.run(ctx)
 	p.show("")
-	if o.log != "" && len(p.seen) > 0 {
+	if o.log != "" && o.log != outfile.Dash && len(p.seen) > 0 {
 		if err := outfile.Write(o.log, func(w io.Writer) error { return writeLog(w, p.seen) }); err != nil {
 			return nil, exit.Failf("find: -log: %v", err)
 		}
