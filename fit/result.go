@@ -1,5 +1,12 @@
 package fit
 
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
 // Interval is a range in which a parameter lies with a probability of about
 // 95 %, given that the kind is right. Both ends are zero where the kind has no
 // such parameter.
@@ -23,10 +30,11 @@ type Candidate struct {
 type Result struct {
 	// Candidates has one Candidate for each Kind that is not excluded, with
 	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
-	// empty: without answers it is Unlimited.
+	// empty: without a refusal it is Unlimited, or Delay.
 	Candidates []Candidate
 	// Decided reports that the first Candidate is at least 99 times as likely
-	// as any other, and that its parameters are known to about 5 %.
+	// as any other, and that its parameters are known to about 5 %. Of
+	// Unlimited it means that a thousand requests were served, and no more.
 	Decided bool
 	// Why is the reason in one line where Decided is false; otherwise it is
 	// empty.
@@ -34,19 +42,218 @@ type Result struct {
 	// Used and Refused count the answers that were used, and those of them that
 	// were refused.
 	Used, Refused int
-	// Unexplained is the number of refusals that the first Candidate does not
-	// explain by this caller's requests alone. Some point to other callers that
-	// share the limit.
+	// Unexplained is the number of answers that the first Candidate does not
+	// explain by this caller's requests alone, of repeated ones in a row the
+	// first.
 	Unexplained int
-	// Shared reports that Unexplained is more than the error probability of the
-	// noise model allows: other callers use the same limit, and the rate found
-	// is what they leave.
+	// Shared reports that so many refusals came too early that other callers
+	// seem to use the same limit. A TokenBucket's rate is then what they leave.
 	Shared bool
 }
+
+// odds is the logarithm of how much likelier the first has to be.
+var odds = math.Log(99)
+
+// precise is how wide, relative to the middle, half an interval may be.
+const precise = 0.04
+
+// enough is the number of served requests after which Unlimited is decided.
+const enough = 1000
 
 // Fit returns which rate limiter explains the answers, in any order. It uses at
 // most MaxAnswers, and needs O(n log n) for their sort and a bounded time beyond
 // it.
 func Fit(answers []Answer) Result {
-	return Result{Candidates: []Candidate{{Share: 1}}, Why: "not tried yet"}
+	_, _, r := analyse(answers)
+	return r
+}
+
+// analyse is Fit with what Plan goes on with: the kinds, the likeliest first.
+func analyse(answers []Answer) (*trace, []weighed, Result) {
+	tr := readTrace(answers)
+	all := tr.weighAll()
+	r := Result{Used: tr.used, Refused: tr.refused}
+	for _, w := range all {
+		r.Candidates = append(r.Candidates, tr.candidate(w))
+	}
+	share(r.Candidates)
+	r.Why = why(tr, all)
+	r.Decided = r.Why == ""
+	r.Unexplained = tr.unexplained(&all[0].p)
+	r.Shared = r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
+	return tr, all, r
+}
+
+// weighAll weighs every kind that the answers do not exclude.
+func (tr *trace) weighAll() (all []weighed) {
+	c := &scorer{tr: tr, events: tr.events}
+	add := func(w weighed) {
+		w.cost += penalty(&w.p)
+		all = append(all, w)
+	}
+	add(weighed{found: found{cost: c.cost(&params{}, hopeless)}})
+	if w, gain := tr.delay(); gain > odds {
+		w.cost, w.gain = c.cost(&w.p, hopeless), gain
+		add(w)
+	}
+	if tr.refused > 0 {
+		for _, k := range [...]params{{kind: TokenBucket}, {kind: FixedWindow}, {kind: FixedWindow, first: true},
+			{kind: SlidingLog}, {kind: SlidingCounter}, {kind: Concurrency}} {
+			if f := c.search(k.kind, k.first); f.p.n > 0 {
+				add(c.weigh(f))
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b weighed) int { return cmpFloat(a.cost-a.gain, b.cost-b.gain) })
+	return all
+}
+
+// penalty is what the freedom to choose params costs: one for each, and more
+// for a phase, of which few fit.
+func penalty(p *params) float64 {
+	switch {
+	case p.kind == Unlimited || p.kind == Delay:
+		return 0 // counted in its gain
+	case p.kind == Concurrency:
+		return 1
+	case p.kind == TokenBucket || p.kind == SlidingLog || p.first:
+		return 2
+	}
+	return 3
+}
+
+// share makes shares of the likelihoods.
+func share(all []Candidate) {
+	sum := 0.0
+	for i := range all {
+		all[i].Share = math.Exp(all[i].LogLikelihood - all[0].LogLikelihood)
+		sum += all[i].Share
+	}
+	for i := range all {
+		all[i].Share /= sum
+	}
+}
+
+// candidate is w in the units of a Model.
+func (tr *trace) candidate(w weighed) Candidate {
+	c := Candidate{LogLikelihood: w.gain - w.cost}
+	c.Kind, c.FromFirst = w.p.kind, w.p.first
+	c.RateIn, c.PeriodIn = Interval{w.rate.low, w.rate.high}, Interval{w.period.low, w.period.high}
+	n := Interval{w.n.low, w.n.high}
+	switch w.p.kind {
+	case TokenBucket, Delay:
+		c.Rate, c.Burst, c.BurstIn = w.p.rate, w.p.n, n
+	case Concurrency:
+		c.InFlight, c.InFlightIn = int(w.p.n), n
+	case Unlimited:
+	default:
+		c.Count, c.CountIn = w.p.n, n
+		c.Period = time.Duration(min(w.p.period, 1e9) * 1e9)
+		c.Rate = w.p.n / w.p.period
+		if w.p.kind != SlidingLog && !w.p.first {
+			c.Phase = tr.phase(w.p.edge, c.Period)
+		}
+	}
+	return c
+}
+
+// phase is where in a multiple of the period since 1970 the edge lies.
+func (tr *trace) phase(edge float64, period time.Duration) time.Duration {
+	if period <= 0 {
+		return 0
+	}
+	at := tr.origin.UnixNano()%int64(period) + int64(math.Mod(edge, period.Seconds())*1e9)
+	at %= int64(period)
+	if at < 0 {
+		at += int64(period)
+	}
+	return time.Duration(at)
+}
+
+// why is the reason not to decide; it is empty where the first of all is.
+func why(tr *trace, all []weighed) string {
+	best := &all[0]
+	if best.p.kind == Unlimited {
+		switch {
+		case tr.refused > 0:
+			return "no kind explains the refusals"
+		case tr.served < enough:
+			return fmt.Sprintf("nothing was refused in %d requests", tr.used)
+		}
+		return ""
+	}
+	if len(all) > 1 {
+		if d := all[1].cost - all[1].gain - best.cost + best.gain; d < odds {
+			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
+		}
+	}
+	for _, x := range [...]struct {
+		name string
+		wide float64
+	}{{"rate", best.rate.wide()}, {"period", best.period.wide()}, {best.p.countName(), countWide(best.n)},
+		{"phase", best.edgeWide()}} {
+		if x.wide > precise {
+			return fmt.Sprintf("the %s is known only to %.0f %%", x.name, 100*min(x.wide, 1))
+		}
+	}
+	return ""
+}
+
+// edgeWide is how well the edge is known, in parts of the period.
+func (w *weighed) edgeWide() float64 {
+	if w.p.period <= 0 {
+		return 0
+	}
+	return (w.edge.high - w.edge.low) / 2 / w.p.period
+}
+
+// countWide is that of a whole number: zero where only one lies in the span.
+func countWide(s span) float64 {
+	if math.Floor(s.high+1e-9) <= math.Ceil(s.low-1e-9) {
+		return 0
+	}
+	return s.wide()
+}
+
+func (p *params) label() string {
+	switch {
+	case p.first:
+		return "a fixed window from the first request"
+	case p.kind == Unlimited:
+		return "no limit"
+	}
+	return "a " + p.kind.String()
+}
+
+func (p *params) countName() string {
+	switch p.kind {
+	case TokenBucket, Delay:
+		return "burst"
+	case Concurrency:
+		return "number in flight"
+	}
+	return "count"
+}
+
+// unexplained counts the events that cost something under p.
+func (tr *trace) unexplained(p *params) (n int) {
+	c := &scorer{tr: tr}
+	was := 0.0
+	for i := range tr.events { // quadratic in at most a few hundred
+		c.events = tr.events[:i+1]
+		if x := c.cost(p, math.Inf(1)); x > was+1 {
+			n, was = n+1, x
+		}
+	}
+	return n
+}
+
+// cycles counts how often a refusal followed a request that was served.
+func (tr *trace) cycles() (n int) {
+	for i, e := range tr.events {
+		if e.n == 0 && (i == 0 || tr.events[i-1].n > 0) {
+			n++
+		}
+	}
+	return n
 }

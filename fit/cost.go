@@ -1,0 +1,204 @@
+package fit
+
+import (
+	"math"
+	"slices"
+)
+
+// The noise model: an answer that params explain costs nothing, in negative
+// logarithms of its likelihood. Other callers of a shared limit can cause a
+// refusal too early, the likelier the less was left; an answer served beyond the
+// limit can only be bad timing, or a server of several nodes.
+const (
+	costRefused = 2.5 // with nearly nothing left
+	costServed  = 4.0
+	costFar     = 7.0  // besides, where a third of the limit was left or more
+	costTold    = 3.0  // at most, for what the server told to remain
+	fuzzy       = 0.3  // of a request: rounding
+	hopeless    = 1e18 // costs more than anything
+)
+
+func refusedCost(left, n float64) float64 {
+	if left < 1-1e-6 {
+		return 0
+	}
+	return costRefused + costFar*min(1, (left-1)/(0.3*n))
+}
+
+func servedCost(over, n float64) float64 {
+	if over <= fuzzy {
+		return 0
+	}
+	return costServed + costFar*min(1, over/(0.3*n))
+}
+
+// A scorer tells how well params explain a trace. It keeps its scratch space.
+type scorer struct {
+	tr     *trace
+	events []event // of the trace, all or the first
+	runs   []event
+	served []float64
+	left   []float64
+	kept   []found // may explain as well as the best
+	least  float64 // cost of those
+}
+
+// cost is the negative log-likelihood of the events under p, as far as it is
+// below bound.
+func (c *scorer) cost(p *params, bound float64) (sum float64) {
+	switch p.kind {
+	case Unlimited, Delay:
+		return float64(c.refusals()) * (costRefused + costFar)
+	case Concurrency:
+		return c.insideCost(p, bound)
+	}
+	s := begin(p, c.runs)
+	for i := range c.events {
+		e := &c.events[i]
+		if e.n == 0 {
+			x := refusedCost(p.n-s.usedAt(e.lo)-e.slack-c.fuzz(p), p.n)
+			if sum += x; x > 0 {
+				s.full(e.to, p.n)
+			}
+		} else {
+			used := c.serve(&s, e)
+			sum += servedCost(used-p.n, p.n)
+			if e.told == e.told {
+				sum += toldCost(p.n-s.usedAt(e.to)-e.told, p.n)
+			}
+			if p.kind == TokenBucket {
+				s.used = min(s.used, p.n)
+			}
+		}
+		if sum > bound {
+			break
+		}
+	}
+	c.runs = s.runs
+	return sum
+}
+
+// fuzz is how far what was used may be from a whole number: two counters round,
+// and merged runs are not quite even.
+func (c *scorer) fuzz(p *params) float64 {
+	switch {
+	case p.kind == SlidingCounter:
+		return 0.5
+	case p.kind != TokenBucket && c.tr.merged:
+		return min(0.9, 0.02*p.n)
+	}
+	return 0
+}
+
+// toldCost is that of an answer which told something else than what is left.
+func toldCost(off, n float64) float64 {
+	return min(costTold, max(0, math.Abs(off)-1)/(0.5+0.02*n))
+}
+
+// serve counts event e and returns the least that it can have used.
+func (c *scorer) serve(s *state, e *event) float64 {
+	used := s.serve(e.from, e.to, e.n)
+	if e.hi > e.to { // decided later, less was used
+		before := s.usedAt(e.to)
+		used = min(used, max(used-(before-s.usedAt(e.hi)), 1))
+	}
+	if e.n > 1 {
+		used -= 0.5 // a run is served evenly only nearly
+	}
+	return used
+}
+
+// insideCost is the cost of a concurrency limit.
+func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
+	for i := range c.events {
+		e := &c.events[i]
+		if e.n == 0 {
+			sum += refusedCost(p.n-e.inside, p.n)
+		} else {
+			sum += servedCost(e.inside+1-p.n, p.n)
+		}
+		if sum > bound {
+			break
+		}
+	}
+	return sum
+}
+
+// refusals counts the events of refusals.
+func (c *scorer) refusals() (n int) {
+	for i := range c.events {
+		if c.events[i].n == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// solve sets p.n to what explains the events best, given the other params, and
+// returns the cost. What was used does not depend on n, so one pass finds what n
+// has to be between.
+func (c *scorer) solve(p *params, bound float64) float64 {
+	if c.served, c.left = c.served[:0], c.left[:0]; p.kind == Unlimited || p.kind == Delay {
+		return c.cost(p, bound)
+	}
+	s := begin(p, c.runs)
+	for i := range c.events {
+		e := &c.events[i]
+		switch {
+		case p.kind == Concurrency && e.n == 0:
+			c.left = append(c.left, e.inside)
+		case p.kind == Concurrency:
+			c.served = append(c.served, e.inside+1)
+		case e.n == 0:
+			c.left = append(c.left, s.usedAt(e.lo)+e.slack+c.fuzz(p))
+		default:
+			c.served = append(c.served, c.serve(&s, e))
+		}
+	}
+	c.runs = s.runs
+	best, n := min(bound, hopeless), 0.0
+	for _, p.n = range c.counts() {
+		x := c.cost(p, max(best, c.least+explained))
+		c.keep(p, x)
+		if x < best {
+			best, n = x, p.n
+		}
+	}
+	if p.n = n; n == 0 {
+		return hopeless
+	}
+	return best
+}
+
+// counts are the n worth trying.
+func (c *scorer) counts() []float64 {
+	var all [6]float64
+	list := all[:0]
+	add := func(n float64) {
+		if n = max(math.Round(n), 1); !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(c.served)
+	slices.Sort(c.left)
+	if len(c.served) == 0 {
+		return append(list, 1)
+	}
+	most := c.served[len(c.served)-1]
+	over := most
+	if i, _ := slices.BinarySearch(c.left, most-fuzzy); i < len(c.left) {
+		over = max(most, c.left[i])
+	}
+	add((most + over) / 2)
+	add(math.Ceil(most - fuzzy))
+	if k := len(c.served) - 3; k > 0 {
+		add(math.Ceil(c.served[k] - fuzzy))
+	}
+	if len(c.left) > 0 {
+		add(math.Floor(c.left[len(c.left)/2] + fuzzy))
+	}
+	if c.tr.limit > 0 {
+		add(c.tr.limit)
+	}
+	return list
+}

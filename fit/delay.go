@@ -1,0 +1,151 @@
+package fit
+
+import (
+	"math"
+	"slices"
+)
+
+// delay fits a queue to the latencies: its rate from the answers that came
+// while it was never empty, its burst from the first that waited. gain is by how
+// much this explains the latencies better than a usual latency does; it is zero
+// where they do not grow.
+func (tr *trace) delay() (w weighed, gain float64) {
+	w.p.kind = Delay
+	sent := slices.Clone(tr.seen)
+	sent = slices.DeleteFunc(sent, func(s seen) bool { return s.refused })
+	if len(sent) < 4 {
+		return w, 0
+	}
+	slices.SortStableFunc(sent, func(a, b seen) int { return cmpFloat(a.sent, b.sent) })
+	low := tr.lowLatency(sent)
+	rates := waitingRates(sent, low)
+	if len(rates) == 0 {
+		return w, 0
+	}
+	rate := rates[len(rates)/2]
+	q := queue{sent: sent, low: low, scale: max(0.15*low, 1e-4)}
+	best := -math.MaxFloat64
+	try := func(r float64) {
+		burst := q.burst(r)
+		if g := q.gain(r, burst); g > best {
+			best, w.p.rate, w.p.n = g, r, burst
+		}
+	}
+	try(rate)
+	for _, k := range [...]float64{1.3, 1.1, 1.03, 1.01, 1.003} {
+		r := w.p.rate
+		for _, x := range [...]float64{r * k, r / k, r * k * k, r / k / k} {
+			try(x)
+		}
+	}
+	w.rate = q.span(w.p.rate, best, func(r float64) float64 { return q.gain(r, q.burst(r)) })
+	w.n = span{w.p.n, w.p.n}
+	for _, d := range [...]float64{1, 2, 4, 8} {
+		if q.gain(w.p.rate, w.p.n+d) > best-explained {
+			w.n.high = w.p.n + d
+		}
+		if w.p.n > d && q.gain(w.p.rate, w.p.n-d) > best-explained {
+			w.n.low = w.p.n - d
+		}
+	}
+	return w, best
+}
+
+func cmpFloat(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// lowLatency is that of requests that did not wait.
+func (tr *trace) lowLatency(sent []seen) float64 {
+	all := make([]float64, len(sent))
+	for i, s := range sent {
+		all[i] = s.ended - s.sent
+	}
+	slices.Sort(all)
+	return all[len(all)/20]
+}
+
+// waitingRates are the rates of answers between two that waited, sorted.
+func waitingRates(sent []seen, low float64) (rates []float64) {
+	byEnd := slices.Clone(sent)
+	slices.SortStableFunc(byEnd, func(a, b seen) int { return cmpFloat(a.ended, b.ended) })
+	from := -1
+	flush := func(to int) {
+		if from >= 0 && to-from >= 3 {
+			if d := byEnd[to-1].ended - byEnd[from].ended; d > 0 {
+				rates = append(rates, float64(to-1-from)/d)
+			}
+		}
+		from = -1
+	}
+	for i, s := range byEnd {
+		if s.ended-s.sent < 2*low+1e-3 {
+			flush(i)
+		} else if from < 0 {
+			from = i
+		} else if i-from >= 32 {
+			flush(i)
+			from = i
+		}
+	}
+	flush(len(byEnd))
+	slices.Sort(rates)
+	return rates
+}
+
+// A queue is what latencies say about a server that delays.
+type queue struct {
+	sent       []seen
+	low, scale float64
+}
+
+// gain sums, over the answers, how much better the queue explains the latency
+// than a constant one does.
+func (q *queue) gain(rate, burst float64) (sum float64) {
+	free := math.Inf(-1)
+	for _, s := range q.sent {
+		wait := max(0, free-s.sent-(burst-1)/rate)
+		free = max(free, s.sent) + 1/rate
+		over := s.ended - s.sent - q.low
+		sum += min(8, math.Abs(over)/q.scale) - min(8, math.Abs(over-wait)/(q.scale+0.02*wait))
+	}
+	return sum - 6 // two params
+}
+
+// burst is how many the queue at this rate serves at once.
+func (q *queue) burst(rate float64) float64 {
+	free := math.Inf(-1)
+	var all []float64
+	for _, s := range q.sent {
+		backlog := max(0, free-s.sent)
+		free = max(free, s.sent) + 1/rate
+		if over := s.ended - s.sent - q.low; over > q.low+2*q.scale && len(all) < 4096 {
+			all = append(all, 1+(backlog-over)*rate)
+		}
+	}
+	if len(all) == 0 {
+		return 1
+	}
+	slices.Sort(all)
+	return max(1, math.Round(all[len(all)/2]))
+}
+
+// span is in which rates the gain stays near its best.
+func (q *queue) span(rate, best float64, gain func(float64) float64) span {
+	s := span{rate, rate}
+	for _, k := range [...]float64{1.003, 1.01, 1.02, 1.04, 1.08, 1.2, 1.5, 2} {
+		if gain(rate*k) > best-explained {
+			s.high = max(s.high, rate*k)
+		}
+		if gain(rate/k) > best-explained {
+			s.low = min(s.low, rate/k)
+		}
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package fit
+
+import "math"
+
+// explained is how much more than the least the cost may be for params to lie in
+// their interval: half the 95 % quantile of chi-squared with one degree.
+const explained = 1.92
+
+// A span is the range of one param, with the others as they fit best.
+type span struct{ low, high float64 }
+
+// wide is half the span relative to its middle.
+func (s span) wide() float64 {
+	if s.low+s.high <= 0 {
+		return 0
+	}
+	return (s.high - s.low) / (s.high + s.low)
+}
+
+// A weighed is the best of one kind, centred, with the spans of its params.
+type weighed struct {
+	found
+	gain   float64 // what the latencies say in favour
+	n      span
+	rate   span
+	period span
+	edge   span
+	modes  []found
+}
+
+// weigh finds the spans of f and centres it in them: where refusals lie apart,
+// everything between them explains them equally.
+func (c *scorer) weigh(f found) weighed {
+	c.events = c.tr.events
+	w := weighed{found: f}
+	if f.p.n == 0 {
+		return w
+	}
+	rate := func(p *params) *float64 { return &p.rate }
+	period := func(p *params) *float64 { return &p.period }
+	edge := func(p *params) *float64 { return &p.edge }
+	switch {
+	case f.p.kind == TokenBucket:
+		w.rate = c.profile(&w.found, rate, f.p.rate, true)
+	case f.p.period > 0:
+		free := !f.p.first && f.p.kind != SlidingLog
+		if free {
+			c.anchor(&w.found)
+			w.edge = c.profile(&w.found, edge, f.p.period, false)
+		}
+		w.period = c.profile(&w.found, period, f.p.period, true)
+		if free {
+			w.edge = c.profile(&w.found, edge, f.p.period, false)
+		}
+	}
+	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, f.p.n, false)
+	w.modes = c.modes(8)
+	for _, m := range w.modes { // other params may explain it as well, far from these
+		if m.cost > w.cost+explained {
+			continue
+		}
+		w.rate = w.rate.with(m.p.rate)
+		w.period = w.period.with(m.p.period)
+		w.n = w.n.with(m.p.n)
+	}
+	return w
+}
+
+// with is s, or more to hold x.
+func (s span) with(x float64) span { return span{min(s.low, x), max(s.high, x)} }
+
+// anchor moves the edge to the last window, where a small change of the period
+// matters least to what comes next.
+func (c *scorer) anchor(f *found) {
+	q := *f
+	q.p.edge += math.Floor((c.tr.end-q.p.edge)/q.p.period) * q.p.period
+	if q.cost = c.cost(&q.p, math.Inf(1)); q.cost <= f.cost+0.1 {
+		*f = q
+	}
+}
+
+// profile finds how far one param can move, and centres it.
+func (c *scorer) profile(f *found, at func(*params) *float64, unit float64, solve bool) span {
+	x0 := *at(&f.p)
+	fits := func(x float64) bool {
+		q := f.p
+		*at(&q) = x
+		if c.cost(&q, f.cost+explained+1) <= f.cost+explained {
+			return true
+		}
+		return solve && c.solve(&q, f.cost+explained+1) <= f.cost+explained
+	}
+	s := span{c.reach(fits, x0, -unit), c.reach(fits, x0, unit)}
+	q := *f
+	*at(&q.p) = (s.low + s.high) / 2
+	if at(&q.p) == &q.p.n {
+		q.p.n = math.Round(q.p.n)
+	}
+	x := c.cost(&q.p, f.cost+1)
+	if solve {
+		if r := q.p; c.solve(&r, x) < x-1e-9 {
+			q.p = r
+			x = c.cost(&q.p, math.Inf(1))
+		}
+	}
+	if q.cost = x; x <= f.cost+0.1 {
+		*f = q
+	}
+	return s
+}
+
+// reach is how far from x0 towards its side fits stays true: it doubles its step
+// and then halves the rest.
+func (c *scorer) reach(fits func(float64) bool, x0, unit float64) float64 {
+	good, step := x0, unit/4096
+	bad := x0
+	for range 14 {
+		if bad = x0 + step; bad <= 0 && unit < 0 && x0 > 0 && -unit == x0 {
+			bad = x0 / 1024
+		}
+		if !fits(bad) {
+			break
+		}
+		good = bad
+		step *= 2
+	}
+	if good == bad {
+		return good
+	}
+	for range 5 {
+		mid := (good + bad) / 2
+		if fits(mid) {
+			good = mid
+		} else {
+			bad = mid
+		}
+	}
+	return good
+}

@@ -1,0 +1,230 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// mostEvents is about how many events a trace has: more answers are merged into
+// runs.
+const mostEvents = 320
+
+// A trace is what was seen in the order of the decisions, in seconds since the
+// origin. Runs of answers served close together are one event.
+type trace struct {
+	origin  time.Time
+	events  []event
+	end     float64 // of the last answer
+	latency float64 // median
+	jitter  float64
+	used    int // answers
+	served  int
+	refused int
+	atOnce  int  // the most in flight
+	told    bool // some answer told what remains
+	limit   float64
+	merged  bool   // some answers to runs
+	seen    []seen // for latencies
+}
+
+// An event is a run of n requests served, or one that was refused (n zero).
+type event struct {
+	from, to float64 // of the decisions, as best known
+	lo, hi   float64 // between which the last was decided
+	n        float64
+	before   float64 // served in all events before
+	slack    float64 // requests whose order with this one is not known
+	inside   float64 // in flight: served, at least; refused, at most
+	told     float64 // what remains after it; NaN if not told
+	retry    float64 // seconds; zero if not told
+}
+
+// seen is one answer.
+type seen struct {
+	sent, ended, at float64
+	refused         bool
+	inside          float64
+	told            float64
+	retry           float64
+	limit           float64
+}
+
+// readTrace sorts and merges the answers.
+func readTrace(answers []Answer) *trace {
+	tr := &trace{}
+	good := make([]Answer, 0, min(len(answers), MaxAnswers))
+	for _, a := range answers {
+		if !a.Ignored && !a.Ended.Before(a.Sent) && !a.Sent.IsZero() {
+			good = append(good, a)
+		}
+	}
+	slices.SortStableFunc(good, func(a, b Answer) int { return a.Sent.Compare(b.Sent) })
+	if len(good) > MaxAnswers {
+		good = good[len(good)-MaxAnswers:]
+	}
+	if len(good) == 0 {
+		return tr
+	}
+	tr.origin, tr.used = good[0].Sent, len(good)
+	tr.seen = make([]seen, len(good))
+	for i, a := range good {
+		tr.seen[i] = readSeen(a, tr.origin)
+	}
+	tr.measure()
+	tr.order()
+	tr.merge()
+	return tr
+}
+
+func readSeen(a Answer, origin time.Time) seen {
+	s := seen{sent: a.Sent.Sub(origin).Seconds(), ended: a.Ended.Sub(origin).Seconds(),
+		refused: a.Refused, told: math.NaN(), retry: max(a.RetryAfter.Seconds(), 0)}
+	if a.HasRemaining && a.Remaining >= 0 && a.Remaining < 1e12 {
+		s.told = a.Remaining
+	}
+	if a.Limit > 0 && a.Limit < 1e12 {
+		s.limit = a.Limit
+	}
+	return s
+}
+
+// measure finds the usual latency and its spread, and places each decision: half
+// a usual latency after the request was sent, as that is what requests in flight
+// have in common.
+func (tr *trace) measure() {
+	var by [2][]float64 // latencies of the served and of the refused
+	for _, s := range tr.seen {
+		k := 0
+		if s.refused {
+			k = 1
+		}
+		by[k] = append(by[k], s.ended-s.sent)
+		tr.end = max(tr.end, s.ended)
+	}
+	low := math.Inf(1)
+	for k, all := range by {
+		if len(all) == 0 {
+			continue
+		}
+		slices.Sort(all)
+		if x := all[len(all)/20]; x < low { // the quicker of them do not wait inside
+			low, tr.jitter = x, (all[len(all)*3/4]-x)/2
+		}
+		if k == 0 || len(by[0]) == 0 {
+			tr.latency = all[len(all)/2]
+		}
+	}
+	for i := range tr.seen {
+		s := &tr.seen[i]
+		s.at = s.sent + min(low, s.ended-s.sent)/2
+		if s.refused {
+			tr.refused++
+		} else {
+			tr.served++
+		}
+		if s.told == s.told {
+			tr.told = true
+		}
+		tr.limit = max(tr.limit, s.limit)
+	}
+}
+
+// order sorts by decision, of those at one instant the served first, and counts
+// how many were in flight with each.
+func (tr *trace) order() {
+	slices.SortStableFunc(tr.seen, func(a, b seen) int {
+		if c := cmp.Compare(a.at, b.at); c != 0 || a.refused == b.refused {
+			return c
+		}
+		if a.refused {
+			return 1
+		}
+		return -1
+	})
+	var ends []float64 // of the served in flight, a heap would be no faster: at most a few hundred
+	for i := range tr.seen {
+		s := &tr.seen[i]
+		ends = slices.DeleteFunc(ends, func(e float64) bool { return e <= s.sent })
+		tr.atOnce = max(tr.atOnce, len(ends)+1)
+		s.inside = float64(len(ends))
+		if s.refused {
+			continue
+		}
+		covered := 0.0
+		for _, e := range ends { // surely inside when this one was: it ends later
+			if e >= s.ended-tr.jitter {
+				covered++
+			}
+		}
+		s.inside = covered
+		if len(ends) < 1024 {
+			ends = append(ends, s.ended)
+		}
+	}
+}
+
+// merge makes events of the answers.
+func (tr *trace) merge() {
+	gap := tr.gap()
+	longest := float64(max(8, len(tr.seen)/64))
+	before, refusals := 0.0, 0
+	for i, s := range tr.seen {
+		e := event{from: s.at, to: s.at, n: 1, before: before, inside: s.inside, told: s.told, retry: s.retry}
+		e.lo, e.hi = max(s.sent, s.at-tr.jitter), min(s.ended, s.at+tr.jitter)
+		if s.refused {
+			refusals++
+			if e.n = 0; refusals > 4 && refusals&(refusals-1) != 0 {
+				continue // of many refusals in a row, some
+			}
+			e.slack = tr.around(i, e.hi)
+			tr.events = append(tr.events, e)
+			continue
+		}
+		before, refusals = before+1, 0
+		if k := len(tr.events) - 1; k >= 0 {
+			last := &tr.events[k]
+			if last.n > 0 && last.n < longest && s.at-last.to <= gap {
+				last.to, last.lo, last.hi, last.told = s.at, e.lo, e.hi, s.told
+				last.n++
+				tr.merged = true
+				last.inside = max(last.inside, s.inside)
+				continue
+			}
+		}
+		tr.events = append(tr.events, e)
+	}
+	if n := len(tr.events); n > 2*mostEvents {
+		tr.events = tr.events[n-2*mostEvents:]
+	}
+}
+
+// around is how many were served just after answer i, up to the time at: they
+// may have been decided before it.
+func (tr *trace) around(i int, at float64) (n float64) {
+	for _, s := range tr.seen[i+1:] {
+		if s.at > at {
+			break
+		}
+		if !s.refused {
+			n++
+		}
+	}
+	return n
+}
+
+// gap is the longest gap between two served answers that are merged.
+func (tr *trace) gap() float64 {
+	var gaps []float64
+	for i := 1; i < len(tr.seen); i++ {
+		if a, b := tr.seen[i-1], tr.seen[i]; !a.refused && !b.refused {
+			gaps = append(gaps, b.at-a.at)
+		}
+	}
+	if len(gaps) <= mostEvents/2 {
+		return -1
+	}
+	slices.Sort(gaps)
+	return gaps[len(gaps)-mostEvents/2]
+}
