@@ -9,10 +9,10 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// rule is the limit as rules files and 'throttle take' write it; empty if there
-// is none like it.
+// rule is the limit as rules files and 'throttle take' write it, rounded
+// within the intervals; empty if there is none like it.
 func (f *findings) rule() string {
-	l, ok := f.limiter().Limit()
+	l, ok := f.rounded().Limit()
 	if !ok {
 		return ""
 	}

@@ -215,7 +215,8 @@ func (f *findings) parameters() (all []parameter) {
 	case fit.FixedWindow, fit.SlidingLog, fit.SlidingCounter:
 		all = []parameter{{"count", "", c.Count, c.CountIn}, {"period", "s", c.Period.Seconds(), c.PeriodIn}}
 		if c.Kind != fit.SlidingLog && !c.FromFirst {
-			all = append(all, parameter{"phase", "s after a multiple of the period since 1970", c.Phase.Seconds(), fit.Interval{}})
+			m := f.rounded()
+			all = append(all, parameter{"phase", "s after a multiple of " + words.Lasting(m.Period) + " since 1970, by this machine's clock", m.Phase.Seconds(), fit.Interval{}})
 		}
 	case fit.Concurrency:
 		return []parameter{{"in flight", "", float64(c.InFlight), c.InFlightIn}}

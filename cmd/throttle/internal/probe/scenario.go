@@ -26,14 +26,14 @@ duration: %s
 %snetwork: {latency: %s, spread: 0.2}
 clients:
   - {processes: 1, workers: 4}
-`, words.OneLine(c.Model.String()), words.Plural(f.Used, "answer", "answers"), words.OneLine(verdict),
+`, words.OneLine(f.rounded().String()), words.Plural(f.Used, "answer", "answers"), words.OneLine(verdict),
 		scenarioName(f.host), words.Short(f.span()), f.server(), f.network())
 	return err
 }
 
 // server is the server of the scenario.
 func (f *findings) server() string {
-	c := f.limiter()
+	c := f.rounded()
 	var b strings.Builder
 	b.WriteString("server:\n")
 	switch l, ok := c.Limit(); {
