@@ -34,13 +34,14 @@ func servedCost(over, n float64) float64 {
 
 // A scorer tells how well params explain a trace. It keeps its scratch space.
 type scorer struct {
-	tr     *trace
-	events []event // of the trace, all or the first
-	runs   []event
-	served []float64
-	left   []float64
-	kept   []found // may explain as well as the best
-	least  float64 // cost of those
+	tr      *trace
+	events  []event // of the trace, all or the first
+	runs    []event
+	served  []float64
+	left    []float64
+	ceiling float64 // a kind that costs more is excluded
+	kept    []found // may explain as well as the best
+	least   float64 // cost of those
 }
 
 // cost is the negative log-likelihood of the events under p, as far as it is
@@ -62,7 +63,7 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 			}
 		} else {
 			used := c.serve(&s, e)
-			sum += servedCost(used-p.n, p.n)
+			sum += servedCost(used-p.rounded(), p.n)
 			if e.told == e.told {
 				sum += toldCost(p.n-s.usedAt(e.to)-e.told, p.n)
 			}
@@ -78,13 +79,10 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 	return sum
 }
 
-// fuzz is how far what was used may be from a whole number: two counters round,
-// and merged runs are not quite even.
+// fuzz is how far what was used may be from a whole number, as merged runs are
+// not quite even.
 func (c *scorer) fuzz(p *params) float64 {
-	switch {
-	case p.kind == SlidingCounter:
-		return 0.5
-	case p.kind != TokenBucket && c.tr.merged:
+	if p.kind != TokenBucket && c.tr.merged {
 		return min(0.9, 0.02*p.n)
 	}
 	return 0
@@ -93,6 +91,14 @@ func (c *scorer) fuzz(p *params) float64 {
 // toldCost is that of an answer which told something else than what is left.
 func toldCost(off, n float64) float64 {
 	return min(costTold, max(0, math.Abs(off)-1)/(0.5+0.02*n))
+}
+
+// rounded is n and what two counters may be rounded down by.
+func (p *params) rounded() float64 {
+	if p.kind == SlidingCounter {
+		return p.n + 0.5 - fuzzy
+	}
+	return p.n
 }
 
 // serve counts event e and returns the least that it can have used.
@@ -156,21 +162,39 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 		}
 	}
 	c.runs = s.runs
-	best, n := min(bound, hopeless), 0.0
-	for _, p.n = range c.counts() {
-		x := c.cost(p, max(best, c.least+explained))
-		c.keep(p, x)
-		if x < best {
-			best, n = x, p.n
+	cheap, n := hopeless, 0.0
+	for _, x := range c.counts() {
+		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
+			cheap, n = y, x
 		}
 	}
 	if p.n = n; n == 0 {
 		return hopeless
 	}
+	best := cheap
+	if cheap > 0 || c.tr.told { // with what one refusal says of the next
+		best = c.cost(p, max(bound, c.least+explained))
+	}
+	c.keep(p, best)
 	return best
 }
 
-// counts are the n worth trying.
+// unlinked is the cost with n where no refusal says anything of the next ones.
+func (c *scorer) unlinked(n, rounded, bound float64) (sum float64) {
+	for _, used := range c.served {
+		sum += servedCost(used-n-rounded, n)
+	}
+	for _, used := range c.left {
+		if sum > bound {
+			break
+		}
+		sum += refusedCost(n-used, n)
+	}
+	return sum
+}
+
+// counts are the n worth trying: what was used most, up to the least that was
+// refused above it, and fewer where a few answers are strange.
 func (c *scorer) counts() []float64 {
 	var all [6]float64
 	list := all[:0]
@@ -179,23 +203,30 @@ func (c *scorer) counts() []float64 {
 			list = append(list, n)
 		}
 	}
-	slices.Sort(c.served)
-	slices.Sort(c.left)
-	if len(c.served) == 0 {
-		return append(list, 1)
+	var top [3]float64
+	for _, x := range c.served {
+		switch {
+		case x > top[0]:
+			top = [3]float64{x, top[0], top[1]}
+		case x > top[1]:
+			top = [3]float64{top[0], x, top[1]}
+		case x > top[2]:
+			top[2] = x
+		}
 	}
-	most := c.served[len(c.served)-1]
-	over := most
-	if i, _ := slices.BinarySearch(c.left, most-fuzzy); i < len(c.left) {
-		over = max(most, c.left[i])
+	over := math.Inf(1)
+	for _, x := range c.left {
+		if x >= top[0]-fuzzy {
+			over = min(over, x)
+		}
 	}
-	add((most + over) / 2)
-	add(math.Ceil(most - fuzzy))
-	if k := len(c.served) - 3; k > 0 {
-		add(math.Ceil(c.served[k] - fuzzy))
+	if over < math.Inf(1) {
+		add((top[0] + max(top[0], over)) / 2)
 	}
-	if len(c.left) > 0 {
-		add(math.Floor(c.left[len(c.left)/2] + fuzzy))
+	add(math.Ceil(top[0] - fuzzy))
+	add(math.Ceil(top[2] - fuzzy))
+	if k := len(c.left); k > 0 {
+		add(math.Floor(c.left[k/2] + fuzzy))
 	}
 	if c.tr.limit > 0 {
 		add(c.tr.limit)

@@ -1,9 +1,14 @@
 package fit
 
-import ("fmt";"os")
+import (
+	"fmt"
+	"os"
+)
 
 func init() {
-	if os.Getenv("HUNT")=="" { return }
+	if os.Getenv("HUNT") == "" {
+		return
+	}
 	debugHook = func(h *hunt) {
 		for i := range h.gs {
 			g := &h.gs[i]

@@ -45,6 +45,7 @@ func (c *scorer) weigh(f found) weighed {
 	case f.p.period > 0:
 		free := !f.p.first && f.p.kind != SlidingLog
 		if free {
+			c.explore(w.p)
 			c.anchor(&w.found)
 			w.edge = c.profile(&w.found, edge, f.p.period, false)
 		}
@@ -53,6 +54,7 @@ func (c *scorer) weigh(f found) weighed {
 			w.edge = c.profile(&w.found, edge, f.p.period, false)
 		}
 	}
+	c.snap(&w)
 	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, f.p.n, false)
 	w.modes = c.modes(8)
 	for _, m := range w.modes { // other params may explain it as well, far from these
@@ -69,6 +71,19 @@ func (c *scorer) weigh(f found) weighed {
 // with is s, or more to hold x.
 func (s span) with(x float64) span { return span{min(s.low, x), max(s.high, x)} }
 
+// explore tries other periods with all edges near: a longer one with an earlier
+// edge may explain the same.
+func (c *scorer) explore(p params) {
+	for _, k := range [...]float64{0.8, 0.88, 0.94, 0.97, 1.03, 1.06, 1.13, 1.25} {
+		for i := -12.0; i <= 12; i++ {
+			q := p
+			q.period *= k
+			q.edge += i * p.period / 40
+			c.solve(&q, c.least+explained)
+		}
+	}
+}
+
 // anchor moves the edge to the last window, where a small change of the period
 // matters least to what comes next.
 func (c *scorer) anchor(f *found) {
@@ -76,6 +91,21 @@ func (c *scorer) anchor(f *found) {
 	q.p.edge += math.Floor((c.tr.end-q.p.edge)/q.p.period) * q.p.period
 	if q.cost = c.cost(&q.p, math.Inf(1)); q.cost <= f.cost+0.1 {
 		*f = q
+	}
+}
+
+// snap sets the period to a round one that explains as much.
+func (c *scorer) snap(w *weighed) {
+	for _, r := range round {
+		if r < w.period.low || r > w.period.high {
+			continue
+		}
+		q := w.found
+		q.p.period = r
+		if q.cost = c.cost(&q.p, math.Inf(1)); q.cost <= w.cost+0.1 {
+			w.found = q
+			return
+		}
 	}
 }
 

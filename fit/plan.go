@@ -64,17 +64,21 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 	if len(answers) == 0 {
 		return Step{At: now, N: 4, AtOnce: 1, Refusals: 1, Why: "the usual latency"}, true
 	}
-	tr, all, r := analyse(answers)
+	tr := readTrace(answers)
 	left := p.Requests - len(answers)
-	if r.Decided && r.Candidates[0].Kind != Unlimited || left <= 0 || tr.refused >= p.Refusals {
+	if left <= 0 || tr.refused >= p.Refusals || now.Sub(tr.origin) > p.Time {
 		return Step{}, false
-	}
-	begun := max(now.Sub(tr.origin).Seconds(), tr.end+0.03*tr.starved())
-	if tr.refused == 0 {
-		return p.ramp(tr, all, now, left)
 	}
 	if wait, ok := tr.poll(); ok {
 		return Step{At: now.Add(seconds(wait)), N: 1, AtOnce: 1, Refusals: 1, Why: "the first to come back"}, true
+	}
+	all := tr.weighAll()
+	if all[0].p.kind != Unlimited && why(tr, all) == "" {
+		return Step{}, false
+	}
+	begun := max(now.Sub(tr.origin).Seconds(), tr.end+0.06*tr.starved())
+	if tr.refused == 0 {
+		return p.ramp(tr, all, now, left)
 	}
 	h := hunt{tr: tr, gs: tr.guesses(all), now: begun, left: float64(left),
 		until: p.Time.Seconds(), atOnce: float64(p.AtOnce), lead: all[0]}
@@ -89,7 +93,7 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 // refused or delayed.
 func (p Plan) ramp(tr *trace, all []weighed, now time.Time, left int) (Step, bool) {
 	n := min(max(tr.served, 4), left)
-	if tr.served > p.Requests*3/5 || now.Sub(tr.origin) > p.Time {
+	if tr.served > p.Requests*3/5 {
 		return Step{}, false
 	}
 	if all[0].p.kind == Delay {
@@ -121,7 +125,7 @@ func (tr *trace) poll() (wait float64, ok bool) {
 			return 0, false
 		}
 	}
-	return max(tr.latency, 0.7*(tr.end-refused)), true
+	return max(tr.latency, 0.7*(tr.end-refused)), tr.refused > 0
 }
 
 // starved is how long nothing was served, at the end; zero if the last was.
@@ -266,8 +270,12 @@ func (h *hunt) atOnceTrials() {
 func (h *hunt) paced() {
 	var rates []float64
 	for i := range h.gs {
-		if r := h.gs[i].p.long(); r > 0 {
+		p := &h.gs[i].p
+		if r := p.long(); r > 0 {
 			rates = append(rates, r)
+		}
+		if p.kind == Concurrency { // as many again before the first leaves
+			rates = append(rates, p.n/max(h.tr.latency, 1e-4), 1.7*p.n/max(h.tr.latency, 1e-4))
 		}
 	}
 	slices.Sort(rates)
@@ -277,7 +285,7 @@ func (h *hunt) paced() {
 			continue
 		}
 		for _, x := range [...]float64{(r + last) / 2, r * 1.1, r * 2} {
-			if every := 1 / x; every >= h.speed {
+			if every := 1 / x; every*h.atOnce >= h.tr.latency {
 				flight := min(math.Ceil(2*h.tr.latency/every), h.atOnce)
 				h.try(trial{at: h.now, n: math.Ceil(h.most*2) + 16, every: every, atOnce: flight, why: whyPaced})
 			}
@@ -310,7 +318,8 @@ func (h *hunt) parts() {
 
 // try keeps t if it is of more use for its cost than the best so far.
 func (h *hunt) try(t trial) {
-	t.n = min(t.n, h.left-t.first)
+	t.n, t.stay = min(t.n, h.left-t.first), h.tr.latency-h.tr.low
+	t.spread = 2 * h.tr.jitter
 	if t.n < 1 || t.at > h.until {
 		return
 	}
@@ -350,4 +359,5 @@ func (h *hunt) told() (sum float64) {
 	}
 	return sum
 }
+
 var debugHook func(*hunt)

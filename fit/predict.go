@@ -124,6 +124,8 @@ type trial struct {
 	first, before float64
 	at, n, every  float64
 	atOnce        float64
+	spread        float64 // seconds by which their order is not known
+	stay          float64 // seconds in flight
 	why           string
 }
 
@@ -132,31 +134,34 @@ func (g *guess) predict(t *trial) float64 {
 	s := g.state
 	s.p = &g.p
 	if g.p.kind == Concurrency {
-		if t.atOnce > g.p.n {
+		if inside := min(t.atOnce, math.Floor(t.stay/max(t.every, 1e-9))+1); inside > g.p.n {
 			return min(g.p.n, t.n)
 		}
 		return t.n
 	}
 	if t.first > 0 {
-		if got := g.send(&s, t.before, t.first, t.every); got < t.first {
+		if got := g.send(&s, t.before, t.first, max(t.every, t.spread/t.first)); got < t.first {
 			return got - t.first - 1 // told apart before the trial itself
 		}
 	}
-	return g.send(&s, t.at, t.n, t.every)
+	return g.send(&s, t.at, t.n, max(t.every, t.spread/t.n))
 }
 
 // send sends n from the time at on to s, and returns how many are served.
 func (g *guess) send(s *state, at, n, every float64) (got float64) {
-	part := max(1, math.Ceil(n/24))
+	part, most := max(1, math.Ceil(n/24)), g.p.n+1e-3
+	if g.p.kind == SlidingCounter {
+		most += 0.25 // it may round, or not
+	}
 	for got < n {
 		t := at + got*every
 		k := min(part, n-got)
-		room := g.p.n + 1e-3 - s.usedAt(t)
+		room := most - s.usedAt(t)
 		if room < 1 {
 			return got
 		}
 		was := *s
-		if most := s.serve(t, t+(k-1)*every, k); most > g.p.n+1e-3 && k > 1 {
+		if used := s.serve(t, t+(k-1)*every, k); used > most && k > 1 {
 			*s = was // the runs of a log are cut off with it
 			k = max(1, math.Floor(min(room, k)))
 			s.serve(t, t+(k-1)*every, k)

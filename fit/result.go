@@ -21,6 +21,10 @@ type Candidate struct {
 	// Share is the posterior probability of the Kind, all being equally likely
 	// before.
 	Share float64
+	// Edge is when the last window seen began, by the caller's clock: of a
+	// FixedWindow that is not FromFirst, and of a SlidingCounter. Use it rather
+	// than Phase, which a small error of the Period spoils.
+	Edge time.Time
 	// RateIn, BurstIn, CountIn, PeriodIn and InFlightIn are the intervals of the
 	// parameters of that name; those of Period are in seconds.
 	RateIn, BurstIn, CountIn, PeriodIn, InFlightIn Interval
@@ -64,12 +68,6 @@ const enough = 1000
 // most MaxAnswers, and needs O(n log n) for their sort and a bounded time beyond
 // it.
 func Fit(answers []Answer) Result {
-	_, _, r := analyse(answers)
-	return r
-}
-
-// analyse is Fit with what Plan goes on with: the kinds, the likeliest first.
-func analyse(answers []Answer) (*trace, []weighed, Result) {
 	tr := readTrace(answers)
 	all := tr.weighAll()
 	r := Result{Used: tr.used, Refused: tr.refused}
@@ -81,14 +79,15 @@ func analyse(answers []Answer) (*trace, []weighed, Result) {
 	r.Decided = r.Why == ""
 	r.Unexplained = tr.unexplained(&all[0].p)
 	r.Shared = r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
-	return tr, all, r
+	return r
 }
 
 // weighAll weighs every kind that the answers do not exclude.
 func (tr *trace) weighAll() (all []weighed) {
-	c := &scorer{tr: tr, events: tr.events}
+	c := &scorer{tr: tr, events: tr.events, ceiling: math.Inf(1)}
 	add := func(w weighed) {
-		w.cost += penalty(&w.p)
+		w.cost += penalty(&w.p, tr.latency)
+		c.ceiling = min(c.ceiling, w.cost+excluded)
 		all = append(all, w)
 	}
 	add(weighed{found: found{cost: c.cost(&params{}, hopeless)}})
@@ -99,7 +98,7 @@ func (tr *trace) weighAll() (all []weighed) {
 	if tr.refused > 0 {
 		for _, k := range [...]params{{kind: TokenBucket}, {kind: FixedWindow}, {kind: FixedWindow, first: true},
 			{kind: SlidingLog}, {kind: SlidingCounter}, {kind: Concurrency}} {
-			if f := c.search(k.kind, k.first); f.p.n > 0 {
+			if f := c.search(k.kind, k.first); f.p.n > 0 && !f.p.sameAsBucket() {
 				add(c.weigh(f))
 			}
 		}
@@ -108,9 +107,17 @@ func (tr *trace) weighAll() (all []weighed) {
 	return all
 }
 
+// sameAsBucket reports whether p decides as a TokenBucket of Burst 1 does: one in
+// each Period, whatever it is called.
+func (p *params) sameAsBucket() bool { return p.n == 1 && (p.first || p.kind == SlidingLog) }
+
 // penalty is what the freedom to choose params costs: one for each, and more
-// for a phase, of which few fit.
-func penalty(p *params) float64 {
+// for a phase, of which few fit. A window that ends when an answer comes is taken
+// for a concurrency limit.
+func penalty(p *params, latency float64) float64 {
+	if p.period > 0 && p.period < 2*latency {
+		return 8
+	}
 	switch {
 	case p.kind == Unlimited || p.kind == Delay:
 		return 0 // counted in its gain
@@ -121,6 +128,10 @@ func penalty(p *params) float64 {
 	}
 	return 3
 }
+
+// excluded is how much less likely than another a kind is, in logarithms, that
+// is left out.
+const excluded = 30
 
 // share makes shares of the likelihoods.
 func share(all []Candidate) {
@@ -151,7 +162,8 @@ func (tr *trace) candidate(w weighed) Candidate {
 		c.Period = time.Duration(min(w.p.period, 1e9) * 1e9)
 		c.Rate = w.p.n / w.p.period
 		if w.p.kind != SlidingLog && !w.p.first {
-			c.Phase = tr.phase(w.p.edge, c.Period)
+			edge := w.p.edge + math.Floor((tr.end-w.p.edge)/w.p.period)*w.p.period
+			c.Phase, c.Edge = tr.phase(w.p.edge, c.Period), tr.origin.Add(time.Duration(edge*1e9))
 		}
 	}
 	return c

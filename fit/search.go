@@ -25,7 +25,7 @@ func (c *scorer) search(kind Kind, first bool) found {
 	for _, part := range parts(len(all)) {
 		c.events = all[:part]
 		for i := range best {
-			best[i].cost = c.solve(&best[i].p, math.Inf(1))
+			best[i].cost = c.solve(&best[i].p, c.ceiling)
 		}
 		best = c.grid(best, params{kind: kind, first: first})
 		for i := range best {
@@ -81,9 +81,9 @@ func parts(n int) []int {
 // grid adds to best what is best of a grid.
 func (c *scorer) grid(best []found, p params) []found {
 	try := func() {
-		bound := math.Inf(1)
+		bound := c.ceiling
 		if len(best) >= starts {
-			bound = max(best[starts-1].cost, c.least+explained)
+			bound = min(bound, max(best[starts-1].cost, c.least+explained))
 		}
 		q := p
 		if x := c.solve(&q, bound); x < bound {
@@ -154,13 +154,13 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 	for i, e := range c.events {
 		if e.n == 0 {
 			refused = true
-			if e.retry > 0 && len(all) < 500 {
+			if e.retry > 0 && len(c.events)-i < 40 {
 				all = append(all, e.to+e.retry-begun)
 			}
 			continue
 		}
 		if i == 0 || refused {
-			if begun > math.Inf(-1) && len(all) < 500 {
+			if begun > math.Inf(-1) && len(c.events)-i < 40 {
 				before := c.events[i-1].to
 				all = append(all, e.from-begun, before-begun+1e-6, (e.from+before)/2-begun)
 			}

@@ -232,7 +232,7 @@ func identify(s *server, p fit.Plan) (o outcome) {
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.random.Int64N(int64(7 * 24 * time.Hour))))
 	now := begin
 	o.server = s
-	for o.steps < 100 {
+	for o.steps < 70 {
 		step, more := p.Next(now, o.answers)
 		if !more {
 			break
@@ -281,8 +281,9 @@ func (o *outcome) right() (kind, params bool) {
 	}
 	params = within(got.Count, want.Count, 0.5) && within(got.Period.Seconds(), want.Period.Seconds(), 0)
 	if want.Kind == fit.FixedWindow && !want.FromFirst || want.Kind == fit.SlidingCounter {
-		off := math.Abs(math.Remainder((got.Phase - want.Phase).Seconds(), want.Period.Seconds()))
-		params = params && off < 0.05*want.Period.Seconds()+o.took.Seconds()*0
+		edge := o.Candidates[0].Edge.UnixNano() % int64(want.Period)
+		off := math.Abs(math.Remainder(float64(edge-int64(want.Phase)), float64(want.Period)))
+		params = params && off < 0.05*float64(want.Period)
 	}
 	return true, params
 }

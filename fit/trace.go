@@ -9,7 +9,7 @@ import (
 
 // mostEvents is about how many events a trace has: more answers are merged into
 // runs.
-const mostEvents = 320
+const mostEvents = 160
 
 // A trace is what was seen in the order of the decisions, in seconds since the
 // origin. Runs of answers served close together are one event.
@@ -19,7 +19,8 @@ type trace struct {
 	end     float64 // of the last answer
 	latency float64 // median
 	jitter  float64
-	used    int // answers
+	low     float64 // what no request is below: the network's
+	used    int     // answers
 	served  int
 	refused int
 	atOnce  int  // the most in flight
@@ -116,6 +117,7 @@ func (tr *trace) measure() {
 			tr.latency = all[len(all)/2]
 		}
 	}
+	tr.low = low
 	for i := range tr.seen {
 		s := &tr.seen[i]
 		s.at = s.sent + min(low, s.ended-s.sent)/2
@@ -153,8 +155,8 @@ func (tr *trace) order() {
 			continue
 		}
 		covered := 0.0
-		for _, e := range ends { // surely inside when this one was: it ends later
-			if e >= s.ended-tr.jitter {
+		for _, e := range ends { // surely still inside when this one was let in
+			if e-tr.low/2-tr.jitter >= s.at {
 				covered++
 			}
 		}

@@ -21,7 +21,7 @@ const (
 )
 
 // complete are the packages of which every exported type is in the glossary.
-var complete = []string{"throttle", "pace", "load", "limit", "signal", "store", "memory", "admit", "rules", "throttlehttp", "worker"}
+var complete = []string{"throttle", "pace", "load", "limit", "fit", "signal", "store", "memory", "admit", "rules", "throttlehttp", "worker"}
 
 // terms are words of the field, by which people search.
 var terms = []string{

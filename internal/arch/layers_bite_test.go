@@ -213,6 +213,7 @@ func TestPurityBites(t *testing.T) {
 var rows = []struct{ pkg, may, mayNot string }{
 	{"limit", "", "load pace memory store throttle internal/list internal/chart"},
 	{"load", "internal/list", "limit pace sim store throttle rules"},
+	{"fit", "limit", "load pace sim signal store throttle internal/list"},
 	{"pace", "limit load pace/internal/schedule", "pace/peers signal sim store memory throttle internal/list"},
 	{"pace/peers", "pace limit load pace/internal/schedule", "signal sim store throttle"},
 	{"signal", "pace", "limit load pace/peers sim store throttle throttlehttp"},

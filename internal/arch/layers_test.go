@@ -22,7 +22,7 @@ import (
 const module = "github.com/throttle-go/throttle"
 
 // purely are the packages that decide by values alone, from the lowest up.
-var purely = []string{"limit", "load", "pace", "pace/peers", "signal", "sim"}
+var purely = []string{"limit", "load", "fit", "pace", "pace/peers", "signal", "sim"}
 
 // layers is the import table: which of our packages the code of a package may
 // import, tests left out. A package that is not here, nor below one of
@@ -30,6 +30,7 @@ var purely = []string{"limit", "load", "pace", "pace/peers", "signal", "sim"}
 var layers = map[string][]string{
 	"limit":      {},
 	"load":       {},
+	"fit":        {"limit"},
 	"pace":       {"limit", "load"},
 	"pace/peers": {"pace", "limit", "load"},
 	"signal":     {"pace"},

@@ -241,6 +241,7 @@ var standardTerms = []struct {
 	{"pace", "Budget", "retry budget"},
 	{"pace", "Jitter", "jitter,thundering herd"},
 	{"limit", "package", "rate limiting"},
+	{"fit", "package", "rate limiter,token bucket,concurrency limit"},
 	{"load", "package", "concurrency limit,load shedding"},
 	{"store", "package", "rate limiting,circuit breaker"},
 	{"store", "Guard", "timeout,circuit breaker,fallback"},
