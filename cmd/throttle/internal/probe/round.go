@@ -21,6 +21,11 @@ func (f *findings) rounded() fit.Model {
 	}
 	m.Period = roundPeriod(m.Period, c.PeriodIn)
 	m.Rate = m.Count / m.Period.Seconds()
+	if !c.Edge.IsZero() {
+		// By the period as rounded: of a million windows since 1970 the small
+		// difference would move the phase anywhere.
+		m.Phase = time.Duration(c.Edge.UnixNano() % int64(m.Period))
+	}
 	return m
 }
 

@@ -8,6 +8,7 @@ import (
 )
 
 func TestRounded(t *testing.T) {
+	at := time.Unix(1_767_366_243, 200_000_000)
 	for _, test := range []struct {
 		is   fit.Candidate
 		want fit.Model
@@ -27,9 +28,9 @@ func TestRounded(t *testing.T) {
 		{
 			fit.Candidate{
 				Model:    fit.Model{Kind: fit.FixedWindow, Rate: 3.08, Count: 31, Period: 10_054_605_511, Phase: 5_310_000_000},
-				PeriodIn: fit.Interval{Low: 9.52, High: 10.27}, CountIn: fit.Interval{Low: 29.7, High: 31.6},
+				PeriodIn: fit.Interval{Low: 9.52, High: 10.27}, CountIn: fit.Interval{Low: 29.7, High: 31.6}, Edge: at,
 			},
-			fit.Model{Kind: fit.FixedWindow, Rate: 3, Count: 30, Period: 10 * time.Second, Phase: 5_310_000_000},
+			fit.Model{Kind: fit.FixedWindow, Rate: 3, Count: 30, Period: 10 * time.Second, Phase: 3200 * time.Millisecond},
 		},
 		{
 			fit.Candidate{Model: fit.Model{Kind: fit.SlidingLog, Rate: 20 / 3.4567, Count: 20, Period: 3_456_700_000}, PeriodIn: fit.Interval{Low: 3.45, High: 3.46}},
