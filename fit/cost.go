@@ -119,7 +119,7 @@ func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
 	for i := range c.events {
 		e := &c.events[i]
 		if e.n == 0 {
-			sum += refusedCost(p.n-e.inside, p.n)
+			sum += refusedCost(p.n-e.inside-e.slack, p.n)
 		} else {
 			sum += servedCost(e.inside+1-p.n, p.n)
 		}
@@ -152,7 +152,7 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 		e := &c.events[i]
 		switch {
 		case p.kind == Concurrency && e.n == 0:
-			c.left = append(c.left, e.inside)
+			c.left = append(c.left, e.inside+e.slack)
 		case p.kind == Concurrency:
 			c.served = append(c.served, e.inside+1)
 		case e.n == 0:

@@ -17,3 +17,28 @@ func init() {
 		fmt.Printf("      %+v use %g\n", h.bestT, h.bestUse)
 	}
 }
+
+func (c *scorer) dump(p params) {
+	for _, e := range c.events {
+		x := 0.0
+		if e.n == 0 {
+			x = refusedCost(p.n-e.inside, p.n)
+		} else {
+			x = servedCost(e.inside+1-p.n, p.n)
+		}
+		if x > 0 {
+			fmt.Printf("     at %.4f n=%v inside=%v slack=%v cost %.3g\n", e.to, e.n, e.inside, e.slack, x)
+		}
+	}
+}
+
+func init() {
+	if os.Getenv("DUMP") == "" {
+		return
+	}
+	debugHook = func(h *hunt) {
+		c := &scorer{tr: h.tr, events: h.tr.events}
+		fmt.Println("low", h.tr.low, "jitter", h.tr.jitter, h.tr.latency)
+		c.dump(params{kind: Concurrency, n: 80})
+	}
+}

@@ -285,9 +285,10 @@ func (h *hunt) paced() {
 			continue
 		}
 		for _, x := range [...]float64{(r + last) / 2, r * 1.1, r * 2} {
-			if every := 1 / x; every*h.atOnce >= h.tr.latency {
-				flight := min(math.Ceil(2*h.tr.latency/every), h.atOnce)
-				h.try(trial{at: h.now, n: math.Ceil(h.most*2) + 16, every: every, atOnce: flight, why: whyPaced})
+			every := max(1/x, h.tr.latency/h.atOnce)
+			t := trial{at: h.now, every: every, atOnce: min(math.Ceil(2*h.tr.latency/every), h.atOnce), why: whyPaced}
+			for _, t.n = range [...]float64{math.Ceil(h.most*2) + 16, min(30*h.most+30, h.left/4)} {
+				h.try(t)
 			}
 		}
 		last = r
@@ -307,8 +308,9 @@ func (h *hunt) parts() {
 		for _, before := range [...]float64{h.now, h.waits[len(h.waits)-1]} {
 			for _, share := range [...]float64{0.25, 0.6} {
 				first := math.Max(1, math.Floor(share*g.p.n))
+				ended := before + 1.1*h.tr.latency + first*h.speed // all answers are in
 				for _, k := range [...]float64{0.3, 0.55, 0.8, 0.97, 1.1, 1.5} {
-					h.try(trial{first: first, before: before, at: before + k*g.p.period, n: math.Ceil(1.2*h.most) + 4,
+					h.try(trial{first: first, before: before, at: max(before+k*g.p.period, ended), n: math.Ceil(1.2*h.most) + 4,
 						every: h.speed, atOnce: h.flight, why: whyPart})
 				}
 			}

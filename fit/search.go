@@ -103,6 +103,16 @@ func (c *scorer) grid(best []found, p params) []found {
 		for _, p.period = range c.periods(1.06, 1.2) {
 			try()
 		}
+	case p.kind == SlidingCounter:
+		begun := c.lastServed()
+		for _, p.period = range c.periods(1.15, 5) {
+			p.edge = c.tr.aligned()
+			try()
+			for i := range 12 { // refusals end anywhere in its window
+				p.edge = begun - float64(i)*p.period/12
+				try()
+			}
+		}
 	default:
 		edges := c.edges(3)
 		for _, p.period = range c.periods(1.12, 5) {
@@ -191,6 +201,16 @@ func (c *scorer) edges(n int) []float64 {
 		all = append(all, 0)
 	}
 	return all
+}
+
+// lastServed is when the last run before the first refusal ended.
+func (c *scorer) lastServed() float64 {
+	for i, e := range c.events {
+		if e.n == 0 && i > 0 {
+			return c.events[i-1].to
+		}
+	}
+	return 0
 }
 
 // aligned is a midnight, UTC, in seconds since the origin.

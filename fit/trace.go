@@ -120,7 +120,7 @@ func (tr *trace) measure() {
 	tr.low = low
 	for i := range tr.seen {
 		s := &tr.seen[i]
-		s.at = s.sent + min(low, s.ended-s.sent)/2
+		s.at = min(s.sent+low/2, s.ended)
 		if s.refused {
 			tr.refused++
 		} else {
@@ -171,20 +171,16 @@ func (tr *trace) order() {
 func (tr *trace) merge() {
 	gap := tr.gap()
 	longest := float64(max(8, len(tr.seen)/64))
-	before, refusals := 0.0, 0
+	before := 0.0
 	for i, s := range tr.seen {
 		e := event{from: s.at, to: s.at, n: 1, before: before, inside: s.inside, told: s.told, retry: s.retry}
 		e.lo, e.hi = max(s.sent, s.at-tr.jitter), min(s.ended, s.at+tr.jitter)
 		if s.refused {
-			refusals++
-			if e.n = 0; refusals > 4 && refusals&(refusals-1) != 0 {
-				continue // of many refusals in a row, some
-			}
-			e.slack = tr.around(i, e.hi)
-			tr.events = append(tr.events, e)
+			e.n, e.slack = 0, tr.around(i, e.hi)
+			tr.refusal(e)
 			continue
 		}
-		before, refusals = before+1, 0
+		before++
 		if k := len(tr.events) - 1; k >= 0 {
 			last := &tr.events[k]
 			if last.n > 0 && last.n < longest && s.at-last.to <= gap {
@@ -200,6 +196,21 @@ func (tr *trace) merge() {
 	if n := len(tr.events); n > 2*mostEvents {
 		tr.events = tr.events[n-2*mostEvents:]
 	}
+}
+
+// refusal adds a refusal. Of many in a row it keeps the first, the last, and
+// those between that lie well apart.
+func (tr *trace) refusal(e event) {
+	k := len(tr.events)
+	run := k
+	for run > 0 && tr.events[run-1].n == 0 && k-run < 64 {
+		run--
+	}
+	if k-run >= 2 && e.to-tr.events[k-2].to < 0.05*(e.to-tr.events[run].to) {
+		tr.events[k-1] = e
+		return
+	}
+	tr.events = append(tr.events, e)
 }
 
 // around is how many were served just after answer i, up to the time at: they
