@@ -188,11 +188,14 @@ func TestSoakIdentifyHandler(t *testing.T) {
 	}
 	for _, kind := range handlerKinds {
 		for headers, name := range map[throttlehttp.Headers]string{throttlehttp.Draft: "with RateLimit", throttlehttp.OnlyRetryAfter: "with Retry-After", throttlehttp.Silent: "silent"} {
-			for _, l := range []limit.Limit{perSecond(kind, 20, time.Second), perSecond(kind, 30, 10*time.Second)} {
-				s := httptest.NewServer(limited(l, headers))
-				o, _ := found(t, "-limit", s.URL)
-				right(t, l.String()+" "+name, o, modelOf(l))
-				s.Close()
+			for _, l := range []limit.Limit{perSecond(kind, 20, time.Second), perSecond(kind, 30, 3*time.Second)} {
+				t.Run(l.String()+" "+name, func(t *testing.T) {
+					t.Parallel()
+					s := httptest.NewServer(limited(l, headers))
+					defer s.Close()
+					o, _ := found(t, "-limit", s.URL)
+					right(t, l.String()+" "+name, o, modelOf(l))
+				})
 			}
 		}
 	}
