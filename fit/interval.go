@@ -124,7 +124,9 @@ func (c *scorer) profile(f *found, at func(*params) *float64, unit float64, solv
 	q := *f
 	*at(&q.p) = (s.low + s.high) / 2
 	if at(&q.p) == &q.p.n {
-		q.p.n = math.Round(q.p.n)
+		if q.p.n = math.Round(q.p.n); f.p.kind != TokenBucket {
+			q.p.n = math.Ceil(s.low - 1e-9) // no more was served
+		}
 	}
 	x := c.cost(&q.p, f.cost+1)
 	if solve {

@@ -196,9 +196,6 @@ func (h *hunt) best() (trial, bool) {
 	h.atOnceTrials()
 	h.paced()
 	h.parts()
-	if debugHook != nil {
-		debugHook(h)
-	}
 	return h.bestT, h.bestUse > 1e-4
 }
 
@@ -361,5 +358,3 @@ func (h *hunt) told() (sum float64) {
 	}
 	return sum
 }
-
-var debugHook func(*hunt)

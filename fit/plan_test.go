@@ -1,58 +1,186 @@
 package fit_test
 
 import (
+	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/throttle-go/throttle/fit"
+	"github.com/throttle-go/throttle/limit"
 )
 
-func TestOne(t *testing.T) {
-	seed, err := strconv.Atoi(os.Getenv("SEED"))
-	if err != nil {
-		t.Skip()
+// plain is a server without a draw, of which the truth is given.
+func plain(truth fit.Model, l limit.Limit) *server {
+	s := draw(1)
+	s.truth, s.limit, s.others, s.rate = truth, l, 0, truth.Rate
+	s.delay, s.jitter, s.hold = 5*time.Millisecond, time.Millisecond, 5*time.Millisecond
+	if truth.Period > 0 {
+		s.truth.Phase = ((-s.clock)%truth.Period + truth.Period) % truth.Period
 	}
-	debug = true
-	s := draw(uint64(seed))
-	t.Logf("truth %v, others %.3g/s, latency %v jitter %v hold %v", s.truth, s.others, s.delay, s.jitter, s.hold)
-	o := identify(s, fit.Plan{})
-	k, p := o.right()
-	t.Logf("decided %v %q kind %v params %v sent %d refused %d took %v unexplained %d", o.Decided, o.Why, k, p, o.sent, o.refused, o.took, o.Unexplained)
-	for _, c := range o.Candidates {
-		t.Logf("%8.2f %5.3f %v  %+v", c.LogLikelihood, c.Share, c.Model, c)
+	return s
+}
+
+// TestIdentify: one server of each kind is found with few refusals.
+func TestIdentify(t *testing.T) {
+	servers := []*server{
+		plain(fit.Model{Kind: fit.TokenBucket, Rate: 5, Burst: 10}, limit.Limit{Count: 5, Period: time.Second, Burst: 10}),
+		plain(fit.Model{Kind: fit.FixedWindow, Count: 20, Period: time.Minute}, limit.Limit{Kind: limit.FixedWindow, Count: 20, Period: time.Minute}),
+		plain(fit.Model{Kind: fit.FixedWindow, Count: 20, Period: time.Minute, FromFirst: true}, limit.Limit{Kind: limit.FirstHitWindow, Count: 20, Period: time.Minute}),
+		plain(fit.Model{Kind: fit.SlidingLog, Count: 30, Period: 10 * time.Second}, limit.Limit{Kind: limit.SlidingLog, Count: 30, Period: 10 * time.Second}),
+		plain(fit.Model{Kind: fit.SlidingCounter, Count: 40, Period: time.Minute}, limit.Limit{Kind: limit.SlidingWindow, Count: 40, Period: time.Minute}),
+		plain(fit.Model{Kind: fit.Concurrency, InFlight: 6}, limit.Limit{}),
+		plain(fit.Model{Kind: fit.Delay, Rate: 20, Burst: 3}, limit.Limit{}),
+		plain(fit.Model{}, limit.Limit{}),
+	}
+	servers[5].hold = 100 * time.Millisecond
+	for _, s := range servers {
+		o := identify(s, fit.Plan{Requests: 4000})
+		if kind, params := o.right(); !o.Decided || !kind || !params {
+			t.Errorf("%v: found %v, decided %t (%s), kind %t, parameters %t", s.truth, o.Candidates[0].Model, o.Decided, o.Why, kind, params)
+		}
+		if o.refused > 80 || o.sent > 4000 {
+			t.Errorf("%v: %d of %d refused", s.truth, o.refused, o.sent)
+		}
 	}
 }
 
-func TestMany(t *testing.T) {
-	n, err := strconv.Atoi(os.Getenv("MANY"))
-	if err != nil {
-		t.Skip()
+// TestPlanKeepsItsBudget: whatever is answered, a plan ends within its bounds.
+func TestPlanKeepsItsBudget(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	plan := fit.Plan{Requests: 60, Refusals: 12, Time: time.Hour, AtOnce: 4}
+	for seed := range 40 {
+		var answers []fit.Answer
+		now, refused := begin, 0
+		for {
+			step, more := plan.Next(now, answers)
+			if !more {
+				break
+			}
+			if step.At.Before(now) || step.N < 1 || step.AtOnce < 1 || step.AtOnce > 4 || step.Refusals < 1 || step.Every < 0 {
+				t.Fatalf("seed %d: at %v the step is %+v", seed, now, step)
+			}
+			now = step.At
+			for i := range step.N {
+				a := fit.Answer{Sent: now, Ended: now.Add(10 * time.Millisecond), Refused: (seed*7+i*i+len(answers)*seed)%(2+seed%5) == 0}
+				if answers, now = append(answers, a), a.Ended.Add(step.Every); a.Refused {
+					refused++
+					break
+				}
+			}
+			if len(answers) > 60 || refused > 12 {
+				t.Fatalf("seed %d: sent %d, refused %d", seed, len(answers), refused)
+			}
+		}
+		if d := now.Sub(begin); d > time.Hour+time.Minute {
+			t.Errorf("seed %d: took %v", seed, d)
+		}
 	}
-	from, _ := strconv.Atoi(os.Getenv("FROM"))
-	decided, kinds, params := 0, 0, 0
+}
+
+// TestPlanBegins: nothing is known, so little is sent; and a zero budget is the
+// default one.
+func TestPlanBegins(t *testing.T) {
+	now := time.Unix(1000, 0)
+	step, more := fit.Plan{}.Next(now, nil)
+	if !more || step.N != 4 || step.AtOnce != 1 || !step.At.Equal(now) {
+		t.Errorf("first step %+v, %t", step, more)
+	}
+}
+
+// TestSoakIdentify draws servers at random and prints how many are found: set
+// THROTTLE_SOAK=1, and FIT_SERVERS and FIT_FROM for other than the first 1,000.
+func TestSoakIdentify(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("set THROTTLE_SOAK=1")
+	}
+	n, from := setting("FIT_SERVERS", 1000), setting("FIT_FROM", 0)
+	byKind, byRate := map[string]*tally{}, map[string]*tally{}
+	var sum tally
 	for seed := from; seed < from+n; seed++ {
-		o := identify(draw(uint64(seed)), fit.Plan{})
-		k, p := o.right()
-		if o.Decided {
-			decided++
-			if k {
-				kinds++
-			}
-			if p {
-				params++
-			}
+		s := draw(uint64(seed))
+		o := identify(s, fit.Plan{})
+		for _, x := range []*tally{&sum, of(byKind, label(s.truth)), of(byRate, rateLabel(s.rate)), of(byRate, "others "+strconv.FormatBool(s.others > 0))} {
+			x.add(&o)
 		}
-		mark := "ok "
-		switch {
-		case !o.Decided:
-			mark = "?  "
-		case !k:
-			mark = "KIND"
-		case !p:
-			mark = "PAR"
-		}
-		t.Logf("%s %d truth [%v] others %.2g got [%v] steps %d sent %d refused %d took %.3gs %s", mark, seed, o.truth, o.others/o.rate, o.Candidates[0].Model, o.steps, o.sent, o.refused, o.took.Seconds(), o.Why)
+		kind, params := o.right()
+		mark := map[bool]string{true: "ok"}[kind && params]
+		t.Logf("%-2s %d decided %t kind %t parameters %t: [%v] found [%v], others %.0f %%, %d steps, %d sent, %d refused, %.3gs %s", mark, seed, o.Decided,
+			kind, params, s.truth, o.Candidates[0].Model, 100*s.others/s.rate, o.steps, o.sent, o.refused, o.took.Seconds(), o.Why)
 	}
-	t.Logf("decided %d of %d, kind right %d, params right %d", decided, n, kinds, params)
+	t.Logf("\n%s%s%s%s", head, sum.row("all"), rows(byKind), rows(byRate))
+	if sum.decided*100 < 85*sum.n || sum.kind*100 < 95*sum.decided || sum.params*100 < 90*sum.decided {
+		t.Errorf("of %d decided %d, kind right %d, parameters right %d: want 85 %%, and of these 95 %% and 90 %%", sum.n, sum.decided, sum.kind, sum.params)
+	}
+}
+
+func setting(name string, or int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return or
+}
+
+// A tally counts outcomes.
+type tally struct {
+	n, decided, kind, params int
+	refused, sent            []int
+}
+
+func (x *tally) add(o *outcome) {
+	kind, params := o.right()
+	x.n++
+	if o.Decided {
+		x.decided++
+		x.kind += map[bool]int{true: 1}[kind]
+		x.params += map[bool]int{true: 1}[params]
+	}
+	x.refused, x.sent = append(x.refused, o.refused), append(x.sent, o.sent)
+}
+
+const head = "| servers | | decided | kind right | parameters right | refused p50 / p90 | sent p50 / p90 |\n|---|---|---|---|---|---|---|\n"
+
+func (x *tally) row(name string) string {
+	slices.Sort(x.refused)
+	slices.Sort(x.sent)
+	part := func(a, b int) string { return fmt.Sprintf("%.1f %%", 100*float64(a)/float64(max(b, 1))) }
+	return fmt.Sprintf("| %s | %d | %s | %s | %s | %d / %d | %d / %d |\n", name, x.n, part(x.decided, x.n), part(x.kind, x.decided),
+		part(x.params, x.decided), x.refused[x.n/2], x.refused[x.n*9/10], x.sent[x.n/2], x.sent[x.n*9/10])
+}
+
+func rows(m map[string]*tally) string {
+	var b strings.Builder
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		b.WriteString(m[name].row(name))
+	}
+	return b.String()
+}
+
+func of(m map[string]*tally, name string) *tally {
+	if m[name] == nil {
+		m[name] = &tally{}
+	}
+	return m[name]
+}
+
+func label(m fit.Model) string {
+	if m.FromFirst {
+		return m.Kind.String() + " from the first request"
+	}
+	return m.Kind.String()
+}
+
+// rateLabel is the decade of a rate.
+func rateLabel(rate float64) string {
+	e := int(math.Floor(math.Log10(rate)))
+	return fmt.Sprintf("rate from 1e%d/s", e)
 }

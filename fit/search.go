@@ -32,8 +32,27 @@ func (c *scorer) search(kind Kind, first bool) found {
 			best[i] = c.refine(best[i])
 		}
 		best = top(best)
+		if best[0].p.period > 0 && (first || kind == SlidingLog) {
+			best = top(append(best, c.scan(best[0])))
+		}
 	}
 	return best[0]
+}
+
+// scan tries all periods near f, as all but the right one may cost the same.
+func (c *scorer) scan(f found) found {
+	if f.cost <= 0 {
+		return f
+	}
+	p := f.p
+	for i := -50.0; i <= 50; i++ {
+		q := p
+		q.period *= 1 + i/800
+		if x := c.solve(&q, f.cost+explained); x < f.cost-1e-9 {
+			f = found{q, x}
+		}
+	}
+	return f
 }
 
 // keep remembers params that may explain the answers as well as the best.

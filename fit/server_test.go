@@ -232,7 +232,7 @@ func identify(s *server, p fit.Plan) (o outcome) {
 	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.random.Int64N(int64(7 * 24 * time.Hour))))
 	now := begin
 	o.server = s
-	for o.steps < 70 {
+	for o.steps < 90 {
 		step, more := p.Next(now, o.answers)
 		if !more {
 			break

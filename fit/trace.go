@@ -111,7 +111,7 @@ func (tr *trace) measure() {
 		}
 		slices.Sort(all)
 		if x := all[len(all)/20]; x < low { // the quicker of them do not wait inside
-			low, tr.jitter = x, (all[len(all)*3/4]-x)/2
+			low, tr.jitter = x, (all[len(all)*9/10]-x)/2
 		}
 		if k == 0 || len(by[0]) == 0 {
 			tr.latency = all[len(all)/2]
@@ -121,7 +121,8 @@ func (tr *trace) measure() {
 	for i := range tr.seen {
 		s := &tr.seen[i]
 		s.at = min(s.sent+low/2, s.ended)
-		if s.refused {
+		if s.refused { // after all that may have been before it
+			s.at = min(s.at+2*tr.jitter, max(s.at, s.ended))
 			tr.refused++
 		} else {
 			tr.served++
@@ -174,7 +175,7 @@ func (tr *trace) merge() {
 	before := 0.0
 	for i, s := range tr.seen {
 		e := event{from: s.at, to: s.at, n: 1, before: before, inside: s.inside, told: s.told, retry: s.retry}
-		e.lo, e.hi = max(s.sent, s.at-tr.jitter), min(s.ended, s.at+tr.jitter)
+		e.lo, e.hi = max(s.sent, s.at-3*tr.jitter), min(s.ended, s.at+tr.jitter)
 		if s.refused {
 			e.n, e.slack = 0, tr.around(i, e.hi)
 			tr.refusal(e)
