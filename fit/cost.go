@@ -147,6 +147,9 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 	if c.served, c.left = c.served[:0], c.left[:0]; p.kind == Unlimited || p.kind == Delay {
 		return c.cost(p, bound)
 	}
+	if p.period > 0 && p.period < c.tr.shortest() || p.kind == TokenBucket && p.rate > c.tr.fastest() {
+		return hopeless
+	}
 	s := begin(p, c.runs)
 	for i := range c.events {
 		e := &c.events[i]

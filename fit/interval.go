@@ -84,11 +84,22 @@ func (c *scorer) explore(p params) {
 	}
 }
 
-// anchor moves the edge to the last window, where a small change of the period
-// matters least to what comes next.
+// anchor moves the edge to where one was seen best: in the shortest of the last
+// times from a refusal to the next served. There, an error of the period matters
+// least.
 func (c *scorer) anchor(f *found) {
+	at, wide, seen := 0.0, math.Inf(1), 0
+	for i := len(c.events) - 1; i > 0 && seen < 6; i-- {
+		u, v := c.events[i-1], c.events[i]
+		if u.n > 0 || v.n == 0 {
+			continue
+		}
+		if seen++; v.from-u.to < wide {
+			at, wide = (u.to+v.from)/2, v.from-u.to
+		}
+	}
 	q := *f
-	q.p.edge += math.Floor((c.tr.end-q.p.edge)/q.p.period) * q.p.period
+	q.p.edge += math.Round((at-q.p.edge)/q.p.period) * q.p.period
 	if q.cost = c.cost(&q.p, math.Inf(1)); q.cost <= f.cost+0.1 {
 		*f = q
 	}

@@ -21,9 +21,9 @@ type Candidate struct {
 	// Share is the posterior probability of the Kind, all being equally likely
 	// before.
 	Share float64
-	// Edge is when the last window seen began, by the caller's clock: of a
-	// FixedWindow that is not FromFirst, and of a SlidingCounter. Use it rather
-	// than Phase, which a small error of the Period spoils.
+	// Edge is when a window began, where that was seen best, by the caller's
+	// clock: of a FixedWindow that is not FromFirst, and of a SlidingCounter. Use
+	// it rather than Phase, which a small error of the Period spoils.
 	Edge time.Time
 	// RateIn, BurstIn, CountIn, PeriodIn and InFlightIn are the intervals of the
 	// parameters of that name; those of Period are in seconds.
@@ -55,8 +55,9 @@ type Result struct {
 	Shared bool
 }
 
-// odds is the logarithm of how much likelier the first has to be.
-var odds = math.Log(99)
+// odds is the logarithm of how much likelier the first has to be: more than that
+// of 99, as the noise model is only a model.
+const odds = 8
 
 // precise is how wide, relative to the middle, half an interval may be.
 const precise = 0.04
@@ -109,14 +110,16 @@ func (tr *trace) weighAll() (all []weighed) {
 
 // sameAsBucket reports whether p decides as a TokenBucket of Burst 1 does: one in
 // each Period, whatever it is called.
-func (p *params) sameAsBucket() bool { return p.n == 1 && (p.first || p.kind == SlidingLog) }
+func (p *params) sameAsBucket() bool {
+	return p.n == 1 && (p.first || p.kind == SlidingLog || p.kind == SlidingCounter)
+}
 
 // penalty is what the freedom to choose params costs: one for each, and more
-// for a phase, of which few fit. A window that ends when an answer comes is taken
-// for a concurrency limit.
+// for a phase, of which few fit. A bucket that is full again when an answer comes
+// is rather a concurrency limit.
 func penalty(p *params, latency float64) float64 {
-	if p.period > 0 && p.period < 2*latency {
-		return 8
+	if back := p.n / max(p.rate, 1e-9); p.kind == TokenBucket && back > latency/2 && back < 2*latency {
+		return 6
 	}
 	switch {
 	case p.kind == Unlimited || p.kind == Delay:
@@ -162,8 +165,11 @@ func (tr *trace) candidate(w weighed) Candidate {
 		c.Period = time.Duration(min(w.p.period, 1e9) * 1e9)
 		c.Rate = w.p.n / w.p.period
 		if w.p.kind != SlidingLog && !w.p.first {
-			edge := w.p.edge + math.Floor((tr.end-w.p.edge)/w.p.period)*w.p.period
-			c.Phase, c.Edge = tr.phase(w.p.edge, c.Period), tr.origin.Add(time.Duration(edge*1e9))
+			edge := w.p.edge
+			if edge < 0 { // a midnight
+				edge += math.Ceil(-edge/w.p.period) * w.p.period
+			}
+			c.Phase, c.Edge = tr.phase(edge, c.Period), tr.origin.Add(time.Duration(edge*1e9))
 		}
 	}
 	return c

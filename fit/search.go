@@ -32,24 +32,38 @@ func (c *scorer) search(kind Kind, first bool) found {
 			best[i] = c.refine(best[i])
 		}
 		best = top(best)
-		if best[0].p.period > 0 && (first || kind == SlidingLog) {
-			best = top(append(best, c.scan(best[0])))
+		for i := range best {
+			best[i] = c.refine(c.scan(best[i]))
 		}
+		best = top(best)
 	}
 	return best[0]
 }
 
-// scan tries all periods near f, as all but the right one may cost the same.
+// scan tries everything near f in small steps, as all but the right params may
+// cost the same.
 func (c *scorer) scan(f found) found {
-	if f.cost <= 0 {
+	if f.cost <= 0 || f.p.n == 0 || f.cost > c.least+excluded {
 		return f
 	}
-	p := f.p
-	for i := -50.0; i <= 50; i++ {
-		q := p
-		q.period *= 1 + i/800
+	try := func(q params) {
 		if x := c.solve(&q, f.cost+explained); x < f.cost-1e-9 {
 			f = found{q, x}
+		}
+	}
+	p, free := f.p, f.p.period > 0 && !f.p.first && f.p.kind != SlidingLog
+	for i := -30.0; i <= 30; i++ {
+		q := p
+		if q.rate *= 1 + i/500; p.rate > 0 {
+			try(q)
+		}
+		if q.period *= 1 + i/500; p.period > 0 && !free {
+			try(q)
+		}
+		for k := -6.0; free && i >= -8 && i <= 8 && k <= 6; k++ {
+			q.period = p.period * (1 + i/100)
+			q.edge = p.edge + k/60*p.period
+			try(q)
 		}
 	}
 	return f
@@ -134,7 +148,7 @@ func (c *scorer) grid(best []found, p params) []found {
 		}
 	default:
 		edges := c.edges(3)
-		for _, p.period = range c.periods(1.12, 5) {
+		for _, p.period = range append(c.periods(1.15, 5), c.between()...) {
 			for _, p.edge = range edges {
 				try()
 			}
@@ -157,7 +171,7 @@ func top(best []found) []found {
 // was sent.
 func (c *scorer) rates() (all []float64) {
 	low := 0.5 / max(c.tr.end, 1e-3)
-	for r := low; r < 2e4 && len(all) < 400; r *= 1.08 {
+	for r := low; r < 2e4 && len(all) < 600; r *= 1.04 {
 		all = append(all, r)
 	}
 	return all
@@ -230,6 +244,21 @@ func (c *scorer) lastServed() float64 {
 		}
 	}
 	return 0
+}
+
+// between are periods of which some multiple lies between the ends of two short
+// times of refusals.
+func (c *scorer) between() (all []float64) {
+	edges := c.edges(5)[1:]
+	for i := 1; i < len(edges); i += 3 { // the middle of each
+		for j := 1; j < i; j += 3 {
+			d := math.Abs(edges[i] - edges[j])
+			for k := 1.0; k <= 6 && d > 0; k++ {
+				all = append(all, d/k)
+			}
+		}
+	}
+	return all
 }
 
 // aligned is a midnight, UTC, in seconds since the origin.

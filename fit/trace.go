@@ -134,6 +134,14 @@ func (tr *trace) measure() {
 	}
 }
 
+// shortest is the shortest period that is told from a concurrency limit, in seconds.
+func (tr *trace) shortest() float64 { return max(0.01, 2*tr.latency, 4*tr.jitter) }
+
+// fastest is the highest rate that was tried, and some more.
+func (tr *trace) fastest() float64 {
+	return 4 * float64(tr.atOnce) / max(tr.latency, 1e-4)
+}
+
 // order sorts by decision, of those at one instant the served first, and counts
 // how many were in flight with each.
 func (tr *trace) order() {
@@ -157,7 +165,7 @@ func (tr *trace) order() {
 		}
 		covered := 0.0
 		for _, e := range ends { // surely still inside when this one was let in
-			if e-tr.low/2-tr.jitter >= s.at {
+			if e-tr.low/2-4*tr.jitter >= s.at {
 				covered++
 			}
 		}
