@@ -39,9 +39,10 @@ type scorer struct {
 	runs    []event
 	served  []float64
 	left    []float64
-	ceiling float64 // a kind that costs more is excluded
-	kept    []found // may explain as well as the best
-	least   float64 // cost of those
+	whole   []float64 // what was used and what remains by the server
+	ceiling float64   // a kind that costs more is excluded
+	kept    []found   // may explain as well as the best
+	least   float64   // cost of those
 }
 
 // cost is the negative log-likelihood of the events under p, as far as it is
@@ -49,9 +50,9 @@ type scorer struct {
 func (c *scorer) cost(p *params, bound float64) (sum float64) {
 	switch p.kind {
 	case Unlimited, Delay:
-		return float64(c.refusals()) * (costRefused + costFar)
+		return float64(c.refusals())*(costRefused+costFar) + float64(c.told())*costTold
 	case Concurrency:
-		return c.insideCost(p, bound)
+		return c.insideCost(p, bound) + float64(c.told())*costTold
 	}
 	s := begin(p, c.runs)
 	for i := range c.events {
@@ -130,6 +131,16 @@ func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
 	return sum
 }
 
+// told counts the events that tell what remains.
+func (c *scorer) told() (n int) {
+	for i := range c.events {
+		if c.events[i].told == c.events[i].told {
+			n++
+		}
+	}
+	return n
+}
+
 // refusals counts the events of refusals.
 func (c *scorer) refusals() (n int) {
 	for i := range c.events {
@@ -144,7 +155,7 @@ func (c *scorer) refusals() (n int) {
 // returns the cost. What was used does not depend on n, so one pass finds what n
 // has to be between.
 func (c *scorer) solve(p *params, bound float64) float64 {
-	if c.served, c.left = c.served[:0], c.left[:0]; p.kind == Unlimited || p.kind == Delay {
+	if c.served, c.left, c.whole = c.served[:0], c.left[:0], c.whole[:0]; p.kind == Unlimited || p.kind == Delay {
 		return c.cost(p, bound)
 	}
 	if p.period > 0 && p.period < c.tr.shortest() || p.kind == TokenBucket && p.rate > c.tr.fastest() {
@@ -162,10 +173,16 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 			c.left = append(c.left, s.usedAt(e.lo)+e.slack+c.fuzz(p))
 		default:
 			c.served = append(c.served, c.serve(&s, e))
+			if e.told == e.told {
+				c.whole = append(c.whole, s.usedAt(e.to)+e.told)
+			}
 		}
 	}
 	c.runs = s.runs
 	cheap, n := hopeless, 0.0
+	if c.tr.told { // each has to be asked what it would tell
+		return c.solveTold(p, bound)
+	}
 	for _, x := range c.counts() {
 		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
 			cheap, n = y, x
@@ -175,10 +192,24 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 		return hopeless
 	}
 	best := cheap
-	if cheap > 0 || c.tr.told { // with what one refusal says of the next
+	if cheap > 0 { // with what one refusal says of the next
 		best = c.cost(p, max(bound, c.least+explained))
 	}
 	c.keep(p, best)
+	return best
+}
+
+// solveTold is solve where the server told what remains.
+func (c *scorer) solveTold(p *params, bound float64) float64 {
+	best, n := hopeless, 0.0
+	for _, p.n = range c.counts() {
+		x := c.cost(p, max(min(bound, best), c.least+explained))
+		c.keep(p, x)
+		if x < best {
+			best, n = x, p.n
+		}
+	}
+	p.n = n
 	return best
 }
 
@@ -199,7 +230,7 @@ func (c *scorer) unlinked(n, rounded, bound float64) (sum float64) {
 // counts are the n worth trying: what was used most, up to the least that was
 // refused above it, and fewer where a few answers are strange.
 func (c *scorer) counts() []float64 {
-	var all [6]float64
+	var all [8]float64
 	list := all[:0]
 	add := func(n float64) {
 		if n = max(math.Round(n), 1); !slices.Contains(list, n) {
@@ -230,6 +261,9 @@ func (c *scorer) counts() []float64 {
 	add(math.Ceil(top[2] - fuzzy))
 	if k := len(c.left); k > 0 {
 		add(math.Floor(c.left[k/2] + fuzzy))
+	}
+	if k := len(c.whole); k > 0 {
+		add(c.whole[k/2] + fuzzy)
 	}
 	if c.tr.limit > 0 {
 		add(c.tr.limit)

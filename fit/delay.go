@@ -48,7 +48,20 @@ func (tr *trace) delay() (w weighed, gain float64) {
 			w.n.low = w.p.n - d
 		}
 	}
+	if best < 3*q.waited() {
+		return w, 0
+	}
 	return w, best
+}
+
+// waited counts the answers that came later than usual.
+func (q *queue) waited() (n float64) {
+	for _, s := range q.sent {
+		if s.ended-s.sent > q.low+4*q.scale {
+			n++
+		}
+	}
+	return n
 }
 
 func cmpFloat(a, b float64) int {
@@ -68,7 +81,7 @@ func (tr *trace) lowLatency(sent []seen) float64 {
 		all[i] = s.ended - s.sent
 	}
 	slices.Sort(all)
-	return all[len(all)/20]
+	return all[len(all)/50]
 }
 
 // waitingRates are the rates of answers between two that waited, sorted.

@@ -302,24 +302,33 @@ func (h *hunt) parts() {
 			continue
 		}
 		kinds[g.kind] = true
-		for _, before := range [...]float64{h.now, h.waits[len(h.waits)-1]} {
-			for _, share := range [...]float64{0.25, 0.6} {
-				first := math.Max(1, math.Floor(share*g.p.n))
-				ended := before + 1.1*h.tr.latency + first*h.speed // all answers are in
-				for _, k := range [...]float64{0.3, 0.55, 0.8, 0.97, 1.1, 1.5} {
-					h.try(trial{first: first, before: before, at: max(before+k*g.p.period, ended), n: math.Ceil(1.2*h.most) + 4,
-						every: h.speed, atOnce: h.flight, why: whyPart})
-				}
+		for _, before := range [...]float64{h.now, h.now + 0.5*g.p.period, h.waits[len(h.waits)-1]} {
+			for _, share := range [...]float64{0.25, 0.6, 0.75} {
+				h.part(g.p.period, before, math.Max(1, math.Floor(share*g.p.n)))
 			}
 		}
 	}
+}
+
+// part sends the first of a count at the time before, and the rest at several
+// parts of a period later, once or twice.
+func (h *hunt) part(period, before, first float64) {
+	t := trial{first: first, before: before, n: math.Ceil(1.2*h.most) + 4, every: h.speed, atOnce: h.flight, why: whyPart}
+	ended := before + 1.1*h.tr.latency + first*h.speed // all answers are in
+	for _, k := range [...]float64{0.3, 0.55, 0.8, 0.97, 1.1, 1.5} {
+		t.at, t.last = max(before+k*period, ended), 0
+		h.try(t)
+	}
+	t.at = max(before+0.6*period, ended)
+	t.last = max(before+1.12*period, t.at+1.1*h.tr.latency)
+	h.try(t)
 }
 
 // try keeps t if it is of more use for its cost than the best so far.
 func (h *hunt) try(t trial) {
 	t.n, t.stay = min(t.n, h.left-t.first), h.tr.latency-h.tr.low
 	t.spread = 2 * h.tr.jitter
-	if t.n < 1 || t.at > h.until {
+	if t.n < 1 || max(t.at, t.last) > h.until {
 		return
 	}
 	h.got = h.got[:0]
@@ -331,7 +340,7 @@ func (h *hunt) try(t trial) {
 		weight += h.gs[i].weight
 	}
 	sent = sent/weight + t.first
-	elapsed := t.at - h.now + sent*max(t.every, 1e-6)
+	elapsed := max(t.at, t.last) - h.now + sent*max(t.every, 1e-6)
 	cost := 5 + t.atOnce/8 + sent/max(30, float64(h.tr.served)/4) + elapsed/max(1, h.tr.end/3)
 	if use := h.told() / (weight * weight) / cost; use > h.bestUse {
 		h.bestUse, h.bestT = use, t

@@ -123,6 +123,7 @@ func (g *guess) when(from, low, most float64) float64 {
 type trial struct {
 	first, before float64
 	at, n, every  float64
+	last          float64 // if above zero, when as many are sent again
 	atOnce        float64
 	spread        float64 // seconds by which their order is not known
 	stay          float64 // seconds in flight
@@ -144,7 +145,12 @@ func (g *guess) predict(t *trial) float64 {
 			return got - t.first - 1 // told apart before the trial itself
 		}
 	}
-	return g.send(&s, t.at, t.n, max(t.every, t.spread/t.n))
+	every := max(t.every, t.spread/t.n)
+	got := g.send(&s, t.at, t.n, every)
+	if t.last > 0 {
+		got += g.send(&s, t.last, t.n, every)
+	}
+	return got
 }
 
 // send sends n from the time at on to s, and returns how many are served.

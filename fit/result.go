@@ -96,7 +96,7 @@ func (tr *trace) weighAll() (all []weighed) {
 		w.cost, w.gain = c.cost(&w.p, hopeless), gain
 		add(w)
 	}
-	if tr.refused > 0 {
+	if tr.refused > 0 || tr.told {
 		for _, k := range [...]params{{kind: TokenBucket}, {kind: FixedWindow}, {kind: FixedWindow, first: true},
 			{kind: SlidingLog}, {kind: SlidingCounter}, {kind: Concurrency}} {
 			if f := c.search(k.kind, k.first); f.p.n > 0 && !f.p.sameAsBucket() {

@@ -178,7 +178,8 @@ func (c *scorer) rates() (all []float64) {
 }
 
 // round are the periods that people choose, in seconds.
-var round = [...]float64{1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400}
+var round = [...]float64{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600,
+	7200, 10800, 14400, 21600, 43200, 86400}
 
 // periods are those worth trying, at this ratio, with the round ones and those
 // that refusals ended after or the server told.
@@ -232,6 +233,11 @@ func (c *scorer) edges(n int) []float64 {
 	}
 	if len(gaps) == 0 {
 		all = append(all, 0)
+	}
+	for i := len(c.events) - 1; i >= 0; i-- { // or where the server says
+		if e := &c.events[i]; e.n == 0 && e.retry > 0 {
+			return append(all, e.to+e.retry)
+		}
 	}
 	return all
 }

@@ -39,7 +39,7 @@ type event struct {
 	slack    float64 // requests whose order with this one is not known
 	inside   float64 // in flight: served, at least; refused, at most
 	told     float64 // what remains after it; NaN if not told
-	retry    float64 // seconds; zero if not told
+	retry    float64 // seconds until it serves or resets; zero if not told
 }
 
 // seen is one answer.
@@ -82,6 +82,9 @@ func readTrace(answers []Answer) *trace {
 func readSeen(a Answer, origin time.Time) seen {
 	s := seen{sent: a.Sent.Sub(origin).Seconds(), ended: a.Ended.Sub(origin).Seconds(),
 		refused: a.Refused, told: math.NaN(), retry: max(a.RetryAfter.Seconds(), 0)}
+	if s.retry == 0 {
+		s.retry = max(a.Reset.Seconds(), 0)
+	}
 	if a.HasRemaining && a.Remaining >= 0 && a.Remaining < 1e12 {
 		s.told = a.Remaining
 	}
