@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/throttle-go/throttle/fit"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -16,7 +18,21 @@ func (f *findings) rule() string {
 	if !ok {
 		return ""
 	}
-	return l.String()
+	return shortest(l).String()
+}
+
+// shortest is the same rate with the smallest count of whole seconds: 49/10s.
+func shortest(l limit.Limit) limit.Limit {
+	if l.Kind != limit.TokenBucket || l.Count <= 0 || l.Period < time.Second || l.Period%time.Second != 0 {
+		return l
+	}
+	a, b := l.Count, int64(l.Period/time.Second)
+	for b != 0 {
+		a, b = b, a%b
+	}
+	l.Burst = l.Max()
+	l.Count, l.Period = l.Count/a, l.Period/time.Duration(a)
+	return l
 }
 
 // code is the line of Go for a caller.

@@ -26,6 +26,7 @@ type findings struct {
 	host     string
 	length   time.Duration // from the first request to the last answer
 	latency  time.Duration // of 99 in 100 answers
+	usual    time.Duration // of half of them
 	statuses map[int]int   // how many answers of each
 	told     []signal.Policy
 	wait     time.Duration // the longest that a refusal told
@@ -46,7 +47,7 @@ func findingsOf(r reader, host string, all []seen, answers []fit.Answer, ended s
 	}
 	if len(took) > 0 {
 		slices.Sort(took)
-		f.latency = took[len(took)*99/100]
+		f.latency, f.usual = took[len(took)*99/100], took[len(took)/2]
 	}
 	return f
 }

@@ -32,13 +32,13 @@ func made(m fit.Model) *findings {
 		CountIn: fit.Interval{Low: m.Count, High: m.Count}, PeriodIn: near(m.Period.Seconds()), InFlightIn: fit.Interval{Low: float64(m.InFlight), High: float64(m.InFlight)}}
 	return &findings{
 		Result: fit.Result{Candidates: []fit.Candidate{c, {LogLikelihood: -80, Share: 1e-9}}, Decided: true, Used: 90, Refused: 4},
-		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
+		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 12 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
 	}
 }
 
 var models = []fit.Model{
 	{Kind: fit.TokenBucket, Rate: 5, Burst: 10},
-	{Kind: fit.TokenBucket, Rate: 3, Burst: 1},
+	{Kind: fit.TokenBucket, Rate: 4.9, Burst: 1},
 	{Kind: fit.FixedWindow, Rate: 10, Count: 20, Period: 2 * time.Second, Phase: 300 * time.Millisecond},
 	{Kind: fit.FixedWindow, Rate: 10, Count: 20, Period: 2 * time.Second, FromFirst: true},
 	{Kind: fit.SlidingLog, Rate: 10, Count: 20, Period: 2 * time.Second},

@@ -42,10 +42,12 @@ func (f *findings) server() string {
 		fmt.Fprintf(&b, "  limit: none\n  service: {time: %s, at_once: %d}\n", f.network(), max(c.InFlight, 1))
 	case c.Kind == fit.Delay:
 		l, _ = fit.Model{Kind: fit.TokenBucket, Rate: c.Rate, Burst: c.Burst}.Limit()
+		l = shortest(l)
 		fmt.Fprintf(&b, "  limit: leaky-bucket\n  rate: %s\n  burst: %d\n  queue: 1000\n", rateOf(l), max(l.Burst, 1))
 	case !ok:
 		b.WriteString("  limit: none\n")
 	default:
+		l = shortest(l)
 		fmt.Fprintf(&b, "  limit: %v\n  rate: %s\n", l.Kind, rateOf(l))
 		if l.Kind == limit.TokenBucket {
 			fmt.Fprintf(&b, "  burst: %d\n", max(l.Burst, 1))
@@ -83,7 +85,7 @@ func (f *findings) hints() (names []string) {
 
 // network is the latency of the scenario: a millisecond at least.
 func (f *findings) network() time.Duration {
-	return min(max(f.latency.Round(time.Millisecond), time.Millisecond), time.Minute)
+	return min(max(f.usual.Round(time.Millisecond), time.Millisecond), time.Minute)
 }
 
 // span is how long the scenario lasts: long enough for many windows.
