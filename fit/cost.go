@@ -83,7 +83,7 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 // fuzz is how far what was used may be from a whole number, as merged runs are
 // not quite even.
 func (c *scorer) fuzz(p *params) float64 {
-	if p.kind != TokenBucket && c.tr.merged && p.n >= 20 {
+	if p.kind != TokenBucket && c.tr.merged {
 		return min(0.9, 0.02*p.n)
 	}
 	return 0
