@@ -58,7 +58,8 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 	for i := range c.events {
 		e := &c.events[i]
 		if e.n == 0 {
-			x := refusedCost(p.n-s.usedAt(e.lo)-e.slack-c.fuzz(p), p.n)
+			used := s.usedAt(e.lo)
+			x := refusedCost(p.n-used-e.slack-c.fuzz(p, used), p.n)
 			if sum += x; x > 0 {
 				s.full(e.to, p.n)
 			}
@@ -82,8 +83,8 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 
 // fuzz is how far what was used may be from a whole number, as merged runs are
 // not quite even.
-func (c *scorer) fuzz(p *params) float64 {
-	if p.kind != TokenBucket && c.tr.merged {
+func (c *scorer) fuzz(p *params, used float64) float64 {
+	if p.kind != TokenBucket && c.tr.merged && math.Abs(used-math.Round(used)) > 1e-6 {
 		return min(0.9, 0.02*p.n)
 	}
 	return 0
@@ -170,7 +171,8 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 		case p.kind == Concurrency:
 			c.served = append(c.served, e.inside+1)
 		case e.n == 0:
-			c.left = append(c.left, s.usedAt(e.lo)+e.slack+c.fuzz(p))
+			used := s.usedAt(e.lo)
+			c.left = append(c.left, used+e.slack+c.fuzz(p, used))
 		default:
 			c.served = append(c.served, c.serve(&s, e))
 			if e.told == e.told {

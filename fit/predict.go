@@ -81,7 +81,8 @@ func (c *scorer) after(p *params) state {
 	for i := range c.events {
 		e := &c.events[i]
 		if e.n == 0 {
-			if refusedCost(p.n-s.usedAt(e.lo)-e.slack-c.fuzz(p), p.n) > 0 {
+			used := s.usedAt(e.lo)
+			if refusedCost(p.n-used-e.slack-c.fuzz(p, used), p.n) > 0 {
 				s.full(e.to, p.n)
 			}
 			continue

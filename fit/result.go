@@ -227,10 +227,7 @@ func (w *weighed) edgeWide() float64 {
 
 // countWide is that of a whole number: zero where only one lies in the span.
 func countWide(s span) float64 {
-	if math.Floor(s.high+1e-9) <= math.Ceil(s.low-1e-9) {
-		return 0
-	}
-	return s.wide()
+	return max(0, span{math.Ceil(s.low - 1e-9), math.Floor(s.high + 1e-9)}.wide())
 }
 
 func (p *params) label() string {
