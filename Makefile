@@ -34,7 +34,8 @@ test:
 # All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
 # processes; DynamoDB Local, Kafka and Cassandra, which need a JVM; alarms by
-# promtool; nginx beside its simulation.
+# promtool; nginx beside its simulation; the limiters of nginx and Envoy,
+# identified from outside.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh
@@ -50,6 +51,7 @@ integration:
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics" ./internal/admin
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
+	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 PATH=$$PATH:$$PWD/../../.bin go test -count=1 -v -timeout 20m -run 'SoakIdentify' ./internal/probe
 
 lint: $(TOOLS)
 	files=$$($(BIN)/gofumpt -l .); [ -z "$$files" ] || { echo "not in gofumpt's form:" $$files; exit 1; }

@@ -43,7 +43,7 @@ var commands = []command{
 	{"tune", "search the settings of a policy for a scenario", tune.Run},
 	{"demo", "show policies live, against an API on this machine", demo.Run},
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
-	{"find", "find the load that a service bears, and the limit to set", find.Run},
+	{"find", "find the load that a service bears, or the limiter that it has", find.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
 	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
@@ -149,8 +149,8 @@ func help(w io.Writer) error {
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
-not hold or a knee that 'find' does not find, 4 what 'take' or 'check' asks about
-is denied.
+not hold or a knee or limiter that 'find' does not find, 4 what 'take' or 'check'
+asks about is denied.
 
 Examples:
   throttle sim

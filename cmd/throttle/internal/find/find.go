@@ -12,6 +12,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/knee"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/probe"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
 )
 
@@ -19,6 +20,8 @@ const help = `throttle find finds the load that a service bears: its breakpoint,
 
 Usage: throttle find [flags] URL
        throttle find [flags] -- COMMAND [ARGUMENT...]
+       throttle find -limit URL, or -observe FILE: which rate limiter is there;
+                     see 'throttle find -limit -h'
 
 It sends requests at a rate that it raises until the objective fails, narrows
 down the highest rate at which it holds, with a 90 % interval, then pushes the
@@ -76,8 +79,9 @@ Examples:
 
 // Run finds the knee of a service.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	// -limit and -observe are another command, which goes here:
-	// if probe.Wanted(args) { return probe.Run(ctx, args, stdin, stdout, stderr) }
+	if probe.Wanted(args) {
+		return probe.Run(ctx, args, stdin, stdout, stderr)
+	}
 	o, err := optionsOf(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

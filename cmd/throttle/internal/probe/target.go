@@ -1,0 +1,233 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/signal"
+)
+
+const (
+	maxData    = 16 << 20 // bytes of a request's body
+	maxDrained = 1 << 20  // bytes of an answer that are read, so that its connection is used again
+)
+
+// target is what requests are sent to. It is safe for concurrent use.
+type target struct {
+	method  string
+	url     *url.URL
+	header  http.Header
+	body    []byte
+	timeout time.Duration
+	dialect *signal.Dialect
+	// insecure accepts any certificate.
+	insecure bool
+	client   *http.Transport
+}
+
+// readURL reads a URL that may be asked.
+func readURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.Scheme != "http" && u.Scheme != "https":
+		return nil, usage.Errorf("find: %s: want a URL with http:// or https://", words.Quote(words.URL(text)))
+	case err != nil || u.Hostname() == "":
+		return nil, usage.Errorf("find: %s is not a URL; want one such as https://api.example.com/things", words.Quote(text))
+	}
+	return u, nil
+}
+
+// readHeader reads fields written as 'Name: value'.
+func readHeader(fields []string) (http.Header, error) {
+	header := http.Header{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, ":")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
+			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.Quote(f))
+		}
+		header.Add(name, strings.TrimSpace(value))
+	}
+	if header.Get("User-Agent") == "" {
+		header.Set("User-Agent", "throttle-find")
+	}
+	return header, nil
+}
+
+// readData reads a body: the text itself, or after @ the name of a file.
+func readData(text string) ([]byte, error) {
+	name, file := strings.CutPrefix(text, "@")
+	if !file {
+		return []byte(text), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usage.Errorf("find: -d: %s", plainPath(err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxData+1))
+	switch {
+	case err != nil:
+		return nil, usage.Errorf("find: -d: %s", plainPath(err))
+	case len(data) > maxData:
+		return nil, usage.Errorf("find: -d: %s has more than %d MiB", words.Quote(name), maxData>>20)
+	}
+	return data, nil
+}
+
+// connect makes the client, which uses no proxy of the environment. One that asks this machine connects to nothing
+// else, whatever a name resolves to.
+func (t *target) connect(atOnce int) {
+	dialer := net.Dialer{Timeout: t.timeout}
+	if isLoopback(t.url) {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			host, _, _ := net.SplitHostPort(address)
+			if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+				return fmt.Errorf("%s is at %s, which is not this machine; name it by another name, to be asked", t.url.Hostname(), address)
+			}
+			return nil
+		}
+	}
+	t.client = &http.Transport{
+		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: t.insecure},
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
+		MaxIdleConns: atOnce, MaxIdleConnsPerHost: atOnce, IdleConnTimeout: time.Hour,
+	}
+}
+
+func (t *target) close() { t.client.CloseIdleConnections() }
+
+// send sends one request and returns its answer. An answer that did not come
+// has no status; the error says why.
+func (t *target) send(ctx context.Context) (seen, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	var times stopwatch
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, times.trace()), t.method, t.url.String(), bytes.NewReader(t.body))
+	if err != nil {
+		return seen{}, usage.Errorf("find: %v", err)
+	}
+	r.Header = t.header.Clone()
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+		r.Header.Del("Host")
+	}
+	begun := time.Now()
+	a, err := t.client.RoundTrip(r) // no redirects, no cookies
+	s := seen{sent: times.connected(begun), ended: times.answered(time.Now())}
+	if err != nil {
+		return s, errors.New(words.OneLine(plainError(err, t.timeout)))
+	}
+	defer a.Body.Close()
+	s.status = a.StatusCode
+	for name, values := range a.Header {
+		for _, v := range values {
+			s.keep(name, v)
+		}
+	}
+	if t.dialect.WantsBody(s.status) {
+		s.body, _ = io.ReadAll(io.LimitReader(a.Body, signal.MaxBody))
+	}
+	io.CopyN(io.Discard, a.Body, maxDrained)
+	if location := a.Header.Get("Location"); location != "" && s.status >= 300 && s.status < 400 {
+		return s, errors.New("it redirects to " + t.elsewhere(location) + "; name that URL")
+	}
+	return s, nil
+}
+
+// elsewhere is a redirect's target in full, without what may be secret.
+func (t *target) elsewhere(location string) string {
+	u, err := t.url.Parse(location)
+	if err != nil {
+		return words.Quote(location)
+	}
+	return words.Quote(words.URL(u.String()))
+}
+
+// stopwatch takes the times between which a server decides: from when there is a
+// connection to when the answer begins. A transport may try twice; the first
+// connection and the last answer count.
+type stopwatch struct {
+	mu     sync.Mutex
+	conn   time.Time
+	answer time.Time
+}
+
+func (w *stopwatch) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.conn.IsZero() {
+				w.conn = time.Now()
+			}
+		},
+		GotFirstResponseByte: func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.answer = time.Now()
+		},
+	}
+}
+
+func (w *stopwatch) connected(begun time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn.IsZero() {
+		return begun
+	}
+	return w.conn
+}
+
+func (w *stopwatch) answered(now time.Time) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.answer.IsZero() {
+		return now
+	}
+	return w.answer
+}
+
+// plainError says in a line why no answer came.
+func plainError(err error, timeout time.Duration) string {
+	var (
+		dns      *net.DNSError
+		verify   *tls.CertificateVerificationError
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		expired  x509.CertificateInvalidError
+		record   tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer within " + words.Short(timeout)
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "there is no host " + words.Quote(dns.Name)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: connection refused"
+	case errors.As(err, &unknown):
+		return "TLS: the certificate is signed by an unknown authority; -insecure accepts any"
+	case errors.As(err, &hostname), errors.As(err, &expired), errors.As(err, &verify):
+		return "TLS: " + strings.TrimPrefix(err.Error(), "tls: failed to verify certificate: ")
+	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "TLS: the server speaks plain HTTP; write http://"
+	case strings.Contains(err.Error(), "malformed HTTP response"):
+		return "the answer is not HTTP; a server with TLS wants https://"
+	}
+	return err.Error()
+}
