@@ -34,7 +34,7 @@ const (
 
 	exactly  = 1024 // steps of a set in a pane before passes are sampled
 	maxRules = 4096
-	maxText  = 64 // bytes of a key in the clear
+	maxText  = 55 // bytes of a key that is kept as it is
 	measures = 3
 )
 
@@ -50,19 +50,16 @@ const (
 	Near
 )
 
-// Sketch counts decisions by key. The zero value is ready; it takes its memory at
-// first use: 1.5 MiB, or at most 3 MiB where Show is set, as it then has half the
-// sets. It is safe for concurrent use, with a lock for each set. It must not be
-// copied after first use, nor its field changed.
+// Sketch counts decisions by key. The zero value is ready; it takes its memory,
+// 3.7 MB, at first use. Keys of up to 55 bytes are in it as they are, which is
+// faster than a digest. It is safe for concurrent use, with a lock for each set. It
+// must not be copied after first use.
 type Sketch struct {
-	// Show keeps keys of up to 64 bytes in the clear. If false, only digests.
-	Show bool
-
 	once sync.Once
-	sets [measures][]set
+	sets *[measures][Sets]set
 	// sampling is the number of the latest pane in which passes are sampled.
 	sampling atomic.Int64
-	rules    names
+	rules    names // of long keys
 }
 
 // A set is Ways counters, now and in the pane before.
@@ -78,19 +75,38 @@ type pane struct {
 	steps  uint32
 	weight uint32 // the largest
 	hash   [Ways]uint64
-	count  [Ways]uint32     // at most so many
-	over   [Ways]uint32     // of which so many may be of other keys
-	id     [Ways]uint64     // of the key
-	rule   [Ways]uint16     // of the key, in names
-	text   *[Ways]textBytes // nil unless shown
+	count  [Ways]uint32 // at most so many
+	over   [Ways]uint32 // of which so many may be of other keys
+	text   [Ways]text
 }
 
-// textBytes is the text of a key behind its length, in place: no pointer for the
-// garbage collector, and a bound on the memory.
-type textBytes [maxText + 1]byte
+// text is a key in place, without a pointer for the garbage collector: its length,
+// and the bytes. A long key is its digest and the number of its rule.
+type text struct {
+	n     uint8 // isLong for a long key
+	bytes [maxText]byte
+}
+
+const isLong = 255
+
+// set keeps a key.
+func (t *text) set(key string, rules *names) {
+	if len(key) <= maxText {
+		t.n = uint8(copy(t.bytes[:], key))
+		return
+	}
+	t.n = isLong
+	var buffer [512]byte // longer ones allocate
+	sum := sha256.Sum256(append(buffer[:0], key...))
+	copy(t.bytes[:8], sum[:])
+	binary.BigEndian.PutUint16(t.bytes[8:], rules.number(key))
+}
 
 // PaneAt returns the number of the pane of a time.
 func PaneAt(t time.Time) int64 { return t.UnixNano() / int64(Pane) }
+
+// Since returns the beginning of what a Top at a time counts.
+func Since(t time.Time) time.Time { return time.Unix(0, (PaneAt(t)-1)*int64(Pane)) }
 
 // Every returns how many passes stand for one that is to be counted, with that
 // weight, in a pane: 1 until a set has counted 1,024 times in it, 16 from then on.
@@ -106,54 +122,33 @@ func (s *Sketch) Every(pane int64) uint32 {
 // hash is of key, and must not be foreseeable by callers: with a seed of this
 // process. It allocates nothing. Panes may come late; those before the last two
 // count in the latest.
-func (s *Sketch) Add(pane int64, by By, hash uint64, weight uint32, key string) {
+func (s *Sketch) Add(at int64, by By, hash uint64, weight uint32, key string) {
 	s.once.Do(s.setUp)
-	all := s.sets[by]
-	in := &all[hash>>32%uint64(len(all))]
+	in := &s.sets[by][hash>>32%Sets]
 	in.mu.Lock()
-	p := &in.panes[pane&1]
-	if newest := max(p.number, in.panes[pane&1^1].number); pane < newest-1 {
+	p := &in.panes[at&1]
+	if newest := max(p.number, in.panes[at&1^1].number); at < newest-1 {
 		p = &in.panes[newest&1]
-	} else if p.number != pane {
-		p.restart(pane)
+	} else if p.number != at {
+		*p = pane{number: at}
 	}
 	i, found := p.find(hash)
 	if !found {
-		p.take(i, hash)
+		p.hash[i], p.over[i] = hash, p.count[i]
+		p.text[i].set(key, &s.rules)
 	}
 	p.count[i] = plus(p.count[i], weight)
 	p.sum += uint64(weight)
 	p.steps++
 	p.weight = max(p.weight, weight)
 	full := p.steps == exactly
-	if !found {
-		p.name(i, key, s.rules.number(key))
-	}
 	in.mu.Unlock()
 	if full && by != Refused {
-		s.sampling.Store(pane)
+		s.sampling.Store(at)
 	}
 }
 
-func (s *Sketch) setUp() {
-	n := Sets
-	if s.Show {
-		n /= 2
-	}
-	for by := range s.sets {
-		s.sets[by] = make([]set, n)
-		if !s.Show {
-			continue
-		}
-		texts := make([][Ways]textBytes, 2*n)
-		for i := range s.sets[by] {
-			s.sets[by][i].panes[0].text, s.sets[by][i].panes[1].text = &texts[2*i], &texts[2*i+1]
-		}
-	}
-}
-
-// restart empties the pane for another time.
-func (p *pane) restart(number int64) { *p = pane{number: number, text: p.text} }
+func (s *Sketch) setUp() { s.sets = new([measures][Sets]set) }
 
 // find returns the counter of hash, or the one that it is to take: the smallest.
 func (p *pane) find(hash uint64) (i int, found bool) {
@@ -172,22 +167,6 @@ func (p *pane) smallest() (i int) {
 		}
 	}
 	return i
-}
-
-// take gives counter i to another key.
-func (p *pane) take(i int, hash uint64) { p.hash[i], p.over[i] = hash, p.count[i] }
-
-// name notes which key has counter i.
-func (p *pane) name(i int, key string, rule uint16) {
-	sum := sha256.Sum256([]byte(key))
-	p.id[i], p.rule[i] = binary.BigEndian.Uint64(sum[:]), rule
-	if p.text == nil {
-		return
-	}
-	text := &p.text[i]
-	if text[0] = 0; len(key) <= maxText {
-		text[0] = byte(copy(text[1:], key))
-	}
 }
 
 // missed is the most that a key without a counter can have had.

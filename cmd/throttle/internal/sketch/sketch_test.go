@@ -98,7 +98,7 @@ func TestAcceptance(t *testing.T) {
 			t.Run(d.name+[]string{", sampled", ", each"}[by], func(t *testing.T) {
 				t.Parallel()
 				for seed := range seeds {
-					s := sketch.Sketch{Show: by == sketch.Refused}
+					s := sketch.Sketch{}
 					truth := d.play(&s, uint64(seed), steps, by)
 					accept(t, s.Top(pane, by, "", 1000), truth, steps)
 				}
@@ -186,7 +186,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	top := s.Top(pane, sketch.Near, "b", 1)
-	if len(top.Keys) != 1 || top.Keys[0].Rule != "b" || top.Keys[0].Count != 3 || top.Missed != 2 || top.Total != 10 || top.Keys[0].Text != "" {
+	if len(top.Keys) != 1 || top.Keys[0].Rule != "b" || top.Keys[0].Count != 3 || top.Missed != 2 || top.Total != 10 || top.Keys[0].Text != "b/0/client=y" {
 		t.Errorf("Top of b: %+v, want one key of 3, and at most 2 of others", top)
 	}
 	if all := s.Top(pane, sketch.All, "", 9); len(all.Keys) != 0 || all.Total != 0 {
@@ -216,21 +216,31 @@ func TestMerge(t *testing.T) {
 
 // TestMemory: a sketch takes at most 4 MB, all at once, and nothing for each key.
 func TestMemory(t *testing.T) {
-	for _, show := range []bool{false, true} {
-		s := sketch.Sketch{Show: show}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		s.Add(pane, sketch.All, 1, 1, text(1))
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > 4_000_000 || n < 1_000_000 {
-			t.Errorf("Show %t: a sketch takes %d bytes, want 1 to 4 MB", show, n)
-		} else {
-			t.Logf("Show %t: %d bytes", show, n)
-		}
-		i, key := 0, text(1)
+	var s sketch.Sketch
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.Add(pane, sketch.All, 1, 1, text(1))
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 4_000_000 || n < 1_000_000 {
+		t.Errorf("a sketch takes %d bytes, want 1 to 4 MB", n)
+	}
+	i, long := 0, text(1)+strings.Repeat("x", 100)
+	for _, key := range []string{text(1), long} {
 		if n := testing.AllocsPerRun(10_000, func() { i++; s.Add(pane, sketch.Near, hash(1, i), 1, key) }); n != 0 {
-			t.Errorf("Show %t: %v allocations for a key, want none", show, n)
+			t.Errorf("%v allocations for a key, want none", n)
 		}
+	}
+}
+
+// TestLongKeys: of a long key there is a digest, and the name of its rule.
+func TestLongKeys(t *testing.T) {
+	var s sketch.Sketch
+	long := strings.Repeat("long-rule", 6) + "/0/client=" + strings.Repeat("x", 60)
+	s.Add(pane, sketch.All, 1, 1, long)
+	sum := sha256.Sum256([]byte(long))
+	top := s.Top(pane, sketch.All, strings.Repeat("long-rule", 6), 9)
+	if len(top.Keys) != 1 || top.Keys[0].ID != hex.EncodeToString(sum[:8]) || top.Keys[0].Text != "" {
+		t.Errorf("Top: %+v, want one key, the digest of %s", top.Keys, long)
 	}
 }
 
@@ -257,7 +267,7 @@ func BenchmarkAdd(b *testing.B) {
 
 // TestConcurrently: callers of all kinds at once lose nothing.
 func TestConcurrently(t *testing.T) {
-	s := sketch.Sketch{Show: true}
+	s := sketch.Sketch{}
 	var all sync.WaitGroup
 	const each = 20_000
 	for i := range uint64(4) {

@@ -1,8 +1,11 @@
 package sketch
 
 import (
+	"bytes"
 	"cmp"
-	"fmt"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"math"
 	"slices"
 )
@@ -28,7 +31,7 @@ type Key struct {
 	// ID is the digest of the key: 16 hexadecimal digits, those of
 	// rules.Answer.KeyID for the first limit of the rule.
 	ID string `json:"key_id"`
-	// Text is the key in the clear, where Show is set and it is not above 64 bytes.
+	// Text is the key in the clear, if it is not above 55 bytes.
 	Text string `json:"key,omitempty"`
 	// Count was counted since the key has had its counter.
 	Count uint64 `json:"count"`
@@ -36,30 +39,51 @@ type Key struct {
 	AtLeast uint64 `json:"at_least"`
 	AtMost  uint64 `json:"at_most"`
 
-	number uint16 // of the rule
+	kept text
 }
 
 // Top returns at most n keys of a rule, of all rules if it is empty, in a pane and
-// the one before it. Each set is locked while it is read. It takes about a
-// millisecond.
-func (s *Sketch) Top(pane int64, by By, rule string, n int) Top {
+// the one before it. Each set is locked while it is read. It takes some
+// milliseconds.
+func (s *Sketch) Top(at int64, by By, rule string, n int) Top {
 	s.once.Do(s.setUp)
 	t := Top{Sampled: 1}
 	for i := range s.sets[by] {
 		in := &s.sets[by][i]
 		in.mu.Lock()
-		t.read(in, pane)
+		t.read(in, at)
 		in.mu.Unlock()
 	}
 	for i := range t.Keys {
-		t.Keys[i].Rule = s.rules.name(t.Keys[i].number)
+		t.Keys[i].Rule = t.Keys[i].kept.rule(&s.rules)
 	}
 	if rule != "" {
 		t.Keys = slices.DeleteFunc(t.Keys, func(k Key) bool { return k.Rule != rule })
 	}
 	t.widen()
 	t.cut(n)
+	for i := range t.Keys {
+		t.Keys[i].ID, t.Keys[i].Text = t.Keys[i].kept.names()
+	}
 	return t
+}
+
+// rule returns the name of the rule of a key.
+func (t *text) rule(rules *names) string {
+	if t.n == isLong {
+		return rules.name(binary.BigEndian.Uint16(t.bytes[8:]))
+	}
+	rule, _, _ := bytes.Cut(t.bytes[:t.n], []byte("/"))
+	return string(rule)
+}
+
+// names returns the digest of a key, and its text if it is not long.
+func (t *text) names() (id, key string) {
+	if t.n == isLong {
+		return hex.EncodeToString(t.bytes[:8]), ""
+	}
+	sum := sha256.Sum256(t.bytes[:t.n])
+	return hex.EncodeToString(sum[:8]), string(t.bytes[:t.n])
 }
 
 // read adds the keys of a set.
@@ -96,7 +120,7 @@ func (t *Top) add(p, other *pane) {
 		if p.count[i] == 0 {
 			continue
 		}
-		k := Key{ID: fmt.Sprintf("%016x", p.id[i]), number: p.rule[i], AtMost: uint64(p.count[i]), Count: uint64(p.count[i] - p.over[i])}
+		k := Key{kept: p.text[i], AtMost: uint64(p.count[i]), Count: uint64(p.count[i] - p.over[i])}
 		if other != nil {
 			switch j, found := other.find(hash); {
 			case found && other.number > p.number:
@@ -107,9 +131,6 @@ func (t *Top) add(p, other *pane) {
 			default:
 				k.AtMost += uint64(other.count[j])
 			}
-		}
-		if p.text != nil {
-			k.Text = string(p.text[i][1 : 1+p.text[i][0]])
 		}
 		t.Keys = append(t.Keys, k)
 	}
@@ -138,7 +159,7 @@ func (t *Top) widen() {
 // cut sorts the keys, and leaves n.
 func (t *Top) cut(n int) {
 	slices.SortFunc(t.Keys, func(a, b Key) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.AtMost, a.AtMost), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.AtMost, a.AtMost), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.ID, b.ID), bytes.Compare(a.kept.bytes[:], b.kept.bytes[:]))
 	})
 	for _, k := range t.Keys[min(max(n, 0), len(t.Keys)):] {
 		t.Missed = max(t.Missed, k.AtMost)
