@@ -83,7 +83,7 @@ func TestWhatIf(t *testing.T) {
 	old := fmt.Sprintf(now, `"8/s"`)
 	for name, other := range map[string]string{
 		"another limit":    fmt.Sprintf(now, `"3/s", "30/m"`),
-		"an exact raise":   strings.Replace(fmt.Sprintf(now, `"8/s"`), `{"key": ["big-1"]`, `{"key": ["any-2"]`, 1),
+		"an exact raise":   strings.Replace(fmt.Sprintf(now, `"8/s"`), `{"key": ["big-1"]`, `{"key": ["any-2"], "limits": "18/s"}, {"key": ["big-1"]`, 1),
 		"a client allowed": strings.Replace(fmt.Sprintf(now, `"8/s"`), `"header:X-Plan=gold"`, `"client=any-1", "header:X-Plan=silver"`, 1),
 		"an address":       strings.Replace(fmt.Sprintf(now, `"8/s"`), `"198.51.100.0/28"`, `"198.51.100.33"`, 1),
 		"less":             `{"rules": [{"name": "all", "limits": "100/s"}]}`,
