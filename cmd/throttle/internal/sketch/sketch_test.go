@@ -91,7 +91,7 @@ func (d day) play(s *sketch.Sketch, seed uint64, steps int, by sketch.By) (truth
 func TestAcceptance(t *testing.T) {
 	steps, seeds := 500_000, 1
 	if os.Getenv("THROTTLE_SOAK") != "" {
-		steps, seeds = 10_000_000, 5
+		steps, seeds = 10_000_000, 2
 	}
 	for _, by := range []sketch.By{sketch.All, sketch.Refused} {
 		for _, d := range days {
