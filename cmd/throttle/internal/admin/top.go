@@ -14,6 +14,9 @@ import (
 type topState struct {
 	By   string `json:"by"`
 	Rule string `json:"rule,omitempty"`
+	// Instances is the number of those that were counted; Err is why no others were.
+	Instances int    `json:"instances"`
+	Err       string `json:"err,omitempty"`
 	// Since is the beginning of what was counted, and At the end.
 	Since time.Time `json:"since"`
 	At    time.Time `json:"at"`
@@ -65,7 +68,14 @@ func (s *server) top(w http.ResponseWriter, r *http.Request) error {
 			return failf(http.StatusBadRequest, "n %.40q: must be a number from 1 to %d", text, maxTop)
 		}
 	}
-	found := s.c.Recent.Top(is.At, by, is.Rule, n)
+	var found sketch.Top
+	if is.Instances = 1; s.c.Peers == nil {
+		found = s.c.Recent.Top(is.At, by, is.Rule, n)
+	} else {
+		var err error
+		found, is.Instances, err = s.c.Peers.Top(is.At, by, is.Rule, n)
+		is.Err = text(err)
+	}
 	is.Since = sketch.Since(is.At).UTC()
 	if is.Since.Before(s.began) {
 		is.Since = s.began.UTC()
