@@ -126,15 +126,12 @@ func (p *Peers) exchange(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d := document{}
-		if len(data) > 0 && json.Unmarshal(data, &d) != nil {
-			d = document{} // of another version of this program
-		}
+		d := documentOf(data)
 		now := time.Now()
-		if !p.read(&d, now) {
+		if !p.read(d, now) {
 			return nil
 		}
-		if data, err = p.write(&d, now); err != nil {
+		if data, err = p.write(d, now); err != nil {
 			return err
 		}
 		if _, ok, err := p.Shared.Swap(ctx, version, data); ok || err != nil {
@@ -142,6 +139,19 @@ func (p *Peers) exchange(ctx context.Context) error {
 		}
 	}
 	return errors.New("recent: too many instances write at once")
+}
+
+// documentOf reads a document: an empty one, if it is of another version of the
+// program.
+func documentOf(data []byte) *document {
+	d := document{}
+	if len(data) > 0 && json.Unmarshal(data, &d) != nil {
+		d = document{}
+	}
+	if d.Parts == nil {
+		d.Parts = map[string]*part{}
+	}
+	return &d
 }
 
 // read notes what changed. It reports whether this instance is to write.
@@ -154,16 +164,9 @@ func (p *Peers) read(d *document, now time.Time) (write bool) {
 	}
 	p.asked.see(d.Asked, now)
 	for name, is := range d.Parts {
-		if name == p.name || is == nil || len(p.others) >= 2*maxPeers && p.others[name] == nil {
-			continue
+		if name != p.name && is != nil {
+			p.hear(name, is, now)
 		}
-		if p.others[name] == nil {
-			p.others[name] = &peer{first: now}
-			p.others[name].known = p.loaded // so it is new, and not of long ago
-		}
-		o := p.others[name]
-		o.see(is.Number, now)
-		o.tops = is.Tops
 	}
 	for name := range p.others {
 		if d.Parts[name] == nil {
@@ -174,17 +177,37 @@ func (p *Peers) read(d *document, now time.Time) (write bool) {
 	return p.looking(now) || p.asked.within(fresh, now)
 }
 
+// hear notes what another instance says.
+func (p *Peers) hear(name string, is *part, now time.Time) {
+	o := p.others[name]
+	if o == nil {
+		if len(p.others) >= 2*maxPeers {
+			return
+		}
+		o = &peer{first: now}
+		o.known = p.loaded // so it is new, and not of long ago
+		p.others[name] = o
+	}
+	o.see(is.Number, now)
+	o.tops = is.Tops
+}
+
 // looking reports whether somebody looks at this instance.
 func (p *Peers) looking(now time.Time) bool {
 	return !p.looked.IsZero() && now.Sub(p.looked) < fresh
 }
 
-// write puts this instance into the document, and removes those that have gone.
-func (p *Peers) write(d *document, now time.Time) ([]byte, error) {
-	var tops [3]sketch.Top
+// own returns the top keys of this instance.
+func (p *Peers) own(now time.Time) (tops [3]sketch.Top) {
 	for by := range tops {
 		tops[by] = p.Decisions.Top(now, sketch.By(by), "", peerKeys)
 	}
+	return tops
+}
+
+// write puts this instance into the document, and removes those that have gone.
+func (p *Peers) write(d *document, now time.Time) ([]byte, error) {
+	tops := p.own(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.looking(now) {
@@ -205,9 +228,6 @@ func (p *Peers) write(d *document, now time.Time) ([]byte, error) {
 	}
 	own.Number++
 	own.Tops = tops
-	if d.Parts == nil {
-		d.Parts = map[string]*part{}
-	}
 	d.Parts[p.name] = own
 	return json.Marshal(d)
 }

@@ -92,7 +92,7 @@ func TestPeers(t *testing.T) {
 		stop[2]()
 		time.Sleep(6 * time.Second)
 		look(1, 3, 15)
-		time.Sleep(10 * time.Second)
+		time.Sleep(13 * time.Second)
 		look(1, 2, 10) // one has ended
 		time.Sleep(time.Minute)
 		writes := s.writes
@@ -115,7 +115,7 @@ func TestPeersAway(t *testing.T) {
 		s.mu.Lock()
 		s.err, s.data, s.n = nil, []byte("{nonsense"), 7
 		s.mu.Unlock()
-		time.Sleep(9 * time.Second)
+		time.Sleep(12 * time.Second)
 		if _, n, err := all[0].Top(time.Now(), sketch.All, "", 9); n != 3 || err != nil {
 			t.Errorf("Top with the store back: %d instances, %v, want 3", n, err)
 		}

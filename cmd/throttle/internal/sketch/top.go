@@ -24,7 +24,7 @@ type Top struct {
 	Keys []Key `json:"keys"`
 }
 
-// Key is what is known of one key.
+// Key holds the bounds of the count of one key.
 type Key struct {
 	// Rule is the name of its rule. Empty beyond 4,096 names.
 	Rule string `json:"rule"`
