@@ -120,6 +120,29 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+// TestWhatIfOrder: requests at once may be kept in any order, and are replayed in that
+// of their decisions.
+func TestWhatIfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := parse(t, fmt.Sprintf(now, `"8/s"`))
+		c := control(t, nil, `{"rules": []}`)
+		c.Rules.Swap(before)
+		var events []admit.Event
+		c.OnEvent = func(e admit.Event) { e.Request.Now = time.Now(); events = append(events, e) }
+		refused := live(t, 1, c)
+		var r Decisions
+		r.once.Do(r.setUp)
+		for i := range events {
+			e := &events[i/600*600+599-i%600]
+			r.record(e, e.Request.Now)
+		}
+		w, err := r.WhatIf(t.Context(), time.Now(), before, before, false)
+		if err != nil || w.Before.Refused != refused || w.Requests != 6000 {
+			t.Errorf("%v: %d of %d requests refused before, want %d", err, w.Before.Refused, w.Requests, refused)
+		}
+	})
+}
+
 // TestWhatIfHides: what is kept of clients, and what comes out, has no name that the
 // rules do not have.
 func TestWhatIfHides(t *testing.T) {

@@ -178,6 +178,30 @@ func TestPanes(t *testing.T) {
 	}
 }
 
+// TestPanesMerge: what a key may have had in a pane in which its counter was taken
+// is in its bounds.
+func TestPanesMerge(t *testing.T) {
+	var s sketch.Sketch
+	truth := map[string]int{}
+	add := func(at int64, key int) {
+		s.Add(at, sketch.Refused, uint64(key+1), 1, text(key)) // all in one set
+		truth[id(key)]++
+	}
+	for key := range 3 * sketch.Ways {
+		add(10, key)
+	}
+	for key := range 3 {
+		add(11, key)
+	}
+	top := s.Top(11, sketch.Refused, "", 99)
+	for _, k := range top.Keys {
+		check(t, k, truth[k.ID])
+	}
+	if k := top.Keys[0]; len(top.Keys) != sketch.Ways+3 || k.AtMost != 4 || top.Missed != 3 {
+		t.Errorf("Top: %d keys, the first %+v, Missed %d, want 19, at most 4, 3", len(top.Keys), k, top.Missed)
+	}
+}
+
 func TestRules(t *testing.T) {
 	var s sketch.Sketch
 	for i, key := range []string{"a/0/client=x", "b/0/client=x", "b/0/client=y", "c/0"} {
