@@ -42,6 +42,13 @@ func (s *shared) Swap(_ context.Context, old string, data []byte) (string, bool,
 	return strconv.Itoa(s.n), true, nil
 }
 
+// written returns the number of writes and the size of the last.
+func (s *shared) written() (writes, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes, len(s.data)
+}
+
 // three are instances that share a document, each with decisions about one key of its
 // own and one of all.
 func three(t *testing.T, s *shared) (all [3]*Peers, stop [3]func()) {
@@ -70,8 +77,8 @@ func TestPeers(t *testing.T) {
 			}
 		}()
 		time.Sleep(10 * time.Second)
-		if s.writes != 0 {
-			t.Fatalf("%d writes, and nobody looked", s.writes)
+		if n, _ := s.written(); n != 0 {
+			t.Fatalf("%d writes, and nobody looked", n)
 		}
 		look := func(i int, want int, count uint64) {
 			t.Helper()
@@ -86,8 +93,8 @@ func TestPeers(t *testing.T) {
 			look(1, 3, 15)
 			time.Sleep(3 * time.Second)
 		}
-		if s.writes > 7*3 || len(s.data) > 64<<10 {
-			t.Errorf("%d writes of %d bytes in 21 seconds, want at most 21, small", s.writes, len(s.data))
+		if n, size := s.written(); n > 7*3 || size > 64<<10 {
+			t.Errorf("%d writes of %d bytes in 21 seconds, want at most 21, small", n, size)
 		}
 		stop[2]()
 		time.Sleep(6 * time.Second)
@@ -95,10 +102,10 @@ func TestPeers(t *testing.T) {
 		time.Sleep(13 * time.Second)
 		look(1, 2, 10) // one has ended
 		time.Sleep(time.Minute)
-		writes := s.writes
+		before, _ := s.written()
 		time.Sleep(time.Minute)
-		if s.writes != writes {
-			t.Errorf("%d writes in a minute in which nobody looked", s.writes-writes)
+		if n, _ := s.written(); n != before {
+			t.Errorf("%d writes in a minute in which nobody looked", n-before)
 		}
 	})
 }
