@@ -59,7 +59,7 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 	c := admin.Config{
 		Writers: a.Writers, Hosts: a.Hosts, Pprof: a.Pprof, ShowKeys: a.ShowKeys, OTLP: string(a.OTLP), OTLPEvery: a.OTLPEvery,
 		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Stack: p.sources.stack, Reload: p.reload,
-		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Observe: p.observe,
+		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Recent: p.recent, Peers: p.peers, Observe: p.observe,
 		ReadyNeedsStore: a.Ready == "store", Log: p.log,
 	}
 	for _, t := range a.Tokens {

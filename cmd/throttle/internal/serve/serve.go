@@ -18,6 +18,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/recent"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/store"
@@ -57,6 +58,8 @@ type program struct {
 	storage *storage
 	control *admit.Control
 	counter *admit.Counter
+	recent  *recent.Decisions // nil: there is no admin role, so nobody looks
+	peers   *recent.Peers     // nil: there are no others
 	// latency records how long decisions took, from when the metrics are made.
 	latency atomic.Pointer[func(admit.Event)]
 	gateway *gateway.Gateway // nil: no such role
@@ -105,6 +108,12 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		p.storage.close()
 		return err
 	}
+	if a := p.began.Admin; a != nil {
+		p.recent = &recent.Decisions{Show: a.ShowKeys, Remote: p.storage.remote != nil}
+		if shared := p.storage.topKeys(p.began); shared != nil {
+			p.peers = &recent.Peers{Shared: shared, Decisions: p.recent}
+		}
+	}
 	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live(), InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
 	if g := p.began.Gateway; g != nil {
 		p.control.Spread = g.Spread
@@ -126,6 +135,9 @@ func (p *program) onEvent(log func(admit.Event)) func(admit.Event) {
 	return func(e admit.Event) {
 		p.counter.OnEvent(e)
 		log(e)
+		if p.recent != nil {
+			p.recent.OnEvent(&e)
+		}
 		if record := p.latency.Load(); record != nil {
 			(*record)(e)
 		}
@@ -155,6 +167,9 @@ func (p *program) serve(ctx context.Context) error {
 	background.Go(func() { p.storage.look(running) })
 	background.Go(func() { p.sources.run(running) })
 	background.Go(func() { p.watch(running) })
+	if p.peers != nil {
+		background.Go(func() { p.peers.Run(running) })
+	}
 	p.say()
 	background.Go(func() { p.process().Run(running, p.signals, "serving "+words.Enumerate(p.names)) })
 	ended := make(chan error, 1)
