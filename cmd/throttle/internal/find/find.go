@@ -93,7 +93,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err := outfile.Check(o.json, o.outputs()...); err != nil {
 		return err
 	}
-	if err := o.consent(ctx, stdin, stderr); err != nil {
+	if err := o.consent(stdin, stderr); err != nil {
 		return err
 	}
 	target, err := o.connect(ctx)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/consent"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
@@ -135,9 +136,10 @@ func (o *options) findings(ctx context.Context, stdin io.Reader, stderr io.Write
 	if o.observe != "" {
 		return o.observed(stdin)
 	}
-	if !isLoopback(o.url) && !o.yes {
+	if !consent.Loopback(o.url) && !o.yes {
 		what := fmt.Sprintf("at most %s, of which about %d are refused, within %s", words.Plural(o.plan.Requests, "request", "requests"), o.plan.Refusals, words.Short(o.plan.Time))
-		if err := consent(what, o.url.Host, stdin, stderr); err != nil {
+		without := fmt.Sprintf("find: %s is not this machine, and there is no terminal to ask on; say -yes if you may send %s", words.Quote(o.url.Host), what)
+		if err := consent.Ask(fmt.Sprintf("Send %s to %s?", what, o.url.Host), without, stdin, stderr); err != nil {
 			return nil, err
 		}
 	}
@@ -237,8 +239,10 @@ func (o *options) check() error {
 		is, least int
 		most      int
 	}{
-		{"requests", o.plan.Requests, 1, mostRequests}, {"refusals", o.plan.Refusals, 1, mostRequests},
-		{"errors", o.errors, 1, mostRequests}, {"at-once", o.plan.AtOnce, 1, mostAtOnce},
+		{"requests", o.plan.Requests, 1, mostRequests},
+		{"refusals", o.plan.Refusals, 1, mostRequests},
+		{"errors", o.errors, 1, mostRequests},
+		{"at-once", o.plan.AtOnce, 1, mostAtOnce},
 	} {
 		if f.is < f.least || f.is > f.most {
 			return usage.Errorf("find: -%s %d: must be from %d to %d", f.name, f.is, f.least, f.most)

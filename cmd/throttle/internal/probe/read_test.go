@@ -195,16 +195,6 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-func TestAsk(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, " YES \n": true, "n\n": false, "\n": false, "": false, "yess\n": false} {
-		var b bytes.Buffer
-		err := ask("at most 5 requests", "api.example.com", strings.NewReader(answer), &b)
-		if (err == nil) != want || b.String() != "Send at most 5 requests to api.example.com? [y/N] " {
-			t.Errorf("ask answered by %q: %v, wrote %q; want consent %t", answer, err, b.String(), want)
-		}
-	}
-}
-
 func FuzzReadLog(f *testing.F) {
 	f.Add("1767366245.678 200 12ms\n")
 	f.Add(`{"time":1767366245.678901,"status":"200","latency":0.25}`)

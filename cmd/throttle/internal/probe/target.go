@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/consent"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/signal"
@@ -90,11 +91,11 @@ func readData(text string) ([]byte, error) {
 	return data, nil
 }
 
-// connect makes the client, which uses no proxy of the environment. One that asks this machine connects to nothing
-// else, whatever a name resolves to.
+// connect makes the client, which uses no proxy of the environment. One that asks
+// this machine connects to nothing else, whatever a name resolves to.
 func (t *target) connect(atOnce int) {
 	dialer := net.Dialer{Timeout: t.timeout}
-	if isLoopback(t.url) {
+	if consent.Loopback(t.url) {
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
 			host, _, _ := net.SplitHostPort(address)
 			if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
