@@ -52,17 +52,15 @@ func (c *scorer) scan(f found) found {
 		}
 	}
 	p, free := f.p, f.p.period > 0 && !f.p.first && f.p.kind != SlidingLog
-	for i := -30.0; i <= 30; i++ {
+	for i := -60.0; i <= 60 && !free; i++ {
 		q := p
-		if q.rate *= 1 + i/500; p.rate > 0 {
-			try(q)
-		}
-		if q.period *= 1 + i/500; p.period > 0 && !free {
-			try(q)
-		}
-		for k := -6.0; free && i >= -8 && i <= 8 && k <= 6; k++ {
-			q.period = p.period * (1 + i/100)
-			q.edge = p.edge + k/60*p.period
+		q.rate, q.period = q.rate*(1+i/1000), q.period*(1+i/1000)
+		try(q)
+	}
+	for i := -8.0; i <= 8 && free; i++ {
+		for k := -6.0; k <= 6; k++ {
+			q := p
+			q.period, q.edge = p.period*(1+i/100), p.edge+k/60*p.period
 			try(q)
 		}
 	}
