@@ -36,8 +36,9 @@ type Result struct {
 	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
 	// empty: without a refusal it is Unlimited, or Delay.
 	Candidates []Candidate
-	// Decided reports that the first Candidate is at least 99 times as likely
-	// as any other, and that its parameters are known to about 5 %. Of
+	// Decided reports that the first Candidate is far more than 99 times as
+	// likely as any other, that it explains the answers but for one refusal at
+	// most, and that its parameters are known to about 4 %. Of
 	// Unlimited it means that a thousand requests were served, and no more.
 	Decided bool
 	// Why is the reason in one line where Decided is false; otherwise it is
@@ -61,6 +62,10 @@ const odds = 8
 
 // precise is how wide, relative to the middle, half an interval may be.
 const precise = 0.04
+
+// unsure is the most that the answers may cost to be decided on: that of one
+// refusal with next to nothing left.
+const unsure = 3
 
 // enough is the number of served requests after which Unlimited is decided.
 const enough = 1000
@@ -204,6 +209,9 @@ func why(tr *trace, all []weighed) string {
 		if d := all[1].cost - all[1].gain - best.cost + best.gain; d < odds {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
+	}
+	if x := best.cost - penalty(&best.p, tr.latency); x > unsure {
+		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
 }

@@ -52,17 +52,15 @@ func (c *scorer) scan(f found) found {
 		}
 	}
 	p, free := f.p, f.p.period > 0 && !f.p.first && f.p.kind != SlidingLog
-	for i := -30.0; i <= 30; i++ {
+	for i := -60.0; i <= 60 && !free; i++ {
 		q := p
-		if q.rate *= 1 + i/500; p.rate > 0 {
-			try(q)
-		}
-		if q.period *= 1 + i/500; p.period > 0 && !free {
-			try(q)
-		}
-		for k := -6.0; free && i >= -8 && i <= 8 && k <= 6; k++ {
-			q.period = p.period * (1 + i/100)
-			q.edge = p.edge + k/60*p.period
+		q.rate, q.period = q.rate*(1+i/1000), q.period*(1+i/1000)
+		try(q)
+	}
+	for i := -8.0; i <= 8 && free; i++ {
+		for k := -6.0; k <= 6; k++ {
+			q := p
+			q.period, q.edge = p.period*(1+i/100), p.edge+k/60*p.period
 			try(q)
 		}
 	}
@@ -310,27 +308,18 @@ func (c *scorer) refine(f found) found {
 
 // near are the params a relative step s from p.
 func near(p params, s float64) (all []params) {
-	switch {
-	case p.kind == TokenBucket:
-		for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
-			q := p
-			q.rate *= k
-			all = append(all, q)
-		}
-	case p.period > 0:
-		for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
-			q := p
-			q.period *= k
-			all = append(all, q)
-		}
-		if p.first || p.kind == SlidingLog {
-			break
-		}
-		for _, k := range [...]float64{s, -s} {
-			q := p
-			q.edge += k * p.period
-			all = append(all, q)
-		}
+	for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
+		q := p
+		q.rate, q.period = q.rate*k, q.period*k
+		all = append(all, q)
+	}
+	if p.period <= 0 || p.first || p.kind == SlidingLog {
+		return all
+	}
+	for _, k := range [...]float64{s, -s} {
+		q := p
+		q.edge += k * p.period
+		all = append(all, q)
 	}
 	return all
 }
