@@ -6,7 +6,7 @@ import "time"
 // latest.
 const MaxAnswers = 1 << 16
 
-// Answer is what a caller saw of one request. The server decided at some
+// Answer holds the times and the outcome of one request. The server decided at some
 // instant from Sent to Ended, which is all that is assumed about its latency.
 type Answer struct {
 	// Sent and Ended are when the request was sent and its answer had come, by
@@ -18,8 +18,8 @@ type Answer struct {
 	// Ignored reports a request of which is not known whether it was counted,
 	// such as one that timed out. It is left out.
 	Ignored bool
-	// Remaining is what the server said to be left after this request. It is
-	// read where HasRemaining is set, as zero is a value.
+	// Remaining is the number of requests left after this one, as the server
+	// told. It is read where HasRemaining is set, as zero is a value.
 	Remaining    float64
 	HasRemaining bool
 	// Limit is the limit that the server told. If zero, none.

@@ -162,6 +162,29 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 	if p.period > 0 && p.period < c.tr.shortest() || p.kind == TokenBucket && p.rate > c.tr.fastest() {
 		return hopeless
 	}
+	c.uses(p)
+	cheap, n := hopeless, 0.0
+	if c.tr.told { // each has to be asked what it would tell
+		return c.solveTold(p, bound)
+	}
+	for _, x := range c.counts() {
+		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
+			cheap, n = y, x
+		}
+	}
+	if p.n = n; n == 0 {
+		return hopeless
+	}
+	best := cheap
+	if cheap > 0 { // with what one refusal says of the next
+		best = c.cost(p, max(bound, c.least+explained))
+	}
+	c.keep(p, best)
+	return best
+}
+
+// uses finds what was used at each event.
+func (c *scorer) uses(p *params) {
 	s := begin(p, c.runs)
 	for i := range c.events {
 		e := &c.events[i]
@@ -181,24 +204,6 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 		}
 	}
 	c.runs = s.runs
-	cheap, n := hopeless, 0.0
-	if c.tr.told { // each has to be asked what it would tell
-		return c.solveTold(p, bound)
-	}
-	for _, x := range c.counts() {
-		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
-			cheap, n = y, x
-		}
-	}
-	if p.n = n; n == 0 {
-		return hopeless
-	}
-	best := cheap
-	if cheap > 0 { // with what one refusal says of the next
-		best = c.cost(p, max(bound, c.least+explained))
-	}
-	c.keep(p, best)
-	return best
 }
 
 // solveTold is solve where the server told what remains.
@@ -229,17 +234,8 @@ func (c *scorer) unlinked(n, rounded, bound float64) (sum float64) {
 	return sum
 }
 
-// counts are the n worth trying: what was used most, up to the least that was
-// refused above it, and fewer where a few answers are strange.
-func (c *scorer) counts() []float64 {
-	var all [8]float64
-	list := all[:0]
-	add := func(n float64) {
-		if n = max(math.Round(n), 1); !slices.Contains(list, n) {
-			list = append(list, n)
-		}
-	}
-	var top [3]float64
+// top are the three largest uses of what was served.
+func (c *scorer) top() (top [3]float64) {
 	for _, x := range c.served {
 		switch {
 		case x > top[0]:
@@ -250,6 +246,20 @@ func (c *scorer) counts() []float64 {
 			top[2] = x
 		}
 	}
+	return top
+}
+
+// counts are the n worth trying: what was used most, up to the least that was
+// refused above it, and fewer where a few answers are strange.
+func (c *scorer) counts() []float64 {
+	var all [8]float64
+	list := all[:0]
+	add := func(n float64) {
+		if n = max(math.Round(n), 1); !slices.Contains(list, n) {
+			list = append(list, n)
+		}
+	}
+	top := c.top()
 	over := math.Inf(1)
 	for _, x := range c.left {
 		if x >= top[0]-fuzzy {

@@ -22,8 +22,25 @@ func (tr *trace) delay() (w weighed, gain float64) {
 	if len(rates) == 0 {
 		return w, 0
 	}
-	rate := rates[len(rates)/2]
 	q := queue{sent: sent, low: low, scale: max(0.15*low, 1e-4)}
+	best := q.search(&w, rates[len(rates)/2])
+	w.n = span{w.p.n, w.p.n}
+	for _, d := range [...]float64{1, 2, 4, 8} {
+		if q.gain(w.p.rate, w.p.n+d) > best-explained {
+			w.n.high = w.p.n + d
+		}
+		if w.p.n > d && q.gain(w.p.rate, w.p.n-d) > best-explained {
+			w.n.low = w.p.n - d
+		}
+	}
+	if best < 3*q.waited() {
+		return w, 0
+	}
+	return w, best
+}
+
+// search finds the rate and the burst near a rate, and returns their gain.
+func (q *queue) search(w *weighed, rate float64) float64 {
 	best := -math.MaxFloat64
 	try := func(r float64) {
 		burst := q.burst(r)
@@ -39,19 +56,7 @@ func (tr *trace) delay() (w weighed, gain float64) {
 		}
 	}
 	w.rate = q.span(w.p.rate, best, func(r float64) float64 { return q.gain(r, q.burst(r)) })
-	w.n = span{w.p.n, w.p.n}
-	for _, d := range [...]float64{1, 2, 4, 8} {
-		if q.gain(w.p.rate, w.p.n+d) > best-explained {
-			w.n.high = w.p.n + d
-		}
-		if w.p.n > d && q.gain(w.p.rate, w.p.n-d) > best-explained {
-			w.n.low = w.p.n - d
-		}
-	}
-	if best < 3*q.waited() {
-		return w, 0
-	}
-	return w, best
+	return best
 }
 
 // waited counts the answers that came later than usual.

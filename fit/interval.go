@@ -56,7 +56,13 @@ func (c *scorer) weigh(f found) weighed {
 	}
 	c.snap(&w)
 	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, f.p.n, false)
-	w.modes = c.modes(8)
+	w.widen(c.modes(8))
+	return w
+}
+
+// widen adds modes, and the params of those that explain as much to the spans.
+func (w *weighed) widen(modes []found) {
+	w.modes = modes
 	for _, m := range w.modes { // other params may explain it as well, far from these
 		if m.cost > w.cost+explained {
 			continue
@@ -65,7 +71,6 @@ func (c *scorer) weigh(f found) weighed {
 		w.period = w.period.with(m.p.period)
 		w.n = w.n.with(m.p.n)
 	}
-	return w
 }
 
 // with is s, or more to hold x.

@@ -23,7 +23,7 @@ type Plan struct {
 	AtOnce int
 }
 
-// Step is what to send next: begin at At, send at most N requests, at least
+// Step states the next requests to send: begin at At, send at most N requests, at least
 // Every apart, at most AtOnce in flight, and send no more once Refusals of them
 // were refused. Then wait for all answers and call Next again.
 type Step struct {
@@ -37,7 +37,7 @@ type Step struct {
 	AtOnce int
 	// Refusals ends the step after so many, at least 1.
 	Refusals int
-	// Why is what the step is to find out, in a few words.
+	// Why states the aim of the step in a few words.
 	Why string
 }
 

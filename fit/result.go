@@ -30,14 +30,15 @@ type Candidate struct {
 	RateIn, BurstIn, CountIn, PeriodIn, InFlightIn Interval
 }
 
-// Result is what the answers say about the rate limiter.
+// Result holds the kinds of rate limiter that may have given the answers.
 type Result struct {
 	// Candidates has one Candidate for each Kind that is not excluded, with
 	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
 	// empty: without a refusal it is Unlimited, or Delay.
 	Candidates []Candidate
-	// Decided reports that the first Candidate is at least 99 times as likely
-	// as any other, and that its parameters are known to about 5 %. Of
+	// Decided reports that the first Candidate is far more than 99 times as
+	// likely as any other, that it explains the answers but for one refusal at
+	// most, and that its parameters are known to about 4 %. Of
 	// Unlimited it means that a thousand requests were served, and no more.
 	Decided bool
 	// Why is the reason in one line where Decided is false; otherwise it is
@@ -61,6 +62,10 @@ const odds = 8
 
 // precise is how wide, relative to the middle, half an interval may be.
 const precise = 0.04
+
+// unsure is the most that the answers may cost to be decided on: that of one
+// refusal with next to nothing left.
+const unsure = 3
 
 // enough is the number of served requests after which Unlimited is decided.
 const enough = 1000
@@ -205,11 +210,19 @@ func why(tr *trace, all []weighed) string {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
+	if x := best.cost - penalty(&best.p, tr.latency); x > unsure {
+		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
+	}
+	return best.wide()
+}
+
+// wide names a param that is not known well enough; it is empty where all are.
+func (w *weighed) wide() string {
 	for _, x := range [...]struct {
 		name string
 		wide float64
-	}{{"rate", best.rate.wide()}, {"period", best.period.wide()}, {best.p.countName(), countWide(best.n)},
-		{"phase", best.edgeWide()}} {
+	}{{"rate", w.rate.wide()}, {"period", w.period.wide()}, {w.p.countName(), countWide(w.n)},
+		{"phase", w.edgeWide()}} {
 		if x.wide > precise {
 			return fmt.Sprintf("the %s is known only to %.0f %%", x.name, 100*min(x.wide, 1))
 		}

@@ -52,17 +52,15 @@ func (c *scorer) scan(f found) found {
 		}
 	}
 	p, free := f.p, f.p.period > 0 && !f.p.first && f.p.kind != SlidingLog
-	for i := -30.0; i <= 30; i++ {
+	for i := -60.0; i <= 60 && !free; i++ {
 		q := p
-		if q.rate *= 1 + i/500; p.rate > 0 {
-			try(q)
-		}
-		if q.period *= 1 + i/500; p.period > 0 && !free {
-			try(q)
-		}
-		for k := -6.0; free && i >= -8 && i <= 8 && k <= 6; k++ {
-			q.period = p.period * (1 + i/100)
-			q.edge = p.edge + k/60*p.period
+		q.rate, q.period = q.rate*(1+i/1000), q.period*(1+i/1000)
+		try(q)
+	}
+	for i := -8.0; i <= 8 && free; i++ {
+		for k := -6.0; k <= 6; k++ {
+			q := p
+			q.period, q.edge = p.period*(1+i/100), p.edge+k/60*p.period
 			try(q)
 		}
 	}
@@ -136,7 +134,15 @@ func (c *scorer) grid(best []found, p params) []found {
 		for _, p.period = range c.periods(1.06, 1.2) {
 			try()
 		}
-	case p.kind == SlidingCounter:
+	default:
+		c.plane(&p, try)
+	}
+	return top(best)
+}
+
+// plane tries periods with edges.
+func (c *scorer) plane(p *params, try func()) {
+	if p.kind == SlidingCounter {
 		begun := c.lastServed()
 		for _, p.period = range c.periods(1.15, 5) {
 			p.edge = c.tr.aligned()
@@ -146,15 +152,14 @@ func (c *scorer) grid(best []found, p params) []found {
 				try()
 			}
 		}
-	default:
-		edges := c.edges(3)
-		for _, p.period = range append(c.periods(1.15, 5), c.between()...) {
-			for _, p.edge = range edges {
-				try()
-			}
+		return
+	}
+	edges := c.edges(3)
+	for _, p.period = range append(c.periods(1.15, 5), c.between()...) {
+		for _, p.edge = range edges {
+			try()
 		}
 	}
-	return top(best)
 }
 
 // top is the best of them, without equals.
@@ -194,6 +199,13 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 			all = append(all, p)
 		}
 	}
+	all = append(all, c.ended()...)
+	return slices.DeleteFunc(all, func(p float64) bool { return p < 1e-3 || math.IsInf(p, 0) })
+}
+
+// ended are the times from the beginning of a run to the end of the refusals after
+// it, of the latest, and those that the server told.
+func (c *scorer) ended() (all []float64) {
 	begun, refused := math.Inf(-1), false
 	for i, e := range c.events {
 		if e.n == 0 {
@@ -212,7 +224,7 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 		}
 		refused = false
 	}
-	return slices.DeleteFunc(all, func(p float64) bool { return p < 1e-3 || math.IsInf(p, 0) })
+	return all
 }
 
 // edges are times at which a window may have begun: where refusals ended, in

@@ -98,32 +98,10 @@ func readSeen(a Answer, origin time.Time) seen {
 // a usual latency after the request was sent, as that is what requests in flight
 // have in common.
 func (tr *trace) measure() {
-	var by [2][]float64 // latencies of the served and of the refused
-	for _, s := range tr.seen {
-		k := 0
-		if s.refused {
-			k = 1
-		}
-		by[k] = append(by[k], s.ended-s.sent)
-		tr.end = max(tr.end, s.ended)
-	}
-	low := math.Inf(1)
-	for k, all := range by {
-		if len(all) == 0 {
-			continue
-		}
-		slices.Sort(all)
-		if x := all[len(all)/20]; x < low { // the quicker of them do not wait inside
-			low, tr.jitter = x, (all[len(all)*9/10]-x)/2
-		}
-		if k == 0 || len(by[0]) == 0 {
-			tr.latency = all[len(all)/2]
-		}
-	}
-	tr.low = low
+	tr.latencies()
 	for i := range tr.seen {
 		s := &tr.seen[i]
-		s.at = min(s.sent+low/2, s.ended)
+		s.at = min(s.sent+tr.low/2, s.ended)
 		if s.refused { // after all that may have been before it
 			s.at = min(s.at+2*tr.jitter, max(s.at, s.ended))
 			tr.refused++
@@ -134,6 +112,32 @@ func (tr *trace) measure() {
 			tr.told = true
 		}
 		tr.limit = max(tr.limit, s.limit)
+	}
+}
+
+// latencies finds the usual and the lowest latency, and their spread.
+func (tr *trace) latencies() {
+	var by [2][]float64 // latencies of the served and of the refused
+	for _, s := range tr.seen {
+		k := 0
+		if s.refused {
+			k = 1
+		}
+		by[k] = append(by[k], s.ended-s.sent)
+		tr.end = max(tr.end, s.ended)
+	}
+	tr.low = math.Inf(1)
+	for k, all := range by {
+		if len(all) == 0 {
+			continue
+		}
+		slices.Sort(all)
+		if x := all[len(all)/20]; x < tr.low { // the quicker of them do not wait inside
+			tr.low, tr.jitter = x, (all[len(all)*9/10]-x)/2
+		}
+		if k == 0 || len(by[0]) == 0 {
+			tr.latency = all[len(all)/2]
+		}
 	}
 }
 
@@ -157,6 +161,11 @@ func (tr *trace) order() {
 		}
 		return -1
 	})
+	tr.count()
+}
+
+// count counts how many were in flight with each.
+func (tr *trace) count() {
 	var ends []float64 // of the served in flight, a heap would be no faster: at most a few hundred
 	for i := range tr.seen {
 		s := &tr.seen[i]
