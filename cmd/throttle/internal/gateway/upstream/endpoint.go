@@ -26,6 +26,7 @@ type Endpoint struct {
 	out       atomic.Int64 // unix nanoseconds until which it is ejected; 0 if it is healthy
 	trial     atomic.Bool  // a request tries whether it is back
 	ailing    atomic.Bool  // there are failures that a success ends
+	retired   atomic.Bool  // no more requests will come; set before the connections are closed
 
 	mu     sync.Mutex // guards health
 	health health
@@ -127,10 +128,19 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Release ends the request for which the Endpoint was picked.
 func (e *Endpoint) Release() {
-	e.inFlight.Add(-1)
+	if e.inFlight.Add(-1) == 0 && e.retired.Load() {
+		e.transport.CloseIdleConnections()
+	}
 	if e.out.Load() != 0 { // it may have been the trial
 		e.trial.Store(false)
 	}
+}
+
+// retire closes the connections that are idle, and has Release close those of requests
+// that begin later: what many reloads leave behind must not add up.
+func (e *Endpoint) retire() {
+	e.retired.Store(true)
+	e.transport.CloseIdleConnections()
 }
 
 func (e *Endpoint) failed(now time.Time, dead bool, err error) {

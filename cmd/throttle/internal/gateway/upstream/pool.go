@@ -181,15 +181,15 @@ func (p *Pool) States() []State {
 	return all
 }
 
-// Close closes the connections that are idle; those in use are closed within 90 s
-// after their requests. Nothing is resolved any more. Requests may still be sent.
+// Close closes the connections that are idle; those in use are closed at the end of
+// the last request. Nothing is resolved any more. Requests may still be sent.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.due.Store(1<<63 - 1)
 	for _, e := range *p.all.Load() {
-		e.transport.CloseIdleConnections()
+		e.retire()
 	}
 }
 
