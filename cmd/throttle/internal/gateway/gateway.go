@@ -118,6 +118,9 @@ func (g *Gateway) Swap(to []Route) error {
 		all = append(all, t)
 	}
 	g.routes.Store(&all)
+	for _, o := range old {
+		o.watch.retire()
+	}
 	kept := pools(all)
 	for _, p := range pools(old) {
 		if !slices.Contains(kept, p) {

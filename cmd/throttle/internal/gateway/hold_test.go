@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/throttle-go/throttle/rules"
 )
@@ -270,5 +272,24 @@ func TestSwap(t *testing.T) {
 	}
 	if status, body := do(t, e.request("GET", "/x/y", nil)); status != 200 || body != "b/x/y" {
 		t.Errorf("after a swap that was refused: %d %q", status, body)
+	}
+}
+
+// TestSwapForgets: a route that was replaced is forgotten with its last request, not
+// when its exchanges would have been idle for long.
+func TestSwapForgets(t *testing.T) {
+	to := service(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	if status, _ := do(t, e.request("POST", "/", strings.NewReader("x"))); status != 200 {
+		t.Fatal(status)
+	}
+	old := weak.Make((*e.routes.Load())[0])
+	if err := e.Swap([]Route{{To: []string{to}, Timeout: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(10 * time.Second); old.Value() != nil; time.Sleep(10 * time.Millisecond) {
+		if runtime.GC(); time.Now().After(late) {
+			t.Fatal("it is held still")
+		}
 	}
 }
