@@ -22,6 +22,7 @@ type Endpoint struct {
 
 	pool      *Pool
 	transport *http.Transport
+	sender    http.RoundTripper // transport, or that of the Options
 	inFlight  atomic.Int64
 	out       atomic.Int64 // unix nanoseconds until which it is ejected; 0 if it is healthy
 	trial     atomic.Bool  // a request tries whether it is back
@@ -68,6 +69,9 @@ func newEndpoint(p *Pool, t *url.URL, address string) *Endpoint {
 		DialContext: e.dial, DialTLSContext: e.dialTLS, Protocols: &protocols, DisableCompression: true,
 		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: 90 * time.Second, ResponseHeaderTimeout: p.o.Timeout,
 		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20,
+	}
+	if e.sender = p.o.Transport; e.sender == nil {
+		e.sender = e.transport
 	}
 	return e
 }
@@ -116,7 +120,7 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	if e.URL.Scheme == "h2c" {
 		r.URL.Scheme = "http"
 	}
-	a, err := e.transport.RoundTrip(r)
+	a, err := e.sender.RoundTrip(r)
 	switch {
 	case err == nil && e.ailing.Load():
 		e.served()

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type Options struct {
 	// is back, with nil; and with an empty address when names cannot be resolved.
 	// If nil, nothing is called.
 	OnState func(address string, err error)
+	// Transport sends the requests, with no connection of the Pool's, as to measure
+	// what else a request costs. If nil, each address has connections of its own.
+	Transport http.RoundTripper
 }
 
 // Pool holds the addresses of some targets. It is safe for concurrent use. It
