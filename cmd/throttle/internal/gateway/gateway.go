@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -146,6 +147,19 @@ func pools(of []*route) (all []*upstream.Pool) {
 func (g *Gateway) Upstreams() (all []upstream.State) {
 	for _, p := range pools(*g.routes.Load()) {
 		all = append(all, p.States()...)
+	}
+	return all
+}
+
+// Shedders returns those of the routes in use, by Match. Routes that share one are
+// there once, by the first.
+func (g *Gateway) Shedders() map[string]*admit.Shedder {
+	all, seen := map[string]*admit.Shedder{}, map[*admit.Shedder]bool{}
+	for _, t := range *g.routes.Load() {
+		name := cmp.Or(t.Match, "/*")
+		if _, taken := all[name]; t.shed != nil && !taken && !seen[t.shed] {
+			all[name], seen[t.shed] = t.shed, true
+		}
 	}
 	return all
 }

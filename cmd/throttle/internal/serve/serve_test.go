@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -230,6 +232,35 @@ func TestHostileSource(t *testing.T) {
 	r.hangup(`"new rules"`, `"v2"`)
 	if sent >= 1<<28 {
 		t.Errorf("%d bytes were taken, want few above a MiB", sent)
+	}
+}
+
+var scopes = regexp.MustCompile(`\{(otel_scope_[a-z_]+="[^"]*",)+`)
+
+// Load shedding has metrics by route, of the routes in use.
+func TestShedderMetrics(t *testing.T) {
+	dir := folder(t, hello, "f.yaml", strings.Replace(files, "/a/*, to: TO", "/a/*, to: TO, shed: {max_in_flight: 7}", 1), "rules.yaml", "rules: []\n")
+	before, err := os.ReadFile(filepath.Join(dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, dir, "f.yaml")
+	if got := r.statuses(2, "/a/x"); got != "200 200" {
+		t.Fatalf("statuses %s", got)
+	}
+	metrics := func() string {
+		_, text := get(t, r.admin+"/metrics", "Authorization", "Bearer "+token)
+		return scopes.ReplaceAllString(text, "{")
+	}
+	for _, want := range []string{`throttle_shedder_limit{throttle_name="/a/*"} 7`, `throttle_shedder_requests_total{throttle_name="/a/*",throttle_outcome="admitted",throttle_priority="normal"} 2`} {
+		if got := metrics(); !strings.Contains(got, want) {
+			t.Errorf("there is no %s in\n%s", want, got)
+		}
+	}
+	r.write("f.yaml", strings.Replace(string(before), "/a/*, to", "/c/*, to", 1))
+	r.reload()
+	if got := metrics(); strings.Contains(got, `throttle_name="/a/*"`) || !strings.Contains(got, `throttle_shedder_limit{throttle_name="/c/*"} 7`) {
+		t.Errorf("after a reload there are\n%s", got)
 	}
 }
 
