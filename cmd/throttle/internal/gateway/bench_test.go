@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -89,13 +90,16 @@ func TestRequestAllocates(t *testing.T) {
 	allocs := map[string]float64{}
 	for name, h := range inProcess(t) {
 		r, w := request(ctx), &sink{http.Header{}}
-		allocs[name] = testing.AllocsPerRun(100, func() {
-			clear(w.header)
-			h.ServeHTTP(w, r)
-		})
+		allocs[name] = math.Inf(1)
+		for range 50 { // under the race detector pools forget at random
+			allocs[name] = min(allocs[name], testing.AllocsPerRun(1, func() {
+				clear(w.header)
+				h.ServeHTTP(w, r)
+			}))
+		}
 	}
-	if allocs["gateway"] > allocs["bare"]+3 {
-		t.Errorf("%v allocations of a request, want at most 3 more than a bare ReverseProxy has", allocs)
+	if allocs["gateway"] > allocs["bare"]+2 {
+		t.Errorf("%v allocations of a request, want at most 2 more than a bare ReverseProxy has", allocs)
 	}
 }
 

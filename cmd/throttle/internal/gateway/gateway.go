@@ -192,7 +192,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer x.leave()
 	}
 	defer x.stop()
-	if g.draining.Load() {
+	if g.draining.Load() || ambiguous(r) {
 		w.Header()["Connection"] = []string{"close"} // in HTTP/2 it is GOAWAY
 	}
 	if g.control.Rules != nil {
@@ -206,6 +206,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.serve(r.WithContext(&x.carried))
 }
+
+// ambiguous reports whether a proxy in front may see the end of a request elsewhere: it
+// is chunked, and may have had a length too, which net/http drops without a word. What
+// follows it on its connection must not be read then (RFC 9112, 6.1).
+func ambiguous(r *http.Request) bool { return r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 }
 
 // find returns the route of a request, nil if there is none.
 func (g *Gateway) find(r *http.Request) *route {
