@@ -22,8 +22,8 @@ func URL(text string) string {
 	return u.Redacted()
 }
 
-// StrayAt reports whether a URL has an @ behind its host: what stands before it may
-// be a password in which /, ? or # is not escaped.
+// StrayAt reports whether a URL has an @ behind its host. The text before it may be a
+// password in which /, ? or # is not escaped.
 func StrayAt(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
