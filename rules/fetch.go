@@ -12,6 +12,7 @@ import (
 	neturl "net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -60,8 +61,12 @@ func FromURL(client *http.Client, url string) Fetch {
 
 var errBadURL = errors.New("the URL cannot be parsed; it must be like https://HOST/PATH")
 
-// shown is a URL without what may be secret: its password and its query.
+// shown is a URL without what may be secret: its password and its query. With an @
+// behind its host, what seems to be host and path may be a password with a / in it.
 func shown(u *neturl.URL) string {
+	if strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
+		return u.Scheme + "://…"
+	}
 	short := *u
 	short.Fragment = ""
 	if short.RawQuery != "" {

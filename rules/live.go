@@ -35,8 +35,9 @@ type Stack struct {
 	// Keep is a file, of this Stack alone, with the last good Overlay, for a start
 	// of the program while Shared is unreachable. If empty, none is kept.
 	Keep string
-	// Every is the time from one look at Shared to the next, varied by a tenth. If
-	// zero or below, 2 seconds.
+	// Every is the time from one look at Shared to the next, varied by a tenth; each
+	// reads the whole Overlay once. If zero or below, 0.8 seconds: what another
+	// instance wrote is in use within a second, for 1.25 reads a second.
 	Every time.Duration
 	// Timeout bounds one call of Shared. If zero or below, 10 seconds.
 	Timeout time.Duration
@@ -86,7 +87,7 @@ type Version struct {
 func (v *Version) Set() Set { return filled(v.merged) }
 
 const (
-	defaultLook     = 2 * time.Second
+	defaultLook     = 800 * time.Millisecond // with its tenth and the read itself below a second
 	defaultVersions = 20
 	maxEdits        = 16 // tries of one Edit, each after that of another
 )

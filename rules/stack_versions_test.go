@@ -193,26 +193,73 @@ func TestStackVersionKept(t *testing.T) {
 	}
 }
 
-// Run finds what another instance wrote, and ends with its context.
+// counted is a Shared in this process that takes long for each read.
+type counted struct {
+	mu    sync.Mutex
+	data  []byte
+	n     int
+	loads int
+	takes time.Duration
+}
+
+func (c *counted) Load(context.Context) (string, []byte, error) {
+	time.Sleep(c.takes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loads++
+	return fmt.Sprint(c.n), c.data, nil
+}
+
+func (c *counted) Swap(_ context.Context, old string, data []byte) (string, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old != fmt.Sprint(c.n) {
+		return "", false, nil
+	}
+	c.n++
+	c.data = data
+	return fmt.Sprint(c.n), true, nil
+}
+
+// What one instance writes is in use there at once and in another within a second,
+// for 1.25 reads a second of each, whenever it is written; Run ends with its context.
 func TestStackRun(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "overlay.json")
+	const edits, instances = 50, 2
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := new(fetched).set(perClient).stack(&rules.File{Path: path})
-		done := make(chan struct{})
-		go func() { s.Run(ctx); close(done) }()
-		synctest.Wait()
-		other := refreshed(t, new(fetched).set(perClient).stack(&rules.File{Path: path}))
-		if err := other.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Kill.On = true; return nil }); err != nil {
-			t.Fatal(err)
+		shared := &counted{takes: 100 * time.Millisecond}
+		var all [instances]*rules.Stack
+		var running sync.WaitGroup
+		for i := range all {
+			all[i] = new(fetched).set(perClient).stack(shared)
+			running.Go(func() { all[i].Run(ctx) })
 		}
-		time.Sleep(2300 * time.Millisecond)
-		synctest.Wait()
-		if o, _ := s.Overlay(); !o.Kill.On {
-			t.Errorf("2.3 s later the Overlay is %+v, want the kill switch on; %v", o, s.Status().Err)
+		time.Sleep(time.Second)
+		read, edited, began := shared.loads, 0, time.Now()
+		for i := range edits {
+			time.Sleep(time.Duration(i) * 37 * time.Millisecond) // of all phases of the looks
+			name := fmt.Sprint("client=", i)
+			if err := all[0].Edit(t.Context(), noted, func(o *rules.Overlay) error {
+				o.Deny = []rules.Entry{{Text: name}}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			edited++
+			for j, after := range []time.Duration{0, time.Second} {
+				time.Sleep(after)
+				synctest.Wait()
+				if o, _ := all[j].Overlay(); len(o.Deny) != 1 || o.Deny[0].Text != name {
+					t.Fatalf("%v after edit %d instance %d has %+v; %v", after, i, j, o.Deny, all[j].Status().Err)
+				}
+			}
+		}
+		passed := time.Since(began).Seconds()
+		if each := float64(shared.loads-read-edited) / passed / instances; each > 1.25 {
+			t.Errorf("%.2f reads a second of each instance, want at most 1.25", each)
 		}
 		cancel()
-		<-done
+		running.Wait()
 	})
 }
 

@@ -100,9 +100,17 @@ func TestFromURLHidesSecrets(t *testing.T) {
 		url := strings.Replace(at, "://", "://me:wOrd@", 1) + "/rules.json?token=sEcret#pArt"
 		s := rules.Source{Fetch: rules.FromURL(nil, url)}
 		err := s.Refresh(t.Context())
+		if bad := rules.FromURL(nil, strings.Replace(at, "://", "://me:wOrd/x@", 1)); err != nil { // the / is not escaped
+			_, _, wrong := bad(t.Context(), "")
+			err = fmt.Errorf("%w; %v", err, wrong)
+		}
 		if text := fmt.Sprint(err); err == nil || strings.Contains(text, "wOrd") || strings.Contains(text, "sEcret") || strings.Contains(text, "pArt") {
 			t.Errorf("%s: %v, want an error without what is secret", url, err)
 		}
 	}
 	server.Close()
+	_, _, err := rules.FromURL(nil, "http://127.0.0.1:1/wOrd@host/rules.json")(t.Context(), "")
+	if err == nil || strings.Contains(err.Error(), "wOrd") {
+		t.Errorf("%v, want an error without what may be a password", err)
+	}
 }

@@ -1,6 +1,9 @@
 package throttleotel
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
@@ -12,6 +15,27 @@ import (
 // refusals by priority.
 func (m *Metrics) Shedder(name string, s *admit.Shedder) error {
 	return register(m, "Shedder", name, s, ofShedder, (*admit.Shedder).Stats)
+}
+
+// Shedders observes the Shedders that of returns, by name, whenever a reader
+// collects: those of routes, which come and go. Of more than 100 those with the first
+// names count. of is called concurrently; it must not be nil, and m has one.
+func (m *Metrics) Shedders(of func() map[string]*admit.Shedder) error {
+	if of == nil {
+		return errors.New("throttleotel: of the Shedders is nil")
+	}
+	p := part{kind: "set of Shedders"}
+	if err := m.reserve(p); err != nil {
+		return err
+	}
+	r, err := observeAll(m.meter(), ofShedder, func(see func(string, admit.ShedderStats)) {
+		all := of()
+		names := slices.Sorted(maps.Keys(all))
+		for _, name := range names[:min(len(names), maxNames)] {
+			see(name, all[name].Stats())
+		}
+	})
+	return m.registered(p, r, err)
 }
 
 var ofShedder = []reading[admit.ShedderStats]{

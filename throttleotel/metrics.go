@@ -73,12 +73,17 @@ func register[T, S any](m *Metrics, kind, name string, value *T, readings []read
 	if err := m.reserve(p); err != nil {
 		return err
 	}
-	r, err := observe(m.meter(), name, readings, func() S { return stats(value) })
+	r, err := observeAll(m.meter(), readings, func(see func(string, S)) { see(name, stats(value)) })
+	return m.registered(p, r, err)
+}
+
+// registered notes what has become of a name in use.
+func (m *Metrics) registered(p part, r metric.Registration, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
 		delete(m.parts, p)
-		return fmt.Errorf("throttleotel: the %s %q: %w", kind, name, err)
+		return fmt.Errorf("throttleotel: the %s %q: %w", p.kind, p.name, err)
 	}
 	m.parts[p] = r
 	return nil
@@ -114,12 +119,9 @@ func (m *Metrics) meter() metric.Meter {
 	return m.Provider.Meter(Scope)
 }
 
-// observe makes the instruments of readings, and one callback for all of them.
-func observe[S any](meter metric.Meter, name string, readings []reading[S], stats func() S) (metric.Registration, error) {
-	var attrs []attribute.KeyValue
-	if name != "" {
-		attrs = append(attrs, keyName.String(name))
-	}
+// observeAll makes the instruments of readings, and one callback for all of them, which
+// each calls with a function that takes the name and the values of each part.
+func observeAll[S any](meter metric.Meter, readings []reading[S], each func(see func(name string, s S))) (metric.Registration, error) {
 	made := make([]observer, len(readings))
 	all := make([]metric.Observable, len(readings))
 	for i, r := range readings {
@@ -127,15 +129,19 @@ func observe[S any](meter metric.Meter, name string, readings []reading[S], stat
 		if err != nil {
 			return nil, err
 		}
-		o.attrs = attrs
 		made[i], all[i] = o, o.any()
 	}
 	return meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
-		s := stats()
-		for i, o := range made {
-			o.to = to
-			readings[i].read(s, o)
-		}
+		each(func(name string, s S) {
+			var attrs []attribute.KeyValue
+			if name != "" {
+				attrs = []attribute.KeyValue{keyName.String(name)}
+			}
+			for i, o := range made {
+				o.to, o.attrs = to, attrs
+				readings[i].read(s, o)
+			}
+		})
 		return nil
 	}, all...)
 }

@@ -220,6 +220,39 @@ func TestRequestsBound(t *testing.T) {
 	}
 }
 
+// TestShedders: Shedders that come and go are observed as they are when a reader
+// collects, at most 100 of them.
+func TestShedders(t *testing.T) {
+	reader := metric.NewManualReader()
+	m := Metrics{Provider: metric.NewMeterProvider(metric.WithReader(reader))}
+	all := map[string]*admit.Shedder{}
+	if err := m.Shedders(func() map[string]*admit.Shedder { return all }); err != nil {
+		t.Fatal(err)
+	}
+	if m.Shedders(nil) == nil || m.Shedders(func() map[string]*admit.Shedder { return nil }) == nil {
+		t.Error("none, and a second set, have no error")
+	}
+	limits := func() map[string]float64 { return values(collect(t, reader)["throttle.shedder.limit"]) }
+	if got := limits(); len(got) != 0 {
+		t.Errorf("without a Shedder there are %v", got)
+	}
+	all["/a/*"], all["/b"] = &admit.Shedder{MaxInFlight: 3}, &admit.Shedder{MaxInFlight: 5}
+	if got := limits(); len(got) != 2 || got["throttle.name=/a/*"] != 3 || got["throttle.name=/b"] != 5 {
+		t.Errorf("two Shedders are %v", got)
+	}
+	delete(all, "/a/*")
+	if got := limits(); len(got) != 1 || got["throttle.name=/b"] != 5 {
+		t.Errorf("what is left of them is %v", got)
+	}
+	for i := range 2 * maxNames {
+		all[fmt.Sprintf("%03d", i)] = &admit.Shedder{MaxInFlight: 1}
+	}
+	got := limits()
+	if _, ok := got["throttle.name=/b"]; len(got) != maxNames || !ok {
+		t.Errorf("of %d Shedders there are %d, want the first %d", len(all), len(got), maxNames)
+	}
+}
+
 // TestConcurrent: parts come and go while readers collect.
 func TestConcurrent(t *testing.T) {
 	one, two := metric.NewManualReader(), metric.NewManualReader()

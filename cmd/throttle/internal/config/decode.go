@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -64,12 +65,26 @@ func (d *decoder) scalar(n *tree.Node, v reflect.Value, k kind, f field, path st
 				hint = "; write " + n.Text + k.unit
 			}
 		}
-		d.failNode(n, path, "%s: must be %s%s", n.Show(), f.shape(v.Type()), hint)
+		d.failNode(n, path, "%s: must be %s%s", show(n, v.Type()), f.shape(v.Type()), hint)
 		return
 	}
 	if what := k.read(d, n.Text, v, f, k); what != "" {
-		d.failNode(n, path, "%s: %s", n.Show(), what)
+		d.failNode(n, path, "%s: %s", show(n, v.Type()), what)
 	}
+}
+
+// show returns a value for an error, without what may be secret.
+func show(n *tree.Node, t reflect.Type) string {
+	if n.Kind == tree.Null || n.Kind == tree.Map || n.Kind == tree.List {
+		return n.Show()
+	}
+	switch t {
+	case reflect.TypeFor[Secret](), reflect.TypeFor[Token]():
+		return "(a secret)"
+	case reflect.TypeFor[Web](), reflect.TypeFor[Upstream](), reflect.TypeFor[StoreURL]():
+		return words.BadURL(cmp.Or(n.Raw, n.Text))
+	}
+	return n.Show()
 }
 
 // section reads a mapping as the fields of a struct.
@@ -80,7 +95,7 @@ func (d *decoder) section(n *tree.Node, v reflect.Value, path string) {
 		return
 	}
 	if n.Kind != tree.Map {
-		d.failNode(n, path, "must have fields, not %s; they are %s", strings.Trim(n.Show(), "()"), namesOf(fields))
+		d.failNode(n, path, "must have fields, not %s; they are %s", strings.Trim(show(n, v.Type()), "()"), namesOf(fields))
 		return
 	}
 	for _, given := range n.Fields {

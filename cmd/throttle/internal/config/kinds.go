@@ -184,6 +184,8 @@ func readURL(text string, schemes ...string) (u *url.URL, what string) {
 		return nil, "begins with " + words.Quote(u.Scheme+":") + "; it must be " + oneOf(schemes)
 	case u.Host == "":
 		return nil, "has no host; write " + example
+	case words.StrayAt(u):
+		return nil, "has an @ behind its host; write %40, and %2F, %3F or %23 for a /, ? or # in a password"
 	case u.Fragment != "":
 		return nil, "must have no #"
 	}

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/throttle-go/throttle/admit"
@@ -80,6 +82,33 @@ func TestUnderscores(t *testing.T) {
 	e := serve(t, Config{Routes: []Route{{To: []string{to}}}, Underscores: true, Identity: Believed{"X-Customer", network(t, "127.0.0.0/8")}})
 	if _, body := e.raw(lines("GET / HTTP/1.1", "Host: h", "Api_Key: k", "X_Customer: evil", "X_Real_Ip: 6.6.6.6")); body != "Api_key=k;" {
 		t.Errorf("the service sees %q", body)
+	}
+}
+
+// TestChunkedEnds: what follows a chunked request on its connection is not read, as a
+// proxy in front may have taken it for a part of the body, by the length that stood
+// there too. A request with a length alone keeps its connection.
+func TestChunkedEnds(t *testing.T) {
+	var seen atomic.Int64
+	to := service(t, func(_ http.ResponseWriter, r *http.Request) { seen.Add(1); io.Copy(io.Discard, r.Body) })
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	next := lines("GET /next HTTP/1.1", "Host: h", "Connection: close")
+	for _, c := range []struct {
+		text string
+		want int64
+	}{
+		{lines("POST / HTTP/1.1", "Host: h", "Content-Length: 5", "Transfer-Encoding: chunked") + "0\r\n\r\n", 1},
+		{lines("POST / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked") + "0\r\n\r\n", 1},
+		{lines("POST / HTTP/1.1", "Host: h", "Content-Length: 5") + "12345", 2},
+	} {
+		seen.Store(0)
+		conn := e.dial()
+		if _, err := io.WriteString(conn, c.text+next); err != nil {
+			t.Fatal(err)
+		}
+		if answer, _ := io.ReadAll(conn); seen.Load() != c.want || strings.Count(string(answer), "HTTP/1.1 200") != int(c.want) {
+			t.Errorf("%q and a request behind it: %d were served, want %d:\n%s", c.text, seen.Load(), c.want, answer)
+		}
 	}
 }
 

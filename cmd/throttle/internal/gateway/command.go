@@ -221,7 +221,7 @@ func (o *options) readTo(*texts) error {
 			if u, parsed := url.Parse(text); parsed == nil {
 				text = u.Redacted()
 			}
-			return usage.Errorf("gateway: -to %s: %v", words.Quote(text), err)
+			return usage.Errorf("gateway: -to %s: %v", words.BadURL(text), err)
 		}
 	}
 	return nil

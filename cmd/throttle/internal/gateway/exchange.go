@@ -34,11 +34,13 @@ type exchange struct {
 	admission *admit.Admission // while it is forwarded; nil if it was not charged
 	pool      *upstream.Pool
 	endpoint  *upstream.Endpoint // that serves it
+	answer    *http.Response     // its answer, while a ReverseProxy passes it on; nil before
 	tried     []*upstream.Endpoint
 	aimed     [1]*upstream.Endpoint // the first of them
 	upload    *upload               // nil if there is no body
 	trailer   http.Header           // of the request, set at the end of its body
 	own       fields
+	says      [4]string // to the upstream: the client, the chain, the host, the protocol
 	status    int
 	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
 	tunnel    bool
@@ -127,14 +129,27 @@ func (x *exchange) WriteHeader(status int) {
 	}
 	x.begins(status)
 	x.ResponseWriter.WriteHeader(status)
+	if x.answer != nil && !x.streams { // copied already; else ReverseProxy parses it only to learn that
+		delete(x.answer.Header, "Content-Type")
+	}
 }
 
 // begins notes that the answer begins.
 func (x *exchange) begins(status int) {
 	x.status = status
 	x.answers.Store(true)
-	x.streams = x.streams || strings.HasPrefix(x.Header().Get("Content-Type"), "text/event-stream")
+	if lines := x.Header()["Content-Type"]; len(lines) > 0 && !x.streams {
+		x.streams = isEventStream(lines[0])
+	}
 	x.watch()
+}
+
+// isEventStream reports whether a Content-Type is that of server-sent events, with
+// parameters or without. It may say so of a few others too.
+func isEventStream(text string) bool {
+	const name = "text/event-stream"
+	text = strings.TrimSpace(text)
+	return len(text) >= len(name) && strings.EqualFold(text[:len(name)], name)
 }
 
 // Write writes a part of the answer.

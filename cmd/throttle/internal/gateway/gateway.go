@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -118,6 +119,9 @@ func (g *Gateway) Swap(to []Route) error {
 		all = append(all, t)
 	}
 	g.routes.Store(&all)
+	for _, o := range old {
+		o.watch.retire()
+	}
 	kept := pools(all)
 	for _, p := range pools(old) {
 		if !slices.Contains(kept, p) {
@@ -143,6 +147,19 @@ func pools(of []*route) (all []*upstream.Pool) {
 func (g *Gateway) Upstreams() (all []upstream.State) {
 	for _, p := range pools(*g.routes.Load()) {
 		all = append(all, p.States()...)
+	}
+	return all
+}
+
+// Shedders returns those of the routes in use, by Match. Routes that share one are
+// there once, by the first.
+func (g *Gateway) Shedders() map[string]*admit.Shedder {
+	all, seen := map[string]*admit.Shedder{}, map[*admit.Shedder]bool{}
+	for _, t := range *g.routes.Load() {
+		name := cmp.Or(t.Match, "/*")
+		if _, taken := all[name]; t.shed != nil && !taken && !seen[t.shed] {
+			all[name], seen[t.shed] = t.shed, true
+		}
 	}
 	return all
 }
@@ -175,7 +192,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer x.leave()
 	}
 	defer x.stop()
-	if g.draining.Load() {
+	if g.draining.Load() || ambiguous(r) {
 		w.Header()["Connection"] = []string{"close"} // in HTTP/2 it is GOAWAY
 	}
 	if g.control.Rules != nil {
@@ -189,6 +206,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.serve(r.WithContext(&x.carried))
 }
+
+// ambiguous reports whether a proxy in front may see the end of a request elsewhere: it
+// is chunked, and may have had a length too, which net/http drops without a word. What
+// follows it on its connection must not be read then (RFC 9112, 6.1).
+func ambiguous(r *http.Request) bool { return r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 }
 
 // find returns the route of a request, nil if there is none.
 func (g *Gateway) find(r *http.Request) *route {

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/throttle-go/throttle/rules"
 )
@@ -270,5 +272,36 @@ func TestSwap(t *testing.T) {
 	}
 	if status, body := do(t, e.request("GET", "/x/y", nil)); status != 200 || body != "b/x/y" {
 		t.Errorf("after a swap that was refused: %d %q", status, body)
+	}
+}
+
+// TestSwapForgets: routes that were replaced are forgotten with their last request, not
+// when their exchanges would have been idle for long. net/http may keep one for the 90 s
+// of an idle connection, where it closes that while it is put aside.
+func TestSwapForgets(t *testing.T) {
+	to := service(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	var old []weak.Pointer[route]
+	for i := range 20 {
+		if status, _ := do(t, e.request("POST", "/", strings.NewReader("x"))); status != 200 {
+			t.Fatal(status)
+		}
+		old = append(old, weak.Make((*e.routes.Load())[0]))
+		if err := e.Swap([]Route{{To: []string{to}, Timeout: time.Duration(i+1) * time.Second}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := len(old)
+	for late := time.Now().Add(10 * time.Second); held > len(old)/2 && time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
+		runtime.GC()
+		held = 0
+		for _, p := range old {
+			if p.Value() != nil {
+				held++
+			}
+		}
+	}
+	if held > len(old)/2 {
+		t.Errorf("%d of %d routes are held still", held, len(old))
 	}
 }

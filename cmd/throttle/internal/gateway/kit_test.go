@@ -70,7 +70,7 @@ func service(t *testing.T, h http.HandlerFunc) string {
 }
 
 // control compiles rules.
-func control(t *testing.T, text string) *admit.Control {
+func control(t testing.TB, text string) *admit.Control {
 	t.Helper()
 	compiled, err := rules.Parse([]byte(text))
 	if err != nil {

@@ -56,19 +56,19 @@ func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admiss
 // may set are gone already, and those of Connection; what is set here can not be
 // removed by the caller any more.
 func (x *exchange) rewrite(p *httputil.ProxyRequest) {
-	h := p.Out.Header
+	h, say := p.Out.Header, &x.says
 	if x.client.IsValid() {
-		of := &[2]string{x.client.String()}
-		if of[1] = of[0]; x.client != x.peer {
-			of[1] += ", " + x.peer.String() // and nothing that the client wrote
+		say[0] = x.client.String()
+		if say[1] = say[0]; x.client != x.peer {
+			say[1] += ", " + x.peer.String() // and nothing that the client wrote
 		}
-		h["X-Real-Ip"], h["X-Forwarded-For"] = of[:1:1], of[1:]
+		h["X-Real-Ip"], h["X-Forwarded-For"] = say[:1:1], say[1:2:2]
 	}
-	to := &[2]string{p.In.Host, "http"}
+	say[2], say[3] = p.In.Host, "http"
 	if p.In.TLS != nil {
-		to[1] = "https"
+		say[3] = "https"
 	}
-	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = to[:1:1], to[1:]
+	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = say[2:3:3], say[3:]
 	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} { // there if they come from a proxy that is trusted
 		if lines := p.In.Header[name]; len(lines) == 1 {
 			h[name] = lines
@@ -144,6 +144,7 @@ func joined(a, b string) string {
 
 // answered notes that the upstream has answered.
 func (x *exchange) answered(a *http.Response) *http.Response {
+	x.answer = a
 	if x.served != nil {
 		x.served.Wait = time.Since(x.began) - x.served.Admission
 		x.served.Upstream = x.endpoint.Address

@@ -14,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/internal/glob"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -128,7 +129,7 @@ func (t *route) readMatch() error {
 func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old []*route) (*upstream.Pool, error) {
 	for i, text := range to {
 		if _, err := upstream.Parse(text); err != nil {
-			return nil, flawf(at+"["+strconv.Itoa(i)+"]", "%.200q: %v", text, err)
+			return nil, flawf(at+"["+strconv.Itoa(i)+"]", "%s: %v", words.BadURL(text), err)
 		}
 	}
 	for _, o := range old {

@@ -12,9 +12,10 @@ type watchlist struct {
 	idle  time.Duration
 	start time.Time // that the times of the exchanges count from
 
-	mu    sync.Mutex // guards what follows, and the links of the exchanges
-	first *exchange
-	armed bool
+	mu      sync.Mutex // guards what follows, and the links of the exchanges
+	first   *exchange
+	timer   *time.Timer // of the next look; nil if there is none
+	retired bool        // the route is not in use any more
 }
 
 // every returns how often the list is looked at: an exchange is cut when nothing
@@ -30,9 +31,8 @@ func (w *watchlist) add(x *exchange) {
 		w.first.before = x
 	}
 	w.first = x
-	if !w.armed {
-		w.armed = true
-		time.AfterFunc(w.every(), w.look)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.every(), w.look)
 	}
 }
 
@@ -48,6 +48,22 @@ func (w *watchlist) remove(x *exchange) {
 		w.first = x.after
 	}
 	x.before, x.after = nil, nil
+	w.restLocked()
+}
+
+// retire ends the looks once there are no exchanges: until the next, the timer would
+// hold the route and its upstreams, which adds up where there are many reloads.
+func (w *watchlist) retire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retired = true
+	w.restLocked()
+}
+
+func (w *watchlist) restLocked() {
+	if w.retired && w.first == nil && w.timer != nil && w.timer.Stop() {
+		w.timer = nil
+	}
 }
 
 // look cuts those in which nothing has moved. It looks again later, unless there
@@ -61,8 +77,8 @@ func (w *watchlist) look() {
 			stale = append(stale, x)
 		}
 	}
-	if w.armed = w.first != nil; w.armed {
-		time.AfterFunc(w.every(), w.look)
+	if w.timer = nil; w.first != nil {
+		w.timer = time.AfterFunc(w.every(), w.look)
 	}
 	w.mu.Unlock()
 	for _, x := range stale {

@@ -6,14 +6,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/throttle-go/throttle/memory"
 )
 
 // Restore fills s, which is unused yet, with what Save has kept at path, and
 // reports whether there was anything. After an error s is empty and usable: the
-// limits begin unused.
+// limits begin unused. Files that processes which were killed have left beside it are
+// removed.
 func Restore(path string, s *memory.Store) (found bool, err error) {
+	removeLeft(path, time.Now())
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -27,11 +31,30 @@ func Restore(path string, s *memory.Store) (found bool, err error) {
 	return true, nil
 }
 
+// leftFor is how old a file must be to be one that nobody writes any more.
+const leftFor = time.Minute
+
+// removeLeft removes the files that Save has not come to rename.
+func removeLeft(path string, now time.Time) {
+	all, _ := os.ReadDir(filepath.Dir(path)) // without it Save will fail, and say why
+	for _, e := range all {
+		if !strings.HasPrefix(e.Name(), temporary(path)) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > leftFor {
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name())) // the next start tries again
+		}
+	}
+}
+
+// temporary is how the names of the files begin that Save writes first.
+func temporary(path string) string { return "." + filepath.Base(path) + "." }
+
 // Save keeps the state of s at path, for its owner alone: it holds the secret by
 // which keys are hashed. Whenever the machine stops, the old or the new state is
 // there, whole.
 func Save(path string, s *memory.Store) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), temporary(path)+"*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("the state of the store: %w", err)
 	}

@@ -68,3 +68,25 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("a failed Save changed the file: %v", err)
 	}
 }
+
+// TestSnapshotLeft: what a process that was killed has left is removed at the next
+// start, and neither what one writes now nor other files.
+func TestSnapshotLeft(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-leftFor - time.Second)
+	for name, at := range map[string]time.Time{".state.123": old, ".state.456": time.Now(), ".states.1": old, "state.1": old} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := Restore(filepath.Join(dir, "state"), new(memory.Store)); found || err != nil {
+		t.Errorf("Restore = %v, %v; want nothing found", found, err)
+	}
+	all, err := os.ReadDir(dir)
+	if len(all) != 3 || err != nil || all[0].Name() != ".state.456" {
+		t.Errorf("there are %v, %v; want all but .state.123", all, err)
+	}
+}

@@ -101,6 +101,9 @@ func (p *program) observe(m *throttleotel.Metrics) error {
 	if p.storage.leases != nil {
 		errs = append(errs, m.Leases("store", p.storage.leases))
 	}
+	if p.gateway != nil {
+		errs = append(errs, m.Shedders(p.gateway.Shedders))
+	}
 	switch remote := p.storage.remote.(type) {
 	case *throttleredis.Store:
 		errs = append(errs, m.Redis("store", remote))

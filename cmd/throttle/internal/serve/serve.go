@@ -198,7 +198,8 @@ func (p *program) serveGateway(ctx context.Context) error {
 
 // process is what signals do.
 func (p *program) process() *operate.Process {
-	q := &operate.Process{Reload: p.reload, Log: p.log}
+	pulse := &operate.Pulse{Probe: p.probe}
+	q := &operate.Process{Reload: p.reload, Healthy: pulse.Healthy, Log: p.log}
 	if p.storage.path != "" {
 		q.Snapshot, q.SnapshotEvery = p.storage.save, p.began.Store.Every
 	}

@@ -4,16 +4,15 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,6 +235,35 @@ func TestHostileSource(t *testing.T) {
 	}
 }
 
+var scopes = regexp.MustCompile(`\{(otel_scope_[a-z_]+="[^"]*",)+`)
+
+// Load shedding has metrics by route, of the routes in use.
+func TestShedderMetrics(t *testing.T) {
+	dir := folder(t, hello, "f.yaml", strings.Replace(files, "/a/*, to: TO", "/a/*, to: TO, shed: {max_in_flight: 7}", 1), "rules.yaml", "rules: []\n")
+	before, err := os.ReadFile(filepath.Join(dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, dir, "f.yaml")
+	if got := r.statuses(2, "/a/x"); got != "200 200" {
+		t.Fatalf("statuses %s", got)
+	}
+	metrics := func() string {
+		_, text := get(t, r.admin+"/metrics", "Authorization", "Bearer "+token)
+		return scopes.ReplaceAllString(text, "{")
+	}
+	for _, want := range []string{`throttle_shedder_limit{throttle_name="/a/*"} 7`, `throttle_shedder_requests_total{throttle_name="/a/*",throttle_outcome="admitted",throttle_priority="normal"} 2`} {
+		if got := metrics(); !strings.Contains(got, want) {
+			t.Errorf("there is no %s in\n%s", want, got)
+		}
+	}
+	r.write("f.yaml", strings.Replace(string(before), "/a/*, to", "/c/*, to", 1))
+	r.reload()
+	if got := metrics(); strings.Contains(got, `throttle_name="/a/*"`) || !strings.Contains(got, `throttle_shedder_limit{throttle_name="/c/*"} 7`) {
+		t.Errorf("after a reload there are\n%s", got)
+	}
+}
+
 // At the end, what is in flight is answered, and /readyz is red.
 func TestDrain(t *testing.T) {
 	began, free := make(chan struct{}), make(chan struct{})
@@ -326,52 +354,4 @@ func TestHelp(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	clitest.Golden(t, "help.golden", out)
-}
-
-// Reloads of rules and routes under load drop no request and undo no version.
-func TestReloadsUnderLoad(t *testing.T) {
-	dir := folder(t, hello, "f.yaml", files, "rules.yaml", twoAnHour)
-	r := start(t, dir, "f.yaml")
-	routes, err := os.ReadFile(filepath.Join(dir, "f.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var callers sync.WaitGroup
-	var sent, bad atomic.Int64
-	for i := range 4 {
-		callers.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				status, body := get(t, r.gateway+"/a/x", "K", fmt.Sprint(i, "-", n))
-				if sent.Add(1); status != 200 || body != "hello /a/x" {
-					bad.Add(1)
-				}
-			}
-		})
-	}
-	for i := range 50 {
-		r.write("rules.yaml", fmt.Sprintf("version: r%d\nrules: {name: all, key: header:K, limits: %d/h}\n", i, 2+i))
-		r.write("f.yaml", strings.Replace(string(routes), "/a/*,", fmt.Sprintf("/a/*, timeout: %ds,", 10+i), 1))
-		q, err := http.NewRequestWithContext(t.Context(), "POST", r.admin+"/api/v1/reload", strings.NewReader(`{"why": "a test"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.Header.Set("Authorization", "Bearer "+token)
-		q.Header.Set("Content-Type", "application/json")
-		a, err := http.DefaultTransport.RoundTrip(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(a.Body)
-		a.Body.Close()
-		if a.StatusCode >= 300 {
-			t.Fatalf("reload: %d %s", a.StatusCode, text)
-		}
-		r.said(`"new rules"`, fmt.Sprintf(`"r%d"`, i))
-	}
-	stop()
-	callers.Wait()
-	if sent.Load() < 100 || bad.Load() > 0 {
-		t.Errorf("%d of %d requests were not answered as they should", bad.Load(), sent.Load())
-	}
 }

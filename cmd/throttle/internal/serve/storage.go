@@ -13,7 +13,6 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
-	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -139,8 +138,7 @@ func (s *storage) look(ctx context.Context) {
 	if s.guard == nil {
 		return
 	}
-	d := make([]limit.Decision, 1)
-	_, _ = s.guard.Take(ctx, []limit.Ask{{Key: "throttle/serve", Limit: limit.Limit{Count: 1, Period: time.Second}}}, d) // OnState says what is wrong
+	s.ask(ctx)
 }
 
 func (s *storage) restore(log *slog.Logger) {

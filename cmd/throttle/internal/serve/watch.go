@@ -39,8 +39,7 @@ func (p *program) watch(ctx context.Context) {
 	}
 	poll := time.NewTicker(everyPoll)
 	defer poll.Stop()
-	quiet := time.NewTimer(0)
-	quiet.Stop()
+	quiet := time.NewTimer(settle) // for what has changed since the first reading
 	defer quiet.Stop()
 	for {
 		select {

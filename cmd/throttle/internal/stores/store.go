@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,16 +17,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
-	"github.com/throttle-go/throttle/throttlesql"
 )
 
 // Options are how a command uses a store.
@@ -137,6 +136,17 @@ func (u *redisURL) client(o Options) redis.UniversalClient {
 	return redis.NewClient(ro.Simple())
 }
 
+var (
+	errEscape = errors.New("USER:PASSWORD has a % that is not part of an escape such as %25")
+	errPort   = errors.New("what follows HOST: must be a number from 1 to 65535; write USER:PASSWORD@HOST where it is a password")
+)
+
+// isPort reports whether text is the number of a port.
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
 // redisURL is what the URL of a Redis says.
 type redisURL struct {
 	scheme         string
@@ -198,7 +208,7 @@ func (u *redisURL) readUser(text string) (err error) {
 		u.password, err = url.PathUnescape(password)
 	}
 	if err != nil {
-		return fmt.Errorf("USER:PASSWORD has a %% that is not part of an escape such as %%25")
+		return errEscape
 	}
 	return nil
 }
@@ -213,7 +223,14 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 			return fmt.Errorf("a HOST is missing; %s", knownStores)
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+			name := strings.Trim(host, "[]")
+			if _, err := netip.ParseAddr(name); err != nil && strings.Contains(name, ":") {
+				return errPort
+			}
+			host = net.JoinHostPort(name, port)
+		}
+		if _, port, _ := net.SplitHostPort(host); !isPort(port) {
+			return errPort
 		}
 		u.addrs = append(u.addrs, host)
 	}
@@ -270,49 +287,4 @@ func (u *redisURL) readPath(path string, sentinel bool) (err error) {
 		return fmt.Errorf("several hosts; add ?cluster=true, or write redis+sentinel://HOST,HOST/MASTER")
 	}
 	return nil
-}
-
-// openPostgres makes a pool, and the tables if that is asked for.
-func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
-	text, table, err := o.cutTable(text)
-	if err != nil {
-		return nil, err
-	}
-	config, err := pgxpool.ParseConfig(text)
-	if err != nil {
-		return nil, usage.Errorf(o.Command+": -store %s", strings.TrimPrefix(err.Error(), "cannot parse "))
-	}
-	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
-	if o.Callers > 0 {
-		config.MaxConns = int32(min(max(o.Callers, 4), 64))
-	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, exit.Failf(o.Command+": %s: %v", name, err)
-	}
-	s := &throttlesql.Store{Table: table, Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
-		return pool.QueryRow(ctx, sql, args...)
-	}}
-	if o.Create {
-		if err := s.Create(ctx); err != nil {
-			pool.Close()
-			return nil, exit.Failf(o.Command+": %s: %v", name, err)
-		}
-	}
-	return &Named{s, name, pool.Close, true}, nil
-}
-
-// cutTable cuts table=NAME out of a URL, as libpq does not know it.
-func (o Options) cutTable(text string) (without, table string, err error) {
-	before, query, _ := strings.Cut(text, "?")
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return "", "", usage.Error(o.Command + ": -store: what follows ? cannot be read: " + err.Error())
-	}
-	table = values.Get("table")
-	values.Del("table")
-	if len(values) == 0 {
-		return before, table, nil
-	}
-	return before + "?" + values.Encode(), table, nil
 }

@@ -13,6 +13,7 @@ func TestRedisURLHidesPassword(t *testing.T) {
 		"redis://u:pAss/wOrd@host", "redis://u:pAss?wOrd@host", "redis://u:pAss?slots=wOrd@host/1", "redis://u:12/wOrd@host/",
 		"redis://u:pAss@wOrd@host/x", "redis+sentinel://:pAss/wOrd@host", "redis://u:pAss%zwOrd@host", "redis://host?%zwOrd",
 		"redis://host/?wOrd=1", "redis://host/wOrd", "redis://host/?slots=wOrd", "redis://u:pAss/wOrd", "redises://u:pAss/wOrd@host",
+		"redis://u:pAss", "redis://:wOrd", "redis://u:pAss,h2:1", "redis+sentinel://u:pAss,wOrd/master", "redis://u:pAss:wOrd",
 	} {
 		_, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
 		if err == nil || strings.Contains(err.Error(), "wOrd") || strings.Contains(err.Error(), "pAss") || strings.Contains(err.Error(), "12/") {
@@ -20,6 +21,39 @@ func TestRedisURLHidesPassword(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"redis://u:p%2Fs@host/2": "redis://host:6379/2", "redis://u:p@s@host/?prefix=a%40b": "redis://host:6379"} {
+		s, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
+		if err != nil {
+			t.Errorf("Open(%q): %v", text, err)
+			continue
+		}
+		if s.Close(); s.Name != want {
+			t.Errorf("Open(%q) is named %q, want %q", text, s.Name, want)
+		}
+	}
+}
+
+// TestPostgresURLHidesPassword: the same of PostgreSQL, whose client would take a
+// part of such a password for a host and show it.
+func TestPostgresURLHidesPassword(t *testing.T) {
+	for _, text := range []string{
+		"postgres://u:pAss@wOrd@host/db", "postgres://u:pAss/wOrd@host/db", "postgres://u:pAss?wOrd@host/db", "postgres://u:pAss?table=wOrd@host/db",
+		"postgres://u:pAss%zwOrd@host/db", "postgres://u:pAss%wOrd@h1,h2:x/db", "postgres://u:12/wOrd@h1,h2/db", "postgres://u:pAss/wOrd",
+		"postgres://u:pAss?x=wOrd", "postgres://u:pAss wOrd@host/db", "postgres://u:wOrd@host:port/db", "postgres://u:wOrd@h1,h2:99999/db",
+		"postgres://u:wOrd@[::1/db", "postgres://u:wOrd@[::1]:x/db", "postgres://u:wOrd@host/db?sslmode=bad", "postgres://host/db?password=wOrd%zz",
+		"postgres://host/db?password=wOrd&sslmode=bad", "postgres://host/db?pass%wOrd=1", "postgres://u:wOrd@host/db?connect_timeout=x",
+		"postgres:host=a password=wOrd port=x", "postgres:wOrd", "postgresql://u:pAss`: wOrd@host/db?sslmode=bad", "postgresql://u:pAss;wOrd@h/?a;b",
+		"postgres://u:wOrd@host/db?sslrootcert=/nowhere", "postgres://u:pAss:wOrd", "postgres://u:pAss@wOrd@h1:1,h2:2/db",
+	} {
+		_, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
+		if err == nil || strings.Contains(err.Error(), "wOrd") || strings.Contains(err.Error(), "%wO") || strings.Contains(err.Error(), "pAss") || strings.Contains(err.Error(), "12/") {
+			t.Errorf("Open(%q): %v, want an error without the password", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"postgres://u:pAss#wOrd@host/db": "postgres://host:5432/db", "postgres://u:pAss:wOrd@host:5/db?table=a.b": "postgres://host:5/db",
+		"postgres://u:p%40%2F%3FwOrd@h1:1,h2:2/db": "postgres://h1:1/db", "postgres://u:wOrd@[::1]:7/db": "postgres://[::1]:7/db",
+		"postgres://u:wOrd@[::1]/db?password=pAss": "postgres://[::1]:5432/db",
+	} {
 		s, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
 		if err != nil {
 			t.Errorf("Open(%q): %v", text, err)

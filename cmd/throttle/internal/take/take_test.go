@@ -131,7 +131,7 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-store", "redis+sentinel://a,b", "3/h", "k"}, "the name of the master is missing"},
 		{2, []string{"-store", "redis+sentinel://a/m?cluster=1", "3/h", "k"}, "a Cluster has no sentinels"},
 		{2, []string{"-store", "redis://u:secret%zz@a", "3/h", "k"}, "USER:PASSWORD has a %"},
-		{2, []string{"-store", "postgres://u:secret@a:b/c", "3/h", "k"}, "invalid"},
+		{2, []string{"-store", "postgres://u:secret@a:b/c", "3/h", "k"}, "must be a number from 1 to 65535"},
 		{1, []string{"-store", "redis://:secret@127.0.0.1:1", "3/h", "k"}, "redis://127.0.0.1:1: throttleredis: "},
 		{1, []string{"-store", "postgres://u:secret@127.0.0.1:1/db", "3/h", "k"}, "postgres://127.0.0.1:1/db: throttlesql: "},
 		{1, []string{"-store", "memory:" + dir, "3/h", "k"}, "is a directory"},

@@ -1,16 +1,41 @@
 package words
 
-import "net/url"
+import (
+	"net/url"
+	"strings"
+)
 
-// URL returns a URL without what may be secret: its password, and its query.
+// URL returns a URL without what may be secret: its password, and its query. One
+// with an @ behind its host may have a password with a / in it, and is not shown.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
 		return "(no URL)"
+	}
+	if StrayAt(u) {
+		return u.Scheme + "://…"
 	}
 	u.Fragment = ""
 	if u.RawQuery != "" {
 		u.RawQuery = "…"
 	}
 	return u.Redacted()
+}
+
+// StrayAt reports whether a URL has an @ behind its host. The text before it may be a
+// password in which /, ? or # is not escaped.
+func StrayAt(u *url.URL) bool {
+	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
+}
+
+// BadURL returns a mistyped URL for an error: as Quote does if no part of it can be
+// a password, else a word in its place.
+func BadURL(text string) string {
+	_, host, _ := strings.Cut(text, "//")
+	host, _, _ = strings.Cut(host, "/")
+	_, port, _ := strings.Cut(host, ":")
+	if strings.ContainsAny(text, "@?#") || strings.Trim(port, "0123456789") != "" {
+		return "(not shown)"
+	}
+	return Quote(text)
 }

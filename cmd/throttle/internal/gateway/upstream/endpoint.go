@@ -22,10 +22,12 @@ type Endpoint struct {
 
 	pool      *Pool
 	transport *http.Transport
+	sender    http.RoundTripper // transport, or that of the Options
 	inFlight  atomic.Int64
 	out       atomic.Int64 // unix nanoseconds until which it is ejected; 0 if it is healthy
 	trial     atomic.Bool  // a request tries whether it is back
 	ailing    atomic.Bool  // there are failures that a success ends
+	retired   atomic.Bool  // no more requests will come; set before the connections are closed
 
 	mu     sync.Mutex // guards health
 	health health
@@ -67,6 +69,9 @@ func newEndpoint(p *Pool, t *url.URL, address string) *Endpoint {
 		DialContext: e.dial, DialTLSContext: e.dialTLS, Protocols: &protocols, DisableCompression: true,
 		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: 90 * time.Second, ResponseHeaderTimeout: p.o.Timeout,
 		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20,
+	}
+	if e.sender = p.o.Transport; e.sender == nil {
+		e.sender = e.transport
 	}
 	return e
 }
@@ -115,7 +120,7 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	if e.URL.Scheme == "h2c" {
 		r.URL.Scheme = "http"
 	}
-	a, err := e.transport.RoundTrip(r)
+	a, err := e.sender.RoundTrip(r)
 	switch {
 	case err == nil && e.ailing.Load():
 		e.served()
@@ -127,10 +132,19 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Release ends the request for which the Endpoint was picked.
 func (e *Endpoint) Release() {
-	e.inFlight.Add(-1)
+	if e.inFlight.Add(-1) == 0 && e.retired.Load() {
+		e.transport.CloseIdleConnections()
+	}
 	if e.out.Load() != 0 { // it may have been the trial
 		e.trial.Store(false)
 	}
+}
+
+// retire closes the connections that are idle, and has Release close those of requests
+// that begin later: what many reloads leave behind must not add up.
+func (e *Endpoint) retire() {
+	e.retired.Store(true)
+	e.transport.CloseIdleConnections()
 }
 
 func (e *Endpoint) failed(now time.Time, dead bool, err error) {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ type Options struct {
 	// is back, with nil; and with an empty address when names cannot be resolved.
 	// If nil, nothing is called.
 	OnState func(address string, err error)
+	// Transport sends the requests, with no connection of the Pool's, as to measure
+	// what else a request costs. If nil, each address has connections of its own.
+	Transport http.RoundTripper
 }
 
 // Pool holds the addresses of some targets. It is safe for concurrent use. It
@@ -181,15 +185,15 @@ func (p *Pool) States() []State {
 	return all
 }
 
-// Close closes the connections that are idle; those in use are closed within 90 s
-// after their requests. Nothing is resolved any more. Requests may still be sent.
+// Close closes the connections that are idle; those in use are closed at the end of
+// the last request. Nothing is resolved any more. Requests may still be sent.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.due.Store(1<<63 - 1)
 	for _, e := range *p.all.Load() {
-		e.transport.CloseIdleConnections()
+		e.retire()
 	}
 }
 

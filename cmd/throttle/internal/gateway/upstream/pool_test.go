@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -323,5 +324,39 @@ func TestUnsent(t *testing.T) {
 	}
 	if said.Load() != 2 {
 		t.Errorf("%d addresses were said to be away, want 2", said.Load())
+	}
+}
+
+// TestCloseInUse: the connection of a request that begins while its Pool is closed, or
+// while its address is dropped, ends with the request, not when it has been idle for long.
+func TestCloseInUse(t *testing.T) {
+	ended := make(chan struct{}, 2)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			ended <- struct{}{}
+		}
+	}
+	server.Start()
+	defer server.Close()
+	for what, retire := range map[string]func(*Pool){"closed": (*Pool).Close, "dropped": func(p *Pool) { p.put(nil) }} {
+		p := poolOf(t, Options{}, server.URL)
+		e := pick(t, p)
+		retire(p)
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		a, err := e.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, a.Body); err != nil {
+			t.Error(err)
+		}
+		a.Body.Close()
+		e.Release()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: the connection is kept", what)
+		}
 	}
 }

@@ -205,7 +205,12 @@ func (p *Pool) put(found []place) {
 	p.all.Store(&all)
 	for _, e := range old {
 		if !slices.Contains(all, e) {
-			e.transport.CloseIdleConnections()
+			e.retire()
+		}
+	}
+	if p.closed { // meanwhile
+		for _, e := range all {
+			e.retire()
 		}
 	}
 }

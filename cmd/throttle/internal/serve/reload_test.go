@@ -1,0 +1,139 @@
+//go:build unix
+
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// reload reloads by the API.
+func (r *running) reload() {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), "POST", r.admin+"/api/v1/reload", strings.NewReader(`{"why": "a test"}`))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+token)
+	q.Header.Set("Content-Type", "application/json")
+	a, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a.Body.Close()
+	if a.StatusCode >= 300 {
+		r.t.Fatalf("reload: %d", a.StatusCode)
+	}
+}
+
+// forget forgets what was said, and returns how much of it was wrong.
+func (r *running) forget() (wrong int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range r.lines {
+		if strings.Contains(line, `"level":"ERROR"`) {
+			wrong++
+		}
+	}
+	r.lines = nil
+	return wrong
+}
+
+// held is what the process holds: bytes and goroutines.
+func held() (bytes uint64, goroutines int) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc, runtime.NumGoroutine()
+}
+
+var quotas = regexp.MustCompile(`q=([0-9]+)`)
+
+// TestReloadsUnderLoad: 200 reloads of real files of rules and routes, 10,000 with
+// THROTTLE_SOAK=1, each in use when the reload is answered, under load. No request is
+// dropped; each is decided by rules of one version, those of a route that is there;
+// the process holds no more afterwards.
+func TestReloadsUnderLoad(t *testing.T) {
+	reloads := 200
+	if os.Getenv("THROTTLE_SOAK") != "" {
+		reloads = 10_000
+	}
+	dir := folder(t, hello, "f.yaml", files, "rules.yaml", twoAnHour)
+	r := start(t, dir, "f.yaml")
+	routes, err := os.ReadFile(filepath.Join(dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	defer callers.Wait()
+	defer stop()
+	var sent, bad atomic.Int64
+	version := func(i int) { // both rules of a version have its quota
+		q := 1_000_000_000 + i%16
+		r.write("rules.yaml", fmt.Sprintf("version: r%d\nrules: [{name: a, limits: %d/day}, {name: b, key: header:K, limits: %d/day}]\n", i, q, q))
+		r.write("f.yaml", strings.Replace(string(routes), "/a/*,", fmt.Sprintf("/a/*, timeout: %ds,", 10+i%16), 1))
+		r.reload()
+		if got := r.policy(t, "last"); len(got) != 2 || got[0][1] != fmt.Sprint(q) {
+			t.Fatalf("after reload %d a request is decided by %q, want the quota %d", i, got, q)
+		}
+	}
+	version(0)
+	for i := range 2 {
+		callers.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(time.Millisecond) { // the reloads need a processor too
+				got := r.policy(t, fmt.Sprint(i))
+				if sent.Add(1); len(got) != 2 || got[0][1] != got[1][1] {
+					bad.Add(1)
+				}
+			}
+		})
+	}
+	wrong := 0
+	var bytes uint64
+	var goroutines int
+	for i := range reloads {
+		if i == reloads/4 {
+			bytes, goroutines = held()
+		}
+		version(i + 1)
+		wrong += r.forget()
+	}
+	if now, n := held(); now > bytes+4<<20 || n > goroutines+20 {
+		t.Errorf("after %d reloads it holds %d bytes and %d goroutines, after a quarter of them %d and %d", reloads, now, n, bytes, goroutines)
+	}
+	t.Logf("%d requests under %d reloads", sent.Load(), reloads)
+	if sent.Load() < int64(reloads)/4 || bad.Load() > 0 || wrong > 0 {
+		t.Errorf("%d of %d requests were not decided by one version, %d errors were logged", bad.Load(), sent.Load(), wrong)
+	}
+}
+
+// policy sends a request, and returns the quotas of the limits that it is subject to.
+func (r *running) policy(t *testing.T, key string) [][]string {
+	q, err := http.NewRequest("GET", r.gateway+"/a/x", nil)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	q.Header.Set("K", key)
+	a, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer a.Body.Close()
+	if a.StatusCode != 200 {
+		t.Errorf("status %d", a.StatusCode)
+	}
+	return quotas.FindAllStringSubmatch(a.Header.Get("RateLimit-Policy"), -1)
+}

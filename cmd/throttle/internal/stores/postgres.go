@@ -1,0 +1,103 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/throttlesql"
+)
+
+// openPostgres makes a pool, and the tables if that is asked for.
+func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
+	if err := checkPostgres(text); err != nil {
+		return nil, usage.Errorf("%s: -store postgres://: %v", o.Command, err)
+	}
+	text, table, err := o.cutTable(text)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return nil, usage.Errorf("%s: -store postgres://: %s", o.Command, reason(err))
+	}
+	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
+	if o.Callers > 0 {
+		config.MaxConns = int32(min(max(o.Callers, 4), 64))
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, exit.Failf(o.Command+": %s: %v", name, err)
+	}
+	s := &throttlesql.Store{Table: table, Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
+		return pool.QueryRow(ctx, sql, args...)
+	}}
+	if o.Create {
+		if err := s.Create(ctx); err != nil {
+			pool.Close()
+			return nil, exit.Failf(o.Command+": %s: %v", name, err)
+		}
+	}
+	return &Named{s, name, pool.Close, true}, nil
+}
+
+// cutTable cuts table=NAME out of a URL, as libpq does not know it.
+func (o Options) cutTable(text string) (without, table string, err error) {
+	before, query, _ := strings.Cut(text, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", "", usage.Error(o.Command + ": -store postgres://: what follows ? cannot be read; write NAME=VALUE, with & between")
+	}
+	table = values.Get("table")
+	values.Del("table")
+	if len(values) == 0 {
+		return before, table, nil
+	}
+	return before + "?" + values.Encode(), table, nil
+}
+
+// checkPostgres refuses URLs in which pgx would take a part of a password that is not
+// escaped for a host, a port or a name, and show it. Its errors quote no part of the
+// URL. What pgx reads besides URLs has no such forms to tell apart, and is refused.
+func checkPostgres(text string) error {
+	_, rest, _ := strings.Cut(text, ":")
+	rest, ok := strings.CutPrefix(rest, "//")
+	if !ok {
+		return errors.New("write postgres://USER@HOST/DATABASE")
+	}
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		if strings.ContainsAny(rest[:at], "/?@") {
+			return errors.New("a /, ? or @ before an @; write %2F, %3F and %40 for those of a password, and %40 for an @ behind HOST")
+		}
+		if _, err := url.PathUnescape(rest[:at]); err != nil {
+			return errEscape
+		}
+		rest = rest[at+1:]
+	}
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		rest = rest[:end]
+	}
+	for host := range strings.SplitSeq(rest, ",") {
+		if i := strings.LastIndex(host, ":"); i > strings.LastIndex(host, "]") && !isPort(host[i+1:]) {
+			return errPort
+		}
+	}
+	return nil
+}
+
+// reason is what is wrong with a URL by pgx, without the URL that it quotes before.
+func reason(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, "`: "); i >= 0 {
+		return text[i+len("`: "):]
+	}
+	return "it cannot be read; write postgres://USER@HOST/DATABASE"
+}
