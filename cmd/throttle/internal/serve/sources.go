@@ -19,6 +19,9 @@ const (
 	// everyFile is how often a file of rules is read besides being watched: inotify
 	// is missing on network file systems.
 	everyFile = 5 * time.Second
+	// everyOverlay is how often the overlay is looked at: what an operator changes in
+	// one instance counts in the others within a second.
+	everyOverlay = 700 * time.Millisecond
 	// firstWait bounds the wait for a URL and an overlay at the start.
 	firstWait = 3 * time.Second
 	// mostChanges bounds the changes of a version that are logged.
@@ -44,7 +47,7 @@ func openSources(ctx context.Context, f *config.File, shared rules.Shared, log *
 	if r == nil {
 		return s, nil
 	}
-	s.stack = &rules.Stack{Shared: shared, Keep: string(r.OverlayKeep), OnSwap: s.swapped, OnState: s.reporter("overlay", string(r.Overlay))}
+	s.stack = &rules.Stack{Shared: shared, Keep: string(r.OverlayKeep), Every: everyOverlay, OnSwap: s.swapped, OnState: s.reporter("overlay", string(r.Overlay))}
 	if r.File != "" {
 		s.path = string(r.File)
 		s.file = &rules.Source{Fetch: rules.FromFile(s.path), Read: tree.Rules, Every: everyFile}

@@ -1,0 +1,61 @@
+package page
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// version is one of GET /api/v1/versions.
+type version struct {
+	Name    string
+	Since   time.Time
+	Changes []string
+	By, Why string // of a change by hand at that time
+}
+
+type versionsBody struct {
+	Versions   []version
+	Back       bool `json:"brought_back"`
+	From, To   string
+	Difference []string
+	Log        []change // the latest first
+}
+
+// versions are those kept, their difference, and who changed what by hand.
+func versions(p *Page, r *http.Request, _ *frame) (any, error) {
+	b := &versionsBody{From: r.Form.Get("from"), To: r.Form.Get("to")}
+	if err := p.Call(r.Context(), "GET", "/api/v1/versions", nil, b); err != nil {
+		return b, err
+	}
+	var hand byHand
+	if err := p.Call(r.Context(), "GET", "/api/v1/overlay", nil, &hand); err == nil {
+		b.Log = hand.Overlay.Log
+		slices.Reverse(b.Log)
+	}
+	for i := range b.Versions {
+		b.Versions[i].author(b.Log)
+	}
+	if b.From == "" && len(b.Versions) > 1 {
+		b.From, b.To = b.Versions[1].Name, b.Versions[0].Name
+	}
+	if b.From == "" {
+		return b, nil
+	}
+	var d struct{ Changes []string }
+	ask := url.Values{"from": {b.From}, "to": {b.To}}
+	err := p.Call(r.Context(), "GET", "/api/v1/diff?"+ask.Encode(), nil, &d)
+	b.Difference = d.Changes
+	return b, err
+}
+
+// author finds the change by hand that made a version.
+func (v *version) author(log []change) {
+	for _, c := range log {
+		if d := v.Since.Sub(c.At); d >= -time.Second && d < 3*time.Second {
+			v.By, v.Why = c.By, c.Why
+			return
+		}
+	}
+}
