@@ -86,7 +86,7 @@
 	// but for one that is being used.
 	const refresh = async () => {
 		if (asking) { again = true; return; }
-		asking = fetch(location.pathname + location.search, {headers: {Accept: "text/html"}});
+		asking = fetch(body.dataset.path + (location.pathname === body.dataset.path ? location.search : ""), {headers: {Accept: "text/html"}});
 		try {
 			const answer = await asking;
 			if (answer.redirected) { location.reload(); return; } // signed out
