@@ -37,12 +37,25 @@ func (h hand) to(selector string) {
 	h.Fatalf("no Tab leads to %s on\n%s", selector, ask[string](h.browser, `document.body.innerText`))
 }
 
+// click moves the mouse to an element and clicks there, whatever the page has put in
+// its place meanwhile.
+func (h hand) click(selector string) {
+	h.Helper()
+	at := ask[[]float64](h.browser, `(() => {
+		const e = document.querySelector(`+quoted(selector)+`);
+		e.scrollIntoView({block: "center", behavior: "instant"});
+		const r = e.getBoundingClientRect();
+		return [r.x + Math.min(r.width, 40) / 2, r.y + r.height / 2];
+	})()`)
+	h.do(chromedp.MouseClickXY(at[0], at[1]))
+}
+
 // press uses a button, a link, a box or what opens something.
 func (h hand) press(selector string) {
 	h.Helper()
 	h.await(`document.querySelector(` + quoted(selector) + `)`)
 	if !h.keyboard {
-		h.do(chromedp.Click(selector))
+		h.click(selector)
 		return
 	}
 	h.to(selector)
@@ -60,7 +73,7 @@ func (h hand) write(selector, text string) {
 	if h.keyboard {
 		h.to(selector)
 	} else {
-		h.do(chromedp.Click(selector))
+		h.click(selector)
 	}
 	ask[any](h.browser, `document.activeElement.select()`)
 	h.do(chromedp.KeyEvent(text))
@@ -98,15 +111,19 @@ func pageFiles(t *testing.T) (file, rules string) {
 	return file, filepath.Join(filepath.Dir(file), "rules.yaml")
 }
 
-// within waits until the clients of both instances see something, and fails if that
-// takes longer than a second, and what a busy machine takes.
+// within waits until the clients of both instances see something: at most a second,
+// where THROTTLE_SOAK=1 says that the machine has nothing else to do.
 func within(t *testing.T, what string, both []*gatewayProcess, is func(g *gatewayProcess) bool) {
 	t.Helper()
 	began := time.Now()
 	for _, g := range both {
 		eventually(t, what, func() bool { return is(g) })
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	most := 15 * time.Second
+	if os.Getenv("THROTTLE_SOAK") == "1" {
+		most = time.Second
+	}
+	if took := time.Since(began); took > most {
 		t.Errorf("%s only after %v", what, took)
 	} else {
 		t.Logf("%s after %v", what, took.Round(time.Millisecond))
@@ -129,6 +146,8 @@ func TestPageInBrowser(t *testing.T) {
 	b.signIn(base, exampleToken, "/")
 	for i, keyboard := range []bool{false, true} {
 		h := hand{b, keyboard}
+		began := time.Now()
+		defer func() { t.Log(keyboard, time.Since(began)) }()
 		h.changes(both, base, fmt.Sprintf("acme-%d", i))
 		h.brings(both, base, rules, i)
 	}
@@ -237,17 +256,15 @@ func (b *browser) looks(base string) {
 	b.Helper()
 	axe := axeSource(b.T)
 	for _, path := range []string{"/", "/rules", "/who?rule=per-client&key=acme-0", "/try", "/whatif", "/versions", "/events"} {
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{360, 1400} {
-				b.scheme(scheme)
-				b.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate(base+path))
-				b.await(`document.documentElement.dataset.ready !== undefined`)
-				if got := ask[int64](b, `document.documentElement.scrollWidth`); got > width {
-					b.Errorf("%s at %d is %d wide", path, width, got)
-				}
-				if axe != "" {
-					b.accessible(axe, fmt.Sprintf("%s, %s, %d wide", path, scheme, width))
-				}
+		for width, scheme := range map[int64]string{360: "light", 1400: "dark"} {
+			b.scheme(scheme)
+			b.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate(base+path))
+			b.await(`document.documentElement.dataset.ready !== undefined`)
+			if got := ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+				b.Errorf("%s at %d is %d wide", path, width, got)
+			}
+			if axe != "" {
+				b.accessible(axe, fmt.Sprintf("%s, %s, %d wide", path, scheme, width))
 			}
 		}
 	}

@@ -30,30 +30,6 @@ type chart struct {
 // A band is one drawn series.
 type band struct{ Class, Path string }
 
-// slots are the means per second, or the largest, of values in steps up to now. A
-// slot without a tick is NaN.
-func slots(all []ticks.Tick, now int64, step int64, largest bool, value func(*ticks.Tick) float64) []float64 {
-	n := ticks.Kept / step
-	sums, counts := make([]float64, n), make([]float64, n)
-	end := now/step + 1
-	for i := range all {
-		at := n - (end - all[i].ID/step)
-		v := value(&all[i])
-		if at < 0 || at >= n || math.IsNaN(v) {
-			continue
-		}
-		if largest {
-			sums[at], counts[at] = max(sums[at], v), 1
-		} else {
-			sums[at], counts[at] = sums[at]+v, counts[at]+1
-		}
-	}
-	for i := range sums {
-		sums[i] /= counts[i] // 0/0 is NaN
-	}
-	return sums
-}
-
 // area draws values from a base to themselves; a slot without a value is left out.
 func area(values, base []float64, width, height int, top float64) string {
 	var b strings.Builder
@@ -87,7 +63,7 @@ func stacked(c chart, lower, upper []float64) chart {
 			top = sum[i]
 		}
 	}
-	c.Top = rate(top)
+	c.Top = ticks.Rate(top)
 	top = max(top, 1e-9)
 	c.Bands = []band{{"passed", area(lower, zero, c.Width, c.Height, top)}, {"refused", area(sum, lower, c.Width, c.Height, top)}}
 	return c
@@ -95,17 +71,10 @@ func stacked(c chart, lower, upper []float64) chart {
 
 // decisions is the chart of all, or of a rule.
 func decisions(all []ticks.Tick, now time.Time, rule string, c chart, step int64) chart {
-	of := func(t *ticks.Tick) ticks.Count {
-		if rule == "" {
-			return t.Count
-		}
-		return t.Rules[rule]
-	}
-	per := func(n int64, t *ticks.Tick) float64 { return float64(n) / max(t.Seconds, 1e-3) }
 	at := latest(all, now)
 	return stacked(c,
-		slots(all, at, step, false, func(t *ticks.Tick) float64 { return per(of(t).Passed, t) }),
-		slots(all, at, step, false, func(t *ticks.Tick) float64 { return per(of(t).Refused, t) }))
+		ticks.Slots(all, at, step, false, func(t *ticks.Tick) float64 { passed, _, _ := t.PerSecond(rule); return passed }),
+		ticks.Slots(all, at, step, false, func(t *ticks.Tick) float64 { _, refused, _ := t.PerSecond(rule); return refused }))
 }
 
 // latest is the time at the right of charts.
@@ -120,7 +89,7 @@ func latest(all []ticks.Tick, now time.Time) int64 {
 func latency(all []ticks.Tick, now time.Time) chart {
 	c := chart{Kind: "latency", Width: chartWidth, Height: chartHeight, Label: "Latency added by decisions in the last ten minutes, p50 and p99"}
 	of := func(p func(*ticks.Tick) *float64) []float64 {
-		return slots(all, latest(all, now), chartStep, true, func(t *ticks.Tick) float64 {
+		return ticks.Slots(all, latest(all, now), chartStep, true, func(t *ticks.Tick) float64 {
 			if v := p(t); v != nil {
 				return *v
 			}
@@ -134,7 +103,7 @@ func latency(all []ticks.Tick, now time.Time) chart {
 			top = v
 		}
 	}
-	c.Top = seconds(&top)
+	c.Top = ticks.Seconds(&top)
 	top = max(top, 1e-9)
 	c.Bands = []band{{"p99", area(p99, zero, c.Width, c.Height, top)}, {"p50", area(p50, zero, c.Width, c.Height, top)}}
 	return c
@@ -142,36 +111,8 @@ func latency(all []ticks.Tick, now time.Time) chart {
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"rate": rate, "seconds": seconds, "whole": words.Whole, "ago": ago, "until": until, "clock": clock, "stamp": stamp,
+	"rate": ticks.Rate, "seconds": ticks.Seconds, "whole": words.Whole, "ago": ago, "until": until, "clock": clock, "stamp": stamp,
 	"join": strings.Join, "deref": func(x *float64) float64 { return *x }, "short": func(x float64) string { return lasting(time.Duration(x * float64(time.Second))) },
-}
-
-// rate writes a number of decisions a second.
-func rate(x float64) string {
-	switch {
-	case x == 0 || math.IsNaN(x):
-		return "0"
-	case x < 10:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
-	case x < 10_000:
-		return words.Whole(int64(math.Round(x)))
-	case x < 1e6:
-		return fmt.Sprintf("%.3gk", x/1e3)
-	}
-	return fmt.Sprintf("%.3gM", x/1e6)
-}
-
-// seconds writes a latency.
-func seconds(x *float64) string {
-	switch {
-	case x == nil || *x == 0:
-		return "–"
-	case *x < 1e-3:
-		return fmt.Sprintf("%.0f µs", *x*1e6)
-	case *x < 1:
-		return fmt.Sprintf("%.3g ms", *x*1e3)
-	}
-	return fmt.Sprintf("%.3g s", *x)
 }
 
 // lasting writes a length of time by its largest units.

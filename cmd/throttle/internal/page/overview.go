@@ -126,7 +126,7 @@ func changes(hand *byHand, f *frame) (all []active) {
 func limitWords(limits []string, inFlight int64) string {
 	text := strings.Join(limits, ", ")
 	if inFlight > 0 {
-		text += strings.TrimPrefix(", ", map[bool]string{true: ", "}[text == ""]) + "at most " + rate(float64(inFlight)) + " in flight"
+		text += strings.TrimPrefix(", ", map[bool]string{true: ", "}[text == ""]) + "at most " + ticks.Rate(float64(inFlight)) + " in flight"
 	}
 	return text
 }

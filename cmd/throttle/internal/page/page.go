@@ -113,8 +113,7 @@ func (f *frame) PerSecond() (now struct {
 	Share           int // refused, in percent
 },
 ) {
-	per := max(f.Last.Seconds, 1e-3)
-	now.Passed, now.Refused = float64(f.Last.Passed)/per, float64(f.Last.Refused)/per
+	now.Passed, now.Refused, _ = f.Last.PerSecond("")
 	if all := f.Last.Passed + f.Last.Refused; all > 0 {
 		now.Share = int(math.Round(100 * float64(f.Last.Refused) / float64(all)))
 	}

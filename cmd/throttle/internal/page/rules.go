@@ -40,8 +40,7 @@ func rulesView(p *Page, r *http.Request, f *frame) (any, error) {
 func rowOf(one rule, near map[string]int, f *frame) ruleRow {
 	row := ruleRow{rule: one, Near: -1}
 	row.Spark = decisions(f.Ticks, f.Now, one.Name, chart{Kind: "spark", Name: one.Name, Width: sparkWidth, Height: sparkHeight, Label: "Decisions of rule " + one.Name + " in the last ten minutes"}, sparkStep)
-	now, per := f.Last.Rules[one.Name], max(f.Last.Seconds, 1e-3)
-	row.Passed, row.Refused, row.Shadow = float64(now.Passed)/per, float64(now.Refused)/per, float64(now.Shadow)/per
+	row.Passed, row.Refused, row.Shadow = f.Last.PerSecond(one.Name)
 	if near != nil {
 		row.Near = near[one.Name]
 	}

@@ -94,7 +94,7 @@
 			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
 			for (const part of document.querySelectorAll("[data-part]")) {
 				const to = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
-				if (to && !part.contains(document.activeElement) && !part.querySelector("details[open]") && part.innerHTML !== to.innerHTML) part.innerHTML = to.innerHTML;
+				if (to && !part.contains(document.activeElement) && !part.querySelector("details[open], :active") && part.innerHTML !== to.innerHTML) part.innerHTML = to.innerHTML;
 			}
 			times();
 		} catch { /* the stream says that the server is away */ } finally {
