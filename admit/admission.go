@@ -19,10 +19,6 @@ type Admission struct {
 	Event
 	// OK reports whether the request may start.
 	OK bool
-	// Asks are the asks of the limits that count, and Decisions those of the
-	// Store about them. Empty if there are none. They must not be changed.
-	Asks      []limit.Ask
-	Decisions []limit.Decision
 	// Binding is the index of the limit that decided, -1 if none did, or if it
 	// was refunded.
 	Binding int

@@ -44,8 +44,8 @@ func (v Verdict) String() string {
 }
 
 // Event is the decision of a [Control] about one request. Callers can choose
-// what is in Request, but neither keys (they are hashed) nor the number of rules
-// and reasons.
+// what is in Request and in the keys of Asks, but neither what KeyID returns nor
+// the number of rules and reasons.
 type Event struct {
 	// Request is the request.
 	Request Request
@@ -55,6 +55,11 @@ type Event struct {
 	// Rule is the Name of the Control. Shadow names the rules that would have
 	// refused, and ShadowErr is why one of them could not decide.
 	Answer rules.Answer
+	// Asks are the asks of the limits that count, and Decisions those of the Store
+	// about them. Empty if there are none. They must not be changed, and are valid
+	// until the Admission is done. Their keys may name persons: see KeyID.
+	Asks      []limit.Ask
+	Decisions []limit.Decision
 	// RetryAfter is the wait that a refused caller is given, to the millisecond:
 	// limit.Never if that does not help, zero if there was no decision.
 	RetryAfter time.Duration

@@ -48,7 +48,7 @@ func TestMemoryCarries(t *testing.T) {
 				{old, 1, true, 0},
 				{next, -10, true, 12},
 			} {
-				m.TakeAt(now, []limit.Ask{{Key: "k", Limit: step.Limit, N: step.n}}, d)
+				m.DecideAt(now, []limit.Ask{{Key: "k", Limit: step.Limit, N: step.n}}, d)
 				if d[0].OK != step.ok || d[0].Remaining != step.left {
 					t.Errorf("%v to %v, step %d: Take(%v, %d) = %+v, want %v, %d left", from, to, i, step.Kind, step.n, d[0], step.ok, step.left)
 					break
@@ -75,16 +75,16 @@ func TestMemoryCarriesWhatWasRefused(t *testing.T) {
 	bucket := limit.Limit{Count: 10, Period: time.Minute}
 	var m memory.Store
 	now, d := m.Start(), make([]limit.Decision, 2)
-	m.TakeAt(now, []limit.Ask{{Key: "k", Limit: log, N: 10}, {Key: "other", Limit: bucket, N: 10}}, d)
+	m.DecideAt(now, []limit.Ask{{Key: "k", Limit: log, N: 10}, {Key: "other", Limit: bucket, N: 10}}, d)
 	ask := []limit.Ask{{Key: "k", Limit: bucket, N: 1}, {Key: "other", Limit: log, N: 1}}
-	if ok := m.TakeAt(now, ask, d); ok || d[0].RetryAfter != 6*time.Second || d[1].RetryAfter != time.Hour {
+	if ok := m.DecideAt(now, ask, d); ok || d[0].RetryAfter != 6*time.Second || d[1].RetryAfter != time.Hour {
 		t.Fatalf("Take of a log as a bucket and of a bucket as a log = %v, %+v, want 6 s and an hour to wait", ok, d)
 	}
 	now = now.Add(6 * time.Second)
-	if ok := m.TakeAt(now, ask[:1], d[:1]); !ok || d[0].Remaining != 0 {
+	if ok := m.DecideAt(now, ask[:1], d[:1]); !ok || d[0].Remaining != 0 {
 		t.Errorf("after its RetryAfter Take = %+v, want OK", d[0])
 	}
-	if ok := m.TakeAt(now, ask[1:], d[:1]); ok || d[0].RetryAfter != time.Hour-6*time.Second {
+	if ok := m.DecideAt(now, ask[1:], d[:1]); ok || d[0].RetryAfter != time.Hour-6*time.Second {
 		t.Errorf("6 s after the change to a log Take = %+v, want an hour less 6 s to wait", d[0])
 	}
 }
@@ -108,7 +108,7 @@ func TestMemoryCarriesUnderChange(t *testing.T) {
 		var m memory.Store
 		now, d := m.Start(), make([]limit.Decision, 1)
 		take := func(l limit.Limit, n int64) limit.Decision {
-			m.TakeAt(now, []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
+			m.DecideAt(now, []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
 			return d[0]
 		}
 		used := func(l limit.Limit) int64 { return l.Count - take(l, 0).Remaining }
@@ -152,7 +152,7 @@ func TestMemoryCarriesAsPromised(t *testing.T) {
 	for range 20_000 {
 		now = now.Add(time.Duration(rng.Int64N(int64(5 * time.Second))))
 		a := limit.Ask{Key: "k", Limit: limits[rng.IntN(20)/19], N: 1}
-		if m.TakeAt(now, []limit.Ask{a}, d) {
+		if m.DecideAt(now, []limit.Ask{a}, d) {
 			passed = append(passed, now)
 		}
 		if n := len(passed); d[0].OK && n > 10 && now.Sub(passed[n-11]) < time.Minute {
@@ -221,7 +221,7 @@ func TestMemoryCarriesMany(t *testing.T) {
 	const keys = 6000
 	for round, l := range []limit.Limit{log, bucket, log, bucket, bucket} {
 		for i := range keys {
-			m.TakeAt(now, []limit.Ask{{Key: fmt.Sprint(i), Limit: l, N: 1}}, d)
+			m.DecideAt(now, []limit.Ask{{Key: fmt.Sprint(i), Limit: l, N: 1}}, d)
 			if want := int64(4 - round); d[0].Remaining != want {
 				t.Fatalf("round %d, key %d as %v: %d remain, want %d", round, i, l, d[0].Remaining, want)
 			}
@@ -248,7 +248,7 @@ func TestMemoryCarriesUnnumbered(t *testing.T) {
 	var m memory.Store
 	now, d := m.Start(), make([]limit.Decision, 1)
 	take := func(key string, l limit.Limit, n int64) limit.Decision {
-		m.TakeAt(now, []limit.Ask{{Key: key, Limit: l, N: n}}, d)
+		m.DecideAt(now, []limit.Ask{{Key: key, Limit: l, N: n}}, d)
 		return d[0]
 	}
 	for i := range int64(5000) {
@@ -271,10 +271,10 @@ func TestMemoryBucketsKeepClearOfRings(t *testing.T) {
 	var m memory.Store
 	bucket := limit.Limit{Count: 10, Period: time.Second}
 	now, d := m.Start(), make([]limit.Decision, 1)
-	m.TakeAt(now, []limit.Ask{{Key: "log", Limit: limit.Limit{Kind: limit.SlidingLog, Count: 5, Period: time.Hour}, N: 1}}, d)
-	m.TakeAt(now, []limit.Ask{{Key: "known", Limit: bucket, N: 1}}, d)
-	m.TakeAt(now, []limit.Ask{{Key: "moved", Limit: limit.Limit{Kind: limit.SlidingLog, Count: 5, Period: time.Hour}, N: 1}}, d)
-	m.TakeAt(now, []limit.Ask{{Key: "moved", Limit: bucket, N: 1}}, d)
+	m.DecideAt(now, []limit.Ask{{Key: "log", Limit: limit.Limit{Kind: limit.SlidingLog, Count: 5, Period: time.Hour}, N: 1}}, d)
+	m.DecideAt(now, []limit.Ask{{Key: "known", Limit: bucket, N: 1}}, d)
+	m.DecideAt(now, []limit.Ask{{Key: "moved", Limit: limit.Limit{Kind: limit.SlidingLog, Count: 5, Period: time.Hour}, N: 1}}, d)
+	m.DecideAt(now, []limit.Ask{{Key: "moved", Limit: bucket, N: 1}}, d)
 	unlock := m.LockRings()
 	done := make(chan int)
 	go func() {
@@ -286,10 +286,10 @@ func TestMemoryBucketsKeepClearOfRings(t *testing.T) {
 				continue
 			}
 			d := make([]limit.Decision, 1)
-			m.TakeAt(now, []limit.Ask{{Key: "known", Limit: bucket, N: int64(i % 2)}}, d)
-			m.TakeAt(now, []limit.Ask{{Key: "moved", Limit: limit.Limit{Count: 10 + int64(i), Period: time.Second}, N: 1}}, d)
-			m.TakeAt(now, []limit.Ask{{Key: key, Limit: bucket, N: 1}}, d)
-			m.TakeAt(now.Add(time.Minute), []limit.Ask{{Key: key, Limit: bucket, N: 1}}, d)
+			m.DecideAt(now, []limit.Ask{{Key: "known", Limit: bucket, N: int64(i % 2)}}, d)
+			m.DecideAt(now, []limit.Ask{{Key: "moved", Limit: limit.Limit{Count: 10 + int64(i), Period: time.Second}, N: 1}}, d)
+			m.DecideAt(now, []limit.Ask{{Key: key, Limit: bucket, N: 1}}, d)
+			m.DecideAt(now.Add(time.Minute), []limit.Ask{{Key: key, Limit: bucket, N: 1}}, d)
 		}
 		done <- waited
 	}()

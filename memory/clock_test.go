@@ -16,7 +16,7 @@ func TestMemoryClock(t *testing.T) {
 	var m memory.Store
 	now := m.Start().Add(1000 * time.Hour)
 	store := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
-		return m.TakeAt(now, a, d), nil
+		return m.DecideAt(now, a, d), nil
 	})
 	throttletest.TestStoreClock(t, store, func(d time.Duration) { now = now.Add(d) })
 }

@@ -27,7 +27,7 @@ func TestDisplaceTogether(t *testing.T) {
 				a = append(a, limit.Ask{Key: fmt.Sprint(key), Limit: l, N: 1 + rng.Int64N(l.Max())})
 			}
 			d := make([]limit.Decision, len(a))
-			ok := m.TakeAt(now, a, d)
+			ok := m.DecideAt(now, a, d)
 			for i := range d {
 				if used := d[i].Max - d[i].Remaining; ok && used < a[i].N || used > d[i].Max || !d[i].OK && d[i].RetryAfter <= 0 {
 					t.Fatalf("seed %d, step %d: Take(%+v) = %v, %+v", seed, step, a, ok, d)

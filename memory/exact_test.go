@@ -61,7 +61,7 @@ func (p *memoryPair) ask(a []limit.Ask) {
 	}
 	got, want := make([]limit.Decision, len(a)), make([]limit.Decision, len(a))
 	wantOK := p.model.take(p.now, a, want)
-	gotOK := p.ours.TakeAt(p.now, a, got)
+	gotOK := p.ours.DecideAt(p.now, a, got)
 	for i := range a {
 		if got[i] != want[i] || gotOK != wantOK {
 			p.Fatalf("Take(%+v) at %v from %+v\n got  %v %+v\n want %v %+v", a, p.now, was, gotOK, got, wantOK, want)
@@ -149,11 +149,11 @@ func TestMemoryClaimsApart(t *testing.T) {
 	window := limit.Limit{Kind: limit.FixedWindow, Count: 1_000_000, Period: time.Second}
 	hour := limit.Limit{Count: 3, Period: time.Hour}
 	now, d := m.Start(), make([]limit.Decision, 2)
-	m.TakeAt(now, []limit.Ask{{Key: "old", Limit: window, N: 70_000}}, d[:1])
+	m.DecideAt(now, []limit.Ask{{Key: "old", Limit: window, N: 70_000}}, d[:1])
 	now = now.Add(2 * time.Second)
 	a := []limit.Ask{{Key: "new", Limit: hour, N: 1}, {Key: "old", Limit: window, N: 70_000}}
 	for i := range int64(3) {
-		m.TakeAt(now, a, d)
+		m.DecideAt(now, a, d)
 		if d[0].Remaining != 2-i || d[1].Remaining != 1_000_000-70_000*(i+1) {
 			t.Errorf("the %d. time %d and %d remain, want %d and %d", i+1, d[0].Remaining, d[1].Remaining, 2-i, 1_000_000-70_000*(i+1))
 		}

@@ -14,25 +14,14 @@ var RingKey = ringKey
 // Start is when the clock of m began.
 func (m *Store) Start() time.Time { return m.table().base }
 
-// TakeAt is Take at the time now, not before Start.
-func (m *Store) TakeAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
+// DecideAt is Take at the time now, not before Start.
+func (m *Store) DecideAt(now time.Time, a []limit.Ask, d []limit.Decision) bool {
 	m.table()
 	if len(a) == 1 {
 		d[0] = m.oneAt(now, &a[0])
 		return d[0].OK
 	}
 	return m.takeAll(now, a, d)
-}
-
-// oneAt is TakeOne at the time at.
-func (m *Store) oneAt(at time.Time, a *limit.Ask) (d limit.Decision) {
-	t, p := m.table(), m.limits.get(&a.Limit)
-	h, now := t.hash(a.Key), int64(t.since(at))
-	if a.Min <= 0 && !a.Debt && (t.takeFast(p, h, now, a.N, &d) || t.takeFirst(p, h, now, a.N, &d)) {
-		d.At = at
-		return d
-	}
-	return m.takeOne(p, h, at, a)
 }
 
 // Decide is TakeOne without its error, which is always nil.

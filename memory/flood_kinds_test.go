@@ -55,7 +55,7 @@ func newFlooded(maxKeys int, l func(i int) limit.Limit, by madeUp) *flooded {
 
 func (f *flooded) ask(key string, l limit.Limit, n int64) limit.Decision {
 	var d [1]limit.Decision
-	f.TakeAt(f.now, []limit.Ask{{Key: key, Limit: l, N: n}}, d[:])
+	f.DecideAt(f.now, []limit.Ask{{Key: key, Limit: l, N: n}}, d[:])
 	return d[0]
 }
 

@@ -17,8 +17,9 @@ const (
 	growMoves = 4
 )
 
-// firstTable makes a table, unless another call has made it meanwhile.
-func (m *Store) firstTable() *table {
+// firstTable makes a table whose clock starts at base, unless another call has made
+// one meanwhile.
+func (m *Store) firstTable(base time.Time) *table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tab.Load() == nil {
@@ -26,7 +27,7 @@ func (m *Store) firstTable() *table {
 		for rows >= maxFirstRows {
 			rows /= 2
 		}
-		m.tab.Store(newTable(m, rows, newSeed(), time.Now()))
+		m.tab.Store(newTable(m, rows, newSeed(), base))
 	}
 	return m.tab.Load()
 }

@@ -109,7 +109,7 @@ func (m *Store) table() *table {
 	if t := m.tab.Load(); t != nil {
 		return t
 	}
-	return m.firstTable()
+	return m.firstTable(time.Now())
 }
 
 // maxBytes returns how large the table may become.

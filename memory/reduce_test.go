@@ -14,7 +14,7 @@ import (
 func crowdOut(m *memory.Store, now time.Time, batch int) {
 	l, d := limit.Limit{Kind: limit.SlidingLog, Count: 1000, Period: time.Hour}, make([]limit.Decision, 1)
 	for i := range 400 {
-		m.TakeAt(now, []limit.Ask{{Key: fmt.Sprint("crowd ", batch, " ", i), Limit: l, N: 1000}}, d)
+		m.DecideAt(now, []limit.Ask{{Key: fmt.Sprint("crowd ", batch, " ", i), Limit: l, N: 1000}}, d)
 	}
 }
 
@@ -25,7 +25,7 @@ func TestReducedRefusal(t *testing.T) {
 		m := memory.Store{MaxBytes: 60_000}
 		now, d := m.Start().Truncate(time.Hour).Add(time.Hour), make([]limit.Decision, 1)
 		take := func(at time.Duration, n int64) limit.Decision {
-			m.TakeAt(now.Add(at), []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
+			m.DecideAt(now.Add(at), []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
 			return d[0]
 		}
 		take(0, 3)
@@ -40,7 +40,7 @@ func TestReducedRefusal(t *testing.T) {
 		if err := after.Restore(m.Snapshot()); err != nil {
 			t.Fatal(err)
 		}
-		after.TakeAt(now.Add(21*time.Minute), []limit.Ask{{Key: "k", Limit: l, N: 1}}, d)
+		after.DecideAt(now.Add(21*time.Minute), []limit.Ask{{Key: "k", Limit: l, N: 1}}, d)
 		if d[0].OK || d[0].RetryAfter != told-time.Minute {
 			t.Errorf("%v: and after a restart %+v", l.Kind, d[0])
 		}
@@ -68,7 +68,7 @@ func TestReducedInUse(t *testing.T) {
 	other := logOfFive
 	other.Count = 12
 	bucket := limit.Limit{Count: 8, Period: time.Hour}
-	m.TakeAt(now, []limit.Ask{{Key: "k", Limit: logOfFive, N: 3}}, d[:1])
+	m.DecideAt(now, []limit.Ask{{Key: "k", Limit: logOfFive, N: 3}}, d[:1])
 	crowdOut(&m, now, 0)
 	crowdOut(&m, now, 1)
 	for i, step := range []struct {
@@ -91,7 +91,7 @@ func TestReducedInUse(t *testing.T) {
 		{logOfFive, 1, false, 0},
 		{other, 1, true, 5},
 	} {
-		m.TakeAt(now, []limit.Ask{{Key: "k", Limit: step.Limit, N: step.n}, {Key: "beside", Limit: bucket}}, d)
+		m.DecideAt(now, []limit.Ask{{Key: "k", Limit: step.Limit, N: step.n}, {Key: "beside", Limit: bucket}}, d)
 		if d[0].OK != step.ok || d[0].Remaining != step.left {
 			t.Errorf("step %d: Take(%v, %d) = %+v, want %v, %d left", i, step.Limit, step.n, d[0], step.ok, step.left)
 		}

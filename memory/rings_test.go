@@ -35,7 +35,7 @@ func agreeApart(t *testing.T, kind limit.Kind, fresh func() apart) {
 			logs[a[0].Key] = log
 		}
 		d := make([]limit.Decision, 1)
-		m.TakeAt(now, a, d)
+		m.DecideAt(now, a, d)
 		if want := log.Take(now, a[0]); d[0] != want {
 			t.Fatalf("Take(%+v) at %v = %+v, want %+v", a, now, d[0], want)
 		}
@@ -78,7 +78,7 @@ func TestMemoryLogsAreBounded(t *testing.T) {
 	now := m.Start()
 	ask := func(key string, l limit.Limit, n int64) limit.Decision {
 		d := make([]limit.Decision, 1)
-		m.TakeAt(now, []limit.Ask{{Key: key, Limit: l, N: n}}, d)
+		m.DecideAt(now, []limit.Ask{{Key: key, Limit: l, N: n}}, d)
 		return d[0]
 	}
 	for i := range 20 {

@@ -43,7 +43,7 @@ func TestTrapLateDecisionAtAnEdgeForgetsNothing(t *testing.T) {
 	var m memory.Store
 	at := func(now time.Time, key string, n int64) limit.Decision {
 		d := make([]limit.Decision, 1)
-		m.TakeAt(now, []limit.Ask{{Key: key, Limit: l, N: n}}, d)
+		m.DecideAt(now, []limit.Ask{{Key: key, Limit: l, N: n}}, d)
 		return d[0]
 	}
 	edge := m.Start().Truncate(time.Second).Add(5 * time.Second)

@@ -146,6 +146,10 @@ func (a *Answer) KeyID() string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// Key returns the key of the limit that decided, as the Store has it. It may name
+// a person or hold a path: log its KeyID instead. Empty if there is no such limit.
+func (a *Answer) Key() string { return a.key }
+
 // Decide asks s whether r may pass. All rules for r are charged, or none: a
 // refused request uses up nothing. A refusal is not an error; an error means
 // that s could not decide, see [store.FailOpen], and comes with an Answer that

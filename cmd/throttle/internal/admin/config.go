@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/recent"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleotel"
@@ -72,6 +73,9 @@ type Config struct {
 	Guard *store.Guard
 	// Counter has counted the decisions. If nil, the API has no counts.
 	Counter *admit.Counter
+	// Recent has counted the keys of the decisions. If nil, the API of top keys
+	// answers 404.
+	Recent *recent.Decisions
 	// Observe registers what else has metrics (leases, semaphores, shedders,
 	// stores). Counter, Guard and Sources are registered already. If nil, nothing
 	// more is.

@@ -43,6 +43,7 @@ func (s *server) endpoints() []endpoint {
 		{"GET /api/v1/events", reader, s.events},
 		{"GET /api/v1/rules", reader, s.rules},
 		{"GET /api/v1/key", reader, s.key},
+		{"GET /api/v1/top", reader, s.top},
 		{"POST /api/v1/try", reader, s.try},
 		{"POST /api/v1/forgive", writer, s.forgive},
 		{"GET /api/v1/overlay", reader, s.overlay},

@@ -19,6 +19,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/recent"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/store"
@@ -60,6 +61,7 @@ type program struct {
 	storage *storage
 	control *admit.Control
 	counter *admit.Counter
+	recent  *recent.Decisions // nil: there is no admin role, so nobody looks
 	// latency records how long decisions took, from when the metrics are made.
 	latency atomic.Pointer[func(admit.Event)]
 	gateway *gateway.Gateway // nil: no such role
@@ -109,6 +111,9 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		p.storage.close()
 		return err
 	}
+	if a := p.began.Admin; a != nil {
+		p.recent = &recent.Decisions{Show: a.ShowKeys, Remote: p.storage.remote != nil}
+	}
 	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live(), InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
 	if g := p.began.Gateway; g != nil {
 		p.control.Spread = g.Spread
@@ -130,6 +135,9 @@ func (p *program) onEvent(log func(admit.Event)) func(admit.Event) {
 	return func(e admit.Event) {
 		p.counter.OnEvent(e)
 		log(e)
+		if p.recent != nil {
+			p.recent.OnEvent(&e)
+		}
 		if record := p.latency.Load(); record != nil {
 			(*record)(e)
 		}

@@ -1,0 +1,221 @@
+package accesslog
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// headSize is how much of a log is looked at to detect its format.
+const headSize = 64 << 10
+
+// file is one log, whose entries come in the order of their times.
+type file struct {
+	name   string
+	format *Format
+	source io.Reader
+	close  func() error
+
+	ordered chan *chunk // in the order of the log
+
+	current *chunk // of which entries are taken
+	at      int
+	lines   int64 // before current
+	ended   bool
+
+	window  time.Duration
+	most    int      // that wait
+	waiting []*Entry // in the order of their times
+	latest  time.Time
+}
+
+// aheadChunks is how many chunks of all files are read ahead, at least one of each.
+const aheadChunks = 4
+
+// open opens a log. Its format is detected from its first lines if name is empty.
+func open(name, format string, given Fields, stdin io.Reader) (*file, error) {
+	f := &file{name: name, close: func() error { return nil }}
+	source := stdin
+	if name != "-" {
+		opened, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		f.close = opened.Close
+		if info, err := opened.Stat(); err == nil && info.IsDir() {
+			return nil, errors.Join(fmt.Errorf("%s: is a directory; name its files", name), f.close())
+		}
+		source = opened
+	}
+	if err := f.begin(source, format, given); err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+// begin looks at what the log is.
+func (f *file) begin(source io.Reader, format string, given Fields) error {
+	r := bufio.NewReaderSize(source, headSize)
+	magic, err := r.Peek(4)
+	if len(magic) == 0 && err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	for _, c := range compressions {
+		if strings.HasPrefix(string(magic), c.magic) {
+			return fmt.Errorf("%s: compressed by %s; write '%s -dc FILE | throttle replay ... -'", f.name, c.name, c.name)
+		}
+	}
+	if strings.HasPrefix(string(magic), "\x1f\x8b") {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		r = bufio.NewReaderSize(z, headSize)
+	}
+	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
+		_, _ = r.Discard(3) // which is there
+	}
+	head, err := r.Peek(headSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	f.source = r
+	if len(strings.TrimSpace(string(head))) == 0 && err != nil {
+		return fmt.Errorf("%s: %w", f.name, errEmpty)
+	}
+	if f.format, err = formatOf(format, given, string(head)); err != nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(head)), "\n")
+		return fmt.Errorf("%s:1: %w; the line is %s", f.name, err, quoted(first))
+	}
+	if f.format.header {
+		_, err = r.ReadString('\n')
+		f.lines = 1
+		if err != nil {
+			return fmt.Errorf("%s: only a line of names", f.name)
+		}
+	}
+	return nil
+}
+
+var errEmpty = errors.New("is empty; there is no request to replay")
+
+var compressions = []struct{ name, magic string }{
+	{"zstd", "\x28\xb5\x2f\xfd"}, {"bzip2", "BZh"}, {"xz", "\xfd7zX"}, {"lz4", "\x04\x22\x4d\x18"},
+}
+
+// read reads the log into chunks, which others parse.
+func (f *file) read(ctx context.Context, work chan<- job) {
+	defer close(f.ordered)
+	readChunks(ctx, f.source, func(c *chunk) bool {
+		c.done = make(chan struct{})
+		select {
+		case f.ordered <- c:
+		case <-ctx.Done():
+			return false
+		}
+		select {
+		case work <- job{c, f.format}:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	})
+}
+
+// next returns the next entry in the order of the log; nil at its end.
+func (f *file) next(ctx context.Context, r *Reader) (*Entry, error) {
+	for !f.ended {
+		if c := f.current; c != nil && f.at < len(c.entries) {
+			f.at++
+			return &c.entries[f.at-1], nil
+		}
+		if err := f.turn(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// turn goes on to the next chunk.
+func (f *file) turn(ctx context.Context, r *Reader) error {
+	if f.current != nil {
+		f.lines += f.current.lines
+	}
+	f.current, f.at = nil, 0
+	var c *chunk
+	select {
+	case c = <-f.ordered:
+	case <-ctx.Done():
+	}
+	if c == nil {
+		f.ended = true
+		return ctx.Err()
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	f.current = c
+	r.lines += c.lines
+	if c.bad > 0 {
+		bad := c.first
+		bad.File, bad.Line = f.name, bad.Line+f.lines
+		if err := r.fail(bad, c.bad, f.format.Name); err != nil {
+			return err
+		}
+	}
+	if c.err != nil {
+		return fmt.Errorf("%s:%d: %w", f.name, f.lines+c.lines+1, c.err)
+	}
+	return nil
+}
+
+// mostWaiting bounds the entries of all files that wait for earlier ones.
+const mostWaiting = 20_000
+
+// pull returns the earliest entry that no later line of the log can precede, or that
+// can wait no longer.
+func (f *file) pull(ctx context.Context, r *Reader) (*Entry, error) {
+	for {
+		n := len(f.waiting)
+		if n > 0 && (f.ended || f.window <= 0 || n >= f.most || f.latest.Sub(f.waiting[0].Time) > f.window) {
+			e := f.waiting[0]
+			f.waiting = f.waiting[1:]
+			return e, nil
+		}
+		if f.ended {
+			return nil, nil
+		}
+		e, err := f.next(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil {
+			f.wait(e)
+		}
+	}
+}
+
+// wait puts e behind those that are not later.
+func (f *file) wait(e *Entry) {
+	if !e.Time.Before(f.latest) {
+		f.latest = e.Time
+		f.waiting = append(f.waiting, e)
+		return
+	}
+	at, _ := slices.BinarySearchFunc(f.waiting, e, func(a, b *Entry) int {
+		if a.Time.After(b.Time) {
+			return 1
+		}
+		return -1 // of equal times, the new one comes last
+	})
+	f.waiting = slices.Insert(f.waiting, at, e)
+}

@@ -1,0 +1,119 @@
+// Package recent remembers what was decided in the last minutes, for operators:
+// which keys use most of the limits (heavy hitters, package sketch). It stands
+// behind the OnEvent of an admit.Control.
+package recent
+
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/sketch"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// Decisions are the recent ones. The zero value is ready. It is safe for concurrent
+// use; the fields must not change, nor it be copied, after first use.
+type Decisions struct {
+	// Show shows keys of up to 55 bytes in the clear. If false, only digests.
+	Show bool
+	// Remote says that the clock of the decisions is that of another machine, so
+	// that the local one counts. If false, it is of this process.
+	Remote bool
+
+	once   sync.Once
+	seed   maphash.Seed
+	sketch sketch.Sketch
+}
+
+func (r *Decisions) setUp() { r.seed = maphash.MakeSeed() }
+
+// Top returns the n keys that most decisions were about, by a measure: at most n of
+// a rule, or of all if it is empty. They are of two to four minutes before now.
+func (r *Decisions) Top(now time.Time, by sketch.By, rule string, n int) sketch.Top {
+	top := r.sketch.Top(sketch.PaneAt(now), by, rule, n)
+	for i := range top.Keys {
+		if !r.Show {
+			top.Keys[i].Text = ""
+		}
+	}
+	return top
+}
+
+// OnEvent counts a decision, for each key that it was about. Of passes it may count
+// one in 16, see [sketch.Sketch.Every]; refusals all. It neither keeps e nor
+// changes it, allocates nothing and does not wait but for the lock of a set.
+func (r *Decisions) OnEvent(e *admit.Event) {
+	busy := e.Answer.Reason == rules.Busy
+	if len(e.Asks) == 0 && !busy {
+		return
+	}
+	r.once.Do(r.setUp)
+	at := e.Answer.Decision.At
+	if r.Remote || at.IsZero() {
+		at = time.Now()
+	}
+	pane := sketch.PaneAt(at)
+	c := counting{r: r, pane: pane, weight: r.sketch.Every(pane)}
+	if c.weight > 1 && rand.Uint32N(c.weight) > 0 {
+		c.weight = 0
+	}
+	refused := e.Verdict == admit.Limited
+	switch {
+	case busy:
+		c.add(e.Answer.Key(), true, false)
+	case refused || c.weight > 0:
+		c.asked(e, refused)
+	}
+}
+
+// counting counts one decision.
+type counting struct {
+	r      *Decisions
+	pane   int64
+	weight uint32 // for which it stands; zero if it is not in the sample
+}
+
+// asked counts for each rule that the decision was about. The limits of a rule stand
+// beside each other, and are counted as one, by the key of the first.
+func (c *counting) asked(e *admit.Event, refused bool) {
+	for from := 0; from < len(e.Asks); {
+		key := e.Asks[from].Key
+		rule := key[:strings.IndexByte(key, '/')+1]
+		to, over, near := from, false, false
+		for ; to < len(e.Asks) && strings.HasPrefix(e.Asks[to].Key, rule); to++ {
+			d := &e.Decisions[to]
+			over = over || !d.OK
+			near = near || Near(d)
+		}
+		c.add(key, refused && over, !refused && near && e.Answer.OK)
+		from = to
+	}
+}
+
+// Near reports whether a limit had room, and more than 80 % of it are used now. One
+// of fewer than five is never near.
+func Near(d *limit.Decision) bool {
+	return d.OK && d.Max >= 5 && (d.Max-d.Remaining)*5 > d.Max*4
+}
+
+// add counts a decision about a key.
+func (c *counting) add(key string, refused, near bool) {
+	if !refused && c.weight == 0 {
+		return
+	}
+	hash := maphash.String(c.r.seed, key)
+	if refused {
+		c.r.sketch.Add(c.pane, sketch.Refused, hash, 1, key)
+	}
+	if c.weight > 0 {
+		c.r.sketch.Add(c.pane, sketch.All, hash, c.weight, key)
+		if near {
+			c.r.sketch.Add(c.pane, sketch.Near, hash, c.weight, key)
+		}
+	}
+}
