@@ -195,14 +195,4 @@ func render(w http.ResponseWriter, name string, status int, f *frame) {
 	_, _ = w.Write(b.Bytes()) // an error means that the reader has gone
 }
 
-// first is the first error that is not nil.
-func first(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 var errNoForm = errors.New("there is no such form")

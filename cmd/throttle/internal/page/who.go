@@ -3,6 +3,7 @@ package page
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,19 @@ type whoBody struct {
 	Top   *top
 }
 
+// ID is what logs call the key that was looked up.
+func (b *whoBody) ID() string {
+	if len(b.Key.Limits) == 0 {
+		return ""
+	}
+	return b.Key.Limits[0].KeyID
+}
+
+// Hidden reports whether keys are not shown in the clear.
+func (b *whoBody) Hidden() bool {
+	return b.Top != nil && len(b.Top.Keys) > 0 && len(b.Top.Keys[0].Key) == 0
+}
+
 // who is the keys that are refused most, and one key.
 func who(p *Page, r *http.Request, f *frame) (any, error) {
 	b := &whoBody{By: r.Form.Get("by")}
@@ -84,34 +98,21 @@ func who(p *Page, r *http.Request, f *frame) (any, error) {
 
 // entryOf is the entry of a deny list for a key, by its first part.
 func entryOf(key []part) string {
-	if len(key) == 0 || key[0].Name == "address" {
-		return first2(key)
+	switch {
+	case len(key) == 0:
+		return ""
+	case key[0].Name == "address":
+		return key[0].Value
 	}
 	return key[0].Name + "=" + key[0].Value
-}
-
-func first2(key []part) string {
-	if len(key) == 0 {
-		return ""
-	}
-	return key[0].Value
 }
 
 // raiseOf is the override that holds for exactly a key.
 func raiseOf(r *rule, key []string, now time.Time) *override {
 	for i, v := range r.Overrides {
-		if len(v.Key) == len(key) && (v.Until.IsZero() || v.Until.After(now)) && equal(v.Key, key) {
+		if slices.Equal(v.Key, key) && (v.Until.IsZero() || v.Until.After(now)) {
 			return &r.Overrides[i]
 		}
 	}
 	return nil
-}
-
-func equal(a, b []string) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
