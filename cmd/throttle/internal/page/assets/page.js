@@ -113,7 +113,7 @@
 		if (!t || document.hidden) return;
 		numbers(t);
 		times();
-		for (const svg of document.querySelectorAll("svg[data-chart]")) draw(svg);
+		for (const svg of document.querySelectorAll("svg[data-chart]:not([data-chart=replay])")) draw(svg);
 		if (t.stamp !== stamp || t.id % 10 === 0 && document.querySelector("[data-part=reasons], [data-part=key], [data-part=top]")) refresh();
 		stamp = t.stamp;
 	};
