@@ -45,6 +45,7 @@ func (s *server) endpoints() []endpoint {
 		{"GET /api/v1/key", reader, s.key},
 		{"GET /api/v1/top", reader, s.top},
 		{"POST /api/v1/try", reader, s.try},
+		{"POST /api/v1/whatif", reader, s.whatIf},
 		{"POST /api/v1/forgive", writer, s.forgive},
 		{"GET /api/v1/overlay", reader, s.overlay},
 		{"PUT /api/v1/raise", writer, s.raise},

@@ -1,5 +1,6 @@
 // Package recent remembers what was decided in the last minutes, for operators:
-// which keys use most of the limits (heavy hitters, package sketch). It stands
+// which keys use most of a rate limit (heavy hitters, package sketch), and the
+// requests themselves, to replay them by other rules (package outcome). It stands
 // behind the OnEvent of an admit.Control.
 package recent
 
@@ -8,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
@@ -28,6 +30,14 @@ type Decisions struct {
 	once   sync.Once
 	seed   maphash.Seed
 	sketch sketch.Sketch
+
+	ring    ring
+	leftOut atomic.Int64 // requests that are not in the ring, as they are too long
+	view    atomic.Pointer[view]
+	looking sync.Mutex // held to make a view
+	// fields are those of the views: names of header fields, in order. What is in
+	// the list stays as it is.
+	fields atomic.Pointer[[][]string]
 }
 
 func (r *Decisions) setUp() { r.seed = maphash.MakeSeed() }
@@ -44,20 +54,25 @@ func (r *Decisions) Top(now time.Time, by sketch.By, rule string, n int) sketch.
 	return top
 }
 
-// OnEvent counts a decision, for each key that it was about. Of passes it may count
-// one in 16, see [sketch.Sketch.Every]; refusals all. It neither keeps e nor
-// changes it, allocates nothing and does not wait but for the lock of a set.
+// OnEvent remembers a decision, and counts it for each key that it was about. Of
+// passes it may count one in 16, see [sketch.Sketch.Every]; refusals all. It neither
+// keeps e nor changes it, allocates nothing, and holds locks for one copy at a time.
 func (r *Decisions) OnEvent(e *admit.Event) {
-	busy := e.Answer.Reason == rules.Busy
-	if len(e.Asks) == 0 && !busy {
-		return
-	}
 	r.once.Do(r.setUp)
 	at := e.Answer.Decision.At
 	if r.Remote || at.IsZero() {
 		at = time.Now()
 	}
-	pane := sketch.PaneAt(at)
+	r.record(e, at)
+	r.count(e, sketch.PaneAt(at))
+}
+
+// count counts it.
+func (r *Decisions) count(e *admit.Event, pane int64) {
+	busy := e.Answer.Reason == rules.Busy
+	if len(e.Asks) == 0 && !busy {
+		return
+	}
 	c := counting{r: r, pane: pane, weight: r.sketch.Every(pane)}
 	if c.weight > 1 && rand.Uint32N(c.weight) > 0 {
 		c.weight = 0

@@ -1,0 +1,215 @@
+package recent
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outcome"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// now are the rules of a service; %s stands for the limits of its customers.
+const now = `{"deny": ["198.51.100.0/28", "client=spam*"], "allow": ["header:X-Plan=gold"], "rules": [
+	{"name": "address", "key": "address", "limits": "20/s burst 40"},
+	{"name": "client", "key": "client", "limits": [%s], "missing": "pass", "overrides": [
+		{"key": ["big-1"], "limits": "6/s"}, {"key": ["team-*"], "limits": "5/s"}]},
+	{"name": "tenant", "match": {"paths": "/api/*", "headers": {"X-Tenant": "*"}}, "key": "header:X-Tenant+path:2", "limits": "200/m", "missing": "pass"},
+	{"name": "tried", "shadow": true, "limits": "1/s"},
+	{"name": "log", "match": {"methods": "POST", "hosts": "*.example"}, "key": "client+address", "limits": "10/s sliding-log"}
+]}`
+
+// someone is a request of one of some hundred callers.
+func someone(r *rand.Rand) admit.Request {
+	field := map[string]string{}
+	q := rules.Request{
+		Method: []string{"GET", "POST"}[r.IntN(2)], Host: []string{"a.example", "b.test:80"}[r.IntN(2)],
+		Path:    fmt.Sprintf("/%s/%d", []string{"api", "web"}[r.IntN(2)], r.IntN(3)),
+		Address: netip.AddrFrom4([4]byte{198, 51, 100, byte(r.IntN(64))}), Phase: rules.After,
+		Header: func(name string) string { return field[name] },
+	}
+	switch r.IntN(4) {
+	case 0:
+		q.Address = netip.MustParseAddr(fmt.Sprintf("2001:db8:0:%x::%x", r.IntN(9), r.IntN(99)))
+	case 1:
+		field["X-Tenant"] = fmt.Sprintf("tenant%d", r.IntN(9))
+	case 2:
+		field["X-Plan"] = []string{"gold", "silver"}[r.IntN(2)]
+	}
+	switch kind := r.IntN(5); kind {
+	case 0:
+	default:
+		q.Client = fmt.Sprintf("%s-%d", []string{"", "big", "team", "spam", "any"}[kind], r.IntN(3))
+	}
+	return admit.Request{Request: q}
+}
+
+// live decides requests of a seed over 20 seconds, and returns what was refused.
+func live(t *testing.T, seed uint64, c *admit.Control) (refused int64) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range 6000 {
+		time.Sleep(time.Duration(r.IntN(6500)) * time.Microsecond)
+		q := someone(r)
+		q.Version = c.Rules.Load()
+		a, err := c.Begin(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !a.OK {
+			refused++
+		}
+		a.Done()
+	}
+	return refused
+}
+
+func parse(t *testing.T, text string) *rules.Compiled {
+	t.Helper()
+	c, err := rules.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestWhatIf: rules that did not change would decide as they did, and others as they
+// do in a live run of the same requests.
+func TestWhatIf(t *testing.T) {
+	old := fmt.Sprintf(now, `"8/s"`)
+	for name, other := range map[string]string{
+		"another limit":    fmt.Sprintf(now, `"3/s", "30/m"`),
+		"an exact raise":   strings.Replace(fmt.Sprintf(now, `"8/s"`), `{"key": ["big-1"]`, `{"key": ["any-2"], "limits": "18/s"}, {"key": ["big-1"]`, 1),
+		"a client allowed": strings.Replace(fmt.Sprintf(now, `"8/s"`), `"header:X-Plan=gold"`, `"client=any-1", "header:X-Plan=silver"`, 1),
+		"an address":       strings.Replace(fmt.Sprintf(now, `"8/s"`), `"198.51.100.0/28"`, `"198.51.100.33"`, 1),
+		"less":             `{"rules": [{"name": "all", "limits": "100/s"}]}`,
+		"a path":           `{"rules": [{"name": "path", "key": "path+address", "match": {"paths": "/api/2"}, "limits": "1/s"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := parse(t, old), parse(t, other)
+			for seed := range uint64(3) {
+				var w *WhatIf
+				var refused, want int64
+				synctest.Test(t, func(t *testing.T) {
+					var r Decisions
+					c := control(t, &r, `{"rules": []}`)
+					c.Rules.Swap(before)
+					refused = live(t, seed, c)
+					var err error
+					if w, err = r.WhatIf(t.Context(), time.Now(), before, after, false); err != nil {
+						t.Fatal(err)
+					}
+				})
+				synctest.Test(t, func(t *testing.T) {
+					c := control(t, nil, `{"rules": []}`)
+					c.Rules.Swap(after)
+					want = live(t, seed, c)
+				})
+				if w.Requests != 6000 || w.Real.Refused != refused || w.Before.Refused != refused || refused < 100 {
+					t.Errorf("seed %d: %d of %d requests refused, %d as recorded, %d before, want all the same", seed, refused, w.Requests, w.Real.Refused, w.Before.Refused)
+				}
+				if w.After.Refused != want || want == refused || len(w.Warnings) > 0 {
+					t.Errorf("seed %d: %d would be refused after, want %d as live, and not %d as before; warnings %q", seed, w.After.Refused, want, refused, w.Warnings)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIfHides: what is kept of clients, and what comes out, has no name that the
+// rules do not have.
+func TestWhatIfHides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Decisions
+		before := parse(t, fmt.Sprintf(now, `"8/s"`))
+		c := control(t, &r, `{"rules": []}`)
+		c.Rules.Swap(before)
+		live(t, 1, c)
+		kept := ""
+		for _, b := range r.ring.records() {
+			kept += string(b)
+		}
+		for _, name := range []string{"any-1", "tenant3", "big-1", string(netip.MustParseAddr("198.51.100.40").AsSlice())} {
+			if strings.Contains(kept, name) {
+				t.Errorf("%q is kept as it is", name)
+			}
+		}
+		for _, name := range []string{"team-1", "spam-2"} {
+			if !strings.Contains(kept, name) {
+				t.Errorf("%q, which a pattern of the rules matches, is not kept", name)
+			}
+		}
+		w, err := r.WhatIf(t.Context(), time.Now(), before, before, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := 0
+		for _, k := range w.Before.Keys {
+			if k.Name == "client=big-1" || strings.HasPrefix(k.Name, "client=team-") {
+				named++
+			} else if k.Name != "" && len(k.Name) != len(outcome.Digest("")) && !strings.HasPrefix(k.Name, "address=198.51.100.") {
+				t.Errorf("a key is named %q", k.Name)
+			}
+		}
+		if named == 0 {
+			t.Errorf("no key of the rules is named: %+v", w.Before.Keys)
+		}
+	})
+}
+
+// TestWhatIfWarns: what cannot be replayed is said.
+func TestWhatIfWarns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r Decisions
+		before := parse(t, fmt.Sprintf(now, `"8/s"`))
+		c := control(t, &r, `{"rules": []}`)
+		c.Rules.Swap(before)
+		live(t, 1, c)
+		for _, x := range []struct{ text, want string }{
+			{`{"deny": "198.51.100.0/24", "rules": []}`, "198.51.100.0/24 is new"},
+			{`{"deny": "2001:db8::1", "rules": []}`, "2001:db8::1/128 is new"},
+			{`{"deny": "client=a*", "rules": []}`, `"a*" of client is new`},
+			{`{"rules": [{"name": "x", "key": "header:X-New", "limits": "1/s"}]}`, "6000 of the requests"},
+		} {
+			w, err := r.WhatIf(t.Context(), time.Now(), before, parse(t, x.text), true)
+			if err != nil || len(w.Warnings) != 1 || !strings.Contains(w.Warnings[0], x.want) {
+				t.Errorf("%s: %v, warnings %q, want one: %s", x.text, err, w.Warnings, x.want)
+			}
+		}
+		if _, err := r.WhatIf(t.Context(), time.Now(), before, parse(t, `{"ipv6_prefix": 48, "rules": []}`), true); err == nil {
+			t.Error("another ipv6_prefix: no error")
+		}
+		time.Sleep(longest + time.Second)
+		if w, err := r.WhatIf(t.Context(), time.Now(), before, before, true); err != nil || w.Requests != 0 {
+			t.Errorf("ten minutes later: %+v, %v, want no requests", w, err)
+		}
+	})
+}
+
+// TestRing: the ring keeps the latest, in bounded memory.
+func TestRing(t *testing.T) {
+	var r ring
+	record := make([]byte, 1000)
+	for i := range 20_000 { // 20 MB
+		record[0], record[1] = byte(i), byte(i>>8)
+		r.add(record)
+	}
+	all := r.records()
+	size := 0
+	for _, c := range r.chunks {
+		size += cap(c)
+	}
+	last := all[len(all)-1]
+	if n := len(all); size > maxChunks*chunkBytes || n < 8000 || n > 8400 || int(last[0])|int(last[1])<<8 != 19_999 {
+		t.Errorf("%d records in %d bytes, the last %d, want some 8,200 in 8 MiB, up to 19999", n, size, last[:2])
+	}
+	for i := 1; i < len(all); i++ {
+		if a, b := int(all[i-1][0])|int(all[i-1][1])<<8, int(all[i][0])|int(all[i][1])<<8; b != a+1 {
+			t.Fatalf("record %d after %d", b, a)
+		}
+	}
+}
