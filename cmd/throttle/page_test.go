@@ -146,8 +146,6 @@ func TestPageInBrowser(t *testing.T) {
 	b.signIn(base, exampleToken, "/")
 	for i, keyboard := range []bool{false, true} {
 		h := hand{b, keyboard}
-		began := time.Now()
-		defer func() { t.Log(keyboard, time.Since(began)) }()
 		h.changes(both, base, fmt.Sprintf("acme-%d", i))
 		h.brings(both, base, rules, i)
 	}
@@ -197,6 +195,12 @@ func (h hand) changes(both []*gatewayProcess, base, client string) {
 	h.press("main form button")
 	h.await(`document.querySelector(".verdict.good")?.textContent.includes("Would pass")`)
 	h.await(`document.querySelectorAll(".tried li.ok").length === 2`)
+
+	h.press(`nav a[href="/whatif"]`)
+	h.write("[name=text]", `{"name": "per-client", "key": "header:X-Client", "limits": "5/hour fixed-window"}`)
+	h.press("main form[method=post] button")
+	h.await(`document.querySelector(".figure .bad") && document.querySelector(".figure .bad").textContent !== "0"`)
+	h.await(`document.querySelector(".split + .charts").querySelectorAll("path.refused").length === 2`)
 }
 
 // status is that of a request of a client.
