@@ -54,9 +54,7 @@ type access struct {
 
 // accessOf checks that not everybody may write.
 func accessOf(c *Config, at net.Addr) (*access, error) {
-	a := &access{tokens: c.Tokens, writers: c.Writers, unix: at.Network() == "unix", origins: http.NewCrossOriginProtection()}
-	a.secure = c.TLS != nil
-	a.cookie = cookieName(at, a.secure)
+	a := &access{tokens: c.Tokens, writers: c.Writers, unix: at.Network() == "unix", secure: c.TLS != nil, cookie: cookieName(at, c.TLS != nil), origins: http.NewCrossOriginProtection()}
 	a.mutual = c.TLS != nil && c.TLS.ClientAuth >= tls.VerifyClientCertIfGiven
 	for _, host := range c.Hosts {
 		a.hosts = append(a.hosts, strings.ToLower(strings.TrimSuffix(host, ".")))

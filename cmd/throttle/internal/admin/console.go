@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -38,24 +37,12 @@ func (s *server) console(mux *http.ServeMux) {
 // request, and reads the answer into v.
 func (s *server) inside(ctx context.Context, method, path string, body, v any) error {
 	who := from(ctx)
-	at, err := url.Parse(path)
+	r, err := requestFor(ctx, method, path, body)
 	if err != nil {
 		return err
-	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if body == nil {
-		r.Body = io.NopCloser(http.NoBody)
 	}
 	for _, e := range s.endpoints() {
-		if e.pattern != method+" "+at.Path {
+		if e.pattern != method+" "+r.URL.Path {
 			continue
 		}
 		if who.role < e.needs {
@@ -67,7 +54,22 @@ func (s *server) inside(ctx context.Context, method, path string, body, v any) e
 		}
 		return json.Unmarshal(a.body.Bytes(), v)
 	}
-	return failf(http.StatusNotFound, "there is no %s %s", method, at.Path)
+	return failf(http.StatusNotFound, "there is no %s %s", method, r.URL.Path)
+}
+
+func requestFor(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	if body == nil {
+		return http.NewRequestWithContext(ctx, method, path, http.NoBody)
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(text))
+	if err == nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, err
 }
 
 // viewer is the caller of ctx, for the page.

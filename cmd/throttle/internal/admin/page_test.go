@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -299,5 +300,31 @@ func TestStream(t *testing.T) {
 	}
 	if took := time.Since(began); took >= endWithin {
 		t.Errorf("with streams open it took %v to end", took)
+	}
+}
+
+// TestStreamSoakLasts: no timeout of the listener for requests ends a stream.
+func TestStreamSoakLasts(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") != "1" {
+		t.Skip("20 seconds; THROTTLE_SOAK=1 runs it")
+	}
+	one := instances(t, 1)[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	q, _ := http.NewRequestWithContext(ctx, "GET", one.base+"/api/v1/stream", nil)
+	q.Header.Set("Authorization", "Bearer "+readSecret)
+	a, err := (&http.Client{}).Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	n := 0
+	for s := bufio.NewScanner(a.Body); s.Scan(); {
+		if strings.HasPrefix(s.Text(), "id:") {
+			n++
+		}
+	}
+	if ctx.Err() == nil || n < 17 {
+		t.Errorf("the stream ended after %d ticks: %v", n, ctx.Err())
 	}
 }

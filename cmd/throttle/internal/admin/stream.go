@@ -61,25 +61,31 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 		return failf(http.StatusServiceUnavailable, "%d streams are open; read /api/v1/series", maxWatchers)
 	}
 	defer s.watch.leave(c)
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no")
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
 	to := http.NewResponseController(w)
 	if err := to.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) { // that of the request would end it
 		return err
 	}
+	if id, err = s.catchUp(w, to, id); err == nil {
+		s.follow(r.Context(), w, to, c, id)
+	}
+	return nil // an error means that the reader has gone
+}
+
+// catchUp sends the ticks that are kept, and returns the ID of the last one.
+func (s *server) catchUp(w http.ResponseWriter, to *http.ResponseController, id int64) (int64, error) {
 	if err := push(w, to, "retry: 1000\n\n"); err != nil {
-		return nil // the reader has gone
+		return id, err
 	}
 	for _, t := range s.watch.ring.After(id) {
 		text, _ := json.Marshal(t) // of values of our own
 		if err := sendMoment(w, to, moment{t.ID, text}); err != nil {
-			return nil
+			return id, err
 		}
 		id = t.ID
 	}
-	s.follow(r.Context(), w, to, c, id)
-	return nil
+	return id, nil
 }
 
 // follow sends ticks as they come.

@@ -185,23 +185,10 @@ func (m *metrics) latency() (l ticks.Latency) {
 			continue
 		}
 		for _, one := range f.GetMetric() {
-			last := uint64(0)
-			for i, b := range one.GetHistogram().GetBucket() {
-				if i == len(l.Counts) {
-					l.Counts = append(l.Counts, 0)
-					if !math.IsInf(b.GetUpperBound(), 1) {
-						l.Bounds = append(l.Bounds, b.GetUpperBound())
-					}
-				}
-				l.Counts[i] += b.GetCumulativeCount() - last
-				last = b.GetCumulativeCount()
+			for _, b := range one.GetHistogram().GetBucket() {
+				l.Add(b.GetUpperBound(), b.GetCumulativeCount())
 			}
-			if i := len(l.Bounds); i > 0 { // those above all bounds
-				for len(l.Counts) <= i {
-					l.Counts = append(l.Counts, 0)
-				}
-				l.Counts[i] += one.GetHistogram().GetSampleCount() - last
-			}
+			l.Add(math.Inf(1), one.GetHistogram().GetSampleCount())
 		}
 	}
 	return l

@@ -71,8 +71,8 @@ func raiseFields(f url.Values) map[string]any {
 	return body
 }
 
-// Do makes the change of a form and leads back to where it stood; what is wrong is
-// shown there, with what was typed.
+// Do makes the change of a form and redirects to the view that it stood in. An error
+// is shown there, with the text that was typed.
 func (p *Page) Do(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		p.Problem(w, r, http.StatusBadRequest, "the form cannot be read: "+err.Error())
@@ -93,9 +93,14 @@ func (p *Page) Do(w http.ResponseWriter, r *http.Request) {
 		p.show(w, r, back, err)
 		return
 	}
+	http.Redirect(w, r, back.Path+"?"+after(name, back, r.PostForm).Encode(), http.StatusSeeOther)
+}
+
+// after is the query of the view that a form leads back to.
+func after(name string, back *place, f url.Values) url.Values {
 	to := url.Values{"done": {name}}
 	if back.Name == "who" {
-		to["rule"], to["key"] = r.PostForm["rule"], r.PostForm["key"]
+		to["rule"], to["key"] = f["rule"], f["key"]
 	}
-	http.Redirect(w, r, back.Path+"?"+to.Encode(), http.StatusSeeOther)
+	return to
 }

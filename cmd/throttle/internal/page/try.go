@@ -11,7 +11,6 @@ import (
 type tryBody struct {
 	Methods []string
 	Report  *dryrun.Report
-	Matched int
 }
 
 // try is a request that is not sent: which rules match it, and whether it would
@@ -21,16 +20,9 @@ func try(p *Page, r *http.Request, _ *frame) (any, error) {
 	if r.Method != http.MethodPost {
 		return b, nil
 	}
-	header := map[string]string{}
-	for line := range strings.Lines(r.PostFormValue("header")) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			return b, errors.New("header: write a field a line, as X-Client: acme")
-		}
-		header[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	header, err := fieldsOf(r.PostFormValue("header"))
+	if err != nil {
+		return b, err
 	}
 	ask := map[string]any{"header": header}
 	for _, name := range []string{"method", "host", "path", "address", "client"} {
@@ -41,10 +33,31 @@ func try(p *Page, r *http.Request, _ *frame) (any, error) {
 		return b, err
 	}
 	b.Report = &report
-	for _, one := range report.Rules {
+	return b, nil
+}
+
+// Matched counts the rules that apply.
+func (b *tryBody) Matched() (n int) {
+	for _, one := range b.Report.Rules {
 		if one.Applies {
-			b.Matched++
+			n++
 		}
 	}
-	return b, nil
+	return n
+}
+
+// fieldsOf reads a header, a field a line.
+func fieldsOf(text string) (map[string]string, error) {
+	header := map[string]string{}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, errors.New("header: write a field a line, as X-Client: acme")
+		}
+		header[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return header, nil
 }

@@ -40,14 +40,19 @@ func versions(p *Page, r *http.Request, _ *frame) (any, error) {
 	if b.From == "" && len(b.Versions) > 1 {
 		b.From, b.To = b.Versions[1].Name, b.Versions[0].Name
 	}
+	return b, b.compare(p, r)
+}
+
+// compare lists the differences of the chosen versions.
+func (b *versionsBody) compare(p *Page, r *http.Request) error {
 	if b.From == "" {
-		return b, nil
+		return nil
 	}
 	var d struct{ Changes []string }
 	ask := url.Values{"from": {b.From}, "to": {b.To}}
 	err := p.Call(r.Context(), "GET", "/api/v1/diff?"+ask.Encode(), nil, &d)
 	b.Difference = d.Changes
-	return b, err
+	return err
 }
 
 // author finds the change by hand that made a version.

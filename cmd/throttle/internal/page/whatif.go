@@ -63,25 +63,8 @@ type whatIfRow struct {
 // whatIf replays the latest decisions with a rule that was edited.
 func whatIf(p *Page, r *http.Request, _ *frame) (any, error) {
 	b := &whatIfBody{Rule: r.Form.Get("rule"), Text: r.PostFormValue("text")}
-	var all struct{ Rules []json.RawMessage }
-	if err := p.Call(r.Context(), "GET", "/api/v1/rules", nil, &all); err != nil {
+	if err := b.rules(p, r); err != nil || r.Method != http.MethodPost {
 		return b, err
-	}
-	for _, raw := range all.Rules {
-		var one struct{ Name string }
-		if err := json.Unmarshal(raw, &one); err != nil {
-			return b, err
-		}
-		b.Rules = append(b.Rules, one.Name)
-		if b.Rule == "" {
-			b.Rule = one.Name
-		}
-		if b.Text == "" && b.Rule == one.Name {
-			b.Text = written(raw)
-		}
-	}
-	if r.Method != http.MethodPost {
-		return b, nil
 	}
 	if !json.Valid([]byte(b.Text)) {
 		return b, errors.New("the rule is not JSON")
@@ -93,6 +76,28 @@ func whatIf(p *Page, r *http.Request, _ *frame) (any, error) {
 	b.Result, b.Rows = &result, rowsOf(&result)
 	b.draw()
 	return b, nil
+}
+
+// rules lists the rules in use, and has the chosen one to be edited.
+func (b *whatIfBody) rules(p *Page, r *http.Request) error {
+	var all struct{ Rules []json.RawMessage }
+	if err := p.Call(r.Context(), "GET", "/api/v1/rules", nil, &all); err != nil {
+		return err
+	}
+	for _, raw := range all.Rules {
+		var one struct{ Name string }
+		if err := json.Unmarshal(raw, &one); err != nil {
+			return err
+		}
+		b.Rules = append(b.Rules, one.Name)
+		if b.Rule == "" {
+			b.Rule = one.Name
+		}
+		if b.Text == "" && b.Rule == one.Name {
+			b.Text = written(raw)
+		}
+	}
+	return nil
 }
 
 // written is a rule as it stands in a file, without what it did.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -63,10 +64,7 @@ func (b *whoBody) Hidden() bool {
 
 // who is the keys that are refused most, and one key.
 func who(p *Page, r *http.Request, f *frame) (any, error) {
-	b := &whoBody{By: r.Form.Get("by")}
-	if b.By == "" {
-		b.By = "refused"
-	}
+	b := &whoBody{By: cmp.Or(r.Form.Get("by"), "refused")}
 	var all inUse
 	if err := p.Call(r.Context(), "GET", "/api/v1/rules", nil, &all); err != nil {
 		return b, err
@@ -78,14 +76,7 @@ func who(p *Page, r *http.Request, f *frame) (any, error) {
 		}
 	}
 	key := r.Form["key"]
-	for i, name := range b.Rule.Parts() {
-		one := part{Name: name}
-		if i < len(key) {
-			one.Value = key[i]
-		}
-		b.Parts = append(b.Parts, one)
-		b.Asked = b.Asked || one.Value != ""
-	}
+	b.split(key)
 	b.Asked = b.Asked || len(b.Parts) == 0 && r.Form.Has("rule")
 	b.Top = topKeys(p, r, b.Rule.Name, b.By)
 	if !b.Asked {
@@ -94,6 +85,18 @@ func who(p *Page, r *http.Request, f *frame) (any, error) {
 	b.Entry, b.Raise = entryOf(b.Parts), raiseOf(&b.Rule, key, f.Now)
 	ask := url.Values{"rule": {b.Rule.Name}, "key": key[:min(len(key), len(b.Parts))]}
 	return b, p.Call(r.Context(), "GET", "/api/v1/key?"+ask.Encode(), nil, &b.Key)
+}
+
+// split pairs the parts of the key with their values.
+func (b *whoBody) split(key []string) {
+	for i, name := range b.Rule.Parts() {
+		one := part{Name: name}
+		if i < len(key) {
+			one.Value = key[i]
+		}
+		b.Parts = append(b.Parts, one)
+		b.Asked = b.Asked || one.Value != ""
+	}
 }
 
 // entryOf is the entry of a deny list for a key, by its first part.

@@ -6,6 +6,7 @@ package ticks
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -132,6 +133,23 @@ func busiest(all map[string]Count) map[string]Count {
 type Latency struct {
 	Bounds []float64
 	Counts []uint64
+	before uint64 // the latest n of Add
+}
+
+// Add adds n decisions of at most bound seconds, of a cumulative histogram: those
+// below the bounds before are in n again. The bounds ascend, up to infinity.
+func (l *Latency) Add(bound float64, n uint64) {
+	i, known := slices.BinarySearch(l.Bounds, bound)
+	if !known && !math.IsInf(bound, 1) {
+		l.Bounds = slices.Insert(l.Bounds, i, bound)
+	}
+	for len(l.Counts) <= len(l.Bounds) {
+		l.Counts = append(l.Counts, 0)
+	}
+	l.Counts[i] += n - min(l.before, n)
+	if l.before = n; math.IsInf(bound, 1) {
+		l.before = 0 // the next histogram begins
+	}
 }
 
 // Since returns what came after an earlier state.
@@ -140,17 +158,14 @@ func (l Latency) Since(before Latency) Latency {
 	for i := range min(len(counts), len(before.Counts)) {
 		counts[i] -= min(before.Counts[i], counts[i])
 	}
-	return Latency{l.Bounds, counts}
+	return Latency{Bounds: l.Bounds, Counts: counts}
 }
 
 // Quantile returns the latency in seconds that a share p of the decisions did not
 // exceed, between the bounds in proportion; that above the last bound counts as
 // it. Nil if there are none.
 func (l Latency) Quantile(p float64) *float64 {
-	var sum uint64
-	for _, n := range l.Counts {
-		sum += n
-	}
+	sum := l.sum()
 	if sum == 0 || len(l.Bounds) == 0 {
 		return nil
 	}
@@ -171,6 +186,13 @@ func (l Latency) Quantile(p float64) *float64 {
 	}
 	last := l.Bounds[len(l.Bounds)-1]
 	return &last
+}
+
+func (l Latency) sum() (n uint64) {
+	for _, one := range l.Counts {
+		n += one
+	}
+	return n
 }
 
 // Ring keeps the latest ticks. The zero value is ready. It is safe for concurrent

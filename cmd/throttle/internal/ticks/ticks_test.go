@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,14 +60,14 @@ func TestQuantile(t *testing.T) {
 		{[]uint64{0, 0, 0, 3}, 0.5, 4},
 	} {
 		got := math.NaN()
-		if q := (Latency{bounds, c.counts}).Quantile(c.p); q != nil {
+		if q := (Latency{Bounds: bounds, Counts: c.counts}).Quantile(c.p); q != nil {
 			got = *q
 		}
 		if got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
 			t.Errorf("Quantile(%v) of %v = %v, want %v", c.p, c.counts, got, c.want)
 		}
 	}
-	if got := (Latency{bounds, []uint64{5, 7, 0, 1}}).Since(Latency{bounds, []uint64{5, 3, 0, 0}}); got.Counts[0] != 0 || got.Counts[1] != 4 || got.Counts[3] != 1 {
+	if got := (Latency{Bounds: bounds, Counts: []uint64{5, 7, 0, 1}}).Since(Latency{Bounds: bounds, Counts: []uint64{5, 3, 0, 0}}); got.Counts[0] != 0 || got.Counts[1] != 4 || got.Counts[3] != 1 {
 		t.Errorf("since: %v", got.Counts)
 	}
 }
@@ -93,5 +94,19 @@ func TestRing(t *testing.T) {
 	}
 	if back := r.Add(Tick{At: time.Unix(5, 0)}); back.ID != 1650 {
 		t.Errorf("the clock was set back: ID %d, want 1650", back.ID)
+	}
+}
+
+// TestAdd: two cumulative histograms with the same bounds are added up.
+func TestAdd(t *testing.T) {
+	var l Latency
+	for range 2 {
+		for i, n := range []uint64{1, 3, 3} {
+			l.Add(float64(i+1), n)
+		}
+		l.Add(math.Inf(1), 7)
+	}
+	if !slices.Equal(l.Bounds, []float64{1, 2, 3}) || !slices.Equal(l.Counts, []uint64{2, 4, 0, 8}) {
+		t.Errorf("%v %v", l.Bounds, l.Counts)
 	}
 }

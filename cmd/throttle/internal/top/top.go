@@ -76,13 +76,17 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return usage.Error("top: -admin must be like http://127.0.0.1:6070")
 	}
-	a := &admin{strings.TrimSuffix(u.String(), "/"), *token, &http.Client{}}
+	return show(ctx, &admin{strings.TrimSuffix(u.String(), "/"), *token, &http.Client{}}, stdout, *once)
+}
+
+// show shows the lines of a listener.
+func show(ctx context.Context, a *admin, stdout io.Writer, once bool) error {
 	defer a.client.CloseIdleConnections()
 	s := &screen{to: stdout, width: cmp.Or(terminal.Width(stdout), 80)}
 	if err := a.load(ctx, s); err != nil {
 		return err
 	}
-	if *once || !terminal.Is(stdout) {
+	if once || !terminal.Is(stdout) {
 		return s.once()
 	}
 	return a.live(ctx, s)
@@ -191,10 +195,15 @@ func (a *admin) follow(ctx context.Context, s *screen) error {
 		return err
 	}
 	defer r.Body.Close() // only read from
-	lines := bufio.NewScanner(r.Body)
+	return s.scan(r.Body, func() { silent.Reset(streamWithin) })
+}
+
+// scan draws the ticks of a stream until it ends; heard is called with each line.
+func (s *screen) scan(stream io.Reader, heard func()) error {
+	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, mostEvent)
 	for lines.Scan() {
-		silent.Reset(streamWithin)
+		heard()
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		var t ticks.Tick
 		if !ok || json.Unmarshal([]byte(data), &t) != nil {
