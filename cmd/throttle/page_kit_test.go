@@ -55,7 +55,7 @@ func openBrowser(t *testing.T) *browser {
 		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)

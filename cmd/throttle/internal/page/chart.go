@@ -98,16 +98,20 @@ func latency(all []ticks.Tick, now time.Time) chart {
 	}
 	p50, p99 := of(func(t *ticks.Tick) *float64 { return t.P50 }), of(func(t *ticks.Tick) *float64 { return t.P99 })
 	zero, top := make([]float64, len(p99)), 0.0
-	for _, v := range p99 {
+	for i, v := range p99 {
 		if v > top {
 			top = v
 		}
+		p50[i], p99[i] = logarithmic(p50[i]), logarithmic(v)
 	}
 	c.Top = ticks.Seconds(&top)
-	top = max(top, 1e-9)
+	top = max(logarithmic(top), 1)
 	c.Bands = []band{{"p99", area(p99, zero, c.Width, c.Height, top)}, {"p50", area(p50, zero, c.Width, c.Height, top)}}
 	return c
 }
+
+// logarithmic is the height of a latency in seconds, from 10 µs up.
+func logarithmic(v float64) float64 { return math.Log(max(v, 1e-5) / 1e-5) }
 
 // functions are those of the templates.
 var functions = template.FuncMap{

@@ -31,11 +31,11 @@ type reasonRow struct {
 type active struct {
 	What, On, Say string
 	note
-	End ending // the form that ends it
+	End endForm // the form that ends it
 }
 
-// ending is what the form that ends a change sends.
-type ending struct {
+// endForm is what the form that ends a change sends.
+type endForm struct {
 	Do, Rule, Entry string
 	Key             []string
 }
@@ -110,14 +110,14 @@ func changes(hand *byHand, f *frame) (all []active) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(hand.Overlay.Overrides)) {
 		for _, v := range hand.Overlay.Overrides[name] {
-			add(active{"raise", name + " · " + strings.Join(v.Key, " + "), limitWords(v.Limits, v.InFlight), v.note, ending{Do: "end-raise", Rule: name, Key: v.Key}})
+			add(active{"raise", name + " · " + strings.Join(v.Key, " + "), limitWords(v.Limits, v.InFlight), v.note, endForm{Do: "end-raise", Rule: name, Key: v.Key}})
 		}
 	}
 	for _, e := range hand.Overlay.Deny {
-		add(active{"block", e.Entry, "refused", e.note, ending{Do: "end-block", Entry: e.Entry}})
+		add(active{"block", e.Entry, "refused", e.note, endForm{Do: "end-block", Entry: e.Entry}})
 	}
 	for _, e := range hand.Overlay.Allow {
-		add(active{"exempt", e.Entry, "not limited", e.note, ending{Do: "end-exempt", Entry: e.Entry}})
+		add(active{"exempt", e.Entry, "not limited", e.note, endForm{Do: "end-exempt", Entry: e.Entry}})
 	}
 	return all
 }

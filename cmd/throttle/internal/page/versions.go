@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -35,7 +37,7 @@ func versions(p *Page, r *http.Request, _ *frame) (any, error) {
 		slices.Reverse(b.Log)
 	}
 	for i := range b.Versions {
-		b.Versions[i].author(b.Log)
+		b.author(i, hand.Overlay.Serial)
 	}
 	if b.From == "" && len(b.Versions) > 1 {
 		b.From, b.To = b.Versions[1].Name, b.Versions[0].Name
@@ -55,12 +57,31 @@ func (b *versionsBody) compare(p *Page, r *http.Request) error {
 	return err
 }
 
-// author finds the change by hand that made a version.
-func (v *version) author(log []change) {
-	for _, c := range log {
-		if d := v.Since.Sub(c.At); d >= -time.Second && d < 3*time.Second {
+// author finds the change by hand that made a version: the name ends with the number
+// of the latest, and the version before has another; or nothing by hand is left.
+func (b *versionsBody) author(i int, serial int64) {
+	v, before := &b.Versions[i], ""
+	if i+1 < len(b.Versions) {
+		before = ending(b.Versions[i+1].Name)
+	}
+	own := ending(v.Name)
+	if own == before {
+		return
+	}
+	for k, c := range b.Log {
+		made := own == strconv.FormatInt(serial-int64(k), 10)
+		if d := v.Since.Sub(c.At); made || own == "" && d >= -time.Second && d < 2*time.Second {
 			v.By, v.Why = c.By, c.Why
 			return
 		}
 	}
+}
+
+// ending is the number at the end of a version that has changes by hand, else "".
+func ending(name string) string {
+	i := strings.LastIndexByte(name, '.')
+	if _, err := strconv.ParseUint(name[i+1:], 10, 63); i < 0 || err != nil {
+		return ""
+	}
+	return name[i+1:]
 }

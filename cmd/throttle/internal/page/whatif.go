@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -110,8 +111,18 @@ func written(raw json.RawMessage) string {
 	if json.Indent(&b, text, "", "  ") != nil {
 		return string(raw)
 	}
-	return b.String()
+	return texts.ReplaceAllStringFunc(b.String(), func(list string) string {
+		return blank.ReplaceAllString(comma.ReplaceAllString(list, ", "), "")
+	})
 }
+
+// texts are lists of texts, which are short enough for a line; between their parts
+// stand a comma, or a blank.
+var (
+	texts = regexp.MustCompile(`\[\s+"[^"\\]*"(?:,\s+"[^"\\]*")*\s+\]`)
+	comma = regexp.MustCompile(`,\n\s+`)
+	blank = regexp.MustCompile(`\n\s+`)
+)
 
 // rowsOf are the rules of both sides, in the order of the first.
 func rowsOf(r *replayed) (all []whatIfRow) {

@@ -49,9 +49,10 @@
 		let top;
 		if (kind === "latency") {
 			const high = slots(2, true, t => t.p99), low = slots(2, true, t => t.p50);
+			const log = v => Math.log(Math.max(v, 1e-5) / 1e-5); // NaN stays
 			top = most(high);
-			a.setAttribute("d", area(high, zero, size, top || 1e-9));
-			b.setAttribute("d", area(low, zero, size, top || 1e-9));
+			a.setAttribute("d", area(high.map(log), zero, size, Math.max(log(top), 1)));
+			b.setAttribute("d", area(low.map(log), zero, size, Math.max(log(top), 1)));
 			top = seconds(top);
 		} else {
 			const of = svg.dataset.rule ? t => t.rules?.[svg.dataset.rule] : t => t, per = name => t => (of(t)?.[name] ?? 0) / Math.max(t.seconds, 1e-3);
@@ -108,8 +109,11 @@
 		ticks.push(t);
 		if (ticks.length > kept) ticks.splice(0, ticks.length - kept);
 	};
-	const show = () => {
+	let due = 0; // a paint, at most 20 a second
+	const show = () => { due ||= setTimeout(paint, 50); };
+	const paint = () => {
 		const t = ticks.at(-1);
+		due = 0;
 		if (!t || document.hidden) return;
 		numbers(t);
 		times();
