@@ -97,7 +97,9 @@ func (b *browser) event(ev any) {
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -105,7 +107,9 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 // ask is the value of an expression of the page.
 func ask[T any](b *browser, expression string) T {
 	b.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
 		b.Fatalf("%s: %v", expression, err)
 	}
