@@ -176,6 +176,16 @@ func (g *gatewayProcess) store() (s struct {
 	return s
 }
 
+// refusals is what an instance says of the refusals of a rule.
+func (g *gatewayProcess) refusals() string {
+	g.t.Helper()
+	var top struct{ Instances, Total int }
+	if err := json.Unmarshal([]byte(g.api("GET", "/api/v1/top?by=refused&rule=per-client", "")), &top); err != nil {
+		g.t.Fatal(err)
+	}
+	return fmt.Sprintf("%d instances, %d, at least 50: %t", top.Instances, top.Total, top.Total >= 50)
+}
+
 // TestTwoInstances runs the example of deploy: two processes on one Redis. A limit
 // holds over both; what operators change in one counts in the other; while Redis is
 // away each grants its part, is ready, and says so.
@@ -208,6 +218,10 @@ func TestTwoInstances(t *testing.T) {
 	eventually(t, "the kill switch counts in the other instance", func() bool { return a.passes(1, "acme") == 1 })
 	a.api("DELETE", "/api/v1/kill", `{"why": "test"}`)
 	eventually(t, "the end of the kill switch counts in the other instance", func() bool { return b.passes(1, "acme") == 0 })
+	eventually(t, "each has the refusals of both", func() bool {
+		x, y := a.refusals(), b.refusals()
+		return x == y && strings.HasPrefix(x, "2 instances") && strings.HasSuffix(x, " at least 50: true")
+	})
 
 	kill()
 	if n := a.passes(30, "away"); n != 10 {

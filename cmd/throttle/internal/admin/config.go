@@ -76,6 +76,8 @@ type Config struct {
 	// Recent has counted the keys of the decisions. If nil, the API of top keys
 	// answers 404.
 	Recent *recent.Decisions
+	// Peers have the top keys of other instances too. If nil, there are none.
+	Peers *recent.Peers
 	// Observe registers what else has metrics (leases, semaphores, shedders,
 	// stores). Counter, Guard and Sources are registered already. If nil, nothing
 	// more is.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -14,6 +15,9 @@ import (
 type topState struct {
 	By   string `json:"by"`
 	Rule string `json:"rule,omitempty"`
+	// Instances is the number of those that were counted; Err is why no others were.
+	Instances int    `json:"instances"`
+	Err       string `json:"err,omitempty"`
 	// Since is the beginning of what was counted, and At the end.
 	Since time.Time `json:"since"`
 	At    time.Time `json:"at"`
@@ -39,33 +43,27 @@ type topKey struct {
 }
 
 const (
-	defaultTop = 20
+	defaultTop = "20"
 	maxTop     = 1000
 )
 
-var measures = map[string]sketch.By{"": sketch.All, "all": sketch.All, "refused": sketch.Refused, "near": sketch.Near}
+var measures = map[string]sketch.By{"all": sketch.All, "refused": sketch.Refused, "near": sketch.Near}
 
 // top is GET /api/v1/top?by=all|refused|near&rule=NAME&n=NUMBER.
 func (s *server) top(w http.ResponseWriter, r *http.Request) error {
 	if s.c.Recent == nil {
 		return failf(http.StatusNotFound, "this process makes no decisions")
 	}
-	is := topState{By: r.FormValue("by"), Rule: r.FormValue("rule"), At: time.Now().UTC(), Keys: []topKey{}}
+	is := topState{By: cmp.Or(r.FormValue("by"), "all"), Rule: r.FormValue("rule"), At: time.Now().UTC(), Keys: []topKey{}}
 	by, known := measures[is.By]
 	if !known {
 		return failf(http.StatusBadRequest, "by %.40q: must be all, refused or near", is.By)
 	}
-	if is.By == "" {
-		is.By = "all"
+	n, err := strconv.Atoi(cmp.Or(r.FormValue("n"), defaultTop))
+	if err != nil || n < 1 || n > maxTop {
+		return failf(http.StatusBadRequest, "n %.40q: must be a number from 1 to %d", r.FormValue("n"), maxTop)
 	}
-	n := defaultTop
-	if text := r.FormValue("n"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > maxTop {
-			return failf(http.StatusBadRequest, "n %.40q: must be a number from 1 to %d", text, maxTop)
-		}
-	}
-	found := s.c.Recent.Top(is.At, by, is.Rule, n)
+	found := s.topOf(&is, by, n)
 	is.Since = sketch.Since(is.At).UTC()
 	if is.Since.Before(s.began) {
 		is.Since = s.began.UTC()
@@ -76,6 +74,17 @@ func (s *server) top(w http.ResponseWriter, r *http.Request) error {
 	}
 	reply(w, is)
 	return nil
+}
+
+// topOf finds the top keys, of all instances that are heard of.
+func (s *server) topOf(is *topState, by sketch.By, n int) (found sketch.Top) {
+	if is.Instances = 1; s.c.Peers == nil {
+		return s.c.Recent.Top(is.At, by, is.Rule, n)
+	}
+	var err error
+	found, is.Instances, err = s.c.Peers.Top(is.At, by, is.Rule, n)
+	is.Err = text(err)
+	return found
 }
 
 func (s *server) topKey(k sketch.Key) topKey {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -27,17 +28,9 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if err := receive(r, &ask); err != nil {
 		return err
 	}
-	if s.c.Recent == nil || s.c.Rules == nil || s.c.Rules.Load() == nil {
-		return failf(http.StatusNotFound, "no rules are loaded")
-	}
-	before := s.c.Rules.Load()
-	set, err := ask.set(before.Set())
+	before, after, err := s.edited(&ask)
 	if err != nil {
 		return err
-	}
-	after, err := rules.Compile(set, s.c.Known...)
-	if err != nil {
-		return editProblem(err)
 	}
 	select { // each takes a second of a processor, so a few at a time
 	case s.trials <- struct{}{}:
@@ -54,6 +47,20 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	}
 	reply(w, result)
 	return nil
+}
+
+// edited returns the rules in use, and those that are asked for.
+func (s *server) edited(ask *edited) (before, after *rules.Compiled, err error) {
+	if s.c.Recent == nil || s.c.Rules == nil || s.c.Rules.Load() == nil {
+		return nil, nil, failf(http.StatusNotFound, "no rules are loaded")
+	}
+	before = s.c.Rules.Load()
+	set, err := ask.set(before.Set())
+	if err != nil {
+		return nil, nil, err
+	}
+	after, err = rules.Compile(set, s.c.Known...)
+	return before, after, editProblem(err)
 }
 
 // set returns the rules that are asked for.
@@ -76,11 +83,16 @@ func (e *edited) set(in rules.Set) (set rules.Set, err error) {
 	case e.Rules != nil:
 		return set, flawOf(json.Unmarshal(e.Rules, &set))
 	}
+	return e.put(in)
+}
+
+// put returns the rules with one, in place of that of its name.
+func (e *edited) put(in rules.Set) (set rules.Set, err error) {
 	document := slices.Concat([]byte(`{"rules": [`), e.Rule, []byte(`]}`))
-	if err := json.Unmarshal(document, &set); err != nil {
-		return set, flawOf(err)
+	if err := json.Unmarshal(document, &set); err != nil || len(set.Rules) != 1 {
+		return set, cmp.Or(flawOf(err), failf(http.StatusBadRequest, "rule: must be one rule"))
 	}
-	if at = slices.IndexFunc(in.Rules, func(r rules.Rule) bool { return r.Name == set.Rules[0].Name }); at >= 0 {
+	if at := slices.IndexFunc(in.Rules, func(r rules.Rule) bool { return r.Name == set.Rules[0].Name }); at >= 0 {
 		in.Rules[at] = set.Rules[0]
 	} else {
 		in.Rules = append(in.Rules, set.Rules[0])

@@ -40,16 +40,7 @@ func (v *view) encode(b []byte, seed maphash.Seed, at time.Time, e *admit.Event)
 	if len(q.Method)+len(q.Host)+len(q.Path)+len(q.RawPath) > maxRecord/2 {
 		return b, false
 	}
-	flags := byte(0)
-	if e.Answer.OK {
-		flags |= passed
-	}
-	switch q.Phase {
-	case rules.Before:
-		flags |= isBefore
-	case rules.After:
-		flags |= isAfter
-	}
+	flags := flagsOf(e)
 	b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixMicro()))
 	if q.Address.IsValid() {
 		a := v.address(seed, q.Address).As16()
@@ -70,6 +61,19 @@ func (v *view) encode(b []byte, seed maphash.Seed, at time.Time, e *admit.Event)
 	}
 	b = append(append(b, byte(len(e.Answer.Rule))), e.Answer.Rule...)
 	return b, len(b) <= maxRecord
+}
+
+func flagsOf(e *admit.Event) (flags byte) {
+	if e.Answer.OK {
+		flags |= passed
+	}
+	switch e.Request.Phase {
+	case rules.Before:
+		flags |= isBefore
+	case rules.After:
+		flags |= isAfter
+	}
+	return flags
 }
 
 // encodeValue appends a value of a part.
@@ -161,6 +165,13 @@ func (r *Decisions) viewFor(c *rules.Compiled) *view {
 	}
 	defer r.looking.Unlock()
 	v = viewOf(c)
+	r.number(v)
+	r.view.Store(v)
+	return v
+}
+
+// number numbers the fields of a view; the lock for views is held.
+func (r *Decisions) number(v *view) {
 	var all [][]string
 	if known := r.fields.Load(); known != nil {
 		all = *known
@@ -177,6 +188,4 @@ func (r *Decisions) viewFor(c *rules.Compiled) *view {
 		all = append(slices.Clone(all), v.fields)
 		r.fields.Store(&all)
 	}
-	r.view.Store(v)
-	return v
 }

@@ -1,6 +1,7 @@
 package recent
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"net/netip"
@@ -38,13 +39,7 @@ func viewOf(c *rules.Compiled) *view {
 	set := c.Set()
 	v := &view{
 		of: c, patterns: map[string][]glob.Pattern{}, networks: map[netip.Prefix]bool{}, literals: map[string]bool{},
-		ipv4: set.IPv4Prefix, ipv6: set.IPv6Prefix,
-	}
-	if v.ipv4 == 0 {
-		v.ipv4 = 32
-	}
-	if v.ipv6 == 0 {
-		v.ipv6 = 64
+		ipv4: cmp.Or(set.IPv4Prefix, 32), ipv6: cmp.Or(set.IPv6Prefix, 64),
 	}
 	fields := map[string]bool{}
 	for _, e := range slices.Concat(set.Deny, set.Allow) {

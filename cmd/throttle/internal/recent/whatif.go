@@ -17,7 +17,7 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
-// WhatIf is what other rules would have decided about the recent requests.
+// WhatIf compares the decisions of two versions of rules about the recent requests.
 type WhatIf struct {
 	// Requests counts those that were replayed, from the first to the last.
 	Requests int64     `json:"requests"`
@@ -31,14 +31,14 @@ type WhatIf struct {
 	Incomplete int64 `json:"incomplete"`
 	// Warnings say what makes the result inexact.
 	Warnings []string `json:"warnings"`
-	// Real is what was decided; Before what the rules in use would have, had all limits
-	// been unused at From; After the same of the others.
+	// Real counts the decisions at the time; Before those of the rules in use, had all
+	// limits been unused at From; After those of the others.
 	Real   Real         `json:"real"`
 	Before outcome.Side `json:"before"`
 	After  outcome.Side `json:"after"`
 }
 
-// Real is what was decided, whichever rules were in use.
+// Real counts the decisions at the time, by whichever rules were in use.
 type Real struct {
 	Passed  int64            `json:"passed"`
 	Refused int64            `json:"refused"`

@@ -62,6 +62,7 @@ type program struct {
 	control *admit.Control
 	counter *admit.Counter
 	recent  *recent.Decisions // nil: there is no admin role, so nobody looks
+	peers   *recent.Peers     // nil: there are no others
 	// latency records how long decisions took, from when the metrics are made.
 	latency atomic.Pointer[func(admit.Event)]
 	gateway *gateway.Gateway // nil: no such role
@@ -113,6 +114,9 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 	}
 	if a := p.began.Admin; a != nil {
 		p.recent = &recent.Decisions{Show: a.ShowKeys, Remote: p.storage.remote != nil}
+		if shared := p.storage.topKeys(p.began); shared != nil {
+			p.peers = &recent.Peers{Shared: shared, Decisions: p.recent}
+		}
 	}
 	p.control = &admit.Control{Store: p.storage, Rules: p.sources.live(), InFlight: new(store.InFlight), OnEvent: p.onEvent(admit.Log(p.log, 10))}
 	if g := p.began.Gateway; g != nil {
@@ -167,6 +171,9 @@ func (p *program) serve(ctx context.Context) error {
 	background.Go(func() { p.storage.look(running) })
 	background.Go(func() { p.sources.run(running) })
 	background.Go(func() { p.watch(running) })
+	if p.peers != nil {
+		background.Go(func() { p.peers.Run(running) })
+	}
 	p.say()
 	background.Go(func() { p.process().Run(running, p.signals, "serving "+words.Enumerate(p.names)) })
 	ended := make(chan error, 1)

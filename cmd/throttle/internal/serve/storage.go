@@ -95,6 +95,21 @@ func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) 
 	return nil
 }
 
+// topKeys is the document of the top keys of all instances, where they share an
+// overlay in the store; nil if there is none.
+func (s *storage) topKeys(f *config.File) rules.Shared {
+	if f.Rules == nil || f.Rules.Overlay != config.InStore {
+		return nil
+	}
+	switch remote := s.remote.(type) {
+	case *throttleredis.Store:
+		return &throttleredis.Document{Do: remote.Do, Name: cmp.Or(overlayKey(remote.Prefix), "throttle:overlay") + ":top"}
+	case *throttlesql.Store: // beside the overlay, in its table
+		return &throttlesql.Document{Query: remote.Query, Name: cmp.Or(remote.Table, "overlay") + ":top"}
+	}
+	return nil
+}
+
 // overlayKey is the key of the overlay in a Redis that others use too.
 func overlayKey(prefix string) string {
 	if prefix == "" {

@@ -38,7 +38,7 @@ const (
 	measures = 3
 )
 
-// By is a measure: what is counted of a key.
+// By selects a measure: which decisions about a key are counted.
 type By uint8
 
 const (
@@ -126,12 +126,7 @@ func (s *Sketch) Add(at int64, by By, hash uint64, weight uint32, key string) {
 	s.once.Do(s.setUp)
 	in := &s.sets[by][hash>>32%Sets]
 	in.mu.Lock()
-	p := &in.panes[at&1]
-	if newest := max(p.number, in.panes[at&1^1].number); at < newest-1 {
-		p = &in.panes[newest&1]
-	} else if p.number != at {
-		*p = pane{number: at}
-	}
+	p := in.to(at)
 	i, found := p.find(hash)
 	if !found {
 		p.hash[i], p.over[i] = hash, p.count[i]
@@ -146,6 +141,18 @@ func (s *Sketch) Add(at int64, by By, hash uint64, weight uint32, key string) {
 	if full && by != Refused {
 		s.sampling.Store(at)
 	}
+}
+
+// to returns the pane to count in.
+func (s *set) to(at int64) *pane {
+	p := &s.panes[at&1]
+	if newest := max(p.number, s.panes[at&1^1].number); at < newest-1 {
+		return &s.panes[newest&1]
+	}
+	if p.number != at {
+		*p = pane{number: at}
+	}
+	return p
 }
 
 func (s *Sketch) setUp() { s.sets = new([measures][Sets]set) }

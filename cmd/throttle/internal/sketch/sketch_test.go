@@ -91,7 +91,7 @@ func (d day) play(s *sketch.Sketch, seed uint64, steps int, by sketch.By) (truth
 func TestAcceptance(t *testing.T) {
 	steps, seeds := 500_000, 1
 	if os.Getenv("THROTTLE_SOAK") != "" {
-		steps, seeds = 10_000_000, 5
+		steps, seeds = 10_000_000, 2
 	}
 	for _, by := range []sketch.By{sketch.All, sketch.Refused} {
 		for _, d := range days {
@@ -175,6 +175,30 @@ func TestPanes(t *testing.T) {
 	add(10, 1, 50) // late: counts in 12
 	if got := counts(12); got != " 58" {
 		t.Errorf("after a late one: counts%s, want 58", got)
+	}
+}
+
+// TestPanesMerge: what a key may have had in a pane in which its counter was taken
+// is in its bounds.
+func TestPanesMerge(t *testing.T) {
+	var s sketch.Sketch
+	truth := map[string]int{}
+	add := func(at int64, key int) {
+		s.Add(at, sketch.Refused, uint64(key+1), 1, text(key)) // all in one set
+		truth[id(key)]++
+	}
+	for key := range 3 * sketch.Ways {
+		add(10, key)
+	}
+	for key := range 3 {
+		add(11, key)
+	}
+	top := s.Top(11, sketch.Refused, "", 99)
+	for _, k := range top.Keys {
+		check(t, k, truth[k.ID])
+	}
+	if k := top.Keys[0]; len(top.Keys) != sketch.Ways+3 || k.AtMost != 4 || top.Missed != 3 {
+		t.Errorf("Top: %d keys, the first %+v, Missed %d, want 19, at most 4, 3", len(top.Keys), k, top.Missed)
 	}
 }
 

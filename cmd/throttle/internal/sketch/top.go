@@ -24,7 +24,7 @@ type Top struct {
 	Keys []Key `json:"keys"`
 }
 
-// Key is what is known of one key.
+// Key holds the bounds of the count of one key.
 type Key struct {
 	// Rule is the name of its rule. Empty beyond 4,096 names.
 	Rule string `json:"rule"`
@@ -64,6 +64,7 @@ func (s *Sketch) Top(at int64, by By, rule string, n int) Top {
 	t.cut(n)
 	for i := range t.Keys {
 		t.Keys[i].ID, t.Keys[i].Text = t.Keys[i].kept.names()
+		t.Keys[i].kept = text{} // so that equal keys are equal
 	}
 	return t
 }
@@ -165,6 +166,14 @@ func (t *Top) cut(n int) {
 		t.Missed = max(t.Missed, k.AtMost)
 	}
 	t.Keys = append([]Key{}, t.Keys[:min(max(n, 0), len(t.Keys))]...)
+}
+
+// Of returns the keys of a rule, all if it is empty.
+func (t Top) Of(rule string) Top {
+	if rule != "" {
+		t.Keys = slices.DeleteFunc(slices.Clone(t.Keys), func(k Key) bool { return k.Rule != rule })
+	}
+	return t
 }
 
 // Merge returns the top n keys of two sketches, as of two instances: a key that one

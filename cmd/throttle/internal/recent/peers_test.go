@@ -1,0 +1,133 @@
+package recent
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/sketch"
+)
+
+// shared is a rules.Shared in memory.
+type shared struct {
+	mu     sync.Mutex
+	n      int
+	data   []byte
+	writes int
+	err    error
+}
+
+func (s *shared) Load(context.Context) (string, []byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		return "", nil, s.err
+	}
+	return strconv.Itoa(s.n), s.data, s.err
+}
+
+func (s *shared) Swap(_ context.Context, old string, data []byte) (string, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n > 0 && old != strconv.Itoa(s.n) || s.n == 0 && old != "" {
+		return "", false, nil
+	}
+	s.n++
+	s.writes++
+	s.data = data
+	return strconv.Itoa(s.n), true, nil
+}
+
+// written returns the number of writes and the size of the last.
+func (s *shared) written() (writes, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes, len(s.data)
+}
+
+// three are instances that share a document, each with decisions about one key of its
+// own and one of all.
+func three(t *testing.T, s *shared) (all [3]*Peers, stop [3]func()) {
+	for i := range all {
+		r := &Decisions{Show: true}
+		c := control(t, r, several)
+		begin(t, c, 5, "all", "/")
+		begin(t, c, i+1, "own-"+strconv.Itoa(i), "/")
+		all[i] = &Peers{Shared: s, Decisions: r}
+		ctx, cancel := context.WithCancel(t.Context())
+		stop[i] = cancel
+		go all[i].Run(ctx)
+	}
+	return all, stop
+}
+
+// TestPeers: while an operator looks at one instance, it has the counts of all;
+// otherwise nothing is written.
+func TestPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(shared)
+		all, stop := three(t, s)
+		defer func() {
+			for _, end := range stop {
+				end()
+			}
+		}()
+		time.Sleep(10 * time.Second)
+		if n, _ := s.written(); n != 0 {
+			t.Fatalf("%d writes, and nobody looked", n)
+		}
+		look := func(i int, want int, count uint64) {
+			t.Helper()
+			top, n, err := all[i].Top(time.Now(), sketch.All, "client", 9)
+			if err != nil || n != want || len(top.Keys) != want+1 || top.Keys[0].Count != count || top.Keys[0].AtMost != count {
+				t.Errorf("instance %d: %d instances, %+v, %v, want %d, the first key with %d", i, n, top.Keys, err, want, count)
+			}
+		}
+		look(1, 1, 5)
+		time.Sleep(9 * time.Second)
+		for range 4 {
+			look(1, 3, 15)
+			time.Sleep(3 * time.Second)
+		}
+		if n, size := s.written(); n > 7*3 || size > 64<<10 {
+			t.Errorf("%d writes of %d bytes in 21 seconds, want at most 21, small", n, size)
+		}
+		stop[2]()
+		time.Sleep(6 * time.Second)
+		look(1, 3, 15)
+		time.Sleep(13 * time.Second)
+		look(1, 2, 10) // one has ended
+		time.Sleep(time.Minute)
+		before, _ := s.written()
+		time.Sleep(time.Minute)
+		if n, _ := s.written(); n != before {
+			t.Errorf("%d writes in a minute in which nobody looked", n-before)
+		}
+	})
+}
+
+// TestPeersAway: without the store there is this instance, and why.
+func TestPeersAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shared{err: errors.New("away")}
+		all, stop := three(t, s)
+		time.Sleep(4 * time.Second)
+		if top, n, err := all[0].Top(time.Now(), sketch.All, "", 9); n != 1 || err == nil || len(top.Keys) == 0 {
+			t.Errorf("Top without the store: %d instances, %v, %d keys, want one, an error, some", n, err, len(top.Keys))
+		}
+		s.mu.Lock()
+		s.err, s.data, s.n = nil, []byte("{nonsense"), 7
+		s.mu.Unlock()
+		time.Sleep(12 * time.Second)
+		if _, n, err := all[0].Top(time.Now(), sketch.All, "", 9); n != 3 || err != nil {
+			t.Errorf("Top with the store back: %d instances, %v, want 3", n, err)
+		}
+		for _, end := range stop {
+			end()
+		}
+	})
+}
