@@ -10,6 +10,7 @@ import (
 type top struct {
 	Since         time.Time
 	Total, Missed int64
+	Instances     int // that were counted
 	Keys          []topKey
 }
 
