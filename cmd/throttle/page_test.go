@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,17 +38,27 @@ func (h hand) to(selector string) {
 	h.Fatalf("no Tab leads to %s on\n%s", selector, ask[string](h.browser, `document.body.innerText`))
 }
 
-// click moves the mouse to an element and clicks there, whatever the page has put in
-// its place meanwhile.
+// click moves the mouse to an element and clicks there, once what the page puts in
+// place of its parts moves it no more.
 func (h hand) click(selector string) {
 	h.Helper()
-	at := ask[[]float64](h.browser, `(() => {
-		const e = document.querySelector(`+quoted(selector)+`);
-		e.scrollIntoView({block: "center", behavior: "instant"});
-		const r = e.getBoundingClientRect();
-		return [r.x + Math.min(r.width, 40) / 2, r.y + r.height / 2];
-	})()`)
-	h.do(chromedp.MouseClickXY(at[0], at[1]))
+	var at []float64
+	for range 100 {
+		was := at
+		at = ask[[]float64](h.browser, `(() => {
+			const e = document.querySelector(`+quoted(selector)+`);
+			if (!e) return [];
+			e.scrollIntoView({block: "center", behavior: "instant"});
+			const r = e.getBoundingClientRect();
+			return [r.x + Math.min(r.width, 40) / 2, r.y + r.height / 2];
+		})()`)
+		if len(at) > 0 && slices.Equal(at, was) {
+			h.do(chromedp.MouseClickXY(at[0], at[1]))
+			return
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+	h.Fatalf("%s does not stay where it is", selector)
 }
 
 // press uses a button, a link, a box or what opens something.
@@ -70,12 +81,15 @@ func (h hand) press(selector string) {
 func (h hand) write(selector, text string) {
 	h.Helper()
 	h.await(`document.querySelector(` + quoted(selector) + `)`)
-	if h.keyboard {
-		h.to(selector)
-	} else {
-		h.click(selector)
+	focused := `document.activeElement.matches(` + quoted(selector) + `)`
+	for tries := 0; tries < 10 && !ask[bool](h.browser, focused); tries++ {
+		if h.keyboard {
+			h.to(selector)
+		} else {
+			h.click(selector)
+		}
 	}
-	ask[any](h.browser, `document.activeElement.select()`)
+	ask[any](h.browser, `document.querySelector(`+quoted(selector)+`).select()`)
 	h.do(chromedp.KeyEvent(text))
 }
 
