@@ -121,6 +121,9 @@ var functions = template.FuncMap{
 
 // lasting writes a length of time by its largest units.
 func lasting(d time.Duration) string {
+	if d > 0 && d < time.Second {
+		return "1 s" // at most
+	}
 	d = max(d, 0).Round(time.Second)
 	switch {
 	case d < time.Minute:

@@ -76,7 +76,7 @@ func TestCharts(t *testing.T) {
 func TestWords(t *testing.T) {
 	for want, got := range map[string]string{
 		"0": ticks.Rate(0), "0.5": ticks.Rate(0.52), "3": ticks.Rate(3), "1,234": ticks.Rate(1234), "12.3k": ticks.Rate(12345), "1.23M": ticks.Rate(1234567),
-		"59 s": lasting(59 * time.Second), "1 h 0 min": lasting(time.Hour), "59 min": lasting(59*time.Minute + 20*time.Second), "3 days": lasting(72 * time.Hour),
+		"1 s": lasting(time.Millisecond), "0 s": lasting(-time.Second), "59 s": lasting(59 * time.Second), "1 h 0 min": lasting(time.Hour), "59 min": lasting(59*time.Minute + 20*time.Second), "3 days": lasting(72 * time.Hour),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -14,7 +14,7 @@
 	const rate = x => !x ? "0" : x < 10 ? x.toFixed(1).replace(".0", "") : x < 1e4 ? whole(Math.round(x)) : x < 1e6 ? Number((x / 1e3).toPrecision(3)) + "k" : Number((x / 1e6).toPrecision(3)) + "M";
 	const seconds = x => !x ? "–" : x < 1e-3 ? (x * 1e6).toFixed(0) + " µs" : x < 1 ? Number((x * 1e3).toPrecision(3)) + " ms" : Number(x.toPrecision(3)) + " s";
 	const lasting = s => {
-		s = Math.max(0, Math.round(s));
+		s = s > 0 && s < 1 ? 1 : Math.max(0, Math.round(s));
 		return s < 60 ? s + " s" : s < 3600 ? Math.round(s / 60) + " min" : s < 172800 ? Math.floor(s / 3600) + " h " + Math.floor(s % 3600 / 60) + " min" : Math.floor(s / 86400) + " days";
 	};
 	const write = (e, text) => { if (e.textContent !== text) e.textContent = text; };
