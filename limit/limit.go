@@ -250,10 +250,19 @@ func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 		s[0], d[0] = Take(s[0], now, a[0])
 		return d[0].OK
 	}
+	var few [16]State // what they become if all pass
 	ok = true
 	for i := range a {
-		_, d[i] = Take(s[i], now, a[i])
+		var next State
+		next, d[i] = Take(s[i], now, a[i])
 		ok = ok && d[i].OK
+		if i < len(few) {
+			few[i] = next
+		}
+	}
+	if ok && len(a) <= len(few) { // nothing to answer again
+		copy(s, few[:len(a)])
+		return true
 	}
 	for i := range a {
 		ask, passed := a[i], d[i].OK

@@ -69,7 +69,9 @@ func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bo
 	if n := len(a); n <= fewAsks {
 		q.claims, q.states, q.lines = few.claims[:n], few.states[:n], few.lines[:3*n]
 	} else {
-		q.claims, q.states, q.lines = make([]claim, n), make([]limit.State, n), make([]uint64, 3*n)
+		x := m.scratchOf(n)
+		defer m.giveBack(x)
+		q.claims, q.states, q.lines = x.claims[:n], x.states[:n], x.lines[:3*n]
 	}
 	for i := range a {
 		q.claims[i] = claim{p: m.limits.get(&a[i].Limit), h: m.tab.Load().hash(a[i].Key)}
@@ -88,6 +90,28 @@ func (m *Store) takeAll(now time.Time, a []limit.Ask, d []limit.Decision) (ok bo
 		m.shrinkRings(now, ringKey(a[len(a)-1].Key))
 	}
 	return ok
+}
+
+// scratch is what a question of many asks is worked out on.
+type scratch struct {
+	claims []claim
+	states []limit.State
+	lines  []uint64
+}
+
+// scratchOf returns a scratch for n asks.
+func (m *Store) scratchOf(n int) *scratch {
+	x, _ := m.scratches.Get().(*scratch)
+	if x == nil || len(x.claims) < n {
+		x = &scratch{make([]claim, n), make([]limit.State, n), make([]uint64, 3*n)}
+	}
+	return x
+}
+
+// giveBack keeps x for another question.
+func (m *Store) giveBack(x *scratch) {
+	clear(x.claims) // they point to lines of a table that may be replaced
+	m.scratches.Put(x)
 }
 
 // answer attempts until q is decided, or may be about a ring while those are not

@@ -31,6 +31,7 @@ type Store struct {
 	limits    limits
 	rings     rings
 	forgotten atomic.Int64
+	scratches sync.Pool // of *scratch
 
 	mu sync.Mutex // held to make a table
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/replay"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/schema"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/serve"
@@ -44,6 +45,7 @@ var commands = []command{
 	{"explain", "say what an HTTP response means for its caller", explain.Run},
 	{"take", "ask whether something may pass a limit, or measure a store", take.Run},
 	{"rules", "check a file of rules", rules.Run},
+	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
 	{"serve", "run a gateway and its admin listener from files", serve.Run},
 	{"top", "show live what a running serve decides", top.Run},
 	{"check", "check the files of serve, and explain a decision", check.Run},

@@ -24,7 +24,7 @@ type Bad struct {
 	What string
 }
 
-// String returns FILE:LINE: what is wrong.
+// String returns FILE:LINE: and the mistake.
 func (b *Bad) String() string { return fmt.Sprintf("%s:%d: %s", b.File, b.Line, b.What) }
 
 // chunk is some lines of a log, whole ones.
@@ -92,27 +92,31 @@ func (c *chunk) parse(f *Format) {
 		line, rest, _ = strings.Cut(rest, "\n")
 		c.lines++
 		line = strings.TrimSuffix(line, "\r")
-		if line == "" {
-			continue
-		}
-		if len(line) > MaxLine {
-			c.fail(tooLong)
-			continue
-		}
-		c.entries = append(c.entries, Entry{})
-		e := &c.entries[len(c.entries)-1]
-		what := f.parser.parse(line, &s, e)
-		if what == "" && e.Time.IsZero() {
-			what = "no time"
-		}
-		if what != "" {
-			c.entries = c.entries[:len(c.entries)-1]
-			c.fail(what)
+		if line != "" {
+			c.line(f, &s, line)
 		}
 	}
 	if c.long {
 		c.lines++
 		c.fail(tooLong)
+	}
+}
+
+// line reads one line.
+func (c *chunk) line(f *Format, s *setter, line string) {
+	if len(line) > MaxLine {
+		c.fail(tooLong)
+		return
+	}
+	c.entries = append(c.entries, Entry{})
+	e := &c.entries[len(c.entries)-1]
+	what := f.parser.parse(line, s, e)
+	if what == "" && e.Time.IsZero() {
+		what = "no time"
+	}
+	if what != "" {
+		c.entries = c.entries[:len(c.entries)-1]
+		c.fail(what)
 	}
 }
 

@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,15 +15,9 @@ type columns struct {
 // newColumns reads the names.
 func newColumns(head string, given Fields) (*Format, error) {
 	head = strings.TrimSuffix(head, "\r")
-	p := &columns{comma: ','}
-	for _, c := range []byte("\t;") {
-		if strings.Count(head, string(c)) > strings.Count(head, string(p.comma)) {
-			p.comma = c
-		}
-	}
+	p := &columns{comma: commaOf(head)}
 	t := newTable(given)
 	has := map[string]bool{}
-	timed := false
 	for rest, more := head, true; more; {
 		var name string
 		var ok bool
@@ -31,19 +26,31 @@ func newColumns(head string, given Fields) (*Format, error) {
 		}
 		name = strings.TrimSpace(name)
 		has[strings.ToLower(name)] = true
-		fields := t.find(name)
-		for _, f := range fields {
-			timed = timed || f == fieldTime
-		}
-		p.fields = append(p.fields, fields)
+		p.fields = append(p.fields, t.find(name))
 	}
 	switch missing := t.missing(given, func(name string) bool { return has[name] }); {
 	case missing != "":
 		return nil, fmt.Errorf("the line of names has no %s", missing)
-	case !timed:
+	case !timed(p.fields):
 		return nil, fmt.Errorf("the line of names has none for the time; name it by -fields time=NAME")
 	}
 	return &Format{Name: "csv", Names: t.names, parser: p, header: true}, nil
+}
+
+// commaOf returns what separates the names of a line.
+func commaOf(head string) byte {
+	comma := byte(',')
+	for _, c := range []byte("\t;") {
+		if strings.Count(head, string(c)) > strings.Count(head, string(comma)) {
+			comma = c
+		}
+	}
+	return comma
+}
+
+// timed reports whether one of the fields is the time.
+func timed(all [][]field) bool {
+	return slices.ContainsFunc(all, func(one []field) bool { return slices.Contains(one, fieldTime) })
 }
 
 // cell cuts off the first cell.

@@ -58,17 +58,18 @@ const (
 var aliases = map[field][]string{
 	fieldTime: {"time", "ts", "timestamp", "@timestamp", "datetime", "start_time", "time_local", "time_iso8601", "msec"},
 	fieldAddress: {"address", "addr", "ip", "remote_addr", "remote_ip", "client_ip", "clientip", "client_addr", "client_address", "remote_address",
-		"source_ip", "src_ip", "c-ip", "downstream_remote_address", "downstream_remote_address_without_port", "request.remote_ip", "httprequest.remoteip"},
-	fieldMethod:    {"method", "request_method", "http_method", "verb", "cs-method", "request.method", "httprequest.requestmethod"},
-	fieldHost:      {"host", "http_host", "authority", "server_name", "vhost", "cs-host", "request.host"},
-	fieldPath:      {"path", "uri", "request_uri", "url", "target", "request_path", "cs-uri-stem", "request.uri", "httprequest.requesturl"},
+		"source_ip", "src_ip", "c-ip", "downstream_remote_address", "downstream_remote_address_without_port", "request.remote_ip", "httprequest.remoteip",
+		"clientaddr", "clienthost"},
+	fieldMethod:    {"method", "request_method", "http_method", "verb", "cs-method", "request.method", "httprequest.requestmethod", "requestmethod"},
+	fieldHost:      {"host", "http_host", "authority", "server_name", "vhost", "cs-host", "request.host", "requesthost"},
+	fieldPath:      {"path", "uri", "request_uri", "url", "target", "request_path", "cs-uri-stem", "request.uri", "httprequest.requesturl", "requestpath"},
 	fieldRequest:   {"request", "request_line"},
 	fieldClient:    {"client", "user", "remote_user", "username", "user_name", "user_id", "auth_user"},
 	fieldReferer:   {"referer", "http_referer", "referrer"},
 	fieldAgent:     {"agent", "http_user_agent", "user_agent", "useragent", "user-agent", "httprequest.useragent"},
 	fieldForwarded: {"forwarded", "http_x_forwarded_for", "x_forwarded_for", "x-forwarded-for", "forwarded_for", "xff"},
-	fieldStatus:    {"status", "status_code", "response_code", "code", "sc-status", "httprequest.status"},
-	fieldBytes:     {"bytes", "body_bytes_sent", "bytes_sent", "size", "response_size", "sc-bytes", "httprequest.responsesize"},
+	fieldStatus:    {"status", "status_code", "response_code", "code", "sc-status", "httprequest.status", "downstreamstatus"},
+	fieldBytes:     {"bytes", "body_bytes_sent", "bytes_sent", "size", "response_size", "sc-bytes", "httprequest.responsesize", "downstreamcontentsize"},
 }
 
 // named are the fields by their aliases.
@@ -94,46 +95,58 @@ func (s *setter) set(e *Entry, f field, text string) (what string) {
 	if text == "-" {
 		text = ""
 	}
+	ok := true
 	switch f {
 	case ignored:
 	case fieldTime:
-		var ok bool
 		if e.Time, ok = s.clock.parse(text); !ok {
 			return "not a time: " + quoted(text)
 		}
 	case fieldAddress:
-		var ok bool
 		if e.Address, ok = address(text); !ok {
 			return "not an address: " + quoted(text)
 		}
-	case fieldMethod:
-		e.Method = text
-	case fieldHost:
-		e.Host = text
+	case fieldStatus, fieldBytes:
+		return e.number(f, text)
 	case fieldPath:
 		e.target(text)
 	case fieldRequest:
 		e.request(text)
-	case fieldClient:
-		e.Client = text
-	case fieldReferer:
-		e.Referer = text
-	case fieldAgent:
-		e.Agent = text
-	case fieldForwarded:
-		e.Forwarded = text
-	case fieldStatus, fieldBytes:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil && text != "" || n < 0 {
-			return "not a number: " + quoted(text)
-		}
-		if f == fieldBytes {
-			e.Bytes = n
-		} else {
-			e.Status = int(n)
-		}
 	default:
-		s.moreOf(e)[f-fieldMore] = text
+		*s.textOf(e, f) = text
+	}
+	return ""
+}
+
+// textOf returns where the text of a field belongs.
+func (s *setter) textOf(e *Entry, f field) *string {
+	switch f {
+	case fieldMethod:
+		return &e.Method
+	case fieldHost:
+		return &e.Host
+	case fieldClient:
+		return &e.Client
+	case fieldReferer:
+		return &e.Referer
+	case fieldAgent:
+		return &e.Agent
+	case fieldForwarded:
+		return &e.Forwarded
+	}
+	return &s.moreOf(e)[f-fieldMore]
+}
+
+// number sets a number, or says what is wrong with its text.
+func (e *Entry) number(f field, text string) (what string) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil && text != "" || n < 0 {
+		return "not a number: " + quoted(text)
+	}
+	if f == fieldBytes {
+		e.Bytes = n
+	} else {
+		e.Status = int(n)
 	}
 	return ""
 }

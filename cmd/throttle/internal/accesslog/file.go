@@ -62,25 +62,9 @@ func open(name, format string, given Fields, stdin io.Reader) (*file, error) {
 
 // begin looks at what the log is.
 func (f *file) begin(source io.Reader, format string, given Fields) error {
-	r := bufio.NewReaderSize(source, headSize)
-	magic, err := r.Peek(4)
-	if len(magic) == 0 && err != nil && !errors.Is(err, io.EOF) {
+	r, err := unpacked(source)
+	if err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
-	}
-	for _, c := range compressions {
-		if strings.HasPrefix(string(magic), c.magic) {
-			return fmt.Errorf("%s: compressed by %s; write '%s -dc FILE | throttle replay ... -'", f.name, c.name, c.name)
-		}
-	}
-	if strings.HasPrefix(string(magic), "\x1f\x8b") {
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		r = bufio.NewReaderSize(z, headSize)
-	}
-	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
-		_, _ = r.Discard(3) // which is there
 	}
 	head, err := r.Peek(headSize)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -102,6 +86,31 @@ func (f *file) begin(source io.Reader, format string, given Fields) error {
 		}
 	}
 	return nil
+}
+
+// unpacked returns the text of a log, of gzip what is in it.
+func unpacked(source io.Reader) (*bufio.Reader, error) {
+	r := bufio.NewReaderSize(source, headSize)
+	magic, err := r.Peek(4)
+	if len(magic) == 0 && err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for _, c := range compressions {
+		if strings.HasPrefix(string(magic), c.magic) {
+			return nil, fmt.Errorf("compressed by %s; write '%s -dc FILE | throttle replay ... -'", c.name, c.name)
+		}
+	}
+	if strings.HasPrefix(string(magic), "\x1f\x8b") {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		r = bufio.NewReaderSize(z, headSize)
+	}
+	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
+		_, _ = r.Discard(3) // which is there
+	}
+	return r, nil
 }
 
 var errEmpty = errors.New("is empty; there is no request to replay")
@@ -148,22 +157,13 @@ func (f *file) turn(ctx context.Context, r *Reader) error {
 	if f.current != nil {
 		f.lines += f.current.lines
 	}
-	f.current, f.at = nil, 0
-	var c *chunk
-	select {
-	case c = <-f.ordered:
-	case <-ctx.Done():
-	}
+	f.at = 0
+	f.current = f.parsed(ctx)
+	c := f.current
 	if c == nil {
 		f.ended = true
 		return ctx.Err()
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	f.current = c
 	r.lines += c.lines
 	if c.bad > 0 {
 		bad := c.first
@@ -176,6 +176,23 @@ func (f *file) turn(ctx context.Context, r *Reader) error {
 		return fmt.Errorf("%s:%d: %w", f.name, f.lines+c.lines+1, c.err)
 	}
 	return nil
+}
+
+// parsed waits for the next chunk; nil at the end of the log or of ctx.
+func (f *file) parsed(ctx context.Context) (c *chunk) {
+	select {
+	case c = <-f.ordered:
+	case <-ctx.Done():
+	}
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return c
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // mostWaiting bounds the entries of all files that wait for earlier ones.

@@ -9,9 +9,9 @@ import (
 
 // Format reads the lines of one log. It is safe for concurrent use.
 type Format struct {
-	// Name is what it is called in messages.
+	// Name names it in messages.
 	Name string
-	// Names are what Entry.More holds.
+	// Names list the values of Entry.More.
 	Names []Name
 
 	parser parser
@@ -26,7 +26,7 @@ type Name struct {
 	Text string
 }
 
-// Kind is what a Name names.
+// Kind tells the properties that a Name may stand for.
 type Kind string
 
 // The kinds of names.
@@ -149,16 +149,11 @@ func newPattern(text string, given Fields) (*Format, error) {
 	}
 	t, p := newTable(given), pattern{expression: re}
 	has := map[string]bool{}
-	timed := false
 	for _, name := range re.SubexpNames() {
-		fields := t.find(name)
 		has[strings.ToLower(name)] = true
-		p.fields = append(p.fields, fields)
-		for _, f := range fields {
-			timed = timed || f == fieldTime
-		}
+		p.fields = append(p.fields, t.find(name))
 	}
-	if !timed {
+	if !timed(p.fields) {
 		return nil, fmt.Errorf("the expression has no group for the time; write (?P<time>...)")
 	}
 	if name := t.missing(given, func(name string) bool { return has[name] }); name != "" {

@@ -46,6 +46,8 @@ func TestFormats(t *testing.T) {
 			want: Entry{Time: at, Address: v4, Method: "GET", Path: "/p", Host: "a", Status: 200, Bytes: 3}},
 		{name: "json", line: `{"ts": 1795371261, "request": {"remote_ip": "192.0.2.1", "client_ip": "198.51.100.1"}, "ip": "198.51.100.2"}`,
 			want: Entry{Time: at, Address: v4}}, // the first counts
+		{name: "json", line: `{"ClientAddr":"192.0.2.1:50","ClientHost":"192.0.2.1","DownstreamContentSize":5,"DownstreamStatus":200,"RequestHost":"h","RequestMethod":"GET","RequestPath":"/a?b","time":"2026-11-22T19:14:21+01:00"}`,
+			want: Entry{Time: at, Address: v4, Method: "GET", Path: "/a", Host: "h", Status: 200, Bytes: 5}},
 		{name: "csv", head: "Time;IP;Verb;URL;http_x_tenant", line: `2026-11-22 18:14:21;192.0.2.1;GET;"/a;""b""";t1`,
 			want: Entry{Time: at, Address: v4, Method: "GET", Path: `/a;"b"`, More: []string{"t1"}}},
 		{name: "csv", head: "time,remote_addr,path,status", line: `1795371261000,192.0.2.1,/a,`,

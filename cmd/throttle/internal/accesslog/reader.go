@@ -81,6 +81,12 @@ func Open(ctx context.Context, names []string, stdin io.Reader, o Options) (*Rea
 	if len(r.files) == 0 {
 		return nil, empty
 	}
+	r.begin(ctx)
+	return r, nil
+}
+
+// begin starts what reads and parses, until Close or the end of ctx.
+func (r *Reader) begin(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(ctx)
 	for range min(max(runtime.GOMAXPROCS(0), 1), 8) {
 		r.running.Go(func() {
@@ -102,7 +108,6 @@ func Open(ctx context.Context, names []string, stdin io.Reader, o Options) (*Rea
 		}
 		r.running.Go(func() { f.read(ctx, r.work) })
 	}
-	return r, nil
 }
 
 // Close ends all reading. Next must not be called after it.

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -38,8 +39,29 @@ type piece struct {
 func newTemplate(name, text string, given Fields) (*Format, error) {
 	t := newTable(given)
 	p := &template{}
-	p.begin, text, _ = cutVariable(text)
+	if err := p.cut(text); err != nil {
+		return nil, err
+	}
 	has := map[string]bool{}
+	var fields [][]field
+	for i := range p.pieces {
+		one := &p.pieces[i]
+		one.fields = t.find(one.name)
+		has[strings.ToLower(one.name)] = true
+		fields = append(fields, one.fields)
+	}
+	switch missing := t.missing(given, func(name string) bool { return has[name] }); {
+	case missing != "":
+		return nil, fmt.Errorf("the format has no $%s", missing)
+	case !timed(fields):
+		return nil, fmt.Errorf("the format has no time; write $time_local, $time_iso8601 or $msec")
+	}
+	return &Format{Name: name, Names: t.names, parser: p}, nil
+}
+
+// cut cuts a text into pieces.
+func (p *template) cut(text string) error {
+	p.begin, text, _ = cutVariable(text)
 	for text != "" {
 		var one piece
 		n := 1
@@ -48,35 +70,16 @@ func newTemplate(name, text string, given Fields) (*Format, error) {
 		}
 		one.name, text = text[1:n], text[n:]
 		if one.name == "" {
-			return nil, fmt.Errorf("a $ without a name; write $NAME, as in $remote_addr")
+			return errors.New("a $ without a name; write $NAME, as in $remote_addr")
 		}
-		one.fields = t.find(one.name)
-		has[strings.ToLower(one.name)] = true
 		var more bool
 		one.end, text, more = cutVariable(text)
 		if more && one.end == "" {
-			return nil, fmt.Errorf("nothing between $%s and the next $; nobody could tell them apart", one.name)
+			return fmt.Errorf("nothing between $%s and the next $; nobody could tell them apart", one.name)
 		}
 		p.pieces = append(p.pieces, one)
 	}
-	switch missing := t.missing(given, func(name string) bool { return has[name] }); {
-	case missing != "":
-		return nil, fmt.Errorf("the format has no $%s", missing)
-	case !has["time_local"] && !p.has(fieldTime):
-		return nil, fmt.Errorf("the format has no time; write $time_local, $time_iso8601 or $msec")
-	}
-	return &Format{Name: name, Names: t.names, parser: p}, nil
-}
-
-func (p *template) has(f field) bool {
-	for _, one := range p.pieces {
-		for _, g := range one.fields {
-			if g == f {
-				return true
-			}
-		}
-	}
-	return false
+	return nil
 }
 
 func isNameByte(c byte) bool {
@@ -136,16 +139,19 @@ func (one *piece) find(text string) (n int, escaped bool) {
 		if i < 0 {
 			return -1, false
 		}
-		i += from
-		odd := false
-		for j := i - 1; j >= 0 && text[j] == '\\'; j-- {
-			odd = !odd
-		}
-		if !odd && strings.HasPrefix(text[i:], one.end) {
+		if i += from; !escapedAt(text, i) && strings.HasPrefix(text[i:], one.end) {
 			return i, strings.IndexByte(text[:i], '\\') >= 0
 		}
 		from = i + 1
 	}
+}
+
+// escapedAt reports whether an odd number of backslashes stands before text[i].
+func escapedAt(text string, i int) (odd bool) {
+	for j := i - 1; j >= 0 && text[j] == '\\'; j-- {
+		odd = !odd
+	}
+	return odd
 }
 
 // unescape reads \" and \\ as Apache writes them, and \x22 as nginx does.

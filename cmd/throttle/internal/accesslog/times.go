@@ -98,31 +98,34 @@ func unixTime(text string) (t time.Time, ok bool) {
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || strings.ContainsAny(part, "eE") {
 		x, err := strconv.ParseFloat(text, 64) // 1.7e9
-		if err != nil || !(x >= 1e7 && x < 1e11) {
-			return t, false
-		}
 		seconds, rest := math.Modf(x)
-		return time.Unix(int64(seconds), int64(rest*1e9)).UTC(), true
+		return time.Unix(int64(seconds), int64(rest*1e9)).UTC(), err == nil && x >= 1e7 && x < 1e11
 	}
 	switch {
 	case n < 1e7:
 		return t, false
 	case n < 1e11:
-		nanos, scale := int64(0), int64(100_000_000)
-		for i := range len(part) {
-			if part[i] < '0' || part[i] > '9' {
-				return t, false
-			}
-			nanos += int64(part[i]-'0') * scale
-			scale /= 10
-		}
-		return time.Unix(n, nanos).UTC(), true
+		nanos, ok := fraction(part)
+		return time.Unix(n, nanos).UTC(), ok
 	case n < 1e14:
 		return time.UnixMilli(n).UTC(), true
 	case n < 1e17:
 		return time.UnixMicro(n).UTC(), true
 	}
 	return time.Unix(0, n).UTC(), true
+}
+
+// fraction returns the nanoseconds of the digits behind a point.
+func fraction(part string) (nanos int64, ok bool) {
+	scale := int64(100_000_000)
+	for i := range len(part) {
+		if part[i] < '0' || part[i] > '9' {
+			return 0, false
+		}
+		nanos += int64(part[i]-'0') * scale
+		scale /= 10
+	}
+	return nanos, true
 }
 
 // digits reads a number of digits alone.

@@ -1,11 +1,20 @@
 package outcome
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const mostBins = 2048
 
-// bins count over time. They begin as seconds, and double in width when there would
-// be more than mostBins, so that any span fits. Times do not fall.
+// widths are those that bins have, one after the other; then each twice the one before.
+var widths = []time.Duration{
+	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
+	time.Hour, 6 * time.Hour, 24 * time.Hour,
+}
+
+// bins count over time. They begin as seconds, and become wider when there would be
+// more than mostBins, so that any span fits. Times do not fall.
 type bins struct {
 	start time.Time
 	width time.Duration
@@ -25,7 +34,7 @@ func (b *bins) at(t time.Time) *Bin {
 	}
 	i := int(max(t.Sub(b.start), 0) / b.width)
 	for ; i >= mostBins; i = int(t.Sub(b.start) / b.width) {
-		b.double()
+		b.widen()
 	}
 	for len(b.all) <= i {
 		b.all = append(b.all, Bin{})
@@ -33,18 +42,18 @@ func (b *bins) at(t time.Time) *Bin {
 	return &b.all[i]
 }
 
-// double joins each two bins. They stay where multiples of their width are.
-func (b *bins) double() {
+// widen joins bins into wider ones, which begin where multiples of their width are.
+func (b *bins) widen() {
 	wide := 2 * b.width
-	start := b.start.Truncate(wide)
-	shift := 0
-	if start.Before(b.start) {
-		shift = 1
+	if i := slices.Index(widths, b.width); i >= 0 && i+1 < len(widths) {
+		wide = widths[i+1]
 	}
-	joined := make([]Bin, (len(b.all)+shift+1)/2)
+	start := b.start.Truncate(wide)
+	shift, ratio := int(b.start.Sub(start)/b.width), int(wide/b.width)
+	joined := make([]Bin, (len(b.all)+shift+ratio-1)/ratio)
 	for i, x := range b.all {
-		joined[(i+shift)/2].Requests += x.Requests
-		joined[(i+shift)/2].Refused += x.Refused
+		joined[(i+shift)/ratio].Requests += x.Requests
+		joined[(i+shift)/ratio].Refused += x.Refused
 	}
 	b.start, b.width, b.all = start, wide, joined
 }

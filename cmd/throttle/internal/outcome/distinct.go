@@ -6,14 +6,19 @@ import (
 )
 
 const (
-	registerBits = 12
+	registerBits = 14
 	registers    = 1 << registerBits
 )
 
-// distinct estimates how many different keys it has seen, in 4 KiB (HyperLogLog): it
-// is off by 1.6% in the standard deviation, and by less below 4,000. The zero value
-// has seen none.
+// mostExact is up to how many keys are counted exactly.
+const mostExact = 512
+
+// distinct counts how many different keys it has seen: exactly up to 512, and beyond that
+// as an estimate (HyperLogLog in 16 KiB), off by 0.8% in the standard deviation. The zero
+// value has seen none.
 type distinct struct {
+	few  map[uint64]struct{} // nil beyond mostExact
+	many bool
 	rank [registers]uint8
 }
 
@@ -23,10 +28,22 @@ func (d *distinct) add(hash uint64) {
 	if r := uint8(bits.LeadingZeros64(hash<<registerBits|1<<(registerBits-1))) + 1; r > *at {
 		*at = r
 	}
+	if d.many {
+		return
+	}
+	if d.few == nil {
+		d.few = map[uint64]struct{}{}
+	}
+	if d.few[hash] = struct{}{}; len(d.few) > mostExact {
+		d.few, d.many = nil, true
+	}
 }
 
-// count returns the estimate.
+// count returns how many there are.
 func (d *distinct) count() int64 {
+	if !d.many {
+		return int64(len(d.few))
+	}
 	sum, zeros := 0.0, 0
 	for _, r := range d.rank {
 		sum += math.Ldexp(1, -int(r))
@@ -58,6 +75,10 @@ func Hash(text string) uint64 {
 	}
 	hi, lo := bits.Mul64(h^w^b, a)
 	h = hi ^ lo
-	hi, lo = bits.Mul64(h^a, b)
-	return hi ^ lo
+	// The end of MurmurHash3 spreads each bit over all others.
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }

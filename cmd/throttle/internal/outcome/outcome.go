@@ -95,15 +95,9 @@ func (p *Replay) Add(ctx context.Context, r rules.Request, answers []rules.Answe
 			return nil, err
 		}
 		answers = append(answers, a)
-		if i == 0 || a.OK == answers[0].OK {
-			continue
+		if i > 0 {
+			s.compare(&answers[0], &a)
 		}
-		if a.OK {
-			s.newlyAdmitted++
-			continue
-		}
-		s.newlyRefused++
-		s.newKeys.add(s.by(&a), s.keyOf(&a), r.Now)
 	}
 	return answers, nil
 }
@@ -126,7 +120,7 @@ func Compare(ctx context.Context, before, after *rules.Compiled, requests iter.S
 	return p.Result(), nil
 }
 
-// Result is what came out.
+// Result holds the counts of a Replay.
 type Result struct {
 	// Requests counts all, and Late those that came before an earlier one.
 	Requests int64 `json:"requests"`
@@ -138,7 +132,7 @@ type Result struct {
 	Sides []Side `json:"sides"`
 }
 
-// Side is what one version of the rules would have done.
+// Side holds the counts of one version of the rules.
 type Side struct {
 	Version string `json:"version"`
 	Refused int64  `json:"refused"`
@@ -162,7 +156,7 @@ type Side struct {
 	Bins  []Bin         `json:"bins"`
 }
 
-// Rule is what one rule would have done.
+// Rule holds the counts of one rule.
 type Rule struct {
 	Name string `json:"name"`
 	// Asked counts the requests that its limits were asked about, and Refused those of
@@ -171,7 +165,8 @@ type Rule struct {
 	Refused int64 `json:"refused"`
 	// Shadowed counts what it would have refused as a shadow rule.
 	Shadowed int64 `json:"shadowed"`
-	// Keys and Touched estimate how many keys it was asked about, and refused.
+	// Keys and Touched are how many keys it was asked about, and refused: above 512, an
+	// estimate off by 0.8% in the standard deviation.
 	Keys    int64 `json:"keys"`
 	Touched int64 `json:"touched"`
 }
@@ -243,8 +238,8 @@ func (s *side) ruled() (all []Rule) {
 func (p *Replay) named(t *top) (all []Key) {
 	for _, c := range t.most(p.options.Top) {
 		k := Key{Rule: c.rule, Refused: c.n, Extra: c.extra, First: c.first, Last: c.last}
-		if values := tailOf(c.key); values != "" {
-			k.Name = p.options.Name(strings.Clone(values))
+		if _, values, _ := strings.Cut(c.key, "\x00"); values != "" {
+			k.Name = p.options.Name(values)
 		}
 		all = append(all, k)
 	}

@@ -125,6 +125,18 @@ func (s *side) decide(ctx context.Context, r rules.Request) (rules.Answer, error
 	return a, nil
 }
 
+// compare counts an answer that differs from that of the first version.
+func (s *side) compare(first, a *rules.Answer) {
+	switch {
+	case a.OK == first.OK:
+	case a.OK:
+		s.newlyAdmitted++
+	default:
+		s.newlyRefused++
+		s.newKeys.add(s.by(a), s.keyOf(a), s.store.now)
+	}
+}
+
 // by names what refused: a rule, or an entry of the deny list.
 func (s *side) by(a *rules.Answer) string {
 	if a.Reason == rules.Denied {
@@ -133,13 +145,11 @@ func (s *side) by(a *rules.Answer) string {
 	return a.Rule
 }
 
-// keyOf returns the key of the limit that refused; of other refusals what there is.
+// keyOf returns the values of the key that was refused; of other refusals than by a
+// limit there are none.
 func (s *side) keyOf(a *rules.Answer) string {
-	switch {
-	case a.Reason == rules.Over:
-		return s.store.binding
-	case a.Reason == rules.Denied:
-		return "deny"
+	if a.Reason != rules.Over {
+		return ""
 	}
-	return a.Rule + "/"
+	return tailOf(s.store.binding)
 }

@@ -3,7 +3,6 @@ package outcome
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -19,15 +18,16 @@ type top struct {
 
 // A counter counts one key.
 type counter struct {
-	key         string
+	key         string // the rule, a zero byte, and the values
 	rule        string
 	n           int64
 	extra       int64 // at most so much of n is of other keys
 	first, last time.Time
 }
 
-// add counts a key once.
-func (t *top) add(rule, key string, at time.Time) {
+// add counts a refusal by a rule, of the key with these values.
+func (t *top) add(rule, values string, at time.Time) {
+	key := rule + "\x00" + values
 	if i, ok := t.index[key]; ok {
 		t.heap[i].n++
 		t.heap[i].last = at
@@ -37,7 +37,6 @@ func (t *top) add(rule, key string, at time.Time) {
 	if t.index == nil {
 		t.index = map[string]int{}
 	}
-	key = strings.Clone(key) // which may be a part of a long text
 	if len(t.heap) < max(t.room, 1) {
 		t.heap = append(t.heap, counter{key: key, rule: rule, n: 1, first: at, last: at})
 		t.index[key] = len(t.heap) - 1

@@ -141,7 +141,7 @@ func TestWhatIfOrder(t *testing.T) {
 		var r Decisions
 		r.once.Do(r.setUp)
 		for i := range events {
-			e := &events[i/600*600+599-i%600]
+			e := &events[i/500*500+499-i%500]
 			r.record(e, e.Request.Now)
 		}
 		w, err := r.WhatIf(t.Context(), time.Now(), before, before, false)

@@ -28,11 +28,11 @@ const (
 	// Pane is the time that one pane counts. A Top is of the current and the
 	// one before: of two to four minutes.
 	Pane = 2 * time.Minute
-	// Sampled is how many passes stand for one that is counted, once a set has
-	// counted exactly this pane.
+	// Sampled is how many passes stand for one that is counted, once a pane has many.
 	Sampled = 16
 
-	exactly  = 1024 // steps of a set in a pane before passes are sampled
+	exactly  = 1 << 18 // decisions that a pane counts one by one
+	batch    = 256     // decisions of a set that are added to those at once
 	maxRules = 4096
 	maxText  = 55 // bytes of a key that is kept as it is
 	measures = 3
@@ -57,8 +57,9 @@ const (
 type Sketch struct {
 	once sync.Once
 	sets *[measures][Sets]set
-	// sampling is the number of the latest pane in which passes are sampled.
-	sampling atomic.Int64
+	// progress is the number of the latest pane, and behind it, in 32 bits, how many
+	// decisions it has counted: about, as sets add a batch at a time.
+	progress atomic.Uint64
 	rules    names // of long keys
 }
 
@@ -109,13 +110,31 @@ func PaneAt(t time.Time) int64 { return t.UnixNano() / int64(Pane) }
 func Since(t time.Time) time.Time { return time.Unix(0, (PaneAt(t)-1)*int64(Pane)) }
 
 // Every returns how many passes stand for one that is to be counted, with that
-// weight, in a pane: 1 until a set has counted 1,024 times in it, 16 from then on.
+// weight, in a pane: 1 until about 262,144 decisions were counted in it, 16 from then
+// on.
 // Refusals are always counted, with weight 1.
 func (s *Sketch) Every(pane int64) uint32 {
-	if s.sampling.Load() == pane {
+	if is := s.progress.Load(); int64(is>>32) == pane && is&(1<<32-1) >= exactly {
 		return Sampled
 	}
 	return 1
+}
+
+// counted notes that a pane has counted a batch.
+func (s *Sketch) counted(pane int64) {
+	for {
+		is := s.progress.Load()
+		next := uint64(pane)<<32 | batch
+		switch now := int64(is >> 32); {
+		case now > pane || now == pane && is&(1<<32-1) >= exactly:
+			return
+		case now == pane:
+			next = is + batch
+		}
+		if s.progress.CompareAndSwap(is, next) {
+			return
+		}
+	}
 }
 
 // Add counts weight for a key in a pane. Key is that of package rules, RULE/N/KEY;
@@ -136,10 +155,10 @@ func (s *Sketch) Add(at int64, by By, hash uint64, weight uint32, key string) {
 	p.sum += uint64(weight)
 	p.steps++
 	p.weight = max(p.weight, weight)
-	full := p.steps == exactly
+	whole := p.steps%batch == 0
 	in.mu.Unlock()
-	if full && by != Refused {
-		s.sampling.Store(at)
+	if whole && by == All {
+		s.counted(at)
 	}
 }
 

@@ -89,7 +89,7 @@ func (d day) play(s *sketch.Sketch, seed uint64, steps int, by sketch.By) (truth
 // TestAcceptance: every key above 0.1 % is found, and what is said of each key is
 // true, whatever the others do. With THROTTLE_SOAK=1, of 10^7 decisions.
 func TestAcceptance(t *testing.T) {
-	steps, seeds := 500_000, 1
+	steps, seeds := 1_000_000/few, 1
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		steps, seeds = 10_000_000, 2
 	}
@@ -178,6 +178,25 @@ func TestPanes(t *testing.T) {
 	}
 }
 
+// TestEvery: passes are counted one by one until a pane has many, also if all are of
+// one key, and again in the next pane. Refusals do not count for it.
+func TestEvery(t *testing.T) {
+	for _, n := range []int{1, 1000} {
+		var s sketch.Sketch
+		for i := range 200_000 {
+			s.Add(pane, sketch.All, hash(1, i%n), 1, "k/0")
+			s.Add(pane, sketch.Refused, hash(1, i%n), 1, "k/0")
+		}
+		before := s.Every(pane)
+		for i := range 200_000 {
+			s.Add(pane, sketch.All, hash(1, i%n), 1, "k/0")
+		}
+		if after, next, last := s.Every(pane), s.Every(pane+1), s.Every(pane-1); before != 1 || after != sketch.Sampled || next != 1 || last != 1 {
+			t.Errorf("%d keys: every %d after 200,000, %d after 400,000, %d in the next pane, %d in the last, want 1, 16, 1, 1", n, before, after, next, last)
+		}
+	}
+}
+
 // TestPanesMerge: what a key may have had in a pane in which its counter was taken
 // is in its bounds.
 func TestPanesMerge(t *testing.T) {
@@ -223,7 +242,7 @@ func TestRules(t *testing.T) {
 func TestMerge(t *testing.T) {
 	var both []sketch.Top
 	sum := make([]int, keys)
-	const steps = 200_000
+	const steps = 200_000 / few
 	for seed := range uint64(2) {
 		var s sketch.Sketch
 		for key, n := range days[seed*3].play(&s, seed, steps, sketch.Refused) {
@@ -293,12 +312,12 @@ func BenchmarkAdd(b *testing.B) {
 func TestConcurrently(t *testing.T) {
 	s := sketch.Sketch{}
 	var all sync.WaitGroup
-	const each = 20_000
+	const each = 20_000 / few
 	for i := range uint64(4) {
 		all.Go(func() {
 			for j := range each {
 				s.Add(pane, sketch.Refused, hash(1, j%5), 1, text(j%5))
-				if j%5000 == 0 {
+				if j%500 == 0 {
 					s.Top(pane, sketch.Refused, "", int(i))
 				}
 			}

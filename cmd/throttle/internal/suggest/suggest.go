@@ -1,9 +1,9 @@
 package suggest
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -22,7 +22,7 @@ type Options struct {
 // confidence is that of the share, and of its prediction for another day.
 const confidence = 0.95
 
-// Proposal is what is proposed.
+// Proposal holds limits, and how they were found.
 type Proposal struct {
 	// Limits are token buckets, the shortest period first, that hold all at once. None
 	// if the time that was seen is too short: an eighth of it bounds the periods.
@@ -68,42 +68,53 @@ func (p *Peaks) Propose(o Options) Proposal {
 	if n == 0 || len(honest) == 0 {
 		return proposal
 	}
-	var sorted [periods][]uint32 // falling
-	for i := range n {
-		sorted[i] = make([]uint32, len(honest))
-		for j, k := range honest {
-			sorted[i][j] = k.most[i]
-		}
-		slices.SortFunc(sorted[i], func(a, b uint32) int { return int(b) - int(a) })
-	}
+	sorted := sortedPeaks(honest, n)
 	spared, enough := mostTouched(len(honest), o.Touch)
-	limits := limitsOf(honest, sorted[:n], spared)
-	if !enough {
-		for i := range limits {
+	limits := limitsOf(honest, sorted, spared)
+	for i := range limits {
+		if !enough {
 			limits[i] = 2 * sorted[i][0]
 		}
-	}
-	for i := range limits {
 		limits[i] = round(limits[i])
 	}
 	proposal.Touched = touched(honest, limits)
 	proposal.Promised = promised(len(honest), proposal.Touched, o.Touch, enough)
+	proposal.Limits = described(limits, sorted, flood)
+	return proposal
+}
+
+// sortedPeaks returns the peaks of all keys for the first n periods, falling.
+func sortedPeaks(keys []*peak, n int) [][]uint32 {
+	sorted := make([][]uint32, n)
+	for i := range sorted {
+		sorted[i] = make([]uint32, len(keys))
+		for j, k := range keys {
+			sorted[i][j] = k.most[i]
+		}
+		slices.SortFunc(sorted[i], func(a, b uint32) int { return cmp.Compare(b, a) })
+	}
+	return sorted
+}
+
+// described returns the limits that another one does not imply.
+func described(limits []uint32, sorted [][]uint32, flood [periods]uint32) (all []Limit) {
 	for i, most := range limits {
 		if i > 0 && uint64(limits[i-1])*uint64(Periods[i]/Periods[i-1]) <= uint64(most) {
 			continue // the shorter one is stricter at any time
 		}
 		l := limit.Limit{Count: int64(most), Period: Periods[i]}
-		proposal.Limits = append(proposal.Limits, Limit{
+		keys := len(sorted[i])
+		all = append(all, Limit{
 			Limit: l, Text: l.String(), Flood: int64(flood[i]),
-			Median: int64(sorted[i][len(honest)/2]), P99: int64(sorted[i][len(honest)/100]), Most: int64(sorted[i][0]),
+			Median: int64(sorted[i][keys/2]), P99: int64(sorted[i][keys/100]), Most: int64(sorted[i][0]),
 		})
 	}
-	return proposal
+	return all
 }
 
 // known returns of how many periods enough was seen.
 func (p *Peaks) known() (n int) {
-	for n < periods && p.last.Sub(p.start) >= 8*Periods[n]-time.Second { // the last request of a day is before its end
+	for n < periods && p.last.Sub(p.start) >= 8*Periods[n]-Periods[n]/slots { // the last request of a day is before its end
 		n++
 	}
 	return n
