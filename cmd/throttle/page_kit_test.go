@@ -196,8 +196,13 @@ func TestPagePictures(t *testing.T) {
 	b := openBrowser(t)
 	b.signIn(base, token, "/")
 	for _, v := range []struct{ name, path string }{
-		{"overview", "/"}, {"rules", "/rules"}, {"who", "/who?rule=per-client&key=acme"}, {"whatif", "/whatif"},
-		{"versions", "/versions"}, {"events", "/events"}, {"try", "/try"},
+		{"overview", "/"},
+		{"rules", "/rules"},
+		{"who", "/who?rule=per-client&key=acme"},
+		{"whatif", "/whatif"},
+		{"versions", "/versions"},
+		{"events", "/events"},
+		{"try", "/try"},
 	} {
 		for _, width := range []int64{1400, 360} {
 			for _, scheme := range []string{"light", "dark"} {
