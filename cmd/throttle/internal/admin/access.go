@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -45,11 +46,15 @@ type access struct {
 	local   string // the name of all callers, if neither tokens nor certificates are asked for
 	unix    bool
 	origins *http.CrossOriginProtection
+
+	cookie   string // its name
+	secure   bool   // the listener speaks TLS
+	sessions sessions
 }
 
 // accessOf checks that not everybody may write.
 func accessOf(c *Config, at net.Addr) (*access, error) {
-	a := &access{tokens: c.Tokens, writers: c.Writers, unix: at.Network() == "unix", origins: http.NewCrossOriginProtection()}
+	a := &access{tokens: c.Tokens, writers: c.Writers, unix: at.Network() == "unix", secure: c.TLS != nil, cookie: cookieName(at, c.TLS != nil), origins: http.NewCrossOriginProtection()}
 	a.mutual = c.TLS != nil && c.TLS.ClientAuth >= tls.VerifyClientCertIfGiven
 	for _, host := range c.Hosts {
 		a.hosts = append(a.hosts, strings.ToLower(strings.TrimSuffix(host, ".")))
@@ -85,8 +90,7 @@ func localName(at net.Addr) string {
 	return ""
 }
 
-// of returns who sends r. All secrets are compared, in a time that does not
-// depend on what is in them.
+// of returns who sends r.
 func (a *access) of(r *http.Request) caller {
 	found := caller{}
 	if a.local != "" {
@@ -95,19 +99,33 @@ func (a *access) of(r *http.Request) caller {
 	if a.mutual && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		found = a.certified(r.TLS.VerifiedChains[0][0])
 	}
+	if c, err := r.Cookie(a.cookie); err == nil && len(a.tokens) > 0 {
+		found = higher(found, a.sessions.of(c.Value, time.Now()))
+	}
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return found
 	}
-	sum := sha256.Sum256([]byte(strings.TrimSpace(secret)))
+	return higher(found, a.known(strings.TrimSpace(secret)))
+}
+
+// higher is the one that may do more, the second if both may do as much.
+func higher(a, b caller) caller {
+	if b.role > anyone && b.role >= a.role {
+		return b
+	}
+	return a
+}
+
+// known returns who has a secret, anyone if none does. All are compared, in a time
+// that does not depend on what is in them.
+func (a *access) known(secret string) (found caller) {
+	sum := sha256.Sum256([]byte(secret))
 	for i := range a.sums {
 		if subtle.ConstantTimeCompare(sum[:], a.sums[i][:]) == 1 {
-			known := caller{a.tokens[i].Name, reader}
+			found = caller{a.tokens[i].Name, reader}
 			if a.tokens[i].Write {
-				known.role = writer
-			}
-			if known.role >= found.role {
-				found = known
+				found.role = writer
 			}
 		}
 	}
@@ -192,10 +210,7 @@ func (s *server) guarded(needs role, next http.Handler) http.Handler {
 		who, err := s.access.check(r, needs)
 		if err != nil {
 			s.turnedAway(r, who, err)
-			if p := err.(*problem); p.Status == http.StatusUnauthorized {
-				h.Set("WWW-Authenticate", `Bearer realm="throttle admin"`)
-			}
-			refuse(w, err)
+			s.denied(w, r, err)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)

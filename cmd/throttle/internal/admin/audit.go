@@ -2,19 +2,23 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
 )
 
 // maxEvents bounds the ring of events.
 const maxEvents = 1000
 
-// An event is one write by the API, done or failed.
+// An event is one write by the API, done or failed; or, without As, something that
+// the program did by itself: new rules, a store that is away.
 type event struct {
 	// Seq counts the events of this process, from 1.
 	Seq int64     `json:"seq"`
@@ -24,33 +28,89 @@ type event struct {
 	// On is its target: a rule, a key (a digest where keys are hidden), a version.
 	On string `json:"on,omitempty"`
 	// As is who was proven to send it: the name of a token or certificate.
-	As string `json:"as"`
+	As string `json:"as,omitempty"`
 	// By and Why are what the caller says.
 	By     string `json:"by,omitempty"`
 	Why    string `json:"why,omitempty"`
-	Status int    `json:"status"`
+	Status int    `json:"status,omitempty"`
 	Err    string `json:"err,omitempty"`
 }
 
-// audit keeps the latest events, and logs all. The zero value is ready.
-type audit struct {
-	log  *slog.Logger // nil: none
+// Journal keeps the latest 1,000 events. The zero value is ready. It is safe for
+// concurrent use.
+type Journal struct {
 	mu   sync.Mutex
 	seq  int64
 	ring []event
 }
 
-// add records e, with its Seq.
-func (a *audit) add(e event) {
-	a.mu.Lock()
-	a.seq++
-	e.Seq = a.seq
-	if len(a.ring) < maxEvents {
-		a.ring = append(a.ring, e)
-	} else {
-		a.ring[(e.Seq-1)%maxEvents] = e
+// Logger returns a Logger that adds what is logged to the Journal, too.
+func (j *Journal) Logger(to *slog.Logger) *slog.Logger {
+	return slog.New(&journalled{to.Handler(), j, ""})
+}
+
+// journalled is a Handler that keeps what it handles.
+type journalled struct {
+	slog.Handler
+	j    *Journal
+	with string
+}
+
+// Handle keeps and handles r.
+func (h *journalled) Handle(ctx context.Context, r slog.Record) error {
+	var text strings.Builder
+	text.WriteString(h.with)
+	e := event{At: r.Time.UTC(), What: r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "err" {
+			e.Err = words.OneLine(a.Value.String())
+		} else {
+			fmt.Fprintf(&text, " %s=%.200s", a.Key, a.Value)
+		}
+		return true
+	})
+	e.On = words.OneLine(strings.TrimSpace(text.String()))
+	h.j.add(e)
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs returns a Handler with more attributes.
+func (h *journalled) WithAttrs(all []slog.Attr) slog.Handler {
+	with := h.with
+	for _, a := range all {
+		with += fmt.Sprintf(" %s=%.200s", a.Key, a.Value)
 	}
-	a.mu.Unlock()
+	return &journalled{h.Handler.WithAttrs(all), h.j, with}
+}
+
+// WithGroup returns a Handler with a group.
+func (h *journalled) WithGroup(name string) slog.Handler {
+	return &journalled{h.Handler.WithGroup(name), h.j, h.with}
+}
+
+// add keeps e, and returns it with its Seq.
+func (j *Journal) add(e event) event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.seq++
+	e.Seq = j.seq
+	if len(j.ring) < maxEvents {
+		j.ring = append(j.ring, e)
+	} else {
+		j.ring[(e.Seq-1)%maxEvents] = e
+	}
+	return e
+}
+
+// audit keeps the latest events, and logs writes.
+type audit struct {
+	log *slog.Logger // nil: none
+	*Journal
+}
+
+// write records a write.
+func (a *audit) write(e event) {
+	e = a.add(e)
 	if a.log == nil {
 		return
 	}
@@ -63,14 +123,21 @@ func (a *audit) add(e event) {
 }
 
 // since returns the events after seq that are still kept, in their order.
-func (a *audit) since(seq int64) []event {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (j *Journal) since(seq int64) []event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	all := []event{}
-	for i := max(seq, a.seq-int64(len(a.ring))); i < a.seq; i++ {
-		all = append(all, a.ring[i%maxEvents])
+	for i := max(seq, j.seq-int64(len(j.ring))); i < j.seq; i++ {
+		all = append(all, j.ring[i%maxEvents])
 	}
 	return all
+}
+
+// last is the Seq of the latest event.
+func (j *Journal) last() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.seq
 }
 
 // events is GET /api/v1/events?after=SEQ.

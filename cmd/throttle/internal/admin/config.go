@@ -92,8 +92,11 @@ type Config struct {
 	Drain <-chan struct{}
 
 	// Log has the audit of all writes, and what goes wrong. If nil, nothing is
-	// logged; the API shows the latest 1,000 writes in any case.
+	// logged; the API shows the latest events in any case.
 	Log *slog.Logger
+	// Journal keeps the events that the API shows: the writes, and what was logged
+	// by its Logger. If nil, the writes alone.
+	Journal *Journal
 }
 
 // Token is a secret that a caller presents as "Authorization: Bearer SECRET".

@@ -203,7 +203,7 @@ func TestWrites(t *testing.T) {
 
 // TestEventsBound: the latest 1,000 events are kept, in their order.
 func TestEventsBound(t *testing.T) {
-	var a audit
+	var a Journal
 	for i := range maxEvents + 500 {
 		a.add(event{Status: i})
 	}

@@ -30,13 +30,14 @@ import (
 type metrics struct {
 	throttleotel.Metrics
 	handler  http.Handler
+	ours     prometheus.Gatherer // those of throttle, without those of the process
 	provider *metric.MeterProvider
 }
 
 // measure makes the metrics of s.
 func (s *server) measure(ctx context.Context) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	process, registry := prometheus.NewRegistry(), prometheus.NewRegistry()
+	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	if err != nil {
 		return err
@@ -52,8 +53,9 @@ func (s *server) measure(ctx context.Context) error {
 		options = append(options, metric.WithReader(push))
 	}
 	s.metrics.provider = metric.NewMeterProvider(options...)
+	s.metrics.ours = registry
 	s.metrics.Provider = s.metrics.provider
-	s.metrics.handler = promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
+	s.metrics.handler = promhttp.HandlerFor(prometheus.Gatherers{process, registry}, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 	return s.observe()
 }
 

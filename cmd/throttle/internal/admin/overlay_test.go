@@ -70,7 +70,7 @@ func (x *instance) passes(n int, client string, later time.Duration) (passed int
 	return passed
 }
 
-// look has an instance look at the overlay now, as it does every two seconds.
+// look has an instance look at the overlay now, as it does now and then.
 func (x *instance) look() {
 	x.t.Helper()
 	if err := x.stack.Look(x.t.Context()); err != nil {

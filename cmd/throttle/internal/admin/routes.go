@@ -18,6 +18,7 @@ func (s *server) routes() http.Handler {
 	for _, e := range s.endpoints() {
 		mux.Handle(e.pattern, s.guarded(e.needs, s.answer(e.do)))
 	}
+	s.console(mux)
 	mux.Handle("/", s.guarded(anyone, s.answer(func(_ http.ResponseWriter, r *http.Request) error {
 		return failf(http.StatusNotFound, "there is no %s %s: see docs/operations.md", r.Method, r.URL.Path)
 	})))
@@ -37,6 +38,8 @@ func (s *server) endpoints() []endpoint {
 	exempt := s.listed("exempt", (*rules.Overlay).PutAllow, func(o *rules.Overlay) []rules.Entry { return o.Allow })
 	return []endpoint{
 		{"GET /api/v1/status", reader, s.status},
+		{"GET /api/v1/series", reader, s.series},
+		{"GET /api/v1/stream", reader, s.stream},
 		{"GET /api/v1/events", reader, s.events},
 		{"GET /api/v1/rules", reader, s.rules},
 		{"GET /api/v1/key", reader, s.key},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/page"
 )
 
 // Bounds of the listener.
@@ -29,12 +30,14 @@ func Serve(ctx context.Context, c Config, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	defer s.close(ctx)
+	defer s.watch.end()
 	defer l.Close() // a server that does not begin leaves it open
 	h := &http.Server{
 		Handler: s.routes(), TLSConfig: c.TLS, MaxHeaderBytes: maxHeaders,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections of callers
 	}
+	h.RegisterOnShutdown(s.watch.end) // else streams would hold it up
 	ended := make(chan error, 1)
 	bounded := &boundedListener{Listener: l}
 	go func() {
@@ -63,6 +66,8 @@ type server struct {
 	access  *access
 	audit   audit
 	metrics metrics
+	watch   watch
+	page    *page.Page
 	began   time.Time
 
 	refusals, pushes sparing
@@ -76,7 +81,11 @@ func newServer(ctx context.Context, c Config, at net.Addr) (*server, error) {
 	if c.Rules == nil && c.Stack != nil {
 		c.Rules = &c.Stack.Live
 	}
-	s := &server{c: c, audit: audit{log: c.Log}, began: time.Now(), trials: make(chan struct{}, maxTrials)}
+	if c.Journal == nil {
+		c.Journal = new(Journal)
+	}
+	s := &server{c: c, audit: audit{c.Log, c.Journal}, began: time.Now(), trials: make(chan struct{}, maxTrials)}
+	s.page = &page.Page{Call: s.inside, Viewer: s.viewer, Status: statusOf}
 	var err error
 	if s.access, err = accessOf(&c, at); err != nil {
 		return nil, err

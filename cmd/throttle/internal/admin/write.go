@@ -80,7 +80,7 @@ func (s *server) audited(w http.ResponseWriter, r *http.Request, what, on string
 			e.Status = p.Status
 		}
 	}
-	s.audit.add(e)
+	s.audit.write(e)
 	if err == nil {
 		reply(w, result)
 	}

@@ -60,7 +60,7 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 		Writers: a.Writers, Hosts: a.Hosts, Pprof: a.Pprof, ShowKeys: a.ShowKeys, OTLP: string(a.OTLP), OTLPEvery: a.OTLPEvery,
 		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Stack: p.sources.stack, Reload: p.reload,
 		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Recent: p.recent, Peers: p.peers, Observe: p.observe,
-		ReadyNeedsStore: a.Ready == "store", Log: p.log,
+		ReadyNeedsStore: a.Ready == "store", Log: p.log, Journal: &p.journal,
 	}
 	for _, t := range a.Tokens {
 		c.Tokens = append(c.Tokens, admin.Token{Name: t.Name, Secret: string(t.Secret), Write: t.Write})

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/admin"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
@@ -47,8 +48,10 @@ Examples:
 type program struct {
 	names []string
 	log   *slog.Logger
-	level *slog.LevelVar
-	began *config.File // as it was at the start
+	// journal keeps what is logged about the rules and the store.
+	journal admin.Journal
+	level   *slog.LevelVar
+	began   *config.File // as it was at the start
 	// signals are caught from the start on.
 	signals operate.Signals
 	loaded  atomic.Pointer[loaded]
@@ -101,10 +104,11 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		return err
 	}
 	defer func() { err = errors.Join(err, p.sockets.Close()) }()
-	if p.storage, err = openStore(ctx, p.began, p.log); err != nil {
+	kept := p.journal.Logger(p.log)
+	if p.storage, err = openStore(ctx, p.began, kept); err != nil {
 		return err
 	}
-	if p.sources, err = openSources(ctx, p.began, p.storage.shared(ctx, p.began, p.log), p.log); err != nil {
+	if p.sources, err = openSources(ctx, p.began, p.storage.shared(ctx, p.began, kept), kept); err != nil {
 		p.storage.close()
 		return err
 	}

@@ -92,9 +92,9 @@ func (p *program) changed(ctx context.Context, told bool) {
 	case after == before: // as they were
 	case err != nil && before.err != nil && before.err.Error() == err.Error():
 	case err != nil:
-		p.log.Error("not reloaded; what was in use stays", "err", err)
+		p.journal.Logger(p.log).Error("not reloaded; what was in use stays", "err", err)
 	default:
-		p.log.Info("reloaded", "version", after.version)
+		p.journal.Logger(p.log).Info("reloaded", "version", after.version)
 	}
 	if told && p.sources.file != nil {
 		_ = p.sources.file.Refresh(ctx) // its OnState says what is wrong

@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+)
+
+const (
+	// heartbeat is what a stream without ticks waits before it says something, so
+	// that proxies keep it.
+	heartbeat = 15 * time.Second
+	// sendWithin bounds one write to a stream.
+	sendWithin = 10 * time.Second
+)
+
+// after is the ID after which ticks are wanted: by Last-Event-ID, else by ?after=.
+func after(r *http.Request) (int64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.FormValue("after")
+	}
+	if text == "" {
+		return 0, nil
+	}
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 0 {
+		return 0, failf(http.StatusBadRequest, "after=%.40q: must be the id of a tick", text)
+	}
+	return id, nil
+}
+
+// series is GET /api/v1/series?after=ID: the ticks that are kept.
+func (s *server) series(w http.ResponseWriter, r *http.Request) error {
+	id, err := after(r)
+	if err != nil {
+		return err
+	}
+	s.looked()
+	reply(w, map[string]any{"ticks": list(s.watch.ring.After(id)), "kept": ticks.Kept})
+	return nil
+}
+
+// stream is GET /api/v1/stream: the ticks after an ID, and each one to come, as
+// server-sent events, until the reader leaves or the listener ends.
+func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
+	id, err := after(r)
+	if err != nil {
+		return err
+	}
+	c := s.join()
+	if c == nil {
+		w.Header().Set("Retry-After", "10")
+		return failf(http.StatusServiceUnavailable, "%d streams are open; read /api/v1/series", maxWatchers)
+	}
+	defer s.watch.leave(c)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	to := http.NewResponseController(w)
+	if err := to.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) { // that of the request would end it
+		return err
+	}
+	if id, err = s.catchUp(w, to, id); err == nil {
+		s.follow(r.Context(), w, to, c, id)
+	}
+	return nil // an error means that the reader has gone
+}
+
+// catchUp sends the ticks that are kept, and returns the ID of the last one.
+func (s *server) catchUp(w http.ResponseWriter, to *http.ResponseController, id int64) (int64, error) {
+	if err := push(w, to, "retry: 1000\n\n"); err != nil {
+		return id, err
+	}
+	for _, t := range s.watch.ring.After(id) {
+		text, _ := json.Marshal(t) // of values of our own
+		if err := sendMoment(w, to, moment{t.ID, text}); err != nil {
+			return id, err
+		}
+		id = t.ID
+	}
+	return id, nil
+}
+
+// follow sends ticks as they come.
+func (s *server) follow(ctx context.Context, w http.ResponseWriter, to *http.ResponseController, c <-chan moment, id int64) {
+	idle := time.NewTimer(heartbeat)
+	defer idle.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.watch.ending:
+			return
+		case m, ok := <-c:
+			if !ok {
+				return // too far behind
+			}
+			if m.id > id {
+				err = sendMoment(w, to, m)
+			}
+		case <-idle.C:
+			err = push(w, to, ": still here\n\n")
+		}
+		if err != nil {
+			return
+		}
+		idle.Reset(heartbeat)
+	}
+}
+
+func sendMoment(w http.ResponseWriter, to *http.ResponseController, m moment) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", m.id, m.text)
+	return push(w, to, b.String())
+}
+
+// push writes text at once.
+func push(w http.ResponseWriter, to *http.ResponseController, text string) error {
+	err := to.SetWriteDeadline(time.Now().Add(sendWithin))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return to.Flush()
+}

@@ -1,0 +1,106 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// A form is a change: the call that it makes, and where it stood.
+type form struct {
+	method, path string
+	body         func(url.Values) map[string]any
+	back         string // if the form does not say
+}
+
+// forms are the changes of the page, by the last part of their path.
+var forms = map[string]form{
+	"kill":         {"PUT", "kill", fields("for"), "/"},
+	"end-kill":     {"DELETE", "kill", fields(), "/"},
+	"raise":        {"PUT", "raise", raiseFields, "/who"},
+	"end-raise":    {"DELETE", "raise", fields("rule", "key"), "/"},
+	"forgive":      {"POST", "forgive", fields("rule", "key"), "/who"},
+	"block":        {"PUT", "block", fields("entry", "for"), "/who"},
+	"end-block":    {"DELETE", "block", fields("entry"), "/"},
+	"exempt":       {"PUT", "exempt", fields("entry", "for"), "/who"},
+	"end-exempt":   {"DELETE", "exempt", fields("entry"), "/"},
+	"rollback":     {"PUT", "rollback", fields("version"), "/versions"},
+	"end-rollback": {"DELETE", "rollback", fields(), "/versions"},
+	"reload":       {"POST", "reload", fields(), "/versions"},
+}
+
+// done says what a form did. The redirection names it, so that no text of others is
+// shown.
+var done = map[string]string{
+	"kill": "The kill switch is on: nothing is refused.", "end-kill": "The kill switch is off: limits count again.",
+	"raise": "The limits of the key are raised.", "end-raise": "The raise has ended.", "forgive": "The limits of the key are unused again.",
+	"block": "The client is blocked.", "end-block": "The block has ended.", "exempt": "The client is not limited.", "end-exempt": "The exemption has ended.",
+	"rollback": "The earlier version is in use.", "end-rollback": "The sources count again.", "reload": "The files were read again.",
+}
+
+// fields are those of a body that a form sends as they are, with the reason.
+func fields(names ...string) func(url.Values) map[string]any {
+	return func(f url.Values) map[string]any {
+		body := map[string]any{"why": strings.TrimSpace(f.Get("why"))}
+		for _, name := range names {
+			if name == "key" {
+				body[name] = f["key"]
+			} else {
+				body[name] = strings.TrimSpace(f.Get(name))
+			}
+		}
+		return body
+	}
+}
+
+// raiseFields are those of a raise: limits if there are any, else a factor.
+func raiseFields(f url.Values) map[string]any {
+	body := fields("rule", "key", "for")(f)
+	if limits := strings.FieldsFunc(f.Get("limits"), func(r rune) bool { return r == ',' || r == '\n' }); len(limits) > 0 {
+		for i := range limits {
+			limits[i] = strings.TrimSpace(limits[i])
+		}
+		body["limits"] = limits
+		return body
+	}
+	var times float64
+	if _, err := fmt.Sscan(f.Get("times"), &times); err == nil {
+		body["times"] = times
+	}
+	return body
+}
+
+// Do makes the change of a form and redirects to the view that it stood in. An error
+// is shown there, with the text that was typed.
+func (p *Page) Do(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		p.Problem(w, r, http.StatusBadRequest, "the form cannot be read: "+err.Error())
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/do/")
+	f, ok := forms[name]
+	if !ok {
+		p.Problem(w, r, http.StatusNotFound, errNoForm.Error())
+		return
+	}
+	back := placeOf(r.PostFormValue("back"))
+	if back == nil {
+		back = placeOf(f.back)
+	}
+	var answer any
+	if err := p.Call(r.Context(), f.method, "/api/v1/"+f.path, f.body(r.PostForm), &answer); err != nil {
+		p.show(w, r, back, err)
+		return
+	}
+	http.Redirect(w, r, back.Path+"?"+after(name, back, r.PostForm).Encode(), http.StatusSeeOther)
+}
+
+// after is the query of the view that a form leads back to.
+func after(name string, back *place, f url.Values) url.Values {
+	to := url.Values{"done": {name}}
+	if back.Name == "who" {
+		to["rule"], to["key"] = f["rule"], f["key"]
+	}
+	return to
+}

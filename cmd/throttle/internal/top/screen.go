@@ -1,0 +1,127 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+)
+
+// step is the seconds of one column of a chart.
+const step = 15
+
+// screen is what is shown.
+type screen struct {
+	to     io.Writer
+	width  int
+	status struct{ Instance, Build string }
+	rules  []string
+	ticks  []ticks.Tick
+	say    string // what is wrong
+	lines  int    // that stand on the terminal
+}
+
+func (s *screen) add(t ticks.Tick) {
+	if n := len(s.ticks); n > 0 && t.ID <= s.ticks[n-1].ID {
+		return
+	}
+	s.ticks = append(s.ticks, t)
+	s.ticks = s.ticks[max(len(s.ticks)-ticks.Kept, 0):]
+}
+
+// once writes the lines.
+func (s *screen) once() error {
+	_, err := io.WriteString(s.to, strings.Join(s.text(), "\n")+"\n")
+	return err
+}
+
+// draw rewrites the lines.
+func (s *screen) draw() error {
+	var b strings.Builder
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
+	}
+	all := s.text()
+	if s.say != "" {
+		all = append(all, s.say)
+	}
+	for _, line := range all {
+		if r := []rune(line); len(r) > s.width-1 {
+			line = string(r[:s.width-1])
+		}
+		b.WriteString("\x1b[K" + line + "\n")
+	}
+	b.WriteString("\x1b[J")
+	s.lines = len(all)
+	_, err := io.WriteString(s.to, b.String())
+	return err
+}
+
+// text is the lines: state, decisions, latency, and each rule.
+func (s *screen) text() []string {
+	if len(s.ticks) == 0 {
+		return []string{s.status.Instance + ": the first second is being measured"}
+	}
+	t := s.ticks[len(s.ticks)-1]
+	kill := ""
+	if t.Kill {
+		kill = "  KILL SWITCH ON"
+	}
+	if t.Draining {
+		kill += "  draining"
+	}
+	passed, refused, _ := t.PerSecond("")
+	all := []string{
+		fmt.Sprintf("%s  rules %s, confirmed %.0f s ago  store %s, %s without it%s", s.status.Instance, t.Version, t.Age, t.Store, words.Whole(t.Fallback), kill),
+		fmt.Sprintf("%-20s %s  %s passed/s  %s refused/s", "decisions", s.chart(false, sum("")), ticks.Rate(passed), ticks.Rate(refused)),
+		fmt.Sprintf("%-20s %s  p50 %s  p99 %s", "added latency, p99", s.chart(true, p99), ticks.Seconds(t.P50), ticks.Seconds(t.P99)),
+	}
+	for _, name := range s.rules {
+		passed, refused, shadow := t.PerSecond(name)
+		all = append(all, fmt.Sprintf("%-20.20s %s  %s passed/s  %s over/s  %s shadow/s", name, s.chart(false, sum(name)), ticks.Rate(passed), ticks.Rate(refused), ticks.Rate(shadow)))
+	}
+	return all
+}
+
+// sum is all decisions of a rule by the second.
+func sum(rule string) func(*ticks.Tick) float64 {
+	return func(t *ticks.Tick) float64 {
+		passed, refused, _ := t.PerSecond(rule)
+		return passed + refused
+	}
+}
+
+func p99(t *ticks.Tick) float64 {
+	if t.P99 == nil {
+		return math.NaN()
+	}
+	return *t.P99
+}
+
+// chart draws the last ten minutes in a column for each step, a blank where nothing
+// was measured.
+func (s *screen) chart(largest bool, value func(*ticks.Tick) float64) string {
+	slots := ticks.Slots(s.ticks, s.ticks[len(s.ticks)-1].ID, step, largest, value)
+	top := 0.0
+	for _, v := range slots {
+		if v > top {
+			top = v
+		}
+	}
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, v := range slots {
+		switch {
+		case math.IsNaN(v):
+			b.WriteByte(' ')
+		case top == 0:
+			b.WriteRune(bars[0])
+		default:
+			b.WriteRune(bars[min(int(v/top*float64(len(bars))), len(bars)-1)])
+		}
+	}
+	return b.String()
+}

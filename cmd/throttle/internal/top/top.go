@@ -1,0 +1,218 @@
+// Package top is the command 'throttle top': the charts of the page of operators as
+// lines, live on a terminal.
+package top
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+)
+
+const help = `throttle top shows what a running 'throttle serve' decides, from its admin listener.
+
+Usage: throttle top [-admin URL] [-token TOKEN] [-once]
+
+On a terminal it shows the last ten minutes and each second that comes, until it
+is interrupted; in a pipe, or with -once, it prints them once and ends.
+
+  -admin URL    the admin listener (default http://127.0.0.1:6070)
+  -token TOKEN  a token that may read (default $THROTTLE_TOKEN)
+  -once         print once
+
+Examples:
+  throttle top
+  THROTTLE_TOKEN=$(cat /run/secrets/reader) throttle top -admin https://gateway-1:6070
+`
+
+const (
+	// answerWithin bounds one request, and the wait for the next event of a stream.
+	answerWithin = 10 * time.Second
+	streamWithin = 45 * time.Second // three heartbeats
+	mostAnswer   = 64 << 20
+	mostEvent    = 1 << 20
+	// again is the time between two attempts to reach the listener.
+	again = 2 * time.Second
+)
+
+// admin is an admin listener.
+type admin struct {
+	base, token string
+	client      *http.Client
+}
+
+// Run shows the lines until ctx ends, or once.
+func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
+	flags := flag.NewFlagSet("top", flag.ContinueOnError)
+	base := flags.String("admin", "http://127.0.0.1:6070", "")
+	token := flags.String("token", os.Getenv("THROTTLE_TOKEN"), "")
+	once := flags.Bool("once", false, "")
+	names, err := usage.ParseFlags(flags, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err := io.WriteString(stdout, help)
+		return err
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return usage.Errorf("top: %s is one too many; run 'throttle top -h'", words.Quote(names[0]))
+	}
+	u, err := url.Parse(*base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return usage.Error("top: -admin must be like http://127.0.0.1:6070")
+	}
+	return show(ctx, &admin{strings.TrimSuffix(u.String(), "/"), *token, &http.Client{}}, stdout, *once)
+}
+
+// show shows the lines of a listener.
+func show(ctx context.Context, a *admin, stdout io.Writer, once bool) error {
+	defer a.client.CloseIdleConnections()
+	s := &screen{to: stdout, width: cmp.Or(terminal.Width(stdout), 80)}
+	if err := a.load(ctx, s); err != nil {
+		return err
+	}
+	if once || !terminal.Is(stdout) {
+		return s.once()
+	}
+	return a.live(ctx, s)
+}
+
+// get reads an endpoint into v.
+func (a *admin) get(ctx context.Context, path string, v any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	r, err := a.send(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close() // only read from
+	if err := json.NewDecoder(io.LimitReader(r.Body, mostAnswer)).Decode(v); err != nil {
+		return exit.Failf("top: %s%s is no admin listener: %v", a.base, path, err)
+	}
+	return nil
+}
+
+// send asks for an endpoint; its error says what the listener has against it.
+func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.token != "" {
+		q.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	r, err := a.client.Do(q)
+	if err != nil {
+		return nil, exit.Failf("top: %v", err)
+	}
+	if r.StatusCode == http.StatusOK {
+		return r, nil
+	}
+	defer r.Body.Close() // only read from
+	var p struct{ Detail string }
+	_ = json.NewDecoder(io.LimitReader(r.Body, mostEvent)).Decode(&p) // the status says enough
+	if r.StatusCode == http.StatusUnauthorized {
+		return nil, usage.Errorf("top: %s wants a token: set -token or $THROTTLE_TOKEN", a.base)
+	}
+	return nil, exit.Failf("top: %s%s: %s %s", a.base, path, r.Status, words.OneLine(p.Detail))
+}
+
+// load asks for what a screen shows.
+func (a *admin) load(ctx context.Context, s *screen) error {
+	if err := a.get(ctx, "/api/v1/status", &s.status); err != nil {
+		return err
+	}
+	var rules struct{ Rules []struct{ Name string } }
+	if err := a.get(ctx, "/api/v1/rules", &rules); err == nil {
+		s.rules = nil
+		for _, r := range rules.Rules {
+			s.rules = append(s.rules, r.Name)
+		}
+	}
+	var series struct{ Ticks []ticks.Tick }
+	after := int64(0)
+	if n := len(s.ticks); n > 0 {
+		after = s.ticks[n-1].ID
+	}
+	if err := a.get(ctx, fmt.Sprint("/api/v1/series?after=", after), &series); err != nil {
+		return err
+	}
+	for _, t := range series.Ticks {
+		s.add(t)
+	}
+	return nil
+}
+
+// live shows each tick, and goes on after the listener was away.
+func (a *admin) live(ctx context.Context, s *screen) error {
+	for {
+		err := a.follow(ctx, s)
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.say = words.OneLine(err.Error())
+		if err := s.draw(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(again):
+		}
+		if a.load(ctx, s) == nil {
+			s.say = ""
+		}
+	}
+}
+
+// follow reads the stream until it ends, which is an error.
+func (a *admin) follow(ctx context.Context, s *screen) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silent := time.AfterFunc(streamWithin, cancel)
+	defer silent.Stop()
+	after := int64(0)
+	if n := len(s.ticks); n > 0 {
+		after = s.ticks[n-1].ID
+	}
+	r, err := a.send(ctx, fmt.Sprint("/api/v1/stream?after=", after))
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close() // only read from
+	return s.scan(r.Body, func() { silent.Reset(streamWithin) })
+}
+
+// scan draws the ticks of a stream until it ends; heard is called with each line.
+func (s *screen) scan(stream io.Reader, heard func()) error {
+	lines := bufio.NewScanner(stream)
+	lines.Buffer(nil, mostEvent)
+	for lines.Scan() {
+		heard()
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		var t ticks.Tick
+		if !ok || json.Unmarshal([]byte(data), &t) != nil {
+			continue
+		}
+		s.add(t)
+		if err := s.draw(); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(lines.Err(), errors.New("the stream ended"))
+}

@@ -1,0 +1,111 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+)
+
+func tick(id, passed, refused int64, p float64) ticks.Tick {
+	one := ticks.Count{Passed: passed, Refused: refused}
+	return ticks.Tick{
+		ID: id, Seconds: 1, Count: one, Rules: map[string]ticks.Count{"per-client": one}, P50: &p, P99: &p,
+		State: ticks.State{Version: "v1", Store: "closed", Age: 2},
+	}
+}
+
+// listener answers as the admin listener does.
+func listener(t *testing.T, all ...ticks.Tick) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(401)
+			return
+		}
+		answer := map[string]any{
+			"/api/v1/status": map[string]any{"instance": "gw-1"},
+			"/api/v1/rules":  map[string]any{"rules": []any{map[string]any{"name": "per-client"}, map[string]any{"name": "login"}}},
+			"/api/v1/series": map[string]any{"ticks": all},
+		}[r.URL.Path]
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestOnce(t *testing.T) {
+	var all []ticks.Tick
+	for i := range int64(600) {
+		all = append(all, tick(1200+i, i, i/10, float64(i)*1e-5))
+	}
+	url := listener(t, all...)
+	out, errs, code := clitest.Play(t.Context(), Run, "-admin", url, "-token", "secret")
+	want := `gw-1  rules v1, confirmed 2 s ago  store closed, 0 without it
+decisions            ▁▁▁▁▁▂▂▂▂▂▃▃▃▃▃▄▄▄▄▄▅▅▅▅▅▆▆▆▆▆▇▇▇▇▇█████  599 passed/s  59 refused/s
+added latency, p99   ▁▁▁▁▁▂▂▂▂▂▃▃▃▃▃▄▄▄▄▄▅▅▅▅▅▆▆▆▆▆▇▇▇▇▇█████  p50 5.99 ms  p99 5.99 ms
+per-client           ▁▁▁▁▁▂▂▂▂▂▃▃▃▃▃▄▄▄▄▄▅▅▅▅▅▆▆▆▆▆▇▇▇▇▇█████  599 passed/s  59 over/s  0 shadow/s
+login                ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁  0 passed/s  0 over/s  0 shadow/s
+`
+	if out != want || code != 0 {
+		t.Errorf("code %d, %s\n%s\nwant\n%s", code, errs, out, want)
+	}
+	if out, _, _ := clitest.Play(t.Context(), Run, "-admin", listener(t), "-token", "secret"); !strings.Contains(out, "first second") {
+		t.Errorf("without a tick: %s", out)
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	url := listener(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"-admin", "gw:6070"}, 2, "like http://127.0.0.1:6070"},
+		{[]string{"x"}, 2, "one too many"},
+		{[]string{"-admin", url}, 2, "wants a token"},
+		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "refused"},
+	} {
+		if _, errs, code := clitest.Play(t.Context(), Run, c.args...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: code %d, %s", c.args, code, errs)
+		}
+	}
+}
+
+// TestFollow: ticks of the stream are drawn over the lines before, and one that was
+// seen already is not counted twice.
+func TestFollow(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/stream" || r.FormValue("after") != "7" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		for _, id := range []int64{7, 8, 9} {
+			text, _ := json.Marshal(tick(id, id, 0, 1e-3))
+			fmt.Fprintf(w, ": still here\n\nid: %d\ndata: %s\n\n", id, text)
+		}
+	}))
+	defer s.Close()
+	var out bytes.Buffer
+	view := &screen{to: &out, width: 60, rules: []string{"per-client"}}
+	view.add(tick(7, 7, 0, 1e-3))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := (&admin{s.URL, "", s.Client()}).follow(ctx, view); err == nil || !strings.Contains(err.Error(), "ended") {
+		t.Errorf("the stream ended by %v", err)
+	}
+	if len(view.ticks) != 3 || view.ticks[2].ID != 9 {
+		t.Errorf("%d ticks", len(view.ticks))
+	}
+	if text := out.String(); strings.Count(text, "\x1b[4A") != 2 || strings.Count(text, "added latency") != 3 {
+		t.Errorf("drawn:\n%q", text)
+	}
+}

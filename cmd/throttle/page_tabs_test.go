@@ -1,0 +1,167 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/chromedp"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+)
+
+const alone = `version: 1
+rules: {file: rules.yaml, overlay: overlay.json}
+gateway: {listen: "${LISTEN}", routes: {to: "http://${UPSTREAM}"}}
+admin: {listen: "${ADMIN}", token: "${TOKEN}"}
+drain: {delay: 0s}
+`
+
+// startAlone starts one instance with its state in files.
+func startAlone(t *testing.T) *gatewayProcess {
+	t.Helper()
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(upstream.Close)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"serve.yaml": alone, "rules.yaml": "version: v1\nrules: {name: per-client, key: header:X-Client, limits: 1/hour}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return startInstance(t, filepath.Join(dir, "serve.yaml"), "-", upstream.Listener.Addr().String())
+}
+
+const isLive = `document.getElementById("live")?.textContent === "live"`
+
+// TestPageTabs: seven tabs share one stream, so that each still reaches the API; a tab
+// that was hidden has no gap; what ends by itself does so on the page, too.
+func TestPageTabs(t *testing.T) {
+	findBrowser(t)
+	g := startAlone(t)
+	base := "http://" + g.admin
+	b := openBrowser(t)
+	b.signIn(base, exampleToken, "/")
+	tabs := []*browser{b}
+	for len(tabs) < 7 {
+		one := b.tab()
+		one.do(chromedp.Navigate(base + "/"))
+		tabs = append(tabs, one)
+	}
+	streams := 0
+	for i, one := range tabs {
+		one.await(isLive)
+		if got, err := chromedp.Run(one.ctx, chromedp.Evaluate[int](`fetch("/api/v1/status").then(r => r.status)`, chromedp.EvalAwaitPromise)); err != nil || got != 200 {
+			t.Errorf("tab %d: the API answers %d, %v", i, got, err)
+		}
+		one.mu.Lock()
+		for _, u := range one.requests {
+			if strings.Contains(u, "/api/v1/stream") {
+				streams++
+			}
+		}
+		one.mu.Unlock()
+	}
+	if streams > 2 { // that of the tab before it was signed in may have ended
+		t.Errorf("seven tabs opened %d streams", streams)
+	}
+	last := tabs[6]
+	last.await(`document.querySelector("path.passed").getAttribute("d").length > 20`)
+	hide := func(hidden string) {
+		ask[any](last, `Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`)
+	}
+	hide("true")
+	last.await(`document.getElementById("live").textContent === "paused"`)
+	drawn := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`)
+	time.Sleep(6 * time.Second) // three slots of the chart
+	if got := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`); got != drawn {
+		t.Error("a hidden tab goes on drawing")
+	}
+	hide("false")
+	last.await(`document.querySelector("path.passed").getAttribute("d") !== ` + quoted(drawn))
+	if got := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`); strings.Count(got, "Z") != 1 {
+		t.Errorf("after it was hidden the chart has gaps: %s", got)
+	}
+
+	g.passes(1, "acme")
+	g.api("PUT", "/api/v1/kill", `{"for": "3s", "why": "test"}`)
+	if n := g.passes(1, "acme"); n != 1 {
+		t.Error("the kill switch lets nothing pass")
+	}
+	for _, one := range tabs[:3] {
+		one.await(`document.querySelector(".banner.bad")?.textContent.includes("kill switch")`)
+	}
+	for _, one := range tabs[:3] {
+		one.await(`!document.querySelector(".banner.bad")`)
+	}
+	if n := g.passes(1, "acme"); n != 0 {
+		t.Error("the kill switch did not end by itself")
+	}
+	for _, one := range tabs {
+		one.clean(base)
+	}
+	if err := g.end(); err != nil {
+		t.Errorf("it ended by %v: %s", err, g.log)
+	}
+}
+
+// TestPageSoakDay: a day of ticks and of events leaves a tab below 50 MB.
+func TestPageSoakDay(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") != "1" {
+		t.Skip("ten minutes; THROTTLE_SOAK=1 runs it")
+	}
+	g := startAlone(t)
+	base := "http://" + g.admin
+	b := openBrowser(t)
+	b.signIn(base, exampleToken, "/events")
+	b.await(isLive)
+	day, list := b.tab(), b.tab() // these read what the first tab hands on
+	day.do(chromedp.Navigate(base + "/"))
+	day.await(isLive)
+	list.do(chromedp.Navigate(base + "/events"))
+	list.await(isLive)
+	const seconds = 86_400
+	for done := 0; done < seconds; {
+		for range 10 {
+			g.api("PUT", "/api/v1/block", fmt.Sprintf(`{"entry": "client=c%d", "for": "1h", "why": "a reason of the usual length, ticket 4711"}`, done%50))
+		}
+		ask[any](b, fmt.Sprintf(`{
+			const c = new BroadcastChannel("throttle-ticks"), from = Math.floor(Date.now() / 1e3) + 10;
+			for (let i = %d; i < %d; i++) c.postMessage({id: from + i, seconds: 1, passed: i, refused: 9, shadow: 0, reasons: {within: i, over: 9},
+				rules: {"per-client": {passed: i, refused: 9, shadow: 0}}, p50: 1e-4, p99: 1e-3, version: "v1", age: 1, store: "memory", stamp: "s" + i, decided_without_store: 0});
+			c.close();
+		}`, done, done+600))
+		done += 600
+		day.await(`document.querySelector("[data-n=passed]").textContent === ` + quoted(ticks.Rate(float64(done-1))))
+	}
+	for name, one := range map[string]*browser{"overview": day, "events": list} {
+		one.light(name)
+	}
+}
+
+// light collects the garbage of a tab and holds what is left below 50 MB.
+func (b *browser) light(name string) {
+	b.Helper()
+	var heap float64
+	for range 5 {
+		b.do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
+			_, err := cdp.Call(ctx, to, heapprofiler.CollectGarbage, cdp.Empty{})
+			return err
+		}))
+		heap = ask[float64](b, `performance.memory.totalJSHeapSize / 2 ** 20`)
+	}
+	nodes := ask[int](b, `document.querySelectorAll("*").length`)
+	b.Logf("%s after a day: %.1f MB of JavaScript, %d elements", name, heap, nodes)
+	if heap > 50 || nodes > 5000 {
+		b.Errorf("%s: %.1f MB, %d elements", name, heap, nodes)
+	}
+}
