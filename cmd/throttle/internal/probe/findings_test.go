@@ -32,7 +32,7 @@ func made(m fit.Model) *findings {
 		CountIn: fit.Interval{Low: m.Count, High: m.Count}, PeriodIn: near(m.Period.Seconds()), InFlightIn: fit.Interval{Low: float64(m.InFlight), High: float64(m.InFlight)}}
 	return &findings{
 		Result: fit.Result{Candidates: []fit.Candidate{c, {LogLikelihood: -80, Share: 1e-9}}, Decided: true, Used: 90, Refused: 4},
-		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 12 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
+		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 100 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
 	}
 }
 
