@@ -163,15 +163,10 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 		return hopeless
 	}
 	c.uses(p)
-	cheap, n := hopeless, 0.0
 	if c.tr.told { // each has to be asked what it would tell
 		return c.solveTold(p, bound)
 	}
-	for _, x := range c.counts() {
-		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
-			cheap, n = y, x
-		}
-	}
+	cheap, n := c.cheapest(p)
 	if p.n = n; n == 0 {
 		return hopeless
 	}
@@ -204,6 +199,18 @@ func (c *scorer) uses(p *params) {
 		}
 	}
 	c.runs = s.runs
+}
+
+// cheapest is the count that costs least where no refusal says anything of the
+// next ones.
+func (c *scorer) cheapest(p *params) (cheap, n float64) {
+	cheap = hopeless
+	for _, x := range c.counts() {
+		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
+			cheap, n = y, x
+		}
+	}
+	return cheap, n
 }
 
 // solveTold is solve where the server told what remains.

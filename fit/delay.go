@@ -24,15 +24,7 @@ func (tr *trace) delay() (w weighed, gain float64) {
 	}
 	q := queue{sent: sent, low: low, scale: max(0.15*low, 1e-4)}
 	best := q.search(&w, rates[len(rates)/2])
-	w.n = span{w.p.n, w.p.n}
-	for _, d := range [...]float64{1, 2, 4, 8} {
-		if q.gain(w.p.rate, w.p.n+d) > best-explained {
-			w.n.high = w.p.n + d
-		}
-		if w.p.n > d && q.gain(w.p.rate, w.p.n-d) > best-explained {
-			w.n.low = w.p.n - d
-		}
-	}
+	w.n = q.bursts(&w.p, best)
 	if best < 3*q.waited() {
 		return w, 0
 	}
@@ -57,6 +49,20 @@ func (q *queue) search(w *weighed, rate float64) float64 {
 	}
 	w.rate = q.span(w.p.rate, best, func(r float64) float64 { return q.gain(r, q.burst(r)) })
 	return best
+}
+
+// bursts is in which bursts the gain stays near its best.
+func (q *queue) bursts(p *params, best float64) span {
+	n := span{p.n, p.n}
+	for _, d := range [...]float64{1, 2, 4, 8} {
+		if q.gain(p.rate, p.n+d) > best-explained {
+			n.high = p.n + d
+		}
+		if p.n > d && q.gain(p.rate, p.n-d) > best-explained {
+			n.low = p.n - d
+		}
+	}
+	return n
 }
 
 // waited counts the answers that came later than usual.

@@ -179,3 +179,33 @@ func FuzzFit(f *testing.F) {
 		}
 	})
 }
+
+// TestTraceKeepsTheLastRefusal: however many refusals come in a row, the trace is
+// small, and has the first and the last of them.
+func TestTraceKeepsTheLastRefusal(t *testing.T) {
+	now := time.Unix(1000, 0)
+	all := []Answer{{Sent: now, Ended: now}}
+	for i := range 5000 {
+		at := now.Add(time.Duration(i+1) * time.Second)
+		all = append(all, Answer{Sent: at, Ended: at, Refused: true})
+	}
+	tr := readTrace(all)
+	n := len(tr.events)
+	if n > 200 || tr.events[1].to != 1 || tr.events[n-1].to != 5000 {
+		t.Errorf("%d events, the second at %v, the last at %v", n, tr.events[1].to, tr.events[n-1].to)
+	}
+}
+
+// TestTraceIsBounded: a long trace is merged, and counts what was merged.
+func TestTraceIsBounded(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var all []Answer
+	for i := range MaxAnswers + 500 {
+		at := now.Add(time.Duration(i) * time.Millisecond)
+		all = append(all, Answer{Sent: at, Ended: at, Refused: i%50 == 49})
+	}
+	tr := readTrace(all)
+	if len(tr.events) > 2*mostEvents || tr.used != MaxAnswers {
+		t.Errorf("%d events of %d answers", len(tr.events), tr.used)
+	}
+}

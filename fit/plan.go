@@ -76,10 +76,15 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 	if all[0].p.kind != Unlimited && why(tr, all) == "" {
 		return Step{}, false
 	}
-	begun := max(now.Sub(tr.origin).Seconds(), tr.end+0.06*tr.starved())
 	if tr.refused == 0 {
 		return p.ramp(tr, all, now, left)
 	}
+	return p.hunt(tr, all, now, left)
+}
+
+// hunt looks for the step that tells the most.
+func (p Plan) hunt(tr *trace, all []weighed, now time.Time, left int) (Step, bool) {
+	begun := max(now.Sub(tr.origin).Seconds(), tr.end+0.06*tr.starved())
 	h := hunt{tr: tr, gs: tr.guesses(all), now: begun, left: float64(left),
 		until: p.Time.Seconds(), atOnce: float64(p.AtOnce), lead: all[0]}
 	t, ok := h.best()
@@ -265,17 +270,7 @@ func (h *hunt) atOnceTrials() {
 
 // paced sends evenly at rates between those of the guesses.
 func (h *hunt) paced() {
-	var rates []float64
-	for i := range h.gs {
-		p := &h.gs[i].p
-		if r := p.long(); r > 0 {
-			rates = append(rates, r)
-		}
-		if p.kind == Concurrency { // as many again before the first leaves
-			rates = append(rates, p.n/max(h.tr.latency, 1e-4), 1.7*p.n/max(h.tr.latency, 1e-4))
-		}
-	}
-	slices.Sort(rates)
+	rates := h.rates()
 	last := 0.0
 	for _, r := range rates {
 		if r < last*1.01 {
@@ -290,6 +285,21 @@ func (h *hunt) paced() {
 		}
 		last = r
 	}
+}
+
+// rates are what the guesses serve for long, sorted.
+func (h *hunt) rates() (rates []float64) {
+	for i := range h.gs {
+		p := &h.gs[i].p
+		if r := p.long(); r > 0 {
+			rates = append(rates, r)
+		}
+		if p.kind == Concurrency { // as many again before the first leaves
+			rates = append(rates, p.n/max(h.tr.latency, 1e-4), 1.7*p.n/max(h.tr.latency, 1e-4))
+		}
+	}
+	slices.Sort(rates)
+	return rates
 }
 
 // parts send a part of the count and the rest later: so a window that began with

@@ -308,27 +308,18 @@ func (c *scorer) refine(f found) found {
 
 // near are the params a relative step s from p.
 func near(p params, s float64) (all []params) {
-	switch {
-	case p.kind == TokenBucket:
-		for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
-			q := p
-			q.rate *= k
-			all = append(all, q)
-		}
-	case p.period > 0:
-		for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
-			q := p
-			q.period *= k
-			all = append(all, q)
-		}
-		if p.first || p.kind == SlidingLog {
-			break
-		}
-		for _, k := range [...]float64{s, -s} {
-			q := p
-			q.edge += k * p.period
-			all = append(all, q)
-		}
+	for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
+		q := p
+		q.rate, q.period = q.rate*k, q.period*k
+		all = append(all, q)
+	}
+	if p.period <= 0 || p.first || p.kind == SlidingLog {
+		return all
+	}
+	for _, k := range [...]float64{s, -s} {
+		q := p
+		q.edge += k * p.period
+		all = append(all, q)
 	}
 	return all
 }

@@ -69,9 +69,8 @@ func readTrace(answers []Answer) *trace {
 		return tr
 	}
 	tr.origin, tr.used = good[0].Sent, len(good)
-	tr.seen = make([]seen, len(good))
-	for i, a := range good {
-		tr.seen[i] = readSeen(a, tr.origin)
+	for _, a := range good {
+		tr.seen = append(tr.seen, readSeen(a, tr.origin))
 	}
 	tr.measure()
 	tr.order()
