@@ -28,8 +28,10 @@ func near(x float64) fit.Interval { return fit.Interval{Low: x * 0.995, High: x 
 
 // made are findings of one kind, as package fit may return them.
 func made(m fit.Model) *findings {
-	c := fit.Candidate{Model: m, LogLikelihood: -3.25, Share: 0.99995, RateIn: near(m.Rate), BurstIn: fit.Interval{Low: m.Burst, High: m.Burst},
-		CountIn: fit.Interval{Low: m.Count, High: m.Count}, PeriodIn: near(m.Period.Seconds()), InFlightIn: fit.Interval{Low: float64(m.InFlight), High: float64(m.InFlight)}}
+	c := fit.Candidate{
+		Model: m, LogLikelihood: -3.25, Share: 0.99995, RateIn: near(m.Rate), BurstIn: fit.Interval{Low: m.Burst, High: m.Burst},
+		CountIn: fit.Interval{Low: m.Count, High: m.Count}, PeriodIn: near(m.Period.Seconds()), InFlightIn: fit.Interval{Low: float64(m.InFlight), High: float64(m.InFlight)},
+	}
 	return &findings{
 		Result: fit.Result{Candidates: []fit.Candidate{c, {LogLikelihood: -80, Share: 1e-9}}, Decided: true, Used: 90, Refused: 4},
 		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 100 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},

@@ -237,8 +237,10 @@ func (o *options) check() error {
 		is, least int
 		most      int
 	}{
-		{"requests", o.plan.Requests, 1, mostRequests}, {"refusals", o.plan.Refusals, 1, mostRequests},
-		{"errors", o.errors, 1, mostRequests}, {"at-once", o.plan.AtOnce, 1, mostAtOnce},
+		{"requests", o.plan.Requests, 1, mostRequests},
+		{"refusals", o.plan.Refusals, 1, mostRequests},
+		{"errors", o.errors, 1, mostRequests},
+		{"at-once", o.plan.AtOnce, 1, mostAtOnce},
 	} {
 		if f.is < f.least || f.is > f.most {
 			return usage.Errorf("find: -%s %d: must be from %d to %d", f.name, f.is, f.least, f.most)
