@@ -148,11 +148,11 @@ func (s *limiter) pass() {
 }
 
 // TestIdentify identifies limiters in virtual time, by the code that asks real
-// ones: a few of them, or all with THROTTLE_SOAK.
+// ones: one, or with THROTTLE_SOAK all of them.
 func TestIdentify(t *testing.T) {
 	for i, kind := range handlerKinds {
 		for j, l := range []limit.Limit{perSecond(kind, 20, time.Second), perSecond(kind, 30, 10*time.Second)} {
-			if (i+j)%4 != 0 && os.Getenv("THROTTLE_SOAK") == "" {
+			if i+j > 0 && os.Getenv("THROTTLE_SOAK") == "" {
 				continue
 			}
 			synctest.Test(t, func(t *testing.T) {
@@ -211,14 +211,14 @@ func TestSoakIdentifyInFlight(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		w.WriteHeader(http.StatusNoContent)
 	})
-	queue, shaped := new(admit.Queue), limit.Limit{Count: 20, Period: time.Second, Burst: 1}
+	queue, shaped := new(admit.Queue), limit.Limit{Count: 5, Period: time.Second, Burst: 1} // its timers are late: not faster
 	for _, test := range []struct {
 		name    string
 		handler http.Handler
 		want    fit.Model
 	}{
 		{"in flight", &throttlehttp.Handler{Control: &admit.Control{MaxInFlight: 6}, Next: work}, fit.Model{Kind: fit.Concurrency, InFlight: 6}},
-		{"queue", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { queue.Wait(r.Context(), "x", shaped, 1) }), fit.Model{Kind: fit.Delay, Rate: 20, Burst: 1}},
+		{"queue", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { queue.Wait(r.Context(), "x", shaped, 1) }), fit.Model{Kind: fit.Delay, Rate: 5, Burst: 1}},
 		{"no limit", work, fit.Model{}},
 	} {
 		s := httptest.NewServer(test.handler)
