@@ -115,6 +115,9 @@ func TestBounds(t *testing.T) {
 			test.service.start = time.Now()
 			g := &Generator{Target: &test.service, InFlight: test.inFlight, Timeout: 2 * time.Second}
 			r := g.Run(t.Context(), test.load)
+			if r.TimedOut > 0 && r.First.Error() != "no answer within 2s" {
+				t.Errorf("%s: the first error is %v", test.name, r.First)
+			}
 			if r.Counts != test.want || r.Took != test.took || r.Elapsed != time.Since(test.service.start) {
 				t.Errorf("%s: %+v in %v, %v in all, want %+v in %v", test.name, r.Counts, r.Took, r.Elapsed, test.want, test.took)
 			}
