@@ -47,7 +47,7 @@ func compare(a, b float64) int {
 // merge is one point of several trials.
 func (o Objective) merge(trials []Outcome, spread float64) Point {
 	p := Point{Trials: len(trials), Trusted: true}
-	var took, busy, sent, answered, good, bad, odds float64
+	var took, busy, sent, answered, good, bad, refused, odds float64
 	var mean, p50, p90, p99 float64
 	for _, t := range trials {
 		n := float64(t.Good + t.Slow)
@@ -55,7 +55,7 @@ func (o Objective) merge(trials []Outcome, spread float64) Point {
 		took += max(t.Took.Seconds(), 1e-3)
 		busy += n / max(t.served(), 1e-9)
 		sent, answered, good = sent+float64(t.Sent), answered+n, good+float64(t.Good)
-		bad += float64(t.Failed + t.Refused)
+		bad, refused = bad+float64(t.Failed+t.Refused), refused+float64(t.Refused)
 		mean, p50 = mean+n*float64(t.Mean), p50+n*float64(t.P50)
 		p90, p99 = p90+n*float64(t.P90), p99+n*float64(t.P99)
 		met := min(max(o.met(t, spread), 1-certain), certain)
@@ -63,7 +63,7 @@ func (o Objective) merge(trials []Outcome, spread float64) Point {
 		p.Trusted = p.Trusted && o.trusted(t)
 	}
 	p.Offered, p.Goodput = sent/took, good/took
-	p.Requests = int(sent)
+	p.Requests, p.Refused = int(sent), refused/sent
 	if p.Errors = bad / sent; answered > 0 {
 		p.Served = answered / busy
 		p.Mean, p.P50 = time.Duration(mean/answered), time.Duration(p50/answered)

@@ -117,7 +117,7 @@ func (r Result) idle() (idle Point) {
 // not refuse, as many as come.
 func (r Result) queue(capacity float64) int {
 	for _, p := range slices.Backward(r.Curve) {
-		if p.Level > r.Knee.At && p.Errors > 0.01 && p.P99 < patience/4 && p.Mean > 0 {
+		if p.Level > r.Knee.At && p.Refused > 0.01 && p.Mean > 0 {
 			return max(1, int(capacity*p.P99.Seconds()))
 		}
 	}

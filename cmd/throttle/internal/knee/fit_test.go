@@ -62,6 +62,20 @@ func TestScenarioHasTheCurve(t *testing.T) {
 	}
 }
 
+// TestScenarioQueue: a service that refuses has a queue that ends; timeouts are no
+// refusals.
+func TestScenarioQueue(t *testing.T) {
+	curve := []Point{{Level: 50, Mean: ms(20), P50: ms(20), P99: ms(40), Requests: 1000}, {Level: 200, Mean: ms(300), P99: ms(500), Errors: 0.4}}
+	r := Result{Knee: Interval{100, 100, 100}, Curve: curve}
+	if got := r.models()[0].queue; got != longQueue {
+		t.Errorf("where requests time out the queue is %d, want %d", got, longQueue)
+	}
+	curve[1].Refused = 0.4
+	if got := r.models()[0].queue; got != 50 {
+		t.Errorf("where 100 a second are served within 500 ms, and others refused, the queue is %d, want 50", got)
+	}
+}
+
 func TestScenarioNeedsAKnee(t *testing.T) {
 	for _, r := range []Result{{}, {Knee: Interval{1, 1, 1}}, {Knee: Interval{1, 1, 1}, Concurrency: true, Curve: []Point{{Level: 1, Mean: time.Second}}}} {
 		if s, ok := r.Scenario(1); ok {

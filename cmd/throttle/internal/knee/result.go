@@ -50,6 +50,7 @@ type Point struct {
 	// answered within the objective.
 	Offered, Served, Goodput float64
 	Errors                   float64 // the share of requests that failed or were refused
+	Refused                  float64 // of them those refused, as a share of all requests
 	// Mean, P50, P90 and P99 are latencies, of several trials the means of
 	// theirs, by how many requests were answered. If zero, none was.
 	Mean, P50, P90, P99 time.Duration
