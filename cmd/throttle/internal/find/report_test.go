@@ -25,8 +25,10 @@ func found(t *testing.T, change func(*findings)) *findings {
 		t.Fatal(err)
 	}
 	point := func(level, good, errors float64, p99 time.Duration, met float64) knee.Point {
-		return knee.Point{Level: level, Trials: 2, Requests: 2000, Offered: level, Served: level * (1 - errors), Goodput: good, Errors: errors,
-			Mean: p99 / 4, P50: p99 / 5, P90: p99 / 2, P99: p99, Met: met, Trusted: level < 450}
+		return knee.Point{
+			Level: level, Trials: 2, Requests: 2000, Offered: level, Served: level * (1 - errors), Goodput: good, Errors: errors,
+			Mean: p99 / 4, P50: p99 / 5, P90: p99 / 2, P99: p99, Met: met, Trusted: level < 450,
+		}
 	}
 	f := &findings{hunt: &hunt{options: o}, Result: knee.Result{
 		Objective: knee.Objective{Latency: 250 * ms, Quantile: 0.99, Errors: 0.001},
