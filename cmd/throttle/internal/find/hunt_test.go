@@ -114,7 +114,7 @@ func TestKnownKnees(t *testing.T) {
 // for 210 ms, bears some 16 in flight.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := search(t, newPool(8, 50*ms), "-p99", "115ms", "-concurrency", "-recovery", "0", "-requests", "60000")
+		f := search(t, newPool(8, 50*ms), "-p99", "115ms", "-concurrency", "-recovery", "0", "-requests", "20000")
 		if f.Spent.Requests == 0 || !(f.Knee.At >= 11 && f.Knee.At <= 17) {
 			t.Errorf("%s, knee %+v, want from 11 to 17", f.Stop, f.Knee)
 		}
