@@ -94,13 +94,12 @@ func TestKnownKnees(t *testing.T) {
 		verdict   knee.Verdict
 	}{
 		{"2 workers of 20 ms, 100/s", 2, 20 * ms, 0, []string{"-p99", "200ms"}, 80, 103, knee.Recovers},
-		{"16 workers of 100 ms, 160/s", 16, 100 * ms, 0, []string{"-p99", "400ms"}, 130, 165, knee.Recovers},
 		{"a bound on the queue", 8, 40 * ms, 12, []string{"-p99", "400ms", "-errors", "1%"}, 115, 205, knee.Recovers},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPool(test.workers, test.takes) // channels belong to the bubble
 			p.most = test.most
-			f := search(t, p, append(test.args, "-from", "40", "-requests", "60000")...)
+			f := search(t, p, append(test.args, "-from", "40", "-recovery", "5s", "-requests", "60000")...)
 			if f.Stop != knee.Found || !(f.Knee.At >= test.low && f.Knee.At <= test.high) || f.Recovery.Verdict != test.verdict || f.Doubt != "" {
 				t.Errorf("%s: %s, knee %+v, %+v, %q, want found, from %v to %v, %s", test.name, f.Stop, f.Knee, f.Recovery, f.Doubt, test.low, test.high, test.verdict)
 			}
@@ -115,7 +114,7 @@ func TestKnownKnees(t *testing.T) {
 // for 210 ms, bears some 16 in flight.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := search(t, newPool(8, 50*ms), "-p99", "115ms", "-concurrency", "-requests", "60000")
+		f := search(t, newPool(8, 50*ms), "-p99", "115ms", "-concurrency", "-recovery", "0", "-requests", "20000")
 		if f.Spent.Requests == 0 || !(f.Knee.At >= 11 && f.Knee.At <= 17) {
 			t.Errorf("%s, knee %+v, want from 11 to 17", f.Stop, f.Knee)
 		}

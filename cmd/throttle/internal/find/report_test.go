@@ -155,7 +155,7 @@ func TestNothingToWrite(t *testing.T) {
 // of a pool: at the knee nearly all calls are in time, a third beyond not.
 func TestCurveIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := search(t, newPool(4, 20*ms), "-p99", "200ms", "-from", "40", "-requests", "60000")
+		f := search(t, newPool(1, 20*ms), "-p99", "200ms", "-from", "20", "-recovery", "0", "-requests", "10000")
 		var file bytes.Buffer
 		if err := f.writeScenario(&file); err != nil {
 			t.Fatal(err)

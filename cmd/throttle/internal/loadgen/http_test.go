@@ -3,6 +3,7 @@ package loadgen
 import (
 	"context"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -145,8 +146,9 @@ func TestProbe(t *testing.T) {
 		}
 	}))
 	defer plain.Close()
-	tls := httptest.NewTLSServer(answer(200))
-	tls.Config.ErrorLog = nil
+	tls := httptest.NewUnstartedServer(answer(200))
+	tls.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail on purpose
+	tls.StartTLS()
 	defer tls.Close()
 	gone := httptest.NewServer(answer(200))
 	gone.Close()
@@ -163,7 +165,11 @@ func TestProbe(t *testing.T) {
 		{strings.Replace(tls.URL, "https", "http", 1), "answers 400 Bad Request"},
 		{"http://192.0.2.1/", "192.0.2.1:80: not an address of this machine"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		patience := time.Minute
+		if strings.HasSuffix(test.url, "/slow") {
+			patience = 200 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := target(t, Request{}, test.url).Probe(ctx)
 		cancel()
 		got := ""

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -250,7 +251,7 @@ func (r *run) one(ctx context.Context, id uint64, at time.Duration) Verdict {
 		r.tally.forget(id)
 		return Failed
 	case verdict == Failed && expired:
-		verdict = TimedOut
+		verdict, err = TimedOut, fmt.Errorf("no answer within %v", r.timeout)
 	case verdict == Good && r.Within > 0 && latency > r.Within:
 		verdict = Slow
 	}

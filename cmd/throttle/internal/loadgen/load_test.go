@@ -104,10 +104,16 @@ func TestBounds(t *testing.T) {
 		{"another rate then", service{}, 0, with(func(l *Load) { l.Then, l.ThenFor = 10, 2*time.Second }), Counts{Good: 120}, 3 * time.Second},
 		{"then, ended by calm", service{}, 0, with(func(l *Load) { l.Then, l.ThenFor, l.Calm = 10, time.Hour, 500*ms }), Counts{Good: 105}, 1500 * ms},
 		{"then, never calm", service{verdict: Refused}, 0, with(func(l *Load) { l.Then, l.ThenFor, l.Calm = 10, 10*time.Second, 500*ms }), Counts{Refused: 200}, 11 * time.Second},
-		{"then, not calm while answers are out", service{takes: 300 * ms, stalled: [2]time.Duration{0, 5 * time.Second}}, 0,
+		{
+			"then, not calm while answers are out",
+			service{takes: 300 * ms, stalled: [2]time.Duration{0, 5 * time.Second}},
+			0,
 			with(func(l *Load) {
 				l.Then, l.ThenFor, l.Calm, l.Within, l.Requests = 10, time.Minute, 300*ms, time.Second, 120
-			}), Counts{Failed: 120, TimedOut: 120}, 3 * time.Second},
+			}),
+			Counts{Failed: 120, TimedOut: 120},
+			3 * time.Second,
+		},
 		{"a closed loop, then less", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second, Then: 1, ThenFor: time.Second}, Counts{Good: 50}, 2 * time.Second},
 		{"a closed loop, then more", service{takes: 100 * ms}, 0, Load{Concurrency: 1, Duration: time.Second, Then: 3, ThenFor: time.Second}, Counts{Good: 40}, 2 * time.Second},
 	} {
@@ -115,6 +121,9 @@ func TestBounds(t *testing.T) {
 			test.service.start = time.Now()
 			g := &Generator{Target: &test.service, InFlight: test.inFlight, Timeout: 2 * time.Second}
 			r := g.Run(t.Context(), test.load)
+			if r.TimedOut > 0 && r.First.Error() != "no answer within 2s" {
+				t.Errorf("%s: the first error is %v", test.name, r.First)
+			}
 			if r.Counts != test.want || r.Took != test.took || r.Elapsed != time.Since(test.service.start) {
 				t.Errorf("%s: %+v in %v, %v in all, want %+v in %v", test.name, r.Counts, r.Took, r.Elapsed, test.want, test.took)
 			}

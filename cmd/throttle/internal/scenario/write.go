@@ -131,8 +131,16 @@ func writeGroup(b *strings.Builder, g sim.Group) {
 	for _, t := range []struct {
 		name string
 		is   time.Duration
-	}{{"join", g.Join}, {"leave", g.Leave}, {"every", g.Every}, {"on", g.On}, {"off", g.Off},
-		{"timeout", g.Timeout}, {"patience", g.Patience}, {"deadline", g.Deadline}} {
+	}{
+		{"join", g.Join},
+		{"leave", g.Leave},
+		{"every", g.Every},
+		{"on", g.On},
+		{"off", g.Off},
+		{"timeout", g.Timeout},
+		{"patience", g.Patience},
+		{"deadline", g.Deadline},
+	} {
 		if t.is > 0 {
 			fmt.Fprintf(b, ", %s: %v", t.name, t.is)
 		}
