@@ -153,8 +153,10 @@ func FuzzFit(f *testing.F) {
 		var all []Answer
 		for ; len(data) >= 3 && len(all) < 60; data = data[3:] {
 			now = now.Add(time.Duration(math.Pow(1.12, float64(data[0]))) * time.Microsecond)
-			a := Answer{Sent: now, Ended: now.Add(time.Duration(data[1]) * time.Millisecond), Refused: data[2]&1 > 0, Ignored: data[2]&14 == 14,
-				Remaining: float64(data[2]) - 9, HasRemaining: data[2]&16 > 0, Limit: float64(data[2]&32) - 8, Reset: time.Duration(data[1]) << data[2], RetryAfter: time.Duration(data[0]) << data[1]}
+			a := Answer{
+				Sent: now, Ended: now.Add(time.Duration(data[1]) * time.Millisecond), Refused: data[2]&1 > 0, Ignored: data[2]&14 == 14,
+				Remaining: float64(data[2]) - 9, HasRemaining: data[2]&16 > 0, Limit: float64(data[2]&32) - 8, Reset: time.Duration(data[1]) << data[2], RetryAfter: time.Duration(data[0]) << data[1],
+			}
 			all = append(all, a)
 		}
 		r := Fit(all)

@@ -36,8 +36,10 @@ const (
 	kinds = iota
 )
 
-var kindNames = [kinds]string{"unlimited", "token bucket", "fixed window", "sliding log",
-	"sliding window counter", "concurrency limit", "delaying queue"}
+var kindNames = [kinds]string{
+	"unlimited", "token bucket", "fixed window", "sliding log",
+	"sliding window counter", "concurrency limit", "delaying queue",
+}
 
 // String returns the standard name of the kind in lower case, or "unknown".
 func (k Kind) String() string {

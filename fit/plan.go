@@ -85,8 +85,10 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 // hunt looks for the step that tells the most.
 func (p Plan) hunt(tr *trace, all []weighed, now time.Time, left int) (Step, bool) {
 	begun := max(now.Sub(tr.origin).Seconds(), tr.end+0.06*tr.starved())
-	h := hunt{tr: tr, gs: tr.guesses(all), now: begun, left: float64(left),
-		until: p.Time.Seconds(), atOnce: float64(p.AtOnce), lead: all[0]}
+	h := hunt{
+		tr: tr, gs: tr.guesses(all), now: begun, left: float64(left),
+		until: p.Time.Seconds(), atOnce: float64(p.AtOnce), lead: all[0],
+	}
 	t, ok := h.best()
 	if !ok {
 		return Step{}, false

@@ -102,8 +102,14 @@ func (tr *trace) weighAll() (all []weighed) {
 		add(w)
 	}
 	if tr.refused > 0 || tr.told {
-		for _, k := range [...]params{{kind: TokenBucket}, {kind: FixedWindow}, {kind: FixedWindow, first: true},
-			{kind: SlidingLog}, {kind: SlidingCounter}, {kind: Concurrency}} {
+		for _, k := range [...]params{
+			{kind: TokenBucket},
+			{kind: FixedWindow},
+			{kind: FixedWindow, first: true},
+			{kind: SlidingLog},
+			{kind: SlidingCounter},
+			{kind: Concurrency},
+		} {
 			if f := c.search(k.kind, k.first); f.p.n > 0 && !f.p.sameAsBucket() {
 				add(c.weigh(f))
 			}
@@ -221,8 +227,12 @@ func (w *weighed) wide() string {
 	for _, x := range [...]struct {
 		name string
 		wide float64
-	}{{"rate", w.rate.wide()}, {"period", w.period.wide()}, {w.p.countName(), countWide(w.n)},
-		{"phase", w.edgeWide()}} {
+	}{
+		{"rate", w.rate.wide()},
+		{"period", w.period.wide()},
+		{w.p.countName(), countWide(w.n)},
+		{"phase", w.edgeWide()},
+	} {
 		if x.wide > precise {
 			return fmt.Sprintf("the %s is known only to %.0f %%", x.name, 100*min(x.wide, 1))
 		}

@@ -183,8 +183,10 @@ func (c *scorer) rates() (all []float64) {
 }
 
 // round are the periods that people choose, in seconds.
-var round = [...]float64{1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600,
-	7200, 10800, 14400, 21600, 43200, 86400}
+var round = [...]float64{
+	1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600,
+	7200, 10800, 14400, 21600, 43200, 86400,
+}
 
 // periods are those worth trying, at this ratio, with the round ones and those
 // that refusals ended after or the server told.

@@ -79,8 +79,10 @@ func readTrace(answers []Answer) *trace {
 }
 
 func readSeen(a Answer, origin time.Time) seen {
-	s := seen{sent: a.Sent.Sub(origin).Seconds(), ended: a.Ended.Sub(origin).Seconds(),
-		refused: a.Refused, told: math.NaN(), retry: max(a.RetryAfter.Seconds(), 0)}
+	s := seen{
+		sent: a.Sent.Sub(origin).Seconds(), ended: a.Ended.Sub(origin).Seconds(),
+		refused: a.Refused, told: math.NaN(), retry: max(a.RetryAfter.Seconds(), 0),
+	}
 	if s.retry == 0 {
 		s.retry = max(a.Reset.Seconds(), 0)
 	}

@@ -15,9 +15,12 @@ import (
 // live at those times, for every kind of limit and for several keys at once.
 func TestTakeAtIsTakeLive(t *testing.T) {
 	limits := []limit.Limit{
-		{Count: 5, Period: time.Second, Burst: 9}, {Kind: limit.FixedWindow, Count: 7, Period: time.Second},
-		{Kind: limit.SlidingWindow, Count: 6, Period: time.Second}, {Kind: limit.SlidingLog, Count: 4, Period: time.Second},
-		{Kind: limit.SlidingSlots, Count: 8, Period: time.Second, Slots: 4}, {Kind: limit.FirstHitWindow, Count: 3, Period: time.Second},
+		{Count: 5, Period: time.Second, Burst: 9},
+		{Kind: limit.FixedWindow, Count: 7, Period: time.Second},
+		{Kind: limit.SlidingWindow, Count: 6, Period: time.Second},
+		{Kind: limit.SlidingLog, Count: 4, Period: time.Second},
+		{Kind: limit.SlidingSlots, Count: 8, Period: time.Second, Slots: 4},
+		{Kind: limit.FirstHitWindow, Count: 3, Period: time.Second},
 		{Kind: limit.CalendarWindow, Count: 50, Period: time.Minute},
 	}
 	type step struct {

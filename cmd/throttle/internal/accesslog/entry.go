@@ -57,9 +57,11 @@ const (
 // that of -fields.
 var aliases = map[field][]string{
 	fieldTime: {"time", "ts", "timestamp", "@timestamp", "datetime", "start_time", "time_local", "time_iso8601", "msec"},
-	fieldAddress: {"address", "addr", "ip", "remote_addr", "remote_ip", "client_ip", "clientip", "client_addr", "client_address", "remote_address",
+	fieldAddress: {
+		"address", "addr", "ip", "remote_addr", "remote_ip", "client_ip", "clientip", "client_addr", "client_address", "remote_address",
 		"source_ip", "src_ip", "c-ip", "downstream_remote_address", "downstream_remote_address_without_port", "request.remote_ip", "httprequest.remoteip",
-		"clientaddr", "clienthost"},
+		"clientaddr", "clienthost",
+	},
 	fieldMethod:    {"method", "request_method", "http_method", "verb", "cs-method", "request.method", "httprequest.requestmethod", "requestmethod"},
 	fieldHost:      {"host", "http_host", "authority", "server_name", "vhost", "cs-host", "request.host", "requesthost"},
 	fieldPath:      {"path", "uri", "request_uri", "url", "target", "request_path", "cs-uri-stem", "request.uri", "httprequest.requesturl", "requestpath"},

@@ -19,7 +19,10 @@ const (
 
 // templates are in the order in which they are tried: the most specific first.
 var templates = []struct{ name, text string }{
-	{"envoy", envoy}, {"nginx", main}, {"combined", combined}, {"common", common},
+	{"envoy", envoy},
+	{"nginx", main},
+	{"combined", combined},
+	{"common", common},
 	{"vhost", "$server_name " + combined},
 }
 

@@ -24,8 +24,12 @@ func TestStop(t *testing.T) {
 		{"time", Search{Objective: bound, Bounds: Bounds{Time: 20 * time.Second}}, fast, TooLong},
 		{"no time for the first trial", Search{Objective: bound, Bounds: Bounds{Time: 2 * time.Second}}, fast, TooLong},
 		{"failures", Search{Objective: bound, Bounds: Bounds{Failures: 20}}, service{workers: 8, work: 0.01, queue: 1}, TooManyFailed},
-		{"requests that are refused at once", Search{Objective: bound, Concurrency: true, Bounds: Bounds{Requests: 20_000, Failures: 20_000}},
-			service{workers: 8, work: 0.01, queue: 4}, TooManySent},
+		{
+			"requests that are refused at once",
+			Search{Objective: bound, Concurrency: true, Bounds: Bounds{Requests: 20_000, Failures: 20_000}},
+			service{workers: 8, work: 0.01, queue: 4},
+			TooManySent,
+		},
 		{"a service that goes down", Search{Objective: bound}, service{workers: 8, work: 0.01, thrashAt: 50, thrash: 1000}, Down},
 		{"found", Search{Objective: bound, Bounds: Bounds{Recovery: -1}}, fast, Found},
 		{"no bound on latency", Search{Bounds: Bounds{Recovery: -1}}, fast, Found},
@@ -172,8 +176,10 @@ func anything(said []byte, n int, trial Trial) Outcome {
 	}
 	sent := int(max(trial.Rate, float64(trial.Concurrency)) * trial.Duration.Seconds())
 	bad := sent * at(0) / 255
-	o := Outcome{Trial: trial, Took: trial.Duration, Elapsed: trial.Duration, Sent: sent, Good: sent - bad,
-		Mean: ms(at(1)), P50: ms(at(1)), P99: ms(at(2)), Late: time.Duration(at(3)/16) * time.Millisecond, Drained: at(4)&1 == 0}
+	o := Outcome{
+		Trial: trial, Took: trial.Duration, Elapsed: trial.Duration, Sent: sent, Good: sent - bad,
+		Mean: ms(at(1)), P50: ms(at(1)), P99: ms(at(2)), Late: time.Duration(at(3)/16) * time.Millisecond, Drained: at(4)&1 == 0,
+	}
 	switch at(5) % 4 {
 	case 0:
 		o.Slow = bad

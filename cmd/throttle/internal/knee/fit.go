@@ -163,8 +163,10 @@ func (r Result) distance(m model) float64 {
 
 // scenario is a minute of the model under a load.
 func (m model) scenario(o Objective, rate float64) sim.Scenario {
-	g := sim.Group{Processes: 1, Arrivals: rate, Retries: -1, Patience: patience, Deadline: o.Latency,
-		Workers: int(min(max(rate*patience.Seconds(), 64), 20_000))}
+	g := sim.Group{
+		Processes: 1, Arrivals: rate, Retries: -1, Patience: patience, Deadline: o.Latency,
+		Workers: int(min(max(rate*patience.Seconds(), 64), 20_000)),
+	}
 	work := m.work / math.Exp(m.tail*m.tail/2) // the median of that mean
 	return sim.Scenario{
 		Name: fmt.Sprintf("knee-%.0f-a-second", rate), Duration: time.Minute,

@@ -86,8 +86,12 @@ func TestMetIsCalibrated(t *testing.T) {
 
 func TestGammaBelow(t *testing.T) {
 	for _, c := range []struct{ a, x, want float64 }{
-		{1, 1, 1 - math.Exp(-1)}, {0.5, 0.5, math.Erf(math.Sqrt(0.5))}, {0.5, 8, math.Erf(math.Sqrt(8))},
-		{2, 3, 1 - 4*math.Exp(-3)}, {3, 0, 0}, {1, 40, 1},
+		{1, 1, 1 - math.Exp(-1)},
+		{0.5, 0.5, math.Erf(math.Sqrt(0.5))},
+		{0.5, 8, math.Erf(math.Sqrt(8))},
+		{2, 3, 1 - 4*math.Exp(-3)},
+		{3, 0, 0},
+		{1, 40, 1},
 	} {
 		if got := gammaBelow(c.a, c.x); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("P(%v, %v) = %v, want %v", c.a, c.x, got, c.want)

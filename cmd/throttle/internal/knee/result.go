@@ -111,8 +111,10 @@ type Spent struct {
 // Result returns what is known so far.
 func (s *Search) Result() Result {
 	s.begin()
-	r := Result{Objective: s.Objective, Concurrency: s.Concurrency, Knee: s.interval(), Stop: s.stop,
-		Doubt: s.doubt(), Spent: s.spent, Recovery: s.recovery.Recovery}
+	r := Result{
+		Objective: s.Objective, Concurrency: s.Concurrency, Knee: s.interval(), Stop: s.stop,
+		Doubt: s.doubt(), Spent: s.spent, Recovery: s.recovery.Recovery,
+	}
 	r.AtLeast = r.Knee.At > 0 && s.belief.weights == nil
 	r.Curve = s.curve(0)
 	for _, p := range r.Curve {

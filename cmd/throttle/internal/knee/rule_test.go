@@ -65,8 +65,10 @@ func TestRuleKeepsTheObjective(t *testing.T) {
 }
 
 func TestRule(t *testing.T) {
-	r := Result{Objective: Objective{Latency: 200 * time.Millisecond}, Knee: Interval{90, 100, 110}, Capacity: 110, InFlight: 3,
-		Curve: []Point{{Level: 50, P99: 50 * time.Millisecond}, {Level: 100, P99: 200 * time.Millisecond}}}
+	r := Result{
+		Objective: Objective{Latency: 200 * time.Millisecond}, Knee: Interval{90, 100, 110}, Capacity: 110, InFlight: 3,
+		Curve: []Point{{Level: 50, P99: 50 * time.Millisecond}, {Level: 100, P99: 200 * time.Millisecond}},
+	}
 	// At 80 a second p99 is 140 ms: half of the 60 ms left is a queue of 3.3.
 	if got, want := r.Rule(0), (Rule{limit.Limit{Count: 800, Period: 10 * time.Second, Burst: 3}, 12}); got != want {
 		t.Errorf("rule %+v, want %+v", got, want)

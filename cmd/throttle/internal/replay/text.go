@@ -58,8 +58,10 @@ func (r *report) side(b *strings.Builder, i int) {
 		b.WriteByte('\n')
 		rows := [][]string{{"rule", "asked", "refused", "%", "shadow", "keys", "touched"}}
 		for _, rule := range s.Rules {
-			rows = append(rows, []string{rule.Name, words.Whole(rule.Asked), words.Whole(rule.Refused), percent(rule.Refused, rule.Asked),
-				words.Whole(rule.Shadowed), words.Whole(rule.Keys), words.Whole(rule.Touched)})
+			rows = append(rows, []string{
+				rule.Name, words.Whole(rule.Asked), words.Whole(rule.Refused), percent(rule.Refused, rule.Asked),
+				words.Whole(rule.Shadowed), words.Whole(rule.Keys), words.Whole(rule.Touched),
+			})
 		}
 		writeRows(b, rows, 1)
 	}
