@@ -193,16 +193,22 @@ func (tr *trace) count() {
 func (tr *trace) merge() {
 	gap := tr.gap()
 	longest := float64(max(8, len(tr.seen)/64))
-	before := 0.0
+	before, late := 0.0, 0.0
 	for i, s := range tr.seen {
 		e := event{from: s.at, to: s.at, n: 1, before: before, inside: s.inside, told: s.told, retry: s.retry}
 		e.lo, e.hi = max(s.sent, s.at-3*tr.jitter), min(s.ended, s.at+tr.jitter)
+		// An answer that took unusually long may have waited for its decision.
+		if took := s.ended - s.sent; took > 2*tr.latency+6*tr.jitter {
+			e.hi = max(e.hi, s.at+took-tr.latency)
+		}
 		if s.refused {
+			e.lo -= late
 			e.n, e.slack = 0, tr.around(i, e.hi)
 			tr.refusal(e)
 			continue
 		}
 		before++
+		late = max(e.hi-s.at-tr.jitter, 0)
 		if k := len(tr.events) - 1; k >= 0 {
 			last := &tr.events[k]
 			if last.n > 0 && last.n < longest && s.at-last.to <= gap {

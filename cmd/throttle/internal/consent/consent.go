@@ -1,4 +1,5 @@
-// Package consent asks before requests are sent to another machine.
+// Package consent asks for 'throttle find' before requests are sent to another
+// machine.
 package consent
 
 import (
@@ -44,11 +45,11 @@ func ask(question string, stdin io.Reader, stderr io.Writer) error {
 	line, err := bufio.NewReader(io.LimitReader(stdin, 1<<10)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		fmt.Fprintln(stderr)
-		return exit.Failf("%v", err)
+		return exit.Failf("find: %v", err)
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return nil
 	}
-	return exit.Failure("nothing was sent")
+	return exit.Failure("find: nothing was sent")
 }

@@ -114,7 +114,6 @@ func (a *Real) add(q *request) {
 
 // restorer puts values back in place of hashes, where rules have them.
 type restorer struct {
-	seed     maphash.Seed
 	values   map[uint64]string
 	address  map[netip.Addr]netip.Addr
 	fields   [][]string
