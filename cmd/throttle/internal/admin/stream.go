@@ -46,6 +46,12 @@ func (s *server) series(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// latest are the latest n ticks, for the page.
+func (s *server) latest(n int) []ticks.Tick {
+	s.looked()
+	return s.watch.ring.Latest(n)
+}
+
 // stream is GET /api/v1/stream: the ticks after an ID, and each one to come, as
 // server-sent events, until the reader leaves or the listener ends.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
