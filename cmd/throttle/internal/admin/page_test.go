@@ -226,6 +226,9 @@ func TestPageWrites(t *testing.T) {
 			t.Errorf("a raise that cannot be: %d, the page has no %s", wrong.status, want)
 		}
 	}
+	if want := `data-path="/who?key=acme&amp;rule=per-client"`; !strings.Contains(wrong.body, want) {
+		t.Errorf("after a raise that cannot be, the page has no %s to ask for again", want)
+	}
 	if got := v.submit("/do/nothing"); got.status != 404 || !strings.Contains(got.body, "<h1>") {
 		t.Errorf("a form that is not there: %d", got.status)
 	}
