@@ -55,7 +55,11 @@ func openBrowser(t *testing.T) *browser {
 		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1400, 900),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	most := 4 * time.Minute
+	if os.Getenv("THROTTLE_SOAK") == "1" {
+		most = 15 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), most)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(cancel)
@@ -116,17 +120,24 @@ func ask[T any](b *browser, expression string) T {
 	return v
 }
 
+// try is ask that may fail, soon: during a navigation there may be no answer.
+func try[T any](b *browser, expression string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+}
+
 // await waits until an expression of the page is true, over navigations.
 func (b *browser) await(expression string) {
 	b.Helper()
 	late := time.Now().Add(20 * time.Second)
 	for {
-		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		v, err := try[bool](b, "Boolean("+expression+")")
 		if err == nil && v {
 			return
 		}
 		if time.Now().After(late) {
-			text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+			text, _ := try[string](b, `location.href + "\n" + document.body.innerText`)
 			b.Fatalf("waiting for %s: %v; the page is\n%s", expression, err, text)
 		}
 		time.Sleep(20 * time.Millisecond)

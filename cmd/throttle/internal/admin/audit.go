@@ -56,7 +56,13 @@ type journalled struct {
 	with string
 }
 
-// Handle keeps and handles r.
+// Enabled reports whether r is kept or handled: the Journal keeps what is said at
+// info and above, whatever the level of the log.
+func (h *journalled) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || h.Handler.Enabled(ctx, level)
+}
+
+// Handle keeps r, and handles it at the level of the log.
 func (h *journalled) Handle(ctx context.Context, r slog.Record) error {
 	var text strings.Builder
 	text.WriteString(h.with)
@@ -71,6 +77,9 @@ func (h *journalled) Handle(ctx context.Context, r slog.Record) error {
 	})
 	e.On = words.OneLine(strings.TrimSpace(text.String()))
 	h.j.add(e)
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
 	return h.Handler.Handle(ctx, r)
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -216,6 +217,24 @@ func TestEventsBound(t *testing.T) {
 	}
 	if n := len(a.since(1 << 60)); n != 0 {
 		t.Errorf("%d events after one to come", n)
+	}
+}
+
+// TestEventsLevel: what the log is too quiet for is kept, but for what is said while
+// debugging.
+func TestEventsLevel(t *testing.T) {
+	var a Journal
+	var b bytes.Buffer
+	log := a.Logger(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelWarn}))).With("store", "redis")
+	log.Debug("a detail")
+	log.Info("the store is back")
+	log.Warn("the disk is full")
+	all := a.since(0)
+	if len(all) != 2 || all[0].What != "the store is back" || all[1].What != "the disk is full" {
+		t.Errorf("kept: %+v", all)
+	}
+	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "the disk is full") {
+		t.Errorf("logged: %s", got)
 	}
 }
 

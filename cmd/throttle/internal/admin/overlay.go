@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -61,8 +63,9 @@ func (y *reason) over() rules.Note { return y.note(time.Unix(1, 0).UTC()) }
 // raising is the body of /api/v1/raise: other limits for a key of a rule.
 type raising struct {
 	Rule string `json:"rule"`
-	// Key has a value or pattern for each part of the rule's key.
-	Key []string `json:"key"`
+	// Key has a value for each part of the rule's key, or with Pattern a pattern.
+	Key     []string `json:"key"`
+	Pattern bool     `json:"pattern"`
 	// Limits replace the rule's; or Times multiplies what the key has now.
 	Limits   []rate    `json:"limits"`
 	Times    float64   `json:"times"`
@@ -104,7 +107,7 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 		if until, err = ask.ends(time.Now()); err != nil {
 			return err
 		}
-		if err := s.terms(&ask, &v); err != nil {
+		if err := cmp.Or(meant("key", ask.Pattern, ask.Key...), s.terms(&ask, &v)); err != nil {
 			return err
 		}
 	}
@@ -122,6 +125,15 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 		})
 		return map[string]any{"rule": ask.Rule, "limits": v.Limits, "in_flight": v.InFlight, "until": v.Until}, err
 	})
+}
+
+// meant refuses values with a '*', which the overlay takes for any text, unless the
+// caller says that they are patterns: a client may have chosen such a name.
+func meant(field string, pattern bool, values ...string) error {
+	if pattern || !strings.Contains(strings.Join(values, ""), "*") {
+		return nil
+	}
+	return failf(http.StatusBadRequest, `%s: '*' stands for any text; if that is meant, add "pattern": true`, field)
 }
 
 // terms checks what is asked for, and works out what Times means.
@@ -167,7 +179,8 @@ func name(remove bool, what string) string {
 func (s *server) listed(what string, put func(*rules.Overlay, rules.Entry), in func(*rules.Overlay) []rules.Entry) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var ask struct {
-			Entry string `json:"entry"`
+			Entry   string `json:"entry"`
+			Pattern bool   `json:"pattern"`
 			lasting
 		}
 		if err := receive(r, &ask); err != nil {
@@ -176,8 +189,10 @@ func (s *server) listed(what string, put func(*rules.Overlay, rules.Entry), in f
 		remove := r.Method == http.MethodDelete
 		var until time.Time
 		var err error
-		if until, err = ask.ends(time.Now()); err != nil && !remove {
-			return err
+		if until, err = ask.ends(time.Now()); !remove {
+			if err = cmp.Or(err, meant("entry", ask.Pattern, ask.Entry)); err != nil {
+				return err
+			}
 		}
 		on := ask.Entry
 		if !s.c.ShowKeys {

@@ -145,6 +145,34 @@ func TestSessionsEnd(t *testing.T) {
 	}
 }
 
+// TestSessionsOfOthers: one token signs out nobody of another, and signing in again
+// takes the place of the session before.
+func TestSessionsOfOthers(t *testing.T) {
+	r := instances(t, 1)[0].running
+	jane := r.visit(writeSecret)
+	for range 300 {
+		r.submitSignIn(readSecret, "")
+	}
+	if a := jane.open("/"); a.status != 200 {
+		t.Errorf("after 300 others signed in with another token: %d", a.status)
+	}
+	cookie := r.submitSignIn(readSecret, jane.cookie)
+	if a := jane.open("/"); a.status != 303 {
+		t.Errorf("a session whose browser signed in again: %d", a.status)
+	}
+	if jane.cookie = cookie; jane.open("/").status != 200 {
+		t.Error("the new session is none")
+	}
+}
+
+// submitSignIn signs in from a browser with a cookie, and returns the new one.
+func (r *running) submitSignIn(secret, cookie string) string {
+	r.t.Helper()
+	a := (&visitor{r, cookie}).submit("/signin", "token", secret, "to", "/")
+	cookie, _, _ = strings.Cut(a.header.Get("Set-Cookie"), ";")
+	return cookie
+}
+
 // TestPageWrites: each form does what it says, without scripts, and leads back; what
 // is wrong is said where the form stood.
 func TestPageWrites(t *testing.T) {
@@ -198,6 +226,9 @@ func TestPageWrites(t *testing.T) {
 			t.Errorf("a raise that cannot be: %d, the page has no %s", wrong.status, want)
 		}
 	}
+	if want := `data-path="/who?key=acme&amp;rule=per-client"`; !strings.Contains(wrong.body, want) {
+		t.Errorf("after a raise that cannot be, the page has no %s to ask for again", want)
+	}
 	if got := v.submit("/do/nothing"); got.status != 404 || !strings.Contains(got.body, "<h1>") {
 		t.Errorf("a form that is not there: %d", got.status)
 	}
@@ -249,7 +280,6 @@ func TestStream(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
 		q, _ := http.NewRequestWithContext(ctx, "GET", one.base+"/api/v1/stream", nil)
-		q.Header.Set("Authorization", "Bearer "+readSecret)
 		for i := 0; i < len(fields); i += 2 {
 			q.Header.Set(fields[i], fields[i+1])
 		}
@@ -273,17 +303,27 @@ func TestStream(t *testing.T) {
 		t.Fatalf("the stream ended: %v", s.Err())
 		return 0
 	}
-	s := events()
+	s := events("Authorization", "Bearer "+readSecret)
 	from := id(s)
-	if next := id(s); next != from+1 {
+	next := id(s)
+	if next <= from {
 		t.Errorf("after %d comes %d", from, next)
 	}
-	again := events("Last-Event-ID", fmt.Sprint(from))
-	if next := id(again); next != from+1 {
-		t.Errorf("resumed after %d it goes on with %d", from, next)
+	again := events("Authorization", "Bearer "+readSecret, "Last-Event-ID", fmt.Sprint(from))
+	if got := id(again); got != next {
+		t.Errorf("resumed after %d it goes on with %d, want %d", from, got, next)
+	}
+	v := one.visit(readSecret)
+	signed := events("Cookie", v.cookie)
+	id(signed)
+	v.submit("/signout")
+	for began := time.Now(); signed.Scan(); { // at most what was sent before
+		if time.Since(began) > heartbeat {
+			t.Fatal("the stream goes on after signing out")
+		}
 	}
 	for range maxWatchers - 2 {
-		events()
+		events("Authorization", "Bearer "+readSecret)
 	}
 	if a := one.send("GET", "/api/v1/stream", "", "Authorization", "Bearer "+readSecret); a.status != 503 || a.header.Get("Retry-After") == "" {
 		t.Errorf("beyond the bound: %d", a.status)

@@ -5,15 +5,16 @@ import (
 	"crypto/sha256"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	// maxSessions bounds the browsers that are signed in; the one that signed in
-	// first is signed out for one more.
-	maxSessions = 256
+	// maxSessions bounds the browsers that are signed in by one token; the one that
+	// signed in first is signed out for one more.
+	maxSessions = 32
 	// sessionLife is how long one stays signed in.
 	sessionLife = 12 * time.Hour
 )
@@ -25,7 +26,8 @@ type session struct {
 	until time.Time
 }
 
-// sessions are those of this process, the oldest first. The zero value is ready.
+// sessions are those of this process, the oldest first, at most maxSessions for each
+// token. The zero value is ready.
 type sessions struct {
 	mu  sync.Mutex
 	all []session
@@ -36,8 +38,14 @@ func (s *sessions) begin(who caller, now time.Time) string {
 	secret := rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.all) >= maxSessions {
-		s.all = append(s.all[:0], s.all[len(s.all)-maxSessions+1:]...)
+	first, n := 0, 0
+	for i := len(s.all) - 1; i >= 0; i-- {
+		if s.all[i].who.name == who.name {
+			first, n = i, n+1
+		}
+	}
+	if n >= maxSessions {
+		s.all = slices.Delete(s.all, first, first+1)
 	}
 	s.all = append(s.all, session{sha256.Sum256([]byte(secret)), who, now.Add(sessionLife)})
 	return secret
@@ -59,7 +67,7 @@ func (s *sessions) end(secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := s.find(secret); i >= 0 {
-		s.all = append(s.all[:i], s.all[i+1:]...)
+		s.all = slices.Delete(s.all, i, i+1)
 	}
 }
 
@@ -92,6 +100,7 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.page.SignIn(w, to, true)
 		return
 	}
+	s.endSession(r) // the new cookie takes its place
 	secret := s.access.sessions.begin(who, time.Now())
 	http.SetCookie(w, s.access.cookieOf(secret, int(sessionLife/time.Second)))
 	http.Redirect(w, r, to, http.StatusSeeOther)
@@ -99,11 +108,16 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 
 // signOut is POST /signout.
 func (s *server) signOut(w http.ResponseWriter, r *http.Request) {
+	s.endSession(r)
+	http.SetCookie(w, s.access.cookieOf("", -1))
+	http.Redirect(w, r, "/signin", http.StatusSeeOther)
+}
+
+// endSession ends the session that r has a cookie of.
+func (s *server) endSession(r *http.Request) {
 	if c, err := r.Cookie(s.access.cookie); err == nil {
 		s.access.sessions.end(c.Value)
 	}
-	http.SetCookie(w, s.access.cookieOf("", -1))
-	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
 
 // cookieOf is the cookie of a session, which scripts cannot read.

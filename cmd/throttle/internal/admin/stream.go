@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,6 +46,12 @@ func (s *server) series(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// latest are the latest n ticks, for the page.
+func (s *server) latest(n int) []ticks.Tick {
+	s.looked()
+	return s.watch.ring.Latest(n)
+}
+
 // stream is GET /api/v1/stream: the ticks after an ID, and each one to come, as
 // server-sent events, until the reader leaves or the listener ends.
 func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
@@ -68,7 +72,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if id, err = s.catchUp(w, to, id); err == nil {
-		s.follow(r.Context(), w, to, c, id)
+		s.follow(r, w, to, c, id)
 	}
 	return nil // an error means that the reader has gone
 }
@@ -80,7 +84,7 @@ func (s *server) catchUp(w http.ResponseWriter, to *http.ResponseController, id 
 	}
 	for _, t := range s.watch.ring.After(id) {
 		text, _ := json.Marshal(t) // of values of our own
-		if err := sendMoment(w, to, moment{t.ID, text}); err != nil {
+		if err := push(w, to, moment{t.ID, text}.event()); err != nil {
 			return id, err
 		}
 		id = t.ID
@@ -88,14 +92,15 @@ func (s *server) catchUp(w http.ResponseWriter, to *http.ResponseController, id 
 	return id, nil
 }
 
-// follow sends ticks as they come.
-func (s *server) follow(ctx context.Context, w http.ResponseWriter, to *http.ResponseController, c <-chan moment, id int64) {
+// follow sends ticks as they come, while the sender of r may read them: until its
+// session ends.
+func (s *server) follow(r *http.Request, w http.ResponseWriter, to *http.ResponseController, c <-chan moment, id int64) {
 	idle := time.NewTimer(heartbeat)
 	defer idle.Stop()
 	for {
-		var err error
+		text := ": still here\n\n"
 		select {
-		case <-ctx.Done():
+		case <-r.Context().Done():
 			return
 		case <-s.watch.ending:
 			return
@@ -103,24 +108,20 @@ func (s *server) follow(ctx context.Context, w http.ResponseWriter, to *http.Res
 			if !ok {
 				return // too far behind
 			}
-			if m.id > id {
-				err = sendMoment(w, to, m)
+			if m.id <= id {
+				continue // the ring had it
 			}
+			text = m.event()
 		case <-idle.C:
-			err = push(w, to, ": still here\n\n")
 		}
-		if err != nil {
+		if s.access.of(r).role < reader || push(w, to, text) != nil {
 			return
 		}
 		idle.Reset(heartbeat)
 	}
 }
 
-func sendMoment(w http.ResponseWriter, to *http.ResponseController, m moment) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "id: %d\ndata: %s\n\n", m.id, m.text)
-	return push(w, to, b.String())
-}
+func (m moment) event() string { return fmt.Sprintf("id: %d\ndata: %s\n\n", m.id, m.text) }
 
 // push writes text at once.
 func push(w http.ResponseWriter, to *http.ResponseController, text string) error {

@@ -35,16 +35,19 @@ func init() {
 }
 
 // A place is a view in the navigation.
-type place struct{ Name, Path, Title string }
+type place struct {
+	Name, Path, Title string
+	Drawn             bool // it has charts of ticks
+}
 
 var nav = []place{
-	{"overview", "/", "Overview"},
-	{"rules", "/rules", "Rules"},
-	{"who", "/who", "Who"},
-	{"try", "/try", "Try it"},
-	{"whatif", "/whatif", "What if"},
-	{"versions", "/versions", "Versions"},
-	{"events", "/events", "Events"},
+	{"overview", "/", "Overview", true},
+	{"rules", "/rules", "Rules", true},
+	{"who", "/who", "Who", false},
+	{"try", "/try", "Try it", false},
+	{"whatif", "/whatif", "What if", false},
+	{"versions", "/versions", "Versions", false},
+	{"events", "/events", "Events", false},
 }
 
 // Paths are the patterns of the views, for a ServeMux; that of the root ends there.
@@ -87,6 +90,8 @@ type Page struct {
 	// Call calls an endpoint of the API for the caller of a context: it sends body
 	// as JSON, nil for none, and reads the answer into v.
 	Call func(ctx context.Context, method, path string, body, v any) error
+	// Ticks returns the latest n ticks, or as many as there are, in their order.
+	Ticks func(n int) []ticks.Tick
 	// Viewer is the caller of a context.
 	Viewer func(context.Context) Viewer
 	// Status is the HTTP status of an error of Call.
@@ -100,8 +105,8 @@ type frame struct {
 	Nav               []place
 	Now               time.Time
 	Status            status
-	Ticks             []ticks.Tick
-	Last              ticks.Tick // of Ticks
+	Ticks             []ticks.Tick // the last one only, where none are drawn
+	Last              ticks.Tick   // of Ticks
 	Alert, Done       string
 	Form              url.Values // as it was sent
 	Body              any
@@ -131,14 +136,13 @@ func (p *Page) View(w http.ResponseWriter, r *http.Request) {
 
 // show renders a view, with what went wrong with a form sent from it.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong error) {
-	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: v.Path, Nav: nav, Now: time.Now(), Form: r.Form}
+	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: nav, Now: time.Now(), Form: r.Form}
 	err := p.Call(r.Context(), "GET", "/api/v1/status", nil, &f.Status)
-	if err == nil {
-		var all struct{ Ticks []ticks.Tick }
-		err = p.Call(r.Context(), "GET", "/api/v1/series", nil, &all)
-		f.Ticks = all.Ticks
+	n := 1
+	if v.Drawn {
+		n = ticks.Kept
 	}
-	if len(f.Ticks) > 0 {
+	if f.Ticks = p.Ticks(n); len(f.Ticks) > 0 {
 		f.Last = f.Ticks[len(f.Ticks)-1]
 	}
 	if err == nil {
@@ -153,6 +157,20 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong erro
 	}
 	f.Done = done[r.FormValue("done")]
 	render(w, v.Name, status, f)
+}
+
+// again is the path and the query that show a view as r does, also where r is a form
+// that was sent from it.
+func again(r *http.Request, v *place) string {
+	query := r.URL.Query()
+	if r.URL.Path != v.Path {
+		query = after("", v, r.PostForm)
+	}
+	query.Del("done")
+	if len(query) == 0 {
+		return v.Path
+	}
+	return v.Path + "?" + query.Encode()
 }
 
 // bodies make what views show besides the frame. One that fails shows what it has.

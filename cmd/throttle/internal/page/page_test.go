@@ -1,8 +1,11 @@
 package page
 
 import (
+	"context"
 	"encoding/json"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +83,24 @@ func TestWords(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestTicksDrawn: only views with charts read all ticks.
+func TestTicksDrawn(t *testing.T) {
+	for path, want := range map[string]int{"/": ticks.Kept, "/rules": ticks.Kept, "/who": 1, "/events": 1} {
+		asked := 0
+		p := &Page{
+			Call:   func(context.Context, string, string, any, any) error { return nil },
+			Ticks:  func(n int) []ticks.Tick { asked = n; return nil },
+			Viewer: func(context.Context) Viewer { return Viewer{} },
+			Status: func(error) int { return http.StatusInternalServerError },
+		}
+		w := httptest.NewRecorder()
+		p.View(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != http.StatusOK || asked != want {
+			t.Errorf("GET %s: %d, it reads %d ticks, want %d", path, w.Code, asked, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -45,7 +46,7 @@ type whoBody struct {
 	Asked bool // for a key
 	Key   keyState
 	Raise *override // that holds for the key
-	Entry string    // that blocks the key
+	Entry string    // that blocks the key; empty for a key with a '*'
 	Top   *top
 }
 
@@ -60,6 +61,12 @@ func (b *whoBody) ID() string {
 // Hidden reports whether keys are not shown in the clear.
 func (b *whoBody) Hidden() bool {
 	return b.Top != nil && len(b.Top.Keys) > 0 && len(b.Top.Keys[0].Key) == 0
+}
+
+// Starred reports whether a part of the key has a '*'. Callers choose their names, and
+// in the overlay a '*' stands for any text: a change would be one of other keys, too.
+func (b *whoBody) Starred() bool {
+	return slices.ContainsFunc(b.Parts, func(p part) bool { return strings.Contains(p.Value, "*") })
 }
 
 // who is the keys that are refused most, and one key.
@@ -82,7 +89,10 @@ func who(p *Page, r *http.Request, f *frame) (any, error) {
 	if !b.Asked {
 		return b, nil
 	}
-	b.Entry, b.Raise = entryOf(b.Parts), raiseOf(&b.Rule, key, f.Now)
+	b.Raise = raiseOf(&b.Rule, key, f.Now)
+	if !b.Starred() {
+		b.Entry = entryOf(b.Parts)
+	}
 	ask := url.Values{"rule": {b.Rule.Name}, "key": key[:min(len(key), len(b.Parts))]}
 	return b, p.Call(r.Context(), "GET", "/api/v1/key?"+ask.Encode(), nil, &b.Key)
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
@@ -61,8 +61,8 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	all.remote = named.Store
 	all.guard = &store.Guard{
 		Store: named.Store, Fallback: fallbacks[s.Away], Instances: s.Instances, Timeout: s.Deadline,
-		OnState: told(log, named.Name, cmp.Or(s.Away, "share")),
 	}
+	all.guard.OnState = told(log, named.Name, cmp.Or(s.Away, "share"), all.guard.Stats)
 	all.Store = all.guard
 	if s.Lease > 0 {
 		all.leases = &store.Leases{Store: all.guard, Life: s.Lease}
@@ -118,15 +118,27 @@ func overlayKey(prefix string) string {
 }
 
 // told returns the OnState of a Guard: it logs when the store goes and when it comes
-// back, and not each call between.
-func told(log *slog.Logger, name, away string) func(error) {
-	var gone atomic.Bool
+// back, and not each call between. A call that fails alone does not open the breaker,
+// and nothing says that it is over: where the store has decided since, an absence is
+// another one.
+func told(log *slog.Logger, name, away string, stats func() store.GuardStats) func(error) {
+	var mu sync.Mutex // guards what is below
+	var gone, opened bool
+	var decided int64 // when it was said
 	return func(err error) {
+		is := stats()
+		open := is.Away || is.Slow
+		mu.Lock()
+		say := err != nil && (!gone || open && !opened && is.Decided > decided)
+		gone, opened = err != nil, err != nil && (opened || open)
+		if say {
+			decided = is.Decided
+		}
+		mu.Unlock()
 		switch {
 		case err == nil:
-			gone.Store(false)
 			log.Info("the store is back", "store", name)
-		case gone.CompareAndSwap(false, true):
+		case say:
 			log.Error("the store does not decide", "store", name, "away", away, "err", err)
 		}
 	}

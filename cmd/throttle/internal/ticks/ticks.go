@@ -216,6 +216,13 @@ func (r *Ring) Add(t Tick) Tick {
 	return t
 }
 
+// Latest returns the latest n ticks, or as many as there are, in their order.
+func (r *Ring) Latest(n int) []Tick {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all[max(len(r.all)-n, 0):])
+}
+
 // After returns the ticks after an ID that are still kept, in their order.
 func (r *Ring) After(id int64) []Tick {
 	r.mu.Lock()

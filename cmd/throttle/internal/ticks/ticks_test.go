@@ -110,3 +110,19 @@ func TestAdd(t *testing.T) {
 		t.Errorf("%v %v", l.Bounds, l.Counts)
 	}
 }
+
+// TestLatest: the latest ticks come in their order, as many as there are.
+func TestLatest(t *testing.T) {
+	var r Ring
+	if got := r.Latest(1); len(got) != 0 {
+		t.Errorf("of none: %v", got)
+	}
+	for i := range int64(Kept + 2) {
+		r.Add(Tick{At: time.Unix(1000+i, 0)})
+	}
+	for n, want := range map[int]int{0: 0, 1: 1, 3: 3, Kept: Kept, Kept + 9: Kept} {
+		if got := r.Latest(n); len(got) != want || want > 0 && (got[0].ID != 1000+int64(Kept+2-want) || got[want-1].ID != 1000+Kept+1) {
+			t.Errorf("the latest %d are %d", n, len(got))
+		}
+	}
+}

@@ -87,7 +87,7 @@
 	// but for one that is being used.
 	const refresh = async () => {
 		if (asking) { again = true; return; }
-		asking = fetch(body.dataset.path + (location.pathname === body.dataset.path ? location.search : ""), {headers: {Accept: "text/html"}});
+		asking = fetch(body.dataset.path, {headers: {Accept: "text/html"}});
 		try {
 			const answer = await asking;
 			if (answer.redirected) { location.reload(); return; } // signed out
@@ -104,9 +104,12 @@
 		}
 	};
 
+	// take keeps a tick in its place: the answer of the ring may come after a later one.
 	const take = t => {
-		if (t.id <= (ticks.at(-1)?.id ?? 0)) return;
-		ticks.push(t);
+		let at = ticks.length;
+		while (at > 0 && ticks[at - 1].id > t.id) at--;
+		if (ticks[at - 1]?.id === t.id) return;
+		ticks.splice(at, 0, t);
 		if (ticks.length > kept) ticks.splice(0, ticks.length - kept);
 	};
 	let due = 0; // a paint, at most 20 a second
@@ -149,7 +152,10 @@
 		};
 		source.onerror = () => {
 			state("reconnecting");
-			if (source?.readyState === EventSource.CLOSED) { source = null; setTimeout(resume, 3000); }
+			if (source?.readyState !== EventSource.CLOSED) return;
+			close(); // another tab may have more luck
+			setTimeout(resume, 3000);
+			refresh(); // leads to the form that signs in where the session has ended
 		};
 	};
 	const close = () => {
