@@ -75,11 +75,12 @@ func readChunks(ctx context.Context, r io.Reader, give func(*chunk) bool) {
 	}
 }
 
-// readToEnd reports whether r is at its end: io.ReadFull says the same of an r that
-// ends and of one that fails with io.ErrUnexpectedEOF, as gzip does when cut off.
+// readToEnd reports whether r was at its end: io.ReadFull says the same of an r that
+// ends and of one that fails with io.ErrUnexpectedEOF, as gzip does when cut off, and
+// then fails again. What was written since is left out.
 func readToEnd(r io.Reader) bool {
 	_, err := r.Read(make([]byte, 1))
-	return errors.Is(err, io.EOF)
+	return err == nil || errors.Is(err, io.EOF)
 }
 
 // parse reads the lines of a chunk.

@@ -231,3 +231,34 @@ func BenchmarkReader(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)*50_000/b.Elapsed().Seconds(), "lines/s")
 }
+
+// growing is a log to which more is written after its end was read once.
+type growing struct{ parts []string }
+
+func (g *growing) Read(p []byte) (int, error) {
+	if len(g.parts) == 0 || g.parts[0] == "" {
+		g.parts = g.parts[min(1, len(g.parts)):]
+		return 0, io.EOF
+	}
+	n := copy(p, g.parts[0])
+	if g.parts[0] = g.parts[0][n:]; g.parts[0] == "" {
+		g.parts = append([]string{""}, g.parts[1:]...)
+	}
+	return n, nil
+}
+
+// A log that is still being written ends where it was read to.
+func TestReaderOfALogThatGrows(t *testing.T) {
+	more := strings.Repeat(lineAt(at, 2), 10)
+	g := &growing{parts: []string{lineAt(at, 1), more, more, more}}
+	var got strings.Builder
+	readChunks(t.Context(), g, func(c *chunk) bool {
+		if got.WriteString(c.text); c.err != nil {
+			t.Errorf("error %v", c.err)
+		}
+		return true
+	})
+	if got.String() != lineAt(at, 1) {
+		t.Errorf("read %q, want the first line", got.String())
+	}
+}
