@@ -85,7 +85,7 @@ func readToEnd(r io.Reader) bool {
 
 // parse reads the lines of a chunk.
 func (c *chunk) parse(f *Format) {
-	s := setter{more: len(f.Names)}
+	s := f.setter()
 	c.entries = make([]Entry, 0, len(c.text)/128+1)
 	rest := c.text
 	for rest != "" {
@@ -111,7 +111,7 @@ func (c *chunk) line(f *Format, s *setter, line string) {
 	}
 	c.entries = append(c.entries, Entry{})
 	e := &c.entries[len(c.entries)-1]
-	what := f.parser.parse(line, s, e)
+	what := f.parse(line, s, e)
 	if what == "" && e.Time.IsZero() {
 		what = "no time"
 	}

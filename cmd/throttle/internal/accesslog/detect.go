@@ -92,10 +92,10 @@ func someLines(head string) (lines []string) {
 
 // reads returns how many lines f can read.
 func (f *Format) reads(lines []string) (n int) {
-	s := setter{more: len(f.Names)}
+	s := f.setter()
 	for _, line := range lines {
 		var e Entry
-		if f.parser.parse(line, &s, &e) == "" && !e.Time.IsZero() {
+		if f.parse(line, &s, &e) == "" && !e.Time.IsZero() {
 			n++
 		}
 	}

@@ -91,6 +91,30 @@ var formats = []struct {
 		name: "re", format: `re:^(?P<time>\S+) (?P<address>\S+)(?: (?P<http_x_tenant>\S+))?$`, line: `2026-11-22T18:14:21Z unix:`,
 		want: Entry{Time: at},
 	},
+	{
+		name: "json", line: `{"ts": 1795371261, "client": "", "user": "bob", "status": "-", "code": 429, "ip": "-", "addr": "192.0.2.1", "request": "GET /a HTTP/1.1", "uri": "/index.php"}`,
+		want: Entry{Time: at, Address: v4, Method: "GET", Path: "/a", Client: "bob", Status: 429},
+	}, // the first that is not empty counts
+	{
+		name: "json", fields: "path=uri", line: `{"ts": 1795371261, "request": "GET /a HTTP/1.1", "uri": "/b"}`,
+		want: Entry{Time: at, Method: "GET", Path: "/b"},
+	},
+	{
+		name: "csv", head: "time,timestamp,ip,remote_addr,client,user,http_x_a,http_x_a", line: `1795371261,,192.0.2.1,198.51.100.1,,bob,k,`,
+		want: Entry{Time: at, Address: v4, Client: "bob", More: []string{"k"}},
+	},
+	{
+		name: "as given", format: `$msec|$ip|$remote_addr|$request|$uri|$host|$server_name`, line: `1795371261|-|192.0.2.1|GET /a HTTP/1.1|/index.php|example.com|_`,
+		want: Entry{Time: at, Address: v4, Method: "GET", Path: "/a", Host: "example.com"},
+	},
+	{
+		name: "as given", format: `$msec|$request|$uri`, fields: "path=uri", line: `1795371261|GET /a HTTP/1.1|/b`,
+		want: Entry{Time: at, Method: "GET", Path: "/b"},
+	},
+	{
+		name: "re", format: `re:^(?P<time>\S+) (?P<ip>\S+) (?P<remote_addr>\S+)$`, line: `1795371261 192.0.2.1 -`,
+		want: Entry{Time: at, Address: v4},
+	},
 }
 
 func TestFormats(t *testing.T) {
@@ -107,9 +131,9 @@ func TestFormats(t *testing.T) {
 			if err != nil || f.Name != test.name {
 				t.Fatalf("format %+v, %v; want %s", f, err, test.name)
 			}
-			s := setter{more: len(f.Names)}
+			s := f.setter()
 			var e Entry
-			if what := f.parser.parse(test.line, &s, &e); what != "" {
+			if what := f.parse(test.line, &s, &e); what != "" {
 				t.Fatalf("parse(%s): %s", test.line, what)
 			}
 			if got, want := gist(&e), gist(&test.want); got != want {

@@ -21,7 +21,7 @@ func newObject(given Fields) *Format {
 	for name := range t.byName {
 		o.longest = max(o.longest, len(name))
 	}
-	return &Format{Name: "json", Names: t.names, parser: o}
+	return &Format{Name: "json", Names: t.names, parser: o, given: t.given}
 }
 
 // scanner reads one line. It checks no more than it needs to find values.
@@ -32,7 +32,6 @@ type scanner struct {
 	text  string
 	name  [64]byte
 	small [64]byte
-	set   uint64 // the fields below fieldMore that are set
 	what  string
 }
 
@@ -214,13 +213,7 @@ func (c *scanner) give(n int, text string, escaped bool) bool {
 		text = plain
 	}
 	for _, f := range fields {
-		if f < fieldMore {
-			if c.set&(1<<f) != 0 {
-				continue
-			}
-			c.set |= 1 << f
-		}
-		if c.what = c.s.set(c.e, f, text); c.what != "" {
+		if c.what = c.s.take(c.e, f, text); c.what != "" {
 			c.what = string(c.name[:n]) + " is " + c.what
 			return false
 		}
