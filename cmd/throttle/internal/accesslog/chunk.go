@@ -34,6 +34,7 @@ type chunk struct {
 	err     error
 	entries []Entry
 	lines   int64
+	seen    []bool // the sources of Fields
 	bad     int64
 	first   Bad // of the bad ones; its Line is within the chunk
 	done    chan struct{}
@@ -101,6 +102,7 @@ func (c *chunk) parse(f *Format) {
 		c.lines++
 		c.fail(tooLong)
 	}
+	c.seen = s.seen
 }
 
 // line reads one line.

@@ -36,6 +36,11 @@ func formatOf(name string, given Fields, head string) (*Format, error) {
 // CheckFormat reports whether a format is one, and the fields can be those of it, as far
 // as that can be said without a log.
 func CheckFormat(name string, given Fields) error {
+	for _, g := range given {
+		if len(g.Source) > mostSource {
+			return fmt.Errorf("field %s of %d bytes; at most %d", quoted(g.Source), len(g.Source), mostSource)
+		}
+	}
 	if name == "" || name == "csv" {
 		return nil
 	}

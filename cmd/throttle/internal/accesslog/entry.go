@@ -19,8 +19,11 @@ type Entry struct {
 	// Address is that of the peer of the connection.
 	Address netip.Addr
 	// Method and Host are as sent. Path is decoded and without the query, RawPath as it
-	// was sent where that differs. All are empty for a request that was no HTTP.
+	// was sent where that differs.
 	Method, Host, Path, RawPath string
+	// NoHTTP says that the line has a place for the request line or the method, and no
+	// HTTP request in it: of a connection without one, or with other bytes.
+	NoHTTP bool
 	// Client is the authenticated identity.
 	Client string
 	// Referer, Agent and Forwarded are fields of the header: Referer, User-Agent,
@@ -93,6 +96,7 @@ type setter struct {
 	given uint64   // the fields that Fields name
 	has   uint64   // the fields that the line at hand has
 	done  uint64   // those of them that are set
+	seen  []bool   // the sources of Fields that lines had
 }
 
 // bit is that of a field below fieldMore.

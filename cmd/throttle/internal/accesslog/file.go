@@ -27,7 +27,8 @@ type file struct {
 
 	current *chunk // of which entries are taken
 	at      int
-	lines   int64 // before current
+	lines   int64  // before current
+	seen    []bool // the sources of Fields, up to current
 	ended   bool
 
 	window  time.Duration
@@ -74,18 +75,26 @@ func (f *file) begin(source io.Reader, format string, given Fields) error {
 	if len(strings.TrimSpace(string(head))) == 0 && err != nil {
 		return fmt.Errorf("%s: %w", f.name, errEmpty)
 	}
-	if f.format, err = formatOf(format, given, string(head)); err != nil {
-		first, _, _ := strings.Cut(strings.TrimSpace(string(head)), "\n")
-		return fmt.Errorf("%s:1: %w; the line is %s", f.name, err, quoted(first))
+	text := strings.TrimLeft(string(head), "\r\n")
+	blank := len(head) - len(text)
+	before := int64(strings.Count(string(head[:blank]), "\n"))
+	first, _, more := strings.Cut(text, "\n")
+	whole := more || err != nil
+	if f.format, err = formatOf(format, given, text); err != nil {
+		return fmt.Errorf("%s:%d: %w; the line is %s", f.name, before+1, err, quoted(strings.TrimSpace(first)))
 	}
-	if f.format.header {
-		_, err = r.ReadString('\n')
-		f.lines = 1
-		if err != nil {
-			return fmt.Errorf("%s: only a line of names", f.name)
-		}
+	f.seen = make([]bool, f.format.marked)
+	switch {
+	case !f.format.header:
+		return nil
+	case !whole:
+		return fmt.Errorf("%s: no line of names within the first %d KiB", f.name, headSize>>10)
+	case !more:
+		return fmt.Errorf("%s: only a line of names", f.name)
 	}
-	return nil
+	f.lines = before + 1
+	_, err = r.Discard(blank + len(first) + 1)
+	return err
 }
 
 // unpacked returns the text of a log, of gzip what is in it.
@@ -165,6 +174,9 @@ func (f *file) turn(ctx context.Context, r *Reader) error {
 		return ctx.Err()
 	}
 	r.lines += c.lines
+	for i, seen := range c.seen {
+		f.seen[i] = f.seen[i] || seen
+	}
 	if c.bad > 0 {
 		bad := c.first
 		bad.File, bad.Line = f.name, bad.Line+f.lines

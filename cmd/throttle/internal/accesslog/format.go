@@ -17,15 +17,20 @@ type Format struct {
 	parser parser
 	header bool   // the first line is none of the log
 	given  uint64 // the fields that Fields name
+	marked int    // how many of Fields lines may lack
 }
 
 // setter returns what sets the fields of entries.
-func (f *Format) setter() setter { return setter{more: len(f.Names), given: f.given} }
+func (f *Format) setter() setter {
+	return setter{more: len(f.Names), given: f.given, seen: make([]bool, f.marked)}
+}
 
 // parse reads a line, or says what is wrong with it.
 func (f *Format) parse(line string, s *setter, e *Entry) (what string) {
 	s.has, s.done = 0, 0
-	return f.parser.parse(line, s, e)
+	what = f.parser.parse(line, s, e)
+	e.NoHTTP = s.has&(fieldRequest.bit()|fieldMethod.bit()) != 0 && e.Method == "" && e.Path == ""
+	return what
 }
 
 // Name is a property of requests that the fields of an Entry do not have.
@@ -55,6 +60,9 @@ type parser interface {
 // target, where a target is a field such as address, or header:NAME, value:NAME or
 // cost:NAME.
 type Fields []Field
+
+// mostSource bounds the bytes of a source.
+const mostSource = 64
 
 // Field is one of Fields.
 type Field struct{ Target, Source string }

@@ -154,6 +154,36 @@ func TestNamesOfFormat(t *testing.T) {
 	}
 }
 
+// What is no HTTP request is told from what has no request line.
+func TestNoHTTP(t *testing.T) {
+	const begin, end = `192.0.2.1 - - ` + second + ` "`, `" 400 0`
+	for _, test := range []struct {
+		format, line string
+		want         bool
+	}{
+		{"common", begin + end, true},
+		{"common", begin + "-" + end, true},
+		{"common", begin + `\x16\x03\x01` + end, true},
+		{"common", begin + `GET / HTTP/1.1` + end, false},
+		{"common", begin + `CONNECT example.com:443 HTTP/1.1` + end, false},
+		{"envoy", `[2026-11-22T18:14:21.250Z] "- - HTTP/1.1" 400 DPE 0 11 0 - "-" "-" "-" "-" "-"`, true},
+		{"json", `{"time": 1795371261, "request_method": "", "request_uri": ""}`, true},
+		{"json", `{"time": 1795371261, "method": "GET", "path": ""}`, false},
+		{"json", `{"time": 1795371261, "request": "7f3a", "path": "/"}`, false},
+		{"json", `{"time": 1795371261, "ip": "192.0.2.1"}`, false},
+		{"$msec $remote_addr", "1795371261 192.0.2.1", false},
+	} {
+		f, err := formatOf(test.format, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, e := f.setter(), Entry{}
+		if what := f.parse(test.line, &s, &e); what != "" || e.NoHTTP != test.want {
+			t.Errorf("%s: no HTTP is %v, %s; want %v", test.line, e.NoHTTP, what, test.want)
+		}
+	}
+}
+
 func TestBadLines(t *testing.T) {
 	re := `re:^(?P<time>\S+) (?P<address>\S+)$`
 	for _, test := range []struct{ format, line, want string }{
@@ -216,6 +246,10 @@ func TestBadFormats(t *testing.T) {
 		if _, err := formatOf(test.format, given, test.head); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("format %q of %q: %v, want %s", test.format, test.head, err, test.want)
 		}
+	}
+	long := Fields{{Target: "host", Source: strings.Repeat("x", mostSource+1)}}
+	if err := CheckFormat("", long); err == nil || !strings.Contains(err.Error(), "of 65 bytes; at most 64") {
+		t.Errorf("a long source: %v", err)
 	}
 	for _, text := range []string{"", "path", "path=", "nope=x", "header:=x", "remote_addr=x", "other:a=b"} {
 		if all, err := ParseFields(text); err == nil {

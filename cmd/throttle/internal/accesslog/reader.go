@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -224,11 +225,14 @@ type Stats struct {
 	First      Bad
 	// Formats are those of the logs, each once.
 	Formats []string
+	// Missing are the sources of Options.Fields that no line of JSON had as a text or a
+	// number; in other formats that is an error.
+	Missing []string
 }
 
 // Stats returns what was read so far.
 func (r *Reader) Stats() Stats {
-	s := Stats{Lines: r.lines, Bad: r.bad, First: r.first}
+	s := Stats{Lines: r.lines, Bad: r.bad, First: r.first, Missing: r.missing()}
 	seen := map[string]bool{}
 	for _, f := range r.files {
 		if !seen[f.format.Name] {
@@ -237,4 +241,14 @@ func (r *Reader) Stats() Stats {
 		}
 	}
 	return s
+}
+
+func (r *Reader) missing() (all []string) {
+	for i, g := range r.options.Fields {
+		had := func(f *file) bool { return f.format.marked == 0 || f.seen[i] }
+		if !slices.ContainsFunc(r.files, had) && !slices.Contains(all, g.Source) {
+			all = append(all, g.Source)
+		}
+	}
+	return all
 }

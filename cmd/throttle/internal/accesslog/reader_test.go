@@ -86,6 +86,8 @@ func TestReader(t *testing.T) {
 		{"a byte order mark", []string{"\ufeff" + lineAt(s(0), 1)}, Options{}, "/1"},
 		{"of two formats", []string{lineAt(s(0), 1), `{"ts": 1795371263, "path": "/2"}`}, Options{}, "/1/2"},
 		{"csv", []string{"time,path\n1795371261,/1\n1795371262,/2"}, Options{}, "/1/2"},
+		{"csv after empty lines", []string{"\n\r\ntime,path\r\n1795371261,/1\n1795371262,/2"}, Options{}, "/1/2"},
+		{"csv by name after empty lines", []string{"\n\ntime,path\n1795371261,/1"}, Options{Format: "csv"}, "/1"},
 		{"one bad of three", []string{lineAt(s(0), 1) + "bad\n" + lineAt(s(0), 2)}, Options{Bad: 0.34}, "/1/2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -121,6 +123,8 @@ func TestReaderErrors(t *testing.T) {
 		{"cut off", string(cut[:len(cut)-30]), Options{}, "unexpected EOF"},
 		{"zstd", "\x28\xb5\x2f\xfd", Options{}, "LOG: compressed by zstd"},
 		{"names alone", "time,path", Options{}, "LOG: only a line of names"},
+		{"names without an end", "time,path," + strings.Repeat("x,", headSize), Options{Format: "csv"}, "LOG: no line of names within the first 64 KiB"},
+		{"names after empty lines", "\n\ntime,path\nx,/\n", Options{}, "LOG:4: as format csv: not a time"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := written(t, "log", []byte(test.text))
@@ -260,5 +264,33 @@ func TestReaderOfALogThatGrows(t *testing.T) {
 	})
 	if got.String() != lineAt(at, 1) {
 		t.Errorf("read %q, want the first line", got.String())
+	}
+}
+
+// A source that no line of JSON has is told of at the end.
+func TestMissingSources(t *testing.T) {
+	given, err := ParseFields("header:x-api-key=key,header:x-other=nokey,value:plan=PLAN,value:also=nokey,client=who.id," + "host=" + strings.Repeat("h", mostSource))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := `{"time": 1795371261, "key": "k", "who": {"id": 7}, "` + strings.Repeat("h", mostSource) + `": ""}` + "\n"
+	late := strings.Repeat(log, 2*chunkSize/len(log)) + `{"time": 1795371261, "plan": "gold"}`
+	for _, test := range []struct {
+		name  string
+		files []string
+		want  string
+	}{
+		{"one log", []string{log}, "[nokey PLAN]"},
+		{"seen late", []string{late}, "[nokey]"},
+		{"one of two", []string{log, late}, "[nokey]"},
+	} {
+		var names []string
+		for _, text := range test.files {
+			names = append(names, written(t, "log", []byte(text)))
+		}
+		_, s, err := paths(t, names, nil, Options{Fields: given})
+		if err != nil || fmt.Sprint(s.Missing) != test.want {
+			t.Errorf("%s: missing %v, %v; want %s", test.name, s.Missing, err, test.want)
+		}
 	}
 }
