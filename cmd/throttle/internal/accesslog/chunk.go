@@ -38,6 +38,7 @@ type chunk struct {
 	bad     int64
 	first   Bad // of the bad ones; its Line is within the chunk
 	done    chan struct{}
+	waiting int // entries that wait in their file
 }
 
 // readChunks cuts r into chunks until its end, or that of ctx. The error is in the last

@@ -31,10 +31,18 @@ type file struct {
 	seen    []bool // the sources of Fields, up to current
 	ended   bool
 
-	window  time.Duration
-	most    int      // that wait
-	waiting []*Entry // in the order of their times
-	latest  time.Time
+	window    time.Duration
+	most      int      // that wait
+	mostBytes int      // of the chunks of which lines wait
+	waiting   []waiter // in the order of their times
+	bytes     int      // of their chunks
+	latest    time.Time
+}
+
+// waiter is an entry that waits, and keeps its chunk in memory.
+type waiter struct {
+	*Entry
+	chunk *chunk
 }
 
 // aheadChunks is how many chunks of all files are read ahead, at least one of each.
@@ -207,18 +215,21 @@ func (f *file) parsed(ctx context.Context) (c *chunk) {
 	}
 }
 
-// mostWaiting bounds the entries of all files that wait for earlier ones.
-const mostWaiting = 20_000
+const (
+	// mostWaiting bounds the entries of all files that wait for earlier ones.
+	mostWaiting = 20_000
+	// mostWaitingBytes bounds the text that they keep in memory. An entry keeps its
+	// chunk, so it is that of whole chunks.
+	mostWaitingBytes = 64 << 20
+)
 
 // pull returns the earliest entry that no later line of the log can precede, or that
 // can wait no longer.
 func (f *file) pull(ctx context.Context, r *Reader) (*Entry, error) {
 	for {
 		n := len(f.waiting)
-		if n > 0 && (f.ended || f.window <= 0 || n >= f.most || f.latest.Sub(f.waiting[0].Time) > f.window) {
-			e := f.waiting[0]
-			f.waiting = f.waiting[1:]
-			return e, nil
+		if n > 0 && (f.ended || f.window <= 0 || n >= f.most || f.bytes > f.mostBytes || f.latest.Sub(f.waiting[0].Time) > f.window) {
+			return f.first(), nil
 		}
 		if f.ended {
 			return nil, nil
@@ -233,14 +244,29 @@ func (f *file) pull(ctx context.Context, r *Reader) (*Entry, error) {
 	}
 }
 
-// wait puts e behind those that are not later.
-func (f *file) wait(e *Entry) {
+// first takes the first entry that waits.
+func (f *file) first() *Entry {
+	w := f.waiting[0]
+	f.waiting[0] = waiter{} // or it is kept in memory
+	f.waiting = f.waiting[1:]
+	if w.chunk.waiting--; w.chunk.waiting == 0 {
+		f.bytes -= len(w.chunk.text)
+	}
+	return w.Entry
+}
+
+// wait puts an entry of the current chunk behind those that are not later.
+func (f *file) wait(entry *Entry) {
+	e := waiter{entry, f.current}
+	if e.chunk.waiting++; e.chunk.waiting == 1 {
+		f.bytes += len(e.chunk.text)
+	}
 	if !e.Time.Before(f.latest) {
 		f.latest = e.Time
 		f.waiting = append(f.waiting, e)
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.waiting, e, func(a, b *Entry) int {
+	at, _ := slices.BinarySearchFunc(f.waiting, e, func(a, b waiter) int {
 		if a.Time.After(b.Time) {
 			return 1
 		}
