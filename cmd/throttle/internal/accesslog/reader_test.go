@@ -294,3 +294,44 @@ func TestMissingSources(t *testing.T) {
 		}
 	}
 }
+
+// Lines that wait for earlier ones are bounded in bytes: beyond, the earliest goes on.
+func TestWaitingBytes(t *testing.T) {
+	const most, n = 4 * chunkSize, 40
+	var b strings.Builder
+	for i := range n {
+		line := lineAt(at.Add(time.Duration(i+1)*time.Second), i)
+		b.WriteString(strings.TrimSuffix(line, "\n") + " " + strings.Repeat("x", 60<<10) + "\n")
+	}
+	b.WriteString(lineAt(at, n)) // the earliest, behind too much
+	r, err := Open(t.Context(), []string{"-"}, strings.NewReader(b.String()), Options{Window: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.files[0]; f.mostBytes != mostWaitingBytes {
+		t.Errorf("%d bytes may wait, want %d", f.mostBytes, mostWaitingBytes)
+	}
+	r.files[0].mostBytes = most
+	var all []string
+	held := 0
+	for {
+		e, _, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			break
+		}
+		all = append(all, e.Path)
+		held = max(held, r.files[0].bytes)
+	}
+	if len(all) != n+1 || all[0] != "/0" || all[n] == fmt.Sprintf("/%d", n) {
+		t.Errorf("order %v: the last line is neither first nor last", all)
+	}
+	if held > most+chunkSize || held <= most/2 || r.files[0].bytes != 0 {
+		t.Errorf("at most %d bytes wait, want up to %d; and %d at the end", held, most, r.files[0].bytes)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -120,8 +120,8 @@ func (w *work) allNotes(r *report, s accesslog.Stats) []string {
 		add("%s lines are no HTTP request, and left out", words.Whole(w.seen.foreign))
 	}
 	if w.seen.late > 0 {
-		add("%s requests were out of order by more than -window %v, or behind more than %s lines or %d KiB that waited, and count at the time of the one before",
-			words.Whole(w.seen.late), w.window, words.Whole(int64(s.Waiting)), s.WaitingBytes>>10)
+		add("%s requests were out of order by more than -window %v, or behind more than %s lines or %d MiB that waited, and count at the time of the one before",
+			words.Whole(w.seen.late), w.window, words.Whole(int64(s.Waiting)), s.WaitingBytes>>20)
 	}
 	if r.Replay != nil {
 		for i, s := range r.Replay.Sides {
