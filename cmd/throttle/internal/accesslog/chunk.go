@@ -34,9 +34,11 @@ type chunk struct {
 	err     error
 	entries []Entry
 	lines   int64
+	seen    []bool // the sources of Fields
 	bad     int64
 	first   Bad // of the bad ones; its Line is within the chunk
 	done    chan struct{}
+	waiting int // entries that wait in their file
 }
 
 // readChunks cuts r into chunks until its end, or that of ctx. The error is in the last
@@ -75,16 +77,17 @@ func readChunks(ctx context.Context, r io.Reader, give func(*chunk) bool) {
 	}
 }
 
-// readToEnd reports whether r is at its end: io.ReadFull says the same of an r that
-// ends and of one that fails with io.ErrUnexpectedEOF, as gzip does when cut off.
+// readToEnd reports whether r was at its end: io.ReadFull says the same of an r that
+// ends and of one that fails with io.ErrUnexpectedEOF, as gzip does when cut off, and
+// then fails again. What was written since is left out.
 func readToEnd(r io.Reader) bool {
 	_, err := r.Read(make([]byte, 1))
-	return errors.Is(err, io.EOF)
+	return err == nil || errors.Is(err, io.EOF)
 }
 
 // parse reads the lines of a chunk.
 func (c *chunk) parse(f *Format) {
-	s := setter{more: len(f.Names)}
+	s := f.setter()
 	c.entries = make([]Entry, 0, len(c.text)/128+1)
 	rest := c.text
 	for rest != "" {
@@ -100,6 +103,7 @@ func (c *chunk) parse(f *Format) {
 		c.lines++
 		c.fail(tooLong)
 	}
+	c.seen = s.seen
 }
 
 // line reads one line.
@@ -110,7 +114,7 @@ func (c *chunk) line(f *Format, s *setter, line string) {
 	}
 	c.entries = append(c.entries, Entry{})
 	e := &c.entries[len(c.entries)-1]
-	what := f.parser.parse(line, s, e)
+	what := f.parse(line, s, e)
 	if what == "" && e.Time.IsZero() {
 		what = "no time"
 	}

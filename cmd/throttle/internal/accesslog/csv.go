@@ -34,7 +34,7 @@ func newColumns(head string, given Fields) (*Format, error) {
 	case !timed(p.fields):
 		return nil, fmt.Errorf("the line of names has none for the time; name it by -fields time=NAME")
 	}
-	return &Format{Name: "csv", Names: t.names, parser: p, header: true}, nil
+	return &Format{Name: "csv", Names: t.names, parser: p, header: true, given: t.given}, nil
 }
 
 // commaOf returns what separates the names of a line.

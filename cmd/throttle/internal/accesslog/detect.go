@@ -36,6 +36,11 @@ func formatOf(name string, given Fields, head string) (*Format, error) {
 // CheckFormat reports whether a format is one, and the fields can be those of it, as far
 // as that can be said without a log.
 func CheckFormat(name string, given Fields) error {
+	for _, g := range given {
+		if len(g.Source) > mostSource {
+			return fmt.Errorf("field %s of %d bytes; at most %d", quoted(g.Source), len(g.Source), mostSource)
+		}
+	}
 	if name == "" || name == "csv" {
 		return nil
 	}
@@ -92,10 +97,10 @@ func someLines(head string) (lines []string) {
 
 // reads returns how many lines f can read.
 func (f *Format) reads(lines []string) (n int) {
-	s := setter{more: len(f.Names)}
+	s := f.setter()
 	for _, line := range lines {
 		var e Entry
-		if f.parser.parse(line, &s, &e) == "" && !e.Time.IsZero() {
+		if f.parse(line, &s, &e) == "" && !e.Time.IsZero() {
 			n++
 		}
 	}

@@ -19,8 +19,11 @@ type Entry struct {
 	// Address is that of the peer of the connection.
 	Address netip.Addr
 	// Method and Host are as sent. Path is decoded and without the query, RawPath as it
-	// was sent where that differs. All are empty for a request that was no HTTP.
+	// was sent where that differs.
 	Method, Host, Path, RawPath string
+	// NoHTTP says that the line has a place for the request line or the method, and no
+	// HTTP request in it: of a connection without one, or with other bytes.
+	NoHTTP bool
 	// Client is the authenticated identity.
 	Client string
 	// Referer, Agent and Forwarded are fields of the header: Referer, User-Agent,
@@ -90,6 +93,48 @@ type setter struct {
 	clock clock
 	slab  []string // of which More are made
 	more  int      // the length of each
+	given uint64   // the fields that Fields name
+	has   uint64   // the fields that the line at hand has
+	done  uint64   // those of them that are set
+	seen  []bool   // the sources of Fields that lines had
+}
+
+// bit is that of a field below fieldMore.
+func (f field) bit() uint64 { return 1 << f }
+
+// take sets a field to a text that is not empty, unless it was set by another name.
+func (s *setter) take(e *Entry, f field, text string) (what string) {
+	if f >= fieldMore {
+		if all := s.moreOf(e); all[f-fieldMore] == "" {
+			return s.set(e, f, text)
+		}
+		return ""
+	}
+	s.has |= f.bit()
+	if text == "" || text == "-" || s.done&f.bit() != 0 {
+		return ""
+	}
+	if f == fieldRequest {
+		s.request(e, text)
+		return ""
+	}
+	s.done |= f.bit()
+	return s.set(e, f, text)
+}
+
+// request sets method and path of a request line, which count unless they were set by
+// names of their own before, or Fields name those.
+func (s *setter) request(e *Entry, line string) {
+	method, target, ok := requestLine(line)
+	if !ok {
+		return
+	}
+	if s.given&fieldMethod.bit() == 0 {
+		_ = s.take(e, fieldMethod, method) // a text is never wrong
+	}
+	if s.given&fieldPath.bit() == 0 {
+		_ = s.take(e, fieldPath, target)
+	}
 }
 
 // set sets a field, or says what is wrong with its text.
@@ -112,8 +157,6 @@ func (s *setter) set(e *Entry, f field, text string) (what string) {
 		return e.number(f, text)
 	case fieldPath:
 		e.target(text)
-	case fieldRequest:
-		e.request(text)
 	default:
 		*s.textOf(e, f) = text
 	}
@@ -180,19 +223,17 @@ func address(text string) (a netip.Addr, ok bool) {
 	return a, err == nil
 }
 
-// request reads a request line: METHOD TARGET PROTOCOL, or nothing of one that is no
-// HTTP.
-func (e *Entry) request(line string) {
+// requestLine reads a request line: METHOD TARGET PROTOCOL.
+func requestLine(line string) (method, target string, ok bool) {
 	method, rest, _ := strings.Cut(line, " ")
 	end := strings.LastIndexByte(rest, ' ')
 	if end < 0 && rest != "" { // HTTP/0.9
 		end = len(rest)
 	}
 	if end <= 0 || method == "" || strings.ContainsFunc(method, func(r rune) bool { return r < 'A' || r > 'Z' && r != '_' && r != '-' && (r < 'a' || r > 'z') }) {
-		return
+		return "", "", false
 	}
-	e.Method = method
-	e.target(rest[:end])
+	return method, rest[:end], true
 }
 
 // target reads the target of a request: a path with a query, or a URL.

@@ -27,13 +27,22 @@ type file struct {
 
 	current *chunk // of which entries are taken
 	at      int
-	lines   int64 // before current
+	lines   int64  // before current
+	seen    []bool // the sources of Fields, up to current
 	ended   bool
 
-	window  time.Duration
-	most    int      // that wait
-	waiting []*Entry // in the order of their times
-	latest  time.Time
+	window    time.Duration
+	most      int      // that wait
+	mostBytes int      // of the chunks of which lines wait
+	waiting   []waiter // in the order of their times
+	bytes     int      // of their chunks
+	latest    time.Time
+}
+
+// waiter is an entry that waits, and keeps its chunk in memory.
+type waiter struct {
+	*Entry
+	chunk *chunk
 }
 
 // aheadChunks is how many chunks of all files are read ahead, at least one of each.
@@ -74,18 +83,26 @@ func (f *file) begin(source io.Reader, format string, given Fields) error {
 	if len(strings.TrimSpace(string(head))) == 0 && err != nil {
 		return fmt.Errorf("%s: %w", f.name, errEmpty)
 	}
-	if f.format, err = formatOf(format, given, string(head)); err != nil {
-		first, _, _ := strings.Cut(strings.TrimSpace(string(head)), "\n")
-		return fmt.Errorf("%s:1: %w; the line is %s", f.name, err, quoted(first))
+	text := strings.TrimLeft(string(head), "\r\n")
+	blank := len(head) - len(text)
+	before := int64(strings.Count(string(head[:blank]), "\n"))
+	first, _, more := strings.Cut(text, "\n")
+	whole := more || err != nil
+	if f.format, err = formatOf(format, given, text); err != nil {
+		return fmt.Errorf("%s:%d: %w; the line is %s", f.name, before+1, err, quoted(strings.TrimSpace(first)))
 	}
-	if f.format.header {
-		_, err = r.ReadString('\n')
-		f.lines = 1
-		if err != nil {
-			return fmt.Errorf("%s: only a line of names", f.name)
-		}
+	f.seen = make([]bool, f.format.marked)
+	switch {
+	case !f.format.header:
+		return nil
+	case !whole:
+		return fmt.Errorf("%s: no line of names within the first %d KiB", f.name, headSize>>10)
+	case !more:
+		return fmt.Errorf("%s: only a line of names", f.name)
 	}
-	return nil
+	f.lines = before + 1
+	_, err = r.Discard(blank + len(first) + 1)
+	return err
 }
 
 // unpacked returns the text of a log, of gzip what is in it.
@@ -165,6 +182,9 @@ func (f *file) turn(ctx context.Context, r *Reader) error {
 		return ctx.Err()
 	}
 	r.lines += c.lines
+	for i, seen := range c.seen {
+		f.seen[i] = f.seen[i] || seen
+	}
 	if c.bad > 0 {
 		bad := c.first
 		bad.File, bad.Line = f.name, bad.Line+f.lines
@@ -195,18 +215,21 @@ func (f *file) parsed(ctx context.Context) (c *chunk) {
 	}
 }
 
-// mostWaiting bounds the entries of all files that wait for earlier ones.
-const mostWaiting = 20_000
+const (
+	// mostWaiting bounds the entries of all files that wait for earlier ones.
+	mostWaiting = 20_000
+	// mostWaitingBytes bounds the text that they keep in memory. An entry keeps its
+	// chunk, so it is that of whole chunks.
+	mostWaitingBytes = 64 << 20
+)
 
 // pull returns the earliest entry that no later line of the log can precede, or that
 // can wait no longer.
 func (f *file) pull(ctx context.Context, r *Reader) (*Entry, error) {
 	for {
 		n := len(f.waiting)
-		if n > 0 && (f.ended || f.window <= 0 || n >= f.most || f.latest.Sub(f.waiting[0].Time) > f.window) {
-			e := f.waiting[0]
-			f.waiting = f.waiting[1:]
-			return e, nil
+		if n > 0 && (f.ended || f.window <= 0 || n >= f.most || f.bytes > f.mostBytes || f.latest.Sub(f.waiting[0].Time) > f.window) {
+			return f.first(), nil
 		}
 		if f.ended {
 			return nil, nil
@@ -221,14 +244,29 @@ func (f *file) pull(ctx context.Context, r *Reader) (*Entry, error) {
 	}
 }
 
-// wait puts e behind those that are not later.
-func (f *file) wait(e *Entry) {
+// first takes the first entry that waits.
+func (f *file) first() *Entry {
+	w := f.waiting[0]
+	f.waiting[0] = waiter{} // or it is kept in memory
+	f.waiting = f.waiting[1:]
+	if w.chunk.waiting--; w.chunk.waiting == 0 {
+		f.bytes -= len(w.chunk.text)
+	}
+	return w.Entry
+}
+
+// wait puts an entry of the current chunk behind those that are not later.
+func (f *file) wait(entry *Entry) {
+	e := waiter{entry, f.current}
+	if e.chunk.waiting++; e.chunk.waiting == 1 {
+		f.bytes += len(e.chunk.text)
+	}
 	if !e.Time.Before(f.latest) {
 		f.latest = e.Time
 		f.waiting = append(f.waiting, e)
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.waiting, e, func(a, b *Entry) int {
+	at, _ := slices.BinarySearchFunc(f.waiting, e, func(a, b waiter) int {
 		if a.Time.After(b.Time) {
 			return 1
 		}

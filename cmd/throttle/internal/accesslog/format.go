@@ -15,7 +15,22 @@ type Format struct {
 	Names []Name
 
 	parser parser
-	header bool // the first line is none of the log
+	header bool   // the first line is none of the log
+	given  uint64 // the fields that Fields name
+	marked int    // how many of Fields lines may lack
+}
+
+// setter returns what sets the fields of entries.
+func (f *Format) setter() setter {
+	return setter{more: len(f.Names), given: f.given, seen: make([]bool, f.marked)}
+}
+
+// parse reads a line, or says what is wrong with it.
+func (f *Format) parse(line string, s *setter, e *Entry) (what string) {
+	s.has, s.done = 0, 0
+	what = f.parser.parse(line, s, e)
+	e.NoHTTP = s.has&(fieldRequest.bit()|fieldMethod.bit()) != 0 && e.Method == "" && e.Path == ""
+	return what
 }
 
 // Name is a property of requests that the fields of an Entry do not have.
@@ -46,6 +61,9 @@ type parser interface {
 // cost:NAME.
 type Fields []Field
 
+// mostSource bounds the bytes of a source.
+const mostSource = 64
+
 // Field is one of Fields.
 type Field struct{ Target, Source string }
 
@@ -72,6 +90,7 @@ type table struct {
 	byName map[string][]field // in small letters
 	names  []Name
 	taken  map[field]bool // given by Fields, so that no other name counts
+	given  uint64         // the same of those below fieldMore
 }
 
 func newTable(given Fields) *table {
@@ -82,6 +101,8 @@ func newTable(given Fields) *table {
 		f := named[g.Target]
 		if more {
 			f = t.add(Kind(kind), name)
+		} else {
+			t.given |= f.bit()
 		}
 		t.taken[f] = true
 		t.byName[source] = append(t.byName[source], f)
@@ -126,10 +147,10 @@ func (t *table) missing(given Fields, has func(name string) bool) string {
 	return ""
 }
 
-// setAll sets all fields that a text is.
+// setAll sets all fields that a text is and that are not set yet.
 func setAll(s *setter, e *Entry, fields []field, text string) (what string) {
 	for _, f := range fields {
-		if what := s.set(e, f, text); what != "" {
+		if what := s.take(e, f, text); what != "" {
 			return what
 		}
 	}
@@ -159,7 +180,7 @@ func newPattern(text string, given Fields) (*Format, error) {
 	if name := t.missing(given, func(name string) bool { return has[name] }); name != "" {
 		return nil, fmt.Errorf("the expression has no group %s", name)
 	}
-	return &Format{Name: "re", Names: t.names, parser: &p}, nil
+	return &Format{Name: "re", Names: t.names, parser: &p, given: t.given}, nil
 }
 
 func (p *pattern) parse(line string, s *setter, e *Entry) (what string) {

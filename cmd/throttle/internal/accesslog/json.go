@@ -17,11 +17,15 @@ const mostDepth = 8
 
 func newObject(given Fields) *Format {
 	t := newTable(given)
+	for i, g := range given {
+		source := strings.ToLower(g.Source)
+		t.byName[source] = append(t.byName[source], mark(i))
+	}
 	o := &object{byName: t.byName, given: given}
 	for name := range t.byName {
 		o.longest = max(o.longest, len(name))
 	}
-	return &Format{Name: "json", Names: t.names, parser: o}
+	return &Format{Name: "json", Names: t.names, parser: o, given: t.given, marked: len(given)}
 }
 
 // scanner reads one line. It checks no more than it needs to find values.
@@ -30,11 +34,13 @@ type scanner struct {
 	s     *setter
 	e     *Entry
 	text  string
-	name  [64]byte
-	small [64]byte
-	set   uint64 // the fields below fieldMore that are set
+	name  [mostSource]byte
+	small [mostSource]byte
 	what  string
 }
+
+// mark returns what stands for the i-th of Fields: below zero, and no field.
+func mark(i int) field { return field(-1 - i) }
 
 func (o *object) parse(line string, s *setter, e *Entry) (what string) {
 	c := scanner{o: o, s: s, e: e, text: line}
@@ -214,13 +220,11 @@ func (c *scanner) give(n int, text string, escaped bool) bool {
 		text = plain
 	}
 	for _, f := range fields {
-		if f < fieldMore {
-			if c.set&(1<<f) != 0 {
-				continue
-			}
-			c.set |= 1 << f
+		if f < 0 {
+			c.s.seen[-1-f] = true
+			continue
 		}
-		if c.what = c.s.set(c.e, f, text); c.what != "" {
+		if c.what = c.s.take(c.e, f, text); c.what != "" {
 			c.what = string(c.name[:n]) + " is " + c.what
 			return false
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,7 +21,9 @@ type Options struct {
 	// Bad is the share of lines that may be malformed. If zero, none.
 	Bad float64
 	// Window is how much later a line may stand than one with a later time. Lines that
-	// are out of order by more come late. At most 20,000 lines wait. If zero, none do.
+	// are out of order by more come late. At most 20,000 lines
+	// wait, of at most 64 MiB of the logs, of each log an equal share; beyond, the earliest
+	// is given. If zero, none do.
 	Window time.Duration
 }
 
@@ -75,7 +78,7 @@ func Open(ctx context.Context, names []string, stdin io.Reader, o Options) (*Rea
 		}
 		f.window = o.Window
 		f.ordered = make(chan *chunk, max(aheadChunks/len(names), 1))
-		f.most = max(mostWaiting/len(names), 1)
+		f.most, f.mostBytes = mostWaiting/len(names), mostWaitingBytes/len(names)
 		r.files = append(r.files, f)
 	}
 	if len(r.files) == 0 {
@@ -224,11 +227,16 @@ type Stats struct {
 	First      Bad
 	// Formats are those of the logs, each once.
 	Formats []string
+	// Missing are the sources of Options.Fields that no line of JSON had as a text or a
+	// number; in other formats that is an error.
+	Missing []string
+	// Waiting and WaitingBytes are how many lines of each log may wait for earlier ones.
+	Waiting, WaitingBytes int
 }
 
 // Stats returns what was read so far.
 func (r *Reader) Stats() Stats {
-	s := Stats{Lines: r.lines, Bad: r.bad, First: r.first}
+	s := Stats{Lines: r.lines, Bad: r.bad, First: r.first, Missing: r.missing(), Waiting: r.files[0].most, WaitingBytes: r.files[0].mostBytes}
 	seen := map[string]bool{}
 	for _, f := range r.files {
 		if !seen[f.format.Name] {
@@ -237,4 +245,14 @@ func (r *Reader) Stats() Stats {
 		}
 	}
 	return s
+}
+
+func (r *Reader) missing() (all []string) {
+	for i, g := range r.options.Fields {
+		had := func(f *file) bool { return f.format.marked == 0 || f.seen[i] }
+		if !slices.ContainsFunc(r.files, had) && !slices.Contains(all, g.Source) {
+			all = append(all, g.Source)
+		}
+	}
+	return all
 }

@@ -86,6 +86,8 @@ func TestReader(t *testing.T) {
 		{"a byte order mark", []string{"\ufeff" + lineAt(s(0), 1)}, Options{}, "/1"},
 		{"of two formats", []string{lineAt(s(0), 1), `{"ts": 1795371263, "path": "/2"}`}, Options{}, "/1/2"},
 		{"csv", []string{"time,path\n1795371261,/1\n1795371262,/2"}, Options{}, "/1/2"},
+		{"csv after empty lines", []string{"\n\r\ntime,path\r\n1795371261,/1\n1795371262,/2"}, Options{}, "/1/2"},
+		{"csv by name after empty lines", []string{"\n\ntime,path\n1795371261,/1"}, Options{Format: "csv"}, "/1"},
 		{"one bad of three", []string{lineAt(s(0), 1) + "bad\n" + lineAt(s(0), 2)}, Options{Bad: 0.34}, "/1/2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -121,6 +123,8 @@ func TestReaderErrors(t *testing.T) {
 		{"cut off", string(cut[:len(cut)-30]), Options{}, "unexpected EOF"},
 		{"zstd", "\x28\xb5\x2f\xfd", Options{}, "LOG: compressed by zstd"},
 		{"names alone", "time,path", Options{}, "LOG: only a line of names"},
+		{"names without an end", "time,path," + strings.Repeat("x,", headSize), Options{Format: "csv"}, "LOG: no line of names within the first 64 KiB"},
+		{"names after empty lines", "\n\ntime,path\nx,/\n", Options{}, "LOG:4: as format csv: not a time"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := written(t, "log", []byte(test.text))
@@ -230,4 +234,104 @@ func BenchmarkReader(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)*50_000/b.Elapsed().Seconds(), "lines/s")
+}
+
+// growing is a log to which more is written after its end was read once.
+type growing struct{ parts []string }
+
+func (g *growing) Read(p []byte) (int, error) {
+	if len(g.parts) == 0 || g.parts[0] == "" {
+		g.parts = g.parts[min(1, len(g.parts)):]
+		return 0, io.EOF
+	}
+	n := copy(p, g.parts[0])
+	if g.parts[0] = g.parts[0][n:]; g.parts[0] == "" {
+		g.parts = append([]string{""}, g.parts[1:]...)
+	}
+	return n, nil
+}
+
+// A log that is still being written ends where it was read to.
+func TestReaderOfALogThatGrows(t *testing.T) {
+	more := strings.Repeat(lineAt(at, 2), 10)
+	g := &growing{parts: []string{lineAt(at, 1), more, more, more}}
+	var got strings.Builder
+	readChunks(t.Context(), g, func(c *chunk) bool {
+		if got.WriteString(c.text); c.err != nil {
+			t.Errorf("error %v", c.err)
+		}
+		return true
+	})
+	if got.String() != lineAt(at, 1) {
+		t.Errorf("read %q, want the first line", got.String())
+	}
+}
+
+// A source that no line of JSON has is told of at the end.
+func TestMissingSources(t *testing.T) {
+	given, err := ParseFields("header:x-api-key=key,header:x-other=nokey,value:plan=PLAN,value:also=nokey,client=who.id," + "host=" + strings.Repeat("h", mostSource))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := `{"time": 1795371261, "key": "k", "who": {"id": 7}, "` + strings.Repeat("h", mostSource) + `": ""}` + "\n"
+	late := strings.Repeat(log, 2*chunkSize/len(log)) + `{"time": 1795371261, "plan": "gold"}`
+	for _, test := range []struct {
+		name  string
+		files []string
+		want  string
+	}{
+		{"one log", []string{log}, "[nokey PLAN]"},
+		{"seen late", []string{late}, "[nokey]"},
+		{"one of two", []string{log, late}, "[nokey]"},
+	} {
+		var names []string
+		for _, text := range test.files {
+			names = append(names, written(t, "log", []byte(text)))
+		}
+		_, s, err := paths(t, names, nil, Options{Fields: given})
+		if err != nil || fmt.Sprint(s.Missing) != test.want {
+			t.Errorf("%s: missing %v, %v; want %s", test.name, s.Missing, err, test.want)
+		}
+	}
+}
+
+// Lines that wait for earlier ones are bounded in bytes: beyond, the earliest goes on.
+func TestWaitingBytes(t *testing.T) {
+	const most, n = 4 * chunkSize, 40
+	var b strings.Builder
+	for i := range n {
+		line := lineAt(at.Add(time.Duration(i+1)*time.Second), i)
+		b.WriteString(strings.TrimSuffix(line, "\n") + " " + strings.Repeat("x", 60<<10) + "\n")
+	}
+	b.WriteString(lineAt(at, n)) // the earliest, behind too much
+	r, err := Open(t.Context(), []string{"-"}, strings.NewReader(b.String()), Options{Window: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.files[0]; f.mostBytes != mostWaitingBytes {
+		t.Errorf("%d bytes may wait, want %d", f.mostBytes, mostWaitingBytes)
+	}
+	r.files[0].mostBytes = most
+	var all []string
+	held := 0
+	for {
+		e, _, err := r.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			break
+		}
+		all = append(all, e.Path)
+		held = max(held, r.files[0].bytes)
+	}
+	if len(all) != n+1 || all[0] != "/0" || all[n] == fmt.Sprintf("/%d", n) {
+		t.Errorf("order %v: the last line is neither first nor last", all)
+	}
+	if held > most+chunkSize || held <= most/2 || r.files[0].bytes != 0 {
+		t.Errorf("at most %d bytes wait, want up to %d; and %d at the end", held, most, r.files[0].bytes)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -59,7 +59,7 @@ func newTemplate(name, text string, given Fields) (*Format, error) {
 	case !timed(fields):
 		return nil, fmt.Errorf("the format has no time; write $time_local, $time_iso8601 or $msec")
 	}
-	return &Format{Name: name, Names: t.names, parser: p}, nil
+	return &Format{Name: name, Names: t.names, parser: p, given: t.given}, nil
 }
 
 // cut cuts a text into pieces.

@@ -140,6 +140,8 @@ type work struct {
 // seen counts what the log itself says.
 type seen struct {
 	requests, throttled int64 // with 429
+	late                int64 // earlier than one before
+	foreign             int64 // lines that are no HTTP request, and left out
 	parted              bool  // a time with a part of a second
 	from, to            time.Time
 }
@@ -202,7 +204,10 @@ func (w *work) read(ctx context.Context, log *accesslog.Reader, progress func(st
 		case err != nil:
 			return usage.Errorf("replay: %v", err)
 		case e == nil:
-			return nil
+			return w.seen.check()
+		case e.NoHTTP:
+			w.seen.foreign++
+			continue
 		}
 		if err := w.one(ctx, e, f, at); err != nil {
 			return exit.Failf("replay: %v", err)
@@ -238,13 +243,23 @@ func (s *seen) add(e *accesslog.Entry, at time.Time) {
 		s.from = at
 	}
 	s.requests++
-	if at.After(s.to) {
+	if at.Before(s.to) {
+		s.late++
+	} else {
 		s.to = at
 	}
 	if e.Status == 429 {
 		s.throttled++
 	}
 	s.parted = s.parted || e.Time.Nanosecond() != 0
+}
+
+// check reports that there is nothing to say.
+func (s *seen) check() error {
+	if s.requests == 0 {
+		return usage.Errorf("replay: none of %s lines has an HTTP request; name the parts of a line by -fields", words.Whole(s.foreign))
+	}
+	return nil
 }
 
 // addressOf returns the address of the client of an entry, behind the proxies that c

@@ -332,7 +332,7 @@ func TestNotes(t *testing.T) {
 	}
 	log := lines(30, 1, time.Second, "/") + lines(3, 1, time.Second, "/")
 	r := reportOf(t, "-rules", file, "-fields", "cost:size=bytes", "-format", "$remote_addr - - [$time_local] \"$request\" $status $bytes", written(t, "a.log", strings.ReplaceAll(log, "200 1", "429 1")))
-	for _, want := range []string{"rule a: requests in flight are not replayed", "all times are whole seconds", "33 requests were answered with 429", "3 requests were out of order by more than -window 10s"} {
+	for _, want := range []string{"rule a: requests in flight are not replayed", "all times are whole seconds", "33 requests were answered with 429", "3 requests were out of order by more than -window 10s, or behind more than 20,000 lines or 64 MiB that waited"} {
 		if !strings.Contains(strings.Join(r.Notes, "\n"), want) {
 			t.Errorf("notes %q, want %s", r.Notes, want)
 		}

@@ -71,7 +71,7 @@ func (w *work) report(s accesslog.Stats) *report {
 	if w.replay != nil {
 		r.Replay = w.replay.Result()
 	}
-	r.Notes = w.allNotes(r)
+	r.Notes = w.allNotes(r, s)
 	return r
 }
 
@@ -104,7 +104,7 @@ func to(path string, stdout io.Writer, fill func(io.Writer) error) error {
 }
 
 // allNotes say what a reader of the figures must know.
-func (w *work) allNotes(r *report) []string {
+func (w *work) allNotes(r *report, s accesslog.Stats) []string {
 	notes := w.notes
 	add := func(format string, a ...any) { notes = append(notes, fmt.Sprintf(format, a...)) }
 	if !w.seen.parted && !w.spread && r.Requests > 1 {
@@ -113,10 +113,17 @@ func (w *work) allNotes(r *report) []string {
 	if r.Throttled > 0 {
 		add("%s requests were answered with 429 when they were made; callers that were refused less would have made others", words.Whole(r.Throttled))
 	}
+	for _, source := range s.Missing {
+		add("-fields: no line has a text or a number named %s", words.Quote(source))
+	}
+	if w.seen.foreign > 0 {
+		add("%s lines are no HTTP request, and left out", words.Whole(w.seen.foreign))
+	}
+	if w.seen.late > 0 {
+		add("%s requests were out of order by more than -window %v, or behind more than %s lines or %d MiB that waited, and count at the time of the one before",
+			words.Whole(w.seen.late), w.window, words.Whole(int64(s.Waiting)), s.WaitingBytes>>20)
+	}
 	if r.Replay != nil {
-		if r.Replay.Late > 0 {
-			add("%s requests were out of order by more than -window %v, and count at the time of the one before", words.Whole(r.Replay.Late), w.window)
-		}
 		for i, s := range r.Replay.Sides {
 			if s.Forgotten > 0 {
 				add("%s: %s keys were forgotten for lack of room, and so allowed more; raise -keys", w.labels[i], words.Whole(s.Forgotten))

@@ -80,6 +80,7 @@ type spreader struct {
 	on  bool
 
 	second []*accesslog.Entry // of one time, a whole second
+	over   bool               // they are those beyond mostSpread
 	format []*accesslog.Format
 	at     int
 	e      *accesslog.Entry // the one after
@@ -103,7 +104,11 @@ func (s *spreader) next(ctx context.Context) (*accesslog.Entry, *accesslog.Forma
 	}
 	e, f := s.second[s.at], s.format[s.at]
 	at := e.Time
-	if at.Nanosecond() == 0 {
+	switch {
+	case at.Nanosecond() != 0:
+	case s.over:
+		at = at.Add(time.Second - 1)
+	default:
 		at = at.Add(time.Second * time.Duration(s.at) / time.Duration(len(s.second)))
 	}
 	s.at++
@@ -112,6 +117,10 @@ func (s *spreader) next(ctx context.Context) (*accesslog.Entry, *accesslog.Forma
 
 // gather reads all entries of the next time.
 func (s *spreader) gather(ctx context.Context) (err error) {
+	var full time.Time // of which there may be more
+	if len(s.second) == mostSpread {
+		full = s.second[0].Time
+	}
 	s.second, s.format, s.at = s.second[:0], s.format[:0], 0
 	for len(s.second) < mostSpread {
 		if s.e == nil && !s.ended {
@@ -122,6 +131,9 @@ func (s *spreader) gather(ctx context.Context) (err error) {
 		}
 		if s.e == nil || len(s.second) > 0 && !s.e.Time.Equal(s.second[0].Time) {
 			return nil
+		}
+		if len(s.second) == 0 {
+			s.over = s.e.Time.Equal(full)
 		}
 		s.second, s.format, s.e = append(s.second, s.e), append(s.format, s.f), nil
 	}

@@ -93,9 +93,13 @@ func read(name string, stdin io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, rules.MaxSize+1))
 }
 
-// times returns rules with each limit times x. A limit is at least 1.
+// mostVersion bounds the bytes of a version.
+const mostVersion = 64
+
+// times returns rules with each limit times x, and a version that ends with x. A limit is at least 1.
 func times(s rules.Set, x float64) rules.Set {
-	s.Version = strings.Trim(s.Version+"-x"+strconv.FormatFloat(x, 'f', -1, 64), "-")
+	factor := "-x" + strconv.FormatFloat(x, 'f', -1, 64)
+	s.Version = strings.Trim(s.Version[:min(len(s.Version), mostVersion-len(factor))]+factor, "-")
 	all := func(limits []rules.Limit) {
 		for i := range limits {
 			limits[i].Count = scaled(limits[i].Count, x)
