@@ -22,6 +22,7 @@ func deciding(t *testing.T, show bool) *running {
 	}
 	live.Swap(version)
 	r := &recent.Decisions{Show: true} // it is the API that hides them
+	r.Prepare(live)
 	control := admit.Control{Store: new(memory.Store), Rules: live, OnEvent: func(e admit.Event) { r.OnEvent(&e) }}
 	for i, n := range []int{12, 7, 3} {
 		for range n {
