@@ -120,7 +120,7 @@ type restorer struct {
 	values   map[uint64]string
 	address  map[netip.Addr]netip.Addr
 	fields   [][]string // see Decisions.fields
-	needs    []string // the fields that the rules look at
+	needs    []string   // the fields that the rules look at
 	entirely map[int]bool
 }
 
