@@ -222,10 +222,11 @@ func (p *Peers) own(now time.Time) (tops [3]sketch.Top) {
 	return fit(tops)
 }
 
-// fit leaves as many keys of each measure as fit into a part, those with the largest
+// fit leaves about as many keys of each measure as fit into a part, those with the largest
 // counts. The bounds on those that are not listed have the others.
 func fit(tops [3]sketch.Top) [3]sketch.Top {
-	for n := peerKeys; ; n-- {
+	n := peerKeys
+	for {
 		for by := range tops {
 			tops[by] = sketch.Merge(tops[by], sketch.Top{}, n)
 		}
@@ -233,6 +234,7 @@ func fit(tops [3]sketch.Top) [3]sketch.Top {
 		if err != nil || len(text) <= maxPart || n == 0 {
 			return tops
 		}
+		n = min(n-1, n*maxPart/len(text)) // keys are about as long as each other
 	}
 }
 

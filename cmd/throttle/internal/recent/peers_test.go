@@ -2,8 +2,10 @@ package recent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -126,30 +128,29 @@ func TestPeersFit(t *testing.T) {
 	for i := range peerKeys {
 		begin(t, c, 7+i, fmt.Sprintf("a-client-with-a-name-%03d", i), "/")
 	}
-	var all []byte
-	var err error
 	now := time.Now()
-	for range maxPeers {
-		p, d := Peers{Decisions: r}, documentOf(all)
-		p.looked = now
-		shares, _ := p.read(d, now)
-		if all, err = p.write(d, now, shares); err != nil {
-			t.Fatal(err)
+	p, d := Peers{Decisions: r, looked: now}, documentOf(nil)
+	shares, _ := p.read(d, now)
+	if _, err := p.write(d, now, shares); err != nil {
+		t.Fatal(err)
+	}
+	d.Asked = math.MaxUint64
+	one := d.Parts[p.name]
+	one.Number = math.MaxUint64
+	for i := range maxPeers - 1 {
+		d.Parts[fmt.Sprintf("%016x", i)] = one
+	}
+	if all, err := json.Marshal(d); err != nil || len(all) > 1<<20 {
+		t.Errorf("%d instances have a document of %d bytes, %v, want 1 MiB at most", len(d.Parts), len(all), err)
+	}
+	for by, top := range one.Tops {
+		n, full := len(top.Keys), r.Top(now, sketch.By(by), "", peerKeys)
+		if n < peerKeys/2 || n >= peerKeys || len(full.Keys) != peerKeys {
+			t.Fatalf("measure %d: %d of %d keys, want some of 50", by, n, len(full.Keys))
 		}
-	}
-	if len(all) > 1<<20 {
-		t.Errorf("%d instances have a document of %d bytes, want 1 MiB at most", maxPeers, len(all))
-	}
-	for _, is := range documentOf(all).Parts {
-		for by, top := range is.Tops {
-			n, full := len(top.Keys), r.Top(now, sketch.By(by), "", peerKeys)
-			if n < peerKeys/3 || n >= peerKeys || len(full.Keys) != peerKeys {
-				t.Fatalf("measure %d: %d of %d keys, want some of 50", by, n, len(full.Keys))
-			}
-			same := func(a, b sketch.Key) bool { return a.Count == b.Count } // equal counts have no order
-			if !slices.EqualFunc(top.Keys, full.Keys[:n], same) || top.Total != full.Total || top.Missed != full.Keys[n].AtMost {
-				t.Fatalf("measure %d: %d in all, %d missed, the least of %d keys with %d, want %d, %d, the largest", by, top.Total, top.Missed, n, top.Keys[n-1].Count, full.Total, full.Keys[n].AtMost)
-			}
+		same := func(a, b sketch.Key) bool { return a.Count == b.Count } // equal counts have no order
+		if !slices.EqualFunc(top.Keys, full.Keys[:n], same) || top.Total != full.Total || top.Missed != full.Keys[n].AtMost {
+			t.Fatalf("measure %d: %d in all, %d missed, the least of %d keys with %d, want %d, %d, the largest", by, top.Total, top.Missed, n, top.Keys[n-1].Count, full.Total, full.Keys[n].AtMost)
 		}
 	}
 }
