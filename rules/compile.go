@@ -269,6 +269,10 @@ func (c *Compiled) Set() Set {
 	return filled(c.canon)
 }
 
+// Killed reports whether the kill switch is on at now, see [Set.Kill]. It takes the
+// same time whatever the rules are.
+func (c *Compiled) Killed(now time.Time) bool { return c != nil && c.kill.on(now) }
+
 // digestName returns the name of a Set without a Version.
 func digestName(s Set) string {
 	canon, err := json.Marshal(s)

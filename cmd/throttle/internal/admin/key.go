@@ -193,12 +193,21 @@ func (s *server) asksOf(name string, key []string) ([]limit.Ask, rules.Rule, err
 	return asks, rule, nil
 }
 
-// set returns the rules in use.
-func (s *server) set() (set rules.Set, err error) {
-	if s.c.Rules == nil || s.c.Rules.Load() == nil {
-		return set, failf(http.StatusNotFound, "no rules are loaded")
+// used returns the version in use.
+func (s *server) used() (c *rules.Compiled, err error) {
+	if s.c.Rules != nil {
+		c = s.c.Rules.Load()
 	}
-	return s.c.Rules.Load().Set(), nil
+	if c == nil {
+		return nil, failf(http.StatusNotFound, "no rules are loaded")
+	}
+	return c, nil
+}
+
+// set returns the rules in use. It parses all of them.
+func (s *server) set() (rules.Set, error) {
+	c, err := s.used()
+	return c.Set(), err
 }
 
 // requestOf returns a request that has the key.

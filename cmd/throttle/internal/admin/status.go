@@ -80,8 +80,7 @@ func (s *server) status(w http.ResponseWriter, _ *http.Request) error {
 
 // killed reports whether the kill switch is on.
 func (s *server) killed(now time.Time) bool {
-	set, err := s.set()
-	return err == nil && set.Kill.On && !set.Kill.Ended(now)
+	return s.c.Rules != nil && s.c.Rules.Load().Killed(now)
 }
 
 func storeStateOf(g store.GuardStats) *storeState {

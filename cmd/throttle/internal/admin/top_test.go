@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -22,6 +25,7 @@ func deciding(t *testing.T, show bool) *running {
 	}
 	live.Swap(version)
 	r := &recent.Decisions{Show: true} // it is the API that hides them
+	r.Prepare(live)
 	control := admit.Control{Store: new(memory.Store), Rules: live, OnEvent: func(e admit.Event) { r.OnEvent(&e) }}
 	for i, n := range []int{12, 7, 3} {
 		for range n {
@@ -54,6 +58,25 @@ func TestTop(t *testing.T) {
 		if len(is.Keys) != 4 || is.Keys[0].Rule != "all" || is.Keys[0].Count != 22 {
 			t.Errorf("top of all: %+v, want four keys, first that of rule all", is.Keys)
 		}
+	}
+}
+
+// TestWhatIfWaits: while as many run as may, the rules are not even read for another.
+func TestWhatIfWaits(t *testing.T) {
+	live := new(rules.Live)
+	version, err := rules.Parse([]byte(`{"rules": []}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.Swap(version)
+	s := &server{c: Config{Rules: live, Recent: new(recent.Decisions)}, trials: make(chan struct{})} // room for none
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	q := httptest.NewRequestWithContext(ctx, "POST", "/api/v1/whatif", strings.NewReader(`{"remove": "none"}`))
+	q.Header.Set("Content-Type", "application/json")
+	var p *problem
+	if err := s.whatIf(httptest.NewRecorder(), q); !errors.As(err, &p) || p.Status != http.StatusServiceUnavailable {
+		t.Errorf("%v, want 503, that others are running", err)
 	}
 }
 

@@ -35,7 +35,8 @@ func (s *server) try(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.set(); err != nil {
+	in, err := s.used()
+	if err != nil {
 		return err
 	}
 	if s.c.Store == nil {
@@ -47,7 +48,7 @@ func (s *server) try(w http.ResponseWriter, r *http.Request) error {
 	case <-r.Context().Done():
 		return failf(http.StatusServiceUnavailable, "%d trials are running", maxTrials)
 	}
-	report, err := dryrun.Of(r.Context(), s.c.Rules.Load(), s.c.Known, s.c.Store, false, q)
+	report, err := dryrun.Of(r.Context(), in, s.c.Known, s.c.Store, false, q)
 	if err != nil {
 		return failf(http.StatusServiceUnavailable, "%v", err)
 	}

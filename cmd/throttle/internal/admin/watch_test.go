@@ -10,8 +10,50 @@ import (
 	"github.com/throttle-go/throttle/rules"
 )
 
+// large are rules with 10,000 overrides.
+func large(t testing.TB) *rules.Live {
+	t.Helper()
+	set := rules.Set{Kill: rules.Kill{On: true, Note: rules.Note{Until: time.Now().Add(time.Hour)}}}
+	one, err := rules.Parse([]byte(`{"rules": [{"name": "client", "key": "client", "limits": "1/s"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Rules = one.Set().Rules
+	for i := range 10_000 {
+		set.Rules[0].Overrides = append(set.Rules[0].Overrides, rules.Override{Key: []string{fmt.Sprint("client-", i)}, Limits: set.Rules[0].Limits})
+	}
+	all, err := rules.Compile(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := new(rules.Live)
+	live.Swap(all)
+	return live
+}
+
+// TestTickParsesNoRules: the state of a second, and /api/v1/status, have the kill
+// switch without a copy of the rules.
+func TestTickParsesNoRules(t *testing.T) {
+	s, err := newServer(t.Context(), Config{Rules: large(t), Tokens: tokens}, address("127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close(t.Context())
+	now := time.Now()
+	if n := testing.AllocsPerRun(5, func() {
+		if is := s.parts(now); !is.Kill {
+			t.Error("the kill switch is off")
+		}
+	}); n > 100 {
+		t.Errorf("%v allocations for a tick, with 10,000 overrides, want a few", n)
+	}
+	if s.parts(now.Add(2 * time.Hour)).Kill {
+		t.Error("the kill switch is on after its end")
+	}
+}
+
 // BenchmarkTick is what a second costs while seven streams are read: 100 rules, each
-// with four reasons.
+// with four reasons, and 10,000 overrides.
 func BenchmarkTick(b *testing.B) {
 	var counter admit.Counter
 	for i := range 100 {
@@ -19,7 +61,7 @@ func BenchmarkTick(b *testing.B) {
 			counter.OnEvent(admit.Event{Answer: rules.Answer{Rule: fmt.Sprint("rule-", i), Reason: reason}})
 		}
 	}
-	s, err := newServer(b.Context(), Config{Counter: &counter, Tokens: tokens}, address("127.0.0.1:1"))
+	s, err := newServer(b.Context(), Config{Counter: &counter, Rules: large(b), Tokens: tokens}, address("127.0.0.1:1"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,15 +28,15 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if err := receive(r, &ask); err != nil {
 		return err
 	}
-	before, after, err := s.edited(&ask)
-	if err != nil {
-		return err
-	}
-	select { // each takes a second of a processor, so a few at a time
+	select { // each takes copies of the rules and a second of a processor, so a few at a time
 	case s.trials <- struct{}{}:
 		defer func() { <-s.trials }()
 	case <-r.Context().Done():
 		return failf(http.StatusServiceUnavailable, "%d trials are running", maxTrials)
+	}
+	before, after, err := s.edited(&ask)
+	if err != nil {
+		return err
 	}
 	result, err := s.c.Recent.WhatIf(r.Context(), time.Now(), before, after, s.c.ShowKeys)
 	switch {
@@ -51,10 +51,12 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 
 // edited returns the rules in use, and those that are asked for.
 func (s *server) edited(ask *edited) (before, after *rules.Compiled, err error) {
-	if s.c.Recent == nil || s.c.Rules == nil || s.c.Rules.Load() == nil {
-		return nil, nil, failf(http.StatusNotFound, "no rules are loaded")
+	if s.c.Recent == nil {
+		return nil, nil, failf(http.StatusNotFound, "this process makes no decisions")
 	}
-	before = s.c.Rules.Load()
+	if before, err = s.used(); err != nil {
+		return nil, nil, err
+	}
 	set, err := ask.set(before.Set())
 	if err != nil {
 		return nil, nil, err

@@ -51,6 +51,7 @@ func TestCost(t *testing.T) {
 		var r Decisions
 		var event admit.Event
 		control := control(t, nil, `{"rules": [{"name": "client", "key": "client", "limits": "`+c.limit+`"}]}`)
+		r.Prepare(control.Rules)
 		counter := admit.Counter{}
 		control.OnEvent = counter.OnEvent
 		decide := func(i int) *admit.Admission {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -15,8 +16,8 @@ import (
 
 // Peers share the top keys of several instances, through a document in their store,
 // while an operator looks at one of them. An instance reads the document every 3
-// seconds, and writes to it as often while any of them is looked at. No clock of
-// another machine counts. It is safe for concurrent use; the fields must not change,
+// seconds, and writes to it as often while any of them is looked at; then it removes its
+// part, once. No clock of another machine counts. It is safe for concurrent use; the fields must not change,
 // nor it be copied, after first use.
 type Peers struct {
 	// Shared is the document.
@@ -66,8 +67,11 @@ const (
 	// gone is after how long the part of an instance that does not change is removed.
 	gone     = 20 * every
 	maxPeers = 64 // in the document
-	peerKeys = 50 // of each measure
-	maxTries = 4  // of one write, each after that of another
+	peerKeys = 50 // of each measure, at most
+	// maxPart bounds the JSON of one part, so that those of all fit into the 1 MiB that
+	// stores keep of a document, with their names.
+	maxPart  = 1<<20/maxPeers - 64
+	maxTries = 4 // of one write, each after that of another
 	within   = 2 * time.Second
 )
 
@@ -85,7 +89,7 @@ type part struct {
 
 // Top returns what Decisions.Top does, of all instances that were heard of in the last
 // 15 seconds, and their number. Of the others it has the 50 top keys of each measure,
-// over all rules; the bounds say so. It asks the store for nothing: the first call has
+// over all rules, or as many as 16 KB hold; the bounds say so. It asks the store for nothing: the first call has
 // this instance alone, and others follow within 9 seconds. err is why there are none.
 func (p *Peers) Top(now time.Time, by sketch.By, rule string, n int) (top sketch.Top, instances int, err error) {
 	top, instances = p.Decisions.Top(now, by, rule, n), 1
@@ -128,10 +132,11 @@ func (p *Peers) exchange(ctx context.Context) error {
 		}
 		d := documentOf(data)
 		now := time.Now()
-		if !p.read(d, now) {
+		shares, writes := p.read(d, now)
+		if !writes {
 			return nil
 		}
-		if data, err = p.write(d, now); err != nil {
+		if data, err = p.write(d, now, shares); err != nil {
 			return err
 		}
 		if _, ok, err := p.Shared.Swap(ctx, version, data); ok || err != nil {
@@ -154,8 +159,9 @@ func documentOf(data []byte) *document {
 	return &d
 }
 
-// read notes what changed. It reports whether this instance is to write.
-func (p *Peers) read(d *document, now time.Time) (write bool) {
+// read notes what changed. It reports whether somebody looks, so that this instance is
+// to share its keys, and whether it is to write: then, and to remove what is of no use.
+func (p *Peers) read(d *document, now time.Time) (shares, writes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.name == "" {
@@ -174,7 +180,18 @@ func (p *Peers) read(d *document, now time.Time) (write bool) {
 		}
 	}
 	p.loaded = true
-	return p.looking(now) || p.asked.within(fresh, now)
+	shares = p.looking(now) || p.asked.within(fresh, now)
+	return shares, shares || d.Parts[p.name] != nil || len(p.left(now)) > 0
+}
+
+// left returns the names of those that have not written for long.
+func (p *Peers) left(now time.Time) (names []string) {
+	for name, o := range p.others {
+		if !o.within(gone, now) && now.Sub(o.first) >= gone {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // hear notes what another instance says.
@@ -197,27 +214,49 @@ func (p *Peers) looking(now time.Time) bool {
 	return !p.looked.IsZero() && now.Sub(p.looked) < fresh
 }
 
-// own returns the top keys of this instance.
+// own returns the top keys of this instance, as many as fit into a part.
 func (p *Peers) own(now time.Time) (tops [3]sketch.Top) {
 	for by := range tops {
 		tops[by] = p.Decisions.Top(now, sketch.By(by), "", peerKeys)
 	}
-	return tops
+	return fit(tops)
 }
 
-// write puts this instance into the document, and removes those that have gone.
-func (p *Peers) write(d *document, now time.Time) ([]byte, error) {
-	tops := p.own(now)
+// fit leaves about as many keys of each measure as fit into a part, those with the largest
+// counts. The bounds on those that are not listed have the others.
+func fit(tops [3]sketch.Top) [3]sketch.Top {
+	n := peerKeys
+	for {
+		for by := range tops {
+			tops[by] = sketch.Merge(tops[by], sketch.Top{}, n)
+		}
+		text, err := json.Marshal(part{math.MaxUint64, tops})
+		if err != nil || len(text) <= maxPart || n == 0 {
+			return tops
+		}
+		n = min(n-1, n*maxPart/len(text)) // keys are about as long as each other
+	}
+}
+
+// write puts this instance into the document if it shares its keys, else takes it out;
+// and removes those that have gone.
+func (p *Peers) write(d *document, now time.Time, shares bool) ([]byte, error) {
+	var tops [3]sketch.Top
+	if shares {
+		tops = p.own(now)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.looking(now) {
 		d.Asked++
 		p.asked.number = d.Asked // it is no change of another
 	}
-	for name, o := range p.others {
-		if !o.within(gone, now) && now.Sub(o.first) >= gone {
-			delete(d.Parts, name)
-		}
+	for _, name := range p.left(now) {
+		delete(d.Parts, name)
+	}
+	if !shares {
+		delete(d.Parts, p.name)
+		return json.Marshal(d)
 	}
 	own := d.Parts[p.name]
 	if own == nil {

@@ -2,7 +2,11 @@ package recent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -107,7 +111,48 @@ func TestPeers(t *testing.T) {
 		if n, _ := s.written(); n != before {
 			t.Errorf("%d writes in a minute in which nobody looked", n-before)
 		}
+		if d := documentOf(s.data); len(d.Parts) != 0 || d.Asked == 0 {
+			t.Errorf("the document when nobody looks: %s, want no part of any instance", s.data)
+		}
+		look(0, 1, 5)
+		time.Sleep(9 * time.Second)
+		look(0, 2, 10)
 	})
+}
+
+// TestPeersFit: the parts of as many instances as may take part fit into a document,
+// and what is left out of them has the fewest counts.
+func TestPeersFit(t *testing.T) {
+	r := &Decisions{Show: true}
+	c := control(t, r, `{"rules": [{"name": "rule-with-a-name", "key": "client", "limits": "5/h"}]}`)
+	for i := range peerKeys {
+		begin(t, c, 7+i, fmt.Sprintf("a-client-with-a-name-%03d", i), "/")
+	}
+	now := time.Now()
+	p, d := Peers{Decisions: r, looked: now}, documentOf(nil)
+	shares, _ := p.read(d, now)
+	if _, err := p.write(d, now, shares); err != nil {
+		t.Fatal(err)
+	}
+	d.Asked = math.MaxUint64
+	one := d.Parts[p.name]
+	one.Number = math.MaxUint64
+	for i := range maxPeers - 1 {
+		d.Parts[fmt.Sprintf("%016x", i)] = one
+	}
+	if all, err := json.Marshal(d); err != nil || len(all) > 1<<20 {
+		t.Errorf("%d instances have a document of %d bytes, %v, want 1 MiB at most", len(d.Parts), len(all), err)
+	}
+	for by, top := range one.Tops {
+		n, full := len(top.Keys), r.Top(now, sketch.By(by), "", peerKeys)
+		if n < peerKeys/2 || n >= peerKeys || len(full.Keys) != peerKeys {
+			t.Fatalf("measure %d: %d of %d keys, want some of 50", by, n, len(full.Keys))
+		}
+		same := func(a, b sketch.Key) bool { return a.Count == b.Count } // equal counts have no order
+		if !slices.EqualFunc(top.Keys, full.Keys[:n], same) || top.Total != full.Total || top.Missed != full.Keys[n].AtMost {
+			t.Fatalf("measure %d: %d in all, %d missed, the least of %d keys with %d, want %d, %d, the largest", by, top.Total, top.Missed, n, top.Keys[n-1].Count, full.Total, full.Keys[n].AtMost)
+		}
+	}
 }
 
 // TestPeersAway: without the store there is this instance, and why.

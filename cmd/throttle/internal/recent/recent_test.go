@@ -25,6 +25,7 @@ func control(t testing.TB, r *Decisions, text string) *admit.Control {
 	live.Swap(c)
 	all := &admit.Control{Store: new(memory.Store), Rules: live}
 	if r != nil {
+		r.Prepare(live)
 		all.OnEvent = func(e admit.Event) { r.OnEvent(&e) }
 	}
 	return all
@@ -126,9 +127,40 @@ func TestAllocates(t *testing.T) {
 	var last admit.Event
 	c := control(t, nil, several)
 	c.OnEvent = func(e admit.Event) { last = e }
+	r.Prepare(c.Rules)
 	begin(t, c, 11, "a", "/")
 	r.OnEvent(&last)
 	if n := testing.AllocsPerRun(1000, func() { r.OnEvent(&last) }); n != 0 {
 		t.Errorf("%v allocations for a decision, want none", n)
+	}
+}
+
+// TestPrepare: requests that end under a version that was replaced do not read it
+// again, nor do others read the new one: that is done at the swap.
+func TestPrepare(t *testing.T) {
+	var r Decisions
+	var last admit.Event
+	c := control(t, nil, several)
+	c.OnEvent = func(e admit.Event) { last = e }
+	r.Prepare(c.Rules)
+	begin(t, c, 1, "a", "/")
+	r.OnEvent(&last)
+	old, is := c.Rules.Load(), r.view.Load()
+	c.Rules.Swap(parse(t, `{"rules": [{"name": "field", "key": "header:X-A", "limits": "9/h"}]}`))
+	both := func() {
+		for _, last.Request.Version = range []*rules.Compiled{c.Rules.Load(), old} {
+			r.OnEvent(&last)
+		}
+	}
+	if n := testing.AllocsPerRun(100, both); n != 0 || r.view.Load() != is {
+		t.Errorf("%v allocations for two decisions around a swap, want none, and the view of before", n)
+	}
+	r.Prepare(c.Rules)
+	is = r.view.Load()
+	if n := testing.AllocsPerRun(100, both); n != 0 || r.view.Load() != is || is.of != c.Rules.Load() || r.leftOut.Load() != 0 {
+		t.Errorf("%v allocations after Prepare, %d left out, a view of %v, want none, and the version in use", n, r.leftOut.Load(), is.fields)
+	}
+	if r.Prepare(c.Rules); r.view.Load() != is {
+		t.Error("Prepare reads the same version again")
 	}
 }

@@ -139,7 +139,7 @@ func decode(b []byte, fields [][]string) (r request) {
 // Shedder refused, or a bound on the requests in flight, would depend on how long
 // requests took.
 func (r *Decisions) record(e *admit.Event, at time.Time) {
-	v := r.viewFor(e.Request.Version)
+	v := r.view.Load()
 	if v == nil || e.Verdict == admit.Undecided || e.Err != nil || e.Answer.Reason == rules.Busy || e.Answer.Reason == rules.Away {
 		r.leftOut.Add(1)
 		return
@@ -153,21 +153,20 @@ func (r *Decisions) record(e *admit.Event, at time.Time) {
 	r.ring.add(b)
 }
 
-// viewFor returns the view of a version, or, while another request makes it, the one
-// before; nil if there is none.
-func (r *Decisions) viewFor(c *rules.Compiled) *view {
-	if c == nil {
-		return nil
-	}
-	v := r.view.Load()
-	if v != nil && v.of == c || !r.looking.TryLock() {
-		return v
-	}
+// Prepare reads the version in use, to keep what it looks at in requests. Call it after
+// each swap: it takes as long as to parse the rules, and requests are kept as the version
+// before looks at them meanwhile. Before the first call none are kept, but counted.
+func (r *Decisions) Prepare(live *rules.Live) {
+	r.looking.Lock()
 	defer r.looking.Unlock()
+	c, v := live.Load(), r.view.Load() // with the lock held, so that the last call has the last version
+	if c == nil || v != nil && v.of == c {
+		return
+	}
 	v = viewOf(c)
+	v.literals = nil // for what-if alone
 	r.number(v)
 	r.view.Store(v)
-	return v
 }
 
 // number numbers the fields of a view; the lock for views is held.

@@ -85,13 +85,16 @@ func (r *Decisions) WhatIf(ctx context.Context, now time.Time, before, after *ru
 func (r *Decisions) replayed(w *WhatIf, now time.Time, back *restorer) iter.Seq[rules.Request] {
 	at := func(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b)) }
 	all := r.ring.records()
+	if known := r.fields.Load(); known != nil { // read after the records, so that it has the fields of each
+		back.fields = *known
+	}
 	slices.SortStableFunc(all, func(a, b []byte) int { return int(at(a) - at(b)) })
 	return func(yield func(rules.Request) bool) {
 		for _, b := range all {
 			if at(b) < now.Add(-longest).UnixMicro() {
 				continue
 			}
-			q := decode(b, *r.fields.Load())
+			q := decode(b, back.fields)
 			w.Real.add(&q)
 			if !back.complete(q.fields) {
 				w.Incomplete++
@@ -116,16 +119,13 @@ func (a *Real) add(q *request) {
 type restorer struct {
 	values   map[uint64]string
 	address  map[netip.Addr]netip.Addr
-	fields   [][]string
-	needs    []string // the fields that the rules look at
+	fields   [][]string // see Decisions.fields
+	needs    []string   // the fields that the rules look at
 	entirely map[int]bool
 }
 
 func (r *Decisions) restorer(views ...*view) *restorer {
 	back := &restorer{values: map[uint64]string{}, address: map[netip.Addr]netip.Addr{}, entirely: map[int]bool{}}
-	if known := r.fields.Load(); known != nil {
-		back.fields = *known
-	}
 	for _, v := range views {
 		back.needs = append(back.needs, v.fields...)
 		for text := range v.literals {
@@ -133,7 +133,7 @@ func (r *Decisions) restorer(views ...*view) *restorer {
 		}
 		bare := view{ipv4: v.ipv4, ipv6: v.ipv6}
 		for n := range v.networks {
-			if n.IsSingleIP() && (n.Addr().Is4() && v.ipv4 == 32 || v.ipv6 == 128) {
+			if n.IsSingleIP() && (n.Addr().Is4() && v.ipv4 == 32 || n.Addr().Is6() && v.ipv6 == 128) {
 				back.address[bare.address(r.seed, n.Addr())] = n.Addr()
 			}
 		}

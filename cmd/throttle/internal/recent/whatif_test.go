@@ -106,6 +106,7 @@ func TestWhatIf(t *testing.T) {
 					var r Decisions
 					c := control(t, &r, `{"rules": []}`)
 					c.Rules.Swap(before)
+					r.Prepare(c.Rules)
 					refused = live(t, seed, c)
 					var err error
 					if w, err = r.WhatIf(t.Context(), time.Now(), before, after, false); err != nil {
@@ -140,6 +141,7 @@ func TestWhatIfOrder(t *testing.T) {
 		refused := live(t, 1, c)
 		var r Decisions
 		r.once.Do(r.setUp)
+		r.Prepare(c.Rules)
 		for i := range events {
 			e := &events[i/500*500+499-i%500]
 			r.record(e, e.Request.Now)
@@ -159,6 +161,7 @@ func TestWhatIfHides(t *testing.T) {
 		before := parse(t, fmt.Sprintf(now, `"8/s"`))
 		c := control(t, &r, `{"rules": []}`)
 		c.Rules.Swap(before)
+		r.Prepare(c.Rules)
 		live(t, 1, c)
 		kept := ""
 		for _, b := range r.ring.records() {
@@ -199,6 +202,7 @@ func TestWhatIfWarns(t *testing.T) {
 		before := parse(t, fmt.Sprintf(now, `"8/s"`))
 		c := control(t, &r, `{"rules": []}`)
 		c.Rules.Swap(before)
+		r.Prepare(c.Rules)
 		live(t, 1, c)
 		for _, x := range []struct{ text, want string }{
 			{`{"deny": "198.51.100.0/24", "rules": []}`, "198.51.100.0/24 is new"},
@@ -219,6 +223,51 @@ func TestWhatIfWarns(t *testing.T) {
 			t.Errorf("ten minutes later: %+v, %v, want no requests", w, err)
 		}
 	})
+}
+
+// TestWhatIfReload: a reload while requests are read does no harm.
+func TestWhatIfReload(t *testing.T) {
+	var r Decisions
+	before := parse(t, `{"rules": []}`)
+	c := control(t, &r, `{"rules": []}`)
+	begin(t, c, 1, "a", "/")
+	back := r.restorer(viewOf(before)) // the reload is between this and the copy of the ring
+	c.Rules.Swap(parse(t, `{"rules": [{"name": "new", "key": "header:X-New", "limits": "1/s"}]}`))
+	r.Prepare(c.Rules)
+	begin(t, c, 1, "a", "/")
+	n := 0
+	for q := range r.replayed(&WhatIf{Real: Real{Rules: map[string]int64{}}}, time.Now(), back) {
+		n++
+		if text := q.Header("X-New"); text != "" {
+			t.Errorf("request %d: field %q, want none", n, text)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+}
+
+// TestWhatIfNetworkOfClient: where a network of IPv4 makes one client, an address in it
+// is not taken for all of them, whatever the bits of IPv6 are.
+func TestWhatIfNetworkOfClient(t *testing.T) {
+	var r Decisions
+	const bits = `{"ipv4_prefix": 24, "ipv6_prefix": 128, `
+	c := control(t, &r, bits+`"rules": []}`)
+	begin(t, c, 3, "a", "/") // from 192.0.2.1
+	after := parse(t, bits+`"deny": ["192.0.2.99", "192.0.2.7"], "rules": []}`)
+	w, err := r.WhatIf(t.Context(), time.Now(), c.Rules.Load(), after, true)
+	if err != nil || w.Requests != 3 || w.After.Refused != 0 || len(w.Warnings) != 2 {
+		t.Errorf("%+v, %v, want none of 3 refused, and two warnings", w, err)
+	}
+	six := parse(t, bits+`"deny": "2001:db8::1", "rules": []}`)
+	a, err := c.Begin(t.Context(), admit.Request{Request: rules.Request{Path: "/", Address: netip.MustParseAddr("2001:db8::1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Done()
+	if w, err = r.WhatIf(t.Context(), time.Now(), c.Rules.Load(), six, true); err != nil || w.After.Refused != 1 || len(w.Warnings) != 0 {
+		t.Errorf("an address of IPv6: %+v, %v, want 1 of 4 refused, without a warning", w, err)
+	}
 }
 
 // TestRing: the ring keeps the latest, in bounded memory.

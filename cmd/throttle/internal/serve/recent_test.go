@@ -29,20 +29,35 @@ func TestRecent(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &top); err != nil || top.Total != 4 || len(top.Keys) != 2 || top.Keys[0].Rule != "all" || top.Keys[0].Count != 3 || strings.Contains(body, "secret") {
 		t.Errorf("%v: %s, want two keys of rule all, with 3 and 1 refusals", err, body)
 	}
-	q, err := http.NewRequestWithContext(t.Context(), "POST", r.admin+"/api/v1/whatif", strings.NewReader(`{"rule": {"name": "all", "key": "header:K", "limits": "4/h"}}`))
+	w, text := r.whatIf(`{"rule": {"name": "all", "key": "header:K", "limits": "4/h"}}`)
+	if w.Requests != 8 || w.Real.Refused != 4 || w.Before.Refused != 4 || w.After.Refused != 1 || len(w.Warnings) > 0 {
+		t.Errorf("%s, want 4 of 8 refused, 1 after", text)
+	}
+	r.write("rules.yaml", strings.Replace(twoAnHour, "header:K", "header:L", 1))
+	r.reload()
+	r.statuses(2, "/a/x", "K", "secret-1", "L", "secret-3")
+	if w, text = r.whatIf(`{"rule": {"name": "all", "key": "header:L", "limits": "1/h", "missing": "pass"}}`); w.Requests != 10 || w.Incomplete != 8 || w.After.Refused != 1 {
+		t.Errorf("%s, want 10 requests, the first 8 without the field of the new rules, and 1 refused after", text)
+	}
+}
+
+// whatIf asks what other rules would have done.
+func (r *running) whatIf(body string) (w recent.WhatIf, text string) {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), "POST", r.admin+"/api/v1/whatif", strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	q.Header.Set("Authorization", "Bearer "+token)
 	q.Header.Set("Content-Type", "application/json")
 	a, err := http.DefaultTransport.RoundTrip(q)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	var w recent.WhatIf
-	if err != nil || json.Unmarshal(text, &w) != nil || w.Requests != 8 || w.Real.Refused != 4 || w.Before.Refused != 4 || w.After.Refused != 1 || len(w.Warnings) > 0 {
-		t.Errorf("%v: %d %s, want 4 of 8 refused, 1 after", err, a.StatusCode, text)
+	all, err := io.ReadAll(a.Body)
+	if err != nil || json.Unmarshal(all, &w) != nil {
+		r.t.Fatalf("%v: %d %s", err, a.StatusCode, all)
 	}
+	return w, string(all)
 }

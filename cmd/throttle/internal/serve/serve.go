@@ -114,6 +114,7 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 	}
 	if a := p.began.Admin; a != nil {
 		p.recent = &recent.Decisions{Show: a.ShowKeys, Remote: p.storage.remote != nil}
+		p.sources.follow(p.recent.Prepare)
 		if shared := p.storage.topKeys(p.began); shared != nil {
 			p.peers = &recent.Peers{Shared: shared, Decisions: p.recent}
 		}

@@ -34,6 +34,7 @@ type sources struct {
 	path  string        // of file
 	keys  bool          // logs show keys of callers
 	log   *slog.Logger
+	after func(*rules.Live) // each swap; nil: nothing
 }
 
 // openSources reads the rules for the first time. A bad file is an error; a URL or an
@@ -77,6 +78,15 @@ func (s *sources) live() *rules.Live {
 	return &s.stack.Live
 }
 
+// follow calls do for the version in use, and after each swap, in the goroutine that
+// swapped. It is called before run.
+func (s *sources) follow(do func(*rules.Live)) {
+	if s.stack != nil {
+		s.after = do
+		do(&s.stack.Live)
+	}
+}
+
 // flawOf is what is wrong with the file of rules, with its place.
 func flawOf(f *config.File, path string, err error) error {
 	e := (*rules.Error)(nil)
@@ -97,6 +107,9 @@ func (s *sources) add(name, from string, src *rules.Source) {
 // swapped says which version is in use from now, and how much changed. What changed
 // has keys of callers in it.
 func (s *sources) swapped(v rules.Version) {
+	if s.after != nil {
+		defer s.after(&s.stack.Live)
+	}
 	if !s.keys {
 		s.log.Info("new rules", "version", v.Name, "changes", len(v.Changes))
 		return
