@@ -55,6 +55,20 @@ func (c sick) forget() {
 	}
 }
 
+// next is what the service manager is told next, nothing if the time is over.
+func next(t *testing.T, socket *net.UnixConn, late time.Time) string {
+	t.Helper()
+	if err := socket.SetReadDeadline(late); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 4096)
+	size, err := socket.Read(b)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	return string(b[:size])
+}
+
 // The watchdog of systemd is fed while the process makes progress, not while what
 // each request needs hangs, and again afterwards.
 func TestWatchdog(t *testing.T) {
@@ -78,22 +92,10 @@ func TestWatchdog(t *testing.T) {
 		defer close(ended)
 		p.process().Run(ctx, make(operate.Signals), "a test")
 	}()
-	// next is what the manager is told next, nothing if the time is over.
-	next := func(late time.Time) string {
-		if err := socket.SetReadDeadline(late); err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 4096)
-		size, err := socket.Read(b)
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal(err)
-		}
-		return string(b[:size])
-	}
 	// fed counts what feeds the watchdog until enough have come or the time is over.
 	fed := func(enough int, within time.Duration) (n int) {
 		for late := time.Now().Add(within); n < enough; {
-			switch next(late) {
+			switch next(t, socket, late) {
 			case "WATCHDOG=1":
 				n++
 			case "":
@@ -120,7 +122,7 @@ func TestWatchdog(t *testing.T) {
 	if err := operate.Notify("X_SENT=1"); err != nil { // what was sent before comes before
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(20 * time.Second); next(late) != "X_SENT=1"; {
+	for late := time.Now().Add(20 * time.Second); next(t, socket, late) != "X_SENT=1"; {
 		if time.Now().After(late) {
 			t.Fatal("what was sent does not come")
 		}
