@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -41,30 +42,36 @@ func TestBodyNeverComes(t *testing.T) {
 	to := service(t, func(http.ResponseWriter, *http.Request) {})
 	none := control(t, `{"rules": [{"name": "all", "limits": "1/h"}]}`)
 	text := lines("POST / HTTP/1.1", "Host: h", "Content-Length: 100")
-	for name, c := range map[string]Config{
-		"header timeout": {Limits: Limits{HeaderTimeout: 200 * time.Millisecond}},
-		"drain":          {Limits: Limits{HeaderTimeout: time.Minute}, Drain: Drain{Timeout: time.Second}},
-	} {
-		c.Routes, c.Control = []Route{{To: []string{to}}}, none
-		e := serve(t, c)
+	refused := func(header, drain time.Duration) (*engine, net.Conn) {
+		e := serve(t, Config{
+			Routes: []Route{{To: []string{to}}}, Control: none,
+			Limits: Limits{HeaderTimeout: header}, Drain: Drain{Timeout: drain},
+		})
 		do(t, e.request("GET", "/", nil)) // all that is free
-		kept, stuck := e.dial(), e.dial()
-		io.WriteString(kept, text)
-		io.WriteString(stuck, text)
-		time.Sleep(50 * time.Millisecond)
-		io.WriteString(kept, strings.Repeat("x", 100)+lines("GET / HTTP/1.1", "Host: h", "Connection: close"))
-		if all, err := io.ReadAll(kept); err != nil || strings.Count(string(all), "HTTP/1.1 429") != 2 {
-			t.Errorf("%s: a body that comes late: %q, %v; want two answers", name, all, err)
-		}
-		began := time.Now()
-		if name == "header timeout" {
-			if answer, err := io.ReadAll(stuck); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 429") {
-				t.Errorf("%s: %q, %v; want an answer and the end", name, answer, err)
-			}
-		}
-		if err := e.end(); err != nil || time.Since(began) > 2*time.Second {
-			t.Errorf("%s: drained after %v: %v", name, time.Since(began), err)
-		}
+		c := e.dial()
+		io.WriteString(c, text)
+		return e, c
+	}
+	_, kept := refused(10*time.Second, time.Minute)
+	time.Sleep(50 * time.Millisecond)
+	io.WriteString(kept, strings.Repeat("x", 100)+lines("GET / HTTP/1.1", "Host: h", "Connection: close"))
+	if all, err := io.ReadAll(kept); err != nil || strings.Count(string(all), "HTTP/1.1 429") != 2 {
+		t.Errorf("a body that comes late: %q, %v; want two answers", all, err)
+	}
+	e, stuck := refused(time.Second, time.Minute)
+	if answer, err := io.ReadAll(stuck); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 429") {
+		t.Errorf("a body that never comes: %q, %v; want an answer and the end", answer, err)
+	}
+	if err := e.end(); err != nil {
+		t.Error(err)
+	}
+	e, _ = refused(time.Minute, 5*time.Second)
+	for late := time.Now().Add(10 * time.Second); e.active.Load() == 0 && time.Now().Before(late); {
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	if err := e.end(); err != nil || time.Since(began) > 15*time.Second {
+		t.Errorf("drained after %v: %v", time.Since(began), err)
 	}
 }
 
@@ -182,7 +189,7 @@ func TestRepeats(t *testing.T) {
 func TestLongStatic(t *testing.T) {
 	static := strings.Repeat("x", 64<<10)
 	e := serve(t, Config{
-		Limits: Limits{HeaderTimeout: 200 * time.Millisecond},
+		Limits: Limits{HeaderTimeout: time.Second},
 		Routes: []Route{{To: []string{nobody(t)}, Degraded: &Degraded{Body: []byte(static)}, Degrade: func(*rules.Compiled) bool { return true }}},
 	})
 	status, body := e.raw(lines("POST / HTTP/1.1", "Host: h", "Content-Length: 100"))

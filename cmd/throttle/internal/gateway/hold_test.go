@@ -67,7 +67,7 @@ func TestIdle(t *testing.T) {
 		}
 	})
 	statuses := make(chan Served, 9)
-	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 50 * time.Millisecond}}, OnServed: func(s Served) { statuses <- s }})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 500 * time.Millisecond}}, OnServed: func(s Served) { statuses <- s }})
 	for _, c := range []struct {
 		text   string
 		status int
@@ -105,7 +105,7 @@ func TestIdle(t *testing.T) {
 	io.WriteString(e.dial(), lines("GET /unread HTTP/1.1", "Host: h"))
 	select {
 	case <-statuses:
-	case <-time.After(5 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Error("a caller that reads nothing holds its request")
 	}
 }
@@ -113,14 +113,14 @@ func TestIdle(t *testing.T) {
 // TestIdleGoesOn: what moves slowly is not cut.
 func TestIdleGoesOn(t *testing.T) {
 	to := service(t, func(w http.ResponseWriter, r *http.Request) {
-		for range 10 {
-			time.Sleep(30 * time.Millisecond)
+		for range 25 { // longer than Idle
+			time.Sleep(100 * time.Millisecond)
 			fmt.Fprint(w, "x")
 			http.NewResponseController(w).Flush()
 		}
 	})
-	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 150 * time.Millisecond}}})
-	if status, body := do(t, e.request("GET", "/", nil)); status != 200 || body != strings.Repeat("x", 10) {
+	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 2 * time.Second}}})
+	if status, body := do(t, e.request("GET", "/", nil)); status != 200 || body != strings.Repeat("x", 25) {
 		t.Errorf("%d %q", status, body)
 	}
 }
@@ -129,7 +129,7 @@ func TestIdleGoesOn(t *testing.T) {
 // keep others out.
 func TestSlowloris(t *testing.T) {
 	to := service(t, func(http.ResponseWriter, *http.Request) {})
-	e := serve(t, Config{Routes: []Route{{To: []string{to}}}, Limits: Limits{HeaderTimeout: 200 * time.Millisecond}})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}, Limits: Limits{HeaderTimeout: 2 * time.Second}})
 	var slow []net.Conn
 	for i := range 300 {
 		c := e.dial()
@@ -235,14 +235,16 @@ func TestSwap(t *testing.T) {
 		return []Route{{Match: "/x/*", To: []string{to}, Shed: new(Shed)}, {To: []string{to + "/rest"}}}
 	}
 	e := serve(t, Config{Routes: routes(a)})
-	ctx, cancel := context.WithCancel(t.Context())
+	bound, end := context.WithTimeout(t.Context(), 30*time.Second)
+	defer end()
+	ctx, cancel := context.WithCancel(bound)
 	defer cancel()
 	var group sync.WaitGroup
 	var served atomic.Int64
 	for range 4 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				status, body := do(t, e.request("GET", "/x/y", nil))
+				status, body := do(t, e.request("GET", "/x/y", nil).WithContext(bound))
 				if served.Add(1); status != 200 || body != "a/x/y" && body != "b/x/y" {
 					t.Errorf("%d %q", status, body)
 					return
@@ -255,11 +257,14 @@ func TestSwap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for served.Load() < 100 {
+	for served.Load() < 100 && bound.Err() == nil && !t.Failed() {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
 	group.Wait()
+	if n := served.Load(); n < 100 {
+		t.Fatalf("%d requests were served, want 100", n)
+	}
 	before := *e.routes.Load()
 	if err := e.Swap(routes(b)); err != nil {
 		t.Fatal(err)

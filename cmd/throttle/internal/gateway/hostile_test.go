@@ -5,6 +5,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -224,15 +225,31 @@ func TestFloodsOfFrames(t *testing.T) {
 			for n := 0; err == nil && sent < c.most; sent += n {
 				n, err = c.next(a)
 			}
+			if c.ends && !ended(a.Conn) {
+				t.Errorf("%s: the connection is held", c.name)
+			}
 			if status, _ := do(t, e.request("GET", "/", nil)); status != 200 {
 				t.Errorf("%s: another is answered %d", c.name, status)
 			}
 		})
 		t.Logf("%s: ended after %d kB by %v, +%d kB", c.name, sent>>10, err, heap>>10)
-		if c.ends && sent >= c.most || heap > 32<<20 {
+		if errors.Is(err, os.ErrDeadlineExceeded) || c.ends && err == nil {
+			t.Errorf("%s: after %d kB the server neither reads nor ends the connection, or goes on: %v", c.name, sent>>10, err)
+		}
+		if heap > 32<<20 {
 			t.Errorf("%s: %d MB were taken, and %d MB held", c.name, sent>>20, heap>>20)
 		}
 	}
+}
+
+// ended reports whether the other side ends the connection, with what it had not read
+// or without.
+func ended(c net.Conn) bool {
+	if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return false
+	}
+	_, err := io.Copy(io.Discard, c)
+	return err == nil || errors.Is(err, syscall.ECONNRESET)
 }
 
 // TestFloodOfKeys: 100,000 keys that callers make up (10 million with

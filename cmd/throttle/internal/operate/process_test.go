@@ -80,6 +80,16 @@ func kill(t *testing.T, s syscall.Signal) {
 	}
 }
 
+// until waits for something, and fails if it does not come.
+func until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("not in 10 s: %s", what)
+		}
+	}
+}
+
 // TestProcess: the service manager is told of the start, of reloads, and of the
 // end; a reload that fails is said, and serving goes on; SIGUSR1 keeps the state.
 func TestProcess(t *testing.T) {
@@ -115,7 +125,11 @@ func TestProcess(t *testing.T) {
 		expect("RELOADING=1\n")
 		expect("READY=1\n", "STATUS=not reloaded: rules.yaml:3:1: no such thing\n")
 		kill(t, syscall.SIGUSR1)
-		<-kept
+		select {
+		case <-kept:
+		case <-time.After(10 * time.Second):
+			t.Fatal("SIGUSR1 keeps no state")
+		}
 		cancel()
 		expect("STOPPING=1\n")
 		<-ended
@@ -149,15 +163,11 @@ func TestWatchdog(t *testing.T) {
 	if !strings.HasPrefix(got[0], "READY=1") || got[1] != "WATCHDOG=1" || got[2] != "WATCHDOG=1" {
 		t.Errorf("the manager was told %q", got)
 	}
-	for {
+	until(t, "it is asked five times whether it is healthy", func() bool {
 		mu.Lock()
-		n := asked
-		mu.Unlock()
-		if n >= 5 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		defer mu.Unlock()
+		return asked >= 5
+	})
 	cancel()
 	<-ended
 	if last := m.told(); !strings.HasPrefix(last, "STOPPING=1") {
@@ -188,9 +198,7 @@ func TestSlowReload(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP} {
 		kill(t, s)
 	}
-	for len(signals) > 0 {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the signals are taken", func() bool { return len(signals) == 0 })
 	goOn <- true
 	for range 2 { // in either order
 		select {

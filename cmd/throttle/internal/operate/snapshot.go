@@ -38,7 +38,8 @@ const leftFor = time.Minute
 func removeLeft(path string, now time.Time) {
 	all, _ := os.ReadDir(filepath.Dir(path)) // without it Save will fail, and say why
 	for _, e := range all {
-		if !strings.HasPrefix(e.Name(), temporary(path)) {
+		digits, ours := strings.CutPrefix(e.Name(), temporary(path))
+		if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" { // such as .state.json
 			continue
 		}
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > leftFor {
@@ -47,7 +48,7 @@ func removeLeft(path string, now time.Time) {
 	}
 }
 
-// temporary is how the names of the files begin that Save writes first.
+// temporary is how the names of the files begin that Save writes first; digits follow.
 func temporary(path string) string { return "." + filepath.Base(path) + "." }
 
 // Save keeps the state of s at path, for its owner alone: it holds the secret by

@@ -74,7 +74,7 @@ func TestSnapshot(t *testing.T) {
 func TestSnapshotLeft(t *testing.T) {
 	dir := t.TempDir()
 	old := time.Now().Add(-leftFor - time.Second)
-	for name, at := range map[string]time.Time{".state.123": old, ".state.456": time.Now(), ".states.1": old, "state.1": old} {
+	for name, at := range map[string]time.Time{".state.123": old, ".state.456": time.Now(), ".state.": old, ".state.1a": old, ".state.json": old, ".states.1": old, "state.1": old} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestSnapshotLeft(t *testing.T) {
 		t.Errorf("Restore = %v, %v; want nothing found", found, err)
 	}
 	all, err := os.ReadDir(dir)
-	if len(all) != 3 || err != nil || all[0].Name() != ".state.456" {
+	if _, gone := os.Stat(filepath.Join(dir, ".state.123")); len(all) != 6 || err != nil || gone == nil {
 		t.Errorf("there are %v, %v; want all but .state.123", all, err)
 	}
 }

@@ -56,7 +56,7 @@ func (p *program) reload(ctx context.Context) error {
 	return errors.Join(err, p.sources.refresh(ctx))
 }
 
-// reloadFiles reads the files again, if they changed or always.
+// reloadFiles reads the files again, if they changed, were refused, or always.
 func (p *program) reloadFiles(always bool) error {
 	for _, name := range p.names {
 		if name == "-" {
@@ -65,7 +65,7 @@ func (p *program) reloadFiles(always bool) error {
 	}
 	last := p.loaded.Load()
 	all, err := config.Read(p.names, nil)
-	if err == nil && !always && same(all, last.texts) {
+	if err == nil && !always && last.err == nil && same(all, last.texts) { // what is refused may pass later, as with a certificate that comes
 		return nil
 	}
 	now := &loaded{texts: all, version: last.version, good: last.good}

@@ -3,7 +3,11 @@
 package serve
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +28,42 @@ func TestReloadChecks(t *testing.T) {
 	r.said("not reloaded; what was in use stays", "f.yaml:5:", "gateway.listen", "no.pem")
 	r.write("f.yaml", string(good))
 	r.said(`"reloaded"`)
+}
+
+// What is refused for a reason that passes, as a certificate that comes later, is in
+// use when the reason is gone, without a change of the files.
+func TestReloadTriesAgain(t *testing.T) {
+	dir := folder(t, hello, "f.yaml", files)
+	name, cert, key := filepath.Join(dir, "f.yaml"), filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
+	p := &program{names: []string{name}, log: slog.New(slog.DiscardHandler), level: new(slog.LevelVar)}
+	if err := p.read(nil); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, strings.Replace(string(text), "127.0.0.1:0\n", fmt.Sprintf("{address: 127.0.0.1:0, tls: {cert: %s, key: %s}}\n", cert, key), 1))
+	for range 2 {
+		if err := p.reloadFiles(false); err == nil || p.state().OK {
+			t.Fatalf("without its certificate: %v, %+v", err, p.state())
+		}
+	}
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	private, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	if err := p.reloadFiles(false); err != nil || !p.state().OK {
+		t.Errorf("when its certificate has come: %v, %+v", err, p.state())
+	}
+	used := p.loaded.Load()
+	if err := p.reloadFiles(false); err != nil || p.loaded.Load() != used {
+		t.Errorf("files that are in use are read into use again, %v", err)
+	}
 }
 
 // Logs and the status show neither what the URL of the rules has in its query nor

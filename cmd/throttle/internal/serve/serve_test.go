@@ -197,7 +197,7 @@ func TestHostileSource(t *testing.T) {
 		now(w, r)
 	}))
 	t.Cleanup(source.Close)
-	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1h, timeout: 300ms}")
+	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1h, timeout: 1s}")
 	r := start(t, folder(t, hello, "f.yaml", text), "f.yaml")
 	if got := r.statuses(2, "/a/x"); got != "200 429" {
 		t.Fatalf("statuses %s", got)
@@ -272,7 +272,7 @@ func TestDrain(t *testing.T) {
 		<-free
 		io.WriteString(w, "done")
 	})
-	r := start(t, folder(t, slow, "f.yaml", strings.ReplaceAll(files, "delay: 0s", "delay: 300ms"), "rules.yaml", twoAnHour), "f.yaml")
+	r := start(t, folder(t, slow, "f.yaml", strings.ReplaceAll(files, "delay: 0s", "delay: 1s"), "rules.yaml", twoAnHour), "f.yaml")
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
 	answered := make(chan string, 1)
@@ -283,8 +283,11 @@ func TestDrain(t *testing.T) {
 	<-began
 	ended := make(chan int, 1)
 	go func() { ended <- r.stop() }()
+	late := time.Now().Add(20 * time.Second)
 	for status := 200; status != 503; time.Sleep(5 * time.Millisecond) {
-		status, _ = get(t, r.admin+"/readyz")
+		if status, _ = get(t, r.admin+"/readyz"); time.Now().After(late) {
+			t.Fatal("/readyz is not red while it drains")
+		}
 	}
 	release()
 	if body, code := <-answered, <-ended; body != "done" || code != 0 {
