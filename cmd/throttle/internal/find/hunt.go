@@ -101,7 +101,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 func (h *hunt) load(t knee.Trial) loadgen.Load {
 	return loadgen.Load{
 		Rate: t.Rate, Concurrency: t.Concurrency, Duration: t.Duration,
-		Then: t.Then, ThenFor: t.ThenFor, Calm: t.Calm, Bad: int64(t.MostBad), Parts: t.Parts,
+		Then: t.Then, ThenFor: t.ThenFor, Calm: t.Calm, Bad: int64(t.MostBad), Failures: int64(t.MostFailed), Parts: t.Parts,
 		Even: h.even, Seed: h.seed + uint64(2*len(h.trials)), Within: h.search.Objective.Latency,
 		Requests: int64(t.MostSent),
 	}

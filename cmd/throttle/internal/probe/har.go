@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -67,17 +68,30 @@ func readHAR(name string, text []byte, target *url.URL) (all []seen, host string
 	}
 	switch {
 	case len(all) == 0:
-		return nil, "", usage.Errorf("%s: none of its %s is to %s", name, words.Plural(len(file.Log.Entries), "request", "requests"), target.Redacted())
+		return nil, "", usage.Errorf("%s: none of its %s is to %s", name, words.Plural(len(file.Log.Entries), "request", "requests"), words.URL(target.String()))
 	case len(hosts) > 1:
 		return nil, "", usage.Errorf("%s: it has requests to %d hosts, as %s; name a URL after it", name, len(hosts), some(hosts))
 	}
 	return all, host, nil
 }
 
-// below reports whether u is at the host of target and its path begins as that
-// of target does. All are, if there is none.
+// below reports whether u is at the host and port of target, and its path is that
+// of target or below it. All are, if there is none.
 func below(u, target *url.URL) bool {
-	return target == nil || strings.EqualFold(u.Host, target.Host) && strings.HasPrefix(u.Path, strings.TrimSuffix(target.Path, "/"))
+	if target == nil {
+		return true
+	}
+	rest, ok := strings.CutPrefix(u.Path, strings.TrimSuffix(target.Path, "/"))
+	return ok && (rest == "" || rest[0] == '/') && hostPort(u) == hostPort(target)
+}
+
+// hostPort is the host of a URL with its port, also where that is the scheme's.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // some are the most frequent of the hosts, at most three.
