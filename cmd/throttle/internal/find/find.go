@@ -104,7 +104,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	h := hunt{options: o, show: terminal.Progress(stderr)}
 	h.run(ctx, target)
 	h.show("")
-	f := &findings{hunt: &h, Result: h.search.Result()}
+	f := &findings{hunt: &h, Result: h.result()}
 	if err := f.report(stdout); err != nil {
 		return err
 	}

@@ -23,21 +23,22 @@ type seen struct {
 type tally struct {
 	begun, bad, failed atomic.Int64 // to stop by, without the lock
 
-	mu      sync.Mutex
-	counts  [verdicts]int64
-	within  time.Duration
-	latency histogram
-	late    histogram
-	parts   []part
-	length  time.Duration            // of a part
-	excused int64                    // slow ones, for being sent late
-	out     map[uint64]time.Duration // in flight: when they were due
-	next    uint64                   // the number of the next request
-	looked  time.Duration            // when it was last looked whether all is calm
-	lastBad time.Duration            // when the last bad request ended
-	ended   time.Duration            // of the sending
-	start   time.Time
-	first   error
+	mu        sync.Mutex
+	counts    [verdicts]int64
+	within    time.Duration
+	latency   histogram
+	late      histogram
+	parts     []part
+	length    time.Duration            // of a part
+	excused   int64                    // slow ones, for being sent late
+	cancelled int64                    // with the load
+	out       map[uint64]time.Duration // in flight: when they were due
+	next      uint64                   // the number of the next request
+	looked    time.Duration            // when it was last looked whether all is calm
+	lastBad   time.Duration            // when the last bad request ended
+	ended     time.Duration            // of the sending
+	start     time.Time
+	first     error
 }
 
 // part is a Part while it is counted.
@@ -72,10 +73,11 @@ func (t *tally) begin(at time.Duration) (id uint64) {
 	return t.next
 }
 
-// forget takes back a request that was cancelled.
+// forget takes a request that was cancelled out of the counts.
 func (t *tally) forget(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.cancelled++
 	delete(t.out, id)
 }
 
