@@ -105,7 +105,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	h.run(ctx, target)
 	h.show("")
 	f := &findings{hunt: &h, Result: h.result()}
-	if err := f.report(stdout); err != nil {
+	switch err := f.report(stdout); {
+	case err != nil && ctx.Err() != nil: // an interrupt is no verdict on the service
+		return exit.Failf("%v", err)
+	case err != nil:
 		return err
 	}
 	return f.verdict(ctx)
