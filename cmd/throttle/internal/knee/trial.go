@@ -45,7 +45,7 @@ type Trial struct {
 	// refused: the verdict is then clear. If zero, nothing does.
 	MostBad int
 	// MostFailed ends the sending early once so many requests failed or were
-	// refused: what the bound on failures leaves. It is always above zero.
+	// refused. It is always above zero, the rest of the bound on failures.
 	MostFailed int
 }
 
