@@ -28,8 +28,8 @@ func StrayAt(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
 
-// FieldName returns a header field for an error: what is before its colon or first
-// blank, and … in place of the rest, or of all of it, which may be a token.
+// FieldName returns a header field for an error: the text before its colon or first
+// blank, and … in place of the rest, or of all of it: that may be a token.
 func FieldName(field string) string {
 	if i := strings.IndexAny(field, ": \t\r\n"); i > 0 {
 		return Quote(field[:i] + "…")
