@@ -69,6 +69,15 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 	if left <= 0 || tr.refused >= p.Refusals || now.Sub(tr.origin) > p.Time {
 		return Step{}, false
 	}
+	step, more = p.next(tr, now, left)
+	if !more || step.At.Sub(tr.origin) > p.Time {
+		return Step{}, false
+	}
+	return step, true
+}
+
+// next is the next step, which may begin too late.
+func (p Plan) next(tr *trace, now time.Time, left int) (step Step, more bool) {
 	if wait, ok := tr.poll(); ok {
 		return Step{At: now.Add(seconds(wait)), N: 1, AtOnce: 1, Refusals: 1, Why: "the first to come back"}, true
 	}

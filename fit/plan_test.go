@@ -85,6 +85,35 @@ func TestPlanKeepsItsBudget(t *testing.T) {
 	}
 }
 
+// TestPlanKeepsItsTime: no step begins after the plan's time, though the waits for a
+// server that refuses for ever become longer and longer.
+func TestPlanKeepsItsTime(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	for _, most := range []time.Duration{time.Minute, time.Hour, 25 * time.Hour} {
+		var answers []fit.Answer
+		now := begin
+		for {
+			step, more := fit.Plan{Time: most}.Next(now, answers)
+			if !more {
+				break
+			}
+			if at := step.At.Sub(begin); at > most {
+				t.Fatalf("a step %v after the first request, want at most %v: %+v", at, most, step)
+			}
+			now = step.At
+			for range step.N {
+				a := fit.Answer{Sent: now, Ended: now.Add(10 * time.Millisecond), Refused: len(answers) >= 4}
+				if answers, now = append(answers, a), a.Ended; a.Refused {
+					break
+				}
+			}
+		}
+		if now.Sub(begin) < most/4 {
+			t.Errorf("ended after %v of %v", now.Sub(begin), most)
+		}
+	}
+}
+
 // TestPlanBegins: nothing is known, so little is sent; and a zero budget is the
 // default one.
 func TestPlanBegins(t *testing.T) {

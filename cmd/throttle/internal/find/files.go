@@ -56,7 +56,7 @@ func (f *findings) origin() string {
 func (f *findings) writeRules(w io.Writer) error {
 	rule, ok := f.rule()
 	if !ok {
-		return exit.Failure("no limit can be recommended, so none is written: " + f.kneeInWords())
+		return exit.Assertion("no limit can be recommended, so none is written: " + f.kneeInWords())
 	}
 	_, err := io.WriteString(w, rule.file)
 	return err
@@ -67,7 +67,7 @@ func (f *findings) writeRules(w io.Writer) error {
 func (f *findings) writeScenario(w io.Writer) error {
 	s, ok := f.Scenario(f.Knee.At)
 	if !ok {
-		return exit.Failure("no service of the simulator has this curve, so no scenario is written")
+		return exit.Assertion("no service of the simulator has this curve, so no scenario is written")
 	}
 	if _, err := fmt.Fprintf(w, "# A service with the curve that 'throttle find' measured of %s.\n", f.name()); err != nil {
 		return err

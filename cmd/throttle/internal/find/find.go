@@ -104,8 +104,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	h := hunt{options: o, show: terminal.Progress(stderr)}
 	h.run(ctx, target)
 	h.show("")
-	f := &findings{hunt: &h, Result: h.search.Result()}
-	if err := f.report(stdout); err != nil {
+	f := &findings{hunt: &h, Result: h.result()}
+	switch err := f.report(stdout); {
+	case err != nil && ctx.Err() != nil: // an interrupt is no verdict on the service
+		return exit.Failf("%v", err)
+	case err != nil:
 		return err
 	}
 	return f.verdict(ctx)

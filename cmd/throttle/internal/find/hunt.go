@@ -45,6 +45,16 @@ type hunt struct {
 	trials []trial
 	first  error // of the first request that did not end well
 	start  time.Time
+	cut    knee.Spent // on a trial that was interrupted
+}
+
+// result is what was found, with all that was spent.
+func (h *hunt) result() knee.Result {
+	r := h.search.Result()
+	r.Spent.Requests += h.cut.Requests
+	r.Spent.Failures += h.cut.Failures
+	r.Spent.Time += h.cut.Time
+	return r
 }
 
 // trial is a trial that was run.
@@ -70,11 +80,12 @@ func (h *hunt) run(ctx context.Context, t *target) {
 			return
 		}
 		seen := g.Run(ctx, h.load(next))
-		if seen.Cut {
-			return
-		}
 		if h.first == nil {
 			h.first = seen.First
+		}
+		if seen.Cut {
+			h.cut = knee.Spent{Requests: int(seen.Sent() + seen.Cancelled), Failures: int(seen.Failed + seen.Refused), Time: next.Rest + seen.Elapsed}
+			return
 		}
 		o := outcomeOf(next, seen, h.search.Objective.Latency)
 		h.search.Add(o)
@@ -101,7 +112,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 func (h *hunt) load(t knee.Trial) loadgen.Load {
 	return loadgen.Load{
 		Rate: t.Rate, Concurrency: t.Concurrency, Duration: t.Duration,
-		Then: t.Then, ThenFor: t.ThenFor, Calm: t.Calm, Bad: int64(t.MostBad), Parts: t.Parts,
+		Then: t.Then, ThenFor: t.ThenFor, Calm: t.Calm, Bad: int64(t.MostBad), Failures: int64(t.MostFailed), Parts: t.Parts,
 		Even: h.even, Seed: h.seed + uint64(2*len(h.trials)), Within: h.search.Objective.Latency,
 		Requests: int64(t.MostSent),
 	}

@@ -78,7 +78,7 @@ func search(t *testing.T, p *pool, args ...string) *findings {
 	}
 	h := &hunt{options: o, show: func(string) {}}
 	h.run(t.Context(), &target{p, func() {}})
-	return &findings{hunt: h, Result: h.search.Result()}
+	return &findings{hunt: h, Result: h.result()}
 }
 
 // TestKnownKnees: pools whose capacity is known. The knee of a pool with a bound of
@@ -110,13 +110,31 @@ func TestKnownKnees(t *testing.T) {
 	}
 }
 
-// TestConcurrency: a pool of 8 that answers within 100 ms, and whose callers may wait
-// for 210 ms, bears some 16 in flight.
+// TestConcurrency: a pool of 8 whose requests take 25 to 75 ms each, and whose callers
+// wait for 115 ms, bears more in flight than it has workers: one waits for each, at most.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := search(t, newPool(8, 50*ms), "-p99", "115ms", "-concurrency", "-recovery", "0", "-requests", "20000")
-		if f.Spent.Requests == 0 || !(f.Knee.At >= 11 && f.Knee.At <= 17) {
+		if f.Stop != knee.Found && f.Stop != knee.TooManySent || !(f.Knee.At >= 11 && f.Knee.At <= 17) {
 			t.Errorf("%s, knee %+v, want from 11 to 17", f.Stop, f.Knee)
+		}
+	})
+}
+
+// TestSpentOfInterrupted: requests of the trial that an interrupt ends were sent, too.
+func TestSpentOfInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, err := optionsOf([]string{"-from", "20", "--", "a service in this process"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*ms)
+		defer cancel()
+		p := newPool(1, 200*ms)
+		h := &hunt{options: o, show: func(string) {}}
+		h.run(ctx, &target{p, func() {}})
+		if spent := h.result().Spent; p.sent < 10 || spent.Requests != p.sent || spent.Trials != 0 || spent.Time != 1500*ms {
+			t.Errorf("spent %+v, want the %d requests that were sent, in 1.5s", spent, p.sent)
 		}
 	})
 }
@@ -130,7 +148,7 @@ func TestBoundsOfSearch(t *testing.T) {
 		most  int // requests
 	}{
 		{20 * ms, []string{"-requests", "500"}, knee.TooManySent, 500},
-		{ms, []string{"-requests", "500", "-concurrency"}, knee.TooManySent, 500 + 64},
+		{ms, []string{"-requests", "500", "-concurrency"}, knee.TooManySent, 500},
 		{20 * ms, []string{"-for", "10s"}, knee.TooLong, 10_000},
 		{20 * ms, []string{"-most", "50", "-recovery", "0"}, knee.NoMore, 60_000},
 		{20 * ms, []string{"-p99", "1ms", "-timeout", "1s"}, knee.Never, 10_000},

@@ -159,7 +159,7 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return usage.Errorf("find: %s is not a URL; want one such as http://127.0.0.1:3000/", words.Quote(text))
+		return usage.Errorf("find: %s is not a URL; want one such as http://127.0.0.1:3000/", words.BadURL(text))
 	case !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme):
 		return usage.Errorf("find: %s: want a URL with http://, https:// or h2c://", words.Quote(words.URL(text)))
 	}
@@ -186,7 +186,7 @@ func headerOf(fields []string) (http.Header, error) {
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
-			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.Quote(f))
+			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.FieldName(f))
 		}
 		header.Add(name, strings.TrimSpace(value))
 	}
@@ -242,16 +242,34 @@ func (o *options) check(in *flagged) error {
 			o.timeout = max(timeoutPerBound*p99, leastTimeout)
 		}
 	}
+	if err := o.checkFlags(); err != nil {
+		return err
+	}
+	if err := o.search.Check(); err != nil {
+		return usage.Error(fmt.Sprintf("find: %v", err))
+	}
+	return nil
+}
+
+// checkFlags refuses values that mean nothing. A bound of zero would be package
+// knee's default.
+func (o *options) checkFlags() error {
+	b := o.search.Bounds
 	switch {
+	case !(o.headRoom > 0 && o.headRoom <= 0.99):
+		return usage.Errorf("find: -head-room %g: must be above 0 and at most 99%%", o.headRoom)
+	case b.Requests < 1:
+		return usage.Errorf("find: -requests %d: must be at least 1", b.Requests)
+	case b.Time <= 0:
+		return usage.Errorf("find: -for %v: must be above 0, as 10m", b.Time)
+	case o.search.Concurrency && o.scenario != "":
+		return usage.Error("find: -scenario is for a search of the rate; leave -concurrency out")
 	case o.atOnce < 1 || o.atOnce > mostAtOnce:
 		return usage.Errorf("find: -at-once %d: must be from 1 to %d", o.atOnce, mostAtOnce)
 	case o.timeout < o.search.Objective.Latency || o.timeout > time.Hour:
 		return usage.Errorf("find: -timeout %v: must be from -p99, which is %v, to 1h", o.timeout, o.search.Objective.Latency)
-	case o.search.Bounds.Recovery > time.Hour:
-		return usage.Errorf("find: -recovery %v: must be at most 1h", o.search.Bounds.Recovery)
-	}
-	if err := o.search.Check(); err != nil {
-		return usage.Error(fmt.Sprintf("find: %v", err))
+	case b.Recovery > time.Hour:
+		return usage.Errorf("find: -recovery %v: must be at most 1h", b.Recovery)
 	}
 	return nil
 }

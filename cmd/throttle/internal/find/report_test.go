@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/check"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/knee"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
 )
@@ -124,13 +126,20 @@ func TestFiles(t *testing.T) {
 func TestNothingToWrite(t *testing.T) {
 	dir := t.TempDir()
 	f := found(t, func(f *findings) {
-		f.Knee, f.Curve = knee.Interval{}, nil
+		f.Knee, f.Curve, f.Stop = knee.Interval{}, nil, knee.Never
 		f.rules, f.scenario = filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	})
 	var text bytes.Buffer
 	err := f.report(&text)
 	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "no limit can be recommended") || !strings.Contains(err.Error(), "no scenario is written") {
 		t.Errorf("got %v", err)
+	}
+	if code := exit.Code(err, io.Discard); code != 3 || !strings.Contains(err.Error(), "find: the objective holds at no load") {
+		t.Errorf("code %d, %v, want 3 and why the search ended", code, err)
+	}
+	f.Stop = "" // interrupted
+	if code := exit.Code(f.report(io.Discard), io.Discard); code != 1 {
+		t.Errorf("interrupted: code %d, want 1", code)
 	}
 	if !strings.Contains(text.String(), "none: the objective held at no load") {
 		t.Errorf("got %s", text.String())
@@ -151,9 +160,9 @@ func TestNothingToWrite(t *testing.T) {
 	}
 }
 
-// TestCurveIsReplayed: the simulator's service has the capacity that was measured
-// of a pool: at the knee nearly all calls are in time, a third beyond not.
-func TestCurveIsReplayed(t *testing.T) {
+// TestScenarioOfPool: the simulator's service of a pool that was measured takes about
+// as long for a request as the pool, 20 ms.
+func TestScenarioOfPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := search(t, newPool(1, 20*ms), "-p99", "200ms", "-from", "20", "-recovery", "0", "-requests", "10000")
 		var file bytes.Buffer
@@ -161,7 +170,7 @@ func TestCurveIsReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, ok := f.Scenario(f.Knee.At)
-		if w := s.Server.Service; !ok || w.AtOnce < 1 || w.Time <= 0 || w.Time > 40*ms {
+		if w := s.Server.Service; !ok || w.AtOnce != 1 || w.Time < 10*ms || w.Time > 40*ms {
 			t.Errorf("service %+v of\n%s", w, file.String())
 		}
 	})

@@ -39,7 +39,7 @@ func (f *findings) report(stdout io.Writer) error {
 	}
 	var text bytes.Buffer
 	if err := fill(&text); err != nil {
-		return exit.Failf("find: %v", err)
+		return f.unwritten([]error{err})
 	}
 	if _, err := stdout.Write(text.Bytes()); err != nil {
 		return exit.Failf("standard output: %v", err)
@@ -53,10 +53,27 @@ func (f *findings) report(stdout io.Writer) error {
 			failed = append(failed, fmt.Errorf("%s %s: %w", o.Option, words.Quote(o.Path), err))
 		}
 	}
-	if err := errors.Join(failed...); err != nil {
-		return exit.Failf("find: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return f.unwritten(failed)
+}
+
+// unwritten is the error of what was not written, if anything was not. If nothing
+// failed but the search, that is the reason.
+func (f *findings) unwritten(all []error) error {
+	if len(all) == 0 {
+		return nil
 	}
-	return nil
+	failed := f.Stop == "" // interrupted
+	for _, err := range all {
+		failed = failed || !errors.As(err, new(exit.Assertion))
+	}
+	text := strings.ReplaceAll(errors.Join(all...).Error(), "\n", "; ")
+	if why := f.why(); why != "" {
+		text = why + "; " + text
+	}
+	if failed {
+		return exit.Failf("find: %s", text)
+	}
+	return exit.Assertion("find: " + text)
 }
 
 // brief is a duration with three digits.

@@ -148,6 +148,7 @@ func (s *Search) affordable(t *Trial) bool {
 	}
 	t.Duration = min(t.Duration, left, most)
 	t.MostSent = max(requests, 1)
+	t.MostFailed = s.bounds.Failures - s.spent.Failures
 	if t.Then > 0 {
 		return s.affordableThen(t, left-t.Duration, most-t.Duration)
 	}

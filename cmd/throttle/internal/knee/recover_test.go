@@ -72,6 +72,17 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// TestFailuresOfRecovery: the overload and the watch after it, too, end at the bound on
+// failures.
+func TestFailuresOfRecovery(t *testing.T) {
+	v := service{workers: 8, work: 0.01, spread: -1, queue: 300, thrashAt: 100, thrash: 2}
+	s := Search{Objective: Objective{Latency: ms(250)}, Bounds: Bounds{Failures: 2000}}
+	r := find(&s, v.start(1))
+	if r.Recovery.Verdict != Metastable || r.Spent.Failures < 2000 || r.Spent.Failures > 2000+v.queue+v.workers {
+		t.Errorf("%+v, spent %+v, want a metastable service, and some 2,000 failures", r.Recovery, r.Spent)
+	}
+}
+
 // TestRested: a service that thrashes is well again after a rest, if what it has
 // to do then is done.
 func TestRested(t *testing.T) {

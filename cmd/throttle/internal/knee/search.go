@@ -22,8 +22,8 @@ type Objective struct {
 
 // Bounds stop a search, whatever it has found.
 type Bounds struct {
-	// Start is the rate or concurrency of the first trial, at least 0.01. If
-	// zero, 10 requests a second, or 1 at a time.
+	// Start is the rate or concurrency of the first trial, at least 0.01, or 1 at
+	// a time. If zero, 10 requests a second, or 1 at a time.
 	Start float64
 	// Most is the highest rate or concurrency to offer, at most 10,000,000. If
 	// zero, 100,000 a second, or 4,096 at a time.
@@ -102,6 +102,8 @@ func (s *Search) Check() error {
 		return fmt.Errorf("quantile %v: must be above 0 and below 1, as 0.99", o.Quantile)
 	case !(o.Errors < 1):
 		return fmt.Errorf("errors %v: must be a share below 1, as 0.001", o.Errors)
+	case s.Concurrency && (b.Start < 1 || b.Most < 1):
+		return fmt.Errorf("levels from %v to %v in flight: must be at least 1", b.Start, b.Most)
 	case !(b.Start >= 0.01) || b.Start > b.Most:
 		return fmt.Errorf("first level %v: must be from 0.01 to the highest level of %v", b.Start, b.Most)
 	case !(b.Most <= 1e7):

@@ -185,7 +185,7 @@ func (v *service) run(t Trial, o Objective) Outcome {
 // open sends as a Poisson process.
 func (v *service) open(t Trial, from float64, o Objective) (calls []*call, took float64) {
 	first, all := t.Duration.Seconds(), (t.Duration + t.ThenFor).Seconds()
-	bad, lastBad, judged := 0, 0.0, 0
+	bad, failed, lastBad, judged := 0, 0, 0.0, 0
 	for at := 0.0; ; {
 		rate := t.Rate
 		if at >= first {
@@ -206,12 +206,16 @@ func (v *service) open(t Trial, from float64, o Objective) (calls []*call, took 
 		}
 		v.until(from+at, nil)
 		for ; judged < len(calls) && (calls[judged].done > 0 && calls[judged].done <= v.now || v.now > calls[judged].due+v.timeout); judged++ {
-			if v.sample(calls[judged], from, o).kind != 'g' {
+			kind := v.sample(calls[judged], from, o).kind
+			if kind != 'g' {
 				bad++
 				lastBad = at
 			}
+			if kind == 'f' || kind == 'r' {
+				failed++
+			}
 		}
-		if len(calls) >= t.MostSent && t.MostSent > 0 || t.MostBad > 0 && bad >= t.MostBad || t.Calm > 0 && at-max(lastBad, first) > t.Calm.Seconds() {
+		if len(calls) >= t.MostSent && t.MostSent > 0 || t.MostBad > 0 && bad >= t.MostBad || t.MostFailed > 0 && failed >= t.MostFailed || t.Calm > 0 && at-max(lastBad, first) > t.Calm.Seconds() {
 			return calls, at
 		}
 		c := &call{due: from + at}
@@ -229,16 +233,16 @@ func (v *service) closed(t Trial, from float64, o Objective) (calls []*call, too
 		}
 		return t.Concurrency
 	}
-	out, bad := 0, 0
+	out, bad, failed := 0, 0, 0
 	more := func() bool {
-		return v.now < end && (t.MostBad == 0 || bad < t.MostBad) && (t.MostSent == 0 || len(calls) < t.MostSent)
+		return v.now < end && (t.MostBad == 0 || bad < t.MostBad) && (t.MostFailed == 0 || failed < t.MostFailed) && (t.MostSent == 0 || len(calls) < t.MostSent)
 	}
 	send := func() {
 		for out < level() && more() {
 			c := &call{due: v.now}
 			calls = append(calls, c)
 			if v.arrive(c); c.refused {
-				bad++
+				bad, failed = bad+1, failed+1
 				v.now += v.network + 0.001 // a client that is refused tries again a little later
 				continue
 			}
@@ -250,8 +254,12 @@ func (v *service) closed(t Trial, from float64, o Objective) (calls []*call, too
 			break
 		}
 		v.until(min(v.running[0].at, end), func(c *call) {
-			if out--; v.sample(c, from, o).kind != 'g' {
+			out--
+			switch v.sample(c, from, o).kind {
+			case 's':
 				bad++
+			case 'f', 'r':
+				bad, failed = bad+1, failed+1
 			}
 		})
 	}

@@ -44,6 +44,9 @@ type Trial struct {
 	// MostBad ends the sending early once so many requests were slow, failed or
 	// refused: the verdict is then clear. If zero, nothing does.
 	MostBad int
+	// MostFailed ends the sending early once so many requests failed or were
+	// refused. It is always above zero, the rest of the bound on failures.
+	MostFailed int
 }
 
 // Outcome holds the figures of a trial. A request counts by when it was due, not
@@ -61,7 +64,7 @@ type Outcome struct {
 	// in flight for the generator. They are no part of Sent.
 	Dropped int
 	// Took is how long the sending lasted: Duration and ThenFor, or less after
-	// MostSent, MostBad, Calm or an interrupt. Elapsed includes the rest before and the drain after it.
+	// MostSent, MostBad, MostFailed, Calm or an interrupt. Elapsed includes the rest before and the drain after it.
 	Took, Elapsed time.Duration
 	// Mean, P50, P90 and P99 are latencies of the answered requests, Good and
 	// Slow. If zero, there were none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -16,12 +17,14 @@ const TempFail = 75
 // nothing, and what it writes is discarded.
 type Command []string
 
-// Send runs the program, and kills it at the end of ctx.
+// Send runs the program, and kills it at the end of ctx; on Unix with all its
+// children that have not left its process group.
 func (c Command) Send(ctx context.Context) (Verdict, error) {
 	if len(c) == 0 {
 		return Failed, errors.New("no command")
 	}
 	run := exec.CommandContext(ctx, c[0], c[1:]...)
+	together(run)
 	run.WaitDelay = time.Second // for children of its own that keep the pipes
 	err := run.Run()
 	var code *exec.ExitError
@@ -30,8 +33,14 @@ func (c Command) Send(ctx context.Context) (Verdict, error) {
 		return Good, nil
 	case errors.As(err, &code) && code.ExitCode() == TempFail:
 		return Refused, err
-	case exhausted(err):
+	case run.Process == nil && unstarted(err):
 		return Dropped, err
 	}
 	return Failed, err
+}
+
+// unstarted reports whether this machine has no process, memory or descriptor left
+// to start a program.
+func unstarted(err error) bool {
+	return exhausted(err) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // MaxAnswer bounds the body of an answer, in bytes: a longer one counts as failed.
@@ -78,6 +80,10 @@ func NewHTTP(r Request) (*HTTP, error) {
 	if host := request.Header.Get("Host"); host != "" {
 		request.Host = host
 		request.Header.Del("Host")
+	}
+	if u.User != nil && request.Header.Get("Authorization") == "" { // a transport sends no such field by itself
+		password, _ := u.User.Password()
+		request.SetBasicAuth(u.User.Username(), password)
 	}
 	if request.Header.Get("User-Agent") == "" {
 		request.Header.Set("User-Agent", "throttle-find")
@@ -167,9 +173,9 @@ func (h *HTTP) Probe(ctx context.Context) error {
 	}
 	switch code := resp.StatusCode; {
 	case code/100 == 3 && resp.Header.Get("Location") != "":
-		to := resp.Header.Get("Location")
-		if u, err := h.request.URL.Parse(to); err == nil {
-			to = u.Redacted()
+		to := "(no URL)"
+		if u, err := h.request.URL.Parse(resp.Header.Get("Location")); err == nil {
+			to = words.URL(u.String())
 		}
 		return fmt.Errorf("answers %s to %s; redirects are not followed: give the URL that is meant", resp.Status, to)
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable, code/100 == 2:

@@ -204,6 +204,26 @@ func TestHTTPCancel(t *testing.T) {
 	}
 }
 
+// TestUserOfURL: a user and password of the URL are sent, unless a header field is
+// in their place.
+func TestUserOfURL(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != r.Header.Get("X-Want") {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	address := strings.Replace(server.URL, "http://", "http://me:secret@", 1)
+	for want, header := range map[string]http.Header{
+		"Basic bWU6c2VjcmV0": {}, "Bearer x": {"Authorization": {"Bearer x"}},
+	} {
+		header.Set("X-Want", want)
+		if v, err := target(t, Request{Header: header}, address).Send(t.Context()); v != Good {
+			t.Errorf("want %q: %v, %v", want, v, err)
+		}
+	}
+}
+
 func TestCommand(t *testing.T) {
 	for _, test := range []struct {
 		command Command

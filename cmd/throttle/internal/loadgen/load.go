@@ -79,9 +79,10 @@ type Load struct {
 	// Within is the latency beyond which a served request is Slow. If zero, none
 	// is.
 	Within time.Duration
-	// Requests and Bad end the load early: at so many requests, sent or dropped,
-	// and at so many that are not Good. If zero, neither does.
-	Requests, Bad int64
+	// Requests, Bad and Failures end the load early: at so many requests, sent or
+	// dropped, at so many that are not Good, and at so many that failed or were
+	// refused. If zero, none does.
+	Requests, Bad, Failures int64
 	// Calm ends the load early, in the time of Then, once for so long no request
 	// was bad, and none is out for longer than Within. If zero, nothing does.
 	Calm time.Duration
@@ -146,7 +147,7 @@ type run struct {
 // over reports whether the load has to end before its time.
 func (r *run) over(ctx context.Context) bool {
 	now := time.Since(r.start)
-	early := ctx.Err() != nil || r.tally.over(r.Requests, r.Bad) ||
+	early := ctx.Err() != nil || r.tally.over(r.Load) ||
 		r.Calm > 0 && now >= r.Duration+r.Calm && r.tally.calm(now, r.Calm, r.Within)
 	if early {
 		r.tally.end(now)
@@ -198,6 +199,7 @@ func (r *run) begin(ctx context.Context, at time.Duration) {
 		r.tally.drop(at, errFull)
 		return
 	}
+	r.tally.place(0) // one goroutine alone starts them, and has asked over
 	id := r.tally.begin(at)
 	r.wg.Go(func() {
 		r.one(ctx, id, at)
@@ -229,6 +231,10 @@ func (r *run) loop(ctx context.Context, first, then bool) {
 	for !r.over(ctx) {
 		at := time.Since(r.start)
 		if at >= end {
+			return
+		}
+		if !r.tally.place(r.Requests) {
+			r.tally.end(at)
 			return
 		}
 		if verdict := r.one(ctx, r.tally.begin(at), at); verdict > Slow {

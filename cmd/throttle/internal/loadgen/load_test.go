@@ -3,6 +3,8 @@ package loadgen
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +97,8 @@ func TestBounds(t *testing.T) {
 		{"as slow as may be", service{takes: 10 * ms}, 0, with(func(l *Load) { l.Within = 10 * ms }), Counts{Good: 100}, time.Second},
 		{"so many requests", service{}, 0, with(func(l *Load) { l.Requests = 30 }), Counts{Good: 30}, 300 * ms},
 		{"so many bad ones", service{verdict: Refused, takes: 5 * ms}, 0, with(func(l *Load) { l.Bad = 7 }), Counts{Refused: 7}, 70 * ms},
+		{"so many failures", service{verdict: Refused, takes: 5 * ms}, 0, with(func(l *Load) { l.Failures = 7 }), Counts{Refused: 7}, 70 * ms},
+		{"slow ones are no failures", service{takes: 5 * ms}, 0, with(func(l *Load) { l.Failures, l.Within = 7, ms }), Counts{Slow: 100}, time.Second},
 		{"nothing", service{}, 0, Load{Duration: time.Second}, Counts{}, time.Second},
 		{"closed loop", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second}, Counts{Good: 40}, time.Second},
 		{"closed loop, bounded", service{takes: 100 * ms}, 2, Load{Concurrency: 4, Duration: time.Second}, Counts{Good: 20}, time.Second},
@@ -128,6 +132,30 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%s: %+v in %v, %v in all, want %+v in %v", test.name, r.Counts, r.Took, r.Elapsed, test.want, test.took)
 			}
 		})
+	}
+}
+
+// TestRequestsOfClosedLoop: a bound on requests holds for any number of goroutines.
+func TestRequestsOfClosedLoop(t *testing.T) {
+	tally := newTally(Load{Parts: 1}, time.Second)
+	var wg sync.WaitGroup
+	var sent atomic.Int64
+	for range 50 {
+		wg.Go(func() {
+			if tally.place(10) {
+				sent.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := sent.Load(); n != 10 {
+		t.Errorf("%d of 50 have a place, want 10", n)
+	}
+	for range 50 {
+		g := &Generator{Target: &service{}}
+		if r := g.Run(t.Context(), Load{Concurrency: 50, Duration: time.Hour, Requests: 10}); r.Sent() != 10 {
+			t.Fatalf("%d sent, want 10", r.Sent())
+		}
 	}
 }
 

@@ -42,9 +42,10 @@ type Result struct {
 	Excused int64
 	// Parts are the parts of the load, in order, without those after an early end.
 	Parts []Part
-	// Cut is set if the load was cancelled before its end. Requests that were
-	// cancelled in flight are not counted.
-	Cut bool
+	// Cut is set if the load was cancelled before its end. Cancelled counts the
+	// requests that were in flight then, which are in no other count.
+	Cut       bool
+	Cancelled int64
 	// First is the error of the first request that did not end well. Nil if all
 	// did.
 	First error
@@ -54,7 +55,7 @@ type Result struct {
 func (t *tally) result(took time.Duration) Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := Result{Counts: countsOf(t.counts), Took: took, Latency: t.latency.times(), Late: t.late.times(), Excused: t.excused, First: t.first}
+	r := Result{Counts: countsOf(t.counts), Took: took, Latency: t.latency.times(), Late: t.late.times(), Excused: t.excused, Cancelled: t.cancelled, First: t.first}
 	for i, p := range t.parts {
 		if time.Duration(i)*t.length < took {
 			r.Parts = append(r.Parts, p.part())

@@ -61,7 +61,8 @@ func elsewhere(t *testing.T) (url string) {
 }
 
 // TestKeepsSchedule: at 5,000 requests a second on loopback the 99th percentile of
-// how late they are sent is under 2 ms, with the server on the same machine.
+// how late they are sent is under 2 ms, with the server on the same machine: one that
+// is idle, or gives both real-time priority.
 func TestKeepsSchedule(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
 		t.Skip("the latency of this machine is measured with THROTTLE_SOAK=1 only")

@@ -21,23 +21,24 @@ type seen struct {
 
 // tally counts. It is safe for concurrent use.
 type tally struct {
-	begun, bad atomic.Int64 // to stop by, without the lock
+	begun, bad, failed atomic.Int64 // to stop by, without the lock
 
-	mu      sync.Mutex
-	counts  [verdicts]int64
-	within  time.Duration
-	latency histogram
-	late    histogram
-	parts   []part
-	length  time.Duration            // of a part
-	excused int64                    // slow ones, for being sent late
-	out     map[uint64]time.Duration // in flight: when they were due
-	next    uint64                   // the number of the next request
-	looked  time.Duration            // when it was last looked whether all is calm
-	lastBad time.Duration            // when the last bad request ended
-	ended   time.Duration            // of the sending
-	start   time.Time
-	first   error
+	mu        sync.Mutex
+	counts    [verdicts]int64
+	within    time.Duration
+	latency   histogram
+	late      histogram
+	parts     []part
+	length    time.Duration            // of a part
+	excused   int64                    // slow ones, for being sent late
+	cancelled int64                    // with the load
+	out       map[uint64]time.Duration // in flight: when they were due
+	next      uint64                   // the number of the next request
+	looked    time.Duration            // when it was last looked whether all is calm
+	lastBad   time.Duration            // when the last bad request ended
+	ended     time.Duration            // of the sending
+	start     time.Time
+	first     error
 }
 
 // part is a Part while it is counted.
@@ -56,9 +57,15 @@ func newTally(l Load, timeout time.Duration) *tally {
 	}
 }
 
-// begin counts a request that is sent, and numbers it.
+// place counts a request that is about to be sent, and reports false if as many as
+// most were before it, which is no bound if zero.
+func (t *tally) place(most int64) bool {
+	n := t.begun.Add(1)
+	return most <= 0 || n <= most
+}
+
+// begin numbers a request that is sent.
 func (t *tally) begin(at time.Duration) (id uint64) {
-	t.begun.Add(1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.next++
@@ -66,18 +73,21 @@ func (t *tally) begin(at time.Duration) (id uint64) {
 	return t.next
 }
 
-// forget takes back a request that was cancelled.
+// forget takes a request that was cancelled out of the counts.
 func (t *tally) forget(id uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.cancelled++
 	delete(t.out, id)
 }
 
-// over reports whether a bound on requests or on bad ones is reached; zero is
-// none.
-func (t *tally) over(requests, bad int64) bool {
-	return requests > 0 && t.begun.Load() >= requests || bad > 0 && t.bad.Load() >= bad
+// over reports whether a bound of a load on requests, bad or failed ones is reached.
+func (t *tally) over(l Load) bool {
+	return reached(&t.begun, l.Requests) || reached(&t.bad, l.Bad) || reached(&t.failed, l.Failures)
 }
+
+// reached reports whether a count is at a bound; zero is none.
+func reached(n *atomic.Int64, most int64) bool { return most > 0 && n.Load() >= most }
 
 // end notes that the sending ends before its time.
 func (t *tally) end(at time.Duration) {
@@ -123,6 +133,9 @@ func (t *tally) drop(at time.Duration, why error) {
 func (t *tally) note(id uint64, s seen) {
 	if s.verdict != Good {
 		t.bad.Add(1)
+	}
+	if s.verdict == Refused || s.verdict == Failed || s.verdict == TimedOut {
+		t.failed.Add(1)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,17 +32,24 @@ type findings struct {
 	wait     time.Duration // the longest that a refusal told
 	ended    string        // the bound that ended it, if one did
 	seen     []seen
+	reader   reader // of them
+	cached   int    // answers of a cache
 }
 
-func (f *findings) writeLog(w io.Writer) error { return writeLog(w, f.seen) }
+func (f *findings) writeLog(w io.Writer) error { return writeLog(w, f.reader, f.seen) }
 
 func findingsOf(r reader, host string, all []seen, answers []fit.Answer, ended string) *findings {
-	f := &findings{Result: fit.Fit(answers), host: host, ended: ended, seen: all, statuses: map[int]int{}}
+	f := &findings{Result: fit.Fit(answers), host: host, ended: ended, seen: all, reader: r, statuses: map[int]int{}}
 	var took []time.Duration
 	for _, s := range all {
 		f.statuses[s.status]++
 		f.length = max(f.length, s.ended.Sub(all[0].sent))
-		took = append(took, s.ended.Sub(s.sent))
+		if s.status > 0 { // else it is how long was waited for it in vain
+			took = append(took, s.ended.Sub(s.sent))
+		}
+		if s.cached() {
+			f.cached++
+		}
 		f.hear(r.read(s))
 	}
 	if len(took) > 0 {
@@ -191,6 +198,9 @@ func (f *findings) notes() (notes []string) {
 		if n := f.statuses[status]; n > 0 && n*2 > f.Used {
 			notes = append(notes, fmt.Sprintf("most answers are %d: what is limited may be another path or caller", status))
 		}
+	}
+	if f.cached*2 > len(f.seen) {
+		notes = append(notes, fmt.Sprintf("%s came from a cache (Age above 0) and say nothing about the limit: ask for what is not cached", words.Plural(f.cached, "answer", "answers")))
 	}
 	if f.limiter().Kind == fit.Unlimited && f.Used > 0 {
 		notes = append(notes, "nothing was refused: a limit above what was sent stays hidden")

@@ -35,6 +35,7 @@ func made(m fit.Model) *findings {
 	return &findings{
 		Result: fit.Result{Candidates: []fit.Candidate{c, {LogLikelihood: -80, Share: 1e-9}}, Decided: true, Used: 90, Refused: 4},
 		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 100 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
+		reader: reader{dialect: signal.For("")},
 	}
 }
 

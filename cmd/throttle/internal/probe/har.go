@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/signal"
 )
 
 // harFile is what a HAR (HTTP Archive 1.2) says about times and limits.
@@ -32,6 +34,7 @@ type harEntry struct {
 	Response struct {
 		Status  int        `json:"status"`
 		Headers []harField `json:"headers"`
+		Content struct{ Text, Encoding string }
 	} `json:"response"`
 	Timings struct {
 		Blocked, DNS, Connect, Send, Wait, Receive float64
@@ -61,23 +64,36 @@ func readHAR(name string, text []byte, target *url.URL) (all []seen, host string
 		case !below(u, target):
 			continue
 		}
-		hosts[u.Host]++
-		host = u.Host
+		host = hostOf(u)
+		hosts[host]++
 		all = append(all, e.seen())
 	}
 	switch {
 	case len(all) == 0:
-		return nil, "", usage.Errorf("%s: none of its %s is to %s", name, words.Plural(len(file.Log.Entries), "request", "requests"), target.Redacted())
+		return nil, "", usage.Errorf("%s: none of its %s is to %s", name, words.Plural(len(file.Log.Entries), "request", "requests"), words.URL(target.String()))
 	case len(hosts) > 1:
 		return nil, "", usage.Errorf("%s: it has requests to %d hosts, as %s; name a URL after it", name, len(hosts), some(hosts))
 	}
 	return all, host, nil
 }
 
-// below reports whether u is at the host of target and its path begins as that
-// of target does. All are, if there is none.
+// below reports whether u is at the host and port of target, and its path is that
+// of target or below it. All are, if there is none.
 func below(u, target *url.URL) bool {
-	return target == nil || strings.EqualFold(u.Host, target.Host) && strings.HasPrefix(u.Path, strings.TrimSuffix(target.Path, "/"))
+	if target == nil {
+		return true
+	}
+	rest, ok := strings.CutPrefix(u.Path, strings.TrimSuffix(target.Path, "/"))
+	return ok && (rest == "" || rest[0] == '/') && hostOf(u) == hostOf(target)
+}
+
+// hostOf is the host of a URL, with its port unless that is the scheme's.
+func hostOf(u *url.URL) string {
+	host := strings.ToLower(u.Host)
+	if port := map[string]string{"http": "80", "https": "443"}[u.Scheme]; port != "" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return host
 }
 
 // some are the most frequent of the hosts, at most three.
@@ -104,7 +120,19 @@ func (e *harEntry) seen() seen {
 	for _, f := range e.Response.Headers {
 		s.keep(f.Name, f.Value)
 	}
+	s.body = e.body()
 	return s
+}
+
+// body is the beginning of the answer's body, if the HAR has it.
+func (e *harEntry) body() []byte {
+	text := e.Response.Content.Text
+	if e.Response.Content.Encoding == "base64" {
+		text = text[:min(len(text), base64.StdEncoding.EncodedLen(signal.MaxBody))]
+		body, _ := base64.StdEncoding.DecodeString(text) // what is before an error
+		return body
+	}
+	return []byte(text[:min(len(text), signal.MaxBody)])
 }
 
 func milliseconds(ms float64) time.Duration {

@@ -14,6 +14,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/pace"
 )
 
 // Bounds of what is read.
@@ -77,7 +78,8 @@ func isHAR(text []byte) bool {
 }
 
 // readLog reads lines of TIME STATUS [LATENCY], apart by blanks, tabs, commas or
-// semicolons, or JSON objects with time, status, latency and fields. A line that
+// semicolons, or JSON objects with time, status, latency,
+// refused, wait and fields. A line that
 // begins with # is a comment; a first line without a digit is a heading.
 // Requests without a latency count as answered within so long.
 func readLog(name string, text []byte, latency time.Duration) (all []seen, err error) {
@@ -159,6 +161,8 @@ func readObject(line string) (s seen, latency time.Duration, why string) {
 	var o struct {
 		Time, Status, Latency json.RawMessage
 		Fields                map[string]string
+		Refused               bool
+		Wait                  string
 	}
 	if err := json.Unmarshal([]byte(line), &o); err != nil {
 		return s, 0, plainJSON(err) + `; want {"time": "2026-01-02T15:04:05.678Z", "status": 429, "latency": "12ms"}`
@@ -172,6 +176,14 @@ func readObject(line string) (s seen, latency time.Duration, why string) {
 	}
 	for name, value := range o.Fields {
 		s.keep(name, value)
+	}
+	s.refused = o.Refused
+	if o.Wait != "" {
+		wait, err := time.ParseDuration(o.Wait)
+		if err != nil || wait < 0 {
+			return s, 0, "wait " + words.Quote(o.Wait) + " is not one; want one such as 7s"
+		}
+		s.wait = wait
 	}
 	latency = -1
 	if o.Latency != nil {
@@ -223,16 +235,24 @@ func latencyOf(text string) (latency time.Duration, why string) {
 	return latency, ""
 }
 
-// writeLog writes requests as readLog reads them.
-func writeLog(w io.Writer, all []seen) error {
+// writeLog writes requests as readLog reads them, with what their bodies say of a
+// refusal, as the bodies are not written.
+func writeLog(w io.Writer, r reader, all []seen) error {
 	out := json.NewEncoder(w)
 	for _, s := range all {
+		wait, reading := "", r.read(s)
+		refused := reading.Verdict == pace.Throttled
+		if refused && reading.After.V > 0 {
+			wait = reading.After.V.String()
+		}
 		err := out.Encode(struct {
 			Time    time.Time         `json:"time"`
 			Status  int               `json:"status"`
 			Latency string            `json:"latency"`
+			Refused bool              `json:"refused,omitempty"`
+			Wait    string            `json:"wait,omitempty"`
 			Fields  map[string]string `json:"fields,omitempty"`
-		}{s.sent.UTC(), s.status, s.ended.Sub(s.sent).String(), s.fields})
+		}{s.sent.UTC(), s.status, s.ended.Sub(s.sent).String(), refused, wait, s.fields})
 		if err != nil {
 			return err
 		}

@@ -156,7 +156,7 @@ func (o *options) asked(ctx context.Context, stderr io.Writer) (*findings, error
 	err := p.run(ctx)
 	p.show("")
 	if o.log != "" && o.log != outfile.Dash && len(p.seen) > 0 {
-		if err := outfile.Write(o.log, func(w io.Writer) error { return writeLog(w, p.seen) }); err != nil {
+		if err := outfile.Write(o.log, func(w io.Writer) error { return writeLog(w, r, p.seen) }); err != nil {
 			return nil, exit.Failf("find: -log: %v", err)
 		}
 	}

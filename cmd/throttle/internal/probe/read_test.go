@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/signal"
 )
 
 func at(text string) time.Time {
@@ -63,12 +64,95 @@ func TestLogRoundTrip(t *testing.T) {
 		{sent: at("2026-01-02T15:04:06.00000001Z"), ended: at("2026-01-02T15:04:06.1Z")},
 	}
 	var b bytes.Buffer
-	if err := writeLog(&b, want); err != nil {
+	if err := writeLog(&b, reader{dialect: signal.For("")}, want); err != nil {
 		t.Fatal(err)
 	}
 	got, err := readLog("x", b.Bytes(), time.Hour)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read back %v, %v\nwant %v", got, err, want)
+	}
+}
+
+// A refusal that only its vendor's documentation tells is still one in the log.
+func TestLogKeepsRefusals(t *testing.T) {
+	begun, ended := at("2026-01-02T15:04:05.678901234Z"), at("2026-01-02T15:04:05.7Z")
+	r := reader{signal.For("slack.com"), nil}
+	all := []seen{{sent: begun, ended: ended, status: 200, body: []byte(`{"ok":false,"error":"ratelimited"}`)}, {sent: begun, ended: ended, status: 200}}
+	var b bytes.Buffer
+	if err := writeLog(&b, r, all); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString(`{"time":"2026-01-02T15:04:06.678901234Z","status":403,"refused":true,"wait":"36h"}`)
+	got, err := readLog("x", b.Bytes(), time.Hour)
+	if err != nil || len(got) != 3 {
+		t.Fatalf("read back %v, %v", got, err)
+	}
+	answers := reader{dialect: signal.For("")}.answers(got)
+	if !answers[0].Refused || answers[1].Refused || !answers[2].Refused || answers[2].RetryAfter != 36*time.Hour {
+		t.Errorf("%s\nis read as %+v, want the first and the third refused, the third for 36h", b.String(), answers)
+	}
+	if _, err := readLog("x", []byte(`{"time":1767366245.5,"status":403,"refused":true,"wait":"x"}`), 0); err == nil || !strings.Contains(err.Error(), "wait x is not one") {
+		t.Errorf("a wrong wait: %v", err)
+	}
+}
+
+// An answer of a cache says nothing of the limiter.
+func TestCached(t *testing.T) {
+	var all []seen
+	for i, age := range []string{"", "0", "1", "3600", "x"} {
+		sent := at("2026-01-02T15:04:05Z").Add(time.Duration(i) * time.Second)
+		all = append(all, seen{sent: sent, ended: sent.Add(time.Millisecond), status: 200, fields: map[string]string{"age": age}})
+	}
+	r := reader{dialect: signal.For("")}
+	for i, a := range r.answers(all) {
+		if want := i == 2 || i == 3; a.Ignored != want {
+			t.Errorf("Age %q: ignored: %t, want %t", all[i].field("age"), a.Ignored, want)
+		}
+	}
+	for _, test := range []struct {
+		seen []seen
+		want bool
+	}{{all[:4], false}, {all[1:4], true}} {
+		f := findingsOf(r, "", test.seen, r.answers(test.seen), "")
+		if got := strings.Contains(strings.Join(f.notes(), "\n"), "2 answers came from a cache"); got != test.want {
+			t.Errorf("%d of %d from a cache: a note: %t, want %t", f.cached, len(test.seen), got, test.want)
+		}
+	}
+}
+
+// How long was waited in vain for an answer is no latency.
+func TestLatencyOfAnswers(t *testing.T) {
+	var all []seen
+	for i := range 20 {
+		sent := at("2026-01-02T15:04:05Z").Add(time.Duration(i) * time.Minute)
+		all = append(all, seen{sent: sent, ended: sent.Add(5 * time.Millisecond), status: 200})
+	}
+	all[7].status, all[7].ended = 0, all[7].sent.Add(10*time.Second)
+	r := reader{dialect: signal.For("")}
+	if f := findingsOf(r, "", all, r.answers(all), ""); f.latency != 5*time.Millisecond || f.usual != 5*time.Millisecond {
+		t.Errorf("latency %v, usually %v, want 5ms", f.latency, f.usual)
+	}
+}
+
+// A HAR's bodies are read, and requests beside the path are left out.
+func TestHARBodies(t *testing.T) {
+	entry := func(url, content string) string {
+		return `{"startedDateTime": "2026-01-02T15:04:06.000Z", "time": 30, "request": {"url": "` + url + `"}, "response": {"status": 200, "content": ` + content + `}}`
+	}
+	text := `{"log": {"entries": [` + strings.Join([]string{
+		entry("https://slack.com:443/api", `{"text": "{\"ok\":false,\"error\":\"ratelimited\"}"}`),
+		entry("https://slack.com/api/x", `{"encoding": "base64", "text": "eyJvayI6ZmFsc2UsImVycm9yIjoicmF0ZWxpbWl0ZWQifQ=="}`),
+		entry("https://slack.com/api2", `{}`), entry("http://slack.com:8080/api", `{}`), entry("https://slack.com:8443/api", `{}`),
+	}, ",") + `]}}`
+	target, _ := url.Parse("https://SLACK.com/api")
+	all, _, err := readHAR("x", []byte(text), target)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("read %d, %v, want the 2 requests to the path", len(all), err)
+	}
+	for i, a := range (reader{dialect: signal.For("slack.com")}).answers(all) {
+		if !a.Refused {
+			t.Errorf("request %d: %s is not read as refused", i, all[i].body)
+		}
 	}
 }
 
@@ -167,7 +251,9 @@ func TestUsage(t *testing.T) {
 		{"-limit -for=0s http://127.0.0.1", "-for 0s: must be above zero, and at most 168h"},
 		{"-limit -timeout=2h http://127.0.0.1", "-timeout 2h0m0s: must be"},
 		{"-limit -latency=1s http://127.0.0.1", "-latency: is for -observe"},
-		{"-limit -H nothing http://127.0.0.1", "-H nothing: want 'Name: value'"},
+		{"-limit -H nothing http://127.0.0.1", "-H …: want 'Name: value'"},
+		{"-limit -H Bearer:\tx -H token\tsecret http://127.0.0.1", "-H token…: want 'Name: value'"},
+		{"-limit http://me:secret@[::1", "(not shown) is not a URL"},
 		{"-limit -method=A\tB http://127.0.0.1", "is not a method"},
 		{"-limit -d=@/no/such http://127.0.0.1", "-d: /no/such: no such file"},
 		{"-limit -refused=4x3 http://127.0.0.1", "-refused 4x3: want statuses"},

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ type seen struct {
 	status      int               // zero: no answer came
 	fields      map[string]string // header fields about limits, by lower-case name
 	body        []byte            // its beginning, where the dialect reads it
+	refused     bool              // as a log says
+	wait        time.Duration     // that a log says a refusal told
 }
 
 // reader reads answers: by a dialect, with further statuses that are refusals.
@@ -31,19 +34,29 @@ func (r reader) read(s seen) signal.Reading {
 		return signal.Reading{Signal: signal.Signal{Verdict: pace.Failed}}
 	}
 	reading := r.dialect.Read(s.status, s.field, s.body, s.ended)
-	if slices.Contains(r.refused, s.status) {
+	if s.refused || slices.Contains(r.refused, s.status) {
 		reading.Verdict = pace.Throttled
+	}
+	if s.wait > 0 && !reading.After.OK {
+		reading.After = pace.Some(s.wait)
 	}
 	return reading
 }
 
 func (s *seen) field(name string) string { return s.fields[strings.ToLower(name)] }
 
+// cached reports whether a cache gave the answer, so that no limiter has decided.
+func (s *seen) cached() bool {
+	age, err := strconv.Atoi(s.field("age"))
+	return err == nil && age > 0
+}
+
 // about reports whether a header field may be about limits, so that it is worth
-// keeping. Date and Age are what others are read by.
+// keeping. Date and Age are what others are
+// read by.
 func about(name string) bool {
 	switch name = strings.ToLower(name); name {
-	case "date", "age":
+	case "date", "age", "x-amzn-errortype", "mediawiki-api-error", "x-daily-requests-left":
 		return true
 	case "set-cookie", "cookie", "authorization", "www-authenticate":
 		return false
@@ -74,7 +87,7 @@ func (r reader) answers(all []seen) []fit.Answer {
 // it counts.
 func answerOf(s seen, r signal.Reading) fit.Answer {
 	a := fit.Answer{
-		Sent: s.sent, Ended: s.ended, Refused: r.Verdict == pace.Throttled, Ignored: s.status == 0,
+		Sent: s.sent, Ended: s.ended, Refused: r.Verdict == pace.Throttled, Ignored: s.status == 0 || s.cached(),
 		Remaining: float64(r.Remaining.V), HasRemaining: r.Remaining.OK,
 		Limit: float64(r.Limit.V), Reset: r.Reset.V,
 	}

@@ -49,7 +49,7 @@ func readURL(text string) (*url.URL, error) {
 	case err == nil && u.Scheme != "http" && u.Scheme != "https":
 		return nil, usage.Errorf("find: %s: want a URL with http:// or https://", words.Quote(words.URL(text)))
 	case err != nil || u.Hostname() == "":
-		return nil, usage.Errorf("find: %s is not a URL; want one such as https://api.example.com/things", words.Quote(text))
+		return nil, usage.Errorf("find: %s is not a URL; want one such as https://api.example.com/things", words.BadURL(text))
 	}
 	return u, nil
 }
@@ -60,7 +60,7 @@ func readHeader(fields []string) (http.Header, error) {
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
-			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.Quote(f))
+			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.FieldName(f))
 		}
 		header.Add(name, strings.TrimSpace(value))
 	}
@@ -127,6 +127,10 @@ func (t *target) send(ctx context.Context) (seen, error) {
 	if host := r.Header.Get("Host"); host != "" {
 		r.Host = host
 		r.Header.Del("Host")
+	}
+	if u := t.url.User; u != nil && r.Header.Get("Authorization") == "" { // a transport sends no such field by itself
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
 	}
 	begun := time.Now()
 	a, err := t.client.RoundTrip(r) // no redirects, no cookies

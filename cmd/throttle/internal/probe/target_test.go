@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,7 +52,6 @@ func TestCannotAsk(t *testing.T) {
 		requests  int32
 	}{
 		{dead, "nothing listens there: connection refused", 0},
-		{"http://no-such-host.invalid", "there is no host no-such-host.invalid", 0},
 		{secure.URL, "TLS: the certificate is signed by an unknown authority; -insecure accepts any", 0},
 		{"https" + strings.TrimPrefix(answer(200, ""), "http"), "TLS: the server speaks plain HTTP; write http://", 0},
 		{answer(302, "https://elsewhere.example/login?token=secret"), "it redirects to https://elsewhere.example/login?…; name that URL", 1},
@@ -116,6 +116,40 @@ func TestTarget(t *testing.T) {
 	}
 	if n := connections.Load(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// A name that does not resolve is told from one that could not be asked for.
+func TestNoSuchHost(t *testing.T) {
+	err := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "no-such-host.invalid", IsNotFound: true}}}
+	if got, want := plainError(err, time.Second), "there is no host no-such-host.invalid"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := plainError(&net.DNSError{Err: "server misbehaving", Name: "x", IsTemporary: true}, time.Second); strings.Contains(got, "no host") {
+		t.Errorf("a server of names that fails: %q", got)
+	}
+}
+
+// A user and password of the URL are sent, unless a header field is in their place.
+func TestUserOfURL(t *testing.T) {
+	got := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
+	defer s.Close()
+	address := strings.Replace(s.URL, "http://", "http://me:secret@", 1)
+	for want, args := range map[string][]string{
+		"Basic bWU6c2VjcmV0": {"-limit", address}, "Bearer x": {"-limit", "-H", "Authorization: Bearer x", address},
+	} {
+		o, err := optionsOf(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.to.dialect = signal.For("")
+		o.to.connect(1)
+		_, err = o.to.send(t.Context())
+		o.to.close()
+		if a := <-got; a != want || err != nil {
+			t.Errorf("sent %q, %v, want %q", a, err, want)
+		}
 	}
 }
 

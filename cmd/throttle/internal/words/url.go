@@ -28,6 +28,15 @@ func StrayAt(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
 }
 
+// FieldName returns a header field for an error: the text before its colon or first
+// blank, and … in place of the rest, or of all of it: that may be a token.
+func FieldName(field string) string {
+	if i := strings.IndexAny(field, ": \t\r\n"); i > 0 {
+		return Quote(field[:i] + "…")
+	}
+	return "…"
+}
+
 // BadURL returns a mistyped URL for an error: as Quote does if no part of it can be
 // a password, else a word in its place.
 func BadURL(text string) string {
