@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -254,7 +255,15 @@ func (p parameter) text() string {
 	if p.in == (fit.Interval{}) {
 		return text
 	}
-	return fmt.Sprintf("%s  (95%%: %s to %s)", text, words.Number(p.in.Low), words.Number(p.in.High))
+	return fmt.Sprintf("%s  (95%%: %s to %s)", text, end(p.in.Low), end(p.in.High))
+}
+
+// end writes an end of an interval, with four digits or all whole ones.
+func end(x float64) string {
+	if x >= 1000 {
+		return words.Whole(int64(math.Round(x)))
+	}
+	return strconv.FormatFloat(x, 'g', 4, 64)
 }
 
 // toldText is a limit that header fields state.
