@@ -12,7 +12,7 @@ import (
 // Asks about many keys at once allocate nothing either.
 func TestTakeManyAllocatesNothing(t *testing.T) {
 	if raced {
-		t.Skip("a sync.Pool drops what it keeps, under the race detector")
+		t.Skip("RACE DETECTOR: a sync.Pool drops what it keeps, so allocations are NOT counted; make test RACE= runs it")
 	}
 	var m memory.Store
 	a, d := make([]limit.Ask, 12), make([]limit.Decision, 12)

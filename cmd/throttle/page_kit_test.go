@@ -202,7 +202,7 @@ func (b *browser) clean(bases ...string) {
 func TestPagePictures(t *testing.T) {
 	base, token := os.Getenv("PAGE"), os.Getenv("TOKEN")
 	if base == "" {
-		t.Skip("pictures are only made of $PAGE")
+		t.Skip("NO PAGE: pictures are only made of $PAGE")
 	}
 	b := openBrowser(t)
 	b.signIn(base, token, "/")

@@ -346,7 +346,7 @@ func TestStream(t *testing.T) {
 // TestStreamSoakLasts: no timeout of the listener for requests ends a stream.
 func TestStreamSoakLasts(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") != "1" {
-		t.Skip("20 seconds; THROTTLE_SOAK=1 runs it")
+		t.Skip("SOAK NOT RUN: 20 seconds of a stream; make soak runs it")
 	}
 	one := instances(t, 1)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -81,12 +81,8 @@ type found struct {
 // Run checks files.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, _ io.Writer) error {
 	o, err := optionsOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+	if err != nil {
+		return usage.Help(err, help, stdout)
 	}
 	f, err := o.check(ctx, stdin)
 	if err == nil && o.request.text != "" {

@@ -5,7 +5,6 @@ package demo
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -93,11 +92,8 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags.BoolVar(&d.json, "json", false, "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) > 0:
 		return usage.Errorf("demo: %s: takes flags only; run 'throttle demo -h'", words.Quote(names[0]))
 	}

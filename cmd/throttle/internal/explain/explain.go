@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -67,11 +66,8 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	asJSON := flags.Bool("json", false, "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) > 0:
 		return usage.Errorf("explain: %s: reads standard input; write 'throttle explain < %s'", words.Quote(names[0]), words.Quote(names[0]))
 	case *host != "" && *preset != "":

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/consent"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outgoing"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // consent asks before anything is sent to another machine, unless -yes was said.
 func (o *options) consent(stdin io.Reader, stderr io.Writer) error {
-	if o.command != nil || consent.Loopback(o.request.URL) {
+	if o.command != nil || outgoing.Loopback(o.request.URL) {
 		return nil
 	}
 	o.request.Away = true
@@ -18,7 +18,7 @@ func (o *options) consent(stdin io.Reader, stderr io.Writer) error {
 		return nil
 	}
 	without := fmt.Sprintf("find: %s is not this machine, and there is no terminal to ask on; say -yes if you may load it", words.Quote(o.request.URL.Hostname()))
-	return consent.Ask(o.question(), without, stdin, stderr)
+	return outgoing.Ask(o.question(), without, stdin, stderr)
 }
 
 func (o *options) question() string {

@@ -5,8 +5,6 @@ package find
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"io"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -14,6 +12,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/probe"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 )
 
 const help = `throttle find finds the load that a service bears: its breakpoint, or knee.
@@ -83,12 +82,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return probe.Run(ctx, args, stdin, stdout, stderr)
 	}
 	o, err := optionsOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+	if err != nil {
+		return usage.Help(err, help, stdout)
 	}
 	if err := outfile.Check(o.json, o.outputs()...); err != nil {
 		return err

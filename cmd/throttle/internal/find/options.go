@@ -4,11 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"io/fs"
-	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +13,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/knee"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/loadgen"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outgoing"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
@@ -24,7 +21,6 @@ import (
 const (
 	mostAtOnce      = 100_000
 	commandsAtOnce  = 256
-	mostData        = 16 << 20
 	leastTimeout    = time.Second
 	timeoutPerBound = 4
 )
@@ -164,10 +160,10 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 		return usage.Errorf("find: %s: want a URL with http://, https:// or h2c://", words.Quote(words.URL(text)))
 	}
 	o.request.URL = u
-	if o.request.Header, err = headerOf(in.fields); err != nil {
+	if o.request.Header, err = outgoing.Header(in.fields); err != nil {
 		return err
 	}
-	if o.request.Body, err = dataOf(in.data); err != nil {
+	if o.request.Body, err = outgoing.Data(in.data); err != nil {
 		return err
 	}
 	if o.atOnce == 0 {
@@ -178,44 +174,6 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 		return usage.Errorf("find: %v", err)
 	}
 	return nil
-}
-
-// headerOf reads fields written as 'Name: value'.
-func headerOf(fields []string) (http.Header, error) {
-	header := http.Header{}
-	for _, f := range fields {
-		name, value, ok := strings.Cut(f, ":")
-		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
-			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.FieldName(f))
-		}
-		header.Add(name, strings.TrimSpace(value))
-	}
-	return header, nil
-}
-
-// dataOf reads a body: the text itself, or after @ the name of a file.
-func dataOf(text string) ([]byte, error) {
-	name, file := strings.CutPrefix(text, "@")
-	if !file {
-		return []byte(text), nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		var path *fs.PathError
-		if errors.As(err, &path) {
-			err = path.Err
-		}
-		return nil, usage.Errorf("find: -d: %s: %v", words.Quote(name), err)
-	}
-	defer f.Close() // nothing was written that could be lost
-	data, err := io.ReadAll(io.LimitReader(f, mostData+1))
-	switch {
-	case err != nil:
-		return nil, usage.Errorf("find: -d: %v", err)
-	case len(data) > mostData:
-		return nil, usage.Errorf("find: -d: %s has more than %d MiB", words.Quote(name), mostData>>20)
-	}
-	return data, nil
 }
 
 // check fills in what depends on other flags, and checks the rest.

@@ -4,7 +4,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -98,12 +97,8 @@ type options struct {
 // Run serves until ctx ends.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) error {
 	o, err := optionsOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+	if err != nil {
+		return usage.Help(err, help, stdout)
 	}
 	o.Log = slog.New(slog.NewTextHandler(stderr, nil))
 	live, what, err := o.live(ctx, o.Log)

@@ -145,7 +145,7 @@ func (c testCase) try(runs int) (truth float64, verdict Verdict, sc score) {
 	return truth, verdict, sc
 }
 
-// TestSearchKnee is the acceptance of one service; TestSearchAcceptance of all.
+// TestSearchKnee is the acceptance of one service; TestSoakAcceptance of all.
 func TestSearchKnee(t *testing.T) {
 	for _, c := range cases[2:3] {
 		truth, verdict, sc := c.try(2)
@@ -155,10 +155,10 @@ func TestSearchKnee(t *testing.T) {
 	}
 }
 
-// TestSearchAcceptance prints the table of docs/knee.md.
-func TestSearchAcceptance(t *testing.T) {
+// TestSoakAcceptance prints the table of docs/knee.md.
+func TestSoakAcceptance(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
-		t.Skip("THROTTLE_SOAK=1 runs 130 searches and the sweeps they are compared with, a minute")
+		t.Skip("SOAK NOT RUN: 130 searches and the sweeps they are compared with, a minute; make soak runs it")
 	}
 	var all score
 	t.Logf("| %-42s | %7s | %6s | %6s | %5s | %5s | %5s | %-10s | %5s |",

@@ -9,11 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"syscall"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outgoing"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
@@ -91,20 +91,12 @@ func NewHTTP(r Request) (*HTTP, error) {
 	return &HTTP{request: request, body: r.Body, client: client}, nil
 }
 
-// errAway refuses a connection to another machine.
-var errAway = errors.New("not an address of this machine")
-
 // dialer connects, to other machines only if that is allowed: a name may lead
 // elsewhere than when it was looked up before.
 func dialer(away bool) *net.Dialer {
 	d := &net.Dialer{Timeout: 30 * time.Second}
 	if !away {
-		d.Control = func(_, address string, _ syscall.RawConn) error {
-			if a, err := netip.ParseAddrPort(address); err != nil || !a.Addr().Unmap().IsLoopback() {
-				return fmt.Errorf("%s: %w", address, errAway)
-			}
-			return nil
-		}
+		d.Control = outgoing.StayHere
 	}
 	return d
 }
@@ -202,7 +194,7 @@ func explain(err error) string {
 		return "connection refused; is the service running?"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time; -timeout D waits longer"
-	case errors.Is(err, errAway):
+	case errors.Is(err, outgoing.ErrAway):
 		return err.Error() + "; the name leads to another machine"
 	}
 	return err.Error()

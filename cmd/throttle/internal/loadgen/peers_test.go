@@ -114,12 +114,12 @@ func shell(t *testing.T, line string) string {
 	return string(out)
 }
 
-// TestBesidePeers prints what load generators say of the same server, with and
+// TestSoakBesidePeers prints what load generators say of the same server, with and
 // without a stall: a table of docs/find.md. A fifth of the requests are due in the
 // stall.
-func TestBesidePeers(t *testing.T) {
+func TestSoakBesidePeers(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
-		t.Skip("other load generators are run with THROTTLE_SOAK=1 only")
+		t.Skip("SOAK NOT RUN: other load generators, a minute; make soak runs it")
 	}
 	s := &stalling{}
 	server := httptest.NewServer(s)

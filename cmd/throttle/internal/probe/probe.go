@@ -15,9 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/consent"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outgoing"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/fit"
@@ -114,12 +114,8 @@ func Wanted(args []string) bool {
 // Run identifies a limiter by requests that it sends, or by those of a file.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	o, err := optionsOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+	if err != nil {
+		return usage.Help(err, help, stdout)
 	}
 	if err := outfile.Check(o.json, outfile.Output{Option: "-scenario", Path: o.scenario}, outfile.Output{Option: "-log", Path: o.log}); err != nil {
 		return err
@@ -136,10 +132,10 @@ func (o *options) findings(ctx context.Context, stdin io.Reader, stderr io.Write
 	if o.observe != "" {
 		return o.observed(stdin)
 	}
-	if !consent.Loopback(o.url) && !o.yes {
+	if !outgoing.Loopback(o.url) && !o.yes {
 		what := fmt.Sprintf("at most %s, of which about %d are refused, within %s", words.Plural(o.plan.Requests, "request", "requests"), o.plan.Refusals, words.Short(o.plan.Time))
 		without := fmt.Sprintf("find: %s is not this machine, and there is no terminal to ask on; say -yes if you may send %s", words.Quote(o.url.Host), what)
-		if err := consent.Ask(fmt.Sprintf("Send %s to %s?", what, o.url.Host), without, stdin, stderr); err != nil {
+		if err := outgoing.Ask(fmt.Sprintf("Send %s to %s?", what, o.url.Host), without, stdin, stderr); err != nil {
 			return nil, err
 		}
 	}
@@ -293,10 +289,13 @@ func (o *options) readName(names []string) (err error) {
 // request completes what is sent.
 func (o *options) request(fields []string, data string) (err error) {
 	o.to.url = o.url
-	if o.to.header, err = readHeader(fields); err != nil {
+	if o.to.header, err = outgoing.Header(fields); err != nil {
 		return err
 	}
-	if o.to.body, err = readData(data); err != nil {
+	if o.to.header.Get("User-Agent") == "" {
+		o.to.header.Set("User-Agent", "throttle-find")
+	}
+	if o.to.body, err = outgoing.Data(data); err != nil {
 		return err
 	}
 	if o.to.method == "" {

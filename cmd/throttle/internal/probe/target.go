@@ -6,27 +6,24 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/consent"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outgoing"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/signal"
 )
 
 const (
-	maxData    = 16 << 20 // bytes of a request's body
-	maxDrained = 1 << 20  // bytes of an answer that are read, so that its connection is used again
+	maxDrained = 1 << 20 // bytes of an answer that are read, so that its connection is used again
 )
 
 // target is what requests are sent to. It is safe for concurrent use.
@@ -54,55 +51,12 @@ func readURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// readHeader reads fields written as 'Name: value'.
-func readHeader(fields []string) (http.Header, error) {
-	header := http.Header{}
-	for _, f := range fields {
-		name, value, ok := strings.Cut(f, ":")
-		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
-			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.FieldName(f))
-		}
-		header.Add(name, strings.TrimSpace(value))
-	}
-	if header.Get("User-Agent") == "" {
-		header.Set("User-Agent", "throttle-find")
-	}
-	return header, nil
-}
-
-// readData reads a body: the text itself, or after @ the name of a file.
-func readData(text string) ([]byte, error) {
-	name, file := strings.CutPrefix(text, "@")
-	if !file {
-		return []byte(text), nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, usage.Errorf("find: -d: %s", plainPath(err))
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxData+1))
-	switch {
-	case err != nil:
-		return nil, usage.Errorf("find: -d: %s", plainPath(err))
-	case len(data) > maxData:
-		return nil, usage.Errorf("find: -d: %s has more than %d MiB", words.Quote(name), maxData>>20)
-	}
-	return data, nil
-}
-
 // connect makes the client, which uses no proxy of the environment. One that asks
 // this machine connects to nothing else, whatever a name resolves to.
 func (t *target) connect(atOnce int) {
 	dialer := net.Dialer{Timeout: t.timeout}
-	if consent.Loopback(t.url) {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			host, _, _ := net.SplitHostPort(address)
-			if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-				return fmt.Errorf("%s is at %s, which is not this machine; name it by another name, to be asked", t.url.Hostname(), address)
-			}
-			return nil
-		}
+	if outgoing.Loopback(t.url) {
+		dialer.Control = outgoing.StayHere
 	}
 	t.client = &http.Transport{
 		DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: t.insecure},

@@ -161,7 +161,7 @@ func TestLoopbackOnly(t *testing.T) {
 	}
 	o.to.connect(1)
 	_, err = o.to.client.DialContext(t.Context(), "tcp", "192.0.2.1:80")
-	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80, which is not this machine") {
+	if err == nil || !strings.Contains(err.Error(), "192.0.2.1:80: not an address of this machine") {
 		t.Errorf("connecting elsewhere: %v", err)
 	}
 }

@@ -31,12 +31,12 @@ func least(do func(i int)) time.Duration {
 	return best / 200
 }
 
-// TestCost measures what counting and keeping add to the decision of a Control with
+// TestSoakCost measures what counting and keeping add to the decision of a Control with
 // one rule over a store in memory, without any request around it. It measures time,
 // so it runs with THROTTLE_SOAK=1 only.
-func TestCost(t *testing.T) {
+func TestSoakCost(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
-		t.Skip("set THROTTLE_SOAK=1: it measures time; what remembering costs is not tested")
+		t.Skip("SOAK NOT RUN: what remembering costs is NOT measured; make soak runs it")
 	}
 	for _, c := range []struct {
 		name, limit string
@@ -89,11 +89,11 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestCostOfGateway is the time of a request through the gateway, from its handler to
+// TestSoakCostOfGateway is the time of a request through the gateway, from its handler to
 // an upstream on this machine and back, to compare with the above.
-func TestCostOfGateway(t *testing.T) {
+func TestSoakCostOfGateway(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
-		t.Skip("set THROTTLE_SOAK=1: it measures time; what remembering costs is not tested")
+		t.Skip("SOAK NOT RUN: what remembering costs is NOT measured; make soak runs it")
 	}
 	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer to.Close()

@@ -5,8 +5,6 @@ package replay
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"flag"
 	"io"
 	"net/netip"
 	"strings"
@@ -97,12 +95,8 @@ type options struct {
 // Run replays logs.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	o, err := optionsOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+	if err != nil {
+		return usage.Help(err, help, stdout)
 	}
 	w, err := o.begin(stdin)
 	if err != nil {

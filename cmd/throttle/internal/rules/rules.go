@@ -39,11 +39,8 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	known := flags.String("known", "", "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) != 1:
 		return usage.Error("rules: write 'throttle rules FILE'")
 	}

@@ -5,7 +5,6 @@ package schema
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"io"
 
@@ -33,11 +32,8 @@ Examples:
 func Run(_ context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
 	names, err := usage.ParseFlags(flag.NewFlagSet("schema", flag.ContinueOnError), args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) > 1 || len(names) == 1 && names[0] != "rules":
 		return usage.Errorf("schema: %s is not known; write 'throttle schema' or 'throttle schema rules'", words.Quote(names[len(names)-1]))
 	}

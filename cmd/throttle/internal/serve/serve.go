@@ -77,11 +77,8 @@ type program struct {
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	names, err := usage.ParseFlags(flag.NewFlagSet("serve", flag.ContinueOnError), args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) == 0:
 		return usage.Error("serve: no file; write 'throttle serve FILE'")
 	}

@@ -4,7 +4,6 @@ package sim
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -132,11 +131,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	listPolicies := flags.Bool("policies", false, "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case *list:
 		return writeScenarios(stdout)
 	case *listPolicies:

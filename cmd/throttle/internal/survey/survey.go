@@ -5,7 +5,6 @@ package survey
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -96,11 +95,8 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	name := flags.String("policy", "adaptive-informed", "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) > 0:
 		return usage.Errorf("survey %s: the scenarios are drawn; name none", names[0])
 	}

@@ -5,7 +5,6 @@ package take
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -83,12 +82,8 @@ type taking struct {
 // Run asks a store once, or measures it.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
 	t, err := takingOf(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
-	case err != nil:
-		return err
+	if err != nil {
+		return usage.Help(err, help, stdout)
 	}
 	opening, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()

@@ -64,11 +64,8 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	once := flags.Bool("once", false, "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) > 0:
 		return usage.Errorf("top: %s is one too many; run 'throttle top -h'", words.Quote(names[0]))
 	}

@@ -5,7 +5,6 @@ package tune
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -86,14 +85,10 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags.StringVar(&o.svg, "svg", "", "")
 	flags.BoolVar(&o.json, "json", false, "")
 	names, err := usage.ParseFlags(flags, args)
-	if errors.Is(err, flag.ErrHelp) {
-		_, err := io.WriteString(stdout, help)
-		return err
-	}
-	if err == nil {
-		err = o.read(*policy, *weights, *axes, names)
-	}
 	if err != nil {
+		return usage.Help(err, help, stdout)
+	}
+	if err := o.read(*policy, *weights, *axes, names); err != nil {
 		return err
 	}
 	return o.run(ctx, stdout, stderr)

@@ -31,6 +31,15 @@ func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) 
 	}
 }
 
+// Help writes help if err, from ParseFlags, is that it was asked for, and else
+// returns err.
+func Help(err error, help string, stdout io.Writer) error {
+	if errors.Is(err, flag.ErrHelp) {
+		_, err = io.WriteString(stdout, help)
+	}
+	return err
+}
+
 // An Error is wrong usage or input: exit code 2.
 type Error string
 

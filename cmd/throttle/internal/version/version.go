@@ -4,7 +4,6 @@ package version
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -44,11 +43,8 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, _ io.Writer) err
 	full := flags.Bool("full", false, "")
 	names, err := usage.ParseFlags(flags, args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err := io.WriteString(stdout, help)
-		return err
 	case err != nil:
-		return err
+		return usage.Help(err, help, stdout)
 	case len(names) > 0:
 		return usage.Errorf("version: %d arguments; write 'throttle version'", len(names))
 	case *full && !*list:
