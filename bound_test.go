@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -16,7 +17,7 @@ import (
 // until fewer are in flight, and those that are go on.
 func TestSetMaxInFlight(t *testing.T) {
 	for _, resting := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Control: new(pace.Backoff), MaxInFlight: 2, CountResting: resting}
 			end := make(chan struct{})
 			var calls sync.WaitGroup
@@ -57,7 +58,7 @@ func TestSetMaxInFlight(t *testing.T) {
 
 // SetMaxInFlight comes before the first call too, and says why a call waits.
 func TestSetMaxInFlightBeforeTheFirstCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
 		th.SetMaxInFlight(1)
 		end := make(chan struct{})

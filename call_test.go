@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/store"
@@ -72,7 +73,7 @@ func TestRetries(t *testing.T) {
 }
 
 func TestThrottledUntilTheContextEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &pace.Fixed{Rate: 1}}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(59500*time.Millisecond, cancel)
@@ -101,7 +102,7 @@ func TestDeadlineBeforeTheWait(t *testing.T) {
 		{"at rest", Throttled(errBoom, 20*time.Second), 1, errBoom, 20 * time.Second},
 		{"after a failure", Failed(errBoom), 1, errBoom, 10 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 0.1}}}
 			if c.first == nil {
 				_ = th.Do(t.Context(), served)
@@ -138,7 +139,7 @@ func TestContextHasEnded(t *testing.T) {
 }
 
 func TestQueueFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &pace.Fixed{Rate: 1}, MaxWaiting: 2}
 		ended := make(chan error, 4)
 		for range 4 {
@@ -162,7 +163,7 @@ func TestQueueFull(t *testing.T) {
 }
 
 func TestPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &counted{Controller: &pace.Fixed{Rate: 1}}
 		th := &Throttle{Control: c}
 		var counters Counter

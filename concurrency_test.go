@@ -5,10 +5,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -20,7 +20,7 @@ func TestConcurrency(t *testing.T) {
 		law         load.Law
 		least, most int
 	}{{new(load.Adaptive), 28, 60}, {nil, 200, 200}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Control: new(pace.Fixed), Concurrency: c.law}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()

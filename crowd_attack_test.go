@@ -10,10 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -159,7 +159,7 @@ func TestSoakCrowd(t *testing.T) {
 		callers = 100_000
 	}
 	for _, trapped := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := newCrowd()
 			c.trapped.Store(trapped)
 			began := time.Now()

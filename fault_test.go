@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
@@ -42,7 +43,7 @@ func TestControllerPanicsInTheTimer(t *testing.T) {
 		"Goexit":  runtime.Goexit,
 	} {
 		for times := range 4 {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := &faulty{Fixed: pace.Fixed{Rate: 1}, fails: fails}
 				th := throttle.Throttle{Control: c}
 				if err := th.Do(t.Context(), nothing); err != nil {
@@ -87,7 +88,7 @@ func TestControllerPanicsInTheTimer(t *testing.T) {
 
 // The same holds for the goroutine that asks the Store of a Fleet.
 func TestControllerPanicsInTheFleet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &faulty{fails: func() { panic(errDown) }}
 		th := throttle.Throttle{Control: c, Fleet: throttle.Fleet{Store: new(memory.Store), Key: "k", Limit: limit.Limit{Count: 10, Period: time.Second}}}
 		c.broken.Store(1)
@@ -145,7 +146,7 @@ func (c *forgetful) Observe(now time.Time, o pace.Outcome) time.Duration {
 // A panic in the goroutine of one call, while it starts others, leaves these to
 // start: none is lost, and none waits for the end of its patience.
 func TestControllerPanicsInACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &faulty{fails: func() { panic(errDown) }}
 		th := throttle.Throttle{Control: c, MaxInFlight: 1}
 		began := time.Now()

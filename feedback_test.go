@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -33,7 +34,7 @@ func TestReportSlowsDown(t *testing.T) {
 		"adaptive": func() pace.Controller { return new(pace.Adaptive) },
 		"all":      func() pace.Controller { return pace.All{new(pace.Adaptive), new(pace.Fixed)} },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Control: control()}
 			before := rateOf(t, &th, 5*time.Second)
 			var after float64
@@ -55,7 +56,7 @@ func TestReportSlowsDown(t *testing.T) {
 // the last slowdown, and those between two calls. And they take no turns.
 func TestManyReportsCountAsOne(t *testing.T) {
 	for _, sent := range []time.Duration{0, -time.Second} { // zero: not known
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var th throttle.Throttle
 			rateOf(t, &th, 5*time.Second)
 			at := time.Time{}
@@ -94,7 +95,7 @@ func TestManyReportsCountAsOne(t *testing.T) {
 // The wait that a report asks for holds back calls that wait already, and is
 // believed as that of an answer is.
 func TestReportHoldsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := throttle.Throttle{Control: &pace.Adaptive{}, MaxInFlight: 1, MaxAfter: 10 * time.Second}
 		end := make(chan struct{})
 		go th.Do(t.Context(), func(context.Context) error { <-end; return nil })
@@ -116,7 +117,7 @@ func TestReportHoldsBack(t *testing.T) {
 
 // A report that there is room again starts a call that waits, at once.
 func TestReportStartsWaitingCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
 		th.Report(time.Time{}, throttle.Result{Report: pace.Report{Verdict: pace.Throttled, Crowded: true, After: time.Minute}})
 		began := time.Now()
@@ -141,7 +142,7 @@ func TestReportStartsWaitingCalls(t *testing.T) {
 // A report that names a scope slows down that one alone; what is new is
 // remembered until a call needs it.
 func TestReportOfAScope(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := throttle.Throttle{MaxScopes: 5}
 		r := throttle.ScopeResult{Need: throttle.Need{Scope: "orders"}, Report: pace.Report{Verdict: pace.Throttled, After: time.Minute}}
 		th.Report(time.Time{}, throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Scopes: []throttle.ScopeResult{r}})

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -104,7 +104,7 @@ func TestFleetSplitsEvenly(t *testing.T) {
 		for i := range runs {
 			s.arrivals = []string{"always", "random", "bursts"}[i]
 			s.seed, s.trip = uint64(i), time.Duration(1+2*i)*time.Millisecond
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				each, asked := s.run(t, 20*time.Second)
 				calls := 0.0
 				for _, n := range each {

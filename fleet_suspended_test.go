@@ -5,10 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
@@ -58,7 +58,7 @@ func TestFleetStoodStill(t *testing.T) {
 		{"it is late, again and again", several, false, 50, 1 + 10 + 3*10 + 2*10}, // what the first brings is lost
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				length := 2 * time.Second
 				for _, d := range c.stands {
 					length += d

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
@@ -98,7 +98,7 @@ func (p *processes) run(ctx context.Context, workers int) {
 // A fleet of processes makes together what the limit allows: not more, whatever
 // the length of time, and nearly all of it, each its part, with few questions.
 func TestFleetSplitsOneLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 20}
 		f := &far{store: new(memory.Store), trip: 2 * time.Millisecond}
 		p := newProcesses(5, throttle.Fleet{Store: f, Key: "api", Limit: l})
@@ -132,7 +132,7 @@ func TestFleetSplitsOneLimit(t *testing.T) {
 
 // While the Store fails each process continues by itself, and returns to it.
 func TestFleetGoesOnAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 50, Period: time.Second, Burst: 1}
 		f := &far{store: new(memory.Store), trip: time.Millisecond}
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 20}, Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
@@ -168,7 +168,7 @@ func TestFleetGoesOnAlone(t *testing.T) {
 
 // A call that costs more than one question can get collects it.
 func TestFleetCosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
 		f := &far{store: new(memory.Store), trip: time.Millisecond}
 		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
@@ -189,7 +189,7 @@ func TestFleetCosts(t *testing.T) {
 
 // It collects also where the limit gives less than one a second.
 func TestFleetCollectsSlowly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 30, Period: time.Minute, Burst: 2}
 		f := &far{store: new(memory.Store), trip: time.Millisecond}
 		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
@@ -206,7 +206,7 @@ func TestFleetCollectsSlowly(t *testing.T) {
 
 // A process held back by something else does not buy what it cannot use.
 func TestFleetBuysWhatIsUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 100}
 		store := new(counting)
 		th := &throttle.Throttle{
@@ -240,7 +240,7 @@ func TestFleetBuysWhatIsUsed(t *testing.T) {
 
 // Whoever is cancelled leaves his credit to the next.
 func TestFleetLosesNoCredit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 10}
 		f := &far{store: new(memory.Store), trip: 5 * time.Millisecond}
 		th := &throttle.Throttle{Fleet: throttle.Fleet{Store: f, Key: "api", Limit: l}}
@@ -293,7 +293,7 @@ func TestFleetPanic(t *testing.T) {
 		"the Store of the Fleet panicked: boo":       func() { panic("boo") },
 		"the Store of the Fleet ended its goroutine": runtime.Goexit,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			sound := new(counting)
 			var asked atomic.Int64
 			s := store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {

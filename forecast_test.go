@@ -6,10 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -38,7 +38,7 @@ func (s *limited) call(context.Context) throttle.Result {
 // those in line included, and holds it to how long they took.
 func TestForecastHolds(t *testing.T) {
 	for name, control := range map[string]*pace.Adaptive{"informed": {}, "blind": {Blind: true}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			th := &throttle.Throttle{Control: control}
 			server := &limited{limit: limit.Limit{Count: 5, Period: time.Second, Burst: 10}}

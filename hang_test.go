@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // A call that never ends holds up the others for a second, not for ever.
 func TestFirstCallHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
 		begin := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -32,7 +33,7 @@ func TestFirstCallHangs(t *testing.T) {
 
 // Long polls are let out in growing numbers, though none of them is answered.
 func TestLongPolls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
 		var out atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
@@ -66,7 +67,7 @@ func TestFirstFlightRefused(t *testing.T) {
 		took time.Duration
 		want int32
 	}{{300 * time.Millisecond, 1}, {500 * time.Millisecond, 2}, {900 * time.Millisecond, 5}, {5 * time.Second, 10}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Tries: 1}
 			var calls, refused atomic.Int32
 			for range 10 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -33,7 +34,7 @@ func needing(ctx context.Context, needs ...throttle.Need) context.Context {
 
 // A call is admitted when all its limits admit it, and told which one did not.
 func TestNeedsAllAdmit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 1000}, NewScope: rates}
 		began := time.Now()
 		both := needing(t.Context(), throttle.Need{Scope: "0.5/s search"}, throttle.Need{Scope: "100/s tokens", Cost: 400})
@@ -65,7 +66,7 @@ func TestNeedsAllAdmit(t *testing.T) {
 
 // What a call has cost in the end is what the next one waits for.
 func TestNeedsSettle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{}, NewScope: rates}
 		ctx := needing(t.Context(), throttle.Need{Scope: "100/s tokens", Cost: 1000})
 		began := time.Now()
@@ -87,7 +88,7 @@ func TestNeedsSettle(t *testing.T) {
 // An answer names an unknown scope: the retry, and calls that name it from then
 // on, are subject to it, and no others.
 func TestAnswersTellOfScopes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var events []string
 		th := &throttle.Throttle{OnEvent: func(e throttle.Event) {
 			if e.Kind == throttle.Waits {
@@ -129,7 +130,7 @@ func TestAnswersTellOfScopes(t *testing.T) {
 
 // A refusal for too many at once makes it fewer at once, and not slower.
 func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
 		var mu sync.Mutex
 		inside, served, refused := 0, 0, 0
@@ -172,7 +173,7 @@ func TestCrowdedLowersConcurrencyNotRate(t *testing.T) {
 }
 
 func TestKeysTakeTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -202,7 +203,7 @@ func TestKeysTakeTurns(t *testing.T) {
 // Whatever is cancelled, nothing is left behind, and no more scopes are
 // remembered than may be.
 func TestNeedsLeaveNothingBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 100}, NewScope: rates, MaxScopes: 3}
 		var all sync.WaitGroup
 		for i := range 300 {
@@ -233,7 +234,7 @@ func TestNeedsLeaveNothingBehind(t *testing.T) {
 
 // A wait says why, in the log too.
 func TestWaitsSayWhy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		th := &throttle.Throttle{OnEvent: throttle.Log(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))}
 		tries := 0
@@ -262,7 +263,7 @@ func told(scope string, after time.Duration) throttle.Result {
 
 // No retry comes before what its scopes asked for, whatever paces them.
 func TestARetryWaitsAsItsScopesSay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, ctx := range []context.Context{t.Context(), needing(t.Context(), throttle.Need{Scope: "100/s a"})} {
 			th := &throttle.Throttle{NewScope: rates}
 			began, tries := time.Now(), 0
@@ -284,7 +285,7 @@ func TestARetryWaitsAsItsScopesSay(t *testing.T) {
 
 // A server that names another scope each time does not fill the memory.
 func TestScopesThatAnswersTellOfAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{MaxScopes: 5}
 		tries, most := 0, 0
 		ctx, cancel := context.WithTimeout(needing(t.Context(), throttle.Need{Scope: "named"}), time.Hour)

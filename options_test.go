@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -34,7 +35,7 @@ func TestWeights(t *testing.T) {
 			[]int{5, 10, 15, 20},
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}, Weights: c.weights}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
@@ -68,7 +69,7 @@ func TestWeights(t *testing.T) {
 
 // Without weights all wait in one line, whatever their priority.
 func TestNoWeights(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}}
 		var started []load.Priority
 		want := []load.Priority{load.Low, load.Critical, 0, load.Normal, load.High, load.Low}
@@ -88,7 +89,7 @@ func TestNoWeights(t *testing.T) {
 }
 
 func TestCallOptions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 0.1}} // one in 10 s
 		calls := 0
 		call := func(context.Context) error { calls++; return throttle.Throttled(nil, 0) }

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -105,7 +105,7 @@ func TestSoakAbsurdReports(t *testing.T) {
 		seeds = 2000
 	}
 	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := &throttle.Throttle{MaxWait: 3 * time.Hour, OnEvent: func(throttle.Event) {}}
 			calls := absurdly(t, th, seed)
 			if n := calls.Load(); n > 8*40*200 {

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
 // A second life keeps to the rate that the first one has learnt.
 func TestLearntOutlivesAThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		call := func(th *Throttle, err error) {
 			_ = th.Do(t.Context(), func(context.Context) error {
 				time.Sleep(100 * time.Millisecond)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -66,7 +66,7 @@ func TestDoResultReturns(t *testing.T) {
 
 // The hints and the cost of a success reach the Control, and pace the next call.
 func TestDoResultTeaches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &pace.Fixed{Rate: 100}}
 		began := time.Now()
 		for range 2 {
@@ -112,7 +112,7 @@ func TestDoResultRetries(t *testing.T) {
 		{"failed", pace.Report{Verdict: pace.Failed}, 3, 30 * time.Millisecond, ErrTries},
 		{"final", pace.Report{Verdict: pace.Throttled, Final: true}, 1, 0, ErrTries},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := &Throttle{Control: pace.All(nil), Retries: 2, Backoff: pace.Backoff{Base: 10 * time.Millisecond, Jitter: pace.PlusMinusJitter, Spread: 1e-17}}
 			began, tries := time.Now(), 0
 			err := th.DoResult(t.Context(), func(context.Context) Result {
@@ -163,7 +163,7 @@ func TestDoResultWithoutAnError(t *testing.T) {
 // A success tells of a scope that the call did not name: that learns, for those
 // that name it from then on.
 func TestScopesOfASuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		controls := map[string]*seen{}
 		own := new(seen)
 		th := &Throttle{Control: own, NewScope: func(name string) pace.Controller {
@@ -192,7 +192,7 @@ func TestScopesOfASuccess(t *testing.T) {
 // A refusal by a limit without a pace teaches nothing, and the retry rests a
 // little.
 func TestARefusalWithoutAPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		control := new(seen)
 		th := &Throttle{Control: control}
 		refused := pace.Report{Verdict: pace.Throttled}

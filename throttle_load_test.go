@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
@@ -28,7 +28,7 @@ func TestOverload(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 100}}}
 				calls := timeline.New()
 				var all sync.WaitGroup
@@ -51,7 +51,7 @@ func TestOverload(t *testing.T) {
 }
 
 func TestThousandsShareOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1000}}}
 		began, calls := time.Now(), timeline.New()
 		var all sync.WaitGroup
@@ -78,7 +78,7 @@ func TestThousandsShareOne(t *testing.T) {
 // (the bubble would not end).
 func TestNothingIsLeftBehind(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := &counted{Controller: &pace.Fixed{Rate: 20}}
 			th := &Throttle{Control: c, Tries: 4}
 			var all sync.WaitGroup
@@ -128,7 +128,7 @@ func misbehave(t *testing.T, th *Throttle, random *rand.Rand) {
 // The zero Throttle meets a server of 10 a second: none fails, little is
 // throttled, and most of the limit is used.
 func TestZeroThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th Throttle
 		var counters Counter
 		th.OnEvent = counters.OnEvent

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
@@ -55,7 +56,7 @@ func idle(t *testing.T, th *Throttle) {
 }
 
 func TestFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
 		started := timeline.New()
 		var all sync.WaitGroup
@@ -84,7 +85,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 }
 
 func TestCancelledWaiterLeavesNoHole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
 		started := timeline.New()
 		var all sync.WaitGroup
@@ -129,7 +130,7 @@ func (c *obedient) Observe(_ time.Time, o pace.Outcome) time.Duration {
 }
 
 func TestWaitersAreReplanned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &obedient{interval: 100 * time.Second}}
 		started := timeline.New()
 		var all sync.WaitGroup
@@ -167,7 +168,7 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 		{0, []time.Duration{0, time.Second}, 2 * time.Second, 3 * time.Second},
 		{1200 * time.Millisecond, []time.Duration{0, 2 * time.Second}, time.Second, 3 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
 			started := timeline.New()
 			var all sync.WaitGroup
@@ -199,7 +200,7 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 
 // A spurious ring changes nothing.
 func TestSpuriousRings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1}}}
 		th.ring() // before the first use
 		started := timeline.New()
@@ -223,7 +224,7 @@ func TestSpuriousRings(t *testing.T) {
 // Timers fire late. Calls that should have started in the meantime start then,
 // and the schedule is as if nothing had been; but not when it was very late.
 func TestLateRings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 1000}}}
 		started := timeline.New()
 		var all sync.WaitGroup
@@ -269,7 +270,7 @@ func (k *took) Observe(s load.Sample) { *k = append(*k, s.Took) }
 // A concurrency limit learns the latency from when a call started, not from when
 // it should have, had the timer been on time.
 func TestLateRingsAreNoLatency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		law := new(took)
 		th := &Throttle{Control: &pace.Fixed{Rate: 1000}, Concurrency: law}
 		var all sync.WaitGroup
@@ -296,7 +297,7 @@ func TestLateRingsAreNoLatency(t *testing.T) {
 // is called, or the start is given back.
 func TestCancelMeetsStart(t *testing.T) {
 	for range 200 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c := &counted{Controller: &pace.Fixed{Rate: 1}}
 			th := &Throttle{Control: c}
 			_ = th.Do(t.Context(), served)
@@ -315,7 +316,7 @@ func TestCancelMeetsStart(t *testing.T) {
 // A waiter that has given up but is started before it can say so gives back
 // what it took, and its successor is not told of that start.
 func TestStartAfterCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &counted{Controller: &pace.Fixed{Rate: 1}}
 		th := &Throttle{Control: c}
 		_ = th.Do(t.Context(), served)
@@ -345,7 +346,7 @@ func TestStartAfterCancel(t *testing.T) {
 }
 
 func TestTry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &counted{Controller: &pace.Fixed{Rate: 0.1}}}
 		th.OnEvent = func(e Event) {
 			if n := th.Waiting(); n != 0 {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -149,7 +149,7 @@ func TestLiveIsAsSimulated(t *testing.T) {
 
 // play plays a script live.
 func play(t *testing.T, gate pace.Gate, s sim.Script) (trace []sim.Step) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := &live{began: time.Now()}
 		l.Control, l.Tries, l.MaxWaiting, l.gate.Seed = gate.Control, gate.Tries, gate.MaxWaiting, gate.Seed
 		l.MaxWait = -1

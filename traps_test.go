@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -30,7 +30,7 @@ func TestGivingUpKeepsTheLastRealError(t *testing.T) {
 		"budget":   {&Throttle{Control: pace.All(nil), Budget: pace.Budget{Max: 1}}, Failed(real), ErrBudget},
 		"deadline": {&Throttle{Control: pace.All(nil)}, Throttled(real, 2*time.Minute), context.DeadlineExceeded},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := c.th.Do(ctx, func(context.Context) error { return c.says })
@@ -49,7 +49,7 @@ func (e *wordy) Error() string { return e.text }
 // go-retryablehttp 247 and 295: a Retry-After of an hour was slept through, all
 // bounds and the end of the program notwithstanding.
 func TestLongRetryAfterDoesNotOutlastShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{MaxWait: -1}
 		ctx, shutdown := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, shutdown)
@@ -65,7 +65,7 @@ func TestLongRetryAfterDoesNotOutlastShutdown(t *testing.T) {
 // sourcegraph 51743 cut waits to 3 s, and wrangler those above 60 s, as failing
 // at once is better than waiting for an hour: but then the caller must be told.
 func TestAnHourIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := new(Throttle)
 		ctx := WithOptions(t.Context(), CallOptions{MaxWait: 3 * time.Second})
 		refusals := 0
@@ -143,7 +143,7 @@ func TestTimeoutIsThatOfTheRealError(t *testing.T) {
 // client for many goroutines runs out of tokens for retries, or is three times
 // slower than the limit wants.
 func TestOneThrottleForManyGoroutines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		if took := manyGoroutines(t, new(Throttle), 0); took > 140*time.Second {
 			t.Errorf("100 s of work took %v; want two fifths more at most", took)
 		}
@@ -153,7 +153,7 @@ func TestOneThrottleForManyGoroutines(t *testing.T) {
 // aws-sdk-go-v2 3550: after an outage a client in adaptive mode does not retry
 // any more until its process restarts.
 func TestThrottleRecoversAfterAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := new(Throttle)
 		manyGoroutines(t, th, 30*time.Second)
 		if took := manyGoroutines(t, th, 0); took > 140*time.Second {
@@ -218,7 +218,7 @@ func TestPermanentDoesNotLeak(t *testing.T) {
 // when the call returns, and what it returned cannot be read any more; or it has
 // lost the caller's values.
 func TestContextIsTheCallersOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), wordy{}, "a trace"), time.Hour)
 		defer cancel()
 		ctx = WithOptions(ctx, CallOptions{MaxWait: time.Second})

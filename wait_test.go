@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -29,7 +30,7 @@ func TestFailedCallsBackOff(t *testing.T) {
 		{pace.Backoff{Base: time.Second, Jitter: pace.PlusMinusJitter, Spread: 1e-17}, 7 * time.Second, 7 * time.Second},
 		{pace.Backoff{Base: time.Second, Cap: 2 * time.Second, Jitter: pace.PlusMinusJitter, Spread: 1e-17}, 5 * time.Second, 5 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Backoff: c.backoff}
 			different := map[time.Duration]bool{}
 			for range 10 {
@@ -53,7 +54,7 @@ func TestFailedCallsBackOff(t *testing.T) {
 
 // A rest that would outlast the deadline is not begun.
 func TestBackoffKeepsTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := throttle.Throttle{Backoff: pace.Backoff{Base: time.Minute, Jitter: pace.PlusMinusJitter, Spread: 1e-17}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -84,7 +85,7 @@ func TestMaxWait(t *testing.T) {
 		{"no bound", -1, 0, always, 24 * time.Hour, 24 * time.Hour},
 		{"the call without bound", 0, -1, always, 24 * time.Hour, 24 * time.Hour},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{MaxWait: c.field, OnEvent: func(throttle.Event) {}}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer time.AfterFunc(24*time.Hour, cancel).Stop()
@@ -103,7 +104,7 @@ func TestMaxWait(t *testing.T) {
 
 // A call that waits behind others is given up too.
 func TestMaxWaitInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := throttle.Throttle{MaxInFlight: 1, MaxWait: time.Minute, OnEvent: func(throttle.Event) {}}
 		release := make(chan struct{})
 		go th.Do(t.Context(), func(context.Context) error { <-release; return nil })
@@ -129,7 +130,7 @@ func TestMaxAfter(t *testing.T) {
 		{-1, 24 * time.Hour, 24 * time.Hour, 27 * time.Hour},
 	} {
 		for _, scope := range []string{"", "search"} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				th := throttle.Throttle{MaxAfter: c.field, MaxWait: -1, OnEvent: func(throttle.Event) {}}
 				began, tries := time.Now(), 0
 				err := th.DoResult(t.Context(), func(context.Context) throttle.Result {
@@ -159,7 +160,7 @@ func TestLongWaitIsLogged(t *testing.T) {
 	defer slog.SetDefault(old)
 	logged := func(f func(ctx context.Context, th *throttle.Throttle), th *throttle.Throttle, d time.Duration) int {
 		out.Reset()
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
 			f(ctx, th)
@@ -197,7 +198,7 @@ func TestLongWaitIsLogged(t *testing.T) {
 // comes first thereafter.
 func TestCountResting(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := throttle.Throttle{Control: pace.All(nil), MaxInFlight: 2, CountResting: keep, Backoff: pace.Backoff{Base: time.Second, Jitter: pace.PlusMinusJitter, Spread: 1e-17}}
 			began, starts := time.Now(), []string{}
 			var mu sync.Mutex // guards starts
@@ -236,7 +237,7 @@ func TestCountResting(t *testing.T) {
 
 // A call that leaves during its rest gives its slot back.
 func TestCountRestingLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := throttle.Throttle{MaxInFlight: 1, CountResting: true, Backoff: pace.Backoff{Base: time.Hour, Jitter: pace.PlusMinusJitter, Spread: 1e-17}, MaxWait: -1}
 		ctx, cancel := context.WithCancel(t.Context())
 		go th.Do(ctx, func(context.Context) error { return throttle.Failed(errDown) })

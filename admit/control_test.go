@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/memory"
@@ -197,7 +197,7 @@ func TestControlUndecided(t *testing.T) {
 // TestControlSheds: what does not fit is refused as overload, by priority, and
 // not charged.
 func TestControlSheds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var s memory.Store
 		two := limit.Limit{Count: 2, Period: time.Hour}
 		control := admit.Control{Store: &s, Limit: two, Shed: &admit.Shedder{MaxInFlight: 1, MaxWait: -1}}
@@ -226,7 +226,7 @@ func TestControlSheds(t *testing.T) {
 // TestControlShedsByService: a Request may name the Shedder of its service; that
 // of another one has room still.
 func TestControlShedsByService(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		one, other := &admit.Shedder{MaxInFlight: 1, MaxWait: -1}, &admit.Shedder{MaxInFlight: 1, MaxWait: -1}
 		var control admit.Control
 		for i, c := range []struct {

@@ -9,9 +9,9 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -50,7 +50,7 @@ func TestCounts(t *testing.T) {
 
 // A flood of refusals is a few records a second, which say how many they stand for.
 func TestLogCannotBeFlooded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		logs := slog.New(slog.NewTextHandler(&text, nil))
 		control := Control{Limit: limit.Limit{Count: 1, Period: time.Hour}, Name: "each", OnEvent: Log(logs, 2)}

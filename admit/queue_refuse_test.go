@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
@@ -24,7 +25,7 @@ func TestQueueRefusesWhatComesTooLate(t *testing.T) {
 		"both":                    {250 * ms, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				q := Queue{MaxWait: c.maxWait}
 				results := timeline.New()
 				var all sync.WaitGroup
@@ -61,7 +62,7 @@ func TestQueueRefusesWhatComesTooLate(t *testing.T) {
 
 // A wait that would end in the instant of the deadline is too long.
 func TestQueueDeadlineIsAnEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := Queue{MaxWait: 100 * ms}
 		for _, wait := range []time.Duration{0, 1} {
 			time.Sleep(time.Hour)
@@ -80,7 +81,7 @@ func TestQueueDeadlineIsAnEnd(t *testing.T) {
 
 // Nothing waits for what can never be.
 func TestQueueNever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		blocked := limit.Limit{Period: time.Second}
 		for _, c := range []struct {
@@ -124,7 +125,7 @@ func TestQueueNever(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := Queue{MaxWaiting: 5, MaxPerKey: 3}
 		ctx, cancel := context.WithCancel(t.Context())
 		l := limit.Limit{Count: 1, Period: time.Minute}
@@ -154,7 +155,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // When more is asked for than can be summed up, it is too much.
 func TestQueueSumIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		q := Queue{Store: store.Func(func(_ context.Context, _ []limit.Ask, d []limit.Decision) (bool, error) {
 			<-gate
@@ -174,7 +175,7 @@ func TestQueueSumIsBounded(t *testing.T) {
 // meanwhile are looked at as soon as there is one, whatever the answer.
 func TestQueueRefusesWhenTheForecastComes(t *testing.T) {
 	for _, used := range []int64{2, 3} { // of 3: the first is granted, or is not
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var m memory.Store
 			l := limit.Limit{Count: 10, Period: time.Second, Burst: 3}
 			store.Take(t.Context(), &m, "k", l, used)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
@@ -17,7 +18,7 @@ import (
 
 // Where there is room for many they do not ask one after the other.
 func TestQueueOfASlowStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(ledger)
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 1000}
 		q := Queue{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
@@ -53,7 +54,7 @@ func TestQueueOfASlowStore(t *testing.T) {
 
 // What others take meanwhile does not bring the line into disorder.
 func TestQueueBesideOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		l := limit.Limit{Count: 10, Period: time.Second}
 		var asked atomic.Int64
@@ -96,7 +97,7 @@ func TestQueueBesideOthers(t *testing.T) {
 
 // Those that are calling the Store may have been served: they do not make a forecast worse.
 func TestQueueForecastWhileOthersAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(ledger)
 		var asked atomic.Int64
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 1000}
@@ -124,7 +125,7 @@ func TestQueueForecastWhileOthersAsk(t *testing.T) {
 
 // An answer under the limit that was says nothing about the one that is.
 func TestQueueChangeWhileAsking(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		q := Queue{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			time.Sleep(10 * ms)
@@ -149,7 +150,7 @@ func TestQueueChangeWhileAsking(t *testing.T) {
 
 // Where nothing can be foreseen, one asks at a time.
 func TestQueueOfAnotherKind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(ledger)
 		q := Queue{Store: s}
 		l := limit.Limit{Kind: 99, Count: 10, Period: time.Second}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
@@ -64,7 +65,7 @@ func refusedFor(t *testing.T, err, reason error) *store.Error {
 
 // The rate out is constant, and the order that of the arrivals.
 func TestQueueShapes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		passed := timeline.New()
 		var all sync.WaitGroup
@@ -93,7 +94,7 @@ func TestQueueShapes(t *testing.T) {
 
 // What is heavy is not overtaken by what is light; another key is not held up.
 func TestQueueKeepsTheOrderOfWeights(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		l := limit.Limit{Count: 10, Period: time.Second}
 		passed := timeline.New()
@@ -125,7 +126,7 @@ func TestQueueKeepsTheOrderOfWeights(t *testing.T) {
 // place in line, no token taken in vain, none lost.
 func TestQueueNothingIsLeftBehind(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := new(ledger)
 			l := limit.Limit{Count: 20, Period: time.Second, Burst: 1 + int64(seed%4)*2}
 			latency := time.Duration(seed%3) * 15 * ms
@@ -178,7 +179,7 @@ func TestQueueChange(t *testing.T) {
 		"by newcomer": func(q *Queue, l limit.Limit) { go q.Wait(context.Background(), "k", l, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var q Queue
 				results := timeline.New()
 				slow, slower := limit.Limit{Count: 1, Period: time.Second}, limit.Limit{Count: 1, Period: 10 * time.Second}
@@ -212,7 +213,7 @@ func TestQueueChange(t *testing.T) {
 
 // The error of a store is that of one wait; the others keep their places.
 func TestQueueStoreFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		broken := errors.New("no connection")
 		asked := 0
@@ -257,7 +258,7 @@ func TestQueueStoreFails(t *testing.T) {
 
 // A store that says neither yes nor when is not asked without a pause.
 func TestQueueOfAStoreThatContradictsItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		asked := 0
 		q := Queue{Store: store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
 			asked++
@@ -274,7 +275,7 @@ func TestQueueOfAStoreThatContradictsItself(t *testing.T) {
 // Zero waits until nothing is owed; below zero gives back, and those that wait
 // have it at once.
 func TestQueueZeroAndBelow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		results := timeline.New()
 		l := limit.Limit{Count: 1, Period: time.Second, Burst: 5}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // quotaScript plays operations on a Quota whose counts take as long as the
@@ -156,7 +158,7 @@ func FuzzQuota(f *testing.F) {
 	f.Add([]byte("\x00\x02\x00\x02\x00\x02\x05\x01\x02\x00\x02\x01\x07\x03\x00\x00\x03\x00\x05\x00\x03\x00\x05\x00"))
 	f.Add([]byte("\x00\x01\x06\x00\x07\x01\x00\x01\x05\x00\x02\x00\x03\x00\x04\x00\x00\x02\x00\x02\x00\x02\x05\x01"))
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := newQuotaScript()
 			for ; len(ops) >= 2 && s.now < 200; ops = ops[2:] {

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"runtime"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/store"
 )
 
 func TestQuotaStale(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		db := &database{objects: 5}
 		q := Quota{Count: db.count, MaxAge: time.Minute, MaxStale: time.Hour, RetryInterval: 10 * time.Second}
 		create(t, &q, 1, 10, true, 6).Done()
@@ -47,7 +47,7 @@ func TestQuotaStale(t *testing.T) {
 // A deletion is not believed while the database is away; nor is it asked in
 // vain again and again.
 func TestQuotaDeletedWhileAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		db := &database{objects: 10}
 		q := Quota{Count: db.count}
 		create(t, &q, 1, 10, false, 10)
@@ -64,7 +64,7 @@ func TestQuotaDeletedWhileAway(t *testing.T) {
 
 // Each waits with its own context; the count goes on while anybody waits.
 func TestQuotaWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		type key struct{}
 		db := &database{read: time.Second}
 		ended := timeline.New()
@@ -108,7 +108,7 @@ func TestQuotaWaiters(t *testing.T) {
 
 // A Create that comes when a count was cancelled, but has not ended, begins another.
 func TestQuotaAfterACancelledLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		calls := 0
 		q := Quota{Count: func(ctx context.Context, _ string) (int64, error) {
 			calls++
@@ -132,7 +132,7 @@ func TestQuotaCountBreaks(t *testing.T) {
 		"not admitted: could not decide: admit: Count panicked: boom":      func() { panic(errBoom) },
 		"not admitted: could not decide: admit: Count ended its goroutine": runtime.Goexit,
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			broken := true
 			q := Quota{Count: func(context.Context, string) (int64, error) {
 				if broken {

@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/store"
 )
 
@@ -76,7 +76,7 @@ func TestQuotaLetsNoBurstThrough(t *testing.T) {
 	for _, there := range []int64{0, 3, 9, 10, 12} {
 		for _, read := range []time.Duration{0, 5 * ms, 50 * ms} {
 			for _, rest := range []time.Duration{0, 20 * ms, 150 * ms} {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					db := &database{objects: there, most: there, read: read, rest: rest}
 					q := Quota{Count: db.count}
 					var all sync.WaitGroup
@@ -112,7 +112,7 @@ func TestQuotaLetsNoBurstThrough(t *testing.T) {
 // never too many, and in the end all that may be is found free.
 func TestQuotaUnderChurn(t *testing.T) {
 	for seed := range uint64(30) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			db := &database{read: 30 * ms, rest: 30 * ms}
 			q := Quota{Count: db.count, MaxAge: 100 * ms, MaxStale: 100 * ms, RetryInterval: ms}
 			var all sync.WaitGroup
@@ -161,7 +161,7 @@ func churn(t *testing.T, q *Quota, db *database, random *rand.Rand) {
 }
 
 func TestQuotaOverTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		db := &database{objects: 3, read: ms}
 		q := Quota{Count: db.count}
 		holds(t, &q, 0)
@@ -224,7 +224,7 @@ func TestQuotaBadQuestions(t *testing.T) {
 
 // A deletion makes room after a new count, which happens only if room is wanted.
 func TestQuotaDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		db := &database{objects: 9, read: ms}
 		q := Quota{Count: db.count}
 		create(t, &q, 1, 10, true, 10).Cancel()
@@ -246,7 +246,7 @@ func TestQuotaDeleted(t *testing.T) {
 // A deletion reported while a count is in flight may be in it or not: who joins
 // that one counts once more.
 func TestQuotaDeletedDuringALoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		db := &database{objects: 10, rest: 10 * ms}
 		q := Quota{Count: db.count}
 		go func() {
@@ -275,7 +275,7 @@ func TestQuotaCreatedDuringALoad(t *testing.T) {
 		{"not counted", 0, 0, 1, 2},
 		{"counted, done later", 10 * ms, 16 * ms, 2, 3},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			db := new(database)
 			q := Quota{Count: db.count, MaxAge: time.Second}
 			one := create(t, &q, 1, 2, true, 1)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 )
 
@@ -109,7 +110,7 @@ func TestShedHalfOfAllLoad(t *testing.T) {
 		{"little patience", &Shedder{MaxInFlight: workers, MaxWait: 50 * ms}, 0.88},
 		{"short queue", &Shedder{MaxInFlight: workers, MaxWaiting: 5}, 0.85},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := c.shedder
 			w := newTown(s, workers)
 			w.load(20*time.Second, twice) // until the number is found
@@ -153,7 +154,7 @@ func (w *town) recovers(t *testing.T, name string, done float64) {
 // The number that is found follows the service, when it becomes larger, smaller
 // and slower.
 func TestShedFinds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(Shedder)
 		for _, c := range []struct {
 			workers int
@@ -187,7 +188,7 @@ func acquire(t *testing.T, s *Shedder, priority load.Priority) Pass {
 }
 
 func TestShedOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &Shedder{MaxInFlight: 1, MaxWaiting: 4, MaxWait: time.Minute}
 		first := acquire(t, s, load.Low)
 		var order []int
@@ -228,7 +229,7 @@ func TestShedOrder(t *testing.T) {
 // What cannot be in time is refused at once: its deadline is that of the
 // context, or MaxWait.
 func TestShedRefusesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &Shedder{MaxInFlight: 1, MaxWait: time.Minute}
 		p := acquire(t, s, load.Low)
 		time.Sleep(10 * time.Second) // so long takes one
@@ -259,7 +260,7 @@ func TestShedRefusesAtOnce(t *testing.T) {
 
 // The end of a context ends the wait, and leaves no hole in the line.
 func TestShedCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &Shedder{MaxInFlight: 1, MaxWait: time.Minute}
 		p := acquire(t, s, load.Low)
 		ctx, cancel := context.WithCancelCause(context.Background())

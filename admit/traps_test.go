@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/internal/timeline"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
@@ -34,7 +35,7 @@ func TestTrapCancelledWaitersCollapse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := new(ledger)
 				q := Queue{Store: s}
 				served := timeline.New()
@@ -66,7 +67,7 @@ func TestTrapCancelledWaitersCollapse(t *testing.T) {
 // failsafe-go: what is given back is less than what was taken, the less the
 // more others have come since, and in no order is it all.
 func TestTrapGivingBackIsExact(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		l := limit.Limit{Count: 60, Period: time.Second, Burst: 20}
 		random := rand.New(rand.NewPCG(1, 2))
@@ -89,7 +90,7 @@ func TestTrapGivingBackIsExact(t *testing.T) {
 // failsafe-go: each wait that is cancelled keeps its permit, and the next one
 // waits for all of them.
 func TestTrapCancelledWaitKeepsItsPermit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		q.Wait(t.Context(), "k", perSecond(10), 1)
 		for range 5 {
@@ -108,7 +109,7 @@ func TestTrapCancelledWaitKeepsItsPermit(t *testing.T) {
 
 // x/time/rate (golang/go#23575): those that wait sleep on when the limit rises.
 func TestTrapChangeDoesNotWakeWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		began := time.Now()
 		q.Wait(t.Context(), "k", limit.Limit{Count: 1, Period: time.Hour}, 1)
@@ -124,7 +125,7 @@ func TestTrapChangeDoesNotWakeWaiters(t *testing.T) {
 // x/time/rate: negative n, a limit of zero that lets everything pass, and errors
 // that are strings (golang/go#68541, #80698).
 func TestTrapBadArguments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		if d, err := q.Wait(t.Context(), "k", perSecond(1), math.MinInt64); err != nil || d.Remaining != 1 {
 			t.Errorf("the least n: %+v, %v, want no more than a full bucket", d, err)
@@ -146,7 +147,7 @@ func TestTrapBadArguments(t *testing.T) {
 // clipperhouse/rate: more than the limit is polled for until the context ends.
 // resilience4j#1283, #1968: a wait that is known to fail takes all of its time.
 func TestTrapWaitsForWhatIsKnownToFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := Queue{MaxWait: time.Minute}
 		began := time.Now()
 		if _, err := q.Wait(t.Context(), "k", perSecond(1), 2); !errors.Is(err, ErrNever) {
@@ -166,7 +167,7 @@ func TestTrapWaitsForWhatIsKnownToFail(t *testing.T) {
 
 // cockroachdb/cockroach#55652: waits of a nanosecond burn a processor.
 func TestTrapWaitsOfNoTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(ledger)
 		q := Queue{Store: s}
 		for range 1000 {
@@ -198,7 +199,7 @@ func TestTrapDeadContextTakes(t *testing.T) {
 // golang/go#37852: when the first in line gives up, those behind it for whom
 // there is room sleep on.
 func TestTrapCancelledHeadWakesTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		l := limit.Limit{Count: 10, Period: time.Hour}
 		q.Wait(t.Context(), "k", l, 5)
@@ -224,7 +225,7 @@ func TestTrapCancelledHeadWakesTheNext(t *testing.T) {
 // granted in the instant in which the wait ends is lost, or is used without
 // having been granted.
 func TestTrapGrantRacesTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, slow := range []time.Duration{0, 99 * ms, 100 * ms, 101 * ms} {
 			s := new(ledger)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
@@ -254,7 +255,7 @@ func TestTrapGrantRacesTheEnd(t *testing.T) {
 
 // data-fair/data-fair#486, failsafe-lib/failsafe#328: a queue without an end.
 func TestTrapUnboundedQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var q Queue
 		ctx, cancel := context.WithCancel(t.Context())
 		var full atomic.Int64

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // The published curve: from 1 ms, half as much again at each failure, nothing
 // random: after 15 failures in a row 291.9 ms.
 func TestAutoSleeperSleeps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := Sleeper{Settings: peers.AutoSleeper{InitialInterval: time.Millisecond, UpMultiplier: 1.5}}
 		var last, sum time.Duration
 		for range 15 {
@@ -40,7 +40,7 @@ func TestAutoSleeperSleeps(t *testing.T) {
 }
 
 func TestAutoSleeperDoesNotSleepUnasked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var s Sleeper
 		began := time.Now()
 		for range 100 {
@@ -52,7 +52,7 @@ func TestAutoSleeperDoesNotSleepUnasked(t *testing.T) {
 }
 
 func TestAutoSleeperEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var s Sleeper // first sleep 500 ms
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -68,7 +68,7 @@ func TestAutoSleeperEndsWithItsContext(t *testing.T) {
 }
 
 func TestAutoSleeperIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := Sleeper{Settings: peers.AutoSleeper{InitialInterval: time.Millisecond, MaxInterval: 10 * time.Millisecond}}
 		var all sync.WaitGroup
 		for range 50 {

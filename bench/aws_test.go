@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
 )
@@ -33,14 +32,6 @@ type ticking struct{ context.Context }
 func (t ticking) Done() <-chan struct{} {
 	time.Sleep(time.Nanosecond)
 	return t.Context.Done()
-}
-
-// alone runs f in a bubble on one processor. The race detector of Go 1.26 dies
-// when a select meets a timer that is due, as the SDK's sleeps of 0 are, while
-// another processor runs a timer of the same bubble: both use one race context.
-func alone(t *testing.T, f func(t *testing.T)) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	synctest.Test(t, f)
 }
 
 // awsEvent is something that a caller of the SDK did.
@@ -104,7 +95,7 @@ func (a *awsTrace) call(t *testing.T, worker int, luck *rand.Rand) {
 
 // recordAWS runs workers that call one after the other, each calls times.
 func recordAWS(t *testing.T, seed uint64, workers, calls int, think func(*rand.Rand, int) time.Duration) (events []awsEvent) {
-	alone(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		a := &awsTrace{mode: retry.NewAdaptiveMode(), filled: time.Now()}
 		var all sync.WaitGroup
 		for w := range workers {

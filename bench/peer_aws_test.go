@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go/middleware"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
 )
@@ -85,7 +86,7 @@ func (r *retrying) call(ctx context.Context, loop *retry.Attempt, luck *rand.Ran
 
 // recordRetries runs four workers of one client. Zeros: the SDK's defaults.
 func recordRetries(t *testing.T, seed uint64, attempts, quota int) (events []retryEvent) {
-	alone(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		set := func(o *retry.StandardOptions) {
 			o.MaxAttempts = attempts
 			if quota > 0 {

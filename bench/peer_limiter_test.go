@@ -10,6 +10,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 	"github.com/influxdata/tdigest"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
 )
@@ -80,7 +81,7 @@ func TestFailsafeLimiterAgrees(t *testing.T) {
 		seeds = 4
 	}
 	for seed := range seeds {
-		alone(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			l := &limited{original: adaptivelimiter.NewWithDefaults[any](), model: &peers.FailsafeLimiter{
 				NewDigest: func() peers.Digest { return tdigest.NewWithCompression(100) },
 			}}

@@ -17,6 +17,7 @@ import (
 	aimd "github.com/platinummonkey/go-concurrency-limits/limit"
 	"golang.org/x/time/rate"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/pace/peers"
 )
@@ -98,7 +99,7 @@ func (f *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // The client itself runs, in a bubble; only RetryMax is above its default.
 func TestRetryableAgrees(t *testing.T) {
-	alone(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(20) {
 			server := &refusing{refusals: 12, luck: rand.New(rand.NewPCG(seed, 1))}
 			client := retryablehttp.NewClient()
@@ -121,7 +122,7 @@ func TestRetryableAgrees(t *testing.T) {
 
 // Its rate of rejection is the same to the last bit, whatever is counted when.
 func TestFailsafeAgrees(t *testing.T) {
-	alone(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(5) {
 			luck := rand.New(rand.NewPCG(seed, 2))
 			original, model := adaptivethrottler.NewWithDefaults[any](), peers.NewFailsafe()
@@ -228,7 +229,7 @@ func TestNetflixAgreesWithItsGoPort(t *testing.T) {
 // When each of many goes is the same within a microsecond: the original cuts
 // fractions of a nanosecond off.
 func TestBucketAgreesWithTimeRate(t *testing.T) {
-	alone(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for seed := range uint64(20) {
 			luck := rand.New(rand.NewPCG(seed, 4))
 			second, burst := 0.1+20*luck.Float64(), 1+luck.IntN(5)

@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 const troubleshooting = "../docs/troubleshooting.md"
@@ -60,7 +61,7 @@ func TestTroubleshooting(t *testing.T) {
 	lines := said(t)
 	for _, c := range texts {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				got := plain(c.text(t))
 				i := slices.Index(lines, got)
 				if i < 0 {

@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -29,7 +29,7 @@ func TestTakeAtIsTakeLive(t *testing.T) {
 		got []limit.Decision
 	}
 	var steps []step
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var live memory.Store
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 4000 {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -16,7 +16,7 @@ import (
 // TestKeysThatOweNothingTakeNoRoom: however many of them there are, each is let
 // pass at each of its events, and the table stays near the processor.
 func TestKeysThatOweNothingTakeNoRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 1000, Period: time.Second, Burst: 1}
 		var m memory.Store
 		events := 600_000
@@ -44,7 +44,7 @@ func TestKeysThatOweNothingTakeNoRoom(t *testing.T) {
 // TestFewKeysKeepTheirSlots: a few thousand keys find their own slots again, though
 // they owe nothing in between: what is in the table does not change places.
 func TestFewKeysKeepTheirSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 1_000_000, Period: time.Second}
 		var m memory.Store
 		ask := func() (tags []uint64) {
@@ -67,7 +67,7 @@ func TestFewKeysKeepTheirSlots(t *testing.T) {
 // line. It is still there when its two others have room again, also in a table that
 // was restored.
 func TestKeysInTheirSpareAreFound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		brief := limit.Limit{Count: 1, Period: time.Second}
 		lasting := limit.Limit{Count: 1, Period: time.Hour}
 		found := 0

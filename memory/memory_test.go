@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -35,7 +35,7 @@ func take(t *testing.T, s store.Store, key string, l limit.Limit, n int64) limit
 }
 
 func TestMemoryOverTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		for _, step := range []struct {
 			wait      time.Duration
@@ -85,7 +85,7 @@ func TestMemoryRefundForgets(t *testing.T) {
 }
 
 func TestMemoryDropsExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		for i := range 100_000 {
 			take(t, &m, fmt.Sprint(i), perMinute, 1) // expires after 6 s
@@ -101,7 +101,7 @@ func TestMemoryDropsExpired(t *testing.T) {
 }
 
 func TestMemoryIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := memory.Store{MaxKeys: 1000}
 		for i := range 100 {
 			take(t, &m, fmt.Sprint("debtor ", i), perMinute, 10)

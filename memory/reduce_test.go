@@ -3,9 +3,9 @@ package memory_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -111,7 +111,7 @@ func TestRestoreIntoLess(t *testing.T) {
 	}
 	for _, share := range []int64{0, 50} {
 		for _, maxKeys := range sizes {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFlooded(100_000, mixed, madeUp{[]limit.Limit{floodKinds[0], floodKinds[2], perDay(floodKinds[3], 60)}, share})
 				time.Sleep(10 * time.Second)
 				f.now = time.Now()

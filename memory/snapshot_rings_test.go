@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -23,7 +23,7 @@ var (
 // the key; they are found under other kinds as well, and what has left its
 // Period meanwhile is free.
 func TestMemorySnapshotOfRings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		long := strings.Repeat("long", 1000)
 		keys := []string{"", "k", "\x00\n", long, long + "er"}
@@ -86,7 +86,7 @@ func TestMemorySnapshotOfRings(t *testing.T) {
 // made in the first moment of a bubble's time.
 func TestMemorySnapshotOfBefore(t *testing.T) {
 	for file, keys := range map[string]int{"memory-1": 15, "memory-2": 2 * keepSomething} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			old, err := os.ReadFile("testdata/" + file + ".snapshot")
 			if err != nil {
 				t.Fatal(err)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -27,7 +27,7 @@ func fill(t *testing.T, m *memory.Store, n int) (asks []limit.Ask) {
 // TestMemorySnapshot: after a restart each key is as it was, be the table as
 // large or not.
 func TestMemorySnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		m := memory.Store{MaxKeys: 100_000}
 		asks := fill(t, &m, 2000)
 		snapshot := m.Snapshot()
@@ -114,7 +114,7 @@ func FuzzMemoryRestore(f *testing.F) {
 // that were hashed in the way of version 2, and after the next one.
 func TestMemorySnapshotOfLongKeys(t *testing.T) {
 	for version, serial := range map[string]bool{"2": true, "3": false} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var m memory.Store
 			if serial {
 				m.HashSerially()

@@ -6,9 +6,9 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -87,7 +87,7 @@ func uniqueTags(m *memory.Store) (tags []uint64) {
 // The time to live counted from the first use in tollbooth, so that a key in
 // constant use was reset again and again.
 func TestTrapKeyInUseIsNotForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 1, Period: time.Hour, Burst: 5}
 		var m memory.Store
 		admitted := 0
@@ -123,7 +123,7 @@ func TestTrapNewLimitReachesKnownKeys(t *testing.T) {
 
 // What was dropped stayed reachable in mennanov's registry: no memory came back.
 func TestTrapMemoryHoldsNothingForGoneKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 1, Period: time.Second}
 		m := memory.Store{MaxKeys: 10_000}
 		var before, after runtime.MemStats

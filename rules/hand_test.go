@@ -5,9 +5,9 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -66,7 +66,7 @@ func TestUntil(t *testing.T) {
 	if again.Version() != c.Version() {
 		t.Errorf("read from its own text it is version %s, want %s", again.Version(), c.Version())
 	}
-	synctest.Test(t, func(t *testing.T) { // without a time it is that of the clock: in a bubble, long before
+	bubble.Test(t, func(t *testing.T) { // without a time it is that of the clock: in a bubble, long before
 		if a := ask(t, c, newBook(), rules.Request{Client: "late"}); a.Entry == "" {
 			t.Error("a request without a time is not refused by an entry that has not ended")
 		}

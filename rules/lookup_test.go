@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -41,7 +42,7 @@ func (d *database) set(f func()) {
 }
 
 func TestLookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := mustParse(t, `{"rules": [
 			{"name": "r", "key": "client+address", "limits": "1/h", "lookup": true, "overrides": {"key": ["file", "*"], "limits": "2/h"}},
 			{"name": "other", "match": {"paths": "/other"}, "key": "client", "limits": "1/h"}
@@ -96,7 +97,7 @@ func TestLookup(t *testing.T) {
 
 // Many requests for one key wait for one lookup, and keys are bounded.
 func TestLookupTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := &database{calls: map[string]int{}, took: 10 * time.Millisecond, limit: rules.Limit{Count: 7, Period: time.Hour}}
 		x := &rules.Overrides{Find: d.find, Max: 10}
 		var all sync.WaitGroup
@@ -133,7 +134,7 @@ func TestLookupTogether(t *testing.T) {
 
 // A function that panics leaves no other request waiting.
 func TestLookupPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		x := &rules.Overrides{Find: func(context.Context, string, []string) (rules.Override, bool, error) {
 			panic("x")
 		}}

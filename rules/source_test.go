@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -35,7 +36,7 @@ func (o *origin) fetch(_ context.Context, have string) ([]byte, string, error) {
 }
 
 func TestSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := &origin{data: versionOf("1"), tag: "a"}
 		s := rules.Source{Fetch: o.fetch}
 		began := time.Now()
@@ -175,7 +176,7 @@ func TestCannotKeep(t *testing.T) {
 // TestRun: every few minutes, not all processes at once, until the context
 // ends.
 func TestRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := &origin{data: versionOf("1")}
 		var at []time.Time
 		s := rules.Source{Fetch: o.fetch, OnState: func(rules.Status) { at = append(at, time.Now()) }}
@@ -205,7 +206,7 @@ func TestRun(t *testing.T) {
 // TestRunAfterRefresh: a program that has refreshed before it serves does not
 // fetch the same again at once.
 func TestRunAfterRefresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := &origin{data: versionOf("1")}
 		s := rules.Source{Fetch: o.fetch, Every: time.Minute}
 		if err := s.Refresh(t.Context()); err != nil {
@@ -222,7 +223,7 @@ func TestRunAfterRefresh(t *testing.T) {
 
 // TestRunWithoutVersion: a Source without rules refreshes more often.
 func TestRunWithoutVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began, before, after := time.Now(), 0, 0
 		s := rules.Source{Fetch: func(context.Context, string) ([]byte, string, error) {
 			if time.Since(began) < 5*time.Minute {
@@ -243,7 +244,7 @@ func TestRunWithoutVersion(t *testing.T) {
 
 // TestRunHardlyEver: the longest time there is, and a tenth more, is not now.
 func TestRunHardlyEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := &origin{data: versionOf("1")}
 		s := rules.Source{Fetch: o.fetch, Every: math.MaxInt64}
 		ctx, cancel := context.WithTimeout(t.Context(), 365*24*time.Hour)
@@ -257,7 +258,7 @@ func TestRunHardlyEver(t *testing.T) {
 
 // TestOneRefreshAtATime: and one that does not get its turn in time gives up.
 func TestOneRefreshAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		running := 0
 		s := rules.Source{Timeout: time.Second, Fetch: func(ctx context.Context, _ string) ([]byte, string, error) {
 			if running++; running > 1 {

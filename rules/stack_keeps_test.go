@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -25,7 +25,7 @@ func TestStackHangs(t *testing.T) {
 	keep := filepath.Join(dir, "kept.json")
 	refreshed(t, &rules.Stack{Sources: []*rules.Source{{Fetch: new(fetched).set(perClient).fetch, Keep: keep}}})
 	hang := func(ctx context.Context, _ string) ([]byte, string, error) { <-ctx.Done(); return nil, "", ctx.Err() }
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var looks int
 		s := &rules.Stack{Shared: shared, Sources: []*rules.Source{{Fetch: hang}, {Fetch: hang, Keep: keep}}, OnState: func(rules.Status) { looks++ }}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -231,7 +232,7 @@ func (c *counted) reads() int {
 // for 1.25 reads a second of each, whenever it is written; Run ends with its context.
 func TestStackRun(t *testing.T) {
 	const edits, instances = 50, 2
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		shared := &counted{takes: 100 * time.Millisecond}
 		var all [instances]*rules.Stack

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -23,7 +23,7 @@ func TestGuardShares(t *testing.T) {
 		limit.SlidingWindow, limit.SlidingLog, limit.SlidingSlots,
 	} {
 		for _, count := range []int64{1, 3, 22} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				l := limit.Limit{Kind: kind, Count: count, Period: time.Minute}
 				var guards [instances]store.Guard
 				for i := range guards {
@@ -58,7 +58,7 @@ func TestGuardShares(t *testing.T) {
 // What the shares admit beside the Store is bounded, through any number of outages
 // that each instance sees at times of its own.
 func TestGuardBound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const instances = 5
 		l := limit.Limit{Count: 100, Period: time.Second, Burst: 50}
 		far := new(fickle)
@@ -182,7 +182,7 @@ func BenchmarkGuard(b *testing.B) {
 // The number of instances may change: each decision goes by what it is then. It
 // is asked for outside locks, and not where it is not needed.
 func TestGuardInstancesFunc(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		now, asked := 0, 0
 		var g store.Guard
 		g.Instances = 5 // not used

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -112,7 +112,7 @@ func TestGuardReturns(t *testing.T) {
 		{150 * ms, 500 * ms, 50 * ms, 16},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newPooled(16, test.connect, test.trip)
 				g := &store.Guard{Store: s, Timeout: test.timeout, Fallback: store.FallbackDeny}
 				guardCalls(t, g, test.callers, 2*time.Second)
@@ -138,7 +138,7 @@ func TestGuardReturns(t *testing.T) {
 // callers do not wait for it, and it is used again as soon as it is faster.
 func TestGuardSlow(t *testing.T) {
 	for _, callers := range []int{1, 2, 64} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := newPooled(64, 30*ms, 5*ms)
 			var mu sync.Mutex
 			var told []string
@@ -176,7 +176,7 @@ func TestGuardSlow(t *testing.T) {
 // Probes come at intervals that double and differ from guard to guard, so that
 // many guards do not keep down a store that starts.
 func TestGuardBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const guards = 1000
 		began := time.Now()
 		perTick := map[time.Duration]int{} // after the first second
@@ -227,7 +227,7 @@ func TestGuardStoreTimeout(t *testing.T) {
 		{time.Second, time.Millisecond, time.Second},
 		{0, 100 * ms, 100 * ms},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			began := time.Now()
 			s := store.Func(func(ctx context.Context, _ []limit.Ask, _ []limit.Decision) (bool, error) {
 				<-ctx.Done()

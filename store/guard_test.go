@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -85,7 +86,7 @@ func TestGuardFallback(t *testing.T) {
 		{store.FallbackLocal, 4, limit.Decision{Max: 10, Remaining: 3, RetryAfter: time.Second}}, // the store may have 4
 		{store.FallbackLocal, 11, limit.Decision{Max: 10, Remaining: 3, RetryAfter: limit.Never}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			g := &store.Guard{Store: store.Func(func(ctx context.Context, _ []limit.Ask, _ []limit.Decision) (bool, error) {
 				return false, errDown
 			}), Fallback: test.fallback, Instances: 3}
@@ -122,7 +123,7 @@ func TestGuardFallbackPairs(t *testing.T) {
 // the Timeout, and holds at most MaxCalls calls. Once the breaker is open it costs
 // nothing.
 func TestGuardFrozen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		thaw := make(chan struct{})
 		s := new(fickle)
 		s.set(func(context.Context) error { <-thaw; return nil })
@@ -168,7 +169,7 @@ func TestGuardFrozen(t *testing.T) {
 // While the breaker is open there is one probe at a time, and the first that
 // succeeds closes it. Calls that are not the probe do not wait.
 func TestGuardProbes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(fickle)
 		s.set(down)
 		var told []error
@@ -223,7 +224,7 @@ func TestGuardProbes(t *testing.T) {
 
 // Failures that are not in a row, and those of callers, do not open the breaker.
 func TestGuardStaysClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(fickle)
 		g := &store.Guard{Store: s, Fallback: store.FallbackDeny}
 		for range 10 {
@@ -264,7 +265,7 @@ func TestGuardStaysClosed(t *testing.T) {
 
 // A caller whose call is the probe, and who cancels it, leaves it to others.
 func TestGuardProbeCanceled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(fickle)
 		s.set(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		g := &store.Guard{Store: s, Failures: 1}
@@ -304,7 +305,7 @@ func TestGuardPanic(t *testing.T) {
 
 // What the Store writes too late reaches no caller.
 func TestGuardLateAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 			time.Sleep(30 * ms)
 			for i := range a {

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unsafe"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 )
@@ -163,7 +163,7 @@ func TestInFlightKeysAreBounded(t *testing.T) {
 }
 
 func TestInFlightReclaims(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := InFlight{MaxAge: time.Minute}
 		lost, _, _ := f.Acquire(Count{"a", 2, 1}, Count{"b", 2, 1})
 		time.Sleep(30 * time.Second)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/store"
 )
 
@@ -28,7 +29,7 @@ func ExampleInFlight_Wait() {
 
 // Waiters of a key get it in their order, each as soon as it fits.
 func TestInFlightWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var f store.InFlight
 		began := time.Now()
 		got := make(chan string, 10)
@@ -56,7 +57,7 @@ func TestInFlightWaits(t *testing.T) {
 // A waiter for two keys holds neither until it gets both, and is not forgotten
 // when the one that it waits for changes.
 func TestInFlightWaitsForTwoKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var f store.InFlight
 		a, _, _ := f.Acquire(store.Count{Key: "a", Max: 1})
 		b, _, _ := f.Acquire(store.Count{Key: "b", Max: 1})
@@ -82,7 +83,7 @@ func TestInFlightWaitsForTwoKeys(t *testing.T) {
 // A wait ends with its context, and the next in line gets its turn; what is held
 // for too long is reclaimed while others wait.
 func TestInFlightWaitEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := store.InFlight{MaxWaiting: 2, MaxAge: time.Minute}
 		began := time.Now()
 		one := store.Count{Key: "a", Max: 2}
@@ -125,7 +126,7 @@ func TestInFlightWaitEnds(t *testing.T) {
 
 // Where there is room for no more keys, nobody waits for one.
 func TestInFlightWaitMaxKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := store.InFlight{MaxKeys: 1}
 		h, _, _ := f.Acquire(store.Count{Key: "a", Max: 1})
 		if _, err := f.Wait(t.Context(), store.Count{Key: "b", Max: 1}); !errors.Is(err, store.ErrInFlightFull) {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -62,7 +62,7 @@ func TestLeasesLateAnswer(t *testing.T) {
 		"more than there ever is": {[]limit.Ask{with(k, 6000, 0)}, 3 * time.Second, 1, false, 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := &stopped{stops: []time.Duration{c.late}}
 				d := make([]limit.Decision, len(c.asks))
 				ok, err := (&store.Leases{Store: s}).Take(t.Context(), c.asks, d)
@@ -82,7 +82,7 @@ func TestLeasesLateAnswer(t *testing.T) {
 func TestLeasesStopped(t *testing.T) {
 	for _, n := range []int64{1, 10, 1000} {
 		for _, times := range []int{1, 2} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				l := limit.Limit{Count: 1000, Period: time.Second, Burst: 1000}
 				var m memory.Store
 				var mu sync.Mutex
@@ -123,7 +123,7 @@ func TestLeasesStopped(t *testing.T) {
 // What is held while the Store is asked about another key is not used when it has
 // become too old meanwhile; what the Store has granted for that one is kept.
 func TestLeasesHeldTooLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(stopped)
 		l := &store.Leases{Store: s}
 		for range 4 { // the last is for more
@@ -146,7 +146,7 @@ func TestLeasesHeldTooLong(t *testing.T) {
 // A store that takes longer than Life cannot be used ahead: that is an error, not
 // a refusal, after two questions.
 func TestLeasesTooFar(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &stopped{stops: []time.Duration{150 * ms, 150 * ms, 150 * ms}}
 		l := &store.Leases{Store: s}
 		if d, err := store.Take(t.Context(), l, "k", tenThousand, 1); err == nil || d.OK || len(s.asked) != 2 {

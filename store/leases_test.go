@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -47,7 +48,7 @@ var tenThousand = limit.Limit{Count: 10_000, Period: time.Second}
 // A hot key: 10,000 requests a second cost the Store some 20 calls, never more than
 // one at a time, and nearly all that may pass do.
 func TestLeasesHotKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
 			limit limit.Limit
 			ok    int64 // at least, of 20,000
@@ -89,7 +90,7 @@ func TestLeasesHotKey(t *testing.T) {
 
 // Keys that are asked for now and then cost what they would cost without.
 func TestLeasesColdKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f, MaxKeys: 64}
 		var m memory.Store
@@ -110,7 +111,7 @@ func TestLeasesColdKeys(t *testing.T) {
 // Takes that wait for the call of another return by their deadlines, and continue
 // when that one gives up.
 func TestLeasesPatience(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f}
 		ask := func(patience time.Duration) (limit.Decision, error) {
@@ -150,7 +151,7 @@ func TestLeasesPatience(t *testing.T) {
 // An error of the Store reaches all that wait for the call, and the next Take calls
 // again; a panic reaches only the Take that made the call.
 func TestLeasesErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f}
 		for range 20 {
@@ -204,7 +205,7 @@ func TestLeasesErrors(t *testing.T) {
 // Several keys are all or nothing, whichever of them are leased: what is held is
 // returned when another one refuses.
 func TestLeasesSeveral(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f}
 		scarce := limit.Limit{Count: 3, Period: time.Hour}
@@ -247,7 +248,7 @@ func TestLeasesSeveral(t *testing.T) {
 // Pairs in opposite order do not deadlock, and nothing is used that was not charged,
 // whichever of them gives up.
 func TestLeasesOpposite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f}
 		few := limit.Limit{Count: 2000, Period: time.Second, Burst: 100}
@@ -298,7 +299,7 @@ func TestLeasesOpposite(t *testing.T) {
 
 // A changed limit is leased again, and keys beyond MaxKeys displace idle ones.
 func TestLeasesForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f, MaxKeys: 320}
 		for range 20 {
@@ -330,7 +331,7 @@ func TestLeasesForget(t *testing.T) {
 // Behind Leases a Guard is asked for more than a share has, and one that lets
 // all pass charges nothing.
 func TestLeasesGuard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for away, want := range map[store.Fallback][2]int{store.FallbackAllow: {100, 100}, store.FallbackDeny: {0, 0}, store.FallbackLocal: {40, 60}} {
 			down := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errDown })
 			l := &store.Leases{Store: &store.Guard{Store: down, Fallback: away, Instances: 2}}

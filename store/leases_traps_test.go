@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -32,7 +33,7 @@ func hot(t *testing.T, l *store.Leases, key string) {
 // One call that hangs delays the key for a Life, not until the deadline of its
 // caller.
 func TestLeasesHungQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var hang atomic.Bool
 		f := new(remote)
 		l := &store.Leases{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
@@ -64,7 +65,7 @@ func TestLeasesHungQuestion(t *testing.T) {
 
 // An error that concerns one Take only does not reach those that wait for its call.
 func TestLeasesErrorsOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		var fail atomic.Pointer[func(context.Context) error]
 		l := &store.Leases{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
@@ -110,7 +111,7 @@ func TestLeasesErrorsOfOthers(t *testing.T) {
 // What was held for a question that fails, or whose caller gives up, is held as
 // before.
 func TestLeasesKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := new(remote)
 		l := &store.Leases{Store: f, Life: time.Minute}
 		left := func(key string) int64 {
@@ -158,7 +159,7 @@ func TestLeasesKept(t *testing.T) {
 
 // What is given back here is noticed at once.
 func TestLeasesGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := &store.Leases{Store: new(memory.Store)}
 		for i, step := range []struct {
 			n  int64
@@ -175,7 +176,7 @@ func TestLeasesGivenBack(t *testing.T) {
 // A caller refused by a limit of its own does not make the process hoard tokens of
 // the limit that it shares with others.
 func TestLeasesRefusedDemand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		shared := limit.Limit{Count: 1000, Period: time.Second, Burst: 200}
 		own := limit.Limit{Count: 1, Period: time.Second}
 		f := new(remote)
@@ -214,7 +215,7 @@ func TestLeasesRefusedDemand(t *testing.T) {
 // Of limits that refill slowly little is asked for ahead, and so little is lost
 // by those who ask for some at a time, and then rest.
 func TestLeasesSlowLimits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, l := range []limit.Limit{
 			{Count: 100, Period: time.Hour},
 			{Kind: limit.FixedWindow, Count: 100, Period: time.Hour},
@@ -242,7 +243,7 @@ func TestLeasesSlowLimits(t *testing.T) {
 
 // A small burst is not lost for the sake of few questions.
 func TestLeasesSmallBursts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
 			l limit.Limit
 			n int64
@@ -269,7 +270,7 @@ func TestLeasesSmallBursts(t *testing.T) {
 // RetryAfter is when it would pass, also where all that was left was granted, for
 // more than was refused, and where several limits refuse.
 func TestLeasesRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		perHour := limit.Limit{Count: 100, Period: time.Hour}
 		window := limit.Limit{Kind: limit.FixedWindow, Count: 100, Period: time.Hour}
 		for _, test := range []struct {
@@ -318,7 +319,7 @@ func TestLeasesRetryAfter(t *testing.T) {
 // A store that needs longer than a quarter of a Life to answer is asked for what is
 // needed, as without Leases, and no Take waits for the call of another.
 func TestLeasesFarStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, rtt := range []time.Duration{20 * ms, 40 * ms, 90 * ms} {
 			var m memory.Store
 			var calls atomic.Int64

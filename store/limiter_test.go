@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -29,7 +29,7 @@ func ExampleLimiter() {
 
 // Reservations follow each other at the rate, and no further ahead than MaxWait.
 func TestLimiterReserves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Second, Burst: 2}, MaxWait: 3 * time.Second}
 		began := time.Now()
 		got := ""
@@ -62,7 +62,7 @@ func TestLimiterReserves(t *testing.T) {
 
 // However many wait, no more pass than the limit says.
 func TestLimiterWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := store.Limiter{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 1}}
 		began := time.Now()
 		var all sync.WaitGroup

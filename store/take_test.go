@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
@@ -46,7 +46,7 @@ func TestTakeThroughAnyDoor(t *testing.T) {
 // TestTakeSaysTheSameThroughAnyDoor: every field of a Decision, of limits that pack
 // into a word and of others, until they refuse, at peeks and at refunds.
 func TestTakeSaysTheSameThroughAnyDoor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		direct, behind := new(memory.Store), new(memory.Store)
 		for i, l := range []limit.Limit{
 			{Count: 3, Period: time.Second, Burst: 5},

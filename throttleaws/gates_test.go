@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,6 +17,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttleaws"
 )
@@ -84,7 +84,7 @@ func TestCodes(t *testing.T) {
 		}
 	}
 	for _, r := range rows {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &sdk{gates: quick(&throttle.Throttle{Tries: 5}), retryer: retry.NewStandard(), op: "PutItem"}
 			s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(r.status, r.err) }
 			_, err := s.call(t.Context(), &putInput{})
@@ -156,7 +156,7 @@ func TestWaitsThatAreAskedFor(t *testing.T) {
 		{[]string{"Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
 		{[]string{"x-amz-retry-after", "-5", "Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 				return &throttle.Throttle{MaxWait: -1, MaxAfter: -1} // so that only what the package believes counts
 			}}}
@@ -178,7 +178,7 @@ func TestWaitsThatAreAskedFor(t *testing.T) {
 
 // TestNoTimeForTheWait: a wait beyond the deadline is refused at once.
 func TestNoTimeForTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &sdk{gates: new(throttleaws.Gates), retryer: retry.NewStandard(), op: "PutItem"}
 		s.serve = func(int, *smithyhttp.Request) (any, error) {
 			return nil, answer(400, throughput(), "x-amz-retry-after", "60000")
@@ -199,7 +199,7 @@ func TestNoTimeForTheWait(t *testing.T) {
 }
 
 func TestFailuresHaveABudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &sdk{gates: new(throttleaws.Gates), retryer: retry.NewStandard(), op: "PutItem"}
 		s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(500, coded("InternalServerError")) }
 		const calls = 1000
@@ -280,7 +280,7 @@ func TestUnfinishedBatches(t *testing.T) {
 
 // TestCancelStorm: whatever is cancelled whenever, nothing stays.
 func TestCancelStorm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var gate *throttle.Throttle
 		g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle { gate = new(throttle.Throttle); return gate }}}
 		var turn atomic.Int64
@@ -359,7 +359,7 @@ func TestRecoversWhereAdaptiveDoesNot(t *testing.T) {
 		{"the SDK's standard mode", nil, retry.NewStandard(), 0, 5},
 		{"Gates", new(throttleaws.Gates), retry.NewAdaptiveMode(), 0, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &sdk{gates: c.gates, retryer: c.retryer, op: "PutItem"}
 			s.serve = func(n int, _ *smithyhttp.Request) (any, error) {
 				if n <= outage || n%10 == 0 {

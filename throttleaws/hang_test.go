@@ -9,13 +9,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttleaws"
 )
 
 // A call that hangs holds up the others for a second.
 func TestHungCallHoldsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := new(throttleaws.Gates)
 		ctx, cancel := context.WithCancel(t.Context())
 		hung := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
@@ -51,7 +52,7 @@ func TestPolicyFields(t *testing.T) {
 		{"Retries and Backoff", &throttleaws.Gates{Retries: 4, Backoff: pace.Backoff{Base: time.Second, Jitter: pace.PlusMinusJitter, Spread: 1e-17}}, 5, 15 * time.Second},
 		{"no retries", &throttleaws.Gates{Retries: -1}, 1, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &sdk{gates: c.gates, retryer: retry.NewStandard(), op: "PutItem"}
 			s.serve = func(int, *smithyhttp.Request) (any, error) { return nil, answer(503, coded("Odd")) }
 			began := time.Now()

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +13,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/throttleaws"
 )
 
@@ -33,7 +33,7 @@ func TestManyGoroutinesShareOneClient(t *testing.T) {
 		{"the SDK", nil, retry.NewStandard(), callers * each / 4, callers * each},
 		{"Gates", &throttleaws.Gates{MaxWait: -1}, retry.NewStandard(), 0, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var failed atomic.Int64
 			var all sync.WaitGroup
 			for range callers {
@@ -62,7 +62,7 @@ func TestManyGoroutinesShareOneClient(t *testing.T) {
 
 // sourcegraph 51743: an hour was waited for where failing at once is better.
 func TestAnHourIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &sdk{gates: new(throttleaws.Gates), retryer: retry.NewStandard(), op: "PutItem"}
 		s.serve = func(int, *smithyhttp.Request) (any, error) {
 			return nil, answer(400, throughput(), "x-amz-retry-after", "3600000")

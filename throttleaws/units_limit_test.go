@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,6 +13,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttleaws"
 )
@@ -73,7 +73,7 @@ func (m *metered) write(t *testing.T, g *throttleaws.Gates, took time.Duration) 
 // whole capacity, and pacing by calls does not, with as many refusals.
 func TestUnitsUnderALimit(t *testing.T) {
 	for _, byUnits := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			g := &throttleaws.Gates{Units: byUnits, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 				adaptive := func(string) pace.Controller { return &pace.Adaptive{Probe: 20 * time.Second} }
 				return &throttle.Throttle{Control: adaptive(""), NewScope: adaptive}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,6 +18,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttleaws"
 )
@@ -211,7 +211,7 @@ func same(a, b string) bool {
 // TestUnitsPace: what a call consumed is what the next one waits for, and reads,
 // writes and tables are apart.
 func TestUnitsPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &throttleaws.Gates{Units: true, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
 			return &throttle.Throttle{NewScope: func(string) pace.Controller { return &pace.Fixed{Rate: 10 * throttleaws.PerUnit} }}
 		}}}

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
@@ -112,7 +112,7 @@ type transport func(r request, inside func()) admit.Verdict
 func TestAdmission(t *testing.T) {
 	for _, tt := range admissions {
 		for name, over := range map[string]func(*admit.Control) transport{"Begin": direct, "HTTP": overHTTP, "gRPC": overGRPC} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c := tt.control()
 				c.InFlight = new(store.InFlight)
 				if tt.rules != "" {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -32,6 +31,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // foe is a server that does with each call what chance tells it. Calls are known
@@ -283,7 +283,7 @@ func TestSoakHostileServer(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { wireAttack(t, seed) })
+			bubble.Test(t, func(t *testing.T) { wireAttack(t, seed) })
 		})
 	}
 }

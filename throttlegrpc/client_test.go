@@ -25,6 +25,7 @@ import (
 	_ "google.golang.org/protobuf/types/known/emptypb" // whose file is imported below
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -58,7 +59,7 @@ func TestPushback(t *testing.T) {
 		{"message too large", fails(all, "grpc: received message larger than max (5 vs. 4)"), never},
 		{"a failure", fails(codes.Internal, "", after(time.Second)), never},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{c.first, well}}
 			conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}})
 			err := call1(t.Context(), conn)
@@ -103,7 +104,7 @@ func TestDeadlines(t *testing.T) {
 		{name: "cancelled before", answer: well, timeout: 0, cancel: true, lasts: 0, code: codes.Canceled, reason: context.Canceled},
 		{name: "failed", answer: fails(off, ""), timeout: time.Minute, code: off, tries: 1, reason: throttle.ErrTries, mayRun: true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{c.answer}}
 			var th throttle.Throttle
 			th.Control = pace.All(nil)
@@ -154,7 +155,7 @@ func (deaf) SetTrailer(metadata.MD) error { return nil }
 
 // The status is that of the server, unchanged, and the text says whose quota.
 func TestTheLastStatusIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "project:7", Description: "reads a minute\nfor all"}}}
 		s := &script{steps: []step{fails(off, "first", after(0)), fails(all, "slow down", quota, after(time.Hour))}}
 		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}})
@@ -193,7 +194,7 @@ func TestRepeats(t *testing.T) {
 		{"the service config", nil, fmt.Sprintf(config, "UNAVAILABLE"), 4},
 		{"another code in the service config", nil, fmt.Sprintf(config, "RESOURCE_EXHAUSTED"), 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{well, fails(off, "")}}
 			conn := pipe(t, s.echoes())(&Client{Repeat: c.repeat, Throttles: &throttle.Group{New: unpaced}}, grpc.WithDefaultServiceConfig(c.config))
 			if err := call1(t.Context(), conn); err != nil { // the config is known from now on
@@ -212,7 +213,7 @@ func TestRepeats(t *testing.T) {
 func TestOneLayerRetries(t *testing.T) {
 	const config = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.001s",
 		"maxBackoff":"0.001s","backoffMultiplier":1,"retryableStatusCodes":["RESOURCE_EXHAUSTED"]}}]}`
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{well, fails(all, "", after(time.Second)), fails(all, "", after(time.Second)), well}}
 		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithDefaultServiceConfig(config))
 		if err := errors.Join(call1(t.Context(), conn), call1(t.Context(), conn)); err != nil {
@@ -222,7 +223,7 @@ func TestOneLayerRetries(t *testing.T) {
 			t.Errorf("called at %v; want twice again, each a second later", s.calls())
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // two Clients, one over the other
+	bubble.Test(t, func(t *testing.T) { // two Clients, one over the other
 		s := &script{steps: []step{fails(all, "")}}
 		lower := one(&throttle.Throttle{Control: pace.All(nil), Tries: 2})
 		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithChainUnaryInterceptor(lower.Unary))
@@ -288,7 +289,7 @@ func TestConnection(t *testing.T) {
 		{"up in time", time.Second, ready, codes.OK, time.Second, 5 * time.Second},
 		{"up too late", time.Hour, ready, codes.DeadlineExceeded, time.Minute, time.Minute},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			l := bufconn.Listen(1 << 16)
 			serve(t, l, &service{echo: same})
 			began := time.Now()
@@ -317,7 +318,7 @@ func TestUnaryWithoutOptions(t *testing.T) {
 	deafen := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 		return invoker(ctx, method, req, reply, cc)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{fails(off, "")}}
 		conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithChainUnaryInterceptor(deafen))
 		var e *throttle.Error
@@ -328,7 +329,7 @@ func TestUnaryWithoutOptions(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var made []string
 		c := &Client{
 			Name: func(_ context.Context, target, method string) string {

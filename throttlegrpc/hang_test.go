@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -24,7 +25,7 @@ func TestHungCallHoldsNobody(t *testing.T) {
 			}
 		},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{hangs, well}}
 			service := s.echoes()
 			service.count = s.counts().count
@@ -61,7 +62,7 @@ func TestPolicyFields(t *testing.T) {
 		{"MaxWait", &Client{MaxWait: time.Minute}, fails(all, "", after(2*time.Minute)), 1, 0},
 		{"the longest wait", &Client{}, fails(all, "", after(24*time.Hour)), 1, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &script{steps: []step{c.answer}}
 			c.client.Repeat = func(string) bool { return true }
 			conn := pipe(t, s.echoes())(c.client)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -86,7 +87,7 @@ func TestServerTells(t *testing.T) {
 			return limit.Limit{Count: 1, Period: time.Duration(len(q.Path)) * time.Second}
 		}}}, []string{"OK after a header", "ResourceExhausted quota default () retry 27s retry-pushback-ms: 27000"}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			conn := limited(t, &service{echo: same}, c.server)
 			for i, want := range c.want {
 				var header, trailer metadata.MD
@@ -163,7 +164,7 @@ func TestServerKeys(t *testing.T) {
 		q.Key = q.Header("Api-Key")
 		return q
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		conn := limited(t, &service{echo: same, count: numbers}, s)
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "api-key", "k", "api-key", "l")
 		cs, err := counted(ctx, conn, 1)
@@ -197,7 +198,7 @@ func TestStoreFails(t *testing.T) {
 		}}, codes.Aborted},
 		{"no limit", &Server{Control: &admit.Control{Store: broken, MaxInFlight: 1}}, codes.OK},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			c.server.Control.InFlight = new(store.InFlight)
 			c.server.Control.MaxInFlight = 1
 			conn := limited(t, &service{echo: same}, c.server)
@@ -229,7 +230,7 @@ func TestServerCancelled(t *testing.T) {
 
 // What is in flight is released once, however it ends.
 func TestServerInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &Server{Control: &admit.Control{MaxInFlight: 2, InFlight: new(store.InFlight)}}
 		release := make(chan struct{})
 		block := func(ctx context.Context, text string) (string, error) {
@@ -289,7 +290,7 @@ func recovers(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grp
 
 // Messages of a stream count by their cost; the one too many ends it.
 func TestMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &Server{
 			Messages: &admit.Control{Limit: limit.Limit{Count: 10, Period: time.Minute}, Name: "messages"},
 			Request: func(_ context.Context, in any, q admit.Request) admit.Request {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -69,7 +70,7 @@ func TestStreamIsReopened(t *testing.T) {
 		{"another failure, late", later(5*time.Second, fails(codes.NotFound, "")), codes.NotFound, 1, 5 * time.Second, 1},
 	} {
 		for _, header := range []string{"not asked for", "first", "meanwhile"} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := &script{steps: []step{c.first, well}}
 				var told throttle.Counter
 				th := &throttle.Throttle{Control: pace.All(nil), OnEvent: told.OnEvent}
@@ -132,7 +133,7 @@ func TestStreamIsNotReopened(t *testing.T) {
 		{"both stream", descChat, chat, false, false},
 		{"both stream, a message was sent", descChat, chat, true, true},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			conn := pipe(t, s)(&Client{Throttles: &throttle.Group{New: unpaced}})
 			cs, err := conn.NewStream(t.Context(), c.desc, c.method)
 			if err == nil && c.send {
@@ -148,7 +149,7 @@ func TestStreamIsNotReopened(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		cs, err := counted(t.Context(), pipe(t, s)(&Client{Throttles: &throttle.Group{New: unpaced}}), 1)
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +162,7 @@ func TestStreamIsNotReopened(t *testing.T) {
 
 // A stream that may be executed twice is opened again when it fails.
 func TestStreamRepeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{fails(off, ""), later(3*time.Second, fails(off, "")), well}}
 		c := &Client{Throttles: &throttle.Group{New: unpaced}, Repeat: func(method string) bool { return method == count }}
 		cs, err := counted(t.Context(), pipe(t, s.counts())(c), 3)
@@ -200,7 +201,7 @@ func TestStreamInFlight(t *testing.T) {
 		{"nothing", func(_ grpc.ClientStream, cancel func()) error { cancel(); return nil }, 0},
 		{"nothing", func(grpc.ClientStream, func()) error { return nil }, quiet},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			event = make(chan struct{})
 			th := new(throttle.Throttle)
 			conn := pipe(t, s)(one(th))
@@ -232,7 +233,7 @@ func TestStreamInFlight(t *testing.T) {
 
 // Many quiet streams can be open at a time, though nothing is known of a limit.
 func TestManyQuietStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := new(throttle.Throttle)
 		conn := pipe(t, &service{chat: func(ss grpc.ServerStream) error {
 			<-ss.Context().Done()
@@ -253,7 +254,7 @@ func TestStreamWithoutOptions(t *testing.T) {
 	deafen := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 		return streamer(ctx, desc, cc, method)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{fails(all, ""), well}}
 		th := new(throttle.Throttle)
 		th.Control = pace.All(nil)
@@ -289,7 +290,7 @@ func TestStreamWithoutOptions(t *testing.T) {
 }
 
 func TestStreamPassesThrough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &service{chat: func(ss grpc.ServerStream) error {
 			ss.SetTrailer(metadata.Pairs("sum", "known"))
 			total := int64(0)
@@ -327,7 +328,7 @@ func TestStreamPassesThrough(t *testing.T) {
 
 // A stream that cannot be opened, or whose wait would be too long.
 func TestStreamDoesNotOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: pace.All(nil)}
 		conn := dial(t, "passthrough:///nowhere", one(th), grpc.WithContextDialer(unreachable))
 		_, err := conn.NewStream(t.Context(), descChat, chat)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -79,7 +80,7 @@ func TestPacedClients(t *testing.T) {
 		{false, 5, 0.97, 0.005, 0.8},
 		{true, 2, 0.85, 0.04, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 20, Period: time.Second, Burst: 20}}, Silent: c.silent}
 			var dialPipe func(*Client, ...grpc.DialOption) *grpc.ClientConn
 			sum := share(t, s, 2, time.Duration(c.minutes)*time.Minute, func(sv *service, c *Client, o grpc.ServerOption) *grpc.ClientConn {
@@ -170,7 +171,7 @@ func slowly(d time.Duration) *service {
 // Whatever is cancelled, on neither side is anything left in flight.
 func TestCancelStorm(t *testing.T) {
 	for _, read := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := new(throttle.Throttle)
 			s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 50, Period: time.Second}, MaxInFlight: 30, InFlight: new(store.InFlight)}}
 			conn := pipe(t, slowly(20*time.Millisecond), grpc.UnaryInterceptor(s.Unary), grpc.StreamInterceptor(s.Stream))(one(th))

@@ -3,13 +3,13 @@ package throttlegrpc
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // What users of other interceptors suffered. Layers of retries that multiply are
@@ -18,7 +18,7 @@ import (
 // go-grpc-middleware 636: the time for one try ended the stream that it had
 // opened.
 func TestStreamOutlivesItsTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &service{count: func(n int64, ss grpc.ServerStream) error {
 			for range n {
 				time.Sleep(time.Minute)
@@ -41,7 +41,7 @@ func TestStreamOutlivesItsTimeout(t *testing.T) {
 
 // sourcegraph 51743: an hour was waited for where failing at once is better.
 func TestAnHourIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{fails(all, "slow down", after(time.Hour))}}
 		conn := pipe(t, s.echoes())(new(Client))
 		began := time.Now()

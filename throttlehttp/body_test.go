@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/signal"
 )
 
@@ -38,7 +39,7 @@ var slowBodies = []struct {
 func TestBodyThatDoesNotEnd(t *testing.T) {
 	for _, c := range slowBodies {
 		for _, each := range []time.Duration{0, 10 * time.Millisecond, 400 * time.Millisecond} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var tries atomic.Int32
 				var closed atomic.Int32
 				base := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -112,7 +113,7 @@ func (s *stuck) Close() error {
 
 // The same over net/http: the connection of the first answer is closed.
 func TestBodyThatDoesNotEndOnTheWire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var conns atomic.Int32
 		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
@@ -147,7 +148,7 @@ func TestBodyThatDoesNotEndOnTheWire(t *testing.T) {
 
 // A final refusal with a slow body is returned with all of it.
 func TestSlowBodyIsReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		long := strings.Repeat("y", signal.MaxBody+5000)
 		base := roundTripper(func(r *http.Request) (*http.Response, error) {
 			pr, pw := io.Pipe()

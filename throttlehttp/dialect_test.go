@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/signal"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -71,7 +71,7 @@ func TestTransportUnderstandsVendors(t *testing.T) {
 		{"aws-dynamodb.txt", "https://dynamodb.eu-west-1.amazonaws.com/", true, 3, 0, 200},
 		{"openai-retry-after-ms.txt", "https://api.openai.com/v1/models", false, 3, 0, 200},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			server := &recorded{t: t, file: c.file, times: 2}
 			client := http.Client{Transport: &throttlehttp.Transport{Base: server, Bodies: c.bodies}}
 			began := time.Now()
@@ -95,7 +95,7 @@ func TestTransportUnderstandsVendors(t *testing.T) {
 
 // TestStatusErrorSaysWhy: the error of a caller that gives up says what the server meant.
 func TestStatusErrorSaysWhy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		server := &recorded{t: t, file: "github-secondary.txt", times: 1000}
 		tr := &throttlehttp.Transport{Base: server, Bodies: true}
 		ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 30 * time.Second})
@@ -132,7 +132,7 @@ func TestTransportHeedsShouldRetry(t *testing.T) {
 		{"https://any.example/", "GET", "", 200, "X-Should-Retry", "true", 1},
 		{"https://any.example/", "GET", "", 400, "X-Should-Retry", "maybe", 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			asked := 0
 			base := roundTripper(func(req *http.Request) (*http.Response, error) {
 				a := &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req}

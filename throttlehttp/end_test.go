@@ -7,15 +7,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
 func TestDeadlineTooNear(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		w := &wire{reply: func(int, *http.Request) (*http.Response, error) {
@@ -42,7 +42,7 @@ func TestDeadlineTooNear(t *testing.T) {
 }
 
 func TestCancelWhileResting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		tr := &Transport{Base: replies(says(429, "Retry-After", "60"))}
@@ -59,7 +59,7 @@ func TestCancelWhileResting(t *testing.T) {
 }
 
 func TestCancelInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
 		p := new(pupil)

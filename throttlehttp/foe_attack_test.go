@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/signal"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -124,7 +124,7 @@ func TestLyingServer(t *testing.T) {
 	for style := range styles {
 		for seed := range uint64(6) {
 			t.Run(fmt.Sprint(style, "/", seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { lieAndStop(t, style, seed) })
+				bubble.Test(t, func(t *testing.T) { lieAndStop(t, style, seed) })
 			})
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/memory"
@@ -117,7 +117,7 @@ func (s *saboteur) handlers(t *testing.T, counts *store.InFlight, shed *admit.Sh
 // the counts nor of the Shedder, and the next request is decided as ever.
 func TestHandlerSabotaged(t *testing.T) {
 	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &saboteur{chance: rand.New(rand.NewPCG(seed, 3))}
 			var counts store.InFlight
 			shed := &admit.Shedder{MaxInFlight: 4, MaxWait: 50 * time.Millisecond}

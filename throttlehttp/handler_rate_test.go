@@ -9,10 +9,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/store"
 )
@@ -65,7 +65,7 @@ func TestObedientCallersGetTheRate(t *testing.T) {
 		{"one, seconds", 1, obey(false), 55},
 		{"ten, seconds", 10, obey(false), 120},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			h := &Handler{Control: &admit.Control{Limit: limit.Limit{Count: 5, Period: time.Second, Burst: 1}}, Next: hello}
 			served, refused := servedInMinute(h, c.workers, c.wait)
 			t.Logf("%s: %d served, %d refused", c.name, served, refused)
@@ -90,7 +90,7 @@ func TestTransportGetsTheRate(t *testing.T) {
 	} {
 		var all []int
 		for range 9 {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				served, refused := transportInMinute(t, c.limit)
 				if all = append(all, served); refused > served/5 {
 					t.Errorf("%v: %d served and %d refused in a minute, want at most a fifth of that", c.limit, served, refused)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/store"
@@ -26,7 +27,7 @@ const priorities = `{"rules": [
 // What does not fit waits in order of its priority, and what cannot be in time is
 // refused at once, by 503, and not charged.
 func TestHandlerShed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := &book{now: t0}
 		h := &Handler{
 			Control: &admit.Control{Store: store, Rules: live(t, priorities), Shed: &admit.Shedder{MaxInFlight: 1, MaxWaiting: 3, MaxWait: 5 * time.Second}},
@@ -78,7 +79,7 @@ func TestHandlerShed(t *testing.T) {
 // Half of all load is shed: critical requests are hardly delayed, refusals say when
 // to come again, and those times are spread.
 func TestHandlerShedsHalf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := &Handler{
 			Control: &admit.Control{Rules: live(t, priorities), Store: &book{now: t0}, Shed: &admit.Shedder{MaxInFlight: 10}},
 			Next:    http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(100 * time.Millisecond) }),
@@ -131,7 +132,7 @@ func TestHandlerShedsHalf(t *testing.T) {
 
 // The caller goes while it waits: it is no longer in line, and not charged.
 func TestHandlerShedGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := &book{now: t0}
 		var reasons []string
 		h := &Handler{

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // A connection that hangs, or a long poll, holds up other requests to the host
@@ -21,7 +23,7 @@ func TestHungRequestHoldsNobody(t *testing.T) {
 		{"/hangs", 350 * time.Millisecond},
 		{"/streams", 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			base := roundTripper(func(r *http.Request) (*http.Response, error) {
 				body := io.Reader(strings.NewReader("ok"))
 				switch r.URL.Path {

@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -77,7 +77,7 @@ func TestMayHaveRunOverSockets(t *testing.T) {
 // A deadline that ends while there is no connection yet leaves nothing to undo.
 func TestMayHaveRunAtTheDeadline(t *testing.T) {
 	for name, want := range map[string]bool{"connecting": false, "asking": true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			given := make(chan struct{}) // up; dials of net/http outlive their request
 			defer close(given)
 			base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 func TestNames(t *testing.T) {
@@ -42,7 +43,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestNamesArePacedApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{reply: func(n int, r *http.Request) (*http.Response, error) {
 			if r.URL.Host == "slow.test" && n == 0 {
 				return answer(429, "", "Retry-After", "60"), nil

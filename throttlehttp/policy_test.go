@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -29,7 +29,7 @@ func TestPolicyFields(t *testing.T) {
 		{"Tries", &Transport{Tries: 2}, 429, 2, -1},
 		{"the defaults", &Transport{}, 502, 4, -1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(says(c.status))
 			c.tr.Base = w
 			began := time.Now()
@@ -49,7 +49,7 @@ func TestPolicyFields(t *testing.T) {
 // Without a deadline, and whatever the server says, a request ends.
 func TestAlwaysThrottledEnds(t *testing.T) {
 	for _, after := range []string{"", "1", "3600", "86400", "99999999", "1e300"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(says(429))
 			if after != "" {
 				w = replies(says(429, "Retry-After", after))
@@ -79,7 +79,7 @@ func TestBodyIsKept(t *testing.T) {
 		{1<<63 - 1, 100_000, 2},
 	} {
 		for _, known := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				text := strings.Repeat("z", c.size)
 				w := replies(says(429), says(200))
 				r := request(t, "POST", "")
@@ -103,7 +103,7 @@ func TestBodyIsKept(t *testing.T) {
 
 // What reads the body of a request fails, or never ends.
 func TestBodyIsNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		base := roundTripper(func(r *http.Request) (*http.Response, error) {
 			text, err := io.ReadAll(r.Body)
 			if string(text) != "half" || !errors.Is(err, errCut) {
@@ -144,7 +144,7 @@ func TestFinalRefusalIsReturned(t *testing.T) {
 		{"application/problem+json", `{"retryable":"no"}`, 2},
 		{"application/json", `{"retryable":false}`, 2},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			refused := func() (*http.Response, error) {
 				h := http.Header{"Content-Type": {c.kind}}
 				return &http.Response{StatusCode: 429, Header: h, Body: io.NopCloser(strings.NewReader(c.body))}, nil

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/signal"
 )
 
@@ -53,7 +53,7 @@ func TestNestedTransportsRetryOnce(t *testing.T) {
 		{sequence{cut}, 4, 0},
 		{sequence{cut, says(429), says(200)}, 3, 200},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(tt.server...)
 			lower, upper := new(pupil), new(pupil)
 			tr := &Transport{Base: &Transport{Base: w, Throttles: &throttle.Group{New: taughtTo(lower)}}, Throttles: &throttle.Group{New: taughtTo(upper)}}
@@ -117,7 +117,7 @@ func TestOtherRequestsOfABaseAreMadeAgain(t *testing.T) {
 // A Transport further down that gave up has tried already, even if a layer in
 // between hides that it is one.
 func TestGivingUpBelowIsNotRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := replies(cut)
 		lower := &Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}
 		asked := 0
@@ -163,7 +163,7 @@ func TestRefusedBelowHasNotRun(t *testing.T) {
 // Two Transports with one Throttle ask it once for each try: it must not wait for
 // itself, nor count double.
 func TestNestedTransportsShareAThrottle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		p := new(pupil)

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // A request without credentials is subject to the scopes of its route, and
 // nothing else.
 func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := &wire{reply: func(int, *http.Request) (*http.Response, error) {
 			return answer(200, "", "X-RateLimit-Resource", "core", "X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4000",
 				"X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix())), nil
@@ -34,7 +34,7 @@ func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
 // Discord has a bucket of each kind for each channel: what stops one channel
 // stops no other, even by the same route.
 func TestBucketsAreOfOneChannel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const messages = "https://discord.com/api/v10/channels/%d/messages"
 		s := newSplit(t, func() *http.Response { return fixture(t, "discord-bucket") })
 		s.refuse(to(t, "POST", fmt.Sprintf(messages, 123456789)))
@@ -58,7 +58,7 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 		{"0", "50", ""},
 		{"99", "500", ""}, // neither, so all of it
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := newSplit(t, func() *http.Response {
 				return answer(429, "", "Retry-After", "30", "X-Ratelimit-Limit-Requests", "100", "X-Ratelimit-Remaining-Requests", c.requests,
 					"X-Ratelimit-Reset-Requests", "30s", "X-Ratelimit-Limit-Tokens", "10000", "X-Ratelimit-Remaining-Tokens", c.tokens, "X-Ratelimit-Reset-Tokens", "30s")
@@ -82,7 +82,7 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 
 // A caller that signs each request is not another user each time.
 func TestSignaturesAreNoUsers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newSplit(t, func() *http.Response { return fixture(t, "github-secondary-wait") })
 		ask := func(nonce string) *http.Request {
 			return to(t, "GET", "https://api.github.com/user", "Authorization", `OAuth oauth_consumer_key="me", oauth_nonce="`+nonce+`"`)

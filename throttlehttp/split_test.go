@@ -12,10 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -138,7 +138,7 @@ func TestScopesSplitByWhatTheServerSays(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newSplit(t, func() *http.Response { return c.refusal(t) })
 				ask := func(line string) *http.Request {
 					method, url, _ := strings.Cut(line, " ")
@@ -164,7 +164,7 @@ func TestScopesSplitByWhatTheServerSays(t *testing.T) {
 
 // Routes that the server calls one bucket are one.
 func TestScopesMergeByWhatTheServerSays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		remaining := "5"
 		w := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
 			if remaining == "0" {
@@ -195,7 +195,7 @@ func TestScopesMergeByWhatTheServerSays(t *testing.T) {
 
 // What is limited by user stops that user alone, whose secret no name holds.
 func TestScopesSplitByUser(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newSplit(t, func() *http.Response { return fixture(t, "github-secondary-wait") })
 		ask := func(user string) *http.Request {
 			return to(t, "GET", "https://api.github.com/user", "Authorization", "Bearer secret-of-"+user)
@@ -215,7 +215,7 @@ func TestScopesSplitByUser(t *testing.T) {
 
 // A refusal for lack of tokens stops what costs tokens.
 func TestTokensAreALimitOfTheirOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newSplit(t, func() *http.Response { return fixture(t, "openai-tokens") })
 		chat := "https://api.openai.com/v1/chat/completions"
 		if e := s.refuse(to(t, "POST", chat)); e.Scope != "api.openai.com#tokens" {
@@ -232,7 +232,7 @@ func TestTokensAreALimitOfTheirOwn(t *testing.T) {
 
 // A request with a stated cost is paced by that, beside the number of requests.
 func TestNeedsOfRequestsArePaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const rate, size = 1000.0, 10_000.0 // tokens a second, bucket
 		var mu sync.Mutex
 		level, last, served, refused := size, time.Now(), 0, 0
@@ -283,7 +283,7 @@ func TestNeedsOfRequestsArePaced(t *testing.T) {
 
 // A refusal for too many at once makes it fewer at once, and not slower.
 func TestConcurrencyRefusalsDoNotSlowDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		inside, served, refused := 0, 0, 0
 		stripe := func() *http.Response { return fixture(t, "stripe-global-concurrency") }

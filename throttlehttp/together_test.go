@@ -10,18 +10,18 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 )
 
 // Five clients that know nothing of each other share a limit of 10/s: all
 // their work is done, no faster than that, and few tries are refused.
 func TestFiveClients(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const clients, work = 5, 200
 		served, refused := 0, 0
 		var mu sync.Mutex

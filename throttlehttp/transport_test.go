@@ -12,10 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -132,7 +132,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		{429, []string{"Retry-After", "1000000"}, time.Hour},
 	}
 	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(says(tt.status, tt.pairs...), says(200))
 			r := request(t, "GET", "")
 			r = r.WithContext(throttle.WithOptions(r.Context(), throttle.CallOptions{MaxWait: -1}))
@@ -144,7 +144,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 				t.Errorf("after %d %q: retried after %v; want %v", tt.status, tt.pairs, got, tt.want)
 			}
 		})
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(says(tt.status, tt.pairs...), says(200))
 			if _, err := (&Transport{Base: w, MaxWait: -1}).RoundTrip(request(t, "GET", "")); err != nil {
 				t.Fatal(err)
@@ -210,7 +210,7 @@ var retryTests = []struct {
 
 func TestWhatIsRetried(t *testing.T) {
 	for _, tt := range retryTests {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(tt.server...)
 			tr := &Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}
 			if tt.repeat {
@@ -284,7 +284,7 @@ func TestWhatIsTaught(t *testing.T) {
 		{"GET", func() (*http.Response, error) { return nil, &tls.CertificateVerificationError{Err: errCut} }, pace.Ignored, 0},
 	}
 	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := new(pupil)
 			w := replies(tt.reply)
 			tr := &Transport{Base: w, Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: p} }}}

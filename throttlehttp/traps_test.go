@@ -7,10 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -28,7 +28,7 @@ func at(req *http.Request, host string) *http.Request {
 // is used up for good was asked for again and again.
 func TestPermanentRefusalIsReturnedAtOnce(t *testing.T) {
 	const text = `{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}`
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := replies(func() (*http.Response, error) { return answer(429, text, "Retry-After", "1"), nil })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -47,7 +47,7 @@ func TestPermanentRefusalIsReturnedAtOnce(t *testing.T) {
 func TestGivingUpSaysWhatTheServerSaid(t *testing.T) {
 	const text = `{"error":{"code":"rate_limit_exceeded","message":"Limit 3 a minute"}}`
 	refuse := func() (*http.Response, error) { return answer(429, text, "Retry-After", "20"), nil }
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		client := http.Client{Transport: &Transport{Base: replies(refuse), Bodies: true}}
@@ -62,7 +62,7 @@ func TestGivingUpSaysWhatTheServerSaid(t *testing.T) {
 			}
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tr := &Transport{Base: replies(refuse), Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Tries: 5} }}}
 		a, err := tr.RoundTrip(request(t, "POST", "{}"))
 		if err != nil {
@@ -77,7 +77,7 @@ func TestGivingUpSaysWhatTheServerSaid(t *testing.T) {
 // go-retryablehttp 247 and 295, sourcegraph 51743, wrangler: an hour was slept
 // through where 3 s were allowed.
 func TestAnHourIsNotWaitedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := replies(says(429, "Retry-After", "3600"))
 		client := http.Client{Transport: &Transport{Base: w}}
 		ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 3 * time.Second})
@@ -99,7 +99,7 @@ func TestAnHourIsNotWaitedFor(t *testing.T) {
 // 141: it was, but for the jitter.
 func TestRetryAfterIsKeptTo(t *testing.T) {
 	for seed := range 200 {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(says(429, "Retry-After", "2"), says(503, "Retry-After", "5"), says(200))
 			tr := &Transport{Base: w}
 			if seed%2 == 1 {
@@ -123,7 +123,7 @@ func TestRetryAfterIsKeptTo(t *testing.T) {
 // time, unless it can be had again.
 func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
 	for _, server := range []sequence{{slow, says(200)}, {cut, says(200)}, {says(503), says(200)}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(server...)
 			req := request(t, "PUT", "once")
 			req.GetBody = nil
@@ -132,7 +132,7 @@ func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
 				t.Errorf("%v, %v after %d tries, the first with %q; want what came of one try", a, err, len(w.seen), w.seen[0].body)
 			}
 		})
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := replies(server...)
 			a, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(request(t, "PUT", "again"))
 			if err != nil || a.StatusCode != 200 || len(w.seen) != 2 || w.seen[1].body != "again" {

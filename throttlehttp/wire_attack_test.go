@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
 
@@ -316,7 +316,7 @@ func TestSoakHostileWire(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("http2=%v/%d", http2, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { wireAttack(t, seed, http2) })
+				bubble.Test(t, func(t *testing.T) { wireAttack(t, seed, http2) })
 			})
 		}
 	}

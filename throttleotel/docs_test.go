@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -139,7 +139,7 @@ func jsonLog(to *bytes.Buffer) *slog.Logger {
 
 // TestDocsLogs: the lines of the page are what is logged.
 func TestDocsLogs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
 		th := throttle.Throttle{Control: &pace.Fixed{Rate: 2}, Tries: 2, OnEvent: throttle.Log(jsonLog(&lines))}
 		err := th.Do(t.Context(), func(context.Context) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/memory"
@@ -229,7 +230,7 @@ func (w *world) decide() {
 // inBubble runs f with a busy world, registered in m, in a bubble, and ends it.
 func inBubble(t *testing.T, m *Metrics, f func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := new(world)
 		defer func() {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -294,7 +294,7 @@ func TestConcurrent(t *testing.T) {
 
 // TestRateOfIdle: the rate is that of the calls, also long after the last.
 func TestRateOfIdle(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
 		th.Restore(pace.Learnt{At: time.Now(), Rate: 40})
 		for range 20 {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -70,7 +71,7 @@ func TestBatches(t *testing.T) {
 		{1, 50, 50, 50, 1},
 		{-1, 50, 50, 50, 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			do := &slow{}
 			s := &Store{Do: do.Do, MaxBatch: c.batch}
 			began := time.Now()
@@ -94,7 +95,7 @@ func TestBatches(t *testing.T) {
 // TestBatchLeft: who leaves before the call begins is not charged, who leaves
 // after may be, and the call ends when all have left.
 func TestBatchLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		do := &slow{hangs: true}
 		s := &Store{Do: do.Do}
 		hang, thaw := context.WithCancel(t.Context())
@@ -169,7 +170,7 @@ func TestBatchJoined(t *testing.T) {
 
 // TestBatchStuck: calls that hang do not hold up others for long.
 func TestBatchStuck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		do := &slow{hangs: true}
 		s := &Store{Do: do.Do}
 		hang, thaw := context.WithCancel(t.Context())
@@ -192,7 +193,7 @@ func TestBatchStuck(t *testing.T) {
 // TestBatchError: all who share a call share its error; the next call is not
 // affected.
 func TestBatchError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		var calls atomic.Int64
 		s := &Store{Do: func(_ context.Context, args ...any) (any, error) {
@@ -269,7 +270,7 @@ func TestPanic(t *testing.T) {
 // TestPanicOfBatch: a client that panics in a call for several callers, in a
 // goroutine of the Store, is an error for each of them.
 func TestPanicOfBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
 		s := &Store{Do: func(context.Context, ...any) (any, error) {
 			time.Sleep(time.Millisecond)
@@ -301,7 +302,7 @@ func TestPanicOfBatch(t *testing.T) {
 // TestBatchGone: a client that ends its goroutine ends the calls of a batch with
 // an error, and those that wait behind it are sent.
 func TestBatchGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		do, calls := &slow{}, atomic.Int64{}
 		s := &Store{MaxBatch: 4, Do: func(ctx context.Context, args ...any) (any, error) {
 			if calls.Add(1) == usualCalls+1 { // the first batch
@@ -337,7 +338,7 @@ func TestBatchGone(t *testing.T) {
 // TestTryAgain: while Redis moves a slot, questions wait, but no longer than
 // their context.
 func TestTryAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var calls int
 		s := &Store{Do: func(context.Context, ...any) (any, error) {
 			if calls++; calls < 4 {

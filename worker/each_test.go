@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -27,7 +28,7 @@ func numbers(n int, read *int) iter.Seq[int] {
 // Each yields every job once, with its error, as it ends, and reads no more than a
 // window ahead.
 func TestEach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 5, Handle: func(_ context.Context, n int) error {
 			time.Sleep(time.Second)
 			if n%100 == 7 {
@@ -60,7 +61,7 @@ func TestEach(t *testing.T) {
 
 // A slow loop holds back the tries.
 func TestEachSlowLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var tried atomic.Int64
 		seen, read := 0, 0
 		w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 1, Handle: func(context.Context, int) error { tried.Add(1); return nil }}
@@ -82,7 +83,7 @@ func TestEachEnds(t *testing.T) {
 		leave, hang bool
 	}{"leave": {leave: true}, "context": {}, "context while full": {hang: true}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ctx, end := context.WithTimeout(t.Context(), 10500*time.Millisecond)
 				defer end()
 				w := worker.Worker[int]{Throttle: free(), Window: 10, MaxInFlight: 2, Handle: func(ctx context.Context, n int) error {
@@ -123,7 +124,7 @@ func TestEachEnds(t *testing.T) {
 
 // Jobs that come slowly are yielded, and none is nothing to do.
 func TestEachSlowJobs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[int]{Throttle: free(), Handle: func(context.Context, int) error { return nil }}
 		seen, began := 0, time.Now()
 		for n := range w.Each(t.Context(), func(yield func(int) bool) {
@@ -148,7 +149,7 @@ func TestEachSlowJobs(t *testing.T) {
 
 // The jobs of Each are numbered as they come, whatever Offset says.
 func TestEachOffset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), time.Hour)
 		defer end()
 		seen, read := 0, 0
@@ -184,7 +185,7 @@ func TestEachBreaker(t *testing.T) {
 				continue // all that could start have failed soon: given up
 			}
 			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					ctx, end := context.WithTimeout(t.Context(), time.Hour)
 					defer end()
 					began, read, seen, dead := time.Now(), 0, 0, 0
@@ -224,7 +225,7 @@ func TestEachDrain(t *testing.T) {
 		"full late":    {4, 5 * time.Second, 5, 3, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var cancelled atomic.Int64
 				seen := 0
 				w := worker.Worker[int]{Throttle: free(), Window: c.window, Handle: func(ctx context.Context, _ int) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -49,7 +50,7 @@ func TestRevoke(t *testing.T) {
 		"cancelled": {0, 0, 0, 0, 4, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var tried atomic.Int64
 				w := slow(&tried)
 				a := w.Assign(t.Context(), "a", c.from)
@@ -82,7 +83,7 @@ func TestRevoke(t *testing.T) {
 
 // Lost during a Revoke ends it.
 func TestLostDuringRevoke(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := slow(new(atomic.Int64))
 		a := w.Assign(t.Context(), "a", 9)
 		put(t, a, 9, 12)
@@ -99,7 +100,7 @@ func TestLostDuringRevoke(t *testing.T) {
 // What ends late moves no frontier, of its own assignment or the next, and is
 // counted.
 func TestFence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var late atomic.Int64
 		w := worker.Worker[record]{
 			Throttle: free(), Offset: offset,
@@ -128,7 +129,7 @@ func TestFence(t *testing.T) {
 
 // The end of the context of Assign cancels; the frontier may still be committed.
 func TestContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		why := errors.New("shut down")
 		var tried atomic.Int64
 		w := slow(&tried)
@@ -156,7 +157,7 @@ func TestContext(t *testing.T) {
 
 // A cancelled wait in the Throttle, too, is over at once.
 func TestContextWhileWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{MaxInFlight: 1}
 		w := worker.Worker[record]{Throttle: th, Handle: func(ctx context.Context, _ record) error { <-ctx.Done(); return ctx.Err() }}
 		ctx, end := context.WithCancel(t.Context())
@@ -178,7 +179,7 @@ func TestContextWhileWaiting(t *testing.T) {
 
 // Drain ends all assignments at once, within the time that it has.
 func TestDrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := slow(new(atomic.Int64))
 		a, b := w.Assign(t.Context(), "a", 20), w.Assign(t.Context(), "b", 30)
 		put(t, a, 20, 40)

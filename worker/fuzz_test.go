@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // leaveGroup ends the assignment of p in some way.
@@ -163,7 +165,7 @@ func FuzzFrontier(f *testing.F) {
 		f.Add(seed, script)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			x := newWorld(t, seed)
 			x.begin()
 			for _, op := range script[:min(len(script), 1000)] {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
 
 // A record that rests when its assignment is revoked is drained too.
 func TestRevokeResting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var tried atomic.Int64
 		w := slow(&tried)
 		a := w.Assign(t.Context(), "a", 0)
@@ -33,7 +34,7 @@ func TestRevokeResting(t *testing.T) {
 // What Revoke drops costs no start: neither what was lined up nor what waited in
 // the Throttle, before which others would wait.
 func TestRevokeWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		starts := 0
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 0.1}, OnEvent: func(e throttle.Event) {
 			if e.Kind == throttle.Starts {
@@ -70,7 +71,7 @@ func TestRevokeWaiting(t *testing.T) {
 // A record that is dropped in the instant in which the Throttle lets it start is
 // not tried.
 func TestDroppedAtStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var a *worker.Assignment[record]
 		th := &throttle.Throttle{Control: new(pace.Fixed), OnEvent: func(e throttle.Event) {
 			if e.Kind == throttle.Starts {
@@ -92,7 +93,7 @@ func TestDroppedAtStart(t *testing.T) {
 
 // What is to go to Dead does not go there any more once its assignment is lost.
 func TestDeadOfLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var calls atomic.Int64
 		w := worker.Worker[record]{
 			Throttle: free(),
@@ -120,7 +121,7 @@ func TestDeadOfLost(t *testing.T) {
 // An assignment whose context ends while Dead runs, or a record waits in the
 // Throttle, is not given up for it.
 func TestContextWhileDying(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		events := 0
 		w := worker.Worker[record]{
@@ -162,7 +163,7 @@ func TestVerdicts(t *testing.T) {
 		"throttled of nil":  {5, throttle.Throttled(nil, 0), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var n atomic.Int64
 				th := free()
 				th.Classify = func(err error) pace.Report {
@@ -190,7 +191,7 @@ func TestVerdicts(t *testing.T) {
 
 // An error of a driver that ran out of time by itself is counted as such.
 func TestTimedOutItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := 0
 		w := worker.Worker[record]{Throttle: free(), Handle: func(context.Context, record) error {
 			if n++; n == 1 {
@@ -208,7 +209,7 @@ func TestTimedOutItself(t *testing.T) {
 
 // Rests grow with jitter.
 func TestBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var at []time.Time
 		w := worker.Worker[record]{Throttle: free(), Backoff: pace.Backoff{Base: time.Second, Cap: time.Minute}, Breaker: -1}
 		w.Handle = func(context.Context, record) error {
@@ -240,7 +241,7 @@ func TestBackoff(t *testing.T) {
 
 // The end of the context of Assign is forgotten with the assignment.
 func TestForget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancelCause(t.Context())
 		w := worker.Worker[record]{Throttle: free(), Handle: func(context.Context, record) error { return nil }}
 		counting := &counter{Context: ctx}
@@ -274,7 +275,7 @@ func (c *counter) AfterFunc(f func()) func() bool {
 
 // Put keeps the order beside another Put that waits for room.
 func TestPutEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[record]{Throttle: free(), Window: 8, MaxInFlight: 1, Offset: offset, Handle: func(context.Context, record) error { time.Sleep(time.Second); return nil }}
 		a := w.Assign(t.Context(), "a", 0)
 		put(t, a, 0, 8)
@@ -307,7 +308,7 @@ func TestPutEarly(t *testing.T) {
 
 // Assignments that were refused for MaxBytes are notified, all of them.
 func TestHungry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[int]{
 			Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n },
 			Handle: func(context.Context, int) error { time.Sleep(time.Second); return nil },
@@ -329,7 +330,7 @@ func TestHungry(t *testing.T) {
 
 // One that was refused for MaxBytes is notified when others have done enough.
 func TestHungryResting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[int]{
 			Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n },
 			Handle: func(_ context.Context, n int) error {
@@ -353,7 +354,7 @@ func TestHungryResting(t *testing.T) {
 
 // Room for one byte is not worth a call.
 func TestRoomForBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var rooms atomic.Int64
 		w := worker.Worker[int]{
 			Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n },

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
@@ -59,7 +60,7 @@ func poisoned(t *testing.T, w *worker.Worker[[2]int64], poison [2]int64) (others
 // A record that fails for good keeps its own partition back, no further than the
 // Window, and no other; with Tries and Dead its partition goes on.
 func TestPoison(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		without, healthy := poisoned(t, new(worker.Worker[[2]int64]), [2]int64{-1})
 		stuck, s := poisoned(t, new(worker.Worker[[2]int64]), [2]int64{0, 200})
 		if s.Frontier != 200 || s.Gap < 87 || s.Gap > 100 || s.Left != 1 || s.Oldest < 5*time.Second {
@@ -92,7 +93,7 @@ func TestPoison(t *testing.T) {
 // Without Dead an assignment stops at a record that was given up, says so, and the
 // others go on.
 func TestStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var events []worker.Event
 		var mu sync.Mutex
 		w := worker.Worker[record]{Throttle: free(), Offset: offset, MaxInFlight: 2, Handle: func(_ context.Context, r record) error {
@@ -140,7 +141,7 @@ func TestStops(t *testing.T) {
 // A dead letter queue that fails is called again, with 16 calls at once, and no
 // try starts meanwhile.
 func TestDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var now, most, calls, tries atomic.Int64
 		fails := map[worker.EventKind]int{}
 		var mu sync.Mutex
@@ -186,7 +187,7 @@ func TestDead(t *testing.T) {
 
 // A throttled try is not retried before the server said, and does not count.
 func TestThrottled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		began := time.Now()
 		w := worker.Worker[record]{Throttle: free(), Tries: 2, Handle: func(context.Context, record) error {
@@ -211,7 +212,7 @@ func TestThrottled(t *testing.T) {
 // A Retry-After of years counts as MaxAfter.
 func TestMaxAfter(t *testing.T) {
 	for most, want := range map[time.Duration]time.Duration{0: time.Hour, time.Second: time.Second, -1: 1000 * time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			th := free()
 			th.MaxAfter = most
 			once := true
@@ -234,7 +235,7 @@ func TestMaxAfter(t *testing.T) {
 // A try that runs out of time counts as failed, and may have run; one that
 // succeeds late is done.
 func TestTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var events []worker.Event
 		teach := &lessons{}
 		w := worker.Worker[record]{
@@ -297,7 +298,7 @@ func (l *lessons) Observe(_ time.Time, o pace.Outcome) time.Duration {
 func TestOutage(t *testing.T) {
 	for name, hang := range map[string]bool{"refuses": false, "hangs": true} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var down atomic.Bool
 				var failed, opens, closes atomic.Int64
 				var first atomic.Pointer[time.Time]
@@ -368,7 +369,7 @@ func TestOutage(t *testing.T) {
 // Tries below zero are one; a retry of what was never counted has no bound.
 func TestTries(t *testing.T) {
 	for tries, want := range map[int]int64{-1: 1, 1: 1, 4: 4} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var n atomic.Int64
 			w := worker.Worker[record]{Throttle: free(), Tries: tries, Handle: func(context.Context, record) error {
 				n.Add(1)

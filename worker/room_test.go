@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
@@ -17,7 +18,7 @@ import (
 
 // Add accepts up to the Window; what was refused must come next; Room says when.
 func TestRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var rooms atomic.Int64
 		w := worker.Worker[record]{
 			Throttle: free(), Window: 10, MaxInFlight: 1, Offset: offset,
@@ -62,7 +63,7 @@ func TestRoom(t *testing.T) {
 
 // Skip wakes a Put that waits for a record that was refused before its own.
 func TestSkipWakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[record]{
 			Throttle: free(), Window: 1, Offset: offset,
 			Handle: func(context.Context, record) error { time.Sleep(time.Second); return nil },
@@ -96,7 +97,7 @@ func TestAddPanics(t *testing.T) {
 
 // MaxBytes bounds what all assignments hold; one that runs dry is not kept out.
 func TestMaxBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		held, most := 0, 0
 		w := worker.Worker[int]{Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n }}
 		w.Handle = func(_ context.Context, n int) error {
@@ -131,7 +132,7 @@ func TestMaxBytes(t *testing.T) {
 
 // What a lost assignment held is room for others.
 func TestRoomOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[int]{
 			Throttle: free(), MaxBytes: 100, MaxInFlight: 1, Size: func(n int) int { return n },
 			Handle: func(ctx context.Context, n int) error { <-ctx.Done(); return ctx.Err() },
@@ -153,7 +154,7 @@ func TestRoomOfCancelled(t *testing.T) {
 		"context": func(_ *worker.Assignment[int], cancel context.CancelFunc) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := worker.Worker[int]{
 					Throttle: free(), MaxBytes: 100, Size: func(n int) int { return n },
 					Handle: func(ctx context.Context, n int) error { <-ctx.Done(); time.Sleep(time.Second); return ctx.Err() },
@@ -192,7 +193,7 @@ func TestBound(t *testing.T) {
 		worker.BoundRetry:   {Handle: fail},
 		worker.BoundDead:    {Handle: poison, Dead: func(ctx context.Context, r record, _ error) error { return hang(ctx, r) }},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			if w.Throttle == nil {
 				w.Throttle = free()
 			}
@@ -210,7 +211,7 @@ func TestBound(t *testing.T) {
 		{Control: new(pace.Fixed), MaxInFlight: 3},
 		{Control: new(pace.Fixed), MaxInFlight: 9, Concurrency: three{}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := worker.Worker[record]{Handle: hang, Throttle: th}
 			a := w.Assign(t.Context(), "a", 0)
 			put(t, a, 0, 9)

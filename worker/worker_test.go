@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
@@ -44,7 +45,7 @@ func frontier(t *testing.T, a *worker.Assignment[record], want int64) {
 // A record that waits has no goroutine and no place in flight, whatever the limit
 // is; and what waits in the Throttle is one call.
 func TestGoroutines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 10}, MaxInFlight: 4}
 		w := worker.Worker[record]{Throttle: th, Handle: func(context.Context, record) error {
 			time.Sleep(time.Second)
@@ -76,7 +77,7 @@ func TestGoroutines(t *testing.T) {
 
 // MaxInFlight holds besides the Throttle's bound.
 func TestMaxInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
 		w := worker.Worker[record]{Throttle: free(), MaxInFlight: 3, Handle: func(context.Context, record) error {
 			most.Store(max(most.Load(), now.Add(1)))
@@ -96,7 +97,7 @@ func TestMaxInFlight(t *testing.T) {
 // A Worker without a Throttle learns how many tries a service bears: of one that
 // works on 8 at once it is not given the 1000 that may be in flight.
 func TestLearnsInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		places := make(chan struct{}, 8)
 		w := worker.Worker[record]{Handle: func(context.Context, record) error {
 			places <- struct{}{}
@@ -118,7 +119,7 @@ func TestLearnsInFlight(t *testing.T) {
 
 // Assignments take turns, so that one with a short queue does not wait behind a long one.
 func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[record]{Throttle: free(), MaxInFlight: 1, Handle: func(context.Context, record) error {
 			time.Sleep(time.Second)
 			return nil
@@ -137,7 +138,7 @@ func TestTurns(t *testing.T) {
 // Records of a key run one after another, in order, also those of other
 // assignments and while one rests; others overtake.
 func TestOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var log []string
 		busy := map[string]bool{}
@@ -184,7 +185,7 @@ func TestOrder(t *testing.T) {
 // A record of a key does not start beside a try of a lost assignment that still
 // runs.
 func TestOrderAcrossAssignments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var now atomic.Int64
 		w := worker.Worker[record]{Throttle: free(), Order: func(record) string { return "key" }, Handle: func(context.Context, record) error {
 			if now.Add(1) > 1 {
@@ -211,7 +212,7 @@ func TestOrderAcrossAssignments(t *testing.T) {
 
 // The options of a try reach the Throttle, and not the calls in Handle.
 func TestOptions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		costs := &costing{}
 		w := worker.Worker[record]{
 			Throttle: &throttle.Throttle{Control: costs},
@@ -241,7 +242,7 @@ func (c *costing) Start(_ time.Time, r pace.Request) { c.sum += r.Cost }
 
 // What a Throttle refuses, as its queue is full, is tried later.
 func TestThrottleRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		th := &throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: 1, MaxWaiting: 1}
 		for range 2 { // one in flight, one in line
 			go th.Do(t.Context(), func(context.Context) error { time.Sleep(time.Second); return nil })
@@ -259,7 +260,7 @@ func TestThrottleRefuses(t *testing.T) {
 
 // A Handle that ends its goroutine has not done its record.
 func TestGoexit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var n atomic.Int64
 		w := worker.Worker[record]{Throttle: free(), Handle: func(context.Context, record) error {
 			if n.Add(1) == 1 {
@@ -277,7 +278,7 @@ func TestGoexit(t *testing.T) {
 
 // The zero Worker has a Throttle of its own.
 func TestZero(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		w := worker.Worker[record]{Handle: func(context.Context, record) error { return nil }}
 		a := w.Assign(t.Context(), "a", -1)
 		put(t, a, 7, 9)

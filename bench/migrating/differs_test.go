@@ -23,6 +23,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/store"
@@ -55,7 +56,7 @@ func second(t *testing.T, wait func(context.Context) error) time.Duration {
 }
 
 func TestXTimeRateHole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		theirs := rate.NewLimiter(1, 1)
 		if got := second(t, theirs.Wait); got != 2*time.Second {
 			t.Errorf("with x/time/rate the second waiter starts after %v, want 2s", got)
@@ -88,7 +89,7 @@ func TestXTimeRateZeroes(t *testing.T) {
 }
 
 func TestBackoffRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		plain := errors.New("plain")
 		tries := 0
 		_, err := backoff.Retry(t.Context(), func() (int, error) { tries++; return 0, plain }, backoff.WithMaxTries(4))
@@ -154,7 +155,7 @@ func post(t *testing.T, status int) (theirs, ours int, last *http.Response, thei
 }
 
 func TestRetryableHTTPLastAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		theirs, ours, last, err := post(t, http.StatusTooManyRequests)
 		defer last.Body.Close()
 		if theirs != 5 || err == nil || !strings.Contains(err.Error(), "giving up after 5 attempt(s)") {
@@ -168,7 +169,7 @@ func TestRetryableHTTPLastAnswer(t *testing.T) {
 }
 
 func TestRetryableHTTPRepeatsPosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway} {
 			theirs, ours, last, _ := post(t, status)
 			last.Body.Close()
@@ -189,7 +190,7 @@ func get(h http.Handler, path string) (status int, retryAfter, reset string) {
 var empty = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 func TestHTTPRateRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		theirs := httprate.LimitBy(2, time.Minute, httprate.Key("all"))(empty)
 		ours := throttlehttp.Limit(limit.Limit{Kind: limit.SlidingWindow, Count: 2, Period: time.Minute}, nil)(empty)
 		for _, h := range []http.Handler{theirs, ours, theirs, ours} {
@@ -246,7 +247,7 @@ func (s *away) Take(_ context.Context, _ []limit.Ask, d []limit.Decision) (bool,
 }
 
 func TestGobreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(away)
 		breaker := gobreaker.NewCircuitBreaker[bool](gobreaker.Settings{})
 		g := &store.Guard{Store: s, Fallback: store.FallbackAllow}
@@ -279,7 +280,7 @@ func TestGobreaker(t *testing.T) {
 }
 
 func TestFailsafe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		once := failsafe.With[any](ratelimiter.NewSmooth[any](1, time.Second))
 		nothing := func() error { return nil }
 		if err := errors.Join(once.Run(nothing), t.Context().Err()); err != nil {

@@ -6,8 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // pipes is a network inside this process: HTTP over it takes no time in a
@@ -64,7 +65,7 @@ func (r report) check(t *testing.T) {
 // Thousands of jobs with faults: none is half done at the end, none charged or
 // sent twice. All kinds of trouble came up, or this shows nothing.
 func TestNoJobIsHalfDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := mustRun(t, overPipes(2000, false))
 		r.check(t)
 		for what, n := range map[string]int{
@@ -84,7 +85,7 @@ func TestNoJobIsHalfDone(t *testing.T) {
 
 // The same for who believes that what failed did not happen.
 func TestTheNaiveBreakEveryRule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := mustRun(t, overPipes(600, true))
 		for _, rule := range []string{"half done", "charged twice", "sent twice", "sent without charge"} {
 			if !strings.Contains(strings.Join(r.breaks, ", "), rule) {
@@ -96,7 +97,7 @@ func TestTheNaiveBreakEveryRule(t *testing.T) {
 
 // A context that ends in the middle of everything leaves nothing half done.
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tr := overPipes(1000, false)
 		service, stop := tr.serve()
 		defer stop()
@@ -119,7 +120,7 @@ func TestShutdown(t *testing.T) {
 // A process that ends before it has taken anything back leaves the journal, and
 // that is enough for the next one.
 func TestCrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tr := overPipes(500, false)
 		service, stop := tr.serve()
 		defer stop()

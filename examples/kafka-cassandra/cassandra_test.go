@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := standins(t, standin.Knobs{})
 				d, err := connect(t.Context(), s.options(t, "readings", "-timeout", "1s", "-table", standin.Table))
 				if err != nil {
@@ -92,7 +92,7 @@ func verdict(err error) string {
 // TestWriteTwice: a record has a row of its own, with the time of the record, so
 // that a write which comes late, or again, does not replace a newer one.
 func TestWriteTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{})
 		d, err := connect(t.Context(), s.options(t, "readings", "-table", standin.Table))
 		if err != nil {

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // TestUsage: wrong flags are one line and code 2.
@@ -82,7 +82,7 @@ func TestOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := standins(t, standin.Knobs{})
 				s.begin(t, "readings").stop()
 				o := s.options(t, "readings")
@@ -137,7 +137,7 @@ func TestGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				const each = 400
 				s := standins(t, standin.Knobs{Service: 20 * time.Millisecond})
 				s.begin(t, "readings").stop()

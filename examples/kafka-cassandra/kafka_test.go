@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -18,7 +19,7 @@ import (
 // than one fetch brings, and no more is kept than the window and a fetch.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{Service: 10 * time.Millisecond, Width: 20})
 		const each = 400 // of 16 kB: a fetch brings 1 MB of a partition
 		s.begin(t, "pause").stop()
@@ -50,7 +51,7 @@ func TestPause(t *testing.T) {
 // TestTruncated: after a log was truncated, or made new, records at lower offsets
 // are written, and committed though more was before.
 func TestTruncated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		client, err := kgo.NewClient()
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +116,7 @@ func TestTruncated(t *testing.T) {
 // left, and are no rows.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{})
 		s.begin(t, "transactions").stop()
 		c := s.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("writer"))
@@ -151,7 +152,7 @@ func TestTransactions(t *testing.T) {
 // ends, are committed before: no record is written twice.
 func TestRebalance(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{Service: 20 * time.Millisecond, Width: 10}) // 500/s
 		const each = 1000
 		s.begin(t, "rebalance").stop()

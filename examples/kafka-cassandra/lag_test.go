@@ -7,13 +7,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -44,7 +44,7 @@ func TestWish(t *testing.T) {
 // there is little, less than that is in flight.
 func TestLag(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := standins(t, standin.Knobs{Service: 20 * time.Millisecond, Width: 10}) // 500/s
 		s.begin(t, "lag").stop()
 		s.produce(t, "lag", 1200)
@@ -88,7 +88,7 @@ func (h *held) Write(b []byte) (int, error) {
 
 // TestMetrics: dead letters are no rows, and no lock is held while the reader reads.
 func TestMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &pipeline{throttle: new(throttle.Throttle)}
 		p.worker = &worker.Worker[*kgo.Record]{
 			Handle: func(_ context.Context, r *kgo.Record) error { return json.Unmarshal(r.Value, new(reading)) },

@@ -2,10 +2,10 @@ package main
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/examples/kafka-cassandra/standin"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -45,7 +45,7 @@ func TestStandins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			synctest.Test(t, play)
+			bubble.Test(t, play)
 			t.Logf("%v by the clock on the wall", time.Since(began).Round(time.Millisecond))
 		})
 	}

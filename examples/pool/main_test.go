@@ -4,13 +4,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // TestPool: two workers of 100 ms answer four requests in two turns.
 func TestPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, start := pool(2, 100*time.Millisecond), time.Now()
 		done := make(chan int)
 		for range 4 {

@@ -238,6 +238,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"internal/glob", "", "limit rules throttle"},
 	{"internal/timeline", "", "limit store throttle"},
 	{"internal/arch", "", "limit throttle"},
+	{"internal/bubble", "", "limit throttle"},
 	{"internal/release", "", "limit throttle"},
 	{"pace/internal/schedule", "", "pace limit load"},
 }

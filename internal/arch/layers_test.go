@@ -58,6 +58,7 @@ var layers = map[string][]string{
 	"internal/glob":          {},
 	"internal/timeline":      {},
 	"internal/arch":          {},
+	"internal/bubble":        {},
 	"internal/release":       {},
 	"pace/internal/schedule": {},
 }

@@ -9,11 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 )
 
@@ -100,7 +100,7 @@ func TestDatabaseAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d := begin(t, new(Network), c.knobs)
 				s := session(t, d, cmp.Or(c.timeout, 5*time.Second))
 				var served atomic.Int64
@@ -134,7 +134,7 @@ func TestDatabaseAnswers(t *testing.T) {
 
 // TestDatabaseStops: it freezes and thaws, ends and starts again on its address,
 // with its rows.
-func TestDatabaseStops(t *testing.T) { synctest.Test(t, stops) }
+func TestDatabaseStops(t *testing.T) { bubble.Test(t, stops) }
 
 func stops(t *testing.T) {
 	d := begin(t, new(Network), Knobs{})

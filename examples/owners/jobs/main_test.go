@@ -4,17 +4,17 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 )
 
 // TestWork: all jobs run, at the rate of their customers, and no more of one at a
 // time than its bound.
 func TestWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		control := &admit.Control{Limit: limit.Limit{Count: 10, Period: time.Second, Burst: 5}, MaxInFlight: 2}
 		var mu sync.Mutex
 		running, most, ran := map[string]int{}, map[string]int{}, 0
@@ -49,7 +49,7 @@ func TestWork(t *testing.T) {
 
 // TestWorkEnds: with its context, whatever waits.
 func TestWorkEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		jobs := make(chan job, 100)

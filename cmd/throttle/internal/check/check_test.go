@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 const rulesFile = `version: v1
@@ -139,7 +139,7 @@ func TestRequest(t *testing.T) {
 	} {
 		var out, errs string
 		var code int
-		synctest.Test(t, func(t *testing.T) { out, errs, code = play(t, dir, c.args...) })
+		bubble.Test(t, func(t *testing.T) { out, errs, code = play(t, dir, c.args...) })
 		if code != c.code || errs != "" {
 			t.Errorf("check %q: code %d, %s; want %d", c.args, code, errs, c.code)
 		}

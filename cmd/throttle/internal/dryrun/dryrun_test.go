@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -43,7 +43,7 @@ func request(r *rand.Rand) rules.Request {
 // and each rule alone says what all rules say together.
 func TestReportIsTheDecision(t *testing.T) {
 	c := compiled(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(memory.Store)
 		random := rand.New(rand.NewPCG(1, 2))
 		reasons := map[string]int{}
@@ -102,7 +102,7 @@ func check(t *testing.T, r *Report) {
 // A wait is right: not a microsecond before, but then.
 func TestWait(t *testing.T) {
 	c := compiled(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(memory.Store)
 		q := rules.Request{Method: "GET", Path: "/", Header: func(name string) string { return map[string]string{"K": "1"}[name] }}
 		for range 3 {

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/knee"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/loadgen"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // pool is a service of some workers with one queue. Work of callers that have gone is
@@ -96,7 +96,7 @@ func TestKnownKnees(t *testing.T) {
 		{"2 workers of 20 ms, 100/s", 2, 20 * ms, 0, []string{"-p99", "200ms"}, 80, 103, knee.Recovers},
 		{"a bound on the queue", 8, 40 * ms, 12, []string{"-p99", "400ms", "-errors", "1%"}, 115, 205, knee.Recovers},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := newPool(test.workers, test.takes) // channels belong to the bubble
 			p.most = test.most
 			f := search(t, p, append(test.args, "-from", "40", "-recovery", "5s", "-requests", "60000")...)
@@ -113,7 +113,7 @@ func TestKnownKnees(t *testing.T) {
 // TestConcurrency: a pool of 8 whose requests take 25 to 75 ms each, and whose callers
 // wait for 115 ms, bears more in flight than it has workers: one waits for each, at most.
 func TestConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := search(t, newPool(8, 50*ms), "-p99", "115ms", "-concurrency", "-recovery", "0", "-requests", "20000")
 		if f.Stop != knee.Found && f.Stop != knee.TooManySent || !(f.Knee.At >= 11 && f.Knee.At <= 17) {
 			t.Errorf("%s, knee %+v, want from 11 to 17", f.Stop, f.Knee)
@@ -123,7 +123,7 @@ func TestConcurrency(t *testing.T) {
 
 // TestSpentOfInterrupted: requests of the trial that an interrupt ends were sent, too.
 func TestSpentOfInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o, err := optionsOf([]string{"-from", "20", "--", "a service in this process"})
 		if err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestBoundsOfSearch(t *testing.T) {
 		{20 * ms, []string{"-most", "50", "-recovery", "0"}, knee.NoMore, 60_000},
 		{20 * ms, []string{"-p99", "1ms", "-timeout", "1s"}, knee.Never, 10_000},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := newPool(2, test.takes)
 			f := search(t, p, append([]string{"-p99", "200ms", "-from", "2"}, test.args...)...)
 			if f.Stop != test.want || p.sent > test.most {

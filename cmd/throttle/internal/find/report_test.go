@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/check"
@@ -17,6 +16,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/knee"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sim"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // found are findings of a search that never was.
@@ -163,7 +163,7 @@ func TestNothingToWrite(t *testing.T) {
 // TestScenarioOfPool: the simulator's service of a pool that was measured takes about
 // as long for a request as the pool, 20 ms.
 func TestScenarioOfPool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := search(t, newPool(1, 20*ms), "-p99", "200ms", "-from", "20", "-recovery", "0", "-requests", "10000")
 		var file bytes.Buffer
 		if err := f.writeScenario(&file); err != nil {

@@ -17,8 +17,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // files are a certificate, which is its own authority, and its key.
@@ -178,7 +179,7 @@ func TestUpstreamCertificate(t *testing.T) {
 		t.Errorf("%d, the upstream is shown %q", status, shown)
 	}
 	renewed := newCertificate(t, "127.0.0.3")
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, err := of.config(slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)

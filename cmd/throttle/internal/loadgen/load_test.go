@@ -6,8 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // service is a Target that begins to answer at a time, each request after some
@@ -48,7 +49,7 @@ func near(got, want time.Duration) bool { return (got - want).Abs() <= want/500+
 // end: a fifth of the requests. A generator that waits for answers would see a
 // single slow one.
 func TestStallIsSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := &service{start: time.Now(), takes: 5 * ms, stalled: [2]time.Duration{3 * time.Second, 5 * time.Second}}
 		g := &Generator{Target: v}
 		r := g.Run(t.Context(), Load{Rate: 100, Even: true, Duration: 10 * time.Second, Within: 250 * ms, Parts: 10})
@@ -121,7 +122,7 @@ func TestBounds(t *testing.T) {
 		{"a closed loop, then less", service{takes: 100 * ms}, 0, Load{Concurrency: 4, Duration: time.Second, Then: 1, ThenFor: time.Second}, Counts{Good: 50}, 2 * time.Second},
 		{"a closed loop, then more", service{takes: 100 * ms}, 0, Load{Concurrency: 1, Duration: time.Second, Then: 3, ThenFor: time.Second}, Counts{Good: 40}, 2 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			test.service.start = time.Now()
 			g := &Generator{Target: &test.service, InFlight: test.inFlight, Timeout: 2 * time.Second}
 			r := g.Run(t.Context(), test.load)
@@ -163,7 +164,7 @@ func TestRequestsOfClosedLoop(t *testing.T) {
 // find it). What was cancelled is not counted.
 func TestCancel(t *testing.T) {
 	for _, load := range []Load{{Rate: 100, Even: true}, {Concurrency: 50}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			start := time.Now()
 			time.AfterFunc(500*ms+1, cancel)
@@ -183,7 +184,7 @@ func TestCancel(t *testing.T) {
 // TestLatenessCounts: latency runs from when a request was due, so what this machine
 // delays is in it, and is told apart.
 func TestLatenessCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		load := Load{Duration: time.Second, Parts: 1, Within: 500 * ms}
 		r := &run{Load: load, target: &service{takes: 5 * ms}, timeout: time.Second, tally: newTally(load, time.Second), start: time.Now()}
 		time.Sleep(time.Second)
@@ -207,7 +208,7 @@ func TestLatenessCounts(t *testing.T) {
 
 // TestEarlyEnd: parts after an early end are left out.
 func TestEarlyEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		g := &Generator{Target: &service{verdict: Failed}}
 		r := g.Run(t.Context(), Load{Rate: 100, Even: true, Duration: time.Second, Bad: 25, Parts: 10})
 		if len(r.Parts) != 3 || r.Parts[2].Failed != 5 || r.First == nil {

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -62,7 +62,7 @@ func TestReplayDecidesAsLive(t *testing.T) {
 	c := compiled(t, set)
 	requests := traffic(7, 8_000)
 	live := make([]string, len(requests))
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var s memory.Store
 		random := rand.New(rand.NewPCG(3, 4))
 		for i := range requests {

@@ -13,12 +13,12 @@ import (
 	"reflect"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 	"github.com/throttle-go/throttle/fit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/signal"
 	"github.com/throttle-go/throttle/throttlehttp"
@@ -155,7 +155,7 @@ func TestIdentify(t *testing.T) {
 			if i+j > 0 && os.Getenv("THROTTLE_SOAK") == "" {
 				continue
 			}
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o, err := optionsOf([]string{"-limit", "http://127.0.0.1/"})
 				if err != nil {
 					t.Fatal(err)

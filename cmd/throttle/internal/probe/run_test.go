@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/fit"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/signal"
 )
 
@@ -69,7 +69,7 @@ func TestStep(t *testing.T) {
 		{fit.Step{N: 4, AtOnce: 2, Refusals: 9}, 250 * ms, 99, []time.Duration{0, 0, 250 * ms, 250 * ms}, 2},
 		{fit.Step{N: 9, Every: 100 * ms, AtOnce: 9, Refusals: 2}, 10 * ms, 2, []time.Duration{0, 100 * ms, 200 * ms}, 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &service{latency: test.latency, decide: func(n int, _ time.Time) (int, error) {
 				if n >= test.refuse {
 					return 429, nil
@@ -114,7 +114,7 @@ func TestBounds(t *testing.T) {
 		{fit.Plan{Requests: 1000, Refusals: 1000, Time: 950 * time.Millisecond}, nil, 10, "-for 950ms", ""},
 		{wide, fail, 4, "-errors 3", "find: 3 of 4 requests failed; the last: no answer"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := (&service{latency: time.Millisecond, decide: test.decide}).prober(test.plan)
 			err := p.take(t.Context(), fit.Step{At: time.Now(), N: 900, Every: 100 * time.Millisecond, AtOnce: 1, Refusals: 900})
 			if p.sent != test.sent || p.ended != test.ended || fmt.Sprint(err) != test.failure && err != nil || (err != nil) != (test.failure != "") {
@@ -130,7 +130,7 @@ func TestInterruptedStep(t *testing.T) {
 		{N: 5, Every: time.Hour, AtOnce: 2, Refusals: 1},
 		{N: 5, AtOnce: 3, Refusals: 1},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := (&service{latency: 30 * time.Minute}).prober(wide)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/sketch"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // shared is a rules.Shared in memory.
@@ -72,7 +72,7 @@ func three(t *testing.T, s *shared) (all [3]*Peers, stop [3]func()) {
 // TestPeers: while an operator looks at one instance, it has the counts of all;
 // otherwise nothing is written.
 func TestPeers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := new(shared)
 		all, stop := three(t, s)
 		defer func() {
@@ -157,7 +157,7 @@ func TestPeersFit(t *testing.T) {
 
 // TestPeersAway: without the store there is this instance, and why.
 func TestPeersAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &shared{err: errors.New("away")}
 		all, stop := three(t, s)
 		time.Sleep(4 * time.Second)

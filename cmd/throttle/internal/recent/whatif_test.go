@@ -7,11 +7,11 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outcome"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -102,7 +102,7 @@ func TestWhatIf(t *testing.T) {
 			for seed := range seeds {
 				var w *WhatIf
 				var refused, want int64
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					var r Decisions
 					c := control(t, &r, `{"rules": []}`)
 					c.Rules.Swap(before)
@@ -113,7 +113,7 @@ func TestWhatIf(t *testing.T) {
 						t.Fatal(err)
 					}
 				})
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					c := control(t, nil, `{"rules": []}`)
 					c.Rules.Swap(after)
 					want = live(t, seed, c)
@@ -132,7 +132,7 @@ func TestWhatIf(t *testing.T) {
 // TestWhatIfOrder: requests at once may be kept in any order, and are replayed in that
 // of their decisions.
 func TestWhatIfOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		before := parse(t, fmt.Sprintf(now, `"8/s"`))
 		c := control(t, nil, `{"rules": []}`)
 		c.Rules.Swap(before)
@@ -156,7 +156,7 @@ func TestWhatIfOrder(t *testing.T) {
 // TestWhatIfHides: what is kept of clients, and what comes out, has no name that the
 // rules do not have.
 func TestWhatIfHides(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var r Decisions
 		before := parse(t, fmt.Sprintf(now, `"8/s"`))
 		c := control(t, &r, `{"rules": []}`)
@@ -197,7 +197,7 @@ func TestWhatIfHides(t *testing.T) {
 
 // TestWhatIfWarns: what cannot be replayed is said.
 func TestWhatIfWarns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var r Decisions
 		before := parse(t, fmt.Sprintf(now, `"8/s"`))
 		c := control(t, &r, `{"rules": []}`)

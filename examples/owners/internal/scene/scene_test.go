@@ -9,8 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 func TestExit(t *testing.T) {
@@ -52,7 +53,7 @@ func TestLoad(t *testing.T) {
 		{300, 100, 100 * time.Millisecond, 300}, // 30 at a time
 		{300, 10, 100 * time.Millisecond, 100},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			var n atomic.Int64

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // names are the answers of a name server.
@@ -126,7 +128,7 @@ func TestPickLeast(t *testing.T) {
 // TestPickHealthy: an address that is ejected is left out until its time, then
 // tried by one request at a time; but never are all left out.
 func TestPickHealthy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var said []string
 		p := poolOf(t, Options{OnState: func(address string, err error) {
 			if err != nil {
@@ -191,7 +193,7 @@ func TestPickAllEjected(t *testing.T) {
 // TestResolve: names are resolved again, addresses that stay keep their state,
 // and while no name server answers the old ones are used.
 func TestResolve(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := &names{hosts: map[string][]string{"app": {"192.0.2.1", "192.0.2.2", "2001:db8::1"}}}
 		p := poolOf(t, Options{Lookup: n}, "http://app:3000")
 		kept := pick(t, p)
@@ -227,7 +229,7 @@ func TestResolve(t *testing.T) {
 // TestResolveAgainSoon: a failure of an address has its name resolved a second
 // later, not after ten.
 func TestResolveAgainSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := &names{hosts: map[string][]string{"app": {"192.0.2.1"}}}
 		p := poolOf(t, Options{Lookup: n}, "http://app")
 		pick(t, p).failed(time.Now(), true, errAway)
@@ -244,7 +246,7 @@ func TestResolveAgainSoon(t *testing.T) {
 // TestResolveFails: without any address Pick says so, and asks again after a
 // second; it ends with its context.
 func TestResolveFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		n := &names{hosts: map[string][]string{}}
 		p := poolOf(t, Options{Lookup: n}, "http://app")
 		if e, err := p.Pick(t.Context(), nil); e != nil || !errors.Is(err, ErrNoAddress) {
