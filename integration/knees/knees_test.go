@@ -1,0 +1,91 @@
+package knees
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/integration/rig"
+)
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m)) }
+
+// TestFindSoak: throttle find ends within 15 % of a sweep of the same service,
+// and says that it recovers. Some ten minutes for each service, on a machine that
+// does nothing else.
+func TestFindSoak(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("SOAK NOT RUN: throttle find is NOT compared with sweeps of nginx, PostgreSQL and Cassandra; make soak does")
+	}
+	program := built(t)
+	for _, service := range []struct {
+		name  string
+		start func(t *testing.T) string
+	}{{"nginx", nginx}, {"PostgreSQL", postgres}, {"Cassandra", cassandra}} {
+		t.Run(service.name, func(t *testing.T) {
+			url := service.start(t)
+			got := find(t, program, url)
+			s := &sweep{
+				client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}, Timeout: time.Second},
+				url:    url, want: objective{100 * time.Millisecond, 0.001}, long: 10 * time.Second,
+				rng: rand.New(rand.NewPCG(1, uint64(len(service.name)))),
+			}
+			var rates []float64
+			for r := 0.5; r < 2; r *= 1.1 {
+				rates = append(rates, got.Knee.At*r)
+			}
+			want := s.knee(t, rates, 3)
+			t.Logf("find %.4g/s (%.4g to %.4g), sweep %.4g/s: %+.1f %%; recovery: %s; %d requests in %.0f s",
+				got.Knee.At, got.Knee.Low, got.Knee.High, want, 100*(got.Knee.At/want-1), got.Recovery.Verdict, got.Spent.Requests, got.Spent.Time)
+			if math.Abs(got.Knee.At/want-1) > 0.15 {
+				t.Errorf("find says %.4g/s, a sweep %.4g/s: want at most 15 %% between them", got.Knee.At, want)
+			}
+			if got.Recovery.Verdict != "recovers" {
+				t.Errorf("find says that it %s, want recovers", got.Recovery.Verdict)
+			}
+		})
+	}
+}
+
+// found is what throttle find -json says, in part.
+type found struct {
+	Knee     struct{ Low, At, High float64 }
+	Recovery struct{ Verdict string }
+	Doubt    string
+	Spent    struct {
+		Requests int
+		Time     float64 `json:"time_s"`
+	}
+}
+
+func find(t *testing.T, program, url string) (f found) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), program, "find", "-json", "-p99", "100ms", "-H", "Accept-Encoding: gzip", url)
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", c, err, out)
+	}
+	if err := json.Unmarshal(out, &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// built is the path of the program, built from this tree.
+func built(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "throttle")
+	c := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
+	c.Dir = filepath.Join("..", "..", "cmd", "throttle")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", c, err, out)
+	}
+	return path
+}
