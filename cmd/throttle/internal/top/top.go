@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -114,7 +115,10 @@ func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
 		q.Header.Set("Authorization", "Bearer "+a.token)
 	}
 	r, err := a.client.Do(q)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return nil, exit.Failf("top: nothing listens at %s; want 'throttle serve' with a role admin there, or another -admin URL", a.base)
+	case err != nil:
 		return nil, exit.Failf("top: %v", err)
 	}
 	if r.StatusCode == http.StatusOK {

@@ -73,7 +73,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"-admin", "gw:6070"}, 2, "like http://127.0.0.1:6070"},
 		{[]string{"x"}, 2, "one too many"},
 		{[]string{"-admin", url}, 2, "wants a token"},
-		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "refused"},
+		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want"},
 	} {
 		if _, errs, code := clitest.Play(t.Context(), Run, c.args...); code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%q: code %d, %s", c.args, code, errs)
