@@ -113,6 +113,8 @@ type Throttle struct {
 	wake     time.Time   // when it is set to fire; zero: it is not
 	logged   time.Time   // when a long wait last was
 	name     string      // the first in a Group; empty: none
+	said     pace.Report // the last that refused or told something
+	saidAt   time.Time
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
@@ -207,7 +209,11 @@ func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
-	now := time.Now()
+	return t.forecast(time.Now(), n)
+}
+
+// forecast is Forecast at the time now. Caller holds mu.
+func (t *Throttle) forecast(now time.Time, n int) time.Duration {
 	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
 }
 
@@ -308,6 +314,7 @@ func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	defer t.mu.Unlock()
 	now = t.now()
 	r := t.believe(w.last.Report)
+	t.note(now, w.last.Report)
 	if len(w.last.Scopes) > 0 {
 		r = t.learnScopes(now, w, r)
 	}
