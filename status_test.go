@@ -37,8 +37,11 @@ func TestStatus(t *testing.T) {
 
 		s := th.Status()
 		sec := func(n int) time.Time { return began.Add(time.Duration(n) * time.Second) }
-		slices.SortFunc(s.Queues, func(a, b QueueStatus) int { return int(a.Priority) - int(b.Priority) })
-		want := []QueueStatus{{load.Normal, "b", false, 1, sec(3)}, {load.High, "b", false, 2, sec(1)}}
+		slices.SortFunc(s.Queues, func(a, b pace.Queue) int { return int(a.Priority) - int(b.Priority) })
+		want := []pace.Queue{
+			{Priority: load.Normal, Key: "b", Waiting: 1, Oldest: sec(3)},
+			{Lane: 2, Priority: load.High, Key: "b", Waiting: 2, Oldest: sec(1)},
+		}
 		if !slices.Equal(s.Queues, want) {
 			t.Errorf("queues\n got %v\nwant %v", s.Queues, want)
 		}

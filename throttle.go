@@ -209,11 +209,7 @@ func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
-	return t.forecast(time.Now(), n)
-}
-
-// forecast is Forecast at the time now. Caller holds mu.
-func (t *Throttle) forecast(now time.Time, n int) time.Duration {
+	now := time.Now()
 	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
 }
 

@@ -29,10 +29,6 @@ func (s *Scope) Waiting() int { return s.waiting }
 // InFlight returns the number of tickets in flight that were charged to s.
 func (s *Scope) InFlight() int { return s.inFlight }
 
-// Limit returns how many tickets that need s may be in flight, by MaxInFlight and
-// refusals for too many at once; zero if there is no bound.
-func (s *Scope) Limit() int { return s.ceiling.most(s.MaxInFlight) }
-
 // Need makes a ticket subject to a scope.
 type Need struct {
 	// Scope is the scope. It must not be nil.
