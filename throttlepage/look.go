@@ -66,8 +66,8 @@ type row struct {
 	Throttled   *time.Time `json:"last_throttled,omitempty"`
 	Limit       *int64     `json:"limit,omitempty"`
 	Remaining   *int64     `json:"remaining,omitempty"`
-	*own
-	Explained explained `json:"explained"`
+	Own         *own       `json:"own,omitempty"` // absent for a scope
+	Explained   explained  `json:"explained"`
 }
 
 // own is what is known of the limit of a Throttle, and not of a scope.
@@ -171,7 +171,7 @@ func (p *Page) group(name string, g *throttle.Group) part {
 // counts the scopes beyond.
 func (p *Page) rows(name string, s pace.Status, most int) (rows []row, more int) {
 	r := rowOf(s.At, s.LimitStatus)
-	r.own = p.ownOf(s)
+	r.Own = p.ownOf(s)
 	r.explain(s.At)
 	rows = append(rows, r)
 	slices.SortFunc(s.Scopes, func(a, b pace.LimitStatus) int {
@@ -216,20 +216,28 @@ func (p *Page) ownOf(s pace.Status) *own {
 	if s.Resting > 0 {
 		o.NextRetry = seconds(max(0, s.Rested.Sub(s.At)))
 	}
-	slices.SortFunc(s.Queues, func(a, b pace.Queue) int {
+	if len(s.Queues) > 0 {
+		oldest := slices.MinFunc(s.Queues, func(a, b pace.Queue) int { return a.Oldest.Compare(b.Oldest) })
+		o.Oldest = seconds(s.At.Sub(oldest.Oldest))
+	}
+	o.Queues, o.MoreQueues = p.queues(s.At, s.Queues)
+	return o
+}
+
+// queues are the longest of all, by priority and key.
+func (p *Page) queues(now time.Time, all []pace.Queue) (list []queue, more int) {
+	slices.SortFunc(all, func(a, b pace.Queue) int {
 		return cmp.Or(b.Waiting-a.Waiting, a.Oldest.Compare(b.Oldest), a.Lane-b.Lane, strings.Compare(a.Key, b.Key))
 	})
-	for i, q := range s.Queues {
-		age := s.At.Sub(q.Oldest)
-		if o.Oldest == nil || age.Seconds() > *o.Oldest {
-			o.Oldest = seconds(age)
-		}
-		if i < mostQueues {
-			o.Queues = append(o.Queues, queue{q.Priority.String(), p.key(q.Key), q.Others, q.Waiting, age.Seconds()})
-		}
+	more = max(len(all)-mostQueues, 0)
+	all = all[:len(all)-more]
+	slices.SortFunc(all, func(a, b pace.Queue) int {
+		return cmp.Or(int(b.Priority)-int(a.Priority), strings.Compare(a.Key, b.Key))
+	})
+	for _, q := range all {
+		list = append(list, queue{q.Priority.String(), p.key(q.Key), q.Others, q.Waiting, now.Sub(q.Oldest).Seconds()})
 	}
-	o.MoreQueues = len(s.Queues) - len(o.Queues)
-	return o
+	return list, more
 }
 
 func saidOf(s pace.Status) *said {

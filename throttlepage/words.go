@@ -43,7 +43,11 @@ func (r *row) rateCell(now time.Time) cell {
 		c.Figure = perTime(r.Rate)
 	}
 	if r.Until != nil {
-		c.Text = "Nothing starts for " + lasting(r.Until.Sub(now)) + ", as the server asked. Then " + c.Figure + ". " + c.Text
+		why := "after a refusal"
+		if r.Own != nil && r.Own.Said != nil && r.Own.Said.After != nil {
+			why = "as the server asked"
+		}
+		c.Text = "Nothing starts for " + lasting(r.Until.Sub(now)) + ", " + why + ". Then " + c.Figure + ". " + c.Text
 		c.Figure = "stopped"
 	}
 	return c
@@ -62,34 +66,34 @@ func (r *row) flightCell() cell {
 
 func (r *row) waitingCell() cell {
 	c := cell{Figure: whole(int64(r.Waiting))}
-	if r.own == nil {
+	if r.Own == nil {
 		if r.Waiting > 0 {
 			c.Text = "In line, and subject to this limit."
 		}
 		return c
 	}
 	var all []string
-	if r.Oldest != nil {
-		all = append(all, "The oldest in line for "+lasting(span(*r.Oldest))+".")
+	if r.Own.Oldest != nil {
+		all = append(all, "The oldest in line for "+lasting(span(*r.Own.Oldest))+".")
 	}
-	if r.NextRetry != nil {
-		all = append(all, whole(int64(r.Resting))+" rest before a retry, the first for "+lasting(span(*r.NextRetry))+" more.")
+	if r.Own.NextRetry != nil {
+		all = append(all, whole(int64(r.Own.Resting))+" rest before a retry, the first for "+lasting(span(*r.Own.NextRetry))+" more.")
 	}
 	switch {
-	case r.Next == nil:
+	case r.Own.Next == nil:
 		all = append(all, "How long a new call would wait is not known.")
-	case *r.Next <= 0:
+	case *r.Own.Next <= 0:
 		all = append(all, "A new call would start at once.")
 	default:
-		all = append(all, "A new call would start in about "+lasting(span(*r.Next))+".")
+		all = append(all, "A new call would start in about "+lasting(span(*r.Own.Next))+".")
 	}
 	c.Text = strings.Join(all, " ")
 	return c
 }
 
 func (r *row) saidCell(now time.Time) cell {
-	if r.own != nil && r.Said != nil {
-		return r.Said.cell(now)
+	if r.Own != nil && r.Own.Said != nil {
+		return r.Own.Said.cell(now)
 	}
 	if r.Throttled == nil && r.Remaining == nil {
 		return cell{"nothing yet", ""}
@@ -176,10 +180,10 @@ func (q queue) Text() string {
 
 // Listed are the queues, where there is more to say than how many wait.
 func (r row) Listed() []queue {
-	if r.own == nil || len(r.Queues) == 1 && r.Queues[0].Key == "" && r.Queues[0].Priority == "normal" {
+	if r.Own == nil || len(r.Own.Queues) == 1 && r.Own.Queues[0].Key == "" && r.Own.Queues[0].Priority == "normal" {
 		return nil
 	}
-	return r.Queues
+	return r.Own.Queues
 }
 
 // perTime is a rate, in the unit in which it is at least one, or an hour.
