@@ -235,7 +235,7 @@ func TestPageMany(t *testing.T) {
 			if i%2 == 0 {
 				th = group.Enter("host-08888").Throttle()
 			}
-			refuses(ctx, th, throttle.CallOptions{Key: fmt.Sprint(i), Needs: []throttle.Need{{Scope: fmt.Sprintf("route-%03d", i)}}}, pace.Report{After: time.Hour})
+			refuses(ctx, th, throttle.CallOptions{Key: fmt.Sprint(i), Needs: []throttle.Need{{Scope: fmt.Sprintf("route-%03d", i)}}}, pace.Report{After: 10 * time.Minute})
 		}
 		time.Sleep(time.Minute)
 		p := &Page{Groups: map[string]*throttle.Group{"web": &group}, Throttles: map[string]*throttle.Throttle{"busy": busy}}

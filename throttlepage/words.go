@@ -202,7 +202,7 @@ func digits(x float64) string {
 	if x >= 1e15 {
 		return strconv.FormatFloat(x, 'g', 3, 64)
 	}
-	if x >= 1000 {
+	if x >= 999.5 {
 		return whole(int64(x + 0.5))
 	}
 	return strconv.FormatFloat(x, 'g', 3, 64)

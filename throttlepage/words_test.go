@@ -13,7 +13,7 @@ func TestWords(t *testing.T) {
 		"0": whole(0), "-1": whole(-1), "-123": whole(-123), "-1,234": whole(-1234), "999": whole(999), "1,234,567": whole(1234567), "-9,223,372,036,854,775,808": whole(math.MinInt64),
 		"0 s": lasting(-time.Hour), "less than 1 ms": lasting(time.Microsecond), "1 ms": lasting(time.Millisecond), "999 ms": lasting(time.Second - 1), "1.0 s": lasting(time.Second),
 		"9.9 s": lasting(9999 * time.Millisecond), "10 s": lasting(10 * time.Second), "119 s": lasting(2*time.Minute - 1), "2 min": lasting(2 * time.Minute),
-		"119 min": lasting(2*time.Hour - 1), "2 h 0 min": lasting(2 * time.Hour), "2 days": lasting(48 * time.Hour), "104249 days": lasting(span(1e300)) + "",
+		"119 min": lasting(2*time.Hour - 1), "2 h 0 min": lasting(2 * time.Hour), "2 days": lasting(48 * time.Hour), "104166 days": lasting(span(1e300)) + "",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
