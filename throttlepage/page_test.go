@@ -198,7 +198,9 @@ func TestPageHostileNames(t *testing.T) {
 	group.Enter("").Leave()
 	th := new(throttle.Throttle)
 	_ = th.DoResult(throttle.WithOptions(t.Context(), throttle.CallOptions{Needs: []throttle.Need{{Scope: evil}, {Scope: ""}}}),
-		func(context.Context) throttle.Result { return throttle.Result{Report: pace.Report{Verdict: pace.Served}} })
+		func(context.Context) throttle.Result {
+			return throttle.Result{Report: pace.Report{Verdict: pace.Served}}
+		})
 	p := &Page{
 		Throttles: map[string]*throttle.Throttle{evil: th}, Groups: map[string]*throttle.Group{evil: &group},
 		Counters: map[string]*throttle.Counter{evil: {}},

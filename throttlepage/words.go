@@ -222,22 +222,23 @@ func span(seconds float64) time.Duration {
 	return time.Duration(min(max(seconds, 0), 9e9) * float64(time.Second))
 }
 
-// lasting is a length of time by its largest units.
+// lasting is a length of time by its largest units, rounded.
 func lasting(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d == 0:
 		return "0 s"
 	case d < time.Millisecond:
 		return "less than 1 ms"
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d/time.Millisecond)
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Truncate(100*time.Millisecond).Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 999500*time.Microsecond:
+		return fmt.Sprintf("%d ms", d.Round(time.Millisecond)/time.Millisecond)
+	case d < 9950*time.Millisecond:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Minute-time.Second/2:
+		return fmt.Sprintf("%d s", d.Round(time.Second)/time.Second)
+	case d < 2*time.Hour-time.Minute/2:
+		return fmt.Sprintf("%d min", d.Round(time.Minute)/time.Minute)
 	case d < 48*time.Hour:
+		d = d.Round(time.Minute)
 		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 	}
 	return fmt.Sprintf("%d days", d/(24*time.Hour))

@@ -46,7 +46,9 @@ func TestCallersPageInBrowser(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go func() { _, _ = (&http.Client{Transport: transport}).Do(must(http.NewRequestWithContext(ctx, "GET", refusing.URL, nil))) }()
+	go func() {
+		_, _ = (&http.Client{Transport: transport}).Do(must(http.NewRequestWithContext(ctx, "GET", refusing.URL, nil)))
+	}()
 	wait := func(key string) {
 		o := throttle.CallOptions{Key: key, Needs: []throttle.Need{{Scope: "tokens"}}}
 		go func() { _ = slow.Do(throttle.WithOptions(ctx, o), func(context.Context) error { return nil }) }()
@@ -71,7 +73,7 @@ func TestCallersPageInBrowser(t *testing.T) {
 	if ask[bool](b, `document.title === "taken" || document.images.length > 0 || document.scripts.length !== 1`) {
 		t.Error("a name became part of the page")
 	}
-	if !ask[bool](b, `document.querySelector("tbody bdi").textContent === "tokens" && document.body.innerText.includes(`+quoted(hostile)+`)`) {
+	if !ask[bool](b, `document.querySelector(".scope bdi").textContent === "tokens" && document.body.innerText.includes(`+quoted(hostile)+`)`) {
 		t.Error("a name is not shown:\n" + ask[string](b, `document.body.innerText`))
 	}
 
@@ -134,8 +136,8 @@ func (b *browser) withoutScript(base string) {
 		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}), chromedp.Navigate(base))
-	if got := ask[string](b, `document.getElementById("live").textContent + document.querySelectorAll("tbody tr").length`); got != "3" {
-		b.Errorf("live and rows %q, want none and 3", got)
+	if got := ask[string](b, `document.getElementById("live").textContent + document.querySelectorAll("tbody tr").length`); got != "4" {
+		b.Errorf("live and rows %q, want none and 4", got)
 	}
 }
 
