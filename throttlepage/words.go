@@ -101,7 +101,7 @@ func (r *row) saidCell(now time.Time) cell {
 	c := cell{Figure: "served"}
 	var all []string
 	if r.Throttled != nil {
-		c.Figure = "refused"
+		c.Figure = refused(now.Sub(*r.Throttled))
 		all = append(all, "Last refused "+lasting(now.Sub(*r.Throttled))+" ago.")
 	}
 	if r.Remaining != nil {
@@ -115,7 +115,7 @@ func (r *row) saidCell(now time.Time) cell {
 func (x *said) cell(now time.Time) cell {
 	c := cell{Figure: x.Verdict}
 	if x.Verdict == pace.Throttled.String() {
-		c.Figure = "refused"
+		c.Figure = refused(now.Sub(x.At))
 	}
 	var all []string
 	if x.After != nil {
@@ -147,6 +147,14 @@ func (x *said) cell(now time.Time) cell {
 	}
 	c.Text += "."
 	return c
+}
+
+// refused says that so long ago a request was: only news is marked.
+func refused(ago time.Duration) string {
+	if ago > time.Minute {
+		return "refused before"
+	}
+	return "refused"
 }
 
 func remain(n, of *int64) string {

@@ -152,7 +152,7 @@ func TestCallersPagePictures(t *testing.T) {
 	for _, width := range []int64{1400, 360} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.scheme(scheme)
-			b.do(chromedp.EmulateViewport(width, map[int64]int64{1400: 1000, 360: 800}[width], chromedp.EmulateScale(1)), chromedp.Navigate(base))
+			b.do(chromedp.EmulateViewport(width, map[int64]int64{1400: 850, 360: 800}[width], chromedp.EmulateScale(1)), chromedp.Navigate(base))
 			b.await(`document.getElementById("live").textContent === "live"`)
 			b.shot(fmt.Sprintf("callers-%s-%d", scheme, width))
 		}
