@@ -282,18 +282,19 @@ func (p *Page) key(key string) string {
 // shown is a name as it is shown: as long as fits, without what would move the
 // text around it.
 func shown(name string) string {
+	var b strings.Builder
 	n := 0
-	return strings.Map(func(r rune) rune {
-		switch n++; {
-		case n == longestName+1:
-			return '…'
-		case n > longestName:
-			return -1
-		case !unicode.IsPrint(r):
-			return unicode.ReplacementChar
+	for _, r := range name {
+		if n++; n > longestName {
+			b.WriteRune('…')
+			break
 		}
-		return r
-	}, name)
+		if !unicode.IsPrint(r) {
+			r = unicode.ReplacementChar
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // named is shown of what has a row of its own.
