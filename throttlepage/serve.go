@@ -68,7 +68,7 @@ const (
 	sendWithin = 10 * time.Second
 )
 
-// serveEvents streams the content until the reader leaves, or for a lifetime.
+// serveEvents streams the content, where there is room for another stream.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if p.streams.Add(1) > p.maxStreams() {
 		p.streams.Add(-1)
@@ -83,16 +83,22 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to := http.NewResponseController(w)
+	if errors.Is(to.Flush(), http.ErrNotSupported) { // as below an http.TimeoutHandler
+		http.Error(w, "no streams here, as the ResponseWriter cannot flush: reload the page instead", http.StatusNotImplemented)
+		return
+	}
 	_ = to.SetReadDeadline(time.Time{}) // that of the request would end the stream
+	p.stream(r, w, to)
+}
+
+// stream sends the content until the reader leaves, or for a lifetime.
+func (p *Page) stream(r *http.Request, w http.ResponseWriter, to *http.ResponseController) {
 	tick, end := time.NewTicker(every), time.NewTimer(lifetime)
 	defer tick.Stop()
 	defer end.Stop()
-	if push(w, to, "retry: 500\n\n") != nil {
-		return
-	}
-	for {
+	for first := "retry: 500\n"; ; first = "" {
 		text, _ := json.Marshal(p.look().html) // in one line
-		if push(w, to, "data: "+string(text)+"\n\n") != nil {
+		if push(w, to, first+"data: "+string(text)+"\n\n") != nil {
 			return
 		}
 		select {

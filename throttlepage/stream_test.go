@@ -152,7 +152,11 @@ func TestStreamBroken(t *testing.T) {
 		p := pageOf(new(watched))
 		began := time.Now()
 		p.ServeHTTP(broken{httptest.NewRecorder()}, httptest.NewRequest("GET", "/events", nil))
-		p.ServeHTTP(struct{ http.ResponseWriter }{httptest.NewRecorder()}, httptest.NewRequest("GET", "/events", nil))
+		w := httptest.NewRecorder()
+		p.ServeHTTP(struct{ http.ResponseWriter }{w}, httptest.NewRequest("GET", "/events", nil))
+		if w.Code != http.StatusNotImplemented || !strings.Contains(w.Body.String(), "reload the page") {
+			t.Errorf("without Flush: %d %s", w.Code, w.Body)
+		}
 		if time.Since(began) != 0 || p.streams.Load() != 0 {
 			t.Errorf("after %v, %d streams are left", time.Since(began), p.streams.Load())
 		}
