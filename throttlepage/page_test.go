@@ -90,9 +90,9 @@ func TestPage(t *testing.T) {
 
 		html := get(p, "GET", "/").Body.String()
 		for _, want := range []string{
-			"1 tries: 0 served, 1 refused, 0 failed, 0 ignored. 0 calls given up.",
+			"1 try: 0 served, 1 refused, 0 failed, 0 ignored. 0 calls given up.",
 			"stopped", "as the server asked", "From what the server states of its limit.",
-			"0 of 7", "More may start.", "The oldest in line for 9.0 s. 1 rest before a retry, the first for 50 s more.",
+			"0 of 7", "More may start.", "The oldest in line for 9.0 s. 1 rests before a retry, the first for 50 s more.",
 			"10 s ago: come back after 60 s, 5,000 allowed in 60 min, 0 of 5,000 remain.",
 			"normal, key e9da86d3: 2, the oldest for 9.0 s", "search</bdi>", "group of 1", "example.com", "not paced",
 		} {
@@ -260,7 +260,7 @@ func TestPageMany(t *testing.T) {
 			t.Errorf("%d queues, %d more, of %d waiting", len(own.Queues), own.MoreQueues, one.Limits[0].Waiting)
 		}
 		html := get(p, "GET", "/").Body.String()
-		if len(html) > 300_000 || !strings.Contains(html, "21 more limits are not listed") {
+		if len(html) > 300_000 || !strings.Contains(html, "as fewer calls wait for them: 21.") {
 			t.Errorf("%d bytes", len(html))
 		}
 		if few := (&Page{Groups: p.Groups, MaxRows: 1}); len(state(t, few).Parts[0].Limits) != 1 {

@@ -77,7 +77,7 @@ func (r *row) waitingCell() cell {
 		all = append(all, "The oldest in line for "+lasting(span(*r.Own.Oldest))+".")
 	}
 	if r.Own.NextRetry != nil {
-		all = append(all, whole(int64(r.Own.Resting))+" rest before a retry, the first for "+lasting(span(*r.Own.NextRetry))+" more.")
+		all = append(all, counted(int64(r.Own.Resting), " rests", " rest")+" before a retry, the first for "+lasting(span(*r.Own.NextRetry))+" more.")
 	}
 	switch {
 	case r.Own.Next == nil:
@@ -166,8 +166,8 @@ func remain(n, of *int64) string {
 
 // Text is c in words.
 func (c *calls) Text() string {
-	text := fmt.Sprintf("%s tries: %s served, %s refused, %s failed, %s ignored. %s calls given up.",
-		whole(c.Tries), whole(c.Served), whole(c.Throttled), whole(c.Failed), whole(c.Ignored), whole(c.GaveUp))
+	text := fmt.Sprintf("%s: %s served, %s refused, %s failed, %s ignored. %s given up.", counted(c.Tries, " try", " tries"),
+		whole(c.Served), whole(c.Throttled), whole(c.Failed), whole(c.Ignored), counted(c.GaveUp, " call", " calls"))
 	if c.Tries > 0 {
 		text += " A try waited " + lasting(span(c.Waited/float64(c.Tries))) + " on average."
 	}
@@ -223,6 +223,14 @@ func whole(n int64) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
+}
+
+// counted is n of something, in the singular or the plural.
+func counted(n int64, one, more string) string {
+	if n == 1 {
+		return whole(n) + one
+	}
+	return whole(n) + more
 }
 
 // span is a length of time in seconds, saturating.
