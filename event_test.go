@@ -41,7 +41,7 @@ func TestEvents(t *testing.T) {
 		const ms = time.Millisecond
 		throttled := pace.Report{Verdict: pace.Throttled}
 		throttled2 := pace.Report{Verdict: pace.Throttled, After: 2 * time.Second}
-		why := pace.Why{Rate: 1}
+		why := pace.Why{Rate: 1, Source: pace.SourceSet}
 		want := []Event{
 			{Kind: Starts, Try: 1},
 			{Kind: Ends, Try: 1, Wait: 400 * ms, Report: throttled, Err: errBoom},

@@ -1,6 +1,12 @@
 package throttle
 
-import "sync"
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
 
 // Group is a bounded cache of independent Throttles, one for each name: a host,
 // an account, a table. Names appear in logs: hash what is secret. Transports and
@@ -31,6 +37,7 @@ type Group struct {
 // Member is a name that was entered. It is released by Leave.
 type Member struct {
 	throttle func() *Throttle // made when first asked for
+	made     atomic.Pointer[Throttle]
 	in       *Group
 	me       *named[Member]
 }
@@ -45,8 +52,11 @@ func (g *Group) Enter(name string) *Member {
 			x.Leave()
 		}
 	}()
-	x.throttle() // not under the lock: New is not ours
+	t := x.throttle() // not under the lock: New is not ours
 	made = true
+	if x.made.Load() == nil {
+		x.made.Store(t)
+	}
 	return x
 }
 
@@ -76,6 +86,25 @@ func (g *Group) Len() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.names.byName)
+}
+
+// All returns the names remembered when it begins, in no order, with their
+// Throttles, for those who watch them: it makes none, keeps none in the Group,
+// and does not count as use. For a call there is [Group.Enter].
+func (g *Group) All() iter.Seq2[string, *Throttle] {
+	return func(yield func(string, *Throttle) bool) {
+		for _, x := range g.members() {
+			if t := x.of.made.Load(); t != nil && !yield(x.name, t) {
+				return
+			}
+		}
+	}
+}
+
+func (g *Group) members() []*named[Member] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Values(g.names.byName))
 }
 
 // Throttle returns the Throttle of the name, the same for all that have entered

@@ -70,6 +70,7 @@ func (t *Throttle) Report(sent time.Time, r Result) {
 	defer t.mu.Unlock()
 	t.begin()
 	now := t.now()
+	t.note(now, r.Report)
 	elsewhere := false
 	for _, s := range r.Scopes[:min(len(r.Scopes), maxTold)] {
 		elsewhere = elsewhere || s.Report.Verdict == pace.Throttled

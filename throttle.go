@@ -113,6 +113,8 @@ type Throttle struct {
 	wake     time.Time   // when it is set to fire; zero: it is not
 	logged   time.Time   // when a long wait last was
 	name     string      // the first in a Group; empty: none
+	said     pace.Report // the last that refused or told something
+	saidAt   time.Time
 
 	waiters sync.Pool // of *waiter; here as channels must not leave a bubble
 }
@@ -308,6 +310,7 @@ func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 	defer t.mu.Unlock()
 	now = t.now()
 	r := t.believe(w.last.Report)
+	t.note(now, w.last.Report)
 	if len(w.last.Scopes) > 0 {
 		r = t.learnScopes(now, w, r)
 	}

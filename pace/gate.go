@@ -145,7 +145,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	}
 	g.purse.add(g.purse.Call)
 	g.arrivals++
-	t.arrival = g.arrivals
+	t.arrival, t.entered = g.arrivals, now
 	t.request.Luck = luckOf(g.Seed, t.arrival, 0)
 	g.lineUp(t)
 	return t.Forecast, true

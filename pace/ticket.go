@@ -49,6 +49,7 @@ type Ticket struct {
 	Blocker *Scope
 
 	request   Request
+	entered   time.Time // when Enter put it in line
 	arrival   uint64    // place in the queue, kept over retries
 	rested    time.Time // end of the rest
 	sent      time.Time

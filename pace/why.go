@@ -12,6 +12,9 @@ type Why struct {
 	// Rate is the rate at which requests are paced, as cost a second: requests a
 	// second, where none states a cost.
 	Rate float64
+	// Source says where the Rate is known from. If zero, nothing has shown a limit
+	// yet, or the Controller does not say.
+	Source Source
 	// Throttled is when an answer last refused for load.
 	Throttled time.Time
 	// Until is when the server said to come back, or when the rest before a
@@ -23,6 +26,35 @@ type Why struct {
 	// are left. Limit is its burst where it states one.
 	Limit, Remaining Opt[int64]
 }
+
+// Source says where a rate is known from: see [Why].
+type Source uint8
+
+const (
+	// SourceNone: no sign of a limit yet, so nothing is paced.
+	SourceNone Source = iota
+	// SourceSet: the program has set it, as in a [Fixed].
+	SourceSet
+	// SourceRestored: an earlier process had learnt it, see [Learnt].
+	SourceRestored
+	// SourceRefusals: found by what was served and what was refused.
+	SourceRefusals
+	// SourceStated: the server states what remains or what it allows, as in the
+	// header fields RateLimit and RateLimit-Policy.
+	SourceStated
+)
+
+// String returns the source in small letters: "none", "set", "restored",
+// "refusals" or "stated".
+func (s Source) String() string {
+	if s > SourceStated {
+		return "unknown"
+	}
+	return [...]string{"none", "set", "restored", "refusals", "stated"}[s]
+}
+
+// MarshalText returns what String does.
+func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Explainer is a Controller that can say why it makes requests wait.
 type Explainer interface {
@@ -82,15 +114,35 @@ func (h *heard) note(now time.Time, o Outcome) {
 
 // Why describes what paces requests now, in the unit of their costs.
 func (a *Adaptive) Why(now time.Time) Why {
-	w := Why{Rate: a.nextRate * a.costs.unit(), Throttled: a.heard.throttled, Limit: a.heard.limit, Remaining: a.heard.remaining}
+	w := Why{Rate: a.nextRate * a.costs.unit(), Source: a.source(), Throttled: a.heard.throttled, Limit: a.heard.limit, Remaining: a.heard.remaining}
 	if until := a.base.Add(seconds(a.block)); a.began && until.After(now) {
 		w.Until = until
 	}
 	return w
 }
 
+// source is where the rate is known from.
+func (a *Adaptive) source() Source {
+	switch policy := a.level.policy; {
+	case a.level.on:
+		return SourceStated
+	case !a.on:
+		return SourceNone
+	case policy > 0 && a.nextRate >= policy:
+		return SourceStated
+	case a.restored && a.heard.throttled.IsZero():
+		return SourceRestored
+	}
+	return SourceRefusals
+}
+
 // Why returns the rate.
-func (f *Fixed) Why(time.Time) Why { return Why{Rate: max(f.Rate, 0)} }
+func (f *Fixed) Why(time.Time) Why {
+	if f.Rate > 0 {
+		return Why{Rate: f.Rate, Source: SourceSet}
+	}
+	return Why{}
+}
 
 // Why describes what t waits for, if it is in line or resting: the limit of its
 // Blocker, or the Gate's own.

@@ -174,9 +174,13 @@ func (g *Gates) nameOf(c Call) string {
 	return NameOf(c)
 }
 
-func (g *Gates) enter(name string) *throttle.Member {
+func (g *Gates) enter(name string) *throttle.Member { return g.Group().Enter(name) }
+
+// Group returns the Group that holds the Throttles of g: Throttles, or the one of
+// its own.
+func (g *Gates) Group() *throttle.Group {
 	if g.Throttles != nil {
-		return g.Throttles.Enter(name)
+		return g.Throttles
 	}
 	g.once.Do(func() {
 		g.own.New = func(string) *throttle.Throttle {
@@ -185,7 +189,7 @@ func (g *Gates) enter(name string) *throttle.Member {
 			}
 		}
 	})
-	return g.own.Enter(name)
+	return &g.own
 }
 
 func (g *Gates) repeats(c Call) bool { return g.Repeat == nil || g.Repeat(c) }

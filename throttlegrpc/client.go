@@ -116,11 +116,17 @@ func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 
 // enter finds or makes the member of that name, which is kept until Leave.
 func (c *Client) enter(name string) *throttle.Member {
+	return c.Group().Enter(name)
+}
+
+// Group returns the Group that holds the Throttles of c: Throttles, or the one of
+// its own.
+func (c *Client) Group() *throttle.Group {
 	if c.Throttles != nil {
-		return c.Throttles.Enter(name)
+		return c.Throttles
 	}
 	c.once.Do(func() { c.own.New = c.throttle })
-	return c.own.Enter(name)
+	return &c.own
 }
 
 // throttle makes a Throttle where there are no Throttles.

@@ -66,3 +66,23 @@ func TestNamesArePacedApart(t *testing.T) {
 		}
 	})
 }
+
+// Group leads to the Throttles of a Transport, whether they are its own or given.
+func TestTransportGroup(t *testing.T) {
+	var given throttle.Group
+	for _, tr := range []*Transport{{MaxWait: -1}, {Throttles: &given}} {
+		g := tr.Group()
+		if (g == &given) != (tr.Throttles != nil) || g != tr.Group() {
+			t.Errorf("Throttles %p: Group %p", tr.Throttles, g)
+		}
+		m := tr.enter("h")
+		for name, th := range g.All() {
+			if name != "h" || th != m.Throttle() || tr.Throttles == nil && th.MaxWait != -1 {
+				t.Errorf("%q leads to %+v", name, th)
+			}
+		}
+		if m.Leave(); g.Len() != 1 {
+			t.Errorf("%d names, want 1", g.Len())
+		}
+	}
+}

@@ -133,6 +133,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.end(m.Throttle().DoResult(c.options(req.Context(), asked), c.try))
 }
 
+// Group returns the Group that holds the Throttles of t: Throttles, or the one of
+// its own.
+func (t *Transport) Group() *throttle.Group {
+	if t.Throttles != nil {
+		return t.Throttles
+	}
+	t.once.Do(func() { t.own.New = t.throttle })
+	return &t.own
+}
+
 // CloseIdleConnections closes those of Base, if it can. http.Client's method of
 // that name calls it.
 func (t *Transport) CloseIdleConnections() {
@@ -191,11 +201,7 @@ func (t *Transport) nameOf(req *http.Request) string {
 
 // enter finds or makes the member of that name, which is kept until Leave.
 func (t *Transport) enter(name string) *throttle.Member {
-	if t.Throttles != nil {
-		return t.Throttles.Enter(name)
-	}
-	t.once.Do(func() { t.own.New = t.throttle })
-	return t.own.Enter(name)
+	return t.Group().Enter(name)
 }
 
 // throttle makes a Throttle where there are no Throttles.

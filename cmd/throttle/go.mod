@@ -16,6 +16,7 @@ require (
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/throttle-go/throttle v0.0.0
 	github.com/throttle-go/throttle/throttleotel v0.0.0
+	github.com/throttle-go/throttle/throttlepage v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
@@ -64,3 +65,5 @@ require (
 replace github.com/throttle-go/throttle => ../..
 
 replace github.com/throttle-go/throttle/throttleotel => ../../throttleotel
+
+replace github.com/throttle-go/throttle/throttlepage => ../../throttlepage

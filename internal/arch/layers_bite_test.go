@@ -233,6 +233,7 @@ var rows = []struct{ pkg, may, mayNot string }{
 	{"throttlegrpc", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
 	{"throttleaws", "throttle admit rules store limit load pace signal", "memory throttleredis throttlesql throttlehttp"},
 	{"throttleotel", "throttle admit rules store load pace throttleredis throttlesql", "memory throttlehttp signal limit throttlegrpc throttleaws"},
+	{"throttlepage", "throttle load pace", "throttlehttp admit rules store signal memory cmd/throttle"},
 	{"internal/list", "", "limit load store throttle"},
 	{"internal/chart", "", "limit sim throttle"},
 	{"internal/glob", "", "limit rules throttle"},

@@ -51,6 +51,7 @@ var layers = map[string][]string{
 	"throttlehttp": transport,
 	"throttlegrpc": transport,
 	"throttleaws":  transport,
+	"throttlepage": {".", "load", "pace"},
 	"throttleotel": {".", "admit", "rules", "store", "load", "pace", "throttleredis", "throttlesql"},
 
 	"internal/list":          {},
