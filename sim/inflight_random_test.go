@@ -40,6 +40,7 @@ func TestInFlightRandomServers(t *testing.T) {
 	warm, calls, seeds := int64(5_000), int64(5_000), uint64(4)
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		warm, calls, seeds = 300_000, 40_000, 100
+		others = append(others, "failsafe")
 	}
 	others := []string{"aimd", "vegas", "gradient2", "8", "512"}
 	for seed := range seeds {
