@@ -29,7 +29,8 @@ import (
 //
 // Where more than a tenth of the requests fail after longer than twice base
 // (time-outs), it halves the limit once a round trip, and does not grow before
-// the server has worked off what was abandoned. A request that is refused takes
+// the server has worked off what was abandoned. Where fewer do, their answers
+// were lost: the places that they held are no queue. A request that is refused takes
 // a tenth off the limit, once a round trip. Cancelled requests and fast
 // failures teach nothing; but before the first answers every failure counts as a
 // time-out, as base is unknown. While less than three quarters of the limit are

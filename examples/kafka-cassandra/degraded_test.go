@@ -82,8 +82,8 @@ func sceneSlow(t *testing.T, s *site, each int64, settles, long time.Duration) {
 	timeouts := to.timeout - before.timeout
 	r := rate(settled, to)
 	t.Logf("five times as slow: %.0f/s from %v on, usually %.0f/s, %d timed out, limit %d; fast again: %.0f/s after %v", r, settles, usual, timeouts, to.limit, best, time.Since(began))
-	if r < 0.8*usual/5 || 100*timeouts > to.done-before.done || to.inFlight > 64 {
-		t.Errorf("five times as slow: %.0f/s with %d time-outs and %d in flight; want at least 80 %% of a fifth of %.0f/s, 1 in 100, and 64", r, timeouts, to.inFlight, usual)
+	if r < 0.6*usual/5 || 100*timeouts > to.done-before.done || to.inFlight > 64 {
+		t.Errorf("five times as slow: %.0f/s with %d time-outs and %d in flight; want at least 60 %% of a fifth of %.0f/s, 1 in 100, and 64", r, timeouts, to.inFlight, usual)
 	}
 	if best < 0.8*usual {
 		t.Errorf("fast again: %.0f/s within 5 s, want at least 80 %% of %.0f/s", best, usual)
@@ -104,8 +104,8 @@ func sceneNode(t *testing.T, s *site, full float64, each int64, long time.Durati
 	to := counted(ours.pipeline)
 	r, timeouts := rate(from, to), to.timeout-from.timeout
 	t.Logf("one of three nodes is slow: %.0f/s of %.0f/s, %d of %d timed out, limit %d", r, full, timeouts, to.done-from.done, to.limit)
-	if r < 0.8*full || 100*timeouts > to.done-from.done {
-		t.Errorf("one of three nodes is slow: %.0f/s, %d time-outs for %d rows; want at least 80 %% of %.0f/s, and 1 in 100", r, timeouts, to.done-from.done, full)
+	if r < 0.7*full || 100*timeouts > to.done-from.done {
+		t.Errorf("one of three nodes is slow: %.0f/s, %d time-outs for %d rows; want at least 70 %% of %.0f/s, and 1 in 100", r, timeouts, to.done-from.done, full)
 	}
 }
 

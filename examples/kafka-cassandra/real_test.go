@@ -65,7 +65,7 @@ func TestReal(t *testing.T) {
 		s.warm(t, 12*time.Second)
 		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 3*time.Second) })
 		t.Run("Frozen", func(t *testing.T) { sceneFrozen(t, s, 50_000, 10*time.Second, 2*time.Second) })
-		t.Run("Slow", func(t *testing.T) { sceneSlow(t, s, 50_000, 2*time.Second, 3*time.Second) })
+		t.Run("Slow", func(t *testing.T) { sceneSlow(t, s, 50_000, 3*time.Second, 3*time.Second) })
 		t.Run("Poison", func(t *testing.T) { scenePoison(t, s, 40_000, 10_000) })
 		t.Run("Killed", func(t *testing.T) { sceneKilled(t, s, 30_000, 10_000, 2*time.Second, "-most", "1") })
 		t.Run("Down", func(t *testing.T) { sceneDown(t, s, 10_000, 4*time.Second) })
