@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -123,15 +124,16 @@ func sceneLost(t *testing.T, s *site, each int64, long time.Duration) {
 		time.Sleep(long)
 		return rate(from, counted(j.pipeline)), j
 	}
-	usual, whole := one(s, "whole")
-	whole.stop()
 	lossy := *s
+	lossy.lossy = math.MaxInt // none, by the same protocol
+	usual, whole := one(&lossy, "whole")
+	whole.stop()
 	lossy.lossy = 100
 	got, ours := one(&lossy, topic)
 	to := counted(ours.pipeline)
 	t.Logf("one answer in a hundred is lost: %.0f/s, usually %.0f/s; %d of %d timed out, limit %d", got, usual, to.timeout, to.done, to.limit)
-	if got < 0.6*usual || to.timeout < to.done/200 || to.timeout > to.done/50 {
-		t.Errorf("one answer in a hundred is lost: %.0f/s with %d time-outs for %d rows; want at least 60 %% of %.0f/s, and 0.5 to 2 in 100", got, to.timeout, to.done, usual)
+	if got < 0.6*usual || to.timeout == 0 || to.timeout > to.done/50 {
+		t.Errorf("one answer in a hundred is lost: %.0f/s with %d time-outs for %d rows; want at least 60 %% of %.0f/s, and some, at most 2 in 100", got, to.timeout, to.done, usual)
 	}
 	if err := ours.stop(); err != nil {
 		t.Error(err)

@@ -74,7 +74,7 @@ func TestReal(t *testing.T) {
 		s := real(t, kafka, at500...)
 		t.Run("Collapse", func(t *testing.T) { sceneCollapse(t, s, 5000, 6*time.Second) })
 		t.Run("Several", func(t *testing.T) { sceneSeveral(t, s, 500, 1000, 3*time.Second) })
-		t.Run("Lost", func(t *testing.T) { sceneLost(t, s, 1000, 3*time.Second) })
+		t.Run("Lost", func(t *testing.T) { sceneLost(t, s, 2000, 3*time.Second) })
 		t.Run("Refused", func(t *testing.T) { sceneRefused(t, s, 500, 2500, 6*time.Second) })
 	})
 	t.Run("Queue", func(t *testing.T) {
