@@ -197,11 +197,14 @@ func sceneMetastable(t *testing.T, s *site, topic string, slow func() (fast func
 		stop := s.arriving(t, topic, int64(arrive)/partitions)
 		j = s.begin(t, topic, append(more, "-timeout=600ms", "-drain=1ms")...).run(t)
 		flows(t, j.pipeline, 1)
-		time.Sleep(time.Second)
 		from := counted(j.pipeline)
-		time.Sleep(time.Second)
-		if r := rate(from, counted(j.pipeline)); r < 0.9*arrive {
-			t.Errorf("before the trigger: %.0f/s of %.0f/s", r, arrive)
+		for r, began := 0.0, time.Now(); r < 0.9*arrive; {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("before the trigger: %.0f/s of %.0f/s", r, arrive)
+			}
+			time.Sleep(time.Second)
+			now := counted(j.pipeline)
+			r, from = rate(from, now), now
 		}
 		fast := slow()
 		time.Sleep(trigger)
