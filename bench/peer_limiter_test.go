@@ -124,3 +124,43 @@ func TestFailsafeLimiterAgrees(t *testing.T) {
 		t.Errorf("the limit went from %d to %d only: too little to tell", low, high)
 	}
 }
+
+// With a higher bound than the default it is the same, too, up to where the steps
+// are three.
+func TestFailsafeLimiterAgreesBeyond(t *testing.T) {
+	const most = 1300
+	least, events := 1000, 300_000
+	if raced {
+		least, events = 200, 30_000
+	}
+	bubble.Test(t, func(t *testing.T) {
+		l := &limited{
+			original: adaptivelimiter.NewBuilder[any]().WithLimits(1, most, 20).Build(),
+			model: &peers.FailsafeLimiter{
+				NewDigest: func() peers.Digest { return tdigest.NewWithCompression(100) }, Most: most,
+			},
+			luck: rand.New(rand.NewPCG(1, 7)), base: 500 * time.Millisecond, servers: math.MaxInt,
+		}
+		high := 0
+		for i := range events {
+			for len(l.flying) < 270 { // a fifth of the limit is enough for it to grow
+				sent, agree := l.start()
+				if !agree {
+					t.Fatalf("event %d: one lets it start, the other not; the model's limit is %d, the original's %d", i, l.model.Limit(), l.original.Limit())
+				}
+				if !sent {
+					break
+				}
+			}
+			l.end()
+			got, want := l.model.Limit(), l.original.Limit()
+			if got != want {
+				t.Fatalf("event %d: the model's limit is %d, the original's %d", i, got, want)
+			}
+			high = max(high, got)
+		}
+		if t.Logf("the limit went up to %d", high); high < least || high > most {
+			t.Errorf("the limit went up to %d, want %d to %d, or this tells too little", high, least, most)
+		}
+	})
+}

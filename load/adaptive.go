@@ -29,7 +29,8 @@ import (
 //
 // Where more than a tenth of the requests fail after longer than twice base
 // (time-outs), it halves the limit once a round trip, and does not grow before
-// the server has worked off what was abandoned. A request that is refused takes
+// the server has worked off what was abandoned. Where fewer do, their answers
+// were lost: the places that they held are no queue. A request that is refused takes
 // a tenth off the limit, once a round trip. Cancelled requests and fast
 // failures teach nothing; but before the first answers every failure counts as a
 // time-out, as base is unknown. While less than three quarters of the limit are
@@ -62,13 +63,19 @@ type Adaptive struct {
 	paying int     // windows left of a collapse that is being paid off; zero: none
 	paid   float64 // latency in the last of them
 	cut    time.Time
+
+	answers, lost float64 // of late: answers, and time-outs among them
+
+	lostAt time.Time // when a time-out was last seen, unless the server is too slow
+	held   float64   // of those in flight in the last window: they are lost
 }
 
 // window sums up requests that have ended.
 type window struct {
-	n, lost       int
+	n             int
 	took, squares float64 // sums of seconds, and of their squares
 	inFlight      float64 // sum
+	began         time.Time
 }
 
 func (w *window) mean() float64 { return w.took / float64(w.n) }
@@ -88,6 +95,10 @@ const (
 	adaptiveQueue    = 1.5 // allowance for a queue, in roots of what is in flight
 	adaptivePatience = 8   // windows from a raise that failed to the next, at most
 	adaptivePaying   = 4   // windows in which a backlog must fall
+
+	adaptiveRecent = 50 // answers among which time-outs are counted, at least
+
+	adaptiveHeld = 10 * time.Second // for which a time-out is a reason to look for lost requests
 )
 
 // Limit returns how many may be in flight now.
@@ -122,6 +133,7 @@ func (a *Adaptive) Observe(s Sample) {
 		}
 	case Failed:
 		if sent.After(a.cut) && s.Took.Seconds() >= 2*a.base {
+			a.lostAt = s.Now
 			a.lose(s.Now)
 		}
 	default:
@@ -135,6 +147,11 @@ func (a *Adaptive) served(s Sample, sent time.Time) {
 		return // what was in flight before the probe has not ended yet
 	}
 	took, w := s.Took.Seconds(), &a.last
+	keep := 1 - 1/max(a.limit, adaptiveRecent)
+	a.answers, a.lost = keep*a.answers+1, keep*a.lost
+	if w.n == 0 {
+		w.began = s.Now
+	}
 	w.n++
 	w.took += took
 	w.squares += took * took
@@ -168,6 +185,7 @@ func (a *Adaptive) turn(now time.Time, w *window) {
 	}
 	mean := w.mean()
 	a.inFlight = w.inFlight / float64(w.n)
+	a.hold(now, w)
 	if a.paying > 0 && !a.settled(mean) {
 		return
 	}
@@ -199,12 +217,13 @@ func (a *Adaptive) binds() bool { return a.inFlight >= 0.75*float64(a.Limit()) }
 
 // steer moves the limit by the queue.
 func (a *Adaptive) steer(mean float64) {
-	n, room := a.inFlight, a.room()
+	n := a.inFlight - a.held
+	room := a.room(n)
 	calm := min(a.means[0], a.means[1], a.means[2])
 	queue := n * (1 - a.base/mean)
 	switch {
 	case a.seen >= 3 && n*(1-a.base/calm) > room:
-		a.lower(max(n*a.base/calm+0.7*room, a.limit/2))
+		a.lower(max(n*a.base/calm+0.7*room+a.held, a.limit/2))
 	case queue < room/2:
 		a.raise()
 	case queue > room:
@@ -212,10 +231,10 @@ func (a *Adaptive) steer(mean float64) {
 	}
 }
 
-// room is the allowance for a queue.
-func (a *Adaptive) room() float64 {
-	part := max(adaptiveQueue/math.Sqrt(a.inFlight), 2*a.doubt)
-	return a.inFlight * min(part, (1+2*a.spread)/(3+2*a.spread))
+// room is the allowance for a queue beside n that are answered.
+func (a *Adaptive) room(n float64) float64 {
+	part := max(adaptiveQueue/math.Sqrt(n), 2*a.doubt)
+	return n * min(part, (1+2*a.spread)/(3+2*a.spread))
 }
 
 func (a *Adaptive) raise() {
@@ -242,17 +261,29 @@ func (a *Adaptive) lower(to float64) {
 	a.rest = a.patience
 }
 
+// hold learns how many of those in flight hold their place for nothing, as their
+// answer is lost: by Little's law, those that are answered are as many as are
+// answered a second, times the latency.
+func (a *Adaptive) hold(now time.Time, w *window) {
+	a.held = 0
+	if long := now.Sub(w.began).Seconds(); now.Sub(a.lostAt) < adaptiveHeld && long > 0 {
+		answered := float64(w.n-1) / long * w.mean()
+		a.held = min(max(a.inFlight-answered, 0), 0.9*a.inFlight)
+	}
+}
+
 // lose counts a time-out, and halves the limit if there are many.
 func (a *Adaptive) lose(now time.Time) {
-	a.last.lost++
-	lost := a.last.lost
-	if 10*lost <= a.last.n+lost || lost < 2 && a.limit >= 4 {
+	a.lost++
+	if 10*a.lost <= a.answers+a.lost || a.lost < 2 && a.limit >= 4 {
 		return
 	}
+	a.answers, a.lost = 0, 0
 	a.limit = max(1, a.limit/2)
 	a.step, a.seen, a.rest, a.patience = 0, 0, 0, 0
 	a.probe.low, a.last, a.cut = 0, window{}, now
 	a.paying, a.paid = adaptivePaying, 0
+	a.lostAt, a.held = time.Time{}, 0 // the server is too slow: what times out is in its queue
 }
 
 // settled reports whether the server has worked off what was abandoned: it is as

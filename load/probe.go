@@ -31,7 +31,8 @@ func (a *Adaptive) lookDown(now time.Time, part float64) {
 	if a.inFlight > 0 {
 		n = min(n, a.inFlight)
 	}
-	a.probe.low, a.probe.since = max(1, int(n*max(part, probeLeast))), now
+	held := min(a.held, n)
+	a.probe.low, a.probe.since = max(1, int((n-held)*max(part, probeLeast)+held)), now
 	a.probe.suspect, a.cuts, a.last = false, 0, window{}
 }
 

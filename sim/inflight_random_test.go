@@ -38,10 +38,11 @@ func strange(seed uint64) trial {
 // and no longer p99, or half of the p99 at 95 % of the goodput.
 func TestInFlightRandomServers(t *testing.T) {
 	warm, calls, seeds := int64(5_000), int64(5_000), uint64(4)
+	others := []string{"aimd", "vegas", "gradient2", "8", "512"}
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		warm, calls, seeds = 300_000, 40_000, 100
+		others = append(others, "failsafe")
 	}
-	others := []string{"aimd", "vegas", "gradient2", "8", "512"}
 	for seed := range seeds {
 		c := strange(seed)
 		ours := c.fares(t, "adaptive", warm, calls)

@@ -2,12 +2,14 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/pace/peers"
 )
 
 // fare is what a policy of how many at once comes to on a server.
@@ -41,14 +43,22 @@ func (c trial) scenario() Scenario {
 	}
 }
 
-// fares measures, after the first 150,000 calls or 10 s, 100,000 calls or 60 s.
+// fares measures so many calls or 60 s, after so many to warm up or 10 s, under a
+// concurrency limit of none(in-flight=...), or that of failsafe-go, "failsafe".
 func (c trial) fares(t *testing.T, inFlight string, warm, calls int64) fare {
 	t.Helper()
 	s := c.scenario()
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
-	r := New(s, policy(t, "none(in-flight="+inFlight+")"), c.seed+1)
+	p := Policy{Name: inFlight, New: func() pace.Controller { return &peers.FailsafeLimiter{Most: 10_000} }}
+	began := time.Duration(0)
+	if inFlight == "failsafe" {
+		warm, began = math.MaxInt64, 50*time.Second // it moves once a second, so it gets a minute
+	} else {
+		p = policy(t, "none(in-flight="+inFlight+")")
+	}
+	r := New(s, p, c.seed+1)
 	until := func(served int64, at time.Duration) {
 		for r.server.served < served && r.now < int64(at) {
 			if r.Step(1000) {
@@ -56,7 +66,7 @@ func (c trial) fares(t *testing.T, inFlight string, warm, calls int64) fare {
 			}
 		}
 	}
-	until(warm, 10*time.Second)
+	until(warm, began+10*time.Second)
 	before, from := r.Result(), r.now
 	r.took = histogram{}
 	until(r.server.served+calls, time.Duration(r.now)+60*time.Second)
@@ -117,7 +127,7 @@ func TestInFlightNearTheBest(t *testing.T) {
 	others := []string{}
 	whole := os.Getenv("THROTTLE_SOAK") != ""
 	if whole {
-		warm, calls, others = 60_000, 40_000, []string{"aimd", "vegas", "gradient2", "8", "512"}
+		warm, calls, others = 60_000, 40_000, []string{"aimd", "vegas", "gradient2", "failsafe", "8", "512"}
 	}
 	for _, c := range speeds(whole) {
 		best, ours := c.sweep(t, warm, calls), c.fares(t, "adaptive", warm, calls)

@@ -61,6 +61,7 @@ func cluster(o options) (*gocql.ClusterConfig, error) {
 	// one write at a time is in flight, and changes little where 64 are. Without
 	// it the latency that the concurrency limit learns from is the database's.
 	c.WriteCoalesceWaitTime = 0
+	c.ProtoVersion = o.protocol
 
 	// One try: the worker retries, when the limit lets it. A retry policy or a
 	// speculative execution here would multiply the load on a node in trouble,

@@ -41,6 +41,7 @@ type options struct {
 	produce                 int64
 	size                    int
 	dial                    dialer // nil: the usual; tests have a network of their own
+	protocol                int    // version of the native protocol; 0: the highest that both have
 }
 
 // dialer connects.

@@ -50,6 +50,9 @@ func (s *site) selected(t *testing.T, topic string, each int64) (found [partitio
 	return found
 }
 
+// at500 makes a node serve 500 requests a second, and delay what is beyond.
+var at500 = []string{"native_transport_rate_limiting_enabled: true", "native_transport_max_requests_per_second: 500"}
+
 // TestReal plays the scenes at a real Kafka and real Cassandras, one after
 // another, as two cores are full of them.
 func TestReal(t *testing.T) {
@@ -59,23 +62,42 @@ func TestReal(t *testing.T) {
 	kafka := rig.Kafka(t)
 	t.Run("Node", func(t *testing.T) {
 		s := real(t, kafka)
-		s.warm(t, 15*time.Second)
-		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 4*time.Second) })
+		s.warm(t, 12*time.Second)
+		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 3*time.Second) })
 		t.Run("Frozen", func(t *testing.T) { sceneFrozen(t, s, 50_000, 10*time.Second, 2*time.Second) })
+		t.Run("Slow", func(t *testing.T) { sceneSlow(t, s, 50_000, 3*time.Second, 3*time.Second) })
 		t.Run("Poison", func(t *testing.T) { scenePoison(t, s, 40_000, 10_000) })
-		t.Run("Killed", func(t *testing.T) { sceneKilled(t, s, 40_000, 10_000, 2*time.Second, "-most", "1") })
-		t.Run("Down", func(t *testing.T) { sceneDown(t, s, 10_000, 5*time.Second) })
+		t.Run("Killed", func(t *testing.T) { sceneKilled(t, s, 30_000, 10_000, 2*time.Second, "-most", "1") })
+		t.Run("Down", func(t *testing.T) { sceneDown(t, s, 10_000, 4*time.Second) })
 	})
 	t.Run("Limited", func(t *testing.T) {
-		s := real(t, kafka, "native_transport_rate_limiting_enabled: true", "native_transport_max_requests_per_second: 500")
+		s := real(t, kafka, at500...)
 		t.Run("Collapse", func(t *testing.T) { sceneCollapse(t, s, 5000, 6*time.Second) })
-		t.Run("Refused", func(t *testing.T) { sceneRefused(t, s, 500, 2500, 8*time.Second) })
+		t.Run("Several", func(t *testing.T) { sceneSeveral(t, s, 500, 1000, 3*time.Second) })
+		t.Run("Lost", func(t *testing.T) { sceneLost(t, s, 2000, 3*time.Second) })
+		t.Run("Refused", func(t *testing.T) { sceneRefused(t, s, 500, 2500, 6*time.Second) })
 	})
 	t.Run("Queue", func(t *testing.T) {
 		s := real(t, kafka, "cql_start_time: QUEUE", "write_request_timeout: 200ms")
 		s.warm(t, 5*time.Second)
-		t.Run("Neighbour", func(t *testing.T) { sceneNeighbour(t, s, 60_000, 3*time.Second, 5*time.Second) })
+		t.Run("Neighbour", func(t *testing.T) { sceneNeighbour(t, s, 60_000, 2*time.Second, 4*time.Second) })
 	})
+}
+
+// TestRealMetastable plays the collapse that outlasts its trigger five times, each
+// at a node of its own: what is learnt comes back in all of them.
+func TestRealMetastable(t *testing.T) {
+	if os.Getenv("THROTTLE_INTEGRATION") != "1" || os.Getenv("THROTTLE_SOAK") == "" {
+		t.Skip("NO KAFKA, NO CASSANDRA: set THROTTLE_INTEGRATION=1 and THROTTLE_SOAK=1 to play five metastable failures at real ones")
+	}
+	kafka := rig.Kafka(t)
+	for i := range 5 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			s := real(t, kafka, at500...)
+			frozen := func() func() { s.freeze(); return s.thaw }
+			sceneMetastable(t, s, fmt.Sprint("trigger-", i), frozen, 5*time.Second, 10*time.Second)
+		})
+	}
 }
 
 // warm writes rows for a while, as a virtual machine that has just started is slow.

@@ -44,9 +44,11 @@ type site struct {
 	freeze, thaw, kill func() // of Cassandra
 	restart            func(t *testing.T)
 	// rows returns which readings of each partition are there, of so many.
-	rows func(t *testing.T, topic string, each int64) [partitions]map[int64]bool
-	db   *standin.Database // nil: a real one
-	dial dialer            // nil: the usual
+	rows   func(t *testing.T, topic string, each int64) [partitions]map[int64]bool
+	db     *standin.Database // nil: a real one
+	dial   dialer            // nil: the usual
+	suffix string            // of topics
+	lossy  int               // every so many answers to a write are lost; 0: none
 }
 
 // standins starts both in this process, on a network of their own, for a
@@ -87,6 +89,25 @@ func standins(t *testing.T, k standin.Knobs) *site {
 			return found
 		},
 	}
+}
+
+// slow lets Cassandra work for a fifth of the time only, until fast.
+func (s *site) slow() (fast func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			s.freeze()
+			time.Sleep(40 * time.Millisecond)
+			s.thaw()
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	return func() { close(stop); <-ended }
 }
 
 // args are the flags of a program at this site, for a topic and table of their
@@ -178,7 +199,9 @@ func (s *site) options(t *testing.T, topic string, more ...string) options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.dial = s.dial
+	if o.dial = s.dial; s.lossy > 0 {
+		o.dial, o.protocol = s.losing(), 4 // whose frames can be told apart
+	}
 	return o
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // FailsafeLimiter is the AdaptiveLimiter of github.com/failsafe-go/failsafe-go
-// with its defaults: an adaptive concurrency limit, 20 at first, 1 to 200, that
+// with its defaults: an adaptive concurrency limit, 20 at first, 1 to Most, that
 // follows how long requests take. Once a second at most, and after at least 50
 // answers, it takes the 0.9 quantile of their times, smooths it (recent), and
 // smooths that again (baseline):
@@ -19,7 +19,8 @@ import (
 // The limit goes down by one if the queue is above 6, or if the limit is in
 // use, and with more in flight came longer times and hardly more throughput. It
 // goes up by one if the queue is below 3, to at most five times what was in
-// flight. From a limit of 100 on, steps and thresholds are doubled.
+// flight. From a limit of 100 on, steps and thresholds are doubled, from 1000 on
+// they are three times as large, and so on.
 //
 // It ignores how a request ends: a throttled answer counts as any other, and a
 // quick one as a good one. A caller that finds the limit in use waits in line,
@@ -29,6 +30,8 @@ type FailsafeLimiter struct {
 	// t-digest of compression 100. If nil, the times themselves are sorted,
 	// every second one of them once there are too many.
 	NewDigest func() Digest
+	// Most bounds the limit. If zero or below, 200.
+	Most int
 
 	limit    int // 0: 20
 	inFlight int // 0 to limit, more after a cut
@@ -57,7 +60,7 @@ var _ pace.Controller = (*FailsafeLimiter)(nil)
 // Limit returns how many requests may be in flight.
 func (f *FailsafeLimiter) Limit() int {
 	if f.limit == 0 {
-		return 20
+		return min(20, f.most())
 	}
 	return f.limit
 }
@@ -103,10 +106,7 @@ func (f *FailsafeLimiter) look() {
 	queue := int(math.Ceil(float64(limit) * (1 - baseline/recent)))
 	gain, varies := f.throughput.add(most, most/(recent/1e9))
 	slowing, _ := f.duration.add(most, recent)
-	step := 1 // the whole part of log10(limit), at least 1
-	if limit >= 100 {
-		step = 2
-	}
+	step := max(1, int(math.Log10(float64(limit))))
 	full := f.inFlight >= limit
 	futile := gain < 0 || slowing > 0.5 && (gain < 0.3 || varies < 0.2)
 	to := limit
@@ -121,7 +121,14 @@ func (f *FailsafeLimiter) look() {
 			to = limit - step
 		}
 	}
-	f.limit = min(max(to, 1), 200)
+	f.limit = min(max(to, 1), f.most())
+}
+
+func (f *FailsafeLimiter) most() int {
+	if f.Most > 0 {
+		return f.Most
+	}
+	return 200
 }
 
 // times are how long requests took, and how many were in flight at most.

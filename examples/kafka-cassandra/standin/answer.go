@@ -184,21 +184,22 @@ func (d *Database) admit(now time.Time, k Key) (end time.Time, refusal message.M
 		}
 		d.bucket = s
 	}
-	d.line.widen(now, d.width())
+	line, service := d.node(k.Device)
+	line.widen(now, d.width())
 	if d.knobs.Queue > 0 && d.stats.Inside >= d.knobs.Queue+d.width() {
 		d.stats.Overloaded++
 		return end, &message.Overloaded{ErrorMessage: "the queue is full"}
 	}
 	d.stats.Inside++
 	d.stats.Most = max(d.stats.Most, d.stats.Inside)
-	if p := d.knobs.Patience; p > 0 && d.line.begins(now).Sub(now) > p {
+	if p := d.knobs.Patience; p > 0 && line.begins(now).Sub(now) > p {
 		d.stats.TimedOut++
 		return now.Add(p), &message.WriteTimeout{
 			ErrorMessage: "Operation timed out - received only 0 responses.",
 			Consistency:  primitive.ConsistencyLevelLocalQuorum, BlockFor: 1, WriteType: primitive.WriteTypeSimple,
 		}
 	}
-	end = d.line.enter(now, d.service())
+	end = line.enter(now, service)
 	if d.knobs.Fails != nil && d.knobs.Fails(k.Device, k.At) {
 		d.stats.Failed++
 		return end, &message.ServerError{ErrorMessage: "this row fails each time"}

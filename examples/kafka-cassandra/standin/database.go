@@ -10,6 +10,8 @@ package standin
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -24,6 +26,11 @@ type Knobs struct {
 	Service time.Duration
 	// Width is how many writes are served at once. If zero, 16.
 	Width int
+	// Nodes is how many nodes there are behind the one that is connected to. Each
+	// has Width and Service of its own, and its share of the devices. If zero, 1.
+	Nodes int
+	// Slow is how many times as long a write takes at the first node. If zero, 1.
+	Slow int
 	// Queue bounds the writes that wait; beyond it the answer is Overloaded. If
 	// zero, there is no bound.
 	Queue int
@@ -81,7 +88,7 @@ type Database struct {
 	tables map[string][]Column // by KEYSPACE.TABLE
 	rows   map[Key]Row
 	knobs  Knobs
-	line   line
+	lines  []line // one for each node
 	bucket limit.State
 	stats  Stats
 }
@@ -130,7 +137,7 @@ func (d *Database) Restart() error {
 
 // listen begins to serve. The caller holds the lock, or is the only one.
 func (d *Database) listen(l net.Listener) {
-	d.server, d.line, d.stats.Inside = &server{db: d, listen: l, ended: make(chan struct{}), open: map[net.Conn]bool{}}, line{}, 0
+	d.server, d.lines, d.stats.Inside = &server{db: d, listen: l, ended: make(chan struct{}), open: map[net.Conn]bool{}}, nil, 0
 	d.server.all.Go(d.server.run)
 }
 
@@ -158,9 +165,7 @@ func (d *Database) Set(k Knobs) {
 func (d *Database) Pause(how time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Now()
-	d.line.widen(now, d.width())
-	d.line.pause(now, how)
+	d.pause(time.Now(), how)
 }
 
 // Freeze answers nothing until Thaw, as after a SIGSTOP.
@@ -181,9 +186,7 @@ func (d *Database) Thaw() {
 	select {
 	case <-d.thawed:
 	default:
-		now := time.Now()
-		d.line.widen(d.froze, d.width())
-		d.line.pause(d.froze, now.Sub(d.froze))
+		d.pause(d.froze, time.Since(d.froze))
 		close(d.thawed)
 	}
 }
@@ -221,6 +224,38 @@ func (d *Database) Stats() Stats {
 	s := d.stats
 	d.stats.Most = d.stats.Inside
 	return s
+}
+
+// pause lets no node work from then on for so long. The caller holds the lock.
+func (d *Database) pause(from time.Time, how time.Duration) {
+	for i := range d.nodes() {
+		l := &d.lines[i]
+		l.widen(from, d.width())
+		l.pause(from, how)
+	}
+}
+
+// nodes returns how many there are, with a line for each. The caller holds the
+// lock.
+func (d *Database) nodes() int {
+	n := max(d.knobs.Nodes, 1)
+	for len(d.lines) < n {
+		d.lines = append(d.lines, line{})
+	}
+	return n
+}
+
+// node returns the line of the node that has a device, and how long one write
+// takes there. The caller holds the lock.
+func (d *Database) node(device string) (*line, time.Duration) {
+	h := fnv.New32a()
+	io.WriteString(h, device)
+	i := int(h.Sum32() % uint32(d.nodes()))
+	service := d.service()
+	if i == 0 {
+		service *= time.Duration(max(d.knobs.Slow, 1))
+	}
+	return &d.lines[i], service
 }
 
 func (d *Database) width() int {

@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/pace"
+)
+
+// shared is what processes get of one bucket from the second minute on: Jain's
+// index and the deviation between them, and the share that is refused.
+type shared struct{ jain, deviation, refused float64 }
+
+// evenly runs n processes that always have more to do, on so many a second each,
+// for ten minutes after the first.
+func evenly(t *testing.T, text string, n int, each float64, seed uint64) shared {
+	t.Helper()
+	rate := int64(float64(n) * each)
+	s := plain("evenly", 11*time.Minute, bucketOf(rate, time.Second, rate), Group{Processes: n, Workers: 10})
+	served, sent, refused := make([]float64, n), 0.0, 0.0
+	r := New(s, policy(t, text), seed)
+	r.Watch = func(p Point) {
+		switch {
+		case p.At < time.Minute:
+		case p.Sent:
+			sent++
+		case p.Verdict == pace.Served:
+			served[p.Process]++
+		case p.Verdict == pace.Throttled:
+			refused++
+		}
+	}
+	for !r.Step(1_000_000) {
+	}
+	var sum, squares float64
+	for _, x := range served {
+		sum, squares = sum+x, squares+x*x
+	}
+	mean := sum / float64(n)
+	return shared{sum * sum / float64(n) / squares, math.Sqrt(max(0, squares/float64(n)-mean*mean)) / mean, refused / sent}
+}
+
+// From the second minute on, clients that know the level of a bucket share it
+// evenly. Blind ones, of which each refusal slows down one at random, stay within
+// a quarter of their mean: docs/concurrency.md has the table.
+func TestFairAfterAMinute(t *testing.T) {
+	seeds, bounds := uint64(1), []struct {
+		text            string
+		jain, deviation float64
+	}{{"adaptive-informed", 0.95, 0.2}, {"adaptive", 0.9, 0.33}}
+	clients, rates := []int{5, 50}, []float64{2}
+	if os.Getenv("THROTTLE_SOAK") != "" {
+		seeds, clients, rates = 3, []int{2, 5, 20, 50, 200}, []float64{0.5, 1, 2, 5, 20}
+	}
+	for _, b := range bounds {
+		for _, n := range clients {
+			for _, each := range rates {
+				var mean shared
+				for seed := range seeds {
+					got := evenly(t, b.text, n, each, seed+1)
+					mean.jain += got.jain / float64(seeds)
+					mean.deviation += got.deviation / float64(seeds)
+					mean.refused += got.refused / float64(seeds)
+				}
+				t.Logf("| %s | %d at %v/s | %.2f | %.2f | %.3f |", b.text, n, each, mean.jain, mean.deviation, mean.refused)
+				if n < 5 || each < 2 { // too few refusals in a minute to learn from
+					continue
+				}
+				if mean.jain < b.jain || mean.deviation > b.deviation || mean.refused > 0.03 {
+					t.Errorf("%s, %d clients at %v/s: Jain %.3f, deviation %.3f of the mean, %.3f refused; want at least %v, at most %v and 0.03", b.text, n, each, mean.jain, mean.deviation, mean.refused, b.jain, b.deviation)
+				}
+			}
+		}
+	}
+}
