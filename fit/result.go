@@ -115,7 +115,49 @@ func (tr *trace) weighAll() (all []weighed) {
 			}
 		}
 	}
+	c.shareAll(all)
 	slices.SortStableFunc(all, func(a, b weighed) int { return cmpFloat(a.cost-a.gain, b.cost-b.gain) })
+	return all
+}
+
+// shareAll weighs the kinds with other callers where none explains the answers
+// without.
+func (c *scorer) shareAll(all []weighed) {
+	least := math.Inf(1)
+	var from []params
+	for i := range all {
+		w := &all[i]
+		least = min(least, w.cost-w.gain-penalty(&w.p, c.tr.latency))
+		if w.p.kind != Concurrency && w.p.kind != Delay && w.p.n > 0 {
+			from = append(from, w.p)
+			for _, m := range w.modes[:min(len(w.modes), 4)] {
+				from = append(from, m.p)
+			}
+		}
+	}
+	if least < costRefused {
+		return
+	}
+	for i := range all {
+		w := &all[i]
+		if w.p.kind == Concurrency || w.p.kind == Delay || w.p.n == 0 {
+			continue
+		}
+		if f := c.share(w.p.kind, w.p.first, from); f.cost+1 < w.cost-penalty(&w.p, c.tr.latency) {
+			x := c.weigh(f)
+			x.cost += penalty(&x.p, c.tr.latency) + 1
+			x.widen(append(x.modes, append(within(w.modes, penalty(&w.p, c.tr.latency)), w.found)...))
+			*w = x
+		}
+	}
+}
+
+// within are fs with more cost.
+func within(fs []found, more float64) (all []found) {
+	for _, f := range fs {
+		f.cost += more
+		all = append(all, f)
+	}
 	return all
 }
 
@@ -216,10 +258,19 @@ func why(tr *trace, all []weighed) string {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
-	if x := best.cost - penalty(&best.p, tr.latency); x > unsure {
+	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure(&best.p) {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
+}
+
+// unsure is what the answers may cost to be decided on: with other callers, it
+// is never certain when they are refused.
+func (tr *trace) unsure(p *params) float64 {
+	if p.others > 0 {
+		return max(unsure, 2.5*float64(tr.cycles()))
+	}
+	return max(unsure, float64(tr.cycles()))
 }
 
 // wide names a param that is not known well enough; it is empty where all are.
