@@ -38,13 +38,13 @@ type scorer struct {
 	events  []event // of the trace, all or the first
 	runs    []event
 	bins    []event // of a crowd
-	dbg     crowd
 	served  []float64
 	left    []float64
 	whole   []float64 // what was used and what remains by the server
 	ceiling float64   // a kind that costs more is excluded
 	kept    []found   // may explain as well as the best
 	least   float64   // cost of those
+	shared  bool      // other callers are weighed
 }
 
 // cost is the negative log-likelihood of the events under p, as far as it is
@@ -190,7 +190,7 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 	}
 	best := cheap
 	if cheap > 0 { // with what one refusal says of the next
-		best = c.cost(p, max(bound, c.least+explained))
+		best = c.cost(p, max(bound, c.least+c.margin()))
 	}
 	c.keep(p, best)
 	return best
@@ -240,7 +240,7 @@ func (c *scorer) cheapest(p *params) (cheap, n float64) {
 func (c *scorer) solveTold(p *params, bound float64) float64 {
 	best, n := hopeless, 0.0
 	for _, p.n = range c.counts() {
-		x := c.cost(p, max(min(bound, best), c.least+explained))
+		x := c.cost(p, max(min(bound, best), c.least+c.margin()))
 		c.keep(p, x)
 		if x < best {
 			best, n = x, p.n

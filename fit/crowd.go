@@ -30,8 +30,8 @@ func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 // callers, as far as it is below bound.
 func (c *scorer) crowdCost(p *params, bound float64) float64 {
 	d := crowd{p: p, blur: c.blur(p), log: crowdLog{c.bins[:0]}}
-	if len(c.events) == 0 {
-		return 0
+	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) == 0 {
+		return hopeless
 	}
 	free := d
 	d.begin(c.events[0].from)
@@ -59,7 +59,6 @@ func (c *scorer) crowdSum(d *crowd, bound float64) (sum float64) {
 		}
 	}
 	c.bins = d.log.runs
-	c.dbg = *d
 	return sum
 }
 
@@ -214,7 +213,7 @@ func (d *crowd) learn(used, vary, blur, side float64) float64 {
 	case likely < strange:
 		d.shift(limit-used, vary, 0.3)
 		return cost
-	case likely < 0.2 && side > 0 && d.p.kind == TokenBucket: // one of another caller is a whole one
+	case likely < 0.5 && side > 0 && d.p.kind == TokenBucket: // one of another caller is a whole one
 		d.shift(n-0.5-used, vary, 0.1)
 		return cost
 	}

@@ -30,16 +30,11 @@ func TestDebugMany(t *testing.T) {
 		if o.Decided && mark == "ok" {
 			continue
 		}
-		truth := fit.Truth(o.answers, s.truth, s.others)
-		d := 0.0
-		for _, c := range o.Candidates {
-			if c.Kind != s.truth.Kind || c.FromFirst != s.truth.FromFirst {
-				d = -c.LogLikelihood - truth
-				break
-			}
-		}
-		if !o.Decided && d > 4.6 {
+		truth := 0.0
+		d := fit.Ratio(o.answers, s.truth, s.others)
+		if o.missed() {
 			sep++
+			mark += " MISSED"
 		}
 		t.Logf("%-2s %d decided %t kind %t parameters %t: [%v] found [%v], others %.0f %%, %d steps, %d sent, %d refused, %.3gs lr %.1f truth %.1f %s", mark, seed, o.Decided,
 			kind, params, s.truth, o.Candidates[0].Model, 100*s.others/s.rate, o.steps, o.sent, o.refused, o.took.Seconds(), d, truth, o.Why)

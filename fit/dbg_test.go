@@ -21,9 +21,6 @@ func TestDebugOne(t *testing.T) {
 		for _, c := range o.Candidates {
 			fmt.Printf("   %v ll %.2f rate %v burst %v count %v period %v infl %v\n", c.Model, c.LogLikelihood, c.RateIn, c.BurstIn, c.CountIn, c.PeriodIn, c.InFlightIn)
 		}
-		fmt.Println(o.Decided, o.Why, "truth costs", fit.Truth(o.answers, s.truth, s.others))
-		if os.Getenv("EX") != "" && s.others > 0 {
-			fit.ExplainTruth(o.answers, s.truth, s.others)
-		}
+		fmt.Println(o.Decided, o.Why, "ratio", fit.Ratio(o.answers, s.truth, s.others))
 	}
 }

@@ -5,20 +5,37 @@ import (
 	"time"
 )
 
-// Truth is the negative log-likelihood of answers under a server's true
-// parameters, with requests a second of others.
-func Truth(answers []Answer, m Model, others float64) float64 {
+// Ratio is the logarithm of the likelihood of answers under a server's true
+// parameters, with requests a second of other callers, to that under the best of
+// any other kind, with the parameters that suit it best.
+func Ratio(answers []Answer, m Model, others float64) float64 {
 	tr := readTrace(answers)
+	rival, truth := hopeless, hopeless
+	if m.Kind == Unlimited {
+		return 0 // as likely as any limit that was not reached
+	}
+	for _, w := range tr.weighAll() {
+		x := w.cost - w.gain - penalty(&w.p, tr.latency)
+		if w.p.kind != m.Kind || w.p.first != m.FromFirst {
+			rival = min(rival, x)
+		} else if m.Kind == Delay {
+			truth = x
+		}
+	}
+	return rival - min(truth, tr.truth(m, others))
+}
+
+// truth is what the answers cost under true parameters.
+func (tr *trace) truth(m Model, others float64) float64 {
 	c := &scorer{tr: tr, events: tr.events}
 	p := tr.params(m)
+	if p.kind == TokenBucket {
+		p.rate -= others // what others leave is all that can be seen
+	}
 	cost := c.cost(&p, math.Inf(1))
 	if others > 0 {
-		if p.kind == TokenBucket {
-			p.rate -= others
-			cost = c.cost(&p, math.Inf(1))
-		}
 		p.others = others
-		cost = min(cost, c.crowdCost(&p, math.Inf(1)))
+		cost = min(cost, c.cost(&p, math.Inf(1)))
 	}
 	return cost
 }
@@ -31,24 +48,4 @@ func (tr *trace) params(m Model) params {
 		p.edge = -float64(tr.origin.Add(-m.Phase).UnixNano()%int64(m.Period)) / float64(time.Second)
 	}
 	return p
-}
-
-// ExplainTruth prints events.
-func ExplainTruth(answers []Answer, m Model, others float64) {
-	tr := readTrace(answers)
-	c := &scorer{tr: tr, events: tr.events}
-	p := tr.params(m)
-	p.others = others
-	if p.kind == TokenBucket {
-		p.rate -= others
-	}
-	was := 0.0
-	println("events", len(tr.events), "merged", tr.merged)
-	for i := range tr.events {
-		c.events = tr.events[:i+1]
-		x := c.crowdCost(&p, math.Inf(1))
-		e := tr.events[i]
-		println(i, "from", int(e.from*1000), "to", int(e.to*1000), "n", int(e.n), "cost m", int(1000*(x-was)), "mean", int(c.dbg.mean*10), "sd m", int(1000*math.Sqrt(c.dbg.vary)), "end", int(c.dbg.end*1000), "sd", int(1000*math.Sqrt(c.dbg.endVary)))
-		was = x
-	}
 }

@@ -36,9 +36,9 @@ type Result struct {
 	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
 	// empty: without a refusal it is Unlimited, or Delay.
 	Candidates []Candidate
-	// Decided reports that the first Candidate is far more than 99 times as
-	// likely as any other, that it explains the answers but for one refusal at
-	// most, and that its parameters are known to about 4 %. Of
+	// Decided reports that the first Candidate is more than 99 times as
+	// likely as any other, that it explains the answers, if need be by the requests
+	// of other callers, and that its parameters are known to about 4 %. Of
 	// Unlimited it means that a thousand requests were served, and no more.
 	Decided bool
 	// Why is the reason in one line where Decided is false; otherwise it is
@@ -51,14 +51,17 @@ type Result struct {
 	// explain by this caller's requests alone, of repeated ones in a row the
 	// first.
 	Unexplained int
-	// Shared reports that so many refusals came too early that other callers
-	// seem to use the same limit. A TokenBucket's rate is then what they leave.
+	// Shared reports that the first Candidate explains the answers best where
+	// other callers use the same limit, as refusals came too early. A TokenBucket's rate is then what they leave.
 	Shared bool
 }
 
-// odds is the logarithm of how much likelier the first has to be: more than that
-// of 99, as the noise model is only a model.
-const odds = 8
+// odds is the logarithm of how much likelier than any other the first has to be,
+// 99 times; a Plan asks on up to sure, as the noise model is only a model.
+const (
+	odds = 4.6
+	sure = 8.0
+)
 
 // precise is how wide, relative to the middle, half an interval may be.
 const precise = 0.04
@@ -81,10 +84,10 @@ func Fit(answers []Answer) Result {
 		r.Candidates = append(r.Candidates, tr.candidate(w))
 	}
 	share(r.Candidates)
-	r.Why = why(tr, all)
+	r.Why = why(tr, all, odds)
 	r.Decided = r.Why == ""
 	r.Unexplained = tr.unexplained(&all[0].p)
-	r.Shared = r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
+	r.Shared = all[0].p.others > 0 || r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
 	return r
 }
 
@@ -97,7 +100,7 @@ func (tr *trace) weighAll() (all []weighed) {
 		all = append(all, w)
 	}
 	add(weighed{found: found{cost: c.cost(&params{}, hopeless)}})
-	if w, gain := tr.delay(); gain > odds {
+	if w, gain := tr.delay(); gain > sure {
 		w.cost, w.gain = c.cost(&w.p, hopeless), gain
 		add(w)
 	}
@@ -138,6 +141,7 @@ func (c *scorer) shareAll(all []weighed) {
 	if least < costRefused {
 		return
 	}
+	c.shared = true
 	for i := range all {
 		w := &all[i]
 		if w.p.kind == Concurrency || w.p.kind == Delay || w.p.n == 0 {
@@ -146,7 +150,7 @@ func (c *scorer) shareAll(all []weighed) {
 		if f := c.share(w.p.kind, w.p.first, from); f.cost+1 < w.cost-penalty(&w.p, c.tr.latency) {
 			x := c.weigh(f)
 			x.cost += penalty(&x.p, c.tr.latency) + 1
-			x.widen(append(x.modes, append(within(w.modes, penalty(&w.p, c.tr.latency)), w.found)...))
+			x.widen(append(append(x.modes, within(w.modes, penalty(&w.p, c.tr.latency))...), w.found), c.margin())
 			*w = x
 		}
 	}
@@ -172,6 +176,9 @@ func (p *params) sameAsBucket() bool {
 // is rather a concurrency limit.
 func penalty(p *params, latency float64) float64 {
 	if back := p.n / max(p.rate, 1e-9); p.kind == TokenBucket && back > latency/2 && back < 2*latency {
+		if p.n == 1 { // one at a time, always at the rate at which they end
+			return 10
+		}
 		return 6
 	}
 	switch {
@@ -241,8 +248,9 @@ func (tr *trace) phase(edge float64, period time.Duration) time.Duration {
 	return time.Duration(at)
 }
 
-// why is the reason not to decide; it is empty where the first of all is.
-func why(tr *trace, all []weighed) string {
+// why is the reason not to decide at these odds; it is empty where the first of
+// all is likely enough.
+func why(tr *trace, all []weighed, odds float64) string {
 	best := &all[0]
 	if best.p.kind == Unlimited {
 		switch {
@@ -258,19 +266,16 @@ func why(tr *trace, all []weighed) string {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
-	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure(&best.p) {
+	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure() {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
 }
 
 // unsure is what the answers may cost to be decided on: with other callers, it
-// is never certain when they are refused.
-func (tr *trace) unsure(p *params) float64 {
-	if p.others > 0 {
-		return max(unsure, 2.5*float64(tr.cycles()))
-	}
-	return max(unsure, float64(tr.cycles()))
+// is never certain when each run of requests is refused.
+func (tr *trace) unsure() float64 {
+	return max(unsure, 2.5*float64(tr.cycles()))
 }
 
 // wide names a param that is not known well enough; it is empty where all are.
@@ -327,10 +332,12 @@ func (p *params) countName() string {
 // unexplained counts the events that cost something under p.
 func (tr *trace) unexplained(p *params) (n int) {
 	c := &scorer{tr: tr}
+	alone := *p
+	alone.others = 0
 	was := 0.0
 	for i := range tr.events { // quadratic in at most a few hundred
 		c.events = tr.events[:i+1]
-		if x := c.cost(p, math.Inf(1)); x > was+1 {
+		if x := c.cost(&alone, math.Inf(1)); x > was+1 {
 			n, was = n+1, x
 		}
 	}

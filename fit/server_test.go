@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/fit"
@@ -117,11 +118,12 @@ func (s *server) take(now time.Time) bool {
 func (s *server) decide(now time.Time) (ok bool, after time.Duration) {
 	if s.others > 0 {
 		if s.next.IsZero() || now.Sub(s.next) > 24*time.Hour {
-			s.next = now
+			s.next = now.Add(-min(2*s.limit.Period, time.Hour)) // they came before
+			s.arrive()
 		}
 		for k := 0; s.next.Before(now) && k < 100_000; k++ {
 			s.take(s.next)
-			s.next = s.next.Add(time.Duration(s.random.ExpFloat64() / s.others * 1e9))
+			s.arrive()
 		}
 	}
 	hold := time.Duration(float64(s.hold) * (1 + 0.1*s.random.Float64()))
@@ -143,6 +145,11 @@ func (s *server) decide(now time.Time) (ok bool, after time.Duration) {
 		return false, 0
 	}
 	return true, hold
+}
+
+// arrive is when the next request of others comes.
+func (s *server) arrive() {
+	s.next = s.next.Add(time.Duration(s.random.ExpFloat64() / s.others * 1e9))
 }
 
 func later(a, b time.Time) time.Time {
@@ -262,6 +269,11 @@ func identify(s *server, p fit.Plan) (o outcome) {
 }
 
 var debug bool
+
+// kindDecided reports whether the kind is, if not its parameters.
+func (o *outcome) kindDecided() bool {
+	return o.Decided || strings.Contains(o.Why, "is known only to")
+}
 
 // right reports whether the kind was found, and its parameters within 5 %.
 func (o *outcome) right() (kind, params bool) {

@@ -48,7 +48,7 @@ func (c *scorer) settle(f found) found {
 		for range 4 {
 			was := f.cost
 			for _, q := range nearShared(f.p, s) {
-				x := c.crowdCost(&q, max(f.cost, c.least+explained))
+				x := c.crowdCost(&q, max(f.cost, c.least+c.margin()))
 				if c.keep(&q, x); x < f.cost-1e-6 {
 					f = found{q, x}
 				}
