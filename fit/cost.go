@@ -10,7 +10,7 @@ import (
 // refusal too early, the likelier the less was left; an answer served beyond the
 // limit can only be bad timing, or a server of several nodes.
 const (
-	costRefused = 2.5 // with nearly nothing left
+	costRefused = 4.0 // with nearly nothing left
 	costServed  = 4.0
 	costFar     = 7.0  // besides, where a third of the limit was left or more
 	costTold    = 3.0  // at most, for what the server told to remain

@@ -15,7 +15,7 @@ type crowd struct {
 	index    float64 // of the current window
 	end      float64 // of a window from the first request
 	endVary  float64
-	log      crowdLog
+	log      history
 	blur     float64
 }
 
@@ -29,7 +29,7 @@ func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 // crowdCost is the negative log-likelihood of the events under p with other
 // callers, as far as it is below bound.
 func (c *scorer) crowdCost(p *params, bound float64) float64 {
-	d := crowd{p: p, blur: c.blur(p), log: crowdLog{c.bins[:0]}}
+	d := crowd{p: p, blur: c.blur(p), log: history{c.bins[:0]}}
 	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) == 0 {
 		return hopeless
 	}
@@ -207,6 +207,9 @@ func (d *crowd) learn(used, vary, blur, side float64) float64 {
 		limit++
 	}
 	z := side * (used - limit) / sigma
+	if z > 5 {
+		return 0 // it tells nothing
+	}
 	likely := normal(z)
 	cost := -math.Log(strange + (1-strange)*likely)
 	switch {
@@ -365,60 +368,4 @@ func (d *crowd) moveFirst(t float64) {
 	}
 	more := p.others * max(0, t-begun)
 	d.mean, d.vary = d.mean+more, d.vary+more
-}
-
-// A crowdLog is the history of a SlidingLog: n requests from one time to
-// another, of which the number varies by as much as slack says.
-type crowdLog struct{ runs []event }
-
-func (l *crowdLog) add(from, to, n, vary float64) {
-	l.runs = append(l.runs, event{from: from, to: to, n: n, slack: vary})
-}
-
-// since is what was used after t.
-func (l *crowdLog) since(t float64) (used, vary float64) {
-	for i := len(l.runs) - 1; i >= 0; i-- {
-		r := &l.runs[i]
-		part := r.after(t)
-		if part <= 0 && r.to < t {
-			break
-		}
-		used, vary = used+part*r.n, vary+part*r.slack
-	}
-	return used, vary
-}
-
-// after is which part of a run was after t.
-func (e *event) after(t float64) float64 {
-	switch {
-	case e.from >= t:
-		return 1
-	case e.to <= t:
-		return 0
-	}
-	return (e.to - t) / (e.to - e.from)
-}
-
-// shift moves what was used after t by off, where it varies.
-func (l *crowdLog) shift(t, off, from, to float64) {
-	if from <= 1e-9 {
-		if off > 0 {
-			l.add(l.last(), l.last(), off, to)
-		}
-		return
-	}
-	for i := len(l.runs) - 1; i >= 0 && l.runs[i].to >= t; i-- {
-		r := &l.runs[i]
-		if r.slack > 0 {
-			r.n = max(0, r.n+off*r.slack/from)
-			r.slack *= to / from
-		}
-	}
-}
-
-func (l *crowdLog) last() float64 {
-	if k := len(l.runs); k > 0 {
-		return l.runs[k-1].to
-	}
-	return 0
 }

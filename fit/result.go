@@ -68,7 +68,7 @@ const precise = 0.04
 
 // unsure is the most that the answers may cost to be decided on: that of one
 // refusal with next to nothing left.
-const unsure = 3
+const unsure = 4.5
 
 // enough is the number of served requests after which Unlimited is decided.
 const enough = 1000
@@ -96,7 +96,7 @@ func (tr *trace) weighAll() (all []weighed) {
 	c := &scorer{tr: tr, events: tr.events, ceiling: math.Inf(1)}
 	add := func(w weighed) {
 		w.cost += penalty(&w.p, tr.latency)
-		c.ceiling = min(c.ceiling, w.cost+excluded)
+		c.ceiling = min(c.ceiling, w.cost+4*excluded) // other callers may explain them
 		all = append(all, w)
 	}
 	add(weighed{found: found{cost: c.cost(&params{}, hopeless)}})
@@ -148,12 +148,23 @@ func (c *scorer) shareAll(all []weighed) {
 			continue
 		}
 		if f := c.share(w.p.kind, w.p.first, from); f.cost+1 < w.cost-penalty(&w.p, c.tr.latency) {
-			x := c.weigh(f)
-			x.cost += penalty(&x.p, c.tr.latency) + 1
-			x.widen(append(append(x.modes, within(w.modes, penalty(&w.p, c.tr.latency))...), w.found), c.margin())
-			*w = x
+			least = min(least, f.cost)
+			*w = c.weighShared(w, f, f.cost < least+excluded)
 		}
 	}
+}
+
+// weighShared is w with other callers as in f; of kinds that are far behind, no
+// spans are sought.
+func (c *scorer) weighShared(w *weighed, f found, near bool) weighed {
+	more := penalty(&f.p, c.tr.latency)
+	x := weighed{found: f, n: span{f.p.n, f.p.n}}
+	if near {
+		x = c.weigh(f)
+	}
+	x.cost += more + 1
+	x.widen(append(append(x.modes, within(w.modes, more)...), w.found), c.margin())
+	return x
 }
 
 // within are fs with more cost.
@@ -176,9 +187,6 @@ func (p *params) sameAsBucket() bool {
 // is rather a concurrency limit.
 func penalty(p *params, latency float64) float64 {
 	if back := p.n / max(p.rate, 1e-9); p.kind == TokenBucket && back > latency/2 && back < 2*latency {
-		if p.n == 1 { // one at a time, always at the rate at which they end
-			return 10
-		}
 		return 6
 	}
 	switch {
@@ -188,6 +196,8 @@ func penalty(p *params, latency float64) float64 {
 		return 1
 	case p.kind == TokenBucket || p.kind == SlidingLog || p.first:
 		return 2
+	case p.kind == SlidingCounter:
+		return 4 // servers round it up or down
 	}
 	return 3
 }
