@@ -160,26 +160,10 @@ func (c *scorer) blur(p *params) float64 {
 
 // served counts a run that was served, and returns what it costs.
 func (d *crowd) served(e *event) (cost float64) {
-	from, n := e.from, e.n
-	for d.p.period > 0 && d.p.kind != SlidingLog && e.to > from { // a run is cut at the edges of windows
-		d.move(from)
-		end := d.end
-		if !d.p.first {
-			end = d.p.edge + (d.index+1)*d.p.period
-		}
-		if end <= from || end >= e.to {
-			break
-		}
-		part := n * (end - from) / (e.to - from)
-		d.mean += part
-		cost += d.learn(d.mean, d.vary, d.blur+0.5, -1)
-		n, from = n-part, end
-	}
+	n, cost := d.windows(e)
 	d.move(e.to)
-	if d.p.kind == TokenBucket {
-		d.mean += n
-	} else if d.p.kind == SlidingLog {
-		d.log.add(from, e.to, n, 0)
+	if d.p.kind == SlidingLog {
+		d.log.add(e.from, e.to, n, 0)
 	} else {
 		d.mean += n
 	}
@@ -191,6 +175,33 @@ func (d *crowd) served(e *event) (cost float64) {
 		used, vary = late, v
 	}
 	return cost + d.learn(used, vary, d.blur, -1)
+}
+
+// windows serves what of a run lies before the last edge of a window in it, and
+// returns the rest. Of a run over many windows the last four count.
+func (d *crowd) windows(e *event) (n, cost float64) {
+	p, from, n := d.p, e.from, e.n
+	if p.period <= 0 || p.kind == SlidingLog || e.to <= from {
+		return n, 0
+	}
+	if long := e.to - from; long > 4*p.period {
+		n, from = n*4*p.period/long, e.to-4*p.period
+	}
+	for range 5 {
+		d.move(from)
+		end := d.end
+		if !p.first {
+			end = p.edge + (d.index+1)*p.period
+		}
+		if end <= from || end >= e.to {
+			break
+		}
+		part := n * (end - from) / (e.to - from)
+		d.mean += part
+		cost += d.learn(d.mean, d.vary, d.blur+0.5, -1)
+		n, from = n-part, end
+	}
+	return n, cost
 }
 
 // learn returns the cost of an answer where so much is used, and corrects what

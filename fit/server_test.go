@@ -2,7 +2,6 @@ package fit_test
 
 import (
 	"container/heap"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -245,15 +244,6 @@ func identify(s *server, p fit.Plan) (o outcome) {
 			break
 		}
 		got, end := s.run(step)
-		if debug {
-			n := 0
-			for _, a := range got {
-				if a.Refused {
-					n++
-				}
-			}
-			fmt.Printf("  +%.3fs %s n=%d every=%v atOnce=%d -> sent %d refused %d\n", step.At.Sub(begin).Seconds(), step.Why, step.N, step.Every, step.AtOnce, len(got), n)
-		}
 		o.answers = append(o.answers, got...)
 		now = end
 		o.steps++
@@ -267,8 +257,6 @@ func identify(s *server, p fit.Plan) (o outcome) {
 	}
 	return o
 }
-
-var debug bool
 
 // kindDecided reports whether the kind is, if not its parameters.
 func (o *outcome) kindDecided() bool {

@@ -5,41 +5,43 @@ import (
 	"slices"
 )
 
-// share fits p with other callers: from where it fits best without them, and
-// from those of other kinds, it searches near in every param.
+// share fits a kind with other callers: from where kinds fit best without them,
+// it searches near in every param.
 func (c *scorer) share(kind Kind, first bool, from []params) found {
-	best := []found{}
 	c.least, c.kept = math.Inf(1), c.kept[:0]
+	var best []found
 	for _, p := range from {
-		if kind == TokenBucket != (p.kind == TokenBucket) {
+		if (kind == TokenBucket) != (p.kind == TokenBucket) {
 			continue
 		}
 		p.kind, p.first = kind, first
 		for _, part := range [...]float64{0.01, 0.03, 0.08, 0.2} {
-			q := p
-			q.others = part * p.long()
-			for _, q.n = range [...]float64{p.n, math.Round(p.n*(1+part/2) + 1), math.Round(p.n*(1+part) + 1)} {
+			for _, more := range [...]float64{0, part / 2, part} { // of the count: what others have used
+				q := p
+				q.n, q.others = math.Round(p.n*(1+more)+math.Ceil(more)), part*p.long()
 				if x := c.crowdCost(&q, c.ceiling); x < c.ceiling {
 					best = append(best, found{q, x})
 				}
 			}
 		}
 	}
-	if len(best) == 0 {
-		return found{cost: hopeless}
+	best = apart(best, 3)
+	for i := range best {
+		best[i] = c.settle(best[i])
 	}
-	slices.SortStableFunc(best, func(a, b found) int { return cmpFloat(a.cost, b.cost) })
-	apart := best[:1]
-	for _, f := range best[1:] {
-		if len(apart) < 3 && !slices.ContainsFunc(apart, func(g found) bool { return g.p.period == f.p.period && g.p.rate == f.p.rate }) {
-			apart = append(apart, f)
+	return top(best)[0]
+}
+
+// apart are the n best with other periods or rates than those before.
+func apart(all []found, n int) (best []found) {
+	slices.SortStableFunc(all, func(a, b found) int { return cmpFloat(a.cost, b.cost) })
+	for _, f := range all {
+		same := func(g found) bool { return g.p.period == f.p.period && g.p.rate == f.p.rate }
+		if len(best) < n && !slices.ContainsFunc(best, same) {
+			best = append(best, f)
 		}
 	}
-	for i := range apart {
-		apart[i] = c.settle(apart[i])
-	}
-	slices.SortStableFunc(apart, func(a, b found) int { return cmpFloat(a.cost, b.cost) })
-	return apart[0]
+	return best
 }
 
 // settle improves f by ever smaller changes of each of its params.
@@ -61,32 +63,21 @@ func (c *scorer) settle(f found) found {
 	return f
 }
 
-// nearShared are the params a relative step s from p.
+// nearShared are the params a relative step s from p, and ten in the rate of the
+// others, which tells least.
 func nearShared(p params, s float64) (all []params) {
 	step := max(1, math.Round(s*p.n))
-	for _, d := range [...]float64{step, -step} {
-		if q := p; q.n+d >= 1 {
-			q.n += d
-			all = append(all, q)
-		}
-	}
-	for _, k := range [...]float64{1 + s, 1 / (1 + s)} {
+	for _, side := range [...]float64{1, -1} {
+		k := math.Pow(1+s, side)
+		all = append(all, with(p, side*step, 1), with(p, 0, math.Pow(1+10*s, side)))
 		q := p
 		q.rate, q.period = q.rate*k, q.period*k
 		all = append(all, q)
-		q = p
-		q.others *= 1 + 10*s*(k-1)/s
-		if k < 1 {
-			q.others = p.others / (1 + 10*s)
-		}
-		all = append(all, q)
-		q = p
-		q.n = math.Round(p.n * k)
-		q.rate, q.period = q.rate*k, q.period*k
+		q.n = max(1, math.Round(p.n*k))
 		all = append(all, q)
 		if p.period > 0 && !p.first && p.kind != SlidingLog {
 			q = p
-			q.edge += (k - 1) * p.period
+			q.edge += side * s * p.period
 			all = append(all, q)
 		}
 	}
@@ -109,6 +100,7 @@ func (c *scorer) solveShared(p *params, bound float64) float64 {
 	return best
 }
 
+// with is p with a count of n more, and others times as many other callers.
 func with(p params, n, others float64) params {
 	p.n, p.others = max(1, p.n+n), p.others*others
 	return p
