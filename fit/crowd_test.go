@@ -113,3 +113,26 @@ func TestAtMost(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanAsksOn: at 99:1 Fit decides, and a Plan with requests left still asks.
+func TestPlanAsksOn(t *testing.T) {
+	asked := 0
+	for seed := range uint64(6) {
+		for _, x := range limits {
+			all := crowded(x.limit, 1e-6, seed, 5)
+			for n := len(all) / 2; n <= len(all) && asked == 0; n += 3 {
+				tr := readTrace(all[:n])
+				kinds := tr.weighAll()
+				if why(tr, kinds, odds) == "" && why(tr, kinds, sure) != "" {
+					if _, more := (Plan{}).Next(all[n-1].Ended, all[:n]); !more || !Fit(all[:n]).Decided {
+						t.Errorf("%v, %d answers: asks %t, decided %t: want both", x.limit, n, more, !more)
+					}
+					asked++
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("no number of answers between 99:1 and what a Plan asks for")
+	}
+}

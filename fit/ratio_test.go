@@ -18,14 +18,14 @@ func (o *outcome) missed() bool {
 // TestLikelihoodRatio: servers drawn at random, with a small budget. Of those
 // that are not decided, none is told from other kinds by its true parameters.
 func TestLikelihoodRatio(t *testing.T) {
-	n := 40
+	n := 24
 	if raced {
 		n = 3
 	}
 	undecided := 0
 	for seed := range uint64(n) {
 		s := draw(700_000 + seed)
-		o := identify(s, fit.Plan{Requests: 600, Refusals: 40, Time: 6 * time.Hour, AtOnce: 16})
+		o := identify(s, fit.Plan{Requests: 400, Refusals: 24, Time: 6 * time.Hour, AtOnce: 16})
 		if o.Decided {
 			continue
 		}

@@ -285,7 +285,7 @@ func why(tr *trace, all []weighed, odds float64) string {
 // unsure is what the answers may cost to be decided on: with other callers, it
 // is never certain when each run of requests is refused.
 func (tr *trace) unsure() float64 {
-	return max(unsure, 2.5*float64(tr.cycles()))
+	return max(unsure, 5*float64(tr.cycles()))
 }
 
 // wide names a param that is not known well enough; it is empty where all are.
