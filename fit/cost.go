@@ -10,7 +10,7 @@ import (
 // refusal too early, the likelier the less was left; an answer served beyond the
 // limit can only be bad timing, or a server of several nodes.
 const (
-	costRefused = 2.5 // with nearly nothing left
+	costRefused = 4.0 // with nearly nothing left
 	costServed  = 4.0
 	costFar     = 7.0  // besides, where a third of the limit was left or more
 	costTold    = 3.0  // at most, for what the server told to remain
@@ -25,7 +25,7 @@ func refusedCost(left, n float64) float64 {
 	return costRefused + costFar*min(1, (left-1)/(0.3*n))
 }
 
-func servedCost(over, n float64) float64 {
+func servedCost(over, n, fuzzy float64) float64 {
 	if over <= fuzzy {
 		return 0
 	}
@@ -37,12 +37,14 @@ type scorer struct {
 	tr      *trace
 	events  []event // of the trace, all or the first
 	runs    []event
+	bins    []event // of a crowd
 	served  []float64
 	left    []float64
 	whole   []float64 // what was used and what remains by the server
 	ceiling float64   // a kind that costs more is excluded
 	kept    []found   // may explain as well as the best
 	least   float64   // cost of those
+	shared  bool      // other callers are weighed
 }
 
 // cost is the negative log-likelihood of the events under p, as far as it is
@@ -53,6 +55,9 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 		return float64(c.refusals())*(costRefused+costFar) + float64(c.told())*costTold
 	case Concurrency:
 		return c.insideCost(p, bound) + float64(c.told())*costTold
+	}
+	if p.others > 0 {
+		return c.crowdCost(p, bound)
 	}
 	s := begin(p, c.runs)
 	for i := range c.events {
@@ -65,7 +70,7 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 			}
 		} else {
 			used := c.serve(&s, e)
-			sum += servedCost(used-p.rounded(), p.n)
+			sum += servedCost(used-p.rounded(), p.n, c.rounding(p))
 			if e.told == e.told {
 				sum += toldCost(p.n-s.usedAt(e.to)-e.told, p.n)
 			}
@@ -88,6 +93,16 @@ func (c *scorer) fuzz(p *params, used float64) float64 {
 		return min(0.9, 0.02*p.n)
 	}
 	return 0
+}
+
+// rounding is how many requests served beyond n cost nothing: where none are
+// merged, a bucket is known to what it refills in two milliseconds, as the
+// clocks of servers tick.
+func (c *scorer) rounding(p *params) float64 {
+	if p.kind == TokenBucket && !c.tr.merged {
+		return min(fuzzy, 0.03+0.002*p.rate)
+	}
+	return fuzzy
 }
 
 // toldCost is that of an answer which told something else than what is left.
@@ -123,7 +138,7 @@ func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
 		if e.n == 0 {
 			sum += refusedCost(p.n-e.inside-e.slack, p.n)
 		} else {
-			sum += servedCost(e.inside+1-p.n, p.n)
+			sum += servedCost(e.inside+1-p.n, p.n, fuzzy)
 		}
 		if sum > bound {
 			break
@@ -162,6 +177,9 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 	if p.period > 0 && p.period < c.tr.shortest() || p.kind == TokenBucket && p.rate > c.tr.fastest() {
 		return hopeless
 	}
+	if p.others > 0 {
+		return c.solveShared(p, bound)
+	}
 	c.uses(p)
 	if c.tr.told { // each has to be asked what it would tell
 		return c.solveTold(p, bound)
@@ -172,7 +190,7 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 	}
 	best := cheap
 	if cheap > 0 { // with what one refusal says of the next
-		best = c.cost(p, max(bound, c.least+explained))
+		best = c.cost(p, max(bound, c.least+c.margin()))
 	}
 	c.keep(p, best)
 	return best
@@ -181,6 +199,7 @@ func (c *scorer) solve(p *params, bound float64) float64 {
 // uses finds what was used at each event.
 func (c *scorer) uses(p *params) {
 	s := begin(p, c.runs)
+	last := math.Inf(1) // of the refusals in a row
 	for i := range c.events {
 		e := &c.events[i]
 		switch {
@@ -190,8 +209,12 @@ func (c *scorer) uses(p *params) {
 			c.served = append(c.served, e.inside+1)
 		case e.n == 0:
 			used := s.usedAt(e.lo)
-			c.left = append(c.left, used+e.slack+c.fuzz(p, used))
+			used += e.slack + c.fuzz(p, used)
+			if used < last-0.5 { // else the one before says as much
+				c.left, last = append(c.left, used), used
+			}
 		default:
+			last = math.Inf(1)
 			c.served = append(c.served, c.serve(&s, e))
 			if e.told == e.told {
 				c.whole = append(c.whole, s.usedAt(e.to)+e.told)
@@ -206,7 +229,7 @@ func (c *scorer) uses(p *params) {
 func (c *scorer) cheapest(p *params) (cheap, n float64) {
 	cheap = hopeless
 	for _, x := range c.counts() {
-		if y := c.unlinked(x, p.rounded()-p.n, cheap); y < cheap {
+		if y := c.unlinked(p, x, cheap); y < cheap {
 			cheap, n = y, x
 		}
 	}
@@ -217,7 +240,7 @@ func (c *scorer) cheapest(p *params) (cheap, n float64) {
 func (c *scorer) solveTold(p *params, bound float64) float64 {
 	best, n := hopeless, 0.0
 	for _, p.n = range c.counts() {
-		x := c.cost(p, max(min(bound, best), c.least+explained))
+		x := c.cost(p, max(min(bound, best), c.least+c.margin()))
 		c.keep(p, x)
 		if x < best {
 			best, n = x, p.n
@@ -228,9 +251,10 @@ func (c *scorer) solveTold(p *params, bound float64) float64 {
 }
 
 // unlinked is the cost with n where no refusal says anything of the next ones.
-func (c *scorer) unlinked(n, rounded, bound float64) (sum float64) {
+func (c *scorer) unlinked(p *params, n, bound float64) (sum float64) {
+	rounded, fuzzy := p.rounded()-p.n, c.rounding(p)
 	for _, used := range c.served {
-		sum += servedCost(used-n-rounded, n)
+		sum += servedCost(used-n-rounded, n, fuzzy)
 	}
 	for _, used := range c.left {
 		if sum > bound {

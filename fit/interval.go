@@ -6,6 +6,15 @@ import "math"
 // their interval: half the 95 % quantile of chi-squared with one degree.
 const explained = 1.92
 
+// margin is explained, and twice that with other callers: their traffic is a
+// model, and what is best under it is found less exactly.
+func (c *scorer) margin() float64 {
+	if c.shared {
+		return 2 * explained
+	}
+	return explained
+}
+
 // A span is the range of one param, with the others as they fit best.
 type span struct{ low, high float64 }
 
@@ -56,15 +65,15 @@ func (c *scorer) weigh(f found) weighed {
 	}
 	c.snap(&w)
 	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, f.p.n, false)
-	w.widen(c.modes(8))
+	w.widen(c.modes(8), c.margin())
 	return w
 }
 
 // widen adds modes, and the params of those that explain as much to the spans.
-func (w *weighed) widen(modes []found) {
+func (w *weighed) widen(modes []found, margin float64) {
 	w.modes = modes
 	for _, m := range w.modes { // other params may explain it as well, far from these
-		if m.cost > w.cost+explained {
+		if m.cost > w.cost+margin {
 			continue
 		}
 		w.rate = w.rate.with(m.p.rate)
@@ -84,7 +93,7 @@ func (c *scorer) explore(p params) {
 			q := p
 			q.period *= k
 			q.edge += i * p.period / 40
-			c.solve(&q, c.least+explained)
+			c.solve(&q, c.least+c.margin())
 		}
 	}
 }
@@ -131,10 +140,10 @@ func (c *scorer) profile(f *found, at func(*params) *float64, unit float64, solv
 	fits := func(x float64) bool {
 		q := f.p
 		*at(&q) = x
-		if c.cost(&q, f.cost+explained+1) <= f.cost+explained {
+		if c.cost(&q, f.cost+c.margin()+1) <= f.cost+c.margin() {
 			return true
 		}
-		return solve && c.solve(&q, f.cost+explained+1) <= f.cost+explained
+		return solve && c.solve(&q, f.cost+c.margin()+1) <= f.cost+c.margin()
 	}
 	s := span{c.reach(fits, x0, -unit), c.reach(fits, x0, unit)}
 	q := *f

@@ -82,7 +82,7 @@ func (p Plan) next(tr *trace, now time.Time, left int) (step Step, more bool) {
 		return Step{At: now.Add(seconds(wait)), N: 1, AtOnce: 1, Refusals: 1, Why: "the first to come back"}, true
 	}
 	all := tr.weighAll()
-	if all[0].p.kind != Unlimited && why(tr, all) == "" {
+	if all[0].p.kind != Unlimited && why(tr, all, sure) == "" {
 		return Step{}, false
 	}
 	if tr.refused == 0 {

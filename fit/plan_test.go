@@ -133,6 +133,7 @@ func TestSoakIdentify(t *testing.T) {
 	n, from := setting("FIT_SERVERS", 1000), setting("FIT_FROM", 0)
 	byKind, byRate := map[string]*tally{}, map[string]*tally{}
 	var sum tally
+	missed := 0
 	for seed := from; seed < from+n; seed++ {
 		s := draw(uint64(seed))
 		o := identify(s, fit.Plan{})
@@ -141,10 +142,18 @@ func TestSoakIdentify(t *testing.T) {
 		}
 		kind, params := o.right()
 		mark := map[bool]string{true: "ok"}[kind && params]
+		if o.missed() {
+			missed++
+			mark += " MISSED"
+		}
 		t.Logf("%-2s %d decided %t kind %t parameters %t: [%v] found [%v], others %.0f %%, %d steps, %d sent, %d refused, %.3gs %s", mark, seed, o.Decided,
 			kind, params, s.truth, o.Candidates[0].Model, 100*s.others/s.rate, o.steps, o.sent, o.refused, o.took.Seconds(), o.Why)
 	}
 	t.Logf("\n%s%s%s%s", head, sum.row("all"), rows(byKind), rows(byRate))
+	t.Logf("of %d undecided, %d are told from other kinds by their true parameters", sum.n-sum.decided, missed)
+	if missed > 0 {
+		t.Errorf("%d undecided servers are marked MISSED: want none", missed)
+	}
 	if sum.decided*100 < 85*sum.n || sum.kind*100 < 95*sum.decided || sum.params*100 < 90*sum.decided {
 		t.Errorf("of %d decided %d, kind right %d, parameters right %d: want 85 %%, and of these 95 %% and 90 %%", sum.n, sum.decided, sum.kind, sum.params)
 	}

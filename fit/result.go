@@ -36,9 +36,9 @@ type Result struct {
 	// FixedWindow twice (FromFirst and not), the likeliest first. It is never
 	// empty: without a refusal it is Unlimited, or Delay.
 	Candidates []Candidate
-	// Decided reports that the first Candidate is far more than 99 times as
-	// likely as any other, that it explains the answers but for one refusal at
-	// most, and that its parameters are known to about 4 %. Of
+	// Decided reports that the first Candidate is more than 99 times as
+	// likely as any other, that it explains the answers, if need be by the requests
+	// of other callers, and that its parameters are known to about 4 %. Of
 	// Unlimited it means that a thousand requests were served, and no more.
 	Decided bool
 	// Why is the reason in one line where Decided is false; otherwise it is
@@ -51,21 +51,24 @@ type Result struct {
 	// explain by this caller's requests alone, of repeated ones in a row the
 	// first.
 	Unexplained int
-	// Shared reports that so many refusals came too early that other callers
-	// seem to use the same limit. A TokenBucket's rate is then what they leave.
+	// Shared reports that the first Candidate explains the answers best where
+	// other callers use the same limit, as refusals came too early. A TokenBucket's rate is then what they leave.
 	Shared bool
 }
 
-// odds is the logarithm of how much likelier the first has to be: more than that
-// of 99, as the noise model is only a model.
-const odds = 8
+// odds is the logarithm of how much likelier than any other the first has to be,
+// 99 times; a Plan asks on up to sure, as the noise model is only a model.
+const (
+	odds = 4.6
+	sure = 8.0
+)
 
 // precise is how wide, relative to the middle, half an interval may be.
 const precise = 0.04
 
 // unsure is the most that the answers may cost to be decided on: that of one
 // refusal with next to nothing left.
-const unsure = 3
+const unsure = 4.5
 
 // enough is the number of served requests after which Unlimited is decided.
 const enough = 1000
@@ -81,10 +84,10 @@ func Fit(answers []Answer) Result {
 		r.Candidates = append(r.Candidates, tr.candidate(w))
 	}
 	share(r.Candidates)
-	r.Why = why(tr, all)
+	r.Why = why(tr, all, odds)
 	r.Decided = r.Why == ""
 	r.Unexplained = tr.unexplained(&all[0].p)
-	r.Shared = r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
+	r.Shared = all[0].p.others > 0 || r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
 	return r
 }
 
@@ -93,11 +96,11 @@ func (tr *trace) weighAll() (all []weighed) {
 	c := &scorer{tr: tr, events: tr.events, ceiling: math.Inf(1)}
 	add := func(w weighed) {
 		w.cost += penalty(&w.p, tr.latency)
-		c.ceiling = min(c.ceiling, w.cost+excluded)
+		c.ceiling = min(c.ceiling, w.cost+4*excluded) // other callers may explain them
 		all = append(all, w)
 	}
 	add(weighed{found: found{cost: c.cost(&params{}, hopeless)}})
-	if w, gain := tr.delay(); gain > odds {
+	if w, gain := tr.delay(); gain > sure {
 		w.cost, w.gain = c.cost(&w.p, hopeless), gain
 		add(w)
 	}
@@ -115,7 +118,61 @@ func (tr *trace) weighAll() (all []weighed) {
 			}
 		}
 	}
+	c.shareAll(all)
 	slices.SortStableFunc(all, func(a, b weighed) int { return cmpFloat(a.cost-a.gain, b.cost-b.gain) })
+	return all
+}
+
+// shareAll weighs the kinds with other callers where none explains the answers
+// without.
+func (c *scorer) shareAll(all []weighed) {
+	least := math.Inf(1)
+	var from []params
+	for i := range all {
+		w := &all[i]
+		least = min(least, w.cost-w.gain-penalty(&w.p, c.tr.latency))
+		if w.p.kind != Concurrency && w.p.kind != Delay && w.p.n > 0 {
+			from = append(from, w.p)
+			for _, m := range w.modes[:min(len(w.modes), 4)] {
+				from = append(from, m.p)
+			}
+		}
+	}
+	if least < costRefused {
+		return
+	}
+	c.shared = true
+	for i := range all {
+		w := &all[i]
+		if w.p.kind == Concurrency || w.p.kind == Delay || w.p.n == 0 {
+			continue
+		}
+		if f := c.share(w.p.kind, w.p.first, from); f.cost+1 < w.cost-penalty(&w.p, c.tr.latency) {
+			least = min(least, f.cost)
+			*w = c.weighShared(w, f, f.cost < least+excluded)
+		}
+	}
+}
+
+// weighShared is w with other callers as in f; of kinds that are far behind, no
+// spans are sought.
+func (c *scorer) weighShared(w *weighed, f found, near bool) weighed {
+	more := penalty(&f.p, c.tr.latency)
+	x := weighed{found: f, n: span{f.p.n, f.p.n}}
+	if near {
+		x = c.weigh(f)
+	}
+	x.cost += more + 1
+	x.widen(append(append(x.modes, within(w.modes, more)...), w.found), c.margin())
+	return x
+}
+
+// within are fs with more cost.
+func within(fs []found, more float64) (all []found) {
+	for _, f := range fs {
+		f.cost += more
+		all = append(all, f)
+	}
 	return all
 }
 
@@ -139,6 +196,8 @@ func penalty(p *params, latency float64) float64 {
 		return 1
 	case p.kind == TokenBucket || p.kind == SlidingLog || p.first:
 		return 2
+	case p.kind == SlidingCounter:
+		return 4 // servers round it up or down
 	}
 	return 3
 }
@@ -199,8 +258,9 @@ func (tr *trace) phase(edge float64, period time.Duration) time.Duration {
 	return time.Duration(at)
 }
 
-// why is the reason not to decide; it is empty where the first of all is.
-func why(tr *trace, all []weighed) string {
+// why is the reason not to decide at these odds; it is empty where the first of
+// all is likely enough.
+func why(tr *trace, all []weighed, odds float64) string {
 	best := &all[0]
 	if best.p.kind == Unlimited {
 		switch {
@@ -216,10 +276,16 @@ func why(tr *trace, all []weighed) string {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
-	if x := best.cost - penalty(&best.p, tr.latency); x > unsure {
+	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure() {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
+}
+
+// unsure is what the answers may cost to be decided on: with other callers, it
+// is never certain when each run of requests is refused.
+func (tr *trace) unsure() float64 {
+	return max(unsure, 5*float64(tr.cycles()))
 }
 
 // wide names a param that is not known well enough; it is empty where all are.
@@ -276,10 +342,12 @@ func (p *params) countName() string {
 // unexplained counts the events that cost something under p.
 func (tr *trace) unexplained(p *params) (n int) {
 	c := &scorer{tr: tr}
+	alone := *p
+	alone.others = 0
 	was := 0.0
 	for i := range tr.events { // quadratic in at most a few hundred
 		c.events = tr.events[:i+1]
-		if x := c.cost(p, math.Inf(1)); x > was+1 {
+		if x := c.cost(&alone, math.Inf(1)); x > was+1 {
 			n, was = n+1, x
 		}
 	}

@@ -47,7 +47,7 @@ func (c *scorer) scan(f found) found {
 		return f
 	}
 	try := func(q params) {
-		if x := c.solve(&q, f.cost+explained); x < f.cost-1e-9 {
+		if x := c.solve(&q, f.cost+c.margin()); x < f.cost-1e-9 {
 			f = found{q, x}
 		}
 	}
@@ -69,10 +69,10 @@ func (c *scorer) scan(f found) found {
 
 // keep remembers params that may explain the answers as well as the best.
 func (c *scorer) keep(p *params, cost float64) {
-	if cost < c.least+explained && len(c.events) == len(c.tr.events) {
+	if cost < c.least+c.margin() && len(c.events) == len(c.tr.events) {
 		c.least = min(c.least, cost)
 		if len(c.kept) >= 4096 {
-			c.kept = slices.DeleteFunc(c.kept, func(f found) bool { return f.cost > c.least+explained })
+			c.kept = slices.DeleteFunc(c.kept, func(f found) bool { return f.cost > c.least+c.margin() })
 		}
 		if len(c.kept) < 4096 {
 			c.kept = append(c.kept, found{*p, cost})
@@ -83,7 +83,7 @@ func (c *scorer) keep(p *params, cost float64) {
 // modes are at most n of those kept, spread over what their periods or rates
 // are, the ends included.
 func (c *scorer) modes(n int) (all []found) {
-	c.kept = slices.DeleteFunc(c.kept, func(f found) bool { return f.cost > c.least+explained })
+	c.kept = slices.DeleteFunc(c.kept, func(f found) bool { return f.cost > c.least+c.margin() })
 	slices.SortStableFunc(c.kept, func(a, b found) int {
 		return cmp.Or(cmp.Compare(a.p.period, b.p.period), cmp.Compare(a.p.rate, b.p.rate), cmp.Compare(a.p.n, b.p.n), cmp.Compare(a.p.edge, b.p.edge))
 	})
@@ -114,7 +114,7 @@ func (c *scorer) grid(best []found, p params) []found {
 	try := func() {
 		bound := c.ceiling
 		if len(best) >= starts {
-			bound = min(bound, max(best[starts-1].cost, c.least+explained))
+			bound = min(bound, max(best[starts-1].cost, c.least+c.margin()))
 		}
 		q := p
 		if x := c.solve(&q, bound); x < bound {
@@ -296,7 +296,7 @@ func (c *scorer) refine(f found) found {
 		for range 3 {
 			was := f.cost
 			for _, q := range near(f.p, s) {
-				if x := c.solve(&q, f.cost+explained); x < f.cost-1e-9 {
+				if x := c.solve(&q, f.cost+c.margin()); x < f.cost-1e-9 {
 					f = found{q, x}
 				}
 			}

@@ -2,9 +2,9 @@ package fit_test
 
 import (
 	"container/heap"
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/fit"
@@ -117,11 +117,12 @@ func (s *server) take(now time.Time) bool {
 func (s *server) decide(now time.Time) (ok bool, after time.Duration) {
 	if s.others > 0 {
 		if s.next.IsZero() || now.Sub(s.next) > 24*time.Hour {
-			s.next = now
+			s.next = now.Add(-min(2*s.limit.Period, time.Hour)) // they came before
+			s.arrive()
 		}
 		for k := 0; s.next.Before(now) && k < 100_000; k++ {
 			s.take(s.next)
-			s.next = s.next.Add(time.Duration(s.random.ExpFloat64() / s.others * 1e9))
+			s.arrive()
 		}
 	}
 	hold := time.Duration(float64(s.hold) * (1 + 0.1*s.random.Float64()))
@@ -143,6 +144,11 @@ func (s *server) decide(now time.Time) (ok bool, after time.Duration) {
 		return false, 0
 	}
 	return true, hold
+}
+
+// arrive is when the next request of others comes.
+func (s *server) arrive() {
+	s.next = s.next.Add(time.Duration(s.random.ExpFloat64() / s.others * 1e9))
 }
 
 func later(a, b time.Time) time.Time {
@@ -238,15 +244,6 @@ func identify(s *server, p fit.Plan) (o outcome) {
 			break
 		}
 		got, end := s.run(step)
-		if debug {
-			n := 0
-			for _, a := range got {
-				if a.Refused {
-					n++
-				}
-			}
-			fmt.Printf("  +%.3fs %s n=%d every=%v atOnce=%d -> sent %d refused %d\n", step.At.Sub(begin).Seconds(), step.Why, step.N, step.Every, step.AtOnce, len(got), n)
-		}
 		o.answers = append(o.answers, got...)
 		now = end
 		o.steps++
@@ -261,7 +258,10 @@ func identify(s *server, p fit.Plan) (o outcome) {
 	return o
 }
 
-var debug bool
+// kindDecided reports whether the kind is, if not its parameters.
+func (o *outcome) kindDecided() bool {
+	return o.Decided || strings.Contains(o.Why, "is known only to")
+}
 
 // right reports whether the kind was found, and its parameters within 5 %.
 func (o *outcome) right() (kind, params bool) {

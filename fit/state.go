@@ -10,6 +10,7 @@ type params struct {
 	rate   float64 // TokenBucket
 	period float64
 	edge   float64 // at which some window begins
+	others float64 // requests a second of other callers; zero if this one is alone
 }
 
 // long is the rate that is served for long, a second; zero if there is none.
