@@ -188,7 +188,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	a.undo.valid = false
 	a.heard.note(now, o)
 	a.follow(s, o.Hints.Share)
-	if a.closed && a.probed > 0 && sent >= a.probed {
+	if a.closed && sent >= a.block { // an earlier probe will do, where answers take longer than patience
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
 	if !a.Blind {
@@ -196,6 +196,9 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
+	}
+	if h := o.Hints; o.After == 0 && !a.Blind && o.Verdict == Throttled && h.Reset.OK && h.Remaining.V <= 0 {
+		o.After = h.Reset.V // nothing is left until then; else something else refused
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.

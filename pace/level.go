@@ -326,6 +326,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		if l.row++; l.row == 1 {
 			l.before = l.theta
 		}
+		l.window = l.window && s < l.resetAt // else no new one has shown itself
 		if l.row >= away && l.fed && !l.window {
 			a.awayFrom(s)
 			return

@@ -66,3 +66,29 @@ func TestGateCountsResting(t *testing.T) {
 		t.Errorf("a third starts beside them: %v, or in %v", started != nil, again)
 	}
 }
+
+// TestAdaptiveTakesAResetForRetryAfter: a refusal that says when there will be
+// more says when to come back; but not where something is left, as then another
+// limit refused, nor to one that is blind.
+func TestAdaptiveTakesAResetForRetryAfter(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		blind       bool
+		hints       Hints
+		least, most time.Duration
+	}{
+		{"nothing left", false, Hints{Reset: Some(time.Minute), Remaining: Some[int64](0)}, time.Minute, 75 * time.Second},
+		{"only a reset", false, Hints{Reset: Some(time.Minute)}, time.Minute, 75 * time.Second},
+		{"some left", false, Hints{Reset: Some(time.Minute), Remaining: Some[int64](7)}, 0, 10 * time.Second},
+		{"blind", true, Hints{Reset: Some(time.Minute)}, 0, 10 * time.Second},
+	} {
+		p := &play{t: t, a: &Adaptive{Blind: test.blind}}
+		for range 20 {
+			p.served()
+		}
+		p.call(Throttled, test.hints, 0)
+		if w := p.served(); w < test.least || w > test.most {
+			t.Errorf("%s: waits %v, want %v to %v", test.name, w, test.least, test.most)
+		}
+	}
+}

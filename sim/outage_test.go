@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/limit"
 )
 
 // TestAfterAnOutage: a server that refuses everything for a while has no limit
@@ -74,5 +76,28 @@ func TestTinyBuckets(t *testing.T) {
 		if m := median(used); m < least {
 			t.Errorf("%s: utilisation %.3f (median), want at least %.2f", s.Name, m, least)
 		}
+	}
+}
+
+// TestSlowAnswersAfterARefusal: once a Retry-After is over the first answer opens
+// the way for all, also where it takes longer than the next probe waits for it.
+func TestSlowAnswersAfterARefusal(t *testing.T) {
+	for _, name := range []string{"adaptive", "adaptive-informed"} {
+		s := plain("slow answers", 15*time.Minute, limit.Limit{Kind: limit.FixedWindow, Count: 600, Period: 5 * time.Minute}, Group{Processes: 1, Workers: 40})
+		s.Network.Latency, s.Server.Hints = 8*time.Second, Hints{RetryAfter: true}
+		if u := play(t, s, name, 1).Utilisation.V; u < 0.8 {
+			t.Errorf("%s: utilisation %.2f, want 0.8 or more", name, u)
+		}
+	}
+}
+
+// TestAWindowThatDoesNotBegin: where the end of a window passes, and answers name
+// no other, it is none any more; an outage is not asked five times a second.
+func TestAWindowThatDoesNotBegin(t *testing.T) {
+	s := plain("no window", 20*time.Minute, limit.Limit{Kind: limit.FixedWindow, Count: 60, Period: time.Minute}, Group{Processes: 1, Workers: 5})
+	s.Server.Hints = Hints{Remaining: true, RetryAfter: true, Reset: true}
+	s.Server.Changes = []Change{{At: 290 * time.Second, Count: 0, Period: time.Minute}, {At: 890 * time.Second, Count: 60, Period: time.Minute}}
+	if r := play(t, s, "adaptive-informed", 1); r.Throttled > 200 || r.Served < 500 {
+		t.Errorf("%d throttled in ten minutes, %d served in the other ten, want at most 200 and 500 or more", r.Throttled, r.Served)
 	}
 }

@@ -38,7 +38,7 @@ func (r report) toldLine() string {
 	if len(r.peers) == 0 {
 		return ""
 	}
-	return " The last two count the cells that are held by policies which know the rate: `" + strings.Join(knowing[:], "` with its share of it, and `") + "`, which all clients share."
+	return " The last two count the cells that are held by policies which know the rate: `" + knowing[0] + "`, each process paced at its even share, and `" + sharedName + "`, one rate limiter before the server's that all clients share and that knows its limit, state and changes, but the time on the way only within bounds."
 }
 
 func markdown(w io.Writer, rows [][]string) {

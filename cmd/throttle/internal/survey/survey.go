@@ -39,10 +39,13 @@ remains or its policy), at least 0.9 of what the bound serves is served, Jain's
 index is at least 0.9, the 99th percentile of waits at most 3 times the bound's
 and 5 intervals of a process, and a job's finish at most 1.5 times the bound's
 and 2 latencies. The bound is a coordinator of all clients that knows the server's
-state. A peer wins a cell if it is refused at most 5 points and 10 requests more
-than the policy, serves nine tenths as much, and waits or finishes within three
-quarters less an interval. Beyond the bars is the mean over the cells of the sum
-of ln(how many times) of what is missed, each at most ln 20: less is better.
+state. The columns x-time-rate and shared count the cells held by policies that
+know the rate: each process at its even share, and one rate limiter that all
+clients share. A peer wins a cell if it is refused at most 5 points and 10
+requests more than the policy, serves nine tenths as much, and waits or finishes
+within three quarters less an interval. Beyond the bars is the mean over the
+cells of the sum of ln(how many times) of what is missed, each at most ln 20:
+less is better.
 
 Flags:
   -cells N       how many scenarios: default 300, at most 100000

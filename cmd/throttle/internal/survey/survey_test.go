@@ -74,7 +74,7 @@ func TestSurveyIsAFunction(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, many)
 		}
 	}
-	for _, told := range []string{"x-time-rate ", "omniscient ", "fixed "} {
+	for _, told := range []string{"x-time-rate ", "shared ", "omniscient ", "fixed "} {
 		if strings.Contains(many, "\n"+told) {
 			t.Errorf("%s is told the rate and no peer", told)
 		}

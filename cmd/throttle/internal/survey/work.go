@@ -22,7 +22,7 @@ type outcome struct {
 	ours, bound survey.Figures
 	verdict     survey.Verdict
 	hopeless    bool               // for the bound too
-	apart       bool               // held by no policy: clients that do not talk to each other collide
+	apart       bool               // held by no policy but the shared one: clients that do not talk to each other collide
 	winners     []string           // peers that win the cell
 	told        [len(knowing)]bool // held by those that know the rate
 	pair        pair
@@ -100,14 +100,10 @@ func (o *options) compare(ctx context.Context, x *outcome) {
 			x.winners = append(x.winners, p.Name)
 		}
 	}
-	for i, name := range knowing {
-		p, err := policy.Parse(name)
-		if err != nil {
-			continue
-		}
+	for i, p := range []sim.Policy{evenly(x.cell.Scenario), shared(x.cell.Scenario)} {
 		if f, in := o.peer(ctx, x, p, false); in {
 			x.told[i] = holds(f)
-			held = held || x.told[i]
+			held = held || x.told[i] && p.Name != sharedName
 		}
 	}
 	if !held && x.cell.Small() {
@@ -127,12 +123,18 @@ func (o *options) peer(ctx context.Context, x *outcome, p sim.Policy, held bool)
 	return o.figures(ctx, x.cell, o.seeds, with(p), most), true
 }
 
-// knowing are the peers that know the rate, each its part of it.
-var knowing = [...]string{"x-time-rate", "omniscient"}
+// knowing are the policies that know the rate: each process its part of it, or
+// all of them together.
+var knowing = [...]string{"x-time-rate", sharedName}
+
+// evenly is the first of them.
+func evenly(s sim.Scenario) sim.Policy {
+	return policy.For(s, []sim.Policy{{Name: knowing[0]}})[0]
+}
 
 // rivals are the policies that know nothing of the rate and are not ours.
 func rivals(ours sim.Policy) []sim.Policy {
-	others := append([]string{"adaptive", "adaptive-informed", "fixed", ours.Name}, knowing[:]...)
+	others := []string{"adaptive", "adaptive-informed", "fixed", ours.Name, knowing[0], "omniscient"}
 	return slices.DeleteFunc(policy.All(sim.Scenario{}), func(p sim.Policy) bool { return slices.Contains(others, p.Name) })
 }
 

@@ -79,7 +79,7 @@ func (r report) heldLine() string {
 	text := fmt.Sprintf("held %d of %d (%s), beyond the bars by %.3f; left out as hopeless %d (%s, at most %s)",
 		t.held, t.judged(), percent(part(t.held, t.judged())), t.beyond/float64(max(t.judged(), 1)), t.hopeless, percent(part(t.hopeless, t.cells)), percent(mostHopeless))
 	if t.apart > 0 {
-		text += fmt.Sprintf("; of those missed, %d with a burst below three a process are held by no policy, told the rate or not", t.apart)
+		text += fmt.Sprintf("; of those missed, %d with a burst below three a process are held by no policy whose clients do not share a rate limiter, told the rate or not", t.apart)
 	}
 	return text
 }
