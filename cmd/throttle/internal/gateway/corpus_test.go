@@ -98,7 +98,7 @@ func TestOneNetwork(t *testing.T) {
 	}
 	passed := 0
 	for i := range n {
-		from := fmt.Sprintf("2001:db8:1:2:%x:%x:%x:%x", i%7*9973, i, i>>8, i%65536)
+		from := fmt.Sprintf("2001:db8:1:2:%x:%x:%x:%x", i%7*9000, i&0xffff, i>>8, i>>16)
 		switch i % 3 {
 		case 1:
 			from = "[" + strings.ToUpper(from) + "]:443"
