@@ -34,8 +34,8 @@ test:
 # All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
 # processes; DynamoDB Local, Kafka and Cassandra, which need a JVM; alarms by
-# promtool; nginx beside its simulation; the limiters of nginx and Envoy,
-# identified from outside.
+# promtool, deploy/ by kustomize, the schemas of Kubernetes and hadolint; nginx
+# beside its simulation; the limiters of nginx and Envoy, identified from outside.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh
@@ -49,7 +49,7 @@ integration:
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -run JVM ./rig
 	cd examples/kafka-cassandra && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -v -timeout 20m -run Real ./...
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
-	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics" ./internal/admin
+	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics|Systemd|Kustomize|Kubernetes|Container" ./internal/admin
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 PATH=$$PATH:$$PWD/../../.bin go test -count=1 -v -timeout 20m -run 'SoakIdentify' ./internal/probe
 

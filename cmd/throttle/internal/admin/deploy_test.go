@@ -101,14 +101,21 @@ func TestPromtool(t *testing.T) {
 	run("check", "rules", path)
 }
 
-// tool is a program that checks files, or the test is skipped.
+// tool is a program that checks files, from its variable, the PATH or .bin. The test
+// is skipped where there is none, but in 'make integration', which installs all
+// except what belongs to the system.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(cmp.Or(os.Getenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))), name))
-	if err != nil {
-		t.Skipf("NO %s: what it checks in deploy/ is NOT checked", strings.ToUpper(name))
+	for _, path := range []string{cmp.Or(os.Getenv(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))), name), "../../../../.bin/" + name} {
+		if found, err := exec.LookPath(path); err == nil {
+			return found
+		}
 	}
-	return path
+	if os.Getenv("THROTTLE_INTEGRATION") != "" && name != "systemd-analyze" {
+		t.Fatalf("scripts/need-integration.sh installs %s", name)
+	}
+	t.Skipf("NO %s: what it checks in deploy/ is NOT checked; run make integration", strings.ToUpper(name))
+	return ""
 }
 
 // TestSystemd: systemd takes the units without a word, and finds the service well
@@ -135,36 +142,56 @@ func TestSystemd(t *testing.T) {
 	}
 }
 
+// base is what kustomize builds of a folder.
+func base(t *testing.T, folder string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), tool(t, "kustomize"), "build", folder).CombinedOutput()
+	if err != nil {
+		t.Fatalf("kustomize build: %v: %s", err, out)
+	}
+	return string(out)
+}
+
 // TestKustomize: the base builds, its pods are confined, and its probes and ports
 // are those of the program.
 func TestKustomize(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), tool(t, "kubectl"), "kustomize", deploy+"kubernetes").CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl kustomize: %v: %s", err, out)
-	}
+	out := base(t, deploy+"kubernetes")
 	for _, want := range []string{
 		"readOnlyRootFilesystem: true", "runAsNonRoot: true", "allowPrivilegeEscalation: false", "- ALL", "automountServiceAccountToken: false",
 		"path: /readyz", "path: /livez", "kind: PodDisruptionBudget", "kind: NetworkPolicy", "type: RuntimeDefault",
 	} {
-		if !strings.Contains(string(out), want) {
+		if !strings.Contains(out, want) {
 			t.Errorf("the base has no %s", want)
 		}
 	}
 	// The rules of the names of files make a new version roll out.
-	if name := regexp.MustCompile(`name: (throttle-[a-z0-9]{10})\n`).FindSubmatch(out); name == nil || strings.Count(string(out), string(name[1])) != 2 {
+	if name := regexp.MustCompile(`name: (throttle-[a-z0-9]{10})\n`).FindStringSubmatch(out); name == nil || strings.Count(out, name[1]) != 2 {
 		t.Errorf("the Deployment does not use the ConfigMap by its digest:\n%s", out)
 	}
-	validate, err := exec.LookPath(cmp.Or(os.Getenv("KUBERNETES_VALIDATE"), "kubernetes-validate"))
-	if err != nil {
-		t.Logf("only built, as there is no kubernetes-validate: %v", err)
-		return
+}
+
+// TestKubernetesSchemas: all that the base makes is of the schemas of the Kubernetes
+// API, without a field that they do not have, and faults in it are found.
+func TestKubernetesSchemas(t *testing.T) {
+	out, validate := base(t, deploy+"kubernetes"), tool(t, "kubernetes-validate")
+	check := func(text string) (string, error) {
+		path := filepath.Join(t.TempDir(), "all.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said, err := exec.CommandContext(t.Context(), validate, "--strict", path).CombinedOutput()
+		return string(said), err
 	}
-	path := filepath.Join(t.TempDir(), "all.yaml")
-	if err := os.WriteFile(path, out, 0o600); err != nil {
-		t.Fatal(err)
+	said, err := check(out)
+	if n := strings.Count(said, " passed "); err != nil || n != strings.Count(out, "\nkind: ") || n < 6 {
+		t.Errorf("kubernetes-validate: %v: %s", err, said)
 	}
-	if out, err := exec.CommandContext(t.Context(), validate, "--strict", path).CombinedOutput(); err != nil {
-		t.Errorf("kubernetes-validate: %v: %s", err, out)
+	for good, bad := range map[string]string{
+		"readOnlyRootFilesystem: true": "readOnlyRootFileSystem: true", "containerPort: 6070": `containerPort: "6070"`, "maxUnavailable: 1": "maxUnavailible: 1",
+	} {
+		if said, err := check(strings.Replace(out, good, bad, 1)); err == nil || !strings.Contains(out, good) || !strings.Contains(said, "ERROR") {
+			t.Errorf("with %s: %s", bad, said)
+		}
 	}
 }
 
@@ -176,7 +203,15 @@ func TestContainer(t *testing.T) {
 	if !strings.Contains(last, "USER 65532:65532\n") || strings.Contains(last, "RUN ") || !strings.Contains(text, "CGO_ENABLED=0") {
 		t.Errorf("the image is\n%s", last)
 	}
-	if out, err := exec.CommandContext(t.Context(), tool(t, "hadolint"), deploy+"container/Dockerfile").CombinedOutput(); err != nil {
+	hadolint := tool(t, "hadolint")
+	if out, err := exec.CommandContext(t.Context(), hadolint, deploy+"container/Dockerfile").CombinedOutput(); err != nil {
 		t.Errorf("hadolint: %v: %s", err, out)
+	}
+	worse := filepath.Join(t.TempDir(), "Dockerfile")
+	if err := os.WriteFile(worse, []byte(strings.Replace(text, "WORKDIR /src\n", "RUN cd /src\n", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), hadolint, worse).CombinedOutput(); err == nil || !strings.Contains(string(out), "DL3003") {
+		t.Errorf("hadolint finds 'RUN cd' good: %v: %s", err, out)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -263,15 +264,27 @@ func (o *options) readIdentity(t *texts) (err error) {
 
 func (o *options) readListen(t *texts) (err error) {
 	l := Listen{Addr: t.listen}
+	if _, port, err := net.SplitHostPort(t.listen); err != nil || !isPort(port) {
+		return usage.Errorf("gateway: -listen %s: must be HOST:PORT, as 127.0.0.1:8080, or :80 for all addresses", words.Quote(t.listen))
+	}
 	if t.cert != "" || t.key != "" || t.clientCA != "" {
 		if t.cert == "" || t.key == "" {
 			return usage.Error("gateway: TLS needs both -cert and -key")
 		}
 		l.TLS = &TLS{Cert: t.cert, Key: t.key, ClientCA: t.clientCA}
+		if err := (&certificates{TLS: *l.TLS}).load(time.Now()); err != nil {
+			return usage.Errorf("gateway: -cert, -key, -client-ca: %v", err)
+		}
 	}
 	l.ProxyProtocol, err = networksOf("-proxy-protocol", t.proxyProtocol)
 	o.Listen = []Listen{l}
 	return err
+}
+
+// isPort reports whether text is a port, by its number or its name.
+func isPort(text string) bool {
+	_, err := net.LookupPort("tcp", text)
+	return err == nil && text != ""
 }
 
 // networksOf reads addresses and networks with commas between them.

@@ -370,6 +370,11 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min", "-store", "memory:/tmp/x"), "write memory:"},
 		{2, append(to, "-limit", "3/min", "-store", "x"), "gateway: -store x: write memory:FILE"},
 		{1, append(to, "-limit", "3/min", "-listen", "192.0.2.1:1"), "listen 192.0.2.1:1: "},
+		{2, append(to, "-limit", "3/min", "-listen", "8080"), "-listen 8080: must be HOST:PORT"},
+		{2, append(to, "-limit", "3/min", "-listen", ":99999"), "-listen :99999: must be HOST:PORT"},
+		{2, append(to, "-limit", "3/min", "-cert", bad, "-key", bad), "-cert, -key, -client-ca: cert " + bad},
+		{2, append(to, "-limit", "3/min", "-cert", bad+"no", "-key", bad), "bad.jsonno: no such file"},
+		{2, append(to, "-limit", "3/min", "-trust", "0.0.0.0/0"), "-trust: trusts everybody"},
 	} {
 		stdout, stderr, code := clitest.Play(t.Context(), Run, c.args...)
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {

@@ -34,6 +34,9 @@ func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live,
 		all = append(all, text)
 	}
 	compiled, err := rules.Compile(set)
+	if flaw := (*rules.Error)(nil); errors.As(err, &flaw) && strings.HasPrefix(flaw.Path, "proxies.") {
+		return nil, "", usage.Errorf("gateway: -trust: %s", flaw.What)
+	}
 	if err != nil {
 		return nil, "", usage.Errorf("gateway: -limit: %v", err)
 	}

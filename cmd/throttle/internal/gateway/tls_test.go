@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"log"
 	"log/slog"
 	"math/big"
 	"net"
@@ -16,6 +18,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +40,11 @@ func writePEM(t *testing.T, kind string, der []byte) string {
 // newCertificate makes a certificate for an address.
 func newCertificate(t *testing.T, address string) files {
 	t.Helper()
+	return certificateUntil(t, address, time.Now().Add(time.Hour))
+}
+
+func certificateUntil(t *testing.T, address string, end time.Time) files {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +55,7 @@ func newCertificate(t *testing.T, address string) files {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: address}, IPAddresses: []net.IP{net.ParseIP(address)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		NotBefore: end.Add(-2 * time.Hour), NotAfter: end, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -218,6 +226,100 @@ func TestTLSFiles(t *testing.T) {
 		}
 		if err := g.Serve(t.Context()); err == nil {
 			t.Errorf("%+v: it serves", c)
+		}
+	}
+}
+
+// TestSoakCertificates: a running gateway shows new certificates some second after
+// their files have changed, and keeps them when a file is no key; the connections
+// that are open serve each request.
+func TestSoakCertificates(t *testing.T) {
+	soak(t)
+	f, next := newCertificate(t, "127.0.0.1"), newCertificate(t, "127.0.0.1")
+	to := service(t, func(http.ResponseWriter, *http.Request) {})
+	e := serve(t, Config{Listen: []Listen{{Addr: "127.0.0.1:0", TLS: &TLS{Cert: f.cert, Key: f.key}}}, Routes: []Route{{To: []string{to}}}})
+	both := f.pool(t)
+	text, err := os.ReadFile(next.cert)
+	if err != nil || !both.AppendCertsFromPEM(text) {
+		t.Fatal(err)
+	}
+	shown := func() *tls.Conn {
+		c, err := (&tls.Dialer{Config: &tls.Config{RootCAs: both}}).DialContext(t.Context(), "tcp", e.addr)
+		if err != nil {
+			t.Fatalf("a handshake: %v", err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c.(*tls.Conn)
+	}
+	serial := func(c *tls.Conn) string { return c.ConnectionState().PeerCertificates[0].SerialNumber.String() }
+	kept := shown()
+	answers := bufio.NewReader(kept)
+	goesOn := func() {
+		t.Helper()
+		if _, err := io.WriteString(kept, lines("GET / HTTP/1.1", "Host: h")); err != nil {
+			t.Fatalf("the connection that was open: %v", err)
+		}
+		if a, err := http.ReadResponse(answers, nil); err != nil || a.StatusCode != 200 {
+			t.Fatalf("the connection that was open: %v, %v", a, err)
+		}
+	}
+	goesOn()
+	old := serial(kept)
+	f.replace(t, next)
+	began := time.Now()
+	for serial(shown()) == old {
+		goesOn()
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("the old certificate is shown still")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Logf("the new certificate is shown after %v", time.Since(began))
+	if err := os.WriteFile(f.key, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(lookEvery)
+	for range 3 {
+		if serial(shown()) == old {
+			t.Error("the old certificate is back")
+		}
+		goesOn()
+	}
+}
+
+// TestUpstreamNotBelieved: an upstream by TLS whose certificate has expired, is for
+// another name or of an unknown authority sees no request: 502.
+func TestUpstreamNotBelieved(t *testing.T) {
+	var served atomic.Int64
+	upstream := func(f files) string {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+		s.TLS, s.Config.ErrorLog = &tls.Config{Certificates: []tls.Certificate{pair}}, log.New(io.Discard, "", 0)
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	good, expired, other := newCertificate(t, "127.0.0.1"), certificateUntil(t, "127.0.0.1", time.Now().Add(-time.Minute)), newCertificate(t, "127.0.0.9")
+	for _, c := range []struct {
+		name string
+		to   string
+		of   UpstreamTLS
+		want int
+	}{
+		{"good", upstream(good), UpstreamTLS{CA: good.cert}, 200},
+		{"expired", upstream(expired), UpstreamTLS{CA: expired.cert}, 502},
+		{"of another address", upstream(other), UpstreamTLS{CA: other.cert}, 502},
+		{"of another name", upstream(good), UpstreamTLS{CA: good.cert, ServerName: "example.org"}, 502},
+		{"of an unknown authority", upstream(good), UpstreamTLS{CA: other.cert}, 502},
+		{"of an authority that the system does not know", upstream(good), UpstreamTLS{}, 502},
+	} {
+		served.Store(0)
+		e := serve(t, Config{Routes: []Route{{To: []string{c.to}, TLS: c.of}}})
+		if status, _ := do(t, e.request("GET", "/", nil)); status != c.want || (served.Load() > 0) != (c.want == 200) {
+			t.Errorf("%s: %d, and %d requests were served; want %d", c.name, status, served.Load(), c.want)
 		}
 	}
 }

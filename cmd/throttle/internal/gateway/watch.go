@@ -9,8 +9,7 @@ import (
 // them, as a timer for each would cost more than all else that is done for a
 // small answer.
 type watchlist struct {
-	idle  time.Duration
-	start time.Time // that the times of the exchanges count from
+	idle time.Duration
 
 	mu      sync.Mutex // guards what follows, and the links of the exchanges
 	first   *exchange
@@ -19,8 +18,9 @@ type watchlist struct {
 }
 
 // every returns how often the list is looked at: an exchange is cut when nothing
-// has moved for idle, or a quarter more.
-func (w *watchlist) every() time.Duration { return max(w.idle/4, time.Millisecond) }
+// has moved for idle, or a quarter more, as a look learns that something has moved
+// since the last, and not when.
+func (w *watchlist) every() time.Duration { return max(w.idle/8, time.Millisecond) }
 
 func (w *watchlist) add(x *exchange) {
 	w.mu.Lock()
@@ -69,11 +69,14 @@ func (w *watchlist) restLocked() {
 // look cuts those in which nothing has moved. It looks again later, unless there
 // are none.
 func (w *watchlist) look() {
-	now := time.Since(w.start)
+	now := time.Now()
 	var stale []*exchange
 	w.mu.Lock()
 	for x := w.first; x != nil; x = x.after {
-		if now-time.Duration(x.last.Load()) >= w.idle {
+		switch {
+		case x.moves.Swap(false):
+			x.moved = now
+		case now.Sub(x.moved) >= w.idle:
 			stale = append(stale, x)
 		}
 	}
