@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/chromedp"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
 )
 
@@ -46,59 +47,57 @@ const isLive = `document.getElementById("live")?.textContent === "live"`
 // TestPageTabs: seven tabs share one stream, so that each still reaches the API; a tab
 // that was hidden has no gap; what ends by itself does so on the page, too.
 func TestPageTabs(t *testing.T) {
-	findBrowser(t)
+	browsertest.Find(t)
 	g := startAlone(t)
 	base := "http://" + g.admin
-	b := openBrowser(t)
-	b.signIn(base, exampleToken, "/")
-	tabs := []*browser{b}
+	b := browsertest.Open(t)
+	signIn(b, base, exampleToken, "/")
+	tabs := []*browsertest.Browser{b}
 	for len(tabs) < 7 {
-		one := b.tab()
-		one.do(chromedp.Navigate(base + "/"))
+		one := b.Tab()
+		one.Do(chromedp.Navigate(base + "/"))
 		tabs = append(tabs, one)
 	}
 	streams := 0
 	for i, one := range tabs {
-		one.await(isLive)
-		if got, err := chromedp.Run(one.ctx, chromedp.Evaluate[int](`fetch("/api/v1/status").then(r => r.status)`, chromedp.EvalAwaitPromise)); err != nil || got != 200 {
+		one.Await(isLive)
+		if got, err := chromedp.Run(one.Ctx, chromedp.Evaluate[int](`fetch("/api/v1/status").then(r => r.status)`, chromedp.EvalAwaitPromise)); err != nil || got != 200 {
 			t.Errorf("tab %d: the API answers %d, %v", i, got, err)
 		}
-		one.mu.Lock()
-		for _, u := range one.requests {
+		for _, u := range one.Requests() {
 			if strings.Contains(u, "/api/v1/stream") {
 				streams++
 			}
 		}
-		one.mu.Unlock()
 	}
 	if streams > 2 { // that of the tab before it was signed in may have ended
 		t.Errorf("seven tabs opened %d streams", streams)
 	}
 	last := tabs[6]
-	last.await(`document.querySelector("path.passed").getAttribute("d").length > 20`)
+	last.Await(`document.querySelector("path.passed").getAttribute("d").length > 20`)
 	hide := func(hidden string) {
-		ask[any](last, `Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`)
+		browsertest.Ask[any](last, `Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`)
 	}
 	hide("true")
-	last.await(`document.getElementById("live").textContent === "paused"`)
-	drawn := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`)
+	last.Await(`document.getElementById("live").textContent === "paused"`)
+	drawn := browsertest.Ask[string](last, `document.querySelector("path.passed").getAttribute("d")`)
 	time.Sleep(6 * time.Second) // three slots of the chart
-	if got := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`); got != drawn {
+	if got := browsertest.Ask[string](last, `document.querySelector("path.passed").getAttribute("d")`); got != drawn {
 		t.Error("a hidden tab goes on drawing")
 	}
 	// What it missed comes after the ticks of the next seconds.
-	ask[any](last, `const soon = fetch; fetch = (...all) => soon(...all).then(r => new Promise(done => setTimeout(() => done(r), String(all[0]).includes("/series") ? 3000 : 0)))`)
+	browsertest.Ask[any](last, `const soon = fetch; fetch = (...all) => soon(...all).then(r => new Promise(done => setTimeout(() => done(r), String(all[0]).includes("/series") ? 3000 : 0)))`)
 	hide("false")
-	last.await(`document.querySelector("path.passed").getAttribute("d") !== ` + quoted(drawn))
-	last.await(`document.querySelector("path.passed").getAttribute("d").split("Z").length === 2`) // no gap
+	last.Await(`document.querySelector("path.passed").getAttribute("d") !== ` + browsertest.Quoted(drawn))
+	last.Await(`document.querySelector("path.passed").getAttribute("d").split("Z").length === 2`) // no gap
 
 	g.kills(tabs[:3])
 	for _, one := range tabs {
-		one.clean(base)
+		one.Clean(base + "/")
 	}
-	ask[any](tabs[1], `fetch("/signout", {method: "POST"}).then(() => 0); 0`)
+	browsertest.Ask[any](tabs[1], `fetch("/signout", {method: "POST"}).then(() => 0); 0`)
 	for _, one := range tabs[:3] {
-		one.await(`document.body.dataset.view === "signin"`)
+		one.Await(`document.body.dataset.view === "signin"`)
 	}
 	if err := g.end(); err != nil {
 		t.Errorf("it ended by %v: %s", err, g.log)
@@ -106,7 +105,7 @@ func TestPageTabs(t *testing.T) {
 }
 
 // kills uses the kill switch, which tabs say until it is off; it ends by itself, too.
-func (g *gatewayProcess) kills(tabs []*browser) {
+func (g *gatewayProcess) kills(tabs []*browsertest.Browser) {
 	g.t.Helper()
 	const banner = `document.querySelector(".banner.bad")?.textContent.includes("kill switch")`
 	g.passes(1, "acme")
@@ -115,15 +114,15 @@ func (g *gatewayProcess) kills(tabs []*browser) {
 		g.t.Error("the kill switch lets nothing pass")
 	}
 	for _, one := range tabs {
-		one.await(banner)
+		one.Await(banner)
 	}
 	g.api("DELETE", "/api/v1/kill", `{"why": "test"}`)
 	for _, one := range tabs {
-		one.await("!" + banner)
+		one.Await("!" + banner)
 	}
 	g.api("PUT", "/api/v1/kill", `{"for": "10s", "why": "test"}`)
-	tabs[0].await(banner)
-	tabs[0].await("!" + banner)
+	tabs[0].Await(banner)
+	tabs[0].Await("!" + banner)
 	if n := g.passes(1, "acme"); n != 0 {
 		g.t.Error("the kill switch did not end by itself")
 	}
@@ -136,45 +135,45 @@ func TestPageSoakDay(t *testing.T) {
 	}
 	g := startAlone(t)
 	base := "http://" + g.admin
-	b := openBrowser(t)
-	b.signIn(base, exampleToken, "/events")
-	b.await(isLive)
-	day, list := b.tab(), b.tab() // these read what the first tab hands on
-	day.do(chromedp.Navigate(base + "/"))
-	day.await(isLive)
-	list.do(chromedp.Navigate(base + "/events"))
-	list.await(isLive)
+	b := browsertest.Open(t)
+	signIn(b, base, exampleToken, "/events")
+	b.Await(isLive)
+	day, list := b.Tab(), b.Tab() // these read what the first tab hands on
+	day.Do(chromedp.Navigate(base + "/"))
+	day.Await(isLive)
+	list.Do(chromedp.Navigate(base + "/events"))
+	list.Await(isLive)
 	const seconds = 86_400
 	for done := 0; done < seconds; {
 		for range 10 {
 			g.api("PUT", "/api/v1/block", fmt.Sprintf(`{"entry": "client=c%d", "for": "1h", "why": "a reason of the usual length, ticket 4711"}`, done%50))
 		}
-		ask[any](b, fmt.Sprintf(`{
+		browsertest.Ask[any](b, fmt.Sprintf(`{
 			const c = new BroadcastChannel("throttle-ticks"), from = Math.floor(Date.now() / 1e3) + 10;
 			for (let i = %d; i < %d; i++) c.postMessage({id: from + i, seconds: 1, passed: i, refused: 9, shadow: 0, reasons: {within: i, over: 9},
 				rules: {"per-client": {passed: i, refused: 9, shadow: 0}}, p50: 1e-4, p99: 1e-3, version: "v1", age: 1, store: "memory", stamp: "s" + i, decided_without_store: 0});
 			c.close();
 		}`, done, done+600))
 		done += 600
-		day.await(`document.querySelector("[data-n=passed]").textContent === ` + quoted(ticks.Rate(float64(done-1))))
+		day.Await(`document.querySelector("[data-n=passed]").textContent === ` + browsertest.Quoted(ticks.Rate(float64(done-1))))
 	}
-	for name, one := range map[string]*browser{"overview": day, "events": list} {
-		one.light(name)
+	for name, one := range map[string]*browsertest.Browser{"overview": day, "events": list} {
+		light(one, name)
 	}
 }
 
 // light collects the garbage of a tab and holds what is left below 50 MB.
-func (b *browser) light(name string) {
+func light(b *browsertest.Browser, name string) {
 	b.Helper()
 	var heap float64
 	for range 5 {
-		b.do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
+		b.Do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
 			_, err := cdp.Call(ctx, to, heapprofiler.CollectGarbage, cdp.Empty{})
 			return err
 		}))
-		heap = ask[float64](b, `performance.memory.totalJSHeapSize / 2 ** 20`)
+		heap = browsertest.Ask[float64](b, `performance.memory.totalJSHeapSize / 2 ** 20`)
 	}
-	nodes := ask[int](b, `document.querySelectorAll("*").length`)
+	nodes := browsertest.Ask[int](b, `document.querySelectorAll("*").length`)
 	b.Logf("%s after a day: %.1f MB of JavaScript, %d elements", name, heap, nodes)
 	if heap > 50 || nodes > 5000 {
 		b.Errorf("%s: %.1f MB, %d elements", name, heap, nodes)
