@@ -22,14 +22,28 @@ const readToken = "0123456789abcdef-reading"
 // fill writes a reason into a form and sends it.
 func (h hand) fill(action string) {
 	h.Helper()
-	form := `form[action="/do/` + action + `"] `
-	h.Write(form+"[name=why]", "test of "+action)
+	h.why(action)
+	h.send(action)
+}
+
+// why writes the reason of a form.
+func (h hand) why(action string) {
+	h.Helper()
+	h.Write(form(action)+"[name=why]", "test of "+action)
+}
+
+// send sends a form, and waits for the page that says that it is done.
+func (h hand) send(action string) {
+	h.Helper()
 	if action == "kill" {
-		h.Press(form + "[type=checkbox]")
+		h.Press(form(action) + "[type=checkbox]")
 	}
-	h.Press(form + "button")
+	h.Press(form(action) + "button")
 	h.Await(`document.querySelector(".banner.good") && location.search.includes("done=` + action + `")`)
 }
+
+// form selects what is in a form.
+func form(action string) string { return `form[action="/do/` + action + `"] ` }
 
 // pageFiles are those of an instance whose rules a test changes.
 func pageFiles(t *testing.T) (file, rules string) {
