@@ -18,7 +18,7 @@ import (
 )
 
 // lasts is how long the changes of TestPageChangesEnd last.
-const lasts = 3 * time.Second
+const lasts = 5 * time.Second
 
 // phase is a time in which an instance answered all requests of a client alike.
 type phase struct {
@@ -30,6 +30,7 @@ type phase struct {
 type traffic struct {
 	client string
 	ending chan struct{}
+	once   sync.Once
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
@@ -122,13 +123,19 @@ func TestPageChangesEnd(t *testing.T) {
 	h.Await(isLive)
 
 	all := []*byHand{
-		{action: "raise", status: 200, shown: "raise per-client · acme-raise"}, {action: "block", status: 403, shown: "block header:X-Client=acme-block"},
-		{action: "exempt", status: 200, shown: "exempt header:X-Client=acme-exempt"}, {action: "forgive", status: 200}, {action: "kill", status: 200, shown: "The kill switch is on"},
+		{action: "raise", status: 200, shown: "per-client · acme-raise"}, {action: "block", status: 403, shown: "header:X-Client=acme-block"},
+		{action: "exempt", status: 200, shown: "header:X-Client=acme-exempt"}, {action: "forgive", status: 200}, {action: "kill", status: 200, shown: "The kill switch is on"},
 	}
-	for _, c := range all {
+	for i, c := range all {
+		if c.action == "kill" { // which is of all clients
+			for _, c := range all[:i] {
+				c.over(t)
+			}
+		}
 		h.holds(c, both)
 	}
 	for _, c := range all {
+		c.over(t)
 		c.check(t)
 	}
 	for i, one := range open {
@@ -138,7 +145,7 @@ func TestPageChangesEnd(t *testing.T) {
 			}
 		}
 		if i%2 == 1 {
-			one.Await(`seen.some(text => text.includes("Raised to 1000/24h") && text.includes("End raise")) && !/Raised|End raise/.test(now())`)
+			one.Await(`seen.some(text => text.includes("Raised to 1000/day") && text.includes("End raise")) && !/Raised|End raise/.test(now())`)
 		}
 		one.Clean("http://"+both[0].admin+"/", "http://"+both[1].admin+"/")
 	}
@@ -150,14 +157,15 @@ const remembers = `
 	var seen = [now()];
 	new MutationObserver(() => { if (seen.at(-1) !== now()) seen.push(now()); }).observe(document.body, {childList: true, subtree: true, characterData: true}); 0`
 
-// holds makes a change for a client of its own, whose limit is used, and waits until
-// it has ended in both instances.
+// holds makes a change for a client of its own, whose limit is used.
 func (h hand) holds(c *byHand, both []*gatewayProcess) {
 	h.Helper()
 	client := "acme-" + c.action
 	both[0].passes(20, client)
 	for _, g := range both {
-		c.to = append(c.to, g.send(client))
+		f := g.send(client)
+		h.Cleanup(f.end)
+		c.to = append(c.to, f)
 	}
 	if c.action == "kill" {
 		h.Press(`nav a[href="/"]`)
@@ -173,16 +181,26 @@ func (h hand) holds(c *byHand, both []*gatewayProcess) {
 		h.mistakes()
 	}
 	if c.action != "forgive" { // which uses nothing for a time
-		h.Write(form(c.action)+"[name=other]", "3 s")
+		h.Write(form(c.action)+"[name=other]", "5 s")
 	}
 	h.why(c.action)
 	c.sent = time.Now()
 	h.send(c.action)
+}
+
+// over waits until a change has ended in both instances, and ends their traffic.
+func (c *byHand) over(t *testing.T) {
+	t.Helper()
 	for _, f := range c.to {
-		eventually(h.T, c.action+" ends by itself", func() bool { return len(f.statuses()) >= 3 })
-		close(f.ending)
-		f.done.Wait()
+		eventually(t, c.action+" ends by itself", func() bool { return len(f.statuses()) >= 3 })
+		f.end()
 	}
+}
+
+// end ends the traffic; it may be called again.
+func (f *traffic) end() {
+	f.once.Do(func() { close(f.ending) })
+	f.done.Wait()
 }
 
 // mistakes types times for which a raise cannot last. What is wrong is said before it

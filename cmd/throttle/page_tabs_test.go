@@ -109,13 +109,25 @@ func (g *gatewayProcess) kills(tabs []*browsertest.Browser) {
 	g.t.Helper()
 	const banner = `document.querySelector(".banner.bad")?.textContent.includes("kill switch")`
 	g.passes(1, "acme")
-	g.api("PUT", "/api/v1/kill", `{"for": "1m", "why": "test"}`)
+	used := tabs[2]
+	used.Go("http://" + g.admin + "/versions")
+	used.Await(isLive)
+	browsertest.Hand{Browser: used}.Press("[data-part=log] summary")
+	g.api("PUT", "/api/v1/kill", `{"for": "5m", "why": "ticket 4712"}`)
 	if n := g.passes(1, "acme"); n != 1 {
 		g.t.Error("the kill switch lets nothing pass")
 	}
 	for _, one := range tabs {
 		one.Await(banner)
 	}
+	// What was being used when it changed is changed when it is used no more.
+	const log = `document.querySelector("[data-part=log]")`
+	if browsertest.Ask[bool](used, log+`.textContent.includes("ticket 4712") || !`+log+`.querySelector("details[open]")`) {
+		g.t.Error("a part of the page changes while it is used")
+	}
+	browsertest.Hand{Browser: used}.Press("[data-part=log] summary")
+	browsertest.Ask[any](used, `document.activeElement.blur()`)
+	used.Await(log + `.textContent.includes("ticket 4712")`)
 	g.api("DELETE", "/api/v1/kill", `{"why": "test"}`)
 	for _, one := range tabs {
 		one.Await("!" + banner)
