@@ -126,28 +126,32 @@ func TestPageChangesEnd(t *testing.T) {
 		{action: "raise", status: 200, shown: "per-client · acme-raise"}, {action: "block", status: 403, shown: "header:X-Client=acme-block"},
 		{action: "exempt", status: 200, shown: "header:X-Client=acme-exempt"}, {action: "forgive", status: 200}, {action: "kill", status: 200, shown: "The kill switch is on"},
 	}
-	for i, c := range all {
-		if c.action == "kill" { // which is of all clients
-			for _, c := range all[:i] {
-				c.over(t)
-			}
-		}
+	for _, c := range all[:4] {
 		h.holds(c, both)
 	}
-	for _, c := range all {
+	haveEnded(t, all[:4], open)
+	h.holds(all[4], both) // it is of all clients
+	haveEnded(t, all[4:], open)
+	for _, one := range open {
+		one.Clean("http://"+both[0].admin+"/", "http://"+both[1].admin+"/")
+	}
+}
+
+// haveEnded waits until changes have ended in the traffic, and then on pages: those of even
+// numbers are overviews, the others show the key that was raised.
+func haveEnded(t *testing.T, changes []*byHand, open []*browsertest.Browser) {
+	t.Helper()
+	for _, c := range changes {
 		c.over(t)
 		c.check(t)
-	}
-	for i, one := range open {
-		for _, c := range all {
-			if c.shown != "" && i%2 == 0 { // the overview
-				one.Await(`seen.some(text => text.includes(` + browsertest.Quoted(c.shown) + `)) && !now().includes(` + browsertest.Quoted(c.shown) + `)`)
+		for i, one := range open {
+			switch shown := browsertest.Quoted(c.shown); {
+			case i%2 == 0 && c.shown != "":
+				one.Await(`seen.some(text => text.includes(` + shown + `)) && !now().includes(` + shown + `)`)
+			case i%2 == 1 && c.action == "raise":
+				one.Await(`seen.some(text => text.includes("Raised to 1000/day") && text.includes("End raise")) && !/Raised|End raise/.test(now())`)
 			}
 		}
-		if i%2 == 1 {
-			one.Await(`seen.some(text => text.includes("Raised to 1000/day") && text.includes("End raise")) && !/Raised|End raise/.test(now())`)
-		}
-		one.Clean("http://"+both[0].admin+"/", "http://"+both[1].admin+"/")
 	}
 }
 
