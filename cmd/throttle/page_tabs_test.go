@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,12 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/chromedp"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
 )
 
 const alone = `version: 1
@@ -31,10 +26,16 @@ drain: {delay: 0s}
 // startAlone starts one instance with its state in files.
 func startAlone(t *testing.T) *gatewayProcess {
 	t.Helper()
+	return startWith(t, "version: v1\nrules: {name: per-client, key: header:X-Client, limits: 1/hour}\n")
+}
+
+// startWith is startAlone with other rules.
+func startWith(t *testing.T, rules string) *gatewayProcess {
+	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(upstream.Close)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"serve.yaml": alone, "rules.yaml": "version: v1\nrules: {name: per-client, key: header:X-Client, limits: 1/hour}\n"} {
+	for name, text := range map[string]string{"serve.yaml": alone, "rules.yaml": rules} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -137,57 +138,5 @@ func (g *gatewayProcess) kills(tabs []*browsertest.Browser) {
 	tabs[0].Await("!" + banner)
 	if n := g.passes(1, "acme"); n != 0 {
 		g.t.Error("the kill switch did not end by itself")
-	}
-}
-
-// TestPageSoakDay: a day of ticks and of events leaves a tab below 50 MB.
-func TestPageSoakDay(t *testing.T) {
-	if os.Getenv("THROTTLE_SOAK") != "1" {
-		t.Skip("SOAK NOT RUN: a day of events, two minutes; make soak runs it")
-	}
-	g := startAlone(t)
-	base := "http://" + g.admin
-	b := browsertest.Open(t)
-	signIn(b, base, exampleToken, "/events")
-	b.Await(isLive)
-	day, list := b.Tab(), b.Tab() // these read what the first tab hands on
-	day.Do(chromedp.Navigate(base + "/"))
-	day.Await(isLive)
-	list.Do(chromedp.Navigate(base + "/events"))
-	list.Await(isLive)
-	const seconds = 86_400
-	for done := 0; done < seconds; {
-		for range 10 {
-			g.api("PUT", "/api/v1/block", fmt.Sprintf(`{"entry": "client=c%d", "for": "1h", "why": "a reason of the usual length, ticket 4711"}`, done%50))
-		}
-		browsertest.Ask[any](b, fmt.Sprintf(`{
-			const c = new BroadcastChannel("throttle-ticks"), from = Math.floor(Date.now() / 1e3) + 10;
-			for (let i = %d; i < %d; i++) c.postMessage({id: from + i, seconds: 1, passed: i, refused: 9, shadow: 0, reasons: {within: i, over: 9},
-				rules: {"per-client": {passed: i, refused: 9, shadow: 0}}, p50: 1e-4, p99: 1e-3, version: "v1", age: 1, store: "memory", stamp: "s" + i, decided_without_store: 0});
-			c.close();
-		}`, done, done+600))
-		done += 600
-		day.Await(`document.querySelector("[data-n=passed]").textContent === ` + browsertest.Quoted(ticks.Rate(float64(done-1))))
-	}
-	for name, one := range map[string]*browsertest.Browser{"overview": day, "events": list} {
-		light(one, name)
-	}
-}
-
-// light collects the garbage of a tab and holds what is left below 50 MB.
-func light(b *browsertest.Browser, name string) {
-	b.Helper()
-	var heap float64
-	for range 5 {
-		b.Do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
-			_, err := cdp.Call(ctx, to, heapprofiler.CollectGarbage, cdp.Empty{})
-			return err
-		}))
-		heap = browsertest.Ask[float64](b, `performance.memory.totalJSHeapSize / 2 ** 20`)
-	}
-	nodes := browsertest.Ask[int](b, `document.querySelectorAll("*").length`)
-	b.Logf("%s after a day: %.1f MB of JavaScript, %d elements", name, heap, nodes)
-	if heap > 50 || nodes > 5000 {
-		b.Errorf("%s: %.1f MB, %d elements", name, heap, nodes)
 	}
 }
