@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // reason is what each write says of itself.
@@ -34,14 +35,20 @@ func (y *reason) check() error {
 		switch {
 		case len(f.text) > maxReason:
 			return failf(http.StatusBadRequest, "%s: longer than %d bytes", f.name, maxReason)
-		case strings.ContainsFunc(f.text, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return failf(http.StatusBadRequest, "%s: must be one line of text", f.name)
+		case strings.ContainsFunc(f.text, turns):
+			return failf(http.StatusBadRequest, "%s: must be one line of text, without marks that turn its direction", f.name)
 		}
 	}
 	if strings.TrimSpace(y.Why) == "" {
 		return failf(http.StatusBadRequest, `why: is missing; say the reason, as in "why": "launch, ticket 4711"`)
 	}
 	return nil
+}
+
+// turns reports whether r breaks a line, or makes what follows read otherwise than it
+// is written, in logs as on the page.
+func turns(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
 
 // ends returns when it ends.
