@@ -6,6 +6,7 @@
 "use strict";
 (() => {
 	const kept = 600, body = document.body, live = document.getElementById("live");
+	const held = /^(overview|rules)$/.test(body.dataset.view) ? kept : 1; // the others draw no ticks
 	let ticks = [], stamp = body.dataset.stamp, source = null, release = null, asking = null, again = false;
 	const channel = "BroadcastChannel" in window ? new BroadcastChannel("throttle-ticks") : null;
 
@@ -119,7 +120,7 @@
 		while (at > 0 && ticks[at - 1].id > t.id) at--;
 		if (ticks[at - 1]?.id === t.id) return;
 		ticks.splice(at, 0, t);
-		if (ticks.length > kept) ticks.splice(0, ticks.length - kept);
+		if (ticks.length > held) ticks.splice(0, ticks.length - held);
 	};
 	let due = 0; // a paint, at most 20 a second
 	const show = () => { due ||= setTimeout(paint, 50); };
