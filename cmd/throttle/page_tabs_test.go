@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,11 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/chromedp"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 )
 
 const alone = `version: 1
@@ -30,10 +26,16 @@ drain: {delay: 0s}
 // startAlone starts one instance with its state in files.
 func startAlone(t *testing.T) *gatewayProcess {
 	t.Helper()
+	return startWith(t, "version: v1\nrules: {name: per-client, key: header:X-Client, limits: 1/hour}\n")
+}
+
+// startWith is startAlone with other rules.
+func startWith(t *testing.T, rules string) *gatewayProcess {
+	t.Helper()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(upstream.Close)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"serve.yaml": alone, "rules.yaml": "version: v1\nrules: {name: per-client, key: header:X-Client, limits: 1/hour}\n"} {
+	for name, text := range map[string]string{"serve.yaml": alone, "rules.yaml": rules} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -46,59 +48,57 @@ const isLive = `document.getElementById("live")?.textContent === "live"`
 // TestPageTabs: seven tabs share one stream, so that each still reaches the API; a tab
 // that was hidden has no gap; what ends by itself does so on the page, too.
 func TestPageTabs(t *testing.T) {
-	findBrowser(t)
+	browsertest.Find(t)
 	g := startAlone(t)
 	base := "http://" + g.admin
-	b := openBrowser(t)
-	b.signIn(base, exampleToken, "/")
-	tabs := []*browser{b}
+	b := browsertest.Open(t)
+	signIn(b, base, exampleToken, "/")
+	tabs := []*browsertest.Browser{b}
 	for len(tabs) < 7 {
-		one := b.tab()
-		one.do(chromedp.Navigate(base + "/"))
+		one := b.Tab()
+		one.Do(chromedp.Navigate(base + "/"))
 		tabs = append(tabs, one)
 	}
 	streams := 0
 	for i, one := range tabs {
-		one.await(isLive)
-		if got, err := chromedp.Run(one.ctx, chromedp.Evaluate[int](`fetch("/api/v1/status").then(r => r.status)`, chromedp.EvalAwaitPromise)); err != nil || got != 200 {
+		one.Await(isLive)
+		if got, err := chromedp.Run(one.Ctx, chromedp.Evaluate[int](`fetch("/api/v1/status").then(r => r.status)`, chromedp.EvalAwaitPromise)); err != nil || got != 200 {
 			t.Errorf("tab %d: the API answers %d, %v", i, got, err)
 		}
-		one.mu.Lock()
-		for _, u := range one.requests {
+		for _, u := range one.Requests() {
 			if strings.Contains(u, "/api/v1/stream") {
 				streams++
 			}
 		}
-		one.mu.Unlock()
 	}
 	if streams > 2 { // that of the tab before it was signed in may have ended
 		t.Errorf("seven tabs opened %d streams", streams)
 	}
 	last := tabs[6]
-	last.await(`document.querySelector("path.passed").getAttribute("d").length > 20`)
+	last.Await(`document.querySelector("path.passed").getAttribute("d").length > 20`)
 	hide := func(hidden string) {
-		ask[any](last, `Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`)
+		browsertest.Ask[any](last, `Object.defineProperty(document, "hidden", {value: `+hidden+`, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`)
 	}
 	hide("true")
-	last.await(`document.getElementById("live").textContent === "paused"`)
-	drawn := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`)
+	last.Await(`document.getElementById("live").textContent === "paused"`)
+	drawn := browsertest.Ask[string](last, `document.querySelector("path.passed").getAttribute("d")`)
 	time.Sleep(6 * time.Second) // three slots of the chart
-	if got := ask[string](last, `document.querySelector("path.passed").getAttribute("d")`); got != drawn {
+	if got := browsertest.Ask[string](last, `document.querySelector("path.passed").getAttribute("d")`); got != drawn {
 		t.Error("a hidden tab goes on drawing")
 	}
 	// What it missed comes after the ticks of the next seconds.
-	ask[any](last, `const soon = fetch; fetch = (...all) => soon(...all).then(r => new Promise(done => setTimeout(() => done(r), String(all[0]).includes("/series") ? 3000 : 0)))`)
+	browsertest.Ask[any](last, `const soon = fetch; fetch = (...all) => soon(...all).then(r => new Promise(done => setTimeout(() => done(r), String(all[0]).includes("/series") ? 3000 : 0)))`)
 	hide("false")
-	last.await(`document.querySelector("path.passed").getAttribute("d") !== ` + quoted(drawn))
-	last.await(`document.querySelector("path.passed").getAttribute("d").split("Z").length === 2`) // no gap
+	last.Await(`document.querySelector("path.passed").getAttribute("d") !== ` + browsertest.Quoted(drawn))
+	last.Await(`document.querySelector("path.passed").getAttribute("d").split("Z").length === 2`) // no gap
 
 	g.kills(tabs[:3])
 	for _, one := range tabs {
-		one.clean(base)
+		one.Clean(base + "/")
 	}
-	ask[any](tabs[1], `fetch("/signout", {method: "POST"}).then(() => 0); 0`)
+	browsertest.Ask[any](tabs[1], `fetch("/signout", {method: "POST"}).then(() => 0); 0`)
 	for _, one := range tabs[:3] {
-		one.await(`document.body.dataset.view === "signin"`)
+		one.Await(`document.body.dataset.view === "signin"`)
 	}
 	if err := g.end(); err != nil {
 		t.Errorf("it ended by %v: %s", err, g.log)
@@ -106,77 +106,37 @@ func TestPageTabs(t *testing.T) {
 }
 
 // kills uses the kill switch, which tabs say until it is off; it ends by itself, too.
-func (g *gatewayProcess) kills(tabs []*browser) {
+func (g *gatewayProcess) kills(tabs []*browsertest.Browser) {
 	g.t.Helper()
 	const banner = `document.querySelector(".banner.bad")?.textContent.includes("kill switch")`
 	g.passes(1, "acme")
-	g.api("PUT", "/api/v1/kill", `{"for": "1m", "why": "test"}`)
+	used := tabs[2]
+	used.Go("http://" + g.admin + "/versions")
+	used.Await(isLive)
+	browsertest.Hand{Browser: used}.Press("[data-part=log] summary")
+	g.api("PUT", "/api/v1/kill", `{"for": "5m", "why": "ticket 4712"}`)
 	if n := g.passes(1, "acme"); n != 1 {
 		g.t.Error("the kill switch lets nothing pass")
 	}
 	for _, one := range tabs {
-		one.await(banner)
+		one.Await(banner)
 	}
+	// What was being used when it changed is changed when it is used no more.
+	const log = `document.querySelector("[data-part=log]")`
+	if browsertest.Ask[bool](used, log+`.textContent.includes("ticket 4712") || !`+log+`.querySelector("details[open]")`) {
+		g.t.Error("a part of the page changes while it is used")
+	}
+	browsertest.Hand{Browser: used}.Press("[data-part=log] summary")
+	browsertest.Ask[any](used, `document.activeElement.blur()`)
+	used.Await(log + `.textContent.includes("ticket 4712")`)
 	g.api("DELETE", "/api/v1/kill", `{"why": "test"}`)
 	for _, one := range tabs {
-		one.await("!" + banner)
+		one.Await("!" + banner)
 	}
 	g.api("PUT", "/api/v1/kill", `{"for": "10s", "why": "test"}`)
-	tabs[0].await(banner)
-	tabs[0].await("!" + banner)
+	tabs[0].Await(banner)
+	tabs[0].Await("!" + banner)
 	if n := g.passes(1, "acme"); n != 0 {
 		g.t.Error("the kill switch did not end by itself")
-	}
-}
-
-// TestPageSoakDay: a day of ticks and of events leaves a tab below 50 MB.
-func TestPageSoakDay(t *testing.T) {
-	if os.Getenv("THROTTLE_SOAK") != "1" {
-		t.Skip("SOAK NOT RUN: a day of events, two minutes; make soak runs it")
-	}
-	g := startAlone(t)
-	base := "http://" + g.admin
-	b := openBrowser(t)
-	b.signIn(base, exampleToken, "/events")
-	b.await(isLive)
-	day, list := b.tab(), b.tab() // these read what the first tab hands on
-	day.do(chromedp.Navigate(base + "/"))
-	day.await(isLive)
-	list.do(chromedp.Navigate(base + "/events"))
-	list.await(isLive)
-	const seconds = 86_400
-	for done := 0; done < seconds; {
-		for range 10 {
-			g.api("PUT", "/api/v1/block", fmt.Sprintf(`{"entry": "client=c%d", "for": "1h", "why": "a reason of the usual length, ticket 4711"}`, done%50))
-		}
-		ask[any](b, fmt.Sprintf(`{
-			const c = new BroadcastChannel("throttle-ticks"), from = Math.floor(Date.now() / 1e3) + 10;
-			for (let i = %d; i < %d; i++) c.postMessage({id: from + i, seconds: 1, passed: i, refused: 9, shadow: 0, reasons: {within: i, over: 9},
-				rules: {"per-client": {passed: i, refused: 9, shadow: 0}}, p50: 1e-4, p99: 1e-3, version: "v1", age: 1, store: "memory", stamp: "s" + i, decided_without_store: 0});
-			c.close();
-		}`, done, done+600))
-		done += 600
-		day.await(`document.querySelector("[data-n=passed]").textContent === ` + quoted(ticks.Rate(float64(done-1))))
-	}
-	for name, one := range map[string]*browser{"overview": day, "events": list} {
-		one.light(name)
-	}
-}
-
-// light collects the garbage of a tab and holds what is left below 50 MB.
-func (b *browser) light(name string) {
-	b.Helper()
-	var heap float64
-	for range 5 {
-		b.do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
-			_, err := cdp.Call(ctx, to, heapprofiler.CollectGarbage, cdp.Empty{})
-			return err
-		}))
-		heap = ask[float64](b, `performance.memory.totalJSHeapSize / 2 ** 20`)
-	}
-	nodes := ask[int](b, `document.querySelectorAll("*").length`)
-	b.Logf("%s after a day: %.1f MB of JavaScript, %d elements", name, heap, nodes)
-	if heap > 50 || nodes > 5000 {
-		b.Errorf("%s: %.1f MB, %d elements", name, heap, nodes)
 	}
 }

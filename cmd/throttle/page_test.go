@@ -3,112 +3,47 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 )
 
 const readToken = "0123456789abcdef-reading"
 
-// hand is how somebody uses the page.
-type hand struct {
-	*browser
-	keyboard bool
-}
-
-// to moves the focus to an element by the Tab key alone.
-func (h hand) to(selector string) {
-	h.Helper()
-	for range 120 {
-		if ask[bool](h.browser, `document.activeElement.matches(`+quoted(selector)+`)`) {
-			return
-		}
-		h.do(chromedp.KeyEvent(kb.Tab))
-	}
-	h.Fatalf("no Tab leads to %s on\n%s", selector, ask[string](h.browser, `document.body.innerText`))
-}
-
-// click moves the mouse to an element and clicks there, once what the page puts in
-// place of its parts moves it no more.
-func (h hand) click(selector string) {
-	h.Helper()
-	var at []float64
-	for range 100 {
-		was := at
-		at = ask[[]float64](h.browser, `(() => {
-			const e = document.querySelector(`+quoted(selector)+`);
-			if (!e) return [];
-			e.scrollIntoView({block: "center", behavior: "instant"});
-			const r = e.getBoundingClientRect();
-			return [r.x + Math.min(r.width, 40) / 2, r.y + r.height / 2];
-		})()`)
-		if len(at) > 0 && slices.Equal(at, was) {
-			h.do(chromedp.MouseClickXY(at[0], at[1]))
-			return
-		}
-		time.Sleep(30 * time.Millisecond)
-	}
-	h.Fatalf("%s does not stay where it is", selector)
-}
-
-// press uses a button, a link, a box or what opens something.
-func (h hand) press(selector string) {
-	h.Helper()
-	h.await(`document.querySelector(` + quoted(selector) + `)`)
-	if !h.keyboard {
-		h.click(selector)
-		return
-	}
-	h.to(selector)
-	key := kb.Enter
-	if strings.Contains(selector, "checkbox") {
-		key = " "
-	}
-	h.do(chromedp.KeyEvent(key))
-}
-
-// write types text into a field, in place of what is there.
-func (h hand) write(selector, text string) {
-	h.Helper()
-	h.await(`document.querySelector(` + quoted(selector) + `)`)
-	focused := `document.activeElement.matches(` + quoted(selector) + `)`
-	for tries := 0; tries < 10 && !ask[bool](h.browser, focused); tries++ {
-		if h.keyboard {
-			h.to(selector)
-		} else {
-			h.click(selector)
-		}
-	}
-	ask[any](h.browser, `document.querySelector(`+quoted(selector)+`).select()`)
-	h.do(chromedp.KeyEvent(text))
-}
-
 // fill writes a reason into a form and sends it.
 func (h hand) fill(action string) {
 	h.Helper()
-	form := `form[action="/do/` + action + `"] `
-	h.write(form+"[name=why]", "test of "+action)
-	if action == "kill" {
-		h.press(form + "[type=checkbox]")
-	}
-	h.press(form + "button")
-	h.await(`document.querySelector(".banner.good") && location.search.includes("done=` + action + `")`)
+	h.why(action)
+	h.send(action)
 }
 
-func quoted(text string) string {
-	b, _ := json.Marshal(text)
-	return string(b)
+// why writes the reason of a form.
+func (h hand) why(action string) {
+	h.Helper()
+	h.Write(form(action)+"[name=why]", "test of "+action)
 }
+
+// send sends a form, and waits for the page that says that it is done.
+func (h hand) send(action string) {
+	h.Helper()
+	if action == "kill" {
+		h.Press(form(action) + "[type=checkbox]")
+	}
+	h.Press(form(action) + "button")
+	h.Await(`document.querySelector(".banner.good") && location.search.includes("done=` + action + `")`)
+}
+
+// form selects what is in a form.
+func form(action string) string { return `form[action="/do/` + action + `"] ` }
 
 // pageFiles are those of an instance whose rules a test changes.
 func pageFiles(t *testing.T) (file, rules string) {
@@ -152,7 +87,7 @@ func within(t *testing.T, what string, both []*gatewayProcess, is func(g *gatewa
 // TestPageInBrowser uses the page of one of two instances by clicks, and again by
 // the keyboard alone, and sees each change take effect on requests to both.
 func TestPageInBrowser(t *testing.T) {
-	findBrowser(t)
+	browsertest.Find(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	redis := freePort(t)
@@ -161,15 +96,15 @@ func TestPageInBrowser(t *testing.T) {
 	to := upstream.Listener.Addr().String()
 	both := []*gatewayProcess{startInstance(t, file, redis, to), startInstance(t, file, redis, to)}
 	base := "http://" + both[0].admin
-	b := openBrowser(t)
-	b.signIn(base, exampleToken, "/")
+	b := browsertest.Open(t)
+	signIn(b, base, exampleToken, "/")
 	for i, keyboard := range []bool{false, true} {
-		h := hand{b, keyboard}
+		h := hand{browsertest.Hand{Browser: b, Keyboard: keyboard}}
 		h.changes(both, base, fmt.Sprintf("acme-%d", i))
 		h.brings(both, base, rules, i)
 	}
-	b.looks(base)
-	b.clean(base)
+	looks(b, base)
+	b.Clean(base + "/")
 	for _, g := range both {
 		if err := g.end(); err != nil {
 			t.Errorf("it ended by %v: %s", err, g.log)
@@ -184,18 +119,18 @@ func (h hand) changes(both []*gatewayProcess, base, client string) {
 		return func(g *gatewayProcess) bool { return g.passes(1, client) == n }
 	}
 	both[0].passes(20, client)
-	h.do(chromedp.Navigate(base + "/"))
-	h.press("[data-part=kill] summary")
+	h.Do(chromedp.Navigate(base + "/"))
+	h.Press("[data-part=kill] summary")
 	h.fill("kill")
 	within(h.T, "nothing is refused", both, all(1))
 	h.fill("end-kill")
 	within(h.T, "limits count", both, all(0))
 
-	h.press(`nav a[href="/who"]`)
-	h.write("main form:not([action^='/do']) input.mono", client)
-	h.press("main .panel form button")
-	h.await(`document.querySelector("[data-left]")?.textContent === "0 of 20"`)
-	h.write(`form[action="/do/raise"] [name=times]`, "3")
+	h.Press(`nav a[href="/who"]`)
+	h.Write("main form:not([action^='/do']) input.mono", client)
+	h.Press("main .panel form button")
+	h.Await(`document.querySelector("[data-left]")?.textContent === "0 of 20"`)
+	h.Write(`form[action="/do/raise"] [name=times]`, "3")
 	h.fill("raise")
 	within(h.T, "40 more pass", both, all(1))
 	h.fill("forgive")
@@ -203,23 +138,23 @@ func (h hand) changes(both []*gatewayProcess, base, client string) {
 	within(h.T, "what was forgiven passes", both, all(1))
 	h.fill("block")
 	within(h.T, "a blocked client is refused", both, func(g *gatewayProcess) bool { return g.status(client) == 403 })
-	h.press(`nav a[href="/"]`)
-	h.press("[data-part=active] summary")
+	h.Press(`nav a[href="/"]`)
+	h.Press("[data-part=active] summary")
 	h.fill("end-block")
 	within(h.T, "the block has ended", both, func(g *gatewayProcess) bool { return g.status(client) != 403 })
 	both[0].api("POST", "/api/v1/forgive", `{"rule": "per-client", "key": ["`+client+`"], "why": "test"}`)
 
-	h.press(`nav a[href="/try"]`)
-	h.write("[name=header]", "X-Client: "+client)
-	h.press("main form button")
-	h.await(`document.querySelector(".verdict.good")?.textContent.includes("Would pass")`)
-	h.await(`document.querySelectorAll(".tried li.ok").length === 2`)
+	h.Press(`nav a[href="/try"]`)
+	h.Write("[name=header]", "X-Client: "+client)
+	h.Press("main form button")
+	h.Await(`document.querySelector(".verdict.good")?.textContent.includes("Would pass")`)
+	h.Await(`document.querySelectorAll(".tried li.ok").length === 2`)
 
-	h.press(`nav a[href="/whatif"]`)
-	h.write("[name=text]", `{"name": "per-client", "key": "header:X-Client", "limits": "5/hour fixed-window"}`)
-	h.press("main form[method=post] button")
-	h.await(`document.querySelector(".figure .bad") && document.querySelector(".figure .bad").textContent !== "0"`)
-	h.await(`document.querySelector(".split + .charts").querySelectorAll("path.refused").length === 2`)
+	h.Press(`nav a[href="/whatif"]`)
+	h.Write("[name=text]", `{"name": "per-client", "key": "header:X-Client", "limits": "5/hour fixed-window"}`)
+	h.Press("main form[method=post] button")
+	h.Await(`document.querySelector(".figure .bad") && document.querySelector(".figure .bad").textContent !== "0"`)
+	h.Await(`document.querySelector(".split + .charts").querySelectorAll("path.refused").length === 2`)
 }
 
 // status is that of a request of a client.
@@ -252,15 +187,15 @@ func (h hand) brings(both []*gatewayProcess, base, path string, i int) {
 	}
 	both[0].passes(2, client)
 	within2("the bad version is in use", 0)
-	h.press(`nav a[href="/versions"]`)
-	h.await(fmt.Sprintf(`document.querySelector("[data-part=versions] tbody th").textContent.startsWith("bad-%d")`, i))
-	h.press("[data-part=versions] tr:nth-child(2) td:last-child summary")
+	h.Press(`nav a[href="/versions"]`)
+	h.Await(fmt.Sprintf(`document.querySelector("[data-part=versions] tbody th").textContent.startsWith("bad-%d")`, i))
+	h.Press("[data-part=versions] tr:nth-child(2) td:last-child summary")
 	h.fill("rollback")
 	within(h.T, "the version before is in use", both, func(g *gatewayProcess) bool { return g.passes(1, client) == 1 })
 	h.replace(path, string(good))
 	h.fill("end-rollback")
-	h.press(`nav a[href="/events"]`)
-	h.await(`document.querySelector(".events tbody").textContent.includes("end rollback")`)
+	h.Press(`nav a[href="/events"]`)
+	h.Await(`document.querySelector(".events tbody").textContent.includes("end rollback")`)
 }
 
 func (h hand) replace(path, text string) {
@@ -275,53 +210,24 @@ func (h hand) replace(path, text string) {
 
 // looks opens each view, narrow and wide, light and dark: nothing is wider than the
 // screen, all is readable, and the chart moves.
-func (b *browser) looks(base string) {
+func looks(b *browsertest.Browser, base string) {
 	b.Helper()
-	axe := axeSource(b.T)
+	axe := b.Axe()
 	for _, path := range []string{"/", "/rules", "/who?rule=per-client&key=acme-0", "/try", "/whatif", "/versions", "/events"} {
 		for width, scheme := range map[int64]string{360: "light", 1400: "dark"} {
-			b.scheme(scheme)
-			b.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate(base+path))
-			b.await(`document.documentElement.dataset.ready !== undefined`)
-			if got := ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+			b.Scheme(scheme)
+			b.Do(chromedp.EmulateViewport(width, 800), chromedp.Navigate(base+path))
+			b.Await(`document.documentElement.dataset.ready !== undefined`)
+			if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
 				b.Errorf("%s at %d is %d wide", path, width, got)
 			}
 			if axe != "" {
-				b.accessible(axe, fmt.Sprintf("%s, %s, %d wide", path, scheme, width))
+				b.Accessible(axe, fmt.Sprintf("%s, %s, %d wide", path, scheme, width))
 			}
 		}
 	}
-	b.do(chromedp.Navigate(base + "/"))
-	b.await(`document.getElementById("live").textContent === "live"`)
-	drawn := ask[string](b, `document.querySelector("path.passed").getAttribute("d")`)
-	b.await(`document.querySelector("path.passed").getAttribute("d") !== ` + quoted(drawn))
-}
-
-// axeSource is the script of axe-core, which scripts/need.sh installs in .bin; "" if
-// it is not there and not required.
-func axeSource(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("../../.bin/axe/node_modules/axe-core/axe.min.js")
-	if err != nil {
-		if os.Getenv("THROTTLE_REQUIRE") == "1" {
-			t.Fatalf("NO AXE: scripts/need.sh installs it: %v", err)
-		}
-		t.Log("NO AXE: accessibility is NOT checked; scripts/need.sh installs it")
-		return ""
-	}
-	return string(text)
-}
-
-// accessible holds the page to levels A and AA.
-func (b *browser) accessible(axe, when string) {
-	b.Helper()
-	ask[any](b, axe+";0")
-	found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](`axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}).then(r =>
-		r.violations.map(v => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html + " " + n.failureSummary).join("; ")))`, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, v := range found {
-		b.Errorf("%s: %s", when, v)
-	}
+	b.Do(chromedp.Navigate(base + "/"))
+	b.Await(`document.getElementById("live").textContent === "live"`)
+	drawn := browsertest.Ask[string](b, `document.querySelector("path.passed").getAttribute("d")`)
+	b.Await(`document.querySelector("path.passed").getAttribute("d") !== ` + browsertest.Quoted(drawn))
 }

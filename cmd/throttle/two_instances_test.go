@@ -72,6 +72,7 @@ type gatewayProcess struct {
 	t          *testing.T
 	web, admin string
 	log        *bytes.Buffer
+	pid        int // where the test needs it
 	end        func() error
 }
 

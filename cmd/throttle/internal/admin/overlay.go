@@ -107,7 +107,7 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 		if until, err = ask.ends(time.Now()); err != nil {
 			return err
 		}
-		if err := cmp.Or(meant("key", ask.Pattern, ask.Key...), s.terms(&ask, &v)); err != nil {
+		if err := cmp.Or(short(ask.Key), meant("key", ask.Pattern, ask.Key...), s.terms(&ask, &v)); err != nil {
 			return err
 		}
 	}
@@ -125,6 +125,19 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 		})
 		return map[string]any{"rule": ask.Rule, "limits": v.Limits, "in_flight": v.InFlight, "until": v.Until}, err
 	})
+}
+
+// maxPart bounds a part of the key of an override, as the rules do.
+const maxPart = 256
+
+// short refuses a key that no override can have.
+func short(key []string) error {
+	for _, part := range key {
+		if len(part) > maxPart {
+			return failf(http.StatusBadRequest, "key: %.40q has %d bytes; a key that is raised has at most %d in each part", part, len(part), maxPart)
+		}
+	}
+	return nil
 }
 
 // meant refuses values with a '*', which the overlay takes for any text, unless the

@@ -288,7 +288,7 @@ func TestOverlayRefuses(t *testing.T) {
 		{"PUT", "raise", because("rule", "per-client", "key", []string{"a"}, "limits", []string{"1/s"}), 400, "for: write for how long"},
 		{"PUT", "raise", because("rule", "per-client", "key", []string{"a"}, "limits", []string{"1/s"}, "for", "-1h"), 400, "must be a time above zero"},
 		{"PUT", "raise", because("rule", "per-client", "key", []string{"a"}, "limits", []string{"1/s"}, "until", year), 400, "must be in the next 366 days"},
-		{"PUT", "raise", because("rule", "per-client", "key", []string{"a"}, "limits", []string{"1/s"}, "for", "999999h"), 400, "must be in the next 366 days"},
+		{"PUT", "raise", because("rule", "per-client", "key", []string{"a"}, "limits", []string{"1/s"}, "for", "999999h"), 400, "must be at most 366d"},
 		{"PUT", "block", because("entry", "planet=mars", "for", "1h"), 400, "planet"},
 		{"PUT", "block", because("entry", "10.0.0.0/33", "for", "1h"), 400, "deny[0]"},
 		{"PUT", "block", because("entry", "client=x"), 400, "for: write"},

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // reason is what each write says of itself.
@@ -33,14 +35,20 @@ func (y *reason) check() error {
 		switch {
 		case len(f.text) > maxReason:
 			return failf(http.StatusBadRequest, "%s: longer than %d bytes", f.name, maxReason)
-		case strings.ContainsFunc(f.text, func(r rune) bool { return r < ' ' || r == 0x7f }):
-			return failf(http.StatusBadRequest, "%s: must be one line of text", f.name)
+		case strings.ContainsFunc(f.text, turns):
+			return failf(http.StatusBadRequest, "%s: must be one line of text, without marks that turn its direction", f.name)
 		}
 	}
 	if strings.TrimSpace(y.Why) == "" {
 		return failf(http.StatusBadRequest, `why: is missing; say the reason, as in "why": "launch, ticket 4711"`)
 	}
 	return nil
+}
+
+// turns reports whether r breaks a line, or makes what follows read otherwise than it
+// is written, in logs as on the page.
+func turns(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
 
 // ends returns when it ends.
@@ -50,16 +58,42 @@ func (l *lasting) ends(now time.Time) (time.Time, error) {
 	case (l.For == "") == until.IsZero():
 		return until, failf(http.StatusBadRequest, `for: write for how long, as "for": "1h", or "until": "%s"`, now.Add(time.Hour).UTC().Format(time.RFC3339))
 	case l.For != "":
-		d, err := time.ParseDuration(l.For)
+		d, err := span(l.For)
 		if err != nil || d <= 0 {
-			return until, failf(http.StatusBadRequest, "for: %.40q must be a time above zero, as 90m or 24h", l.For)
+			return until, failf(http.StatusBadRequest, "for: %.40q must be a time above zero, as 90s, 15m, 1h30m or 3d", l.For)
 		}
-		until = now.Add(min(d, 2*maxLasting))
+		if d > maxLasting {
+			return until, failf(http.StatusBadRequest, "for: %.40q must be at most 366d; what is to last stands in the rules", l.For)
+		}
+		return now.Add(d + time.Second - 1).UTC().Truncate(time.Second), nil // never before its time
 	}
 	if left := until.Sub(now); left <= 0 || left > maxLasting {
 		return until, failf(http.StatusBadRequest, "until: %s must be in the next 366 days; what is to last stands in the rules", until.Format(time.RFC3339))
 	}
 	return until.UTC().Truncate(time.Second), nil
+}
+
+// span reads a length of time as time.ParseDuration does, with days, as 1d12h, and
+// with spaces between its parts.
+func span(text string) (time.Duration, error) {
+	text = strings.ReplaceAll(text, " ", "")
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16) // beyond, it is too long in any case
+	if err != nil {
+		return 0, err
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if more < 0 {
+		return 0, errors.New("a part is below zero")
+	}
+	return d + more, err
 }
 
 // audited does a write, answers with what it returns, and records it, done or

@@ -116,8 +116,14 @@ func logarithmic(v float64) float64 { return math.Log(max(v, 1e-5) / 1e-5) }
 // functions are those of the templates.
 var functions = template.FuncMap{
 	"rate": ticks.Rate, "seconds": ticks.Seconds, "whole": words.Whole, "ago": ago, "until": until, "clock": clock, "stamp": stamp,
-	"join": strings.Join, "deref": func(x *float64) float64 { return *x }, "short": func(x float64) string { return lasting(time.Duration(x * float64(time.Second))) },
+	"shown": shown, "join": func(parts []string, with string) string { return shown(strings.Join(parts, with)) }, "deref": func(x *float64) float64 { return *x }, "short": func(x float64) string { return lasting(time.Duration(x * float64(time.Second))) },
 }
+
+// mostShown bounds text of others in the page, in characters.
+const mostShown = 300
+
+// shown is text of others, such as a key that a client chose, as it is seen.
+func shown(text string) string { return words.Visible(text, mostShown) }
 
 // lasting writes a length of time by its largest units.
 func lasting(d time.Duration) string {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -30,13 +31,13 @@ var forms = map[string]form{
 	"reload":       {"POST", "reload", fields(), "/versions"},
 }
 
-// done says what a form did. The redirection names it, so that no text of others is
-// shown.
+// done says what a form did, which stays true when the change has ended. The
+// redirection names it, so that no text of others is shown.
 var done = map[string]string{
-	"kill": "The kill switch is on: nothing is refused.", "end-kill": "The kill switch is off: limits count again.",
-	"raise": "The limits of the key are raised.", "end-raise": "The raise has ended.", "forgive": "The limits of the key are unused again.",
-	"block": "The client is blocked.", "end-block": "The block has ended.", "exempt": "The client is not limited.", "end-exempt": "The exemption has ended.",
-	"rollback": "The earlier version is in use.", "end-rollback": "The sources count again.", "reload": "The files were read again.",
+	"kill": "The kill switch was switched on.", "end-kill": "The kill switch was switched off: limits count again.",
+	"raise": "The limits of the key were raised.", "end-raise": "The raise was ended.", "forgive": "What the key had used was forgiven.",
+	"block": "The client was blocked.", "end-block": "The block was ended.", "exempt": "The client was exempted.", "end-exempt": "The exemption was ended.",
+	"rollback": "The earlier version was brought back.", "end-rollback": "The roll-back was ended: the sources count again.", "reload": "The files were read again.",
 }
 
 // fields are those of a body that a form sends as they are, with the reason.
@@ -44,9 +45,12 @@ func fields(names ...string) func(url.Values) map[string]any {
 	return func(f url.Values) map[string]any {
 		body := map[string]any{"why": strings.TrimSpace(f.Get("why"))}
 		for _, name := range names {
-			if name == "key" {
+			switch name {
+			case "key":
 				body[name] = f["key"]
-			} else {
+			case "for":
+				body[name] = cmp.Or(strings.TrimSpace(f.Get("other")), f.Get("for"))
+			default:
 				body[name] = strings.TrimSpace(f.Get(name))
 			}
 		}
@@ -103,4 +107,34 @@ func after(name string, back *place, f url.Values) url.Values {
 		to["rule"], to["key"] = f["rule"], f["key"]
 	}
 	return to
+}
+
+// span is a length of time to choose.
+type span struct {
+	Value, Say string
+	Chosen     bool
+}
+
+// lastingFields are those of a form that say for how long.
+type lastingFields struct {
+	Spans   []span
+	Other   string // as it was typed
+	Pattern string // of Other
+	Wrong   bool
+}
+
+// Lasting are the fields of a form that last for a time unless another one was chosen.
+func (f *frame) Lasting(usual string) lastingFields {
+	l := lastingFields{Other: f.Form.Get("other"), Pattern: `\s*(\d+\s*d\s*)?(\d+(\.\d+)?\s*[hms]\s*)*`, Wrong: f.Wrong("for")}
+	chosen := cmp.Or(f.Form.Get("for"), usual)
+	for _, s := range []span{{Value: "1m", Say: "1 minute"}, {Value: "10m", Say: "10 minutes"}, {Value: "1h", Say: "1 hour"}, {Value: "4h", Say: "4 hours"}, {Value: "1d", Say: "1 day"}, {Value: "7d", Say: "7 days"}} {
+		s.Chosen = s.Value == chosen
+		l.Spans = append(l.Spans, s)
+	}
+	return l
+}
+
+// Wrong reports whether a field of the form that was sent is wrong.
+func (f *frame) Wrong(field string) bool {
+	return f.Failed != "" && strings.HasPrefix(f.Alert, field+": ")
 }

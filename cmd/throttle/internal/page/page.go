@@ -108,6 +108,7 @@ type frame struct {
 	Ticks             []ticks.Tick // the last one only, where none are drawn
 	Last              ticks.Tick   // of Ticks
 	Alert, Done       string
+	Failed            string     // the form that Alert is about
 	Form              url.Values // as it was sent
 	Body              any
 }
@@ -150,7 +151,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong erro
 	}
 	status := http.StatusOK
 	if wrong != nil {
-		err = wrong
+		err, f.Failed = wrong, strings.TrimPrefix(r.URL.Path, "/do/")
 	}
 	if err != nil {
 		f.Alert, status = err.Error(), p.Status(err)

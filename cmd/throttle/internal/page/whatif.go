@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
 )
@@ -111,9 +114,24 @@ func written(raw json.RawMessage) string {
 	if json.Indent(&b, text, "", "  ") != nil {
 		return string(raw)
 	}
-	return texts.ReplaceAllStringFunc(b.String(), func(list string) string {
+	return texts.ReplaceAllStringFunc(escaped(b.String()), func(list string) string {
 		return blank.ReplaceAllString(comma.ReplaceAllString(list, ", "), "")
 	})
+}
+
+// escaped is JSON with escapes for what is not seen but changes how text reads.
+func escaped(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // texts are lists of texts, which are short enough for a line; between their parts

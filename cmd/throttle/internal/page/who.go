@@ -39,15 +39,16 @@ func (l keyLimit) Used() int {
 type part struct{ Name, Value string }
 
 type whoBody struct {
-	Rules []rule
-	Rule  rule // the chosen one
-	By    string
-	Parts []part
-	Asked bool // for a key
-	Key   keyState
-	Raise *override // that holds for the key
-	Entry string    // that blocks the key; empty for a key with a '*'
-	Top   *top
+	Rules         []rule
+	Rule          rule // the chosen one
+	By            string
+	Parts         []part
+	Asked         bool // for a key
+	Key           keyState
+	Raise         *override // that holds for the key
+	Entry         string    // that blocks the key; empty for a key with a '*'
+	Block, Exempt *entry    // of Entry, that hold
+	Top           *top
 }
 
 // ID is what logs call the key that was looked up.
@@ -92,6 +93,7 @@ func who(p *Page, r *http.Request, f *frame) (any, error) {
 	b.Raise = raiseOf(&b.Rule, key, f.Now)
 	if !b.Starred() {
 		b.Entry = entryOf(b.Parts)
+		b.Block, b.Exempt = entryIn(all.Deny, b.Entry, f.Now), entryIn(all.Allow, b.Entry, f.Now)
 	}
 	ask := url.Values{"rule": {b.Rule.Name}, "key": key[:min(len(key), len(b.Parts))]}
 	return b, p.Call(r.Context(), "GET", "/api/v1/key?"+ask.Encode(), nil, &b.Key)
@@ -118,6 +120,16 @@ func entryOf(key []part) string {
 		return key[0].Value
 	}
 	return key[0].Name + "=" + key[0].Value
+}
+
+// entryIn is the entry of a list, if it holds.
+func entryIn(list []entry, text string, now time.Time) *entry {
+	for i, e := range list {
+		if e.Entry == text && (e.Until.IsZero() || e.Until.After(now)) {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // raiseOf is the override that holds for exactly a key.

@@ -2,144 +2,27 @@ package report
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math"
 	"net/url"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 	"github.com/throttle-go/throttle/sim"
 )
 
-// browser is a headless Chromium with one page.
-type browser struct {
-	*testing.T
-	ctx context.Context
-
-	mu       sync.Mutex // guards what is below
-	requests []string
-	errors   []string
-}
-
-// findBrowser is the path of Chromium. Without one the test fails where
-// THROTTLE_REQUIRE=1, and else is skipped.
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); name != "" && err == nil {
-			return path
-		}
-	}
-	const missing = "NO BROWSER: the HTML report is NOT tested; install chromium or set CHROMIUM to its path"
-	if os.Getenv("THROTTLE_REQUIRE") == "1" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-	return ""
-}
-
-// openBrowser starts a browser that writes down what it asks for and what goes
-// wrong.
-func openBrowser(t *testing.T) *browser {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(findBrowser(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-quic", true),
-	)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	b := &browser{T: t, ctx: ctx}
-	if err := chromedp.Listen(ctx, b.event); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func (b *browser) event(ev any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch ev := ev.(type) {
-	case *network.EventRequestWillBeSent:
-		b.requests = append(b.requests, ev.Request.URL)
-	case *runtime.EventExceptionThrown:
-		b.errors = append(b.errors, "exception: "+ev.ExceptionDetails.Text)
-	case *runtime.EventConsoleAPICalled:
-		b.errors = append(b.errors, "console."+string(ev.Type))
-	case *log.EventEntryAdded:
-		b.errors = append(b.errors, "log: "+ev.Entry.Text)
-	}
-}
-
-func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// ask is the value of an expression of the page.
-func ask[T any](b *browser, expression string) T {
-	b.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		b.Fatalf("%s: %v", expression, err)
-	}
-	return v
-}
-
-// await waits until an expression of the page is true.
-func (b *browser) await(expression string) {
-	b.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](expression)); err != nil {
-		b.Fatalf("waiting for %s: %v", expression, err)
-	}
-}
-
-// scheme makes the page light or dark.
-func (b *browser) scheme(name string) {
-	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
-		})
-		return err
-	}))
-}
-
-// shot leaves a picture, to be looked at: go test -artifacts.
-func (b *browser) shot(name string) {
-	b.Helper()
-	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(b.ArtifactDir(), name+".png"), png, 0o644); err != nil {
-		b.Fatal(err)
-	}
-}
+// browser is one with a report open.
+type browser struct{ *browsertest.Browser }
 
 const allDrawn = `document.documentElement.dataset.drawn !== undefined`
 
@@ -166,65 +49,56 @@ const undrawn = `(() => {
 })()`
 
 func TestReportInBrowser(t *testing.T) {
-	b := openBrowser(t)
+	b := browser{browsertest.Open(t)}
 	scenarios := []sim.Scenario{clitest.Builtin(t, "sleeper"), clitest.Builtin(t, "emr-shared"), crowd()}
 	results := mustResults(t, 3, scenarios, "none", "autosleeper", "adaptive-informed")
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := WriteHTMLFile(path, results); err != nil {
 		t.Fatal(err)
 	}
-	b.scheme("light")
-	b.do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
-	b.await(allDrawn)
+	b.Scheme("light")
+	b.Do(chromedp.EmulateViewport(1280, 900), chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
+	b.Await(allDrawn)
 
 	// Two charts of all policies together; three of each policy under sleeper,
 	// whose server has no level, and four under the others.
-	if got, want := ask[int](b, `document.querySelectorAll("canvas").length`), 2+3*3+2+3*4+2+3*4; got != want {
+	if got, want := browsertest.Ask[int](b.Browser, `document.querySelectorAll("canvas").length`), 2+3*3+2+3*4+2+3*4; got != want {
 		t.Errorf("%d canvases, want %d", got, want)
 	}
-	if got := ask[string](b, `document.querySelectorAll("h2")[2].textContent`); got != hostile {
+	if got := browsertest.Ask[string](b.Browser, `document.querySelectorAll("h2")[2].textContent`); got != hostile {
 		t.Errorf("third heading %q, want %q", got, hostile)
 	}
-	if ask[bool](b, `document.images.length > 0 || "hacked" in window`) {
+	if browsertest.Ask[bool](b.Browser, `document.images.length > 0 || "hacked" in window`) {
 		t.Error("a scenario's name became part of the page")
 	}
 	b.checkDrawn("light")
 	b.checkTable(results)
 	b.checkTogether("s2", []string{"none", "autosleeper", "adaptive-informed"})
-	b.shot("light")
+	b.Shot("light")
 	b.checkKeyboard()
 	b.checkLogarithmic()
 
-	light := ask[string](b, `getComputedStyle(document.body).backgroundColor`)
-	b.scheme("dark")
-	b.await(`getComputedStyle(document.body).backgroundColor !== "` + light + `"`)
+	light := browsertest.Ask[string](b.Browser, `getComputedStyle(document.body).backgroundColor`)
+	b.Scheme("dark")
+	b.Await(`getComputedStyle(document.body).backgroundColor !== "` + light + `"`)
 	b.checkDrawn("dark")
-	b.shot("dark")
+	b.Shot("dark")
 	for _, width := range []int64{390, 320, 844, 1920} {
 		b.checkWidth(width)
 	}
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.requests) == 0 {
+	if len(b.Requests()) == 0 {
 		t.Error("the browser reported no request, not even for the file")
 	}
-	for _, u := range b.requests {
-		if !strings.HasPrefix(u, "file:") && !strings.HasPrefix(u, "data:") {
-			t.Errorf("the page asked for %s", u)
-		}
-	}
-	for _, e := range b.errors {
-		t.Error(e)
-	}
+	b.Clean("file:")
 }
 
-func (b *browser) checkDrawn(when string) {
+func (b browser) checkDrawn(when string) {
 	b.Helper()
-	bad := ask[[]string](b, undrawn)
+	bad := browsertest.Ask[[]string](b.Browser, undrawn)
 	for tries := 0; len(bad) > 0 && tries < 20; tries++ { // charts are drawn a frame after their colours change
 		time.Sleep(250 * time.Millisecond)
-		bad = ask[[]string](b, undrawn)
+		bad = browsertest.Ask[[]string](b.Browser, undrawn)
 	}
 	for _, bad := range bad {
 		b.Errorf("%s: chart with hardly a pixel of its lines: %s", when, bad)
@@ -233,14 +107,14 @@ func (b *browser) checkDrawn(when string) {
 
 // checkTogether holds the charts of all policies of a scenario to those of each:
 // what was throttled in the end is what its own run says.
-func (b *browser) checkTogether(scenario string, policies []string) {
+func (b browser) checkTogether(scenario string, policies []string) {
 	b.Helper()
 	chart := `document.querySelectorAll("#` + scenario + `-together figure")[1]`
-	if got := ask[[]string](b, `[...`+chart+`.querySelectorAll(".legend li")].map(e => e.textContent)`); !slices.Equal(got, policies) {
+	if got := browsertest.Ask[[]string](b.Browser, `[...`+chart+`.querySelectorAll(".legend li")].map(e => e.textContent)`); !slices.Equal(got, policies) {
 		b.Errorf("together: lines of %q, want %q", got, policies)
 	}
-	ends := ask[[]float64](b, chart+`.querySelector(".plot").chart.data.slice(1).map(y => y.findLast(x => x != null))`)
-	seen := ask[[]float64](b, `[...document.querySelectorAll("#`+scenario+` .trace")].map(e => JSON.parse(e.textContent).seen[1])`)
+	ends := browsertest.Ask[[]float64](b.Browser, chart+`.querySelector(".plot").chart.data.slice(1).map(y => y.findLast(x => x != null))`)
+	seen := browsertest.Ask[[]float64](b.Browser, `[...document.querySelectorAll("#`+scenario+` .trace")].map(e => JSON.parse(e.textContent).seen[1])`)
 	for i := range policies {
 		if len(ends) != len(policies) || len(seen) != len(policies) || math.Abs(ends[i]-seen[i]) > 0.01*seen[i]+1 {
 			b.Fatalf("together: %v throttled in the end, want %v", ends, seen)
@@ -262,7 +136,7 @@ const shownCells = `[...document.querySelectorAll(".scenario")].map(s => [...s.q
 })))`
 
 // checkTable compares every number of the tables with those of -json.
-func (b *browser) checkTable(results []batch.Result) {
+func (b browser) checkTable(results []batch.Result) {
 	b.Helper()
 	var text bytes.Buffer
 	if err := WriteJSON(&text, results); err != nil {
@@ -277,7 +151,7 @@ func (b *browser) checkTable(results []batch.Result) {
 		scale[c.Name] = c.Scale
 	}
 	seen := 0
-	for i, cells := range ask[[][]shownCell](b, shownCells) {
+	for i, cells := range browsertest.Ask[[][]shownCell](b.Browser, shownCells) {
 		for _, cell := range cells {
 			for _, row := range want.Results[3*i : 3*i+3] {
 				if row["policy"] == cell.Policy {
@@ -300,7 +174,7 @@ func (b *browser) checkTable(results []batch.Result) {
 }
 
 // checkCell reports 1 if the cell has figures.
-func (b *browser) checkCell(cell shownCell, want any, scale float64) int {
+func (b browser) checkCell(cell shownCell, want any, scale float64) int {
 	b.Helper()
 	stat, ok := want.(map[string]any)
 	if !ok {
@@ -326,41 +200,41 @@ func (b *browser) checkCell(cell shownCell, want any, scale float64) int {
 }
 
 // checkKeyboard sorts a table and reads a chart without a mouse.
-func (b *browser) checkKeyboard() {
+func (b browser) checkKeyboard() {
 	b.Helper()
-	ask[any](b, `document.querySelector("#s1 thead button").focus()`)
-	b.do(chromedp.KeyEvent(kb.Enter))
+	browsertest.Ask[any](b.Browser, `document.querySelector("#s1 thead button").focus()`)
+	b.Do(chromedp.KeyEvent(kb.Enter))
 	const column = `[...document.querySelectorAll("#s1 tbody tr")].map(tr => Number(tr.querySelector("[data-measure=retry_rate] data").value))`
-	if got := ask[[]float64](b, column); len(got) != 3 || got[0] > got[1] || got[1] > got[2] {
+	if got := browsertest.Ask[[]float64](b.Browser, column); len(got) != 3 || got[0] > got[1] || got[1] > got[2] {
 		b.Errorf("retry rates after sorting by keyboard: %v, want them ascending", got)
 	}
-	if got := ask[string](b, `document.querySelector("#s1 thead th:nth-child(2)").ariaSort`); got != "ascending" {
+	if got := browsertest.Ask[string](b.Browser, `document.querySelector("#s1 thead th:nth-child(2)").ariaSort`); got != "ascending" {
 		b.Errorf("aria-sort is %q, want ascending", got)
 	}
 	for i, kind := range []string{"dots", "lines", "rates"} {
 		figure := `document.querySelectorAll("#s1-p2 figure")[` + strconv.Itoa(i) + `]`
-		ask[any](b, figure+`.querySelector(".plot").focus()`)
-		b.do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
-		b.await(figure + `.querySelector(".readout").textContent.length > 5`)
-		before := ask[float64](b, figure+`.querySelector(".plot").chart.scales.x.max`)
-		b.do(chromedp.KeyEvent("+"))
-		b.await(figure + `.querySelector(".plot").chart.scales.x.max < ` + strconv.FormatFloat(before, 'g', -1, 64))
-		b.do(chromedp.KeyEvent(kb.Escape))
-		b.await(figure + `.querySelector(".plot").chart.scales.x.max >= ` + strconv.FormatFloat(before, 'g', -1, 64))
-		if got := ask[string](b, figure+`.dataset.chart`); got != kind {
+		browsertest.Ask[any](b.Browser, figure+`.querySelector(".plot").focus()`)
+		b.Do(chromedp.KeyEvent(kb.ArrowRight), chromedp.KeyEvent(kb.ArrowRight))
+		b.Await(figure + `.querySelector(".readout").textContent.length > 5`)
+		before := browsertest.Ask[float64](b.Browser, figure+`.querySelector(".plot").chart.scales.x.max`)
+		b.Do(chromedp.KeyEvent("+"))
+		b.Await(figure + `.querySelector(".plot").chart.scales.x.max < ` + strconv.FormatFloat(before, 'g', -1, 64))
+		b.Do(chromedp.KeyEvent(kb.Escape))
+		b.Await(figure + `.querySelector(".plot").chart.scales.x.max >= ` + strconv.FormatFloat(before, 'g', -1, 64))
+		if got := browsertest.Ask[string](b.Browser, figure+`.dataset.chart`); got != kind {
 			b.Errorf("chart %d is %s, want %s", i, got, kind)
 		}
 	}
 }
 
 // checkLogarithmic draws the delays anew on the other scale and back.
-func (b *browser) checkLogarithmic() {
+func (b browser) checkLogarithmic() {
 	b.Helper()
 	const distr = `document.querySelector("#s1-p2 .plot").chart.scales.y.distr`
 	for _, want := range []int{4, 1} {
-		ask[any](b, `document.querySelector(".log").click()`)
-		b.await(allDrawn)
-		if got := ask[int](b, distr); got != want {
+		browsertest.Ask[any](b.Browser, `document.querySelector(".log").click()`)
+		b.Await(allDrawn)
+		if got := browsertest.Ask[int](b.Browser, distr); got != want {
 			b.Errorf("scale of delays is of kind %d, want %d", got, want)
 		}
 		b.checkDrawn("on the other scale")
@@ -368,15 +242,15 @@ func (b *browser) checkLogarithmic() {
 }
 
 // checkWidth makes the page as wide as a phone or a large screen.
-func (b *browser) checkWidth(width int64) {
+func (b browser) checkWidth(width int64) {
 	b.Helper()
-	b.do(chromedp.EmulateViewport(width, 844, chromedp.EmulateScale(2)))
-	b.await(`[...document.querySelectorAll(".plot")].every(p => Math.abs(p.chart.width - p.clientWidth) < 2)`)
-	if got := ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+	b.Do(chromedp.EmulateViewport(width, 844, chromedp.EmulateScale(2)))
+	b.Await(`[...document.querySelectorAll(".plot")].every(p => Math.abs(p.chart.width - p.clientWidth) < 2)`)
+	if got := browsertest.Ask[int64](b.Browser, `document.documentElement.scrollWidth`); got > width {
 		b.Errorf("at a width of %d the page is %d wide, want no scrolling sideways", width, got)
 	}
-	if got := ask[int64](b, `Math.max(...[...document.querySelectorAll("figure, .results")].map(e => Math.ceil(e.getBoundingClientRect().right)))`); got > width {
+	if got := browsertest.Ask[int64](b.Browser, `Math.max(...[...document.querySelectorAll("figure, .results")].map(e => Math.ceil(e.getBoundingClientRect().right)))`); got > width {
 		b.Errorf("at a width of %d something ends at %d", width, got)
 	}
-	b.shot("width" + strconv.FormatInt(width, 10))
+	b.Shot("width" + strconv.FormatInt(width, 10))
 }

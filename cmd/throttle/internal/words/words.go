@@ -49,6 +49,26 @@ func OneLine(text string) string {
 	return b.String()
 }
 
+// Visible is OneLine that also escapes what is not seen but changes how text reads:
+// marks that turn its direction, and characters without a width. Of more than most runes
+// it keeps the first ones.
+func Visible(text string, most int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n++; n > most {
+			b.WriteString("…")
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+	}
+	return b.String()
+}
+
 // Fold breaks text at blanks into lines of at most width, where a word is not
 // longer; no width breaks nothing.
 func Fold(text string, width int) string {

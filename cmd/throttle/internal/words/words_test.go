@@ -7,3 +7,17 @@ func TestOneLine(t *testing.T) {
 		t.Errorf("OneLine = %q, want %q", got, want)
 	}
 }
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"acme é 日本":          "acme é 日本",
+		"a\u202egro.elpmaxe": `a\u202egro.elpmaxe`,
+		"acme\u200b":         `acme\u200b`,
+		"a\nb\x00":           `a\nb\x00`,
+		"0123456789abcdefg":  "0123456789abcdef…",
+	} {
+		if got := Visible(text, 16); got != want {
+			t.Errorf("Visible(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@
 "use strict";
 (() => {
 	const kept = 600, body = document.body, live = document.getElementById("live");
+	const held = /^(overview|rules)$/.test(body.dataset.view) ? kept : 1; // the others draw no ticks
 	let ticks = [], stamp = body.dataset.stamp, source = null, release = null, asking = null, again = false;
 	const channel = "BroadcastChannel" in window ? new BroadcastChannel("throttle-ticks") : null;
 
@@ -83,22 +84,31 @@
 		for (const e of document.querySelectorAll("time[data-ago]")) write(e, lasting((Date.now() - new Date(e.dateTime)) / 1e3) + " ago");
 	};
 
-	// refresh puts parts of the page as it is now in place of those that are shown,
-	// but for one that is being used.
+	// place puts parts of the page as it is now in place of those that are shown. One
+	// that is being used stays, until it is used no more.
+	const behind = new Map(); // the parts to come, by name
+	const place = () => {
+		for (const [name, html] of behind) {
+			const part = document.querySelector(`[data-part="${name}"]`);
+			if (part && (part.contains(document.activeElement) || part.querySelector("details[open], :active"))) continue;
+			behind.delete(name);
+			if (part && part.innerHTML !== html) part.innerHTML = html;
+		}
+	};
+	// refresh asks for the page as it is now. What fails is asked for again with the
+	// next tick.
 	const refresh = async () => {
 		if (asking) { again = true; return; }
 		asking = fetch(body.dataset.path, {headers: {Accept: "text/html"}});
 		try {
 			const answer = await asking;
 			if (answer.redirected) { location.reload(); return; } // signed out
-			if (!answer.ok) return;
 			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-			for (const part of document.querySelectorAll("[data-part]")) {
-				const to = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
-				if (to && !part.contains(document.activeElement) && !part.querySelector("details[open], :active") && part.innerHTML !== to.innerHTML) part.innerHTML = to.innerHTML;
-			}
+			if (fresh.body.dataset.view !== body.dataset.view) { stamp = null; return; } // a problem
+			for (const part of fresh.querySelectorAll("[data-part]")) behind.set(part.dataset.part, part.innerHTML);
+			place();
 			times();
-		} catch { /* the stream says that the server is away */ } finally {
+		} catch { stamp = null; /* the stream says that the server is away */ } finally {
 			asking = null;
 			if (again) { again = false; refresh(); }
 		}
@@ -110,7 +120,7 @@
 		while (at > 0 && ticks[at - 1].id > t.id) at--;
 		if (ticks[at - 1]?.id === t.id) return;
 		ticks.splice(at, 0, t);
-		if (ticks.length > kept) ticks.splice(0, ticks.length - kept);
+		if (ticks.length > held) ticks.splice(0, ticks.length - held);
 	};
 	let due = 0; // a paint, at most 20 a second
 	const show = () => { due ||= setTimeout(paint, 50); };
@@ -118,6 +128,7 @@
 		const t = ticks.at(-1);
 		due = 0;
 		if (!t || document.hidden) return;
+		place();
 		numbers(t);
 		times();
 		for (const svg of document.querySelectorAll("svg[data-chart]:not([data-chart=replay])")) draw(svg);

@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/throttle-go/throttle/rules"
+)
+
+// fickle is an overlay whose store goes away.
+type fickle struct {
+	rules.Shared
+	away atomic.Bool
+}
+
+func (f *fickle) Swap(ctx context.Context, old string, data []byte) (string, bool, error) {
+	if f.away.Load() {
+		return "", false, errors.New("dial tcp 192.0.2.1:6379: connection refused")
+	}
+	return f.Shared.Swap(ctx, old, data)
+}
+
+// TestPageStoreAway: a raise whose store goes away says so with what was typed, raises
+// nothing, is among the events, and can be sent again when the store is back.
+func TestPageStoreAway(t *testing.T) {
+	one := instances(t, 1)[0]
+	f := &fickle{Shared: one.stack.Shared}
+	one.stack.Shared = f
+	v := one.visit(writeSecret)
+	raise := []string{"rule", "per-client", "key", "acme", "times", "3", "for", "4h", "other", "90m", "why", "a launch"}
+	f.away.Store(true)
+	a := v.submit("/do/raise", raise...)
+	for _, want := range []string{`role="alert"`, "connection refused", `value="3"`, `value="a launch"`, `value="90m"`, `<option value="4h" selected>`} {
+		if a.status != 503 || !strings.Contains(a.body, want) {
+			t.Errorf("without the store: %d, the page has no %s", a.status, want)
+		}
+	}
+	if o, _ := one.stack.Overlay(); len(o.Overrides) > 0 {
+		t.Errorf("it raised %v", o.Overrides)
+	}
+	if a := v.open("/events"); !strings.Contains(a.body, "503") || !strings.Contains(a.body, "a launch") {
+		t.Error("the raise that failed is not among the events")
+	}
+	f.away.Store(false)
+	if a := v.submit("/do/raise", raise...); a.status != 303 {
+		t.Errorf("with the store again: %d", a.status)
+	}
+}
+
+// TestPageTwoOperators: changes that two operators make at once by two instances are all
+// kept, and to end what the other has ended says so.
+func TestPageTwoOperators(t *testing.T) {
+	all := instances(t, 2)
+	var both [2]*visitor
+	for i := range both {
+		both[i] = all[i].visit(writeSecret)
+	}
+	var group sync.WaitGroup
+	for i, v := range both {
+		group.Go(func() {
+			for _, n := range []string{"a", "b", "c", "d", "e"} {
+				if a := v.submit("/do/block", "entry", "client="+n+string(rune('0'+i)), "for", "1h", "why", "x"); a.status != 303 {
+					t.Errorf("block by operator %d: %d", i, a.status)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i, one := range all {
+		one.look()
+		if o, _ := one.stack.Overlay(); len(o.Deny) != 10 {
+			t.Errorf("instance %d has %d of 10 blocks", i, len(o.Deny))
+		}
+	}
+	if a := both[0].submit("/do/end-block", "entry", "client=a0", "why", "x"); a.status != 303 {
+		t.Errorf("the end of a block: %d", a.status)
+	}
+	if a := both[1].submit("/do/end-block", "entry", "client=a0", "why", "x"); a.status != 404 || !strings.Contains(a.body, "has no such entry") {
+		t.Errorf("the end of a block that has ended: %d", a.status)
+	}
+}

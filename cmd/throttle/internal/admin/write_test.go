@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFor: a change lasts for at least the time that was asked for, and less than a
+// second more; what is no such time is said in one line.
+func TestFor(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 700_000_000, time.UTC)
+	for _, c := range []struct {
+		text string
+		want time.Duration
+		err  string
+	}{
+		{text: "1ms", want: time.Millisecond},
+		{text: "3s", want: 3 * time.Second},
+		{text: "1h30m", want: 90 * time.Minute},
+		{text: "1h 30m", want: 90 * time.Minute},
+		{text: "7d", want: 7 * 24 * time.Hour},
+		{text: "1d12h", want: 36 * time.Hour},
+		{text: "2 d 1 h", want: 49 * time.Hour},
+		{text: "366d", want: 366 * 24 * time.Hour},
+		{text: "soon", err: `for: "soon" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "10", err: `for: "10" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "0s", err: `for: "0s" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "-5m", err: `for: "-5m" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "-1d", err: `for: "-1d" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "1d-1h", err: `for: "1d-1h" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "1d1d", err: `for: "1d1d" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "99999d", err: `for: "99999d" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
+		{text: "367d", err: `for: "367d" must be at most 366d; what is to last stands in the rules`},
+		{text: "10000h", err: `for: "10000h" must be at most 366d; what is to last stands in the rules`},
+	} {
+		until, err := (&lasting{For: c.text}).ends(now)
+		switch left := until.Sub(now); {
+		case text(err) != c.err:
+			t.Errorf("%q: %q, want %q", c.text, text(err), c.err)
+		case err == nil && (left < c.want || left >= c.want+time.Second || until.Nanosecond() != 0):
+			t.Errorf("%q: until %v, which is in %v", c.text, until, left)
+		}
+	}
+}

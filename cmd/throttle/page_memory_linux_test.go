@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
+)
+
+// aDay is a stream of ticks that goes faster than the seconds that it tells of, each
+// with the most rules that a tick has; every minute of it something changes.
+type aDay struct {
+	ticks  int
+	within time.Duration
+	sent   atomic.Int64
+}
+
+// ServeHTTP sends all of it, and then keeps the stream open.
+func (d *aDay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	to, from := http.NewResponseController(w), time.Now().Unix()+60
+	began, p := time.Now(), 1e-3
+	t := ticks.Tick{Seconds: 1, P50: &p, P99: &p, Rules: map[string]ticks.Count{}, State: ticks.State{Version: "v1", Store: "memory"}}
+	for i := range d.ticks {
+		n := int64(i)
+		t.ID, t.Count, t.Stamp = from+n, ticks.Count{Passed: n, Refused: n % 977}, fmt.Sprint("s", n/60)
+		t.Reasons = map[string]int64{"within": t.Passed, "over": t.Refused}
+		for k := range 100 {
+			t.Rules[fmt.Sprint("rule-", k)] = ticks.Count{Passed: n % (977 + int64(k)), Refused: n % 13}
+		}
+		text, _ := json.Marshal(t)
+		if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", t.ID, text); err != nil {
+			return
+		}
+		d.sent.Store(n + 1)
+		if ahead := time.Duration(i)*d.within/time.Duration(d.ticks) - time.Since(began); ahead > 10*time.Millisecond {
+			_ = to.Flush() // the next write says what is wrong
+			time.Sleep(ahead)
+		}
+	}
+	_ = to.Flush()
+	<-r.Context().Done()
+}
+
+// behind serves the page of an instance with the ticks of d.
+func (d *aDay) behind(t *testing.T, g *gatewayProcess) string {
+	t.Helper()
+	p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // the Host stays
+		to := url.URL{Scheme: "http", Host: g.admin}
+		r.Out.URL.Scheme, r.Out.URL.Host = to.Scheme, to.Host
+	}}
+	mux := http.NewServeMux()
+	mux.Handle("/", p)
+	mux.Handle("/api/v1/stream", d)
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	return s.URL
+}
+
+// TestPageMemory: twenty minutes of ticks, of which a tab keeps ten, take less than 50 MB
+// beyond what the renderer process of a blank tab has.
+func TestPageMemory(t *testing.T) {
+	light(t, &aDay{ticks: 1200, within: 3 * time.Second}, 20)
+}
+
+// TestPageSoakDay: a day of ticks with 1,440 changes within ten minutes does, too.
+func TestPageSoakDay(t *testing.T) {
+	if os.Getenv("THROTTLE_SOAK") != "1" {
+		t.Skip("SOAK NOT RUN: a day of events, ten minutes; make soak runs it")
+	}
+	light(t, &aDay{ticks: 86_400, within: 10 * time.Minute}, 1440)
+}
+
+// light opens three views of 100 rules, one of which reads the stream of d for the
+// others, makes changes meanwhile, and holds what each renderer process then has for
+// itself, beyond that of a blank tab, below 50 MB: so the engine of the browser, of which
+// the page has no part, is not counted, and all else is, collected or not.
+func light(t *testing.T, d *aDay, changes int) {
+	t.Helper()
+	const most = 50 << 20
+	blank := browsertest.Open(t)
+	blank.Go("about:blank")
+	var rules []string
+	for i := range 100 {
+		rules = append(rules, fmt.Sprintf(`{name: rule-%d, key: header:X-Client, limits: %d/hour}`, i, 100+i))
+	}
+	g := startWith(t, "version: v1\nrules: ["+strings.Join(rules, ", ")+"]\n")
+	b := browsertest.Open(t)
+	base := d.behind(t, g)
+	signIn(b, base, exampleToken, "/")
+	tabs := map[string]*browsertest.Browser{"/": b, "/rules": b.Tab(), "/events": b.Tab()}
+	for path, one := range tabs {
+		one.Unrecorded()
+		one.Go(base + path)
+	}
+	for i := 0; i < changes; i++ {
+		for time.Sleep(time.Millisecond); int(d.sent.Load()) < d.ticks*i/changes; time.Sleep(time.Millisecond) {
+			if t.Context().Err() != nil {
+				return
+			}
+		}
+		g.api("PUT", "/api/v1/block", fmt.Sprintf(`{"entry": "client=c%d", "for": "1h", "why": "a reason of the usual length, ticket 4711"}`, i%50))
+	}
+	tabs["/"].Await(`document.querySelector("[data-n=passed]").textContent === ` + browsertest.Quoted(ticks.Rate(float64(d.ticks-1))))
+	for path, one := range tabs {
+		nodes, listeners := one.Collect()
+		t.Logf("%s: %d nodes, %d listeners, %.1f MB of JavaScript", path, nodes, listeners, browsertest.Ask[float64](one, `performance.memory.usedJSHeapSize / 2 ** 20`))
+		if nodes > 20_000 {
+			t.Errorf("%s: %d nodes", path, nodes)
+		}
+	}
+	blank.Collect()
+	largest, empty := 0, slices.Min(slices.Collect(maps.Values(blank.Renderers())))
+	for range 20 { // the processes give back what is free, in their time
+		largest = slices.Max(slices.Collect(maps.Values(b.Renderers()))) - empty
+		if largest < most {
+			break
+		}
+		time.Sleep(500 * time.Millisecond)
+		for _, one := range tabs {
+			one.Collect()
+		}
+	}
+	t.Logf("renderers: %v bytes; those of a blank tab %v", b.Renderers(), blank.Renderers())
+	if largest >= most {
+		t.Errorf("a tab holds %.1f MB more than a blank one, want less than 50", float64(largest)/(1<<20))
+	}
+	t.Logf("that is %.1f MB more than a blank one", float64(largest)/(1<<20))
+}
