@@ -73,31 +73,40 @@ func (r *Decisions) count(e *admit.Event, pane int64) {
 	if len(e.Asks) == 0 && !busy {
 		return
 	}
-	c := counting{r: r, pane: pane, weight: r.sketch.Every(pane, sketch.All), refusal: 1}
-	if c.weight > 1 {
-		if sampled := rand.Uint32N(c.weight) == 0; !sampled {
-			c.weight = 0
-		}
-		if refused := r.sketch.Every(pane, sketch.Refused); refused > 1 {
-			c.refusal = c.weight
-		}
+	limited := e.Verdict == admit.Limited
+	every, refusals := r.sketch.Every(pane, sketch.All), uint32(1)
+	if busy || limited {
+		refusals = r.sketch.Every(pane, sketch.Refused)
 	}
-	refused := e.Verdict == admit.Limited
+	draw := uint32(0)
+	if every > 1 || refusals > 1 {
+		draw = rand.Uint32()
+	}
+	c := counting{r: r, pane: pane, weight: weigh(draw, every), refusal: weigh(draw, refusals)}
 	switch {
-	case c.weight == 0 && (c.refusal == 0 || !busy && !refused):
+	case c.weight == 0 && (c.refusal == 0 || !busy && !limited):
 	case busy:
 		c.add(e.Answer.Key(), true, false)
 	default:
-		c.asked(e, refused)
+		c.asked(e, limited)
 	}
+}
+
+// weigh returns for how many decisions one stands: zero if it is not in the sample.
+// Every is a power of two.
+func weigh(draw, every uint32) uint32 {
+	if draw&(every-1) == 0 {
+		return every
+	}
+	return 0
 }
 
 // counting counts one decision.
 type counting struct {
 	r    *Decisions
 	pane int64
-	// weight is for how many decisions it stands, and refusal for how many refusals,
-	// if it is one; zero if it is not in the sample.
+	// weight is for how many decisions it stands, and refusal for how many refusals if
+	// it is one; zero if it is not in the sample.
 	weight, refusal uint32
 }
 

@@ -29,10 +29,12 @@ const (
 	// Pane is the time that one pane counts. A Top is of the current and the
 	// one before: of two to four minutes.
 	Pane = 2 * time.Minute
-	// Sampled is how many decisions stand for one that is counted, once a pane has many.
-	Sampled = 16
+	// Sampled is how many decisions stand for one that is counted, once a pane has many,
+	// and Sparsely where it has still more.
+	Sampled  = 16
+	Sparsely = 64
 
-	exactly  = 1 << 18 // decisions that a pane counts one by one
+	exactly  = 1 << 18 // decisions that a pane counts one by one, and then one in 16
 	batch    = 256     // decisions of a set that are added to those at once
 	maxRules = 4096
 	maxText  = 55 // bytes of a key that is kept as it is
@@ -117,12 +119,17 @@ func PaneAt(t time.Time) int64 { return t.UnixNano() / int64(Pane) }
 func Since(t time.Time) time.Time { return time.Unix(0, (PaneAt(t)-1)*int64(Pane)) }
 
 // Every returns how many decisions stand for one that is to be counted by a measure in
-// a pane, with that weight: 1 until about 262,144 were counted by it, 16 from then on.
+// a pane, with that weight: 1 until about 262,144 were counted by it, then 16 until as
+// many more were, some 4.2 million decisions later, and 64 from then on.
 func (s *Sketch) Every(pane int64, by By) uint32 {
-	if is := s.progress[by].Load(); int64(is>>32) == pane && is&(1<<32-1) >= exactly {
+	is := s.progress[by].Load()
+	switch n := is & (1<<32 - 1); {
+	case int64(is>>32) != pane || n < exactly:
+		return 1
+	case n < 2*exactly:
 		return Sampled
 	}
-	return 1
+	return Sparsely
 }
 
 // counted notes that a pane has counted a batch by a measure.
@@ -131,7 +138,7 @@ func (s *Sketch) counted(pane int64, by By) {
 		is := s.progress[by].Load()
 		next := uint64(pane)<<32 | batch
 		switch now := int64(is >> 32); {
-		case now > pane || now == pane && is&(1<<32-1) >= exactly:
+		case now > pane || now == pane && is&(1<<32-1) >= 2*exactly:
 			return
 		case now == pane:
 			next = is + batch

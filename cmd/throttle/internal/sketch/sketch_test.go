@@ -184,7 +184,7 @@ func TestEvery(t *testing.T) {
 	for _, n := range []int{1, 1000} {
 		var s sketch.Sketch
 		add := func(by sketch.By) {
-			for i := range 200_000 {
+			for i := range 250_000 {
 				s.Add(pane, by, hash(1, i%n), 1, "k/0")
 			}
 		}
@@ -192,8 +192,8 @@ func TestEvery(t *testing.T) {
 			add          sketch.By
 			all, refused uint32
 		}{
-			{sketch.All, 1, 1}, {sketch.All, sketch.Sampled, 1},
-			{sketch.Refused, sketch.Sampled, 1}, {sketch.Refused, sketch.Sampled, sketch.Sampled},
+			{sketch.All, 1, 1}, {sketch.All, sketch.Sampled, 1}, {sketch.All, sketch.Sparsely, 1},
+			{sketch.Refused, sketch.Sparsely, 1}, {sketch.Refused, sketch.Sparsely, sketch.Sampled},
 		} {
 			add(c.add)
 			if all, refused := s.Every(pane, sketch.All), s.Every(pane, sketch.Refused); all != c.all || refused != c.refused {
