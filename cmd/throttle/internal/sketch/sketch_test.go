@@ -192,8 +192,11 @@ func TestEvery(t *testing.T) {
 			add          sketch.By
 			all, refused uint32
 		}{
-			{sketch.All, 1, 1}, {sketch.All, sketch.Sampled, 1}, {sketch.All, sketch.Sparsely, 1},
-			{sketch.Refused, sketch.Sparsely, 1}, {sketch.Refused, sketch.Sparsely, sketch.Sampled},
+			{sketch.All, 1, 1},
+			{sketch.All, sketch.Sampled, 1},
+			{sketch.All, sketch.Sparsely, 1},
+			{sketch.Refused, sketch.Sparsely, 1},
+			{sketch.Refused, sketch.Sparsely, sketch.Sampled},
 		} {
 			add(c.add)
 			if all, refused := s.Every(pane, sketch.All), s.Every(pane, sketch.Refused); all != c.all || refused != c.refused {
