@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,12 +60,33 @@ func (f *faulty) Take(ctx context.Context, asks []limit.Ask, into []limit.Decisi
 	return f.Store.Take(ctx, asks, into)
 }
 
+// lines are what a log says.
+type lines struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(b)
+	return len(b), nil
+}
+
+// take returns what was said since the last call.
+func (l *lines) take() (text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text, l.text = l.text, ""
+	return text
+}
+
 // TestAbsenceEnds: whatever is said to be away is said to be back: after a call that
 // failed alone, with and without others behind it, and after an open breaker; while calls
 // fail now and then, it is said once.
 func TestAbsenceEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
+		var b lines
 		f := new(faulty)
 		a := &Absence{Log: slog.New(slog.NewTextHandler(&b, nil)), Guard: &store.Guard{Store: f}}
 		a.Guard.OnState = a.OnState
@@ -82,10 +104,10 @@ func TestAbsenceEnds(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			got := ""
-			for line := range strings.Lines(b.String()) {
+			for line := range strings.Lines(b.take()) {
 				got += line[strings.Index(line, "level=")+len("level="):][:1]
 			}
-			if b.Reset(); got != want {
+			if got != want {
 				t.Errorf("%s: said %q, want %q (E: it does not decide, I: it is back)", what, got, want)
 			}
 		}
