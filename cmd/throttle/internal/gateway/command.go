@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
@@ -92,6 +93,7 @@ type options struct {
 	shed      bool
 	store     string
 	away      store.Fallback
+	awayWord  string // the same, as it was written
 	instances int
 }
 
@@ -233,7 +235,7 @@ func (o *options) readAway(t *texts) error {
 	if !ok {
 		return usage.Errorf("gateway: -away %s: must be share, pass or refuse", words.Quote(t.away))
 	}
-	o.away = away
+	o.away, o.awayWord = away, t.away
 	return nil
 }
 
@@ -311,16 +313,18 @@ func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, er
 	if err != nil || !s.Remote {
 		return s, err
 	}
-	name := s.Name
-	s.Store = &store.Guard{
-		Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: 50 * time.Millisecond,
-		OnState: func(err error) {
-			if err == nil {
-				log.Info("the store is back", "store", name)
-			} else {
-				log.Warn("the store did not decide", "store", name, "err", err)
-			}
-		},
+	g := &store.Guard{Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: 50 * time.Millisecond}
+	absence := &stores.Absence{Log: log, Name: s.Name, Away: o.awayWord, Guard: g}
+	g.OnState = absence.OnState
+	s.Store = g
+	running, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { absence.Run(running) })
+	end := s.Close
+	s.Close = func() {
+		stop()
+		ended.Wait()
+		end()
 	}
 	return s, nil
 }

@@ -328,7 +328,7 @@ func TestStoreAway(t *testing.T) {
 		if got := r.statuses(3, "/"); got != want {
 			t.Errorf("-away %s: %s, want %s", away, got, want)
 		}
-		if said, _ := r.stop(); !strings.Contains(said, "the store did not decide") || !strings.Contains(said, "in redis://127.0.0.1:1") {
+		if said, _ := r.stop(); !strings.Contains(said, "the store does not decide") || !strings.Contains(said, "in redis://127.0.0.1:1") {
 			t.Errorf("-away %s: the log says\n%s", away, said)
 		}
 	}

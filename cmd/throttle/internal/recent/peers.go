@@ -104,8 +104,14 @@ func (p *Peers) Top(now time.Time, by sketch.By, rule string, n int) (top sketch
 	return top, instances, p.err
 }
 
-// Run reads and writes the document until ctx ends.
+// Run reads and writes the document until ctx ends. It begins after a random time of up
+// to 3 seconds, so that instances that start together do not write together.
 func (p *Peers) Run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(rand.N(every)):
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -113,16 +119,21 @@ func (p *Peers) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			err := p.exchange(ctx)
-			p.mu.Lock()
-			p.err = err
-			p.mu.Unlock()
+			p.look(ctx, time.Now())
 		}
 	}
 }
 
+// look exchanges top keys with the others, and notes the error.
+func (p *Peers) look(ctx context.Context, now time.Time) {
+	err := p.exchange(ctx, now)
+	p.mu.Lock()
+	p.err = err
+	p.mu.Unlock()
+}
+
 // exchange reads the document, and writes to it if somebody looks.
-func (p *Peers) exchange(ctx context.Context) error {
+func (p *Peers) exchange(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for range maxTries {
@@ -131,7 +142,6 @@ func (p *Peers) exchange(ctx context.Context) error {
 			return err
 		}
 		d := documentOf(data)
-		now := time.Now()
 		shares, writes := p.read(d, now)
 		if !writes {
 			return nil

@@ -23,9 +23,11 @@ type shared struct {
 	data   []byte
 	writes int
 	err    error
+	slow   time.Duration // each call
 }
 
 func (s *shared) Load(context.Context) (string, []byte, error) {
+	time.Sleep(s.slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n == 0 {
@@ -35,6 +37,7 @@ func (s *shared) Load(context.Context) (string, []byte, error) {
 }
 
 func (s *shared) Swap(_ context.Context, old string, data []byte) (string, bool, error) {
+	time.Sleep(s.slow)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n > 0 && old != strconv.Itoa(s.n) || s.n == 0 && old != "" {
@@ -155,12 +158,36 @@ func TestPeersFit(t *testing.T) {
 	}
 }
 
+// TestPeersTogether: instances that start at one moment all come to share their keys,
+// over a store that takes its time.
+func TestPeersTogether(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &shared{slow: 5 * time.Millisecond}
+		var all [maxPeers]Peers
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for i := range all {
+			all[i].Shared, all[i].Decisions = s, new(Decisions)
+			running.Go(func() { all[i].Run(ctx) })
+		}
+		for range 10 {
+			all[0].Top(time.Now(), sketch.All, "", 9)
+			time.Sleep(every)
+		}
+		if _, n, err := all[0].Top(time.Now(), sketch.All, "", 9); n < maxPeers*9/10 || err != nil {
+			t.Errorf("%d of %d instances share their keys, %v, want 9 in 10", n, maxPeers, err)
+		}
+	})
+}
+
 // TestPeersAway: without the store there is this instance, and why.
 func TestPeersAway(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := &shared{err: errors.New("away")}
 		all, stop := three(t, s)
-		time.Sleep(4 * time.Second)
+		time.Sleep(7 * time.Second)
 		if top, n, err := all[0].Top(time.Now(), sketch.All, "", 9); n != 1 || err == nil || len(top.Keys) == 0 {
 			t.Errorf("Top without the store: %d instances, %v, %d keys, want one, an error, some", n, err, len(top.Keys))
 		}

@@ -54,9 +54,9 @@ func (r *Decisions) Top(now time.Time, by sketch.By, rule string, n int) sketch.
 	return top
 }
 
-// OnEvent remembers a decision, and counts it for each key that it was about. Of
-// passes it may count one in 16, see [sketch.Sketch.Every]; refusals all. It neither
-// keeps e nor changes it, allocates nothing, and holds locks for one copy at a time.
+// OnEvent remembers a decision, and counts it for each key that it was about. Of many
+// it counts one in 16, see [sketch.Sketch.Every]: of refusals only where they are many
+// themselves. It neither keeps e nor changes it, allocates nothing, and holds locks for one copy at a time.
 func (r *Decisions) OnEvent(e *admit.Event) {
 	r.once.Do(r.setUp)
 	at := e.Answer.Decision.At
@@ -73,24 +73,41 @@ func (r *Decisions) count(e *admit.Event, pane int64) {
 	if len(e.Asks) == 0 && !busy {
 		return
 	}
-	c := counting{r: r, pane: pane, weight: r.sketch.Every(pane)}
-	if c.weight > 1 && rand.Uint32N(c.weight) > 0 {
-		c.weight = 0
+	limited := e.Verdict == admit.Limited
+	every, refusals := r.sketch.Every(pane, sketch.All), uint32(1)
+	if busy || limited {
+		refusals = r.sketch.Every(pane, sketch.Refused)
 	}
-	refused := e.Verdict == admit.Limited
+	draw := uint32(0)
+	if every > 1 || refusals > 1 {
+		draw = rand.Uint32()
+	}
+	c := counting{r: r, pane: pane, weight: weigh(draw, every), refusal: weigh(draw, refusals)}
 	switch {
+	case c.weight == 0 && (c.refusal == 0 || !busy && !limited):
 	case busy:
 		c.add(e.Answer.Key(), true, false)
-	case refused || c.weight > 0:
-		c.asked(e, refused)
+	default:
+		c.asked(e, limited)
 	}
+}
+
+// weigh returns for how many decisions one stands: zero if it is not in the sample.
+// Every is a power of two.
+func weigh(draw, every uint32) uint32 {
+	if draw&(every-1) == 0 {
+		return every
+	}
+	return 0
 }
 
 // counting counts one decision.
 type counting struct {
-	r      *Decisions
-	pane   int64
-	weight uint32 // for which it stands; zero if it is not in the sample
+	r    *Decisions
+	pane int64
+	// weight is for how many decisions it stands, and refusal for how many refusals if
+	// it is one; zero if it is not in the sample.
+	weight, refusal uint32
 }
 
 // asked counts for each rule that the decision was about. The limits of a rule stand
@@ -118,12 +135,13 @@ func Near(d *limit.Decision) bool {
 
 // add counts a decision about a key.
 func (c *counting) add(key string, refused, near bool) {
+	refused = refused && c.refusal > 0
 	if !refused && c.weight == 0 {
 		return
 	}
 	hash := maphash.String(c.r.seed, key)
 	if refused {
-		c.r.sketch.Add(c.pane, sketch.Refused, hash, 1, key)
+		c.r.sketch.Add(c.pane, sketch.Refused, hash, c.refusal, key)
 	}
 	if c.weight > 0 {
 		c.r.sketch.Add(c.pane, sketch.All, hash, c.weight, key)

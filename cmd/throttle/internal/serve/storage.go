@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
@@ -27,12 +26,14 @@ var fallbacks = map[string]store.Fallback{"": store.FallbackLocal, "share": stor
 type storage struct {
 	store.Store
 	name   string
-	remote store.Store   // in a network, without what is in front of it
-	guard  *store.Guard  // nil: it is in this process
-	leases *store.Leases // nil: none
-	memory *memory.Store // nil: it is in a network
-	path   string        // of the snapshot; empty: none
-	close  func()
+	remote store.Store  // in a network, without what is in front of it
+	guard  *store.Guard // nil: it is in this process
+	// absence says when it goes and when it is back; nil: it is in this process.
+	absence *stores.Absence
+	leases  *store.Leases // nil: none
+	memory  *memory.Store // nil: it is in a network
+	path    string        // of the snapshot; empty: none
+	close   func()
 }
 
 // openStore opens the store of a file. One in a network need not be there yet.
@@ -62,7 +63,8 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	all.guard = &store.Guard{
 		Store: named.Store, Fallback: fallbacks[s.Away], Instances: s.Instances, Timeout: s.Deadline,
 	}
-	all.guard.OnState = told(log, named.Name, cmp.Or(s.Away, "share"), all.guard.Stats)
+	all.absence = &stores.Absence{Log: log, Name: named.Name, Away: cmp.Or(s.Away, "share"), Guard: all.guard}
+	all.guard.OnState = all.absence.OnState
 	all.Store = all.guard
 	if s.Lease > 0 {
 		all.leases = &store.Leases{Store: all.guard, Life: s.Lease}
@@ -117,40 +119,14 @@ func overlayKey(prefix string) string {
 	return prefix + "overlay"
 }
 
-// told returns the OnState of a Guard: it logs when the store goes and when it comes
-// back, and not each call between. A call that fails alone does not open the breaker,
-// and nothing says that it is over: where the store has decided since, an absence is
-// another one.
-func told(log *slog.Logger, name, away string, stats func() store.GuardStats) func(error) {
-	var mu sync.Mutex // guards what is below
-	var gone, opened bool
-	var decided int64 // when it was said
-	return func(err error) {
-		is := stats()
-		open := is.Away || is.Slow
-		mu.Lock()
-		say := err != nil && (!gone || open && !opened && is.Decided > decided)
-		gone, opened = err != nil, err != nil && (opened || open)
-		if say {
-			decided = is.Decided
-		}
-		mu.Unlock()
-		switch {
-		case err == nil:
-			log.Info("the store is back", "store", name)
-		case say:
-			log.Error("the store does not decide", "store", name, "away", away, "err", err)
-		}
-	}
-}
-
 // look asks a store in a network for nothing, so that its absence is said at the
-// start and not with the first request.
+// start and not with the first request, and then says when it is back, until ctx ends.
 func (s *storage) look(ctx context.Context) {
 	if s.guard == nil {
 		return
 	}
-	s.ask(ctx)
+	stores.Probe(ctx, s)
+	s.absence.Run(ctx)
 }
 
 func (s *storage) restore(log *slog.Logger) {

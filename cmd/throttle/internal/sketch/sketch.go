@@ -16,6 +16,7 @@ package sketch
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +29,12 @@ const (
 	// Pane is the time that one pane counts. A Top is of the current and the
 	// one before: of two to four minutes.
 	Pane = 2 * time.Minute
-	// Sampled is how many passes stand for one that is counted, once a pane has many.
-	Sampled = 16
+	// Sampled is how many decisions stand for one that is counted, once a pane has many,
+	// and Sparsely where it has still more.
+	Sampled  = 16
+	Sparsely = 64
 
-	exactly  = 1 << 18 // decisions that a pane counts one by one
+	exactly  = 1 << 18 // decisions that a pane counts one by one, and then one in 16
 	batch    = 256     // decisions of a set that are added to those at once
 	maxRules = 4096
 	maxText  = 55 // bytes of a key that is kept as it is
@@ -57,28 +60,34 @@ const (
 type Sketch struct {
 	once sync.Once
 	sets *[measures][Sets]set
-	// progress is the number of the latest pane, and behind it, in 32 bits, how many
-	// decisions it has counted: about, as sets add a batch at a time.
-	progress atomic.Uint64
+	// progress has for each measure the number of the latest pane, and behind it, in 32
+	// bits, how many decisions it has counted: about, as sets add a batch at a time.
+	progress [measures]atomic.Uint64
 	rules    names // of long keys
 }
 
 // A set is Ways counters, now and in the pane before.
 type set struct {
 	mu    sync.Mutex
+	heads [2]head // with the lock in one line of cache
+	_     [8]byte // so that it is, in each set
 	panes [2]pane
 }
 
-// pane counts in one pane of time. A counter is free if its count is zero.
-type pane struct {
-	number int64
+// head is what a set has counted in one pane of time.
+type head struct {
+	number int64  // of the pane
 	sum    uint64 // of all that was counted
 	steps  uint32
 	weight uint32 // the largest
-	hash   [Ways]uint64
-	count  [Ways]uint32 // at most so many
-	over   [Ways]uint32 // of which so many may be of other keys
-	text   [Ways]text
+}
+
+// pane has the counters of one pane of time. One is free if its count is zero.
+type pane struct {
+	hash  [Ways]uint64
+	count [Ways]uint32 // at most so many
+	over  [Ways]uint32 // of which so many may be of other keys
+	text  [Ways]text
 }
 
 // text is a key in place, without a pointer for the garbage collector: its length,
@@ -109,29 +118,32 @@ func PaneAt(t time.Time) int64 { return t.UnixNano() / int64(Pane) }
 // Since returns the beginning of what a Top at a time counts.
 func Since(t time.Time) time.Time { return time.Unix(0, (PaneAt(t)-1)*int64(Pane)) }
 
-// Every returns how many passes stand for one that is to be counted, with that
-// weight, in a pane: 1 until about 262,144 decisions were counted in it, 16 from then
-// on.
-// Refusals are always counted, with weight 1.
-func (s *Sketch) Every(pane int64) uint32 {
-	if is := s.progress.Load(); int64(is>>32) == pane && is&(1<<32-1) >= exactly {
+// Every returns how many decisions stand for one that is to be counted by a measure in
+// a pane, with that weight: 1 until about 262,144 were counted by it, then 16 until as
+// many more were, some 4.2 million decisions later, and 64 from then on.
+func (s *Sketch) Every(pane int64, by By) uint32 {
+	is := s.progress[by].Load()
+	switch n := is & (1<<32 - 1); {
+	case int64(is>>32) != pane || n < exactly:
+		return 1
+	case n < 2*exactly:
 		return Sampled
 	}
-	return 1
+	return Sparsely
 }
 
-// counted notes that a pane has counted a batch.
-func (s *Sketch) counted(pane int64) {
+// counted notes that a pane has counted a batch by a measure.
+func (s *Sketch) counted(pane int64, by By) {
 	for {
-		is := s.progress.Load()
+		is := s.progress[by].Load()
 		next := uint64(pane)<<32 | batch
 		switch now := int64(is >> 32); {
-		case now > pane || now == pane && is&(1<<32-1) >= exactly:
+		case now > pane || now == pane && is&(1<<32-1) >= 2*exactly:
 			return
 		case now == pane:
 			next = is + batch
 		}
-		if s.progress.CompareAndSwap(is, next) {
+		if s.progress[by].CompareAndSwap(is, next) {
 			return
 		}
 	}
@@ -145,33 +157,34 @@ func (s *Sketch) Add(at int64, by By, hash uint64, weight uint32, key string) {
 	s.once.Do(s.setUp)
 	in := &s.sets[by][hash>>32%Sets]
 	in.mu.Lock()
-	p := in.to(at)
+	which := in.to(at)
+	h, p := &in.heads[which], &in.panes[which]
 	i, found := p.find(hash)
 	if !found {
 		p.hash[i], p.over[i] = hash, p.count[i]
 		p.text[i].set(key, &s.rules)
 	}
 	p.count[i] = plus(p.count[i], weight)
-	p.sum += uint64(weight)
-	p.steps++
-	p.weight = max(p.weight, weight)
-	whole := p.steps%batch == 0
+	h.sum += uint64(weight)
+	h.steps++
+	h.weight = max(h.weight, weight)
+	whole := h.steps%batch == 0
 	in.mu.Unlock()
-	if whole && by == All {
-		s.counted(at)
+	if whole {
+		s.counted(at, by)
 	}
 }
 
-// to returns the pane to count in.
-func (s *set) to(at int64) *pane {
-	p := &s.panes[at&1]
-	if newest := max(p.number, s.panes[at&1^1].number); at < newest-1 {
-		return &s.panes[newest&1]
+// to returns which of the two panes to count in.
+func (s *set) to(at int64) int64 {
+	is := at & 1
+	if newest := max(s.heads[0].number, s.heads[1].number); at < newest-1 {
+		return newest & 1
 	}
-	if p.number != at {
-		*p = pane{number: at}
+	if s.heads[is].number != at {
+		s.heads[is], s.panes[is] = head{number: at}, pane{}
 	}
-	return p
+	return is
 }
 
 func (s *Sketch) setUp() { s.sets = new([measures][Sets]set) }
@@ -186,13 +199,14 @@ func (p *pane) find(hash uint64) (i int, found bool) {
 	return p.smallest(), false
 }
 
-func (p *pane) smallest() (i int) {
-	for j := range p.count {
-		if p.count[j] < p.count[i] {
-			i = j
-		}
+// smallest returns the counter with the smallest count. It compares counts with their
+// numbers behind them, which needs no branch that a processor could foresee wrongly.
+func (p *pane) smallest() int {
+	least := uint64(math.MaxUint64)
+	for i, n := range p.count {
+		least = min(least, uint64(n)*Ways+uint64(i))
 	}
-	return i
+	return int(least % Ways)
 }
 
 // missed is the most that a key without a counter can have had.

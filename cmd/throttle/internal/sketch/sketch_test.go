@@ -61,9 +61,9 @@ func hash(seed uint64, key int) uint64 {
 	return x ^ x>>31
 }
 
-// play counts decisions, with the sampling that the sketch asks for, and returns
+// play counts decisions, each or with the sampling that the sketch asks for, and returns
 // the true counts by key: beyond keys, those of the flood.
-func (d day) play(s *sketch.Sketch, seed uint64, steps int, by sketch.By) (truth []int) {
+func (d day) play(s *sketch.Sketch, seed uint64, steps int, by sketch.By, each bool) (truth []int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	draw := d.draw(r)
 	truth = make([]int, keys, keys+steps)
@@ -76,8 +76,8 @@ func (d day) play(s *sketch.Sketch, seed uint64, steps int, by sketch.By) (truth
 			truth[key]++
 		}
 		every := uint32(1)
-		if by != sketch.Refused {
-			every = s.Every(pane)
+		if !each {
+			every = s.Every(pane, by)
 		}
 		if every == 1 || r.Uint32N(every) == 0 {
 			s.Add(pane, by, hash(seed, key), every, text(key))
@@ -93,14 +93,14 @@ func TestAcceptance(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		steps, seeds = 10_000_000, 2
 	}
-	for _, by := range []sketch.By{sketch.All, sketch.Refused} {
+	for by, each := range []bool{sketch.All: true, sketch.Refused: false} {
 		for _, d := range days {
-			t.Run(d.name+[]string{", sampled", ", each"}[by], func(t *testing.T) {
+			t.Run(d.name+[]string{", each", ", sampled"}[by], func(t *testing.T) {
 				t.Parallel()
 				for seed := range seeds {
 					s := sketch.Sketch{}
-					truth := d.play(&s, uint64(seed), steps, by)
-					accept(t, s.Top(pane, by, "", 1000), truth, steps)
+					truth := d.play(&s, uint64(seed), steps, sketch.By(by), each)
+					accept(t, s.Top(pane, sketch.By(by), "", 1000), truth, steps)
 				}
 			})
 		}
@@ -178,21 +178,35 @@ func TestPanes(t *testing.T) {
 	}
 }
 
-// TestEvery: passes are counted one by one until a pane has many, also if all are of
-// one key, and again in the next pane. Refusals do not count for it.
+// TestEvery: decisions are counted one by one until a pane has many, also if all are of
+// one key, and again in the next pane. Each measure has as many.
 func TestEvery(t *testing.T) {
 	for _, n := range []int{1, 1000} {
 		var s sketch.Sketch
-		for i := range 200_000 {
-			s.Add(pane, sketch.All, hash(1, i%n), 1, "k/0")
-			s.Add(pane, sketch.Refused, hash(1, i%n), 1, "k/0")
+		add := func(by sketch.By) {
+			for i := range 250_000 {
+				s.Add(pane, by, hash(1, i%n), 1, "k/0")
+			}
 		}
-		before := s.Every(pane)
-		for i := range 200_000 {
-			s.Add(pane, sketch.All, hash(1, i%n), 1, "k/0")
+		for _, c := range []struct {
+			add          sketch.By
+			all, refused uint32
+		}{
+			{sketch.All, 1, 1},
+			{sketch.All, sketch.Sampled, 1},
+			{sketch.All, sketch.Sparsely, 1},
+			{sketch.Refused, sketch.Sparsely, 1},
+			{sketch.Refused, sketch.Sparsely, sketch.Sampled},
+		} {
+			add(c.add)
+			if all, refused := s.Every(pane, sketch.All), s.Every(pane, sketch.Refused); all != c.all || refused != c.refused {
+				t.Errorf("%d keys: every %d of all and %d of the refused, want %d and %d", n, all, refused, c.all, c.refused)
+			}
 		}
-		if after, next, last := s.Every(pane), s.Every(pane+1), s.Every(pane-1); before != 1 || after != sketch.Sampled || next != 1 || last != 1 {
-			t.Errorf("%d keys: every %d after 200,000, %d after 400,000, %d in the next pane, %d in the last, want 1, 16, 1, 1", n, before, after, next, last)
+		for _, other := range []int64{pane - 1, pane + 1} {
+			if every := s.Every(other, sketch.All); every != 1 {
+				t.Errorf("%d keys: every %d in pane %d, want 1", n, every, other)
+			}
 		}
 	}
 }
@@ -245,7 +259,7 @@ func TestMerge(t *testing.T) {
 	const steps = 200_000 / few
 	for seed := range uint64(2) {
 		var s sketch.Sketch
-		for key, n := range days[seed*3].play(&s, seed, steps, sketch.Refused) {
+		for key, n := range days[seed*3].play(&s, seed, steps, sketch.Refused, true) {
 			sum[key] += n
 		}
 		both = append(both, s.Top(pane, sketch.Refused, "", 1000))

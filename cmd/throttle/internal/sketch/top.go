@@ -17,7 +17,7 @@ type Top struct {
 	// Missed bounds the count of each key that is not among Keys: of those that
 	// have no counter, and those left out for the length of the list.
 	Missed uint64 `json:"missed"`
-	// Sampled is how many passes stood for each that was counted, at most. If 1,
+	// Sampled is how many decisions stood for each that was counted, at most. If 1,
 	// the bounds are exact; if more, each holds with a probability above 99.99 %.
 	Sampled uint32 `json:"sampled"`
 	// Keys are in descending order of Count.
@@ -91,29 +91,30 @@ func (t *text) names() (id, key string) {
 func (t *Top) read(in *set, number int64) {
 	now, before := in.at(number), in.at(number-1)
 	missed := uint64(0)
-	for _, p := range []*pane{now, before} {
+	for i, p := range []*pane{now, before} {
 		if p != nil {
-			t.Total += p.sum
-			t.Sampled = max(t.Sampled, p.weight)
+			h := &in.heads[(number-int64(i))&1]
+			t.Total += h.sum
+			t.Sampled = max(t.Sampled, h.weight)
 			missed += uint64(p.missed())
 		}
 	}
 	t.Missed = max(t.Missed, missed)
-	t.add(now, before)
-	t.add(before, now)
+	t.add(now, before, true)
+	t.add(before, now, false)
 }
 
 // at returns the pane with a number, or nil.
 func (s *set) at(number int64) *pane {
-	if p := &s.panes[number&1]; p.number == number {
-		return p
+	if s.heads[number&1].number == number {
+		return &s.panes[number&1]
 	}
 	return nil
 }
 
 // add adds the keys of p, with their counts in other. Those of both are added with
 // the later one.
-func (t *Top) add(p, other *pane) {
+func (t *Top) add(p, other *pane, later bool) {
 	if p == nil {
 		return
 	}
@@ -124,7 +125,7 @@ func (t *Top) add(p, other *pane) {
 		k := Key{kept: p.text[i], AtMost: uint64(p.count[i]), Count: uint64(p.count[i] - p.over[i])}
 		if other != nil {
 			switch j, found := other.find(hash); {
-			case found && other.number > p.number:
+			case found && !later:
 				continue
 			case found:
 				k.AtMost += uint64(other.count[j])
