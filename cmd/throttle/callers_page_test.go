@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttlehttp"
 	"github.com/throttle-go/throttle/throttlepage"
@@ -26,7 +27,7 @@ import (
 // readable by all, narrow and wide, light and dark, and it asks for nothing of
 // anywhere else. A hidden tab reads no stream.
 func TestCallersPageInBrowser(t *testing.T) {
-	b := openBrowser(t)
+	b := browsertest.Open(t)
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "600")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -56,38 +57,38 @@ func TestCallersPageInBrowser(t *testing.T) {
 	wait("first")
 	wait("second")
 	base := site.URL + "/debug/throttle/"
-	axe := axeSource(t)
+	axe := b.Axe()
 	for width, scheme := range map[int64]string{360: "light", 361: "dark", 1400: "dark", 1401: "light"} {
-		b.scheme(scheme)
-		b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(base))
-		b.await(`document.getElementById("live").textContent === "live"`)
-		b.await(`document.body.innerText.includes("as the server asked")`)
-		if got := ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+		b.Scheme(scheme)
+		b.Do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(base))
+		b.Await(`document.getElementById("live").textContent === "live"`)
+		b.Await(`document.body.innerText.includes("as the server asked")`)
+		if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
 			t.Errorf("at %d it is %d wide", width, got)
 		}
 		if axe != "" {
-			b.accessible(axe, fmt.Sprintf("%s, %d wide", scheme, width))
+			b.Accessible(axe, fmt.Sprintf("%s, %d wide", scheme, width))
 		}
-		b.shot(fmt.Sprintf("callers-%s-%d", scheme, width))
+		b.Shot(fmt.Sprintf("callers-%s-%d", scheme, width))
 	}
-	if ask[bool](b, `document.title === "taken" || document.images.length > 0 || document.scripts.length !== 1`) {
+	if browsertest.Ask[bool](b, `document.title === "taken" || document.images.length > 0 || document.scripts.length !== 1`) {
 		t.Error("a name became part of the page")
 	}
-	if !ask[bool](b, `document.querySelector(".scope bdi").textContent === "tokens" && document.body.innerText.includes(`+quoted(hostile)+`)`) {
-		t.Error("a name is not shown:\n" + ask[string](b, `document.body.innerText`))
+	if !browsertest.Ask[bool](b, `document.querySelector(".scope bdi").textContent === "tokens" && document.body.innerText.includes(`+browsertest.Quoted(hostile)+`)`) {
+		t.Error("a name is not shown:\n" + browsertest.Ask[string](b, `document.body.innerText`))
 	}
 
 	const waiting = `document.querySelector("td[data-label=Waiting] strong").textContent`
-	before := ask[string](b, waiting)
-	ask[any](b, `document.querySelector("header a").focus(); 0`)
+	before := browsertest.Ask[string](b, waiting)
+	browsertest.Ask[any](b, `document.querySelector("header a").focus(); 0`)
 	wait("third")
-	b.await(waiting + ` !== "` + before + `"`)
-	if !ask[bool](b, `document.activeElement.matches("header a")`) {
+	b.Await(waiting + ` !== "` + before + `"`)
+	if !browsertest.Ask[bool](b, `document.activeElement.matches("header a")`) {
 		t.Error("the focus was lost")
 	}
-	b.leaves(base)
-	b.clean(site.URL)
-	b.withoutScript(base)
+	leaves(b, base)
+	b.Clean(site.URL)
+	withoutScript(b, base)
 }
 
 func must[T any](v T, err error) T {
@@ -99,12 +100,10 @@ func must[T any](v T, err error) T {
 
 // leaves closes the tab's stream by hiding it, and sees another open once it is
 // shown again.
-func (b *browser) leaves(base string) {
+func leaves(b *browsertest.Browser, base string) {
 	b.Helper()
 	streams := func() (n int) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, u := range b.requests {
+		for _, u := range b.Requests() {
 			if u == base+"events" {
 				n++
 			}
@@ -112,31 +111,31 @@ func (b *browser) leaves(base string) {
 		return n
 	}
 	hide := func(hidden bool) {
-		ask[any](b, fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange")); 0`, hidden))
+		browsertest.Ask[any](b, fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange")); 0`, hidden))
 	}
 	hide(true)
-	b.await(`document.getElementById("live").textContent === "paused"`)
+	b.Await(`document.getElementById("live").textContent === "paused"`)
 	at, n := `document.querySelector("main time").dateTime`, streams()
-	seen := ask[string](b, at)
+	seen := browsertest.Ask[string](b, at)
 	time.Sleep(2500 * time.Millisecond) // of real time, as the browser has no other
-	if got := ask[string](b, at); got != seen || streams() != n {
+	if got := browsertest.Ask[string](b, at); got != seen || streams() != n {
 		b.Errorf("a hidden page went from %s to %s, with %d streams after %d", seen, got, streams(), n)
 	}
 	hide(false)
-	b.await(at + ` !== "` + seen + `"`)
+	b.Await(at + ` !== "` + seen + `"`)
 	if got := streams(); got != n+1 {
 		b.Errorf("%d streams after %d, want one more", got, n)
 	}
 }
 
 // withoutScript reads the page as a browser without scripts shows it.
-func (b *browser) withoutScript(base string) {
+func withoutScript(b *browsertest.Browser, base string) {
 	b.Helper()
-	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	b.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 		return err
 	}), chromedp.Navigate(base))
-	if got := ask[string](b, `document.getElementById("live").textContent + document.querySelectorAll("tbody tr").length`); got != "4" {
+	if got := browsertest.Ask[string](b, `document.getElementById("live").textContent + document.querySelectorAll("tbody tr").length`); got != "4" {
 		b.Errorf("live and rows %q, want none and 4", got)
 	}
 }
@@ -148,14 +147,14 @@ func TestCallersPagePictures(t *testing.T) {
 	if base == "" {
 		t.Skip("NO PAGE: pictures are only made of $CALLERS_PAGE")
 	}
-	b := openBrowser(t)
+	b := browsertest.Open(t)
 	for _, width := range []int64{1400, 360} {
 		for _, scheme := range []string{"light", "dark"} {
-			b.scheme(scheme)
-			b.do(chromedp.EmulateViewport(width, map[int64]int64{1400: 850, 360: 800}[width], chromedp.EmulateScale(1)), chromedp.Navigate(base))
-			b.await(`document.getElementById("live").textContent === "live"`)
-			b.shot(fmt.Sprintf("callers-%s-%d", scheme, width))
+			b.Scheme(scheme)
+			b.Do(chromedp.EmulateViewport(width, map[int64]int64{1400: 850, 360: 800}[width], chromedp.EmulateScale(1)), chromedp.Navigate(base))
+			b.Await(`document.getElementById("live").textContent === "live"`)
+			b.Shot(fmt.Sprintf("callers-%s-%d", scheme, width))
 		}
 	}
-	b.clean(base[:len(base)-1])
+	b.Clean(base[:len(base)-1])
 }

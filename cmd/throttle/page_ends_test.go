@@ -123,8 +123,11 @@ func TestPageChangesEnd(t *testing.T) {
 	h.Await(isLive)
 
 	all := []*byHand{
-		{action: "raise", status: 200, shown: "per-client · acme-raise"}, {action: "block", status: 403, shown: "header:X-Client=acme-block"},
-		{action: "exempt", status: 200, shown: "header:X-Client=acme-exempt"}, {action: "forgive", status: 200}, {action: "kill", status: 200, shown: "The kill switch is on"},
+		{action: "raise", status: 200, shown: "per-client · acme-raise"},
+		{action: "block", status: 403, shown: "header:X-Client=acme-block"},
+		{action: "exempt", status: 200, shown: "header:X-Client=acme-exempt"},
+		{action: "forgive", status: 200},
+		{action: "kill", status: 200, shown: "The kill switch is on"},
 	}
 	for _, c := range all[:4] {
 		h.holds(c, both)

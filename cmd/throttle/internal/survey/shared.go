@@ -39,8 +39,10 @@ type before struct {
 func newBefore(s sim.Scenario) *before {
 	half, tail := s.Network.Latency.Seconds()/2, math.Exp(2*s.Network.Tail)
 	way := func(x float64) time.Duration { return time.Duration(x * 1e9) }
-	b := &before{limit: s.Server.Limit, changes: s.Server.Changes,
-		early: way(half * (1 - s.Network.Spread) / tail), late: way(half * (1 + s.Network.Spread) * tail)}
+	b := &before{
+		limit: s.Server.Limit, changes: s.Server.Changes,
+		early: way(half * (1 - s.Network.Spread) / tail), late: way(half * (1 + s.Network.Spread) * tail),
+	}
 	if b.limit.Burst == 0 {
 		b.limit.Burst = b.limit.Count
 	}
