@@ -39,7 +39,7 @@ func (c *scorer) crowdCost(p *params, bound float64) float64 {
 	if !p.first {
 		return x
 	}
-	free.at, free.end = c.events[0].from, math.Inf(-1) // no window had begun
+	free.at, free.end = math.Inf(-1), math.Inf(-1) // no window had begun: the first event begins one
 	busy := p.others * p.period
 	y := c.crowdSum(&free, bound) + math.Log1p(busy)
 	return min(x+math.Log1p(1/busy), y)
@@ -91,7 +91,7 @@ func (d *crowd) answer(e *event) float64 {
 		act = (*crowd).refused
 	}
 	s := math.Sqrt(d.endVary + (e.hi-e.lo)*(e.hi-e.lo)/16)
-	if !d.p.first || math.Abs(e.from-d.end) > 4*s {
+	if !d.p.first || s == 0 || math.Abs(e.from-d.end) > 4*s {
 		return act(d, e)
 	}
 	over := normal((e.from - d.end) / s)

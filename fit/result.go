@@ -52,7 +52,8 @@ type Result struct {
 	// first.
 	Unexplained int
 	// Shared reports that the first Candidate explains the answers best where
-	// other callers use the same limit, as refusals came too early. A TokenBucket's rate is then what they leave.
+	// other callers use the same limit, or that many refusals came too early for
+	// this caller alone. A TokenBucket's rate is then what they leave.
 	Shared bool
 }
 
@@ -276,7 +277,7 @@ func why(tr *trace, all []weighed, odds float64) string {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
-	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure() {
+	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure(&best.p) {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
@@ -284,8 +285,11 @@ func why(tr *trace, all []weighed, odds float64) string {
 
 // unsure is what the answers may cost to be decided on: with other callers, it
 // is never certain when each run of requests is refused.
-func (tr *trace) unsure() float64 {
-	return max(unsure, 5*float64(tr.cycles()))
+func (tr *trace) unsure(p *params) float64 {
+	if p.others > 0 {
+		return max(unsure, 5*float64(tr.cycles()))
+	}
+	return max(unsure, float64(tr.cycles()))
 }
 
 // wide names a param that is not known well enough; it is empty where all are.

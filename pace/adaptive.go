@@ -197,8 +197,8 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
 	}
-	if h := o.Hints; o.After == 0 && !a.Blind && o.Verdict == Throttled && h.Reset.OK && h.Remaining.V <= 0 {
-		o.After = h.Reset.V // nothing is left until then; else something else refused
+	if h := o.Hints; o.After <= 0 && !a.Blind && o.Verdict == Throttled && h.Reset.OK && h.Remaining.V <= 0 {
+		o.After = min(h.Reset.V, seconds(patient)) // nothing is left until then; else something else refused
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.

@@ -308,6 +308,7 @@ func TestAdaptiveWaitIsASubtraction(t *testing.T) {
 // nobody waits for ever.
 func FuzzAdaptive(f *testing.F) {
 	f.Add(uint64(1), []byte("an honest server"))
+	f.Add(uint64(1), []byte{10, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200}) // refusals with absurd resets
 	f.Add(uint64(3), []byte{2, 2, 2, 2, 2, 2, 2, 255, 255, 1, 0, 2, 130})
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
 		random := rand.New(rand.NewPCG(seed, 2))

@@ -76,13 +76,15 @@ func TestTransportGroup(t *testing.T) {
 			t.Errorf("Throttles %p: Group %p", tr.Throttles, g)
 		}
 		m := tr.enter("h")
+		n := 0
 		for name, th := range g.All() {
+			n++
 			if name != "h" || th != m.Throttle() || tr.Throttles == nil && th.MaxWait != -1 {
 				t.Errorf("%q leads to %+v", name, th)
 			}
 		}
-		if m.Leave(); g.Len() != 1 {
-			t.Errorf("%d names, want 1", g.Len())
+		if m.Leave(); n != 1 || g.Len() != 1 {
+			t.Errorf("%d Throttles of %d names, want 1 of 1", n, g.Len())
 		}
 	}
 }

@@ -103,7 +103,12 @@ type said struct {
 	Share     *float64  `json:"share_per_second,omitempty"`
 }
 
-// look looks at all, unless somebody just has.
+// asks reports that the server said when to come back.
+func (s *said) asks() bool {
+	return s != nil && (s.After != nil || s.Verdict == pace.Throttled.String() && s.Reset != nil)
+}
+
+// look returns the state of all, at most as old as a reader may see.
 func (p *Page) look() *look {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,11 +43,11 @@ func (r *row) rateCell(now time.Time) cell {
 		c.Figure = perTime(r.Rate)
 	}
 	if r.Until != nil {
-		why := "after a refusal"
-		if r.Own != nil && r.Own.Said != nil && r.Own.Said.After != nil {
-			why = "as the server asked"
+		why := ""
+		if r.Own != nil && r.Own.Said.asks() {
+			why = ", as the server asked"
 		}
-		c.Text = "Nothing starts for " + lasting(r.Until.Sub(now)) + ", " + why + ". Then " + c.Figure + ". " + c.Text
+		c.Text = "Nothing starts for " + lasting(r.Until.Sub(now)) + why + ". Then " + c.Figure + ". " + c.Text
 		c.Figure = "stopped"
 	}
 	return c
