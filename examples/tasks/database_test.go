@@ -9,10 +9,10 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
-	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // A slow database takes 300 ms for each query.
@@ -52,7 +52,7 @@ func (n *name) Next(row []driver.Value) error {
 
 // TestUserNames: of 200 callers at once, ten start at 0, 0.3, 0.6 and 0.9 s.
 func TestUserNames(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var s slow
 		db := sql.OpenDB(&s)
 		defer db.Close()

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
@@ -44,7 +44,7 @@ func answered(w *httptest.ResponseRecorder) string {
 }
 
 func TestLimitByAPIKey(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		h := LimitByAPIKey(nothing)
 		w, got := status(h, 21, "X-API-Key", "one")
 		if got != "200:20 429:1" {
@@ -84,7 +84,7 @@ func get(c *http.Client, url string) (time.Time, error) {
 // TestGitHub: used up, and the hour ends soon, and not so soon.
 func TestGitHub(t *testing.T) {
 	for _, reset := range []time.Duration{5 * time.Minute, 40 * time.Minute} {
-		bubble.Test(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			github := hourly{until: start.Add(reset), left: 10}
 			client := GitHub()
@@ -137,7 +137,7 @@ func (l *hourly) serve(w http.ResponseWriter, _ *http.Request) {
 
 // TestWorker: five processes with always twenty calls to make.
 func TestWorker(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var shared memory.Store
@@ -224,7 +224,7 @@ func TestLimitOnRedis(t *testing.T) {
 	for name, death := range map[string]func(*mortal){
 		"an error": func(m *mortal) { m.dead = true }, "silence": func(m *mortal) { m.silent = true },
 	} {
-		bubble.Test(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			redis := new(mortal)
 			h := LimitOnRedis(store.Func(redis.Take), 5, nothing)
 			if _, got := status(h, 101, "", ""); got != "200:100 429:1" {
@@ -246,7 +246,7 @@ func TestLimitOnRedis(t *testing.T) {
 }
 
 func TestExplained(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
 		client := Explained(slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{
 			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -273,7 +273,7 @@ func TestExplained(t *testing.T) {
 }
 
 func TestForTenants(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		api := ForTenants()

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
-	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 func TestComesBackAfterRetryAfter(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var api throttle.Throttle // made inside the bubble
 		start, tries := time.Now(), 0
 		err := api.Do(t.Context(), func(context.Context) error {
