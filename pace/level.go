@@ -67,7 +67,6 @@ const (
 	firstSwing = 6.0
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
-	slack      = 1.1    // seconds: resets come rounded to whole ones
 	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	teeth      = 3      // of a short window, that make it one
@@ -252,6 +251,7 @@ func (l *level) divide(r float64, luck Luck) {
 // with every request served, as a bucket's. Within one window they must have
 // agreed for a while; longer, once that was wrong.
 func (l *level) judge(s, reset float64, served bool) {
+	const slack = 1.1 // seconds: resets come rounded up to whole ones
 	switch {
 	case math.Abs(reset-l.resetAt) <= slack:
 		l.resetAt = min(l.resetAt, reset)
@@ -326,7 +326,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		if l.row++; l.row == 1 {
 			l.before = l.theta
 		}
-		l.window = l.window && sent < l.resetAt+slack // else no new one has shown itself
+		l.window = l.window && s < l.resetAt // else no new one has shown itself
 		if l.row >= away && l.fed && !l.window {
 			a.awayFrom(s)
 			return
