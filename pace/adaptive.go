@@ -198,7 +198,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		a.observe(s, sent, o.Verdict)
 	}
 	if h := o.Hints; o.After <= 0 && !a.Blind && o.Verdict == Throttled && h.Reset.OK && h.Remaining.V <= 0 {
-		o.After = min(h.Reset.V, seconds(patient)) // nothing is left until then; else something else refused
+		o.After = min(h.Reset.V, 24*time.Hour) // nothing is left until then; else something else refused
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.

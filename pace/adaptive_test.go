@@ -337,9 +337,10 @@ func FuzzAdaptive(f *testing.F) {
 			}
 			p.call(Verdict(b%4), h, after)
 			p.now += time.Duration(random.IntN(int(b)+1)-int(b)/8) * time.Second // back at times
-			// A start of a policy of days, a window of an hour, or what the server asked
-			// for, each with its spread, and as far as the clock went back.
-			most := time.Duration(1.2*(mostHeld+patient+1000))*time.Second + 32*time.Second
+			// A reset, for a day at most; a start of a policy of days, a window of an hour,
+			// or what the server asked for, each with its spread; and as far as the clock
+			// went back.
+			most := 24*time.Hour + 5*time.Minute
 			if w := p.a.Wait(at(p.now), Request{Since: at(p.now)}); w > most {
 				t.Fatalf("at %v it waits %v, want at most %v", p.now, w, most)
 			}

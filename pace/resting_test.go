@@ -79,7 +79,7 @@ func TestAdaptiveTakesAResetForRetryAfter(t *testing.T) {
 	}{
 		{"nothing left", false, Hints{Reset: Some(time.Minute), Remaining: Some[int64](0)}, time.Minute, 75 * time.Second},
 		{"only a reset", false, Hints{Reset: Some(time.Minute)}, time.Minute, 75 * time.Second},
-		{"a reset of a century", false, Hints{Reset: Some(876_000 * time.Hour)}, time.Hour, 65 * time.Minute},
+		{"a reset of a century", false, Hints{Reset: Some(876_000 * time.Hour)}, 24 * time.Hour, 25 * time.Hour},
 		{"some left", false, Hints{Reset: Some(time.Minute), Remaining: Some[int64](7)}, 0, 10 * time.Second},
 		{"blind", true, Hints{Reset: Some(time.Minute)}, 0, 10 * time.Second},
 	} {
