@@ -60,8 +60,9 @@ type Result struct {
 // odds is the logarithm of how much likelier than any other the first has to be,
 // 99 times; a Plan asks on up to sure, as the noise model is only a model.
 const (
-	odds = 4.6
-	sure = 8.0
+	odds  = 4.6
+	sure  = 8.0
+	begun = 15.0 // of windows that other callers may begin: see windows
 )
 
 // precise is how wide, relative to the middle, half an interval may be.
@@ -273,7 +274,7 @@ func why(tr *trace, all []weighed, odds float64) string {
 		return ""
 	}
 	if len(all) > 1 {
-		if d := all[1].cost - all[1].gain - best.cost + best.gain; d < odds {
+		if d := all[1].cost - all[1].gain - best.cost + best.gain; d < odds || d < begun && windows(best, &all[1]) {
 			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
 		}
 	}
@@ -281,6 +282,13 @@ func why(tr *trace, all []weighed, odds float64) string {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
+}
+
+// windows reports that two kinds of fixed window are compared where other callers
+// use the limit: their requests begin those from the first request a little after
+// the end of the last, and the model knows their mean rate only.
+func windows(a, b *weighed) bool {
+	return a.p.others > 0 && a.p.kind == FixedWindow && b.p.kind == FixedWindow
 }
 
 // unsure is what the answers may cost to be decided on: with other callers, it
