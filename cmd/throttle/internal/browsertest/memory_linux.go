@@ -69,13 +69,14 @@ func (b *Browser) Unrecorded() {
 	}))
 }
 
-// Held is what the documents of a tab hold, with those of tabs that share its process.
+// Held counts the contents of a tab after a collection, with those of tabs that share
+// its renderer process.
 type Held struct {
 	Nodes, Listeners int64   // of events
 	Script           float64 // bytes of JavaScript, buffers among them
 }
 
-// Collect collects the garbage of the tab, and returns what it then holds.
+// Collect collects the garbage of the tab, and counts the rest.
 func (b *Browser) Collect() (h Held) {
 	b.Helper()
 	b.Do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
