@@ -123,8 +123,8 @@ func leaves(b *browsertest.Browser, base string) {
 	}
 	hide(false)
 	b.Await(at + ` !== "` + seen + `"`)
-	if got := streams(); got != n+1 {
-		b.Errorf("%d streams after %d, want one more", got, n)
+	if got := streams(); got < n+1 || got > n+3 { // a stream that broke is opened again
+		b.Errorf("%d streams after %d, want one more, or up to three", got, n)
 	}
 }
 

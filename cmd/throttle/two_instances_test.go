@@ -60,7 +60,13 @@ func startRedis(t *testing.T, addr string) (kill func()) {
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	eventuallyIn(t, 20*time.Second, what, is)
+}
+
+// eventuallyIn is eventually with a limit of its own.
+func eventuallyIn(t *testing.T, most time.Duration, what string, is func() bool) {
+	t.Helper()
+	for until := time.Now().Add(most); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("it does not come about that %s", what)
 		}

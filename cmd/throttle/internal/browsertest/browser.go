@@ -171,7 +171,13 @@ func try[T any](b *Browser, expression string) (T, error) {
 // seconds.
 func (b *Browser) Await(expression string) {
 	b.Helper()
-	late := time.Now().Add(20 * time.Second)
+	b.AwaitIn(20*time.Second, expression)
+}
+
+// AwaitIn is Await with a limit of its own.
+func (b *Browser) AwaitIn(most time.Duration, expression string) {
+	b.Helper()
+	late := time.Now().Add(most)
 	for {
 		v, err := try[bool](b, "Boolean("+expression+")")
 		if err == nil && v {

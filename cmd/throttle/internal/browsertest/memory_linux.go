@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/memory"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -68,19 +69,29 @@ func (b *Browser) Unrecorded() {
 	}))
 }
 
-// Collect collects the garbage of the tab, and returns how many nodes and how many
-// listeners of events its documents hold.
-func (b *Browser) Collect() (nodes, listeners int64) {
+// Held counts the contents of a tab after a collection, with those of tabs that share
+// its renderer process.
+type Held struct {
+	Nodes, Listeners int64   // of events
+	Script           float64 // bytes of JavaScript, buffers among them
+}
+
+// Collect collects the garbage of the tab, and counts the rest.
+func (b *Browser) Collect() (h Held) {
 	b.Helper()
 	b.Do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
 		if _, err := cdp.Call(ctx, to, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 			return err
 		}
 		n, err := cdp.Call(ctx, to, memory.GetDOMCounters, cdp.Empty{})
+		if err != nil {
+			return err
+		}
+		s, err := cdp.Call(ctx, to, runtime.GetHeapUsage, cdp.Empty{})
 		if err == nil {
-			nodes, listeners = n.Nodes, n.JsEventListeners
+			h = Held{n.Nodes, n.JsEventListeners, s.UsedSize + s.BackingStorageSize}
 		}
 		return err
 	}))
-	return nodes, listeners
+	return h
 }
