@@ -64,9 +64,9 @@ func sayWhatIsRight(f *flag.Flag) {
 	case time.Duration:
 		want = "a duration such as 5s, 250ms or 1m30s"
 	case int, int64:
-		want = "a whole number such as 20"
+		want = "a whole number below 2^63, such as 20"
 	case uint, uint64:
-		want = "a whole number from 0, such as 20"
+		want = "a whole number from 0 to 2^64-1, such as 20"
 	case float64:
 		want = "a number such as 20 or 0.5"
 	case bool:

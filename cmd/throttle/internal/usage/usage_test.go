@@ -13,10 +13,10 @@ func TestParseFlags(t *testing.T) {
 	for _, c := range []struct{ flag, text, want string }{
 		{"timeout", "5", "a duration such as 5s, 250ms or 1m30s"},
 		{"timeout", "1d", "a duration such as 5s, 250ms or 1m30s"},
-		{"callers", "many", "a whole number such as 20"},
-		{"callers", "1.5", "a whole number such as 20"},
-		{"max-body", "99999999999999999999", "a whole number such as 20"},
-		{"seed", "-1", "a whole number from 0, such as 20"},
+		{"callers", "many", "a whole number below 2^63, such as 20"},
+		{"callers", "1.5", "a whole number below 2^63, such as 20"},
+		{"max-body", "99999999999999999999", "a whole number below 2^63, such as 20"},
+		{"seed", "-1", "a whole number from 0 to 2^64-1, such as 20"},
 		{"from", "x", "a number such as 20 or 0.5"},
 		{"share", "x", "a share"},
 	} {
