@@ -126,12 +126,22 @@ if ! install_envoy; then
 	END
 fi
 
-# Caddy as tools/caddy has it, and kustomize, by the proxy of Go modules.
+# Caddy as tools/caddy has it, and kustomize, by the proxy of Go modules. That of a
+# distribution has no rate limit module.
+limits_rates() {
+	local modules
+	modules=$("$1" list-modules 2>/dev/null) || return 1
+	grep -q '^http\.handlers\.rate_limit' <<<"$modules"
+}
 install_caddy() {
-	have "${CADDY:-caddy}" && return 0
-	[ ! -x .bin/caddy ] || return 0
+	[ -z "${CADDY:-}" ] || ! limits_rates "$CADDY" || return 0
+	if [ -x .bin/caddy ]; then
+		[ tools/caddy/go.sum -nt .bin/caddy ] || return 0
+	else
+		! limits_rates caddy || return 0
+	fi
 	echo "need: building Caddy into .bin, which takes minutes" >&2
-	GOWORK=off go build -C tools/caddy -trimpath -ldflags '-s -w' -o "$PWD/.bin/caddy" . >&2
+	GOWORK=off go build -C tools/caddy -trimpath -ldflags '-s -w' -o "$PWD/.bin/caddy" . >&2 && touch .bin/caddy
 }
 install_kustomize() {
 	have "${KUSTOMIZE:-kustomize}" && return 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -73,9 +74,16 @@ func (l *lasting) ends(now time.Time) (time.Time, error) {
 	return until.UTC().Truncate(time.Second), nil
 }
 
+// torn is a number or a unit with a space in it: "1 30m" is no 130 minutes, and "1m s"
+// no millisecond.
+var torn = regexp.MustCompile(`[\d.] +[\d.]|[^\d. ] +[^\d. ]`)
+
 // span reads a length of time as time.ParseDuration does, with days, as 1d12h, and
-// with spaces between its parts.
+// with spaces between its numbers and units.
 func span(text string) (time.Duration, error) {
+	if torn.MatchString(text) {
+		return 0, errors.New("a number or a unit has a space in it")
+	}
 	text = strings.ReplaceAll(text, " ", "")
 	days, rest, found := strings.Cut(text, "d")
 	if !found {

@@ -265,7 +265,7 @@ func TestSlowHandshakes(t *testing.T) {
 	to := service(t, func(http.ResponseWriter, *http.Request) {})
 	e := serve(t, Config{
 		Listen: []Listen{{Addr: "127.0.0.1:0", TLS: &TLS{Cert: f.cert, Key: f.key}}},
-		Routes: []Route{{To: []string{to}}}, Limits: Limits{HeaderTimeout: 2 * time.Second},
+		Routes: []Route{{To: []string{to}}}, Limits: Limits{HeaderTimeout: 5 * time.Second},
 	})
 	var slow []net.Conn
 	for i := range 200 {

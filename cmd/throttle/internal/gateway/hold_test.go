@@ -26,7 +26,7 @@ func (e *engine) dial() net.Conn {
 		e.t.Fatal(err)
 	}
 	e.t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		e.t.Fatal(err)
 	}
 	return c

@@ -60,14 +60,15 @@ func (a *attacker) request(path string) error {
 	return a.WriteHeaders(http2.HeadersFrameParam{StreamID: a.stream, BlockFragment: a.block.Bytes(), EndStream: true, EndHeaders: true})
 }
 
-// footprint is what the process holds, at its most, while something goes on.
+// footprint is what the process holds, at its most and without garbage, while something
+// goes on.
 func footprint(during func()) (heap int64, goroutines int) {
 	read := func() (int64, int) {
 		var m runtime.MemStats
+		runtime.GC() // when garbage goes depends on the speed of the machine
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapInuse + m.StackInuse), runtime.NumGoroutine()
 	}
-	runtime.GC()
 	h, n := read()
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {

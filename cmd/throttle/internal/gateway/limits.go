@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func ruleOf(text string, known bool) (r rules.Rule, err error) {
 	rate, key, keyed := strings.Cut(text, " by ")
 	l, err := limit.Parse(strings.TrimSpace(rate), time.LoadLocation)
 	if err != nil {
-		return r, usage.Errorf("gateway: -limit %s: %s", words.Quote(text), strings.TrimPrefix(err.Error(), "limit: "))
+		return r, usage.Errorf("gateway: -limit %s: %s", words.Quote(text), flawOf(err, rate))
 	}
 	r.Limits = []rules.Limit{rules.Limit(l)}
 	if !keyed {
@@ -76,6 +77,13 @@ func ruleOf(text string, known bool) (r rules.Rule, err error) {
 	return r, nil
 }
 
+// flawOf is what an error of limit.Parse says, without the text that it quotes: the whole
+// -limit stands before it.
+func flawOf(err error, rate string) string {
+	text := strings.TrimPrefix(err.Error(), "limit: ")
+	return strings.TrimPrefix(text, fmt.Sprintf("%.60q: ", strings.TrimSpace(rate)))
+}
+
 // file reads a file of rules, now and then.
 func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, string, error) {
 	version := ""
@@ -93,6 +101,9 @@ func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, stri
 	if err := src.Refresh(ctx); err != nil {
 		if flaw := new(rules.Error); errors.As(err, &flaw) {
 			return nil, "", usage.Errorf("gateway: -rules %s: %v", o.rules, err)
+		}
+		if unread := new(fs.PathError); errors.As(err, &unread) {
+			return nil, "", usage.Errorf("gateway: -rules %s: %v", o.rules, unread.Err)
 		}
 		return nil, "", exit.Failf("gateway: -rules: %v", err)
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package gateway
 
 import (
@@ -131,11 +133,12 @@ func bare(t *testing.T, to string) proxy {
 	return proxy{url: s.URL}
 }
 
-// program starts a proxy that listens on addr, nil if it is not installed.
-func program(t *testing.T, names []string, addr string, args ...string) *proxy {
+// program starts a proxy that listens on addr, the first of some paths that is there; nil
+// if it is not installed.
+func program(t *testing.T, name string, paths []string, addr string, args ...string) *proxy {
 	t.Helper()
-	for _, name := range names {
-		path, err := exec.LookPath(name)
+	for _, path := range paths {
+		path, err := exec.LookPath(path)
 		if err != nil {
 			continue
 		}
@@ -156,7 +159,7 @@ func program(t *testing.T, names []string, addr string, args ...string) *proxy {
 		}
 		t.Fatalf("%s does not listen", path)
 	}
-	t.Logf("**** NO %s: NOT compared; scripts/need-integration.sh installs it ****", strings.ToUpper(filepath.Base(names[len(names)-1])))
+	t.Logf("**** NO %s: NOT compared; scripts/need-integration.sh installs it ****", strings.ToUpper(name))
 	return nil
 }
 
@@ -188,7 +191,7 @@ http { access_log off; client_body_temp_path %[1]s/b; proxy_temp_path %[1]s/p; f
  server { listen %[3]s; keepalive_requests 1000000; location / { limit_req zone=z burst=100000 nodelay; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_pass http://u; } } }`,
 			dir, strings.TrimPrefix(to, "http://"), addr)
 	})
-	return program(t, []string{cmp.Or(os.Getenv("NGINX"), "nginx")}, addr, "-p", dir, "-c", file, "-e", filepath.Join(dir, "log"))
+	return program(t, "nginx", []string{cmp.Or(os.Getenv("NGINX"), "nginx")}, addr, "-p", dir, "-c", file, "-e", filepath.Join(dir, "log"))
 }
 
 // caddy starts Caddy with the rate limit module that tools/caddy builds into it.
@@ -206,7 +209,21 @@ func caddy(t *testing.T, to string) *proxy {
 		}
 		return string(conf)
 	})
-	return program(t, []string{cmp.Or(os.Getenv("CADDY"), "caddy"), "../../../../.bin/caddy"}, addr, "run", "--config", file)
+	var names []string
+	for _, name := range []string{os.Getenv("CADDY"), "../../../../.bin/caddy", "caddy"} {
+		if name != "" && limitsRates(name) {
+			names = []string{name}
+			break
+		}
+	}
+	return program(t, "caddy", names, addr, "run", "--config", file)
+}
+
+// limitsRates reports whether a Caddy has the rate limit module; that of a distribution
+// has none.
+func limitsRates(name string) bool {
+	modules, err := exec.Command(name, "list-modules").Output()
+	return err == nil && slices.ContainsFunc(strings.Fields(string(modules)), func(m string) bool { return m == "http.handlers.rate_limit" })
 }
 
 // compared are figures as multiples of those of the bare proxy.

@@ -124,9 +124,9 @@ type lastingFields struct {
 }
 
 // Lasting are the fields of a form that last for a time unless another one was chosen.
-func (f *frame) Lasting(usual string) lastingFields {
-	l := lastingFields{Other: f.Form.Get("other"), Pattern: `\s*(\d+\s*d\s*)?(\d+(\.\d+)?\s*[hms]\s*)*`, Wrong: f.Wrong("for")}
-	chosen := cmp.Or(f.Form.Get("for"), usual)
+func (f *frame) Lasting(form, usual string) lastingFields {
+	l := lastingFields{Other: f.Typed(form, "other"), Pattern: `\s*(\d+\s*d\s*)?(\d+(\.\d+)?\s*[hms]\s*)*`, Wrong: f.wrong(form, "for")}
+	chosen := cmp.Or(f.Typed(form, "for"), usual)
 	for _, s := range []span{{Value: "1m", Say: "1 minute"}, {Value: "10m", Say: "10 minutes"}, {Value: "1h", Say: "1 hour"}, {Value: "4h", Say: "4 hours"}, {Value: "1d", Say: "1 day"}, {Value: "7d", Say: "7 days"}} {
 		s.Chosen = s.Value == chosen
 		l.Spans = append(l.Spans, s)
@@ -134,7 +134,27 @@ func (f *frame) Lasting(usual string) lastingFields {
 	return l
 }
 
-// Wrong reports whether a field of the form that was sent is wrong.
-func (f *frame) Wrong(field string) bool {
-	return f.Failed != "" && strings.HasPrefix(f.Alert, field+": ")
+// whyField is that of a form that says its reason.
+type whyField struct {
+	Text  string // as it was typed
+	Wrong bool
+}
+
+// Why is the reason of a form.
+func (f *frame) Why(form string) whyField {
+	return whyField{f.Typed(form, "why"), f.wrong(form, "why")}
+}
+
+// Typed is the text of a field of a form that was sent and failed, empty for that of
+// another form. What stands in the query of a link was typed by nobody.
+func (f *frame) Typed(form, field string) string {
+	if f.Failed != form {
+		return ""
+	}
+	return f.posted.Get(field)
+}
+
+// wrong reports whether a field of a form was sent and is wrong.
+func (f *frame) wrong(form, field string) bool {
+	return f.Failed == form && strings.HasPrefix(f.Alert, field+": ")
 }

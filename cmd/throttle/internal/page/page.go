@@ -109,7 +109,8 @@ type frame struct {
 	Last              ticks.Tick   // of Ticks
 	Alert, Done       string
 	Failed            string     // the form that Alert is about
-	Form              url.Values // as it was sent
+	Form              url.Values // as it was sent, with the query
+	posted            url.Values // of Form, without the query
 	Body              any
 }
 
@@ -137,7 +138,7 @@ func (p *Page) View(w http.ResponseWriter, r *http.Request) {
 
 // show renders a view, with what went wrong with a form sent from it.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong error) {
-	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: nav, Now: time.Now(), Form: r.Form}
+	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: nav, Now: time.Now(), Form: r.Form, posted: r.PostForm}
 	err := p.Call(r.Context(), "GET", "/api/v1/status", nil, &f.Status)
 	n := 1
 	if v.Drawn {

@@ -17,8 +17,8 @@ import (
 // Peers share the top keys of several instances, through a document in their store,
 // while an operator looks at one of them. An instance reads the document every 3
 // seconds, and writes to it as often while any of them is looked at; then it removes its
-// part, once. No clock of another machine counts. It is safe for concurrent use; the fields must not change,
-// nor it be copied, after first use.
+// part, once. No clock of another machine counts. It is safe for concurrent use; the
+// fields must not change, nor it be copied, after first use.
 type Peers struct {
 	// Shared is the document.
 	Shared rules.Shared
@@ -89,8 +89,9 @@ type part struct {
 
 // Top returns what Decisions.Top does, of all instances that were heard of in the last
 // 15 seconds, and their number. Of the others it has the 50 top keys of each measure,
-// over all rules, or as many as 16 KB hold; the bounds say so. It asks the store for nothing: the first call has
-// this instance alone, and others follow within 9 seconds. err is why there are none.
+// over all rules, or as many as 16 KB hold; the bounds say so. It asks the store for
+// nothing: the first call has this instance alone, and others follow within 9 seconds, or
+// 12 where an instance has just started. err is why there are none.
 func (p *Peers) Top(now time.Time, by sketch.By, rule string, n int) (top sketch.Top, instances int, err error) {
 	top, instances = p.Decisions.Top(now, by, rule, n), 1
 	p.mu.Lock()
@@ -104,8 +105,8 @@ func (p *Peers) Top(now time.Time, by sketch.By, rule string, n int) (top sketch
 	return top, instances, p.err
 }
 
-// Run reads and writes the document until ctx ends. It begins after a random time of up
-// to 3 seconds, so that instances that start together do not write together.
+// Run reads and writes the document until ctx ends. It begins after 3 seconds and a random
+// time of up to 3 more, so that instances that start together do not write together.
 func (p *Peers) Run(ctx context.Context) {
 	select {
 	case <-ctx.Done():

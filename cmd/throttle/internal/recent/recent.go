@@ -55,8 +55,9 @@ func (r *Decisions) Top(now time.Time, by sketch.By, rule string, n int) sketch.
 }
 
 // OnEvent remembers a decision, and counts it for each key that it was about. Of many
-// it counts one in 16, see [sketch.Sketch.Every]: of refusals only where they are many
-// themselves. It neither keeps e nor changes it, allocates nothing, and holds locks for one copy at a time.
+// it counts one in 16, and of very many one in 64, see [sketch.Sketch.Every]: of
+// refusals only where they are many themselves. It neither keeps e nor changes it,
+// allocates nothing, and holds locks for one copy at a time.
 func (r *Decisions) OnEvent(e *admit.Event) {
 	r.once.Do(r.setUp)
 	at := e.Answer.Decision.At

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/accesslog"
-	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -56,7 +55,7 @@ func (w *work) versions(stdin io.Reader) (all []*rules.Compiled, err error) {
 func compile(name string, stdin io.Reader, known []string) (*rules.Compiled, error) {
 	text, err := read(name, stdin)
 	if err != nil {
-		return nil, exit.Failf("replay: %v", err)
+		return nil, usage.Errorf("replay: %v", err)
 	}
 	root, err := tree.Rules(text)
 	var c *rules.Compiled

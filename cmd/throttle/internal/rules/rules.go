@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -47,7 +46,7 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	name := names[0]
 	text, err := read(name, stdin)
 	if err != nil {
-		return exit.Failf("rules: %v", err)
+		return usage.Errorf("rules: %v", err)
 	}
 	var all []string
 	if *known != "" {

@@ -46,7 +46,7 @@ func TestRules(t *testing.T) {
 	for _, x := range []struct {
 		args []string
 		code int
-	}{{nil, 2}, {[]string{"a", "b"}, 2}, {[]string{"-x"}, 2}, {[]string{"/no/such/file"}, 1}, {[]string{"-"}, 2}, {[]string{"-h"}, 0}} {
+	}{{nil, 2}, {[]string{"a", "b"}, 2}, {[]string{"-x"}, 2}, {[]string{"/no/such/file"}, 2}, {[]string{"-"}, 2}, {[]string{"-h"}, 0}} {
 		if _, stderr, code := clitest.Play(t.Context(), Run, x.args...); code != x.code {
 			t.Errorf("rules %q ends with %d, %s; want %d", x.args, code, stderr, x.code)
 		}

@@ -34,7 +34,7 @@ const (
 	Sampled  = 16
 	Sparsely = 64
 
-	exactly  = 1 << 18 // decisions that a pane counts one by one, and then one in 16
+	exactly  = 1 << 18 // decisions that a pane counts one by one, and then as many of one in 16
 	batch    = 256     // decisions of a set that are added to those at once
 	maxRules = 4096
 	maxText  = 55 // bytes of a key that is kept as it is

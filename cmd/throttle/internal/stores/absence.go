@@ -25,42 +25,102 @@ type Absence struct {
 	mu     sync.Mutex // guards what is below
 	gone   bool       // it was said
 	opened bool       // and the breaker was open
-	failed bool       // a call failed since the last look
+	failed time.Time  // the last failed call
+	looked time.Time
+	ended  time.Time // it was last said to be back
+	// calm is the time without a failed call that ends this absence.
+	calm time.Duration
 	// decided is the number of decisions of the store when it was said.
 	decided int64
+	lines   []func() // to log, in their order
+	writing bool     // a goroutine does
 }
 
-// everyLook is the time from one look at a store that is gone to the next.
-const everyLook = 5 * time.Second
+const (
+	// everyLook is the time from one look at a store that is gone to the next, and the
+	// calm that ends the first absence.
+	everyLook = 5 * time.Second
+	// longestCalm bounds the calm, which doubles with each absence, so that a store that
+	// fails now and then does not fill the log.
+	longestCalm = 5 * time.Minute
+	// longCalm is after how long without an absence the next one counts as the first.
+	longCalm = 2 * longestCalm
+	// maxLines bounds the lines that wait for a log that blocks; those beyond are left out.
+	maxLines = 64
+)
 
 // OnState is that of the Guard.
-func (a *Absence) OnState(err error) { a.note(err, a.Guard.Stats()) }
+func (a *Absence) OnState(err error) { a.note(err, a.Guard.Stats(), time.Now()) }
 
-// note notes a failed call, or with nil that the breaker has closed. A breaker that opens
-// after a call that failed alone is another absence, if the store has decided since.
-func (a *Absence) note(err error, is store.GuardStats) {
+// note notes a failed call, or with nil that the breaker has closed, which ends a first
+// absence at once. A breaker that opens after a call that failed alone is another absence,
+// if the store has decided since.
+func (a *Absence) note(err error, is store.GuardStats, now time.Time) {
 	open := is.Away || is.Slow
 	a.mu.Lock()
-	was := a.gone
-	say := err != nil && (!was || open && !a.opened && is.Decided > a.decided)
-	a.gone, a.opened = err != nil, err != nil && (a.opened || open)
-	a.failed = err != nil
-	if say {
-		a.decided = is.Decided
+	switch {
+	case err == nil && a.gone && a.calm <= everyLook:
+		a.back(now)
+	case err != nil:
+		if !a.gone {
+			a.begin(now)
+		}
+		if !a.gone || open && !a.opened && is.Decided > a.decided {
+			a.decided = is.Decided
+			a.say(func() {
+				a.Log.Error("the store does not decide", "store", a.Name, "away", a.Away, "err", err)
+			})
+		}
+		a.gone, a.opened, a.failed = true, a.opened || open, now
 	}
 	a.mu.Unlock()
-	switch {
-	case err == nil && was:
-		a.back()
-	case say:
-		a.Log.Error("the store does not decide", "store", a.Name, "away", a.Away, "err", err)
+	a.write()
+}
+
+// begin sets the calm of an absence that begins. The lock is held.
+func (a *Absence) begin(now time.Time) {
+	if a.ended.IsZero() || now.Sub(a.ended) >= longCalm {
+		a.calm = everyLook
+		return
+	}
+	a.calm = min(2*a.calm, longestCalm)
+}
+
+// back ends an absence. The lock is held.
+func (a *Absence) back(now time.Time) {
+	a.gone, a.opened, a.ended = false, false, now
+	a.say(func() { a.Log.Info("the store is back", "store", a.Name) })
+}
+
+// say adds a line. The lock is held.
+func (a *Absence) say(line func()) {
+	if len(a.lines) < maxLines {
+		a.lines = append(a.lines, line)
 	}
 }
 
-func (a *Absence) back() { a.Log.Info("the store is back", "store", a.Name) }
+// write logs the lines in their order, without the lock. While one goroutine does, the
+// others leave theirs to it.
+func (a *Absence) write() {
+	a.mu.Lock()
+	if a.writing {
+		a.mu.Unlock()
+		return
+	}
+	for len(a.lines) > 0 {
+		line := a.lines[0]
+		a.lines, a.writing = a.lines[1:], true
+		a.mu.Unlock()
+		line()
+		a.mu.Lock()
+	}
+	a.writing = false
+	a.mu.Unlock()
+}
 
 // Run asks the store every 5 seconds while it is gone, and says that it is back once it
-// decides and no call has failed from one look to the next, until ctx ends.
+// decides and no call has failed for 5 seconds, until ctx ends. With each absence this
+// time doubles, up to 5 minutes; after 10 minutes without one it is 5 seconds again.
 func (a *Absence) Run(ctx context.Context) {
 	tick := time.NewTicker(everyLook)
 	defer tick.Stop()
@@ -75,24 +135,25 @@ func (a *Absence) Run(ctx context.Context) {
 }
 
 func (a *Absence) look(ctx context.Context) {
+	now := time.Now()
 	a.mu.Lock()
-	gone, calm := a.gone, !a.failed
-	a.failed = false
+	ask := a.gone && a.failed.Before(a.looked) // calls that fail say enough
+	a.looked = now
 	a.mu.Unlock()
-	if !gone || !calm {
-		return
+	if ask {
+		Probe(ctx, a.Guard)
+		a.settle(a.Guard.Stats(), time.Now())
 	}
-	Probe(ctx, a.Guard)
-	is := a.Guard.Stats()
+}
+
+// settle ends an absence if the store decides and was calm for long enough.
+func (a *Absence) settle(is store.GuardStats, now time.Time) {
 	a.mu.Lock()
-	back := a.gone && !a.failed && !is.Away && !is.Slow && is.Decided > a.decided
-	if back {
-		a.gone, a.opened = false, false
+	if a.gone && now.Sub(a.failed) >= a.calm && !is.Away && !is.Slow && is.Decided > a.decided {
+		a.back(now)
 	}
 	a.mu.Unlock()
-	if back {
-		a.back()
-	}
+	a.write()
 }
 
 // Probe asks a store about a key that no request has. Nobody needs the answer: the OnState

@@ -22,6 +22,7 @@ import (
 func TestAbsence(t *testing.T) {
 	var b bytes.Buffer
 	a := Absence{Log: slog.New(slog.NewTextHandler(&b, nil)), Name: "redis", Away: "share"}
+	now := time.Unix(1e9, 0)
 	for i, c := range []struct {
 		is   store.GuardStats
 		err  error
@@ -40,11 +41,96 @@ func TestAbsence(t *testing.T) {
 		{store.GuardStats{Decided: 103, Slow: true}, store.ErrSlow, "does not decide"},
 	} {
 		b.Reset()
-		a.note(c.err, c.is)
+		if a.note(c.err, c.is, now); c.err == nil {
+			now = now.Add(longCalm)
+		}
 		if got := b.String(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("call %d, %v: logged %q, want %q", i, c.err, got, c.want)
 		}
 	}
+}
+
+// TestAbsenceCalm: the calm that is needed before a store is back doubles with each
+// absence, up to some minutes, also after its breaker was open, and is the first one
+// again after a long time without one.
+func TestAbsenceCalm(t *testing.T) {
+	var b bytes.Buffer
+	a := Absence{Log: slog.New(slog.NewTextHandler(&b, nil))}
+	now, decided := time.Unix(1e9, 0), int64(0)
+	for i, c := range []struct {
+		after time.Duration // since it was back
+		calm  time.Duration // that is needed
+	}{
+		{0, 5 * time.Second},
+		{time.Second, 10 * time.Second},
+		{9*time.Minute + 59*time.Second, 20 * time.Second},
+		{time.Second, 40 * time.Second},
+		{time.Second, 80 * time.Second},
+		{time.Second, 160 * time.Second},
+		{time.Second, 5 * time.Minute},
+		{time.Minute, 5 * time.Minute},
+		{10 * time.Minute, 5 * time.Second},
+		{time.Second, 10 * time.Second},
+	} {
+		said := func(when, want string) {
+			t.Helper()
+			if got := b.String(); !strings.Contains(got, want) || (got == "") != (want == "") {
+				t.Errorf("absence %d, %s: logged %q, want %q", i, when, got, want)
+			}
+			b.Reset()
+		}
+		now = now.Add(c.after)
+		a.note(errors.New("late"), store.GuardStats{Decided: decided}, now)
+		said("at its start", "does not decide")
+		now = now.Add(time.Second)
+		a.note(errors.New("late"), store.GuardStats{Decided: decided}, now)
+		decided++
+		if i%2 == 1 { // the breaker closes
+			a.note(nil, store.GuardStats{Decided: decided}, now.Add(time.Millisecond))
+		}
+		a.settle(store.GuardStats{Decided: decided}, now.Add(c.calm-1))
+		said("before its calm", "")
+		now = now.Add(c.calm)
+		a.settle(store.GuardStats{Decided: decided, Away: true}, now)
+		a.settle(store.GuardStats{Decided: decided - 1}, now)
+		said("while it does not decide", "")
+		a.settle(store.GuardStats{Decided: decided}, now)
+		said("after its calm", "is back")
+	}
+}
+
+// stuck is a handler whose first line waits.
+type stuck struct {
+	slog.Handler
+	first, open chan struct{}
+}
+
+func (h stuck) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level == slog.LevelError {
+		close(h.first)
+		<-h.open
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// TestAbsenceOrder: a log that blocks holds up nobody but the caller that writes, and
+// what is said later stands behind.
+func TestAbsenceOrder(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var b lines
+		h := stuck{slog.NewTextHandler(&b, nil), make(chan struct{}), make(chan struct{})}
+		a := &Absence{Log: slog.New(h)}
+		now := time.Now()
+		go a.note(errors.New("x"), store.GuardStats{}, now)
+		<-h.first
+		a.note(nil, store.GuardStats{Decided: 1}, now)
+		close(h.open)
+		synctest.Wait()
+		text := b.take()
+		if away, back := strings.Index(text, "does not decide"), strings.Index(text, "is back"); away < 0 || back < away {
+			t.Errorf("logged %q, want that it is back behind that it does not decide", text)
+		}
+	})
 }
 
 // faulty is a store that fails while it is told to.
@@ -116,6 +202,7 @@ func TestAbsenceEnds(t *testing.T) {
 		said("a call that failed alone", "E")
 		time.Sleep(2 * everyLook)
 		said("ten seconds later, without other calls", "I")
+		time.Sleep(longCalm)
 		for range 10 {
 			time.Sleep(everyLook - time.Second)
 			fail(1)
@@ -124,11 +211,13 @@ func TestAbsenceEnds(t *testing.T) {
 		said("now and then", "E")
 		time.Sleep(2 * everyLook)
 		said("ten seconds later", "I")
+		time.Sleep(longCalm)
 		fail(9)
 		said("an open breaker", "E")
 		time.Sleep(time.Second)
 		Probe(ctx, a.Guard)
 		said("closed again", "I")
+		time.Sleep(longCalm)
 		f.away.Store(true)
 		Probe(ctx, a.Guard)
 		time.Sleep(time.Minute)

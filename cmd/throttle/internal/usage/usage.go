@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"time"
 )
 
 // ParseFlags parses flags that may stand before, between and after names, and
@@ -14,6 +15,7 @@ import (
 func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) {
 	flags.SetOutput(io.Discard)
 	flags.Usage = func() {}
+	flags.VisitAll(sayWhatIsRight)
 	for {
 		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, err
@@ -29,6 +31,50 @@ func ParseFlags(flags *flag.FlagSet, args []string) (names []string, err error) 
 		}
 		names, args = append(names, rest[0]), rest[1:]
 	}
+}
+
+// worded is a Value whose error says what would be right, where that of package flag says
+// "parse error".
+type worded struct {
+	flag.Value
+	want string
+}
+
+func (w worded) Set(text string) error {
+	if w.Value.Set(text) != nil {
+		return errors.New("want " + w.want)
+	}
+	return nil
+}
+
+// IsBoolFlag reports whether the flag can stand without a value.
+func (w worded) IsBoolFlag() bool {
+	b, ok := w.Value.(interface{ IsBoolFlag() bool })
+	return ok && b.IsBoolFlag()
+}
+
+// sayWhatIsRight words the error of a flag of one of the types of package flag.
+func sayWhatIsRight(f *flag.Flag) {
+	g, ok := f.Value.(flag.Getter)
+	if !ok {
+		return
+	}
+	want := ""
+	switch g.Get().(type) {
+	case time.Duration:
+		want = "a duration such as 5s, 250ms or 1m30s"
+	case int, int64:
+		want = "a whole number below 2^63, such as 20"
+	case uint, uint64:
+		want = "a whole number from 0 to 2^64-1, such as 20"
+	case float64:
+		want = "a number such as 20 or 0.5"
+	case bool:
+		want = "true or false"
+	default:
+		return
+	}
+	f.Value = worded{f.Value, want}
 }
 
 // Help writes help if err, from ParseFlags, is that it was asked for, and else
