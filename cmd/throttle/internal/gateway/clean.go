@@ -110,13 +110,11 @@ func has(networks rules.Networks, a netip.Addr) bool {
 // locate notes where the request came from: the connection's other end, and the
 // client behind the proxies that are trusted.
 func (x *exchange) locate(r *http.Request) {
-	if x.turn != nil && x.turn.peer.IsValid() {
-		x.peer = x.turn.peer
-	} else if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
 		return
-	} else if x.peer = from.Addr().Unmap().WithZone(""); x.turn != nil {
-		x.turn.peer = x.peer
 	}
+	x.peer = from.Addr().Unmap().WithZone("")
 	if p := x.g.cfg.Proxies; len(p.Trusted) > 0 {
 		x.client = rules.ClientAddress(x.peer, p, r.Header.Values)
 		return

@@ -20,12 +20,11 @@ import (
 // Every byte of it is taken for every request.
 type exchange struct {
 	http.ResponseWriter
-	g      *Gateway
-	route  *route
-	ctx    context.Context
-	turn   *turn              // of its connection, which leads to it; nil if there is none
-	cancel context.CancelFunc // nil if there is no body to give up
-	began  time.Time          // zero if nobody wants to know
+	g       *Gateway
+	route   *route
+	carried carried
+	cancel  context.CancelFunc // nil if there is no body to give up
+	began   time.Time          // zero if nobody wants to know
 
 	peer    netip.Addr // that the connection came from
 	client  netip.Addr // behind the trusted proxies
@@ -48,11 +47,10 @@ type exchange struct {
 	streams   bool
 	served    *Served // nil if nobody wants to know
 
-	answers atomic.Bool // the answer has begun
-	moves   atomic.Bool // something has moved since the last look
-	before  *exchange   // in the list of its route, and after; guarded by it
+	answers atomic.Bool  // the answer has begun
+	last    atomic.Int64 // when something moved, since the start of the Gateway
+	before  *exchange    // in the list of its route, and after; guarded by it
 	after   *exchange
-	moved   time.Time // as of the last look; guarded by the list
 	watched bool
 
 	mu    sync.Mutex // guards what follows
@@ -63,29 +61,26 @@ type exchange struct {
 // trust is whether a proxy is trusted: not asked yet, no, or yes.
 type trust uint8
 
-// turn is in the context of a connection: the exchange of the request that it is
-// the turn of, as HTTP/1 serves one after the other. It saves each request a copy of
-// the http.Request, which a context of its own would take.
-type turn struct {
-	x    *exchange
-	peer netip.Addr // the other end, once a request has come
+// carried is the context of the request, which carries its exchange.
+type carried struct {
+	context.Context
+	x *exchange
 }
 
-type turnKey struct{}
+type exchangeKey struct{}
 
-// comes returns r with a context that leads to x, the same if there is one.
-func (x *exchange) comes(r *http.Request) *http.Request {
-	t, _ := x.ctx.Value(turnKey{}).(*turn)
-	if t != nil && r.ProtoMajor == 1 && x.cancel == nil {
-		t.x, x.turn = x, t
-		return r
+// Value returns the exchange, or what the context has.
+func (c *carried) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return c.x
 	}
-	return r.WithContext(context.WithValue(x.ctx, turnKey{}, &turn{x: x}))
+	return c.Context.Value(key)
 }
 
-// exchangeOf returns the exchange of a request, for what serves it: while the
-// Gateway does, and in the goroutine in which it does.
-func exchangeOf(ctx context.Context) *exchange { return ctx.Value(turnKey{}).(*turn).x }
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
 
 // Unwrap is for http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
@@ -163,17 +158,17 @@ func (x *exchange) Write(p []byte) (int, error) {
 		x.begins(http.StatusOK)
 	}
 	n, err := x.ResponseWriter.Write(p)
-	x.moving()
+	x.moved()
 	return n, err
 }
 
-// moving notes that the exchange is alive.
-func (x *exchange) moving() { x.moves.Store(true) }
+// moved notes that the exchange is alive.
+func (x *exchange) moved() { x.last.Store(int64(time.Since(x.g.start))) }
 
 // watch cuts the exchange once nothing has moved for long.
 func (x *exchange) watch() {
 	if x.route != nil && x.route.idle > 0 && !x.watched {
-		x.moving()
+		x.moved()
 		x.route.watch.add(x)
 	}
 }
@@ -222,9 +217,6 @@ func (x *exchange) stop() {
 	if x.cancel != nil {
 		x.cancel()
 	}
-	if x.turn != nil {
-		x.turn.x = nil // a connection may be idle for long
-	}
 }
 
 // leave bounds the time in which net/http reads what is left of the body, for the
@@ -251,7 +243,7 @@ type upload struct {
 func (u *upload) Read(p []byte) (int, error) {
 	u.touched.Store(true)
 	n, err := u.ReadCloser.Read(p)
-	u.x.moving()
+	u.x.moved()
 	if err != nil {
 		u.broken.Store(err != io.EOF)
 		u.done.Store(true)
@@ -280,13 +272,13 @@ type tunnel struct {
 // Read reads from the upstream.
 func (t *tunnel) Read(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Read(p)
-	t.x.moving()
+	t.x.moved()
 	return n, err
 }
 
 // Write writes to the upstream.
 func (t *tunnel) Write(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Write(p)
-	t.x.moving()
+	t.x.moved()
 	return n, err
 }

@@ -29,6 +29,7 @@ type Gateway struct {
 	log     *slog.Logger
 	names   []string // of the fields of Identity and Priority
 	reverse *httputil.ReverseProxy
+	start   time.Time
 	sparing
 	counts
 
@@ -41,7 +42,7 @@ type Gateway struct {
 // New returns a Gateway, whose fields that are names are put into their canonical
 // form. The error is a *Flaw. Nothing is opened before Serve.
 func New(c Config) (*Gateway, error) {
-	g := &Gateway{cfg: c, control: c.Control, log: c.Log}
+	g := &Gateway{cfg: c, control: c.Control, log: c.Log, start: time.Now()}
 	g.most = limit.Limit{Count: 1, Period: time.Second}
 	if g.control == nil {
 		g.control = new(admit.Control)
@@ -178,9 +179,10 @@ func (g *Gateway) said(address string, err error) {
 // ServeHTTP serves a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, g: g, trailer: r.Trailer}
-	x.ctx = r.Context()
+	x.carried.x = x
+	x.carried.Context = r.Context()
 	if r.ContentLength != 0 {
-		x.ctx, x.cancel = context.WithCancel(x.ctx)
+		x.carried.Context, x.cancel = context.WithCancel(r.Context())
 	}
 	if g.cfg.OnServed != nil {
 		x.began, x.served = time.Now(), new(Served)
@@ -196,14 +198,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.control.Rules != nil {
 		x.version = g.control.Rules.Load()
 	}
-	r = x.comes(r)
 	x.locate(r)
 	x.route = g.find(r)
 	if status := x.clean(r); status != 0 {
 		plain(x, status)
 		return
 	}
-	x.serve(r)
+	x.serve(r.WithContext(&x.carried))
 }
 
 // ambiguous reports whether a proxy in front may see the end of a request elsewhere: it

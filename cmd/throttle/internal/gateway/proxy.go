@@ -208,7 +208,7 @@ func (x *exchange) statusOf(err error) int {
 		return http.StatusRequestTimeout
 	case x.late(), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
-	case x.ctx.Err() != nil:
+	case x.carried.Context.Err() != nil:
 		return 0
 	case x.upload != nil && x.upload.broken.Load(): // no chunk, or cut short
 		return http.StatusBadRequest

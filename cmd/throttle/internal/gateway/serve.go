@@ -83,10 +83,7 @@ func (g *Gateway) server(requests context.Context) *http.Server {
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections of callers
 		ConnState:   g.changed,
 		BaseContext: func(net.Listener) context.Context { return requests },
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, turnKey{}, new(turn))
-		},
-		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
+		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)

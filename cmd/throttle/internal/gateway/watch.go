@@ -9,7 +9,8 @@ import (
 // them, as a timer for each would cost more than all else that is done for a
 // small answer.
 type watchlist struct {
-	idle time.Duration
+	idle  time.Duration
+	start time.Time // that the times of the exchanges count from
 
 	mu      sync.Mutex // guards what follows, and the links of the exchanges
 	first   *exchange
@@ -18,9 +19,8 @@ type watchlist struct {
 }
 
 // every returns how often the list is looked at: an exchange is cut when nothing
-// has moved for idle, or a quarter more, as a look learns that something has moved
-// since the last, and not when.
-func (w *watchlist) every() time.Duration { return max(w.idle/8, time.Millisecond) }
+// has moved for idle, or a quarter more.
+func (w *watchlist) every() time.Duration { return max(w.idle/4, time.Millisecond) }
 
 func (w *watchlist) add(x *exchange) {
 	w.mu.Lock()
@@ -69,14 +69,11 @@ func (w *watchlist) restLocked() {
 // look cuts those in which nothing has moved. It looks again later, unless there
 // are none.
 func (w *watchlist) look() {
-	now := time.Now()
+	now := time.Since(w.start)
 	var stale []*exchange
 	w.mu.Lock()
 	for x := w.first; x != nil; x = x.after {
-		switch {
-		case x.moves.Swap(false):
-			x.moved = now
-		case now.Sub(x.moved) >= w.idle:
+		if now-time.Duration(x.last.Load()) >= w.idle {
 			stale = append(stale, x)
 		}
 	}
