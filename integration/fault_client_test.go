@@ -313,9 +313,9 @@ func calendar(t *testing.T, made []Made, jumps int) {
 		noticed[name] = more
 		t.Logf("%s: %d calls needed more than one question, up to %d", name, more, most)
 	}
-	// One tells the other. The last is not noticed if both clocks are put forward
-	// in no time.
-	if n := noticed["minute"] + noticed["day"]; n < jumps-1 {
+	// One tells the other, and a jump is not noticed if both clocks are put forward
+	// between two calls: on a busy machine that is more than one of them.
+	if n := noticed["minute"] + noticed["day"]; n < jumps/2 {
 		t.Errorf("of %d jumps %d were noticed: were there any?", jumps, n)
 	}
 }

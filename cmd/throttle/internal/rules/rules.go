@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -45,7 +46,10 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	}
 	name := names[0]
 	text, err := read(name, stdin)
-	if err != nil {
+	switch {
+	case err != nil && name == "-": // standard input ended early, as by an interrupt
+		return exit.Failf("rules: %v", err)
+	case err != nil:
 		return usage.Errorf("rules: %v", err)
 	}
 	var all []string
