@@ -47,7 +47,6 @@ type site struct {
 	rows   func(t *testing.T, topic string, each int64) [partitions]map[int64]bool
 	db     *standin.Database // nil: a real one
 	dial   dialer            // nil: the usual
-	suffix string            // of topics
 	lossy  int               // every so many answers to a write are lost; 0: none
 }
 
