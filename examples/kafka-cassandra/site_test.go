@@ -44,10 +44,10 @@ type site struct {
 	freeze, thaw, kill func() // of Cassandra
 	restart            func(t *testing.T)
 	// rows returns which readings of each partition are there, of so many.
-	rows   func(t *testing.T, topic string, each int64) [partitions]map[int64]bool
-	db     *standin.Database // nil: a real one
-	dial   dialer            // nil: the usual
-	lossy  int               // every so many answers to a write are lost; 0: none
+	rows  func(t *testing.T, topic string, each int64) [partitions]map[int64]bool
+	db    *standin.Database // nil: a real one
+	dial  dialer            // nil: the usual
+	lossy int               // every so many answers to a write are lost; 0: none
 }
 
 // standins starts both in this process, on a network of their own, for a
