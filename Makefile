@@ -17,7 +17,7 @@ TOOLS := $(BIN)/built-by-$(shell go env GOVERSION)
 .PHONY: help test integration lint licenses api bench bench-peers fuzz soak
 
 help:
-	@echo 'make test   all tests with the race detector; installs what they need'
+	@echo 'make test   all tests, with the race detector where goroutines are; installs what they need'
 	@echo 'make integration  what needs a JVM or minutes, against real parts, which it installs; some 20 minutes'
 	@echo 'make lint   gofumpt, go mod tidy, go vet, staticcheck, sizes, links'
 	@echo 'make licenses   the licences of what the program links, into it'

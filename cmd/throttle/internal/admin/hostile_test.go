@@ -32,8 +32,8 @@ func TestPageHostileNames(t *testing.T) {
 	}
 }
 
-// TestPageHostileLengths: what is too long is refused in one short line, as the fault of
-// whoever sent it, and nothing is changed.
+// TestPageHostileLengths: what is too long is refused in one short line, as the fault
+// of its sender, and nothing is changed.
 func TestPageHostileLengths(t *testing.T) {
 	one := instances(t, 1)[0]
 	v := one.visit(writeSecret)

@@ -190,10 +190,22 @@ func brief(d time.Duration) string {
 	return words.Short(d.Round(unit))
 }
 
+// company says that other callers use the limit, and what follows.
+func (f *findings) company() string {
+	text := "others use the same limit"
+	if f.Unexplained > 0 {
+		text = fmt.Sprintf("%s came earlier than these requests alone explain: %s", words.Plural(f.Unexplained, "refusal", "refusals"), text)
+	}
+	if f.limiter().Kind == fit.TokenBucket {
+		text += ", and the rate is what they leave"
+	}
+	return text + "; the kind is less sure than that of a limit of one's own: run it again"
+}
+
 // notes are what a reader must know before using the result.
 func (f *findings) notes() (notes []string) {
 	if f.Shared {
-		notes = append(notes, fmt.Sprintf("%s cannot be explained by these requests alone: others use the same limit, and the rate is what they leave", words.Plural(f.Unexplained, "refusal", "refusals")))
+		notes = append(notes, f.company())
 	}
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {
 		if n := f.statuses[status]; n > 0 && n*2 > f.Used {
