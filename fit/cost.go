@@ -36,8 +36,11 @@ func servedCost(over, n, fuzzy float64) float64 {
 type scorer struct {
 	tr      *trace
 	events  []event // of the trace, all or the first
+	from    int     // of events, the first that costs something
 	runs    []event
 	bins    []event // of a crowd
+	windows []window
+	spare   []window
 	served  []float64
 	left    []float64
 	whole   []float64 // what was used and what remains by the server
@@ -63,7 +66,7 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 	for i := range c.events {
 		e := &c.events[i]
 		if e.n == 0 {
-			used := s.usedAt(e.lo)
+			used := s.usedLast(e.lo)
 			x := refusedCost(p.n-used-e.slack-c.fuzz(p, used), p.n)
 			if sum += x; x > 0 {
 				s.full(e.to, p.n)
@@ -77,6 +80,9 @@ func (c *scorer) cost(p *params, bound float64) (sum float64) {
 			if p.kind == TokenBucket {
 				s.used = min(s.used, p.n)
 			}
+		}
+		if i < c.from {
+			sum = 0
 		}
 		if sum > bound {
 			break
@@ -121,6 +127,9 @@ func (p *params) rounded() float64 {
 // serve counts event e and returns the least that it can have used.
 func (c *scorer) serve(s *state, e *event) float64 {
 	used := s.serve(e.from, e.to, e.n)
+	if s.p.first && s.start == e.from {
+		s.late = e.hi - e.to
+	}
 	if e.hi > e.to { // decided later, less was used
 		before := s.usedAt(e.to)
 		used = min(used, max(used-(before-s.usedAt(e.hi)), 1))
@@ -208,7 +217,7 @@ func (c *scorer) uses(p *params) {
 		case p.kind == Concurrency:
 			c.served = append(c.served, e.inside+1)
 		case e.n == 0:
-			used := s.usedAt(e.lo)
+			used := s.usedLast(e.lo)
 			used += e.slack + c.fuzz(p, used)
 			if used < last-0.5 { // else the one before says as much
 				c.left, last = append(c.left, used), used
@@ -219,6 +228,9 @@ func (c *scorer) uses(p *params) {
 			if e.told == e.told {
 				c.whole = append(c.whole, s.usedAt(e.to)+e.told)
 			}
+		}
+		if i < c.from {
+			c.served, c.left, c.whole, last = c.served[:0], c.left[:0], c.whole[:0], math.Inf(1)
 		}
 	}
 	c.runs = s.runs

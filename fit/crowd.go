@@ -13,8 +13,7 @@ type crowd struct {
 	prev     float64 // of a SlidingCounter, in the window before
 	prevVary float64
 	index    float64 // of the current window
-	end      float64 // of a window from the first request
-	endVary  float64
+	full     float64 // when a TokenBucket was last full
 	log      history
 	blur     float64
 }
@@ -23,9 +22,6 @@ type crowd struct {
 // explain.
 const strange = 1e-4
 
-// normal is the likelihood of what is below z, in standard deviations.
-func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
-
 // crowdCost is the negative log-likelihood of the events under p with other
 // callers, as far as it is below bound.
 func (c *scorer) crowdCost(p *params, bound float64) float64 {
@@ -33,16 +29,11 @@ func (c *scorer) crowdCost(p *params, bound float64) float64 {
 	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) == 0 {
 		return hopeless
 	}
-	free := d
-	d.begin(c.events[0].from)
-	x := c.crowdSum(&d, bound)
-	if !p.first {
-		return x
+	if p.first {
+		return c.firstCost(p, bound)
 	}
-	free.at, free.end = math.Inf(-1), math.Inf(-1) // no window had begun: the first event begins one
-	busy := p.others * p.period
-	y := c.crowdSum(&free, bound) + math.Log1p(busy)
-	return min(x+math.Log1p(1/busy), y)
+	d.begin(c.events[0].from)
+	return c.crowdSum(&d, bound)
 }
 
 // crowdSum is the cost of the events from a beginning.
@@ -51,8 +42,10 @@ func (c *scorer) crowdSum(d *crowd, bound float64) (sum float64) {
 		e := &c.events[i]
 		sum += d.answer(e)
 		if e.told == e.told {
-			used, _ := d.usedAt(e.to)
-			sum += toldCost(d.p.n-used-e.told, d.p.n)
+			used, vary := d.usedAt(e.to)
+			off, gain := d.p.n-used-e.told, vary/(vary+0.3)
+			sum += heardCost(off, vary)
+			d.shift(gain*off, vary, vary*(1-gain)) // so much have others used
 		}
 		if sum > bound {
 			break
@@ -62,20 +55,23 @@ func (c *scorer) crowdSum(d *crowd, bound float64) (sum float64) {
 	return sum
 }
 
+// heardCost is that of an answer which told off more or less than is left, as far as
+// what others have used varies.
+func heardCost(off, vary float64) float64 {
+	return min(5, off*off/(vary+0.3)/2+math.Log1p(vary/0.3)/2)
+}
+
 // begin is what others have used before the first request.
 func (d *crowd) begin(t float64) {
 	p := d.p
-	d.at, d.index, d.end = t, math.Inf(-1), math.Inf(-1)
+	d.at, d.full, d.index = t, t, math.Inf(-1)
 	mean := p.others * p.period
 	switch {
 	case p.kind == TokenBucket:
 		d.vary = 0.1 * min(1, p.others/max(p.rate, 1e-9))
 	case p.kind == SlidingLog:
 		d.log.add(t-p.period, t, mean, mean)
-	case p.first:
-		d.mean, d.vary = mean/2, mean/2+mean*mean/12
-		d.end, d.endVary = t+p.period/2, p.period*p.period/12
-	case !p.first:
+	default:
 		d.index = math.Floor((t - p.edge) / p.period)
 		d.prev, d.prevVary = mean, mean
 		d.mean = p.others * (t - p.edge - d.index*p.period)
@@ -83,41 +79,12 @@ func (d *crowd) begin(t float64) {
 	}
 }
 
-// answer counts an event, and returns what it costs. Where a window from the
-// first request may or may not have ended, both are tried.
+// answer counts an event, and returns what it costs.
 func (d *crowd) answer(e *event) float64 {
-	act := (*crowd).served
 	if e.n == 0 {
-		act = (*crowd).refused
+		return d.refused(e)
 	}
-	s := math.Sqrt(d.endVary + (e.hi-e.lo)*(e.hi-e.lo)/16)
-	if !d.p.first || s == 0 || math.Abs(e.from-d.end) > 4*s {
-		return act(d, e)
-	}
-	over := normal((e.from - d.end) / s)
-	same, next := *d, *d
-	same.bound(e.from, s, 1)
-	next.bound(e.from, s, -1)
-	x, y := act(&same, e), act(&next, e)
-	if math.Abs(x-y) < 0.3 && over < 0.5 { // it tells nothing of the end
-		return act(d, e)
-	}
-	x, y = x-math.Log(1-over+1e-9), y-math.Log(over+1e-9)
-	if *d = same; y < x {
-		*d, x, y = next, y, x
-	}
-	return x - math.Log1p(math.Exp(x-y))
-}
-
-// bound makes the window end after t, or before it where side is -1.
-func (d *crowd) bound(t, s, side float64) {
-	z := side * (t - d.end) / s
-	hazard := math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) / max(normal(-z), 1e-9)
-	d.end += side * s * hazard
-	d.endVary = s * s * max(0, 1-hazard*(hazard-z))
-	if side*(d.end-t) <= 0 {
-		d.end = t + side*1e-6
-	}
+	return d.served(e)
 }
 
 // refused counts a refusal, and returns what it costs.
@@ -189,10 +156,7 @@ func (d *crowd) windows(e *event) (n, cost float64) {
 	}
 	for range 5 {
 		d.move(from)
-		end := d.end
-		if !p.first {
-			end = p.edge + (d.index+1)*p.period
-		}
+		end := p.edge + (d.index+1)*p.period
 		if end <= from || end >= e.to {
 			break
 		}
@@ -218,11 +182,18 @@ func (d *crowd) learn(used, vary, blur, side float64) float64 {
 		limit++
 	}
 	z := side * (used - limit) / sigma
+	if d.p.kind != TokenBucket { // what it forgets below zero varies less
+		z = side * skewed(used-limit, vary, blur)
+	}
 	if z > 5 {
 		return 0 // it tells nothing
 	}
-	likely := normal(z)
-	cost := -math.Log(strange + (1-strange)*likely)
+	likely, odd := normal(z), strange
+	if d.p.kind == TokenBucket && side > 0 { // one request of others is a whole one, however few they are
+		one := min(0.3, d.p.others*(d.at-d.full)) * normal((used+1-limit)/sigma)
+		odd, d.full = max(strange, one), d.at
+	}
+	cost := -math.Log(odd + (1-odd)*likely)
 	switch {
 	case likely < strange:
 		d.shift(limit-used, vary, 0.3)
@@ -267,15 +238,8 @@ func (d *crowd) left(t float64) float64 {
 
 // edge reports whether a window may have ended between two times close together.
 func (d *crowd) edge(from, to float64) bool {
-	switch p := d.p; {
-	case p.first:
-		off := math.Sqrt(d.endVary)
-		begun := d.end - p.period
-		return from <= begun+1e-9 && begun-1e-9 <= to && off > 0 || from <= d.end && d.end <= to
-	case p.kind == FixedWindow:
-		return math.Floor((from-p.edge)/p.period) != math.Floor((to-p.edge)/p.period)
-	}
-	return false
+	p := d.p
+	return p.kind == FixedWindow && math.Floor((from-p.edge)/p.period) != math.Floor((to-p.edge)/p.period)
 }
 
 // usedAt is what is used at t, a little before or after the last move.
@@ -309,8 +273,6 @@ func (d *crowd) move(t float64) {
 		if more := min(p.others*took, p.n-used); more > 0 {
 			d.log.add(d.at, t, more, more)
 		}
-	case p.first:
-		d.moveFirst(t)
 	default:
 		d.moveWindows(t)
 	}
@@ -318,22 +280,6 @@ func (d *crowd) move(t float64) {
 	if p.kind == FixedWindow {
 		d.mean, d.vary = atMost(d.mean, d.vary, p.n)
 	}
-}
-
-// atMost is the mean and variance of the smaller of what is normal and n.
-func atMost(mean, vary, n float64) (m, v float64) {
-	s := math.Sqrt(vary)
-	if mean+4*s < n {
-		return mean, vary
-	}
-	if s < 1e-3 {
-		return min(mean, n), vary
-	}
-	a := (n - mean) / s
-	q, f := normal(a), math.Exp(-a*a/2)/math.Sqrt(2*math.Pi)
-	m = mean*q - s*f + n*(1-q)
-	square := (mean*mean+vary)*q - s*(mean+n)*f + n*n*(1-q)
-	return m, max(0, square-m*m)
 }
 
 func (d *crowd) moveWindows(t float64) {
@@ -351,32 +297,5 @@ func (d *crowd) moveWindows(t float64) {
 		d.mean, d.vary, d.index = 0, 0, w
 	}
 	more := p.others * (t - begun)
-	d.mean, d.vary = d.mean+more, d.vary+more
-}
-
-// moveFirst begins windows with the first request of others after the last one
-// ended, or at t.
-func (d *crowd) moveFirst(t float64) {
-	p := d.p
-	begun := d.at
-	if d.end == math.Inf(-1) {
-		d.mean, d.vary, d.end, d.endVary, begun = 0, 0, t+p.period, 0, t
-	}
-	cycle := p.period + 1/p.others
-	if k := math.Floor((t-d.end)/cycle) - 1; k > 0 {
-		d.end += k * cycle
-		d.endVary += k / (p.others * p.others)
-	}
-	for d.end <= t {
-		rest := t - d.end
-		q := math.Exp(-p.others * rest)
-		mean := (1 - q) / p.others // of the least of an exponential time and the rest
-		square := 2/(p.others*p.others)*(1-q) - 2*rest*q/p.others
-		begun = d.end + mean
-		d.end = begun + p.period
-		d.endVary = min(d.endVary*(1-q)+max(0, square-mean*mean), p.period*p.period/12)
-		d.mean, d.vary = 0, p.others*p.others*d.endVary
-	}
-	more := p.others * max(0, t-begun)
 	d.mean, d.vary = d.mean+more, d.vary+more
 }

@@ -11,18 +11,22 @@ import (
 
 // crowded asks a limit in drains, between rests of random length, while others
 // take a share of its rate as a Poisson process.
-func crowded(l limit.Limit, share float64, seed uint64, drains int) (all []Answer) {
+func crowded(l limit.Limit, share float64, seed uint64, drains int) []Answer {
+	return untold(crowdedTold(l, share, seed, drains))
+}
+
+// crowdedTold are the same answers with what remains.
+func crowdedTold(l limit.Limit, share float64, seed uint64, drains int) (all []Answer) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	var s limit.State
 	var log limit.Log
-	take := func(at time.Time) bool {
+	take := func(at time.Time) (d limit.Decision) {
 		ask := limit.Ask{Limit: l, N: 1}
 		if l.Kind == limit.SlidingLog {
-			return log.Take(at, ask).OK
+			return log.Take(at, ask)
 		}
-		var d limit.Decision
 		s, d = limit.Take(s, at, ask)
-		return d.OK
+		return d
 	}
 	rate := share * float64(l.Count) / l.Period.Seconds()
 	other := func() time.Duration { return time.Duration(r.ExpFloat64() / rate * 1e9) }
@@ -33,8 +37,9 @@ func crowded(l limit.Limit, share float64, seed uint64, drains int) (all []Answe
 			for ; next.Before(now); next = next.Add(other()) {
 				take(next)
 			}
-			ok = take(now)
-			all = append(all, Answer{Sent: now, Ended: now, Refused: !ok})
+			d := take(now)
+			ok = d.OK
+			all = append(all, Answer{Sent: now, Ended: now, Refused: !ok, Remaining: float64(d.Remaining), HasRemaining: true, Limit: float64(d.Max)})
 		}
 		now = now.Add(time.Duration((0.1 + 1.3*r.Float64()) * float64(l.Period)))
 	}

@@ -28,7 +28,33 @@ func (tr *trace) delay() (w weighed, gain float64) {
 	if best < 3*q.waited() {
 		return w, 0
 	}
-	return w, best
+	return w, min(best, q.ratio(&w.p))
+}
+
+// ratio is how much likelier the latencies are under the queue than under a usual
+// one, where each is given the spread that suits it best: latencies that vary much
+// look like a queue in a few answers.
+func (q *queue) ratio(p *params) float64 {
+	queued, usual := make([]float64, len(q.sent)), make([]float64, len(q.sent))
+	free := math.Inf(-1)
+	for i, s := range q.sent {
+		wait := max(0, free-s.sent-(p.n-1)/p.rate)
+		free = max(free, s.sent) + 1/p.rate
+		usual[i] = s.ended - s.sent
+		queued[i] = usual[i] - wait
+	}
+	least := q.scale / 8
+	return float64(len(q.sent))*math.Log((deviation(usual)+least)/(deviation(queued)+least)) - 6 // two params
+}
+
+// deviation is the mean distance from the median, and sorts all.
+func deviation(all []float64) (sum float64) {
+	slices.Sort(all)
+	middle := all[len(all)/2]
+	for _, x := range all {
+		sum += math.Abs(x - middle)
+	}
+	return sum / float64(len(all))
 }
 
 // search finds the rate and the burst near a rate, and returns their gain.

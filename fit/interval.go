@@ -35,6 +35,7 @@ type weighed struct {
 	period span
 	edge   span
 	modes  []found
+	crowd  bool // other callers' requests explain the answers about as well
 }
 
 // weigh finds the spans of f and centres it in them: where refusals lie apart,
@@ -78,6 +79,9 @@ func (w *weighed) widen(modes []found, margin float64) {
 		}
 		w.rate = w.rate.with(m.p.rate)
 		w.period = w.period.with(m.p.period)
+		if w.edge.high > w.edge.low { // the window of m that begins nearest
+			w.edge = w.edge.with(m.p.edge + math.Round((w.p.edge-m.p.edge)/m.p.period)*m.p.period)
+		}
 		w.n = w.n.with(m.p.n)
 	}
 }

@@ -58,7 +58,8 @@ func (p Plan) filled() Plan {
 }
 
 // Next returns the next step at the time now, given the answers so far in any
-// order. It returns false as soon as Fit decides, and where the budget ends.
+// order. It returns false where Fit decides, six runs of served requests have ended
+// in refusals, and no other kind may fit by chance; and where the budget ends.
 func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 	p = p.filled()
 	if len(answers) == 0 {
@@ -83,7 +84,9 @@ func (p Plan) next(tr *trace, now time.Time, left int) (step Step, more bool) {
 	}
 	all := tr.weighAll()
 	if all[0].p.kind != Unlimited && why(tr, all, sure) == "" {
-		return Step{}, false
+		if all[0].p.long() <= 0 || all[0].p.kind == Delay || !tr.doubted(all) {
+			return p.again(tr, &all[0], now, left)
+		}
 	}
 	if tr.refused == 0 {
 		return p.ramp(tr, all, now, left)
@@ -182,6 +185,7 @@ const (
 	whyPart   = "a part now, the rest across an edge"
 	whyPaced  = "the rate that is served for long"
 	whyAtOnce = "how many at once"
+	whyAgain  = "the same once more"
 )
 
 // A hunt looks for the trial that tells the most for its cost.

@@ -125,7 +125,9 @@ func TestPlanBegins(t *testing.T) {
 }
 
 // TestSoakIdentify draws servers at random and prints how many are found: set
-// THROTTLE_SOAK=1, and FIT_SERVERS and FIT_FROM for other than the first 1,000.
+// THROTTLE_SOAK=1, and FIT_SERVERS and FIT_FROM for other than the first 1,000. With
+// FIT_TOLD=1 the answers tell what remains; FIT_SHARED=1 leaves only limits that other
+// callers use, and FIT_SHARED=-1 only those that none do.
 func TestSoakIdentify(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
 		t.Skip("SOAK NOT RUN: servers drawn at random are NOT identified, minutes; make soak runs it")
@@ -134,8 +136,12 @@ func TestSoakIdentify(t *testing.T) {
 	byKind, byRate := map[string]*tally{}, map[string]*tally{}
 	var sum tally
 	missed := 0
-	for seed := from; seed < from+n; seed++ {
+	for seed := from; sum.n < n; seed++ {
 		s := draw(uint64(seed))
+		s.told = setting("FIT_TOLD", 0) > 0
+		if x := setting("FIT_SHARED", 0); x > 0 && s.others == 0 || x < 0 && s.others > 0 {
+			continue
+		}
 		o := identify(s, fit.Plan{})
 		for _, x := range []*tally{&sum, of(byKind, label(s.truth)), of(byRate, rateLabel(s.rate)), of(byRate, "others "+strconv.FormatBool(s.others > 0))} {
 			x.add(&o)

@@ -26,6 +26,7 @@ func (tr *trace) guesses(all []weighed) (gs []guess) {
 	best := all[0].cost - all[0].gain
 	for kind, w := range all {
 		off := w.cost - w.gain - best
+		off = max(0, min(off, off+w.narrow()-all[0].narrow())) // a kind that fits by chance is no better known
 		if w.p.n == 0 || w.p.kind == Delay || off > far && kind > 0 {
 			continue
 		}
@@ -81,7 +82,7 @@ func (c *scorer) after(p *params) state {
 	for i := range c.events {
 		e := &c.events[i]
 		if e.n == 0 {
-			used := s.usedAt(e.lo)
+			used := s.usedLast(e.lo)
 			if refusedCost(p.n-used-e.slack-c.fuzz(p, used), p.n) > 0 {
 				s.full(e.to, p.n)
 			}

@@ -60,9 +60,8 @@ type Result struct {
 // odds is the logarithm of how much likelier than any other the first has to be,
 // 99 times; a Plan asks on up to sure, as the noise model is only a model.
 const (
-	odds  = 4.6
-	sure  = 8.0
-	begun = 15.0 // of windows that other callers may begin: see windows
+	odds = 4.6
+	sure = 8.0
 )
 
 // precise is how wide, relative to the middle, half an interval may be.
@@ -86,7 +85,11 @@ func Fit(answers []Answer) Result {
 		r.Candidates = append(r.Candidates, tr.candidate(w))
 	}
 	share(r.Candidates)
-	r.Why = why(tr, all, odds)
+	if r.Why = why(tr, all, odds); r.Why == "" {
+		if w := tr.changed(all); w != nil {
+			r.Why = fmt.Sprintf("%v that changed meanwhile explains the answers better", w.p.label())
+		}
+	}
 	r.Decided = r.Why == ""
 	r.Unexplained = tr.unexplained(&all[0].p)
 	r.Shared = all[0].p.others > 0 || r.Unexplained >= 3 && r.Unexplained*8 > tr.cycles()
@@ -122,59 +125,6 @@ func (tr *trace) weighAll() (all []weighed) {
 	}
 	c.shareAll(all)
 	slices.SortStableFunc(all, func(a, b weighed) int { return cmpFloat(a.cost-a.gain, b.cost-b.gain) })
-	return all
-}
-
-// shareAll weighs the kinds with other callers where none explains the answers
-// without.
-func (c *scorer) shareAll(all []weighed) {
-	least := math.Inf(1)
-	var from []params
-	for i := range all {
-		w := &all[i]
-		least = min(least, w.cost-w.gain-penalty(&w.p, c.tr.latency))
-		if w.p.kind != Concurrency && w.p.kind != Delay && w.p.n > 0 {
-			from = append(from, w.p)
-			for _, m := range w.modes[:min(len(w.modes), 4)] {
-				from = append(from, m.p)
-			}
-		}
-	}
-	if least < costRefused {
-		return
-	}
-	c.shared = true
-	for i := range all {
-		w := &all[i]
-		if w.p.kind == Concurrency || w.p.kind == Delay || w.p.n == 0 {
-			continue
-		}
-		if f := c.share(w.p.kind, w.p.first, from); f.cost+1 < w.cost-penalty(&w.p, c.tr.latency) {
-			least = min(least, f.cost)
-			*w = c.weighShared(w, f, f.cost < least+excluded)
-		}
-	}
-}
-
-// weighShared is w with other callers as in f; of kinds that are far behind, no
-// spans are sought.
-func (c *scorer) weighShared(w *weighed, f found, near bool) weighed {
-	more := penalty(&f.p, c.tr.latency)
-	x := weighed{found: f, n: span{f.p.n, f.p.n}}
-	if near {
-		x = c.weigh(f)
-	}
-	x.cost += more + 1
-	x.widen(append(append(x.modes, within(w.modes, more)...), w.found), c.margin())
-	return x
-}
-
-// within are fs with more cost.
-func within(fs []found, more float64) (all []found) {
-	for _, f := range fs {
-		f.cost += more
-		all = append(all, f)
-	}
 	return all
 }
 
@@ -260,77 +210,6 @@ func (tr *trace) phase(edge float64, period time.Duration) time.Duration {
 	return time.Duration(at)
 }
 
-// why is the reason not to decide at these odds; it is empty where the first of
-// all is likely enough.
-func why(tr *trace, all []weighed, odds float64) string {
-	best := &all[0]
-	if best.p.kind == Unlimited {
-		switch {
-		case tr.refused > 0:
-			return "no kind explains the refusals"
-		case tr.served < enough:
-			return fmt.Sprintf("nothing was refused in %d requests", tr.used)
-		}
-		return ""
-	}
-	if len(all) > 1 {
-		if d := all[1].cost - all[1].gain - best.cost + best.gain; d < odds || d < begun && windows(best, &all[1]) {
-			return fmt.Sprintf("%v and %v explain the answers nearly equally", best.p.label(), all[1].p.label())
-		}
-	}
-	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure(&best.p) {
-		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
-	}
-	return best.wide()
-}
-
-// windows reports that two kinds of fixed window are compared where other callers
-// use the limit: their requests begin those from the first request a little after
-// the end of the last, and the model knows their mean rate only.
-func windows(a, b *weighed) bool {
-	return a.p.others > 0 && a.p.kind == FixedWindow && b.p.kind == FixedWindow
-}
-
-// unsure is what the answers may cost to be decided on: with other callers, it
-// is never certain when each run of requests is refused.
-func (tr *trace) unsure(p *params) float64 {
-	if p.others > 0 {
-		return max(unsure, 5*float64(tr.cycles()))
-	}
-	return max(unsure, float64(tr.cycles()))
-}
-
-// wide names a param that is not known well enough; it is empty where all are.
-func (w *weighed) wide() string {
-	for _, x := range [...]struct {
-		name string
-		wide float64
-	}{
-		{"rate", w.rate.wide()},
-		{"period", w.period.wide()},
-		{w.p.countName(), countWide(w.n)},
-		{"phase", w.edgeWide()},
-	} {
-		if x.wide > precise {
-			return fmt.Sprintf("the %s is known only to %.0f %%", x.name, 100*min(x.wide, 1))
-		}
-	}
-	return ""
-}
-
-// edgeWide is how well the edge is known, in parts of the period.
-func (w *weighed) edgeWide() float64 {
-	if w.p.period <= 0 {
-		return 0
-	}
-	return (w.edge.high - w.edge.low) / 2 / w.p.period
-}
-
-// countWide is that of a whole number: zero where only one lies in the span.
-func countWide(s span) float64 {
-	return max(0, span{math.Ceil(s.low - 1e-9), math.Floor(s.high + 1e-9)}.wide())
-}
-
 func (p *params) label() string {
 	switch {
 	case p.first:
@@ -361,16 +240,6 @@ func (tr *trace) unexplained(p *params) (n int) {
 		c.events = tr.events[:i+1]
 		if x := c.cost(&alone, math.Inf(1)); x > was+1 {
 			n, was = n+1, x
-		}
-	}
-	return n
-}
-
-// cycles counts how often a refusal followed a request that was served.
-func (tr *trace) cycles() (n int) {
-	for i, e := range tr.events {
-		if e.n == 0 && (i == 0 || tr.events[i-1].n > 0) {
-			n++
 		}
 	}
 	return n

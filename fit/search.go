@@ -176,7 +176,7 @@ func top(best []found) []found {
 // was sent.
 func (c *scorer) rates() (all []float64) {
 	low := 0.5 / max(c.tr.end, 1e-3)
-	for r := low; r < 2e4 && len(all) < 600; r *= 1.04 {
+	for r := low; r < 2e4 && len(all) < 2400; r *= 1.01 {
 		all = append(all, r)
 	}
 	return all
@@ -201,7 +201,7 @@ func (c *scorer) periods(ratio, times float64) (all []float64) {
 			all = append(all, p)
 		}
 	}
-	all = append(all, c.ended()...)
+	all = append(append(all, c.ended()...), c.lasted()...)
 	return slices.DeleteFunc(all, func(p float64) bool { return p < 1e-3 || math.IsInf(p, 0) })
 }
 
@@ -227,6 +227,41 @@ func (c *scorer) ended() (all []float64) {
 		refused = false
 	}
 	return all
+}
+
+// lasted are the times to the sharpest ends of refusals from the requests after a
+// rest before them: one of these began the window.
+func (c *scorer) lasted() (all []float64) {
+	var gaps []gap
+	rest := 0.01 * (c.events[len(c.events)-1].to - c.events[0].from)
+	var begun []float64
+	for i := range c.events {
+		e := &c.events[i]
+		if e.n == 0 {
+			continue
+		}
+		after := i > 0 && c.events[i-1].n == 0
+		if after {
+			gaps = append(gaps, gap{c.events[i-1].to, e.from, begun[max(0, len(begun)-4):]})
+		}
+		if i == 0 || after || e.from-c.events[i-1].to > rest {
+			begun = append(begun, e.from)
+		}
+	}
+	slices.SortStableFunc(gaps, func(a, b gap) int { return cmpFloat(a.to-a.from, b.to-b.from) })
+	for _, g := range gaps[:min(len(gaps), 8)] {
+		for _, from := range g.begun {
+			all = append(all, g.to-from, (g.from+g.to)/2-from)
+		}
+	}
+	return all
+}
+
+// A gap is from the last of the refusals in a row to the next request served, after
+// requests that may have begun the window.
+type gap struct {
+	from, to float64
+	begun    []float64
 }
 
 // edges are times at which a window may have begun: where refusals ended, in

@@ -22,12 +22,15 @@ type server struct {
 	hold   time.Duration // service
 	random *rand.Rand
 
+	told   bool    // whether answers tell what remains
+	left   float64 // what remained after the last
 	limit  limit.Limit
 	state  limit.State
 	log    limit.Log
 	inside int
 	free   time.Time // of a queue
 	next   time.Time // of the others
+	odd    odd
 }
 
 // draw makes server number seed.
@@ -104,12 +107,18 @@ func (s *server) take(now time.Time) bool {
 	if s.limit.Period <= 0 {
 		return true
 	}
+	if s.odd.refuses(s, now, at) {
+		return false
+	}
 	ask := limit.Ask{Limit: s.limit, N: 1}
 	if s.limit.Kind == limit.SlidingLog {
-		return s.log.Take(at, ask).OK
+		d := s.log.Take(at, ask)
+		s.left = float64(d.Remaining)
+		return d.OK
 	}
 	var d limit.Decision
 	s.state, d = limit.Take(s.state, at, ask)
+	s.left = float64(d.Remaining)
 	return d.OK
 }
 
@@ -141,8 +150,9 @@ func (s *server) decide(now time.Time) (ok bool, after time.Duration) {
 		return true, wait + hold
 	}
 	if !s.take(now) {
-		return false, 0
+		return false, s.odd.slow
 	}
+	s.inside++
 	return true, hold
 }
 
@@ -179,6 +189,9 @@ func (q *queue) Pop() any {
 }
 
 func (s *server) oneWay() time.Duration {
+	if s.odd.stall > 0 && s.random.Float64() < s.odd.stall {
+		return s.delay + time.Duration(s.random.Float64()*40e6)
+	}
 	return s.delay + time.Duration(s.random.Float64()*float64(s.jitter))
 }
 
@@ -205,10 +218,12 @@ func (s *server) run(step fit.Step) (answers []fit.Answer, end time.Time) {
 		switch h.what {
 		case 'a':
 			ok, after := s.decide(now)
+			a.Remaining, a.HasRemaining = s.left, s.told && s.limit.Period > 0
+			s.odd.tell(a, ok)
 			if a.Refused = !ok; ok {
 				heap.Push(&q, happening{now.Add(after), 'l', h.i})
 			} else {
-				heap.Push(&q, happening{now.Add(s.oneWay()), 'e', h.i})
+				heap.Push(&q, happening{now.Add(after + s.oneWay()), 'e', h.i})
 			}
 		case 'l':
 			s.inside--

@@ -10,6 +10,7 @@ import (
 func (c *scorer) share(kind Kind, first bool, from []params) found {
 	c.least, c.kept = math.Inf(1), c.kept[:0]
 	var best []found
+	bound := c.ceiling
 	for _, p := range from {
 		if (kind == TokenBucket) != (p.kind == TokenBucket) {
 			continue
@@ -19,17 +20,41 @@ func (c *scorer) share(kind Kind, first bool, from []params) found {
 			for _, more := range [...]float64{0, part / 2, part} { // of the count: what others have used
 				q := p
 				q.n, q.others = math.Round(p.n*(1+more)+math.Ceil(more)), part*p.long()
-				if x := c.crowdCost(&q, c.ceiling); x < c.ceiling {
-					best = append(best, found{q, x})
+				if x := c.crowdCost(&q, bound); x < bound {
+					best, bound = append(best, found{q, x}), min(bound, x+excluded)
 				}
 			}
 		}
 	}
 	best = apart(best, 3)
 	for i := range best {
+		if c.phased(&best[i].p) {
+			best[i] = c.sweep(best[i])
+		}
 		best[i] = c.settle(best[i])
 	}
 	return top(best)[0]
+}
+
+// phased reports whether the windows of p begin at a phase.
+func (c *scorer) phased(p *params) bool {
+	return p.period > 0 && !p.first && p.kind != SlidingLog
+}
+
+// sweep tries all edges at periods near that of f: small errors of a period add up
+// over many windows, so that what lies between costs more.
+func (c *scorer) sweep(f found) found {
+	from := f.p
+	for _, k := range [...]float64{0.94, 0.97, 0.985, 1, 1.015, 1.03, 1.06} {
+		for i := range 20 {
+			q := from
+			q.period, q.edge = q.period*k, q.edge+float64(i)/20*q.period
+			if x := c.crowdCost(&q, f.cost); x < f.cost {
+				f = found{q, x}
+			}
+		}
+	}
+	return f
 }
 
 // apart are the n best with other periods or rates than those before.
@@ -104,4 +129,84 @@ func (c *scorer) solveShared(p *params, bound float64) float64 {
 func with(p params, n, others float64) params {
 	p.n, p.others = max(1, p.n+n), p.others*others
 	return p
+}
+
+// shareAll weighs the kinds with other callers where none explains the answers
+// without.
+func (c *scorer) shareAll(all []weighed) {
+	least := math.Inf(1)
+	var from []params
+	for i := range all {
+		w := &all[i]
+		least = min(least, w.cost-w.gain-penalty(&w.p, c.tr.latency))
+		if w.p.kind != Concurrency && w.p.kind != Delay && w.p.n > 0 {
+			from = append(from, w.p)
+			for _, m := range w.modes[:min(len(w.modes), 4)] {
+				from = append(from, m.p)
+			}
+		}
+	}
+	if least < costRefused-0.5 { // a bucket as fast as was sent explains nearly all at one refusal
+		return
+	}
+	c.shared = true
+	for i := range all {
+		w := &all[i]
+		if w.p.kind == Concurrency || w.p.kind == Delay || w.p.n == 0 {
+			continue
+		}
+		f, alone := c.share(w.p.kind, w.p.first, from), w.cost-penalty(&w.p, c.tr.latency)
+		if least = min(least, f.cost); f.cost < alone+2*odds {
+			c.choose(w, f, f.cost < least+excluded, f.cost+1 < alone)
+		}
+		w.crowd = f.cost < alone+odds
+		if f.p.kind == FixedWindow && !f.p.first { // from the first request, each begins later than the last ended
+			for _, k := range [...]float64{1, 0.985, 0.97, 0.95, 0.92, 0.88, 0.82, 0.75} {
+				q := f.p
+				q.period *= k
+				from = append(from, q)
+			}
+		}
+	}
+}
+
+// choose takes the params with other callers or those without, whichever are as
+// likely in a larger part of the params: those that fit by chance, in a small one.
+func (c *scorer) choose(w *weighed, f found, near, cheaper bool) {
+	if !near {
+		if cheaper {
+			*w = c.weighShared(w, f, false)
+		}
+		return
+	}
+	x := c.weighShared(w, f, true)
+	off := x.cost + x.narrow() - w.cost - w.narrow()
+	if off < 0 || cheaper {
+		x.cost = min(x.cost, w.cost)
+		*w = x
+	} else if off < c.margin() {
+		w.rate, w.period, w.n = w.rate.with(x.p.rate), w.period.with(x.p.period), w.n.with(x.p.n)
+	}
+}
+
+// weighShared is w with other callers as in f; of kinds that are far behind, no
+// spans are sought.
+func (c *scorer) weighShared(w *weighed, f found, near bool) weighed {
+	more := penalty(&f.p, c.tr.latency)
+	x := weighed{found: f, n: span{f.p.n, f.p.n}}
+	if near {
+		x = c.weigh(f)
+	}
+	x.cost += more + 1
+	x.widen(append(append(x.modes, within(w.modes, more)...), w.found), c.margin())
+	return x
+}
+
+// within are fs with more cost.
+func within(fs []found, more float64) (all []found) {
+	for _, f := range fs {
+		f.cost += more
+		all = append(all, f)
+	}
+	return all
 }

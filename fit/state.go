@@ -30,6 +30,7 @@ type state struct {
 	at    float64
 	index float64 // of the window that counts cur
 	start float64 // of a window from the first request
+	late  float64 // by which it may have begun later
 	cur   float64
 	prev  float64
 	runs  []event // a SlidingLog's history
@@ -80,6 +81,15 @@ func (s *state) usedAt(t float64) float64 {
 	return cur
 }
 
+// usedLast is what may still have been used at t, just before: a window from the first
+// request may have begun later than known.
+func (s *state) usedLast(t float64) float64 {
+	if end := s.start + s.p.period; s.p.first && t >= end && t < end+s.late {
+		return s.cur
+	}
+	return s.usedAt(t)
+}
+
 // upTo is how many were served up to t, of those that the history holds.
 func (s *state) upTo(t float64) float64 {
 	for s.tail < len(s.runs) && s.runs[s.tail].to <= t {
@@ -120,14 +130,18 @@ func (s *state) serve(from, to, n float64) (most float64) {
 func (s *state) serveFirst(from, to, n float64) (most float64) {
 	p := s.p
 	if from >= s.start+p.period {
-		s.prev, s.cur, s.start = s.cur, 0, from
+		s.prev, s.cur, s.start, s.late = s.cur, 0, from, 0
 	}
+	every := (to - from) / max(n-1, 1)
 	for end := s.start + p.period; to >= end && to > from; end = s.start + p.period {
-		part := n * (end - from) / (to - from)
-		s.prev, s.start, n, from = s.cur+part, end, n-part, end
-		most, s.cur = max(most, s.prev), 0
-		if skip := math.Floor((to - end) / p.period); skip > 2 { // windows all alike
-			n, from, s.start = n*(to-end-skip*p.period)/(to-end), end+skip*p.period, end+skip*p.period
+		next := max(1, min(math.Floor((to-end)/every)+1, n-1)) // the first of these begins it
+		s.prev, n = s.cur+n-next, next
+		s.cur, s.start, s.late = 0, to-(n-1)*every, s.late+every
+		most, from = max(most, s.prev), s.start
+		cycle := every * math.Ceil(p.period/every)
+		if skip := math.Floor((to - from) / cycle); skip > 2 { // windows all alike
+			s.start, s.late, n = s.start+skip*cycle, s.late+skip*every, n-skip*cycle/every
+			from = s.start
 		}
 	}
 	s.cur += n
@@ -183,7 +197,7 @@ func (s *state) full(t, n float64) {
 	case !p.first:
 		s.move(s.window(t))
 	case t >= s.start+p.period:
-		s.start, s.prev, s.cur = t, s.cur, 0
+		s.start, s.late, s.prev, s.cur = t, 0, s.cur, 0
 	}
 	s.cur += n - used
 }

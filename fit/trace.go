@@ -20,6 +20,7 @@ type trace struct {
 	latency float64 // median
 	jitter  float64
 	low     float64 // what no request is below: the network's
+	least   float64 // what no served request is below: with the service's
 	used    int     // answers
 	served  int
 	refused int
@@ -133,8 +134,12 @@ func (tr *trace) latencies() {
 			continue
 		}
 		slices.Sort(all)
-		if x := all[len(all)/20]; x < tr.low { // the quicker of them do not wait inside
+		x := all[len(all)/20]
+		if x < tr.low { // the quicker of them do not wait inside
 			tr.low, tr.jitter = x, (all[len(all)*9/10]-x)/2
+		}
+		if k == 0 {
+			tr.least = x
 		}
 		if k == 0 || len(by[0]) == 0 {
 			tr.latency = all[len(all)/2]
@@ -197,9 +202,8 @@ func (tr *trace) merge() {
 	for i, s := range tr.seen {
 		e := event{from: s.at, to: s.at, n: 1, before: before, inside: s.inside, told: s.told, retry: s.retry}
 		e.lo, e.hi = max(s.sent, s.at-3*tr.jitter), min(s.ended, s.at+tr.jitter)
-		// An answer that took unusually long may have waited for its decision.
-		if took := s.ended - s.sent; took > 2*tr.latency+6*tr.jitter {
-			e.hi = max(e.hi, s.at+took-tr.latency)
+		if late := s.ended - s.sent - tr.usual(s.refused); late > 4*tr.jitter {
+			e.hi = max(e.hi, min(s.ended, s.at+late)) // it may have waited for its decision
 		}
 		if s.refused {
 			e.lo -= late
@@ -211,8 +215,8 @@ func (tr *trace) merge() {
 		late = max(e.hi-s.at-tr.jitter, 0)
 		if k := len(tr.events) - 1; k >= 0 {
 			last := &tr.events[k]
-			if last.n > 0 && last.n < longest && s.at-last.to <= gap {
-				last.to, last.lo, last.hi, last.told = s.at, e.lo, e.hi, s.told
+			if last.n > 0 && last.n < longest && s.at-last.to <= min(gap, tr.rest(last)) {
+				last.to, last.lo, last.hi, last.told = s.at, e.lo, max(last.hi, e.hi), s.told
 				last.n++
 				tr.merged = true
 				last.inside = max(last.inside, s.inside)
@@ -224,6 +228,23 @@ func (tr *trace) merge() {
 	if n := len(tr.events); n > 2*mostEvents {
 		tr.events = tr.events[n-2*mostEvents:]
 	}
+}
+
+// usual is what the quicker answers take.
+func (tr *trace) usual(refused bool) float64 {
+	if refused {
+		return tr.low
+	}
+	return tr.least
+}
+
+// rest is the longest that a request may come after a run and still be one of it: runs
+// are served about evenly.
+func (tr *trace) rest(e *event) float64 {
+	if e.n < 2 {
+		return math.Inf(1)
+	}
+	return max(tr.latency, 16*(e.to-e.from)/(e.n-1))
 }
 
 // refusal adds a refusal. Of many in a row it keeps the first, the last, and

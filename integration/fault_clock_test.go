@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -92,30 +93,52 @@ func TestFaultClockSlew(t *testing.T) {
 			}
 			var off time.Duration
 			for _, by := range []float64{500e-6, -500e-6, 0.1, -0.1} {
-				stop := clock.Slew(t, off, by)
-				load := load{store: s, keys: []string{"slewed"}, limit: l, callers: 2, deadline: sure}
-				got := load.run(t, func() { rest(t.Context(), time.Second/2) })
-				off = stop()
-				if n, some := got.failures(); n > 0 {
-					t.Errorf("%+.2g: %d calls failed:%s", by, n, some)
-				}
-				for _, one := range got.all {
-					if !one.d.OK && (one.d.RetryAfter <= 0 || one.d.RetryAfter > time.Second/100) {
-						t.Fatalf("%+.2g: %+v, want a refusal for at most the time of a burst", by, one.d)
+				for try := 1; ; try++ {
+					stop := clock.Slew(t, off, by)
+					got := load{store: s, keys: []string{"slewed"}, limit: l, callers: 2, deadline: sure}.run(t, func() { rest(t.Context(), time.Second/2) })
+					off = stop()
+					err := slewed(t, got, l, by)
+					if err == nil {
+						break
 					}
-				}
-				got.within(t, l, 0)
-				// By the clock of this process, from the first call to the last.
-				first, last := got.all[0], got.all[len(got.all)-1]
-				rate, took := float64(l.Count)*(1+by), last.end().Sub(first.began).Seconds()
-				least := 0.99*rate*last.began.Sub(first.end()).Seconds() - float64(last.d.Remaining) - 3
-				most := 1.01*rate*took + float64(first.d.Remaining) + 3
-				if n := float64(got.admitted("slewed")); n < least || n > most {
-					t.Errorf("%+.2g: %v admitted in %.3f s, want %.0f to %.0f", by, n, took, least, most)
+					if try == 10 {
+						t.Error(err)
+						break
+					}
+					t.Log(err)
 				}
 			}
 		})
 	}
+}
+
+// slewed checks what passed while the clock of the server was off by a part. The error
+// is that less passed than may: so it may be where the callers stood still for longer
+// than a burst lasts, on a busy machine, but not again and again.
+func slewed(t *testing.T, got calls, l limit.Limit, by float64) error {
+	t.Helper()
+	if n, some := got.failures(); n > 0 {
+		t.Errorf("%+.2g: %d calls failed:%s", by, n, some)
+	}
+	for _, one := range got.all {
+		if !one.d.OK && (one.d.RetryAfter <= 0 || one.d.RetryAfter > time.Second/100) {
+			t.Fatalf("%+.2g: %+v, want a refusal for at most the time of a burst", by, one.d)
+		}
+	}
+	got.within(t, l, 0)
+	// By the clock of this process, from the first call to the last.
+	first, last := got.all[0], got.all[len(got.all)-1]
+	rate, took := float64(l.Count)*(1+by), last.end().Sub(first.began).Seconds()
+	least := 0.99*rate*last.began.Sub(first.end()).Seconds() - float64(last.d.Remaining) - 3
+	most := 1.01*rate*took + float64(first.d.Remaining) + 3
+	n := float64(got.admitted("slewed"))
+	if n > most {
+		t.Errorf("%+.2g: %v admitted in %.3f s, want at most %.0f", by, n, took, most)
+	}
+	if n < least && len(got.all) >= int(most) { // else there were not enough calls
+		return fmt.Errorf("%+.2g: %v of %d admitted in %.3f s, want %.0f or more", by, n, len(got.all), took, least)
+	}
+	return nil
 }
 
 // locked is how long a drained key is told to wait, at most a refill.

@@ -20,11 +20,11 @@ import (
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
-const linearQuestions = 100_000
+const linearGroups, linearEach = 20, 2500 // two groups of keys for each Kind
 
 // TestLinearRedis: whatever is asked at once is answered as if one by one.
 func TestLinearRedis(t *testing.T) {
-	linear.Check(t, &throttleredis.Store{Do: goRedis(t, rig.SharedRedis(t).Addr), Prefix: "linear:"}, linearQuestions)
+	linear.Check(t, &throttleredis.Store{Do: goRedis(t, rig.SharedRedis(t).Addr), Prefix: "linear:"}, linearGroups, linearEach)
 }
 
 // TestLinearPostgres is the same for PostgreSQL, which takes no lock of what it
@@ -39,7 +39,7 @@ func TestLinearPostgres(t *testing.T) {
 	if err := s.Create(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	linear.CheckKeys(t, s, linearQuestions)
+	linear.CheckKeys(t, s, linearGroups, linearEach)
 }
 
 // A linearRacy store reads states from Redis, and writes them back.
@@ -93,7 +93,7 @@ func TestLinearBites(t *testing.T) {
 	c := redis.NewClient(redisPatient(clients.GoRedisOptions(rig.SharedRedis(t).Addr)))
 	defer c.Close()
 	f := &linearCaught{TB: t}
-	linear.CheckKeys(f, store.Func(linearRacy{c}.Take), 5000)
+	linear.CheckKeys(f, store.Func(linearRacy{c}.Take), 1, 5000)
 	if !f.Failed() {
 		t.Error("a store that reads states and writes them back passes")
 	}

@@ -40,17 +40,13 @@ func redisUsers(t *testing.T, addr, user string) map[string]throttleredis.Do {
 	o := redisPatient(clients.GoRedisOptions(addr))
 	o.Username, o.Password = user, "secret"
 	g := goredis.NewClient(o)
-	ro := clients.RueidisOptions(addr)
-	ro.Username, ro.Password, ro.ConnWriteTimeout = user, "secret", 30*time.Second
+	ro := rueidisPatient(clients.RueidisOptions(addr))
+	ro.Username, ro.Password = user, "secret"
 	r := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(ro) })
-	vo := clients.ValkeyOptions(addr)
-	vo.Username, vo.Password, vo.ConnWriteTimeout = user, "secret", 30*time.Second
+	vo := valkeyPatient(clients.ValkeyOptions(addr))
+	vo.Username, vo.Password = user, "secret"
 	v := connected(t, func() (valkey.Client, error) { return valkey.NewClient(vo) })
-	pool := clients.RedigoPool(addr)
-	pool.Dial = func() (redis.Conn, error) {
-		return redis.Dial("tcp", addr, redis.DialUsername(user), redis.DialPassword("secret"))
-	}
-	pool.DialContext = nil
+	pool := redigoPatient(clients.RedigoPool(addr), addr, redis.DialUsername(user), redis.DialPassword("secret"))
 	t.Cleanup(func() { g.Close(); r.Close(); v.Close(); pool.Close() })
 	return map[string]throttleredis.Do{
 		"go-redis": clients.GoRedis(g), "rueidis": clients.Rueidis(r), "valkey-go": clients.Valkey(v), "redigo": clients.Redigo(pool),
@@ -92,13 +88,14 @@ func TestRedisRestrictedCluster(t *testing.T) {
 		redisUser(t, n, "throttle", redisRules)
 	}
 	o := clients.GoRedisClusterOptions(c.Addrs()...)
-	o.Username, o.Password, o.ReadTimeout = "throttle", "secret", 30*time.Second
+	o.Username, o.Password = "throttle", "secret"
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = 30*time.Second, 30*time.Second, 30*time.Second
 	g := goredis.NewClusterClient(o)
-	ro := clients.RueidisOptions(c.Addrs()...)
-	ro.Username, ro.Password, ro.ConnWriteTimeout = "throttle", "secret", 30*time.Second
+	ro := rueidisPatient(clients.RueidisOptions(c.Addrs()...))
+	ro.Username, ro.Password = "throttle", "secret"
 	r := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(ro) })
-	vo := clients.ValkeyOptions(c.Addrs()...)
-	vo.Username, vo.Password, vo.ConnWriteTimeout = "throttle", "secret", 30*time.Second
+	vo := valkeyPatient(clients.ValkeyOptions(c.Addrs()...))
+	vo.Username, vo.Password = "throttle", "secret"
 	v := connected(t, func() (valkey.Client, error) { return valkey.NewClient(vo) })
 	t.Cleanup(func() { g.Close(); r.Close(); v.Close() })
 	for client, do := range map[string]throttleredis.Do{

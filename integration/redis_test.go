@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	redigo "github.com/gomodule/redigo/redis"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/valkey-io/valkey-go"
@@ -33,24 +34,31 @@ func redisPatient(o *redis.Options) *redis.Options {
 	return o
 }
 
+func rueidisPatient(o rueidis.ClientOption) rueidis.ClientOption {
+	o.ConnWriteTimeout, o.Dialer.Timeout = 30*time.Second, 30*time.Second
+	return o
+}
+
+func valkeyPatient(o valkey.ClientOption) valkey.ClientOption {
+	o.ConnWriteTimeout, o.Dialer.Timeout = 30*time.Second, 30*time.Second
+	return o
+}
+
+func redigoPatient(p *redigo.Pool, addr string, o ...redigo.DialOption) *redigo.Pool {
+	p.DialContext = func(ctx context.Context) (redigo.Conn, error) { return redigo.DialContext(ctx, "tcp", addr, o...) }
+	return p
+}
+
 // redisClients are those that a server alone is tried through.
 func redisClients(t *testing.T, addr string) map[string]throttleredis.Do {
 	t.Helper()
-	ro := clients.RueidisOptions(addr)
-	ro.ConnWriteTimeout = 30 * time.Second
-	r, err := rueidis.NewClient(ro)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ro := rueidisPatient(clients.RueidisOptions(addr))
+	r := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(ro) })
 	t.Cleanup(r.Close)
-	vo := clients.ValkeyOptions(addr)
-	vo.ConnWriteTimeout = 30 * time.Second
-	v, err := valkey.NewClient(vo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	vo := valkeyPatient(clients.ValkeyOptions(addr))
+	v := connected(t, func() (valkey.Client, error) { return valkey.NewClient(vo) })
 	t.Cleanup(v.Close)
-	pool := clients.RedigoPool(addr)
+	pool := redigoPatient(clients.RedigoPool(addr), addr)
 	t.Cleanup(func() { pool.Close() })
 	return map[string]throttleredis.Do{
 		"go-redis": goRedis(t, addr), "rueidis": clients.Rueidis(r), "valkey-go": clients.Valkey(v), "redigo": clients.Redigo(pool),
@@ -88,19 +96,11 @@ func TestRedisCluster(t *testing.T) {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = 30*time.Second, 30*time.Second, 30*time.Second
 	g := redis.NewClusterClient(o)
 	defer g.Close()
-	ro := clients.RueidisOptions(cluster.Addrs()...)
-	ro.ConnWriteTimeout = 30 * time.Second
-	r, err := rueidis.NewClient(ro)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ro := rueidisPatient(clients.RueidisOptions(cluster.Addrs()...))
+	r := connected(t, func() (rueidis.Client, error) { return rueidis.NewClient(ro) })
 	defer r.Close()
-	vo := clients.ValkeyOptions(cluster.Addrs()...)
-	vo.ConnWriteTimeout = 30 * time.Second
-	v, err := valkey.NewClient(vo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	vo := valkeyPatient(clients.ValkeyOptions(cluster.Addrs()...))
+	v := connected(t, func() (valkey.Client, error) { return valkey.NewClient(vo) })
 	defer v.Close()
 	for name, do := range map[string]throttleredis.Do{
 		"go-redis": clients.GoRedis(g), "rueidis": clients.Rueidis(r), "valkey-go": clients.Valkey(v),

@@ -43,6 +43,15 @@ import (
 type Adaptive struct {
 	// Max bounds the limit. If zero or below, 10,000.
 	Max int
+	// Slowdown is how many times as long as without others beside it an answer may
+	// take, on average, before that counts as a queue. Where a server does more a
+	// second the more is in flight, as one that batches does, and its latency grows
+	// in proportion at most, s gets 1 - 1/s of its throughput: 6 is for a stream of
+	// work that nobody waits for, by one client that has the server to itself. Several
+	// clients take the queue of the others for the server's own latency, and with 6
+	// drown it. Where a server does no more, s buys a longer queue and no more
+	// throughput. If below 1, 1.
+	Slowdown float64
 
 	limit    float64 // zero: not begun
 	step     float64 // by which it was last raised; zero: it was not
@@ -68,6 +77,9 @@ type Adaptive struct {
 
 	lostAt time.Time // when a time-out was last seen, unless the server is too slow
 	held   float64   // of those in flight in the last window: they are lost
+
+	gaveUp   float64   // seconds after which requests timed out; zero: they did not, of late
+	gaveUpAt time.Time // when they did last
 }
 
 // window sums up requests that have ended.
@@ -99,6 +111,8 @@ const (
 	adaptiveRecent = 50 // answers among which time-outs are counted, at least
 
 	adaptiveHeld = 10 * time.Second // for which a time-out is a reason to look for lost requests
+
+	adaptiveGaveUp = time.Minute // for which time-outs bound what Slowdown allows
 )
 
 // Limit returns how many may be in flight now.
@@ -134,7 +148,7 @@ func (a *Adaptive) Observe(s Sample) {
 	case Failed:
 		if sent.After(a.cut) && s.Took.Seconds() >= 2*a.base {
 			a.lostAt = s.Now
-			a.lose(s.Now)
+			a.lose(s)
 		}
 	default:
 		a.served(s, sent)
@@ -186,6 +200,9 @@ func (a *Adaptive) turn(now time.Time, w *window) {
 	mean := w.mean()
 	a.inFlight = w.inFlight / float64(w.n)
 	a.hold(now, w)
+	if now.Sub(a.gaveUpAt) > adaptiveGaveUp {
+		a.gaveUp = 0
+	}
 	if a.paying > 0 && !a.settled(mean) {
 		return
 	}
@@ -220,15 +237,28 @@ func (a *Adaptive) steer(mean float64) {
 	n := a.inFlight - a.held
 	room := a.room(n)
 	calm := min(a.means[0], a.means[1], a.means[2])
-	queue := n * (1 - a.base/mean)
+	queue := n * (1 - a.fine()/mean)
 	switch {
-	case a.seen >= 3 && n*(1-a.base/calm) > room:
-		a.lower(max(n*a.base/calm+0.7*room+a.held, a.limit/2))
+	case a.seen >= 3 && n*(1-a.fine()/calm) > room:
+		a.lower(max(n*a.fine()/calm+0.7*room+a.held, a.limit/2))
 	case queue < room/2:
 		a.raise()
 	case queue > room:
 		a.step = 0
 	}
+}
+
+// fine is how many seconds an answer takes where there is no queue, or none that
+// counts. Where that would make requests time out, it is less.
+func (a *Adaptive) fine() float64 {
+	if a.Slowdown > 1 && a.base > 0 { // and a number
+		times := a.base * a.Slowdown
+		if a.gaveUp > 0 {
+			times = min(times, a.gaveUp/4)
+		}
+		return max(a.base, times)
+	}
+	return a.base
 }
 
 // room is the allowance for a queue beside n that are answered.
@@ -273,7 +303,7 @@ func (a *Adaptive) hold(now time.Time, w *window) {
 }
 
 // lose counts a time-out, and halves the limit if there are many.
-func (a *Adaptive) lose(now time.Time) {
+func (a *Adaptive) lose(s Sample) {
 	a.lost++
 	if 10*a.lost <= a.answers+a.lost || a.lost < 2 && a.limit >= 4 {
 		return
@@ -281,7 +311,8 @@ func (a *Adaptive) lose(now time.Time) {
 	a.answers, a.lost = 0, 0
 	a.limit = max(1, a.limit/2)
 	a.step, a.seen, a.rest, a.patience = 0, 0, 0, 0
-	a.probe.low, a.last, a.cut = 0, window{}, now
+	a.probe.low, a.last, a.cut = 0, window{}, s.Now
+	a.gaveUp, a.gaveUpAt = s.Took.Seconds(), s.Now
 	a.paying, a.paid = adaptivePaying, 0
 	a.lostAt, a.held = time.Time{}, 0 // the server is too slow: what times out is in its queue
 }

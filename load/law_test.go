@@ -15,6 +15,7 @@ type site struct {
 	law     load.Law
 	workers int
 	each    time.Duration
+	more    time.Duration // that it takes for each other in flight
 	now     time.Time
 	free    []time.Time // when each worker is
 	count   int
@@ -45,7 +46,8 @@ func (s *site) run(n int) time.Duration {
 			}
 			s.count++
 			_, part := math.Modf(float64(s.count) * 0.618)
-			s.free[i] = s.free[i].Add(time.Duration(float64(s.each) * (0.8 + 0.4*part)))
+			took := s.each + time.Duration(len(s.ends))*s.more
+			s.free[i] = s.free[i].Add(time.Duration(float64(took) * (0.8 + 0.4*part)))
 			s.ends = append(s.ends, sample{s.now, s.free[i]})
 			slices.SortStableFunc(s.ends, func(a, b sample) int { return a.end.Compare(b.end) })
 		}
@@ -67,6 +69,24 @@ func TestAdaptive(t *testing.T) {
 		mean, limit := s.run(30_000), s.law.Limit()
 		if mean > 13*each/10 || limit < 50 || limit > 90 {
 			t.Errorf("64 workers of %v: limit %d, %v on average; want about 64, and less than a third of a queue", each, limit, mean)
+		}
+	}
+}
+
+// Where each takes longer for the others in flight, up to 10,000 a second, a
+// Slowdown of s gets 1 - 1/s of those, at a latency of s to 2 s times base, as the
+// answers by which it learns base are not alone in flight.
+func TestAdaptiveSlowdown(t *testing.T) {
+	for _, c := range []struct{ slowdown, least, most float64 }{
+		{0, 0.4, 0.7}, {1, 0.4, 0.7}, {math.NaN(), 0.4, 0.7}, {4, 0.75, 0.94}, {6, 0.83, 0.96},
+	} {
+		s := site{law: &load.Adaptive{Slowdown: c.slowdown}, workers: 300, each: ms, more: ms / 10, now: t0}
+		s.run(10_000)
+		from := s.now
+		mean := s.run(10_000)
+		part := 10_000 / s.now.Sub(from).Seconds() / 10_000
+		if part < c.least || part > c.most || c.slowdown > 1 && mean.Seconds() > 2.5e-3*c.slowdown {
+			t.Errorf("Slowdown %v: %.2f of the throughput, %v on average; want %v to %v, and at most %.3gms", c.slowdown, part, mean, c.least, c.most, 2.5*c.slowdown)
 		}
 	}
 }

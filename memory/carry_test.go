@@ -94,6 +94,7 @@ func TestMemoryCarriesWhatWasRefused(t *testing.T) {
 // where nothing is forgiven at an edge, what passes in any Period is no more than
 // what leaves the log in it, and what a bucket refills.
 func TestMemoryCarriesUnderChange(t *testing.T) {
+	memory.OneGoroutine(t)
 	for seed := range uint64(80) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		kinds := []limit.Kind{limit.TokenBucket, limit.SlidingLog, limit.SlidingSlots}

@@ -16,6 +16,7 @@ import (
 // TestKeysThatOweNothingTakeNoRoom: however many of them there are, each is let
 // pass at each of its events, and the table stays near the processor.
 func TestKeysThatOweNothingTakeNoRoom(t *testing.T) {
+	memory.OneGoroutine(t)
 	bubble.Test(t, func(t *testing.T) {
 		l := limit.Limit{Count: 1000, Period: time.Second, Burst: 1}
 		var m memory.Store
@@ -67,6 +68,7 @@ func TestFewKeysKeepTheirSlots(t *testing.T) {
 // line. It is still there when its two others have room again, also in a table that
 // was restored.
 func TestKeysInTheirSpareAreFound(t *testing.T) {
+	memory.OneGoroutine(t)
 	bubble.Test(t, func(t *testing.T) {
 		brief := limit.Limit{Count: 1, Period: time.Second}
 		lasting := limit.Limit{Count: 1, Period: time.Hour}

@@ -3,10 +3,23 @@ package memory
 import (
 	"context"
 	"crypto/sha256"
+	"testing"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
+
+// oneGoroutine leaves a test of arithmetic out of a short run, as that of scripts/test
+// with the race detector is, which finds nothing in it and makes it slow.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine")
+	}
+}
+
+// OneGoroutine is oneGoroutine for tests outside of the package.
+var OneGoroutine = oneGoroutine
 
 // For tests in throttle_test, which can import throttletest.
 var RingKey = ringKey

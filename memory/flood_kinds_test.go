@@ -155,6 +155,7 @@ func (f *flooded) check(t *testing.T, what string, keys int) {
 // a flood of keys that take one event, or half of what they may, of the same limit
 // or of one with a longer Period.
 func TestFloodFreesNoOffender(t *testing.T) {
+	memory.OneGoroutine(t)
 	for _, l := range floodKinds {
 		for _, by := range []limit.Limit{l, perDay(l, 1000), {Count: 1000, Period: 24 * time.Hour}, perDay(floodKinds[3], 12)} {
 			for _, share := range []int64{0, 50} {
@@ -169,6 +170,7 @@ func TestFloodFreesNoOffender(t *testing.T) {
 // TestFloodOfMixedKinds: the same where offenders and made-up keys have limits of
 // all kinds and several Periods in one Store.
 func TestFloodOfMixedKinds(t *testing.T) {
+	memory.OneGoroutine(t)
 	var days []limit.Limit
 	for _, l := range floodKinds {
 		days = append(days, perDay(l, 50), l)

@@ -85,6 +85,7 @@ func TestMemoryRefundForgets(t *testing.T) {
 }
 
 func TestMemoryDropsExpired(t *testing.T) {
+	memory.OneGoroutine(t)
 	bubble.Test(t, func(t *testing.T) {
 		var m memory.Store
 		for i := range 100_000 {
@@ -131,6 +132,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // Bytes bounds the table as well, and the smaller bound holds.
 func TestMemorySizes(t *testing.T) {
+	memory.OneGoroutine(t)
 	for _, c := range []struct {
 		m           *memory.Store
 		least, most int64

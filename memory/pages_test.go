@@ -34,6 +34,7 @@ func TestWholePages(t *testing.T) {
 
 // TestNewLinesAreEmpty: also where the heap gives out again what was in use.
 func TestNewLinesAreEmpty(t *testing.T) {
+	oneGoroutine(t)
 	for range 4 {
 		lines := newLines(5*largePage/lineSize + 1)
 		for i := range lines {

@@ -104,6 +104,7 @@ func TestReducedInUse(t *testing.T) {
 // TestRestoreIntoLess: a smaller Store keeps those who are over their limits, of
 // every kind, and forgets those who have used least.
 func TestRestoreIntoLess(t *testing.T) {
+	memory.OneGoroutine(t)
 	mixed := func(i int) limit.Limit { return floodKinds[i%len(floodKinds)] }
 	sizes := []int{1, 100, 1000, 10_000}
 	if raced {

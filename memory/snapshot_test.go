@@ -27,6 +27,7 @@ func fill(t *testing.T, m *memory.Store, n int) (asks []limit.Ask) {
 // TestMemorySnapshot: after a restart each key is as it was, be the table as
 // large or not.
 func TestMemorySnapshot(t *testing.T) {
+	memory.OneGoroutine(t)
 	bubble.Test(t, func(t *testing.T) {
 		m := memory.Store{MaxKeys: 100_000}
 		asks := fill(t, &m, 2000)

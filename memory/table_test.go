@@ -44,6 +44,7 @@ func (t *table) check() error {
 // that is forgotten is counted, and none owes more than what stays in its lines
 // where only single ones are kept.
 func TestTableKeepsWhatOwesMost(t *testing.T) {
+	oneGoroutine(t)
 	single := limit.Limit{Count: 1, Period: time.Second, Burst: 1 << 40}
 	paired := limit.Limit{Count: 99_991, Period: 99_990 * time.Second, Burst: 1 << 40}
 	for seed := range uint64(60) {
@@ -129,6 +130,7 @@ func TestTableGathers(t *testing.T) {
 // TestHashSpreads: keys that differ in one bit, or in their length, or are long,
 // meet in a line no more often than by chance.
 func TestHashSpreads(t *testing.T) {
+	oneGoroutine(t)
 	s := hasher{seed: seed{0x0123456789abcdef, 0x1032547698badcfe, 0xfedcba9876543210, 0xefcdab8967452301}}
 	families := map[string]func(i int) string{
 		"numbers":  func(i int) string { return fmt.Sprint(i) },
@@ -166,6 +168,7 @@ func TestHashSpreads(t *testing.T) {
 // TestHashHangsOnEveryBit: each bit of the key and of the seed turns half of
 // all bits of the hash.
 func TestHashHangsOnEveryBit(t *testing.T) {
+	oneGoroutine(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	turned := func(length int, bit func(key []byte, s *hasher)) float64 {
 		total := 0

@@ -213,6 +213,7 @@ func TestTrapFreshKeysAreNotRefused(t *testing.T) {
 // A flood of one-shot keys washes the offender out of a table that forgets what
 // was used longest ago.
 func TestTrapFloodDoesNotFreeTheOffender(t *testing.T) {
+	memory.OneGoroutine(t)
 	ten := limit.Limit{Count: 10, Period: time.Hour}
 	m := memory.Store{MaxKeys: 10_000}
 	now := m.Start()

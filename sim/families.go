@@ -2,6 +2,7 @@ package sim
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/pace"
@@ -86,7 +87,7 @@ var families = []family{
 }
 
 // inFlight is the setting of policies whose workers share one gate.
-var inFlight = Setting{"in-flight", "0", "requests of a process in flight: a number, adaptive, aimd, vegas or gradient2; 0: no bound"}
+var inFlight = Setting{"in-flight", "0", "requests of a process in flight: a number, adaptive, adaptive-N with a slowdown of N, aimd, vegas or gradient2; 0: no bound"}
 
 // bound reads how many may be in flight.
 func (v *values) bound(p *Policy) {
@@ -102,11 +103,16 @@ func (v *values) bound(p *Policy) {
 	case "gradient2":
 		p.Concurrency = func() load.Law { return &load.Gradient2{Min: 1} }
 	default:
-		n, err := strconv.Atoi(text)
+		number, slowdown := strings.CutPrefix(text, "adaptive-")
+		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n > maxWorkers {
-			v.fail("%s=%s: must be adaptive, aimd, vegas, gradient2 or a number from 0 to %d", inFlight.Name, text, maxWorkers)
+			v.fail("%s=%s: must be adaptive, adaptive-N, aimd, vegas, gradient2 or a number from 0 to %d", inFlight.Name, text, maxWorkers)
 		}
-		p.MaxInFlight = n
+		if slowdown {
+			p.Concurrency = func() load.Law { return &load.Adaptive{Slowdown: float64(n)} }
+		} else {
+			p.MaxInFlight = n
+		}
 	}
 	p.PerWorker = false
 }

@@ -10,6 +10,7 @@ type flight struct {
 	coming  int8  // events about it that are to come
 	awaited bool  // its worker waits for it
 	lost    bool  // its answer is
+	frees   bool  // the end of its work frees a worker
 	until   int64 // when it times out
 	back    int64 // latency of the way back
 	cost    int64

@@ -44,7 +44,9 @@ func (c trial) scenario() Scenario {
 }
 
 // fares measures so many calls or 60 s, after so many to warm up or 10 s, under a
-// concurrency limit of none(in-flight=...), or that of failsafe-go, "failsafe".
+// concurrency limit of none(in-flight=...), or that of failsafe-go, "failsafe". It
+// measures whole periods of a server that pauses, so that each limit meets as many
+// pauses.
 func (c trial) fares(t *testing.T, inFlight string, warm, calls int64) fare {
 	t.Helper()
 	s := c.scenario()
@@ -70,6 +72,10 @@ func (c trial) fares(t *testing.T, inFlight string, warm, calls int64) fare {
 	before, from := r.Result(), r.now
 	r.took = histogram{}
 	until(r.server.served+calls, time.Duration(r.now)+60*time.Second)
+	if every := int64(c.service.Pause.Every); every > 0 {
+		periods := (r.now - from + every - 1) / every
+		until(math.MaxInt64, time.Duration(from+periods*every))
+	}
 	after := r.Result()
 	served := float64(after.Served - before.Served)
 	return fare{

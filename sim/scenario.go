@@ -128,6 +128,14 @@ type Service struct {
 	// further ones are refused, as crowded, before any limit is asked. Work is
 	// done for callers that have gone.
 	AtOnce, Queue int
+	// Each is the time that every request adds to the work: to its own, or, if
+	// Batch, to that of its batch. Where AtOnce is zero, a request adds it to the
+	// work of those that come while it is worked on, too: latency rises with what
+	// is in flight, and throughput toward one request every Each. If zero, none.
+	Each time.Duration
+	// Batch, if above one, lets a worker that becomes free take up to so many of
+	// those that wait, and work on them together, as in a group commit.
+	Batch int
 	// Pause stops all work now and then.
 	Pause Pause
 	// Slow makes some of the workers slower. Each part has its own queue.

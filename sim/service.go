@@ -36,7 +36,7 @@ type Speed struct {
 type pool struct {
 	workers int
 	times   float64 // as long as ordinary work
-	working int
+	working int     // workers; where there is no bound on them, requests
 	queue   []*flight
 }
 
@@ -77,35 +77,59 @@ func (v *server) full(f *flight) bool {
 func (r *Run) toil(f *flight) {
 	v := r.server
 	p := &v.pools[f.pool]
-	if v.Service.AtOnce > 0 {
-		if p.working == p.workers {
-			f.coming++ // it is taken out of the queue
-			p.queue = append(p.queue, f)
-			return
-		}
-		p.working++
+	if v.Service.AtOnce > 0 && p.working == p.workers {
+		f.coming++ // it is taken out of the queue
+		p.queue = append(p.queue, f)
+		return
 	}
-	w := &v.Service
-	work := r.random.lasts(float64(w.Time), w.Spread, w.Tail) * v.speed * p.times
-	r.about(f, w.Pause.after(r.now, int64(work)), evEnd)
+	p.working++
+	f.frees = true
+	beside := 1
+	if v.Service.AtOnce == 0 {
+		beside = p.working
+	}
+	r.about(f, r.finishes(p, beside), evEnd)
+}
+
+// finishes is when work ends that begins now, on so many requests together.
+func (r *Run) finishes(p *pool, together int) int64 {
+	w := &r.server.Service
+	work := r.random.lasts(float64(w.Time), w.Spread, w.Tail) + float64(w.Each)*float64(together)
+	return w.Pause.after(r.now, int64(work*r.server.speed*p.times))
+}
+
+// next lets a worker that has become free begin what waits, as a batch if the
+// service does that.
+func (r *Run) next(p *pool) {
+	n := min(len(p.queue), max(1, r.server.Service.Batch))
+	if n == 0 {
+		return
+	}
+	p.working++
+	ends := r.finishes(p, n)
+	for i, f := range p.queue[:n] {
+		p.queue[i] = nil
+		f.coming--
+		f.frees = i == n-1
+		r.about(f, ends, evEnd)
+	}
+	p.queue = p.queue[n:]
 }
 
 // leave ends the work on a request, and begins that on the next.
 func (r *Run) leave(f *flight) {
 	r.goBack(f)
 	v := r.server
+	p := &v.pools[f.pool]
+	if f.frees {
+		p.working--
+	}
 	if v.Service.AtOnce == 0 {
 		return
 	}
 	v.inside--
-	p := &v.pools[f.pool]
-	p.working--
-	if len(p.queue) > 0 {
-		next := p.queue[0]
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
-		next.coming--
-		r.toil(next)
+	if f.frees {
+		r.next(p)
 	}
 	if r.line != nil {
 		r.admit()
@@ -155,10 +179,12 @@ func (r *Run) hasten(s Speed) {
 // rate is how many requests a second it can work on, pauses included. Requests
 // do not choose the pool that is free: the slower one bounds both.
 func (w *Service) rate() float64 {
+	batch := float64(max(1, w.Batch))
+	once := w.Time.Seconds()*math.Exp(w.Tail*w.Tail/2) + batch*w.Each.Seconds()
+	rate := float64(w.AtOnce) * batch / once
 	if w.AtOnce == 0 {
-		return math.Inf(1)
+		rate = 1 / w.Each.Seconds() // infinite if that is zero
 	}
-	rate := float64(w.AtOnce) / (w.Time.Seconds() * math.Exp(w.Tail*w.Tail/2))
 	if w.Pause.Every > 0 {
 		rate *= 1 - float64(w.Pause.Length)/float64(w.Pause.Every)
 	}
@@ -175,6 +201,8 @@ func (w *Service) check() error {
 	case w.Time < 0 || w.Time > time.Hour || w.AtOnce < 0 || (w.AtOnce > 0 || w.Queue != 0) && (w.Time == 0 || w.AtOnce == 0):
 		return fmt.Errorf("service of %v, %d at once, a queue of %d: its time must be within 0 and 1h; a bound on how many at once needs one, and a queue such a bound",
 			w.Time, w.AtOnce, w.Queue)
+	case w.Batch < 0 || w.Batch > 1 && w.AtOnce == 0 || w.Each < 0 || w.Each > time.Hour || w.Each > 0 && w.Time == 0:
+		return fmt.Errorf("batches of %d, %v for each request: at least 0, batches need a bound on how many at once, and the other part of the service a time", w.Batch, w.Each)
 	case w.Pause.Every < 0 || w.Pause.Length < 0 || w.Pause.Every > 0 && w.Pause.Length >= w.Pause.Every || w.Pause.Every > maxDuration:
 		return fmt.Errorf("pause of %v every %v: must be shorter than the time from one to the next", w.Pause.Length, w.Pause.Every)
 	case !(w.Slow.Share >= 0 && w.Slow.Share < 1) || w.Slow.Share > 0 && (w.AtOnce < 2 || !(w.Slow.Times >= 1 && w.Slow.Times <= 1000)):

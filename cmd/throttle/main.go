@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/find"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/replay"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/schema"
@@ -59,6 +61,7 @@ var commands = []command{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt kills
+	log.SetOutput(&operate.Overheard{To: os.Stderr})
 	err := run(ctx, os.Args[1:], input{ctx, os.Stdin}, os.Stdout, os.Stderr)
 	os.Exit(exit.Code(err, os.Stderr))
 }

@@ -36,7 +36,7 @@ func TestPagePictures(t *testing.T) {
 	for _, v := range []struct{ name, path string }{
 		{"overview", "/"},
 		{"rules", "/rules"},
-		{"who", "/who?rule=per-client&key=acme"},
+		{"who", "/who?rule=per-client&key=acme&by=all"},
 		{"whatif", "/whatif"},
 		{"versions", "/versions"},
 		{"events", "/events"},
@@ -45,11 +45,14 @@ func TestPagePictures(t *testing.T) {
 		for _, width := range []int64{1400, 360} {
 			for _, scheme := range []string{"light", "dark"} {
 				b.Scheme(scheme)
-				b.Do(chromedp.EmulateViewport(width, map[int64]int64{1400: 900, 360: 740}[width], chromedp.EmulateScale(1)), chromedp.Navigate(base+v.path))
+				b.Do(chromedp.EmulateViewport(width, map[int64]int64{1400: 640, 360: 740}[width], chromedp.EmulateScale(1)), chromedp.Navigate(base+v.path))
 				b.Await(`document.getElementById("live").textContent === "live"`)
 				if v.name == "try" {
 					browsertest.Ask[any](b, `document.querySelector("[name=path]").value = "/search"; document.querySelector("[name=header]").value = "X-Client: acme"; document.querySelector("main form button").click()`)
 					b.Await(`document.querySelector(".verdict")`)
+				}
+				if width == 1400 { // all of it
+					b.Do(chromedp.EmulateViewport(width, min(max(browsertest.Ask[int64](b, `document.documentElement.scrollHeight`), 640), 1400), chromedp.EmulateScale(1)))
 				}
 				b.Shot(v.name + "-" + scheme + "-" + map[int64]string{1400: "1400", 360: "360"}[width])
 			}

@@ -32,6 +32,16 @@ func freePort(t *testing.T) string {
 // startRedis starts a redis-server that keeps nothing, and returns how to kill it.
 func startRedis(t *testing.T, addr string) (kill func()) {
 	t.Helper()
+	c := redisServer(t, addr, t.TempDir(), "--appendonly", "no")
+	return func() {
+		c.Process.Kill()
+		_ = c.Wait() // it was killed
+	}
+}
+
+// redisServer starts a redis-server that works in a directory.
+func redisServer(t *testing.T, addr, dir string, args ...string) *exec.Cmd {
+	t.Helper()
 	_, port, _ := net.SplitHostPort(addr)
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -40,7 +50,7 @@ func startRedis(t *testing.T, addr string) (kill func()) {
 		}
 		t.Skip("NO REDIS: two instances on one store are NOT tested; scripts/need.sh installs redis-server")
 	}
-	c := exec.CommandContext(t.Context(), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	c := exec.CommandContext(t.Context(), path, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", dir}, args...)...)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +61,7 @@ func startRedis(t *testing.T, addr string) (kill func()) {
 		}
 		return err == nil
 	})
-	return func() {
-		c.Process.Kill()
-		_ = c.Wait() // it was killed
-	}
+	return c
 }
 
 // eventually waits until something is so.

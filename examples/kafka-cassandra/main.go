@@ -31,6 +31,7 @@ type options struct {
 	table                   string
 	timeout                 time.Duration
 	most, window, tries     int
+	slowdown                float64
 	bytes                   int64
 	within                  time.Duration
 	session, revoke, drain  time.Duration
@@ -61,6 +62,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.StringVar(&o.dead, "dead", "", "topic for records that cannot be written; if empty, the program ends at the first")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "bound of one write")
 	f.IntVar(&o.most, "most", 512, "most writes in flight; how many there are is learnt")
+	f.Float64Var(&o.slowdown, "slowdown", 1, "how many times as long as without others beside it a write may take: with 6 a node writes more rows a second, each later; not beside other programs of that node")
 	f.BoolVar(&o.fixed, "fixed", false, "learn nothing: -most in flight, each retried after 100ms, as a pool of goroutines; to compare")
 	f.IntVar(&o.window, "window", 10_000, "most records of a partition above its frontier; a crash repeats them, and what was written since the last commit")
 	f.Int64Var(&o.bytes, "bytes", 256<<20, "most bytes of all records that are not written")
@@ -106,6 +108,8 @@ func (o *options) check(rest []string) error {
 		return usage{fmt.Errorf("-size %d: want 0 to %d", o.size, 1<<19)}
 	case o.most < 1 || o.window < 1 || o.bytes < 1:
 		return usage{errors.New("-most, -window and -bytes must be at least 1")}
+	case !(o.slowdown >= 1):
+		return usage{errors.New("-slowdown must be at least 1")}
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func open(ctx context.Context, o options, log io.Writer) (p *pipeline, err error
 	p.throttle = &throttle.Throttle{
 		MaxInFlight: o.most,
 		// How many at once, learnt from latency and time-outs.
-		Concurrency: new(load.Adaptive),
+		Concurrency: &load.Adaptive{Slowdown: o.slowdown},
 		// How many a second, learnt from refusals: unpaced until there is one. A
 		// refused write costs little and is retried, so it may try for more every
 		// few seconds.

@@ -63,7 +63,7 @@ func TestReal(t *testing.T) {
 	t.Run("Node", func(t *testing.T) {
 		s := real(t, kafka)
 		s.warm(t, 12*time.Second)
-		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 3*time.Second) })
+		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 3*time.Second, "-slowdown", "6") })
 		t.Run("Frozen", func(t *testing.T) { sceneFrozen(t, s, 50_000, 10*time.Second, 2*time.Second) })
 		t.Run("Slow", func(t *testing.T) { sceneSlow(t, s, 50_000, 3*time.Second, 3*time.Second) })
 		t.Run("Poison", func(t *testing.T) { scenePoison(t, s, 40_000, 10_000) })

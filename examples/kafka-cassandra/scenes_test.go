@@ -208,37 +208,50 @@ func (s *site) rude(t *testing.T, n int) (stop func()) {
 	return func() { cancel(); all.Wait(); d.close() }
 }
 
-// sceneBest compares what is learnt with fixed bounds in the same minute.
-func sceneBest(t *testing.T, s *site, fixed []int, each int64, long time.Duration) (best, learnt float64) {
-	var at64 time.Duration
-	one := func(topic string, more ...string) (float64, time.Duration, count) {
-		s.begin(t, topic).stop()
-		s.produce(t, topic, each)
-		j := s.begin(t, topic, more...).run(t)
-		flows(t, j.pipeline, 100)
-		time.Sleep(time.Second)
-		j.taken.take()
-		from := counted(j.pipeline)
-		time.Sleep(long)
-		to := counted(j.pipeline)
-		if err := j.stop(); err != nil {
-			t.Fatal(err)
+// sceneBest compares what is learnt with fixed bounds in the same minute; more are
+// flags of what learns. A neighbour on the machine spoils a minute, so there are
+// up to three.
+func sceneBest(t *testing.T, s *site, fixed []int, each int64, long time.Duration, more ...string) {
+	const topic = "best"
+	s.begin(t, topic).stop()
+	s.produce(t, topic, each)
+	for minute := 1; ; minute++ {
+		group := func(name any) string { return fmt.Sprint("-group=", topic, "-", minute, "-", name) }
+		best, at64 := 0.0, time.Duration(0)
+		for _, n := range fixed {
+			r, p99, _ := fares(t, s.begin(t, topic, group(n), "-fixed", "-most", fmt.Sprint(n)), long)
+			t.Logf("fixed %d: %.0f/s, p99 %v", n, r, p99)
+			if best = max(best, r); n == 64 || len(fixed) == 1 {
+				at64 = p99
+			}
 		}
-		taken := j.taken.take()
-		return rate(from, to), taken.percentile(99), to
-	}
-	for _, n := range fixed {
-		r, p99, _ := one(fmt.Sprint("best-", n), "-fixed", "-most", fmt.Sprint(n))
-		t.Logf("fixed %d: %.0f/s, p99 %v", n, r, p99)
-		if best = max(best, r); n == 64 || len(fixed) == 1 {
-			at64 = p99
+		r, p99, c := fares(t, s.begin(t, topic, append([]string{group("learnt")}, more...)...), long)
+		t.Logf("learnt: %.0f/s, p99 %v, limit %d", r, p99, c.limit)
+		// What the histogram says is up to an eighth too high.
+		if r >= 0.85*best && p99 <= 2*at64*9/8 && c.failed+c.throttled == 0 {
+			return
+		}
+		if minute == 3 || s.db != nil {
+			t.Errorf("learnt: %.0f/s, p99 %v, %d failed; want at least 85 %% of %.0f/s, p99 at most twice %v, none", r, p99, c.failed+c.throttled, best, at64)
+			return
 		}
 	}
-	r, p99, c := one("best-learnt")
-	t.Logf("learnt: %.0f/s, p99 %v, limit %d", r, p99, c.limit)
-	// What the histogram says is up to an eighth too high.
-	if r < 0.85*best || p99 > 2*at64*9/8 || c.failed+c.throttled > 0 {
-		t.Errorf("learnt: %.0f/s, p99 %v, %d failed; want at least 85 %% of %.0f/s, p99 at most twice %v, none", r, p99, c.failed+c.throttled, best, at64)
+}
+
+// fares is what a pipeline writes a second and how long 99 in 100 writes take at
+// most, once it had two seconds to settle.
+func fares(t *testing.T, j *job, long time.Duration) (float64, time.Duration, count) {
+	t.Helper()
+	j.run(t)
+	flows(t, j.pipeline, 100)
+	time.Sleep(2 * time.Second)
+	j.taken.take()
+	from := counted(j.pipeline)
+	time.Sleep(long)
+	to := counted(j.pipeline)
+	if err := j.stop(); err != nil {
+		t.Fatal(err)
 	}
-	return best, r
+	taken := j.taken.take()
+	return rate(from, to), taken.percentile(99), to
 }

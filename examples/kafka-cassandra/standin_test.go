@@ -16,7 +16,7 @@ func TestStandins(t *testing.T) {
 	for name, play := range map[string]func(t *testing.T){
 		"Best": func(t *testing.T) {
 			// 600/s at 12 in flight.
-			sceneBest(t, standins(t, standin.Knobs{Service: 20 * ms, Width: 12}), []int{16}, 600, 2*time.Second)
+			sceneBest(t, standins(t, standin.Knobs{Service: 20 * ms, Width: 12}), []int{16}, 900, 2*time.Second)
 		},
 		"Collapse": func(t *testing.T) {
 			s := standins(t, fiveHundred)

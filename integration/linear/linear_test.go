@@ -15,7 +15,7 @@ import (
 	"github.com/throttle-go/throttle/store"
 )
 
-func TestMemory(t *testing.T) { Check(t, new(memory.Store), 100_000) }
+func TestMemory(t *testing.T) { Check(t, new(memory.Store), 20, 2500) }
 
 // fails notes whether a test would have failed.
 type fails struct {
@@ -40,7 +40,7 @@ func TestCheckBites(t *testing.T) {
 		"answers once in a thousand from an earlier moment": stale,
 	} {
 		f := &fails{TB: t}
-		Check(f, broken(new(memory.Store)), 10_000)
+		Check(f, broken(new(memory.Store)), 2, 5000)
 		if !f.Failed() {
 			t.Errorf("a store that %s passes", name)
 		}
@@ -50,15 +50,15 @@ func TestCheckBites(t *testing.T) {
 // A store that looks at one key after the other, and charges both at once, is
 // right by CheckKeys only; one that charges one after the other by neither.
 func TestCheckKeys(t *testing.T) {
-	CheckKeys(t, new(memory.Store), 10_000)
-	CheckKeys(t, new(looker), 50_000)
+	CheckKeys(t, new(memory.Store), 2, 5000)
+	CheckKeys(t, new(looker), 10, 5000)
 	f := &fails{TB: t}
-	CheckKeys(f, split(new(memory.Store)), 10_000)
+	CheckKeys(f, split(new(memory.Store)), 2, 5000)
 	if !f.Failed() {
 		t.Error("a store that splits pairs passes CheckKeys")
 	}
 	f = &fails{TB: t}
-	Check(f, new(looker), 50_000)
+	Check(f, new(looker), 10, 5000)
 	if !f.Failed() {
 		t.Error("a store that looks at one key after the other passes Check")
 	}

@@ -30,7 +30,8 @@ type Fault struct {
 	// all of its life. If zero, never.
 	Reset int64
 	// Truncate is as Reset, but the connection ends as if the answer were
-	// complete.
+	// complete: what the client still sends is read and goes nowhere, for a
+	// close with something unread would be a reset.
 	Truncate int64
 	// From restricts the fault to connections from that address. If zero, all.
 	From netip.Addr
@@ -172,6 +173,7 @@ type link struct {
 	client   *net.TCPConn
 	answered int64 // bytes passed to the client; only the pump of answers uses it
 
+	over atomic.Bool // truncated: nothing more goes either way
 	mute atomic.Bool
 	left atomic.Int64 // pieces of answers before it is mute
 
@@ -230,17 +232,30 @@ func (l *link) end(reset bool) {
 
 // pump passes on what comes from one side.
 func (l *link) pump(to, from *net.TCPConn, answers bool) {
-	defer l.end(false)
+	defer func() {
+		if !answers || !l.over.Load() {
+			l.end(false)
+		}
+	}()
 	b := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(b)
 		if answers && l.mute.Load() && l.left.Add(-1) < 0 {
 			return
 		}
-		if !l.pass(to, b[:n], answers) || err != nil {
+		passed := l.pass(to, b[:n], answers)
+		if err != nil || !passed && (answers || !l.over.Load()) {
 			return
 		}
 	}
+}
+
+// truncate ends the answers and the server's side. The pump of requests goes on
+// reading until the client ends.
+func (l *link) truncate() {
+	l.over.Store(true)
+	l.client.CloseWrite()
+	l.server.Close()
 }
 
 // pass writes one piece by the fault of the moment, and tells whether the
@@ -260,8 +275,12 @@ func (l *link) pass(to *net.TCPConn, b []byte, answers bool) bool {
 		}
 		if most := max(f.Reset, f.Truncate); answers && most > 0 {
 			n = int(min(int64(n), most-l.answered))
+			if n <= 0 && f.Reset > 0 {
+				l.end(true)
+				return false
+			}
 			if n <= 0 {
-				l.end(f.Reset > 0)
+				l.truncate()
 				return false
 			}
 		}

@@ -17,12 +17,26 @@ const page = "../../docs/tutorial.md"
 
 // TestTutorial saves each file and types each command of the page, in order, and
 // compares what is printed. Only its ports are others, and `go get` takes the
-// library from this checkout and the rest from the cache of modules.
+// library from this checkout and the rest from the cache of modules. A page that is
+// right prints it at one of three times: on a busy machine a client may come too late
+// for its turn, and be refused more often than the page says.
 func TestTutorial(t *testing.T) {
 	need(t, "bash", "curl", "redis-server", "redis-cli")
 	text, err := os.ReadFile(page)
 	check(t, err)
-	steps, err := read(otherPorts(t, string(text)))
+	for try := 1; ; try++ {
+		if err = types(t, string(text)); err == nil {
+			return
+		}
+		if t.Log(err); try == 3 {
+			t.Fatal("what is printed differs in each of three runs")
+		}
+	}
+}
+
+// types goes through the page. The error is about what is printed.
+func types(t *testing.T, text string) error {
+	steps, err := read(otherPorts(t, text))
 	if err != nil {
 		t.Fatalf("%s: %v", page, err)
 	}
@@ -35,11 +49,12 @@ func TestTutorial(t *testing.T) {
 		}
 		for _, c := range step.typed {
 			if got := s.do(t, c.command); !c.same(got) {
-				t.Fatalf("%s:%d: %s\nprints\n%s\nand not\n%s", page, c.line, c.command, got, c.prints)
+				return fmt.Errorf("%s:%d: %s\nprints\n%s\nand not\n%s", page, c.line, c.command, got, c.prints)
 			}
 			await(t, c.command)
 		}
 	}
+	return nil
 }
 
 // need ends the test, or skips it, where a program is not installed.

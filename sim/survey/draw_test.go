@@ -74,7 +74,10 @@ func TestTell(t *testing.T) {
 	}
 	for number := range 200 {
 		c := Draw(1, number)
-		told, ok := c.Tell()
+		told, hint, ok := c.Tell()
+		if ok && !slices.Contains(Hints[:], hint) {
+			t.Errorf("cell %d: %q is no hint", number, hint)
+		}
 		if ok != (hints(c) < 4) || ok && hints(told) != hints(c)+1 {
 			t.Errorf("cell %d: %d hints, then %d, %v", number, hints(c), hints(told), ok)
 		}

@@ -39,7 +39,7 @@ func editProblem(err error) error {
 	case errors.As(err, &flaw):
 		return failf(http.StatusBadRequest, "%s: %s", flaw.Path, flaw.What)
 	}
-	return failf(http.StatusServiceUnavailable, "%v", err)
+	return failf(http.StatusServiceUnavailable, "%v; whether it was changed is not known: look when the store is back, before you send it again", err)
 }
 
 // overlay is GET /api/v1/overlay.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,25 @@ func TestSignIn(t *testing.T) {
 	}
 	if a := v.open("/"); a.status != 303 {
 		t.Errorf("after signing out: %d", a.status)
+	}
+}
+
+// TestPageParts: the script asks for a view without its frame, charts and rates, with the
+// same parts.
+func TestPageParts(t *testing.T) {
+	v := instances(t, 1)[0].visit(writeSecret)
+	parts := regexp.MustCompile(`data-part="[a-z-]+"`)
+	for _, path := range pages {
+		whole, few := v.open(path).body, v.open(path, "Throttle-Page", "parts").body
+		if strings.Contains(few, "<html") || strings.Contains(few, ` d="M`) || !strings.Contains(few, `<main id="main" tabindex="-1" data-of="`) {
+			t.Errorf("GET %s: the parts are %.200s", path, few)
+		}
+		if want, got := parts.FindAllString(whole, -1), parts.FindAllString(few, -1); len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("GET %s has the parts %q, want %q", path, got, want)
+		}
+	}
+	if !strings.Contains(v.open("/rules").body, `<svg data-chart="spark"`) {
+		t.Error("the rules have no charts")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,7 @@ func (b *Browser) event(ev any) {
 	case *runtime.EventConsoleAPICalled:
 		b.errors = append(b.errors, "console."+string(ev.Type))
 	case *log.EventEntryAdded:
-		b.errors = append(b.errors, "log: "+ev.Entry.Text+" "+ev.Entry.URL)
+		b.errors = append(b.errors, string(ev.Entry.Source)+": "+ev.Entry.Text+" "+ev.Entry.URL)
 	}
 }
 
@@ -129,6 +130,14 @@ func (b *Browser) Clean(ours ...string) {
 		b.Error(e)
 	}
 	b.errors, b.requests = nil, nil
+}
+
+// ForgiveNetwork takes what Chromium itself said of the network, as that an answer broke
+// off, from what went wrong in the tab.
+func (b *Browser) ForgiveNetwork() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = slices.DeleteFunc(b.errors, func(e string) bool { return strings.HasPrefix(e, "network: ") })
 }
 
 // Do takes steps of chromedp within a minute.

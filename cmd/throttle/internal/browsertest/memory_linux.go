@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/css"
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/memory"
 	"github.com/chromedp/cdproto/network"
@@ -58,14 +60,18 @@ func field(status []byte, name string) (n int) {
 	return n
 }
 
-// Unrecorded ends the record of requests in the tab, for which Chromium keeps up to
-// 100 MB of their answers in the renderer process. Only then is Renderers what the tab
-// holds where nobody looks into it.
+// Unrecorded ends the records that Chromium keeps of the tab for chromedp in the renderer
+// process: of requests, with up to 100 MB of their answers, of style and of elements. Only
+// then is Renderers what the tab holds where nobody looks into it.
 func (b *Browser) Unrecorded() {
 	b.Helper()
 	b.Do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
-		_, err := cdp.Call(ctx, to, network.Disable, cdp.Empty{})
-		return err
+		for _, end := range []cdp.Command[cdp.Empty, cdp.Empty]{network.Disable, css.Disable, dom.Disable} {
+			if _, err := cdp.Call(ctx, to, end, cdp.Empty{}); err != nil {
+				return err
+			}
+		}
+		return nil
 	}))
 }
 

@@ -76,10 +76,11 @@ type found struct {
 	rules    *rules.Compiled // nil: none
 	rulesOf  string          // the name of their file
 	decision *dryrun.Report
+	warnings []string
 }
 
 // Run checks files.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, _ io.Writer) error {
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	o, err := optionsOf(args)
 	if err != nil {
 		return usage.Help(err, help, stdout)
@@ -93,6 +94,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, _ io.Write
 			return e
 		}
 	} else if err == nil {
+		for _, text := range f.warnings {
+			if _, e := fmt.Fprintln(stderr, "warning: "+words.OneLine(text)); e != nil {
+				return e
+			}
+		}
 		if e := f.write(stdout); e != nil {
 			return e
 		}
@@ -164,6 +170,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 	if err := serve.Check(f.file); err != nil {
 		return nil, err
 	}
+	f.warnings = serve.Warnings(f.file, time.Now())
 	if r := f.file.Rules; r != nil && r.File != "" {
 		data, err := readRules(string(r.File))
 		if err != nil {
@@ -273,12 +280,13 @@ func writeJSON(w io.Writer, f *found, flaw error) error {
 		Column int            `json:"column,omitempty"`
 		What   string         `json:"what,omitempty"`
 		Says   []string       `json:"says,omitempty"`
+		Warns  []string       `json:"warnings,omitempty"`
 		Answer *dryrun.Report `json:"answer,omitempty"`
 	}{OK: flaw == nil}
 	if flaw != nil {
 		out.Error = words.OneLine(flaw.Error())
 	} else {
-		out.Says, out.Answer = f.says(), f.decision
+		out.Says, out.Warns, out.Answer = f.says(), f.warnings, f.decision
 	}
 	if e := (*tree.Error)(nil); errors.As(flaw, &e) {
 		out.File, out.Line, out.Column, out.What = e.File, e.Line, e.Column, e.What

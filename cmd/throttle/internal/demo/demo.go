@@ -79,6 +79,7 @@ type demo struct {
 	json     bool
 	colour   bool
 	show     func(text string) // progress
+	serve    func(s sim.Scenario, seed uint64) (*liveServer, error)
 }
 
 // Run plays the demo live and compares it with the simulation.
@@ -86,7 +87,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	d := demo{
 		scenario: demoScenario(), seeds: demoSeeds,
-		colour: terminal.Is(stdout), show: terminal.Progress(stderr),
+		colour: terminal.Is(stdout), show: terminal.Progress(stderr), serve: serve,
 	}
 	flags.Uint64Var(&d.seed, "seed", 1, "")
 	flags.BoolVar(&d.json, "json", false, "")
@@ -135,7 +136,7 @@ func (d demo) run(ctx context.Context, stdout io.Writer) error {
 // play plays one policy after the other. The error is about the policy that
 // the rows end before.
 func (d demo) play(ctx context.Context) (rows []batch.Row, err error) {
-	server, err := serve(d.scenario, d.seed)
+	server, err := d.serve(d.scenario, d.seed)
 	if err != nil {
 		return nil, exit.Failure(err.Error())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/measures"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/policy"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
@@ -52,12 +53,10 @@ func parsed(t *testing.T, names ...string) []sim.Policy {
 	return policies
 }
 
-// Sockets, timers and a real server do what the simulation says, since both run
+// Clients, timers and the server do what the simulation says, since both run
 // package pace. What that must come to, arithmetic says: a policy that is
-// broken is so in both. Time is real here; it takes some seconds.
+// broken is so in both. TestSoakKinds does it over sockets, in real time.
 func TestLiveAgreesWithSim(t *testing.T) {
-	const tolerance = 0.15
-	const point = 0.01 // of retry rates near zero
 	for _, test := range []struct {
 		policy string
 		// Of 170 calls: how many are refused, and when the last is served.
@@ -72,84 +71,85 @@ func TestLiveAgreesWithSim(t *testing.T) {
 		{"backoff-jitter(base=60ms,cap=60ms)", 172 / (172 + 170.0), 1.5},
 		{"adaptive-informed", 0, 1.5},
 	} {
-		s, p := smallScenario(), parsed(t, test.policy)
-		predicted := batch.Run(t.Context(), s, p, 20, 1, nil).Rows[0].Summary
-		server, err := serve(s, 1)
-		if err != nil {
-			t.Fatal(err)
+		bubble.Test(t, func(t *testing.T) { livesAsSimulated(t, test.policy, test.retryRate, test.finish) })
+	}
+}
+
+// livesAsSimulated plays the small scenario and simulates it. It compares both with
+// one another, and with the retry rate and the last answer in seconds that are wanted.
+func livesAsSimulated(t *testing.T, policy string, retryRate, finish float64) {
+	const tolerance = 0.1
+	const point = 0.01 // of retry rates near zero
+	s, p := smallScenario(), parsed(t, policy)
+	predicted := batch.Run(t.Context(), s, p, 20, 1, nil).Rows[0].Summary
+	server, err := servePiped(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := playLive(t.Context(), server, p[0], 1, func(string) {})
+	server.close()
+	if err != nil {
+		t.Errorf("%s live: %v", policy, err)
+		return
+	}
+	live := sim.Summarise([]sim.Result{seen})
+	for _, m := range []struct {
+		measure     string
+		want, least float64
+	}{
+		{"retry_rate", retryRate, point},
+		{"utilisation", 170 / (20 + 100*finish), 0},
+		{"finish_s", finish, 0},
+	} {
+		i := measures.At(m.measure)
+		got, simulated := live.Stats[i].V.Median, predicted.Stats[i].V.Median
+		t.Logf("%s %s: live %.4f, sim %.4f, want %.4f", policy, m.measure, got, simulated, m.want)
+		if math.Abs(got-simulated) > max(tolerance*simulated, m.least) {
+			t.Errorf("%s: %s is %.4f live, %.4f in sim; want within %v of each other", policy, m.measure, got, simulated, tolerance)
 		}
-		seen, err := playLive(t.Context(), server, p[0], 1, func(string) {})
-		server.close()
-		if err != nil {
-			t.Errorf("%s live: %v", test.policy, err)
-			continue
+		if math.Abs(simulated-m.want) > max(tolerance*m.want, m.least) {
+			t.Errorf("%s: %s is %.4f in sim, want %.4f", policy, m.measure, simulated, m.want)
 		}
-		live := sim.Summarise([]sim.Result{seen})
-		for _, m := range []struct {
-			measure     string
-			want, least float64
-		}{
-			{"retry_rate", test.retryRate, point},
-			{"utilisation", 170 / (20 + 100*test.finish), 0},
-			{"finish_s", test.finish, 0},
-		} {
-			i := measures.At(m.measure)
-			got, simulated := live.Stats[i].V.Median, predicted.Stats[i].V.Median
-			t.Logf("%s %s: live %.4f, sim %.4f, want %.4f", test.policy, m.measure, got, simulated, m.want)
-			if math.Abs(got-simulated) > max(tolerance*simulated, m.least) {
-				t.Errorf("%s: %s is %.4f live, %.4f in sim; want within %v of each other", test.policy, m.measure, got, simulated, tolerance)
-			}
-			if math.Abs(simulated-m.want) > max(tolerance*m.want, m.least) {
-				t.Errorf("%s: %s is %.4f in sim, want %.4f", test.policy, m.measure, simulated, m.want)
-			}
-			if math.Abs(got-m.want) > max(2*tolerance*m.want, 2*m.least) {
-				t.Errorf("%s: %s is %.4f live, want %.4f", test.policy, m.measure, got, m.want)
-			}
+		if math.Abs(got-m.want) > max(2*tolerance*m.want, 2*m.least) {
+			t.Errorf("%s: %s is %.4f live, want %.4f", policy, m.measure, got, m.want)
 		}
 	}
 }
 
 func TestDemo(t *testing.T) {
-	s := smallScenario()
-	s.Clients[0].Work = 60
-	var told []string
-	d := demo{
-		scenario: s, policies: parsed(t, "fixed(rate=40)", "none"), seeds: 5, seed: 1,
-		show: func(text string) { told = append(told, text) },
-	}
-	var out strings.Builder
-	for try := 1; ; try++ {
-		told = nil
-		out.Reset()
-		err := d.run(t.Context(), &out) // the live figures differ from what sim says
-		if err == nil {
-			break
+	bubble.Test(t, func(t *testing.T) {
+		var told []string
+		d := demo{
+			scenario: smallScenario(), policies: parsed(t, "fixed(rate=40)", "fixed(rate=75)"), seeds: 5, seed: 1,
+			show: func(text string) { told = append(told, text) }, serve: servePiped,
 		}
-		if t.Log(err); try == 4 { // a machine that stalls is no reason; one that always does is
-			t.Fatal("live and predicted differ in each of four runs")
+		var out strings.Builder
+		if err := d.run(t.Context(), &out); err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, want := range []string{
-		"small: token-bucket of 100/s, burst 20; latency 20ms; 2×4 workers, 60 calls\n",
-		"\nfixed(rate=40) ", "\nnone ",
-		"\nbeside it what sim predicts: median (min–max) of 5 seeds\n",
-		"\nLive and predicted agree within 20 %",
-		"\nFor the same 60 calls fixed(rate=40) sent\n", " and none ",
-		"\n  throttle sim dynamodb ",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("demo wrote\n%s\nwant ...%q...", out.String(), want)
+		for _, want := range []string{
+			"small: token-bucket of 100/s, burst 20; latency 20ms; 2×4 workers, 170 calls\n",
+			"\nfixed(rate=40) ", "\nfixed(rate=75) ",
+			"\nbeside it what sim predicts: median (min–max) of 5 seeds\n",
+			"\nLive and predicted agree within 20 %",
+			"\nFor the same 170 calls fixed(rate=40) sent\n", " and fixed(rate=75) ",
+			"\n  throttle sim dynamodb ",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("demo wrote\n%s\nwant ...%q...", out.String(), want)
+			}
 		}
-	}
-	if len(told) < 3 || !strings.HasPrefix(told[0], "fixed(rate=40) (1 of 2): ") || !strings.Contains(told[0], " of 60 served, ") || told[len(told)-1] != "" {
-		t.Errorf("demo told %q; want how far it is, and nothing at the end", told)
-	}
+		if len(told) < 3 || !strings.HasPrefix(told[0], "fixed(rate=40) (1 of 2): ") || !strings.Contains(told[0], " of 170 served, ") || told[len(told)-1] != "" {
+			t.Errorf("demo told %q; want how far it is, and nothing at the end", told)
+		}
+	})
 }
 
+// TestDemoJSON is over sockets and in real time, whatever the figures are then.
 func TestDemoJSON(t *testing.T) {
 	s := smallScenario()
 	s.Clients[0].Work = 10
-	d := demo{scenario: s, policies: parsed(t, "fixed(rate=75)"), seeds: 5, seed: 1, json: true, show: func(string) {}}
+	d := demo{scenario: s, policies: parsed(t, "fixed(rate=75)"), seeds: 5, seed: 1, json: true, show: func(string) {}, serve: serve}
 	var out strings.Builder
 	if err := d.run(t.Context(), &out); err != nil && !errors.As(err, new(exit.Failure)) {
 		t.Error(err)
@@ -184,7 +184,7 @@ func TestDemoInterrupted(t *testing.T) {
 	s.Clients[0].Work = 20
 	before := runtime.NumGoroutine()
 	ctx, interrupt := context.WithCancel(t.Context())
-	d := demo{scenario: s, policies: parsed(t, "none", "fixed(rate=0.1)", "fixed"), seeds: 2, seed: 1}
+	d := demo{scenario: s, policies: parsed(t, "none", "fixed(rate=0.1)", "fixed"), seeds: 2, seed: 1, serve: serve}
 	d.show = func(text string) {
 		if strings.HasPrefix(text, "fixed(rate=0.1)") && strings.Contains(text, " 2 of 20 ") {
 			interrupt()

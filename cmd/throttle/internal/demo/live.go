@@ -38,17 +38,26 @@ type liveServer struct {
 
 	http *http.Server
 	url  string
+	dial dialer        // nil is TCP
 	done chan struct{} // closed when no more is accepted
 }
 
-// serve starts the server; it needs a close. Of the hints a scenario may have
-// it knows Remaining alone.
+// dialer connects clients with a liveServer, as http.Transport.DialContext does.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// serve starts the server on a free port; it needs a close.
 func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	v := &liveServer{scenario: s, luck: pace.Luck(seed), done: make(chan struct{})}
+	return serveOn(listener, nil, s, seed), nil
+}
+
+// serveOn starts the server, which closes the listener at its close. Of the hints
+// a scenario may have it knows Remaining alone.
+func serveOn(listener net.Listener, dial dialer, s sim.Scenario, seed uint64) *liveServer {
+	v := &liveServer{scenario: s, luck: pace.Luck(seed), dial: dial, done: make(chan struct{})}
 	v.url = "http://" + listener.Addr().String()
 	limited := &throttlehttp.Handler{
 		Control: &admit.Control{Limit: s.Server.Limit}, Headers: throttlehttp.Silent,
@@ -69,7 +78,7 @@ func serve(s sim.Scenario, seed uint64) (*liveServer, error) {
 		defer close(v.done)
 		v.http.Serve(listener) // returns when closed
 	}()
-	return v, nil
+	return v
 }
 
 // close ends the requests in flight, which have lost their clients, and returns
@@ -141,7 +150,7 @@ type liveWorker struct {
 // anything behind. progress is called with how far they are.
 func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64, progress func(string)) (sim.Result, error) {
 	l := &live{group: server.scenario.Clients[0], policy: p, url: server.url + "/" + p.Name}
-	l.enrol(seed)
+	l.enrol(seed, server.dial)
 	bounded, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	// No deadline: a Throttle would act on it, and the simulation has none.
@@ -175,12 +184,12 @@ func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64
 
 // enrol makes the workers of all processes. Those of a process share one
 // Transport, and with it one pace, unless the policy is each one's own.
-func (l *live) enrol(seed uint64) {
+func (l *live) enrol(seed uint64, dial dialer) {
 	l.begins = time.Now()
 	l.left.Store(l.group.Work)
 	luck := pace.Luck(^seed)
 	for process := range l.group.Processes {
-		base := &http.Transport{MaxIdleConnsPerHost: l.group.Workers}
+		base := &http.Transport{MaxIdleConnsPerHost: l.group.Workers, DialContext: dial}
 		l.bases = append(l.bases, base)
 		var client *http.Client
 		for i := range l.group.Workers {

@@ -82,8 +82,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// TestRequestAllocates: what a request allocates beyond a bare ReverseProxy is the
-// exchange, and what the rules and the fields need.
+// TestRequestAllocates: a request allocates no more than in a bare ReverseProxy, although
+// there are the exchange, and what the rules and the fields need.
 func TestRequestAllocates(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -98,8 +98,8 @@ func TestRequestAllocates(t *testing.T) {
 			}))
 		}
 	}
-	if allocs["gateway"] > allocs["bare"]+2 {
-		t.Errorf("%v allocations of a request, want at most 2 more than a bare ReverseProxy has", allocs)
+	if allocs["gateway"] > allocs["bare"] {
+		t.Errorf("%v allocations of a request, want no more than a bare ReverseProxy has", allocs)
 	}
 }
 

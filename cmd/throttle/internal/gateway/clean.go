@@ -18,6 +18,14 @@ func (x *exchange) clean(r *http.Request) int {
 	if r.Method == http.MethodConnect { // this is no forward proxy
 		return http.StatusMethodNotAllowed
 	}
+	// net/http takes any method and host in HTTP/2. A method with a space would be a
+	// request line of its own to the upstream, and neither is the upstream's fault.
+	if !token(r.Method) || strings.ContainsFunc(r.Host, beyondASCII) {
+		return http.StatusBadRequest
+	}
+	if r.URL.Opaque != "" || r.URL.Path == "" { // net/http would write an opaque URL as it is, whatever the path
+		return http.StatusBadRequest
+	}
 	for _, b := range []*Believed{&x.g.cfg.Identity, &x.g.cfg.Priority} {
 		if b.Header == "" {
 			continue
@@ -37,12 +45,21 @@ func (x *exchange) clean(r *http.Request) int {
 		}
 	}
 	for name := range r.Trailer { // declared; others may follow
-		if !x.trails(name) {
+		if !token(name) || !x.trails(name) {
 			delete(r.Trailer, name)
 		}
 	}
 	return 0
 }
+
+// token reports whether a text is a token of RFC 9110, as methods and names of fields are.
+func token(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
+}
+
+func beyondASCII(c rune) bool { return c >= 0x80 }
 
 // trails reports whether a field may follow the body. No proxy states there what
 // only a proxy may, and some services read it as if it stood in the header.

@@ -274,7 +274,7 @@ func (o *options) readListen(t *texts) (err error) {
 			return usage.Error("gateway: TLS needs both -cert and -key")
 		}
 		l.TLS = &TLS{Cert: t.cert, Key: t.key, ClientCA: t.clientCA}
-		if err := (&certificates{TLS: *l.TLS}).load(time.Now()); err != nil {
+		if err := l.TLS.files(nil).Load(time.Now()); err != nil {
 			return usage.Errorf("gateway: -cert, -key, -client-ca: %v", err)
 		}
 	}

@@ -23,8 +23,8 @@ type exchange struct {
 	g       *Gateway
 	route   *route
 	carried carried
-	cancel  context.CancelFunc // nil if there is no body to give up
-	began   time.Time          // zero if nobody wants to know
+	cancel  context.CancelFunc
+	began   time.Time // zero if nobody wants to know
 
 	peer    netip.Addr // that the connection came from
 	client  netip.Addr // behind the trusted proxies
@@ -43,10 +43,12 @@ type exchange struct {
 	says      [4]string // to the upstream: the client, the chain, the host, the protocol
 	status    int
 	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
+	early     int  // how many 1xx answers there were
 	tunnel    bool
 	streams   bool
 	served    *Served // nil if nobody wants to know
 
+	flooded atomic.Bool  // there were too many 1xx answers
 	answers atomic.Bool  // the answer has begun
 	last    atomic.Int64 // when something moved, since the start of the Gateway
 	before  *exchange    // in the list of its route, and after; guarded by it
@@ -108,6 +110,10 @@ func (f *fields) keep(h http.Header) {
 // lists reports whether the values of an upstream may follow ours.
 func lists(name string) bool { return name == "Ratelimit" || name == "Ratelimit-Policy" }
 
+// maxEarly bounds the 1xx answers before an answer, which net/http leaves to those who
+// pass them on.
+const maxEarly = 32
+
 // WriteHeader writes the status of an answer, or of one that goes before it.
 func (x *exchange) WriteHeader(status int) {
 	h := x.Header()
@@ -116,6 +122,11 @@ func (x *exchange) WriteHeader(status int) {
 			delete(h, f.name)
 		}
 		x.cleared = true
+		if x.early++; x.early > maxEarly {
+			x.flooded.Store(true)
+			x.giveUp()
+			return
+		}
 		x.ResponseWriter.WriteHeader(status)
 		return
 	}
@@ -181,13 +192,11 @@ func (x *exchange) giveUp() {
 		return
 	}
 	x.cut = true
-	if x.cancel != nil {
-		x.cancel()
-	}
+	x.cancel() // net/http does not, where a byte of the next request has come
 	c := http.NewResponseController(x.ResponseWriter)
 	past := time.Unix(1, 0)
-	_ = c.SetReadDeadline(past) // the server then cancels the context of the request
-	if x.answers.Load() {       // else it is told why
+	_ = c.SetReadDeadline(past)
+	if x.answers.Load() { // else it is told why
 		_ = c.SetWriteDeadline(past)
 	}
 }
@@ -214,9 +223,7 @@ func (x *exchange) stop() {
 	if x.tunnel {
 		x.g.tunnels.Add(-1)
 	}
-	if x.cancel != nil {
-		x.cancel()
-	}
+	x.cancel()
 }
 
 // leave bounds the time in which net/http reads what is left of the body, for the

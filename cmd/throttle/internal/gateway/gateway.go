@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
@@ -34,7 +35,8 @@ type Gateway struct {
 	counts
 
 	routes   atomic.Pointer[[]*route]
-	swapping sync.Mutex
+	swapping sync.Mutex // guards what follows, and one Swap after the other
+	own      []*certificate.Files
 	draining atomic.Bool
 	tunnels  atomic.Int64 // connections that were upgraded
 }
@@ -180,10 +182,7 @@ func (g *Gateway) said(address string, err error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, g: g, trailer: r.Trailer}
 	x.carried.x = x
-	x.carried.Context = r.Context()
-	if r.ContentLength != 0 {
-		x.carried.Context, x.cancel = context.WithCancel(r.Context())
-	}
+	x.carried.Context, x.cancel = context.WithCancel(r.Context())
 	if g.cfg.OnServed != nil {
 		x.began, x.served = time.Now(), new(Served)
 		defer x.tell(r.Method)
@@ -241,6 +240,8 @@ func (x *exchange) serve(r *http.Request) {
 	switch {
 	case t == nil:
 		plain(x, http.StatusNotFound)
+	case t.below && sneaks(r.URL.Path):
+		plain(x, http.StatusBadRequest)
 	case t.maxBody > 0 && r.ContentLength > t.maxBody:
 		plain(x, http.StatusRequestEntityTooLarge)
 	default:

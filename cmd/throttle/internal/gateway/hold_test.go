@@ -38,44 +38,48 @@ func ends(c net.Conn) bool {
 	return err == nil || !strings.Contains(err.Error(), "timeout")
 }
 
+// stalls is a service in which nothing moves from some time on.
+func stalls(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/answer":
+		io.WriteString(w, "begun")
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	case "/upload":
+		io.ReadAll(r.Body) // fails when the gateway gives up
+	case "/unread":
+		for part := make([]byte, 1<<20); ; {
+			if _, err := w.Write(part); err != nil {
+				return
+			}
+		}
+	case "/socket":
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		io.Copy(io.Discard, c)
+	}
+}
+
 // TestIdle: an exchange in which nothing moves is cut: an answer that stalls, an
 // upload that stalls, a caller that reads no answer, a WebSocket.
 func TestIdle(t *testing.T) {
-	to := service(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/answer":
-			io.WriteString(w, "begun")
-			http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		case "/upload":
-			io.ReadAll(r.Body) // fails when the gateway gives up
-		case "/unread":
-			for part := make([]byte, 1<<20); ; {
-				if _, err := w.Write(part); err != nil {
-					return
-				}
-			}
-		case "/socket":
-			c, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-			io.Copy(io.Discard, c)
-		}
-	})
+	to := service(t, stalls)
 	statuses := make(chan Served, 9)
 	e := serve(t, Config{Routes: []Route{{To: []string{to}, Idle: 500 * time.Millisecond}}, OnServed: func(s Served) { statuses <- s }})
 	for _, c := range []struct {
 		text   string
 		status int
+		next   string // once the answer has begun
 	}{
-		{lines("GET /answer HTTP/1.1", "Host: h"), 200},
-		{lines("POST /upload HTTP/1.1", "Host: h", "Content-Length: 9"), 408},
-		{lines("POST /upload HTTP/1.1", "Host: h", "Transfer-Encoding: chunked") + "1\r\nx\r\n", 408},
-		{lines("GET /socket HTTP/1.1", "Host: h", "Connection: Upgrade", "Upgrade: websocket"), 101},
+		{lines("GET /answer HTTP/1.1", "Host: h"), 200, ""},
+		{lines("GET /answer HTTP/1.1", "Host: h"), 200, "G"}, // with it net/http does not look any more whether the caller is there
+		{lines("POST /upload HTTP/1.1", "Host: h", "Content-Length: 9"), 408, ""},
+		{lines("POST /upload HTTP/1.1", "Host: h", "Transfer-Encoding: chunked") + "1\r\nx\r\n", 408, ""},
+		{lines("GET /socket HTTP/1.1", "Host: h", "Connection: Upgrade", "Upgrade: websocket"), 101, ""},
 	} {
 		conn := e.dial()
 		io.WriteString(conn, c.text)
@@ -83,8 +87,10 @@ func TestIdle(t *testing.T) {
 		if err != nil || a.StatusCode != c.status {
 			t.Errorf("%.30q: %v, %v; want %d", c.text, a, err, c.status)
 		}
+		io.WriteString(conn, c.next)
 		if !ends(conn) {
-			t.Errorf("%.30q: the connection is held", c.text)
+			t.Errorf("%.30q%s: the connection is held", c.text, c.next)
+			continue
 		}
 		if s := <-statuses; s.Status != c.status {
 			t.Errorf("%.30q: OnServed has %+v", c.text, s)

@@ -4,14 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pires/go-proxyproto"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -40,12 +43,13 @@ func (g *Gateway) open(ctx context.Context) (all []net.Listener, err error) {
 
 // socket opens one.
 func (g *Gateway) socket(ctx context.Context, l Listen) (net.Listener, error) {
-	var files *certificates
+	var files *certificate.Files
 	if l.TLS != nil {
-		files = &certificates{TLS: *l.TLS, log: g.log}
-		if err := files.load(time.Now()); err != nil {
+		files = l.TLS.files(g.log)
+		if err := files.Load(time.Now()); err != nil {
 			return nil, exit.Failf("gateway: %s: tls: %v", l.Addr, err)
 		}
+		g.remember(files)
 	}
 	s := l.Listener
 	if s == nil {
@@ -63,7 +67,7 @@ func (g *Gateway) socket(ctx context.Context, l Listen) (net.Listener, error) {
 		s = &proxyproto.Listener{Listener: s, ConnPolicy: believe(l.ProxyProtocol), ReadHeaderTimeout: g.headerTimeout()}
 	}
 	if files != nil {
-		s = tls.NewListener(s, &tls.Config{GetConfigForClient: files.config, MinVersion: tls.VersionTLS12})
+		s = tls.NewListener(s, &tls.Config{GetConfigForClient: files.Config, MinVersion: tls.VersionTLS12})
 	}
 	return s, nil
 }
@@ -224,4 +228,23 @@ func (c *conn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
+}
+
+// files are those of the TLS.
+func (t *TLS) files(log *slog.Logger) *certificate.Files {
+	return &certificate.Files{Cert: t.Cert, Key: t.Key, ClientCA: t.ClientCA, Every: time.Second, Log: log}
+}
+
+// remember notes the certificates of a socket.
+func (g *Gateway) remember(f *certificate.Files) {
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
+	g.own = append(g.own, f)
+}
+
+// Certificates returns those of the sockets that are open.
+func (g *Gateway) Certificates() []*certificate.Files {
+	g.swapping.Lock()
+	defer g.swapping.Unlock()
+	return slices.Clone(g.own)
 }

@@ -46,17 +46,24 @@ func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admiss
 		// begin, which is not for a proxy to wait for. Not all writers have it.
 		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
 	}
-	x.g.reverse.ServeHTTP(x, r)
+	if simple(r) {
+		x.direct(r)
+	} else {
+		x.g.reverse.ServeHTTP(x, r)
+	}
 	if a != nil && (x.tunnel || x.streams) {
 		a.Forget() // it took long for a reason of its own
 	}
 }
 
-// rewrite completes what is sent to the upstream. The fields that only a proxy
-// may set are gone already, and those of Connection; what is set here can not be
-// removed by the caller any more.
-func (x *exchange) rewrite(p *httputil.ProxyRequest) {
-	h, say := p.Out.Header, &x.says
+// rewrite completes what is sent to the upstream.
+func (x *exchange) rewrite(p *httputil.ProxyRequest) { x.state(p.Out.Header, p.In) }
+
+// state puts what the gateway says of a request in into h, the header for the
+// upstream. The fields that only a proxy may set are gone already, and those of
+// Connection; what is set here can not be removed by the caller any more.
+func (x *exchange) state(h http.Header, in *http.Request) {
+	say := &x.says
 	if x.client.IsValid() {
 		say[0] = x.client.String()
 		if say[1] = say[0]; x.client != x.peer {
@@ -64,18 +71,18 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 		}
 		h["X-Real-Ip"], h["X-Forwarded-For"] = say[:1:1], say[1:2:2]
 	}
-	say[2], say[3] = p.In.Host, "http"
-	if p.In.TLS != nil {
+	say[2], say[3] = in.Host, "http"
+	if in.TLS != nil {
 		say[3] = "https"
 	}
 	h["X-Forwarded-Host"], h["X-Forwarded-Proto"] = say[2:3:3], say[3:]
-	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} { // there if they come from a proxy that is trusted
-		if lines := p.In.Header[name]; len(lines) == 1 {
+	for _, name := range [...]string{"X-Forwarded-Proto", "X-Forwarded-Host"} { // there if they come from a proxy that is trusted
+		if lines := in.Header[name]; len(lines) == 1 {
 			h[name] = lines
 		}
 	}
 	for _, b := range x.g.names {
-		if lines, ok := p.In.Header[b]; ok {
+		if lines, ok := in.Header[b]; ok {
 			h[b] = lines
 		}
 	}
@@ -86,9 +93,9 @@ type roundTripper struct{}
 
 // RoundTrip sends a request, and to the next upstream if one cannot be connected
 // to and nothing of the body was read. It is never sent again where an upstream
-// may have seen it, except that net/http repeats requests without a body, by GET,
-// HEAD, OPTIONS and TRACE or with an Idempotency-Key, on a kept connection that
-// was closed before the answer began.
+// may have seen it, except that its Endpoint repeats requests without a body, by GET,
+// HEAD, OPTIONS and TRACE or with an Idempotency-Key, where a kept connection was
+// closed before the answer began.
 func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	if r.Body != nil {
@@ -131,10 +138,38 @@ func (x *exchange) aim(r *http.Request, base *url.URL) {
 	if to.Path == "" || to.Path == "/" {
 		return
 	}
-	r.URL.Path = joined(to.Path, base.Path)
-	if base.RawPath != "" || to.RawPath != "" {
-		r.URL.RawPath = joined(to.EscapedPath(), base.EscapedPath())
+	at := base
+	if climbs(base.Path) { // what the upstream would read as outside of its path
+		at = &url.URL{Path: cleaned(base.Path)}
 	}
+	r.URL.Path, r.URL.RawPath = joined(to.Path, at.Path), ""
+	if at.RawPath != "" || to.RawPath != "" {
+		r.URL.RawPath = joined(to.EscapedPath(), at.EscapedPath())
+	}
+}
+
+// climbs reports whether a path has a segment "..".
+func climbs(path string) bool {
+	return strings.Contains(path, "/../") || strings.HasSuffix(path, "/..")
+}
+
+// sneaks reports whether a path has a segment that some services read as "..": with
+// a parameter behind it, as in "..;x", or with '\' between segments.
+func sneaks(path string) bool {
+	if !strings.ContainsAny(path, `;\`) {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == ".." { // is resolved, see aim
+			continue
+		}
+		for part := range strings.SplitSeq(segment, `\`) {
+			if name, _, _ := strings.Cut(part, ";"); name == ".." {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // joined puts one path behind another.
@@ -165,6 +200,9 @@ func (x *exchange) answered(a *http.Response) *http.Response {
 
 // fail answers a request that no upstream has answered.
 func (x *exchange) fail(err error) {
+	if x.answer != nil { // it switches to a protocol that nobody asked for, and ReverseProxy leaves it open
+		x.answer.Body.Close()
+	}
 	if x.served != nil {
 		x.served.Err = err
 	}
@@ -201,6 +239,8 @@ func (x *exchange) giveBack() {
 func (x *exchange) statusOf(err error) int {
 	timeout := net.Error(nil)
 	switch {
+	case x.flooded.Load():
+		return http.StatusBadGateway
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
 	case x.late() && x.upload != nil && (x.upload.broken.Load() || !x.upload.done.Load()):

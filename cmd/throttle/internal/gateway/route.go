@@ -2,17 +2,16 @@ package gateway
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/internal/glob"
@@ -42,6 +41,7 @@ type route struct {
 	idle       time.Duration
 	watch      watchlist
 	maxBody    int64
+	below      bool // a target has a path, which no request may leave
 	shed       *admit.Shedder
 	pool       *upstream.Pool
 	instead    *upstream.Pool // of Degraded.To
@@ -128,9 +128,11 @@ func (t *route) readMatch() error {
 // pool returns the pool of the targets, that of an old route if it has the same.
 func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old []*route) (*upstream.Pool, error) {
 	for i, text := range to {
-		if _, err := upstream.Parse(text); err != nil {
+		u, err := upstream.Parse(text)
+		if err != nil {
 			return nil, flawf(at+"["+strconv.Itoa(i)+"]", "%s: %v", words.BadURL(text), err)
 		}
+		t.below = t.below || u.Path != "" && u.Path != "/"
 	}
 	for _, o := range old {
 		if o.Timeout != t.Timeout || o.TLS != t.TLS || t.TLS != (UpstreamTLS{}) { // files may have changed
@@ -157,7 +159,7 @@ func (u UpstreamTLS) config(log *slog.Logger) (*tls.Config, error) {
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.ServerName}
 	if u.CA != "" {
-		pool, err := authorities(u.CA)
+		pool, err := certificate.Authorities(u.CA)
 		if err != nil {
 			return nil, err
 		}
@@ -166,28 +168,11 @@ func (u UpstreamTLS) config(log *slog.Logger) (*tls.Config, error) {
 	if u.Cert == "" && u.Key == "" {
 		return c, nil
 	}
-	files := &certificates{TLS: TLS{Cert: u.Cert, Key: u.Key}, log: log}
+	files := (&TLS{Cert: u.Cert, Key: u.Key}).files(log)
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		in, err := files.config(nil)
-		if err != nil {
-			return nil, err
-		}
-		return &in.Certificates[0], nil
+		return &files.At(time.Now()).Certificates[0], nil
 	}
-	return c, files.load(time.Now())
-}
-
-// authorities reads certificates of authorities.
-func authorities(file string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s: has no certificate in PEM form", file)
-	}
-	return pool, nil
+	return c, files.Load(time.Now())
 }
 
 // shedder returns that of an old route for the same upstreams, or a new one.

@@ -140,13 +140,15 @@ func (s *Search) Result() Result {
 	return r
 }
 
-// interval is where the knee is.
+// interval is where the knee is: what was measured below Bounds.Most may point above
+// it, but no higher level may be offered, so that none is named.
 func (s *Search) interval() Interval {
 	if s.belief.weights == nil {
 		return Interval{s.low, s.low, s.low}
 	}
 	k := s.belief.interval()
-	k.Low, k.High = k.Low*(1-systematic), min(k.High*(1+systematic), max(s.bounds.Most, k.At))
+	most := s.bounds.Most
+	k.Low, k.At, k.High = min(k.Low*(1-systematic), most), min(k.At, most), min(k.High*(1+systematic), most)
 	if s.Concurrency {
 		k.Low, k.At, k.High = s.floor(k.Low), s.floor(k.At), s.floor(k.High)
 	}

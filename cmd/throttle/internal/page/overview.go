@@ -53,8 +53,8 @@ type overviewBody struct {
 // overview is decisions by reason, latency, state, and what was changed by hand.
 func overview(p *Page, r *http.Request, f *frame) (any, error) {
 	b := &overviewBody{
-		Decisions: decisions(f.Ticks, f.Now, "", chart{Kind: "decisions", Width: chartWidth, Height: chartHeight, Label: "Decisions a second in the last ten minutes, passed and refused"}, chartStep),
-		Latency:   latency(f.Ticks, f.Now), Reasons: reasons(f),
+		Decisions: decisions(f.Drawn(), f.Now, "", chart{Kind: "decisions", Width: chartWidth, Height: chartHeight, Label: "Decisions a second in the last ten minutes, passed and refused"}, chartStep),
+		Latency:   latency(f.Drawn(), f.Now), Reasons: reasons(f),
 	}
 	if err := p.Call(r.Context(), "GET", "/api/v1/overlay", nil, &b.Hand); err != nil && p.Status(err) != http.StatusNotFound {
 		return b, err

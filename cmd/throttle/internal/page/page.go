@@ -106,12 +106,21 @@ type frame struct {
 	Now               time.Time
 	Status            status
 	Ticks             []ticks.Tick // the last one only, where none are drawn
+	Parts             bool         // for the script, which has charts and rates: main alone, without them
 	Last              ticks.Tick   // of Ticks
 	Alert, Done       string
 	Failed            string     // the form that Alert is about
 	Form              url.Values // as it was sent, with the query
 	posted            url.Values // of Form, without the query
 	Body              any
+}
+
+// Drawn are the ticks of which charts are made.
+func (f *frame) Drawn() []ticks.Tick {
+	if f.Parts {
+		return nil
+	}
+	return f.Ticks
 }
 
 // PerSecond are the decisions of the last second.
@@ -138,7 +147,7 @@ func (p *Page) View(w http.ResponseWriter, r *http.Request) {
 
 // show renders a view, with what went wrong with a form sent from it.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong error) {
-	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: nav, Now: time.Now(), Form: r.Form, posted: r.PostForm}
+	f := &frame{Viewer: p.Viewer(r.Context()), View: v.Name, Title: v.Title, Path: again(r, v), Nav: nav, Now: time.Now(), Form: r.Form, posted: r.PostForm, Parts: r.Header.Get("Throttle-Page") == "parts"}
 	err := p.Call(r.Context(), "GET", "/api/v1/status", nil, &f.Status)
 	n := 1
 	if v.Drawn {
@@ -206,7 +215,11 @@ func (p *Page) Assets(w http.ResponseWriter, r *http.Request) {
 
 func render(w http.ResponseWriter, name string, status int, f *frame) {
 	var b bytes.Buffer
-	if err := views[name].ExecuteTemplate(&b, "frame.html", f); err != nil {
+	whole := "frame.html"
+	if f.Parts {
+		whole = "main"
+	}
+	if err := views[name].ExecuteTemplate(&b, whole, f); err != nil {
 		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -39,7 +39,7 @@ func rulesView(p *Page, r *http.Request, f *frame) (any, error) {
 
 func rowOf(one rule, near map[string]int, f *frame) ruleRow {
 	row := ruleRow{rule: one, Near: -1}
-	row.Spark = decisions(f.Ticks, f.Now, one.Name, chart{Kind: "spark", Name: one.Name, Width: sparkWidth, Height: sparkHeight, Label: "Decisions of rule " + one.Name + " in the last ten minutes"}, sparkStep)
+	row.Spark = decisions(f.Drawn(), f.Now, one.Name, chart{Kind: "spark", Name: one.Name, Width: sparkWidth, Height: sparkHeight, Label: "Decisions of rule " + one.Name + " in the last ten minutes"}, sparkStep)
 	row.Passed, row.Refused, row.Shadow = f.Last.PerSecond(one.Name)
 	if near != nil {
 		row.Near = near[one.Name]

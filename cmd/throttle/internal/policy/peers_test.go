@@ -51,6 +51,9 @@ func TestAllPoliciesAreThoseOfTheLibraryAndThePeers(t *testing.T) {
 
 // The bound is one: never refused, everything used, all alike.
 func TestOmniscientIsTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	for _, name := range []string{"heroku", "emr", "dynamodb", "drop", "rise", "far", "fixed-window", "sliding", "tight"} {
 		s := clitest.Builtin(t, name)
 		if got := medianOf(t, s, "omniscient", "retry_rate"); got != 0 {

@@ -137,6 +137,9 @@ func (f *findings) write(w io.Writer) error {
 	line("caller", "%s", f.code())
 	b.WriteByte('\n')
 	f.writeCandidates(&b)
+	if !f.Decided {
+		b.WriteString("\n" + words.Fold(f.doubt(), 90) + "\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -55,7 +55,7 @@ func (r *Decisions) Top(now time.Time, by sketch.By, rule string, n int) sketch.
 }
 
 // OnEvent remembers a decision, and counts it for each key that it was about. Of many
-// it counts one in 16, and of very many one in 64, see [sketch.Sketch.Every]: of
+// it counts one in 16, and of very many one in 128, see [sketch.Sketch.Every]: of
 // refusals only where they are many themselves. It neither keeps e nor changes it,
 // allocates nothing, and holds locks for one copy at a time.
 func (r *Decisions) OnEvent(e *admit.Event) {
@@ -68,14 +68,29 @@ func (r *Decisions) OnEvent(e *admit.Event) {
 	r.count(e, sketch.PaneAt(at))
 }
 
-// count counts it.
+// count counts it. Of those that passed, which are the most, all but a few end at the
+// draw: so that it is the most of what counting takes, nothing else of e is looked at
+// before.
 func (r *Decisions) count(e *admit.Event, pane int64) {
-	busy := e.Answer.Reason == rules.Busy
+	every := r.sketch.Every(pane, sketch.All)
+	if e.Verdict != admit.Admitted {
+		r.countRefusal(e, pane, every)
+		return
+	}
+	if len(e.Asks) == 0 || every > 1 && rand.Uint32()&(every-1) != 0 {
+		return
+	}
+	c := counting{r: r, pane: pane, weight: every}
+	c.asked(e, false)
+}
+
+// countRefusal counts one that did not pass, every of which stand for one. Refusals
+// have a sample of their own, which has all of them where they are few.
+func (r *Decisions) countRefusal(e *admit.Event, pane int64, every uint32) {
+	busy, limited, refusals := e.Answer.Reason == rules.Busy, e.Verdict == admit.Limited, uint32(1)
 	if len(e.Asks) == 0 && !busy {
 		return
 	}
-	limited := e.Verdict == admit.Limited
-	every, refusals := r.sketch.Every(pane, sketch.All), uint32(1)
 	if busy || limited {
 		refusals = r.sketch.Every(pane, sketch.Refused)
 	}

@@ -112,6 +112,12 @@ func serviceGist(w sim.Service) (parts []string) {
 	if w.AtOnce > 0 {
 		text += fmt.Sprintf(", %d at once, %s", w.AtOnce, queueGist(int64(w.Queue)))
 	}
+	switch {
+	case w.Batch > 1:
+		text += fmt.Sprintf(" and %s for each of a batch of up to %d", words.Short(w.Each), w.Batch)
+	case w.Each > 0:
+		text += fmt.Sprintf(" and %s for each in work", words.Short(w.Each))
+	}
 	parts = append(parts, text)
 	if w.Slow.Share > 0 {
 		parts = append(parts, fmt.Sprintf("%.3g%% of it %g times as slow", 100*w.Slow.Share, w.Slow.Times))

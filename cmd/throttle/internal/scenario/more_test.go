@@ -127,6 +127,7 @@ var badMore = []struct{ text, want string }{
 	{"server: {rate: 4/s, service: {time: 1s, slow: {share: 0.5, times: 2}}}\n", "1:47: slow: needs times, and a service of at_once 2 or more"},
 	{"server: {rate: 4/s, service: {time: 1s, speeds: [{at: 1s, times: 2}, {at: 1s, times: 3}]}}\n", "1:70: speeds: needs times, and an at after the one before"},
 	{"server: {rate: 4/s, service: {time: 1s, queue: 4}}\n", "1:48: queue 4: needs an at_once"},
+	{"server: {rate: 4/s, service: {time: 1s, batch: 4}}\n", "1:48: batch 4: needs an at_once"},
 	{"server: {rate: 4/s, nodes: 0}\n", "1:28: nodes 0: must be a whole number from 1 to 1000"},
 	{"server: {rate: 4/s, errors: 0.6, final: 0.6}\nclients: [{work: 1}]\n", "1:1: scenario x: errors 0.6: must be at least 0 and, with those"},
 	{"server: {rate: 4/s, hints: {missing: 0.1}}\n", "1:28: hints: nothing to say"},
@@ -189,5 +190,24 @@ func TestTraceOfCalls(t *testing.T) {
 		case test.want == "" && (err != nil || fmt.Sprint(s.Clients[0].Trace) != "[500ms 1.5s 2s]"):
 			t.Errorf("trace %q = %v, %v; want 0.5 s, 1.5 s and 2 s", test.trace, s.Clients, err)
 		}
+	}
+}
+
+// A service of batches is written as it is read.
+func TestBatchesOfScenarioFile(t *testing.T) {
+	s, err := Parse("x.yaml", []byte("server: {limit: none, service: {time: 2ms, at_once: 1, each: 50us, batch: 16}}\nduration: 1m\nclients: [{workers: 64}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := s.Server.Service; w.Each != 50*time.Microsecond || w.Batch != 16 {
+		t.Errorf("each %v, batch %d; want 50µs, 16", w.Each, w.Batch)
+	}
+	var b strings.Builder
+	writeService(&b, s.Server.Service)
+	if want := "  service: {time: 2ms, at_once: 1, each: 50µs, batch: 16}\n"; b.String() != want {
+		t.Errorf("written as %q, want %q", b.String(), want)
+	}
+	if gist := Gist(s); !strings.Contains(gist, "and 50µs for each of a batch of up to 16") {
+		t.Errorf("gist %q", gist)
 	}
 }

@@ -102,7 +102,7 @@ func (y *yamlFile) service(f field) (w sim.Service) {
 	if !f.present() {
 		return w
 	}
-	g := y.mapping(f.node, "service", "time", "spread", "tail", "at_once", "queue", "pause", "slow", "speeds")
+	g := y.mapping(f.node, "service", "time", "spread", "tail", "at_once", "queue", "each", "batch", "pause", "slow", "speeds")
 	if !g.get("time").present() {
 		y.fail(f.node, "service: no time; write it as in {time: 200ms, at_once: 10, queue: 50}")
 		return w
@@ -112,6 +112,10 @@ func (y *yamlFile) service(f field) (w sim.Service) {
 	w.AtOnce, w.Queue = int(g.get("at_once").integer(1, maxWorkers)), int(g.get("queue").integer(0, maxWorkers))
 	if queue := g.get("queue"); w.Queue > 0 && w.AtOnce == 0 {
 		queue.fail("needs an at_once: how many are worked on at a time")
+	}
+	w.Each, w.Batch = g.get("each").duration(0, time.Hour), int(g.get("batch").integer(1, maxWorkers))
+	if batch := g.get("batch"); w.Batch > 1 && w.AtOnce == 0 {
+		batch.fail("needs an at_once: how many batches are worked on at a time")
 	}
 	y.troubles(g.get("pause"), g.get("slow"), g.get("speeds"), &w)
 	return w

@@ -96,6 +96,12 @@ func writeService(b *strings.Builder, w sim.Service) {
 	if w.Queue > 0 {
 		fmt.Fprintf(b, ", queue: %d", w.Queue)
 	}
+	if w.Each > 0 {
+		fmt.Fprintf(b, ", each: %v", w.Each)
+	}
+	if w.Batch > 0 {
+		fmt.Fprintf(b, ", batch: %d", w.Batch)
+	}
 	b.WriteString("}\n")
 }
 

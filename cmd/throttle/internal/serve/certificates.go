@@ -1,50 +1,64 @@
 package serve
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"os"
-	"sync/atomic"
+	"strings"
+	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/throttleotel"
 )
 
-// certificates are files in PEM form, read again for each connection: operators have
-// few. While a new one is wrong, the last good ones are in use.
-type certificates struct {
-	cert, key, clientCA string
-	good                atomic.Pointer[tls.Config]
+// filesOf are the files of a TLS.
+func filesOf(t *config.TLS) *certificate.Files {
+	return &certificate.Files{Cert: string(t.Cert), Key: string(t.Key), ClientCA: string(t.ClientCA)}
 }
 
-// load reads the files.
-func (c *certificates) load() error {
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
-	if err != nil {
-		return err
-	}
-	now := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}, ClientAuth: c.auth()}
-	if c.clientCA != "" {
-		text, err := os.ReadFile(c.clientCA)
-		if err != nil {
-			return err
+// Warnings names the certificates of listeners and for upstreams that have expired, or
+// will within 30 days, which Check lets pass. Each begins with its place.
+func Warnings(f *config.File, now time.Time) (all []string) {
+	warn := func(path string, t *config.TLS) {
+		if t == nil || t.Cert == "" {
+			return
 		}
-		now.ClientCAs = x509.NewCertPool()
-		if !now.ClientCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("%s: no certificate in PEM form", c.clientCA)
+		if files := filesOf(t); files.Load(now) == nil && files.Doubt(now) != "" {
+			all = append(all, f.Fail(path+".tls.cert", "%s %s", t.Cert, files.Doubt(now)).Error())
 		}
 	}
-	c.good.Store(now)
-	return nil
-}
-
-func (c *certificates) auth() tls.ClientAuthType {
-	if c.clientCA != "" {
-		return tls.RequireAndVerifyClientCert
+	if f.Admin != nil {
+		warn("admin.listen", f.Admin.Listen.TLS)
 	}
-	return tls.NoClientCert
+	if f.Gateway == nil {
+		return all
+	}
+	for i, s := range f.Gateway.Listen {
+		warn(fmt.Sprintf("gateway.listen[%d]", i), s.TLS)
+	}
+	for i, r := range f.Gateway.Routes {
+		if r.TLS != nil {
+			warn(fmt.Sprintf("gateway.routes[%d]", i), &config.TLS{Cert: r.TLS.Cert, Key: r.TLS.Key})
+		}
+	}
+	return all
 }
 
-// config returns what a connection uses.
-func (c *certificates) config(*tls.ClientHelloInfo) (*tls.Config, error) {
-	_ = c.load() // else the last good ones
-	return c.good.Load(), nil
+// certificates is the state of all certificates of listeners.
+func (p *program) certificates() throttleotel.Config {
+	all := []*certificate.Files{}
+	if p.gateway != nil {
+		all = append(all, p.gateway.Certificates()...)
+	}
+	if p.own != nil {
+		all = append(all, p.own)
+	}
+	c := throttleotel.Config{OK: true}
+	for _, f := range all {
+		f.At(time.Now()) // also where there are no handshakes
+		s := f.State()
+		c.OK = c.OK && s.Err == nil
+		c.Version = strings.Trim(c.Version+" "+s.Version, " ")
+		c.Age = max(c.Age, time.Since(s.Confirmed))
+	}
+	return c
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/admin"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
@@ -72,11 +73,13 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 		c.Tokens = append(c.Tokens, admin.Token{Name: "read_token", Secret: string(a.ReadToken)})
 	}
 	if t := a.Listen.TLS; t != nil {
-		files := &certificates{cert: string(t.Cert), key: string(t.Key), clientCA: string(t.ClientCA)}
-		if err := files.load(); err != nil {
+		files := filesOf(t)
+		files.Log = p.log
+		if err := files.Load(time.Now()); err != nil {
 			return nil, p.began.Fail("admin.listen.tls", "%v", err)
 		}
-		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.config, ClientAuth: files.auth()}
+		p.own = files
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.Config, ClientAuth: files.Auth()}
 	}
 	l, err := p.sockets.Listen(ctx, string(a.Listen.Address))
 	if err != nil {
@@ -97,7 +100,7 @@ func (p *program) serveAdmin(ctx context.Context, drain <-chan struct{}) error {
 
 // observe registers the metrics of what admin does not know.
 func (p *program) observe(m *throttleotel.Metrics) error {
-	errs := []error{m.InFlight("serve", p.control.InFlight), m.Config("files", p.state)}
+	errs := []error{m.InFlight("serve", p.control.InFlight), m.Config("files", p.state), m.Config("certificates", p.certificates)}
 	if p.storage.leases != nil {
 		errs = append(errs, m.Leases("store", p.storage.leases))
 	}
@@ -151,8 +154,7 @@ func checkTLS(f *config.File, path string, t *config.TLS) error {
 	if t == nil {
 		return nil
 	}
-	files := &certificates{cert: string(t.Cert), key: string(t.Key), clientCA: string(t.ClientCA)}
-	if err := files.load(); err != nil {
+	if err := filesOf(t).Load(time.Now()); err != nil {
 		return f.Fail(path+".tls", "%v", err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/admin"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
@@ -65,8 +66,9 @@ type program struct {
 	peers   *recent.Peers     // nil: there are no others
 	// latency records how long decisions took, from when the metrics are made.
 	latency atomic.Pointer[func(admit.Event)]
-	gateway *gateway.Gateway // nil: no such role
-	admin   *adminRole       // nil: no such role
+	gateway *gateway.Gateway   // nil: no such role
+	admin   *adminRole         // nil: no such role
+	own     *certificate.Files // of the admin listener; nil: none
 	// listening are the sockets of the gateway.
 	listening []net.Listener
 

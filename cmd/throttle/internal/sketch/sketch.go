@@ -32,7 +32,7 @@ const (
 	// Sampled is how many decisions stand for one that is counted, once a pane has many,
 	// and Sparsely where it has still more.
 	Sampled  = 16
-	Sparsely = 64
+	Sparsely = 128
 
 	exactly  = 1 << 18 // decisions that a pane counts one by one, and then as many of one in 16
 	batch    = 256     // decisions of a set that are added to those at once

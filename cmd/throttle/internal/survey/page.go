@@ -22,7 +22,8 @@ func (r report) writeMarkdown(w io.Writer) {
 		markdown(w, r.peerRows())
 	}
 	if o.pairs {
-		fmt.Fprintf(w, "\n## One true hint more\n\n%s.\n", r.pairLine())
+		fmt.Fprintf(w, "\n## One true hint more\n\n%s\n\n", pairLine())
+		markdown(w, r.pairRows())
 	}
 	if len(r.worst) > 0 {
 		fmt.Fprint(w, "\n## The worst cells\n\n```\n")
@@ -84,7 +85,9 @@ type jsonCell struct {
 	Winners  []string     `json:"won_by,omitempty"`
 	Ours     jsonFigures  `json:"ours"`
 	Bound    jsonFigures  `json:"bound"`
+	Hint     string       `json:"hint_added,omitempty"`
 	Told     *jsonFigures `json:"told,omitempty"`
+	Again    *jsonFigures `json:"again,omitempty"` // without it, in other runs
 }
 
 type jsonReport struct {
@@ -101,9 +104,11 @@ type jsonReport struct {
 }
 
 type pairsJSON struct {
-	Pairs  int `json:"pairs"`
-	Missed int `json:"missed"`
-	Loses  int `json:"loses"`
+	Pairs       int `json:"pairs"`
+	Missed      int `json:"missed"`
+	Loses       int `json:"loses"`
+	OtherMissed int `json:"missed_by_chance"`
+	OtherLoses  int `json:"loses_by_chance"`
 }
 
 // writeJSON writes the survey with the figures of every cell.
@@ -111,7 +116,8 @@ func (r report) writeJSON(w io.Writer) error {
 	o := r.options
 	j := jsonReport{Policy: o.policy.Name, Seed: o.seed, Runs: o.seeds, Cells: r.all.cells, Held: r.all.held, Beyond: r.all.beyond / float64(max(r.all.judged(), 1)), Hopeless: r.all.hopeless, Apart: r.all.apart}
 	if o.pairs {
-		j.Pairs = &pairsJSON{r.pairs.pairs, r.pairs.missed, r.pairs.loses}
+		p := r.pairs[0]
+		j.Pairs = &pairsJSON{p.pairs, p.told.missed, p.told.loses, p.other.missed, p.other.loses}
 	}
 	for _, x := range r.outcomes {
 		j.All = append(j.All, cellOf(x))
@@ -131,8 +137,8 @@ func cellOf(x outcome) jsonCell {
 		c.Groups = append(c.Groups, g.String())
 	}
 	if x.pair.ok {
-		told := figuresOf(x.pair.ours)
-		c.Told = &told
+		told, again := figuresOf(x.pair.ours), figuresOf(x.pair.again)
+		c.Hint, c.Told, c.Again = x.pair.hint, &told, &again
 	}
 	return c
 }

@@ -14,8 +14,8 @@ type report struct {
 	all      tally
 	groups   []groupTally
 	peers    []peerTally
-	worst    []outcome // those that are missed, the worst first
-	pairs    pairTally
+	worst    []outcome   // those that are missed, the worst first
+	pairs    []pairTally // of all hints together first, and of each
 }
 
 // tally counts cells.
@@ -45,8 +45,13 @@ type peerTally struct {
 	worstShare float64
 }
 
-// pairTally counts cells with and without a hint.
-type pairTally struct{ pairs, missed, loses int }
+// pairTally counts pairs of cells with and without a hint, and what chance alone
+// makes of the same cells.
+type pairTally struct {
+	hint        string
+	pairs       int
+	told, other struct{ missed, loses int }
+}
 
 // add counts one cell.
 func (t *tally) add(x outcome) {
@@ -96,18 +101,32 @@ func (o *options) report(outcomes []outcome) report {
 		if !x.hopeless && !x.verdict.Held() {
 			r.worst = append(r.worst, x)
 		}
-		if x.pair.ok {
-			r.pairs.pairs++
-			r.pairs.missed += one(x.pair.missed)
-			r.pairs.loses += one(x.pair.loses)
-		}
 	}
 	slices.SortStableFunc(r.worst, func(a, b outcome) int { return cmp.Compare(b.verdict.Worst(), a.verdict.Worst()) })
 	if !o.verbose {
 		r.worst = r.worst[:min(len(r.worst), mostBad)]
 	}
 	r.countPeers()
+	if o.pairs {
+		r.countPairs()
+	}
 	return r
+}
+
+func (r *report) countPairs() {
+	for _, hint := range append([]string{"all"}, survey.Hints[:]...) {
+		t := pairTally{hint: hint}
+		for _, x := range r.outcomes {
+			if p := x.pair; p.ok && (hint == "all" || hint == p.hint) {
+				t.pairs++
+				t.told.missed += one(p.told.missed)
+				t.told.loses += one(p.told.loses)
+				t.other.missed += one(p.other.missed)
+				t.other.loses += one(p.other.loses)
+			}
+		}
+		r.pairs = append(r.pairs, t)
+	}
 }
 
 func one(yes bool) int {

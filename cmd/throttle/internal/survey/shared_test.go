@@ -15,6 +15,9 @@ import (
 // does not know how long each request will be on its way, whatever the kind of
 // the limit; so what others miss is no fault of the bars.
 func TestSharedHolds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	o := options{}
 	held, kinds := 0, map[limit.Kind]int{}
 	const cells = 60

@@ -37,6 +37,9 @@ func served(r *sim.Run, most int) (at []time.Duration) {
 // sooner under any policy, for every k; so none finishes sooner, and in none is
 // the mean wait shorter.
 func TestNoPolicyBeatsTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	const cells, calls = 40, 150
 	for number := range cells {
 		c := survey.Draw(11, number)
@@ -96,13 +99,51 @@ func TestJSON(t *testing.T) {
 			held++
 		}
 	}
+	told, again := 0, 0
+	for _, c := range got.All {
+		told += one(c.Told != nil)
+		again += one(c.Again != nil && c.Hint != "")
+	}
+	if p := got.Pairs; p == nil || told != p.Pairs || again != p.Pairs {
+		t.Errorf("%d cells with a hint more and %d controls, of %+v", told, again, p)
+	}
 	if len(got.All) != 10 || held != got.Held || got.Policy != "aimd" || got.Pairs == nil || got.Pairs.Pairs == 0 {
 		t.Errorf("%d cells, %d held; the report says %+v", len(got.All), held, got)
 	}
 }
 
+// TestPairsHaveAControl: of a policy that reads no hint a pair is twice the same
+// runs, and loses nothing; what the same cells lose in other runs is chance.
+func TestPairsHaveAControl(t *testing.T) {
+	o := options{cells: 40, seed: 1, seeds: 1, policy: policy.All(sim.Scenario{})[0], pairs: true}
+	if o.policy.Name != "none" {
+		t.Fatalf("the first policy is %s", o.policy.Name)
+	}
+	others := 0
+	for number := range o.cells {
+		if x := o.judge(t.Context(), survey.Draw(o.seed, number)); x.pair.ok && x.pair.hint != "retry-after" {
+			if x.pair.ours != x.ours || x.pair.told != (loss{}) {
+				t.Errorf("cell %d: with %s %+v, without %+v", number, x.pair.hint, x.pair.ours, x.ours)
+			}
+			others += one(x.pair.again != x.ours)
+		}
+	}
+	if others < 5 {
+		t.Errorf("the control differs in %d cells, want 5 or more", others)
+	}
+	stdout, _, _ := clitest.Play(t.Context(), Run, "-cells", "8", "-seeds", "1", "-policy", "none", "-pairs")
+	for _, want := range []string{"One true hint more", "by chance: missed", "\nretry-after "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
 // TestWorstCellsRun: the files are of the cells, but for their name.
 func TestWorstCellsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	dir := t.TempDir()
 	stdout, stderr, code := clitest.Play(t.Context(), Run, "-cells", "20", "-seeds", "1", "-peers=false", "-policy", "none", "-worst", dir)
 	if code != 0 {
@@ -118,6 +159,9 @@ func TestWorstCellsRun(t *testing.T) {
 }
 
 func TestMarkdown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	file := filepath.Join(t.TempDir(), "survey.md")
 	if _, stderr, code := clitest.Play(t.Context(), Run, "-cells", "5", "-seeds", "1", "-md", file); code != 0 {
 		t.Fatalf("exit code %d, %s", code, stderr)

@@ -28,13 +28,18 @@ type outcome struct {
 	pair        pair
 }
 
-// pair is a cell that tells one hint more.
+// pair is a cell that tells one hint more. The control is the cell as it is, in
+// other runs: what it seems to lose is chance.
 type pair struct {
-	ok            bool
-	cell          survey.Cell
-	ours          survey.Figures
-	missed, loses bool
+	ok          bool
+	cell        survey.Cell
+	hint        string
+	ours, again survey.Figures
+	told, other loss
 }
+
+// loss is what survey.Cell.Worse finds.
+type loss struct{ missed, loses bool }
 
 // survey runs the cells on all cores. Their order is that of numbers, however
 // many cores there are.
@@ -75,18 +80,26 @@ func (o *options) judge(ctx context.Context, c survey.Cell) outcome {
 	x.ours = o.figures(ctx, c, o.seeds, with(o.policy), enough(3, x.bound))
 	x.verdict = c.Judge(x.ours, x.bound, x.informed)
 	if o.pairs {
-		x.pair.cell, x.pair.ok = c.Tell()
-		if x.pair.ok {
-			p := &x.pair
-			p.ours = o.figures(ctx, p.cell, o.seeds, with(o.policy), enough(3, x.bound))
-			p.missed, p.loses = c.Worse(p.ours, x.ours, x.bound)
-		}
+		o.tell(ctx, &x)
 		return x
 	}
 	if o.peers {
 		o.compare(ctx, &x)
 	}
 	return x
+}
+
+// tell runs the cell with one more hint, and again with none.
+func (o *options) tell(ctx context.Context, x *outcome) {
+	p, other := &x.pair, x.cell
+	if p.cell, p.hint, p.ok = x.cell.Tell(); !p.ok {
+		return
+	}
+	other.Number += maxCells // for other seeds
+	p.ours = o.figures(ctx, p.cell, o.seeds, with(o.policy), enough(3, x.bound))
+	p.again = o.figures(ctx, other, o.seeds, with(o.policy), enough(3, x.bound))
+	p.told.missed, p.told.loses = x.cell.Worse(p.ours, x.ours, x.bound)
+	p.other.missed, p.other.loses = x.cell.Worse(p.again, x.ours, x.bound)
 }
 
 // compare runs the peers, and those that know the rate.

@@ -65,12 +65,23 @@ func (r report) peerRows() (rows [][]string) {
 	return rows
 }
 
-// pairLine says what one more hint did.
-func (r report) pairLine() string {
-	p := r.pairs
-	return fmt.Sprintf("%d pairs: from held to missed %d (%s, at most %s), losing %d (%s, at most %s)",
-		p.pairs, p.missed, percent(part(p.missed, p.pairs)), percent(mostMissed),
-		p.loses, percent(part(p.loses, p.pairs)), percent(mostLosing))
+// pairRows says what one more hint did, all hints first.
+func (r report) pairRows() (rows [][]string) {
+	rows = append(rows, []string{"hint added", "pairs", "from held to missed", "a figure worse", "by chance: missed", "worse"})
+	for _, p := range r.pairs {
+		row := []string{p.hint, fmt.Sprint(p.pairs)}
+		for _, n := range []int{p.told.missed, p.told.loses, p.other.missed, p.other.loses} {
+			row = append(row, fmt.Sprintf("%d (%s)", n, percent(part(n, p.pairs))))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// pairLine explains them.
+func pairLine() string {
+	return fmt.Sprintf("One true hint more: at most %s may go from held to missed, and a figure may be worse in at most %s. By chance: the same cells without it, in other runs.",
+		percent(mostMissed), percent(mostLosing))
 }
 
 // heldLine says how many cells are held, and how many were left out.
@@ -92,10 +103,11 @@ func (r report) writeText(w io.Writer) {
 		columns(w, r.peerRows())
 	}
 	if r.options.pairs {
-		fmt.Fprintf(w, "\n%s\n", r.pairLine())
+		fmt.Fprintf(w, "\n%s\n\n", pairLine())
+		columns(w, r.pairRows())
 		for _, x := range r.outcomes {
-			if x.pair.missed || x.pair.loses && r.options.verbose {
-				fmt.Fprintf(w, "%s\n  told   %s\n", about(x), figureText(x.cell, x.pair.ours))
+			if x.pair.told.missed || x.pair.told.loses && r.options.verbose {
+				fmt.Fprintf(w, "%s\n  told   %s | %s\n", about(x), figureText(x.cell, x.pair.ours), x.pair.hint)
 			}
 		}
 		return

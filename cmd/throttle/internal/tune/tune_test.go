@@ -70,6 +70,9 @@ func tuneJSON(t *testing.T, args ...string) (r tuned) {
 
 // Told nothing but a wide range, it finds the rate that the server has.
 func TestTuneFindsTheRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	for _, args := range [][]string{
 		{"-seeds=4", "-runs=200"},
 		{"-seeds=1", "-runs=100", "-seed=9"},
@@ -89,6 +92,9 @@ func TestTuneFindsTheRate(t *testing.T) {
 
 // The weights decide where on the front the best lies.
 func TestTuneObeysWeights(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	scenario := twentyFile(t)
 	with := func(weights string) (retries, sleep float64) {
 		r := tuneJSON(t, "-policy=backoff-jitter(cap=100ms..20s)", "-seeds=2", "-runs=120", "-weight", weights, scenario)
@@ -120,6 +126,9 @@ func TestTuneIsDeterministic(t *testing.T) {
 
 // A search stays within its runs, and the front is one.
 func TestTuneBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	for _, seeds := range []int{1, 2, 3, 7} {
 		for _, runs := range []int{leastRuns(seeds), leastRuns(seeds) + 57} {
 			r := tuneJSON(t, "-policy=backoff(base=100ms..5s)", "-seeds", fmt.Sprint(seeds), "-runs", fmt.Sprint(runs), twentyFile(t))
@@ -168,6 +177,9 @@ func TestTuneText(t *testing.T) {
 
 // docs/tune.md shows what the program prints and draws.
 func TestTuneDocs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	doc, err := os.ReadFile("../../../../docs/tune.md")
 	if err != nil {
 		t.Fatal(err)
@@ -308,6 +320,9 @@ func TestTuneHelp(t *testing.T) {
 
 // Work that is not done by the end of the run counts as finished then.
 func TestUnfinishedWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	s, err := scenario.Parse("x.yaml", []byte(strings.Replace(twenty, "workers: 10}", "workers: 10, work: 1000}", 1)))
 	if err != nil {
 		t.Fatal(err)
@@ -323,6 +338,9 @@ func TestUnfinishedWork(t *testing.T) {
 
 // The check is on seeds that the search has not seen, and on all of them.
 func TestTuneChecksOnOtherSeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	s, err := scenario.Parse("x.yaml", []byte(twenty))
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -21,7 +22,7 @@ type Endpoint struct {
 	Address string
 
 	pool      *Pool
-	transport *http.Transport
+	transport closer
 	sender    http.RoundTripper // transport, or that of the Options
 	inFlight  atomic.Int64
 	out       atomic.Int64 // unix nanoseconds until which it is ejected; 0 if it is healthy
@@ -65,15 +66,24 @@ func newEndpoint(p *Pool, t *url.URL, address string) *Endpoint {
 	default:
 		protocols.SetHTTP1(true)
 	}
-	e.transport = &http.Transport{
+	transport := &http.Transport{
 		DialContext: e.dial, DialTLSContext: e.dialTLS, Protocols: &protocols, DisableCompression: true,
-		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: 90 * time.Second, ResponseHeaderTimeout: p.o.Timeout,
-		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20,
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout, ResponseHeaderTimeout: p.o.Timeout,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: maxHeader,
+	}
+	if e.transport = transport; t.Scheme == "http" && looks {
+		e.transport = &wires{dial: e.dial, timeout: p.o.Timeout, others: transport}
 	}
 	if e.sender = p.o.Transport; e.sender == nil {
 		e.sender = e.transport
 	}
 	return e
+}
+
+// closer is a RoundTripper that keeps connections.
+type closer interface {
+	http.RoundTripper
+	CloseIdleConnections()
 }
 
 // maxIdle bounds the connections to an address that are kept for later.
@@ -121,6 +131,10 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.URL.Scheme = "http"
 	}
 	a, err := e.sender.RoundTrip(r)
+	if err == nil && a.StatusCode < 100 { // which net/http takes, and panics where it is to be passed on
+		a.Body.Close()
+		a, err = nil, fmt.Errorf("the status of an answer is %03d: must be 100 to 999", a.StatusCode)
+	}
 	switch {
 	case err == nil && e.ailing.Load():
 		e.served()

@@ -1,0 +1,129 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
+)
+
+// cut are the placeholders that do not fit into their fields.
+const cut = `(() => {
+	const on = document.createElement("canvas").getContext("2d"), all = [];
+	for (const e of document.querySelectorAll("details")) e.open = true;
+	for (const e of document.querySelectorAll("input[placeholder]")) {
+		const style = getComputedStyle(e), room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+		on.font = style.font;
+		if (on.measureText(e.placeholder).width > room) all.push(e.name + ": " + e.placeholder);
+	}
+	return all.join(", ");
+})()`
+
+// TestPagePlaceholders: on a phone and on a desk, what a field is to hold can be read.
+func TestPagePlaceholders(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startAlone(t)
+	signIn(b, "http://"+g.admin, exampleToken, "/")
+	for _, width := range []int64{360, 1400} {
+		for _, path := range []string{"/", "/who?rule=per-client&key=acme", "/try", "/whatif", "/versions"} {
+			b.Do(chromedp.EmulateViewport(width, 800), chromedp.Navigate("http://"+g.admin+path))
+			b.Await(`document.documentElement.dataset.ready !== undefined`)
+			if got := browsertest.Ask[string](b, cut); got != "" {
+				t.Errorf("%s at %d: these placeholders are cut: %s", path, width, got)
+			}
+		}
+	}
+	b.Clean("http://" + g.admin + "/")
+}
+
+// TestPageSparks: the script draws the charts and the rates of rules as the server does.
+func TestPageSparks(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startWith(t, "version: v1\nrules: [{name: per-client, key: header:X-Client, limits: 5/hour}, {name: toString, key: header:X-Client, limits: 9/hour}]\n")
+	signIn(b, "http://"+g.admin, exampleToken, "/rules")
+	b.Await(isLive)
+	for i := range 12 {
+		g.passes(9, fmt.Sprint("client-", i))
+	}
+	b.Await(`document.querySelectorAll("path.refused")[0].getAttribute("d").length > 20`)
+	// Both are of the same tick in most tries.
+	b.Await(`(() => {
+		const drawn = from => [...from.querySelectorAll("svg[data-rule] path")].map(e => e.getAttribute("d")).join("; ");
+		fetch("/rules").then(r => r.text()).then(text => { window.server = drawn(new DOMParser().parseFromString(text, "text/html")); window.script = drawn(document); });
+		return window.server && window.server === window.script;
+	})()`)
+	b.Clean("http://" + g.admin + "/")
+}
+
+// TestPageClock: a page tells when something ends by the clock of the server, whatever
+// that of its reader's machine says.
+func TestPageClock(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startAlone(t)
+	g.api("PUT", "/api/v1/block", `{"entry": "client=acme", "for": "2h", "why": "test"}`)
+	signIn(b, "http://"+g.admin, exampleToken, "/versions")
+	before(b, `const now = Date.now; Date.now = () => now() + 3600e3`)
+	b.Go("http://" + g.admin + "/")
+	b.Await(isLive)
+	b.Await(`/^in (1 h 59|2 h 0) min$/.test(document.querySelector("[data-part=active] time").textContent)`)
+	b.Clean("http://" + g.admin + "/")
+}
+
+// before runs a script before those of the pages that the tab opens.
+func before(b *browsertest.Browser, script string) {
+	b.Helper()
+	b.Do(chromedp.Func(func(ctx context.Context, to *chromedp.Target) error {
+		_, err := cdp.Call(ctx, to, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+		return err
+	}))
+}
+
+// TestPageTabsPlain: beyond this machine plain HTTP has no locks. Seven tabs of a browser,
+// which opens six connections to a host, reach the API all the same, and go on when the
+// one that reads for all is closed.
+func TestPageTabsPlain(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startAlone(t)
+	base := "http://" + g.admin
+	signIn(b, base, exampleToken, "/versions")
+	tabs := []*browsertest.Browser{b}
+	for len(tabs) < 7 {
+		tabs = append(tabs, b.Tab())
+	}
+	for _, one := range tabs {
+		before(one, `Object.defineProperty(Navigator.prototype, "locks", {value: undefined}); const real = EventSource; window.EventSource = function(at) { return window.stream = new real(at); }; EventSource.CLOSED = 2`)
+		one.Go(base + "/")
+		one.Await(isLive)
+	}
+	reads := func() (all []int) {
+		for i, one := range tabs {
+			if got := browsertest.Ask[int](one, `fetch("/api/v1/status").then(r => r.status)`); got != 200 {
+				t.Errorf("tab %d: the API answers %d", i, got)
+			}
+			if browsertest.Ask[bool](one, `Boolean(window.stream && window.stream.readyState !== 2)`) {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	var now []int
+	eventually(t, "one tab reads for all", func() bool { now = reads(); return len(now) == 1 })
+	first := tabs[now[0]]
+	first.Go("about:blank")
+	tabs = slices.Delete(tabs, now[0], now[0]+1)
+	eventually(t, "another one reads", func() bool { return len(reads()) == 1 })
+	for _, one := range tabs {
+		passed := browsertest.Ask[string](one, drawnNow)
+		one.Await(drawnNow + " !== " + browsertest.Quoted(passed))
+	}
+}
+
+const drawnNow = `document.querySelector("path.passed").getAttribute("d")`

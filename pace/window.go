@@ -1,0 +1,53 @@
+package pace
+
+import "math"
+
+// jump looks for the teeth of a short window: a level that falls step by step
+// and is full again at once, time after time. That of a small bucket which many
+// share rises as often as it falls.
+func (l *level) jump(s, r float64) {
+	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < tall {
+		if r > l.shown {
+			l.rises++
+		}
+		return
+	}
+	if l.looks > 4 && s-l.jumpAt <= short && 8*l.rises <= l.looks {
+		l.saw = min(l.saw+1, 6)
+	} else {
+		l.saw = max(l.saw-2, 0)
+	}
+	l.jumpAt, l.looks, l.rises = s, 0, 0
+}
+
+// divide estimates among how many a window is divided, from how many requests
+// it serves for each of ours. When fewer are left than that, each takes its
+// chance at them with a probability of its part: if all went for the last one,
+// all but one would be refused.
+func (l *level) divide(r float64, luck Luck) {
+	if served := l.shown - r; served > 0 {
+		l.peers += (served - l.peers) / 8
+	}
+	l.shown = r
+	l.pass = l.window && r < l.peers && luck.Unit(4)*l.peers > r
+}
+
+// judge decides whether resets name one instant, as a window's do, or move on
+// with every request served, as a bucket's. Within one window they must have
+// agreed for a while; longer, once that was wrong.
+func (l *level) judge(s, reset float64, served bool) {
+	switch {
+	case s < l.slides:
+		l.window = false
+		return
+	case math.Abs(reset-l.resetAt) <= slack:
+		l.resetAt = min(l.resetAt, reset)
+		l.window = l.window || (served || !l.doubt) && s-l.agreed >= max(l.patience, 3)
+		return
+	case reset > l.resetAt && s >= l.resetAt-slack: // the next window
+	case l.window: // it was none
+		l.doubt = l.doubt || served
+		l.window, l.patience = false, min(2*max(l.patience, 3), 24)
+	}
+	l.resetAt, l.agreed = reset, s
+}

@@ -1,0 +1,220 @@
+package pace
+
+import (
+	queue "container/heap"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// crowd plays callers of one Adaptive, whose calls take a time each, at a server
+// with one limit.
+type crowd struct {
+	t      *testing.T
+	l      limit.Limit
+	told   string
+	gate   *Gate
+	a      *Adaptive
+	now    time.Time
+	events events
+	woken  time.Time                // when Next is asked again
+	state  limit.State              // of the server
+	takes  func() time.Duration     // the next call
+	down   func(now time.Time) bool // refuses all, and says nothing
+	served int
+	first  time.Time // served, since it was set to zero
+}
+
+type events []event
+
+type event struct {
+	at time.Time
+	do func()
+}
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at.Before(e[j].at) }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func newCrowd(t *testing.T, spec, told string, callers int) *crowd {
+	t.Helper()
+	l, err := limit.Parse(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crowd{
+		t: t, l: l, told: told, a: new(Adaptive), now: time.Unix(1_700_000_123, 0),
+		takes: func() time.Duration { return 100 * time.Millisecond }, down: func(time.Time) bool { return false },
+	}
+	c.gate = &Gate{Control: c.a}
+	for range callers {
+		c.gate.Enter(c.now, new(Ticket))
+	}
+	c.start()
+	return c
+}
+
+func (c *crowd) after(d time.Duration, do func()) { queue.Push(&c.events, event{c.now.Add(d), do}) }
+
+// run plays for that long.
+func (c *crowd) run(long time.Duration) {
+	end := c.now.Add(long)
+	for len(c.events) > 0 && !c.events[0].at.After(end) {
+		e := queue.Pop(&c.events).(event)
+		c.now = e.at
+		e.do()
+	}
+	c.now = end
+}
+
+// start starts all that may.
+func (c *crowd) start() {
+	for {
+		call, again := c.gate.Next(c.now)
+		if call == nil {
+			if at := c.now.Add(min(again, 100*time.Hour)); again != Never && (!c.woken.After(c.now) || at.Before(c.woken)) {
+				c.woken = at
+				c.after(again, c.start)
+			}
+			return
+		}
+		long := c.takes()
+		c.after(long/2, func() { c.arrive(call, long/2) })
+	}
+}
+
+// arrive takes a call at the server, which answers within that time.
+func (c *crowd) arrive(call *Ticket, back time.Duration) {
+	var d limit.Decision
+	c.state, d = limit.Take(c.state, c.now, limit.Ask{Limit: c.l, N: 1})
+	answer := tells(c.l, d, c.told)
+	if c.down(c.now) {
+		answer = Report{Verdict: Throttled}
+	}
+	c.after(back, func() {
+		if answer.Verdict == Served {
+			if c.served++; c.first.IsZero() {
+				c.first = c.now
+			}
+		}
+		if !c.gate.Done(c.now, call, answer) {
+			c.gate.Enter(c.now, new(Ticket))
+		}
+		c.start()
+	})
+}
+
+// TestLongCallsInAWindow: a call that takes hours has been counted by the server in
+// a window long over, and leaves what the others find in theirs.
+func TestLongCallsInAWindow(t *testing.T) {
+	c := newCrowd(t, "20/m fixed-window", "re", 3)
+	c.run(10 * time.Minute)
+	held := 0
+	c.takes = func() time.Duration {
+		if held == 20 {
+			return 100 * time.Millisecond
+		}
+		held++
+		c.gate.Enter(c.now, new(Ticket))
+		return 4 * time.Hour
+	}
+	c.run(10 * time.Minute)
+	before := c.served
+	if c.run(time.Hour); c.served-before < 1100 {
+		t.Errorf("beside %d calls of 4 h %d are served in an hour, want 1200", held, c.served-before)
+	}
+}
+
+// TestWindowAfterHours: the refusals of hours in a window, which others use too,
+// slow down neither what comes after an outage nor a restart.
+func TestWindowAfterHours(t *testing.T) {
+	for _, told := range []string{"re", "rep"} {
+		c := newCrowd(t, "20/m fixed-window", told, 1)
+		begin := c.now
+		other := begin
+		c.down = func(now time.Time) bool {
+			for ; other.Before(now); other = other.Add(6 * time.Second) {
+				c.state, _ = limit.Take(c.state, other, limit.Ask{Limit: c.l, N: 1})
+			}
+			since := now.Sub(begin)
+			return since > 3*time.Hour && since < 3*time.Hour+10*time.Minute
+		}
+		c.run(3 * time.Hour)
+		if c.served < 1800 {
+			t.Errorf("told %q: %d served in three hours beside others, want some 2000", told, c.served)
+		}
+		next := new(Adaptive)
+		next.Restore(c.now, c.a.Learnt(c.now))
+		next.Start(c.now, Request{Since: c.now})
+		if wait := next.Wait(c.now, Request{Since: c.now}); wait > time.Minute {
+			t.Errorf("told %q: after a restart the second call waits %v", told, wait)
+		}
+		c.run(10 * time.Minute)
+		c.first = time.Time{}
+		back := c.now
+		if c.run(2 * time.Hour); c.first.IsZero() || c.first.Sub(back) > 3*time.Minute {
+			t.Errorf("told %q: back %v after an outage of 10 minutes", told, c.first.Sub(back))
+		}
+	}
+}
+
+// TestWindowResetOnce: a server that once forgets what it has counted is still one of
+// fixed windows.
+func TestWindowResetOnce(t *testing.T) {
+	for _, spec := range []string{"20/m fixed-window", "600/h fixed-window"} {
+		c := newCrowd(t, spec, "re", 5)
+		c.run(97*time.Minute + 30*time.Second)
+		c.state = limit.State{}
+		if c.run(20 * time.Hour); !c.a.level.window {
+			t.Errorf("%s: hours after it has begun at zero again the window is not recognised", spec)
+		}
+	}
+}
+
+// TestOneCutARefusal: a refusal under a level cuts by L, once.
+func TestOneCutARefusal(t *testing.T) {
+	c := newCrowd(t, "60/m", "r", 1)
+	c.run(5 * time.Minute)
+	a := c.a
+	if !a.level.on || a.level.window || a.level.served < 20 {
+		t.Fatalf("the level is on: %t, a window: %t, %v served since the last refusal", a.level.on, a.level.window, a.level.served)
+	}
+	a.accepted, a.trust = 1000, mostTrust
+	s := c.now.Sub(a.base).Seconds()
+	a.rowAt, a.liveAt, a.idle = s-1000/a.level.theta, s-1000/a.level.theta, 0 // as fast as theta
+	before := a.level.theta
+	a.level.grownAt = s
+	a.level.learn(a, s, s, Outcome{Report: Report{Verdict: Throttled}})
+	if cut := before / a.level.theta; cut < 1.05 || cut > 1.09 {
+		t.Errorf("a refusal divides the rate by %.3f, want e^0.07", cut)
+	}
+}
+
+// TestWindowIsNoGrowth: the time in a fixed window, where theta does not grow, does not
+// count when the window is found to be none.
+func TestWindowIsNoGrowth(t *testing.T) {
+	c := newCrowd(t, "60/m", "r", 1)
+	c.run(5 * time.Minute)
+	a := c.a
+	if !a.level.on || a.level.window {
+		t.Fatalf("the level is on: %t, a window: %t", a.level.on, a.level.window)
+	}
+	s := c.now.Sub(a.base).Seconds()
+	served := Outcome{Report: Report{Verdict: Served}}
+	a.level.learn(a, s, s, served)
+	before := a.level.theta
+	a.level.window = true
+	a.level.learn(a, s+3600, s+3600, served)
+	a.level.window = false
+	a.level.learn(a, s+3600.1, s+3600.1, served)
+	if grown := a.level.theta / before; grown > 1.01 {
+		t.Errorf("an hour in a window multiplies the rate by %.3f, want nothing", grown)
+	}
+}
