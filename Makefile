@@ -50,7 +50,7 @@ integration:
 	cd examples/kafka-cassandra && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -v -timeout 20m -run Real ./...
 	cd examples/kafka-cassandra && go test -race -count=1 .
 	cd throttleotel && THROTTLE_INTEGRATION=1 PATH=$$PATH:$$PWD/../.bin go test -count=1 -run Promtool .
-	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics|Systemd|Kustomize|Kubernetes|Container" ./internal/admin
+	cd cmd/throttle && THROTTLE_INTEGRATION=1 go test -count=1 -run "Promtool|Metrics|Systemd|Kustomize|Kubernetes|Container" . ./internal/admin
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m -run 'SoakKinds|SoakNginx' ./internal/demo
 	cd cmd/throttle && THROTTLE_INTEGRATION=1 THROTTLE_SOAK=1 PATH=$$PATH:$$PWD/../../.bin go test -count=1 -v -timeout 20m -run 'SoakIdentify' ./internal/probe
 

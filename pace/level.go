@@ -312,13 +312,22 @@ func (l *level) grows() float64 {
 	return min(growth, kappa*math.Sqrt(usual*x)/4, 0.1*x*math.Pow(x/usual, -0.15))
 }
 
+// grow grows theta by the time since it last did. The time in a fixed window,
+// where theta does not pace, is none.
+func (l *level) grow(s float64) {
+	dt := s - l.grownAt
+	if dt <= 0 {
+		return
+	}
+	l.grownAt = s
+	if !l.window {
+		l.theta = min(l.theta*math.Exp(min(l.grows()*dt, 1)), fastest)
+	}
+}
+
 // learn learns from an answer while the level paces.
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
-	if dt := s - l.grownAt; dt > 0 {
-		if l.grownAt = s; !l.window { // where a window counts the time is none
-			l.theta = min(l.theta*math.Exp(min(l.grows()*dt, 1)), fastest)
-		}
-	}
+	l.grow(s)
 	if l.policy > 0 && l.r < l.h {
 		l.theta = min(l.theta, l.policy)
 	}

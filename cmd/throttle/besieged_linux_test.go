@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -26,20 +27,25 @@ func TestSoakSlowBeside(t *testing.T) {
 	}
 	const connections, timeout = 5000, 10 * time.Second
 	long := bytes.Repeat([]byte("x"), 16<<20)
-	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	to := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
 			w.Write(long)
 			return
 		}
 		io.Copy(io.Discard, r.Body)
 	}))
+	to.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(256 << 10) // it is in the process that measures: megabytes copied at once would be seen
+		return ctx
+	}
+	to.Start()
 	defer to.Close()
-	addr, pid := besieged(t, to.URL, timeout)
+	addr, pid := besieged(t, to.URL, timeout, "")
 	rest := files(t, pid)
-	before := besides(t, addr, 4*time.Second, nil)
+	before := besides(t, addr, time.After(4*time.Second), nil)
 	size, most := held(t, pid), 0
 	slow, opened := besieges(t, addr, connections)
-	during := besides(t, addr, timeout, func() { most = max(most, held(t, pid)-size) })
+	during := besides(t, addr, time.After(timeout), func() { most = max(most, held(t, pid)-size) })
 	last, all := <-opened
 	if !all {
 		t.FailNow()
@@ -52,7 +58,7 @@ func TestSoakSlowBeside(t *testing.T) {
 	for _, c := range slow {
 		c.Close()
 	}
-	after := besides(t, addr, 4*time.Second, nil)
+	after := besides(t, addr, time.After(4*time.Second), nil)
 	quiet := max(before, after)
 	t.Logf("p99 of others %v before, %v during (%.2f times), %v after; +%d MB resident; the last ended %v after the last was opened", before, during, float64(during)/float64(quiet), after, most>>20, ended)
 	if during > 2*quiet {
@@ -109,16 +115,23 @@ func besieges(t *testing.T, addr string, n int) ([]net.Conn, <-chan time.Time) {
 	return slow, opened
 }
 
-// besieged starts throttle serve in front of to.
-func besieged(t *testing.T, to string, timeout time.Duration) (addr string, pid int) {
+// besieged starts throttle serve in front of to, with rules if there are any.
+func besieged(t *testing.T, to string, timeout time.Duration, rules string) (addr string, pid int) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	addr = l.Addr().String()
 	l.Close()
-	file := filepath.Join(t.TempDir(), "gateway.yaml")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "gateway.yaml")
 	text := fmt.Sprintf("version: 1\ngateway:\n  listen: %s\n  header_timeout: %v\n  routes: {to: %q, idle: %v}\ndrain: {delay: 0s, timeout: 1s}\nlog: {level: error}\n", addr, timeout, to, timeout)
+	if rules != "" {
+		text += "rules: {file: rules.yaml}\n"
+		if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -140,13 +153,20 @@ func besieged(t *testing.T, to string, timeout time.Duration) (addr string, pid 
 	}
 }
 
-// besides sends requests one after the other, 2 ms apart, and returns their p99.
-func besides(t *testing.T, addr string, d time.Duration, tick func()) time.Duration {
+// besides sends requests one after the other, 2 ms apart, until over says something, and
+// returns their p99. It calls tick at every 20th.
+func besides[T any](t *testing.T, addr string, over <-chan T, tick func()) time.Duration {
 	t.Helper()
 	transport := new(http.Transport)
 	defer transport.CloseIdleConnections()
 	var all []time.Duration
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for ; ; time.Sleep(2 * time.Millisecond) {
+		select {
+		case <-over:
+			slices.Sort(all)
+			return all[len(all)*99/100]
+		default:
+		}
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/", nil)
 		began := time.Now()
 		a, err := transport.RoundTrip(r)
@@ -160,8 +180,6 @@ func besides(t *testing.T, addr string, d time.Duration, tick func()) time.Durat
 			tick()
 		}
 	}
-	slices.Sort(all)
-	return all[len(all)*99/100]
 }
 
 // files is how many a process has open.

@@ -29,9 +29,9 @@ type Fault struct {
 	// Reset closes a connection by a reset after so many bytes of answers, in
 	// all of its life. If zero, never.
 	Reset int64
-	// Truncate is as Reset, but the connection ends as if the answer were
-	// complete: what the client still sends is read and goes nowhere, for a
-	// close with something unread would be a reset.
+	// Truncate ends the answer after so many bytes as if it were complete. The
+	// proxy reads and drops what the client still sends: a close with something
+	// unread would be a reset.
 	Truncate int64
 	// From restricts the fault to connections from that address. If zero, all.
 	From netip.Addr

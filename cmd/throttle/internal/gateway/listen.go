@@ -131,6 +131,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if key, ok := b.enter(addressOf(c.RemoteAddr())); ok {
+			_ = boundUnsent(c) // where it cannot be, a slow caller costs more
 			b.counts.fresh.Add(1)
 			return &conn{Conn: c, of: b, key: key}, nil
 		}
