@@ -18,9 +18,9 @@ type watchlist struct {
 	retired bool        // the route is not in use any more
 }
 
-// every returns how often the list is looked at: an exchange is cut when nothing
-// has moved for idle, or a quarter more.
-func (w *watchlist) every() time.Duration { return max(w.idle/4, time.Millisecond) }
+// soonest is the least time between two looks: an exchange is cut when nothing has
+// moved for idle, or a 64th more.
+func (w *watchlist) soonest() time.Duration { return max(w.idle/64, time.Millisecond) }
 
 func (w *watchlist) add(x *exchange) {
 	w.mu.Lock()
@@ -32,7 +32,7 @@ func (w *watchlist) add(x *exchange) {
 	}
 	w.first = x
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.every(), w.look)
+		w.timer = time.AfterFunc(w.idle, w.look)
 	}
 }
 
@@ -66,19 +66,22 @@ func (w *watchlist) restLocked() {
 	}
 }
 
-// look cuts those in which nothing has moved. It looks again later, unless there
-// are none.
+// look cuts those in which nothing has moved. It looks again when the next may have
+// to be cut, unless there are none.
 func (w *watchlist) look() {
-	now := time.Since(w.start)
+	now, next := time.Since(w.start), w.idle
 	var stale []*exchange
 	w.mu.Lock()
 	for x := w.first; x != nil; x = x.after {
-		if now-time.Duration(x.last.Load()) >= w.idle {
+		left := time.Duration(x.last.Load()) + w.idle - now
+		if left <= 0 {
 			stale = append(stale, x)
+			continue
 		}
+		next = min(next, left)
 	}
 	if w.timer = nil; w.first != nil {
-		w.timer = time.AfterFunc(w.every(), w.look)
+		w.timer = time.AfterFunc(max(next, w.soonest()), w.look)
 	}
 	w.mu.Unlock()
 	for _, x := range stale {
