@@ -19,13 +19,13 @@ import (
 
 // TestSoakSlowBeside: while 5,000 connections send a header, a body or read an answer
 // next to never, the p99 of others is at most twice the worse of those before and after,
-// and the program takes at most 150 MB more. Once their timeout, a 64th of it and a
-// second have passed since the last was opened, it has at most 20 files more open.
+// in the median of five programs, and each takes at most 150 MB more. Once their timeout,
+// a 64th of it and a second have passed since the last was opened, it has at most 20 files
+// more open.
 func TestSoakSlowBeside(t *testing.T) {
 	if os.Getenv("THROTTLE_SOAK") == "" {
 		t.Skip("measures; THROTTLE_SOAK=1 runs it")
 	}
-	const connections, timeout = 5000, 10 * time.Second
 	long := bytes.Repeat([]byte("x"), 16<<20)
 	to := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -40,7 +40,21 @@ func TestSoakSlowBeside(t *testing.T) {
 	}
 	to.Start()
 	defer to.Close()
-	addr, pid := besieged(t, to.URL, timeout, "")
+	var times []float64
+	for range 5 {
+		times = append(times, slowBeside(t, to.URL))
+	}
+	slices.Sort(times)
+	t.Logf("p99 of others %.2f times", times)
+	if times[2] > 2 {
+		t.Errorf("p99 of others %.2f times, want a median of 2", times)
+	}
+}
+
+// slowBeside returns by how many times 5,000 slow connections raise the p99 of others.
+func slowBeside(t *testing.T, to string) float64 {
+	const connections, timeout = 5000, 10 * time.Second
+	addr, pid := besieged(t, to, timeout, "")
 	rest := files(t, pid)
 	before := besides(t, addr, time.After(4*time.Second), nil)
 	size, most := held(t, pid), 0
@@ -59,17 +73,14 @@ func TestSoakSlowBeside(t *testing.T) {
 		c.Close()
 	}
 	after := besides(t, addr, time.After(4*time.Second), nil)
-	quiet := max(before, after)
-	t.Logf("p99 of others %v before, %v during (%.2f times), %v after; +%d MB resident; the last ended %v after the last was opened", before, during, float64(during)/float64(quiet), after, most>>20, ended)
-	if during > 2*quiet {
-		t.Errorf("p99 %.2f times, want 2", float64(during)/float64(quiet))
-	}
+	t.Logf("p99 of others %v before, %v during, %v after; +%d MB resident; the last ended %v after the last was opened", before, during, after, most>>20, ended)
 	if most > 150<<20 {
 		t.Errorf("+%d MB, want 150", most>>20)
 	}
 	if most := timeout*65/64 + time.Second; ended > most { // -idle, or a 64th more
 		t.Errorf("the last connections are held for %v, want %v", ended, most)
 	}
+	return float64(during) / float64(max(before, after))
 }
 
 // besieges opens n connections that send or read next to nothing, 1,000 a second: what is
