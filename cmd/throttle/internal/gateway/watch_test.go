@@ -4,14 +4,15 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // TestWatchCutsInTime: an exchange is cut when nothing has moved for idle, and at most a
 // 64th of it later, whatever the others do.
 func TestWatchCutsInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const idle = 10 * time.Second
 		w := &watchlist{idle: idle, start: time.Now()}
 		moves := []time.Duration{0, 0, 100 * time.Millisecond, 2499 * time.Millisecond, 3 * time.Second, 9999 * time.Millisecond}
