@@ -6,6 +6,10 @@ import "math"
 // the second part and its beginning cost.
 const split = 10.0
 
+// alike is how far apart two params may be to be one limit of which others use a
+// little, now and then: a limit that is changed is changed by more.
+const alike = 0.1
+
 // changed is a kind that explains what the first of all leaves unexplained by other
 // params from some time on; nil if none. The later that is, the more the part before
 // costs and the less the one after: the time is bisected.
@@ -24,9 +28,11 @@ func (tr *trace) changed(all []weighed) *weighed {
 			mid := (low + high) / 2
 			early, late := tr.part(w, 0, runs[mid]), tr.part(w, runs[mid], len(tr.events))
 			switch {
-			case early+late < left:
+			case early.cost+late.cost < left && early.p.alike(&late.p):
+				return nil
+			case early.cost+late.cost < left:
 				return w
-			case early < late:
+			case early.cost < late.cost:
 				low = mid + 1
 			default:
 				high = mid
@@ -38,7 +44,7 @@ func (tr *trace) changed(all []weighed) *weighed {
 
 // part is what the events from one to another cost under the params near those of w
 // that suit them best, without other callers.
-func (tr *trace) part(w *weighed, from, to int) float64 {
+func (tr *trace) part(w *weighed, from, to int) found {
 	c := &scorer{tr: tr, events: tr.events[:to], from: from, least: math.Inf(1)}
 	best := found{cost: hopeless}
 	for _, k := range [...]float64{1, 0.5, 0.7, 1.4, 2} {
@@ -48,7 +54,12 @@ func (tr *trace) part(w *weighed, from, to int) float64 {
 			best = found{p, x}
 		}
 	}
-	return c.refine(best).cost
+	return c.refine(best)
+}
+
+// alike reports whether two params of a kind are about the same.
+func (p *params) alike(q *params) bool {
+	return math.Abs(p.n-q.n) <= alike*p.n && math.Abs(p.long()-q.long()) <= alike*p.long()
 }
 
 // runs are the beginnings of runs of served requests after refusals.

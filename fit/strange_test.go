@@ -134,6 +134,34 @@ func TestIdentifyBusy(t *testing.T) {
 	}
 }
 
+// TestFewOthersAreNoChange: a bucket of which others take one or two in a hundred is
+// decided; what they leave differs by less than a tenth from time to time.
+func TestFewOthersAreNoChange(t *testing.T) {
+	if raced { // ten times as slow, and there is no concurrency to race
+		t.Skip("no goroutine: there is nothing to race")
+	}
+	for _, seed := range []uint64{9000171, 9500292} {
+		o := identify(draw(seed), fit.Plan{})
+		if kind, params := o.right(); !o.Decided || !kind || !params {
+			t.Errorf("seed %d, %v: decided %t, %v: %s", seed, o.truth, o.Decided, o.Candidates[0].Model, o.Why)
+		}
+	}
+}
+
+// TestQuickBucketIsNoConcurrencyLimit: a bucket that is full again before an answer is back
+// refuses beside few that are still inside, which no bound of requests in flight does.
+func TestQuickBucketIsNoConcurrencyLimit(t *testing.T) {
+	if raced { // ten times as slow, and there is no concurrency to race
+		t.Skip("no goroutine: there is nothing to race")
+	}
+	for _, seed := range []uint64{9000146, 9500064} {
+		o := identify(draw(seed), fit.Plan{})
+		if kind, params := o.right(); !o.Decided || !kind || !params {
+			t.Errorf("seed %d, %v: decided %t, %v: %s", seed, o.truth, o.Decided, o.Candidates[0].Model, o.Why)
+		}
+	}
+}
+
 // hidden are oddities that fit does not tell in general: docs/fit.md names them.
 var hidden = []string{"changes", "in flight", "two"}
 

@@ -177,8 +177,8 @@ func (tr *trace) count() {
 		s := &tr.seen[i]
 		ends = slices.DeleteFunc(ends, func(e float64) bool { return e <= s.sent })
 		tr.atOnce = max(tr.atOnce, len(ends)+1)
-		s.inside = float64(len(ends))
 		if s.refused {
+			s.inside = tr.perhaps(s, ends)
 			continue
 		}
 		covered := 0.0
@@ -192,6 +192,18 @@ func (tr *trace) count() {
 			ends = append(ends, s.ended)
 		}
 	}
+}
+
+// perhaps counts those of the served in flight, which end at ends, that may still be
+// inside when s is refused: an answer leaves the service a network's latency before it
+// and a request come, whatever the parts of the two ways.
+func (tr *trace) perhaps(s *seen, ends []float64) (n float64) {
+	for _, e := range ends {
+		if e-tr.low+4*tr.jitter >= s.sent {
+			n++
+		}
+	}
+	return n
 }
 
 // merge makes events of the answers.
