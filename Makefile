@@ -45,6 +45,7 @@ integration:
 		THROTTLE_REQUIRE=1 REDIS_SERVER=$$path go test -count=1 -timeout 20m -run 'Redis|Cluster|Lost|Sentinel|Parted|Primaries|Memory|Linear' .; \
 	done
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
+	cd integration && THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m ./crowd
 	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -run JVM ./rig
 	cd examples/kafka-cassandra && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -v -timeout 20m -run Real ./...

@@ -47,6 +47,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 		w.calling = true
 		w.last = f(ctx)
 		w.last.Err = inner(w.last.Err)
+		w.last.Report.TimedOut = w.timedOut(ctx)
 		var retry bool
 		if started, retry, err = t.answered(w); !retry {
 			return err
@@ -54,11 +55,26 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 	}
 }
 
+// timedOut reports whether the last try of w lasted until the deadline of ctx. It
+// is decided here alone, for all that make calls, and however they say so.
+func (w *waiter) timedOut(ctx context.Context) bool {
+	r := w.last.Report
+	if w.last.Err == nil || r.Verdict != pace.Ignored && r.Verdict != pace.Failed {
+		return false
+	}
+	if err := ctx.Err(); err != nil {
+		return err == context.DeadlineExceeded
+	}
+	end, ok := ctx.Deadline() // which may be about to end it
+	return r.TimedOut || ok && !time.Now().Before(end)
+}
+
 // enter puts w in line. started reports that it need not wait; err is why it
 // must not.
 func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (started bool, err error) {
 	if !w.once {
 		w.ticket.Deadline, _ = ctx.Deadline()
+		w.ticket.End = w.ticket.Deadline
 	}
 	started, ok := t.lineUp(w, opts.Priority, opts.Needs)
 	if ok {
@@ -141,10 +157,13 @@ func (w *waiter) late(now time.Time) bool {
 // ended gives up a call whose context has ended, or its time to wait.
 func (t *Throttle) ended(ctx context.Context, w *waiter) error {
 	e := &Error{Reason: context.Cause(ctx), ended: ctx.Err()}
-	if e.ended == nil {
+	now := t.leave(w)
+	switch {
+	case w.tooLate && e.ended == nil:
+		e.Reason, e.ended = ErrTooLate, context.DeadlineExceeded
+	case e.ended == nil:
 		e.Reason = context.DeadlineExceeded
 	}
-	now := t.leave(w)
 	if w.fault != nil {
 		panic(w.fault)
 	}

@@ -24,6 +24,10 @@ var (
 	// ErrQueueFull says that too many calls were waiting already, see
 	// [Throttle.MaxWaiting].
 	ErrQueueFull = errors.New("too many calls are waiting")
+	// ErrTooLate says that a call that waited would not be answered before the
+	// deadline of its context: others with more time left have started in its
+	// place. Such an [Error] is a context.DeadlineExceeded too.
+	ErrTooLate = errors.New("would not be answered before its deadline")
 	// ErrWouldWait says that Try would have had to wait.
 	ErrWouldWait = errors.New("not without waiting")
 )
@@ -31,7 +35,7 @@ var (
 // Error says why a Throttle gave up a call. Its Reason and the last error of
 // the function are found by [errors.Is] and [errors.As].
 type Error struct {
-	// Reason is ErrTries, ErrBudget, ErrQueueFull or ErrWouldWait; or
+	// Reason is ErrTries, ErrBudget, ErrQueueFull, ErrTooLate or ErrWouldWait; or
 	// context.DeadlineExceeded, when the wait would have ended after the
 	// deadline of the context or after MaxWait; or the Cause of a context that ended.
 	Reason error
@@ -52,7 +56,7 @@ type Error struct {
 	// call may be sent elsewhere.
 	MayHaveRun bool
 
-	ended    error         // of the context; its Cause, the Reason, may be another
+	ended    error         // of the context, or as if of it; the Reason may be another
 	patience time.Duration // MaxWait, if that is the Reason
 }
 

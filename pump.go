@@ -20,6 +20,11 @@ func (t *Throttle) pump(now time.Time, self *waiter) (mine bool) {
 		}
 	}()
 	mine, _, again := t.start(now, now, self)
+	for t.giveUpLate() {
+		also := false
+		also, _, again = t.start(now, now, self)
+		mine = mine || also
+	}
 	again = min(again, t.buy(now))
 	ended = true
 	t.ringAfter(now, again)
@@ -43,6 +48,17 @@ func (t *Throttle) start(at, now time.Time, self *waiter) (mine bool, n int, aga
 		}
 		w.ready <- struct{}{} // never blocks: one start, one receiver
 	}
+}
+
+// giveUpLate ends the wait of calls that would not be answered in time, as others
+// have started in their place, and reports whether there were any. Caller holds mu.
+func (t *Throttle) giveUpLate() (some bool) {
+	for ticket := t.gate.GivenUp(); ticket != nil; ticket = t.gate.GivenUp() {
+		w := ticket.Owner.(*waiter)
+		w.tooLate, some = true, true
+		w.ready <- struct{}{} // never blocks: it has not started
+	}
+	return some
 }
 
 // tolerance is how late the timer may fire and count as on time. Timers are

@@ -121,12 +121,13 @@ type Throttle struct {
 
 // waiter is one call of a Throttle.
 type waiter struct {
-	ticket pace.Ticket
-	ready  chan struct{} // receives one for each start of a try; holds one
-	sent   time.Time     // start of the try; written under the lock before ready
-	since  time.Time     // when it began to wait
-	why    pace.Why      // it waits, or would have waited; written under the lock
-	fault  *fault        // to panic with; written under the lock before ready
+	ticket  pace.Ticket
+	ready   chan struct{} // receives one for each start of a try; holds one
+	sent    time.Time     // start of the try; written under the lock before ready
+	since   time.Time     // when it began to wait
+	why     pace.Why      // it waits, or would have waited; written under the lock
+	fault   *fault        // to panic with; written under the lock before ready
+	tooLate bool          // it would not be answered in time; written under the lock before ready
 
 	// Under the lock:
 	scopes []*named[pace.Scope] // that it named or an answer named
@@ -152,6 +153,8 @@ type waiter struct {
 // [Ignore] as the error inside. When Do gives up, it returns an [*Error]. No
 // wait outlives ctx or MaxWait; one that is forecast to do so is refused at
 // once, by an Error that holds the forecast. f is not called with a ctx that is done.
+// A call that has too little time left before the deadline of ctx to be answered is
+// passed over once another waits that has more, see [ErrTooLate].
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {

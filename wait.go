@@ -82,7 +82,7 @@ func (t *Throttle) await(ctx context.Context, w *waiter) (started bool) {
 				w.inside = false // it has left the gate
 				panic(w.fault)
 			}
-			return w.until.IsZero() || w.sent.Before(w.until)
+			return !w.tooLate && (w.until.IsZero() || w.sent.Before(w.until))
 		case <-ctx.Done():
 			return false
 		case <-w.alarm(next):

@@ -51,14 +51,18 @@ func (c *ceiling) ended(now time.Time, flying, most int, o *Outcome) {
 
 // teach lets the law learn from a request that ended beside flying others. A
 // refusal that the pacing answers for, paced, teaches it nothing: a bound in
-// flight cannot express a rate.
-func (c *ceiling) teach(now time.Time, flying int, o *Outcome, paced bool) {
+// flight cannot express a rate. One that the caller gave up for load, timedOut, is a
+// failure.
+func (c *ceiling) teach(now time.Time, flying int, o *Outcome, paced, timedOut bool) {
 	if c.law == nil || o.Sent.IsZero() {
 		return
 	}
 	end := [...]load.End{Ignored: load.Ignored, Served: load.Served, Throttled: load.Refused, Failed: load.Failed}[o.Verdict&3]
 	if end == load.Refused && paced && !o.Crowded {
 		end = load.Ignored
+	}
+	if end == load.Ignored && timedOut {
+		end = load.Failed
 	}
 	c.law.Observe(load.Sample{Now: now, Took: now.Sub(o.Sent), InFlight: flying + 1, End: end})
 }

@@ -14,8 +14,8 @@ import (
 // hole.
 //
 // A Gate waits for nothing itself. Its driver calls Next after every Enter, Done
-// and Leave, and at the time Next asked for, until Next returns nil; more calls
-// of Next do no harm. It must not be copied after its first use, and is not safe
+// and Leave, and at the time Next asked for, until Next returns nil, and then
+// GivenUp; more calls of both do no harm. It must not be copied after its first use, and is not safe
 // for concurrent use; the zero value is ready.
 type Gate struct {
 	// Control says when the next in line may start. If nil, at once.
@@ -64,6 +64,8 @@ type Gate struct {
 	rests    heap
 	inFlight int
 	ceiling  ceiling
+	spare    spare
+	looked   look
 }
 
 const (
@@ -87,7 +89,7 @@ func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, a
 	if g.lanes.waiting == 0 {
 		return 0, Never
 	}
-	t, again := g.lanes.next(now)
+	t, again := g.lanes.next(now, 0)
 	if t == nil {
 		return 0, again
 	}
@@ -131,7 +133,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	g.ceiling.law = g.Concurrency
 	t.request = Request{Since: now, Cost: max(t.Cost, 1)}
 	t.tries, t.throttled, t.failed, t.paid = 0, 0, 0, 0
-	t.Broke, t.Elsewhere = false, false
+	t.Broke, t.Elsewhere, t.passed = false, false, false
 	r := t.request
 	r.Place = g.lanes.place(now, t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
@@ -168,13 +170,14 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	if g.lanes.waiting == 0 {
 		return nil, again
 	}
-	t, soon := g.lanes.next(now)
+	t, soon := g.lanes.next(now, 0)
 	if t == nil {
 		return nil, min(again, soon)
 	}
 	if w := g.wait(now, t.request); w > 0 {
 		return nil, min(again, soon, w)
 	}
+	t = g.instead(now, t)
 	if g.Control != nil { // first, as it may panic
 		g.Control.Start(now, t.request)
 	}
@@ -286,7 +289,8 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 		given.Sent = t.Began
 	}
 	paced := g.Control != nil || given.Elsewhere || len(t.Needs) > 0
-	g.ceiling.teach(now, g.inFlight, &given, paced) // after the scopes, as it may panic
+	load := !given.Sent.IsZero() && g.spare.learn(now.Sub(given.Sent), g.inFlight, &given.Report)
+	g.ceiling.teach(now, g.inFlight, &given, paced, load) // after the scopes, as it may panic
 	if g.Control == nil {
 		return rest
 	}

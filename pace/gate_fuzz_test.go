@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 // needless questions change nothing.
 func FuzzGate(f *testing.F) {
 	f.Add(uint64(1), []byte{0, 0, 1, 2, 0, 3, 4, 1, 1, 2})
+	f.Add(uint64(3), []byte(strings.Repeat("\x00\x0a\x0f\x14\x2d\x07\x02\x0c\x16\x03", 40)))
 	f.Add(uint64(2), []byte{0, 1, 0, 1, 2, 2, 3, 3, 200, 90, 17, 4})
 	f.Fuzz(func(t *testing.T, seed uint64, script []byte) {
 		script = script[:min(len(script), 2000)]
@@ -58,7 +60,7 @@ func drive(t *testing.T, seed uint64, script []byte, extra int) (trace string) {
 		d.event(b)
 		d.pump()
 		for range extra {
-			if k, _ := d.gate.Next(d.now); k != nil {
+			if k, _ := d.gate.Next(d.now); k != nil || d.gate.GivenUp() != nil {
 				t.Fatal("a needless question let somebody go")
 			}
 		}
@@ -105,6 +107,9 @@ func (d *driven) enter(b byte) {
 	if b%2 == 1 {
 		k.Deadline = d.now.Add(5 * second)
 	}
+	if b%3 == 1 {
+		k.End = d.now.Add(time.Duration(b) * 20 * time.Millisecond)
+	}
 	if _, ok := d.gate.Enter(d.now, k); ok {
 		d.inside = append(d.inside, k)
 	}
@@ -120,7 +125,7 @@ func (d *driven) end(b byte) {
 	if b%11 == 0 {
 		k.Retry = d.needs(b / 3)
 	}
-	retry := d.gate.Done(d.now, k, Report{Verdict: Verdict(b / 5 % 4), Crowded: b%3 == 0})
+	retry := d.gate.Done(d.now, k, Report{Verdict: Verdict(b / 5 % 4), Crowded: b%3 == 0, TimedOut: b%2 == 0})
 	d.forget(k)
 	if retry {
 		d.inside = append(d.inside, k)
@@ -140,6 +145,10 @@ func (d *driven) pump() {
 			d.trace = fmt.Appendln(d.trace, "go", k.Owner, d.now.Sub(t0))
 			continue
 		}
+		if k := d.gate.GivenUp(); k != nil {
+			d.late(k)
+			continue
+		}
 		if again <= 0 {
 			d.Fatalf("Next asks again in %v", again)
 		}
@@ -148,6 +157,16 @@ func (d *driven) pump() {
 		}
 		return
 	}
+}
+
+// late is told of a ticket that was given up, of which there must have been a
+// reason.
+func (d *driven) late(k *Ticket) {
+	if k.End.IsZero() || !slices.Contains(d.inside, k) || slices.Contains(d.flying, k) {
+		d.Fatalf("%v was given up; want one that waits, with an End", k.Owner)
+	}
+	d.trace = fmt.Appendln(d.trace, "late", k.Owner, d.now.Sub(t0))
+	d.forget(k)
 }
 
 func (d *driven) count() {

@@ -23,7 +23,9 @@ type lanes struct {
 	all     []lane
 	virtual float64
 	waiting int
+	pushes  uint64
 	cost    int64 // of those that wait
+	passed  int   // of those that wait, how many were passed over as too late
 }
 
 // turn is a place in a fair queue.
@@ -102,6 +104,7 @@ func (l *lanes) push(t *Ticket) {
 	t.flow, t.line = f, f.lineOf(t)
 	t.line.push(t)
 	l.waiting++
+	l.pushes++
 	l.cost += max(t.Cost, 1)
 	at.queued++
 	f.queued++
@@ -113,6 +116,10 @@ func (l *lanes) push(t *Ticket) {
 func (l *lanes) remove(t *Ticket) {
 	at, f := l.of(t), t.flow
 	t.line.remove(t)
+	if t.passed {
+		t.passed = false
+		l.passed--
+	}
 	l.waiting--
 	l.cost -= max(t.Cost, 1)
 	at.queued--
@@ -236,8 +243,9 @@ func (c *choice) offer(t *turn, first *Ticket, virtual float64) {
 }
 
 // next is the ticket whose turn it is, of those whose scopes let them go; if
-// there is none, when to ask again.
-func (l *lanes) next(now time.Time) (first *Ticket, again time.Duration) {
+// there is none, when to ask again. Above zero, need passes over those that are
+// pressed for time.
+func (l *lanes) next(now time.Time, need time.Duration) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
 	for i := range l.all {
@@ -245,7 +253,7 @@ func (l *lanes) next(now time.Time) (first *Ticket, again time.Duration) {
 		if at.queued == 0 || c.without(&at.turn) {
 			continue
 		}
-		t, wait := at.next(now)
+		t, wait := at.next(now, need)
 		again = min(again, wait)
 		c.offer(&at.turn, t, l.virtual)
 	}
@@ -253,14 +261,14 @@ func (l *lanes) next(now time.Time) (first *Ticket, again time.Duration) {
 }
 
 // next is that of one lane.
-func (l *lane) next(now time.Time) (first *Ticket, again time.Duration) {
+func (l *lane) next(now time.Time, need time.Duration) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
 	for _, f := range l.flows {
 		if c.without(&f.turn) {
 			continue
 		}
-		t, wait := f.next(now)
+		t, wait := f.next(now, need)
 		again = min(again, wait)
 		c.offer(&f.turn, t, l.virtual)
 	}
@@ -271,13 +279,13 @@ func (l *lane) next(now time.Time) (first *Ticket, again time.Duration) {
 // several scopes would wait without end if others took each as it opens, so the
 // oldest is not put off: one that takes of the same scope may go first only
 // where that is open again in time, as in EASY backfilling (Lifka 1995).
-func (f *flow) next(now time.Time) (first *Ticket, again time.Duration) {
+func (f *flow) next(now time.Time, need time.Duration) (first *Ticket, again time.Duration) {
 	again = Never
 	var held *Ticket // the oldest that waits for a known time
 	var until time.Duration
 	for _, l := range f.lines {
-		t := l.top()
-		if first != nil && t.arrival > first.arrival {
+		t := l.head(now, need)
+		if t == nil || first != nil && t.arrival > first.arrival {
 			continue
 		}
 		wait, _ := t.scopesWait(now, 0, false)
@@ -291,16 +299,16 @@ func (f *flow) next(now time.Time) (first *Ticket, again time.Duration) {
 		}
 	}
 	if first != nil && held != nil && first.delays(now, held, until) {
-		first = f.nextBefore(now, held, until)
+		first = f.nextBefore(now, need, held, until)
 	}
 	return first, again
 }
 
 // nextBefore is the oldest of those that may go and do not delay held.
-func (f *flow) nextBefore(now time.Time, held *Ticket, until time.Duration) (first *Ticket) {
+func (f *flow) nextBefore(now time.Time, need time.Duration, held *Ticket, until time.Duration) (first *Ticket) {
 	for _, l := range f.lines {
-		t := l.top()
-		if first != nil && t.arrival > first.arrival {
+		t := l.head(now, need)
+		if t == nil || first != nil && t.arrival > first.arrival {
 			continue
 		}
 		if wait, _ := t.scopesWait(now, 0, false); wait <= 0 && !t.delays(now, held, until) {

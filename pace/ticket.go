@@ -33,6 +33,9 @@ type Ticket struct {
 	Once bool
 	// Deadline is when it is too late for the call to start. If zero, never.
 	Deadline time.Time
+	// End is when the caller stops waiting for the answer, as by the deadline of its
+	// context. If zero, never. See [Gate.GivenUp].
+	End time.Time
 	// Began is when the call really started, if its driver asked Next as of an
 	// earlier time: set after Next, for the latency that Gate.Concurrency learns
 	// from. If zero, the time of Next, which resets it.
@@ -58,6 +61,7 @@ type Ticket struct {
 	failed    int
 	paid      float64 // of the Budget, for the retry that is to come or in flight
 	at        place
+	passed    bool  // over, by another that started in its place
 	index     int   // in its heap
 	flow      *flow // while in line
 	line      *line
@@ -79,4 +83,87 @@ func (t *Ticket) Tries() int { return t.tries }
 // late reports whether a wait is known to end after the ticket's Deadline.
 func (t *Ticket) late(now time.Time, wait time.Duration) bool {
 	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
+}
+
+// heap is a binary min-heap of tickets that know their index in it, so that
+// any of them can be removed. A resting ticket is ordered by the end of its
+// rest, any other by its arrival.
+type heap struct{ t []*Ticket }
+
+func (h *heap) len() int     { return len(h.t) }
+func (h *heap) top() *Ticket { return h.t[0] }
+
+func (h *heap) push(t *Ticket) {
+	t.index = len(h.t)
+	h.t = append(h.t, t)
+	h.up(t.index)
+}
+
+func (h *heap) remove(t *Ticket) {
+	i, last := t.index, len(h.t)-1
+	h.swap(i, last)
+	h.t[last] = nil
+	h.t = h.t[:last]
+	if i < last {
+		h.down(i)
+		h.up(i)
+	}
+}
+
+// oldest returns the first ticket of those for which ok holds, of the i-th and
+// those below it; nil if there is none. It looks only at those before it.
+func (h *heap) oldest(i int, ok func(*Ticket) bool) (first *Ticket) {
+	if i >= len(h.t) || ok(h.t[i]) {
+		if i < len(h.t) {
+			first = h.t[i]
+		}
+		return first
+	}
+	first = h.oldest(2*i+1, ok)
+	if t := h.oldest(2*i+2, ok); first == nil || t != nil && before(t, first) {
+		first = t
+	}
+	return first
+}
+
+func before(a, b *Ticket) bool {
+	if a.at == resting {
+		if c := a.rested.Compare(b.rested); c != 0 {
+			return c < 0
+		}
+	}
+	return a.arrival < b.arrival
+}
+
+func (h *heap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !before(h.t[i], h.t[parent]) {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h *heap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h.t) {
+			return
+		}
+		if right := child + 1; right < len(h.t) && before(h.t[right], h.t[child]) {
+			child = right
+		}
+		if !before(h.t[child], h.t[i]) {
+			return
+		}
+		h.swap(i, child)
+		i = child
+	}
+}
+
+func (h *heap) swap(i, j int) {
+	h.t[i], h.t[j] = h.t[j], h.t[i]
+	h.t[i].index, h.t[j].index = i, j
 }

@@ -59,10 +59,11 @@ func (r *Run) begin(w *worker, g *Group) {
 		w.cost = max(1, int64(r.random.lasts(float64(g.Cost.Mean), g.Cost.Spread, g.Cost.Tail)+0.5))
 	}
 	w.lane.prepare(w, g, r.server)
-	w.ticket.Deadline, w.until = time.Time{}, 0
+	w.ticket.Deadline, w.ticket.End, w.until = time.Time{}, time.Time{}, 0
 	if g.Patience > 0 {
 		w.until = w.want + int64(g.Patience)
 		w.ticket.Deadline = w.lane.time(w.until)
+		w.ticket.End = w.ticket.Deadline
 		if !w.patient {
 			w.patient = true
 			r.queue.push(w.until, evGiveUp, w.index)
@@ -79,6 +80,13 @@ func (r *Run) enter(w *worker) {
 		r.missed(w)
 		r.pause(w)
 	}
+}
+
+// late ends a call that the gate has given up, as it would not be answered in time.
+func (r *Run) late(t *pace.Ticket) {
+	w := t.Owner.(*worker)
+	r.missed(w)
+	r.pause(w)
 }
 
 // pause lets a worker begin its next call, in a loop not before an answer could
@@ -150,9 +158,9 @@ func (r *Run) giveUp(w *worker) {
 		return
 	}
 	now := w.lane.time(r.now)
-	if f := w.flight; f != nil { // nothing is learnt from what is abandoned
+	if f := w.flight; f != nil {
 		f.awaited, w.flight = false, nil
-		w.lane.gate.Done(now, &w.ticket, pace.Report{})
+		w.lane.gate.Done(now, &w.ticket, pace.Report{TimedOut: true})
 		r.land(f)
 	} else {
 		w.lane.gate.Leave(now, &w.ticket)

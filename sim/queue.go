@@ -110,6 +110,7 @@ type lane struct {
 	server  *server
 	scopes  map[scopeOf]*pace.Scope
 	control func() pace.Controller
+	late    func(*pace.Ticket) // is called with those that are given up in line
 }
 
 // time is what the lane's clock says.
@@ -121,6 +122,10 @@ func (l *lane) pump(now int64, q *queue, start func(*pace.Ticket)) {
 		t, again := l.gate.Next(l.time(now))
 		if t != nil {
 			start(t)
+			continue
+		}
+		if t := l.gate.GivenUp(); t != nil {
+			l.late(t)
 			continue
 		}
 		if at := now + int64(again); again < pace.Never/4 && (l.wake < 0 || at < l.wake) {

@@ -167,7 +167,7 @@ func (r *Run) enrol(group int, g Group, seed uint64) {
 
 // lane makes the queue of a process or a worker.
 func (r *Run) lane(g *Group, policy *Policy, off int64, seed uint64) *lane {
-	l := &lane{id: int32(len(r.lanes)), wake: -1, off: off, server: r.server, control: policy.New}
+	l := &lane{id: int32(len(r.lanes)), wake: -1, off: off, server: r.server, control: policy.New, late: r.late}
 	// A gate that refused a worker would lose it.
 	l.gate = pace.Gate{
 		Seed: seed<<20 ^ uint64(l.id), MaxWaiting: g.Workers, Retries: g.Retries, Budget: g.Budget,

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttleaws"
@@ -58,6 +59,34 @@ func TestPolicyFields(t *testing.T) {
 			began := time.Now()
 			if _, err := s.call(t.Context(), &putInput{}); err == nil || s.requests != c.tries || time.Since(began) != c.took {
 				t.Errorf("%s: %v after %d tries and %v; want %d and %v", c.name, err, s.requests, time.Since(began), c.tries, c.took)
+			}
+		})
+	}
+}
+
+// A call that lasts until the deadline of its context is reported as timed out; one
+// that is cancelled is not.
+func TestTimedOut(t *testing.T) {
+	for stop, want := range map[time.Duration]bool{time.Hour: true, time.Second: false} {
+		bubble.Test(t, func(t *testing.T) {
+			var got pace.Report
+			g := &throttleaws.Gates{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+				return &throttle.Throttle{OnEvent: func(e throttle.Event) {
+					if e.Kind == throttle.Ends {
+						got = e.Report
+					}
+				}}
+			}}}
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			time.AfterFunc(stop, cancel)
+			s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem"}
+			s.serve = func(int, *smithyhttp.Request) (any, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if _, err := s.call(ctx, &putInput{}); err == nil || got.TimedOut != want {
+				t.Errorf("cancelled after %v: %v, report %+v; want TimedOut %v", stop, err, got, want)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package throttlegrpc
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/pace"
 )
@@ -69,6 +71,47 @@ func TestPolicyFields(t *testing.T) {
 			began := time.Now()
 			if err := call1(t.Context(), conn); err == nil || len(s.calls()) != c.tries || time.Since(began) != c.took {
 				t.Errorf("%s: %v after %d tries and %v; want %d and %v", c.name, err, len(s.calls()), time.Since(began), c.tries, c.took)
+			}
+		})
+	}
+}
+
+// A call that lasts until the deadline of its context is reported as timed out; one
+// that is cancelled is not.
+func TestTimedOut(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		call func(context.Context, *grpc.ClientConn) error
+		stop time.Duration // cancelled; zero: not
+		want bool
+	}{
+		{"call", func(ctx context.Context, conn *grpc.ClientConn) error { return call1(ctx, conn) }, 0, true},
+		{"cancelled", func(ctx context.Context, conn *grpc.ClientConn) error { return call1(ctx, conn) }, time.Second, false},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			s := &script{steps: []step{later(time.Hour, well)}}
+			var got pace.Report
+			var mu sync.Mutex
+			conn := pipe(t, s.echoes())(&Client{Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+				return &throttle.Throttle{OnEvent: func(e throttle.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Kind == throttle.Ends {
+						got = e.Report
+					}
+				}}
+			}}})
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if c.stop > 0 {
+				time.AfterFunc(c.stop, cancel)
+			}
+			err := c.call(ctx, conn)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil || got.TimedOut != c.want {
+				t.Errorf("%s: %v, report %+v; want TimedOut %v", c.name, err, got, c.want)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -110,5 +111,48 @@ func TestGetBodyFails(t *testing.T) {
 	req.GetBody = func() (io.ReadCloser, error) { return nil, errCut }
 	if _, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(req); !errors.Is(err, errCut) || MayHaveRun(nil, err) || len(w.seen) != 1 || w.open[0].closed != 1 {
 		t.Errorf("%v after %d tries; want %v after 1, of a request that has not run, and its answer closed", err, len(w.seen), errCut)
+	}
+}
+
+// A request that lasts until the deadline of its context, or the Timeout of its
+// client, is reported as timed out; one that is cancelled is not.
+func TestTimedOut(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		timeout time.Duration // of the client
+		ends    func(context.Context) (context.Context, context.CancelFunc)
+		want    bool
+	}{
+		{"deadline", 0, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}, true},
+		{"client", time.Second, context.WithCancel, true},
+		{"cancelled", 0, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		}, false},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, errors.New("closed") // as it says it
+			})
+			var got pace.Report
+			g := &throttle.Group{New: func(string) *throttle.Throttle {
+				return &throttle.Throttle{OnEvent: func(e throttle.Event) {
+					if e.Kind == throttle.Ends {
+						got = e.Report
+					}
+				}}
+			}}
+			client := http.Client{Transport: &Transport{Base: base, Throttles: g}, Timeout: c.timeout}
+			ctx, cancel := c.ends(t.Context())
+			defer cancel()
+			if _, err := get(ctx, &client, "/"); err == nil || got.TimedOut != c.want {
+				t.Errorf("%s: %v, report %+v; want TimedOut %v", c.name, err, got, c.want)
+			}
+			synctest.Wait()
+		})
 	}
 }

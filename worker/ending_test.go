@@ -10,6 +10,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/worker"
 )
 
@@ -206,4 +207,40 @@ func TestDrain(t *testing.T) {
 		}
 		frontier(t, c, 9)
 	})
+}
+
+// A try that lasts until the deadline of its worker's context is reported as timed
+// out, one that lasts until the Timeout as failed: both tell the concurrency limit.
+func TestTimedOut(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		timeout time.Duration
+		want    pace.Report
+	}{
+		{"deadline", -1, pace.Report{TimedOut: true}},
+		{"Timeout", time.Second, pace.Report{Verdict: pace.Failed}},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			var first atomic.Pointer[pace.Report]
+			th := free()
+			th.OnEvent = func(e throttle.Event) {
+				if e.Kind == throttle.Ends {
+					first.CompareAndSwap(nil, &e.Report)
+				}
+			}
+			w := &worker.Worker[record]{Throttle: th, Timeout: c.timeout, Offset: offset, Handle: func(ctx context.Context, _ record) error {
+				<-ctx.Done()
+				return ctx.Err()
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			a := w.Assign(ctx, "a", 0)
+			put(t, a, 0, 1)
+			<-ctx.Done()
+			synctest.Wait()
+			if got := first.Load(); got == nil || *got != c.want {
+				t.Errorf("%s: report %+v, want %+v", c.name, got, c.want)
+			}
+		})
+	}
 }

@@ -1,0 +1,176 @@
+package pace
+
+import "time"
+
+// A call is of no use once too little is left of the time for which its caller
+// waits, until Ticket.End. In a queue that is longer than callers wait, the first
+// in line always has too little: served first come, first served, all calls that
+// start would time out, while the server works for nobody. So a Gate that may
+// start one ticket, and has several, passes over those that are pressed for time.
+//
+//   - How much time a call needs is learnt from time-outs alone, see spare: while
+//     none times out, all are served first come, first served, however slow.
+//   - A ticket is passed over only for another that starts in its place. Without
+//     such a one it starts in its turn: nothing is idle, and what was learnt of a
+//     slow server is unlearnt.
+//   - A ticket in the first eighth of its time is never passed over: it was not
+//     the queue that took its time.
+//   - GivenUp ends the wait of those passed over, once no more can start.
+
+// spare learns how much time a call must have left when it starts, so that about
+// one in twenty of those that just have it time out (n are in flight):
+//
+//	time-out after x                  raised by a tenth, but to 1.1 x at most
+//	answer within less                lowered by 1/200, or by 1/8n if that is less
+//	the same, above 3 mean answers    lowered by 1/16
+//
+// It begins at a quarter of what answers take as a rule. More than three times that
+// is not what they need: where calls with so much left time out, their answers are
+// lost, or they are of another kind.
+type spare struct {
+	ends int     // answers and time-outs, up to spareEnds
+	mean float64 // seconds that answers take, of late; zero: there was none
+	need float64 // seconds
+}
+
+const (
+	spareEnds  = 16 // that there must have been before a ticket is passed over
+	spareFresh = 8  // parts of its time, in the first of which a ticket is not
+)
+
+// learn learns how a call ended, after it took so long, beside flying others. It
+// reports whether it was a time-out that tells of load, and not of a caller that
+// waits for less than answers take. What took no time at all, by a coarse clock,
+// teaches nothing.
+func (s *spare) learn(took time.Duration, flying int, r *Report) (load bool) {
+	x := took.Seconds()
+	switch {
+	case took <= 0:
+		return false
+	case r.TimedOut && (r.Verdict == Ignored || r.Verdict == Failed):
+		load = s.mean > 0 && x >= s.mean
+		s.need = max(s.need, 1.1*min(x, max(s.need, s.mean/4, x/1000)))
+	case r.Verdict == Served:
+		s.answered(x, float64(flying))
+	default:
+		return false
+	}
+	s.ends = min(s.ends+1, spareEnds)
+	return load
+}
+
+func (s *spare) answered(took, flying float64) {
+	if s.mean == 0 {
+		s.mean = took
+	}
+	s.mean += (took - s.mean) / 16
+	switch {
+	case took >= s.need: // its caller waited, and others may
+	case s.need > 3*s.mean:
+		s.need -= s.need / 16
+	default:
+		s.need -= s.need / max(200, 8*flying)
+	}
+}
+
+// known returns how much time a ticket must have left; zero: it does not matter.
+func (s *spare) known() time.Duration {
+	if s.ends < spareEnds {
+		return 0
+	}
+	return time.Duration(s.need * 1e9)
+}
+
+// pressed reports whether t has too little time left to start, if it needs so
+// much.
+func (t *Ticket) pressed(now time.Time, need time.Duration) bool {
+	if need <= 0 || t.End.IsZero() {
+		return false
+	}
+	left := t.End.Sub(now)
+	return left < need && now.Sub(t.entered) >= left/(spareFresh-1)
+}
+
+// look is a look at all tickets in line, of which none had so much time left. As
+// they have less and less, it is not repeated before another comes: with a hundred
+// thousand in line it takes a millisecond.
+type look struct {
+	pushes uint64 // of the lanes
+	need   time.Duration
+}
+
+// instead returns the ticket that starts in place of t, whose turn it is: t itself,
+// unless it is pressed for time and another that is not may start.
+func (g *Gate) instead(now time.Time, t *Ticket) *Ticket {
+	need := g.spare.known()
+	if !t.pressed(now, need) || g.looked.pushes == g.lanes.pushes && need >= g.looked.need {
+		return t
+	}
+	other, _ := g.lanes.next(now, need)
+	if other == nil {
+		g.looked = look{g.lanes.pushes, need}
+		return t
+	}
+	if g.wait(now, other.request) > 0 {
+		return t
+	}
+	g.lanes.pass(now, need, t, other)
+	return other
+}
+
+// GivenUp returns a ticket that has left because it would not be answered before
+// its End: another started in its place, and no more can start now. It returns nil
+// if there is none. A driver calls it once Next has returned nil; if it returns a
+// ticket, Next is to be called again. If a driver never calls it, such tickets stay
+// in line, and start when no other can in their place.
+func (g *Gate) GivenUp() *Ticket {
+	if g.lanes.passed == 0 {
+		return nil
+	}
+	t := g.lanes.passedOver()
+	if t == nil {
+		return nil
+	}
+	g.lanes.remove(t)
+	g.purse.giveBack(t)
+	t.at = outside
+	return t
+}
+
+// head is the first in line; above zero, need passes over those that are pressed
+// for time, and there may be none.
+func (l *line) head(now time.Time, need time.Duration) *Ticket {
+	if need <= 0 {
+		return l.top()
+	}
+	return l.oldest(0, func(t *Ticket) bool { return !t.pressed(now, need) })
+}
+
+// pass notes that other starts in place of t, and of those in its line that came
+// before other and are pressed for time too.
+func (l *lanes) pass(now time.Time, need time.Duration, t, other *Ticket) {
+	t.line.oldest(0, func(t *Ticket) (enough bool) {
+		if t.arrival > other.arrival || !t.pressed(now, need) {
+			return true
+		}
+		if !t.passed {
+			t.passed = true
+			l.passed++
+		}
+		return false
+	})
+}
+
+// passedOver returns a ticket that was passed over and is the first in its line.
+func (l *lanes) passedOver() *Ticket {
+	for i := range l.all {
+		for _, f := range l.all[i].flows {
+			for _, line := range f.lines {
+				if t := line.top(); t.passed {
+					return t
+				}
+			}
+		}
+	}
+	return nil
+}
