@@ -59,7 +59,8 @@ func TestRoundTrips(t *testing.T) {
 			filepath.Join(dir, "rules.yaml"): `rules:
   - {name: each, key: address, limits: [1000000/s, 100000000/h]}
   - {name: path, key: path, limits: 1000000/s}
-`} {
+`,
+		} {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
