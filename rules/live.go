@@ -90,6 +90,9 @@ const (
 	defaultLook     = 800 * time.Millisecond // with its tenth and the read itself below a second
 	defaultVersions = 20
 	maxEdits        = 16 // tries of one Edit, each after that of another
+	// clocksDiffer is by how much the clocks of instances may differ, so that none of them
+	// drops what still holds in another.
+	clocksDiffer = 5 * time.Minute
 )
 
 // setUp makes the parts of a Stack.

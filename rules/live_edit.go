@@ -207,7 +207,8 @@ func (t *Stack) fallBack(now time.Time) error {
 // Edit changes the Overlay in Shared, and so in all instances, and puts it into use
 // here. change gets a copy of it, and is called again if another instance was
 // faster; its error is returned. The change is logged with why and by; its time, if
-// zero, is now. What has ended is dropped. A change that would not fit the rules is
+// zero, is now. What has ended for five minutes is dropped: until then it may hold in
+// instances whose clocks are behind. A change that would not fit the rules is
 // refused. After an error of Shared it is not known whether it was written.
 func (t *Stack) Edit(ctx context.Context, n Note, change func(*Overlay) error) error {
 	if t.Shared == nil {
@@ -251,11 +252,12 @@ func (t *Stack) edit(ctx context.Context, n Note, change func(*Overlay) error) (
 	if err := change(&next); err != nil {
 		return false, err
 	}
-	next = next.Trim(time.Now())
-	what, err := t.check(o, next)
+	now := time.Now()
+	what, err := t.check(o.Trim(now), next.Trim(now))
 	if err != nil {
 		return false, err
 	}
+	next = next.Trim(now.Add(-clocksDiffer))
 	next.Serial = o.Serial + 1
 	next.Log = append(next.Log[max(len(next.Log)+1-maxLog, 0):], Change{What: what, Note: n})
 	version, ok, err = t.swap(ctx, version, &next)

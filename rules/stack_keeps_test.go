@@ -167,3 +167,78 @@ func TestStackEnded(t *testing.T) {
 		t.Errorf("with a hundred entries that have ended: %v; want the others in use", err)
 	}
 }
+
+// A change by hand that ends by the clock of one instance is not lost to the others, whose
+// clocks are some minutes behind, when that instance makes another change.
+func TestStackClocks(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		shared := &rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")}
+		f := new(fetched).set(perClient)
+		ahead := refreshed(t, f.stack(shared))
+		edit := func(change func(*rules.Overlay)) {
+			t.Helper()
+			if err := ahead.Edit(t.Context(), noted, func(o *rules.Overlay) error { change(o); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until := time.Now().Add(10 * time.Minute)
+		edit(func(o *rules.Overlay) {
+			o.PutOverride("r", rules.Override{Key: []string{"acme"}, Limits: []rules.Limit{{Count: 9, Period: time.Hour}}, Note: rules.Note{Until: until}})
+		})
+		for _, c := range []struct {
+			what  string
+			later time.Duration // since the raise, by the clock that is ahead
+			kept  int           // raises that the instances share
+			log   string
+		}{
+			{"before its end", 9 * time.Minute, 1, "client=bad-0: added"},
+			{"after its end by a clock", 14 * time.Minute, 1, "client=bad-1: added"},
+			{"after its end by all", 15 * time.Minute, 0, "client=bad-2: added"},
+			{"long after", time.Hour, 0, "client=bad-3: added"},
+		} {
+			time.Sleep(time.Until(until.Add(c.later - 10*time.Minute)))
+			o, _ := ahead.Overlay()
+			edit(func(o *rules.Overlay) { o.PutDeny(rules.Entry{Text: fmt.Sprintf("client=bad-%d", len(o.Deny))}) })
+			var all rules.Overlay
+			if _, data, err := shared.Load(t.Context()); err != nil || json.Unmarshal(data, &all) != nil || len(all.Overrides["r"]) != c.kept {
+				t.Errorf("%s: %v, the instances share %s; want %d raises", c.what, err, data, c.kept)
+			}
+			if is := limitAt(t, ahead, "acme", time.Now()) == 9; is != (c.later < 10*time.Minute) {
+				t.Errorf("%s: the raise holds where the clock is ahead: %t", c.what, is)
+			}
+			if o, _ = ahead.Overlay(); len(o.Log) == 0 || !strings.Contains(strings.Join(o.Log[len(o.Log)-1].What, "; "), c.log) || len(o.Log[len(o.Log)-1].What) != 1 {
+				t.Errorf("%s: the log ends with %q, want only that %s", c.what, o.Log[len(o.Log)-1].What, c.log)
+			}
+		}
+	})
+}
+
+// A raise ends at its time in an instance that starts again meanwhile, also where it was
+// away at the end.
+func TestStackRestarts(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		shared := &rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")}
+		f := new(fetched).set(perClient)
+		until := time.Now().Add(10 * time.Minute)
+		if err := refreshed(t, f.stack(shared)).Edit(t.Context(), noted, func(o *rules.Overlay) error {
+			o.PutOverride("r", rules.Override{Key: []string{"acme"}, Limits: []rules.Limit{{Count: 9, Period: time.Hour}}, Note: rules.Note{Until: until}})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(9 * time.Minute)
+		again := refreshed(t, f.stack(shared))
+		for _, c := range []struct {
+			now   time.Time
+			limit int64
+		}{{until.Add(-1), 9}, {until, 1}} {
+			if got := limitAt(t, again, "acme", c.now); got != c.limit {
+				t.Errorf("started before the end, %v from it the limit is %d, want %d", c.now.Sub(until), got, c.limit)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if got := limitAt(t, refreshed(t, f.stack(shared)), "acme", time.Now()); got != 1 {
+			t.Errorf("started after the end, the limit is %d, want 1", got)
+		}
+	})
+}

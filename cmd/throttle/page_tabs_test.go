@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -88,6 +89,42 @@ func TestPageTabs(t *testing.T) {
 	if err := g.end(); err != nil {
 		t.Errorf("it ended by %v: %s", err, g.log)
 	}
+}
+
+// TestPageStreamsFull: where all streams are taken by others, a page goes on by asking for
+// the ticks now and then, and reads a stream when one is free.
+func TestPageStreamsFull(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startAlone(t)
+	signIn(b, "http://"+g.admin, exampleToken, "/events") // and the page reads its stream
+	b.Await(isLive)
+	b.Go("about:blank")
+	ctx, leave := context.WithCancel(t.Context())
+	for n := 0; n < 32; { // that of the page may not have ended yet
+		q, _ := http.NewRequestWithContext(ctx, "GET", "http://"+g.admin+"/api/v1/stream", nil)
+		q.Header.Set("Authorization", "Bearer "+exampleToken)
+		a, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		if a.StatusCode == 200 {
+			n++
+		}
+	}
+	b.Go("http://" + g.admin + "/")
+	b.Await(`document.getElementById("live").textContent === "reconnecting"`)
+	for range 2 {
+		drawn := browsertest.Ask[string](b, drawnNow)
+		b.Await(drawnNow + ` !== ` + browsertest.Quoted(drawn))
+	}
+	if browsertest.Ask[bool](b, isLive) {
+		t.Error("it says that it is live, without a stream")
+	}
+	leave()
+	b.Await(isLive)
+	b.ForgiveNetwork() // that the stream was refused
+	b.Clean("http://"+g.admin+"/", "about:")
 }
 
 // hides hides a tab for a time, and sees it draw what it missed.

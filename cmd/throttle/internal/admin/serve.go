@@ -19,6 +19,7 @@ const (
 	maxConns   = 256
 	maxHeaders = 16 << 10
 	endWithin  = 5 * time.Second
+	mostUnread = 128 << 10 // of answers, which the kernel holds for a caller; it doubles that
 )
 
 // Serve serves c on l until ctx ends, and then ends what is in flight within 5
@@ -126,6 +127,9 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= maxConns {
+			if of, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
+				_ = of.SetWriteBuffer(mostUnread) // else it holds more
+			}
 			return &countedConn{Conn: c, open: &l.open}, nil
 		}
 		l.open.Add(-1)

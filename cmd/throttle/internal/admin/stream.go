@@ -15,6 +15,9 @@ const (
 	// heartbeat is what a stream without ticks waits before it says something, so
 	// that proxies keep it.
 	heartbeat = 15 * time.Second
+	// catchUpWithin bounds how long the ticks that are kept are sent to one reader, who
+	// resumes behind those that it has; they are held meanwhile.
+	catchUpWithin = time.Minute
 	// sendWithin bounds one write to a stream.
 	sendWithin = 10 * time.Second
 )
@@ -71,18 +74,26 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) error {
 	if err := to.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) { // that of the request would end it
 		return err
 	}
-	if id, err = s.catchUp(w, to, id); err == nil {
+	if id, err = s.catchUp(r, w, to, id); err == nil {
 		s.follow(r, w, to, c, id)
 	}
 	return nil // an error means that the reader has gone
 }
 
-// catchUp sends the ticks that are kept, and returns the ID of the last one.
-func (s *server) catchUp(w http.ResponseWriter, to *http.ResponseController, id int64) (int64, error) {
+// errSlow ends a stream whose reader takes too long for the ticks that are kept.
+var errSlow = errors.New("the reader is too slow")
+
+// catchUp sends the ticks that are kept while the sender of r may read them, and returns
+// the ID of the last one.
+func (s *server) catchUp(r *http.Request, w http.ResponseWriter, to *http.ResponseController, id int64) (int64, error) {
+	until := time.Now().Add(catchUpWithin)
 	if err := push(w, to, "retry: 1000\n\n"); err != nil {
 		return id, err
 	}
 	for _, t := range s.watch.ring.After(id) {
+		if s.access.of(r).role < reader || !time.Now().Before(until) {
+			return id, errSlow
+		}
 		text, _ := json.Marshal(t) // of values of our own
 		if err := push(w, to, moment{t.ID, text}.event()); err != nil {
 			return id, err

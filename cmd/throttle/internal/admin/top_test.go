@@ -26,7 +26,8 @@ func deciding(t *testing.T, show bool) *running {
 	live.Swap(version)
 	r := &recent.Decisions{Show: true} // it is the API that hides them
 	r.Prepare(live)
-	control := admit.Control{Store: new(memory.Store), Rules: live, OnEvent: func(e admit.Event) { r.OnEvent(&e) }}
+	store := new(memory.Store)
+	control := admit.Control{Store: store, Rules: live, OnEvent: func(e admit.Event) { r.OnEvent(&e) }}
 	for i, n := range []int{12, 7, 3} {
 		for range n {
 			a, err := control.Begin(t.Context(), admit.Request{Request: rules.Request{Path: "/", Client: fmt.Sprintf("c/%d", i)}, Version: live.Load()})
@@ -36,7 +37,7 @@ func deciding(t *testing.T, show bool) *running {
 			a.Done()
 		}
 	}
-	return start(t, Config{Tokens: tokens, Rules: live, Recent: r, ShowKeys: show})
+	return start(t, Config{Tokens: tokens, Rules: live, Recent: r, ShowKeys: show, Store: store})
 }
 
 func TestTop(t *testing.T) {

@@ -164,10 +164,24 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, v *place, wrong erro
 		err, f.Failed = wrong, strings.TrimPrefix(r.URL.Path, "/do/")
 	}
 	if err != nil {
-		f.Alert, status = err.Error(), p.Status(err)
+		f.Alert, status = err.Error(), p.statusOf(err)
 	}
 	f.Done = done[r.FormValue("done")]
 	render(w, v.Name, status, f)
+}
+
+// mistake is what is wrong with what was typed, where the page itself reads it.
+type mistake string
+
+// Error says what would be right.
+func (m mistake) Error() string { return string(m) }
+
+// statusOf is the HTTP status of an error of a view.
+func (p *Page) statusOf(err error) int {
+	if m := mistake(""); errors.As(err, &m) {
+		return http.StatusBadRequest
+	}
+	return p.Status(err)
 }
 
 // again is the path and the query that show a view as r does, also where r is a form

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 
@@ -55,7 +54,7 @@ func fieldsOf(text string) (map[string]string, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, errors.New("header: write a field a line, as X-Client: acme")
+			return nil, mistake("header: write a field a line, as X-Client: acme")
 		}
 		header[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}

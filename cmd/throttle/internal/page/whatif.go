@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -71,7 +70,7 @@ func whatIf(p *Page, r *http.Request, _ *frame) (any, error) {
 		return b, err
 	}
 	if !json.Valid([]byte(b.Text)) {
-		return b, errors.New("the rule is not JSON")
+		return b, mistake("the rule is not JSON")
 	}
 	var result replayed
 	if err := p.Call(r.Context(), "POST", "/api/v1/whatif", map[string]any{"rule": json.RawMessage(b.Text)}, &result); err != nil {

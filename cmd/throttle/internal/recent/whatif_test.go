@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,6 +245,37 @@ func TestWhatIfReload(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d requests, want 2", n)
+	}
+}
+
+// TestWhatIfWhileReloaded: while requests are replayed the rules may be put into use anew
+// again and again; each replay is of all requests, by one version.
+func TestWhatIfWhileReloaded(t *testing.T) {
+	var r Decisions
+	c := control(t, &r, `{"rules": []}`)
+	begin(t, c, 100, "a", "/")
+	versions := []*rules.Compiled{parse(t, `{"rules": [{"name": "new", "key": "client", "limits": "40/h"}]}`), parse(t, `{"rules": [{"name": "new", "key": "header:X-New+client", "limits": "70/h"}]}`)}
+	var group sync.WaitGroup
+	ending := make(chan struct{})
+	defer group.Wait()
+	defer close(ending)
+	group.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-ending:
+				return
+			default:
+			}
+			c.Rules.Swap(versions[i%2])
+			r.Prepare(c.Rules)
+		}
+	})
+	for range 50 {
+		before := c.Rules.Load()
+		want := map[*rules.Compiled]int64{versions[0]: 60, versions[1]: 30}[before]
+		if w, err := r.WhatIf(t.Context(), time.Now(), before, versions[0], true); err != nil || w.Requests != 100 || w.Before.Refused != want || w.After.Refused != 60 {
+			t.Fatalf("%+v, %v, want %d of 100 refused before and 60 after", w, err, want)
+		}
 	}
 }
 

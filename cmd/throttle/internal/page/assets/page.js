@@ -282,6 +282,7 @@
 			if (source?.readyState !== EventSource.CLOSED) return;
 			close(); // another tab may have more luck
 			setTimeout(resume, 3000);
+			catchUp(); // so that it goes on where all streams are taken
 			refresh(); // leads to the form that signs in where the session has ended
 		};
 	};
