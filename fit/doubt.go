@@ -14,7 +14,7 @@ func why(tr *trace, all []weighed, odds float64) string {
 		case tr.refused > 0:
 			return "no kind explains the refusals"
 		case tr.served < enough:
-			return fmt.Sprintf("nothing was refused in %d requests", tr.used)
+			return "nothing was refused in " + requests(tr.used)
 		}
 		return ""
 	}
@@ -25,6 +25,13 @@ func why(tr *trace, all []weighed, odds float64) string {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
 	return best.wide()
+}
+
+func requests(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return fmt.Sprintf("%d requests", n)
 }
 
 // rival is the kind that keeps the first of all from being decided; nil if none. A

@@ -166,7 +166,7 @@ func number(x float64) string {
 // short is d in three digits.
 func short(d time.Duration) string {
 	unit := time.Duration(1)
-	for unit*1000 <= d {
+	for unit <= d/1000 { // unit*1000 may be too much
 		unit *= 10
 	}
 	return d.Round(unit).String()

@@ -1,6 +1,8 @@
 package fit
 
 import (
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +36,13 @@ func TestModel(t *testing.T) {
 		if got, ok := x.m.Limit(); got != x.want || ok != x.ok {
 			t.Errorf("%+v: %+v %t, want %+v %t", x.m, got, ok, x.want, x.ok)
 		}
+	}
+}
+
+// TestModelLongest: the longest period there is has a text, too.
+func TestModelLongest(t *testing.T) {
+	m := Model{Kind: SlidingLog, Count: 9, Period: math.MaxInt64}
+	if got, want := m.String(), "sliding log, 9 in "; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want it to begin with %q", got, want)
 	}
 }

@@ -187,7 +187,7 @@ func (f *findings) sums() string {
 // brief writes a duration in three digits.
 func brief(d time.Duration) string {
 	unit := time.Duration(1)
-	for unit*1000 <= d {
+	for unit <= d/1000 { // unit*1000 may be too much
 		unit *= 10
 	}
 	return words.Short(d.Round(unit))

@@ -210,3 +210,12 @@ func clitestReport(f *findings) clitest.Command {
 		return f.report(o, stdout)
 	}
 }
+
+// TestBrief: every duration has a text of three digits.
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 999: "999ns", 123_456: "123µs", 1_500 * time.Hour: "1500h", math.MaxInt64: "2561111h"} {
+		if got := brief(d); !strings.HasPrefix(got, want) {
+			t.Errorf("%d: %q, want %q", d, got, want)
+		}
+	}
+}

@@ -205,7 +205,7 @@ func timeOf(text string) (at time.Time, why string) {
 	switch {
 	case err != nil || errPart != nil:
 		return at, "time " + words.Quote(text) + " is not one; want one such as 2026-01-02T15:04:05.678Z, or Unix time in seconds"
-	case seconds < 0 || seconds > 1e11:
+	case whole[0] == '-' || seconds > 1e11:
 		return at, "time " + words.Quote(text) + " is no Unix time in seconds; milliseconds are written with a point: 1767366245.678"
 	}
 	return time.Unix(seconds, int64(nanos)), ""

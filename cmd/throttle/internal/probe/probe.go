@@ -162,6 +162,9 @@ func (o *options) asked(ctx context.Context, stderr io.Writer) (*findings, error
 	return findingsOf(r, o.url.Host, p.seen, p.answers, p.ended), nil
 }
 
+// longestLog bounds the time of a file: beyond it one of its times is wrong.
+const longestLog = 10 * 366 * 24 * time.Hour
+
 // observed reads a file.
 func (o *options) observed(stdin io.Reader) (*findings, error) {
 	text, err := readFile(o.observe, stdin)
@@ -185,6 +188,9 @@ func (o *options) observed(stdin io.Reader) (*findings, error) {
 		host = o.url.Host
 	}
 	bySent(all)
+	if first, last := all[0].sent, all[len(all)-1].sent; last.Sub(first) > longestLog {
+		return nil, usage.Errorf("find: -observe: %s: requests from %s to %s; want ten years at most, and one clock", name, first.Format(time.DateOnly), last.Format(time.DateOnly))
+	}
 	r := reader{signal.For(host), o.refused}
 	return findingsOf(r, host, all, r.answers(all), ""), nil
 }
@@ -259,7 +265,7 @@ func (o *options) check() error {
 func (o *options) misplaced(flags *flag.FlagSet) (err error) {
 	flags.Visit(func(f *flag.Flag) {
 		switch f.Name {
-		case "observe", "refused", "scenario", "json":
+		case "limit", "observe", "refused", "scenario", "json":
 		case "latency":
 			if o.observe == "" {
 				err = usage.Error("find: -latency: is for -observe")

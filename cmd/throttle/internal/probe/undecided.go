@@ -43,6 +43,9 @@ func (f *findings) doubt() string {
 
 // left says which kinds remain, with their likelihoods.
 func (f *findings) left(all []fit.Candidate) string {
+	if all[0].Model.Kind == fit.Unlimited && len(all) == 1 {
+		return f.Why
+	}
 	if len(all) == 1 {
 		return fmt.Sprintf("only a %s remains (ln %s, %s), but %s", kindText(all[0].Model), likelihoodText(all[0].LogLikelihood), shareText(all[0].Share), f.Why)
 	}

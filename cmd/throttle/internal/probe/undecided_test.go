@@ -44,7 +44,7 @@ func TestDoubt(t *testing.T) {
 		{doubtful("-for 5m", 5*time.Minute, bucket, log, counter), "sliding log (ln -3.0, 50%) and sliding window counter (ln -4.0, 50%) remain, less than 99:1 apart. " +
 			"A rest after a refusal tells the first two apart: a bucket gives back in proportion to it, a window nothing before its period has passed. It ended by -for 5m: observe for longer."},
 		{excluded, "Not identified: only a token bucket remains (ln -2.0, 50%), but the rate is known only to 7 %."},
-		{nothing, "but nothing was refused in 20 requests. A limit shows where it is exceeded: send more (-requests) and more at once (-at-once). It ended by -requests 20: allow more."},
+		{nothing, "Not identified: nothing was refused in 20 requests. A limit shows where it is exceeded: send more (-requests) and more at once (-at-once). It ended by -requests 20: allow more."},
 		{doubtful("-errors 3", time.Hour, bucket, counter), "It ended by -errors 3."},
 	} {
 		got := test.f.doubt()
