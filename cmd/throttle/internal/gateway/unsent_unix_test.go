@@ -26,6 +26,9 @@ func TestUnsentIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer to.Close()
+		if err := boundUnsent(to); err != nil {
+			t.Skipf("THIS SYSTEM DOES NOT BOUND what is unsent: %v", err)
+		}
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
