@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -28,34 +29,80 @@ type sweep struct {
 	want   objective
 	long   time.Duration // of one trial
 	rng    *rand.Rand
+	sent   int // requests
 }
 
-// knee is between the highest rate up to which the objective holds in most of
-// the turns and the next rate. Rates rise.
-func (s *sweep) knee(t *testing.T, rates []float64, turns int) float64 {
+// turn tries every rate once, in a random order, and counts in held those that hold.
+func (s *sweep) turn(t *testing.T, rates []float64, held []int) {
 	t.Helper()
-	held := make([]int, len(rates))
-	for range turns {
-		for _, i := range s.rng.Perm(len(rates)) {
-			if s.trial(t, rates[i]) {
-				held[i]++
-			}
-			time.Sleep(2 * time.Second)
+	for _, i := range s.rng.Perm(len(rates)) {
+		if s.trial(t, rates[i]) {
+			held[i]++
 		}
+		time.Sleep(2 * time.Second)
 	}
+}
+
+// knee is between the two neighbours of the rates, which rise, that divide best
+// what held in most of the turns from what did not. It must lie within the rates.
+func knee(t *testing.T, rates []float64, held []int, turns int) float64 {
+	t.Helper()
 	var table strings.Builder
 	for i, rate := range rates {
 		fmt.Fprintf(&table, " %.4g/s: %d", rate, held[i])
 	}
 	t.Logf("sweep, times held of %d:%s", turns, &table)
-	i := slices.IndexFunc(held, func(n int) bool { return 2*n <= turns })
+	low, high := divide(held, turns)
 	switch {
-	case i == 0:
+	case low == 0:
 		t.Fatalf("%.4g/s, the least of the sweep, does not hold", rates[0])
-	case i < 0:
+	case high == len(rates):
 		t.Fatalf("%.4g/s, the most of the sweep, holds", rates[len(rates)-1])
 	}
-	return (rates[i-1] + rates[i]) / 2
+	return math.Sqrt((rates[low-1] + rates[low]) / 2 * (rates[high-1] + rates[high]) / 2)
+}
+
+// divide returns how many rates lie below the knee: the number k that makes the
+// trials below it that held, and those above it that did not, the most. (The first
+// rate that fails would be no estimate: a machine that stalls now and then makes
+// one of several low rates fail nearly always.) Of several such numbers it returns
+// the lowest and the highest.
+func divide(held []int, turns int) (low, high int) {
+	most := -1
+	for k := range len(held) + 1 {
+		right := 0
+		for i, n := range held {
+			if i < k {
+				right += n
+			} else {
+				right += turns - n
+			}
+		}
+		if right > most {
+			most, low = right, k
+		}
+		if right == most {
+			high = k
+		}
+	}
+	return low, high
+}
+
+func TestSweepDivides(t *testing.T) {
+	for _, c := range []struct {
+		held      []int
+		low, high int
+	}{
+		{[]int{3, 3, 3, 0, 0, 0}, 3, 3},
+		{[]int{3, 1, 3, 3, 0, 0}, 4, 4}, // a stall at a low rate
+		{[]int{3, 3, 1, 2, 0, 0}, 2, 4},
+		{[]int{0, 0}, 0, 0},
+		{[]int{3, 3}, 2, 2},
+	} {
+		if low, high := divide(c.held, 3); low != c.low || high != c.high {
+			t.Errorf("%v of 3 divides at %d to %d, want %d to %d", c.held, low, high, c.low, c.high)
+		}
+	}
 }
 
 // trial sends a Poisson process of requests, whether or not earlier ones are
@@ -85,6 +132,7 @@ func (s *sweep) trial(t *testing.T, rate float64) bool {
 		})
 	}
 	all.Wait()
+	s.sent += len(took)
 	slices.Sort(took)
 	p99 := took[(len(took)-1)*99/100]
 	return p99 <= s.want.p99 && float64(wrong) <= s.want.errors*float64(len(took))
