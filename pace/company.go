@@ -19,7 +19,8 @@ import (
 type company struct {
 	crowded  bool    // the others do not yield
 	misled   bool    // what remains does not tell what is refused
-	refused  float64 // share of the answers
+	refused  float64 // share of the answers that are the first refusal of a row
+	sound    float64 // when that was last no more than misledMost
 	zeros    float64 // share of the answers that saw the bucket empty
 	marks    float64 // mean of 1 - r/h, where above zero
 	best     float64 // highest theta lately
@@ -33,8 +34,8 @@ const (
 	marked     = 0.6   // or marks are above this, which growth alone hardly asks for
 	enough     = 22    // answers, at least
 	misledOver = 24    // answers
-	misledMost = 0.4   // of them refused
-	misledRow  = 4     // of a row of refusals that count: more are an outage
+	misledMost = 0.06  // of them the first refusal of a row
+	misledFor  = 240.0 // for so long, seconds
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -43,18 +44,24 @@ const (
 
 	trialEvery = 30 * time.Minute
 	trialFor   = 2 * time.Minute
+	// What remains misleads as long as the server is what it is.
+	misledEvery = 12 * trialEvery
 )
 
 // observe notes an answer at s, after the level has.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
-	if c.refusals(l, v); v != Served {
+	if c.refusals(l, s, v); v != Served {
 		return // an outage refuses all; it says nothing of the others
 	}
 	dt := max(s-c.seenAt, 0)
 	c.seenAt = s
 	if c.crowded {
-		if a.base.Add(seconds(s)).UnixNano()%int64(trialEvery) < int64(trialFor) {
+		every := trialEvery
+		if c.misled {
+			every = misledEvery
+		}
+		if a.base.Add(seconds(s)).UnixNano()%int64(every) < int64(trialFor) {
 			*c = company{strained: s, seenAt: s, best: c.best}
 		}
 		return
@@ -75,19 +82,21 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 }
 
 // refusals finds out whether what remains misleads: a client that follows it is
-// hardly ever refused, where others do not empty the bucket.
-func (c *company) refusals(l *level, v Verdict) {
-	if !l.on {
+// hardly ever refused, where others do not empty the bucket. The further refusals
+// of a row do not count, as an outage is one row.
+func (c *company) refusals(l *level, s float64, v Verdict) {
+	if !l.on || v == Throttled && l.row > 0 {
 		return
 	}
 	share := 0.0
 	if v == Throttled {
-		if share = 1; l.row >= misledRow {
-			return
-		}
+		share = 1
 	}
 	c.refused += (share - c.refused) / misledOver
-	if c.refused > misledMost {
+	if c.refused <= misledMost {
+		c.sound = s
+	}
+	if s-c.sound > misledFor {
 		c.crowded, c.misled = true, true
 	}
 }

@@ -319,28 +319,30 @@ func TestALeadIsNoTime(t *testing.T) {
 	}
 }
 
-// The level is left when more than 0.4 of the answers are refused, whatever
-// remains; an outage is no reason.
+// The level is left when refusals come again and again for minutes, whatever
+// remains; an outage is no reason, nor is a crowd that starts.
 func TestWhatRemainsMisleads(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		refuse  func(i int) bool
 		crowded bool
 	}{
+		{"every tenth", func(i int) bool { return i%10 == 0 }, true},
+		{"every fortieth", func(i int) bool { return i%40 == 0 }, false},
 		{"half", func(i int) bool { return i%2 == 0 }, true},
-		{"a third", func(i int) bool { return i%3 == 0 }, false},
+		{"half, for three minutes", func(i int) bool { return i%2 == 0 && i < 180 }, false},
 		{"two of three", func(i int) bool { return i%3 > 0 }, true},
-		{"an outage", func(i int) bool { return i >= 20 && i < 150 }, false},
+		{"an outage", func(i int) bool { return i >= 20 && i < 350 }, false},
 	} {
 		var l level
 		var company company
 		l.on = true
-		for i := range 200 {
+		for i := range 400 { // one a second
 			v := Served
 			if c.refuse(i) {
 				v = Throttled
 			}
-			company.refusals(&l, v)
+			company.refusals(&l, float64(i), v)
 			if l.row++; v == Served { // as learn counts them
 				l.row = 0
 			}

@@ -9,13 +9,14 @@ import "math"
 //
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
-//	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate
+//	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate;
+//	                      twice that where the top is 3 or less and was seen three times in a row
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly;
 //	                      not in a fixed window
 //
 // h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
 // more where many requests are in flight, less where the bucket is known to hold
-// fewer than 3, and at most an eighth of a stated policy, which also bounds theta
+// no more than 4, and at most an eighth of a stated policy, which also bounds theta
 // while r < h. A fixed window is known by its reset, the same instant in answer
 // after answer; there the rate is what is left over the time left.
 //
@@ -38,7 +39,7 @@ type level struct {
 
 	r, low, swing float64 // last seen, its trough, its swing
 	most          float64 // the highest r seen
-	full          int     // answers since most last rose
+	tops          int     // answers in a row that saw most, and no more
 	tiny          bool    // the bucket holds no more than most
 	seenAt        float64 // an answer
 	toldAt        float64 // an answer with a hint
@@ -78,7 +79,9 @@ const (
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
 	full       = 0.2  // growth with an answer that sees the bucket full
-	surely     = 15   // answers that saw no more than most
+	rising     = 0.4  // growth with an answer that sees a low level stand still
+	still      = 2    // answers in a row that saw most, which rising begins with
+	surely     = 12   // of those, which say that the bucket holds no more
 	apart      = 8    // h is at most this part of a short window
 	short      = 10.0 // seconds
 	few        = 12.0 // requests in a stated policy, of which what remains says too little
@@ -165,7 +168,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		l.r = max(l.r-min(float64(a.flying), a.rtt/max(l.even, 1e-9))*max(l.peers, 1), 0)
 	}
 	l.company.observe(a, s, o.Verdict)
-	if l.stale(a.rtt) || l.scant() || l.full >= 4 && l.most < 1 || l.tiny && l.most < 2 || l.company.crowded {
+	if l.stale(a.rtt) || l.scant() || l.tops >= 4 && l.most < 1 || l.company.crowded {
 		switch {
 		case l.on:
 			a.leaveLevel(s)
@@ -233,11 +236,15 @@ func (l *level) look(s, sent float64, o Outcome, unit float64) {
 		}
 		l.jump(s, r)
 		l.divide(r, o.Request.Luck)
-		l.full++
-		if r > l.most {
-			l.most, l.full, l.tiny = r, 0, false
+		switch {
+		case r > l.most:
+			l.most, l.tops, l.tiny = r, 0, false
+		case r < l.most:
+			l.tops = 0
+		default:
+			l.tops++
 		}
-		l.tiny = l.tiny || l.on && l.most < smallest && l.full >= surely && l.theta < max(l.company.best, l.policy)/2
+		l.tiny = l.tiny || l.on && l.most <= smallest && l.tops >= surely
 		l.r = r
 		fade := memory / (memory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
@@ -369,9 +376,14 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	// Many answers of one flight tell the same: share the change among them.
 	flight := max(1, float64(l.flying)/4)
-	l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)
-	if l.r >= l.most && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
-		l.theta *= math.Exp(full / flight)
+	switch {
+	case l.most > smallest || l.tiny || l.tops < still:
+		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)
+		if l.r >= l.most && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
+			l.theta *= math.Exp(full / flight)
+		}
+	case !l.free: // a small bucket that is full looks like a large one that is nearly empty
+		l.theta *= math.Exp(rising / flight)
 	}
 	l.theta = min(max(l.theta, l.floor()), fastest)
 }

@@ -144,7 +144,7 @@ func TestScopes(t *testing.T) {
 	blind := play(t, s, "adaptive-informed", 1)
 	s.Clients[0].Scopes = true
 	apart := play(t, s, "adaptive-informed", 1)
-	if apart.RetryRate.V > 0.02 || apart.Utilisation.V < 0.7 || blind.Utilisation.V > apart.Utilisation.V/2 {
+	if apart.RetryRate.V > 0.02 || apart.Utilisation.V < 0.7 || blind.Utilisation.V > 0.7*apart.Utilisation.V {
 		t.Errorf("throttled %.3f, used %.3f with scopes; %.3f, %.3f without", apart.RetryRate.V, apart.Utilisation.V, blind.RetryRate.V, blind.Utilisation.V)
 	}
 }

@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// A bucket of a few tokens never shows a high level. Callers who are told what
+// remains of it use it as well as those that are told nothing.
+func TestSmallBuckets(t *testing.T) {
+	for _, rate := range []int64{1, 20, 1000} { // a second
+		for _, burst := range []int64{2, 3, 4, 6} {
+			for _, processes := range []int{1, 3} {
+				run := func(h Hints) (refused, used float64) {
+					s := Scenario{
+						Name: "small", Duration: max(20*time.Second, 300*time.Duration(processes)*time.Second/time.Duration(rate)),
+						Server:  Server{Limit: bucketOf(rate, time.Second, burst), Hints: h},
+						Network: Network{Latency: 5 * time.Millisecond, Spread: 0.2},
+						Clients: []Group{{Processes: processes, Workers: 4}},
+					}
+					r := play(t, s, "adaptive-informed", 1)
+					return r.RetryRate.V, r.Utilisation.V
+				}
+				blind, without := run(Hints{})
+				refused, used := run(Hints{Remaining: true})
+				t.Logf("%d/s, burst %d, %d processes: %.1f %% refused, %.2f used; told nothing %.1f %%, %.2f",
+					rate, burst, processes, 100*refused, used, 100*blind, without)
+				if used < 0.7*without || refused > blind+0.05 {
+					t.Errorf("%d/s, burst %d, %d processes: %.1f %% refused, %.2f used; told nothing %.1f %%, %.2f",
+						rate, burst, processes, 100*refused, used, 100*blind, without)
+				}
+			}
+		}
+	}
+}
+
+// In a long window what remains is the same low number for most of the time, and
+// says nothing of the rate. Processes that share one, and are told only that, are
+// refused little more often than those that are told nothing, and share as well;
+// the mean of several, as chance decides who is early in a window.
+func TestWhatRemainsOfLongWindows(t *testing.T) {
+	var refused, jain [2]float64 // told nothing, told
+	cells := 0.0
+	for _, kind := range []limit.Kind{limit.FixedWindow, limit.SlidingLog, limit.FirstHitWindow, limit.SlidingSlots} {
+		for _, processes := range []int{2, 5, 20} {
+			for _, each := range []int{3, 10, 30} {
+				for i, h := range []Hints{{}, {Remaining: true}} {
+					r := play(t, Scenario{
+						Name: "long", Duration: 40 * time.Hour,
+						Server:  Server{Limit: limit.Limit{Kind: kind, Count: int64(processes * each), Period: time.Hour}, Hints: h},
+						Network: Network{Latency: 50 * time.Millisecond, Spread: 0.2},
+						Clients: []Group{{Processes: processes, Workers: 4}},
+					}, "adaptive-informed", 1)
+					refused[i] += r.RetryRate.V
+					jain[i] += r.Jain.V
+				}
+				cells++
+			}
+		}
+	}
+	t.Logf("%.1f %% refused, Jain %.2f; told nothing %.1f %%, %.2f", 100*refused[1]/cells, jain[1]/cells, 100*refused[0]/cells, jain[0]/cells)
+	if refused[1] > refused[0]+0.10*cells || jain[1] < jain[0]-0.10*cells {
+		t.Errorf("%.1f %% refused, Jain %.2f; told nothing %.1f %%, %.2f", 100*refused[1]/cells, jain[1]/cells, 100*refused[0]/cells, jain[0]/cells)
+	}
+}
