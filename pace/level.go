@@ -236,15 +236,7 @@ func (l *level) look(s, sent float64, o Outcome, unit float64) {
 		}
 		l.jump(s, r)
 		l.divide(r, o.Request.Luck)
-		switch {
-		case r > l.most:
-			l.most, l.tops, l.tiny = r, 0, false
-		case r < l.most:
-			l.tops = 0
-		default:
-			l.tops++
-		}
-		l.tiny = l.tiny || l.on && l.most <= smallest && l.tops >= surely
+		l.top(r)
 		l.r = r
 		fade := memory / (memory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
@@ -266,6 +258,19 @@ func (l *level) look(s, sent float64, o Outcome, unit float64) {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
 	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
+}
+
+// top takes in r as the most that remained so far, or as seen again.
+func (l *level) top(r float64) {
+	switch {
+	case r > l.most:
+		l.most, l.tops, l.tiny = r, 0, false
+	case r < l.most:
+		l.tops = 0
+	default:
+		l.tops++
+	}
+	l.tiny = l.tiny || l.on && l.most <= smallest && l.tops >= surely
 }
 
 // turnOn begins to pace.
@@ -374,6 +379,11 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	if !o.Hints.Remaining.OK || l.window {
 		return // it did not say this time
 	}
+	l.follow()
+}
+
+// follow moves theta by what an answer said that remains.
+func (l *level) follow() {
 	// Many answers of one flight tell the same: share the change among them.
 	flight := max(1, float64(l.flying)/4)
 	switch {
