@@ -286,3 +286,21 @@ func TestPressedLookOnce(t *testing.T) {
 		t.Errorf("%d wait, want none of those with too little time", g.Waiting())
 	}
 }
+
+// A ticket is passed over only for another that may start: one that costs more than
+// there is left may not.
+func TestPressedIsNotPassedOverForADearOne(t *testing.T) {
+	g, now := taught(t, 1, 16, 100*ms, many(20, 50*ms)...)
+	credit := &Credit{}
+	g.Control = credit
+	hurried(t, g, now, "cheap", 200*ms)
+	if _, ok := g.Enter(at(now), &Ticket{Owner: "dear", Cost: 3}); !ok {
+		t.Fatal("Enter(dear) refused")
+	}
+	now += 160 * ms
+	credit.Add(at(now), 1)
+	wantNames(t, g, now, "cheap")
+	if got := given(g); got != nil || g.Waiting() != 1 {
+		t.Errorf("given up: %v, %d wait; want none and dear", got, g.Waiting())
+	}
+}
