@@ -58,6 +58,7 @@ type Adaptive struct {
 
 	costs    costs
 	last     float64 // virtual time of the last start
+	startAt  float64 // and when it was
 	jitter   float64 // of the next interval
 	undo     undo
 	block    float64 // the server said: not before
@@ -75,6 +76,7 @@ type Adaptive struct {
 type undo struct {
 	valid                               bool
 	last, jitter, took, idle, r, probed float64
+	grownAt, startAt                    float64
 }
 
 const (
@@ -115,19 +117,15 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	}
 	a.flying++
 	took := a.weigh(r.Cost)
-	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, a.level.r, a.probed}
+	l := &a.level
+	a.undo = undo{true, a.last, a.jitter, a.costs.took, a.idle, l.r, a.probed, l.grownAt, a.startAt}
 	if a.closed && s >= a.block {
 		a.probed = s
 	}
 	if a.on || a.level.on {
-		// Time in which no request waited does not count as time at this rate.
-		idle := max(r.Since.Sub(a.base).Seconds()-a.next.Seconds(), 0)
-		a.idle += idle
-		a.level.grownAt += idle
-		a.level.free = idle > 0
 		even := 1 / a.rate(s)
+		a.rested(s, r, even)
 		interval := a.costs.took * a.jitter * even
-		a.level.even += (even - a.level.even) / 16
 		a.last = min(max(a.last+interval, s-a.saved()*interval), s)
 	} else {
 		a.last = s
@@ -135,6 +133,19 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	a.jitter, a.costs.took = 1-jitterShare+2*jitterShare*r.Luck.Unit(0), took
 	a.level.sent(took)
 	a.settle(s)
+}
+
+// rested leaves out the time before a start at s in which no request waited: it does
+// not count as time at the rate of then, even seconds from start to start.
+func (a *Adaptive) rested(s float64, r Request, even float64) {
+	l, since, next := &a.level, r.Since.Sub(a.base).Seconds(), a.next.Seconds()
+	// What a rest saved up lets next lie before the last start.
+	idle := max(since-max(next, a.startAt), 0)
+	a.idle += idle
+	l.grownAt += idle // an answer may have counted part of it meanwhile, hence ahead of s
+	l.free = since > next
+	l.even += (even - l.even) / 16
+	a.startAt = s
 }
 
 func (a *Adaptive) begin(now time.Time) {
@@ -156,7 +167,7 @@ func (a *Adaptive) giveBack(cost int64) {
 	switch u := a.undo; {
 	case u.valid:
 		a.last, a.jitter, a.costs.took, a.idle, a.probed = u.last, u.jitter, u.took, u.idle, u.probed
-		a.level.r = u.r
+		a.level.r, a.level.grownAt, a.startAt = u.r, u.grownAt, u.startAt
 	case a.nextRate > 0:
 		a.last -= a.costs.over(cost) / a.nextRate
 	}

@@ -353,29 +353,6 @@ func TestWhatRemainsMisleads(t *testing.T) {
 	}
 }
 
-// The teeth of a short window lower h, as its level falls to nothing each time.
-func TestTeethLowerH(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		window float64 // seconds
-		want   float64
-	}{
-		{"a second", 1, 2.5},
-		{"five", 5, 2.5},
-		{"a minute", 60, smallest},
-	} {
-		var l level
-		l.on = true
-		for i := range 200 {
-			left := int64(20 - 4*(i%5))
-			l.look(c.window/5*float64(i), c.window/5*float64(i), Outcome{Report: Report{Verdict: Served, Hints: remaining(left)}}, 1)
-		}
-		if c.want < smallest && l.h != c.want || c.want >= smallest && l.h < c.want {
-			t.Errorf("a window of %s: h is %v, want %v", c.name, l.h, c.want)
-		}
-	}
-}
-
 // One that was restored and is refused before anything is served keeps to what it knows.
 func TestRestoredIsTrusted(t *testing.T) {
 	var a Adaptive

@@ -45,24 +45,21 @@ type level struct {
 	toldAt        float64 // an answer with a hint
 	h             float64
 
-	window     bool    // the limit is a fixed window
-	resetAt    float64 // when it ends
-	agreed     float64 // since when resets agree
-	patience   float64 // for how long they must, seconds
-	doubt      bool    // a window that refusals named was none
-	slides     float64 // until when the limit is taken for no fixed window
-	late       float64 // how long after it to come back, seconds
-	policy     float64 // limit over window as the server states it, a second
-	quota      float64 // the limit as stated
-	length     float64 // the window as stated
-	jumpAt     float64 // when r last was full again at once
-	looks, saw int     // answers since then; such jumps in time, up to 6
-	rises      int     // of those answers, how many saw more than the one before
-	peers      float64 // how many share the window, from how fast it empties
-	shown      float64 // the last r shown, own requests since not counted
-	pass       bool    // leave what is left of this window to the others
-	flying     int
-	company    company
+	window   bool    // the limit is a fixed window
+	resetAt  float64 // when it ends
+	agreed   float64 // since when resets agree
+	patience float64 // for how long they must, seconds
+	doubt    bool    // a window that refusals named was none
+	slides   float64 // until when the limit is taken for no fixed window
+	late     float64 // how long after it to come back, seconds
+	policy   float64 // limit over window as the server states it, a second
+	quota    float64 // the limit as stated
+	length   float64 // the window as stated
+	peers    float64 // how many share the window, from how fast it empties
+	shown    float64 // the last r shown, own requests since not counted
+	pass     bool    // leave what is left of this window to the others
+	flying   int
+	company  company
 }
 
 const (
@@ -74,15 +71,13 @@ const (
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away
-	teeth      = 3      // of a short window, that make it one
-	tall       = 16     // requests in a window whose teeth differ from noise
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
 	full       = 0.2  // growth with an answer that sees the bucket full
 	rising     = 0.4  // growth with an answer that sees a low level stand still
 	still      = 2    // answers in a row that saw most, which rising begins with
 	surely     = 12   // of those, which say that the bucket holds no more
-	apart      = 8    // h is at most this part of a short window
+	apart      = 8    // h is at most this part of a stated policy
 	short      = 10.0 // seconds
 	few        = 12.0 // requests in a stated policy, of which what remains says too little
 	doubts     = 10.0 // windows, in which none is taken for fixed that was not
@@ -234,7 +229,6 @@ func (l *level) look(s, sent float64, o Outcome, unit float64) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
-		l.jump(s, r)
 		l.divide(r, o.Request.Luck)
 		l.top(r)
 		l.r = r
@@ -250,9 +244,6 @@ func (l *level) look(s, sent float64, o Outcome, unit float64) {
 	l.h = min(max(0.7*l.swing, smallest), widest)
 	if l.quota > 0 {
 		l.h = min(l.h, max(l.quota/apart, 1))
-	}
-	if l.saw >= teeth {
-		l.h = min(l.h, max(l.most/apart, 1))
 	}
 	if l.tiny {
 		l.h = min(l.h, max(l.most/1.5, 0.5))

@@ -147,3 +147,25 @@ func TestShortRetryAfter(t *testing.T) {
 		}
 	}
 }
+
+// TestRestCountsOnce: calls that use what a rest saved up come after it, and are no
+// rest again, in which the rate would not grow.
+func TestRestCountsOnce(t *testing.T) {
+	p := &play{t: t, a: new(Adaptive)}
+	p.call(Served, remaining(100), 0)
+	p.call(Throttled, remaining(0), 0)
+	for range 50 {
+		p.call(Served, remaining(20), 0)
+	}
+	if !p.a.level.on {
+		t.Fatal("the level does not pace")
+	}
+	p.call(Served, remaining(100), 0)
+	p.now += time.Minute
+	for range 30 {
+		p.request()
+		if s := (p.now + trip).Seconds(); p.a.level.grownAt > s || p.a.idle > s {
+			t.Fatalf("at %.1f s the rate is grown until %.1f s, and it has rested for %.1f s", s, p.a.level.grownAt, p.a.idle)
+		}
+	}
+}

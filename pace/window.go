@@ -2,24 +2,6 @@ package pace
 
 import "math"
 
-// jump looks for the teeth of a short window: a level that falls step by step
-// and is full again at once, time after time. That of a small bucket which many
-// share rises as often as it falls.
-func (l *level) jump(s, r float64) {
-	if l.looks++; r-l.shown < l.most/2 || r < 0.75*l.most || l.most < tall {
-		if r > l.shown {
-			l.rises++
-		}
-		return
-	}
-	if l.looks > 4 && s-l.jumpAt <= short && 8*l.rises <= l.looks {
-		l.saw = min(l.saw+1, 6)
-	} else {
-		l.saw = max(l.saw-2, 0)
-	}
-	l.jumpAt, l.looks, l.rises = s, 0, 0
-}
-
 // divide estimates among how many a window is divided, from how many requests
 // it serves for each of ours. When fewer are left than that, each takes its
 // chance at them with a probability of its part: if all went for the last one,

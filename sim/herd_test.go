@@ -34,8 +34,9 @@ func minutes(t *testing.T, s Scenario, text string, seed uint64) (jain []float64
 	return jain
 }
 
-// A small bucket that many share rises and falls like the teeth of a short window
-// to each of them. None takes it for one, and with that a half of all for a minute.
+// A small bucket that many share rises and falls by itself for each of them. None
+// takes that for something else than the others do, and with it a half of all for a
+// minute.
 func TestFairInEachMinute(t *testing.T) {
 	for _, workers := range []int{1, 4} {
 		for seed := uint64(1); seed <= 3; seed++ {

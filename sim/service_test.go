@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// Services use a part of their limit. Those that are told what remains of it, and
+// nothing else, wait for seconds, not minutes, and are hardly refused.
+func TestServicesAreTold(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		limit     limit.Limit
+		latency   time.Duration
+		processes int
+		rate      float64 // calls a second of each
+		wait      float64 // seconds at p99, at most
+	}{
+		{"sliding log of a second", limit.Limit{Kind: limit.SlidingLog, Count: 100, Period: time.Second}, 50 * time.Millisecond, 10, 8, 15},
+		{"slots of a second", limit.Limit{Kind: limit.SlidingSlots, Count: 235, Period: time.Second}, 60 * time.Millisecond, 3, 60, 15},
+		{"fixed window of 31 s", limit.Limit{Kind: limit.FixedWindow, Count: 123, Period: 31 * time.Second}, 23 * time.Millisecond, 3, 1.14, 40},
+	} {
+		for seed := uint64(1); seed <= 3; seed++ {
+			r := play(t, Scenario{
+				Name: "service", Duration: 10 * time.Minute,
+				Server:  Server{Limit: c.limit, Hints: Hints{Remaining: true}},
+				Network: Network{Latency: c.latency, Spread: 0.2},
+				Clients: []Group{{Processes: c.processes, Workers: 64, Arrivals: c.rate}},
+			}, "adaptive-informed", seed)
+			t.Logf("%s, seed %d: %.2f s at p99, %.2f %% refused", c.name, seed, r.WaitP99.V, 100*r.RetryRate.V)
+			if r.WaitP99.V > c.wait || r.RetryRate.V > 0.02 {
+				t.Errorf("%s, seed %d: %.2f s at p99, %.2f %% refused; want at most %.0f s and 2 %%", c.name, seed, r.WaitP99.V, 100*r.RetryRate.V, c.wait)
+			}
+		}
+	}
+}
+
+// Processes that always have calls share a window of which they are told what
+// remains: none may take it for something else than the others do.
+func TestFairInWindows(t *testing.T) {
+	for _, c := range []struct {
+		count     int64
+		window    time.Duration
+		processes int
+		workers   int
+	}{{100, time.Second, 10, 4}, {20, time.Second, 2, 4}, {50, 5 * time.Second, 3, 4}, {300, 10 * time.Second, 4, 8}} {
+		for seed := uint64(1); seed <= 3; seed++ {
+			r := play(t, Scenario{
+				Name: "window", Duration: 20 * time.Minute,
+				Server:  Server{Limit: limit.Limit{Kind: limit.FixedWindow, Count: c.count, Period: c.window}, Hints: Hints{Remaining: true}},
+				Network: Network{Latency: 50 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: c.processes, Workers: c.workers}},
+			}, "adaptive-informed", seed)
+			if r.Jain.V < 0.95 || r.RetryRate.V > 0.02 || r.Utilisation.V < 0.6 {
+				t.Errorf("%d in %v, %d processes, seed %d: Jain %.3f, %.2f %% refused, %.2f used; want 0.95, 2 %%, 0.6", c.count, c.window,
+					c.processes, seed, r.Jain.V, 100*r.RetryRate.V, r.Utilisation.V)
+			}
+		}
+	}
+}
