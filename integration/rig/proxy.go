@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -65,14 +64,11 @@ func NewProxy(t testing.TB, target string) *Proxy {
 }
 
 func startProxy(target string) (*Proxy, error) {
-	at, err := port()
+	l, err := listen()
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", local(at))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errEnded, err) // so that again tries again
-	}
+	at := portOf(l)
 	p := &Proxy{
 		Addr: local(at), Port: at, target: target, listen: l,
 		changed: make(chan struct{}), links: map[*link]struct{}{},

@@ -138,24 +138,32 @@ var ports struct {
 // port finds a port that is free on the loopback. A race with programs that are
 // no tests remains: see start.
 func port() (int, error) {
+	l, err := listen()
+	if err != nil {
+		return 0, err
+	}
+	return portOf(l), l.Close()
+}
+
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+
+// listen listens on a port of the loopback that is given out once.
+func listen() (net.Listener, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	for range 1000 {
 		if len(ports.left) == 0 {
 			if err := lockBlock(); err != nil {
-				return 0, err
+				return nil, err
 			}
 		}
 		p := ports.left[0]
 		ports.left = ports.left[1:]
-		l, err := net.Listen("tcp", local(p))
-		if err != nil {
-			continue
+		if l, err := net.Listen("tcp", local(p)); err == nil {
+			return l, nil
 		}
-		l.Close()
-		return p, nil
 	}
-	return 0, errors.New("found no free port from 10240 to 31940 on 127.0.0.1")
+	return nil, errors.New("found no free port from 10240 to 31940 on 127.0.0.1")
 }
 
 // lockBlock locks a block of ports until the process ends. The caller holds the
