@@ -24,7 +24,8 @@ import (
 // is about G/L for every client, whatever its rate, so shares become equal.
 //
 // Where the server states how much remains, that is used instead, unless answers
-// take too long for it or the stated policy is of few requests: see level.
+// take too long for it or the stated policy is of few requests: see level. A policy
+// is kept to by a log of the starts, where that explains what is refused: see kept.
 //
 // Requests may differ in Cost: after one that costs twice the mean the next
 // waits twice as long, and the server's numbers are counted in means.
@@ -42,8 +43,9 @@ type Adaptive struct {
 	// without hints, at a part of that. If zero or below, 1; at least 0.01 and at
 	// most 100.
 	Weight float64
-	// Burst spends the rest of a fixed window as fast as the server allows. If
-	// false, it is spread evenly over the time left.
+	// Burst spends the rest of a fixed window, or of the quota that a server states
+	// where it counts this client alone, as fast as the server allows. If false, it
+	// is spread evenly over the time left.
 	Burst bool
 
 	base   time.Time // all instants below are seconds since base
@@ -97,8 +99,11 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 		return 0
 	}
 	at := now.Sub(a.base)
+	unpaced := !a.on && !a.level.on
 	switch {
-	case !a.on && !a.level.on && !a.first.open:
+	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds()): // one goes ahead to see
+		return max(a.next, seconds(a.last+patience)) - at
+	case unpaced && !a.first.open:
 		return max(a.next, seconds(a.first.next(a.flying, a.accepted))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
@@ -132,6 +137,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	}
 	a.jitter, a.costs.took = 1-jitterShare+2*jitterShare*r.Luck.Unit(0), took
 	a.level.sent(took)
+	a.level.kept.start(s, charged(r.Cost))
 	a.settle(s)
 }
 
@@ -181,10 +187,12 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	s := now.Sub(a.base).Seconds()
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
+		a.level.kept.forget(charged(o.Request.Cost))
 		a.settle(s)
 		return 0
 	}
 	a.bill(s, o)
+	a.level.kept.ended(s, o)
 	took := now.Sub(o.Sent).Seconds()
 	if a.rtt == 0 {
 		a.rtt = took
@@ -205,15 +213,11 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if !a.Blind {
 		a.level.tell(a, s, o)
+		o.After = a.level.after(o)
+		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), o)
 	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
-	}
-	if h := o.Hints; o.After <= 0 && !a.Blind && o.Verdict == Throttled && h.Reset.OK && h.Remaining.V <= 0 {
-		o.After = min(h.Reset.V, 24*time.Hour) // nothing is left until then; else something else refused
-		if long := a.level.length; long > 0 {  // within a window there is something again
-			o.After = min(o.After, seconds(long))
-		}
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.
@@ -255,7 +259,13 @@ func (a *Adaptive) rate(s float64) float64 {
 		return a.level.rate(s)
 	}
 	if c := a.level.policy; c > 0 {
-		return min(a.felt(s), c)
+		switch {
+		case !a.level.kept.holds || a.refused > 0:
+			return min(a.felt(s), c)
+		case a.Burst:
+			return fastest
+		}
+		return c
 	}
 	return min(a.felt(s), fastest)
 }
@@ -279,6 +289,9 @@ func (a *Adaptive) settle(s float64) {
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
 		at = max(at, a.level.within(s, a.last+a.gap()))
+		if a.level.kept.holds { // but one is tried now and then, as a window may be stated as long as you like
+			at = max(at, min(a.level.kept.free(), a.last+mostHeld))
+		}
 	}
 	a.next = seconds(at)
 }

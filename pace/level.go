@@ -60,6 +60,7 @@ type level struct {
 	pass     bool    // leave what is left of this window to the others
 	flying   int
 	company  company
+	kept     kept
 }
 
 const (
@@ -144,6 +145,7 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	}
 	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
 	l.policy = max(l.quota/l.length, 1.0/86400)
+	l.kept.follow(float64(h.Limit.V), l.length, a.rtt)
 }
 
 // observe learns from an answer; false leaves it to the law without hints.

@@ -1,6 +1,9 @@
 package pace
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // divide estimates among how many a window is divided, from how many requests
 // it serves for each of ours. When fewer are left than that, each takes its
@@ -32,4 +35,18 @@ func (l *level) judge(s, reset float64, served bool) {
 		l.window, l.patience = false, min(2*max(l.patience, 3), 24)
 	}
 	l.resetAt, l.agreed = reset, s
+}
+
+// after is how long to wait as a refusal says it. A reset counts as well, where
+// nothing remains: else something else refused.
+func (l *level) after(o Outcome) time.Duration {
+	h := o.Hints
+	if o.After > 0 || o.Verdict != Throttled || !h.Reset.OK || h.Remaining.V > 0 {
+		return o.After
+	}
+	after := min(h.Reset.V, 24*time.Hour)
+	if l.length > 0 { // within a window there is something again
+		after = min(after, seconds(l.length))
+	}
+	return after
 }

@@ -1,0 +1,167 @@
+package pace
+
+import "math"
+
+// kept keeps to a policy that the server states, by a log of the client's own
+// starts: no more than the quota in any time as long as the window. That is what a
+// client may send that the server counts alone, under a log, slots or a window that
+// begins with a request; under windows at fixed times it is no less in the long run,
+// and as many come at the end of one as wait for it.
+//
+// It is kept to while it explains what the server does: where a client is refused
+// that has used the quota. One that is refused before shares it with others, and one
+// that is served after has more than is stated, such as a bucket's burst: both go by
+// the law without hints, or by the level.
+//
+// The log is of 32 groups of starts at most, the last of each, so that it needs the
+// same room for any quota. Starts and costs are in the server's own unit.
+type kept struct {
+	quota, length float64                // the policy; zero: none is stated
+	long          float64                // seconds for which the server counts a start, as learnt
+	ends          [groups + late]float64 // when the last start of each group was, in turn
+	full          int                    // groups so far, but the last
+	filled        float64                // of the last
+	sure          int                    // refusals that it explained, less what contradicted
+	holds         bool                   // it is kept to
+	round         float64                // what was sent before, and refused, is of the refusals so far
+}
+
+const (
+	groups     = 32
+	late       = 8 // groups that may start beyond the quota, and be taken back
+	convinced  = 2 // what makes it hold
+	mostSure   = 4
+	leastSure  = -16
+	unlikely   = -3   // at which nothing is held back for it before the first refusal
+	nearly     = 0.9  // of the quota
+	longerBy   = 0.05 // of the window, where the server counts longer: in slots, or whole seconds
+	longerMost = 0.25
+)
+
+// size is how much a group is of, and how many of them are a quota.
+func (k *kept) size() (of float64, n int) {
+	of = max(math.Ceil(k.quota/groups), 1)
+	return of, max(int(k.quota/of), 1)
+}
+
+// follow takes in the policy as stated, and goes on with the log.
+func (k *kept) follow(quota, length, rtt float64) {
+	if quota == k.quota && length == k.length {
+		return
+	}
+	old := *k
+	of, _ := old.size()
+	*k = kept{quota: quota, length: length, long: length + rtt/4, sure: old.sure, holds: old.holds, round: old.round}
+	for i := max(old.full-groups, 0); i < old.full; i++ {
+		k.start(old.ends[i%len(k.ends)], of)
+	}
+	if old.filled > 0 {
+		k.start(old.ends[old.full%len(k.ends)], old.filled)
+	}
+}
+
+// start logs a start of that cost at s.
+func (k *kept) start(s, cost float64) {
+	of, n := k.size()
+	for k.filled += min(cost, of*float64(n+1)); k.filled >= of; k.filled -= of {
+		k.ends[k.full%len(k.ends)] = s
+		k.full++
+	}
+	if k.filled > 0 {
+		k.ends[k.full%len(k.ends)] = s
+	}
+}
+
+// forget takes back so much of what was started last.
+func (k *kept) forget(cost float64) {
+	of, n := k.size()
+	for k.filled -= min(cost, of*float64(n+1)); k.filled < 0; k.filled += of {
+		if k.full == 0 {
+			k.filled = 0
+			return
+		}
+		k.full--
+	}
+}
+
+// used is what was started in so many seconds until s.
+func (k *kept) used(s, long float64) float64 {
+	of, _ := k.size()
+	sum := 0.0
+	if k.filled > 0 && k.ends[k.full%len(k.ends)] <= s {
+		sum = k.filled
+	}
+	for i := k.full - 1; i >= max(k.full-groups-late+1, 0); i-- {
+		at := k.ends[i%len(k.ends)]
+		if at <= s-long {
+			break
+		}
+		if at <= s {
+			sum += of
+		}
+	}
+	return sum
+}
+
+// free is when the next may start.
+func (k *kept) free() float64 {
+	_, n := k.size()
+	if k.length == 0 || k.full < n {
+		return 0
+	}
+	return k.ends[(k.full-n)%len(k.ends)] + k.long
+}
+
+// spent reports whether the quota is used up at s, as far as is known.
+func (k *kept) spent(s float64) bool { return k.sure > unlikely && k.free() > s }
+
+// ended settles what a request was said to cost when it started, and what it did: a
+// refusal is not charged.
+func (k *kept) ended(s float64, o Outcome) {
+	said := charged(o.Request.Cost)
+	switch {
+	case o.Verdict == Throttled:
+		k.forget(said)
+	case o.Cost <= 0:
+	case charged(o.Cost) > said:
+		k.start(s, charged(o.Cost)-said)
+	default:
+		k.forget(said - charged(o.Cost))
+	}
+}
+
+// observe learns from the answer at s to what was sent then. A refusal may say after
+// how many seconds to come back; zero: it does not.
+func (k *kept) observe(s, sent, rtt, after float64, o Outcome) {
+	switch {
+	case k.length == 0:
+	case o.Verdict == Throttled && sent >= k.round:
+		k.round = s
+		k.refused(s, sent, after)
+	case o.Verdict == Served && k.used(sent, nearly*k.length-rtt)-charged(o.Request.Cost) >= k.quota:
+		k.sure--
+	}
+	k.sure = min(max(k.sure, leastSure), mostSure)
+	k.holds = k.sure >= convinced || k.holds && k.sure > 0
+}
+
+// refused learns from the first refusal of a round.
+func (k *kept) refused(s, sent, after float64) {
+	free, most := k.free(), (1+longerMost)*k.length
+	switch {
+	case k.used(sent, k.long) >= nearly*k.quota:
+		k.sure++
+	case k.long < most && k.used(sent, most) >= nearly*k.quota:
+		k.sure++
+		k.long = min(k.long+longerBy*k.length, most)
+	default:
+		k.sure--
+	}
+	switch {
+	case after <= 0:
+	case s+after < free-longerBy*k.length: // a window ends, and with it what was used
+		k.full, k.filled = 0, 0
+	case s+after < free+max(slack, longerBy*k.length): // the server says the same
+		k.sure++
+	}
+}

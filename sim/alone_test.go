@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// A client that has a limit to itself and is told its policy keeps to it: a job of
+// six times the quota is refused once or twice where the server counts as it says, a
+// few times where it counts by slots or two windows, and is done a window after the
+// last permits were to be had.
+func TestAloneWithAPolicy(t *testing.T) {
+	for _, kind := range []struct {
+		limit.Kind
+		refused int64   // at most
+		done    float64 // in windows, at most
+	}{
+		{limit.FixedWindow, 2, 6.3},
+		{limit.FirstHitWindow, 2, 6.3},
+		{limit.CalendarWindow, 2, 6.3},
+		{limit.SlidingLog, 2, 6.3},
+		{limit.SlidingSlots, 12, 7.3},
+		{limit.SlidingWindow, 8, 7.3},
+	} {
+		for _, told := range []Hints{{Policy: true}, {Policy: true, RetryAfter: true}, {Policy: true, Reset: true}} {
+			for _, c := range []struct {
+				count   int64
+				period  time.Duration
+				workers int
+			}{{5, time.Minute, 3}, {33, time.Minute, 14}, {12, time.Hour, 40}, {100, time.Hour, 20}} {
+				r := play(t, Scenario{
+					Name: "alone", Duration: 24 * time.Hour,
+					Server:  Server{Limit: limit.Limit{Kind: kind.Kind, Count: c.count, Period: c.period}, Hints: told},
+					Network: Network{Latency: 50 * time.Millisecond, Spread: 0.2},
+					Clients: []Group{{Processes: 1, Workers: c.workers, Work: 6 * c.count}},
+				}, "adaptive-informed", 1)
+				if done := r.Finish.V / c.period.Seconds(); r.Throttled > kind.refused || !r.Finish.OK || done > kind.done {
+					t.Errorf("%v of %d in %v, told %+v: %d refused, done in %.2f windows; want at most %d, and in %.2f", kind.Kind, c.count, c.period,
+						told, r.Throttled, done, kind.refused, kind.done)
+				}
+			}
+		}
+	}
+}
