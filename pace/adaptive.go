@@ -102,7 +102,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	unpaced := !a.on && !a.level.on
 	switch {
 	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds()): // one goes ahead to see
-		return max(a.next, seconds(a.last+patience)) - at
+		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
 	case unpaced && !a.first.open:
 		return max(a.next, seconds(a.first.next(a.flying, a.accepted))) - at
 	case r.Place > 1 && a.nextRate > 0:

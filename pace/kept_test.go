@@ -160,3 +160,37 @@ func TestKeptNotForEver(t *testing.T) {
 		t.Errorf("after ten refusals the next may start in %v, want one to two hours", w)
 	}
 }
+
+// TestKeptLooksAhead: an unpaced client that has used the quota sends one at a time
+// to see whether there is more: until the first answer, for 5 s, or until the log
+// says that it may go on, whichever comes first.
+func TestKeptLooksAhead(t *testing.T) {
+	for _, c := range []struct {
+		window, answered time.Duration // since the last start; zero: it is not
+		waits            time.Duration
+	}{
+		{time.Minute, 0, patience * time.Second},
+		{2 * time.Second, 0, 2 * time.Second},
+		{time.Minute, time.Second, time.Second},
+	} {
+		a := new(Adaptive)
+		h := Hints{Limit: Some(int64(3)), Window: Some(c.window)}
+		r := Request{Since: at(0), Cost: 1}
+		for range 3 {
+			a.Start(at(0), r)
+			a.Observe(at(0), Outcome{Request: r, Sent: at(0), Report: Report{Verdict: Served, Hints: h}})
+		}
+		if w := a.Wait(at(0), r); w != 0 {
+			t.Fatalf("%v: the first to go ahead waits %v", c.window, w)
+		}
+		a.Start(at(0), r)
+		waited := a.Wait(at(0), r)
+		if c.answered > 0 {
+			a.Observe(at(c.answered), Outcome{Request: r, Sent: at(0), Report: Report{Verdict: Served, Hints: h}})
+			waited = c.answered + max(a.Wait(at(c.answered), r), 0)
+		}
+		if waited != c.waits {
+			t.Errorf("a window of %v, answered after %v: the next waits %v, want %v", c.window, c.answered, waited, c.waits)
+		}
+	}
+}
