@@ -101,7 +101,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	at := now.Sub(a.base)
 	unpaced := !a.on && !a.level.on
 	switch {
-	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds()): // one goes ahead to see
+	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds(), a.rtt): // one goes ahead to see
 		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
 	case unpaced && !a.first.open:
 		return max(a.next, seconds(a.first.next(a.flying, a.accepted))) - at

@@ -2,19 +2,19 @@ package pace
 
 import "math"
 
-// kept keeps to a policy that the server states, by a log of the client's own
-// starts: no more than the quota in any time as long as the window. That is what a
-// client may send that the server counts alone, under a log, slots or a window that
-// begins with a request; under windows at fixed times it is no less in the long run,
-// and as many come at the end of one as wait for it.
+// kept keeps a client to the policy that the server states: it logs the client's own
+// starts, and admits no more of them than the quota in any time as long as the window.
+// That is all that a server grants which counts this client alone, in a log, in slots,
+// or in a window that the first request opens; in windows at fixed times it loses
+// nothing in the long run.
 //
-// It is kept to while it explains what the server does: where a client is refused
-// that has used the quota. One that is refused before shares it with others, and one
-// that is served after has more than is stated, such as a bucket's burst: both go by
-// the law without hints, or by the level.
+// The log holds while it explains what the server does, that is, while the client is
+// refused after it has used the quota. A client that is refused earlier shares the
+// limit with others; one that is served beyond the quota has more than was stated,
+// such as a bucket's burst. Both go by the law without hints, or by the level.
 //
-// The log is of 32 groups of starts at most, the last of each, so that it needs the
-// same room for any quota. Starts and costs are in the server's own unit.
+// The log keeps the end of each of 32 groups of starts, so that any quota needs the
+// same room. It counts costs, in the unit of the policy.
 type kept struct {
 	quota, length float64                // the policy; zero: none is stated
 	long          float64                // seconds for which the server counts a start, as learnt
@@ -33,6 +33,7 @@ const (
 	mostSure   = 4
 	leastSure  = -16
 	unlikely   = -3   // at which nothing is held back for it before the first refusal
+	inTurn     = 16   // answers, one after another, that fit in a window
 	nearly     = 0.9  // of the quota
 	longerBy   = 0.05 // of the window, where the server counts longer: in slots, or whole seconds
 	longerMost = 0.25
@@ -112,8 +113,12 @@ func (k *kept) free() float64 {
 	return k.ends[(k.full-n)%len(k.ends)] + k.long
 }
 
-// spent reports whether the quota is used up at s, as far as is known.
-func (k *kept) spent(s float64) bool { return k.sure > unlikely && k.free() > s }
+// spent reports whether the quota is used up at s, as far as is known. Where answers
+// take a large part of the window, it says no: sent one at a time, too few would fit
+// in a window to show that the server grants more.
+func (k *kept) spent(s, rtt float64) bool {
+	return k.sure > unlikely && k.free() > s && rtt <= k.length/inTurn
+}
 
 // ended settles what a request was said to cost when it started, and what it did: a
 // refusal is not charged.

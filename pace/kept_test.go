@@ -28,8 +28,8 @@ func TestKeptHolds(t *testing.T) {
 	for s := range 3 {
 		k.answer(float64(s), 0, 1, Served)
 	}
-	if !k.spent(3) || k.free() != 10 || k.holds {
-		t.Fatalf("3 of 3 used: spent %t until %v, holds %t; want spent until 10, not held to yet", k.spent(3), k.free(), k.holds)
+	if !k.spent(3, 0) || k.free() != 10 || k.holds {
+		t.Fatalf("3 of 3 used: spent %t until %v, holds %t; want spent until 10, not held to yet", k.spent(3, 0), k.free(), k.holds)
 	}
 	k.answer(3, 0, 1, Throttled)
 	k.answer(6, 0, 1, Throttled)
@@ -65,8 +65,8 @@ func TestKeptIsNoBucket(t *testing.T) {
 	}
 	k.answer(20, 0, 1, Throttled)
 	k.answer(21, 0, 1, Throttled)
-	if k.spent(22) || k.holds {
-		t.Errorf("20 of 5 were served: spent %t, holds %t; want neither", k.spent(22), k.holds)
+	if k.spent(22, 0) || k.holds {
+		t.Errorf("20 of 5 were served: spent %t, holds %t; want neither", k.spent(22, 0), k.holds)
 	}
 }
 
@@ -106,8 +106,8 @@ func TestKeptCosts(t *testing.T) {
 	}
 	k.start(1, 1)
 	k.ended(1, Outcome{Request: Request{Cost: 1}, Report: Report{Verdict: Served, Cost: 11}})
-	if got := k.used(2, 60); got != 101 || !k.spent(2) {
-		t.Errorf("used %v, spent %t; want 101 and spent", got, k.spent(2))
+	if got := k.used(2, 60); got != 101 || !k.spent(2, 0) {
+		t.Errorf("used %v, spent %t; want 101 and spent", got, k.spent(2, 0))
 	}
 	k.forget(1e18)
 	if got := k.used(2, 60); got != 0 {
@@ -115,8 +115,9 @@ func TestKeptCosts(t *testing.T) {
 	}
 }
 
-// TestKeptNeverMore: whoever starts only when it is free starts no more than the
-// quota in any time as long as the window, whatever was refused and restated.
+// TestKeptNeverMore: a client that starts only when the log is free starts no more
+// than the quota in any time as long as the window, whatever was taken back and
+// restated.
 func TestKeptNeverMore(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -163,22 +164,26 @@ func TestKeptNotForEver(t *testing.T) {
 
 // TestKeptLooksAhead: an unpaced client that has used the quota sends one at a time
 // to see whether there is more: until the first answer, for 5 s, or until the log
-// says that it may go on, whichever comes first.
+// says that it may go on, whichever comes first. Where too few answers fit in the
+// window, it sends as it did before.
 func TestKeptLooksAhead(t *testing.T) {
 	for _, c := range []struct {
-		window, answered time.Duration // since the last start; zero: it is not
-		waits            time.Duration
+		window, latency time.Duration
+		answered        time.Duration // since the last start; zero: it is not
+		waits           time.Duration
 	}{
-		{time.Minute, 0, patience * time.Second},
-		{2 * time.Second, 0, 2 * time.Second},
-		{time.Minute, time.Second, time.Second},
+		{time.Minute, 0, 0, patience * time.Second},
+		{2 * time.Second, 0, 0, 2 * time.Second},
+		{time.Minute, 0, time.Second, time.Second},
+		{16 * time.Second, time.Second, 0, patience * time.Second},
+		{15 * time.Second, time.Second, 0, 0},
 	} {
 		a := new(Adaptive)
 		h := Hints{Limit: Some(int64(3)), Window: Some(c.window)}
 		r := Request{Since: at(0), Cost: 1}
 		for range 3 {
 			a.Start(at(0), r)
-			a.Observe(at(0), Outcome{Request: r, Sent: at(0), Report: Report{Verdict: Served, Hints: h}})
+			a.Observe(at(0), Outcome{Request: r, Sent: at(-c.latency), Report: Report{Verdict: Served, Hints: h}})
 		}
 		if w := a.Wait(at(0), r); w != 0 {
 			t.Fatalf("%v: the first to go ahead waits %v", c.window, w)
