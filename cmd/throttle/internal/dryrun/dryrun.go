@@ -204,9 +204,9 @@ func waitText(d limit.Decision, exact bool) string {
 	case d.RetryAfter == limit.Never:
 		return "never"
 	case exact:
-		return d.RetryAfter.String()
+		return lasting(d.RetryAfter)
 	}
-	return "at most " + d.RetryAfter.String()
+	return "at most " + lasting(d.RetryAfter)
 }
 
 // peeker is a Store that charges nothing.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -124,4 +125,22 @@ func TestWait(t *testing.T) {
 			t.Errorf("after the wait of %v: %+v, %v", wait, r, err)
 		}
 	})
+}
+
+// The text of a wait is rounded up to a millisecond, with a unit that people read.
+func TestWaitText(t *testing.T) {
+	for _, c := range []struct {
+		d     limit.Decision
+		exact bool
+		want  string
+	}{
+		{limit.Decision{OK: true, RetryAfter: time.Second}, true, ""},
+		{limit.Decision{RetryAfter: limit.Never}, true, "never"},
+		{limit.Decision{RetryAfter: 1702796 * time.Microsecond}, true, "1.703 s"},
+		{limit.Decision{RetryAfter: 1702796 * time.Microsecond}, false, "at most 1.703 s"},
+	} {
+		if got := waitText(c.d, c.exact); got != c.want {
+			t.Errorf("%+v, exact %t: %q, want %q", c.d, c.exact, got, c.want)
+		}
+	}
 }

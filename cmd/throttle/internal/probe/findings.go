@@ -229,24 +229,25 @@ type parameter struct {
 	name, unit string
 	value      float64
 	in         fit.Interval
+	whole      bool // it counts requests
 }
 
 // parameters are those that the kind has.
 func (f *findings) parameters() (all []parameter) {
 	c := f.limiter()
 	unit, scale := perUnit(c.Rate)
-	rate := parameter{"rate", unit, c.Rate * scale, fit.Interval{Low: c.RateIn.Low * scale, High: c.RateIn.High * scale}}
+	rate := parameter{"rate", unit, c.Rate * scale, fit.Interval{Low: c.RateIn.Low * scale, High: c.RateIn.High * scale}, false}
 	switch c.Kind {
 	case fit.TokenBucket, fit.Delay:
-		return []parameter{rate, {"burst", "", c.Burst, c.BurstIn}}
+		return []parameter{rate, {"burst", "", c.Burst, c.BurstIn, true}}
 	case fit.FixedWindow, fit.SlidingLog, fit.SlidingCounter:
-		all = []parameter{{"count", "", c.Count, c.CountIn}, {"period", "s", c.Period.Seconds(), c.PeriodIn}}
+		all = []parameter{{"count", "", c.Count, c.CountIn, true}, {"period", "s", c.Period.Seconds(), c.PeriodIn, false}}
 		if c.Kind != fit.SlidingLog && !c.FromFirst {
 			m := f.rounded()
-			all = append(all, parameter{"phase", "s after a multiple of " + words.Lasting(m.Period) + " since 1970, by this machine's clock", m.Phase.Seconds(), fit.Interval{}})
+			all = append(all, parameter{"phase", "s after a multiple of " + words.Lasting(m.Period) + " since 1970, by this machine's clock", m.Phase.Seconds(), fit.Interval{}, false})
 		}
 	case fit.Concurrency:
-		return []parameter{{"in flight", "", float64(c.InFlight), c.InFlightIn}}
+		return []parameter{{"in flight", "", float64(c.InFlight), c.InFlightIn, true}}
 	}
 	return all
 }
@@ -270,7 +271,11 @@ func (p parameter) text() string {
 	if p.in == (fit.Interval{}) {
 		return text
 	}
-	return fmt.Sprintf("%s  (95%%: %s to %s)", text, end(p.in.Low), end(p.in.High))
+	low, high := p.in.Low, p.in.High
+	if p.whole && p.value == math.Trunc(p.value) { // no part of a request is counted
+		low, high = min(math.Ceil(low), p.value), max(math.Floor(high), p.value)
+	}
+	return fmt.Sprintf("%s  (95%%: %s to %s)", text, end(low), end(high))
 }
 
 // end writes an end of an interval, with four digits or all whole ones.

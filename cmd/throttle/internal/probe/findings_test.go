@@ -52,6 +52,24 @@ var models = []fit.Model{
 	{},
 }
 
+// An interval of whole numbers ends at whole numbers, and holds the value.
+func TestParameterWhole(t *testing.T) {
+	for _, c := range []struct {
+		p    parameter
+		want string
+	}{
+		{parameter{"count", "", 10, fit.Interval{Low: 9.482, High: 10.5}, true}, "10  (95%: 10 to 10)"},
+		{parameter{"count", "", 10, fit.Interval{Low: 8.6, High: 12.3}, true}, "10  (95%: 9 to 12)"},
+		{parameter{"in flight", "", 4, fit.Interval{Low: 4.2, High: 4.4}, true}, "4  (95%: 4 to 4)"},
+		{parameter{"burst", "", 2.5, fit.Interval{Low: 2.2, High: 2.9}, true}, "2.50  (95%: 2.2 to 2.9)"},
+		{parameter{"rate", "a second", 5, fit.Interval{Low: 4.975, High: 5.025}, false}, "5 a second  (95%: 4.975 to 5.025)"},
+	} {
+		if got := c.p.text(); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.p, got, c.want)
+		}
+	}
+}
+
 // The text and the JSON that people and programs read.
 func TestReport(t *testing.T) {
 	var all bytes.Buffer
