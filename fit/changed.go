@@ -6,9 +6,9 @@ import "math"
 // of the second part and its beginning cost.
 const split = 10.0
 
-// alike is how far apart the params of two token buckets may be to be one of which others
-// use a little, now and then: its rate is what they leave. A limit that is changed is
-// changed by more.
+// alike is how far apart the counts and rates of two limits may be to be one of which
+// others use a little, now and then: what they leave. A limit that is changed is changed by
+// more.
 const alike = 0.1
 
 // changed is a kind that explains what the first of all leaves unexplained by other
@@ -81,9 +81,9 @@ func (tr *trace) part(w *weighed, from, to int) found {
 	return c.refine(best)
 }
 
-// alike reports whether two params are about the same token bucket.
+// alike reports whether two params of a kind are about the same limit.
 func (p *params) alike(q *params) bool {
-	return p.kind == TokenBucket && math.Abs(p.n-q.n) <= alike*p.n && math.Abs(p.long()-q.long()) <= alike*p.long()
+	return math.Abs(p.n-q.n) <= alike*p.n && math.Abs(p.long()-q.long()) <= alike*p.long()
 }
 
 // runs are the beginnings of runs of served requests after refusals.

@@ -25,7 +25,7 @@ func (c *scorer) search(kind Kind, first bool) found {
 	for _, part := range parts(len(all)) {
 		c.events = all[:part]
 		for i := range best {
-			best[i].cost = c.solve(&best[i].p, c.ceiling)
+			best[i].cost = c.solve(&best[i].p, hopeless)
 		}
 		best = c.grid(best, params{kind: kind, first: first})
 		for i := range best {
@@ -36,6 +36,9 @@ func (c *scorer) search(kind Kind, first bool) found {
 			best[i] = c.refine(c.scan(best[i]))
 		}
 		best = top(best)
+	}
+	if best[0].cost > c.ceiling {
+		return found{cost: hopeless}
 	}
 	return best[0]
 }
@@ -111,10 +114,10 @@ func parts(n int) []int {
 
 // grid adds to best what is best of a grid.
 func (c *scorer) grid(best []found, p params) []found {
-	try := func() {
-		bound := c.ceiling
+	try := func() { // without the ceiling: what is not refined costs far more
+		bound := hopeless
 		if len(best) >= starts {
-			bound = min(bound, max(best[starts-1].cost, c.least+c.margin()))
+			bound = max(best[starts-1].cost, c.least+c.margin())
 		}
 		q := p
 		if x := c.solve(&q, bound); x < bound {
