@@ -260,14 +260,14 @@ func (tr *trace) rest(e *event) float64 {
 }
 
 // refusal adds a refusal. Of many in a row it keeps the first, the last, and
-// those between that lie well apart.
+// those between that lie well apart: those in flight together say the same.
 func (tr *trace) refusal(e event) {
 	k := len(tr.events)
 	run := k
 	for run > 0 && tr.events[run-1].n == 0 && k-run < 64 {
 		run--
 	}
-	if k-run >= 2 && e.to-tr.events[k-2].to < 0.05*(e.to-tr.events[run].to) {
+	if k-run >= 2 && e.to-tr.events[k-2].to < max(tr.latency, 0.05*(e.to-tr.events[run].to)) {
 		tr.events[k-1] = e
 		return
 	}
