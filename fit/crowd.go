@@ -70,7 +70,7 @@ func (d *crowd) begin(t float64) {
 	case p.kind == TokenBucket:
 		d.vary = 0.1 * min(1, p.others/max(p.rate, 1e-9))
 	case p.kind == SlidingLog:
-		d.log.add(t-p.period, t, mean, mean)
+		d.log.add(t-p.period, t, mean, mean, nil)
 	default:
 		d.index = math.Floor((t - p.edge) / p.period)
 		d.prev, d.prevVary = mean, mean
@@ -118,8 +118,8 @@ func (c *scorer) blur(p *params) float64 {
 	case SlidingCounter:
 		return 0.3
 	case SlidingLog:
-		if c.tr.merged {
-			return 0.15 + min(0.4, 0.01*p.n)
+		if c.tr.merged { // the times of each are known to the jitter
+			return 0.3
 		}
 	}
 	return 0.15
@@ -130,7 +130,7 @@ func (d *crowd) served(e *event) (cost float64) {
 	n, cost := d.windows(e)
 	d.move(e.to)
 	if d.p.kind == SlidingLog {
-		d.log.add(e.from, e.to, n, 0)
+		d.log.add(e.from, e.to, n, 0, e.times)
 	} else {
 		d.mean += n
 	}
@@ -271,7 +271,7 @@ func (d *crowd) move(t float64) {
 	case p.kind == SlidingLog:
 		used, _ := d.log.since(t - p.period)
 		if more := min(p.others*took, p.n-used); more > 0 {
-			d.log.add(d.at, t, more, more)
+			d.log.add(d.at, t, more, more, nil)
 		}
 	default:
 		d.moveWindows(t)

@@ -1,11 +1,13 @@
 package fit
 
+import "sort"
+
 // A history is that of a SlidingLog with other callers: n requests from one time to
 // another, of which the number varies by as much as slack says.
 type history struct{ runs []event }
 
-func (l *history) add(from, to, n, vary float64) {
-	l.runs = append(l.runs, event{from: from, to: to, n: n, slack: vary})
+func (l *history) add(from, to, n, vary float64, times []float64) {
+	l.runs = append(l.runs, event{from: from, to: to, n: n, slack: vary, times: times})
 }
 
 // since is what was used after t.
@@ -28,6 +30,9 @@ func (e *event) after(t float64) float64 {
 		return 1
 	case e.to <= t:
 		return 0
+	case len(e.times) > 0:
+		k := sort.Search(len(e.times), func(i int) bool { return e.times[i] > t })
+		return float64(len(e.times)-k) / float64(len(e.times))
 	}
 	return (e.to - t) / (e.to - e.from)
 }
@@ -36,7 +41,7 @@ func (e *event) after(t float64) float64 {
 func (l *history) shift(t, off, from, to float64) {
 	if from <= 1e-9 {
 		if off > 0 {
-			l.add(l.last(), l.last(), off, to)
+			l.add(l.last(), l.last(), off, to, nil)
 		}
 		return
 	}

@@ -36,11 +36,12 @@ type event struct {
 	from, to float64 // of the decisions, as best known
 	lo, hi   float64 // between which the last was decided
 	n        float64
-	before   float64 // served in all events before
-	slack    float64 // requests whose order with this one is not known
-	inside   float64 // in flight: served, at least; refused, at most
-	told     float64 // what remains after it; NaN if not told
-	retry    float64 // seconds until it serves or resets; zero if not told
+	before   float64   // served in all events before
+	slack    float64   // requests whose order with this one is not known
+	inside   float64   // in flight: served, at least; refused, at most
+	told     float64   // what remains after it; NaN if not told
+	retry    float64   // seconds until it serves or resets; zero if not told
+	times    []float64 // of each of a merged run; nil where they are even
 }
 
 // seen is one answer.
@@ -239,6 +240,23 @@ func (tr *trace) merge() {
 	}
 	if n := len(tr.events); n > 2*mostEvents {
 		tr.events = tr.events[n-2*mostEvents:]
+	}
+	tr.date()
+}
+
+// date gives the merged runs the time of each of their requests: a log of thousands gives
+// back as unevenly as they were sent.
+func (tr *trace) date() {
+	var times []float64
+	for _, s := range tr.seen {
+		if !s.refused {
+			times = append(times, s.at)
+		}
+	}
+	for i := range tr.events {
+		if e := &tr.events[i]; e.n > 1 {
+			e.times = times[int(e.before) : int(e.before)+int(e.n)]
+		}
 	}
 }
 
