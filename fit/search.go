@@ -37,7 +37,7 @@ func (c *scorer) search(kind Kind, first bool) found {
 		}
 		best = top(best)
 	}
-	if best[0].cost > c.ceiling {
+	if best[0].cost > c.ceiling && c.ceiling < 4*excluded+costRefused { // else with others it may be the best
 		return found{cost: hopeless}
 	}
 	return best[0]
