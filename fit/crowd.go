@@ -25,7 +25,7 @@ const strange = 1e-4
 // crowdCost is the negative log-likelihood of the events under p with other
 // callers, as far as it is below bound.
 func (c *scorer) crowdCost(p *params, bound float64) float64 {
-	d := crowd{p: p, blur: c.blur(p), log: history{c.bins[:0]}}
+	d := crowd{p: p, blur: c.blur(p), log: history{runs: c.bins[:0]}}
 	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) == 0 {
 		return hopeless
 	}
@@ -212,7 +212,7 @@ func (d *crowd) learn(used, vary, blur, side float64) float64 {
 func (d *crowd) shift(off, from, to float64) {
 	switch {
 	case d.p.kind == SlidingLog:
-		d.log.shift(d.at-d.p.period, off, from, to)
+		d.log.shift(d.at-d.p.period, off, to)
 	case d.p.kind == SlidingCounter && d.prevVary > 0:
 		left := d.left(d.at)
 		old := left * left * d.prevVary
