@@ -25,7 +25,7 @@ func (c *scorer) search(kind Kind, first bool) found {
 	for _, part := range parts(len(all)) {
 		c.events = all[:part]
 		for i := range best {
-			best[i].cost = c.solve(&best[i].p, hopeless)
+			best[i].cost = c.solve(&best[i].p, c.ceiling)
 		}
 		best = c.grid(best, params{kind: kind, first: first})
 		for i := range best {
@@ -114,10 +114,13 @@ func parts(n int) []int {
 
 // grid adds to best what is best of a grid.
 func (c *scorer) grid(best []found, p params) []found {
-	try := func() { // without the ceiling: what is not refined costs far more
-		bound := hopeless
+	try := func() {
+		bound := c.ceiling
+		if p.kind == SlidingLog { // of many requests, it costs far more until its period is refined
+			bound = hopeless
+		}
 		if len(best) >= starts {
-			bound = max(best[starts-1].cost, c.least+c.margin())
+			bound = min(bound, max(best[starts-1].cost, c.least+c.margin()))
 		}
 		q := p
 		if x := c.solve(&q, bound); x < bound {
