@@ -37,9 +37,6 @@ func (c *scorer) search(kind Kind, first bool) found {
 		}
 		best = top(best)
 	}
-	if best[0].cost > c.ceiling && c.ceiling < 4*excluded+costRefused { // else with others it may be the best
-		return found{cost: hopeless}
-	}
 	return best[0]
 }
 
@@ -116,9 +113,6 @@ func parts(n int) []int {
 func (c *scorer) grid(best []found, p params) []found {
 	try := func() {
 		bound := c.ceiling
-		if p.kind == SlidingLog { // of many requests, it costs far more until its period is refined
-			bound = hopeless
-		}
 		if len(best) >= starts {
 			bound = min(bound, max(best[starts-1].cost, c.least+c.margin()))
 		}
