@@ -71,3 +71,15 @@ func TestUnseenWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersInPlaceOfACount: a count of more, with as much more of others, leaves this
+// caller the same of a log: the two are changed together.
+func TestOthersInPlaceOfACount(t *testing.T) {
+	p := params{kind: SlidingLog, n: 100, period: 10, others: 0.5}
+	for _, q := range nearShared(p, 0.05) {
+		if q.n != p.n && q.others != p.others && math.Abs(q.n-q.others*q.period-95) < 1e-9 {
+			return
+		}
+	}
+	t.Error("no step changes the count and others together")
+}

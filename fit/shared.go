@@ -132,6 +132,11 @@ func nearShared(p params, s float64) (all []params) {
 		all = append(all, q)
 		q.n = max(1, math.Round(p.n*k))
 		all = append(all, q)
+		if p.kind == SlidingLog { // what this caller has of it stays the same
+			q = with(p, side*step, 1)
+			q.others = max(0, q.others+side*step/p.period)
+			all = append(all, q)
+		}
 		if p.period > 0 && !p.first && p.kind != SlidingLog {
 			q = p
 			q.edge += side * s * p.period
