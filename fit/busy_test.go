@@ -158,23 +158,48 @@ func TestChangedIsUndecided(t *testing.T) {
 	}
 }
 
-// TestNarrowRate: a rate that only a few in a thousand explain is found, and no sliding
-// window counter in its place. The answers are of a bucket of 1.58/s, burst 7.
-func TestNarrowRate(t *testing.T) {
-	text, err := os.ReadFile("testdata/bucket.txt")
+// recorded are the answers in a file: seconds of sending and of the answer, and whether it
+// was refused.
+func recorded(t *testing.T, name string) (all []Answer) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name + ".txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []Answer
 	for line := range strings.Lines(string(text)) {
-		var sent, ended float64 // seconds
+		var sent, ended float64
 		var refused bool
 		if _, err := fmt.Sscan(line, &sent, &ended, &refused); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, exchange(1000*sent, 1000*ended, refused))
 	}
-	if best := Fit(all).Candidates[0]; best.Kind != TokenBucket || math.Abs(best.Rate-1.58) > 0.02 || best.Burst != 7 {
+	return all
+}
+
+// TestSharedIsNoChange: a counter of 13 in 10 s of which others take one in twenty is decided,
+// though two parts of the answers fit others, each by a small part of its params.
+func TestSharedIsNoChange(t *testing.T) {
+	r := Fit(recorded(t, "counter"))
+	if best := r.Candidates[0]; !r.Decided || best.Kind != SlidingCounter || best.Count != 13 || math.Abs(best.Period.Seconds()-10) > 0.5 {
+		t.Errorf("%v, decided %t: %s", best.Model, r.Decided, r.Why)
+	}
+}
+
+// TestAlikeIsNoChange: two parts that are about the same counter are one of which others use
+// a little.
+func TestAlikeIsNoChange(t *testing.T) {
+	x := limits[4]
+	x.p.others = 0.24
+	if w, left := changes(crowded(x.limit, 0.08, 57, 24), x.p); w {
+		t.Errorf("%v, shared with others: taken for a change, they cost %.1f", x.limit, left)
+	}
+}
+
+// TestNarrowRate: a rate that only a few in a thousand explain is found, and no sliding
+// window counter in its place. The answers are of a bucket of 1.58/s, burst 7.
+func TestNarrowRate(t *testing.T) {
+	if best := Fit(recorded(t, "bucket")).Candidates[0]; best.Kind != TokenBucket || math.Abs(best.Rate-1.58) > 0.02 || best.Burst != 7 {
 		t.Errorf("found %v", best.Model)
 	}
 }

@@ -126,7 +126,7 @@ func (p *params) rounded() float64 {
 
 // serve counts event e and returns the least that it can have used.
 func (c *scorer) serve(s *state, e *event) float64 {
-	used := s.serve(e.from, e.to, e.n)
+	used := s.run(e)
 	if s.p.first && s.start == e.from {
 		s.late = e.hi - e.to
 	}

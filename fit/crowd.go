@@ -25,7 +25,7 @@ const strange = 1e-4
 // crowdCost is the negative log-likelihood of the events under p with other
 // callers, as far as it is below bound.
 func (c *scorer) crowdCost(p *params, bound float64) float64 {
-	d := crowd{p: p, blur: c.blur(p), log: history{c.bins[:0]}}
+	d := crowd{p: p, blur: c.blur(p), log: history{runs: c.bins[:0]}}
 	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) == 0 {
 		return hopeless
 	}
@@ -70,7 +70,7 @@ func (d *crowd) begin(t float64) {
 	case p.kind == TokenBucket:
 		d.vary = 0.1 * min(1, p.others/max(p.rate, 1e-9))
 	case p.kind == SlidingLog:
-		d.log.add(t-p.period, t, mean, mean)
+		d.log.add(t-p.period, t, mean, mean, nil)
 	default:
 		d.index = math.Floor((t - p.edge) / p.period)
 		d.prev, d.prevVary = mean, mean
@@ -118,8 +118,8 @@ func (c *scorer) blur(p *params) float64 {
 	case SlidingCounter:
 		return 0.3
 	case SlidingLog:
-		if c.tr.merged {
-			return 0.15 + min(0.4, 0.01*p.n)
+		if c.tr.merged { // the times of each are known to the jitter
+			return 0.3
 		}
 	}
 	return 0.15
@@ -130,7 +130,7 @@ func (d *crowd) served(e *event) (cost float64) {
 	n, cost := d.windows(e)
 	d.move(e.to)
 	if d.p.kind == SlidingLog {
-		d.log.add(e.from, e.to, n, 0)
+		d.log.add(e.from, e.to, n, 0, e.times)
 	} else {
 		d.mean += n
 	}
@@ -212,7 +212,7 @@ func (d *crowd) learn(used, vary, blur, side float64) float64 {
 func (d *crowd) shift(off, from, to float64) {
 	switch {
 	case d.p.kind == SlidingLog:
-		d.log.shift(d.at-d.p.period, off, from, to)
+		d.log.shift(d.at-d.p.period, off, to)
 	case d.p.kind == SlidingCounter && d.prevVary > 0:
 		left := d.left(d.at)
 		old := left * left * d.prevVary
@@ -271,7 +271,7 @@ func (d *crowd) move(t float64) {
 	case p.kind == SlidingLog:
 		used, _ := d.log.since(t - p.period)
 		if more := min(p.others*took, p.n-used); more > 0 {
-			d.log.add(d.at, t, more, more)
+			d.log.add(d.at, t, more, more, nil)
 		}
 	default:
 		d.moveWindows(t)

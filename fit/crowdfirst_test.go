@@ -165,7 +165,7 @@ func TestPlanConfirms(t *testing.T) {
 			}
 			part := all[:i+1]
 			tr := readTrace(part)
-			if kinds := tr.weighAll(); why(tr, kinds, sure) != "" || doubt(kinds) != nil {
+			if kinds := tr.weighAll(); why(tr, kinds, sure) != "" || doubt(kinds, sure) != nil {
 				continue
 			}
 			_, more := Plan{}.Next(part[i].Ended, part)

@@ -41,7 +41,7 @@ func rival(all []weighed, odds float64) *weighed {
 	if len(all) > 1 && all[1].cost-all[1].gain-best.cost+best.gain < odds {
 		return &all[1]
 	}
-	if w := doubt(all); w != nil && best.p.kind == SlidingCounter && w.p.kind == TokenBucket {
+	if w := doubt(all, odds); w != nil && best.p.kind == SlidingCounter && w.p.kind == TokenBucket {
 		return w
 	}
 	return nil
@@ -89,8 +89,8 @@ func countWide(s span) float64 {
 }
 
 // doubt is a kind that explains the answers worse than the first, but in so much
-// larger a part of its params that the first may fit by chance; nil if none.
-func doubt(all []weighed) *weighed {
+// larger a part of its params that at these odds the first may fit by chance; nil if none.
+func doubt(all []weighed, odds float64) *weighed {
 	best := &all[0]
 	for i := range all[1:] {
 		w := &all[i+1]
@@ -108,9 +108,10 @@ func doubt(all []weighed) *weighed {
 // doubt alone: what may fit by chance has been tried often.
 const doubtful = 4 * confirmed
 
-// doubted reports whether a Plan asks on, as the first of all may fit by chance.
+// doubted reports whether a Plan asks on, as the first of all may fit by chance: up to
+// sure, like for what is near.
 func (tr *trace) doubted(all []weighed) bool {
-	return tr.cycles() < doubtful && doubt(all) != nil
+	return tr.cycles() < doubtful && doubt(all, sure) != nil
 }
 
 // narrow is how small a part of the params the spans are, in logarithms.

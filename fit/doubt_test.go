@@ -34,7 +34,7 @@ func TestDoubt(t *testing.T) {
 		{"another pair", narrowed(window, 4, 0.02), narrowed(bucket, 14, 0.2), true, false},
 	} {
 		all := []weighed{x.first, x.other}
-		if d, r := doubt(all), rival(all, odds); d != nil != x.doubt || r != nil != x.rival {
+		if d, r := doubt(all, odds), rival(all, odds); d != nil != x.doubt || r != nil != x.rival {
 			t.Errorf("%s: doubted %t, undecided %t: want %t and %t", x.name, d != nil, r != nil, x.doubt, x.rival)
 		}
 	}
@@ -53,6 +53,15 @@ func TestDoubtEnds(t *testing.T) {
 	tr.events = tr.events[:2]
 	if tr.doubted(all[:1]) {
 		t.Error("asks on without another kind")
+	}
+}
+
+// TestDoubtUpToSure: like for what is near, Fit decides at 99:1, and a Plan asks on up to e^8.
+func TestDoubtUpToSure(t *testing.T) {
+	all := []weighed{narrowed(params{kind: SlidingCounter, n: 20, period: 4}, 4, 0.02), narrowed(params{kind: TokenBucket, n: 20, rate: 5}, 19.5, 0.2)}
+	tr := &trace{events: []event{{n: 3}, {}}}
+	if rival(all, odds) != nil || rival(all, sure) == nil || !tr.doubted(all) {
+		t.Errorf("undecided %t, at e^8 %t, asks on %t: want false, true and true", rival(all, odds) != nil, rival(all, sure) != nil, tr.doubted(all))
 	}
 }
 

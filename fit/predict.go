@@ -88,7 +88,7 @@ func (c *scorer) after(p *params) state {
 			}
 			continue
 		}
-		s.serve(e.from, e.to, e.n)
+		s.run(e)
 		if p.kind == TokenBucket {
 			s.used = min(s.used, p.n)
 		}

@@ -152,6 +152,7 @@ func (c *scorer) plane(p *params, try func()) {
 				try()
 			}
 		}
+		c.slow(p, try)
 		return
 	}
 	edges := c.edges(3)
@@ -160,6 +161,37 @@ func (c *scorer) plane(p *params, try func()) {
 			try()
 		}
 	}
+}
+
+// slow tries the counters that are seen in a part of a period only, which may be far longer
+// than the answers: from the edge at which the first refusals ended, all of the window
+// before comes back at a constant rate. A line through what was served since then, at two
+// refusals, has that rate and begins at that edge.
+func (c *scorer) slow(p *params, try func()) {
+	ends := c.drained()
+	if len(ends) < 3 || ends[0].n == 0 {
+		return
+	}
+	n, first := ends[0].n, ends[1]
+	for k := len(ends) - 1; k > 1; k = (k + 1) / 2 {
+		for _, off := range [...]float64{0, 0.5, -0.5, 1, -1} {
+			rate := (ends[k].n - first.n + off) / (ends[k].to - first.to)
+			if p.period, p.edge = n/rate, first.to-(first.n-n+0.5)/rate; rate > 0 {
+				try()
+			}
+		}
+	}
+}
+
+// drained are the refusals that end a run, with what was served until then.
+func (c *scorer) drained() (ends []event) {
+	served := 0.0
+	for i, e := range c.events {
+		if served += e.n; e.n == 0 && (i == 0 || c.events[i-1].n > 0) {
+			ends = append(ends, event{to: e.to, n: served})
+		}
+	}
+	return ends
 }
 
 // top is the best of them, without equals.

@@ -26,7 +26,7 @@ func (c *scorer) share(kind Kind, first bool, from []params) found {
 			}
 		}
 	}
-	best = apart(best, 3)
+	best = apart(append(best, c.unseen(kind, first, bound)...), 3)
 	for i := range best {
 		if c.phased(&best[i].p) {
 			best[i] = c.sweep(best[i])
@@ -34,6 +34,38 @@ func (c *scorer) share(kind Kind, first bool, from []params) found {
 		best[i] = c.settle(best[i])
 	}
 	return top(best)[0]
+}
+
+// unseen are windows from the first request of any period, of which others began some: no
+// kind that is alone begins them where they did. The count is a little more than was used
+// of it at most refusals.
+func (c *scorer) unseen(kind Kind, first bool, bound float64) (all []found) {
+	if !first {
+		return nil
+	}
+	for _, period := range c.periods(1.04, 1.2) {
+		p := params{kind: kind, first: first, period: period}
+		if p.n = c.usual(&p); p.n < 1 || period < c.tr.shortest() {
+			continue
+		}
+		for _, part := range [...]float64{0.03, 0.1} {
+			p.others = part * p.n / period
+			if x := c.crowdCost(&p, bound); x < bound {
+				all, bound = append(all, found{p, x}), min(bound, x+excluded)
+			}
+		}
+	}
+	return all
+}
+
+// usual is what this caller had used at most refusals, of three quarters of them less.
+func (c *scorer) usual(p *params) float64 {
+	c.served, c.left, c.whole = c.served[:0], c.left[:0], c.whole[:0]
+	if c.uses(p); len(c.left) == 0 {
+		return 0
+	}
+	slices.Sort(c.left)
+	return math.Round(c.left[len(c.left)*3/4])
 }
 
 // phased reports whether the windows of p begin at a phase.
@@ -74,7 +106,7 @@ func (c *scorer) settle(f found) found {
 	for _, s := range [...]float64{0.08, 0.03, 0.012, 0.005, 0.002, 0.0008} {
 		for range 4 {
 			was := f.cost
-			for _, q := range nearShared(f.p, s) {
+			for _, q := range append(nearShared(f.p, s), c.turned(f.p, s)...) {
 				x := c.crowdCost(&q, max(f.cost, c.least+c.margin()))
 				if c.keep(&q, x); x < f.cost-1e-6 {
 					f = found{q, x}
@@ -100,9 +132,33 @@ func nearShared(p params, s float64) (all []params) {
 		all = append(all, q)
 		q.n = max(1, math.Round(p.n*k))
 		all = append(all, q)
+		if p.kind == SlidingLog { // what this caller has of it stays the same
+			q = with(p, side*step, 1)
+			q.others = max(0, q.others+side*step/p.period)
+			all = append(all, q)
+		}
 		if p.period > 0 && !p.first && p.kind != SlidingLog {
 			q = p
 			q.edge += side * s * p.period
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// turned are windows that are a relative step s longer or shorter, with the edges at the
+// beginning or in the middle of the events kept where they are: of a period alone, the edge
+// at the end is kept, which moves all others.
+func (c *scorer) turned(p params, s float64) (all []params) {
+	if !c.phased(&p) {
+		return nil
+	}
+	windows := math.Floor((p.edge - c.events[0].from) / p.period)
+	for _, k := range [...]float64{1 + s, 1 / (1 + s), 1 + s/8, 1 / (1 + s/8)} {
+		for _, w := range [...]float64{windows, windows / 2} {
+			q := p
+			q.period *= k
+			q.edge += math.Round(w) * (q.period - p.period)
 			all = append(all, q)
 		}
 	}

@@ -105,7 +105,7 @@ func (s *state) upTo(t float64) float64 {
 	if t <= e.from {
 		return e.before
 	}
-	return e.before + e.n*(t-e.from)/(e.to-e.from)
+	return e.before + e.n*(1-e.after(t))
 }
 
 // serve counts a run of n served evenly from one time to another, and returns
@@ -125,6 +125,16 @@ func (s *state) serve(from, to, n float64) (most float64) {
 		return s.serveFirst(from, to, n)
 	}
 	return s.serveWindows(from, to, n)
+}
+
+// run is serve of an event, of which a log remembers each request's time.
+func (s *state) run(e *event) (most float64) {
+	if s.p.kind != SlidingLog {
+		return s.serve(e.from, e.to, e.n)
+	}
+	s.runs = append(s.runs, event{from: e.from, to: e.to, n: e.n, before: s.total, times: e.times})
+	s.total += e.n
+	return s.total - s.upTo(e.to-s.p.period)
 }
 
 func (s *state) serveFirst(from, to, n float64) (most float64) {

@@ -36,11 +36,12 @@ type event struct {
 	from, to float64 // of the decisions, as best known
 	lo, hi   float64 // between which the last was decided
 	n        float64
-	before   float64 // served in all events before
-	slack    float64 // requests whose order with this one is not known
-	inside   float64 // in flight: served, at least; refused, at most
-	told     float64 // what remains after it; NaN if not told
-	retry    float64 // seconds until it serves or resets; zero if not told
+	before   float64   // served in all events before
+	slack    float64   // requests whose order with this one is not known
+	inside   float64   // in flight: served, at least; refused, at most
+	told     float64   // what remains after it; NaN if not told
+	retry    float64   // seconds until it serves or resets; zero if not told
+	times    []float64 // of each of a merged run; nil where they are even
 }
 
 // seen is one answer.
@@ -240,6 +241,23 @@ func (tr *trace) merge() {
 	if n := len(tr.events); n > 2*mostEvents {
 		tr.events = tr.events[n-2*mostEvents:]
 	}
+	tr.date()
+}
+
+// date gives the merged runs the time of each of their requests: a log of thousands gives
+// back as unevenly as they were sent.
+func (tr *trace) date() {
+	var times []float64
+	for _, s := range tr.seen {
+		if !s.refused {
+			times = append(times, s.at)
+		}
+	}
+	for i := range tr.events {
+		if e := &tr.events[i]; e.n > 1 {
+			e.times = times[int(e.before) : int(e.before)+int(e.n)]
+		}
+	}
 }
 
 // usual is what the quicker answers take.
@@ -260,14 +278,14 @@ func (tr *trace) rest(e *event) float64 {
 }
 
 // refusal adds a refusal. Of many in a row it keeps the first, the last, and
-// those between that lie well apart.
+// those between that lie well apart: those in flight together say the same.
 func (tr *trace) refusal(e event) {
 	k := len(tr.events)
 	run := k
 	for run > 0 && tr.events[run-1].n == 0 && k-run < 64 {
 		run--
 	}
-	if k-run >= 2 && e.to-tr.events[k-2].to < 0.05*(e.to-tr.events[run].to) {
+	if k-run >= 2 && e.to-tr.events[k-2].to < max(tr.latency, 0.05*(e.to-tr.events[run].to)) {
 		tr.events[k-1] = e
 		return
 	}
