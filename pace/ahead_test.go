@@ -108,7 +108,7 @@ func TestNotAhead(t *testing.T) {
 // ended, as nothing is known of what calls need.
 func TestNotPutOff(t *testing.T) {
 	g, now, busy := quick(t)
-	hurried(t, g, now, "young", 130*ms) // has too little time for this server from the start
+	hurried(t, g, now, "young", 80*ms) // has too little time for this server from the start
 	hurried(t, g, now, "other", 150*ms)
 	g.Done(at(now), busy, Report{})
 	if got, want := next(g, now), []string{"young", "other"}; !slices.Equal(got, want) {
