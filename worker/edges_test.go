@@ -18,7 +18,7 @@ import (
 // offsets below done.
 func hanging(window int, done record) *worker.Worker[record] {
 	return &worker.Worker[record]{
-		Throttle: free(), Window: window, Offset: offset,
+		Throttle: free(), Window: window, Offset: offset, Timeout: -1,
 		Handle: func(ctx context.Context, r record) error {
 			if time.Sleep(time.Second); r >= done {
 				<-ctx.Done()
