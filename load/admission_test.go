@@ -102,6 +102,19 @@ func TestAdmissionLeave(t *testing.T) {
 	}
 }
 
+// A ticket that comes again before its driver has asked what became of it is that of
+// the new attempt alone.
+func TestAdmissionEnterAgain(t *testing.T) {
+	a := load.Admission{MaxInFlight: 1, MaxWaiting: 1, MaxWait: time.Minute}
+	enter(t, &a, t0, load.High, load.Granted)
+	low := enter(t, &a, t0, load.Low, load.Waiting)
+	enter(t, &a, t0, load.High, load.Waiting) // pushes it out
+	if low.State() != load.PushedOut || a.Enter(t0, low) != load.Full {
+		t.Errorf("a ticket that was pushed out and came again is %v, want it refused as the queue is full", low.State())
+	}
+	next(t, &a)
+}
+
 // Work that cannot start in time is refused at once: by its deadline, or MaxWait.
 func TestAdmissionDeadline(t *testing.T) {
 	a := load.Admission{MaxInFlight: 1, MaxWait: time.Minute}

@@ -196,6 +196,32 @@ func TestStoppedRetriesNothing(t *testing.T) {
 	})
 }
 
+// A record at which its assignment stops holds back no record of its key in another.
+func TestStoppedFreesItsKey(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := worker.Worker[record]{
+			Throttle: free(), Offset: offset, Order: func(record) string { return "key" },
+			Handle: func(_ context.Context, r record) error {
+				if time.Sleep(time.Second); r == 0 {
+					return throttle.Permanent(errPoison)
+				}
+				return nil
+			},
+			OnEvent: func(worker.Event) {},
+		}
+		a, b := w.Assign(t.Context(), "a", 0), w.Assign(t.Context(), "b", 1)
+		put(t, a, 0, 1)
+		put(t, b, 1, 3)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := b.Wait(ctx); err != nil || !errors.Is(a.Err(), errPoison) {
+			t.Errorf("Wait = %v, and a has %v; want all of b done, and a stopped", err, a.Err())
+		}
+		a.Lost()
+		b.Lost()
+	})
+}
+
 // Revoke of an assignment that has stopped waits for what is in flight, and no longer.
 func TestRevokeStopped(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
