@@ -34,27 +34,82 @@ func TestPutEnds(t *testing.T) {
 		w := hanging(2, 0)
 		a := w.Assign(t.Context(), "a", 0)
 		put(t, a, 0, 2)
+		ended := make(chan error, 2)
 		for _, r := range []record{2, 3} { // refused for lack of room, and behind that
-			ended := make(chan error, 1)
 			go func() { ended <- a.Put(t.Context(), r) }()
 			synctest.Wait()
-			defer func() {
-				if err := <-ended; err != worker.ErrEnded {
-					t.Errorf("Put(%d) = %v, want %v", r, err, worker.ErrEnded)
-				}
-			}()
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		revoked := make(chan bool)
 		began := time.Now()
 		go func() { a.Revoke(ctx); close(revoked) }()
-		synctest.Wait()
-		if err := a.Put(t.Context(), 2); err != worker.ErrEnded || time.Since(began) != 0 {
-			t.Errorf("Put = %v after %v, want %v at once", err, time.Since(began), worker.ErrEnded)
+		for range 2 {
+			if err := <-ended; err != worker.ErrEnded || time.Since(began) != 0 {
+				t.Errorf("Put = %v after %v, want %v at once", err, time.Since(began), worker.ErrEnded)
+			}
+		}
+		if err := a.Put(t.Context(), 2); err != worker.ErrEnded {
+			t.Errorf("Put = %v, want %v", err, worker.ErrEnded)
 		}
 		<-revoked
+		if next, ok := a.Revoke(ctx); ok {
+			t.Errorf("a second Revoke = %d, true, and another may own it by now", next)
+		}
 		time.Sleep(time.Second)
+	})
+}
+
+// What an assignment leaves of MaxBytes is room for another that was refused, though
+// nothing of either was tried.
+func TestLostLeavesRoom(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var rooms atomic.Int64
+		w := hanging(10, 0)
+		w.MaxInFlight, w.MaxBytes = 1, 10
+		w.Size = func(r record) int { return int(r) }
+		w.Room = func(*worker.Assignment[record]) { rooms.Add(1) }
+		busy, a, b := w.Assign(t.Context(), "busy", 0), w.Assign(t.Context(), "a", 0), w.Assign(t.Context(), "b", 0)
+		put(t, busy, 0, 1)
+		synctest.Wait()
+		if n := a.Add(10); n != 1 {
+			t.Fatalf("Add accepts %d, want 1", n)
+		}
+		if n := b.Add(9); n != 0 {
+			t.Fatalf("Add accepts %d beyond MaxBytes", n)
+		}
+		a.Lost()
+		if synctest.Wait(); rooms.Load() != 1 || b.Add(9) != 1 {
+			t.Errorf("Room is called %d times, want once, and room for 9", rooms.Load())
+		}
+		busy.Lost()
+		b.Lost()
+		time.Sleep(time.Second)
+	})
+}
+
+// The rests of a zero Backoff are those of pace.AWS2026Backoff: up to 50 ms, 100 ms and
+// so on up to 20 s.
+func TestDefaultBackoff(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		longest := time.Duration(0)
+		w := worker.Worker[record]{
+			Throttle: free(), Tries: 60, Breaker: -1,
+			Handle: func(context.Context, record) error { return throttle.Failed(errors.New("failed")) },
+			Dead:   func(context.Context, record, error) error { return nil },
+			OnEvent: func(e worker.Event) {
+				if most := 50 * time.Millisecond << min(e.Try-1, 20); e.Kind == worker.Ends && e.Rest > min(most, 20*time.Second) {
+					t.Errorf("rest %d lasts %v, want %v at most", e.Try, e.Rest, most)
+				}
+				longest = max(longest, e.Rest)
+			},
+		}
+		a := w.Assign(t.Context(), "a", 0)
+		put(t, a, 0, 1)
+		if err := a.Wait(t.Context()); err != nil || longest < 15*time.Second {
+			t.Errorf("Wait = %v, the longest rest is %v, want nearly 20s", err, longest)
+		}
+		a.Lost()
 	})
 }
 
@@ -91,6 +146,9 @@ func TestWaitEnds(t *testing.T) {
 		a, b := w.Assign(t.Context(), "a", 0), w.Assign(t.Context(), "b", -1)
 		if next, ok := b.Frontier(); ok {
 			t.Errorf("Frontier = %d, true, before an offset is known", next)
+		}
+		if next, ok := w.Assign(t.Context(), "c", -1).Revoke(t.Context()); ok {
+			t.Errorf("Revoke = %d, true, before an offset is known", next)
 		}
 		put(t, b, 0, 1)
 		put(t, a, 0, 2)
