@@ -186,3 +186,41 @@ func TestRebalance(t *testing.T) {
 		}
 	})
 }
+
+// TestLost: a partition that another member may own by now is written no more.
+func TestLost(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		client, err := kgo.NewClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		written := 0
+		w := &worker.Worker[*kgo.Record]{
+			Offset:      func(r *kgo.Record) int64 { return r.Offset },
+			MaxInFlight: 1,
+			Handle: func(ctx context.Context, _ *kgo.Record) error {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				written++
+				return nil
+			},
+		}
+		s := &source{topic: "log", worker: w, client: client, ctx: t.Context(), parts: map[int32]*partition{}}
+		s.assigned(t.Context(), client, map[string][]int32{"log": {0}})
+		s.mu.Lock()
+		for at := range int64(10) {
+			s.keep(0, []*kgo.Record{{Offset: at}})
+		}
+		s.mu.Unlock()
+		time.Sleep(2500 * time.Millisecond)
+		s.lost(t.Context(), client, map[string][]int32{"log": {0}})
+		time.Sleep(time.Minute)
+		if written != 2 || len(w.Stats().Assignments) != 0 || len(s.parts) != 0 {
+			t.Errorf("%d written, %d assignments, %d partitions; want 2, none, none", written, len(w.Stats().Assignments), len(s.parts))
+		}
+	})
+}
