@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,7 +93,7 @@ func TestLostLeavesRoom(t *testing.T) {
 // so on up to 20 s.
 func TestDefaultBackoff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		longest := time.Duration(0)
+		var longest atomic.Int64 // nanoseconds
 		w := worker.Worker[record]{
 			Throttle: free(), Tries: 60, Breaker: -1,
 			Handle: func(context.Context, record) error { return throttle.Failed(errors.New("failed")) },
@@ -101,13 +102,13 @@ func TestDefaultBackoff(t *testing.T) {
 				if most := 50 * time.Millisecond << min(e.Try-1, 20); e.Kind == worker.Ends && e.Rest > min(most, 20*time.Second) {
 					t.Errorf("rest %d lasts %v, want %v at most", e.Try, e.Rest, most)
 				}
-				longest = max(longest, e.Rest)
+				longest.Store(max(longest.Load(), int64(e.Rest)))
 			},
 		}
 		a := w.Assign(t.Context(), "a", 0)
 		put(t, a, 0, 1)
-		if err := a.Wait(t.Context()); err != nil || longest < 15*time.Second {
-			t.Errorf("Wait = %v, the longest rest is %v, want nearly 20s", err, longest)
+		if err := a.Wait(t.Context()); err != nil || time.Duration(longest.Load()) < 15*time.Second {
+			t.Errorf("Wait = %v, the longest rest is %v, want nearly 20s", err, time.Duration(longest.Load()))
 		}
 		a.Lost()
 	})
@@ -199,6 +200,7 @@ func TestOldest(t *testing.T) {
 // assignment changes nothing, though it took the record.
 func TestDeadRestsAndEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var calls []time.Time
 		w := &worker.Worker[record]{
 			Throttle: free(), Offset: offset, Backoff: pace.Backoff{Base: time.Second, Cap: time.Hour, Jitter: pace.EqualJitter},
@@ -206,7 +208,11 @@ func TestDeadRestsAndEnds(t *testing.T) {
 			Size:   func(record) int { return 1 },
 			Handle: func(_ context.Context, r record) error { return throttle.Permanent(errPoison) },
 			Dead: func(_ context.Context, r record, _ error) error {
-				if calls = append(calls, time.Now()); len(calls) < 6 {
+				mu.Lock()
+				calls = append(calls, time.Now())
+				n := len(calls)
+				mu.Unlock()
+				if n < 6 {
 					return errors.New("down")
 				}
 				time.Sleep(time.Minute)
@@ -217,6 +223,8 @@ func TestDeadRestsAndEnds(t *testing.T) {
 		a := w.Assign(t.Context(), "a", 0)
 		put(t, a, 0, 2)
 		time.Sleep(70 * time.Second) // 5 rests of up to 1, 2, 4, 8, 16 s
+		mu.Lock()
+		defer mu.Unlock()
 		for i := 2; i < len(calls); i++ {
 			if rest := calls[i].Sub(calls[i-1]); rest < time.Second<<(i-2) || rest > time.Second<<i {
 				t.Errorf("rest %d lasts %v, want about %v", i, rest, time.Second<<(i-1))
