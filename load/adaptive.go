@@ -80,6 +80,8 @@ type Adaptive struct {
 
 	gaveUp   float64   // seconds after which requests timed out; zero: they did not, of late
 	gaveUpAt time.Time // when they did last
+
+	latest time.Time // sample
 }
 
 // window sums up requests that have ended.
@@ -133,6 +135,10 @@ func (a *Adaptive) Observe(s Sample) {
 		return
 	}
 	s.Took = max(s.Took, 1) // a clock may be too coarse for it
+	if s.Now.Before(a.latest) {
+		a.setBack(s.Now)
+	}
+	a.latest = s.Now
 	if a.limit == 0 {
 		a.limit = float64(a.Limit())
 		a.lookDown(s.Now, 0.5)
@@ -152,6 +158,16 @@ func (a *Adaptive) Observe(s Sample) {
 		}
 	default:
 		a.served(s, sent)
+	}
+}
+
+// setBack forgets times that are still to come, as the clock was set back: waiting
+// for them, a probe would last until then.
+func (a *Adaptive) setBack(now time.Time) {
+	for _, at := range [...]*time.Time{&a.last.began, &a.probe.since, &a.cut, &a.lostAt, &a.gaveUpAt} {
+		if at.After(now) {
+			*at = now
+		}
 	}
 }
 

@@ -82,6 +82,44 @@ func TestAdaptiveWaitsForBacklog(t *testing.T) {
 	}
 }
 
+// A backlog that falls again within four windows is still worked off.
+func TestAdaptiveWaitsForSlowBacklog(t *testing.T) {
+	a := newAnswers(t)
+	a.feed(20, 600*ms, load.Failed)
+	for took := 640 * ms; took > 20*ms; took = took * 3 / 4 {
+		for range 3 * 50 {
+			if a.feed(1, took, load.Served); a.law.Limit() != 50 {
+				t.Fatalf("limit %d while a backlog is worked off in steps, at %v; want 50", a.law.Limit(), took)
+			}
+		}
+	}
+}
+
+// Places that lost answers held are free again once none was lost for 10 s: a queue is
+// then cut to what fills the server, as in TestAdaptiveCutsQueue.
+func TestAdaptiveHoldsNoLonger(t *testing.T) {
+	a := newAnswers(t)
+	for range 40 { // of 100 in flight, 70 are answered
+		a.feed(1, 600*ms, load.Failed)
+		for range 100 {
+			a.now = a.now.Add(10 * ms / 70)
+			a.law.Observe(load.Sample{Now: a.now, Took: 10 * ms, InFlight: a.law.Limit(), End: load.Served})
+		}
+	}
+	a.now = a.now.Add(11 * time.Second)
+	for a.feed(1, 10*ms, load.Served); a.law.Limit() != 100 || a.since < 1000; {
+		a.feed(1, 10*ms, load.Served)
+	}
+	for range 800 {
+		if a.feed(1, 20*ms, load.Served); a.law.Limit() < 100 {
+			break
+		}
+	}
+	if got := a.law.Limit(); got < 50 || got > 62 {
+		t.Errorf("limit %d after a queue of 50, want 60, as none is lost any more", got)
+	}
+}
+
 // Answers that stay slow for four windows are no backlog: base may be wrong.
 func TestAdaptiveStopsWaitingForBacklog(t *testing.T) {
 	a := newAnswers(t)

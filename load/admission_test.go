@@ -102,6 +102,19 @@ func TestAdmissionLeave(t *testing.T) {
 	}
 }
 
+// A ticket that comes again before its driver has asked what became of it is that of
+// the new attempt alone.
+func TestAdmissionEnterAgain(t *testing.T) {
+	a := load.Admission{MaxInFlight: 1, MaxWaiting: 1, MaxWait: time.Minute}
+	enter(t, &a, t0, load.High, load.Granted)
+	low := enter(t, &a, t0, load.Low, load.Waiting)
+	enter(t, &a, t0, load.High, load.Waiting) // pushes it out
+	if low.State() != load.PushedOut || a.Enter(t0, low) != load.Full {
+		t.Errorf("a ticket that was pushed out and came again is %v, want it refused as the queue is full", low.State())
+	}
+	next(t, &a)
+}
+
 // Work that cannot start in time is refused at once: by its deadline, or MaxWait.
 func TestAdmissionDeadline(t *testing.T) {
 	a := load.Admission{MaxInFlight: 1, MaxWait: time.Minute}
@@ -160,6 +173,43 @@ func TestAdmissionForecast(t *testing.T) {
 	}
 	if got, ok := a.Forecast(now.Add(2*time.Second), load.Normal); got != 100*ms || !ok {
 		t.Errorf("Forecast two seconds after the last came = %v, want 100ms", got)
+	}
+}
+
+// Work of higher priorities that waits is ahead, also after no more of it comes.
+func TestAdmissionForecastBehind(t *testing.T) {
+	a := load.Admission{MaxInFlight: 1, MaxWait: time.Minute}
+	k := enter(t, &a, t0.Add(-time.Hour), load.Low, load.Granted)
+	a.Done(t0.Add(-time.Hour+100*ms), k, true) // ten are done a second
+	enter(t, &a, t0, load.Low, load.Granted)
+	for range 3 {
+		enter(t, &a, t0, load.High, load.Waiting)
+	}
+	for p, want := range map[load.Priority]time.Duration{load.Low: 400 * ms, load.High: 400 * ms, load.Critical: 100 * ms} {
+		if got, ok := a.Forecast(t0.Add(5*time.Second), p); got.Round(ms) != want || !ok {
+			t.Errorf("Forecast for %v behind three of high priority = %v, %t, want %v", p, got, ok, want)
+		}
+	}
+}
+
+// The limit is that of Concurrency, or else of an Adaptive within MaxLimit; and
+// MaxInFlight goes before both.
+func TestAdmissionLimit(t *testing.T) {
+	for _, c := range []struct {
+		a    load.Admission
+		want int
+	}{
+		{load.Admission{}, 10},
+		{load.Admission{MaxLimit: 3}, 3},
+		{load.Admission{Concurrency: new(load.Gradient2), MaxLimit: 3}, 20},
+		{load.Admission{Concurrency: new(load.Gradient2), MaxInFlight: 2}, 2},
+	} {
+		if got := c.a.Stats().Limit; got != c.want {
+			t.Errorf("Limit = %d, want %d", got, c.want)
+		}
+		for range c.want {
+			enter(t, &c.a, t0, load.Low, load.Granted)
+		}
 	}
 }
 

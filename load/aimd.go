@@ -30,7 +30,7 @@ func (a *AIMD) Limit() int {
 	if a.limit == 0 {
 		return min(aimdStart, highest(a.Max))
 	}
-	return a.limit
+	return min(a.limit, highest(a.Max)) // which may have been lowered
 }
 
 // Observe learns from a request that has ended.

@@ -37,7 +37,7 @@ func (g *Gradient2) Limit() int {
 	if g.limit == 0 {
 		return g.within(gradient2Start)
 	}
-	return int(g.limit)
+	return min(int(g.limit), highest(g.Max)) // which may have been lowered
 }
 
 func (g *Gradient2) within(limit int) int {

@@ -91,6 +91,27 @@ func TestAdaptiveSlowdown(t *testing.T) {
 	}
 }
 
+// Time-outs bound what Slowdown allows for a minute, and no longer.
+func TestAdaptiveSlowdownAfterTimeOuts(t *testing.T) {
+	s := site{law: &load.Adaptive{Slowdown: 6}, workers: 300, each: ms, more: ms / 10, now: t0}
+	part := func(after time.Duration) float64 {
+		s.now, s.free, s.ends = s.now.Add(after), nil, nil
+		s.run(10_000)
+		from := s.now
+		s.run(5000)
+		return 5000 / s.now.Sub(from).Seconds() / 10_000
+	}
+	before := part(0)
+	for range 100 {
+		s.now = s.now.Add(ms)
+		s.law.Observe(load.Sample{Now: s.now, Took: 8 * ms, InFlight: s.law.Limit(), End: load.Failed})
+	}
+	soon, late := part(0), part(time.Minute)
+	if soon > 0.9*before || late < 0.97*before {
+		t.Errorf("%.2f of the throughput, %.2f after time-outs and %.2f a minute later; want less, and then as much", before, soon, late)
+	}
+}
+
 // A server that becomes slower is still looked at by the wall clock, every 20 s
 // where a probe lasts long.
 func TestAdaptiveProbesSlowServer(t *testing.T) {

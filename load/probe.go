@@ -47,7 +47,7 @@ func (a *Adaptive) suspect() bool {
 func (a *Adaptive) lookAtTimes(now time.Time) {
 	every := a.interval()
 	period := now.UnixNano() / every * every
-	if period <= a.probe.period || a.probe.low > 0 || a.paying > 0 {
+	if period == a.probe.period || a.probe.low > 0 || a.paying > 0 { // the clock may have been set back
 		return
 	}
 	a.probe.period = period
@@ -86,9 +86,9 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 			a.lookDown(now, 0.5*float64(low)/min(a.limit, max(a.inFlight, 1)))
 			return
 		}
-		if period := now.UnixNano() / int64(probePeriod); period >= p.raised {
+		if after := now.UnixNano()/int64(probePeriod) + 1; after != p.raised {
 			a.base, a.doubt = min(p.pending, mean), w.doubt()/mean
-			p.raised = period + 1
+			p.raised = after
 		}
 		p.pending = 0
 		return

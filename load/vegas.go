@@ -38,7 +38,7 @@ func (v *Vegas) Limit() int {
 	if v.limit == 0 {
 		return min(vegasStart, highest(v.Max))
 	}
-	return int(v.limit)
+	return min(int(v.limit), highest(v.Max)) // which may have been lowered
 }
 
 // Observe learns from a request that has ended.

@@ -7,7 +7,8 @@ import (
 )
 
 // Gate is a queue in front of one Controller: first come, first served, where a
-// retry keeps the place of its first try. A ticket that rests before its retry
+// retry keeps the place of its first try; but a ticket whose End comes before its
+// turn goes ahead, as one of two at most. A ticket that rests before its retry
 // blocks no other, so there is no head-of-line blocking. No start time is
 // reserved: at each event the Controller is asked again about the next in line,
 // so a rate that rises wakes waiters early and a ticket that left leaves no
@@ -48,10 +49,9 @@ type Gate struct {
 	// Lanes are the weights of the lanes in which tickets wait, one for each
 	// class of calls (weighted fair queueing): while all lanes are busy, the
 	// costs of the tickets that start in each are in the ratio of the weights,
-	// and a lane that is not busy leaves its part to the others. Within a lane
-	// tickets are served first come, first served. A weight of zero or below is
-	// 1; weights are kept within 10^-6 and 10^6. If empty, there is one lane.
-	// Lanes must not change once a ticket has entered.
+	// and a lane that is not busy leaves its part to the others. A weight of zero
+	// or below is 1; weights are kept within 10^-6 and 10^6. If empty, there is one
+	// lane. Lanes must not change once a ticket has entered.
 	Lanes []float64
 	// Seed sets the random draws of this gate.
 	Seed uint64
@@ -66,6 +66,7 @@ type Gate struct {
 	ceiling  ceiling
 	spare    spare
 	looked   look
+	jumped   bool // the last start was ahead of the one whose turn it was
 }
 
 const (

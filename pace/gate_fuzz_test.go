@@ -178,6 +178,14 @@ func (d *driven) count() {
 	if most := g.MaxInFlight; most > 0 && g.InFlight() > most {
 		d.Fatalf("%d in flight, want %d at most", g.InFlight(), most)
 	}
+	for _, k := range d.inside {
+		if k.at == ready && k.hurries != (k.index[byEnd] < k.line.ends.len() && k.line.ends.t[k.index[byEnd]] == k) {
+			d.Fatalf("%v may go ahead: %v; it is among %d by End at %d", k.Owner, k.hurries, k.line.ends.len(), k.index[byEnd])
+		}
+		if k.at != ready && k.hurries {
+			d.Fatalf("%v may go ahead, and is not in line", k.Owner)
+		}
+	}
 }
 
 func (d *driven) atEnd() {

@@ -59,8 +59,11 @@ type flow struct {
 }
 
 // line are tickets of one flow that need the same scopes: first come, first
-// served.
-type line struct{ heap }
+// served. ends are those of them that have an End.
+type line struct {
+	heap
+	ends heap
+}
 
 // maxFlows is how many keys are distinguished in a lane; those beyond share one
 // place.

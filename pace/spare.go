@@ -1,6 +1,9 @@
 package pace
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A call is of no use once too little is left of the time for which its caller
 // waits, until Ticket.End. In a queue that is longer than callers wait, the first
@@ -16,20 +19,29 @@ import "time"
 //   - A ticket in the first eighth of its time is never passed over: it was not
 //     the queue that took its time.
 //   - GivenUp ends the wait of those passed over, once no more can start.
+//
+// A call whose caller waits for less than the line is long would never be served
+// either, while others have time to spare. So before it would be too late it goes
+// ahead, by the earliest deadline: first come, first served until zero laxity. Of two
+// starts one at most is ahead, so that those that wait in turn wait at most twice as
+// long for it.
 
 // spare learns how much time a call must have left when it starts, so that about
 // one in twenty of those that just have it time out (n are in flight):
 //
 //	time-out after x                  raised by a tenth, but to 1.1 x at most
 //	answer within less                lowered by 1/200, or by 1/8n if that is less
-//	the same, above 3 mean answers    lowered by 1/16
+//	the same, above the most          lowered by 1/16
 //
-// It begins at a quarter of what answers take as a rule. More than three times that
-// is not what they need: where calls with so much left time out, their answers are
-// lost, or they are of another kind.
+// It begins at a quarter of what answers take as a rule. The most is what answers take
+// on average and four times their mean deviation, as in the retransmission timer of
+// TCP (Jacobson 1988, RFC 6298), and half as much again at least, for a step of a
+// tenth. Where calls with more left time out, their answers are lost, or they are of
+// another kind: more time would not help.
 type spare struct {
 	ends int     // answers and time-outs, up to spareEnds
 	mean float64 // seconds that answers take, of late; zero: there was none
+	dev  float64 // by which they differ from that, on average
 	need float64 // seconds
 }
 
@@ -61,12 +73,13 @@ func (s *spare) learn(took time.Duration, flying int, r *Report) (load bool) {
 
 func (s *spare) answered(took, flying float64) {
 	if s.mean == 0 {
-		s.mean = took
+		s.mean, s.dev = took, took/2
 	}
+	s.dev += (math.Abs(took-s.mean) - s.dev) / 16
 	s.mean += (took - s.mean) / 16
 	switch {
 	case took >= s.need: // its caller waited, and others may
-	case s.need > 3*s.mean:
+	case s.need > s.mean+max(4*s.dev, s.mean/2):
 		s.need -= s.need / 16
 	default:
 		s.need -= s.need / max(200, 8*flying)
@@ -103,7 +116,10 @@ type look struct {
 // unless it is pressed for time and another that is not may start.
 func (g *Gate) instead(now time.Time, t *Ticket) *Ticket {
 	need := g.spare.known()
-	if !t.pressed(now, need) || g.looked.pushes == g.lanes.pushes && need >= g.looked.need {
+	if !t.pressed(now, need) {
+		return g.ahead(now, t)
+	}
+	if g.looked.pushes == g.lanes.pushes && need >= g.looked.need {
 		return t
 	}
 	other, _ := g.lanes.next(now, need)
@@ -116,6 +132,66 @@ func (g *Gate) instead(now time.Time, t *Ticket) *Ticket {
 	}
 	g.lanes.pass(now, need, t, other)
 	return other
+}
+
+// ahead returns the ticket that starts before t, whose turn it is, as it would be too
+// late in its own; t, if there is none. It is in the same line, so it takes the turn of
+// no other lane or key, and no place in another scope.
+func (g *Gate) ahead(now time.Time, t *Ticket) *Ticket {
+	was := g.jumped
+	g.jumped = false
+	if was || g.spare.ends < spareEnds {
+		return t
+	}
+	other := t.line.hurried(now, max(g.spare.known(), time.Duration(g.spare.mean*1e9)))
+	if other == nil || !other.sooner(t) || g.wait(now, other.request) > 0 {
+		return t
+	}
+	g.jumped = true
+	return other
+}
+
+// sooner reports whether t ends before other, which may have no End.
+func (t *Ticket) sooner(other *Ticket) bool { return other.End.IsZero() || t.End.Before(other.End) }
+
+// hurried is the ticket whose End is the nearest, if it has between need and twice
+// that left; nil if it has more. As all that are in flight end within need, one that
+// waits any longer may find no place in time. One that has less goes ahead no more.
+func (l *line) hurried(now time.Time, need time.Duration) *Ticket {
+	for l.ends.len() > 0 {
+		t := l.ends.top()
+		switch left := t.End.Sub(now); {
+		case left >= 2*need:
+			return nil
+		case left >= need:
+			return t
+		}
+		l.calm(t)
+	}
+	return nil
+}
+
+// push puts t in line.
+func (l *line) push(t *Ticket) {
+	l.heap.push(t)
+	if !t.End.IsZero() {
+		l.ends.by, t.hurries = byEnd, true
+		l.ends.push(t)
+	}
+}
+
+// remove takes t out of line.
+func (l *line) remove(t *Ticket) {
+	l.heap.remove(t)
+	l.calm(t)
+}
+
+// calm lets t go ahead no more.
+func (l *line) calm(t *Ticket) {
+	if t.hurries {
+		t.hurries = false
+		l.ends.remove(t)
+	}
 }
 
 // GivenUp returns a ticket that has left because it would not be answered before

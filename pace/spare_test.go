@@ -287,6 +287,22 @@ func TestPressedLookOnce(t *testing.T) {
 	}
 }
 
+// Once less is needed, they are looked at again: one may have the time by now.
+func TestPressedLookAgain(t *testing.T) {
+	g, now := taught(t, 1, 16, 100*ms, many(20, 90*ms)...)
+	busy := enter(t, g, now, "busy")
+	wantNames(t, g, now, "busy")
+	for _, long := range []time.Duration{200 * ms, 205 * ms, 210 * ms, 245 * ms} {
+		hurried(t, g, now, long.String(), long)
+	}
+	now += 180 * ms
+	g.Done(at(now), busy, Report{})
+	first, _ := g.Next(at(now)) // none has as much as is needed
+	g.spare.need /= 2
+	g.Done(at(now), first, Report{})
+	wantNames(t, g, now, "245ms")
+}
+
 // A ticket is passed over only for another that may start: one that costs more than
 // there is left may not.
 func TestPressedIsNotPassedOverForADearOne(t *testing.T) {

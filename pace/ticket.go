@@ -61,9 +61,10 @@ type Ticket struct {
 	failed    int
 	paid      float64 // of the Budget, for the retry that is to come or in flight
 	at        place
-	passed    bool  // over, by another that started in its place
-	index     int   // in its heap
-	flow      *flow // while in line
+	passed    bool   // over, by another that started in its place
+	index     [2]int // in its heaps, by their order
+	hurries   bool   // it is among those of its line by End
+	flow      *flow  // while in line
 	line      *line
 }
 
@@ -86,21 +87,31 @@ func (t *Ticket) late(now time.Time, wait time.Duration) bool {
 }
 
 // heap is a binary min-heap of tickets that know their index in it, so that
-// any of them can be removed. A resting ticket is ordered by the end of its
-// rest, any other by its arrival.
-type heap struct{ t []*Ticket }
+// any of them can be removed.
+type heap struct {
+	t  []*Ticket
+	by order
+}
+
+// order is what a heap is ordered by.
+type order uint8
+
+const (
+	byTurn order = iota // a resting ticket by the end of its rest, any other by its arrival
+	byEnd
+)
 
 func (h *heap) len() int     { return len(h.t) }
 func (h *heap) top() *Ticket { return h.t[0] }
 
 func (h *heap) push(t *Ticket) {
-	t.index = len(h.t)
 	h.t = append(h.t, t)
-	h.up(t.index)
+	t.index[h.by] = len(h.t) - 1
+	h.up(len(h.t) - 1)
 }
 
 func (h *heap) remove(t *Ticket) {
-	i, last := t.index, len(h.t)-1
+	i, last := t.index[h.by], len(h.t)-1
 	h.swap(i, last)
 	h.t[last] = nil
 	h.t = h.t[:last]
@@ -120,14 +131,18 @@ func (h *heap) oldest(i int, ok func(*Ticket) bool) (first *Ticket) {
 		return first
 	}
 	first = h.oldest(2*i+1, ok)
-	if t := h.oldest(2*i+2, ok); first == nil || t != nil && before(t, first) {
+	if t := h.oldest(2*i+2, ok); first == nil || t != nil && h.before(t, first) {
 		first = t
 	}
 	return first
 }
 
-func before(a, b *Ticket) bool {
-	if a.at == resting {
+func (h *heap) before(a, b *Ticket) bool {
+	if h.by == byEnd {
+		if c := a.End.Compare(b.End); c != 0 {
+			return c < 0
+		}
+	} else if a.at == resting {
 		if c := a.rested.Compare(b.rested); c != 0 {
 			return c < 0
 		}
@@ -138,7 +153,7 @@ func before(a, b *Ticket) bool {
 func (h *heap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !before(h.t[i], h.t[parent]) {
+		if !h.before(h.t[i], h.t[parent]) {
 			return
 		}
 		h.swap(i, parent)
@@ -152,10 +167,10 @@ func (h *heap) down(i int) {
 		if child >= len(h.t) {
 			return
 		}
-		if right := child + 1; right < len(h.t) && before(h.t[right], h.t[child]) {
+		if right := child + 1; right < len(h.t) && h.before(h.t[right], h.t[child]) {
 			child = right
 		}
-		if !before(h.t[child], h.t[i]) {
+		if !h.before(h.t[child], h.t[i]) {
 			return
 		}
 		h.swap(i, child)
@@ -165,5 +180,5 @@ func (h *heap) down(i int) {
 
 func (h *heap) swap(i, j int) {
 	h.t[i], h.t[j] = h.t[j], h.t[i]
-	h.t[i].index, h.t[j].index = i, j
+	h.t[i].index[h.by], h.t[j].index[h.by] = i, j
 }

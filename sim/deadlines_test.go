@@ -55,6 +55,11 @@ func TestDeadlines(t *testing.T) {
 	limited.Network.Latency = 100 * time.Millisecond
 	lossy := hurried(loop(512))
 	lossy.Clients[0].Timeout, lossy.Network.Loss = time.Minute, 0.01
+	worse := func(n int) Scenario {
+		s := hurried(loop(n))
+		s.Clients[0].Timeout, s.Network.Loss = time.Minute, 0.05
+		return s
+	}
 	short := open(750)
 	short.Patience = 25 * time.Millisecond
 	for _, c := range []struct {
@@ -83,6 +88,9 @@ func TestDeadlines(t *testing.T) {
 		{"slow first answers", hurriedAt(loop(100), Speed{0, 160}, Speed{20 * time.Millisecond, 1}), "none(in-flight=8)", 490, 0.98},
 		{"slow server", far, "none(in-flight=150)", 430, 0},
 		{"one in 100 lost", lossy, "none(in-flight=adaptive)", 460, 0},
+		{"one in 20 lost, 200", worse(200), "none(in-flight=64)", 475, 0.94},
+		{"one in 20 lost, 250", worse(250), "none(in-flight=64)", 475, 0.94},
+		{"one in 20 lost, 512", worse(512), "none(in-flight=64)", 475, 0.42},
 		{"limit", limited, "fixed(rate=48)", 42, 0},
 		{"limit", limited, "adaptive-informed", 42, 0},
 	} {

@@ -72,16 +72,16 @@ func peak(t *testing.T, s Scenario, text string, from time.Duration) float64 {
 // at once: no thundering herd. Backoff with jitter comes with twice and more of
 // what can be served.
 func TestHerdAfterOutage(t *testing.T) {
-	n := 1000
+	n, most := 1000, 1.6 // of the hundred in a tenth of a second, chance alone makes 1.3 once a minute
 	if os.Getenv("THROTTLE_SOAK") != "" {
-		n = 10_000
+		n, most = 10_000, 1.5
 	}
 	rate := int64(n)
 	s := plain("herd", 3*time.Minute, bucketOf(rate, time.Second, rate/50), Group{Processes: n, Workers: 1})
 	s.Server.Changes = []Change{{At: 60 * time.Second, Count: 0, Period: time.Second}, {At: 90 * time.Second, Count: rate, Period: time.Second}}
 	for _, name := range []string{"adaptive", "adaptive-informed"} {
-		if got := peak(t, s, name, 90*time.Second); got > 1.6 {
-			t.Errorf("%s: %.2f of the capacity in a tenth of a second, want 1.6 at most", name, got)
+		if got := peak(t, s, name, 90*time.Second); got > most {
+			t.Errorf("%s: %.2f of the capacity in a tenth of a second, want %v at most", name, got, most)
 		}
 	}
 	if got := peak(t, s, "backoff-jitter", 90*time.Second); got < 2 {

@@ -128,6 +128,7 @@ func (r *replay) handle(e event) {
 		c.ticket.Owner = c
 		if c.Deadline > 0 {
 			c.ticket.Deadline = when(int64(c.Deadline))
+			c.ticket.End = c.ticket.Deadline
 		}
 		if _, ok := r.lane.gate.Enter(now, &c.ticket); !ok {
 			r.end(c, Refused)

@@ -154,6 +154,14 @@ func TestHeap(t *testing.T) {
 	for i := range 1000 {
 		h.push(i*7919%1000, before)
 	}
+	for i := range 1000 {
+		if got := h.pop(before); got != i {
+			t.Fatalf("pop %d = %d, of those that were pushed", i, got)
+		}
+	}
+	for i := range 1000 {
+		h.push(i*7919%1000, before)
+	}
 	h.all = append(h.all[:0], h.all...)
 	for i := range h.all {
 		h.all[i] = (h.all[i] + 500) % 1000

@@ -108,12 +108,15 @@ func TestTruncated(t *testing.T) {
 		if p.rest != nil {
 			t.Error("what was fetched is kept after all was accepted")
 		}
+		if n := len(w.Stats().Assignments); n != 1 {
+			t.Errorf("%d assignments, want one: that of the old log has ended", n)
+		}
 		p.Lost()
 	})
 }
 
 // TestTransactions: the markers of transactions are committed, so that no lag is
-// left, and are no rows.
+// left, and are no rows; nor are the records of those that were aborted.
 func TestTransactions(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -121,7 +124,11 @@ func TestTransactions(t *testing.T) {
 		s.begin(t, "transactions").stop()
 		c := s.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("writer"))
 		defer c.Close()
-		for n := range int64(6) {
+		for n := range int64(9) {
+			end := kgo.TryCommit
+			if n%3 == 1 {
+				end = kgo.TryAbort
+			}
 			if err := c.BeginTransaction(); err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +139,7 @@ func TestTransactions(t *testing.T) {
 			if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "transactions", Value: value}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+			if err := c.EndTransaction(t.Context(), end); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,8 +149,8 @@ func TestTransactions(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Error("not at its end after a minute")
 		}
-		if at := s.committed(t, "transactions")[0]; at != 12 || s.db.Rows() != 6 || ours.worker.Stats().Done != 6 {
-			t.Errorf("committed %d, %d rows, %d done; want 12, 6, 6", at, s.db.Rows(), ours.worker.Stats().Done)
+		if at := s.committed(t, "transactions")[0]; at != 18 || s.db.Rows() != 6 || ours.worker.Stats().Done != 6 {
+			t.Errorf("committed %d, %d rows, %d done; want 18, 6, 6", at, s.db.Rows(), ours.worker.Stats().Done)
 		}
 	})
 }
@@ -176,6 +183,44 @@ func TestRebalance(t *testing.T) {
 		}
 		if n := s.db.Stats().Written; n != each*partitions {
 			t.Errorf("%d writes of %d records, want each once", n, each*partitions)
+		}
+	})
+}
+
+// TestLost: a partition that another member may own by now is written no more.
+func TestLost(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		client, err := kgo.NewClient()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		written := 0
+		w := &worker.Worker[*kgo.Record]{
+			Offset:      func(r *kgo.Record) int64 { return r.Offset },
+			MaxInFlight: 1,
+			Handle: func(ctx context.Context, _ *kgo.Record) error {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				written++
+				return nil
+			},
+		}
+		s := &source{topic: "log", worker: w, client: client, ctx: t.Context(), parts: map[int32]*partition{}}
+		s.assigned(t.Context(), client, map[string][]int32{"log": {0}})
+		s.mu.Lock()
+		for at := range int64(10) {
+			s.keep(0, []*kgo.Record{{Offset: at}})
+		}
+		s.mu.Unlock()
+		time.Sleep(2500 * time.Millisecond)
+		s.lost(t.Context(), client, map[string][]int32{"log": {0}})
+		time.Sleep(time.Minute)
+		if written != 2 || len(w.Stats().Assignments) != 0 || len(s.parts) != 0 {
+			t.Errorf("%d written, %d assignments, %d partitions; want 2, none, none", written, len(w.Stats().Assignments), len(s.parts))
 		}
 	})
 }

@@ -1,0 +1,124 @@
+package pace
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// after is what spare knows after so many ends of either kind, one after another.
+func after(n int, took time.Duration, r Report, from spare) spare {
+	for range n {
+		from.learn(took, 1, &r)
+	}
+	return from
+}
+
+// Both kinds of time-outs teach how much time is needed: those of callers that gave up
+// and those that their function reports. An answer or a refusal after the deadline is
+// none.
+func TestSpareTimeOuts(t *testing.T) {
+	calm := after(16, 100*ms, Report{Verdict: Served}, spare{})
+	for v, want := range map[Verdict]bool{Ignored: true, Failed: true, Served: false, Throttled: false} {
+		if got := after(20, 50*ms, Report{Verdict: v, TimedOut: true}, calm).need > 0; got != want {
+			t.Errorf("%v, timed out: something is needed: %v, want %v", v, got, want)
+		}
+	}
+}
+
+// What answers take on average follows them, within some tens of answers.
+func TestSpareMean(t *testing.T) {
+	for _, c := range []struct{ first, then, low, high time.Duration }{
+		{100 * ms, 100 * ms, 100 * ms, 100 * ms},
+		{100 * ms, 10 * ms, 10 * ms, 14 * ms},
+		{10 * ms, 100 * ms, 95 * ms, 100 * ms},
+	} {
+		s := after(1, c.first, Report{Verdict: Served}, spare{})
+		if got := time.Duration(s.mean * 1e9); got != c.first {
+			t.Errorf("after one answer within %v: %v on average", c.first, got)
+		}
+		s = after(60, c.then, Report{Verdict: Served}, s)
+		if got := time.Duration(s.mean*1e9 + 0.5); got < c.low || got > c.high {
+			t.Errorf("60 answers within %v after one within %v: %v on average, want %v to %v", c.then, c.first, got, c.low, c.high)
+		}
+	}
+}
+
+// An answer that took as long as is needed, or longer, is no reason to need less; nor
+// do those that are lost make calls need more than answers take.
+func TestSpareAtMost(t *testing.T) {
+	slow := spare{ends: 16, mean: 0.1, dev: 0.01, need: 0.11}
+	if got := after(1, 110*ms, Report{Verdict: Served}, slow).need; got != slow.need {
+		t.Errorf("an answer within %v of %v: %v", 110*ms, slow.need, got)
+	}
+	for _, c := range []struct {
+		name      string
+		took      [2]time.Duration // answers, in turns
+		low, high float64          // seconds needed
+	}{
+		{"regular answers", [2]time.Duration{100 * ms, 100 * ms}, 0.1, 0.17},
+		{"answers that differ", [2]time.Duration{50 * ms, 150 * ms}, 0.25, 0.34},
+	} {
+		var s spare
+		most := 0.0
+		for i := range 4000 {
+			if i%10 == 0 { // lost
+				s.learn(time.Second, 1, &timeOut)
+			} else {
+				s.learn(c.took[i%2], 1, &Report{Verdict: Served})
+			}
+			if i > 1000 {
+				most = max(most, s.need)
+			}
+		}
+		if most < c.low || most > c.high {
+			t.Errorf("%s, of which one in 10 is lost: %.3f s are needed, want %v to %v", c.name, most, c.low, c.high)
+		}
+	}
+}
+
+// Only those before the one that started in their place are given up: one that came
+// after it may still have its turn. A ticket that was given up may enter again.
+func TestGivenUpAreThoseBefore(t *testing.T) {
+	g, now := taught(t, 1, 16, 100*ms, many(20, 90*ms)...)
+	busy := enter(t, g, now, "busy")
+	wantNames(t, g, now, "busy")
+	old := hurried(t, g, now, "old", 200*ms)
+	enter(t, g, now, "patient")
+	hurried(t, g, now, "young", 200*ms)
+	now += 180 * ms
+	g.Done(at(now), busy, Report{})
+	wantNames(t, g, now, "patient")
+	if got := given(g); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("given up: %v, want old", got)
+	}
+	if _, ok := g.Enter(at(now), old); !ok || g.Waiting() != 2 {
+		t.Errorf("Enter: %v, %d wait; want old and young", ok, g.Waiting())
+	}
+}
+
+// The retry of a call that is given up is paid back to the retry budget.
+func TestGivenUpPaysBack(t *testing.T) {
+	g, now := taught(t, 1, 16, 100*ms, many(20, 90*ms)...)
+	g.Budget = Budget{Max: 1}
+	hurried(t, g, now, "old", 300*ms)
+	old, _ := g.Next(at(now))
+	enter(t, g, now, "busy")
+	enter(t, g, now, "patient")
+	now += 10 * ms
+	before := g.purse
+	if !g.Done(at(now), old, Report{Verdict: Failed, After: 100 * ms}) {
+		t.Fatal("no retry")
+	}
+	wantNames(t, g, now, "busy")
+	now += 250 * ms
+	wantNames(t, g, now)
+	g.MaxInFlight = 2
+	wantNames(t, g, now, "patient")
+	if got := given(g); !slices.Equal(got, []string{"old"}) {
+		t.Fatalf("given up: %v, want old", got)
+	}
+	if g.purse != before {
+		t.Errorf("the retry budget is %+v, was %+v before the retry", g.purse, before)
+	}
+}
