@@ -103,8 +103,8 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	switch {
 	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds(), a.rtt): // one goes ahead to see
 		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
-	case unpaced && !a.first.open:
-		return max(a.next, seconds(a.first.next(a.flying, a.accepted))) - at
+	case unpaced:
+		return max(a.next, seconds(a.first.next(a.flying))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
@@ -131,7 +131,8 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		even := 1 / a.rate(s)
 		a.rested(s, r, even)
 		interval := a.costs.took * a.jitter * even
-		a.last = min(max(a.last+interval, s-a.saved()*interval), s)
+		// A rest saves up requests, but time in which the server forbade to send is none.
+		a.last = min(max(a.last+interval, s-a.saved()*interval, a.block), s)
 	} else {
 		a.last = s
 	}

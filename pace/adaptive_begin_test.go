@@ -1,21 +1,48 @@
 package pace
 
 import (
+	"math"
 	"testing"
 	"time"
 )
 
-// Once a hundred were served the first flight is over, however many take off
-// at once after that.
-func TestAdaptiveFirstFlightEnds(t *testing.T) {
+// As many as have been served take off at once.
+func TestAdaptiveFirstFlightIsAsLargeAsServed(t *testing.T) {
 	p := &play{t: t, a: &Adaptive{}}
-	for range 101 {
-		p.now -= 99 * time.Millisecond // calls of 1 ms, so that all is in 10 s
+	for range 1000 {
 		p.served()
 	}
-	for i := range 1000 {
+	for i := range 1001 {
 		if _, w := p.request(); w != 0 {
-			t.Fatalf("request %d of a thousand at once waits %v, want 0", i, w)
+			t.Fatalf("request %d of a thousand and one at once waits %v, want 0", i, w)
+		}
+	}
+	if w := p.a.Wait(at(p.now), Request{Since: at(p.now)}); w != 350*time.Millisecond {
+		t.Errorf("one more waits %v, want 0.35 s", w)
+	}
+}
+
+// A rest saves up a request, but time in which the server forbade to send does not: at
+// a limit without a burst the second request after it would be refused.
+func TestAdaptiveSavesNothingWhileBlocked(t *testing.T) {
+	for _, c := range []struct {
+		after, late time.Duration // Retry-After, and how long after it the next call comes
+		least, most time.Duration // the wait of the one after that, in intervals of a second
+	}{
+		{10 * time.Second, 0, 900 * time.Millisecond, 1100 * time.Millisecond},
+		{10 * time.Second, 5 * time.Second, -time.Hour, 100 * time.Millisecond},
+		{0, 5 * time.Second, -time.Hour, 100 * time.Millisecond},
+	} {
+		p := &play{t: t, a: &Adaptive{}}
+		p.a.begin(at(0))
+		p.a.begins(0, 1)
+		p.call(Throttled, Hints{}, c.after)
+		p.now += p.a.Wait(at(p.now), Request{Since: at(p.now)}) + c.late
+		p.a.Start(at(p.now), Request{Since: at(p.now)})
+		p.a.Observe(at(p.now), Outcome{Report: Report{Verdict: Served}, Sent: at(p.now)})
+		interval := time.Duration(float64(time.Second) / p.a.rate(p.now.Seconds()))
+		if w := p.a.Wait(at(p.now), Request{Since: at(0)}); w < time.Duration(c.least.Seconds()*float64(interval)) || w > time.Duration(c.most.Seconds()*float64(interval)) {
+			t.Errorf("Retry-After %v, and %v later: the second waits %v at intervals of %v; want %v to %v of them", c.after, c.late, w, interval, c.least.Seconds(), c.most.Seconds())
 		}
 	}
 }
@@ -70,6 +97,44 @@ func TestHintsAreForgotten(t *testing.T) {
 		}
 		if c := p.a.level.policy; c != 0 || p.now-began > 12*time.Hour {
 			t.Errorf("window of %v: policy %v, 100 requests took %v, want it forgotten", window, c, p.now-began)
+		}
+	}
+}
+
+// What a large flight hears as it comes home counts as one round, however few are
+// still in flight when its last requests are answered.
+func TestLevelCountsAFlightOnce(t *testing.T) {
+	for _, n := range []int{4, 20, 500} {
+		p := &play{t: t, a: &Adaptive{}}
+		l := &p.a.level
+		p.a.begin(at(0))
+		p.a.begins(0, 100)
+		l.on, l.theta, l.weight, l.most, l.low, l.swing, l.h = true, 100, 1, 50, 1, 4, 3
+		sent := at(time.Second)
+		for range n {
+			p.a.Start(sent, Request{Since: sent})
+		}
+		before := l.theta
+		for range n {
+			p.a.Observe(at(2*time.Second), Outcome{Report: Report{Verdict: Served, Hints: remaining(1)}, Sent: sent})
+		}
+		if fell := math.Log(before / l.theta); fell < 0.5 || fell > 1.6*2/3 {
+			t.Errorf("%d answers of one flight lower theta by a factor of e^%.2f; want e^0.5 to e^1.07", n, fell)
+		}
+	}
+}
+
+// Where the first answer says that little remains, the requests on the way count in
+// half: that it took long is no limit.
+func TestLevelBeginsWithWhatIsOnTheWay(t *testing.T) {
+	for flying, want := range map[int]float64{1: 1.0 / 3, 9: 5.0 / 3, 21: 11.0 / 3} {
+		p := &play{t: t, a: &Adaptive{}}
+		for range flying {
+			p.a.Start(at(0), Request{Since: at(0)})
+		}
+		p.a.Observe(at(3*time.Second), Outcome{Report: Report{Verdict: Served, Hints: remaining(4)}, Sent: at(0)})
+		if got := p.a.level.theta; !p.a.level.on || math.Abs(got/want-1) > 0.01 {
+			t.Errorf("%d in flight, the first answered after 3 s: begins with %.3g a second, want %.3g", flying, got, want)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (a *Adaptive) leaveLevel(s float64) {
 	if !a.on {
 		a.born = s
 	}
-	l.on, a.on, a.first.open = false, true, true
+	l.on, a.on = false, true
 	a.floor = max(l.theta, l.company.best, slowest)
 	a.refused, a.trust = 0, leastTrust
 	if l.company.crowded && !l.company.misled {

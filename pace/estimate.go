@@ -84,7 +84,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 		a.total++
 	case v == Throttled && !a.on:
-		a.begins(s, max(a.measured(s, sent)*math.Exp(-a.gentle()), slowest))
+		a.begins(s, max(a.measured(s, sent, a.accepted)*math.Exp(-a.gentle()), slowest))
 		a.refused = 1
 	case v == Throttled && sent >= a.roundAt:
 		a.throttled(s, sent)
@@ -93,7 +93,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 
 // begins begins to pace, at that rate a second.
 func (a *Adaptive) begins(s, rate float64) {
-	a.on, a.first.open = true, true
+	a.on = true
 	a.floor, a.trust, a.born = rate, leastTrust, s
 	a.cut(s)
 	a.refused, a.dead, a.deadThen = 0, 0, 0
@@ -104,22 +104,21 @@ func (a *Adaptive) begins(s, rate float64) {
 func (a *Adaptive) measure(s float64) {
 	if long := s - a.rowAt; long > 1 && (a.accepted >= sample || long > sample) {
 		a.proof = a.accepted / long
-		a.first.open = a.first.open || a.accepted > 0
 		a.rowAt, a.accepted = s, 0
 	}
 	a.accepted++
-	a.first.open = a.first.open || a.accepted > 100
+	a.first.served++
 }
 
 // measured is the rate to begin with: what was served in a window in full, or
 // half of what was served in this one.
-func (a *Adaptive) measured(s, sent float64) float64 {
+func (a *Adaptive) measured(s, sent, served float64) float64 {
 	rate := firstRate * a.weight()
-	if a.accepted > 0 {
+	if served > 0 {
 		if a.rowAt == 0 {
 			s = sent // the first answers took a round trip
 		}
-		rate = max(a.proof, 0.5*a.accepted/max(s-a.rowAt, a.rtt/2, 0.05))
+		rate = max(a.proof, 0.5*served/max(s-a.rowAt, a.rtt/2, 0.05))
 	}
 	if c := a.level.policy; c > 0 {
 		if a.accepted < sample {
@@ -201,15 +200,15 @@ func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.liveAt-a.idle, 0)
 // rates per weight behave like those of ordinary clients.
 func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
 
-// first bounds the first flight of an Adaptive: what is sent before anything is
-// known of the limit. Ten workers that wake together on an exhausted quota are
-// not to be refused ten times; but an answer that is long in coming, a stream or a
-// connection that hangs, is no refusal, and holds back the others for a moment
-// only. As many are in flight as have been served, and beyond those one, two,
-// four and eight, a doubling every 0.35 s, and then a doubling every 2 s.
+// first bounds what an Adaptive has in flight before anything is known of the limit.
+// Hundreds of workers that wake together are not to be refused all at once when they
+// meet it; but an answer that is long in coming, a stream or a connection that hangs,
+// is no refusal, and holds back the others for a moment only. As many are in flight as
+// have been served, and beyond those one, two, four and eight, a doubling every 0.35 s,
+// and then a doubling every 2 s.
 type first struct {
-	open  bool    // for good
-	began float64 // when the flight that is out began
+	served float64 // requests
+	began  float64 // when the flight that is out began
 }
 
 const (
@@ -218,10 +217,9 @@ const (
 	slower   = 2.0  // seconds
 )
 
-// next is the earliest instant for the next start beside flying others, when
-// so many have been served.
-func (f *first) next(flying int, served float64) float64 {
-	switch beyond := float64(flying) - served; {
+// next is the earliest instant for the next start beside flying others.
+func (f *first) next(flying int) float64 {
+	switch beyond := float64(flying) - f.served; {
 	case beyond <= 0:
 		return 0
 	case beyond <= early:

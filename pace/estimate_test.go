@@ -25,7 +25,7 @@ func (b *bucket) take(s float64) Verdict {
 func known(rate, trust float64) *Adaptive {
 	a := &Adaptive{Blind: true}
 	a.begin(at(0))
-	a.on, a.first.open, a.floor, a.trust, a.born = true, true, rate, trust, -longest
+	a.on, a.floor, a.trust, a.born = true, rate, trust, -longest
 	a.cut(0)
 	a.settle(0)
 	return a

@@ -40,3 +40,27 @@ func TestAdaptiveFirstFlightIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Hundreds of workers do not start all at once when the first few were served: in
+// flight are never more than were served, and those that time lets go ahead.
+func TestAdaptiveFirstFlightGrowsWithService(t *testing.T) {
+	const took = 500 * time.Millisecond
+	a, now, flying, served := new(Adaptive), at(0), []time.Time{}, 0
+	for now.Before(at(4 * time.Second)) {
+		for len(flying) > 0 && !now.Before(flying[0].Add(took)) {
+			a.Observe(now, Outcome{Report: Report{Verdict: Served}, Sent: flying[0]})
+			flying, served = flying[1:], served+1
+		}
+		for len(flying) < 1000 && a.Wait(now, Request{Since: at(0)}) <= 0 {
+			a.Start(now, Request{Since: at(0)})
+			flying = append(flying, now)
+		}
+		if most := served + 8 + int(8*now.Sub(at(0)).Seconds()); len(flying) > most {
+			t.Fatalf("after %v %d are in flight, when %d were served; want at most %d", now.Sub(at(0)), len(flying), served, most)
+		}
+		now = now.Add(10 * time.Millisecond)
+	}
+	if served < 500 {
+		t.Errorf("%d were served in 4 s; want half a thousand at least, as nothing was refused", served)
+	}
+}

@@ -46,7 +46,7 @@ func (a *Adaptive) Restore(now time.Time, l Learnt) {
 		return
 	}
 	a.begin(now)
-	a.on, a.first.open, a.restored = true, true, true
+	a.on, a.restored = true, true
 	a.born = -longest // it has learnt before
 	a.floor, a.trust = min(max(l.Rate, slowest), fastest), leastTrust
 	a.cut(0)

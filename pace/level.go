@@ -8,11 +8,13 @@ import "math"
 // newcomer is equal at once.
 //
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket
-//	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, in flight/4))
-//	each one at the top:  theta × exp(0.2 / max(1, in flight/4)), while requests wait for the rate;
+//	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
+//	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate;
 //	                      twice that where the top is 3 or less and was seen three times in a row
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly;
 //	                      not in a fixed window
+//
+// F is what was in flight when the first answer of the round came.
 //
 // h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
 // more where many requests are in flight, less where the bucket is known to hold
@@ -59,6 +61,8 @@ type level struct {
 	shown    float64 // the last r shown, own requests since not counted
 	pass     bool    // leave what is left of this window to the others
 	flying   int
+	round    float64 // what was in flight when the first of it was answered
+	roundAt  float64 // when that was
 	company  company
 	kept     kept
 }
@@ -268,8 +272,10 @@ func (l *level) top(r float64) {
 
 // turnOn begins to pace.
 func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
+	served := a.accepted
 	if o.Verdict == Served {
 		a.accepted++
+		served = a.accepted + float64(a.flying)/2 // half of what is on the way, which nothing refused yet
 	}
 	switch {
 	case a.refused > 0:
@@ -277,7 +283,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	case a.on:
 		l.theta = a.rate(s)
 	default: // rows of refusals measure the rate as without hints
-		l.theta = a.measured(s, sent)
+		l.theta = a.measured(s, sent, served)
 		a.begins(s, l.theta)
 	}
 	a.refused, l.row = 0, 0
@@ -294,7 +300,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 // the rate of before when anything is served again.
 func (a *Adaptive) awayFrom(s float64) {
 	l := &a.level
-	l.on, a.on, a.first.open = false, true, true
+	l.on, a.on = false, true
 	a.floor, a.trust = max(l.before, l.company.best, slowest), leastTrust
 	a.cut(s)
 	a.refused, a.dead, a.deadThen = l.row, 0, 0
@@ -372,13 +378,17 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	if !o.Hints.Remaining.OK || l.window {
 		return // it did not say this time
 	}
-	l.follow()
+	l.follow(s, sent)
 }
 
 // follow moves theta by what an answer said that remains.
-func (l *level) follow() {
-	// Many answers of one flight tell the same: share the change among them.
-	flight := max(1, float64(l.flying)/4)
+func (l *level) follow(s, sent float64) {
+	// Many answers of one round tell the same: share the change among them. By what is
+	// in flight at its end, the last of a large one would count the most.
+	if sent >= l.roundAt {
+		l.roundAt, l.round = s, float64(l.flying+1)
+	}
+	flight := max(1, l.round/4)
 	switch {
 	case l.most > smallest || l.tiny || l.tops < still:
 		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)

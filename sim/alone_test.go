@@ -21,7 +21,7 @@ func TestAloneWithAPolicy(t *testing.T) {
 		{limit.FirstHitWindow, 2, 6.3},
 		{limit.CalendarWindow, 2, 6.3},
 		{limit.SlidingLog, 2, 6.3},
-		{limit.SlidingSlots, 12, 7.3},
+		{limit.SlidingSlots, 16, 7.3},
 		{limit.SlidingWindow, 8, 7.3},
 	} {
 		for _, told := range []Hints{{Policy: true}, {Policy: true, RetryAfter: true}, {Policy: true, Reset: true}} {
