@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// A job of one client is done soon, and refused seldom, whatever its answers take:
+// what it hears late is no limit.
+func TestJobsOfOneClient(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		limit   limit.Limit
+		full    bool
+		told    Hints
+		latency time.Duration
+		calls   int64
+		done    time.Duration // median of five seeds, at most
+		refused int64         // the same
+	}{
+		{
+			"slow answers, told what remains", limit.Limit{Count: 4, Period: time.Second, Burst: 5}, false,
+			Hints{Remaining: true, RetryAfter: true, Reset: true}, 3065 * time.Millisecond, 78, 45 * time.Second, 8,
+		},
+		{
+			"no burst, told by whole seconds", limit.Limit{Count: 5, Period: time.Second, Burst: 1}, false,
+			Hints{RetryAfter: true, Policy: true}, 2 * time.Millisecond, 367, 170 * time.Second, 8,
+		},
+		{
+			"many workers, slow answers, told nothing", limit.Limit{Count: 20, Period: time.Second, Burst: 5}, true,
+			Hints{}, time.Second, 100, 12 * time.Second, 25,
+		},
+		{
+			"five hundred workers", limit.Limit{Count: 19, Period: time.Second, Burst: 5}, true,
+			Hints{RetryAfter: true, Policy: true}, 523 * time.Millisecond, 1473, 100 * time.Second, 60,
+		},
+	} {
+		s := Scenario{
+			Name: "job", Duration: time.Hour,
+			Server:  Server{Limit: c.limit, Hints: c.told},
+			Network: Network{Latency: c.latency, Spread: 0.2},
+			Clients: []Group{{Processes: 1, Workers: int(min(c.calls, 500)), Work: c.calls}},
+		}
+		if !c.full {
+			s.Server.Start = pace.Some(int64(0))
+		}
+		var done []float64 // seconds
+		var refused []int64
+		for seed := range uint64(5) {
+			r := play(t, s, "adaptive-informed", seed+1)
+			if !r.Finish.OK {
+				t.Fatalf("%s, seed %d: not done in an hour", c.name, seed+1)
+			}
+			done, refused = append(done, r.Finish.V), append(refused, r.Throttled)
+		}
+		slices.Sort(done)
+		slices.Sort(refused)
+		if done[2] > c.done.Seconds() || refused[2] > c.refused {
+			t.Errorf("%s: done in %.1f s, %d refused; want at most %.0f s, and %d", c.name, done, refused, c.done.Seconds(), c.refused)
+		}
+	}
+}
