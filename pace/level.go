@@ -60,7 +60,6 @@ type level struct {
 	peers    float64 // how many share the window, from how fast it empties
 	shown    float64 // the last r shown, own requests since not counted
 	pass     bool    // leave what is left of this window to the others
-	flying   int
 	round    float64 // what was in flight when the first of it was answered
 	roundAt  float64 // when that was
 	company  company
@@ -161,7 +160,6 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	if o.Verdict == Ignored || o.Verdict == Failed {
 		return true
 	}
-	l.flying = a.flying
 	l.look(s, sent, o, a.costs.unit())
 	if l.window {
 		// Less what is on the way, of all that share it. What has been in flight for
@@ -378,15 +376,15 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	if !o.Hints.Remaining.OK || l.window {
 		return // it did not say this time
 	}
-	l.follow(s, sent)
+	l.follow(s, sent, a.flying)
 }
 
 // follow moves theta by what an answer said that remains.
-func (l *level) follow(s, sent float64) {
+func (l *level) follow(s, sent float64, flying int) {
 	// Many answers of one round tell the same: share the change among them. By what is
 	// in flight at its end, the last of a large one would count the most.
 	if sent >= l.roundAt {
-		l.roundAt, l.round = s, float64(l.flying+1)
+		l.roundAt, l.round = s, float64(flying+1)
 	}
 	flight := max(1, l.round/4)
 	switch {
