@@ -105,8 +105,8 @@ func TestWiresAreTransport(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeader) + "\r\n\r\n!",
 	} {
 		for _, method := range []string{"GET", "POST", "HEAD"} {
-			if method == "HEAD" && strings.HasSuffix(strings.TrimSuffix(text, "!"), "b") {
-				continue // a body that must not be there
+			if method == "HEAD" && hasBody(text) {
+				continue // it must not be there: it is chance whether http.Transport sees it before its next request
 			}
 			got, want := "", ""
 			for _, to := range []*string{&got, &want} {
@@ -125,6 +125,13 @@ func TestWiresAreTransport(t *testing.T) {
 			}
 		}
 	}
+}
+
+// hasBody reports whether anything follows the header of the last response in text;
+// what closes the connection is none.
+func hasBody(text string) bool {
+	_, body, _ := strings.Cut(text[max(strings.LastIndex(text, "HTTP/1."), 0):], "\r\n\r\n")
+	return strings.TrimSuffix(body, "!") != ""
 }
 
 const short = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"
