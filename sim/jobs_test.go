@@ -23,20 +23,32 @@ func TestJobsOfOneClient(t *testing.T) {
 		refused int64         // the same
 	}{
 		{
-			"slow answers, told what remains", limit.Limit{Count: 4, Period: time.Second, Burst: 5}, false,
-			Hints{Remaining: true, RetryAfter: true, Reset: true}, 3065 * time.Millisecond, 78, 45 * time.Second, 8,
+			"slow answers, told what remains",
+			limit.Limit{Count: 4, Period: time.Second, Burst: 5},
+			false,
+			Hints{Remaining: true, RetryAfter: true, Reset: true},
+			3065 * time.Millisecond, 78, 45 * time.Second, 8,
 		},
 		{
-			"no burst, told by whole seconds", limit.Limit{Count: 5, Period: time.Second, Burst: 1}, false,
-			Hints{RetryAfter: true, Policy: true}, 2 * time.Millisecond, 367, 170 * time.Second, 8,
+			"no burst, told by whole seconds",
+			limit.Limit{Count: 5, Period: time.Second, Burst: 1},
+			false,
+			Hints{RetryAfter: true, Policy: true},
+			2 * time.Millisecond, 367, 170 * time.Second, 8,
 		},
 		{
-			"many workers, slow answers, told nothing", limit.Limit{Count: 20, Period: time.Second, Burst: 5}, true,
-			Hints{}, time.Second, 100, 12 * time.Second, 25,
+			"many workers, slow answers, told nothing",
+			limit.Limit{Count: 20, Period: time.Second, Burst: 5},
+			true,
+			Hints{},
+			time.Second, 100, 12 * time.Second, 25,
 		},
 		{
-			"five hundred workers", limit.Limit{Count: 19, Period: time.Second, Burst: 5}, true,
-			Hints{RetryAfter: true, Policy: true}, 523 * time.Millisecond, 1473, 100 * time.Second, 60,
+			"five hundred workers",
+			limit.Limit{Count: 19, Period: time.Second, Burst: 5},
+			true,
+			Hints{RetryAfter: true, Policy: true},
+			523 * time.Millisecond, 1473, 100 * time.Second, 60,
 		},
 	} {
 		s := Scenario{
