@@ -36,7 +36,6 @@ type target struct {
 
 	mu   sync.Mutex
 	done map[int64]bool // of the offsets that were given: whether it was done
-	last int64          // frontier
 }
 
 // storm lets many goroutines call everything of one Worker at once.
@@ -181,7 +180,9 @@ func (s *storm) give(ctx context.Context, x *target, how int) {
 	defer x.adds.Unlock()
 	r := shot{x, x.next, []string{"", "a", "b"}[how%3]}
 	x.mu.Lock()
-	x.done[r.offset] = x.done[r.offset] // it is given
+	if _, again := x.done[r.offset]; !again {
+		x.done[r.offset] = false
+	}
 	x.mu.Unlock()
 	if how%2 == 0 && x.as.Add(r) == 0 || how%2 != 0 && x.as.Put(ctx, r) != nil {
 		return // it comes again
