@@ -36,6 +36,7 @@ type flooded struct {
 	limit func(offender int) limit.Limit
 	madeUp
 	sent int
+	lost int                  // offenders that may be freed, as chance puts them where all others have used more
 	free [offenders]time.Time // when each may pass again, if it was refused
 }
 
@@ -48,7 +49,7 @@ type madeUp struct {
 const offenders = 100
 
 func newFlooded(maxKeys int, l func(i int) limit.Limit, by madeUp) *flooded {
-	f := &flooded{Store: &memory.Store{MaxKeys: maxKeys}, limit: l, madeUp: by}
+	f := &flooded{Store: &memory.Store{MaxKeys: maxKeys}, limit: l, madeUp: by, lost: 1}
 	f.now = f.Start().Truncate(24 * time.Hour).Add(24*time.Hour + 10*time.Second)
 	return f
 }
@@ -130,17 +131,17 @@ func (f *flooded) check(t *testing.T, what string, keys int) {
 	t.Helper()
 	refused := f.send(keys / 4)
 	f.useUp(keys / 20_000)
-	if n := f.offendAll(); n < offenders-1 {
+	if n := f.offendAll(); n < offenders-f.lost {
 		t.Errorf("%s: flooded before, %d of %d offenders are refused", what, n, offenders)
 	}
 	for range 10 {
 		refused += f.send(keys / 20)
-		if n := f.offendAll(); n < offenders-1 {
+		if n := f.offendAll(); n < offenders-f.lost {
 			t.Errorf("%s: flooded meanwhile, %d of %d offenders are refused", what, n, offenders)
 		}
 	}
 	refused += f.send(keys / 4)
-	if before, then := f.inTheEnd(); before < offenders-1 || then > 1 {
+	if before, then := f.inTheEnd(); before < offenders-f.lost || then > f.lost {
 		t.Errorf("%s: %d of %d offenders are refused until their time, and %d then", what, before, offenders, then)
 	}
 	if refused > 0 {
@@ -195,6 +196,7 @@ func TestFloodOfSlidingWindows(t *testing.T) {
 	l := limit.Limit{Kind: limit.SlidingWindow, Count: 10, Period: time.Minute}
 	for _, share := range []int64{0, 50} {
 		f := newFlooded(1000, func(int) limit.Limit { return l }, madeUp{[]limit.Limit{l, perDay(l, 100), perDay(floodKinds[2], 100)}, share})
+		f.lost = 2 // as each takes two slots, twice as many meet: two of a hundred in one run of 400
 		f.send(size(50_000))
 		for range 8 {
 			f.offendAll()
