@@ -176,7 +176,7 @@ func (c *scorer) slow(p *params, try func()) {
 	for k := len(ends) - 1; k > 1; k = (k + 1) / 2 {
 		for _, off := range [...]float64{0, 0.5, -0.5, 1, -1} {
 			rate := (ends[k].n - first.n + off) / (ends[k].to - first.to)
-			if p.period, p.edge = n/rate, first.to-(first.n-n+0.5)/rate; rate > 0 {
+			if p.period, p.edge = n/rate, first.to-(first.n-n+0.5)/rate; rate > 0 && p.period > 0 { // no two at once, by a coarse clock
 				try()
 			}
 		}

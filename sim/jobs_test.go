@@ -44,6 +44,13 @@ func TestJobsOfOneClient(t *testing.T) {
 			time.Second, 100, 12 * time.Second, 25,
 		},
 		{
+			"the same, told what remains",
+			limit.Limit{Count: 20, Period: time.Second, Burst: 5},
+			true,
+			Hints{Remaining: true},
+			time.Second, 100, 14 * time.Second, 5,
+		},
+		{
 			"five hundred workers",
 			limit.Limit{Count: 19, Period: time.Second, Burst: 5},
 			true,
@@ -71,6 +78,7 @@ func TestJobsOfOneClient(t *testing.T) {
 		}
 		slices.Sort(done)
 		slices.Sort(refused)
+		t.Logf("%s: done in %.1f s, %d of %d refused", c.name, done[2], refused[2], c.calls+refused[2])
 		if done[2] > c.done.Seconds() || refused[2] > c.refused {
 			t.Errorf("%s: done in %.1f s, %d refused; want at most %.0f s, and %d", c.name, done, refused, c.done.Seconds(), c.refused)
 		}
