@@ -9,55 +9,60 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
+// job is what one client has to do, and what it may take.
+type job struct {
+	name    string
+	limit   limit.Limit
+	full    bool
+	told    Hints
+	latency time.Duration
+	calls   int64
+	done    time.Duration // median of five seeds, at most
+	refused int64         // the same
+}
+
+var jobs = []job{
+	{
+		"slow answers, told what remains",
+		limit.Limit{Count: 4, Period: time.Second, Burst: 5},
+		false,
+		Hints{Remaining: true, RetryAfter: true, Reset: true},
+		3065 * time.Millisecond, 78, 45 * time.Second, 8,
+	},
+	{
+		"no burst, told by whole seconds",
+		limit.Limit{Count: 5, Period: time.Second, Burst: 1},
+		false,
+		Hints{RetryAfter: true, Policy: true},
+		2 * time.Millisecond, 367, 170 * time.Second, 8,
+	},
+	{
+		"many workers, slow answers, told nothing",
+		limit.Limit{Count: 20, Period: time.Second, Burst: 5},
+		true,
+		Hints{},
+		time.Second, 100, 12 * time.Second, 25,
+	},
+	{
+		"the same, told what remains",
+		limit.Limit{Count: 20, Period: time.Second, Burst: 5},
+		true,
+		Hints{Remaining: true},
+		time.Second, 100, 14 * time.Second, 5,
+	},
+	{
+		"five hundred workers",
+		limit.Limit{Count: 19, Period: time.Second, Burst: 5},
+		true,
+		Hints{RetryAfter: true, Policy: true},
+		523 * time.Millisecond, 1473, 100 * time.Second, 60,
+	},
+}
+
 // A job of one client is done soon, and refused seldom, whatever its answers take:
 // what it hears late is no limit.
 func TestJobsOfOneClient(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		limit   limit.Limit
-		full    bool
-		told    Hints
-		latency time.Duration
-		calls   int64
-		done    time.Duration // median of five seeds, at most
-		refused int64         // the same
-	}{
-		{
-			"slow answers, told what remains",
-			limit.Limit{Count: 4, Period: time.Second, Burst: 5},
-			false,
-			Hints{Remaining: true, RetryAfter: true, Reset: true},
-			3065 * time.Millisecond, 78, 45 * time.Second, 8,
-		},
-		{
-			"no burst, told by whole seconds",
-			limit.Limit{Count: 5, Period: time.Second, Burst: 1},
-			false,
-			Hints{RetryAfter: true, Policy: true},
-			2 * time.Millisecond, 367, 170 * time.Second, 8,
-		},
-		{
-			"many workers, slow answers, told nothing",
-			limit.Limit{Count: 20, Period: time.Second, Burst: 5},
-			true,
-			Hints{},
-			time.Second, 100, 12 * time.Second, 25,
-		},
-		{
-			"the same, told what remains",
-			limit.Limit{Count: 20, Period: time.Second, Burst: 5},
-			true,
-			Hints{Remaining: true},
-			time.Second, 100, 14 * time.Second, 5,
-		},
-		{
-			"five hundred workers",
-			limit.Limit{Count: 19, Period: time.Second, Burst: 5},
-			true,
-			Hints{RetryAfter: true, Policy: true},
-			523 * time.Millisecond, 1473, 100 * time.Second, 60,
-		},
-	} {
+	for _, c := range jobs {
 		s := Scenario{
 			Name: "job", Duration: time.Hour,
 			Server:  Server{Limit: c.limit, Hints: c.told},
