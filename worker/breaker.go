@@ -7,7 +7,7 @@ import (
 )
 
 // probes is the time between the probes of an open circuit breaker.
-var probes = pace.Backoff{Base: 100 * time.Millisecond, Cap: time.Second, Jitter: pace.EqualJitter}
+var probes = pace.Backoff{Base: 100 * time.Millisecond, Cap: 500 * time.Millisecond, Jitter: pace.EqualJitter}
 
 // breaker is a circuit breaker. It decides by values alone. Each record counts
 // once in a row of failures, so that a poison record alone does not open it.

@@ -122,7 +122,7 @@ func TestBreaker(t *testing.T) {
 	if !fail(0, false) { // counts again in a new row
 		t.Fatal("the breaker does not open after 3 records")
 	}
-	for i, least := range []time.Duration{50, 100, 200, 400, 500, 500} {
+	for i, least := range []time.Duration{50, 100, 200, 250, 250, 250} {
 		least *= time.Millisecond
 		d := b.wait(at)
 		if d < least || d >= 2*least {

@@ -97,7 +97,7 @@ type Worker[R any] struct {
 	Backoff pace.Backoff
 	// Breaker is how many records must end Failed or Ignored, with no answer
 	// between, until the circuit breaker opens: then one try at a time probes the service, after
-	// 100 ms, 200 ms and so on up to a second, with jitter, until one is
+	// 100 ms, 200 ms and so on up to 500 ms, with jitter, until one is
 	// answered. If zero, 5; below zero, it never opens.
 	Breaker int
 	// Dead takes a record that was given up: with the error of Handle, inside a

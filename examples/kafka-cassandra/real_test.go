@@ -66,15 +66,15 @@ func TestReal(t *testing.T) {
 		t.Run("Best", func(t *testing.T) { sceneBest(t, s, []int{16, 64, 256}, 50_000, 3*time.Second, "-slowdown", "6") })
 		t.Run("Frozen", func(t *testing.T) { sceneFrozen(t, s, 50_000, 10*time.Second, 2*time.Second) })
 		t.Run("Slow", func(t *testing.T) { sceneSlow(t, s, 50_000, 3*time.Second, 3*time.Second) })
+		t.Run("Lost", func(t *testing.T) { sceneLost(t, s, 30_000, 3*time.Second) })
 		t.Run("Poison", func(t *testing.T) { scenePoison(t, s, 40_000, 10_000) })
 		t.Run("Killed", func(t *testing.T) { sceneKilled(t, s, 30_000, 10_000, 2*time.Second, "-most", "1") })
 		t.Run("Down", func(t *testing.T) { sceneDown(t, s, 10_000, 4*time.Second) })
 	})
 	t.Run("Limited", func(t *testing.T) {
 		s := real(t, kafka, at500...)
-		t.Run("Collapse", func(t *testing.T) { sceneCollapse(t, s, 5000, 6*time.Second) })
+		t.Run("Collapse", func(t *testing.T) { sceneCollapse(t, s, 5000, 6*time.Second, 3*time.Second) })
 		t.Run("Several", func(t *testing.T) { sceneSeveral(t, s, 500, 1000, 3*time.Second) })
-		t.Run("Lost", func(t *testing.T) { sceneLost(t, s, 2000, 3*time.Second) })
 		t.Run("Refused", func(t *testing.T) { sceneRefused(t, s, 500, 2500, 6*time.Second) })
 	})
 	t.Run("Queue", func(t *testing.T) {

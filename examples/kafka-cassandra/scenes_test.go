@@ -14,9 +14,10 @@ import (
 // differs.
 
 // sceneCollapse is a database of 500/s that delays what is beyond, with a time-out
-// of 600 ms: what is learnt; then a fixed bound of 512, which collapses; then what
-// is learnt again, while the database still does work that was given up.
-func sceneCollapse(t *testing.T, s *site, each int64, long time.Duration) {
+// of 600 ms: what is learnt; then a fixed bound of 512, which collapses; then, after
+// a rest, what is learnt again. The database still does work that was given up, and
+// a real one shares itself between that and what is new until the former is done.
+func sceneCollapse(t *testing.T, s *site, each int64, long, rest time.Duration) {
 	const timeout = "-timeout=600ms"
 	s.begin(t, "steady", timeout).stop()
 	s.produce(t, "steady", each)
@@ -45,6 +46,7 @@ func sceneCollapse(t *testing.T, s *site, each int64, long time.Duration) {
 		t.Errorf("fixed 512 in the same test: %.0f/s after %v, want it collapsed, below 150/s", r, long)
 	}
 	fixed.stop()
+	time.Sleep(rest)
 	sceneAfter(t, s)
 }
 
@@ -119,9 +121,9 @@ func sceneFrozen(t *testing.T, s *site, each int64, long, timeout time.Duration)
 	if most > 64 || timeouts > 64+20 {
 		t.Errorf("frozen for %v: %d in flight and %d time-outs, want at most 64 and 84", long, most, timeouts)
 	}
-	// The circuit breaker rests for up to a second between two probes.
-	if first > 1500*time.Millisecond || full == 0 || full > 3*time.Second {
-		t.Errorf("after it goes on: first row after %v, 80 %% of %.0f/s after %v; want 1.5 s and 3 s", first, usual, full)
+	// The circuit breaker rests for up to half a second between two probes.
+	if first > 500*time.Millisecond || full == 0 || full > 3*time.Second {
+		t.Errorf("after it goes on: first row after %v, 80 %% of %.0f/s after %v; want 0.5 s and 3 s", first, usual, full)
 	}
 }
 
@@ -141,10 +143,10 @@ func sceneDown(t *testing.T, s *site, each int64, long time.Duration) {
 	s.restart(t)
 	first := await(t, "a row after the restart", 20*time.Second, func() bool { return counted(ours.pipeline).done > to.done })
 	t.Logf("down: %.1f tries a second; first row %v after it answers", tries, first)
-	// The circuit breaker rests for up to a second, and the driver connects again
+	// The circuit breaker rests for up to half a second, and the driver connects again
 	// every quarter of one: two rests where a try comes just before that.
-	if tries > 10 || first > 2250*time.Millisecond {
-		t.Errorf("down: %.1f tries a second, and the first row %v after it answers; want at most 10 and 2.25 s", tries, first)
+	if tries > 10 || first > 1500*time.Millisecond {
+		t.Errorf("down: %.1f tries a second, and the first row %v after it answers; want at most 10 and 1.5 s", tries, first)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestStandins(t *testing.T) {
 		},
 		"Collapse": func(t *testing.T) {
 			s := standins(t, fiveHundred)
-			sceneCollapse(t, s, 1200, 3*time.Second)
+			sceneCollapse(t, s, 1200, 3*time.Second, 0)
 		},
 		"Refused": func(t *testing.T) {
 			sceneRefused(t, standins(t, standin.Knobs{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}), 200, 500, 6*time.Second)
