@@ -15,10 +15,11 @@ type shared struct{ jain, deviation, refused float64 }
 
 // evenly runs n processes that always have more to do, on so many a second each,
 // for ten minutes after the first.
-func evenly(t *testing.T, text string, n int, each float64, seed uint64) shared {
+func evenly(t *testing.T, text string, n int, each float64, hints Hints, seed uint64) shared {
 	t.Helper()
 	rate := int64(float64(n) * each)
 	s := plain("evenly", 11*time.Minute, bucketOf(rate, time.Second, rate), Group{Processes: n, Workers: 10})
+	s.Server.Hints = hints
 	served, sent, refused := make([]float64, n), 0.0, 0.0
 	r := New(s, policy(t, text), seed)
 	r.Watch = func(p Point) {
@@ -46,10 +47,16 @@ func evenly(t *testing.T, text string, n int, each float64, seed uint64) shared 
 // evenly. Blind ones, of which each refusal slows down one at random, stay within
 // a quarter of their mean: docs/concurrency.md has the table.
 func TestFairAfterAMinute(t *testing.T) {
+	left, share := Hints{Remaining: true}, Hints{Remaining: true, Policy: true, RetryAfter: true, Share: true}
 	seeds, bounds := uint64(1), []struct {
-		text            string
+		about, text     string
+		hints           Hints
 		jain, deviation float64
-	}{{"adaptive-informed", 0.95, 0.2}, {"adaptive", 0.9, 0.33}}
+	}{
+		{"share", "adaptive-informed", share, 0.95, 0.1},
+		{"left", "adaptive-informed", left, 0.95, 0.2},
+		{"blind", "adaptive", left, 0.9, 0.33},
+	}
 	clients, rates := []int{5, 50}, []float64{2}
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		seeds, clients, rates = 3, []int{2, 5, 20, 50, 200}, []float64{0.5, 1, 2, 5, 20}
@@ -59,17 +66,17 @@ func TestFairAfterAMinute(t *testing.T) {
 			for _, each := range rates {
 				var mean shared
 				for seed := range seeds {
-					got := evenly(t, b.text, n, each, seed+1)
+					got := evenly(t, b.text, n, each, b.hints, seed+1)
 					mean.jain += got.jain / float64(seeds)
 					mean.deviation += got.deviation / float64(seeds)
 					mean.refused += got.refused / float64(seeds)
 				}
-				t.Logf("| %s | %d at %v/s | %.2f | %.2f | %.3f |", b.text, n, each, mean.jain, mean.deviation, mean.refused)
+				t.Logf("| %s | %d at %v/s | %.2f | %.2f | %.3f |", b.about, n, each, mean.jain, mean.deviation, mean.refused)
 				if n < 5 || each < 2 { // too few refusals in a minute to learn from
 					continue
 				}
 				if mean.jain < b.jain || mean.deviation > b.deviation || mean.refused > 0.03 {
-					t.Errorf("%s, %d clients at %v/s: Jain %.3f, deviation %.3f of the mean, %.3f refused; want at least %v, at most %v and 0.03", b.text, n, each, mean.jain, mean.deviation, mean.refused, b.jain, b.deviation)
+					t.Errorf("%s, %d clients at %v/s: Jain %.3f, deviation %.3f of the mean, %.3f refused; want at least %v, at most %v and 0.03", b.about, n, each, mean.jain, mean.deviation, mean.refused, b.jain, b.deviation)
 				}
 			}
 		}
