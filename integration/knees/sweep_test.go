@@ -39,7 +39,24 @@ func (s *sweep) turn(t *testing.T, rates []float64, held []int) {
 		if s.trial(t, rates[i]) {
 			held[i]++
 		}
-		time.Sleep(2 * time.Second)
+		s.settle(t)
+	}
+}
+
+// settle waits until a service has done what it was left with: twenty requests in a
+// row, one after another, are served within the objective.
+func (s *sweep) settle(t *testing.T) {
+	t.Helper()
+	time.Sleep(2 * time.Second)
+	for row, began := 0, time.Now(); row < 20; row++ {
+		start := time.Now()
+		if err := s.send(t.Context()); err != nil || time.Since(start) > s.want.p99 {
+			row = -1
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the service has not recovered a minute after a trial")
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
@@ -103,6 +120,59 @@ func TestSweepDivides(t *testing.T) {
 			t.Errorf("%v of 3 divides at %d to %d, want %d to %d", c.held, low, high, c.low, c.high)
 		}
 	}
+}
+
+// recovers pushes a service to a rate for a while, goes back to another without a
+// pause, and watches for two minutes how long it takes until it is well: from then on
+// at most one second in eight has more than 5 % of requests that are slow or fail.
+func (s *sweep) recovers(t *testing.T, pushed float64, long time.Duration, back float64) (took time.Duration, end string) {
+	t.Helper()
+	const watched = 120
+	var (
+		all sync.WaitGroup
+		mu  sync.Mutex
+		bad [watched]float64
+		out [watched]float64
+	)
+	start := time.Now()
+	rate := pushed
+	for at := time.Duration(0); at < long+watched*time.Second; at += time.Duration(s.rng.ExpFloat64() / rate * float64(time.Second)) {
+		if at >= long {
+			rate = back
+		}
+		due := start.Add(at)
+		time.Sleep(time.Until(due))
+		all.Go(func() {
+			err := s.send(t.Context())
+			slow := err != nil || time.Since(due) > s.want.p99
+			if at < long {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			second := min(int((at-long)/time.Second), watched-1)
+			out[second]++
+			if slow {
+				bad[second]++
+			}
+		})
+	}
+	all.Wait()
+	sick, well := 0, watched
+	for i := watched - 1; i >= 0; i-- {
+		if bad[i] > max(1, 0.05*out[i]) {
+			sick++
+		} else if 8*sick <= watched-i {
+			well = i
+		}
+	}
+	last := 0
+	for i := watched - 30; i < watched; i++ {
+		if bad[i] > max(1, 0.05*out[i]) {
+			last++
+		}
+	}
+	return time.Duration(well) * time.Second, fmt.Sprintf("%d of 30 s bad", last)
 }
 
 // trial sends a Poisson process of requests, whether or not earlier ones are
