@@ -18,8 +18,8 @@ import "math"
 //
 // h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
 // more where many requests are in flight, less where the bucket is known to hold
-// no more than 4, and at most an eighth of a stated policy, which also bounds theta
-// while r < h. A fixed window is known by its reset, the same instant in answer
+// no more than 4, and at most an eighth of a stated policy or 2; the policy also
+// bounds theta while r < h. A fixed window is known by its reset, the same instant in answer
 // after answer; there the rate is what is left over the time left.
 //
 // What remains is not acted on where it is too late or says too little: see stale
@@ -68,7 +68,8 @@ type level struct {
 
 const (
 	smallest   = 3.0   // h at least
-	widest     = 128.0 // h at most
+	widest     = 128.0 // h at most,
+	widestPart = 1e3   // and where a share is stated
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
@@ -81,7 +82,8 @@ const (
 	rising     = 0.4  // growth with an answer that sees a low level stand still
 	still      = 2    // answers in a row that saw most, which rising begins with
 	surely     = 12   // of those, which say that the bucket holds no more
-	apart      = 8    // h is at most this part of a stated policy
+	apart      = 8    // h is at most this part of a stated policy,
+	leastApart = 2.0  // or so much
 	short      = 10.0 // seconds
 	few        = 12.0 // requests in a stated policy, of which what remains says too little
 	doubts     = 10.0 // windows, in which none is taken for fixed that was not
@@ -160,7 +162,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	if o.Verdict == Ignored || o.Verdict == Failed {
 		return true
 	}
-	l.look(s, sent, o, a.costs.unit())
+	l.look(a, s, sent, o)
 	if l.window {
 		// Less what is on the way, of all that share it. What has been in flight for
 		// longer than usual was counted by the server already.
@@ -190,30 +192,9 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	return true
 }
 
-// stale reports whether answers that take rtt come when too much of the stated window
-// is over for what they say to be acted on; what is acted on already, only when that
-// is clearly so, as rtt varies.
-func (l *level) stale(rtt float64) bool {
-	most := l.length / fresh
-	if l.on {
-		most = l.length / old
-	}
-	return l.length > 0 && rtt > most
-}
-
-// scant reports whether the stated policy is of so few requests, in a window that
-// is not short, that what remains says less than the policy itself.
-func (l *level) scant() bool {
-	least := few
-	if l.on {
-		least *= 0.7 // the mean cost varies
-	}
-	return l.length > short && l.quota < least
-}
-
 // look takes in what an answer shows.
-func (l *level) look(s, sent float64, o Outcome, unit float64) {
-	dt, seen := max(s-l.seenAt, 0), l.seenAt
+func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
+	dt, seen, unit := max(s-l.seenAt, 0), l.seenAt, a.costs.unit()
 	l.seenAt = s
 	remaining := o.Hints.Remaining
 	// Neither is a fixed window that gives back before it ends, nor one that ends
@@ -246,8 +227,11 @@ func (l *level) look(s, sent float64, o Outcome, unit float64) {
 		}
 	}
 	l.h = min(max(0.7*l.swing, smallest), widest)
+	if a.share.agreed > 0 { // theta is drawn to a part, and does not fall while a wide swing lasts
+		l.h = max(l.h, min(0.7*l.swing, widestPart))
+	}
 	if l.quota > 0 {
-		l.h = min(l.h, max(l.quota/apart, 1))
+		l.h = min(l.h, max(l.quota/apart, leastApart))
 	}
 	if l.tiny {
 		l.h = min(l.h, max(l.most/1.5, 0.5))

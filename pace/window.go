@@ -50,3 +50,24 @@ func (l *level) after(o Outcome) time.Duration {
 	}
 	return after
 }
+
+// stale reports whether answers that take rtt come when too much of the stated window
+// is over for what they say to be acted on; what is acted on already, only when that
+// is clearly so, as rtt varies.
+func (l *level) stale(rtt float64) bool {
+	most := l.length / fresh
+	if l.on {
+		most = l.length / old
+	}
+	return l.length > 0 && rtt > most
+}
+
+// scant reports whether the stated policy is of so few requests, in a window that
+// is not short, that what remains says less than the policy itself.
+func (l *level) scant() bool {
+	least := few
+	if l.on {
+		least *= 0.7 // the mean cost varies
+	}
+	return l.length > short && l.quota < least
+}
