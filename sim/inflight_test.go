@@ -184,6 +184,9 @@ func TestMetastable(t *testing.T) {
 		if got := least(ours[30:]); got < 0.95*350 { // arrivals are random: 400 a second, 350 in the worst
 			t.Errorf("seed %d: %v a second from 10 s after the trigger on, want 95 %% of what comes", seed, got)
 		}
+		if all := finish(New(builtin(t, "metastable"), policy(t, "none(in-flight=adaptive)"), seed)); float64(all.Sent) > 1.11*float64(all.Served) {
+			t.Errorf("seed %d: %d requests sent for %d served, want at most 1.11 each", seed, all.Sent, all.Served)
+		}
 		fixed, ours := seconds(t, collapse, "none(in-flight=512)", seed), seconds(t, collapse, "none(in-flight=adaptive)", seed)
 		if slices.Max(fixed[3:]) > 150 || least(ours[3:]) < 475 {
 			t.Errorf("seed %d: 500/s, 600 ms: fixed 512 serves %v at most, ours %v at least; want below 150, above 475", seed, slices.Max(fixed[3:]), least(ours[3:]))
