@@ -69,7 +69,7 @@ type level struct {
 const (
 	smallest   = 3.0   // h at least
 	widest     = 128.0 // h at most,
-	widestPart = 1e3   // and where a share is stated
+	widestPart = 300.0 // and where a share is stated
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
 	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst

@@ -15,8 +15,8 @@ func TestReserve(t *testing.T) {
 		want         float64
 	}{
 		{"a wide swing", 0, 0, 4000, 3000, 128},
-		{"a wide swing, and a share", 0, 20, 4000, 3000, 700},
-		{"a very wide swing, and a share", 0, 20, 400_000, 100_000, 1000},
+		{"a swing of 300, and a share", 0, 20, 4000, 3700, 210},
+		{"a wide swing, and a share", 0, 20, 4000, 3000, 300},
 		{"a policy of 800", 800, 0, 700, 500, 100},
 		{"a policy of 10", 10, 0, 9, 2, 2},
 	} {
