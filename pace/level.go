@@ -16,11 +16,11 @@ import "math"
 //
 // F is what was in flight when the first answer of the round came.
 //
-// h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket,
-// more where many requests are in flight, less where the bucket is known to hold
-// no more than 4, and at most an eighth of a stated policy or 2; the policy also
-// bounds theta while r < h. A fixed window is known by its reset, the same instant in answer
-// after answer; there the rate is what is left over the time left.
+// h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket, more
+// where many requests are in flight, less where the bucket is known to hold no more
+// than 4, and at most an eighth of a stated policy or 2, whichever is more; the policy
+// also bounds theta while r < h. A fixed window is known by its reset, the same instant
+// in answer after answer; there the rate is what is left over the time left.
 //
 // What remains is not acted on where it is too late or says too little: see stale
 // and scant. The rows of refusals of estimate bound theta.
@@ -226,10 +226,11 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 			l.most, l.tiny = max(l.most, most), true
 		}
 	}
-	l.h = min(max(0.7*l.swing, smallest), widest)
-	if a.share.agreed > 0 { // theta is drawn to a part, and does not fall while a wide swing lasts
-		l.h = max(l.h, min(0.7*l.swing, widestPart))
+	most := widest
+	if a.share.agreed > 0 { // theta is drawn to it, and does not fall while a wide swing lasts
+		most = widestPart
 	}
+	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {
 		l.h = min(l.h, max(l.quota/apart, leastApart))
 	}
