@@ -25,7 +25,9 @@ import (
 // To learn base, it lowers what is in flight for a moment to half of what fills
 // the server: at the start, when the limit has doubled or halved, after three
 // cuts on end, and about every 10 s by the wall clock, at which all clients of a
-// server then do so together.
+// server then do so together. A server that has become much slower by itself looks
+// as if it had a queue; that it has none is seen after three cuts, and the limit
+// goes back to half of what it was.
 //
 // Where more than a tenth of the requests fail after longer than twice base
 // (time-outs), it halves the limit once a round trip, and does not grow before
@@ -38,7 +40,7 @@ import (
 //
 // The limit begins at 10. It says nothing about a rate: beside a server that
 // refuses by rate, pacing is needed too, see pace.Gate. Several clients of one
-// server see each other's queue as its latency, so that theirs together grows.
+// server see each other's queue as its latency, until they look together.
 // The zero value is ready.
 type Adaptive struct {
 	// Max bounds the limit. If zero or below, 10,000.
@@ -54,6 +56,7 @@ type Adaptive struct {
 	Slowdown float64
 
 	limit    float64 // zero: not begun
+	uncut    float64 // limit before the latest cuts in a row for a queue
 	step     float64 // by which it was last raised; zero: it was not
 	patience int     // windows from a raise that failed to the next
 	rest     int     // windows until the next raise
@@ -203,7 +206,10 @@ func (a *Adaptive) need() int {
 	if w := &a.last; w.n < 2*a.probe.low || w.doubt() > 0.1*w.mean() {
 		return max(2*a.probe.low, probeSamples)
 	}
-	return adaptiveWindow
+	if a.base == 0 {
+		return adaptiveWindow
+	}
+	return probeLeast
 }
 
 // turn ends a window.
@@ -221,9 +227,6 @@ func (a *Adaptive) turn(now time.Time, w *window) {
 	}
 	if a.paying > 0 && !a.settled(mean) {
 		return
-	}
-	if a.limit < 2 { // no other is in flight
-		a.learn(w)
 	}
 	if a.suspect() {
 		a.lookDown(now, probeDepth*min(1, a.base/mean))
@@ -256,6 +259,9 @@ func (a *Adaptive) steer(mean float64) {
 	queue := n * (1 - a.fine()/mean)
 	switch {
 	case a.seen >= 3 && n*(1-a.fine()/calm) > room:
+		if a.cuts == 0 {
+			a.uncut = a.limit
+		}
 		a.lower(max(n*a.fine()/calm+0.7*room+a.held, a.limit/2))
 	case queue < room/2:
 		a.raise()
@@ -324,7 +330,7 @@ func (a *Adaptive) lose(s Sample) {
 	if 10*a.lost <= a.answers+a.lost || a.lost < 2 && a.limit >= 4 {
 		return
 	}
-	a.answers, a.lost = 0, 0
+	a.answers, a.lost, a.uncut = 0, 0, 0
 	a.limit = max(1, a.limit/2)
 	a.step, a.seen, a.rest, a.patience = 0, 0, 0, 0
 	a.probe.low, a.last, a.cut = 0, window{}, s.Now

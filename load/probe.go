@@ -12,17 +12,22 @@ type probe struct {
 	pending float64   // base, if the next one agrees; zero: none
 	limit   float64   // when the last one ended
 	windows int       // since then
+	lasted  int       // round trips that it took
 	suspect bool      // base is known to be wrong
 	period  int64     // nanoseconds of the wall clock when that of the last one began
 	raised  int64     // period after that in which base was last raised much
+	common  bool      // it began when the wall clock said so
+	crowd   int       // common ones until base may be raised much in another one
 }
 
 const (
 	probeDepth   = 0.5  // of what fills the server
-	probeLeast   = 0.01 // of what is in flight
+	probeLow     = 0.01 // of what is in flight, at least
+	probeLeast   = 4    // answers
 	probeSamples = 50   // answers, where they vary much
 	probePeriod  = 10 * time.Second
-	probeCost    = 50 // a period is at least so many times as long as a probe
+	probeCost    = 20 // a period is at least so many times as long as a probe
+	probeCrowd   = 20 // common probes for which others are believed to be there
 )
 
 // lookDown begins a probe, with a part of what is in flight.
@@ -32,7 +37,8 @@ func (a *Adaptive) lookDown(now time.Time, part float64) {
 		n = min(n, a.inFlight)
 	}
 	held := min(a.held, n)
-	a.probe.low, a.probe.since = max(1, int((n-held)*max(part, probeLeast)+held)), now
+	a.probe.low, a.probe.since = max(1, int((n-held)*max(part, probeLow)+held)), now
+	a.probe.common = false
 	a.probe.suspect, a.cuts, a.last = false, 0, window{}
 }
 
@@ -40,17 +46,20 @@ func (a *Adaptive) lookDown(now time.Time, part float64) {
 func (a *Adaptive) suspect() bool {
 	p := &a.probe
 	changed := a.limit > 2*p.limit || a.limit < p.limit/2
-	return p.suspect || a.cuts >= 3 || changed && p.windows >= 10
+	return p.suspect || a.cuts >= 3 || changed && p.windows >= max(10, 4*p.lasted)
 }
 
-// lookAtTimes begins a probe when the wall clock says so.
+// lookAtTimes begins a common probe when the wall clock says so. One that is in
+// course begins anew, so that all clients of the server have theirs together.
 func (a *Adaptive) lookAtTimes(now time.Time) {
+	p := &a.probe
 	every := a.interval()
 	period := now.UnixNano() / every * every
-	if period == a.probe.period || a.probe.low > 0 || a.paying > 0 { // the clock may have been set back
+	due := period > p.period || p.period > now.UnixNano() // the clock may have been set back
+	if !due || p.low > 0 && p.common || a.paying > 0 {
 		return
 	}
-	a.probe.period = period
+	p.period = period
 	if !a.binds() {
 		return
 	}
@@ -59,6 +68,7 @@ func (a *Adaptive) lookAtTimes(now time.Time) {
 		part *= a.base / a.means[0]
 	}
 	a.lookDown(now, part)
+	p.common = true
 }
 
 // interval is the time between two such probes, in nanoseconds: a probe of a
@@ -78,19 +88,24 @@ func (a *Adaptive) interval() int64 {
 // own look the same; and it is believed once a period, as others may have come.
 func (a *Adaptive) probed(now time.Time, w *window) {
 	p := &a.probe
-	before, low := a.base, p.low
+	before, low, mean := a.base, p.low, w.mean()
 	p.low, p.windows, p.limit, a.seen = 0, 0, a.limit, 0
-	if mean := w.mean(); before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
+	p.lasted = w.n / low
+	if p.common {
+		p.crowd = max(0, p.crowd-1)
+		if mean < 0.75*before { // base was the queue of others
+			p.crowd = probeCrowd
+		}
+	}
+	if before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
 		if p.pending == 0 || mean < 0.8*p.pending && low > 1 { // less in flight, less of a queue
+			common := p.common
 			p.pending = mean
 			a.lookDown(now, 0.5*float64(low)/min(a.limit, max(a.inFlight, 1)))
+			p.common = common
 			return
 		}
-		if after := now.UnixNano()/int64(probePeriod) + 1; after != p.raised {
-			a.base, a.doubt = min(p.pending, mean), w.doubt()/mean
-			p.raised = after
-		}
-		p.pending = 0
+		a.believe(now, w)
 		return
 	}
 	p.pending = 0
@@ -99,6 +114,21 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 		a.limit, a.inFlight = max(1, a.limit*0.7), a.inFlight*0.7
 		a.lookDown(now, 0.5)
 	}
+}
+
+// believe takes into base that the server has become much slower. The limit was
+// lowered as by a queue, and goes back to half of what it was.
+func (a *Adaptive) believe(now time.Time, w *window) {
+	p := &a.probe
+	mean := min(p.pending, w.mean())
+	p.pending = 0
+	period := now.UnixNano()/int64(probePeriod) + 1
+	if period == p.raised || !p.common && p.crowd > 0 {
+		return
+	}
+	a.base, a.doubt = mean, w.doubt()/w.mean()
+	p.raised = period
+	a.limit, a.rest = max(a.limit, a.uncut/2), 0
 }
 
 // learn takes the latency of a window without a queue into base.

@@ -83,8 +83,8 @@ func sceneSlow(t *testing.T, s *site, each int64, settles, long time.Duration) {
 	timeouts := to.timeout - before.timeout
 	r := rate(settled, to)
 	t.Logf("five times as slow: %.0f/s from %v on, usually %.0f/s, %d timed out, limit %d; fast again: %.0f/s after %v", r, settles, usual, timeouts, to.limit, best, time.Since(began))
-	if r < 0.5*usual/5 || 100*timeouts > to.done-before.done || to.inFlight > 64 {
-		t.Errorf("five times as slow: %.0f/s with %d time-outs and %d in flight; want at least half of a fifth of %.0f/s, 1 in 100, and 64", r, timeouts, to.inFlight, usual)
+	if r < 0.6*usual/5 || 100*timeouts > to.done-before.done || to.inFlight > 64 {
+		t.Errorf("five times as slow: %.0f/s with %d time-outs and %d in flight; want at least 60 %% of a fifth of %.0f/s, 1 in 100, and 64", r, timeouts, to.inFlight, usual)
 	}
 	if best < 0.8*usual {
 		t.Errorf("fast again: %.0f/s within 5 s, want at least 80 %% of %.0f/s", best, usual)

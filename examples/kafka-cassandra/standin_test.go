@@ -37,7 +37,7 @@ func TestStandins(t *testing.T) {
 		},
 		"Several": func(t *testing.T) { sceneSeveral(t, standins(t, fiveHundred), 500, 300, 3*time.Second) },
 		"Slow": func(t *testing.T) {
-			sceneSlow(t, standins(t, standin.Knobs{Service: 5 * ms, Width: 5}), 1900, 10*time.Second, 10*time.Second)
+			sceneSlow(t, standins(t, standin.Knobs{Service: 5 * ms, Width: 5}), 1900, 5*time.Second, 5*time.Second)
 		},
 		"Node": func(t *testing.T) {
 			// 3 nodes of 1000/s, of which one does 100/s and has a third of the rows.
