@@ -18,7 +18,7 @@ import (
 // half of what it allows for, and lowers it to n · base/latency and 0.7 of that
 // allowance when the queue is longer in three windows on end, so that a pause of
 // the server (garbage collection) does not count. A window is as many answers as
-// the limit, at least ten: about a round trip. The allowance is 1.5 √n: as much
+// the limit, at least five: about a round trip. The allowance is 1.5 √n: as much
 // as random arrivals need, and more where base is uncertain or service times
 // vary much, within a third to a half of n.
 //
@@ -108,7 +108,7 @@ func (w *window) doubt() float64 { return w.deviation() / math.Sqrt(float64(w.n)
 
 const (
 	adaptiveStart    = 10  // limit
-	adaptiveWindow   = 10  // answers in a window, at least
+	adaptiveWindow   = 5   // answers in a window, at least
 	adaptiveQueue    = 1.5 // allowance for a queue, in roots of what is in flight
 	adaptivePatience = 8   // windows from a raise that failed to the next, at most
 	adaptivePaying   = 4   // windows in which a backlog must fall

@@ -50,7 +50,7 @@ func (a *Adaptive) suspect() bool {
 }
 
 // lookAtTimes begins a common probe when the wall clock says so. One that is in
-// course begins anew, so that all clients of the server have theirs together.
+// course starts again, so that all clients of the server have theirs together.
 func (a *Adaptive) lookAtTimes(now time.Time) {
 	p := &a.probe
 	every := a.interval()
