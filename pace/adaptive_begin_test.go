@@ -56,6 +56,23 @@ func TestAdaptiveBeginsWithThePolicy(t *testing.T) {
 	}
 }
 
+// A share of the policy is a guess for who has served next to nothing. One of many
+// clients that has measured its rate does not go up to a fourth of the policy as it is refused.
+func TestAdaptiveBeginsWithWhatItMeasured(t *testing.T) {
+	told := Hints{Limit: Some(int64(264)), Window: Some(time.Second)}
+	for _, calls := range []int{5, 36} {
+		p := &play{t: t, a: &Adaptive{}}
+		for range calls {
+			p.call(Served, told, 0)
+		}
+		p.call(Throttled, told, 0)
+		got := p.a.rate(p.now.Seconds())
+		if guess := calls < 10; guess && got < 50 || !guess && got > 10 {
+			t.Errorf("after %d calls served at 10 a second and a refusal of 264 a second it goes on with %.1f a second", calls, got)
+		}
+	}
+}
+
 // A rate that was learnt from refusals is kept when hints appear.
 func TestAdaptiveKeepsItsRateWhenHintsAppear(t *testing.T) {
 	p := &play{t: t, a: &Adaptive{}}

@@ -121,7 +121,7 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 		rate = max(a.proof, 0.5*served/max(s-a.rowAt, a.rtt/2, 0.05))
 	}
 	if c := a.level.policy; c > 0 {
-		if a.accepted < sample {
+		if a.proof == 0 && a.accepted < sample {
 			rate = max(rate, c/4)
 		}
 		rate = min(rate, c)
