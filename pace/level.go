@@ -42,7 +42,6 @@ type level struct {
 	r, low, swing float64 // last seen, its trough, its swing
 	most          float64 // the highest r seen
 	tops          int     // answers in a row that saw most, and no more
-	stood         int     // rounds in a row that saw the same r
 	tiny          bool    // the bucket holds no more than most
 	seenAt        float64 // an answer
 	toldAt        float64 // an answer with a hint
@@ -216,7 +215,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 			l.low, l.swing = r, firstSwing
 		}
 		l.divide(r, o.Request.Luck)
-		l.top(r, sent >= l.roundAt)
+		l.top(r)
 		l.r = r
 		fade := memory / (memory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
@@ -241,17 +240,10 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
 }
 
-// top takes in r as the most that remained so far, or as seen again. The limit may
-// have been lowered: a little that stands still is the most there is now.
-func (l *level) top(r float64, newRound bool) {
+// top takes in r as the most that remained so far, or as seen again.
+func (l *level) top(r float64) {
 	switch {
-	case r != l.r:
-		l.stood = 0
-	case newRound:
-		l.stood++
-	}
-	switch {
-	case r > l.most || l.stood >= 2*surely && r >= 1 && r < l.most && r <= smallest:
+	case r > l.most:
 		l.most, l.tops, l.tiny = r, 0, false
 	case r < l.most:
 		l.tops = 0

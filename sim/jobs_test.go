@@ -89,31 +89,3 @@ func TestJobsOfOneClient(t *testing.T) {
 		}
 	}
 }
-
-// Where the limit has fallen, so little remains as long as it stands still is not the
-// rest of a large bucket that others empty: one client goes on at about the new rate.
-func TestJobAfterTheLimitFell(t *testing.T) {
-	s := Scenario{
-		Name: "fell", Duration: 10 * time.Minute,
-		Server: Server{
-			Limit: limit.Limit{Kind: limit.SlidingWindow, Count: 5, Period: time.Second},
-			Hints: Hints{Remaining: true},
-			Changes: []Change{
-				{At: 26 * time.Second, Count: 2, Period: time.Second},
-			},
-		},
-		Network: Network{Latency: 337 * time.Millisecond, Spread: 0.2},
-		Clients: []Group{{Processes: 1, Workers: 15, Work: 173}},
-	}
-	var done []float64
-	for seed := range uint64(5) {
-		if r := play(t, s, "adaptive-informed", seed+1); r.Finish.OK {
-			done = append(done, r.Finish.V)
-		}
-	}
-	slices.Sort(done)
-	if len(done) < 5 || done[2] > 400 {
-		t.Errorf("done after %.0f s; want all five, in 400 s", done)
-	}
-	t.Logf("done after %.0f s", done)
-}
