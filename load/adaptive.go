@@ -26,8 +26,8 @@ import (
 // the server: at the start, when the limit has doubled or halved, after three
 // cuts on end, and about every 10 s by the wall clock, at which all clients of a
 // server then do so together. A server that has become much slower by itself looks
-// as if it had a queue; that it has none is seen after three cuts, and the limit
-// goes back to half of what it was.
+// as if it had a queue. After three cuts Adaptive measures base again, sees that there
+// is none, and takes the limit back to half of what it was before the cuts.
 //
 // Where more than a tenth of the requests fail after longer than twice base
 // (time-outs), it halves the limit once a round trip, and does not grow before
@@ -40,7 +40,8 @@ import (
 //
 // The limit begins at 10. It says nothing about a rate: beside a server that
 // refuses by rate, pacing is needed too, see pace.Gate. Several clients of one
-// server see each other's queue as its latency, until they look together.
+// server take each other's queue for its latency until they next measure base
+// together, and do not share it evenly.
 // The zero value is ready.
 type Adaptive struct {
 	// Max bounds the limit. If zero or below, 10,000.
@@ -56,7 +57,7 @@ type Adaptive struct {
 	Slowdown float64
 
 	limit    float64 // zero: not begun
-	uncut    float64 // limit before the latest cuts in a row for a queue
+	uncut    float64 // limit before it was cut for a queue that nothing has confirmed yet; zero: none
 	step     float64 // by which it was last raised; zero: it was not
 	patience int     // windows from a raise that failed to the next
 	rest     int     // windows until the next raise
@@ -259,7 +260,7 @@ func (a *Adaptive) steer(mean float64) {
 	queue := n * (1 - a.fine()/mean)
 	switch {
 	case a.seen >= 3 && n*(1-a.fine()/calm) > room:
-		if a.cuts == 0 {
+		if a.uncut == 0 {
 			a.uncut = a.limit
 		}
 		a.lower(max(n*a.fine()/calm+0.7*room+a.held, a.limit/2))
@@ -290,7 +291,7 @@ func (a *Adaptive) room(n float64) float64 {
 }
 
 func (a *Adaptive) raise() {
-	a.cuts = 0
+	a.cuts, a.uncut = 0, 0
 	if a.rest > 0 {
 		a.rest--
 		return

@@ -16,8 +16,8 @@ type probe struct {
 	suspect bool      // base is known to be wrong
 	period  int64     // nanoseconds of the wall clock when that of the last one began
 	raised  int64     // period after that in which base was last raised much
-	common  bool      // it began when the wall clock said so
-	crowd   int       // common ones until base may be raised much in another one
+	common  bool      // the wall clock began it, for all clients
+	crowd   int       // common ones until others are taken to have gone; zero: no others
 }
 
 const (
@@ -49,8 +49,8 @@ func (a *Adaptive) suspect() bool {
 	return p.suspect || a.cuts >= 3 || changed && p.windows >= max(10, 4*p.lasted)
 }
 
-// lookAtTimes begins a common probe when the wall clock says so. One that is in
-// course starts again, so that all clients of the server have theirs together.
+// lookAtTimes begins a common probe when the wall clock says so. A probe that is
+// under way starts again, so that all clients of the server have theirs together.
 func (a *Adaptive) lookAtTimes(now time.Time) {
 	p := &a.probe
 	every := a.interval()
@@ -108,7 +108,7 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 		a.believe(now, w)
 		return
 	}
-	p.pending = 0
+	p.pending, a.uncut = 0, 0
 	a.learn(w)
 	if low > 1 && (before == 0 || a.base < 0.8*before) { // there may still be a queue
 		a.limit, a.inFlight = max(1, a.limit*0.7), a.inFlight*0.7
@@ -116,8 +116,9 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 	}
 }
 
-// believe takes into base that the server has become much slower. The limit was
-// lowered as by a queue, and goes back to half of what it was.
+// believe raises base: the server has become much slower. The limit was cut as for a
+// queue, and goes back to half of what it was. Base is raised so once a period, and among
+// other clients only by a common probe, as their queue looks the same.
 func (a *Adaptive) believe(now time.Time, w *window) {
 	p := &a.probe
 	mean := min(p.pending, w.mean())
@@ -128,7 +129,7 @@ func (a *Adaptive) believe(now time.Time, w *window) {
 	}
 	a.base, a.doubt = mean, w.doubt()/w.mean()
 	p.raised = period
-	a.limit, a.rest = max(a.limit, a.uncut/2), 0
+	a.limit, a.uncut, a.rest = max(a.limit, a.uncut/2), 0, 0
 }
 
 // learn takes the latency of a window without a queue into base.

@@ -44,7 +44,14 @@ func TestInFlightRandomServers(t *testing.T) {
 		warm, calls, seeds = 300_000, 40_000, 100
 		others = append(others, "failsafe")
 	}
-	from, _ := strconv.ParseUint(os.Getenv("LOAD_FROM"), 10, 64) // other seeds
+	from := uint64(0)
+	if text := os.Getenv("LOAD_FROM"); text != "" { // other seeds
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			t.Fatalf("LOAD_FROM: %v", err)
+		}
+		from = n
+	}
 	for seed := from; seed < from+seeds; seed++ {
 		c := strange(seed)
 		ours := c.fares(t, "adaptive", warm, calls)

@@ -9,8 +9,8 @@ import (
 )
 
 // served counts what a run under none(in-flight=adaptive) serves between two
-// times, and how long that took on average.
-func (c trial) served(t *testing.T, clients []Group, speeds []Speed, from, to time.Duration) (n float64, mean time.Duration) {
+// times, how long that took on average, and Jain's index of the groups.
+func (c trial) served(t *testing.T, clients []Group, speeds []Speed, from, to time.Duration) (n float64, mean time.Duration, jain float64) {
 	t.Helper()
 	s := c.scenario()
 	s.Duration, s.Server.Service.Speeds = to, speeds
@@ -21,14 +21,20 @@ func (c trial) served(t *testing.T, clients []Group, speeds []Speed, from, to ti
 		t.Fatal(err)
 	}
 	var took time.Duration
+	of := make([]float64, len(s.Clients))
 	r := New(s, policy(t, "none(in-flight=adaptive)"), c.seed+1)
 	r.Watch = func(p Point) {
 		if !p.Sent && p.Verdict == pace.Served && p.At >= from {
 			n, took = n+1, took+p.Took
+			of[p.Group]++
 		}
 	}
 	finish(r)
-	return n, time.Duration(float64(took) / max(1, n))
+	squares := 0.0
+	for _, x := range of {
+		squares += x * x
+	}
+	return n, time.Duration(float64(took) / max(1, n)), n * n / max(1, squares) / float64(len(of))
 }
 
 // A server that becomes slower by itself has no queue, though its latency looks
@@ -48,7 +54,7 @@ func TestInFlightSlowerServers(t *testing.T) {
 						latency: 200 * time.Microsecond, workers: 64, seed: seed,
 					}
 					at := 20*time.Second + time.Duration(seed)*1300*time.Millisecond
-					n, _ := c.served(t, nil, []Speed{{at, factor}}, at+time.Second, at+20*time.Second)
+					n, _, _ := c.served(t, nil, []Speed{{at, factor}}, at+time.Second, at+20*time.Second)
 					own += n / 19 / (float64(width) / each.Seconds() / factor) / 4
 				}
 				t.Logf("%v x %d, %v times as slow: %.2f", each, width, factor, own)
@@ -69,7 +75,7 @@ func TestInFlightLateClients(t *testing.T) {
 		width, clients, workers int
 		most                    float64 // times the latency without a queue
 	}{{4, 4, 256, 3}, {16, 4, 256, 3}, {16, 8, 256, 3}, {5, 10, 100, 10}, {16, 10, 100, 4}, {64, 10, 100, 16}} {
-		var parts float64
+		var parts, even float64
 		for seed := range uint64(4) {
 			k := trial{
 				service: Service{Time: 10 * time.Millisecond, Spread: 0.2, AtOnce: c.width, Queue: -1},
@@ -79,13 +85,13 @@ func TestInFlightLateClients(t *testing.T) {
 			for i := range c.clients {
 				groups = append(groups, Group{Processes: 1, Workers: c.workers, Join: time.Duration(i) * 3 * time.Second})
 			}
-			n, mean := k.served(t, groups, nil, 60*time.Second, 75*time.Second)
-			parts += mean.Seconds() / 0.0104 / 4
+			n, mean, jain := k.served(t, groups, nil, 60*time.Second, 75*time.Second)
+			parts, even = parts+mean.Seconds()/0.0104/4, even+jain/4
 			if full := 15 * 100 * float64(c.width); n < 0.95*full {
 				t.Errorf("%d clients of %d at once: %.0f served of %.0f, want 95 %%", c.clients, c.width, n, full)
 			}
 		}
-		t.Logf("%d clients of %d at once: %.2f times the latency without a queue", c.clients, c.width, parts)
+		t.Logf("%d clients of %d at once: %.2f times the latency without a queue, Jain %.2f", c.clients, c.width, parts, even)
 		if parts > c.most {
 			t.Errorf("%d clients of %d at once: %.2f times the latency without a queue, want at most %v", c.clients, c.width, parts, c.most)
 		}
