@@ -45,7 +45,8 @@ type Adaptive struct {
 	Weight float64
 	// Burst spends the rest of a fixed window, or of the quota that a server states
 	// where it counts this client alone, as fast as the server allows. If false, it
-	// is spread evenly over the time left.
+	// is spread evenly over the time left, but for a window that the server tells the
+	// rest and the end of, and nobody else uses: that is spent as calls come.
 	Burst bool
 
 	base   time.Time // all instants below are seconds since base
@@ -104,11 +105,21 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds(), a.rtt): // one goes ahead to see
 		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
 	case unpaced:
-		return max(a.next, seconds(a.first.next(a.flying))) - at
+		return max(a.next, seconds(max(a.first.next(a.flying), a.room(at.Seconds())))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
-	return a.next - at
+	return max(a.next, seconds(a.room(at.Seconds()))) - at
+}
+
+// room is when the next may start, as far as what is in flight is concerned: before
+// anything was refused, no more than this client's part of what remains. The others wait
+// for an answer, for a moment as in first.
+func (a *Adaptive) room(s float64) float64 {
+	if a.on && !a.level.on || a.level.fits(s, a.rtt, a.flying) {
+		return 0
+	}
+	return a.last + min(patience, 4*a.rtt)
 }
 
 // Start records that r starts now.

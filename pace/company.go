@@ -88,6 +88,10 @@ func (c *company) refusals(l *level, s float64, v Verdict) {
 	if !l.on || v == Throttled && l.row > 0 {
 		return
 	}
+	if l.window { // one refusal at the end of each is what it costs to use it up
+		c.sound = s
+		return
+	}
 	share := 0.0
 	if v == Throttled {
 		share = 1

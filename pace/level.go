@@ -47,23 +47,16 @@ type level struct {
 	toldAt        float64 // an answer with a hint
 	h             float64
 
-	window   bool    // the limit is a fixed window
-	resetAt  float64 // when it ends
-	agreed   float64 // since when resets agree
-	patience float64 // for how long they must, seconds
-	doubt    bool    // a window that refusals named was none
-	slides   float64 // until when the limit is taken for no fixed window
-	late     float64 // how long after it to come back, seconds
-	policy   float64 // limit over window as the server states it, a second
-	quota    float64 // the limit as stated
-	length   float64 // the window as stated
-	peers    float64 // how many share the window, from how fast it empties
-	shown    float64 // the last r shown, own requests since not counted
-	pass     bool    // leave what is left of this window to the others
-	round    float64 // what was in flight when the first of it was answered
-	roundAt  float64 // when that was
-	company  company
-	kept     kept
+	windows
+	divided
+	met     bool    // something was refused
+	policy  float64 // limit over window as the server states it, a second
+	quota   float64 // the limit as stated
+	length  float64 // the window as stated
+	round   float64 // what was in flight when the first of it was answered
+	roundAt float64 // when that was
+	company company
+	kept    kept
 }
 
 const (
@@ -72,7 +65,6 @@ const (
 	widestPart = 300.0 // and where a share is stated
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
-	rush       = 1.0    // seconds in which a window is spent, by a factor of e, with Burst
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away
@@ -86,8 +78,6 @@ const (
 	leastApart = 2.0  // or so much
 	short      = 10.0 // seconds
 	few        = 12.0 // requests in a stated policy, of which what remains says too little
-	doubts     = 10.0 // windows, in which none is taken for fixed that was not
-	slack      = 1.1  // seconds: resets come rounded up to whole ones
 	fresh      = 10.0 // times in a window answers must be able to come, that what remains is acted on
 	old        = 4.0  // and, once it is
 )
@@ -96,12 +86,12 @@ const (
 func (l *level) rate(s float64) float64 {
 	if l.window {
 		if left := l.resetAt - s; left > 0 {
-			if l.burst {
+			if l.burst || l.alone() {
 				left = min(left, rush)
 			}
 			return max(l.r, 0.01) / left
 		}
-		return 5 // until the new window has shown itself
+		return 1 / max(l.rtt, 0.2) // until the new window has shown itself
 	}
 	f := 0.5
 	if l.r > l.h*(1-math.Ln2) { // below it f is at its least
@@ -112,12 +102,13 @@ func (l *level) rate(s float64) float64 {
 
 // within is the instant at for the next start, seen in the light of the window:
 // at its end when nothing is left in it, and never later. A reset further ahead
-// than an hour is not trusted blindly: then there is one try an hour.
+// than an hour is not trusted blindly: then there is one try an hour, unless a window
+// has ended when its reset had said so long before, or the policy is of one so long.
 func (l *level) within(s, at float64) float64 {
 	if !l.on || !l.window || s >= l.resetAt {
 		return at
 	}
-	if end := min(l.resetAt, s+patient) + l.late; l.r < 1 || l.pass || at > end {
+	if end := min(l.resetAt, s+min(max(patient, l.proven, l.length), 86400)) + l.late; l.r < 1 || l.pass || at > end {
 		return end
 	}
 	return at
@@ -164,9 +155,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	}
 	l.look(a, s, sent, o)
 	if l.window {
-		// Less what is on the way, of all that share it. What has been in flight for
-		// longer than usual was counted by the server already.
-		l.r = max(l.r-min(float64(a.flying), a.rtt/max(l.even, 1e-9))*max(l.peers, 1), 0)
+		l.apportion(a.flying, o)
 	}
 	l.company.observe(a, s, o.Verdict)
 	if l.stale(a.rtt) || l.scant() || l.tops >= 4 && l.most < 1 || l.company.crowded {
@@ -200,21 +189,18 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	// Neither is a fixed window that gives back before it ends, nor one that ends
 	// later than it is long, as two counters do.
 	rose := remaining.OK && sent >= seen && s < l.resetAt-slack && float64(remaining.V)/unit > l.shown+0.5
-	if reset := o.Hints.Reset; reset.OK {
-		if long := reset.V.Seconds(); l.window && rose || l.length > 0 && long > l.length+slack {
-			l.slides = s + doubts*long
-		}
-		l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
+	if remaining.OK && o.Verdict != Throttled {
+		l.divide(float64(max(remaining.V, 0))/unit, a.flying+1)
 	}
+	l.reset(a.rtt, s, sent, rose, o)
 	switch {
 	case o.Verdict == Throttled:
-		l.r = 0
+		l.r, l.met = 0, true
 	case remaining.OK:
-		r := float64(max(remaining.V, 0)) / unit
+		r := l.shown
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
-		l.divide(r, o.Request.Luck)
 		l.top(r)
 		l.r = r
 		fade := memory / (memory + dt)

@@ -5,36 +5,220 @@ import (
 	"time"
 )
 
-// divide estimates among how many a window is divided, from how many requests
-// it serves for each of ours. When fewer are left than that, each takes its
-// chance at them with a probability of its part: if all went for the last one,
-// all but one would be refused.
-func (l *level) divide(r float64, luck Luck) {
-	if served := l.shown - r; served > 0 {
-		l.peers += (served - l.peers) / 8
-	}
-	l.shown = r
-	l.pass = l.window && r < l.peers && luck.Unit(4)*l.peers > r
+// windows is what a level knows of a limit that is a fixed window.
+type windows struct {
+	window   bool    // the limit is one
+	resetAt  float64 // when it ends
+	agreed   float64 // since when resets agree
+	from     float64 // what remained then, or when something was last given back
+	patience float64 // for how long they must, seconds
+	doubt    bool    // a window that refusals named was none
+	slides   float64 // until when the limit is taken for no fixed window
+	proven   float64 // seconds ahead that a reset was told, and came true
+	late     float64 // how long after it to come back, seconds
+	pass     bool    // leave what is left of this window to the others
+	rtt      float64 // mean seconds from start to answer
+	ends     ends
 }
 
-// judge decides whether resets name one instant, as a window's do, or move on
-// with every request served, as a bucket's. Within one window they must have
-// agreed for a while; longer, once that was wrong.
+const (
+	rush      = 1.0  // seconds in which a window is spent, by a factor of e, at once
+	doubts    = 10.0 // windows, in which none is taken for fixed that was not
+	slack     = 1.1  // seconds: resets come rounded up to whole ones
+	agreement = 3.0  // seconds for which they agree, at least
+	distant   = 5.0  // seconds to a reset that would be seen to move,
+	fallen    = 0.5  // while so much of the most that remained was used,
+	fellBy    = 8.0  // and so many requests
+	odds      = 2.0  // of those that share a window, as many as are left try for one
+	single    = 1.1  // requests that a window serves for each of ours, where nobody shares it
+	steadied  = 8.0  // answers over which that is averaged
+)
+
+// divided estimates among how many what remains is divided: how many requests it falls
+// by for each answer of ours. As answers overtake each other, only a new low counts.
+type divided struct {
+	peers  float64 // how many; zero: not known
+	shown  float64 // the last that was shown, own requests since not counted
+	bottom float64 // the lowest
+	ours   float64 // answers since then
+	weight float64 // answers that peers is the mean of
+	begun  bool
+}
+
+// divide takes in that r remains, as flying requests were in flight.
+func (d *divided) divide(r float64, flying int) {
+	d.shown = r
+	d.ours++
+	switch {
+	case !d.begun || r > d.bottom+2*float64(flying): // the first, or it was given back
+		d.begun, d.bottom, d.ours = true, r, 0
+	case r < d.bottom:
+		d.weight = min(d.weight+d.ours, max(steadied, d.ours))
+		d.peers += ((d.bottom-r)/d.ours - d.peers) * d.ours / d.weight
+		d.bottom, d.ours = r, 0
+	}
+}
+
+// alone reports whether nobody else uses it, as far as is known.
+func (d *divided) alone() bool { return d.peers < single }
+
+// fits reports whether one more fits beside flying others: nothing was refused yet, and no
+// more would be in flight than this client's part of what remains. Where answers take too
+// long for it to tell, all do.
+func (l *level) fits(s, rtt float64, flying int) bool {
+	if l.met || l.alone() || l.most < fellBy || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
+		return true
+	}
+	return float64(flying) < max(1, l.shown/max(1, l.peers))
+}
+
+// apportion takes what is on the way, of all that share the window, from what remains.
+// What has been in flight for longer than usual was counted by the server already. When
+// fewer are left than odds for each client, each takes its chance at them: if all went for
+// the last one, all but one would be refused.
+func (l *level) apportion(flying int, o Outcome) {
+	usually := l.rtt / max(l.even, 1e-9)
+	theirs, each := float64(flying), l.peers
+	if l.met {
+		theirs, each = theirs+1, odds*each
+	}
+	l.r = max(l.r-min(float64(flying), usually)-min(theirs, usually)*max(l.peers-1, 0), 0)
+	if o.Hints.Remaining.OK && o.Verdict == Served {
+		l.pass = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
+	}
+}
+
+// reset takes in when the window ends, if the server says so. What was given back before,
+// if rose, or a window that ends later than it is long, is no fixed one's.
+func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
+	l.rtt = rtt
+	if rose {
+		l.from = l.shown
+	}
+	reset := o.Hints.Reset
+	if !reset.OK {
+		l.guess(s, sent, rose, o)
+		return
+	}
+	if long := reset.V.Seconds(); l.window && rose || l.length > 0 && long > l.length+slack {
+		l.slides = s + doubts*long
+	}
+	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
+}
+
+// judge decides whether resets name one instant, as a window's do, or move on with every
+// request served, as a bucket's. They must have agreed for a while, or while much was
+// used; within one window for longer, once that was wrong.
 func (l *level) judge(s, reset float64, served bool) {
+	apart := l.apart()
 	switch {
 	case s < l.slides:
 		l.window = false
 		return
-	case math.Abs(reset-l.resetAt) <= slack:
+	case math.Abs(reset-l.resetAt) <= apart:
 		l.resetAt = min(l.resetAt, reset)
-		l.window = l.window || (served || !l.doubt) && s-l.agreed >= max(l.patience, 3)
+		long := s-l.agreed >= max(l.patience, agreement*apart/slack)
+		used := served && !l.doubt && reset-s > distant && l.from-l.shown >= max(fellBy, l.most*fallen)
+		l.window = l.window || (served || !l.doubt) && long || used
 		return
-	case reset > l.resetAt && s >= l.resetAt-slack: // the next window
+	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
+		if l.window && served && l.shown >= l.most*fallen {
+			l.proven = max(l.proven, l.resetAt-l.agreed)
+		}
 	case l.window: // it was none
 		l.doubt = l.doubt || served
-		l.window, l.patience = false, min(2*max(l.patience, 3), 24)
+		l.window, l.patience = false, min(2*max(l.patience, agreement), 8*agreement)
 	}
-	l.resetAt, l.agreed = reset, s
+	l.resetAt, l.agreed, l.from = reset, s, l.shown
+}
+
+// apart is how far from each other two instants may be that are the same: they come in
+// whole seconds, after a time that varies.
+func (l *level) apart() float64 { return slack + l.rtt/4 }
+
+// ends are the ends of windows that refusals name by their Retry-After, where the server
+// states no reset.
+type ends struct {
+	at      float64 // the last that was named
+	every   float64 // seconds from one to the next, where no policy states them; zero: not known
+	ahead   float64 // seconds to the end that was named longest before
+	gap     float64 // seconds between the last two
+	high    float64 // the most that remained since the last
+	tried   float64 // the end after which something was served
+	opened  float64 // the end after which much remained at once, as in a window
+	hit     bool    // a window begins with the first request in it
+	regular bool    // they come in even distances, and more than a few remained between them
+}
+
+// guess takes a window to end as long after the last end named as it is long, if after
+// that end most of the limit was there at once, where a bucket gives it back bit by bit.
+func (l *level) guess(s, sent float64, rose bool, o Outcome) {
+	e := &l.ends
+	long := e.long(l.length)
+	if l.window && rose {
+		l.window, l.slides = false, s+doubts*long
+	}
+	switch {
+	case o.Verdict == Throttled && o.After > 0:
+		e.ahead = max(e.ahead, o.After.Seconds())
+		if end := s + o.After.Seconds(); e.named(end, l.length, l.apart()) && l.window {
+			l.resetAt, l.agreed = end, s
+		}
+	case o.Verdict != Served || !o.Hints.Remaining.OK, e.at == 0 || sent < e.at-l.apart(), s < l.slides:
+	case l.window && s < l.resetAt:
+		e.high = max(e.high, l.shown)
+	default:
+		e.high = max(e.high, l.shown)
+		first := e.tried != e.at
+		e.tried = e.at
+		if first && l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
+			e.opened = e.at
+		}
+		if long < distant || e.opened != e.at && !l.window && !e.regular {
+			return
+		}
+		if e.hit {
+			e.at, e.tried, e.opened = sent, sent, sent
+		}
+		l.window, l.agreed = true, s
+		l.resetAt = e.at + long*math.Ceil(max(s-e.at, 1e-9)/long)
+	}
+}
+
+// named takes in the end of a window that is so long by the policy, zero if none states
+// it. It reports whether it is another one than the last, give or take apart.
+func (e *ends) named(end, stated, apart float64) bool {
+	after := end - e.at
+	if after <= apart {
+		if after > -apart {
+			e.at = min(e.at, end)
+		}
+		return false
+	}
+	if long := e.long(stated); e.at > 0 && long > 0 {
+		n := max(math.Round(after/long), 1) // windows from one end to the other
+		e.regular = e.high >= smallest && math.Abs(after/n-e.gap) <= apart
+		switch opened := e.opened == e.at; {
+		case stated > 0:
+			e.hit = e.hit || opened && math.Abs(after-n*long) > apart
+		case opened || e.regular:
+			e.every = after / n
+		}
+		e.gap = after / n
+	}
+	e.at, e.high = end, 0
+	return true
+}
+
+// long is how long a window is: as stated, as learnt, or at least.
+func (e *ends) long(stated float64) float64 {
+	switch {
+	case stated > 0:
+		return stated
+	case e.every > 0:
+		return e.every
+	}
+	return e.ahead
 }
 
 // after is how long to wait as a refusal says it. A reset counts as well, where

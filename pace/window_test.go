@@ -218,3 +218,46 @@ func TestWindowIsNoGrowth(t *testing.T) {
 		t.Errorf("an hour in a window multiplies the rate by %.3f, want nothing", grown)
 	}
 }
+
+// TestWindowKnown: a window is known for one while much of it is used, though all of it
+// is used up within three seconds, and however long answers take; where only refusals
+// name its end, from the next one on. A bucket is never taken for one, nor two counters.
+func TestWindowKnown(t *testing.T) {
+	for _, test := range []struct {
+		spec, told string
+		callers    int
+		takes      time.Duration
+		after      time.Duration // the first of them
+		window     bool
+	}{
+		{"300/m fixed-window", "re", 40, 50 * time.Millisecond, 2 * time.Second, true},
+		{"300/m fixed-window", "rep", 40, 50 * time.Millisecond, 2 * time.Second, true},
+		{"600/10m fixed-window", "re", 40, 9 * time.Second, time.Minute, true},
+		{"300/m fixed-window", "ra", 40, 50 * time.Millisecond, 90 * time.Second, true},
+		{"300/m fixed-window", "rap", 40, 50 * time.Millisecond, 90 * time.Second, true},
+		{"300/m", "ra", 40, 50 * time.Millisecond, 2 * time.Second, false},
+		{"300/m", "re", 40, 50 * time.Millisecond, 2 * time.Second, false},
+		{"300/m", "rea", 40, 9 * time.Second, time.Minute, false},
+		{"60/h", "ra", 10, 50 * time.Millisecond, time.Minute, false},
+		{"60/h", "rap", 10, 50 * time.Millisecond, time.Minute, false},
+		{"60/h", "re", 10, 50 * time.Millisecond, time.Minute, false},
+		{"300/m sliding-window", "rep", 40, 50 * time.Millisecond, time.Minute, false},
+	} {
+		c := newCrowd(t, test.spec, test.told, test.callers)
+		n := 0
+		c.takes = func() time.Duration { // within a fifth of each other
+			n++
+			return test.takes + test.takes*time.Duration(n%5-2)/10
+		}
+		c.run(test.after)
+		wrong := 0
+		for range 100 {
+			if c.run(test.after / 3); c.a.level.window != test.window {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			t.Errorf("%s told %q: taken for a window: %t, %d times of 100", test.spec, test.told, !test.window, wrong)
+		}
+	}
+}
