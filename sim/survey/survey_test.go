@@ -17,8 +17,8 @@ func TestSurvey(t *testing.T) {
 		cells, held int
 		beyond      float64 // the mean
 	}{
-		{"adaptive-informed", 60, 13, 1.45},
-		{"adaptive", 30, 9, 0.95},
+		{"adaptive-informed", 60, 25, 0.9},
+		{"adaptive", 30, 13, 0.65},
 	} {
 		t.Run(test.policy, func(t *testing.T) {
 			verdicts := make([]Verdict, test.cells)
