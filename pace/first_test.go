@@ -64,3 +64,36 @@ func TestAdaptiveFirstFlightGrowsWithService(t *testing.T) {
 		t.Errorf("%d were served in 4 s; want half a thousand at least, as nothing was refused", served)
 	}
 }
+
+// Before anything is refused, a client that is not alone has no more in flight than its
+// part of what remains; the next waits for an answer, for a moment only. A client that is
+// alone may use up what remains, as far as it has been served so many.
+func TestPartOfWhatRemains(t *testing.T) {
+	for _, test := range []struct {
+		peers  int
+		flying int // at most, with 20 remaining
+	}{{10, 2}, {4, 5}, {1, 11}} {
+		a, now := new(Adaptive), at(0)
+		answer := func(remaining int) {
+			a.Start(now, Request{Since: now})
+			sent := now
+			now = now.Add(100 * time.Millisecond)
+			o := Outcome{Report: Report{Verdict: Served}, Sent: sent}
+			o.Hints.Remaining = Some(int64(remaining))
+			a.Observe(now, o)
+		}
+		for i := 9; i >= 0; i-- {
+			answer(20 + i*test.peers)
+		}
+		flying := 0
+		for ; flying < 100 && a.Wait(now, Request{Since: now}) <= 0; flying++ {
+			a.Start(now, Request{Since: now})
+		}
+		if flying != test.flying {
+			t.Errorf("one of %d: %d in flight with 20 remaining, want %d", test.peers, flying, test.flying)
+		}
+		if wait := a.Wait(now, Request{Since: now}); wait > 400*time.Millisecond {
+			t.Errorf("one of %d: with %d in flight the next waits %v", test.peers, flying, wait)
+		}
+	}
+}
