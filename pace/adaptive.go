@@ -109,14 +109,14 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
-	return max(a.next, seconds(a.room(at.Seconds()))) - at
+	return a.next - at
 }
 
-// room is when the next may start, as far as what is in flight is concerned: before
-// anything was refused, no more than this client's part of what remains. The others wait
-// for an answer, for a moment as in first.
+// room is when the next may start, as far as what is in flight is concerned: until the
+// limit is known, no more than this client's part of what remains. The others wait for an
+// answer, for a moment as in first.
 func (a *Adaptive) room(s float64) float64 {
-	if a.on && !a.level.on || a.level.fits(s, a.rtt, a.flying) {
+	if a.level.fits(s, a.rtt, a.flying) {
 		return 0
 	}
 	return a.last + min(patience, 4*a.rtt)

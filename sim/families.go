@@ -120,7 +120,7 @@ func (v *values) bound(p *Policy) {
 var adaptiveSettings = []Setting{
 	{"probe", "60s", "how often it tries whether there is more to be had"},
 	{"weight", "1", "how many ordinary clients a process is worth"},
-	{"windows", "evenly", "how a fixed window is spent: evenly or burst"},
+	{"windows", "evenly", "how a fixed window that others share is spent: evenly or burst"},
 	inFlight,
 }
 
