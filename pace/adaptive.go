@@ -45,8 +45,8 @@ type Adaptive struct {
 	Weight float64
 	// Burst spends the rest of a fixed window, or of the quota that a server states
 	// where it counts this client alone, as fast as the server allows. If false, it
-	// is spread evenly over the time left, but for a window that the server tells the
-	// rest and the end of, and nobody else uses: that is spent as calls come.
+	// is spread evenly over the time left. A window whose rest and end the server states
+	// and that nobody else uses is spent as calls come, either way.
 	Burst bool
 
 	base   time.Time // all instants below are seconds since base
@@ -112,9 +112,9 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	return a.next - at
 }
 
-// room is when the next may start, as far as what is in flight is concerned: until the
-// limit is known, no more than this client's part of what remains. The others wait for an
-// answer, for a moment as in first.
+// room returns the earliest start that leaves no more in flight than this client's part of
+// what remains, until the limit is known. Beyond that a request waits for an answer, or for
+// a moment, as in first.
 func (a *Adaptive) room(s float64) float64 {
 	if a.level.fits(s, a.rtt, a.flying) {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// windows is what a level knows of a limit that is a fixed window.
+// windows holds what a level knows of a limit that is a fixed window.
 type windows struct {
 	window   bool    // the limit is one
 	resetAt  float64 // when it ends
@@ -29,8 +29,8 @@ const (
 	distant   = 5.0  // seconds to a reset that would be seen to move,
 	fallen    = 0.5  // while so much of the most that remained was used,
 	fellBy    = 8.0  // and so many requests
-	odds      = 2.0  // of those that share a window, as many as are left try for one
-	single    = 1.1  // requests that a window serves for each of ours, where nobody shares it
+	odds      = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
+	single    = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
 	steadied  = 8.0  // answers over which that is averaged
 )
 
@@ -45,7 +45,7 @@ type divided struct {
 	begun  bool
 }
 
-// divide takes in that r remains, as flying requests were in flight.
+// divide updates the estimate by an answer that says r remains, with flying requests in flight.
 func (d *divided) divide(r float64, flying int) {
 	d.shown = r
 	d.ours++
@@ -72,10 +72,10 @@ func (l *level) fits(s, rtt float64, flying int) bool {
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
 }
 
-// apportion takes what is on the way, of all that share the window, from what remains.
-// What has been in flight for longer than usual was counted by the server already. When
-// fewer are left than odds for each client, each takes its chance at them: if all went for
-// the last one, all but one would be refused.
+// apportion subtracts from what remains the requests on the way, of all clients that share
+// the window. The server has counted those already that take longer than usual. When fewer
+// are left than odds for each client, each tries for one with the probability of its part:
+// if all tried for the last one, all but one would be refused.
 func (l *level) apportion(flying int, o Outcome) {
 	usually := l.rtt / max(l.even, 1e-9)
 	theirs, each := float64(flying), l.peers
@@ -88,8 +88,9 @@ func (l *level) apportion(flying int, o Outcome) {
 	}
 }
 
-// reset takes in when the window ends, if the server says so. What was given back before,
-// if rose, or a window that ends later than it is long, is no fixed one's.
+// reset learns when the window ends from the reset that the server states, or else from
+// its refusals. A fixed window does not give back before it ends, which rose reports, and
+// does not end later than it is long.
 func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	l.rtt = rtt
 	if rose {
@@ -132,26 +133,23 @@ func (l *level) judge(s, reset float64, served bool) {
 	l.resetAt, l.agreed, l.from = reset, s, l.shown
 }
 
-// apart is how far from each other two instants may be that are the same: they come in
-// whole seconds, after a time that varies.
+// apart returns how far from each other two instants may be to count as the same: they come
+// in whole seconds, after a round trip that varies.
 func (l *level) apart() float64 { return slack + l.rtt/4 }
 
-// ends are the ends of windows that refusals name by their Retry-After, where the server
+// ends holds the ends of windows that refusals name by their Retry-After, where the server
 // states no reset.
 type ends struct {
-	at      float64 // the last that was named
-	every   float64 // seconds from one to the next, where no policy states them; zero: not known
-	ahead   float64 // seconds to the end that was named longest before
-	gap     float64 // seconds between the last two
-	high    float64 // the most that remained since the last
-	tried   float64 // the end after which something was served
-	opened  float64 // the end after which much remained at once, as in a window
-	hit     bool    // a window begins with the first request in it
-	regular bool    // they come in even distances, and more than a few remained between them
+	at     float64 // the last that was named
+	every  float64 // seconds from one to the next, where no policy states them; zero: not known
+	ahead  float64 // seconds to the end that was named longest before
+	tried  float64 // the end after which something was served
+	opened float64 // the end after which much remained at once, as in a window
+	hit    bool    // a window begins with the first request in it
 }
 
-// guess takes a window to end as long after the last end named as it is long, if after
-// that end most of the limit was there at once, where a bucket gives it back bit by bit.
+// guess predicts the end of the window: one length after the last end that a refusal named,
+// if after that end most of the limit was there at once, where a bucket refills bit by bit.
 func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	e := &l.ends
 	long := e.long(l.length)
@@ -166,15 +164,13 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 		}
 	case o.Verdict != Served || !o.Hints.Remaining.OK, e.at == 0 || sent < e.at-l.apart(), s < l.slides:
 	case l.window && s < l.resetAt:
-		e.high = max(e.high, l.shown)
 	default:
-		e.high = max(e.high, l.shown)
 		first := e.tried != e.at
 		e.tried = e.at
 		if first && l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
 			e.opened = e.at
 		}
-		if long < distant || e.opened != e.at && !l.window && !e.regular {
+		if long < distant || e.opened != e.at && !l.window {
 			return
 		}
 		if e.hit {
@@ -185,8 +181,8 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	}
 }
 
-// named takes in the end of a window that is so long by the policy, zero if none states
-// it. It reports whether it is another one than the last, give or take apart.
+// named records an end that a refusal names, of windows as long as the policy states, zero
+// if none does. It reports whether it is another one than the last, give or take apart.
 func (e *ends) named(end, stated, apart float64) bool {
 	after := end - e.at
 	if after <= apart {
@@ -195,22 +191,19 @@ func (e *ends) named(end, stated, apart float64) bool {
 		}
 		return false
 	}
-	if long := e.long(stated); e.at > 0 && long > 0 {
+	if long := e.long(stated); e.opened == e.at && e.at > 0 && long > 0 {
 		n := max(math.Round(after/long), 1) // windows from one end to the other
-		e.regular = e.high >= smallest && math.Abs(after/n-e.gap) <= apart
-		switch opened := e.opened == e.at; {
-		case stated > 0:
-			e.hit = e.hit || opened && math.Abs(after-n*long) > apart
-		case opened || e.regular:
+		if stated == 0 {
 			e.every = after / n
+		} else if math.Abs(after-n*long) > apart {
+			e.hit = true
 		}
-		e.gap = after / n
 	}
-	e.at, e.high = end, 0
+	e.at = end
 	return true
 }
 
-// long is how long a window is: as stated, as learnt, or at least.
+// long returns the length of a window in seconds: as stated, as learnt, or at least.
 func (e *ends) long(stated float64) float64 {
 	switch {
 	case stated > 0:

@@ -261,3 +261,30 @@ func TestWindowKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowAlone: a caller that has a window to itself spends it as calls come; beside
+// others, and without Burst, it spreads what is left over the time left.
+func TestWindowAlone(t *testing.T) {
+	for _, test := range []struct {
+		others, least, most int
+	}{{0, 95, 100}, {1, 5, 60}} {
+		c := newCrowd(t, "100/m fixed-window", "re", 5)
+		takes := 0
+		c.takes = func() time.Duration { // others use as many as this caller does
+			for range test.others {
+				takes++
+				c.state, _ = limit.Take(c.state, c.now, limit.Ask{Limit: c.l, N: 1})
+			}
+			return 100 * time.Millisecond
+		}
+		c.run(10 * time.Minute) // until the 23rd second of a minute
+		if !c.a.level.window {
+			t.Fatalf("beside %d others the window is not known", test.others)
+		}
+		c.run(37 * time.Second)
+		before := c.served
+		if c.run(15 * time.Second); c.served-before < test.least || c.served-before > test.most {
+			t.Errorf("beside %d others, %d are served in the first 15 s of a window, want %d to %d", test.others, c.served-before, test.least, test.most)
+		}
+	}
+}
