@@ -123,7 +123,7 @@ func TestAWSGivesUpLikeTheSDK(t *testing.T) {
 		tired, broke    int // least number of calls given up for either reason
 	}{
 		{"the defaults", 0, 0, 100, 100},
-		{"a large quota", 0, 100_000, 200, 0},
+		{"a large quota", 0, 100_000, 100, 0},
 		{"two attempts of a small quota", 2, 37, 20, 100},
 		{"many attempts", 12, 0, 0, 100},
 		{"many attempts of a small quota", 12, 37, 0, 100},
