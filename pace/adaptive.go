@@ -105,7 +105,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds(), a.rtt): // one goes ahead to see
 		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
 	case unpaced:
-		return max(a.next, seconds(max(a.first.next(a.flying), a.room(at.Seconds())))) - at
+		return max(a.next, seconds(max(a.first.next(a.flying, a.level.lead(a.rtt)), a.room(at.Seconds())))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
@@ -268,7 +268,7 @@ func (a *Adaptive) weight() float64 {
 // rate is the rate a second at s.
 func (a *Adaptive) rate(s float64) float64 {
 	if a.level.on {
-		return a.level.rate(s)
+		return a.level.rate(s, a.flying)
 	}
 	if c := a.level.policy; c > 0 {
 		switch {

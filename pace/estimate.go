@@ -31,7 +31,7 @@ import "math"
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
 // together, and at least a second, four round trips, and a third of the requests
-// served since the first refusal, 20 at most.
+// served since the first refusal, 24 at most.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -63,7 +63,7 @@ const (
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
 	sample     = 10.0       // requests, or seconds, that measure a rate
-	fewest     = 20.0       // requests in T
+	fewest     = 24.0       // requests in T
 	settling   = 3.0        // requests served for each of those, at first
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
@@ -204,8 +204,8 @@ func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
 // Hundreds of workers that wake together are not to be refused all at once when they
 // meet it; but an answer that is long in coming, a stream or a connection that hangs,
 // is no refusal, and holds back the others for a moment only. As many are in flight as
-// have been served, and beyond those one, two, four and eight, a doubling every 0.35 s,
-// and then a doubling every 2 s.
+// have been served, or as the server's hints allow, and beyond those one, two, four and
+// eight, a doubling every 0.35 s, and then a doubling every 2 s.
 type first struct {
 	served float64 // requests
 	began  float64 // when the flight that is out began
@@ -217,9 +217,10 @@ const (
 	slower   = 2.0  // seconds
 )
 
-// next is the earliest instant for the next start beside flying others.
-func (f *first) next(flying int) float64 {
-	switch beyond := float64(flying) - f.served; {
+// next is the earliest instant for the next start beside flying others, of which the
+// hints allow lead.
+func (f *first) next(flying int, lead float64) float64 {
+	switch beyond := float64(flying) - max(f.served, lead); {
 	case beyond <= 0:
 		return 0
 	case beyond <= early:

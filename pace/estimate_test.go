@@ -269,7 +269,7 @@ func TestBlockedTimeDoesNotGrow(t *testing.T) {
 }
 
 // T falls with the rate to the power of -0.2, is at most twice the age of the
-// estimate, and at least a third of the requests that were served, 20 at most,
+// estimate, and at least a third of the requests that were served, 24 at most,
 // however many of them chance refusals took the trust from.
 func TestPeriod(t *testing.T) {
 	for _, c := range []struct{ rate, age, total, want float64 }{
@@ -281,7 +281,7 @@ func TestPeriod(t *testing.T) {
 		{usual, 0.1, 3, 1 / usual},
 		{usual, 0.1, 15, 5 / usual},
 		{usual, 0.1, 60, 20 / usual},
-		{usual, 0.1, 1000, 20 / usual},
+		{usual, 0.1, 1000, 24 / usual},
 		{slowest, 1e6, 100, longest},
 	} {
 		a := known(c.rate, leastTrust)

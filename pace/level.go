@@ -7,7 +7,8 @@ import "math"
 // it alike: they slow down together before any of them is refused, and a
 // newcomer is equal at once.
 //
-//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket
+//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket,
+//	                      and at most 1 while it has r in flight
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
 //	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate;
 //	                      twice that where the top is 3 or less and was seen three times in a row
@@ -82,8 +83,8 @@ const (
 	old        = 4.0  // and, once it is
 )
 
-// rate is the rate a second at s.
-func (l *level) rate(s float64) float64 {
+// rate is the rate a second at s, with flying requests in flight.
+func (l *level) rate(s float64, flying int) float64 {
 	if l.window {
 		if left := l.resetAt - s; left > 0 {
 			if l.burst || l.alone() {
@@ -94,8 +95,11 @@ func (l *level) rate(s float64) float64 {
 		return 1 / max(l.rtt, 0.2) // until the new window has shown itself
 	}
 	f := 0.5
-	if l.r > l.h*(1-math.Ln2) { // below it f is at its least
-		f = math.Exp(min(30, (l.r-l.h)/l.h))
+	if r := l.r; r > l.h*(1-math.Ln2) { // below it f is at its least
+		if float64(flying) >= r { // what remains is on its way: no rush
+			r = min(r, l.h)
+		}
+		f = math.Exp(min(30, (r-l.h)/l.h))
 	}
 	return min(l.theta*f, fastest)
 }
@@ -262,7 +266,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	l.weight, l.burst = a.weight(), a.Burst
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
 	a.last = s
-	l.even = 1 / l.rate(s)
+	l.even = 1 / l.rate(s, a.flying)
 }
 
 // awayFrom leaves a row of refusals to the law without hints, which comes back to

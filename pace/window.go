@@ -32,6 +32,11 @@ const (
 	odds      = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
 	single    = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
 	steadied  = 8.0  // answers over which that is averaged
+
+	leadOf      = 8.0  // a first flight may be this part of what remains,
+	leadOfQuota = 64.0 // or of the policy, where nothing tells what remains,
+	leadMost    = 16.0 // requests; more sends clients that start together far apart
+	leadWithin  = 1.0  // seconds, where answers take no longer
 )
 
 // divided estimates among how many what remains is divided: how many requests it falls
@@ -59,6 +64,21 @@ func (d *divided) divide(r float64, flying int) {
 	}
 }
 
+// lead is how many may be in flight at first, by what the server says of the limit: a part
+// of what remains, so that clients that share it and start together have room; else a
+// smaller part of a stated policy. Where answers take longer than a second there is none:
+// a flight grows by time as fast.
+func (l *level) lead(rtt float64) float64 {
+	part := l.quota / leadOfQuota
+	if l.seenAt > 0 {
+		part = l.shown / leadOf / max(1, l.peers)
+	}
+	if l.met || rtt > leadWithin {
+		return 0
+	}
+	return min(part, leadMost)
+}
+
 // alone reports whether nobody else uses it, as far as is known.
 func (d *divided) alone() bool { return d.peers < single }
 
@@ -66,7 +86,7 @@ func (d *divided) alone() bool { return d.peers < single }
 // more would be in flight than this client's part of what remains. Where answers take too
 // long for it to tell, all do.
 func (l *level) fits(s, rtt float64, flying int) bool {
-	if l.met || l.alone() || l.most < fellBy || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
+	if l.met || l.most < 1 || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
 		return true
 	}
 	return float64(flying) < max(1, l.shown/max(1, l.peers))

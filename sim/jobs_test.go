@@ -57,6 +57,20 @@ var jobs = []job{
 		Hints{RetryAfter: true, Policy: true},
 		523 * time.Millisecond, 1473, 100 * time.Second, 60,
 	},
+	{
+		"all remains",
+		limit.Limit{Count: 36, Period: time.Second, Burst: 169},
+		true,
+		Hints{Remaining: true, Reset: true},
+		90 * time.Millisecond, 130, 520 * time.Millisecond, 0,
+	},
+	{
+		"more calls than remain, slow answers",
+		limit.Limit{Kind: limit.SlidingWindow, Count: 307, Period: time.Minute},
+		false,
+		Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true},
+		6650 * time.Millisecond, 526, 140 * time.Second, 100,
+	},
 }
 
 // A job of one client is done soon, and refused seldom, whatever its answers take:
@@ -69,7 +83,7 @@ func TestJobsOfOneClient(t *testing.T) {
 			Network: Network{Latency: c.latency, Spread: 0.2},
 			Clients: []Group{{Processes: 1, Workers: int(min(c.calls, 500)), Work: c.calls}},
 		}
-		if !c.full {
+		if !c.full && c.limit.Kind == limit.TokenBucket {
 			s.Server.Start = pace.Some(int64(0))
 		}
 		var done []float64 // seconds
@@ -86,6 +100,26 @@ func TestJobsOfOneClient(t *testing.T) {
 		t.Logf("%s: done in %.1f s, %d of %d refused", c.name, done[2], refused[2], c.calls+refused[2])
 		if done[2] > c.done.Seconds() || refused[2] > c.refused {
 			t.Errorf("%s: done in %.1f s, %d refused; want at most %.0f s, and %d", c.name, done, refused, c.done.Seconds(), c.refused)
+		}
+	}
+}
+
+// Much remains after a wait, and hundreds of calls want it: a client that is told so sends
+// as many as remain, not all of them in each round trip until an answer says otherwise.
+func TestWhatRemainsIsSpentOnce(t *testing.T) {
+	for _, hints := range []Hints{{Remaining: true, RetryAfter: true, Policy: true}, {Remaining: true, RetryAfter: true}} {
+		for seed := uint64(1); seed <= 5; seed++ {
+			r := play(t, Scenario{
+				Name: "spent once", Duration: 2 * time.Minute,
+				Server: Server{
+					Limit: limit.Limit{Count: 31, Period: time.Second, Burst: 201}, Start: pace.Some[int64](0), Hints: hints,
+				},
+				Network: Network{Latency: 62 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: 1, Workers: 1228, Work: 1228}},
+			}, "adaptive-informed", seed)
+			if r.Throttled > 60 || r.Finish.V > 42 {
+				t.Errorf("told %+v, seed %d: %d refused, done in %.1f s; want 60 and 42 s at most", hints, seed, r.Throttled, r.Finish.V)
+			}
 		}
 	}
 }
