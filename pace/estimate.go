@@ -217,8 +217,8 @@ const (
 	slower   = 2.0  // seconds
 )
 
-// next is the earliest instant for the next start beside flying others, of which the
-// hints allow lead.
+// next returns the earliest instant for the next start beside flying others; hints allow
+// lead of them.
 func (f *first) next(flying int, lead float64) float64 {
 	switch beyond := float64(flying) - max(f.served, lead); {
 	case beyond <= 0:

@@ -65,8 +65,8 @@ func TestAdaptiveFirstFlightGrowsWithService(t *testing.T) {
 	}
 }
 
-// Before anything is refused, a client that is not alone has no more in flight than its
-// part of what remains; the next waits for an answer, for a moment only. A client that is
+// Before anything is refused, a client has no more in flight than its part of what remains,
+// all of it if it is alone; the next waits for an answer, for a moment only. A client that is
 // alone may use up what remains, as far as it has been served so many.
 func TestPartOfWhatRemains(t *testing.T) {
 	for _, test := range []struct {
@@ -94,6 +94,36 @@ func TestPartOfWhatRemains(t *testing.T) {
 		}
 		if wait := a.Wait(now, Request{Since: now}); wait > 400*time.Millisecond {
 			t.Errorf("one of %d: with %d in flight the next waits %v", test.peers, flying, wait)
+		}
+	}
+}
+
+// After the first answer as many may be in flight as what it says allows.
+func TestFirstFlightByHints(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		hints Hints
+		took  time.Duration
+		blind bool
+		want  int // starts at once
+	}{
+		{"told nothing", Hints{}, 50 * time.Millisecond, false, 2},
+		{"40 remain", Hints{Remaining: Some(int64(40))}, 50 * time.Millisecond, false, 6},
+		{"much remains", Hints{Remaining: Some(int64(1e6))}, 50 * time.Millisecond, false, 17},
+		{"much remains, to one that does not look", Hints{Remaining: Some(int64(1e6))}, 50 * time.Millisecond, true, 2},
+		{"a policy of 640 an hour", Hints{Limit: Some(int64(640)), Window: Some(time.Hour)}, 50 * time.Millisecond, false, 11},
+		{"20 remain of a large policy", Hints{Remaining: Some(int64(20)), Limit: Some(int64(640)), Window: Some(time.Hour)}, 50 * time.Millisecond, false, 3},
+		{"much remains, a slow answer", Hints{Remaining: Some(int64(1e6))}, 2 * time.Second, false, 2},
+	} {
+		a := &Adaptive{Blind: test.blind}
+		a.Start(at(0), Request{})
+		a.Observe(at(test.took), Outcome{Report: Report{Verdict: Served, Hints: test.hints}, Sent: at(0)})
+		now, starts := at(test.took), 0
+		for ; starts < 100 && a.Wait(now, Request{Since: now}) <= 0; starts++ {
+			a.Start(now, Request{Since: now})
+		}
+		if starts != test.want {
+			t.Errorf("%s: %d start at once, want %d", test.name, starts, test.want)
 		}
 	}
 }

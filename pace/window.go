@@ -64,10 +64,10 @@ func (d *divided) divide(r float64, flying int) {
 	}
 }
 
-// lead is how many may be in flight at first, by what the server says of the limit: a part
-// of what remains, so that clients that share it and start together have room; else a
-// smaller part of a stated policy. Where answers take longer than a second there is none:
-// a flight grows by time as fast.
+// lead returns how many requests may be in flight at first, by what the server says of the
+// limit: a part of what remains, so that clients that share it and start together have
+// room; else a smaller part of a stated policy. It is zero where answers take longer than
+// a second, as the flight grows as fast by time.
 func (l *level) lead(rtt float64) float64 {
 	part := l.quota / leadOfQuota
 	if l.seenAt > 0 {
@@ -83,8 +83,8 @@ func (l *level) lead(rtt float64) float64 {
 func (d *divided) alone() bool { return d.peers < single }
 
 // fits reports whether one more fits beside flying others: nothing was refused yet, and no
-// more would be in flight than this client's part of what remains. Where answers take too
-// long for it to tell, all do.
+// more would be in flight than this client's part of what remains. Where nothing is known to
+// remain, or answers take too long for it to tell, all do.
 func (l *level) fits(s, rtt float64, flying int) bool {
 	if l.met || l.most < 1 || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
 		return true
