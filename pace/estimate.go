@@ -30,8 +30,8 @@ import "math"
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
-// together, and at least a second, four round trips, and as many requests as were
-// served since the first refusal, 40 at most.
+// together, and at least a second, four round trips, and a third of the requests
+// served since the first refusal, 24 at most.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -63,11 +63,12 @@ const (
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
 	sample     = 10.0       // requests, or seconds, that measure a rate
-	fewest     = 40.0       // requests in T, once so many were served
+	fewest     = 24.0       // requests in T
+	settling   = 3.0        // requests served for each of those, at first
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
 	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
-	longest    = 7200.0     // T at most, seconds
+	longest    = 3600.0     // T at most, seconds
 	shortest   = 1.0        // and at least
 )
 
@@ -169,7 +170,7 @@ func (a *Adaptive) resume(sent float64) {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
-	a.period = min(longest, max(t, min(max(a.total, 1), fewest)/a.floor, 4*a.rtt, shortest))
+	a.period = min(longest, max(t, min(max(a.total/settling, 1), fewest)/a.floor, 4*a.rtt, shortest))
 }
 
 // felt is the rate a second at s, as felt without hints.
