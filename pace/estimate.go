@@ -30,14 +30,14 @@ import "math"
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
-// together, and at least a second, four round trips, and a third of the requests
-// served since the first refusal, 24 at most.
+// together, and at least a second, four round trips, and as many requests as were
+// served since the first refusal, 40 at most.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
 	period   float64 // T, seconds
 	accepted float64 // how many were sent since the last row began, and served
-	total    float64 // and since it began to learn
+	total    float64 // and since it began to learn, less where base fell
 	refused  int     // of the row that has not ended; 0: it has
 	rowAt    float64 // when the last row began
 	roundAt  float64 // what was sent before, and refused, is of the refusals so far
@@ -63,12 +63,11 @@ const (
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
 	sample     = 10.0       // requests, or seconds, that measure a rate
-	fewest     = 24.0       // requests in T
-	settling   = 3.0        // requests served for each of those, at first
+	fewest     = 40.0       // requests in T
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
 	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
-	longest    = 3600.0     // T at most, seconds
+	longest    = 7200.0     // T at most, seconds
 	shortest   = 1.0        // and at least
 )
 
@@ -138,9 +137,12 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if a.level.on {
 		rate = a.level.theta
 	}
+	if a.goesOn(s) {
+		a.refused, a.dead = 1+int(math.Log(a.felt(s)/a.floor)/math.Log(spacing)), a.deadThen
+	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
-		a.floor = max(a.floor*math.Exp(-a.gentle()/2), min(a.floor, seldom))
+		a.fall(max(a.floor*math.Exp(-a.gentle()/2), min(a.floor, seldom)))
 		a.trust = max(leastTrust, a.trust/2)
 		return
 	}
@@ -152,8 +154,23 @@ func (a *Adaptive) throttled(s, sent float64) {
 	} else {
 		a.trust = min(mostTrust, a.trust+a.accepted)
 	}
-	a.floor = max(min(served, rate)*math.Exp(-a.gentle()), slowest)
+	a.fall(max(min(served, rate)*math.Exp(-a.gentle()), slowest))
 	a.cut(s)
+}
+
+// fall sets base to what a refusal made of it. What was served at more than that says
+// less of the limit: the requests of which T may be fall with the root of base.
+func (a *Adaptive) fall(to float64) {
+	a.total *= min(1, math.Sqrt(to/a.floor))
+	a.floor = to
+}
+
+// goesOn reports whether a refusal at s belongs to the row that seemed to be over. A log
+// that was used up at once gives back bit by bit: one request is served, and the next
+// refused, while the rate is still far below base. That says nothing against a base that
+// many requests stand for.
+func (a *Adaptive) goesOn(s float64) bool {
+	return a.refused == 0 && !a.level.on && a.accepted < sample && a.felt(s) < a.floor/catch && a.total >= mostTrust
 }
 
 // resume ends a row of refusals: the first that was served after it left at sent.
@@ -170,7 +187,7 @@ func (a *Adaptive) resume(sent float64) {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
-	a.period = min(longest, max(t, min(max(a.total/settling, 1), fewest)/a.floor, 4*a.rtt, shortest))
+	a.period = min(longest, max(t, min(max(a.total, 1), fewest)/a.floor, 4*a.rtt, shortest))
 }
 
 // felt is the rate a second at s, as felt without hints.

@@ -175,6 +175,9 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
 			return false // the server is away, or as good as that
 		}
+		if a.on && a.dead > sustained && s-a.liveAt < counted*a.dead && l.length == 0 && l.resetAt == 0 && (l.peers == 0 || !l.alone()) {
+			return false // what remains does not tell when it comes back, as in a window
+		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
 			l.turnOn(a, s, sent, o)
 			return true

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,5 +49,24 @@ func TestSlidingLogChanges(t *testing.T) {
 	s.Server.Changes[1].Count = limit.MaxLog + 1
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "a sliding log keeps at most 1000000") {
 		t.Errorf("Check of a log of %d = %v", limit.MaxLog+1, err)
+	}
+}
+
+// A log that two quick workers used up at once gives back bit by bit: that the second
+// request after a row is refused says nothing against the rate from before.
+func TestLogsThatGiveBack(t *testing.T) {
+	s := Scenario{
+		Name: "log", Duration: 15 * time.Minute,
+		Server:  Server{Limit: limit.Limit{Kind: limit.SlidingLog, Count: 2116, Period: time.Minute}},
+		Network: Network{Latency: 5 * time.Millisecond},
+		Clients: []Group{{Processes: 1, Workers: 2}},
+	}
+	var used []float64
+	for seed := range uint64(20) {
+		used = append(used, play(t, s, "adaptive", seed+1).Utilisation.V)
+	}
+	slices.Sort(used)
+	if t.Logf("used to %.2f to %.2f, median %.2f", used[0], used[19], used[10]); used[0] < 0.55 || used[10] < 0.72 {
+		t.Errorf("used to %.2f by the worst seed, median %.2f; want 0.55 and 0.72", used[0], used[10])
 	}
 }
