@@ -8,7 +8,8 @@ import "math"
 // newcomer is equal at once.
 //
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket,
-//	                      and at most 1 while it has r in flight
+//	                      and at most 1 while it has r in flight; above theta no more than r
+//	                      in the longest Retry-After, as a log gives nothing back for so long
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
 //	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate;
 //	                      twice that where the top is 3 or less and was seen three times in a row
@@ -100,6 +101,9 @@ func (l *level) rate(s float64, flying int) float64 {
 			r = min(r, l.h)
 		}
 		f = math.Exp(min(30, (r-l.h)/l.h))
+	}
+	if long := l.ends.ahead; f > 1 && long > 0 {
+		return min(l.theta*f, max(l.theta, l.r/long), fastest)
 	}
 	return min(l.theta*f, fastest)
 }
@@ -207,6 +211,9 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		r := l.shown
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
+		}
+		if l.row > 0 && l.alone() { // what came back while nobody sent is no swing
+			l.low = r
 		}
 		l.top(r)
 		l.r = r

@@ -70,3 +70,24 @@ func TestLogsThatGiveBack(t *testing.T) {
 		t.Errorf("used to %.2f by the worst seed, median %.2f; want 0.55 and 0.72", used[0], used[10])
 	}
 }
+
+// A caller alone in a log of a second, told what remains and when to come back, spreads what
+// came back at once over that time, and holds back no more for it.
+func TestLogsToldWhatRemains(t *testing.T) {
+	for _, count := range []int64{20, 41, 150} {
+		s := Scenario{
+			Name: "log", Duration: time.Minute,
+			Server:  Server{Limit: limit.Limit{Kind: limit.SlidingLog, Count: count, Period: time.Second}, Hints: Hints{Remaining: true, RetryAfter: true}},
+			Network: Network{Latency: 10 * time.Millisecond, Spread: 0.2},
+			Clients: []Group{{Processes: 1, Workers: 3}},
+		}
+		var used []float64
+		for seed := range uint64(5) {
+			used = append(used, play(t, s, "adaptive-informed", seed+1).Utilisation.V)
+		}
+		slices.Sort(used)
+		if t.Logf("%d a second: used to %.2f", count, used[2]); used[0] < 0.75 {
+			t.Errorf("%d a second: used to %.2f, want 0.75", count, used)
+		}
+	}
+}
