@@ -212,7 +212,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
-		if l.row > 0 && l.alone() { // what came back while nobody sent is no swing
+		if l.row > 0 && l.peers > 0 && l.alone() { // what came back while nobody sent is no swing
 			l.low = r
 		}
 		l.top(r)
