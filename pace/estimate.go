@@ -21,8 +21,8 @@ import "math"
 //     see: each time by 1/0.6, up to Probe, or 8 intervals where those are longer,
 //     and 20 minutes, or an interval, at most.
 //
-//   - The first that is served ends the row. The rate comes back to base by a
-//     factor of 3 with each request that is served. A row counts as time in t up to
+//   - The first that is served ends the row, or seems to: see goesOn. The rate comes
+//     back to base by a factor of 3 with each request that is served. A row counts as time in t up to
 //     twice the row before, or three times the time of service: windows are used up
 //     time after time, an outage comes once.
 //
@@ -158,8 +158,8 @@ func (a *Adaptive) throttled(s, sent float64) {
 	a.cut(s)
 }
 
-// fall sets base to what a refusal made of it. What was served at more than that says
-// less of the limit: the requests of which T may be fall with the root of base.
+// fall sets base to what a refusal made of it. Requests that were served at a higher rate
+// say less of the limit, so the number that T may span falls with the root of base.
 func (a *Adaptive) fall(to float64) {
 	a.total *= min(1, math.Sqrt(to/a.floor))
 	a.floor = to

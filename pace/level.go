@@ -9,7 +9,8 @@ import "math"
 //
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket,
 //	                      and at most 1 while it has r in flight; above theta no more than r
-//	                      in the longest Retry-After, as a log gives nothing back for so long
+//	                      in the longest Retry-After, as a log gives nothing back for so long,
+//	                      where no reset was stated with that
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
 //	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate;
 //	                      twice that where the top is 3 or less and was seen three times in a row
