@@ -187,27 +187,18 @@ func TestAdaptiveGrowsOnlyWhileItBinds(t *testing.T) {
 }
 
 func TestAdaptiveFeelsItsWayUp(t *testing.T) {
-	p := &play{t: t, a: &Adaptive{Probe: 10 * time.Second}}
-	for range 20 {
-		p.served()
+	a := known(8, leastTrust)
+	a.period = 10
+	serve := func(from, end float64) float64 {
+		ask(a, from, end, 0.02, func(float64) Verdict { return Served }, func(float64, Verdict) {})
+		return a.rate(end)
 	}
-	p.throttled()
-	p.served() // ends the row
-	low := p.a.floor
 	// The feel is slow for a T, and then ever faster.
-	quick := time.Duration(p.a.period * 1e9)
-	begin := p.now
-	for p.now < begin+quick*9/10 {
-		p.request()
+	if now := serve(0, 9); now > 1.1*8 || now <= 8 {
+		t.Errorf("a T later the rate is %.2f, want a few hundredths above 8", now)
 	}
-	if now := p.a.rate(p.now.Seconds()); now > 1.1*low || now <= low {
-		t.Errorf("a T later the rate is %.2f, want a few hundredths above %.2f", now, low)
-	}
-	for p.now < begin+4*quick {
-		p.request()
-	}
-	if now := p.a.rate(p.now.Seconds()); now < 2*low {
-		t.Errorf("four T later the rate is %.2f, want above twice %.2f", now, low)
+	if now := serve(9, 40); now < 2*8 {
+		t.Errorf("four T later the rate is %.2f, want above twice 8", now)
 	}
 }
 

@@ -18,8 +18,9 @@ import "math"
 //
 //   - The further refusals of a row say only that the limit still holds, or that
 //     the server is away. They cut base by half of L, and space what is sent to
-//     see: each time by 1/0.6, up to Probe, or 8 intervals where those are longer,
-//     and 20 minutes, or an interval, at most.
+//     see: each time by 1/0.6, after a row longer than Probe by 1/0.46, up to Probe,
+//     or 8 intervals or an eighth of the last row where those are longer, and 20
+//     minutes, or an interval, at most.
 //
 //   - The first that is served ends the row, or seems to: see goesOn. The rate comes
 //     back to base by a factor of 3 with each request that is served. A row counts as time in t up to
@@ -30,8 +31,10 @@ import "math"
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
-// together, and at least a second, four round trips, and as many requests as were
-// served since the first refusal, 40 at most.
+// together, and at least a second, four round trips, half of the last row, up to what
+// T is in the end, and as many requests as were served since the first refusal, 40 at
+// most. t is at most twice as long as what was served would have taken at base: while
+// the rate comes back to base, hardly anything grows.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -57,7 +60,9 @@ const (
 	deepest    = 0.5        // however small the weight
 	leastTrust = 3.0        // requests
 	mostTrust  = 100.0      // requests
-	spacing    = 0.6        // of the rate, by each further refusal of a row
+	spacing    = 0.6        // of the rate, by each further refusal of a row,
+	sparing    = 0.46       // and where the last row was longer than Probe
+	perRow     = 8.0        // tries in a row as long as the last, at most
 	catch      = 3.0        // factor of the rate by each request served after a row
 	counted    = 3.0        // times the time of service that a row counts at once
 	bends      = 0.2        // how T falls with the rate
@@ -138,7 +143,8 @@ func (a *Adaptive) throttled(s, sent float64) {
 		rate = a.level.theta
 	}
 	if a.goesOn(s) {
-		a.refused, a.dead = 1+int(math.Log(a.felt(s)/a.floor)/math.Log(spacing)), a.deadThen
+		a.dead = a.deadThen
+		a.refused = 1 + int(math.Log(a.felt(s)/a.floor)/math.Log(a.spacing()))
 	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
@@ -181,19 +187,34 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.liveAt, a.idle = 0, sent, 0
+	a.period = max(a.period, min(a.dead/2, a.settled())) // however young the estimate was when it began
 }
 
 // cut begins a new row at floor, or what is as good as one.
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
-	t := min(2*(s-a.born), a.probe()*math.Pow(usual*a.weight()/a.floor, bends))
+	t := min(2*(s-a.born), a.settled())
 	a.period = min(longest, max(t, min(max(a.total, 1), fewest)/a.floor, 4*a.rtt, shortest))
+}
+
+// settled is T of an estimate that is no longer young.
+func (a *Adaptive) settled() float64 {
+	return a.probe() * math.Pow(usual*a.weight()/a.floor, bends)
+}
+
+// spacing is the factor of the rate by each further refusal of a row.
+func (a *Adaptive) spacing() float64 {
+	if a.dead > a.probe() {
+		return sparing
+	}
+	return spacing
 }
 
 // felt is the rate a second at s, as felt without hints.
 func (a *Adaptive) felt(s float64) float64 {
 	if a.refused > 0 {
-		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), min(1/a.probe(), a.floor/8), min(a.floor, seldom))
+		least := min(1/a.probe(), a.floor/8, perRow/a.dead)
+		return max(a.floor*math.Pow(a.spacing(), float64(a.refused-1)), least, min(a.floor, seldom))
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
@@ -209,8 +230,13 @@ func (a *Adaptive) felt(s float64) float64 {
 	return rate
 }
 
-// elapsed is the time since the last row in which the rate was the limit.
-func (a *Adaptive) elapsed(s float64) float64 { return max(s-a.liveAt-a.idle, 0) }
+// elapsed is the time since the last row in which the rate was the limit: twice as long as
+// what was served would have taken at base, at most, since what comes back after a row is less.
+func (a *Adaptive) elapsed(s float64) float64 {
+	lead := max(a.rowAt-a.liveAt, 0)
+	live := s - max(a.liveAt, a.rowAt) - a.idle
+	return max(lead+min(live, 2*(a.accepted+1)/a.floor), 0)
+}
 
 // gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
 // requests there are w times the throttled answers, so each cuts by L/w and

@@ -46,11 +46,10 @@ func TestLearntOutlivesARestart(t *testing.T) {
 }
 
 func TestLearntAges(t *testing.T) {
-	old, now := learnt(t)
-	l := old.Learnt(at(now))
 	after := func(age time.Duration) float64 {
 		a := &Adaptive{Blind: true}
-		a.Restore(at(now+age), l)
+		a.Restore(at(0), Learnt{At: at(-age), Rate: 11})
+		ask(a, 0, 60, 0.02, func(float64) Verdict { return Served }, func(float64, Verdict) {})
 		return a.rate(60) // a minute on
 	}
 	if fresh, stale := after(0), after(time.Hour); stale < 1.5*fresh {

@@ -180,7 +180,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
 			return false // the server is away, or as good as that
 		}
-		if a.on && a.dead > sustained && s-a.liveAt < counted*a.dead && l.length == 0 && l.resetAt == 0 && (l.peers == 0 || !l.alone()) {
+		if a.on && a.dead > sustained && s-a.liveAt < counted*a.dead && l.length == 0 && l.resetAt == 0 && !l.alone() {
 			return false // what remains does not tell when it comes back, as in a window
 		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
@@ -213,7 +213,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		if l.swing == 0 { // the first seen
 			l.low, l.swing = r, firstSwing
 		}
-		if l.row > 0 && l.peers > 0 && l.alone() { // what came back while nobody sent is no swing
+		if l.row > 0 && l.alone() { // what came back while nobody sent is no swing
 			l.low = r
 		}
 		l.top(r)

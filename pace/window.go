@@ -79,8 +79,8 @@ func (l *level) lead(rtt float64) float64 {
 	return min(part, leadMost)
 }
 
-// alone reports whether nobody else uses it, as far as is known.
-func (d *divided) alone() bool { return d.peers < single }
+// alone reports whether nobody else uses it; false until that is known.
+func (d *divided) alone() bool { return d.peers > 0 && d.peers < single }
 
 // fits reports whether one more fits beside flying others: nothing was refused yet, and no
 // more would be in flight than this client's part of what remains. Where nothing is known to

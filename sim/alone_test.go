@@ -44,3 +44,33 @@ func TestAloneWithAPolicy(t *testing.T) {
 		}
 	}
 }
+
+// A client alone in a long window that is told what remains, but not when it comes back, is
+// refused little more often than one that is told nothing.
+func TestAloneInLongWindows(t *testing.T) {
+	for _, c := range []struct {
+		limit   limit.Limit
+		windows time.Duration
+		most    float64 // refused
+	}{
+		{limit.Limit{Kind: limit.FixedWindow, Count: 100, Period: time.Hour}, 24, 0.2},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 300, Period: 10 * time.Minute}, 48, 0.05},
+		{limit.Limit{Kind: limit.CalendarWindow, Count: 28, Period: time.Minute}, 28, 0.15},
+	} {
+		var refused []float64
+		for seed := range uint64(9) {
+			r := play(t, Scenario{
+				Name: "alone", Duration: c.windows * c.limit.Period,
+				Server:  Server{Limit: c.limit, Hints: Hints{Remaining: true}},
+				Network: Network{Latency: 50 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: 1, Workers: 14}},
+			}, "adaptive-informed", seed+1)
+			refused = append(refused, r.RetryRate.V)
+		}
+		if m := median(refused); m > c.most {
+			t.Errorf("%v: %.3f refused (median), want at most %v", c.limit, m, c.most)
+		} else {
+			t.Logf("%v: %.3f refused", c.limit, m)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package pace
+
+import "testing"
+
+// hourly returns a server of a hundred requests in each hour.
+func hourly() func(s float64) Verdict {
+	hour, left := -1, 0
+	return func(s float64) Verdict {
+		if now := int(s / 3600); now != hour {
+			hour, left = now, 100
+		}
+		if left == 0 {
+			return Throttled
+		}
+		left--
+		return Served
+	}
+}
+
+// While the rate comes back to base after a row, base does not grow: neither where the
+// estimate is as young as its first window, nor where the way back takes minutes.
+func TestNothingGrowsUntilTheRateIsBack(t *testing.T) {
+	away := func(s float64) Verdict {
+		if s < 600 {
+			return Throttled
+		}
+		return Served
+	}
+	for _, c := range []struct {
+		name   string
+		a      *Adaptive
+		server func(s float64) Verdict
+		end    float64
+	}{{"young", &Adaptive{Blind: true}, hourly(), 3900}, {"old", known(1000, mostTrust), away, 700}} {
+		served := 0
+		ask(c.a, 0, c.end, 0.02, c.server, func(s float64, v Verdict) {
+			if served++; v == Throttled {
+				served = 0
+			}
+			if rate := c.a.rate(s); served > 0 && served < 60 && c.a.on && c.a.refused == 0 && rate > 2*c.a.floor {
+				t.Fatalf("%s: at %.1f s, after %d served, the rate is %.3g a second, and base %.3g", c.name, s, served, rate, c.a.floor)
+			}
+		})
+	}
+}
+
+// The time of growth is at most twice what was served would have taken at base, but for a
+// lead.
+func TestGrowthTakesRequests(t *testing.T) {
+	a := known(2, mostTrust)
+	for _, c := range []struct{ served, at, lead, want float64 }{
+		{0, 0.25, 0, 0.25},
+		{0, 100, 0, 1},
+		{19, 100, 0, 20},
+		{400, 100, 0, 100},
+		{0, 100, 30, 31},
+	} {
+		a.accepted, a.liveAt = c.served, -c.lead
+		if got := a.elapsed(c.at); got != c.want {
+			t.Errorf("%v s after a row, %v served at 2/s, with a lead of %v s: %v s of growth, want %v", c.at, c.served, c.lead, got, c.want)
+		}
+	}
+}
+
+// A row is likely to be as long as the last: further ones cost few tries.
+func TestRowsLikeTheLastCostFewTries(t *testing.T) {
+	a := &Adaptive{Blind: true}
+	var refused [6]int
+	ask(a, 0, 6*3600, 0.02, hourly(), func(s float64, v Verdict) {
+		if v == Throttled {
+			refused[min(int(s/3600), 5)]++
+		}
+	})
+	t.Logf("refused in each hour: %v", refused)
+	for hour, n := range refused[1:] {
+		if n > 25 {
+			t.Errorf("refused %d times in hour %d, want at most 25", n, hour+2)
+		}
+	}
+}
+
+// After a row longer than Probe the tries of the next are soon far apart.
+func TestTriesAfterALongRow(t *testing.T) {
+	for _, c := range []struct{ dead, most, least float64 }{{1, 16, 11}, {600, 10, 6}} {
+		a := known(10, mostTrust)
+		a.dead = c.dead
+		tries := 0.0
+		ask(a, 0, 60, 0.02, func(float64) Verdict { return Throttled }, func(float64, Verdict) { tries++ })
+		if tries > c.most || tries < c.least {
+			t.Errorf("%v tries in a minute after a row of %v s, want %v to %v", tries, c.dead, c.least, c.most)
+		}
+	}
+}
