@@ -23,9 +23,9 @@ import "math"
 //     minutes, or an interval, at most.
 //
 //   - The first that is served ends the row, or seems to: see goesOn. The rate comes
-//     back to base by a factor of 3 with each request that is served. A row counts as time in t up to
-//     twice the row before, or three times the time of service: windows are used up
-//     time after time, an outage comes once.
+//     back to base by a factor of 3 with each request that is served. A row counts as
+//     time in t up to twice the row before, or three times the time of service: windows
+//     are used up time after time, an outage comes once.
 //
 // T, the time in which the rate feels its way up by G, is Probe at the usual
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
@@ -62,7 +62,7 @@ const (
 	mostTrust  = 100.0      // requests
 	spacing    = 0.6        // of the rate, by each further refusal of a row,
 	sparing    = 0.46       // and where the last row was longer than Probe
-	perRow     = 8.0        // tries in a row as long as the last, at most
+	perRow     = 8.0        // tries in the time of the last row, once they are far apart
 	catch      = 3.0        // factor of the rate by each request served after a row
 	counted    = 3.0        // times the time of service that a row counts at once
 	bends      = 0.2        // how T falls with the rate
@@ -187,7 +187,7 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.liveAt, a.idle = 0, sent, 0
-	a.period = max(a.period, min(a.dead/2, a.settled())) // however young the estimate was when it began
+	a.period = max(a.period, min(a.dead/2, a.settled(), longest)) // however young the estimate was when it began
 }
 
 // cut begins a new row at floor, or what is as good as one.
@@ -230,8 +230,8 @@ func (a *Adaptive) felt(s float64) float64 {
 	return rate
 }
 
-// elapsed is the time since the last row in which the rate was the limit: twice as long as
-// what was served would have taken at base, at most, since what comes back after a row is less.
+// elapsed is the time since the last row in which the rate was the limit, at most twice what
+// the requests served since would have taken at base: while the rate comes back, base does not bind.
 func (a *Adaptive) elapsed(s float64) float64 {
 	lead := max(a.rowAt-a.liveAt, 0)
 	live := s - max(a.liveAt, a.rowAt) - a.idle

@@ -1,6 +1,9 @@
 package pace
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // hourly returns a server of a hundred requests in each hour.
 func hourly() func(s float64) Verdict {
@@ -37,10 +40,21 @@ func TestNothingGrowsUntilTheRateIsBack(t *testing.T) {
 			if served++; v == Throttled {
 				served = 0
 			}
-			if rate := c.a.rate(s); served > 0 && served < 60 && c.a.on && c.a.refused == 0 && rate > 2*c.a.floor {
+			if rate := c.a.rate(s); served > 0 && served < 60 && c.a.on && c.a.refused == 0 && rate > 1.3*c.a.floor {
 				t.Fatalf("%s: at %.1f s, after %d served, the rate is %.3g a second, and base %.3g", c.name, s, served, rate, c.a.floor)
 			}
 		})
+	}
+}
+
+// No row makes T longer than two hours, whatever Probe is.
+func TestLongestT(t *testing.T) {
+	a := known(0.01, mostTrust)
+	a.Probe = 24 * time.Hour
+	a.cut(0)
+	a.resume(48 * 3600)
+	if a.period > longest {
+		t.Errorf("T is %v s after a row of two days, want %v at most", a.period, longest)
 	}
 }
 

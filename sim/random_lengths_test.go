@@ -32,7 +32,8 @@ func missed(run *Run, window time.Duration) (one bool, r Result) {
 	return one, run.Result()
 }
 
-// TestWindowsOfAnyLengthAtRandom draws windows of a second to a day, and logs, whose clients call without end until each could have been served 300 times: in how many is
+// TestWindowsOfAnyLengthAtRandom draws windows of a second to a day, and logs, whose clients
+// call without end until each could have been served 300 times: in how many is
 // 0.95 of what the bound serves used, blind 0.85, at most 5 % refused, 10 %, Jain's index at
 // least 0.95, 0.90, and no window missed by one that holds four requests for each? Four in
 // ten hold fewer than four, of which few hold the other bars.
