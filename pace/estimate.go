@@ -18,23 +18,25 @@ import "math"
 //
 //   - The further refusals of a row say only that the limit still holds, or that
 //     the server is away. They cut base by half of L, and space what is sent to
-//     see: each time by 1/0.6, after a row longer than Probe by 1/0.46, up to Probe,
-//     or 8 intervals or an eighth of the last row where those are longer, and 20
-//     minutes, or an interval, at most.
+//     see: each time by 1/0.6, up to Probe, or 8 intervals, or an eighth of this row
+//     or the last where those are longer, and 20 minutes, or an interval, at most.
 //
-//   - The first that is served ends the row, or seems to: see goesOn. The rate comes
-//     back to base by a factor of 3 with each request that is served. A row counts as
-//     time in t up to twice the row before, or three times the time of service: windows
-//     are used up time after time, an outage comes once.
+//   - The first that is served ends the row. The rate comes back to base by a factor
+//     of 3 with each request that is served. A row counts as time in t up to twice the
+//     row before, or three times the time of service: windows are used up time after
+//     time, an outage comes once.
 //
 // T, the time in which the rate feels its way up by G, is Probe at the usual
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
 // one x for each share p that is throttled, and all come to the same. It is at
 // most twice the age of the estimate, which is about the same for all that start
-// together, and at least a second, four round trips, half of the last row, up to what
-// T is in the end, and as many requests as were served since the first refusal, 40 at
-// most. t is at most twice as long as what was served would have taken at base: while
-// the rate comes back to base, hardly anything grows.
+// together, and at least a second, four round trips, half of the last row up to what T
+// is in the end, that row whole if the one before was half as long, and as many requests
+// as were served since the first refusal, 70 at most. Below the usual rate these are
+// fewer, by the rate to the power of 0.4: were they as many at any rate, the smaller of
+// two shares would come back more slowly than it loses, and be lost in a day. t is at most
+// twice as long as what was served would have taken at base: while the rate comes back to
+// base, hardly anything grows.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -60,15 +62,15 @@ const (
 	deepest    = 0.5        // however small the weight
 	leastTrust = 3.0        // requests
 	mostTrust  = 100.0      // requests
-	spacing    = 0.6        // of the rate, by each further refusal of a row,
-	sparing    = 0.46       // and where the last row was longer than Probe
-	perRow     = 8.0        // tries in the time of the last row, once they are far apart
+	spacing    = 0.6        // of the rate, by each further refusal of a row
+	perRow     = 8.0        // tries in the time of a row, once they are far apart
 	catch      = 3.0        // factor of the rate by each request served after a row
 	counted    = 3.0        // times the time of service that a row counts at once
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
 	sample     = 10.0       // requests, or seconds, that measure a rate
-	fewest     = 40.0       // requests in T
+	span       = 70.0       // requests in T at the usual rate and above,
+	spans      = 0.4        // and how their number falls with the rate below
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
 	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
@@ -142,10 +144,6 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if a.level.on {
 		rate = a.level.theta
 	}
-	if a.goesOn(s) {
-		a.dead = a.deadThen
-		a.refused = 1 + int(math.Log(a.felt(s)/a.floor)/math.Log(a.spacing()))
-	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
 		a.fall(max(a.floor*math.Exp(-a.gentle()/2), min(a.floor, seldom)))
@@ -171,14 +169,6 @@ func (a *Adaptive) fall(to float64) {
 	a.floor = to
 }
 
-// goesOn reports whether a refusal at s belongs to the row that seemed to be over. A log
-// that was used up at once gives back bit by bit: one request is served, and the next
-// refused, while the rate is still far below base. That says nothing against a base that
-// many requests stand for.
-func (a *Adaptive) goesOn(s float64) bool {
-	return a.refused == 0 && !a.level.on && a.accepted < sample && a.felt(s) < a.floor/catch && a.total >= mostTrust
-}
-
 // resume ends a row of refusals: the first that was served after it left at sent.
 func (a *Adaptive) resume(sent float64) {
 	a.caught = 0
@@ -187,14 +177,16 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.liveAt, a.idle = 0, sent, 0
-	a.period = max(a.period, min(a.dead/2, a.settled(), longest)) // however young the estimate was when it began
+	// However young the estimate was when it began, and alike for all that a window shuts out.
+	a.period = max(a.period, min(max(min(a.dead/2, a.settled()), min(a.dead, 2*a.deadThen)), longest))
 }
 
 // cut begins a new row at floor, or what is as good as one.
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.settled())
-	a.period = min(longest, max(t, min(max(a.total, 1), fewest)/a.floor, 4*a.rtt, shortest))
+	most := span * min(1, math.Pow(a.floor/(usual*a.weight()), spans))
+	a.period = min(longest, max(t, min(max(a.total, 1), most)/a.floor, 4*a.rtt, shortest))
 }
 
 // settled is T of an estimate that is no longer young.
@@ -202,19 +194,11 @@ func (a *Adaptive) settled() float64 {
 	return a.probe() * math.Pow(usual*a.weight()/a.floor, bends)
 }
 
-// spacing is the factor of the rate by each further refusal of a row.
-func (a *Adaptive) spacing() float64 {
-	if a.dead > a.probe() {
-		return sparing
-	}
-	return spacing
-}
-
 // felt is the rate a second at s, as felt without hints.
 func (a *Adaptive) felt(s float64) float64 {
 	if a.refused > 0 {
-		least := min(1/a.probe(), a.floor/8, perRow/a.dead)
-		return max(a.floor*math.Pow(a.spacing(), float64(a.refused-1)), least, min(a.floor, seldom))
+		least := min(1/a.probe(), a.floor/8, perRow/max(a.dead, a.roundAt-a.rowAt))
+		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), least, min(a.floor, seldom))
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings

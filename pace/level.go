@@ -287,7 +287,7 @@ func (a *Adaptive) awayFrom(s float64) {
 	l.on, a.on = false, true
 	a.floor, a.trust = max(l.before, l.company.best, slowest), leastTrust
 	a.cut(s)
-	a.refused, a.dead, a.deadThen = l.row, 0, 0
+	a.refused = l.row // how long rows are, it knows already
 }
 
 // floor is the lowest theta: a hundredth of a stated policy, at least one request

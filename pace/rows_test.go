@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -93,15 +94,49 @@ func TestRowsLikeTheLastCostFewTries(t *testing.T) {
 	}
 }
 
-// After a row longer than Probe the tries of the next are soon far apart.
-func TestTriesAfterALongRow(t *testing.T) {
-	for _, c := range []struct{ dead, most, least float64 }{{1, 16, 11}, {600, 10, 6}} {
+// After two rows that are not short T is as long as they were, for all whom a window shuts
+// out, whatever their rates.
+func TestPeriodAfterLikeRows(t *testing.T) {
+	for _, c := range []struct{ rate, dead, then, want float64 }{
+		{8, 400, 300, 400},
+		{1, 400, 300, 400},
+		{8, 400, 100, 200},
+		{8, 400, 0, 60 * math.Pow(usual/8, bends)},
+	} {
+		a := known(c.rate, mostTrust)
+		a.cut(1e6)
+		a.dead = c.then
+		a.resume(1e6 + c.dead)
+		if math.Abs(a.period/c.want-1) > 1e-6 {
+			t.Errorf("%v/s, a row of %v s after one of %v s: T is %.1f s, want %.1f", c.rate, c.dead, c.then, a.period, c.want)
+		}
+	}
+}
+
+// In a row that lasts the tries become as far apart as an eighth of it, in the next as an
+// eighth of this one.
+func TestTriesOfALongRow(t *testing.T) {
+	for _, c := range []struct{ dead, seconds, least, most float64 }{
+		{0, 60, 11, 16},
+		{0, 3600, 25, 40},
+		{600, 60, 8, 12},
+		{3600, 3600, 14, 26},
+	} {
 		a := known(10, mostTrust)
 		a.dead = c.dead
 		tries := 0.0
-		ask(a, 0, 60, 0.02, func(float64) Verdict { return Throttled }, func(float64, Verdict) { tries++ })
+		ask(a, 0, c.seconds, 0.02, func(float64) Verdict { return Throttled }, func(float64, Verdict) { tries++ })
 		if tries > c.most || tries < c.least {
-			t.Errorf("%v tries in a minute after a row of %v s, want %v to %v", tries, c.dead, c.least, c.most)
+			t.Errorf("%v tries in %v s after a row of %v s, want %v to %v", tries, c.seconds, c.dead, c.least, c.most)
 		}
+	}
+}
+
+// Who leaves a row to the law without hints knows still how long rows are.
+func TestRowsAreKnownWithoutTheLevel(t *testing.T) {
+	a := known(10, mostTrust)
+	a.dead, a.deadThen, a.level.before = 3000, 2000, 10
+	if a.awayFrom(100); a.dead != 3000 || a.deadThen != 2000 {
+		t.Errorf("rows of %v s and %v s, want 3000 and 2000", a.dead, a.deadThen)
 	}
 }
