@@ -32,7 +32,7 @@ import "math"
 // most twice the age of the estimate, which is about the same for all that start
 // together, and at least a second, four round trips, half of the last row up to what T
 // is in the end, that row whole if the one before was half as long, and as many requests
-// as were served since the first refusal, 70 at most. Below the usual rate these are
+// as were served since the first refusal, 50 at most. Below 0.35 a second these are
 // fewer, by the rate to the power of 0.4: were they as many at any rate, the smaller of
 // two shares would come back more slowly than it loses, and be lost in a day. t is at most
 // twice as long as what was served would have taken at base: while the rate comes back to
@@ -69,7 +69,8 @@ const (
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
 	sample     = 10.0       // requests, or seconds, that measure a rate
-	span       = 70.0       // requests in T at the usual rate and above,
+	span       = 50.0       // requests in T,
+	spanned    = 0.35       // down to that rate a second,
 	spans      = 0.4        // and how their number falls with the rate below
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
@@ -185,7 +186,7 @@ func (a *Adaptive) resume(sent float64) {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.settled())
-	most := span * min(1, math.Pow(a.floor/(usual*a.weight()), spans))
+	most := span * min(1, math.Pow(a.floor/(spanned*a.weight()), spans))
 	a.period = min(longest, max(t, min(max(a.total, 1), most)/a.floor, 4*a.rtt, shortest))
 }
 

@@ -269,8 +269,8 @@ func TestBlockedTimeDoesNotGrow(t *testing.T) {
 }
 
 // T falls with the rate to the power of -0.2, is at most twice the age of the
-// estimate, and at least as many requests as were served, 70 at most, below the usual
-// rate fewer, however many chance refusals took the trust.
+// estimate, and at least as many requests as were served, 50 at most, below 0.35 a
+// second fewer, however many chance refusals took the trust.
 func TestPeriod(t *testing.T) {
 	for _, c := range []struct{ rate, age, total, want float64 }{
 		{usual, 1e6, 3, 60},
@@ -283,7 +283,7 @@ func TestPeriod(t *testing.T) {
 		{usual, 0.1, 20, 20 / usual},
 		{usual, 0.1, 1000, span / usual},
 		{4 * usual, 0.1, 1000, span / 4 / usual},
-		{usual / 32, 0.1, 1000, span / 4 * 32 / usual},
+		{usual / 32, 0.1, 1000, span * math.Pow(usual/32/spanned, spans) * 32 / usual},
 		{slowest, 1e6, 100, longest},
 	} {
 		a := known(c.rate, leastTrust)
