@@ -69,9 +69,9 @@ const (
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
 	sample     = 10.0       // requests, or seconds, that measure a rate
-	span       = 50.0       // requests in T,
-	spanned    = 0.35       // down to that rate a second,
-	spans      = 0.4        // and how their number falls with the rate below
+	span       = 50.0       // requests in T, at most,
+	lowRate    = 0.35       // a second; below it fewer,
+	shrinks    = 0.4        // by this power of the rate
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
 	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
@@ -178,15 +178,17 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.liveAt, a.idle = 0, sent, 0
-	// However young the estimate was when it began, and alike for all that a window shuts out.
-	a.period = max(a.period, min(max(min(a.dead/2, a.settled()), min(a.dead, 2*a.deadThen)), longest))
+	// T is no shorter than this, however young the estimate was when the row began. All whom a
+	// window shuts out see the same rows, so it is alike for them where rows repeat.
+	repeats := min(a.dead, 2*a.deadThen)
+	a.period = max(a.period, min(max(a.dead/2, repeats), max(a.settled(), repeats), longest))
 }
 
 // cut begins a new row at floor, or what is as good as one.
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.settled())
-	most := span * min(1, math.Pow(a.floor/(spanned*a.weight()), spans))
+	most := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
 	a.period = min(longest, max(t, min(max(a.total, 1), most)/a.floor, 4*a.rtt, shortest))
 }
 

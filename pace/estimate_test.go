@@ -283,7 +283,7 @@ func TestPeriod(t *testing.T) {
 		{usual, 0.1, 20, 20 / usual},
 		{usual, 0.1, 1000, span / usual},
 		{4 * usual, 0.1, 1000, span / 4 / usual},
-		{usual / 32, 0.1, 1000, span * math.Pow(usual/32/spanned, spans) * 32 / usual},
+		{usual / 32, 0.1, 1000, span * math.Pow(usual/32/lowRate, shrinks) * 32 / usual},
 		{slowest, 1e6, 100, longest},
 	} {
 		a := known(c.rate, leastTrust)
