@@ -240,6 +240,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 			a.closed, a.probed = true, 0
 		}
 		rate := max(a.floor, a.level.theta, 0.01)
+		a.named = s + after
 		a.block = max(a.block, s+after+min(jitterShare*after, 2)*u+min(v/rate, max(after, 10)))
 		// Time in which nothing may be sent is no time. In a row of refusals
 		// nothing grows.

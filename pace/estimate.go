@@ -37,6 +37,11 @@ import "math"
 // two shares would come back more slowly than it loses, and be lost in a day. t is at most
 // twice as long as what was served would have taken at base: while the rate comes back to
 // base, hardly anything grows.
+//
+// A fixed window refuses all who share it until it opens again, and gives what was not used
+// of the one before to nobody: n/t is too little. Where rows end in a cycle, base is the
+// rate at which the row began, less the part of the window in which nothing was served, and
+// T is the window: see cycle.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -53,6 +58,16 @@ type estimate struct {
 	caught   float64 // the rate at the end of a row of several; zero: none
 	born     float64 // when it began to learn
 	proof    float64 // rate served in a window of seconds in full, before the first refusal
+	cycle
+}
+
+// cycle is what the ends of long rows say of a limit that is a fixed window: it opens again
+// every so many seconds, for all who share it.
+type cycle struct {
+	every    float64 // seconds; zero: not known
+	from, to float64 // the last opening was between these instants; zero: none was seen
+	named    float64 // the opening that a Retry-After named last
+	reached  float64 // the rate a second at which the last row began
 }
 
 const (
@@ -64,6 +79,11 @@ const (
 	mostTrust  = 100.0      // requests
 	spacing    = 0.6        // of the rate, by each further refusal of a row
 	perRow     = 8.0        // tries in the time of a row, once they are far apart
+	shut       = 2.0        // intervals without service, after which a row is long
+	phase      = 0.1        // of a window, by which openings may be out of step,
+	vague      = 0.5        // and to which their distance must be known
+	leeway     = 3.0        // seconds by which an opening that is named may be off
+	windowful  = 50.0       // requests served in a window whose T it is
 	catch      = 3.0        // factor of the rate by each request served after a row
 	counted    = 3.0        // times the time of service that a row counts at once
 	bends      = 0.2        // how T falls with the rate
@@ -159,6 +179,7 @@ func (a *Adaptive) throttled(s, sent float64) {
 	} else {
 		a.trust = min(mostTrust, a.trust+a.accepted)
 	}
+	a.reached = rate
 	a.fall(max(min(served, rate)*math.Exp(-a.gentle()), slowest))
 	a.cut(s)
 }
@@ -178,10 +199,50 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.liveAt, a.idle = 0, sent, 0
+	if a.dead >= shut/a.floor && a.opens(a.opening(sent)) && a.dead < a.every {
+		a.spread()
+		return
+	}
 	// T is no shorter than this, however young the estimate was when the row began. All whom a
 	// window shuts out see the same rows, so it is alike for them where rows repeat.
 	repeats := min(a.dead, 2*a.deadThen)
 	a.period = max(a.period, min(max(a.dead/2, repeats), max(a.settled(), repeats), longest))
+}
+
+// opening returns between which instants the limit opened again, when what left at sent is
+// the first that was served.
+func (a *Adaptive) opening(sent float64) (from, to float64) {
+	if a.named > a.rowAt && sent >= a.named-leeway {
+		return a.named - leeway, a.named + leeway
+	}
+	return a.roundAt - a.rtt, sent
+}
+
+// opens takes in that the limit opened between from and to, and reports whether it does so
+// in a cycle: the last opening was a whole number of windows before.
+func (c *cycle) opens(from, to float64) bool {
+	least, most, seen := from-c.to, to-c.from, c.to > 0
+	c.from, c.to = from, to
+	if !seen {
+		return false
+	}
+	n := max(1, math.Round((least+most)/2/c.every))
+	every := min(max(c.every, least/n), most/n)
+	if c.every > 0 && n*math.Abs(every-c.every) < phase*c.every && most-least < vague*c.every {
+		c.every = every
+		return true
+	}
+	c.every = (least + most) / 2
+	return false
+}
+
+// spread spreads over a window what this client is served of it. All who share it are
+// refused at once, so nothing but a slower growth of those who have more makes them equal:
+// T goes by the root of the root of what was served, from half a window to two.
+func (a *Adaptive) spread() {
+	a.floor = max(a.reached*math.Exp(-a.gentle())*max(1-a.dead/a.every, 0.1), slowest)
+	t := a.every * min(max(math.Pow(a.reached*a.every/windowful, 0.25), 0.5), 2)
+	a.period = min(max(t, shortest), longest)
 }
 
 // cut begins a new row at floor, or what is as good as one.

@@ -139,3 +139,60 @@ func TestRowsAreKnownWithoutTheLevel(t *testing.T) {
 		t.Errorf("rows of %v s and %v s, want 3000 and 2000", a.dead, a.deadThen)
 	}
 }
+
+// Rows that end a whole number of windows apart are a fixed window's. An opening is known as
+// well as the tries around it are close together, so one that is vague proves nothing.
+func TestCycle(t *testing.T) {
+	type opening struct{ from, to float64 }
+	for _, c := range []struct {
+		name     string
+		openings []opening
+		every    float64 // about
+		steady   bool    // after the last
+	}{
+		{"one row says nothing", []opening{{590, 600}}, 0, false},
+		{"two rows are no cycle yet", []opening{{590, 600}, {1195, 1205}}, 605, false},
+		{"three rows a window apart", []opening{{590, 600}, {1195, 1205}, {1790, 1802}}, 600, true},
+		{"a window without a row", []opening{{590, 600}, {1195, 1205}, {2398, 2405}}, 602, true},
+		{"half a window after the last", []opening{{590, 600}, {1195, 1205}, {1500, 1505}}, 302, false},
+		{"rows that are out of step", []opening{{590, 600}, {1195, 1205}, {2050, 2060}}, 855, false},
+		{"tries too far apart", []opening{{590, 600}, {1195, 1205}, {1500, 1900}}, 500, false},
+		{"a row in the middle halves it for good", []opening{{0, 10}, {590, 600}, {900, 910}, {1500, 1510}, {2100, 2110}}, 300, true},
+	} {
+		var y cycle
+		steady := false
+		for _, o := range c.openings {
+			steady = y.opens(o.from, o.to)
+		}
+		if steady != c.steady || math.Abs(y.every-c.every) > 8 {
+			t.Errorf("%s: every %.0f s, steady %v, want %.0f, %v", c.name, y.every, steady, c.every, c.steady)
+		}
+	}
+}
+
+// In a fixed window base is the rate at which it was used up, less the part of the window in
+// which nothing was left: what was served from row to row is less, as what one window does
+// not use the next does not give. T is a window, longer for who was served more.
+func TestBaseAndPeriodInAWindow(t *testing.T) {
+	const rate = 10.0
+	base := func(shut float64) *Adaptive {
+		a := known(rate, mostTrust)
+		for window := range 4 { // from the start of each to its end, of which the last part is shut
+			open := 600*float64(window) + 600 - shut
+			a.accepted, a.period, a.floor = rate*120, 1e4, rate // little was served
+			a.throttled(open, open)
+			a.roundAt = 600*float64(window+1) - 1 // the last try that was refused
+			a.resume(600 * float64(window+1))
+		}
+		return a
+	}
+	for _, shut := range []float64{60, 300} {
+		a := base(shut)
+		if want := rate * math.Exp(-gentle) * (1 - shut/600); math.Abs(a.floor/want-1) > 0.03 {
+			t.Errorf("shut for %.0f s of 600: base %.2f, want %.2f a second", shut, a.floor, want)
+		}
+		if a.period < 600 || a.period > 1200.1 {
+			t.Errorf("shut for %.0f s of 600: T %.0f s, want one to two windows", shut, a.period)
+		}
+	}
+}
