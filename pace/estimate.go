@@ -41,7 +41,7 @@ import "math"
 // A fixed window refuses all who share it until it opens again, and gives what was not used
 // of the one before to nobody: n/t is too little. Where rows end in a cycle, base is the
 // rate at which the row began, less the part of the window in which nothing was served, and
-// T is the window: see cycle.
+// T is the window: see cycle. In windows below half of T not all are refused in each.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -199,7 +199,7 @@ func (a *Adaptive) resume(sent float64) {
 	}
 	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.liveAt, a.idle = 0, sent, 0
-	if a.dead >= shut/a.floor && a.opens(a.opening(sent)) && a.dead < a.every {
+	if a.dead >= shut/a.floor && a.opens(a.opening(sent)) && a.every > max(a.dead, a.settled()/2) {
 		a.spread()
 		return
 	}
