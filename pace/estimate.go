@@ -41,7 +41,7 @@ import "math"
 // A fixed window refuses all who share it until it opens again, and gives what was not used
 // of the one before to nobody: n/t is too little. Where rows end in a cycle, base is the
 // rate at which the row began, less the part of the window in which nothing was served, and
-// T is the window: see cycle. In windows below half of T not all are refused in each.
+// T is about the window: see spread. In windows below half of T not all are refused in each.
 type estimate struct {
 	floor    float64 // base: the rate a second after the last row
 	trust    float64 // in requests, what floor is worth
@@ -62,7 +62,8 @@ type estimate struct {
 }
 
 // cycle is what the ends of long rows say of a limit that is a fixed window: it opens again
-// every so many seconds, for all who share it.
+// every so many seconds, for all who share it. A long row in the middle of a window, as of a
+// short outage, leaves half of its length, or another part: base is cut too deep from then on.
 type cycle struct {
 	every    float64 // seconds; zero: not known
 	from, to float64 // the last opening was between these instants; zero: none was seen

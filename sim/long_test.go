@@ -9,7 +9,7 @@ import (
 
 // TestFairInTheLongRun plays days of a limit whose callers are not told what remains: none
 // may lose its share bit by bit, as all do but one where who has less also takes longer to
-// get more. Of a fixed window, that refuses all of them at once, hardly anything may be left.
+// get more. Fixed windows, that refuse all of them at once, must be nearly used up too.
 func TestFairInTheLongRun(t *testing.T) {
 	p, err := ParsePolicy("adaptive")
 	if err != nil {
