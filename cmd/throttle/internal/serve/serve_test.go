@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,16 +186,18 @@ func TestOverlay(t *testing.T) {
 // A source that hangs, lies, or sends a gigabyte leaves the rules as they are.
 func TestHostileSource(t *testing.T) {
 	answers := make(chan http.HandlerFunc, 1)
-	now := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	var now atomic.Value // the answer of every request until the next is put: one that hung may still run beside its successor
+	now.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "version: v1\nrules: {name: all, limits: 1/h}\n")
-	})
-	var sent int64
+	}))
+	var sent atomic.Int64
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case now = <-answers:
+		case next := <-answers:
+			now.Store(next)
 		default:
 		}
-		now(w, r)
+		now.Load().(http.HandlerFunc)(w, r)
 	}))
 	t.Cleanup(source.Close)
 	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{url: '"+source.URL+"', every: 1h, timeout: 1s}")
@@ -214,9 +217,9 @@ func TestHostileSource(t *testing.T) {
 		}, "unexpected EOF"},
 		{func(w http.ResponseWriter, r *http.Request) {
 			line := []byte(strings.Repeat("#", 1<<16) + "\n")
-			for sent = 0; sent < 1<<30 && r.Context().Err() == nil; {
+			for sent.Store(0); sent.Load() < 1<<30 && r.Context().Err() == nil; {
 				n, err := w.Write(line)
-				if sent += int64(n); err != nil {
+				if sent.Add(int64(n)); err != nil {
 					return
 				}
 			}
@@ -230,8 +233,8 @@ func TestHostileSource(t *testing.T) {
 	}
 	answers <- func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "version: v2\nrules: []\n") }
 	r.hangup(`"new rules"`, `"v2"`)
-	if sent >= 1<<28 {
-		t.Errorf("%d bytes were taken, want few above a MiB", sent)
+	if n := sent.Load(); n >= 1<<28 {
+		t.Errorf("%d bytes were taken, want few above a MiB", n)
 	}
 }
 
