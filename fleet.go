@@ -15,10 +15,10 @@ import (
 
 // Fleet is a distributed rate limit: callers in many processes share it, and
 // each try is paid for from one Store, besides the pace of its Throttle. Waiting
-// calls are paid for in batches: one Store request covers all calls expected to
-// start within 500 ms (half of [pace.MaxIdleCredit]). So a busy process makes
-// few requests, and no process keeps unused credit for longer than
-// [pace.MaxIdleCredit]. [Throttle.Try] does not wait for the Store, so it starts
+// calls are paid for in batches: one request asks for all calls expected to start
+// within 500 ms (half of [pace.MaxIdleCredit]), at most MaxBatch, and may be
+// granted a part. So a busy process makes few requests, and no process keeps
+// unused credit for longer than [pace.MaxIdleCredit]. [Throttle.Try] does not wait for the Store, so it starts
 // only what is paid for already. Busy processes get about the same share each,
 // whatever the number of their calls that wait.
 //

@@ -52,11 +52,11 @@ func (t *Throttle) DoResult(ctx context.Context, f func(context.Context) Result)
 	return t.do(ctx, f, false)
 }
 
-// Report feeds back what a service says apart from its answers, as one that
-// accepts at once and is overloaded later: its queue, or a worker of that queue,
-// says so. It has the effect of an answer with that Result on the Control, on
-// the calls that wait, and on the scopes that it names; but it ends no call, so
-// nothing is given back, and its costs and Err do not count.
+// Report reports feedback that belongs to no call: a service that accepts jobs at
+// once, and whose queue or consumer is overloaded later. It has the effect of an
+// answer with that Result on the Control, on waiting calls and on the scopes that
+// it names; but it ends no call and refunds nothing, and its costs and Err do not
+// count.
 //
 // sent is when the work that the feedback is about was sent: refusals of what
 // was sent before the last slowdown belong to that slowdown. If zero, when the

@@ -30,8 +30,8 @@ type Throttle struct {
 	// MaxInFlight bounds the calls in flight (concurrency limit, semaphore);
 	// [Throttle.SetMaxInFlight] changes it later. For a semaphore alone set
 	// Control to new(pace.Fixed), as a [pace.Adaptive] holds back calls before
-	// the first answers. If zero or below, only refusals for too many at once do,
-	// see [pace.Report.Crowded]: then no more are in flight than were served.
+	// the first answers. If zero or below, there is no fixed bound, only one that is
+	// learnt from refusals for too many at once, see [pace.Report.Crowded].
 	MaxInFlight int
 	// Concurrency learns from latency, time-outs and refusals how many calls may
 	// be in flight, besides MaxInFlight: new(load.Adaptive), for a database or

@@ -75,12 +75,12 @@ type Control struct {
 	// refused caller is asked to wait. Each gets a time of its own, one after
 	// the other at the rate of the limit, so that they do not all return at once
 	// (thundering herd); beyond the bound, times start over from the earliest. A
-	// caller that asks too early gets the same time again. It is known by
-	// [Request.Caller], if empty by its address and the fields Forwarded,
-	// X-Forwarded-For, X-Real-IP, Authorization and User-Agent; on another
-	// connection only a second or more after its latest refusal, as many may
-	// share all of these. If zero, a minute; below zero, all get the earliest
-	// time. Times are kept for at most 10,000 keys and 10,000 callers; beyond
+	// caller that asks too early gets the same time again. It is recognised by
+	// [Request.Caller]; if that is empty, by its address and the fields Forwarded,
+	// X-Forwarded-For, X-Real-IP, Authorization and User-Agent. As several callers
+	// may agree in all of these, a request on another connection counts as the same
+	// caller only a second or more after its latest refusal. If zero, a minute;
+	// below zero, all get the earliest time. Times are kept for at most 10,000 keys and 10,000 callers; beyond
 	// that those longest without a refusal are forgotten.
 	Spread time.Duration
 	// Milliseconds computes RetryAfterWhole from RetryAfter, by rounding up:
@@ -105,7 +105,7 @@ type Control struct {
 // Request is a request that a Control decides about.
 type Request struct {
 	// Request is what the Rules look at. Its Phase, if empty, is that of the
-	// Control. Without Rules, Address, Client and Cost count, the latter called
+	// Control. Without Rules, only Address, Client and Cost decide; Cost is called
 	// with an empty name.
 	rules.Request
 	// Key is the key that the Limit is charged to: a customer, an API key that

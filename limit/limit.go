@@ -4,8 +4,8 @@
 // allocates nothing, so the same code decides in memory, behind Redis or
 // PostgreSQL, and in the simulator.
 //
-//	s, d := Take(s, time.Now(), Ask{
-//		Limit: Limit{Count: 100, Period: time.Minute, Burst: 20}, // 100/min, 20 at once
+//	s, d := limit.Take(s, time.Now(), limit.Ask{
+//		Limit: limit.Limit{Count: 100, Period: time.Minute, Burst: 20}, // 100/min, 20 at once
 //		N:     1,
 //	})
 //	if !d.OK { /* come again after d.RetryAfter */ }

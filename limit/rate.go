@@ -12,8 +12,8 @@ import (
 // hour, d or day, and m a minute: "4/s", "600/1m", "100/10s", "5000/h". A COUNT
 // with up to 6 decimals is a whole COUNT of a longer period: "0.5/s" is 1/2s,
 // "2.5/s" is 5/2s. A COUNT of zero ("0/s") allows nothing; the period is always
-// above zero. The error is one line that says what would be right, and the Limit
-// is then 0/s.
+// above zero. The error is one line that says what would be right; count and
+// period are then 0 and a second.
 func ParseRate(text string) (count int64, period time.Duration, err error) {
 	count, period, what := parseRate(text, unitOf)
 	if what != "" {

@@ -46,14 +46,14 @@ import (
 type Adaptive struct {
 	// Max bounds the limit. If zero or below, 10,000.
 	Max int
-	// Slowdown is how many times as long as without others beside it an answer may
-	// take, on average, before that counts as a queue. Where a server does more a
-	// second the more is in flight, as one that batches does, and its latency grows
-	// in proportion at most, s gets 1 - 1/s of its throughput: 6 is for a stream of
-	// work that nobody waits for, by one client that has the server to itself. Several
-	// clients take the queue of the others for the server's own latency, and with 6
-	// drown it. Where a server does no more, s buys a longer queue and no more
-	// throughput. If below 1, 1.
+	// Slowdown is how many times its latency without a queue an answer may take, on
+	// average, before the rest counts as a queue. If below 1, 1. A value s above 1
+	// suits a server that batches, which does more a second the more is in flight:
+	// where its latency grows in proportion at most, s gets 1 - 1/s of its throughput.
+	// Use 6 for a stream of work that no caller waits for, by one client that has the
+	// server to itself: several clients mistake each other's queue for the server's
+	// own latency, and with 6 overload it. Where a server does no more with more in
+	// flight, s only makes the queue longer.
 	Slowdown float64
 
 	limit    float64 // zero: not begun

@@ -12,7 +12,7 @@ import (
 // slowly. Use one Adaptive for all callers of one limit in a process.
 //
 // Without hints it knows only served or throttled, and is throttled about once a
-// T to learn the limit. See estimate for the law: the requests served from one
+// T to learn the limit. See docs/control.md for the law: the requests served from one
 // refusal to the next measure the limit, and from there
 //
 //	rate(t) = base × exp(ψ(u)),  u = t/T
@@ -24,24 +24,24 @@ import (
 // is about G/L for every client, whatever its rate, so shares become equal.
 //
 // Where the server states how much remains, that is used instead, unless answers
-// take too long for it or the stated policy is of few requests: see level. A policy
-// is kept to by a log of the starts, where that explains what is refused: see kept.
+// take too long for it or the stated policy is of few requests. A policy is kept to
+// by a log of the starts, where that explains what is refused.
 //
 // Requests may differ in Cost: after one that costs twice the mean the next
 // waits twice as long, and the server's numbers are counted in means.
 //
 // The zero Adaptive is ready.
 type Adaptive struct {
-	// Probe is T: about how often it probes for more capacity. A shorter T finds
+	// Probe sets T, the time from one probe for more capacity to the next: T is
+	// about Probe × (0.55/rate)^0.2, with the rate a second. A shorter one finds
 	// new capacity sooner and is throttled more often. If zero, a minute.
 	Probe time.Duration
 	// Blind ignores all hints but the Retry-After of a server.
 	Blind bool
-	// Weight is the number of ordinary clients that this one counts as: where the
-	// server says what remains, its rate settles at so many times that of a client
-	// with Weight 1, without knowledge of it, by deeper or gentler cuts, L/Weight;
-	// without hints, at a part of that. If zero or below, 1; at least 0.01 and at
-	// most 100.
+	// Weight is the number of ordinary clients that this one counts as: each
+	// refusal cuts its rate by L/Weight. Where the server says what remains, its
+	// rate settles at Weight times that of a client with Weight 1; without hints,
+	// at less than that. If zero or below, 1; at least 0.01 and at most 100.
 	Weight float64
 	// Burst spends the rest of a fixed window, or of the quota that a server states
 	// where it counts this client alone, as fast as the server allows. If false, it
@@ -92,9 +92,8 @@ var _ Controller = (*Adaptive)(nil)
 
 // Wait returns the time until r may start. Until the first throttled answer
 // nothing is paced, but the number in flight begins with one and grows with time
-// and with each request served, see first: of ten workers that wake together on
-// an exhausted quota one is refused where answers take 0.3 s, and five where
-// they take 0.9 s.
+// and with each request served: of ten workers that wake together on an exhausted
+// quota one is refused where answers take 0.3 s, and five where they take 0.9 s.
 func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0

@@ -7,12 +7,12 @@ import (
 )
 
 // Gate is a queue in front of one Controller: first come, first served, where a
-// retry keeps the place of its first try; but a ticket whose End comes before its
-// turn goes ahead, as one of two at most. A ticket that rests before its retry
-// blocks no other, so there is no head-of-line blocking. No start time is
-// reserved: at each event the Controller is asked again about the next in line,
-// so a rate that rises wakes waiters early and a ticket that left leaves no
-// hole.
+// retry keeps the place of its first try. The exception: a ticket that would be
+// answered after its End if it waited for its turn goes ahead, as at most one of
+// two starts. A ticket that rests before its retry blocks no other, so there is no
+// head-of-line blocking. No start time is reserved: at each event the Controller is
+// asked again about the next in line, so a rate that rises wakes waiters early and
+// a ticket that left leaves no hole.
 //
 // A Gate waits for nothing itself. Its driver calls Next after every Enter, Done
 // and Leave, and at the time Next asked for, until Next returns nil, and then

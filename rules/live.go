@@ -257,7 +257,7 @@ func (t *Stack) Versions() []Version {
 }
 
 // Overlay returns the Overlay in use. What it holds must not be changed, see Edit.
-// left says which parts of it are of no use, as the rules have changed.
+// left has a line for each part that no longer applies, as the rules have changed.
 func (t *Stack) Overlay() (o Overlay, left []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

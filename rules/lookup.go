@@ -19,9 +19,9 @@ type Overrides struct {
 	// must return soon after ctx is done. It is called concurrently, but for one
 	// key once at a time.
 	Find func(ctx context.Context, rule string, key []string) (o Override, ok bool, err error)
-	// TTL is for how long a result is used, that there is none included; after an
-	// error it is a tenth of that. Then one request looks it up again, while
-	// others use the old one. If zero or below, a minute.
+	// TTL is how long a result is used, also the result that there is no override;
+	// after an error, a tenth of that. When it has passed, one request looks the
+	// key up again while others use the old result. If zero or below, a minute.
 	TTL time.Duration
 	// Timeout bounds a lookup. If zero or below, 20 ms.
 	Timeout time.Duration

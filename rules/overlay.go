@@ -125,9 +125,10 @@ func trimAll[T any](all map[string][]T, ended func(T) bool) map[string][]T {
 	return done
 }
 
-// Over returns the rules of a Set with the Overlay on top. left says, in a line
-// each, what is left out as the Set has no such rule, or one that it does not fit.
-// Neither is changed. The Version gets the Serial, unless nothing is on top.
+// Over returns the rules of a Set with the Overlay on top. left has a line for each
+// change that is left out, as the Set has no such rule or the change does not fit
+// it. Neither o nor s is changed. The Version gets the Serial, unless nothing is on
+// top.
 func (o Overlay) Over(s Set) (merged Set, left []string) {
 	if o.Set != nil {
 		s = *o.Set

@@ -189,10 +189,10 @@ func appendAddress(key []byte, a netip.Addr, bits addressBits) []byte {
 	return p.Addr().AppendTo(key)
 }
 
-// Network returns the network of an address as the key of a caller: the address
-// itself, or its network of ipv4 or ipv6 bits, where a number below zero or
-// above the length of an address counts as these. An IPv4 address in IPv6 form
-// is taken as the former; link-local addresses (fe80::/10) are one caller each.
+// Network returns the key of a caller at an address: the address itself, or its
+// network of ipv4 or ipv6 bits. A number of bits below zero counts as zero, one
+// above the length of the address as the whole address. An IPv4 address in IPv6
+// form counts as IPv4; link-local addresses (fe80::/10) are one caller each.
 // Zones are left out.
 func Network(a netip.Addr, ipv4, ipv6 int) string {
 	a = a.Unmap().WithZone("")

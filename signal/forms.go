@@ -13,12 +13,12 @@ import (
 // quota, is read as this one.
 const MaxAfter = 24 * time.Hour
 
-// FallbackAfter replaces a wait (Retry-After and similar) above MaxAfter, and is
-// the wait for a reset that is as far off: most of those are mistakes, such as
-// milliseconds, and must not stop a host for a day; and where one was meant, one
-// request an hour does no harm. A wait or a reset above a year, a wait below
-// zero and a date a day or more in the past are ignored, as is everything
-// malformed.
+// FallbackAfter is how long to wait where a server asks for more than MaxAfter, by
+// Retry-After or a similar field, or names a reset that is MaxAfter away or more.
+// Most such values are mistakes, such as milliseconds, and must not stop a host for
+// a day; where one was meant, one request an hour does no harm. A wait or a reset
+// above a year, a wait below zero and a date a day or more in the past are ignored,
+// as is everything malformed.
 const FallbackAfter = time.Hour
 
 // maxWindow is the longest window of a policy. A longer one is ignored rather

@@ -80,10 +80,10 @@ type Guard struct {
 	// caller after the Timeout. It should suffice to connect. If zero or below,
 	// 2 s or ten Timeouts, whichever is longer; at least the Timeout.
 	StoreTimeout time.Duration
-	// Failures is the number of failures in a row that opens the breaker. If
-	// zero or below, 5. Calls that are late open it if none was answered while
-	// the last of them waited; or, as slow, if answers came, none of them in
-	// time for ten Timeouts.
+	// Failures is the number of errors in a row that opens the breaker. If zero
+	// or below, 5. As many calls without an answer open it too, if the last of
+	// them began after the first had timed out. A Store that answers, but answers
+	// no call in time for ten Timeouts, counts as slow, which opens it as well.
 	Failures int
 	// ProbeInterval is the longest time from the opening of the breaker to the
 	// first probe. It doubles with each failed probe, up to MaxProbeInterval;
@@ -100,7 +100,7 @@ type Guard struct {
 	MaxCalls int
 	// OnState is called with the error of each failed call, and with nil when
 	// the Store decides in time after the breaker was open. The error is an
-	// [ErrSlow] if the Store does answer, too late. That of a probe says for
+	// [ErrSlow] if the Store answers, but too late; that of a probe also says
 	// how long the Store has been away. OnState runs in the goroutine of a
 	// caller, which waits for it, and may be called concurrently, so that the
 	// error of an earlier call can come after nil: Stats has the state. If nil,

@@ -52,9 +52,9 @@ import (
 // be copied, nor its fields changed, after first use.
 type Transport struct {
 	// Base sends the requests. If nil, http.DefaultTransport. It should not
-	// retry by itself: layers of retries multiply, see Warn. If it is, or leads
-	// to, another Transport, that one paces and learns, but only this one
-	// retries.
+	// retry by itself: layers of retries multiply, see Warn. If Base is, or
+	// wraps, another Transport, that inner one paces and learns, but only this
+	// one retries.
 	Base http.RoundTripper
 	// Name returns the name under which a request shares one Throttle with
 	// others: a host, a route, a customer. If nil, the host and port of the

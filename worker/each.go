@@ -22,7 +22,7 @@ type result[R any] struct {
 //
 // While the circuit breaker is open, failures use up Tries only if no job is left
 // that could start and has not failed since the last answer: so Each ends though
-// its last jobs fail for good. They are probed one at a time, one or two a second:
+// its last jobs fail for good. They are probed one at a time, two to four a second:
 // for a list that may fail as a whole, let Breaker be below zero.
 func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {

@@ -33,8 +33,8 @@ const (
 type Stats struct {
 	// Bound names the reason for which no more tries start.
 	Bound Bound
-	// Limit is how many tries may be in flight: MaxInFlight, or what the Throttle
-	// admits by its own or has learnt, the lower.
+	// Limit is how many tries may be in flight: the lower of MaxInFlight and the
+	// bound of the Throttle, set or learnt.
 	Limit int
 	// InFlight is how many tries are in flight, Waiting how many records wait for
 	// their turn, Ordered how many for a record of the same key, Resting how many

@@ -1,5 +1,5 @@
-// Command throttle shows what policies of calling a rate limited service are
-// worth: in simulation, and against a real server.
+// Command throttle limits the callers of a service (gateway, serve, take), probes and
+// explains the limits of others, replays access logs, and simulates rate limiters.
 package main
 
 import (
