@@ -57,6 +57,7 @@ func TestPushback(t *testing.T) {
 		{"too large a number", fails(all, "", pushback, "4294967296"), never},
 		{"two pushbacks", fails(all, "", pushback, "1", pushback, "1"), never},
 		{"message too large", fails(all, "grpc: received message larger than max (5 vs. 4)"), never},
+		{"answer too large in .NET", fails(all, "Sending message exceeds the maximum configured message size."), never},
 		{"a failure", fails(codes.Internal, "", after(time.Second)), never},
 	} {
 		bubble.Test(t, func(t *testing.T) {

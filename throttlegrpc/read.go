@@ -75,9 +75,12 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 
 // tooLarge recognises by its text the status of a message above a size limit,
 // which no retry makes smaller: "larger than max" in Go and C++, "exceeds
-// maximum size" in Java.
+// maximum size" in Java, "exceeds the maximum configured message size" in .NET.
+// An answer that is too large has been computed: the call was executed.
 func tooLarge(text string) bool {
-	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size")
+	text = strings.ToLower(text)
+	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size") ||
+		strings.Contains(text, "exceeds the maximum configured message size")
 }
 
 // wasReset recognises by its text a status that no server has sent: grpc-go makes

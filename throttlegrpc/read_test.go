@@ -63,6 +63,8 @@ func TestReport(t *testing.T) {
 		{st: said(all, ""), md: []string{pushback, "1", pushback, "1"}, final: true},
 		{st: said(all, "grpc: received message larger than max (5 vs. 4)"), md: []string{pushback, "1"}, want: pace.Served},
 		{st: said(all, "gRPC message exceeds maximum size 4: 5"), want: pace.Served},
+		{st: said(all, "Sending message exceeds the maximum configured message size."), want: pace.Served},
+		{st: said(all, "Received message exceeds the maximum configured message size."), want: pace.Served},
 		{st: said(off, ""), want: pace.Failed},
 		{st: said(off, "", quota), want: pace.Failed},
 		{st: said(off, "", after(0)), want: pace.Throttled},
