@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -51,4 +52,31 @@ func (e *giveUp) GRPCStatus() *status.Status {
 		code = codes.Canceled
 	}
 	return status.New(code, e.Error())
+}
+
+// fault is what a method of a stream panics with when code of the user, such as
+// an interceptor or OnEvent, panicked in the goroutine that opens the stream.
+type fault struct {
+	value any
+	stack []byte // of that goroutine
+}
+
+// faultOf returns the fault for what recover returned; nil for nil. The function
+// that recovers calls it.
+func faultOf(p any) *fault {
+	if p == nil {
+		return nil
+	}
+	return &fault{p, debug.Stack()}
+}
+
+// Error returns the value and where it happened.
+func (f *fault) Error() string {
+	return fmt.Sprintf("throttlegrpc: the opening of a stream panicked: %v\n\n%s", f.value, f.stack)
+}
+
+// Unwrap returns the value, if it is an error.
+func (f *fault) Unwrap() error {
+	err, _ := f.value.(error)
+	return err
 }

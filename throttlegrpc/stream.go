@@ -37,6 +37,7 @@ type stream struct {
 	mu      sync.Mutex       // guards what follows
 	over    chan struct{}    // closed when the Throttle is done
 	err     error            // of the Throttle, nil if the stream was accepted
+	fault   *fault           // for the next caller to panic with; nil: none
 	late    *throttle.Result // what the Throttle is to learn first; nil: nothing
 	request any              // what can be sent again, if nothing else was sent
 }
@@ -72,17 +73,22 @@ func (s *stream) begin() (grpc.ClientStream, error) {
 	return s, nil
 }
 
-// run has the Throttle open the stream, with retries.
+// run has the Throttle open the stream, with retries. It calls code of the user in
+// a goroutine that the user cannot recover in: where that panics, whichever of
+// NewStream, RecvMsg and Header learns the end panics in its place.
 func (s *stream) run(over chan struct{}) {
 	err := status.Error(codes.Internal, "throttlegrpc: what opens the stream ended its goroutine")
-	m := s.client.enter(s.call.name)
 	defer func() {
-		m.Leave()
+		f := faultOf(recover())
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.err = err
+		if s.err, s.fault = err, f; f != nil {
+			s.err = status.Error(codes.Internal, "throttlegrpc: what opens the stream panicked")
+		}
 		close(over)
 	}()
+	m := s.client.enter(s.call.name)
+	defer m.Leave()
 	err = s.call.end(m.Throttle().DoResult(s.ctx, s.try))
 }
 
@@ -166,6 +172,10 @@ func (s *stream) last(a *attempt, over chan struct{}, err error) (last error, en
 	switch {
 	case s.over != over:
 		return nil, false
+	case s.fault != nil:
+		f := s.fault
+		s.fault = nil // once
+		panic(f)
 	case s.err != nil:
 		return s.err, true
 	case err == nil:
