@@ -56,6 +56,7 @@ type link struct {
 	*trail
 	throttle *throttle.Throttle // where it waited for its turn
 	above    *link              // nil: none
+	over     atomic.Bool        // RoundTrip has returned; the context lives on in the answer's Request
 }
 
 type linkKey struct{}
@@ -63,16 +64,17 @@ type linkKey struct{}
 // begin begins the trail of c, which is to wait at t, or joins that of a
 // Transport above, which will retry. A Base may send requests of its own with
 // the same context, for a token perhaps; they are distinguished by method and
-// path, as a Base may change the rest. turn reports that it is the turn of c
-// already, as a Transport above has waited at t: waiting again might be waiting
-// for itself.
+// path, as a Base may change the rest. A link that is over is none: a caller may
+// send the next request with the context of an answer's Request. turn reports
+// that it is the turn of c already, as a Transport above has waited at t: waiting
+// again might be waiting for itself.
 func (c *call) begin(t *throttle.Throttle) (turn bool) {
 	var path string
 	if c.req.URL != nil {
 		path = c.req.URL.Path
 	}
 	l, _ := c.req.Context().Value(linkKey{}).(*link)
-	if l == nil || l.method != c.req.Method || l.path != path {
+	if l == nil || l.over.Load() || l.method != c.req.Method || l.path != path {
 		c.link = &link{trail: &trail{method: c.req.Method, path: path}, throttle: t}
 		return false
 	}

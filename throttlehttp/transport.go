@@ -123,7 +123,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := &call{base: t.base(), req: req, rewinds: rewinds(req), repeats: t.repeats(req)}
 	c.maxBody = t.MaxRequestBody
 	c.dialect, c.bodies, c.splits, c.name, c.warn = t.dialect(req), t.Bodies, &t.splits, name, t.warn
-	if c.begin(m.Throttle()) {
+	turn := c.begin(m.Throttle())
+	defer c.link.over.Store(true)
+	if turn {
 		return c.straight()
 	}
 	var asked []throttle.Need
