@@ -51,10 +51,11 @@ import (
 // The zero value is ready. A Transport is safe for concurrent use; it must not
 // be copied, nor its fields changed, after first use.
 type Transport struct {
-	// Base sends the requests. If nil, http.DefaultTransport. It should not
-	// retry by itself: layers of retries multiply, see Warn. If Base is, or
-	// wraps, another Transport, that inner one paces and learns, but only this
-	// one retries.
+	// Base sends the requests. If nil, http.DefaultTransport; where that is this
+	// Transport, what it was at the start of the program. Where it wraps this
+	// Transport, Base must be set. Base should not retry by itself: layers of
+	// retries multiply, see Warn. If Base is, or wraps, another Transport, that
+	// inner one paces and learns, but only this one retries.
 	Base http.RoundTripper
 	// Name returns the name under which a request shares one Throttle with
 	// others: a host, a route, a customer. If nil, the host and port of the
@@ -153,11 +154,17 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
+// original is http.DefaultTransport before a program sets it to a Transport.
+var original = http.DefaultTransport
+
 func (t *Transport) base() http.RoundTripper {
-	if t.Base == nil {
-		return http.DefaultTransport
+	switch {
+	case t.Base != nil:
+		return t.Base
+	case http.DefaultTransport == http.RoundTripper(t):
+		return original // not t itself, without end
 	}
-	return t.Base
+	return http.DefaultTransport
 }
 
 func (t *Transport) dialect(req *http.Request) *signal.Dialect {

@@ -170,3 +170,28 @@ func TestBodyIsReadAfterRoundTrip(t *testing.T) {
 		t.Errorf("%d bytes of the body, %v; want all %d", n, err, size)
 	}
 }
+
+// As http.DefaultTransport, a zero Transport sends by what was there before, and
+// not by itself without end.
+func TestTransportAsTheDefault(t *testing.T) {
+	before, first := http.DefaultTransport, original
+	defer func() { http.DefaultTransport, original = before, first }()
+	w, other := replies(says(200)), replies(says(200))
+	original = w
+	sent := 0
+	tr := &Transport{Name: func(*http.Request) string {
+		if sent++; sent > 2 {
+			panic("it sends by itself")
+		}
+		return ""
+	}}
+	http.DefaultTransport = tr
+	if a, err := http.DefaultClient.Do(request(t, "GET", "")); err != nil || a.StatusCode != 200 || len(w.seen) != 1 {
+		t.Errorf("%v, %v after %d requests; want 200 after one", a, err, len(w.seen))
+	}
+	http.DefaultClient.CloseIdleConnections()
+	http.DefaultTransport = other
+	if a, err := tr.RoundTrip(request(t, "GET", "")); err != nil || a.StatusCode != 200 || len(other.seen) != 1 {
+		t.Errorf("%v, %v after %d requests by another default; want 200 after one", a, err, len(other.seen))
+	}
+}
