@@ -44,6 +44,10 @@ type call struct {
 	err    error          // of the last try, when there is no answer
 }
 
+// errNothing is of a try about which Base has said nothing, so that it may have
+// been executed.
+var errNothing = errors.New("throttlehttp: Base returned neither an answer nor an error")
+
 // try sends the request once.
 func (c *call) try(context.Context) throttle.Result {
 	c.discard()
@@ -53,6 +57,9 @@ func (c *call) try(context.Context) throttle.Result {
 	}
 	c.tries++
 	c.answer, c.err = c.base.RoundTrip(req)
+	if c.answer == nil && c.err == nil {
+		c.err = errNothing
+	}
 	if n := c.tap.layers(); n > 0 && c.warn != nil {
 		c.warn(c.req, n)
 	}
@@ -109,7 +116,7 @@ func (c *call) broken() throttle.Result {
 	var cert *tls.CertificateVerificationError
 	var below *throttle.Error
 	var refused *store.Error
-	if c.req.Context().Err() != nil || errors.As(c.err, &cert) || errors.As(c.err, &below) || errors.As(c.err, &refused) {
+	if c.req.Context().Err() != nil || c.err == errNothing || errors.As(c.err, &cert) || errors.As(c.err, &below) || errors.As(c.err, &refused) {
 		return throttle.Result{Err: c.err} // says nothing about load, and no retry helps
 	}
 	return c.say(pace.Report{Verdict: pace.Failed}, c.err, c.rewinds && c.repeats)

@@ -2,6 +2,7 @@ package throttlehttp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -112,5 +113,15 @@ func TestMayHaveRunOfOthers(t *testing.T) {
 	}
 	if MayHaveRun(nil, &throttle.Error{Reason: throttle.ErrQueueFull}) {
 		t.Error("what a full queue refused may have run; want not")
+	}
+}
+
+// A Base that returns nothing is at fault, and may have sent the request.
+func TestBaseReturnsNothing(t *testing.T) {
+	tr := &Transport{Base: through(func(*http.Request) (*http.Response, error) { return nil, nil })}
+	a, err := tr.RoundTrip(request(t, "GET", ""))
+	var e *throttle.Error
+	if !errors.As(err, &e) || e.Err != errNothing || e.Tries != 1 || !e.MayHaveRun {
+		t.Errorf("%v, %v; want an error after one try, which may have been executed", a, err)
 	}
 }
