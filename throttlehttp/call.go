@@ -65,6 +65,9 @@ func (c *call) try(context.Context) throttle.Result {
 	}
 	if c.err != nil {
 		c.answer = nil
+		if c.unsendable() {
+			return throttle.Result{Err: c.err} // nor is it the next time
+		}
 		c.note(c.tap.broke(c.err))
 		return c.broken()
 	}

@@ -116,6 +116,35 @@ func TestMayHaveRunOfOthers(t *testing.T) {
 	}
 }
 
+// A request that net/http refuses to send is not retried, uses no retry budget,
+// and was not executed.
+func TestUnsendableRequests(t *testing.T) {
+	for name, spoil := range map[string]func(*http.Request){
+		"no URL":         func(r *http.Request) { r.URL = nil },
+		"no host":        func(r *http.Request) { r.URL.Host = "" },
+		"scheme":         func(r *http.Request) { r.URL.Scheme = "htp" },
+		"method":         func(r *http.Request) { r.Method = "GET " },
+		"header name":    func(r *http.Request) { r.Header["a b"] = []string{"1"} },
+		"header value":   func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer 1\n"} },
+		"trailer's name": func(r *http.Request) { r.Trailer = http.Header{"a b": nil} },
+	} {
+		for _, nested := range []bool{false, true} {
+			var tr *Transport
+			if tr = new(Transport); nested {
+				tr.Base = new(Transport)
+			}
+			req := request(t, "GET", "")
+			req.Header.Set("Idempotency-Key", "1")
+			spoil(req)
+			a, err := tr.RoundTrip(req)
+			var e *throttle.Error
+			if !errors.As(err, &e) || e.Tries != 1 || e.MayHaveRun {
+				t.Errorf("%s, nested: %t: %v, %+v; want an error after one try, not executed", name, nested, a, e)
+			}
+		}
+	}
+}
+
 // A Base that returns nothing is at fault, and may have sent the request.
 func TestBaseReturnsNothing(t *testing.T) {
 	tr := &Transport{Base: through(func(*http.Request) (*http.Response, error) { return nil, nil })}

@@ -182,6 +182,37 @@ func (p *tap) broke(err error) bool {
 	return p.sent > 0 || !p.asked
 }
 
+// unsendable reports whether the last try ended as the request is malformed and
+// net/http does not send it. It goes by the text of net/http, as there is no
+// other sign: a protocol that was registered with an http.Transport may send
+// without hooks.
+func (c *call) unsendable() bool {
+	base := c.base
+	for t, ok := base.(*Transport); ok; t, ok = base.(*Transport) {
+		base = t.base()
+	}
+	if _, ok := base.(*http.Transport); !ok || !c.tap.unasked() {
+		return false
+	}
+	text := c.err.Error()
+	for _, refusal := range [...]string{
+		"http: nil Request.URL", "http: no Host in request URL", "unsupported protocol scheme",
+		"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
+	} {
+		if strings.HasPrefix(text, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// unasked reports whether no connection was asked for.
+func (p *tap) unasked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.asked && p.sent == 0
+}
+
 // ran reports whether what was answered so may have been executed. A 503 that
 // does not say when to come again may stem from anywhere behind the server.
 func ran(status int, r signal.Reading, v pace.Verdict) bool {
