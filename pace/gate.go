@@ -40,8 +40,8 @@ type Gate struct {
 	// its Tries do not count. If nil, only the Controller and the server ask for
 	// rests.
 	Backoff *Backoff
-	// CountResting counts the tickets that rest before a retry as in flight by
-	// MaxInFlight, so that no other starts in their place.
+	// CountResting counts the tickets that wait for a retry as in flight by
+	// MaxInFlight, so that none that was not tried starts in their place.
 	CountResting bool
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
 	// Retries are never refused. If zero, 100,000; below zero, 1.
@@ -90,7 +90,7 @@ func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, a
 	if g.lanes.waiting == 0 {
 		return 0, Never
 	}
-	t, again := g.lanes.next(now, 0)
+	t, again := g.lanes.next(now, pick{})
 	if t == nil {
 		return 0, again
 	}
@@ -168,10 +168,11 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 		g.rests.remove(t)
 		g.lineUp(t)
 	}
-	if g.lanes.waiting == 0 {
+	held := g.held()
+	if g.lanes.waiting == 0 || held && g.lanes.tried == 0 {
 		return nil, again
 	}
-	t, soon := g.lanes.next(now, 0)
+	t, soon := g.lanes.next(now, pick{tried: held})
 	if t == nil {
 		return nil, min(again, soon)
 	}
@@ -316,7 +317,7 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 
 // wait asks the Controller.
 func (g *Gate) wait(now time.Time, r Request) time.Duration {
-	if r.Place == 0 && g.held() {
+	if r.Place == 0 && r.Try == 0 && g.held() {
 		return Never
 	}
 	wait := g.ceiling.wait(now, r, g.inFlight, g.MaxInFlight)
@@ -326,7 +327,8 @@ func (g *Gate) wait(now time.Time, r Request) time.Duration {
 	return max(g.Control.Wait(now, r), wait)
 }
 
-// held reports whether tickets at rest hold the last places in flight.
+// held reports whether tickets in flight, and those that wait for a retry, hold
+// all places: then only a retry may start.
 func (g *Gate) held() bool {
-	return g.CountResting && g.MaxInFlight > 0 && g.inFlight+g.rests.len() >= g.MaxInFlight
+	return g.CountResting && g.MaxInFlight > 0 && g.inFlight+g.rests.len()+g.lanes.tried >= g.MaxInFlight
 }

@@ -26,6 +26,13 @@ type lanes struct {
 	pushes  uint64
 	cost    int64 // of those that wait
 	passed  int   // of those that wait, how many were passed over as too late
+	tried   int   // of those that wait, how many wait for a retry
+}
+
+// pick says which of the tickets in line may be chosen; the zero pick, all.
+type pick struct {
+	need  time.Duration // above zero, none that is pressed for time
+	tried bool          // only retries
 }
 
 // turn is a place in a fair queue.
@@ -59,10 +66,11 @@ type flow struct {
 }
 
 // line are tickets of one flow that need the same scopes: first come, first
-// served. ends are those of them that have an End.
+// served. ends are those of them that have an End, tried is how many are retries.
 type line struct {
 	heap
-	ends heap
+	ends  heap
+	tried int
 }
 
 // maxFlows is how many keys are distinguished in a lane; those beyond share one
@@ -107,6 +115,7 @@ func (l *lanes) push(t *Ticket) {
 	t.flow, t.line = f, f.lineOf(t)
 	t.line.push(t)
 	l.waiting++
+	l.tried += t.triedOnce()
 	l.pushes++
 	l.cost += max(t.Cost, 1)
 	at.queued++
@@ -124,6 +133,7 @@ func (l *lanes) remove(t *Ticket) {
 		l.passed--
 	}
 	l.waiting--
+	l.tried -= t.triedOnce()
 	l.cost -= max(t.Cost, 1)
 	at.queued--
 	f.queued--
@@ -246,9 +256,8 @@ func (c *choice) offer(t *turn, first *Ticket, virtual float64) {
 }
 
 // next is the ticket whose turn it is, of those whose scopes let them go; if
-// there is none, when to ask again. Above zero, need passes over those that are
-// pressed for time.
-func (l *lanes) next(now time.Time, need time.Duration) (first *Ticket, again time.Duration) {
+// there is none, when to ask again. One in which p allows none keeps its turn.
+func (l *lanes) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
 	for i := range l.all {
@@ -256,24 +265,28 @@ func (l *lanes) next(now time.Time, need time.Duration) (first *Ticket, again ti
 		if at.queued == 0 || c.without(&at.turn) {
 			continue
 		}
-		t, wait := at.next(now, need)
+		t, wait := at.next(now, p)
 		again = min(again, wait)
-		c.offer(&at.turn, t, l.virtual)
+		if t != nil || !p.tried {
+			c.offer(&at.turn, t, l.virtual)
+		}
 	}
 	return c.first, again
 }
 
 // next is that of one lane.
-func (l *lane) next(now time.Time, need time.Duration) (first *Ticket, again time.Duration) {
+func (l *lane) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
 	for _, f := range l.flows {
 		if c.without(&f.turn) {
 			continue
 		}
-		t, wait := f.next(now, need)
+		t, wait := f.next(now, p)
 		again = min(again, wait)
-		c.offer(&f.turn, t, l.virtual)
+		if t != nil || !p.tried {
+			c.offer(&f.turn, t, l.virtual)
+		}
 	}
 	return c.first, again
 }
@@ -282,12 +295,12 @@ func (l *lane) next(now time.Time, need time.Duration) (first *Ticket, again tim
 // several scopes would wait without end if others took each as it opens, so the
 // oldest is not put off: one that takes of the same scope may go first only
 // where that is open again in time, as in EASY backfilling (Lifka 1995).
-func (f *flow) next(now time.Time, need time.Duration) (first *Ticket, again time.Duration) {
+func (f *flow) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var held *Ticket // the oldest that waits for a known time
 	var until time.Duration
 	for _, l := range f.lines {
-		t := l.head(now, need)
+		t := l.head(now, p)
 		if t == nil || first != nil && t.arrival > first.arrival {
 			continue
 		}
@@ -302,15 +315,15 @@ func (f *flow) next(now time.Time, need time.Duration) (first *Ticket, again tim
 		}
 	}
 	if first != nil && held != nil && first.delays(now, held, until) {
-		first = f.nextBefore(now, need, held, until)
+		first = f.nextBefore(now, p, held, until)
 	}
 	return first, again
 }
 
 // nextBefore is the oldest of those that may go and do not delay held.
-func (f *flow) nextBefore(now time.Time, need time.Duration, held *Ticket, until time.Duration) (first *Ticket) {
+func (f *flow) nextBefore(now time.Time, p pick, held *Ticket, until time.Duration) (first *Ticket) {
 	for _, l := range f.lines {
-		t := l.head(now, need)
+		t := l.head(now, p)
 		if t == nil || first != nil && t.arrival > first.arrival {
 			continue
 		}

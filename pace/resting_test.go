@@ -93,3 +93,55 @@ func TestAdaptiveTakesAResetForRetryAfter(t *testing.T) {
 		}
 	}
 }
+
+// A call keeps its slot from try to try whatever its key, its lane and its scopes
+// are: no more are begun and unfinished than MaxInFlight, and all come to an end.
+func TestGateCountsRetriesInLine(t *testing.T) {
+	scope := new(Scope)
+	for name, change := range map[string]func(i int, tk *Ticket){
+		"plain":  func(int, *Ticket) {},
+		"keys":   func(i int, tk *Ticket) { tk.Key = string(rune('a' + i)) },
+		"lanes":  func(i int, tk *Ticket) { tk.Lane = i % 2 },
+		"scopes": func(i int, tk *Ticket) { tk.Needs = []Need{{Scope: scope}}[:i%2] },
+		"ends":   func(i int, tk *Ticket) { tk.End = at(time.Duration(100-i) * time.Second) },
+	} {
+		for _, b := range []*Backoff{nil, {Base: time.Second}} {
+			g := Gate{MaxInFlight: 2, CountResting: true, Backoff: b, Lanes: []float64{1, 10}, Budget: Budget{Max: -1}}
+			tickets := make([]Ticket, 20)
+			for i := range tickets {
+				change(i, &tickets[i])
+				g.Enter(t0, &tickets[i])
+			}
+			now, begun, most, done := t0, 0, 0, 0
+			var flying []*Ticket
+			for {
+				tk, again := g.Next(now)
+				switch {
+				case tk != nil:
+					if flying = append(flying, tk); tk.Tries() == 1 {
+						begun++
+					}
+					most = max(most, begun)
+				case len(flying) > 0:
+					tk, flying = flying[0], flying[1:]
+					if tk.Tries() == 1 && g.Done(now, tk, Report{Verdict: Failed}) {
+						continue
+					}
+					if tk.Tries() > 1 {
+						g.Done(now, tk, Report{Verdict: Served})
+					}
+					begun, done = begun-1, done+1
+				case again != Never:
+					now = now.Add(again)
+					continue
+				}
+				if tk == nil {
+					break
+				}
+			}
+			if most != 2 || done != len(tickets) || g.lanes.tried != 0 {
+				t.Errorf("%s, %v: %d begun at once, %d of %d ended, %d retries counted; want 2, all, 0", name, b, most, done, len(tickets), g.lanes.tried)
+			}
+		}
+	}
+}

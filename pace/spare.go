@@ -122,7 +122,7 @@ func (g *Gate) instead(now time.Time, t *Ticket) *Ticket {
 	if g.looked.pushes == g.lanes.pushes && need >= g.looked.need {
 		return t
 	}
-	other, _ := g.lanes.next(now, need)
+	other, _ := g.lanes.next(now, pick{need: need})
 	if other == nil {
 		g.looked = look{g.lanes.pushes, need}
 		return t
@@ -174,6 +174,7 @@ func (l *line) hurried(now time.Time, need time.Duration) *Ticket {
 // push puts t in line.
 func (l *line) push(t *Ticket) {
 	l.heap.push(t)
+	l.tried += t.triedOnce()
 	if !t.End.IsZero() {
 		l.ends.by, t.hurries = byEnd, true
 		l.ends.push(t)
@@ -183,6 +184,7 @@ func (l *line) push(t *Ticket) {
 // remove takes t out of line.
 func (l *line) remove(t *Ticket) {
 	l.heap.remove(t)
+	l.tried -= t.triedOnce()
 	l.calm(t)
 }
 
@@ -213,13 +215,15 @@ func (g *Gate) GivenUp() *Ticket {
 	return t
 }
 
-// head is the first in line; above zero, need passes over those that are pressed
-// for time, and there may be none.
-func (l *line) head(now time.Time, need time.Duration) *Ticket {
-	if need <= 0 {
+// head is the first in line that p lets be chosen; nil if there is none.
+func (l *line) head(now time.Time, p pick) *Ticket {
+	switch {
+	case p.tried && l.tried == 0:
+		return nil
+	case p.need <= 0 && !p.tried:
 		return l.top()
 	}
-	return l.oldest(0, func(t *Ticket) bool { return !t.pressed(now, need) })
+	return l.oldest(0, func(t *Ticket) bool { return (!p.tried || t.tries > 0) && !t.pressed(now, p.need) })
 }
 
 // pass notes that other starts in place of t, and of those in its line that came

@@ -81,6 +81,9 @@ const (
 // Tries returns how often the call has been started since it entered.
 func (t *Ticket) Tries() int { return t.tries }
 
+// triedOnce is 1 if t has been tried, else 0.
+func (t *Ticket) triedOnce() int { return min(t.tries, 1) }
+
 // late reports whether a wait is known to end after the ticket's Deadline.
 func (t *Ticket) late(now time.Time, wait time.Duration) bool {
 	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
