@@ -22,8 +22,9 @@ import (
 // copied, nor its fields changed, after first use.
 type Group struct {
 	// New returns the Throttle for a name that is entered for the first time.
-	// It is called once at a time for each name. If nil, or if it returns nil,
-	// a zero Throttle.
+	// It is called once at a time for each name. If it panics, so does Enter, and
+	// the next Enter of that name calls it again. If nil, or if it returns nil, a
+	// zero Throttle.
 	New func(name string) *Throttle
 	// MaxMembers bounds the names remembered. If zero or below, 1000. Beyond
 	// it, the names not in use are forgotten, longest unused first; their
@@ -36,10 +37,10 @@ type Group struct {
 
 // Member is a name that was entered. It is released by Leave.
 type Member struct {
-	throttle func() *Throttle // made when first asked for
-	made     atomic.Pointer[Throttle]
-	in       *Group
-	me       *named[Member]
+	making sync.Mutex // held while New runs
+	made   atomic.Pointer[Throttle]
+	in     *Group
+	me     *named[Member]
 }
 
 // Enter finds or makes the member of that name. It is kept until Leave, which
@@ -52,12 +53,21 @@ func (g *Group) Enter(name string) *Member {
 			x.Leave()
 		}
 	}()
-	t := x.throttle() // not under the lock: New is not ours
+	x.make() // not under the lock: New is not ours
 	made = true
-	if x.made.Load() == nil {
-		x.made.Store(t)
-	}
 	return x
+}
+
+// make has the Throttle made, unless it is.
+func (m *Member) make() {
+	if m.made.Load() != nil {
+		return
+	}
+	m.making.Lock()
+	defer m.making.Unlock()
+	if m.made.Load() == nil {
+		m.made.Store(m.in.make(m.me.name))
+	}
 }
 
 func (g *Group) use(name string) *Member {
@@ -66,7 +76,6 @@ func (g *Group) use(name string) *Member {
 	x, isNew := g.names.use(name, g.MaxMembers)
 	if isNew {
 		x.of.in, x.of.me = g, x
-		x.of.throttle = sync.OnceValue(func() *Throttle { return g.make(name) })
 	}
 	return &x.of
 }
@@ -109,7 +118,7 @@ func (g *Group) members() []*named[Member] {
 
 // Throttle returns the Throttle of the name, the same for all that have entered
 // it.
-func (m *Member) Throttle() *Throttle { return m.throttle() }
+func (m *Member) Throttle() *Throttle { return m.made.Load() }
 
 // Leave releases the member, when the caller of Enter is done with its
 // Throttle.

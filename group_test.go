@@ -95,3 +95,29 @@ func TestGroupNewPanics(t *testing.T) {
 		t.Errorf("%d names, want 1", n)
 	}
 }
+
+// A New that panics is called again for the next Enter, as what it needs may be
+// there by then.
+func TestGroupNewPanicsOnce(t *testing.T) {
+	calls, th := 0, new(throttle.Throttle)
+	g := &throttle.Group{New: func(string) *throttle.Throttle {
+		if calls++; calls == 1 {
+			panic("not configured yet")
+		}
+		return th
+	}}
+	func() {
+		defer func() { recover() }()
+		g.Enter("x")
+	}()
+	for range g.All() {
+		t.Error("All lists a name without a Throttle")
+	}
+	for range 2 {
+		m := g.Enter("x")
+		if m.Throttle() != th || calls != 2 {
+			t.Errorf("another Throttle after %d calls of New, want that of the second", calls)
+		}
+		m.Leave()
+	}
+}
