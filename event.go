@@ -95,7 +95,7 @@ func Log(l *slog.Logger) func(Event) {
 			return
 		}
 		attrs := make([]slog.Attr, 0, 6)
-		attrs = append(attrs, slog.Int("try", e.Try), slog.Duration("wait", e.Wait))
+		attrs = append(attrs, slog.Int("try", e.Try), waitOf(e))
 		if e.Kind == Ends {
 			attrs = append(attrs, slog.String("verdict", e.Report.Verdict.String()))
 		}
@@ -110,6 +110,14 @@ func Log(l *slog.Logger) func(Event) {
 		}
 		l.LogAttrs(ctx, level, "throttle "+e.Kind.String(), attrs...)
 	}
+}
+
+// waitOf returns the wait of e for a log.
+func waitOf(e Event) slog.Attr {
+	if e.Wait == pace.Never {
+		return slog.String("wait", "unknown")
+	}
+	return slog.Duration("wait", e.Wait)
 }
 
 // Counter counts events: set [Throttle.OnEvent] to its OnEvent. The zero value

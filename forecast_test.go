@@ -2,10 +2,12 @@ package throttle_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle"
@@ -73,4 +75,50 @@ func TestForecastHolds(t *testing.T) {
 			workers.Wait()
 		})
 	}
+}
+
+// Where only the end of another call lets one start, the wait is unknown, and not
+// none; a pause after a refusal for too many at once is part of the forecast.
+func TestForecastOfAFullThrottle(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var waits []time.Duration
+		th := &throttle.Throttle{Control: new(pace.Fixed), MaxInFlight: 1, OnEvent: func(e throttle.Event) {
+			if e.Kind == throttle.Waits {
+				waits = append(waits, e.Wait)
+			}
+		}}
+		nothing := func(context.Context) error { return nil }
+		if d := th.Forecast(1); d != 0 {
+			t.Errorf("of an idle Throttle: %v, want 0", d)
+		}
+		err := th.Do(t.Context(), func(ctx context.Context) error {
+			if d := th.Forecast(1); d != pace.Never {
+				t.Errorf("beside the only call that may be in flight: %v, want Never", d)
+			}
+			var e *throttle.Error
+			if err := th.Try(ctx, nothing); !errors.As(err, &e) || e.Wait != pace.Never {
+				t.Errorf("Try: %v, want Wait of Never", err)
+			}
+			go func() {
+				short, cancel := context.WithTimeout(ctx, time.Minute) // it is not known to be too short
+				defer cancel()
+				if err := th.Do(short, nothing); err != nil {
+					t.Errorf("a call with a deadline: %v, want it to wait", err)
+				}
+			}()
+			time.Sleep(time.Second)
+			return nil
+		})
+		synctest.Wait()
+		if err != nil || len(waits) != 1 || waits[0] != pace.Never {
+			t.Errorf("%v, waits of %v; want one, Never", err, waits)
+		}
+		refused := pace.Report{Verdict: pace.Throttled, Crowded: true, After: 5 * time.Second}
+		th.DoResult(throttle.WithOptions(t.Context(), throttle.CallOptions{Once: true}), func(context.Context) throttle.Result {
+			return throttle.Result{Report: refused}
+		})
+		if d := th.Forecast(1); d < 5*time.Second || d > 10*time.Second {
+			t.Errorf("in a pause of 5 s: %v, want that", d)
+		}
+	})
 }

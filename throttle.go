@@ -206,14 +206,14 @@ func (t *Throttle) SetMaxInFlight(n int) {
 }
 
 // Forecast returns the time until the n-th call in line may start, as things
-// are: zero if at once, [pace.Never] if unknown. A new call would be number
-// Waiting()+1. An n below 1 counts as 1.
+// are: zero if at once, [pace.Never] if unknown, as where only the end of a call
+// in flight lets another start. A new call would be number Waiting()+1. An n
+// below 1 counts as 1.
 func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin()
-	now := time.Now()
-	return max(0, t.gate.Control.Wait(now, pace.Request{Since: now, Cost: 1, Place: max(n, 1)}))
+	return t.gate.Forecast(time.Now(), n)
 }
 
 // Learnt returns what the Control has learnt of the limit, to be kept across a

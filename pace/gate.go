@@ -122,6 +122,25 @@ func (g *Gate) Limit() int {
 	return g.ceiling.most(g.MaxInFlight)
 }
 
+// Forecast returns the time until the n-th in line may start, as things are, if
+// its cost is 1 and no Scope holds it back: zero if at once; Never if unknown, as
+// where only the end of a ticket in flight lets another start. An n below 1
+// counts as 1.
+func (g *Gate) Forecast(now time.Time, n int) time.Duration {
+	g.ceiling.law = g.Concurrency
+	wait := g.wait(now, Request{Since: now, Cost: 1, Place: max(n, 1)})
+	if wait <= 0 && g.full() {
+		return Never
+	}
+	return max(wait, 0)
+}
+
+// full reports whether no ticket may start that was not tried before another one
+// has left.
+func (g *Gate) full() bool {
+	return g.held() || g.ceiling.Full(g.inFlight, g.MaxInFlight)
+}
+
 // Enter puts t in line and forecasts how long it will wait, Never if that is
 // unknown. It refuses t, and forgets it, when the line is full, or when t would
 // have to wait beyond its Deadline. t must not be inside already.
@@ -139,6 +158,9 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	r.Place = g.lanes.place(now, t) + g.rests.len()
 	t.Forecast = g.wait(now, r)
 	t.foresee(now, true)
+	if t.Forecast <= 0 && g.full() {
+		t.Forecast = Never
+	}
 	most := g.MaxWaiting
 	if most == 0 {
 		most = defaultMaxWaiting

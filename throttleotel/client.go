@@ -58,8 +58,9 @@ type throttleStats struct {
 }
 
 func throttleNow(t *throttle.Throttle) throttleStats {
-	s := throttleStats{waiting: t.Waiting(), inFlight: t.InFlight()}
-	s.rate, s.forecast = rate(t, s.waiting), t.Forecast(s.waiting+1)
+	now := t.Status() // whose forecast does not count a wait for a call in flight to end
+	s := throttleStats{waiting: now.Waiting, inFlight: now.InFlight, forecast: now.Next}
+	s.rate = rate(t, s.waiting)
 	s.fleet, s.inFleet = t.FleetStats(), t.Fleet.Store != nil
 	return s
 }

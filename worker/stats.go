@@ -1,6 +1,11 @@
 package worker
 
-import "time"
+import (
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
+)
 
 // Bound says why a Worker starts no more tries.
 type Bound string
@@ -81,10 +86,17 @@ func (w *Worker[R]) Stats() Stats {
 	if n := t.Limit(); n > 0 {
 		s.Limit = min(s.Limit, n)
 	}
-	if waits && t.Forecast(1) > 0 {
+	if waits && paces(t) {
 		s.Bound = BoundRate
 	}
 	return s
+}
+
+// paces reports whether t holds back the next call, and not only until one in
+// flight ends.
+func paces(t *throttle.Throttle) bool {
+	wait, most := t.Forecast(1), t.Limit()
+	return wait > 0 && (wait != pace.Never || most == 0 || t.InFlight() < most)
 }
 
 // snapshot returns what the Worker knows without its Throttle; waits reports

@@ -55,7 +55,7 @@ func (b *buyer) step(ctx context.Context, method, kind, job string) (mayHaveRun 
 	}
 	var gaveUp *throttle.Error
 	b.count(func(t *tally) {
-		if errors.As(err, &gaveUp) && gaveUp.Wait > 0 {
+		if errors.As(err, &gaveUp) && gaveUp.Wait > 0 && gaveUp.Wait != pace.Never {
 			t.refused++
 			t.longest = max(t.longest, gaveUp.Wait)
 			t.spent = max(t.spent, time.Since(began))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
 
@@ -13,7 +14,7 @@ import (
 func Explained(l *slog.Logger) *http.Client {
 	forHost := func(host string) *throttle.Throttle {
 		return &throttle.Throttle{OnEvent: func(e throttle.Event) {
-			if e.Kind == throttle.Waits && e.Wait > time.Second {
+			if e.Kind == throttle.Waits && e.Wait > time.Second && e.Wait != pace.Never {
 				l.Warn("a request waits", "host", host, "wait", e.Wait, "why", e.Why)
 			}
 		}}
