@@ -99,3 +99,13 @@ level=WARN msg="throttle gives up" try=2 wait=0s err="throttle: no tries left, a
 		t.Errorf("log\n%s\nwant\n%s", got, want)
 	}
 }
+
+// A wait of an unknown length is no number in a log.
+func TestLogOfAnUnknownWait(t *testing.T) {
+	var b bytes.Buffer
+	log := Log(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	log(Event{Kind: Waits, Wait: pace.Never, Try: 1})
+	if !bytes.Contains(b.Bytes(), []byte("wait=unknown")) {
+		t.Errorf("logged %q, want wait=unknown", b.String())
+	}
+}
