@@ -108,7 +108,7 @@ func postgresWalk(t *testing.T, s *throttlesql.Store, rng *rand.Rand, steps int)
 	limits := make([]limit.Limit, len(accounts))
 	for i := range accounts {
 		limits[i] = redisLimit(rng, kindOf(i))
-		accounts[i] = &redisAccount{limit: limits[i]}
+		accounts[i] = &redisAccount{limit: limits[i], both: true}
 	}
 	for range steps {
 		var a []limit.Ask
@@ -201,7 +201,7 @@ func refills(t *testing.T, s *throttlesql.Store, rng *rand.Rand, key string, l l
 			t.Fatalf("Take(%+v) at the loss = %v, %v", other, ok, err)
 		}
 	}
-	account := &redisAccount{limit: l}
+	account := &redisAccount{limit: l, both: true}
 	account.take(lost, limit.Ask{Limit: l, N: l.Max()})
 	var taken int64
 	now, end := lost, account.state.T
@@ -242,7 +242,7 @@ func TestPostgresSlides(t *testing.T) {
 	for i := range 5 * 5 * 5 * 20 {
 		first, second, third, after := int64(i%5), int64(i/5%5), 1+int64(i/25%5), time.Duration(i/125)
 		begin = begin.Add(time.Millisecond)
-		account := &redisAccount{limit: l}
+		account := &redisAccount{limit: l, both: true}
 		for _, step := range []struct {
 			n     int64
 			after time.Duration

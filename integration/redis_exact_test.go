@@ -89,6 +89,7 @@ func TestRedisClockJumps(t *testing.T) {
 
 // an account is what package limit knows of a key.
 type redisAccount struct {
+	both  bool // the store keeps both states where a refusal would forgive
 	limit limit.Limit
 	state limit.State
 	log   limit.Log
@@ -105,10 +106,18 @@ func (k *redisAccount) take(now time.Time, a limit.Ask) (d limit.Decision) {
 	}
 	s := limit.Change(k.state, now, k.limit, a.Limit)
 	next, d := limit.Take(s, now, a)
+	if !d.OK && k.stays(now, a.Limit) {
+		return d
+	}
 	if next != s || s != k.state && a.N != 0 {
 		k.state, k.limit = next, a.Limit
 	}
 	return d
+}
+
+// stays tells whether a refusal under the limit l writes nothing.
+func (k *redisAccount) stays(now time.Time, l limit.Limit) bool {
+	return !k.both && limit.Forgives(k.state, now, k.limit, l)
 }
 
 // passes tells whether a would pass.
@@ -136,7 +145,7 @@ func redisTakeAll(k []*redisAccount, now time.Time, a []limit.Ask, d []limit.Dec
 		if !ok && passed[i] {
 			ask.N, ask.Min, ask.Debt = 0, 0, false
 		}
-		changes := a[i].N != 0 && ask.N == 0 && k[i].limit != ask.Limit
+		changes := a[i].N != 0 && ask.N == 0 && k[i].limit != ask.Limit && !k[i].stays(now, ask.Limit)
 		before := limit.Change(k[i].state, now, k[i].limit, ask.Limit)
 		d[i] = k[i].take(now, ask)
 		if changes && before != k[i].state {

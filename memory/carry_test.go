@@ -89,6 +89,48 @@ func TestMemoryCarriesWhatWasRefused(t *testing.T) {
 	}
 }
 
+// TestMemoryCarriesOneBurst: a refusal under a limit that cannot owe what was
+// used under another forgives none of it, whatever the kinds; a limit that is
+// refilled long before it takes the key over.
+func TestMemoryCarriesOneBurst(t *testing.T) {
+	for from := range lastKind + 1 {
+		for to := range lastKind + 1 {
+			more := limit.Limit{Kind: from, Count: 1000, Period: time.Hour}
+			fewer := limit.Limit{Kind: to, Count: 2, Period: time.Hour}
+			soon := limit.Limit{Kind: to, Count: 20, Period: time.Second}
+			if to == limit.CalendarWindow {
+				soon.Period = time.Minute // there is none shorter
+			}
+			var m memory.Store
+			now, d := m.Start(), make([]limit.Decision, 1)
+			take := func(l limit.Limit, n int64) bool {
+				now = now.Add(time.Microsecond)
+				return m.DecideAt(now, []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
+			}
+			passed := 0
+			for range 10 {
+				for take(more, 1) {
+					passed++
+				}
+				if take(fewer, 1) {
+					t.Errorf("%v, used up, to %v: Take = %+v, want it refused", more, fewer, d[0])
+				}
+			}
+			if passed > 1001 { // one at the edge of a window
+				t.Errorf("%v and %v in turns: %d passed at once, want 1000", more, fewer, passed)
+			}
+			if from == to && newApart(to) != nil {
+				continue // the events stay, at their times
+			}
+			take(soon, 1)
+			now = now.Add(3 * soon.Period)
+			if !take(soon, 1) {
+				t.Errorf("%v to %v: Take three Periods later = %+v, want OK", more, soon, d[0])
+			}
+		}
+	}
+}
+
 // TestMemoryCarriesUnderChange keeps changing the limit of a key at random. No
 // change makes more available than the new limit has less what was used. And
 // where nothing is forgiven at an edge, what passes in any Period is no more than

@@ -25,6 +25,7 @@ type question struct {
 	lines   []uint64      // where the claims may be; the first locked of them are locked
 	locked  int
 
+	refused     bool // not all pass
 	hasRing     bool // at least one key is asked for under a log or slots
 	ringsLocked bool // the lock of the rings is held
 }
@@ -42,6 +43,7 @@ type claim struct {
 	before  limit.State // what is known of it, under the limit asked for
 	charges bool        // more than a peek
 	carried bool        // what is known of it was written under another limit
+	kept    bool        // and stays so where it is refused: see limit.Forgives
 
 	ring    ring // of a key asked for under a log or slots
 	reduced bool // or what is left of that in the table: see reduce
@@ -142,6 +144,7 @@ func (t *table) attempt(q *question, now time.Time) (ok bool, became outcome) {
 		return false, outcomeMayBeRing
 	}
 	ok = q.decide(now)
+	q.refused = !ok
 	if !t.fits(q, now) && t.m.mayDouble(t) {
 		return false, outcomeFull
 	}
@@ -197,7 +200,7 @@ func (t *table) read(q *question, now time.Time) bool {
 		switch c.p.keeps {
 		case keepsState:
 			if from != nil && from != c.p && c.p.tag != 0 {
-				c.carried = true
+				c.carried, c.kept = true, limit.Forgives(s, now, from.states, c.p.limit)
 				s = from.carry(s, now, c.p)
 			}
 			if !live && rings.filter.mayHave(c.h) {
@@ -213,7 +216,9 @@ func (t *table) read(q *question, now time.Time) bool {
 			}
 			rings.toRing(c, key, now, live)
 			if live {
-				c.chargeRing(now, limit.Used(s, now, writtenUnder(from, c.p)))
+				under := writtenUnder(from, c.p)
+				c.kept = c.kept || limit.Forgives(s, now, under, c.p.limit)
+				c.chargeRing(now, limit.Used(s, now, under))
 			}
 		case keepsNothing:
 		}
@@ -253,11 +258,15 @@ func (q *question) decide(now time.Time) (ok bool) {
 
 // changes reports whether the state of claim i is to be written. One that was
 // carried over to another limit is, also where it is refused: what RetryAfter says
-// holds only if the debt is paid off under the new limit from now on.
+// holds only if the debt is paid off under the new limit from now on. But where
+// that would forgive usage, a refusal writes nothing.
 func (q *question) changes(i int) bool {
 	c := &q.claims[i]
-	return q.states[i] != c.before || c.carried && c.charges
+	return !q.keeps(c) && (q.states[i] != c.before || c.carried && c.charges)
 }
+
+// keeps reports whether what is known of c stays as it is under the other limit.
+func (q *question) keeps(c *claim) bool { return q.refused && c.kept }
 
 // fits reports whether all states can be kept without displacing another key.
 func (t *table) fits(q *question, at time.Time) bool {
@@ -288,7 +297,7 @@ func (t *table) write(q *question, now time.Time, ok bool) {
 		if q.changes(i) {
 			t.m.forgotten.Add(t.keep(c, q.states[i], since, q.claims))
 		}
-		if c.leaves && c.charges {
+		if c.leaves && c.charges && !q.keeps(c) {
 			t.m.rings.remove(ringKey(q.asks[i].Key))
 		}
 	}

@@ -69,6 +69,23 @@ func (r remembered) carried(now time.Time, to limit.Limit) remembered {
 	return c
 }
 
+// keeps reports whether a refusal under another limit leaves r as it is: it has
+// used more than that can owe, and forgets it within twice the time of that.
+func (r remembered) keeps(now time.Time, to limit.Limit) bool {
+	if to == r.under || to.Period <= 0 || to.Count <= 0 || !r.until.After(now) || r.apart != nil && to.Kind == r.under.Kind {
+		return false
+	}
+	used := limit.Used(r.State, now, r.under)
+	if r.apart != nil {
+		used = r.apart.Used(now, r.under)
+	}
+	refill := to.Period
+	if to.Kind == limit.TokenBucket {
+		refill = time.Duration(float64(to.Period) * float64(to.Max()) / float64(to.Count)).Truncate(time.Microsecond)
+	}
+	return used > 2*to.Max() && r.until.Sub(now) <= 2*refill
+}
+
 func (r *remembered) take(now time.Time, a limit.Ask) (d limit.Decision) {
 	if r.apart != nil && a.Limit.Kind == r.under.Kind && a.Limit.Count > 0 {
 		d = r.apart.Take(now, a)
@@ -100,6 +117,9 @@ func (m memoryModel) take(now time.Time, a []limit.Ask, d []limit.Decision) (ok 
 		d[i] = c.take(now, ask)
 		if passed {
 			d[i].OK, d[i].RetryAfter = true, 0
+		}
+		if !ok && old.keeps(now, a[i].Limit) {
+			continue
 		}
 		if c.under == a[i].Limit && (c.under == old.under || a[i].N != 0) {
 			m[a[i].Key] = c

@@ -91,13 +91,20 @@ func (x *rings) toRing(c *claim, key string, now time.Time, live bool) {
 	case e.limit != c.p.limit && e.until <= now.UnixMicro(): // it may have been dropped as well
 		c.ring = newRing(kind)
 	case e.limit.Kind != kind:
-		c.ring = newRing(kind)
+		c.ring, c.kept = newRing(kind), e.forgives(now, c.p)
 		c.chargeRing(now, e.ring.Used(now, e.limit))
 	case live || e.limit != c.p.limit && kind == limit.SlidingSlots: // which would forget by being asked
 		c.ring = cloneRing(e.ring)
 	default:
 		c.ring = e.ring
 	}
+}
+
+// forgives is limit.Forgives of what e has used.
+func (e *ringEntry) forgives(now time.Time, to *prepared) bool {
+	s, used := limit.State{T: e.until, N: e.ring.Used(now, e.limit)}, e.limit
+	used.Kind = limit.FirstHitWindow
+	return limit.Forgives(s, now, used, to.limit)
 }
 
 // toState returns the state of a claim that owes what its ring has used; s, if
@@ -107,7 +114,7 @@ func (x *rings) toState(c *claim, key string, now time.Time, s limit.State) limi
 	if e == nil {
 		return s
 	}
-	c.carried, c.leaves = true, true
+	c.carried, c.leaves, c.kept = true, true, e.forgives(now, c.p)
 	return owing(e.ring.Used(now, e.limit), now, c.p)
 }
 
@@ -156,7 +163,7 @@ func (x *rings) write(q *question, now time.Time, ok bool) {
 		passed := d.OK
 		*d = c.ring.Take(now, asAnswered(q.asks[i], ok, passed))
 		amend(d, passed)
-		if c.charges {
+		if c.charges && !q.keeps(c) {
 			e := ringEntry{key: ringKey(q.asks[i].Key), hash: c.h, limit: q.asks[i].Limit, ring: c.ring}
 			x.put(e, now, d.ResetAfter)
 		}

@@ -55,6 +55,30 @@ func TestGuardShares(t *testing.T) {
 	}
 }
 
+// A share that becomes smaller and larger again, as instances come and go, is not
+// granted anew.
+func TestGuardSharesChange(t *testing.T) {
+	for kind := range limit.CalendarWindow + 1 {
+		instances := 2
+		g := store.Guard{
+			Store:         store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errDown }),
+			InstancesFunc: func() int { return instances },
+		}
+		l := limit.Limit{Kind: kind, Count: 1000, Period: limit.Month}
+		admitted := 0
+		for range 10 {
+			for instances = 2; take(t, &g, "k", l, 1).OK; {
+				admitted++
+			}
+			instances = 20
+			take(t, &g, "k", l, 1)
+		}
+		if admitted > 501 { // at an edge of a window
+			t.Errorf("%v, one of 2 and of 20 instances in turns: %d admitted, want 500", l, admitted)
+		}
+	}
+}
+
 // What the shares admit beside the Store is bounded, through any number of outages
 // that each instance sees at times of its own.
 func TestGuardBound(t *testing.T) {

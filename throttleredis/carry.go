@@ -13,6 +13,7 @@ import (
 type carried struct {
 	state limit.State
 	from  string
+	kept  bool // the value stays where the ask is refused: see limit.Forgives
 }
 
 // carryOver carries over what reply found under other limits, and reports
@@ -32,10 +33,12 @@ func (r *request) carryOver(fence string, reply *reply) (again bool, err error) 
 		case answerBad:
 			return false, unreadable(fence, a, rest[1])
 		case answerOther:
-			again, r.carriedAt = true, reply.now
-			if it.carried = carry(rest[5:n], time.UnixMicro(reply.now), a); it.carried == nil {
+			now := time.UnixMicro(reply.now)
+			if it.carried = carry(rest[5:n], now, a); it.carried == nil {
 				return false, unreadable(fence, a, flawMalformed)
 			}
+			r.carriedAt = reply.now
+			again = again || r.sent > 1 || !it.carried.refuses(now, a)
 		case answerLate:
 			again, peeks = true, false
 		}
@@ -60,15 +63,25 @@ func carry(value string, now time.Time, a *limit.Ask) *carried {
 		}
 	}
 	c := &carried{state: limit.Change(s, now, from, a.Limit), from: value}
-	switch {
-	case fence == 0:
-	case c.state.T == s.T && from.Kind == a.Limit.Kind:
-		c.state.P = fence // it counts since the same fence
-	default:
+	if fence != 0 {
 		s.N += usedAt(fence, now.UnixMicro(), &from)
-		c.state = limit.Change(s, now, from, a.Limit)
+		if c.state.T == s.T && from.Kind == a.Limit.Kind {
+			c.state.P = fence // it counts since the same fence
+		} else {
+			c.state = limit.Change(s, now, from, a.Limit)
+		}
 	}
+	c.kept = limit.Forgives(s, now, from, a.Limit)
 	return c
+}
+
+// refuses reports whether a is refused and nothing is to be written.
+func (c *carried) refuses(now time.Time, a *limit.Ask) bool {
+	if !c.kept {
+		return false
+	}
+	_, d := limit.Take(c.state, now, *a)
+	return !d.OK
 }
 
 // usedAt is how much of what was used up at a fence is still used now, beside

@@ -17,6 +17,7 @@ const (
 	flagCarried
 	flagRefused
 	flagConvert
+	flagStays
 )
 
 // encode encodes a as the scripts read it: size, the number of asks in the Take
@@ -30,6 +31,9 @@ func encode(a *limit.Ask, fingerprint string, size int, extra byte, c *carried, 
 	b[0], b[1] = byte(size), flags(a)|extra
 	if c != nil {
 		b[1] |= flagCarried
+		if c.kept {
+			b[1] |= flagStays
+		}
 	}
 	switch {
 	case isBucket(l.Kind):

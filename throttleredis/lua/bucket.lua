@@ -2,7 +2,7 @@
 -- microseconds and parts of another, of which count make one.
 kinds[0] = function(kept, limit, ask, since)
   local flags, wu, wr, ru, rr, count = parse('<Bxddddd', ask, 2) -- worth of N, room
-  local T, N, _, anew = read(kept, limit, flags, ask, since)
+  local T, N, _, anew, stay = read(kept, limit, flags, ask, since)
   if not T then
     return other(kept)
   end
@@ -20,6 +20,7 @@ kinds[0] = function(kept, limit, ask, since)
   if T > latest then
     T, N, fix = latest, 0, true
   end
+  fix = fix and not stay
   local keepT, keepN = T, N
   if since > 0 then -- all was used then
     local full = since + ru

@@ -1,3 +1,6 @@
+-- The slots of a limit that does not say how many.
+local USUAL_SLOTS = 10
+
 -- muldiv is a × b / c, rounded down, and what remains; b <= c, and neither a
 -- nor c is above 2^51.
 local function muldiv(a, b, c)
@@ -79,6 +82,27 @@ local function used_in(kept, since)
   return min(N, 2 * count), 0, 1
 end
 
+-- stays is limit.Forgives: whether a value of another limit stays where the ask is
+-- refused, as what was used, all, is more than limit can owe, and gone within twice
+-- the time in which limit refills. A value of slots does not tell how many slots
+-- there are: it is taken to have the usual number.
+local function stays(kept, limit, all)
+  local kind, count, period, rest = terms(limit)
+  local most, length, left = count, byte(kept, 2), 0
+  if kind == 0 and rest <= 2 + byte(limit, 2) then
+    most = uvarint(limit, rest)
+  elseif kind == 6 then
+    period = period / 1000
+  end
+  if length > 0 then
+    left = parse('<I7', kept, 3 + length) - now
+  else
+    local width, last = parse('<I7', kept, 3), parse('<I7', kept, #kept - 13)
+    left = (last + USUAL_SLOTS + 1) * width - now
+  end
+  return all > 2 * most and left <= 2 * period * max(most / count, kind == 0 and 0 or 1)
+end
+
 -- convert is a state under another limit, as package limit changes it, but that
 -- it rounds up to microseconds. So it needs no answer of the caller, which comes
 -- too late where others ask under the other limit all the time. fin is the end
@@ -86,6 +110,7 @@ end
 local function convert(kept, limit, since, fin)
   local n, part, of = used_in(kept, since)
   local all = part > 0 and n + 1 or n
+  local stay = stays(kept, limit, all)
   local kind, count, period, rest = terms(limit)
   local from, length = byte(kept) - FORMAT, byte(kept, 2)
   if kind == 0 then
@@ -95,7 +120,7 @@ local function convert(kept, limit, since, fin)
     if r > 0 or s > 0 or more % count > 0 then
       us = us + 2
     end
-    return now + us, 0, 0, true
+    return now + us, 0, 0, true, stay
   end
   all = min(all, 2 * count)
   local T = length > 0 and parse('<I7', kept, 3 + length)
@@ -108,26 +133,26 @@ local function convert(kept, limit, since, fin)
   if kind == 3 then
     if same then
       local N, P = parse('<I7', kept, 10 + length), #kept == length + 23 and parse('<I7', kept, 17 + length) or 0
-      return T, min(N, 2 * count), min(P, 2 * count), true
+      return T, min(N, 2 * count), min(P, 2 * count), true, stay
     end
-    return now - now % period + 2 * period, all, 0, true
+    return now - now % period + 2 * period, all, 0, true, stay
   elseif same then
-    return T, all, 0, true
+    return T, all, 0, true, stay
   elseif kind == 1 then
-    return now - now % period + period, all, 0, true
+    return now - now % period + period, all, 0, true, stay
   elseif kind == 5 then
     if from == 5 then
       local left, r = muldiv(period, min(T - now, old), old)
-      return now + left + (r > 0 and 1 or 0), all, 0, true
+      return now + left + (r > 0 and 1 or 0), all, 0, true, stay
     end
-    return now + period, all, 0, true
+    return now + period, all, 0, true, stay
   end
-  return fin, all, 0, true
+  return fin, all, 0, true, stay
 end
 
 -- read is the state in a value, and whether it was carried over from another
--- limit, here or as the caller has worked out. No state: that is for the caller
--- to do.
+-- limit, here or as the caller has worked out, and then whether the value stays
+-- where the ask is refused. No state: that is for the caller to do.
 local function read(kept, limit, flags, ask, since, fin)
   if not kept then
     return 0, 0, 0
@@ -149,7 +174,7 @@ local function read(kept, limit, flags, ask, since, fin)
     local from = byte(ask, 3) + #limit
     if sub(ask, from + 21) == kept then
       local T, N, P = parse('<I7I7I7', ask, from)
-      return T, N, P, true
+      return T, N, P, true, has(flags, STAYS) > 0
     end
   end
   if length == 0 or has(flags, CONVERT) > 0 then

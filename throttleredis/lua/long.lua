@@ -10,7 +10,7 @@ if carries then
 end
 
 -- The bits of what is asked.
-local PEEK, BACK, DEBT, PART, CHANGED, REFUSED, CONVERT = 1, 2, 4, 8, 16, 32, 64
+local PEEK, BACK, DEBT, PART, CHANGED, REFUSED, CONVERT, STAYS = 1, 2, 4, 8, 16, 32, 64, 128
 local has = bit.band
 
 -- What is wrong with a value: a key of another type; bytes that are no state; a

@@ -2,7 +2,7 @@
 kinds[3] = function(kept, limit, ask, since)
   local flags = byte(ask, 2)
   local count, n, least, period = parse('<dddd', ask, 4)
-  local T, N, P, anew = read(kept, limit, flags, ask, since)
+  local T, N, P, anew, stay = read(kept, limit, flags, ask, since)
   if not T then
     return other(kept)
   end
@@ -12,6 +12,7 @@ kinds[3] = function(kept, limit, ask, since)
   if T > latest then
     T, fix = latest, true
   end
+  fix = fix and not stay
   local keepT, keepN, keepP = T, N, P
 
   local fin, cur, prev = now - now % period + period, 0, 0

@@ -14,7 +14,7 @@ end
 -- begin: it is that of the first hit.
 local function window(kept, limit, ask, since, count, n, least, period, fin, latest, begins)
   local flags = byte(ask, 2)
-  local T, N, P, anew = read(kept, limit, flags, ask, since, fin)
+  local T, N, P, anew, stay = read(kept, limit, flags, ask, since, fin)
   if not T then
     return other(kept)
   end
@@ -22,6 +22,7 @@ local function window(kept, limit, ask, since, count, n, least, period, fin, lat
   if T > latest then
     T, fix = latest, true
   end
+  fix = fix and not stay
   local keepT, keepN = T, N
   local live, used = T > now, 0
   if live then
