@@ -67,6 +67,7 @@ type rule struct {
 	cost     Cost
 	match    matcher
 	parts    []int // of the key, into Compiled.parts
+	byPath   bool  // one of them is the path, or a segment of it
 	terms    terms
 	other    overrides
 }

@@ -60,6 +60,7 @@ func (k *compiler) rule(path string, r *Rule) rule {
 		k.fail(path, "neither limits, in_flight nor priority; the rule would do nothing")
 	}
 	if k.err == nil {
+		done.byPath = slices.ContainsFunc(done.parts, func(i int) bool { return k.c.parts[i].ofPath() })
 		done.other = k.overrides(path, r, done.parts, done.terms)
 	}
 	return done

@@ -44,17 +44,40 @@ func (l *list) find(q *question) (entry string, ok bool) {
 	}
 	for i := range l.keys {
 		k := &l.keys[i]
-		value, ok := q.value(k.part)
-		if !ok || l.plain && q.c.parts[k.part].ofPath() && !q.plain() {
-			continue
-		}
-		if e, ok := k.exact[value]; ok && !ended(e.until, q.r.Now) {
-			return e.text, true
-		}
-		for j, g := range k.globs {
-			if e := &k.entries[j]; g.Match(value) && !ended(e.until, q.r.Now) {
-				return e.text, true
+		ofPath := q.c.parts[k.part].ofPath()
+		switch {
+		case ofPath && l.plain && !q.plain():
+		case ofPath && q.dotted():
+			parts := []int{k.part}
+			for _, path := range q.readings() {
+				q.readAs(path, parts)
+				if entry, ok = k.find(q); ok {
+					break
+				}
 			}
+			q.readAs("", parts)
+		default:
+			entry, ok = k.find(q)
+		}
+		if ok {
+			return entry, true
+		}
+	}
+	return "", false
+}
+
+// find returns the first entry that is about the value of the part.
+func (k *listedPart) find(q *question) (entry string, ok bool) {
+	value, ok := q.value(k.part)
+	if !ok {
+		return "", false
+	}
+	if e, ok := k.exact[value]; ok && !ended(e.until, q.r.Now) {
+		return e.text, true
+	}
+	for j, g := range k.globs {
+		if e := &k.entries[j]; g.Match(value) && !ended(e.until, q.r.Now) {
+			return e.text, true
 		}
 	}
 	return "", false

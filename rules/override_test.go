@@ -1,6 +1,7 @@
 package rules_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/throttle-go/throttle/limit"
@@ -151,6 +152,38 @@ func TestPathsOfTwoReadings(t *testing.T) {
 		a, err := c.Decide(t.Context(), new(memory.Store), rules.Request{Path: q.path, RawPath: q.raw})
 		if err != nil || a.Reason != q.want {
 			t.Errorf("%s, sent as %s: %v, %v; want %v", q.path, q.raw, a.Reason, err, q.want)
+		}
+	}
+}
+
+// A path with dot segments may be served as it was sent or without them: it gets no
+// key of its own, and no override and no entry of deny is passed by.
+func TestPathsWithDotSegments(t *testing.T) {
+	c := mustParse(t, `{"deny": ["path=/admin/secret*", "path:1=no"], "rules": [
+		{"name": "a", "key": "address+path:1", "limits": "3/h", "missing": "pass"},
+		{"name": "p", "key": "path", "limits": "9/h", "overrides": [{"key": "/login", "limits": "2/h"}, {"key": "/x/*", "limits": "5/h", "in_flight": 4}]}]}`)
+	for _, x := range []struct {
+		path, want string // keys, or the entry that denies
+	}{
+		{"/admin/y", "a/0/address=192.0.2.1/path:1=admin p/0/path=%2Fadmin%2Fy"},
+		{"/admin/../x1", "a/0/address=192.0.2.1/path:1= p/0/path="},
+		{"/admin/./x2", "a/0/address=192.0.2.1/path:1= p/0/path="},
+		{"/a/../login", "a/0/address=192.0.2.1/path:1= p/0/path= p/0/path=%2Flogin"},
+		{"/x/../login", "a/0/address=192.0.2.1/path:1= p/0/path= p/0/path=%2Flogin p/0/path=%2Fx%2F..%2Flogin"},
+		{"/.x/..y", "a/0/address=192.0.2.1/path:1=.x p/0/path=%2F.x%2F..y"},
+		{"/admin/secret/../../zz", "path=/admin/secret*"},
+		{"/zz/../admin/secret", "path=/admin/secret*"},
+		{"/no/../zz", "path:1=no"},
+		{"/zz/../no", "path:1=no"},
+	} {
+		b := newBook()
+		a, err := c.Decide(t.Context(), b, rules.Request{Path: x.path, Address: addr("192.0.2.1")})
+		got := a.Entry
+		if len(b.calls) > 0 {
+			got = strings.Join(b.calls[0], " ")
+		}
+		if err != nil || got != x.want {
+			t.Errorf("%s: %s, %v\n want %s", x.path, got, err, x.want)
 		}
 	}
 }

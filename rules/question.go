@@ -17,6 +17,7 @@ type question struct {
 	r       Request
 	address netip.Addr // of the request, unmapped
 	path    string     // cleaned; empty: not yet
+	reading string     // of a path with dot segments, to look up overrides; empty: none
 	host    string
 	values  []value // of each of c.parts
 
@@ -62,7 +63,7 @@ func (q *question) done() {
 	c := q.c
 	q.again()
 	clear(q.values)
-	q.c, q.r, q.address, q.path, q.host, q.inFlight = nil, Request{}, netip.Addr{}, "", "", nil
+	q.c, q.r, q.address, q.path, q.reading, q.host, q.inFlight = nil, Request{}, netip.Addr{}, "", "", "", nil
 	q.shadows, q.killed, q.killedBy = q.shadows[:0], false, ""
 	c.pool.Put(q)
 }
@@ -93,12 +94,44 @@ func (q *question) pathMatches(patterns []glob.Pattern) bool {
 
 // plain reports whether the path can be read in one way only.
 func (q *question) plain() bool {
-	for segment := range strings.SplitSeq(q.r.Path, "/") {
+	return !q.dotted() && !strings.Contains(strings.ToLower(q.r.RawPath), "%2f")
+}
+
+// dotted reports whether the path has dot segments, so that it may be served as it
+// was sent, or without them.
+func (q *question) dotted() bool {
+	path := q.r.Path
+	if !strings.Contains(path, "/.") && !strings.HasPrefix(path, ".") {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
 		if segment == "." || segment == ".." {
-			return false
+			return true
 		}
 	}
-	return !strings.Contains(strings.ToLower(q.r.RawPath), "%2f")
+	return false
+}
+
+// readings are the paths as which a path with dot segments may be served.
+func (q *question) readings() [2]string { return [...]string{q.pathname(), q.r.Path} }
+
+// readAs makes a path what keys are made of, until it is made "".
+func (q *question) readAs(path string, parts []int) {
+	q.reading = path
+	for _, i := range parts {
+		if q.c.parts[i].ofPath() {
+			q.values[i] = value{}
+		}
+	}
+}
+
+// keyPath returns the path that keys are made of. If it has dot segments there is
+// none: a caller could have a new key with each path, and be served the same.
+func (q *question) keyPath() string {
+	if q.reading != "" || q.dotted() {
+		return q.reading
+	}
+	return q.pathname()
 }
 
 func (q *question) hostname() string {
@@ -133,9 +166,9 @@ func (q *question) find(p *part) (text string, ok bool) {
 	case byMethod:
 		text = q.r.Method
 	case byPath:
-		text = q.pathname()
+		text = q.keyPath()
 	case bySegment:
-		text = segment(q.pathname(), p.n)
+		text = segment(q.keyPath(), p.n)
 	default:
 		if q.r.Value == nil {
 			return "", false
@@ -151,20 +184,56 @@ func (q *question) find(p *part) (text string, ok bool) {
 func (q *question) ask(ctx context.Context, i int) (ok bool) {
 	rule := &q.c.rules[i]
 	t := &rule.terms
+	dotted := rule.byPath && q.dotted()
 	if whole := q.makeTail(rule.parts); whole {
-		other := rule.other.find(q, rule.parts, q.tail)
-		if other == nil && rule.lookup && q.r.Override != nil {
-			other = q.lookup(ctx, rule)
-		}
+		other := q.override(ctx, rule)
 		switch {
 		case other != nil && rule.tried: // beside the rule's limits, not those of an override
 			return true
 		case other != nil:
 			t = other
 		}
-	} else if rule.missing == Pass || rule.missing == Refuse {
+	} else if rule.missing == Refuse || rule.missing == Pass && !dotted {
 		return rule.missing == Pass
 	}
+	q.askTerms(i, t)
+	if dotted && !rule.tried {
+		q.askReadings(ctx, i)
+	}
+	return true
+}
+
+// override returns what counts for the key at hand in place of a rule's terms, or
+// nil.
+func (q *question) override(ctx context.Context, rule *rule) *terms {
+	other := rule.other.find(q, rule.parts, q.tail)
+	if other == nil && rule.lookup && q.r.Override != nil {
+		other = q.lookup(ctx, rule)
+	}
+	return other
+}
+
+// askReadings adds the asks of the overrides of a rule for the paths as which one
+// with dot segments may be served: beside the rule's own, so that it passes none.
+func (q *question) askReadings(ctx context.Context, i int) {
+	rule := &q.c.rules[i]
+	var before string
+	for _, path := range q.readings() {
+		q.readAs(path, rule.parts)
+		if whole := q.makeTail(rule.parts); !whole || string(q.tail) == before {
+			continue
+		}
+		before = string(q.tail)
+		if other := q.override(ctx, rule); other != nil {
+			q.askTerms(i, other)
+		}
+	}
+	q.readAs("", rule.parts)
+}
+
+// askTerms adds the asks of terms of a rule, with the tail at hand.
+func (q *question) askTerms(i int, t *terms) {
+	rule := &q.c.rules[i]
 	n := rule.cost.N
 	if rule.cost.Name != "" && q.r.Cost != nil && len(t.limits) > 0 {
 		n = max(q.r.Cost(rule.cost.Name), 0)
@@ -182,7 +251,6 @@ func (q *question) ask(ctx context.Context, i int) (ok bool) {
 		q.holders = append(q.holders, i)
 		q.countKeys = append(q.countKeys, q.makeKey(rule, 0))
 	}
-	return true
 }
 
 // makeKey makes a key with the tail at hand. Limits and requests in flight are
