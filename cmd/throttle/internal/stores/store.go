@@ -260,9 +260,6 @@ func (u *redisURL) readQuery(text string) error {
 			return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch", name)
 		}
 	}
-	if u.cluster && u.slots == 0 {
-		u.slots = 1024
-	}
 	return nil
 }
 

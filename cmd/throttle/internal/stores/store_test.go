@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/throttleredis"
 )
 
 // TestRedisURLHidesPassword: no error and no name of a store shows a part of a
@@ -28,6 +30,23 @@ func TestRedisURLHidesPassword(t *testing.T) {
 		}
 		if s.Close(); s.Name != want {
 			t.Errorf("Open(%q) is named %q, want %q", text, s.Name, want)
+		}
+	}
+}
+
+// TestRedisURLSlots: the keys of rules with several limits are asked for together,
+// so a Cluster has one slot too, unless the URL says otherwise.
+func TestRedisURLSlots(t *testing.T) {
+	for text, want := range map[string]int{
+		"redis://host": 0, "redis://h1,h2/?cluster=true": 0, "redis://h1,h2/?cluster=true&slots=1024": 1024,
+	} {
+		s, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
+		if err != nil {
+			t.Fatalf("Open(%q): %v", text, err)
+		}
+		defer s.Close()
+		if got := s.Store.(*throttleredis.Store).Slots; got != want {
+			t.Errorf("Open(%q): Slots = %d, want %d", text, got, want)
 		}
 	}
 }
