@@ -5,7 +5,11 @@ import (
 	"fmt"
 )
 
-// CheckAsks returns an error if a Store cannot decide a into d: if they differ
+// ErrAsks is in the errors about asks that a Store cannot decide because of what they
+// are, so that another try would fail as well: the mistake is the caller's.
+var ErrAsks = errors.New("malformed asks")
+
+// CheckAsks returns an error, with [ErrAsks] in it, if a Store cannot decide a into d: if they differ
 // in length, or if two asks are about one key, which it names. It does not
 // allocate for up to 16 asks.
 func CheckAsks(a []Ask, d []Decision) error {
@@ -25,7 +29,7 @@ func CheckAsks(a []Ask, d []Decision) error {
 	return nil
 }
 
-var errLengths = errors.New("limit: asks and decisions differ in number")
+var errLengths = fmt.Errorf("limit: %w: asks and decisions differ in number", ErrAsks)
 
 func checkMany(a []Ask) error {
 	seen := make(map[string]bool, len(a))
@@ -38,4 +42,6 @@ func checkMany(a []Ask) error {
 	return nil
 }
 
-func sharedKey(key string) error { return fmt.Errorf("limit: two asks about the key %.100q", key) }
+func sharedKey(key string) error {
+	return fmt.Errorf("limit: %w: two asks about the key %.100q", ErrAsks, key)
+}

@@ -24,11 +24,11 @@ func TestCheckAsks(t *testing.T) {
 		{keys(1), 1, "<nil>"},
 		{keys(16), 16, "<nil>"},
 		{keys(1000), 1000, "<nil>"},
-		{keys(1), 0, "limit: asks and decisions differ in number"},
-		{nil, 1, "limit: asks and decisions differ in number"},
-		{keys(0, "a", "a"), 2, `limit: two asks about the key "a"`},
-		{keys(3, "b", "", "c", ""), 7, `limit: two asks about the key ""`},
-		{keys(100, "7"), 101, `limit: two asks about the key "7"`},
+		{keys(1), 0, "limit: malformed asks: asks and decisions differ in number"},
+		{nil, 1, "limit: malformed asks: asks and decisions differ in number"},
+		{keys(0, "a", "a"), 2, `limit: malformed asks: two asks about the key "a"`},
+		{keys(3, "b", "", "c", ""), 7, `limit: malformed asks: two asks about the key ""`},
+		{keys(100, "7"), 101, `limit: malformed asks: two asks about the key "7"`},
 	} {
 		if got := fmt.Sprint(CheckAsks(c.a, make([]Decision, c.d))); got != c.want {
 			t.Errorf("CheckAsks(%d asks, %d decisions) = %s, want %s", len(c.a), c.d, got, c.want)

@@ -177,7 +177,7 @@ var (
 )
 
 // Take decides a into d, see [Store]. It returns an error only for malformed
-// asks, and for a context that is canceled, or had ended before the call.
+// asks, also those that the Store says are ([limit.ErrAsks]), and for a context that is canceled, or had ended before the call.
 func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err
@@ -189,10 +189,12 @@ func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok
 		return false, g.canceled(ctx)
 	}
 	if calls, probe := g.route(); calls {
-		ok, end := g.ask(ctx, probe, a, d)
+		ok, end, err := g.ask(ctx, probe, a, d)
 		switch end {
 		case inTime:
 			return ok, nil
+		case wrong:
+			return false, err
 		case left:
 			return false, g.canceled(ctx)
 		}

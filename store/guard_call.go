@@ -44,12 +44,13 @@ const (
 	failed         // an error, or none of the others
 	late           // the Timeout or the deadline of the caller has passed
 	left           // the context of the caller was canceled
+	wrong          // the asks are malformed
 )
 
 // ask calls the Store with a, waits for its decision, and counts the outcome.
-func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok bool, end outcome) {
+func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.Decision) (ok bool, end outcome, err error) {
 	began := time.Now()
-	ok, end, err := g.await(ctx, probe, a, d)
+	ok, end, err = g.await(ctx, probe, a, d)
 	switch end {
 	case inTime:
 		g.succeeded(probe)
@@ -62,10 +63,10 @@ func (g *Guard) ask(ctx context.Context, probe bool, a []limit.Ask, d []limit.De
 		g.failed(failure{
 			began: began, probe: probe, late: true, waits: waited >= g.timeout()/minPatience, err: g.lateError(waited),
 		})
-	case left:
+	case left, wrong: // which prove nothing about the Store
 		g.releaseProbe(probe)
 	}
-	return ok, end
+	return ok, end, err
 }
 
 // await returns the decision or the error of the Store, or why it did not wait
@@ -100,7 +101,10 @@ func (g *Guard) await(ctx context.Context, probe bool, a []limit.Ask, d []limit.
 		return false, end, nil
 	}
 	<-c.done
-	if c.err != nil {
+	switch {
+	case errors.Is(c.err, limit.ErrAsks):
+		return false, wrong, c.err
+	case c.err != nil:
 		return false, failed, c.err
 	}
 	copy(d, c.d)

@@ -286,6 +286,28 @@ func TestGuardProbeCanceled(t *testing.T) {
 }
 
 // A panic of the Store, or the end of its goroutine, does not reach the caller.
+// Asks that the Store calls malformed are the caller's mistake: its error is
+// returned, and the Store is not away.
+func TestGuardMalformed(t *testing.T) {
+	g := &store.Guard{Store: store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		if len(a) > 1 {
+			return false, fmt.Errorf("keys in different slots: %w", limit.ErrAsks)
+		}
+		d[0].OK = true
+		return true, nil
+	}), Failures: 1, Timeout: time.Minute}
+	for range 10 {
+		ok, err := g.Take(t.Context(), []limit.Ask{{Key: "a"}, {Key: "b"}}, make([]limit.Decision, 2))
+		if ok || !errors.Is(err, limit.ErrAsks) {
+			t.Fatalf("Take of malformed asks = %v, %v; want the error of the Store", ok, err)
+		}
+	}
+	ask(t, g, "a", 1)
+	if got, want := g.Stats(), (store.GuardStats{Decided: 1}); got != want {
+		t.Errorf("Stats() = %+v, want %+v", got, want)
+	}
+}
+
 func TestGuardPanic(t *testing.T) {
 	for want, f := range map[string]func(){
 		"the Store panicked: boo":       func() { panic("boo") },

@@ -15,7 +15,7 @@ func check(a []limit.Ask, d []limit.Decision) error {
 		return err
 	}
 	if len(a) > maxAsks {
-		return fmt.Errorf("throttleredis: %d asks in one Take; at most %d", len(a), maxAsks)
+		return fmt.Errorf("throttleredis: %w: %d in one Take; at most %d", limit.ErrAsks, len(a), maxAsks)
 	}
 	return nil
 }

@@ -52,8 +52,8 @@ func (s *Store) commonSlot(a []limit.Ask) (n int, err error) {
 	n = s.slotOf(a[0].Key)
 	for i := range a[1:] {
 		if s.slotOf(a[i+1].Key) != n {
-			return 0, fmt.Errorf("throttleredis: keys %.100q and %.100q are in different slots; put what they have in common in braces, as in {user}:day, or set Slots to 1",
-				a[0].Key, a[i+1].Key)
+			return 0, fmt.Errorf("throttleredis: %w: keys %.100q and %.100q are in different slots; put what they have in common in braces, as in {user}:day, or set Slots to 1",
+				limit.ErrAsks, a[0].Key, a[i+1].Key)
 		}
 	}
 	return n, nil
