@@ -7,17 +7,13 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Clear forgets what key has used of l: a bucket is full again, a window unused,
-// a debt forgiven. It is one refund, so it works with every Store, and a
+// Clear forgets what key has used of l, also what it used under a larger limit
+// before: a bucket is full again, a window unused, a debt forgiven. It is one refund, so it works with every Store, and a
 // concurrent Take comes either before or after it.
 func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
-	_, err := Take(ctx, s, key, l, clearing(l))
+	_, err := Take(ctx, s, key, l, -math.MaxInt64)
 	return err
 }
-
-// clearing returns the N that gives back all that l can have been used or owed,
-// in both windows that a SlidingWindow remembers.
-func clearing(l limit.Limit) int64 { return -4 * min(l.Max(), math.MaxInt64/4) }
 
 // SetUsed sets what key has used of l to n, which may be more than the limit: it
 // is charged as a debt, bounded as [limit.Ask.Debt] says. If n is zero or below,

@@ -54,6 +54,26 @@ func TestClearAndSet(t *testing.T) {
 	}
 }
 
+// Clear also forgets what was used before the limit was lowered.
+func TestClearLowered(t *testing.T) {
+	for from := range limit.CalendarWindow + 1 {
+		for to := range limit.CalendarWindow + 1 {
+			for name, s := range map[string]store.Store{"memory": new(memory.Store), "leases": &store.Leases{Store: new(memory.Store)}} {
+				old, l := limit.Limit{Kind: from, Count: 1000, Period: limit.Month}, limit.Limit{Kind: to, Count: 2, Period: limit.Month}
+				if d, err := store.Take(t.Context(), s, "k", old, 1000); err != nil || !d.OK {
+					t.Fatalf("%s: Take(%v, 1000) = %+v, %v", name, old, d, err)
+				}
+				if err := store.Clear(t.Context(), s, "k", l); err != nil {
+					t.Fatalf("%s: Clear(%v) = %v", name, l, err)
+				}
+				if d, err := store.Take(t.Context(), s, "k", l, 2); err != nil || !d.OK {
+					t.Errorf("%s: %v used up, lowered to %v and cleared: Take(2) = %+v, %v; want OK", name, old, l, d, err)
+				}
+			}
+		}
+	}
+}
+
 // What is missing is named, instead of a nil dereference somewhere below.
 func TestNilIsNamed(t *testing.T) {
 	l := limit.Limit{Count: 1, Period: time.Second}
