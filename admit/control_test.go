@@ -274,6 +274,25 @@ func TestRateLimitFields(t *testing.T) {
 	}
 }
 
+// TestRateLimitPolicyStatesTheBurst: a policy is of whole seconds; where the Period
+// is not, it says how many pass at once.
+func TestRateLimitPolicyStatesTheBurst(t *testing.T) {
+	for _, c := range []struct {
+		limit limit.Limit
+		want  string
+	}{
+		{limit.Limit{Count: 10, Period: 100 * time.Millisecond}, `"default";q=100;w=1;throttle-burst=10`},
+		{limit.Limit{Count: 10, Burst: 30, Period: 1500 * time.Millisecond}, `"default";q=13;w=2;throttle-burst=30`},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: 100 * time.Millisecond}, `"default";q=100;w=1;throttle-burst=10`},
+		{limit.Limit{Count: 10, Period: time.Second}, `"default";q=10;w=1`},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: time.Minute}, `"default";q=10;w=60`},
+	} {
+		if policy, _ := mustBegin(t, &admit.Control{Limit: c.limit}).RateLimit(); policy != c.want {
+			t.Errorf("%v: the policy is %s, want %s", c.limit, policy, c.want)
+		}
+	}
+}
+
 func mustBegin(t *testing.T, c *admit.Control) *admit.Admission {
 	t.Helper()
 	a, err := c.Begin(t.Context(), admit.Request{Request: rules.Request{Client: "secret"}})

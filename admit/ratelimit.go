@@ -107,13 +107,14 @@ func (p *policies) of(name string, l limit.Limit) policyText {
 	return text
 }
 
-// textOf returns a limit as package signal writes it.
+// textOf returns a limit as package signal writes it. The quota is written of whole
+// seconds: of other Periods the most at once is another number.
 func textOf(name string, l limit.Limit) (t policyText) {
 	var s signal.Signal
 	s.Limit.V, s.Limit.OK = max(l.Count, 0), true
 	s.Window.V, s.Window.OK = l.Period, true
 	s.Remaining.OK = true
-	if l.Kind == limit.TokenBucket && l.Max() != l.Count {
+	if l.Kind == limit.TokenBucket && l.Max() != l.Count || l.Period%time.Second != 0 {
 		s.Burst.V, s.Burst.OK = l.Max(), true
 	}
 	s.Write(func(field, value string) {
