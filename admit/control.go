@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,7 +47,8 @@ type Control struct {
 	MaxInFlight int64
 	// Name is the name of the Limit, for callers and, before a slash, at the
 	// beginning of the keys in the Store: two limits in one Store need two
-	// names. If empty, "default".
+	// names. With slashes in it, the keys begin with a slash, and have %2F in
+	// place of its own. If empty, "default".
 	Name string
 
 	// Rules replace Limit, LimitFor, MaxInFlight and Name. They may be swapped
@@ -219,6 +221,16 @@ func (c *Control) name() string {
 	return c.Name
 }
 
+// keyOf returns the key in the Store of a key of the Limit: another one for each
+// pair of Name and key.
+func (c *Control) keyOf(key string) string {
+	name := c.name()
+	if strings.Contains(name, "/") {
+		name = "/" + strings.NewReplacer("%", "%25", "/", "%2F").Replace(name)
+	}
+	return name + "/" + key
+}
+
 // decide decides by the Rules or the Limit.
 func (a *Admission) decide(ctx context.Context) (err error) {
 	if a.control.Rules == nil {
@@ -252,7 +264,7 @@ func (a *Admission) decideLimit(ctx context.Context) error {
 	}
 	key := a.Request.key()
 	a.Answer.Common = key == ""
-	key = c.name() + "/" + key
+	key = c.keyOf(key)
 	busy, ok, err := a.take(ctx, limit.Ask{Key: key, Limit: l, N: n})
 	if err != nil {
 		return err

@@ -245,6 +245,31 @@ func TestControlShedsByService(t *testing.T) {
 	})
 }
 
+// TestControlNamesWithSlashes: Name and key together are never those of another pair.
+func TestControlNamesWithSlashes(t *testing.T) {
+	seen := map[string]string{}
+	for _, c := range []struct{ name, key, want string }{
+		{"", "bob", "default/bob"},
+		{"api", "admin/bob", "api/admin/bob"},
+		{"api%2Fadmin", "bob", "api%2Fadmin/bob"},
+		{"api/admin", "bob", "/api%2Fadmin/bob"},
+		{"api%2F/admin", "bob", "/api%252F%2Fadmin/bob"},
+		{"/", "bob", "/%2F/bob"},
+	} {
+		s := new(recorder)
+		control := admit.Control{Store: s, Name: c.name, Limit: hourly}
+		a, err := control.Begin(t.Context(), admit.Request{Key: c.key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Done()
+		if s.keys[0] != c.want || seen[c.want] != "" {
+			t.Errorf("Name %q, Key %q: the key in the Store is %q, want %q, as of no other", c.name, c.key, s.keys[0], c.want)
+		}
+		seen[c.want] = c.name
+	}
+}
+
 // TestRateLimitFields: what callers are told names limits, never keys.
 func TestRateLimitFields(t *testing.T) {
 	c, err := rules.Parse([]byte(`{"rules": [
