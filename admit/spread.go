@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -15,6 +16,11 @@ type promise struct {
 	each     time.Duration // in which what it wants is refilled
 	room     time.Duration // in which all is refilled that passes at once
 	bound    time.Duration // on how much later than the earliest it is told
+
+	// Of a limit that slides: for how long what passes counts, and what part of
+	// all it wants. Zero of others.
+	counts time.Duration
+	part   float64
 }
 
 // wait is the time that a refused caller is told, for those that know whole
@@ -40,8 +46,28 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 	}
 	one := float64(l.Period) / float64(l.Count)
 	p.each = atMostDay(one * float64(max(n, 1)))
-	if l.Kind == limit.TokenBucket {
+	switch l.Kind {
+	case limit.TokenBucket:
 		p.room = atMostDay(one * float64(l.Max()))
+	case limit.SlidingWindow:
+		p.counts = l.Period
+	case limit.SlidingSlots: // in Period and one slot more no more than Count pass
+		slots := float64(cmp.Or(max(l.Slots, 0), usualSlots))
+		p.counts = atMostDay(float64(l.Period) * (1 + 1/min(slots, limit.MaxSlots)))
+	}
+	p.part = float64(max(n, 1)) / float64(l.Count)
+	return p
+}
+
+// usualSlots is how many slots a limit has that does not say.
+const usualSlots = 10
+
+// slides returns the promise of a limit that slides, to callers that come at whole
+// grains: those of one more grain may come in the time in which what passes counts.
+func (p promise) slides(grain time.Duration) promise {
+	if p.counts > 0 {
+		p.each = atMostDay(p.part * float64(p.counts+grain))
+		p.room = p.each + grain // so that rounding to a grain costs none
 	}
 	return p
 }
@@ -164,7 +190,7 @@ func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
 			after[i] = max(roundUp(left, grain), p.least(grain)) // it came too early
 			continue
 		}
-		last, share := until.at(now, p, grain)
+		last, share := until.at(now, p.slides(grain), grain)
 		after[i], *last = share.slot(now, *last, grain)
 		before.come[i] = now.Add(after[i])
 	}

@@ -2,6 +2,7 @@ package throttlehttp
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -100,6 +101,86 @@ func TestRefusedComeBackOneByOne(t *testing.T) {
 			t.Errorf("%s: %d come within a second, the last after %v; want %d and %v", tt.name, first, last, tt.first, tt.last)
 		}
 	}
+}
+
+// Limits that slide do not refill evenly, and how they do depends on when what passed
+// before did. So a few are refused again; none where all had passed at once.
+func TestRefusedComeBackToLimitsThatSlide(t *testing.T) {
+	for kind, most := range map[limit.Kind]int{limit.SlidingSlots: 1, limit.SlidingWindow: 7} {
+		all, again := 0, 0
+		for _, l := range []limit.Limit{
+			{Count: 10, Period: time.Second},
+			{Count: 60, Period: time.Minute},
+			{Count: 600, Period: time.Minute, Slots: 6},
+			{Count: 7, Period: 2 * time.Second, Slots: 3},
+		} {
+			l.Kind = kind
+			for phase := range 20 {
+				taking := time.Duration(phase/4) * l.Period / 5
+				refused, last := comeBack(t, l, phase%2 == 0, t0.Add(time.Duration(phase)*l.Period*7/40), taking)
+				if refused > 0 && taking == 0 {
+					t.Errorf("%v, phase %d: %d of 100 callers are refused again, want none", l, phase, refused)
+				}
+				if most := time.Duration(100/l.Count+2) * (l.Period*3/2 + time.Second); last > most {
+					t.Errorf("%v, phase %d: the last comes after %v, want %v at most", l, phase, last, most)
+				}
+				all, again = all+100, again+refused
+			}
+		}
+		t.Logf("%v: %d of %d are refused again", kind, again, all)
+		if again > all*most/100 {
+			t.Errorf("%v: %d of %d callers are refused again, want %d %% at most", kind, again, all, most)
+		}
+	}
+}
+
+// comeBack returns how many of a hundred callers that are refused at the time now, and
+// come when they were told, are refused again, and when the last comes. Before, all
+// passed that could, evenly over the time taking.
+func comeBack(t *testing.T, l limit.Limit, ms bool, now time.Time, taking time.Duration) (refused int, last time.Duration) {
+	store := &sliding{now: now.Add(-taking)}
+	h := &Handler{Control: &admit.Control{Store: store, Limit: l, Milliseconds: ms, Spread: 10 * time.Minute}, Next: hello}
+	for i := range l.Count {
+		store.now = now.Add(-taking + taking*time.Duration(i)/time.Duration(l.Count))
+		ask(h, "GET")
+	}
+	store.now = now
+	var out returns
+	next := another()
+	for range 100 {
+		r := ask(h, "GET", next)
+		for ; r.StatusCode == 200; r = ask(h, "GET", next) { // what had left by now
+		}
+		heap.Push(&out, now.Add(toldWait(t, r, ms)))
+	}
+	for out.Len() > 0 {
+		store.now = heap.Pop(&out).(time.Time)
+		last = store.now.Sub(now)
+		if r := ask(h, "GET", next); r.StatusCode != 200 {
+			refused++
+		}
+	}
+	return refused, last
+}
+
+// sliding is a Store of one key under one limit that slides.
+type sliding struct {
+	now   time.Time
+	state limit.State
+	slots limit.Slots
+	log   limit.Log
+}
+
+func (s *sliding) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	switch a[0].Limit.Kind {
+	case limit.SlidingSlots:
+		d[0] = s.slots.Take(s.now, a[0])
+	case limit.SlidingLog:
+		d[0] = s.log.Take(s.now, a[0])
+	default:
+		s.state, d[0] = limit.Take(s.state, s.now, a[0])
+	}
+	return d[0].OK, nil
 }
 
 // A caller that returns early, or late, is no reason to promise what is not there: in any
