@@ -104,6 +104,7 @@ func (v *server) change(now int64, c Change) {
 	v.quotas[0].change(v.clock(now), share(next, v.Nodes))
 	v.announced = c.RetryAfter
 	v.Limit.Count, v.Limit.Period = c.Count, c.Period
+	v.quotas[0].Limit.Count, v.quotas[0].Limit.Period = c.Count, c.Period
 	v.capacity.change(v, now)
 }
 

@@ -195,12 +195,9 @@ func (m *meter) change(v *server, now int64) {
 	m.sum = m.available(now)
 	m.since, m.rate = now, v.Service.rate()/v.speed
 	for i := range v.quotas {
-		q := v.quotas[i].Quota
-		if i == 0 {
-			q.Limit = v.Limit
-		}
+		q := &v.quotas[i].Quota
 		if !q.Limit.Unlimited() {
-			m.rate = min(m.rate, v.crowd.requests(&q, perSecond(q.Limit, q.Limit.Count)))
+			m.rate = min(m.rate, v.crowd.requests(q, perSecond(q.Limit, q.Limit.Count)))
 		}
 	}
 }

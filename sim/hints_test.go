@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// listener sends two requests a second and keeps the hints of the last answer.
+type listener struct {
+	pace.Fixed
+	last *pace.Hints
+}
+
+func (l *listener) Observe(now time.Time, o pace.Outcome) time.Duration {
+	*l.last = o.Hints
+	return l.Fixed.Observe(now, o)
+}
+
+// lastHints plays a scenario and returns the hints of the last answer.
+func lastHints(t *testing.T, s Scenario) (last pace.Hints) {
+	t.Helper()
+	if err := s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{Name: "listener", Hears: s.Server.Hints, New: func() pace.Controller {
+		return &listener{Fixed: pace.Fixed{Rate: 2}, last: &last}
+	}}
+	r := New(s, p, 1)
+	for !r.Step(1_000_000) {
+	}
+	return last
+}
+
+func TestPolicyOfNodesFollowsTheLimit(t *testing.T) {
+	server := Server{Nodes: 2, Limit: limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: time.Second}, Hints: Hints{Policy: true}}
+	changed, scaled := server, server
+	changed.Changes = []Change{{At: 10 * time.Second, Count: 200, Period: 2 * time.Second}}
+	scaled.Scale = AutoScale{Every: 5 * time.Second, Target: 0.7, Min: 50, Max: 100}
+	for _, test := range []struct {
+		server Server
+		count  int64
+		period time.Duration
+	}{{server, 10, time.Second}, {changed, 200, 2 * time.Second}, {scaled, 50, time.Second}} {
+		h := lastHints(t, serving(30*time.Second, test.server, 1))
+		if h.Limit != pace.Some(test.count) || h.Window != pace.Some(test.period) {
+			t.Errorf("changes %v, scale %v: the policy is %v in %v, want %d in %v",
+				test.server.Changes, test.server.Scale, h.Limit, h.Window, test.count, test.period)
+		}
+	}
+}
