@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -48,6 +49,29 @@ func TestPolicyOfNodesFollowsTheLimit(t *testing.T) {
 		if h.Limit != pace.Some(test.count) || h.Window != pace.Some(test.period) {
 			t.Errorf("changes %v, scale %v: the policy is %v in %v, want %d in %v",
 				test.server.Changes, test.server.Scale, h.Limit, h.Window, test.count, test.period)
+		}
+	}
+}
+
+func TestShareOfLimitsByProcess(t *testing.T) {
+	five := bucketOf(5, time.Second, 5)
+	shared := Quota{Limit: bucketOf(2, time.Second, 2)}
+	for _, test := range []struct {
+		server Server
+		want   float64
+	}{
+		{Server{Limit: five, By: ByProcess}, 5},
+		{Server{Limit: five, By: ByProcess, Changes: []Change{{At: time.Second, Count: 30, Period: time.Minute}}}, 0.5},
+		{Server{Limit: five, By: ByProcess, More: []Quota{shared}}, 2},
+		{Server{Limit: five, By: ByProcess, Service: Service{Time: time.Second, AtOnce: 1, Queue: -1}}, 1},
+		{Server{Limit: five}, 5},
+	} {
+		test.server.Hints.Share = true
+		s := serving(20*time.Second, test.server, 1)
+		s.Clients = append(s.Clients, Group{Processes: 20, Workers: 1, Join: time.Minute})
+		if h := lastHints(t, s); !h.Share.OK || math.Abs(h.Share.V-test.want) > 0.01*test.want {
+			t.Errorf("by %d, besides %v, changes %v: the only active process of 21 is told a share of %v, want %v",
+				test.server.By, test.server.More, test.server.Changes, h.Share, test.want)
 		}
 	}
 }

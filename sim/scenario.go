@@ -86,7 +86,7 @@ type Hints struct {
 	RetryAfter bool // on refusals, whole seconds, rounded up
 	Reset      bool // seconds until the bucket is full or the window over, rounded up
 	Policy     bool // the limit and its window
-	Share      bool // the fair part of a process: the rate over how many are active
+	Share      bool // the fair part of a process: the rate over how many are active, its own if By is ByProcess
 	Crowded    bool // on refusals for too many at once, that this is the reason
 }
 

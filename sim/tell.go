@@ -112,8 +112,28 @@ func (v *server) tellShare(now int64, f *flight) {
 	}
 	r := random(f.worker.number)
 	v.crowds.Add(when(now), r.next())
-	f.said.all.Share = pace.Some(v.capacity.rate / v.crowds.Estimate(when(now)))
+	f.said.all.Share = pace.Some(v.fair(v.crowds.Estimate(when(now))))
 	f.said.of(0).Share = f.said.all.Share
+}
+
+// fair is the part of each process of so many, in requests a second: of what is
+// counted for each by itself all, of the rest an even part.
+func (v *server) fair(active float64) float64 {
+	part := v.Service.rate() / v.speed / active
+	one := v.crowd
+	one.processes = 1
+	for i := range v.quotas {
+		q := &v.quotas[i].Quota
+		if q.Limit.Unlimited() {
+			continue
+		}
+		n := one.requests(q, perSecond(q.Limit, q.Limit.Count))
+		if q.By != ByProcess {
+			n /= active
+		}
+		part = min(part, n)
+	}
+	return part
 }
 
 // hint adds what this server tells of a limit, in whole seconds as header fields
