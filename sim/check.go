@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -139,7 +140,7 @@ func (s Scenario) dries() bool {
 }
 
 func (s Scenario) checkClients() error {
-	workers, endless := 0, false
+	workers := 0
 	for i, g := range s.Clients {
 		where := fmt.Sprintf("clients %d: ", i+1)
 		switch {
@@ -158,15 +159,21 @@ func (s Scenario) checkClients() error {
 			return fmt.Errorf("%s%w", where, err)
 		}
 		workers += g.Processes * g.Workers
-		endless = endless || g.measured() && g.Work == 0
 	}
 	if workers == 0 {
 		return fmt.Errorf("no clients")
 	}
-	if s.Duration == 0 && s.Stop.Sent == 0 && endless {
+	if s.Duration == 0 && s.Stop.Sent == 0 && s.endless() {
 		return fmt.Errorf("no duration, and clients whose work never ends")
 	}
 	return nil
+}
+
+// endless reports whether the work of some client that the run has to wait for
+// never ends: a measured one, or any if none is measured.
+func (s Scenario) endless() bool {
+	some := slices.ContainsFunc(s.Clients, func(g Group) bool { return g.measured() })
+	return slices.ContainsFunc(s.Clients, func(g Group) bool { return g.Work == 0 && (g.measured() || !some) })
 }
 
 // cells is how many a server counts apart.

@@ -89,6 +89,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		{"off needs", func(s *Scenario) { s.Clients[0].Off = 1 }},
 		{"arrivals", func(s *Scenario) { s.Clients[0].Arrivals = math.Inf(1) }},
 		{"never ends", func(s *Scenario) { s.Duration = 0 }},
+		{"never ends", func(s *Scenario) { s.Duration, s.Clients[0].Rival = 0, true }},
 		{"duration", func(s *Scenario) { s.Duration = math.MaxInt64 }},
 		{"setting", func(s *Scenario) { s.Settings = map[string]string{"backoff": "fctor=2"} }},
 	} {

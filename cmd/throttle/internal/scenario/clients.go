@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -27,16 +28,28 @@ func (y *yamlFile) clients(s *sim.Scenario, top fields) {
 		if g.Arrivals > 0 || len(g.Steps) > 0 || len(g.Trace) > 0 {
 			arriving += g.Processes
 		}
-		endless := g.Work == 0 && g.Policy == nil && !g.Rival
 		switch {
 		case workers > maxWorkers:
 			y.fail(n, "clients: %d workers up to here; at most %d in all", workers, maxWorkers)
 		case arriving > maxArriving:
 			y.fail(n, "clients: %d processes with arrivals up to here; at most %d in all", arriving, maxArriving)
-		case endless && s.Duration == 0:
-			y.fail(n, "clients whose work never ends, and no duration; write duration: 30m, or work: 1000 here")
 		}
 		s.Clients = append(s.Clients, g)
+	}
+	if s.Duration == 0 {
+		y.ends(s, groups)
+	}
+}
+
+// ends refuses clients whose work would never end: measured ones, or any where
+// none is measured and nothing stops the run.
+func (y *yamlFile) ends(s *sim.Scenario, groups []ast.Node) {
+	measured := func(g sim.Group) bool { return g.Policy == nil && !g.Rival }
+	all := !slices.ContainsFunc(s.Clients, measured) && s.Stop == sim.Stop{}
+	for i, g := range s.Clients {
+		if g.Work == 0 && (all || measured(g)) {
+			y.fail(groups[i], "clients whose work never ends, and no duration; write duration: 30m, or work: 1000 here")
+		}
 	}
 }
 

@@ -220,6 +220,8 @@ var badScenarios = []struct {
 	{"server: {rate: 4/s}\nclients: {workers: 3}\n", "2:10: clients (a mapping): must be a list"},
 	{"server: {rate: 4/s}\nclients: [3]\n", "2:11: clients: 3; write its fields: processes"},
 	{"server: {rate: 4/s}\nclients: [{}]\n", "2:11: clients whose work never ends, and no duration"},
+	{"server: {rate: 4/s}\nclients: [{workers: 30, rival: true}]\n", "2:11: clients whose work never ends, and no duration"},
+	{"server: {rate: 4/s}\nclients: [{rival: true, work: 5}, {policy: none, arrivals: 5/s}]\n", "2:35: clients whose work never ends, and no duration"},
 	{client("threads: 3"), "3:12: clients: field threads is not known; known are processes"},
 	{client("workers: 0"), "3:21: workers 0: must be a whole number from 1 to 1000000"},
 	{client("workers: -1"), "3:21: workers -1: must be"},

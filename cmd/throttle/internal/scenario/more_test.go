@@ -211,3 +211,18 @@ func TestBatchesOfScenarioFile(t *testing.T) {
 		t.Errorf("gist %q", gist)
 	}
 }
+
+// A scenario without a duration needs work that ends: that of the measured clients
+// or, where none is measured, of all, if there is no stop.
+func TestScenariosWithoutDuration(t *testing.T) {
+	for _, text := range []string{
+		"clients: [{rival: true, work: 5}]",
+		"clients: [{policy: none, work: 5}, {rival: true, work: 5}]",
+		"clients: [{work: 5}, {rival: true}]",
+		"stop: {sent: 100}\nclients: [{rival: true}]",
+	} {
+		if _, err := Parse("x.yaml", []byte("server: {rate: 4/s}\n"+text+"\n")); err != nil {
+			t.Errorf("Parse(%q) = %v, want no error", text, err)
+		}
+	}
+}
