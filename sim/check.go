@@ -72,10 +72,21 @@ func (s Scenario) checkServer() error {
 	case v.Scale.Every > 0 && (v.Scale.Target <= 0 || v.Scale.Min <= 0 || v.Scale.Max < v.Scale.Min || v.Scale.Delay < 0):
 		return fmt.Errorf("auto-scaler %+v: needs a target and 0 < min <= max", v.Scale)
 	}
-	last := time.Duration(-1)
+	return s.checkChanges()
+}
+
+// checkChanges is about the rates that Limit has later.
+func (s Scenario) checkChanges() error {
+	v, last := &s.Server, time.Duration(-1)
+	if v.Limit.Kind == limit.CalendarWindow && v.Scale.Every > 0 {
+		return fmt.Errorf("auto-scaler: sets a rate a second, and a calendar window is a minute or longer")
+	}
 	for _, c := range v.Changes {
 		if c.At <= last || c.Count < 0 || c.Period <= 0 {
 			return fmt.Errorf("change at %v: changes need rising times and rates of zero or above", c.At)
+		}
+		if v.Limit.Kind == limit.CalendarWindow && !wholeUnits(limit.Limit{Count: c.Count, Period: c.Period}) {
+			return fmt.Errorf("change at %v: period %v: a calendar window is a minute, an hour, a day, a week or months", c.At, c.Period)
 		}
 		if c.RetryAfter < 0 || c.RetryAfter > maxDuration {
 			return fmt.Errorf("change at %v: retry-after %v: must be within 0 and %v", c.At, c.RetryAfter, maxDuration)
@@ -102,6 +113,8 @@ func (s Scenario) checkMore() error {
 			return fmt.Errorf("limit by %d: must be Together, ByProcess or ByKey", q.By)
 		case i > 0 && q.Limit.Count == 0 && !q.Limit.Unlimited():
 			return fmt.Errorf("one of several limits allows nothing")
+		case q.Limit.Kind == limit.CalendarWindow && !wholeUnits(q.Limit):
+			return fmt.Errorf("period %v: a calendar window is a minute, an hour, a day, a week or months", q.Limit.Period)
 		}
 	}
 	switch {
@@ -119,6 +132,14 @@ func (s Scenario) checkMore() error {
 		return fmt.Errorf("hints: missing %v must be from 0 to 1, and stale %v not negative", v.Blur.Missing, v.Blur.Stale)
 	}
 	return v.Service.check()
+}
+
+// wholeUnits reports whether a limit says the length that its windows have if it
+// is a CalendarWindow, which rounds its Period up.
+func wholeUnits(l limit.Limit) bool {
+	l.Kind, l.Zone = limit.CalendarWindow, nil
+	read, err := limit.Parse(l.String(), nil)
+	return l.Unlimited() || err == nil && read.Period == l.Period
 }
 
 // mostCount is the largest Count there ever is.

@@ -33,6 +33,17 @@ func TestCheckOfCallsAndLimits(t *testing.T) {
 		{"nodes", func(v *Server, _ *Network, _ *Group) { v.Nodes = -1 }},
 		{"apart", func(v *Server, _ *Network, g *Group) { v.By, v.Nodes, g.Keys = ByKey, 1000, 10_000 }},
 		{"scopes of", func(_ *Server, _ *Network, g *Group) { g.Scopes, g.Workers, g.Keys = true, 1000, 10_000 }},
+		{"calendar window", func(v *Server, _ *Network, _ *Group) {
+			v.Limit = limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: 2 * time.Minute}
+		}},
+		{"change at 1ns: period 10s: a calendar window", func(v *Server, _ *Network, _ *Group) {
+			v.Limit = limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: time.Minute}
+			v.Changes = []Change{{At: 1, Count: 100, Period: 10 * time.Second}}
+		}},
+		{"auto-scaler: sets", func(v *Server, _ *Network, _ *Group) {
+			v.Limit = limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: 3 * limit.Month}
+			v.Scale = AutoScale{Every: 1, Target: 1, Min: 1, Max: 1}
+		}},
 		{"queue", func(v *Server, _ *Network, _ *Group) { v.Limit.Kind, v.Queue = limit.FixedWindow, 1 }},
 		{"phase", func(v *Server, _ *Network, _ *Group) { v.Phase = -1 }},
 		{"missing", func(v *Server, _ *Network, _ *Group) { v.Blur.Missing = 1.1 }},

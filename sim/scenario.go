@@ -38,7 +38,9 @@ type Scenario struct {
 // Server is the limited service.
 type Server struct {
 	// Limit is the limit of the server. The zero Limit allows everything. A
-	// token bucket with a Count of zero never refills.
+	// token bucket with a Count of zero never refills. The Period of a
+	// CalendarWindow, after Changes too, is a minute, an hour, a day, or Week or
+	// Months of package limit; it takes no Scale.
 	Limit limit.Limit
 	// By chooses the requests that Limit counts together; if zero, all. If
 	// Costs, it counts the costs of calls, otherwise requests.

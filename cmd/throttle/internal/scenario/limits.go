@@ -67,15 +67,7 @@ func (y *yamlFile) limit(f fields) limit.Limit {
 		y.fail(f.node, "server: no rate; write one, as in rate: 4/s, or limit: none")
 		return l
 	}
-	if text, _ := rate.scalar(); l.Kind == limit.CalendarWindow {
-		calendar, err := limit.Parse(text+" calendar-window", nil)
-		if err != nil {
-			rate.fail("is not a rate of a calendar window; write COUNT/UNIT with a unit of min, hour, day, week or month")
-		}
-		l.Count, l.Period = calendar.Count, calendar.Period
-	} else {
-		l.Count, l.Period = rate.rate()
-	}
+	l.Count, l.Period = rate.rateOf(l.Kind)
 	l.Slots = int32(f.get("slots").integer(1, limit.MaxSlots))
 	if l.Kind == limit.TokenBucket {
 		if l.Burst = f.get("burst").integer(1, maxCount); l.Burst == 0 {
@@ -86,6 +78,19 @@ func (y *yamlFile) limit(f fields) limit.Limit {
 		}
 	}
 	return l
+}
+
+// rateOf is the field as a rate of that kind of limit.
+func (f field) rateOf(kind limit.Kind) (count int64, period time.Duration) {
+	if kind != limit.CalendarWindow {
+		return f.rate()
+	}
+	text, _ := f.scalar()
+	l, err := limit.Parse(text+" calendar-window", nil)
+	if err != nil {
+		f.fail("is not a rate of a calendar window; write COUNT/UNIT with a unit of min, hour, day, week or month")
+	}
+	return l.Count, l.Period
 }
 
 // kind is what kind of limit it is, if any.

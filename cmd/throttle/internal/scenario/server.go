@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -31,7 +32,10 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 	s.Server.Service = y.service(f.get("service"))
 	s.Server.Scale = y.scale(f.get("scale"))
 	y.hints(&s.Server, f.get("hints"))
-	s.Server.Changes = y.changes(f.get("changes"), s.Duration)
+	s.Server.Changes = y.changes(f.get("changes"), s.Server.Limit.Kind, s.Duration)
+	if s.Server.Limit.Kind == limit.CalendarWindow {
+		y.without(f, "its rates are those of a second, and a calendar window is a minute or longer; write changes", "scale")
+	}
 	dry := func(c sim.Change) bool { return c.Count == 0 }
 	if zero := s.Server.Limit.Count == 0 || slices.ContainsFunc(s.Server.Changes, dry); zero && s.Duration == 0 && f.get("rate").present() {
 		y.fail(f.get("rate").key, "a rate of 0, and no duration; write duration: 30m")
@@ -47,7 +51,8 @@ func (y *yamlFile) without(f fields, why string, names ...string) {
 	}
 }
 
-func (y *yamlFile) changes(f field, end time.Duration) (changes []sim.Change) {
+// changes are further rates of a limit of that kind.
+func (y *yamlFile) changes(f field, kind limit.Kind, end time.Duration) (changes []sim.Change) {
 	last := time.Duration(-1)
 	for _, n := range f.sequence(maxChanges) {
 		c := y.mapping(n, "change", "at", "rate", "retry_after")
@@ -60,7 +65,7 @@ func (y *yamlFile) changes(f field, end time.Duration) (changes []sim.Change) {
 		}
 		var change sim.Change
 		change.At = at.duration(0, maxTime)
-		change.Count, change.Period = rate.rate()
+		change.Count, change.Period = rate.rateOf(kind)
 		change.RetryAfter = c.get("retry_after").duration(time.Second, maxTime)
 		switch {
 		case change.At <= last:
