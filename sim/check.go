@@ -241,6 +241,8 @@ func (s Scenario) checkCalls(g *Group) error {
 		return fmt.Errorf("scopes of %d keys for each of %d workers: at most %d", g.Keys, g.Processes*g.Workers, maxCells)
 	case g.Cost.Mean < 0 || g.Cost.Mean > 1e9 || g.Cost.Estimate < 0 || g.Cost.Estimate > 1e9:
 		return fmt.Errorf("cost %+v: must be within 0 and 1,000,000,000", g.Cost)
+	case g.Cost.Mean > s.Server.MaxCost():
+		return fmt.Errorf("cost: mean %d: must be at most %d, what the limit grants at once", g.Cost.Mean, s.Server.MaxCost())
 	}
 	return checkSpread(g.Cost.Spread, g.Cost.Tail)
 }

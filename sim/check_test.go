@@ -58,6 +58,9 @@ func TestCheckOfCallsAndLimits(t *testing.T) {
 		{"timeout", func(_ *Server, _ *Network, g *Group) { g.Timeout = -1 }},
 		{"keys", func(_ *Server, _ *Network, g *Group) { g.Keys = -1 }},
 		{"cost", func(_ *Server, _ *Network, g *Group) { g.Cost.Mean = -1 }},
+		{"mean 6: must be at most 5", func(v *Server, _ *Network, g *Group) {
+			v.More, g.Cost.Mean = []Quota{{Limit: limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: 1}, Costs: true}}, 6
+		}},
 	} {
 		s := small()
 		s.Clients = slices.Clone(s.Clients)

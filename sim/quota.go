@@ -17,6 +17,7 @@ func (s *Server) quotas() []Quota {
 type quota struct {
 	Quota
 	part limit.Limit // of one node, as it is now
+	mean float64     // of what a call counts, as it is now
 	zero *held       // of the cell of zeros, the only one where all is counted together
 	held map[cell]*held
 	all  []*held
@@ -117,24 +118,21 @@ func share(l limit.Limit, n int) limit.Limit {
 // crowd is what the rate of a scenario's server depends on besides its limits.
 type crowd struct {
 	processes, keys float64
-	cost            float64 // the mean of a call
+	groups          []Group
 }
 
 func (s *Scenario) crowd() crowd {
-	c := crowd{keys: 1}
-	var sum float64
+	c := crowd{keys: 1, groups: s.Clients}
 	for _, g := range s.Clients {
-		n := float64(g.Processes)
-		c.processes += n
+		c.processes += float64(g.Processes)
 		c.keys = max(c.keys, float64(g.Keys))
-		sum += n * float64(max(g.Cost.Mean, 1)) * math.Exp(g.Cost.Tail*g.Cost.Tail/2)
 	}
-	c.cost = sum / max(c.processes, 1)
 	return c
 }
 
-// requests is how many requests a second, or at once, so many by a limit are.
-func (c crowd) requests(q *Quota, n float64) float64 {
+// requests is how many requests a second, or at once, so many by a limit are, if
+// a call counts so many.
+func (c *crowd) requests(q *Quota, n, cost float64) float64 {
 	switch q.By {
 	case ByProcess:
 		n *= c.processes
@@ -142,7 +140,7 @@ func (c crowd) requests(q *Quota, n float64) float64 {
 		n *= c.keys
 	}
 	if q.Costs {
-		n /= c.cost
+		n /= cost
 	}
 	return n
 }
@@ -153,9 +151,9 @@ func (c crowd) requests(q *Quota, n float64) float64 {
 // bounds it.
 func (s *Scenario) Bound() float64 {
 	least, c := math.Inf(1), s.crowd()
-	for _, q := range s.Server.quotas() {
-		if !q.Limit.Unlimited() {
-			least = min(least, c.requests(&q, perSecond(q.Limit, q.Limit.Count)))
+	for i, q := range s.Server.quotas() {
+		if l := s.Server.part(i, q.Limit); !l.Unlimited() {
+			least = min(least, c.requests(&q, perSecond(q.Limit, q.Limit.Count), c.cost(l.Max())))
 		}
 	}
 	return min(least, s.Server.Service.rate())

@@ -265,11 +265,11 @@ type Arrive struct {
 }
 
 // Cost distributes the costs of calls: Mean × (1 ± Spread), with a Tail as in
-// Network, in whole numbers of at least 1 and at most what the server's limits
-// grant at once.
+// Network, in whole numbers of at least 1. A limit that counts costs counts at
+// most what it grants at once.
 type Cost struct {
-	// Mean is the middle of the costs, the median if there is a Tail. If zero,
-	// 1.
+	// Mean is the middle of the costs, the median if there is a Tail, at most
+	// the MaxCost of the server. If zero, 1.
 	Mean         int64
 	Spread, Tail float64
 	// Estimate is the cost that the caller assumes for each call before its

@@ -46,12 +46,10 @@ func newServer(s *Scenario, r *random) *server {
 	v.Limit.Burst = refill(v.Limit, v.Limit.Count, v.Limit.Period).Burst
 	rate := math.Inf(1)
 	for i, q := range s.Server.quotas() {
-		l := refill(q.Limit, q.Limit.Count, q.Limit.Period)
-		if i == 0 && v.Queue > 0 {
-			l.Burst += v.Queue
-		}
-		v.quotas = append(v.quotas, quota{Quota: q, part: share(l, v.Nodes), held: map[cell]*held{}})
-		if x := v.crowd.requests(&q, perSecond(q.Limit, q.Limit.Count)); !q.Limit.Unlimited() && x < rate {
+		l := v.part(i, q.Limit)
+		mean := v.crowd.cost(l.Max())
+		v.quotas = append(v.quotas, quota{Quota: q, part: l, mean: mean, held: map[cell]*held{}})
+		if x := v.crowd.requests(&q, perSecond(q.Limit, q.Limit.Count), mean); !q.Limit.Unlimited() && x < rate {
 			v.main, rate = i, x
 		}
 	}
@@ -99,12 +97,11 @@ func refill(l limit.Limit, count int64, period time.Duration) limit.Limit {
 
 // change sets another rate of Limit; what was used stays used.
 func (v *server) change(now int64, c Change) {
-	next := refill(v.Limit, c.Count, c.Period)
-	next.Burst += v.Queue
-	v.quotas[0].change(v.clock(now), share(next, v.Nodes))
-	v.announced = c.RetryAfter
+	q := &v.quotas[0]
+	q.change(v.clock(now), v.part(0, refill(v.Limit, c.Count, c.Period)))
 	v.Limit.Count, v.Limit.Period = c.Count, c.Period
-	v.quotas[0].Limit.Count, v.quotas[0].Limit.Period = c.Count, c.Period
+	q.Limit.Count, q.Limit.Period, q.mean = c.Count, c.Period, v.crowd.cost(q.part.Max())
+	v.announced = c.RetryAfter
 	v.capacity.change(v, now)
 }
 

@@ -123,11 +123,11 @@ func (v *server) fair(active float64) float64 {
 	one := v.crowd
 	one.processes = 1
 	for i := range v.quotas {
-		q := &v.quotas[i].Quota
+		q := &v.quotas[i]
 		if q.Limit.Unlimited() {
 			continue
 		}
-		n := one.requests(q, perSecond(q.Limit, q.Limit.Count))
+		n := one.requests(&q.Quota, perSecond(q.Limit, q.Limit.Count), q.mean)
 		if q.By != ByProcess {
 			n /= active
 		}
@@ -190,9 +190,9 @@ func (m *meter) begin(v *server, s *Scenario) {
 		if v.main == 0 {
 			level = max(0, v.level-v.Queue/int64(max(v.Nodes, 1))) // places to wait are no tokens
 		}
-		m.sum = v.crowd.requests(&q.Quota, float64(level)*float64(max(v.Nodes, 1)))
+		m.sum = v.crowd.requests(&q.Quota, float64(level)*float64(max(v.Nodes, 1)), q.mean)
 	}
-	m.sum += v.crowd.requests(&q.Quota, v.begun(q))
+	m.sum += v.crowd.requests(&q.Quota, v.begun(q), q.mean)
 	m.rate = bound
 }
 
@@ -215,9 +215,9 @@ func (m *meter) change(v *server, now int64) {
 	m.sum = m.available(now)
 	m.since, m.rate = now, v.Service.rate()/v.speed
 	for i := range v.quotas {
-		q := &v.quotas[i].Quota
+		q := &v.quotas[i]
 		if !q.Limit.Unlimited() {
-			m.rate = min(m.rate, v.crowd.requests(q, perSecond(q.Limit, q.Limit.Count)))
+			m.rate = min(m.rate, v.crowd.requests(&q.Quota, perSecond(q.Limit, q.Limit.Count), q.mean))
 		}
 	}
 }

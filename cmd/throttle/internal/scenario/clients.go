@@ -20,7 +20,7 @@ func (y *yamlFile) clients(s *sim.Scenario, top fields) {
 	}
 	var workers, arriving int
 	for _, n := range groups {
-		g := y.group(n, s.Duration)
+		g := y.group(n, s)
 		if y.err != nil {
 			return
 		}
@@ -54,7 +54,7 @@ func (y *yamlFile) ends(s *sim.Scenario, groups []ast.Node) {
 }
 
 // group is one of the clients.
-func (y *yamlFile) group(n ast.Node, end time.Duration) sim.Group {
+func (y *yamlFile) group(n ast.Node, s *sim.Scenario) sim.Group {
 	f := y.mapping(n, "clients", "processes", "workers", "join", "leave", "every", "policy", "rival", "work", "on", "off", "arrivals",
 		"timeout", "patience", "deadline", "retries", "budget", "cost", "keys", "scopes", "clock")
 	if y.err != nil {
@@ -74,8 +74,8 @@ func (y *yamlFile) group(n ast.Node, end time.Duration) sim.Group {
 	}
 	switch join, leave, on, off := f.get("join"), f.get("leave"), f.get("on"), f.get("off"); {
 	case y.err != nil:
-	case end > 0 && g.Join >= end:
-		join.fail("must be before the end of the run at %s", words.Short(end))
+	case s.Duration > 0 && g.Join >= s.Duration:
+		join.fail("must be before the end of the run at %s", words.Short(s.Duration))
 	case leave.present() && g.Leave <= g.Join:
 		leave.fail("must be after the join at %s", words.Short(g.Join))
 	case on.present() != off.present():
@@ -85,6 +85,7 @@ func (y *yamlFile) group(n ast.Node, end time.Duration) sim.Group {
 	}
 	y.arrivals(&g, f.get("arrivals"))
 	y.calls(&g, f)
+	g.Cost = y.cost(f.get("cost"), s.Server.MaxCost())
 	return g
 }
 
@@ -107,18 +108,23 @@ func (y *yamlFile) calls(g *sim.Group, f fields) {
 			Max: b.get("max").number(0.001, maxCount), Retry: b.get("retry").number(0.001, maxCount), Call: b.get("call").number(0, maxCount),
 		}
 	}
-	switch cost := f.get("cost"); {
-	case !cost.present():
-	case cost.node.Type() == ast.IntegerType:
-		g.Cost.Mean = cost.integer(1, maxCount)
-	default:
-		c := y.mapping(cost.node, "cost", "mean", "spread", "tail", "estimate")
-		if !c.get("mean").present() {
-			y.fail(cost.node, "cost: no mean; write cost: 500, or {mean: 500, spread: 0.5}")
-		}
-		g.Cost = sim.Cost{
-			Mean: c.get("mean").integer(1, maxCount), Spread: c.get("spread").share(),
-			Tail: c.get("tail").number(0, maxTail), Estimate: c.get("estimate").integer(1, maxCount),
-		}
+}
+
+// cost is what calls cost, their mean most at most.
+func (y *yamlFile) cost(f field, most int64) (c sim.Cost) {
+	if !f.present() {
+		return c
 	}
+	mean := f
+	if f.node.Type() != ast.IntegerType {
+		g := y.mapping(f.node, "cost", "mean", "spread", "tail", "estimate")
+		if mean = g.get("mean"); !mean.present() {
+			y.fail(f.node, "cost: no mean; write cost: 500, or {mean: 500, spread: 0.5}")
+		}
+		c.Spread, c.Tail, c.Estimate = g.get("spread").share(), g.get("tail").number(0, maxTail), g.get("estimate").integer(1, maxCount)
+	}
+	if c.Mean = mean.integer(1, maxCount); c.Mean > most {
+		mean.fail("must be at most %d, what the limit grants at once", most)
+	}
+	return c
 }

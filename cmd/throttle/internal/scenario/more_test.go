@@ -150,6 +150,8 @@ var badMore = []struct{ text, want string }{
 	{client("arrivals: {trace: no-such-file}"), "3:30: trace: stat dir/no-such-file: no such file"},
 	{client("arrivals: {trace: /}"), "3:30: trace: /: not a file"},
 	{client("arrivals: {rate: 1/s, batch: 0}"), "3:41: batch 0: must be a whole number from 1"},
+	{"server: {rate: 1000/min, burst: 60, counts: cost}\nclients: [{work: 1, cost: 61}]\n", "2:27: cost 61: must be at most 60, what the limit grants at once"},
+	{"server: {limits: [{rate: 10/s}, {limit: fixed-window, rate: 60/min, counts: cost}], nodes: 2}\nclients: [{work: 1, cost: {mean: 31}}]\n", "2:34: mean 31: must be at most 30"},
 	{client("timeout: 0s"), "3:21: timeout 0s: must be from 1ms"},
 	{client("cost: {tail: 1}"), "3:18: cost: no mean"},
 	{client("cost: cheap"), "3:18: cost: cheap; write its fields: mean"},
