@@ -178,7 +178,10 @@ func (w *Worker[R]) rest(now time.Time, it *item[R], n int, after time.Duration)
 	case b == pace.Backoff{}:
 		b = pace.AWS2026Backoff
 	case b.Jitter == pace.NoJitter:
-		b.Jitter = pace.FullJitter // those that failed together shall not return together
+		b.Jitter = pace.UpwardJitter // those that failed together shall not return together
+		if b.Spread <= 0 {
+			b.Spread = 1
+		}
 	}
 	it.rested = max(b.Delay(n, it.rested, w.luck()), after, 1)
 	it.due = now.Add(it.rested)

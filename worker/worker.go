@@ -91,9 +91,13 @@ type Worker[R any] struct {
 	// open, with one exception at [Worker.Each]. If zero, there is no bound; below
 	// zero, 1. Beyond it the record is given up, see Dead.
 	Tries int
-	// Backoff is how long a record rests before each retry, at least. If zero,
-	// [pace.AWS2026Backoff]: 50 ms, 100 ms, 200 ms and so on up to 20 s, each
-	// times a random number between 0 and 1. Its Tries do not count.
+	// Backoff is how long a record rests before each retry; a server that asks
+	// for more gets it. If zero, [pace.AWS2026Backoff]: 50 ms, 100 ms, 200 ms and
+	// so on up to 20 s, each times a random number between 0 and 1. If some of
+	// its fields are set, the others are as in a [pace.Backoff], but for the
+	// Jitter: if it is zero, UpwardJitter, with a Spread of 1 if that is zero.
+	// What is set is then the shortest rest, and the longest is twice that. Its
+	// Tries do not count.
 	Backoff pace.Backoff
 	// Breaker is how many records must end Failed or Ignored, with no answer
 	// between, until the circuit breaker opens: then one try at a time probes the service, after
