@@ -61,6 +61,10 @@ func (r *reader) notePolicies(text string, policies int) {
 
 // noteSpan says how a wait or a reset was read.
 func (r *reader) noteSpan(from, text, is, what string, d pace.Opt[time.Duration]) {
+	if !d.OK && r.ahead(text, is).OK {
+		r.ignore(from, text, "no time that can be meant")
+		return
+	}
 	if !d.OK && is == "details" {
 		r.ignore(from, text, "no RetryInfo in it")
 		return
@@ -70,10 +74,6 @@ func (r *reader) noteSpan(from, text, is, what string, d pace.Opt[time.Duration]
 	}
 	if !d.OK && is == "pushback" {
 		r.note(from, "do not ask again")
-		return
-	}
-	if !d.OK && r.ahead(text, is).OK {
-		r.ignore(from, text, "no time that can be meant")
 		return
 	}
 	if !d.OK {

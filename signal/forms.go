@@ -57,7 +57,25 @@ func (r *reader) await(text, is string) pace.Opt[time.Duration] {
 	if v, number := decimal(text); number && v < 0 && is != "pushback" {
 		return pace.Opt[time.Duration]{}
 	}
-	return awaited(r.ahead(text, is))
+	d := r.ahead(text, is)
+	if d.V < 0 && !mayBeOver(text, is) {
+		return pace.Opt[time.Duration]{}
+	}
+	return awaited(d)
+}
+
+// mayBeOver reports whether a text of that form is a date or a Unix time, which may
+// be over, rather than a time from now, which cannot be.
+func mayBeOver(text, is string) bool {
+	if is == "details" || is == "words" {
+		return false
+	}
+	text = strings.Trim(text, " \t")
+	if v, number := decimal(text); number {
+		return v > 0
+	}
+	_, err := time.ParseDuration(text)
+	return err != nil
 }
 
 // ahead reads how far ahead a time of that form is, or how long ago it was.

@@ -258,3 +258,22 @@ func TestLongestOfSeveralEmptyLimitsIsTheWait(t *testing.T) {
 	fields = strings.Replace(fields, "Tokens: 0", "Tokens: 5", 1)
 	wantWait(t, "requests", heard(t, "api.openai.com", 429, fields, ""), 20*time.Second)
 }
+
+// A wait below zero says nothing, in any form, and does not hide when the limit resets.
+func TestWaitsBelowZeroAreIgnored(t *testing.T) {
+	for _, c := range []struct{ fields, body string }{
+		{"Retry-After: -5", ""},
+		{"Retry-After: -5s", ""},
+		{"Retry-After: \t-1m30s ", ""},
+		{"Retry-After-Ms: -5", ""},
+		{"", `{"message":"try again in -5 seconds"}`},
+		{"", `{"message":"try again in -5s"}`},
+		{"", `{"error":{"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"-5s"}]}}`},
+	} {
+		r := heard(t, "a.example", 429, c.fields+"\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", c.body)
+		wantWait(t, c.fields+c.body, r, time.Minute)
+	}
+	for _, over := range []string{"Fri, 06 Nov 2026 08:49:07 GMT", "2026-11-06T08:49:07Z", "1793954976"} {
+		wantWait(t, over, heard(t, "a.example", 429, "Retry-After: "+over, ""), 0)
+	}
+}

@@ -90,14 +90,14 @@ func wasReset(st *status.Status) bool {
 	return strings.Contains(st.Message(), "stream terminated by RST_STREAM")
 }
 
-// retryInfo returns the longest wait that the details of st ask for. stated
-// reports whether they ask for any.
+// retryInfo returns the longest wait that the details of st ask for; one below
+// zero is ignored. stated reports whether they ask for any.
 func retryInfo(st *status.Status) (after time.Duration, stated bool) {
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
-			// AsDuration saturates.
-			wait := signal.Plausible(info.GetRetryDelay().AsDuration())
-			after, stated = max(after, wait.V), stated || wait.OK
+			asked := info.GetRetryDelay().AsDuration() // saturates
+			wait := signal.Plausible(asked)
+			after, stated = max(after, wait.V), stated || wait.OK && asked >= 0
 		}
 	}
 	return after, stated

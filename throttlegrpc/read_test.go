@@ -68,6 +68,7 @@ func TestReport(t *testing.T) {
 		{st: said(off, ""), want: pace.Failed},
 		{st: said(off, "", quota), want: pace.Failed},
 		{st: said(off, "", after(0)), want: pace.Throttled},
+		{st: said(off, "", after(-time.Second)), want: pace.Failed},
 		{st: said(off, "", after(time.Second)), want: pace.Throttled, after: time.Second},
 		{st: said(off, ""), md: []string{pushback, "100"}, want: pace.Failed, after: 100 * time.Millisecond},
 		{st: said(off, ""), md: []string{pushback, "-1"}, want: pace.Failed, final: true},
