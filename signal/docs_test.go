@@ -73,7 +73,8 @@ of your own, name it:
   on the wait when they are used up.
 - A refusal inside a GraphQL answer that holds data too is final: part of it ran.
 - Permanent means not to retry; concurrency, that a concurrency limit was exceeded: fewer
-  requests at once pass.
+  requests at once pass. So does a refusal in which a limit with the unit
+  concurrent-requests (the draft's qu) is used up, and none that counts requests.
 
 `
 

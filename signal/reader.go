@@ -27,6 +27,8 @@ type reader struct {
 	finalBy    string // what said that it is permanent
 	limitsBy   string
 	none       bool                    // nothing remains of some policy
+	spent      bool                    // of one that counts requests
+	full       bool                    // of one of requests in flight
 	refill     pace.Opt[time.Duration] // the longest reset of those
 	refillBy   string
 	guessed    pace.Opt[time.Duration] // the longest reset of those that do not say what remains
@@ -196,7 +198,7 @@ func (r *reader) add(p Policy, by string) (binds bool) {
 	}
 	switch {
 	case p.isEmpty():
-		r.none = true
+		r.none, r.spent, r.full = true, r.spent || p.CountsRequests(), r.full || p.Unit == inFlight
 		r.exhausted(or(p.Reset, p.patience()), by)
 	case p.Reset.OK && !p.Remaining.OK && (!r.guessed.OK || p.Reset.V > r.guessed.V):
 		r.guessed, r.guessedBy = p.Reset, by
@@ -268,8 +270,15 @@ func or[T any](a, b pace.Opt[T]) pace.Opt[T] {
 	return b
 }
 
-// settle decides on the wait and the scope, and names what decided.
+// settle decides on the wait, the scope and what the refusal is for, and names
+// what decided.
 func (r *reader) settle() {
+	if r.full && !r.spent && r.Verdict == pace.Throttled && !r.Concurrency {
+		r.Concurrency = true
+		if r.notes != nil {
+			r.noteText(r.limitsBy, inFlight, "too much in flight")
+		}
+	}
 	if r.Scope == ScopeUnknown {
 		r.Scope = r.limitScope
 		if r.ScopeName == "" {

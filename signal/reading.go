@@ -19,7 +19,8 @@ type Reading struct {
 	// true), whatever the status: the request failed, this time.
 	Retryable bool
 	// Concurrency says that a concurrency limit was exceeded: fewer requests at
-	// a time pass, and need not be slower.
+	// a time pass, and need not be slower. A refusal in which a policy of
+	// concurrent-requests is used up, and none of requests, says so too.
 	Concurrency bool
 	// Scope is the breadth of the answer, and ScopeName the server's name for
 	// it: a bucket, a resource, a table; 128 bytes at most. A server may name
@@ -59,6 +60,7 @@ type Policy struct {
 
 const (
 	requests    = "requests"
+	inFlight    = "concurrent-requests" // the draft's unit of a concurrency limit
 	maxPolicies = 16
 	maxText     = 128 // bytes of a reason or a name
 )

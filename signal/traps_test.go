@@ -277,3 +277,25 @@ func TestWaitsBelowZeroAreIgnored(t *testing.T) {
 		wantWait(t, over, heard(t, "a.example", 429, "Retry-After: "+over, ""), 0)
 	}
 }
+
+// The draft's unit of a concurrency limit says what a refusal is for.
+func TestConcurrentRequestsUsedUp(t *testing.T) {
+	const full = `RateLimit-Policy: "c";q=10;qu="concurrent-requests", "r";q=100;w=60` + "\n"
+	for _, c := range []struct {
+		status int
+		fields string
+		want   bool
+	}{
+		{429, `RateLimit: "c";r=0`, true},
+		{503, `RateLimit: "r";r=7;t=9, "c";r=0`, true},
+		{429, `RateLimit: "c";r=1`, false},
+		{429, `RateLimit: "r";r=0;t=9`, false},
+		{429, `RateLimit: "c";r=0, "r";r=0;t=9`, false}, // it may be for either
+		{200, `RateLimit: "c";r=0`, false},
+	} {
+		r := heard(t, "a.example", c.status, full+c.fields, "")
+		if r.Concurrency != c.want || r.Report().Crowded != c.want {
+			t.Errorf("%d %s: concurrency %v, crowded %v; want %v", c.status, c.fields, r.Concurrency, r.Report().Crowded, c.want)
+		}
+	}
+}
