@@ -16,19 +16,21 @@ import (
 
 // isRules reports whether text is a file of rules rather than of 'throttle serve'.
 func isRules(data []byte) bool {
-	root, err := tree.Rules(data)
-	if err != nil { // JSON with comments is of rules
-		return bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("/"))
+	if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("/")) {
+		return true // JSON that begins with a comment is of rules
 	}
-	fields, _ := root.Value.([]rules.Field)
-	for _, f := range fields {
-		inner, mapping := f.Node.Value.([]rules.Field)
+	root, err := tree.Parse("", data) // which is YAML too, so JSON with a comma too many
+	if err != nil {
+		return false
+	}
+	for _, f := range root.Fields {
 		switch {
 		case f.Name == "gateway" || f.Name == "admin" || f.Name == "store":
 			return false
-		case f.Name == "rules" && !mapping:
+		case f.Name == "rules" && f.Value.Kind != tree.Map:
 			return true
 		case f.Name == "rules":
+			inner := f.Value.Fields
 			return len(inner) > 0 && inner[0].Name == "name"
 		}
 	}

@@ -13,11 +13,17 @@ import (
 // Text that begins with { or a comment of JSON is JSON. The error is a *rules.Error.
 func Rules(data []byte) (rules.Node, error) {
 	start := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\ufeff")), " \t\r\n")
-	if len(data) > rules.MaxSize || len(start) == 0 || start[0] == '{' || start[0] == '/' {
+	switch {
+	case len(start) == 0 && len(data) <= rules.MaxSize:
+		return rules.Node{}, &rules.Error{Line: 1, Column: 1, What: emptyRules}
+	case len(data) > rules.MaxSize || start[0] == '{' || start[0] == '/':
 		return rules.ReadNode(data)
 	}
 	n, err := Parse("", data)
 	if e := (*Error)(nil); errors.As(err, &e) {
+		if e.What == empty {
+			e.What = emptyRules
+		}
 		return rules.Node{}, &rules.Error{Line: e.Line, Column: e.Column, What: e.What}
 	}
 	return n.rules(), err

@@ -59,6 +59,8 @@ func TestBadFiles(t *testing.T) {
 		{"# nothing\n", "f:1:1: empty"},
 		{"a: 1\nb: 2\na: 3\n", "f:3:1: a occurs twice, first in line 1"},
 		{"{\"a\": 1 \"b\": 2}\n", "f:1:9: not JSON: "},
+		{"{ // why\n \"a\": [{\"b\": 1,}]}", "f:2:16: not JSON: "},
+		{"{\"a\": 1, /* why */ \"b\": 2,}", "f:1:27: not JSON: "},
 		{"{a: [}", "f:1:6: not YAML: "},
 		{"? [a]\n: 1\n", "f:1:3: a key that is not text; write a plain name"},
 		{"a: {b: 1, b: 2}\n", "f:1:11: b occurs twice, first in line 1"},
@@ -81,6 +83,16 @@ func TestBadFiles(t *testing.T) {
 		_, err := Parse("f", []byte(c.in))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("Parse(%.60q) = %v, want %s", c.in, err, c.want)
+		}
+	}
+}
+
+// Rules of which nothing is left but comments are called empty, in YAML and in JSON.
+func TestEmptyRules(t *testing.T) {
+	for _, in := range []string{"", " \n", "\ufeff", "# nothing\n", "---\n"} {
+		const want = "1:1: empty; write rules, as in rules: [{name: all, limits: 10/s}]"
+		if _, err := Rules([]byte(in)); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("Rules(%q) = %v, want %s", in, err, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -19,6 +20,12 @@ const (
 	maxNodes   = 100_000 // with those of aliases counted each time
 	maxNesting = 16
 	maxSigns   = 250_000 // of commas and lines, before it is parsed: that takes 10 µs for each
+)
+
+// What is wrong with a file of which nothing is left but comments.
+const (
+	empty      = "empty; write version: 1 and a section, such as gateway:"
+	emptyRules = "empty; write rules, as in rules: [{name: all, limits: 10/s}]"
 )
 
 // reading is one file being read. It keeps the first thing that is wrong with it.
@@ -65,10 +72,26 @@ func (r *reading) parse(data []byte) *Node {
 		return n
 	}
 	n = r.yaml(data)
-	if r.err != nil && err != nil { // it looks like JSON
+	if err != nil && (r.err != nil || n.commented()) { // it looks like JSON
 		r.err = &Error{r.name, err.Line, err.Column, err.What}
 	}
 	return n
+}
+
+// commented reports whether a name begins with a comment of JSON, which YAML takes for
+// a part of the name.
+func (n *Node) commented() bool {
+	for _, item := range n.Items {
+		if item.commented() {
+			return true
+		}
+	}
+	for _, f := range n.Fields {
+		if strings.HasPrefix(f.Name, "//") || strings.HasPrefix(f.Name, "/*") || f.Value.commented() {
+			return true
+		}
+	}
+	return false
 }
 
 // json reads what begins with { as JSON: YAML has not all of its escapes. What is not
@@ -98,7 +121,7 @@ func (r *reading) yaml(data []byte) *Node {
 	var first, second yaml.Node
 	switch err := loader.Load(&first); {
 	case errors.Is(err, io.EOF):
-		r.fail(1, 1, "empty")
+		r.fail(1, 1, empty)
 		return nil
 	case err != nil:
 		r.syntax(data, err)
@@ -112,7 +135,7 @@ func (r *reading) yaml(data []byte) *Node {
 	}
 	n := r.node(&first, 0)
 	if n.Kind == Null {
-		r.fail(1, 1, "empty")
+		r.fail(1, 1, empty)
 	}
 	return n
 }
