@@ -30,7 +30,7 @@ var bad = []struct{ in, want string }{
 	{"version: 1\n", "f:1:1: no role; write gateway: or admin:"},
 	{"gateway: {listen: ':80', routes: {to: 'http://a:1'}}\n", "f:1:1: version is missing: version of this format, in each file: 1"},
 	{"version: 2\n", "f:1:10: version: 2: must be a whole number from 1 to 1"},
-	{"version: '1'\n", "f:1:10: version: 1: must be a whole number from 1 to 1"},
+	{"version: '1'\n", "f:1:10: version: 1: must be a whole number from 1 to 1; write 1 without quotes"},
 	{"version: 1\ngatway: {}\n", "f:2:1: unknown field gatway; did you mean gateway?"},
 	{"version: 1\nfoo: {}\n", "f:2:1: unknown field foo; the fields are version, store, rules, gateway, admin, drain, log"},
 	{"version: 1\ngateway:\n", "f:2:9: gateway: empty; leave it out, or write its fields: listen, routes, proxies, "},
@@ -53,6 +53,8 @@ var bad = []struct{ in, want string }{
 	{gateway("  underscores: yes"), "f:5:16: gateway.underscores: yes: must be true or false"},
 	{gateway("  max_header: 64K"), "f:5:15: gateway.max_header: 64K: is not a size; write a number and B, kB, KiB, MB, MiB, GB or GiB, as in 64KiB"},
 	{gateway("  max_header: 65536"), "f:5:15: gateway.max_header: 65536: must be a size, as 64KiB or 10MB from 1KiB to 1MiB; write 65536B"},
+	{gateway("  max_header: 1"), "f:5:15: gateway.max_header: 1: must be a size, as 64KiB or 10MB from 1KiB to 1MiB\n"},
+	{gateway("  underscores: 'true'"), "f:5:16: gateway.underscores: true: must be true or false; write true without quotes"},
 	{gateway("  max_header: 2MiB"), "f:5:15: gateway.max_header: 2MiB: must be a size, as 64KiB or 10MB from 1KiB to 1MiB"},
 	{gateway("  max_connections: 0"), "f:5:20: gateway.max_connections: 0: must be a whole number from 1 to 1000000"},
 	{gateway("  max_connections: 1.5"), "f:5:20: gateway.max_connections: 1.5: must be a whole number from 1 to 1000000"},
@@ -108,7 +110,7 @@ func TestBadFiles(t *testing.T) {
 	for _, c := range bad {
 		c.want = strings.ReplaceAll(c.want, "inside { and }", "inside { } and [ ]")
 		_, err := Parse([]Named{{"f", []byte(c.in)}}, lookup)
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if err == nil || !strings.HasPrefix(err.Error()+"\n", c.want) {
 			t.Errorf("%s\ngot  %v\nwant %s", c.in, err, c.want)
 			continue
 		}

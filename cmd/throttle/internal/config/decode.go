@@ -58,19 +58,26 @@ func (d *decoder) scalar(n *tree.Node, v reflect.Value, k kind, f field, path st
 		return
 	}
 	if n.Kind != k.kind && n.Raw == "" {
-		hint := ""
-		if k.kind == tree.Text {
-			hint = "; write it in quotes"
-			if k.unit != "" {
-				hint = "; write " + n.Text + k.unit
-			}
-		}
-		d.failNode(n, path, "%s: must be %s%s", show(n, v.Type()), f.shape(v.Type()), hint)
+		d.failNode(n, path, "%s: must be %s%s", show(n, v.Type()), f.shape(v.Type()), d.hint(n, v, k, f))
 		return
 	}
 	if what := k.read(d, n.Text, v, f, k); what != "" {
 		d.failNode(n, path, "%s: %s", show(n, v.Type()), what)
 	}
+}
+
+// hint says how to write a scalar of another kind, if that would be right.
+func (d *decoder) hint(n *tree.Node, v reflect.Value, k kind, f field) string {
+	reads := func(text string) bool { return k.read(d, text, reflect.New(v.Type()).Elem(), f, k) == "" }
+	switch {
+	case k.kind != tree.Text && n.Kind == tree.Text && reads(n.Text):
+		return "; write " + n.Text + " without quotes"
+	case k.unit != "" && reads(n.Text+k.unit):
+		return "; write " + n.Text + k.unit
+	case k.kind == tree.Text && k.unit == "":
+		return "; write it in quotes"
+	}
+	return ""
 }
 
 // show returns a value for an error, without what may be secret.
