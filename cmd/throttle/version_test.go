@@ -41,9 +41,11 @@ func TestVersionLicenses(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	stdout, err := program(t, "version").Output()
-	words := strings.Fields(string(stdout))
-	if err != nil || len(words) != 4 || words[0] != "throttle" || words[2] != runtime.Version() || words[3] != runtime.GOOS+"/"+runtime.GOARCH {
-		t.Errorf("throttle version: %q, %v; want throttle, a version, %s and the platform", stdout, err, runtime.Version())
+	for _, name := range []string{"version", "-version", "--version"} {
+		stdout, err := program(t, name).Output()
+		words := strings.Fields(string(stdout))
+		if err != nil || len(words) != 4 || words[0] != "throttle" || words[2] != runtime.Version() || words[3] != runtime.GOOS+"/"+runtime.GOARCH {
+			t.Errorf("throttle %s: %q, %v; want throttle, a version, %s and the platform", name, stdout, err, runtime.Version())
+		}
 	}
 }
