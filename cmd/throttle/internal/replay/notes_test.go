@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,33 @@ func TestLinesWithoutARequest(t *testing.T) {
 	_, errs, code := clitest.Play(t.Context(), Run, "-suggest", "address", written(t, "b.log", odd))
 	if code != 2 || !strings.Contains(errs, "replay: none of 5 lines has an HTTP request") {
 		t.Errorf("no request at all: %d, %s", code, errs)
+	}
+}
+
+// Why there is nothing to propose is said: no request that matches, none with the key,
+// none that is honest, or too short a log.
+func TestNothingToPropose(t *testing.T) {
+	hours := written(t, "a.log", lines(300, 1, 100*time.Second, "/"))
+	short := written(t, "b.log", lines(60, 1, time.Second, "/"))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"-suggest", "address", "-only", "POST /x", hours}, `no request matches -only "POST /x"`},
+		{[]string{"-suggest", "header:X-Api-Key", hours}, "no request has a header:X-Api-Key; -fields names what the log has"},
+		{[]string{"-suggest", "header:X-Api-Key", "-only", "GET /", hours}, `no request that matches -only "GET /" has a header:X-Api-Key; -fields names what the log has`},
+		{[]string{"-suggest", "header:X-Api-Key", "-only", "/x", hours}, "no request matches -only /x"},
+		{[]string{"-suggest", "address", "-flood", "1/h", hours}, "each key is above -flood 1/h, which leaves none that is honest; raise it"},
+		{[]string{"-suggest", "address", short}, "the log covers 59 s, and a limit by 10s needs 80 s"},
+	} {
+		out, errs, code := clitest.Play(t.Context(), Run, c.args...)
+		if want := "nothing to propose: " + c.want + "\n"; code != 0 || !strings.HasSuffix(out, want) {
+			t.Errorf("replay %q: %d, %s%s; want %s", c.args, code, out, errs, want)
+		}
+		_, errs, code = clitest.Play(t.Context(), Run, append([]string{"-o", filepath.Join(t.TempDir(), "new.json")}, c.args...)...)
+		if want := "throttle: replay: -o: nothing to propose: " + c.want + "\n"; code != 1 || errs != want {
+			t.Errorf("replay -o %q: %d, %s; want %s", c.args, code, errs, want)
+		}
 	}
 }
 

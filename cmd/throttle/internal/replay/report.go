@@ -33,6 +33,8 @@ type report struct {
 	Labels    []string          `json:"labels,omitempty"` // of the sides of Replay
 	Replay    *outcome.Result   `json:"replay,omitempty"`
 	Proposal  *suggest.Proposal `json:"proposal,omitempty"`
+
+	nothing string // is why there is nothing to propose
 }
 
 // write writes all that came out.
@@ -71,6 +73,9 @@ func (w *work) report(s accesslog.Stats) *report {
 	if w.replay != nil {
 		r.Replay = w.replay.Result()
 	}
+	if r.Proposal != nil && len(r.Proposal.Limits) == 0 {
+		r.nothing = w.nothing(r.Proposal, r.To.Sub(r.From))
+	}
 	r.Notes = w.allNotes(r, s)
 	return r
 }
@@ -86,7 +91,7 @@ func (w *work) files(stdout io.Writer, r *report) error {
 		return nil
 	}
 	if len(r.Proposal.Limits) == 0 {
-		return exit.Failf("replay: -o: nothing to propose: the log covers %s, and a limit by 10s needs 80 s", words.Lasting(r.To.Sub(r.From).Truncate(time.Second)))
+		return exit.Failf("replay: -o: nothing to propose: %s", r.nothing)
 	}
 	err := to(w.output, stdout, func(f io.Writer) error { return w.writeRules(f, r.Proposal) })
 	if err != nil {
@@ -130,7 +135,7 @@ func (w *work) allNotes(r *report, s accesslog.Stats) []string {
 			}
 		}
 	}
-	if w.peaks != nil && w.peaks.none > 0 && w.only == "" {
+	if w.peaks != nil && w.peaks.none > 0 {
 		add("%s requests have no %s", words.Whole(w.peaks.none), w.suggest)
 	}
 	if w.trace != nil && w.trace.more > 0 {

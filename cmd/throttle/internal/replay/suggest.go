@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/outcome"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/suggest"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/rules"
 )
@@ -19,7 +22,7 @@ type keyed struct {
 	rules *rules.Compiled
 	peaks suggest.Peaks
 	key   string // of the request at hand
-	none  int64  // requests that lack a part of the key
+	none  int64  // requests that lack a part of the key, of those that match
 }
 
 // proposed is the rule of a proposal.
@@ -45,7 +48,7 @@ func (o *options) proposed() rules.Rule {
 
 func newKeyed(o *options) (*keyed, error) {
 	r := o.proposed()
-	r.Limits = []rules.Limit{{Count: 1, Period: suggest.Periods[0]}}
+	r.Limits, r.Missing = []rules.Limit{{Count: 1, Period: suggest.Periods[0]}}, rules.Refuse // which tells them from others
 	c, err := rules.Compile(rules.Set{Rules: []rules.Rule{r}}, o.known()...)
 	if err != nil {
 		if e := (*rules.Error)(nil); errors.As(err, &e) && strings.Contains(e.Path, "match") {
@@ -73,14 +76,14 @@ func (k *keyed) Take(_ context.Context, a []limit.Ask, d []limit.Decision) (bool
 
 func (k *keyed) add(ctx context.Context, r rules.Request) error {
 	k.key = ""
-	if _, err := k.rules.Decide(ctx, k, r); err != nil {
+	switch a, err := k.rules.Decide(ctx, k, r); {
+	case err != nil:
 		return err
-	}
-	if k.key == "" {
+	case a.Reason == rules.NoKey:
 		k.none++
-		return nil
+	case k.key != "":
+		k.peaks.Add(outcome.Hash(k.key), r.Now)
 	}
-	k.peaks.Add(outcome.Hash(k.key), r.Now)
 	return nil
 }
 
@@ -92,6 +95,21 @@ func (w *work) propose() *suggest.Proposal {
 	}
 	p := w.peaks.peaks.Propose(suggest.Options{Touch: w.touch, Flood: flood})
 	return &p
+}
+
+// nothing is why there is no limit in a proposal from a log that covers a time.
+func (w *work) nothing(p *suggest.Proposal, covers time.Duration) string {
+	switch {
+	case p.Flooding > 0 && p.Honest == 0:
+		return "each key is above -flood " + w.flood + ", which leaves none that is honest; raise it"
+	case p.Honest > 0:
+		return fmt.Sprintf("the log covers %s, and a limit by 10s needs 80 s", words.Lasting(covers.Truncate(time.Second)))
+	case w.peaks.none > 0 && w.only != "":
+		return fmt.Sprintf("no request that matches -only %s has a %s; -fields names what the log has", words.Quote(w.only), w.suggest)
+	case w.peaks.none > 0:
+		return "no request has a " + w.suggest + "; -fields names what the log has"
+	}
+	return "no request matches -only " + words.Quote(w.only)
 }
 
 // writeRules writes the proposal as a file of rules.

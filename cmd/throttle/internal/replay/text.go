@@ -31,7 +31,7 @@ func (r *report) text(b *strings.Builder, o *options) {
 		}
 	}
 	if r.Proposal != nil {
-		writeProposal(b, r.Proposal, o)
+		writeProposal(b, r.Proposal, o, r.nothing)
 	}
 }
 
@@ -188,14 +188,14 @@ func unitOf(total time.Duration) (time.Duration, string) {
 }
 
 // writeProposal says what is proposed, and why.
-func writeProposal(b *strings.Builder, p *suggest.Proposal, o *options) {
+func writeProposal(b *strings.Builder, p *suggest.Proposal, o *options, nothing string) {
 	all := p.Honest + p.Flooding
 	fmt.Fprintf(b, "\nproposal by %s, from %s\n", o.suggest, words.Plural(all, "key", "keys"))
 	if p.Sampled > 1 {
 		fmt.Fprintf(b, "a sample of one key in %d\n", p.Sampled)
 	}
 	if len(p.Limits) == 0 {
-		b.WriteString("nothing to propose: the log must cover eight times the period of a limit, 80 s at least\n")
+		fmt.Fprintf(b, "nothing to propose: %s\n", nothing)
 		return
 	}
 	fmt.Fprintf(b, "%s flooding and left out, %s honest, of which %s would have been refused something\n",
