@@ -23,6 +23,37 @@ func gateway(more ...string) string {
 	return lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1'}") + lines(more...)
 }
 
+// answers are the fields of a static answer, and what is said of them.
+var answers = []struct{ in, want string }{
+	{`header: {Content-Length: "500"}, body: hi`, "f:4:66: gateway.routes.degraded.header.Content-Length: frames the answer, which the program does by itself; leave it out"},
+	{`header: {transfer-encoding: chunked}`, "f:4:69: gateway.routes.degraded.header.transfer-encoding: frames the answer, "},
+	{`header: {X-A: b, Trailer: X}`, "f:4:67: gateway.routes.degraded.header.Trailer: frames the answer, "},
+	{`header: {Connection: close}`, "f:4:62: gateway.routes.degraded.header.Connection: frames the answer, "},
+	{`header: {Upgrade: h2c}`, "f:4:59: gateway.routes.degraded.header.Upgrade: frames the answer, "},
+	{`header: {Bad Name: x}`, "f:4:60: gateway.routes.degraded.header.\"Bad Name\": is not the name of a header field; write letters, digits and hyphens, as Content-Type"},
+	{`header: {"X-A:": x}`, "f:4:58: gateway.routes.degraded.header.X-A:: is not the name"},
+	{`header: {X-A: "b\r\nSet-Cookie: c"}`, "f:4:55: gateway.routes.degraded.header.X-A: has a line break or a control character; write one line of text"},
+	{`header: {X-A: "b\u0001"}`, "f:4:55: gateway.routes.degraded.header.X-A: has a line break or a control character"},
+	{`status: 204, body: hi`, "f:4:60: gateway.routes.degraded.body: an answer of status 204 has no body; leave it out, or write another status"},
+	{`status: 304, file: x.html`, "f:4:60: gateway.routes.degraded.file: an answer of status 304 has no body"},
+}
+
+// A static answer that cannot be sent as it is written is refused.
+func TestStaticAnswers(t *testing.T) {
+	at := lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', degraded: {ANSWER}}")
+	for _, c := range answers {
+		_, err := Parse([]Named{{"f", []byte(strings.ReplaceAll(at, "ANSWER", c.in))}}, lookup)
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("degraded: {%s}\ngot  %v\nwant %s", c.in, err, c.want)
+		}
+	}
+	for _, good := range []string{`header: {Content-Type: "text/plain; charset=utf-8", x-a: b}, body: hi`, "status: 204", "status: 304, header: {ETag: x}"} {
+		if _, err := Parse([]Named{{"f", []byte(strings.ReplaceAll(at, "ANSWER", good))}}, lookup); err != nil {
+			t.Errorf("degraded: {%s}: %v", good, err)
+		}
+	}
+}
+
 // bad are files, and the beginning of what is said of them.
 var bad = []struct{ in, want string }{
 	{"", "f:1:1: empty"},

@@ -125,6 +125,8 @@ func (f *files) checkRoute(path string, r Route) {
 		f.refuse(path+".degraded", "body or file, not both")
 	case len(d.To) == 0 && d.Status == 0 && d.Header == nil && d.Body == "" && d.File == "":
 		f.refuse(path+".degraded", "says no answer; write to, or status, header, body or file")
+	default:
+		f.checkAnswer(path+".degraded", d)
 	}
 }
 
