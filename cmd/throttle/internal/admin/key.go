@@ -113,8 +113,8 @@ func (s *server) look(ctx context.Context, asks []limit.Ask) ([]limit.Decision, 
 // flight stays so.
 func (s *server) forgive(w http.ResponseWriter, r *http.Request) error {
 	var ask struct {
-		Rule string   `json:"rule"`
-		Key  []string `json:"key"`
+		Rule string `json:"rule"`
+		Key  parts  `json:"key"`
 		reason
 	}
 	if err := receive(r, &ask); err != nil {

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -64,27 +63,33 @@ func (y *reason) over() rules.Note { return y.note(time.Unix(1, 0).UTC()) }
 type raising struct {
 	Rule string `json:"rule"`
 	// Key has a value for each part of the rule's key, or with Pattern a pattern.
-	Key     []string `json:"key"`
-	Pattern bool     `json:"pattern"`
+	Key     parts `json:"key"`
+	Pattern bool  `json:"pattern"`
 	// Limits replace the rule's; or Times multiplies what the key has now.
-	Limits   []rate    `json:"limits"`
+	Limits   rates     `json:"limits"`
 	Times    float64   `json:"times"`
 	InFlight rules.Max `json:"in_flight"`
 	lasting
 }
 
-// rate is a limit in JSON, as rules have it.
-type rate rules.Limit
+// rates are limits in JSON, as rules have them: a list, or one text.
+type rates []rules.Limit
 
 // UnmarshalJSON reads text such as "100/s burst 20".
-func (l *rate) UnmarshalJSON(data []byte) error {
-	var text string
-	if err := json.Unmarshal(data, &text); err != nil {
-		return errors.New(`limits must be text, such as ["100/s burst 20"]`)
+func (l *rates) UnmarshalJSON(data []byte) error {
+	all, err := several[string](data)
+	if err != nil {
+		return errors.New(`limits: must be text, or a list of texts, as "limits": ["100/s burst 20"]`)
 	}
-	read, err := limit.Parse(text, time.LoadLocation)
-	*l = rate(read)
-	return err
+	*l = nil
+	for _, text := range all {
+		read, err := limit.Parse(text, time.LoadLocation)
+		if err != nil {
+			return errors.New("limits: " + strings.TrimPrefix(err.Error(), "limit: "))
+		}
+		*l = append(*l, rules.Limit(read))
+	}
+	return nil
 }
 
 // maxTimes bounds a raise by a factor.
@@ -97,10 +102,7 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	remove := r.Method == http.MethodDelete
-	v := rules.Override{Key: ask.Key, InFlight: ask.InFlight}
-	for _, l := range ask.Limits {
-		v.Limits = append(v.Limits, rules.Limit(l))
-	}
+	v := rules.Override{Key: ask.Key, Limits: ask.Limits, InFlight: ask.InFlight}
 	var until time.Time
 	var err error
 	if !remove {

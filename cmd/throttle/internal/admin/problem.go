@@ -4,15 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
-
-// maxBody bounds the body of a request.
-const maxBody = 64 << 10
 
 // A problem is an error as RFC 9457 has it: application/problem+json.
 type problem struct {
@@ -49,26 +44,4 @@ func send(w http.ResponseWriter, kind string, status int, v any) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // an error means that the caller has gone
-}
-
-// receive reads the body of r, one JSON object without unknown fields, into v.
-func receive(r *http.Request, v any) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return failf(http.StatusUnsupportedMediaType, "the body must be JSON: send Content-Type: application/json")
-	}
-	in := json.NewDecoder(r.Body)
-	in.DisallowUnknownFields()
-	err := in.Decode(v)
-	if err == nil {
-		if _, more := in.Token(); more != io.EOF {
-			err = errors.Join(errors.New("there is more than one value"), more)
-		}
-	}
-	switch large := (*http.MaxBytesError)(nil); {
-	case errors.As(err, &large):
-		return failf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
-	case err != nil:
-		return failf(http.StatusBadRequest, "the body: %v", err)
-	}
-	return nil
 }

@@ -22,8 +22,8 @@ type reason struct {
 // lasting is a reason of what ends by itself: For a time from now, or Until.
 type lasting struct {
 	reason
-	For   string    `json:"for"`
-	Until time.Time `json:"until"`
+	For   string  `json:"for"`
+	Until instant `json:"until"`
 }
 
 const (
@@ -54,7 +54,7 @@ func turns(r rune) bool {
 
 // ends returns when it ends.
 func (l *lasting) ends(now time.Time) (time.Time, error) {
-	until := l.Until
+	until := l.Until.Time
 	switch {
 	case (l.For == "") == until.IsZero():
 		return until, failf(http.StatusBadRequest, `for: write for how long, as "for": "1h", or "until": "%s"`, now.Add(time.Hour).UTC().Format(time.RFC3339))
