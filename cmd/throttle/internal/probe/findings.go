@@ -35,6 +35,7 @@ type findings struct {
 	seen     []seen
 	reader   reader // of them
 	cached   int    // answers of a cache
+	unchosen string // says that a URL chose none of them, if one was given
 }
 
 func (f *findings) writeLog(w io.Writer) error { return writeLog(w, f.reader, f.seen) }
@@ -207,6 +208,9 @@ func (f *findings) company() string {
 
 // notes are what a reader must know before using the result.
 func (f *findings) notes() (notes []string) {
+	if f.unchosen != "" {
+		notes = append(notes, f.unchosen)
+	}
 	if f.Shared {
 		notes = append(notes, f.company())
 	}

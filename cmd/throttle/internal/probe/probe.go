@@ -37,7 +37,8 @@ RateLimit and similar header fields are used where there are any.
 
 -observe sends nothing. It reads requests of the past: a HAR, as browsers save
 it, or lines 'TIME STATUS [LATENCY]', or JSON objects as -log writes them. URL
-then chooses the requests of a HAR, and the vendor by its host.
+then chooses the requests of a HAR, and the vendor by its host; of lines, which
+have no URLs, all count.
 
 It prints the limiter, each parameter with its 95 % interval, the likelihood of
 all candidates, and the line of Go code for a caller.
@@ -176,7 +177,8 @@ func (o *options) observed(stdin io.Reader) (*findings, error) {
 	if name == outfile.Dash {
 		name = "standard input"
 	}
-	if isHAR(text) {
+	har := isHAR(text)
+	if har {
 		all, host, err = readHAR(name, text, o.url)
 	} else {
 		all, err = readLog(name, text, o.latency)
@@ -192,7 +194,11 @@ func (o *options) observed(stdin io.Reader) (*findings, error) {
 		return nil, usage.Errorf("find: -observe: %s: requests from %s to %s; want ten years at most, and one clock", name, first.Format(time.DateOnly), last.Format(time.DateOnly))
 	}
 	r := reader{signal.For(host), o.refused}
-	return findingsOf(r, host, all, r.answers(all), ""), nil
+	f := findingsOf(r, host, all, r.answers(all), "")
+	if o.url != nil && !har {
+		f.unchosen = fmt.Sprintf("%s has no URLs, so all of its requests count; %s chooses the vendor alone", name, words.URL(o.url.String()))
+	}
+	return f, nil
 }
 
 // optionsOf reads the arguments.

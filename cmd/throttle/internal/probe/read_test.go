@@ -229,6 +229,23 @@ func TestBadObserved(t *testing.T) {
 	badUsage(t, []string{"-observe", dir}, "is a directory; name a file")
 }
 
+// A URL beside lines, which have none to choose from, gets a note.
+func TestURLOfLines(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(name, []byte("1767366245 200\n1767366246 429\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := "x has no URLs, so all of its requests count; https://api.example.com/v1 chooses the vendor alone"
+	for _, args := range [][]string{{"-observe", name, "https://api.example.com/v1"}, {"-limit", "-observe", name, "https://api.example.com/v1"}} {
+		if stdout, stderr, _ := clitest.Play(t.Context(), Run, args...); strings.Count(stdout, want) != 1 {
+			t.Errorf("find %q: %s%s\nwant a note: %s", args, stdout, stderr, want)
+		}
+	}
+	if stdout, _, _ := clitest.Play(t.Context(), Run, "-observe", name); strings.Contains(stdout, "has no URLs") {
+		t.Errorf("without a URL: %s", stdout)
+	}
+}
+
 // badUsage runs the command, which must end with 2 and one line.
 func badUsage(t *testing.T, args []string, want string) {
 	t.Helper()
