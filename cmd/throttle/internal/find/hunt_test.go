@@ -149,7 +149,7 @@ func TestBoundsOfSearch(t *testing.T) {
 	}{
 		{20 * ms, []string{"-requests", "500"}, knee.TooManySent, 500},
 		{ms, []string{"-requests", "500", "-concurrency"}, knee.TooManySent, 500},
-		{20 * ms, []string{"-for", "10s"}, knee.TooLong, 10_000},
+		{20 * ms, []string{"-for", "20s"}, knee.TooLong, 10_000},
 		{20 * ms, []string{"-most", "50", "-recovery", "0"}, knee.NoMore, 60_000},
 		{20 * ms, []string{"-p99", "1ms", "-timeout", "1s"}, knee.Never, 10_000},
 	} {

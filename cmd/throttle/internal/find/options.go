@@ -206,7 +206,23 @@ func (o *options) check(in *flagged) error {
 	if err := o.search.Check(); err != nil {
 		return usage.Error(fmt.Sprintf("find: %v", err))
 	}
-	return nil
+	return o.checkFirst()
+}
+
+// checkFirst refuses bounds that leave no room for the first trial.
+func (o *options) checkFirst() error {
+	s := o.search
+	if _, ok := s.Next(); ok {
+		return nil
+	}
+	stop, s := s.Result().Stop, o.search
+	s.Bounds.Requests, s.Bounds.Time = 1e9, 1000*time.Hour
+	first, _ := s.Next()
+	if stop == knee.TooLong {
+		return usage.Errorf("find: -for %s: too short, as the first of a few dozen trials may take %s; write 10m or more", words.Short(o.search.Bounds.Time), words.Short(first.Duration.Round(time.Second)))
+	}
+	sends := max(first.Rate, float64(first.Concurrency)) * first.Duration.Seconds() // at least, of a concurrency
+	return usage.Errorf("find: -requests %d: too few, as the first of a few dozen trials sends about %.0f; write %.0f or more", o.search.Bounds.Requests, sends, 100*sends)
 }
 
 // checkFlags refuses values that mean nothing. A bound of zero would be package
