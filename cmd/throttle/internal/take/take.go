@@ -38,7 +38,7 @@ Flags:
   -store URL    where keys are remembered; if left out, $THROTTLE_STORE, then a
                 file in the cache folder of the user
   -min M        take what there is, if it is at least M
-  -debt         take N even if it does not fit
+  -debt         take N even if it does not fit; without -min
   -timeout D    how long the store has to decide (1s)
   -create       make the tables in PostgreSQL first, where they are missing
   -json         print JSON
@@ -130,6 +130,8 @@ func takingOf(args []string) (*taking, error) {
 		return nil, usage.Errorf("take: -timeout %v: must be above zero", t.timeout)
 	case t.ask.Min < 0 || t.ask.Min > 0 && t.ask.Min > t.ask.N:
 		return nil, usage.Errorf("take: -min %d: must be from 1 to N, which is %d", t.ask.Min, t.ask.N)
+	case t.ask.Min > 0 && t.ask.Debt:
+		return nil, usage.Error("take: -min takes a part of N and -debt all of it; write one of them")
 	case *measures:
 		t.bench = b
 		return t, b.check()
