@@ -9,9 +9,9 @@ import (
 // are, so that another try would fail as well: the mistake is the caller's.
 var ErrAsks = errors.New("malformed asks")
 
-// CheckAsks returns an error, with [ErrAsks] in it, if a Store cannot decide a into d: if they differ
-// in length, or if two asks are about one key, which it names. It does not
-// allocate for up to 16 asks.
+// CheckAsks returns an error, with [ErrAsks] in it, if a Store cannot decide a into
+// d: if they differ in length, or if two asks are about one key, which it names. It
+// does not allocate for up to 16 asks.
 func CheckAsks(a []Ask, d []Decision) error {
 	switch {
 	case len(a) != len(d):

@@ -102,7 +102,7 @@ func TestVersionOfContent(t *testing.T) {
 	same := mustParse(t, "{\n\"rules\" : [ ] }").Version()
 	other := mustParse(t, `{"rules": [{"name": "a", "limits": "1/s"}]}`).Version()
 	if len(one) != 12 || one != same || one == other {
-		t.Errorf("versions %q, %q and of other rules %q; want 12 letters, the same for the same rules only", one, same, other)
+		t.Errorf("versions %q, %q and of other rules %q; want 12 hexadecimal digits, the same for the same rules only", one, same, other)
 	}
 }
 

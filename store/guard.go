@@ -177,7 +177,8 @@ var (
 )
 
 // Take decides a into d, see [Store]. It returns an error only for malformed
-// asks, also those that the Store says are ([limit.ErrAsks]), and for a context that is canceled, or had ended before the call.
+// asks, also those that the Store says are ([limit.ErrAsks]), and for a context
+// that is canceled, or had ended before the call.
 func (g *Guard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
 	if err := limit.CheckAsks(a, d); err != nil {
 		return false, err

@@ -8,8 +8,9 @@ import (
 )
 
 // Clear forgets what key has used of l, also what it used under a larger limit
-// before: a bucket is full again, a window unused, a debt forgiven. It is one refund, so it works with every Store, and a
-// concurrent Take comes either before or after it.
+// before: a bucket is full again, a window unused, a debt forgiven. It is one
+// refund, so it works with every Store, and a concurrent Take comes either before
+// or after it.
 func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 	_, err := Take(ctx, s, key, l, -math.MaxInt64)
 	return err
