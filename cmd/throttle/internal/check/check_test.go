@@ -80,6 +80,7 @@ func TestCheck(t *testing.T) {
 		"tls.yaml", "version: 1\nadmin: {listen: {address: ':0', tls: {cert: no.pem, key: no.pem, client_ca: no.pem}}}\n",
 		"field.yaml", strings.ReplaceAll(gatewayFile, "X-User", "X_User"),
 		"store.yaml", "version: 1\nstore: {url: 'redis://a,b'}\nadmin: {listen: 'localhost:0'}\n",
+		"over.yaml", "version: 1\nstore: {url: 'memory:', snapshot: rules.yaml}\nadmin: {listen: 'localhost:0'}\n",
 		"good.json", "{\"version\": 1, \"admin\": {\"listen\": {\"address\": \"127.0.0.1:1\"}}}")
 	for _, c := range []struct {
 		args string
@@ -103,6 +104,7 @@ func TestCheck(t *testing.T) {
 		{"gone.yaml", 2, "throttle: gone.yaml:2:15: rules.file: open nowhere.yaml: no such file or directory\n"},
 		{"tls.yaml", 2, "throttle: tls.yaml:2:38: admin.listen.tls: open no.pem: no such file or directory\n"},
 		{"field.yaml", 2, "throttle: field.yaml:6:22: gateway.identity.header: \"X_user\": must be a field of its own, as X-Customer\n"},
+		{"over.yaml", 2, "throttle: over.yaml:2:35: store.snapshot: rules.yaml has something else in it than a snapshot, "},
 		{"store.yaml", 2, "throttle: store.yaml:2:14: store.url: redis://: several hosts; add ?cluster=true"},
 		{"none.yaml", 2, "throttle: check: open none.yaml: no such file or directory\n"},
 		{"", 2, "throttle: check: no file; write 'throttle check FILE'\n"},

@@ -24,9 +24,9 @@ func (f *files) has(path string) bool {
 }
 
 // check refuses what no field alone shows to be wrong.
-func (f *files) check(first string, c *File) {
+func (f *files) check(all []Named, c *File) {
 	if c.Gateway == nil && c.Admin == nil {
-		f.fail(first, 1, 1, "no role; write gateway: or admin:")
+		f.fail(all[0].Name, 1, 1, "no role; write gateway: or admin:")
 		return
 	}
 	if c.Store != nil {
@@ -42,6 +42,7 @@ func (f *files) check(first string, c *File) {
 		f.checkAdmin(c)
 	}
 	f.checkSockets(c)
+	f.checkFiles(all, c)
 }
 
 // Remote reports whether the store is in a network.
@@ -81,8 +82,6 @@ func (f *files) checkRules(c *File) {
 		f.refuse("rules", "no source; write file, url or overlay")
 	case r.Overlay == InStore && !c.Store.Remote():
 		f.refuse("rules.overlay", "store: must be shared by all instances; write the url of a Redis or PostgreSQL into store, or a file here")
-	case r.Overlay != "" && r.Overlay != InStore && string(r.Overlay) == string(r.File), r.Keep != "" && (r.Keep == r.File || string(r.Keep) == string(r.Overlay)):
-		f.refuse("rules", "file, keep and overlay must be different files")
 	}
 }
 

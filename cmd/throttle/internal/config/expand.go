@@ -64,7 +64,9 @@ func (f *files) replace(file, text string) (replaced, what string) {
 // value is what NAME or file:PATH stands for, or what is wrong with it.
 func (f *files) value(file, name string) (value, what string) {
 	if path, ok := strings.CutPrefix(name, "file:"); ok {
-		return secretFile(beside(file, path), name)
+		path = beside(file, path)
+		f.secrets = append(f.secrets, path)
+		return secretFile(path, name)
 	}
 	if !isVariable(name) {
 		return "", fmt.Sprintf("%s: the name of a variable is letters, digits and '_'; for a file write ${file:PATH}", words.Quote("${"+name+"}"))

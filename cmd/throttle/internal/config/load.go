@@ -23,7 +23,9 @@ type place struct {
 type files struct {
 	lookup func(name string) (string, bool)
 	places map[string]place
-	err    error
+	// secrets are the files that ${file:PATH} names.
+	secrets []string
+	err     error
 }
 
 func (f *files) fail(file string, line, column int, format string, a ...any) {
@@ -86,7 +88,7 @@ func Parse(all []Named, lookup func(name string) (string, bool)) (*File, error) 
 	if len(all) == 0 {
 		return nil, errors.New("no file")
 	}
-	f.check(all[0].Name, out)
+	f.check(all, out)
 	if f.err != nil {
 		return nil, f.err
 	}

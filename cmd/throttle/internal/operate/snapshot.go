@@ -3,6 +3,7 @@ package operate
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,6 +30,24 @@ func Restore(path string, s *memory.Store) (found bool, err error) {
 		return false, fmt.Errorf("the state of the store in %s: %w", path, err)
 	}
 	return true, nil
+}
+
+// snapshotHead is how a snapshot begins, of any version.
+const snapshotHead = "throttle.Memory "
+
+// Foreign reports whether a file is there that Save has not written: not even the head
+// is that of a snapshot. Save would replace it.
+func Foreign(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its other end
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // only read from
+	head, err := io.ReadAll(io.LimitReader(f, int64(len(snapshotHead))))
+	return err == nil && !strings.HasPrefix(snapshotHead, string(head))
 }
 
 // leftFor is how old a file must be to be one that nobody writes any more.

@@ -90,3 +90,27 @@ func TestSnapshotLeft(t *testing.T) {
 		t.Errorf("there are %v, %v; want all but .state.123", all, err)
 	}
 }
+
+// TestForeign: what Save has written, also half of it, is known by its head; other files
+// are not to be replaced.
+func TestForeign(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	if Foreign(path) {
+		t.Error("no file is foreign")
+	}
+	if err := Save(path, new(memory.Store)); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"": false, string(data): false, string(data[:len(data)/2]): false, string(data[:5]): false, "rules: []\n": true, "throttle": false, "th: 1": true} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := Foreign(path); got != want {
+			t.Errorf("Foreign of %.20q = %v, want %v", text, got, want)
+		}
+	}
+}

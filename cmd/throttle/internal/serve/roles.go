@@ -126,9 +126,12 @@ func flawed(err error) error {
 	return err
 }
 
-// Check checks what only the roles know: routes, fields, certificates. It opens no
-// socket and asks no store.
+// Check checks what only the roles know: routes, fields, certificates, files that are
+// written. It opens no socket and asks no store.
 func Check(f *config.File) error {
+	if err := checkWrites(f); err != nil {
+		return err
+	}
 	if a := f.Admin; a != nil {
 		if err := checkTLS(f, "admin.listen", a.Listen.TLS); err != nil {
 			return err

@@ -97,6 +97,9 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 	if err := p.read(stdin); err != nil {
 		return err
 	}
+	if err := checkWrites(p.began); err != nil {
+		return err
+	}
 	p.level = new(slog.LevelVar)
 	p.log = logger(p.began, p.level, stderr)
 	if p.sockets, err = operate.Inherit(); err != nil {
