@@ -17,6 +17,7 @@ import (
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway/upstream"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -103,6 +104,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if err != nil {
 		return usage.Help(err, help, stdout)
 	}
+	operate.OutliveReaders()
 	o.Log = slog.New(slog.NewTextHandler(stderr, nil))
 	live, what, err := o.live(ctx, o.Log)
 	if err != nil {

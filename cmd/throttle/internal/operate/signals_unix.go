@@ -4,6 +4,7 @@ package operate
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
 )
 
@@ -13,3 +14,7 @@ var (
 )
 
 func closeOnExec(fd int) { syscall.CloseOnExec(fd) }
+
+// OutliveReaders keeps the program alive when nobody reads its log any more, as behind
+// 2>&1 | head: a write fails then, and does not end the program by SIGPIPE.
+func OutliveReaders() { signal.Ignore(syscall.SIGPIPE) }

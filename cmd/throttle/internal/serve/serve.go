@@ -84,6 +84,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case len(names) == 0:
 		return usage.Error("serve: no file; write 'throttle serve FILE'")
 	}
+	operate.OutliveReaders()
 	p := &program{names: names, signals: operate.Catch(), counter: new(admit.Counter)}
 	if err := p.open(ctx, stdin, stderr); err != nil {
 		return flawed(err)
