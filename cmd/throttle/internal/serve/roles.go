@@ -24,6 +24,9 @@ func (p *program) openGateway(ctx context.Context) error {
 		return err
 	}
 	c.Control, c.Log = p.control, p.log
+	if err := checkListeners(p.began); err != nil {
+		return err
+	}
 	for i := range c.Listen {
 		l := &c.Listen[i]
 		if l.ReusePort {
@@ -140,10 +143,8 @@ func Check(f *config.File) error {
 	if f.Gateway == nil {
 		return nil
 	}
-	for i, s := range f.Gateway.Listen {
-		if err := checkTLS(f, fmt.Sprintf("gateway.listen[%d]", i), s.TLS); err != nil {
-			return err
-		}
+	if err := checkListeners(f); err != nil {
+		return err
 	}
 	c, err := Gateway(f)
 	if err != nil {
@@ -151,6 +152,16 @@ func Check(f *config.File) error {
 	}
 	_, err = gateway.New(c)
 	return ofGateway(f, err)
+}
+
+// checkListeners checks the certificates of the sockets of the gateway.
+func checkListeners(f *config.File) error {
+	for i, s := range f.Gateway.Listen {
+		if err := checkTLS(f, fmt.Sprintf("gateway.listen[%d]", i), s.TLS); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkTLS(f *config.File, path string, t *config.TLS) error {
