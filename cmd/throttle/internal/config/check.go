@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // refuse fails the value at a path, if nothing was wrong before.
@@ -141,9 +143,7 @@ func (f *files) checkAdmin(c *File) {
 	for i, t := range a.Tokens {
 		short(fmt.Sprintf("admin.tokens[%d].secret", i), t.Secret)
 	}
-	if a.Token != "" && a.Token == a.ReadToken {
-		f.refuse("admin.read_token", "is the same as token")
-	}
+	f.checkTokens(a)
 	guarded := a.Token != "" || a.ReadToken != "" || len(a.Tokens) > 0 || a.Listen.TLS != nil && a.Listen.TLS.ClientCA != ""
 	if at := a.Listen.Address; !guarded && !at.Local() {
 		f.refuse("admin.listen", "%s is beyond loopback; write token, or tls with client_ca", at)
@@ -153,6 +153,31 @@ func (f *files) checkAdmin(c *File) {
 	}
 	if a.Ready == "store" && !c.Store.Remote() {
 		f.refuse("admin.ready", "there is no store in the network that could be away")
+	}
+}
+
+// checkTokens refuses tokens of which the program, or the audit log, could not tell one
+// from the other.
+func (f *files) checkTokens(a *Admin) {
+	if a.Token != "" && a.Token == a.ReadToken {
+		f.refuse("admin.read_token", "is the same as token")
+	}
+	secrets := map[Secret]string{a.Token: "token", a.ReadToken: "read_token"}
+	names := map[string]string{}
+	for name, s := range map[string]Secret{"token": a.Token, "read_token": a.ReadToken} {
+		if s != "" {
+			names[name] = name
+		}
+	}
+	for i, t := range a.Tokens {
+		own := fmt.Sprintf("tokens[%d]", i)
+		if other, ok := secrets[t.Secret]; ok {
+			f.refuse("admin."+own+".secret", "is the same as that of %s; give each token its own", other)
+		}
+		if other, ok := names[t.Name]; ok {
+			f.refuse("admin."+own+".name", "%s is the name of %s, too; the audit log could not tell them apart", words.Quote(t.Name), other)
+		}
+		secrets[t.Secret], names[t.Name] = own, own
 	}
 }
 
