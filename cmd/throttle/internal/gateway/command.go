@@ -32,7 +32,7 @@ Usage: throttle gateway -to URL [flags]
 
 Requests above a limit are answered 429 (Too Many Requests) with Retry-After,
 RateLimit and RateLimit-Policy; all others go to URL. It ends at an interrupt,
-after the requests in flight.
+after the requests in flight; SIGHUP reads the file of -rules again.
 
 Flags:
   -to URL        where requests go, as in http://127.0.0.1:3000; several -to take
@@ -96,6 +96,7 @@ type options struct {
 	away      store.Fallback
 	awayWord  string // the same, as it was written
 	instances int
+	reload    func(context.Context) error // reads the file of rules now; nil: there is none
 }
 
 // Run serves until ctx ends.
@@ -105,6 +106,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		return usage.Help(err, help, stdout)
 	}
 	operate.OutliveReaders()
+	signals := operate.Catch()
 	o.Log = slog.New(slog.NewTextHandler(stderr, nil))
 	live, what, err := o.live(ctx, o.Log)
 	if err != nil {
@@ -129,8 +131,15 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	if o.Listen[0].TLS != nil {
 		scheme = "https"
 	}
-	fmt.Fprintf(stderr, "throttle gateway: %s://%s to %s; %s, in %s\n", scheme, sockets[0].Addr(), strings.Join(o.route.To, ", "), what, s.Name)
-	return g.serveOn(ctx, sockets)
+	status := fmt.Sprintf("%s://%s to %s; %s, in %s", scheme, sockets[0].Addr(), strings.Join(o.route.To, ", "), what, s.Name)
+	fmt.Fprintf(stderr, "throttle gateway: %s\n", status)
+	running, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { (&operate.Process{Reload: o.reload, Log: o.Log}).Run(running, signals, status) })
+	err = g.serveOn(ctx, sockets)
+	stop()
+	ended.Wait()
+	return err
 }
 
 // texts are the arguments that are read once all are known.

@@ -107,6 +107,7 @@ func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, stri
 		}
 		return nil, "", exit.Failf("gateway: -rules: %v", err)
 	}
+	o.reload = src.Refresh
 	go src.Run(ctx) // until ctx ends
 	return &src.Live, "rules " + version + " of " + o.rules, nil
 }
