@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,17 @@ func TestPageStoreAway(t *testing.T) {
 	f.away.Store(false)
 	if a := v.submit("/do/raise", raise...); a.status != 303 {
 		t.Errorf("with the store again: %d", a.status)
+	}
+}
+
+// TestOverlayFolderGone: a change that no file can be made for says so, and that nothing
+// was changed.
+func TestOverlayFolderGone(t *testing.T) {
+	one := instances(t, 1)[0]
+	one.stack.Shared = &rules.File{Path: filepath.Join(t.TempDir(), "gone", "overlay.json")}
+	a := one.write("PUT", "/api/v1/kill", because("for", "1h"))
+	if want := "no such file or directory; nothing was changed: let this process write to the folder of rules.overlay"; a.status != 503 || !strings.Contains(a.body, want) {
+		t.Errorf("got %d %s, want 503 %s", a.status, a.body, want)
 	}
 }
 

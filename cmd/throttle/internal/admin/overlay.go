@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +39,21 @@ func editProblem(err error) error {
 		return p
 	case errors.As(err, &flaw):
 		return failf(http.StatusBadRequest, "%s: %s", flaw.Path, flaw.What)
+	case unwritable(err):
+		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: let this process write to the folder of rules.overlay, and send it again", err)
 	}
 	return failf(http.StatusServiceUnavailable, "%v; whether it was changed is not known: look when the store is back, before you send it again", err)
+}
+
+// unwritable reports whether a file could not be made beside that of the overlay, before
+// anything was written.
+func unwritable(err error) bool {
+	e := (*fs.PathError)(nil)
+	if !errors.As(err, &e) || e.Op != "open" || !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, fs.ErrPermission) {
+		return false
+	}
+	info, err := os.Stat(e.Path)
+	return err != nil || !info.IsDir() // a folder is opened after the file was replaced
 }
 
 // overlay is GET /api/v1/overlay.

@@ -5,6 +5,7 @@ package outfile
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -48,9 +49,17 @@ func CheckWritable(option, path string) error {
 	if path == "" || path == Dash {
 		return nil
 	}
+	if err := Writable(path); err != nil {
+		return usage.Errorf("%s: %v", option, err)
+	}
+	return nil
+}
+
+// Writable returns why a file of that name cannot be written; nil if it can.
+func Writable(path string) error {
 	switch info, err := os.Stat(path); {
 	case err == nil && info.IsDir():
-		return usage.Errorf("%s: %s is a directory; name a file", option, words.Quote(path))
+		return fmt.Errorf("%s is a directory; name a file", words.Quote(path))
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe may be opened only once
 	}
@@ -59,7 +68,7 @@ func CheckWritable(option, path string) error {
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
 			err = e.Err // without the name of the file that was tried
 		}
-		return usage.Errorf("%s: cannot write to %s: %v", option, words.Quote(filepath.Dir(path)), err)
+		return fmt.Errorf("cannot write to %s: %w", words.Quote(filepath.Dir(path)), err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -16,8 +16,12 @@ func filesOf(t *config.TLS) *certificate.Files {
 }
 
 // Warnings names the certificates of listeners and for upstreams that have expired, or
-// will within 30 days, which Check lets pass. Each begins with its place.
+// will within 30 days, and the file that this process could not write, which Check lets
+// pass: another user or machine may serve. Each begins with its place.
 func Warnings(f *config.File, now time.Time) (all []string) {
+	if err := checkWritable(f); err != nil {
+		all = append(all, err.Error())
+	}
 	warn := func(path string, t *config.TLS) {
 		if t == nil || t.Cert == "" {
 			return

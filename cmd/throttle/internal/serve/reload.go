@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -87,7 +88,7 @@ func same(a, b []config.Named) bool {
 func (p *program) use(all []config.Named) error {
 	f, err := config.Parse(all, variables)
 	if err == nil {
-		err = Check(f) // so that the next start does not refuse what was accepted
+		err = cmp.Or(Check(f), checkWritable(f)) // so that the next start does not refuse what was accepted
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -98,7 +99,7 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 	if err := p.read(stdin); err != nil {
 		return err
 	}
-	if err := checkWrites(p.began); err != nil {
+	if err := cmp.Or(checkWrites(p.began), checkWritable(p.began)); err != nil {
 		return err
 	}
 	p.level = new(slog.LevelVar)

@@ -324,7 +324,6 @@ func TestDoesNotStart(t *testing.T) {
 		"u.yaml", "version: 1\nadmin: {listen: '"+l.Addr().String()+"'}\n", "y.yaml", "version: 1\nadmin: [\n",
 		"c.yaml", "version: 1\nadmin: {listen: {address: '127.0.0.1:0', tls: {cert: none.pem, key: none.pem}}}\n",
 		"t.yaml", "version: 1\ngateway:\n  listen: [{address: '127.0.0.1:0', tls: {cert: none.pem, key: none.pem}}]\n  routes: {to: TO}\n",
-		"s.yaml", "version: 1\nstore: {url: 'memory:', snapshot: rules.yaml}\nadmin: {listen: '127.0.0.1:0'}\n",
 		"i.yaml", "version: 1\ngateway:\n  listen: '127.0.0.1:0'\n  identity: {header: X_User, from: 10.0.0.0/8}\n  routes: {to: TO}\n")
 	for _, c := range []struct {
 		args []string
@@ -337,7 +336,6 @@ func TestDoesNotStart(t *testing.T) {
 		{[]string{"y.yaml"}, "throttle: y.yaml:3:1: not YAML: "},
 		{[]string{"c.yaml"}, "throttle: c.yaml:2:47: admin.listen.tls: open none.pem: no such file or directory\n"},
 		{[]string{"t.yaml"}, "throttle: t.yaml:3:42: gateway.listen[0].tls: open none.pem: no such file or directory\n"},
-		{[]string{"s.yaml"}, "throttle: s.yaml:2:35: store.snapshot: rules.yaml has something else in it than a snapshot, which would replace it; "},
 		{[]string{"i.yaml"}, "throttle: i.yaml:4:22: gateway.identity.header: \"X_user\": must be a field of its own, as X-Customer\n"},
 	} {
 		var args []string
