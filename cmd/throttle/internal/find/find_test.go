@@ -29,6 +29,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"http://127.0.0.1/", "--", "true"}, "find: want either a URL or -- COMMAND"},
 		{[]string{"127.0.0.1:80"}, "127.0.0.1:80 is not a URL; want one such as"},
 		{[]string{"ftp://127.0.0.1/"}, "want a URL with http://, https:// or h2c://"},
+		{[]string{"http://127.0.0.1:99999/"}, "http://127.0.0.1:99999/: the port must be a number from 1 to 65535"},
 		{[]string{"http:///x"}, "is not a URL"},
 		{[]string{"-errors", "100%", "http://127.0.0.1/"}, "want a share below 1, such as 0.1% or 0.001"},
 		{[]string{"-errors", "-1%", "http://127.0.0.1/"}, "want a share below 1"},

@@ -158,6 +158,8 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 		return usage.Errorf("find: %s is not a URL; want one such as http://127.0.0.1:3000/", words.BadURL(text))
 	case !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme):
 		return usage.Errorf("find: %s: want a URL with http://, https:// or h2c://", words.Quote(words.URL(text)))
+	case words.BadPort(u) != "":
+		return usage.Errorf("find: %s: %s", words.Quote(words.URL(text)), words.BadPort(u))
 	}
 	o.request.URL = u
 	if o.request.Header, err = outgoing.Header(in.fields); err != nil {

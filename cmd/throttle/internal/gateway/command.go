@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,6 +97,7 @@ type options struct {
 	away      store.Fallback
 	awayWord  string // the same, as it was written
 	instances int
+	given     []string                    // flags
 	reload    func(context.Context) error // reads the file of rules now; nil: there is none
 }
 
@@ -148,10 +150,12 @@ type texts struct{ trust, away, headers, identity, proxyProtocol, listen, cert, 
 // optionsOf reads the arguments.
 func optionsOf(args []string) (*options, error) {
 	o, t := new(options), new(texts)
-	names, err := usage.ParseFlags(o.flags(t), args)
+	flags := o.flags(t)
+	names, err := usage.ParseFlags(flags, args)
 	if err != nil {
 		return nil, err
 	}
+	flags.Visit(func(f *flag.Flag) { o.given = append(o.given, f.Name) })
 	if len(names) > 0 {
 		return nil, usage.Errorf("gateway: %s is too much; write 'throttle gateway -to URL [flags]'", words.Quote(names[0]))
 	}
@@ -160,7 +164,10 @@ func optionsOf(args []string) (*options, error) {
 			return nil, err
 		}
 	}
-	return o, o.check()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return o, o.together()
 }
 
 func (o *options) flags(t *texts) *flag.FlagSet {
@@ -220,6 +227,19 @@ func (o *options) check() error {
 	return nil
 }
 
+// together refuses flags that would do nothing without another one.
+func (o *options) together() error {
+	for _, name := range o.given {
+		switch {
+		case (name == "instances" || name == "away") && strings.HasPrefix(stores.URL(o.store, "memory:"), "memory:"):
+			return usage.Errorf("gateway: -%s is for a store in the network; write -store URL too, or leave it out", name)
+		case name == "refresh" && o.rules == "":
+			return usage.Error("gateway: -refresh is for -rules, which is missing")
+		}
+	}
+	return nil
+}
+
 // readTo reads the URLs of the service.
 func (o *options) readTo(*texts) error {
 	if len(o.route.To) == 0 {
@@ -237,6 +257,11 @@ func (o *options) readTo(*texts) error {
 }
 
 func (o *options) readTrust(t *texts) (err error) {
+	for name, text := range map[string]string{"trust": t.trust, "proxy-protocol": t.proxyProtocol, "identity": t.identity} {
+		if text == "" && slices.Contains(o.given, name) {
+			return usage.Errorf("gateway: -%s: is empty, as by a variable that is not set; write its networks, or leave it out", name)
+		}
+	}
 	o.trust, err = networksOf("-trust", t.trust)
 	return err
 }

@@ -352,6 +352,8 @@ func TestWrongUsage(t *testing.T) {
 		{2, []string{"-to", "http://u:secret/x@x"}, "-to (not shown): must be like"},
 		{2, []string{"-to", "http://u:secret"}, "-to (not shown): must be like"},
 		{2, []string{"-to", "http://x?secret"}, "-to (not shown): must have no user, no query"},
+		{2, []string{"-to", "http://x:99999"}, "-to http://x:99999: the port must be a number from 1 to 65535"},
+		{2, []string{"-to", "http://x:0"}, "-to http://x:0: the port must be a number from 1 to 65535"},
 		{2, to, "nothing is limited; write -limit"},
 		{2, append(to, "x"), "x is too much"},
 		{2, append(to, "-limit", "3"), "gateway: -limit 3: has no '/'; write COUNT/"},
@@ -365,6 +367,11 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min", "-trust", "10.0.0.0/99"), "-trust 10.0.0.0/99: must be an address or a network"},
 		{2, append(to, "-limit", "3/min", "-away", "maybe"), "must be share, pass or refuse"},
 		{2, append(to, "-limit", "3/min", "-instances", "0"), "-instances 0: must be at least 1"},
+		{2, append(to, "-limit", "3/min", "-instances", "2"), "-instances is for a store in the network; write -store URL too"},
+		{2, append(to, "-limit", "3/min", "-store", "memory:", "-away", "pass"), "-away is for a store in the network"},
+		{2, append(to, "-limit", "3/min", "-refresh", "1s"), "-refresh is for -rules, which is missing"},
+		{2, append(to, "-limit", "3/min", "-trust", ""), "-trust: is empty, as by a variable that is not set; write its networks"},
+		{2, append(to, "-limit", "3/min", "-proxy-protocol="), "-proxy-protocol: is empty"},
 		{2, append(to, "-limit", "3/min", "-timeout", "0s"), "-timeout 0s: must be above zero"},
 		{2, append(to, "-limit", "3/min", "-timeout", "5"), "-timeout: want a duration such as 5s"},
 		{2, append(to, "-limit", "3/min", "-drain", "-1s"), "-drain -1s: must be above zero"},
@@ -378,7 +385,9 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min", "-cert", bad+"no", "-key", bad), "bad.jsonno: no such file"},
 		{2, append(to, "-limit", "3/min", "-trust", "0.0.0.0/0"), "-trust: trusts everybody"},
 	} {
-		stdout, stderr, code := clitest.Play(t.Context(), Run, c.args...)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		stdout, stderr, code := clitest.Play(ctx, Run, c.args...)
+		cancel()
 		if code != c.code || stdout != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
 			t.Errorf("throttle gateway %q: code %d, %q, %q; want code %d, ...%q...", c.args, code, stdout, stderr, c.code, c.want)
 		}

@@ -262,6 +262,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{"-limit", "no URL"},
 		{"-limit api.example.com", "api.example.com: want a URL with http:// or https://"},
+		{"-limit http://127.0.0.1:99999/", "http://127.0.0.1:99999/: the port must be a number from 1 to 65535"},
 		{"-limit http://", "is not a URL"},
 		{"-limit http://127.0.0.1 more", "more is too much"},
 		{"-limit -requests=0 http://127.0.0.1", "-requests 0: must be from 1 to 65536"},

@@ -47,6 +47,8 @@ func readURL(text string) (*url.URL, error) {
 		return nil, usage.Errorf("find: %s: want a URL with http:// or https://", words.Quote(words.URL(text)))
 	case err != nil || u.Hostname() == "":
 		return nil, usage.Errorf("find: %s is not a URL; want one such as https://api.example.com/things", words.BadURL(text))
+	case words.BadPort(u) != "":
+		return nil, usage.Errorf("find: %s: %s", words.Quote(words.URL(text)), words.BadPort(u))
 	}
 	return u, nil
 }

@@ -74,6 +74,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return usage.Error("top: -admin must be like http://127.0.0.1:6070")
 	}
+	if what := words.BadPort(u); what != "" {
+		return usage.Errorf("top: -admin %s: %s", words.Quote(words.URL(*base)), what)
+	}
 	return show(ctx, &admin{strings.TrimSuffix(u.String(), "/"), *token, &http.Client{}}, stdout, *once)
 }
 

@@ -71,6 +71,7 @@ func TestWrongUsage(t *testing.T) {
 		want string
 	}{
 		{[]string{"-admin", "gw:6070"}, 2, "like http://127.0.0.1:6070"},
+		{[]string{"-admin", "http://127.0.0.1:99999"}, 2, "-admin http://127.0.0.1:99999: the port must be a number from 1 to 65535"},
 		{[]string{"x"}, 2, "one too many"},
 		{[]string{"-admin", url}, 2, "wants a token"},
 		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want"},

@@ -2,6 +2,7 @@ package words
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -26,6 +27,18 @@ func URL(text string) string {
 // password in which /, ? or # is not escaped.
 func StrayAt(u *url.URL) bool {
 	return strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment()+u.Opaque, "@")
+}
+
+// BadPort says that a URL has a port to which no connection can be made; empty if it has
+// none such.
+func BadPort(u *url.URL) string {
+	if u.Port() == "" {
+		return ""
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		return "the port must be a number from 1 to 65535"
+	}
+	return ""
 }
 
 // FieldName returns a header field for an error: the text before its colon or first

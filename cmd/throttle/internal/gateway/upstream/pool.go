@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 // Options are how a Pool reaches its upstreams.
@@ -71,6 +73,8 @@ func Parse(text string) (*url.URL, error) {
 		return nil, errors.New("must have no user, no query and no fragment")
 	case strings.HasSuffix(u.Host, ":"):
 		return nil, errors.New("has no port behind the colon")
+	case words.BadPort(u) != "":
+		return nil, errors.New(words.BadPort(u))
 	}
 	return u, nil
 }

@@ -283,7 +283,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "app:3000", "ftp://app", "http://", "http://:80", "http://app:", "http://u:p@app", "http://app?x", "http://app#x", "dns+srv://app:80", "http://a b"} {
+	for _, text := range []string{"", "app:3000", "ftp://app", "http://", "http://:80", "http://app:", "http://u:p@app", "http://app?x", "http://app#x", "dns+srv://app:80", "http://app:0", "http://app:99999", "http://a b"} {
 		if u, err := Parse(text); err == nil {
 			t.Errorf("%q is read as %v", text, u)
 		}
