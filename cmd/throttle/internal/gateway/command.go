@@ -355,7 +355,10 @@ func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, er
 	s.Store = g
 	running, stop := context.WithCancel(ctx)
 	var ended sync.WaitGroup
-	ended.Go(func() { absence.Run(running) })
+	ended.Go(func() {
+		stores.Probe(running, g) // so that its absence is said now, and not with the first request
+		absence.Run(running)
+	})
 	end := s.Close
 	s.Close = func() {
 		stop()
