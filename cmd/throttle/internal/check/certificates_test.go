@@ -45,7 +45,7 @@ gateway:
   listen:
     - {address: "127.0.0.1:0", tls: {cert: gone.pem, key: gone.key}}
     - {address: "127.0.0.1:1", tls: {cert: fine.pem, key: fine.key}}
-  routes: {to: "https://127.0.0.1:1", tls: {cert: soon.pem, key: soon.key}}
+  routes: {to: "https://127.0.0.1:9", tls: {cert: soon.pem, key: soon.key}}
 admin: {listen: {address: "127.0.0.1:2", tls: {cert: soon.pem, key: soon.key}}}
 `, "other.yaml", "version: 1\nadmin: {listen: {address: '127.0.0.1:2', tls: {cert: soon.pem, key: fine.key}}}\n")
 	out, errs, code := play(t, dir, "all.yaml")

@@ -167,6 +167,11 @@ func optionsOf(args []string) (*options, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	for _, text := range o.route.To {
+		if u, err := upstream.Parse(text); err == nil && itself(u, t.listen) {
+			return nil, usage.Errorf("gateway: -to %s: is this gateway itself; write another -listen", words.BadURL(text))
+		}
+	}
 	return o, o.together()
 }
 

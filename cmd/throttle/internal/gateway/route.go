@@ -132,6 +132,11 @@ func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old
 		if err != nil {
 			return nil, flawf(at+"["+strconv.Itoa(i)+"]", "%s: %v", words.BadURL(text), err)
 		}
+		for n, l := range g.cfg.Listen {
+			if itself(u, l.Addr) {
+				return nil, flawf(at+"["+strconv.Itoa(i)+"]", "%s: is this gateway itself, at listen[%d]; write another of the two", words.BadURL(text), n)
+			}
+		}
 		t.below = t.below || u.Path != "" && u.Path != "/"
 	}
 	for _, o := range old {
