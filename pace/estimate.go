@@ -34,9 +34,12 @@ import "math"
 // is in the end, that row whole if the one before was half as long, and as many requests
 // as were served since the first refusal, 50 at most. Below 0.35 a second these are
 // fewer, by the rate to the power of 0.4: were they as many at any rate, the smaller of
-// two shares would come back more slowly than it loses, and be lost in a day. t is at most
-// twice as long as what was served would have taken at base: while the rate comes back to
-// base, hardly anything grows.
+// two shares would come back more slowly than it loses, and be lost in a day. In the long
+// run T is of more requests, a twelfth of those served, 90 at most at the usual rate, by the
+// rate to the power of 0.3: with few, chance decides who is refused, and in days takes the
+// shares of slow clients; one that has been served for hours can wait longer to find a rise.
+// t is at most twice as long as what was served would have taken at base: while the rate
+// comes back to base, hardly anything grows.
 //
 // A fixed window refuses all who share it until it opens again, and gives what was not used
 // of the one before to nobody: n/t is too little. Where rows end in a cycle, base is the
@@ -92,7 +95,10 @@ const (
 	sample     = 10.0       // requests, or seconds, that measure a rate
 	span       = 50.0       // requests in T, at most,
 	lowRate    = 0.35       // a second; below it fewer,
-	shrinks    = 0.4        // by this power of the rate
+	shrinks    = 0.4        // by this power of the rate; in the long run
+	proven     = 12.0       // a twelfth of those served, if that is more,
+	longSpan   = 90.0       // at most at the usual rate,
+	grows      = 0.3        // and by this power of the rate
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
 	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
@@ -250,8 +256,10 @@ func (a *Adaptive) spread() {
 func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.settled())
-	most := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
-	a.period = min(longest, max(t, min(max(a.total, 1), most)/a.floor, 4*a.rtt, shortest))
+	young := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
+	old := min(a.total/proven, longSpan*math.Pow(a.floor/(usual*a.weight()), grows))
+	requests := min(max(a.total, 1), max(young, old))
+	a.period = min(longest, max(t, requests/a.floor, 4*a.rtt, shortest))
 }
 
 // settled is T of an estimate that is no longer young.

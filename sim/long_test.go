@@ -24,6 +24,9 @@ func TestFairInTheLongRun(t *testing.T) {
 	}{
 		{limit.Limit{Kind: limit.TokenBucket, Count: 4500, Period: time.Hour, Burst: 100}, 8, 1, 24, false, 0.9, 0.98},
 		{limit.Limit{Kind: limit.TokenBucket, Count: 300, Period: 10 * time.Minute, Burst: 20}, 2, 3, 48, false, 0.9, 0.98},
+		{limit.Limit{Kind: limit.TokenBucket, Count: 600, Period: time.Hour, Burst: 10}, 3, 3, 96, false, 0.9, 0.98},
+		{limit.Limit{Kind: limit.TokenBucket, Count: 300, Period: time.Hour, Burst: 5}, 3, 3, 96, false, 0.9, 0.98},
+		{limit.Limit{Kind: limit.TokenBucket, Count: 60, Period: time.Hour, Burst: 4}, 5, 3, 192, false, 0.75, 0.98},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 300, Period: 10 * time.Minute}, 2, 3, 24, false, 0.9, 0.95},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 348, Period: time.Minute}, 11, 3, 8, true, 0.9, 0.95},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 101, Period: 10 * time.Minute}, 5, 3, 24, true, 0.9, 0.95},
