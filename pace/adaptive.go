@@ -253,7 +253,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 
 func (a *Adaptive) probe() float64 {
 	if a.Probe <= 0 {
-		return 60
+		return usualProbe
 	}
 	return a.Probe.Seconds()
 }

@@ -35,8 +35,8 @@ import "math"
 // as were served since the first refusal, 50 at most. Below 0.35 a second these are
 // fewer, by the rate to the power of 0.4: were they as many at any rate, the smaller of
 // two shares would come back more slowly than it loses, and be lost in a day. In the long
-// run T is of more requests, a twelfth of those served, 90 at most at the usual rate, by the
-// rate to the power of 0.3: with few, chance decides who is refused, and in days takes the
+// run T is of more requests, a twelfth of those served, 90 at most at the usual rate and Probe,
+// by the rate to the power of 0.3: with few, chance decides who is refused, and in days takes the
 // shares of slow clients; one that has been served for hours can wait longer to find a rise.
 // t is at most twice as long as what was served would have taken at base: while the rate
 // comes back to base, hardly anything grows.
@@ -92,12 +92,13 @@ const (
 	counted    = 3.0        // times the time of service that a row counts at once
 	bends      = 0.2        // how T falls with the rate
 	usual      = 0.55       // the rate a second at which T is Probe
+	usualProbe = 60.0       // seconds, if there is none
 	sample     = 10.0       // requests, or seconds, that measure a rate
 	span       = 50.0       // requests in T, at most,
 	lowRate    = 0.35       // a second; below it fewer,
 	shrinks    = 0.4        // by this power of the rate; in the long run
 	proven     = 12.0       // a twelfth of those served, if that is more,
-	longSpan   = 90.0       // at most at the usual rate,
+	longSpan   = 90.0       // at most at the usual rate and Probe,
 	grows      = 0.3        // and by this power of the rate
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
 	slowest    = 1.0 / 7200 // a second: one request in two hours
@@ -257,7 +258,7 @@ func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.settled())
 	young := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
-	old := min(a.total/proven, longSpan*math.Pow(a.floor/(usual*a.weight()), grows))
+	old := min(a.total/proven, longSpan*a.probe()/usualProbe*math.Pow(a.floor/(usual*a.weight()), grows))
 	requests := min(max(a.total, 1), max(young, old))
 	a.period = min(longest, max(t, requests/a.floor, 4*a.rtt, shortest))
 }

@@ -300,6 +300,18 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
+// A Probe that finds rises sooner does so in the long run, too.
+func TestPeriodOfAShortProbe(t *testing.T) {
+	for _, rate := range []float64{usual / 32, usual, 100 * usual} {
+		young, old := known(rate, leastTrust), known(rate, leastTrust)
+		young.Probe, young.total, old.Probe, old.total = 5*time.Second, 100, 5*time.Second, 1e6
+		young.cut(1e7)
+		if old.cut(1e7); old.period > 1.01*young.period {
+			t.Errorf("rate %.4f: T is %.2f s, want %.2f as of an estimate that is not old", rate, old.period, young.period)
+		}
+	}
+}
+
 // What never left gives back its turn, and the time in which nobody waited.
 func TestGiveBackOfTheEstimate(t *testing.T) {
 	a := known(1, 3)

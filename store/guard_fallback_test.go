@@ -56,7 +56,7 @@ func TestGuardShares(t *testing.T) {
 }
 
 // A share that becomes smaller and larger again, as instances come and go, is not
-// granted anew.
+// granted again.
 func TestGuardSharesChange(t *testing.T) {
 	for kind := range limit.CalendarWindow + 1 {
 		instances := 2

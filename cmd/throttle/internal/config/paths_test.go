@@ -18,7 +18,7 @@ func TestWrittenFiles(t *testing.T) {
 	}
 	for link, to := range map[string]string{"folder": ".", "link.yaml": "rules.yaml"} {
 		if err := os.Symlink(to, filepath.Join(real, link)); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 	}
 	for _, c := range []struct{ more, want string }{

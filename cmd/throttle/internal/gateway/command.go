@@ -262,9 +262,11 @@ func (o *options) readTo(*texts) error {
 }
 
 func (o *options) readTrust(t *texts) (err error) {
-	for name, text := range map[string]string{"trust": t.trust, "proxy-protocol": t.proxyProtocol, "identity": t.identity} {
-		if text == "" && slices.Contains(o.given, name) {
-			return usage.Errorf("gateway: -%s: is empty, as by a variable that is not set; write its networks, or leave it out", name)
+	for _, f := range [...]struct{ name, text, want string }{
+		{"trust", t.trust, "its networks"}, {"proxy-protocol", t.proxyProtocol, "its networks"}, {"identity", t.identity, "'HEADER from NETWORKS'"},
+	} {
+		if f.text == "" && slices.Contains(o.given, f.name) {
+			return usage.Errorf("gateway: -%s: is empty, as by a variable that is not set; write %s, or leave it out", f.name, f.want)
 		}
 	}
 	o.trust, err = networksOf("-trust", t.trust)
