@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,8 +190,8 @@ func (t *Throttle) settle(now time.Time, a limit.Ask, d limit.Decision, err erro
 	default:
 		f.took++
 		f.backoff, f.retryAt = 0, time.Time{}
-		if d.OK && d.N > 0 {
-			f.credit.Add(now, d.N)
+		if d.OK {
+			f.credit.Add(now, cmp.Or(d.N, a.N)) // a Store that fails open lets all pass, uncharged
 		}
 		f.count(d.N+d.Remaining < t.Fleet.least())
 		if rest := t.Fleet.rest(a, d, f.crowd, rand.ExpFloat64()); rest > 0 {

@@ -166,6 +166,31 @@ func TestFleetGoesOnAlone(t *testing.T) {
 	})
 }
 
+// A Store that fails open lets calls pass that it does not charge.
+func TestFleetFailsOpen(t *testing.T) {
+	away := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errors.New("away") })
+	for name, s := range map[string]store.Store{
+		"FailOpen": store.FailOpen(away), "Guard": &store.Guard{Store: away, Fallback: store.FallbackAllow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				far := store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+					time.Sleep(time.Millisecond)
+					return s.Take(ctx, a, d)
+				})
+				th := &throttle.Throttle{Fleet: throttle.Fleet{Store: far, Key: "api", Limit: limit.Limit{Count: 100, Period: time.Second}}}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				for i := range 5 {
+					if err := th.Do(ctx, nothing); err != nil {
+						t.Fatalf("call %d: %v, want it to pass", i, err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A call that costs more than one question can get collects it.
 func TestFleetCosts(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
