@@ -38,6 +38,14 @@ func TestDocumentRedisUser(t *testing.T) {
 			if n := node.Must(t, "EXISTS", "throttle:overlay"); n != "1" {
 				t.Errorf("EXISTS throttle:overlay = %v, want 1", n)
 			}
+			node.Must(t, "SET", "throttle:overlay", "") // as by hand
+			version, data, err := d.Load(t.Context())
+			if err != nil || version != "" || len(data) > 0 {
+				t.Errorf("Load of an empty key = %q, %q, %v, want none", version, data, err)
+			}
+			if _, ok, err := d.Swap(t.Context(), version, []byte("x")); !ok || err != nil {
+				t.Errorf("Swap of an empty key = %t, %v, want ok", ok, err)
+			}
 			node.Must(t, "DEL", "throttle:overlay")
 			node.Must(t, "LPUSH", "throttle:overlay", "x")
 			if _, _, err := d.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "throttle:overlay") {

@@ -20,7 +20,7 @@ type Document struct {
 
 const (
 	luaLoad = "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1]) or ''"
-	luaSwap = "#!lua\nlocal d = redis.call('GET', KEYS[1])\nif (d and redis.sha1hex(d) or '') ~= ARGV[1] then return '' end\n" +
+	luaSwap = "#!lua\nlocal d = redis.call('GET', KEYS[1])\nif (d and d ~= '' and redis.sha1hex(d) or '') ~= ARGV[1] then return '' end\n" +
 		"redis.call('SET', KEYS[1], ARGV[2])\nreturn redis.sha1hex(ARGV[2])"
 	maxDocument = 1 << 20
 )
@@ -49,7 +49,7 @@ func (d *Document) run(ctx context.Context, script string, args ...any) (string,
 }
 
 // Load returns the document and its version, the SHA-1 of its content; both empty
-// if there is none.
+// if there is none, or the key holds nothing, as where it was emptied by hand.
 func (d *Document) Load(ctx context.Context) (version string, data []byte, err error) {
 	text, err := d.run(ctx, luaLoad)
 	if err != nil || text == "" {
