@@ -164,3 +164,31 @@ func TestPostgresClockBack(t *testing.T) {
 		}
 	}
 }
+
+// TestPostgresFenceLogged: with all tables logged, as docs/postgresql.md says, keys
+// go on as they were after a crash. Check finds what is left out.
+func TestPostgresFenceLogged(t *testing.T) {
+	t.Parallel()
+	server := rig.Postgres(t)
+	s := created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, server.URL)), Logged: true})
+	server.Exec(t, "ALTER TABLE throttle_fence SET LOGGED")
+	finds(t, s.Check(t.Context()), throttlesql.ErrLayout, `"throttle_log" is UNLOGGED, the fence is not`)
+	server.Exec(t, "ALTER TABLE throttle_log SET LOGGED")
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("Check of logged tables: %v", err)
+	}
+	const n = 8
+	all := kindsToStep()
+	for i := range all {
+		all[i].Period = 24 * time.Hour // so that no window ends meanwhile
+		postgresTake(t, s, limit.Ask{Key: all[i].Kind.String(), Limit: all[i], N: n})
+	}
+	server.Crash()
+	server.Restart(t)
+	back(t, s)
+	for _, l := range all {
+		if got := fits(t, s, l.Kind.String(), l); got != l.Count-n {
+			t.Errorf("%v: %d admitted after a crash, want the %d that were left", l, got, l.Count-n)
+		}
+	}
+}

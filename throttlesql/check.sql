@@ -12,6 +12,10 @@ found(kind, line) AS (
                  ('"throttle_several"(bytea[],text[],bigint[])'), ('"throttle_sweep"(bigint,integer,bigint)')) AS w(fun)
    WHERE to_regprocedure(fun) IS NULL AND to_regclass('"throttle"') IS NOT NULL
   UNION ALL
+  SELECT 'layout', format('table %s is UNLOGGED, the fence is not, so keys would start full after a crash or a fail-over: ALTER TABLE %s SET LOGGED', tab, tab)
+    FROM rel JOIN pg_class c ON c.oid = to_regclass(tab)
+   WHERE c.relpersistence = 'u' AND (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('"throttle_fence"')) = 'p'
+  UNION ALL
   SELECT 'read-only', 'the server is a standby, which decides nothing: connect to its primary, as with target_session_attrs=read-write'
    WHERE pg_is_in_recovery()
   UNION ALL
