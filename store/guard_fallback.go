@@ -57,10 +57,11 @@ func (g *Guard) each(ctx context.Context, f func(string) (Fallback, bool), a []l
 			asks, told := make([]limit.Ask, len(n)), make([]limit.Decision, len(n))
 			for j, i := range n {
 				asks[j] = a[i]
-				if !ok {
-					asks[j].N = min(asks[j].N, 0) // look, or give back
+				if !ok { // look
+					asks[j] = limit.Ask{Key: a[i].Key, Limit: a[i].Limit}
 				}
 			}
+			looks := !ok
 			passes, err := g.together(ctx, by, asks, told)
 			if err != nil {
 				return false, err
@@ -68,6 +69,9 @@ func (g *Guard) each(ctx context.Context, f func(string) (Fallback, bool), a []l
 			ok = ok && passes
 			for j, i := range n {
 				d[i] = told[j]
+				if looks && a[i].N < 0 { // which is never refused
+					d[i].OK, d[i].RetryAfter = true, 0
+				}
 			}
 		}
 		if by == 0 {

@@ -243,3 +243,23 @@ func TestGuardInstancesFunc(t *testing.T) {
 		}
 	})
 }
+
+// If one key is refused by its Fallback, nothing is given back to another.
+func TestGuardFallbackOfEachKey(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var g store.Guard // without a Store
+		l := limit.Limit{Count: 10, Period: time.Hour}
+		for take(t, &g, "share", l, 1).OK {
+		}
+		ctx := store.WithFallback(t.Context(), func(key string) (store.Fallback, bool) { return store.FallbackDeny, key == "denied" })
+		a := []limit.Ask{{Key: "share", Limit: l, N: -5}, {Key: "denied", Limit: l, N: 1}}
+		d := make([]limit.Decision, 2)
+		ok, err := g.Take(ctx, a, d)
+		if ok || err != nil || !d[0].OK || d[0].N != 0 || d[1].OK {
+			t.Errorf("Take = %t, %+v, %v, want a refusal of the second, and no refund", ok, d, err)
+		}
+		if d := take(t, &g, "share", l, 1); d.OK {
+			t.Errorf("after a refund that was refused for another key's sake: %+v, want a refusal", d)
+		}
+	})
+}
