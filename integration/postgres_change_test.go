@@ -102,3 +102,22 @@ func TestPostgresThereAndBack(t *testing.T) {
 		})
 	}
 }
+
+// TestPostgresZones: whatever the name of a zone is, which time.FixedZone leaves to
+// the caller, its windows count, and a change of the limit carries over the usage.
+func TestPostgresZones(t *testing.T) {
+	t.Parallel()
+	s := created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, rig.SharedPostgres(t).Database(t)))})
+	for _, name := range []string{"Europe/Berlin", "", "UTC+1 (x)", "burst 3", "a\nb", "a\x00b", "a\xffb", `q"\'{},`, "Zürich", "!"} {
+		from := limit.Limit{Kind: limit.CalendarWindow, Count: 10, Period: 1200 * limit.Month, Zone: time.FixedZone(name, 3600)}
+		more := from
+		more.Count = 20
+		for _, to := range []limit.Limit{more, {Kind: limit.FirstHitWindow, Count: 20, Period: time.Hour}} {
+			key := name + to.String()
+			postgresTake(t, s, limit.Ask{Key: key, Limit: from, N: 6})
+			if d := postgresTake(t, s, limit.Ask{Key: key, Limit: to, N: 1}); !d.OK || d.Remaining != 13 {
+				t.Errorf("zone %q: 1 under %q after 6 under %q: %+v, want 13 left", name, to, from, d)
+			}
+		}
+	}
+}

@@ -1,11 +1,15 @@
 package throttlesql
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -38,7 +42,7 @@ type prepared struct {
 
 // prepare works out what l needs.
 func prepare(l limit.Limit) *prepared {
-	p := &prepared{limit: l, text: l.String(), count: l.Count, most: l.Max(), period: micros(l.Period)}
+	p := &prepared{limit: l, text: textOf(l), count: l.Count, most: l.Max(), period: micros(l.Period)}
 	switch l.Kind {
 	case limit.FixedWindow:
 		p.kind = kindFixed
@@ -62,6 +66,17 @@ func prepare(l limit.Limit) *prepared {
 		}
 	}
 	return p
+}
+
+// textOf returns l as it stands in a row, which is read again when the limit
+// changes. The name of a Zone may be anything; one that PostgreSQL does not store,
+// or Parse does not read, is written in digits.
+func textOf(l limit.Limit) string {
+	odd := func(r rune) bool { return r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r) }
+	if zone := l.Zone.String(); zone == "" || strings.ContainsFunc(zone, odd) {
+		l.Zone = time.FixedZone(fmt.Sprintf("zone-%x", zone), 0)
+	}
+	return l.String()
 }
 
 // edges are of windows that follow each other: begin, end, and the ends of the
