@@ -96,11 +96,11 @@ func (n names) in(text string) string {
 	h.Write([]byte(prefix + n.table))
 	text = strings.ReplaceAll(text, "'throttle.since'", fmt.Sprintf("'throttle.since_%x'", h.Sum64()))
 	return quoted.ReplaceAllStringFunc(text, func(name string) string {
-		name = prefix + `"` + n.table + strings.TrimPrefix(name, `"throttle`)
-		if isFunction.MatchString(name) {
-			name = strings.TrimSuffix(name, `"`) + version + `"`
+		end := strings.TrimPrefix(name, `"throttle`)
+		if isFunction.MatchString(end) { // whatever the Table ends with
+			end = strings.TrimSuffix(end, `"`) + version + `"`
 		}
-		return name
+		return prefix + `"` + n.table + end
 	})
 }
 

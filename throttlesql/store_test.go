@@ -115,6 +115,7 @@ func TestSchema(t *testing.T) {
 		"":              `"throttle`,
 		"limits":        `"limits`,
 		"app.My limits": `"app"."My limits`,
+		"app.per_take":  `"app"."per_take`,
 	} {
 		text, err := (&Store{Table: table}).Schema()
 		if err != nil {
