@@ -33,8 +33,11 @@ func TestFaultMemoryFull(t *testing.T) {
 			t.Errorf("Take(%q) of a full Redis = %+v, %v, want ErrFull", key, d, err)
 		}
 	}
-	if c := s.Stats(); c.Full != 2 {
-		t.Errorf("Stats() = %+v, want 2 that met a full Redis", c)
+	if d, err := store.Take(t.Context(), s, "used up", perMinute, 0); !errors.Is(err, throttleredis.ErrFull) {
+		t.Errorf("peek at a full Redis = %+v, %v, want ErrFull", d, err)
+	}
+	if c := s.Stats(); c.Full != 3 {
+		t.Errorf("Stats() = %+v, want 3 that met a full Redis", c)
 	}
 	n.Must(t, "DEL", "junk")
 	if d, err := store.Take(t.Context(), s, "used up", perMinute, 100); err != nil || d.OK {
