@@ -70,6 +70,9 @@ func TestPostgresCheck(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Errorf("Check after Create: %v", err)
 	}
+	if q := store("&quote_all_identifiers=on"); q.Create(t.Context()) != nil || q.Check(t.Context()) != nil {
+		t.Errorf("with quote_all_identifiers: Create %v, Check %v", q.Create(t.Context()), q.Check(t.Context()))
+	}
 	postgresTake(t, s, limit.Ask{Key: "k", Limit: ample, N: 1})
 	const set = "&default_transaction_"
 	finds(t, store(set+"isolation=serializable").Check(t.Context()), throttlesql.ErrIsolation, "serializable", "read committed")

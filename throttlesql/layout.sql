@@ -11,7 +11,7 @@ SELECT format('table %s has no column %s %s', w.tab, w.col, w.typ) || coalesce(f
          ('"throttle_log"', 'before', 'bigint'), ('"throttle_log"', 'until', 'bigint')
        ) AS w(tab, col, typ)
   LEFT JOIN pg_attribute a ON a.attrelid = to_regclass(w.tab) AND a.attname = w.col AND a.attnum > 0 AND NOT a.attisdropped
- WHERE to_regclass(w.tab) IS NOT NULL AND w.typ IS DISTINCT FROM format_type(a.atttypid, a.atttypmod)
+ WHERE to_regclass(w.tab) IS NOT NULL AND to_regtype(w.typ) IS DISTINCT FROM a.atttypid
 UNION ALL
 SELECT format('table %s has a column %s that must not be null and has no default', w.tab, a.attname)
   FROM (VALUES ('"throttle"', '{key,t,n,p,l,a}'::name[]), ('"throttle_fence"', '{one,since}'),
@@ -25,7 +25,8 @@ SELECT format('table %s has no unique index on (%s)', w.tab, w.key)
  WHERE NOT EXISTS (
          SELECT FROM pg_index i
           WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
-            AND w.key = (SELECT string_agg(pg_get_indexdef(i.indexrelid, n, true), ', ' ORDER BY n) FROM generate_series(1, i.indnkeyatts) n))
+            AND w.key = (SELECT string_agg(a.attname, ', ' ORDER BY n)
+                     FROM generate_series(1, i.indnkeyatts) n JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[n-1]))
 UNION ALL
 SELECT format('%s is not a table (relkind %s)', w.tab, c.relkind)
   FROM (VALUES ('"throttle"'), ('"throttle_fence"'), ('"throttle_log"')) AS w(tab)
