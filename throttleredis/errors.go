@@ -29,10 +29,11 @@ type Error struct {
 
 // Error returns the error in one line.
 func (e *Error) Error() string {
+	text := strings.ReplaceAll(e.Err.Error(), "\n", "; ")
 	if e.Charged {
-		return "throttleredis: not known whether it was charged: " + e.Err.Error()
+		return "throttleredis: not known whether it was charged: " + text
 	}
-	return "throttleredis: nothing was charged: " + e.Err.Error()
+	return "throttleredis: nothing was charged: " + text
 }
 
 // Unwrap returns Err.

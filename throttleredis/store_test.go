@@ -213,6 +213,7 @@ func TestErrors(t *testing.T) {
 		{errors.New("read tcp 127.0.0.1:1: i/o timeout"), true, nil},
 		{errors.New("ERR user_script:1: whatever"), true, nil},
 		{errors.New("a ROOM with a view"), true, nil},
+		{errors.Join(io.EOF, io.ErrUnexpectedEOF), true, io.EOF},
 	} {
 		store := &Store{Do: func(context.Context, ...any) (any, error) { return nil, c.err }}
 		ok, err := store.Take(t.Context(), []limit.Ask{{Key: "a", Limit: hour, N: 1}}, make([]limit.Decision, 1))
