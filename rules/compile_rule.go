@@ -74,7 +74,7 @@ func (k *compiler) tried(path string, r *Rule, real rule) rule {
 	if r.Shadow.Rule && r.Shadow.tried() {
 		k.fail(path, "either the rule is a shadow rule, or limits are tried out beside its own")
 	}
-	real.shadow, real.tried, real.priority, real.lookup = true, true, 0, false
+	real.shadow, real.tried, real.priority = true, true, 0
 	real.terms = terms{limits: k.limits(path+".limits", r.Shadow.Limits), most: int64(r.Shadow.InFlight)}
 	return real
 }

@@ -149,3 +149,22 @@ func TestLookupPanics(t *testing.T) {
 		}
 	})
 }
+
+// Shadow limits are not tried on a key whose override was looked up.
+func TestLookupShadowLimit(t *testing.T) {
+	c := mustParse(t, `{"rules": {"name": "r", "key": "client", "limits": "9/h", "shadow": {"limits": "1/h"}, "lookup": true}}`)
+	plans := func(_ context.Context, _ string, key []string) (rules.Override, bool) {
+		return rules.Override{Limits: []rules.Limit{{Count: 99, Period: time.Hour}}}, key[0] == "acme"
+	}
+	b := newBook()
+	for client, shadow := range map[string]bool{"acme": false, "x": true} {
+		ask(t, c, b, rules.Request{Client: client, Override: plans})
+		a := ask(t, c, b, rules.Request{Client: client, Override: plans})
+		if !a.OK || (a.Shadow != nil) != shadow {
+			t.Errorf("the second of %s = %+v; want it to pass, shadow %t", client, a, shadow)
+		}
+	}
+	if got := b.used("r/s0/client=acme"); got != 0 {
+		t.Errorf("a key with an override has used %d of the shadow limit, want 0", got)
+	}
+}
