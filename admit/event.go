@@ -115,7 +115,9 @@ func (a *Admission) conclude(err error) {
 		a.Degraded, a.Err, a.gone = false, err, a.ctx.Err() != nil
 		return
 	}
-	a.Asks, a.Decisions = a.charged.asks, a.charged.decisions
+	if !a.Answer.Limit.Unlimited() || a.Answer.Reason == rules.Killed { // else they are of a shadow rule
+		a.Asks, a.Decisions = a.charged.asks, a.charged.decisions
+	}
 	decided := -1
 	if !a.Answer.Limit.Unlimited() {
 		decided = limit.Binding(a.Decisions)

@@ -198,3 +198,25 @@ type failing struct{}
 func (failing) Take(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
 	return false, errors.New("down")
 }
+
+// The asks of an Event are those that count, also where there are shadow rules alone.
+func TestAsksOfShadowRules(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"rules": [{"name": "tried", "shadow": true, "limits": "9/min"}]}`:                                                  0,
+		`{"rules": [{"name": "tried", "shadow": true, "limits": "9/min"}, {"name": "r", "limits": "9/min"}]}`:                1,
+		`{"kill": true, "deny": "client=x", "rules": [{"name": "r", "limits": "9/min"}]}`:                                    1,
+		`{"rules": [{"name": "r", "in_flight": 9, "shadow": {"limits": "9/min"}}, {"name": "free", "limits": "unlimited"}]}`: 0,
+	} {
+		compiled, err := rules.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		control := Control{Rules: new(rules.Live)}
+		control.Rules.Swap(compiled)
+		a := begin(t, &control, "x")
+		if len(a.Asks) != want || len(a.Decisions) != want {
+			t.Errorf("%s: asks %v, decisions %v; want %d", text, a.Asks, a.Decisions, want)
+		}
+		a.Done()
+	}
+}
