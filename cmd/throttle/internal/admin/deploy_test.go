@@ -164,6 +164,10 @@ func TestKustomize(t *testing.T) {
 			t.Errorf("the base has no %s", want)
 		}
 	}
+	// An empty selector would be all pods of the namespace, the store and the service too.
+	if want := "  podSelector:\n    matchLabels:\n      app.kubernetes.io/name: throttle\n"; !strings.Contains(out, want) {
+		t.Errorf("the NetworkPolicy is not for the pods of throttle alone:\n%s", out)
+	}
 	// The rules of the names of files make a new version roll out.
 	if name := regexp.MustCompile(`name: (throttle-[a-z0-9]{10})\n`).FindStringSubmatch(out); name == nil || strings.Count(out, name[1]) != 2 {
 		t.Errorf("the Deployment does not use the ConfigMap by its digest:\n%s", out)
