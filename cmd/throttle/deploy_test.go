@@ -40,3 +40,29 @@ func TestDeployedFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestSystemdInstalls: the commands in throttle.service install each file beside it.
+func TestSystemdInstalls(t *testing.T) {
+	const dir = "../../deploy/systemd"
+	text, err := os.ReadFile(filepath.Join(dir, "throttle.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "#   install "); ok {
+			for _, name := range strings.Fields(rest) {
+				installed[name] = true
+			}
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !installed[f.Name()] {
+			t.Errorf("no command installs %s", f.Name())
+		}
+	}
+}
