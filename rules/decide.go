@@ -76,7 +76,8 @@ const (
 	// to come again is unknown: the RetryAfter is zero.
 	Busy
 	// Killed passed by [Set.Kill] and would have been refused otherwise. Rule,
-	// Entry, Limit and Decision are those of the refusal. It is not charged.
+	// Entry, Limit and Decision are those of the refusal. It is charged only where the deny
+	// list or the lack of a key would have refused it, and its limits have room.
 	Killed
 	// Away passed without a charge, as the Store could not decide and its rules
 	// say so, see [Rule.Away].
@@ -219,8 +220,8 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 // Refund gives back the charge of a Decide of r, which must have passed by the
 // same version: for a request that was not served in the end, or that was
 // limited by address before its caller was authenticated. Charges of shadow
-// rules are not refunded. What was Killed or Away was not charged, and must not be
-// refunded.
+// rules are not refunded. What was Away was not charged, what was Killed need not be:
+// neither must be refunded.
 func (c *Compiled) Refund(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil
