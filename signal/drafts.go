@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
@@ -33,8 +34,9 @@ func (r *reader) readItems(items, policies []member) (found bool) {
 		if m.key != "" || !left.OK {
 			continue
 		}
-		p := Policy{Name: cut(m.value), Remaining: left, Reset: seconds(m.param("t")), Partition: cut(m.param("pk"))}
+		p := Policy{Name: cut(m.value), Remaining: left, Reset: seconds(m.param("t"))}
 		q, _ := named(policies, m.value)
+		p.Partition = cut(cmp.Or(m.param("pk"), q.param("pk"))) // either field may state it
 		p.Unit = unitOf(q)
 		p.Limit, p.Window = quota(q)
 		p.Burst = count(q.param(burstParam))

@@ -174,7 +174,7 @@ func (r *reader) readLimits() {
 		}
 	}
 	if r.policies == 0 && len(policies) == 1 {
-		p := Policy{Name: cut(policies[0].value), Unit: unitOf(policies[0])}
+		p := Policy{Name: cut(policies[0].value), Unit: unitOf(policies[0]), Partition: cut(policies[0].param("pk"))}
 		if p.Limit, p.Window = quota(policies[0]); p.Limit.OK {
 			p.Burst = count(policies[0].param(burstParam))
 			r.add(p, "RateLimit-Policy")

@@ -299,3 +299,23 @@ func TestConcurrentRequestsUsedUp(t *testing.T) {
 		}
 	}
 }
+
+// The draft lets either field state the partition key.
+func TestPartitionKeyOfEitherField(t *testing.T) {
+	for fields, want := range map[string]string{
+		"RateLimit-Policy: \"u\";q=100;w=60\nRateLimit: \"u\";r=9;t=30;pk=:YQ==:":                   "YQ==",
+		"RateLimit-Policy: \"u\";q=100;w=60;pk=:YQ==:\nRateLimit: \"u\";r=9;t=30":                   "YQ==",
+		"RateLimit-Policy: \"u\";q=100;w=60;pk=:YQ==:\nRateLimit: \"u\";r=9;t=30;pk=:Yg==:":         "Yg==",
+		"RateLimit-Policy: \"u\";q=100;w=60;pk=:YQ==:":                                              "YQ==",
+		"RateLimit-Policy: \"u\";q=9;w=1;pk=:YQ==:, \"v\";q=9;w=1\nRateLimit: \"v\";r=9, \"u\";r=9": " YQ==",
+	} {
+		r := heard(t, "api.example", 200, fields, "")
+		var keys []string
+		for _, p := range r.Policies {
+			keys = append(keys, p.Partition)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%s: partition keys %q, want %q", fields, got, want)
+		}
+	}
+}
