@@ -88,8 +88,9 @@ func (w *world) register(t *testing.T, m *Metrics) {
 		t.Fatal(err)
 	}
 	onEvent(event{Verdict: admit.Admitted, Took: 30 * time.Microsecond})
-	onEvent(event{Verdict: admit.Admitted, Took: 3 * ms})
-	onEvent(event{Verdict: admit.Keyless + 1}) // is no verdict
+	for v := range admit.Keyless + 2 { // the last is no verdict
+		onEvent(event{Verdict: v, Took: 3 * ms})
+	}
 }
 
 // busy lets traffic go through all parts; what runs on ends with ctx.

@@ -68,6 +68,11 @@ throttle.rules.refreshes Counter {refresh} {name=api,outcome=failed} 1
 throttle.rules.refreshes Counter {refresh} {name=api,outcome=ok} 1
 throttle.rules.swaps Counter {swap} {name=api} 1
 throttle.server.decision.duration Histogram s {name=api,verdict=admitted} 0.00303
+throttle.server.decision.duration Histogram s {name=api,verdict=denied} 0.003
+throttle.server.decision.duration Histogram s {name=api,verdict=keyless} 0.003
+throttle.server.decision.duration Histogram s {name=api,verdict=limited} 0.003
+throttle.server.decision.duration Histogram s {name=api,verdict=overloaded} 0.003
+throttle.server.decision.duration Histogram s {name=api,verdict=undecided} 0.003
 throttle.server.failures Counter {call} {name=api,reason=refund-error} 1
 throttle.server.failures Counter {call} {name=api,reason=shadow-error} 1
 throttle.server.requests Counter {request} {degraded=false,name=api,reason=over,rule=login} 1
