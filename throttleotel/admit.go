@@ -19,7 +19,7 @@ func (m *Metrics) Shedder(name string, s *admit.Shedder) error {
 
 // Shedders observes the Shedders that of returns, by name, whenever a reader
 // collects: those of routes, which come and go. Of more than 100 those with the first
-// names count. of is called concurrently; it must not be nil, and m has one.
+// names count, and nil ones do not. of is called concurrently; it must not be nil, and m has one.
 func (m *Metrics) Shedders(of func() map[string]*admit.Shedder) error {
 	if of == nil {
 		return errors.New("throttleotel: of the Shedders is nil")
@@ -30,7 +30,7 @@ func (m *Metrics) Shedders(of func() map[string]*admit.Shedder) error {
 	}
 	r, err := observeAll(m.meter(), ofShedder, func(see func(string, admit.ShedderStats)) {
 		all := of()
-		names := slices.Sorted(maps.Keys(all))
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return all[name] == nil })
 		for _, name := range names[:min(len(names), maxNames)] {
 			see(name, all[name].Stats())
 		}

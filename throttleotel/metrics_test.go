@@ -241,7 +241,7 @@ func TestShedders(t *testing.T) {
 	if got := limits(); len(got) != 0 {
 		t.Errorf("without a Shedder there are %v", got)
 	}
-	all["/a/*"], all["/b"] = &admit.Shedder{MaxInFlight: 3}, &admit.Shedder{MaxInFlight: 5}
+	all["/a/*"], all["/b"], all["/none"] = &admit.Shedder{MaxInFlight: 3}, &admit.Shedder{MaxInFlight: 5}, nil
 	if got := limits(); len(got) != 2 || got["throttle.name=/a/*"] != 3 || got["throttle.name=/b"] != 5 {
 		t.Errorf("two Shedders are %v", got)
 	}
