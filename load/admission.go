@@ -125,7 +125,7 @@ func (a *Admission) Enter(now time.Time, t *Ticket) State {
 	a.decided.Remove(&t.place)
 	t.index = t.Priority.Index()
 	a.came[t.index].add(now)
-	if a.inFlight < a.limit() { // so none waits: see Done
+	if a.free() {
 		a.grant(now, t)
 		return t.state
 	}
@@ -197,6 +197,10 @@ func (a *Admission) Done(now time.Time, t *Ticket, learn bool) {
 		a.next(now)
 	}
 }
+
+// free reports whether work that comes now starts at once. Where a limit was raised,
+// what waits has the first place.
+func (a *Admission) free() bool { return a.waiting == 0 && a.inFlight < a.limit() }
 
 // Forecast returns how long work of that priority would wait if it came now. The
 // work ahead of it is done at the rate that higher priorities leave (A. Cobham,

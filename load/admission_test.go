@@ -260,3 +260,16 @@ func TestAdmissionMisuse(t *testing.T) {
 		t.Error("the names of the states are wrong")
 	}
 }
+
+// What waits has the places of a limit that is raised, before what comes then.
+func TestAdmissionRaised(t *testing.T) {
+	a := load.Admission{MaxInFlight: 1, MaxWait: time.Minute}
+	first := enter(t, &a, t0, load.Normal, load.Granted)
+	waits := enter(t, &a, t0, load.Critical, load.Waiting)
+	a.MaxInFlight = 2
+	late := enter(t, &a, t0, load.Low, load.Waiting)
+	a.Done(t0.Add(ms), first, true)
+	if waits.State() != load.Granted || late.State() != load.Granted {
+		t.Errorf("after the next Done they are %v and %v, want both granted", waits.State(), late.State())
+	}
+}
