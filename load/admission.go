@@ -205,9 +205,9 @@ func (a *Admission) free() bool { return a.waiting == 0 && a.inFlight < a.limit(
 // Forecast returns how long work of that priority would wait if it came now. The
 // work ahead of it is done at the rate that higher priorities leave (A. Cobham,
 // Priority Assignment in Waiting Line Problems, 1954). ok is false if they leave
-// none. Until the first work is done, the wait is zero.
+// none. The wait is zero while there is room, and until the first work is done.
 func (a *Admission) Forecast(now time.Time, p Priority) (wait time.Duration, ok bool) {
-	if a.took == 0 {
+	if a.took == 0 || a.free() {
 		return 0, true
 	}
 	i := p.Index()

@@ -155,6 +155,9 @@ func TestAdmissionForecast(t *testing.T) {
 	}
 	k := enter(t, &a, t0.Add(-time.Hour), load.Low, load.Granted)
 	a.Done(t0.Add(-time.Hour+100*ms), k, true) // ten are done a second
+	if wait, ok := a.Forecast(t0, load.Low); wait != 0 || !ok {
+		t.Errorf("Forecast where there is room = %v, %t, want 0, true", wait, ok)
+	}
 	enter(t, &a, t0.Add(-time.Hour), load.Low, load.Granted)
 	for i := range 40 { // eight a second
 		enter(t, &a, t0.Add(time.Duration(i)*time.Second/8), load.High, load.TooLate)
