@@ -14,7 +14,7 @@ type Plan struct {
 	// 20,000.
 	Requests int
 	// Refusals is about the largest number of refusals to cause; a step in
-	// flight may pass it by its AtOnce. If zero or below, 5 % of Requests.
+	// flight may pass it by its AtOnce. If zero or below, 5 % of Requests, at least 10.
 	Refusals int
 	// Time is the longest time from the first request to the last. If zero or
 	// below, a day.
@@ -63,7 +63,7 @@ func (p Plan) filled() Plan {
 func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 	p = p.filled()
 	if len(answers) == 0 {
-		return Step{At: now, N: 4, AtOnce: 1, Refusals: 1, Why: "the usual latency"}, true
+		return Step{At: now, N: min(4, p.Requests), AtOnce: 1, Refusals: 1, Why: "the usual latency"}, true
 	}
 	tr := readTrace(answers)
 	left := p.Requests - len(answers)

@@ -114,10 +114,13 @@ func TestPlanKeepsItsTime(t *testing.T) {
 	}
 }
 
-// TestPlanBegins: nothing is known, so little is sent; and a zero budget is the
-// default one.
+// TestPlanBegins: nothing is known, so little is sent, and no more than the budget; a
+// zero budget is the default one.
 func TestPlanBegins(t *testing.T) {
 	now := time.Unix(1000, 0)
+	if step, more := (fit.Plan{Requests: 2}).Next(now, nil); !more || step.N != 2 {
+		t.Errorf("first step of two requests %+v, %t", step, more)
+	}
 	step, more := fit.Plan{}.Next(now, nil)
 	if !more || step.N != 4 || step.AtOnce != 1 || !step.At.Equal(now) {
 		t.Errorf("first step %+v, %t", step, more)
