@@ -16,8 +16,8 @@ type Plan struct {
 	// Refusals is about the largest number of refusals to cause; a step in
 	// flight may pass it by its AtOnce. If zero or below, 5 % of Requests, at least 10.
 	Refusals int
-	// Time is the longest time from the first request to the last. If zero or
-	// below, a day.
+	// Time is the longest time from the first request to the last, which a step in
+	// flight may pass by as long as its answers take. If zero or below, a day.
 	Time time.Duration
 	// AtOnce is the largest number of requests in flight. If zero or below, 128.
 	AtOnce int
@@ -71,8 +71,12 @@ func (p Plan) Next(now time.Time, answers []Answer) (step Step, more bool) {
 		return Step{}, false
 	}
 	step, more = p.next(tr, now, left)
-	if !more || step.At.Sub(tr.origin) > p.Time {
+	rest := p.Time - step.At.Sub(tr.origin)
+	if !more || rest < 0 {
 		return Step{}, false
+	}
+	if step.Every > 0 {
+		step.N = min(step.N, 1+int(rest/step.Every))
 	}
 	return step, true
 }

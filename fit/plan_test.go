@@ -114,6 +114,27 @@ func TestPlanKeepsItsTime(t *testing.T) {
 	}
 }
 
+// TestPlanSendsInTime: requests that are sent evenly end with the plan's time.
+func TestPlanSendsInTime(t *testing.T) {
+	const most = 10 * time.Minute
+	s, plan := draw(9), fit.Plan{Time: most} // a token bucket, of about one a minute
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	end, paced := now.Add(most), 0
+	var answers []fit.Answer
+	for step, more := plan.Next(now, answers); more; step, more = plan.Next(now, answers) {
+		if last := step.At.Add(time.Duration(step.N-1) * step.Every); step.Every > 0 && last.After(end) {
+			t.Errorf("%+v ends %v after the time of the plan", step, last.Sub(end))
+		} else if step.Every > 0 {
+			paced++
+		}
+		got, ended := s.run(step)
+		answers, now = append(answers, got...), ended
+	}
+	if paced == 0 {
+		t.Error("nothing was sent evenly")
+	}
+}
+
 // TestPlanBegins: nothing is known, so little is sent, and no more than the budget; a
 // zero budget is the default one.
 func TestPlanBegins(t *testing.T) {
