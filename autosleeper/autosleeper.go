@@ -3,7 +3,7 @@
 //
 //	var s autosleeper.Sleeper
 //
-//	for {
+//	for ctx.Err() == nil { // when it has ended, no sleep holds back a call
 //		if err := call(); err != nil {
 //			s.SleepOnFailure(ctx)
 //			continue
