@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,5 +32,52 @@ func TestPagesOnStandardOutput(t *testing.T) {
 	}
 	if files, err := filepath.Glob("*"); err != nil || len(files) > 0 {
 		t.Errorf("files %q, %v; want none", files, err)
+	}
+}
+
+// What a command writes is neither a file that it reads, by whatever name, nor
+// another that it writes.
+func TestOutputsOverInputs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	files := map[string]string{
+		"a.log":    "192.0.2.1 - - [22/Nov/2026:19:14:21 +0100] \"GET / HTTP/1.1\" 200 5\n",
+		"r.yaml":   "rules: [{name: r, key: address, limits: 2/min}]\n",
+		"s.yaml":   "server: {rate: 4/s}\nduration: 1s\nclients: [{workers: 1}]\n",
+		"t.log":    "1 200\n2 429\n",
+		"old.html": "<p>old</p>\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("a.log", "link"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"replay -rules r.yaml -trace a.log a.log", "-trace: a.log is read"},
+		{"replay -rules r.yaml -trace link a.log", "-trace: link is read"},
+		{"replay -suggest address -o r.yaml -rules r.yaml a.log", "-o: r.yaml is read"},
+		{"replay -suggest address -o new -trace ./new a.log", "-o and -trace: both to ./new"},
+		{"sim -seeds 1 -policy none -html s.yaml s.yaml", "-html: s.yaml is read"},
+		{"sim -seeds 1 -policy none -html old.html -svg old.html s.yaml", "-html and -svg: both to old.html"},
+		{"sim scoreboard -seeds 1 -policy none -md s.yaml s.yaml", "-md: s.yaml is read"},
+		{"tune -runs 20 -seeds 1 -policy fixed(rate=1..9) -svg s.yaml s.yaml", "-svg: s.yaml is read"},
+		{"find -observe t.log -scenario t.log", "-scenario: t.log is read"},
+		{"find -d @old.html -html old.html http://127.0.0.1:1/", "-html: old.html is read"},
+		{"find -rules new -scenario new http://127.0.0.1:1/", "-rules and -scenario: both to new"},
+	} {
+		_, stderr, code := play(t.Context(), strings.Fields(c.args)...)
+		if code != 2 || !strings.HasPrefix(stderr, "throttle: "+c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("throttle %s: code %d, %q; want 2, %q in one line", c.args, code, stderr, c.want)
+		}
+	}
+	for name, text := range files {
+		if is, err := os.ReadFile(name); string(is) != text {
+			t.Errorf("%s is %.40q, %v; want it as it was", name, is, err)
+		}
+	}
+	if _, stderr, code := play(t.Context(), "replay", "-rules", "r.yaml", "-trace", "/dev/null", "a.log"); code != 0 {
+		t.Errorf("to /dev/null: code %d, %q; want 0", code, stderr)
 	}
 }

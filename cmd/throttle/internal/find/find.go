@@ -85,7 +85,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return usage.Help(err, help, stdout)
 	}
-	if err := outfile.Check(o.json, o.outputs()...); err != nil {
+	if err := outfile.Check(o.json, o.reads, o.outputs()...); err != nil {
 		return err
 	}
 	if err := o.consent(stdin, stderr); err != nil {

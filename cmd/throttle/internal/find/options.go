@@ -40,6 +40,7 @@ type options struct {
 	html     string
 	rules    string
 	scenario string
+	reads    []string // files
 }
 
 // outputs are the files to write.
@@ -167,6 +168,9 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 	}
 	if o.request.Body, err = outgoing.Data(in.data); err != nil {
 		return err
+	}
+	if name, file := strings.CutPrefix(in.data, "@"); file {
+		o.reads = []string{name}
 	}
 	if o.atOnce == 0 {
 		o.atOnce = loadgen.DefaultInFlight

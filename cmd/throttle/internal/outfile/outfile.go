@@ -23,13 +23,17 @@ type Output struct{ Option, Path string }
 
 // Check reports whether all that is asked for can be written: better to
 // know before the work than after it. One page at most goes to standard output,
-// in place of the tables.
-func Check(json bool, outputs ...Output) error {
+// in place of the tables, and none over another or over reads, the files that
+// the work reads.
+func Check(json bool, reads []string, outputs ...Output) error {
 	taken := ""
 	if json {
 		taken = "-json"
 	}
-	for _, o := range outputs {
+	for i, o := range outputs {
+		if err := o.alone(reads, outputs[:i]); err != nil {
+			return err
+		}
 		switch {
 		case o.Path != Dash:
 			if err := CheckWritable(o.Option, o.Path); err != nil {
@@ -42,6 +46,37 @@ func Check(json bool, outputs ...Output) error {
 		}
 	}
 	return nil
+}
+
+// alone refuses an output over a file that is read, or over one of others.
+func (o Output) alone(reads []string, others []Output) error {
+	for _, name := range reads {
+		if same(o.Path, name) {
+			return usage.Errorf("%s: %s is read, and would be written over; name another file", o.Option, words.Quote(o.Path))
+		}
+	}
+	for _, other := range others {
+		if same(o.Path, other.Path) {
+			return usage.Errorf("%s and %s: both to %s; name two files", other.Option, o.Option, words.Quote(o.Path))
+		}
+	}
+	return nil
+}
+
+// same reports whether two names are of one file, even if that is not there yet.
+// A pipe or a device, as /dev/null, may be named twice.
+func same(a, b string) bool {
+	if a == "" || b == "" || a == Dash || b == Dash {
+		return false
+	}
+	x, missing := os.Stat(a)
+	y, err := os.Stat(b)
+	if missing == nil && err == nil {
+		return x.Mode().IsRegular() && os.SameFile(x, y)
+	}
+	a, missing = filepath.Abs(a)
+	b, err = filepath.Abs(b)
+	return missing == nil && err == nil && a == b
 }
 
 // CheckWritable reports whether a file of that name can be written.

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,7 +144,7 @@ type seen struct {
 // begin prepares all that can be wrong before the log is read.
 func (o *options) begin(stdin io.Reader) (*work, error) {
 	w := &work{options: o}
-	if err := outfile.Check(o.json, o.outputs()...); err != nil {
+	if err := outfile.Check(o.json, slices.Concat(o.names, o.rules), o.outputs()...); err != nil {
 		return nil, err
 	}
 	versions, err := w.versions(stdin)

@@ -40,6 +40,16 @@ func Read(names []string) (scenarios []sim.Scenario, err error) {
 	return scenarios, nil
 }
 
+// Files are those of names that Read takes for files.
+func Files(names []string) (files []string) {
+	for _, name := range names {
+		if _, builtin := sim.Find(name); !builtin {
+			files = append(files, name)
+		}
+	}
+	return files
+}
+
 // otherScenario reads a scenario that is not built in.
 func otherScenario(name string) (sim.Scenario, error) {
 	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) || name == "" {

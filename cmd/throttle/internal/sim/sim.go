@@ -181,7 +181,7 @@ func (o *options) read(policies, asserts, names []string) (err error) {
 	if o.svg != "" && len(o.scenarios) > 1 {
 		return usage.Errorf("-svg: a picture is of one scenario, not of %d", len(o.scenarios))
 	}
-	return outfile.Check(o.json, outfile.Output{Option: "-html", Path: o.html}, outfile.Output{Option: "-svg", Path: o.svg}, outfile.Output{Option: "-md", Path: o.md})
+	return outfile.Check(o.json, scenario.Files(names), outfile.Output{Option: "-html", Path: o.html}, outfile.Output{Option: "-svg", Path: o.svg}, outfile.Output{Option: "-md", Path: o.md})
 }
 
 // run does the work and reports it.
