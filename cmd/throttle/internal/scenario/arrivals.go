@@ -45,7 +45,15 @@ func (y *yamlFile) arrivals(g *sim.Group, f field) {
 		g.Arrivals = rate.arrivalRate(1e-9)
 	}
 	g.Steps = y.steps(steps)
-	g.Repeat = m.get("repeat").duration(time.Millisecond, maxTime)
+	if repeat := m.get("repeat"); repeat.present() {
+		g.Repeat = repeat.duration(time.Millisecond, maxTime)
+		switch n := len(g.Steps); {
+		case n == 0:
+			repeat.fail("needs steps to repeat, as in {steps: [{rate: 2/s}, {at: 8h, rate: 8/s}], repeat: 24h}")
+		case g.Steps[n-1].At >= g.Repeat:
+			repeat.fail("must be longer than until the last step at %s", words.Short(g.Steps[n-1].At))
+		}
+	}
 	g.Batch = int(m.get("batch").integer(1, 10_000))
 	if trace.present() {
 		g.Trace = y.trace(trace)

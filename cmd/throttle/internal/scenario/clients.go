@@ -85,6 +85,9 @@ func (y *yamlFile) group(n ast.Node, s *sim.Scenario) sim.Group {
 	}
 	y.arrivals(&g, f.get("arrivals"))
 	y.calls(&g, f)
+	if s.Network.Loss > 0 && g.Timeout == 0 {
+		y.fail(n, "clients: calls are lost, and would wait forever; write timeout: 2s, or leave loss out")
+	}
 	g.Cost = y.cost(f.get("cost"), s.Server.MaxCost())
 	return g
 }

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,16 +151,9 @@ func (y *yamlFile) presets(f field) map[string]string {
 			y.fail(family.key, "%v", err)
 			return nil
 		}
-		var set []string
-		for _, x := range y.mapping(family.node, family.name).list {
-			text, ok := x.scalar()
-			if !ok || strings.ContainsAny(text+x.name, "(),=") {
-				x.fail("must be a number, a duration or a word")
-				return nil
-			}
-			set = append(set, x.name+"="+text)
+		if set := y.settings(family.name, y.mapping(family.node, family.name).list); len(set) > 0 {
+			all[family.name] = strings.Join(set, ",")
 		}
-		all[family.name] = strings.Join(set, ",")
 	}
 	return all
 }
@@ -188,17 +182,18 @@ func (y *yamlFile) policy(f field) *sim.Policy {
 		y.fail(family.node, "%v", err)
 		return nil
 	}
-	return y.settings(name, g)
+	others := slices.DeleteFunc(slices.Clone(g.list), func(f field) bool { return f.name == "name" })
+	p, err := policy.Parse(fmt.Sprintf("%s(%s)", name, strings.Join(y.settings(name, others), ",")))
+	if err != nil {
+		y.fail(g.node, "%v", err)
+	}
+	return &p
 }
 
-// settings is the named policy with the other fields as its settings. Each is
-// tried by itself first, to find the one that is wrong.
-func (y *yamlFile) settings(name string, g fields) *sim.Policy {
-	var set []string
-	for _, f := range g.list {
-		if f.name == "name" {
-			continue
-		}
+// settings are those of the named policy as name=value. Each is tried by itself,
+// to find the one that is wrong.
+func (y *yamlFile) settings(name string, list []field) (set []string) {
+	for _, f := range list {
 		text, ok := f.scalar()
 		if !ok || strings.ContainsAny(text+f.name, "(),=") {
 			f.fail("must be a number, a duration or a word")
@@ -211,9 +206,5 @@ func (y *yamlFile) settings(name string, g fields) *sim.Policy {
 		}
 		set = append(set, item)
 	}
-	p, err := policy.Parse(fmt.Sprintf("%s(%s)", name, strings.Join(set, ",")))
-	if err != nil {
-		y.fail(g.node, "%v", err)
-	}
-	return &p
+	return set
 }

@@ -167,7 +167,7 @@ var badScenarios = []struct {
 	{"server: {limit: sliding-log}\n", "1:9: server: no rate"},
 	{"server: {limit: sliding-log, rate: 4/s, burst: 5}\n", "1:41: burst: a sliding log has none"},
 	{"server: {limit: sliding-log, rate: 4/s, start: 5}\n", "1:41: start: a sliding log has none"},
-	{"server: {limit: sliding-log, rate: 1000001/h}\nclients: [{work: 1}]\n", "1:1: scenario x: count 1000001: a sliding log keeps at most 1000000"},
+	{"server: {limit: sliding-log, rate: 1000001/h}\nclients: [{work: 1}]\n", "1:36: rate 1000001/h: is more than the 1000000 that a sliding log keeps at most"},
 	{"server: {limit: leaky-bucket, rate: 4/s}\n", "1:17: limit leaky-bucket: it delays what is too soon; write queue: 20"},
 	{"server: {limit: concurrency, rate: 4/s}\n", "1:17: limit concurrency: write limit: none and how many are worked on at once, as in service: {time: 200ms, at_once: 10}"},
 	{"server: {limit: none, rate: 4/s}\n", "1:23: rate: a server with limit none has none"},

@@ -37,12 +37,18 @@ func (y *yamlFile) limits(s *sim.Server, f fields) {
 		if y.err != nil {
 			return
 		}
+		q := y.quota(g)
+		if y.err == nil && q.Limit.Unlimited() {
+			g.get("limit").fail("limits nothing; leave it out of several")
+		}
 		if i > 0 {
 			y.without(g, "only the first of several limits delays", "queue")
-			s.More = append(s.More, y.quota(g))
+			if y.err == nil && q.Limit.Count == 0 {
+				g.get("rate").fail("allows nothing, and the others could never pass")
+			}
+			s.More = append(s.More, q)
 			continue
 		}
-		q := y.quota(g)
 		s.Limit, s.By, s.Costs = q.Limit, q.By, q.Costs
 		s.Queue = g.get("queue").integer(1, maxCount)
 	}
@@ -83,7 +89,10 @@ func (y *yamlFile) limit(f fields) limit.Limit {
 // rateOf is the field as a rate of that kind of limit.
 func (f field) rateOf(kind limit.Kind) (count int64, period time.Duration) {
 	if kind != limit.CalendarWindow {
-		return f.rate()
+		if count, period = f.rate(); kind == limit.SlidingLog && count > limit.MaxLog {
+			f.fail("is more than the %d that a sliding log keeps at most", limit.MaxLog)
+		}
+		return count, period
 	}
 	text, _ := f.scalar()
 	l, err := limit.Parse(text+" calendar-window", nil)

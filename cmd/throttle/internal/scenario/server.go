@@ -27,6 +27,9 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 	}
 	s.Server.Errors = f.get("errors").share()
 	s.Server.Final = f.get("final").share()
+	if s.Server.Errors+s.Server.Final >= 1 {
+		f.get("final").fail("must be below 1 together with errors")
+	}
 	s.Server.Nodes = int(f.get("nodes").integer(1, maxNodes))
 	s.Server.Phase = f.get("phase").duration(0, maxTime)
 	s.Server.Service = y.service(f.get("service"))
