@@ -159,6 +159,16 @@ func TestScopesThatHearNothing(t *testing.T) {
 	}
 }
 
+// Each node has a whole number of what a limit counts, one at least, as
+// docs/simulator.md says: together less or more than the limit.
+func TestPartsOfNodes(t *testing.T) {
+	for nodes, want := range map[int]int64{2: 4, 3: 3, 8: 8} {
+		if got := share(bucketOf(4, time.Second, 4), nodes); got.Count*int64(nodes) != want || got.Burst*int64(nodes) != want {
+			t.Errorf("%d nodes share 4/s as %d/s and %d at once each; want %d together", nodes, got.Count, got.Burst, want)
+		}
+	}
+}
+
 // What is said is that of the node, old or missing, as the scenario has it.
 func TestBlur(t *testing.T) {
 	s := Scenario{Server: Server{
