@@ -243,7 +243,7 @@ var badScenarios = []struct {
 	{client("arrivals: 3"), `3:22: rate "3": `},
 	{client("policy: best"), `3:20: policy "best" is not known; known are none`},
 	{client("policy: backoff(factor=x)"), "3:20: policy backoff: factor=x: must be a number"},
-	{client("policy: [none]"), "3:20: policy: (a list); write its fields"},
+	{client("policy: [none]"), "3:20: policy: (a list); write {NAME: VALUE}"},
 	{client("policy: {factor: 2}"), "3:20: policy: needs a name"},
 	{client("policy: {name: best}"), `3:27: policy "best" is not known`},
 	{client("policy: {name: backoff, factr: 2}"), `3:36: policy backoff: setting "factr" is not known; known are`},

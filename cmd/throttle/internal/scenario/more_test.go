@@ -142,6 +142,8 @@ var badMore = []struct{ text, want string }{
 	{"server: {rate: 4/s}\nclients: [{work: 1}]\nsettings: {fixed: {speed: 1}}\n", `3:20: policy fixed: setting "speed" is not known`},
 	{"server: {rate: 4/s}\nclients: [{work: 1}]\nsettings: {fixed: {rate: 1}, backoff: {factor: 0}}\n", `3:40: policy backoff: factor=0: must be a number from 1`},
 	{"server: {rate: 4/s}\nclients: [{work: 1}]\nsettings: {omniscient: {rate: 4}}\n", `3:25: policy omniscient: it has no settings`},
+	{"server: {rate: 4/s}\nclients: [{work: 1}]\nsettings: null\n", "3:11: settings: empty; write {NAME: VALUE}, or leave it out"},
+	{"server: {rate: 4/s}\nclients: [{work: 1}]\nsettings: {adaptive: 3}\n", "3:22: adaptive: 3; write {NAME: VALUE}"},
 	{"server: {limit: sliding-log, rate: 4/s, changes: [{at: 1m, rate: 1000001/s}]}\n", "1:66: rate 1000001/s: is more than the 1000000"},
 	{"server: {limits: [{rate: 4/s}, {limit: none}]}\n", "1:40: limit none: limits nothing; leave it out"},
 	{"server: {limits: [{rate: 4/s}, {rate: 0/s}]}\n", "1:39: rate 0/s: allows nothing"},

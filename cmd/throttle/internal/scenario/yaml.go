@@ -214,7 +214,11 @@ func (y *yamlFile) mapping(n ast.Node, what string, known ...string) fields {
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{n}
 	default:
-		y.fail(n, "%s: %s; write its fields: %s", what, show(n), strings.Join(known, ", "))
+		right := "its fields: " + strings.Join(known, ", ")
+		if len(known) == 0 {
+			right = "{NAME: VALUE}, or leave it out"
+		}
+		y.fail(n, "%s: %s; write %s", what, show(n), right)
 	}
 	for _, v := range values {
 		name := v.Key.GetToken().Value
