@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,4 +173,47 @@ func TestSlowBodyIsReturned(t *testing.T) {
 		}
 		a.Body.Close()
 	})
+}
+
+// summed is a body that sets a trailer when it has been read.
+type summed struct {
+	io.Reader
+	trailer http.Header
+}
+
+func (s summed) Read(p []byte) (n int, err error) {
+	if n, err = s.Reader.Read(p); err == io.EOF {
+		s.trailer.Set("X-Sum", "1")
+	}
+	return n, err
+}
+
+// A trailer of a request has its value only once the body was read: it is sent all the
+// same, also where the body is kept for another try.
+func TestBodyBeforeTrailer(t *testing.T) {
+	var tries atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("X-Got", r.Trailer.Get("X-Sum"))
+		if tries.Add(1)%2 == 0 {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer s.Close()
+	for _, most := range []int64{0, 100} {
+		tr := &Transport{MaxRequestBody: most, Throttles: &throttle.Group{New: unpaced}}
+		for range 2 {
+			r, _ := http.NewRequest("PUT", s.URL, nil)
+			r.Trailer = http.Header{"X-Sum": nil}
+			r.Body, r.ContentLength = io.NopCloser(summed{strings.NewReader("hello"), r.Trailer}), -1
+			a, err := tr.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			if got := a.Header.Get("X-Got"); got != "1" {
+				t.Errorf("MaxRequestBody %d: the server got the trailer %q with %d, want 1", most, got, a.StatusCode)
+			}
+		}
+	}
 }

@@ -92,6 +92,7 @@ func (c *call) note(mayHaveRun bool) {
 func (c *call) next() (*http.Request, error) {
 	c.tap = new(tap)
 	req := c.req.Clone(follow(c.req.Context(), c.link, c.tap))
+	req.Trailer = c.req.Trailer // no copy: its values are set while the body is read
 	body, err := c.bodyOf(req)
 	req.Body, c.sent = body, true
 	return req, err
