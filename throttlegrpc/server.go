@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -50,7 +51,8 @@ type Server struct {
 	// admit.Refund.
 	Control *admit.Control
 	// Messages decides about each message received in a stream; the first one
-	// refused ends its stream as a refused call ends. It must not be the
+	// refused ends its stream as a refused call ends, whatever the method returns
+	// then. It must not be the
 	// Control, and needs another Name if both have one Store. If nil, messages
 	// are not limited.
 	Messages *admit.Control
@@ -105,10 +107,15 @@ func (s *Server) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return err
 	}
-	if s.Messages != nil || ctx != ss.Context() {
-		ss = &metered{ServerStream: ss, server: s, method: info.FullMethod, ctx: ctx}
+	if s.Messages == nil && ctx == ss.Context() {
+		return handler(srv, ss)
 	}
-	return handler(srv, ss)
+	m := &metered{ServerStream: ss, server: s, method: info.FullMethod, ctx: ctx}
+	err = handler(srv, m)
+	if refused := m.refused.Load(); refused != nil {
+		return *refused // whatever the method made of it, as an end of what was sent
+	}
+	return err
 }
 
 // context returns the context of an admitted call.
@@ -125,14 +132,14 @@ type metered struct {
 	server  *Server
 	method  string
 	ctx     context.Context
-	refused error // the stream ends with it, even if the method reads on
+	refused atomic.Pointer[error] // the stream ends with it, even if the method reads on
 }
 
 func (m *metered) Context() context.Context { return m.ctx }
 
 func (m *metered) RecvMsg(msg any) error {
-	if m.refused != nil {
-		return m.refused
+	if refused := m.refused.Load(); refused != nil {
+		return *refused
 	}
 	if err := m.ServerStream.RecvMsg(msg); err != nil {
 		return err
@@ -141,7 +148,9 @@ func (m *metered) RecvMsg(msg any) error {
 	if a != nil {
 		a.Done()
 	}
-	m.refused = err
+	if err != nil {
+		m.refused.Store(&err)
+	}
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/netip"
@@ -288,7 +289,8 @@ func recovers(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grp
 	return handler(ctx, req)
 }
 
-// Messages of a stream count by their cost; the one too many ends it.
+// Messages of a stream count by their cost; the one too many ends it, whatever the
+// method returns.
 func TestMessages(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := &Server{
@@ -300,24 +302,34 @@ func TestMessages(t *testing.T) {
 				return q
 			},
 		}
-		conn := limited(t, &service{sum: func(ss grpc.ServerStream) error {
+		reads := func(ss grpc.ServerStream) {
 			for ss.RecvMsg(new(wrapperspb.Int64Value)) == nil {
 			}
-			return ss.RecvMsg(new(wrapperspb.Int64Value)) // the same again
-		}}, s)
-		cs, err := conn.NewStream(t.Context(), descSum, sum)
-		if err != nil {
-			t.Fatal(err)
 		}
-		for _, n := range []int64{4, 4, 3, 1} {
-			if err := cs.SendMsg(wrapperspb.Int64(n)); err != nil {
+		for name, method := range map[string]func(grpc.ServerStream) error{
+			"reads on": func(ss grpc.ServerStream) error {
+				reads(ss)
+				return ss.RecvMsg(new(wrapperspb.Int64Value)) // the same again
+			},
+			"takes it for the end":    func(ss grpc.ServerStream) error { reads(ss); return nil },
+			"has an error of its own": func(ss grpc.ServerStream) error { reads(ss); return io.ErrUnexpectedEOF },
+		} {
+			conn := limited(t, &service{sum: method}, s)
+			cs, err := conn.NewStream(t.Context(), descSum, sum)
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		err = cs.RecvMsg(new(wrapperspb.Int64Value))
-		want := `ResourceExhausted quota messages (10/min) retry 6s retry-pushback-ms: 6000`
-		if got := told(err, nil, cs.Trailer()); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+			for _, n := range []int64{4, 4, 3, 1} {
+				if err := cs.SendMsg(wrapperspb.Int64(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err = cs.RecvMsg(new(wrapperspb.Int64Value))
+			want := `ResourceExhausted quota messages (10/min) retry 6s retry-pushback-ms: 6000`
+			if got := told(err, nil, cs.Trailer()); got != want {
+				t.Errorf("a method that %s: got  %s\nwant %s", name, got, want)
+			}
+			time.Sleep(time.Minute) // until the bucket is full again
 		}
 	})
 }
