@@ -118,7 +118,7 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 		e.Scope, e.Why = w.blocker(), w.why
 	}
 	switch {
-	case w.ticket.Broke:
+	case w.ticket.Broke && !w.once: // which has no other try anyway
 		e = &Error{Reason: ErrBudget}
 	case w.late(now):
 		e.Reason = context.DeadlineExceeded

@@ -72,6 +72,19 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// A Try has one try, and says so, also while there is no budget for others.
+func TestTryWithoutBudget(t *testing.T) {
+	th := unpaced()
+	th.Budget = pace.Budget{Max: 1}
+	fails := func(context.Context) error { return Failed(errBoom) }
+	if err := th.Do(t.Context(), fails); !errors.Is(err, ErrBudget) {
+		t.Fatalf("Do = %v, want ErrBudget", err)
+	}
+	if err := th.Try(t.Context(), fails); !errors.Is(err, ErrTries) || !errors.Is(err, errBoom) {
+		t.Errorf("Try = %v, want ErrTries and boom", err)
+	}
+}
+
 func TestThrottledUntilTheContextEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		th := &Throttle{Control: &pace.Fixed{Rate: 1}}
