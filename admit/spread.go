@@ -44,18 +44,21 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 	if l.Count <= 0 || l.Unlimited() {
 		return p
 	}
-	one := float64(l.Period) / float64(l.Count)
-	p.each = atMostDay(one * float64(max(n, 1)))
+	n = max(n, 1)
+	if l.Kind == limit.TokenBucket {
+		one := float64(l.Period) / float64(l.Count)
+		p.each, p.room = atMostDay(one*float64(n)), atMostDay(one*float64(l.Max()))
+		return p
+	}
+	p.part = 1 / float64(max(l.Count/n, 1)) // of 5, two of cost 2 fit: what is left of a window is lost
+	p.each = atMostDay(float64(l.Period) * p.part)
 	switch l.Kind {
-	case limit.TokenBucket:
-		p.room = atMostDay(one * float64(l.Max()))
 	case limit.SlidingWindow:
 		p.counts = l.Period
 	case limit.SlidingSlots: // in Period and one slot more no more than Count pass
 		slots := float64(cmp.Or(max(l.Slots, 0), usualSlots))
 		p.counts = atMostDay(float64(l.Period) * (1 + 1/min(slots, limit.MaxSlots)))
 	}
-	p.part = float64(max(n, 1)) / float64(l.Count)
 	return p
 }
 

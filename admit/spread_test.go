@@ -3,14 +3,57 @@ package admit
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
 )
 
 var t0 = time.Unix(1_800_000_000, 0)
+
+// TestPromisesOfCosts: callers that cost so much that a part of each window is left
+// over are served when they come as told, by whole seconds or by milliseconds.
+func TestPromisesOfCosts(t *testing.T) {
+	for kind := limit.TokenBucket; kind <= limit.CalendarWindow; kind++ {
+		for _, whole := range []bool{false, true} {
+			if kind == limit.SlidingWindow { // which refuses some of cost 1 too
+				continue
+			}
+			bubble.Test(t, func(t *testing.T) {
+				c := &Control{Limit: limit.Limit{Kind: kind, Count: 5, Period: time.Minute}, Spread: time.Hour}
+				ask := func(caller string, cost int64) *Admission {
+					a, err := c.Begin(t.Context(), Request{Key: "k", Caller: caller, Request: rules.Request{Cost: func(string) int64 { return cost }}})
+					if a.Done(); err != nil {
+						t.Error(err)
+					}
+					return a
+				}
+				ask("first", 5)
+				var callers sync.WaitGroup
+				for i := range 30 {
+					callers.Go(func() {
+						a := ask(fmt.Sprint(i), 2)
+						told := a.RetryAfter
+						if whole {
+							told = a.RetryAfterWhole
+						}
+						time.Sleep(told + 2*trip) // an answer travels for longer than trip
+						if a = ask(fmt.Sprint(i), 2); !a.OK {
+							t.Errorf("%v, whole seconds %v: refused again after %v, for %v", kind, whole, told, a.RetryAfter)
+						}
+					})
+					synctest.Wait()
+				}
+				callers.Wait()
+			})
+		}
+	}
+}
 
 // Promises are kept for a bounded number of keys, and not beyond their time.
 func TestPromisesAreForgotten(t *testing.T) {
