@@ -184,7 +184,7 @@ func (a *Admission) Share() float64 {
 		return 0
 	}
 	c, l := a.control, a.Asks[a.Binding].Limit
-	rate := float64(max(l.Count, 0)) / l.Period.Seconds()
+	rate := float64(max(l.Count, 0)) / periodOf(l).Seconds()
 	crowd := c.crowds.size(c.hash(a.Asks[a.Binding].Key), c.hash(a.Request.Caller), a.At())
 	return rate / crowd
 }

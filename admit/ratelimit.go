@@ -111,6 +111,7 @@ func (p *policies) of(name string, l limit.Limit) policyText {
 // seconds: of other Periods the most at once is another number.
 func textOf(name string, l limit.Limit) (t policyText) {
 	var s signal.Signal
+	l.Period = periodOf(l)
 	s.Limit.V, s.Limit.OK = max(l.Count, 0), true
 	s.Window.V, s.Window.OK = l.Period, true
 	s.Remaining.OK = true
@@ -126,4 +127,15 @@ func textOf(name string, l limit.Limit) (t policyText) {
 		}
 	}, name)
 	return t
+}
+
+// periodOf returns the Period that l counts in: a CalendarWindow rounds its own up, as
+// String writes it.
+func periodOf(l limit.Limit) time.Duration {
+	if l.Kind != limit.CalendarWindow {
+		return l.Period
+	}
+	l.Zone = nil // its name may be one that cannot be read
+	l, _ = limit.Parse(l.String(), nil)
+	return l.Period
 }

@@ -51,7 +51,7 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 		return p
 	}
 	p.part = 1 / float64(max(l.Count/n, 1)) // of 5, two of cost 2 fit: what is left of a window is lost
-	p.each = atMostDay(float64(l.Period) * p.part)
+	p.each = atMostDay(float64(periodOf(l)) * p.part)
 	switch l.Kind {
 	case limit.SlidingWindow:
 		p.counts = l.Period

@@ -55,6 +55,24 @@ func TestPromisesOfCosts(t *testing.T) {
 	}
 }
 
+// TestPeriodOfCalendar: callers are told of the window that a calendar limit counts in,
+// where its Period is rounded up to one.
+func TestPeriodOfCalendar(t *testing.T) {
+	zone := time.FixedZone("no name of a zone", 3600)
+	c := &Control{Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 86_400, Period: 12 * time.Hour, Zone: zone}}
+	a, err := c.Begin(t.Context(), Request{Key: "k", Caller: "one"})
+	defer a.Done()
+	if policy, _ := a.RateLimit(); err != nil || policy != `"default";q=86400;w=86400` {
+		t.Errorf("the policy of 86400 a day, written as 12 hours = %s, %v", policy, err)
+	}
+	if share := a.Share(); share < 0.9 || share > 1.1 { // by an estimate of the callers
+		t.Errorf("the share of one caller = %v a second, want about 1", share)
+	}
+	if p := promiseOf(c.Limit, 1, time.Second); p.each != time.Second {
+		t.Errorf("one of 86400 a day is promised in %v, want 1s", p.each)
+	}
+}
+
 // Promises are kept for a bounded number of keys, and not beyond their time.
 func TestPromisesAreForgotten(t *testing.T) {
 	now := t0
