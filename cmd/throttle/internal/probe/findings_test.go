@@ -29,8 +29,11 @@ func near(x float64) fit.Interval { return fit.Interval{Low: x * 0.995, High: x 
 // made are findings of one kind, as package fit may return them.
 func made(m fit.Model) *findings {
 	c := fit.Candidate{
-		Model: m, LogLikelihood: -3.25, Share: 0.99995, RateIn: near(m.Rate), BurstIn: fit.Interval{Low: m.Burst, High: m.Burst},
+		Model: m, LogLikelihood: -3.25, Share: 0.99995, BurstIn: fit.Interval{Low: m.Burst, High: m.Burst},
 		CountIn: fit.Interval{Low: m.Count, High: m.Count}, PeriodIn: near(m.Period.Seconds()), InFlightIn: fit.Interval{Low: float64(m.InFlight), High: float64(m.InFlight)},
+	}
+	if m.Period == 0 { // the rate of a window is no parameter of its own
+		c.RateIn = near(m.Rate)
 	}
 	return &findings{
 		Result: fit.Result{Candidates: []fit.Candidate{c, {LogLikelihood: -80, Share: 1e-9}}, Decided: true, Used: 90, Refused: 4},
@@ -94,6 +97,12 @@ func TestReport(t *testing.T) {
 		var o map[string]any
 		if err := json.Unmarshal([]byte(text), &o); err != nil || o["decided"] != f.Decided || o["caller"] != f.code() {
 			t.Errorf("%v as JSON: %s, %v", m, text, err)
+		}
+		for _, name := range []string{"rate_per_s", "burst", "count", "period_s", "in_flight"} {
+			p, ok := o["candidates"].([]any)[0].(map[string]any)[name].(map[string]any)
+			if is, low, high := p["is"], p["low"], p["high"]; ok && (is.(float64) < low.(float64) || is.(float64) > high.(float64)) {
+				t.Errorf("%v as JSON: %s is %v, outside its interval from %v to %v", m, name, is, low, high)
+			}
 		}
 		if i == 0 {
 			all.WriteString(text + "\n")

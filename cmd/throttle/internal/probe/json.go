@@ -46,8 +46,10 @@ type value struct {
 	High float64 `json:"high"`
 }
 
+// valueOf is nil where the kind has no such parameter, as the rate of a window,
+// which follows from its count and period.
 func valueOf(x float64, in fit.Interval) *value {
-	if x == 0 {
+	if x == 0 || in == (fit.Interval{}) {
 		return nil
 	}
 	return &value{x, in.Low, in.High}
