@@ -60,3 +60,23 @@ func TestOneTextForAList(t *testing.T) {
 		t.Errorf("overlay %+v, want no raise", o)
 	}
 }
+
+// The answer to a change without an end states none: a zero time would be an end long ago.
+func TestAnswersStateEnds(t *testing.T) {
+	x := instances(t, 1)[0]
+	for _, c := range []struct {
+		method, path string
+		body         any
+		ends         bool
+	}{
+		{"PUT", "switches/new", because("key", "*", "value", "blue"), false},
+		{"PUT", "switches/new", because("key", "*", "value", "blue", "for", "1h"), true},
+		{"PUT", "kill", because("for", "1h"), true},
+		{"DELETE", "kill", because(), false},
+	} {
+		got := x.write(c.method, "/api/v1/"+c.path, c.body)
+		if got.status != 200 || strings.Contains(got.body, "until") != c.ends || strings.Contains(got.body, "0001-01-01") {
+			t.Errorf("%s %s: %d %s, want an end: %t", c.method, c.path, got.status, got.body, c.ends)
+		}
+	}
+}

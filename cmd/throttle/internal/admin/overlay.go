@@ -268,6 +268,6 @@ func (s *server) kill(w http.ResponseWriter, r *http.Request) error {
 			o.Kill = k
 			return nil
 		})
-		return map[string]any{"kill": k.On, "until": k.Until}, err
+		return ending(map[string]any{"kill": k.On}, k.Until), err
 	})
 }

@@ -74,6 +74,14 @@ func (l *lasting) ends(now time.Time) (time.Time, error) {
 	return until.UTC().Truncate(time.Second), nil
 }
 
+// ending adds to an answer when the change ends, if it does.
+func ending(answer map[string]any, until time.Time) map[string]any {
+	if !until.IsZero() {
+		answer["until"] = until
+	}
+	return answer
+}
+
 // torn is a number or a unit with a space in it: "1 30m" is no 130 minutes, and "1m s"
 // no millisecond.
 var torn = regexp.MustCompile(`[\d.] +[\d.]|[^\d. ] +[^\d. ]`)
