@@ -45,9 +45,9 @@ type Event struct {
 	Kind EventKind
 	// At is when it happened.
 	At time.Time
-	// Wait is for Waits its forecast, [pace.Never] if unknown; for Starts how
-	// long the try waited; for Ends how long the try took; for GivesUp the wait
-	// that was refused, see [Error].
+	// Wait is, for Waits, how long the wait is forecast to be, [pace.Never] if
+	// unknown; for Starts, how long the try waited; for Ends, how long the try
+	// took; for GivesUp, the wait that was refused, see [Error].
 	Wait time.Duration
 	// Try is the number of the try, from 1; for GivesUp the number of tries
 	// made.
@@ -78,9 +78,9 @@ func because(scope string, why pace.Why) string {
 }
 
 // Log returns a function for [Throttle.OnEvent] that writes to l: calls given up
-// as warnings, throttled and failed tries at level info, all else at level debug:
-// also what a call waits for, so a Logger without that level, as [slog.Default],
-// does not write it.
+// as warnings, throttled and failed tries at level info, and all else at level
+// debug. What a call waits for is written at level debug too, which [slog.Default]
+// leaves out.
 func Log(l *slog.Logger) func(Event) {
 	return func(e Event) {
 		level := slog.LevelDebug

@@ -57,8 +57,8 @@ type Throttle struct {
 	// Retries bounds the retries of a call that [Failed], not counting
 	// throttled tries. If zero, 3; below zero, there are none.
 	Retries int
-	// Backoff is how long a call that [Failed] rests before each retry, at
-	// least; its Tries do not count. If zero, [pace.AWS2026Backoff]: 50 ms, 100
+	// Backoff is the shortest rest before each retry of a call that [Failed]; the
+	// field Tries of it is not used. If zero, [pace.AWS2026Backoff]: 50 ms, 100
 	// ms, 200 ms and so on up to 20 s, each times a random number between 0 and
 	// 1. If some of its fields are set, the others are as in a [pace.Backoff],
 	// but for the Jitter: there is always one, FullJitter if it is zero.
@@ -153,8 +153,8 @@ type waiter struct {
 // [Ignore] as the error inside. When Do gives up, it returns an [*Error]. No
 // wait outlives ctx or MaxWait; one that is forecast to do so is refused at
 // once, by an Error that holds the forecast. f is not called with a ctx that is done.
-// A call that has too little time left before the deadline of ctx to be answered is
-// passed over once another waits that has more, see [ErrTooLate].
+// A call with too little time left for an answer before the deadline of ctx is passed
+// over as soon as another call with more time waits, see [ErrTooLate].
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {

@@ -2,8 +2,8 @@ package fit
 
 import "time"
 
-// MaxAnswers is the number of answers that Fit and Next use: of more, the
-// latest.
+// MaxAnswers bounds the answers that Fit and Next use: of more, the latest are
+// used.
 const MaxAnswers = 1 << 16
 
 // Answer holds the times and the outcome of one request. The server decided at some
@@ -15,7 +15,7 @@ type Answer struct {
 	// Refused reports a refusal for load, such as a 429 or 503. If false, the
 	// request was served (it counts even if it was answered with another error).
 	Refused bool
-	// Ignored reports a request of which is not known whether it was counted,
+	// Ignored reports a request of which it is not known whether it was counted,
 	// such as one that timed out. It is left out.
 	Ignored bool
 	// Remaining is the number of requests left after this one, as the server

@@ -15,12 +15,12 @@ import (
 //	queue = n · (1 - base/latency)
 //
 // Adaptive raises the limit, in steps that double, while the queue is less than
-// half of what it allows for, and lowers it to n · base/latency and 0.7 of that
-// allowance when the queue is longer in three windows on end, so that a pause of
-// the server (garbage collection) does not count. A window is as many answers as
-// the limit, at least five: about a round trip. The allowance is 1.5 √n: as much
-// as random arrivals need, and more where base is uncertain or service times
-// vary much, within a third to a half of n.
+// half of what it allows for, and lowers it to n · base/latency plus 0.7 of that
+// allowance when the queue is longer than the allowance in three windows in a row,
+// so that a pause of the server (garbage collection) does not count. A window is as
+// many answers as the limit, at least five: about a round trip. The allowance is
+// 1.5 √n: as much as random arrivals need, and more where base is uncertain or
+// service times vary much, within a third to a half of n.
 //
 // To learn base, it lowers what is in flight for a moment to half of what fills
 // the server: at the start, when the limit has doubled or halved, after three
@@ -49,7 +49,8 @@ type Adaptive struct {
 	// Slowdown is how many times its latency without a queue an answer may take, on
 	// average, before the rest counts as a queue. If below 1, 1. A value s above 1
 	// suits a server that batches, which does more a second the more is in flight:
-	// where its latency grows in proportion at most, s gets 1 - 1/s of its throughput.
+	// where its latency grows at most in proportion to what is in flight, a Slowdown
+	// of s gets 1 - 1/s of its throughput.
 	// Use 6 for a stream of work that no caller waits for, by one client that has the
 	// server to itself: several clients mistake each other's queue for the server's
 	// own latency, and with 6 overload it. Where a server does no more with more in

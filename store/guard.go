@@ -96,8 +96,8 @@ type Guard struct {
 	// MaxCalls bounds concurrent calls to the Store (a bulkhead), including
 	// those without a caller. Further calls wait for a slot until the Timeout.
 	// If zero or below, 1024. Probes are not included: there are at most 4, of
-	// which at most one has a caller that waits; while the Store returns from
-	// none of these, there is no other, and it stays away.
+	// which at most one has a caller that waits. While the Store has returned
+	// from none of the 4, no other probe is sent, and it counts as away.
 	MaxCalls int
 	// OnState is called with the error of each failed call, and with nil when
 	// the Store decides in time after the breaker was open. The error is an

@@ -99,23 +99,24 @@ type Worker[R any] struct {
 	// What is set is then the shortest rest, and the longest is twice that. Its
 	// Tries do not count.
 	Backoff pace.Backoff
-	// Breaker is how many records must end Failed or Ignored, with no answer
-	// between, until the circuit breaker opens: then one try at a time probes the service, after
-	// 100 ms, 200 ms and so on up to 500 ms, with jitter, until one is
+	// Breaker is how many records must end Failed or Ignored in a row, with no answer
+	// between, for the circuit breaker to open: then one try at a time probes the
+	// service, after 100 ms, 200 ms and so on up to 500 ms, with jitter, until one is
 	// answered. If zero, 5; below zero, it never opens.
 	Breaker int
 	// Dead takes a record that was given up: with the error of Handle, inside a
-	// [*throttle.Error] if its Tries are used up. After it returned nil the record counts as done. If it fails it is
-	// called again, after a rest, until the assignment ends. At most 16 calls run
-	// at once, and while more records are to go there, no try starts.
+	// [*throttle.Error] if its Tries are used up. Once it has returned nil, the record
+	// counts as done. If it fails, it is called again after a rest, until the
+	// assignment ends. At most 16 calls run at once, and while more records are to go
+	// there, no try starts.
 	//
 	// If nil, the assignment stops: no further try of it starts, its frontier
 	// stays at that record, and [Assignment.Err] says why.
 	Dead func(ctx context.Context, r R, err error) error
-	// Room is called when an assignment whose Add refused records has room again,
-	// and at most half a Window left to do. It is called in a goroutine of the Worker, outside
-	// its lock, possibly for several assignments at once. If nil, nobody is
-	// notified.
+	// Room is called when an assignment whose Add refused records has room again
+	// and no more than half a Window left to do. It is called in a goroutine of the
+	// Worker, outside its lock, possibly for several assignments at once. If nil,
+	// nobody is notified.
 	Room func(a *Assignment[R])
 	// OnEvent is called with each [Event]. It is called in a goroutine of the
 	// Worker, outside its lock, possibly concurrently. If nil, events are dropped,
