@@ -23,14 +23,19 @@ type Fixed struct {
 	Burst int
 
 	line schedule.Even
+	mean float64 // cost of a request; zero: none has started
 }
 
 var _ Controller = (*Fixed)(nil)
 
 // Wait returns the time until r may start, or the r.Place-th in line.
 func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
-	if r.Place > 0 { // as if all in line cost the same
-		r.Place = int(min(float64(r.Place-1)*charged(r.Cost), 1<<53)) + 1
+	if r.Place > 0 { // those ahead cost what others did
+		each := f.mean
+		if each == 0 {
+			each = charged(r.Cost)
+		}
+		r.Place = int(min(float64(r.Place-1)*each, 1<<53)) + 1
 	}
 	return f.line.Wait(now, r.Since, r.Place, schedule.Interval(f.Rate), schedule.Or(f.Burst, 1))
 }
@@ -39,7 +44,12 @@ func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
 func (f *Fixed) Start(now time.Time, r Request) {
 	interval := schedule.Interval(f.Rate)
 	f.line.Start(now, r.Since, interval, schedule.Or(f.Burst, 1))
-	f.line.Shift(min((charged(r.Cost)-1)*interval, float64(schedule.Longest)))
+	cost := charged(r.Cost)
+	f.line.Shift(min((cost-1)*interval, float64(schedule.Longest)))
+	if f.mean == 0 {
+		f.mean = cost
+	}
+	f.mean += (cost - f.mean) / 8
 }
 
 // Observe corrects the charge to the actual cost, and refunds it if nothing was

@@ -91,6 +91,24 @@ func TestFixedForecastComesTrue(t *testing.T) {
 	}
 }
 
+// A dear request waits for those ahead as they are, not as if they cost as much.
+func TestFixedForecastOfADearRequest(t *testing.T) {
+	f := &Fixed{Rate: 100}
+	f.Start(t0, Request{Since: t0, Cost: 1})
+	for _, c := range []struct {
+		cost int64
+		want time.Duration
+	}{{1, 20 * ms}, {1000, 20 * ms}} {
+		if got := f.Wait(t0, Request{Since: t0, Place: 2, Cost: c.cost}); got != c.want {
+			t.Errorf("a request of %d, second in line behind requests of 1, waits %v, want %v", c.cost, got, c.want)
+		}
+	}
+	f.Start(at(10*ms), Request{Since: t0, Cost: 9})
+	if got := f.Wait(at(10*ms), Request{Since: t0, Place: 2, Cost: 1}); got != 110*ms { // 90 for the last, 20 for one of the mean
+		t.Errorf("behind a request of 1 and one of 9, the second in line waits %v, want 110ms", got)
+	}
+}
+
 func TestFixedBurst(t *testing.T) {
 	count := func(f *Fixed, now time.Time, since time.Time) (n int) {
 		for r := (Request{Since: since}); f.Wait(now, r) <= 0; n++ {
