@@ -16,7 +16,8 @@ import (
 //
 // The latency of the others may be three times that without a flood, or 60 ms,
 // three times what the work takes, if that was less. Without the limit it is more
-// than that. A machine that is too busy with other things adds to it as well: so
+// than that. A machine that is too busy with other things adds to it as well, and lets
+// refusals pile up, so that those of the cleaner are told to come later: so
 // there are three plays at most, of which one must be good. A limit that does not
 // help adds to all.
 func TestOthersDoNotNotice(t *testing.T) {
@@ -34,10 +35,12 @@ func TestOthersDoNotNotice(t *testing.T) {
 		if unlimited <= bound {
 			t.Errorf("median of the others under a flood that nothing limits is %v: the flood is none", unlimited)
 		}
-		if limited <= bound {
+		least, most := acts[1].cleaner.Told() // it is alone under its key, so no other comes before it
+		if limited <= bound && least >= 1 && most <= 2 {
 			return
 		}
-		told += fmt.Sprintf("median of the others under the flood is %v, want at most %v\n", limited, bound)
+		told += fmt.Sprintf("median of the others under the flood is %v, want at most %v; the cleaner is told to come again in %d to %d s, want 1 or 2\n",
+			limited, bound, least, most)
 	}
 	t.Error(told)
 }
@@ -59,9 +62,6 @@ func checkShares(t *testing.T, acts []*act) {
 	}
 	if n := cleaner.Untold(); n != 0 {
 		t.Errorf("%d refusals do not say when to come again", n)
-	}
-	if least, most := cleaner.Told(); least < 1 || most > 2 { // it is alone under its key, so no other comes before it
-		t.Errorf("the cleaner is told to come again in %d to %d s, want 1 or 2", least, most)
 	}
 	var out strings.Builder
 	if err := show(&out, acts); err != nil || strings.Count(out.String(), "\n") != 6 {
