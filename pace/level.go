@@ -12,8 +12,9 @@ import "math"
 //	                      in the longest Retry-After, as a log gives nothing back for so long,
 //	                      where no reset was stated with that
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
-//	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate;
-//	                      twice that where the top is 3 or less and was seen three times in a row
+//	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate, and at
+//	                      most by a factor of e a second: more answers are no reason to grow faster; where the
+//	                      top is 3 or less and was seen three times in a row, twice that and unbounded
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly;
 //	                      not in a fixed window
 //
@@ -47,6 +48,7 @@ type level struct {
 	tops          int     // answers in a row that saw most, and no more
 	tiny          bool    // the bucket holds no more than most
 	seenAt        float64 // an answer
+	gap           float64 // seconds from the one before to it
 	toldAt        float64 // an answer with a hint
 	h             float64
 
@@ -73,7 +75,8 @@ const (
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
-	full       = 0.2  // growth with an answer that sees the bucket full
+	full       = 0.2  // growth with an answer that sees the bucket full,
+	climb      = 1.0  // and at most so much a second
 	rising     = 0.4  // growth with an answer that sees a low level stand still
 	still      = 2    // answers in a row that saw most, which rising begins with
 	surely     = 12   // of those, which say that the bucket holds no more
@@ -196,7 +199,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 // look takes in what an answer shows.
 func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	dt, seen, unit := max(s-l.seenAt, 0), l.seenAt, a.costs.unit()
-	l.seenAt = s
+	l.seenAt, l.gap = s, dt
 	remaining := o.Hints.Remaining
 	// Neither is a fixed window that gives back before it ends, nor one that ends
 	// later than it is long, as two counters do.
@@ -377,7 +380,11 @@ func (l *level) follow(s, sent float64, flying int) {
 	case l.most > smallest || l.tiny || l.tops < still:
 		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)
 		if l.r >= l.most && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
-			l.theta *= math.Exp(full / flight)
+			rise := full / flight
+			if l.most > smallest {
+				rise = min(rise, climb*l.gap)
+			}
+			l.theta *= math.Exp(rise)
 		}
 	case !l.free: // a small bucket that is full looks like a large one that is nearly empty
 		l.theta *= math.Exp(rising / flight)

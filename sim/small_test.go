@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -30,6 +31,32 @@ func TestSmallBuckets(t *testing.T) {
 				if used < 0.7*without || refused > blind+0.05 {
 					t.Errorf("%d/s, burst %d, %d processes: %.1f %% refused, %.2f used; told nothing %.1f %%, %.2f",
 						rate, burst, processes, 100*refused, used, 100*blind, without)
+				}
+			}
+		}
+	}
+}
+
+// Nor does who has most of such a bucket keep it: that a fast client hears more often that
+// the bucket is full makes it grow no faster.
+func TestFairInSmallBuckets(t *testing.T) {
+	for _, rate := range []int64{50, 300} { // a second
+		for _, burst := range []int64{5, 6, 8} {
+			for _, processes := range []int{3, 8} {
+				var jain []float64
+				for seed := range uint64(3) {
+					r := play(t, Scenario{
+						Name: "small", Duration: 5 * time.Minute,
+						Server:  Server{Limit: bucketOf(rate, time.Second, burst), Hints: Hints{Remaining: true}},
+						Network: Network{Latency: 20 * time.Millisecond, Spread: 0.2},
+						Clients: []Group{{Processes: processes, Workers: 10}},
+					}, "adaptive-informed", seed+1)
+					jain = append(jain, r.Jain.V)
+				}
+				slices.Sort(jain)
+				t.Logf("%d/s, burst %d, %d processes: Jain's index %.2f", rate, burst, processes, jain)
+				if jain[1] < 0.75 {
+					t.Errorf("%d/s, burst %d, %d processes: Jain's index %.2f", rate, burst, processes, jain)
 				}
 			}
 		}
