@@ -10,7 +10,8 @@ import (
 // Clear forgets what key has used of l, also what it used under a larger limit
 // before: a bucket is full again, a window unused, a debt forgiven. It is one
 // refund, so it works with every Store, and a concurrent Take comes either before
-// or after it.
+// or after it. Give it the Store that a [Guard] guards, not the Guard, which answers by its
+// fallback while the Store is away, and without an error.
 func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 	_, err := Take(ctx, s, key, l, -math.MaxInt64)
 	return err
@@ -19,7 +20,7 @@ func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 // SetUsed sets what key has used of l to n, which may be more than the limit: it
 // is charged as a debt, bounded as [limit.Ask.Debt] says. If n is zero or below,
 // it is Clear. It clears first and then charges, so a request in between may
-// pass that should not; an error may leave the key cleared.
+// pass that should not; an error may leave the key cleared. For a [Guard] see Clear.
 func SetUsed(ctx context.Context, s Store, key string, l limit.Limit, n int64) error {
 	if err := Clear(ctx, s, key, l); err != nil || n <= 0 {
 		return err
