@@ -23,14 +23,14 @@ type Fixed struct {
 	Burst int
 
 	line schedule.Even
-	mean float64 // cost of a request; zero: none has started
+	mean float64 // cost of those that started lately; zero: none has
 }
 
 var _ Controller = (*Fixed)(nil)
 
 // Wait returns the time until r may start, or the r.Place-th in line.
 func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
-	if r.Place > 0 { // those ahead cost what others did
+	if r.Place > 0 { // those ahead are taken to cost what others did, as r says its own cost alone
 		each := f.mean
 		if each == 0 {
 			each = charged(r.Cost)
