@@ -151,29 +151,29 @@ func TestPostgresSweep(t *testing.T) {
 	log := limit.Limit{Kind: limit.SlidingLog, Count: 5, Period: 24 * time.Hour}
 	stays := limit.Ask{Key: "stays", Limit: log, N: 1}
 	postgresTake(t, s, stays)
-	const old = 2000
+	const old, young = 2000, 4000 // a page of rows or entries is missed by 1 %: there are about 100, and 500 looks
 	for i := range old {
 		postgresTake(t, s, limit.Ask{Key: fmt.Sprint("old", i), Limit: []limit.Limit{day, log}[i%2], N: 1})
 	}
 	// Two days later, but not for all:
 	exec(`UPDATE swept SET t = t - 172800000000 WHERE key <> 'stays'`)
 	exec(`UPDATE swept_log SET until = until - 172800000000 WHERE id <> (SELECT p FROM swept WHERE key = 'stays')`)
-	for i := range old {
+	for i := range young {
 		postgresTake(t, s, limit.Ask{Key: fmt.Sprint("new", i), Limit: day, N: 1})
 	}
 	rows, entries := count()
-	if rows > old*5/4 || entries > old/8 {
-		t.Errorf("after %d new rows there are %d rows and %d entries of logs, want about %d rows and few entries", old, rows, entries, old)
+	if rows > young+old/4 || entries > old/8 {
+		t.Errorf("after %d new rows there are %d rows and %d entries of logs, want about %d rows and few entries", young, rows, entries, young)
 	}
 	if _, err := s.Sweep(t.Context()); err != nil {
 		t.Fatalf("Sweep: %v", err)
 	}
-	if rows, entries = count(); rows != old+1 || entries != 1 {
-		t.Errorf("after Sweep there are %d rows and %d entries, want %d and 1", rows, entries, old+1)
+	if rows, entries = count(); rows != young+1 || entries != 1 {
+		t.Errorf("after Sweep there are %d rows and %d entries, want %d and 1", rows, entries, young+1)
 	}
 	exec(`UPDATE swept SET t = (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - 1 WHERE key <> 'stays'`)
-	if n, err := s.Sweep(t.Context()); n != old || err != nil {
-		t.Errorf("Sweep of %d old rows = %d, %v", old, n, err)
+	if n, err := s.Sweep(t.Context()); n != young || err != nil {
+		t.Errorf("Sweep of %d old rows = %d, %v", young, n, err)
 	}
 	stays.N = 0
 	if d := postgresTake(t, s, stays); d.Remaining != 4 {
