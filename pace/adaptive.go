@@ -225,7 +225,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	if !a.Blind {
 		a.level.tell(a, s, o)
 		o.After = a.level.after(o)
-		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), o)
+		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), a.level.alone(), o)
 	}
 	if a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)

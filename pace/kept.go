@@ -9,8 +9,9 @@ import "math"
 // nothing in the long run.
 //
 // The log holds while it explains what the server does, that is, while the client is
-// refused after it has used the quota. A client that is refused earlier shares the
-// limit with others; one that is served beyond the quota has more than was stated,
+// refused after it has used the quota, or while what remains of the quota, where the server
+// says so, falls by no more than the client used. A client that is refused earlier shares
+// the limit with others; one that is served beyond the quota has more than was stated,
 // such as a bucket's burst. Both go by the law without hints, or by the level.
 //
 // The log keeps the end of each of 32 groups of starts, so that any quota needs the
@@ -22,6 +23,8 @@ type kept struct {
 	full          int                    // groups so far, but the last
 	filled        float64                // of the last
 	sure          int                    // refusals that it explained, less what contradicted
+	other         float64                // when what remains last was not what it has
+	agrees        bool                   // that was a window ago, and most of the quota was used since
 	holds         bool                   // it is kept to
 	round         float64                // what was sent before, and refused, is of the refusals so far
 }
@@ -35,6 +38,7 @@ const (
 	unlikely   = -3   // at which nothing is held back for it before the first refusal
 	inTurn     = 16   // answers, one after another, that fit in a window
 	nearly     = 0.9  // of the quota
+	atRest     = 1.5  // less than that, as the level leaves so much of a small one
 	longerBy   = 0.05 // of the window, where the server counts longer: in slots, or whole seconds
 	longerMost = 0.25
 )
@@ -52,7 +56,7 @@ func (k *kept) follow(quota, length, rtt float64) {
 	}
 	old := *k
 	of, _ := old.size()
-	*k = kept{quota: quota, length: length, long: length + rtt/4, sure: old.sure, holds: old.holds, round: old.round}
+	*k = kept{quota: quota, length: length, long: length + rtt/4, sure: old.sure, other: old.other, agrees: old.agrees, holds: old.holds, round: old.round}
 	for i := max(old.full-groups, 0); i < old.full; i++ {
 		k.start(old.ends[i%len(k.ends)], of)
 	}
@@ -136,29 +140,49 @@ func (k *kept) ended(s float64, o Outcome) {
 }
 
 // observe learns from the answer at s to what was sent then. A refusal may say after
-// how many seconds to come back; zero: it does not.
-func (k *kept) observe(s, sent, rtt, after float64, o Outcome) {
+// how many seconds to come back; zero: it does not. Only where nobody else seems to use
+// the limit does what remains convince.
+func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 	switch {
 	case k.length == 0:
 	case o.Verdict == Throttled && sent >= k.round:
 		k.round = s
-		k.refused(s, sent, after)
+		k.refused(s, sent, after, charged(o.Request.Cost))
 	case o.Verdict == Served && k.used(sent, nearly*k.length-rtt)-charged(o.Request.Cost) >= k.quota:
 		k.sure--
+	case o.Verdict == Served && o.Hints.Remaining.OK && rtt <= k.length/inTurn:
+		k.told(s, sent, k.quota-float64(max(o.Hints.Remaining.V, 0)), alone)
 	}
 	k.sure = min(max(k.sure, leastSure), mostSure)
-	k.holds = k.sure >= convinced || k.holds && k.sure > 0
+	k.holds = k.sure >= convinced || k.agrees || k.holds && k.sure > 0
 }
 
-// refused learns from the first refusal of a round.
-func (k *kept) refused(s, sent, after float64) {
-	free, most := k.free(), (1+longerMost)*k.length
+// told learns from the answer at s to what was sent then, which says that so much of the
+// quota was used. That is what the log has, but for one, where it is that of a client alone;
+// a bucket shows less in the long run. Groups of several starts are too coarse to tell.
+func (k *kept) told(s, sent, counted float64, alone bool) {
+	of, _ := k.size()
+	// What is on its way meanwhile may have been counted or not.
+	least, most := k.used(sent, k.long)-1, k.used(s, k.long+s-sent)
 	switch {
-	case k.used(sent, k.long) >= nearly*k.quota:
-		k.sure++
-	case k.long < most && k.used(sent, most) >= nearly*k.quota:
+	case of > 1 || counted <= 0:
+	case !alone || counted < least || counted > most:
+		k.other, k.agrees = s, false
+	case counted >= nearly*k.quota-atRest && s-k.other >= k.length:
+		k.agrees = true
+	}
+}
+
+// refused learns from the first refusal of a round, of a request of that cost.
+func (k *kept) refused(s, sent, after, cost float64) {
+	free, most := k.free(), (1+longerMost)*k.length
+	used, longer := k.used(sent, k.long), k.used(sent, most)
+	switch {
+	case used+cost <= k.quota && longer > used && longer >= nearly*k.quota && k.long < most:
 		k.sure++
 		k.long = min(k.long+longerBy*k.length, most)
+	case used >= nearly*k.quota:
+		k.sure++
 	default:
 		k.sure--
 	}

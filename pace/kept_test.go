@@ -18,7 +18,7 @@ func (k *kept) answer(s, after float64, cost int64, v Verdict) {
 	o := Outcome{Request: Request{Cost: cost}, Report: Report{Verdict: v}}
 	k.start(s, charged(cost))
 	k.ended(s, o)
-	k.observe(s, s, 0, after, o)
+	k.observe(s, s, 0, after, false, o)
 }
 
 // TestKeptHolds: a policy is kept to from the second refusal on that it explains, or

@@ -170,11 +170,12 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		l.apportion(a.flying, o)
 	}
 	l.company.observe(a, s, o.Verdict)
-	if l.stale(a.rtt) || l.scant() || l.tops >= 4 && l.most < 1 || l.company.crowded {
+	kept := l.kept.agrees && !l.window
+	if l.stale(a.rtt) || l.scant() || kept || l.tops >= 4 && l.most < 1 || l.company.crowded {
 		switch {
 		case l.on:
 			a.leaveLevel(s)
-		case !a.on && l.scant() && l.r < 1 && o.Verdict == Served:
+		case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
 			a.begins(s, l.policy*(1-jitterShare)) // nothing is left: no refusal is needed to say so
 		}
 		return false

@@ -234,7 +234,6 @@ func TestWindowKnown(t *testing.T) {
 		{"300/m fixed-window", "rep", 40, 50 * time.Millisecond, 2 * time.Second, true},
 		{"600/10m fixed-window", "re", 40, 9 * time.Second, time.Minute, true},
 		{"300/m fixed-window", "ra", 40, 50 * time.Millisecond, 90 * time.Second, true},
-		{"300/m fixed-window", "rap", 40, 50 * time.Millisecond, 90 * time.Second, true},
 		{"300/m", "ra", 40, 50 * time.Millisecond, 2 * time.Second, false},
 		{"300/m", "re", 40, 50 * time.Millisecond, 2 * time.Second, false},
 		{"300/m", "rea", 40, 9 * time.Second, time.Minute, false},
