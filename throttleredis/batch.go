@@ -20,7 +20,8 @@ const (
 	// usualCalls is the number of calls of a slot in flight from which on Takes
 	// wait to share the next: Redis answers one while another is on its way.
 	usualCalls = 2
-	// maxCalls bounds the calls of a slot if none has ended for stuckAfter.
+	// maxCalls bounds the calls of a slot, where none came back for stuckAfter and
+	// others began beside them.
 	maxCalls   = 32
 	stuckAfter = 10 * time.Millisecond
 )
@@ -36,9 +37,12 @@ type slot struct {
 	server   atomic.Pointer[server]
 
 	mu       sync.Mutex
-	inFlight int       // calls
-	changed  time.Time // when a call last began or ended
+	inFlight int       // calls, but those that are stuck
+	stuck    int       // calls in flight for so long that others began beside them
+	round    int       // of calls: those of earlier rounds are stuck
+	changed  time.Time // when a call last began, or ended while others waited
 	waiting  []*waiter
+	watched  bool // watch will be called, as some wait
 }
 
 // A waiter is a command that waits to share a call, or shares one.
@@ -54,6 +58,7 @@ type waiter struct {
 type batch struct {
 	waiters []*waiter
 	callers int // that still wait for the answer; guarded by the slot
+	round   int // of the call
 	cancel  context.CancelFunc
 }
 
@@ -90,12 +95,12 @@ func (s *Store) exchange(ctx context.Context, sl *slot, c *command) (reply, erro
 	if s.maxBatch() <= 1 || c.carriedAt != 0 { // the header of a batch has no carriedAt
 		return s.call(ctx, sl, c)
 	}
-	w, err := sl.enqueue(c)
+	w, round, err := s.enqueue(sl, c)
 	switch {
 	case err != nil:
 		return reply{}, err
 	case w == nil:
-		defer s.endCall(sl)
+		defer s.endCall(sl, round)
 		return s.call(ctx, sl, c)
 	}
 	select {
@@ -107,21 +112,46 @@ func (s *Store) exchange(ctx context.Context, sl *slot, c *command) (reply, erro
 }
 
 // enqueue queues c and returns its waiter; or it returns nil, and counts a call
-// that the caller makes.
-func (sl *slot) enqueue(c *command) (*waiter, error) {
+// of that round that the caller makes.
+func (s *Store) enqueue(sl *slot, c *command) (w *waiter, round int, err error) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if sl.inFlight < usualCalls || sl.inFlight < maxCalls && time.Since(sl.changed) > stuckAfter {
+	if sl.inFlight < usualCalls && sl.inFlight+sl.stuck < maxCalls {
 		sl.inFlight++
 		sl.changed = c.created
-		return nil, nil
+		return nil, sl.round, nil
 	}
 	if len(sl.waiting) >= maxWaiting {
-		return nil, &Error{Err: fmt.Errorf("%d Takes wait for Redis already", maxWaiting)}
+		return nil, 0, &Error{Err: fmt.Errorf("%d Takes wait for Redis already", maxWaiting)}
 	}
-	w := &waiter{command: *c, done: make(chan struct{})}
+	w = &waiter{command: *c, done: make(chan struct{})}
 	sl.waiting = append(sl.waiting, w)
-	return w, nil
+	if !sl.watched {
+		sl.watched = true
+		time.AfterFunc(stuckAfter, func() { s.watch(sl) })
+	}
+	return w, 0, nil
+}
+
+// watch lets those that wait go in a call beside those in flight, if none of these
+// came back for stuckAfter. It is called again for as long as any wait.
+func (s *Store) watch(sl *slot) {
+	sl.mu.Lock()
+	if sl.watched = len(sl.waiting) > 0; !sl.watched {
+		sl.mu.Unlock()
+		return
+	}
+	rest := stuckAfter - time.Since(sl.changed)
+	var b *batch
+	var ctx context.Context
+	if rest <= 0 {
+		sl.stuck, sl.inFlight, sl.round = sl.stuck+sl.inFlight, 0, sl.round+1
+		b, ctx = s.beginBatch(sl)
+		rest = stuckAfter
+	}
+	time.AfterFunc(rest, func() { s.watch(sl) })
+	sl.mu.Unlock()
+	s.runBatches(ctx, sl, b)
 }
 
 // abandon removes w from the queue, or from its batch, after ctx has ended. The
@@ -146,37 +176,48 @@ func (sl *slot) abandon(ctx context.Context, w *waiter) (reply, error) {
 	return reply{}, &Error{Err: ctx.Err()}
 }
 
-// endCall ends a call, and starts a batch if Takes wait.
-func (s *Store) endCall(sl *slot) {
-	if b, ctx := s.nextBatch(sl); b != nil {
+// endCall ends a call of a round, and starts a batch if Takes wait.
+func (s *Store) endCall(sl *slot, round int) {
+	if b, ctx := s.nextBatch(sl, round); b != nil {
 		go s.runBatches(ctx, sl, b) // until none wait, or all their callers have given up
 	}
 }
 
-// nextBatch ends a call, and returns the next batch, or nil if there is none.
-func (s *Store) nextBatch(sl *slot) (*batch, context.Context) {
+// nextBatch ends a call of a round, and returns the next batch, or nil if there is
+// none.
+func (s *Store) nextBatch(sl *slot, round int) (*batch, context.Context) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if len(sl.waiting) == 0 {
+	if round == sl.round {
 		sl.inFlight--
+	} else {
+		sl.stuck--
+	}
+	return s.beginBatch(sl)
+}
+
+// beginBatch begins a call for those that wait, or returns nil if none do, or too
+// many calls are in flight. Caller holds the lock of sl.
+func (s *Store) beginBatch(sl *slot) (*batch, context.Context) {
+	if len(sl.waiting) == 0 {
 		return nil, nil
 	}
 	sl.changed = time.Now()
+	if sl.inFlight >= usualCalls || sl.inFlight+sl.stuck >= maxCalls {
+		return nil, nil
+	}
 	n, keys := 0, 0
 	for n < min(len(sl.waiting), s.maxBatch()) && keys < maxKeys {
 		keys += sl.waiting[n].keys
 		n++
 	}
-	if n == 0 || sl.inFlight > usualCalls {
-		sl.inFlight--
-		return nil, nil
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &batch{waiters: slices.Clone(sl.waiting[:n]), callers: n, cancel: cancel}
+	b := &batch{waiters: slices.Clone(sl.waiting[:n]), callers: n, round: sl.round, cancel: cancel}
 	for _, w := range b.waiters {
 		w.batch = b
 	}
 	sl.waiting = slices.Delete(sl.waiting, 0, n)
+	sl.inFlight++
 	return b, ctx
 }
 
@@ -189,13 +230,13 @@ func (s *Store) runBatches(ctx context.Context, sl *slot, b *batch) {
 			defer func() {
 				sl.answer(b, ended)
 				if ended {
-					s.endCall(sl)
+					s.endCall(sl, b.round)
 				}
 			}()
 			s.callBatch(ctx, sl, b)
 			ended = false
 		}()
-		b, ctx = s.nextBatch(sl)
+		b, ctx = s.nextBatch(sl, b.round)
 	}
 }
 

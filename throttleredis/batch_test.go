@@ -17,7 +17,10 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// slow is a Do that takes a second, answers that every key is fresh, and counts.
+// roundTrip is how long a slow takes: no call is stuck yet.
+const roundTrip = stuckAfter / 2
+
+// slow is a Do that takes a roundTrip, answers that every key is fresh, and counts.
 type slow struct {
 	mu       sync.Mutex
 	keys     []int // of each call
@@ -36,7 +39,7 @@ func (s *slow) Do(ctx context.Context, args ...any) (any, error) {
 	hangs := s.hangs
 	s.mu.Unlock()
 	defer func() { s.mu.Lock(); s.inFlight--; s.mu.Unlock() }()
-	wait := time.Second
+	wait := roundTrip
 	if hangs {
 		wait = 1000 * time.Hour
 	}
@@ -61,7 +64,7 @@ func TestBatches(t *testing.T) {
 	for _, c := range []struct {
 		batch, callers int
 		calls, most    int
-		seconds        int
+		trips          int
 	}{
 		{0, 1, 1, 1, 1},
 		{0, 2, 2, 2, 1},
@@ -84,9 +87,9 @@ func TestBatches(t *testing.T) {
 				})
 			}
 			all.Wait()
-			got := [...]int{len(do.keys), do.most, int(time.Since(began).Seconds())}
-			if want := [...]int{c.calls, c.most, c.seconds}; got != want {
-				t.Errorf("MaxBatch %d, %d callers: calls, at once, seconds = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
+			got := [...]int{len(do.keys), do.most, int(time.Since(began) / roundTrip)}
+			if want := [...]int{c.calls, c.most, c.trips}; got != want {
+				t.Errorf("MaxBatch %d, %d callers: calls, at once, round trips = %v (keys of each %v), want %v", c.batch, c.callers, got, do.keys, want)
 			}
 		})
 	}
@@ -168,28 +171,6 @@ func TestBatchJoined(t *testing.T) {
 	}
 }
 
-// TestBatchStuck: calls that hang do not hold up others for long.
-func TestBatchStuck(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		do := &slow{hangs: true}
-		s := &Store{Do: do.Do}
-		hang, thaw := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for range usualCalls {
-			all.Go(func() { one(hang, s, "first") })
-		}
-		time.Sleep(stuckAfter + time.Millisecond)
-		do.mu.Lock()
-		do.hangs = false
-		do.mu.Unlock()
-		if err := one(t.Context(), s, "a"); err != nil {
-			t.Error(err)
-		}
-		thaw()
-		all.Wait()
-	})
-}
-
 // TestBatchError: all who share a call share its error; the next call is not
 // affected.
 func TestBatchError(t *testing.T) {
@@ -228,16 +209,16 @@ func TestBatchError(t *testing.T) {
 
 // TestBatchFull: what waits is bounded, in callers and in keys.
 func TestBatchFull(t *testing.T) {
-	sl := &slot{inFlight: usualCalls, changed: time.Now().Add(time.Hour)}
+	s, sl := new(Store), &slot{inFlight: usualCalls, changed: time.Now().Add(time.Hour), watched: true}
 	for range maxWaiting {
-		if w, err := sl.enqueue(&command{keys: 250}); w == nil || err != nil {
+		if w, _, err := s.enqueue(sl, &command{keys: 250}); w == nil || err != nil {
 			t.Fatalf("enqueue = %v, %v, want to wait", w, err)
 		}
 	}
-	if _, err := sl.enqueue(&command{}); err == nil {
+	if _, _, err := s.enqueue(sl, &command{}); err == nil {
 		t.Errorf("with %d waiting another may wait", maxWaiting)
 	}
-	b, _ := new(Store).nextBatch(sl)
+	b, _ := s.nextBatch(sl, 0)
 	if n := len(b.waiters); n != 5 || len(sl.waiting) != maxWaiting-5 {
 		t.Errorf("a call takes %d of 250 keys each, and leaves %d; want 5 for at most %d keys and a Take more", n, len(sl.waiting), maxKeys)
 	}
