@@ -37,7 +37,7 @@ func (d *Document) run(ctx context.Context, script string, args ...any) (string,
 	if err := ctx.Err(); err != nil {
 		return "", fmt.Errorf("throttleredis: document %.100q: %w", d.name(), err)
 	}
-	v, err := d.Do(ctx, append([]any{"EVAL", script, "1", d.name()}, args...)...)
+	v, err := d.Do.send(ctx, append([]any{"EVAL", script, "1", d.name()}, args...)...)
 	if err != nil {
 		return "", fmt.Errorf("throttleredis: document %.100q: %w", d.name(), err)
 	}

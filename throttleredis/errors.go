@@ -18,6 +18,9 @@ var (
 	ErrVersion = errors.New("it does not know scripts that begin with #!lua: use Redis 7.0, Valkey 7.2 or later")
 )
 
+// errNoDo is for a Store or Document without a client.
+var errNoDo = errors.New("there is no Do: set it to a function that sends commands by the client, see Do")
+
 // Error says why Redis could not decide.
 type Error struct {
 	// Charged reports whether the Take may have been charged all the same: it
@@ -58,7 +61,7 @@ var unsent = []string{
 func failed(err error) error {
 	var dial *net.OpError
 	text := err.Error()
-	if errors.As(err, &dial) && dial.Op == "dial" || slices.ContainsFunc(unsent, func(part string) bool { return strings.Contains(text, part) }) {
+	if errors.Is(err, errNoDo) || errors.As(err, &dial) && dial.Op == "dial" || slices.ContainsFunc(unsent, func(part string) bool { return strings.Contains(text, part) }) {
 		return &Error{Err: err}
 	}
 	for _, word := range refusals {

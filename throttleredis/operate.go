@@ -87,7 +87,7 @@ func checkInfo(section, about string) error {
 // text runs a script that returns text.
 func (s *Store) text(ctx context.Context, script string, keys []any, args ...any) (string, error) {
 	all := append([]any{"EVAL", script, strconv.Itoa(len(keys))}, append(keys, args...)...)
-	v, err := s.Do(ctx, all...)
+	v, err := s.Do.send(ctx, all...)
 	if err != nil {
 		return "", permitted(failed(err), "EVAL or INFO")
 	}

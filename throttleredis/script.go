@@ -91,7 +91,7 @@ func (s *Store) eval(ctx context.Context, sc *script, args []any) (r reply, err 
 // evalOnce runs a script by its hash, and by its text if Redis does not know it.
 func (s *Store) evalOnce(ctx context.Context, sc *script, args []any) (r reply, err error) {
 	args[0], args[1] = evalsha, sc.sha
-	v, err := s.Do(ctx, args...)
+	v, err := s.Do.send(ctx, args...)
 	if err != nil && says(err, "NOSCRIPT") {
 		args[0], args[1] = "EVAL", sc.text
 		v, err = s.Do(ctx, args...)

@@ -31,6 +31,14 @@ import (
 // charges would be charged twice.
 type Do func(ctx context.Context, args ...any) (any, error)
 
+// send sends one command, or says that there is no client.
+func (do Do) send(ctx context.Context, args ...any) (any, error) {
+	if do == nil {
+		return nil, errNoDo
+	}
+	return do(ctx, args...)
+}
+
 // Store keeps the states of keys in Redis and decides as package limit does. It
 // is safe for concurrent use and needs no closing. The fields must not change
 // after first use, and those that say so must be equal in all processes that

@@ -304,3 +304,22 @@ func TestNothingToAsk(t *testing.T) {
 		t.Error("Take of 256 asks: no error")
 	}
 }
+
+// TestNoDo: without a client every call is an error that says so.
+func TestNoDo(t *testing.T) {
+	ctx, document := t.Context(), &Document{}
+	for call, f := range map[string]func(s *Store) error{
+		"Take":     func(s *Store) error { return one(ctx, s, "a") },
+		"Check":    func(s *Store) error { return s.Check(ctx) },
+		"Expect":   func(s *Store) error { return s.Expect(ctx, strings.Repeat("a", processLen), time.Second) },
+		"Unexpect": func(s *Store) error { return s.Unexpect(ctx) },
+		"Load":     func(*Store) error { _, _, err := document.Load(ctx); return err },
+		"Swap":     func(*Store) error { _, _, err := document.Swap(ctx, "", []byte("a")); return err },
+	} {
+		err := f(&Store{})
+		var e *Error
+		if err == nil || !strings.Contains(err.Error(), "there is no Do") || errors.As(err, &e) && e.Charged {
+			t.Errorf("%s without a Do: error %v, want one that says so and charged nothing", call, err)
+		}
+	}
+}
