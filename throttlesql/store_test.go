@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -120,6 +121,10 @@ func TestSchema(t *testing.T) {
 		text, err := (&Store{Table: table}).Schema()
 		if err != nil {
 			t.Errorf("Schema of %q: %v", table, err)
+		}
+		// In another encoding than UTF-8 it may not exist, or be other bytes.
+		if at := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }); at >= 0 {
+			t.Errorf("Schema of %q is not in ASCII: %.30q", table, text[at:])
 		}
 		for _, name := range []string{"", "_fence", "_log", "_id", "_take2", "_look2", "_several2", "_sweep2"} {
 			if !strings.Contains(text, prefix+name+`"`) {

@@ -404,7 +404,7 @@ BEGIN
           w_end := t1; prev := least(greatest(n1, 0), dbl);
         END IF;
         left_us := least(w_end - at, per);
-        -- weight = prev × left/period, rounded, a half down
+        -- weight = prev * left/period, rounded, a half down
         big := prev::numeric * left_us;
         w := div(big, per);
         IF big - w::numeric * per > per - (big - w::numeric * per) THEN
