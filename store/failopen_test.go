@@ -3,12 +3,14 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
+	"github.com/throttle-go/throttle/throttletest"
 )
 
 func TestFailOpen(t *testing.T) {
@@ -27,8 +29,17 @@ func TestFailOpen(t *testing.T) {
 	if !d.OK || d.Remaining != math.MaxInt64 {
 		t.Errorf("FailOpen without a limit = %+v, want OK", d)
 	}
-	sound := store.FailOpen(new(memory.Store))
-	if d := take(t, sound, "k", perMinute, 11); d.OK {
-		t.Errorf("FailOpen of a sound store = %+v, want refused", d)
+}
+
+// TestFailOpenSound: around a sound Store it is one, and admits no malformed asks;
+// nor does it where only the Store knows that they are.
+func TestFailOpenSound(t *testing.T) {
+	throttletest.TestStore(t, store.FailOpen(new(memory.Store)))
+	apart := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) {
+		return false, fmt.Errorf("%w: in different slots", limit.ErrAsks)
+	})
+	d, err := store.Take(t.Context(), store.FailOpen(apart), "k", perMinute, 1)
+	if d.OK || !errors.Is(err, limit.ErrAsks) {
+		t.Errorf("FailOpen of asks that are malformed to the Store = %+v, %v, want its error", d, err)
 	}
 }

@@ -27,6 +27,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
@@ -155,16 +156,20 @@ func check(call string, ctx context.Context, s Store) {
 func InProcess() Store { return new(memory.Store) }
 
 // FailOpen returns a Store that asks s and admits, uncharged, whatever s cannot
-// decide. It hides the errors of s and waits as long as s does: use a [Guard]
-// to count the errors and to bound the wait.
+// decide. It hides the errors of s, but not that asks are malformed
+// ([limit.ErrAsks]), and waits as long as s does: use a [Guard] to count the
+// errors and to bound the wait.
 func FailOpen(s Store) Store {
 	if s == nil {
 		panic("store: FailOpen: the Store is nil")
 	}
 	return Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		if err := limit.CheckAsks(a, d); err != nil {
+			return false, err
+		}
 		ok, err := s.Take(ctx, a, d)
-		if err == nil {
-			return ok, nil
+		if err == nil || errors.Is(err, limit.ErrAsks) {
+			return ok, err
 		}
 		pass(a, d)
 		return true, nil
