@@ -63,6 +63,28 @@ func TestPostgresForeignRows(t *testing.T) {
 	t.Logf("%d Takes failed", failed)
 }
 
+// TestPostgresForeignLog: a row of a log that says that more has left than was ever
+// taken counts as one of which all has left, also where the limit changes.
+func TestPostgresForeignLog(t *testing.T) {
+	t.Parallel()
+	server := rig.SharedPostgres(t)
+	p := pool(t, server.Database(t))
+	s := created(t, &throttlesql.Store{Query: clients.Pgx(p)})
+	log := limit.Limit{Kind: limit.SlidingLog, Count: 10, Period: time.Hour}
+	for _, l := range kindsToStep() {
+		for _, n := range []int64{l.Max() + 1, 1} {
+			key := fmt.Sprint(l.Kind, n)
+			postgresTake(t, s, limit.Ask{Key: key, Limit: log, N: 5})
+			if _, err := p.Exec(t.Context(), "UPDATE throttle SET n = $1 WHERE key = $2", int64(math.MaxInt64), []byte(key)); err != nil {
+				t.Fatal(err)
+			}
+			if d := postgresTake(t, s, limit.Ask{Key: key, Limit: l, N: n}); d.OK != (n == 1) || d.Remaining > l.Max() {
+				t.Errorf("%v: %d of %d: %+v, want OK %v", l.Kind, n, l.Max(), d, n == 1)
+			}
+		}
+	}
+}
+
 // TestPostgresForeignFence: whatever stands in the fence, decisions go on.
 func TestPostgresForeignFence(t *testing.T) {
 	t.Parallel()

@@ -191,7 +191,7 @@ BEGIN
               LEFT JOIN LATERAL (SELECT v.before FROM "throttle_log" v
                      WHERE v.id = p0 AND v.instant > greatest(at, x.instant) - fper
                      ORDER BY v.instant LIMIT 1) AS f ON true;
-            events := coalesce(events, 0);
+            events := greatest(events, 0); -- of null too
           END IF;
           used := least(events + CASE WHEN part > 0 THEN 1 ELSE 0 END, longest);
           -- Then the state that has used as much. What it cannot hold is forgiven;
