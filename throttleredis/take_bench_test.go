@@ -11,7 +11,7 @@ import (
 // BenchmarkTake measures what a decision costs in Go: Redis answers at once.
 func BenchmarkTake(b *testing.B) {
 	bare := limit.Limit{Count: 1_000_000, Period: 1e9}
-	var first, answer any = answered(late, strings.Repeat("p", 40), fresh), answered(late, "", fresh)
+	var first, answer any = answered(late, strings.Repeat("p", 7+historyLen), fresh), answered(late, "", fresh)
 	for _, c := range []struct {
 		name  string
 		batch int
