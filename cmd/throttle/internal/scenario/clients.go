@@ -99,7 +99,10 @@ func (y *yamlFile) calls(g *sim.Group, f fields) {
 	g.Deadline = f.get("deadline").duration(time.Millisecond, maxTime)
 	g.Clock = f.get("clock").duration(time.Millisecond, maxTime)
 	g.Keys = int(f.get("keys").integer(1, maxKeys))
-	g.Scopes = f.get("scopes").yes()
+	scopes := f.get("scopes")
+	if g.Scopes = scopes.yes(); g.Scopes && g.Processes*g.Workers > maxScopes/max(g.Keys, 1) {
+		scopes.fail("makes %d for each of %d workers; at most %d in all", max(g.Keys, 1), g.Processes*g.Workers, maxScopes)
+	}
 	if retries := f.get("retries"); retries.present() {
 		if g.Retries = int(retries.integer(0, 1000)); g.Retries == 0 {
 			g.Retries = -1

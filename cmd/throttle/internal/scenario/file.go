@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ const (
 	maxQuotas   = 16
 	maxNodes    = 1_000
 	maxKeys     = 10_000
+	maxScopes   = 1_000_000
 )
 
 // scenarioFile reads a scenario from a YAML file.
@@ -52,10 +54,25 @@ func Parse(path string, data []byte) (sim.Scenario, error) {
 	if y.err == nil {
 		policy.TellGroups(&s)
 		if err := s.Check(); err != nil {
-			y.fail(body, "%v", err)
+			y.fail(y.misfit(body, err), "%v", err)
 		}
 	}
 	return s, y.err
+}
+
+// misfit is what does not fit the rest of a file whose parts are each good: the
+// first field of the server that err names, or the server.
+func (y *yamlFile) misfit(body ast.Node, err error) ast.Node {
+	if why := errors.Unwrap(err); why != nil {
+		err = why // without the name of the scenario, which may be that of a field
+	}
+	f := y.mapping(y.mapping(body, "scenario").get("server").node, "server")
+	for word := range strings.FieldsSeq(err.Error()) {
+		if x := f.get(word); x.present() {
+			return x.node
+		}
+	}
+	return f.node
 }
 
 func (y *yamlFile) scenario(body ast.Node) sim.Scenario {

@@ -185,7 +185,7 @@ var badScenarios = []struct {
 	{"server: {rate: 0/s}\nclients: [{work: 1}]\n", "1:10: a rate of 0, and no duration; write duration: 30m"},
 	{"server: {rate: 4/s, changes: [{at: 1m, rate: 0/s}]}\nclients: [{work: 1}]\n", "1:10: a rate of 0, and no duration"},
 	{"duration: 300d\nserver: {rate: 0/s, burst: 1000000000}\nclients: [{}]\n", "1:11: duration 300d: is not a duration"},
-	{"duration: 1000h\nserver: {rate: 0/s, burst: 1000000000}\nclients: [{}]\n", "1:1: scenario x: burst 1000000000: too many"},
+	{"duration: 1000h\nserver: {rate: 0/s, burst: 1000000000}\nclients: [{}]\n", "2:28: scenario x: burst 1000000000: too many"},
 	{"server: {rate: 4/s, burst: 0}\n", "1:28: burst 0: must be a whole number from 1 to 1000000000"},
 	{"server: {rate: 4/s, burst: -1}\n", "1:28: burst -1: must be"},
 	{"server: {rate: 4/s, burst: 1.5}\n", "1:28: burst 1.5: must be a whole number"},

@@ -24,7 +24,7 @@ func (y *yamlFile) limits(s *sim.Server, f fields) {
 	case !several.present():
 		q := y.quota(f)
 		s.Limit, s.By, s.Costs = q.Limit, q.By, q.Costs
-		s.Queue = f.get("queue").integer(1, maxCount)
+		s.Queue = f.get("queue").queue(q.Limit)
 		return
 	}
 	y.without(f, "with limits, it belongs to each of them", "limit", "rate", "burst", "slots", "by", "counts", "queue")
@@ -50,8 +50,17 @@ func (y *yamlFile) limits(s *sim.Server, f fields) {
 			continue
 		}
 		s.Limit, s.By, s.Costs = q.Limit, q.By, q.Costs
-		s.Queue = g.get("queue").integer(1, maxCount)
+		s.Queue = g.get("queue").queue(q.Limit)
 	}
+}
+
+// queue is the field as how many wait for a token of l.
+func (f field) queue(l limit.Limit) int64 {
+	n := f.integer(1, maxCount)
+	if n > 0 && l.Count == 0 {
+		f.fail("waits for tokens, and a rate of 0 gives none")
+	}
+	return n
 }
 
 // quota is one limit, and what it counts.

@@ -33,7 +33,7 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 	s.Server.Nodes = int(f.get("nodes").integer(1, maxNodes))
 	s.Server.Phase = f.get("phase").duration(0, maxTime)
 	s.Server.Service = y.service(f.get("service"))
-	s.Server.Scale = y.scale(f.get("scale"))
+	s.Server.Scale = y.scale(f.get("scale"), s.Server.Limit.Kind)
 	y.hints(&s.Server, f.get("hints"))
 	s.Server.Changes = y.changes(f.get("changes"), s.Server.Limit.Kind, s.Duration)
 	if s.Server.Limit.Kind == limit.CalendarWindow {
@@ -82,8 +82,8 @@ func (y *yamlFile) changes(f field, kind limit.Kind, end time.Duration) (changes
 	return changes
 }
 
-// scale is a capacity that follows the load.
-func (y *yamlFile) scale(f field) (a sim.AutoScale) {
+// scale is a capacity of a limit of that kind, which follows the load.
+func (y *yamlFile) scale(f field, kind limit.Kind) (a sim.AutoScale) {
 	if !f.present() {
 		return a
 	}
@@ -99,8 +99,11 @@ func (y *yamlFile) scale(f field) (a sim.AutoScale) {
 	a.Every, a.Delay = g.get("every").duration(time.Millisecond, maxTime), g.get("delay").duration(0, maxTime)
 	a.Target = g.get("target").number(0.01, 100)
 	a.Min, a.Max = g.get("min").integer(1, maxCount), g.get("max").integer(1, maxCount)
-	if a.Max < a.Min {
-		g.get("max").fail("must not be below min")
+	switch most := g.get("max"); {
+	case a.Max < a.Min:
+		most.fail("must not be below min")
+	case kind == limit.SlidingLog && a.Max > limit.MaxLog:
+		most.fail("is more than the %d that a sliding log keeps at most", limit.MaxLog)
 	}
 	return a
 }
