@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/limit"
@@ -95,7 +96,7 @@ func (y *yamlFile) parse(data []byte) ast.Node {
 		y.failAt(1, 1, "longer than 1 MiB; a scenario is a few lines")
 		return nil
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = tree.Undirected(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if !y.readable(data) {
 		return nil
 	}

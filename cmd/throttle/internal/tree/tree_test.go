@@ -37,6 +37,9 @@ func TestParse(t *testing.T) {
 		{"{\"a\": \"\\ud83d\\ude00\" /* c */}", "1:1 {1:2 a= 1:7 text 😀}"},
 		{"a: &x {b: 1}\nc: *x\n", "1:1 {1:1 a= 1:4 {1:8 b= 1:11 number 1}, 2:1 c= 1:4 {1:8 b= 1:11 number 1}}"},
 		{"a: |\n  x\n  y\n", "1:1 {1:1 a= 1:4 text x\ny\n}"},
+		{"%YAML 1.2\n---\na: 1\n", "3:1 {3:1 a= 3:4 number 1}"},
+		{"\ufeff# %YAML\r\n\r\n%YAML 1.1 # so\r\n---\r\na: 1\r\n", "5:1 {5:1 a= 5:4 number 1}"},
+		{"a: |\n\n %YAML 1.2\n", "1:1 {1:1 a= 1:4 text \n%YAML 1.2\n}"},
 		{"- a: 1\n  b: 2\n- 3\n", "1:1 [1:3 {1:3 a= 1:6 number 1, 2:3 b= 2:6 number 2}, 3:3 number 3]"},
 	} {
 		n, err := Parse("f", []byte(c.in))
@@ -57,6 +60,8 @@ func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", "f:1:1: empty"},
 		{"# nothing\n", "f:1:1: empty"},
+		{"%YAML 2.0\n---\na: 1\n", "f:1:1: not YAML: found incompatible YAML document"},
+		{"%YAML 1.2\n%YAML 1.2\n---\na: 1\n", "f:2:1: not YAML: found incompatible YAML document"},
 		{"a: 1\nb: 2\na: 3\n", "f:3:1: a occurs twice, first in line 1"},
 		{"{\"a\": 1 \"b\": 2}\n", "f:1:9: not JSON: "},
 		{"{ // why\n \"a\": [{\"b\": 1,}]}", "f:2:16: not JSON: "},

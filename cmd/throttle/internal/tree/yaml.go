@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -59,7 +60,7 @@ func (r *reading) parse(data []byte) *Node {
 		r.fail(1, 1, "longer than 1 MiB")
 		return nil
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = Undirected(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if r.readable(data); r.err != nil {
 		return nil
 	}
@@ -76,6 +77,22 @@ func (r *reading) parse(data []byte) *Node {
 		r.err = &Error{r.name, err.Line, err.Column, err.What}
 	}
 	return n
+}
+
+// directive is a %YAML of a version 1 before all else but comments.
+var directive = regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*%YAML[ \t]+1\.[0-9]+[ \t]*(?:#[^\n]*)?\r?\n`)
+
+// Undirected returns data with the %YAML directive of a version 1, such as %YAML 1.2,
+// made a comment: programs read the same in all of them, and the parsers take few.
+func Undirected(data []byte) []byte {
+	head := directive.Find(data)
+	if head == nil {
+		return data
+	}
+	at := bytes.Index(head, []byte("\n%")) + 1 // 0 in the first line
+	data = bytes.Clone(data)
+	data[at] = '#'
+	return data
 }
 
 // commented reports whether a name begins with a comment of JSON, which YAML takes for
