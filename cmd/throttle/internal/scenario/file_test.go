@@ -132,6 +132,7 @@ var badScenarios = []struct {
 	{"a: *x\n", "1:4: \"*\": anchors, aliases"},
 	{"<<: {a: 1}\n", "1:1: \"<<\": anchors, aliases"},
 	{"a: !!str 3\n", "1:4: \"!!str\": anchors, aliases"},
+	{"# a\r\n\r\n# b\r\nnam: x\r\n", "4:1: scenario: field nam is not known"},
 	{"%YAML 2.0\n---\na: 1\n", "1:1: \"%\": anchors, aliases"},
 	{"%YAML 1.2\n---\nnam: x\n", "3:1: scenario: field nam is not known"},
 	{"? a\n: 1\n", "1:1: \"?\": anchors, aliases"},

@@ -100,7 +100,8 @@ func (y *yamlFile) parse(data []byte) ast.Node {
 	if !y.readable(data) {
 		return nil
 	}
-	tokens := lexer.Tokenize(string(data))
+	// The lexer counts a CR LF behind a comment as two lines.
+	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n"))
 	if y.guard(tokens); y.err != nil {
 		return nil
 	}
