@@ -177,7 +177,9 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 			return nil, f.file.Fail("rules.file", "%v", err)
 		}
 		f.rulesOf = string(r.File)
-		f.rules, err = compile(f.rulesOf, data, o.request.known())
+		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
+			f.warnings = append(f.warnings, f.strangers()...)
+		}
 		return f, err
 	}
 	return f, nil

@@ -64,6 +64,24 @@ func play(t *testing.T, dir string, args ...string) (out, errs string, code int)
 	return strings.ReplaceAll(out, dir+"/", ""), strings.ReplaceAll(errs, dir+"/", ""), code
 }
 
+// A rule for clients behind a gateway that knows none is warned of.
+func TestRulesForClientsThatNobodyKnows(t *testing.T) {
+	dir := folder(t, "g.yaml", strings.Replace(gatewayFile, "  identity:", "  # identity:", 1), "id.yaml", gatewayFile,
+		"admin.yaml", "version: 1\nrules: {file: rules.yaml}\nadmin: {listen: '127.0.0.1:0'}\n",
+		"rules.yaml", "rules:\n  - {name: a, key: address+client, limits: 1/s}\n  - {name: b, match: {client: known}, limits: 1/s}\n"+
+			"  - {name: c, match: {client: unknown}, limits: 1/s}\n  - {name: d, off: true, key: client, limits: 1/s}\n")
+	want := "warning: rules.yaml: rule a: key client: it is missing in each request, as no client is known without gateway.identity\n" +
+		"warning: rules.yaml: rule b: client known: it is for no request, as no client is known without gateway.identity\n"
+	if out, errs, code := play(t, dir, "g.yaml"); code != 0 || errs != want {
+		t.Errorf("code %d, %s%s, want\n%s", code, out, errs, want)
+	}
+	for _, name := range []string{"id.yaml", "admin.yaml", "rules.yaml"} {
+		if out, errs, code := play(t, dir, name); code != 0 || errs != "" {
+			t.Errorf("%s: code %d, %s%s", name, code, out, errs)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile,
 		"a.yaml", "version: 1\nadmin: {listen: '127.0.0.1:6070'}\n",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
@@ -66,6 +67,27 @@ func readRules(path string) ([]byte, error) {
 	}
 	defer f.Close() // only read from
 	return io.ReadAll(io.LimitReader(f, rules.MaxSize+1))
+}
+
+// strangers warns of rules for clients behind a gateway that knows none.
+func (f *found) strangers() (all []string) {
+	if f.file.Gateway == nil || f.file.Gateway.Identity != nil {
+		return nil
+	}
+	for _, r := range f.rules.Set().Rules {
+		why := ""
+		switch {
+		case r.Off:
+		case r.Match.Client == rules.Known:
+			why = "client known: it is for no request"
+		case slices.Contains(r.Key, "client"):
+			why = "key client: it is missing in each request"
+		}
+		if why != "" {
+			all = append(all, fmt.Sprintf("%s: rule %s: %s, as no client is known without gateway.identity", f.rulesOf, r.Name, why))
+		}
+	}
+	return all
 }
 
 // count says how many rules there are.
