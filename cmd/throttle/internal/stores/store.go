@@ -137,6 +137,7 @@ func (u *redisURL) client(o Options) redis.UniversalClient {
 }
 
 var (
+	errHost   = errors.New("HOST: must be a name or an address, one of IPv6 in [ ]")
 	errEscape = errors.New("USER:PASSWORD has a % that is not part of an escape such as %25")
 	errPort   = errors.New("what follows HOST: must be a number from 1 to 65535; write USER:PASSWORD@HOST where it is a password")
 )
@@ -229,7 +230,11 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 			}
 			host = net.JoinHostPort(name, port)
 		}
-		if _, port, _ := net.SplitHostPort(host); !isPort(port) {
+		name, port, _ := net.SplitHostPort(host)
+		switch _, err := netip.ParseAddr(name); {
+		case err != nil && strings.ContainsAny(name, " %[]\\#:\t"):
+			return errHost
+		case !isPort(port):
 			return errPort
 		}
 		u.addrs = append(u.addrs, host)

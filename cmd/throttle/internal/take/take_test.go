@@ -124,6 +124,8 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-store", "memcached", "3/h", "k"}, "-store memcached: write memory:FILE, redis://"},
 		{2, []string{"-store", "memcached://h", "3/h", "k"}, "write memory:FILE, redis://"},
 		{2, []string{"-store", "redis://", "3/h", "k"}, "a HOST is missing"},
+		{2, []string{"-store", "redis://a b", "3/h", "k"}, "-store redis://: HOST: must be a name or an address, one of IPv6 in [ ]"},
+		{2, []string{"-store", "redis://%61:6379", "3/h", "k"}, "HOST: must be a name or an address"},
 		{2, []string{"-store", "redis://a,b", "3/h", "k"}, "several hosts; add ?cluster=true"},
 		{2, []string{"-store", "redis://a/x", "3/h", "k"}, "what follows HOST/: the number of the database"},
 		{2, []string{"-store", "redis://a/1?cluster=1", "3/h", "k"}, "a Cluster has the database 0 only"},
