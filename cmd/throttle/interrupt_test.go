@@ -47,7 +47,9 @@ func TestSignals(t *testing.T) {
 // One that waits for standard input ends too. More than a pipe holds tells when
 // it has begun to read.
 func TestSignalWhileReading(t *testing.T) {
-	for _, args := range [][]string{{"explain"}, {"rules", "-"}} {
+	for _, args := range [][]string{
+		{"explain"}, {"rules", "-"}, {"check", "-"}, {"serve", "-"}, {"replay", "-rules", "-", "interrupt_test.go"},
+	} {
 		c := program(t, args...)
 		stdin, err := c.StdinPipe()
 		if err != nil {

@@ -63,6 +63,9 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second interrupt kills
 	log.SetOutput(&operate.Overheard{To: os.Stderr})
 	err := run(ctx, os.Args[1:], input{ctx, os.Stdin}, os.Stdout, os.Stderr)
+	if ctx.Err() != nil && errors.As(err, new(usage.Error)) {
+		err = exit.Failure(err.Error()) // input that was interrupted is not wrong
+	}
 	os.Exit(exit.Code(err, os.Stderr))
 }
 
