@@ -78,14 +78,26 @@ func (t *taking) measure(ctx context.Context, s *stores.Named, stdout io.Writer)
 		}
 		return exit.Failf("take: %s: nothing was decided", s.Name)
 	}
-	if t.json {
-		return json.NewEncoder(stdout).Encode(m)
-	}
-	if err := m.write(stdout); err != nil {
+	if err := run.tell(stdout, m); err != nil {
 		return err
 	}
-	if why := run.failed.Load(); why != nil {
-		_, err := fmt.Fprintf(stdout, "             the first: %s\n", words.OneLine((*why).Error()))
+	if ctx.Err() != nil {
+		took := time.Duration(m.Seconds * float64(time.Second))
+		return exit.Failf("take: interrupted: %s of %v", took.Round(time.Millisecond), t.bench.length)
+	}
+	return nil
+}
+
+// tell writes what was measured.
+func (r *benchRun) tell(w io.Writer, m *benchResult) error {
+	if r.json {
+		return json.NewEncoder(w).Encode(m)
+	}
+	if err := m.write(w); err != nil {
+		return err
+	}
+	if why := r.failed.Load(); why != nil {
+		_, err := fmt.Fprintf(w, "             the first: %s\n", words.OneLine((*why).Error()))
 		return err
 	}
 	return nil

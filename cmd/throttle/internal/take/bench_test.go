@@ -1,11 +1,13 @@
 package take
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,6 +33,16 @@ $`
 	if got.Version != 1 || got.Callers != 16 || got.Keys != 10_000 || got.Decisions < 100 || got.Allowed == 0 || got.Errors != 0 ||
 		got.Rate <= 0 || got.P50 <= 0 || got.P99 < got.P50 || got.P999 < got.P99 || got.Allocs > 5 || got.Seconds < 0.05 {
 		t.Errorf("-json: %+v", got)
+	}
+}
+
+// One that is interrupted tells what it has measured, and is no success.
+func TestTakeBenchInterrupted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	stdout, stderr, code := play(ctx, "take", "-bench", "-store", "memory:", "-for", "1m", "1000/week", "k")
+	if code != 1 || !strings.Contains(stdout, " a second, ") || !regexp.MustCompile(`^throttle: take: interrupted: [0-9.]+m?s of 1m0s\n$`).MatchString(stderr) {
+		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 }
 
