@@ -158,3 +158,26 @@ func TestPartOfGraphQLIsFinal(t *testing.T) {
 		}
 	}
 }
+
+// TestAsked: a reset is no wait that the answer asked for.
+func TestAsked(t *testing.T) {
+	for _, c := range []struct {
+		status       int
+		fields, body string
+		want         bool
+	}{
+		{503, "Retry-After: 5", "", true},
+		{503, "Retry-After-Ms: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 5", "", true},
+		{503, "", `{"retry_after":5}`, true},
+		{503, "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 5", "", false},
+		{503, "X-RateLimit-Limit: 10\nX-RateLimit-Reset: 5", "", false},
+		{503, `RateLimit: "a";r=0;t=5`, "", false},
+		{503, "Retry-After: soon\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 5", "", false},
+		{429, "", `{"message":"daily limit"}`, false},
+	} {
+		r := heard(t, "any.example", c.status, c.fields, c.body)
+		if r.Asked != c.want || !r.After.OK {
+			t.Errorf("%d %s %s: asked %v, wait %v by %s; want %v and a wait", c.status, c.fields, c.body, r.Asked, r.After, r.By, c.want)
+		}
+	}
+}

@@ -164,6 +164,9 @@ func checkBounds(t *testing.T, what string, r Reading) {
 	if a := r.Report().After; r.After.V < 0 || r.After.V > MaxAfter || a < 0 || a > MaxAfter {
 		t.Errorf("%s: wait %v, of the report %v; want 0 to %v", what, r.After.V, a, MaxAfter)
 	}
+	if r.Asked && !r.After.OK {
+		t.Errorf("%s: asked for a wait, and yet there is none", what)
+	}
 	if len(r.Reason) > maxText || len(r.ScopeName) > maxText || len(r.Policies) > maxPolicies {
 		t.Errorf("%s: reason %q, name %q, %d policies; want at most %d bytes and %d", what, r.Reason, r.ScopeName, len(r.Policies), maxText, maxPolicies)
 	}

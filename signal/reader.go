@@ -144,7 +144,7 @@ func (r *reader) readWaits() {
 		}
 		r.After = r.await(text, w.Is)
 		if r.After.OK {
-			r.By = w.From
+			r.Asked, r.By = true, w.From
 		}
 		if r.notes != nil {
 			r.noteSpan(w.From, text, w.Is, "wait", r.After)
@@ -292,7 +292,7 @@ func (r *reader) settle() {
 		if r.notes != nil && r.After.OK {
 			r.ignore(r.By, r.text(r.By), "no wait helps")
 		}
-		r.After = pace.Opt[time.Duration]{}
+		r.After, r.Asked = pace.Opt[time.Duration]{}, false
 	}
 	switch {
 	case r.After.OK:

@@ -18,6 +18,10 @@ type Reading struct {
 	// Retryable says that the server asks for another try (X-Should-Retry:
 	// true), whatever the status: the request failed, this time.
 	Retryable bool
+	// Asked says that the answer asked for the wait After, by Retry-After or a
+	// similar field or in its body. If false, After is the reset of a limit or what
+	// the vendor documents, so that a 503 need not be a refusal on purpose.
+	Asked bool
 	// Concurrency says that a concurrency limit was exceeded: fewer requests at
 	// a time pass, and need not be slower. A refusal in which a policy of
 	// concurrent-requests is used up, and none of requests, says so too.

@@ -139,7 +139,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 	}
 	switch {
 	case report.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
-		again = again && (c.repeats || r.After.OK)
+		again = again && (c.repeats || r.Asked)
 	case report.Verdict == pace.Throttled: // and so it was not executed
 	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout || r.Retryable:
 		report.Verdict = pace.Failed

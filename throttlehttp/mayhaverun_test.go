@@ -32,6 +32,7 @@ func TestMayHaveRun(t *testing.T) {
 		{"throttled for ever", "POST", sequence{refused}, false},
 		{"unavailable on purpose", "POST", sequence{says(503, "Retry-After", "0")}, false},
 		{"unavailable", "POST", sequence{says(503)}, true},
+		{"unavailable with the last of a quota", "POST", sequence{says(503, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "5")}, true},
 		{"unavailable, made again", "PUT", sequence{says(503), refused}, true},
 		{"error", "POST", sequence{says(500)}, true},
 		{"bad gateway", "POST", sequence{says(502)}, true},

@@ -217,7 +217,7 @@ func (p *tap) unasked() bool {
 // does not say when to come again may stem from anywhere behind the server.
 func ran(status int, r signal.Reading, v pace.Verdict) bool {
 	if v == pace.Throttled {
-		return status == http.StatusServiceUnavailable && !r.After.OK
+		return status == http.StatusServiceUnavailable && !r.Asked
 	}
 	return status < 400 || status > 499
 }

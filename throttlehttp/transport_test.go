@@ -189,6 +189,7 @@ var retryTests = []struct {
 	{"POST 503", "POST", "text", false, false, sequence{says(503)}, 1, 503},
 	{"POST 503 with Retry-After", "POST", "text", false, false, sequence{says(503, "Retry-After", "1"), says(200)}, 2, 200},
 	{"POST 503 with Retry-After, stream", "POST", stream, false, false, sequence{says(503, "Retry-After", "1")}, 1, 503},
+	{"POST 503 with a reset", "POST", "text", false, false, sequence{says(503, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "5")}, 1, 503},
 	{"POST 503 with key", "POST", "text", true, false, sequence{says(503), says(200)}, 2, 200},
 	{"POST 503 with Repeat", "POST", "text", false, true, sequence{says(503), says(200)}, 2, 200},
 
