@@ -101,6 +101,24 @@ func TestMayHaveRunAtTheDeadline(t *testing.T) {
 	}
 }
 
+// Of an answer to GraphQL that refuses one field and holds another a part was executed.
+func TestMayHaveRunInPart(t *testing.T) {
+	for data, want := range map[string]bool{`{"a":{"id":1},"b":null}`: true, `null`: false} {
+		body := `{"data":` + data + `,"errors":[{"type":"RATE_LIMITED"}]}`
+		tr := &Transport{
+			Base:      through(func(*http.Request) (*http.Response, error) { return answer(200, body, "Retry-After", "0"), nil }),
+			Throttles: &throttle.Group{New: func(string) *throttle.Throttle { return &throttle.Throttle{Control: pace.All(nil), Tries: 2} }},
+		}
+		req, err := http.NewRequest("POST", "https://api.github.com/graphql", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := tr.RoundTrip(req); err != nil || MayHaveRun(a, err) != want {
+			t.Errorf("data %s: %v, MayHaveRun = %v; want %v", data, err, MayHaveRun(a, err), want)
+		}
+	}
+}
+
 func throttleTimedOut(err error) bool {
 	e, ok := err.(net.Error) // as http.Client returns it
 	return ok && e.Timeout()

@@ -214,10 +214,11 @@ func (p *tap) unasked() bool {
 }
 
 // ran reports whether what was answered so may have been executed. A 503 that
-// does not say when to come again may stem from anywhere behind the server.
+// does not say when to come again may stem from anywhere behind the server, and of
+// an answer to GraphQL that refuses for good a part was executed.
 func ran(status int, r signal.Reading, v pace.Verdict) bool {
 	if v == pace.Throttled {
-		return status == http.StatusServiceUnavailable && !r.Asked
+		return status == http.StatusServiceUnavailable && !r.Asked || status < 400 && r.Permanent
 	}
 	return status < 400 || status > 499
 }
