@@ -138,7 +138,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 		report.Verdict = pace.Served // of that request no pace is slow enough
 	}
 	switch {
-	case report.Verdict == pace.Throttled && a.StatusCode == http.StatusServiceUnavailable:
+	case a.StatusCode == http.StatusServiceUnavailable && report.Verdict != pace.Served: // failed where a code says so
 		again = again && (c.repeats || r.Asked)
 	case report.Verdict == pace.Throttled: // and so it was not executed
 	case a.StatusCode == http.StatusBadGateway || a.StatusCode == http.StatusGatewayTimeout || r.Retryable:

@@ -68,6 +68,7 @@ func TestTransportUnderstandsVendors(t *testing.T) {
 		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", true, 3, 0, 200},
 		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/graphql.json", false, 3, 0, 200},
 		{"shopify-graphql-throttled.txt", "https://shop.myshopify.com/admin/api/orders.json", false, 1, 0, 200},
+		{"aws-unavailable.txt", "https://dynamodb.eu-west-1.amazonaws.com/", false, 3, 0, 200},
 		{"aws-dynamodb.txt", "https://dynamodb.eu-west-1.amazonaws.com/", true, 3, 0, 200},
 		{"openai-retry-after-ms.txt", "https://api.openai.com/v1/models", false, 3, 0, 200},
 	} {

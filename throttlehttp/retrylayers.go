@@ -217,8 +217,11 @@ func (p *tap) unasked() bool {
 // does not say when to come again may stem from anywhere behind the server, and of
 // an answer to GraphQL that refuses for good a part was executed.
 func ran(status int, r signal.Reading, v pace.Verdict) bool {
-	if v == pace.Throttled {
-		return status == http.StatusServiceUnavailable && !r.Asked || status < 400 && r.Permanent
+	switch {
+	case status == http.StatusServiceUnavailable:
+		return !r.Asked
+	case v == pace.Throttled:
+		return status < 400 && r.Permanent
 	}
 	return status < 400 || status > 499
 }
