@@ -42,7 +42,7 @@ func (c *call) try(ctx context.Context) throttle.Result {
 	}
 	c.tries++
 	var w wire
-	c.out, c.metadata, c.err = c.attempts.once.HandleFinalize(w.trace(ctx), c.in, c.next)
+	c.out, c.metadata, c.err = c.attempts.once.HandleFinalize(middleware.WithStackValue(ctx, wireKey{}, &w), c.in, c.next)
 	if n := w.answers.Load(); n > 1 {
 		c.attempts.gates.warn(c.Call, int(n))
 	}
@@ -83,11 +83,28 @@ func (c *call) end(name string, err error) error {
 
 // wire is what was seen of one try on the wire.
 type wire struct {
+	sends        atomic.Bool // it came to the sending: the request was signed
 	asked, wrote atomic.Bool // for a connection; the header of the request
 	answers      atomic.Int32
 }
 
+type wireKey struct{}
+
+// sending lets the wire of a try see what is sent from here on, and not the
+// requests for credentials, which are made on the way with the same context.
+type sending struct{}
+
+func (sending) ID() string { return sendingID }
+
+func (sending) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	if w, ok := middleware.GetStackValue(ctx, wireKey{}).(*wire); ok {
+		ctx = w.trace(ctx)
+	}
+	return next.HandleDeserialize(ctx, in)
+}
+
 func (w *wire) trace(ctx context.Context) context.Context {
+	w.sends.Store(true)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:              func(string) { w.asked.Store(true) },
 		WroteHeaders:         func() { w.wrote.Store(true) },
@@ -98,6 +115,9 @@ func (w *wire) trace(ctx context.Context) context.Context {
 // mayHaveRun reports whether a try that ended with err may have been executed.
 // An HTTP client without hooks counts as having sent it.
 func (w *wire) mayHaveRun(err error) bool {
+	if !w.sends.Load() {
+		return false // whatever err is about, as a request for credentials
+	}
 	if a := answer(err); a != nil {
 		var api smithy.APIError
 		return a.StatusCode < 400 || a.StatusCode >= 500 || !errors.As(err, &api)

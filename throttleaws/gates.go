@@ -87,6 +87,7 @@ type Gates struct {
 const (
 	retryID   = "Retry" // of the SDK's middleware, which others are placed by
 	inputID   = "ThrottleInput"
+	sendingID = "ThrottleSending"
 	presignID = "PresignHTTPRequest"
 )
 
@@ -106,13 +107,14 @@ func (g *Gates) Add(stack *middleware.Stack) error {
 		return nil
 	}
 	a := &attempts{gates: g, once: once(found)}
-	if err := stack.Initialize.Add(input{g.Units}, middleware.After); err != nil {
+	err := errors.Join(stack.Initialize.Add(input{g.Units}, middleware.After), stack.Deserialize.Add(sending{}, middleware.After))
+	if err != nil {
 		return err
 	}
 	if !ok {
 		return stack.Finalize.Add(a, middleware.Before)
 	}
-	_, err := stack.Finalize.Swap(retryID, a)
+	_, err = stack.Finalize.Swap(retryID, a)
 	return err
 }
 

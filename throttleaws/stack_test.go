@@ -27,8 +27,9 @@ type sdk struct {
 	op      string
 	serve   server
 	body    string
-	opaque  bool               // the body cannot be rewound
-	end     middleware.Handler // nil: serve, without a network
+	opaque  bool                        // the body cannot be rewound
+	end     middleware.Handler          // nil: serve, without a network
+	login   func(context.Context) error // gets credentials; nil: nothing
 
 	requests int
 	sent     any // the input of the last call, as it was serialized
@@ -38,6 +39,9 @@ type sdk struct {
 func (s *sdk) call(ctx context.Context, input any) (any, error) {
 	stack := middleware.NewStack(s.op, smithyhttp.NewStackRequest)
 	if err := stack.Finalize.Add(retry.NewAttemptMiddleware(s.retryer, smithyhttp.RequestCloner), middleware.Before); err != nil {
+		return nil, err
+	}
+	if err := stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("GetIdentity", s.identify), middleware.After); err != nil {
 		return nil, err
 	}
 	if err := stack.Serialize.Add(s, middleware.After); err != nil {
@@ -65,6 +69,16 @@ func (s *sdk) call(ctx context.Context, input any) (any, error) {
 		err = &smithy.OperationError{ServiceID: "DynamoDB", OperationName: s.op, Err: err}
 	}
 	return out, err
+}
+
+// identify gets credentials before each attempt, as a service's client does.
+func (s *sdk) identify(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+	if s.login != nil {
+		if err := s.login(ctx); err != nil {
+			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+		}
+	}
+	return next.HandleFinalize(ctx, in)
 }
 
 // deserialize takes the answer as the result.

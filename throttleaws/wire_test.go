@@ -147,6 +147,40 @@ func TestRetriesUnderneathAreCounted(t *testing.T) {
 	}
 }
 
+// TestCredentialsOnTheWire: requests for credentials, with the context of a call,
+// are none of it.
+func TestCredentialsOnTheWire(t *testing.T) {
+	healthy := true
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if !healthy {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer server.Close()
+	g := quick(&throttle.Throttle{})
+	g.Warn = func(_ throttleaws.Call, answers int) { t.Errorf("warned of %d answers, want of none", answers) }
+	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem", end: over(server.Listener.Addr().String(), server.Client())}
+	s.login = func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, server.URL, nil)
+		if err != nil {
+			return err
+		}
+		a, err := server.Client().Do(req)
+		if err != nil {
+			return &smithyhttp.RequestSendError{Err: err}
+		}
+		return a.Body.Close()
+	}
+	if _, err := s.call(t.Context(), &putInput{}); err != nil {
+		t.Errorf("%v, want it served", err)
+	}
+	healthy = false
+	_, err := s.call(t.Context(), &putInput{})
+	if e := failure(t, err); e.MayHaveRun || e.Tries != 4 {
+		t.Errorf("no credentials: %v: MayHaveRun %t after %d tries, want false after 4", err, e.MayHaveRun, e.Tries)
+	}
+}
+
 // TestThrottleUnderneath: a Throttle in the HTTP client has tried already.
 func TestThrottleUnderneath(t *testing.T) {
 	s := &sdk{gates: quick(&throttle.Throttle{}), retryer: retry.NewStandard(), op: "PutItem"}
