@@ -101,6 +101,21 @@ func TestMayHaveRunAtTheDeadline(t *testing.T) {
 	}
 }
 
+// What a redirect answered may have been executed, however the request ends that follows it.
+func TestMayHaveRunBeforeRedirect(t *testing.T) {
+	seeOther := says(303, "Location", "/result")
+	refused := says(429, "Retry-After", "3600")
+	for name, last := range map[string]func() (*http.Response, error){"not found": says(404), "throttled": refused} {
+		bubble.Test(t, func(t *testing.T) {
+			tr := &Transport{Base: replies(seeOther, last), MaxWait: time.Minute}
+			a, err := (&http.Client{Transport: tr}).Do(request(t, "POST", "text"))
+			if !MayHaveRun(a, err) || (err != nil) != (name == "throttled") {
+				t.Errorf("%s: MayHaveRun is false of %v, %v; want true, as the POST was answered", name, a, err)
+			}
+		})
+	}
+}
+
 // Of an answer to GraphQL that refuses one field and holds another a part was executed.
 func TestMayHaveRunInPart(t *testing.T) {
 	for data, want := range map[string]bool{`{"a":{"id":1},"b":null}`: true, `null`: false} {

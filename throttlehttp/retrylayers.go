@@ -26,7 +26,7 @@ import (
 // tries. If false, it certainly has not: each try was refused for load, answered
 // with a 4xx, or never got a connection; there is nothing to undo. It considers
 // more than the status of a: a request that was cut off, retried, and then
-// refused by 429 may have run.
+// refused by 429 may have run, as may one that was answered by a redirect.
 //
 // It is true if unknown: for an answer that did not come through a Transport,
 // and for an error whose text alone an http.Client kept, as it does when its
@@ -76,6 +76,7 @@ func (c *call) begin(t *throttle.Throttle) (turn bool) {
 	l, _ := c.req.Context().Value(linkKey{}).(*link)
 	if l == nil || l.over.Load() || l.method != c.req.Method || l.path != path {
 		c.link = &link{trail: &trail{method: c.req.Method, path: path}, throttle: t}
+		c.note(c.req.Response != nil) // an http.Client follows a redirect, which answered what it was asked for
 		return false
 	}
 	c.nested, c.rewinds = true, false
