@@ -12,7 +12,8 @@ import (
 // Many Requests) and Retry-After, as a [Handler] does. key returns the key that
 // a request is charged to, such as an API key that was checked: each made-up key
 // has an unused limit. If it is empty, or key is nil, that is the address as
-// [RemoteIP] has it. Each call of Limit counts by itself, in the memory of this
+// [RemoteIP] has it; requests without an IP address, as those of a Unix socket,
+// share one key. Each call of Limit counts by itself, in the memory of this
 // process. It is safe for concurrent use.
 //
 //	perAddress := throttlehttp.Limit(limit.Limit{Count: 10, Period: time.Second, Burst: 20}, nil)
