@@ -44,6 +44,7 @@ type exchange struct {
 	status    int
 	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
 	early     int  // how many 1xx answers there were
+	old       bool // the caller speaks HTTP/1.0, in which there are no 1xx answers
 	tunnel    bool
 	streams   bool
 	served    *Served // nil if nobody wants to know
@@ -127,7 +128,9 @@ func (x *exchange) WriteHeader(status int) {
 			x.giveUp()
 			return
 		}
-		x.ResponseWriter.WriteHeader(status)
+		if !x.old { // which would take it for the answer
+			x.ResponseWriter.WriteHeader(status)
+		}
 		return
 	}
 	for _, f := range x.own.all[:x.own.n] {

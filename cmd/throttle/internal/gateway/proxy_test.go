@@ -169,6 +169,26 @@ func TestEarlyHints(t *testing.T) {
 	}
 }
 
+// TestEarlyHintsOld: a caller of HTTP/1.0, which would take an answer that goes before
+// the answer for it, gets none of those, with a body and without one.
+func TestEarlyHintsOld(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Link")
+		io.Copy(w, r.Body)
+	})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	for text, want := range map[string]string{
+		lines("GET / HTTP/1.0"): "",
+		lines("POST / HTTP/1.0", "Expect: 100-continue", "Content-Length: 1") + "x": "x",
+	} {
+		if status, body := e.raw(text); status != 200 || body != want {
+			t.Errorf("%q: %d %q, want 200 %q", text, status, body, want)
+		}
+	}
+}
+
 // TestOwnFields: fields of the upstream about limits of its own do not replace
 // the gateway's, and stand beside them where a list may.
 func TestOwnFields(t *testing.T) {
