@@ -260,6 +260,38 @@ func TestResolveFails(t *testing.T) {
 	})
 }
 
+// hanging is a name server that answers nothing about the host "hangs".
+type hanging struct{ *names }
+
+func (h hanging) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if host == "hangs" {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return h.names.LookupNetIP(ctx, network, host)
+}
+
+// TestResolveBesideOneThatHangs: a name of which nothing is heard takes no time from
+// those of the other targets, neither at first nor later.
+func TestResolveBesideOneThatHangs(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		n := &names{hosts: map[string][]string{"app": {"192.0.2.1"}}}
+		p := poolOf(t, Options{Lookup: hanging{n}}, "http://hangs", "http://app")
+		if e := pick(t, p); e.Address != "192.0.2.1:80" {
+			t.Errorf("picked %s", e.Address)
+		}
+		n.set("app", "192.0.2.9")
+		time.Sleep(11 * time.Second)
+		pick(t, p) // starts it
+		time.Sleep(6 * time.Second)
+		if got := p.addressesInUse(); got != "192.0.2.9:80" {
+			t.Errorf("%q, want the new address", got)
+		}
+	})
+}
+
 // TestResolveSRV: records of the lowest priority count, with their ports.
 func TestResolveSRV(t *testing.T) {
 	n := &names{

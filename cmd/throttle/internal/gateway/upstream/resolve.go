@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -109,19 +110,26 @@ func (p *Pool) resolve() <-chan struct{} {
 }
 
 // lookup returns the places of all targets. A target that cannot be resolved
-// keeps those that it has; err is that of the last such one.
+// keeps those that it has; err is that of the last such one. All are resolved at once:
+// one whose name server does not answer takes all the time that there is.
 func (p *Pool) lookup(ctx context.Context) (all []place, err error) {
-	for _, t := range p.targets {
-		found, failed := p.places(ctx, t)
-		if failed != nil {
-			err = failed
-			for _, e := range *p.all.Load() {
-				if e.pool == p && e.of(t) {
-					found = append(found, place{e.URL, e.Address})
-				}
+	found, failed := make([][]place, len(p.targets)), make([]error, len(p.targets))
+	var asking sync.WaitGroup
+	for i, t := range p.targets {
+		asking.Go(func() { found[i], failed[i] = p.places(ctx, t) })
+	}
+	asking.Wait()
+	for i, t := range p.targets {
+		all = append(all, found[i]...)
+		if failed[i] == nil {
+			continue
+		}
+		err = failed[i]
+		for _, e := range *p.all.Load() {
+			if e.pool == p && e.of(t) {
+				all = append(all, place{e.URL, e.Address})
 			}
 		}
-		all = append(all, found...)
 	}
 	return all, err
 }
