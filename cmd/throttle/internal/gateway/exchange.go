@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/netip"
@@ -291,4 +292,12 @@ func (t *tunnel) Write(p []byte) (int, error) {
 	n, err := t.ReadWriteCloser.Write(p)
 	t.x.moved()
 	return n, err
+}
+
+// CloseWrite tells the upstream that nothing follows: what it sends still passes.
+func (t *tunnel) CloseWrite() error {
+	if half, ok := t.ReadWriteCloser.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
