@@ -191,7 +191,7 @@ func (l Listen) Local() bool {
 	return err == nil && (host == "localhost" || notOne == nil && a.IsLoopback())
 }
 
-// checkSockets refuses an address that two sockets have.
+// checkSockets refuses an address that two sockets have, and reuse_port where there is no port.
 func (f *files) checkSockets(c *File) {
 	seen := map[Listen]bool{}
 	check := func(path string, at Listen) {
@@ -202,7 +202,11 @@ func (f *files) checkSockets(c *File) {
 	}
 	if c.Gateway != nil {
 		for i, s := range c.Gateway.Listen {
-			check(fmt.Sprintf("gateway.listen[%d]", i), s.Address)
+			path := fmt.Sprintf("gateway.listen[%d]", i)
+			check(path, s.Address)
+			if kind, _, ok := strings.Cut(string(s.Address), ":"); ok && s.ReusePort && (kind == "unix" || kind == "systemd") {
+				f.refuse(path+".reuse_port", "is for HOST:PORT; leave it out")
+			}
 		}
 	}
 	if c.Admin != nil {
