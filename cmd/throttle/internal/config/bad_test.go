@@ -76,6 +76,7 @@ var bad = []struct{ in, want string }{
 	{"version: 1\ngateway:\n  listen: {adress: ':80'}\n", "f:3:12: gateway.listen: unknown field adress; did you mean address?"},
 	{gateway("  proxies: [10.0.0.0/8, 10.0.0.1/8]"), "f:5:25: gateway.proxies[1]: 10.0.0.1/8: has bits set beyond its length; write 10.0.0.0/8"},
 	{gateway("  proxies: example.org"), "f:5:12: gateway.proxies: example.org: must be an address or a network, as 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32"},
+	{gateway("  proxy_header: Forwarded"), "f:5:17: gateway.proxy_header: is for proxies, which is missing; those of the rules have a header there"},
 	{gateway("  headers: tripel"), "f:5:12: gateway.headers: tripel: must be draft, triple, x-triple, x-triple-unix, retry-after, remaining or silent; did you mean triple?"},
 	{gateway("  spread: 30"), "f:5:11: gateway.spread: 30: must be a duration from 1ms to 1h; write 30s"},
 	{gateway("  spread: 30 seconds"), "f:5:11: gateway.spread: \"30 seconds\": is not a duration; write a number and ms, s, m or h, as in 500ms or 1m30s"},

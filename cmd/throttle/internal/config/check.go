@@ -38,6 +38,9 @@ func (f *files) check(all []Named, c *File) {
 		f.checkRules(c)
 	}
 	if c.Gateway != nil {
+		if c.Gateway.ProxyHeader != "" && len(c.Gateway.Proxies) == 0 {
+			f.refuse("gateway.proxy_header", "is for proxies, which is missing; those of the rules have a header there")
+		}
 		f.checkRoutes(c.Gateway.Routes)
 	}
 	if c.Admin != nil {
