@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/page"
 )
@@ -42,9 +43,12 @@ func (s *server) inside(ctx context.Context, method, path string, body, v any) e
 		return err
 	}
 	for _, e := range s.endpoints() {
-		if e.pattern != method+" "+r.URL.Path {
+		pattern, named := strings.CutSuffix(e.pattern, "{name}")
+		name, ok := strings.CutPrefix(method+" "+r.URL.Path, pattern)
+		if !ok || named != (name != "") {
 			continue
 		}
+		r.SetPathValue("name", name)
 		if who.role < e.needs {
 			return failf(http.StatusForbidden, "%s may read, but not write", who.name)
 		}

@@ -3,6 +3,9 @@ package admin
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/rules"
 )
 
 // TestPageFormFails: a form that fails keeps what was typed, and no other form takes it
@@ -47,5 +50,44 @@ func TestPageFormFails(t *testing.T) {
 		if strings.Contains(form(linked, "kill"), mark) {
 			t.Errorf("a link puts %s into the kill switch", mark)
 		}
+	}
+}
+
+// TestPageByHand: the overview shows each switch that was set by hand, and a version that
+// was brought back, with a form that ends it, in all instances.
+func TestPageByHand(t *testing.T) {
+	all := instances(t, 2)
+	a, b := all[0], all[1]
+	v := a.visit(writeSecret)
+	a.must("PUT", "/api/v1/switches/cheap", because("key", "acme*", "value", true, "for", "1h"))
+	a.must("PUT", "/api/v1/switches/new", because("key", "*", "value", "blue"))
+	a.must("PUT", "/api/v1/rollback", because("version", "v1"))
+	shown := v.open("/").body
+	for _, want := range []string{"cheap · acme*", "new · *", "blue", `action="/do/end-switch"`, `action="/do/end-rollback"`} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("what was changed by hand has no %s", want)
+		}
+	}
+	for _, end := range [][]string{{"end-switch", "switch", "cheap", "key", "acme*"}, {"end-switch", "switch", "new", "key", "*"}, {"end-rollback"}} {
+		if got := v.submit("/do/"+end[0], append(end[1:], "why", "over")...); got.status != 303 {
+			t.Errorf("%q: %d %s", end, got.status, got.body)
+		}
+	}
+	const nothing = "Nothing: the rules hold as they are written."
+	if strings.Contains(shown, nothing) || !strings.Contains(v.open("/").body, nothing) {
+		t.Errorf("the page must say %q when all has ended, and not before", nothing)
+	}
+	b.look()
+	if is := b.stack.Live.Load().Switch("cheap", "acme-1", time.Now()); is != "false" {
+		t.Errorf("the switch is %q in the other instance", is)
+	}
+}
+
+// TestEndedSwitches: the end of a case of a switch is one that open pages are told of.
+func TestEndedSwitches(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	o := rules.Overlay{Switches: map[string][]rules.Case{"cheap": {{Key: "a", Note: rules.Note{Until: now}}, {Key: "b"}}}}
+	if before, at := ended(o, now.Add(-1)), ended(o, now); before != 0 || at != 1 {
+		t.Errorf("%d have ended before, and %d at the end; want none and 1", before, at)
 	}
 }

@@ -166,6 +166,13 @@ func ended(o rules.Overlay, now time.Time) (n int) {
 			}
 		}
 	}
+	for _, all := range o.Switches {
+		for _, c := range all {
+			if c.Ended(now) {
+				n++
+			}
+		}
+	}
 	return n
 }
 

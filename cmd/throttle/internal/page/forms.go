@@ -10,7 +10,7 @@ import (
 
 // A form is a change: the call that it makes, and where it stood.
 type form struct {
-	method, path string
+	method, path string // a path that ends with '/' has the name of the switch behind it
 	body         func(url.Values) map[string]any
 	back         string // if the form does not say
 }
@@ -26,6 +26,7 @@ var forms = map[string]form{
 	"end-block":    {"DELETE", "block", fields("entry"), "/"},
 	"exempt":       {"PUT", "exempt", fields("entry", "for"), "/who"},
 	"end-exempt":   {"DELETE", "exempt", fields("entry"), "/"},
+	"end-switch":   {"DELETE", "switches/", switchFields, "/"},
 	"rollback":     {"PUT", "rollback", fields("version"), "/versions"},
 	"end-rollback": {"DELETE", "rollback", fields(), "/versions"},
 	"reload":       {"POST", "reload", fields(), "/versions"},
@@ -37,7 +38,8 @@ var done = map[string]string{
 	"kill": "The kill switch was switched on.", "end-kill": "The kill switch was switched off: limits count again.",
 	"raise": "The limits of the key were raised.", "end-raise": "The raise was ended.", "forgive": "What the key had used was forgiven.",
 	"block": "The client was blocked.", "end-block": "The block was ended.", "exempt": "The client was exempted.", "end-exempt": "The exemption was ended.",
-	"rollback": "The earlier version was brought back.", "end-rollback": "The roll-back was ended: the sources count again.", "reload": "The files were read again.",
+	"end-switch": "The value of the switch was ended.",
+	"rollback":   "The earlier version was brought back.", "end-rollback": "The roll-back was ended: the sources count again.", "reload": "The files were read again.",
 }
 
 // fields are those of a body that a form sends as they are, with the reason.
@@ -75,6 +77,13 @@ func raiseFields(f url.Values) map[string]any {
 	return body
 }
 
+// switchFields are those of a switch, which has one key.
+func switchFields(f url.Values) map[string]any {
+	body := fields()(f)
+	body["key"] = f.Get("key")
+	return body
+}
+
 // Do makes the change of a form and redirects to the view that it stood in. An error
 // is shown there, with the text that was typed.
 func (p *Page) Do(w http.ResponseWriter, r *http.Request) {
@@ -92,8 +101,12 @@ func (p *Page) Do(w http.ResponseWriter, r *http.Request) {
 	if back == nil {
 		back = placeOf(f.back)
 	}
+	path := "/api/v1/" + f.path
+	if strings.HasSuffix(path, "/") {
+		path += url.PathEscape(r.PostForm.Get("switch"))
+	}
 	var answer any
-	if err := p.Call(r.Context(), f.method, "/api/v1/"+f.path, f.body(r.PostForm), &answer); err != nil {
+	if err := p.Call(r.Context(), f.method, path, f.body(r.PostForm), &answer); err != nil {
 		p.show(w, r, back, err)
 		return
 	}

@@ -36,8 +36,8 @@ type active struct {
 
 // endForm is what the form that ends a change sends.
 type endForm struct {
-	Do, Rule, Entry string
-	Key             []string
+	Do, Rule, Switch, Entry string
+	Key                     []string
 }
 
 type overviewBody struct {
@@ -118,6 +118,14 @@ func changes(hand *byHand, f *frame) (all []active) {
 	}
 	for _, e := range hand.Overlay.Allow {
 		add(active{"exempt", e.Entry, "not limited", e.note, endForm{Do: "end-exempt", Entry: e.Entry}})
+	}
+	for _, name := range slices.Sorted(maps.Keys(hand.Overlay.Switches)) {
+		for _, c := range hand.Overlay.Switches[name] {
+			add(active{"switch", name + " · " + c.Key, c.Value, c.note, endForm{Do: "end-switch", Switch: name, Key: []string{c.Key}}})
+		}
+	}
+	if back := hand.Overlay.Set; back != nil {
+		add(active{What: "roll-back", On: back.Version, Say: "in place of the sources", End: endForm{Do: "end-rollback"}})
 	}
 	return all
 }

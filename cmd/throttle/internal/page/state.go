@@ -108,10 +108,17 @@ type byHand struct {
 		Kill        json.RawMessage
 		Deny, Allow []entry
 		Overrides   map[string][]override
-		Set         json.RawMessage
+		Switches    map[string][]switchCase
+		Set         *struct{ Version string } // brought back; nil: none
 		Log         []change
 	}
 	Unused []string
+}
+
+// switchCase is a value of a switch for a key, or for those of a pattern.
+type switchCase struct {
+	Key, Value string
+	note
 }
 
 // change is one of its log.
