@@ -224,6 +224,44 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// A record whose turn has come, but whose timer has not fired yet, is held back by
+// the rate while there is room in flight, and by the limit where one has just ended.
+func TestBoundOfADueRecord(t *testing.T) {
+	for want, most := range map[worker.Bound]int{worker.BoundRate: 0, worker.BoundLimit: 1} {
+		bubble.Test(t, func(t *testing.T) {
+			var due hour
+			w := worker.Worker[record]{
+				Handle:   func(context.Context, record) error { return nil },
+				Throttle: &throttle.Throttle{Control: &due, MaxInFlight: most},
+			}
+			a := w.Assign(t.Context(), "a", 0)
+			put(t, a, 0, 2)
+			synctest.Wait()
+			if s := w.Stats(); s.Bound != worker.BoundRate {
+				t.Errorf("Bound is %s before the turn, want rate", s.Bound)
+			}
+			due.Store(true)
+			if s := w.Stats(); s.Bound != want {
+				t.Errorf("at most %d in flight: Bound is %s, want %s: %+v", most, s.Bound, want, s)
+			}
+			a.Lost()
+		})
+	}
+}
+
+// hour lets requests start after an hour, or at once when it is true; nobody is told
+// when it changes, as of a timer that is late.
+type hour struct{ atomic.Bool }
+
+func (h *hour) Wait(time.Time, pace.Request) time.Duration {
+	if h.Load() {
+		return 0
+	}
+	return time.Hour
+}
+func (*hour) Start(time.Time, pace.Request)                 {}
+func (*hour) Observe(time.Time, pace.Outcome) time.Duration { return pace.Never }
+
 // three is a law that has learnt that 3 may be in flight.
 type three struct{}
 

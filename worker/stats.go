@@ -47,7 +47,8 @@ type Stats struct {
 	InFlight, Waiting, Ordered, Resting, Dying int
 	// Bytes is the Size of all records that are not done.
 	Bytes int64
-	// Done counts the records done, and Dead those that Dead has taken.
+	// Done counts the records done, and Dead those that were given up: that Dead
+	// has taken, or that Each has yielded with an error.
 	Done, Dead int64
 	// Served, Throttled, Failed and Ignored count the tries that ended, by
 	// verdict; TimedOut those of any verdict that ran out of time, and Late those
@@ -83,20 +84,30 @@ type AssignmentStats struct {
 func (w *Worker[R]) Stats() Stats {
 	s, waits := w.snapshot(time.Now())
 	t := w.throttle()
+	if waits && paces(t, s.Limit-s.InFlight) {
+		s.Bound = BoundRate
+	}
 	if n := t.Limit(); n > 0 {
 		s.Limit = min(s.Limit, n)
-	}
-	if waits && paces(t) {
-		s.Bound = BoundRate
 	}
 	return s
 }
 
 // paces reports whether t holds back the next call, and not only until one in
-// flight ends.
-func paces(t *throttle.Throttle) bool {
-	wait, most := t.Forecast(1), t.Limit()
-	return wait > 0 && (wait != pace.Never || most == 0 || t.InFlight() < most)
+// flight ends, where room more may be in flight. A call whose turn has come still
+// waits for a timer, which fires late; or, if there is room for that call alone,
+// has just been given the place of one that ended.
+func paces(t *throttle.Throttle, room int) bool {
+	if most := t.Limit(); most > 0 {
+		room = min(room, most-t.InFlight())
+	}
+	switch t.Forecast(1) {
+	case 0:
+		return room > 1
+	case pace.Never:
+		return room > 0
+	}
+	return true
 }
 
 // snapshot returns what the Worker knows without its Throttle; waits reports
