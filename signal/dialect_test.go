@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,6 +179,31 @@ func TestAsked(t *testing.T) {
 		r := heard(t, "any.example", c.status, c.fields, c.body)
 		if r.Asked != c.want || !r.After.OK {
 			t.Errorf("%d %s %s: asked %v, wait %v by %s; want %v and a wait", c.status, c.fields, c.body, r.Asked, r.After, r.By, c.want)
+		}
+	}
+}
+
+// A problem document (RFC 9457) that says so makes a refusal final, whatever the
+// dialect, and Explain tells of it.
+func TestProblemDocumentIsFinal(t *testing.T) {
+	const problem = "Content-Type: application/problem+json; charset=utf-8\nRetry-After: 5"
+	for _, c := range []struct {
+		host, fields, body string
+		status             int
+		final              bool
+	}{
+		{"any.example", problem, `{"retryable":false}`, 429, true},
+		{"api.github.com", problem, `{"type":"about:blank","retryable":false}`, 429, true},
+		{"any.example", problem, `{"retryable":false}`, 503, true},
+		{"any.example", problem, `{"retryable":false}`, 404, false},
+		{"any.example", problem, `{"retryable":true}`, 429, false},
+		{"any.example", problem, `{"retryable":false`, 429, false},
+		{"any.example", "Content-Type: application/json", `{"retryable":false}`, 429, false},
+	} {
+		r, notes := For(c.host).Explain(c.status, lines(c.fields), []byte(c.body), t0)
+		told := slices.ContainsFunc(notes, func(n Note) bool { return n.Field == "body retryable" && !n.Ignored })
+		if r.Permanent != c.final || told != c.final || c.final && (r.Verdict != pace.Served || r.After.OK || r.By != "body retryable") {
+			t.Errorf("%d %s %s: permanent %v, told %v, %v by %s; want final: %v", c.status, c.fields, c.body, r.Permanent, told, r.Verdict, r.By, c.final)
 		}
 	}
 }

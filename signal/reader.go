@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ func (r *reader) read() {
 	}
 	r.readRetry()
 	r.readPart()
+	r.readProblem()
 	r.settle()
 	if r.policies == 1 && (!r.one.CountsRequests() || r.one.Partition != "") {
 		r.Policies = []Policy{r.one}
@@ -71,6 +73,31 @@ func (r *reader) readPart() {
 	if r.notes != nil {
 		r.noteText("body data", "…", "part of it was executed: do not ask again")
 	}
+}
+
+// readProblem makes a refusal final if its problem document (RFC 9457) says that no
+// retry helps, as of a request that costs more than the limit ever allows. Of that
+// request no pace is slow enough.
+func (r *reader) readProblem() {
+	if r.Verdict != pace.Throttled || r.Permanent || len(r.body) == 0 || !isProblem(r.field("Content-Type")) {
+		return
+	}
+	var p struct {
+		Retryable *bool `json:"retryable"`
+	}
+	if json.Unmarshal(r.body, &p) != nil || p.Retryable == nil || *p.Retryable {
+		return
+	}
+	r.Verdict, r.Permanent, r.finalBy = pace.Served, true, "body retryable"
+	if r.notes != nil {
+		r.noteText("body retryable", "false", "no wait helps: do not ask again")
+	}
+}
+
+// isProblem reports whether a Content-Type is that of a problem document.
+func isProblem(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "application/problem+json")
 }
 
 // verdictOf is what the status alone means.

@@ -3,7 +3,6 @@ package throttlehttp
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"math"
 	"net/http"
@@ -140,14 +139,6 @@ func drop(ctx context.Context, body io.ReadCloser) {
 func isProblem(h http.Header) bool {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(kind), "application/problem+json")
-}
-
-// final reports whether a problem document says that no retry helps.
-func final(body []byte) bool {
-	var p struct {
-		Retryable *bool `json:"retryable"`
-	}
-	return json.Unmarshal(body, &p) == nil && p.Retryable != nil && !*p.Retryable
 }
 
 // keep reads the body of a request, most bytes and one at most. whole is all of

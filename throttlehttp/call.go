@@ -134,9 +134,6 @@ func (c *call) judge(now time.Time) throttle.Result {
 	report := r.Report()
 	c.note(ran(a.StatusCode, r, report.Verdict))
 	again := c.rewinds && !r.Permanent
-	if report.Verdict == pace.Throttled && isProblem(a.Header) && final(body) {
-		report.Verdict = pace.Served // of that request no pace is slow enough
-	}
 	switch {
 	case a.StatusCode == http.StatusServiceUnavailable && report.Verdict != pace.Served: // failed where a code says so
 		again = again && (c.repeats || r.Asked)
