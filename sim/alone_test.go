@@ -10,7 +10,7 @@ import (
 // A client that has a limit to itself and is told its policy keeps to it: a job of
 // six times the quota is refused once or twice where the server counts as it says, a
 // few times where it counts by slots or two windows, and is done a window after the
-// last permits were to be had. Where it is told what remains as well, it
+// last permits were to be had. Where it hears what remains as well, it
 // is a window and a half later at most, as it takes a window to show that nobody else is there.
 func TestAloneWithAPolicy(t *testing.T) {
 	for _, kind := range []struct {
