@@ -9,8 +9,7 @@ import (
 type probe struct {
 	low     int       // limit while it lasts; zero: it does not
 	since   time.Time // when it began
-	pending window    // that shows base, if the next one agrees; empty: none
-	beside  int       // limit in pending
+	pending float64   // base, if the next one agrees; zero: none
 	limit   float64   // when the last one ended
 	windows int       // since then
 	lasted  int       // round trips that it took
@@ -28,7 +27,6 @@ const (
 	probeSamples = 50   // answers, where they vary much
 	probePeriod  = 10 * time.Second
 	probeCost    = 20 // a period is at least so many times as long as a probe
-	probeLone    = 6  // periods after base was raised in which others are likely
 	probeCrowd   = 20 // common probes for which others are believed to be there
 )
 
@@ -100,17 +98,17 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 		}
 	}
 	if before > 0 && mean > 1.5*before && mean-3*w.doubt() > before {
-		if p.pending.n == 0 || mean < 0.8*p.pending.mean() && low > 1 { // less in flight, less of a queue
+		if p.pending == 0 || mean < 0.8*p.pending && low > 1 { // less in flight, less of a queue
 			common := p.common
-			p.pending, p.beside = *w, low
+			p.pending = mean
 			a.lookDown(now, 0.5*float64(low)/min(a.limit, max(a.inFlight, 1)))
 			p.common = common
 			return
 		}
-		a.believe(now, w, low)
+		a.believe(now, w)
 		return
 	}
-	p.pending, a.uncut = window{}, 0
+	p.pending, a.uncut = 0, 0
 	a.learn(w)
 	if low > 1 && (before == 0 || a.base < 0.8*before) { // there may still be a queue
 		a.limit, a.inFlight = max(1, a.limit*0.7), a.inFlight*0.7
@@ -120,23 +118,16 @@ func (a *Adaptive) probed(now time.Time, w *window) {
 
 // believe raises base: the server has become much slower. The limit was cut as for a
 // queue, and goes back to half of what it was. Base is raised so once a period, and among
-// other clients only by a common probe, as their queue looks the same. With one in
-// flight both looks are of few answers, the lower of which is too low: they are averaged,
-// unless a pause lengthened the first, or base was raised lately, as for a queue of others.
-func (a *Adaptive) believe(now time.Time, w *window, low int) {
+// other clients only by a common probe, as their queue looks the same.
+func (a *Adaptive) believe(now time.Time, w *window) {
 	p := &a.probe
+	mean := min(p.pending, w.mean())
+	p.pending = 0
 	period := now.UnixNano()/int64(probePeriod) + 1
-	switch first := p.pending; {
-	case p.beside == low && period > p.raised+probeLone && first.mean() < 2*w.mean():
-		w.n, w.took, w.squares = w.n+first.n, w.took+first.took, w.squares+first.squares
-	case first.mean() < w.mean():
-		w = &first
-	}
-	p.pending = window{}
 	if period == p.raised || !p.common && p.crowd > 0 {
 		return
 	}
-	a.base, a.doubt = w.mean(), w.doubt()/w.mean()
+	a.base, a.doubt = mean, w.doubt()/w.mean()
 	p.raised = period
 	a.limit, a.uncut, a.rest = max(a.limit, a.uncut/2), 0, 0
 }
