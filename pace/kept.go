@@ -140,8 +140,8 @@ func (k *kept) ended(s float64, o Outcome) {
 }
 
 // observe learns from the answer at s to what was sent then. A refusal may say after
-// how many seconds to come back; zero: it does not. Only where nobody else seems to use
-// the limit does what remains convince.
+// how many seconds to come back; zero: it does not. What remains is believed only while
+// the client is alone, as far as is known.
 func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 	switch {
 	case k.length == 0:
@@ -165,7 +165,9 @@ func (k *kept) told(s, sent, counted float64, alone bool) {
 	// What is on its way meanwhile may have been counted or not.
 	least, most := k.used(sent, k.long)-1, k.used(s, k.long+s-sent)
 	switch {
-	case of > 1 || counted <= 0:
+	case of > 1:
+		k.agrees = false // the quota was smaller
+	case counted <= 0:
 	case !alone || counted < least || counted > most:
 		k.other, k.agrees = s, false
 	case counted >= nearly*k.quota-atRest && s-k.other >= k.length:
@@ -185,6 +187,7 @@ func (k *kept) refused(s, sent, after, cost float64) {
 		k.sure++
 	default:
 		k.sure--
+		k.other, k.agrees = s, false
 	}
 	switch {
 	case after <= 0:

@@ -199,3 +199,35 @@ func TestKeptLooksAhead(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptToldEnds: what remains convinces while it shows what the client used, for a window,
+// until something else refuses it, or the quota is too large for single starts.
+func TestKeptToldEnds(t *testing.T) {
+	told := func(k *kept, s float64, remaining int64) {
+		o := Outcome{Report: Report{Verdict: Served, Hints: Hints{Remaining: Some(remaining)}}}
+		k.start(s, 1)
+		k.ended(s, o)
+		k.observe(s, s, 0, 0, true, o)
+	}
+	convinced := func() *kept {
+		k := stated(3, 10)
+		for i := range 9 {
+			told(k, float64(4*i), max(2-int64(i), 0))
+		}
+		if !k.holds {
+			t.Fatal("three windows that show the use of this client alone do not convince")
+		}
+		return k
+	}
+	k := convinced()
+	k.answer(60, 0, 1, Throttled)
+	if k.holds {
+		t.Error("a refusal of a client that used nothing for a window leaves the log in force")
+	}
+	k = convinced()
+	k.follow(300, 10, 0)
+	told(k, 36, 200)
+	if k.holds {
+		t.Error("a quota of 300, most of which others use, is kept to as one of 3 was")
+	}
+}
