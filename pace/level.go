@@ -45,6 +45,7 @@ type level struct {
 
 	r, low, swing float64 // last seen, its trough, its swing
 	most          float64 // the highest r seen
+	full          float64 // r after one request of a full bucket, as stated
 	tops          int     // answers in a row that saw most, and no more
 	tiny          bool    // the bucket holds no more than most
 	seenAt        float64 // an answer
@@ -75,7 +76,7 @@ const (
 	away       = 7      // refusals in a row, after which the server is taken to be away
 	growth     = 0.07   // g at most, a second
 	kappa      = 0.4
-	full       = 0.2  // growth with an answer that sees the bucket full,
+	filled     = 0.2  // growth with an answer that sees the bucket full,
 	climb      = 1.0  // and at most so much a second
 	rising     = 0.4  // growth with an answer that sees a low level stand still
 	still      = 2    // answers in a row that saw most, which rising begins with
@@ -120,6 +121,9 @@ func (l *level) within(s, at float64) float64 {
 	if !l.on || !l.window || s >= l.resetAt {
 		return at
 	}
+	if look := l.resetAt - lastPart*(l.resetAt-l.agreed); s < look && l.doubtful() {
+		return max(at, look)
+	}
 	if end := min(l.resetAt, s+min(max(patient, l.proven, l.length), 86400)) + l.late; l.r < 1 || l.pass || at > end {
 		return end
 	}
@@ -152,6 +156,9 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 		return
 	}
 	l.quota, l.length = float64(h.Limit.V)/unit, h.Window.V.Seconds()
+	if l.full = l.quota - 1; h.Burst.OK && h.Burst.V > 0 {
+		l.full = float64(h.Burst.V-1) / unit
+	}
 	l.policy = max(l.quota/l.length, 1.0/86400)
 	l.kept.follow(float64(h.Limit.V), l.length, a.rtt)
 }
@@ -206,7 +213,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	// later than it is long, as two counters do.
 	rose := remaining.OK && sent >= seen && s < l.resetAt-slack && float64(remaining.V)/unit > l.shown+0.5
 	if remaining.OK && o.Verdict != Throttled {
-		l.divide(float64(max(remaining.V, 0))/unit, a.flying+1)
+		l.divide(float64(max(remaining.V, 0))/unit, charged(max(o.Cost, o.Request.Cost))/unit, a.flying+1, sent >= seen && a.flying == 0)
 	}
 	l.reset(a.rtt, s, sent, rose, o)
 	switch {
@@ -226,12 +233,11 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
 		l.swing = max(l.swing*fade, r-l.low)
 	}
-	if burst := o.Hints.Burst; burst.OK && burst.V > 0 {
-		if most := float64(burst.V-1) / unit; most < smallest { // it is full when so many remain after one
-			l.most, l.tiny = max(l.most, most), true
-		}
+	most := float64(o.Hints.Burst.V-1) / unit // it is full when so many remain after one
+	if o.Hints.Burst.OK && most >= 0 && most < smallest {
+		l.most, l.tiny = max(l.most, most), true
 	}
-	most := widest
+	most = widest
 	if a.share.agreed > 0 { // theta is drawn to it, and does not fall while a wide swing lasts
 		most = widestPart
 	}
@@ -376,13 +382,13 @@ func (l *level) follow(s, sent float64, flying int) {
 	if sent >= l.roundAt {
 		l.roundAt, l.round = s, float64(flying+1)
 	}
-	flight := max(1, l.round/4)
+	flight, full := max(1, l.round/4), max(l.most, l.full)
 	switch {
-	case l.most > smallest || l.tiny || l.tops < still:
+	case full > smallest || l.tiny || l.tops < still:
 		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)
-		if l.r >= l.most && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
-			rise := full / flight
-			if l.most > smallest {
+		if l.r >= full && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
+			rise := filled / flight
+			if full > smallest {
 				rise = min(rise, climb*l.gap)
 			}
 			l.theta *= math.Exp(rise)

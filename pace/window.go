@@ -15,6 +15,7 @@ type windows struct {
 	doubt    bool    // a window that refusals named was none
 	slides   float64 // until when the limit is taken for no fixed window
 	proven   float64 // seconds ahead that a reset was told, and came true
+	ended    int     // windows that ended as their reset had said
 	late     float64 // how long after it to come back, seconds
 	pass     bool    // leave what is left of this window to the others
 	rtt      float64 // mean seconds from start to answer
@@ -31,6 +32,8 @@ const (
 	fellBy    = 8.0  // and so many requests
 	odds      = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
 	single    = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
+	noticed   = 1000 // answers for which it is remembered that others use it
+	lastPart  = 0.25 // of what may be no window, for which its last request waits
 	steadied  = 8.0  // answers over which that is averaged
 
 	leadOf      = 8.0  // a first flight may be this part of what remains,
@@ -47,11 +50,18 @@ type divided struct {
 	bottom float64 // the lowest
 	ours   float64 // answers since then
 	weight float64 // answers that peers is the mean of
+	others int     // answers to come for which others are known to use it too
+	sole   bool    // the last answer was to the only request on its way
 	begun  bool
 }
 
-// divide updates the estimate by an answer that says r remains, with flying requests in flight.
-func (d *divided) divide(r float64, flying int) {
+// divide updates the estimate by an answer that says r remains, with flying requests in flight,
+// its own among them, which took so much; sole: it was the only one from its start on.
+func (d *divided) divide(r, took float64, flying int, sole bool) {
+	if d.others--; d.sole && sole && r < d.shown-took-0.5 { // by more than this client sent
+		d.others = noticed
+	}
+	d.sole = sole
 	d.shown = r
 	d.ours++
 	switch {
@@ -79,8 +89,9 @@ func (l *level) lead(rtt float64) float64 {
 	return min(part, leadMost)
 }
 
-// alone reports whether nobody else uses it; false until that is known.
-func (d *divided) alone() bool { return d.peers > 0 && d.peers < single }
+// alone reports whether nobody else uses it; false until that is known. What remains falls by
+// own requests alone on the mean, and did not once fall by more for long.
+func (d *divided) alone() bool { return d.peers > 0 && d.peers < single && d.others <= 0 }
 
 // fits reports whether one more fits beside flying others: nothing was refused yet, and no
 // more would be in flight than this client's part of what remains. Where nothing is known to
@@ -143,6 +154,7 @@ func (l *level) judge(s, reset float64, served bool) {
 		l.window = l.window || (served || !l.doubt) && long || used
 		return
 	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
+		l.ended++
 		if l.window && served && l.shown >= l.most*fallen {
 			l.proven = max(l.proven, l.resetAt-l.agreed)
 		}
@@ -156,6 +168,16 @@ func (l *level) judge(s, reset float64, served bool) {
 // apart returns how far from each other two instants may be to count as the same: they come
 // in whole seconds, after a round trip that varies.
 func (l *level) apart() float64 { return slack + l.rtt/4 }
+
+// doubtful reports whether the last request of a window waits for its last quarter. A client
+// alone that uses up two counters at once, and then waits for their reset, sees what it would
+// see of a window twice as long, and is served half of what it could be. That request sees
+// that something came back meanwhile. It is the last of the first window that ended as its
+// reset had said, of the second, the fourth, the eighth, where no policy says how long they are.
+func (l *level) doubtful() bool {
+	return l.ended > 0 && l.ended&(l.ended-1) == 0 && l.length == 0 && l.r >= 1 && l.r < 2 &&
+		l.most >= smallest && !l.free && l.alone()
+}
 
 // ends holds the ends of windows that refusals name by their Retry-After, where the server
 // states no reset.

@@ -90,3 +90,63 @@ func TestAloneInLongWindows(t *testing.T) {
 		}
 	}
 }
+
+// A client alone that is told the reset of two counters does not take them for a window twice
+// as long, of which it would use half; nor does what it does to find out cost a window anything.
+func TestAloneInTwoCounters(t *testing.T) {
+	for _, c := range []struct {
+		limit limit.Limit
+		used  float64 // at least
+	}{
+		{limit.Limit{Kind: limit.SlidingWindow, Count: 12, Period: 10 * time.Second}, 0.7},
+		{limit.Limit{Kind: limit.SlidingWindow, Count: 40, Period: time.Minute}, 0.8},
+		{limit.Limit{Kind: limit.SlidingWindow, Count: 100, Period: 10 * time.Minute}, 0.8},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 12, Period: 10 * time.Second}, 0.97},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 40, Period: time.Minute}, 0.97},
+	} {
+		var used, refused []float64
+		for seed := range uint64(5) {
+			r := play(t, Scenario{
+				Name: "alone", Duration: 60 * c.limit.Period,
+				Server:  Server{Limit: c.limit, Hints: Hints{Remaining: true, Reset: true}},
+				Network: Network{Latency: 20 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: 1, Workers: 8}},
+			}, "adaptive-informed", seed+1)
+			used, refused = append(used, r.Utilisation.V), append(refused, r.RetryRate.V)
+		}
+		if t.Logf("%v: %.2f used, %.3f refused", c.limit, median(used), median(refused)); median(used) < c.used || median(refused) > 0.01 {
+			t.Errorf("%v: %.2f used, %.3f refused (medians), want at least %v, at most 0.01", c.limit, median(used), median(refused), c.used)
+		}
+	}
+}
+
+// Clients that share a small limit, and are told its policy and what remains, become equal: who
+// comes to a bucket that is nearly empty does not take what it sees for all that there is, and
+// nobody whom others use the limit with keeps to the whole policy.
+func TestTogetherWithAPolicy(t *testing.T) {
+	told := Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true}
+	for _, c := range []struct {
+		name    string
+		limit   limit.Limit
+		clients []Group
+	}{
+		{"joins", bucketOf(20, time.Second, 20), []Group{{Processes: 1, Workers: 4}, {Processes: 1, Workers: 4, Join: time.Second}}},
+		{"two join", bucketOf(20, time.Second, 20), []Group{{Processes: 1, Workers: 4}, {Processes: 2, Workers: 4, Join: time.Second}}},
+		{"log", limit.Limit{Kind: limit.SlidingLog, Count: 20, Period: time.Second}, []Group{{Processes: 2, Workers: 4}}},
+		{"long log", limit.Limit{Kind: limit.SlidingLog, Count: 30, Period: time.Second}, []Group{{Processes: 2, Workers: 4}}},
+	} {
+		worst := 1.0
+		for seed := range uint64(20) {
+			r := play(t, Scenario{
+				Name: c.name, Duration: 5 * time.Minute,
+				Server:  Server{Limit: c.limit, Hints: told},
+				Network: Network{Latency: time.Microsecond},
+				Clients: c.clients,
+			}, "adaptive-informed", seed+1)
+			worst = min(worst, r.Jain.V)
+		}
+		if t.Logf("%s: Jain's index %.2f at worst", c.name, worst); worst < 0.9 {
+			t.Errorf("%s: Jain's index %.2f at worst, want 0.9", c.name, worst)
+		}
+	}
+}
