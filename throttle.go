@@ -77,11 +77,14 @@ type Throttle struct {
 	MaxAfter time.Duration
 	// Budget is the retry budget: it bounds the retries of failed calls to a
 	// share of all calls, so that retries do not multiply the load on a service
-	// in trouble: beyond it calls are given up with ErrBudget. If zero, a tenth
-	// of the calls, and ten.
+	// in trouble: beyond it calls are given up with [ErrBudget]. If zero, there may
+	// be one retry for every ten calls, and ten more at first. If its Max is below
+	// zero, there is no bound.
 	Budget pace.Budget
-	// MaxWaiting bounds the calls that wait; further calls are refused with
-	// [ErrQueueFull], which is backpressure on their callers. If zero, 100,000.
+	// MaxWaiting bounds the calls in line and between tries; further calls are
+	// refused with [ErrQueueFull], which is backpressure on their callers. A retry
+	// is never refused. If zero, 100,000. Below zero, as with 1, a call is refused
+	// while another waits.
 	MaxWaiting int
 	// Weights divide the limit between waiting calls, by their
 	// [CallOptions.Priority] (weighted fair queueing): while all wait, the

@@ -5,10 +5,10 @@ package pace
 // throttled calls do not count: the Controller paces them. A call beyond the
 // budget is given up with the last error.
 //
-// It is a number of tokens, Max at first and at most; each retry takes some and
-// calls add some. The zero Budget has 10, each retry takes one, and each call
-// adds a tenth: when everything fails, 1.1 tries are made for each call, and ten
-// more at first.
+// It is a bucket of tokens: full, with Max tokens, at first. Each retry takes
+// tokens and each call adds some. The zero Budget holds 10 tokens, a retry takes 1
+// and a call adds 0.1: when every try fails, the first 10 retries are made, and then
+// one retry for every ten calls.
 type Budget struct {
 	// Max is the number of tokens at first and at most. If zero, 10; below zero,
 	// there is no bound on retries.

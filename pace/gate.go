@@ -44,7 +44,7 @@ type Gate struct {
 	// MaxInFlight, so that none that was not tried starts in their place.
 	CountResting bool
 	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
-	// Retries are never refused. If zero, 100,000; below zero, 1.
+	// Retries are never refused. If zero, 100,000; below zero, as if 1.
 	MaxWaiting int
 	// Lanes are the weights of the lanes in which tickets wait, one for each
 	// class of calls (weighted fair queueing): while all lanes are busy, the

@@ -197,7 +197,8 @@ func (all All) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	return rest
 }
 
-// Why returns that of the first controller that can say it.
+// Why returns what makes requests wait according to the first controller in all
+// that is an [Explainer]; the others are not asked. The zero Why if none is.
 func (all All) Why(now time.Time) Why {
 	for _, c := range all {
 		if e, ok := c.(Explainer); ok {

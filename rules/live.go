@@ -264,8 +264,10 @@ func (t *Stack) Overlay() (o Overlay, left []string) {
 	return t.overlay, t.left
 }
 
-// Status describes the Overlay in use, whose Version is its Serial, and the last
-// look at Shared. Those of the Sources describe them.
+// Status returns the status of the Overlay, as the [Status] of a [Source] is that of
+// its rules: which Overlay is in use, its Serial being the Version, and how the last
+// look at Shared went. It is zero before the first look, and if Shared is nil. It
+// tells nothing of the Sources: call the Status of each.
 func (t *Stack) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()

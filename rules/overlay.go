@@ -177,10 +177,13 @@ func (o *Overlay) overSwitches(all []Switch) []Switch {
 	return done
 }
 
-// Over returns s on top of the rules of another source: its rules and switches
-// replace those of the same name, and others are added at the end; the lists are
-// joined; of the rest, what is set in s counts. The Serial is none, as the two
-// are numbered by themselves.
+// Over merges s and under, the rules of two sources, where s wins. A rule or switch
+// of s replaces that of the same name in under, at its place; those that under does
+// not have come last. The Deny and Allow lists of s come before those of under. Of two
+// Kills that are on the one that ends later counts. If both have a Version, it
+// becomes that of under, a dot, and that of s. The Serial becomes zero, as each
+// source has its own numbers. Of the other fields that of s counts, or that of under
+// where it is zero in s. Neither s nor under is changed.
 func (s Set) Over(under Set) Set {
 	if s.Version != "" && under.Version != "" {
 		s.Version = clip(under.Version, (maxName-1)/2) + "." + clip(s.Version, (maxName-1)/2)

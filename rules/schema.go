@@ -8,9 +8,12 @@ import (
 	"github.com/throttle-go/throttle/load"
 )
 
-// Schema returns the JSON schema (draft 2020-12) of a Set, as a value for
-// encoding/json: for editors, and to be a part of the schema of a larger file. It
-// accepts all that [Parse] accepts; Parse refuses more, and counts.
+// Schema returns the JSON schema (draft 2020-12) of a rules file, which holds a
+// [Set]: for an editor that checks the file as it is written, or to embed in the
+// schema of a larger file. Encode it with encoding/json. Each call returns a new map,
+// but maps within it are shared: do not change them. The schema accepts every file
+// that [Parse] accepts, and some that Parse refuses: only Parse tells whether a file
+// is valid.
 func Schema() map[string]any {
 	return schemaOf(reflect.TypeFor[Set]())
 }

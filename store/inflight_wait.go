@@ -13,8 +13,9 @@ import (
 
 // Reasons for which [InFlight.Wait] refuses, each as the Reason of an [Error].
 var (
-	// ErrNeverFits says that so much is never admitted at once: that the counts
-	// are more than may be in flight, or the limit is nothing.
+	// ErrNeverFits says that waiting does not help: [InFlight.Wait] was asked for
+	// more than may be in flight even when nothing else is (an N above the Max, or
+	// below zero), or the limit of a [Limiter] admits nothing.
 	ErrNeverFits = errors.New("more than is ever admitted at once")
 	// ErrInFlightFull says that MaxWaiting callers wait already, or that MaxKeys
 	// keys are in flight.

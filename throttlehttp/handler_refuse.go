@@ -8,8 +8,9 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Status returns the status of an answer to a request that was decided so: 200
-// if it is admitted.
+// Status returns the HTTP status code for a verdict: 200 for Admitted, 429 for
+// Limited, 403 for Denied, 400 for Keyless, and 503 for all others: Overloaded, and
+// Undecided, the zero Verdict.
 func Status(v admit.Verdict) int {
 	switch v {
 	case admit.Admitted:

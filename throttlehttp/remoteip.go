@@ -23,22 +23,26 @@ func ClientIP(behind rules.Proxies) func(*http.Request) string {
 	return ClientNetwork{Behind: behind}.Key
 }
 
-// ClientNetwork defines which addresses count as one caller. The zero value is
-// that of RemoteIP.
+// ClientNetwork makes a key of the IP address of a client: its method Key returns
+// the network that the address is in, so that all clients of one network have one
+// key and share a limit. The zero value does as RemoteIP does.
 //
 //	perNetwork := throttlehttp.Limit(tenASecond, throttlehttp.ClientNetwork{IPv6: 56}.Key)
 type ClientNetwork struct {
-	// IPv4 and IPv6 are the bits of an address that identify a caller. If zero,
-	// 32 and 64; they must not be below zero or above 32 and 128. Link-local
-	// addresses (fe80::/10) are one caller each, on whichever interface.
+	// IPv4 and IPv6 are the prefix lengths, in bits, of the networks that have one
+	// key each. If IPv4 is zero, 32: each address has its own key. If IPv6 is zero,
+	// 64. Below zero, all addresses of that version have the same key; lengths
+	// above 32 and 128 count as these. A link-local address (fe80::/10) always has
+	// its own key, without the zone.
 	IPv4, IPv6 int
 	// Behind lists the proxies that are trusted to state the client's address.
 	// If zero, no header field is read.
 	Behind rules.Proxies
 }
 
-// Key returns the network that a request came from, or the address if the
-// network has no other: a key for [Limit] or an admit.Request.
+// Key returns the network of the client of r, such as "2001:db8:1:200::/56", or
+// the address alone if it has a key of its own: a key for [Limit] or an
+// admit.Request. If RemoteAddr is not an IP address, Key returns it unchanged.
 func (n ClientNetwork) Key(r *http.Request) string {
 	ip, ok := remote(r)
 	if !ok {

@@ -100,11 +100,13 @@ type Transport struct {
 	// each, and for answers of GraphQL (a path that ends in /graphql or
 	// /graphql.json) that are no streams.
 	Bodies bool
-	// Warn is called when a layer underneath sends more than it is given: one
-	// try of r was sent so many times. As a rule Base retries by itself, and
-	// retries multiply. Requests that net/http sends again over a stale
-	// connection do not count. If nil, the first such request is logged by
-	// slog.Default.
+	// Warn is called when Base sent one try of a request more than once: r is the
+	// request, sent is how many times. Then Base, or something that it wraps,
+	// retries by itself, and its retries multiply with those of the Transport: switch
+	// them off. It does not count that net/http sends a request again after a reused
+	// connection turned out to be closed. Warn is called for each such try, in the
+	// goroutine of the request, so it may be called concurrently. If nil, only the
+	// first is logged, by slog.Default.
 	Warn func(r *http.Request, sent int)
 
 	warned sync.Once
