@@ -96,16 +96,12 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (sta
 // answered ends a try, whose Result is w.last. If retry is false, the call has
 // ended and err is what it returns.
 func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
-	verdict := w.last.Report.Verdict
-	sent, tries := w.sent, w.ticket.Tries() // w.sent is not ours once a retry is in line
-	ran := w.mayHaveRun                     // in earlier tries
+	verdict, tries := w.last.Report.Verdict, w.ticket.Tries()
+	ran := w.mayHaveRun // in earlier tries
 	w.mayHaveRun = w.mayHaveRun || verdict != pace.Throttled
-	started, retry, now := t.done(w)
-	if t.OnEvent != nil {
-		t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries, Report: w.last.Report, Err: w.last.Err})
-		if retry && !started {
-			t.OnEvent(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
-		}
+	started, retry, now := t.end(w)
+	if retry && !started && t.OnEvent != nil {
+		t.OnEvent(Event{Kind: Waits, At: now, Wait: w.ticket.Forecast, Try: tries + 1, Scope: w.blocker(), Why: w.why})
 	}
 	switch {
 	case retry:
@@ -124,6 +120,23 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 		e.Reason = context.DeadlineExceeded
 	}
 	return false, false, t.giveUp(w, now, e)
+}
+
+// end ends a try as done does, and tells so: also when a Controller panics.
+func (t *Throttle) end(w *waiter) (started, retry bool, now time.Time) {
+	if t.OnEvent != nil {
+		sent, tries := w.sent, w.ticket.Tries() // not ours once a retry is in line
+		defer func() {
+			if w.calling { // NewScope has panicked: release ends the try
+				return
+			}
+			if now.IsZero() {
+				now = time.Now()
+			}
+			t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries, Report: w.last.Report, Err: w.last.Err})
+		}()
+	}
+	return t.done(w)
 }
 
 // ranBefore returns the error of a call that ends without a retry. If err is
@@ -200,10 +213,15 @@ func (t *Throttle) waiter() *waiter {
 // release ends a try that a panic or runtime.Goexit left open, which teaches
 // nothing, and keeps w for reuse.
 func (t *Throttle) release(w *waiter) {
-	calling, sent, tries := w.calling, w.sent, w.ticket.Tries()
-	var now time.Time
-	if calling || w.inside {
-		now = t.leave(w)
+	if w.calling && t.OnEvent != nil {
+		sent, tries := w.sent, w.ticket.Tries()
+		defer func() { // last, as it may panic too
+			now := time.Now()
+			t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
+		}()
+	}
+	if w.calling || w.inside {
+		t.leave(w)
 	}
 	if len(w.scopes) > 0 {
 		t.mu.Lock()
@@ -212,7 +230,4 @@ func (t *Throttle) release(w *waiter) {
 	}
 	*w = waiter{ready: w.ready, timer: w.timer, ticket: pace.Ticket{Owner: w}, scopes: w.scopes, needs: w.needs}
 	t.waiters.Put(w)
-	if calling && t.OnEvent != nil { // last, as it may panic too
-		t.OnEvent(Event{Kind: Ends, At: now, Wait: now.Sub(sent), Try: tries})
-	}
 }

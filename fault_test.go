@@ -3,6 +3,7 @@ package throttle_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -176,4 +177,58 @@ func TestControllerPanicsInACall(t *testing.T) {
 			t.Errorf("after %v: %d in flight, %d wait; want none at once", took, th.InFlight(), th.Waiting())
 		}
 	})
+}
+
+// fuse is a Controller that panics from a step on until it is mended.
+type fuse struct{ blown string }
+
+func (c *fuse) at(step string) {
+	if c.blown == step || c.blown == "all" {
+		panic(errDown)
+	}
+}
+
+func (c *fuse) Wait(time.Time, pace.Request) time.Duration { c.at("Wait"); return 0 }
+func (c *fuse) Start(time.Time, pace.Request)              { c.at("Start") }
+func (c *fuse) Observe(time.Time, pace.Outcome) (rest time.Duration) {
+	c.at("Observe")
+	return 0
+}
+
+// However often a Controller or NewScope panics while a call ends, each Starts has its
+// Ends.
+func TestControllerPanicsAsACallEnds(t *testing.T) {
+	for _, blown := range []string{"Wait", "Observe", "NewScope", "all"} {
+		for name, f := range map[string]func(){
+			"returns": func() {},
+			"panics":  func() { panic("the function panics") },
+			"ends":    runtime.Goexit,
+		} {
+			var count throttle.Counter
+			c := new(fuse)
+			th := throttle.Throttle{Control: c, OnEvent: count.OnEvent, NewScope: func(string) pace.Controller {
+				c.at("NewScope")
+				return nil
+			}}
+			for i := range 20 {
+				c.blown = ""
+				ctx := throttle.WithOptions(t.Context(), throttle.CallOptions{Needs: []throttle.Need{{Scope: fmt.Sprint(i)}}})
+				var call sync.WaitGroup
+				call.Go(func() {
+					defer func() { recover() }()
+					_ = th.DoResult(ctx, func(context.Context) throttle.Result {
+						c.blown = blown
+						f()
+						told := throttle.ScopeResult{Need: throttle.Need{Scope: fmt.Sprint("told", i)}}
+						return throttle.Result{Report: pace.Report{Verdict: pace.Throttled}, Scopes: []throttle.ScopeResult{told}}
+					})
+				})
+				call.Wait()
+			}
+			s := count.Stats()
+			if ends := s.Served + s.Throttled + s.Failed + s.Ignored; s.Starts != 20 || ends != 20 {
+				t.Errorf("%s panics as the function %s: %d started, %d ended by event; want 20 and 20", blown, name, s.Starts, ends)
+			}
+		}
+	}
 }
