@@ -196,7 +196,7 @@ func (c *fuse) Observe(time.Time, pace.Outcome) (rest time.Duration) {
 }
 
 // However often a Controller or NewScope panics while a call ends, each Starts has its
-// Ends.
+// Ends, no scope is kept, and nothing stays in flight.
 func TestControllerPanicsAsACallEnds(t *testing.T) {
 	for _, blown := range []string{"Wait", "Observe", "NewScope", "all"} {
 		for name, f := range map[string]func(){
@@ -206,7 +206,7 @@ func TestControllerPanicsAsACallEnds(t *testing.T) {
 		} {
 			var count throttle.Counter
 			c := new(fuse)
-			th := throttle.Throttle{Control: c, OnEvent: count.OnEvent, NewScope: func(string) pace.Controller {
+			th := throttle.Throttle{Control: c, MaxScopes: 3, OnEvent: count.OnEvent, NewScope: func(string) pace.Controller {
 				c.at("NewScope")
 				return nil
 			}}
@@ -228,6 +228,11 @@ func TestControllerPanicsAsACallEnds(t *testing.T) {
 			s := count.Stats()
 			if ends := s.Served + s.Throttled + s.Failed + s.Ignored; s.Starts != 20 || ends != 20 {
 				t.Errorf("%s panics as the function %s: %d started, %d ended by event; want 20 and 20", blown, name, s.Starts, ends)
+			}
+			waiting, flying, n := throttle.ScopesOf(&th)
+			if n > 3 || waiting != 0 || flying != 0 || th.InFlight() != 0 || th.Waiting() != 0 {
+				t.Errorf("%s panics as the function %s: %d scopes, %d waiting, %d in flight in them, %d in flight, %d waiting; want 3 at most, and none",
+					blown, name, n, waiting, flying, th.InFlight(), th.Waiting())
 			}
 		}
 	}

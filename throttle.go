@@ -338,6 +338,7 @@ func (t *Throttle) done(w *waiter) (started, retry bool, now time.Time) {
 func (t *Throttle) leave(w *waiter) (now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer w.leaveScopes(t) // also when a Controller panics
 	now = t.now()
 	if w.calling {
 		w.calling = false
