@@ -45,10 +45,11 @@
 //
 // # Logs and slots
 //
-// Sliding logs and slots keep more than a State, so they are kept apart, in at
-// most MaxBytes besides and for at most MaxKeys keys; see [limit.Log] and
-// [limit.Slots]. Beyond that, of eight picked at random, the key that has used
-// the smallest share of its limit is reduced to a FirstHitWindow in the table.
+// Sliding logs and slots keep more than a State, so they are kept apart, for at
+// most MaxKeys keys and in at most MaxBytes besides, or what the key asked about
+// last takes if that is more; see [limit.Log] and [limit.Slots]. Beyond that, of
+// eight picked at random, the key that has used the smallest share of its limit is
+// reduced to a FirstHitWindow in the table.
 // That window ends when all its events would have left the log, or, if the key
 // is refused, when it would have passed again; then the key is a new one. Logs
 // and slots share one lock. A key that changes to one of these kinds, or from

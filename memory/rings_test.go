@@ -112,3 +112,28 @@ func TestMemoryLogsAreBounded(t *testing.T) {
 		t.Errorf("%d logs two hours and 200 keys later: what has expired is not dropped", n)
 	}
 }
+
+// The log of one key may take more bytes than there are for all: it stays until
+// another key has one, and then is refused still.
+func TestMemoryOneLogIsLargerThanAll(t *testing.T) {
+	full := limit.Limit{Kind: limit.SlidingLog, Count: 5000, Period: time.Hour}
+	m := memory.Store{MaxBytes: 10_000}
+	now := m.Start()
+	ask := func(key string) (ok bool) {
+		now = now.Add(time.Microsecond)
+		return m.DecideAt(now, []limit.Ask{{Key: key, Limit: full, N: 1}}, make([]limit.Decision, 1))
+	}
+	for range full.Count {
+		ask("large")
+	}
+	if rings, bytes := m.Rings(); rings != 1 || bytes < 16*full.Count {
+		t.Errorf("%d logs in %d bytes, want one of all %d instants", rings, bytes, full.Count)
+	}
+	ask("small")
+	if rings, bytes := m.Rings(); rings != 1 || bytes > m.MaxBytes {
+		t.Errorf("%d logs in %d bytes, want that of the other key alone, in %d", rings, bytes, m.MaxBytes)
+	}
+	if ask("large") {
+		t.Error("the key whose log was full passes, want it refused as before")
+	}
+}
