@@ -99,7 +99,7 @@ func (p promise) slot(now, until time.Time, grain time.Duration) (told time.Dura
 		until = owed
 	}
 	wait := until.Add(p.each - room).Sub(now)
-	if wait > p.earliest+p.bound {
+	if wait-p.earliest > p.bound { // a sum might overflow
 		until, wait = owed, p.earliest
 	}
 	told = max(roundUp(wait-trip, grain), p.least(grain))

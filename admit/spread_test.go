@@ -3,6 +3,8 @@ package admit
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,6 +55,25 @@ func TestPromisesOfCosts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestSpreadWithoutBound: refused callers have times of their own under the longest
+// Spread there is.
+func TestSpreadWithoutBound(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &Control{Limit: limit.Limit{Count: 1, Period: time.Second}, Spread: math.MaxInt64, Milliseconds: true}
+		var told []time.Duration
+		for i := range 4 {
+			a, err := c.Begin(t.Context(), Request{Key: "k", Caller: fmt.Sprint(i)})
+			if a.Done(); err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, a.RetryAfter)
+		}
+		if want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second}; !slices.Equal(told, want) {
+			t.Errorf("callers of 1/s are told %v, want %v", told, want)
+		}
+	})
 }
 
 // TestPeriodOfCalendar: callers are told of the window that a calendar limit counts in,
