@@ -142,7 +142,7 @@ func (t *Throttle) ask(q limit.Ask) {
 	if timeout <= 0 {
 		timeout = 100 * time.Millisecond
 	}
-	late := time.Now().Add(timeout + tolerance)
+	late := time.Now().Add(timeout).Add(tolerance) // a sum of both might overflow
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	a := [1]limit.Ask{q}

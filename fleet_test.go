@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -342,4 +343,17 @@ func TestFleetPanic(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Under the longest Timeout no answer is late.
+func TestFleetWithoutTimeout(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		st := &far{store: new(memory.Store), trip: time.Second}
+		th := throttle.Throttle{Fleet: throttle.Fleet{Store: st, Key: "k", Timeout: math.MaxInt64, Limit: limit.Limit{Count: 10, Period: time.Second}}}
+		began := time.Now()
+		err := th.Do(t.Context(), nothing)
+		if took := time.Since(began); err != nil || st.asked.Load() != 1 || took != time.Second {
+			t.Errorf("%v after %v and %d requests, want nil after one of a second", err, took, st.asked.Load())
+		}
+	})
 }
