@@ -34,7 +34,7 @@ type Limiter struct {
 	mu    sync.Mutex // guards all below
 	began time.Time
 	state limit.State // of the bucket with what may be promised on top
-	last  int64       // the number of the last Reservation
+	last  int64       // the number of the last Reservation of some
 }
 
 // ErrTooLong says that a [Limiter] would admit the request only after its MaxWait.
@@ -148,7 +148,9 @@ func (l *Limiter) reserve(n int64, within time.Duration) Reservation {
 		return Reservation{wait: d.RetryAfter}
 	}
 	l.state = next
-	l.last++
+	if n > 0 { // a Reservation of none takes nothing, so those before it may be refunded
+		l.last++
+	}
 	return Reservation{OK: true, At: now.Add(ready.RetryAfter), of: l, n: n, number: l.last}
 }
 

@@ -109,3 +109,21 @@ func TestLimiterWaits(t *testing.T) {
 		}
 	})
 }
+
+// A Reservation of no tokens takes nothing, so what was promised before it is refunded.
+func TestLimiterCancelBeforeNone(t *testing.T) {
+	for _, none := range []int64{0, -4} {
+		bubble.Test(t, func(t *testing.T) {
+			l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Second}}
+			l.Allow()
+			r := l.Reserve(1)
+			if z := l.Reserve(none); !z.OK || !z.At.Equal(r.At) {
+				t.Errorf("Reserve(%d) = %+v, want it at %v", none, z, r.At)
+			}
+			r.Cancel()
+			if next := l.Reserve(1); time.Until(next.At) != time.Second {
+				t.Errorf("Reserve(%d), then Cancel of the one before: the next comes after %v, want 1s", none, time.Until(next.At))
+			}
+		})
+	}
+}
