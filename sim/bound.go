@@ -46,19 +46,14 @@ func (v *Server) unite() {
 	if n < 2 {
 		return
 	}
-	whole := func(l limit.Limit) limit.Limit {
-		l = share(l, n)
-		l.Count, l.Burst = l.Count*int64(n), l.Burst*int64(n)
-		return l
-	}
-	v.Limit = whole(v.Limit)
+	v.Limit = whole(v.Limit, n)
 	v.More, v.Changes = append([]Quota(nil), v.More...), append([]Change(nil), v.Changes...)
 	for i := range v.More {
-		v.More[i].Limit = whole(v.More[i].Limit)
+		v.More[i].Limit = whole(v.More[i].Limit, n)
 	}
 	for i := range v.Changes {
 		c := &v.Changes[i]
-		c.Count = whole(limit.Limit{Count: c.Count, Period: c.Period}).Count
+		c.Count = whole(limit.Limit{Count: c.Count, Period: c.Period}, n).Count
 	}
 }
 

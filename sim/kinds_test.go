@@ -169,6 +169,21 @@ func TestPartsOfNodes(t *testing.T) {
 	}
 }
 
+// The capacity is what the parts come to, at the start and after a change: no
+// more is served than that.
+func TestUtilisationOfNodes(t *testing.T) {
+	for _, v := range []Server{
+		{Limit: bucketOf(10, time.Second, 10), Nodes: 100},
+		{Limit: limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: time.Second}, Nodes: 4, Phase: 500 * time.Millisecond},
+		{Limit: bucketOf(10, time.Second, 10), Nodes: 4, Changes: []Change{{At: time.Second, Count: 6, Period: time.Second}}},
+	} {
+		s := serving(100*time.Second, v, 40)
+		if r := play(t, s, "none", 1); r.Utilisation.V < 0.9 || r.Utilisation.V > 1.01 { // the last window counts pro rata
+			t.Errorf("%d nodes with a part of %v each: utilisation %.3f; want nearly 1", v.Nodes, v.Limit, r.Utilisation.V)
+		}
+	}
+}
+
 // What is said is that of the node, old or missing, as the scenario has it.
 func TestBlur(t *testing.T) {
 	s := Scenario{Server: Server{

@@ -115,6 +115,15 @@ func share(l limit.Limit, n int) limit.Limit {
 	return l
 }
 
+// whole is what the shares of n nodes come to together, as share rounds them.
+func whole(l limit.Limit, n int) limit.Limit {
+	if n > 1 {
+		l = share(l, n)
+		l.Count, l.Burst = l.Count*int64(n), l.Burst*int64(n)
+	}
+	return l
+}
+
 // crowd is what the rate of a scenario's server depends on besides its limits.
 type crowd struct {
 	processes, keys float64
@@ -153,7 +162,7 @@ func (s *Scenario) Bound() float64 {
 	least, c := math.Inf(1), s.crowd()
 	for i, q := range s.Server.quotas() {
 		if l := s.Server.part(i, q.Limit); !l.Unlimited() {
-			least = min(least, c.requests(&q, perSecond(q.Limit, q.Limit.Count), c.cost(l.Max())))
+			least = min(least, c.requests(&q, perSecond(q.Limit, whole(q.Limit, s.Server.Nodes).Count), c.cost(l.Max())))
 		}
 	}
 	return min(least, s.Server.Service.rate())

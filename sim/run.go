@@ -252,7 +252,7 @@ func (r *Run) handle(e event) {
 	case evSpeed:
 		r.hasten(r.scenario.Server.Service.Speeds[e.id])
 	case evScale:
-		if count := r.server.rescale(); float64(count) != r.server.capacity.rate {
+		if count := r.server.rescale(); float64(count) != perSecond(r.server.Limit, r.server.Limit.Count) {
 			r.queue.push(r.now+int64(r.server.Scale.Delay), evScaled, int32(count))
 		}
 		r.queue.push(r.now+int64(r.server.Scale.Every), evScale, 0)

@@ -127,7 +127,7 @@ func (v *server) fair(active float64) float64 {
 		if q.Limit.Unlimited() {
 			continue
 		}
-		n := one.requests(&q.Quota, perSecond(q.Limit, q.Limit.Count), q.mean)
+		n := one.requests(&q.Quota, perSecond(q.Limit, whole(q.Limit, v.Nodes).Count), q.mean)
 		if q.By != ByProcess {
 			n /= active
 		}
@@ -161,11 +161,11 @@ func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
 		s.Reset = pace.Some(signal.Seconds(again))
 	}
 	if v.Hints.Policy && !dry {
-		whole := q.part
+		policy := q.part
 		if v.Nodes > 1 {
-			whole.Count = q.Limit.Count
+			policy.Count = q.Limit.Count
 		}
-		s.Limit, s.Window = pace.Some(whole.Count), pace.Some(whole.Period)
+		s.Limit, s.Window = pace.Some(policy.Count), pace.Some(policy.Period)
 	}
 }
 
@@ -203,7 +203,7 @@ func (v *server) begun(q *quota) float64 {
 		return 0
 	}
 	left := q.take(v.clock(0), &held{}, limit.Ask{N: 1}).ResetAfter
-	return float64(q.Limit.Count) * (1 - float64(left)/float64(q.Limit.Period))
+	return float64(whole(q.Limit, v.Nodes).Count) * (1 - float64(left)/float64(q.Limit.Period))
 }
 
 func perSecond(l limit.Limit, count int64) float64 {
@@ -217,7 +217,7 @@ func (m *meter) change(v *server, now int64) {
 	for i := range v.quotas {
 		q := &v.quotas[i]
 		if !q.Limit.Unlimited() {
-			m.rate = min(m.rate, v.crowd.requests(&q.Quota, perSecond(q.Limit, q.Limit.Count), q.mean))
+			m.rate = min(m.rate, v.crowd.requests(&q.Quota, perSecond(q.Limit, whole(q.Limit, v.Nodes).Count), q.mean))
 		}
 	}
 }
