@@ -184,6 +184,22 @@ func TestUtilisationOfNodes(t *testing.T) {
 	}
 }
 
+// After a change, all that press the server use its new capacity at once, and
+// those that are too few for it never do, whatever the limit counts.
+func TestReconvergeToTheCapacity(t *testing.T) {
+	raise := []Change{{At: 10 * time.Second, Count: 40, Period: time.Second}}
+	process := serving(100*time.Second, Server{Limit: bucketOf(10, time.Second, 10), By: ByProcess, Changes: raise}, 1)
+	process.Clients[0].Processes, process.Network.Latency = 5, 100*time.Millisecond
+	if r := play(t, process, "none", 1); r.Reconverge.V != 90 {
+		t.Errorf("5 workers with 50 calls a second at most are at 200 a second after %v s; want never, 90", r.Reconverge)
+	}
+	costs := serving(100*time.Second, Server{Limit: bucketOf(10, time.Second, 10), Costs: true, Changes: raise}, 10)
+	costs.Clients[0].Cost = Cost{Mean: 5}
+	if r := play(t, costs, "none", 1); r.Reconverge.V > 1 {
+		t.Errorf("10 workers at 8 calls a second of 5 tokens after %v s; want at once", r.Reconverge)
+	}
+}
+
 // What is said is that of the node, old or missing, as the scenario has it.
 func TestBlur(t *testing.T) {
 	s := Scenario{Server: Server{

@@ -271,7 +271,7 @@ func (r *Run) handle(e event) {
 
 func (r *Run) change(c Change) {
 	r.server.change(r.now, c)
-	if r.back.change(r.now, r.server.served, float64(c.Count)/c.Period.Seconds()) {
+	if r.back.change(r.now, r.server.served, r.server.capacity.rate) {
 		r.queue.push(r.now-r.now%slice+slice, evTick, 0)
 	}
 	if r.line != nil {
