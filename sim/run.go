@@ -57,7 +57,7 @@ type Point struct {
 	Sent            bool          // false: it was answered
 	Verdict         pace.Verdict  // of an answer
 	Slept           time.Duration // before it was sent
-	Level, Capacity float64       // of the server: the level of its bucket, and its rate a second
+	Level, Capacity float64       // of the server: the level after its last decision, and its rate a second
 	Took            time.Duration // of an answer, since it was sent; also of a try that timed out
 	Limit, InFlight int           // of its gate; a Limit of zero is none
 }

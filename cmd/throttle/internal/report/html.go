@@ -239,9 +239,9 @@ func (p policyPart) Draw() (drawing, error) {
 	d.Rates = "How many requests got which answer."
 	if t.Level != nil {
 		d.Rates = "How many requests got which answer; the closer served is to the capacity, the less is wasted."
-		d.Level = "How many requests the server would have admitted at once; when there are none, it throttles."
-		if !slices.ContainsFunc(t.Level.Y, func(y float64) bool { return y > 0 }) {
-			d.Level += " Here it was empty all the time: whatever came in was used at once."
+		d.Level = "How much was left of the limit after each decision; the server throttles what does not fit in that."
+		if len(t.Level.Y) > 0 && !slices.ContainsFunc(t.Level.Y, func(y float64) bool { return y > 0 }) {
+			d.Level += " Here nothing was ever left."
 		}
 	}
 	if f := t.Flight; f != nil {

@@ -138,6 +138,33 @@ func TestReportAllowsOnlyItself(t *testing.T) {
 	}
 }
 
+// TestReportOfTheLevel: nothing is said of a server that no request reached, nor
+// that one was empty which had filled up again before each request.
+func TestReportOfTheLevel(t *testing.T) {
+	s := sim.Scenario{
+		Name: "level", Duration: time.Minute,
+		Server:  sim.Server{Limit: limit.Limit{Count: 4, Period: time.Second, Burst: 1}},
+		Network: sim.Network{Latency: 100 * time.Millisecond},
+		Clients: []sim.Group{{Processes: 1, Workers: 1}},
+	}
+	none := s
+	none.Name, none.Duration = "none", time.Millisecond
+	s.Server.Start = pace.Some(int64(0))
+	page := reportText(t, mustResults(t, 1, []sim.Scenario{none, s}, "fixed(rate=0.5,burst=1)"))
+	var said []string
+	for rest := page; ; {
+		_, after, ok := strings.Cut(rest, "<h4>Level of the server</h4><p>")
+		if !ok {
+			break
+		}
+		text, more, _ := strings.Cut(after, "</p>")
+		said, rest = append(said, text), more
+	}
+	if len(said) != 2 || strings.Contains(said[0], "Here") || strings.Contains(said[1], "empty") || !strings.Contains(said[1], "nothing was ever left") {
+		t.Errorf("of the level is said %q", said)
+	}
+}
+
 func TestReportOfNothing(t *testing.T) {
 	page := reportText(t, []batch.Result{{Scenario: clitest.Builtin(t, "heroku"), Interrupted: true}})
 	if !strings.Contains(page, "interrupted") {
