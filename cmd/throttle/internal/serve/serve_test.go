@@ -4,6 +4,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -90,6 +91,12 @@ func TestRulesChange(t *testing.T) {
 	}
 	r.write("rules.yaml", "version: v8\nserial: 8\nrules: []\n")
 	r.said(`"new rules"`, `"v8"`)
+	many := "version: v9\nserial: 9\nrules:\n"
+	for i := range 200 {
+		many += fmt.Sprintf("  - {name: rule-%d, limits: 5/s}\n", i)
+	}
+	r.write("rules.yaml", many)
+	r.said(`"new rules"`, `"v9"`, `"changes":202`) // the version and the serial are two
 }
 
 // Routes and switches change while the program runs; what needs a restart is said

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -111,14 +112,26 @@ func (s *sources) swapped(v rules.Version) {
 		defer s.after(&s.stack.Live)
 	}
 	if !s.keys {
-		s.log.Info("new rules", "version", v.Name, "changes", len(v.Changes))
+		s.log.Info("new rules", "version", v.Name, "changes", counted(v.Changes))
 		return
 	}
 	changes := v.Changes
 	if len(changes) > mostChanges {
 		changes = changes[:mostChanges:mostChanges]
 	}
-	s.log.Info("new rules", "version", v.Name, "changes", len(v.Changes), "first", changes)
+	s.log.Info("new rules", "version", v.Name, "changes", counted(v.Changes), "first", changes)
+}
+
+// counted is how many changes lines of rules.Diff tell: of many, the last line says
+// how many more there are.
+func counted(lines []string) int {
+	more := 0
+	if n := len(lines); n > 0 {
+		if _, err := fmt.Sscanf(lines[n-1], "and %d more", &more); err == nil {
+			return n - 1 + more
+		}
+	}
+	return len(lines)
 }
 
 // reporter returns the OnState of a source: it says what is wrong with it, once, and
