@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -42,7 +43,7 @@ func changesInWords(v sim.Server) (t text) {
 		if c.RetryAfter > 0 {
 			said = ", and refusals say to try again in " + words.Lasting(c.RetryAfter)
 		}
-		t.add("From %s on: %s%s.", words.Lasting(c.At), rateInWords(c.Count, c.Period), said)
+		t.add("From %s on: %s%s.", words.Lasting(c.At), rateInWords(v.Limit.Kind, c.Count, c.Period), said)
 	}
 	if a := v.Scale; a.Every > 0 {
 		t.add("Every %s its capacity becomes what it served / %s, from %s to %s a second, %s later.",
@@ -125,7 +126,27 @@ func hasWork(groups []sim.Group) bool {
 	return true
 }
 
-func rateInWords(count int64, period time.Duration) string {
+// calendarUnit is how long a calendar window is, such as a day or 3 months.
+func calendarUnit(period time.Duration) string {
+	switch months := period / limit.Month; {
+	case months > 1:
+		return fmt.Sprintf("%d months", months)
+	case months == 1:
+		return "month"
+	case period == limit.Week:
+		return "week"
+	case period == 24*time.Hour:
+		return "day"
+	case period == time.Hour:
+		return "hour"
+	}
+	return "minute"
+}
+
+func rateInWords(kind limit.Kind, count int64, period time.Duration) string {
+	if kind == limit.CalendarWindow {
+		return words.Whole(count) + " in each " + calendarUnit(period)
+	}
 	if period%time.Second != 0 || period >= 48*time.Hour {
 		return words.Whole(count) + " every " + words.Lasting(period)
 	}

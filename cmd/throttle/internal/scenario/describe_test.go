@@ -46,3 +46,22 @@ func TestDescribe(t *testing.T) {
 		}
 	}
 }
+
+// The unit of a calendar window is said as files write it: a month is no 31 days.
+// Of two reasons to stop both are said.
+func TestDescribeCalendarAndStop(t *testing.T) {
+	for unit, said := range map[string]string{"min": "minute", "hour": "hour", "day": "day", "week": "week", "month": "month", "3month": "3 months"} {
+		s, err := Parse("x.yaml", []byte("server: {limit: calendar-window, rate: 7/"+unit+", changes: [{at: 10s, rate: 9/"+unit+"}]}\n"+
+			"duration: 1m\nstop: {remaining: 2, sent: 40}\nclients: [{workers: 4}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit = strings.Replace(unit, "hour", "h", 1)
+		if gist := Gist(s); !strings.Contains(gist, "of 7/"+unit+", 9/"+unit+" at 10s") || !strings.Contains(gist, "until 2 remain or 40 are answered") {
+			t.Errorf("gist %q", gist)
+		}
+		if text := strings.Join(serverInWords(s.Server), " "); !strings.Contains(text, "Serves 7 in each "+said+" of the calendar.") || !strings.Contains(text, ": 9 in each "+said+".") {
+			t.Errorf("in words %q", text)
+		}
+	}
+}

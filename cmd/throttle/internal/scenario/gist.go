@@ -23,11 +23,15 @@ func Gist(s sim.Scenario) string {
 		}
 		parts = append(parts, groupGist(g))
 	}
-	switch {
-	case s.Stop.Remaining.OK:
-		parts = append(parts, fmt.Sprintf("until %d remain", s.Stop.Remaining.V))
-	case s.Stop.Sent > 0:
-		parts = append(parts, fmt.Sprintf("until %d are answered", s.Stop.Sent))
+	var ends []string
+	if s.Stop.Remaining.OK {
+		ends = append(ends, fmt.Sprintf("%d remain", s.Stop.Remaining.V))
+	}
+	if s.Stop.Sent > 0 {
+		ends = append(ends, fmt.Sprintf("%d are answered", s.Stop.Sent))
+	}
+	if len(ends) > 0 {
+		parts = append(parts, "until "+strings.Join(ends, " or "))
 	}
 	if s.Duration > 0 && s.Duration < maxTime {
 		parts = append(parts, words.Short(s.Duration))
@@ -63,7 +67,7 @@ func serverGist(v sim.Server) []string {
 			text += ", and on"
 			break
 		}
-		text += fmt.Sprintf(", %s at %s", rateGist(c.Count, c.Period), words.Short(c.At))
+		text += fmt.Sprintf(", %s at %s", rateGist(l.Kind, c.Count, c.Period), words.Short(c.At))
 	}
 	if v.Scale.Every > 0 {
 		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
@@ -72,7 +76,7 @@ func serverGist(v sim.Server) []string {
 }
 
 func quotaGist(q sim.Quota) string {
-	text := fmt.Sprintf("%s of %s", q.Limit.Kind, rateGist(q.Limit.Count, q.Limit.Period))
+	text := fmt.Sprintf("%s of %s", q.Limit.Kind, rateGist(q.Limit.Kind, q.Limit.Count, q.Limit.Period))
 	if q.Limit.Kind == limit.TokenBucket {
 		text += fmt.Sprintf(", burst %d", cmp.Or(q.Limit.Burst, q.Limit.Count))
 	}
@@ -159,13 +163,15 @@ func groupGist(g sim.Group) string {
 }
 
 // rateGist is a rate as it is written.
-func rateGist(count int64, period time.Duration) string {
+func rateGist(kind limit.Kind, count int64, period time.Duration) string {
 	unit := words.Short(period)
-	switch period {
-	case time.Minute:
+	switch {
+	case period == time.Minute:
 		unit = "min"
-	case time.Second, time.Hour:
+	case period == time.Second, period == time.Hour:
 		unit = strings.TrimPrefix(unit, "1")
+	case kind == limit.CalendarWindow:
+		unit = strings.NewReplacer(" ", "", "months", "month").Replace(calendarUnit(period))
 	}
 	return fmt.Sprintf("%d/%s", count, unit)
 }

@@ -76,11 +76,11 @@ func quotaInWords(q sim.Quota) string {
 	case l.Kind == limit.FirstHitWindow:
 		return fmt.Sprintf("Serves %s in each window of %s, which begins with the first request%s.", count, period, what)
 	case l.Kind == limit.CalendarWindow:
-		return fmt.Sprintf("Serves %s in each %s of the calendar%s.", count, period, what)
+		return fmt.Sprintf("Serves %s in each %s of the calendar%s.", count, calendarUnit(l.Period), what)
 	case l.Count == 0:
 		return fmt.Sprintf("A token bucket of %s that is never refilled%s.", words.Whole(l.Burst), what)
 	}
-	return fmt.Sprintf("A token bucket: %s come in, and at most %s are kept%s.", rateInWords(l.Count, l.Period), words.Whole(l.Max()), what)
+	return fmt.Sprintf("A token bucket: %s come in, and at most %s are kept%s.", rateInWords(l.Kind, l.Count, l.Period), words.Whole(l.Max()), what)
 }
 
 func serviceInWords(w sim.Service) (t text) {
