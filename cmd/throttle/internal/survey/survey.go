@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -66,6 +67,7 @@ const (
 	maxCells = 100_000
 	maxSeeds = 1000
 	mostBad  = 10 // cells listed and written
+	allCells = math.MinInt
 )
 
 // options is what the command line asks for.
@@ -86,7 +88,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags := flag.NewFlagSet("sim survey", flag.ContinueOnError)
 	var o options
 	flags.IntVar(&o.cells, "cells", 300, "")
-	flags.IntVar(&o.cell, "cell", -1, "")
+	flags.IntVar(&o.cell, "cell", allCells, "")
 	flags.Uint64Var(&o.seed, "seed", 1, "")
 	flags.IntVar(&o.seeds, "seeds", 20, "")
 	flags.BoolVar(&o.peers, "peers", true, "")
@@ -119,7 +121,7 @@ func (o *options) check(name string) error {
 		return usage.Errorf("-policy: %d policies; a survey is of one", len(policies))
 	case o.cells < 1 || o.cells > maxCells:
 		return usage.Errorf("-cells %d: must be from 1 to %d", o.cells, maxCells)
-	case o.cell < -1 || o.cell >= maxCells:
+	case o.cell != allCells && (o.cell < 0 || o.cell >= maxCells):
 		return usage.Errorf("-cell %d: must be from 0 to %d", o.cell, maxCells-1)
 	case o.seeds < 1 || o.seeds > maxSeeds:
 		return usage.Errorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
@@ -136,7 +138,7 @@ func (o *options) check(name string) error {
 // run does the work and reports it.
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	numbers := []int{o.cell}
-	if o.cell < 0 {
+	if o.cell == allCells {
 		numbers = numbers[:0]
 		for i := range o.cells {
 			numbers = append(numbers, i)

@@ -184,7 +184,7 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{[]string{"-cells", "0"}, "-cells 0: must be from 1 to 100000"},
 		{[]string{"-seeds", "1001"}, "-seeds 1001: must be from 1 to 1000"},
-		{[]string{"-cell", "-2"}, "-cell -2: must be from 0 to 99999"},
+		{[]string{"-cell", "-1"}, "-cell -1: must be from 0 to 99999"},
 		{[]string{"-policy", "none,aimd"}, "-policy: 2 policies; a survey is of one"},
 		{[]string{"-policy", "nobody"}, "is not known"},
 		{[]string{"-worst", "/nowhere"}, "-worst: /nowhere is not a directory; make it first"},
