@@ -222,7 +222,7 @@ func (t *taking) tell(w io.Writer, d limit.Decision) error {
 // line is the decision in one line.
 func (t *taking) line(d limit.Decision) string {
 	key, left := words.Quote(t.ask.Key), ""
-	if d.Max < math.MaxInt64 {
+	if !t.ask.Limit.Unlimited() {
 		left = fmt.Sprintf("; %d of %d remain", d.Remaining, d.Max)
 	}
 	if d.ResetAfter > 0 {
@@ -272,7 +272,7 @@ type decision struct {
 
 func (t *taking) object(d limit.Decision) decision {
 	count := func(n int64) *int64 {
-		if d.Max == math.MaxInt64 {
+		if t.ask.Limit.Unlimited() {
 			return nil
 		}
 		return &n

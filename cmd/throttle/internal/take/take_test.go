@@ -49,6 +49,7 @@ func TestTake(t *testing.T) {
 		{"3/week -debt k 2", 0, `allowed: 2 of k; 0 of 3 remain.*`},
 		{"3/week k 0", 4, `denied: k is in debt: come again in 111h59m.*`},
 		{"unlimited k 7", 0, `allowed: 7 of k`},
+		{"9223372036854775807/h k4", 0, `allowed: 1 of k4; 9223372036854775806 of 9223372036854775807 remain, all of them in 1µs`},
 		{"3/month~calendar-window~Europe/Berlin k2", 0, `allowed: 1 of k2; 2 of 3 remain.*`},
 		{"2/week~sliding-window k3", 0, `allowed: 1 of k3; 1 of 2 remain.*`},
 		{"1/week ~~ 1", 0, `allowed: 1 of "  "; 0 of 1 remain.*`},
