@@ -61,6 +61,9 @@ func (f *files) checkStore(s *Store) {
 		if s.Snapshot != "" {
 			f.refuse("store.snapshot", "is for memory:; this store keeps what it counts by itself")
 		}
+		if s.Create && !strings.HasPrefix(string(s.URL), "postgres") {
+			f.refuse("store.create", "is for PostgreSQL; this store has no tables")
+		}
 		return
 	}
 	for _, name := range []string{"deadline", "away", "instances", "lease", "create"} {

@@ -32,7 +32,7 @@ type Options struct {
 	Command string
 	// Timeout bounds each call.
 	Timeout time.Duration
-	// Create makes the tables in PostgreSQL.
+	// Create makes the tables in PostgreSQL; other stores have none, and refuse it.
 	Create bool
 	// InProcess allows memory:, the store in this process.
 	InProcess bool
@@ -62,10 +62,12 @@ func Open(ctx context.Context, text string, o Options) (*Named, error) {
 	switch {
 	case !found:
 		return nil, usage.Errorf(o.Command+": -store %s: %s", words.Quote(text), knownStores)
-	case scheme == "memory":
-		return o.openMemory(strings.TrimPrefix(rest, "//"))
 	case scheme == "postgres" || scheme == "postgresql":
 		return openPostgres(ctx, text, o)
+	case o.Create && (scheme == "memory" || strings.HasPrefix(scheme, "redis")):
+		return nil, usage.Errorf("%s: -create: makes tables in PostgreSQL, and the store is of %s:; leave it out", o.Command, words.Quote(scheme))
+	case scheme == "memory":
+		return o.openMemory(strings.TrimPrefix(rest, "//"))
 	}
 	u, err := redisURLOf(scheme, rest)
 	if err != nil {

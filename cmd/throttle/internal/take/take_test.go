@@ -116,6 +116,8 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-min=-1", "3/h", "k"}, "-min -1: must be"},
 		{2, []string{"-debt", "-min", "1", "3/h", "k", "5"}, "-min takes a part of N and -debt all of it; write one of them"},
 		{2, []string{"-timeout", "0s", "3/h", "k"}, "-timeout 0s: must be above zero"},
+		{2, []string{"-create", "3/h", "k"}, "-create: makes tables in PostgreSQL, and the store is of memory:; leave it out"},
+		{2, []string{"-create", "-store", "redis://127.0.0.1:1", "3/h", "k"}, "-create: makes tables in PostgreSQL, and the store is of redis:; leave it out"},
 		{2, []string{"-keys", "3", "3/h", "k"}, "-keys: is for -bench"},
 		{2, []string{"-bench", "-callers", "0", "3/h", "k"}, "-callers 0: must be from 1 to 1000"},
 		{2, []string{"-bench", "-keys", "1000001", "3/h", "k"}, "-keys 1000001: must be"},
