@@ -244,6 +244,8 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 	return nil
 }
 
+const mostSlots = 16384 // of a throttleredis.Store
+
 func (u *redisURL) readQuery(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
@@ -265,6 +267,9 @@ func (u *redisURL) readQuery(text string) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch", name)
+		}
+		if name == "slots" && (u.slots < 1 || u.slots > mostSlots) {
+			return fmt.Errorf("slots: must be from 1 to %d", mostSlots)
 		}
 	}
 	return nil

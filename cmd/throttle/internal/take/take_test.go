@@ -133,6 +133,8 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-store", "redis://a/x", "3/h", "k"}, "what follows HOST/: the number of the database"},
 		{2, []string{"-store", "redis://a/1?cluster=1", "3/h", "k"}, "a Cluster has the database 0 only"},
 		{2, []string{"-store", "redis://a?cluster=x", "3/h", "k"}, "cluster: must be true or false"},
+		{2, []string{"-store", "redis://a?slots=-1", "3/h", "k"}, "slots: must be from 1 to 16384"},
+		{2, []string{"-store", "redis://a?slots=16385", "3/h", "k"}, "slots: must be from 1 to 16384"},
 		{2, []string{"-store", "redis://a?slot=3", "3/h", "k"}, "a name behind ? is not known; known are cluster, prefix, slots and batch"},
 		{2, []string{"-store", "redis+sentinel://a,b", "3/h", "k"}, "the name of the master is missing"},
 		{2, []string{"-store", "redis+sentinel://a/m?cluster=1", "3/h", "k"}, "a Cluster has no sentinels"},
