@@ -36,9 +36,12 @@ func (s *Store) Unexpect(ctx context.Context) error { return s.expect(ctx, "", 0
 
 func (s *Store) expect(ctx context.Context, process string, within time.Duration) error {
 	us := strconv.FormatInt(within.Microseconds(), 10)
-	for slot := range s.slotCount() {
-		_, err := s.eval(ctx, &expectScript, []any{nil, nil, "1", s.fenceName(slot), process, us})
+	for n := range s.slotCount() {
+		sl, err := s.slot(n)
 		if err != nil {
+			return err
+		}
+		if _, err := s.eval(ctx, &expectScript, []any{nil, nil, "1", sl.fence, process, us}); err != nil {
 			return err
 		}
 	}

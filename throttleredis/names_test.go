@@ -1,8 +1,11 @@
 package throttleredis
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -73,8 +76,15 @@ func TestSlots(t *testing.T) {
 	if _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); err == nil || !strings.Contains(err.Error(), `keys "a" and "b" are in different slots`) {
 		t.Errorf("two keys in two slots: error %v", err)
 	}
-	s = &Store{Prefix: "my{app}"}
-	if _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); err == nil || !strings.Contains(err.Error(), "has braces") {
-		t.Errorf("a prefix with braces: error %v", err)
+	s = &Store{Prefix: "my{app}", Do: func(context.Context, ...any) (any, error) { return nil, errors.New("sent") }}
+	for name, call := range map[string]func() error{
+		"Take":     func() error { _, err := s.Take(t.Context(), a, make([]limit.Decision, 2)); return err },
+		"Check":    func() error { return s.Check(t.Context()) },
+		"Expect":   func() error { return s.Expect(t.Context(), strings.Repeat("a", 40), time.Second) },
+		"Unexpect": func() error { return s.Unexpect(t.Context()) },
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "has braces") {
+			t.Errorf("%s of a prefix with braces: error %v", name, err)
+		}
 	}
 }

@@ -49,9 +49,13 @@ func (s *Store) meet(ctx context.Context) error {
 
 // checkSlot checks the node of a slot. A script asks, as a command without a key
 // goes to any node. It has no #!lua, so that an old Redis runs it.
-func (s *Store) checkSlot(ctx context.Context, slot int) error {
+func (s *Store) checkSlot(ctx context.Context, n int) error {
+	sl, err := s.slot(n)
+	if err != nil {
+		return err
+	}
 	for _, section := range []string{"server", "memory"} {
-		about, err := s.text(ctx, luaInfo, []any{s.fenceName(slot)}, section)
+		about, err := s.text(ctx, luaInfo, []any{sl.fence}, section)
 		if err == nil {
 			err = checkInfo(section, about)
 		}
@@ -59,8 +63,7 @@ func (s *Store) checkSlot(ctx context.Context, slot int) error {
 			return err
 		}
 	}
-	fence := s.fenceName(slot)
-	failure, err := s.text(ctx, luaCheck, []any{fence, fence + ":#check"})
+	failure, err := s.text(ctx, luaCheck, []any{sl.fence, sl.fence + ":#check"})
 	if err != nil || failure == "" {
 		return err
 	}
