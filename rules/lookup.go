@@ -131,6 +131,9 @@ func (x *Overrides) keep(name string, l *lookup) {
 	if x.young == nil || len(x.young) >= max(most/2, 1) {
 		x.old, x.young = x.young, map[string]*lookup{}
 	}
+	if most == 1 {
+		x.old = nil // there is no half to keep
+	}
 	delete(x.old, name)
 	x.young[name] = l
 }

@@ -132,6 +132,29 @@ func TestLookupTogether(t *testing.T) {
 	})
 }
 
+// Results are bounded by Max, however small, and the last used one is remembered.
+func TestLookupBounds(t *testing.T) {
+	for most := 1; most <= 5; most++ {
+		calls := 0
+		x := &rules.Overrides{Max: most, Find: func(context.Context, string, []string) (rules.Override, bool, error) {
+			calls++
+			return rules.Override{}, false, nil
+		}}
+		for i := range 10 {
+			for range 2 {
+				x.Override(t.Context(), "r", []string{fmt.Sprint(i)})
+			}
+		}
+		if calls != 10 {
+			t.Errorf("Max %d: %d calls for 10 keys twice in a row, want 10", most, calls)
+		}
+		x.Override(t.Context(), "r", []string{fmt.Sprint(9 - most)}) // that of so many others ago
+		if calls != 11 {
+			t.Errorf("Max %d: a key used before %d others is remembered", most, most)
+		}
+	}
+}
+
 // A function that panics leaves no other request waiting.
 func TestLookupPanics(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
