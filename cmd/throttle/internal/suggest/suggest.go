@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/throttle-go/throttle/limit"
 )
@@ -99,8 +100,8 @@ func sortedPeaks(keys []*peak, n int) [][]uint32 {
 // described returns the limits that another one does not imply.
 func described(limits []uint32, sorted [][]uint32, flood [periods]uint32) (all []Limit) {
 	for i, most := range limits {
-		if i > 0 && uint64(limits[i-1])*uint64(Periods[i]/Periods[i-1]) <= uint64(most) {
-			continue // the shorter one is stricter at any time
+		if implied(limits, i) {
+			continue
 		}
 		l := limit.Limit{Count: int64(most), Period: Periods[i]}
 		keys := len(sorted[i])
@@ -110,6 +111,18 @@ func described(limits []uint32, sorted [][]uint32, flood [periods]uint32) (all [
 		})
 	}
 	return all
+}
+
+// implied reports whether another limit is as strict as the i-th at any time: it
+// allows no more at once, and is refilled no faster.
+func implied(limits []uint32, i int) bool {
+	for j, most := range limits {
+		faster := uint64(most)*uint64(Periods[i]/time.Second) > uint64(limits[i])*uint64(Periods[j]/time.Second)
+		if j != i && most <= limits[i] && !faster {
+			return true
+		}
+	}
+	return false
 }
 
 // known returns of how many periods enough was seen.

@@ -141,14 +141,14 @@ func TestPropose(t *testing.T) {
 		flood limit.Limit
 		want  string
 	}{
-		{touch: 0.001, want: "[3/10s] of 19997, 3 flooding, touched 0, promised 0.001"}, // 30 is the flood
-		{touch: 0.001, flood: limit.Limit{Count: 100, Period: time.Minute}, want: "[3/10s] of 19999, 1 flooding, touched 2, promised 0.001"},
-		{touch: 0.0004, flood: limit.Limit{Count: 100, Period: time.Minute}, want: "[90/10s] of 19999, 1 flooding, touched 0, promised 0.0004"},
-		{touch: 0.0001, flood: limit.Limit{Count: 100, Period: time.Minute}, want: "[180/10s] of 19999, 1 flooding, touched 0, promised 0.0003"},
+		{touch: 0.001, want: "[3/h] of 19997, 3 flooding, touched 0, promised 0.001"}, // 30 is the flood
+		{touch: 0.001, flood: limit.Limit{Count: 100, Period: time.Minute}, want: "[3/h] of 19999, 1 flooding, touched 2, promised 0.001"},
+		{touch: 0.0004, flood: limit.Limit{Count: 100, Period: time.Minute}, want: "[90/h] of 19999, 1 flooding, touched 0, promised 0.0004"},
+		{touch: 0.0001, flood: limit.Limit{Count: 100, Period: time.Minute}, want: "[180/h] of 19999, 1 flooding, touched 0, promised 0.0003"},
 	} {
 		p := peaksOf(all).Propose(Options{Touch: test.touch, Flood: test.flood})
 		var limits []string
-		for _, l := range p.Limits[:1] {
+		for _, l := range p.Limits {
 			limits = append(limits, l.Text)
 		}
 		got := fmt.Sprintf("%v of %d, %d flooding, touched %d, promised %.4g", limits, p.Honest, p.Flooding, p.Touched, p.Promised)
@@ -161,6 +161,31 @@ func TestPropose(t *testing.T) {
 	}
 	if p := new(Peaks).Propose(Options{Touch: 0.01}); len(p.Limits) != 0 || p.Promised != 1 || p.Honest != 0 {
 		t.Errorf("of nothing: %+v", p)
+	}
+}
+
+// No limit is proposed that another one implies, next to it or not.
+func TestDescribedImplyNoOther(t *testing.T) {
+	for _, test := range []struct {
+		limits []uint32
+		want   string
+	}{
+		{[]uint32{3, 10, 50, 200}, "[3/10s 10/min 50/h 200/day]"},
+		{[]uint32{3, 3, 10, 10}, "[3/min 10/day]"},
+		{[]uint32{10, 60, 3600}, "[10/10s]"},
+		{[]uint32{10, 100, 5000}, "[10/10s]"}, // 100/min does not imply 5000/h, but 10/10s does
+	} {
+		sorted := make([][]uint32, len(test.limits))
+		for i, most := range test.limits {
+			sorted[i] = []uint32{most}
+		}
+		var got []string
+		for _, l := range described(test.limits, sorted, [periods]uint32{}) {
+			got = append(got, l.Text)
+		}
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("%d: got %v, want %s", test.limits, got, test.want)
+		}
 	}
 }
 
