@@ -36,7 +36,8 @@ func TestPagesOnStandardOutput(t *testing.T) {
 }
 
 // What a command writes is neither a file that it reads, by whatever name, nor
-// another that it writes.
+// another that it writes, and a page or a picture is not written over a file that
+// is none.
 func TestOutputsOverInputs(t *testing.T) {
 	t.Chdir(t.TempDir())
 	files := map[string]string{
@@ -44,7 +45,8 @@ func TestOutputsOverInputs(t *testing.T) {
 		"r.yaml":   "rules: [{name: r, key: address, limits: 2/min}]\n",
 		"s.yaml":   "server: {rate: 4/s}\nduration: 1s\nclients: [{workers: 1}]\n",
 		"t.log":    "1 200\n2 429\n",
-		"old.html": "<p>old</p>\n",
+		"old.html": "<!doctype html>\n",
+		"p.txt":    "passwords",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -62,6 +64,12 @@ func TestOutputsOverInputs(t *testing.T) {
 		{"sim -seeds 1 -policy none -html s.yaml s.yaml", "-html: s.yaml is read"},
 		{"sim -seeds 1 -policy none -html old.html -svg old.html s.yaml", "-html and -svg: both to old.html"},
 		{"sim scoreboard -seeds 1 -policy none -md s.yaml s.yaml", "-md: s.yaml is read"},
+		{"sim -html s.yaml", "-html: s.yaml is there and does not begin with <!doctype html>; name another file, or remove it"},
+		{"sim -svg old.html emr", "-svg: old.html is there and does not begin with <svg; name another file, or remove it"},
+		{"sim scoreboard -md s.yaml", "-md: s.yaml is there and does not begin with # Scoreboard; name another file, or remove it"},
+		{"sim survey -md s.yaml", "-md: s.yaml is there and does not begin with # Survey; name another file, or remove it"},
+		{"tune -policy fixed(rate=1..9) -svg s.yaml", "-svg: s.yaml is there and does not begin with <svg; name another file, or remove it"},
+		{"find -html p.txt http://127.0.0.1:1/", "-html: p.txt is there and does not begin with <!doctype html>; name another file, or remove it"},
 		{"tune -runs 20 -seeds 1 -policy fixed(rate=1..9) -svg s.yaml s.yaml", "-svg: s.yaml is read"},
 		{"find -observe t.log -scenario t.log", "-scenario: t.log is read"},
 		{"find -d @old.html -html old.html http://127.0.0.1:1/", "-html: old.html is read"},

@@ -19,7 +19,18 @@ import (
 const Dash = "-"
 
 // An Output is an option and the file it names, if any.
-type Output struct{ Option, Path string }
+type Output struct {
+	Option, Path string
+	// Begins is how what is written begins. A file that begins otherwise, such as a
+	// scenario behind -html, is not written over. If empty, any file is.
+	Begins string
+}
+
+// How pages and pictures begin.
+const (
+	HTML = "<!doctype html>"
+	SVG  = "<svg"
+)
 
 // Check reports whether all that is asked for can be written: better to
 // know before the work than after it. One page at most goes to standard output,
@@ -39,6 +50,9 @@ func Check(json bool, reads []string, outputs ...Output) error {
 			if err := CheckWritable(o.Option, o.Path); err != nil {
 				return err
 			}
+			if o.another() {
+				return usage.Errorf("%s: %s is there and does not begin with %s; name another file, or remove it", o.Option, words.Quote(o.Path), o.Begins)
+			}
 		case taken != "":
 			return usage.Errorf("%s and %s -: only one can go to standard output; write %s FILE", taken, o.Option, o.Option)
 		default:
@@ -46,6 +60,25 @@ func Check(json bool, reads []string, outputs ...Output) error {
 		}
 	}
 	return nil
+}
+
+// another reports whether the file is there, and is of another sort than what is
+// written.
+func (o Output) another() bool {
+	if o.Begins == "" {
+		return false
+	}
+	if info, err := os.Stat(o.Path); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	f, err := os.Open(o.Path)
+	if err != nil {
+		return true // nobody knows
+	}
+	defer f.Close() // nothing was written that could be lost
+	begins := make([]byte, len(o.Begins))
+	n, _ := io.ReadFull(f, begins)
+	return string(begins[:n]) != o.Begins
 }
 
 // alone refuses an output over a file that is read, or over one of others.

@@ -97,7 +97,10 @@ func (c cell) text(w [2]int, colour bool) string {
 	return text + " " + table.Pad(c.worst, w[1])
 }
 
-const head = `# Scoreboard
+// Title is the first line of what WriteMarkdown writes.
+const Title = "# Scoreboard"
+
+const head = Title + `
 
 How retry policies, rate limiters and concurrency limits of callers do in every
 scenario. Written by

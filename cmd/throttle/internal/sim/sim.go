@@ -181,7 +181,9 @@ func (o *options) read(policies, asserts, names []string) (err error) {
 	if o.svg != "" && len(o.scenarios) > 1 {
 		return usage.Errorf("-svg: a picture is of one scenario, not of %d", len(o.scenarios))
 	}
-	return outfile.Check(o.json, scenario.Files(names), outfile.Output{Option: "-html", Path: o.html}, outfile.Output{Option: "-svg", Path: o.svg}, outfile.Output{Option: "-md", Path: o.md})
+	return outfile.Check(o.json, scenario.Files(names),
+		outfile.Output{Option: "-html", Path: o.html, Begins: outfile.HTML}, outfile.Output{Option: "-svg", Path: o.svg, Begins: outfile.SVG},
+		outfile.Output{Option: "-md", Path: o.md, Begins: scoreboard.Title})
 }
 
 // run does the work and reports it.

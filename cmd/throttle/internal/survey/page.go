@@ -9,11 +9,13 @@ import (
 	"github.com/throttle-go/throttle/sim/survey"
 )
 
+const heading = "# Survey"
+
 // writeMarkdown writes the survey as a page of documentation.
 func (r report) writeMarkdown(w io.Writer) {
 	o := r.options
 	command := fmt.Sprintf("go run ./cmd/throttle sim survey -cells %d -seed %d -seeds %d -policy '%s' -md docs/survey.md", len(r.outcomes), o.seed, o.seeds, o.policy.Name)
-	fmt.Fprintf(w, "# Survey\n\nRate limits and their callers drawn at random, and how the retry policy `%s` does in them. Written by\n\n    %s\n\n", o.policy.Name, command)
+	fmt.Fprintf(w, heading+"\n\nRate limits and their callers drawn at random, and how the retry policy `%s` does in them. Written by\n\n    %s\n\n", o.policy.Name, command)
 	fmt.Fprint(w, "What is drawn, when a cell is held and when a peer wins it: `throttle sim survey -h`.\n\n")
 	fmt.Fprintf(w, "%s: %s. The next five columns count the cells that miss each bar.%s\n\n", r.title(), r.heldLine(), r.toldLine())
 	markdown(w, r.rows())

@@ -132,7 +132,7 @@ func (o *options) check(name string) error {
 			return usage.Errorf("-worst: %s is not a directory; make it first", o.worst)
 		}
 	}
-	return outfile.Check(o.json, nil, outfile.Output{Option: "-md", Path: o.md})
+	return outfile.Check(o.json, nil, outfile.Output{Option: "-md", Path: o.md, Begins: heading})
 }
 
 // run does the work and reports it.

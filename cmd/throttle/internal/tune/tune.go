@@ -129,7 +129,7 @@ func (o *options) read(searched, weights, axes string, names []string) (err erro
 		return err
 	}
 	s.scenario = scenarios[0]
-	return outfile.Check(o.json, scenario.Files(names), outfile.Output{Option: "-svg", Path: o.svg})
+	return outfile.Check(o.json, scenario.Files(names), outfile.Output{Option: "-svg", Path: o.svg, Begins: outfile.SVG})
 }
 
 // parseAxes reads two measures.
