@@ -31,3 +31,13 @@ func TestBadFileIsOneLine(t *testing.T) {
 		t.Errorf("a bad file: got code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
+
+// Lists are text: -json is of results.
+func TestListsHaveNoJSON(t *testing.T) {
+	for _, list := range []string{"-list", "-policies"} {
+		stdout, stderr, code := play(t.Context(), "sim", list, "-json")
+		if want := "throttle: -json: is for results; leave it out with -list and -policies\n"; code != 2 || stdout != "" || stderr != want {
+			t.Errorf("sim %s -json: code %d, stdout %.40q, stderr %q; want 2, nothing, %q", list, code, stdout, stderr, want)
+		}
+	}
+}

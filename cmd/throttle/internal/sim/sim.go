@@ -133,6 +133,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case err != nil:
 		return usage.Help(err, help, stdout)
+	case o.json && (*list || *listPolicies):
+		return usage.Error("-json: is for results; leave it out with -list and -policies")
 	case *list:
 		return writeScenarios(stdout)
 	case *listPolicies:
