@@ -57,6 +57,9 @@ type admin struct {
 	client      *http.Client
 }
 
+// name is its URL without a password.
+func (a *admin) name() string { return words.URL(a.base) }
+
 // Run shows the lines until ctx ends, or once.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
 	flags := flag.NewFlagSet("top", flag.ContinueOnError)
@@ -71,11 +74,14 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 		return usage.Errorf("top: %s is one too many; run 'throttle top -h'", words.Quote(names[0]))
 	}
 	u, err := url.Parse(*base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
 		return usage.Error("top: -admin must be like http://127.0.0.1:6070")
 	}
 	if what := words.BadPort(u); what != "" {
 		return usage.Errorf("top: -admin %s: %s", words.Quote(words.URL(*base)), what)
+	}
+	if strings.ContainsAny(*token, "\r\n\x00") {
+		return usage.Error("top: the token has a line break; write it without")
 	}
 	return show(ctx, &admin{strings.TrimSuffix(u.String(), "/"), *token, &http.Client{}}, stdout, *once)
 }
@@ -103,7 +109,7 @@ func (a *admin) get(ctx context.Context, path string, v any) error {
 	}
 	defer r.Body.Close() // only read from
 	if err := json.NewDecoder(io.LimitReader(r.Body, mostAnswer)).Decode(v); err != nil {
-		return exit.Failf("top: %s%s is no admin listener: %v", a.base, path, err)
+		return exit.Failf("top: %s%s is no admin listener: %v", a.name(), path, err)
 	}
 	return nil
 }
@@ -120,7 +126,7 @@ func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
 	r, err := a.client.Do(q)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, exit.Failf("top: nothing listens at %s; want 'throttle serve' with a role admin there, or another -admin URL", a.base)
+		return nil, exit.Failf("top: nothing listens at %s; want 'throttle serve' with a role admin there, or another -admin URL", a.name())
 	case err != nil:
 		return nil, exit.Failf("top: %v", err)
 	}
@@ -131,9 +137,9 @@ func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
 	var p struct{ Detail string }
 	_ = json.NewDecoder(io.LimitReader(r.Body, mostEvent)).Decode(&p) // the status says enough
 	if r.StatusCode == http.StatusUnauthorized {
-		return nil, usage.Errorf("top: %s wants a token: set -token or $THROTTLE_TOKEN", a.base)
+		return nil, usage.Errorf("top: %s wants a token: set -token or $THROTTLE_TOKEN", a.name())
 	}
-	return nil, exit.Failf("top: %s%s: %s %s", a.base, path, r.Status, words.OneLine(p.Detail))
+	return nil, exit.Failf("top: %s%s: %s %s", a.name(), path, r.Status, words.OneLine(p.Detail))
 }
 
 // load asks for what a screen shows.

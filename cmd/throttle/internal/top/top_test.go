@@ -72,6 +72,12 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{[]string{"-admin", "gw:6070"}, 2, "like http://127.0.0.1:6070"},
 		{[]string{"-admin", "http://127.0.0.1:99999"}, 2, "-admin http://127.0.0.1:99999: the port must be a number from 1 to 65535"},
+		{[]string{"-admin", "http://127.0.0.1:1?x=1"}, 2, "like http://127.0.0.1:6070"},
+		{[]string{"-admin", "http://127.0.0.1:1/#x"}, 2, "like http://127.0.0.1:6070"},
+		{[]string{"-admin", "http://:6070"}, 2, "like http://127.0.0.1:6070"},
+		{[]string{"-token", "a\nb"}, 2, "the token has a line break; write it without"},
+		{[]string{"-admin", "http://u:secret@127.0.0.1:1"}, 1, "nothing listens at http://u:xxxxx@127.0.0.1:1; want"},
+		{[]string{"-admin", strings.Replace(url, "http://", "http://u:secret@", 1)}, 2, "http://u:xxxxx@127.0.0.1"},
 		{[]string{"x"}, 2, "one too many"},
 		{[]string{"-admin", url}, 2, "wants a token"},
 		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want"},
