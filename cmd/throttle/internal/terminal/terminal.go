@@ -24,15 +24,26 @@ func Width(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
+	columns, _ := size(w)
+	return columns
+}
+
+// Height returns how many lines the terminal that w is has; zero if it is none.
+func Height(w io.Writer) int {
+	_, lines := size(w)
+	return lines
+}
+
+func size(w io.Writer) (columns, lines int) {
 	f, ok := w.(*os.File)
 	if !ok {
-		return 0
+		return 0, 0
 	}
-	n, _, err := term.GetSize(int(f.Fd()))
+	columns, lines, err := term.GetSize(int(f.Fd()))
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return n
+	return columns, lines
 }
 
 // cut is text without what is beyond so many columns, if there are any: a line

@@ -1,11 +1,13 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
@@ -17,6 +19,7 @@ const step = 15
 type screen struct {
 	to     io.Writer
 	width  int
+	height int // zero: any
 	status struct{ Instance, Build string }
 	rules  []string
 	ticks  []ticks.Tick
@@ -38,8 +41,10 @@ func (s *screen) once() error {
 	return err
 }
 
-// draw rewrites the lines.
+// draw rewrites the lines, as far as they fit: those above the terminal are out of
+// reach.
 func (s *screen) draw() error {
+	s.width, s.height = cmp.Or(terminal.Width(s.to), s.width), cmp.Or(terminal.Height(s.to), s.height)
 	var b strings.Builder
 	if s.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
@@ -47,6 +52,9 @@ func (s *screen) draw() error {
 	all := s.text()
 	if s.say != "" {
 		all = append(all, s.say)
+	}
+	if over := len(all) - (s.height - 1); s.height > 1 && over > 0 {
+		all = append(all[:s.height-2], fmt.Sprintf("%d lines more, on a higher terminal", over+1))
 	}
 	for _, line := range all {
 		if r := []rune(line); len(r) > s.width-1 {

@@ -116,3 +116,25 @@ func TestFollow(t *testing.T) {
 		t.Errorf("drawn:\n%q", text)
 	}
 }
+
+// What does not fit on the terminal is not drawn: lines that have left it above could
+// not be drawn over.
+func TestDrawFits(t *testing.T) {
+	for _, c := range []struct {
+		height, lines int
+		last          string
+	}{
+		{0, 9, "f"}, {10, 9, "f"}, {9, 8, "2 lines more, on a higher terminal"}, {3, 2, "8 lines more, on a higher terminal"}, {2, 1, "9 lines more, on a higher terminal"},
+	} {
+		var out bytes.Buffer
+		s := &screen{to: &out, width: 80, height: c.height, rules: strings.Split("abcdef", "")}
+		s.add(tick(1, 1, 0, 1e-3))
+		if err := s.draw(); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n\x1b[J"), "\n")
+		if last := lines[len(lines)-1]; len(lines) != c.lines || s.lines != c.lines || !strings.HasPrefix(last, "\x1b[K"+c.last) {
+			t.Errorf("height %d: %d lines, the last %q; want %d, %q", c.height, len(lines), last, c.lines, c.last)
+		}
+	}
+}
