@@ -147,13 +147,7 @@ func (a *admin) load(ctx context.Context, s *screen) error {
 	if err := a.get(ctx, "/api/v1/status", &s.status); err != nil {
 		return err
 	}
-	var rules struct{ Rules []struct{ Name string } }
-	if err := a.get(ctx, "/api/v1/rules", &rules); err == nil {
-		s.rules = nil
-		for _, r := range rules.Rules {
-			s.rules = append(s.rules, r.Name)
-		}
-	}
+	a.loadRules(ctx, s)
 	var series struct{ Ticks []ticks.Tick }
 	after := int64(0)
 	if n := len(s.ticks); n > 0 {
@@ -166,6 +160,17 @@ func (a *admin) load(ctx context.Context, s *screen) error {
 		s.add(t)
 	}
 	return nil
+}
+
+// loadRules asks for the names of the rules; those that are known stay where it fails.
+func (a *admin) loadRules(ctx context.Context, s *screen) {
+	var rules struct{ Rules []struct{ Name string } }
+	if err := a.get(ctx, "/api/v1/rules", &rules); err == nil {
+		s.rules = nil
+		for _, r := range rules.Rules {
+			s.rules = append(s.rules, r.Name)
+		}
+	}
 }
 
 // live shows each tick, and goes on after the listener was away.
@@ -205,11 +210,12 @@ func (a *admin) follow(ctx context.Context, s *screen) error {
 		return err
 	}
 	defer r.Body.Close() // only read from
-	return s.scan(r.Body, func() { silent.Reset(streamWithin) })
+	return s.scan(r.Body, func() { silent.Reset(streamWithin) }, func() { a.loadRules(ctx, s) })
 }
 
-// scan draws the ticks of a stream until it ends; heard is called with each line.
-func (s *screen) scan(stream io.Reader, heard func()) error {
+// scan draws the ticks of a stream until it ends; heard is called with each line, and
+// changed where the rules have another version.
+func (s *screen) scan(stream io.Reader, heard, changed func()) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, mostEvent)
 	for lines.Scan() {
@@ -218,6 +224,9 @@ func (s *screen) scan(stream io.Reader, heard func()) error {
 		var t ticks.Tick
 		if !ok || json.Unmarshal([]byte(data), &t) != nil {
 			continue
+		}
+		if n := len(s.ticks); n > 0 && t.Version != s.ticks[n-1].Version {
+			changed()
 		}
 		s.add(t)
 		if err := s.draw(); err != nil {

@@ -138,3 +138,29 @@ func TestDrawFits(t *testing.T) {
 		}
 	}
 }
+
+// Rules that come while it runs are shown.
+func TestFollowNewRules(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/rules" {
+			fmt.Fprint(w, `{"rules": [{"name": "old"}, {"name": "added"}]}`)
+			return
+		}
+		for id, version := range []string{"v1", "v2"} {
+			one := tick(int64(id)+8, 1, 0, 1e-3)
+			one.Version = version
+			text, _ := json.Marshal(one)
+			fmt.Fprintf(w, "data: %s\n\n", text)
+		}
+	}))
+	defer s.Close()
+	var out bytes.Buffer
+	view := &screen{to: &out, width: 60, rules: []string{"old"}}
+	view.add(tick(7, 7, 0, 1e-3))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_ = (&admin{s.URL, "", s.Client()}).follow(ctx, view) // it ends
+	if text := out.String(); strings.Count(text, "old ") != 2 || strings.Count(text, "added ") != 2+1 {
+		t.Errorf("drawn:\n%q\nwant the rule added from version v2 on", text)
+	}
+}
