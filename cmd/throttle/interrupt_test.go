@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -12,7 +13,7 @@ import (
 )
 
 // A process that gets SIGINT or SIGTERM in the middle of its work ends with 1
-// and says how far it got. Reading its scenario from a named pipe tells when it
+// and says how far it got. Having read its scenario from a named pipe tells when it
 // has begun.
 func TestSignals(t *testing.T) {
 	text, err := os.ReadFile("internal/sim/testdata/small.yaml")
@@ -33,6 +34,15 @@ func TestSignals(t *testing.T) {
 		}
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
+		}
+		for { // until nobody reads it any more
+			w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			if errors.Is(err, syscall.ENXIO) {
+				break
+			}
+			if err := errors.Join(err, w.Close()); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := c.Process.Signal(signal); err != nil {
 			t.Fatal(err)
@@ -71,6 +81,48 @@ func TestSignalWhileReading(t *testing.T) {
 		stuck.Stop()
 		if c.ProcessState.ExitCode() != 1 || !bytes.HasSuffix(stderr.Bytes(), []byte(": interrupted\n")) {
 			t.Errorf("%v: got %v, stderr %q; want exit code 1, interrupted", args, err, stderr.String())
+		}
+	}
+}
+
+// One that waits for a named pipe that nobody writes to ends too.
+func TestSignalWhileReadingAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"sim", path},
+		{"tune", path},
+		{"rules", path},
+		{"check", path},
+		{"serve", path},
+		{"replay", "-rules", path, "interrupt_test.go"},
+		{"replay", "-suggest", "address", path},
+		{"find", "-observe", path},
+		{"find", "-d", "@" + path, "http://127.0.0.1:1"},
+	} {
+		c := program(t, args...)
+		var stderr bytes.Buffer
+		c.Stderr = &stderr
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when it is opened there
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		stuck := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+		err = c.Wait()
+		stuck.Stop()
+		if c.ProcessState.ExitCode() != 1 || !bytes.HasSuffix(stderr.Bytes(), []byte(": interrupted\n")) {
+			t.Errorf("%v: got %v, stderr %q; want exit code 1, interrupted", args, err, stderr.String())
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/explain"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/find"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/replay"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/rules"
@@ -61,50 +62,22 @@ var commands = []command{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt kills
+	infile.Until = ctx
 	log.SetOutput(&operate.Overheard{To: os.Stderr})
-	err := run(ctx, os.Args[1:], input{ctx, os.Stdin}, os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], input{os.Stdin}, os.Stdout, os.Stderr)
 	if ctx.Err() != nil && errors.As(err, new(usage.Error)) {
 		err = exit.Failure(err.Error()) // input that was interrupted is not wrong
 	}
 	os.Exit(exit.Code(err, os.Stderr))
 }
 
-// input is standard input until ctx ends: a terminal may never have anything to
-// read. A Read that is given up keeps its goroutine until the process ends.
-type input struct {
-	ctx context.Context
-	io.Reader
-}
+// input is a file, read until a signal ends the process.
+type input struct{ file *os.File }
 
-// Fd is the descriptor of a file, by which a terminal is known; else one that
-// is none.
-func (in input) Fd() uintptr {
-	if f, ok := in.Reader.(interface{ Fd() uintptr }); ok {
-		return f.Fd()
-	}
-	return ^uintptr(0)
-}
+func (in input) Read(p []byte) (int, error) { return infile.Read(in.file, p) }
 
-var errInterrupted = errors.New("interrupted")
-
-func (in input) Read(p []byte) (int, error) {
-	type read struct {
-		text []byte
-		err  error
-	}
-	done := make(chan read, 1)
-	go func() {
-		text := make([]byte, len(p))
-		n, err := in.Reader.Read(text)
-		done <- read{text[:n], err}
-	}()
-	select {
-	case r := <-done:
-		return copy(p, r.text), r.err
-	case <-in.ctx.Done():
-		return 0, errInterrupted
-	}
-}
+// Fd is the descriptor, by which a terminal is known.
+func (in input) Fd() uintptr { return in.file.Fd() }
 
 // run is the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 )
 
 // headSize is how much of a log is looked at to detect its format.
@@ -53,12 +55,12 @@ func open(name, format string, given Fields, stdin io.Reader) (*file, error) {
 	f := &file{name: name, close: func() error { return nil }}
 	source := stdin
 	if name != "-" {
-		opened, err := os.Open(name)
+		opened, err := infile.Open(name)
 		if err != nil {
 			return nil, err
 		}
 		f.close = opened.Close
-		if info, err := opened.Stat(); err == nil && info.IsDir() {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			return nil, errors.Join(fmt.Errorf("%s: is a directory; name its files", name), f.close())
 		}
 		source = opened

@@ -13,13 +13,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
@@ -65,7 +65,7 @@ func Data(text string) ([]byte, error) {
 	if !file {
 		return []byte(text), nil
 	}
-	f, err := os.Open(name)
+	f, err := infile.Open(name)
 	if err != nil {
 		var path *fs.PathError
 		if errors.As(err, &path) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/pace"
@@ -34,12 +35,12 @@ const lineWant = "want 'TIME STATUS [LATENCY]', as in 2026-01-02T15:04:05.678Z 4
 func readFile(name string, stdin io.Reader) (text []byte, err error) {
 	in := stdin
 	if name != "-" {
-		f, err := os.Open(name)
+		f, err := infile.Open(name)
 		if err != nil {
 			return nil, usage.Errorf("find: -observe: %s", plainPath(err))
 		}
 		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.IsDir() {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			return nil, usage.Errorf("find: -observe: %s is a directory; name a file", words.Quote(name))
 		}
 		in = f

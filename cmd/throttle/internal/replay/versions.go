@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/accesslog"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -84,7 +84,7 @@ func read(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(stdin, rules.MaxSize+1))
 	}
-	f, err := os.Open(name)
+	f, err := infile.Open(name)
 	if err != nil {
 		return nil, err
 	}
