@@ -79,9 +79,22 @@ func shown(u *neturl.URL) string {
 // renaming another one: a half-written file is refused, unless it happens to be
 // a Set.
 func FromFile(path string) Fetch {
-	return func(context.Context, string) ([]byte, string, error) {
-		data, err := readFile(path)
-		return data, "", err
+	type read struct {
+		data []byte
+		err  error
+	}
+	return func(ctx context.Context, _ string) ([]byte, string, error) {
+		done := make(chan read, 1)
+		go func() { // a pipe may have no writer
+			data, err := readFile(path)
+			done <- read{data, err}
+		}()
+		select {
+		case r := <-done:
+			return r.data, "", r.err
+		case <-ctx.Done():
+			return nil, "", fmt.Errorf("%s: %w", path, context.Cause(ctx))
+		}
 	}
 }
 
