@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/net/http/httpguts"
 	"golang.org/x/term"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
@@ -49,10 +50,11 @@ func Header(fields []string) (http.Header, error) {
 	header := http.Header{}
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, ":")
-		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
+		value = strings.Trim(value, " \t")
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.FieldName(f))
 		}
-		header.Add(name, strings.TrimSpace(value))
+		header.Add(name, value)
 	}
 	return header, nil
 }

@@ -39,3 +39,17 @@ func TestAsk(t *testing.T) {
 		t.Errorf("without a terminal: %v, want wrong usage", err)
 	}
 }
+
+// Fields that net/http would not send are wrong usage, and no value of them is shown.
+func TestHeader(t *testing.T) {
+	got, err := Header([]string{"A: b:c ", "a:\t", "X-Y: é"})
+	if err != nil || len(got["A"]) != 2 || got["A"][0] != "b:c" || got["A"][1] != "" || got.Get("X-Y") != "é" {
+		t.Errorf("fields %q, %v", got, err)
+	}
+	for _, field := range []string{"", "A", ": secret", "A B: secret", "Ä: secret", "A(: secret", "A: secret\x01", "A: secret\nB: c", "A: secret\n", "A: secret\x7f"} {
+		var wrong usage.Error
+		if got, err := Header([]string{field}); !errors.As(err, &wrong) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("field %q: %q, %v; want wrong usage without the value", field, got, err)
+		}
+	}
+}
