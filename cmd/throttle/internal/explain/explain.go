@@ -74,6 +74,8 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 		return usage.Error("explain: -host and -preset: only one can choose the preset")
 	case *status != 0 && (*status < 100 || *status > 999):
 		return usage.Errorf("explain: -status %d: must be from 100 to 999", *status)
+	case *list && *asJSON:
+		return usage.Error("explain: -json: is for a response; leave it out with -presets")
 	case *list:
 		_, err := fmt.Fprintln(stdout, strings.Join(signal.Names(), "\n"))
 		return err

@@ -129,6 +129,7 @@ func TestExplainUsage(t *testing.T) {
 		{"HTTP/1.1 429 x\n", []string{"-preset", "nobody"}, "preset nobody is not known; known are airtable, "},
 		{"# preset: nobody\nHTTP/1.1 429 x\n", nil, "preset nobody is not known"},
 		{"", []string{"-preset", "kong", "-host", "x"}, "only one can choose the preset"},
+		{"", []string{"-presets", "-json"}, "-json: is for a response; leave it out with -presets"},
 		{"", []string{"-status", "42"}, "-status 42: must be from 100 to 999"},
 		{"", []string{"answer.txt"}, "write 'throttle explain < answer.txt'"},
 		{"", []string{"-x"}, "-x; run 'throttle explain -h'"},
