@@ -146,6 +146,9 @@ func optionsOf(args []string) (*options, error) {
 	case o.after > 0 && o.store:
 		return nil, usage.Error("check: -after and -store: nothing is charged in the store of the file; write one of them")
 	}
+	if _, err := rules.Compile(rules.Set{}, o.request.known()...); err != nil {
+		return nil, usage.Errorf("check: -value or -cost: %s", strings.TrimPrefix(err.Error(), "rules: "))
+	}
 	return o, nil
 }
 

@@ -44,6 +44,13 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	case len(names) != 1:
 		return usage.Error("rules: write 'throttle rules FILE'")
 	}
+	var all []string
+	if *known != "" {
+		all = strings.Split(*known, ",")
+	}
+	if _, err := ours.Compile(ours.Set{}, all...); err != nil {
+		return usage.Errorf("rules: -known %s: %s", words.Quote(*known), strings.TrimPrefix(err.Error(), "rules: "))
+	}
 	name := names[0]
 	text, err := read(name, stdin)
 	switch {
@@ -51,10 +58,6 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 		return exit.Failf("rules: %v", err)
 	case err != nil:
 		return usage.Errorf("rules: %v", err)
-	}
-	var all []string
-	if *known != "" {
-		all = strings.Split(*known, ",")
 	}
 	root, err := tree.Rules(text)
 	var c *ours.Compiled
