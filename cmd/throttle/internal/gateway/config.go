@@ -103,8 +103,8 @@ type Route struct {
 	// request: 504 beyond. If zero, a minute.
 	Timeout time.Duration
 	// Idle bounds the time in which neither side of an exchange sends anything,
-	// also in WebSockets and streams: it is cut then. If zero, five minutes; if
-	// below zero, there is no bound.
+	// also in WebSockets and streams: it is cut then. The wait for an answer does
+	// not count. If zero, five minutes; if below zero, there is no bound.
 	Idle time.Duration
 	// MaxBody bounds the bytes of a request's body: 413 beyond. If zero, that of
 	// Limits.

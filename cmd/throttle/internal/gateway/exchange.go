@@ -51,6 +51,7 @@ type exchange struct {
 	served    *Served // nil if nobody wants to know
 
 	flooded atomic.Bool  // there were too many 1xx answers
+	whole   atomic.Bool  // all of the body was read
 	answers atomic.Bool  // the answer has begun
 	last    atomic.Int64 // when something moved, since the start of the Gateway
 	before  *exchange    // in the list of its route, and after; guarded by it
@@ -152,11 +153,11 @@ func (x *exchange) WriteHeader(status int) {
 // begins notes that the answer begins.
 func (x *exchange) begins(status int) {
 	x.status = status
-	x.answers.Store(true)
 	if lines := x.Header()["Content-Type"]; len(lines) > 0 && !x.streams {
 		x.streams = isEventStream(lines[0])
 	}
 	x.watch()
+	x.answers.Store(true)
 }
 
 // isEventStream reports whether a Content-Type is that of server-sent events, with
@@ -180,10 +181,13 @@ func (x *exchange) Write(p []byte) (int, error) {
 // moved notes that the exchange is alive.
 func (x *exchange) moved() { x.last.Store(int64(time.Since(x.g.start))) }
 
-// watch cuts the exchange once nothing has moved for long.
+// watch cuts the exchange once nothing has moved for long, from now.
 func (x *exchange) watch() {
-	if x.route != nil && x.route.idle > 0 && !x.watched {
-		x.moved()
+	if x.route == nil || x.route.idle <= 0 {
+		return
+	}
+	x.moved()
+	if !x.watched {
 		x.route.watch.add(x)
 	}
 }
@@ -260,6 +264,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.done.Store(true)
 	}
 	if err == io.EOF {
+		u.x.whole.Store(true)
 		for name, lines := range u.in { // set only now
 			if u.x.trails(name) {
 				u.out[name] = lines

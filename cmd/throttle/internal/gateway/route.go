@@ -73,7 +73,10 @@ func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
 	if t.idle == 0 {
 		t.idle = 5 * time.Minute
 	}
-	t.watch.idle, t.watch.start = t.idle, g.start
+	if t.Timeout == 0 {
+		t.Timeout = time.Minute
+	}
+	t.watch.idle, t.watch.answer, t.watch.start = t.idle, t.Timeout, g.start
 	if t.maxBody == 0 {
 		t.maxBody = g.cfg.Limits.MaxBody
 	}

@@ -9,8 +9,9 @@ import (
 // them, as a timer for each would cost more than all else that is done for a
 // small answer.
 type watchlist struct {
-	idle  time.Duration
-	start time.Time // that the times of the exchanges count from
+	idle   time.Duration
+	answer time.Duration // that an upstream may take to begin its answer, besides
+	start  time.Time     // that the times of the exchanges count from
 
 	mu      sync.Mutex // guards what follows, and the links of the exchanges
 	first   *exchange
@@ -21,6 +22,15 @@ type watchlist struct {
 // soonest is the least time between two looks: an exchange is cut when nothing has
 // moved for idle, or a 64th more.
 func (w *watchlist) soonest() time.Duration { return max(w.idle/64, time.Millisecond) }
+
+// patience returns how long nothing may move in x: once its body was read, for idle, in
+// which the upstream may take the rest of it, and then until the answer is due.
+func (w *watchlist) patience(x *exchange) time.Duration {
+	if x.whole.Load() && !x.answers.Load() {
+		return w.idle + w.answer
+	}
+	return w.idle
+}
 
 func (w *watchlist) add(x *exchange) {
 	w.mu.Lock()
@@ -73,7 +83,8 @@ func (w *watchlist) look() {
 	var stale []*exchange
 	w.mu.Lock()
 	for x := w.first; x != nil; x = x.after {
-		left := time.Duration(x.last.Load()) + w.idle - now
+		patience := w.patience(x) // before last, which is set before what it looks at
+		left := time.Duration(x.last.Load()) + patience - now
 		if left <= 0 {
 			stale = append(stale, x)
 			continue

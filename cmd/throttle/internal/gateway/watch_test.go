@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"io"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,4 +47,42 @@ func TestWatchCutsInTime(t *testing.T) {
 			t.Error("it goes on looking at nothing")
 		}
 	})
+}
+
+// TestWatchAwaitsAnswer: once all of the request was read, the wait for its answer is
+// not cut before its timeout, and the answer has all of idle from its beginning; what
+// is never sent nor answered is cut.
+func TestWatchAwaitsAnswer(t *testing.T) {
+	const idle, timeout = 10 * time.Second, time.Minute
+	for _, c := range []struct{ after, want time.Duration }{
+		{5 * time.Second, 15 * time.Second},
+		{3 * idle, 4 * idle},
+		{timeout, timeout + idle},
+		{0, timeout + idle}, // never
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var cut atomic.Int64
+			x := &exchange{ResponseWriter: httptest.NewRecorder(), g: &Gateway{start: start}, route: &route{idle: idle}}
+			x.route.watch.idle, x.route.watch.answer, x.route.watch.start = idle, timeout, start
+			x.cancel = func() {
+				cut.Store(int64(time.Since(start)))
+				x.ended = true
+				go x.route.watch.remove(x)
+			}
+			x.watch()
+			body := &upload{ReadCloser: io.NopCloser(strings.NewReader("x")), x: x}
+			if _, err := io.Copy(io.Discard, body); err != nil {
+				t.Fatal(err)
+			}
+			if c.after > 0 {
+				time.Sleep(c.after)
+				x.begins(200)
+			}
+			time.Sleep(2 * timeout)
+			if at := time.Duration(cut.Load()); at < c.want || at-c.want > idle/64 {
+				t.Errorf("answered after %v (0: never), cut after %v, want %v", c.after, at, c.want)
+			}
+		})
+	}
 }
