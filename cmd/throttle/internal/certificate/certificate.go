@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -37,18 +36,16 @@ type Files struct {
 	mu     sync.Mutex // guards what follows
 	looked time.Time
 	good   time.Time // of the latest look that found no flaw
-	seen   [3]stamp
+	seen   [3]digest // of the texts in use
 	in     *tls.Config
 	leaf   *x509.Certificate
 	err    error  // of the latest look
 	said   string // what the latest flaw was about
 }
 
-// stamp tells a file from the one that was there before.
-type stamp struct {
-	size int64
-	at   time.Time
-}
+// digest tells a text from the one that was there before. Size and time of a file do
+// not: one that is written within a second, or put in its place by a link, may have both.
+type digest [sha256.Size]byte
 
 // State says which certificate is in use, and why not the latest.
 type State struct {
@@ -189,26 +186,27 @@ func (f *Files) log() *slog.Logger {
 	return f.Log
 }
 
-// loadLocked reads the files if they have changed. With mu held: they are small, and
-// local. Once there is a certificate in use, another that does not count at now is refused.
+// loadLocked reads the files, and uses them if they have changed. With mu held: they are
+// small, and local. Once there is a certificate in use, another that does not count at now
+// is refused.
 func (f *Files) loadLocked(now time.Time) (changed bool, err error) {
 	f.looked = now
-	var seen [3]stamp
+	var texts [3][]byte
+	var seen [3]digest
 	for i, name := range []string{f.Cert, f.Key, f.ClientCA} {
 		if name == "" {
 			continue
 		}
-		info, err := os.Stat(name)
-		if flaw := (*fs.PathError)(nil); errors.As(err, &flaw) {
-			return false, fmt.Errorf("open %s: %w", name, flaw.Err)
+		if texts[i], err = os.ReadFile(name); err != nil {
+			return false, err
 		}
-		seen[i] = stamp{info.Size(), info.ModTime()}
+		seen[i] = sha256.Sum256(texts[i])
 	}
 	if seen == f.seen && f.in != nil {
 		f.good = now
 		return false, nil
 	}
-	pair, err := f.pair()
+	pair, err := f.pair(texts[0], texts[1])
 	if err != nil {
 		return false, fmt.Errorf("cert %s, key %s: %w", f.Cert, f.Key, err)
 	}
@@ -217,7 +215,7 @@ func (f *Files) loadLocked(now time.Time) (changed bool, err error) {
 	}
 	in := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, ClientAuth: f.Auth()}
 	if f.ClientCA != "" {
-		if in.ClientCAs, err = Authorities(f.ClientCA); err != nil {
+		if in.ClientCAs, err = authorities(f.ClientCA, texts[2]); err != nil {
 			return false, fmt.Errorf("client_ca: %w", err)
 		}
 	}
@@ -225,16 +223,8 @@ func (f *Files) loadLocked(now time.Time) (changed bool, err error) {
 	return true, nil
 }
 
-// pair reads the certificate and its key.
-func (f *Files) pair() (pair tls.Certificate, err error) {
-	cert, err := os.ReadFile(f.Cert)
-	if err != nil {
-		return pair, err
-	}
-	key, err := os.ReadFile(f.Key)
-	if err != nil {
-		return pair, err
-	}
+// pair parses the certificate and its key.
+func (f *Files) pair(cert, key []byte) (pair tls.Certificate, err error) {
 	if pair, err = tls.X509KeyPair(cert, key); err != nil {
 		return pair, err
 	}
@@ -268,6 +258,11 @@ func Authorities(file string) (*x509.CertPool, error) {
 	if err != nil {
 		return nil, err
 	}
+	return authorities(file, text)
+}
+
+// authorities parses the text of a file.
+func authorities(file string, text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("%s: has no certificate in PEM form", file)

@@ -134,6 +134,48 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestReplacedAlike: a pair of the same size and time as the one before comes into use, as
+// where both are written within one tick of the clock, or a link is swapped.
+func TestReplacedAlike(t *testing.T) {
+	p := newPair(t)
+	dir := filepath.Dir(p.Cert)
+	texts := map[string][]byte{}
+	for _, name := range []string{"1", "2"} {
+		cert, key := made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
+		for len(texts["1/cert"]) > 0 && (len(cert) != len(texts["1/cert"]) || len(key) != len(texts["1/key"])) {
+			cert, key = made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)) // signatures differ in length
+		}
+		texts[name+"/cert"], texts[name+"/key"] = cert, key
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range texts {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil || os.Chtimes(path, at, at) != nil {
+			t.Fatal(err, "no times")
+		}
+	}
+	p.Cert, p.Key = filepath.Join(dir, "now", "cert"), filepath.Join(dir, "now", "key")
+	link := func(to string) {
+		if err := os.Symlink(to, filepath.Join(dir, "next")); err != nil {
+			t.Skip("no links:", err)
+		}
+		if err := os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "now")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("1")
+	if err := p.Load(at); err != nil {
+		t.Fatal(err)
+	}
+	version := p.State().Version
+	link("2")
+	if p.At(at.Add(2 * time.Second)); p.State().Version == version || !strings.Contains(p.said(), "new certificates") {
+		t.Errorf("the first is still in use: %+v", p.State())
+	}
+}
+
 // TestDoubt: at a start and while it runs, a certificate that has expired, or will soon, is
 // logged once; it is served nevertheless.
 func TestDoubt(t *testing.T) {
