@@ -77,28 +77,21 @@ func shown(u *neturl.URL) string {
 
 // FromFile fetches from a file, which it reads each time. Replace the file by
 // renaming another one: a half-written file is refused, unless it happens to be
-// a Set.
+// a Set. So is a pipe or a device, which could be waited for without end.
 func FromFile(path string) Fetch {
-	type read struct {
-		data []byte
-		err  error
-	}
-	return func(ctx context.Context, _ string) ([]byte, string, error) {
-		done := make(chan read, 1)
-		go func() { // a pipe may have no writer
-			data, err := readFile(path)
-			done <- read{data, err}
-		}()
-		select {
-		case r := <-done:
-			return r.data, "", r.err
-		case <-ctx.Done():
-			return nil, "", fmt.Errorf("%s: %w", path, context.Cause(ctx))
-		}
+	return func(context.Context, string) ([]byte, string, error) {
+		data, err := readFile(path)
+		return data, "", err
 	}
 }
 
+var errPipe = errors.New("is a pipe, a socket or a device, which cannot be read again; name a file")
+
 func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path) // opening a pipe would wait for its other end
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errPipe}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

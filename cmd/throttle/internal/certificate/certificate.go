@@ -12,11 +12,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 )
 
 // Files are the files of a TLS listener, in PEM form, or those that a client shows. It is
@@ -197,7 +199,7 @@ func (f *Files) loadLocked(now time.Time) (changed bool, err error) {
 		if name == "" {
 			continue
 		}
-		if texts[i], err = os.ReadFile(name); err != nil {
+		if texts[i], err = read(name); err != nil {
 			return false, err
 		}
 		seen[i] = sha256.Sum256(texts[i])
@@ -221,6 +223,22 @@ func (f *Files) loadLocked(now time.Time) (changed bool, err error) {
 	}
 	f.in, f.leaf, f.seen, f.good = in, pair.Leaf, seen, now
 	return true, nil
+}
+
+// maxSize bounds the bytes that are read of a file.
+const maxSize = 16 << 20
+
+func read(name string) ([]byte, error) {
+	file, err := infile.OpenAgain(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // only read from
+	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err == nil && len(text) > maxSize {
+		err = fmt.Errorf("%s: longer than %d MiB", name, maxSize>>20)
+	}
+	return text, err
 }
 
 // pair parses the certificate and its key.
@@ -254,7 +272,7 @@ func whole(file string, text []byte) error {
 
 // Authorities reads certificates of authorities.
 func Authorities(file string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(file)
+	text, err := read(file)
 	if err != nil {
 		return nil, err
 	}

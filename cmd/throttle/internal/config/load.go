@@ -41,7 +41,8 @@ type Named struct {
 }
 
 // Read reads files by their names; - is standard input. Of each it reads no more
-// than is needed to say that it is too long.
+// than is needed to say that it is too long. Without stdin they are read again, while
+// the program runs: a pipe is an error then, as it may never end.
 func Read(names []string, stdin io.Reader) (all []Named, err error) {
 	for _, name := range names {
 		data, err := readOne(name, stdin)
@@ -57,7 +58,11 @@ func readOne(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(io.LimitReader(stdin, tree.MaxSize+1))
 	}
-	f, err := infile.Open(name)
+	open := infile.Open
+	if stdin == nil {
+		open = infile.OpenAgain
+	}
+	f, err := open(name)
 	if err != nil {
 		return nil, err
 	}

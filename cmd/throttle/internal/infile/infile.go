@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 )
 
@@ -24,6 +25,18 @@ func Open(name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	return pipe{f}, nil
+}
+
+var errPipe = errors.New("is a pipe, a socket or a device, which cannot be read again; name a file")
+
+// OpenAgain opens a file that is read again while the program runs. One that is a pipe, a
+// socket or a device is an error: opening it may wait for its other end for good, and what
+// waits for its reader with it.
+func OpenAgain(name string) (io.ReadCloser, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errPipe}
+	}
+	return os.Open(name)
 }
 
 // pipe hides the other methods of a file, which do not end with Until.

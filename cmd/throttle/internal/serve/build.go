@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/throttlehttp"
 )
@@ -127,7 +127,7 @@ func degraded(f *config.File, path string, d *config.Degraded) (*gateway.Degrade
 
 // answer reads the file of a static answer.
 func answer(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := infile.Open(path)
 	if err != nil {
 		return nil, err
 	}
