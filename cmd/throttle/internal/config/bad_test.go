@@ -115,6 +115,7 @@ var bad = []struct{ in, want string }{
 	{route + "admin: {listen: ':80', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :80 occurs twice"},
 	{route + "admin: {listen: {address: '127.0.0.1:1', reuse_port: true}}\n", "f:3:42: admin.listen: unknown field reuse_port; the fields are address, tls"},
 	{lines("version: 1", "gateway:", "  listen: {address: 'unix:/run/a', reuse_port: true}", "  routes: {to: 'http://a:1'}"), "f:3:48: gateway.listen.reuse_port: is for HOST:PORT; leave it out"},
+	{lines("version: 1", "gateway:", "  listen: {address: 'unix:/run/a', proxy_protocol: 10.0.0.0/8}", "  routes: {to: 'http://a:1'}"), "f:3:52: gateway.listen.proxy_protocol: a connection to a unix socket comes from no network; listen on HOST:PORT, or leave it out"},
 	{lines("version: 1", "gateway:", "  listen: [':80', {address: 'systemd:web', reuse_port: true}]", "  routes: {to: 'http://a:1'}"), "f:3:56: gateway.listen[1].reuse_port: is for HOST:PORT; leave it out"},
 	{route + "store: {url: 'redis://h', create: true}\n", "f:3:35: store.create: is for PostgreSQL; this store has no tables"},
 	{route + "store: {url: 'memory:', snapshot_every: 1m}\n", "f:3:41: store.snapshot_every: is for snapshot, which is missing"},

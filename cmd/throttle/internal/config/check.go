@@ -197,7 +197,8 @@ func (l Listen) Local() bool {
 	return err == nil && (host == "localhost" || notOne == nil && a.IsLoopback())
 }
 
-// checkSockets refuses an address that two sockets have, and reuse_port where there is no port.
+// checkSockets refuses an address that two sockets have, reuse_port where there is no port,
+// and proxy_protocol where connections come from no address.
 func (f *files) checkSockets(c *File) {
 	seen := map[Listen]bool{}
 	check := func(path string, at Listen) {
@@ -212,6 +213,9 @@ func (f *files) checkSockets(c *File) {
 			check(path, s.Address)
 			if kind, _, ok := strings.Cut(string(s.Address), ":"); ok && s.ReusePort && (kind == "unix" || kind == "systemd") {
 				f.refuse(path+".reuse_port", "is for HOST:PORT; leave it out")
+			}
+			if strings.HasPrefix(string(s.Address), "unix:") && len(s.Proxies) > 0 {
+				f.refuse(path+".proxy_protocol", "a connection to a unix socket comes from no network; listen on HOST:PORT, or leave it out")
 			}
 		}
 	}

@@ -64,7 +64,7 @@ type Gateway struct {
 type Socket struct {
 	Address   Listen         `name:"address" need:"true" short:"true" doc:"HOST:PORT, :PORT (every address of this machine), unix:PATH, or systemd:NAME, a socket that systemd opens"`
 	TLS       *TLS           `name:"tls" default:"plain HTTP/1.1, and HTTP/2 to callers that begin with it" doc:"files in PEM form, read again when they change"`
-	Proxies   []netip.Prefix `name:"proxy_protocol" default:"nowhere" doc:"networks from which a connection begins with the header of the PROXY protocol"`
+	Proxies   []netip.Prefix `name:"proxy_protocol" default:"nowhere" doc:"networks from which a connection begins with the header of the PROXY protocol; not for a unix socket, whose connections have no address"`
 	ReusePort bool           `name:"reuse_port" default:"false" doc:"SO_REUSEPORT: the next process may listen before this one ends"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -146,6 +147,27 @@ func TestEverybody(t *testing.T) {
 			if errors.As(err, &flaw) != (want != "") || flaw != nil && !strings.HasPrefix(flaw.Error(), path+want) {
 				t.Errorf("%s of %s: %v, want %q", path, text, err, path+want)
 			}
+		}
+	}
+}
+
+// TestProxyProtocolOnUnix: a socket whose connections come from no network is refused with
+// networks from which they begin with the PROXY protocol, also where it is inherited.
+func TestProxyProtocolOnUnix(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Skip("no unix sockets:", err)
+	}
+	defer l.Close()
+	for text, want := range map[string]string{"": "", "10.0.0.0/8": "listen[0].proxy_protocol: a connection to a unix socket comes from no network"} {
+		c := Config{Listen: []Listen{{Addr: "systemd:web", Listener: l}}, Routes: []Route{{To: []string{"http://192.0.2.1"}}}}
+		if text != "" {
+			c.Listen[0].ProxyProtocol = rules.Networks{netip.MustParsePrefix(text)}
+		}
+		_, err := New(c)
+		flaw := (*Flaw)(nil)
+		if errors.As(err, &flaw) != (want != "") || flaw != nil && !strings.HasPrefix(flaw.Error(), want) {
+			t.Errorf("from %q: %v, want %q", text, err, want)
 		}
 	}
 }

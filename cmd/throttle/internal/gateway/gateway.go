@@ -69,7 +69,7 @@ func New(c Config) (*Gateway, error) {
 		}
 		g.names = append(g.names, b.Header)
 	}
-	if err := g.cfg.everybody(); err != nil {
+	if err := cmp.Or(g.cfg.everybody(), g.cfg.nowhere()); err != nil {
 		return nil, err
 	}
 	g.reverse = g.proxy()
@@ -88,6 +88,17 @@ func (c *Config) everybody() error {
 		if flaw := (*rules.Error)(nil); errors.As(err, &flaw) {
 			what := strings.ReplaceAll(flaw.What, "their address", "their "+l.says)
 			return &Flaw{l.path + strings.TrimPrefix(flaw.Path, "proxies.trusted"), what}
+		}
+	}
+	return nil
+}
+
+// nowhere refuses networks for a socket whose connections come from none: no header of the
+// PROXY protocol would be read there.
+func (c *Config) nowhere() error {
+	for i, l := range c.Listen {
+		if l.Listener != nil && l.Listener.Addr().Network() == "unix" && len(l.ProxyProtocol) > 0 {
+			return flawf("listen["+strconv.Itoa(i)+"].proxy_protocol", "a connection to a unix socket comes from no network; listen on HOST:PORT, or leave it out")
 		}
 	}
 	return nil
