@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 	"github.com/throttle-go/throttle/rules"
 )
 
@@ -148,6 +150,24 @@ func TestEverybody(t *testing.T) {
 				t.Errorf("%s of %s: %v, want %q", path, text, err, path+want)
 			}
 		}
+	}
+}
+
+// TestIdentityFields: a field that is no name, that net/http takes away, or that is one of
+// the connection, cannot state the client, and is refused.
+func TestIdentityFields(t *testing.T) {
+	for _, name := range []string{"X:A", "X A", "X_A", "é", "host", "Connection", "Content-Length", "Te", "Transfer-Encoding", "Upgrade", "X-Real-IP"} {
+		c := Config{Listen: []Listen{{Addr: "127.0.0.1:0"}}, Routes: []Route{{To: []string{"http://192.0.2.1"}}}}
+		c.Identity = Believed{name, rules.Networks{netip.MustParsePrefix("10.0.0.0/8")}}
+		_, err := New(c)
+		if flaw := (*Flaw)(nil); !errors.As(err, &flaw) || flaw.Path != "identity.header" {
+			t.Errorf("%q: %v, want a flaw of identity.header", name, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, stderr, code := clitest.Play(ended, Run, "-to", "http://192.0.2.1", "-listen", "127.0.0.1:0", "-limit", "1/s", "-identity", " from 10.0.0.0/8"); code != 2 || !strings.Contains(stderr, "must be like 'X-Customer from") {
+		t.Errorf("without a name: code %d, %q", code, stderr)
 	}
 }
 

@@ -88,6 +88,12 @@ func forged(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded")
 }
 
+// states reports whether a proxy may state something of a client in a field: it is no
+// field of the connection or the framing, which net/http takes away, nor one that spoofs.
+func states(name string) bool {
+	return token(name) && strings.IndexByte(name, '_') < 0 && !forged(name) && !hopByHop(name) && name != "Host" && name != "Content-Length"
+}
+
 // unlist removes the fields that Connection names, except those that a trusted
 // proxy has set for us, and an upgrade to a protocol that the route does not have.
 func (x *exchange) unlist(r *http.Request) {

@@ -299,7 +299,7 @@ func (o *options) readIdentity(t *texts) (err error) {
 		return nil
 	}
 	name, from, found := strings.Cut(t.identity, " from ")
-	if !found {
+	if !found || strings.TrimSpace(name) == "" {
 		return usage.Errorf("gateway: -identity %s: must be like 'X-Customer from 10.0.0.0/8'", words.Quote(t.identity))
 	}
 	o.Identity.Header = strings.TrimSpace(name)

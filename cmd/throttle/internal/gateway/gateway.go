@@ -64,7 +64,7 @@ func New(c Config) (*Gateway, error) {
 		if len(b.From) == 0 {
 			return nil, flawf(name+".from", "is missing: write the networks of the proxies that set %s", b.Header)
 		}
-		if strings.ContainsAny(b.Header, "_ ") || forged(b.Header) || slices.Contains(g.names, b.Header) {
+		if !states(b.Header) || slices.Contains(g.names, b.Header) {
 			return nil, flawf(name+".header", "%q: must be a field of its own, as X-Customer", b.Header)
 		}
 		g.names = append(g.names, b.Header)
