@@ -225,6 +225,8 @@ func TestMatch(t *testing.T) {
 		{`"headers": {"X-TIER": "free"}`, rules.Request{Header: header("x-tier", "free")}, true},
 		{`"headers": {"x-tier": "free"}`, rules.Request{Header: header("X-Tier", "Free")}, false},
 		{`"headers": {"x-tier": "*"}`, rules.Request{Header: header("X-Tier", "any")}, true},
+		{`"headers": {"host": "*.example.org"}`, rules.Request{Host: "a.example.org", Header: header()}, true},
+		{`"headers": {"host": "*:81"}`, rules.Request{Host: "a.example.org:80"}, false},
 		{`"headers": {"x-tier": "*"}`, rules.Request{Header: header()}, false},
 		{`"headers": {"x-tier": "*"}`, rules.Request{}, false},
 		{`"headers": {"x-tier": "*", "x-b": "c*"}`, rules.Request{Header: header("X-Tier", "a", "X-B", "cd")}, true},

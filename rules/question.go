@@ -161,6 +161,9 @@ func (q *question) find(p *part) (text string, ok bool) {
 		if q.r.Header != nil {
 			text = q.r.Header(p.name)
 		}
+		if text == "" && p.name == "Host" { // net/http has it beside the header
+			text = q.r.Host
+		}
 	case byHost:
 		text = q.hostname()
 	case byMethod:
