@@ -103,7 +103,7 @@ type Match struct {
 	// "/x/../" have been removed from it: "/api/*" is all below /api.
 	Paths []string `json:"paths,omitempty"`
 	// Headers are patterns of the values of header fields, all of which must be
-	// present. The names may be in any case.
+	// present and not empty. The names may be in any case.
 	Headers map[string]string `json:"headers,omitempty"`
 	// Client is Known, for requests with a [Request.Client], or Unknown, for
 	// those without. If empty, both.
