@@ -273,8 +273,10 @@ func (t *Stack) check(old, next Overlay) (what []string, err error) {
 	t.mu.Lock()
 	base := t.base(t.layers)
 	t.mu.Unlock()
-	before, known := old.Over(base)
+	before, _ := old.Over(base)
 	after, left := next.Over(base)
+	old.Set = next.Set // overrides that no longer fit because of it are left out, as ever
+	_, known := old.Over(base)
 	for _, l := range left {
 		if !slices.Contains(known, l) {
 			return nil, errors.New(l)

@@ -171,6 +171,36 @@ func TestStackVersions(t *testing.T) {
 	}
 }
 
+// Overrides by hand of a rule that the rules do not have which are brought back, or count
+// again, are left out: they keep nobody from either.
+func TestStackBringsBackWithoutRule(t *testing.T) {
+	file := new(fetched).set(`{"version": "v1", "rules": {"name": "other", "limits": "9/h"}}`)
+	s := refreshed(t, file.stack(&rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")}))
+	file.set(`{"version": "v2", "rules": {"name": "r", "key": "client", "limits": "3/h"}}`)
+	refreshed(t, s)
+	raise := func(o *rules.Overlay) error {
+		o.PutOverride("r", rules.Override{Key: []string{"acme"}, Limits: []rules.Limit{{Count: 100, Period: time.Hour}}})
+		return nil
+	}
+	if err := s.Edit(t.Context(), noted, raise); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.BringBack(t.Context(), "v1", noted); err != nil {
+		t.Errorf("BringBack of rules without that of an override: %v", err)
+	}
+	if _, left := s.Overlay(); len(left) != 1 || !strings.Contains(left[0], "there is no such rule") {
+		t.Errorf("left out: %q, want the override", left)
+	}
+	if err := s.BringBack(t.Context(), "v2", noted); err != nil || limitAt(t, s, "acme", noon) != 100 {
+		t.Errorf("BringBack: %v, the limit is %d, want the override's, 100", err, limitAt(t, s, "acme", noon))
+	}
+	file.set(`{"version": "v3", "rules": {"name": "other", "limits": "9/h"}}`)
+	refreshed(t, s)
+	if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.Set = nil; return nil }); err != nil {
+		t.Errorf("the end of what was brought back, before rules without that of an override: %v", err)
+	}
+}
+
 // A file that changes and keeps its version: each of its versions has a name, and
 // that is brought back which is named.
 func TestStackVersionKept(t *testing.T) {
