@@ -144,7 +144,7 @@ func (o *Overlay) text() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(data) > MaxSize:
-		return nil, fmt.Errorf("it would be longer than %d bytes; let some of it end", MaxSize)
+		return nil, &Error{What: fmt.Sprintf("it would be longer than %d bytes; let some of it end", MaxSize)}
 	}
 	if err := new(Overlay).UnmarshalJSON(data); err != nil {
 		return nil, fmt.Errorf("it could not be read again: %w", err)
@@ -208,8 +208,9 @@ func (t *Stack) fallBack(now time.Time) error {
 // here. change gets a copy of it, and is called again if another instance was
 // faster; its error is returned. The change is logged with why and by; its time, if
 // zero, is now. What has ended for five minutes is dropped: until then it may hold in
-// instances whose clocks are behind. A change that would not fit the rules is
-// refused. After an error of Shared it is not known whether it was written.
+// instances whose clocks are behind. A change that would not fit the rules, or in
+// [MaxSize], is refused by an [*Error]. After an error of Shared it is not known whether
+// it was written.
 func (t *Stack) Edit(ctx context.Context, n Note, change func(*Overlay) error) error {
 	if t.Shared == nil {
 		return errNoShared
@@ -279,7 +280,7 @@ func (t *Stack) check(old, next Overlay) (what []string, err error) {
 	_, known := old.Over(base)
 	for _, l := range left {
 		if !slices.Contains(known, l) {
-			return nil, errors.New(l)
+			return nil, &Error{What: l}
 		}
 	}
 	if _, err := Compile(after, t.Known...); err != nil {

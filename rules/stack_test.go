@@ -103,6 +103,9 @@ func TestStackShares(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %s", what, err, want)
 		}
+		if !errors.As(err, new(*rules.Error)) { // by which a caller knows that nothing was written
+			t.Errorf("%s: %v is no *rules.Error", what, err)
+		}
 	}
 	bad("an override of no rule", `there is no such rule`, func(o *rules.Overlay) {
 		o.PutOverride("x", rules.Override{Key: []string{"a"}, InFlight: 1})

@@ -38,7 +38,7 @@ func editProblem(err error) error {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &flaw):
-		return failf(http.StatusBadRequest, "%s: %s", flaw.Path, flaw.What)
+		return failf(http.StatusBadRequest, "%s%s", strings.TrimPrefix(flaw.Path+": ", ": "), flaw.What)
 	case unwritable(err):
 		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: let this process write to the folder of rules.overlay, and send it again", err)
 	}

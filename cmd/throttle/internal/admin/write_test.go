@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -47,5 +48,14 @@ func TestFor(t *testing.T) {
 		case err == nil && (left < c.want || left >= c.want+time.Second || until.Nanosecond() != 0):
 			t.Errorf("%q: until %v, which is in %v", c.text, until, left)
 		}
+	}
+}
+
+// TestRaiseUnfit: a raise that fits no key is a mistake of its request, not of the store.
+func TestRaiseUnfit(t *testing.T) {
+	a := instances(t, 1)[0]
+	got := a.write("PUT", "/api/v1/raise", because("rule", "per-client", "key", []string{""}, "limits", []string{"6/h"}, "for", "1h"))
+	if got.status != 400 || !strings.Contains(got.body, "a pattern is 1 to 256 bytes") || strings.Contains(got.body, "not known") {
+		t.Errorf("got %d %s, want 400, that a pattern is 1 to 256 bytes", got.status, got.body)
 	}
 }
