@@ -66,13 +66,16 @@ func (l *lasting) ends(now time.Time) (time.Time, error) {
 		if d > maxLasting {
 			return until, failf(http.StatusBadRequest, "for: %.40q must be at most 366d; what is to last stands in the rules", l.For)
 		}
-		return now.Add(d + time.Second - 1).UTC().Truncate(time.Second), nil // never before its time
+		return whole(now.Add(d)), nil
 	}
 	if left := until.Sub(now); left <= 0 || left > maxLasting {
 		return until, failf(http.StatusBadRequest, "until: %s must be in the next 366 days; what is to last stands in the rules", until.Format(time.RFC3339))
 	}
-	return until.UTC().Truncate(time.Second), nil
+	return whole(until), nil
 }
+
+// whole returns the next whole second: a change never ends before its time.
+func whole(t time.Time) time.Time { return t.Add(time.Second - 1).UTC().Truncate(time.Second) }
 
 // ending adds to an answer when the change ends, if it does.
 func ending(answer map[string]any, until time.Time) map[string]any {

@@ -51,6 +51,18 @@ func TestFor(t *testing.T) {
 	}
 }
 
+// TestUntil: a change lasts until the time that was asked for, and less than a second more;
+// one whose end is near does not end at once, and remove another.
+func TestUntil(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 700_000_000, time.UTC)
+	for _, want := range []time.Duration{time.Nanosecond, 200 * time.Millisecond, 300 * time.Millisecond, time.Second, time.Hour, 366 * 24 * time.Hour} {
+		until, err := (&lasting{Until: instant{now.Add(want)}}).ends(now)
+		if left := until.Sub(now); err != nil || left < want || left >= want+time.Second || until.Nanosecond() != 0 {
+			t.Errorf("until %v, in %v: ends in %v, %v", now.Add(want), want, left, err)
+		}
+	}
+}
+
 // TestRaiseUnfit: a raise that fits no key is a mistake of its request, not of the store.
 func TestRaiseUnfit(t *testing.T) {
 	a := instances(t, 1)[0]
