@@ -51,6 +51,7 @@ type exchange struct {
 	served    *Served // nil if nobody wants to know
 
 	flooded atomic.Bool  // there were too many 1xx answers
+	reads   atomic.Bool  // it waits for the caller, who sends the body
 	whole   atomic.Bool  // all of the body was read
 	answers atomic.Bool  // the answer has begun
 	last    atomic.Int64 // when something moved, since the start of the Gateway
@@ -58,9 +59,10 @@ type exchange struct {
 	after   *exchange
 	watched bool
 
-	mu    sync.Mutex // guards what follows
-	ended bool
-	cut   bool
+	mu      sync.Mutex // guards what follows
+	ended   bool
+	cut     bool
+	starved bool // it was cut while it waited for the caller
 }
 
 // trust is whether a proxy is trusted: not asked yet, no, or yes.
@@ -199,7 +201,7 @@ func (x *exchange) giveUp() {
 	if x.ended {
 		return
 	}
-	x.cut = true
+	x.cut, x.starved = true, x.reads.Load()
 	x.cancel() // net/http does not, where a byte of the next request has come
 	c := http.NewResponseController(x.ResponseWriter)
 	past := time.Unix(1, 0)
@@ -214,6 +216,13 @@ func (x *exchange) late() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.cut
+}
+
+// stalls reports whether the exchange was cut as its caller did not go on sending.
+func (x *exchange) stalls() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.starved
 }
 
 // stop ends the watch, and what the exchange holds of the upstream.
@@ -250,18 +259,18 @@ type upload struct {
 	x       *exchange
 	in, out http.Header // the trailers
 	touched atomic.Bool
-	done    atomic.Bool // all was read, or it failed
 	broken  atomic.Bool // it failed
 }
 
 // Read reads from the caller.
 func (u *upload) Read(p []byte) (int, error) {
 	u.touched.Store(true)
+	u.x.reads.Store(true)
 	n, err := u.ReadCloser.Read(p)
+	u.x.reads.Store(false)
 	u.x.moved()
 	if err != nil {
 		u.broken.Store(err != io.EOF)
-		u.done.Store(true)
 	}
 	if err == io.EOF {
 		u.x.whole.Store(true)

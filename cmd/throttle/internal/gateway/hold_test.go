@@ -116,6 +116,30 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestIdleUnread: an upload that an upstream does not go on reading is cut by 504: its
+// caller is not to blame.
+func TestIdleUnread(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and reads nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	e := serve(t, Config{Routes: []Route{{To: []string{"http://" + l.Addr().String()}, Idle: 500 * time.Millisecond}}})
+	conn := e.dial()
+	go func() {
+		io.WriteString(conn, lines("POST / HTTP/1.1", "Host: h", "Content-Length: 1000000000"))
+		for part := make([]byte, 1<<20); ; { // more than sockets hold
+			if _, err := conn.Write(part); err != nil {
+				return
+			}
+		}
+	}()
+	a, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || a.StatusCode != 504 || !a.Close {
+		t.Errorf("%v, %v; want 504, and that the connection ends", a, err)
+	}
+}
+
 // TestIdleGoesOn: what moves slowly is not cut.
 func TestIdleGoesOn(t *testing.T) {
 	to := service(t, func(w http.ResponseWriter, r *http.Request) {

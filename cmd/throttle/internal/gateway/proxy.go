@@ -243,9 +243,12 @@ func (x *exchange) statusOf(err error) int {
 		return http.StatusBadGateway
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
-	case x.late() && x.upload != nil && (x.upload.broken.Load() || !x.upload.done.Load()):
+	case x.late() && x.upload != nil && !x.whole.Load():
 		x.Header().Set("Connection", "close")
-		return http.StatusRequestTimeout
+		if x.stalls() {
+			return http.StatusRequestTimeout
+		}
+		return http.StatusGatewayTimeout // the upstream did not go on reading
 	case x.late(), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
 	case x.carried.Context.Err() != nil:
