@@ -171,6 +171,18 @@ func TestIdentityFields(t *testing.T) {
 	}
 }
 
+// TestZones: an address on one interface is none of a flag, which would trust it on any.
+func TestZones(t *testing.T) {
+	for _, name := range []string{"-trust", "-proxy-protocol"} {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, stderr, code := clitest.Play(ended, Run, "-to", "http://192.0.2.1", "-listen", "127.0.0.1:0", "-limit", "1/s", name, "fe80::1%eth0")
+		if want := name + " fe80::1%eth0: must be an address or a network"; code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, %q, want %q", name, code, stderr, want)
+		}
+	}
+}
+
 // TestProxyProtocolOnUnix: a socket whose connections come from no network is refused with
 // networks from which they begin with the PROXY protocol, also where it is inherited.
 func TestProxyProtocolOnUnix(t *testing.T) {

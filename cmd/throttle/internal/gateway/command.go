@@ -339,7 +339,7 @@ func networksOf(name, text string) (all rules.Networks, err error) {
 	}
 	for one := range strings.SplitSeq(text, ",") {
 		p, err := netip.ParsePrefix(one)
-		if a, notOne := netip.ParseAddr(one); err != nil && notOne == nil {
+		if a, notOne := netip.ParseAddr(one); err != nil && notOne == nil && a.Zone() == "" {
 			p, err = a.Prefix(a.BitLen())
 		}
 		if err != nil {
