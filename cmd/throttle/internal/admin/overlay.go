@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -188,11 +189,17 @@ func (s *server) terms(ask *raising, v *rules.Override) error {
 	return nil
 }
 
-// multiplied is a limit of times as many, at least one.
+// multiplied is a limit of times as many, at least one, and at most what there can be.
 func multiplied(l limit.Limit, times float64) limit.Limit {
-	l.Count = max(int64(float64(l.Count)*times), 1)
+	of := func(n int64) int64 {
+		if many := float64(n) * times; many < math.MaxInt64 {
+			return max(int64(many), 1)
+		}
+		return math.MaxInt64
+	}
+	l.Count = of(l.Count)
 	if l.Burst > 0 {
-		l.Burst = max(int64(float64(l.Burst)*times), 1)
+		l.Burst = of(l.Burst)
 	}
 	return l
 }

@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/limit"
 )
 
 // TestFor: a change lasts for at least the time that was asked for, and less than a
@@ -69,5 +72,19 @@ func TestRaiseUnfit(t *testing.T) {
 	got := a.write("PUT", "/api/v1/raise", because("rule", "per-client", "key", []string{""}, "limits", []string{"6/h"}, "for", "1h"))
 	if got.status != 400 || !strings.Contains(got.body, "a pattern is 1 to 256 bytes") || strings.Contains(got.body, "not known") {
 		t.Errorf("got %d %s, want 400, that a pattern is 1 to 256 bytes", got.status, got.body)
+	}
+}
+
+// TestMultiplied: a limit that is raised is no lower than before, however large it is.
+func TestMultiplied(t *testing.T) {
+	for _, c := range []struct {
+		count int64
+		times float64
+		want  int64
+	}{{10, 2.5, 25}, {1, 0.1, 1}, {9e15, 1000, 9e18}, {9e18, 1000, math.MaxInt64}, {math.MaxInt64, 1, math.MaxInt64}} {
+		got := multiplied(limit.Limit{Count: c.count, Period: time.Hour, Burst: c.count}, c.times)
+		if got.Count != c.want || got.Burst != c.want {
+			t.Errorf("%v times %d: %d, burst %d, want %d", c.times, c.count, got.Count, got.Burst, c.want)
+		}
 	}
 }
