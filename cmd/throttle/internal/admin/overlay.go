@@ -141,7 +141,7 @@ func (s *server) raise(w http.ResponseWriter, r *http.Request) error {
 			o.PutOverride(ask.Rule, v)
 			return nil
 		})
-		return map[string]any{"rule": ask.Rule, "limits": v.Limits, "in_flight": v.InFlight, "until": v.Until}, err
+		return ending(map[string]any{"rule": ask.Rule, "limits": v.Limits, "in_flight": v.InFlight}, until), err
 	})
 }
 
@@ -225,8 +225,9 @@ func (s *server) listed(what string, put func(*rules.Overlay, rules.Entry), in f
 		}
 		remove := r.Method == http.MethodDelete
 		var until time.Time
-		var err error
-		if until, err = ask.ends(time.Now()); !remove {
+		if !remove {
+			var err error
+			until, err = ask.ends(time.Now())
 			if err = cmp.Or(err, meant("entry", ask.Pattern, ask.Entry)); err != nil {
 				return err
 			}
@@ -240,7 +241,7 @@ func (s *server) listed(what string, put func(*rules.Overlay, rules.Entry), in f
 			if remove {
 				e.Note = ask.over()
 			}
-			return map[string]any{"entry": e.Text, "until": e.Until}, s.edit(ctx, ask.note(until), func(o *rules.Overlay) error {
+			return ending(map[string]any{"entry": e.Text}, until), s.edit(ctx, ask.note(until), func(o *rules.Overlay) error {
 				had := slices.ContainsFunc(in(o), func(x rules.Entry) bool { return x.Text == e.Text })
 				if remove && !had {
 					return failf(http.StatusNotFound, "the overlay has no such entry; one of a file ends there")

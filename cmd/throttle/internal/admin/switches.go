@@ -80,6 +80,6 @@ func (s *server) setSwitch(w http.ResponseWriter, r *http.Request) error {
 			o.PutCase(named, c)
 			return nil
 		})
-		return ending(map[string]any{"name": named, "key": c.Key, "value": c.Value}, c.Until), err
+		return ending(map[string]any{"name": named, "key": c.Key, "value": c.Value}, until), err
 	})
 }

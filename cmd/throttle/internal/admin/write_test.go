@@ -88,3 +88,21 @@ func TestMultiplied(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedHasNoEnd: what ends a change does not answer that it lasts until some time.
+func TestEndedHasNoEnd(t *testing.T) {
+	a := instances(t, 1)[0]
+	for path, of := range map[string][]any{
+		"/api/v1/raise":      {"rule", "per-client", "key", []string{"acme"}, "limits", []string{"6/h"}, "for", "1h"},
+		"/api/v1/block":      {"entry", "client=mallory", "for", "1h"},
+		"/api/v1/exempt":     {"entry", "client=probe", "for", "1h"},
+		"/api/v1/switches/s": {"key", "*", "value", "on", "for", "1h"},
+	} {
+		if got := a.write("PUT", path, because(of...)); got.status != 200 || !strings.Contains(got.body, "until") {
+			t.Errorf("PUT %s: %s, want until when", path, got.body)
+		}
+		if got := a.write("DELETE", path, because(of...)); got.status != 200 || strings.Contains(got.body, "until") {
+			t.Errorf("DELETE %s: %s, want no until", path, got.body)
+		}
+	}
+}
