@@ -224,6 +224,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if !a.Blind {
 		a.level.tell(a, s, o)
+		a.level.sole = a.level.sole && o.Hints.Remaining.OK // it may be charged, and does not say so
 		o.After = a.level.after(o)
 		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), a.level.alone(), o)
 	}

@@ -154,7 +154,9 @@ func (l *level) judge(s, reset float64, served bool) {
 		l.window = l.window || (served || !l.doubt) && long || used
 		return
 	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
-		l.ended++
+		if l.resetAt > 0 {
+			l.ended++
+		}
 		if l.window && served && l.shown >= l.most*fallen {
 			l.proven = max(l.proven, l.resetAt-l.agreed)
 		}
@@ -172,8 +174,9 @@ func (l *level) apart() float64 { return slack + l.rtt/4 }
 // doubtful reports whether the last request of a window waits for its last quarter. A client
 // alone that uses up two counters at once, and then waits for their reset, sees what it would
 // see of a window twice as long, and is served half of what it could be. That request sees
-// that something came back meanwhile. It is the last of the first window that ended as its
-// reset had said, of the second, the fourth, the eighth, where no policy says how long they are.
+// that something came back meanwhile. It is the last of the window after the first that ended
+// as its reset had said, after the second, the fourth, the eighth, where no policy says how long
+// they are.
 func (l *level) doubtful() bool {
 	return l.ended > 0 && l.ended&(l.ended-1) == 0 && l.length == 0 && l.r >= 1 && l.r < 2 &&
 		l.most >= smallest && !l.free && l.alone()
