@@ -14,7 +14,7 @@ import "math"
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
 //	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate, and at
 //	                      most by a factor of e a second: more answers are no reason to grow faster; where the
-//	                      top is 3 or less and was seen three times in a row, twice that and unbounded
+//	                      top, seen or stated, is 3 or less and was seen three times in a row, twice that and unbounded
 //	all the time:         theta grows by g a second, in time and not by answers, hence fairly;
 //	                      not in a fixed window
 //

@@ -234,6 +234,7 @@ func TestWindowKnown(t *testing.T) {
 		{"300/m fixed-window", "rep", 40, 50 * time.Millisecond, 2 * time.Second, true},
 		{"600/10m fixed-window", "re", 40, 9 * time.Second, time.Minute, true},
 		{"300/m fixed-window", "ra", 40, 50 * time.Millisecond, 90 * time.Second, true},
+		{"300/m fixed-window", "rap", 40, 50 * time.Millisecond, 90 * time.Second, true},
 		{"300/m", "ra", 40, 50 * time.Millisecond, 2 * time.Second, false},
 		{"300/m", "re", 40, 50 * time.Millisecond, 2 * time.Second, false},
 		{"300/m", "rea", 40, 9 * time.Second, time.Minute, false},
@@ -285,5 +286,58 @@ func TestWindowAlone(t *testing.T) {
 		if c.run(15 * time.Second); c.served-before < test.least || c.served-before > test.most {
 			t.Errorf("beside %d others, %d are served in the first 15 s of a window, want %d to %d", test.others, c.served-before, test.least, test.most)
 		}
+	}
+}
+
+// TestOthersNoticed: others use the limit for as long as is remembered after what remains fell by
+// more than the client took from one answer to the next, where each was to its only request.
+func TestOthersNoticed(t *testing.T) {
+	type answer struct {
+		r, took float64
+		flying  int
+		sole    bool
+	}
+	sole := func(r, took float64) answer { return answer{r, took, 1, true} }
+	beside := func(r, took float64) answer { return answer{r, took, 2, false} }
+	for _, c := range []struct {
+		name    string
+		answers []answer
+		others  bool
+	}{
+		{"what it took", []answer{sole(9, 1), sole(8, 1), sole(7, 1)}, false},
+		{"one more", []answer{sole(9, 1), sole(8, 1), sole(6, 1)}, true},
+		{"a dear request", []answer{sole(9, 1), sole(4, 5)}, false},
+		{"more came back", []answer{sole(2, 1), sole(9, 1)}, false},
+		{"after one beside others of its own", []answer{sole(9, 1), beside(7, 1), sole(5, 1)}, false},
+		{"beside others of its own", []answer{sole(9, 1), beside(6, 1)}, false},
+	} {
+		var d divided
+		for _, a := range c.answers {
+			d.divide(a.r, a.took, a.flying, a.sole)
+		}
+		if got := d.others > 0; got != c.others {
+			t.Errorf("%s: others noticed %t, want %t", c.name, got, c.others)
+		}
+		for range noticed {
+			d.divide(9, 1, 1, false)
+		}
+		if d.others > 0 {
+			t.Errorf("%s: still noticed %d answers later", c.name, noticed)
+		}
+	}
+}
+
+// TestOthersNoticedBesideFailures: what failed may have been charged, and others are not to blame.
+func TestOthersNoticedBesideFailures(t *testing.T) {
+	p := &play{t: t, a: new(Adaptive)}
+	told := func(remaining int64) { p.call(Served, Hints{Remaining: Some(remaining)}, 0) }
+	told(99)
+	told(98)
+	p.call(Failed, Hints{}, 0)
+	if told(96); p.a.level.others > 0 {
+		t.Error("others are noticed where a request of its own failed")
+	}
+	if told(94); p.a.level.others <= 0 {
+		t.Error("others are not noticed")
 	}
 }

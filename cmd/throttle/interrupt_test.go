@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -73,15 +74,7 @@ func TestSignalWhileReading(t *testing.T) {
 		if _, err := stdin.Write(bytes.Repeat([]byte(" "), 70_000)); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		stuck := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
-		err = c.Wait()
-		stuck.Stop()
-		if c.ProcessState.ExitCode() != 1 || !bytes.HasSuffix(stderr.Bytes(), []byte(": interrupted\n")) {
-			t.Errorf("%v: got %v, stderr %q; want exit code 1, interrupted", args, err, stderr.String())
-		}
+		interrupt(t, c, &stderr)
 	}
 }
 
@@ -112,17 +105,23 @@ func TestSignalWhileReadingAPipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		stuck := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
-		err = c.Wait()
-		stuck.Stop()
-		if c.ProcessState.ExitCode() != 1 || !bytes.HasSuffix(stderr.Bytes(), []byte(": interrupted\n")) {
-			t.Errorf("%v: got %v, stderr %q; want exit code 1, interrupted", args, err, stderr.String())
-		}
+		interrupt(t, c, &stderr)
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// interrupt sends a signal to c, and wants it to say so and end with code 1.
+func interrupt(t *testing.T, c *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+	err := c.Wait()
+	stuck.Stop()
+	if c.ProcessState.ExitCode() != 1 || !bytes.HasSuffix(stderr.Bytes(), []byte(": interrupted\n")) {
+		t.Errorf("%v: got %v, stderr %q; want exit code 1, interrupted", c.Args[1:], err, stderr.String())
 	}
 }
