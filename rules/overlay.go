@@ -154,7 +154,9 @@ func (o *Overlay) overRules(all []Rule, bits addressBits) (done []Rule, left []s
 	for _, name := range slices.Sorted(maps.Keys(o.Overrides)) {
 		i := slices.IndexFunc(done, func(r Rule) bool { return r.Name == name })
 		if i < 0 {
-			left = append(left, fmt.Sprintf("overrides of rule %q: there is no such rule", name))
+			for _, v := range o.Overrides[name] {
+				left = append(left, leftOut(name, v, "there is no such rule"))
+			}
 			continue
 		}
 		fit, unfit := o.fitting(name, done[i], bits)

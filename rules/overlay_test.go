@@ -36,7 +36,7 @@ func TestOverlayOver(t *testing.T) {
 	var o rules.Overlay
 	if err := json.Unmarshal([]byte(`{"serial": 7, "deny": {"entry": "client=bad", "until": "2026-12-01T12:00:00Z"}, "allow": "client=friend",
 		"overrides": {"r": [{"key": "acme", "limits": "5/h", "until": "2026-12-01T12:00:00Z"}, {"key": "b", "limits": "6/h"}, {"key": ["x", "y"], "limits": "1/h"}],
-			"gone": {"key": "a", "limits": "1/h"}},
+			"gone": [{"key": "a", "limits": "1/h"}, {"key": "b", "limits": "1/h"}]},
 		"switches": {"s": {"key": "*", "value": "b"}, "new": {"key": "k", "value": true}}}`), &o); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestOverlayOver(t *testing.T) {
 	if textOf(t, set) != before {
 		t.Errorf("the Set was changed: %s, was %s", textOf(t, set), before)
 	}
-	want := []string{`overrides of rule "gone": there is no such rule`, `override of rule "r" for x+y: the rule's key has 1 parts`}
+	want := []string{`override of rule "gone" for a: there is no such rule`, `override of rule "gone" for b: there is no such rule`, `override of rule "r" for x+y: the rule's key has 1 parts`}
 	if !reflect.DeepEqual(left, want) {
 		t.Errorf("left %q, want %q", left, want)
 	}

@@ -184,7 +184,7 @@ func (o *Overlay) fitting(name string, r Rule, bits addressBits) (fit []Override
 	}
 	for _, v := range slices.Backward(all) {
 		if what := f.add(v); what != "" {
-			left = append(left, fmt.Sprintf("override of rule %q for %s: %s", name, keyWords(v.Key), what))
+			left = append(left, leftOut(name, v, what))
 			continue
 		}
 		fit = append(fit, v)
@@ -192,6 +192,11 @@ func (o *Overlay) fitting(name string, r Rule, bits addressBits) (fit []Override
 	slices.Reverse(fit)
 	slices.Reverse(left)
 	return fit, left
+}
+
+// leftOut is the line about an override that is left out.
+func leftOut(rule string, v Override, why string) string {
+	return fmt.Sprintf("override of rule %q for %s: %s", rule, keyWords(v.Key), why)
 }
 
 // endless returns the overrides that do not end.

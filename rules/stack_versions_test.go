@@ -2,6 +2,7 @@ package rules_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -190,6 +191,13 @@ func TestStackBringsBackWithoutRule(t *testing.T) {
 	}
 	if _, left := s.Overlay(); len(left) != 1 || !strings.Contains(left[0], "there is no such rule") {
 		t.Errorf("left out: %q, want the override", left)
+	}
+	another := func(o *rules.Overlay) error {
+		o.PutOverride("r", rules.Override{Key: []string{"other"}, Limits: []rules.Limit{{Count: 5, Period: time.Hour}}})
+		return nil
+	}
+	if flaw := (*rules.Error)(nil); !errors.As(s.Edit(t.Context(), noted, another), &flaw) {
+		t.Error("another override of the rule that is not there is accepted")
 	}
 	if err := s.BringBack(t.Context(), "v2", noted); err != nil || limitAt(t, s, "acme", noon) != 100 {
 		t.Errorf("BringBack: %v, the limit is %d, want the override's, 100", err, limitAt(t, s, "acme", noon))
