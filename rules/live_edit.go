@@ -74,10 +74,16 @@ func (t *Stack) load(ctx context.Context) (version string, o Overlay, err error)
 	defer cancel()
 	version, data, err := t.Shared.Load(ctx)
 	if err == nil && len(data) > 0 {
-		err = json.Unmarshal(data, &o)
+		if flaw := o.UnmarshalJSON(data); flaw != nil {
+			err = damaged(flaw)
+		}
 	}
 	return version, o, err
 }
+
+// damaged is the error of a document in Shared with a flaw. It is no *Error, which would
+// say that a change does not fit.
+func damaged(flaw error) error { return fmt.Errorf("what is there cannot be used: %v", flaw) }
 
 func (t *Stack) look(ctx context.Context, asked <-chan struct{}) error {
 	for range maxEdits {
@@ -284,6 +290,9 @@ func (t *Stack) check(old, next Overlay) (what []string, err error) {
 		}
 	}
 	if _, err := Compile(after, t.Known...); err != nil {
+		if _, flaw := Compile(before, t.Known...); flaw != nil {
+			return nil, damaged(flaw)
+		}
 		return nil, err
 	}
 	before.Version, after.Version = "", "" // which says nothing new

@@ -190,6 +190,10 @@ func TestStackLoses(t *testing.T) {
 		if err := s.Look(t.Context()); err == nil || s.Status().Err == nil || limitAt(t, s, "b", noon) != 0 {
 			t.Errorf("%s: %v; want it refused, and the old one in use", bad, err)
 		}
+		err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.PutDeny(rules.Entry{Text: "client=c"}); return nil })
+		if err == nil || errors.As(err, new(*rules.Error)) || read() != bad {
+			t.Errorf("%s: an edit: %v, and it is %q; want an error that does not blame the change", bad, err, read())
+		}
 	}
 	again := new(fetched).set(perClient).stack(&rules.File{Path: path})
 	again.Keep = keep

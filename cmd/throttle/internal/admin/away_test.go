@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -60,6 +61,20 @@ func TestOverlayFolderGone(t *testing.T) {
 	a := one.write("PUT", "/api/v1/kill", because("for", "1h"))
 	if want := "no such file or directory; nothing was changed: let this process write to the folder of rules.overlay"; a.status != 503 || !strings.Contains(a.body, want) {
 		t.Errorf("got %d %s, want 503 %s", a.status, a.body, want)
+	}
+}
+
+// TestOverlayDamaged: an overlay that cannot be read is no fault of who sends a change.
+func TestOverlayDamaged(t *testing.T) {
+	one := instances(t, 1)[0]
+	for _, text := range []string{`{"serial": `, `{"serial": 9, "deny": "somebody"}`} {
+		if err := os.WriteFile(one.stack.Shared.(*rules.File).Path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := one.write("PUT", "/api/v1/kill", because("for", "1h"))
+		if want := "what is there cannot be used: "; a.status != 503 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: got %d %s, want 503 %s", text, a.status, a.body, want)
+		}
 	}
 }
 

@@ -26,7 +26,12 @@ func (s *server) edit(ctx context.Context, note rules.Note, change func(*rules.O
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), editWithin)
 	defer cancel()
-	return editProblem(s.c.Stack.Edit(ctx, note, change))
+	asked := false
+	err := s.c.Stack.Edit(ctx, note, func(o *rules.Overlay) error { asked = true; return change(o) })
+	if err != nil && !asked {
+		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: the overlay must be read first", err)
+	}
+	return editProblem(err)
 }
 
 // editProblem says whose fault an error of the overlay is.
