@@ -123,7 +123,7 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) error {
 			return nil, failf(http.StatusNotFound, "this process has no files to read again")
 		}
 		if err := s.c.Reload(ctx); err != nil {
-			return nil, failf(http.StatusUnprocessableEntity, "%v; what was in use stays", err)
+			return nil, failf(http.StatusUnprocessableEntity, "%v; in place of what is bad, what was in use stays", err)
 		}
 		return s.inUse(), nil
 	})

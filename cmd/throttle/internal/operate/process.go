@@ -14,8 +14,8 @@ import (
 // Process serves the signals of a running program, and tells the service manager
 // its state. The fields must not change after first use.
 type Process struct {
-	// Reload reads the configuration again, at SIGHUP. An error is logged; what was
-	// in use stays. If nil, SIGHUP is ignored.
+	// Reload reads the configuration again, at SIGHUP. An error is logged; in
+	// place of what is bad, what was in use stays. If nil, SIGHUP is ignored.
 	Reload func(context.Context) error
 	// Snapshot keeps the state of the store, at SIGUSR1. Keep it once more when the
 	// last request has ended. If nil, SIGUSR1 is ignored.
@@ -110,12 +110,12 @@ func (p *Process) reload(ctx context.Context, status string) {
 	switch {
 	case p.Log == nil:
 	case err != nil:
-		p.Log.Error("not reloaded; what was in use stays", "err", err)
+		p.Log.Error("not all reloaded; in place of what is bad, what was in use stays", "err", err)
 	default:
 		p.Log.Info("reloaded")
 	}
 	if err != nil {
-		status = "not reloaded: " + err.Error()
+		status = "not all reloaded: " + err.Error()
 	}
 	if ctx.Err() == nil { // else it has said that it stops
 		p.tell("READY=1", "STATUS="+line(status))

@@ -123,7 +123,7 @@ func TestProcess(t *testing.T) {
 		expect("READY=1\n", "STATUS=2 roles\n")
 		kill(t, syscall.SIGHUP)
 		expect("RELOADING=1\n")
-		expect("READY=1\n", "STATUS=not reloaded: rules.yaml:3:1: no such thing\n")
+		expect("READY=1\n", "STATUS=not all reloaded: rules.yaml:3:1: no such thing\n")
 		kill(t, syscall.SIGUSR1)
 		select {
 		case <-kept:

@@ -5,7 +5,9 @@ package serve
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +22,14 @@ import (
 // reload reloads by the API.
 func (r *running) reload() {
 	r.t.Helper()
+	if status, body := r.tryReload(); status >= 300 {
+		r.t.Fatalf("reload: %d %s", status, body)
+	}
+}
+
+// tryReload reloads by the API, and returns its answer.
+func (r *running) tryReload() (status int, body string) {
+	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), "POST", r.admin+"/api/v1/reload", strings.NewReader(`{"why": "a test"}`))
 	if err != nil {
 		r.t.Fatal(err)
@@ -30,9 +40,28 @@ func (r *running) reload() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a.Body.Close()
-	if a.StatusCode >= 300 {
-		r.t.Fatalf("reload: %d", a.StatusCode)
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a.StatusCode, string(text)
+}
+
+// TestReloadOfGoodAndBad: good files beside bad rules are put into use, and the answer
+// does not say that all stays as it was.
+func TestReloadOfGoodAndBad(t *testing.T) {
+	r := start(t, folder(t, hello, "f.yaml", files, "rules.yaml", twoAnHour), "f.yaml")
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }))
+	t.Cleanup(other.Close)
+	r.write("rules.yaml", "version: v2\nruls: []\n")
+	r.write("f.yaml", strings.ReplaceAll(files, "TO", other.URL))
+	status, body := r.tryReload()
+	if want := "; in place of what is bad, what was in use stays"; status != 422 || !strings.Contains(body, "rules: 1:1") || !strings.Contains(body, want) {
+		t.Errorf("%d %s, want 422 %s", status, body, want)
+	}
+	if got := r.statuses(3, "/a/x", "K", "1"); got != "204 204 429" {
+		t.Errorf("statuses %s, want those of the new route and the old rules", got)
 	}
 }
 
