@@ -86,18 +86,8 @@ func flawOf(err error, rate string) string {
 
 // file reads a file of rules, now and then.
 func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, string, error) {
-	version := ""
 	src := &rules.Source{Fetch: rules.FromFile(o.rules), Read: tree.Rules, Every: o.refresh}
-	src.OnState = func(s rules.Status) {
-		switch {
-		case version == "": // the first is told otherwise
-		case s.Err != nil:
-			log.Error("the rules stay as they are", "file", o.rules, "version", s.Version, "err", s.Err)
-		case s.Version != version:
-			log.Info("new rules", "file", o.rules, "version", s.Version)
-		}
-		version = s.Version
-	}
+	src.OnState = o.reporter(log)
 	if err := src.Refresh(ctx); err != nil {
 		if flaw := new(rules.Error); errors.As(err, &flaw) {
 			return nil, "", usage.Errorf("gateway: -rules %s: %v", o.rules, err)
@@ -109,5 +99,28 @@ func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, stri
 	}
 	o.reload = src.Refresh
 	go src.Run(ctx) // until ctx ends
-	return &src.Live, "rules " + version + " of " + o.rules, nil
+	return &src.Live, "rules " + src.Status().Version + " of " + o.rules, nil
+}
+
+// reporter returns the OnState of the file of rules, once it was read: it says that there
+// are new ones, what is wrong with it, once, and that it is well again.
+func (o *options) reporter(log *slog.Logger) func(rules.Status) {
+	swaps, wrong := int64(0), ""
+	return func(is rules.Status) {
+		text := ""
+		if is.Err != nil {
+			text = is.Err.Error()
+		}
+		switch {
+		case swaps == 0: // the first is told otherwise
+		case is.Swaps > swaps:
+			log.Info("new rules", "file", o.rules, "version", is.Version)
+		case text == wrong:
+		case text == "":
+			log.Info("the rules can be read again", "file", o.rules, "version", is.Version)
+		default:
+			log.Error("the rules stay as they are", "file", o.rules, "version", is.Version, "err", text)
+		}
+		swaps, wrong = is.Swaps, text
+	}
 }
