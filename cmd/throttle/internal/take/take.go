@@ -156,8 +156,10 @@ func negativeLast(args []string) []string {
 // readNames reads RULE KEY [N].
 func (t *taking) readNames(names []string) (err error) {
 	switch {
-	case len(names) < 2:
+	case len(names) == 0:
 		return usage.Error("take: RULE and KEY are missing; write 'throttle take RULE KEY [N]', as in throttle take 3/h backup")
+	case len(names) == 1:
+		return usage.Errorf("take: RULE %s: KEY is missing; write 'throttle take RULE KEY [N]', as in throttle take 3/h backup", words.Quote(names[0]))
 	case len(names) > 3:
 		return usage.Errorf("take: %s is too much; write 'throttle take RULE KEY [N]', with a RULE of several words in quotes", words.Quote(names[3]))
 	case names[1] == "":

@@ -101,7 +101,7 @@ func TestTakeUsage(t *testing.T) {
 		want string
 	}{
 		{2, nil, "RULE and KEY are missing"},
-		{2, []string{"3/h"}, "RULE and KEY are missing"},
+		{2, []string{"3/h"}, "RULE 3/h: KEY is missing"},
 		{2, []string{"5000000/h sliding-log", "k"}, "a sliding-log counts up to 1000000"},
 		{2, []string{"-store", "memory:/dev/null", "3/h", "k"}, "memory:/dev/null: is not a file that remembers"},
 		{2, []string{"3/h", ""}, "KEY is empty"},
