@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,7 +69,7 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	switch {
 	case err != nil:
 		return usage.Help(err, help, stdout)
-	case len(names) > 0:
+	case len(names) > 0 && !slices.Equal(names, []string{"-"}):
 		return usage.Errorf("explain: %s: reads standard input; write 'throttle explain < %s'", words.Quote(names[0]), words.Quote(names[0]))
 	case *host != "" && *preset != "":
 		return usage.Error("explain: -host and -preset: only one can choose the preset")

@@ -132,6 +132,7 @@ func TestExplainUsage(t *testing.T) {
 		{"", []string{"-presets", "-json"}, "-json: is for a response; leave it out with -presets"},
 		{"", []string{"-status", "42"}, "-status 42: must be from 100 to 999"},
 		{"", []string{"answer.txt"}, "write 'throttle explain < answer.txt'"},
+		{"", []string{"-"}, "standard input is empty"}, // as - means with other commands
 		{"", []string{"-x"}, "-x; run 'throttle explain -h'"},
 	} {
 		stdout, stderr, code := explained(t, test.text, test.args...)
