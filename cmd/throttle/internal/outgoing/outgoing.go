@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -45,6 +46,9 @@ func StayHere(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
+// own are the fields that net/http writes by itself, whatever they are set to.
+var own = []string{"Content-Length", "Transfer-Encoding", "Trailer"}
+
 // Header reads fields written as 'Name: value'.
 func Header(fields []string) (http.Header, error) {
 	header := http.Header{}
@@ -53,6 +57,9 @@ func Header(fields []string) (http.Header, error) {
 		value = strings.Trim(value, " \t")
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, usage.Errorf("find: -H %s: want 'Name: value'", words.FieldName(f))
+		}
+		if slices.Contains(own, http.CanonicalHeaderKey(name)) {
+			return nil, usage.Errorf("find: -H %s: is for the connection and not sent as it is written; leave it out", name)
 		}
 		header.Add(name, value)
 	}

@@ -46,7 +46,7 @@ func TestHeader(t *testing.T) {
 	if err != nil || len(got["A"]) != 2 || got["A"][0] != "b:c" || got["A"][1] != "" || got.Get("X-Y") != "é" {
 		t.Errorf("fields %q, %v", got, err)
 	}
-	for _, field := range []string{"", "A", ": secret", "A B: secret", "Ä: secret", "A(: secret", "A: secret\x01", "A: secret\nB: c", "A: secret\n", "A: secret\x7f"} {
+	for _, field := range []string{"", "A", ": secret", "A B: secret", "Ä: secret", "A(: secret", "A: secret\x01", "A: secret\nB: c", "A: secret\n", "A: secret\x7f", "content-Length: secret", "Transfer-Encoding: secret", "Trailer: secret"} {
 		var wrong usage.Error
 		if got, err := Header([]string{field}); !errors.As(err, &wrong) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("field %q: %q, %v; want wrong usage without the value", field, got, err)
