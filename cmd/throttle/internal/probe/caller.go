@@ -12,10 +12,10 @@ import (
 )
 
 // rule is the limit as rules files and 'throttle take' write it, rounded
-// within the intervals; empty if there is none like it.
+// within the intervals; empty if there is none like it, or nothing was served.
 func (f *findings) rule() string {
 	l, ok := f.rounded().Limit()
-	if !ok {
+	if !ok || f.barred() {
 		return ""
 	}
 	return shortest(l).String()

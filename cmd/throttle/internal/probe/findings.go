@@ -75,6 +75,9 @@ func (f *findings) hear(r signal.Reading) {
 	}
 }
 
+// barred reports whether every request was refused, which says nothing of how many may pass.
+func (f *findings) barred() bool { return f.Used > 0 && f.Refused == f.Used }
+
 // limiter is the likeliest.
 func (f *findings) limiter() fit.Candidate { return f.Candidates[0] }
 
@@ -211,7 +214,10 @@ func (f *findings) notes() (notes []string) {
 	if f.unchosen != "" {
 		notes = append(notes, f.unchosen)
 	}
-	if f.Shared {
+	switch {
+	case f.barred():
+		notes = append(notes, "nothing was served: what refuses may be no rate limit, or one that was used up before; run it again when a request is served")
+	case f.Shared:
 		notes = append(notes, f.company())
 	}
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed} {

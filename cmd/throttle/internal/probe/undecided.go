@@ -100,7 +100,7 @@ func (f *findings) more(all []fit.Candidate) (text []string) {
 	default:
 		text = append(text, fmt.Sprintf("It ended by %s.", f.ended))
 	}
-	if f.Shared {
+	if f.Shared && !f.barred() {
 		text = append(text, "Others use the same limit: run it again at a quieter time.")
 	}
 	return text

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,20 @@ func TestDoubt(t *testing.T) {
 		if !strings.HasSuffix(got, test.want) || strings.HasSuffix(got, "..") {
 			t.Errorf("%s\nwant the end %s", got, test.want)
 		}
+	}
+}
+
+// TestBarred: of requests that were all refused no limit is proposed, nor are others blamed.
+func TestBarred(t *testing.T) {
+	f := made(fit.Model{Kind: fit.FixedWindow, Rate: 0.025, Count: 1, Period: 40 * time.Second})
+	f.Decided, f.Shared, f.Refused, f.statuses = false, true, f.Used, map[int]int{429: f.Used}
+	var text, object strings.Builder
+	if err := errors.Join(f.write(&text), f.writeJSON(&object)); err != nil {
+		t.Fatal(err)
+	}
+	all := strings.ToLower(text.String() + object.String())
+	if strings.Contains(all, "rule") || strings.Contains(all, "others use") || !strings.Contains(all, "nothing was served") {
+		t.Errorf("got\n%s", all)
 	}
 }
 
