@@ -15,12 +15,15 @@ import (
 // step is the seconds of one column of a chart.
 const step = 15
 
+// status is what is shown of the status of a listener.
+type status struct{ Instance, Build string }
+
 // screen is what is shown.
 type screen struct {
 	to     io.Writer
 	width  int
 	height int // zero: any
-	status struct{ Instance, Build string }
+	status status
 	rules  []string
 	ticks  []ticks.Tick
 	say    string // what is wrong

@@ -147,6 +147,9 @@ func (a *admin) load(ctx context.Context, s *screen) error {
 	if err := a.get(ctx, "/api/v1/status", &s.status); err != nil {
 		return err
 	}
+	if s.status == (status{}) {
+		return exit.Failf("top: %s is no admin listener: its status names no instance and no build", a.name())
+	}
 	a.loadRules(ctx, s)
 	var series struct{ Ticks []ticks.Tick }
 	after := int64(0)

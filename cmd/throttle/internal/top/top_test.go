@@ -64,6 +64,8 @@ login                ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁�
 }
 
 func TestWrongUsage(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }))
+	t.Cleanup(other.Close)
 	url := listener(t)
 	for _, c := range []struct {
 		args []string
@@ -79,6 +81,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"-admin", "http://u:secret@127.0.0.1:1"}, 1, "nothing listens at http://u:xxxxx@127.0.0.1:1; want"},
 		{[]string{"-admin", strings.Replace(url, "http://", "http://u:secret@", 1)}, 2, "http://u:xxxxx@127.0.0.1"},
 		{[]string{"x"}, 2, "one too many"},
+		{[]string{"-once", "-admin", other.URL}, 1, "is no admin listener"},
 		{[]string{"-admin", url}, 2, "wants a token"},
 		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want"},
 	} {
