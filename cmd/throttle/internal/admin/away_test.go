@@ -110,3 +110,24 @@ func TestPageTwoOperators(t *testing.T) {
 		t.Errorf("the end of a block that has ended: %d", a.status)
 	}
 }
+
+// TestRaiseUnlimited: no limit is no limit some times over, which the answer says of what
+// was sent.
+func TestRaiseUnlimited(t *testing.T) {
+	x := instances(t, 1)[0]
+	x.text = `{"rules": [
+		{"name": "held", "key": "client", "in_flight": 3},
+		{"name": "free", "key": "client", "limits": "unlimited"},
+		{"name": "vip", "key": "client", "limits": "2/h", "overrides": [{"key": "acme", "limits": "unlimited"}]}]}`
+	x.must("POST", "/api/v1/reload", because())
+	for _, rule := range []string{"held", "free", "vip"} {
+		a := x.write("PUT", "/api/v1/raise", because("rule", rule, "key", []string{"acme"}, "times", 2, "for", "1h"))
+		if want := "times: the key has no limit now; write"; a.status != 400 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d %s, want 400 %s", rule, a.status, a.body, want)
+		}
+	}
+	var is keyState
+	if x.get("/api/v1/key?rule=held&key=acme", &is); is.Rule != "held" || len(is.Limits) != 0 {
+		t.Errorf("a key of a rule with in_flight alone: %+v, want no limits", is)
+	}
+}

@@ -172,6 +172,9 @@ func (s *server) asksOf(name string, key []string) ([]limit.Ask, rules.Rule, err
 	}
 	alone := rule
 	alone.Match, alone.Phase, alone.Off, alone.Shadow, alone.InFlight, alone.Cost = rules.Match{}, "", false, rules.Shadow{}, 0, rules.Cost{}
+	if len(rule.Limits) == 0 { // it bounds what is in flight, and would do nothing without
+		alone.Limits = []rules.Limit{{}}
+	}
 	if alone.Missing = ""; len(rule.Key) > 0 {
 		alone.Missing = rules.Refuse
 	}

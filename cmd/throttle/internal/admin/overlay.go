@@ -187,6 +187,8 @@ func (s *server) terms(ask *raising, v *rules.Override) error {
 		return failf(http.StatusBadRequest, "times: must be above zero and at most %d, without limits", maxTimes)
 	case err != nil:
 		return err
+	case len(asks) == 0:
+		return failf(http.StatusBadRequest, `times: the key has no limit now; write "limits": ["100/s"] in its place`)
 	}
 	for _, a := range asks {
 		v.Limits = append(v.Limits, rules.Limit(multiplied(a.Limit, ask.Times)))
