@@ -352,15 +352,10 @@ func TestDoesNotStart(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		out, errs, code := clitest.Play(ctx, Run, args...)
 		cancel()
-		if errs = lastLine(strings.ReplaceAll(errs, dir+"/", "")); code != 2 || out != "" || !strings.HasPrefix(errs, c.want) {
+		if errs = strings.ReplaceAll(errs, dir+"/", ""); code != 2 || out != "" || !strings.HasPrefix(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("serve %v: code %d\ngot  %s\nwant %s", c.args, code, errs, c.want)
 		}
 	}
-}
-
-// lastLine is the last line: before it there may be logs.
-func lastLine(text string) string {
-	return text[strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n')+1:]
 }
 
 func TestHelp(t *testing.T) {

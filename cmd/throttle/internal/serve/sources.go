@@ -111,6 +111,9 @@ func (s *sources) swapped(v rules.Version) {
 	if s.after != nil {
 		defer s.after(&s.stack.Live)
 	}
+	if len(v.Changes) == 0 && s.version() == "" { // no source has any yet
+		return
+	}
 	if !s.keys {
 		s.log.Info("new rules", "version", v.Name, "changes", counted(v.Changes))
 		return
@@ -154,6 +157,7 @@ func (s *sources) reporter(name, from string) func(rules.Status) {
 			s.log.Info("the rules can be read again", "source", name, "from", from, "version", is.Version)
 		case is.Err == nil:
 			s.log.Warn("the rules could not be kept", "source", name, "from", from, "err", text)
+		case is.Version == "" && name == "file": // the program ends with it
 		case is.Version == "":
 			s.log.Error("no rules from there: they limit nobody", "source", name, "from", from, "err", text)
 		default:
