@@ -131,3 +131,24 @@ func TestRaiseUnlimited(t *testing.T) {
 		t.Errorf("a key of a rule with in_flight alone: %+v, want no limits", is)
 	}
 }
+
+// TestRaiseRefuses: what is wrong with a raise is told of what was sent, not by its place in
+// the rules.
+func TestRaiseRefuses(t *testing.T) {
+	x := instances(t, 1)[0]
+	x.text = `{"rules": [{"name": "all", "limits": "9/h"}, {"name": "vip", "key": "client", "limits": "2/h"}]}`
+	x.must("POST", "/api/v1/reload", because())
+	for _, c := range []struct {
+		body map[string]any
+		want string
+	}{
+		{because("rule", "vip", "key", "acme", "in_flight", -1, "for", "1h"), `"detail":"in_flight: must be above zero"`},
+		{because("rule", "vip", "key", "acme", "limits", "3/h", "in_flight", -1, "for", "1h"), `"detail":"in_flight: must be above zero"`},
+		{because("rule", "all", "times", 2, "for", "1h"), `"detail":"rule: \"all\" has no key to raise; `},
+		{because("rule", "all", "key", []string{}, "limits", "3/h", "for", "1h"), `"detail":"rule: \"all\" has no key to raise; `},
+	} {
+		if a := x.write("PUT", "/api/v1/raise", c.body); a.status != 400 || !strings.Contains(a.body, c.want) {
+			t.Errorf("%v: %d %s, want 400 %s", c.body, a.status, a.body, c.want)
+		}
+	}
+}

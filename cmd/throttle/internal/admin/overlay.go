@@ -179,6 +179,10 @@ func (s *server) terms(ask *raising, v *rules.Override) error {
 		return err // other errors are of a key of patterns, which need not be one
 	}
 	switch {
+	case len(rule.Key) == 0:
+		return failf(http.StatusBadRequest, "rule: %q has no key to raise; its limits are for all requests together, and stand in the rules", rule.Name)
+	case ask.InFlight < 0:
+		return failf(http.StatusBadRequest, "in_flight: must be above zero")
 	case ask.Times == 0 && len(ask.Limits) == 0 && ask.InFlight == 0:
 		return failf(http.StatusBadRequest, `limits: are missing; write "limits": ["100/s"], "in_flight": 50, or "times": 10`)
 	case ask.Times == 0:
