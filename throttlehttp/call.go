@@ -68,7 +68,7 @@ func (c *call) try(context.Context) throttle.Result {
 		if c.unsendable() {
 			return throttle.Result{Err: c.err} // nor is it the next time
 		}
-		c.note(c.tap.broke(c.err))
+		c.note(c.tap.broke(c.req.Context(), c.err))
 		return c.broken()
 	}
 	if c.answer.Body == nil { // a careless Base
@@ -217,11 +217,11 @@ func (c *call) end(err error) (*http.Response, error) {
 // failed completes an error by whether the request may have been executed,
 // which is known better here than by the Throttle.
 func (c *call) failed(err error) error {
-	var e *throttle.Error
 	if c.nested && c.err != nil {
 		return c.err // for the Transport above to judge
 	}
-	if !errors.As(err, &e) {
+	e := below(c.req.Context(), err)
+	if e == nil {
 		e = &throttle.Error{Reason: throttle.ErrTries, Err: err, Tries: c.tries}
 		if cause := context.Cause(c.req.Context()); cause != nil {
 			e.Reason = cause

@@ -3,6 +3,7 @@ package throttlehttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -98,6 +99,26 @@ func TestMayHaveRunAtTheDeadline(t *testing.T) {
 				t.Errorf("%s: %v, MayHaveRun = %v; want a timeout, %v", name, err, MayHaveRun(a, err), want)
 			}
 		})
+	}
+}
+
+// A request that another call cancels while it is in flight, as in an errgroup, may
+// have been executed, whatever that call says of itself.
+func TestMayHaveRunAsAnotherFailed(t *testing.T) {
+	other := &throttle.Error{Reason: throttle.ErrQueueFull}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	open := server(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		cancel(fmt.Errorf("another: %w", other))
+		<-r.Context().Done()
+	})
+	req, err := http.NewRequestWithContext(ctx, "POST", open, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := (&http.Client{Transport: new(Transport)}).Do(req)
+	var e *throttle.Error
+	if !errors.As(err, &e) || e == other || e.Tries != 1 || !MayHaveRun(a, err) || other.MayHaveRun {
+		t.Errorf("%v, %v; want an Error of its own after one try, which may have run", a, err)
 	}
 }
 

@@ -173,14 +173,24 @@ func (t *Transport) warn(r *http.Request, sent int) {
 
 // broke reports whether a try that ended with err may have been executed. One
 // that got no connection was not; a Base without hooks may have sent it.
-func (p *tap) broke(err error) bool {
-	var below *throttle.Error
-	if errors.As(err, &below) {
-		return below.MayHaveRun
+func (p *tap) broke(ctx context.Context, err error) bool {
+	if e := below(ctx, err); e != nil {
+		return e.MayHaveRun
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sent > 0 || !p.asked
+}
+
+// below returns the Error of a Throttle underneath that err holds; nil if there is
+// none. One that err holds as it is the Cause of ctx is of another call, which
+// cancelled this one, as in an errgroup.
+func below(ctx context.Context, err error) *throttle.Error {
+	var e, cause *throttle.Error
+	if errors.As(err, &e) && !(errors.As(context.Cause(ctx), &cause) && cause == e) {
+		return e
+	}
+	return nil
 }
 
 // unsendable reports whether the last try ended as the request is malformed and
