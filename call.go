@@ -49,7 +49,7 @@ func (t *Throttle) do(ctx context.Context, f func(context.Context) Result, once 
 		w.last.Err = inner(w.last.Err)
 		w.last.Report.TimedOut = w.timedOut(ctx)
 		var retry bool
-		if started, retry, err = t.answered(w); !retry {
+		if started, retry, err = t.answered(ctx, w); !retry {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (sta
 
 // answered ends a try, whose Result is w.last. If retry is false, the call has
 // ended and err is what it returns.
-func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
+func (t *Throttle) answered(ctx context.Context, w *waiter) (started, retry bool, err error) {
 	verdict, tries := w.last.Report.Verdict, w.ticket.Tries()
 	ran := w.mayHaveRun // in earlier tries
 	w.mayHaveRun = w.mayHaveRun || verdict != pace.Throttled
@@ -107,7 +107,7 @@ func (t *Throttle) answered(w *waiter) (started, retry bool, err error) {
 	case retry:
 		return started, true, nil
 	case verdict == pace.Served || verdict == pace.Ignored:
-		return false, false, ranBefore(w.last.Err, ran, tries)
+		return false, false, mayHaveRun(ctx, w.last.Err, ran, tries)
 	}
 	e := &Error{Reason: ErrTries}
 	if e.Wait = w.ticket.Forecast; e.Wait > 0 {
@@ -139,15 +139,22 @@ func (t *Throttle) end(w *waiter) (started, retry bool, now time.Time) {
 	return t.done(w)
 }
 
-// ranBefore returns the error of a call that ends without a retry. If err is
-// the Error of a Throttle further down, which does not know that earlier tries
-// may have run, it returns one that says so.
-func ranBefore(err error, ran bool, tries int) error {
-	if !ran {
+// mayHaveRun returns the error of a call that ends without a retry. If err is the
+// Error of a Throttle further down, which does not know that earlier tries ran,
+// it returns one that says so. Also if it is the Cause of ctx, as that is the Error
+// of another call: one in an errgroup, which cancelled this one in flight.
+func mayHaveRun(ctx context.Context, err error, ran bool, tries int) error {
+	if !ran && ctx.Err() == nil {
 		return err
 	}
-	var e *Error
-	if !errors.As(err, &e) || e.MayHaveRun {
+	var e, cause *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if errors.As(context.Cause(ctx), &cause) && cause == e {
+		return &Error{Reason: context.Cause(ctx), Err: err, Tries: tries, MayHaveRun: true, ended: ctx.Err()}
+	}
+	if !ran || e.MayHaveRun {
 		return err
 	}
 	return &Error{Reason: e.Reason, Err: err, Tries: tries, Wait: e.Wait, MayHaveRun: true}

@@ -3,6 +3,7 @@ package throttle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -125,6 +126,21 @@ func TestEarlierTryMayHaveRun(t *testing.T) {
 	}
 	if err := upper.Do(t.Context(), func(context.Context) error { return full }); err != error(full) {
 		t.Errorf("Do = %#v; want %#v as it is", err, full)
+	}
+}
+
+// Calls of an errgroup are cancelled by the error of the first that fails, and
+// net/http returns that: what it says is of that call, not of this one.
+func TestErrorOfAnotherCallMayHaveRun(t *testing.T) {
+	full := &Error{Reason: ErrQueueFull}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := unpaced().Do(ctx, func(ctx context.Context) error {
+		cancel(fmt.Errorf("another: %w", full))
+		return fmt.Errorf("post: %w", context.Cause(ctx))
+	})
+	var e *Error
+	if !errors.As(err, &e) || !e.MayHaveRun || e.Tries != 1 || !errors.Is(err, context.Canceled) || full.MayHaveRun {
+		t.Errorf("Do = %#v; want an error after 1 try, which may have run", err)
 	}
 }
 
