@@ -101,6 +101,8 @@ func (c *call) next() (*http.Request, error) {
 // bodyOf returns the body of the next try.
 func (c *call) bodyOf(req *http.Request) (io.ReadCloser, error) {
 	switch {
+	case c.req.Body == nil || c.req.Body == http.NoBody:
+		return req.Body, nil // GetBody may be that of a request which this one was cloned from
 	case c.kept != nil:
 		return io.NopCloser(bytes.NewReader(c.kept)), nil
 	case c.sent && c.req.GetBody != nil:

@@ -142,6 +142,20 @@ func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {
 	}
 }
 
+// A request made of another, without its body, has the other's GetBody still, as
+// Clone copies it. A retry sends no body either.
+func TestRequestWithoutBodyIsRetriedWithout(t *testing.T) {
+	for _, none := range []io.ReadCloser{nil, http.NoBody} {
+		w := replies(says(503), says(200))
+		req := request(t, "GET", "of another")
+		req.Body, req.ContentLength = none, 0
+		a, err := (&Transport{Base: w, Throttles: &throttle.Group{New: unpaced}}).RoundTrip(req)
+		if err != nil || a.StatusCode != 200 || len(w.seen) != 2 || w.seen[1].body != "" {
+			t.Errorf("%v, %v after %d tries; want 200 after 2, both without a body", a, err, len(w.seen))
+		}
+	}
+}
+
 // failsafe-go 65 and 123: the context of the request was cancelled before its
 // body had been read.
 func TestBodyIsReadAfterRoundTrip(t *testing.T) {
