@@ -92,6 +92,23 @@ func TestBodyOutlivesTheThrottle(t *testing.T) {
 	}
 }
 
+func TestBudgetIsUsedUp(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		tr := &Transport{Base: replies(says(502)), Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{Control: pace.All(nil), Budget: pace.Budget{Max: 1}}
+		}}}
+		var a *http.Response
+		var err error
+		for range 2 {
+			a, err = tr.RoundTrip(request(t, "GET", ""))
+		}
+		var last *StatusError
+		if !errors.Is(err, throttle.ErrBudget) || !errors.As(err, &last) || last.Code != 502 || a != nil {
+			t.Errorf("%v, %v; want ErrBudget around the last answer", a, err)
+		}
+	})
+}
+
 func TestNeverSent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -37,15 +37,15 @@ import (
 // does for bodies in memory, or MaxRequestBody is. A 429 or 503 whose problem
 // document (RFC 9457) has "retryable": false, as that of a request which costs
 // more than the limit ever allows, is not retried. All other answers are
-// returned unchanged, and so is the last answer of a request that is not retried
-// or has no tries left, its body unread.
+// returned unchanged, and so is the last answer of a request that may not be
+// retried or has no tries left, its body unread.
 //
 // Up to 64 KiB of a refusal are read before the next try, so that its
 // connection can be reused. Where a body has not arrived half a second after
 // the header, the header alone decides and the connection is closed.
 //
-// When there is no time for another try, or the context ends, the error is a
-// *throttle.Error around a *StatusError that holds the last answer. All errors
+// When there is no time or no retry budget (throttle.ErrBudget) for another try,
+// or the context ends, the error is a *throttle.Error around a *StatusError that holds the last answer. All errors
 // are, or hold, a *throttle.Error; see MayHaveRun.
 //
 // The zero value is ready. A Transport is safe for concurrent use; it must not
