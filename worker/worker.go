@@ -119,7 +119,8 @@ type Worker[R any] struct {
 	// nobody is notified.
 	Room func(a *Assignment[R])
 	// OnEvent is called with each [Event]. It is called in a goroutine of the
-	// Worker, outside its lock, possibly concurrently. If nil, events are dropped,
+	// Worker, outside its lock, possibly concurrently, and should return soon: it
+	// holds up no try, only that goroutine. If nil, events are dropped,
 	// but for a line to [slog.Default] when an assignment stops, and at most
 	// every ten minutes when the circuit breaker opens.
 	OnEvent func(Event)
