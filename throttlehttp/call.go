@@ -77,6 +77,7 @@ func (c *call) try(context.Context) throttle.Result {
 	if c.answer.Request == nil {
 		c.answer.Request = req
 	}
+	c.adopt()
 	return c.judge(time.Now())
 }
 

@@ -122,6 +122,23 @@ func TestMayHaveRunAsAnotherFailed(t *testing.T) {
 	}
 }
 
+// A Base that changes the path hides the Transports from each other: both retry, and
+// a try of either may have been executed, whatever came last.
+func TestMayHaveRunUnderAChangedPath(t *testing.T) {
+	for name, retries := range map[string]int{"the upper retries": -1, "the lower retries": 1} {
+		lower := &Transport{Base: replies(says(504), says(409)), Retries: retries}
+		upper := &Transport{Base: through(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.URL.Path = "/v1" + r.URL.Path
+			return lower.RoundTrip(r)
+		})}
+		a, err := upper.RoundTrip(request(t, "PUT", "text"))
+		if err != nil || a.StatusCode != 409 || !MayHaveRun(a, err) || a.Request.URL.Path != "/v1/x" {
+			t.Errorf("%s: %v, %v may not have run; want that it may, by the first try", name, a, err)
+		}
+	}
+}
+
 // What a redirect answered may have been executed, however the request ends that follows it.
 func TestMayHaveRunBeforeRedirect(t *testing.T) {
 	seeOther := says(303, "Location", "/result")

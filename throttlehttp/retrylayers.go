@@ -87,6 +87,17 @@ func (c *call) begin(t *throttle.Throttle) (turn bool) {
 	return turn
 }
 
+// adopt adds what a Transport underneath knows of its own tries, where it did not
+// find c, as the Base changes the path or method: it may have retried. MayHaveRun
+// goes by the context of the answer's Request, which then is to lead to c.
+func (c *call) adopt() {
+	ctx := c.answer.Request.Context()
+	if l, ok := ctx.Value(linkKey{}).(*link); ok && l.trail != c.link.trail {
+		c.note(l.mayHaveRun.Load())
+		c.answer.Request = c.answer.Request.WithContext(context.WithValue(ctx, linkKey{}, c.link))
+	}
+}
+
 // straight sends the request without waiting, as it is its turn already.
 func (c *call) straight() (*http.Response, error) {
 	c.try(c.req.Context()) // its Result is for a Throttle
