@@ -135,7 +135,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 	body, seen := c.look()
 	r := c.dialect.Read(a.StatusCode, fields(a.Header), body, now)
 	report := r.Report()
-	c.note(ran(a.StatusCode, r, report.Verdict))
+	c.note(ran(a.StatusCode, r, report.Verdict) || c.tap.ranBefore())
 	again := c.rewinds && !r.Permanent
 	switch {
 	case a.StatusCode == http.StatusServiceUnavailable && report.Verdict != pace.Served: // failed where a code says so

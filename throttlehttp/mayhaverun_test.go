@@ -139,6 +139,51 @@ func TestMayHaveRunUnderAChangedPath(t *testing.T) {
 	}
 }
 
+// What net/http or another layer underneath sends again may have been executed the
+// first time, whatever the answer says of the last.
+func TestMayHaveRunOfWhatIsSentAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		layer bool
+		first func(http.ResponseWriter)
+		want  bool
+	}{
+		{"answered at once", false, nil, false},
+		{"cut off over an old connection", false, hangUp, true},
+		{"a layer that retries a 503", true, func(w http.ResponseWriter) { w.WriteHeader(503) }, true},
+	} {
+		base := new(http.Transport)
+		url := server(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+			switch {
+			case n == 2 && tt.first != nil:
+				tt.first(w)
+			case n > 1:
+				w.WriteHeader(409)
+			}
+		})
+		tr := &Transport{Base: base, Throttles: &throttle.Group{New: unpaced}, Warn: func(*http.Request, int) {}}
+		if tt.layer {
+			tr.Base = retrier(base, 3)
+		}
+		var a *http.Response
+		for range 2 {
+			req, err := http.NewRequest("POST", url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Idempotency-Key", "1") // so that net/http sends it again
+			if a, err = tr.RoundTrip(req); err != nil {
+				t.Fatal(err)
+			}
+			drop(t.Context(), a.Body)
+		}
+		if a.StatusCode != 409 || MayHaveRun(a, nil) != tt.want {
+			t.Errorf("%s: MayHaveRun of %d = %v; want %v", tt.name, a.StatusCode, MayHaveRun(a, nil), tt.want)
+		}
+		base.CloseIdleConnections()
+	}
+}
+
 // What a redirect answered may have been executed, however the request ends that follows it.
 func TestMayHaveRunBeforeRedirect(t *testing.T) {
 	seeOther := says(303, "Location", "/result")

@@ -112,7 +112,8 @@ type tap struct {
 	sent    int  // how often it got one
 	answers int
 	reused  bool // the last one had been used before
-	fresh   bool // the last one was new, of HTTP/1, and written to
+	onWire  bool // the last one is of HTTP/1, and was written to
+	resent  bool // the try was sent again after it may have been executed
 	layered bool // a try was retried by something other than net/http
 }
 
@@ -132,15 +133,16 @@ func follow(ctx context.Context, l *link, p *tap) context.Context {
 func (p *tap) ask() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.layered = p.layered || p.fresh
-	p.asked, p.fresh = true, false
+	p.resent = p.resent || p.onWire
+	p.layered = p.layered || p.onWire && !p.reused
+	p.asked, p.onWire = true, false
 }
 
 func (p *tap) got(c httptrace.GotConnInfo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sent++
-	p.reused, p.fresh = c.Reused, false
+	p.reused, p.onWire = c.Reused, false
 }
 
 // wrote hears of each field that is written: in HTTP/1 the first is Host, which
@@ -149,7 +151,7 @@ func (p *tap) wrote(name string, _ []string) {
 	if strings.EqualFold(name, "Host") {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.fresh = !p.reused
+		p.onWire = true
 	}
 }
 
@@ -157,7 +159,8 @@ func (p *tap) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers++
-	p.layered = p.layered || p.answers > 1
+	again := p.answers > 1
+	p.resent, p.layered = p.resent || again, p.layered || again
 }
 
 // layers returns how often the try was sent, if another layer retried it; else
@@ -202,6 +205,14 @@ func below(ctx context.Context, err error) *throttle.Error {
 		return e
 	}
 	return nil
+}
+
+// ranBefore reports whether the try may have been executed before it got its last
+// answer, as net/http or another layer underneath sent it again.
+func (p *tap) ranBefore() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resent
 }
 
 // unsendable reports whether the last try ended as the request is malformed and
