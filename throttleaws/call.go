@@ -43,11 +43,13 @@ func (c *call) try(ctx context.Context) throttle.Result {
 	c.tries++
 	var w wire
 	c.out, c.metadata, c.err = c.attempts.once.HandleFinalize(middleware.WithStackValue(ctx, wireKey{}, &w), c.in, c.next)
-	if n := w.answers.Load(); n > 1 {
-		c.attempts.gates.warn(c.Call, int(n))
+	answers := w.answers.Load()
+	if answers > 1 {
+		c.attempts.gates.warn(c.Call, int(answers))
 	}
 	r := report(ctx, time.Now(), c.out.Result, c.err)
-	c.mayHaveRun = c.mayHaveRun || c.err != nil && r.Verdict != pace.Throttled && w.mayHaveRun(c.err)
+	// Of several answers only the last is known.
+	c.mayHaveRun = c.mayHaveRun || c.err != nil && (answers > 1 || r.Verdict != pace.Throttled && w.mayHaveRun(c.err))
 	rewinds := req == nil || req.GetStream() == nil || req.IsStreamSeekable()
 	switch {
 	case !rewinds, r.Verdict == pace.Failed && !c.attempts.gates.repeats(c.Call):

@@ -147,6 +147,39 @@ func TestRetriesUnderneathAreCounted(t *testing.T) {
 	}
 }
 
+// TestMayHaveRunUnderneath: of what an HTTP client tries again by itself only the
+// last answer is known.
+func TestMayHaveRunUnderneath(t *testing.T) {
+	for first, want := range map[int]bool{http.StatusInternalServerError: true, http.StatusBadRequest: false} {
+		var requests atomic.Int64
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if requests.Add(1) == 1 {
+				w.WriteHeader(first)
+				return
+			}
+			w.WriteHeader(http.StatusBadRequest)
+		}))
+		base := new(http.Transport)
+		twice := roundTripper(func(req *http.Request) (*http.Response, error) {
+			resp, err := base.RoundTrip(req)
+			if err == nil && resp.StatusCode >= 500 {
+				resp.Body.Close()
+				resp, err = base.RoundTrip(req)
+			}
+			return resp, err
+		})
+		g := quick(&throttle.Throttle{Tries: 1})
+		g.Warn = func(throttleaws.Call, int) {}
+		s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem", end: over(server.Listener.Addr().String(), &http.Client{Transport: twice})}
+		_, err := s.call(t.Context(), &putInput{})
+		if e := failure(t, err); e.MayHaveRun != want || e.Tries != 1 {
+			t.Errorf("%d, then 400: %v: MayHaveRun %t after %d tries, want %t after 1", first, err, e.MayHaveRun, e.Tries, want)
+		}
+		base.CloseIdleConnections()
+		server.Close()
+	}
+}
+
 // TestCredentialsOnTheWire: requests for credentials, with the context of a call,
 // are none of it.
 func TestCredentialsOnTheWire(t *testing.T) {
