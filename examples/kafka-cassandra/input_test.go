@@ -39,6 +39,26 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestProduce: -produce writes as many records as it says, also where they are no
+// multiple of the partitions.
+func TestProduce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := standins(t, standin.Knobs{})
+		s.begin(t, "readings").stop()
+		if err := produce(t.Context(), s.options(t, "readings"), partitions, 0, partitions+3); err != nil {
+			t.Fatal(err)
+		}
+		c := s.client(t)
+		defer c.Close()
+		ends, err := kadm.NewClient(c).ListEndOffsets(t.Context(), "readings")
+		got := int64(0)
+		ends.Each(func(o kadm.ListedOffset) { got += o.Offset })
+		if err != nil || got != partitions+3 {
+			t.Errorf("%d records, %v; want %d", got, err, partitions+3)
+		}
+	})
+}
+
 // TestOpen: what cannot work is one clear line before anything is read.
 func TestOpen(t *testing.T) {
 	without := func(names ...string) []standin.Column {

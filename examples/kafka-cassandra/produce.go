@@ -38,8 +38,8 @@ func madeUp(partition int32, n int64, size int) reading {
 	}
 }
 
-// produce writes made-up records, as many to each partition, from the n-th of
-// each on.
+// produce writes made-up records, to each partition in turn, from the n-th of each
+// on.
 func produce(ctx context.Context, o options, parts int32, from, count int64) error {
 	c, err := kgo.NewClient(append(o.kafka(), kgo.DefaultProduceTopic(o.topic),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(20_000),
@@ -50,18 +50,17 @@ func produce(ctx context.Context, o options, parts int32, from, count int64) err
 	defer c.Close()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	for i := from; i < from+count/int64(parts); i++ {
-		for part := range parts {
-			value, err := json.Marshal(madeUp(part, i, o.size))
-			if err != nil {
-				return err
-			}
-			c.Produce(ctx, &kgo.Record{Partition: part, Value: value}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					fail(fmt.Errorf("producing to %s: %w", o.topic, err))
-				}
-			})
+	for i := range count {
+		part := int32(i % int64(parts))
+		value, err := json.Marshal(madeUp(part, from+i/int64(parts), o.size))
+		if err != nil {
+			return err
 		}
+		c.Produce(ctx, &kgo.Record{Partition: part, Value: value}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				fail(fmt.Errorf("producing to %s: %w", o.topic, err))
+			}
+		})
 	}
 	if err := c.Flush(ctx); err != nil {
 		return context.Cause(ctx)
