@@ -226,8 +226,11 @@ func (c *call) failed(err error) error {
 	e := below(c.req.Context(), err)
 	if e == nil {
 		e = &throttle.Error{Reason: throttle.ErrTries, Err: err, Tries: c.tries}
-		if cause := context.Cause(c.req.Context()); cause != nil {
-			e.Reason = cause
+		if ctx := c.req.Context(); ctx.Err() != nil {
+			e.Reason = context.Cause(ctx)
+			if !errors.Is(e, ctx.Err()) { // net/http returns the Cause alone
+				e.Err = errors.Join(err, ctx.Err())
+			}
 		}
 		err = e
 	}

@@ -80,6 +80,48 @@ func TestCancelInFlight(t *testing.T) {
 	})
 }
 
+// A context that ends by a Cause of its own is that of a deadline or a cancellation
+// all the same, in line and in flight.
+func TestEndByACause(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends func(context.Context) (context.Context, context.CancelFunc)
+		want error
+	}{
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeoutCause(ctx, time.Second, errCut)
+		}, context.DeadlineExceeded},
+		"cancelled": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(time.Second, func() { cancel(errCut) })
+			return ctx, func() { cancel(nil) }
+		}, context.Canceled},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			ctx, cancel := c.ends(t.Context())
+			defer cancel()
+			base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				<-r.Context().Done()
+				return nil, context.Cause(r.Context()) // as net/http does
+			})
+			one := func(string) *throttle.Throttle { return &throttle.Throttle{MaxInFlight: 1} }
+			tr := &Transport{Base: base, Throttles: &throttle.Group{New: one}}
+			errs := make(chan error, 2)
+			for range cap(errs) {
+				go func() {
+					_, err := tr.RoundTrip(request(t, "GET", "").WithContext(ctx))
+					errs <- err
+				}()
+			}
+			for range cap(errs) {
+				var e *throttle.Error
+				if err := <-errs; !errors.As(err, &e) || e.Reason != errCut || !errors.Is(err, c.want) || e.Timeout() != (name == "deadline") {
+					t.Errorf("%s: %v; want %v, by its Cause", name, err, c.want)
+				}
+			}
+		})
+	}
+}
+
 // The body of an answer is read under the caller's own context, which goes on.
 func TestBodyOutlivesTheThrottle(t *testing.T) {
 	var seen context.Context
