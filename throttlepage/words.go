@@ -174,16 +174,9 @@ func (c *calls) Text() string {
 	return text
 }
 
-// Text is q in words.
+// Text says how many wait in q, and for how long.
 func (q queue) Text() string {
-	text := q.Priority
-	switch {
-	case q.Others:
-		text += ", all other keys"
-	case q.Key != "":
-		text += ", key " + q.Key
-	}
-	return text + ": " + whole(int64(q.Waiting)) + ", the oldest for " + lasting(span(q.Oldest))
+	return whole(int64(q.Waiting)) + ", the oldest for " + lasting(span(q.Oldest))
 }
 
 // Listed are the queues, where there is more to say than how many wait.
