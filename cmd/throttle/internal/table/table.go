@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -182,10 +183,10 @@ func writeSettings(b *strings.Builder, r batch.Result, width int) {
 // settingsOf is a line about the settings of a policy that is tested, or about
 // what it is given.
 func settingsOf(s sim.Scenario, name string) string {
-	family, _, own := strings.Cut(name, "(")
-	settings, told := s.Settings[family], policy.Told(s, name)
+	family, own, ownSettings := strings.Cut(name, "(")
+	settings, told := rest(s.Settings[family], own), policy.Told(s, name)
 	switch {
-	case settings != "" && own:
+	case settings != "" && ownSettings:
 		return fmt.Sprintf("%s takes the rest from the scenario: %s", name, settings)
 	case settings != "":
 		return fmt.Sprintf("%s is %s(%s), as the scenario says", name, name, settings)
@@ -197,6 +198,18 @@ func settingsOf(s sim.Scenario, name string) string {
 		return "autosleeper is " + written(name)
 	}
 	return ""
+}
+
+// rest is what of settings, NAME=VALUE separated by commas, own does not set.
+func rest(settings, own string) string {
+	isOwn := func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return slices.ContainsFunc(strings.Split(own, ","), func(o string) bool {
+			o, _, _ = strings.Cut(o, "=")
+			return strings.TrimSpace(o) == name
+		})
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(settings, ","), isOwn), ",")
 }
 
 // written is a policy with its settings as they are by default.

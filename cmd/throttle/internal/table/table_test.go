@@ -62,7 +62,7 @@ func TestColour(t *testing.T) {
 func TestNarrowTable(t *testing.T) {
 	s, _ := sim.Find("emr")
 	s.Settings = map[string]string{"aimd": "start=3,cut=0.6"}
-	policies, _ := policy.Read([]string{"fixed,fixed(rate=2),aimd,aimd(step=0.5)"})
+	policies, _ := policy.Read([]string{"fixed,fixed(rate=2),aimd,aimd(step=0.5),aimd(cut=0.7),aimd( cut = 0.8 ,start=2)"})
 	r := []batch.Result{batch.Run(t.Context(), s, policies, 2, 1, nil)}
 	var wide, narrow strings.Builder
 	if err := errors.Join(Write(&wide, r, false, 0), Write(&narrow, r, false, 40)); err != nil {
@@ -72,10 +72,14 @@ func TestNarrowTable(t *testing.T) {
 		"\nfixed is fixed(rate=4): 4 requests a second of a process\n",
 		"\naimd is aimd(start=3,cut=0.6), as the scenario says\n",
 		"\naimd(step=0.5) takes the rest from the scenario: start=3,cut=0.6\n",
+		"\naimd(cut=0.7) takes the rest from the scenario: start=3\n",
 	} {
 		if !strings.Contains(wide.String(), want) {
 			t.Errorf("the table\n%s\nwant it to say %s", wide.String(), want)
 		}
+	}
+	if n := strings.Count(wide.String(), " takes the rest "); n != 2 {
+		t.Errorf("%d policies take a rest, want 2, as one sets all by itself\n%s", n, wide.String())
 	}
 	for line := range strings.Lines(narrow.String()) {
 		if n := len([]rune(strings.TrimSpace(line))); n > 40 {
