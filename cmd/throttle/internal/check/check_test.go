@@ -157,6 +157,7 @@ func TestRequest(t *testing.T) {
 		{0, []string{"rules.yaml", "-request", "GET https://example.org/api/x", "-H", "X-Tier: free", "-H", "X-Customer: acme"}},
 		{0, []string{"rules.yaml", "-request", "GET /api/x", "-H", "X-Tier: free", "-H", "X-Customer: other"}},
 		{4, []string{"rules.yaml", "-request", "GET /api/x", "-H", "X-Tier: free"}},
+		{4, []string{"rules.yaml", "-request", "GET //api/x", "-H", "X-Tier: free"}}, // a path, as the gateway sees it
 		{4, []string{"rules.yaml", "-request", "POST /login", "-after", "5"}},
 		{4, []string{"rules.yaml", "-request", "/", "-address", "203.0.113.9"}},
 		{4, []string{"rules.yaml", "-request", "/", "-H", "User-Agent: Evil/1"}},

@@ -29,7 +29,7 @@ func (q *request) of(c *config.File, compiled *rules.Compiled) (r rules.Request,
 	if !found {
 		method, target = http.MethodGet, method
 	}
-	u, err := url.Parse(strings.TrimSpace(target))
+	u, err := url.ParseRequestURI(strings.TrimSpace(target)) // as net/http does: //x/y is a path
 	if err != nil || u.Path == "" || u.Path[0] != '/' || strings.ToUpper(method) != method {
 		return r, usage.Errorf("check: -request %s: must be METHOD PATH, as in 'GET /x'", words.Quote(q.text))
 	}
