@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -262,13 +261,6 @@ func (o *options) readTo(*texts) error {
 }
 
 func (o *options) readTrust(t *texts) (err error) {
-	for _, f := range [...]struct{ name, text, want string }{
-		{"trust", t.trust, "its networks"}, {"proxy-protocol", t.proxyProtocol, "its networks"}, {"identity", t.identity, "'HEADER from NETWORKS'"},
-	} {
-		if f.text == "" && slices.Contains(o.given, f.name) {
-			return usage.Errorf("gateway: -%s: is empty, as by a variable that is not set; write %s, or leave it out", f.name, f.want)
-		}
-	}
 	o.trust, err = networksOf("-trust", t.trust)
 	return err
 }

@@ -53,6 +53,16 @@ func (w worded) IsBoolFlag() bool {
 	return ok && b.IsBoolFlag()
 }
 
+// filled is a Value that is no empty text, which is that of a variable that is not set.
+type filled struct{ flag.Value }
+
+func (f filled) Set(text string) error {
+	if text == "" {
+		return errors.New("is empty, as by a variable that is not set; write a value, or leave it out")
+	}
+	return f.Value.Set(text)
+}
+
 // sayWhatIsRight words the error of a flag of one of the types of package flag.
 func sayWhatIsRight(f *flag.Flag) {
 	g, ok := f.Value.(flag.Getter)
@@ -71,6 +81,9 @@ func sayWhatIsRight(f *flag.Flag) {
 		want = "a number such as 20 or 0.5"
 	case bool:
 		want = "true or false"
+	case string:
+		f.Value = filled{f.Value}
+		return
 	default:
 		return
 	}

@@ -27,13 +27,17 @@ func TestParseFlags(t *testing.T) {
 			t.Errorf("-%s %s: %q, %v, want %v", c.flag, c.text, names, err, want)
 		}
 	}
-	_, err := ParseFlags(newFlags().set, []string{"-shed=5"})
+	_, err := ParseFlags(newFlags().set, []string{"-listen", ""})
+	if want := Errorf("take: invalid value \"\" for flag -listen: is empty, as by a variable that is not set; write a value, or leave it out; run 'throttle take -h'"); err != want {
+		t.Errorf("-listen '': %v, want %v", err, want)
+	}
+	_, err = ParseFlags(newFlags().set, []string{"-shed=5"})
 	if want := Errorf("take: invalid boolean value \"5\" for -shed: want true or false; run 'throttle take -h'"); err != want {
 		t.Errorf("-shed=5: %v, want %v", err, want)
 	}
 	f := newFlags()
-	names, err := ParseFlags(f.set, []string{"-shed", "a", "-timeout", "1m30s", "-callers=3", "b", "-from", "0.5", "-seed", "7", "-max-body", "-1", "--", "-c"})
-	if !slices.Equal(names, []string{"a", "b", "-c"}) || err != nil || f.values != (values{90 * time.Second, 3, -1, 7, 0.5, true}) {
+	names, err := ParseFlags(f.set, []string{"-shed", "a", "-listen", "b:1", "-timeout", "1m30s", "-callers=3", "b", "-from", "0.5", "-seed", "7", "-max-body", "-1", "--", "-c"})
+	if !slices.Equal(names, []string{"a", "b", "-c"}) || err != nil || f.values != (values{90 * time.Second, 3, -1, 7, 0.5, true, "b:1"}) {
 		t.Errorf("good flags: %q, %v, %+v", names, err, f.values)
 	}
 }
@@ -45,6 +49,7 @@ type values struct {
 	seed    uint64
 	from    float64
 	shed    bool
+	listen  string
 }
 
 type flags struct {
@@ -60,6 +65,7 @@ func newFlags() *flags {
 	f.set.Uint64Var(&f.seed, "seed", 0, "")
 	f.set.Float64Var(&f.from, "from", 0, "")
 	f.set.BoolVar(&f.shed, "shed", false, "")
+	f.set.StringVar(&f.listen, "listen", ":8080", "")
 	f.set.Func("share", "", func(string) error { return Error("want a share") })
 	return f
 }
