@@ -33,14 +33,16 @@ func Short(d time.Duration) string {
 	return text
 }
 
-// OneLine returns text with escapes for line breaks and other control characters.
+// OneLine returns text with escapes for line breaks and other control characters, and
+// for what is not seen but changes how text reads, as marks that turn its direction.
 func OneLine(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
+	escaped := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+	if !strings.ContainsFunc(text, escaped) {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
-		if unicode.IsControl(r) {
+		if escaped(r) {
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 			continue
 		}

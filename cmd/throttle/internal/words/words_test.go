@@ -3,7 +3,7 @@ package words
 import "testing"
 
 func TestOneLine(t *testing.T) {
-	if got, want := OneLine("a\nb\x1b[0m é"), `a\nb\x1b[0m é`; got != want {
+	if got, want := OneLine("a\nb\x1b[0m é\u202egro\u2028x\u200b"), `a\nb\x1b[0m é\u202egro\u2028x\u200b`; got != want {
 		t.Errorf("OneLine = %q, want %q", got, want)
 	}
 }
