@@ -66,3 +66,17 @@ func TestSystemdInstalls(t *testing.T) {
 		}
 	}
 }
+
+// TestDeployedMounts: containers are given folders, as a file that is mounted by itself
+// stays the old one when it is replaced by renaming, and is never read again.
+func TestDeployedMounts(t *testing.T) {
+	for _, name := range []string{"container/Dockerfile", "two-instances/compose.yaml"} {
+		text, err := os.ReadFile(filepath.Join("../../deploy", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), ":/etc/throttle:ro") || strings.Contains(string(text), ".yaml:/") {
+			t.Errorf("%s mounts no folder at /etc/throttle, or a file by itself:\n%s", name, text)
+		}
+	}
+}
