@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,3 +167,27 @@ func TestPageTabsPlain(t *testing.T) {
 }
 
 const drawnNow = `document.querySelector("path.passed").getAttribute("d")`
+
+// TestPageReasonFits: a reason with a long address leaves the page as wide as the screen.
+func TestPageReasonFits(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startAlone(t)
+	long := "https://tickets.example.org/" + strings.Repeat("x", 200)
+	for what, body := range map[string]string{
+		"raise":  `"rule": "per-client", "key": "acme", "times": 2`,
+		"block":  `"entry": "header:X-Client=acme"`,
+		"exempt": `"entry": "header:X-Client=acme"`,
+	} {
+		g.api("PUT", "/api/v1/"+what, `{`+body+`, "for": "1h", "why": "`+long+`"}`)
+	}
+	signIn(b, "http://"+g.admin, exampleToken, "/")
+	b.Do(chromedp.EmulateViewport(360, 800))
+	for _, path := range []string{"/", "/who?rule=per-client&key=acme", "/versions", "/events"} {
+		b.Do(chromedp.Navigate("http://" + g.admin + path))
+		b.Await(`document.documentElement.dataset.ready !== undefined && document.body.innerText.includes("tickets.example.org")`)
+		if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > 360 {
+			t.Errorf("%s is %d wide", path, got)
+		}
+	}
+	b.Clean("http://" + g.admin + "/")
+}
