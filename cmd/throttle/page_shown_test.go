@@ -191,3 +191,21 @@ func TestPageReasonFits(t *testing.T) {
 	}
 	b.Clean("http://" + g.admin + "/")
 }
+
+// TestPageKeyParts: the parts of a key stand in their order, whatever the direction in which
+// each is read.
+func TestPageKeyParts(t *testing.T) {
+	b := browsertest.Open(t)
+	g := startWith(t, "version: v1\nrules: {name: two, key: header:X-Client+path:1, limits: 1/hour}\n")
+	g.api("PUT", "/api/v1/raise", `{"rule": "two", "key": ["שלום", "127"], "times": 2, "for": "1h", "why": "test"}`)
+	signIn(b, "http://"+g.admin, exampleToken, "/")
+	for path, parts := range map[string]string{"/": "td.mono bdi", "/who?rule=two&key=שלום&key=127": "#left .mono"} {
+		b.Do(chromedp.Navigate("http://" + g.admin + path))
+		b.Await(`document.documentElement.dataset.ready !== undefined`)
+		at := browsertest.Ask[[]float64](b, `[...document.querySelectorAll("`+parts+`")].map(e => e.getBoundingClientRect().left)`)
+		if len(at) != 2 || at[0] >= at[1] {
+			t.Errorf("%s: the parts are at %v", path, at)
+		}
+	}
+	b.Clean("http://" + g.admin + "/")
+}
