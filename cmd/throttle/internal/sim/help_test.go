@@ -32,12 +32,20 @@ func TestBadFileIsOneLine(t *testing.T) {
 	}
 }
 
-// Lists are text: -json is of results.
-func TestListsHaveNoJSON(t *testing.T) {
-	for _, list := range []string{"-list", "-policies"} {
-		stdout, stderr, code := play(t.Context(), "sim", list, "-json")
-		if want := "throttle: -json: is for results; leave it out with -list and -policies\n"; code != 2 || stdout != "" || stderr != want {
-			t.Errorf("sim %s -json: code %d, stdout %.40q, stderr %q; want 2, nothing, %q", list, code, stdout, stderr, want)
+// Lists run nothing, so that what is for runs and their results would do nothing.
+func TestListsStandAlone(t *testing.T) {
+	for _, args := range [][]string{
+		{"-list", "-json"},
+		{"-policies", "-json"},
+		{"-list", "-policies"},
+		{"-list", "no-such"},
+		{"scoreboard", "-list"},
+		{"-list", "-html", "x.html"},
+		{"-policies", "-assert", "adaptive.jain>2"},
+	} {
+		stdout, stderr, code := play(t.Context(), append([]string{"sim"}, args...)...)
+		if want := "throttle: -list and -policies: run nothing; write each by itself\n"; code != 2 || stdout != "" || stderr != want {
+			t.Errorf("sim %q: code %d, stdout %.40q, stderr %q; want 2, nothing, %q", args, code, stdout, stderr, want)
 		}
 	}
 }

@@ -133,8 +133,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case err != nil:
 		return usage.Help(err, help, stdout)
-	case o.json && (*list || *listPolicies):
-		return usage.Error("-json: is for results; leave it out with -list and -policies")
+	case (*list || *listPolicies) && flags.NFlag()+len(names) > 1:
+		return usage.Error("-list and -policies: run nothing; write each by itself")
 	case *list:
 		return writeScenarios(stdout)
 	case *listPolicies:
