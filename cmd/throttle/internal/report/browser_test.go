@@ -18,6 +18,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/sim"
 )
 
@@ -253,4 +254,34 @@ func (b browser) checkWidth(width int64) {
 		b.Errorf("at a width of %d something ends at %d", width, got)
 	}
 	b.Shot("width" + strconv.FormatInt(width, 10))
+}
+
+// TestReportWideAxes: values of many digits beside a chart are not cut.
+func TestReportWideAxes(t *testing.T) {
+	b := browser{browsertest.Open(t)}
+	s := sim.Scenario{
+		Name: "long", Network: sim.Network{Latency: time.Second}, Duration: 20 * 24 * time.Hour, Clients: []sim.Group{{Processes: 1, Workers: 4}},
+		Server: sim.Server{Limit: limit.Limit{Count: 1, Period: 24 * time.Hour}, Hints: sim.Hints{RetryAfter: true}},
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := WriteHTMLFile(path, mustResults(t, 1, []sim.Scenario{s}, "adaptive-informed")); err != nil {
+		t.Fatal(err)
+	}
+	b.Do(chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
+	b.Await(allDrawn)
+	widest := browsertest.Ask[string](b.Browser, `(() => {
+		const ruler = document.createElement("canvas").getContext("2d");
+		let widest = "";
+		for (const p of document.querySelectorAll(".plot")) for (const text of p.chart.axes[1]._values) {
+			ruler.font = "12px system-ui, -apple-system, \"Segoe UI\", Roboto, sans-serif";
+			if (ruler.measureText(text).width + 6 > p.chart.axes[1]._size) return "cut: " + text;
+			if (text.length > widest.length) widest = text;
+		}
+		return widest;
+	})()`)
+	if len(widest) < len("100,000 s") || strings.HasPrefix(widest, "cut") {
+		t.Errorf("the longest value is %q, want one of 100,000 s or more, and none cut", widest)
+	}
+	b.Shot("axes")
+	b.Clean("file:")
 }

@@ -37,6 +37,12 @@ let logarithmic = false;
 const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const axis = more => ({stroke: color("muted"), font, ticks: {show: false}, grid: {stroke: color("grid"), width: 1}, ...more});
 const timeAxis = () => axis({incrs: steps, space: 64, size: 26, gap: 6, values: (u, at, i, space, step) => at.map(s => clock(s, step))});
+// room is how wide an axis has to be for its values: none is cut.
+const ruler = document.createElement("canvas").getContext("2d");
+const room = (u, values) => {
+  ruler.font = font;
+  return Math.max(58, ...(values || []).map(text => Math.ceil(ruler.measureText(text).width) + 12));
+};
 // fromZero leaves some room at both ends, so that no dot is cut.
 const fromZero = (u, low, high) => high > 0 ? [-0.03 * high, 1.06 * high] : [-0.03, 1];
 const wholeSteps = [1, 2, 5].flatMap(m => Array.from({length: 13}, (_, e) => m * 10 ** e)).sort((a, b) => a - b);
@@ -275,7 +281,7 @@ function drawChart(fig, trace, group) {
     cursor: {y: false, points: {size: 8, width: 0}, sync: {key: group.key}, focus: {prox: kind.focus ? 16 : -1}},
     focus: {alpha: 0.2},
     scales: {x: {time: false}, y: {range: fromZero, ...kind.y.scale}},
-    axes: [timeAxis(), axis({size: 58, gap: 6, space: 34, ...kind.y.axis})],
+    axes: [timeAxis(), axis({size: room, gap: 6, space: 34, ...kind.y.axis})],
     series: [{}, ...kind.series],
     bands: kind.bands || [],
     hooks: {
