@@ -44,15 +44,12 @@ type level struct {
 	before  float64 // theta at the first of them
 
 	r, low, swing float64 // last seen, its trough, its swing
-	most          float64 // the highest r seen
-	full          float64 // r after one request of a full bucket, as stated
-	tops          int     // answers in a row that saw most, and no more
-	tiny          bool    // the bucket holds no more than most
 	seenAt        float64 // an answer
 	gap           float64 // seconds from the one before to it
 	toldAt        float64 // an answer with a hint
 	h             float64
 
+	buckets
 	windows
 	divided
 	met     bool    // something was refused
@@ -79,8 +76,6 @@ const (
 	filled     = 0.2  // growth with an answer that sees the bucket full,
 	climb      = 1.0  // and at most so much a second
 	rising     = 0.4  // growth with an answer that sees a low level stand still
-	still      = 2    // answers in a row that saw most, which rising begins with
-	surely     = 12   // of those, which say that the bucket holds no more
 	apart      = 8    // h is at most this part of a stated policy,
 	leastApart = 2.0  // or so much
 	short      = 10.0 // seconds
@@ -178,7 +173,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	}
 	l.company.observe(a, s, o.Verdict)
 	kept := l.kept.agrees && !l.window
-	if l.stale(a.rtt) || l.scant() || kept || l.tops >= 4 && l.most < 1 || l.company.crowded {
+	if l.stale(a.rtt) || l.scant() || kept || l.small() && !l.window || l.company.crowded {
 		switch {
 		case l.on:
 			a.leaveLevel(s)
@@ -227,7 +222,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		if l.row > 0 && l.alone() { // what came back while nobody sent is no swing
 			l.low = r
 		}
-		l.top(r)
+		l.top(r, l.on)
 		l.r = r
 		fade := memory / (memory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
@@ -249,19 +244,6 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
 	}
 	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
-}
-
-// top takes in r as the most that remained so far, or as seen again.
-func (l *level) top(r float64) {
-	switch {
-	case r > l.most:
-		l.most, l.tops, l.tiny = r, 0, false
-	case r < l.most:
-		l.tops = 0
-	default:
-		l.tops++
-	}
-	l.tiny = l.tiny || l.on && l.most <= smallest && l.tops >= surely
 }
 
 // turnOn begins to pace.
@@ -382,7 +364,7 @@ func (l *level) follow(s, sent float64, flying int) {
 	if sent >= l.roundAt {
 		l.roundAt, l.round = s, float64(flying+1)
 	}
-	flight, full := max(1, l.round/4), max(l.most, l.full)
+	flight, full := max(1, l.round/4), l.brim()
 	switch {
 	case full > smallest || l.tiny || l.tops < still:
 		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)

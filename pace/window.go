@@ -5,6 +5,53 @@ import (
 	"time"
 )
 
+// buckets holds what a level knows of a limit that is a token bucket.
+type buckets struct {
+	most  float64 // the highest r seen
+	full  float64 // r after one request of a full bucket, as stated
+	tops  int     // answers in a row that saw most, and no more
+	stood int     // answers since most last rose
+	tiny  bool    // the bucket holds no more than most
+}
+
+const (
+	still       = 2   // answers in a row that saw most, which rising begins with
+	stands      = 4   // of those, which are believed where more was stated and nobody else uses it
+	surely      = 12  // of those, which say that the bucket holds no more
+	shows       = 4.0 // to the power of 1 + most: answers after which it is small,
+	disbelieved = 100 // and at least so many where more was stated
+)
+
+// top takes in r as the most that remained so far, or as seen again; paced: by the level.
+func (b *buckets) top(r float64, paced bool) {
+	b.stood++
+	switch {
+	case r > b.most:
+		b.most, b.tops, b.stood, b.tiny = r, 0, 0, false
+	case r < b.most:
+		b.tops = 0
+	default:
+		b.tops++
+	}
+	b.tiny = b.tiny || paced && b.most <= smallest && b.tops >= surely
+}
+
+// small reports whether the bucket was seen to hold no more than 3. What remains of so few
+// says less than refusals do. A large one that its clients keep nearly empty looks the same
+// for a while, so the more was seen the longer it takes.
+func (b *buckets) small() bool {
+	return b.most < smallest && float64(b.stood) >= math.Pow(shows, 1+b.most) && (b.full <= smallest || b.stood >= disbelieved)
+}
+
+// brim returns r after one request of a full bucket: as stated, or the highest seen. What
+// stands lower while nobody else uses the bucket is believed, whatever was stated.
+func (l *level) brim() float64 {
+	if l.tops >= stands && l.others <= 0 {
+		return l.most
+	}
+	return max(l.most, l.full)
+}
+
 // windows holds what a level knows of a limit that is a fixed window.
 type windows struct {
 	window   bool    // the limit is one

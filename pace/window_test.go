@@ -341,3 +341,36 @@ func TestOthersNoticedBesideFailures(t *testing.T) {
 		t.Error("others are not noticed")
 	}
 }
+
+// A bucket is small once enough answers saw no more: a large one looks the same for a while.
+func TestSmallBucketKnown(t *testing.T) {
+	for _, c := range []struct {
+		most   float64 // that remained
+		stated float64 // that remains of a full one; 0: not stated
+		after  int     // answers, after which it is taken for small; 0: never
+	}{{0, 0, 4}, {1, 0, 16}, {2, 0, 64}, {3, 0, 0}, {4, 0, 0}, {1, 1, 16}, {1, 365, 100}, {2, 365, 100}, {3, 365, 0}} {
+		b, after := buckets{full: c.stated, most: c.most}, 0
+		for n := 1; n <= 1000 && after == 0; n++ {
+			b.top(c.most*float64(n%2), true)
+			if b.small() {
+				after = n
+			}
+		}
+		if after != c.after {
+			t.Errorf("%v at most, %v stated: small after %d answers, want %d", c.most, c.stated, after, c.after)
+		}
+		if b.top(c.most+4, true); b.small() {
+			t.Errorf("%v at most, %v stated: small after more was seen", c.most, c.stated)
+		}
+	}
+}
+
+// A level that stands below what is stated is that of a full bucket, unless others use it.
+func TestStatedBucketDisbelieved(t *testing.T) {
+	for _, c := range []struct{ tops, others, want int }{{3, 0, 365}, {4, 0, 1}, {4, -3, 1}, {4, 1, 365}} {
+		l := level{buckets: buckets{most: 1, full: 365, tops: c.tops}, divided: divided{others: c.others}}
+		if got := l.brim(); got != float64(c.want) {
+			t.Errorf("most seen %d times in a row, others for %d answers: full at %v, want %d", c.tops, c.others, got, c.want)
+		}
+	}
+}

@@ -162,7 +162,7 @@ func (p *Policy) deafen(r *pace.Report) {
 		r.Hints.Reset.OK = false
 	}
 	if !p.Hears.Policy {
-		r.Hints.Limit.OK, r.Hints.Window.OK = false, false
+		r.Hints.Limit.OK, r.Hints.Window.OK, r.Hints.Burst.OK = false, false, false
 	}
 	if !p.Hears.Share {
 		r.Hints.Share.OK = false

@@ -37,6 +37,36 @@ func TestSmallBuckets(t *testing.T) {
 	}
 }
 
+// In the long run they use it about as well at least, alone or not, and are refused as seldom.
+func TestToldInTinyBuckets(t *testing.T) {
+	for _, burst := range []int64{2, 3} {
+		for _, processes := range []int{1, 2} {
+			run := func(h Hints) (refused, used float64) {
+				for _, rate := range []int64{1, 6, 50} { // a second
+					for _, latency := range []time.Duration{time.Millisecond, 60 * time.Millisecond} {
+						r := play(t, Scenario{
+							Name: "tiny", Duration: 1500 * time.Second / time.Duration(rate),
+							Server:  Server{Limit: bucketOf(rate, time.Second, burst), Hints: h},
+							Network: Network{Latency: latency, Spread: 0.2},
+							Clients: []Group{{Processes: processes, Workers: 8}},
+						}, "adaptive-informed", 1)
+						refused, used = refused+r.RetryRate.V/6, used+r.Utilisation.V/6
+					}
+				}
+				return refused, used
+			}
+			blind, without := run(Hints{})
+			for _, h := range []Hints{{Remaining: true}, {Remaining: true, Reset: true, Policy: true}} {
+				refused, used := run(h)
+				if used < without-0.06 || refused > blind+0.01 {
+					t.Errorf("burst %d, %d processes, told %+v: %.1f %% refused, %.3f used; told nothing %.1f %%, %.3f",
+						burst, processes, h, 100*refused, used, 100*blind, without)
+				}
+			}
+		}
+	}
+}
+
 // Nor does who has most of such a bucket keep it: that a fast client hears more often that
 // the bucket is full makes it grow no faster.
 func TestFairInSmallBuckets(t *testing.T) {

@@ -163,9 +163,12 @@ func (v *server) hint(s *signal.Signal, q *quota, d *limit.Decision, dry bool) {
 	if v.Hints.Policy && !dry {
 		policy := q.part
 		if v.Nodes > 1 {
-			policy.Count = q.Limit.Count
+			policy = q.Limit
 		}
 		s.Limit, s.Window = pace.Some(policy.Count), pace.Some(policy.Period)
+		if most := policy.Max(); policy.Kind == limit.TokenBucket && most != policy.Count { // as our Handler says it
+			s.Burst = pace.Some(most)
+		}
 	}
 }
 
