@@ -242,6 +242,7 @@ type ends struct {
 
 // guess predicts the end of the window: one length after the last end that a refusal named,
 // if after that end most of the limit was there at once, where a bucket refills bit by bit.
+// A window that was known by that is none once an end that was named brings little back.
 func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	e := &l.ends
 	long := e.long(l.length)
@@ -257,11 +258,14 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	case o.Verdict != Served || !o.Hints.Remaining.OK, e.at == 0 || sent < e.at-l.apart(), s < l.slides:
 	case l.window && s < l.resetAt:
 	default:
-		first := e.tried != e.at
-		e.tried = e.at
-		if first && l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
-			e.opened = e.at
+		if e.tried != e.at { // the first answer after it
+			if l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
+				e.opened = e.at
+			} else {
+				l.window = false
+			}
 		}
+		e.tried = e.at
 		if long < distant || e.opened != e.at && !l.window {
 			return
 		}
@@ -320,15 +324,19 @@ func (l *level) after(o Outcome) time.Duration {
 	return after
 }
 
-// stale reports whether answers that take rtt come when too much of the stated window
-// is over for what they say to be acted on; what is acted on already, only when that
-// is clearly so, as rtt varies.
+// stale reports whether answers that take rtt come when too much of the window, as stated
+// or as its resets have shown, is over for what they say to be acted on; what is acted on
+// already, only when that is clearly so, as rtt varies.
 func (l *level) stale(rtt float64) bool {
-	most := l.length / fresh
-	if l.on {
-		most = l.length / old
+	long := l.length
+	if long == 0 {
+		long = l.proven
 	}
-	return l.length > 0 && rtt > most
+	most := long / fresh
+	if l.on {
+		most = long / old
+	}
+	return long > 0 && rtt > most
 }
 
 // scant reports whether the stated policy is of so few requests, in a window that

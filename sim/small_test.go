@@ -122,3 +122,36 @@ func TestWhatRemainsOfLongWindows(t *testing.T) {
 		t.Errorf("%.1f %% refused, Jain %.2f; told nothing %.1f %%, %.2f", 100*refused[1]/cells, jain[1]/cells, 100*refused[0]/cells, jain[0]/cells)
 	}
 }
+
+// A crowd that shares a bucket is refused over and over with a Retry-After, and finds a token
+// or two after it. That is no window that opens: who took it for one would try again as
+// fast as answers come, have nearly all in the end, and be refused half of the time.
+func TestBucketOfACrowd(t *testing.T) {
+	var refused, jain []float64
+	for seed := range uint64(3) {
+		r := play(t, Scenario{
+			Name: "crowd", Duration: 8 * time.Hour,
+			Server:  Server{Limit: bucketOf(700, time.Hour, 13), Hints: Hints{Remaining: true, RetryAfter: true}},
+			Network: Network{Latency: 400 * time.Millisecond, Spread: 0.2},
+			Clients: []Group{{Processes: 55, Workers: 5}},
+		}, "adaptive-informed", seed+1)
+		refused, jain = append(refused, r.RetryRate.V), append(jain, r.Jain.V)
+	}
+	if r, j := median(refused), median(jain); r > 0.35 || j < 0.5 {
+		t.Errorf("%.3f refused, Jain's index %.2f (medians), want at most 0.35 and 0.5 or more", r, j)
+	}
+}
+
+// What remains of a window that is half over when the answer comes says too little, whether a
+// policy states how long the window is or its resets have shown it.
+func TestSlowAnswersInAWindow(t *testing.T) {
+	s := Scenario{
+		Name: "slow window", Duration: 5 * time.Minute,
+		Server:  Server{Limit: limit.Limit{Kind: limit.FirstHitWindow, Count: 300, Period: 10 * time.Second}, Hints: Hints{Remaining: true, Reset: true}},
+		Network: Network{Latency: 3 * time.Second, Spread: 0.2},
+		Clients: []Group{{Processes: 40, Workers: 7}},
+	}
+	if r := play(t, s, "adaptive-informed", 1); r.RetryRate.V > 0.2 || r.Utilisation.V < 0.92 {
+		t.Errorf("%.3f refused, %.2f used, want at most 0.2 and 0.92 or more", r.RetryRate.V, r.Utilisation.V)
+	}
+}
