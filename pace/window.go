@@ -36,11 +36,17 @@ func (b *buckets) top(r float64, paced bool) {
 	b.tiny = b.tiny || paced && b.most <= smallest && b.tops >= surely
 }
 
-// small reports whether the bucket was seen to hold no more than 3. What remains of so few
-// says less than refusals do. A large one that its clients keep nearly empty looks the same
-// for a while, so the more was seen the longer it takes.
+// small reports whether the bucket holds no more than 4, as stated, or was seen to hold no
+// more than 3. What remains of so few says less than refusals do. A large one that its clients
+// keep nearly empty looks the same for a while, so the more was seen the longer it takes.
 func (b *buckets) small() bool {
-	return b.most < smallest && float64(b.stood) >= math.Pow(shows, 1+b.most) && (b.full <= smallest || b.stood >= disbelieved)
+	switch {
+	case b.full > 0 && b.full <= smallest:
+		return b.stood >= stands
+	case b.full > 0 && b.stood < disbelieved:
+		return false
+	}
+	return b.most < smallest && float64(b.stood) >= math.Pow(shows, 1+b.most)
 }
 
 // brim returns r after one request of a full bucket: as stated, or the highest seen. What

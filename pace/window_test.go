@@ -348,7 +348,7 @@ func TestSmallBucketKnown(t *testing.T) {
 		most   float64 // that remained
 		stated float64 // that remains of a full one; 0: not stated
 		after  int     // answers, after which it is taken for small; 0: never
-	}{{0, 0, 4}, {1, 0, 16}, {2, 0, 64}, {3, 0, 0}, {4, 0, 0}, {1, 1, 16}, {1, 365, 100}, {2, 365, 100}, {3, 365, 0}} {
+	}{{0, 0, 4}, {1, 0, 16}, {2, 0, 64}, {3, 0, 0}, {4, 0, 0}, {1, 1, 4}, {3, 3, 4}, {1, 365, 100}, {2, 365, 100}, {3, 365, 0}} {
 		b, after := buckets{full: c.stated, most: c.most}, 0
 		for n := 1; n <= 1000 && after == 0; n++ {
 			b.top(c.most*float64(n%2), true)

@@ -58,9 +58,11 @@ func TestToldInTinyBuckets(t *testing.T) {
 			blind, without := run(Hints{})
 			for _, h := range []Hints{{Remaining: true}, {Remaining: true, Reset: true, Policy: true}} {
 				refused, used := run(h)
+				t.Logf("burst %d, %d processes, told %+v: %.1f %% refused, %.2f used; told nothing %.1f %%, %.2f",
+					burst, processes, h, 100*refused, used, 100*blind, without)
 				if used < without-0.06 || refused > blind+0.01 {
-					t.Errorf("burst %d, %d processes, told %+v: %.1f %% refused, %.3f used; told nothing %.1f %%, %.3f",
-						burst, processes, h, 100*refused, used, 100*blind, without)
+					t.Errorf("burst %d, %d processes, told %+v: %.1f %% refused, %.3f used, want at most %.1f %% and at least %.3f",
+						burst, processes, h, 100*refused, used, 100*blind+1, without-0.06)
 				}
 			}
 		}
