@@ -190,7 +190,7 @@ func (o *options) flags(t *texts) *flag.FlagSet {
 	flags.StringVar(&o.rules, "rules", "", "")
 	flags.DurationVar(&o.refresh, "refresh", 5*time.Second, "")
 	flags.BoolVar(&o.shed, "shed", false, "")
-	stores.Flag(flags, &o.store)
+	flags.StringVar(&o.store, "store", "", "")
 	flags.IntVar(&o.instances, "instances", 1, "")
 	flags.DurationVar(&o.route.Timeout, "timeout", time.Minute, "")
 	flags.DurationVar(&o.route.Idle, "idle", 5*time.Minute, "")

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/netip"
@@ -50,17 +49,6 @@ type Named struct {
 }
 
 const knownStores = "write memory:FILE, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
-
-// Flag adds -store, the URL of a store. An empty one would silently be another store.
-func Flag(flags *flag.FlagSet, into *string) {
-	flags.Func("store", "", func(text string) error {
-		if text == "" {
-			return errors.New("is empty, as by a variable that is not set; write its URL, or leave it out")
-		}
-		*into = text
-		return nil
-	})
-}
 
 // URL returns text, or if it is empty the value of THROTTLE_STORE, or if that is
 // empty too otherwise.

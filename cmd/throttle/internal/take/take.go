@@ -102,7 +102,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 func takingOf(args []string) (*taking, error) {
 	t, b := new(taking), new(bench)
 	flags := flag.NewFlagSet("take", flag.ContinueOnError)
-	stores.Flag(flags, &t.store)
+	flags.StringVar(&t.store, "store", "", "")
 	flags.Int64Var(&t.ask.Min, "min", 0, "")
 	flags.BoolVar(&t.ask.Debt, "debt", false, "")
 	flags.DurationVar(&t.timeout, "timeout", time.Second, "")

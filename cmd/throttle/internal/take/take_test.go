@@ -124,7 +124,7 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-bench", "-for", "2h", "3/h", "k"}, "-for 2h0m0s: must be"},
 		{2, []string{"-bench", "-store", "memory:x", "3/h", "k"}, "and not for -bench"},
 		{2, []string{"-store", "memory:", "3/h", "k"}, "would forget at once; write memory:FILE"},
-		{2, []string{"-store", "", "3/h", "k"}, "-store: is empty, as by a variable that is not set; write its URL"},
+		{2, []string{"-store", "", "3/h", "k"}, "-store: is empty, as by a variable that is not set; write a value"},
 		{2, []string{"-store", "memcached", "3/h", "k"}, "-store memcached: write memory:FILE, redis://"},
 		{2, []string{"-store", "memcached://h", "3/h", "k"}, "write memory:FILE, redis://"},
 		{2, []string{"-store", "redis://", "3/h", "k"}, "a HOST is missing"},
