@@ -83,6 +83,7 @@ const (
 	distant   = 5.0  // seconds to a reset that would be seen to move,
 	fallen    = 0.5  // while so much of the most that remained was used,
 	fellBy    = 8.0  // and so many requests
+	notOpened = 6    // ends after which little remained, in a row: it was none
 	odds      = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
 	single    = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
 	noticed   = 1000 // answers for which it is remembered that others use it
@@ -243,6 +244,7 @@ type ends struct {
 	ahead  float64 // seconds to the end that was named longest before
 	tried  float64 // the end after which something was served
 	opened float64 // the end after which much remained at once, as in a window
+	closed int     // ends in a row after which little remained
 	hit    bool    // a window begins with the first request in it
 }
 
@@ -265,11 +267,11 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	case l.window && s < l.resetAt:
 	default:
 		if e.tried != e.at { // the first answer after it
+			e.closed++
 			if l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
-				e.opened = e.at
-			} else {
-				l.window = false
+				e.opened, e.closed = e.at, 0
 			}
+			l.window = l.window && e.closed < notOpened
 		}
 		e.tried = e.at
 		if long < distant || e.opened != e.at && !l.window {
