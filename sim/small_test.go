@@ -146,6 +146,25 @@ func TestBucketOfACrowd(t *testing.T) {
 	}
 }
 
+// Of a window that is one, who comes late may find as little. It remains one, and is shared.
+func TestWindowOfACrowd(t *testing.T) {
+	var jain []float64
+	for seed := range uint64(3) {
+		jain = append(jain, play(t, Scenario{
+			Name: "crowd", Duration: 40 * time.Minute,
+			Server: Server{
+				Limit: limit.Limit{Kind: limit.FixedWindow, Count: 20, Period: time.Minute},
+				Hints: Hints{Remaining: true, RetryAfter: true, Policy: true},
+			},
+			Network: Network{Latency: 5 * time.Millisecond, Spread: 0.2},
+			Clients: []Group{{Processes: 10, Workers: 8}},
+		}, "adaptive-informed", seed+1).Jain.V)
+	}
+	if median(jain) < 0.85 {
+		t.Errorf("Jain's index %.2f, want 0.85 or more in the median", jain)
+	}
+}
+
 // What remains of a window that is half over when the answer comes says too little, whether a
 // policy states how long the window is or its resets have shown it.
 func TestSlowAnswersInAWindow(t *testing.T) {
