@@ -26,8 +26,8 @@ import "math"
 // also bounds theta while r < h. A fixed window is known by its reset, the same instant
 // in answer after answer; there the rate is what is left over the time left.
 //
-// What remains is not acted on where it is too late or says too little: see stale
-// and scant. The rows of refusals of estimate bound theta.
+// What remains is not acted on where it is too late or says too little: see stale,
+// scant and small. The rows of refusals of estimate bound theta.
 type level struct {
 	on      bool
 	fed     bool    // something was served since

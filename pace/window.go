@@ -250,7 +250,7 @@ type ends struct {
 
 // guess predicts the end of the window: one length after the last end that a refusal named,
 // if after that end most of the limit was there at once, where a bucket refills bit by bit.
-// A window that was known by that is none once an end that was named brings little back.
+// A window that is known by that is none once six ends in a row brought little back.
 func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	e := &l.ends
 	long := e.long(l.length)

@@ -92,7 +92,7 @@ func TestStoreDiesInRaise(t *testing.T) {
 	_ = redis.Wait() // it was killed
 	said := <-answered
 	t.Log(said)
-	if !strings.HasPrefix(said, "503 ") || strings.Contains(said, "\n") || !strings.Contains(said, "redis") || !strings.Contains(said, "before you send it again") {
+	if !strings.HasPrefix(said, "503 ") || strings.Contains(said, "\n") || !strings.Contains(said, "redis") || !strings.Contains(said, "send it again") {
 		t.Errorf("the store died in a raise, and the answer is %q; want one line with 503, of the store and what to do", said)
 	}
 	agree(40) // by what they had

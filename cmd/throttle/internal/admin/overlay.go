@@ -29,7 +29,7 @@ func (s *server) edit(ctx context.Context, note rules.Note, change func(*rules.O
 	asked := false
 	err := s.c.Stack.Edit(ctx, note, func(o *rules.Overlay) error { asked = true; return change(o) })
 	if err != nil && !asked {
-		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: the overlay must be read first", err)
+		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: send it again once the overlay can be read", err)
 	}
 	return editProblem(err)
 }
