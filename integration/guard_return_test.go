@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func (c *guardCase) decides(least float64, from, to store.GuardStats) error {
 		return nil
 	case 2*p99 <= c.timeout:
 		return fmt.Errorf("%s, want %.2f%%: %+v", saw, 100*least, to)
-	case p99 >= 10*c.timeout || got >= 0.5:
+	case p99 >= 10*c.timeout || got+1/math.Sqrt(float64(max(all, 1))) >= 0.5: // a share of few is rough
 		return fmt.Errorf("%s: %w", saw, errBusy)
 	case to.Away:
 		return fmt.Errorf("%s: %+v; want it not away, as it answers", saw, to)
