@@ -49,8 +49,9 @@ func (b *buckets) small() bool {
 	return b.most < smallest && float64(b.stood) >= math.Pow(shows, 1+b.most)
 }
 
-// brim returns r after one request of a full bucket: as stated, or the highest seen. What
-// stands lower while nobody else uses the bucket is believed, whatever was stated.
+// brim returns r after one request of a full bucket: as stated, or the highest seen, whichever
+// is more; the highest seen alone once it was seen several times in a row, if no other client
+// was noticed.
 func (l *level) brim() float64 {
 	if l.tops >= stands && l.others <= 0 {
 		return l.most

@@ -122,7 +122,7 @@ func TestAloneInTwoCounters(t *testing.T) {
 
 // Clients that share a small limit, and are told its policy and what remains, become equal: who
 // comes to a bucket that is nearly empty does not take what it sees for all that there is, and
-// nobody whom others use the limit with keeps to the whole policy.
+// a client that is not alone does not keep to the whole policy.
 func TestTogetherWithAPolicy(t *testing.T) {
 	told := Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true}
 	for _, c := range []struct {

@@ -45,8 +45,9 @@ import (
 // the header, the header alone decides and the connection is closed.
 //
 // When there is no time or no retry budget (throttle.ErrBudget) for another try,
-// or the context ends, the error is a *throttle.Error around a *StatusError that holds the last answer. All errors
-// are, or hold, a *throttle.Error; see MayHaveRun.
+// or the context ends, the error is a *throttle.Error around a *StatusError that
+// holds the last answer. All errors are, or hold, a *throttle.Error; see
+// MayHaveRun.
 //
 // The zero value is ready. A Transport is safe for concurrent use; it must not
 // be copied, nor its fields changed, after first use.

@@ -125,9 +125,9 @@ func degraded(f *config.File, path string, d *config.Degraded) (*gateway.Degrade
 	return to, nil
 }
 
-// answer reads the file of a static answer.
+// answer reads the file of a static answer, as each reload does.
 func answer(path string) ([]byte, error) {
-	f, err := infile.Open(path)
+	f, err := infile.OpenAgain(path)
 	if err != nil {
 		return nil, err
 	}
