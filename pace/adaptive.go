@@ -104,7 +104,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds(), a.rtt): // one goes ahead to see
 		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
 	case unpaced:
-		return max(a.next, seconds(max(a.first.next(a.flying, a.level.lead(a.rtt)), a.room(at.Seconds())))) - at
+		return max(a.next, seconds(max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(at.Seconds())))) - at
 	case r.Place > 1 && a.nextRate > 0:
 		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
 	}
@@ -178,6 +178,12 @@ func (a *Adaptive) saved() float64 {
 	return 1
 }
 
+// divides reports whether a stated policy is divided among clients that know of each other
+// by refusals alone.
+func (a *Adaptive) divides() bool {
+	return a.on && !a.level.on && a.level.policy > 0 && !a.level.kept.holds
+}
+
 // giveBack undoes a start that never left; if another came after it, what it
 // took at the present rate.
 func (a *Adaptive) giveBack(cost int64) {
@@ -228,8 +234,13 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		o.After = a.level.after(o)
 		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), a.level.alone(), o)
 	}
-	if a.Blind || !a.level.observe(a, s, sent, o) {
+	if before := a.refused; a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
+		if a.refused > before && a.divides() {
+			// Another has this turn. Those whose intervals are about even keep clear of each
+			// other, once each has found a turn of its own.
+			a.last += o.Request.Luck.Unit(5) / 2 / a.rate(s)
+		}
 	}
 	if o.After > 0 {
 		// Never earlier than asked, and not all at once.

@@ -98,6 +98,10 @@ const (
 	lowRate    = 0.35       // a second; below it fewer,
 	shrinks    = 0.4        // by this power of the rate; in the long run
 	proven     = 12.0       // a twelfth of those served, if that is more,
+	usualPart  = 1.0 / 16   // of a stated policy: the rate at which T is of span requests,
+	ofPolicy   = 0.6        // and by this power of the rate; in the long run
+	flood      = 50.0       // requests that a share of a stated burst is worth,
+	sharers    = 100.0      // of so many clients at most
 	longSpan   = 90.0       // at most at the usual rate and Probe,
 	grows      = 0.3        // and by this power of the rate
 	firstRate  = 1.0        // a second, when the very first answer is a refusal
@@ -119,7 +123,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 		a.total++
 	case v == Throttled && !a.on:
-		a.begins(s, max(a.measured(s, sent, a.accepted)*math.Exp(-a.gentle()), slowest))
+		a.begins(s, max(a.flooded(sent, a.measured(s, sent, a.accepted))*math.Exp(-a.gentle()), slowest))
 		a.refused = 1
 	case v == Throttled && sent >= a.roundAt:
 		a.throttled(s, sent)
@@ -167,6 +171,19 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 	return rate
 }
 
+// flooded is rate, or what is less: the part of a stated burst, and of the policy since, that
+// this client was served, if it used up no more than that as fast as it could. Of a limit
+// that was full each of those who came with it had as much.
+func (a *Adaptive) flooded(sent, rate float64) float64 {
+	c, k := a.level.policy, &a.level.kept
+	there, served := a.level.full+1+c*sent, a.first.served
+	if c == 0 || served < max(c*sent, there/sharers) || k.used(sent, k.length) >= nearly*k.quota {
+		return rate
+	}
+	a.total = flood
+	return min(rate, c*served/there)
+}
+
 // throttled takes a refusal of what was sent after the last that counted.
 func (a *Adaptive) throttled(s, sent float64) {
 	rate := a.rate(s)
@@ -202,6 +219,9 @@ func (a *Adaptive) fall(to float64) {
 // resume ends a row of refusals: the first that was served after it left at sent.
 func (a *Adaptive) resume(sent float64) {
 	a.caught = 0
+	if a.level.policy > 0 && a.total+a.first.served == 0 { // others took all that was there
+		a.floor = max(min(a.floor, 1/sent), slowest)
+	}
 	if a.refused > 1 {
 		a.caught = a.felt(sent)
 	}
@@ -258,9 +278,15 @@ func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
 	t := min(2*(s-a.born), a.settled())
 	young := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
+	if c := a.level.policy; c > 0 { // what is stated need not be felt for, however slow it is
+		young = span * math.Pow(a.floor/(usualPart*c*a.weight()), ofPolicy)
+	}
 	old := min(a.total/proven, longSpan*a.probe()/usualProbe*math.Pow(a.floor/(usual*a.weight()), grows))
 	requests := min(max(a.total, 1), max(young, old))
 	a.period = min(longest, max(t, requests/a.floor, 4*a.rtt, shortest))
+	if a.level.policy > 0 {
+		a.period = max(a.period, requests/a.floor) // longer than longest
+	}
 }
 
 // settled is T of an estimate that is no longer young.
@@ -319,14 +345,24 @@ const (
 )
 
 // next returns the earliest instant for the next start beside flying others; hints allow
-// lead of them.
-func (f *first) next(flying int, lead float64) float64 {
-	switch beyond := float64(flying) - max(f.served, lead); {
+// lead of them. Where a policy of so many a second is stated, all others who come to it
+// do the same: a quarter of what was served is in flight then, or as many as the policy
+// has in a round trip, whichever is more. It waits for an answer for patience, or four
+// round trips.
+func (f *first) next(flying int, lead, policy, rtt float64) float64 {
+	most, least := max(f.served, lead), 0.0
+	if policy > 0 {
+		most = max(f.served/4, lead)
+		if float64(flying) > max(most, policy*rtt) {
+			least = f.began + max(patience, 4*rtt)
+		}
+	}
+	switch beyond := float64(flying) - most; {
 	case beyond <= 0:
-		return 0
+		return least
 	case beyond <= early:
-		return f.began + doubling*math.Log2(beyond+1)
+		return max(least, f.began+doubling*math.Log2(beyond+1))
 	default:
-		return f.began + doubling*math.Log2(early+1) + slower*math.Log2((beyond+1)/(early+1))
+		return max(least, f.began+doubling*math.Log2(early+1)+slower*math.Log2((beyond+1)/(early+1)))
 	}
 }

@@ -176,7 +176,7 @@ func TestKeptLooksAhead(t *testing.T) {
 		{2 * time.Second, 0, 0, 2 * time.Second},
 		{time.Minute, 0, time.Second, time.Second},
 		{16 * time.Second, time.Second, 0, patience * time.Second},
-		{15 * time.Second, time.Second, 0, 0},
+		{15 * time.Second, time.Second, 0, patience * time.Second}, // by the policy: see first.next
 	} {
 		a := new(Adaptive)
 		h := Hints{Limit: Some(int64(3)), Window: Some(c.window)}
