@@ -314,6 +314,18 @@ func (a *Adaptive) felt(s float64) float64 {
 	return rate
 }
 
+// scale keeps the part that this client has of a stated policy, which became f times as fast
+// at s: its time is counted in intervals of the policy. What is scaled back is as it was.
+func (a *Adaptive) scale(s, f float64) {
+	a.floor = min(max(a.floor*f, slowest), fastest)
+	for _, x := range [...]*float64{&a.rowAt, &a.liveAt, &a.born} {
+		*x = s - (s-*x)/f
+	}
+	for _, x := range [...]*float64{&a.idle, &a.dead, &a.deadThen, &a.period} {
+		*x /= f
+	}
+}
+
 // elapsed is the time since the last row in which the rate was the limit, at most twice what
 // the requests served since would have taken at base: while the rate comes back, base does not bind.
 func (a *Adaptive) elapsed(s float64) float64 {

@@ -210,3 +210,34 @@ func TestTurns(t *testing.T) {
 		t.Errorf("turns after a refusal, in intervals: %.2f, want them spread over 0.9 to 1.6", after)
 	}
 }
+
+// TestScaledPolicy: another policy changes the rate in proportion, and one that is taken back
+// leaves all as it was, as where answers state several in turn.
+func TestScaledPolicy(t *testing.T) {
+	a, b := &play{t: t, a: &Adaptive{}}, &play{t: t, a: &Adaptive{}}
+	h := Hints{Limit: Some(int64(60)), Window: Some(time.Minute)}
+	other := Hints{Limit: Some(int64(6000)), Window: Some(time.Minute)}
+	for i := range 40 {
+		v := Served
+		if i%13 == 9 {
+			v = Throttled
+		}
+		a.call(v, h, 0)
+		b.call(v, h, 0)
+	}
+	s, before := b.now.Seconds(), b.a.rate(b.now.Seconds())
+	b.a.level.tell(b.a, s, Outcome{Report: Report{Verdict: Served, Hints: other}})
+	if r := b.a.rate(s); r < 80*before || r > 120*before {
+		t.Errorf("a policy a hundred times as fast: the rate goes from %.3g to %.3g a second", before, r)
+	}
+	b.a.level.tell(b.a, s, Outcome{Report: Report{Verdict: Served, Hints: h}})
+	for i := range 40 {
+		v := Served
+		if i%13 == 9 {
+			v = Throttled
+		}
+		if x, y := a.call(v, h, 0), b.call(v, h, 0); x < y-y/100-1 || x > y+y/100+1 {
+			t.Fatalf("call %d waits %v where a policy was stated and taken back, and %v where it was not", i, y, x)
+		}
+	}
+}

@@ -154,7 +154,10 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	if l.full = l.quota - 1; h.Burst.OK && h.Burst.V > 0 {
 		l.full = float64(h.Burst.V-1) / unit
 	}
-	l.policy = max(l.quota/l.length, 1.0/86400)
+	was := l.policy
+	if l.policy = max(l.quota/l.length, 1.0/86400); a.on && !l.on && was > 0 && l.policy != was {
+		a.scale(s, l.policy/was)
+	}
 	l.kept.follow(float64(h.Limit.V), l.length, a.rtt)
 }
 

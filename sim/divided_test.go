@@ -46,3 +46,40 @@ func TestDividedPolicy(t *testing.T) {
 		}
 	}
 }
+
+// They keep their parts of it when the server states another policy, more or less, and use it at once.
+func TestPolicyChanges(t *testing.T) {
+	for _, c := range []struct {
+		kind          limit.Kind
+		before, after int64 // an hour
+	}{
+		{limit.TokenBucket, 20, 400},
+		{limit.TokenBucket, 20, 2000},
+		{limit.SlidingLog, 30, 300},
+		{limit.SlidingWindow, 60, 900},
+		{limit.TokenBucket, 900, 60},
+		{limit.SlidingLog, 300, 30},
+	} {
+		at := max(20*time.Hour, 3000*time.Hour/time.Duration(c.after)) / 2
+		l := limit.Limit{Kind: c.kind, Count: c.before, Period: time.Hour}
+		if c.kind == limit.TokenBucket {
+			l.Burst = 10
+		}
+		var refused, used, jain []float64
+		for seed := range uint64(5) {
+			r := play(t, Scenario{
+				Name: "changed", Duration: 3 * at,
+				Server:  Server{Limit: l, Changes: []Change{{At: at, Count: c.after, Period: time.Hour}}, Hints: Hints{Policy: true}},
+				Network: Network{Latency: 50 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: 3, Workers: 5}},
+			}, "adaptive-informed", seed+1)
+			refused, used, jain = append(refused, r.RetryRate.V), append(used, r.Utilisation.V), append(jain, r.Jain.V)
+		}
+		r, u, j := median(refused), median(used), median(jain)
+		t.Logf("%v of %d an hour, then %d: %.1f %% refused, %.2f used, Jain's index %.2f (medians)", c.kind, c.before, c.after, 100*r, u, j)
+		if r > 0.03 || u < 0.85 || j < 0.9 {
+			t.Errorf("%v of %d an hour, then %d: %.1f %% refused, %.2f used, Jain's index %.2f (medians), want at most 3.0 %%, and 0.85 and 0.90 at least",
+				c.kind, c.before, c.after, 100*r, u, j)
+		}
+	}
+}
