@@ -34,7 +34,8 @@ import (
 type Adaptive struct {
 	// Probe sets T, the time from one probe for more capacity to the next: T is
 	// about Probe × (0.55/rate)^0.2, with the rate a second. A shorter one finds
-	// new capacity sooner and is throttled more often. If zero, a minute.
+	// new capacity sooner and is throttled more often. If zero, a minute. Where a policy is
+	// stated and shared, T is of some 50 requests at least.
 	Probe time.Duration
 	// Blind ignores all hints but the Retry-After of a server.
 	Blind bool
@@ -178,8 +179,8 @@ func (a *Adaptive) saved() float64 {
 	return 1
 }
 
-// divides reports whether a stated policy is divided among clients that know of each other
-// by refusals alone.
+// divides reports whether this client shares a stated policy with others that it knows of by
+// refusals alone.
 func (a *Adaptive) divides() bool {
 	return a.on && !a.level.on && a.level.policy > 0 && !a.level.kept.holds
 }

@@ -100,7 +100,7 @@ const (
 	proven     = 12.0       // a twelfth of those served, if that is more,
 	usualPart  = 1.0 / 16   // of a stated policy: the rate at which T is of span requests,
 	ofPolicy   = 0.6        // and by this power of the rate; in the long run
-	flood      = 50.0       // requests that a share of a stated burst is worth,
+	flood      = 50.0       // requests of T once the part of a burst is known, that of one
 	sharers    = 100.0      // of so many clients at most
 	longSpan   = 90.0       // at most at the usual rate and Probe,
 	grows      = 0.3        // and by this power of the rate
@@ -171,9 +171,10 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 	return rate
 }
 
-// flooded is rate, or what is less: the part of a stated burst, and of the policy since, that
-// this client was served, if it used up no more than that as fast as it could. Of a limit
-// that was full each of those who came with it had as much.
+// flooded returns the rate to begin with after the first refusal, of what was sent then: this
+// client's part of the policy if it helped to empty a full bucket or window, else rate. The
+// part is what it was served of the stated burst and of the policy since, as each client
+// that came at the same time was served as much.
 func (a *Adaptive) flooded(sent, rate float64) float64 {
 	c, k := a.level.policy, &a.level.kept
 	there, served := a.level.full+1+c*sent, a.first.served
@@ -314,11 +315,14 @@ func (a *Adaptive) felt(s float64) float64 {
 	return rate
 }
 
-// scale keeps the part that this client has of a stated policy, which became f times as fast
-// at s: its time is counted in intervals of the policy. What is scaled back is as it was.
+// scale multiplies base by f, as the stated policy became f times as fast at s, and counts
+// the time so far in intervals of the policy. Scaled by 1/f it is as it was. When a row began
+// stays, as what left before it does not end it.
 func (a *Adaptive) scale(s, f float64) {
 	a.floor = min(max(a.floor*f, slowest), fastest)
-	for _, x := range [...]*float64{&a.rowAt, &a.liveAt, &a.born} {
+	times := [...]*float64{&a.liveAt, &a.born, &a.rowAt}
+	row := len(times) - min(a.refused, 1)
+	for _, x := range times[:row] {
 		*x = s - (s-*x)/f
 	}
 	for _, x := range [...]*float64{&a.idle, &a.dead, &a.deadThen, &a.period} {
@@ -357,10 +361,9 @@ const (
 )
 
 // next returns the earliest instant for the next start beside flying others; hints allow
-// lead of them. Where a policy of so many a second is stated, all others who come to it
-// do the same: a quarter of what was served is in flight then, or as many as the policy
-// has in a round trip, whichever is more. It waits for an answer for patience, or four
-// round trips.
+// lead of them. Where a policy of so many a second is stated, it allows a quarter of what was
+// served, or what the policy serves in a round trip, as others may come to it at the same
+// time; beyond, the next waits for an answer for patience, or four round trips.
 func (f *first) next(flying int, lead, policy, rtt float64) float64 {
 	most, least := max(f.served, lead), 0.0
 	if policy > 0 {

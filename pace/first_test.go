@@ -1,7 +1,6 @@
 package pace
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -151,93 +150,6 @@ func TestFirstFlightByPolicy(t *testing.T) {
 		f := first{served: c.served}
 		if w := f.next(c.flying, c.lead, c.policy, c.rtt); w < c.waits || w > c.waits+0.001 {
 			t.Errorf("%s: the next waits %v s, want %v", c.name, w, c.waits)
-		}
-	}
-}
-
-// TestFlooded: what was served of a burst before the first refusal is the part of this
-// client, unless the limit can't have been full, or calls did not come as fast as they could.
-func TestFlooded(t *testing.T) {
-	policy := func(limit, burst int64, window time.Duration) Hints {
-		return Hints{Limit: Some(limit), Window: Some(window), Burst: Some(burst)}
-	}
-	for _, c := range []struct {
-		name   string
-		hints  Hints
-		served int
-		every  time.Duration
-		most   time.Duration // between requests after it
-		least  time.Duration
-	}{
-		{"5 of 50 an hour", policy(50, 50, time.Hour), 5, time.Millisecond, 13 * time.Minute, 11 * time.Minute},
-		{"20 of 400 that come back at 200 a minute", policy(200, 400, time.Minute), 20, time.Millisecond, 7 * time.Second, 6 * time.Second},
-		{"the whole of it", policy(50, 50, time.Hour), 50, time.Millisecond, 80 * time.Second, 70 * time.Second},
-		{"1 of 1,000: it was empty", policy(1000, 1000, time.Hour), 1, time.Millisecond, 4 * time.Second, 3 * time.Second},
-		{"10 of 50, as they come", policy(50, 50, time.Hour), 10, 5 * time.Minute, 80 * time.Second, 70 * time.Second},
-	} {
-		p := &play{t: t, a: &Adaptive{}}
-		for range c.served {
-			p.now += c.every
-			p.call(Served, c.hints, 0)
-		}
-		p.call(Throttled, c.hints, 0)
-		if each := time.Duration(1e9 / p.a.rate(p.now.Seconds())); each < c.least || each > c.most {
-			t.Errorf("%s: %v apart, want %v to %v", c.name, each, c.least, c.most)
-		}
-	}
-}
-
-// TestTurns: clients that divide a stated policy take another turn after a refusal, half an
-// interval later at most; one that has the policy for itself does not.
-func TestTurns(t *testing.T) {
-	p := &play{t: t, a: &Adaptive{}}
-	h := Hints{Limit: Some(int64(60)), Window: Some(time.Minute)}
-	for range 10 {
-		p.call(Served, h, 0)
-	}
-	p.call(Throttled, h, 0)
-	if !p.a.divides() {
-		t.Fatal("it shares the limit, and takes it for its own")
-	}
-	var after []float64 // in intervals
-	for range 8 {
-		p.call(Served, h, 0)
-		p.call(Throttled, h, 0)
-		after = append(after, p.a.Wait(at(p.now), Request{Since: at(p.now)}).Seconds()*p.a.rate(p.now.Seconds()))
-	}
-	slices.Sort(after)
-	if after[0] < 0.9 || after[1] > 1.2 || after[6] < 1.25 || after[7] > 1.6 {
-		t.Errorf("turns after a refusal, in intervals: %.2f, want them spread over 0.9 to 1.6", after)
-	}
-}
-
-// TestScaledPolicy: another policy changes the rate in proportion, and one that is taken back
-// leaves all as it was, as where answers state several in turn.
-func TestScaledPolicy(t *testing.T) {
-	a, b := &play{t: t, a: &Adaptive{}}, &play{t: t, a: &Adaptive{}}
-	h := Hints{Limit: Some(int64(60)), Window: Some(time.Minute)}
-	other := Hints{Limit: Some(int64(6000)), Window: Some(time.Minute)}
-	for i := range 40 {
-		v := Served
-		if i%13 == 9 {
-			v = Throttled
-		}
-		a.call(v, h, 0)
-		b.call(v, h, 0)
-	}
-	s, before := b.now.Seconds(), b.a.rate(b.now.Seconds())
-	b.a.level.tell(b.a, s, Outcome{Report: Report{Verdict: Served, Hints: other}})
-	if r := b.a.rate(s); r < 80*before || r > 120*before {
-		t.Errorf("a policy a hundred times as fast: the rate goes from %.3g to %.3g a second", before, r)
-	}
-	b.a.level.tell(b.a, s, Outcome{Report: Report{Verdict: Served, Hints: h}})
-	for i := range 40 {
-		v := Served
-		if i%13 == 9 {
-			v = Throttled
-		}
-		if x, y := a.call(v, h, 0), b.call(v, h, 0); x < y-y/100-1 || x > y+y/100+1 {
-			t.Fatalf("call %d waits %v where a policy was stated and taken back, and %v where it was not", i, y, x)
 		}
 	}
 }

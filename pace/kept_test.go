@@ -176,12 +176,12 @@ func TestKeptLooksAhead(t *testing.T) {
 		{2 * time.Second, 0, 0, 2 * time.Second},
 		{time.Minute, 0, time.Second, time.Second},
 		{16 * time.Second, time.Second, 0, patience * time.Second},
-		{15 * time.Second, time.Second, 0, patience * time.Second}, // by the policy: see first.next
+		{15 * time.Second, time.Second, 0, 0},
 	} {
 		a := new(Adaptive)
-		h := Hints{Limit: Some(int64(3)), Window: Some(c.window)}
+		h := Hints{Limit: Some(int64(12)), Window: Some(c.window)}
 		r := Request{Since: at(0), Cost: 1}
-		for range 3 {
+		for range 12 {
 			a.Start(at(0), r)
 			a.Observe(at(0), Outcome{Request: r, Sent: at(-c.latency), Report: Report{Verdict: Served, Hints: h}})
 		}
