@@ -335,3 +335,28 @@ func redisClockOn(rng *rand.Rand, now time.Time, l limit.Limit) time.Time {
 	}
 	return now
 }
+
+// TestRedisDebtUnderAnother: a debt is charged under the limit asked for, also
+// where that owes all that it can by what was used under a higher one before.
+func TestRedisDebtUnderAnother(t *testing.T) {
+	s := &throttleredis.Store{Do: newRedisClock(t).Do, Prefix: fmt.Sprint("debt", rand.Int())}
+	high := limit.Limit{Count: 1000, Period: time.Minute}
+	for _, kind := range stateKinds {
+		low := limit.Limit{Kind: kind, Count: 10, Period: time.Minute}
+		account, now := &redisAccount{limit: high}, time.UnixMicro(1_700_000_001_000_000)
+		for _, step := range []struct {
+			after time.Duration
+			limit.Ask
+		}{
+			{0, limit.Ask{Limit: high, N: 1000}},
+			{time.Second, limit.Ask{Limit: low, N: 5, Debt: true}},
+			{61 * time.Second, limit.Ask{Limit: low, N: 2}},
+		} {
+			now, step.Key = now.Add(step.after), "k"+kind.String()
+			got, want := redisTakeAt(t, s, now, step.Ask), account.take(now, step.Ask)
+			if want.At = got.At; got != want {
+				t.Errorf("Take(%+v) after %v = %+v, want %+v", step.Ask, step.after, got, want)
+			}
+		}
+	}
+}

@@ -97,7 +97,7 @@ kinds[0] = function(kept, limit, ask, since)
   end
 
   local new, newT
-  if ok and has(flags, PEEK) == 0 and (su ~= du or sr ~= dr or T <= now) then
+  if ok and has(flags, PEEK) == 0 and (su ~= du or sr ~= dr or T <= now or anew) then
     newT, N = now + su, 0
     if sr > 0 then
       newT, N = newT + 1, count - sr
