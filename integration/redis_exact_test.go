@@ -360,3 +360,26 @@ func TestRedisDebtUnderAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestRedisConvertsAfterAStep: what a bucket has used counts under slots as package
+// limit says, also after the clock was put back by more than the bucket ever owes.
+func TestRedisConvertsAfterAStep(t *testing.T) {
+	s := &throttleredis.Store{Do: newRedisClock(t).Do, Prefix: fmt.Sprint("step", rand.Int())}
+	slots := limit.Limit{Kind: limit.SlidingSlots, Count: 10_000, Period: time.Hour}
+	for i, bucket := range []limit.Limit{
+		{Count: 5, Period: time.Second},
+		{Count: 3, Period: time.Second, Burst: 7},
+		{Count: 7, Period: 10 * time.Second, Burst: 3},
+	} {
+		start := time.UnixMicro(1_700_000_001_000_000)
+		ask := limit.Ask{Key: fmt.Sprint("k", i), Limit: bucket, N: bucket.Max()}
+		redisTakeAt(t, s, start, ask)
+		state, _ := limit.Take(limit.State{}, start, ask)
+		back := start.Add(-time.Hour)
+		ask.Limit, ask.N = slots, 0
+		used := limit.Used(state, back, bucket)
+		if d := redisTakeAt(t, s, back, ask); d.Remaining != slots.Count-used {
+			t.Errorf("%v used up, an hour earlier under %v: %d remain, want %d", bucket, slots, d.Remaining, slots.Count-used)
+		}
+	}
+}

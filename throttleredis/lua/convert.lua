@@ -63,6 +63,11 @@ local function used_in(kept, since)
   local T, N = parse('<I7I7', kept, 3 + length)
   local P = #kept == length + 23 and parse('<I7', kept, 17 + length) or 0
   if kind == 0 then
+    local most = rest <= 2 + length and uvarint(kept, rest) or count
+    local room, r = muldiv(period, most % count, count)
+    room = room + floor(most / count) * period
+    -- no further ahead than it could honestly be
+    T = min(T, now + 2 * room + (r > 0 and 1 or 0) + (2 * r > count and 1 or 0) + skew)
     local whole, part = muldiv(count, (T - now) % period, period)
     return floor((T - now) / period) * count + whole, part, period
   elseif kind == 3 then
