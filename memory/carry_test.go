@@ -346,3 +346,27 @@ func TestMemoryBucketsKeepClearOfRings(t *testing.T) {
 	}
 	unlock()
 }
+
+// TestMemoryForgivesNoRing: what a log or slots have used is not forgiven where the
+// limit was lowered, and an ask under a third limit is refused.
+func TestMemoryForgivesNoRing(t *testing.T) {
+	for _, kind := range []limit.Kind{limit.SlidingLog, limit.SlidingSlots} {
+		for _, third := range []limit.Kind{limit.TokenBucket, limit.FirstHitWindow, limit.SlidingLog, limit.SlidingSlots} {
+			var m memory.Store
+			now, d := m.Start(), make([]limit.Decision, 1)
+			for i, l := range []limit.Limit{
+				{Kind: kind, Count: 1000, Period: time.Hour},
+				{Kind: kind, Count: 10, Period: time.Hour},
+				{Kind: third, Count: 50, Period: time.Hour},
+				{Kind: kind, Count: 1000, Period: time.Hour},
+			} {
+				n := max(1, l.Count*int64(1-i))
+				m.DecideAt(now, []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
+				if want := i == 0; d[0].OK != want {
+					t.Errorf("%d of %v after those before = %+v, want OK %v", n, l, d[0], want)
+				}
+				now = now.Add(time.Second)
+			}
+		}
+	}
+}

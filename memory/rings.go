@@ -104,6 +104,7 @@ func (x *rings) toRing(c *claim, key string, now time.Time, live bool) {
 func (e *ringEntry) forgives(now time.Time, to *prepared) bool {
 	s, used := limit.State{T: e.until, N: e.ring.Used(now, e.limit)}, e.limit
 	used.Kind = limit.FirstHitWindow
+	used.Count = max(used.Count, s.N) // more than that owes, if it was used under another limit before
 	return limit.Forgives(s, now, used, to.limit)
 }
 
