@@ -86,7 +86,7 @@ func (m *Store) appendHead(t *table) []byte {
 	b = binary.AppendUvarint(b, uint64(bits.Len64(t.mask)))
 	var text strings.Builder
 	for _, p := range m.limits.list() {
-		text.WriteString(p.limit.String() + "\n")
+		text.WriteString(strings.ReplaceAll(p.limit.String(), "\n", "?") + "\n") // a zone may have any name
 	}
 	b = binary.AppendUvarint(b, uint64(text.Len()))
 	return append(b, text.String()...)

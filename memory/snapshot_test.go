@@ -148,3 +148,28 @@ func TestMemorySnapshotOfLongKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestSnapshotZoneOfTwoLines: a time zone that the program has named in two lines
+// leaves the limits of other keys as they are.
+func TestSnapshotZoneOfTwoLines(t *testing.T) {
+	zone := time.FixedZone("two\nlines", 3600)
+	asks := []limit.Ask{
+		{Key: "zone", Limit: limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: 24 * time.Hour, Zone: zone}, N: 4},
+		{Key: "bucket", Limit: limit.Limit{Count: 10, Period: 24 * time.Hour}, N: 4},
+		{Key: "window", Limit: limit.Limit{Kind: limit.FirstHitWindow, Count: 5, Period: 24 * time.Hour}, N: 4},
+	}
+	var old, m memory.Store
+	for _, a := range asks {
+		old.Decide(a)
+	}
+	if err := m.Restore(old.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range asks {
+		left := a.Limit.Count - a.N
+		a.N = 0
+		if d := m.Decide(a); d.Remaining != left {
+			t.Errorf("%q after Restore: %+v, want %d remaining", a.Key, d, left)
+		}
+	}
+}
