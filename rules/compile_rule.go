@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"net/textproto"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func (k *compiler) limits(path string, all []Limit) []limit.Limit {
 	}
 	done := make([]limit.Limit, len(all))
 	for i, l := range all {
-		if what := l.flaw(); what != "" {
+		if what := cmp.Or(l.flaw(), l.zoneFlaw()); what != "" {
 			k.fail(item(path, i), "%s", what)
 		}
 		done[i] = limit.Limit(l)

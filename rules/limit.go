@@ -72,6 +72,18 @@ func (l Limit) flaw() string {
 	return ""
 }
 
+// zoneFlaw returns what is wrong with the time zone of a limit, or "". As text has
+// its name only, the name must be enough to find it.
+func (l Limit) zoneFlaw() string {
+	if l.Zone == nil {
+		return ""
+	}
+	if _, err := time.LoadLocation(l.Zone.String()); err == nil && l.Zone.String() != "" {
+		return ""
+	}
+	return fmt.Sprintf("the time zone %.40q cannot be found by its name; give one of time.LoadLocation, as Europe/Berlin", l.Zone)
+}
+
 // kindWords returns the kinds of limits.
 func kindWords() string {
 	var words []string

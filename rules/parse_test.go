@@ -24,6 +24,7 @@ func TestCompileBad(t *testing.T) {
 		{one(rules.Rule{Limits: []rules.Limit{{Count: 1}}}), "rules[0].limits[0]: a limit without a period"},
 		{one(rules.Rule{Limits: []rules.Limit{{Kind: 200, Count: 1, Period: 1}}}), "rules[0].limits[0]: the kind is not known; it is one of token-bucket"},
 		{one(rules.Rule{Limits: []rules.Limit{{Count: 1, Period: 1, Zone: time.UTC}}}), "rules[0].limits[0]: only a calendar-window has a time zone"},
+		{one(rules.Rule{Limits: []rules.Limit{{Kind: limit.CalendarWindow, Count: 1, Period: time.Hour, Zone: time.FixedZone("east", 3600)}}}), `rules[0].limits[0]: the time zone "east" cannot be found by its name`},
 		{one(rules.Rule{Limits: second, Cost: rules.Cost{N: -1}}), "rules[0].cost: must be above zero"},
 		{one(rules.Rule{InFlight: -1}), "rules[0].in_flight: must be above zero"},
 		{one(rules.Rule{InFlight: 1, Key: rules.Key{"host"}, Overrides: []rules.Override{{Key: []string{"x"}, InFlight: -1}}}), "rules[0].overrides[0].in_flight: must be above zero"},
