@@ -110,6 +110,8 @@ var badFiles = []struct{ text, want string }{
 	{`{"rules": [], "serial": -1}`, `1:25: serial: must not be negative`},
 	{`{"rules": [], "kill": "yes"}`, `1:23: kill: must be true or false`},
 	{`{"rules": [], "deny": {"entry": "10.0.0.1", "until": "tomorrow"}}`, `1:54: deny.until: must be a time with its zone, as in "2026-12-01T00:00:00Z"`},
+	{`{"rules": [], "deny": {"entry": "10.0.0.1", "at": "0001-01-01T00:00:00+01:00"}}`, `1:51: deny.at: must be a time with its zone`},
+	{`{"rules": [], "kill": {"on": true, "until": "9999-12-31T23:59:59-01:00"}}`, `1:45: kill.until: must be a time with its zone`},
 	{`{"rules": [], "deny": {"entry": "10.0.0.1", "whay": "x"}}`, `1:45: deny.whay: unknown field; the fields are entry, until, at, why, by`},
 	{`{"rules": [], "deny": [7]}`, `1:24: deny[0]: must be text, or {"entry": TEXT,`},
 	{`{"rules": [], "deny": {"entry": "10.0.0.1", "why": "a\nb"}}`, `1:52: deny[0].why: control characters`},

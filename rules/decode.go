@@ -102,11 +102,17 @@ func decodeDuration(n node, into *time.Duration) *Error {
 func decodeTime(n node, into *time.Time) *Error {
 	s, _ := n.Value.(string)
 	at, err := time.Parse(time.RFC3339, s)
-	if err != nil || at.Year() < 1 {
+	if err != nil || !writable(at) {
 		return n.fail("must be a time with its zone, as in \"2026-12-01T00:00:00Z\" or \"2026-12-01T01:00:00+01:00\"")
 	}
 	*into = at.UTC()
 	return nil
+}
+
+// writable reports whether a time can be read again once it is written in UTC.
+func writable(at time.Time) bool {
+	year := at.UTC().Year()
+	return year >= 1 && year <= 9999
 }
 
 func decodeStruct(n node, v reflect.Value) *Error {

@@ -108,6 +108,14 @@ func (k Kill) or(other Kill) Kill {
 // note checks a Note.
 func (k *compiler) note(path string, n Note) {
 	k.c.timed = k.c.timed || !n.Until.IsZero()
+	for _, x := range [...]struct {
+		name string
+		time.Time
+	}{{"until", n.Until}, {"at", n.At}} {
+		if !writable(x.Time) {
+			k.fail(join(path, x.name), "must be a time of the years 1 to 9999")
+		}
+	}
 	for _, x := range [...]struct{ name, text string }{{"why", n.Why}, {"by", n.By}} {
 		if len(x.text) > maxText {
 			k.fail(join(path, x.name), "longer than %d bytes", maxText)

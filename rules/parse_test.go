@@ -27,6 +27,7 @@ func TestCompileBad(t *testing.T) {
 		{one(rules.Rule{Limits: []rules.Limit{{Kind: limit.CalendarWindow, Count: 1, Period: time.Hour, Zone: time.FixedZone("east", 3600)}}}), `rules[0].limits[0]: the time zone "east" cannot be found by its name`},
 		{one(rules.Rule{Limits: second, Cost: rules.Cost{N: -1}}), "rules[0].cost: must be above zero"},
 		{one(rules.Rule{InFlight: -1}), "rules[0].in_flight: must be above zero"},
+		{rules.Set{Kill: rules.Kill{Note: rules.Note{At: time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)}}}, "kill.at: must be a time of the years 1 to 9999"},
 		{one(rules.Rule{InFlight: 1, Key: rules.Key{"host"}, Overrides: []rules.Override{{Key: []string{"x"}, InFlight: -1}}}), "rules[0].overrides[0].in_flight: must be above zero"},
 		{one(rules.Rule{Limits: second, Priority: 9}), "rules[0].priority: must be low"},
 		{one(rules.Rule{Limits: second, Key: rules.Key{"client+host"}}), `rules[0].key[0]: unknown part "client+host"`},
