@@ -308,6 +308,27 @@ func TestMemoryCarriesUnnumbered(t *testing.T) {
 	}
 }
 
+// TestMemoryCarriesToUnnumbered: a limit without a number carries over what was used
+// under one that has a number.
+func TestMemoryCarriesToUnnumbered(t *testing.T) {
+	var m memory.Store
+	now, d := m.Start(), make([]limit.Decision, 1)
+	take := func(l limit.Limit, n int64) limit.Decision {
+		m.DecideAt(now, []limit.Ask{{Key: "k", Limit: l, N: n}}, d)
+		return d[0]
+	}
+	take(limit.Limit{Kind: limit.FirstHitWindow, Count: 10, Period: time.Hour}, 8)
+	for i := range int64(5000) {
+		m.DecideAt(now, []limit.Ask{{Key: "many", Limit: limit.Limit{Count: 1000 + i, Period: time.Hour}}}, d)
+	}
+	now = now.Add(59 * time.Minute)
+	for i := range int64(2) {
+		if d := take(limit.Limit{Count: 20, Period: time.Hour}, i); d.Remaining != 12-i {
+			t.Errorf("8 used in a window, then %d of 20 an hour: %+v, want %d left", i, d, 12-i)
+		}
+	}
+}
+
 // TestMemoryBucketsKeepClearOfRings: a key under a bucket waits for no log, be it
 // known, new or expired.
 func TestMemoryBucketsKeepClearOfRings(t *testing.T) {

@@ -199,7 +199,7 @@ func (t *table) read(q *question, now time.Time) bool {
 		live := c.l != nil && s.T > now.UnixMicro()
 		switch c.p.keeps {
 		case keepsState:
-			if from != nil && from != c.p && c.p.tag != 0 {
+			if from != nil && from != c.p {
 				c.carried, c.kept = true, limit.Forgives(s, now, from.states, c.p.limit)
 				s = from.carry(s, now, c.p)
 			}
