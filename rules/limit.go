@@ -12,7 +12,8 @@ import (
 // Limit is a [limit.Limit] with a JSON form: text as [limit.Parse] reads it, such
 // as "10/s burst 20", "5000/month calendar-window Europe/Berlin" or "unlimited",
 // "0/s" allowing nothing; or an object with count, period, burst, kind and
-// slots, such as {"count": 10, "period": "1m30s"}.
+// slots, such as {"count": 10, "period": "1m30s"}. As text has the name of its Zone
+// only, time.LoadLocation must find it by that.
 type Limit limit.Limit
 
 // MarshalJSON returns the text form.
