@@ -101,6 +101,7 @@ var bad = []struct{ in, want string }{
 	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', degraded: {to: 'http://b', status: 200}}"), "f:4:40: gateway.routes.degraded: to, or status, header and body; not both"},
 	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', upgrades: [h2c]}"), "f:4:40: gateway.routes.upgrades: h2c: requests inside it would not be limited"},
 	{route + "store: {url: redis}\n", "f:3:14: store.url: redis: must be memory:, redis://HOST, redis://HOST,HOST/?cluster=true, "},
+	{route + "store: {url: 'memory:kept'}\n", "f:3:14: store.url: memory:kept: memory: is in this process and names no file; write memory:, and a file into snapshot "},
 	{route + "store: {url: 'memory:', away: pass}\n", "f:3:31: store.away: memory: is in this process; leave it out, or name a store in the network"},
 	{route + "rules: {keep: x}\n", "f:3:15: rules.keep: is for url, which is missing"},
 	{route + "rules: {timeout: 1s}\n", "f:3:18: rules.timeout: is for url, which is missing"},

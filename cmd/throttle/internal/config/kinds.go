@@ -216,9 +216,12 @@ func readUpstream(_ *decoder, text string, v reflect.Value, _ field, _ kind) str
 var upstreamSchemes = []string{"http", "https", "h2c", "dns+srv"}
 
 func readStoreURL(_ *decoder, text string, v reflect.Value, _ field, _ kind) string {
-	scheme, _, found := strings.Cut(text, ":")
+	scheme, rest, found := strings.Cut(text, ":")
 	if known := []string{"memory", "redis", "rediss", "redis+sentinel", "rediss+sentinel", "postgres", "postgresql"}; !found || !slices.Contains(known, scheme) {
 		return "must be memory:, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
+	}
+	if scheme == "memory" && strings.TrimPrefix(rest, "//") != "" {
+		return "memory: is in this process and names no file; write memory:, and a file into snapshot for what it counts to outlive a restart"
 	}
 	v.SetString(text)
 	return ""
