@@ -58,6 +58,9 @@ func (o Options) cutTable(text string) (without, table string, err error) {
 	}
 	table = values.Get("table")
 	values.Del("table")
+	if _, err := (&throttlesql.Store{Table: table}).Schema(); err != nil {
+		return "", "", usage.Error(o.Command + ": -store postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'")
+	}
 	if len(values) == 0 {
 		return before, table, nil
 	}

@@ -268,6 +268,9 @@ func (u *redisURL) readQuery(text string) error {
 		if err != nil {
 			return fmt.Errorf("%s: must be true or false for cluster, a number for slots and batch", name)
 		}
+		if name == "prefix" && strings.ContainsAny(value, "{}") {
+			return fmt.Errorf("prefix: has braces, which would decide on the slot; write it without")
+		}
 		if name == "slots" && (u.slots < 1 || u.slots > mostSlots) {
 			return fmt.Errorf("slots: must be from 1 to %d", mostSlots)
 		}

@@ -1,10 +1,12 @@
 package stores
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/throttleredis"
 )
 
@@ -47,6 +49,22 @@ func TestRedisURLSlots(t *testing.T) {
 		defer s.Close()
 		if got := s.Store.(*throttleredis.Store).Slots; got != want {
 			t.Errorf("Open(%q): Slots = %d, want %d", text, got, want)
+		}
+	}
+}
+
+// TestURLOfBadNames: what no decision would get past is refused when the store is opened.
+func TestURLOfBadNames(t *testing.T) {
+	for text, want := range map[string]string{
+		"redis://host/?prefix={limits}:":                              "serve: -store redis://: prefix: has braces, which would decide on the slot; write it without",
+		"postgres://u@host/db?table=a.b.c":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'",
+		"postgres://u@host/db?table=a%22b":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, ",
+		"postgres://u@host/db?table=" + strings.Repeat("a", 41):       "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, ",
+		"postgres://u@host/db?sslmode=disable&table=limits.by%20day.": "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, ",
+	} {
+		_, err := Open(t.Context(), text, Options{Command: "serve", Timeout: time.Second})
+		if wrong := usage.Error(""); !errors.As(err, &wrong) || !strings.HasPrefix(string(wrong), want) {
+			t.Errorf("Open(%q): %v, want wrong usage: %s", text, err, want)
 		}
 	}
 }
