@@ -71,7 +71,7 @@ A scenario in a file:
       - {at: 10m, rate: 8/s}  # an outage: rate: 0/s, retry_after: 30s
     service: {time: 20ms} # what it works on each; at_once: 10, queue: 50
   network: {latency: 100ms, spread: 0.2}
-  stop: {remaining: 10}
+  stop: {sent: 20000}     # or remaining: 2
   clients:
     - {processes: 1, workers: 4}
     - {processes: 5, workers: 4, join: 2m, every: 10s, leave: 20m}
