@@ -178,6 +178,29 @@ func TestRequest(t *testing.T) {
 	clitest.Golden(t, "request.golden", all.String())
 }
 
+// TestExampleOfDocs: docs/serve.md shows what check says of the rules at its top.
+func TestExampleOfDocs(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/serve.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := string(text)
+	_, rules, _ := strings.Cut(docs, "```yaml\n# rules.yaml\n")
+	rules, _, _ = strings.Cut(rules, "```")
+	_, want, ok := strings.Cut(docs, "$ throttle check rules.yaml -request 'GET /api/x' -H 'X-Api-Key: 1' -after 20\n")
+	want, _, _ = strings.Cut(want, "```")
+	if !ok || rules == "" {
+		t.Fatal("docs/serve.md has no rules.yaml, or no such example")
+	}
+	dir := folder(t, "rules.yaml", rules)
+	bubble.Test(t, func(t *testing.T) {
+		out, errs, code := play(t, dir, "rules.yaml", "-request", "GET /api/x", "-H", "X-Api-Key: 1", "-after", "20")
+		if out != want || errs != "" || code != 4 {
+			t.Errorf("code %d, %s\n%s\nwant 4 and\n%s", code, errs, out, want)
+		}
+	})
+}
+
 // Nothing is charged by asking: the same question has the same answer.
 func TestJSON(t *testing.T) {
 	dir := folder(t, "rules.yaml", rulesFile, "bad.yaml", "version: 1\nfoo: 1\n")
