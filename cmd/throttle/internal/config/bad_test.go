@@ -113,6 +113,8 @@ var bad = []struct{ in, want string }{
 	{route + "admin: {listen: '127.0.0.1:1', read_token: s3cr3t0123456789, tokens: {name: b, secret: 's3cr3t0123456789'}}\n", "f:3:88: admin.tokens.secret: is the same as that of read_token; "},
 	{route + "admin: {listen: '127.0.0.1:1', tokens: [{name: a, secret: 's3cr3t0123456789'}, {name: a, secret: 's3cr3t01234567890'}]}\n", "f:3:87: admin.tokens[1].name: a is the name of tokens[0], too; the audit log could not tell them apart"},
 	{route + "admin: {listen: '127.0.0.1:1', token: s3cr3t0123456789, tokens: {name: token, secret: 's3cr3t01234567890'}}\n", "f:3:72: admin.tokens.name: token is the name of token, too; "},
+	{route + "admin: {listen: 'unix:@run'}\n", "f:3:17: admin.listen: unix:@run: must be a file, not an abstract socket, which every user may open; write "},
+	{route + "admin: {listen: 'unix:/run/" + strings.Repeat("a", 110) + "'}\n", "f:3:17: admin.listen: unix:/run/" + strings.Repeat("a", 30) + "...: its path has 115 bytes, and a socket has at most "},
 	{route + "admin: {listen: ':80', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :80 occurs twice"},
 	{route + "admin: {listen: {address: '127.0.0.1:1', reuse_port: true}}\n", "f:3:42: admin.listen: unknown field reuse_port; the fields are address, tls"},
 	{lines("version: 1", "gateway:", "  listen: {address: 'unix:/run/a', reuse_port: true}", "  routes: {to: 'http://a:1'}"), "f:3:48: gateway.listen.reuse_port: is for HOST:PORT; leave it out"},

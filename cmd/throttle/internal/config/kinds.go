@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
@@ -128,12 +130,21 @@ func readNetwork(_ *decoder, text string, v reflect.Value, _ field, _ kind) stri
 	return ""
 }
 
+// longestSocket is the longest path of a socket, which ends with a zero byte.
+const longestSocket = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 func readListen(d *decoder, text string, v reflect.Value, _ field, _ kind) string {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		if path == "" {
+		whole := beside(d.file, path)
+		switch {
+		case path == "":
 			return "unix: without a path; write unix:/run/throttle.sock"
+		case path[0] == '@':
+			return "must be a file, not an abstract socket, which every user may open; write unix:/run/throttle.sock"
+		case len(whole) > longestSocket:
+			return fmt.Sprintf("its path has %d bytes, and a socket has at most %d; write a shorter one, as unix:/run/throttle.sock", len(whole), longestSocket)
 		}
-		v.SetString("unix:" + beside(d.file, path))
+		v.SetString("unix:" + whole)
 		return ""
 	}
 	if name, ok := strings.CutPrefix(text, "systemd:"); ok {
