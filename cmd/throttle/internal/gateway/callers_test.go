@@ -78,6 +78,29 @@ func TestBodyNeverComes(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeBody: an answer that does not wait for the body of its request ends the
+// connection, as it says: what follows on it would be read twice at a time, of which the
+// program dies. One to a body that was read keeps it.
+func TestAnswerBeforeBody(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	e := serve(t, Config{Routes: []Route{{Match: "/away/*", To: []string{"http://127.0.0.1:1"}}, {To: []string{to}}}})
+	post := func(path, body string) string {
+		return lines("POST "+path+" HTTP/1.1", "Host: h", fmt.Sprint("Content-Length: ", len(body))) + body
+	}
+	for range 3 {
+		c := e.dial()
+		io.WriteString(c, post("/", "abc")+post("/away/x", "hello")+post("/", "def"))
+		all, err := io.ReadAll(c)
+		text := string(all)
+		if err != nil || strings.Count(text, "HTTP/1.1") != 2 || !strings.Contains(text, "\r\n\r\nabc") {
+			t.Errorf("%q, %v; want two answers and the end", all, err)
+		}
+		if served, refused, _ := strings.Cut(text, "HTTP/1.1 502 "); strings.Contains(served, "Connection: close") || !strings.Contains(refused, "Connection: close") {
+			t.Errorf("%q; want Connection: close in the second answer alone", all)
+		}
+	}
+}
+
 // TestForgedTrailers: what the header may not say, no trailer says either, declared
 // or not, also from a proxy that is trusted.
 func TestForgedTrailers(t *testing.T) {

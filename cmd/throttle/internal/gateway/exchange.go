@@ -46,6 +46,7 @@ type exchange struct {
 	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
 	early     int  // how many 1xx answers there were
 	old       bool // the caller speaks HTTP/1.0, in which there are no 1xx answers
+	duplex    bool // its answer may begin before its body ends, in HTTP/1
 	tunnel    bool
 	streams   bool
 	served    *Served // nil if nobody wants to know
@@ -155,6 +156,11 @@ func (x *exchange) WriteHeader(status int) {
 // begins notes that the answer begins.
 func (x *exchange) begins(status int) {
 	x.status = status
+	if x.duplex && !x.whole.Load() && status != http.StatusSwitchingProtocols {
+		// Else net/http reads the rest of the body beside what it waits for next on the
+		// connection, and dies of that (golang/go#68560).
+		x.Header()["Connection"] = []string{"close"}
+	}
 	if lines := x.Header()["Content-Type"]; len(lines) > 0 && !x.streams {
 		x.streams = isEventStream(lines[0])
 	}

@@ -44,7 +44,7 @@ func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admiss
 		x.watch()
 		// Without it net/http reads the rest of the body before it lets an answer
 		// begin, which is not for a proxy to wait for. Not all writers have it.
-		_ = http.NewResponseController(x.ResponseWriter).EnableFullDuplex()
+		x.duplex = http.NewResponseController(x.ResponseWriter).EnableFullDuplex() == nil && r.ProtoMajor == 1
 	}
 	if simple(r) {
 		x.direct(r)
