@@ -338,6 +338,16 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// One line with a time of another century is drawn like all others.
+func TestChartOfCenturies(t *testing.T) {
+	late := strings.ReplaceAll(lines(3, 1, time.Second, "/"), fmt.Sprint("/", start.Year(), ":"), "/2537:")
+	log, file := written(t, "a.log", lines(50, 1, time.Second, "/")+late), written(t, "r.yaml", perAddress)
+	out, errs, code := clitest.Play(t.Context(), Run, "-rules", file, log)
+	if code != 0 || !strings.Contains(out, "53 requests from "+start.Format("2006")) || !strings.Contains(out, "each 1792 d from ") {
+		t.Errorf("%d, %s%s", code, errs, out)
+	}
+}
+
 func TestReplayEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -138,9 +139,14 @@ var columnWidths = []time.Duration{
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
+// spanOf returns how long the bins last, at most what a Duration holds: 292 years.
+func spanOf(s *outcome.Side) time.Duration {
+	return min(time.Duration(len(s.Bins)), math.MaxInt64/s.Width) * s.Width
+}
+
 // columnWidth returns how much of the time one column of a chart shows.
 func columnWidth(s *outcome.Side) time.Duration {
-	total := time.Duration(len(s.Bins)) * s.Width
+	total := spanOf(s)
 	for _, w := range columnWidths {
 		if w%s.Width == 0 && w*chartColumns >= total {
 			return w
@@ -153,7 +159,7 @@ func columnWidth(s *outcome.Side) time.Duration {
 func writeChart(b *strings.Builder, s *outcome.Side) {
 	width := columnWidth(s)
 	group := int(width / s.Width)
-	unit, name := unitOf(time.Duration(len(s.Bins)) * s.Width)
+	unit, name := unitOf(spanOf(s))
 	refused, requests := chart.Series{Name: "refused", Mark: '#'}, chart.Series{Name: "requests", Mark: '.'}
 	for i := 0; i < len(s.Bins); i += group {
 		var sum outcome.Bin
