@@ -192,6 +192,8 @@ func explain(err error) string {
 		return fmt.Sprintf("no host %q", name.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused; is the service running?"
+	case errors.Is(err, io.EOF):
+		return "the connection was closed before an answer"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time; -timeout D waits longer"
 	case errors.Is(err, outgoing.ErrAway):

@@ -143,6 +143,8 @@ func TestProbe(t *testing.T) {
 			<-r.Context().Done()
 		case "/none":
 			w.WriteHeader(404)
+		case "/closed":
+			panic(http.ErrAbortHandler)
 		}
 	}))
 	defer plain.Close()
@@ -159,6 +161,7 @@ func TestProbe(t *testing.T) {
 		{plain.URL + "/slash", "answers 301 Moved Permanently to " + plain.URL + "/slash/; redirects are not followed"},
 		{plain.URL + "/none", "answers 404 Not Found; only 2xx counts as served"},
 		{plain.URL + "/slow", "no answer in time; -timeout D waits longer"},
+		{plain.URL + "/closed", "the connection was closed before an answer"},
 		{gone.URL, "connection refused; is the service running?"},
 		{tls.URL, "TLS: x509: certificate signed by unknown authority; -insecure accepts any certificate"},
 		{strings.Replace(plain.URL, "http", "https", 1), "TLS: the first bytes are no TLS; is it http:// ?"},

@@ -181,6 +181,8 @@ func plainError(err error, timeout time.Duration) string {
 		return "there is no host " + words.Quote(dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: connection refused"
+	case errors.Is(err, io.EOF):
+		return "the connection was closed before an answer"
 	case errors.As(err, &unknown):
 		return "TLS: the certificate is signed by an unknown authority; -insecure accepts any"
 	case errors.As(err, &hostname), errors.As(err, &expired), errors.As(err, &verify):

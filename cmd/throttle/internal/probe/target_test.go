@@ -119,6 +119,16 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// A server that closes the connection is named as the cause.
+func TestNoAnswer(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer s.Close()
+	_, err := http.Get(s.URL)
+	if got, want := plainError(err, time.Second), "the connection was closed before an answer"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A name that does not resolve is told from one that could not be asked for.
 func TestNoSuchHost(t *testing.T) {
 	err := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "no-such-host.invalid", IsNotFound: true}}}
