@@ -284,8 +284,9 @@ func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again tim
 	case !first: // there was less room than foreseen: it will be called again
 		w.called = false
 		return d, limit.Never, nil
-	case changed:
-		return d, limit.Never, nil // it has been woken to call again
+	case changed: // another may have been the first then, and was woken
+		w.poke()
+		return d, limit.Never, nil
 	default:
 		q.foresee(at, p)
 		again, err = w.again(now, d)

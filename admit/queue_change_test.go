@@ -1,0 +1,56 @@
+package admit
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/store"
+)
+
+// A caller that becomes the first while it is calling the Store by a limit that has
+// changed since calls again: nothing else would wake it, or those behind it.
+func TestQueueChangeWhileTheSecondAsks(t *testing.T) {
+	type caller struct{}
+	bubble.Test(t, func(t *testing.T) {
+		var m memory.Store
+		slow, fast := limit.Limit{Count: 10, Period: time.Minute}, limit.Limit{Count: 1000, Period: time.Second}
+		q := Queue{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+			who := ctx.Value(caller{})
+			if who == 0 { // sees room for all that have come meanwhile
+				time.Sleep(5 * ms)
+			} else if a[0].Limit == slow { // others have taken it since
+				store.Take(ctx, &m, "k", slow, 9)
+			}
+			ok, err := m.Take(ctx, a, d)
+			if who == 2 && a[0].Limit == slow { // is told after the second was served
+				time.Sleep(10 * ms)
+			}
+			return ok, err
+		})}
+		began := time.Now()
+		var served [3]time.Duration
+		var all sync.WaitGroup
+		for i := range served {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), caller{}, i), time.Hour)
+				defer cancel()
+				q.Wait(ctx, "k", slow, 1)
+				served[i] = time.Since(began)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(7 * ms)
+		q.Change("k", fast)
+		all.Wait()
+		if served[2] > 100*ms {
+			t.Errorf("served after %v, want the third at once when it hears of the change", served)
+		}
+		checkEmpty(t, &q)
+	})
+}
