@@ -250,6 +250,9 @@ func (q *Queue) planned(w *queued) (time.Duration, error) {
 		return 0, nil
 	case w.late(now, wait):
 		return 0, &store.Error{Reason: context.DeadlineExceeded, Wait: wait}
+	case wait > 0 && at.queue.Front() != w: // there is less room than foreseen: it will be called again
+		w.called = false
+		return limit.Never, nil
 	}
 	return wait, nil
 }

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,43 @@ func TestQueueChangeWhileTheSecondAsks(t *testing.T) {
 		all.Wait()
 		if served[2] > 100*ms {
 			t.Errorf("served after %v, want the third at once when it hears of the change", served)
+		}
+		checkEmpty(t, &q)
+	})
+}
+
+// A caller that was called, and finds that there is less room than was foreseen,
+// does not sleep by a limit that has changed since.
+func TestQueueChangeWhileOthersSleep(t *testing.T) {
+	type caller struct{}
+	bubble.Test(t, func(t *testing.T) {
+		var m memory.Store
+		slow, fast := limit.Limit{Count: 100, Period: time.Hour}, limit.Limit{Count: 100_000, Period: time.Second}
+		q := Queue{Store: store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+			who := ctx.Value(caller{})
+			if who == 0 { // sees room for all that have come meanwhile
+				time.Sleep(5 * ms)
+			} else if who == 1 && a[0].Limit == slow { // others have taken it since
+				for ok := true; ok; ok, _ = store.Allow(ctx, &m, "k", slow) {
+				}
+			}
+			return m.Take(ctx, a, d)
+		})}
+		began := time.Now()
+		var served [40]time.Duration
+		var all sync.WaitGroup
+		for i := range served {
+			all.Go(func() {
+				q.Wait(context.WithValue(t.Context(), caller{}, i), "k", slow, 1)
+				served[i] = time.Since(began)
+			})
+			synctest.Wait()
+		}
+		time.Sleep(7 * ms)
+		q.Change("k", fast)
+		all.Wait()
+		if last := slices.Max(served[:]); last > time.Second {
+			t.Errorf("the last was served after %v, want at once after the change", last)
 		}
 		checkEmpty(t, &q)
 	})
