@@ -92,3 +92,30 @@ func TestQueueChangeWhileOthersSleep(t *testing.T) {
 		checkEmpty(t, &q)
 	})
 }
+
+// A caller that wants more than a changed limit ever admits takes nobody behind it
+// along, whatever the kind.
+func TestQueueChangeBelowTheFirst(t *testing.T) {
+	for kind := limit.TokenBucket; kind <= limit.SlidingSlots; kind++ {
+		bubble.Test(t, func(t *testing.T) {
+			l := limit.Limit{Kind: kind, Count: 10, Period: time.Second}
+			var q Queue
+			q.Wait(t.Context(), "k", l, 10)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			var errs [2]error
+			var all sync.WaitGroup
+			for i, n := range []int64{8, 1} {
+				all.Go(func() { _, errs[i] = q.Wait(ctx, "k", l, n) })
+				synctest.Wait()
+			}
+			l.Count = 3
+			q.Change("k", l)
+			all.Wait()
+			refusedFor(t, errs[0], ErrNever)
+			if errs[1] != nil {
+				t.Errorf("%v: Wait of 1 behind 8 of 3 = %v, want it served", kind, errs[1])
+			}
+		})
+	}
+}
