@@ -228,3 +228,43 @@ func TestTimedOut(t *testing.T) {
 		})
 	}
 }
+
+// A start that comes together with the end of the context is no try, as the function
+// is not called.
+func TestAStartGivenBackIsNoTry(t *testing.T) {
+	for calls := range 3 {
+		bubble.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var last throttle.Event
+			th := &throttle.Throttle{
+				Control: &ending{end: cancel, after: calls},
+				OnEvent: func(e throttle.Event) { last = e },
+			}
+			called := 0
+			err := th.Do(ctx, func(context.Context) error {
+				called++
+				return throttle.Throttled(errors.New("too many"), time.Second)
+			})
+			var e *throttle.Error
+			if !errors.As(err, &e) || called != calls || e.Tries != calls || last.Kind != throttle.GivesUp || last.Try != calls {
+				t.Errorf("Do = %v after %d calls, %v with %d tries; want %d of each", err, called, last.Kind, last.Try, calls)
+			}
+		})
+	}
+}
+
+// ending is a Controller that ends a context after so many starts, as the next one
+// comes.
+type ending struct {
+	pace.Fixed
+	end   func()
+	after int
+}
+
+func (e *ending) Start(now time.Time, r pace.Request) {
+	if e.after--; e.after < 0 {
+		e.end()
+	}
+	e.Fixed.Start(now, r)
+}

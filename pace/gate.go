@@ -323,7 +323,8 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 }
 
 // Leave takes t out of the Gate; it does nothing if t is not inside. A ticket
-// that had started but was never sent is refunded.
+// that had started but was never sent is refunded, and that start is none of its
+// Tries.
 func (g *Gate) Leave(now time.Time, t *Ticket) {
 	switch t.at {
 	case ready:
@@ -331,6 +332,7 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 	case resting:
 		g.rests.remove(t)
 	case flying:
+		t.tries--
 		g.observe(now, t, Outcome{Request: t.request})
 	}
 	g.purse.giveBack(t)
