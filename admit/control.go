@@ -77,7 +77,8 @@ type Control struct {
 	// refused caller is asked to wait. Each gets a time of its own, one after
 	// the other at the rate of the limit, so that they do not all return at once
 	// (thundering herd); beyond the bound, times start over from the earliest. A
-	// caller that asks too early gets the same time again. It is recognised by
+	// caller that asks too early gets the same time again, unless that is beyond the
+	// bound by now, as where its limit was raised. It is recognised by
 	// [Request.Caller]; if that is empty, by its address and the fields Forwarded,
 	// X-Forwarded-For, X-Real-IP, Authorization and User-Agent. As several callers
 	// may agree in all of these, a request on another connection counts as the same

@@ -189,7 +189,7 @@ func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
 	until, before := s.keys.at(key, maxSpread), s.before(who, now)
 	var after [2]time.Duration
 	for i, grain := range grains {
-		if left := before.come[i].Sub(now); left > 0 && left+trip >= p.earliest {
+		if left := before.come[i].Sub(now); left > 0 && left+trip >= p.earliest && left-p.earliest-grain <= p.bound {
 			after[i] = max(roundUp(left, grain), p.least(grain)) // it came too early
 			continue
 		}

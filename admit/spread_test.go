@@ -160,3 +160,46 @@ func FuzzPromise(f *testing.F) {
 		}
 	})
 }
+
+// A caller that was told a time keeps it no longer than Spread allows, once its limit
+// or the clock of the Store has changed.
+func TestSpreadBoundsATimeToldBefore(t *testing.T) {
+	hourly := limit.Limit{Kind: limit.FixedWindow, Count: 1, Period: time.Hour}
+	faster := limit.Limit{Kind: limit.FixedWindow, Count: 1, Period: time.Second}
+	for _, c := range []struct {
+		name   string
+		after  limit.Limit
+		clock  time.Duration
+		within time.Duration
+	}{
+		{"the same again", hourly, 0, time.Hour},
+		{"another limit", faster, 0, time.Minute + 2*time.Second},
+		{"a clock set back", faster, -5 * time.Hour, time.Minute + 2*time.Second},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			l, ahead := hourly, time.Duration(0)
+			control := Control{
+				LimitFor: func(Request) limit.Limit { return l },
+				Store: store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+					now := time.Now().Add(ahead)
+					full, _ := limit.Take(limit.State{}, now, limit.Ask{Limit: l, N: 1})
+					_, d[0] = limit.Take(full, now, a[0])
+					return d[0].OK, nil
+				}),
+			}
+			refused := func() time.Duration {
+				a, err := control.Begin(t.Context(), Request{Key: "k", Conn: "1"})
+				if err != nil || a.OK {
+					t.Fatalf("%s: Begin = %v, %v; want a refusal", c.name, a.OK, err)
+				}
+				a.Done()
+				return max(a.RetryAfter, a.RetryAfterWhole)
+			}
+			first := refused()
+			l, ahead = c.after, c.clock
+			if told := refused(); told > c.within || c.after == hourly && told != first {
+				t.Errorf("%s: told %v, and then %v; want %v at most", c.name, first, told, c.within)
+			}
+		})
+	}
+}
