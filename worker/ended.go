@@ -231,6 +231,7 @@ func (w *Worker[R]) notify(a *Assignment[R]) {
 		return // not for a record at a time
 	}
 	if most := above(w.MaxBytes, defaultMaxBytes); w.bytes > most/2 && (a.left > 0 || w.bytes >= most) {
+		w.hungry = w.hungry || a.left == 0 // only others make room
 		return
 	}
 	a.full = false

@@ -147,6 +147,36 @@ func TestRoomOfOthers(t *testing.T) {
 	})
 }
 
+// An assignment whose Window has emptied while others held the MaxBytes is notified
+// when these have gone: nothing of its own ends any more.
+func TestRoomAfterTheWindow(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := worker.Worker[record]{
+			Throttle: free(), Window: 1, MaxBytes: 10, Offset: offset,
+			Size: func(r record) int { return 20 * int(r/100) },
+			Handle: func(_ context.Context, r record) error {
+				time.Sleep(time.Second + time.Duration(r)*time.Millisecond)
+				return nil
+			},
+		}
+		a, b := w.Assign(t.Context(), "a", 0), w.Assign(t.Context(), "b", 0)
+		if n := a.Add(0, 1); n != 1 {
+			t.Errorf("Add accepts %d, want the Window, 1", n)
+		}
+		if n := b.Add(100); n != 1 {
+			t.Errorf("Add of more than MaxBytes beside a record without a size accepts %d, want 1", n)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := a.Put(ctx, 1); err != nil {
+			t.Errorf("Put = %v after the record of b is done; %+v", err, w.Stats())
+		}
+		if err := w.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // What a try of an assignment that has ended held is room for others.
 func TestRoomOfCancelled(t *testing.T) {
 	for name, end := range map[string]func(*worker.Assignment[int], context.CancelFunc){
