@@ -187,7 +187,12 @@ func TestRoomOfCancelled(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				w := worker.Worker[int]{
 					Throttle: free(), MaxBytes: 100, Size: func(n int) int { return n },
-					Handle: func(ctx context.Context, n int) error { <-ctx.Done(); time.Sleep(time.Second); return ctx.Err() },
+					Handle: func(ctx context.Context, n int) error {
+						if <-ctx.Done(); n == 100 {
+							time.Sleep(time.Second)
+						}
+						return ctx.Err()
+					},
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
