@@ -46,7 +46,8 @@ type Quota struct {
 	// Count must return then. It must be set.
 	Count func(ctx context.Context, key string) (int64, error)
 	// MaxAge is how long a count is used, from when its loading began. If zero
-	// or below, a minute.
+	// or below, a minute. Where Count takes longer, a Create waits for two counts at
+	// most, and uses the second.
 	MaxAge time.Duration
 	// MaxStale is how much longer a count is used while Count fails. If zero or
 	// below, it is not.
@@ -183,7 +184,7 @@ func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLo
 	defer q.rest(a)
 	now := time.Now()
 	failed := a.failedSince(now.Add(-cmp.Or(max(q.RetryInterval, 0), time.Second)), past)
-	fresh, usable := q.usable(a, now)
+	fresh, usable := q.usable(a, now, past)
 	held := a.held()
 	switch fits := held <= most-n; {
 	case !fresh && failed == nil:
@@ -203,13 +204,16 @@ func (q *Quota) try(ctx context.Context, key string, n, most int64, past *pastLo
 }
 
 // usable reports whether the count of a is fresh, and whether it may be used
-// while Count fails.
-func (q *Quota) usable(a *keyCount, now time.Time) (fresh, usable bool) {
+// while Count fails. To one that has waited for two loads the second is fresh, as it
+// began after that one came: where Count takes longer than MaxAge, there is none
+// that is younger.
+func (q *Quota) usable(a *keyCount, now time.Time, past *pastLoads) (fresh, usable bool) {
 	if a.loads == 0 {
 		return false, false
 	}
 	age, most := now.Sub(a.at), cmp.Or(max(q.MaxAge, 0), time.Minute)
-	return age < most, age-most < max(q.MaxStale, 0) || age < most
+	fresh = age < most || past.n >= 2
+	return fresh, fresh || age-most < max(q.MaxStale, 0)
 }
 
 // keyCount returns what is remembered of key, added if necessary: nil if there

@@ -149,3 +149,27 @@ func TestQuotaCountBreaks(t *testing.T) {
 		})
 	}
 }
+
+// A Create ends though Count takes longer than a count is used: after the count that
+// it came into, and the one that began after it.
+func TestQuotaCountSlowerThanMaxAge(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		counts, objects := 0, int64(5)
+		q := Quota{MaxAge: time.Second, Count: func(ctx context.Context, _ string) (int64, error) {
+			counts++
+			return objects, sleep(ctx, 2*time.Second)
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		c, err := q.Create(ctx, "k", 1, 6)
+		if err != nil || !c.OK || c.Held != 6 || time.Since(began) > 4*time.Second || counts > 2 {
+			t.Errorf("Create = %+v, %v after %v and %d counts; want 6 held after two of 2 s", c, err, time.Since(began), counts)
+		}
+		objects++
+		c.Done()
+		if c, err := q.Create(ctx, "k", 1, 6); err != nil || c.OK {
+			t.Errorf("Create of a seventh = %+v, %v; want a refusal", c, err)
+		}
+	})
+}
