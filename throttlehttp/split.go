@@ -212,7 +212,7 @@ func (c *call) about(r signal.Reading) (name, replaces string) {
 		}
 	case signal.ScopeUnknown:
 		for _, p := range r.Policies {
-			if p.CountsRequests() && p.Partition != "" {
+			if p.CountsRequests() && p.Partition != "" && p.Remaining == r.Remaining { // it is the one that binds
 				begin := c.name + "/" + p.Name + " "
 				return begin + c.splits.hash(p.Partition), begin
 			}

@@ -80,6 +80,31 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 	}
 }
 
+// Of two limits of which one is counted by a partition key, the one that is used up is
+// to blame: that of all stops those of other partitions too.
+func TestThePartitionThatBindsIsToBlame(t *testing.T) {
+	for _, c := range []struct {
+		all, mine int
+		own       bool // the limit of all is to blame
+	}{
+		{0, 50, true}, {50, 0, false}, {0, 0, false},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			s := newSplit(t, func() *http.Response {
+				return answer(429, "", "Retry-After", "30",
+					"RateLimit", fmt.Sprintf(`"all";r=%d;t=30, "mine";r=%d;t=30`, c.all, c.mine),
+					"RateLimit-Policy", `"all";q=100;w=60, "mine";q=60;w=60;pk=:bWU=:`)
+			})
+			if e := s.refuse(to(t, "GET", "https://a.example/x")); (e.Scope == "") != c.own {
+				t.Errorf("%d of all and %d of mine left: waits for %q", c.all, c.mine, e.Scope)
+			}
+			if wait, _ := s.waits(to(t, "GET", "https://a.example/y")); (wait > 0) != c.own {
+				t.Errorf("%d of all and %d of mine left: another route waits %v", c.all, c.mine, wait)
+			}
+		})
+	}
+}
+
 // A caller that signs each request is not another user each time.
 func TestSignaturesAreNoUsers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
