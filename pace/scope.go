@@ -19,6 +19,7 @@ type Scope struct {
 
 	ceiling  ceiling
 	started  time.Time // the last ticket
+	taught   time.Time // when Learn last took a refusal for one
 	waiting  int       // tickets in line that need it
 	inFlight int
 }
@@ -148,8 +149,17 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 }
 
 // Learn teaches s the end of a call, sent at the time sent, that was not known to
-// be subject to it when it started. The cost is that of n.
+// be subject to it when it started. The cost is that of n. Of refusals between two
+// starts that s has let one counts: s did not pace the others, such as those that
+// were in line before it was known, so they say nothing of its pace.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
+	if r.Verdict == Throttled {
+		if !s.taught.IsZero() && !s.started.After(s.taught) {
+			r.Verdict = Ignored
+		} else {
+			s.taught = now
+		}
+	}
 	o := Outcome{Report: r, Request: Request{Since: sent, Cost: max(n.Cost, 1)}, Sent: sent}
 	if s.Control != nil {
 		s.Control.Start(now, o.Request)

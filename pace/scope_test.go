@@ -216,6 +216,27 @@ func (h hears) Observe(_ time.Time, o pace.Outcome) time.Duration {
 	return 0
 }
 
+// Of refusals of calls that it did not pace a scope takes one, until it has let
+// another start.
+func TestLearnTakesOneRefusalBetweenStarts(t *testing.T) {
+	var heard pace.Verdict
+	s := &pace.Scope{Control: hears{&heard}}
+	now := time.Unix(1000, 0)
+	var g pace.Gate
+	for i, want := range []pace.Verdict{pace.Throttled, pace.Ignored, pace.Ignored, pace.Throttled, pace.Ignored} {
+		now = now.Add(time.Second)
+		if i == 3 {
+			g.Enter(now, &pace.Ticket{Needs: []pace.Need{{Scope: s}}})
+			g.Next(now)
+			now = now.Add(time.Second)
+		}
+		s.Learn(now, pace.Need{Scope: s}, now, pace.Report{Verdict: pace.Throttled})
+		if heard != want {
+			t.Errorf("refusal %d is %v to the scope, want %v", i, heard, want)
+		}
+	}
+}
+
 // A retry comes under the scopes that the answer has told of.
 func TestARetryTakesNewNeeds(t *testing.T) {
 	bucket := &pace.Scope{Name: "bucket", Control: &pace.Fixed{Rate: 0.1}}

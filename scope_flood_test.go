@@ -1,0 +1,53 @@
+package throttle_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
+)
+
+// Calls that were in line before an answer named their scope are refused in rounds,
+// which that scope did not pace: it does not fall with each of them.
+func TestAScopeIsNamedToManyInLine(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var m memory.Store
+		l := limit.Limit{Count: 10, Period: time.Second}
+		const calls = 150
+		var th throttle.Throttle
+		one := func(context.Context) throttle.Result {
+			time.Sleep(24 * time.Millisecond)
+			d, _ := store.Take(context.Background(), &m, "user", l, 1)
+			r := pace.Report{Verdict: pace.Served}
+			r.Hints.Limit, r.Hints.Window = pace.Some(l.Count), pace.Some(l.Period)
+			r.Hints.Remaining, r.Hints.Reset = pace.Some(d.Remaining), pace.Some(d.ResetAfter)
+			var err error
+			if !d.OK {
+				r.Verdict, err = pace.Throttled, errors.New("too many")
+			}
+			named := throttle.ScopeResult{Need: throttle.Need{Scope: "user"}, Report: r}
+			return throttle.Result{Report: pace.Report{Verdict: r.Verdict}, Scopes: []throttle.ScopeResult{named}, Err: err}
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range calls {
+			all.Go(func() {
+				if err := th.DoResult(t.Context(), one); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 2*calls/10*time.Second {
+			t.Errorf("%d calls at 10 a second took %v", calls, took)
+		}
+	})
+}
