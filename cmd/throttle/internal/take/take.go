@@ -119,8 +119,9 @@ func takingOf(args []string) (*taking, error) {
 	if err := t.readNames(names); err != nil {
 		return nil, err
 	}
-	only := ""
+	only, partly := "", false
 	flags.Visit(func(f *flag.Flag) {
+		partly = partly || f.Name == "min"
 		if f.Name == "callers" || f.Name == "for" || f.Name == "keys" {
 			only = f.Name
 		}
@@ -128,9 +129,9 @@ func takingOf(args []string) (*taking, error) {
 	switch {
 	case t.timeout <= 0:
 		return nil, usage.Errorf("take: -timeout %v: must be above zero", t.timeout)
-	case t.ask.Min < 0 || t.ask.Min > 0 && t.ask.Min > t.ask.N:
+	case partly && (t.ask.Min < 1 || t.ask.Min > t.ask.N):
 		return nil, usage.Errorf("take: -min %d: must be from 1 to N, which is %d", t.ask.Min, t.ask.N)
-	case t.ask.Min > 0 && t.ask.Debt:
+	case partly && t.ask.Debt:
 		return nil, usage.Error("take: -min takes a part of N and -debt all of it; write one of them")
 	case *measures:
 		t.bench = b

@@ -114,6 +114,7 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"3/h", "k", "-x"}, "-x; run 'throttle take -h'"},
 		{2, []string{"-min", "2", "3/h", "k"}, "-min 2: must be from 1 to N, which is 1"},
 		{2, []string{"-min=-1", "3/h", "k"}, "-min -1: must be"},
+		{2, []string{"-min", "0", "3/h", "k", "5"}, "-min 0: must be from 1 to N, which is 5"},
 		{2, []string{"-debt", "-min", "1", "3/h", "k", "5"}, "-min takes a part of N and -debt all of it; write one of them"},
 		{2, []string{"-timeout", "0s", "3/h", "k"}, "-timeout 0s: must be above zero"},
 		{2, []string{"-create", "3/h", "k"}, "-create: makes tables in PostgreSQL, and the store is of memory:; leave it out"},
