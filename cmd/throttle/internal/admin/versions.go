@@ -112,7 +112,8 @@ func (s *server) rollBack(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// reload is POST /api/v1/reload: the files are read again, as at SIGHUP.
+// reload is POST /api/v1/reload: the files are read again, as at SIGHUP. They are even if
+// the caller goes: else a source that is slow would count as failed until its next time.
 func (s *server) reload(w http.ResponseWriter, r *http.Request) error {
 	var ask reason
 	if err := receive(r, &ask); err != nil {
@@ -122,7 +123,7 @@ func (s *server) reload(w http.ResponseWriter, r *http.Request) error {
 		if s.c.Reload == nil {
 			return nil, failf(http.StatusNotFound, "this process has no files to read again")
 		}
-		if err := s.c.Reload(ctx); err != nil {
+		if err := s.c.Reload(context.WithoutCancel(ctx)); err != nil {
 			return nil, failf(http.StatusUnprocessableEntity, "%v; in place of what is bad, what was in use stays", err)
 		}
 		return s.inUse(), nil

@@ -1,12 +1,15 @@
 package admin
 
 import (
+	"context"
 	"math"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/rules"
 )
 
 // TestFor: a change lasts for at least the time that was asked for, and less than a
@@ -104,5 +107,17 @@ func TestEndedHasNoEnd(t *testing.T) {
 		if got := a.write("DELETE", path, because(of...)); got.status != 200 || strings.Contains(got.body, "until") {
 			t.Errorf("DELETE %s: %s, want no until", path, got.body)
 		}
+	}
+}
+
+// TestReloadAlone: a reload whose caller goes is carried out all the same.
+func TestReloadAlone(t *testing.T) {
+	s := &server{c: Config{Rules: new(rules.Live), Reload: context.Context.Err}, audit: audit{Journal: new(Journal)}}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(ctx, "POST", "/api/v1/reload", strings.NewReader(`{"why": "new rules"}`))
+	r.Header.Set("Content-Type", "application/json")
+	if err := s.reload(httptest.NewRecorder(), r); err != nil {
+		t.Errorf("reload: %v", err)
 	}
 }
