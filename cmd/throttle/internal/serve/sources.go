@@ -158,7 +158,7 @@ func (s *sources) reporter(name, from string) func(rules.Status) {
 		case is.Err == nil:
 			s.log.Warn("the rules could not be kept", "source", name, "from", from, "err", text)
 		case is.Version == "" && name == "file": // the program ends with it
-		case is.Version == "":
+		case is.Version == "" && is.Confirmed.IsZero(): // an overlay that was read may be empty
 			s.log.Error("no rules from there: they limit nobody", "source", name, "from", from, "err", text)
 		default:
 			s.log.Error("the rules stay as they are", "source", name, "from", from, "version", is.Version, "err", text)
