@@ -130,6 +130,30 @@ func TestDirectOverServers(t *testing.T) {
 	}
 }
 
+// TestUntyped: an answer without a Content-Type gets none, whatever its body looks like.
+func TestUntyped(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		io.WriteString(w, "<html><script>")
+	})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	two := &http.Transport{Protocols: new(http.Protocols)}
+	two.Protocols.SetUnencryptedHTTP2(true)
+	defer two.CloseIdleConnections()
+	for _, sender := range []http.RoundTripper{http.DefaultTransport, two} {
+		for _, r := range []*http.Request{e.request("GET", "/", nil), e.request("POST", "/", strings.NewReader("body"))} {
+			a, err := sender.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			if got, ok := a.Header["Content-Type"]; ok {
+				t.Errorf("%s %s: Content-Type %q, want none", a.Proto, r.Method, got)
+			}
+		}
+	}
+}
+
 // passed is a request as the upstream sees it, and its answer as the caller does.
 func passed(t *testing.T, change func(*http.Request), answer func(*http.Response), direct bool) string {
 	t.Helper()

@@ -146,6 +146,9 @@ func (x *exchange) WriteHeader(status int) {
 			h[f.name] = append(f.lines[:len(f.lines):len(f.lines)], h[f.name]...)
 		}
 	}
+	if _, typed := h["Content-Type"]; !typed && x.answer != nil {
+		h["Content-Type"] = nil // else net/http guesses one from the body
+	}
 	x.begins(status)
 	x.ResponseWriter.WriteHeader(status)
 	if x.answer != nil && !x.streams { // copied already; else ReverseProxy parses it only to learn that
