@@ -18,9 +18,9 @@ func (x *exchange) clean(r *http.Request) int {
 	if r.Method == http.MethodConnect { // this is no forward proxy
 		return http.StatusMethodNotAllowed
 	}
-	// net/http takes any method and host in HTTP/2. A method with a space would be a
-	// request line of its own to the upstream, and neither is the upstream's fault.
-	if !token(r.Method) || strings.ContainsFunc(r.Host, beyondASCII) {
+	// net/http takes any method, host and query in HTTP/2. A method or a query with a space
+	// would be a request line of its own to the upstream, and none is the upstream's fault.
+	if !token(r.Method) || strings.ContainsFunc(r.Host, beyondASCII) || strings.IndexByte(r.URL.RawQuery, ' ') >= 0 {
 		return http.StatusBadRequest
 	}
 	if r.URL.Opaque != "" || r.URL.Path == "" { // net/http would write an opaque URL as it is, whatever the path
