@@ -12,33 +12,9 @@ import (
 )
 
 // simple reports whether direct passes a request on: it has neither a body nor an
-// upgrade, and nothing in its query that services read in different ways.
+// upgrade.
 func simple(r *http.Request) bool {
-	if r.ContentLength != 0 || r.Header["Upgrade"] != nil || r.Header["Connection"] != nil {
-		return false
-	}
-	q := r.URL.RawQuery
-	if len(q) > maxQuery || strings.IndexByte(q, ';') >= 0 {
-		return false
-	}
-	for {
-		i := strings.IndexByte(q, '%')
-		if i < 0 {
-			return true
-		}
-		if i+2 >= len(q) || !hex(q[i+1]) || !hex(q[i+2]) {
-			return false
-		}
-		q = q[i+3:]
-	}
-}
-
-// maxQuery is a length below which there can not be more parameters than ReverseProxy
-// takes, which are 10,000.
-const maxQuery = 8 << 10
-
-func hex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+	return r.ContentLength == 0 && r.Header["Upgrade"] == nil && r.Header["Connection"] == nil
 }
 
 // direct passes a simple request on as httputil.ReverseProxy does, which serves all

@@ -56,8 +56,13 @@ func (x *exchange) forward(r *http.Request, pool *upstream.Pool, a *admit.Admiss
 	}
 }
 
-// rewrite completes what is sent to the upstream.
-func (x *exchange) rewrite(p *httputil.ProxyRequest) { x.state(p.Out.Header, p.In) }
+// rewrite completes what is sent to the upstream. The query is as the caller wrote it:
+// ReverseProxy takes away what package url does not read, as in ?q=100% and ?a=1;b=2, for
+// proxies that decide by the query.
+func (x *exchange) rewrite(p *httputil.ProxyRequest) {
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
+	x.state(p.Out.Header, p.In)
+}
 
 // state puts what the gateway says of a request in into h, the header for the
 // upstream. The fields that only a proxy may set are gone already, and those of
