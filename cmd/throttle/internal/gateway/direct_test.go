@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -129,6 +130,23 @@ func TestDirectOverServers(t *testing.T) {
 		got, bare := seen(method, path), seen(method, path, "Connection: Upgrade", "Upgrade: websocket")
 		if got != bare || !strings.Contains(got, want) {
 			t.Errorf("%s: %s\nwant what ReverseProxy does, %s, with %s", path, got, bare, want)
+		}
+	}
+}
+
+// TestEncodedPath: a path is as the caller wrote it, but for what no path may have, which is
+// encoded: an encoded slash remains one.
+func TestEncodedPath(t *testing.T) {
+	to := service(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RequestURI) })
+	for _, base := range []string{"", "/base"} {
+		e := serve(t, Config{Routes: []Route{{To: []string{to + base}}}})
+		for path, want := range map[string]string{
+			"/a/%2fb%20c": "", "/[a]%2F(b);c": "", "/a%7Cb": "", "/a|b": "/a%7Cb", "/a|b%2Fc": "/a%7Cb%2Fc",
+			"/{a}%2F%3F": "/%7Ba%7D%2F%3F", "/caf\xc3\xa9%2fx": "/caf%C3%A9%2fx", "/\xff%2F\"": "/%FF%2F%22",
+		} {
+			if _, got := e.raw(lines("GET "+path+" HTTP/1.1", "Host: h")); got != base+cmp.Or(want, path) {
+				t.Errorf("%q, behind %q: the service gets %q, want %q", path, base, got, base+cmp.Or(want, path))
+			}
 		}
 	}
 }

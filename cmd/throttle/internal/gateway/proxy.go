@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -109,6 +110,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	x.tried = x.aimed[:0]
 	base := *r.URL
+	base.RawPath = encoded(base.RawPath)
 	var last error
 	for len(x.tried) < maxTries {
 		e, err := x.pool.Pick(r.Context(), x.tried)
@@ -151,6 +153,28 @@ func (x *exchange) aim(r *http.Request, base *url.URL) {
 	if at.RawPath != "" || to.RawPath != "" {
 		r.URL.RawPath = joined(to.EscapedPath(), at.EscapedPath())
 	}
+}
+
+// encoded is a path as the caller wrote it, with what may not stand in one encoded.
+// Package url would encode all of it anew for that, and an encoded '/' would be one.
+func encoded(raw string) string {
+	if !strings.ContainsFunc(raw, stray) {
+		return raw
+	}
+	var b strings.Builder
+	for _, c := range []byte(raw) {
+		if stray(rune(c)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// stray reports whether c may not stand in a path that is encoded.
+func stray(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && !strings.ContainsRune("-._~/!$&'()*+,;=:@%[]", c)
 }
 
 // climbs reports whether a path has a segment "..".
