@@ -151,6 +151,42 @@ func TestEncodedPath(t *testing.T) {
 	}
 }
 
+// TestTrailersOfLength: in HTTP/2 an answer may have a length and trailers. Callers of HTTP/1.1
+// get these in chunks; an answer to HEAD keeps its length.
+func TestTrailersOfLength(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Trailer", "X-Sum")
+		w.Header().Set("Content-Length", "4")
+		io.WriteString(w, "some")
+		w.Header().Set("X-Sum", "7")
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	defer s.Close()
+	e := serve(t, Config{Routes: []Route{{To: []string{strings.Replace(s.URL, "http:", "h2c:", 1)}}}})
+	for method, want := range map[string]string{"GET": "some 7", "POST": "some 7", "HEAD": "4"} {
+		r := e.request(method, "/", nil)
+		if method == "POST" {
+			r = e.request(method, "/", strings.NewReader("body"))
+		}
+		a, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		body, err := io.ReadAll(a.Body)
+		got := string(body) + " " + a.Trailer.Get("X-Sum")
+		if method == "HEAD" {
+			got = a.Header.Get("Content-Length")
+		}
+		if got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", method, got, err, want)
+		}
+	}
+}
+
 // TestUntyped: an answer without a Content-Type gets none, whatever its body looks like.
 func TestUntyped(t *testing.T) {
 	to := service(t, func(w http.ResponseWriter, _ *http.Request) {

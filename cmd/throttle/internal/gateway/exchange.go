@@ -46,6 +46,7 @@ type exchange struct {
 	cleared   bool // the ReverseProxy has cleared the header after a 1xx answer
 	early     int  // how many 1xx answers there were
 	old       bool // the caller speaks HTTP/1.0, in which there are no 1xx answers
+	chunks    bool // the caller speaks HTTP/1.1, in which only chunks have trailers
 	duplex    bool // its answer may begin before its body ends, in HTTP/1
 	tunnel    bool
 	streams   bool

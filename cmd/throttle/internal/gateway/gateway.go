@@ -192,6 +192,7 @@ func (g *Gateway) said(address string, err error) {
 // ServeHTTP serves a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{ResponseWriter: w, g: g, trailer: r.Trailer, old: !r.ProtoAtLeast(1, 1)}
+	x.chunks = r.ProtoMajor == 1 && !x.old
 	x.carried.x = x
 	x.carried.Context, x.cancel = context.WithCancel(r.Context())
 	if g.cfg.OnServed != nil {

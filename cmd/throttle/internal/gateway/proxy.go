@@ -124,7 +124,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		x.aim(r, &base)
 		answer, err := e.RoundTrip(r)
 		if err == nil {
-			return x.answered(answer), nil
+			return x.answered(r.Method, answer), nil
 		}
 		e.Release()
 		x.endpoint, last = nil, err
@@ -206,12 +206,15 @@ func joined(a, b string) string {
 	return strings.TrimSuffix(a, "/") + "/" + strings.TrimPrefix(b, "/")
 }
 
-// answered notes that the upstream has answered.
-func (x *exchange) answered(a *http.Response) *http.Response {
+// answered notes that the upstream has answered a request by method.
+func (x *exchange) answered(method string, a *http.Response) *http.Response {
 	x.answer = a
 	if x.served != nil {
 		x.served.Wait = time.Since(x.began) - x.served.Admission
 		x.served.Upstream = x.endpoint.Address
+	}
+	if x.chunks && len(a.Trailer) > 0 && method != http.MethodHead { // with a length, as in HTTP/2, they would be lost
+		delete(a.Header, "Content-Length")
 	}
 	if a.StatusCode == http.StatusSwitchingProtocols {
 		if c, ok := a.Body.(io.ReadWriteCloser); ok {
