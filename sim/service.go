@@ -18,7 +18,8 @@ type Pause struct {
 // Slow makes a part of the workers of a server slower: one node of several.
 type Slow struct {
 	// Share is the share of the workers that are slow, and of the requests that
-	// go to them, whether they are busy or not. If zero, none is.
+	// go to them, whether they are busy or not. If zero, none is; otherwise at
+	// least one worker is slow, and one is not.
 	Share float64
 	// Times is how many times as long their work takes.
 	Times float64
@@ -46,10 +47,16 @@ func (v *server) staff() {
 	v.speed = 1
 	v.pools = []pool{{workers: w.AtOnce, times: 1}}
 	if w.Slow.Share > 0 {
-		slow := max(1, int(math.Round(float64(w.AtOnce)*w.Slow.Share)))
+		slow := w.slow()
 		v.pools[0].workers -= slow
 		v.pools = append(v.pools, pool{workers: slow, times: w.Slow.Times})
 	}
+}
+
+// slow is how many workers are slow: one at least, and not all, as no request that
+// goes to the others would ever be worked on then.
+func (w *Service) slow() int {
+	return min(max(1, int(math.Round(float64(w.AtOnce)*w.Slow.Share))), w.AtOnce-1)
 }
 
 // pick chooses the pool of a request.
@@ -189,7 +196,7 @@ func (w *Service) rate() float64 {
 		rate *= 1 - float64(w.Pause.Length)/float64(w.Pause.Every)
 	}
 	if w.Slow.Share > 0 {
-		slow := max(1, math.Round(float64(w.AtOnce)*w.Slow.Share)) / float64(w.AtOnce)
+		slow := float64(w.slow()) / float64(w.AtOnce)
 		rate *= min((1-slow)/(1-w.Slow.Share), slow/w.Slow.Share/w.Slow.Times)
 	}
 	return rate

@@ -60,3 +60,23 @@ func TestFairInWindows(t *testing.T) {
 		}
 	}
 }
+
+// However large the part of a service that is slow, some workers are not, and work
+// on the requests that come to them.
+func TestSlowPartIsNotAll(t *testing.T) {
+	for _, c := range []struct {
+		atOnce int
+		share  float64
+	}{{2, 0.8}, {3, 0.9}, {10, 0.96}, {100, 0.999}} {
+		r := play(t, Scenario{
+			Name: "slow", Duration: 10 * time.Minute,
+			Server:  Server{Service: Service{Time: 100 * time.Millisecond, AtOnce: c.atOnce, Queue: -1, Slow: Slow{Share: c.share, Times: 2}}},
+			Network: Network{Latency: 50 * time.Millisecond},
+			Clients: []Group{{Processes: 1, Workers: 20}},
+		}, "none", 1)
+		if r.Throttled > 0 || r.Served < 1000 || !(r.Utilisation.V <= 1.1) {
+			t.Errorf("%d at once, %v slow: %d served, %d refused, utilisation %.2f; want 1000 and more, 0, and at most 1.1",
+				c.atOnce, c.share, r.Served, r.Throttled, r.Utilisation.V)
+		}
+	}
+}
