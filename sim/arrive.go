@@ -97,7 +97,7 @@ func (r *Run) comes(p *process, g *Group) bool {
 // gap is a draw of the time between two calls that come up by themselves. Each
 // process draws its own, so that the same come under every policy.
 func (p *process) gap(rate float64) int64 {
-	return int64(-math.Log(1-p.random.unit()) / rate * 1e9)
+	return integer(-math.Log(1-p.random.unit()) / rate * 1e9)
 }
 
 // lasts is a draw of how long something takes whose middle is d.
@@ -108,6 +108,13 @@ func (r *random) lasts(d, spread, tail float64) float64 {
 	}
 	return d
 }
+
+// never is an instant that no run comes to: 146 years.
+const never = int64(1) << 62
+
+// integer is x without its fraction, or half of never where it is more: a draw may
+// be of any size.
+func integer(x float64) int64 { return int64(min(x, float64(never/2))) }
 
 // normal is a draw of the standard normal distribution (Box and Muller 1958).
 func (r *random) normal() float64 {

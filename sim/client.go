@@ -56,7 +56,7 @@ func (r *Run) begin(w *worker, g *Group) {
 		w.key = int(r.random.unit() * float64(g.Keys))
 	}
 	if g.Cost.Mean > 0 {
-		w.cost = max(1, int64(r.random.lasts(float64(g.Cost.Mean), g.Cost.Spread, g.Cost.Tail)+0.5))
+		w.cost = max(1, integer(r.random.lasts(float64(g.Cost.Mean), g.Cost.Spread, g.Cost.Tail)+0.5))
 	}
 	w.lane.prepare(w, g, r.server)
 	w.ticket.Deadline, w.ticket.End, w.until = time.Time{}, time.Time{}, 0

@@ -70,9 +70,9 @@ func (r *Run) send(w *worker) {
 	}
 	n := r.scenario.Network
 	latency := r.random.lasts(float64(n.Latency), n.Spread, n.Tail)
-	there := int64(latency / 2)
+	there := integer(latency / 2)
 	f := r.fly(w)
-	f.back = int64(latency) - there
+	f.back = integer(latency) - there
 	arrives := true
 	if n.Loss > 0 {
 		u := r.random.unit()

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"math"
 	"time"
 
 	"github.com/throttle-go/throttle/pace"
@@ -109,7 +108,7 @@ const (
 // New prepares a run. The scenario must have passed Check. The run begins at
 // time.Unix(0, 0).
 func New(s Scenario, p Policy, seed uint64) *Run {
-	r := &Run{scenario: s, random: random(seed), finish: -1, end: math.MaxInt64, worked: true}
+	r := &Run{scenario: s, random: random(seed), finish: -1, end: never, worked: true}
 	r.random = random(uint64(r.random.unit() * (1 << 53)))
 	if s.Duration > 0 {
 		r.end = int64(s.Duration)

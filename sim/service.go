@@ -102,7 +102,7 @@ func (r *Run) toil(f *flight) {
 func (r *Run) finishes(p *pool, together int) int64 {
 	w := &r.server.Service
 	work := r.random.lasts(float64(w.Time), w.Spread, w.Tail) + float64(w.Each)*float64(together)
-	return w.Pause.after(r.now, int64(work*r.server.speed*p.times))
+	return w.Pause.after(r.now, integer(work*r.server.speed*p.times))
 }
 
 // next lets a worker that has become free begin what waits, as a batch if the
@@ -167,6 +167,9 @@ func (p Pause) after(now, work int64) int64 {
 	work -= left
 	now += left
 	periods := (work - 1) / busy // whole ones, as a pause never ends work
+	if periods > never/2/every {
+		return now + never/2
+	}
 	return now + periods*every + length + work - periods*busy
 }
 

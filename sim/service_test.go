@@ -80,3 +80,34 @@ func TestSlowPartIsNotAll(t *testing.T) {
 		}
 	}
 }
+
+// Draws that no run lasts long enough for, of calls that hardly ever come, work with a
+// long tail on a slow server, or work between pauses, are far in the future, and not in
+// the past.
+func TestDrawsBeyondTheRun(t *testing.T) {
+	year := 365 * 24 * time.Hour
+	rare := 1 / year.Seconds()
+	long := Service{Time: time.Hour, Tail: 3, AtOnce: 2, Queue: -1, Slow: Slow{Share: 0.5, Times: 1000}, Speeds: []Speed{{Times: 1000}}}
+	paused := Service{Time: time.Hour, AtOnce: 2, Queue: -1, Pause: Pause{Every: time.Hour, Length: time.Hour - 1}}
+	for _, c := range []struct {
+		name    string
+		service Service
+		group   Group
+		sent    int64
+	}{
+		{"batches once in 10,000 years", Service{}, Group{Processes: 2, Workers: 2, Arrivals: rare, Batch: 10_000}, 0},
+		{"steps of them", Service{}, Group{Processes: 2, Workers: 2, Steps: []Arrive{{Rate: rare}, {At: time.Second}}, Batch: 10_000}, 0},
+		{"months of work", long, Group{Processes: 20, Workers: 20}, 400},
+		{"an hour of work, a nanosecond an hour", paused, Group{Processes: 2, Workers: 2}, 4},
+	} {
+		for seed := uint64(1); seed <= 5; seed++ {
+			r := play(t, Scenario{
+				Name: "far", Duration: time.Minute, Server: Server{Service: c.service},
+				Network: Network{Latency: 50 * time.Millisecond}, Clients: []Group{c.group},
+			}, "none", seed)
+			if r.Sent != c.sent || r.Served != 0 || r.Overflow != 0 {
+				t.Errorf("%s, seed %d: %d sent, %d served, %d overflow in a minute; want %d, 0, 0", c.name, seed, r.Sent, r.Served, r.Overflow, c.sent)
+			}
+		}
+	}
+}
