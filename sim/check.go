@@ -19,6 +19,7 @@ const (
 	maxKeys     = 10_000
 	maxTrace    = 1_000_000
 	maxTail     = 3
+	maxScale    = 1_000_000_000
 	maxCells    = 1_000_000 // that a server counts apart, and that callers do
 	startWithin = 50 * time.Millisecond
 )
@@ -69,8 +70,10 @@ func (s Scenario) checkServer() error {
 		return fmt.Errorf("%d changes: at most %d", len(v.Changes), maxChanges)
 	case (len(v.Changes) > 0 || v.Scale.Every > 0) && v.Limit.Unlimited():
 		return fmt.Errorf("changes need a limit to change")
-	case v.Scale.Every > 0 && (v.Scale.Target <= 0 || v.Scale.Min <= 0 || v.Scale.Max < v.Scale.Min || v.Scale.Delay < 0):
-		return fmt.Errorf("auto-scaler %+v: needs a target and 0 < min <= max", v.Scale)
+	case v.Scale.Every > 0 && (!(v.Scale.Target > 0) || v.Scale.Min <= 0 || v.Scale.Max < v.Scale.Min || v.Scale.Max > maxScale):
+		return fmt.Errorf("auto-scaler %+v: needs a target and 0 < min <= max <= %d", v.Scale, maxScale)
+	case v.Scale.Delay < 0 || max(v.Scale.Delay, v.Scale.Every) > maxDuration:
+		return fmt.Errorf("auto-scaler %+v: delay and every must be within 0 and %v", v.Scale, maxDuration)
 	}
 	return s.checkChanges()
 }
@@ -171,6 +174,8 @@ func (s Scenario) checkClients() error {
 			return fmt.Errorf("%smore than %d workers in all", where, maxWorkers)
 		case g.Join < 0 || g.Leave < 0 || g.Every < 0 || g.On < 0 || g.Off < 0 || g.Work < 0:
 			return fmt.Errorf("%stimes and work must not be negative", where)
+		case max(g.Join, g.Leave, g.On, g.Off) > maxDuration || g.Every > maxDuration/time.Duration(g.Processes):
+			return fmt.Errorf("%sjoin, leave, on, off, and every times the processes, must be within %v", where, maxDuration)
 		case g.Leave > 0 && g.Leave <= g.Join:
 			return fmt.Errorf("%sleaves at %v but joins at %v", where, g.Leave, g.Join)
 		case g.Off > 0 && g.On == 0:

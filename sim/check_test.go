@@ -44,6 +44,18 @@ func TestCheckOfCallsAndLimits(t *testing.T) {
 			v.Limit = limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: 3 * limit.Month}
 			v.Scale = AutoScale{Every: 1, Target: 1, Min: 1, Max: 1}
 		}},
+		{"auto-scaler", func(v *Server, _ *Network, _ *Group) {
+			v.Scale = AutoScale{Every: 1, Target: math.NaN(), Min: 1, Max: 1}
+		}},
+		{"max <= 1000000000", func(v *Server, _ *Network, _ *Group) {
+			v.Scale = AutoScale{Every: 1, Target: 1, Min: 1, Max: 1 << 31}
+		}},
+		{"delay", func(v *Server, _ *Network, _ *Group) {
+			v.Scale = AutoScale{Every: 1, Delay: math.MaxInt64, Target: 1, Min: 1, Max: 1}
+		}},
+		{"join", func(_ *Server, _ *Network, g *Group) { g.Join = math.MaxInt64 }},
+		{"off", func(_ *Server, _ *Network, g *Group) { g.On, g.Off = 1, math.MaxInt64 }},
+		{"every", func(_ *Server, _ *Network, g *Group) { g.Processes, g.Every = 400, 24*time.Hour }},
 		{"queue", func(v *Server, _ *Network, _ *Group) { v.Limit.Kind, v.Queue = limit.FixedWindow, 1 }},
 		{"phase", func(v *Server, _ *Network, _ *Group) { v.Phase = -1 }},
 		{"missing", func(v *Server, _ *Network, _ *Group) { v.Blur.Missing = 1.1 }},
