@@ -125,7 +125,7 @@ func (r *Run) Result() Result {
 // times fills in the measures of time and capacity.
 func (r *Run) times(res *Result) {
 	end := time.Duration(r.now)
-	if r.finish >= 0 {
+	if r.finish >= 0 && r.finish <= r.now { // a stop may come after the end
 		end = time.Duration(r.finish)
 		res.Finish = pace.Some(end.Seconds())
 	}

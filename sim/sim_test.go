@@ -123,6 +123,10 @@ func TestStops(t *testing.T) {
 	if r := play(t, s, "none", 1); r.Served != 3 {
 		t.Errorf("served %d, want 3: of 5, until 2 remain", r.Served)
 	}
+	s.Duration, s.Network.Latency, s.Stop.Remaining.V = 30*time.Second, 50*time.Second, 4
+	if r := play(t, s, "none", 1); r.Finish.OK {
+		t.Errorf("finish at %v s, by an answer that comes after the end at %v; want none", r.Finish.V, s.Duration)
+	}
 	r := New(small(), policy(t, "none"), 1)
 	r.MaxSent = 10
 	for !r.Step(1000) {
