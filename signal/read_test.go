@@ -129,6 +129,11 @@ var readTests = []struct {
 	},
 	{"the last reset binds", 429, `RateLimit: "a";r=0;t=3, "b";r=0;t=9, "c";r=0;t=5`, "throttled after=9s r=0 t=9s"},
 	{
+		"the later reset binds, with its own window", 429,
+		"RateLimit: \"long\";r=0;t=50, \"short\";r=0;t=1\nRateLimit-Policy: \"long\";q=10;w=60, \"short\";q=10;w=1",
+		"throttled after=50s r=0 t=50s q=10 w=1m0s",
+	},
+	{
 		"the later reset binds", 200,
 		"RateLimit: \"a\";r=5;t=9, \"b\";r=5;t=3\nRateLimit-Policy: \"a\";q=10;w=60, \"b\";q=20;w=60",
 		"served r=5 t=9s q=10 w=1m0s",

@@ -271,7 +271,7 @@ func (r *reader) exhausted(reset pace.Opt[time.Duration], by string) {
 // the least remaining, and among equals the one that resets last. Where two
 // fields tell of the same limit, each fills in what the other left out.
 func (r *reader) bind(p Policy) bool {
-	same := r.binds && p.Remaining == r.Remaining && (p.Limit == r.Limit || !p.Limit.OK || !r.Limit.OK)
+	same := r.binds && p.Remaining == r.Remaining && agree(p.Limit, r.Limit) && agree(p.Window, r.Window)
 	switch {
 	case !r.binds:
 	case same:
@@ -289,6 +289,9 @@ func (r *reader) bind(p Policy) bool {
 	r.Burst = p.Burst
 	return true
 }
+
+// agree reports whether a and b may be the same, as far as both are stated.
+func agree[T comparable](a, b pace.Opt[T]) bool { return a == b || !a.OK || !b.OK }
 
 func or[T any](a, b pace.Opt[T]) pace.Opt[T] {
 	if a.OK {
