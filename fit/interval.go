@@ -65,7 +65,7 @@ func (c *scorer) weigh(f found) weighed {
 		}
 	}
 	c.snap(&w)
-	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, f.p.n, false)
+	w.n = c.profile(&w.found, func(p *params) *float64 { return &p.n }, w.p.n, false)
 	w.widen(c.modes(8), c.margin())
 	return w
 }
