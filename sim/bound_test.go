@@ -262,3 +262,18 @@ func TestBoundOfServersThatCountApart(t *testing.T) {
 		}
 	}
 }
+
+// Callers that give up before their request has come to the server take nothing from
+// others that the server counts apart.
+func TestBoundOfCallersThatGiveUp(t *testing.T) {
+	s := Scenario{
+		Name: "apart", Duration: 5 * time.Minute, Network: Network{Latency: 87 * time.Millisecond},
+		Server:  Server{Limit: bucketOf(11, 3*time.Second, 11), By: ByProcess},
+		Clients: []Group{{Processes: 3, Workers: 3}},
+	}
+	want := finish(Bound(s, 1)).Groups[0].Served
+	s.Clients = append(s.Clients, Group{Processes: 2, Workers: 2, Arrivals: 16, Patience: 10 * time.Second})
+	if got := finish(Bound(s, 1)).Groups[0].Served; got < want-10 {
+		t.Errorf("served %d beside callers that give up, want %d as without them", got, want)
+	}
+}

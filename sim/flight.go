@@ -51,9 +51,9 @@ func (r *Run) of(e event) *flight {
 }
 
 // land makes room if nothing more will happen to a flight and no caller waits
-// for it.
+// for it. It does nothing if that has been done.
 func (r *Run) land(f *flight) {
-	if f.coming == 0 && !f.awaited {
+	if f.coming == 0 && !f.awaited && f.worker != nil {
 		f.worker = nil
 		r.landed = append(r.landed, f)
 	}
