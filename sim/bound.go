@@ -14,7 +14,8 @@ import (
 // instant at which the server admits it. No request is ever refused, and at any
 // time as many calls have been served as can be. It is the same as a server that
 // keeps requests waiting, first come first served, instead of refusing them, and
-// is simulated so.
+// is simulated so. A call that can no longer be answered within its Patience ends at
+// once.
 //
 // Where a server counts processes, keys or several limits apart, the first in
 // line that it would admit goes first. Nodes that share the work are one.
@@ -78,6 +79,12 @@ func (r *Run) admit() {
 	l, next := r.line, int64(math.MaxInt64)
 	for i := 0; i < len(l.flights); {
 		f := l.flights[i]
+		if r.vain(f) {
+			l.take(i)
+			f.coming--
+			r.drop(f.worker)
+			continue
+		}
 		at := r.now
 		if f.awaited { // its caller has not given it up
 			at = r.server.free(r.now, f)
@@ -100,6 +107,12 @@ func (r *Run) admit() {
 		l.due = next
 		r.queue.push(next, evAdmit, 0)
 	}
+}
+
+// vain reports whether the caller of a request in line will have given it up before
+// an answer could be back. The coordinator ends it then: it would waste the limit.
+func (r *Run) vain(f *flight) bool {
+	return f.awaited && f.worker.until > 0 && r.now+f.back > f.worker.until
 }
 
 // take removes the i-th; the first is the common case.

@@ -277,3 +277,21 @@ func TestBoundOfCallersThatGiveUp(t *testing.T) {
 		t.Errorf("served %d beside callers that give up, want %d as without them", got, want)
 	}
 }
+
+// No policy serves more than the bound where callers give up: it does not spend the
+// limit on calls whose answers come too late.
+func TestBoundOfTheImpatient(t *testing.T) {
+	for _, patience := range []time.Duration{450 * time.Millisecond, 600 * time.Millisecond, time.Second, 3 * time.Second} {
+		s := Scenario{
+			Name: "impatient", Duration: 5 * time.Minute, Network: Network{Latency: 430 * time.Millisecond},
+			Server:  Server{Limit: limit.Limit{Kind: limit.SlidingWindow, Count: 22, Period: 3 * time.Second}},
+			Clients: []Group{{Processes: 4, Workers: 3, Patience: patience}},
+		}
+		most := finish(Bound(s, 1)).Served
+		for _, policy := range []string{"none", "backoff", "adaptive-informed"} {
+			if got := play(t, s, policy, 1).Served; float64(got) > 1.02*float64(most) {
+				t.Errorf("patience %v: %s serves %d calls, and the bound %d", patience, policy, got, most)
+			}
+		}
+	}
+}

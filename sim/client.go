@@ -154,9 +154,13 @@ func (r *Run) giveUp(w *worker) {
 		r.queue.push(w.until, evGiveUp, w.index)
 		return
 	}
-	if !w.calling {
-		return
+	if w.calling {
+		r.drop(w)
 	}
+}
+
+// drop ends the worker's call, wherever it is.
+func (r *Run) drop(w *worker) {
 	now := w.lane.time(r.now)
 	if f := w.flight; f != nil {
 		f.awaited, w.flight = false, nil
