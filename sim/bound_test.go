@@ -295,3 +295,18 @@ func TestBoundOfTheImpatient(t *testing.T) {
 		}
 	}
 }
+
+// A server that delays answers too late for a timeout where many wait for a token: the
+// coordinator sends no request before its token is there.
+func TestBoundOfDelays(t *testing.T) {
+	s := Scenario{
+		Name: "delays", Duration: 5 * time.Minute, Network: Network{Latency: 65 * time.Millisecond},
+		Server:  Server{Limit: bucketOf(16, 10*time.Second, 1), Queue: 9},
+		Clients: []Group{{Processes: 4, Workers: 3}},
+	}
+	want := finish(Bound(s, 1)).Served
+	s.Clients[0].Timeout = time.Second
+	if got := finish(Bound(s, 1)).Served; want < 480 || got < want-5 {
+		t.Errorf("served %d calls with a timeout, want %d as without one, of 480", got, want)
+	}
+}
