@@ -77,8 +77,10 @@ type Model struct {
 }
 
 // Limit returns the limit that package limit decides by as m does; ok is false
-// for Unlimited, Concurrency and Delay. Rates are rounded to five digits. The
-// Phase is lost: package limit aligns windows to 1970.
+// for Unlimited, Concurrency and Delay. A rate within 0.3 % of a whole number a
+// second, or for slow ones a minute, an hour or a day, becomes that number, and
+// others are rounded to five digits. The Phase is lost: package limit aligns windows
+// to 1970.
 func (m Model) Limit() (l limit.Limit, ok bool) {
 	switch m.Kind {
 	case TokenBucket:

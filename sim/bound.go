@@ -26,7 +26,10 @@ import (
 // first of them opens a window, as in a FirstHitWindow, a coordinator that knew
 // could sometimes do better by keeping it back. Where processes leave, a policy
 // may serve more, by some 4 %: which of them are served first decides how many
-// calls they make, as each that leaves finishes only the call that it holds.
+// calls they make, as each that leaves finishes only the call that it holds. So it
+// may where few workers hold calls about keys that are counted apart, by 10 to 30 %
+// in one of a thousand scenarios drawn at random: which keys wait decides how much
+// of each limit is used.
 func Bound(s Scenario, seed uint64) *Run {
 	s.Server.Hints = Hints{}
 	s.Server.unite()
