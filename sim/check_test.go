@@ -44,18 +44,6 @@ func TestCheckOfCallsAndLimits(t *testing.T) {
 			v.Limit = limit.Limit{Kind: limit.CalendarWindow, Count: 5, Period: 3 * limit.Month}
 			v.Scale = AutoScale{Every: 1, Target: 1, Min: 1, Max: 1}
 		}},
-		{"auto-scaler", func(v *Server, _ *Network, _ *Group) {
-			v.Scale = AutoScale{Every: 1, Target: math.NaN(), Min: 1, Max: 1}
-		}},
-		{"max <= 1000000000", func(v *Server, _ *Network, _ *Group) {
-			v.Scale = AutoScale{Every: 1, Target: 1, Min: 1, Max: 1 << 31}
-		}},
-		{"delay", func(v *Server, _ *Network, _ *Group) {
-			v.Scale = AutoScale{Every: 1, Delay: math.MaxInt64, Target: 1, Min: 1, Max: 1}
-		}},
-		{"join", func(_ *Server, _ *Network, g *Group) { g.Join = math.MaxInt64 }},
-		{"off", func(_ *Server, _ *Network, g *Group) { g.On, g.Off = 1, math.MaxInt64 }},
-		{"every", func(_ *Server, _ *Network, g *Group) { g.Processes, g.Every = 400, 24*time.Hour }},
 		{"queue", func(v *Server, _ *Network, _ *Group) { v.Limit.Kind, v.Queue = limit.FixedWindow, 1 }},
 		{"phase", func(v *Server, _ *Network, _ *Group) { v.Phase = -1 }},
 		{"missing", func(v *Server, _ *Network, _ *Group) { v.Blur.Missing = 1.1 }},
@@ -77,6 +65,29 @@ func TestCheckOfCallsAndLimits(t *testing.T) {
 		s := small()
 		s.Clients = slices.Clone(s.Clients)
 		test.spoil(&s.Server, &s.Network, &s.Clients[0])
+		if err := s.Check(); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Check = %v, want one line about %q", err, test.want)
+		}
+	}
+}
+
+// Times and rates that a run cannot count to are refused.
+func TestCheckOfHugeNumbers(t *testing.T) {
+	scale := AutoScale{Every: 1, Target: 1, Min: 1, Max: 1}
+	for _, test := range []struct {
+		want  string
+		spoil func(*AutoScale, *Group)
+	}{
+		{"auto-scaler", func(a *AutoScale, _ *Group) { a.Target = math.NaN() }},
+		{"max <= 1000000000", func(a *AutoScale, _ *Group) { a.Max = 1 << 31 }},
+		{"delay", func(a *AutoScale, _ *Group) { a.Delay = math.MaxInt64 }},
+		{"join", func(_ *AutoScale, g *Group) { g.Join = math.MaxInt64 }},
+		{"off", func(_ *AutoScale, g *Group) { g.On, g.Off = 1, math.MaxInt64 }},
+		{"every", func(_ *AutoScale, g *Group) { g.Processes, g.Every = 400, 24*time.Hour }},
+	} {
+		s := small()
+		s.Clients, s.Server.Scale = slices.Clone(s.Clients), scale
+		test.spoil(&s.Server.Scale, &s.Clients[0])
 		if err := s.Check(); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Check = %v, want one line about %q", err, test.want)
 		}
