@@ -89,6 +89,8 @@ func (t *Throttle) enter(ctx context.Context, w *waiter, opts *CallOptions) (sta
 		e.Reason = ErrWouldWait
 	case w.late(w.since):
 		e.Reason = context.DeadlineExceeded
+	case w.ticket.TooLate:
+		e.Reason, e.ended = ErrTooLate, context.DeadlineExceeded
 	}
 	return false, t.giveUp(w, w.since, e)
 }
@@ -118,6 +120,8 @@ func (t *Throttle) answered(ctx context.Context, w *waiter) (started, retry bool
 		e = &Error{Reason: ErrBudget}
 	case w.late(now):
 		e.Reason = context.DeadlineExceeded
+	case w.ticket.TooLate:
+		e.Reason, e.ended = ErrTooLate, context.DeadlineExceeded
 	}
 	return false, false, t.giveUp(w, now, e)
 }

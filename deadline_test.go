@@ -268,3 +268,40 @@ func (e *ending) Start(now time.Time, r pace.Request) {
 	}
 	e.Fixed.Start(now, r)
 }
+
+// A call whose wait would leave it too little time for an answer is refused at once, once
+// calls have timed out: the turn is for one that has the time.
+func TestTooLateOnEntry(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 1}}
+		call := func(long time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			return th.Do(ctx, func(ctx context.Context) error {
+				select {
+				case <-time.After(100 * time.Millisecond):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		}
+		for range 16 {
+			if err := call(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		if err := call(50 * time.Millisecond); err != context.DeadlineExceeded {
+			t.Fatalf("%v, want a time-out", err)
+		}
+		began := time.Now()
+		err := call(970 * time.Millisecond) // its turn comes in 950 ms
+		if !errors.Is(err, throttle.ErrTooLate) || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 0 {
+			t.Errorf("%v after %v, want ErrTooLate at once", err, time.Since(began))
+		}
+		if err := call(1200 * time.Millisecond); err != nil {
+			t.Errorf("a call with enough time: %v", err)
+		}
+	})
+}

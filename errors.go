@@ -24,9 +24,10 @@ var (
 	// ErrQueueFull says that too many calls were waiting already, see
 	// [Throttle.MaxWaiting].
 	ErrQueueFull = errors.New("too many calls are waiting")
-	// ErrTooLate says that a call that waited would not be answered before the
-	// deadline of its context: others with more time left have started in its
-	// place. Such an [Error] is a context.DeadlineExceeded too.
+	// ErrTooLate says that a call would not be answered before the deadline of its
+	// context: others with more time left have started in its place, or the wait
+	// foreseen would leave it too little. Such an [Error] is a
+	// context.DeadlineExceeded too.
 	ErrTooLate = errors.New("would not be answered before its deadline")
 	// ErrWouldWait says that Try would have had to wait.
 	ErrWouldWait = errors.New("not without waiting")

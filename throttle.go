@@ -157,7 +157,8 @@ type waiter struct {
 // wait outlives ctx or MaxWait; one that is forecast to do so is refused at
 // once, by an Error that holds the forecast. f is not called with a ctx that is done.
 // A call with too little time left for an answer before the deadline of ctx is passed
-// over as soon as another call with more time waits, see [ErrTooLate].
+// over as soon as another call with more time waits, and refused at once if its wait
+// would leave it too little, see [ErrTooLate].
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {

@@ -142,8 +142,8 @@ func (g *Gate) full() bool {
 }
 
 // Enter puts t in line and forecasts how long it will wait, Never if that is
-// unknown. It refuses t, and forgets it, when the line is full, or when t would
-// have to wait beyond its Deadline. t must not be inside already.
+// unknown. It refuses t, and forgets it, when the line is full, when t would have to
+// wait beyond its Deadline, or when it would be TooLate. t must not be inside already.
 func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool) {
 	if t.at != outside {
 		panic("pace: Enter of a ticket that is already inside")
@@ -165,12 +165,14 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	if most == 0 {
 		most = defaultMaxWaiting
 	}
-	if g.Waiting() >= max(most, 1) || t.late(now, t.Forecast) {
+	t.entered = now
+	t.TooLate = g.tooLate(now, t)
+	if g.Waiting() >= max(most, 1) || t.late(now, t.Forecast) || t.TooLate {
 		return t.Forecast, false
 	}
 	g.purse.add(g.purse.Call)
 	g.arrivals++
-	t.arrival, t.entered = g.arrivals, now
+	t.arrival = g.arrivals
 	t.request.Luck = luckOf(g.Seed, t.arrival, 0)
 	g.lineUp(t)
 	return t.Forecast, true
@@ -230,9 +232,9 @@ func (g *Gate) lineUp(t *Ticket) {
 // Done ends a try that Next had started, and passes the caller's report on to
 // the Controller. If retry is true, t waits again, at its old place in line;
 // otherwise it has left. A throttled or failed call is given up after Tries or
-// Retries, when its report is Final, when the Controller says so, and when its
-// wait would end after its Deadline; a failed one also when the Budget is used
-// up.
+// Retries, when its report is Final, when the Controller says so, when its wait
+// would end after its Deadline, and when it would be TooLate; a failed one also when
+// the Budget is used up.
 func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	elsewhere := t.Elsewhere
 	t.Elsewhere = false
@@ -260,7 +262,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 		t.Forecast = max(rest, w)
 	}
 	t.foresee(now, false)
-	if t.late(now, t.Forecast) {
+	if t.TooLate = g.tooLate(now, t); t.TooLate || t.late(now, t.Forecast) {
 		return false
 	}
 	if t.Broke = r.Verdict == Failed && !g.purse.pay(t); t.Broke {

@@ -19,6 +19,7 @@ import (
 //   - A ticket in the first eighth of its time is never passed over: it was not
 //     the queue that took its time.
 //   - GivenUp ends the wait of those passed over, once no more can start.
+//   - Enter and Done refuse a ticket whose wait would leave it too little, see tooLate.
 //
 // A call whose caller waits for less than the line is long would never be served
 // either, while others have time to spare. So before it would be too late it goes
@@ -102,6 +103,18 @@ func (t *Ticket) pressed(now time.Time, need time.Duration) bool {
 	}
 	left := t.End.Sub(now)
 	return left < need && now.Sub(t.entered) >= left/(spareFresh-1)
+}
+
+// tooLate reports whether t would have too little time left to be answered after its
+// Forecast. Where calls come faster than they may start, the one that enters is else the
+// first whose wait ends before its End, by next to nothing: each turn is taken by a call
+// that times out, and the Controller hears no answer that would raise the rate.
+func (g *Gate) tooLate(now time.Time, t *Ticket) bool {
+	need := g.spare.known()
+	if need <= 0 || t.Forecast <= 0 || t.Forecast == Never {
+		return false
+	}
+	return t.pressed(now.Add(t.Forecast), max(need, time.Duration(g.spare.mean*1e9/4)))
 }
 
 // look is a look at all tickets in line, of which none had so much time left. As

@@ -122,3 +122,48 @@ func TestGivenUpPaysBack(t *testing.T) {
 		t.Errorf("the retry budget is %+v, was %+v before the retry", g.purse, before)
 	}
 }
+
+// A call whose wait would leave it too little time is refused at once, on entry and for a
+// retry, unless it begins in the first eighth of its time; one without an End is not.
+func TestTooLate(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		timeOuts   int
+		wait, long time.Duration // until its turn, and for its caller; zero: no End
+		late       bool
+	}{
+		{"what is needed is left", 20, 900 * ms, 1000 * ms, false},
+		{"less is left", 20, 960 * ms, 1000 * ms, true},
+		{"nothing has timed out", 0, 960 * ms, 1000 * ms, false},
+		{"a quarter of an answer is left", 1, 960 * ms, 1000 * ms, false},
+		{"less than that is", 1, 980 * ms, 1000 * ms, true},
+		{"its caller gave it little", 20, 5 * ms, 45 * ms, false},
+		{"no deadline", 20, 900 * ms, 0, false},
+	} {
+		g, now := taught(t, 0, 16, 100*ms, many(c.timeOuts, 50*ms)...)
+		law := &spaced{gap: c.wait}
+		g.Control = law
+		law.next = at(now + c.wait)
+		k := &Ticket{}
+		if c.long > 0 {
+			k.End = at(now + c.long)
+		}
+		if _, ok := g.Enter(at(now), k); ok == c.late || k.TooLate != c.late {
+			t.Errorf("%s: entered: %v, too late: %v", c.name, ok, k.TooLate)
+		}
+		if c.long == 0 || c.wait < 100*ms {
+			continue // of a retry more of its time is over
+		}
+		law.next = at(now)
+		r := &Ticket{Owner: "tried", End: at(now + c.long + 100*ms)}
+		g = &Gate{Control: law, spare: g.spare}
+		if _, ok := g.Enter(at(now), r); !ok {
+			t.Fatalf("%s: refused at once", c.name)
+		}
+		wantNames(t, g, now, "tried")
+		law.next = at(now + 100*ms + c.wait)
+		if again := g.Done(at(now+100*ms), r, Report{Verdict: Throttled}); again == c.late || r.TooLate != c.late {
+			t.Errorf("%s: retried: %v, too late: %v", c.name, again, r.TooLate)
+		}
+	}
+}

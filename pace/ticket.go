@@ -44,6 +44,9 @@ type Ticket struct {
 	// by Enter and Done; Never if unknown. When they refuse a ticket because of
 	// its Deadline, it is how long the wait would have been.
 	Forecast time.Duration
+	// TooLate reports whether Enter or Done refused the call because its wait would
+	// leave it less time before its End than calls need that do not time out.
+	TooLate bool
 	// Broke reports whether Done gave the call up because the Budget was used
 	// up.
 	Broke bool

@@ -2,10 +2,14 @@ package sim
 
 import (
 	"bytes"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/pace"
 )
 
 // hurried is a server of 500 a second, 5 workers that take 10 ms each, whose queue
@@ -127,5 +131,54 @@ func TestGoldenDeadlines(t *testing.T) {
 	}
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("%s is now\n%s\nif that is meant: go test ./sim -run Golden -update", file, got.Bytes())
+	}
+}
+
+// hung draws a client whose calls have deadlines, and a server that hangs for a while
+// after so long.
+func hung(seed uint64, long time.Duration) (Scenario, time.Duration) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	hang := []time.Duration{5, 20, 60, 150}[r.IntN(4)] * time.Second
+	latency := time.Duration(math.Pow(100, r.Float64())*10) * time.Millisecond
+	patience := max(200*time.Millisecond, []time.Duration{2, 4, 10, 40}[r.IntN(4)]*latency)
+	s := Scenario{
+		Name: "hung", Duration: 2*(long+hang) - time.Second,
+		Server: Server{
+			Limit:   bucketOf(int64(math.Pow(30, r.Float64())*10), 3*time.Second, 1+r.Int64N(60)),
+			Hints:   Hints{Remaining: r.IntN(2) == 0, RetryAfter: r.IntN(2) == 0, Policy: r.IntN(2) == 0},
+			Service: Service{Time: 5 * time.Millisecond, AtOnce: 200, Pause: Pause{Every: long + hang, Length: hang}},
+		},
+		Network: Network{Latency: latency, Spread: spread},
+		Clients: []Group{{Processes: 1, Workers: []int{4, 12, 40, 200}[r.IntN(4)], Patience: patience}},
+	}
+	return s, hang
+}
+
+// A client whose calls have deadlines serves calls again once a server that hung is back: a
+// call that takes a turn has time left for its answer.
+func TestAfterAHang(t *testing.T) {
+	const long = 200 * time.Second
+	for seed := range uint64(12) {
+		s, hang := hung(seed, long)
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		r, served := New(s, policy(t, "adaptive-informed"), seed), [2]int{}
+		back := long + 2*hang
+		r.Watch = func(x Point) {
+			switch at := x.At - long/2; {
+			case x.Sent || x.Verdict != pace.Served:
+			case at > 0 && at < long/3:
+				served[0]++
+			case at > back && at < back+long/3:
+				served[1]++
+			}
+		}
+		finish(r)
+		c := s.Clients[0]
+		t.Logf("%v, latency %v, %d callers wait %v, hangs for %v: %d served in %v, %d as long after", s.Server.Limit, s.Network.Latency, c.Workers, c.Patience, hang, served[0], long/3, served[1])
+		if 3*served[1] < served[0] {
+			t.Errorf("seed %d: %d served after a hang of %v, %d before", seed, served[1], hang, served[0])
+		}
 	}
 }
