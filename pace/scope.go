@@ -19,7 +19,7 @@ type Scope struct {
 
 	ceiling  ceiling
 	started  time.Time // the last ticket
-	taught   time.Time // when Learn last took a refusal for one
+	taught   time.Time // when Learn last counted a refusal
 	waiting  int       // tickets in line that need it
 	inFlight int
 }
@@ -149,9 +149,9 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 }
 
 // Learn teaches s the end of a call, sent at the time sent, that was not known to
-// be subject to it when it started. The cost is that of n. Of refusals between two
-// starts that s has let one counts: s did not pace the others, such as those that
-// were in line before it was known, so they say nothing of its pace.
+// be subject to it when it started. The cost is that of n. Of the refusals
+// between two starts in s only the first counts: s did not pace the others, such as
+// calls that were in line before it was known, so they say nothing of its pace.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	if r.Verdict == Throttled {
 		if !s.taught.IsZero() && !s.started.After(s.taught) {

@@ -105,9 +105,9 @@ func (t *Ticket) pressed(now time.Time, need time.Duration) bool {
 	return left < need && now.Sub(t.entered) >= left/(spareFresh-1)
 }
 
-// tooLate reports whether t would have too little time left to be answered after its
-// Forecast. Where calls come faster than they may start, the one that enters is else the
-// first whose wait ends before its End, by next to nothing: each turn is taken by a call
+// tooLate reports whether t, once it has waited for its Forecast, would have too little
+// time left to be answered. Else, where calls come faster than they may start, the call
+// that enters is the first whose wait ends just before its End: each turn goes to a call
 // that times out, and the Controller hears no answer that would raise the rate.
 func (g *Gate) tooLate(now time.Time, t *Ticket) bool {
 	need := g.spare.known()

@@ -42,10 +42,10 @@ type Ticket struct {
 	Began time.Time
 	// Forecast is the last forecast of the Gate for the wait of this ticket, set
 	// by Enter and Done; Never if unknown. When they refuse a ticket because of
-	// its Deadline, it is how long the wait would have been.
+	// its Deadline, or as TooLate, it is how long the wait would have been.
 	Forecast time.Duration
-	// TooLate reports whether Enter or Done refused the call because its wait would
-	// leave it less time before its End than calls need that do not time out.
+	// TooLate reports whether Enter or Done refused the call because, after the wait
+	// that they forecast, too little time would be left for an answer before its End.
 	TooLate bool
 	// Broke reports whether Done gave the call up because the Budget was used
 	// up.

@@ -134,8 +134,8 @@ func TestGoldenDeadlines(t *testing.T) {
 	}
 }
 
-// hung draws a client whose calls have deadlines, and a server that hangs for a while
-// after so long.
+// hung draws a client whose calls have deadlines, and a server that works for long at
+// least, hangs for the time returned, and works as long again.
 func hung(seed uint64, long time.Duration) (Scenario, time.Duration) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	hang := []time.Duration{5, 20, 60, 150}[r.IntN(4)] * time.Second

@@ -155,8 +155,8 @@ func (x *exchange) aim(r *http.Request, base *url.URL) {
 	}
 }
 
-// encoded is a path as the caller wrote it, with what may not stand in one encoded.
-// Package url would encode all of it anew for that, and an encoded '/' would be one.
+// encoded returns a path as the caller wrote it, with what may not stand in one encoded.
+// Package url would decode the whole path and encode it again, and %2F would become a '/'.
 func encoded(raw string) string {
 	if !strings.ContainsFunc(raw, stray) {
 		return raw
