@@ -69,7 +69,8 @@ type Adaptive struct {
 	closed   bool    // and nothing has been answered since
 	probed   float64 // when one was sent to see; zero: none is out
 	next     time.Duration
-	nextRate float64 // when next was settled
+	paced    time.Duration // next, but for the answer to the one that was sent to see
+	nextRate float64       // when next was settled
 
 	level level
 	share share
@@ -99,17 +100,32 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
 	}
-	at := now.Sub(a.base)
-	unpaced := !a.on && !a.level.on
+	at, next, ahead := now.Sub(a.base), a.next, time.Duration(0)
 	switch {
-	case unpaced && a.flying > 0 && a.level.kept.spent(at.Seconds(), a.rtt): // one goes ahead to see
-		return max(a.next, seconds(min(a.last+patience, a.level.kept.free()))) - at
-	case unpaced:
-		return max(a.next, seconds(max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(at.Seconds())))) - at
+	case !a.on && !a.level.on:
+		next = max(next, seconds(a.unpaced(at.Seconds())))
 	case r.Place > 1 && a.nextRate > 0:
-		return max(a.next-at, 0) + seconds(float64(r.Place-1)*a.interval())
+		ahead = seconds(float64(r.Place-1) * a.interval())
 	}
-	return a.next - at
+	if r.Place == 0 {
+		return next - at
+	}
+	// For an answer one waits at most until next, but mostly as long as answers take:
+	// who has less time than until next is not to be turned away.
+	wait := max(a.paced-at, 0) + ahead
+	if wait == 0 && next > at {
+		return Never
+	}
+	return wait
+}
+
+// unpaced returns the earliest start at s until the limit is known, unless an answer comes
+// before.
+func (a *Adaptive) unpaced(s float64) float64 {
+	if a.flying > 0 && a.level.kept.spent(s, a.rtt) { // one goes ahead to see
+		return min(a.last+patience, a.level.kept.free())
+	}
+	return max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(s))
 }
 
 // room returns the earliest start that leaves no more in flight than this client's part of
@@ -307,9 +323,6 @@ func (a *Adaptive) interval() float64 {
 // settle fixes the instant of the next start, until the next event.
 func (a *Adaptive) settle(s float64) {
 	at := a.block
-	if a.probed > 0 {
-		at = max(at, a.probed+patience)
-	}
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
@@ -317,6 +330,10 @@ func (a *Adaptive) settle(s float64) {
 		if a.level.kept.holds { // but one is tried now and then, as a window may be stated as long as you like
 			at = max(at, min(a.level.kept.free(), a.last+mostHeld))
 		}
+	}
+	a.paced = seconds(at)
+	if a.probed > 0 {
+		at = max(at, a.probed+patience)
 	}
 	a.next = seconds(at)
 }

@@ -153,3 +153,44 @@ func TestFirstFlightByPolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestForecastThatAnAnswerEnds: how long one waits for an answer is unknown. Forecast as the
+// longest that it may take, callers with less time than that would be turned away.
+func TestForecastThatAnAnswerEnds(t *testing.T) {
+	policy := Hints{Limit: Some(int64(500)), Window: Some(time.Minute)}
+	for _, c := range []struct {
+		name  string
+		first Report
+		more  int           // starts after its answer
+		at    time.Duration // of the forecast, after the start of the last
+		place int
+		next  time.Duration // at the latest
+		want  time.Duration
+	}{
+		{"none is in flight", Report{Verdict: Served}, 0, 0, 1, 0, 0},
+		{"the first flight", Report{Verdict: Served}, 2, 0, 1, 350 * time.Millisecond, Never},
+		{"the first flight under a policy", Report{Verdict: Served, Hints: policy}, 30, 0, 1, 5 * time.Second, Never},
+		{"until the server said", Report{Verdict: Throttled, After: 10 * time.Second}, 0, 0, 1, 12 * time.Second, 12 * time.Second},
+		{"its turn after one that is sent to see", Report{Verdict: Throttled, After: 10 * time.Second}, 1, 0, 1, 5 * time.Second, time.Second},
+		{"one that is sent to see", Report{Verdict: Throttled, After: 10 * time.Second}, 1, 3 * time.Second, 1, 2 * time.Second, Never},
+		{"the fifth after it", Report{Verdict: Throttled, After: 10 * time.Second}, 1, 3 * time.Second, 5, 2 * time.Second, 4 * time.Second},
+	} {
+		a, now := new(Adaptive), at(0)
+		a.Start(now, Request{})
+		now = now.Add(100 * time.Millisecond)
+		a.Observe(now, Outcome{Report: c.first, Sent: at(0)})
+		for i := range c.more {
+			if i == 0 {
+				now = now.Add(max(a.Wait(now, Request{}), 0))
+			}
+			a.Start(now, Request{Since: now})
+		}
+		now = now.Add(c.at)
+		if w := a.Wait(now, Request{}); max(w, 0) > c.next || w < c.next-2*time.Second {
+			t.Errorf("%s: the next waits %v, want at most %v", c.name, w, c.next)
+		}
+		if w := a.Wait(now, Request{Place: c.place}); max(w, 0) < c.want/3*2 || w > c.want/2*3 && c.want != Never {
+			t.Errorf("%s: the forecast is %v, want about %v", c.name, w, c.want)
+		}
+	}
+}
