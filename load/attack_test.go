@@ -94,3 +94,17 @@ func TestAdaptiveClockSteps(t *testing.T) {
 		}
 	}
 }
+
+// Virtual time may begin anywhere: at the zero time, before 1970, or beyond 2262, which
+// nanoseconds do not count to.
+func TestAdaptiveBeginsAnywhere(t *testing.T) {
+	for _, from := range []time.Time{{}, time.Unix(-15, 0), time.Unix(0, 0), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		s := site{law: new(load.Adaptive), workers: 16, each: 10 * ms, now: from}
+		s.run(20_000)
+		began := s.now
+		s.run(20_000)
+		if rate := 20_000 / s.now.Sub(began).Seconds(); rate < 0.9*1600 {
+			t.Errorf("from %v on: %.0f/s of 1600/s, limit %d; want nine tenths", from, rate, s.law.Limit())
+		}
+	}
+}

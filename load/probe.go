@@ -14,8 +14,8 @@ type probe struct {
 	windows int       // since then
 	lasted  int       // round trips that it took
 	suspect bool      // base is known to be wrong
-	period  int64     // nanoseconds of the wall clock when that of the last one began
-	raised  int64     // period after that in which base was last raised much
+	period  int64     // second of the wall clock when that of the last one began
+	raised  int64     // second after the begin of the period in which base was last raised much
 	common  bool      // the wall clock began it, for all clients
 	crowd   int       // common ones until others are taken to have gone; zero: no others
 }
@@ -53,9 +53,8 @@ func (a *Adaptive) suspect() bool {
 // under way starts again, so that all clients of the server have theirs together.
 func (a *Adaptive) lookAtTimes(now time.Time) {
 	p := &a.probe
-	every := a.interval()
-	period := now.UnixNano() / every * every
-	due := period > p.period || p.period > now.UnixNano() // the clock may have been set back
+	period := beginOf(now, a.interval())
+	due := period > p.period || p.period > now.Unix() // the clock may have been set back
 	if !due || p.low > 0 && p.common || a.paying > 0 {
 		return
 	}
@@ -71,16 +70,23 @@ func (a *Adaptive) lookAtTimes(now time.Time) {
 	p.common = true
 }
 
-// interval is the time between two such probes, in nanoseconds: a probe of a
+// interval is the time between two such probes, in whole seconds: a probe of a
 // slow server lasts longer.
 func (a *Adaptive) interval() int64 {
 	low := max(1, probeDepth*a.limit)
 	lasts := a.base * (1 + max(2, probeSamples*min(1, a.spread)/low))
-	period := int64(probePeriod)
-	for float64(period) < min(lasts*probeCost, 1e6)*1e9 {
+	period := int64(probePeriod / time.Second)
+	for float64(period) < min(lasts*probeCost, 1e6) {
 		period *= 2
 	}
 	return period
+}
+
+// beginOf returns the second in which the period of so many seconds that holds now
+// began, also before 1970, where remainders are negative.
+func beginOf(now time.Time, every int64) int64 {
+	second := now.Unix()
+	return second - (second%every+every)%every
 }
 
 // probed ends a probe. That a server has become much slower must be seen twice,
@@ -123,7 +129,7 @@ func (a *Adaptive) believe(now time.Time, w *window) {
 	p := &a.probe
 	mean := min(p.pending, w.mean())
 	p.pending = 0
-	period := now.UnixNano()/int64(probePeriod) + 1
+	period := beginOf(now, int64(probePeriod/time.Second)) + 1
 	if period == p.raised || !p.common && p.crowd > 0 {
 		return
 	}
