@@ -77,7 +77,7 @@ type Queue struct {
 // The forecast is made on arrival, when the limit changes, and at the head of
 // the line. For a token bucket and a fixed window it is the time of admission
 // if no caller gives up or takes from the Store without the Queue; for other
-// kinds it is never too late.
+// kinds it is never too late, unless a caller ahead gives up or is refused.
 //
 // A grant in the instant in which ctx ends is a grant: the error is nil. The
 // Decision is the last one of the Store, zero if the Store was not called.
