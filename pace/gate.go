@@ -316,6 +316,7 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	}
 	paced := g.Control != nil || given.Elsewhere || len(t.Needs) > 0
 	load := !given.Sent.IsZero() && g.spare.learn(now.Sub(given.Sent), g.inFlight, &given.Report)
+	g.spare.missed(now, given.Sent.Sub(t.entered), now.Sub(given.Sent), &given.Report)
 	g.ceiling.teach(now, g.inFlight, &given, paced, load) // after the scopes, as it may panic
 	if g.Control == nil {
 		return rest

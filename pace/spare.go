@@ -19,7 +19,8 @@ import (
 //   - A ticket in the first eighth of its time is never passed over: it was not
 //     the queue that took its time.
 //   - GivenUp ends the wait of those passed over, once no more can start.
-//   - Enter and Done refuse a ticket whose wait would leave it too little, see tooLate.
+//   - Enter and Done refuse a ticket whose wait would leave it too little, see tooLate; also
+//     before anything was answered, where turns are spent in vain, see missed.
 //
 // A call whose caller waits for less than the line is long would never be served
 // either, while others have time to spare. So before it would be too late it goes
@@ -44,11 +45,17 @@ type spare struct {
 	mean float64 // seconds that answers take, of late; zero: there was none
 	dev  float64 // by which they differ from that, on average
 	need float64 // seconds
+
+	vain   int           // time-outs of calls that had waited, since an answer
+	vainly time.Duration // the longest of them
+	vainAt time.Time     // when the first ended
 }
 
 const (
 	spareEnds  = 16 // that there must have been before a ticket is passed over
 	spareFresh = 8  // parts of its time, in the first of which a ticket is not
+	spareVain  = 2  // time-outs without an answer, after which turns may be spent in vain,
+	spareTimes = 4  // if so many times as long passes; then a call needs so many times as much
 )
 
 // learn learns how a call ended, after it took so long, beside flying others. It
@@ -70,6 +77,20 @@ func (s *spare) learn(took time.Duration, flying int, r *Report) (load bool) {
 	}
 	s.ends = min(s.ends+1, spareEnds)
 	return load
+}
+
+// missed learns from the end of a call that had waited, and then took so long, whether
+// turns are spent in vain.
+func (s *spare) missed(now time.Time, waited, took time.Duration, r *Report) {
+	switch {
+	case r.Verdict == Served:
+		s.vain = 0
+	case r.TimedOut && (r.Verdict == Ignored || r.Verdict == Failed) && waited >= took/(spareFresh-1):
+		if s.vain == 0 {
+			s.vainly, s.vainAt = 0, now
+		}
+		s.vain, s.vainly = min(s.vain+1, spareVain), max(s.vainly, took)
+	}
 }
 
 func (s *spare) answered(took, flying float64) {
@@ -95,6 +116,20 @@ func (s *spare) known() time.Duration {
 	return time.Duration(s.need * 1e9)
 }
 
+// least returns how much time a ticket must have left once it has waited; zero: it does
+// not matter. Where turns are spent in vain, nothing has to be known of what answers take.
+func (s *spare) least(now time.Time) (need time.Duration) {
+	mean := time.Duration(s.mean * 1e9)
+	if need = s.known(); need > 0 {
+		need = max(need, mean/4)
+	}
+	vainly := min(s.vainly, math.MaxInt64/spareTimes)
+	if s.vain >= spareVain && now.Sub(s.vainAt) >= spareTimes*max(vainly, mean) {
+		need = max(need, spareTimes*vainly)
+	}
+	return need
+}
+
 // pressed reports whether t has too little time left to start, if it needs so
 // much.
 func (t *Ticket) pressed(now time.Time, need time.Duration) bool {
@@ -110,11 +145,10 @@ func (t *Ticket) pressed(now time.Time, need time.Duration) bool {
 // that enters is the first whose wait ends just before its End: each turn goes to a call
 // that times out, and the Controller hears no answer that would raise the rate.
 func (g *Gate) tooLate(now time.Time, t *Ticket) bool {
-	need := g.spare.known()
-	if need <= 0 || t.Forecast <= 0 || t.Forecast == Never {
+	if t.Forecast <= 0 || t.Forecast == Never {
 		return false
 	}
-	return t.pressed(now.Add(t.Forecast), max(need, time.Duration(g.spare.mean*1e9/4)))
+	return t.pressed(now.Add(t.Forecast), g.spare.least(now))
 }
 
 // look is a look at all tickets in line, of which none had so much time left. As
