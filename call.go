@@ -180,7 +180,10 @@ func (w *waiter) late(now time.Time) bool {
 
 // ended gives up a call whose context has ended, or its time to wait.
 func (t *Throttle) ended(ctx context.Context, w *waiter) error {
-	e := &Error{Reason: context.Cause(ctx), ended: ctx.Err()}
+	e := &Error{ended: ctx.Err()}
+	if e.ended != nil { // asked first, as ctx may end at any time
+		e.Reason = context.Cause(ctx)
+	}
 	now := t.leave(w)
 	switch {
 	case w.tooLate && e.ended == nil:

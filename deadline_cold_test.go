@@ -43,3 +43,35 @@ func TestDeadlinesAfterARefusedStart(t *testing.T) {
 		}
 	})
 }
+
+// endsLater is a context that ends after it was asked so often whether it has.
+type endsLater struct {
+	context.Context
+	asks int
+}
+
+func (c *endsLater) Value(any) any { return nil }
+
+func (c *endsLater) Err() error {
+	if c.asks--; c.asks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An Error has a Reason also when the context ends while the call is given up for MaxWait.
+func TestReasonWhenAContextEndsMeanwhile(t *testing.T) {
+	for asks := range 8 {
+		bubble.Test(t, func(t *testing.T) {
+			th := &throttle.Throttle{MaxInFlight: 1, MaxWait: time.Second}
+			go th.Do(t.Context(), func(context.Context) error { time.Sleep(time.Minute); return nil })
+			time.Sleep(time.Millisecond)
+			err := th.Do(&endsLater{t.Context(), asks}, func(context.Context) error { return nil })
+			var e *throttle.Error
+			if !errors.As(err, &e) || e.Reason == nil {
+				t.Errorf("ends after %d asks: %v, want an Error with a Reason", asks, err)
+			}
+			time.Sleep(time.Minute)
+		})
+	}
+}
