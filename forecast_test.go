@@ -13,6 +13,7 @@ import (
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -121,4 +122,38 @@ func TestForecastOfAFullThrottle(t *testing.T) {
 			t.Errorf("in a pause of 5 s: %v, want that", d)
 		}
 	})
+}
+
+// Where one limit does not know how long a call will wait, and another knows that it is
+// longer than the call has, the call is refused at once.
+func TestForecastOfSeveral(t *testing.T) {
+	fleet := throttle.Fleet{Store: new(memory.Store), Key: "k", Limit: limit.Limit{Count: 1, Period: time.Second}}
+	for name, c := range map[string]struct {
+		th    *throttle.Throttle
+		scope string
+	}{
+		"scope": {&throttle.Throttle{Control: &pace.Fixed{Rate: 0.001}}, "s"},
+		"fleet": {&throttle.Throttle{Control: &pace.Fixed{Rate: 0.001}, Fleet: fleet}, ""},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			if c.scope != "" {
+				ctx = throttle.WithOptions(ctx, throttle.CallOptions{Needs: []throttle.Need{{Scope: c.scope}}})
+			}
+			go c.th.Do(ctx, func(context.Context) error { time.Sleep(time.Minute); return nil })
+			time.Sleep(100 * time.Millisecond)
+			if c.scope == "" {
+				time.Sleep(10 * time.Second) // nothing is known of the credit any more
+			}
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			began := time.Now()
+			err := c.th.Do(ctx, func(context.Context) error { return nil })
+			var e *throttle.Error
+			if !errors.As(err, &e) || time.Since(began) > 0 || e.Wait < 15*time.Minute || e.Wait == pace.Never {
+				t.Errorf("%s: %v after %v, want a refusal at once that says how long the wait is", name, err, time.Since(began))
+			}
+			time.Sleep(time.Hour)
+		})
+	}
 }

@@ -304,7 +304,7 @@ func (f *flow) next(now time.Time, p pick) (first *Ticket, again time.Duration) 
 		if t == nil || first != nil && t.arrival > first.arrival {
 			continue
 		}
-		wait, _ := t.scopesWait(now, 0, false)
+		wait := t.scopesWait(now)
 		if wait <= 0 {
 			first = t
 			continue
@@ -327,7 +327,7 @@ func (f *flow) nextBefore(now time.Time, p pick, held *Ticket, until time.Durati
 		if t == nil || first != nil && t.arrival > first.arrival {
 			continue
 		}
-		if wait, _ := t.scopesWait(now, 0, false); wait <= 0 && !t.delays(now, held, until) {
+		if wait := t.scopesWait(now); wait <= 0 && !t.delays(now, held, until) {
 			first = t
 		}
 	}

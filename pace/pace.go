@@ -174,10 +174,20 @@ type All []Controller
 
 var _ Controller = All(nil)
 
-// Wait returns the longest of the waits.
+// Wait returns the longest of the waits. A forecast is the longest of those that
+// are known, if there is one.
 func (all All) Wait(now time.Time, r Request) (wait time.Duration) {
+	unknown := false
 	for _, c := range all {
-		wait = max(wait, c.Wait(now, r))
+		w := c.Wait(now, r)
+		if w == Never && r.Place > 0 {
+			unknown = true
+			continue
+		}
+		wait = max(wait, w)
+	}
+	if unknown && wait <= 0 {
+		return Never
 	}
 	return wait
 }

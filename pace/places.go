@@ -57,7 +57,7 @@ func (l *lane) going(now time.Time) (n int) {
 func (f *flow) going(now time.Time) int {
 	n := f.queued
 	for _, l := range f.lines {
-		if wait, _ := l.top().scopesWait(now, 0, false); wait > 0 {
+		if wait := l.top().scopesWait(now); wait > 0 {
 			n -= l.len()
 		}
 	}

@@ -59,28 +59,40 @@ func (n *Need) wait(now time.Time, r Request) time.Duration {
 	return max(s.Control.Wait(now, n.request(r)), wait)
 }
 
-// scopesWait is how long until all scopes of t let it start, and which of them
-// is last. Above 0, place asks for a forecast; if last, for so many places behind
-// all that wait.
-func (t *Ticket) scopesWait(now time.Time, place int, last bool) (wait time.Duration, blocker *Scope) {
+// scopesWait is how long until all scopes of t let it start.
+func (t *Ticket) scopesWait(now time.Time) (wait time.Duration) {
+	r := t.request
+	r.Place = 0
 	for i := range t.Needs {
-		n, r := &t.Needs[i], t.request
-		if r.Place = place; last {
-			r.Place += n.Scope.waiting
-		}
-		if w := n.wait(now, r); w > wait {
-			wait, blocker = w, n.Scope
-		}
+		wait = max(wait, t.Needs[i].wait(now, r))
 	}
-	return wait, blocker
+	return wait
 }
 
 // foresee lengthens the Forecast to what the scopes make of it, for the last in
-// line or, as a retry keeps its place, for the first.
+// line or, as a retry keeps its place, for the first. Where some do not know, it is
+// what the others know of.
 func (t *Ticket) foresee(now time.Time, last bool) {
 	t.Blocker = nil
-	if w, blocker := t.scopesWait(now, 1, last); w > t.Forecast {
-		t.Forecast, t.Blocker = w, blocker
+	var unknown *Scope
+	never := t.Forecast == Never
+	if never {
+		t.Forecast = 0
+	}
+	for i := range t.Needs {
+		n, r := &t.Needs[i], t.request
+		if r.Place = 1; last {
+			r.Place += n.Scope.waiting
+		}
+		switch w := n.wait(now, r); {
+		case w == Never:
+			never, unknown = true, n.Scope
+		case w > t.Forecast:
+			t.Forecast, t.Blocker = w, n.Scope
+		}
+	}
+	if never && t.Forecast <= 0 {
+		t.Forecast, t.Blocker = Never, unknown
 	}
 }
 
