@@ -26,6 +26,11 @@ type limited struct {
 
 func (s *limited) call(context.Context) throttle.Result {
 	time.Sleep(50 * time.Millisecond)
+	return s.take()
+}
+
+// take answers at once.
+func (s *limited) take() throttle.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var d limit.Decision

@@ -66,7 +66,9 @@ type Gate struct {
 	ceiling  ceiling
 	spare    spare
 	looked   look
-	jumped   bool // the last start was ahead of the one whose turn it was
+	jumped   bool      // the last start was ahead of the one whose turn it was
+	crammed  bool      // no ticket could start for want of a place, when Next was last called
+	freed    time.Time // when that last ended
 }
 
 const (
@@ -192,6 +194,7 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 		g.rests.remove(t)
 		g.lineUp(t)
 	}
+	g.roomy(now)
 	held := g.held()
 	if g.lanes.waiting == 0 || held && g.lanes.tried == 0 {
 		return nil, again
@@ -204,6 +207,7 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 		return nil, min(again, soon, w)
 	}
 	t = g.instead(now, t)
+	t.request = g.ready(t.request)
 	if g.Control != nil { // first, as it may panic
 		g.Control.Start(now, t.request)
 	}
@@ -213,6 +217,24 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	t.tries++
 	g.inFlight++
 	return t, 0
+}
+
+// ready returns r as of when there was a place for it: until then it did not wait for
+// the rate.
+func (g *Gate) ready(r Request) Request {
+	if r.Since.Before(g.freed) {
+		r.Since = g.freed
+	}
+	return r
+}
+
+// roomy notes when a place became free, where there was none.
+func (g *Gate) roomy(now time.Time) {
+	full := g.full()
+	if g.crammed && !full {
+		g.freed = now
+	}
+	g.crammed = full
 }
 
 // First returns a ticket that waits, nil if none does: the resting ticket whose
@@ -350,6 +372,9 @@ func (g *Gate) wait(now time.Time, r Request) time.Duration {
 	wait := g.ceiling.wait(now, r, g.inFlight, g.MaxInFlight)
 	if wait == Never || g.Control == nil {
 		return wait
+	}
+	if r.Place == 0 {
+		r = g.ready(r)
 	}
 	return max(g.Control.Wait(now, r), wait)
 }
