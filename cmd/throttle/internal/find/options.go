@@ -1,6 +1,7 @@
 package find
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 
 const (
 	mostAtOnce      = 100_000
+	mostLevel       = 10_000_000 // of package knee, as is defaultMost
+	defaultMost     = 100_000.0
 	commandsAtOnce  = 256
 	leastTimeout    = time.Second
 	timeoutPerBound = 4
@@ -90,6 +93,9 @@ func optionsOf(args []string) (*options, error) {
 	}
 	flags := o.flags(&in)
 	names, err := usage.ParseFlags(flags, args)
+	if err == nil {
+		err = o.checkSet(flags)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -137,6 +143,36 @@ func (o *options) flags(in *flagged) *flag.FlagSet {
 	return flags
 }
 
+// checkSet refuses values of flags that were given, where zero would be read as the
+// default, or package knee would speak of them by its own names.
+func (o *options) checkSet(flags *flag.FlagSet) (err error) {
+	b, p99 := o.search.Bounds, o.search.Objective.Latency
+	least := 0.01
+	if o.search.Concurrency {
+		least = 1
+	}
+	flags.Visit(func(f *flag.Flag) {
+		switch {
+		case err != nil:
+		case f.Name == "p99" && (p99 < 0 || p99 > time.Hour):
+			err = usage.Errorf("find: -p99 %v: must be from 0, for no bound, to 1h", p99)
+		case f.Name == "from" && !(b.Start >= least && b.Start <= mostLevel):
+			err = usage.Errorf("find: -from %s: must be from %v to %s", words.Number(b.Start), least, words.Whole(mostLevel))
+		case f.Name == "most" && !(b.Most >= least && b.Most <= mostLevel):
+			err = usage.Errorf("find: -most %s: must be from %v to %s", words.Number(b.Most), least, words.Whole(mostLevel))
+		case f.Name == "failures" && b.Failures < 1:
+			err = usage.Errorf("find: -failures %d: must be at least 1", b.Failures)
+		case f.Name == "at-once" && (o.atOnce < 1 || o.atOnce > mostAtOnce):
+			err = usage.Errorf("find: -at-once %d: must be from 1 to %d", o.atOnce, mostAtOnce)
+		case f.Name == "timeout" && o.timeout <= 0:
+			err = usage.Errorf("find: -timeout %v: must be above 0, as 1s", o.timeout)
+		case f.Name == "recovery" && (b.Recovery < 0 || b.Recovery > time.Hour):
+			err = usage.Errorf("find: -recovery %v: must be from 0, for none, to 1h", b.Recovery)
+		}
+	})
+	return err
+}
+
 // readCommand refuses flags that are about HTTP.
 func (o *options) readCommand(flags *flag.FlagSet, in *flagged) error {
 	var misplaced error
@@ -177,7 +213,7 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 	}
 	o.request.Idle = o.atOnce
 	if _, err := loadgen.NewHTTP(o.request); err != nil {
-		return usage.Errorf("find: %v", err)
+		return usage.Errorf("find: -method %s: is not a method", words.Quote(o.request.Method))
 	}
 	return nil
 }
@@ -244,12 +280,10 @@ func (o *options) checkFlags() error {
 		return usage.Errorf("find: -for %v: must be above 0, as 10m", b.Time)
 	case o.search.Concurrency && o.scenario != "":
 		return usage.Error("find: -scenario is for a search of the rate; leave -concurrency out")
-	case o.atOnce < 1 || o.atOnce > mostAtOnce:
-		return usage.Errorf("find: -at-once %d: must be from 1 to %d", o.atOnce, mostAtOnce)
+	case b.Start > cmp.Or(b.Most, defaultMost):
+		return usage.Errorf("find: -from %s: must be at most -most, which is %s", words.Number(b.Start), words.Number(cmp.Or(b.Most, defaultMost)))
 	case o.timeout < o.search.Objective.Latency || o.timeout > time.Hour:
 		return usage.Errorf("find: -timeout %v: must be from -p99, which is %v, to 1h", o.timeout, o.search.Objective.Latency)
-	case b.Recovery > time.Hour:
-		return usage.Errorf("find: -recovery %v: must be at most 1h", b.Recovery)
 	}
 	return nil
 }
