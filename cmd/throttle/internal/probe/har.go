@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -58,7 +59,7 @@ func readHAR(name string, text []byte, target *url.URL) (all []seen, host string
 		u, err := url.Parse(e.Request.URL)
 		switch {
 		case err != nil || u.Host == "":
-			return nil, "", usage.Errorf("%s: log.entries[%d]: request.url %s is not a URL", name, i, words.URL(e.Request.URL))
+			return nil, "", usage.Errorf("%s: log.entries[%d]: request.url %s is not a URL; want one such as https://api.example.com/things", name, i, cmp.Or(words.URL(e.Request.URL), `""`))
 		case e.Started.IsZero():
 			return nil, "", usage.Errorf("%s: log.entries[%d]: no startedDateTime; want one such as 2026-01-02T15:04:05.678Z", name, i)
 		case !below(u, target):

@@ -4,8 +4,8 @@
 package probe
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -228,7 +228,7 @@ func optionsOf(args []string) (*options, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(o.check(), o.misplaced(flags)); err != nil {
+	if err := cmp.Or(o.misplaced(flags), o.check()); err != nil {
 		return nil, err
 	}
 	if o.refused, err = statuses(*refused); err != nil {
