@@ -91,10 +91,24 @@ func TestWords(t *testing.T) {
 		{func(f *findings) { f.Stop = knee.Undecided }, "too noisy"},
 		{func(f *findings) { f.Stop = "" }, "beware         interrupted"},
 		{func(f *findings) { f.Curve = nil }, "one line"},
+		{func(f *findings) {
+			f.Curve[0] = knee.Point{Level: 50, Trials: 1, Offered: 50, Errors: 1, Trusted: true}
+		}, "100 %        -        -       -       -    0 %       1"},
 	} {
 		var text bytes.Buffer
 		if err := found(t, test.change).writeText(&text); err != nil || !strings.Contains(text.String(), test.want) {
 			t.Errorf("%v, got\n%s\nwant ...%s...", err, text.String(), test.want)
+		}
+	}
+}
+
+// TestNoKnee: charts without a knee have no legend of it.
+func TestNoKnee(t *testing.T) {
+	for _, at := range []float64{0, 400} {
+		var page bytes.Buffer
+		err := found(t, func(f *findings) { f.Knee.At = at }).writeHTML(&page)
+		if got, want := strings.Count(page.String(), ">knee</text>"), 2*int(at/400); err != nil || got != want {
+			t.Errorf("a knee at %v: %v, %d legends of it, want %d", at, err, got, want)
 		}
 	}
 }

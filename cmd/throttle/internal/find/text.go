@@ -85,6 +85,14 @@ func brief(d time.Duration) string {
 	return words.Lasting(d.Round(unit))
 }
 
+// took is brief; of no answer, a dash.
+func took(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return brief(d)
+}
+
 // percent is a share in percent.
 func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 
@@ -247,7 +255,7 @@ func (f *findings) cells() [][]string {
 		}
 		rows = append(rows, []string{
 			fmt.Sprintf("%.4g", p.Level), fmt.Sprintf("%.4g", p.Offered), fmt.Sprintf("%.4g", p.Goodput), percent(p.Errors),
-			brief(p.Mean), brief(p.P50), brief(p.P90), brief(p.P99), holds, fmt.Sprint(p.Trials),
+			took(p.Mean), took(p.P50), took(p.P90), took(p.P99), holds, fmt.Sprint(p.Trials),
 		})
 	}
 	return rows
@@ -293,20 +301,18 @@ func (f *findings) charts() []chart.Chart {
 		last := f.Curve[len(f.Curve)-1].Level
 		latency.Series = append(latency.Series, chart.Series{Name: "objective", X: []float64{f.Curve[0].Level, last}, Y: []float64{bound, bound}, Mark: '-'})
 	}
-	goodput.Series = append(goodput.Series, f.upright(good.Y))
-	latency.Series = append(latency.Series, f.upright(p99.Y))
+	if f.Knee.At > 0 {
+		goodput.Series = append(goodput.Series, f.upright(good.Y))
+		latency.Series = append(latency.Series, f.upright(p99.Y))
+	}
 	return []chart.Chart{goodput, latency}
 }
 
 // upright is a line at the knee, as high as the values.
 func (f *findings) upright(values []float64) chart.Series {
-	s := chart.Series{Name: "knee", Mark: '|'}
-	if f.Knee.At > 0 {
-		top := 0.0
-		for _, y := range values {
-			top = math.Max(top, y)
-		}
-		s.X, s.Y = []float64{f.Knee.At, f.Knee.At}, []float64{0, top}
+	top := 0.0
+	for _, y := range values {
+		top = math.Max(top, y)
 	}
-	return s
+	return chart.Series{Name: "knee", Mark: '|', X: []float64{f.Knee.At, f.Knee.At}, Y: []float64{0, top}}
 }
