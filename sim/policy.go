@@ -76,10 +76,17 @@ func ParsePolicy(text string) (Policy, error) {
 		return Policy{}, fmt.Errorf("policy %q is not known; known are %s", strings.TrimSpace(name), policyNames())
 	}
 	var set []string
+	given := map[string]bool{}
 	for _, item := range strings.Split(strings.TrimSuffix(list, ")"), ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			set = append(set, item)
+		if item = strings.TrimSpace(item); item == "" {
+			continue
 		}
+		name, _, _ := strings.Cut(item, "=")
+		if name = strings.TrimSpace(name); given[name] {
+			return Policy{}, fmt.Errorf("policy %s: setting %q occurs twice; write it once", f.name, name)
+		}
+		given[name] = true
+		set = append(set, item)
 	}
 	return f.build(set, "")
 }

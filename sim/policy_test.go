@@ -12,7 +12,7 @@ func TestParsePolicy(t *testing.T) {
 	for _, text := range []string{
 		"nonsense", "", "backoff(", "backoff)", "backoff(factor)", "backoff(fctor=2)", "backoff(factor=x)",
 		"backoff(factor=-1)", "backoff(jitter=big)", "adaptive(probe=20)", "adaptive(probe=-1s)", "none(a=1)",
-		"backoff(factor=NaN)", "backoff(factor=2))", "fixed(rate=0)",
+		"backoff(factor=NaN)", "backoff(factor=2))", "fixed(rate=0)", "backoff(factor=2,factor=3)", "backoff(factor=2, factor =2)",
 	} {
 		if _, err := ParsePolicy(text); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("ParsePolicy(%q): error %v, want one line", text, err)
