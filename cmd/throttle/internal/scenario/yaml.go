@@ -388,5 +388,9 @@ func show(n ast.Node) string {
 	case *ast.LiteralNode:
 		return words.Quote(n.Value.Value)
 	}
-	return words.Quote(n.GetToken().Value)
+	t := n.GetToken()
+	if text := words.Quote(t.Value); t.Type != token.SingleQuoteType && t.Type != token.DoubleQuoteType || text != t.Value {
+		return text
+	}
+	return strconv.Quote(t.Value) // '8' is no number
 }
