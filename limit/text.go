@@ -41,6 +41,9 @@ var nothing = Limit{Period: time.Second}
 // parseLimit reads words. If what is not empty, it says what is wrong.
 func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Limit, what string) {
 	rate, words := words[0], words[1:]
+	if len(words) > 0 && (rate == "" || strings.HasPrefix(words[0], "/")) {
+		return l, "there is a blank before COUNT or in the rate"
+	}
 	if l.Count, l.Period, what = parseRate(rate, limitUnit); what != "" {
 		return l, what
 	}
@@ -67,8 +70,8 @@ func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Li
 // parseMore reads what follows the kind.
 func (l *Limit) parseMore(words []string, zone func(string) (*time.Location, error)) (what string) {
 	switch {
-	case l.Kind == TokenBucket && len(words) == 2 && words[0] == "burst":
-		n, ok := parseDigits(words[1])
+	case l.Kind == TokenBucket && len(words) <= 2 && words[0] == "burst":
+		n, ok := parseDigits(strings.Join(words[1:], ""))
 		if l.Burst = n; !ok || n == 0 {
 			return "the burst is not a whole number above zero"
 		}
