@@ -156,3 +156,11 @@ func TestBad(t *testing.T) {
 		}
 	}
 }
+
+// TestParseUnknownCost: to a program that knows no costs, none are listed.
+func TestParseUnknownCost(t *testing.T) {
+	_, err := rules.Parse([]byte(`{"rules": [{"name": "a", "limits": "1/s", "cost": "octets"}]}`))
+	if want := `rules[0].cost: the program knows no "octets"; write a number`; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("Parse: %v, want ...%s", err, want)
+	}
+}

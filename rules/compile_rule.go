@@ -54,7 +54,11 @@ func (k *compiler) rule(path string, r *Rule) rule {
 	case r.Cost.N < 0:
 		k.fail(path+".cost", "must be above zero")
 	case r.Cost.Name != "" && !k.known[r.Cost.Name]:
-		k.fail(path+".cost", "the program knows no %.40q; write a number, or one of: %s", r.Cost.Name, strings.Join(sortedNames(k.known), ", "))
+		right := "write a number"
+		if len(k.known) > 0 {
+			right += ", or one of: " + strings.Join(sortedNames(k.known), ", ")
+		}
+		k.fail(path+".cost", "the program knows no %.40q; %s", r.Cost.Name, right)
 	case r.InFlight < 0:
 		k.fail(path+".in_flight", "must be above zero")
 	case len(r.Limits) == 0 && r.InFlight == 0 && r.Priority == 0:
