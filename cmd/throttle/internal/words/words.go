@@ -15,7 +15,7 @@ func Quote(text string) string {
 		text = string(r[:40]) + "..."
 	}
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }
-	if text == "" || strings.ContainsFunc(text, odd) {
+	if text == "" || strings.ContainsFunc(text, odd) || !utf8.ValidString(text) {
 		return strconv.Quote(text)
 	}
 	return text
@@ -33,20 +33,26 @@ func Short(d time.Duration) string {
 	return text
 }
 
-// OneLine returns text with escapes for line breaks and other control characters, and
-// for what is not seen but changes how text reads, as marks that turn its direction.
+// OneLine returns text with escapes for line breaks and other control characters, for
+// what is not seen but changes how text reads, as marks that turn its direction, and for
+// bytes that are no UTF-8, which may be control characters to a terminal.
 func OneLine(text string) string {
 	escaped := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
-	if !strings.ContainsFunc(text, escaped) {
+	if !strings.ContainsFunc(text, escaped) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
-	for _, r := range text {
-		if escaped(r) {
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\x` + strconv.FormatUint(uint64(text[0]), 16))
+		case escaped(r):
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-			continue
+		default:
+			b.WriteRune(r)
 		}
-		b.WriteRune(r)
+		text = text[size:]
 	}
 	return b.String()
 }
