@@ -78,7 +78,7 @@ func readChunks(ctx context.Context, r io.Reader, give func(*chunk) bool) {
 }
 
 // readToEnd reports whether r was at its end: io.ReadFull says the same of an r that
-// ends and of one that fails with io.ErrUnexpectedEOF, as gzip does when cut off, and
+// ends and of one that fails with io.ErrUnexpectedEOF, as of data that is cut off, and
 // then fails again. What was written since is left out.
 func readToEnd(r io.Reader) bool {
 	_, err := r.Read(make([]byte, 1))

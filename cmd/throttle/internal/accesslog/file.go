@@ -122,14 +122,29 @@ func unpacked(source io.Reader) (*bufio.Reader, error) {
 	if strings.HasPrefix(string(magic), "\x1f\x8b") {
 		z, err := gzip.NewReader(r)
 		if err != nil {
-			return nil, err
+			return nil, unzipError(err)
 		}
-		r = bufio.NewReaderSize(z, headSize)
+		r = bufio.NewReaderSize(unzipped{z}, headSize)
 	}
 	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
 		_, _ = r.Discard(3) // which is there
 	}
 	return r, nil
+}
+
+// unzipped is a gzip.Reader whose error says what to do about a file that is cut off.
+type unzipped struct{ z *gzip.Reader }
+
+func (u unzipped) Read(b []byte) (int, error) {
+	n, err := u.z.Read(b)
+	return n, unzipError(err)
+}
+
+func unzipError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the gzip data is cut off; write 'gzip -dc FILE | throttle replay ... -' to read what is there")
+	}
+	return err
 }
 
 var errEmpty = errors.New("is empty; there is no request to replay")
