@@ -32,10 +32,11 @@ It starts an API on a free port of 127.0.0.1 and calls it over real sockets
 until all work is done, some five seconds for each policy: none retries at
 once, backoff-jitter backs off exponentially, adaptive learns the limit from
 refusals, adaptive-informed from the RateLimit-Remaining of each answer.
-The measures are those of 'throttle sim', with its prediction beside them. Live and predicted agree if each figure is within 20 % of the
-predicted median, or between the least and the greatest that was predicted; a
-retry rate, where 20 % may be less than one request, also within one
-percentage point. If they do not, the exit code is 1.
+The measures are those of 'throttle sim', with its prediction beside them. Live
+and predicted agree if each figure is within 20 % of the predicted median, or
+between the least and the greatest that was predicted; a retry rate, where 20 %
+may be less than one request, also within one percentage point. If they do not,
+the exit code is 1.
 
 Flags:
   -seed K   draws the latencies and when each worker starts, and is the first
