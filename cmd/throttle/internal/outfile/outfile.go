@@ -102,6 +102,7 @@ func same(a, b string) bool {
 	if a == "" || b == "" || a == Dash || b == Dash {
 		return false
 	}
+	a, b = followed(a), followed(b)
 	x, missing := os.Stat(a)
 	y, err := os.Stat(b)
 	if missing == nil && err == nil {
@@ -131,6 +132,7 @@ func Writable(path string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe may be opened only once
 	}
+	path = followed(path)
 	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
 	if err != nil {
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
@@ -145,9 +147,7 @@ func Writable(path string) error {
 // before.
 func Write(path string, fill func(io.Writer) error) error {
 	mode := fs.FileMode(0o644)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
+	path = followed(path)
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
 		// A pipe or a device must not be replaced by a file.
@@ -174,6 +174,22 @@ func Write(path string, fill func(io.Writer) error) error {
 		os.Remove(f.Name())
 	}
 	return err
+}
+
+// followed is the file that a name leads to by symbolic links, even if it is not there
+// yet: a link is not replaced by a file.
+func followed(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	to, err := os.Readlink(path)
+	if err != nil {
+		return path
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil && !filepath.IsAbs(to) {
+		to = filepath.Join(dir, to)
+	}
+	return to
 }
 
 // fillFile lets fill write f, and closes it.
