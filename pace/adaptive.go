@@ -105,7 +105,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case !a.on && !a.level.on:
 		next = max(next, seconds(a.unpaced(at.Seconds())))
 	case r.Place > 1 && a.nextRate > 0:
-		ahead = seconds(float64(r.Place-1) * a.interval())
+		ahead = seconds(a.level.beyond(at.Seconds(), float64(r.Place-1), a.interval()))
 	}
 	if r.Place == 0 {
 		return next - at

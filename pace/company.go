@@ -61,7 +61,7 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 		if c.misled {
 			every = misledEvery
 		}
-		if a.base.Add(seconds(s)).UnixNano()%int64(every) < int64(trialFor) {
+		if trial(a.base.Add(seconds(s)), every) {
 			*c = company{strained: s, seenAt: s, best: c.best}
 		}
 		return
@@ -79,6 +79,13 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	}
 	c.answers++
 	c.crowded = s-c.strained >= sustained && c.answers >= enough
+}
+
+// trial reports whether at now all clients yield, as they do once in every. Whole seconds
+// count from any time on, where nanoseconds do for 292 years before and after 1970.
+func trial(now time.Time, every time.Duration) bool {
+	most := int64(every.Seconds())
+	return (now.Unix()%most+most)%most < int64(trialFor.Seconds())
 }
 
 // refusals finds out whether what remains misleads: a client that follows it is

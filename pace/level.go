@@ -27,7 +27,7 @@ import "math"
 // in answer after answer; there the rate is what is left over the time left.
 //
 // What remains is not acted on where it is too late or says too little: see stale,
-// scant and small. The rows of refusals of estimate bound theta.
+// scant and small; nor after a refusal by another limit: see elsewhere. The rows of refusals of estimate bound theta.
 type level struct {
 	on      bool
 	fed     bool    // something was served since
@@ -170,6 +170,13 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	if o.Verdict == Ignored || o.Verdict == Failed {
 		return true
 	}
+	if l.elsewhere(a, o) {
+		l.met = true
+		if l.on {
+			a.leaveLevel(s)
+		}
+		return false
+	}
 	l.look(a, s, sent, o)
 	if l.window {
 		l.apportion(a.flying, o)
@@ -200,6 +207,13 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	}
 	l.learn(a, s, sent, o)
 	return true
+}
+
+// elsewhere reports whether an answer refused while much remained: by another limit, of
+// which what remains says nothing.
+func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
+	r := float64(o.Hints.Remaining.V)
+	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= 3*max(l.h, smallest)
 }
 
 // look takes in what an answer shows.

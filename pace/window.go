@@ -43,7 +43,7 @@ func (b *buckets) small() bool {
 	switch {
 	case b.full > 0 && b.full <= smallest:
 		return b.stood >= stands
-	case b.full > 0 && b.stood < disbelieved:
+	case b.full > 0 && b.most >= 1 && b.stood < disbelieved: // nothing at all is not believed for so long
 		return false
 	}
 	return b.most < smallest && float64(b.stood) >= math.Pow(shows, 1+b.most)
@@ -225,6 +225,30 @@ func (l *level) judge(s, reset float64, served bool) {
 // apart returns how far from each other two instants may be to count as the same: they come
 // in whole seconds, after a round trip that varies.
 func (l *level) apart() float64 { return slack + l.rtt/4 }
+
+// beyond returns how long after the next start the k-th after it comes, of which interval
+// is the distance while something is left of the window. Beyond that they come in the windows
+// after it: of each, this client's part of what was the most that remained.
+func (l *level) beyond(s, k, interval float64) float64 {
+	long := l.length
+	if long == 0 {
+		long = max(l.proven, l.resetAt-l.agreed)
+	}
+	left := l.resetAt - s
+	if !l.on || !l.window || left <= 0 || k <= l.r-1 {
+		return k * interval
+	}
+	if l.r >= 1 { // the next start is in this window
+		k -= l.r - 1
+	} else { // it is at its end
+		left = 0
+	}
+	each := max(l.most, l.full+1, 1) / max(1, l.peers)
+	if l.burst || l.alone() {
+		return left + math.Floor(k/each)*long
+	}
+	return left + k*long/each
+}
 
 // doubtful reports whether the last request of a window waits for its last quarter. A client
 // alone that uses up two counters at once, and then waits for their reset, sees what it would
