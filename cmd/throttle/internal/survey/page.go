@@ -101,8 +101,17 @@ type jsonReport struct {
 	Beyond   float64    `json:"beyond"`
 	Hopeless int        `json:"hopeless"`
 	Apart    int        `json:"held_by_none"`
+	Rivals   *jsonRival `json:"missed_and_held_by,omitempty"`
 	Pairs    *pairsJSON `json:"pairs,omitempty"`
 	All      []jsonCell `json:"all"`
+}
+
+// jsonRival is how many cells are missed that others hold.
+type jsonRival struct {
+	Peer       int `json:"a_peer"`
+	EvenShares int `json:"even_shares"`
+	OneLimiter int `json:"one_limiter"`
+	Nobody     int `json:"nobody"`
 }
 
 type pairsJSON struct {
@@ -120,6 +129,9 @@ func (r report) writeJSON(w io.Writer) error {
 	if o.pairs {
 		p := r.pairs[0]
 		j.Pairs = &pairsJSON{p.pairs, p.told.missed, p.told.loses, p.other.missed, p.other.loses}
+	}
+	if t := r.all.rivals; o.peers && !o.pairs {
+		j.Rivals = &jsonRival{t[aPeer], t[evenShares], t[oneLimiter], t[nobody]}
 	}
 	for _, x := range r.outcomes {
 		j.All = append(j.All, cellOf(x))

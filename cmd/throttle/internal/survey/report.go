@@ -23,9 +23,10 @@ type tally struct {
 	cells, held, hopeless, apart int
 
 	missed [len(survey.Bars)]int
-	beyond float64           // of all cells together
-	won    map[string]int    // by peers
-	told   [len(knowing)]int // held by those that know the rate
+	beyond float64             // of all cells together
+	won    map[string]int      // by peers
+	told   [len(knowing)]int   // held by those that know the rate
+	rivals [oneLimiter + 1]int // of those missed: who holds them
 }
 
 // judged is how many cells count.
@@ -62,8 +63,9 @@ func (t *tally) add(x outcome) {
 		return
 	case x.verdict.Held():
 		t.held++
-	case x.apart:
-		t.apart++
+	default:
+		t.rivals[x.rival]++
+		t.apart += one(x.apart)
 	}
 	t.beyond += x.verdict.Beyond()
 	for i, held := range x.told {

@@ -46,7 +46,9 @@ clients share. A peer wins a cell if it is refused at most 5 points and 10
 requests more than the policy, serves nine tenths as much, and waits or finishes
 within three quarters less an interval. Beyond the bars is the mean over the
 cells of the sum of ln(how many times) of what is missed, each at most ln 20:
-less is better.
+less is better. Of the cells that are missed it says who holds them instead: a
+peer; if none does, processes told their even share of the rate; if they do not,
+clients that share one rate limiter; or nobody.
 
 Flags:
   -cells N       how many scenarios: default 300, at most 100000

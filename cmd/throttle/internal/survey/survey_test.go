@@ -2,6 +2,7 @@ package survey
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -136,6 +137,41 @@ func TestPairsHaveAControl(t *testing.T) {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
+	}
+}
+
+// TestWhoHoldsWhatIsMissed: a peer; else processes that know their share; else those that share a
+// rate limiter; else nobody. Each occurs in a few cells, and the totals count every cell once.
+func TestWhoHoldsWhatIsMissed(t *testing.T) {
+	o := options{cells: 12, seed: 1, seeds: 1, policy: policy.All(sim.Scenario{})[0], peers: true}
+	var outcomes []outcome
+	for number := range o.cells {
+		x := o.judge(t.Context(), survey.Draw(o.seed, number))
+		outcomes = append(outcomes, x)
+		if x.verdict.Held() || x.hopeless || x.rival == aPeer {
+			continue
+		}
+		want := nobody
+		switch {
+		case x.told[0]:
+			want = evenShares
+		case x.told[1]:
+			want = oneLimiter
+		}
+		if x.rival != want {
+			t.Errorf("cell %d: held by %d, want %d", number, x.rival, want)
+		}
+	}
+	r := o.report(outcomes)
+	sum := r.all.held + r.all.hopeless
+	for _, n := range r.all.rivals {
+		sum += n
+	}
+	if sum != o.cells || r.all.rivals[aPeer] == 0 || r.all.rivals[evenShares] == 0 || r.all.rivals[oneLimiter] == 0 {
+		t.Errorf("%d held, and %v missed but held by others, of %d; want some of each kind", r.all.held, r.all.rivals, o.cells)
+	}
+	if line := r.heldLine(); !strings.Contains(line, fmt.Sprintf("%d only by clients that share one rate limiter", r.all.rivals[oneLimiter])) {
+		t.Errorf("the line is %q", line)
 	}
 }
 

@@ -23,10 +23,21 @@ type outcome struct {
 	verdict     survey.Verdict
 	hopeless    bool               // for the bound too
 	apart       bool               // held by no policy but the shared one: clients that do not talk to each other collide
+	rival       rival              // who holds what is missed
 	winners     []string           // peers that win the cell
 	told        [len(knowing)]bool // held by those that know the rate
 	pair        pair
 }
+
+// rival is who holds a cell that is missed.
+type rival uint8
+
+const (
+	nobody     rival = iota
+	aPeer            // that is told nothing of the rate
+	evenShares       // paced at their even shares of the rate
+	oneLimiter       // shared by all clients
+)
 
 // pair is a cell that tells one hint more. The control is the cell as it is, in
 // other runs: what it seems to lose is chance.
@@ -113,10 +124,16 @@ func (o *options) compare(ctx context.Context, x *outcome) {
 			x.winners = append(x.winners, p.Name)
 		}
 	}
+	if held {
+		x.rival = aPeer
+	}
 	for i, p := range []sim.Policy{evenly(x.cell.Scenario), shared(x.cell.Scenario)} {
 		if f, in := o.peer(ctx, x, p, false); in {
 			x.told[i] = holds(f)
 			held = held || x.told[i] && p.Name != sharedName
+			if x.told[i] && x.rival == nobody {
+				x.rival = evenShares + rival(i)
+			}
 		}
 	}
 	if !held && x.cell.Small() {

@@ -89,8 +89,9 @@ func (r report) heldLine() string {
 	t := r.all
 	text := fmt.Sprintf("held %d of %d (%s), beyond the bars by %.3f; left out as hopeless %d (%s, at most %s)",
 		t.held, t.judged(), percent(part(t.held, t.judged())), t.beyond/float64(max(t.judged(), 1)), t.hopeless, percent(part(t.hopeless, t.cells)), percent(mostHopeless))
-	if t.apart > 0 {
-		text += fmt.Sprintf("; of those missed, %d with a burst below three a process are held by no policy whose clients do not share a rate limiter, told the rate or not", t.apart)
+	if r.options.peers && !r.options.pairs {
+		text += fmt.Sprintf("; of those missed, %d are held by a peer, %d by no policy that is not told the rate, %d only by clients that share one rate limiter, %d by none",
+			t.rivals[aPeer], t.rivals[evenShares], t.rivals[oneLimiter], t.rivals[nobody])
 	}
 	return text
 }
