@@ -42,6 +42,9 @@ const (
 	// Where the level swings far by itself, an empty bucket proves nothing.
 	steady = widest / 8
 
+	chasm = 32.0 // by which what remains falls at once where it is of another limit,
+	fewer = 6.0  // and by which factor
+
 	trialEvery = 30 * time.Minute
 	trialFor   = 2 * time.Minute
 	// What remains misleads as long as the server is what it is.
@@ -109,6 +112,20 @@ func (c *company) refusals(l *level, s float64, v Verdict) {
 	}
 	if s-c.sound > misledFor {
 		c.crowded, c.misled = true, true
+	}
+}
+
+// turns notices that an answer tells of another limit than the last one: of several a server
+// tells of the one that binds, now of this and now of that. How far what remains leaps then is
+// no swing, which would leave the level of the smaller one below h for good.
+func (l *level) turns(o Outcome, unit float64) {
+	h, k := o.Hints, &l.kept
+	r, quota := float64(h.Remaining.V)/unit, float64(h.Limit.V)
+	if k.length > 0 && quota > 0 && h.Window.V > 0 && (h.Window.V.Seconds() != k.length || max(quota, k.quota) >= 2*min(quota, k.quota)) {
+		l.swing, l.buckets, l.divided = 0, buckets{}, divided{}
+	}
+	if h.Remaining.OK && o.Verdict == Served && r >= smallest && l.shown-r >= chasm && l.shown >= fewer*r {
+		l.swing = 0
 	}
 }
 

@@ -137,6 +137,7 @@ func (l *level) sent(took float64) {
 func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	h, unit := o.Hints, a.costs.unit()
 	policy := h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0
+	l.turns(o, unit)
 	switch {
 	case policy || h.Remaining.OK:
 		l.toldAt = s

@@ -70,6 +70,8 @@ type windows struct {
 	slides   float64 // until when the limit is taken for no fixed window
 	proven   float64 // seconds ahead that a reset was told, and came true
 	ended    int     // windows that ended as their reset had said
+	moved    int     // times that the reset moved away before it came, since one came or stood,
+	near     float64 // and how near it was then at the nearest, seconds
 	late     float64 // how long after it to come back, seconds
 	pass     bool    // leave what is left of this window to the others
 	rtt      float64 // mean seconds from start to answer
@@ -88,6 +90,8 @@ const (
 	odds      = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
 	single    = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
 	noticed   = 1000 // answers for which it is remembered that others use it
+	movedOn   = 4    // times that a reset moves away,
+	farther   = 4.0  // and by which factor, after which it is of a bucket
 	lastPart  = 0.25 // of what may be no window, for which its last request waits
 	steadied  = 8.0  // answers over which that is averaged
 
@@ -205,10 +209,14 @@ func (l *level) judge(s, reset float64, served bool) {
 	case math.Abs(reset-l.resetAt) <= apart:
 		l.resetAt = min(l.resetAt, reset)
 		long := s-l.agreed >= max(l.patience, agreement*apart/slack)
+		if long && served {
+			l.moved = 0
+		}
 		used := served && !l.doubt && reset-s > distant && l.from-l.shown >= max(fellBy, l.most*fallen)
-		l.window = l.window || (served || !l.doubt) && long || used
+		l.window = l.window || !l.fills(reset-s) && ((served || !l.doubt) && long || used)
 		return
 	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
+		l.moved = 0
 		if l.resetAt > 0 {
 			l.ended++
 		}
@@ -218,9 +226,17 @@ func (l *level) judge(s, reset float64, served bool) {
 	case l.window: // it was none
 		l.doubt = l.doubt || served
 		l.window, l.patience = false, min(2*max(l.patience, agreement), 8*agreement)
+	case reset > l.resetAt:
+		if l.moved++; l.moved == 1 || reset-s < l.near {
+			l.near = reset - s
+		}
 	}
 	l.resetAt, l.agreed, l.from = reset, s, l.shown
 }
+
+// fills reports whether a reset so far ahead is when a bucket is full: it moved away as more
+// was used.
+func (w *windows) fills(ahead float64) bool { return w.moved >= movedOn && ahead > farther*w.near }
 
 // apart returns how far from each other two instants may be to count as the same: they come
 // in whole seconds, after a round trip that varies.
@@ -344,10 +360,11 @@ func (e *ends) long(stated float64) float64 {
 }
 
 // after is how long to wait as a refusal says it. A reset counts as well, where
-// nothing remains: else something else refused.
+// nothing remains: else something else refused. A reset that moves away as more is used
+// does not: it is when a bucket would be full, which has something long before.
 func (l *level) after(o Outcome) time.Duration {
 	h := o.Hints
-	if o.After > 0 || o.Verdict != Throttled || !h.Reset.OK || h.Remaining.V > 0 {
+	if o.After > 0 || o.Verdict != Throttled || !h.Reset.OK || h.Remaining.V > 0 || l.fills(h.Reset.V.Seconds()) {
 		return o.After
 	}
 	after := min(h.Reset.V, 24*time.Hour)
