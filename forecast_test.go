@@ -97,6 +97,9 @@ func TestForecastOfAFullThrottle(t *testing.T) {
 		if d := th.Forecast(1); d != 0 {
 			t.Errorf("of an idle Throttle: %v, want 0", d)
 		}
+		if d := th.Forecast(2); d != pace.Never {
+			t.Errorf("the second of an idle Throttle: %v, want Never, as one may be in flight", d)
+		}
 		err := th.Do(t.Context(), func(ctx context.Context) error {
 			if d := th.Forecast(1); d != pace.Never {
 				t.Errorf("beside the only call that may be in flight: %v, want Never", d)

@@ -129,9 +129,9 @@ func (g *Gate) Limit() int {
 // where only the end of a ticket in flight lets another start. An n below 1
 // counts as 1.
 func (g *Gate) Forecast(now time.Time, n int) time.Duration {
-	g.ceiling.law = g.Concurrency
+	most := g.Limit()
 	wait := g.wait(now, Request{Since: now, Cost: 1, Place: max(n, 1)})
-	if wait <= 0 && g.full() {
+	if wait <= 0 && (g.full() || most > 0 && n > most-g.inFlight) {
 		return Never
 	}
 	return max(wait, 0)
