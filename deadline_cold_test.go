@@ -3,6 +3,7 @@ package throttle_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 func TestDeadlinesAfterARefusedStart(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var th throttle.Throttle
-		began, served := time.Now(), 0
+		var served atomic.Int64
+		began := time.Now()
 		refused := errors.New("no")
 		for time.Since(began) < 4*time.Minute {
 			time.Sleep(9 * time.Millisecond)
@@ -34,12 +36,12 @@ func TestDeadlinesAfterARefusedStart(t *testing.T) {
 					return nil
 				})
 				if err == nil && time.Since(began) > 3*time.Minute {
-					served++
+					served.Add(1)
 				}
 			}()
 		}
-		if served < 5000 {
-			t.Errorf("%d calls served in the last minute, want 5000 of 6666", served)
+		if n := served.Load(); n < 5000 {
+			t.Errorf("%d calls served in the last minute, want 5000 of 6666", n)
 		}
 	})
 }

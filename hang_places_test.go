@@ -22,12 +22,13 @@ func TestHangWithAllPlacesTaken(t *testing.T) {
 			mu     sync.Mutex
 			began  = time.Now()
 			served = map[int]int{} // by ten seconds
-			hangs  time.Time
 			all    sync.WaitGroup
 		)
 		call := func(context.Context) throttle.Result {
 			time.Sleep(time.Millisecond)
-			time.Sleep(time.Until(hangs))
+			if time.Since(began) >= 20*time.Second { // it hangs
+				time.Sleep(time.Until(began.Add(80 * time.Second)))
+			}
 			r := server.take()
 			r.Report.Hints = pace.Hints{}
 			return r
@@ -43,8 +44,6 @@ func TestHangWithAllPlacesTaken(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(20 * time.Second)
-		hangs = began.Add(80 * time.Second)
 		all.Wait()
 		for _, i := range []int{1, 9, 10, 11} {
 			if served[i] < 1800 {
