@@ -90,7 +90,7 @@ func (r report) heldLine() string {
 	text := fmt.Sprintf("held %d of %d (%s), beyond the bars by %.3f; left out as hopeless %d (%s, at most %s)",
 		t.held, t.judged(), percent(part(t.held, t.judged())), t.beyond/float64(max(t.judged(), 1)), t.hopeless, percent(part(t.hopeless, t.cells)), percent(mostHopeless))
 	if r.options.peers && !r.options.pairs {
-		text += fmt.Sprintf("; of those missed, %d are held by a peer, %d by no policy that is not told the rate, %d only by clients that share one rate limiter, %d by none",
+		text += fmt.Sprintf("; of those missed, %d are held by a peer, %d only by processes told their even share of the rate, %d only by clients that share one rate limiter, %d by none",
 			t.rivals[aPeer], t.rivals[evenShares], t.rivals[oneLimiter], t.rivals[nobody])
 	}
 	return text
