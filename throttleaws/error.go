@@ -41,7 +41,8 @@ type Reason struct {
 	Resource string
 }
 
-// Error returns all fields in one line.
+// Error returns the text of Err, the Reasons and whether the call may have been
+// executed, in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v", e.Err)
@@ -59,7 +60,7 @@ func (e *Error) Error() string {
 	default:
 		b.WriteString("; not executed")
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "\n", "; ")
 }
 
 // Unwrap returns Err.

@@ -124,6 +124,15 @@ func TestTheErrorSaysWhy(t *testing.T) {
 	}
 }
 
+// TestErrorOfSeveralLines: some services, and errors.Join, write one error in
+// several lines.
+func TestErrorOfSeveralLines(t *testing.T) {
+	e := &throttleaws.Error{Err: errors.Join(errors.New("2 errors"), errors.New("no name")), Reasons: []throttleaws.Reason{{Reason: "a\nb"}}}
+	if got, want := e.Error(), "2 errors; no name; a; b; not executed"; got != want {
+		t.Errorf("error %q, want %q", got, want)
+	}
+}
+
 // TestAFailureBeforeAnAnswer: the second try says that the condition does not
 // hold, perhaps as the first has been executed.
 func TestAFailureBeforeAnAnswer(t *testing.T) {
