@@ -192,15 +192,7 @@ func (d *Dialect) WantsBody(status int) bool {
 // (milliseconds before Retry-After before the body), the longest reset of the
 // limits that are used up, the wait that the vendor documents.
 func (d *Dialect) Read(status int, field func(name string) string, body []byte, now time.Time) Reading {
-	r := reader{d: d, status: status, field: field, now: now, body: d.bodyOf(status, body)}
+	r := reader{d: d, status: status, field: field, now: now, whole: body}
 	r.read()
 	return r.Reading
-}
-
-// bodyOf is the part of a body that is looked at.
-func (d *Dialect) bodyOf(status int, body []byte) []byte {
-	if !d.WantsBody(status) {
-		return nil
-	}
-	return body[:min(len(body), MaxBody)]
 }

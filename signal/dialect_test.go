@@ -195,6 +195,8 @@ func TestProblemDocumentIsFinal(t *testing.T) {
 		{"any.example", problem, `{"retryable":false}`, 429, true},
 		{"api.github.com", problem, `{"type":"about:blank","retryable":false}`, 429, true},
 		{"any.example", problem, `{"retryable":false}`, 503, true},
+		{"gitlab.com", problem, `{"retryable":false}`, 429, true}, // whose dialect reads no body
+		{"api.github.com", problem, `{"retryable":false}`, 503, true},
 		{"any.example", problem, `{"retryable":false}`, 404, false},
 		{"any.example", problem, `{"retryable":true}`, 429, false},
 		{"any.example", problem, `{"retryable":false`, 429, false},

@@ -63,6 +63,8 @@ of your own, name it:
   be meant in the preset's unit (Unix time 30, seconds for 15 years) is guessed.
 - Bodies are read only for the statuses named, and 64 KiB of them at most; a
   Transport reads those of errors, and of answers to GraphQL, by itself.
+- A refusal is final where its body is a problem document (RFC 9457) with "retryable":
+  false, whatever the preset reads of bodies.
 - The general dialect knows an error that throttles by a code in its body, under
   400 and 403 as well as 429: rate_limited, TooManyRequests, THROTTLED and similar, in
   any case. An error without such a code is ordinary, whatever its message says

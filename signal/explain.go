@@ -24,7 +24,7 @@ type Note struct {
 // was read and present, in the order in which they were read.
 func (d *Dialect) Explain(status int, field func(name string) string, body []byte, now time.Time) (Reading, []Note) {
 	var notes []Note
-	r := reader{d: d, status: status, field: field, now: now, body: d.bodyOf(status, body), notes: &notes}
+	r := reader{d: d, status: status, field: field, now: now, whole: body, notes: &notes}
 	r.read()
 	return r.Reading, notes
 }

@@ -14,7 +14,8 @@ type reader struct {
 	d      *Dialect
 	status int
 	field  func(name string) string
-	body   []byte
+	whole  []byte    // body, of which a problem document is read whatever the dialect
+	body   []byte    // the same, if the dialect reads it; else nil
 	now    time.Time // by the server's clock once dated
 	dated  bool
 	notes  *[]Note // what was read, for Explain; else nil
@@ -41,6 +42,10 @@ type reader struct {
 
 // read reads everything, and then makes up its mind.
 func (r *reader) read() {
+	r.whole = r.whole[:min(len(r.whole), MaxBody)]
+	if r.d.WantsBody(r.status) {
+		r.body = r.whole
+	}
 	r.Verdict = r.verdictOf()
 	r.readWaits()
 	if age := count(r.field("Age")); age.V > 0 {
@@ -79,13 +84,13 @@ func (r *reader) readPart() {
 // retry helps, as of a request that costs more than the limit ever allows. Of that
 // request no pace is slow enough.
 func (r *reader) readProblem() {
-	if r.Verdict != pace.Throttled || r.Permanent || len(r.body) == 0 || !isProblem(r.field("Content-Type")) {
+	if r.Verdict != pace.Throttled || r.Permanent || len(r.whole) == 0 || !isProblem(r.field("Content-Type")) {
 		return
 	}
 	var p struct {
 		Retryable *bool `json:"retryable"`
 	}
-	if json.Unmarshal(r.body, &p) != nil || p.Retryable == nil || *p.Retryable {
+	if json.Unmarshal(r.whole, &p) != nil || p.Retryable == nil || *p.Retryable {
 		return
 	}
 	r.Verdict, r.Permanent, r.finalBy = pace.Served, true, "body retryable"
