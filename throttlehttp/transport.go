@@ -27,8 +27,8 @@ import (
 //     calls throttled, whatever the method: it was not executed.
 //   - 503 (Service Unavailable) if it carries a Retry-After, and so was refused
 //     on purpose, or if the request may be repeated.
-//   - 502, 504 and errors of the connection, if the request may be repeated, and
-//     whatever carries an X-Should-Retry or Stripe-Should-Retry of true. One of
+//   - 502, 504, errors of the connection, and whatever carries an X-Should-Retry
+//     or Stripe-Should-Retry of true, if the request may be repeated. One of
 //     false means that the request is not retried, whatever the status.
 //
 // A request may be repeated if its method is idempotent (GET, HEAD, OPTIONS,
