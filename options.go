@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -127,7 +128,7 @@ func (w *waiter) mayLearn(scope string) bool {
 // than each of them said. Caller holds mu.
 func (t *Throttle) learnScopes(now time.Time, w *waiter, r pace.Report) pace.Report {
 	retry := w.ticket.Needs
-	for _, s := range w.last.Scopes {
+	for _, s := range binding(w.last.Scopes) {
 		s.Report = t.believe(s.Report)
 		refused := s.Report.Verdict == pace.Throttled
 		if r.Verdict == pace.Throttled && refused {
@@ -160,6 +161,41 @@ func (t *Throttle) learnScopes(now time.Time, w *waiter, r pace.Report) pace.Rep
 		w.ticket.Retry = retry
 	}
 	return r
+}
+
+// binding returns one result for each scope: of several, as of the tokens of a
+// minute and of a day, that which refused, or else leaves least. It does not
+// change all.
+func binding(all []ScopeResult) []ScopeResult {
+	if len(all) < 2 {
+		return all
+	}
+	kept := make([]ScopeResult, 0, len(all))
+	for _, s := range all {
+		i := slices.IndexFunc(kept, func(k ScopeResult) bool { return k.Scope == s.Scope })
+		if i < 0 {
+			kept = append(kept, s)
+			continue
+		}
+		cost := cmp.Or(kept[i].Report.Cost, s.Report.Cost)
+		if tighter(s.Report, kept[i].Report) {
+			kept[i] = s
+		}
+		kept[i].Report.Cost = cost
+	}
+	return kept
+}
+
+// tighter reports whether a binds more than b, of the same answer.
+func tighter(a, b pace.Report) bool {
+	if refused := a.Verdict == pace.Throttled; refused != (b.Verdict == pace.Throttled) {
+		return refused
+	}
+	if a.After != b.After {
+		return a.After > b.After
+	}
+	left, other := a.Hints.Remaining, b.Hints.Remaining
+	return left.OK && (!other.OK || left.V < other.V)
 }
 
 // leaveScopes releases the scopes of w. Caller holds mu.

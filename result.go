@@ -20,7 +20,9 @@ type Result struct {
 	// a success too. Where one of them refused, the Throttle's own limit did
 	// not, and is not slowed down. A retry is subject to all of them, and waits
 	// as long as each of them asks for. Of scopes that the call did not name,
-	// at most 16 count, in all its tries together.
+	// at most 16 count, in all its tries together. Of several for one scope, such
+	// as the limits of a minute and of a day, that which refused counts, or else
+	// that which leaves least.
 	Scopes []ScopeResult
 	// Err is the error of the try. If nil, it had none.
 	Err error
@@ -72,7 +74,7 @@ func (t *Throttle) Report(sent time.Time, r Result) {
 	now := t.now()
 	t.note(now, r.Report)
 	elsewhere := false
-	for _, s := range r.Scopes[:min(len(r.Scopes), maxTold)] {
+	for _, s := range binding(r.Scopes[:min(len(r.Scopes), maxTold)]) {
 		elsewhere = elsewhere || s.Report.Verdict == pace.Throttled
 		if s.Scope != "" {
 			t.reportScope(now, sent, s)

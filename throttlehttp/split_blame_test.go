@@ -120,3 +120,33 @@ func TestSignaturesAreNoUsers(t *testing.T) {
 		}
 	})
 }
+
+// Of two limits on the tokens of a request, the one that is used up is to blame,
+// in whatever order the server tells of them.
+func TestTheTighterOfTwoLimitsOnTokensIsToBlame(t *testing.T) {
+	for _, limits := range [][2]string{
+		{`"minute";r=0;t=20, "day";r=90000;t=40000`, `"minute";q=1000;w=60;qu="tokens", "day";q=100000;w=86400;qu="tokens"`},
+		{`"day";r=90000;t=40000, "minute";r=0;t=20`, `"day";q=100000;w=86400;qu="tokens", "minute";q=1000;w=60;qu="tokens"`},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			w := &wire{reply: func(int, *http.Request) (*http.Response, error) {
+				return answer(429, "", "RateLimit", limits[0], "RateLimit-Policy", limits[1]), nil
+			}}
+			tr := &Transport{Base: w, Tries: -1, Needs: func(*http.Request) []throttle.Need {
+				return []throttle.Need{{Scope: "tokens", Cost: 100}}
+			}}
+			if _, err := tr.RoundTrip(to(t, "GET", "https://any.example/")); err != nil {
+				t.Fatal(err)
+			}
+			for _, th := range tr.Group().All() {
+				s := th.Status()
+				if len(s.Scopes) != 1 || s.Scopes[0].Why.Throttled.IsZero() || s.Scopes[0].Why.Limit.V != 1000 {
+					t.Errorf("%s: scopes %+v, want one that refused, by the limit of a minute", limits[0], s.Scopes)
+				}
+				if !s.Why.Throttled.IsZero() {
+					t.Errorf("%s: the limit of requests %q, want not to blame", limits[0], s.Why)
+				}
+			}
+		})
+	}
+}
