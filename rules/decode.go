@@ -266,6 +266,9 @@ func (l *Limit) read(n node) *Error {
 		if e := decodeStruct(n, reflect.ValueOf(&o).Elem()); e != nil {
 			return e
 		}
+		if e := n.lacks(requiredFields[reflect.TypeFor[Limit]()]); e != nil {
+			return e
+		}
 		*l, err = o.limit()
 	}
 	if err != nil {

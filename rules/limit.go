@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,9 +12,9 @@ import (
 
 // Limit is a [limit.Limit] with a JSON form: text as [limit.Parse] reads it, such
 // as "10/s burst 20", "5000/month calendar-window Europe/Berlin" or "unlimited",
-// "0/s" allowing nothing; or an object with count, period, burst, kind and
-// slots, such as {"count": 10, "period": "1m30s"}. As text has the name of its Zone
-// only, time.LoadLocation must find it by that.
+// "0/s" allowing nothing; or an object with count and period, such as
+// {"count": 10, "period": "1m30s"}, and, if need be, burst, kind and slots. As text
+// has the name of its Zone only, time.LoadLocation must find it by that.
 type Limit limit.Limit
 
 // MarshalJSON returns the text form.
@@ -34,6 +35,17 @@ type limitObject struct {
 	Burst  int64  `json:"burst"`
 	Kind   string `json:"kind"`
 	Slots  int32  `json:"slots"`
+}
+
+// lacks says which of the names an object has no field of.
+func (n node) lacks(names []string) *Error {
+	fields, _ := n.Value.([]Field)
+	for _, name := range names {
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			return n.fail("no %q; write it, as in {\"count\": 10, \"period\": \"1s\"}", name)
+		}
+	}
+	return nil
 }
 
 // limit returns the object as a Limit. The error has no prefix.

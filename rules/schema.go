@@ -49,6 +49,7 @@ var shortSchemas = map[reflect.Type]string{
 // requiredFields are those that an object must have.
 var requiredFields = map[reflect.Type][]string{
 	reflect.TypeFor[Set]():      {"rules"},
+	reflect.TypeFor[Limit]():    {"count", "period"},
 	reflect.TypeFor[Rule]():     {"name"},
 	reflect.TypeFor[Override](): {"key"},
 	reflect.TypeFor[Proxies]():  {"trusted"},
