@@ -204,7 +204,7 @@ func (o *options) observed(stdin io.Reader) (*findings, error) {
 // optionsOf reads the arguments.
 func optionsOf(args []string) (*options, error) {
 	o := &options{to: new(target)}
-	flags := flag.NewFlagSet("find", flag.ContinueOnError)
+	flags := flag.NewFlagSet("find -limit", flag.ContinueOnError)
 	flags.Bool("limit", false, "")
 	flags.StringVar(&o.observe, "observe", "", "")
 	flags.IntVar(&o.plan.Requests, "requests", 2000, "")
