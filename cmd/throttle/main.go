@@ -87,8 +87,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	name, rest := args[0], args[1:]
 	switch name {
 	case "help", "-h", "-help", "--help":
-		if len(rest) == 0 {
+		switch len(rest) {
+		case 0:
 			return help(stdout)
+		case 1:
+		default:
+			more := words.Quote(rest[1])
+			return usage.Errorf("help: %s is too much; write 'throttle %s %s -h'", more, words.Quote(rest[0]), more)
 		}
 		name, rest = rest[0], []string{"-h"}
 		if name == "help" || isHelp(name) {

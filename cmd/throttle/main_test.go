@@ -108,6 +108,22 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestHelpOfMoreWords: the help of a part of a command, such as the survey of sim, is
+// not taken for that of the command.
+func TestHelpOfMoreWords(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"help", "sim", "survey"}, "throttle: help: survey is too much; write 'throttle sim survey -h'\n"},
+		{[]string{"-h", "find", "-limit"}, "throttle: help: -limit is too much; write 'throttle find -limit -h'\n"},
+	} {
+		if stdout, stderr, code := play(t.Context(), test.args...); code != 2 || stdout != "" || stderr != test.want {
+			t.Errorf("%q: %d, %q, %q; want 2 and %q", test.args, code, stdout, stderr, test.want)
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	for _, test := range []struct {
 		args []string
