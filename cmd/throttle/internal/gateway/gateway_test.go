@@ -361,7 +361,7 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "3/min by client"), "authenticates nobody"},
 		{2, append(to, "-limit", "3/min", "-rules", bad), "write the limits into the file"},
 		{2, append(to, "-rules", bad, "-trust", "10.0.0.0/8"), `write "proxies" into the file`},
-		{2, append(to, "-rules", bad), "bad.json: rules: 2:"},
+		{2, append(to, "-rules", bad), "bad.json:2:"},
 		{2, append(to, "-rules", bad+"no"), "bad.jsonno: no such file"},
 		{2, append(to, "-limit", "3/min", "-trust", "10.0.0.0/99"), "-trust 10.0.0.0/99: must be an address or a network"},
 		{2, append(to, "-limit", "3/min", "-away", "maybe"), "must be share, pass or refuse"},

@@ -90,7 +90,11 @@ func (o *options) file(ctx context.Context, log *slog.Logger) (*rules.Live, stri
 	src.OnState = o.reporter(log)
 	if err := src.Refresh(ctx); err != nil {
 		if flaw := new(rules.Error); errors.As(err, &flaw) {
-			return nil, "", usage.Errorf("gateway: -rules %s: %v", o.rules, err)
+			place := o.rules
+			if flaw.Line > 0 {
+				place += fmt.Sprintf(":%d:%d", flaw.Line, flaw.Column)
+			}
+			return nil, "", usage.Errorf("gateway: -rules %s: %s%s", place, strings.TrimPrefix(flaw.Path+": ", ": "), flaw.What)
 		}
 		if unread := new(fs.PathError); errors.As(err, &unread) {
 			return nil, "", usage.Errorf("gateway: -rules %s: %v", o.rules, unread.Err)
