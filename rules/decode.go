@@ -52,7 +52,7 @@ func (n node) text() (string, *Error) {
 // decode reads n into what a pointer points at, see [Node.Decode].
 func decode(n node, into any) *Error {
 	if n.Value == nil {
-		return n.fail("null; leave it out")
+		return n.fail("null; write a value, or leave it out")
 	}
 	switch p := into.(type) {
 	case *Node:
@@ -250,6 +250,11 @@ func (s *Set) read(n node) *Error {
 	fields, ok := n.Value.([]Field)
 	if ok && !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == "rules" }) {
 		return n.fail(`no "rules"; to limit no request, write "rules": []`)
+	}
+	for _, f := range fields {
+		if f.Name == "rules" && f.Node.Value == nil {
+			return node{f.Name, f.Node}.fail("null; to limit no request, write []")
+		}
 	}
 	return decodeStruct(n, reflect.ValueOf(s).Elem())
 }
