@@ -139,6 +139,8 @@ func (d *decoder) list(n *tree.Node, v reflect.Value, f field, path string) {
 	switch {
 	case n.Kind != tree.List:
 		items = []*tree.Node{n}
+	case len(items) == 0 && f.need:
+		d.failNode(n, path, "an empty list; write one at least")
 	case len(items) == 0:
 		d.failNode(n, path, "an empty list; leave it out")
 	case len(items) > maxItems:

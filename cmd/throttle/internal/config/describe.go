@@ -102,6 +102,8 @@ func (f field) scalarShape(k kind) string {
 	switch {
 	case len(f.oneof) > 0:
 		return oneOf(f.oneof)
+	case f.least != "" && f.least == f.most:
+		return f.least
 	case f.least != "" && f.most != "":
 		return fmt.Sprintf("%s from %s to %s", k.what, f.least, f.most)
 	case f.least != "":
