@@ -20,10 +20,10 @@ import (
 //
 //	B + r × (t - s + Life)
 //
-// however many they are, whatever they are granted, lose, or forget, and
-// whatever time their clocks show, as long as those run no more than 1/1000
-// slower than that of the store (prepaid credit, as the leases of Gray and
-// Cheriton, SOSP 1989, with events instead of a right). Tokens of a window
+// This holds for any number of processes, whatever they are granted, lose, or
+// forget, and whatever time their clocks show, as long as these run no more than
+// 1/1000 slower than that of the store. It is prepaid credit: the leases of Gray and
+// Cheriton (SOSP 1989) with events instead of a right. Tokens of a window
 // expire with it: FixedWindow, FirstHitWindow and CalendarWindow are exact. The
 // sliding kinds admit in any Period what the store grants in Period + Life.
 type Lease struct {
@@ -197,11 +197,11 @@ func (l *Lease) Renew() { l.hold = 0 }
 // is needed, as a grant whose answer is lost is lost as well.
 func (l *Lease) Lost() { l.far = math.MaxInt64 }
 
-// Ask returns what to ask the store instead of a: the demand of half a Life
-// here, as a batch should last that long, if that is more; but no more than
-// refills in that time or, if that is more, than a small part of what was used
-// here in a Life. Where the store takes longer than a quarter of Life to answer,
-// it returns a.
+// Ask returns what to ask the store instead of a: if it is more than a, the demand
+// here of half a Life, as a batch should last that long. That is bounded by what
+// refills in that time, or by a small part of what was used here in a Life, whichever
+// is more. Where the store takes longer than a quarter of Life to answer, Ask
+// returns a.
 func (l *Lease) Ask(now time.Time, a Ask, life time.Duration) Ask {
 	half := halfOf(life)
 	x := max(now.Sub(l.since).Seconds()/half.Seconds(), 0)
