@@ -14,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
 
 const help = `throttle version prints the version of the program.
@@ -46,7 +47,7 @@ func Run(_ context.Context, args []string, _ io.Reader, stdout, _ io.Writer) err
 	case err != nil:
 		return usage.Help(err, help, stdout)
 	case len(names) > 0:
-		return usage.Errorf("version: %d arguments; write 'throttle version'", len(names))
+		return usage.Errorf("version: %s: takes flags only; write 'throttle version'", words.Quote(names[0]))
 	case *full && !*list:
 		return usage.Error("version: -full is for -licenses; write 'throttle version -licenses -full'")
 	}

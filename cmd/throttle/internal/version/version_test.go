@@ -67,7 +67,7 @@ func TestLinked(t *testing.T) {
 
 func TestVersionUsage(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"now", "1 arguments"},
+		{"now", "version: now: takes flags only; write 'throttle version'"},
 		{"-full", "-full is for -licenses"},
 		{"-v", "run 'throttle version -h'"},
 	} {
