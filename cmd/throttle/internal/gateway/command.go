@@ -344,7 +344,9 @@ func networksOf(name, text string) (all rules.Networks, err error) {
 
 // open opens the store, behind a circuit breaker if it is remote.
 func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, error) {
-	s, err := stores.Open(ctx, stores.URL(o.store, "memory:"), stores.Options{Command: "gateway", Timeout: 5 * time.Second, InProcess: true})
+	s, err := stores.Open(ctx, stores.URL(o.store, "memory:"), stores.Options{
+		Command: "gateway", Given: stores.Given(o.store), Timeout: 5 * time.Second, InProcess: true,
+	})
 	if err != nil || !s.Remote {
 		return s, err
 	}

@@ -19,7 +19,7 @@ import (
 // openPostgres makes a pool, and the tables if that is asked for.
 func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 	if err := checkPostgres(text); err != nil {
-		return nil, usage.Errorf("%s: -store postgres://: %v", o.Command, err)
+		return nil, usage.Errorf("%s postgres://: %v", o.place(), err)
 	}
 	text, table, err := o.cutTable(text)
 	if err != nil {
@@ -27,7 +27,7 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 	}
 	config, err := pgxpool.ParseConfig(text)
 	if err != nil {
-		return nil, usage.Errorf("%s: -store postgres://: %s", o.Command, reason(err))
+		return nil, usage.Errorf("%s postgres://: %s", o.place(), reason(err))
 	}
 	name := fmt.Sprintf("postgres://%s/%s", net.JoinHostPort(config.ConnConfig.Host, strconv.Itoa(int(config.ConnConfig.Port))), config.ConnConfig.Database)
 	if o.Callers > 0 {
@@ -54,12 +54,12 @@ func (o Options) cutTable(text string) (without, table string, err error) {
 	before, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", "", usage.Error(o.Command + ": -store postgres://: what follows ? cannot be read; write NAME=VALUE, with & between")
+		return "", "", usage.Error(o.place() + " postgres://: what follows ? cannot be read; write NAME=VALUE, with & between")
 	}
 	table = values.Get("table")
 	values.Del("table")
 	if _, err := (&throttlesql.Store{Table: table}).Schema(); err != nil {
-		return "", "", usage.Error(o.Command + ": -store postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'")
+		return "", "", usage.Error(o.place() + " postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'")
 	}
 	if len(values) == 0 {
 		return before, table, nil

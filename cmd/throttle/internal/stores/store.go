@@ -30,6 +30,8 @@ import (
 type Options struct {
 	// Command is the command, for errors.
 	Command string
+	// Given names the flag or variable that has the URL, for errors. If empty, -store.
+	Given string
 	// Timeout bounds each call.
 	Timeout time.Duration
 	// Create makes the tables in PostgreSQL; other stores have none, and refuse it.
@@ -56,12 +58,23 @@ func URL(text, otherwise string) string {
 	return cmp.Or(text, os.Getenv("THROTTLE_STORE"), otherwise)
 }
 
+// Given names the flag or variable that URL reads, where text is the value of -store.
+func Given(text string) string {
+	if text == "" {
+		return "THROTTLE_STORE"
+	}
+	return "-store"
+}
+
+// place is where a mistake in the URL stands, for errors.
+func (o Options) place() string { return o.Command + ": " + cmp.Or(o.Given, "-store") }
+
 // Open opens the store that a URL names.
 func Open(ctx context.Context, text string, o Options) (*Named, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	switch {
 	case !found:
-		return nil, usage.Errorf(o.Command+": -store %s: %s", words.Quote(text), knownStores)
+		return nil, usage.Errorf("%s %s: %s", o.place(), words.Quote(text), knownStores)
 	case scheme == "postgres" || scheme == "postgresql":
 		return openPostgres(ctx, text, o)
 	case o.Create && (scheme == "memory" || strings.HasPrefix(scheme, "redis")):
@@ -71,7 +84,7 @@ func Open(ctx context.Context, text string, o Options) (*Named, error) {
 	}
 	u, err := redisURLOf(scheme, rest)
 	if err != nil {
-		return nil, usage.Errorf(o.Command+": -store %s://: %v", words.Quote(scheme), err)
+		return nil, usage.Errorf("%s %s://: %v", o.place(), words.Quote(scheme), err)
 	}
 	return openRedis(u, o), nil
 }
@@ -82,12 +95,12 @@ func (o Options) openMemory(path string) (*Named, error) {
 	case path == "" && o.InProcess:
 		return &Named{Store: new(memory.Store), Name: "memory:", Close: func() {}}, nil
 	case path == "":
-		return nil, usage.Error(o.Command + ": -store memory: would forget at once; write memory:FILE")
+		return nil, usage.Error(o.place() + " memory: would forget at once; write memory:FILE")
 	case o.InProcess:
-		return nil, usage.Errorf("%s: -store memory:%s: a file remembers for 'throttle take' alone, and not for -bench; write memory:", o.Command, words.Quote(path))
+		return nil, usage.Errorf("%s memory:%s: a file remembers for 'throttle take' alone, and not for -bench; write memory:", o.place(), words.Quote(path))
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, usage.Errorf(o.Command+": -store memory:%s: is not a file that remembers; write memory:FILE", words.Quote(path))
+		return nil, usage.Errorf("%s memory:%s: is not a file that remembers; write memory:FILE", o.place(), words.Quote(path))
 	}
 	return &Named{Store: memoryFile(filepath.Clean(path)), Name: "memory:" + path, Close: func() {}}, nil
 }

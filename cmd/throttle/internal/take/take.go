@@ -192,7 +192,7 @@ func (t *taking) open(ctx context.Context) (*stores.Named, error) {
 		}
 		url = "memory:" + path
 	}
-	o := stores.Options{Command: "take", Timeout: t.timeout, Create: t.create}
+	o := stores.Options{Command: "take", Given: stores.Given(t.store), Timeout: t.timeout, Create: t.create}
 	if t.bench != nil {
 		o.InProcess, o.Callers = true, t.bench.callers
 	}

@@ -193,3 +193,25 @@ func TestTakeDefaultStore(t *testing.T) {
 	ask(0)
 	ask(4)
 }
+
+// A mistake in the URL of the environment is not said to be one of -store.
+func TestTakeNamesTheEnvironment(t *testing.T) {
+	for _, c := range []struct{ url, want string }{
+		{"nothing", "THROTTLE_STORE nothing: write memory:FILE"},
+		{"memory:", "THROTTLE_STORE memory: would forget at once"},
+		{"memory:/dev/null", "THROTTLE_STORE memory:/dev/null: is not a file"},
+		{"redis://", "THROTTLE_STORE redis://: a HOST is missing"},
+		{"postgres://h/d?table=a%22", "THROTTLE_STORE postgres://: table: must be"},
+		{"postgres://h/d?sslmode=x", "THROTTLE_STORE postgres://: "},
+	} {
+		t.Setenv("THROTTLE_STORE", c.url)
+		_, stderr, code := play(t.Context(), "take", "1/week", "k")
+		if want := "throttle: take: " + c.want; code != 2 || !strings.HasPrefix(stderr, want) {
+			t.Errorf("THROTTLE_STORE=%s: code %d, stderr %q, want code 2 and %q", c.url, code, stderr, want)
+		}
+		_, stderr, code = play(t.Context(), "take", "-store", c.url, "1/week", "k")
+		if code != 2 || !strings.HasPrefix(stderr, "throttle: take: -store ") {
+			t.Errorf("-store %s: code %d, stderr %q, want code 2 and -store", c.url, code, stderr)
+		}
+	}
+}
