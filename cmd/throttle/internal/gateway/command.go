@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -251,9 +250,6 @@ func (o *options) readTo(*texts) error {
 	}
 	for _, text := range o.route.To {
 		if _, err := upstream.Parse(text); err != nil {
-			if u, parsed := url.Parse(text); parsed == nil {
-				text = u.Redacted()
-			}
 			return usage.Errorf("gateway: -to %s: %v", words.BadURL(text), err)
 		}
 	}

@@ -347,7 +347,7 @@ func TestWrongUsage(t *testing.T) {
 	}{
 		{2, nil, "-to is missing; write where requests go"},
 		{2, []string{"-to", "127.0.0.1:3000"}, "-to 127.0.0.1:3000: must be like http://HOST:PORT"},
-		{2, []string{"-to", "ftp://x"}, "must be like http://HOST:PORT"},
+		{2, []string{"-to", "http://"}, "-to http://: must be like http://HOST:PORT"},
 		{2, []string{"-to", "http://u:secret@x"}, "must have no user"},
 		{2, []string{"-to", "http://u:secret/x@x"}, "-to (not shown): must be like"},
 		{2, []string{"-to", "http://u:secret"}, "-to (not shown): must be like"},
