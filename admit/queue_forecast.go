@@ -47,6 +47,8 @@ func foresee(l limit.Limit, d limit.Decision, n int64) time.Duration {
 	case l.Kind == limit.FixedWindow && n > d.Remaining:
 		windows := (n - d.Remaining - 1) / l.Count
 		return add(d.ResetAfter, muldiv(windows, l.Period, 1))
+	case l.Kind == limit.FixedWindow: // it fits, though d may have refused more
+		return 0
 	case d.RetryAfter == limit.Never: // of more than passes at once, which says nothing of less
 		return 0
 	}

@@ -27,6 +27,7 @@ func TestForesee(t *testing.T) {
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 3, 0},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 13, 200 * ms},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 14, 1200 * ms},
+		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms, RetryAfter: 200 * ms}, 3, 0},
 		{limit.Limit{Kind: limit.SlidingLog, Count: 10, Period: s}, limit.Decision{RetryAfter: 70 * ms}, 100, 70 * ms},
 	} {
 		if got := foresee(c.limit, c.d, c.n); got != c.want {

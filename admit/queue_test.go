@@ -122,6 +122,28 @@ func TestQueueKeepsTheOrderOfWeights(t *testing.T) {
 	})
 }
 
+// When the first gives up, the next passes at once if it fits, though the first did
+// not.
+func TestQueueBehindAHeavyOneThatGivesUp(t *testing.T) {
+	for kind := limit.TokenBucket; kind <= limit.CalendarWindow; kind++ {
+		bubble.Test(t, func(t *testing.T) {
+			var q Queue
+			l := limit.Limit{Kind: kind, Count: 10, Period: time.Minute}
+			q.Wait(t.Context(), "k", l, 7)
+			ctx, giveUp := context.WithCancel(t.Context())
+			go q.Wait(ctx, "k", l, 5)
+			synctest.Wait()
+			time.AfterFunc(ms, giveUp)
+			began := time.Now()
+			_, err := q.Wait(t.Context(), "k", l, 2)
+			if took := time.Since(began); err != nil || took != ms {
+				t.Errorf("%v: Wait for 2 of the 3 that are left took %v, %v; want 1ms, when the one before has given up", kind, took, err)
+			}
+			checkEmpty(t, &q)
+		})
+	}
+}
+
 // Calls that are cancelled or lose patience at random leave nothing behind: no
 // place in line, no token taken in vain, none lost.
 func TestQueueNothingIsLeftBehind(t *testing.T) {
