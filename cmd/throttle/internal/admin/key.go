@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -91,10 +92,12 @@ func keyID(key string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+var errNoStore = failf(http.StatusNotFound, "there is no store")
+
 // look asks the store without charging anything.
 func (s *server) look(ctx context.Context, asks []limit.Ask) ([]limit.Decision, error) {
 	if s.c.Store == nil {
-		return nil, failf(http.StatusNotFound, "there is no store")
+		return nil, errNoStore
 	}
 	looks, d := slices.Clone(asks), make([]limit.Decision, len(asks))
 	for i := range looks {
@@ -130,15 +133,19 @@ func (s *server) forgive(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// refund gives back all that was used of each limit.
+// refund gives back all that was used of each limit, debts included: a refund never
+// goes beyond what was.
 func (s *server) refund(ctx context.Context, asks []limit.Ask) (given []int64, err error) {
-	decisions, err := s.look(ctx, asks)
-	if err != nil || len(asks) == 0 {
-		return []int64{}, err
+	if s.c.Store == nil {
+		return nil, errNoStore
 	}
-	back := slices.Clone(asks)
-	for i, d := range decisions {
-		back[i].N, back[i].Min = -most(d), 0
+	given = []int64{}
+	if len(asks) == 0 {
+		return given, nil
+	}
+	back, decisions := slices.Clone(asks), make([]limit.Decision, len(asks))
+	for i := range back {
+		back[i].N, back[i].Min = -math.MaxInt64, 0
 	}
 	if _, err := s.c.Store.Take(ctx, back, decisions); err != nil {
 		return nil, failf(http.StatusServiceUnavailable, "the store: %v", err)
@@ -148,10 +155,6 @@ func (s *server) refund(ctx context.Context, asks []limit.Ask) (given []int64, e
 	}
 	return given, nil
 }
-
-// most is at least what can have been used of a limit, debts included; a refund
-// never goes beyond what was.
-func most(d limit.Decision) int64 { return min(max(d.Max, 1), 1<<40) * 2 }
 
 // asksOf returns what a rule would ask about a key, whose parts have these values.
 // It is package rules that makes the keys and finds the overrides: the rule is

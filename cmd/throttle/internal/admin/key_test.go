@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/admit"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -122,6 +123,25 @@ func TestKey(t *testing.T) {
 	var is keyState
 	if r.get("/api/v1/key?rule=bucket&key=big", &is); !is.Override || is.Limits[0].Max != 30 || is.Key != nil || len(is.Limits) != 1 {
 		t.Errorf("a key with an override: %+v", is)
+	}
+}
+
+// TestForgiveMuch: a key that used trillions, as of bytes, has all of it back.
+func TestForgiveMuch(t *testing.T) {
+	const limits = "5000000000000/day fixed-window"
+	w := newWorld(t, `{"rules": [{"name": "bytes", "key": "client", "limits": "`+limits+`"}]}`)
+	r := start(t, w.config())
+	l, err := limit.Parse(limits, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Take(t.Context(), w.control.Store, "bytes/0/client=acme", l, l.Count-1); err != nil {
+		t.Fatal(err)
+	}
+	r.must("POST", "/api/v1/forgive", map[string]any{"rule": "bytes", "key": "acme", "why": "test"})
+	var is keyState
+	if r.get("/api/v1/key?rule=bytes&key=acme", &is); is.Limits[0].Remaining != l.Count {
+		t.Errorf("%d of %d remain after forgive, want all", is.Limits[0].Remaining, l.Count)
 	}
 }
 

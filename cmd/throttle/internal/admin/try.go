@@ -40,7 +40,7 @@ func (s *server) try(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.c.Store == nil {
-		return failf(http.StatusNotFound, "there is no store")
+		return errNoStore
 	}
 	select { // each rule is compiled by itself, so a few at a time
 	case s.trials <- struct{}{}:
