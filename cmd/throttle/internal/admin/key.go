@@ -47,7 +47,7 @@ type keyLimit struct {
 // key is GET /api/v1/key?rule=NAME&key=VALUE&key=VALUE: what is left in each limit.
 // Nothing is charged.
 func (s *server) key(w http.ResponseWriter, r *http.Request) error {
-	asks, rule, err := s.asksOf(r.FormValue("rule"), r.Form["key"])
+	asks, rule, err := s.asksOfOne(r.FormValue("rule"), r.Form["key"])
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *server) forgive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.audited(w, r, "forgive", s.target(ask.Rule, ask.Key), &ask.reason, func(ctx context.Context) (any, error) {
-		asks, _, err := s.asksOf(ask.Rule, ask.Key)
+		asks, _, err := s.asksOfOne(ask.Rule, ask.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -154,6 +154,26 @@ func (s *server) refund(ctx context.Context, asks []limit.Ask) (given []int64, e
 		given = append(given, -d.N)
 	}
 	return given, nil
+}
+
+// asksOfOne is asksOf, and refuses a network whose addresses have several keys.
+func (s *server) asksOfOne(name string, key []string) ([]limit.Ask, rules.Rule, error) {
+	asks, rule, err := s.asksOf(name, key)
+	if err != nil {
+		return nil, rule, err
+	}
+	set, err := s.set()
+	for i, part := range rule.Key {
+		p, flaw := netip.ParsePrefix(key[i])
+		if part != "address" || flaw != nil {
+			continue
+		}
+		one := rules.Network(p.Addr(), cmp.Or(set.IPv4Prefix, 32), cmp.Or(set.IPv6Prefix, 64))
+		if n, _ := netip.ParsePrefix(one); p.Bits() < n.Bits() || !n.IsValid() && !p.IsSingleIP() {
+			return nil, rule, failf(http.StatusBadRequest, "key %.64q: the network has several keys; write one of them, as %s", key[i], one)
+		}
+	}
+	return asks, rule, err
 }
 
 // asksOf returns what a rule would ask about a key, whose parts have these values.
@@ -233,6 +253,9 @@ func requestOf(parts rules.Key, key []string) (q rules.Request, err error) {
 		case kind == "header":
 			header[http.CanonicalHeaderKey(name)] = value
 		case kind == "path" && name != "":
+			if strings.Contains(value, "/") {
+				return q, failf(http.StatusBadRequest, "key %.64q: must be one segment of a path, without '/'", value)
+			}
 			n, _ := strconv.Atoi(name) // from 1 to 32, as it was compiled
 			for len(segments) < n {
 				segments = append(segments, "-")

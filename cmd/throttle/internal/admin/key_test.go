@@ -152,15 +152,24 @@ func TestKeyRefuses(t *testing.T) {
 	c.Known = []string{"customer"}
 	r := start(t, c)
 	for path, want := range map[string]string{
-		"?rule=none&key=a":                     `404 rule "none": there is none of that name`,
-		"?rule=bucket":                         `400 key: the rule counts by "client", so it needs 1 values, not 0`,
-		"?rule=bucket&key=":                    "400 rule bucket counts by client: each part needs a value",
-		"?rule=all&key=x":                      `400 key: the rule counts by "", so it needs 0 values, not 1`,
-		"?rule=net&key=home&key=a&key=b&key=c": `400 key "home": must be an address or its network`,
+		"?rule=none&key=a":                              `404 rule "none": there is none of that name`,
+		"?rule=bucket":                                  `400 key: the rule counts by "client", so it needs 1 values, not 0`,
+		"?rule=bucket&key=":                             "400 rule bucket counts by client: each part needs a value",
+		"?rule=all&key=x":                               `400 key: the rule counts by "", so it needs 0 values, not 1`,
+		"?rule=net&key=home&key=a&key=b&key=c":          `400 key "home": must be an address or its network`,
+		"?rule=net&key=192.0.2.1&key=a/x&key=b&key=c":   `400 key "a/x": must be one segment of a path, without '/'`,
+		"?rule=net&key=192.0.2.0/24&key=a&key=b&key=c":  `400 key "192.0.2.0/24": the network has several keys; write one of them, as 192.0.2.0`,
+		"?rule=net&key=2001:db8::/48&key=a&key=b&key=c": `400 key "2001:db8::/48": the network has several keys; write one of them, as 2001:db8::/64`,
 	} {
 		a := r.send("GET", "/api/v1/key"+path, "", "Authorization", "Bearer "+readSecret)
 		if got := fmt.Sprint(a.status) + " " + a.body; !strings.HasPrefix(a.body, `{"type":"about:blank"`) || a.status != int(want[0]-'0')*100+int(want[2]-'0') || !strings.Contains(strings.ReplaceAll(a.body, `\"`, `"`), want[4:]) {
 			t.Errorf("%s: %s\nwant %s", path, got, want)
+		}
+	}
+	for _, key := range []string{"192.0.2.1/32", "2001:db8::/64", "2001:db8::7", "2001:db8::7/128"} {
+		var is keyState
+		if r.get("/api/v1/key?rule=net&key="+key+"&key=a&key=b&key=c", &is); len(is.Limits) != 1 {
+			t.Errorf("key %s: %+v, want its limit", key, is)
 		}
 	}
 	none := start(t, Config{})
