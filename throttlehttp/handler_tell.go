@@ -79,7 +79,11 @@ func (h *Handler) tellRetry(to http.Header, a *admit.Admission) {
 func (h *Handler) tellTriple(to http.Header, x string, a *admit.Admission) {
 	d := a.Decisions[a.Binding]
 	reset := d.ResetAfter
-	if !d.OK {
+	switch {
+	case d.OK:
+	case h.Headers == XTripleUnix && a.RetryAfterWhole == signal.Seconds(d.RetryAfter):
+		reset = d.RetryAfter // the sum is rounded up, and once is enough
+	default:
 		reset = a.RetryAfterWhole
 	}
 	set := func(name, value string) { to[x+name] = []string{value} }
@@ -88,7 +92,7 @@ func (h *Handler) tellTriple(to http.Header, x string, a *admit.Admission) {
 	switch {
 	case reset == limit.Never:
 	case h.Headers == XTripleUnix:
-		set("Ratelimit-Reset", number(a.At().Add(reset+time.Second-1).Unix()))
+		set("Ratelimit-Reset", number(a.At().Add(reset).Add(time.Second-1).Unix()))
 	default:
 		set("Ratelimit-Reset", number(int64(signal.Seconds(reset)/time.Second)))
 	}

@@ -134,6 +134,22 @@ func TestTrapResetConstant(t *testing.T) {
 	}
 }
 
+// The Unix time at which a window ends is the same whether it is told with a refusal
+// or not, at any part of a second.
+func TestTrapResetLaterWhenRefused(t *testing.T) {
+	ends := t0.Truncate(time.Hour).Add(time.Hour)
+	for _, before := range []time.Duration{time.Minute, 1500 * time.Millisecond, time.Millisecond} {
+		store := &book{now: ends.Add(-before)}
+		h := &Handler{Control: &admit.Control{Store: store, Limit: limit.Limit{Kind: limit.FixedWindow, Count: 1, Period: time.Hour}}, Headers: XTripleUnix}
+		for i := range 3 {
+			store.now = store.now.Add(100 * time.Microsecond)
+			if got := ask(h, "GET").Header.Get("X-RateLimit-Reset"); got != fmt.Sprint(ends.Unix()) {
+				t.Errorf("%v before the end, request %d: X-RateLimit-Reset %s, want %d", before, i, got, ends.Unix())
+			}
+		}
+	}
+}
+
 // Where the field that makes the key is missing, the limit must not be skipped
 // without anybody having said so (didip/tollbooth).
 func TestTrapKeyFromHeaderSilentlySkipped(t *testing.T) {
