@@ -163,7 +163,23 @@ func shareOf(l limit.Limit, n int64) limit.Limit {
 		return l
 	}
 	periods := (n-1)/l.Count + 1
+	l = withoutCalendar(l)
 	l.Count = 1
 	l.Period = min(l.Period, math.MaxInt64/time.Duration(periods)) * time.Duration(periods)
+	return l
+}
+
+// withoutCalendar returns a CalendarWindow of at most a Week as a FixedWindow of the
+// same length: 2 minutes would be rounded up to an hour of the calendar, 2 days to a
+// week. Months come in any number.
+func withoutCalendar(l limit.Limit) limit.Limit {
+	if l.Kind != limit.CalendarWindow {
+		return l
+	}
+	for _, unit := range [...]time.Duration{time.Minute, time.Hour, 24 * time.Hour, limit.Week} {
+		if l.Period <= unit {
+			return limit.Limit{Kind: limit.FixedWindow, Count: l.Count, Period: unit}
+		}
+	}
 	return l
 }

@@ -44,14 +44,33 @@ func TestGuardShares(t *testing.T) {
 				if count < instances {
 					least = minutes / instances / 2
 				}
-				if kind == limit.CalendarWindow && count < instances {
-					least = instances // its periods do not come in fours
-				}
 				if admitted > most || admitted < least {
 					t.Errorf("%v: %d instances admitted %d in %d minutes, want from %d to %d", l, instances, admitted, minutes, least, most)
 				}
 			})
 		}
+	}
+}
+
+// A share of less than one in a period of the calendar is one in as many of them as it
+// takes, not one in the next larger unit.
+func TestGuardSharesOfTheCalendar(t *testing.T) {
+	for period, want := range map[time.Duration]time.Duration{
+		time.Minute: 2 * time.Minute, 90 * time.Minute: 48 * time.Hour, 24 * time.Hour: 48 * time.Hour, limit.Week: 2 * limit.Week,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			g := store.Guard{Instances: 3}
+			l := limit.Limit{Kind: limit.CalendarWindow, Count: 2, Period: period, Zone: time.FixedZone("east", 3600)}
+			began := time.Now()
+			for range 3 {
+				for !take(t, &g, "k", l, 1).OK {
+					time.Sleep(period / 20)
+				}
+			}
+			if took := time.Since(began); took > 2*want+period/10 || took <= want {
+				t.Errorf("%v: the third of a share passes after %v, want it in the third window of %v", l, took, want)
+			}
+		})
 	}
 }
 
