@@ -158,7 +158,7 @@ func shareOf(l limit.Limit, n int64) limit.Limit {
 		l.Period *= time.Duration(n)
 		return l
 	}
-	if l.Count >= n {
+	if l.Count = l.Max(); l.Count >= n { // a SlidingLog has a MaxLog
 		l.Count /= n
 		return l
 	}

@@ -74,6 +74,21 @@ func TestGuardSharesOfTheCalendar(t *testing.T) {
 	}
 }
 
+// A log of more than MaxLog counts as one of MaxLog, and so do its shares.
+func TestGuardSharesOfALargeLog(t *testing.T) {
+	l := limit.Limit{Kind: limit.SlidingLog, Count: 10 * limit.MaxLog, Period: time.Hour}
+	admitted := int64(0)
+	for range 2 {
+		g := store.Guard{Instances: 2}
+		for range 4 {
+			admitted += take(t, &g, "k", l, limit.MaxLog/4).N
+		}
+	}
+	if admitted != limit.MaxLog {
+		t.Errorf("two shares admitted %d, want the %d that the limit does", admitted, limit.MaxLog)
+	}
+}
+
 // A share that becomes smaller and larger again, as instances come and go, is not
 // granted again.
 func TestGuardSharesChange(t *testing.T) {
