@@ -80,6 +80,7 @@ var bad = []struct{ in, want string }{
 	{gateway("  headers: tripel"), "f:5:12: gateway.headers: tripel: must be draft, triple, x-triple, x-triple-unix, retry-after, remaining or silent; did you mean triple?"},
 	{gateway("  spread: 30"), "f:5:11: gateway.spread: 30: must be a duration from 1ms to 1h; write 30s"},
 	{gateway("  spread: 30 seconds"), "f:5:11: gateway.spread: \"30 seconds\": is not a duration; write a number and ms, s, m or h, as in 500ms or 1m30s"},
+	{gateway("  spread: 9999999h"), "f:5:11: gateway.spread: 9999999h: must be a duration from 1ms to 1h"},
 	{gateway("  spread: 2h"), "f:5:11: gateway.spread: 2h: must be a duration from 1ms to 1h"},
 	{gateway("  spread: -1s"), "f:5:11: gateway.spread: -1s: is not a duration; write a number and ms, s, m or h, as in 500ms or 1m30s"},
 	{gateway("  underscores: yes"), "f:5:16: gateway.underscores: yes: must be true or false"},

@@ -105,8 +105,8 @@ func readInt(_ *decoder, text string, v reflect.Value, f field, k kind) string {
 }
 
 func readDuration(_ *decoder, text string, v reflect.Value, f field, k kind) string {
-	d, err := time.ParseDuration(text)
-	if err != nil || !durations.MatchString(text) {
+	d, ok := words.Duration(text)
+	if !ok || !durations.MatchString(text) {
 		return "is not a duration; write a number and ms, s, m or h, as in 500ms or 1m30s"
 	}
 	v.SetInt(int64(d))

@@ -156,6 +156,8 @@ var badScenarios = []struct {
 	{"duration: -5m\n", "1:11: duration -5m: must be from 1ms to 8784h"},
 	{"duration: 0s\n", "1:11: duration 0s: must be from"},
 	{"duration: 9000h\n", "1:11: duration 9000h: must be from"},
+	{"duration: 9999999h\n", "1:11: duration 9999999h: must be from 1ms to 8784h"},
+	{"duration: -9999999h\n", "1:11: duration -9999999h: must be from 1ms to 8784h"},
 	{"duration: 1e400h\n", "1:11: duration 1e400h: is not a duration"},
 	{"duration: {a: 1}\n", "1:11: duration (a mapping): is not a duration"},
 	// The server.

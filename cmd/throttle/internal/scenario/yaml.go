@@ -267,10 +267,10 @@ func (f field) duration(least, most time.Duration) time.Duration {
 	if !f.present() {
 		return 0
 	}
-	text, ok := f.scalar()
-	d, err := time.ParseDuration(text)
+	text, _ := f.scalar()
+	d, ok := words.Duration(text)
 	switch {
-	case !ok || err != nil:
+	case !ok:
 		f.fail("is not a duration; write a number with a unit of ms, s, m or h, as in 500ms or 30m")
 	case d < least || d > most:
 		f.fail("must be from %s to %s", words.Short(least), words.Short(most))

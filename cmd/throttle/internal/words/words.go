@@ -1,7 +1,9 @@
-// Package words formats numbers, durations and names for people to read.
+// Package words formats numbers, durations and names for people to read, and reads durations.
 package words
 
 import (
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +34,25 @@ func Short(d time.Duration) string {
 	}
 	return text
 }
+
+// Duration reads a duration as Go does. One beyond 292 years is the longest there is, or
+// below zero the shortest, so that a bound refuses it as too long or too short. ok is
+// false for text that is no duration.
+func Duration(text string) (d time.Duration, ok bool) {
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		return d, true
+	case !durations.MatchString(text):
+		return 0, false
+	case text[0] == '-':
+		return math.MinInt64, true
+	}
+	return math.MaxInt64, true
+}
+
+// durations are what time.ParseDuration reads, whatever the size of the numbers.
+var durations = regexp.MustCompile(`^[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 // OneLine returns text with escapes for line breaks and other control characters, for
 // what is not seen but changes how text reads, as marks that turn its direction, and for

@@ -1,8 +1,10 @@
 package words
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOneLine(t *testing.T) {
@@ -24,6 +26,23 @@ func TestQuote(t *testing.T) {
 	} {
 		if got := Quote(text); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"1m30s": 90 * time.Second, ".5s": 500 * time.Millisecond, "0": 0, "2562047h": 2562047 * time.Hour,
+		"9999999h": math.MaxInt64, "+9999999.5h1m": math.MaxInt64, "99999999999999999999s": math.MaxInt64,
+		"-9999999h": math.MinInt64,
+	} {
+		if got, ok := Duration(text); got != want || !ok {
+			t.Errorf("Duration(%q) = %s, %t, want %s", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "9999999", "9999999d", "1e400h", "h", "-", ".h", "9999999h "} {
+		if got, ok := Duration(text); ok {
+			t.Errorf("Duration(%q) = %s, want none", text, got)
 		}
 	}
 }
