@@ -126,6 +126,7 @@ func TestCheck(t *testing.T) {
 		{"store.yaml", 2, "throttle: store.yaml:2:14: store.url: redis://: several hosts; add ?cluster=true"},
 		{"none.yaml", 2, "throttle: check: open none.yaml: no such file or directory\n"},
 		{"", 2, "throttle: check: no file; write 'throttle check FILE'\n"},
+		{"- -", 2, "throttle: check: - can be read once; write the name of a file\n"},
 		{"rules.yaml -after 2", 2, "throttle: check: -after is for a request; write -request 'GET /x'\n"},
 		{"rules.yaml -after -1 -request /x", 2, "throttle: check: -after -1: must be from 0 to 100000\n"},
 		{"rules.yaml -value address=x -request /x", 2, "throttle: check: -value or -cost: the program names a value \"address\"; it must be letters, digits, '-', '_' and '.', and not the name of a built-in part\n"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
@@ -44,7 +45,10 @@ type Named struct {
 // than is needed to say that it is too long. Without stdin they are read again, while
 // the program runs: a pipe is an error then, as it may never end.
 func Read(names []string, stdin io.Reader) (all []Named, err error) {
-	for _, name := range names {
+	for i, name := range names {
+		if name == "-" && slices.Contains(names[:i], name) {
+			return nil, errors.New("- can be read once; write the name of a file")
+		}
 		data, err := readOne(name, stdin)
 		if err != nil {
 			return nil, err
