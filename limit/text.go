@@ -2,6 +2,7 @@ package limit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,9 @@ func parseLimit(words []string, zone func(string) (*time.Location, error)) (l Li
 	if l.Count, l.Period, what = parseRate(rate, limitUnit); what != "" {
 		return l, what
 	}
+	if slices.Contains(words, "") {
+		return l, "there is an extra blank after the rate"
+	}
 	if len(words) > 0 && words[0] != "burst" {
 		kind, err := ParseKind(words[0])
 		if err != nil {
@@ -91,8 +95,6 @@ func (l *Limit) parseMore(words []string, zone func(string) (*time.Location, err
 func (l *Limit) parseZone(name string, zone func(string) (*time.Location, error)) (what string) {
 	var err error
 	switch {
-	case name == "":
-		return "the time zone has no name"
 	case name == "UTC":
 		return ""
 	case zone == nil:
