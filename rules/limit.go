@@ -30,11 +30,11 @@ func parseLimit(text string) (Limit, error) {
 }
 
 type limitObject struct {
-	Count  int64  `json:"count"`
-	Period string `json:"period"`
-	Burst  int64  `json:"burst"`
-	Kind   string `json:"kind"`
-	Slots  int32  `json:"slots"`
+	Count  int64         `json:"count"`
+	Period time.Duration `json:"period"`
+	Burst  int64         `json:"burst"`
+	Kind   string        `json:"kind"`
+	Slots  int32         `json:"slots"`
 }
 
 // lacks says which of the names an object has no field of.
@@ -50,10 +50,9 @@ func (n node) lacks(names []string) *Error {
 
 // limit returns the object as a Limit. The error has no prefix.
 func (o limitObject) limit() (l Limit, err error) {
-	l.Count, l.Burst, l.Slots = o.Count, o.Burst, o.Slots
-	l.Period, err = time.ParseDuration(o.Period)
-	if err != nil || l.Period <= 0 {
-		return Limit{}, fmt.Errorf("period %.40q is no duration; write a duration above zero, as in \"1m30s\"", o.Period)
+	l.Count, l.Period, l.Burst, l.Slots = o.Count, o.Period, o.Burst, o.Slots
+	if l.Period <= 0 {
+		return Limit{}, fmt.Errorf("the period is %s; write a duration above zero, as in \"1m30s\"", l.Period)
 	}
 	if o.Kind != "" {
 		l.Kind, err = limit.ParseKind(o.Kind)

@@ -37,6 +37,7 @@ var oddSchemas = map[reflect.Type]map[string]any{
 	reflect.TypeFor[Phase]():         oneOfWords(string(Before), string(After)),
 	reflect.TypeFor[Client]():        oneOfWords(string(Known), string(Unknown)),
 	reflect.TypeFor[load.Priority](): oneOfWords("low", "normal", "high", "critical"),
+	reflect.TypeFor[time.Duration](): ofType("string"),
 	reflect.TypeFor[time.Time]():     {"type": "string", "format": "date-time"},
 }
 
