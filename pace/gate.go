@@ -181,8 +181,7 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 }
 
 // Next starts the next ticket in line, if it may start, and returns it.
-// Otherwise it returns after how long to ask again; Never: not before another
-// event.
+// Otherwise again is how long to wait before the next call; Never: until another event.
 func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	again = Never
 	for g.rests.len() > 0 {

@@ -117,9 +117,10 @@ type Report struct {
 	// Final forbids a retry, whatever the Verdict.
 	Final bool
 	// TimedOut reports that a request that was Ignored or Failed lasted until its
-	// caller stopped waiting, as by the deadline of a context. A Throttle sets it.
-	// It teaches Gate.Concurrency, as a failure, where requests take less as a rule,
-	// and how much time calls must have left when they start: see [Gate.GivenUp].
+	// caller stopped waiting, as by the deadline of a context. A Throttle sets
+	// it. It is a failure to Gate.Concurrency, where requests usually take less,
+	// and teaches how much time calls must have left when they start: see
+	// [Gate.GivenUp].
 	TimedOut bool
 	// After is the minimum delay before a retry that the server asked for
 	// (Retry-After). If zero, it asked for none.

@@ -246,8 +246,8 @@ func (l *line) calm(t *Ticket) {
 // GivenUp returns a ticket that has left because it would not be answered before
 // its End: another started in its place, and no more can start now. It returns nil
 // if there is none. A driver calls it once Next has returned nil; if it returns a
-// ticket, Next is to be called again. If a driver never calls it, such tickets stay
-// in line, and start when no other can in their place.
+// ticket, call Next again. If a driver never calls it, such tickets stay in line,
+// and start when no other can in their place.
 func (g *Gate) GivenUp() *Ticket {
 	if g.lanes.passed == 0 {
 		return nil
