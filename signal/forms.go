@@ -9,8 +9,8 @@ import (
 )
 
 // MaxAfter bounds a wait, of a Retry-After or a reset: one field must not put a
-// caller to sleep for good. A reset that is further off, as that of a month's
-// quota, is read as this one.
+// caller to sleep for good. A later reset, as of a month's quota, is read as
+// MaxAfter.
 const MaxAfter = 24 * time.Hour
 
 // FallbackAfter is how long to wait where a server asks for more than MaxAfter, by
@@ -152,10 +152,9 @@ func awaited(d pace.Opt[time.Duration]) pace.Opt[time.Duration] {
 	return Plausible(d.V)
 }
 
-// Plausible returns how long to wait where a server asked for a wait, whatever
-// the protocol: the wait itself up to [MaxAfter], [FallbackAfter] beyond; zero
-// if it was over less than a day ago, and nothing if it was over before or is
-// above a year.
+// Plausible returns how long to wait where a server asked for a wait, in any
+// protocol. Up to [MaxAfter] it is that wait; up to a year, [FallbackAfter];
+// below zero by less than a day, zero. Any other wait is absent.
 func Plausible(asked time.Duration) pace.Opt[time.Duration] {
 	switch {
 	case asked > maxWindow || asked <= -MaxAfter:

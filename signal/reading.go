@@ -22,8 +22,8 @@ type Reading struct {
 	// similar field or in its body. If false, After is the reset of a limit or what
 	// the vendor documents, so that a 503 need not be a refusal on purpose.
 	Asked bool
-	// Concurrency says that a concurrency limit was exceeded: fewer requests at
-	// a time pass, and need not be slower. A refusal in which a policy of
+	// Concurrency says that a concurrency limit was exceeded: send fewer
+	// requests at a time, not slower ones. A refusal in which a policy of
 	// concurrent-requests is used up, and none of requests, says so too.
 	Concurrency bool
 	// Scope is the breadth of the answer, and ScopeName the server's name for
