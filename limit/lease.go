@@ -114,8 +114,8 @@ func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool)
 // Lends reports whether Quick has anything to decide by.
 func (l *Lease) Lends() bool { return l.left > 0 || l.hold > 0 }
 
-// Lend takes out all tokens that are held, at most so many, for Quick to use
-// until Return. Answer must not be called in between.
+// Lend takes out the tokens held, up to most, for Quick to use until Return.
+// Answer must not be called in between.
 func (l *Lease) Lend(most int64) (n int64) {
 	n = min(l.left, most)
 	l.left -= n
@@ -197,11 +197,10 @@ func (l *Lease) Renew() { l.hold = 0 }
 // is needed, as a grant whose answer is lost is lost as well.
 func (l *Lease) Lost() { l.far = math.MaxInt64 }
 
-// Ask returns what to ask the store instead of a: if it is more than a, the demand
-// here of half a Life, as a batch should last that long. That is bounded by what
-// refills in that time, or by a small part of what was used here in a Life, whichever
-// is more. Where the store takes longer than a quarter of Life to answer, Ask
-// returns a.
+// Ask returns what to ask the store instead of a: the demand here in half a Life, if
+// that is more, as a batch should last that long. It is bounded by what refills in
+// that time, or by a small part of what was used here in a Life, whichever is more.
+// Where the store takes longer than a quarter of Life to answer, Ask returns a.
 func (l *Lease) Ask(now time.Time, a Ask, life time.Duration) Ask {
 	half := halfOf(life)
 	x := max(now.Sub(l.since).Seconds()/half.Seconds(), 0)

@@ -279,9 +279,8 @@ func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 
 // Binding returns the index of the limit that decided, among the decisions of
 // TakeAll: of the refusals, the one with the longest RetryAfter, as all have to
-// pass; without a refusal, the one with the least Remaining of its Max, as it is
-// likely the next to refuse. Among equals it is the first. It is -1 if d is
-// empty.
+// pass; without a refusal, the one with the least Remaining / Max, likely the
+// next to refuse. Among equals it is the first. It is -1 if d is empty.
 func Binding(d []Decision) int {
 	best := -1
 	for i := range d {
