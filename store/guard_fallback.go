@@ -32,9 +32,9 @@ func (g *Guard) together(ctx context.Context, f Fallback, a []limit.Ask, d []lim
 type fallbackKey struct{}
 
 // WithFallback returns a copy of ctx, for calls of Take, by which a [Guard]
-// chooses its Fallback for each key: that which f returns, or, if not ok, its
-// own. f is called in the goroutine of the caller, and only where the Store does
-// not decide. Package rules uses it for rules with an Away.
+// takes the Fallback of each key from f, or its own if f is not ok. f is called
+// in the goroutine of the caller, and only where the Store does not decide.
+// Package rules uses it for rules with an Away.
 func WithFallback(ctx context.Context, f func(key string) (fallback Fallback, ok bool)) context.Context {
 	return context.WithValue(ctx, fallbackKey{}, f)
 }

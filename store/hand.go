@@ -7,11 +7,11 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
-// Clear forgets what key has used of l, also what it used under a larger limit
-// before: a bucket is full again, a window unused, a debt forgiven. It is one
-// refund, so it works with every Store, and a concurrent Take comes either before
-// or after it. Give it the Store that a [Guard] guards, not the Guard, which answers by its
-// fallback while the Store is away, and without an error.
+// Clear forgets what key has used of l, also what it used under a larger limit before: a
+// bucket is full again, a window unused, a debt forgiven. It is one refund, so it works
+// with every Store, and a concurrent Take comes either before or after it. Pass it the
+// Store behind a [Guard], not the Guard: while the Store is away, that uses its fallback
+// and returns no error.
 func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 	_, err := Take(ctx, s, key, l, -math.MaxInt64)
 	return err
