@@ -95,8 +95,8 @@ var (
 // corrects it.
 //
 // An error is a [*store.Error]: [store.ErrUndecided] with the error of Count,
-// or the end of ctx while it waited for Count. The Creation is then nil, which
-// may be cancelled.
+// or the end of ctx while it waited for Count. The Creation is then nil; its
+// Cancel does nothing.
 func (q *Quota) Create(ctx context.Context, key string, n, most int64) (*Creation, error) {
 	if n == 0 {
 		n = 1
