@@ -17,12 +17,12 @@ type result[R any] struct {
 // no result is yielded.
 //
 // When ctx ends, or the loop is left, tries are cancelled, and jobs that are not
-// done are yielded no more: a loop that is not left has seen every job unless
-// ctx has ended, or the Worker was drained.
+// done are not yielded. A loop that is not left sees every job, unless ctx ends
+// or the Worker is drained.
 //
 // While the circuit breaker is open, failures use up Tries only if no job is left
-// that could start and has not failed since the last answer: so Each ends though
-// its last jobs fail for good. They are probed one at a time, two to four a second:
+// that could start and has not failed since the last answer: so Each ends even if
+// its last jobs always fail. They are probed one at a time, two to four a second:
 // for a list that may fail as a whole, let Breaker be below zero.
 func (w *Worker[R]) Each(ctx context.Context, jobs iter.Seq[R]) iter.Seq2[R, error] {
 	return func(yield func(R, error) bool) {

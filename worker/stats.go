@@ -75,7 +75,7 @@ type AssignmentStats struct {
 	Oldest time.Duration
 	// Full reports that Add has refused records for which there is no room yet.
 	Full bool
-	// Err is as of [Assignment.Err].
+	// Err is that of [Assignment.Err].
 	Err error
 }
 

@@ -60,10 +60,10 @@ type Worker[R any] struct {
 	Offset func(R) int64
 	// Order returns the key of a record: records with the same key, of all
 	// assignments, run one after another, in the order in which they were added;
-	// a record that rests before a retry, or is with Dead, holds back those behind
-	// it. If its assignment ends while it is with Dead, it does so no more: the
-	// next of its key may run beside that call. Records with an empty key have no
-	// order. If nil, no record has.
+	// a record that rests before a retry, or is with Dead, holds back those
+	// behind it. If its assignment ends while it is with Dead, it no longer
+	// does: the next of its key may run during that call. Records with an empty
+	// key have no order. If nil, no record has.
 	Order func(R) string
 	// Size returns the size of a record, in bytes or any other unit, for
 	// MaxBytes. If nil, nothing is counted.
@@ -114,9 +114,9 @@ type Worker[R any] struct {
 	// stays at that record, and [Assignment.Err] says why.
 	Dead func(ctx context.Context, r R, err error) error
 	// Room is called when an assignment whose Add refused records has room again
-	// and no more than half a Window left to do. It is called in a goroutine of the
-	// Worker, outside its lock, possibly for several assignments at once. If nil,
-	// nobody is notified.
+	// and no more than half a Window left to do. It is called in a goroutine of
+	// the Worker, outside its lock, possibly for several assignments at once. If
+	// nil, nothing is called.
 	Room func(a *Assignment[R])
 	// OnEvent is called with each [Event]. It is called in a goroutine of the
 	// Worker, outside its lock, possibly concurrently, and should return soon: it
