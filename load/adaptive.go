@@ -22,12 +22,12 @@ import (
 // 1.5 √n: as much as random arrivals need, and more where base is uncertain or
 // service times vary much, within a third to a half of n.
 //
-// To learn base, it lowers what is in flight for a moment to half of what fills
-// the server: at the start, when the limit has doubled or halved, after three
-// cuts on end, and about every 10 s by the wall clock, at which all clients of a
-// server then do so together. A server that has become much slower by itself looks
-// as if it had a queue. After three cuts Adaptive measures base again, sees that there
-// is none, and takes the limit back to half of what it was before the cuts.
+// To learn base, it lowers what is in flight for a moment to half of what fills the
+// server: at the start, when the limit has doubled or halved, after three cuts in a
+// row, and about every 10 s by the wall clock, at which all clients of a server then
+// do so together. A server that has become much slower by itself looks as if it had a
+// queue. After three cuts Adaptive measures base again, sees that there is none, and
+// takes the limit back to half of what it was before the cuts.
 //
 // Where more than a tenth of the requests fail after longer than twice base
 // (time-outs), it halves the limit once a round trip, and does not grow before
@@ -38,11 +38,10 @@ import (
 // time-out, as base is unknown. While less than three quarters of the limit are
 // in flight, it does not grow.
 //
-// The limit begins at 10. It says nothing about a rate: beside a server that
-// refuses by rate, pacing is needed too, see pace.Gate. Several clients of one
-// server take each other's queue for its latency until they next measure base
-// together, and do not share it evenly.
-// The zero value is ready.
+// The limit begins at 10. It limits no rate: a server that refuses by rate
+// needs pacing too, see pace.Gate. Several clients of one server take each
+// other's queue for its latency until they next measure base together, and do
+// not share it evenly. The zero value is ready.
 type Adaptive struct {
 	// Max bounds the limit. If zero or below, 10,000.
 	Max int
