@@ -217,11 +217,11 @@ func (c *Compiled) decide(ctx context.Context, s store.Store, f *store.InFlight,
 	return a, nil
 }
 
-// Refund gives back the charge of a Decide of r, which must have passed by the
-// same version: for a request that was not served in the end, or that was
-// limited by address before its caller was authenticated. Charges of shadow
-// rules are not refunded. What was Away was not charged, what was Killed need not be:
-// neither must be refunded.
+// Refund gives back the charge of a Decide of r, which must have passed by the same
+// version: for a request that was not served in the end, or that was limited by
+// address before its caller was authenticated. Charges of shadow rules are not
+// refunded. Do not refund an Answer that was Away or Killed: it may not have been
+// charged.
 func (c *Compiled) Refund(ctx context.Context, s store.Store, r Request) error {
 	if c == nil {
 		return nil

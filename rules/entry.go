@@ -146,8 +146,8 @@ type Case struct {
 	Note
 }
 
-// Value is the value of a [Switch], at most 256 bytes. In JSON it may also be a
-// number, true or false, whose text it is then.
+// Value is the value of a [Switch], at most 256 bytes. In JSON a number, true
+// or false is read as its text.
 type Value string
 
 // On reports whether the value is "true" or "on".

@@ -77,7 +77,7 @@ func shown(u *neturl.URL) string {
 
 // FromFile fetches from a file, which it reads each time. Replace the file by
 // renaming another one: a half-written file is refused, unless it happens to be
-// a Set. So is a pipe or a device, which could be waited for without end.
+// a Set. A pipe or device is refused too, as its end may never come.
 func FromFile(path string) Fetch {
 	return func(context.Context, string) ([]byte, string, error) {
 		data, err := readFile(path)

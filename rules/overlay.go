@@ -29,8 +29,7 @@ type Overlay struct {
 	// Set replaces the rules of all sources: a version that was brought back. If
 	// nil, those of the sources count.
 	Set *Set `json:"set,omitempty"`
-	// Log has the latest 200 changes, the last one last; fewer where 1 MiB has no
-	// room for them.
+	// Log has the latest 200 changes, oldest first; fewer if they exceed 1 MiB.
 	Log []Change `json:"log,omitempty"`
 }
 

@@ -131,10 +131,10 @@ type Override struct {
 type Phase string
 
 const (
-	// Before is before authorisation, when only the address and what the client
+	// Before is before authentication, when only the address and what the client
 	// says are known.
 	Before Phase = "before"
-	// After is after authorisation.
+	// After is after authentication.
 	After Phase = "after"
 )
 
