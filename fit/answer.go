@@ -19,14 +19,14 @@ type Answer struct {
 	// such as one that timed out. It is left out.
 	Ignored bool
 	// Remaining is the number of requests left after this one, as the server
-	// told. It is read where HasRemaining is set, as zero is a value.
+	// stated. It is read if HasRemaining is set, as zero is a value.
 	Remaining    float64
 	HasRemaining bool
-	// Limit is the limit that the server told. If zero, none.
+	// Limit is the limit that the server stated. If zero, none.
 	Limit float64
-	// Reset is the time from Ended to the reset that the server told. If zero,
+	// Reset is the time from Ended to the reset that the server stated. If zero,
 	// none.
 	Reset time.Duration
-	// RetryAfter is the wait that a refusal told. If zero, none.
+	// RetryAfter is the wait that a refusal stated. If zero, none.
 	RetryAfter time.Duration
 }

@@ -13,11 +13,11 @@ type Plan struct {
 	// Requests is the largest number of requests to send. If zero or below,
 	// 20,000.
 	Requests int
-	// Refusals is about the largest number of refusals to cause; a step in
-	// flight may pass it by its AtOnce. If zero or below, 5 % of Requests, at least 10.
+	// Refusals is about the largest number of refusals to cause; a step in flight
+	// may exceed it by its AtOnce. If zero or below, 5 % of Requests, at least 10.
 	Refusals int
-	// Time is the longest time from the first request to the last, which a step in
-	// flight may pass by as long as its answers take. If zero or below, a day.
+	// Time is the longest time from the first request to the last, which a step
+	// in flight may exceed by the time of its answers. If zero or below, a day.
 	Time time.Duration
 	// AtOnce is the largest number of requests in flight. If zero or below, 128.
 	AtOnce int

@@ -48,8 +48,7 @@ type Result struct {
 	// were refused.
 	Used, Refused int
 	// Unexplained is the number of answers that the first Candidate does not
-	// explain by this caller's requests alone, of repeated ones in a row the
-	// first.
+	// explain by this caller's requests alone; repeats in a row count once.
 	Unexplained int
 	// Shared reports that the first Candidate explains the answers best where
 	// other callers use the same limit, or that many refusals came too early for
