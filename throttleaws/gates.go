@@ -69,9 +69,8 @@ type Gates struct {
 	// calls consumed before, and settled by the ConsumedCapacity of the answer:
 	// an input without ReturnConsumedCapacity is sent with TOTAL. All such calls
 	// of a region share one Throttle, "DynamoDB eu-west-1", unless Name says
-	// otherwise; its NewScope knows the capacities, if anyone does: costs count
-	// [PerUnit] for a unit. If false, each call counts 1 and its input is sent
-	// unchanged.
+	// otherwise; its NewScope may set the capacities, with a cost of [PerUnit]
+	// for a unit. If false, each call counts 1 and its input is sent unchanged.
 	Units bool
 	// Warn is called when one try of a call got several answers: then the HTTP
 	// client, or another middleware, retries underneath, and the retries
