@@ -51,10 +51,9 @@ type Server struct {
 	// admit.Refund.
 	Control *admit.Control
 	// Messages decides about each message received in a stream; the first one
-	// refused ends its stream as a refused call ends, whatever the method returns
-	// then. It must not be the
-	// Control, and needs another Name if both have one Store. If nil, messages
-	// are not limited.
+	// refused ends its stream as a refused call ends, whatever the method
+	// returns. It must not be the Control, and needs another Name if both have
+	// one Store. If nil, messages are not limited.
 	Messages *admit.Control
 	// Request completes the request that a Control decides about: Key, Client,
 	// Value, Cost, Priority, Caller, whatever the program knows. Path is the full
