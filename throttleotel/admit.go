@@ -17,9 +17,9 @@ func (m *Metrics) Shedder(name string, s *admit.Shedder) error {
 	return register(m, "Shedder", name, s, ofShedder, (*admit.Shedder).Stats)
 }
 
-// Shedders observes the Shedders that of returns, by name, whenever a reader
-// collects: those of routes, which come and go. Of more than 100 those with the first
-// names count, and nil ones do not. of is called concurrently; it must not be nil, and m has one.
+// Shedders observes the Shedders that of returns, by name, whenever a reader collects:
+// those of routes, which come and go. Beyond 100, the first names count; nil ones do not.
+// of is called concurrently; it must not be nil, and is set once for m.
 func (m *Metrics) Shedders(of func() map[string]*admit.Shedder) error {
 	if of == nil {
 		return errors.New("throttleotel: of the Shedders is nil")

@@ -13,7 +13,7 @@ import (
 // decision in memory to a Store that is late.
 var bounds = []float64{10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1}
 
-// Latency observes how long decisions took, which is the latency that a
+// Latency observes how long decisions took, which is the latency that an
 // [admit.Control] adds to a request. Call the function that it returns with each
 // event, as the OnEvent of Controls or from theirs. It is the one synchronous
 // instrument, see BenchmarkLatency for its cost. Unregister does not end it, and
