@@ -15,8 +15,7 @@ import (
 // Reasons of an [Error], besides [context.DeadlineExceeded] and the
 // [context.Cause] of a context that ended.
 var (
-	// ErrTries says that a call was throttled or failed in every try that it
-	// has.
+	// ErrTries says that every try that a call has was throttled or failed.
 	ErrTries = errors.New("no tries left")
 	// ErrBudget says that too many calls are being retried already, see
 	// [Throttle.Budget].
@@ -24,9 +23,9 @@ var (
 	// ErrQueueFull says that too many calls were waiting already, see
 	// [Throttle.MaxWaiting].
 	ErrQueueFull = errors.New("too many calls are waiting")
-	// ErrTooLate says that a call would not be answered before the deadline of its
-	// context: others with more time left have started in its place, or the wait
-	// foreseen would leave it too little. Such an [Error] is a
+	// ErrTooLate says that a call would not be answered before the deadline of
+	// its context: calls with more time left started in its place, or the
+	// forecast wait would leave too little time. Such an [Error] is a
 	// context.DeadlineExceeded too.
 	ErrTooLate = errors.New("would not be answered before its deadline")
 	// ErrWouldWait says that Try would have had to wait.

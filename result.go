@@ -16,13 +16,13 @@ type Result struct {
 	// has the Verdict [pace.Served].
 	Report pace.Report
 	// Scopes state what the answer said of single scopes: limits that only some
-	// calls are subject to, see [CallOptions.Needs]. Any answer may have them,
-	// a success too. Where one of them refused, the Throttle's own limit did
-	// not, and is not slowed down. A retry is subject to all of them, and waits
-	// as long as each of them asks for. Of scopes that the call did not name,
-	// at most 16 count, in all its tries together. Of several for one scope, such
-	// as the limits of a minute and of a day, that which refused counts, or else
-	// that which leaves least.
+	// calls are subject to, see [CallOptions.Needs]. Any answer may have them, a
+	// success too. If one of them refused, the Throttle's own limit is not
+	// slowed down. A retry is subject to all of them, and waits as long as each
+	// of them asks for. Of scopes that the call did not name, at most 16 count,
+	// in all its tries together. Of several for one scope, such as limits a
+	// minute and a day, the one that refused counts, otherwise the one that
+	// leaves least.
 	Scopes []ScopeResult
 	// Err is the error of the try. If nil, it had none.
 	Err error

@@ -9,8 +9,8 @@ import (
 
 // Status returns what t knows of its limit and how many calls wait and are in
 // flight, by priority, key and scope, and what the service last said. It holds the
-// lock for a time in proportion to the queues and scopes that it lists, so it is
-// to be called once a second rather than with each call.
+// lock for a time in proportion to the queues and scopes that it lists, so call it
+// once a second rather than with each call.
 func (t *Throttle) Status() pace.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -82,8 +82,8 @@ type Throttle struct {
 	// zero, there is no bound.
 	Budget pace.Budget
 	// MaxWaiting bounds the calls in line and between tries; further calls are
-	// refused with [ErrQueueFull], which is backpressure on their callers. A retry
-	// is never refused. If zero, 100,000. Below zero, as with 1, a call is refused
+	// refused with [ErrQueueFull], which is backpressure on their callers. A
+	// retry is never refused. If zero, 100,000. Below zero, 1: a call is refused
 	// while another waits.
 	MaxWaiting int
 	// Weights divide the limit between waiting calls, by their
@@ -195,11 +195,10 @@ func (t *Throttle) Limit() int {
 	return t.gate.Limit()
 }
 
-// SetMaxInFlight changes [Throttle.MaxInFlight], at any time: it is how a
-// program that watches a service gives it more or less to do at once. A higher
-// bound starts waiting calls at once. Under a lower one no call starts until
-// fewer are in flight; calls in flight continue. An n of zero or below is no
-// bound.
+// SetMaxInFlight changes [Throttle.MaxInFlight], at any time: for a program
+// that watches a service and adapts its load. A higher bound starts waiting
+// calls at once. Under a lower one no call starts until fewer are in flight;
+// calls in flight continue. An n of zero or below is no bound.
 func (t *Throttle) SetMaxInFlight(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
