@@ -103,9 +103,9 @@ func (k *compiler) words(path string, r *Rule) {
 	case r.Priority != 0 && r.Shadow.Rule:
 		k.fail(path+".priority", "a shadow rule gives no priority; leave it out")
 	case r.Phase == Before && r.Match.Client == Known:
-		k.fail(path+".match.client", "before authorisation no client is known")
+		k.fail(path+".match.client", "before authentication no client is known")
 	case r.Phase == Before && slices.Contains(r.Key, "client"):
-		k.fail(path+".key", "before authorisation no client is known")
+		k.fail(path+".key", "before authentication no client is known")
 	}
 }
 
