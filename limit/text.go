@@ -22,8 +22,8 @@ import (
 // The rate is as in ParseRate, with ns, us and week as further units, and month
 // for a calendar window, whose period is a minute, an hour, a day, a week or a
 // number of months. zone finds the time zone of a name: pass [time.LoadLocation]
-// where files may be read. If nil, only UTC is. The error is one line that says
-// what would be right, and the Limit then allows nothing.
+// where files may be read. If nil, it finds UTC alone. The error is one line that
+// says what would be right, and the Limit then allows nothing.
 func Parse(text string, zone func(name string) (*time.Location, error)) (Limit, error) {
 	if text == "unlimited" {
 		return Limit{}, nil

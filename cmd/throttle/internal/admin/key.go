@@ -156,13 +156,17 @@ func (s *server) refund(ctx context.Context, asks []limit.Ask) (given []int64, e
 	return given, nil
 }
 
-// asksOfOne is asksOf, and refuses a network whose addresses have several keys.
+// asksOfOne is asksOf for what looks at one key or forgives it: it refuses a network
+// whose addresses have several keys, which an override may be of.
 func (s *server) asksOfOne(name string, key []string) ([]limit.Ask, rules.Rule, error) {
 	asks, rule, err := s.asksOf(name, key)
 	if err != nil {
 		return nil, rule, err
 	}
 	set, err := s.set()
+	if err != nil {
+		return nil, rule, err
+	}
 	for i, part := range rule.Key {
 		p, flaw := netip.ParsePrefix(key[i])
 		if part != "address" || flaw != nil {
@@ -173,7 +177,7 @@ func (s *server) asksOfOne(name string, key []string) ([]limit.Ask, rules.Rule, 
 			return nil, rule, failf(http.StatusBadRequest, "key %.64q: the network has several keys; write one of them, as %s", key[i], one)
 		}
 	}
-	return asks, rule, err
+	return asks, rule, nil
 }
 
 // asksOf returns what a rule would ask about a key, whose parts have these values.
