@@ -27,6 +27,7 @@ import (
 // readable by all, narrow and wide, light and dark, and it asks for nothing of
 // anywhere else. A hidden tab reads no stream.
 func TestCallersPageInBrowser(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "600")

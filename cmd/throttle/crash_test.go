@@ -124,6 +124,7 @@ func written(t *testing.T, path string, before os.FileInfo) os.FileInfo {
 // its port and unix socket again, reads a whole snapshot, and has counted what had
 // passed before the one that was finished; with Redis, all that had passed.
 func TestServeKilled(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"memory:", "redis"} {
 		t.Run(strings.Trim(store, ":"), func(t *testing.T) { serveKilled(t, store == "memory:") })
 	}

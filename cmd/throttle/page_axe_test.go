@@ -64,6 +64,7 @@ func spoiled(t *testing.T, g *gatewayProcess, is *atomic.Pointer[flaw]) string {
 // TestPageAccessibilityBites: the check of accessibility finds nothing in the page as
 // it is, and finds each mistake that is made in it.
 func TestPageAccessibilityBites(t *testing.T) {
+	t.Parallel()
 	browsertest.Find(t)
 	b := browsertest.Open(t)
 	axe := b.Axe()

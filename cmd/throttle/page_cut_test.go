@@ -126,6 +126,7 @@ func (l *wire) sent() (after []string, ids []int64) {
 // that it had, with those that were missed, once each; after a restart of its instance it
 // leads to the form that signs in.
 func TestPageStreamCut(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	l := &wire{to: g, now: make(chan struct{})}

@@ -101,6 +101,7 @@ type byHand struct {
 // to both of two instances that it takes effect and ends by itself; pages that are open
 // on both instances show it and its end without being loaded again.
 func TestPageChangesEnd(t *testing.T) {
+	t.Parallel()
 	browsertest.Find(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()

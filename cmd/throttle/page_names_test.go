@@ -12,6 +12,7 @@ import (
 // TestPageNames: no two buttons, forms or details of a view have the same name and do
 // different things, so that a screen reader tells which limit a button ends.
 func TestPageNames(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startWith(t, "version: v1\nrules: [{name: per-client, key: header:X-Client, limits: 9/hour}, {name: search, key: header:X-Client, limits: 9/hour}]\n")
 	for _, name := range []string{"acme", "globex"} {
@@ -48,6 +49,7 @@ func TestPageNames(t *testing.T) {
 // TestPageRowsStay: of a list in which something changes, rows that did not are the very
 // elements that they were, so that a page that is open all day leaves little behind.
 func TestPageRowsStay(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	signIn(b, "http://"+g.admin, exampleToken, "/")

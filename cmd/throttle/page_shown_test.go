@@ -31,6 +31,7 @@ const cut = `(() => {
 
 // TestPagePlaceholders: on a phone and on a desk, what a field is to hold can be read.
 func TestPagePlaceholders(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	signIn(b, "http://"+g.admin, exampleToken, "/")
@@ -61,6 +62,7 @@ const clipped = `(() => {
 // TestPageRatesFit: the longest rates can be read whole, on a phone and on a desk, and the
 // table is no wider for them.
 func TestPageRatesFit(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	signIn(b, "http://"+g.admin, exampleToken, "/rules")
@@ -90,6 +92,7 @@ const drawsAlike = `Promise.all([fetch("/rules").then(r => r.text()), fetch("/ap
 
 // TestPageSparks: the script draws the charts and the rates of rules as the server does.
 func TestPageSparks(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startWith(t, "version: v1\nrules: [{name: per-client, key: header:X-Client, limits: 5/hour}, {name: toString, key: header:X-Client, limits: 9/hour}]\n")
 	signIn(b, "http://"+g.admin, exampleToken, "/rules")
@@ -106,6 +109,7 @@ func TestPageSparks(t *testing.T) {
 // TestPageClock: a page tells when something ends by the clock of the server, whatever
 // that of its reader's machine says.
 func TestPageClock(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	g.api("PUT", "/api/v1/block", `{"entry": "client=acme", "for": "2h", "why": "test"}`)
@@ -130,6 +134,7 @@ func before(b *browsertest.Browser, script string) {
 // which opens six connections to a host, reach the API all the same, and go on when the
 // one that reads for all is closed.
 func TestPageTabsPlain(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	base := "http://" + g.admin
@@ -170,6 +175,7 @@ const drawnNow = `document.querySelector("path.passed").getAttribute("d")`
 
 // TestPageReasonFits: a reason with a long address leaves the page as wide as the screen.
 func TestPageReasonFits(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	long := "https://tickets.example.org/" + strings.Repeat("x", 200)
@@ -195,6 +201,7 @@ func TestPageReasonFits(t *testing.T) {
 // TestPageKeyParts: the parts of a key stand in their order, whatever the direction in which
 // each is read.
 func TestPageKeyParts(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startWith(t, "version: v1\nrules: {name: two, key: header:X-Client+path:1, limits: 1/hour}\n")
 	g.api("PUT", "/api/v1/raise", `{"rule": "two", "key": ["שלום", "127"], "times": 2, "for": "1h", "why": "test"}`)

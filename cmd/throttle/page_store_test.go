@@ -48,6 +48,7 @@ func (g *gatewayProcess) raisedTo(client string) (limits int64, overlay string) 
 // says so; nothing is raised, in neither instance; and when Redis is back, with what it
 // had, both go by that, and the raise can be sent again.
 func TestStoreDiesInRaise(t *testing.T) {
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	addr, dir := freePort(t), t.TempDir()

@@ -49,6 +49,7 @@ const isLive = `document.getElementById("live")?.textContent === "live"`
 // TestPageTabs: seven tabs share one stream, so that each still reaches the API; a tab
 // that was hidden has no gap; what ends by itself does so on the page, too.
 func TestPageTabs(t *testing.T) {
+	t.Parallel()
 	browsertest.Find(t)
 	g := startAlone(t)
 	base := "http://" + g.admin
@@ -94,6 +95,7 @@ func TestPageTabs(t *testing.T) {
 // TestPageStreamsFull: where all streams are taken by others, a page goes on by asking for
 // the ticks now and then, and reads a stream when one is free.
 func TestPageStreamsFull(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t)
 	g := startAlone(t)
 	signIn(b, "http://"+g.admin, exampleToken, "/events") // and the page reads its stream

@@ -148,6 +148,7 @@ func (g *gatewayProcess) since(serial int64) (at time.Time, is bool) {
 // TestPageInBrowser uses the page of one of two instances by clicks, and again by
 // the keyboard alone, and sees each change take effect on requests to both.
 func TestPageInBrowser(t *testing.T) {
+	t.Parallel()
 	browsertest.Find(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()

@@ -92,6 +92,7 @@ func (x *load) run(ctx context.Context) {
 // memory store's snapshot keeps the limit: over all restarts as much passes as it
 // says.
 func TestServeRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

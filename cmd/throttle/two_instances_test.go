@@ -204,6 +204,7 @@ func (g *gatewayProcess) refusals() string {
 // holds over both; what operators change in one counts in the other; while Redis is
 // away each grants its part, is ready, and says so.
 func TestTwoInstances(t *testing.T) {
+	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	redis := freePort(t)
