@@ -24,7 +24,7 @@ import (
 // Word, as the first scenario of 'throttle sim', asks for a survey.
 const Word = "survey"
 
-const help = `throttle sim survey draws scenarios at random and judges a policy in each.
+const help = `throttle sim survey draws scenarios at random and judges a policy in each, or several.
 
 Usage: throttle sim survey [flags]
 
@@ -50,13 +50,19 @@ less is better. Of the cells that are missed it says who holds them instead: a
 peer; if none does, processes told their even share of the rate; if they do not,
 clients that share one rate limiter; or nobody.
 
+Several policies are put side by side: for each group of cells, what each holds,
+and the means of what is throttled, used, waited and so on. So it shows what a
+setting trades for what, as in 'adaptive-informed,adaptive-informed(probe=15s)'.
+
 Flags:
   -cells N       how many scenarios: default 300, at most 100000
   -cell K        only the K-th, counted from 0
   -seed S        of the draw, default 1
   -seeds N       runs of each, whose medians are judged; default 20
-  -policy P      the policy to judge, default adaptive-informed
-  -peers=false   leave out the peers, which take most of the time
+  -policy P,...  the policy to judge, default adaptive-informed; several are put
+                 side by side, by the bars of the first
+  -peers=false   leave out the peers, which take most of the time; beside several
+                 policies there are none but those that are named
   -pairs         judge pairs instead: the same cell with one true hint more
   -v             list every cell that is missed, not the ten worst
   -worst DIR     write the ten worst cells into files that 'throttle sim' runs
@@ -77,7 +83,8 @@ type options struct {
 	cells, cell int
 	seed        uint64
 	seeds       int
-	policy      sim.Policy
+	policy      sim.Policy   // the first
+	policies    []sim.Policy // all
 	peers       bool
 	pairs       bool
 	verbose     bool
@@ -119,8 +126,8 @@ func (o *options) check(name string) error {
 	switch {
 	case err != nil:
 		return err
-	case len(policies) != 1:
-		return usage.Errorf("-policy: %d policies; a survey is of one", len(policies))
+	case len(policies) > 1 && (o.pairs || o.verbose || o.worst != ""):
+		return usage.Errorf("-policy: %d policies; -pairs, -v and -worst are of one", len(policies))
 	case o.cells < 1 || o.cells > maxCells:
 		return usage.Errorf("-cells %d: must be from 1 to %d", o.cells, maxCells)
 	case o.cell != allCells && (o.cell < 0 || o.cell >= maxCells):
@@ -128,7 +135,7 @@ func (o *options) check(name string) error {
 	case o.seeds < 1 || o.seeds > maxSeeds:
 		return usage.Errorf("-seeds %d: must be from 1 to %d", o.seeds, maxSeeds)
 	}
-	o.policy = policies[0]
+	o.policy, o.policies = policies[0], policies
 	if o.worst != "" {
 		if info, err := os.Stat(o.worst); err != nil || !info.IsDir() {
 			return usage.Errorf("-worst: %s is not a directory; make it first", o.worst)
@@ -137,32 +144,53 @@ func (o *options) check(name string) error {
 	return outfile.Check(o.json, nil, outfile.Output{Option: "-md", Path: o.md, Begins: heading})
 }
 
+// numbers are those of the cells.
+func (o *options) numbers() (all []int) {
+	if o.cell != allCells {
+		return []int{o.cell}
+	}
+	for i := range o.cells {
+		all = append(all, i)
+	}
+	return all
+}
+
+// page is a survey as it is printed.
+type page interface {
+	writeText(io.Writer)
+	writeMarkdown(io.Writer)
+	writeJSON(io.Writer) error
+}
+
+// survey does the work; worst are the cells that are missed, the worst first.
+func (o *options) survey(ctx context.Context, progress func(done int)) (p page, worst []outcome, err error) {
+	if len(o.policies) > 1 {
+		cells, err := overCells(ctx, o, progress, o.beside)
+		return sidesOf(o, cells), nil, err
+	}
+	outcomes, err := overCells(ctx, o, progress, o.judge)
+	r := o.report(outcomes)
+	return r, r.worst, err
+}
+
 // run does the work and reports it.
 func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
-	numbers := []int{o.cell}
-	if o.cell == allCells {
-		numbers = numbers[:0]
-		for i := range o.cells {
-			numbers = append(numbers, i)
-		}
-	}
 	show := terminal.Progress(stderr)
-	outcomes, err := o.survey(ctx, numbers, func(done int) {
-		show(fmt.Sprintf("%d of %d cells", done, len(numbers)))
+	p, worst, err := o.survey(ctx, func(done int) {
+		show(fmt.Sprintf("%d of %d cells", done, len(o.numbers())))
 	})
 	show("")
 	if err != nil {
 		return err
 	}
-	r := o.report(outcomes)
 	var out bytes.Buffer
 	switch {
 	case o.json:
-		err = r.writeJSON(&out)
+		err = p.writeJSON(&out)
 	case o.md == outfile.Dash:
-		r.writeMarkdown(&out)
+		p.writeMarkdown(&out)
 	default:
-		r.writeText(&out)
+		p.writeText(&out)
 	}
 	if err != nil {
 		return exit.Failure(err.Error())
@@ -170,20 +198,20 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if _, err := stdout.Write(out.Bytes()); err != nil {
 		return exit.Failf("standard output: %v", err)
 	}
-	return o.files(r)
+	return o.files(p, worst)
 }
 
 // files writes those that were asked for.
-func (o *options) files(r report) error {
+func (o *options) files(p page, worst []outcome) error {
 	if o.md != "" && o.md != outfile.Dash {
-		if err := outfile.Write(o.md, func(w io.Writer) error { r.writeMarkdown(w); return nil }); err != nil {
+		if err := outfile.Write(o.md, func(w io.Writer) error { p.writeMarkdown(w); return nil }); err != nil {
 			return exit.Failf("-md: %v", err)
 		}
 	}
 	if o.worst == "" {
 		return nil
 	}
-	for _, x := range r.worst {
+	for _, x := range worst {
 		s := x.cell.Scenario
 		path := filepath.Join(o.worst, s.Name+".yaml")
 		if err := outfile.Write(path, func(w io.Writer) error { return scenario.Write(w, s) }); err != nil {

@@ -116,6 +116,9 @@ func TestJSON(t *testing.T) {
 // TestPairsHaveAControl: of a policy that reads no hint a pair is twice the same
 // runs, and loses nothing; what the same cells lose in other runs is chance.
 func TestPairsHaveAControl(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	o := options{cells: 40, seed: 1, seeds: 1, policy: policy.All(sim.Scenario{})[0], pairs: true}
 	if o.policy.Name != "none" {
 		t.Fatalf("the first policy is %s", o.policy.Name)
@@ -143,6 +146,9 @@ func TestPairsHaveAControl(t *testing.T) {
 // TestWhoHoldsWhatIsMissed: a peer; else processes that know their share; else those that share a
 // rate limiter; else nobody. Each occurs in a few cells, and the totals count every cell once.
 func TestWhoHoldsWhatIsMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic, for a run without the race detector")
+	}
 	o := options{cells: 12, seed: 1, seeds: 1, policy: policy.All(sim.Scenario{})[0], peers: true}
 	var outcomes []outcome
 	for number := range o.cells {
@@ -221,7 +227,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"-cells", "0"}, "-cells 0: must be from 1 to 100000"},
 		{[]string{"-seeds", "1001"}, "-seeds 1001: must be from 1 to 1000"},
 		{[]string{"-cell", "-1"}, "-cell -1: must be from 0 to 99999"},
-		{[]string{"-policy", "none,aimd"}, "-policy: 2 policies; a survey is of one"},
+		{[]string{"-policy", "none,aimd", "-pairs"}, "-policy: 2 policies; -pairs, -v and -worst are of one"},
 		{[]string{"-policy", "nobody"}, "is not known"},
 		{[]string{"-worst", "/nowhere"}, "-worst: /nowhere is not a directory; make it first"},
 		{[]string{"heroku"}, "survey heroku: the scenarios are drawn; name none"},

@@ -52,10 +52,11 @@ type pair struct {
 // loss is what survey.Cell.Worse finds.
 type loss struct{ missed, loses bool }
 
-// survey runs the cells on all cores. Their order is that of numbers, however
+// overCells runs the cells on all cores. Their order is that of numbers, however
 // many cores there are.
-func (o *options) survey(ctx context.Context, numbers []int, progress func(done int)) ([]outcome, error) {
-	outcomes := make([]outcome, len(numbers))
+func overCells[T any](ctx context.Context, o *options, progress func(done int), run func(context.Context, survey.Cell) T) ([]T, error) {
+	numbers := o.numbers()
+	outcomes := make([]T, len(numbers))
 	var (
 		wg   sync.WaitGroup
 		next atomic.Int64
@@ -69,7 +70,7 @@ func (o *options) survey(ctx context.Context, numbers []int, progress func(done 
 				if i >= len(numbers) {
 					return
 				}
-				outcomes[i] = o.judge(ctx, survey.Draw(o.seed, numbers[i]))
+				outcomes[i] = run(ctx, survey.Draw(o.seed, numbers[i]))
 				mu.Lock()
 				done++
 				progress(done)
