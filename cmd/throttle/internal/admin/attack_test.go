@@ -213,6 +213,9 @@ var hostile = map[string]string{
 // values are those of fields and attributes, which keep what was typed.
 var values = regexp.MustCompile(`(?s)<textarea.*?</textarea>|="[^"]*"`)
 
+// unseen are characters that a page may not show, as they hide or turn what is beside them.
+const unseen = "\u202e\u2067\u200b\x00"
+
 // TestPageHostileFields: whatever is sent to the views and forms of the page comes back as
 // text, if at all, in an answer of bounded size, and is the fault of its sender.
 func TestPageHostileFields(t *testing.T) {
@@ -230,9 +233,12 @@ func TestPageHostileFields(t *testing.T) {
 				got = append(got, v.open(path+"?"+all.Encode()))
 			}
 			for i, a := range got {
-				shown := values.ReplaceAllString(a.body, "")
-				if a.status >= 500 || strings.Contains(a.body, "<img") || strings.Contains(a.body, "<script>") || strings.ContainsAny(shown, "\u202e\u2067\u200b\x00") || len(a.header.Values("Set-Cookie")) > 0 || len(a.body) > 3<<20 {
-					t.Errorf("%s with %s, request %d: %d with %d bytes: %.300s", path, name, i, a.status, len(a.body), tag.ReplaceAllString(shown, ""))
+				shown := ""
+				if strings.ContainsAny(a.body, unseen) {
+					shown = values.ReplaceAllString(a.body, "")
+				}
+				if a.status >= 500 || strings.Contains(a.body, "<img") || strings.Contains(a.body, "<script>") || strings.ContainsAny(shown, unseen) || len(a.header.Values("Set-Cookie")) > 0 || len(a.body) > 3<<20 {
+					t.Errorf("%s with %s, request %d: %d with %d bytes: %.300s", path, name, i, a.status, len(a.body), tag.ReplaceAllString(values.ReplaceAllString(a.body, ""), ""))
 				}
 			}
 		}
