@@ -8,9 +8,10 @@ import (
 )
 
 // Clear forgets what key has used of l, also what it used under a larger limit before: a
-// bucket is full again, a window unused, a debt forgiven. It is one refund, so it works
-// with every Store, and a concurrent Take comes either before or after it. Pass it the
-// Store behind a [Guard], not the Guard: while the Store is away, that uses its fallback
+// bucket is full again, a window unused, a debt forgiven. Redis keeps the usage of a sliding
+// log apart from that under other kinds, and Clear forgets the one of l. It is one refund, so
+// it works with every Store, and a concurrent Take comes either before or after it. Pass it
+// the Store behind a [Guard], not the Guard: while the Store is away, that uses its fallback
 // and returns no error.
 func Clear(ctx context.Context, s Store, key string, l limit.Limit) error {
 	_, err := Take(ctx, s, key, l, -math.MaxInt64)

@@ -636,14 +636,16 @@ BEGIN
       IF kind <= 4 THEN
         answer := ARRAY[t0, n0, p0, 0];
         d1 := (t1, n1, p1) <> (t0, n0, p0);
-        -- What has passed is forgotten by whatever is charged or given back.
-        d2 := d1 OR g <> 0 AND (t2, n2, p2) <> (rt[i], rn[i], CASE WHEN kind = 4 THEN rp[i] ELSE 0 END);
         ra1 := memo; ra2 := memo;
-        IF memo IS NOT NULL AND g <> 0 THEN
+        IF memo IS NOT NULL AND g <= -longest THEN
+          ra2 := NULL; -- store.Clear forgets all
+        ELSIF memo IS NOT NULL AND g <> 0 THEN
           had := memo::bigint[];
           had[5] := least(greatest(had[5]::numeric + g, 0), longest);
           ra2 := had::text;
         END IF;
+        -- What has passed is forgotten by whatever is charged or given back.
+        d2 := d1 OR g <> 0 AND ((t2, n2, p2) <> (rt[i], rn[i], CASE WHEN kind = 4 THEN rp[i] ELSE 0 END) OR ra2 IS DISTINCT FROM memo);
       END IF;
       states := states || answer;
       -- What was carried over to another limit is kept even where refused.
