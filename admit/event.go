@@ -56,8 +56,9 @@ type Event struct {
 	// refused, and ShadowErr is why one of them could not decide.
 	Answer rules.Answer
 	// Asks are the asks of the limits that count, and Decisions those of the Store
-	// about them. Empty if there are none. They must not be changed, and are valid
-	// until the Admission is done. Their keys may name persons: see KeyID.
+	// about them. Empty if there are none, except that with the Reason rules.Killed
+	// and no Limit they are then those of a shadow rule. They must not be changed, and
+	// are valid until the Admission is done. Their keys may name persons: see KeyID.
 	Asks      []limit.Ask
 	Decisions []limit.Decision
 	// RetryAfter is the wait that a refused caller is given, to the millisecond:
