@@ -126,8 +126,10 @@ func (g *Gate) Limit() int {
 
 // Forecast returns the time until the n-th in line may start, as things are, if
 // its cost is 1 and no Scope holds it back: zero if at once; Never if unknown, as
-// where only the end of a ticket in flight lets another start. An n below 1
-// counts as 1.
+// where only the end of a ticket in flight lets another start. Where the pace holds
+// it back too, Forecast is how long that does: while all places are taken and the
+// pace is free, it is Never for the first in line and known for the next. An n
+// below 1 counts as 1.
 func (g *Gate) Forecast(now time.Time, n int) time.Duration {
 	most := g.Limit()
 	wait := g.wait(now, Request{Since: now, Cost: 1, Place: max(n, 1)})
