@@ -40,8 +40,9 @@ func (r *reader) readItems(items, policies []member) (found bool) {
 		p.Unit = unitOf(q)
 		p.Limit, p.Window = quota(q)
 		p.Burst = count(q.param(burstParam))
-		if r.add(p, "RateLimit") {
-			r.Share = share(m.param(shareParam))
+		same, part := r.restates(p), share(m.param(shareParam))
+		if r.add(p, "RateLimit") && (part.OK || !same) {
+			r.Share = part
 		}
 		if r.notes != nil {
 			r.notePolicy(p, "RateLimit")

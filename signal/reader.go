@@ -276,10 +276,9 @@ func (r *reader) exhausted(reset pace.Opt[time.Duration], by string) {
 // the least remaining, and among equals the one that resets last. Where two
 // fields tell of the same limit, each fills in what the other left out.
 func (r *reader) bind(p Policy) bool {
-	same := r.binds && p.Remaining == r.Remaining && agree(p.Limit, r.Limit) && agree(p.Window, r.Window)
 	switch {
 	case !r.binds:
-	case same:
+	case r.restates(p):
 		p.Limit, p.Window, p.Burst = or(p.Limit, r.Limit), or(p.Window, r.Window), or(p.Burst, r.Burst)
 		if !p.Reset.OK || r.Reset.OK && r.Reset.V > p.Reset.V {
 			p.Reset = r.Reset
@@ -293,6 +292,11 @@ func (r *reader) bind(p Policy) bool {
 	r.Limit, r.Remaining, r.Window, r.Reset = p.Limit, p.Remaining, p.Window, p.Reset
 	r.Burst = p.Burst
 	return true
+}
+
+// restates reports whether p may be the policy of the Signal, told again.
+func (r *reader) restates(p Policy) bool {
+	return r.binds && p.Remaining == r.Remaining && agree(p.Limit, r.Limit) && agree(p.Window, r.Window)
 }
 
 // agree reports whether a and b may be the same, as far as both are stated.

@@ -117,6 +117,30 @@ func TestShareGoesAlong(t *testing.T) {
 	}
 }
 
+// Of two items that may tell of the same limit either may say the share; of two limits
+// it is that of the one that binds.
+func TestShareOfSeveral(t *testing.T) {
+	equal, other := `"a";q=60;w=60, "b";q=60;w=60`, `"a";q=60;w=60, "b";q=9;w=1`
+	for _, c := range []struct {
+		current, policies string
+		want              pace.Opt[float64]
+	}{
+		{`"a";r=7;t=9;throttle-share=2.5, "b";r=7;t=9`, equal, pace.Some(2.5)},
+		{`"a";r=7;t=9, "b";r=7;t=9;throttle-share=2.5`, equal, pace.Some(2.5)},
+		{`"a";r=7;throttle-share=2.5, "b";r=7`, "", pace.Some(2.5)},
+		{`"a";r=7;t=9;throttle-share=2.5, "b";r=7;t=9`, other, pace.Some(2.5)},
+		{`"a";r=7;t=9;throttle-share=2.5, "b";r=6;t=9`, equal, pace.Opt[float64]{}},
+		{`"a";r=7;t=9, "b";r=8;t=9;throttle-share=2.5`, equal, pace.Opt[float64]{}},
+	} {
+		field := func(name string) string {
+			return map[string]string{"RateLimit": c.current, "RateLimit-Policy": c.policies}[name]
+		}
+		if got := Read(200, field, t0).Share; got != c.want {
+			t.Errorf("%s of %s: share %v, want %v", c.current, c.policies, got, c.want)
+		}
+	}
+}
+
 // What remains is of the burst: a caller that reads 4 of a limit of 20 would
 // believe that others use it.
 func TestBurstGoesAlong(t *testing.T) {
