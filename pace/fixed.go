@@ -11,7 +11,8 @@ import (
 // DescribeCluster. It learns nothing.
 //
 // After a request that costs c the next one starts c/Rate seconds later, without
-// drift; once its actual cost is known, the difference is made up for. Of
+// drift; once its actual cost is known, the difference is made up for, and holds
+// up the next for an hour at most. Of
 // requests that cost 1, the default, at most Burst + Rate × length start in any
 // window, and one more where the driver was late for a request that waited: at
 // most one interval is made up for.
@@ -54,13 +55,15 @@ func (f *Fixed) Start(now time.Time, r Request) {
 
 // Observe corrects the charge to the actual cost, and refunds it if nothing was
 // sent.
-func (f *Fixed) Observe(_ time.Time, o Outcome) (rest time.Duration) {
+func (f *Fixed) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	interval, paid := schedule.Interval(f.Rate), charged(o.Request.Cost)
 	switch {
 	case o.Sent.IsZero():
 		f.line.Shift(-min(paid*interval, float64(schedule.Longest)+interval))
 	case o.Cost > 0 && o.Cost != o.Request.Cost:
-		f.line.Shift(max(min((charged(o.Cost)-paid)*interval, float64(schedule.Longest)), -float64(schedule.Longest)))
+		// As the server says it, or a caller that has erred, it is believed only so far.
+		room := mostOwed*1e9 - float64(f.line.Wait(now, now, 0, interval, 1))
+		f.line.Shift(max(min((charged(o.Cost)-paid)*interval, max(room, 0)), -float64(schedule.Longest)))
 	}
 	return 0
 }

@@ -171,6 +171,34 @@ func TestFixedGivesBack(t *testing.T) {
 	}
 }
 
+// A cost that is said to be far higher than estimated holds up the next start for an
+// hour at most, also where two say so at once; one that was estimated does for longer.
+func TestFixedBelievesCostsForAnHour(t *testing.T) {
+	for _, c := range []struct {
+		estimate, said int64
+		want           time.Duration
+	}{
+		{1, 1, 100 * ms},
+		{1, 1000, 100 * time.Second},
+		{1, 1_000_000, time.Hour},
+		{1, math.MaxInt64, time.Hour},
+		{72_000, math.MaxInt64, 2 * time.Hour},
+		{72_000, 1000, 100 * time.Second},
+	} {
+		f, r := &Fixed{Rate: 10}, Request{Since: t0, Cost: c.estimate}
+		f.Start(t0, r)
+		for range 2 {
+			f.Observe(t0, Outcome{Report: Report{Verdict: Served, Cost: c.said}, Request: r, Sent: t0})
+			if c.said < 72_000 {
+				break
+			}
+		}
+		if got := f.Wait(t0, Request{Since: t0}); got != c.want {
+			t.Errorf("estimated at %d and said to be %d: the next may start after %v, want %v", c.estimate, c.said, got, c.want)
+		}
+	}
+}
+
 func TestFixedWithoutLimit(t *testing.T) {
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		f := &Fixed{Rate: rate}
