@@ -12,12 +12,23 @@ import (
 // returns the value of the last try, even with an error; the zero value if f was
 // never called.
 func Call[T any](ctx context.Context, t *Throttle, f func(context.Context) (T, error)) (T, error) {
+	mustCall(ctx, f != nil)
 	var v T
 	err := t.Do(ctx, func(ctx context.Context) (err error) {
 		v, err = f(ctx)
 		return err
 	})
 	return v, err
+}
+
+// mustCall panics with what is missing of a call, if its context or function is nil.
+func mustCall(ctx context.Context, function bool) {
+	switch {
+	case ctx == nil:
+		panic("throttle: the context of a call is nil")
+	case !function:
+		panic("throttle: the function of a call is nil")
+	}
 }
 
 // do is DoResult; if once is set, without a wait and without a retry, as in

@@ -318,3 +318,34 @@ func BenchmarkDo(b *testing.B) {
 		})
 	}
 }
+
+// What is missing of a call is named, before it waits for its turn.
+func TestCallOfNothing(t *testing.T) {
+	var none context.Context
+	run := func(context.Context) error { return nil }
+	const context, function = "throttle: the context of a call is nil", "throttle: the function of a call is nil"
+	for name, c := range map[string]struct {
+		call func(*Throttle)
+		want string
+	}{
+		"Do":                    {func(th *Throttle) { th.Do(t.Context(), nil) }, function},
+		"Try":                   {func(th *Throttle) { th.Try(t.Context(), nil) }, function},
+		"DoResult":              {func(th *Throttle) { th.DoResult(t.Context(), nil) }, function},
+		"Call":                  {func(th *Throttle) { Call[int](t.Context(), th, nil) }, function},
+		"Do without a context":  {func(th *Throttle) { th.Do(none, run) }, context},
+		"Try without a context": {func(th *Throttle) { th.Try(none, run) }, context},
+	} {
+		th := unpaced()
+		func() {
+			defer func() {
+				if got := recover(); got != c.want {
+					t.Errorf("%s panics with %v, want %s", name, got, c.want)
+				}
+			}()
+			c.call(th)
+		}()
+		if th.InFlight() != 0 || th.Waiting() != 0 {
+			t.Errorf("%s: %d in flight, %d wait; want none", name, th.InFlight(), th.Waiting())
+		}
+	}
+}

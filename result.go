@@ -51,6 +51,7 @@ type ScopeResult struct {
 // the try. In all else it is as [Throttle.Do]; with [CallOptions.Once] it makes
 // one try only.
 func (t *Throttle) DoResult(ctx context.Context, f func(context.Context) Result) error {
+	mustCall(ctx, f != nil)
 	return t.do(ctx, f, false)
 }
 

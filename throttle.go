@@ -162,6 +162,7 @@ type waiter struct {
 //
 // f must not call Do on the same Throttle: it might wait for itself.
 func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error {
+	mustCall(ctx, f != nil)
 	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, false)
 }
 
@@ -169,6 +170,7 @@ func (t *Throttle) Do(ctx context.Context, f func(context.Context) error) error 
 // with the Reason [ErrWouldWait] and the forecast in Wait. A call that was
 // throttled or failed returns an Error with the Reason [ErrTries].
 func (t *Throttle) Try(ctx context.Context, f func(context.Context) error) error {
+	mustCall(ctx, f != nil)
 	return t.do(ctx, func(ctx context.Context) Result { return t.classified(f(ctx)) }, true)
 }
 
