@@ -34,7 +34,8 @@ type CallOptions struct {
 	// [Throttle.DoResult].
 	Cost int64
 	// Needs are the scopes that the call is subject to besides the Throttle's
-	// own limit.
+	// own limit. While calls wait with many different sets of them, each call and
+	// each start takes time in proportion: about 20 µs for a thousand.
 	Needs []Need
 }
 

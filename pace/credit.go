@@ -92,7 +92,8 @@ func (c *Credit) Start(now time.Time, r Request) {
 	}
 }
 
-// Observe refunds a request that was never sent.
+// Observe refunds a request that was never sent, also one that was not charged as
+// all passed when it started, if they no longer do.
 func (c *Credit) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	if o.Sent.IsZero() && !c.open {
 		c.left += max(o.Request.Cost, 1)
