@@ -264,6 +264,35 @@ func TestFleetBuysWhatIsUsed(t *testing.T) {
 	})
 }
 
+// A process whose MaxInFlight is taken does not buy what expires before a call ends.
+func TestFleetBuysForPlaces(t *testing.T) {
+	for _, took := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 10 * time.Second} {
+		bubble.Test(t, func(t *testing.T) {
+			store := new(counting)
+			th := &throttle.Throttle{
+				Control: pace.All(nil), MaxInFlight: 2, MaxWait: -1,
+				Fleet: throttle.Fleet{Store: store, Key: "api", Limit: limit.Limit{Count: 1000, Period: time.Second}},
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+			defer cancel()
+			var all sync.WaitGroup
+			var made atomic.Int64
+			for range 50 {
+				all.Go(func() {
+					for th.Do(ctx, func(context.Context) error { made.Add(1); time.Sleep(took); return nil }) == nil {
+					}
+				})
+			}
+			all.Wait()
+			time.Sleep(time.Second) // the last question ends
+			n, granted := made.Load(), store.granted.Load()
+			if most := 2 * int64(time.Minute/took); n < most*9/10 || granted > n+n/10+2 {
+				t.Errorf("calls of %v: %d made, of %d at most, and %d bought", took, n, most, granted)
+			}
+		})
+	}
+}
+
 // Whoever is cancelled leaves his credit to the next.
 func TestFleetLosesNoCredit(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

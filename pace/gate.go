@@ -85,33 +85,6 @@ func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 // limit.
 func (g *Gate) Cost() int64 { return g.lanes.cost }
 
-// Soon returns the estimated cost, by the Gate's own limit, of the tickets that
-// their scopes and c would let start within d. If there are none, again is when
-// to ask again; Never: not before another event.
-func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, again time.Duration) {
-	if g.lanes.waiting == 0 {
-		return 0, Never
-	}
-	t, again := g.lanes.next(now, pick{})
-	if t == nil {
-		return 0, again
-	}
-	switch wait := c.Wait(now, t.request); {
-	case wait == Never:
-		return 0, Never
-	case wait > d:
-		return 0, wait - d
-	}
-	r := t.request
-	for r.Place = g.lanes.waiting; r.Place > 1; r.Place /= 2 {
-		if wait := c.Wait(now, r); wait <= d || wait == Never {
-			break
-		}
-	}
-	mean := g.lanes.cost / int64(g.lanes.waiting)
-	return max(t.request.Cost, mean*int64(r.Place)), Never
-}
-
 // InFlight returns the number of tickets in flight: Next has started them, and
 // neither Done nor Leave has ended them.
 func (g *Gate) InFlight() int { return g.inFlight }

@@ -63,3 +63,48 @@ func (f *flow) going(now time.Time) int {
 	}
 	return n
 }
+
+// Soon returns the estimated cost, by the Gate's own limit, of the tickets that
+// their scopes, c and the bound in flight would let start within d. If there are
+// none, again is when to ask again; Never: not before another event.
+func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, again time.Duration) {
+	if g.lanes.waiting == 0 {
+		return 0, Never
+	}
+	t, again := g.lanes.next(now, pick{})
+	if t == nil {
+		return 0, again
+	}
+	switch wait := c.Wait(now, t.request); {
+	case wait == Never:
+		return 0, Never
+	case wait > d:
+		return 0, wait - d
+	}
+	r := t.request
+	r.Place = min(g.lanes.waiting, g.room(d))
+	if r.Place == 0 {
+		return 0, Never
+	}
+	for ; r.Place > 1; r.Place /= 2 {
+		if wait := c.Wait(now, r); wait <= d || wait == Never {
+			break
+		}
+	}
+	mean := g.lanes.cost / int64(g.lanes.waiting)
+	return max(t.request.Cost, mean*int64(r.Place)), Never
+}
+
+// room returns how many tickets the bound in flight would let start within d, if
+// answers take as long as they did.
+func (g *Gate) room(d time.Duration) int {
+	most := g.Limit()
+	if most == 0 {
+		return math.MaxInt
+	}
+	n := max(most-g.inFlight, 0)
+	if g.spare.mean > 0 {
+		n += int(min(float64(most)*d.Seconds()/g.spare.mean, math.MaxInt32))
+	}
+	return n
+}
