@@ -2,42 +2,19 @@ package certificate
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 var at = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-
-// made are a certificate that counts from one time to another, and its key, in PEM form.
-func made(t *testing.T, from, to time.Time) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(from.Unix()), NotBefore: from, NotAfter: to}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
-}
 
 // pair are files, and what is logged of them.
 type pair struct {
@@ -83,7 +60,7 @@ func (p *pair) said() string {
 // are logged once, and seen in the State.
 func TestReload(t *testing.T) {
 	p := newPair(t)
-	cert, key := made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
+	cert, key := clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
 	p.put(cert, key)
 	if err := p.Load(at); err != nil || p.said() != "" {
 		t.Fatalf("a good pair: %v, or it is logged", err)
@@ -91,9 +68,9 @@ func TestReload(t *testing.T) {
 	now := at
 	look := func() *tls.Config { now = now.Add(2 * time.Second); return p.At(now) }
 	first, version := look(), p.State().Version
-	otherCert, otherKey := made(t, at.Add(-time.Minute), at.AddDate(1, 0, 0))
-	oldCert, oldKey := made(t, at.Add(-2*time.Hour), at.Add(-time.Hour))
-	earlyCert, earlyKey := made(t, at.Add(time.Hour), at.AddDate(1, 0, 0))
+	otherCert, otherKey := clitest.Certificate(t, at.Add(-time.Minute), at.AddDate(1, 0, 0))
+	oldCert, oldKey := clitest.Certificate(t, at.Add(-2*time.Hour), at.Add(-time.Hour))
+	earlyCert, earlyKey := clitest.Certificate(t, at.Add(time.Hour), at.AddDate(1, 0, 0))
 	for _, c := range []struct {
 		name, want string
 		cert, key  []byte
@@ -141,9 +118,9 @@ func TestReplacedAlike(t *testing.T) {
 	dir := filepath.Dir(p.Cert)
 	texts := map[string][]byte{}
 	for _, name := range []string{"1", "2"} {
-		cert, key := made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
+		cert, key := clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
 		for len(texts["1/cert"]) > 0 && (len(cert) != len(texts["1/cert"]) || len(key) != len(texts["1/key"])) {
-			cert, key = made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)) // signatures differ in length
+			cert, key = clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)) // signatures differ in length
 		}
 		texts[name+"/cert"], texts[name+"/key"] = cert, key
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -193,7 +170,7 @@ func TestDoubt(t *testing.T) {
 		{day, 60 * day, "does not count before 2026-06-02T12:00:00Z"},
 	} {
 		p := newPair(t)
-		p.put(made(t, at.Add(c.from), at.Add(c.to)))
+		p.put(clitest.Certificate(t, at.Add(c.from), at.Add(c.to)))
 		if err := p.Load(at); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +183,7 @@ func TestDoubt(t *testing.T) {
 		}
 	}
 	p := newPair(t)
-	p.put(made(t, at.Add(-90*day), at.Add(90*day)))
+	p.put(clitest.Certificate(t, at.Add(-90*day), at.Add(90*day)))
 	if err := p.Load(at); err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +195,8 @@ func TestDoubt(t *testing.T) {
 // TestCut: a file that ends in a block, or has lost the end of one, is not taken for the
 // blocks that are whole, at a start as later.
 func TestCut(t *testing.T) {
-	cert, key := made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
-	other, _ := made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
+	cert, key := clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
+	other, _ := clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0))
 	halves := func(whole []byte) [][]byte {
 		return [][]byte{
 			slices.Concat(whole, other[:len(other)/2]), slices.Concat(whole, other[:len(other)-9]), slices.Concat(whole, other[:7]), slices.Concat(whole, other[:20]),
@@ -264,9 +241,9 @@ func TestCut(t *testing.T) {
 func TestExpiredInUse(t *testing.T) {
 	p := newPair(t)
 	p.ClientCA = filepath.Join(filepath.Dir(p.Cert), "authorities")
-	cert, key := made(t, at.Add(-time.Hour), at.Add(time.Hour))
-	one, _ := made(t, at, at.AddDate(1, 0, 0))
-	two, _ := made(t, at, at.AddDate(1, 0, 0))
+	cert, key := clitest.Certificate(t, at.Add(-time.Hour), at.Add(time.Hour))
+	one, _ := clitest.Certificate(t, at, at.AddDate(1, 0, 0))
+	two, _ := clitest.Certificate(t, at, at.AddDate(1, 0, 0))
 	p.put(cert, key)
 	authorities := func(text []byte) {
 		if err := os.WriteFile(p.ClientCA, text, 0o600); err != nil {
@@ -285,7 +262,7 @@ func TestExpiredInUse(t *testing.T) {
 	if p.put(cert, key); p.At(at.Add(3*time.Hour)) == nil || p.State().Err != nil {
 		t.Errorf("the same pair again: %v", p.State().Err)
 	}
-	p.put(made(t, at.Add(-time.Hour), at.Add(time.Minute)))
+	p.put(clitest.Certificate(t, at.Add(-time.Hour), at.Add(time.Minute)))
 	if p.At(at.Add(4 * time.Hour)); p.State().Err == nil {
 		t.Error("another that has expired is in use")
 	}
@@ -295,7 +272,7 @@ func TestExpiredInUse(t *testing.T) {
 func TestNoLeaf(t *testing.T) {
 	t.Setenv("GODEBUG", "x509keypairleaf=0")
 	p := newPair(t)
-	p.put(made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)))
+	p.put(clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)))
 	if err := p.Load(at); err != nil || p.State().Version == "" {
 		t.Errorf("%v, %+v", err, p.State())
 	}
@@ -305,7 +282,7 @@ func TestNoLeaf(t *testing.T) {
 // logged; and when they are away again, that is too.
 func TestGoodAgain(t *testing.T) {
 	p := newPair(t)
-	p.put(made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)))
+	p.put(clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)))
 	if err := p.Load(at); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +305,7 @@ func TestGoodAgain(t *testing.T) {
 // is another.
 func TestDoubtOnce(t *testing.T) {
 	p := newPair(t)
-	p.put(made(t, at.AddDate(0, 0, -61), at.AddDate(0, 0, 30)))
+	p.put(clitest.Certificate(t, at.AddDate(0, 0, -61), at.AddDate(0, 0, 30)))
 	if err := p.Load(at); err != nil {
 		t.Fatal(err)
 	}

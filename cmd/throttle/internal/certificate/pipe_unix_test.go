@@ -8,13 +8,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // TestPipe: files that are replaced by pipes are not waited for: the old pair stays in
 // use, and the log says why.
 func TestPipe(t *testing.T) {
 	p := newPair(t)
-	p.put(made(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)))
+	p.put(clitest.Certificate(t, at.Add(-time.Hour), at.AddDate(1, 0, 0)))
 	if err := p.Load(at); err != nil {
 		t.Fatal(err)
 	}
