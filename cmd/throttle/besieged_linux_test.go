@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // TestSoakSlowBeside: while 5,000 connections send a header, a body or read an answer
@@ -128,12 +130,7 @@ func besieges(t *testing.T, addr string, n int) ([]net.Conn, <-chan time.Time) {
 
 // besieged starts throttle serve in front of to, with rules if there are any.
 func besieged(t *testing.T, to string, timeout time.Duration, rules string) (addr string, pid int) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = l.Addr().String()
-	l.Close()
+	addr = clitest.Vacant(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "gateway.yaml")
 	text := fmt.Sprintf("version: 1\ngateway:\n  listen: %s\n  header_timeout: %v\n  routes: {to: %q, idle: %v}\ndrain: {delay: 0s, timeout: 1s}\nlog: {level: error}\n", addr, timeout, to, timeout)

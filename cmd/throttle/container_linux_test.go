@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // image is what the recipe of the container makes, without a container: its tree, and what
@@ -101,13 +102,7 @@ func TestContainerRuns(t *testing.T) {
 	}
 	to := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer to.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	image, state := bake(t), t.TempDir()
+	addr, image, state := clitest.Vacant(t), bake(t), t.TempDir()
 	if err := os.Chown(state, 65532, 65532); err != nil {
 		t.Fatal(err)
 	}

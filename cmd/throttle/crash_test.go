@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // crashing is a program that is killed and started again, on the same ports and files.
@@ -134,10 +136,10 @@ func serveKilled(t *testing.T, memory bool) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
 	dir := t.TempDir()
-	snapshot, web, storage := filepath.Join(dir, "counts"), freePort(t), ""
+	snapshot, web, storage := filepath.Join(dir, "counts"), clitest.Vacant(t), ""
 	if storage = "{url: 'memory:', snapshot: counts}"; !memory {
 		snapshot = ""
-		redis := freePort(t)
+		redis := clitest.Vacant(t)
 		defer startRedis(t, redis)()
 		storage = "{url: 'redis://" + redis + "', away: refuse, deadline: 5s}"
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // TestGatewayHangup: SIGHUP reads the rules of a gateway again, and does not end one that
@@ -26,7 +28,7 @@ func TestGatewayHangup(t *testing.T) {
 	}
 	write("rules: {name: all, limits: 0/s}\n")
 	for _, limited := range [][]string{{"-rules", path, "-refresh", "1h"}, {"-limit", "1000/s"}} {
-		addr := freePort(t)
+		addr := clitest.Vacant(t)
 		c := program(t, append([]string{"gateway", "-to", to.URL, "-listen", addr}, limited...)...)
 		var log bytes.Buffer
 		c.Stderr = &log

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // TestLogReaderGone: gateway and serve go on when nobody reads their log any more, as
@@ -18,7 +20,7 @@ import (
 func TestLogReaderGone(t *testing.T) {
 	to := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(to.Close)
-	addr := freePort(t)
+	addr := clitest.Vacant(t)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"serve.yaml": fmt.Sprintf("version: 1\nrules: {file: rules.yaml}\ndrain: {delay: 0s}\ngateway: {listen: '%s', routes: {to: '%s'}}\n", addr, to.URL),

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // deployed is all that the alerts and the dashboard of deploy ask Prometheus.
@@ -51,7 +53,7 @@ var (
 func TestNamesExist(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	redis := freePort(t)
+	redis := clitest.Vacant(t)
 	defer startRedis(t, redis)()
 	dir := t.TempDir()
 	for name, text := range map[string]string{

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // costly is an instance whose throughput is measured; %s is its admin section.
@@ -41,7 +43,7 @@ func startCostly(t *testing.T, upstream string, admin bool) *gatewayProcess {
 			t.Fatal(err)
 		}
 	}
-	g := &gatewayProcess{t: t, web: freePort(t), admin: freePort(t)}
+	g := &gatewayProcess{t: t, web: clitest.Vacant(t), admin: clitest.Vacant(t)}
 	c := program(t, "serve", filepath.Join(dir, "serve.yaml"))
 	c.Env = append(c.Env, "UPSTREAM="+upstream, "LISTEN="+g.web, "ADMIN="+g.admin, "TOKEN="+exampleToken)
 	if err := c.Start(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // lasts is how long the changes of TestPageChangesEnd last: each page must show them
@@ -105,7 +106,7 @@ func TestPageChangesEnd(t *testing.T) {
 	browsertest.Find(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	redis := freePort(t)
+	redis := clitest.Vacant(t)
 	defer startRedis(t, redis)()
 	file := patientExample(t)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "rules.yaml"), []byte("rules: {name: per-client, key: header:X-Client, limits: 20/day sliding-log}\n"), 0o600); err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // tries calls the API of operators, and returns its status and what went wrong.
@@ -51,7 +53,7 @@ func TestStoreDiesInRaise(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	addr, dir := freePort(t), t.TempDir()
+	addr, dir := clitest.Vacant(t), t.TempDir()
 	redis := redisServer(t, addr, dir, "--appendonly", "yes", "--appendfsync", "always")
 	file, to := patientExample(t), upstream.Listener.Addr().String()
 	both := []*gatewayProcess{startInstance(t, file, addr, to), startInstance(t, file, addr, to)}

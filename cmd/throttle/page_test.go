@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/browsertest"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 const readToken = "0123456789abcdef-reading"
@@ -152,7 +153,7 @@ func TestPageInBrowser(t *testing.T) {
 	browsertest.Find(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	redis := freePort(t)
+	redis := clitest.Vacant(t)
 	defer startRedis(t, redis)()
 	file, rules := pageFiles(t)
 	to := upstream.Listener.Addr().String()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // overheard counts the commands that reach a Redis from outside; those of its scripts it
@@ -51,7 +53,7 @@ func TestRoundTrips(t *testing.T) {
 		lease string
 		most  int64
 	}{{"", requests}, {", lease: 1s", requests / 10}} {
-		redis, dir, web := freePort(t), t.TempDir(), freePort(t)
+		redis, dir, web := clitest.Vacant(t), t.TempDir(), clitest.Vacant(t)
 		defer startRedis(t, redis)()
 		file := filepath.Join(dir, "serve.yaml")
 		for path, text := range map[string]string{

@@ -16,18 +16,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// freePort is one that nothing listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+)
 
 // startRedis starts a redis-server that keeps nothing, and returns how to kill it.
 func startRedis(t *testing.T, addr string) (kill func()) {
@@ -112,7 +103,7 @@ func patientExample(t *testing.T) string {
 
 func startInstance(t *testing.T, file, redis, upstream string) *gatewayProcess {
 	t.Helper()
-	g := &gatewayProcess{t: t, web: freePort(t), admin: freePort(t), log: new(bytes.Buffer)}
+	g := &gatewayProcess{t: t, web: clitest.Vacant(t), admin: clitest.Vacant(t), log: new(bytes.Buffer)}
 	c := program(t, "serve", file)
 	c.Env = append(c.Env, "REDIS="+redis, "UPSTREAM="+upstream, "LISTEN="+g.web, "ADMIN="+g.admin, "TOKEN="+exampleToken)
 	c.Stderr = g.log
@@ -207,7 +198,7 @@ func TestTwoInstances(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer upstream.Close()
-	redis := freePort(t)
+	redis := clitest.Vacant(t)
 	kill := startRedis(t, redis)
 	example := patientExample(t)
 	a, b := startInstance(t, example, redis, upstream.Listener.Addr().String()), startInstance(t, example, redis, upstream.Listener.Addr().String())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,3 +63,14 @@ func Builtin(t *testing.T, name string) sim.Scenario {
 type BrokenPipe struct{}
 
 func (BrokenPipe) Write([]byte) (int, error) { return 0, errors.New("pipe is broken") }
+
+// Vacant returns an address that nothing listens on.
+func Vacant(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/measures"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/sim"
@@ -169,12 +170,7 @@ func TestSoakNginx(t *testing.T) {
 // behindNginx asks an nginx of its own, fresh, about each request.
 func behindNginx(t *testing.T, program, options string) http.Handler {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, dir := listener.Addr().String(), t.TempDir()
-	listener.Close()
+	address, dir := clitest.Vacant(t), t.TempDir()
 	conf := fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log /dev/null crit;
 events { worker_connections 1024; }
 http {

@@ -164,13 +164,7 @@ func TestForwardedFor(t *testing.T) {
 // TestServiceFails: what a service does not answer is told from what it is too
 // late with.
 func TestServiceFails(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + listener.Addr().String()
-	listener.Close()
-	r := startTo(t, nobody, "-limit", "9/s")
+	r := startTo(t, "http://"+clitest.Vacant(t), "-limit", "9/s")
 	if status, body := r.get("/"); status != 502 || !strings.Contains(body, "Bad Gateway") || strings.Contains(body, "refused") {
 		t.Errorf("nobody listens: %d %q", status, body)
 	}

@@ -26,6 +26,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 )
 
 // figures are what a run of requests took.
@@ -167,12 +169,7 @@ func program(t *testing.T, name string, paths []string, addr string, args ...str
 // configuration for it.
 func vacant(t *testing.T, conf func(addr, dir string) string) (addr, dir, file string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr, dir = l.Addr().String(), t.TempDir()
-	l.Close()
+	addr, dir = clitest.Vacant(t), t.TempDir()
 	file = filepath.Join(dir, "conf")
 	if err := os.WriteFile(file, []byte(conf(addr, dir)), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 	"github.com/throttle-go/throttle/fit"
 )
 
@@ -28,17 +29,6 @@ func needed(t *testing.T, variable, program string) string {
 		t.Skipf("NO %s: its limiter is NOT identified: run make integration", variable)
 	}
 	return path
-}
-
-// address is one that nothing listens at.
-func address(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // started starts a server, which ends with the test, and waits until it listens.
@@ -77,7 +67,7 @@ func TestSoakIdentifyNginx(t *testing.T) {
 		{"60r/m", "burst=4 nodelay", fit.Model{Kind: fit.TokenBucket, Rate: 1, Burst: 5}},
 	} {
 		t.Run(test.rate+" "+test.options, func(t *testing.T) {
-			at, dir := address(t), t.TempDir()
+			at, dir := clitest.Vacant(t), t.TempDir()
 			conf := fmt.Sprintf(`daemon off; worker_processes 1; pid %[1]s/pid; error_log /dev/null crit;
 events { worker_connections 1024; }
 http {
@@ -102,7 +92,7 @@ http {
 // TestSoakIdentifyEnvoy identifies the local rate limit of Envoy, a token bucket.
 func TestSoakIdentifyEnvoy(t *testing.T) {
 	program := needed(t, "ENVOY", "envoy")
-	at, dir := address(t), t.TempDir()
+	at, dir := clitest.Vacant(t), t.TempDir()
 	_, port, _ := net.SplitHostPort(at)
 	conf := fmt.Sprintf(`static_resources:
   listeners:

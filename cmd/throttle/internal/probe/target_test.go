@@ -32,12 +32,7 @@ func TestCannotAsk(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + listener.Addr().String()
-	listener.Close()
+	dead := "http://" + clitest.Vacant(t)
 	quiet := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		<-r.Context().Done()

@@ -125,13 +125,8 @@ func TestFilesChange(t *testing.T) {
 
 // It starts without the store and without the URL of its rules, and says both.
 func TestStartsWithoutWhatIsAway(t *testing.T) {
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
 	text := strings.ReplaceAll(files, "{file: rules.yaml}", "{file: rules.yaml, url: 'http://GONE/'}")
-	text = strings.ReplaceAll(text+"store: {url: 'redis://GONE', instances: 2}\n", "GONE", gone.Addr().String())
+	text = strings.ReplaceAll(text+"store: {url: 'redis://GONE', instances: 2}\n", "GONE", clitest.Vacant(t))
 	r := start(t, folder(t, hello, "f.yaml", text, "rules.yaml", "version: v1\nrules: {name: all, key: header:K, limits: 4/h}\n"), "f.yaml")
 	r.said("ERROR", "no rules from there", `"source":"url"`, "refused")
 	r.said("ERROR", "the store does not decide", `"away":"share"`)

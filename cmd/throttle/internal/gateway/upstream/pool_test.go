@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
 	"github.com/throttle-go/throttle/internal/bubble"
 )
 
@@ -336,12 +337,7 @@ func TestUnsent(t *testing.T) {
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of an authority that is not trusted
 	foreign.Config.ErrorLog = nil
 	defer foreign.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead := "http://" + l.Addr().String()
-	l.Close()
+	dead := "http://" + clitest.Vacant(t)
 	var said atomic.Int32
 	for to, want := range map[string]bool{closes.URL: false, foreign.URL: true, dead: true} {
 		p := poolOf(t, Options{OnState: func(string, error) { said.Add(1) }}, to)
