@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/pace"
 )
 
 // shares is a Fleet whose processes all have more to do than the limit allows.
@@ -123,4 +125,36 @@ func TestFleetSplitsEvenly(t *testing.T) {
 			t.Errorf("%s: Jain %.3f, at worst %.3f; %.3f of it used, %.2f questions a call; want 0.95, 0.85; %.2f, %.2f", name, sum, worst, used, questions, s.used, s.asked)
 		}
 	}
+}
+
+// Nothing is bought for calls whose place a call holds that rests before its retry.
+func TestFleetBuysNothingWhileOneRests(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		store := new(counting)
+		th := &throttle.Throttle{
+			Control: pace.All(nil), MaxInFlight: 1, CountResting: true, MaxWait: -1, OnEvent: func(throttle.Event) {},
+			Fleet: throttle.Fleet{Store: store, Key: "api", Limit: limit.Limit{Count: 1000, Period: time.Second}},
+		}
+		var all sync.WaitGroup
+		tries := 0
+		for range 30 { // one in 2 s, so that what was bought before has expired
+			all.Go(func() {
+				err := th.Do(t.Context(), func(context.Context) error {
+					if tries++; tries == 1 {
+						return throttle.Throttled(errors.New("busy"), time.Minute)
+					}
+					time.Sleep(10 * time.Millisecond)
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(2 * time.Second)
+		}
+		all.Wait()
+		if granted := store.granted.Load(); granted > 33 {
+			t.Errorf("%d were bought for %d tries", granted, tries)
+		}
+	})
 }

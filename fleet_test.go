@@ -270,7 +270,7 @@ func TestFleetBuysForPlaces(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			store := new(counting)
 			th := &throttle.Throttle{
-				Control: pace.All(nil), MaxInFlight: 2, MaxWait: -1,
+				Control: pace.All(nil), MaxInFlight: 2, MaxWait: -1, OnEvent: func(throttle.Event) {},
 				Fleet: throttle.Fleet{Store: store, Key: "api", Limit: limit.Limit{Count: 1000, Period: time.Second}},
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)

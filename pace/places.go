@@ -68,10 +68,14 @@ func (f *flow) going(now time.Time) int {
 // their scopes, c and the bound in flight would let start within d. If there are
 // none, again is when to ask again; Never: not before another event.
 func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, again time.Duration) {
-	if g.lanes.waiting == 0 {
+	held, waiting := g.held(), g.lanes.waiting
+	if held {
+		waiting = g.lanes.tried
+	}
+	if waiting == 0 {
 		return 0, Never
 	}
-	t, again := g.lanes.next(now, pick{})
+	t, again := g.lanes.next(now, pick{tried: held})
 	if t == nil {
 		return 0, again
 	}
@@ -82,7 +86,7 @@ func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, a
 		return 0, wait - d
 	}
 	r := t.request
-	r.Place = min(g.lanes.waiting, g.room(d))
+	r.Place = min(waiting, g.room(d))
 	if r.Place == 0 {
 		return 0, Never
 	}
