@@ -136,7 +136,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Needs != nil {
 		asked = t.Needs(req)
 	}
-	return c.end(m.Throttle().DoResult(c.options(req.Context(), asked), c.try))
+	return c.end(c.do(m.Throttle(), asked))
 }
 
 // Group returns the Group that holds the Throttles of t: Throttles, or the one of

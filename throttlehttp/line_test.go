@@ -1,0 +1,89 @@
+package throttlehttp
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
+)
+
+// A refusal that names its scope stops the requests that are in line already, too.
+func TestScopesStopRequestsInLine(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		end := time.Now().Add(20 * time.Minute)
+		var sent atomic.Int64
+		base := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
+			sent.Add(1)
+			time.Sleep(50 * time.Millisecond)
+			if !time.Now().Before(end) {
+				return answer(200, "fine", "X-RateLimit-Resource", "core"), nil
+			}
+			return answer(429, "", "X-RateLimit-Resource", "core", "X-RateLimit-Remaining", "0", "Retry-After", "1200"), nil
+		}}
+		tr := &Transport{Base: base}
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				a, err := tr.RoundTrip(to(t, "POST", "https://api.github.com/user"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				a.Body.Close()
+			})
+		}
+		time.Sleep(19 * time.Minute)
+		if n := sent.Load(); n > 1 {
+			t.Errorf("%d requests were sent before the Retry-After, want 1", n)
+		}
+		all.Wait()
+		if n := sent.Load(); n != 51 {
+			t.Errorf("%d tries of 50 requests, want 51", n)
+		}
+	})
+}
+
+// A server that names another scope in each answer sends a request back in line once,
+// and within its MaxWait.
+func TestScopesThatChangeWhileInLine(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		base := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			name := string(rune('a' + n.Add(1)%20))
+			return answer(200, "fine", "X-RateLimit-Bucket", name, "X-RateLimit-Remaining", "9"), nil
+		}}
+		tr := &Transport{Base: base, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{MaxInFlight: 1, MaxWait: 5 * time.Second}
+		}}}
+		began := time.Now()
+		var all sync.WaitGroup
+		var served atomic.Int64
+		for range 20 {
+			all.Go(func() {
+				a, err := tr.RoundTrip(to(t, "GET", "https://discord.com/api/users"))
+				var e *throttle.Error
+				switch waited := time.Since(began); {
+				case err == nil:
+					io.Copy(io.Discard, a.Body)
+					a.Body.Close()
+					served.Add(1)
+				case !errors.As(err, &e) || e.MayHaveRun || e.Tries > 0:
+					t.Errorf("%v, want an Error of a request that was not sent", err)
+				case waited > 5*time.Second:
+					t.Errorf("it waited for %v, beyond MaxWait: %v", waited, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := served.Load(); n < 4 || n > 5 {
+			t.Errorf("%d served in 5 s, one at a time for a second each", n)
+		}
+	})
+}
