@@ -349,7 +349,9 @@ func (t *Throttle) leave(w *waiter) (now time.Time) {
 		t.gate.Done(now, &w.ticket, pace.Report{})
 	}
 	if w.inside {
-		t.remove(now, w)
+		defer t.remove(now, w) // also when a Controller panics
+		t.gate.Foresee(now, &w.ticket)
+		w.why = t.gate.Why(now, &w.ticket)
 	}
 	return now
 }
