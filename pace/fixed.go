@@ -17,7 +17,9 @@ import (
 // window, and one more where the driver was late for a request that waited: at
 // most one interval is made up for.
 type Fixed struct {
-	// Rate is the cost a second. If zero or below, there is no limit.
+	// Rate is the cost a second. If zero or below, there is no limit, and a request
+	// that was throttled rests for 50 to 100 ms before its retry, and for twice as
+	// long each time, up to 20 s.
 	Rate float64
 	// Burst is the cost that may start at once after a pause. If zero or below,
 	// 1.
@@ -54,7 +56,8 @@ func (f *Fixed) Start(now time.Time, r Request) {
 }
 
 // Observe corrects the charge to the actual cost, and refunds it if nothing was
-// sent.
+// sent. Without a Rate a throttled request rests, as nothing else holds back its
+// retry: by a [Backoff] with EqualJitter.
 func (f *Fixed) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	interval, paid := schedule.Interval(f.Rate), charged(o.Request.Cost)
 	switch {
@@ -64,6 +67,10 @@ func (f *Fixed) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		// As the server says it, or a caller that has erred, it is believed only so far.
 		room := mostOwed*1e9 - float64(f.line.Wait(now, now, 0, interval, 1))
 		f.line.Shift(max(min((charged(o.Cost)-paid)*interval, max(room, 0)), -float64(schedule.Longest)))
+	}
+	if interval == 0 && o.Verdict == Throttled {
+		b := Backoff{Jitter: EqualJitter}
+		return b.Delay(o.Request.Try, o.Request.Rest, o.Request.Luck) // as no rate paces the retry
 	}
 	return 0
 }

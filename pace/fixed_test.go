@@ -210,3 +210,27 @@ func TestFixedWithoutLimit(t *testing.T) {
 		}
 	}
 }
+
+// Without a rate nothing paces the retries of what was throttled, so they rest,
+// longer each time; all else starts at once.
+func TestFixedWithoutARateRests(t *testing.T) {
+	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		for try, longest := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
+			f := &Fixed{Rate: rate}
+			r := Request{Try: try, Luck: 7}
+			f.Start(t0, r)
+			if rest := f.Observe(t0, Outcome{Report: Report{Verdict: Throttled}, Request: r, Sent: t0}); rest < longest/2 || rest > longest {
+				t.Errorf("Fixed{%v}: rest %v after try %d, want %v to %v", rate, rest, try, longest/2, longest)
+			}
+			for _, v := range []Verdict{Ignored, Served, Failed} {
+				if rest := f.Observe(t0, Outcome{Report: Report{Verdict: v}, Request: r, Sent: t0}); rest != 0 {
+					t.Errorf("Fixed{%v}: rest %v after %v, want none", rate, rest, v)
+				}
+			}
+		}
+	}
+	f := &Fixed{Rate: 4}
+	if rest := f.Observe(t0, Outcome{Report: Report{Verdict: Throttled}, Sent: t0}); rest != 0 {
+		t.Errorf("Fixed{4}: rest %v, want none, as the rate paces", rest)
+	}
+}
