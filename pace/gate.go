@@ -155,18 +155,6 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	return t.Forecast, true
 }
 
-// Foresee renews the Forecast and the Blocker of t, if it is in line: how they are
-// now, as if t were first.
-func (g *Gate) Foresee(now time.Time, t *Ticket) {
-	if t.at != ready {
-		return
-	}
-	first := t.request
-	first.Place = 1
-	t.Forecast = g.wait(now, first)
-	t.foresee(now, false)
-}
-
 // Next starts the next ticket in line, if it may start, and returns it.
 // Otherwise again is how long to wait before the next call; Never: until another event.
 func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {

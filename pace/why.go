@@ -146,6 +146,18 @@ func (f *Fixed) Why(time.Time) Why {
 	return Why{}
 }
 
+// Foresee renews the Forecast and the Blocker of t, if it is in line: how they are
+// now, as if t were first.
+func (g *Gate) Foresee(now time.Time, t *Ticket) {
+	if t.at != ready {
+		return
+	}
+	first := t.request
+	first.Place = 1
+	t.Forecast = g.wait(now, first)
+	t.foresee(now, false)
+}
+
 // Why describes what t waits for, if it is in line or resting: the limit of its
 // Blocker, or the Gate's own.
 func (g *Gate) Why(now time.Time, t *Ticket) Why {
