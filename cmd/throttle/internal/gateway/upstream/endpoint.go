@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,28 +57,35 @@ func (e *Callers) Unwrap() error { return e.Err }
 
 func newEndpoint(p *Pool, t *url.URL, address string) *Endpoint {
 	e := &Endpoint{URL: t, Address: address, pool: p}
-	var protocols http.Protocols
 	switch t.Scheme {
 	case "h2c":
-		protocols.SetUnencryptedHTTP2(true)
+		e.transport = &upgrading{Transport: e.speaks("h2c")}
 	case "https":
-		protocols.SetHTTP2(true)
-		fallthrough
+		e.transport = &upgrading{e.speaks("h2", "http/1.1"), e.speaks("http/1.1")}
 	default:
-		protocols.SetHTTP1(true)
-	}
-	transport := &http.Transport{
-		DialContext: e.dial, DialTLSContext: e.dialTLS, Protocols: &protocols, DisableCompression: true,
-		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout, ResponseHeaderTimeout: p.o.Timeout,
-		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: maxHeader,
-	}
-	if e.transport = transport; t.Scheme == "http" && looks {
-		e.transport = &wires{dial: e.dial, timeout: p.o.Timeout, others: transport}
+		e.transport = e.speaks("http/1.1")
+		if looks {
+			e.transport = &wires{dial: e.dial, timeout: p.o.Timeout, others: e.speaks("http/1.1")}
+		}
 	}
 	if e.sender = p.o.Transport; e.sender == nil {
 		e.sender = e.transport
 	}
 	return e
+}
+
+// speaks returns a Transport that speaks some protocols, as TLS names them, or h2c.
+func (e *Endpoint) speaks(names ...string) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(slices.Contains(names, "http/1.1"))
+	protocols.SetHTTP2(slices.Contains(names, "h2"))
+	protocols.SetUnencryptedHTTP2(slices.Contains(names, "h2c"))
+	return &http.Transport{
+		DialContext: e.dial, Protocols: protocols, DisableCompression: true,
+		DialTLSContext:      func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dialTLS(ctx, names) },
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTimeout, ResponseHeaderTimeout: e.pool.o.Timeout,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: maxHeader,
+	}
 }
 
 // closer is a RoundTripper that keeps connections.
@@ -98,8 +106,9 @@ func (e *Endpoint) dial(ctx context.Context, network, _ string) (net.Conn, error
 	return c, nil
 }
 
-func (e *Endpoint) dialTLS(ctx context.Context, network, _ string) (net.Conn, error) {
-	c, err := e.dial(ctx, network, "")
+// dialTLS connects to the address, to speak one of some protocols.
+func (e *Endpoint) dialTLS(ctx context.Context, protocols []string) (net.Conn, error) {
+	c, err := e.dial(ctx, "tcp", "")
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +119,7 @@ func (e *Endpoint) dialTLS(ctx context.Context, network, _ string) (net.Conn, er
 	if config.ServerName == "" {
 		config.ServerName = e.URL.Hostname()
 	}
-	config.NextProtos = []string{"h2", "http/1.1"}
+	config.NextProtos = protocols
 	secure := tls.Client(c, config)
 	ctx, cancel := context.WithTimeout(ctx, e.pool.dialTimeout())
 	defer cancel()
