@@ -168,6 +168,24 @@ func TestClimbing(t *testing.T) {
 	}
 }
 
+// TestHostsAlike: what a route takes for its host the rules take for it too.
+func TestHostsAlike(t *testing.T) {
+	to := service(t, func(http.ResponseWriter, *http.Request) {})
+	e := serve(t, Config{
+		Routes:  []Route{{Match: "api.example.org/*", To: []string{to}}, {Match: "[::1]/*", To: []string{to}}, {Match: "::2/*", To: []string{to}}},
+		Control: control(t, `{"rules": {"name": "api", "match": {"hosts": ["api.example.org", "[::1]", "[::2]"]}, "limits": "0/s"}}`),
+	})
+	for host, want := range map[string]int{
+		"api.example.org": 429, "API.example.org": 429, "api.example.org.": 429, "api.example.org:80": 429, "api.example.org.:80": 429, "api.example.org:": 429,
+		"[api.example.org]": 404, "[api.example.org]:80": 404, "[api.example.org.]": 404, "[[api.example.org": 404, "api.example.org]": 404, "api.example.org..": 404,
+		"api.example.org:80:80": 404, "[::1]": 429, "[::2]:80": 429, "[::1]:80": 429, "[::1].": 429, "[::1": 404, "::1": 404, "::1]": 404, "[[::1]]": 404,
+	} {
+		if status, _ := e.raw(lines("GET / HTTP/1.1", "Host: "+host, "Connection: close")); status != want {
+			t.Errorf("%s: %d, want %d", host, status, want)
+		}
+	}
+}
+
 // TestOpaque: an absolute URL without a path, in which the rest is no path either, would
 // match no route but "*" and be sent as it is.
 func TestOpaque(t *testing.T) {

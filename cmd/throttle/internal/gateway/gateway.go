@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"slices"
@@ -238,12 +237,14 @@ func (g *Gateway) find(r *http.Request) *route {
 	return nil
 }
 
-// hostOf returns a Host in small letters, without its port and a dot at the end.
+// hostOf returns a Host in small letters, without its port and a dot at the end, as the
+// rules do: one that they took for another would evade them. An address of IPv6 keeps its
+// brackets.
 func hostOf(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
 	}
-	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // serve serves a request that is clean.

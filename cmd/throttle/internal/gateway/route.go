@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +123,11 @@ func (t *route) readMatch() error {
 	case slash < 0:
 		return fmt.Errorf("%q: must have a path, as /api/* or api.example.org/*", text)
 	case slash > 0:
-		t.host = glob.Of(strings.ToLower(text[:slash]))
+		host := strings.ToLower(text[:slash])
+		if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+			host = "[" + host + "]" // as in a Host
+		}
+		t.host = glob.Of(host)
 	}
 	t.path = glob.Of(text[slash:])
 	return nil
