@@ -52,12 +52,13 @@ func digest(all []config.Named) string {
 // reload reads the files again, and the rules. A bad file is refused whole.
 func (p *program) reload(ctx context.Context) error {
 	p.reloading.Lock()
-	defer p.reloading.Unlock()
 	err := p.reloadFiles(true)
+	p.reloading.Unlock() // a page of rules may take long, and the files change meanwhile
 	return errors.Join(err, p.sources.refresh(ctx))
 }
 
-// reloadFiles reads the files again, if they changed, were refused, or always.
+// reloadFiles reads the files again, if they changed, were refused, or always. p.reloading
+// is held.
 func (p *program) reloadFiles(always bool) error {
 	for _, name := range p.names {
 		if name == "-" {

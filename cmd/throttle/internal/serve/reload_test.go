@@ -65,6 +65,55 @@ func TestReloadOfGoodAndBad(t *testing.T) {
 	}
 }
 
+// TestReloadBesidePage: while a reload waits for a page of rules, files that change are in
+// use at once, and the end of the program does not wait for the page.
+func TestReloadBesidePage(t *testing.T) {
+	asked, hang := make(chan struct{}, 1), make(chan struct{})
+	var times atomic.Int64
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if times.Add(1) == 1 {
+			fmt.Fprintln(w, "rules: []")
+			return
+		}
+		asked <- struct{}{}
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(page.Close)
+	t.Cleanup(func() { close(hang) })
+	text := strings.Replace(files, "{file: rules.yaml}", "{file: rules.yaml, timeout: 1m, every: 24h, url: '"+page.URL+"'}", 1)
+	r := start(t, folder(t, hello, "f.yaml", text, "rules.yaml", twoAnHour), "f.yaml")
+	routes, err := os.ReadFile(filepath.Join(r.dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int, 1)
+	go func() {
+		defer close(answered)
+		status, _ := r.tryReload()
+		answered <- status
+	}()
+	<-asked
+	r.write("rules.yaml", strings.Replace(twoAnHour, "v1", "v2", 1))
+	r.said("new rules", "v2")
+	r.write("f.yaml", strings.ReplaceAll(string(routes), "/a/*", "/c/*"))
+	r.said("reloaded")
+	if got := r.statuses(1, "/c/x", "K", "1"); got != "200" {
+		t.Errorf("the new route: %s, want 200", got)
+	}
+	began := time.Now()
+	ended := make(chan int)
+	go func() { ended <- r.stop() }()
+	if status := <-answered; status != 422 {
+		t.Errorf("the reload: %d, want 422", status)
+	}
+	if code, d := <-ended, time.Since(began); code != 0 || d > 4*time.Second {
+		t.Errorf("the program ended with %d after %v, while a page hung", code, d)
+	}
+}
+
 // forget forgets what was said, and returns how much of it was wrong.
 func (r *running) forget() (wrong int) {
 	r.mu.Lock()

@@ -62,7 +62,7 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 	a := p.began.Admin
 	c := admin.Config{
 		Writers: a.Writers, Hosts: a.Hosts, Pprof: a.Pprof, ShowKeys: a.ShowKeys, OTLP: string(a.OTLP), OTLPEvery: a.OTLPEvery,
-		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Stack: p.sources.stack, Reload: p.reload,
+		Build: build(), Rules: p.sources.live(), Sources: p.sources.all, Stack: p.sources.stack,
 		Store: p.storage, Guard: p.storage.guard, Counter: p.counter, Recent: p.recent, Peers: p.peers, Observe: p.observe,
 		ReadyNeedsStore: a.Ready == "store", Log: p.log, Journal: &p.journal,
 	}
@@ -91,13 +91,19 @@ func (p *program) openAdmin(ctx context.Context) (*adminRole, error) {
 	return &adminRole{c, l}, nil
 }
 
-// serveAdmin serves operators until ctx ends; drain ends before.
-func (p *program) serveAdmin(ctx context.Context, drain <-chan struct{}) error {
+// serveAdmin serves operators until ctx ends; running ends before, with the drain.
+func (p *program) serveAdmin(ctx, running context.Context) error {
 	if p.admin == nil {
 		<-ctx.Done()
 		return nil
 	}
-	p.admin.config.Drain = drain
+	p.admin.config.Drain = running.Done()
+	p.admin.config.Reload = func(ctx context.Context) error { // a page of rules may take longer than the drain
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(running, cancel)()
+		return p.reload(ctx)
+	}
 	return admin.Serve(ctx, p.admin.config, p.admin.listener)
 }
 

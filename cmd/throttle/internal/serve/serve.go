@@ -73,7 +73,7 @@ type program struct {
 	// listening are the sockets of the gateway.
 	listening []net.Listener
 
-	reloading sync.Mutex
+	reloading sync.Mutex // guards the reading of the files
 }
 
 // Run serves until ctx ends.
@@ -183,7 +183,7 @@ func (p *program) serve(ctx context.Context) error {
 	background.Go(func() { p.process().Run(running, p.signals, "serving "+words.Enumerate(p.names)) })
 	ended := make(chan error, 1)
 	go func() {
-		ended <- p.serveAdmin(admins, running.Done())
+		ended <- p.serveAdmin(admins, running)
 		stop()
 	}()
 	err := p.serveGateway(running)

@@ -83,6 +83,14 @@ func concerns(files []string, name string) bool {
 
 // changed reads the files again, and, if told to, the file of the rules.
 func (p *program) changed(ctx context.Context, told bool) {
+	p.changedFiles()
+	if told && p.sources.file != nil {
+		_ = p.sources.file.Refresh(ctx) // its OnState says what is wrong
+	}
+}
+
+// changedFiles reads the files again, if they changed or were refused, and says so.
+func (p *program) changedFiles() {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	before := p.loaded.Load()
@@ -95,8 +103,5 @@ func (p *program) changed(ctx context.Context, told bool) {
 		p.journal.Logger(p.log).Error("not reloaded; what was in use stays", "err", err)
 	default:
 		p.journal.Logger(p.log).Info("reloaded", "version", after.version)
-	}
-	if told && p.sources.file != nil {
-		_ = p.sources.file.Refresh(ctx) // its OnState says what is wrong
 	}
 }
