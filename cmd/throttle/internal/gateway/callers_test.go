@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -99,6 +100,67 @@ func TestAnswerBeforeBody(t *testing.T) {
 			t.Errorf("%q; want Connection: close in the second answer alone", all)
 		}
 	}
+}
+
+// TestAnswerBeforeBodyByHTTP2: an upstream by HTTP/2 may end its answer before the body of
+// the request, whose caller gets all of it, also while it sends nothing.
+func TestAnswerBeforeBodyByHTTP2(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refused" {
+			w.WriteHeader(403)
+		}
+		w.Header().Set("Trailer", "Sum")
+		io.WriteString(w, "less")
+		if r.URL.Path == "/stream" {
+			_ = http.NewResponseController(w).Flush()
+		}
+		w.Header().Set("Sum", "4")
+		if r.URL.Path == "/cut" {
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	both := new(http.Protocols)
+	both.SetUnencryptedHTTP2(true)
+	s.Config.Protocols = both
+	s.Start()
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	e := serve(t, Config{Routes: []Route{{To: []string{strings.Replace(s.URL, "http:", "h2c:", 1)}}}})
+	for _, by := range []*http.Transport{{}, {Protocols: both}} {
+		for path, want := range map[string]string{"/refused": "403 less", "/stream": "200 less 4 <nil>", "/cut": "200 less  cut"} {
+			if got := unfinished(t, by, "http://"+e.addr+path); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %q, want %q", path, got, want)
+			}
+		}
+	}
+}
+
+// unfinished sends a request whose body does not come, and returns the status of the
+// answer, its body, its trailer and whether it was cut.
+func unfinished(t *testing.T, by *http.Transport, url string) string {
+	t.Helper()
+	defer by.CloseIdleConnections()
+	body, never := io.Pipe()
+	defer never.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { never.Close() })() // by waits for it, whatever ctx says
+	r, err := http.NewRequestWithContext(ctx, "POST", url, body)
+	if err != nil {
+		return err.Error()
+	}
+	a, err := by.RoundTrip(r)
+	if err != nil {
+		return err.Error()
+	}
+	defer a.Body.Close()
+	defer never.Close() // before, for the same reason
+	text, err := io.ReadAll(a.Body)
+	if err != nil && ctx.Err() == nil {
+		err = errors.New("cut")
+	}
+	return fmt.Sprint(a.StatusCode, " ", string(text), " ", a.Trailer.Get("Sum"), " ", err)
 }
 
 // TestForgedTrailers: what the header may not say, no trailer says either, declared

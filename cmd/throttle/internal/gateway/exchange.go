@@ -267,7 +267,8 @@ func (x *exchange) leave() {
 type upload struct {
 	io.ReadCloser
 	x       *exchange
-	in, out http.Header // the trailers
+	in, out http.Header        // the trailers
+	abandon context.CancelFunc // ends the exchange with the upstream
 	touched atomic.Bool
 	broken  atomic.Bool // it failed
 }
@@ -297,6 +298,21 @@ func (u *upload) Read(p []byte) (int, error) {
 
 // Close leaves the body open for another upstream, if nothing was read of it.
 func (u *upload) Close() error { return nil }
+
+// early is the body of an answer by HTTP/2, which may end before that of its request.
+type early struct {
+	io.ReadCloser
+	x *exchange
+}
+
+// Close ends the exchange with the upstream. By itself net/http would wait until it has
+// read what the caller sends next, and the end of the answer would wait with it.
+func (a *early) Close() error {
+	if !a.x.whole.Load() {
+		a.x.upload.abandon()
+	}
+	return a.ReadCloser.Close()
+}
 
 // tunnel is a connection that was upgraded, as to WebSocket.
 type tunnel struct {

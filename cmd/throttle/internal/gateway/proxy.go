@@ -105,7 +105,9 @@ type roundTripper struct{}
 func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	if r.Body != nil {
-		x.upload = &upload{ReadCloser: r.Body, x: x, in: x.trailer, out: r.Trailer}
+		ctx, abandon := context.WithCancel(r.Context())
+		x.upload = &upload{ReadCloser: r.Body, x: x, in: x.trailer, out: r.Trailer, abandon: abandon}
+		r = r.WithContext(ctx)
 		r.Body = x.upload
 	}
 	x.tried = x.aimed[:0]
@@ -226,6 +228,8 @@ func (x *exchange) answered(method string, a *http.Response) *http.Response {
 	}
 	if x.tunnel {
 		x.begins(a.StatusCode)
+	} else if x.upload != nil && a.ProtoMajor == 2 {
+		a.Body = &early{a.Body, x}
 	}
 	return a
 }
