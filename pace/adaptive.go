@@ -227,11 +227,12 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	}
 	a.bill(s, o)
 	a.level.kept.ended(s, o)
-	took := now.Sub(o.Sent).Seconds()
-	if a.rtt == 0 {
-		a.rtt = took
+	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // else it may have ended before it was sent
+		if a.rtt == 0 {
+			a.rtt = took
+		}
+		a.rtt += (took - a.rtt) / 8
 	}
-	a.rtt += (took - a.rtt) / 8
 	a.learn(now, o)
 	return 0
 }

@@ -155,3 +155,28 @@ func TestLevelBeginsWithWhatIsOnTheWay(t *testing.T) {
 		}
 	}
 }
+
+// A call that is ignored may have ended before it was sent, so how long it took is not how
+// long answers take; one that timed out took at least as long.
+func TestAdaptiveIgnoredTellsNoLatency(t *testing.T) {
+	a, now := new(Adaptive), at(0)
+	call := func(took time.Duration, r Report) {
+		a.Start(now, Request{Since: now})
+		sent := now
+		now = now.Add(took)
+		a.Observe(now, Outcome{Report: r, Sent: sent})
+	}
+	call(time.Second, Report{Verdict: Served})
+	for range 100 {
+		call(0, Report{Verdict: Ignored})
+	}
+	if a.rtt != 1 {
+		t.Errorf("after calls that were not sent answers are taken to need %v s, want 1", a.rtt)
+	}
+	for range 100 {
+		call(3*time.Second, Report{Verdict: Ignored, TimedOut: true})
+	}
+	if math.Abs(a.rtt-3) > 0.01 {
+		t.Errorf("after time-outs answers are taken to need %v s, want 3", a.rtt)
+	}
+}
