@@ -257,7 +257,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		if a.refused > before && a.divides() {
 			// Another has this turn. Those whose intervals are about even keep clear of each
 			// other, once each has found a turn of its own.
-			a.last += o.Request.Luck.Unit(5) / 2 / a.rate(s)
+			a.last += o.Request.Luck.Unit(5) / 2 * min(1/a.rate(s), mostHeld)
 		}
 	}
 	if o.After > 0 {

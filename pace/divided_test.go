@@ -115,3 +115,31 @@ func TestScaledRow(t *testing.T) {
 		t.Errorf("a row of %d refusals, want 2: what left before it ended it", a.refused)
 	}
 }
+
+// TestTurnsAreBounded: whatever requests are said to cost, the next turn is no further away
+// than one start may hold up the next.
+func TestTurnsAreBounded(t *testing.T) {
+	a, now := new(Adaptive), at(0)
+	h := Hints{Limit: Some(int64(60)), Window: Some(time.Minute)}
+	call := func(v Verdict, cost int64) {
+		now = now.Add(max(a.Wait(now, Request{Since: now}), 0))
+		r := Request{Since: now, Cost: cost, Luck: Luck(now.UnixNano())}
+		a.Start(now, r)
+		a.Observe(now.Add(time.Millisecond), Outcome{Report: Report{Verdict: v, Hints: h}, Request: r, Sent: now})
+		now = now.Add(time.Millisecond)
+	}
+	for range 10 {
+		call(Served, 1)
+	}
+	call(Throttled, 1)
+	if !a.divides() {
+		t.Fatal("it shares the limit, and takes it for its own")
+	}
+	for range 8 {
+		call(Served, 1<<62)
+		call(Throttled, 1)
+		if w := a.Wait(now, Request{Since: now}); w > 3*time.Hour {
+			t.Fatalf("after calls of 2^62 the next waits %v, want at most 2 h for the last and 1 h for its turn", w)
+		}
+	}
+}
