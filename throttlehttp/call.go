@@ -157,6 +157,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 		e.Body = bytes.Clone(body[:min(len(body), maxSnippet)])
 	}
 	own, scopes := c.heard(r, report)
+	c.splits.close(now, scopes)
 	result := c.say(own, e, again)
 	result.Scopes = scopes
 	return result

@@ -9,14 +9,15 @@ import (
 	"github.com/throttle-go/throttle"
 )
 
-// errOutdated is of a call that was not sent, as it is subject to scopes that were
+// errOutdated is of a call that was not sent, as the server refuses a scope that was
 // not known when it entered its line.
-var errOutdated = errors.New("throttlehttp: scopes were learnt while the request waited")
+var errOutdated = errors.New("throttlehttp: a scope that refuses was learnt while the request waited")
 
 // do makes the call at t. Answers to other requests may name scopes while it is in
-// line: then it goes in line once more, for these too, before it is sent. So a
-// refusal also stops the requests that wait already. Not twice, as a server may
-// name another scope in each answer.
+// line: if one of them refused, it goes in line once more, for these too, before it
+// is sent. So a refusal also stops the requests that wait already. Its turn is lost,
+// as it would have been to a refusal. Not twice, as a server may name another scope
+// in each answer.
 func (c *call) do(t *throttle.Throttle, asked []throttle.Need) error {
 	began := time.Now()
 	err := t.DoResult(c.options(c.req.Context(), asked), func(ctx context.Context) throttle.Result {
@@ -31,12 +32,19 @@ func (c *call) do(t *throttle.Throttle, asked []throttle.Need) error {
 	return t.DoResult(c.options(waited(c.req.Context(), t, time.Since(began)), asked), c.try)
 }
 
-// outdated reports whether c is subject to a scope that was learnt since it entered
-// its line.
+// outdated reports whether the server refuses a scope of c that was learnt since it
+// entered its line.
 func (c *call) outdated() bool {
-	known := len(c.needs)
+	known := c.needs
 	c.learnt()
-	return len(c.needs) > known
+	now := time.Now()
+	for _, n := range c.needs[len(known):] {
+		if c.splits.refuses(now, n.Scope) {
+			return true
+		}
+	}
+	c.needs = known
+	return false
 }
 
 // waited returns ctx with a MaxWait that is shorter by what a call has waited at t

@@ -11,6 +11,7 @@ import (
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/pace"
 )
 
 // A refusal that names its scope stops the requests that are in line already, too.
@@ -49,14 +50,49 @@ func TestScopesStopRequestsInLine(t *testing.T) {
 	})
 }
 
-// A server that names another scope in each answer sends a request back in line once,
-// and within its MaxWait.
+// A scope that is named without a refusal costs the requests in line no turn.
+func TestScopesNamedInPassingCostNoTurn(t *testing.T) {
+	for _, url := range []string{"https://api.github.com/user", "https://discord.com/api/users"} {
+		bubble.Test(t, func(t *testing.T) {
+			base := &wire{reply: func(int, *http.Request) (*http.Response, error) {
+				time.Sleep(50 * time.Millisecond)
+				return answer(200, "fine", "X-RateLimit-Resource", "core", "X-RateLimit-Bucket", "abc", "X-RateLimit-Remaining", "4000"), nil
+			}}
+			tr := &Transport{Base: base, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+				return &throttle.Throttle{Control: &pace.Fixed{Rate: 10}}
+			}}}
+			began := time.Now()
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					a, err := tr.RoundTrip(to(t, "GET", url))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					a.Body.Close()
+				})
+			}
+			all.Wait()
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("%s: 100 requests at 10 a second took %v", url, took)
+			}
+		})
+	}
+}
+
+// A request that goes in line once more for a scope that refuses does so within its MaxWait,
+// and once, though the server names another scope in each answer.
 func TestScopesThatChangeWhileInLine(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var n atomic.Int64
 		base := &wire{reply: func(_ int, r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
-			name := string(rune('a' + n.Add(1)%20))
+			i := n.Add(1)
+			name := string(rune('a' + i%20))
+			if i == 1 {
+				return answer(429, "", "X-RateLimit-Bucket", name, "X-RateLimit-Scope", "shared", "Retry-After", "2"), nil
+			}
 			return answer(200, "fine", "X-RateLimit-Bucket", name, "X-RateLimit-Remaining", "9"), nil
 		}}
 		tr := &Transport{Base: base, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
@@ -74,7 +110,7 @@ func TestScopesThatChangeWhileInLine(t *testing.T) {
 					io.Copy(io.Discard, a.Body)
 					a.Body.Close()
 					served.Add(1)
-				case !errors.As(err, &e) || e.MayHaveRun || e.Tries > 0:
+				case !errors.As(err, &e) || e.MayHaveRun || e.Tries > 1:
 					t.Errorf("%v, want an Error of a request that was not sent", err)
 				case waited > 5*time.Second:
 					t.Errorf("it waited for %v, beyond MaxWait: %v", waited, err)
@@ -82,8 +118,8 @@ func TestScopesThatChangeWhileInLine(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := served.Load(); n < 4 || n > 5 {
-			t.Errorf("%d served in 5 s, one at a time for a second each", n)
+		if n := served.Load(); n < 1 || n > 2 {
+			t.Errorf("%d served in 5 s, one at a time for a second each, of which 3 s are refused", n)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/pace"
@@ -25,7 +26,8 @@ import (
 type splits struct {
 	mu          sync.Mutex
 	now, before map[string][]throttle.Need
-	salt        [16]byte // zero: none yet
+	closed      map[string]time.Time // until when the server refuses a scope, as it said last
+	salt        [16]byte             // zero: none yet
 }
 
 const (
@@ -77,6 +79,29 @@ func (s *splits) keep(key string, n []throttle.Need) {
 		s.now = make(map[string][]throttle.Need)
 	}
 	s.now[key] = n
+}
+
+// close records until when the server refuses scopes, as it said now. Of more than
+// keptRoutes it forgets the others.
+func (s *splits) close(now time.Time, scopes []throttle.ScopeResult) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range scopes {
+		if x.Report.Verdict != pace.Throttled || x.Report.After <= 0 {
+			continue
+		}
+		if s.closed == nil || len(s.closed) >= keptRoutes {
+			s.closed = make(map[string]time.Time)
+		}
+		s.closed[x.Scope] = now.Add(x.Report.After)
+	}
+}
+
+// refuses reports whether the server refuses a scope now.
+func (s *splits) refuses(now time.Time, scope string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Before(s.closed[scope])
 }
 
 // hash returns a name for a secret that tells nothing of it.
