@@ -11,11 +11,23 @@ import (
 
 const heading = "# Survey"
 
+// command is how a page is written again.
+func (o *options) command() string {
+	cells := fmt.Sprintf("-cells %d", o.cells)
+	if o.cell != allCells {
+		cells = fmt.Sprintf("-cell %d", o.cell)
+	}
+	names := make([]string, len(o.policies))
+	for i, p := range o.policies {
+		names[i] = p.Name
+	}
+	return fmt.Sprintf("go run ./cmd/throttle sim survey %s -seed %d -seeds %d -policy '%s' -md %s", cells, o.seed, o.seeds, strings.Join(names, ","), o.md)
+}
+
 // writeMarkdown writes the survey as a page of documentation.
 func (r report) writeMarkdown(w io.Writer) {
 	o := r.options
-	command := fmt.Sprintf("go run ./cmd/throttle sim survey -cells %d -seed %d -seeds %d -policy '%s' -md docs/survey.md", len(r.outcomes), o.seed, o.seeds, o.policy.Name)
-	fmt.Fprintf(w, heading+"\n\nRate limits and their callers drawn at random, and how the retry policy `%s` does in them. Written by\n\n    %s\n\n", o.policy.Name, command)
+	fmt.Fprintf(w, heading+"\n\nRate limits and their callers drawn at random, and how the retry policy `%s` does in them. Written by\n\n    %s\n\n", o.policy.Name, o.command())
 	fmt.Fprint(w, "What is drawn, when a cell is held and when a peer wins it: `throttle sim survey -h`.\n\n")
 	fmt.Fprintf(w, "%s: %s. The next five columns count the cells that miss each bar.%s\n\n", r.title(), r.heldLine(), r.toldLine())
 	markdown(w, r.rows())

@@ -204,13 +204,7 @@ func (s sides) writeText(w io.Writer) {
 }
 
 func (s sides) writeMarkdown(w io.Writer) {
-	o := s.options
-	var names []string
-	for _, p := range o.policies {
-		names = append(names, p.Name)
-	}
-	fmt.Fprintf(w, heading+" of several policies\n\nRate limits and their callers drawn at random, and how each retry policy does in them. Written by\n\n    go run ./cmd/throttle sim survey -cells %d -seed %d -seeds %d -policy '%s' -md %s\n\n",
-		s.drawn, o.seed, o.seeds, strings.Join(names, ","), o.md)
+	fmt.Fprintf(w, heading+" of several policies\n\nRate limits and their callers drawn at random, and how each retry policy does in them. Written by\n\n    %s\n\n", s.options.command())
 	fmt.Fprintf(w, "%s.\nWhat is drawn and when a cell is held: `throttle sim survey -h`. All policies are held to the bars of the first.\n", s.title())
 	for _, m := range measures {
 		fmt.Fprintf(w, "\n## %s\n\n%s\n\n", strings.ToUpper(m.name[:1])+m.name[1:], m.about)

@@ -86,6 +86,9 @@ func TestSidesMarkdown(t *testing.T) {
 	if _, stderr, code := clitest.Play(t.Context(), Run, "-cells", "3", "-seeds", "1", "-policy", "none,adaptive(probe=15s)", "-md", file); code != 0 {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
+	if stdout, _, _ := clitest.Play(t.Context(), Run, "-cell", "7", "-seeds", "1", "-policy", "none,aimd", "-md", "-"); !strings.Contains(stdout, "survey -cell 7 -seed 1 -seeds 1 -policy 'none,aimd' -md -\n") {
+		t.Errorf("the page of one cell begins with %.400s", stdout)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
