@@ -143,3 +143,25 @@ func TestTurnsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// T of a stated policy has no longest time; once the policy is forgotten it has.
+func TestForgottenPolicyLeavesNoLongT(t *testing.T) {
+	var a Adaptive
+	now := time.Unix(1_700_000_000, 0)
+	policy := Hints{Limit: Some[int64](2), Window: Some(200 * 365 * 24 * time.Hour)}
+	answer := func(v Verdict, h Hints) {
+		a.Start(now, Request{Since: now})
+		now = now.Add(time.Second)
+		a.Observe(now, Outcome{Report: Report{Verdict: v, Hints: h}, Sent: now.Add(-time.Second)})
+	}
+	answer(Served, policy)
+	answer(Throttled, policy)
+	if a.period <= longest {
+		t.Fatalf("T of a stated policy is %v s, want more than %v", a.period, longest)
+	}
+	now = now.Add(25 * time.Hour)
+	answer(Served, Hints{})
+	if a.level.policy != 0 || a.period > longest {
+		t.Errorf("a day after the last hint the policy is %v a second and T %v s, want none and at most %v", a.level.policy, a.period, longest)
+	}
+}

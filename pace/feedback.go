@@ -82,6 +82,7 @@ func (a *Adaptive) Learn(now time.Time, o Outcome) {
 	if !a.began {
 		a.begin(now)
 	}
+	a.excuse(&o)
 	a.learn(now, o)
 }
 

@@ -143,10 +143,10 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 		l.toldAt = s
 	case o.Verdict == Served && l.toldAt > 0 && s-l.toldAt > min(max(l.length, believed), 86400):
 		if l.on {
-			l.company = company{}
+			l.company = company{best: l.company.best}
 			a.leaveLevel(s)
 		}
-		*l = level{theta: l.theta}
+		*l, a.period = level{theta: l.theta}, min(a.period, longest)
 	}
 	if !policy {
 		return

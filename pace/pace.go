@@ -129,6 +129,10 @@ type Report struct {
 	// many were in flight at once. A Gate then lowers its own bound on requests in
 	// flight and does not slow down its Controller.
 	Crowded bool
+	// Unsure reports that a Throttled request may have failed for another reason
+	// than load, as an answer of 503 (Service Unavailable) without a Retry-After.
+	// Adaptive takes a few such refusals for failures: one in sixteen requests.
+	Unsure bool
 	// Cost is the actual cost of the request, in the unit of the limit. If zero,
 	// the estimate was right.
 	Cost int64

@@ -27,6 +27,8 @@ type spec struct {
 	Hosts []string
 	// Throttles are the statuses that refuse for load. If nil, 429 and 503.
 	Throttles []int
+	// Plain says that its limits answer 503 and nothing more.
+	Plain bool
 	// Bodies are the statuses whose body says something. 4 and 5 stand for
 	// all from 400 and from 500.
 	Bodies []int

@@ -288,7 +288,7 @@ var dialects = []*Dialect{
 		{Statuses: []int{200, 400, 403, 422, 429, 500, 503}, From: []string{"body errors.*.extensions.code", "body error_code"}, Trim: "word", Is: []string{"maxconcurrencyexceeded", "concurrencylimitexceeded"}, Verdict: "throttled", Concurrency: true, Scope: "user"},
 		{Statuses: []int{200, 400, 403, 422, 429, 500, 503}, From: []string{"body errors.*.extensions.code", "body error_code"}, Trim: "word", Is: []string{"complexitybudgetexhausted", "complexityexception", "ratelimitexceeded", "ipratelimitexceeded", "minutelimitexceeded"}, Verdict: "throttled", Scope: "user"},
 	}}},
-	{spec: spec{Name: "nginx"}},
+	{spec: spec{Name: "nginx", Plain: true}},
 	{spec: spec{Name: "notion", Hosts: []string{"api.notion.com"}, Throttles: []int{429, 503, 529}, Bodies: []int{429, 529}, Rules: []rule{
 		{From: []string{"body additional_data.rate_limit_reason"}},
 		{Statuses: []int{529}, From: []string{"body code"}, Is: []string{"service_overload"}, Scope: "shared"},

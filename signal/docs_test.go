@@ -41,6 +41,9 @@ of your own, name it:
 
 - 429 and 503 are throttled, unless the preset says otherwise; 500 and above
   failed; all other answers were served, whatever they say.
+- A 503 that asks for no wait and says nothing of a limit may be a failure like any
+  other (Unsure): up to one in sixteen requests does not slow the others down. A limiter that answers so,
+  as limit_req of nginx without limit_req_status, is held to 6 % of refusals; name the preset nginx for fewer.
 - The wait is the first of these that exists: a field of milliseconds, Retry-After,
   a wait in the body, the longest reset of the limits that are used up, the wait
   that the vendor documents.

@@ -333,6 +333,8 @@ func (r *reader) settle() {
 		}
 		r.After, r.Asked = pace.Opt[time.Duration]{}, false
 	}
+	r.Unsure = r.status == 503 && r.Verdict == pace.Throttled && r.verdictBy == "status" &&
+		!r.After.OK && !r.none && !r.Concurrency && !r.d.spec.Plain
 	switch {
 	case r.After.OK:
 	case r.Permanent:

@@ -22,6 +22,10 @@ type Reading struct {
 	// similar field or in its body. If false, After is the reset of a limit or what
 	// the vendor documents, so that a 503 need not be a refusal on purpose.
 	Asked bool
+	// Unsure says that a Throttled answer may be a failure for another reason than
+	// load: a 503 that asks for no wait, gives no code and does not say that a limit is
+	// used up, except from a vendor whose rate limiter answers so.
+	Unsure bool
 	// Concurrency says that a concurrency limit was exceeded: send fewer
 	// requests at a time, not slower ones. A refusal in which a policy of
 	// concurrent-requests is used up, and none of requests, says so too.
@@ -116,6 +120,7 @@ func (r Reading) Report() pace.Report {
 	report := r.Signal.Report()
 	report.Final = r.Permanent
 	report.Crowded = r.Concurrency && report.Verdict == pace.Throttled
+	report.Unsure = r.Unsure
 	return report
 }
 

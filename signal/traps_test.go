@@ -319,3 +319,30 @@ func TestPartitionKeyOfEitherField(t *testing.T) {
 		}
 	}
 }
+
+// A 503 that says nothing of a limit may be a failure like any other.
+func TestUnsureOfAPlain503(t *testing.T) {
+	for _, c := range []struct {
+		preset       string
+		status       int
+		fields, body string
+		want         bool
+	}{
+		{"general", 503, "", "", true},
+		{"general", 503, "RateLimit: \"a\";r=3;t=4", "", true},
+		{"general", 503, "RateLimit: \"a\";r=0;t=4", "", false},
+		{"general", 503, "Retry-After: 5", "", false},
+		{"general", 503, "Retry-After: soon", "", true},
+		{"general", 503, "", `{"error":{"code":"rate_limit_exceeded"}}`, false},
+		{"general", 429, "", "", false},
+		{"general", 500, "", "", false},
+		{"general", 200, "", "", false},
+		{"github", 503, "", "", true},
+		{"nginx", 503, "", "", false}, // limit_req answers so
+	} {
+		d, _ := Named(c.preset)
+		if got := d.Read(c.status, lines(c.fields), []byte(c.body), t0).Report().Unsure; got != c.want {
+			t.Errorf("%s: %d, %q, %q is unsure: %v, want %v", c.preset, c.status, c.fields, c.body, got, c.want)
+		}
+	}
+}

@@ -122,7 +122,7 @@ const styles = 10
 // an hour and some minutes after the last.
 func TestLyingServer(t *testing.T) {
 	for style := range styles {
-		for seed := range uint64(6) {
+		for seed := range uint64(20) {
 			t.Run(fmt.Sprint(style, "/", seed), func(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) { lieAndStop(t, style, seed) })
 			})
