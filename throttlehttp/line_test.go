@@ -2,6 +2,7 @@ package throttlehttp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -120,6 +121,51 @@ func TestScopesThatChangeWhileInLine(t *testing.T) {
 		all.Wait()
 		if n := served.Load(); n < 1 || n > 2 {
 			t.Errorf("%d served in 5 s, one at a time for a second each, of which 3 s are refused", n)
+		}
+	})
+}
+
+// The retry of a request is subject to the scopes that answers to others have named since
+// it was sent.
+func TestRetriesAreSubjectToWhatWasLearntMeanwhile(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const url, cost = "https://x.myshopify.com/admin/api/graphql.json", `"extensions":{"cost":{"requestedQueryCost":100,%s` +
+			`"throttleStatus":{"maximumAvailable":2000,"currentlyAvailable":50,"restoreRate":100}}}}`
+		var tr *Transport
+		base := &wire{reply: func(n int, _ *http.Request) (*http.Response, error) {
+			time.Sleep(time.Duration(n+1) * 100 * time.Millisecond)
+			switch n {
+			case 0:
+				return answer(200, `{"data":{},`+fmt.Sprintf(cost, `"actualQueryCost":100,`)), nil
+			case 1:
+				return answer(200, `{"errors":[{"extensions":{"code":"THROTTLED"}}],`+fmt.Sprintf(cost, "")), nil
+			}
+			for _, th := range tr.Group().All() {
+				for _, s := range th.Status().Scopes {
+					if s.Scope == "x.myshopify.com#points" && s.InFlight != 1 {
+						t.Errorf("%d in flight in %s while the retry is, want 1", s.InFlight, s.Scope)
+					}
+				}
+			}
+			return answer(200, "fine"), nil
+		}}
+		tr = &Transport{Base: base, Throttles: &throttle.Group{New: func(string) *throttle.Throttle {
+			return &throttle.Throttle{Control: new(pace.Fixed)}
+		}}}
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				a, err := tr.RoundTrip(to(t, "POST", url))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				a.Body.Close()
+			})
+		}
+		all.Wait()
+		if n := len(base.seen); n != 3 {
+			t.Errorf("%d tries of two requests, want 3", n)
 		}
 	})
 }

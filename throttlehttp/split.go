@@ -159,6 +159,9 @@ func (c *call) learnt() {
 // own limit.
 func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, scopes []throttle.ScopeResult) {
 	own = report
+	if report.Verdict == pace.Throttled {
+		c.learnt() // from answers to other requests meanwhile: the retry is subject to that too
+	}
 	if name, replaces := c.about(r); name != "" {
 		n := throttle.Need{Scope: name}
 		scopes = append(scopes, throttle.ScopeResult{Need: n, Report: report})
