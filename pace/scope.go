@@ -19,7 +19,8 @@ type Scope struct {
 
 	ceiling  ceiling
 	started  time.Time // the last ticket
-	taught   time.Time // when Learn last counted a refusal
+	refused  time.Time // when Learn last counted a refusal
+	served   time.Time // and any other answer
 	waiting  int       // tickets in line that need it
 	inFlight int
 }
@@ -161,22 +162,28 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 }
 
 // Learn teaches s the end of a call, sent at the time sent, that was not known to
-// be subject to it when it started. The cost is that of n. Of the refusals
-// between two starts in s only the first counts: s did not pace the others, such as
-// calls that were in line before it was known, so they say nothing of its pace.
+// be subject to it when it started. The cost is that of n. Of the refusals, and of
+// the calls served, between two starts in s only the first counts: s did not pace the
+// others, such as calls that were in line before it was known, so what they met and
+// what they left says nothing of its pace.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
-	if r.Verdict == Throttled {
-		if !s.taught.IsZero() && !s.started.After(s.taught) {
-			r.Verdict = Ignored
-		} else {
-			s.taught = now
-		}
+	if r.Verdict == Throttled && !s.counts(now, &s.refused) || r.Verdict == Served && !s.counts(now, &s.served) {
+		r.Verdict = Ignored
 	}
 	o := Outcome{Report: r, Request: Request{Since: sent, Cost: max(n.Cost, 1)}, Sent: sent}
 	if s.Control != nil {
 		s.Control.Start(now, o.Request)
 	}
 	s.observe(now, o)
+}
+
+// counts reports whether s has let a call start since last, and sets last to now if so.
+func (s *Scope) counts(now time.Time, last *time.Time) bool {
+	if !last.IsZero() && !s.started.After(*last) {
+		return false
+	}
+	*last = now
+	return true
 }
 
 // pace makes o what a Controller of the pace is to see of it.

@@ -216,23 +216,29 @@ func (h hears) Observe(_ time.Time, o pace.Outcome) time.Duration {
 	return 0
 }
 
-// Of refusals of calls that it did not pace a scope takes one, until it has let
-// another start.
-func TestLearnTakesOneRefusalBetweenStarts(t *testing.T) {
+// Of refusals of calls that it did not pace a scope takes one, and one of those served,
+// until it has let another start.
+func TestLearnTakesOneOfAKindBetweenStarts(t *testing.T) {
 	var heard pace.Verdict
 	s := &pace.Scope{Control: hears{&heard}}
 	now := time.Unix(1000, 0)
 	var g pace.Gate
-	for i, want := range []pace.Verdict{pace.Throttled, pace.Ignored, pace.Ignored, pace.Throttled, pace.Ignored} {
+	for i := range 5 {
 		now = now.Add(time.Second)
 		if i == 3 {
 			g.Enter(now, &pace.Ticket{Needs: []pace.Need{{Scope: s}}})
 			g.Next(now)
 			now = now.Add(time.Second)
 		}
-		s.Learn(now, pace.Need{Scope: s}, now, pace.Report{Verdict: pace.Throttled})
-		if heard != want {
-			t.Errorf("refusal %d is %v to the scope, want %v", i, heard, want)
+		for _, verdict := range []pace.Verdict{pace.Throttled, pace.Served} {
+			want := pace.Ignored
+			if i == 0 || i == 3 {
+				want = verdict
+			}
+			s.Learn(now, pace.Need{Scope: s}, now, pace.Report{Verdict: verdict})
+			if heard != want {
+				t.Errorf("call %d that is %v is %v to the scope, want %v", i, verdict, heard, want)
+			}
 		}
 	}
 }
