@@ -56,10 +56,15 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 }
 
 // name notes what the limit is about: of several, the first that is used up,
-// else the first.
+// else the first. Of a limit of each route a name of the preset's own says nothing, as
+// it is the same for all routes.
 func (r *reader) name(l *limits, p Policy) {
-	if l.Scope != "" && (r.limitScope == ScopeUnknown || p.isEmpty() && !r.none) {
-		r.limitScope, r.limitName = scopeNamed(l.Scope), p.Name
+	if l.Scope == "" || r.limitScope != ScopeUnknown && (!p.isEmpty() || r.none) {
+		return
+	}
+	r.limitScope, r.limitName = scopeNamed(l.Scope), p.Name
+	if r.limitScope == ScopeRoute && p.Name == l.Name {
+		r.limitName = ""
 	}
 }
 

@@ -31,6 +31,30 @@ func TestWhatWasToldIsAllThatIsNeeded(t *testing.T) {
 	})
 }
 
+// A limit that each route has of its own is not taken for one of all routes, because the
+// preset has one name for all of them.
+func TestLimitsOfRoutesAreApart(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		tr := &Transport{Base: &wire{reply: func(int, *http.Request) (*http.Response, error) {
+			return answer(200, "", "X-App-Rate-Limit", "100:1", "X-App-Rate-Limit-Count", "1:1", "X-Method-Rate-Limit", "30:10", "X-Method-Rate-Limit-Count", "30:10"), nil
+		}}}
+		var scopes []string
+		for _, path := range []string{"/matches", "/summoners"} {
+			req := to(t, "GET", "https://euw1.api.riotgames.com"+path)
+			if _, err := tr.RoundTrip(req); err != nil {
+				t.Fatal(err)
+			}
+			c := &call{req: req, dialect: tr.dialect(req), splits: &tr.splits, name: req.URL.Host}
+			for _, n := range throttle.OptionsOf(c.options(t.Context(), nil)).Needs {
+				scopes = append(scopes, n.Scope)
+			}
+		}
+		if len(scopes) != 2 || scopes[0] == scopes[1] {
+			t.Errorf("two routes need %q, want a scope each", scopes)
+		}
+	})
+}
+
 // Discord has a bucket of each kind for each channel: what stops one channel
 // stops no other, even by the same route.
 func TestBucketsAreOfOneChannel(t *testing.T) {
