@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -142,10 +143,11 @@ func takingOf(args []string) (*taking, error) {
 	return t, nil
 }
 
-// negativeLast makes a last argument like -3 an N and not a flag.
+// negativeLast makes a last argument like -3 an N and not a flag. Behind a -- it is no
+// flag anyway.
 func negativeLast(args []string) []string {
 	n := len(args) - 1
-	if n < 2 || strings.HasPrefix(args[n-1], "-") || !strings.HasPrefix(args[n], "-") {
+	if n < 2 || strings.HasPrefix(args[n-1], "-") || !strings.HasPrefix(args[n], "-") || slices.Contains(args, "--") {
 		return args
 	}
 	if _, err := strconv.ParseInt(args[n], 10, 64); err != nil {
