@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 )
 
 // A process that gets SIGINT or SIGTERM in the middle of its work ends with 1
@@ -75,6 +78,24 @@ func TestSignalWhileReading(t *testing.T) {
 			t.Fatal(err)
 		}
 		interrupt(t, c, &stderr)
+	}
+}
+
+// Standard input that cannot be read is wrong input, to each command that reads it.
+func TestStandardInputUnreadable(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for _, args := range [][]string{
+		{"explain"}, {"rules", "-"}, {"check", "-"}, {"serve", "-"}, {"replay", "-rules", "-", "interrupt_test.go"}, {"replay", "-suggest", "address", "-"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := exit.Code(run(t.Context(), args, input{dir}, &stdout, &stderr), &stderr)
+		if text := stderr.String(); code != 2 || stdout.Len() > 0 || strings.Count(text, "\n") != 1 || !strings.Contains(text, "is a directory") {
+			t.Errorf("throttle %q < DIRECTORY: code %d, stdout %q, stderr %q; want 2, nothing, one line", args, code, stdout.String(), text)
+		}
 	}
 }
 

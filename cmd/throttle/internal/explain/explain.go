@@ -83,7 +83,7 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("explain: standard input: %w", err)
+		return usage.Errorf("explain: standard input: %v", err)
 	}
 	a, err := readAnswer(text, *status)
 	if err != nil {

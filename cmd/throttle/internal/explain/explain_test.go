@@ -161,8 +161,8 @@ func (torn) Read([]byte) (int, error) { return 0, errors.New("no such luck") }
 func TestExplainCannotRead(t *testing.T) {
 	err := Run(t.Context(), nil, torn{}, &bytes.Buffer{}, &bytes.Buffer{})
 	var errs bytes.Buffer
-	if code := exit.Code(err, &errs); code != 1 || !strings.Contains(errs.String(), "no such luck") {
-		t.Errorf("code %d, %s; want 1 and the reason", code, errs.String())
+	if code := exit.Code(err, &errs); code != 2 || !strings.Contains(errs.String(), "no such luck") {
+		t.Errorf("code %d, %s; want 2 and the reason", code, errs.String())
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/tree"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
@@ -53,10 +52,7 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 	}
 	name := names[0]
 	text, err := read(name, stdin)
-	switch {
-	case err != nil && name == "-": // standard input ended early, as by an interrupt
-		return exit.Failf("rules: %v", err)
-	case err != nil:
+	if err != nil {
 		return usage.Errorf("rules: %v", err)
 	}
 	root, err := tree.Rules(text)
