@@ -14,11 +14,11 @@ import (
 // rule is the limit as rules files and 'throttle take' write it, rounded
 // within the intervals; empty if there is none like it, or nothing was served.
 func (f *findings) rule() string {
-	l, ok := f.rounded().Limit()
-	if !ok || f.barred() {
+	l, ok := f.asLimit()
+	if !ok || f.limiter().Kind == fit.Delay || f.barred() {
 		return ""
 	}
-	return shortest(l).String()
+	return l.String()
 }
 
 // shortest is the same rate with the smallest count of whole seconds: 49/10s.

@@ -296,6 +296,15 @@ func end(x float64) string {
 	return strconv.FormatFloat(x, 'g', 4, 64)
 }
 
+// printed is an end of an interval as end writes it.
+func printed(x float64) float64 {
+	if x >= 1000 {
+		return math.Round(x)
+	}
+	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64) // it is a number
+	return y
+}
+
 // toldText is a limit that header fields state.
 func toldText(p signal.Policy) string {
 	var text []string

@@ -36,18 +36,15 @@ func (f *findings) server() string {
 	c := f.rounded()
 	var b strings.Builder
 	b.WriteString("server:\n")
-	switch l, ok := c.Limit(); {
+	switch l, ok := f.asLimit(); {
 	case c.Kind == fit.Concurrency:
 		// Without a queue, more at once are refused.
 		fmt.Fprintf(&b, "  limit: none\n  service: {time: %s, at_once: %d}\n", f.network(), max(c.InFlight, 1))
 	case c.Kind == fit.Delay:
-		l, _ = fit.Model{Kind: fit.TokenBucket, Rate: c.Rate, Burst: c.Burst}.Limit()
-		l = shortest(l)
 		fmt.Fprintf(&b, "  limit: leaky-bucket\n  rate: %s\n  burst: %d\n  queue: 1000\n", rateOf(l), max(l.Burst, 1))
 	case !ok:
 		b.WriteString("  limit: none\n")
 	default:
-		l = shortest(l)
 		fmt.Fprintf(&b, "  limit: %v\n  rate: %s\n", l.Kind, rateOf(l))
 		if l.Kind == limit.TokenBucket {
 			fmt.Fprintf(&b, "  burst: %d\n", max(l.Burst, 1))
