@@ -98,8 +98,8 @@ func (g *Group) Len() int {
 }
 
 // All returns the names remembered when it begins, in no order, with their
-// Throttles, for those who watch them: it makes none, keeps none in the Group,
-// and does not count as use. For a call there is [Group.Enter].
+// Throttles, for monitoring: it makes no Throttle, and does not count as use, so
+// a name may be forgotten meanwhile. For a call, use [Group.Enter].
 func (g *Group) All() iter.Seq2[string, *Throttle] {
 	return func(yield func(string, *Throttle) bool) {
 		for _, x := range g.members() {

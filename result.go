@@ -55,19 +55,18 @@ func (t *Throttle) DoResult(ctx context.Context, f func(context.Context) Result)
 	return t.do(ctx, f, false)
 }
 
-// Report reports feedback that belongs to no call: a service that accepts jobs at
-// once, and whose queue or consumer is overloaded later. It has the effect of an
-// answer with that Result on the Control, on waiting calls and on the scopes that
-// it names; but it ends no call and refunds nothing, and its costs and Err do not
-// count.
+// Report learns from feedback that belongs to no call: a service accepts jobs at
+// once, and its queue or consumer is overloaded later. It affects the Control,
+// waiting calls and the scopes of r as an answer with that Result would; but it
+// ends no call and refunds nothing, and ignores costs and Err.
 //
-// sent is when the work that the feedback is about was sent: refusals of what
-// was sent before the last slowdown belong to that slowdown. If zero, when the
-// last call started: then many reports between two calls slow down as one does.
+// sent is when the work that the feedback is about was sent: a refusal of work
+// sent before the last slowdown slows down no further. If zero, it is when the
+// last call started, so many reports between two calls slow down once.
 //
-// Where only such feedback tells of load, let the calls themselves end as
-// Ignored, so that a job that was accepted does not count as served. At most 16
-// of its Scopes count. Report does not wait, and keeps none of its arguments.
+// If only such feedback tells of load, let the calls themselves end as Ignored,
+// so that a job that was accepted does not count as served. At most 16 of the
+// Scopes count. Report does not wait, and keeps none of its arguments.
 func (t *Throttle) Report(sent time.Time, r Result) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -211,11 +211,11 @@ func (t *Throttle) SetMaxInFlight(n int) {
 }
 
 // Forecast returns the time until the n-th call in line may start, as things
-// are: zero if at once, [pace.Never] if unknown, as where only the end of a call
-// in flight lets another start. Where the rate holds it back too, Forecast is how
-// long that does: while MaxInFlight calls are in flight and the rate is free, it is
-// Never for the first in line and known for the next. A new call would be number
-// Waiting()+1. An n below 1 counts as 1.
+// are: zero if at once, [pace.Never] if it is unknown because a call in flight has
+// to end first. Of a call that the rate holds back too, it is the wait for the rate
+// alone: so while MaxInFlight calls are in flight and the rate is free, Forecast(1)
+// is Never, and Forecast(2) is known. A new call would be number Waiting()+1. An n
+// below 1 counts as 1.
 func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
