@@ -51,15 +51,15 @@ func Used(s State, now time.Time, l Limit) int64 {
 	return usedOf(s, t, &l).ceil()
 }
 
-// Forgives reports whether a Store whose ask under to was refused should keep s, as
-// it is under from, rather than write what Change returns. It should if Change
-// forgives a part of what was used, as that is more than to can owe. Otherwise a key
-// asked for under the two limits in turns would be granted the larger one again
-// after each refusal under the other.
+// Forgives reports whether a Store that has refused an ask under the limit to should keep
+// s, the state under from, and not write what Change returns. It should if Change forgives
+// a part of what was used, because that is more than to can owe: otherwise a key asked for
+// under the two limits in turns would be granted the larger one again after each refusal
+// under the other.
 //
-// Forgives is false if what was used lasts longer than twice the time in which all of
-// to is refilled (twice its Period, if it is no bucket). Such usage is carried over, and
-// a part of it forgiven: no key should wait for a day's usage under a limit a minute.
+// Forgives is false if that usage lasts longer than twice the time in which all of to is
+// refilled (twice its Period, if it is no bucket). Then what Change returns is written: no
+// key should wait for a day's usage under a limit a minute.
 func Forgives(s State, now time.Time, from, to Limit) bool {
 	t := now.UnixMicro()
 	if from == to || !s.live(t) || !from.counts() || to.Period <= 0 || to.Count <= 0 {

@@ -8,7 +8,8 @@ import (
 // Lease keeps the tokens that one process has prefetched from a limit that many
 // share, so that it need not ask the store for each, and the last refusal of the
 // store. Its driver asks the store for what Ask returns and passes the decision
-// to Answer; in between, Take decides locally.
+// to Answer; in between, Take decides locally. The argument life, called Life here,
+// is how long tokens may be used; if zero or below, DefaultLife.
 //
 // The zero Lease holds nothing. It is not safe for concurrent use. Times are of
 // the clock of the process; their monotonic readings are used if they have them.
@@ -46,7 +47,8 @@ type Lease struct {
 }
 
 const (
-	// DefaultLife is the Life used in place of zero.
+	// DefaultLife is how long the tokens of a [Lease] may be used if its life is
+	// zero or below.
 	DefaultLife = 100 * time.Millisecond
 	// mostHold is how long a refusal is believed, as what others give back
 	// might end it.
@@ -70,9 +72,9 @@ func (a *Ask) Leases() bool {
 	return a.N > 0 && a.Min <= 0 && !a.Debt && a.Limit.Period > 0 && a.N <= a.Limit.most()
 }
 
-// Want counts the demand of a; it is called once for each ask that Leases. It
-// returns how much of a counts, for Unwant: nothing if a is for more than would
-// be held.
+// Want counts a as demand, by which Ask sizes the next batch. Call it once for each
+// ask for which [Ask.Leases] is true. It returns how many tokens it counted, for
+// Unwant: zero if a is for more than a batch may hold.
 func (l *Lease) Want(a Ask, life time.Duration) (counts float64) {
 	if n := float64(a.N); n <= l.most(&a.Limit, life) {
 		counts = n
@@ -81,7 +83,8 @@ func (l *Lease) Want(a Ask, life time.Duration) (counts float64) {
 	return counts
 }
 
-// Unwant takes back what Want has returned, when another limit refused.
+// Unwant subtracts from the demand what Want has counted, when another limit has
+// refused the request.
 func (l *Lease) Unwant(counts float64) { l.wanted -= counts }
 
 // Take decides a locally: it uses tokens that are held, or repeats a recent
@@ -94,8 +97,8 @@ func (l *Lease) Take(now time.Time, a Ask) (d Decision, known bool) {
 	return d, known
 }
 
-// Quick returns what Take would if left tokens were held. It changes nothing, so
-// any number of goroutines may call it at a time, for tokens that Lend has lent.
+// Quick returns what Take would return if so many tokens were left. It changes
+// nothing, so several goroutines may call it at once, for tokens taken out by Lend.
 func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool) {
 	if left != 0 && !l.grant.Good(now) {
 		left = 0
@@ -111,27 +114,28 @@ func (l *Lease) Quick(now time.Time, a Ask, left int64) (d Decision, known bool)
 	return d, false
 }
 
-// Lends reports whether Quick has anything to decide by.
+// Lends reports whether Quick could decide anything: tokens are held, or a refusal
+// is known.
 func (l *Lease) Lends() bool { return l.left > 0 || l.hold > 0 }
 
-// Lend takes out the tokens held, up to most, for Quick to use until Return.
-// Answer must not be called in between.
+// Lend takes out the tokens held, at most so many, for use by Quick, and returns
+// their number. Do not call Answer before Return.
 func (l *Lease) Lend(most int64) (n int64) {
 	n = min(l.left, most)
 	l.left -= n
 	return n
 }
 
-// Return takes back what is left of the tokens lent, and counts those that were
-// used and refused meanwhile.
+// Return puts back the tokens left of those that Lend took out, and counts the
+// tokens used and refused meanwhile.
 func (l *Lease) Return(left, used, refused int64) {
 	l.left += left
 	l.taken += float64(used)
 	l.wanted += float64(used) + float64(refused)
 }
 
-// Look returns what is known of a at the time now, without using anything:
-// whether it would be refused, as far as that is known.
+// Look peeks: it returns the decision on a at the time now, as far as it is known
+// here, and uses no token.
 func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 	switch {
 	case a.N > a.Limit.most() || l.at.IsZero():
@@ -190,17 +194,17 @@ func ageOf(now, t time.Time) time.Duration {
 // goodOf is how long what is granted may be used after the question was sent.
 func goodOf(life time.Duration) time.Duration { return lifeOf(life) - lifeOf(life)/drift }
 
-// Renew forgets the last refusal, as something was refunded.
+// Renew forgets the last refusal. Call it when something was refunded.
 func (l *Lease) Renew() { l.hold = 0 }
 
-// Lost says that a question was not answered. The next one asks for no more than
-// is needed, as a grant whose answer is lost is lost as well.
+// Lost says that the store gave no answer. The next Ask prefetches nothing, as a
+// grant whose answer is lost is wasted.
 func (l *Lease) Lost() { l.far = math.MaxInt64 }
 
-// Ask returns what to ask the store instead of a: the demand here in half a Life, if
-// that is more, as a batch should last that long. It is bounded by what refills in
-// that time, or by a small part of what was used here in a Life, whichever is more.
-// Where the store takes longer than a quarter of Life to answer, Ask returns a.
+// Ask returns what to ask the store instead of a: a batch that covers the demand
+// here for half a Life, or a itself if that is more. The batch is at most what
+// refills in half a Life, or a small part of what was used here in a Life, whichever
+// is more. If the last answer took longer than a quarter of Life, Ask returns a.
 func (l *Lease) Ask(now time.Time, a Ask, life time.Duration) Ask {
 	half := halfOf(life)
 	x := max(now.Sub(l.since).Seconds()/half.Seconds(), 0)
