@@ -12,7 +12,7 @@ import (
 // Note says until when something that was changed by hand holds, and why it is
 // there. The zero Note holds for ever.
 type Note struct {
-	// Until is when it ends by itself, by [Request.Now]. If zero, it does not
+	// Until is when the change ends by itself, by [Request.Now]. If zero, it does not
 	// end.
 	Until time.Time `json:"until,omitzero"`
 	// At is when it was written. If zero, that is not known.

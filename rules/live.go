@@ -30,7 +30,7 @@ type Stack struct {
 	// Sources are the sources, the lowest first: see [Set.Over]. Their Known is
 	// that of the Stack, and their Live is of no use.
 	Sources []*Source
-	// Shared has the Overlay. If nil, there is none.
+	// Shared holds the Overlay. If nil, there is none.
 	Shared Shared
 	// Keep is a file, of this Stack alone, with the last good Overlay, for a start
 	// of the program while Shared is unreachable. If empty, none is kept.
@@ -83,7 +83,7 @@ type Version struct {
 	base, merged []byte // the Sets in JSON; base is without what is on top
 }
 
-// Set returns the rules, with what was on top of them.
+// Set returns the rules, with the Overlay of that time on top.
 func (v *Version) Set() Set { return filled(v.merged) }
 
 const (

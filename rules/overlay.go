@@ -62,7 +62,8 @@ func (o *Overlay) UnmarshalJSON(data []byte) error {
 // has ended removes it.
 func (o *Overlay) PutDeny(e Entry) { o.Deny = put(o.Deny, e, sameEntry) }
 
-// PutAllow adds an entry to Allow in the same way.
+// PutAllow adds an entry to Allow, in place of that with the same text. One that
+// has ended removes it.
 func (o *Overlay) PutAllow(e Entry) { o.Allow = put(o.Allow, e, sameEntry) }
 
 // PutOverride adds an override of a rule, in place of that with the same key. One
