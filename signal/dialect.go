@@ -167,8 +167,8 @@ func mustNamed(name string) *Dialect {
 // Name returns the dialect's name.
 func (d *Dialect) Name() string { return d.spec.Name }
 
-// Splits reports whether the server counts each scope that it names for each
-// object apart: the first id in the path of a request.
+// Splits reports whether the server counts each scope that it names separately for
+// each object, which is the first id in the path of a request.
 func (d *Dialect) Splits() bool { return d.spec.Splits }
 
 // WantsBody reports whether Read uses the body of an answer with that status.

@@ -103,6 +103,7 @@ const (
 
 var scopes = [...]string{"unknown", "resource", "route", "user", "shared", "global"}
 
+// String returns the scope in a word, such as "route".
 func (s Scope) String() string { return scopes[min(int(s), len(scopes)-1)] }
 
 func scopeNamed(name string) Scope {

@@ -15,8 +15,8 @@ import (
 //	RateLimit-Policy: "default";q=100;w=60
 //
 // Two parameters are our own, and other readers ignore them: a Burst is sent as
-// throttle-burst=20 in RateLimit-Policy, a Share as throttle-share=2.5, a
-// second, in RateLimit.
+// throttle-burst=20 in RateLimit-Policy, a Share as throttle-share=2.5, a rate
+// a second, in RateLimit.
 //
 // policy is the name of the limit, if empty "default"; characters that a header
 // cannot carry become '?'. All times are whole seconds, rounded up; a window
