@@ -43,8 +43,7 @@ const (
 // Limit returns the limit, zero if there is none.
 func (c *Ceiling) Limit() int { return c.limit }
 
-// Full reports whether no call may start beside inFlight others before one of
-// them ends.
+// Full reports whether a call has to wait until one of the inFlight others ends.
 func (c *Ceiling) Full(inFlight, maxInFlight int) bool {
 	return maxInFlight > 0 && inFlight >= maxInFlight || c.limit > 0 && inFlight >= c.limit
 }
