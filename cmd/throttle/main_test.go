@@ -37,6 +37,18 @@ func play(ctx context.Context, args ...string) (stdout, stderr string, code int)
 	return clitest.Play(ctx, run, args...)
 }
 
+// An empty name of a file, as by a variable that is not set, is said to be empty.
+func TestEmptyName(t *testing.T) {
+	for _, args := range [][]string{
+		{"rules", ""}, {"check", ""}, {"serve", ""}, {"replay", "-rules", "", "a.log"}, {"replay", "-suggest", "address", ""},
+	} {
+		stdout, stderr, code := play(t.Context(), args...)
+		if want := args[0] + ": the name of a file is empty"; code != 2 || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("throttle %q: code %d, stdout %q, stderr %q; want 2, nothing, ...%s...", args, code, stdout, stderr, want)
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	dir := t.TempDir()
 	long := make([]string, 101)

@@ -13,10 +13,16 @@ import (
 // Until ends what waits for input. It must not change after first use.
 var Until = context.Background()
 
-var errInterrupted = errors.New("interrupted")
+var (
+	errInterrupted = errors.New("interrupted")
+	errEmpty       = errors.New("the name of a file is empty, as by a variable that is not set; write a name")
+)
 
 // Open opens a file for reading. Of a pipe or a device, Open and Read end with Until.
 func Open(name string) (io.ReadCloser, error) {
+	if name == "" {
+		return nil, errEmpty
+	}
 	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() || info.IsDir() {
 		return os.Open(name)
 	}
