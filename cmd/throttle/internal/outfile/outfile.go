@@ -102,7 +102,7 @@ func same(a, b string) bool {
 	if a == "" || b == "" || a == Dash || b == Dash {
 		return false
 	}
-	a, b = followed(a), followed(b)
+	a, b = Followed(a), Followed(b)
 	x, missing := os.Stat(a)
 	y, err := os.Stat(b)
 	if missing == nil && err == nil {
@@ -132,7 +132,7 @@ func Writable(path string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe may be opened only once
 	}
-	path = followed(path)
+	path = Followed(path)
 	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
 	if err != nil {
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
@@ -147,7 +147,7 @@ func Writable(path string) error {
 // before.
 func Write(path string, fill func(io.Writer) error) error {
 	mode := fs.FileMode(0o644)
-	path = followed(path)
+	path = Followed(path)
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
 		// A pipe or a device must not be replaced by a file.
@@ -176,9 +176,9 @@ func Write(path string, fill func(io.Writer) error) error {
 	return err
 }
 
-// followed is the file that a name leads to by symbolic links, even if it is not there
+// Followed is the file that a name leads to by symbolic links, even if it is not there
 // yet: a link is not replaced by a file.
-func followed(path string) string {
+func Followed(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/memory"
@@ -102,7 +103,8 @@ func (o Options) openMemory(path string) (*Named, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, usage.Errorf("%s memory:%s: is not a file that remembers; write memory:FILE", o.place(), words.Quote(path))
 	}
-	return &Named{Store: memoryFile(filepath.Clean(path)), Name: "memory:" + path, Close: func() {}}, nil
+	// By a symbolic link or not, processes take turns by one lock.
+	return &Named{Store: memoryFile(outfile.Followed(filepath.Clean(path))), Name: "memory:" + path, Close: func() {}}, nil
 }
 
 // openRedis makes a client, which connects when it is asked.

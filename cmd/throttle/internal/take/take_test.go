@@ -178,6 +178,29 @@ func TestTakeLocked(t *testing.T) {
 	}
 }
 
+// The lock of a file is the same by a symbolic link, also before the file is there.
+func TestTakeLockedByALink(t *testing.T) {
+	dir := t.TempDir()
+	state, link := filepath.Join(dir, "state"), filepath.Join(dir, "link")
+	if err := os.Symlink("state", link); err != nil {
+		t.Skip(err)
+	}
+	for _, there := range []bool{false, true} {
+		unlock, err := stores.LockFile(t.Context(), state+".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, code := play(t.Context(), "take", "-timeout", "20ms", "-store", "memory:"+link, "5/week", "k")
+		if code != 1 || !strings.Contains(stderr, "state.lock is locked") {
+			t.Errorf("file there %t, by a link while it is locked: code %d, stderr %q; want 1, locked", there, code, stderr)
+		}
+		unlock()
+		if _, stderr, code := play(t.Context(), "take", "-store", "memory:"+link, "5/week", "k"); code != 0 {
+			t.Errorf("file there %t, after that: code %d, stderr %q", there, code, stderr)
+		}
+	}
+}
+
 // Without -store it is the one of the environment, then one of the user's own.
 func TestTakeDefaultStore(t *testing.T) {
 	dir := t.TempDir()
