@@ -136,7 +136,10 @@ func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
 	defer r.Body.Close() // only read from
 	var p struct{ Detail string }
 	_ = json.NewDecoder(io.LimitReader(r.Body, mostEvent)).Decode(&p) // the status says enough
-	if r.StatusCode == http.StatusUnauthorized {
+	switch {
+	case r.StatusCode == http.StatusUnauthorized && a.token != "":
+		return nil, usage.Errorf("top: %s does not know the token; set -token or $THROTTLE_TOKEN to one of its own", a.name())
+	case r.StatusCode == http.StatusUnauthorized:
 		return nil, usage.Errorf("top: %s wants a token: set -token or $THROTTLE_TOKEN", a.name())
 	}
 	return nil, exit.Failf("top: %s%s: %s %s", a.name(), path, r.Status, words.OneLine(p.Detail))

@@ -83,6 +83,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"x"}, 2, "one too many"},
 		{[]string{"-once", "-admin", other.URL}, 1, "is no admin listener"},
 		{[]string{"-admin", url}, 2, "wants a token"},
+		{[]string{"-admin", url, "-token", "another"}, 2, "does not know the token"},
 		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want"},
 	} {
 		if _, errs, code := clitest.Play(t.Context(), Run, c.args...); code != c.code || !strings.Contains(errs, c.want) {
