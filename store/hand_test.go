@@ -41,7 +41,7 @@ func TestClearAndSet(t *testing.T) {
 		if err := store.Clear(t.Context(), s, "k", l); err != nil || left() != 10 {
 			t.Errorf("%v: cleared: %d left, %v; want 10", k, left(), err)
 		}
-		for _, c := range []struct{ used, left int64 }{{7, 3}, {2, 8}, {100, 0}, {0, 10}, {-1, 10}} {
+		for _, c := range []struct{ used, left int64 }{{7, 3}, {2, 8}, {1, 9}, {100, 0}, {0, 10}, {-1, 10}} {
 			if err := store.SetUsed(t.Context(), s, "k", l, c.used); err != nil || left() != c.left {
 				t.Errorf("%v: %d used: %d left, %v; want %d", k, c.used, left(), err, c.left)
 			}

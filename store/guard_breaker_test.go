@@ -1,0 +1,34 @@
+package store
+
+import (
+	"testing"
+	"time"
+)
+
+// A Store that was slow is away once it fails, or has answered nothing since the last
+// probe.
+func TestBreakerSlowOrAway(t *testing.T) {
+	now := time.Unix(1000, 0)
+	rules := breakerRules{failures: 5, timeout: 20 * time.Millisecond, minRest: time.Second, maxRest: time.Second}
+	late := failure{began: now, probe: true, late: true, waits: true, err: ErrSlow}
+	for _, c := range []struct {
+		name   string
+		happen func(*breaker)
+		slow   bool
+	}{
+		{"a late probe", func(b *breaker) { b.failed(now, late, rules) }, true},
+		{"two late probes, and no answer", func(b *breaker) { b.failed(now, late, rules); b.failed(now, late, rules) }, false},
+		{"two late probes, and an answer", func(b *breaker) {
+			b.failed(now, late, rules)
+			b.answeredLate(30*time.Millisecond, false)
+			b.failed(now, late, rules)
+		}, true},
+		{"a probe that fails", func(b *breaker) { b.failed(now, failure{began: now, probe: true, waits: true, err: errBoom}, rules) }, false},
+		{"a late call that fails", func(b *breaker) { b.failedLate(errBoom) }, false},
+	} {
+		b := breaker{open: true, slow: true, heard: true, since: now, row: 5, late: 5, lateFrom: now, took: 30 * time.Millisecond}
+		if c.happen(&b); !b.open || b.slow != c.slow {
+			t.Errorf("after %s: open %t, slow %t; want true, %t", c.name, b.open, b.slow, c.slow)
+		}
+	}
+}
