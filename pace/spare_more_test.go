@@ -26,6 +26,33 @@ func TestSpareTimeOuts(t *testing.T) {
 	}
 }
 
+// Turns are spent in vain once two calls that had waited have timed out, nothing has
+// been answered since the first, and that is four times as long ago as they took.
+func TestSpareInVain(t *testing.T) {
+	const none = 0
+	for _, c := range []struct {
+		name      string
+		verdicts  []Verdict
+		waited    time.Duration
+		now, need time.Duration
+	}{
+		{"one time-out", []Verdict{Ignored}, second, 9 * second, none},
+		{"two time-outs", []Verdict{Ignored, Failed}, second, 4 * second, 4 * second},
+		{"two time-outs, not long ago", []Verdict{Ignored, Ignored}, second, 4*second - 1, none},
+		{"two that had not waited", []Verdict{Ignored, Ignored}, second/7 - 1, 9 * second, none},
+		{"two refusals", []Verdict{Throttled, Throttled}, second, 9 * second, none},
+		{"an answer in between", []Verdict{Ignored, Served, Ignored}, second, 9 * second, none},
+	} {
+		var s spare
+		for _, v := range c.verdicts {
+			s.missed(at(0), c.waited, second, &Report{Verdict: v, TimedOut: v != Served})
+		}
+		if got := s.least(at(c.now)); got != c.need {
+			t.Errorf("%s: %v is needed after %v, want %v", c.name, got, c.now, c.need)
+		}
+	}
+}
+
 // What answers take on average follows them, within some tens of answers.
 func TestSpareMean(t *testing.T) {
 	for _, c := range []struct{ first, then, low, high time.Duration }{
