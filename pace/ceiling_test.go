@@ -148,6 +148,38 @@ func TestCrowdedByOthersWaitsAsTold(t *testing.T) {
 	}
 }
 
+// A refusal lowers a concurrency limit where nothing paces the call, or where too many
+// were in flight; a bound in flight cannot express the rate of a limit that paces.
+func TestRefusalTeachesConcurrency(t *testing.T) {
+	now := time.Unix(0, 0)
+	for _, c := range []struct {
+		name  string
+		gate  pace.Gate
+		k     pace.Ticket
+		r     pace.Report
+		lower bool
+	}{
+		{"nothing paces", pace.Gate{}, pace.Ticket{}, pace.Report{Verdict: pace.Throttled}, true},
+		{"a Control paces", pace.Gate{Control: new(pace.Fixed)}, pace.Ticket{}, pace.Report{Verdict: pace.Throttled}, false},
+		{"a scope paces", pace.Gate{}, pace.Ticket{Needs: []pace.Need{{Scope: new(pace.Scope)}}}, pace.Report{Verdict: pace.Throttled}, false},
+		{"another limit refused", pace.Gate{}, pace.Ticket{}, pace.Report{Verdict: pace.Throttled}, false},
+		{"too many in flight", pace.Gate{Control: new(pace.Fixed)}, pace.Ticket{}, pace.Report{Verdict: pace.Throttled, Crowded: true}, true},
+		{"a failure", pace.Gate{Control: new(pace.Fixed)}, pace.Ticket{}, pace.Report{Verdict: pace.Failed}, true},
+		{"ignored", pace.Gate{}, pace.Ticket{}, pace.Report{}, false},
+	} {
+		law := new(load.AIMD)
+		before := law.Limit()
+		c.gate.Concurrency = law
+		c.gate.Enter(now, &c.k)
+		c.gate.Next(now)
+		c.k.Elsewhere = c.name == "another limit refused" // which Enter has reset
+		c.gate.Done(now.Add(time.Second), &c.k, c.r)
+		if got := law.Limit(); (got < before) != c.lower {
+			t.Errorf("%s: limit %d after %d; want lower: %t", c.name, got, before, c.lower)
+		}
+	}
+}
+
 // faulty is a concurrency limit that panics.
 type faulty struct{}
 
