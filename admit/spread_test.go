@@ -76,6 +76,23 @@ func TestSpreadWithoutBound(t *testing.T) {
 	})
 }
 
+// TestSpreadOfLaterTimes: callers whose times have become too early, as more is owed by
+// now, get later times of their own.
+func TestSpreadOfLaterTimes(t *testing.T) {
+	var s slots
+	second := promise{earliest: time.Second, each: time.Second, room: time.Second, bound: time.Minute}
+	for _, earliest := range []time.Duration{time.Second, 20 * time.Second} {
+		for i := range 5 {
+			p := second
+			p.earliest = earliest
+			got := s.next(1, caller{host: 99, conn: uint64(i + 1)}, t0, p)
+			if want := earliest + time.Duration(i)*time.Second; got.whole != want || got.exact != want {
+				t.Errorf("caller %d, at the earliest in %v: told %v and %v, want %v", i, earliest, got.whole, got.exact, want)
+			}
+		}
+	}
+}
+
 // TestPeriodOfCalendar: callers are told of the window that a calendar limit counts in,
 // where its Period is rounded up to one.
 func TestPeriodOfCalendar(t *testing.T) {
