@@ -76,6 +76,22 @@ func TestSpreadWithoutBound(t *testing.T) {
 	})
 }
 
+// TestSpreadByConnection: callers behind one address are told apart by their connections.
+func TestSpreadByConnection(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &Control{Limit: limit.Limit{Count: 1, Period: time.Second}}
+		for _, step := range []struct {
+			conn string
+			told time.Duration
+		}{{"a", 0}, {"a", time.Second}, {"b", 2 * time.Second}, {"c", 3 * time.Second}, {"b", 2 * time.Second}} {
+			a, err := c.Begin(t.Context(), Request{Key: "k", Conn: step.conn})
+			if a.Done(); err != nil || a.RetryAfter != step.told {
+				t.Errorf("on connection %s: told %v, %v; want %v", step.conn, a.RetryAfter, err, step.told)
+			}
+		}
+	})
+}
+
 // TestSpreadOfLaterTimes: callers whose times have become too early, as more is owed by
 // now, get later times of their own.
 func TestSpreadOfLaterTimes(t *testing.T) {
