@@ -179,6 +179,17 @@ func TestAdmissionForecast(t *testing.T) {
 	}
 }
 
+// A wait beyond all durations is none.
+func TestAdmissionForecastOfCenturies(t *testing.T) {
+	a := load.Admission{MaxInFlight: 1}
+	k := enter(t, &a, t0, load.Normal, load.Granted)
+	now := t0.Add(200 * 365 * 24 * time.Hour)
+	a.Done(now, k, true)
+	enter(t, &a, now, load.Normal, load.Granted)
+	enter(t, &a, now, load.Normal, load.Waiting) // for 200 years
+	enter(t, &a, now, load.Normal, load.TooLate) // 400 are more than a Duration
+}
+
 // Work of higher priorities that waits is ahead, also after no more of it comes.
 func TestAdmissionForecastBehind(t *testing.T) {
 	a := load.Admission{MaxInFlight: 1, MaxWait: time.Minute}

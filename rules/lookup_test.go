@@ -132,7 +132,8 @@ func TestLookupTogether(t *testing.T) {
 	})
 }
 
-// Results are bounded by Max, however small, and the last used one is remembered.
+// Results are bounded by Max, however small, and the last used one is remembered; of a
+// large Max, the last half.
 func TestLookupBounds(t *testing.T) {
 	for most := 1; most <= 5; most++ {
 		calls := 0
@@ -152,6 +153,17 @@ func TestLookupBounds(t *testing.T) {
 		if calls != 11 {
 			t.Errorf("Max %d: a key used before %d others is remembered", most, most)
 		}
+	}
+	calls := 0
+	x := &rules.Overrides{Max: 100, Find: func(context.Context, string, []string) (rules.Override, bool, error) {
+		calls++
+		return rules.Override{}, false, nil
+	}}
+	for i := range 100 {
+		x.Override(t.Context(), "r", []string{fmt.Sprint(i % 50)})
+	}
+	if calls != 50 {
+		t.Errorf("Max 100: %d calls for 50 keys twice in turn, want 50", calls)
 	}
 }
 
