@@ -125,7 +125,7 @@ func (w *Worker[R]) snapshot(now time.Time) (s Stats, waits bool) {
 		full = full || a.full
 	}
 	s.Bound = w.bound(full)
-	return s, s.Bound == BoundLimit && w.waiter != nil && !w.full()
+	return s, s.Bound == BoundLimit && w.waiter != nil
 }
 
 // bound returns what holds back the stream; if it is the Throttle, that is said
