@@ -164,6 +164,18 @@ func TestNeverSent(t *testing.T) {
 	}
 }
 
+// A body that was given to Base is for Base alone to close: it may still be read after the
+// answer has come.
+func TestBodySentIsLeftToBase(t *testing.T) {
+	b := &body{Reader: strings.NewReader("text")}
+	req := request(t, "POST", "text")
+	req.Body = b
+	base := through(func(*http.Request) (*http.Response, error) { return answer(200, ""), nil })
+	if _, err := (&Transport{Base: base}).RoundTrip(req); err != nil || b.closed != 0 {
+		t.Errorf("%v, body closed %d times; want an answer, and that Base closes it", err, b.closed)
+	}
+}
+
 func TestGetBodyFails(t *testing.T) {
 	w := replies(says(429))
 	req := request(t, "PUT", "text")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"testing"
 	"time"
 
@@ -230,6 +231,33 @@ func TestMayHaveRunOfOthers(t *testing.T) {
 	}
 	if MayHaveRun(nil, &throttle.Error{Reason: throttle.ErrQueueFull}) {
 		t.Error("what a full queue refused may have run; want not")
+	}
+	cached := request(t, "GET", "") // not the one that the Transport sent
+	tr := &Transport{Base: through(func(*http.Request) (*http.Response, error) {
+		a := answer(404, "")
+		a.Request = cached
+		return a, nil
+	})}
+	if a, err := tr.RoundTrip(request(t, "GET", "")); err != nil || a.Request != cached || !MayHaveRun(a, err) {
+		t.Errorf("%v, %v of another request surely did not run; want that it may have", a, err)
+	}
+}
+
+// What was sent again once may have been executed, also if it was never written the next
+// time.
+func TestSentAgainBeforeALostConnection(t *testing.T) {
+	var p tap
+	for range 2 {
+		p.ask()
+		p.got(httptrace.GotConnInfo{Reused: true})
+		p.wrote("Host", nil)
+	}
+	for range 2 {
+		p.ask()
+		p.got(httptrace.GotConnInfo{Reused: true})
+	}
+	if !p.ranBefore() || p.layers() != 0 {
+		t.Errorf("ran before: %t, %d layers; want that it may have, and none", p.ranBefore(), p.layers())
 	}
 }
 
