@@ -127,6 +127,21 @@ func TestEarlierTryMayHaveRun(t *testing.T) {
 	if err := upper.Do(t.Context(), func(context.Context) error { return full }); err != error(full) {
 		t.Errorf("Do = %#v; want %#v as it is", err, full)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := upper.Do(ctx, func(context.Context) error { cancel(); return full }); err != error(full) {
+		t.Errorf("Do that is cancelled = %#v; want %#v as it is", err, full)
+	}
+	tries = 0
+	ran := &Error{Reason: ErrTries, MayHaveRun: true}
+	err = upper.Do(t.Context(), func(context.Context) error {
+		if tries++; tries == 1 {
+			return Failed(errBoom)
+		}
+		return ran
+	})
+	if err != error(ran) {
+		t.Errorf("Do = %#v; want %#v as it is", err, ran)
+	}
 }
 
 // Calls of an errgroup are cancelled by the error of the first that fails, and

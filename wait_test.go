@@ -186,8 +186,13 @@ func TestLongWaitIsLogged(t *testing.T) {
 	if n := logged(behind, &throttle.Throttle{MaxInFlight: 1}, 5*time.Minute); n != 1 || !strings.Contains(out.String(), "1 in flight") {
 		t.Errorf("behind a call that hangs: %d lines, want 1 that says why:\n%s", n, &out)
 	}
-	if n := logged(behind, &throttle.Throttle{MaxInFlight: 1}, 50*time.Second); n != 0 {
-		t.Errorf("a wait of less than a minute: %d lines, want none:\n%s", n, &out)
+	if n := logged(behind, &throttle.Throttle{MaxInFlight: 1, MaxWait: -1}, 5*time.Minute); n != 1 {
+		t.Errorf("behind a call that hangs, without a MaxWait: %d lines, want 1:\n%s", n, &out)
+	}
+	for _, th := range []*throttle.Throttle{{MaxInFlight: 1}, {Control: &pace.Fixed{Rate: 1}}} {
+		if n := logged(behind, th, 50*time.Second); n != 0 {
+			t.Errorf("a wait of less than a minute: %d lines, want none:\n%s", n, &out)
+		}
 	}
 	if n := logged(throttled, &throttle.Throttle{OnEvent: func(throttle.Event) {}}, time.Hour); n != 0 {
 		t.Errorf("with OnEvent: %d lines, want none:\n%s", n, &out)
