@@ -114,6 +114,12 @@ func TestCallOptions(t *testing.T) {
 		if err := th.Do(ctx, call); !errors.Is(err, context.DeadlineExceeded) || calls != 0 {
 			t.Errorf("at most 5 s: %v after %d calls, want DeadlineExceeded after none", err, calls)
 		}
+		later, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		began = time.Now()
+		if err := th.Do(later, call); !errors.Is(err, context.DeadlineExceeded) || calls != 0 || time.Since(began) != 0 {
+			t.Errorf("at most 5 s of an hour: %v after %d calls and %v, want DeadlineExceeded at once", err, calls, time.Since(began))
+		}
 		ctx = throttle.WithOptions(t.Context(), throttle.CallOptions{MaxWait: 11 * time.Second})
 		slow := func(ctx context.Context) error {
 			time.Sleep(time.Hour) // runs on, whatever the wait may be

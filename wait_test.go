@@ -177,11 +177,12 @@ func TestLongWaitIsLogged(t *testing.T) {
 		}
 		<-ctx.Done()
 	}
-	var group throttle.Group
-	m := group.Enter("api.example.com")
-	defer m.Leave()
-	if n := logged(throttled, m.Throttle(), 30*time.Minute); n < 1 || n > 3 || !strings.Contains(out.String(), "name=api.example.com") {
-		t.Errorf("always throttled for half an hour: %d lines, want 1 to 3:\n%s", n, &out)
+	for _, group := range []*throttle.Group{{}, {New: func(string) *throttle.Throttle { return new(throttle.Throttle) }}} {
+		m := group.Enter("api.example.com")
+		defer m.Leave()
+		if n := logged(throttled, m.Throttle(), 30*time.Minute); n < 1 || n > 3 || !strings.Contains(out.String(), "name=api.example.com") {
+			t.Errorf("always throttled for half an hour: %d lines, want 1 to 3:\n%s", n, &out)
+		}
 	}
 	if n := logged(behind, &throttle.Throttle{MaxInFlight: 1}, 5*time.Minute); n != 1 || !strings.Contains(out.String(), "1 in flight") {
 		t.Errorf("behind a call that hangs: %d lines, want 1 that says why:\n%s", n, &out)
