@@ -266,3 +266,17 @@ func BenchmarkMemoryTake(b *testing.B) {
 		}
 	}
 }
+
+// Allow charges as many as Take does, also none, several, or some back.
+func TestAllowOfSeveral(t *testing.T) {
+	for k := limit.Kind(0); k.String() != "unknown"; k++ {
+		var allows, takes memory.Store
+		l := limit.Limit{Kind: k, Count: 10, Period: limit.Month}
+		for i, n := range []int64{3, 0, 3, 3, 3, 1, 0, 1, -4, 5, 4, 1, -20, 11, 10} {
+			got := allows.Allow("k", l, n)
+			if want, _, _, _, _, _, _ := takes.TakeKey("k", l, n); got != want {
+				t.Errorf("%v: call %d, Allow of %d = %t, want %t, as Take", k, i, n, got, want)
+			}
+		}
+	}
+}
