@@ -327,3 +327,34 @@ func mustBegin(t *testing.T, c *admit.Control) *admit.Admission {
 	t.Cleanup(a.Done)
 	return a
 }
+
+// The error of a refund is returned, and is in the Event of the Control behind.
+func TestRefundFails(t *testing.T) {
+	lost := errors.New("lost")
+	gives := store.Func(func(_ context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+		d[0] = limit.Decision{OK: true, N: a[0].N}
+		if a[0].N < 0 {
+			return false, lost
+		}
+		return true, nil
+	})
+	before, after := &admit.Control{Store: gives, Limit: hourly, Phase: rules.Before}, new(admit.Control)
+	charged := func() context.Context {
+		a, err := before.Begin(t.Context(), admit.Request{Key: "k"})
+		if a.Done(); err != nil || !a.OK {
+			t.Errorf("Begin = %t, %v", a.OK, err)
+		}
+		return a.Context(t.Context())
+	}
+	ctx := charged()
+	if err := admit.Refund(ctx); !errors.Is(err, lost) {
+		t.Errorf("Refund = %v, want %v", err, lost)
+	}
+	if err := admit.Refund(ctx); err != nil {
+		t.Errorf("a second Refund = %v, want nothing done", err)
+	}
+	a, err := after.Begin(charged(), admit.Request{Request: rules.Request{Client: "c"}})
+	if a.Done(); err != nil || !a.OK || !errors.Is(a.RefundErr, lost) {
+		t.Errorf("Begin behind it = %t, %v, RefundErr %v; want true, and %v", a.OK, err, a.RefundErr, lost)
+	}
+}

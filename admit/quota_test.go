@@ -240,6 +240,9 @@ func TestQuotaDeleted(t *testing.T) {
 		if db.loads() != 2 {
 			t.Errorf("counted %d times after one deletion, want 2", db.loads())
 		}
+		db.insert(-1)
+		q.Deleted("k", 0) // as 1
+		create(t, &q, 4, 10, true, 10).Cancel()
 	})
 }
 
@@ -252,7 +255,7 @@ func TestQuotaDeletedDuringALoad(t *testing.T) {
 		go func() {
 			time.Sleep(5 * ms)
 			db.insert(-1)
-			q.Deleted("k", 1)
+			q.Deleted("k", 0) // as 1
 		}()
 		create(t, &q, 1, 10, true, 10)
 		if db.counted != 2 {

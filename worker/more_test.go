@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -194,14 +195,17 @@ func TestTimedOutItself(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		n := 0
 		w := worker.Worker[record]{Throttle: free(), Handle: func(context.Context, record) error {
-			if n++; n == 1 {
+			switch n++; n {
+			case 1:
 				return throttle.Failed(context.DeadlineExceeded)
+			case 2:
+				return throttle.Failed(&net.OpError{Err: errors.New("refused")}) // which says that it is no time-out
 			}
 			return nil
 		}}
 		a := w.Assign(t.Context(), "a", 0)
 		put(t, a, 0, 1)
-		if err := a.Wait(t.Context()); err != nil || w.Stats().TimedOut != 1 || w.Stats().Failed != 1 {
+		if err := a.Wait(t.Context()); err != nil || w.Stats().TimedOut != 1 || w.Stats().Failed != 2 {
 			t.Errorf("%v: %+v", err, w.Stats())
 		}
 	})
