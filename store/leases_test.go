@@ -328,6 +328,24 @@ func TestLeasesForget(t *testing.T) {
 	})
 }
 
+// A key in use is not displaced, also while all of its calls are answered without the
+// Store.
+func TestLeasesKeepWhatIsUsed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := new(remote)
+		l := &store.Leases{Store: f, Life: time.Hour, MaxKeys: 320}
+		plenty := limit.Limit{Count: 1 << 30, Period: time.Hour}
+		for i := range 2000 {
+			store.Take(t.Context(), l, "hot", plenty, 1)
+			store.Take(t.Context(), l, fmt.Sprint(i), plenty, 1)
+			time.Sleep(2 * ms)
+		}
+		if n := f.calls.Load() - 2000; n > 20 {
+			t.Errorf("the hot key cost %d questions, want about 11: as many as it doubles to 2000", n)
+		}
+	})
+}
+
 // Behind Leases a Guard is asked for more than a share has, and one that lets
 // all pass charges nothing.
 func TestLeasesGuard(t *testing.T) {
