@@ -64,7 +64,7 @@ func (g *Gateway) socket(ctx context.Context, l Listen) (net.Listener, error) {
 	}
 	s = g.bounded(s, l.ProxyProtocol)
 	if len(l.ProxyProtocol) > 0 {
-		s = &proxyproto.Listener{Listener: s, ConnPolicy: believe(l.ProxyProtocol), ReadHeaderTimeout: g.headerTimeout()}
+		s = &proxyproto.Listener{Listener: s, ConnPolicy: believe(l.ProxyProtocol), ValidateHeader: nameless, ReadHeaderTimeout: g.headerTimeout()}
 	}
 	if files != nil {
 		s = tls.NewListener(s, &tls.Config{GetConfigForClient: files.Config, MinVersion: tls.VersionTLS12})
@@ -81,6 +81,21 @@ func believe(networks rules.Networks) proxyproto.ConnPolicyFunc {
 		}
 		return proxyproto.SKIP, nil
 	}
+}
+
+// nameless leaves out the address of a caller that came to the proxy by a Unix socket.
+func nameless(h *proxyproto.Header) error {
+	h.SourceAddr = withoutName(h.SourceAddr)
+	return nil
+}
+
+// withoutName returns an address without the name of a Unix socket: its owner chooses it,
+// and 127.0.0.1:80 would be read as an address of IP.
+func withoutName(a net.Addr) net.Addr {
+	if u, ok := a.(*net.UnixAddr); ok {
+		return &net.UnixAddr{Net: u.Net}
+	}
+	return a
 }
 
 // addressOf returns the IP address of one end of a connection; invalid if it has
@@ -212,6 +227,9 @@ func (c *conn) become(now int32) {
 		c.of.counts.active.Add(-1)
 	}
 }
+
+// RemoteAddr returns the address of the caller, without a name of its own choice.
+func (c *conn) RemoteAddr() net.Addr { return withoutName(c.Conn.RemoteAddr()) }
 
 // Close closes the connection and makes room.
 func (c *conn) Close() error {
