@@ -189,13 +189,14 @@ func (s *Server) request(ctx context.Context, method string, in any) admit.Reque
 }
 
 // peerAddress returns the address that a call came from; behind a proxy it is
-// the address of the proxy.
+// the address of the proxy. A Unix socket has none: its owner chooses its name, and
+// 127.0.0.1:80 is one.
 func peerAddress(ctx context.Context) netip.Addr {
 	p, ok := peer.FromContext(ctx)
-	if !ok || p.Addr == nil {
+	if !ok || p.Addr == nil || strings.HasPrefix(p.Addr.Network(), "unix") {
 		return netip.Addr{}
 	}
-	from, _ := netip.ParseAddrPort(p.Addr.String()) // a Unix socket has none
+	from, _ := netip.ParseAddrPort(p.Addr.String())
 	return from.Addr()
 }
 

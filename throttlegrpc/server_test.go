@@ -150,6 +150,7 @@ func TestServerKeys(t *testing.T) {
 		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[2001:db8:1:2:3:4:5:6]:99")), "n/2001:db8:1:2::/64"},
 		{net.TCPAddrFromAddrPort(netip.MustParseAddrPort("[fe80::7%eth0]:99")), "n/fe80::7"},
 		{&net.UnixAddr{Name: "/run/a.sock", Net: "unix"}, "n/"},
+		{&net.UnixAddr{Name: "192.0.2.7:99", Net: "unix"}, "n/"},
 		{nil, "n/"},
 	} {
 		asked = nil
