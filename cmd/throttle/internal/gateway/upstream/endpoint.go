@@ -144,6 +144,9 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		a.Body.Close()
 		a, err = nil, fmt.Errorf("the status of an answer is %03d: must be 100 to 999", a.StatusCode)
 	}
+	if err == nil && (a.StatusCode == http.StatusNoContent || a.StatusCode == http.StatusNotModified) {
+		empty(a)
+	}
 	switch {
 	case err == nil && e.ailing.Load():
 		e.served()
@@ -151,6 +154,15 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
 	}
 	return a, err
+}
+
+// empty takes the body and trailers away from an answer 204 or 304, which has none, and the
+// length, which is that of the answer 200 in its place: by HTTP/2 net/http misses a body of
+// that length, and lets no answer end whose trailers are announced.
+func empty(a *http.Response) {
+	a.Body.Close()
+	a.Body, a.ContentLength, a.Trailer = http.NoBody, 0, nil
+	delete(a.Header, "Content-Length")
 }
 
 // Release ends the request for which the Endpoint was picked.
