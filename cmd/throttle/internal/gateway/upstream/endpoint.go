@@ -133,7 +133,7 @@ func (e *Endpoint) dialTLS(ctx context.Context, protocols []string) (net.Conn, e
 // RoundTrip sends a request to the address, with the scheme and the host of its
 // URL; the path is left as it is. It changes r.URL. An error of Unsent says that
 // nothing was sent. Errors count against the address, except those of Callers,
-// which the body of r returns, and those after the end of its context.
+// which the body of r returns, those after the end of its context, and that of cancels.
 func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.URL.Scheme, r.URL.Host = e.URL.Scheme, e.URL.Host
 	if e.URL.Scheme == "h2c" {
@@ -150,10 +150,27 @@ func (e *Endpoint) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil && e.ailing.Load():
 		e.served()
-	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)):
+	case err != nil && r.Context().Err() == nil && !errors.As(err, new(*Callers)) && !cancels(err):
 		e.failed(time.Now(), errors.As(err, new(*Unsent)), err)
 	}
 	return a, err
+}
+
+// reset is what net/http says of a stream that the upstream has reset: errors.As finds it
+// by these fields (golang/go#53896).
+type reset struct {
+	StreamID, Code uint32
+	Cause          error
+}
+
+func (r reset) Error() string { return fmt.Sprintf("a stream was reset, by code %d", r.Code) }
+
+// cancels reports whether the upstream has reset the stream of a request by CANCEL. Servers
+// of gRPC do so at the deadline, which the caller sets: it says nothing of the upstream.
+func cancels(err error) bool {
+	const cancel = 8 // RFC 9113, 7
+	var r reset
+	return errors.As(err, &r) && r.Code == cancel
 }
 
 // empty takes the body and trailers away from an answer 204 or 304, which has none, and the
