@@ -21,6 +21,7 @@ type call struct {
 	name    string // of the Throttle
 	opts    []grpc.CallOption
 	repeats bool // it may be executed twice
+	policy  bool // gRPC would repeat it by itself
 
 	tries      int
 	mayHaveRun bool

@@ -142,7 +142,7 @@ func (c *Client) begin(ctx context.Context, cc *grpc.ClientConn, method string, 
 		if policy := cc.GetMethodConfig(method).RetryPolicy; policy != nil {
 			// Without room to keep what was sent, gRPC cannot send it again.
 			k.opts = append(opts[:len(opts):len(opts)], grpc.MaxRetryRPCBufferSize(0))
-			k.repeats = policy.RetryableStatusCodes[codes.Unavailable]
+			k.policy, k.repeats = true, policy.RetryableStatusCodes[codes.Unavailable]
 		}
 	}
 	if c.Name != nil {

@@ -224,6 +224,22 @@ func TestOneLayerRetries(t *testing.T) {
 			t.Errorf("called at %v; want twice again, each a second later", s.calls())
 		}
 	})
+	bubble.Test(t, func(t *testing.T) { // a stream that is refused before its first message
+		s := &script{steps: []step{well, fails(all, "")}}
+		both := s.echoes()
+		both.chat = func(ss grpc.ServerStream) error { return s.next(ss.Context()) }
+		conn := pipe(t, both)(&Client{Throttles: &throttle.Group{New: unpaced}}, grpc.WithDefaultServiceConfig(config))
+		if err := call1(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+		cs, err := conn.NewStream(t.Context(), descChat, chat)
+		if err == nil {
+			err = errors.Join(cs.CloseSend(), cs.RecvMsg(nil))
+		}
+		if status.Code(err) != all || len(s.calls()) != 2 {
+			t.Errorf("%v, called %d times; want the stream to be opened once", err, len(s.calls())-1)
+		}
+	})
 	bubble.Test(t, func(t *testing.T) { // two Clients, one over the other
 		s := &script{steps: []step{fails(all, "")}}
 		lower := one(&throttle.Throttle{Control: pace.All(nil), Tries: 2})

@@ -106,6 +106,9 @@ func (s *stream) try(ctx context.Context) throttle.Result {
 	if a.ClientStream, err = s.open(s.call.next(ctx), append(s.call.opts[:len(s.call.opts):len(s.call.opts)], grpc.OnFinish(a.end))...); err != nil {
 		return s.call.judge(&answer{err: err})
 	}
+	if s.call.policy { // before the first message there is room for what was sent, which is nothing
+		_ = a.Context() // ends gRPC's own retries, see grpc.ClientStream
+	}
 	if request != nil {
 		resend(a, request)
 	}
