@@ -254,13 +254,17 @@ func (x *exchange) stop() {
 }
 
 // leave bounds the time in which net/http reads what is left of the body, for the
-// sake of the next request: its caller may never send it. A drain outlasts that.
+// sake of the next request: its caller may never send it. A drain outlasts that. Where
+// the connection ends instead, as much time is left for what the caller still sends.
 func (x *exchange) leave() {
 	if x.tunnel || x.late() {
 		return
 	}
-	most := min(x.g.headerTimeout(), x.g.drainTimeout()/2)
+	most := x.g.restTimeout()
 	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Now().Add(most)) // not all writers have it
+	if c, _ := x.carried.Value(connKey{}).(*conn); c != nil && (x.chunks || x.old) && !x.whole.Load() {
+		c.rest.Store(int64(most))
+	}
 }
 
 // upload is the body of a request on its way to an upstream.

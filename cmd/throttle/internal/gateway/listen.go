@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -208,8 +209,12 @@ type conn struct {
 	of   *bounded
 	key  string
 	now  atomic.Int32 // how far it is
+	rest atomic.Int64 // for how long the rest of a request may come before it is closed
 	once sync.Once
 }
+
+// connKey is the context key of the *conn of a request.
+type connKey struct{}
 
 // become notes how far the connection is.
 func (c *conn) become(now int32) {
@@ -231,13 +236,27 @@ func (c *conn) become(now int32) {
 // RemoteAddr returns the address of the caller, without a name of its own choice.
 func (c *conn) RemoteAddr() net.Addr { return withoutName(c.Conn.RemoteAddr()) }
 
-// Close closes the connection and makes room.
+// Close closes the connection and makes room. After an answer that did not wait for the
+// rest of its request, that is read first: it would make the kernel reset the connection,
+// and a caller that is still sending would lose the answer.
 func (c *conn) Close() error {
+	c.become(resting)
+	rest := time.Duration(c.rest.Swap(0))
+	if rest <= 0 || c.CloseWrite() != nil {
+		return c.end()
+	}
+	go func() {
+		_ = c.SetReadDeadline(time.Now().Add(rest)) // an error comes again
+		_, _ = io.Copy(io.Discard, c.Conn)
+		_ = c.end()
+	}()
+	return nil
+}
+
+// end closes the connection at once.
+func (c *conn) end() error {
 	err := c.Conn.Close()
-	c.once.Do(func() {
-		c.become(resting)
-		c.of.leave(c.key)
-	})
+	c.once.Do(func() { c.of.leave(c.key) })
 	return err
 }
 

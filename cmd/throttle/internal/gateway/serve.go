@@ -76,6 +76,9 @@ func (g *Gateway) drainTimeout() time.Duration {
 	return 30 * time.Second
 }
 
+// restTimeout bounds the wait for the rest of a body, after an answer that did not.
+func (g *Gateway) restTimeout() time.Duration { return min(g.headerTimeout(), g.drainTimeout()/2) }
+
 func (g *Gateway) server(requests context.Context) *http.Server {
 	l := g.cfg.Limits
 	s := &http.Server{
@@ -83,7 +86,10 @@ func (g *Gateway) server(requests context.Context) *http.Server {
 		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections of callers
 		ConnState:   g.changed,
 		BaseContext: func(net.Listener) context.Context { return requests },
-		Protocols:   new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, ownOf(c))
+		},
+		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250},
 	}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(true)
@@ -155,6 +161,7 @@ func (g *Gateway) changed(c net.Conn, to http.ConnState) {
 	case http.StateActive:
 		own.become(active)
 	case http.StateIdle, http.StateHijacked:
+		own.rest.Store(0) // all of the body was read
 		own.become(resting)
 	}
 }
