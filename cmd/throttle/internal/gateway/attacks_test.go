@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,6 +206,24 @@ func TestOpaque(t *testing.T) {
 	}
 	if n := served.of("http:") + served.of("x:"); n > 0 {
 		t.Errorf("the upstream has seen %d of them", n)
+	}
+}
+
+// TestHTTP10: nothing behind a request of HTTP/1.0 is read, in which net/http overlooks a
+// Transfer-Encoding that a proxy in front may have gone by.
+func TestHTTP10(t *testing.T) {
+	var served tally
+	to := service(t, func(_ http.ResponseWriter, r *http.Request) {
+		served.add(r.URL.Path)
+		io.Copy(io.Discard, r.Body)
+	})
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	for i, head := range []string{"Transfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 5", "Content-Length: 5\r\nTransfer-Encoding: x"} {
+		id := strconv.Itoa(i)
+		status := e.first("POST /" + id + "/ HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n" + head + "\r\n\r\n" + strings.ReplaceAll(behind, "GET /", "GET /"+id+"/"))
+		if n := served.of(id + " smuggled"); status != 200 || n != 0 || served.of(id) != 1 {
+			t.Errorf("%q: %d, %d requests behind it are served", head, status, served.of(id)-1)
+		}
 	}
 }
 

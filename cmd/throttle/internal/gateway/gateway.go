@@ -218,9 +218,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // ambiguous reports whether a proxy in front may see the end of a request elsewhere: it
-// is chunked, and may have had a length too, which net/http drops without a word. What
-// follows it on its connection must not be read then (RFC 9112, 6.1).
-func ambiguous(r *http.Request) bool { return r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 }
+// is chunked, and may have had a length too, or it is of HTTP/1.0, and may have been
+// chunked, both of which net/http drops without a word. What follows it on its connection
+// must not be read then (RFC 9112, 6.1).
+func ambiguous(r *http.Request) bool {
+	return r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || r.ProtoMinor == 0)
+}
 
 // find returns the route of a request, nil if there is none.
 func (g *Gateway) find(r *http.Request) *route {
