@@ -274,7 +274,9 @@ type upload struct {
 	in, out http.Header        // the trailers
 	abandon context.CancelFunc // ends the exchange with the upstream
 	touched atomic.Bool
-	broken  atomic.Bool // it failed
+	broken  atomic.Bool  // it failed
+	dropped atomic.Bool  // the upstream takes no more of it
+	waits   atomic.Int64 // counts when a wait for the upstream begins, and ends
 }
 
 // Read reads from the caller.
@@ -284,6 +286,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
 	u.x.reads.Store(false)
 	u.x.moved()
+	if err != nil && err != io.EOF && u.dropped.Load() {
+		return n, err
+	}
 	if err != nil {
 		u.broken.Store(err != io.EOF)
 	}
@@ -300,13 +305,46 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the body open for another upstream, if nothing was read of it.
-func (u *upload) Close() error { return nil }
+// Close leaves the body open for another upstream, if nothing was read of it. By HTTP/2
+// net/http waits for the Read of it before it says that the connection to the upstream was
+// lost: where the answer does not go on after Close, that Read is ended.
+func (u *upload) Close() error {
+	if u.touched.Load() && !u.x.whole.Load() && !u.broken.Load() {
+		u.look(u.waits.Load())
+	}
+	return nil
+}
+
+// look ends the Read that waits for the caller, if a wait for the upstream, the odd one
+// before, lasts; else it looks again. After the end of an answer there is none that does.
+func (u *upload) look(before int64) {
+	time.AfterFunc(100*time.Millisecond, func() {
+		x := u.x
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		now := u.waits.Load()
+		switch {
+		case x.ended || x.whole.Load() || u.broken.Load() || x.carried.Context.Err() != nil:
+		case now%2 == 0 || now != before:
+			u.look(now)
+		default:
+			u.dropped.Store(true)
+			_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
+		}
+	})
+}
 
 // early is the body of an answer by HTTP/2, which may end before that of its request.
 type early struct {
 	io.ReadCloser
 	x *exchange
+}
+
+// Read reads from the upstream.
+func (a *early) Read(p []byte) (int, error) {
+	a.x.upload.waits.Add(1)
+	defer a.x.upload.waits.Add(1)
+	return a.ReadCloser.Read(p)
 }
 
 // Close ends the exchange with the upstream. By itself net/http would wait until it has

@@ -124,7 +124,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		x.endpoint, x.tried = e, append(x.tried, e)
 		x.aim(r, &base)
-		answer, err := e.RoundTrip(r)
+		answer, err := x.ask(e, r)
 		if err == nil {
 			return x.answered(r.Method, answer), nil
 		}
@@ -135,6 +135,15 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return nil, last
+}
+
+// ask sends the request to e.
+func (x *exchange) ask(e *upstream.Endpoint, r *http.Request) (*http.Response, error) {
+	if x.upload != nil {
+		x.upload.waits.Add(1)
+		defer x.upload.waits.Add(1)
+	}
+	return e.RoundTrip(r)
 }
 
 // aim sets the path and the Host for the upstream; base is the URL of the caller.
@@ -287,6 +296,8 @@ func (x *exchange) statusOf(err error) int {
 		return http.StatusGatewayTimeout // the upstream did not go on reading
 	case x.late(), errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
+	case x.upload != nil && x.upload.dropped.Load(): // which ends the context of HTTP/1, too
+		return http.StatusBadGateway
 	case x.carried.Context.Err() != nil:
 		return 0
 	case x.upload != nil && x.upload.broken.Load(): // no chunk, or cut short
