@@ -36,6 +36,8 @@ const (
 	misledOver = 24    // answers
 	misledMost = 0.06  // of them the first refusal of a row
 	misledFor  = 240.0 // for so long, seconds
+	crowdedOf  = 24.0  // in a window of fewer requests
+	crowdedBy  = 0.2   // of the answers may be that
 	sustained  = 120.0 // for so long, seconds
 	recent     = 60.0  // time constant of the two shares, seconds
 	lately     = 600.0 // and of best
@@ -93,21 +95,25 @@ func trial(now time.Time, every time.Duration) bool {
 
 // refusals finds out whether what remains misleads: a client that follows it is
 // hardly ever refused, where others do not empty the bucket. The further refusals
-// of a row do not count, as an outage is one row.
+// of a row do not count, as an outage is one row. Of a window of few requests a crowd
+// sends as many as there are clients as soon as it opens.
 func (c *company) refusals(l *level, s float64, v Verdict) {
 	if !l.on || v == Throttled && l.row > 0 {
 		return
 	}
+	most := misledMost
 	if l.window { // one refusal at the end of each is what it costs to use it up
-		c.sound = s
-		return
+		if most = crowdedBy; l.brim()+1 >= crowdedOf {
+			c.sound = s
+			return
+		}
 	}
 	share := 0.0
 	if v == Throttled {
 		share = 1
 	}
 	c.refused += (share - c.refused) / misledOver
-	if c.refused <= misledMost {
+	if c.refused <= most {
 		c.sound = s
 	}
 	if s-c.sound > misledFor {

@@ -165,6 +165,29 @@ func TestWindowOfACrowd(t *testing.T) {
 	}
 }
 
+// A window of so few that most who come when it opens are refused is better shared by
+// refusals than by what remains of it.
+func TestSmallWindowOfACrowd(t *testing.T) {
+	var refused, served []float64
+	for seed := range uint64(3) {
+		r := play(t, Scenario{
+			Name: "crowd", Duration: 300 * time.Hour,
+			Server: Server{
+				Limit: limit.Limit{Kind: limit.FixedWindow, Count: 3, Period: 10 * time.Minute},
+				Hints: Hints{Remaining: true, RetryAfter: true, Reset: true},
+			},
+			Network: Network{Latency: 40 * time.Millisecond, Spread: 0.2},
+			Clients: []Group{{Processes: 29, Workers: 1}},
+		}, "adaptive-informed", seed+1)
+		refused, served = append(refused, r.RetryRate.V), append(served, r.Utilisation.V)
+	}
+	r, u := median(refused), median(served)
+	t.Logf("%.3f refused, %.2f used (medians)", r, u)
+	if r > 0.7 || u < 0.85 {
+		t.Errorf("%.3f refused, %.2f used (medians), want at most 0.7 and 0.85 or more", r, u)
+	}
+}
+
 // What remains of a window that is half over when the answer comes says too little, whether a
 // policy states how long the window is or its resets have shown it.
 func TestSlowAnswersInAWindow(t *testing.T) {
