@@ -183,6 +183,7 @@ func (r *Run) goBack(f *flight) {
 func (f *flight) report(report *pace.Report) {
 	w := f.worker
 	*report = f.said.all.Report()
+	report.Unsure = f.said.plain && report.Verdict == pace.Throttled && report.After == 0
 	w.policy.deafen(report)
 	report.Final = f.said.final
 	report.Crowded = f.said.crowded && w.policy.Hears.Crowded

@@ -71,6 +71,10 @@ type Server struct {
 	// Final is the share of admitted requests that fail permanently: the call is
 	// over.
 	Final float64
+	// Plain makes refusals and Errors alike to the caller, as those of a service that
+	// answers 503 to both, without a Retry-After: see [pace.Report.Unsure]. Such errors
+	// count as throttled.
+	Plain bool
 	// Service is the work on the requests that are admitted.
 	Service Service
 	// Changes of capacity, in order of time.

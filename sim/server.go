@@ -197,12 +197,15 @@ func (v *server) answer(now int64, f *flight) (admitted bool, after time.Duratio
 
 // verdict is how a request ends.
 func (v *server) verdict(said *said, ok bool) pace.Verdict {
+	said.plain = v.Plain
 	if !ok {
 		return pace.Throttled
 	}
 	if bad := v.Errors + v.Final; bad > 0 {
 		if u := v.random.unit(); u < bad {
-			said.final = u >= v.Errors
+			if said.final = u >= v.Errors; v.Plain && !said.final {
+				return pace.Throttled
+			}
 			return pace.Failed
 		}
 	}

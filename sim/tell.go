@@ -14,6 +14,7 @@ type said struct {
 	verdict pace.Verdict
 	final   bool
 	crowded bool          // refused for too many at once
+	plain   bool          // a refusal may be a failure
 	all     signal.Signal // as one that does not know the limits apart reads it
 	each    []signal.Signal
 	refused []bool // which of the limits did

@@ -17,7 +17,7 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 		return
 	}
 	f := y.mapping(server.node, "server", "limit", "rate", "burst", "start", "hints", "errors", "changes",
-		"slots", "by", "counts", "queue", "limits", "gap", "scale", "nodes", "phase", "final", "service")
+		"slots", "by", "counts", "queue", "limits", "gap", "scale", "nodes", "phase", "final", "plain", "service")
 	if y.err != nil {
 		return
 	}
@@ -27,6 +27,7 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 	}
 	s.Server.Errors = f.get("errors").share()
 	s.Server.Final = f.get("final").share()
+	s.Server.Plain = f.get("plain").yes()
 	if s.Server.Errors+s.Server.Final >= 1 {
 		f.get("final").fail("must be below 1 together with errors")
 	}

@@ -38,6 +38,9 @@ func serverInWords(v sim.Server) (t text) {
 	if v.Final > 0 {
 		t.add("%s of it fails for good.", percent(v.Final))
 	}
+	if v.Plain {
+		t.add("Refusals and failures look alike.")
+	}
 	t = append(t, serviceInWords(v.Service)...)
 	t.add("%s", hintsInWords(v.Hints))
 	return append(t, blurInWords(v.Blur)...)

@@ -65,6 +65,9 @@ func writeServer(b *strings.Builder, v sim.Server) {
 	if v.Errors > 0 {
 		fmt.Fprintf(b, "  errors: %v\n", v.Errors)
 	}
+	if v.Plain {
+		b.WriteString("  plain: true\n")
+	}
 	writeService(b, v.Service)
 	if len(v.Changes) > 0 {
 		b.WriteString("  changes:\n")
