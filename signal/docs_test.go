@@ -42,8 +42,9 @@ of your own, name it:
 - 429 and 503 are throttled, unless the preset says otherwise; 500 and above
   failed; all other answers were served, whatever they say.
 - A 503 that asks for no wait and says nothing of a limit may be a failure like any
-  other (Unsure): up to one in sixteen requests does not slow the others down. A limiter that answers so,
-  as limit_req of nginx without limit_req_status, is held to 6 % of refusals; name the preset nginx for fewer.
+  other (Unsure): up to one in sixteen requests does not slow the others down. The page of
+  nginx's own 503, as of limit_req and limit_conn, is a refusal; for other limiters that answer so, name
+  the preset nginx: they would refuse some five in a hundred more.
 - The wait is the first of these that exists: a field of milliseconds, Retry-After,
   a wait in the body, the longest reset of the limits that are used up, the wait
   that the vendor documents.

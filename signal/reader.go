@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"time"
@@ -139,6 +140,11 @@ func (r *reader) text(from string) string {
 	}
 	return strings.Trim(r.field(from), " \t")
 }
+
+// byNginx stands in the page of a 503 that nginx itself gives, as limit_req and limit_conn
+// do: where no upstream answers it is a 502. The load balancers of AWS give the same page but
+// for its last line, where they have no target.
+var byNginx = []byte("<h1>503 Service Temporarily Unavailable</h1></center>\r\n<hr><center>")
 
 // clock is the time by the server's clock, if it stated it.
 func (r *reader) clock() time.Time {
@@ -334,7 +340,7 @@ func (r *reader) settle() {
 		r.After, r.Asked = pace.Opt[time.Duration]{}, false
 	}
 	r.Unsure = r.status == 503 && r.Verdict == pace.Throttled && r.verdictBy == "status" &&
-		!r.After.OK && !r.none && !r.Concurrency && !r.d.spec.Plain
+		!r.After.OK && !r.none && !r.Concurrency && !r.d.spec.Plain && !bytes.Contains(r.whole, byNginx)
 	switch {
 	case r.After.OK:
 	case r.Permanent:

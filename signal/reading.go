@@ -24,7 +24,7 @@ type Reading struct {
 	Asked bool
 	// Unsure says that a Throttled answer may be a failure for another reason than
 	// load: a 503 that asks for no wait, gives no code and does not say that a limit is
-	// used up, except from a vendor whose rate limiter answers so.
+	// used up, except from a rate limiter that is known to answer so, as nginx's.
 	Unsure bool
 	// Concurrency says that a concurrency limit was exceeded: send fewer
 	// requests at a time, not slower ones. A refusal in which a policy of

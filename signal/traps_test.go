@@ -339,6 +339,8 @@ func TestUnsureOfAPlain503(t *testing.T) {
 		{"general", 200, "", "", false},
 		{"github", 503, "", "", true},
 		{"nginx", 503, "", "", false}, // limit_req answers so
+		{"general", 503, "Content-Type: text/html", nginxPage, false},
+		{"general", 503, "Content-Type: text/html", strings.Replace(nginxPage, "<hr><center>nginx/1.26.3</center>\r\n", "", 1), true}, // as of AWS
 	} {
 		d, _ := Named(c.preset)
 		if got := d.Read(c.status, lines(c.fields), []byte(c.body), t0).Report().Unsure; got != c.want {
@@ -346,3 +348,7 @@ func TestUnsureOfAPlain503(t *testing.T) {
 		}
 	}
 }
+
+// nginxPage is what limit_req answers by default, as nginx 1.26 does.
+const nginxPage = "<html>\r\n<head><title>503 Service Temporarily Unavailable</title></head>\r\n<body>\r\n" +
+	"<center><h1>503 Service Temporarily Unavailable</h1></center>\r\n<hr><center>nginx/1.26.3</center>\r\n</body>\r\n</html>\r\n"

@@ -45,3 +45,22 @@ func TestFew503sDoNotSlowDown(t *testing.T) {
 		})
 	}
 }
+
+// The page of nginx's own 503 is a refusal, as limit_req answers so by default.
+func TestPageOfNginxSlowsDown(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const page = "<center><h1>503 Service Temporarily Unavailable</h1></center>\r\n<hr><center>nginx</center>"
+		base := replies(
+			func() (*http.Response, error) { return answer(503, page), nil },
+			func() (*http.Response, error) { return answer(200, ""), nil })
+		tr, began := &Transport{Base: base}, time.Now()
+		a, err := tr.RoundTrip(to(t, "GET", "https://x.test/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Body.Close()
+		if waited := time.Since(began); waited < 100*time.Millisecond {
+			t.Errorf("the retry came after %v, want it paced", waited)
+		}
+	})
+}
