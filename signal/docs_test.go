@@ -44,7 +44,7 @@ of your own, name it:
 - A 503 that asks for no wait and says nothing of a limit may be a failure like any
   other (Unsure): up to one in sixteen requests does not slow the others down. The page of
   nginx's own 503, as of limit_req and limit_conn, is a refusal; for other limiters that answer so, name
-  the preset nginx: they would refuse some five in a hundred more.
+  the preset nginx, or they refuse up to six in a hundred more.
 - The wait is the first of these that exists: a field of milliseconds, Retry-After,
   a wait in the body, the longest reset of the limits that are used up, the wait
   that the vendor documents.
