@@ -245,6 +245,9 @@ func verdictInWords(r signal.Reading) string {
 		text = "refused, but not for load"
 	case r.Verdict == pace.Throttled:
 		text = "throttled: refused for load"
+		if r.Unsure {
+			text += ", or failed: a few such count as failures"
+		}
 	case r.Verdict == pace.Failed:
 		text = "failed: for a reason that has nothing to do with load"
 	}
@@ -304,7 +307,7 @@ func (e *explanation) writeJSON(w io.Writer) error {
 	r := e.reading
 	out := jsonReading{
 		Version: 1, Host: e.host, Preset: e.dialect.Name(), Status: e.answer.status,
-		Verdict: r.Verdict.String(), Permanent: r.Permanent, Concurrency: r.Concurrency,
+		Verdict: r.Verdict.String(), Permanent: r.Permanent, Concurrency: r.Concurrency, Unsure: r.Unsure,
 		Wait: secondsOf(r.After), By: r.By, Reason: r.Reason, Scope: r.Scope.String(), ScopeName: r.ScopeName,
 		Share: present(r.Share), Cost: present(r.Cost), Limits: []jsonPolicy{}, Notes: []jsonNote{},
 	}
@@ -325,6 +328,7 @@ type jsonReading struct {
 	Verdict     string       `json:"verdict"`
 	Permanent   bool         `json:"permanent"`
 	Concurrency bool         `json:"concurrency"`
+	Unsure      bool         `json:"unsure"`
 	Wait        *float64     `json:"wait_s,omitempty"`
 	By          string       `json:"by,omitempty"`
 	Reason      string       `json:"reason,omitempty"`

@@ -227,3 +227,16 @@ func TestExplainCurlVerbose(t *testing.T) {
 		}
 	}
 }
+
+// A 503 that says nothing more is said to be unsure; the page of nginx's limit_req is not.
+func TestExplainUnsure(t *testing.T) {
+	for body, want := range map[string]bool{
+		"": true,
+		"<center><h1>503 Service Temporarily Unavailable</h1></center>\r\n<hr><center>nginx</center>": false,
+	} {
+		stdout, stderr, code := explained(t, "HTTP/1.1 503 Service Unavailable\r\n\r\n"+body)
+		if got := strings.Contains(stdout, "refused for load, or failed"); got != want || code != 0 {
+			t.Errorf("%q is unsure: %v, want %v; exit code %d, %s\n%s", body, got, want, code, stderr, stdout)
+		}
+	}
+}
