@@ -36,7 +36,8 @@ const (
 	mostSure   = 4
 	leastSure  = -16
 	unlikely   = -3   // at which nothing is held back for it before the first refusal
-	inTurn     = 16   // answers, one after another, that fit in a window
+	inTurn     = 16   // answers, one after another, that fit in a window,
+	inTime     = 8    // and at least, that what they say remains is compared
 	nearly     = 0.9  // of the quota
 	atRest     = 1.5  // less than that, as the level leaves so much of a small one
 	longerBy   = 0.05 // of the window, where the server counts longer: in slots, or whole seconds
@@ -150,7 +151,7 @@ func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 		k.refused(s, sent, after, charged(o.Request.Cost))
 	case o.Verdict == Served && k.used(sent, nearly*k.length-rtt)-charged(o.Request.Cost) >= k.quota:
 		k.sure--
-	case o.Verdict == Served && o.Hints.Remaining.OK && rtt <= k.length/inTurn:
+	case o.Verdict == Served && o.Hints.Remaining.OK && rtt <= k.length/inTime:
 		k.told(s, sent, k.quota-float64(max(o.Hints.Remaining.V, 0)), alone)
 	}
 	k.sure = min(max(k.sure, leastSure), mostSure)
@@ -158,15 +159,16 @@ func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 }
 
 // told learns from the answer at s to what was sent then, which says that so much of the
-// quota was used. That is what the log has, but for one, where it is that of a client alone;
-// a bucket shows less in the long run. Groups of several starts are too coarse to tell.
+// quota was used. That is what the log has, give or take a group, where it is that of a client
+// alone; a bucket shows less in the long run.
 func (k *kept) told(s, sent, counted float64, alone bool) {
+	// A start is counted at some time of its round trip, and until a window after that: those
+	// within a round trip of either end of the window may be counted or not.
+	rtt := s - sent
 	of, _ := k.size()
-	// What is on its way meanwhile may have been counted or not.
-	least, most := k.used(sent, k.long)-1, k.used(s, k.long+s-sent)
+	least := k.used(sent-rtt, k.length-2*rtt) - (of - 1)
+	most := k.used(s, max(k.long, k.length+rtt)+rtt) + of - 1
 	switch {
-	case of > 1:
-		k.agrees = false // the quota was smaller
 	case counted <= 0:
 	case !alone || counted < least || counted > most:
 		k.other, k.agrees = s, false

@@ -252,7 +252,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	most = widest
 	if a.share.agreed > 0 { // theta is drawn to it, and does not fall while a wide swing lasts
-		most = widestPart
+		most, l.ends.ahead = widestPart, 0 // nor is it of a log, which gives nothing back for long
 	}
 	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {

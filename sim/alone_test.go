@@ -61,6 +61,30 @@ func TestAloneWithAPolicy(t *testing.T) {
 	}
 }
 
+// Nor does it leave part of a log of a second or ten to nobody: it hears that what remains is
+// what its own starts explain, of any quota, and keeps to the policy instead of above empty.
+func TestAloneInShortLogs(t *testing.T) {
+	for _, c := range []struct {
+		count   int64
+		period  time.Duration
+		latency time.Duration
+	}{
+		{5, time.Second, 80 * time.Millisecond}, {20, time.Second, 80 * time.Millisecond}, {20, time.Second, time.Millisecond},
+		{50, time.Second, 40 * time.Millisecond}, {100, time.Second, 40 * time.Millisecond}, {60, 10 * time.Second, 40 * time.Millisecond},
+	} {
+		r := play(t, Scenario{
+			Name: "log", Duration: 10 * time.Minute,
+			Server:  Server{Limit: limit.Limit{Kind: limit.SlidingLog, Count: c.count, Period: c.period}, Hints: Hints{Remaining: true, Policy: true}},
+			Network: Network{Latency: c.latency, Spread: 0.2},
+			Clients: []Group{{Processes: 1, Workers: 10}},
+		}, "adaptive-informed", 1)
+		t.Logf("%d in %v, answers after %v: %.2f used, %.2f %% refused", c.count, c.period, c.latency, r.Utilisation.V, 100*r.RetryRate.V)
+		if r.Utilisation.V < 0.93 || r.RetryRate.V > 0.01 {
+			t.Errorf("%d in %v, answers after %v: %.2f used, %.2f %% refused; want at least 0.93, at most 1 %%", c.count, c.period, c.latency, r.Utilisation.V, 100*r.RetryRate.V)
+		}
+	}
+}
+
 // A client alone in a long window that is told what remains, but not when it comes back, is
 // refused little more often than one that is told nothing.
 func TestAloneInLongWindows(t *testing.T) {

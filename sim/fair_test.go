@@ -57,7 +57,7 @@ func TestFairAfterAMinute(t *testing.T) {
 		{"left", "adaptive-informed", left, 0.95, 0.2},
 		{"blind", "adaptive", left, 0.9, 0.33},
 	}
-	clients, rates := []int{5, 50}, []float64{2}
+	clients, rates := []int{5, 50}, []float64{2, 20}
 	if os.Getenv("THROTTLE_SOAK") != "" {
 		seeds, clients, rates = 3, []int{2, 5, 20, 50, 200}, []float64{0.5, 1, 2, 5, 20}
 	}
