@@ -56,10 +56,10 @@ func (at *line) call() {
 	}
 }
 
-// room reports whether n may pass at once, by the last decision. Caller holds
-// mu.
+// room reports whether n may pass at once, by the last decision: no more than
+// Max do, also where a window was not in use, or has ended since. Caller holds mu.
 func (at *line) room(now time.Time, n int64) bool {
-	return at.plan.known() && foreseeable(at.limit) && at.plan.wait(at.limit, now, n) == 0
+	return at.plan.known() && foreseeable(at.limit) && n <= at.limit.Max() && at.plan.wait(at.limit, now, n) == 0
 }
 
 // forecast returns the time until n more, behind all in line, may pass:
