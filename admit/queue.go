@@ -279,7 +279,7 @@ func (q *Queue) ask(ctx context.Context, w *queued) (d limit.Decision, again tim
 	switch p := (plan{at: now, d: d}); {
 	case d.OK: // what follows counts from behind w
 		q.remove(w)
-		if !changed {
+		if !changed && p.after(at.plan) {
 			q.foresee(at, p)
 		}
 		q.hand(at, w.key)

@@ -16,6 +16,15 @@ type plan struct {
 
 func (p plan) known() bool { return !p.at.IsZero() }
 
+// after reports whether p was decided after old: answers may overtake one another
+// on the way from the Store.
+func (p plan) after(old plan) bool {
+	if !old.known() || p.d.At.IsZero() { // a Store that does not say when
+		return true
+	}
+	return p.d.At.After(old.d.At) || p.d.At.Equal(old.d.At) && p.d.Remaining <= old.d.Remaining
+}
+
 // wait returns how long after now n tokens may have passed, including those
 // ahead.
 func (p plan) wait(l limit.Limit, now time.Time, n int64) time.Duration {

@@ -60,7 +60,8 @@ func minutes(t *testing.T, l limit.Limit, all []waits) []int {
 	return passed
 }
 
-// A light request does not overtake a heavy one, whichever reaches the Store first.
+// A light request does not overtake a heavy one, whichever reaches the Store first, and
+// in whatever order the answers come back.
 func TestQueueOrderOfAFixedWindow(t *testing.T) {
 	fiveAMinute := limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: time.Minute}
 	slow := road{to: 5 * ms}
@@ -69,6 +70,11 @@ func TestQueueOrderOfAFixedWindow(t *testing.T) {
 		all  []waits
 		want []int
 	}{
+		{
+			"the answer that left 3 comes back after those that left 2 and 1",
+			[]waits{{n: 1, road: road{back: ms}}, {n: 1, road: road{back: 30 * ms}}, {n: 1, road: road{to: ms}}, {n: 1, road: road{to: 2 * ms}}, {n: 2, road: slow}, {n: 1}},
+			[]int{0, 0, 0, 0, 1, 1},
+		},
 		{
 			"the last comes when the window has ended, and the first is asking",
 			[]waits{{n: 3}, {n: 3, road: slow}, {n: 2, road: slow}, {at: time.Minute + ms, n: 2}},
