@@ -236,7 +236,7 @@ func (a *Adaptive) turn(now time.Time, w *window) {
 	copy(a.means[1:], a.means[:2])
 	a.means[0] = mean
 	a.seen++
-	if fast := max(a.means[0], a.means[1], a.means[2]); a.seen >= 3 && fast < 0.9*a.base {
+	if fast := max(a.means[0], a.means[1], a.means[2]); a.seen >= 3 && fast < a.base*min(0.9, 1-2*a.rare(w.n)) {
 		a.base = fast // the server has become faster
 		if a.binds() {
 			a.lookDown(now, probeDepth)

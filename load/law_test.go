@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ type site struct {
 	workers int
 	each    time.Duration
 	more    time.Duration // that it takes for each other in flight
+	misses  func() bool   // whether a request takes longer than that: 50 times; nil: none does
 	now     time.Time
 	free    []time.Time // when each worker is
 	count   int
@@ -47,6 +49,9 @@ func (s *site) run(n int) time.Duration {
 			s.count++
 			_, part := math.Modf(float64(s.count) * 0.618)
 			took := s.each + time.Duration(len(s.ends))*s.more
+			if s.misses != nil && s.misses() {
+				took *= 50
+			}
 			s.free[i] = s.free[i].Add(time.Duration(float64(took) * (0.8 + 0.4*part)))
 			s.ends = append(s.ends, sample{s.now, s.free[i]})
 			slices.SortStableFunc(s.ends, func(a, b sample) int { return a.end.Compare(b.end) })
@@ -58,6 +63,27 @@ func (s *site) run(n int) time.Duration {
 		s.law.Observe(load.Sample{Now: s.now, Took: took, InFlight: len(s.ends) + 1, End: load.Served})
 	}
 	return sum / time.Duration(n)
+}
+
+// Requests that take 50 times as long as others, as those that miss a cache, are in few
+// windows and in few probes. A window without one does not show that base is lower, so
+// it does not make a queue of the next one.
+func TestAdaptiveCacheMisses(t *testing.T) {
+	for _, part := range []int{10, 20, 50} {
+		for seed := range uint64(2) {
+			random := rand.New(rand.NewPCG(seed, 6))
+			s := site{law: new(load.Adaptive), workers: 16, each: 2 * ms, now: t0, misses: func() bool { return random.IntN(part) == 0 }}
+			s.run(20_000)
+			from, each := s.now, 2*(1+49/float64(part)) // ms, on average
+			mean := s.run(40_000)
+			full := 16 / each * 1000
+			rate := 40_000 / s.now.Sub(from).Seconds()
+			t.Logf("one of %d misses: %.2f of %.0f/s, within %v on average", part, rate/full, full, mean)
+			if most := time.Duration(4 * each * float64(ms)); rate < 0.85*full || mean > most {
+				t.Errorf("seed %d, one of %d misses: %.0f/s of %.0f/s within %v on average, want 0.85 of it within %v", seed, part, rate, full, mean, most)
+			}
+		}
+	}
 }
 
 // Adaptive finds how many a server works on, and follows its speed.

@@ -138,11 +138,21 @@ func (a *Adaptive) believe(now time.Time, w *window) {
 	a.limit, a.uncut, a.rest = max(a.limit, a.uncut/2), 0, 0
 }
 
+// rare is the standard error, in parts of base, that a mean of n answers has where
+// service times vary more than exponential ones do: those that take long are then so rare
+// that the deviation within one window may not show them. Zero where they do not.
+func (a *Adaptive) rare(n int) float64 {
+	if a.spread <= 1 {
+		return 0
+	}
+	return a.spread / math.Sqrt(float64(n))
+}
+
 // learn takes the latency of a window without a queue into base.
 func (a *Adaptive) learn(w *window) {
 	mean, n := w.mean(), float64(w.n)
 	a.spread += (w.deviation()/mean - a.spread) * n / (n + 100)
-	if a.base == 0 || mean < a.base-3*w.doubt() {
+	if a.base == 0 || mean < a.base-3*max(w.doubt(), a.rare(w.n)*a.base) {
 		a.base, a.doubt = mean, w.doubt()/mean
 		return
 	}
