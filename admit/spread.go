@@ -21,6 +21,8 @@ type promise struct {
 	// all it wants. Zero of others.
 	counts time.Duration
 	part   float64
+
+	window time.Duration // Period of a fixed window; zero of others
 }
 
 // wait is the time that a refused caller is told, for those that know whole
@@ -53,6 +55,8 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 	p.part = 1 / float64(max(l.Count/n, 1)) // of 5, two of cost 2 fit: what is left of a window is lost
 	p.each = atMostDay(float64(periodOf(l)) * p.part)
 	switch l.Kind {
+	case limit.FixedWindow:
+		p.window = l.Period
 	case limit.SlidingWindow:
 		p.counts = l.Period
 	case limit.SlidingSlots: // in Period and one slot more no more than Count pass
@@ -65,12 +69,16 @@ func promiseOf(l limit.Limit, n int64, earliest time.Duration) promise {
 // usualSlots is how many slots a limit has that does not say.
 const usualSlots = 10
 
-// slides returns the promise of a limit that slides, to callers that come at whole
-// grains: those of one more grain may come in the time in which what passes counts.
-func (p promise) slides(grain time.Duration) promise {
-	if p.counts > 0 {
+// at returns the promise to callers that come at whole grains. In a limit that slides,
+// those of one more grain may come in the time in which what passes counts. Where windows
+// are shorter than a grain, one of them passes at once, and not all of the grain.
+func (p promise) at(grain time.Duration) promise {
+	switch {
+	case p.counts > 0:
 		p.each = atMostDay(p.part * float64(p.counts+grain))
 		p.room = p.each + grain // so that rounding to a grain costs none
+	case p.window < grain:
+		p.room = max(p.room, p.window)
 	}
 	return p
 }
@@ -193,7 +201,7 @@ func (s *slots) next(key uint64, who caller, now time.Time, p promise) wait {
 			after[i] = max(roundUp(left, grain), p.least(grain)) // it came too early
 			continue
 		}
-		last, share := until.at(now, p.slides(grain), grain)
+		last, share := until.at(now, p.at(grain), grain)
 		after[i], *last = share.slot(now, *last, grain)
 		before.come[i] = now.Add(after[i])
 	}

@@ -57,6 +57,38 @@ func TestPromisesOfCosts(t *testing.T) {
 	}
 }
 
+// TestSpreadOverShortWindows: callers that know whole seconds only, and were refused at
+// once by windows shorter than that, come at the same fraction of a second: one window passes.
+func TestSpreadOverShortWindows(t *testing.T) {
+	for _, period := range []time.Duration{100 * ms, 300 * ms, 700 * ms} {
+		bubble.Test(t, func(t *testing.T) {
+			c := &Control{Limit: limit.Limit{Kind: limit.FixedWindow, Count: 5, Period: period}}
+			ask := func(caller int) *Admission {
+				a, err := c.Begin(t.Context(), Request{Key: "k", Caller: fmt.Sprint(caller)})
+				if a.Done(); err != nil {
+					t.Error(err)
+				}
+				return a
+			}
+			var callers sync.WaitGroup
+			for i := range 105 {
+				callers.Go(func() {
+					a := ask(i)
+					if a.OK {
+						return
+					}
+					told := a.RetryAfterWhole
+					time.Sleep(told + 2*trip)
+					if a = ask(i); !a.OK {
+						t.Errorf("5 in %v: refused again after %v, for %v", period, told, a.RetryAfterWhole)
+					}
+				})
+			}
+			callers.Wait()
+		})
+	}
+}
+
 // TestSpreadWithoutBound: refused callers have times of their own under the longest
 // Spread there is.
 func TestSpreadWithoutBound(t *testing.T) {
