@@ -130,7 +130,7 @@ type Counter struct {
 
 // Stats counts the events of a [Counter] since its first.
 type Stats struct {
-	// Waits counts the waits.
+	// Waits counts the waits, those that ended without a start included.
 	Waits int64
 	// Waited is the total time that tries waited before their start.
 	Waited time.Duration

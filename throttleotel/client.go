@@ -28,7 +28,7 @@ var ofCalls = []reading[throttle.Stats]{
 		func(s throttle.Stats, o observer) { o.count(s.Starts) },
 	},
 	{
-		counter, "throttle.client.waits", "{wait}", "Tries that had to wait before they started.",
+		counter, "throttle.client.waits", "{wait}", "Waits for a turn or a retry, those that ended without a start included.",
 		func(s throttle.Stats, o observer) { o.count(s.Waits) },
 	},
 	{
