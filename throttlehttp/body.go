@@ -103,8 +103,16 @@ func (h *held) Read(p []byte) (n int, err error) {
 }
 
 // Close closes the body. A Read in another goroutine then ends, as it does with
-// the body itself.
-func (h *held) Close() error { return h.end() }
+// the body itself. It waits for no Read, which the caller need not know of.
+func (h *held) Close() error {
+	select {
+	case <-h.done:
+		return h.end()
+	default:
+		go h.end() // which may wait for the Read of fill, as in gzip
+		return nil
+	}
+}
 
 // drop closes a body that is not read. It reads the end, so that the connection
 // can be reused, where that comes soon; otherwise it costs a connection.

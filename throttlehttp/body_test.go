@@ -175,6 +175,35 @@ func TestSlowBodyIsReturned(t *testing.T) {
 	})
 }
 
+// shut is a body whose Close waits for its Read, and that for the server, as
+// net/http's of a gzipped answer until its first bytes are here.
+type shut struct{ over chan struct{} }
+
+func (s shut) Read([]byte) (int, error) { <-s.over; return 0, io.EOF }
+func (s shut) Close() error             { <-s.over; return nil }
+
+// Closing an answer whose body was looked at does not wait for that body.
+func TestCloseBeforeBodyArrives(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		time.AfterFunc(time.Minute, func() { close(over) })
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 429, Header: http.Header{}, Body: shut{over}, Request: r}, nil
+		})
+		client := http.Client{Transport: &Transport{Base: base, Tries: -1}}
+		a, err := get(t.Context(), &client, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		a.Body.Close()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("Close took %v, want none of the minute until the body ends", took)
+		}
+		<-over
+	})
+}
+
 // summed is a body that sets a trailer when it has been read.
 type summed struct {
 	io.Reader
