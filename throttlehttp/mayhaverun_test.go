@@ -266,6 +266,7 @@ func TestSentAgainBeforeALostConnection(t *testing.T) {
 func TestUnsendableRequests(t *testing.T) {
 	for name, spoil := range map[string]func(*http.Request){
 		"no URL":         func(r *http.Request) { r.URL = nil },
+		"no header":      func(r *http.Request) { r.Header = nil },
 		"no host":        func(r *http.Request) { r.URL.Host = "" },
 		"scheme":         func(r *http.Request) { r.URL.Scheme = "htp" },
 		"method":         func(r *http.Request) { r.Method = "GET " },

@@ -229,7 +229,7 @@ func (c *call) unsendable() bool {
 	}
 	text := c.err.Error()
 	for _, refusal := range [...]string{
-		"http: nil Request.URL", "http: no Host in request URL", "unsupported protocol scheme",
+		"http: nil Request.URL", "http: nil Request.Header", "http: no Host in request URL", "unsupported protocol scheme",
 		"net/http: invalid method", "net/http: invalid header", "net/http: invalid trailer",
 	} {
 		if strings.HasPrefix(text, refusal) {
