@@ -61,6 +61,18 @@ func (a *attempt) end(err error) {
 	}
 }
 
+// ending returns the error that the opening has ended with, as far as gRPC has
+// said so; else nil.
+func (a *attempt) ending() error {
+	select {
+	case err := <-a.ended:
+		a.end(err) // for others that ask
+		return err
+	default:
+		return nil
+	}
+}
+
 // begin opens the stream.
 func (s *stream) begin() (grpc.ClientStream, error) {
 	none := newAttempt()
@@ -204,8 +216,8 @@ func (s *stream) Header() (metadata.MD, error) {
 		if md != nil {
 			s.accept(a)
 		}
-		// No header means that the stream has ended.
-		if md != nil || err != nil || s.again(a, nil) != nil {
+		// No header means that the stream has ended; it may be opened again.
+		if md != nil || err != nil || s.again(a, a.ending()) != nil {
 			return md, err
 		}
 	}
