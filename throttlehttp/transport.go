@@ -193,8 +193,11 @@ func (t *Transport) repeats(req *http.Request) bool {
 	case "", "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
 		return true
 	}
-	// The two names, and their mere presence, are what net/http goes by.
-	if req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil {
+	// The two names, and their mere presence, are what net/http goes by: one without
+	// a value is not sent.
+	_, key := req.Header["Idempotency-Key"]
+	_, also := req.Header["X-Idempotency-Key"]
+	if key || also {
 		return true
 	}
 	return t.Repeat != nil && t.Repeat(req)

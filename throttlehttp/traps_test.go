@@ -209,3 +209,20 @@ func TestTransportAsTheDefault(t *testing.T) {
 		t.Errorf("%v, %v after %d requests by another default; want 200 after one", a, err, len(other.seen))
 	}
 }
+
+// A key without a value says that a request may be repeated, and is not sent: as net/http has it.
+func TestKeyWithoutValue(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+			for _, values := range [][]string{nil, {}} {
+				w := replies(says(502), says(200))
+				req := request(t, "POST", "text")
+				req.Header[name] = values
+				a, err := (&Transport{Base: w}).RoundTrip(req)
+				if err != nil || a.StatusCode != 200 || len(w.seen) != 2 {
+					t.Errorf("%s: %#v: %v, %v after %d tries, want 200 after 2", name, values, a, err, len(w.seen))
+				}
+			}
+		}
+	})
+}
