@@ -33,7 +33,7 @@ import (
 func Bound(s Scenario, seed uint64) *Run {
 	s.Server.Hints = Hints{}
 	s.Server.unite()
-	s.Server.dropQueue()
+	s.Server.Queue = 0 // each is sent when its token is there, and none times out
 	s.Clients = append([]Group(nil), s.Clients...)
 	for i := range s.Clients {
 		g := &s.Clients[i]
@@ -60,15 +60,6 @@ func (v *Server) unite() {
 		c := &v.Changes[i]
 		c.Count = whole(limit.Limit{Count: c.Count, Period: c.Period}, n).Count
 	}
-}
-
-// dropQueue takes away the places in which requests wait for a token at a server that
-// delays: the coordinator sends each when its token is there, and none times out.
-func (v *Server) dropQueue() {
-	if v.Start.OK {
-		v.Start.V = max(0, v.Start.V-v.Queue)
-	}
-	v.Queue = 0
 }
 
 // line is the requests that a coordinated server keeps waiting.

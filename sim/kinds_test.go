@@ -82,6 +82,31 @@ func TestQueueDelays(t *testing.T) {
 	}
 }
 
+// The level at the start is of tokens, and the places to wait are free besides.
+func TestQueueIsFreeAtTheStart(t *testing.T) {
+	for _, test := range []struct {
+		start   int64
+		nodes   int
+		passing int64
+		after   time.Duration
+	}{
+		{2, 0, 5, 0},
+		{9, 0, 5, 0},
+		{1, 0, 4, 0},
+		{0, 0, 3, 100 * time.Millisecond},
+		{2, 5, 1, 0},
+	} {
+		s := Scenario{Server: Server{Limit: bucketOf(10, time.Second, 2), Queue: 3, Nodes: test.nodes, Start: pace.Some(test.start)}}
+		v := newServer(&s, new(random))
+		passing := v.level
+		admitted, after := v.answer(0, &flight{worker: new(worker), cost: 1})
+		if passing != test.passing || !admitted || after != test.after {
+			t.Errorf("start %d, %d nodes: %d pass at once, the first (%t) after %v; want %d, after %v",
+				test.start, test.nodes, passing, admitted, after, test.passing, test.after)
+		}
+	}
+}
+
 // A server that works on a few at a time is as fast as that, makes more wait,
 // and refuses the rest; callers that are told so send fewer at a time.
 func TestService(t *testing.T) {

@@ -70,7 +70,7 @@ func (v *server) begin(h *held) {
 	if q.part.Kind != limit.TokenBucket || q.part.Unlimited() {
 		return
 	}
-	level := v.Start.V
+	level := min(v.Start.V, v.Limit.Burst) + v.Queue // the places to wait are free
 	if v.Nodes > 1 {
 		level /= int64(v.Nodes)
 	}
