@@ -106,6 +106,20 @@ func TestJoinAndLeave(t *testing.T) {
 	}
 }
 
+// A run lasts as long as it says, also when all have gone.
+func TestAllLeave(t *testing.T) {
+	s := small()
+	s.Clients[0].Leave = 25 * time.Second
+	r := New(s, policy(t, "none"), 1)
+	for !r.Step(1000) {
+	}
+	res := r.Result()
+	at, _ := r.Now()
+	if got, want := res.Throughput.V, float64(res.Served)/s.Duration.Seconds(); at != s.Duration || got != want {
+		t.Errorf("throughput %v at %v, want %v at %v", got, at, want, s.Duration)
+	}
+}
+
 func TestOnOff(t *testing.T) {
 	s := small()
 	s.Server.Limit = limit.Limit{}

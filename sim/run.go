@@ -215,7 +215,9 @@ func (r *Run) Now() (at time.Duration, sent int64) { return time.Duration(r.now)
 func (r *Run) Step(n int) (over bool) {
 	for ; n > 0 && !r.done; n-- {
 		if len(r.queue.events) == 0 {
-			r.done = true
+			if r.done = true; r.end < never {
+				r.now = r.end // nothing more happens until then
+			}
 			break
 		}
 		e := r.queue.pop()
