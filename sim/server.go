@@ -21,7 +21,7 @@ type server struct {
 	asked     int64 // requests that arrived
 	last      int64 // when the one before arrived
 	served    int64 // to anyone, also to callers that had gone
-	inside    int   // admitted, and not yet answered
+	inside    int   // batches in work, and requests admitted that are not
 	pools     []pool
 	speed     float64 // how many times as long work takes
 	level     int64   // what was left of Limit after the last decision

@@ -113,6 +113,7 @@ func (r *Run) next(p *pool) {
 		return
 	}
 	p.working++
+	r.server.inside -= n - 1 // a batch takes the place of one
 	ends := r.finishes(p, n)
 	for i, f := range p.queue[:n] {
 		p.queue[i] = nil
@@ -134,8 +135,8 @@ func (r *Run) leave(f *flight) {
 	if v.Service.AtOnce == 0 {
 		return
 	}
-	v.inside--
 	if f.frees {
+		v.inside--
 		r.next(p)
 	}
 	if r.line != nil {

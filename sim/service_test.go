@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
 )
 
 // Services use a part of their limit. Those that are told what remains of it, and
@@ -109,5 +110,31 @@ func TestDrawsBeyondTheRun(t *testing.T) {
 				t.Errorf("%s, seed %d: %d sent, %d served, %d overflow in a minute; want %d, 0, 0", c.name, seed, r.Sent, r.Served, r.Overflow, c.sent)
 			}
 		}
+	}
+}
+
+// As many wait as the queue says, however many a batch in work holds.
+func TestBatchesLeaveTheQueueFree(t *testing.T) {
+	ms := time.Millisecond
+	s := Scenario{
+		Name: "batches", Duration: time.Minute, Network: Network{Latency: 2 * ms},
+		Server: Server{Service: Service{Time: 100 * ms, AtOnce: 1, Queue: 4, Batch: 4}},
+		Clients: []Group{{
+			Processes: 1, Workers: 20,
+			// One goes to work, four wait; they go to work, and four more wait; a fifth is refused.
+			Trace: []time.Duration{60 * ms, 70 * ms, 71 * ms, 72 * ms, 73 * ms, 170 * ms, 171 * ms, 172 * ms, 173 * ms, 258*ms + ms/2},
+		}},
+	}
+	r := New(s, policy(t, "none"), 1)
+	var refused []time.Duration
+	r.Watch = func(p Point) {
+		if !p.Sent && p.Verdict == pace.Throttled {
+			refused = append(refused, p.At)
+		}
+	}
+	for !r.Step(1000) {
+	}
+	if res := r.Result(); res.Served != 10 || len(refused) != 1 || refused[0] != 260*ms+ms/2 {
+		t.Errorf("%d served, refused at %v; want 10, and one refused at 260.5ms", res.Served, refused)
 	}
 }
