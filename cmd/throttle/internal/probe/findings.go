@@ -28,6 +28,7 @@ type findings struct {
 	length   time.Duration // from the first request to the last answer
 	latency  time.Duration // of 99 in 100 answers
 	usual    time.Duration // of half of them
+	least    time.Duration // of the fastest
 	statuses map[int]int   // how many answers of each
 	told     []signal.Policy
 	wait     time.Duration // the longest that a refusal told
@@ -56,7 +57,7 @@ func findingsOf(r reader, host string, all []seen, answers []fit.Answer, ended s
 	}
 	if len(took) > 0 {
 		slices.Sort(took)
-		f.latency, f.usual = took[len(took)*99/100], took[len(took)/2]
+		f.latency, f.usual, f.least = took[len(took)*99/100], took[len(took)/2], took[0]
 	}
 	return f
 }

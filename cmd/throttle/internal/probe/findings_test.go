@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"go/parser"
 	"io"
 	"math"
@@ -37,7 +38,7 @@ func made(m fit.Model) *findings {
 	}
 	return &findings{
 		Result: fit.Result{Candidates: []fit.Candidate{c, {LogLikelihood: -80, Share: 1e-9}}, Decided: true, Used: 90, Refused: 4},
-		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 100 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
+		host:   "api.example.com:8080", length: 12345 * time.Millisecond, latency: 12 * time.Millisecond, usual: 100 * time.Millisecond, least: 3 * time.Millisecond, statuses: map[int]int{200: 85, 429: 4, 0: 1},
 		reader: reader{dialect: signal.For("")},
 	}
 }
@@ -211,8 +212,18 @@ func TestScenario(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &o); err != nil || len(o.Results) != 1 {
 			t.Fatalf("%v: %s", err, stdout)
 		}
-		if got := o.Results[0].Throughput.Median; m.Rate > 0 && math.Abs(got-m.Rate) > 0.1*m.Rate {
-			t.Errorf("%v: its scenario serves %.3g a second, want %.3g\n%s", m, got, m.Rate, text.String())
+		want, latency := m.Rate, f.usual
+		switch m.Kind {
+		case fit.Concurrency: // four workers, as many as it admits
+			want, latency = 4/f.usual.Seconds(), time.Millisecond
+		case fit.Delay: // the usual answer has waited in the queue
+			latency = f.least
+		}
+		if got := o.Results[0].Throughput.Median; want > 0 && math.Abs(got-want) > 0.1*want {
+			t.Errorf("%v: its scenario serves %.3g a second, want %.3g\n%s", m, got, want, text.String())
+		}
+		if line := fmt.Sprintf("network: {latency: %v,", latency); !strings.Contains(text.String(), line) {
+			t.Errorf("%v: its scenario lacks %s\n%s", m, line, text.String())
 		}
 		if i == 0 {
 			clitest.Golden(t, "scenario.yaml", text.String())

@@ -39,7 +39,7 @@ func (f *findings) server() string {
 	switch l, ok := f.asLimit(); {
 	case c.Kind == fit.Concurrency:
 		// Without a queue, more at once are refused.
-		fmt.Fprintf(&b, "  limit: none\n  service: {time: %s, at_once: %d}\n", f.network(), max(c.InFlight, 1))
+		fmt.Fprintf(&b, "  limit: none\n  service: {time: %s, at_once: %d}\n", wholeMillis(f.usual), max(c.InFlight, 1))
 	case c.Kind == fit.Delay:
 		fmt.Fprintf(&b, "  limit: leaky-bucket\n  rate: %s\n  burst: %d\n  queue: 1000\n", rateOf(l), max(l.Burst, 1))
 	case !ok:
@@ -80,9 +80,21 @@ func (f *findings) hints() (names []string) {
 	return names
 }
 
-// network is the latency of the scenario: a millisecond at least.
+// network is the latency of the scenario: the usual one, less what the server has of
+// its own, the work that counts in flight or the wait of a queue.
 func (f *findings) network() time.Duration {
-	return min(max(f.usual.Round(time.Millisecond), time.Millisecond), time.Minute)
+	switch f.limiter().Kind {
+	case fit.Concurrency:
+		return time.Millisecond
+	case fit.Delay:
+		return wholeMillis(f.least)
+	}
+	return wholeMillis(f.usual)
+}
+
+// wholeMillis is a latency as files have it: a millisecond at least.
+func wholeMillis(d time.Duration) time.Duration {
+	return min(max(d.Round(time.Millisecond), time.Millisecond), time.Minute)
 }
 
 // span is how long the scenario lasts: long enough for many windows.
