@@ -16,7 +16,7 @@ func (p Plan) again(tr *trace, w *weighed, now time.Time, left int) (Step, bool)
 	if w.p.long() <= 0 || w.p.kind == Delay || cycles >= confirmed || w.p.n+1 > float64(left) {
 		return Step{}, false
 	}
-	c := &scorer{tr: tr, events: tr.events}
+	c := tr.scorer()
 	g := guess{p: w.p, state: c.after(&w.p)}
 	back := g.when(tr.end, tr.end+tr.latency, 0.2) - tr.end // all of it
 	_, part := math.Modf(float64(cycles) * 0.618)

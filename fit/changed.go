@@ -27,7 +27,7 @@ func (tr *trace) changed(all []weighed) *weighed {
 		}
 		for low, high := 0, len(runs); low < high; {
 			mid := (low + high) / 2
-			early, late := tr.part(w, 0, runs[mid]), tr.part(w, runs[mid], len(tr.events))
+			early, late := tr.part(w, tr.from, runs[mid]), tr.part(w, runs[mid], len(tr.events))
 			switch {
 			case early.cost+late.cost < left && early.p.alike(&late.p):
 				return nil
@@ -51,7 +51,7 @@ func (tr *trace) changed(all []weighed) *weighed {
 // kinds explain all in a small enough part of their params, and they may be split at any
 // of the runs.
 func (tr *trace) worth(all []weighed, parts [2]found, runs []int, at int) bool {
-	early, late := tr.narrowed(parts[0], 0, runs[at]), tr.narrowed(parts[1], runs[at], len(tr.events))
+	early, late := tr.narrowed(parts[0], tr.from, runs[at]), tr.narrowed(parts[1], runs[at], len(tr.events))
 	cost := parts[0].cost + parts[1].cost + early + late
 	return cost+odds+math.Log(float64(len(runs))) < all[0].cost-penalty(&all[0].p, tr.latency)+all[0].narrow()
 }

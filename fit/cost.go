@@ -50,6 +50,11 @@ type scorer struct {
 	shared  bool      // other callers are weighed
 }
 
+// scorer is one of all that was seen.
+func (tr *trace) scorer() *scorer {
+	return &scorer{tr: tr, events: tr.events, from: tr.from}
+}
+
 // cost is the negative log-likelihood of the events under p, as far as it is
 // below bound.
 func (c *scorer) cost(p *params, bound float64) (sum float64) {
@@ -142,7 +147,7 @@ func (c *scorer) serve(s *state, e *event) float64 {
 
 // insideCost is the cost of a concurrency limit.
 func (c *scorer) insideCost(p *params, bound float64) (sum float64) {
-	for i := range c.events {
+	for i := c.from; i < len(c.events); i++ {
 		e := &c.events[i]
 		if e.n == 0 {
 			sum += refusedCost(p.n-e.inside-e.slack, p.n)

@@ -26,19 +26,19 @@ const strange = 1e-4
 // callers, as far as it is below bound.
 func (c *scorer) crowdCost(p *params, bound float64) float64 {
 	d := crowd{p: p, blur: c.blur(p), log: history{runs: c.bins[:0]}}
-	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) == 0 {
+	if p.n < 1 || p.period < 0 || p.rate < 0 || len(c.events) <= c.from {
 		return hopeless
 	}
 	if p.first {
 		return c.firstCost(p, bound)
 	}
-	d.begin(c.events[0].from)
+	d.begin(c.events[c.from].from)
 	return c.crowdSum(&d, bound)
 }
 
 // crowdSum is the cost of the events from a beginning.
 func (c *scorer) crowdSum(d *crowd, bound float64) (sum float64) {
-	for i := range c.events {
+	for i := c.from; i < len(c.events); i++ {
 		e := &c.events[i]
 		sum += d.answer(e)
 		if e.told == e.told {

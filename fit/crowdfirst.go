@@ -26,9 +26,9 @@ const (
 // first request, of other callers too, as far as it is below bound: the sum over
 // the times at which each window may have begun.
 func (c *scorer) firstCost(p *params, bound float64) (sum float64) {
-	f := firsts{p: p, blur: c.blur(p), off: max(c.tr.jitter, 5e-4), at: c.events[0].from, all: c.windows[:0], spare: c.spare[:0]}
-	f.rest(c.events[0].from, 1)
-	for i := range c.events {
+	f := firsts{p: p, blur: c.blur(p), off: max(c.tr.jitter, 5e-4), at: c.events[c.from].from, all: c.windows[:0], spare: c.spare[:0]}
+	f.rest(c.events[c.from].from, 1)
+	for i := c.from; i < len(c.events); i++ {
 		if sum += f.answer(&c.events[i]); sum > bound {
 			break
 		}

@@ -77,6 +77,23 @@ func TestTruthExplains(t *testing.T) {
 	}
 }
 
+// TestTruthExplainsALongPast: what was served before the events that are kept explains
+// the refusals among them.
+func TestTruthExplainsALongPast(t *testing.T) {
+	for _, x := range limits[1:] { // a bucket refills within runs that are merged
+		for seed := range uint64(5) {
+			tr := readTrace(untold(play(x.limit, seed, 1000)))
+			if cost := tr.scorer().cost(&x.p, math.Inf(1)); cost != 0 || tr.from == 0 {
+				t.Errorf("%v, seed %d: the truth costs %v after %d events", x.limit, seed, cost, tr.from)
+			}
+		}
+	}
+	x := limits[3]
+	if r := Fit(untold(play(x.limit, 3, 1000))); !r.Decided || r.Shared || r.Candidates[0].Kind != x.p.kind {
+		t.Errorf("%v: %v, decided %t, shared %t: %s", x.limit, r.Candidates[0].Model, r.Decided, r.Shared, r.Why)
+	}
+}
+
 // TestFitPastRequests: a log of requests that nobody planned is enough where it
 // is long, also in any order.
 func TestFitPastRequests(t *testing.T) {
@@ -207,7 +224,7 @@ func TestTraceIsBounded(t *testing.T) {
 		all = append(all, Answer{Sent: at, Ended: at, Refused: i%50 == 49})
 	}
 	tr := readTrace(all)
-	if len(tr.events) > 2*mostEvents || tr.used != MaxAnswers {
+	if len(tr.events)-tr.from > 2*mostEvents || tr.from > 2*mostEvents || tr.used != MaxAnswers {
 		t.Errorf("%d events of %d answers", len(tr.events), tr.used)
 	}
 }

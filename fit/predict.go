@@ -22,7 +22,7 @@ const far = 9.0
 // guesses are the likely kinds, each with its params and those at the ends of
 // their spans.
 func (tr *trace) guesses(all []weighed) (gs []guess) {
-	c := &scorer{tr: tr, events: tr.events}
+	c := tr.scorer()
 	best := all[0].cost - all[0].gain
 	for kind, w := range all {
 		off := w.cost - w.gain - best

@@ -97,7 +97,8 @@ func Fit(answers []Answer) Result {
 
 // weighAll weighs every kind that the answers do not exclude.
 func (tr *trace) weighAll() (all []weighed) {
-	c := &scorer{tr: tr, events: tr.events, ceiling: math.Inf(1)}
+	c := tr.scorer()
+	c.ceiling = math.Inf(1)
 	add := func(w weighed) {
 		w.cost += penalty(&w.p, tr.latency)
 		c.ceiling = min(c.ceiling, w.cost+4*excluded) // other callers may explain them
@@ -231,11 +232,11 @@ func (p *params) countName() string {
 
 // unexplained counts the events that cost something under p.
 func (tr *trace) unexplained(p *params) (n int) {
-	c := &scorer{tr: tr}
+	c := tr.scorer()
 	alone := *p
 	alone.others = 0
 	was := 0.0
-	for i := range tr.events { // quadratic in at most a few hundred
+	for i := tr.from; i < len(tr.events); i++ { // quadratic in at most a few hundred
 		c.events = tr.events[:i+1]
 		if x := c.cost(&alone, math.Inf(1)); x > was+1 {
 			n, was = n+1, x

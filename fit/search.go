@@ -22,8 +22,8 @@ func (c *scorer) search(kind Kind, first bool) found {
 	all := c.tr.events
 	c.least, c.kept = math.Inf(1), c.kept[:0]
 	var best []found
-	for _, part := range parts(len(all)) {
-		c.events = all[:part]
+	for _, part := range parts(len(all) - c.from) {
+		c.events = all[:c.from+part]
 		for i := range best {
 			best[i].cost = c.solve(&best[i].p, c.ceiling)
 		}

@@ -153,7 +153,7 @@ func (c *scorer) turned(p params, s float64) (all []params) {
 	if !c.phased(&p) {
 		return nil
 	}
-	windows := math.Floor((p.edge - c.events[0].from) / p.period)
+	windows := math.Floor((p.edge - c.events[c.from].from) / p.period)
 	for _, k := range [...]float64{1 + s, 1 / (1 + s), 1 + s/8, 1 / (1 + s/8)} {
 		for _, w := range [...]float64{windows, windows / 2} {
 			q := p

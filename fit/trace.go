@@ -16,6 +16,7 @@ const mostEvents = 160
 type trace struct {
 	origin  time.Time
 	events  []event
+	from    int     // of events, the first that costs something
 	end     float64 // of the last answer
 	latency float64 // median
 	jitter  float64
@@ -238,10 +239,23 @@ func (tr *trace) merge() {
 		}
 		tr.events = append(tr.events, e)
 	}
-	if n := len(tr.events); n > 2*mostEvents {
-		tr.events = tr.events[n-2*mostEvents:]
-	}
+	tr.crop()
 	tr.date()
+}
+
+// crop leaves the latest events. What was served before them explains refusals among
+// them, so the last of that stays, and costs nothing.
+func (tr *trace) crop() {
+	var before []event
+	for i := len(tr.events) - 2*mostEvents - 1; i >= 0 && len(before) < 2*mostEvents; i-- {
+		if e := tr.events[i]; e.n > 0 {
+			e.told = math.NaN()
+			before = append(before, e)
+		}
+	}
+	slices.Reverse(before)
+	tr.from = len(before)
+	tr.events = append(before, tr.events[max(0, len(tr.events)-2*mostEvents):]...)
 }
 
 // date gives the merged runs the time of each of their requests: a log of thousands gives
