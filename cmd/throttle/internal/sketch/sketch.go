@@ -120,7 +120,7 @@ func Since(t time.Time) time.Time { return time.Unix(0, (PaneAt(t)-1)*int64(Pane
 
 // Every returns how many decisions stand for one that is to be counted by a measure in
 // a pane, with that weight: 1 until about 262,144 were counted by it, then 16 until as
-// many more were, some 4.2 million decisions later, and 64 from then on.
+// many more were, some 4.2 million decisions later, and 128 from then on.
 func (s *Sketch) Every(pane int64, by By) uint32 {
 	is := s.progress[by].Load()
 	switch n := is & (1<<32 - 1); {
