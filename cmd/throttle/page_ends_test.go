@@ -239,7 +239,7 @@ func (h hand) mistakes() {
 	h.Write(field, "400d")
 	h.Write(form("raise")+"[name=why]", "a mistake")
 	h.Press(form("raise") + "button")
-	h.Await(`document.getElementById("alert")?.textContent === 'for: "400d" must be at most 366d; what is to last stands in the rules'`)
+	h.Await(`document.getElementById("alert")?.textContent === 'for: "400d" must be at most 366d; write lasting changes into the rules'`)
 	h.Await(`document.querySelector(` + browsertest.Quoted(field) + `).value === "400d" && document.querySelector(` + browsertest.Quoted(field) + `).ariaInvalid === "true"`)
 	h.Await(`document.querySelector(` + browsertest.Quoted(form("raise")+"[name=why]") + `).value === "a mistake" && document.querySelector(` + browsertest.Quoted(form("raise")+"[name=times]") + `).value === "50"`)
 }

@@ -64,12 +64,12 @@ func (l *lasting) ends(now time.Time) (time.Time, error) {
 			return until, failf(http.StatusBadRequest, "for: %.40q must be a time above zero, as 90s, 15m, 1h30m or 3d", l.For)
 		}
 		if d > maxLasting {
-			return until, failf(http.StatusBadRequest, "for: %.40q must be at most 366d; what is to last stands in the rules", l.For)
+			return until, failf(http.StatusBadRequest, "for: %.40q must be at most 366d; write lasting changes into the rules", l.For)
 		}
 		return whole(now.Add(d)), nil
 	}
 	if left := until.Sub(now); left <= 0 || left > maxLasting {
-		return until, failf(http.StatusBadRequest, "until: %s must be in the next 366 days; what is to last stands in the rules", until.Format(time.RFC3339))
+		return until, failf(http.StatusBadRequest, "until: %s must be in the next 366 days; write lasting changes into the rules", until.Format(time.RFC3339))
 	}
 	return whole(until), nil
 }

@@ -44,8 +44,8 @@ func TestFor(t *testing.T) {
 		{text: "1d-1h", err: `for: "1d-1h" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
 		{text: "1d1d", err: `for: "1d1d" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
 		{text: "99999d", err: `for: "99999d" must be a time above zero, as 90s, 15m, 1h30m or 3d`},
-		{text: "367d", err: `for: "367d" must be at most 366d; what is to last stands in the rules`},
-		{text: "10000h", err: `for: "10000h" must be at most 366d; what is to last stands in the rules`},
+		{text: "367d", err: `for: "367d" must be at most 366d; write lasting changes into the rules`},
+		{text: "10000h", err: `for: "10000h" must be at most 366d; write lasting changes into the rules`},
 	} {
 		until, err := (&lasting{For: c.text}).ends(now)
 		switch left := until.Sub(now); {
