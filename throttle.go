@@ -210,12 +210,12 @@ func (t *Throttle) SetMaxInFlight(n int) {
 	t.pump(now, nil)
 }
 
-// Forecast returns the time until the n-th call in line may start, as things
-// are: zero if at once, [pace.Never] if it is unknown because a call in flight has
-// to end first. Of a call that the rate holds back too, it is the wait for the rate
-// alone: so while MaxInFlight calls are in flight and the rate is free, Forecast(1)
-// is Never, and Forecast(2) is known. A new call would be number Waiting()+1. An n
-// below 1 counts as 1.
+// Forecast returns the time until the n-th call in line may start, if nothing
+// changes: zero if at once, [pace.Never] if a call in flight has to end first, as
+// that may take any time. If the call has to wait for the rate as well,
+// Forecast is the wait for the rate alone. So while MaxInFlight calls are in flight
+// and the rate would admit one call now, Forecast(1) is Never and Forecast(2) is a
+// time. A new call would be number Waiting()+1. An n below 1 counts as 1.
 func (t *Throttle) Forecast(n int) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 type Store struct {
 	// MaxKeys is the number of keys that the table has room for; twice as many
 	// would fill every slot. A key takes the room of two if its State does not
-	// pack: that of a TokenBucket with a Count above 65,536 after division by
-	// what it has in common with the microseconds of the Period, or of a window
-	// that has used more than 65,535. If zero or below, 1,000,000, or what
-	// MaxBytes allows. It must not change after first use.
+	// fit one word: under a TokenBucket if Count, divided by its greatest common
+	// divisor with the Period in microseconds, is above 65,536; under a window if
+	// more than 65,535 were used. If zero or below, 1,000,000, or what MaxBytes
+	// allows. It must not change after first use.
 	MaxKeys int
 	// MaxBytes bounds the size of the table. If zero or below, 32 for each of
 	// MaxKeys. If both are set, the smaller bound holds. It must not change after

@@ -29,7 +29,7 @@ import (
 // refused by 429 may have run, as may one that was answered by a redirect.
 //
 // It is true if unknown: for an answer that did not come through a Transport,
-// and for an error whose text alone an http.Client kept, as it does when its
+// and for an error of which an http.Client kept only the text, as it does when its
 // Timeout ends. Use the deadline of a context instead.
 func MayHaveRun(a *http.Response, err error) bool {
 	if err != nil {

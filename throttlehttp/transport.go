@@ -52,11 +52,11 @@ import (
 // The zero value is ready. A Transport is safe for concurrent use; it must not
 // be copied, nor its fields changed, after first use.
 type Transport struct {
-	// Base sends the requests. If nil, http.DefaultTransport; where that is this
-	// Transport, what it was at the start of the program. Where it wraps this
-	// Transport, Base must be set. Base should not retry by itself: layers of
-	// retries multiply, see Warn. If Base is, or wraps, another Transport, that
-	// inner one paces and learns, but only this one retries.
+	// Base sends the requests. If nil, http.DefaultTransport; if the program has
+	// set that to this Transport, its value at the start of the program. If
+	// http.DefaultTransport wraps this Transport, Base must be set. Base should not
+	// retry by itself: layers of retries multiply, see Warn. If Base is, or wraps,
+	// another Transport, that inner one paces and learns, but only this one retries.
 	Base http.RoundTripper
 	// Name returns the name under which a request shares one Throttle with
 	// others: a host, a route, a customer. If nil, the host and port of the
@@ -93,12 +93,12 @@ type Transport struct {
 	// Dialect returns how the server of a request reports its limits. If nil,
 	// or if it returns nil, signal.For the host of the URL.
 	Dialect func(*http.Request) *signal.Dialect
-	// Bodies also reads the beginning of bodies, signal.MaxBody bytes, of all
-	// answers where the dialect of the host uses it: some servers report
-	// throttling only there, with a status such as 200. Such an answer is
+	// Bodies reads the beginning of the body, signal.MaxBody bytes, of every
+	// answer if the dialect of the host uses it: some servers report throttling
+	// only there, with a status such as 200. An answer whose body is read is
 	// returned once that much of it has arrived, or half a second after its
-	// header. If false, that holds for answers of 400 and above, up to 16 KiB of
-	// each, and for answers of GraphQL (a path that ends in /graphql or
+	// header. If false, bodies are read only of answers of 400 and above, up to
+	// 16 KiB of each, and of answers of GraphQL (a path that ends in /graphql or
 	// /graphql.json) that are no streams.
 	Bodies bool
 	// Warn is called when Base sent one try of a request more than once: r is the

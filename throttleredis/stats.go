@@ -7,10 +7,10 @@ import (
 
 // Stats are the numbers of a [Store] since its first use.
 type Stats struct {
-	// Replaced counts, for each of the Slots in use, how often another process
-	// answered than before, as after a fail-over, a restart or a move of slots, or
-	// the same one after it was a replica and may have lost writes. Unless Expect
-	// announced it, keys then started used up.
+	// Replaced counts, for each of the Slots in use, how often the answer came from
+	// another server process than before (a fail-over, a restart, a move of slots),
+	// or from the same one after it was a replica and may have lost writes. Unless
+	// Expect announced it, keys then started used up.
 	Replaced int64
 	// Flushed counts how often all keys of one of the Slots were gone while its
 	// process ran on, as after FLUSHALL. Keys started full, or used up with Strict.

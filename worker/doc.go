@@ -38,9 +38,9 @@
 // A record that waits, for its turn, for the record of the same key before it or
 // for a retry, has no goroutine and no place in flight: there are at most
 // MaxInFlight goroutines in Handle, 16 in Dead, one that waits for the Throttle,
-// and 16 that are kept for what starts next. There is one more for each call of
-// OnEvent or Room that has not returned, whose number nothing bounds: they should
-// return soon. [Worker.Stats] reports which bound holds back the stream.
+// and 16 that are kept for what starts next. Each call of OnEvent or Room that has
+// not returned holds one more, and nothing bounds their number: they should return
+// soon. [Worker.Stats] reports which bound holds back the stream.
 //
 // # Testing
 //

@@ -107,8 +107,8 @@ type Worker[R any] struct {
 	// Dead takes a record that was given up: with the error of Handle, inside a
 	// [*throttle.Error] if its Tries are used up. Once it has returned nil, the record
 	// counts as done. If it fails, it is called again after a rest, until the
-	// assignment ends. At most 16 calls run at once, and while more records are to go
-	// there, no try starts.
+	// assignment ends. At most 16 calls run at once; while further records wait for
+	// a call, no try starts.
 	//
 	// If nil, the assignment stops: no further try of it starts, its frontier
 	// stays at that record, and [Assignment.Err] says why.
@@ -203,11 +203,11 @@ func (w *Worker[R]) throttle() *throttle.Throttle {
 	return &w.own
 }
 
-// Drain ends all assignments, for a shutdown: none accepts further records,
-// records that were tried, and those below them, get until the end of ctx to be
-// done, and the others are dropped. Then what is left is cancelled, and Drain
-// returns the Cause of ctx; nil if nothing was left. The frontiers may be
-// committed after it.
+// Drain ends all assignments, for a shutdown. They accept no further records.
+// Records that were tried, and those below them, have until the end of ctx to be
+// done; all others are dropped at once. What is not done then is cancelled, and
+// Drain returns the Cause of ctx; nil if all was done. Commit the frontiers after
+// it.
 func (w *Worker[R]) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	all := slices.Clone(w.live)
