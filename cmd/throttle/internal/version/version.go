@@ -23,7 +23,7 @@ Usage: throttle version [flags]
 
 It prints 'throttle', the version of its module, that of Go, and the platform.
 In a program that was built from a checkout the version is that of the commit,
-or (devel) where Go did not look at it.
+or (devel) if Go recorded none.
 
 Flags:
   -licenses  list what the program links: each module and its version, the
