@@ -29,12 +29,13 @@ const help = `throttle sim simulates policies in virtual time and compares them.
 Usage: throttle sim [flags] [SCENARIO ...]
 
 A SCENARIO is a built-in name (see -list) or a YAML file. Default: heroku.
-With the word scoreboard before them, all in one table, for 120 columns: the
-median and the worst of what matters. Default then: all that are built in, and
-all policies and peers; where callers can drown the server, also none and
-adaptive with a learnt concurrency limit. Runs stop at 2,000,000 requests, and
-where there are 10,000 workers or more there are 3 runs at most. With the word survey in their
-place, scenarios drawn at random: see 'throttle sim survey -h'.
+'throttle sim scoreboard' puts all scenarios in one table, 120 columns wide: the
+median and the worst of the main measures. Without a SCENARIO it runs all
+built-in ones, under all policies and peers, and where callers can overload the
+server also under none and adaptive with a learnt concurrency limit. It stops a
+run at 2,000,000 requests, and makes at most 3 runs where there are 10,000
+workers or more. 'throttle sim survey' draws scenarios at random: see 'throttle
+sim survey -h'.
 
 Flags, before or after the scenarios:
   -policy a,b    the policies to compare, with settings if need be:
