@@ -68,7 +68,7 @@ func TestTake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name == "postgres" {
 				_, stderr, code := s.take(t, "-store", url, "2/h", "k")
-				if code != 1 || !strings.Contains(stderr, "call Create") {
+				if code != 1 || !strings.Contains(stderr, "call Create") || !strings.Contains(stderr, "which 'throttle take -create' makes") {
 					t.Errorf("without tables: code %d, stderr %q", code, stderr)
 				}
 				s.take(t, "-store", url, "-create", "2/h", "k", "0")

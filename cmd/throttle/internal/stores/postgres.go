@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,7 +39,7 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 		return nil, exit.Failf(o.Command+": %s: %v", name, err)
 	}
 	s := &throttlesql.Store{Table: table, Query: func(ctx context.Context, sql string, args ...any) throttlesql.Row {
-		return pool.QueryRow(ctx, sql, args...)
+		return advised{pool.QueryRow(ctx, sql, args...), o.Command}
 	}}
 	if o.Create {
 		if err := s.Create(ctx); err != nil {
@@ -47,6 +48,26 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 		}
 	}
 	return &Named{s, name, pool.Close, true}, nil
+}
+
+// advised is a row of a statement whose error about a table or a function that is
+// missing says how a command makes it: that of the library names a method.
+type advised struct {
+	throttlesql.Row
+	command string
+}
+
+// Scan reads the row.
+func (r advised) Scan(dest ...any) error {
+	err := r.Row.Scan(dest...)
+	var of interface{ SQLState() string }
+	if !errors.As(err, &of) || !slices.Contains([]string{"42P01", "42883", "3F000"}, of.SQLState()) {
+		return err
+	}
+	if r.command == "serve" {
+		return fmt.Errorf("%w, which create: true in the section store makes", err)
+	}
+	return fmt.Errorf("%w, which 'throttle take -create' makes", err)
 }
 
 // cutTable cuts table=NAME out of a URL, as libpq does not know it.

@@ -101,3 +101,26 @@ func TestPostgresURLHidesPassword(t *testing.T) {
 		}
 	}
 }
+
+// refused is a row of a statement that PostgreSQL refused, with this SQLSTATE.
+type refused string
+
+func (r refused) Scan(...any) error { return r }
+func (r refused) Error() string     { return "SQLSTATE " + string(r) }
+func (r refused) SQLState() string  { return string(r) }
+
+// TestPostgresMissing: of tables that are missing an error says how the command makes
+// them, not only how the library does; other errors are those of PostgreSQL.
+func TestPostgresMissing(t *testing.T) {
+	for _, tt := range []struct{ command, state, want string }{
+		{"take", "42P01", "SQLSTATE 42P01, which 'throttle take -create' makes"},
+		{"gateway", "42883", "SQLSTATE 42883, which 'throttle take -create' makes"},
+		{"serve", "3F000", "SQLSTATE 3F000, which create: true in the section store makes"},
+		{"serve", "42501", "SQLSTATE 42501"},
+	} {
+		err := advised{refused(tt.state), tt.command}.Scan()
+		if of := refused(""); err.Error() != tt.want || !errors.As(err, &of) || string(of) != tt.state {
+			t.Errorf("%s, state %s: %v, want %s", tt.command, tt.state, err, tt.want)
+		}
+	}
+}
