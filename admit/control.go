@@ -73,18 +73,20 @@ type Control struct {
 	// streams behind another Control: they would teach it that requests take
 	// long.
 	Shed *Shedder
-	// Spread is jitter on RetryAfter: it bounds how much longer than necessary a
-	// refused caller is asked to wait. Each gets a time of its own, one after
-	// the other at the rate of the limit, so that they do not all return at once
-	// (thundering herd); beyond the bound, times start over from the earliest. A
-	// caller that asks too early gets the same time again, unless that is beyond the
-	// bound by now, as where its limit was raised. It is recognised by
+	// Spread is jitter on RetryAfter, against a thundering herd: it bounds how much
+	// longer than necessary a refused caller is asked to wait. Each refused caller
+	// gets a time of its own, one after the other at the rate of the limit; beyond
+	// the bound, times start over from the earliest. If zero, a minute; below zero,
+	// all get the earliest time.
+	//
+	// A caller that asks too early gets the same time again, unless that is now
+	// beyond the bound, as where its limit was raised. It is recognised by
 	// [Request.Caller]; if that is empty, by its address and the fields Forwarded,
-	// X-Forwarded-For, X-Real-IP, Authorization and User-Agent. As several callers
-	// may agree in all of these, a request on another connection counts as the same
-	// caller only a second or more after its latest refusal. If zero, a minute;
-	// below zero, all get the earliest time. Times are kept for at most 10,000 keys and 10,000 callers; beyond
-	// that those longest without a refusal are forgotten.
+	// X-Forwarded-For, X-Real-IP, Authorization and User-Agent. Several callers may
+	// agree in all of these, so a request on another connection counts as the same
+	// caller only a second or more after its latest refusal. Times are kept for at
+	// most 10,000 keys and 10,000 callers; beyond that, those longest without a
+	// refusal are forgotten.
 	Spread time.Duration
 	// Milliseconds computes RetryAfterWhole from RetryAfter, by rounding up:
 	// for callers that all read milliseconds, as throttlehttp.Transport does and
