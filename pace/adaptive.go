@@ -259,6 +259,9 @@ func (a *Adaptive) excuse(o *Outcome) {
 func (a *Adaptive) learn(now time.Time, o Outcome) {
 	s, sent := now.Sub(a.base).Seconds(), o.Sent.Sub(a.base).Seconds()
 	a.undo.valid = false
+	if sent >= a.rowAt && (o.Verdict == Ignored || o.Verdict == Failed) {
+		a.void++
+	}
 	a.heard.note(now, o)
 	a.follow(s, o.Hints.Share)
 	if a.closed && sent >= a.block { // an earlier probe will do, where answers take longer than patience

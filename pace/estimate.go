@@ -14,7 +14,8 @@ import "math"
 //
 //     trust is the confidence in x. It begins with a few requests, so that the
 //     first rows move the rate far; it adds up what was served, and is halved by a
-//     row in which next to nothing was.
+//     row in which next to nothing was. Requests that failed, or taught nothing, count
+//     in n, as they had their turns of t: else an outage would cut base to next to nothing.
 //
 //   - The further refusals of a row say only that the limit still holds, or that
 //     the server is away. They cut base by half of L, and space what is sent to
@@ -24,7 +25,8 @@ import "math"
 //   - The first that is served ends the row. The rate comes back to base by a factor
 //     of 3 with each request that is served. A row counts as time in t up to twice the
 //     row before, or three times the time of service: windows are used up time after
-//     time, an outage comes once.
+//     time, an outage comes once. One longer than T that did not come before, in a life
+//     longer than it, is an outage, and counts by the row before alone.
 //
 // T, the time in which the rate feels its way up by G, is Probe at the usual
 // rate and falls with the rate to the power of -0.2, so that x T p = G/L still has
@@ -50,7 +52,8 @@ type estimate struct {
 	trust    float64 // in requests, what floor is worth
 	period   float64 // T, seconds
 	accepted float64 // how many were sent since the last row began, and served
-	total    float64 // and since it began to learn, less where base fell
+	void     float64 // and how many of those failed, or taught nothing
+	total    float64 // served since it began to learn, less where base fell
 	refused  int     // of the row that has not ended; 0: it has
 	rowAt    float64 // when the last row began
 	roundAt  float64 // what was sent before, and refused, is of the refusals so far
@@ -198,8 +201,12 @@ func (a *Adaptive) throttled(s, sent float64) {
 		return
 	}
 	live := max(sent-max(a.liveAt, a.rowAt)-a.idle, 0) // liveAt is earlier where growth began with a lead
-	t := live + min(a.dead, max(2*a.deadThen, 2/rate, counted*live))
-	served := (a.accepted + a.trust) / (t + a.trust/rate)
+	once := counted * live
+	if a.dead > max(a.period, a.settled()) && a.rowAt-a.born > a.dead {
+		once = 0 // an outage: a window would have shown itself before
+	}
+	t := live + min(a.dead, max(2*a.deadThen, 2/rate, once))
+	served := (a.accepted + a.void + a.trust) / (t + a.trust/rate)
 	if a.accepted < leastTrust {
 		a.trust = max(leastTrust, a.trust/2)
 	} else {
@@ -276,7 +283,7 @@ func (a *Adaptive) spread() {
 
 // cut begins a new row at floor, or what is as good as one.
 func (a *Adaptive) cut(s float64) {
-	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.idle = s, s, s, s, 0, 0
+	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.void, a.idle = s, s, s, s, 0, 0, 0
 	t := min(2*(s-a.born), a.settled())
 	young := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
 	if c := a.level.policy; c > 0 { // what is stated need not be felt for, however slow it is
