@@ -48,6 +48,9 @@ func (c *call) try(ctx context.Context) throttle.Result {
 		c.attempts.gates.warn(c.Call, int(answers))
 	}
 	r := report(ctx, time.Now(), c.out.Result, c.err)
+	if c.err != nil && r.Verdict == pace.Served && !w.sends.Load() {
+		r.Verdict = pace.Ignored // there was no answer: it was not sent, as without credentials
+	}
 	// Of several answers only the last is known.
 	c.mayHaveRun = c.mayHaveRun || c.err != nil && (answers > 1 || r.Verdict != pace.Throttled && w.mayHaveRun(c.err))
 	rewinds := req == nil || req.GetStream() == nil || req.IsStreamSeekable()

@@ -214,6 +214,25 @@ func TestCredentialsOnTheWire(t *testing.T) {
 	}
 }
 
+// TestWithoutCredentials: a call that was not sent says nothing about the service.
+func TestWithoutCredentials(t *testing.T) {
+	var ends []pace.Verdict
+	g := quick(&throttle.Throttle{OnEvent: func(e throttle.Event) {
+		if e.Kind == throttle.Ends {
+			ends = append(ends, e.Report.Verdict)
+		}
+	}})
+	expired := coded("ExpiredToken")
+	s := &sdk{gates: g, retryer: retry.NewStandard(), op: "PutItem", login: func(context.Context) error { return expired }}
+	_, err := s.call(t.Context(), &putInput{})
+	if e := failure(t, err); e.MayHaveRun || e.Tries != 1 || !errors.Is(err, expired) {
+		t.Errorf("%v: MayHaveRun %t after %d tries, want %v, false after 1", err, e.MayHaveRun, e.Tries, expired)
+	}
+	if !slices.Equal(ends, []pace.Verdict{pace.Ignored}) {
+		t.Errorf("learnt %v, want nothing", ends)
+	}
+}
+
 // TestThrottleUnderneath: a Throttle in the HTTP client has tried already.
 func TestThrottleUnderneath(t *testing.T) {
 	s := &sdk{gates: quick(&throttle.Throttle{}), retryer: retry.NewStandard(), op: "PutItem"}
