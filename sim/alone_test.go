@@ -69,8 +69,12 @@ func TestAloneInShortLogs(t *testing.T) {
 		period  time.Duration
 		latency time.Duration
 	}{
-		{5, time.Second, 80 * time.Millisecond}, {20, time.Second, 80 * time.Millisecond}, {20, time.Second, time.Millisecond},
-		{50, time.Second, 40 * time.Millisecond}, {100, time.Second, 40 * time.Millisecond}, {60, 10 * time.Second, 40 * time.Millisecond},
+		{5, time.Second, 80 * time.Millisecond},
+		{20, time.Second, 80 * time.Millisecond},
+		{20, time.Second, time.Millisecond},
+		{50, time.Second, 40 * time.Millisecond},
+		{100, time.Second, 40 * time.Millisecond},
+		{60, 10 * time.Second, 40 * time.Millisecond},
 	} {
 		r := play(t, Scenario{
 			Name: "log", Duration: 10 * time.Minute,
