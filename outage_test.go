@@ -60,6 +60,7 @@ func TestLimitAfterAnOutage(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			mu.Lock()
 			defer mu.Unlock()
+			t.Logf("%s: %d served and %d refused in five minutes after an outage of ten, at 10 a second", name, served, refused)
 			if served < 2850 || refused > 30 {
 				t.Errorf("%s: %d served and %d refused in five minutes after an outage of ten, at 10 a second; want 2850 and at most 30", name, served, refused)
 			}

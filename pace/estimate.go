@@ -14,8 +14,8 @@ import "math"
 //
 //     trust is the confidence in x. It begins with a few requests, so that the
 //     first rows move the rate far; it adds up what was served, and is halved by a
-//     row in which next to nothing was. Requests that failed, or taught nothing, count
-//     in n, as they had their turns of t: else an outage would cut base to next to nothing.
+//     row in which next to nothing was. In n count requests that failed as well, or taught
+//     nothing, as they had their turns of t: else an outage would cut base to next to nothing.
 //
 //   - The further refusals of a row say only that the limit still holds, or that
 //     the server is away. They cut base by half of L, and space what is sent to
@@ -52,7 +52,7 @@ type estimate struct {
 	trust    float64 // in requests, what floor is worth
 	period   float64 // T, seconds
 	accepted float64 // how many were sent since the last row began, and served
-	void     float64 // and how many of those failed, or taught nothing
+	void     float64 // and how many failed instead, or taught nothing
 	total    float64 // served since it began to learn, less where base fell
 	refused  int     // of the row that has not ended; 0: it has
 	rowAt    float64 // when the last row began

@@ -10,7 +10,7 @@ import "math"
 //	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket,
 //	                      and at most 1 while it has r in flight; above theta no more than r
 //	                      in the longest Retry-After, as a log gives nothing back for so long,
-//	                      where no reset was stated with that
+//	                      where no reset was stated with that, nor a share
 //	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
 //	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate, and at
 //	                      most by a factor of e a second: more answers are no reason to grow faster; where the
@@ -252,7 +252,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	most = widest
 	if a.share.agreed > 0 { // theta is drawn to it, and does not fall while a wide swing lasts
-		most, l.ends.ahead = widestPart, 0 // nor is it of a log, which gives nothing back for long
+		most, l.ends.ahead = widestPart, 0 // and no log, which gives nothing back for long, states one
 	}
 	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {
