@@ -109,7 +109,7 @@ func (h *held) Close() error {
 	case <-h.done:
 		return h.end()
 	default:
-		go h.end() // which may wait for the Read of fill, as in gzip
+		go h.end() // in gzip it waits for the Read of fill, which the server or the context ends
 		return nil
 	}
 }
