@@ -51,6 +51,7 @@ type level struct {
 
 	buckets
 	windows
+	leaps leaps
 	divided
 	met     bool    // something was refused
 	policy  float64 // limit over window as the server states it, a second
@@ -80,8 +81,11 @@ const (
 	leastApart = 2.0  // or so much
 	short      = 10.0 // seconds
 	few        = 12.0 // requests in a stated policy, of which what remains says too little
-	fresh      = 10.0 // times in a window answers must be able to come, that what remains is acted on
-	old        = 4.0  // and, once it is
+	fresh      = 20.0 // times in a window answers must be able to come, that what remains is acted on,
+	aged       = 15.0 // and, once it is;
+	opened     = 10.0 // where it is known what the limit is,
+	old        = 4.0  // and, once it is acted on
+	briefest   = 3.0  // seconds
 )
 
 // rate is the rate a second at s, with flying requests in flight.
@@ -90,6 +94,9 @@ func (l *level) rate(s float64, flying int) float64 {
 		if left := l.resetAt - s; left > 0 {
 			if l.burst || l.alone() {
 				left = min(left, rush)
+			}
+			if l.known() { // leave something to those that do not know it yet
+				left *= 1 + max(l.peers-1, 0)/2
 			}
 			return max(l.r, 0.01) / left
 		}
@@ -106,30 +113,6 @@ func (l *level) rate(s float64, flying int) float64 {
 		return min(l.theta*f, max(l.theta, l.r/long), fastest)
 	}
 	return min(l.theta*f, fastest)
-}
-
-// within is the instant at for the next start, seen in the light of the window:
-// at its end when nothing is left in it, and never later. A reset further ahead
-// than an hour is not trusted blindly: then there is one try an hour, unless a window
-// has ended when its reset had said so long before, or the policy is of one so long.
-func (l *level) within(s, at float64) float64 {
-	if !l.on || !l.window || s >= l.resetAt {
-		return at
-	}
-	if look := l.resetAt - lastPart*(l.resetAt-l.agreed); s < look && l.doubtful() {
-		return max(at, look)
-	}
-	if end := min(l.resetAt, s+min(max(patient, l.proven, l.length), 86400)) + l.late; l.r < 1 || l.pass || at > end {
-		return end
-	}
-	return at
-}
-
-// sent counts a request against the window, until an answer tells better.
-func (l *level) sent(took float64) {
-	if l.on && l.window {
-		l.r = max(l.r-took, 0)
-	}
 }
 
 // tell learns the policy, and forgets it and the level where the server has stated
@@ -183,8 +166,8 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		l.apportion(a.flying, o)
 	}
 	l.company.observe(a, s, o.Verdict)
-	kept := l.kept.agrees && !l.window
-	if l.stale(a.rtt) || l.scant() || kept || l.small() && !l.window || l.company.crowded {
+	kept := l.kept.agrees && (!l.window || l.leaps.seen())
+	if kept || a.misled() {
 		switch {
 		case l.on:
 			a.leaveLevel(s)
@@ -208,6 +191,15 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	}
 	l.learn(a, s, sent, o)
 	return true
+}
+
+// misled reports whether the law without hints does better than what remains.
+func (a *Adaptive) misled() bool {
+	l := &a.level
+	if l.known() {
+		return a.stale()
+	}
+	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && !l.window || l.company.crowded
 }
 
 // elsewhere reports whether an answer refused while much remained: by another limit, of

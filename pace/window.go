@@ -87,51 +87,15 @@ const (
 	fallen    = 0.5  // while so much of the most that remained was used,
 	fellBy    = 8.0  // and so many requests
 	notOpened = 6    // ends after which little remained, in a row: it was none
-	odds      = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
-	single    = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
-	noticed   = 1000 // answers for which it is remembered that others use it
 	movedOn   = 4    // times that a reset moves away,
 	farther   = 4.0  // and by which factor, after which it is of a bucket
 	lastPart  = 0.25 // of what may be no window, for which its last request waits
-	steadied  = 8.0  // answers over which that is averaged
 
 	leadOf      = 8.0  // a first flight may be this part of what remains,
 	leadOfQuota = 64.0 // or of the policy, where nothing tells what remains,
 	leadMost    = 16.0 // requests; more sends clients that start together far apart
 	leadWithin  = 1.0  // seconds, where answers take no longer
 )
-
-// divided estimates among how many what remains is divided: how many requests it falls
-// by for each answer of ours. As answers overtake each other, only a new low counts.
-type divided struct {
-	peers  float64 // how many; zero: not known
-	shown  float64 // the last that was shown, own requests since not counted
-	bottom float64 // the lowest
-	ours   float64 // answers since then
-	weight float64 // answers that peers is the mean of
-	others int     // answers to come for which others are known to use it too
-	sole   bool    // the last answer was to the only request on its way
-	begun  bool
-}
-
-// divide updates the estimate by an answer that says r remains, with flying requests in flight,
-// its own among them, which took so much; sole: it was the only one from its start on.
-func (d *divided) divide(r, took float64, flying int, sole bool) {
-	if d.others--; d.sole && sole && r < d.shown-took-0.5 { // by more than this client sent
-		d.others = noticed
-	}
-	d.sole = sole
-	d.shown = r
-	d.ours++
-	switch {
-	case !d.begun || r > d.bottom+2*float64(flying): // the first, or it was given back
-		d.begun, d.bottom, d.ours = true, r, 0
-	case r < d.bottom:
-		d.weight = min(d.weight+d.ours, max(steadied, d.ours))
-		d.peers += ((d.bottom-r)/d.ours - d.peers) * d.ours / d.weight
-		d.bottom, d.ours = r, 0
-	}
-}
 
 // lead returns how many requests may be in flight at first, by what the server says of the
 // limit: a part of what remains, so that clients that share it and start together have
@@ -148,10 +112,6 @@ func (l *level) lead(rtt float64) float64 {
 	return min(part, leadMost)
 }
 
-// alone reports whether nobody else uses it; false until that is known. What remains falls by
-// own requests alone on the mean, and did not once fall by more for long.
-func (d *divided) alone() bool { return d.peers > 0 && d.peers < single && d.others <= 0 }
-
 // fits reports whether one more fits beside flying others: nothing was refused yet, and no
 // more would be in flight than this client's part of what remains. Where nothing is known to
 // remain, or answers take too long for it to tell, all do.
@@ -162,19 +122,27 @@ func (l *level) fits(s, rtt float64, flying int) bool {
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
 }
 
-// apportion subtracts from what remains the requests on the way, of all clients that share
-// the window. The server has counted those already that take longer than usual. When fewer
-// are left than odds for each client, each tries for one with the probability of its part:
-// if all tried for the last one, all but one would be refused.
-func (l *level) apportion(flying int, o Outcome) {
-	usually := l.rtt / max(l.even, 1e-9)
-	theirs, each := float64(flying), l.peers
-	if l.met {
-		theirs, each = theirs+1, odds*each
+// within is the instant at for the next start, seen in the light of the window:
+// at its end when nothing is left in it, and never later. A reset further ahead
+// than an hour is not trusted blindly: then there is one try an hour, unless a window
+// has ended when its reset had said so long before, or the policy is of one so long.
+func (l *level) within(s, at float64) float64 {
+	if !l.on || !l.window || s >= l.resetAt {
+		return at
 	}
-	l.r = max(l.r-min(float64(flying), usually)-min(theirs, usually)*max(l.peers-1, 0), 0)
-	if o.Hints.Remaining.OK && o.Verdict == Served {
-		l.pass = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
+	if look := l.resetAt - lastPart*(l.resetAt-l.agreed); s < look && l.doubtful() {
+		return max(at, look)
+	}
+	if end := min(l.resetAt, s+min(max(patient, l.proven, l.length), 86400)) + l.late; l.r < 1 || l.pass || at > end {
+		return end
+	}
+	return at
+}
+
+// sent counts a request against the window, until an answer tells better.
+func (l *level) sent(took float64) {
+	if l.on && l.window {
+		l.r = max(l.r-took, 0)
 	}
 }
 
@@ -186,8 +154,15 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	if rose {
 		l.from = l.shown
 	}
-	reset := o.Hints.Reset
-	if !reset.OK {
+	reset, remaining := o.Hints.Reset, o.Hints.Remaining
+	if !reset.OK || l.briefly() {
+		switch {
+		case l.length == 0 || l.ends.ahead > 0 && !l.briefly(): // refusals say when it ends
+		case o.Verdict == Throttled:
+			l.leaps.observe(s, sent, 0, l.quota, l.length)
+		case remaining.OK:
+			l.leaps.observe(s, sent, l.shown, l.quota, l.length)
+		}
 		l.guess(s, sent, rose, o)
 		return
 	}
@@ -294,10 +269,20 @@ type ends struct {
 // A window that is known by that is none once six ends in a row brought little back.
 func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	e := &l.ends
-	long := e.long(l.length)
-	if l.window && rose {
+	long, known := e.long(l.length), l.known()
+	switch {
+	case known:
+		e.at = l.leaps.last(s)
+		e.tried, e.opened, rose = e.at, e.at, false
+		if l.window && s < l.resetAt {
+			l.resetAt = e.at + long
+		}
+	case l.leaps.held: // they were none of a window
+		l.window, *e = false, ends{ahead: e.ahead}
+	case l.window && rose:
 		l.window, l.slides = false, s+doubts*long
 	}
+	l.leaps.held = known
 	switch {
 	case o.Verdict == Throttled && o.After > 0:
 		e.ahead = max(e.ahead, o.After.Seconds())
@@ -315,7 +300,7 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 			l.window = l.window && e.closed < notOpened
 		}
 		e.tried = e.at
-		if long < distant || e.opened != e.at && !l.window {
+		if long < distant && !known || e.opened != e.at && !l.window {
 			return
 		}
 		if e.hit {
@@ -374,19 +359,26 @@ func (l *level) after(o Outcome) time.Duration {
 	return after
 }
 
-// stale reports whether answers that take rtt come when too much of the window, as stated
+// stale reports whether answers come when too much of the window, as stated
 // or as its resets have shown, is over for what they say to be acted on; what is acted on
 // already, only when that is clearly so, as rtt varies.
-func (l *level) stale(rtt float64) bool {
-	long := l.length
+func (a *Adaptive) stale() bool {
+	l := &a.level
+	// It is known what it is where a share is stated, or a burst above the quota: a bucket.
+	long, surely := l.length, l.window || a.share.agreed > 0 || l.full > l.quota
 	if long == 0 {
 		long = l.proven
 	}
 	most := long / fresh
-	if l.on {
+	switch {
+	case l.known(), surely && l.on:
 		most = long / old
+	case surely:
+		most = long / opened
+	case l.on:
+		most = long / aged
 	}
-	return long > 0 && rtt > most
+	return long > 0 && a.rtt > most
 }
 
 // scant reports whether the stated policy is of so few requests, in a window that

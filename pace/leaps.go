@@ -1,0 +1,131 @@
+package pace
+
+import "math"
+
+// leaps finds out when fixed windows end of which the server states the length, but not
+// when they end: what remains leaps up then, by more than a bucket of that policy gives back
+// meanwhile, and rises at no other time. It compares the answers of one round with the last
+// answer of the round before, whatever other clients did between.
+type leaps struct {
+	r        float64 // what remained by the last answer that was compared,
+	sent, at float64 // when that was sent, and seen; zero: there was none
+	from, to float64 // a window ended between them,
+	agree    int     // as so many answers in a row show
+	long     float64 // seconds a window takes
+	held     bool    // the limit was taken for a window by them
+}
+
+const (
+	leapPart   = 0.5 // of the quota, which leaps are of at least,
+	leapLeast  = 2.0 // and so many requests,
+	leapTimes  = 1.3 // and so many times what the policy gives back
+	leapWithin = 0.9 // of the window, in which an answer must follow the last to be compared,
+	sureWithin = 0.7 // and to count, where it is no leap
+	agreeing   = 3   // answers
+)
+
+// observe learns that r remained of the quota by the answer at s to what was sent then.
+func (x *leaps) observe(s, sent, r, quota, long float64) {
+	if long != x.long {
+		*x = leaps{long: long, held: x.held}
+	}
+	if sent < x.at {
+		return
+	}
+	was := *x
+	x.r, x.sent, x.at = r, sent, s
+	gap, rise := s-was.sent, r-was.r
+	if was.at == 0 || gap > leapWithin*long || rise < 0.5 {
+		return
+	}
+	leap := rise >= max(leapLeast, leapPart*quota, leapTimes*quota/long*gap)
+	shift := long * math.Floor((s-x.from)/long)
+	from, to := max(x.from+shift, was.sent), min(x.to+shift, s)
+	switch {
+	case x.agree > 0 && from <= to: // it may be the same end
+		x.from, x.to = from, to
+		if leap || gap < sureWithin*long {
+			x.agree++
+		}
+	case leap:
+		x.from, x.to, x.agree = was.sent, s, 1
+	default:
+		x.agree = 0
+	}
+}
+
+// seen reports whether leaps agree on when windows end.
+func (x *leaps) seen() bool { return x.agree >= agreeing }
+
+// last returns when the last window ended before s, or a little later.
+func (x *leaps) last(s float64) float64 { return x.to + x.long*math.Floor((s-x.to)/x.long) }
+
+// known reports whether leaps tell when windows end, for a client to go by that: not where
+// they are those of the client's own log. Of a window of few requests some clients see too few
+// answers to find it out, and would be left with what the others leave.
+func (l *level) known() bool {
+	return l.leaps.seen() && l.quota >= crowdedOf && !l.kept.agrees
+}
+
+// briefly reports whether the stated window is too short for resets in whole seconds to say
+// when it ends.
+func (l *level) briefly() bool { return l.length > 0 && l.length < briefest }
+
+// divided estimates among how many what remains is divided: how many requests it falls
+// by for each answer of ours. As answers overtake each other, only a new low counts.
+type divided struct {
+	peers  float64 // how many; zero: not known
+	shown  float64 // the last that was shown, own requests since not counted
+	bottom float64 // the lowest
+	ours   float64 // answers since then
+	weight float64 // answers that peers is the mean of
+	others int     // answers to come for which others are known to use it too
+	sole   bool    // the last answer was to the only request on its way
+	begun  bool
+}
+
+const (
+	odds     = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
+	single   = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
+	noticed  = 1000 // answers for which it is remembered that others use it
+	steadied = 8.0  // answers over which that is averaged
+)
+
+// divide updates the estimate by an answer that says r remains, with flying requests in flight,
+// its own among them, which took so much; sole: it was the only one from its start on.
+func (d *divided) divide(r, took float64, flying int, sole bool) {
+	if d.others--; d.sole && sole && r < d.shown-took-0.5 { // by more than this client sent
+		d.others = noticed
+	}
+	d.sole = sole
+	d.shown = r
+	d.ours++
+	switch {
+	case !d.begun || r > d.bottom+2*float64(flying): // the first, or it was given back
+		d.begun, d.bottom, d.ours = true, r, 0
+	case r < d.bottom:
+		d.weight = min(d.weight+d.ours, max(steadied, d.ours))
+		d.peers += ((d.bottom-r)/d.ours - d.peers) * d.ours / d.weight
+		d.bottom, d.ours = r, 0
+	}
+}
+
+// alone reports whether nobody else uses it; false until that is known. What remains falls by
+// own requests alone on the mean, and did not once fall by more for long.
+func (d *divided) alone() bool { return d.peers > 0 && d.peers < single && d.others <= 0 }
+
+// apportion subtracts from what remains the requests on the way, of all clients that share
+// the window. The server has counted those already that take longer than usual. When fewer
+// are left than odds for each client, each tries for one with the probability of its part:
+// if all tried for the last one, all but one would be refused.
+func (l *level) apportion(flying int, o Outcome) {
+	usually := l.rtt / max(l.even, 1e-9)
+	theirs, each := float64(flying), l.peers
+	if l.met {
+		theirs, each = theirs+1, odds*each
+	}
+	l.r = max(l.r-min(float64(flying), usually)-min(theirs, usually)*max(l.peers-1, 0), 0)
+	if o.Hints.Remaining.OK && o.Verdict == Served {
+		l.pass = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
+	}
+}
