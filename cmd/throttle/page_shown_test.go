@@ -173,7 +173,8 @@ func TestPageTabsPlain(t *testing.T) {
 
 const drawnNow = `document.querySelector("path.passed").getAttribute("d")`
 
-// TestPageReasonFits: a reason with a long address leaves the page as wide as the screen.
+// TestPageReasonFits: a reason with a long address leaves the page as wide as the screen, and
+// each table as wide as its place: what ends the change stands behind the reason.
 func TestPageReasonFits(t *testing.T) {
 	t.Parallel()
 	b := browsertest.Open(t)
@@ -187,12 +188,16 @@ func TestPageReasonFits(t *testing.T) {
 		g.api("PUT", "/api/v1/"+what, `{`+body+`, "for": "1h", "why": "`+long+`"}`)
 	}
 	signIn(b, "http://"+g.admin, exampleToken, "/")
-	b.Do(chromedp.EmulateViewport(360, 800))
-	for _, path := range []string{"/", "/who?rule=per-client&key=acme", "/versions", "/events"} {
-		b.Do(chromedp.Navigate("http://" + g.admin + path))
-		b.Await(`document.documentElement.dataset.ready !== undefined && document.body.innerText.includes("tickets.example.org")`)
-		if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > 360 {
-			t.Errorf("%s is %d wide", path, got)
+	for _, width := range []int64{360, 1400} {
+		for _, path := range []string{"/", "/rules", "/who?rule=per-client&key=acme", "/versions", "/events"} {
+			b.Do(chromedp.EmulateViewport(width, 800), chromedp.Navigate("http://"+g.admin+path))
+			b.Await(`document.documentElement.dataset.ready !== undefined && document.body.textContent.includes("tickets.example.org")`)
+			if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+				t.Errorf("%s at %d is %d wide", path, width, got)
+			}
+			if got := browsertest.Ask[int64](b, `Math.max(0, ...[...document.querySelectorAll(".scroll")].filter(e => e.textContent.includes("tickets")).map(e => e.scrollWidth - e.clientWidth))`); got > 0 {
+				t.Errorf("%s at %d: a table is %d wider than its place", path, width, got)
+			}
 		}
 	}
 	b.Clean("http://" + g.admin + "/")
