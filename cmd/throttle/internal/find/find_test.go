@@ -27,6 +27,10 @@ func TestUsage(t *testing.T) {
 		{[]string{"http://a/", "http://b/"}, "find: want one URL"},
 		{[]string{"--"}, "find: want either a URL or -- COMMAND"},
 		{[]string{"http://127.0.0.1/", "--", "true"}, "find: want either a URL or -- COMMAND"},
+		{[]string{"--", "/nowhere/at/all"}, "find: /nowhere/at/all: no such file or directory; want a program after --"},
+		{[]string{"--", "nowhere-at-all", "x"}, "find: nowhere-at-all: executable file not found in $PATH; want a program after --"},
+		{[]string{"--", "./find_test.go"}, "find: ./find_test.go: permission denied; want a program after --"},
+		{[]string{"--", ""}, "want a program after --"},
 		{[]string{"127.0.0.1:80"}, "127.0.0.1:80 is not a URL; want one such as"},
 		{[]string{"ftp://127.0.0.1/"}, "want a URL with http://, https:// or h2c://"},
 		{[]string{"http://127.0.0.1:99999/"}, "http://127.0.0.1:99999/: the port must be a number from 1 to 65535"},
@@ -99,7 +103,6 @@ func TestCannotBeLoaded(t *testing.T) {
 	}{
 		{[]string{server.URL}, server.URL + ": answers 302 Found to http://elsewhere.example/?…; redirects are not followed"},
 		{[]string{gone.URL + "/a?secret=1"}, "/a?…: connection refused; is the service running?"},
-		{[]string{"--", "/nowhere/at/all"}, "/nowhere/at/all: "},
 		{[]string{"--", "sh", "-c", "exit 3"}, `"sh -c exit 3": exit status 3`},
 	} {
 		stdout, stderr, code := clitest.Play(t.Context(), Run, test.args...)

@@ -72,7 +72,7 @@ func (p *pool) Send(ctx context.Context) (loadgen.Verdict, error) {
 // search runs a search in virtual time.
 func search(t *testing.T, p *pool, args ...string) *findings {
 	t.Helper()
-	o, err := optionsOf(append(args, "--", "a service in this process"))
+	o, err := optionsOf(append(args, "--", "true"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestConcurrency(t *testing.T) {
 // TestSpentOfInterrupted: requests of the trial that an interrupt ends were sent, too.
 func TestSpentOfInterrupted(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		o, err := optionsOf([]string{"-from", "20", "--", "a service in this process"})
+		o, err := optionsOf([]string{"-from", "20", "--", "true"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,7 +175,7 @@ func (o *options) checkSet(flags *flag.FlagSet) (err error) {
 	return err
 }
 
-// readCommand refuses flags that are about HTTP.
+// readCommand refuses flags that are about HTTP, and what is no program.
 func (o *options) readCommand(flags *flag.FlagSet, in *flagged) error {
 	var misplaced error
 	flags.Visit(func(f *flag.Flag) {
@@ -184,7 +186,22 @@ func (o *options) readCommand(flags *flag.FlagSet, in *flagged) error {
 	if o.atOnce == 0 {
 		o.atOnce = commandsAtOnce
 	}
-	return misplaced
+	return cmp.Or(misplaced, checkProgram(o.command[0]))
+}
+
+// checkProgram refuses what cannot be run.
+func checkProgram(name string) error {
+	_, err := exec.LookPath(name)
+	if flaw := (*exec.Error)(nil); errors.As(err, &flaw) {
+		err = flaw.Err
+	}
+	if flaw := (*fs.PathError)(nil); errors.As(err, &flaw) { // it names the file again
+		err = flaw.Err
+	}
+	if err != nil {
+		return usage.Errorf("find: %s: %v; want a program after --", words.Quote(name), err)
+	}
+	return nil
 }
 
 // readRequest reads what is sent.
