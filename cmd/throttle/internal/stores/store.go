@@ -100,7 +100,7 @@ func (o Options) openMemory(path string) (*Named, error) {
 	case o.InProcess:
 		return nil, usage.Errorf("%s memory:%s: a file remembers for 'throttle take' alone, and not for -bench; write memory:", o.place(), words.Quote(path))
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, usage.Errorf("%s memory:%s: is not a file that remembers; write memory:FILE", o.place(), words.Quote(path))
 	}
 	// By a symbolic link or not, processes take turns by one lock.

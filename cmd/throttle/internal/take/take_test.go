@@ -147,7 +147,6 @@ func TestTakeUsage(t *testing.T) {
 		{2, []string{"-store", "postgres://u:secret@a:b/c", "3/h", "k"}, "must be a number from 1 to 65535"},
 		{1, []string{"-store", "redis://:secret@127.0.0.1:1", "3/h", "k"}, "redis://127.0.0.1:1: throttleredis: "},
 		{1, []string{"-store", "postgres://u:secret@127.0.0.1:1/db", "3/h", "k"}, "postgres://127.0.0.1:1/db: throttlesql: "},
-		{1, []string{"-store", "memory:" + dir, "3/h", "k"}, "is a directory"},
 		{1, []string{"-store", "memory:" + filepath.Join(dir, "no", "x"), "3/h", "k"}, "no such file or directory"},
 		{1, []string{"-store", "memory:" + damaged, "3/h", "k"}, "cut short or has been changed; remove the file to start over"},
 	} {
@@ -158,6 +157,18 @@ func TestTakeUsage(t *testing.T) {
 		if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "throttle: ") {
 			t.Errorf("throttle take %q: got stderr %q, want one line", test.args, stderr)
 		}
+	}
+}
+
+// A directory is no file that remembers, and gets no lock beside it.
+func TestTakeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	_, stderr, code := play(t.Context(), "take", "-store", "memory:"+dir, "3/h", "k")
+	if want := dir + ": is not a file that remembers; write memory:FILE"; code != 2 || !strings.Contains(stderr, want) {
+		t.Errorf("got code %d, %q, want 2, ...%q...", code, stderr, want)
+	}
+	if _, err := os.Stat(dir + ".lock"); err == nil {
+		t.Errorf("there is a lock beside %s", dir)
 	}
 }
 
