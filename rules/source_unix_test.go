@@ -48,3 +48,39 @@ func TestFromFilePipe(t *testing.T) {
 		<-refreshed
 	}
 }
+
+// TestLinksStay: files that are named by symbolic links, into a folder that a link leads to
+// as well, are written where these lead, and share a lock with those who name them plainly.
+func TestLinksStay(t *testing.T) {
+	dir := t.TempDir()
+	volume, link := filepath.Join(dir, "volume"), filepath.Join(dir, "link")
+	if err := os.Mkdir(volume, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{"data": "volume", "link": "middle", "middle": "data/overlay"} {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	linked, plain := rules.File{Path: link}, rules.File{Path: filepath.Join(volume, "overlay")}
+	version := ""
+	for i, f := range []*rules.File{&linked, &plain, &linked} {
+		next, ok, err := f.Swap(t.Context(), version, versionOf(strings.Repeat("x", i+1)))
+		if err != nil || !ok {
+			t.Fatalf("Swap %d: %t, %v", i, ok, err)
+		}
+		version = next
+	}
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v; want a link", info, err)
+	}
+	for _, name := range []string{"overlay", "overlay.lock"} {
+		if _, err := os.Lstat(filepath.Join(volume, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if all, err := os.ReadDir(dir); err != nil || len(all) != 4 {
+		t.Errorf("beside the links: %v, %v; want the folder alone", all, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/memory"
 )
 
@@ -18,6 +19,7 @@ import (
 // limits begin unused. Files that processes which were killed have left beside it are
 // removed.
 func Restore(path string, s *memory.Store) (found bool, err error) {
+	path = outfile.Followed(path)
 	removeLeft(path, time.Now())
 	data, err := os.ReadFile(path)
 	switch {
@@ -72,8 +74,9 @@ func temporary(path string) string { return "." + filepath.Base(path) + "." }
 
 // Save keeps the state of s at path, for its owner alone: it holds the secret by
 // which keys are hashed. Whenever the machine stops, the old or the new state is
-// there, whole.
+// there, whole. A symbolic link stays, and what it leads to is written.
 func Save(path string, s *memory.Store) error {
+	path = outfile.Followed(path)
 	f, err := os.CreateTemp(filepath.Dir(path), temporary(path)+"*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("the state of the store: %w", err)

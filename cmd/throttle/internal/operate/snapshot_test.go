@@ -114,3 +114,36 @@ func TestForeign(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotLink: a snapshot that is named by a symbolic link, as to a volume, is kept
+// where that leads, and the link stays.
+func TestSnapshotLink(t *testing.T) {
+	link, file := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "state")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(filepath.Dir(file), ".state.123")
+	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(left, time.Time{}, time.Now().Add(-2*leftFor)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Save(link, new(memory.Store)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if to, err := os.Readlink(link); to != file {
+		t.Errorf("the link leads to %q, %v; want %s", to, err, file)
+	}
+	if found, err := Restore(file, new(memory.Store)); !found || err != nil {
+		t.Errorf("Restore = %v, %v; want the state", found, err)
+	}
+	if found, err := Restore(link, new(memory.Store)); !found || err != nil {
+		t.Errorf("Restore by the link = %v, %v; want the state", found, err)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("what a process that was killed has left is there still")
+	}
+}
