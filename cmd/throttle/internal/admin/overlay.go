@@ -204,7 +204,7 @@ func (s *server) terms(ask *raising, v *rules.Override) error {
 func multiplied(l limit.Limit, times float64) limit.Limit {
 	of := func(n int64) int64 {
 		if many := float64(n) * times; many < math.MaxInt64 {
-			return max(int64(many), 1)
+			return max(int64(math.Round(many)), 1)
 		}
 		return math.MaxInt64
 	}

@@ -78,13 +78,14 @@ func TestRaiseUnfit(t *testing.T) {
 	}
 }
 
-// TestMultiplied: a limit that is raised is no lower than before, however large it is.
+// TestMultiplied: a limit that is raised is as many times what it was, and no lower than
+// before, however large it is.
 func TestMultiplied(t *testing.T) {
 	for _, c := range []struct {
 		count int64
 		times float64
 		want  int64
-	}{{10, 2.5, 25}, {1, 0.1, 1}, {9e15, 1000, 9e18}, {9e18, 1000, math.MaxInt64}, {math.MaxInt64, 1, math.MaxInt64}} {
+	}{{10, 2.5, 25}, {100, 2.3, 230}, {100, 1.15, 115}, {1000, 0.29, 290}, {1, 0.1, 1}, {9e15, 1000, 9e18}, {9e18, 1000, math.MaxInt64}, {math.MaxInt64, 1, math.MaxInt64}} {
 		got := multiplied(limit.Limit{Count: c.count, Period: time.Hour, Burst: c.count}, c.times)
 		if got.Count != c.want || got.Burst != c.want {
 			t.Errorf("%v times %d: %d, burst %d, want %d", c.times, c.count, got.Count, got.Burst, c.want)
