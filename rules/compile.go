@@ -206,6 +206,35 @@ func (k *compiler) glob(path, pattern string) glob.Pattern {
 	return glob.Of(pattern)
 }
 
+// pattern is a glob for the values of a part, which requests can have.
+func (k *compiler) pattern(path string, p part, pattern string) glob.Pattern {
+	switch p.kind {
+	case byHost:
+		return k.host(path, pattern)
+	case byPath:
+		return k.path(path, pattern)
+	}
+	return k.glob(path, pattern)
+}
+
+// host is a glob for hosts, which are compared in small letters.
+func (k *compiler) host(path, pattern string) glob.Pattern {
+	if strings.ContainsAny(pattern, "/") || hostOf(pattern) != strings.ToLower(pattern) {
+		k.fail(path, "must be a host without scheme, port and final dot, as in *.example.org")
+	}
+	return k.glob(path, strings.ToLower(pattern))
+}
+
+// path is a glob for paths as they are compared.
+func (k *compiler) path(path, pattern string) glob.Pattern {
+	if pattern != "" && pattern[0] != '/' && pattern[0] != '*' {
+		k.fail(path, "must begin with '/' or '*'")
+	} else if pattern != "" && pattern[0] == '/' && pathOf(pattern) != pattern {
+		k.fail(path, "no path is written so; write %.60q", pathOf(pattern))
+	}
+	return k.glob(path, pattern)
+}
+
 func (k *compiler) list(path string, entries []Entry) (l list) {
 	patterns := 0
 	if len(entries) > maxEntries {
@@ -227,7 +256,11 @@ func (k *compiler) list(path string, entries []Entry) (l list) {
 		if name == "address" {
 			k.fail(at, "write an address or network without \"address=\"")
 		}
-		n, g := k.part(at, name), k.glob(at, pattern)
+		n := k.part(at, name)
+		if k.err != nil {
+			return l
+		}
+		g := k.pattern(at, k.c.parts[n], pattern)
 		if !g.Exact() {
 			patterns++
 		}
@@ -236,9 +269,6 @@ func (k *compiler) list(path string, entries []Entry) (l list) {
 		}
 		if k.err != nil {
 			return l
-		}
-		if k.c.parts[n].kind == byHost {
-			g = glob.Of(strings.ToLower(pattern))
 		}
 		l.add(n, g, listed{entry.Text, entry.Until})
 	}

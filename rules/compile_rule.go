@@ -147,18 +147,10 @@ func (k *compiler) match(path string, m *Match) matcher {
 		}
 	}
 	for i, h := range m.Hosts {
-		if strings.ContainsAny(h, "/") || hostOf(h) != strings.ToLower(h) {
-			k.fail(item(path+".hosts", i), "must be a host without scheme, port and final dot, as in *.example.org")
-		}
-		done.hosts = append(done.hosts, k.glob(item(path+".hosts", i), strings.ToLower(h)))
+		done.hosts = append(done.hosts, k.host(item(path+".hosts", i), h))
 	}
 	for i, p := range m.Paths {
-		if p != "" && p[0] != '/' && p[0] != '*' {
-			k.fail(item(path+".paths", i), "must begin with '/' or '*'")
-		} else if p != "" && p[0] == '/' && pathOf(p) != p {
-			k.fail(item(path+".paths", i), "no path is written so; write %.60q", pathOf(p))
-		}
-		done.paths = append(done.paths, k.glob(item(path+".paths", i), p))
+		done.paths = append(done.paths, k.path(item(path+".paths", i), p))
 	}
 	done.headers = k.headers(path+".headers", m.Headers)
 	if len(m.Methods) > maxMatch || len(m.Hosts) > maxMatch || len(m.Paths) > maxMatch || len(m.Headers) > maxMatch {

@@ -108,12 +108,9 @@ func (k *compiler) override(path string, key []string, parts []int, t terms, o *
 		p := k.c.parts[parts[i]]
 		at := item(path+".key", i)
 		tail = appendPart(tail, p)
-		v := valuePattern{glob: k.glob(at, pattern)}
+		v := valuePattern{glob: k.pattern(at, p, pattern)}
 		switch {
 		case p.kind != byAddress:
-			if p.kind == byHost {
-				v.glob = glob.Of(strings.ToLower(pattern))
-			}
 			exact = exact && v.glob.Exact()
 			tail = appendValue(tail, p, v.glob[0])
 		case pattern == "*":
