@@ -181,6 +181,8 @@ func (s *server) terms(ask *raising, v *rules.Override) error {
 	switch {
 	case len(rule.Key) == 0:
 		return failf(http.StatusBadRequest, "rule: %q has no key to raise; its limits are for all requests together, and stand in the rules", rule.Name)
+	case !ask.Pattern && err != nil:
+		return err
 	case ask.InFlight < 0:
 		return failf(http.StatusBadRequest, "in_flight: must be above zero")
 	case ask.Times == 0 && len(ask.Limits) == 0 && ask.InFlight == 0:

@@ -73,8 +73,43 @@ func TestUntil(t *testing.T) {
 func TestRaiseUnfit(t *testing.T) {
 	a := instances(t, 1)[0]
 	got := a.write("PUT", "/api/v1/raise", because("rule", "per-client", "key", []string{""}, "limits", []string{"6/h"}, "for", "1h"))
-	if got.status != 400 || !strings.Contains(got.body, "a pattern is 1 to 256 bytes") || strings.Contains(got.body, "not known") {
-		t.Errorf("got %d %s, want 400, that a pattern is 1 to 256 bytes", got.status, got.body)
+	if got.status != 400 || !strings.Contains(got.body, "each part needs a value") || strings.Contains(got.body, "not known") {
+		t.Errorf("got %d %s, want 400, that each part needs a value", got.status, got.body)
+	}
+}
+
+// TestRaiseMeets: a key that no request can have is not raised, as nothing would come of it;
+// one that is written as requests have it is.
+func TestRaiseMeets(t *testing.T) {
+	x := instances(t, 1)[0]
+	x.text = `{"rules": [{"name": "host", "key": "host", "limits": "2/h"}, {"name": "path", "key": "path", "limits": "2/h"},
+		{"name": "two", "key": "client+path:2", "in_flight": 2}, {"name": "net", "key": "address", "limits": "2/h"}]}`
+	x.must("POST", "/api/v1/reload", because())
+	for _, c := range []struct {
+		rule    string
+		key     []string
+		pattern bool
+		want    string
+	}{
+		{rule: "host", key: []string{"api.example.org"}},
+		{rule: "host", key: []string{"API.example.org"}},
+		{rule: "host", key: []string{"api.example.org:8443"}, want: "must be a host without scheme, port and final dot"},
+		{rule: "host", key: []string{"api.example.org."}, want: "must be a host without scheme, port and final dot"},
+		{rule: "host", key: []string{"*.example.org"}, pattern: true},
+		{rule: "path", key: []string{"/a/b"}},
+		{rule: "path", key: []string{"a"}, want: "must begin with '/' or '*'"},
+		{rule: "path", key: []string{"/a//b"}, want: "no path is written so"},
+		{rule: "path", key: []string{"/a/../b"}, want: "each part needs a value"},
+		{rule: "two", key: []string{"acme", "a b"}},
+		{rule: "two", key: []string{"acme", ".."}, want: "each part needs a value"},
+		{rule: "net", key: []string{"192.0.2.1"}},
+		{rule: "net", key: []string{"192.0.2.0/24"}},
+		{rule: "net", key: []string{"home"}, want: "must be an address or its network"},
+	} {
+		got := x.write("PUT", "/api/v1/raise", because("rule", c.rule, "key", c.key, "pattern", c.pattern, "in_flight", 9, "for", "1h"))
+		if got.status == 200 != (c.want == "") || !strings.Contains(got.body, c.want) || got.status > 400 {
+			t.Errorf("%s %q: %d %s, want %q", c.rule, c.key, got.status, got.body, c.want)
+		}
 	}
 }
 
