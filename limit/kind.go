@@ -3,6 +3,7 @@ package limit
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kind is the algorithm of a Limit: TokenBucket, FixedWindow, SlidingLog and so on.
@@ -89,3 +90,14 @@ func (k Kind) isWindow() bool {
 
 // keptApart reports whether k needs more than a State.
 func (k Kind) keptApart() bool { return k == SlidingLog || k == SlidingSlots }
+
+// unused decides a about a key of which nothing is used, and charges nothing.
+func unused(now time.Time, a Ask) (d Decision) {
+	if l := &a.Limit; l.Kind.keptApart() { // unused, it decides as this one does, without a history
+		l.Kind, l.Count = FirstHitWindow, l.most()
+	}
+	if _, d = Take(State{}, now, a); d.OK {
+		_, d = Take(State{}, now, Ask{Limit: a.Limit})
+	}
+	return d
+}

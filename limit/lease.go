@@ -139,10 +139,7 @@ func (l *Lease) Return(left, used, refused int64) {
 func (l *Lease) Look(now time.Time, a Ask) (d Decision) {
 	switch {
 	case a.N > a.Limit.most() || l.at.IsZero():
-		if _, d = Take(State{}, now, a); d.OK {
-			_, d = Take(State{}, now, Ask{Limit: a.Limit})
-		}
-		return d
+		return unused(now, a)
 	case a.N > l.leftAt(now) && l.refuses(now, a.N):
 		return l.refusal(now, &a, l.leftAt(now))
 	}

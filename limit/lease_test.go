@@ -308,3 +308,26 @@ func TestLeaseLends(t *testing.T) {
 		t.Errorf("after 6 were used, 20 refused, and 4 wanted it asks for %d, want 30", put.N)
 	}
 }
+
+// A key that the store was never asked about looks unused, whatever its kind: also
+// one with a history, which a State does not hold.
+func TestLeaseLooksUnused(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for k := limit.TokenBucket; k <= limit.CalendarWindow; k++ {
+		to := limit.Limit{Kind: k, Count: 10, Period: time.Minute}
+		for _, a := range []limit.Ask{{Limit: to}, {Limit: to, N: 10}, {Limit: to, N: 11, Min: 1}, {Limit: to, N: -1}, {Limit: to, N: 11, Debt: true}} {
+			var l limit.Lease
+			if d, want := l.Look(now, a), (limit.Decision{OK: true, Max: 10, Remaining: 10, At: now}); d != want {
+				t.Errorf("%v: Look of %+v = %+v, want %+v", k, a, d, want)
+			}
+		}
+		var l limit.Lease
+		if d, want := l.Look(now, limit.Ask{Limit: to, N: 11}), (limit.Decision{Max: 10, Remaining: 10, RetryAfter: limit.Never, At: now}); d != want {
+			t.Errorf("%v: Look of 11 = %+v, want %+v", k, d, want)
+		}
+	}
+	log := limit.Limit{Kind: limit.SlidingLog, Count: 2 * limit.MaxLog, Period: time.Minute}
+	if d := new(limit.Lease).Look(now, limit.Ask{Limit: log, N: 1}); !d.OK || d.Remaining != limit.MaxLog || d.Max != limit.MaxLog {
+		t.Errorf("Look of a log beyond MaxLog = %+v, want MaxLog", d)
+	}
+}
