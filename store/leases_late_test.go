@@ -59,6 +59,7 @@ func TestLeasesLateAnswer(t *testing.T) {
 		"with a debt":             {[]limit.Ask{with(k, 1000, 0), debt}, 3 * time.Second, 2, true, 5000},
 		"a debt alone":            {[]limit.Ask{debt}, 3 * time.Second, 1, false, 5000},
 		"a refund alone":          {[]limit.Ask{with(other, -1, 0)}, 3 * time.Second, 1, false, 5000},
+		"what is not limited":     {[]limit.Ask{{Key: "free", N: 1}}, 3 * time.Second, 1, false, 5000},
 		"more than there ever is": {[]limit.Ask{with(k, 6000, 0)}, 3 * time.Second, 1, false, 5000},
 	} {
 		t.Run(name, func(t *testing.T) {

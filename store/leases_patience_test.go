@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 // gated is a memory.Store that answers each call when it is let go, once it is closed.
 type gated struct {
 	memory.Store
+	fail   func(context.Context) error // nil: it does not
 	closed bool
 	calls  chan gatedCall // those that wait
 	end    chan struct{}  // all may go
@@ -26,7 +29,10 @@ type gatedCall struct {
 }
 
 func (g *gated) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
-	if g.closed {
+	switch {
+	case g.fail != nil:
+		return false, g.fail(ctx)
+	case g.closed:
 		c := gatedCall{asks: a, gone: make(chan struct{})}
 		g.calls <- c
 		select {
@@ -135,7 +141,7 @@ func TestLeasesWaitsFourTimes(t *testing.T) {
 func TestLeasesWaitsForALife(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		w := newWaiting(t, "k")
-		w.spend("k")
+		hangs := w.spend("k")
 		for range 20 {
 			w.take("k")
 		}
@@ -150,5 +156,46 @@ func TestLeasesWaitsForALife(t *testing.T) {
 		for range 19 {
 			w.called("k", false)
 		}
+		letGo(hangs) // too late: it has to ask again, and waits as others do
+		if len(w.gate.calls) > 0 {
+			t.Error("whose answer came too late calls the Store while another one calls it for more")
+		}
+	})
+}
+
+// After a call without an answer the next one asks for what it needs, as what is
+// granted beyond that might be lost too.
+func TestLeasesPrefetchNothingAfterAFailure(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWaiting(t, "k")
+		w.gate.fail = down
+		if _, err := store.Take(t.Context(), w.leases, "k", tenThousand, 1); !errors.Is(err, errDown) {
+			t.Fatalf("the Store is down: error %v", err)
+		}
+		w.gate.fail = nil
+		for range 20 {
+			w.take("k")
+			w.called("k", false)
+		}
+	})
+}
+
+// What a Store says of a call that its caller has ended does not reach those that
+// wait for it.
+func TestLeasesErrorOfACallThatWasEnded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWaiting(t, "k")
+		w.gate.fail = func(ctx context.Context) error {
+			<-ctx.Done()
+			return net.ErrClosed
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go store.Take(ctx, w.leases, "k", tenThousand, 1)
+		synctest.Wait()
+		w.take("k")
+		w.gate.fail = nil
+		cancel()
+		synctest.Wait()
+		letGo(w.called("k", false))
 	})
 }

@@ -88,6 +88,14 @@ func TestLeasesErrorsOfOthers(t *testing.T) {
 				time.Sleep(time.Until(until) - time.Microsecond)
 				return os.ErrDeadlineExceeded
 			}},
+			"of another context that was canceled": {pair[:1], func(context.Context) error {
+				time.Sleep(ms)
+				return context.Canceled
+			}},
+			"of another context whose deadline has passed": {pair[:1], func(context.Context) error {
+				time.Sleep(ms)
+				return context.DeadlineExceeded
+			}},
 		} {
 			hot(t, l, "k")
 			fail.Store(&test.fail)
