@@ -168,7 +168,7 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 		own.Hints = pace.Hints{}
 		c.learn(n, replaces)
 	}
-	counted := len(scopes) > 0 || len(r.Policies) == 0
+	counted := len(scopes) > 0
 	for i := range r.Policies {
 		counted = counted || r.Policies[i].CountsRequests() && usedUp(r.Policies[i])
 	}

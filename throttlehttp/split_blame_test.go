@@ -3,6 +3,7 @@ package throttlehttp
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,7 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 		{"99", "50", "tokens"},
 		{"99", "0", "tokens"},
 		{"0", "50", ""},
+		{"99", "100", ""}, // as many as it costs
 		{"99", "500", ""}, // neither, so all of it
 	} {
 		bubble.Test(t, func(t *testing.T) {
@@ -102,6 +104,64 @@ func TestTooFewTokensAreToBlame(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where requests are used up too, they are to blame alone: what the refused one costs
+// of the tokens is not known.
+func TestTokensAreNotToBlameBesideRequests(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newSplit(t, func() *http.Response {
+			return answer(429, "", "Retry-After", "30", "X-Ratelimit-Limit-Requests", "100", "X-Ratelimit-Remaining-Requests", "0",
+				"X-Ratelimit-Limit-Tokens", "10000", "X-Ratelimit-Remaining-Tokens", "0")
+		})
+		if e := s.refuse(to(t, "POST", "https://api.openai.com/v1/chat/completions")); e.Scope != "" {
+			t.Errorf("the refused one waits for %q, want the limit of all", e.Scope)
+		}
+		for _, th := range s.tr.Group().All() {
+			if scopes := th.Status().Scopes; len(scopes) > 0 {
+				t.Errorf("to blame beside it: %+v", scopes)
+			}
+		}
+	})
+}
+
+// Points that each user has of their own stop the one who has used them up, and not
+// the points of all.
+func TestPointsOfAUserStopThatUser(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newSplit(t, func() *http.Response {
+			return answer(400, `{"errors":[{"extensions":{"code":"RATELIMITED"}}]}`,
+				"X-RateLimit-Requests-Limit", "1500", "X-RateLimit-Requests-Remaining", "700",
+				"X-RateLimit-Complexity-Limit", "250000", "X-RateLimit-Complexity-Remaining", "0",
+				"X-RateLimit-Complexity-Reset", fmt.Sprint(time.Now().Add(20*time.Minute).UnixMilli()))
+		})
+		ask := func(user string) *http.Request {
+			return to(t, "POST", "https://api.linear.app/graphql", "Authorization", user)
+		}
+		e := s.refuse(ask("mine"))
+		if wait, scope := s.waits(ask("mine")); wait < 20*time.Minute || scope != e.Scope || !strings.HasPrefix(scope, "api.linear.app@") {
+			t.Errorf("the refused one waits for %q, another one of the user %v for %q, want 20 min for the user", e.Scope, wait, scope)
+		}
+		if wait, scope := s.waits(ask("yours")); wait != 0 {
+			t.Errorf("one of another user waits %v for %q, want not", wait, scope)
+		}
+	})
+}
+
+// A scope that a request needs is that of the policy of its name, of several in one unit.
+func TestNeedsByTheNameOfAPolicy(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newSplit(t, func() *http.Response {
+			return answer(429, "", "Retry-After", "30", "RateLimit", `"minute";r=900;t=20, "day";r=0;t=40`,
+				"RateLimit-Policy", `"minute";q=1000;w=60;qu="tokens", "day";q=100000;w=86400;qu="tokens"`)
+		})
+		s.tr.Needs = func(*http.Request) []throttle.Need {
+			return []throttle.Need{{Scope: "minute", Cost: 100}, {Scope: "day", Cost: 100}}
+		}
+		if e := s.refuse(to(t, "GET", "https://any.example/")); e.Scope != "day" {
+			t.Errorf("the refused one waits for %q, want day", e.Scope)
+		}
+	})
 }
 
 // Of two limits of which one is counted by a partition key, the one that is used up is
