@@ -32,3 +32,25 @@ func TestBreakerSlowOrAway(t *testing.T) {
 		}
 	}
 }
+
+// A Store is away, or slow, since the breaker opened first after an answer in time,
+// however often it closes for a while.
+func TestBreakerSince(t *testing.T) {
+	began := time.Unix(1000, 0)
+	now := began
+	rules := breakerRules{failures: 1, timeout: 20 * time.Millisecond, minRest: time.Second, maxRest: time.Second}
+	var b breaker
+	for range 3 {
+		b.failed(now, failure{began: now, waits: true, err: errBoom}, rules)
+		if !b.open || !b.since.Equal(began) {
+			t.Errorf("open %t since %v, want since %v", b.open, b.since, began)
+		}
+		now = now.Add(time.Second)
+		if b.answeredLate(30*time.Millisecond, true); b.open {
+			t.Error("it is open after a late answer")
+		}
+	}
+	if b.answered(false); !b.since.IsZero() {
+		t.Errorf("after an answer in time it is away since %v", b.since)
+	}
+}
