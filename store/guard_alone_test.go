@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/internal/bubble"
@@ -69,5 +70,55 @@ func TestGuardClosesByAnAnswerFromBefore(t *testing.T) {
 		if ask(t, g, "k", 0); g.Stats().Away || s.asked.Load() != asked+1 {
 			t.Errorf("after a late answer Stats() = %+v, want it closed", g.Stats())
 		}
+	})
+}
+
+// A call that waits for a place of MaxCalls waits until its own deadline, or until it
+// is canceled.
+func TestGuardWaitsForAPlace(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := new(fickle)
+		s.set(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		g := &store.Guard{Store: s, MaxCalls: 1, Timeout: time.Second}
+		go store.Take(t.Context(), g, "k", perMinute, 1)
+		synctest.Wait()
+		for _, patience := range []time.Duration{1, 5 * ms, 2 * time.Second} {
+			for _, cancels := range []bool{false, true} {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				if cancels {
+					ctx, cancel = context.WithCancel(t.Context())
+					time.AfterFunc(patience, cancel)
+				}
+				began := time.Now()
+				d, err := store.Take(ctx, g, "k", perMinute, 1)
+				want := min(patience, time.Second)
+				if took := time.Since(began); took != want || (err != nil) != (cancels && want == patience) || s.asked.Load() != 1 {
+					t.Errorf("canceled: %v after %v: %+v, %v after %v; want an answer or an error after %v", cancels, patience, d, err, took, want)
+				}
+				cancel()
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// With one of Failures, one call without an answer opens the breaker.
+func TestGuardOpensAfterOne(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := new(fickle)
+		s.set(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		g := &store.Guard{Store: s, Failures: 1}
+		ask(t, g, "k", 0)
+		began := time.Now()
+		if ask(t, g, "k", 0); !g.Stats().Away || s.asked.Load() != 1 || time.Since(began) != 0 {
+			t.Errorf("after one call without an answer the next took %v, %+v; want it not to wait", time.Since(began), g.Stats())
+		}
+		time.Sleep(time.Minute)
 	})
 }
