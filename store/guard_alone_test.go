@@ -73,6 +73,26 @@ func TestGuardClosesByAnAnswerFromBefore(t *testing.T) {
 	})
 }
 
+// The error of a call that nobody waits for any more is the last one too.
+func TestGuardKeepsTheErrorOfALateCall(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := new(fickle)
+		s.set(func(context.Context) error {
+			time.Sleep(time.Second)
+			return errDown
+		})
+		g := &store.Guard{Store: s}
+		ask(t, g, "k", 0)
+		if c := g.Stats(); !errors.Is(c.LastErr, context.DeadlineExceeded) {
+			t.Errorf("after the Timeout LastErr is %v, want that there was no answer", c.LastErr)
+		}
+		time.Sleep(time.Second)
+		if c := g.Stats(); !errors.Is(c.LastErr, errDown) || c.Errors != 0 || c.Late != 1 {
+			t.Errorf("after the answer Stats() = %+v, want the error, and one late", c)
+		}
+	})
+}
+
 // A call that waits for a place of MaxCalls waits until its own deadline, or until it
 // is canceled.
 func TestGuardWaitsForAPlace(t *testing.T) {
