@@ -297,3 +297,19 @@ func TestGuardFallbackOfEachKey(t *testing.T) {
 		}
 	})
 }
+
+// What does not fit into a share is refused for a second where the Store may grant it,
+// or a part of it that would do; forever where it is more than the limit.
+func TestGuardSharesGrantAPartLater(t *testing.T) {
+	for _, c := range []struct {
+		n, least int64
+		want     time.Duration
+	}{{8, 0, time.Second}, {11, 0, limit.Never}, {11, 8, time.Second}, {20, 11, limit.Never}} {
+		g := &store.Guard{Instances: 3} // it has no Store
+		d := make([]limit.Decision, 1)
+		ok, err := g.Take(t.Context(), []limit.Ask{{Key: "k", Limit: perMinute, N: c.n, Min: c.least}}, d)
+		if ok || err != nil || d[0].RetryAfter != c.want {
+			t.Errorf("%d, %d at least, of 3 of 10: %v, %v, %+v; want it refused for %v", c.n, c.least, ok, err, d, c.want)
+		}
+	}
+}
