@@ -1,0 +1,87 @@
+package throttle_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// heard is a memory.Store a millisecond away that notes when it was asked, and for how
+// much.
+type heard struct {
+	memory.Store
+	away bool
+	mu   sync.Mutex
+	at   []time.Time
+	asks []limit.Ask
+}
+
+func (h *heard) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	h.mu.Lock()
+	h.at, h.asks = append(h.at, time.Now()), append(h.asks, a...)
+	h.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	if h.away {
+		return false, context.DeadlineExceeded
+	}
+	return h.Store.Take(ctx, a, d)
+}
+
+// A Store that fails is asked again after a second, and then after twice as long each
+// time, up to half a minute: also where all calls start at once, so that none waits.
+func TestFleetAsksAgain(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := &heard{away: true}
+		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 1000}, Fleet: throttle.Fleet{
+			Store: s, Key: "api", Limit: limit.Limit{Count: 100, Period: time.Second},
+		}}
+		began := time.Now()
+		for time.Since(began) < 130*time.Second {
+			if err := th.Do(t.Context(), nothing); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		var rests []time.Duration
+		for i := range len(s.at) - 1 {
+			rests = append(rests, s.at[i+1].Sub(s.at[i]).Round(time.Second)/time.Second)
+		}
+		if want := []time.Duration{1, 2, 4, 8, 16, 30, 30, 30}; !slices.Equal(rests, want) {
+			t.Errorf("asked again after %d seconds, want after %d", rests, want)
+		}
+		for i, a := range s.asks {
+			if i > 0 && a.N != 1 {
+				t.Errorf("it was probed with %+v, want one token", a)
+			}
+		}
+	})
+}
+
+// One request asks for MaxBatch tokens at most, which are 100 by default.
+func TestFleetMaxBatch(t *testing.T) {
+	for set, want := range map[int64]int64{0: 100, -1: 100, 7: 7, 1000: 300} {
+		bubble.Test(t, func(t *testing.T) {
+			s := new(heard)
+			th := &throttle.Throttle{Control: &pace.Fixed{Rate: 1e6}, Fleet: throttle.Fleet{
+				Store: s, Key: "api", Limit: limit.Limit{Count: 1000, Period: time.Second}, MaxBatch: set,
+			}}
+			var all sync.WaitGroup
+			for range 301 { // the first call asks for itself, the others wait meanwhile
+				all.Go(func() { th.Do(t.Context(), nothing) })
+			}
+			all.Wait()
+			most := slices.MaxFunc(s.asks, func(a, b limit.Ask) int { return int(a.N - b.N) }).N
+			if most != want {
+				t.Errorf("MaxBatch %d: asked for %d at most, want %d", set, most, want)
+			}
+		})
+	}
+}
