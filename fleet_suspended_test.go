@@ -21,10 +21,12 @@ type still struct {
 	mu     sync.Mutex
 	stands []time.Duration
 	fails  bool
+	asked  int64
 }
 
 func (s *still) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
 	s.mu.Lock()
+	s.asked++
 	var stands time.Duration
 	if len(s.stands) > 0 {
 		stands, s.stands = s.stands[0], s.stands[1:]
@@ -51,11 +53,12 @@ func TestFleetStoodStill(t *testing.T) {
 		stands      []time.Duration
 		fails       bool
 		least, most int // calls until two seconds after the last of them
+		failed      int64
 	}{
-		{"the answer is lost", one, true, 26, 1 + 10 + 2*10},
-		{"the answer is there", one, false, 26, 1 + 10 + 2*10},
-		{"it fails late, again and again", several, true, 900, 1 << 30},           // each goes on by itself
-		{"it is late, again and again", several, false, 50, 1 + 10 + 3*10 + 2*10}, // what the first brings is lost
+		{"the answer is lost", one, true, 26, 1 + 10 + 2*10, 1},
+		{"the answer is there", one, false, 26, 1 + 10 + 2*10, 0},
+		{"it fails late, again and again", several, true, 900, 1 << 30, 4},           // each goes on by itself
+		{"it is late, again and again", several, false, 50, 1 + 10 + 3*10 + 2*10, 0}, // what the first brings is lost
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -68,7 +71,10 @@ func TestFleetStoodStill(t *testing.T) {
 				if n := callsIn(t, th, length); n < c.least || n > c.most {
 					t.Errorf("%d calls were made, want %d to %d", n, c.least, c.most)
 				}
-				time.Sleep(time.Second) // the last question ends
+				time.Sleep(5 * time.Second) // the last question ends
+				if f := th.FleetStats(); f.Failed != c.failed || f.Answered != s.asked-c.failed {
+					t.Errorf("FleetStats() = %+v after %d questions, want all of them, %d failed", f, s.asked, c.failed)
+				}
 			})
 		})
 	}
