@@ -85,3 +85,31 @@ func TestFleetMaxBatch(t *testing.T) {
 		})
 	}
 }
+
+// Where the limit gives nothing for a day it is asked again within an hour, as it may
+// be changed, or something be given back.
+func TestFleetAsksWithinAnHour(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := new(heard)
+		th := &throttle.Throttle{Control: &pace.Fixed{Rate: 1000}, MaxWait: 100 * time.Hour, Fleet: throttle.Fleet{
+			Store: s, Key: "api", Limit: limit.Limit{Count: 1, Period: 24 * time.Hour},
+		}}
+		if err := th.Do(t.Context(), nothing); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Hour+time.Minute, cancel)
+		if err := th.Do(ctx, nothing); err == nil {
+			t.Error("a second call was made within ten hours")
+		}
+		time.Sleep(time.Second) // the last request ends
+		for i := range len(s.at) - 1 {
+			if rest := s.at[i+1].Sub(s.at[i]); rest > time.Hour+time.Minute {
+				t.Errorf("asked again after %v, want an hour", rest)
+			}
+		}
+		if len(s.at) < 9 || len(s.at) > 12 {
+			t.Errorf("asked %d times in ten hours, want some ten", len(s.at))
+		}
+	})
+}
