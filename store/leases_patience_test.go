@@ -145,12 +145,12 @@ func TestLeasesWaitsForALife(t *testing.T) {
 		for range 20 {
 			w.take("k")
 		}
-		time.Sleep(limit.DefaultLife - 1)
+		time.Sleep(limit.DefaultLife - ms)
 		synctest.Wait()
 		if len(w.gate.calls) > 0 {
 			t.Fatal("who waits calls the Store before a Life has passed")
 		}
-		time.Sleep(1)
+		time.Sleep(ms)
 		synctest.Wait()
 		w.called("k", true)
 		for range 19 {
