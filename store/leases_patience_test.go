@@ -199,3 +199,20 @@ func TestLeasesErrorOfACallThatWasEnded(t *testing.T) {
 		letGo(w.called("k", false))
 	})
 }
+
+// What another key refuses, by the Store, is no demand: nothing is asked for ahead.
+func TestLeasesRefusedByTheStoreIsNoDemand(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		w := newWaiting(t)
+		w.gate.closed = false
+		pair := []limit.Ask{{Key: "k", Limit: tenThousand, N: 1}, {Key: "nothing", Limit: limit.Limit{Period: time.Second}, N: 1}}
+		for range 100 {
+			if ok, err := w.leases.Take(t.Context(), pair, make([]limit.Decision, 2)); ok || err != nil {
+				t.Fatalf("Take of what nothing is allowed of = %v, %v", ok, err)
+			}
+		}
+		w.gate.closed = true
+		w.take("k")
+		w.called("k", false)
+	})
+}
