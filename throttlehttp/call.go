@@ -145,7 +145,7 @@ func (c *call) judge(now time.Time) throttle.Result {
 		report.Verdict = pace.Failed
 		again = again && c.repeats
 	default: // also 500, which as a rule is the same the next time
-		report.Verdict, report.After, report.Final = pace.Served, 0, false
+		report.Verdict, report.After, report.Final = returned(report.Verdict), 0, false
 		own, scopes := c.heard(r, report)
 		return throttle.Result{Report: own, Scopes: scopes}
 	}
@@ -161,6 +161,16 @@ func (c *call) judge(now time.Time) throttle.Result {
 	result := c.say(own, e, again)
 	result.Scopes = scopes
 	return result
+}
+
+// returned is the verdict of an answer that is returned as it came, by that of its
+// dialect. One of 500 and above teaches nothing: in an outage such answers come between
+// plain 503s, and were they served, each of these would be a limit that was reached.
+func returned(v pace.Verdict) pace.Verdict {
+	if v == pace.Failed {
+		return pace.Ignored
+	}
+	return pace.Served
 }
 
 // refuses reports whether the answer will most likely be replaced by another

@@ -277,7 +277,9 @@ func TestWhatIsTaught(t *testing.T) {
 		after  time.Duration
 	}{
 		{"GET", says(200, hints...), pace.Served, 0},
-		{"GET", says(500, hints...), pace.Served, 0},
+		{"GET", says(404, hints...), pace.Served, 0},
+		{"GET", says(500, hints...), pace.Ignored, 0},
+		{"GET", says(521, hints...), pace.Ignored, 0},
 		{"POST", says(503, hints...), pace.Throttled, 0},
 		{"POST", says(502, hints...), pace.Failed, 0},
 		{"POST", says(502, append(hints, "Retry-After", "4")...), pace.Failed, 4 * time.Second},
