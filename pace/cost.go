@@ -66,13 +66,17 @@ func (a *Adaptive) rescale(f float64) {
 
 // bill settles the difference between what a request was estimated to cost and
 // what it did, at the time s. As the server says it, or a caller that has erred,
-// it is believed only so far.
+// it is believed only so far. What left before the last cut owes no time: the rate
+// that was too high for it is over, and at that of now, which may be next to nothing, the
+// bills of a large flight would stop all for an hour.
 func (a *Adaptive) bill(s float64, o Outcome) {
 	if o.Cost <= 0 || o.Cost == o.Request.Cost || a.nextRate == 0 {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-a.gap()))
+	if more < 0 || o.Sent.Sub(a.base).Seconds() >= max(a.roundAt, a.level.cutAt) {
+		a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-a.gap()))
+	}
 	if a.level.window {
 		a.level.r = max(a.level.r-more, 0)
 	}

@@ -143,6 +143,45 @@ func TestAdaptiveSpacesByCost(t *testing.T) {
 	}
 }
 
+// Calls that left before a cut, and turn out dearer than estimated after it, hold up
+// nothing: the rate of then is over, and that of now would make hours of them.
+func TestBillsOfBeforeACut(t *testing.T) {
+	for _, informed := range []bool{false, true} {
+		var a Adaptive
+		now := at(0)
+		r := Request{Cost: 100}
+		end := func(sent time.Time, v Verdict, cost int64) {
+			o := Outcome{Request: r, Sent: sent, Report: Report{Verdict: v, Cost: cost}}
+			if informed {
+				o.Hints = Hints{Remaining: Some(int64(500)), Limit: Some(int64(80_000))}
+			}
+			a.Observe(now, o)
+		}
+		for i := range 40 {
+			r.Since = now
+			a.Start(now, r)
+			end(now, map[bool]Verdict{false: Served, true: Throttled}[i == 20], 0)
+			now = now.Add(max(a.Wait(now, r), 100*time.Millisecond))
+		}
+		sent := now
+		for range 30 {
+			a.Start(now, r)
+		}
+		for range 6 {
+			now = now.Add(time.Second)
+			a.Start(now, r)
+			end(now, Throttled, 0)
+		}
+		before := a.Wait(now, r)
+		for range 30 {
+			end(sent, Served, 300)
+		}
+		if got := a.Wait(now, r); got > before+time.Second {
+			t.Errorf("informed %v: after the bills of 30 calls that left before a cut the next waits %v, %v before them; want no more", informed, got, before)
+		}
+	}
+}
+
 // One call that is said to cost an absurd amount does not stop all others.
 func TestAnAbsurdCost(t *testing.T) {
 	var a Adaptive
