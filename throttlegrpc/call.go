@@ -68,7 +68,7 @@ func (k *call) judge(a *answer) throttle.Result {
 	if st := status.Convert(a.err); a.err != nil {
 		r, reset = report(st, metadata.Join(a.header, a.trailer)), wasReset(st)
 	}
-	if r.Verdict == pace.Served || r.Verdict == pace.Throttled {
+	if r.Verdict != pace.Failed {
 		r.Hints = hints(a.header, a.trailer, time.Now())
 	}
 	mayRun := r.Verdict != pace.Throttled || reset

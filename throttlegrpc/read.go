@@ -30,6 +30,9 @@ const pushback = "grpc-retry-pushback-ms"
 //   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and otherwise
 //     Failed and Final: whether the call may be repeated is unknown here.
 //   - CANCELLED and DEADLINE_EXCEEDED are Ignored.
+//   - INTERNAL, UNKNOWN and DATA_LOSS are Ignored and Final: in an outage such
+//     answers come between refusals, and were they served, each of these would be a
+//     limit that was reached.
 //   - All else is Served: it was answered, and is not retried.
 //
 // After is the longest retry_delay of a RetryInfo, capped by signal.Plausible.
@@ -65,6 +68,8 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 		}
 	case codes.Canceled, codes.DeadlineExceeded:
 		return pace.Report{Verdict: pace.Ignored}
+	case codes.Internal, codes.Unknown, codes.DataLoss:
+		return pace.Report{Verdict: pace.Ignored, Final: true}
 	default:
 		return r
 	}

@@ -76,7 +76,9 @@ func TestReport(t *testing.T) {
 		{st: said(codes.Canceled, ""), want: pace.Ignored},
 		{st: said(codes.DeadlineExceeded, ""), want: pace.Ignored},
 		{st: said(codes.NotFound, "", after(time.Second)), md: []string{pushback, "100"}, want: pace.Served},
-		{st: said(codes.Internal, ""), want: pace.Served},
+		{st: said(codes.Internal, ""), want: pace.Ignored, final: true},
+		{st: said(codes.Unknown, ""), want: pace.Ignored, final: true},
+		{st: said(codes.DataLoss, ""), want: pace.Ignored, final: true},
 		{st: said(codes.Aborted, ""), want: pace.Served},
 		{st: said(codes.Code(99), ""), want: pace.Served},
 	} {
