@@ -26,7 +26,8 @@ const Never time.Duration = math.MaxInt64
 type Verdict uint8
 
 const (
-	// Ignored teaches nothing: cancelled, or never sent. It is the zero value.
+	// Ignored teaches nothing: cancelled, never sent, or answered in a way that says
+	// nothing of the limit, as by a 500. It is the zero value.
 	Ignored Verdict = iota
 	// Served was answered and not refused for load, whatever the answer.
 	Served
