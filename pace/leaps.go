@@ -129,3 +129,13 @@ func (l *level) apportion(flying int, o Outcome) {
 		l.pass = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
 	}
 }
+
+// fits reports whether one more fits beside flying others: nothing was refused yet, and no
+// more would be in flight than this client's part of what remains. Where nothing is known to
+// remain, or answers take too long for it to tell, all do.
+func (l *level) fits(s, rtt float64, flying int) bool {
+	if l.met || l.most < 1 || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
+		return true
+	}
+	return float64(flying) < max(1, l.shown/max(1, l.peers))
+}

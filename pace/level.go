@@ -362,6 +362,9 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	l.served++
 	l.fed, l.row = true, 0
 	if !o.Hints.Remaining.OK || l.window {
+		if l.hidden(s, sent, o) {
+			a.leaveLevel(s)
+		}
 		return // it did not say this time
 	}
 	l.follow(s, sent, a.flying)

@@ -74,22 +74,24 @@ type windows struct {
 	near     float64 // and how near it was then at the nearest, seconds
 	late     float64 // how long after it to come back, seconds
 	pass     bool    // leave what is left of this window to the others
+	unseen   int     // answers after the end that did not say what remains, in a row
 	rtt      float64 // mean seconds from start to answer
 	ends     ends
 }
 
 const (
-	rush      = 1.0  // seconds in which a window is spent, by a factor of e, at once
-	doubts    = 10.0 // windows, in which none is taken for fixed that was not
-	slack     = 1.1  // seconds: resets come rounded up to whole ones
-	agreement = 3.0  // seconds for which they agree, at least
-	distant   = 5.0  // seconds to a reset that would be seen to move,
-	fallen    = 0.5  // while so much of the most that remained was used,
-	fellBy    = 8.0  // and so many requests
-	notOpened = 6    // ends after which little remained, in a row: it was none
-	movedOn   = 4    // times that a reset moves away,
-	farther   = 4.0  // and by which factor, after which it is of a bucket
-	lastPart  = 0.25 // of what may be no window, for which its last request waits
+	rush       = 1.0  // seconds in which a window is spent, by a factor of e, at once
+	doubts     = 10.0 // windows, in which none is taken for fixed that was not
+	slack      = 1.1  // seconds: resets come rounded up to whole ones
+	agreement  = 3.0  // seconds for which they agree, at least
+	distant    = 5.0  // seconds to a reset that would be seen to move,
+	fallen     = 0.5  // while so much of the most that remained was used,
+	fellBy     = 8.0  // and so many requests
+	notOpened  = 6    // ends after which little remained, in a row: it was none
+	movedOn    = 4    // times that a reset moves away,
+	farther    = 4.0  // and by which factor, after which it is of a bucket
+	unseenMost = 4    // of those, after which it is left
+	lastPart   = 0.25 // of what may be no window, for which its last request waits
 
 	leadOf      = 8.0  // a first flight may be this part of what remains,
 	leadOfQuota = 64.0 // or of the policy, where nothing tells what remains,
@@ -110,16 +112,6 @@ func (l *level) lead(rtt float64) float64 {
 		return 0
 	}
 	return min(part, leadMost)
-}
-
-// fits reports whether one more fits beside flying others: nothing was refused yet, and no
-// more would be in flight than this client's part of what remains. Where nothing is known to
-// remain, or answers take too long for it to tell, all do.
-func (l *level) fits(s, rtt float64, flying int) bool {
-	if l.met || l.most < 1 || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
-		return true
-	}
-	return float64(flying) < max(1, l.shown/max(1, l.peers))
 }
 
 // within is the instant at for the next start, seen in the light of the window:
@@ -216,6 +208,22 @@ func (w *windows) fills(ahead float64) bool { return w.moved >= movedOn && ahead
 // apart returns how far from each other two instants may be to count as the same: they come
 // in whole seconds, after a round trip that varies.
 func (l *level) apart() float64 { return slack + l.rtt/4 }
+
+// hidden reports whether the window has ended, and answers do not say what remains of the
+// new one, as where only those say it that leave little.
+func (l *level) hidden(s, sent float64, o Outcome) bool {
+	switch {
+	case o.Hints.Remaining.OK:
+		l.unseen = 0
+	case l.window && l.resetAt <= sent:
+		l.unseen++
+	}
+	if l.unseen < unseenMost {
+		return false
+	}
+	l.unseen = 0
+	return true
+}
 
 // beyond returns how long after the next start the k-th after it comes, of which interval
 // is the distance while something is left of the window. Beyond that they come in the windows
