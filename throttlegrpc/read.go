@@ -46,7 +46,7 @@ func Classify(err error) pace.Report {
 	if wasReset(st) && r.Verdict == pace.Throttled {
 		r.Verdict = pace.Failed
 	}
-	r.Final = r.Verdict == pace.Failed
+	r.Final = r.Verdict == pace.Failed || r.Verdict == pace.Ignored && r.Final
 	return r
 }
 

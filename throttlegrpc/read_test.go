@@ -107,6 +107,8 @@ func TestClassify(t *testing.T) {
 		{throttle.Ignore(limited), pace.Report{}},
 		{&giveUp{&throttle.Error{Reason: throttle.ErrTries, Err: limited}}, pace.Report{}},
 		{status.Error(codes.Unavailable, ""), pace.Report{Verdict: pace.Failed, Final: true}},
+		{status.Error(codes.Internal, ""), pace.Report{Verdict: pace.Ignored, Final: true}},
+		{status.Error(codes.DeadlineExceeded, ""), pace.Report{Verdict: pace.Ignored}},
 		{fmt.Errorf("list: %w", reset), pace.Report{Verdict: pace.Failed, Final: true}},
 		{status.Error(codes.Canceled, ""), pace.Report{}},
 		{status.Error(codes.NotFound, ""), pace.Report{Verdict: pace.Served}},
