@@ -26,8 +26,8 @@ import "math"
 // also bounds theta while r < h. A fixed window is known by its reset, the same instant
 // in answer after answer; there the rate is what is left over the time left.
 //
-// What remains is not acted on where it is too late or says too little: see stale,
-// scant and small; nor after a refusal by another limit: see elsewhere. The rows of refusals of estimate bound theta.
+// What remains is not acted on where it is too late or says too little: see misled;
+// nor after a refusal by another limit: see elsewhere. The rows of refusals of estimate bound theta.
 type level struct {
 	on      bool
 	fed     bool    // something was served since
@@ -85,7 +85,7 @@ const (
 	aged       = 15.0 // and, once it is;
 	opened     = 10.0 // where it is known what the limit is,
 	old        = 4.0  // and, once it is acted on
-	briefest   = 3.0  // seconds
+	briefest   = 3.0  // seconds: shorter windows are not known by resets in whole seconds
 )
 
 // rate is the rate a second at s, with flying requests in flight.
@@ -95,7 +95,7 @@ func (l *level) rate(s float64, flying int) float64 {
 			if l.burst || l.alone() {
 				left = min(left, rush)
 			}
-			if l.known() { // leave something to those that do not know it yet
+			if l.known() { // clients that do not know the end yet find something left
 				left *= 1 + max(l.peers-1, 0)/2
 			}
 			return max(l.r, 0.01) / left
@@ -193,7 +193,8 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	return true
 }
 
-// misled reports whether the law without hints does better than what remains.
+// misled reports whether what remains misleads or says too little, so that the law without
+// hints does better.
 func (a *Adaptive) misled() bool {
 	l := &a.level
 	if l.known() {

@@ -90,7 +90,7 @@ const (
 	notOpened  = 6    // ends after which little remained, in a row: it was none
 	movedOn    = 4    // times that a reset moves away,
 	farther    = 4.0  // and by which factor, after which it is of a bucket
-	unseenMost = 4    // of those, after which it is left
+	unseenMost = 4    // answers in a row that do not show the new window, after which it is left
 	lastPart   = 0.25 // of what may be no window, for which its last request waits
 
 	leadOf      = 8.0  // a first flight may be this part of what remains,
@@ -209,8 +209,8 @@ func (w *windows) fills(ahead float64) bool { return w.moved >= movedOn && ahead
 // in whole seconds, after a round trip that varies.
 func (l *level) apart() float64 { return slack + l.rtt/4 }
 
-// hidden reports whether the window has ended, and answers do not say what remains of the
-// new one, as where only those say it that leave little.
+// hidden reports whether the window has ended and answers do not say what remains of the new
+// one: some servers say it only once little remains.
 func (l *level) hidden(s, sent float64, o Outcome) bool {
 	switch {
 	case o.Hints.Remaining.OK:
@@ -285,7 +285,7 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 		if l.window && s < l.resetAt {
 			l.resetAt = e.at + long
 		}
-	case l.leaps.held: // they were none of a window
+	case l.leaps.held: // the leaps were those of a log, say, or windows end at another time
 		l.window, *e = false, ends{ahead: e.ahead}
 	case l.window && rose:
 		l.window, l.slides = false, s+doubts*long
@@ -372,7 +372,7 @@ func (l *level) after(o Outcome) time.Duration {
 // already, only when that is clearly so, as rtt varies.
 func (a *Adaptive) stale() bool {
 	l := &a.level
-	// It is known what it is where a share is stated, or a burst above the quota: a bucket.
+	// A share, or a burst above the quota, is stated of buckets only.
 	long, surely := l.length, l.window || a.share.agreed > 0 || l.full > l.quota
 	if long == 0 {
 		long = l.proven

@@ -2,15 +2,15 @@ package pace
 
 import "math"
 
-// leaps finds out when fixed windows end of which the server states the length, but not
-// when they end: what remains leaps up then, by more than a bucket of that policy gives back
-// meanwhile, and rises at no other time. It compares the answers of one round with the last
-// answer of the round before, whatever other clients did between.
+// leaps finds out when fixed windows end, where the server states their length and not their
+// end: what remains leaps up then, by more than a bucket of that policy gives back meanwhile,
+// and rises at no other time. It compares an answer with the last one that had come before its
+// request was sent, whatever other clients did between.
 type leaps struct {
 	r        float64 // what remained by the last answer that was compared,
 	sent, at float64 // when that was sent, and seen; zero: there was none
-	from, to float64 // a window ended between them,
-	agree    int     // as so many answers in a row show
+	from, to float64 // a window ended between these instants,
+	agree    int     // as so many answers in a row showed
 	long     float64 // seconds a window takes
 	held     bool    // the limit was taken for a window by them
 }
@@ -60,9 +60,9 @@ func (x *leaps) seen() bool { return x.agree >= agreeing }
 // last returns when the last window ended before s, or a little later.
 func (x *leaps) last(s float64) float64 { return x.to + x.long*math.Floor((s-x.to)/x.long) }
 
-// known reports whether leaps tell when windows end, for a client to go by that: not where
-// they are those of the client's own log. Of a window of few requests some clients see too few
-// answers to find it out, and would be left with what the others leave.
+// known reports whether the client goes by the ends that leaps tell. It does not where its own
+// starts explain what remains, as in a log, nor in windows of few requests: some clients see too
+// few answers of these to find the end, and would get only what the others leave.
 func (l *level) known() bool {
 	return l.leaps.seen() && l.quota >= crowdedOf && !l.kept.agrees
 }
