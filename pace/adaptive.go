@@ -269,7 +269,9 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if !a.Blind {
 		a.level.tell(a, s, o)
-		a.level.sole = a.level.sole && o.Hints.Remaining.OK // it may be charged, and does not say so
+		if !o.Hints.Remaining.OK || o.Verdict == Failed || o.Verdict == Ignored {
+			a.level.sole = false // it may be charged, and is not seen to be
+		}
 		o.After = a.level.after(o)
 		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), a.level.alone(), o)
 	}

@@ -52,7 +52,7 @@ func (a *Adaptive) rescale(f float64) {
 	for _, x := range [...]*float64{
 		&a.costs.took, &a.floor, &a.proof, &a.caught, &a.share.said, &a.share.agreed,
 		&l.theta, &l.policy, &l.quota, &l.company.best,
-		&l.r, &l.low, &l.swing, &l.most, &l.shown, &l.bottom, &l.from, &l.h,
+		&l.r, &l.low, &l.swing, &l.most, &l.shown, &l.bottom, &l.brink, &l.spent, &l.from, &l.h,
 	} {
 		*x *= f
 	}

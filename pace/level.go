@@ -69,6 +69,7 @@ const (
 	widestPart = 300.0 // and where a share is stated
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
+	rushTrips  = 100.0  // round trips for which a swing of the time before it paced is remembered: answers to a rush overtake each other by far
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away
@@ -193,23 +194,6 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	return true
 }
 
-// misled reports whether what remains misleads or says too little, so that the law without
-// hints does better.
-func (a *Adaptive) misled() bool {
-	l := &a.level
-	if l.known() {
-		return a.stale()
-	}
-	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && !l.window || l.company.crowded
-}
-
-// elsewhere reports whether an answer refused while much remained: by another limit, of
-// which what remains says nothing.
-func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
-	r := float64(o.Hints.Remaining.V)
-	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= 3*max(l.h, smallest)
-}
-
 // look takes in what an answer shows.
 func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	dt, seen, unit := max(s-l.seenAt, 0), l.seenAt, a.costs.unit()
@@ -249,7 +233,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {
-		l.h = min(l.h, max(l.quota/apart, leastApart))
+		l.h = min(l.h, max(l.deep()/apart, leastApart))
 	}
 	if l.tiny {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
@@ -278,6 +262,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	l.on, a.restored = true, false
 	l.theta = max(l.theta, l.floor())
 	l.weight, l.burst = a.weight(), a.Burst
+	l.swing = max(l.swing*min(1, rushTrips*a.rtt/memory), min(l.swing, firstSwing))
 	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
 	a.last = s
 	l.even = 1 / l.rate(s, a.flying)

@@ -71,6 +71,72 @@ func (l *level) known() bool {
 // when it ends.
 func (l *level) briefly() bool { return l.length > 0 && l.length < briefest }
 
+// misled reports whether what remains misleads or says too little, so that the law without
+// hints does better.
+func (a *Adaptive) misled() bool {
+	l := &a.level
+	if l.known() {
+		return a.stale()
+	}
+	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && !l.window || l.company.crowded
+}
+
+// elsewhere reports whether an answer refused while much remained: by another limit, of
+// which what remains says nothing.
+func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
+	r := float64(o.Hints.Remaining.V)
+	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= 3*max(l.h, smallest)
+}
+
+// deeper is how many times the quota must have remained, where no burst is stated, to be taken for a
+// bucket's: less may be of a larger quota that was stated before.
+const deeper = 1.5
+
+// deep returns how many requests the limit lets through at once: its quota, or what a bucket holds
+// that is deeper.
+func (l *level) deep() float64 {
+	if l.most+1 < deeper*l.quota {
+		return max(l.quota, l.full+1)
+	}
+	return max(l.quota, l.full+1, l.most+1)
+}
+
+// stale reports whether answers come when too much of the window, as stated
+// or as its resets have shown, is over for what they say to be acted on; what is acted on
+// already, only when that is clearly so, as rtt varies. The window of a bucket that is deeper than
+// its quota is the time in which it fills.
+func (a *Adaptive) stale() bool {
+	l := &a.level
+	// A share is stated of buckets only.
+	long, surely := l.length, l.window || a.share.agreed > 0
+	if deep := l.deep(); l.quota > 0 && deep > l.quota+1 {
+		long, surely = long*deep/l.quota, true
+	}
+	if long == 0 {
+		long = l.proven
+	}
+	most := long / fresh
+	switch {
+	case l.known(), surely && l.on:
+		most = long / old
+	case surely:
+		most = long / opened
+	case l.on:
+		most = long / aged
+	}
+	return long > 0 && a.rtt > most
+}
+
+// scant reports whether the stated policy is of so few requests, in a window that
+// is not short, that what remains says less than the policy itself.
+func (l *level) scant() bool {
+	least := few
+	if l.on {
+		least *= 0.7 // the mean cost varies
+	}
+	return l.length > short && l.deep() < least
+}
+
 // divided estimates among how many what remains is divided: how many requests it falls
 // by for each answer of ours. As answers overtake each other, only a new low counts.
 type divided struct {
@@ -79,6 +145,8 @@ type divided struct {
 	bottom float64 // the lowest
 	ours   float64 // answers since then
 	weight float64 // answers that peers is the mean of
+	brink  float64 // what remained when something was last given back,
+	spent  float64 // and what was charged to own requests since then
 	others int     // answers to come for which others are known to use it too
 	sole   bool    // the last answer was to the only request on its way
 	begun  bool
@@ -87,6 +155,7 @@ type divided struct {
 const (
 	odds     = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
 	single   = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
+	shared   = 1.25 // times as much as was charged to own requests is gone, if others use it
 	noticed  = 1000 // answers for which it is remembered that others use it
 	steadied = 8.0  // answers over which that is averaged
 )
@@ -99,10 +168,14 @@ func (d *divided) divide(r, took float64, flying int, sole bool) {
 	}
 	d.sole = sole
 	d.shown = r
+	if d.spent += took; d.begun && d.brink-r > shared*(d.spent+float64(flying))+1 {
+		d.others = noticed // whoever sends most of what is sent now would think that it is alone
+	}
 	d.ours++
 	switch {
 	case !d.begun || r > d.bottom+2*float64(flying): // the first, or it was given back
 		d.begun, d.bottom, d.ours = true, r, 0
+		d.brink, d.spent = r, 0
 	case r < d.bottom:
 		d.weight = min(d.weight+d.ours, max(steadied, d.ours))
 		d.peers += ((d.bottom-r)/d.ours - d.peers) * d.ours / d.weight

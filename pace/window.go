@@ -366,35 +366,3 @@ func (l *level) after(o Outcome) time.Duration {
 	}
 	return after
 }
-
-// stale reports whether answers come when too much of the window, as stated
-// or as its resets have shown, is over for what they say to be acted on; what is acted on
-// already, only when that is clearly so, as rtt varies.
-func (a *Adaptive) stale() bool {
-	l := &a.level
-	// A share, or a burst above the quota, is stated of buckets only.
-	long, surely := l.length, l.window || a.share.agreed > 0 || l.full > l.quota
-	if long == 0 {
-		long = l.proven
-	}
-	most := long / fresh
-	switch {
-	case l.known(), surely && l.on:
-		most = long / old
-	case surely:
-		most = long / opened
-	case l.on:
-		most = long / aged
-	}
-	return long > 0 && a.rtt > most
-}
-
-// scant reports whether the stated policy is of so few requests, in a window that
-// is not short, that what remains says less than the policy itself.
-func (l *level) scant() bool {
-	least := few
-	if l.on {
-		least *= 0.7 // the mean cost varies
-	}
-	return l.length > short && l.quota < least
-}

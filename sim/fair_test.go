@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -78,6 +79,45 @@ func TestFairAfterAMinute(t *testing.T) {
 				if mean.jain < b.jain || mean.deviation > b.deviation || mean.refused > 0.03 {
 					t.Errorf("%s, %d clients at %v/s: Jain %.3f, deviation %.3f of the mean, %.3f refused; want at least %v, at most %v and 0.03", b.about, n, each, mean.jain, mean.deviation, mean.refused, b.jain, b.deviation)
 				}
+			}
+		}
+	}
+}
+
+// TestFairAfterARush: clients that have used up a large bucket at once, each of whose answers
+// overtook others, soon share what comes back.
+func TestFairAfterARush(t *testing.T) {
+	for _, h := range []Hints{{Remaining: true}, {Remaining: true, Reset: true}, {Remaining: true, RetryAfter: true}, {Remaining: true, Reset: true, RetryAfter: true, Policy: true}} {
+		var fair, waits []float64
+		for seed := range uint64(3) {
+			r := play(t, Scenario{
+				Name: "rush", Duration: 150 * time.Second,
+				Server:  Server{Limit: bucketOf(136, time.Second, 11_408), Hints: h},
+				Network: Network{Latency: 1450 * time.Microsecond, Spread: 0.2},
+				Clients: []Group{{Processes: 46, Workers: 19}, {Processes: 45, Workers: 19, Leave: 70 * time.Second}},
+			}, "adaptive-informed", seed+1)
+			fair, waits = append(fair, r.Jain.V), append(waits, r.WaitP99.V)
+		}
+		t.Logf("told %+v: Jain's index %.2f, 99 %% of waits below %.0f s", h, median(fair), median(waits))
+		if median(fair) < 0.9 || median(waits) > 35 {
+			t.Errorf("told %+v: Jain's index %.2f, 99 %% of waits below %.0f s; want 0.9 at least, and 35 s at most", h, median(fair), median(waits))
+		}
+	}
+}
+
+// TestFairInALongWindow: a client that sends most of what is sent now does not take itself for
+// the only one, and the rest of the window for its own, where more is gone than it was served.
+func TestFairInALongWindow(t *testing.T) {
+	for _, processes := range []int{2, 4} {
+		for seed := range uint64(6) {
+			r := play(t, Scenario{
+				Name: "hours", Duration: 150 * time.Minute,
+				Server:  Server{Limit: limit.Limit{Kind: limit.FirstHitWindow, Count: 5869, Period: time.Hour}, Hints: Hints{Remaining: true, Reset: true, Policy: true}},
+				Network: Network{Latency: 18 * time.Millisecond, Spread: 0.2},
+				Clients: []Group{{Processes: processes, Workers: 46}},
+			}, "adaptive-informed", seed+1)
+			if r.Jain.V < 0.97 {
+				t.Errorf("%d clients, seed %d: Jain's index %.2f, want at least 0.97", processes, seed+1, r.Jain.V)
 			}
 		}
 	}

@@ -75,3 +75,24 @@ func TestShareOfLimitsByProcess(t *testing.T) {
 		}
 	}
 }
+
+// TestToldOfADeepBucket: clients of a bucket that holds much more than the quota of its policy
+// are hardly ever refused, as where no policy is stated.
+func TestToldOfADeepBucket(t *testing.T) {
+	for _, h := range []Hints{{Remaining: true}, {Remaining: true, Policy: true}, {Remaining: true, Policy: true, Reset: true, RetryAfter: true}} {
+		refused, waits := 0.0, []float64{}
+		for seed := range uint64(3) {
+			r := play(t, Scenario{
+				Name: "deep", Duration: 20 * time.Minute,
+				Server:  Server{Limit: bucketOf(2, time.Second, 40), Hints: h},
+				Network: Network{Latency: 150 * time.Millisecond, Spread: 0.3},
+				Clients: []Group{{Processes: 4, Workers: 4}},
+			}, "adaptive-informed", seed+1)
+			refused, waits = refused+r.RetryRate.V/3, append(waits, r.WaitP99.V)
+		}
+		t.Logf("told %+v: %.1f %% refused, 99 %% of waits below %.1f s", h, 100*refused, median(waits))
+		if refused > 0.012 || median(waits) > 13 {
+			t.Errorf("told %+v: %.1f %% refused, 99 %% of waits below %.1f s; want at most 1.2 %% and 13 s", h, 100*refused, median(waits))
+		}
+	}
+}
