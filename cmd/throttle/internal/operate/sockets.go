@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // maxSockets bounds the sockets that are inherited.
@@ -146,8 +147,11 @@ func removeDead(path string) error {
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("listen unix:%s: there is something else at that path", path)
 	}
-	if c, err := net.Dial("unix", path); err == nil {
+	switch c, err := net.Dial("unix", path); {
+	case err == nil:
 		return errors.Join(fmt.Errorf("listen unix:%s: another process listens there", path), c.Close())
+	case !errors.Is(err, syscall.ECONNREFUSED): // as of one that is full, is for datagrams, or another user's
+		return fmt.Errorf("listen unix:%s: a socket is there that may be in use: %w; remove it if not", path, err)
 	}
 	return os.Remove(path)
 }

@@ -97,3 +97,24 @@ func TestListen(t *testing.T) {
 		t.Errorf("the mode of a unix socket is %v, %v", info.Mode(), err)
 	}
 }
+
+// TestListenBesideDatagrams: a socket that another process reads datagrams from, as
+// /dev/log, takes no connection, and stays.
+func TestListenBesideDatagrams(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	other, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	l, err := new(Sockets).Listen(t.Context(), "unix:"+path)
+	if err == nil {
+		l.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "may be in use") {
+		t.Errorf("Listen = %v, want that the socket may be in use", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Error("it was removed:", err)
+	}
+}
