@@ -36,7 +36,7 @@ func FromURL(client *http.Client, url string) Fetch {
 		if err != nil {
 			return nil, "", errBadURL // the error of net/url quotes it
 		}
-		req.Header.Set("Accept", "application/json")
+		req.Header.Set("Accept", "application/json, */*;q=0.5") // Source.Read may read another format
 		if have != "" {
 			req.Header.Set("If-None-Match", have)
 		}

@@ -75,6 +75,23 @@ func TestFromURL(t *testing.T) {
 	}
 }
 
+// TestFromURLOfAnotherFormat: a server that has the rules in another format than JSON, and
+// answers 406 to callers that do not accept it, is asked for any.
+func TestFromURLOfAnotherFormat(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if accept := r.Header.Get("Accept"); !strings.Contains(accept, "yaml") && !strings.Contains(accept, "*/*") {
+			w.WriteHeader(http.StatusNotAcceptable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Write([]byte("rules: []\n"))
+	}))
+	defer server.Close()
+	if data, _, err := rules.FromURL(nil, server.URL)(t.Context(), ""); err != nil || string(data) != "rules: []\n" {
+		t.Errorf("%q, %v; want the rules in YAML", data, err)
+	}
+}
+
 // TestSlowBody: a body that never ends costs no more than the time given.
 func TestSlowBody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
