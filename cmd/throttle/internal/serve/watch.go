@@ -31,7 +31,8 @@ func (p *program) watch(ctx context.Context) {
 	}
 	var events chan fsnotify.Event // nil: has nothing
 	var errs chan error
-	if w, err := watcher(files); err == nil {
+	w, err := watcher(files)
+	if err == nil {
 		defer w.Close()
 		events, errs = w.Events, w.Errors
 	} else {
@@ -46,6 +47,9 @@ func (p *program) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-poll.C:
+			if events != nil {
+				_ = watchFolders(w, files) // one that is away is tried again
+			}
 			p.changed(ctx, false)
 		case <-quiet.C:
 			p.changed(ctx, true)
@@ -66,12 +70,20 @@ func watcher(files []string) (*fsnotify.Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range files {
-		if err := w.Add(filepath.Dir(name)); err != nil {
-			return nil, errors.Join(err, w.Close())
-		}
+	if err := watchFolders(w, files); err != nil {
+		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
+}
+
+// watchFolders watches the folders of files. Again, it watches those that have replaced
+// others: the system watches a folder, not its name.
+func watchFolders(w *fsnotify.Watcher, files []string) error {
+	var errs []error
+	for _, name := range files {
+		errs = append(errs, w.Add(filepath.Dir(name)))
+	}
+	return errors.Join(errs...)
 }
 
 // concerns reports whether an event is about one of the files, or a link that they
