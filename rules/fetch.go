@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/links"
 )
 
 // Fetch returns the text of a Set, and a tag of this version. have is the tag
@@ -112,7 +114,7 @@ var errNothing = errors.New("the source says that nothing has changed, but nothi
 // new content is there, whole: to another file, to the disk, and by renaming.
 // Only its owner may read it. A symbolic link stays, and what it leads to is written.
 func writeKept(path string, data []byte) error {
-	path = followed(path)
+	path = links.Follow(path)
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
@@ -128,25 +130,6 @@ func writeKept(path string, data []byte) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return syncDir(filepath.Dir(path))
-}
-
-// maxLinks bounds the symbolic links of a name, as Linux does: they may lead in a circle.
-const maxLinks = 40
-
-// followed returns the file that a name leads to by symbolic links, even if that is not
-// there yet.
-func followed(path string) string {
-	for range maxLinks {
-		to, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(to) { // joined as text: what is before a '..' may be a link too
-			to = filepath.Dir(path) + string(filepath.Separator) + to
-		}
-		path = to
-	}
-	return path
 }
 
 // syncDir makes a renaming durable.
@@ -245,7 +228,7 @@ func (f *File) tryLock() (unlock func(), ok bool, err error) {
 	if !f.mu.TryLock() {
 		return nil, false, nil
 	}
-	held, err := os.OpenFile(followed(f.Path)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	held, err := os.OpenFile(links.Follow(f.Path)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
 		if ok, err = lock(held); !ok {
 			err = errors.Join(err, held.Close())

@@ -57,6 +57,7 @@ var layers = map[string][]string{
 	"internal/list":          {},
 	"internal/chart":         {},
 	"internal/glob":          {},
+	"internal/links":         {},
 	"internal/timeline":      {},
 	"internal/arch":          {},
 	"internal/bubble":        {},
@@ -72,6 +73,7 @@ var transport = append([]string{".", "admit", "rules", "store"}, purely...)
 var small = map[string][]string{
 	"internal/list":          {"load", ".", "store", "admit"},
 	"internal/glob":          {"rules", "cmd/throttle"},
+	"internal/links":         {"rules", "cmd/throttle"},
 	"pace/internal/schedule": {"pace", "pace/peers"},
 }
 

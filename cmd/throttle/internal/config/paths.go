@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/links"
 )
 
 // A use is a file of the system, and what it is for: the path of a value, or the name
@@ -95,13 +96,10 @@ func sameFile(a, b string) bool {
 	return fromRoot(a) == fromRoot(b)
 }
 
-// fromRoot is a name from the root, without links in its folder.
+// fromRoot is the file that a name leads to, from the root.
 func fromRoot(name string) string {
 	if abs, err := filepath.Abs(name); err == nil {
 		name = abs
 	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil {
-		name = filepath.Join(dir, filepath.Base(name))
-	}
-	return name
+	return links.Follow(name)
 }

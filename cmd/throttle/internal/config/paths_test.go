@@ -16,7 +16,7 @@ func TestWrittenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"folder": ".", "link.yaml": "rules.yaml"} {
+	for link, to := range map[string]string{"folder": ".", "link.yaml": "rules.yaml", "latest": "s"} {
 		if err := os.Symlink(to, filepath.Join(real, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -25,6 +25,7 @@ func TestWrittenFiles(t *testing.T) {
 		{"store: {url: 'memory:', snapshot: rules.yaml}\nrules: {file: rules.yaml}", "3:35: store.snapshot: would replace the file of rules.file; name another file"},
 		{"store: {url: 'memory:', snapshot: link.yaml}\nrules: {file: rules.yaml}", "3:35: store.snapshot: would replace the file of rules.file; "},
 		{"store: {url: 'memory:', snapshot: s}\nrules: {url: 'http://a', keep: folder/s}", "4:32: rules.keep: would replace the file of store.snapshot; "},
+		{"store: {url: 'memory:', snapshot: s}\nrules: {url: 'http://a', keep: latest}", "4:32: rules.keep: would replace the file of store.snapshot; "},
 		{"rules: {file: rules.yaml, url: 'http://a', keep: DIR/rules.yaml}", "3:50: rules.keep: would replace the file of rules.file; "},
 		{"rules: {url: 'http://a', keep: f.yaml}", "3:32: rules.keep: would replace DIR/f.yaml; name another file"},
 		{"rules: {overlay: folder/../f.yaml}", "3:18: rules.overlay: would replace DIR/f.yaml; "},

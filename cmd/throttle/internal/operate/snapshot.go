@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
+	"github.com/throttle-go/throttle/internal/links"
 	"github.com/throttle-go/throttle/memory"
 )
 
@@ -19,7 +19,7 @@ import (
 // limits begin unused. Files that processes which were killed have left beside it are
 // removed.
 func Restore(path string, s *memory.Store) (found bool, err error) {
-	path = outfile.Followed(path)
+	path = links.Follow(path)
 	removeLeft(path, time.Now())
 	data, err := os.ReadFile(path)
 	switch {
@@ -76,7 +76,7 @@ func temporary(path string) string { return "." + filepath.Base(path) + "." }
 // which keys are hashed. Whenever the machine stops, the old or the new state is
 // there, whole. A symbolic link stays, and what it leads to is written.
 func Save(path string, s *memory.Store) error {
-	path = outfile.Followed(path)
+	path = links.Follow(path)
 	f, err := os.CreateTemp(filepath.Dir(path), temporary(path)+"*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("the state of the store: %w", err)

@@ -115,12 +115,14 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestSnapshotLink: a snapshot that is named by a symbolic link, as to a volume, is kept
-// where that leads, and the link stays.
+// TestSnapshotLink: a snapshot that is named by a symbolic link to another one, as to a
+// volume, is kept where they lead, and the links stay.
 func TestSnapshotLink(t *testing.T) {
-	link, file := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "state")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
+	link, between, file := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "current"), filepath.Join(t.TempDir(), "state")
+	for from, to := range map[string]string{link: between, between: file} {
+		if err := os.Symlink(to, from); err != nil {
+			t.Fatal(err)
+		}
 	}
 	left := filepath.Join(filepath.Dir(file), ".state.123")
 	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
@@ -134,8 +136,8 @@ func TestSnapshotLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if to, err := os.Readlink(link); to != file {
-		t.Errorf("the link leads to %q, %v; want %s", to, err, file)
+	if to, err := os.Readlink(between); to != file {
+		t.Errorf("the second link leads to %q, %v; want %s", to, err, file)
 	}
 	if found, err := Restore(file, new(memory.Store)); !found || err != nil {
 		t.Errorf("Restore = %v, %v; want the state", found, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/links"
 )
 
 // Dash in place of a file means standard output.
@@ -102,7 +103,7 @@ func same(a, b string) bool {
 	if a == "" || b == "" || a == Dash || b == Dash {
 		return false
 	}
-	a, b = Followed(a), Followed(b)
+	a, b = links.Follow(a), links.Follow(b)
 	x, missing := os.Stat(a)
 	y, err := os.Stat(b)
 	if missing == nil && err == nil {
@@ -132,7 +133,7 @@ func Writable(path string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe may be opened only once
 	}
-	path = Followed(path)
+	path = links.Follow(path)
 	f, err := os.CreateTemp(filepath.Dir(path), ".throttle.*")
 	if err != nil {
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
@@ -147,7 +148,7 @@ func Writable(path string) error {
 // before.
 func Write(path string, fill func(io.Writer) error) error {
 	mode := fs.FileMode(0o644)
-	path = Followed(path)
+	path = links.Follow(path)
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
 		// A pipe or a device must not be replaced by a file.
@@ -174,22 +175,6 @@ func Write(path string, fill func(io.Writer) error) error {
 		os.Remove(f.Name())
 	}
 	return err
-}
-
-// Followed is the file that a name leads to by symbolic links, even if it is not there
-// yet: a link is not replaced by a file.
-func Followed(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	to, err := os.Readlink(path)
-	if err != nil {
-		return path
-	}
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil && !filepath.IsAbs(to) {
-		to = filepath.Join(dir, to)
-	}
-	return to
 }
 
 // fillFile lets fill write f, and closes it.

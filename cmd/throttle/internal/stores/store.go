@@ -12,16 +12,15 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/internal/links"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
@@ -104,7 +103,7 @@ func (o Options) openMemory(path string) (*Named, error) {
 		return nil, usage.Errorf("%s memory:%s: is not a file that remembers; write memory:FILE", o.place(), words.Quote(path))
 	}
 	// By a symbolic link or not, processes take turns by one lock.
-	return &Named{Store: memoryFile(outfile.Followed(filepath.Clean(path))), Name: "memory:" + path, Close: func() {}}, nil
+	return &Named{Store: memoryFile(links.Follow(path)), Name: "memory:" + path, Close: func() {}}, nil
 }
 
 // openRedis makes a client, which connects when it is asked.
