@@ -9,11 +9,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // manager is a service manager that listens for what it is told.
@@ -214,6 +217,49 @@ func TestSlowReload(t *testing.T) {
 	kill(t, syscall.SIGHUP)
 	kill(t, syscall.SIGUSR1)
 	time.Sleep(10 * time.Millisecond) // as long as a signal may take
+}
+
+// TestSnapshotEvery: the state is kept every so often without a signal, and the end waits
+// for what is being kept.
+func TestSnapshotEvery(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var kept []time.Duration
+		p := &Process{SnapshotEvery: time.Minute, Snapshot: func(context.Context) error {
+			time.Sleep(5 * time.Second)
+			kept = append(kept, time.Since(began))
+			return nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Second)
+		defer cancel()
+		p.Run(ctx, make(Signals), "")
+		if want := []time.Duration{65 * time.Second, 125 * time.Second}; !slices.Equal(kept, want) {
+			t.Errorf("the state was kept after %v, want %v", kept, want)
+		}
+	})
+}
+
+// TestReloadAtEnd: where the process ends during a reload, the manager is not told that
+// it is ready once more.
+func TestReloadAtEnd(t *testing.T) {
+	m := newManager(t, filepath.Join(t.TempDir(), "notify"))
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &Process{Reload: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	ended := make(chan bool)
+	go func() { p.Run(ctx, Catch(), ""); close(ended) }()
+	m.next()
+	kill(t, syscall.SIGHUP)
+	if got := m.next(); !strings.HasPrefix(got, "RELOADING=1") {
+		t.Errorf("at a reload the manager was told %q", got)
+	}
+	cancel()
+	<-ended
+	if err := Notify("LAST=1"); err != nil {
+		t.Fatal(err)
+	}
+	if stopping, last := m.next(), m.next(); !strings.HasPrefix(stopping, "STOPPING=1") || last != "LAST=1" {
+		t.Errorf("at the end the manager was told %q and %q, want STOPPING=1 alone", stopping, last)
+	}
 }
 
 func TestWatchdogTime(t *testing.T) {
