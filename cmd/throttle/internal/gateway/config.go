@@ -60,9 +60,6 @@ type Listen struct {
 	// Listener is a socket that is open already, as by socket activation. The
 	// Gateway closes it.
 	Listener net.Listener
-	// ReusePort opens Addr with SO_REUSEPORT, so that the next process may
-	// listen before this one ends.
-	ReusePort bool
 	// TLS encrypts it. If nil, it speaks plain HTTP/1.1, and HTTP/2 to callers
 	// that begin with it (h2c with prior knowledge).
 	TLS *TLS

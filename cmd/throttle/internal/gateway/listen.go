@@ -54,12 +54,8 @@ func (g *Gateway) socket(ctx context.Context, l Listen) (net.Listener, error) {
 	}
 	s := l.Listener
 	if s == nil {
-		config := net.ListenConfig{}
-		if l.ReusePort {
-			config.Control = reusePort
-		}
 		var err error
-		if s, err = config.Listen(ctx, "tcp", l.Addr); err != nil {
+		if s, err = new(net.ListenConfig).Listen(ctx, "tcp", l.Addr); err != nil {
 			return nil, exit.Failf("gateway: listen %s: %v", l.Addr, err)
 		}
 	}

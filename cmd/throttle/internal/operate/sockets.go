@@ -104,6 +104,16 @@ func (s *Sockets) Listen(ctx context.Context, address string) (net.Listener, err
 	return l, nil
 }
 
+// ListenBeside returns a listener for HOST:PORT as Listen does. A new one shares the port
+// with those of other processes that have opened it so (SO_REUSEPORT).
+func (s *Sockets) ListenBeside(ctx context.Context, address string) (net.Listener, error) {
+	if l := s.take(address); l != nil {
+		return l, nil
+	}
+	shared := net.ListenConfig{Control: reusePort}
+	return shared.Listen(ctx, "tcp", address)
+}
+
 func (s *Sockets) take(address string) net.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ func Gateway(f *config.File) (c gateway.Config, err error) {
 		c.Proxies = rules.Proxies{Trusted: g.Proxies, Header: g.ProxyHeader}
 	}
 	for _, s := range g.Listen {
-		l := gateway.Listen{Addr: string(s.Address), ReusePort: s.ReusePort, ProxyProtocol: s.Proxies}
+		l := gateway.Listen{Addr: string(s.Address), ProxyProtocol: s.Proxies}
 		if s.TLS != nil {
 			l.TLS = &gateway.TLS{Cert: string(s.TLS.Cert), Key: string(s.TLS.Key), ClientCA: string(s.TLS.ClientCA)}
 		}

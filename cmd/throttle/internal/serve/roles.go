@@ -29,10 +29,11 @@ func (p *program) openGateway(ctx context.Context) error {
 	}
 	for i := range c.Listen {
 		l := &c.Listen[i]
-		if l.ReusePort {
-			continue // it opens that itself
+		open := p.sockets.Listen
+		if p.began.Gateway.Listen[i].ReusePort {
+			open = p.sockets.ListenBeside
 		}
-		if l.Listener, err = p.sockets.Listen(ctx, l.Addr); err != nil {
+		if l.Listener, err = open(ctx, l.Addr); err != nil {
 			return p.began.Fail(fmt.Sprintf("gateway.listen[%d]", i), "%v", err)
 		}
 		p.listening = append(p.listening, l.Listener)
