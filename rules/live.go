@@ -33,7 +33,7 @@ type Stack struct {
 	// Shared holds the Overlay. If nil, there is none.
 	Shared Shared
 	// Keep is a file, of this Stack alone, with the last good Overlay, for a start
-	// of the program while Shared is unreachable. If empty, none is kept.
+	// of the program while Shared is unreachable, or has lost it. If empty, none is kept.
 	Keep string
 	// Every is the time from one look at Shared to the next, varied by a tenth; each
 	// reads the whole Overlay once. If zero or below, 0.8 seconds: what another

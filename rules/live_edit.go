@@ -5,17 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 )
 
-var errNoShared = errors.New("rules: the Stack has no Shared")
+var (
+	errNoShared = errors.New("rules: the Stack has no Shared")
+	errLost     = errors.New("there is none")
+)
 
 // Look reads the Overlay now and puts it into use if it has changed. Where Shared
 // has lost it, or has come back with an older one, it is written again. After an
-// error the old one stays; at the start that in Keep is used.
+// error the old one stays. At the start, after an error or where Shared has none, that
+// in Keep is used.
 func (t *Stack) Look(ctx context.Context) error {
 	if t.Shared == nil {
 		return errNoShared
@@ -94,6 +99,11 @@ func (t *Stack) look(ctx context.Context, asked <-chan struct{}) error {
 		}
 		if err != nil {
 			return err
+		}
+		if version == "" { // it was lost, or there was none yet, and none is kept
+			if err := t.fallBack(time.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return errLost // beside which stands why what is kept is not in use
+			}
 		}
 		have, seen := t.have()
 		switch {

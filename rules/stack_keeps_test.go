@@ -3,6 +3,7 @@ package rules_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -144,6 +145,48 @@ func TestStackKeepsLater(t *testing.T) {
 	}
 	if data, err := os.ReadFile(s.Keep); err != nil || !strings.Contains(string(data), `"kill":true`) {
 		t.Errorf("kept is %s, %v", data, err)
+	}
+}
+
+// An Overlay that Shared has lost while no instance ran is in use again at the start, from
+// what is kept, and written again.
+func TestStackLostBetween(t *testing.T) {
+	dir := t.TempDir()
+	shared := &rules.File{Path: filepath.Join(dir, "overlay.json")}
+	f := new(fetched).set(perClient)
+	begin := func() *rules.Stack {
+		s := f.stack(shared)
+		s.Keep = filepath.Join(dir, "kept.json")
+		return refreshed(t, s)
+	}
+	deny := func(s *rules.Stack, name string) {
+		t.Helper()
+		if err := s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.PutDeny(rules.Entry{Text: "client=" + name}); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deny(begin(), "bad")
+	if err := os.Remove(shared.Path); err != nil {
+		t.Fatal(err)
+	}
+	again := begin()
+	if st := again.Status(); limitAt(t, again, "bad", noon) != 0 || st.Version != "1" || st.Err != nil {
+		t.Errorf("after a start without the Overlay: limit %d, status %+v; want what is kept", limitAt(t, again, "bad", noon), st)
+	}
+	if _, data, err := shared.Load(t.Context()); err != nil || !strings.Contains(string(data), "client=bad") {
+		t.Errorf("shared is %s, %v; want what is kept", data, err)
+	}
+	deny(again, "worse")
+	if err := errors.Join(os.Remove(shared.Path), os.WriteFile(filepath.Join(dir, "kept.json"), []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	damaged := f.stack(shared)
+	damaged.Keep = filepath.Join(dir, "kept.json")
+	if err := damaged.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "overlay: there is none; and the kept "+damaged.Keep) {
+		t.Errorf("with what is kept damaged: %v, want that it is", err)
+	}
+	if o, _ := again.Overlay(); o.Serial != 2 || len(o.Deny) != 2 {
+		t.Errorf("after another change: %+v", o)
 	}
 }
 

@@ -38,7 +38,7 @@ type Rules struct {
 	Timeout     time.Duration `name:"timeout" least:"10ms" most:"1m" default:"10s" doc:"bounds one reading"`
 	Keep        Path          `name:"keep" default:"none" doc:"a file that keeps the last good rules of url, for a start while it is away"`
 	Overlay     Overlay       `name:"overlay" default:"none" doc:"where the admin API writes overrides, blocks and switches: a file of this process; or store, which all instances share in Redis or PostgreSQL"`
-	OverlayKeep Path          `name:"overlay_keep" default:"none" doc:"a file that keeps the last good overlay of store, for a start while it is away"`
+	OverlayKeep Path          `name:"overlay_keep" default:"none" doc:"a file that keeps the last good overlay of store, for a start while it is away or has lost it"`
 }
 
 // Gateway is the reverse proxy.
