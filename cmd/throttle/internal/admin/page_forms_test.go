@@ -53,6 +53,23 @@ func TestPageFormFails(t *testing.T) {
 	}
 }
 
+// TestPageRaiseTimes: a factor that is no number is refused, not read as far as it is one.
+func TestPageRaiseTimes(t *testing.T) {
+	v := instances(t, 1)[0].visit(writeSecret)
+	for times, want := range map[string]string{
+		" 2.5 ": "", "2,5": "must be a number", "1 000": "must be a number", "2x": "must be a number", "inf": "must be a number", "nan": "must be a number", "": "limits: are missing",
+	} {
+		page := v.submit("/do/raise", "rule", "per-client", "key", "acme", "times", times, "for", "1h", "why", "a launch")
+		status := 303
+		if want != "" {
+			status = 400
+		}
+		if page.status != status || !strings.Contains(page.body, want) {
+			t.Errorf("times %q: %d, want %d with %q in\n%s", times, page.status, status, want, page.body)
+		}
+	}
+}
+
 // TestPageByHand: the overview shows each switch that was set by hand, and a version that
 // was brought back, with a form that ends it, in all instances.
 func TestPageByHand(t *testing.T) {

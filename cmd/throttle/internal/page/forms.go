@@ -2,9 +2,10 @@ package page
 
 import (
 	"cmp"
-	"fmt"
+	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -70,8 +71,12 @@ func raiseFields(f url.Values) map[string]any {
 		body["limits"] = limits
 		return body
 	}
-	var times float64
-	if _, err := fmt.Sscan(f.Get("times"), &times); err == nil {
+	text := strings.TrimSpace(f.Get("times"))
+	switch times, err := strconv.ParseFloat(text, 64); {
+	case text == "":
+	case err != nil || math.IsInf(times, 0) || math.IsNaN(times):
+		body["times"] = text // is refused, as "2,5" is, of which the 2 is no answer
+	default:
 		body["times"] = times
 	}
 	return body
