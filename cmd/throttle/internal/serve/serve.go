@@ -87,11 +87,19 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	operate.OutliveReaders()
 	p := &program{names: names, signals: operate.Catch(), counter: new(admit.Counter)}
-	if err := p.open(ctx, stdin, stderr); err != nil {
+	switch err := p.open(ctx, stdin, stderr); {
+	case errors.Is(err, errToldToEnd):
+		p.log.Info("ended before it served")
+		return nil
+	case err != nil:
 		return flawed(err)
 	}
 	return p.serve(ctx)
 }
+
+// errToldToEnd ends a program that was told to end while it opened what it needs: the rules
+// may not be there, and a drain would let requests in.
+var errToldToEnd = errors.New("serve: told to end")
 
 // open reads the files, and opens the store, the sources of the rules, and the
 // sockets.
@@ -155,6 +163,9 @@ func (p *program) onEvent(log func(admit.Event)) func(admit.Event) {
 
 // openRoles opens the sockets of the roles, all or none.
 func (p *program) openRoles(ctx context.Context) (err error) {
+	if ctx.Err() != nil {
+		return errToldToEnd
+	}
 	if p.began.Gateway != nil {
 		if err := p.openGateway(ctx); err != nil {
 			return err

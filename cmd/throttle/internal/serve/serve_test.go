@@ -353,6 +353,23 @@ func TestDoesNotStart(t *testing.T) {
 	}
 }
 
+// TestEndsBeforeItServes: where it is told to end while it waits for its rules, it opens
+// no socket, as nobody would be limited.
+func TestEndsBeforeItServes(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	page := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(page.Close)
+	dir := folder(t, hello, "f.yaml", strings.Replace(files, "{file: rules.yaml}", "{url: '"+page.URL+"'}", 1))
+	var log strings.Builder
+	err := Run(ctx, []string{filepath.Join(dir, "f.yaml")}, strings.NewReader(""), io.Discard, &log)
+	if said := log.String(); err != nil || strings.Contains(said, `"serving"`) || !strings.Contains(said, "ended before it served") {
+		t.Errorf("Run = %v, want nil and that it did not serve:\n%s", err, said)
+	}
+}
+
 func TestHelp(t *testing.T) {
 	out, _, code := clitest.Play(t.Context(), Run, "-h")
 	if code != 0 {
