@@ -110,7 +110,7 @@ func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
 	return t, nil
 }
 
-// readMatch reads Match.
+// readMatch reads Match, and refuses one that no request would meet.
 func (t *route) readMatch() error {
 	text := t.Match
 	if text == "" {
@@ -127,7 +127,13 @@ func (t *route) readMatch() error {
 		if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
 			host = "[" + host + "]" // as in a Host
 		}
+		if hostOf(host) != host {
+			return fmt.Errorf("%q: must have a host without scheme, port and final dot, as api.example.org/*", text)
+		}
 		t.host = glob.Of(host)
+	}
+	if path := text[slash:]; path[0] == '/' && cleaned(path) != path {
+		return fmt.Errorf("%q: no path is written so; write %q", text, text[:slash]+cleaned(path))
 	}
 	t.path = glob.Of(text[slash:])
 	return nil
