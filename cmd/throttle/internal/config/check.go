@@ -149,6 +149,11 @@ func (f *files) checkAdmin(c *File) {
 	for i, t := range a.Tokens {
 		short(fmt.Sprintf("admin.tokens[%d].secret", i), t.Secret)
 	}
+	for i, host := range a.Hosts {
+		if strings.ContainsAny(host, ":/*") && !isAddress(host) {
+			f.refuse(fmt.Sprintf("admin.hosts[%d]", i), "%s: must be a name without scheme, port and '*', as admin.example.org", words.Quote(host))
+		}
+	}
 	f.checkTokens(a)
 	guarded := a.Token != "" || a.ReadToken != "" || len(a.Tokens) > 0 || a.Listen.TLS != nil && a.Listen.TLS.ClientCA != ""
 	if at := a.Listen.Address; !guarded && !at.Local() {
@@ -160,6 +165,12 @@ func (f *files) checkAdmin(c *File) {
 	if a.Ready == "store" && !c.Store.Remote() {
 		f.refuse("admin.ready", "there is no store in the network that could be away")
 	}
+}
+
+// isAddress reports whether a host is an address of IP, with brackets or not.
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil
 }
 
 // checkTokens refuses tokens of which the program, or the audit log, could not tell one

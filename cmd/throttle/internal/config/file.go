@@ -133,7 +133,7 @@ type Admin struct {
 	ReadToken Secret        `name:"read_token" default:"none" doc:"allows reading to callers that present it: at least 16 bytes"`
 	Tokens    []Token       `name:"tokens" default:"none" doc:"tokens with names, for the audit log"`
 	Writers   []string      `name:"writers" default:"all certificates" doc:"names of the certificates that may write"`
-	Hosts     []string      `name:"hosts" default:"localhost and addresses" doc:"further values of Host that are answered"`
+	Hosts     []string      `name:"hosts" default:"localhost and addresses" doc:"further names in Host that are answered, with any port"`
 	Pprof     bool          `name:"pprof" default:"false" doc:"serve /debug/pprof/, to those that may write"`
 	ShowKeys  bool          `name:"show_keys" default:"false" doc:"show keys rather than digests of them"`
 	OTLP      Web           `name:"otlp" default:"none" doc:"metrics are pushed there by OTLP over HTTP"`
