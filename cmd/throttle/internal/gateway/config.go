@@ -106,8 +106,8 @@ type Route struct {
 	// MaxBody bounds the bytes of a request's body: 413 beyond. If zero, that of
 	// Limits.
 	MaxBody int64
-	// Upgrades are the protocols that a connection may be upgraded to, in small
-	// letters. If nil, "websocket". Requests for others are served without the
+	// Upgrades are the protocols that a connection may be upgraded to, in any
+	// case. If nil, "websocket". Requests for others are served without the
 	// upgrade. Never h2c: requests inside it would not be limited.
 	Upgrades []string
 	// Shed is load shedding for the upstreams of this route. If nil, there is

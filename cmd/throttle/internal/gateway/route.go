@@ -38,7 +38,7 @@ func flawf(path, format string, a ...any) error { return &Flaw{path, fmt.Sprintf
 type route struct {
 	Route
 	host, path glob.Pattern // host is nil for any
-	upgrades   []string
+	upgrades   []string     // in small letters
 	idle       time.Duration
 	watch      watchlist
 	maxBody    int64
@@ -64,8 +64,11 @@ const (
 // shedders it takes if they are the same.
 func (g *Gateway) route(n int, from Route, old []*route) (*route, error) {
 	at := func(name string) string { return "routes[" + strconv.Itoa(n) + "]." + name }
-	t := &route{Route: from, upgrades: from.Upgrades, idle: from.Idle, maxBody: from.MaxBody}
-	if t.upgrades == nil {
+	t := &route{Route: from, idle: from.Idle, maxBody: from.MaxBody}
+	for _, protocol := range from.Upgrades {
+		t.upgrades = append(t.upgrades, strings.ToLower(protocol))
+	}
+	if from.Upgrades == nil {
 		t.upgrades = []string{"websocket"}
 	}
 	if slices.Contains(t.upgrades, "h2c") {

@@ -107,7 +107,7 @@ func TestTunnelBesideHTTP2(t *testing.T) {
 	both, alone := secureServices(t)
 	secure := UpstreamTLS{CA: writePEM(t, "CERTIFICATE", both.Certificate().Raw), ServerName: "example.com"}
 	e := serve(t, Config{Routes: []Route{
-		{Match: "/both", To: []string{both.URL}, TLS: secure, Upgrades: []string{"websocket", "chat"}},
+		{Match: "/both", To: []string{both.URL}, TLS: secure, Upgrades: []string{"WebSocket", "chat"}},
 		{Match: "/alone", To: []string{alone.URL}, TLS: secure},
 		{Match: "/h2c", To: []string{h2cService(t)}},
 	}})
