@@ -100,6 +100,7 @@ var bad = []struct{ in, want string }{
 	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes:", "    - {match: /x, to: 'http://a:1'}", "    - {match: /x, to: 'http://a:1'}"), "f:6:7: gateway.routes[1]: never reached: routes[0] has the same match"},
 	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', degrade_switch: lean}"), "f:4:46: gateway.routes.degrade_switch: there is no degraded that would answer"},
 	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', degraded: {to: 'http://b', status: 200}}"), "f:4:40: gateway.routes.degraded: to, or status, header and body; not both"},
+	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', tls: {ca: ca.pem}}"), "f:4:35: gateway.routes.tls: is for upstreams by https://, and there is none; write one, or leave it out"},
 	{lines("version: 1", "gateway:", "  listen: ':80'", "  routes: {to: 'http://a:1', upgrades: [h2c]}"), "f:4:40: gateway.routes.upgrades: h2c: requests inside it would not be limited"},
 	{route + "store: {url: redis}\n", "f:3:14: store.url: redis: must be memory:, redis://HOST, redis://HOST,HOST/?cluster=true, "},
 	{route + "store: {url: 'memory:kept'}\n", "f:3:14: store.url: memory:kept: memory: is in this process and names no file; write memory:, and a file into snapshot "},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -118,10 +119,15 @@ func (f *files) checkRoute(path string, r Route) {
 			f.refuse(path+".upgrades", "h2c: requests inside it would not be limited")
 		}
 	}
-	if t := r.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
-		f.refuse(path+".tls", "cert and key belong together")
-	}
 	d := r.Degraded
+	if t := r.TLS; t != nil {
+		if (t.Cert == "") != (t.Key == "") {
+			f.refuse(path+".tls", "cert and key belong together")
+		}
+		if !slices.ContainsFunc(r.To, Upstream.secure) && (d == nil || !slices.ContainsFunc(d.To, Upstream.secure)) {
+			f.refuse(path+".tls", "is for upstreams by https://, and there is none; write one, or leave it out")
+		}
+	}
 	switch {
 	case d == nil && r.Switch != "":
 		f.refuse(path+".degrade_switch", "there is no degraded that would answer")
@@ -166,6 +172,9 @@ func (f *files) checkAdmin(c *File) {
 		f.refuse("admin.ready", "there is no store in the network that could be away")
 	}
 }
+
+// secure reports whether an upstream is reached by TLS.
+func (u Upstream) secure() bool { return strings.HasPrefix(strings.ToLower(string(u)), "https://") }
 
 // isAddress reports whether a host is an address of IP, with brackets or not.
 func isAddress(host string) bool {
