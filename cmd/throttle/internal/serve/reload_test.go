@@ -65,6 +65,52 @@ func TestReloadOfGoodAndBad(t *testing.T) {
 	}
 }
 
+// TestReloadMetrics: the metrics have the version of the files in use and since when it is
+// known to be good, and say whether the latest is.
+func TestReloadMetrics(t *testing.T) {
+	r := start(t, folder(t, hello, "f.yaml", files, "rules.yaml", twoAnHour), "f.yaml")
+	good, err := os.ReadFile(filepath.Join(r.dir, "f.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metric := func(pattern string) string {
+		t.Helper()
+		_, text := get(t, r.admin+"/metrics", "Authorization", "Bearer "+token)
+		found := regexp.MustCompile(`(?m)^` + pattern + `$`).FindStringSubmatch(scopes.ReplaceAllString(text, "{"))
+		if found == nil {
+			t.Fatalf("there is no metric %s in\n%s", pattern, text)
+		}
+		return found[1]
+	}
+	state := func() (version, ok string) {
+		t.Helper()
+		return metric(`throttle_config_info{throttle_name="files",throttle_version="(\w+)"} 1`),
+			metric(`throttle_config_last_reload_successful{throttle_name="files"} (\d)`)
+	}
+	age := func() (seconds float64) {
+		t.Helper()
+		if _, err := fmt.Sscan(metric(`throttle_config_age_seconds{throttle_name="files"} (\S+)`), &seconds); err != nil {
+			t.Fatal(err)
+		}
+		return seconds
+	}
+	first, _ := state()
+	r.write("f.yaml", strings.Replace(string(good), "to:", "too:", 1))
+	r.said("not reloaded")
+	if version, ok := state(); version != first || ok != "0" {
+		t.Errorf("with a bad file: version %s, %s; want %s, 0", version, ok, first)
+	}
+	written := time.Now()
+	r.write("f.yaml", string(good)+"# another one\n")
+	r.said("reloaded", "version")
+	if version, ok := state(); version == first || ok != "1" {
+		t.Errorf("with another file: version %s, %s; want another than %s, 1", version, ok, first)
+	}
+	if now, most := age(), time.Since(written).Seconds(); now > most {
+		t.Errorf("the age is %v s, want at most %v, since it was written", now, most)
+	}
+}
+
 // TestReloadBesidePage: while a reload waits for a page of rules, files that change are in
 // use at once, and the end of the program does not wait for the page.
 func TestReloadBesidePage(t *testing.T) {
