@@ -213,8 +213,21 @@ func (k *compiler) pattern(path string, p part, pattern string) glob.Pattern {
 		return k.host(path, pattern)
 	case byPath:
 		return k.path(path, pattern)
+	case byMethod:
+		k.method(path, pattern)
+	case bySegment:
+		if strings.Contains(pattern, "/") {
+			k.fail(path, "must be one segment of a path, without '/'")
+		}
 	}
 	return k.glob(path, pattern)
+}
+
+// method refuses what is no method, nor a pattern of methods.
+func (k *compiler) method(path, text string) {
+	if !isToken(text) || text != strings.ToUpper(text) {
+		k.fail(path, "must be a method in capitals, as in GET")
+	}
 }
 
 // host is a glob for hosts, which are compared in small letters.

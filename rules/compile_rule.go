@@ -142,9 +142,7 @@ func (k *compiler) key(path string, r *Rule) (parts []int) {
 func (k *compiler) match(path string, m *Match) matcher {
 	done := matcher{methods: slices.Clone(m.Methods), client: m.Client}
 	for i, method := range m.Methods {
-		if !isToken(method) || method != strings.ToUpper(method) {
-			k.fail(item(path+".methods", i), "must be a method in capitals, as in GET")
-		}
+		k.method(item(path+".methods", i), method)
 	}
 	for i, h := range m.Hosts {
 		done.hosts = append(done.hosts, k.host(item(path+".hosts", i), h))
