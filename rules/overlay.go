@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -134,14 +135,31 @@ func (o Overlay) Over(s Set) (merged Set, left []string) {
 		s = *o.Set
 	}
 	s.Kill = o.Kill.or(s.Kill)
-	s.Deny = slices.Concat(o.Deny, s.Deny)
-	s.Allow = slices.Concat(o.Allow, s.Allow)
+	deny, noDeny := entriesThatFit("deny", o.Deny)
+	allow, noAllow := entriesThatFit("allow", o.Allow)
+	s.Deny, s.Allow = slices.Concat(deny, s.Deny), slices.Concat(allow, s.Allow)
 	s.Rules, left = o.overRules(s.Rules, bitsOf(s))
+	left = slices.Concat(noDeny, noAllow, left)
 	s.Switches = o.overSwitches(s.Switches)
 	if o.any() {
 		s.Version = clip(cmp.Or(s.Version, digestName(s)), maxName-21) + fmt.Sprintf(".%d", o.Serial)
 	}
 	return s, left
+}
+
+// entriesThatFit returns the entries of a list but those PART=PATTERN that no request can
+// have, and says of each of these why: an earlier release may have taken them.
+func entriesThatFit(list string, all []Entry) (fit []Entry, left []string) {
+	for _, e := range all {
+		part, _, patterned := strings.Cut(e.Text, "=")
+		k := &compiler{c: new(Compiled), known: map[string]bool{part: true}} // as far as it matters here
+		if k.list("", []Entry{e}); patterned && k.err != nil {
+			left = append(left, fmt.Sprintf("%s of %s: %s", list, clip(e.Text, 64), k.err.What))
+			continue
+		}
+		fit = append(fit, e)
+	}
+	return fit, left
 }
 
 // any reports whether anything is on top of the rules of the sources.

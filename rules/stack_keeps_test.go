@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,6 +188,29 @@ func TestStackLostBetween(t *testing.T) {
 	}
 	if o, _ := again.Overlay(); o.Serial != 2 || len(o.Deny) != 2 {
 		t.Errorf("after another change: %+v", o)
+	}
+}
+
+// Entries that an earlier release took, and this one refuses, keep nothing else of the
+// Overlay from being in use; new ones are refused.
+func TestStackOldEntries(t *testing.T) {
+	shared := &rules.File{Path: filepath.Join(t.TempDir(), "overlay.json")}
+	if _, ok, err := shared.Swap(t.Context(), "", []byte(`{"serial": 3, "deny": ["method=get", "client=bad"], "allow": ["path:1=/a"]}`)); err != nil || !ok {
+		t.Fatal(err)
+	}
+	s := refreshed(t, new(fetched).set(perClient).stack(shared))
+	want := []string{"deny of method=get: must be a method in capitals, as in GET", "allow of path:1=/a: must be one segment of a path, without '/'"}
+	if _, left := s.Overlay(); limitAt(t, s, "bad", noon) != 0 || !slices.Equal(left, want) {
+		t.Errorf("limit %d, left out %q; want the block in use, and %q", limitAt(t, s, "bad", noon), left, want)
+	}
+	deny := func(text string) error {
+		return s.Edit(t.Context(), noted, func(o *rules.Overlay) error { o.PutDeny(rules.Entry{Text: text}); return nil })
+	}
+	if err := deny("client=worse"); err != nil || limitAt(t, s, "worse", noon) != 0 {
+		t.Errorf("another entry: %v", err)
+	}
+	if err := deny("method=put"); !errors.As(err, new(*rules.Error)) {
+		t.Errorf("another entry that cannot be read: %v, want an *Error", err)
 	}
 }
 
