@@ -54,14 +54,14 @@ func (g *Guard) each(ctx context.Context, f func(string) (Fallback, bool), a []l
 	ok = true
 	for by := FallbackDeny; ; by-- { // what is refused first, so that the share is not charged
 		if n := parts[by]; len(n) > 0 {
-			asks, told := make([]limit.Ask, len(n)), make([]limit.Decision, len(n))
+			asks := make([]limit.Ask, len(n), len(n)+1)
 			for j, i := range n {
 				asks[j] = a[i]
-				if !ok { // look
-					asks[j] = limit.Ask{Key: a[i].Key, Limit: a[i].Limit}
-				}
 			}
-			looks := !ok
+			if !ok { // refused with them, so that each is told as if it were asked alone
+				asks = append(asks, limit.Ask{Key: a[parts[FallbackDeny][0]].Key, Limit: nothing, N: 1})
+			}
+			told := make([]limit.Decision, len(asks))
 			passes, err := g.together(ctx, by, asks, told)
 			if err != nil {
 				return false, err
@@ -69,9 +69,6 @@ func (g *Guard) each(ctx context.Context, f func(string) (Fallback, bool), a []l
 			ok = ok && passes
 			for j, i := range n {
 				d[i] = told[j]
-				if looks && a[i].N < 0 { // which is never refused
-					d[i].OK, d[i].RetryAfter = true, 0
-				}
 			}
 		}
 		if by == 0 {
@@ -79,6 +76,9 @@ func (g *Guard) each(ctx context.Context, f func(string) (Fallback, bool), a []l
 		}
 	}
 }
+
+// nothing is a limit that allows nothing.
+var nothing = limit.Limit{Period: time.Second}
 
 // pass admits everything, uncharged.
 func pass(a []limit.Ask, d []limit.Decision) {

@@ -313,3 +313,42 @@ func TestGuardSharesGrantAPartLater(t *testing.T) {
 		}
 	}
 }
+
+// Where the Fallback of one key refuses, the decision about another is still its own:
+// the longer wait for its share is told, and nothing is charged.
+func TestGuardFallbackOfEachKeyWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g := store.Guard{Instances: 2} // without a Store
+		l := limit.Limit{Count: 2, Period: time.Hour}
+		take(t, &g, "used", l, 1)
+		ctx := store.WithFallback(t.Context(), func(key string) (store.Fallback, bool) {
+			return map[string]store.Fallback{"denied": store.FallbackDeny, "free": store.FallbackAllow}[key], true
+		})
+		for _, c := range []struct {
+			ask  limit.Ask
+			ok   bool
+			wait time.Duration
+		}{
+			{limit.Ask{Key: "used", N: 1}, false, time.Hour},
+			{limit.Ask{Key: "used", N: 3}, false, limit.Never},
+			{limit.Ask{Key: "used", N: 2, Min: 1}, false, time.Hour},
+			{limit.Ask{Key: "used", N: 2, Debt: true}, true, 0},
+			{limit.Ask{Key: "used"}, true, 0},
+			{limit.Ask{Key: "used", N: -1}, true, 0},
+			{limit.Ask{Key: "unused", N: 1}, true, 0},
+			{limit.Ask{Key: "unused", N: 2}, false, time.Second},
+			{limit.Ask{Key: "free", N: 3}, true, 0},
+		} {
+			c.ask.Limit = l
+			a := []limit.Ask{c.ask, {Key: "denied", Limit: l, N: 1}}
+			d := make([]limit.Decision, 2)
+			ok, err := g.Take(ctx, a, d)
+			if ok || err != nil || d[0].OK != c.ok || d[0].N != 0 || d[0].RetryAfter != c.wait || d[0].Max != 2 || d[1].OK || d[1].RetryAfter != time.Second {
+				t.Errorf("Take(%+v) beside one denied = %t, %+v, %v; want OK %t after %v, and nothing charged", c.ask, ok, d, err, c.ok, c.wait)
+			}
+		}
+		if d := take(t, &g, "unused", l, 1); !d.OK {
+			t.Errorf("after refusals: %+v, want it admitted", d)
+		}
+	})
+}
