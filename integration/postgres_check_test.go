@@ -147,6 +147,32 @@ func TestPostgresOtherLayout(t *testing.T) {
 	}
 }
 
+// TestPostgresNoSequence: tables that were moved to another schema, or restored,
+// without the sequence of their logs: Check names it, and Create makes one that goes
+// on after the ids in use, so that no two keys share a log.
+func TestPostgresNoSequence(t *testing.T) {
+	t.Parallel()
+	url := rig.SharedPostgres(t).Database(t)
+	s := created(t, &throttlesql.Store{Query: clients.Pgx(pool(t, url))})
+	l := limit.Limit{Kind: limit.SlidingLog, Count: 3, Period: time.Hour}
+	ask := func(key string, n int64) limit.Ask { return limit.Ask{Key: key, Limit: l, N: n} }
+	for _, key := range []string{"before", "too", "lost"} {
+		postgresTake(t, s, ask(key, 2))
+	}
+	runSQL(t, url, `DELETE FROM throttle_log WHERE id = (SELECT max(id) FROM throttle_log)`, `DROP SEQUENCE throttle_id`)
+	finds(t, s.Check(t.Context()), throttlesql.ErrLayout, `sequence "throttle_id" does not exist`, "call Create")
+	created(t, s)
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("Check after Create: %v", err)
+	}
+	postgresTake(t, s, ask("new", 1))
+	for key, left := range map[string]int64{"before": 1, "too": 1, "new": 2, "lost": 3} {
+		if d := postgresTake(t, s, ask(key, 0)); d.Remaining != left {
+			t.Errorf("%s: %d remain, want %d", key, d.Remaining, left)
+		}
+	}
+}
+
 // TestPostgresOnStandby: Create, Check and Take on a standby say what it is.
 func TestPostgresOnStandby(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,9 @@ found(kind, line) AS (
                  ('"throttle_several"(bytea[],text[],bigint[])'), ('"throttle_sweep"(bigint,integer,bigint)')) AS w(fun)
    WHERE to_regprocedure(fun) IS NULL AND to_regclass('"throttle"') IS NOT NULL
   UNION ALL
+  SELECT 'layout', format('sequence %s does not exist, so sliding logs fail: call Create, or run what Schema gives', seq)
+    FROM (VALUES ('"throttle_id"')) AS w(seq) WHERE to_regclass(seq) IS NULL AND to_regclass('"throttle_log"') IS NOT NULL
+  UNION ALL
   SELECT 'layout', format('table %s is UNLOGGED, the fence is not, so keys would start full after a crash or a fail-over: ALTER TABLE %s SET LOGGED', tab, tab)
     FROM rel JOIN pg_class c ON c.oid = to_regclass(tab)
    WHERE c.relpersistence = 'u' AND (SELECT relpersistence FROM pg_class WHERE oid = to_regclass('"throttle_fence"')) = 'p'

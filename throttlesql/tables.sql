@@ -58,7 +58,6 @@ END IF;
 -- with this, before is the same without it. From until on an entry says nothing.
 -- It is always unlogged: a row without its entries counts as a new one.
 IF to_regclass('"throttle_log"') IS NULL THEN
-  CREATE SEQUENCE IF NOT EXISTS "throttle_id";
   CREATE UNLOGGED TABLE "throttle_log" (
     id bigint NOT NULL,
     instant bigint NOT NULL,
@@ -69,4 +68,15 @@ IF to_regclass('"throttle_log"') IS NULL THEN
     UNIQUE (id, upto)
   );
   COMMENT ON TABLE "throttle_log" IS 'throttlesql layout 1';
+END IF;
+
+-- The ids of logs. Where the tables were moved or restored without it, it goes on
+-- after those in use: two keys of one id would share their entries.
+IF to_regclass('"throttle_id"') IS NULL THEN
+  CREATE SEQUENCE "throttle_id";
+  PERFORM setval('"throttle_id"', max(used.id))
+     FROM (SELECT v.id FROM "throttle_log" v
+           UNION ALL
+           SELECT s.p FROM "throttle" s WHERE split_part(s.l, ' ', 2) = 'sliding-log') AS used
+   WHERE used.id > 0 HAVING count(*) > 0;
 END IF;
