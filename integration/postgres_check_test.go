@@ -117,7 +117,7 @@ func TestPostgresOtherLayout(t *testing.T) {
 		"foreign table": {false, `CREATE TABLE throttle (key text PRIMARY KEY, tokens int)`, `has no column key bytea, but one text`},
 		"view":          {false, `CREATE VIEW throttle AS SELECT ''::bytea AS key, 1::bigint AS t, 1::bigint AS n, 1::bigint AS p, ''::text AS l, '{}'::bigint[] AS a`, "is not a table"},
 		"type":          {false, `ALTER TABLE throttle ALTER t TYPE numeric`, `has no column t bigint, but one numeric`},
-		"no column":     {false, `ALTER TABLE throttle_log DROP before`, `"throttle_log" has no column before bigint`},
+		"no column":     {false, `ALTER TABLE throttle_log DROP before`, `"throttle_log" has no column before bigint;`},
 		"more":          {false, `ALTER TABLE throttle ADD tenant int NOT NULL`, `column tenant that must not be null`},
 		"no key":        {false, `ALTER TABLE throttle DROP CONSTRAINT throttle_pkey`, `no unique index on (key)`},
 		"version":       {false, `COMMENT ON TABLE throttle_fence IS 'throttlesql layout 2'`, `"throttle_fence" has the layout 2`},

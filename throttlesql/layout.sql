@@ -2,7 +2,7 @@
 -- there, a line each: for Create, which makes what is missing, and for Check.
 -- A change of what the columns mean has another number of the layout, and other
 -- names of columns, so that statements of an older version fail instead.
-SELECT format('table %s has no column %s %s', w.tab, w.col, w.typ) || coalesce(format(', but one %s', format_type(a.atttypid, a.atttypmod)), '') AS line
+SELECT format('table %s has no column %s %s', w.tab, w.col, w.typ) || coalesce(', but one ' || format_type(a.atttypid, a.atttypmod), '') AS line
   FROM (VALUES
          ('"throttle"', 'key', 'bytea'), ('"throttle"', 't', 'bigint'), ('"throttle"', 'n', 'bigint'),
          ('"throttle"', 'p', 'bigint'), ('"throttle"', 'l', 'text'), ('"throttle"', 'a', 'bigint[]'),
