@@ -13,7 +13,7 @@ var (
 	// charged.
 	ErrFull = errors.New("no memory is left in Redis: raise maxmemory, or keep fewer keys")
 	// ErrEvicts is returned by Check for a Redis that may evict states.
-	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted starts empty: set maxmemory-policy noeviction")
+	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted starts unused: set maxmemory-policy noeviction")
 	// ErrVersion is returned by Check for a Redis before 7.0.
 	ErrVersion = errors.New("it does not know scripts that begin with #!lua: use Redis 7.0, Valkey 7.2 or later")
 )

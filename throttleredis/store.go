@@ -59,13 +59,13 @@ type Store struct {
 	// Do sends commands by the client.
 	Do Do
 	// Prefix begins all names in Redis. It has no braces. If empty,
-	// "throttle:". Equal in all processes; after a change all keys start empty.
+	// "throttle:". Equal in all processes; after a change all keys start unused.
 	Prefix string
 	// Slots is the number of hash slots of a Cluster that the keys are spread
 	// over. All keys of one Take must be in one slot: those that have the same
 	// text in braces are, as {user}:minute and {user}:day. If zero or below,
 	// one: right for all but a Cluster, which needs about 1024; at most 16384.
-	// Equal in all processes; after a change most keys start empty.
+	// Equal in all processes; after a change most keys start unused.
 	Slots int
 	// MaxBatch bounds the Takes of one slot that share a call, as they do while
 	// other calls are in flight. If zero, 128; above 1024, 1024. If one or below

@@ -47,7 +47,7 @@ func (r *request) carryOver(reply *reply) error {
 // errRow returns the error about a key whose row cannot be read.
 func errRow(key, what string) error {
 	return &Error{Err: fmt.Errorf("the row of the key %.100q cannot be read: %s: if no newer version wrote it, "+
-		`delete it (DELETE FROM the Table WHERE key = '\x%x'), and the key starts empty; other keys are not affected`, key, what, short(key))}
+		`delete it (DELETE FROM the Table WHERE key = '\x%x'), and the key starts unused; other keys are not affected`, key, what, short(key))}
 }
 
 // carry returns what take.sql must know of the limit of from.

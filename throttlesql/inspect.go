@@ -76,7 +76,7 @@ func (s *Store) checkFence(ctx context.Context, n names) error {
 		return nil
 	}
 	return &finding{ErrFence, n.in(fmt.Sprintf(`the fence in "throttle_fence" is %v ahead of the clock of PostgreSQL, which was put back, or it is that of another server: `+
-		`a Take moves it to the present, and all keys start empty then; keep the clocks of the server and its standbys in step`, time.Duration(ahead)*time.Microsecond))}
+		`a Take moves it to the present, and all keys start used up then; keep the clocks of the server and its standbys in step`, time.Duration(ahead)*time.Microsecond))}
 }
 
 // failedCheck returns the error of a statement of Check.

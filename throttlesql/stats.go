@@ -8,7 +8,7 @@ import (
 // Stats are the numbers of a [Store] since its first use.
 type Stats struct {
 	// Lost counts the times that charges may have been lost, so that all keys
-	// started empty: after a crash, on a promoted standby, or if the clock of
+	// started used up: after a crash, on a promoted standby, or if the clock of
 	// PostgreSQL was put back to before such a loss. The Store notices it when a
 	// key is refused, or on a new connection.
 	Lost int64

@@ -61,7 +61,7 @@ type Store struct {
 	Table string
 	// Logged makes Create use tables whose charges go to the write-ahead log, so
 	// that they reach standbys and survive a crash. If false, a crash and a
-	// promoted standby lose them, and all keys start empty then, as they also do
+	// promoted standby lose them, and all keys start used up then, as they also do
 	// whenever it is not certain that nothing was lost.
 	Logged bool
 

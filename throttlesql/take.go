@@ -41,7 +41,7 @@ func (r *request) explain(err error) error {
 	for _, i := range r.sent[:min(len(r.sent), 3)] {
 		keys = append(keys, fmt.Sprintf("%.100q", r.asks[i].Key))
 	}
-	return &Error{Charged: e.Charged, Err: fmt.Errorf("the row of a key, one of %d that begin with %s, holds what no Store writes: %w: delete it, and the key starts empty",
+	return &Error{Charged: e.Charged, Err: fmt.Errorf("the row of a key, one of %d that begin with %s, holds what no Store writes: %w: delete it, and the key starts unused",
 		len(r.sent), strings.Join(keys, ", "), e.Err)}
 }
 
