@@ -46,7 +46,7 @@ func (d *Document) query(ctx context.Context, text string, into any, args ...any
 	case advice[stateOf(err)] != "":
 		err = fmt.Errorf("%w: %s", err, advice[stateOf(err)])
 	}
-	return false, fmt.Errorf("throttlesql: document %.100q: %w", d.name(), err)
+	return false, fmt.Errorf("throttlesql: document %.100q: %w", d.name(), oneLine{err})
 }
 
 func (d *Document) name() string { return cmp.Or(d.Name, "overlay") }

@@ -25,7 +25,7 @@ type Error struct {
 
 // Error returns the error in one line.
 func (e *Error) Error() string {
-	text := strings.Join(strings.FieldsFunc(e.Err.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
+	text := oneLine{e.Err}.Error()
 	if e.Charged {
 		return "throttlesql: not known whether it was charged: " + text
 	}
@@ -34,6 +34,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
+
+// oneLine is an error of a client in one line: pgx writes one for each address.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	return strings.Join(strings.FieldsFunc(e.error.Error(), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
+}
+
+func (e oneLine) Unwrap() error { return e.error }
 
 // stateOf returns the SQLSTATE of an error of PostgreSQL, as pgx and lib/pq tell
 // it, or nothing.
@@ -49,7 +58,7 @@ func stateOf(err error) string {
 var advice = map[string]string{
 	"42P01": "call Create, or run what Schema gives; if it is there, GRANT USAGE ON SCHEMA of it", // no such table
 	"42883": "call Create, or run what Schema gives: it is not there, or of another version",      // function
-	"3F000": "call Create, or run what Schema gives",                                              // schema
+	"3F000": "make the schema of the Table first: CREATE SCHEMA",                                  // schema
 	"42703": "the table has another layout: Check says how it differs",                            // column
 	"42P10": "the table has another layout: Check says how it differs",                            // unique index
 	"42804": "the table has another layout: Check says how it differs",                            // type

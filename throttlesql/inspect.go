@@ -84,5 +84,5 @@ func failedCheck(err error) error {
 	if stateOf(err) == "42501" {
 		return &finding{ErrPrivilege, err.Error() + ": GRANT USAGE ON SCHEMA of the Table, and SELECT on it"}
 	}
-	return fmt.Errorf("throttlesql: check: %w", err)
+	return fmt.Errorf("throttlesql: check: %w", oneLine{err})
 }

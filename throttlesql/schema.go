@@ -214,10 +214,13 @@ func (s *Store) Create(ctx context.Context) error {
 		return errNoQuery
 	}
 	if err := s.Query(ctx, text).Scan(); err != nil && !isNoRows(err) {
-		if stateOf(err) == "42501" {
+		switch stateOf(err) {
+		case "42501":
 			err = fmt.Errorf("%w: the role that creates needs GRANT USAGE, CREATE ON SCHEMA; or let another role create, and GRANT what Check names", err)
+		case "3F000":
+			err = fmt.Errorf("%w: %s", err, advice["3F000"])
 		}
-		return fmt.Errorf("throttlesql: create: %w", err)
+		return fmt.Errorf("throttlesql: create: %w", oneLine{err})
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func TestErrors(t *testing.T) {
 		{1, refused("55P03"), false, "nothing was charged: the server says no"},
 		{1, refused("42P01"), false, "call Create"},
 		{1, refused("42883"), false, "call Create"},
+		{1, refused("3F000"), false, "CREATE SCHEMA"},
 		{1, refused("57P01"), true, "not known"},
 		{1, refused("57P03"), false, "nothing was charged"},
 		{1, refused("08006"), true, "not known"},
@@ -65,6 +66,29 @@ func TestErrors(t *testing.T) {
 		if !errors.As(err, &e) || !errors.Is(err, c.err) || e.Charged != c.charged || !strings.Contains(strings.ReplaceAll(err.Error(), "wrapped: ", ""), c.words) {
 			t.Errorf("N %d, %v: error %q, want Charged %v and %q", c.n, c.err, err, c.charged, c.words)
 		}
+	}
+}
+
+// TestErrorsInOneLine: what a client writes in several lines, as pgx does for the
+// addresses of a host, is one, whatever was asked.
+func TestErrorsInOneLine(t *testing.T) {
+	lines := errors.New("failed to connect:\n\tone: refused\n\ttwo: refused")
+	s, d := &Store{Query: fails(lines)}, &Document{Query: fails(lines)}
+	ask := []limit.Ask{{Key: "k", Limit: limit.Limit{Count: 5, Period: time.Second}, N: 1}}
+	for name, call := range map[string]func() error{
+		"Take":   func() error { _, err := s.Take(t.Context(), ask, make([]limit.Decision, 1)); return err },
+		"Sweep":  func() error { _, err := s.Sweep(t.Context()); return err },
+		"Load":   func() error { _, _, err := d.Load(t.Context()); return err },
+		"Create": func() error { return s.Create(t.Context()) },
+		"Check":  func() error { return s.Check(t.Context()) },
+	} {
+		if err := call(); !errors.Is(err, lines) || !strings.HasSuffix(err.Error(), "failed to connect: one: refused two: refused") {
+			t.Errorf("%s: error %q, want one line that wraps that of the client", name, err)
+		}
+	}
+	s.Query = fails(refused("3F000"))
+	if err := s.Create(t.Context()); err == nil || !strings.Contains(err.Error(), "CREATE SCHEMA") {
+		t.Errorf("Create where the schema is missing: %v, want what makes it", err)
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *Store) Sweep(ctx context.Context) (n int64, err error) {
 	for page := int64(0); page >= 0; {
 		var gone int64
 		if err := s.Query(ctx, t.sweep, page, int64(sweepPages), int64(0)).Scan(&gone, &page); err != nil {
-			return n, fmt.Errorf("throttlesql: sweep: %w", err)
+			return n, fmt.Errorf("throttlesql: sweep: %w", oneLine{err})
 		}
 		n += gone
 	}

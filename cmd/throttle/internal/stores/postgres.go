@@ -61,7 +61,7 @@ type advised struct {
 func (r advised) Scan(dest ...any) error {
 	err := r.Row.Scan(dest...)
 	var of interface{ SQLState() string }
-	if !errors.As(err, &of) || !slices.Contains([]string{"42P01", "42883", "3F000"}, of.SQLState()) {
+	if !errors.As(err, &of) || !slices.Contains([]string{"42P01", "42883"}, of.SQLState()) {
 		return err
 	}
 	if r.command == "serve" {

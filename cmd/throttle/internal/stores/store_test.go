@@ -115,7 +115,8 @@ func TestPostgresMissing(t *testing.T) {
 	for _, tt := range []struct{ command, state, want string }{
 		{"take", "42P01", "SQLSTATE 42P01, which 'throttle take -create' makes"},
 		{"gateway", "42883", "SQLSTATE 42883, which 'throttle take -create' makes"},
-		{"serve", "3F000", "SQLSTATE 3F000, which create: true in the section store makes"},
+		{"serve", "42P01", "SQLSTATE 42P01, which create: true in the section store makes"},
+		{"take", "3F000", "SQLSTATE 3F000"}, // a schema, which nobody makes but its owner
 		{"serve", "42501", "SQLSTATE 42501"},
 	} {
 		err := advised{refused(tt.state), tt.command}.Scan()
