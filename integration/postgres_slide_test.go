@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -48,6 +50,36 @@ func TestPostgresSlidesOn(t *testing.T) {
 		want.At, got[0].At = now, now
 		if got[0] != want {
 			t.Errorf("%d of %v at %v: %+v, want %+v", step.n, step.limit, now.UTC(), got[0], want)
+		}
+	}
+}
+
+// TestPostgresSlotsRefit: under other slots than before, what was taken counts
+// until its old slot has left, and later only as new slots are coarser.
+func TestPostgresSlotsRefit(t *testing.T) {
+	t.Parallel()
+	s := created(t, &throttlesql.Store{Query: newPostgresClock(t, rig.SharedPostgres(t).Database(t)).Query})
+	rng := rand.New(rand.NewPCG(8, 9))
+	for i := range 80 {
+		var slots limit.Slots
+		var end time.Time // from which on a row says nothing
+		l := limit.Limit{Kind: limit.SlidingSlots, Count: 50, Period: time.Second, Slots: 1 + rng.Int32N(30)}
+		now := time.UnixMicro(1_750_000_000_000_000)
+		for range 12 {
+			now = now.Add(time.Duration(rng.Int64N(200_000)) * time.Microsecond)
+			a, got := []limit.Ask{{Key: fmt.Sprint("k", i), Limit: l, N: 1 + rng.Int64N(5), Debt: true}}, make([]limit.Decision, 1)
+			_, err := s.Take(redisAt(t.Context(), now), a, got)
+			if !now.Before(end) {
+				slots = limit.Slots{}
+			}
+			want := slots.Take(now, a[0])
+			end = now.Add(want.ResetAfter)
+			if want.At = got[0].At; err != nil || got[0] != want {
+				t.Fatalf("%v, Take(%+v)\n at   %v\n got  %+v, %v\n want %+v", l, a, now.UnixMicro(), got[0], err, want)
+			}
+			if rng.IntN(4) == 0 {
+				l.Slots, l.Period = 1+rng.Int32N(30), time.Duration(1+rng.Int64N(3_000_000))*time.Microsecond
+			}
 		}
 	}
 }
