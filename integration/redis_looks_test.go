@@ -39,3 +39,24 @@ func TestRedisLooks(t *testing.T) {
 		}
 	}
 }
+
+// TestRedisLooksBetween: a call that does not look at who serves puts off no look, so
+// that callers who ask all the time notice who serves within a millisecond.
+func TestRedisLooksBetween(t *testing.T) {
+	c := newRedisClock(t)
+	prefix := fmt.Sprint("looks between", rand.Int())
+	s := &throttleredis.Store{Do: c.Do, Prefix: prefix}
+	start := time.UnixMicro(1_700_000_000_000_000)
+	take := func(after time.Duration, key string) bool {
+		return redisTakeAt(t, s, start.Add(after), limit.Ask{Key: key, Limit: limit.Limit{Count: 10, Period: time.Hour}, N: 1}).OK
+	}
+	take(-time.Second, "k") // is told who serves
+	take(0, "k")            // looks
+	c.change(t, prefix+"{0}")
+	for i := range 3 {
+		after := time.Duration(i+1) * 400 * time.Microsecond
+		if ok, want := take(after, fmt.Sprint("new", i)), i < 2; ok != want {
+			t.Errorf("%v after it was looked at who serves, and another does: OK %v, want %v", after, ok, want)
+		}
+	}
+}
