@@ -78,31 +78,42 @@ func TestRedisSpoiltKeys(t *testing.T) {
 }
 
 // TestRedisSpoiltBatches: who shares a call with an ask for a spoilt key is
-// answered.
+// answered, and the key keeps what it has.
 func TestRedisSpoiltBatches(t *testing.T) {
 	node := rig.Redis(t)
 	for what := range redisSpoil("") {
-		s := &throttleredis.Store{Do: goRedis(t, node.Addr), Prefix: what}
-		node.Must(t, redisSpoil(what + "{0}:bad")[what]...)
-		node.Must(t, redisSpoil(what + "{0}=bad")[what]...)
-		var all sync.WaitGroup
-		for i := range 64 {
-			all.Go(func() {
-				for round := range 20 {
-					kind := limit.Kind((i + round) % 7)
-					a := limit.Ask{Key: fmt.Sprint(i, kind), Limit: limit.Limit{Kind: kind, Count: 1000, Period: 12 * limit.Month}, N: 1}
-					bad := i%16 == 0
-					if bad {
-						a.Key = "bad"
-					}
-					_, err := s.Take(context.Background(), []limit.Ask{a}, make([]limit.Decision, 1))
-					if (err != nil) != bad {
-						t.Errorf("%s in another key, Take(%q, %v): error %v", what, a.Key, kind, err)
-					}
+		spoiltBatch(t, node, what, 7)
+		spoiltBatch(t, node, what, 1) // buckets alone
+	}
+}
+
+// spoiltBatch asks for keys of so many kinds, and for one that is spoilt.
+func spoiltBatch(t *testing.T, node *rig.Node, what string, kinds int) {
+	s := &throttleredis.Store{Do: goRedis(t, node.Addr), Prefix: fmt.Sprint(what, kinds)}
+	name := s.Prefix + "{0}:bad"
+	node.Must(t, redisSpoil(name)[what]...)
+	node.Must(t, redisSpoil(s.Prefix + "{0}=bad")[what]...)
+	before := node.Must(t, "DUMP", name)
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			for round := range 20 {
+				kind := limit.Kind((i + round) % kinds)
+				a := limit.Ask{Key: fmt.Sprint(i, kind), Limit: limit.Limit{Kind: kind, Count: 1000, Period: 12 * limit.Month}, N: 1}
+				bad := i%16 == 0
+				if bad {
+					a.Key = "bad"
 				}
-			})
-		}
-		all.Wait()
+				_, err := s.Take(context.Background(), []limit.Ask{a}, make([]limit.Decision, 1))
+				if (err != nil) != bad {
+					t.Errorf("%s in another key, Take(%q, %v): error %v", what, a.Key, kind, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if after := node.Must(t, "DUMP", name); after != before {
+		t.Errorf("%d kinds: a key that holds %s was overwritten", kinds, what)
 	}
 }
 
