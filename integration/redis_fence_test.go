@@ -227,15 +227,19 @@ func TestRedisPlannedFailover(t *testing.T) {
 }
 
 // TestRedisSameProcess: a replication id that changes in a running process, as
-// when its last replica has been gone for an hour, loses nothing.
+// when its last replica has been gone for an hour, loses nothing, and no Store
+// counts it as a server that was replaced.
 func TestRedisSameProcess(t *testing.T) {
 	node := rig.Redis(t, "--enable-debug-command", "yes")
 	ten := limit.Limit{Count: 10, Period: 12 * limit.Month}
-	s := &throttleredis.Store{Do: goRedis(t, node.Addr)}
+	s, other := &throttleredis.Store{Do: goRedis(t, node.Addr)}, &throttleredis.Store{Do: goRedis(t, node.Addr)}
 	redisTake(t, s, limit.Ask{Key: "a", Limit: ten, N: 4})
+	redisTake(t, other, limit.Ask{Key: "b", Limit: ten, N: 4})
 	node.Must(t, "DEBUG", "CHANGE-REPL-ID")
-	if n, _ := redisDrain(t, s, "a", ten); n != 6 {
-		t.Errorf("%d pass after the replication id changed, want 6", n)
+	for s, key := range map[*throttleredis.Store]string{s: "a", other: "b"} {
+		if n, _ := redisDrain(t, s, key, ten); n != 6 || s.Stats().Replaced != 0 {
+			t.Errorf("%d of %s pass after the replication id changed, Stats %+v; want 6, and nothing replaced", n, key, s.Stats())
+		}
 	}
 }
 
