@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +86,34 @@ func TestRedisLogPermissions(t *testing.T) {
 					"can't run this command", "has no permissions to run the '"+command+"' command")
 			}
 		}
+	}
+}
+
+// TestRedisHalfPermitted: a call that wrote one key, and may not write the other, does
+// not say that nothing was charged. Which comes first, Redis decides.
+func TestRedisHalfPermitted(t *testing.T) {
+	node := rig.Redis(t)
+	redisUser(t, node, "all", redisRules)
+	redisUser(t, node, "half", strings.ReplaceAll(redisRules, "+del ", ""))
+	all := &throttleredis.Store{Do: redisUsers(t, node.Addr, "all")["go-redis"]}
+	half := &throttleredis.Store{Do: redisUsers(t, node.Addr, "half")["go-redis"]}
+	l := limit.Limit{Count: 10, Period: 12 * limit.Month}
+	charged := map[bool]int{}
+	for i := range 40 {
+		set, del := limit.Ask{Key: fmt.Sprint("set", i), Limit: l, N: 1}, limit.Ask{Key: fmt.Sprint("del", i), Limit: l, N: 1}
+		redisTake(t, all, del)
+		del.N = -1
+		_, err := half.Take(t.Context(), []limit.Ask{set, del}, make([]limit.Decision, 2))
+		set.N = 0
+		left := redisTake(t, all, set).Remaining
+		var e *throttleredis.Error
+		if !errors.As(err, &e) || e.Charged != (left < 10) {
+			t.Fatalf("Take by a user who may not delete: %v, and %d of 10 remain; want an error that says whether it was charged", err, left)
+		}
+		charged[e.Charged]++
+	}
+	if len(charged) < 2 {
+		t.Errorf("charged before the error or not: %v, want some of both", charged)
 	}
 }
 
