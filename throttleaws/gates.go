@@ -35,9 +35,11 @@ import (
 //
 // A request whose body cannot be rewound is sent once. No retry comes before the
 // x-amz-retry-after of the answer. All other answers are returned at once;
-// errors are returned as [*Error]. A batch that DynamoDB left partly undone
-// (UnprocessedItems, UnprocessedKeys) is returned unchanged and counts as
-// throttled.
+// errors are returned as [*Error]. A batch of which a part was throttled is
+// returned unchanged and counts as throttled: where DynamoDB left something undone
+// (UnprocessedItems, UnprocessedKeys), or a part has a throttling code, as in
+// PutRecords of Kinesis and the batches of Firehose, EventBridge, SQS, SNS, S3 and
+// PartiQL. Firehose's is ServiceUnavailableException.
 //
 // The zero value is ready. A Gates is safe for concurrent use; it must not be
 // copied, nor its fields changed, after first use.

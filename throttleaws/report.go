@@ -1,6 +1,7 @@
 package throttleaws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -102,14 +103,55 @@ func short(err error) (parts []bool) {
 	return parts
 }
 
-// undone reports whether an answer says that a part of a batch was throttled.
+// undone reports whether an answer says that a part of a batch was throttled: by what is
+// left of it, or by the code of one of its parts.
 func undone(result any) bool {
 	for _, name := range [...]string{"UnprocessedItems", "UnprocessedKeys"} {
 		if v := field(result, name); v.Kind() == reflect.Map && v.Len() > 0 {
 			return true
 		}
 	}
+	for _, p := range parts {
+		list := field(result, p.list)
+		if list.Kind() != reflect.Slice || !hasField(list.Type().Elem(), p.code) {
+			continue
+		}
+		for i := range list.Len() {
+			if partThrottled(list.Index(i).FieldByName(p.code)) {
+				return true
+			}
+		}
+	}
 	return false
+}
+
+// parts are the lists of parts in the answers to batches, and the field that has
+// the code of a part, or an error with a Code.
+var parts = [...]struct{ list, code string }{
+	{"Records", "ErrorCode"},          // PutRecords of Kinesis
+	{"RequestResponses", "ErrorCode"}, // PutRecordBatch of Firehose
+	{"Entries", "ErrorCode"},          // PutEvents of EventBridge
+	{"Failed", "Code"},                // SendMessageBatch of SQS, PublishBatch of SNS
+	{"Errors", "Code"},                // DeleteObjects of S3
+	{"Responses", "Error"},            // BatchExecuteStatement of DynamoDB
+}
+
+// hasField reports whether t is a struct with a field of that name.
+func hasField(t reflect.Type, name string) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	_, ok := t.FieldByName(name)
+	return ok
+}
+
+// partThrottled reports whether the code of a part of a batch, or that of its error,
+// refuses it for load: as that of a call does, or as DynamoDB's for statements and
+// Firehose's do.
+func partThrottled(v reflect.Value) bool {
+	c := cmp.Or(text(v), text(field(v.Interface(), "Code")))
+	_, known := retry.DefaultThrottleErrorCodes[c]
+	return known || c == "ThrottlingError" || c == "ProvisionedThroughputExceeded" || c == "ServiceUnavailableException"
 }
 
 // answer returns the answer that err is about, or nil.
