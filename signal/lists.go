@@ -23,6 +23,12 @@ func (r *reader) readLists(first Policy, l *limits) (found bool) {
 		if len(most) == n {
 			p.Limit, p.Window = count(most[i].value), window(most[i].param("w"))
 		}
+		if p.Limit == pace.Some(int64(0)) { // what is unlimited is written so beside what is not
+			if r.notes != nil {
+				r.ignore(l.Limit, most[i].value, "no limit")
+			}
+			continue
+		}
 		if len(resets) == n {
 			p.Reset = r.span(resets[i].value, l.Is)
 		}
