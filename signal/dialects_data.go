@@ -249,6 +249,7 @@ var dialects = []*Dialect{
 	}, Waits: []wait{
 		{From: "Retry-After-Ms", Is: "ms"},
 		{From: "Retry-After", Is: "after"},
+		{From: "body error.message", Is: "words"},
 	}, Rules: []rule{
 		{From: []string{"body error.type"}, Is: []string{"budget_exceeded"}, Verdict: "served", Permanent: "yes"},
 		{From: []string{"body error.code"}, Is: []string{"budget_exceeded"}, Verdict: "served", Permanent: "yes"},
@@ -300,6 +301,7 @@ var dialects = []*Dialect{
 	}, Waits: []wait{
 		{From: "Retry-After-Ms", Is: "ms"},
 		{From: "Retry-After", Is: "after"},
+		{From: "body error.message", Is: "words"},
 	}, Rules: []rule{
 		{Statuses: []int{429}, From: []string{"body error.code"}, Is: []string{"insufficient_quota"}, Verdict: "served", Permanent: "yes"},
 		{Statuses: []int{429}, From: []string{"body error.type"}, Is: []string{"insufficient_quota"}, Verdict: "served", Permanent: "yes"},
