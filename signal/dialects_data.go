@@ -335,7 +335,7 @@ var dialects = []*Dialect{
 	{spec: spec{Name: "salesforce", Hosts: []string{"*.salesforce.com", "*.force.com"}, Bodies: []int{403, 503}, Limits: []limits{
 		{Name: "api-usage", Window: 86400, From: "Sforce-Limit-Info", Shape: "used/limit", Scope: "user"},
 	}, Rules: []rule{
-		{Statuses: []int{403, 503}, From: []string{"body *.message"}, Begins: []string{"ConcurrentRequests"}, Verdict: "throttled", Concurrency: true, Scope: "user"},
+		{Statuses: []int{403, 503}, From: []string{"body *.message"}, Begins: []string{"Concurrent"}, Verdict: "throttled", Concurrency: true, Scope: "user"},
 		{Statuses: []int{403}, From: []string{"body *.message"}, Begins: []string{"TotalRequests"}, Wait: 3600, As: "nothing"},
 		{Statuses: []int{403}, From: []string{"body *.errorCode"}, Is: []string{"REQUEST_LIMIT_EXCEEDED"}, Verdict: "throttled"},
 	}}},
