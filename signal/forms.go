@@ -195,11 +195,12 @@ func date(text string) (t time.Time, ok bool) {
 }
 
 // instants are other forms of a date: RFC 3339, ISO 8601 without seconds, or
-// without a time zone, which is UTC then, and what JavaScript's Date says of
-// itself.
+// without a time zone, which is UTC then, what JavaScript's Date says of itself, and
+// the date of an email, as Python's formatdate writes it.
 var instants = [...]string{
 	time.RFC3339, "2006-01-02T15:04Z07:00", "Mon Jan 02 2006 15:04:05 GMT-0700",
 	"2006-01-02 15:04:05", "2006-01-02 15:04:05 UTC", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00",
+	"Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 UTC",
 }
 
 // instant reads a date of any form.

@@ -100,6 +100,9 @@ var readTests = []struct {
 	{"endless", 429, "Retry-After: " + strings.Repeat("1", 65), "throttled"},
 
 	{"RFC 1123", 429, "Retry-After: " + soon, "throttled after=30s"},
+	{"email", 429, "Retry-After: Fri, 6 Nov 2026 08:50:07 -0000", "throttled after=30s"},
+	{"email in another zone", 429, "Retry-After: Fri, 06 Nov 2026 09:50:07 +0100", "throttled after=30s"},
+	{"UTC by its name", 429, "Retry-After: Fri, 06 Nov 2026 08:50:07 UTC", "throttled after=30s"},
 	{"RFC 850", 429, "Retry-After: Friday, 06-Nov-26 08:50:07 GMT", "throttled after=30s"},
 	{"ANSI C", 429, "Retry-After: Fri Nov  6 08:50:07 2026", "throttled after=30s"},
 	{"past", 429, "Retry-After: Fri, 06 Nov 2026 08:49:07 GMT", "throttled after=0s"},
