@@ -1,9 +1,11 @@
 package signal
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/throttle-go/throttle/pace"
 )
@@ -207,5 +209,22 @@ func TestProblemDocumentIsFinal(t *testing.T) {
 		if r.Permanent != c.final || told != c.final || c.final && (r.Verdict != pace.Served || r.After.OK || r.By != "body retryable") {
 			t.Errorf("%d %s %s: permanent %v, told %v, %v by %s; want final: %v", c.status, c.fields, c.body, r.Permanent, told, r.Verdict, r.By, c.final)
 		}
+	}
+}
+
+// The standard fields are read of every vendor whose own fields say nothing.
+func TestDraftsOfEveryVendor(t *testing.T) {
+	h := http.Header{"Ratelimit": {`"minute";r=7;t=30`}, "Ratelimit-Policy": {`"minute";q=100;w=60`}}
+	for _, name := range Names() {
+		d, _ := Named(name)
+		r := d.Read(200, header(h), nil, t0)
+		if r.Remaining != pace.Some(int64(7)) || r.Limit != pace.Some(int64(100)) || r.Window != pace.Some(time.Minute) || r.Reset != pace.Some(30*time.Second) {
+			t.Errorf("%s: remaining %v of %v in %v, reset in %v; want 7 of 100 in a minute, 30 s", name, r.Remaining, r.Limit, r.Window, r.Reset)
+		}
+	}
+	h.Set("X-Rate-Limit-Limit", "900")
+	h.Set("X-Rate-Limit-Remaining", "3")
+	if r := For("api.x.com").Read(200, header(h), nil, t0); r.Remaining != pace.Some(int64(3)) || r.Policies != nil {
+		t.Errorf("beside fields of the vendor: %+v, want these alone", r)
 	}
 }

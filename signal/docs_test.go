@@ -58,6 +58,8 @@ of your own, name it:
   as a day, and one that is a day off or more is probed after an hour.
 - A limit of more than an hour that is used up and does not say when it resets is
   probed after 1/24 of its window, an hour at most: a day's quota once an hour.
+- RateLimit and RateLimit-Policy, drafts 07 to 10, are read of every vendor: before its own
+  fields where its table has them, otherwise where these say nothing.
 - One field may hold several limits (100;w=60, 1000;w=3600), each of which is read.
 - X-Should-Retry and Stripe-Should-Retry: false means not to retry; true, that another
   try may succeed, whatever the status.

@@ -10,6 +10,16 @@ import (
 // This file reads the RateLimit and RateLimit-Policy fields of
 // draft-ietf-httpapi-ratelimit-headers in all their forms.
 
+// readPolicies reads the RateLimit-Policy field.
+func (r *reader) readPolicies() []member {
+	text := r.field("RateLimit-Policy")
+	policies := parse(text)
+	if r.notes != nil && text != "" {
+		r.notePolicies(text, len(policies))
+	}
+	return policies
+}
+
 // readDrafts reads the RateLimit field.
 func (r *reader) readDrafts(policies []member) (found bool) {
 	text := r.field("RateLimit")

@@ -88,9 +88,7 @@ func places(d *Dialect) (names []string) {
 	if d.spec.Waits == nil {
 		add("Retry-After")
 	}
-	if d.spec.Drafts {
-		add("RateLimit", "RateLimit-Policy")
-	}
+	add("RateLimit", "RateLimit-Policy")
 	for _, l := range d.spec.Limits {
 		add(l.From, l.NameFrom, l.Limit, l.Remaining, l.Used, l.Reset, l.WindowFrom)
 	}

@@ -193,15 +193,13 @@ func (r *reader) readWaits() {
 	}
 }
 
-// readLimits reads what the drafts and the preset know of.
+// readLimits reads what the preset and the drafts know of. Where the preset does not
+// read the drafts, they count if its own fields say nothing: its vendor may have
+// adopted them since.
 func (r *reader) readLimits() {
 	var policies []member
 	if r.d.spec.Drafts {
-		text := r.field("RateLimit-Policy")
-		policies = parse(text)
-		if r.notes != nil && text != "" {
-			r.notePolicies(text, len(policies))
-		}
+		policies = r.readPolicies()
 		if r.readDrafts(policies) && r.d.spec.First {
 			return
 		}
@@ -210,6 +208,10 @@ func (r *reader) readLimits() {
 		if r.readLimit(&r.d.spec.Limits[i], policies) && r.d.spec.First {
 			return
 		}
+	}
+	if r.policies == 0 && !r.d.spec.Drafts {
+		policies = r.readPolicies()
+		r.readDrafts(policies)
 	}
 	if r.policies == 0 && len(policies) == 1 {
 		p := Policy{Name: cut(policies[0].value), Unit: unitOf(policies[0]), Partition: cut(policies[0].param("pk"))}
