@@ -1,6 +1,7 @@
 package throttlegrpc
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,13 +80,22 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 }
 
 // tooLarge recognises by its text the status of a message above a size limit,
-// which no retry makes smaller: "larger than max" in Go and C++, "exceeds
-// maximum size" in Java, "exceeds the maximum configured message size" in .NET.
-// An answer that is too large has been computed: the call was executed.
+// which no retry makes smaller. An answer that is too large has been computed: the
+// call was executed.
 func tooLarge(text string) bool {
 	text = strings.ToLower(text)
-	return strings.Contains(text, "larger than max") || strings.Contains(text, "exceeds maximum size") ||
-		strings.Contains(text, "exceeds the maximum configured message size")
+	return slices.ContainsFunc(sizeTexts[:], func(words string) bool { return strings.Contains(text, words) })
+}
+
+// sizeTexts stand in the statuses of messages above a size limit.
+var sizeTexts = [...]string{
+	"larger than max",        // Go, C++, Python, Node
+	"to a size larger than",  // Node, of a compressed message
+	"exceeds maximum size",   // Java
+	"larger than configured", // Connect, as are the next two
+	"exceeds sendmaxbytes",
+	"http.maxbytesreader limit",
+	"exceeds the maximum configured message size", // .NET
 }
 
 // wasReset recognises by its text a status that no server has sent: grpc-go makes
