@@ -251,6 +251,7 @@ var dialects = []*Dialect{
 		{From: "Retry-After", Is: "after"},
 		{From: "body error.message", Is: "words"},
 	}, Rules: []rule{
+		{Statuses: []int{429}, From: []string{"body error.message"}, Has: []string{"Request too large for"}, Verdict: "served", Permanent: "yes"},
 		{From: []string{"body error.type"}, Is: []string{"budget_exceeded"}, Verdict: "served", Permanent: "yes"},
 		{From: []string{"body error.code"}, Is: []string{"budget_exceeded"}, Verdict: "served", Permanent: "yes"},
 		{Statuses: []int{429}, From: []string{"body error.code"}, Is: []string{"insufficient_quota"}, Verdict: "served", Permanent: "yes"},
@@ -303,6 +304,7 @@ var dialects = []*Dialect{
 		{From: "Retry-After", Is: "after"},
 		{From: "body error.message", Is: "words"},
 	}, Rules: []rule{
+		{Statuses: []int{429}, From: []string{"body error.message"}, Has: []string{"Request too large for"}, Verdict: "served", Permanent: "yes"},
 		{Statuses: []int{429}, From: []string{"body error.code"}, Is: []string{"insufficient_quota"}, Verdict: "served", Permanent: "yes"},
 		{Statuses: []int{429}, From: []string{"body error.type"}, Is: []string{"insufficient_quota"}, Verdict: "served", Permanent: "yes"},
 		{From: []string{"body error.code", "body error.type"}},
