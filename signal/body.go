@@ -67,17 +67,27 @@ func (b jsonText) space(i int) int {
 	return i
 }
 
-// find is where the value at a path begins, seen from the value at i. It calls
-// itself as often as the path has steps, however deep the JSON is.
+// find is where the first value at a path begins, seen from the value at i.
 func (b jsonText) find(i int, path string) (at int, ok bool) {
+	b.each(i, path, func(i int) bool {
+		at, ok = i, true
+		return true
+	})
+	return at, ok
+}
+
+// each calls visit with where each value at a path begins, seen from the value at i,
+// until visit returns true; then so does each. It calls itself as often as the path has
+// steps, however deep the JSON is.
+func (b jsonText) each(i int, path string, visit func(at int) bool) bool {
 	i = b.space(i)
 	if path == "" {
-		return i, i < len(b)
+		return i < len(b) && visit(i)
 	}
 	step, rest, _ := strings.Cut(path, ".")
 	inObject := b.at(i) == '{'
 	if each := step == "[]"; inObject && each || !inObject && (b.at(i) != '[' || !each && step != "*") {
-		return 0, false
+		return false
 	}
 	for i = b.space(i + 1); i < len(b) && b[i] != '}' && b[i] != ']'; i = b.space(i + 1) {
 		here := !inObject || step == "*"
@@ -85,20 +95,20 @@ func (b jsonText) find(i int, path string) (at int, ok bool) {
 			end := b.skip(i)
 			here = here || string(bytes.Trim(b[i:end], `"`)) == step
 			if i = b.space(end); b.at(i) != ':' {
-				return 0, false
+				return false
 			}
 			i++
 		}
 		if here {
-			if at, ok = b.find(i, rest); ok || inObject && step != "*" {
-				return at, ok
+			if stop := b.each(i, rest, visit); stop || inObject && step != "*" {
+				return stop
 			}
 		}
 		if i = b.space(b.skip(b.space(i))); b.at(i) != ',' {
-			return 0, false
+			return false
 		}
 	}
-	return 0, false
+	return false
 }
 
 // hasData reports whether the data of an answer to GraphQL holds anything: so

@@ -19,15 +19,32 @@ func (r *reader) apply(u *rule) {
 		r.follow(u, "status", "")
 	}
 	for _, from := range u.From {
-		text := r.text(from)
-		if word := u.trim(text); word != "" && u.holds(word) {
-			if u.Trim == "word" {
-				word = lastName(text)
-			}
+		if word := r.word(u, from); word != "" {
 			r.follow(u, from, word)
 			return
 		}
 	}
+}
+
+// word is the text at a place by which a rule holds, or nothing. Of several values at
+// a path into the body it is the first by which it does.
+func (r *reader) word(u *rule, from string) (word string) {
+	holds := func(text string) bool {
+		if word = u.trim(text); word == "" || !u.holds(word) {
+			word = ""
+		} else if u.Trim == "word" {
+			word = lastName(text)
+		}
+		return word != ""
+	}
+	path, ok := strings.CutPrefix(from, "body ")
+	if !ok || path[0] == '<' {
+		holds(r.text(from))
+		return word
+	}
+	b := jsonText(r.body)
+	b.each(0, path, func(at int) bool { return holds(b.scalar(at)) })
+	return word
 }
 
 // readRetry reads the fields by which any vendor may say outright whether to ask
