@@ -25,6 +25,7 @@ type (
 	deleteObjects  struct{ Errors []failedPart }      // of S3
 	statements     struct{ Responses []statement }    // BatchExecuteStatement of DynamoDB
 	getBatch       struct{ Responses map[string]any } // BatchGetItem of DynamoDB
+	failedNames    struct{ Failed []string }          // of others
 )
 
 type (
@@ -53,6 +54,7 @@ func TestPartlyThrottledBatches(t *testing.T) {
 		{&statements{[]statement{{&statementError{"ProvisionedThroughputExceeded"}}}}, pace.Throttled},
 		{&statements{[]statement{{}, {&statementError{"ConditionalCheckFailed"}}}}, pace.Served},
 		{&getBatch{map[string]any{"orders": 1}}, pace.Served},
+		{&failedNames{[]string{"SlowDown"}}, pace.Served},
 	} {
 		var learnt pace.Report
 		s := &sdk{retryer: retry.NewStandard(), op: "PutRecords"}
