@@ -147,6 +147,8 @@ var dialects = []*Dialect{
 	}, Rules: []rule{
 		{Statuses: []int{403, 429}, From: []string{"body error.errors.*.reason", "body error.details.*.reason"}, Is: []string{"dailyLimitExceeded", "dailyLimitExceededUnreg", "quotaExceeded", "DAILY_LIMIT_EXCEEDED"}, Verdict: "served", Permanent: "yes"},
 		{Statuses: []int{403, 429}, From: []string{"body error.details.*.violations.*.quotaId"}, Has: []string{"PerDay"}, Verdict: "served", Permanent: "yes"},
+		{Statuses: []int{403, 429}, From: []string{"body error.details.*.metadata.quota_unit"}, Begins: []string{"1/d/"}, Verdict: "served", Permanent: "yes", As: "nothing"},
+		{Statuses: []int{403, 429}, From: []string{"body error.details.*.metadata.quota_limit_value"}, Is: []string{"0"}, Verdict: "served", Permanent: "yes", As: "nothing"},
 		{Statuses: []int{403, 429}, From: []string{"body error.errors.*.reason", "body error.details.*.reason"}, Is: []string{"rateLimitExceeded", "rateLimitExceededUnreg", "RATE_LIMIT_EXCEEDED"}, Verdict: "throttled"},
 		{Statuses: []int{403, 429}, From: []string{"body error.errors.*.reason"}, Is: []string{"userRateLimitExceeded", "userRateLimitExceededUnreg"}, Verdict: "throttled", Scope: "user"},
 		{Statuses: []int{403, 429}, From: []string{"body error.status"}, Is: []string{"RESOURCE_EXHAUSTED"}, Verdict: "throttled", As: "nothing"},
