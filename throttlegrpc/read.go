@@ -25,7 +25,8 @@ const pushback = "grpc-retry-pushback-ms"
 // Throttle.Classify to it.
 //
 //   - RESOURCE_EXHAUSTED is Throttled; but a message larger than allowed, which
-//     has the same code, is Served: a retry would be as large. And a stream that
+//     has the same code, is Served: a retry would be as large. So is a refusal by a
+//     quota of a day or of 0, as Google names them in the details: no wait helps. And a stream that
 //     was reset by ENHANCE_YOUR_CALM is Failed and Final, as the call may have
 //     been executed.
 //   - UNAVAILABLE is Throttled if there is a google.rpc.RetryInfo, and otherwise
@@ -57,7 +58,7 @@ func report(st *status.Status, md metadata.MD) pace.Report {
 	r := pace.Report{Verdict: pace.Served}
 	switch st.Code() {
 	case codes.ResourceExhausted:
-		if tooLarge(st.Message()) {
+		if tooLarge(st.Message()) || byLastingQuota(st) {
 			return r
 		}
 		r.Verdict = pace.Throttled
@@ -96,6 +97,26 @@ var sizeTexts = [...]string{
 	"exceeds sendmaxbytes",
 	"http.maxbytesreader limit",
 	"exceeds the maximum configured message size", // .NET
+}
+
+// byLastingQuota reports whether a quota of a day, or one of 0, has refused: in the
+// words of Google's services, which say so in an ErrorInfo or a QuotaFailure.
+func byLastingQuota(st *status.Status) bool {
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			if strings.HasPrefix(d.GetMetadata()["quota_unit"], "1/d/") || d.GetMetadata()["quota_limit_value"] == "0" {
+				return true
+			}
+		case *errdetails.QuotaFailure:
+			for _, v := range d.GetViolations() {
+				if strings.Contains(v.GetQuotaId(), "PerDay") {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // wasReset recognises by its text a status that no server has sent: grpc-go makes

@@ -30,6 +30,20 @@ func said(code codes.Code, text string, details ...protoadapt.MessageV1) *status
 	return st
 }
 
+// unit is what Google's services say of a quota that is used up.
+func unit(text string) *errdetails.ErrorInfo {
+	return &errdetails.ErrorInfo{Reason: "RATE_LIMIT_EXCEEDED", Metadata: map[string]string{"quota_unit": text, "quota_limit_value": "600"}}
+}
+
+// perQuota says the same in a newer form.
+func perQuota(ids ...string) *errdetails.QuotaFailure {
+	var q errdetails.QuotaFailure
+	for _, id := range ids {
+		q.Violations = append(q.Violations, &errdetails.QuotaFailure_Violation{QuotaId: id})
+	}
+	return &q
+}
+
 func TestReport(t *testing.T) {
 	quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "a"}}}
 	never := &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: math.MaxInt64}}
@@ -61,15 +75,6 @@ func TestReport(t *testing.T) {
 		{st: said(all, ""), md: []string{pushback, "2147483647"}, after: signal.FallbackAfter},
 		{st: said(all, ""), md: []string{pushback, "2147483648"}, final: true},
 		{st: said(all, ""), md: []string{pushback, "1", pushback, "1"}, final: true},
-		{st: said(all, "grpc: received message larger than max (5 vs. 4)"), md: []string{pushback, "1"}, want: pace.Served},
-		{st: said(all, "gRPC message exceeds maximum size 4: 5"), want: pace.Served},
-		{st: said(all, "Sending message exceeds the maximum configured message size."), want: pace.Served},
-		{st: said(all, "Received message exceeds the maximum configured message size."), want: pace.Served},
-		{st: said(all, "Received message that decompresses to a size larger than 4"), want: pace.Served},
-		{st: said(all, "message size 5 is larger than configured max 4"), want: pace.Served},
-		{st: said(all, "message size 5 exceeds sendMaxBytes 4"), want: pace.Served},
-		{st: said(all, "exceeded 4 byte http.MaxBytesReader limit"), want: pace.Served},
-		{st: said(all, "you sent more requests than the maximum")},
 		{st: said(off, ""), want: pace.Failed},
 		{st: said(off, "", quota), want: pace.Failed},
 		{st: said(off, "", after(0)), want: pace.Throttled},
@@ -93,6 +98,36 @@ func TestReport(t *testing.T) {
 		}
 		if got := report(c.st, metadata.Pairs(c.md...)); got != want {
 			t.Errorf("report(%v, %v) = %+v, want %+v", c.st.Proto(), c.md, got, want)
+		}
+	}
+}
+
+// What never passes is not retried, and not a limit that was reached.
+func TestNeverPasses(t *testing.T) {
+	for want, all := range map[pace.Verdict][]*status.Status{
+		pace.Served: {
+			said(all, "grpc: received message larger than max (5 vs. 4)"),
+			said(all, "gRPC message exceeds maximum size 4: 5"),
+			said(all, "Sending message exceeds the maximum configured message size."),
+			said(all, "Received message exceeds the maximum configured message size."),
+			said(all, "Received message that decompresses to a size larger than 4"),
+			said(all, "message size 5 is larger than configured max 4"),
+			said(all, "message size 5 exceeds sendMaxBytes 4"),
+			said(all, "exceeded 4 byte http.MaxBytesReader limit"),
+			said(all, "", unit("1/d/{project}"), after(time.Second)),
+			said(all, "", &errdetails.ErrorInfo{Metadata: map[string]string{"quota_limit_value": "0"}}),
+			said(all, "", perQuota("RequestsPerMinute", "RequestsPerDayPerProject")),
+		},
+		pace.Throttled: {
+			said(all, "you sent more requests than the maximum"),
+			said(all, "", unit("1/min/{project}")),
+			said(all, "", perQuota("RequestsPerMinute")),
+		},
+	} {
+		for _, st := range all {
+			if got := report(st, metadata.Pairs(pushback, "0")); got != (pace.Report{Verdict: want}) {
+				t.Errorf("report(%v) = %+v, want %v alone", st.Proto(), got, want)
+			}
 		}
 	}
 }
