@@ -88,18 +88,28 @@ func (h *held) end() (err error) {
 	return err
 }
 
-// Read reads what is kept, and then the rest.
+// Read reads what is kept, at once, and then the rest.
 func (h *held) Read(p []byte) (n int, err error) {
+	if n := h.take(p); n > 0 {
+		return n, nil
+	}
 	<-h.done // as Read of the body would block
-	switch {
-	case len(h.head) > 0:
-		n = copy(p, h.head)
-		h.head = h.head[n:]
+	switch n := h.take(p); {
+	case n > 0:
 		return n, nil
 	case h.err != nil:
 		return 0, h.err
 	}
 	return h.body.Read(p)
+}
+
+// take reads what is kept so far.
+func (h *held) take(p []byte) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = copy(p, h.head)
+	h.head = h.head[n:]
+	return n
 }
 
 // Close closes the body. A Read in another goroutine then ends, as it does with

@@ -175,6 +175,45 @@ func TestSlowBodyIsReturned(t *testing.T) {
 	})
 }
 
+// What came of a stream while its beginning was looked at is read at once, and not
+// only when more comes.
+func TestStreamThatWasLookedAt(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			pr, pw := io.Pipe()
+			go func() {
+				for _, event := range []string{"first", "second", "third"} {
+					pw.Write([]byte(event))
+					time.Sleep(time.Minute)
+				}
+				pw.Close()
+			}()
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: pr, Request: r}, nil
+		})
+		tr := &Transport{Base: base, Bodies: true}
+		begin := time.Now()
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "https://shop.myshopify.com/events", nil)
+		a, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		for i, want := range []string{"first", "second", "third"} {
+			event := make([]byte, 100)
+			n, err := a.Body.Read(event)
+			if string(event[:n]) != want || err != nil {
+				t.Errorf("read %q, %v; want %q", event[:n], err, want)
+			}
+			if late := time.Since(begin) - time.Duration(i)*time.Minute; late > time.Second {
+				t.Errorf("%q is read %v late", want, late)
+			}
+		}
+		if n, err := a.Body.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("at the end: %d bytes, %v; want EOF", n, err)
+		}
+	})
+}
+
 // shut is a body whose Close waits for its Read, and that for the server, as
 // net/http's of a gzipped answer until its first bytes are here.
 type shut struct{ over chan struct{} }
