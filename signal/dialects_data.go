@@ -455,6 +455,8 @@ var dialects = []*Dialect{
 		{From: "body parameters.retry_after", Is: "after"},
 		{From: "body errors.*.extensions.retry_in_seconds", Is: "after"},
 		{From: "body error.details.*.retryDelay", Is: "after"},
+		{From: "body details.*.retryDelay", Is: "after"},
+		{From: "body details.*.debug.retryDelay", Is: "after"},
 		{From: "body message", Is: "words"},
 		{From: "body error", Is: "words"},
 		{From: "body error.message", Is: "words"},
