@@ -444,10 +444,12 @@ var dialects = []*Dialect{
 	}, Waits: []wait{
 		{From: "Retry-After-Ms", Is: "ms"},
 		{From: "X-Ms-Retry-After-Ms", Is: "ms"},
+		{From: "X-Rate-Limit-Retry-After-Milliseconds", Is: "ms"},
 		{From: "Retry-After", Is: "after"},
 		{From: "X-Retry-In", Is: "duration"},
 		{From: "X-Retry-After", Is: "after"},
 		{From: "X-Ratelimit-Retry-After", Is: "after"},
+		{From: "X-Rate-Limit-Retry-After-Seconds", Is: "seconds"},
 		{From: "body retry_after", Is: "after"},
 		{From: "body retryAfter", Is: "after"},
 		{From: "body error.retry_after", Is: "after"},
