@@ -228,3 +228,13 @@ func TestDraftsOfEveryVendor(t *testing.T) {
 		t.Errorf("beside fields of the vendor: %+v, want these alone", r)
 	}
 }
+
+// A server may ask for another try of any error, and of nothing else.
+func TestShouldRetry(t *testing.T) {
+	for status, want := range map[int]bool{200: false, 399: false, 400: true, 500: true} {
+		h := http.Header{"X-Should-Retry": {"true"}}
+		if r := general.Read(status, header(h), nil, t0); r.Retryable != want {
+			t.Errorf("status %d with X-Should-Retry: true is retryable: %t, want %t", status, r.Retryable, want)
+		}
+	}
+}
