@@ -97,8 +97,9 @@ func TestPacedClients(t *testing.T) {
 	}
 }
 
-// A second and a half over real sockets: the capacity is used from the start; shares
-// become equal later.
+// A second and a half over real sockets: hardly any call is refused, and both clients are
+// served. How much of the capacity is used depends on the machine: 0.98 of it when idle,
+// 0.28 in one of 35 runs beside a load of twenty. TestPacedClients bounds it.
 func TestPacedOverSockets(t *testing.T) {
 	var target string
 	s := &Server{Control: &admit.Control{Limit: limit.Limit{Count: 200, Period: time.Second, Burst: 20}}}
@@ -108,7 +109,7 @@ func TestPacedOverSockets(t *testing.T) {
 		}
 		return dial(t, target, c)
 	})
-	sum.check(t, 20+300, 0.8, 0.03, 0.05)
+	sum.check(t, 20+300, 0.1, 0.03, 0.05)
 }
 
 // storm makes calls and streams that are cancelled at every stage, the n-th
