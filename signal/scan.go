@@ -43,9 +43,10 @@ func (m member) param(key string) string {
 	return ""
 }
 
-// parse reads a List or a Dictionary of Items (RFC 9651), with three freedoms:
-// a Token may stand for a String, keys may be of any case, and a number may
-// have any number of digits. Inner lists, which no known limit uses, are
+// parse reads a List or a Dictionary of Items (RFC 9651), with four freedoms:
+// a Token may stand for a String, keys may be of any case, a number may have any
+// number of digits, and a String among the parameters takes the place of the value, as
+// Hugging Face names a policy: "fixed window";"api";q=500. Inner lists, which no known limit uses, are
 // malformed here. The result is nil if anything is malformed.
 func parse(field string) []member {
 	if len(field) > maxField {
@@ -122,6 +123,12 @@ func (s *scanner) member() (m member, ok bool) {
 	}
 	for s.eat(';') {
 		s.spaces()
+		if s.eat('"') {
+			if m.value, ok = s.quoted(); !ok {
+				return m, false
+			}
+			continue
+		}
 		p := param{key: s.word(), value: "?1"} // a bare key means true
 		if s.eat('=') {
 			if p.value, ok = s.value(); !ok {
