@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,9 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 // A process that gets SIGINT or SIGTERM in the middle of its work ends with 1
@@ -56,6 +59,25 @@ func TestSignals(t *testing.T) {
 			t.Errorf("%v: got %v, stdout %q, stderr %q; want exit code 1, nothing, %q", signal, err, stdout.String(), stderr.String(), want)
 		}
 	}
+}
+
+// Of two signals at once, as of timeout(1), the second does not kill; a later one does.
+func TestSecondSignal(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		ctx, signal := context.WithCancel(t.Context())
+		kills := false
+		secondKills(ctx, func() { kills = true })
+		time.Sleep(time.Hour)
+		signal()
+		time.Sleep(oneSignal - 1)
+		if synctest.Wait(); kills {
+			t.Errorf("another signal kills less than %v after the first", oneSignal)
+		}
+		time.Sleep(1)
+		if synctest.Wait(); !kills {
+			t.Errorf("no signal kills %v after the first", oneSignal)
+		}
+	})
 }
 
 // One that waits for standard input ends too. More than a pipe holds tells when

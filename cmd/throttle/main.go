@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/check"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/demo"
@@ -61,7 +62,7 @@ var commands = []command{
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt kills
+	secondKills(ctx, stop)
 	infile.Until = ctx
 	log.SetOutput(&operate.Overheard{To: os.Stderr})
 	err := run(ctx, os.Args[1:], input{os.Stdin}, os.Stdout, os.Stderr)
@@ -69,6 +70,15 @@ func main() {
 		err = exit.Failure(err.Error()) // input that was interrupted is not wrong
 	}
 	os.Exit(exit.Code(err, os.Stderr))
+}
+
+// oneSignal is the time in which signals count as one: timeout(1) sends its own to the
+// process and again to the group of the process.
+const oneSignal = 200 * time.Millisecond
+
+// secondKills lets a second signal kill, once the first has ended ctx.
+func secondKills(ctx context.Context, stop func()) {
+	context.AfterFunc(ctx, func() { time.AfterFunc(oneSignal, stop) })
 }
 
 // input is a file, read until a signal ends the process.
