@@ -1,8 +1,10 @@
 package survey
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,6 +84,26 @@ func TestSurveyIsAFunction(t *testing.T) {
 		if strings.Contains(many, "\n"+told) {
 			t.Errorf("%s is told the rate and no peer", told)
 		}
+	}
+}
+
+// TestInterrupted: no run goes on after an interrupt, and a cell that it cuts is not counted.
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	o := options{seed: 1, cells: 40, cell: allCells, seeds: 20}
+	adaptive := with(policy.All(sim.Scenario{})[0])
+	begin := func(s sim.Scenario, seed uint64) *sim.Run {
+		interrupt()
+		return adaptive(s, seed)
+	}
+	_, err := overCells(ctx, &o, func(int) {}, func(ctx context.Context, c survey.Cell) bool {
+		if f := o.figures(ctx, c, o.seeds, begin, math.MaxInt64); f.Sent > 0 {
+			t.Errorf("%v requests are sent after the interrupt", f.Sent)
+		}
+		return true
+	})
+	if want := "interrupted: 0 of 40 cells"; err == nil || err.Error() != want {
+		t.Errorf("interrupted survey: %v, want %q", err, want)
 	}
 }
 

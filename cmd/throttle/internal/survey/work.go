@@ -71,6 +71,9 @@ func overCells[T any](ctx context.Context, o *options, progress func(done int), 
 					return
 				}
 				outcomes[i] = run(ctx, survey.Draw(o.seed, numbers[i]))
+				if ctx.Err() != nil {
+					return // in the middle of it
+				}
 				mu.Lock()
 				done++
 				progress(done)
@@ -79,7 +82,7 @@ func overCells[T any](ctx context.Context, o *options, progress func(done int), 
 		})
 	}
 	wg.Wait()
-	if ctx.Err() != nil {
+	if done < len(numbers) {
 		return nil, exit.Failf("interrupted: %d of %d cells", done, len(numbers))
 	}
 	return outcomes, nil
@@ -191,7 +194,7 @@ func (o *options) figures(ctx context.Context, c survey.Cell, seeds int, begin f
 	for i := range seeds {
 		r := begin(c.Scenario, uint64(c.Number*maxSeeds+i+1))
 		r.MaxSent = most
-		for !r.Step(batch.EventsBetweenLooks) && ctx.Err() == nil {
+		for ctx.Err() == nil && !r.Step(batch.EventsBetweenLooks) {
 		}
 		results = append(results, r.Result())
 	}
