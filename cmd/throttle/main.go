@@ -147,8 +147,8 @@ func help(w io.Writer) error {
 	b.WriteString("  help    show this, or 'help COMMAND' the help of a command\n")
 	b.WriteString(`
 Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 an -assert that does
-not hold or a knee or limiter that 'find' does not find, 4 what 'take' or 'check'
-asks about is denied.
+not hold, a knee or limiter that 'find' does not find, or a machine that is too
+busy for 'demo', 4 what 'take' or 'check' asks about is denied.
 
 Examples:
   throttle sim

@@ -2,7 +2,9 @@ package demo
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/batch"
@@ -39,13 +41,17 @@ func agrees(live, predicted pace.Opt[sim.Stat], floor float64) bool {
 	return x >= min(p.Min, p.Median-off) && x <= max(p.Max, p.Median+off)
 }
 
-// disagreement is a failure that names all figures that do not agree.
-func disagreement(live, predicted []batch.Row) error {
+// disagreement is an error that names all figures that do not agree. It is no failure
+// where the answers to each of these policies were late by tooLate or more: what was
+// simulated is not what was live.
+func disagreement(live, predicted []batch.Row, late []time.Duration, tooLate time.Duration) error {
 	var apart []string
+	least := time.Duration(math.MaxInt64) // of how late those were that are apart
 	for i, row := range live {
 		for _, c := range compared {
 			m := measures.At(c.measure)
 			if l, p := row.Summary.Stats[m], predicted[i].Summary.Stats[m]; !agrees(l, p, c.floor) {
+				least = min(least, late[i])
 				apart = append(apart, fmt.Sprintf("%s.%s is %s live, %s predicted", row.Policy, c.measure, table.CellOf(l, 1).Median, withRange(table.CellOf(p, 1))))
 			}
 		}
@@ -53,7 +59,11 @@ func disagreement(live, predicted []batch.Row) error {
 	if len(apart) == 0 {
 		return nil
 	}
-	return exit.Failf("live and predicted differ by more than %.0f %%: %s; is this machine too busy?", tolerance*100, strings.Join(apart, "; "))
+	text := fmt.Sprintf("live and predicted differ by more than %.0f %%: %s", tolerance*100, strings.Join(apart, "; "))
+	if least >= tooLate {
+		return exit.Assertion(fmt.Sprintf("this machine is too busy to compare, answers came %v late or later: %s", least.Round(time.Millisecond/10), text))
+	}
+	return exit.Failure(text)
 }
 
 // beside puts what was predicted beside what was seen.

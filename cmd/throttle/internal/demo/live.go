@@ -127,6 +127,7 @@ type live struct {
 
 	left                    atomic.Int64 // calls not yet begun
 	sent, served, throttled atomic.Int64
+	answered                atomic.Int64 // ns from sending tries to their answers, in all
 }
 
 // liveWorker makes one call after the other. Its fields belong to its
@@ -147,8 +148,9 @@ type liveWorker struct {
 
 // playLive lets the clients of the scenario do their work under the policy. It
 // returns when all of them are through, or soon after ctx ends, without leaving
-// anything behind. progress is called with how far they are.
-func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64, progress func(string)) (sim.Result, error) {
+// anything behind. late is by how much answers took longer, on average, than the
+// network of the scenario does. progress is called with how far they are.
+func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64, progress func(string)) (r sim.Result, late time.Duration, err error) {
 	l := &live{group: server.scenario.Clients[0], policy: p, url: server.url + "/" + p.Name}
 	l.enrol(seed, server.dial)
 	bounded, fail := context.WithCancelCause(ctx)
@@ -175,11 +177,12 @@ func playLive(ctx context.Context, server *liveServer, p sim.Policy, seed uint64
 	}
 	switch {
 	case l.served.Load() == l.group.Work:
-		return l.result(server.scenario), nil
+		late = time.Duration(l.answered.Load()/l.sent.Load()) - server.scenario.Network.Latency
+		return l.result(server.scenario), late, nil
 	case ctx.Err() != nil:
-		return sim.Result{}, errors.New(l.progress())
+		return sim.Result{}, 0, errors.New(l.progress())
 	}
-	return sim.Result{}, fmt.Errorf("%w; %s", context.Cause(bounded), l.progress())
+	return sim.Result{}, 0, fmt.Errorf("%w; %s", context.Cause(bounded), l.progress())
 }
 
 // enrol makes the workers of all processes. Those of a process share one
@@ -283,11 +286,13 @@ func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.maxSleep = max(w.maxSleep, time.Since(w.wish))
 	w.sent++
 	c.sent.Add(1)
+	sent := time.Now()
 	answer, err := c.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
 	w.wish = time.Now()
+	c.answered.Add(int64(w.wish.Sub(sent)))
 	switch answer.StatusCode {
 	case http.StatusNoContent:
 		w.served++

@@ -90,7 +90,7 @@ func differ(t *testing.T, s sim.Scenario, name string, limited http.Handler) (di
 		s.Server.Phase = period / 2
 		time.Sleep((period + s.Server.Phase - time.Duration(time.Now().UnixNano())%period) % period)
 	}
-	seen, err := playLive(t.Context(), server, p[0], 1, func(string) {})
+	seen, _, err := playLive(t.Context(), server, p[0], 1, func(string) {})
 	server.close()
 	if err != nil {
 		return err.Error()
