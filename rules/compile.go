@@ -243,7 +243,7 @@ func (k *compiler) path(path, pattern string) glob.Pattern {
 	if pattern != "" && pattern[0] != '/' && pattern[0] != '*' {
 		k.fail(path, "must begin with '/' or '*'")
 	} else if pattern != "" && pattern[0] == '/' && pathOf(pattern) != pattern {
-		k.fail(path, "no path is written so; write %.60q", pathOf(pattern))
+		k.fail(path, "paths are compared without // and dot segments; write %.60q", pathOf(pattern))
 	}
 	return k.glob(path, pattern)
 }

@@ -61,7 +61,7 @@ func (l *lasting) ends(now time.Time) (time.Time, error) {
 	case l.For != "":
 		d, err := span(l.For)
 		if err != nil || d <= 0 {
-			return until, failf(http.StatusBadRequest, "for: %.40q must be a time above zero, as 90s, 15m, 1h30m or 3d", l.For)
+			return until, failf(http.StatusBadRequest, "for: %.40q must be a time above zero, at most 366d, as 90s, 15m, 1h30m or 3d", l.For)
 		}
 		if d > maxLasting {
 			return until, failf(http.StatusBadRequest, "for: %.40q must be at most 366d; write lasting changes into the rules", l.For)
