@@ -89,7 +89,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	d := demo{
 		scenario: demoScenario(), seeds: demoSeeds,
-		colour: terminal.Is(stdout), show: terminal.Progress(stderr), serve: serve,
+		colour: terminal.Colours(stdout), show: terminal.Progress(stderr), serve: serve,
 	}
 	flags.Uint64Var(&d.seed, "seed", 1, "")
 	flags.BoolVar(&d.json, "json", false, "")

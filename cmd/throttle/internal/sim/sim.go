@@ -239,7 +239,7 @@ func progress(s sim.Scenario, w batch.Where, done, all int) string {
 // report writes all that was asked for.
 func (o *options) report(results []batch.Result, stdout, stderr io.Writer) error {
 	var out bytes.Buffer
-	write := func() error { return table.Write(&out, results, terminal.Is(stdout), terminal.Width(stdout)) }
+	write := func() error { return table.Write(&out, results, terminal.Colours(stdout), terminal.Width(stdout)) }
 	switch {
 	case o.json:
 		write = func() error { return report.WriteJSON(&out, results) }
@@ -250,7 +250,7 @@ func (o *options) report(results []batch.Result, stdout, stderr io.Writer) error
 	case o.md == outfile.Dash && !results[len(results)-1].Interrupted:
 		write = func() error { return scoreboard.WriteMarkdown(&out, scoreboard.Command(o.args), results, o.seeds) }
 	case o.board:
-		write = func() error { return scoreboard.Write(&out, results, o.seeds, terminal.Is(stdout)) }
+		write = func() error { return scoreboard.Write(&out, results, o.seeds, terminal.Colours(stdout)) }
 	}
 	if err := write(); err != nil {
 		return exit.Failure(err.Error())

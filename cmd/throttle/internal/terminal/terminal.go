@@ -11,12 +11,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Is reports whether w is a terminal on which lines may be rewritten
-// and coloured.
+// Is reports whether w is a terminal on which lines may be rewritten.
 func Is(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+	return ok && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
+
+// Colours reports whether w is a terminal on which text may be coloured.
+func Colours(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && Is(w) }
 
 // Width returns how many columns w has: $COLUMNS, if that is a number above
 // zero, else those of the terminal that w is; zero if it is none.
