@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/terminal"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/ticks"
@@ -38,8 +39,9 @@ func (s *screen) add(t ticks.Tick) {
 	s.ticks = s.ticks[max(len(s.ticks)-ticks.Kept, 0):]
 }
 
-// once writes the lines.
+// once writes the lines, however long they are.
 func (s *screen) once() error {
+	s.width = math.MaxInt
 	_, err := io.WriteString(s.to, strings.Join(s.text(), "\n")+"\n")
 	return err
 }
@@ -71,30 +73,60 @@ func (s *screen) draw() error {
 	return err
 }
 
+// row is a line: a name, a chart and the figures of the last second.
+type row struct{ name, chart, figures string }
+
 // text is the lines: state, decisions, latency, and each rule.
 func (s *screen) text() []string {
 	if len(s.ticks) == 0 {
 		return []string{s.status.Instance + ": the first second is being measured"}
 	}
 	t := s.ticks[len(s.ticks)-1]
-	kill := ""
+	state := ""
 	if t.Kill {
-		kill = "  KILL SWITCH ON"
+		state = "KILL SWITCH ON  "
 	}
 	if t.Draining {
-		kill += "  draining"
+		state += "draining  "
 	}
 	passed, refused, _ := t.PerSecond("")
-	all := []string{
-		fmt.Sprintf("%s  rules %s, confirmed %.0f s ago  store %s, %s without it%s", s.status.Instance, t.Version, t.Age, t.Store, words.Whole(t.Fallback), kill),
-		fmt.Sprintf("%-20s %s  %s passed/s  %s refused/s", "decisions", s.chart(false, sum("")), ticks.Rate(passed), ticks.Rate(refused)),
-		fmt.Sprintf("%-20s %s  p50 %s  p99 %s", "added latency, p99", s.chart(true, p99), ticks.Seconds(t.P50), ticks.Seconds(t.P99)),
+	rows := []row{
+		{"decisions", s.chart(false, sum("")), fmt.Sprintf("%s passed/s  %s refused/s", ticks.Rate(passed), ticks.Rate(refused))},
+		{"added latency, p99", s.chart(true, p99), fmt.Sprintf("p50 %s  p99 %s", ticks.Seconds(t.P50), ticks.Seconds(t.P99))},
 	}
 	for _, name := range s.rules {
 		passed, refused, shadow := t.PerSecond(name)
-		all = append(all, fmt.Sprintf("%-20.20s %s  %s passed/s  %s over/s  %s shadow/s", name, s.chart(false, sum(name)), ticks.Rate(passed), ticks.Rate(refused), ticks.Rate(shadow)))
+		rows = append(rows, row{name, s.chart(false, sum(name)), fmt.Sprintf("%s passed/s  %s over/s  %s shadow/s", ticks.Rate(passed), ticks.Rate(refused), ticks.Rate(shadow))})
 	}
-	return all
+	first := fmt.Sprintf("%s%s  rules %s, confirmed %.0f s ago  store %s, %s without it", state, s.status.Instance, t.Version, t.Age, t.Store, words.Whole(t.Fallback))
+	return append([]string{first}, lay(rows, s.width-1)...)
+}
+
+// Columns of a row.
+const (
+	nameColumns  = 20
+	leastColumns = 8 // of a name
+)
+
+// lay makes lines of rows, of so many columns. Where there are too few the beginning of the
+// charts goes first, then the ends of the names.
+func lay(rows []row, columns int) (lines []string) {
+	figures := 0
+	for _, r := range rows {
+		figures = max(figures, utf8.RuneCountInString(r.figures))
+	}
+	name, left := nameColumns, columns-nameColumns-figures-len("   ")
+	if left <= 0 { // no chart, and no spaces around it
+		name, left = max(nameColumns+min(left+len("  "), 0), leastColumns), 0
+	}
+	for _, r := range rows {
+		chart := []rune(r.chart)
+		if chart = chart[max(len(chart)-left, 0):]; len(chart) > 0 {
+			r.figures = string(chart) + "  " + r.figures
+		}
+		lines = append(lines, fmt.Sprintf("%-*.*s %s", name, name, r.name, r.figures))
+	}
+	return lines
 }
 
 // sum is all decisions of a rule by the second.

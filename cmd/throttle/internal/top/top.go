@@ -29,8 +29,9 @@ const help = `throttle top shows what a running 'throttle serve' decides, from i
 
 Usage: throttle top [-admin URL] [-token TOKEN] [-once]
 
-On a terminal it shows the last ten minutes and each second that comes, until it
-is interrupted; in a pipe, or with -once, it prints them once and ends.
+On a terminal it shows the last ten minutes, as far as it is wide enough, and each
+second that comes, until it is interrupted; in a pipe, or with -once, it prints them
+once and ends.
 
   -admin URL    the admin listener (default http://127.0.0.1:6070)
   -token TOKEN  a token that may read (default $THROTTLE_TOKEN)

@@ -121,6 +121,44 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// However narrow the terminal is, the figures of now are on it, and that limiting is off.
+func TestDrawNarrow(t *testing.T) {
+	for width, want := range map[int]string{
+		120: `KILL SWITCH ON  gw-1  rules v1, confirmed 2 s ago  store closed, 0 without it
+decisions                                                   █  1,234 passed/s  567 refused/s
+added latency, p99                                          █  p50 5.99 ms  p99 5.99 ms
+per-client                                                  █  1,234 passed/s  567 over/s  0 shadow/s
+`,
+		80: `KILL SWITCH ON  gw-1  rules v1, confirmed 2 s ago  store closed, 0 without it
+decisions                             █  1,234 passed/s  567 refused/s
+added latency, p99                    █  p50 5.99 ms  p99 5.99 ms
+per-client                            █  1,234 passed/s  567 over/s  0 shadow/s
+`,
+		62: `KILL SWITCH ON  gw-1  rules v1, confirmed 2 s ago  store clos
+decisions            1,234 passed/s  567 refused/s
+added latency, p99   p50 5.99 ms  p99 5.99 ms
+per-client           1,234 passed/s  567 over/s  0 shadow/s
+`,
+		41: `KILL SWITCH ON  gw-1  rules v1, confirme
+decision 1,234 passed/s  567 refused/s
+added la p50 5.99 ms  p99 5.99 ms
+per-clie 1,234 passed/s  567 over/s  0 s
+`,
+	} {
+		var out bytes.Buffer
+		one := tick(1199, 1234, 567, 5.99e-3)
+		one.Kill = true
+		s := &screen{to: &out, width: width, rules: []string{"per-client"}, status: status{Instance: "gw-1"}}
+		s.add(one)
+		if err := s.draw(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(strings.TrimSuffix(out.String(), "\x1b[J"), "\x1b[K", ""); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
+		}
+	}
+}
+
 // What does not fit on the terminal is not drawn: lines that have left it above could
 // not be drawn over.
 func TestDrawFits(t *testing.T) {
