@@ -18,13 +18,14 @@ import (
 // tolerance is how far live may be off what was predicted.
 const tolerance = 0.2
 
-// compared are the measures that live and simulation must agree in. floor is
-// how far they may be apart in any case: a share of a figure near zero would be
-// less than one request.
-var compared = []struct {
+// figure is a measure that live and simulation must agree in. floor is how far they may
+// be apart in any case: a share of a figure near zero would be less than one request.
+type figure struct {
 	measure string
 	floor   float64
-}{
+}
+
+var compared = []figure{
 	{"retry_rate", 0.01},
 	{"utilisation", 0},
 	{"finish_s", 0},
@@ -66,14 +67,35 @@ func disagreement(live, predicted []batch.Row, late []time.Duration, tooLate tim
 	return exit.Failure(text)
 }
 
-// beside puts what was predicted beside what was seen.
-func beside(live, predicted []batch.Row, seeds int) string {
+// beside puts what was predicted beside what was seen: all figures in one table, or each
+// in its own where that is wider than so many columns, if there are any.
+func beside(live, predicted []batch.Row, seeds, columns int) string {
+	all, marked := grid(live, predicted, compared)
+	if columns > 0 && widest(all) > columns {
+		var each []string
+		for _, c := range compared {
+			one, _ := grid(live, predicted, []figure{c})
+			each = append(each, one)
+		}
+		all = strings.Join(each, "\n")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nbeside it what sim predicts: median (min–max) of %d seeds\n\n%s", seeds, all)
+	if marked {
+		fmt.Fprintf(&b, "\n! differs by more than %.0f %%\n", tolerance*100)
+	} else {
+		fmt.Fprintf(&b, "\nLive and predicted agree within %.0f %%; for what that means see 'throttle help demo'.\n", tolerance*100)
+	}
+	return b.String()
+}
+
+// grid is a table of figures; marked is whether one of them does not agree.
+func grid(live, predicted []batch.Row, figures []figure) (text string, marked bool) {
 	cells := [][]string{{"policy"}, {""}}
 	for _, row := range live {
 		cells = append(cells, []string{row.Policy})
 	}
-	marked := false
-	for _, c := range compared {
+	for _, c := range figures {
 		m := measures.At(c.measure)
 		h := table.HeadingOf(c.measure)
 		cells[0] = append(cells[0], h.Lines[0], strings.TrimSpace(h.Lines[1]))
@@ -88,14 +110,16 @@ func beside(live, predicted []batch.Row, seeds int) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nbeside it what sim predicts: median (min–max) of %d seeds\n\n", seeds)
 	writeGrid(&b, cells)
-	if marked {
-		fmt.Fprintf(&b, "\n! differs by more than %.0f %%\n", tolerance*100)
-	} else {
-		fmt.Fprintf(&b, "\nLive and predicted agree within %.0f %%; for what that means see 'throttle help demo'.\n", tolerance*100)
+	return b.String(), marked
+}
+
+// widest is the length of the longest line.
+func widest(text string) (columns int) {
+	for line := range strings.Lines(text) {
+		columns = max(columns, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
 	}
-	return b.String()
+	return columns
 }
 
 func withRange(c table.Cell) string {

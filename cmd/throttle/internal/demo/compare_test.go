@@ -64,11 +64,31 @@ func TestDisagreement(t *testing.T) {
 			t.Errorf("disagreement, %v late: %v; want code %d, %q", test.late, err, test.code, test.want)
 		}
 	}
-	if text := beside(live, predicted, 3); !strings.Contains(text, " 6.50! 5.00\n") || !strings.Contains(text, "\n! differs by more than 20 %\n") {
+	if text := beside(live, predicted, 3, 0); !strings.Contains(text, " 6.50! 5.00\n") || !strings.Contains(text, "\n! differs by more than 20 %\n") {
 		t.Errorf("beside =%s\nwant 6.50 marked", text)
 	}
 	live[0] = row(0.5, 0.9, 5.5)
 	if err := disagreement(live, predicted, []time.Duration{time.Hour}, time.Millisecond); err != nil {
 		t.Errorf("disagreement = %v, want none", err)
+	}
+}
+
+// On a terminal that is too narrow for one table each figure has its own.
+func TestBesideFits(t *testing.T) {
+	row := batch.Row{Policy: "backoff-jitter(cap=1s)", Seeds: 1, Summary: sim.Summarise([]sim.Result{{
+		RetryRate: pace.Some(0.338), Utilisation: pace.Some(0.894), Finish: pace.Some(5.09),
+	}})}
+	rows := []batch.Row{row}
+	whole := beside(rows, rows, 3, 0)
+	for _, c := range []struct{ columns, tables int }{{widest(whole), 1}, {widest(whole) - 1, 3}, {20, 3}} {
+		text := beside(rows, rows, 3, c.columns)
+		if n := strings.Count(text, "\npolicy "); n != c.tables {
+			t.Errorf("%d columns: %d tables, want %d:\n%s", c.columns, n, c.tables, text)
+		}
+		for _, name := range []string{"retry_rate %", "utilisation", "finish_s"} {
+			if strings.Count(text, name) != 1 {
+				t.Errorf("%d columns: want %s once in\n%s", c.columns, name, text)
+			}
+		}
 	}
 }

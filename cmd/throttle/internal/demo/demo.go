@@ -37,7 +37,7 @@ and predicted agree if each figure is within 20 % of the predicted median, or
 between the least and the greatest that was predicted; a retry rate, where 20 %
 may be less than one request, also within one percentage point. If they do not,
 the exit code is 1; or 3 if this machine was too busy to compare them: answers
-took longer than they were drawn to, on average by a tenth of the latency or more.
+came late, on average by a tenth of the latency or more.
 
 Flags:
   -seed K   draws the latencies and when each worker starts, and is the first
@@ -167,7 +167,7 @@ func (d demo) report(stdout io.Writer, seen, predicted batch.Result) error {
 		err = report.WriteJSON(&out, []batch.Result{seen, predicted})
 	case len(seen.Rows) > 0:
 		err = table.Write(&out, []batch.Result{seen}, d.colour, terminal.Width(stdout))
-		out.WriteString(beside(seen.Rows, predicted.Rows, d.seeds))
+		out.WriteString(beside(seen.Rows, predicted.Rows, d.seeds, terminal.Width(stdout)))
 		if len(seen.Rows) == len(d.policies) {
 			out.WriteString(moral(seen.Rows))
 		}
