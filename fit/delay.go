@@ -28,6 +28,7 @@ func (tr *trace) delay() (w weighed, gain float64) {
 	if best < 3*q.waited() {
 		return w, 0
 	}
+	w.steady = q.steady(&w.p)
 	return w, min(best, q.ratio(&w.p))
 }
 
@@ -45,6 +46,29 @@ func (q *queue) ratio(p *params) float64 {
 	}
 	least := q.scale / 8
 	return float64(len(q.sent))*math.Log((deviation(usual)+least)/(deviation(queued)+least)) - 6 // two params
+}
+
+// steady reports whether the answers that waited do not show that it was in a queue: all took
+// as long, and none came soon after a rest. A service that has become slower answers so.
+func (q *queue) steady(p *params) bool {
+	var usual, queued []float64
+	free := math.Inf(-1)
+	for _, s := range q.sent {
+		wait := max(0, free-s.sent-(p.n-1)/p.rate)
+		free = max(free, s.sent) + 1/p.rate
+		took := s.ended - s.sent
+		switch late := took > q.low+4*q.scale; {
+		case wait > 0 && late:
+			usual, queued = append(usual, took), append(queued, took-wait)
+		case wait == 0 && !late && len(usual) > 0:
+			return false
+		}
+	}
+	if len(usual) == 0 {
+		return true
+	}
+	least := q.scale / 8
+	return float64(len(usual))*math.Log((deviation(usual)+least)/(deviation(queued)+least)) < sure
 }
 
 // deviation is the mean distance from the median, and sorts all.

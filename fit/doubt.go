@@ -24,6 +24,9 @@ func why(tr *trace, all []weighed, odds float64) string {
 	if x := best.cost - penalty(&best.p, tr.latency); x > tr.unsure(best) {
 		return fmt.Sprintf("%v does not explain all answers; other callers may share it, or it may have changed", best.p.label())
 	}
+	if best.steady {
+		return "answers that waited took equally long, as those of a service that has become slower"
+	}
 	return best.wide()
 }
 

@@ -36,6 +36,7 @@ type weighed struct {
 	edge   span
 	modes  []found
 	crowd  bool // other callers' requests explain the answers about as well
+	steady bool // of a Delay: nothing but its rate shows in the waits
 }
 
 // weigh finds the spans of f and centres it in them: where refusals lie apart,

@@ -92,7 +92,7 @@ func (p Plan) next(tr *trace, now time.Time, left int) (step Step, more bool) {
 			return p.again(tr, &all[0], now, left)
 		}
 	}
-	if tr.refused == 0 {
+	if tr.refused == 0 || all[0].steady {
 		return p.ramp(tr, all, now, left)
 	}
 	return p.hunt(tr, all, now, left)

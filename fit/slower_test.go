@@ -1,0 +1,96 @@
+package fit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/fit"
+)
+
+// slower answers the first requests of each connection in a millisecond and all others in 48,
+// as a server does whose answers wait for the acknowledgement of the ones before.
+type slower struct {
+	quick int
+	sent  []int // by connection
+}
+
+// run carries out a step: each connection sends one request after the other.
+func (s *slower) run(step fit.Step) (answers []fit.Answer) {
+	s.sent = append(s.sent, make([]int, max(step.AtOnce-len(s.sent), 0))...)
+	free := make([]time.Time, step.AtOnce)
+	for i := range step.N {
+		c := i % step.AtOnce
+		sent := step.At.Add(time.Duration(i) * step.Every)
+		if sent.Before(free[c]) {
+			sent = free[c]
+		}
+		took := 48*time.Millisecond + time.Duration(i%7)*50*time.Microsecond
+		if s.sent[c] < s.quick {
+			took = 1200 * time.Microsecond
+		}
+		s.sent[c]++
+		free[c] = sent.Add(took)
+		answers = append(answers, fit.Answer{Sent: sent, Ended: free[c]})
+	}
+	return answers
+}
+
+// A service whose answers become slower, by as much each, is no queue: a Plan finds out by
+// many requests at once, and without these nothing is decided.
+func TestSlowerIsNoQueue(t *testing.T) {
+	for _, quick := range []int{1, 2, 4, 9} {
+		begin := time.Unix(1000, 0)
+		one := slower{quick: quick}
+		log := one.run(fit.Step{At: begin, N: quick + 12, AtOnce: 1})
+		if r := fit.Fit(log); r.Decided {
+			t.Errorf("%d quick answers: %v is decided by a log of one after the other", quick, r.Candidates[0].Model)
+		}
+		var answers []fit.Answer
+		s, now := slower{quick: quick}, begin
+		for steps := 0; ; steps++ {
+			step, more := (fit.Plan{Requests: 2000, AtOnce: 32}).Next(now, answers)
+			if !more || steps == 100 {
+				break
+			}
+			answers = append(answers, s.run(step)...)
+			for _, a := range answers {
+				if a.Ended.After(now) {
+					now = a.Ended
+				}
+			}
+		}
+		if r := fit.Fit(answers); r.Candidates[0].Kind != fit.Unlimited {
+			t.Errorf("%d quick answers: %d requests found %v, decided %t; want no limit", quick, len(answers), r.Candidates[0].Model, r.Decided)
+		}
+	}
+}
+
+// A queue is known by waits that differ, or by answers that come soon after a rest.
+func TestQueueIsDecided(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		rest, decided bool
+		atOnce        int
+	}{{"one after the other", false, false, 1}, {"with rests", true, true, 1}, {"24 at once", false, true, 24}} {
+		now := time.Unix(1000, 0)
+		free := now
+		var log []fit.Answer
+		for i := range 24 {
+			if c.rest && i%6 == 0 {
+				now = now.Add(time.Second)
+			}
+			if free.Before(now) {
+				free = now
+			}
+			ended := free.Add(time.Millisecond + time.Duration(i%7)*50*time.Microsecond)
+			log = append(log, fit.Answer{Sent: now, Ended: ended})
+			free = free.Add(50 * time.Millisecond)
+			if c.atOnce == 1 {
+				now = ended
+			}
+		}
+		if r := fit.Fit(log); r.Candidates[0].Kind != fit.Delay || r.Decided != c.decided {
+			t.Errorf("%s: %v, decided %t (%s); want a queue, decided %t", c.name, r.Candidates[0].Model, r.Decided, r.Why, c.decided)
+		}
+	}
+}
