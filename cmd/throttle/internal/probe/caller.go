@@ -62,7 +62,10 @@ func (f *findings) fixed() pace.Fixed {
 	rate := floor(c.RateIn.Low, c.Rate)
 	if c.Kind == fit.TokenBucket || c.Kind == fit.Delay {
 		burst := int(math.Floor(floor(c.BurstIn.Low, c.Burst) + 0.01))
-		if burst < 2 {
+		switch {
+		case burst < 2 && c.Kind == fit.Delay: // what comes too early waits
+			return pace.Fixed{Rate: down(rate)}
+		case burst < 2:
 			return pace.Fixed{Rate: 1 / (1/rate + jitter)}
 		}
 		// One fewer: jitter may bring one more than the burst at once.

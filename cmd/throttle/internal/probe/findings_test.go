@@ -126,6 +126,15 @@ func TestDash(t *testing.T) {
 	}
 }
 
+// A queue without a burst is paced at its rate, however long answers have waited in it.
+func TestCallerOfQueue(t *testing.T) {
+	f := made(fit.Model{Kind: fit.Delay, Rate: 5, Burst: 1})
+	f.latency = 2 * time.Second
+	if c := f.fixed(); math.Abs(c.Rate-4.975) > 1e-9 || c.Burst != 0 {
+		t.Errorf("paced at %v/s, burst %d; want 4.975/s and none", c.Rate, c.Burst)
+	}
+}
+
 // The line of code is an expression, and what it paces is not refused by the
 // limiter that was found, with arrivals that come by up to the latency later than
 // others.
