@@ -58,7 +58,7 @@ func (f *findings) code() string {
 // interval, and requests come closer together than they were sent by as much as
 // latency differs.
 func (f *findings) fixed() pace.Fixed {
-	c, jitter := f.limiter(), f.latency.Seconds()
+	c, jitter := f.limiter(), f.jitter().Seconds()
 	rate := floor(c.RateIn.Low, c.Rate)
 	if c.Kind == fit.TokenBucket || c.Kind == fit.Delay {
 		burst := int(math.Floor(floor(c.BurstIn.Low, c.Burst) + 0.01))
@@ -78,6 +78,15 @@ func (f *findings) fixed() pace.Fixed {
 	// Evenly spaced by period/count, no window that is a little shorter holds
 	// more than count.
 	return pace.Fixed{Rate: down(max(math.Floor(count+0.01), 1) / (period + jitter))}
+}
+
+// jitter is by how much latency differs: all of it, in a log that does not say how long
+// each answer took.
+func (f *findings) jitter() time.Duration {
+	if f.latency == f.least {
+		return f.latency
+	}
+	return f.latency - f.least
 }
 
 // floor is the lower end of an interval, if there is one.

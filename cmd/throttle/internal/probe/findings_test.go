@@ -135,9 +135,23 @@ func TestCallerOfQueue(t *testing.T) {
 	}
 }
 
+// However far a server is, only what its latency differs counts; a log without latencies
+// says nothing of that.
+func TestCallerFarAway(t *testing.T) {
+	f := made(fit.Model{Kind: fit.TokenBucket, Rate: 20, Burst: 1})
+	f.least, f.latency = 200*time.Millisecond, 210*time.Millisecond
+	if rate, want := f.fixed().Rate, 1/(1/19.9+0.01); math.Abs(rate-want) > 1e-9 {
+		t.Errorf("paced at %v/s, want %v", rate, want)
+	}
+	f.least, f.latency = 50*time.Millisecond, 50*time.Millisecond
+	if rate, want := f.fixed().Rate, 1/(1/19.9+0.05); math.Abs(rate-want) > 1e-9 {
+		t.Errorf("paced at %v/s by a log without latencies, want %v", rate, want)
+	}
+}
+
 // The line of code is an expression, and what it paces is not refused by the
-// limiter that was found, with arrivals that come by up to the latency later than
-// others.
+// limiter that was found, with arrivals that come by up to what the latency differs later
+// than others.
 func TestCaller(t *testing.T) {
 	for _, m := range models {
 		f := made(m)
@@ -151,7 +165,7 @@ func TestCaller(t *testing.T) {
 		}
 		for seed := range uint64(5) {
 			fixed := f.fixed()
-			if n := refusals(&fixed, l, f.latency, seed); n > 0 {
+			if n := refusals(&fixed, l, f.jitter(), seed); n > 0 {
 				t.Errorf("%v: %s was refused %d of 2000 times, want never", m, line, n)
 			}
 			if share := fixed.Rate / m.Rate; share > 1 || share < 0.9 {
@@ -162,8 +176,8 @@ func TestCaller(t *testing.T) {
 }
 
 // refusals are how many of 2000 requests of a policy a limit refuses, each of
-// which is on its way for a part of the latency.
-func refusals(c *pace.Fixed, l limit.Limit, latency time.Duration, seed uint64) (n int) {
+// which is on its way for up to so much longer than the others.
+func refusals(c *pace.Fixed, l limit.Limit, jitter time.Duration, seed uint64) (n int) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	now := time.Unix(1e9, 0).Add(time.Duration(rng.Int64N(int64(2 * time.Second))))
 	var arrivals []time.Time
@@ -173,7 +187,7 @@ func refusals(c *pace.Fixed, l limit.Limit, latency time.Duration, seed uint64) 
 			now = now.Add(wait)
 		}
 		c.Start(now, r)
-		arrivals = append(arrivals, now.Add(time.Duration(rng.Int64N(int64(latency)))))
+		arrivals = append(arrivals, now.Add(time.Duration(rng.Int64N(int64(jitter)))))
 		if rng.IntN(100) == 0 {
 			now = now.Add(5 * time.Second) // a pause, after which a burst is allowed
 		}
