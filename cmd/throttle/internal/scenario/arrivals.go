@@ -113,7 +113,7 @@ func (y *yamlFile) trace(f field) (times []time.Duration) {
 		y.fail(f.node, "trace: %v", err)
 		return nil
 	}
-	for i, line := range strings.Split(string(data), "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(string(data), "\ufeff"), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue

@@ -84,6 +84,9 @@ func (y *yamlFile) group(n ast.Node, s *sim.Scenario) sim.Group {
 		f.get("every").fail("the last of %d processes would join after more than %s", g.Processes, words.Short(maxTime))
 	}
 	y.arrivals(&g, f.get("arrivals"))
+	if len(g.Trace) > 0 && s.Duration > 0 && g.Trace[0] >= s.Duration {
+		y.fail(n, "clients: the trace begins at %s; it must begin before the end of the run at %s", words.Short(g.Trace[0]), words.Short(s.Duration))
+	}
 	y.calls(&g, f)
 	if s.Network.Loss > 0 && g.Timeout == 0 {
 		y.fail(n, "clients: calls are lost, and would wait forever; write timeout: 2s, or leave loss out")

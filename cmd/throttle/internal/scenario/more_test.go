@@ -193,6 +193,8 @@ func TestTraceOfCalls(t *testing.T) {
 	dir := t.TempDir()
 	for _, test := range []struct{ trace, want string }{
 		{"# two\n0.5\n\n1.5s\n2\n", ""},
+		{"\ufeff0.5\r\n1.5\r\n2\r\n", ""},
+		{"60\n61\n", "the trace begins at 1m; it must begin before the end of the run at 1m"},
 		{"1\n0.5\n", "line 2: earlier than the line before"},
 		{"1\nsoon\n", "line 2: soon is not a time from the start"},
 		{"-1\n", "line 1: -1 is not a time"},
