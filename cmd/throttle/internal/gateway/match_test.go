@@ -20,9 +20,9 @@ func TestMatches(t *testing.T) {
 		{"https://api.example.org/*", "", "", "without scheme, port and final dot"},
 		{"api.example.org./*", "", "", "without scheme, port and final dot"},
 		{"[::1]:80/*", "", "", "without scheme, port and final dot"},
-		{"/a//b", "", "", `no path is written so; write "/a/b"`},
-		{"a.org/x/../y/*", "", "", `no path is written so; write "a.org/y/*"`},
-		{"/a/.", "", "", `no path is written so; write "/a"`},
+		{"/a//b", "", "", `paths are compared without // and dot segments; write "/a/b"`},
+		{"a.org/x/../y/*", "", "", `paths are compared without // and dot segments; write "a.org/y/*"`},
+		{"/a/.", "", "", `paths are compared without // and dot segments; write "/a"`},
 	} {
 		r := &route{Route: Route{Match: c.match}}
 		switch err := r.readMatch(); {

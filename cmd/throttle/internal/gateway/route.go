@@ -136,7 +136,7 @@ func (t *route) readMatch() error {
 		t.host = glob.Of(host)
 	}
 	if path := text[slash:]; path[0] == '/' && cleaned(path) != path {
-		return fmt.Errorf("%q: no path is written so; write %q", text, text[:slash]+cleaned(path))
+		return fmt.Errorf("%q: paths are compared without // and dot segments; write %q", text, text[:slash]+cleaned(path))
 	}
 	t.path = glob.Of(text[slash:])
 	return nil
