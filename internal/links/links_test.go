@@ -32,11 +32,19 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ path, want string }{
-		{"plain", "plain"}, {"./app/../plain", "plain"}, {"nowhere/file", "nowhere/file"},
-		{"one", "app/file"}, {"three", "app/file"}, {"to-there", "volume/there"},
-		{"app/data", "volume/state"}, {"app/data/file", "volume/state/file"},
-		{"app/data/up", "volume/file"}, {"app/data/../file", "volume/file"}, {"by-folder", "volume/file"},
-		{"rooted", filepath.Join(dir, "app/file")}, {filepath.Join(dir, "one"), filepath.Join(dir, "app/file")},
+		{"plain", "plain"},
+		{"./app/../plain", "plain"},
+		{"nowhere/file", "nowhere/file"},
+		{"one", "app/file"},
+		{"three", "app/file"},
+		{"to-there", "volume/there"},
+		{"app/data", "volume/state"},
+		{"app/data/file", "volume/state/file"},
+		{"app/data/up", "volume/file"},
+		{"app/data/../file", "volume/file"},
+		{"by-folder", "volume/file"},
+		{"rooted", filepath.Join(dir, "app/file")},
+		{filepath.Join(dir, "one"), filepath.Join(dir, "app/file")},
 		{"astray", "./nowhere/file"},
 	} {
 		if got := Follow(c.path); got != c.want {
