@@ -45,8 +45,8 @@ func (m member) param(key string) string {
 
 // parse reads a List or a Dictionary of Items (RFC 9651), with four freedoms:
 // a Token may stand for a String, keys may be of any case, a number may have any
-// number of digits, and a String among the parameters takes the place of the value, as
-// Hugging Face names a policy: "fixed window";"api";q=500. Inner lists, which no known limit uses, are
+// number of digits, and a second String before the parameters takes the place of the first,
+// as Hugging Face names a policy: "fixed window";"api";q=500. Inner lists, which no known limit uses, are
 // malformed here. The result is nil if anything is malformed.
 func parse(field string) []member {
 	if len(field) > maxField {
@@ -109,6 +109,7 @@ func (s *scanner) eat(c byte) bool {
 // the same behind key "=".
 func (s *scanner) member() (m member, ok bool) {
 	m.bare = s.rest != "" && s.rest[0] != '"' && s.rest[0] != ':'
+	named := strings.HasPrefix(s.rest, `"`)
 	if m.value, ok = s.value(); !ok {
 		return m, false
 	}
@@ -121,9 +122,9 @@ func (s *scanner) member() (m member, ok bool) {
 			return m, false
 		}
 	}
-	for s.eat(';') {
+	for ; s.eat(';'); named = false {
 		s.spaces()
-		if s.eat('"') {
+		if named && s.eat('"') {
 			if m.value, ok = s.quoted(); !ok {
 				return m, false
 			}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -65,16 +66,16 @@ func TestSignals(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, signal := context.WithCancel(t.Context())
-		kills := false
-		secondKills(ctx, func() { kills = true })
+		var kills atomic.Bool
+		secondKills(ctx, func() { kills.Store(true) })
 		time.Sleep(time.Hour)
 		signal()
 		time.Sleep(oneSignal - 1)
-		if synctest.Wait(); kills {
+		if synctest.Wait(); kills.Load() {
 			t.Errorf("another signal kills less than %v after the first", oneSignal)
 		}
 		time.Sleep(time.Nanosecond)
-		if synctest.Wait(); !kills {
+		if synctest.Wait(); !kills.Load() {
 			t.Errorf("no signal kills %v after the first", oneSignal)
 		}
 	})
