@@ -165,3 +165,57 @@ func TestForgottenPolicyLeavesNoLongT(t *testing.T) {
 		t.Errorf("a day after the last hint the policy is %v a second and T %v s, want none and at most %v", a.level.policy, a.period, longest)
 	}
 }
+
+// TestFailedIsNoOtherClient: a request that failed may be charged, whether its answer says what
+// remains or not. The next answers show less for it, which is no sign of another client.
+func TestFailedIsNoOtherClient(t *testing.T) {
+	for _, v := range []Verdict{Failed, Ignored} {
+		p := &play{t: t, a: &Adaptive{}}
+		left := int64(1000)
+		say := func(v Verdict, told bool) {
+			left--
+			h := Hints{}
+			if told {
+				h.Remaining = Some(left)
+			}
+			p.call(v, h, 0)
+		}
+		for range 20 {
+			say(Served, true)
+		}
+		for _, told := range []bool{true, false} {
+			say(v, told)
+			for range 8 { // one in nine fails, as a mean of the last few is taken
+				say(Served, true)
+			}
+			if !p.a.level.alone() {
+				t.Errorf("after verdict %v, told %v: it takes a failed request for another client's", v, told)
+			}
+		}
+	}
+}
+
+// TestOthersAreNoticed: where more is gone since something came back than was charged to its own
+// requests, a client is not alone, however many of the last answers were its own.
+func TestOthersAreNoticed(t *testing.T) {
+	var d divided
+	r := 1000.0
+	for range 100 { // 3 others
+		r -= 4
+		d.divide(r, 1, 20, false)
+	}
+	for range 100 { // which are slow now
+		r--
+		d.divide(r, 1, 20, false)
+	}
+	if d.peers >= single || d.alone() {
+		t.Errorf("peers %v, alone %v; want fewer than %v, and not alone", d.peers, d.alone(), single)
+	}
+	var one divided
+	for r = 1000; r > 500; r-- {
+		one.divide(r, 1, 20, false)
+	}
+	if !one.alone() {
+		t.Errorf("peers %v, others %d: a client alone takes itself for several", one.peers, one.others)
+	}
+}

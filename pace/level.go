@@ -69,7 +69,7 @@ const (
 	widestPart = 300.0 // and where a share is stated
 	memory     = 60.0  // seconds over which a swing is forgotten
 	firstSwing = 6.0
-	rushTrips  = 100.0  // round trips for which a swing of the time before it paced is remembered: answers to a rush overtake each other by far
+	rushTrips  = 100.0  // round trips for which a swing of before it paced is remembered, when more was in flight
 	patient    = 3660.0 // seconds: no window is waited out for longer at a time
 	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
 	away       = 7      // refusals in a row, after which the server is taken to be away

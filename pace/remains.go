@@ -169,7 +169,7 @@ func (d *divided) divide(r, took float64, flying int, sole bool) {
 	d.sole = sole
 	d.shown = r
 	if d.spent += took; d.begun && d.brink-r > shared*(d.spent+float64(flying))+1 {
-		d.others = noticed // whoever sends most of what is sent now would think that it is alone
+		d.others = noticed // else the client that sends most of what is sent now would take itself for the only one
 	}
 	d.ours++
 	switch {
