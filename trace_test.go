@@ -39,6 +39,8 @@ func script(seed uint64, calls int) sim.Script {
 			case 1:
 				r.After = between(time.Second, 3*time.Second)
 			case 2:
+				r.Unsure = true
+			case 3:
 				r.Hints.Remaining = pace.Some(random.Int64N(10))
 			}
 			c.Answers = append(c.Answers, sim.ScriptAnswer{Takes: between(10*time.Millisecond, time.Second), Report: r})
@@ -124,7 +126,7 @@ func TestLiveIsAsSimulated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for seed := uint64(1); seed <= 5; seed++ {
+		for seed := uint64(1); seed <= 8; seed++ {
 			s := script(seed, 60)
 			gate := func() pace.Gate {
 				return pace.Gate{Control: policy.New(), Tries: 6, MaxWaiting: 40, Backoff: &pace.AWS2026Backoff, Seed: seed}

@@ -60,8 +60,8 @@ func checkSpread(spread, tail float64) error {
 func (s Scenario) checkServer() error {
 	v := s.Server
 	switch {
-	case !(v.Errors >= 0 && v.Final >= 0 && v.Errors+v.Final < 1):
-		return fmt.Errorf("errors %v: must be at least 0 and, with those that are final, below 1", v.Errors)
+	case !(v.Errors >= 0 && v.Final >= 0 && v.Down >= 0 && v.Errors+v.Final+v.Down < 1):
+		return fmt.Errorf("errors %v: must be at least 0 and, with those that are final and what is down, below 1", v.Errors)
 	case s.dries() && dry(v.Limit.Burst) < 100*max(s.Duration, time.Hour):
 		return fmt.Errorf("burst %d: too many for a bucket without refill in a run of %v", v.Limit.Burst, s.Duration)
 	case v.Start.V < 0:
@@ -93,6 +93,9 @@ func (s Scenario) checkChanges() error {
 		}
 		if c.RetryAfter < 0 || c.RetryAfter > maxDuration {
 			return fmt.Errorf("change at %v: retry-after %v: must be within 0 and %v", c.At, c.RetryAfter, maxDuration)
+		}
+		if !(c.Down >= 0 && v.Errors+v.Final+c.Down < 1) {
+			return fmt.Errorf("change at %v: down %v: must be at least 0 and, with errors, below 1", c.At, c.Down)
 		}
 		last = c.At
 	}

@@ -78,6 +78,7 @@ type replay struct {
 // Replay plays a script against a gate and returns what happened, in order.
 func Replay(gate pace.Gate, s Script) []Step {
 	r := &replay{lane: lane{gate: gate, wake: -1}, calls: make([]scripted, len(s.Calls))}
+	r.lane.late = r.late
 	for i, c := range s.Calls {
 		r.calls[i] = scripted{ScriptCall: c, id: int32(i)}
 		r.queue.push(int64(c.Arrive), evWake, int32(i))
@@ -135,7 +136,7 @@ func (r *replay) handle(e event) {
 		}
 	case evScript:
 		if c.flying { // what has left comes back as nothing learnt
-			r.lane.gate.Done(now, &c.ticket, pace.Report{})
+			r.lane.gate.Done(now, &c.ticket, pace.Report{TimedOut: c.Cancel == c.Deadline})
 		} else {
 			r.lane.gate.Leave(now, &c.ticket)
 		}
@@ -157,6 +158,15 @@ func (c *scripted) answer() ScriptAnswer {
 func (r *replay) end(c *scripted, w What) {
 	c.over = true
 	r.trace = append(r.trace, Step{time.Duration(r.now), int(c.id), w})
+}
+
+// late ends a call that the gate gave up in line.
+func (r *replay) late(t *pace.Ticket) {
+	w := Ended
+	if t.Tries() == 0 {
+		w = Refused
+	}
+	r.end(t.Owner.(*scripted), w)
 }
 
 func (r *replay) pump() {

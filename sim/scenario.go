@@ -75,6 +75,10 @@ type Server struct {
 	// answers 503 to both, without a Retry-After: see [pace.Report.Unsure]. Such errors
 	// count as throttled.
 	Plain bool
+	// Down is the share of admitted requests that come to a part of the service that is
+	// down, and answers a plain 503 without hints. They count as throttled; see
+	// [pace.Report.Unsure].
+	Down float64
 	// Service is the work on the requests that are admitted.
 	Service Service
 	// Changes of capacity, in order of time.
@@ -159,6 +163,8 @@ type Change struct {
 	// whatever Hints are, in whole seconds. If zero, the wait is that of the
 	// limit.
 	RetryAfter time.Duration
+	// Down is that of the server from then on. If zero, all of it works.
+	Down float64
 }
 
 // AutoScale lets capacity follow the served load: every Every, the capacity

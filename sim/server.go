@@ -101,7 +101,7 @@ func (v *server) change(now int64, c Change) {
 	q.change(v.clock(now), v.part(0, refill(v.Limit, c.Count, c.Period)))
 	v.Limit.Count, v.Limit.Period = c.Count, c.Period
 	q.Limit.Count, q.Limit.Period, q.mean = c.Count, c.Period, v.crowd.cost(q.part.Max())
-	v.announced = c.RetryAfter
+	v.announced, v.Down = c.RetryAfter, c.Down
 	v.capacity.change(v, now)
 }
 
@@ -185,7 +185,9 @@ func (v *server) answer(now int64, f *flight) (admitted bool, after time.Duratio
 	}
 	v.last = now
 	said.verdict = v.verdict(said, ok)
-	v.tell(now, f, binding, ok)
+	if v.tell(now, f, binding, ok); said.down {
+		said.mute()
+	}
 	if !ok {
 		return false, 0
 	}
@@ -201,13 +203,19 @@ func (v *server) verdict(said *said, ok bool) pace.Verdict {
 	if !ok {
 		return pace.Throttled
 	}
-	if bad := v.Errors + v.Final; bad > 0 {
-		if u := v.random.unit(); u < bad {
-			if said.final = u >= v.Errors; v.Plain && !said.final {
-				return pace.Throttled
-			}
-			return pace.Failed
-		}
+	bad := v.Errors + v.Final
+	if bad+v.Down == 0 {
+		return pace.Served
+	}
+	switch u := v.random.unit(); {
+	case u < v.Errors && v.Plain:
+		return pace.Throttled
+	case u < bad:
+		said.final = u >= v.Errors
+		return pace.Failed
+	case u < bad+v.Down:
+		said.down, said.plain = true, true
+		return pace.Throttled
 	}
 	return pace.Served
 }

@@ -15,6 +15,7 @@ type said struct {
 	final   bool
 	crowded bool          // refused for too many at once
 	plain   bool          // a refusal may be a failure
+	down    bool          // it came to a part that is down
 	all     signal.Signal // as one that does not know the limits apart reads it
 	each    []signal.Signal
 	refused []bool // which of the limits did
@@ -26,8 +27,18 @@ func (s *said) reset(n int) {
 		s.each, s.refused = make([]signal.Signal, n), make([]bool, n)
 	}
 	s.each, s.refused = s.each[:n], s.refused[:n]
-	s.final, s.crowded, s.refused[0] = false, false, false
+	s.final, s.crowded, s.down, s.refused[0] = false, false, false, false
 	s.all = signal.Signal{}
+}
+
+// mute leaves nothing but the verdict.
+func (s *said) mute() {
+	s.all = signal.Signal{Verdict: s.verdict}
+	if len(s.each) > 1 {
+		for i := range s.each {
+			s.each[i] = signal.Signal{Verdict: s.verdict}
+		}
+	}
 }
 
 // of is what is said of a limit. That of a single one is all there is.

@@ -43,6 +43,9 @@ func changesInWords(v sim.Server) (t text) {
 		if c.RetryAfter > 0 {
 			said = ", and refusals say to try again in " + words.Lasting(c.RetryAfter)
 		}
+		if c.Down > 0 {
+			said += ", and " + percent(c.Down) + " of what is admitted comes to a part that is down"
+		}
 		t.add("From %s on: %s%s.", words.Lasting(c.At), rateInWords(v.Limit.Kind, c.Count, c.Period), said)
 	}
 	if a := v.Scale; a.Every > 0 {

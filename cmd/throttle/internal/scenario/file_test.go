@@ -22,8 +22,9 @@ server:
   start: 3
   hints: [remaining, retry-after, reset, policy]
   errors: 0.01
+  down: 0.2
   changes:
-    - {at: 10m, rate: 8/s}
+    - {at: 10m, rate: 8/s, down: 0.1}
     - at: 20m
       rate: 0/s
       retry_after: 30s
@@ -59,9 +60,9 @@ func TestScenarioFile(t *testing.T) {
 			Limit:  limit.Limit{Count: 600, Period: 120 * second, Burst: 8},
 			Start:  pace.Some[int64](3),
 			Hints:  sim.Hints{Remaining: true, RetryAfter: true, Reset: true, Policy: true},
-			Errors: 0.01,
+			Errors: 0.01, Down: 0.2,
 			Changes: []sim.Change{
-				{At: 600 * second, Count: 8, Period: second}, {At: 1200 * second, Count: 0, Period: second, RetryAfter: 30 * second},
+				{At: 600 * second, Count: 8, Period: second, Down: 0.1}, {At: 1200 * second, Count: 0, Period: second, RetryAfter: 30 * second},
 			},
 		},
 		Network: sim.Network{Latency: second / 20, Spread: 0.3},
@@ -119,7 +120,7 @@ var badScenarios = []struct {
 	{"hello\n", "1:1: scenario: hello; write its fields: name, duration"},
 	{"- a\n", "1:1: scenario: (a list); write its fields"},
 	{"[]\n", "1:1: scenario: (a list)"},
-	{fullScenario + "---\nname: second\n", "24:1: a second document; write one scenario a file"},
+	{fullScenario + "---\nname: second\n", "25:1: a second document; write one scenario a file"},
 	{"name: \xff\n", "1:7: not UTF-8"},
 	{"name: a\x00\n", "1:8: control character"},
 	{strings.Repeat("#", maxFile+1), "1:1: longer than 1 MiB"},
@@ -207,7 +208,7 @@ var badScenarios = []struct {
 	{"server: {rate: 4/s, errors: 1%}\n", "1:29: errors 1%: must be"},
 	{"server: {rate: 4/s, changes: {at: 1m}}\n", "1:30: changes (a mapping): must be a list"},
 	{"server: {rate: 4/s, changes: [{at: 1m}]}\n", "1:31: change: needs a time and a rate"},
-	{"server: {rate: 4/s, changes: [1m]}\n", "1:31: change: 1m; write its fields: at, rate, retry_after"},
+	{"server: {rate: 4/s, changes: [1m]}\n", "1:31: change: 1m; write its fields: at, rate, retry_after, down"},
 	{"server: {rate: 4/s, changes: [{at: 2m, rate: 1/s}, {at: 1m, rate: 1/s}]}\n", "1:57: at 1m: must be later than the change before"},
 	{"duration: 1m\nserver: {rate: 4/s, changes: [{at: 2m, rate: 1/s}]}\n", "2:36: at 2m: must be before the end of the run at 1m"},
 	// The rest.

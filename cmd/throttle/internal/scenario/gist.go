@@ -62,12 +62,13 @@ func serverGist(v sim.Server) []string {
 	if v.Start.OK {
 		text += fmt.Sprintf(", %d at the start", v.Start.V)
 	}
+	text += downGist(v.Down)
 	for i, c := range v.Changes {
 		if i == 3 {
 			text += ", and on"
 			break
 		}
-		text += fmt.Sprintf(", %s at %s", rateGist(l.Kind, c.Count, c.Period), words.Short(c.At))
+		text += fmt.Sprintf(", %s at %s", rateGist(l.Kind, c.Count, c.Period), words.Short(c.At)) + downGist(c.Down)
 	}
 	if v.Scale.Every > 0 {
 		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
@@ -84,6 +85,14 @@ func quotaGist(q sim.Quota) string {
 		text += ", of cost"
 	}
 	return text + [...]string{"", " for each process", " for each key"}[q.By]
+}
+
+// downGist is the share of a service that is down.
+func downGist(share float64) string {
+	if share == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" with %s down", percent(share))
 }
 
 // moreGist is what a server has besides a limit.

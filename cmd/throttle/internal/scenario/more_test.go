@@ -132,6 +132,8 @@ var badMore = []struct{ text, want string }{
 	{"server: {rate: 4/s, service: {time: 1s, queue: 4}}\n", "1:48: queue 4: needs an at_once"},
 	{"server: {rate: 4/s, service: {time: 1s, batch: 4}}\n", "1:48: batch 4: needs an at_once"},
 	{"server: {rate: 4/s, nodes: 0}\n", "1:28: nodes 0: must be a whole number from 1 to 1000"},
+	{"server: {rate: 4/s, errors: 0.6, down: 0.4}\nclients: [{work: 1}]\n", "1:40: down 0.4: must be below 1 together with errors"},
+	{"server: {rate: 4/s, errors: 0.6, changes: [{at: 1m, rate: 4/s, down: 0.4}]}\nclients: [{work: 1}]\n", "1:70: down 0.4: must be below 1 together with errors"},
 	{"server: {rate: 4/s, errors: 0.6, final: 0.6}\nclients: [{work: 1}]\n", "1:41: final 0.6: must be below 1 together with errors"},
 	{"server: {rate: 4/s, hints: {missing: 0.1}}\n", "1:28: hints: nothing to say"},
 	{"server: {rate: 4/s, hints: {say: [remaining], missing: 2}}\n", "1:56: missing 2: must be a number from 0 to 1"},

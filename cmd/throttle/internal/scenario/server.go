@@ -17,7 +17,7 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 		return
 	}
 	f := y.mapping(server.node, "server", "limit", "rate", "burst", "start", "hints", "errors", "changes",
-		"slots", "by", "counts", "queue", "limits", "gap", "scale", "nodes", "phase", "final", "plain", "service")
+		"slots", "by", "counts", "queue", "limits", "gap", "scale", "nodes", "phase", "final", "plain", "down", "service")
 	if y.err != nil {
 		return
 	}
@@ -28,15 +28,19 @@ func (y *yamlFile) server(s *sim.Scenario, top fields) {
 	s.Server.Errors = f.get("errors").share()
 	s.Server.Final = f.get("final").share()
 	s.Server.Plain = f.get("plain").yes()
-	if s.Server.Errors+s.Server.Final >= 1 {
-		f.get("final").fail("must be below 1 together with errors")
+	s.Server.Down = f.get("down").share()
+	errors := s.Server.Errors + s.Server.Final
+	for _, name := range []string{"final", "down"} {
+		if x := f.get(name); x.present() && errors+s.Server.Down >= 1 {
+			x.fail("must be below 1 together with errors")
+		}
 	}
 	s.Server.Nodes = int(f.get("nodes").integer(1, maxNodes))
 	s.Server.Phase = f.get("phase").duration(0, maxTime)
 	s.Server.Service = y.service(f.get("service"))
 	s.Server.Scale = y.scale(f.get("scale"), s.Server.Limit.Kind)
 	y.hints(&s.Server, f.get("hints"))
-	s.Server.Changes = y.changes(f.get("changes"), s.Server.Limit.Kind, s.Duration)
+	s.Server.Changes = y.changes(f.get("changes"), s.Server.Limit.Kind, s.Duration, errors)
 	if s.Server.Limit.Kind == limit.CalendarWindow {
 		y.without(f, "its rates are those of a second, and a calendar window is a minute or longer; write changes", "scale")
 	}
@@ -55,11 +59,11 @@ func (y *yamlFile) without(f fields, why string, names ...string) {
 	}
 }
 
-// changes are further rates of a limit of that kind.
-func (y *yamlFile) changes(f field, kind limit.Kind, end time.Duration) (changes []sim.Change) {
+// changes are further rates of a limit of that kind, whose errors are a share of what it admits.
+func (y *yamlFile) changes(f field, kind limit.Kind, end time.Duration, errors float64) (changes []sim.Change) {
 	last := time.Duration(-1)
 	for _, n := range f.sequence(maxChanges) {
-		c := y.mapping(n, "change", "at", "rate", "retry_after")
+		c := y.mapping(n, "change", "at", "rate", "retry_after", "down")
 		at, rate := c.get("at"), c.get("rate")
 		if !at.present() || !rate.present() {
 			y.fail(n, "change: needs a time and a rate, as in {at: 10m, rate: 8/s}")
@@ -71,7 +75,10 @@ func (y *yamlFile) changes(f field, kind limit.Kind, end time.Duration) (changes
 		change.At = at.duration(0, maxTime)
 		change.Count, change.Period = rate.rateOf(kind)
 		change.RetryAfter = c.get("retry_after").duration(time.Second, maxTime)
+		change.Down = c.get("down").share()
 		switch {
+		case change.Down+errors >= 1:
+			c.get("down").fail("must be below 1 together with errors")
 		case change.At <= last:
 			at.fail("must be later than the change before it")
 		case end > 0 && change.At >= end:

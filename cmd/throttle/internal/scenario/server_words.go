@@ -41,6 +41,9 @@ func serverInWords(v sim.Server) (t text) {
 	if v.Plain {
 		t.add("Refusals and failures look alike.")
 	}
+	if v.Down > 0 {
+		t.add("%s of what it admits comes to a part of it that is down, and answers 503.", percent(v.Down))
+	}
 	t = append(t, serviceInWords(v.Service)...)
 	t.add("%s", hintsInWords(v.Hints))
 	return append(t, blurInWords(v.Blur)...)

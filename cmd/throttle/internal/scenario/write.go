@@ -68,6 +68,9 @@ func writeServer(b *strings.Builder, v sim.Server) {
 	if v.Plain {
 		b.WriteString("  plain: true\n")
 	}
+	if v.Down > 0 {
+		fmt.Fprintf(b, "  down: %v\n", v.Down)
+	}
 	writeService(b, v.Service)
 	if len(v.Changes) > 0 {
 		b.WriteString("  changes:\n")
@@ -76,6 +79,9 @@ func writeServer(b *strings.Builder, v sim.Server) {
 		fmt.Fprintf(b, "    - {at: %v, rate: %s", c.At, rateText(c.Count, c.Period))
 		if c.RetryAfter > 0 {
 			fmt.Fprintf(b, ", retry_after: %v", c.RetryAfter)
+		}
+		if c.Down > 0 {
+			fmt.Fprintf(b, ", down: %v", c.Down)
 		}
 		b.WriteString("}\n")
 	}
