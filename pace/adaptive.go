@@ -72,10 +72,10 @@ type Adaptive struct {
 	paced    time.Duration // next, but for the answer to the one that was sent to see
 	nextRate float64       // when next was settled
 
-	level  level
-	share  share
-	heard  heard
-	unsure float64 // refusals taken for failures, less a sixteenth of what was served since
+	level level
+	share share
+	heard heard
+	doubt doubt
 }
 
 // undo is what the last start changed, as it was before.
@@ -89,9 +89,6 @@ const (
 	patience    = 5.0 // seconds for which the answer of a probe is waited for
 	jitterShare = 0.1 // intervals vary by ± this
 	fastest     = 1e9 // a second
-
-	mostUnsure = 4.0      // refusals on end that may be failures
-	perUnsure  = 1.0 / 16 // of them for each request served
 )
 
 var _ Controller = (*Adaptive)(nil)
@@ -222,8 +219,8 @@ func (a *Adaptive) giveBack(cost int64) {
 // others.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
-	a.excuse(&o)
 	s := now.Sub(a.base).Seconds()
+	a.excuse(s, &o)
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
 		a.level.kept.forget(charged(o.Request.Cost))
@@ -240,19 +237,6 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	}
 	a.learn(now, o)
 	return 0
-}
-
-// excuse takes a refusal that may be a failure for one, as long as there are few of them:
-// services fail now and then, whatever the rate, and a rate that falls with each of one in a
-// hundred would come to next to nothing. More are a limit, or an outage.
-func (a *Adaptive) excuse(o *Outcome) {
-	switch {
-	case o.Verdict == Served:
-		a.unsure = max(a.unsure-perUnsure, 0)
-	case o.Verdict == Throttled && o.Unsure && !o.Crowded && a.unsure <= mostUnsure-1:
-		a.unsure++
-		o.Verdict = Failed
-	}
 }
 
 // learn learns from what was said, whatever it was said of.

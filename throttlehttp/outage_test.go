@@ -3,7 +3,9 @@ package throttlehttp_test
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,12 +16,14 @@ import (
 )
 
 // flaky is a Base whose server allows 50 a second, and in an outage answers with each of
-// codes in turn.
+// codes in turn. A share of what it allows comes to a part that is broken, and answers 503.
 type flaky struct {
 	mu     sync.Mutex
 	bucket limit.State
 	codes  []int
 	down   bool
+	broken float64
+	chance *rand.Rand
 	calls  int
 	served int
 }
@@ -34,8 +38,11 @@ func (f *flaky) RoundTrip(r *http.Request) (*http.Response, error) {
 		code = http.StatusOK
 		var d limit.Decision
 		f.bucket, d = limit.Take(f.bucket, time.Now(), limit.Ask{Limit: limit.Limit{Count: 50, Period: time.Second}, N: 1})
-		if !d.OK {
+		switch {
+		case !d.OK:
 			code = http.StatusTooManyRequests
+		case f.broken > 0 && f.chance.Float64() < f.broken:
+			code = http.StatusServiceUnavailable
 		}
 	}
 	if code == http.StatusOK {
@@ -77,6 +84,33 @@ func TestLimitAfterAnOutageOfMixedStatuses(t *testing.T) {
 				t.Errorf("%v: %d served in the third minute after an outage of one, at 50 a second; want 1500 at least", codes, served)
 			}
 		})
+	}
+}
+
+// Where one instance of ten is down, or one of five, its 503s do not stop the calls that the
+// others answer.
+func TestPartOfAServiceIsDown(t *testing.T) {
+	for _, broken := range []float64{0.1, 0.2} {
+		var all []int
+		for seed := range uint64(5) {
+			bubble.Test(t, func(t *testing.T) {
+				f := &flaky{codes: []int{503}, broken: broken, chance: rand.New(rand.NewPCG(seed, 1))}
+				client := http.Client{Transport: &throttlehttp.Transport{Base: f}}
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				var workers sync.WaitGroup
+				for range 16 {
+					workers.Go(func() { fetch(ctx, &client) })
+				}
+				workers.Wait()
+				all = append(all, f.set(false))
+			})
+		}
+		slices.Sort(all)
+		t.Logf("%.0f %% are down: %d of 30000 served in ten minutes, medians of %v", 100*broken, all[2], all)
+		if want := int(30000 * (0.55 - 2*broken)); all[2] < want {
+			t.Errorf("%.0f %% are down: %d of 30000 served in ten minutes, want %d or more", 100*broken, all[2], want)
+		}
 	}
 }
 
