@@ -42,9 +42,10 @@ of your own, name it:
 - 429 and 503 are throttled, unless the preset says otherwise; 500 and above
   failed; all other answers were served, whatever they say.
 - A 503 that asks for no wait and says nothing of a limit may be a failure like any
-  other (Unsure): up to one in sixteen requests does not slow the others down. The page of
-  nginx's own 503, as of limit_req and limit_conn, is a refusal; for other limiters that answer so, name
-  the preset nginx, or they refuse up to six in a hundred more.
+  other (Unsure): up to one in sixteen requests does not slow the others down, nor do more that
+  come [whatever the rate](control.md#retry-after). The page of nginx's own 503, as of limit_req and
+  limit_conn, is a refusal; for other limiters that answer so, name the preset nginx, or they refuse
+  up to six in a hundred more, and a crowd of their callers more than that.
 - The wait is the first of these that exists: a field of milliseconds, Retry-After,
   a wait in the body, the longest reset of the limits that are used up, the wait
   that the vendor documents.
