@@ -145,6 +145,9 @@ func (a *Adaptive) leaveLevel(s float64) {
 	}
 	l.on, a.on = false, true
 	a.floor = max(l.theta, l.company.best, slowest)
+	if a.divisible() && l.peers >= 1 { // what each has of it is chance so far: half way to an even part
+		a.floor = math.Sqrt(a.floor * l.policy / l.peers)
+	}
 	a.refused, a.trust = 0, leastTrust
 	if l.company.crowded && !l.company.misled {
 		a.floor, a.trust = max(a.floor, 2*l.company.best), mostTrust
