@@ -171,7 +171,8 @@ func shareOf(l limit.Limit, n int64) limit.Limit {
 
 // withoutCalendar returns a CalendarWindow of at most a Week as a FixedWindow of the
 // same length: 2 minutes would be rounded up to an hour of the calendar, 2 days to a
-// week. Months come in any number.
+// week. Months come in any number: its Period is rounded up to whole ones, as 2 × 40 days
+// are less than 2 × 2 months.
 func withoutCalendar(l limit.Limit) limit.Limit {
 	if l.Kind != limit.CalendarWindow {
 		return l
@@ -180,6 +181,9 @@ func withoutCalendar(l limit.Limit) limit.Limit {
 		if l.Period <= unit {
 			return limit.Limit{Kind: limit.FixedWindow, Count: l.Count, Period: unit}
 		}
+	}
+	if months := (l.Period-1)/limit.Month + 1; months <= math.MaxInt64/limit.Month {
+		l.Period = months * limit.Month
 	}
 	return l
 }

@@ -74,6 +74,24 @@ func TestGuardSharesOfTheCalendar(t *testing.T) {
 	}
 }
 
+// 40 days are two months of the calendar, so shares of half an event are one in four.
+func TestGuardSharesOfMonths(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g := store.Guard{Instances: 2}
+		l := limit.Limit{Kind: limit.CalendarWindow, Count: 1, Period: 40 * 24 * time.Hour}
+		passed, began := 0, time.Now()
+		for began.AddDate(2, 0, 0).After(time.Now()) {
+			if take(t, &g, "k", l, 1).OK {
+				passed++
+			}
+			time.Sleep(24 * time.Hour)
+		}
+		if passed != 6 {
+			t.Errorf("%v: a share of two passed %d in two years, want 6", l, passed)
+		}
+	})
+}
+
 // A log of more than MaxLog counts as one of MaxLog, and so do its shares.
 func TestGuardSharesOfALargeLog(t *testing.T) {
 	l := limit.Limit{Kind: limit.SlidingLog, Count: 10 * limit.MaxLog, Period: time.Hour}
