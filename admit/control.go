@@ -270,6 +270,7 @@ func (a *Admission) decideLimit(ctx context.Context) error {
 	key = c.keyOf(key)
 	busy, ok, err := a.take(ctx, limit.Ask{Key: key, Limit: l, N: n})
 	if err != nil {
+		a.Answer.OK = false
 		return err
 	}
 	a.Answer.OK, a.Answer.Rule, a.Answer.Reason = ok, c.name(), rules.Within

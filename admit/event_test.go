@@ -13,7 +13,9 @@ import (
 
 	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/load"
 	"github.com/throttle-go/throttle/rules"
+	"github.com/throttle-go/throttle/store"
 )
 
 func TestCounts(t *testing.T) {
@@ -218,5 +220,82 @@ func TestAsksOfShadowRules(t *testing.T) {
 			t.Errorf("%s: asks %v, decisions %v; want %d", text, a.Asks, a.Decisions, want)
 		}
 		a.Done()
+	}
+}
+
+// A request that could not be decided takes no place of the Shedder, and its Event
+// does not say that it may pass, with a Limit as with Rules.
+func TestUndecidedIsNotAdmitted(t *testing.T) {
+	compiled, err := rules.Parse([]byte(`{"rules": [{"name": "each", "key": "client", "limits": "1/h"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := new(rules.Live)
+	live.Swap(compiled)
+	away := store.Func(func(context.Context, []limit.Ask, []limit.Decision) (bool, error) { return false, errBoom })
+	for _, c := range []*Control{{Limit: limit.Limit{Count: 1, Period: time.Hour}}, {Rules: live}} {
+		c.Store, c.Shed = away, &Shedder{MaxInFlight: 1}
+		var told Event
+		c.OnEvent = func(e Event) { told = e }
+		a, err := c.Begin(t.Context(), Request{Request: rules.Request{Client: "c"}})
+		if n := c.Shed.Stats(); !errors.Is(err, errBoom) || a.OK || n.InFlight != 0 || n.Passed[load.Normal.Index()] != 0 {
+			t.Errorf("Begin without a Store = %v, %v with %+v; want %v, and nothing in flight", a.OK, err, n, errBoom)
+		}
+		if told.Answer.OK || told.Verdict != Undecided {
+			t.Errorf("the Event says %v, Answer.OK %v; want undecided, and no answer", told.Verdict, told.Answer.OK)
+		}
+		a.Done()
+	}
+}
+
+// A request whose caller has gone is not charged, and one that is given back is
+// refunded by shadow rules too.
+func TestShadowsAreRefunded(t *testing.T) {
+	compiled, err := rules.Parse([]byte(`{"rules": [{"name": "r", "key": "client", "limits": "9/h"},
+		{"name": "stricter", "shadow": true, "key": "client", "limits": "1/h"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Control{Rules: new(rules.Live)}
+	c.Rules.Swap(compiled)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a, err := c.Begin(gone, Request{Request: rules.Request{Client: "c"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Begin for a caller that has gone = %v, %v", a.OK, err)
+	}
+	for range 3 {
+		a := begin(t, c, "c")
+		if len(a.Answer.Shadow) != 0 || a.Decisions[0].Remaining != 8 || a.GiveBack() != nil {
+			t.Errorf("after all was given back, %q would refuse and %d remain; want none, and 8", a.Answer.Shadow, a.Decisions[0].Remaining)
+		}
+	}
+}
+
+// A Control asks the rules of the phase of the request, or else of its own; and what
+// is above its limit does not wait for a place.
+func TestRulesOfThePhase(t *testing.T) {
+	compiled, err := rules.Parse([]byte(`{"rules": [{"name": "early", "phase": "before", "limits": "1/h"},
+		{"name": "late", "key": "client", "limits": "1/h"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := new(rules.Live)
+	live.Swap(compiled)
+	for _, c := range []struct {
+		of, request rules.Phase
+		want        string
+	}{
+		{rules.Before, "", "early"}, {rules.After, "", "late"}, {"", rules.Before, "early"}, {rules.Before, rules.After, "late"},
+	} {
+		control := &Control{Rules: live, Phase: c.of, Shed: &Shedder{MaxInFlight: 1, MaxWait: -1}}
+		q := Request{Request: rules.Request{Client: "c", Phase: c.request}}
+		first, err := control.Begin(t.Context(), q)
+		if err != nil || !first.OK || len(first.Asks) != 1 || first.LimitName(0) != c.want {
+			t.Errorf("phase %q of %q: %v by %d limits, %v; want admitted by %s", c.request, c.of, first.Verdict, len(first.Asks), err, c.want)
+		}
+		if second, err := control.Begin(t.Context(), q); err != nil || second.Verdict != Limited {
+			t.Errorf("phase %q of %q: the second is %v, %v; want it limited", c.request, c.of, second.Verdict, err)
+		}
+		first.Done()
 	}
 }
