@@ -12,6 +12,7 @@ import (
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/pace"
+	"github.com/throttle-go/throttle/store"
 )
 
 // heard is a memory.Store a millisecond away that notes when it was asked, and for how
@@ -112,4 +113,23 @@ func TestFleetAsksWithinAnHour(t *testing.T) {
 			t.Errorf("asked %d times in ten hours, want some ten", len(s.at))
 		}
 	})
+}
+
+// Without a Timeout a request has 100 ms.
+func TestFleetTimeout(t *testing.T) {
+	for set, want := range map[time.Duration]time.Duration{0: 100 * time.Millisecond, -1: 100 * time.Millisecond, time.Second: time.Second} {
+		bubble.Test(t, func(t *testing.T) {
+			var has time.Duration
+			st := store.Func(func(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+				end, _ := ctx.Deadline()
+				has = time.Until(end)
+				d[0] = limit.Decision{OK: true, N: a[0].N}
+				return true, nil
+			})
+			th := throttle.Throttle{Fleet: throttle.Fleet{Store: st, Key: "k", Timeout: set, Limit: limit.Limit{Count: 10, Period: time.Second}}}
+			if err := th.Do(t.Context(), nothing); err != nil || has != want {
+				t.Errorf("Timeout %v: a request had %v, %v; want %v", set, has, err, want)
+			}
+		})
+	}
 }

@@ -152,6 +152,15 @@ func TestControlPhases(t *testing.T) {
 			t.Errorf("request %d of %q was refused %q, want %q", i, c.client, got, c.want)
 		}
 	}
+	q := admit.Request{Key: "other", Request: rules.Request{Client: "c"}}
+	second := admit.Control{Store: &s, Name: "second", Limit: hourly, Phase: rules.Before}
+	a, _ := before.Begin(t.Context(), q)
+	if b, err := second.Begin(a.Context(t.Context()), q); err != nil || !a.OK || !b.OK {
+		t.Errorf("two before the authentication: %v and %v, %v; want both to admit it", a.OK, b.OK, err)
+	}
+	if a, _ := before.Begin(t.Context(), q); a.OK {
+		t.Error("a second Control before the authentication refunded the first")
+	}
 }
 
 // TestControlUndecided: where the Store fails, or the caller has gone, requests
@@ -182,6 +191,11 @@ func TestControlUndecided(t *testing.T) {
 		if control.InFlight.Stats().Holds+control.Shed.Stats().InFlight != 0 {
 			t.Errorf("%s: something is held", c.name)
 		}
+	}
+	plain := admit.Control{Limit: hourly}
+	_, _ = plain.Begin(gone, admit.Request{})
+	if a, err := plain.Begin(t.Context(), admit.Request{}); err != nil || !a.OK {
+		t.Errorf("after a caller that has gone: %v, %v; want admitted, as it was not charged", a.Verdict, err)
 	}
 	control := admit.Control{MaxInFlight: 1, InFlight: new(store.InFlight), Shed: new(admit.Shedder), OnEvent: func(admit.Event) { panic("mine") }}
 	func() {

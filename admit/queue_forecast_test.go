@@ -24,6 +24,7 @@ func TestForesee(t *testing.T) {
 		{limit.Limit{Period: s}, limit.Decision{}, 1, limit.Never},
 		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Max: 1, ResetAfter: 1}, 2, limit.Never},
 		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Max: 1}, 3, limit.Never},
+		{limit.Limit{Count: 1, Period: math.MaxInt64}, limit.Decision{Max: 1}, 4, limit.Never},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 3, 0},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 13, 200 * ms},
 		{limit.Limit{Kind: limit.FixedWindow, Count: 10, Period: s}, limit.Decision{Remaining: 3, ResetAfter: 200 * ms}, 14, 1200 * ms},

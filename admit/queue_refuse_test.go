@@ -210,3 +210,45 @@ func TestQueueRefusesWhenTheForecastComes(t *testing.T) {
 		})
 	}
 }
+
+// Bounds below zero are those of zero.
+func TestQueueBoundsBelowZero(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := Queue{MaxWaiting: -1, MaxPerKey: -1, MaxWait: -1}
+		passed := timeline.New()
+		for range 3 {
+			go func() {
+				if _, err := q.Wait(t.Context(), "k", perSecond(1), 1); err != nil {
+					t.Error(err)
+				}
+				passed.Note("passed")
+			}()
+		}
+		time.Sleep(time.Minute)
+		passed.Check(t, "passed", 0, time.Second, 2*time.Second)
+	})
+}
+
+// MaxPerKey bounds the callers in line for one key, and no other.
+func TestQueueMaxPerKey(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		q := Queue{MaxPerKey: 2}
+		var all sync.WaitGroup
+		for range 3 { // the first passes at once
+			all.Go(func() {
+				if _, err := q.Wait(t.Context(), "k", perSecond(1), 1); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		_, err := q.Wait(t.Context(), "k", perSecond(1), 1)
+		if e := refusedFor(t, err, ErrQueueFull); e.Wait != 3*time.Second {
+			t.Errorf("the third in line is refused with a forecast of %v, want 3s", e.Wait)
+		}
+		if _, err := q.Wait(t.Context(), "other", perSecond(1), 1); err != nil {
+			t.Errorf("Wait for another key = %v", err)
+		}
+		all.Wait()
+	})
+}

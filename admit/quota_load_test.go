@@ -20,11 +20,12 @@ func TestQuotaStale(t *testing.T) {
 		db.fails = errBoom
 		time.Sleep(time.Minute)
 		create(t, &q, 1, 10, true, 7).Done()
+		time.Sleep(9 * time.Second)
 		create(t, &q, 4, 10, false, 7)
 		if db.loads() != 2 {
 			t.Errorf("counted %d times, want 2: no third one after a failure", db.loads())
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Second)
 		create(t, &q, 1, 10, true, 8).Cancel()
 		if db.loads() != 3 {
 			t.Errorf("counted %d times 10 s after a failure, want 3", db.loads())
@@ -170,6 +171,23 @@ func TestQuotaCountSlowerThanMaxAge(t *testing.T) {
 		c.Done()
 		if c, err := q.Create(ctx, "k", 1, 6); err != nil || c.OK {
 			t.Errorf("Create of a seventh = %+v, %v; want a refusal", c, err)
+		}
+	})
+}
+
+// A Create waits for two counts at most, though more is deleted during each of them.
+func TestQuotaWaitsForTwoCounts(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		counts := 0
+		var q Quota
+		q.Count = func(_ context.Context, key string) (int64, error) {
+			counts++
+			q.Deleted(key, 1)
+			return 10, nil
+		}
+		create(t, &q, 1, 10, false, 10)
+		if counts != 2 {
+			t.Errorf("counted %d times, want 2", counts)
 		}
 	})
 }

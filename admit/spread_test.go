@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -266,5 +267,81 @@ func TestSpreadBoundsATimeToldBefore(t *testing.T) {
 				t.Errorf("%s: told %v, and then %v; want %v at most", c.name, first, told, c.within)
 			}
 		})
+	}
+}
+
+// TestSpreadIsBeyondTheEarliest: the bound is on what is added to the earliest time,
+// which may be longer itself; beyond it, times start over.
+func TestSpreadIsBeyondTheEarliest(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &Control{Limit: limit.Limit{Kind: limit.FixedWindow, Count: 3600, Period: time.Hour}, Spread: 4 * time.Second}
+		cost := func(string) int64 { return 3600 }
+		if a, err := c.Begin(t.Context(), Request{Key: "k", Request: rules.Request{Cost: cost}}); err != nil || !a.OK {
+			t.Fatalf("Begin of a whole window = %v, %v", a.OK, err)
+		}
+		for i := range 12 {
+			a, err := c.Begin(t.Context(), Request{Key: "k", Caller: fmt.Sprint(i)})
+			if want := time.Hour + time.Duration(i%5)*time.Second; err != nil || a.RetryAfter != want {
+				t.Errorf("caller %d is told %v, %v; want %v", i, a.RetryAfter, err, want)
+			}
+		}
+	})
+}
+
+// TestSpreadByAddressAndFields: callers of one key are told apart by their addresses, and
+// by the fields in which proxies and clients tell callers apart, or by their Callers.
+func TestSpreadByAddressAndFields(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &Control{Limit: limit.Limit{Count: 1, Period: time.Minute}, Spread: time.Hour}
+		begin := func(address, field, value string) time.Duration {
+			q := Request{Key: "k", Request: rules.Request{Address: netip.MustParseAddr(address)}}
+			if field == "Caller" {
+				q.Caller = value
+			}
+			q.Header = func(name string) string {
+				if name == field {
+					return value
+				}
+				return ""
+			}
+			a, err := c.Begin(t.Context(), q)
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Second) // until then others may have the address
+			return a.RetryAfter
+		}
+		begin("192.0.2.1", "", "")
+		for i, who := range [][3]string{
+			{"192.0.2.1"}, {"192.0.2.2"}, {"192.0.2.1", "X-Forwarded-For", "198.51.100.1"}, {"192.0.2.1", "X-Forwarded-For", "198.51.100.2"},
+			{"192.0.2.1", "Forwarded", "for=a"}, {"192.0.2.1", "X-Real-Ip", "a"}, {"192.0.2.1", "Authorization", "a"}, {"192.0.2.1", "User-Agent", "a"},
+			{"192.0.2.1", "Caller", "a"}, {"192.0.2.1", "Caller", "b"},
+		} {
+			first, again := begin(who[0], who[1], who[2]), begin(who[0], who[1], who[2])
+			if want := time.Duration(i+1)*time.Minute - time.Duration(2+4*i)*time.Second; first != want || again != want-2*time.Second {
+				t.Errorf("%v is told %v, and %v 2 s later; want a time of its own, %v", who, first, again, want)
+			}
+		}
+	})
+}
+
+// What passes counts for a Period, and in slots for one of them more.
+func TestPromiseCountsFor(t *testing.T) {
+	for _, c := range []struct {
+		kind  limit.Kind
+		slots int32
+		want  time.Duration
+	}{
+		{limit.SlidingWindow, 0, 10 * time.Second},
+		{limit.SlidingSlots, -1, 11 * time.Second},
+		{limit.SlidingSlots, 0, 11 * time.Second},
+		{limit.SlidingSlots, 2, 15 * time.Second},
+		{limit.SlidingSlots, math.MaxInt32, 10*time.Second + 10*time.Second/limit.MaxSlots},
+		{limit.FixedWindow, 0, 0},
+	} {
+		l := limit.Limit{Kind: c.kind, Slots: c.slots, Count: 10, Period: 10 * time.Second}
+		if got := promiseOf(l, 1, time.Second).counts.Round(time.Microsecond); got != c.want {
+			t.Errorf("promiseOf(%+v) counts for %v, want %v", l, got, c.want)
+		}
 	}
 }
