@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
 )
 
@@ -140,5 +141,23 @@ func TestGuardOpensAfterOne(t *testing.T) {
 			t.Errorf("after one call without an answer the next took %v, %+v; want it not to wait", time.Since(began), g.Stats())
 		}
 		time.Sleep(time.Minute)
+	})
+}
+
+// Fields below zero are as if they were zero.
+func TestGuardFieldsBelowZero(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g := &store.Guard{
+			Store: new(memory.Store), Instances: -1, Timeout: -1, StoreTimeout: -1,
+			Failures: -1, ProbeInterval: -1, MaxProbeInterval: -1, MaxCalls: -1,
+		}
+		for range 3 {
+			if d := take(t, g, "k", perMinute, 1); !d.OK {
+				t.Errorf("Take = %+v, want it admitted", d)
+			}
+		}
+		if s := g.Stats(); s.Decided != 3 || s.Away || s.Slow {
+			t.Errorf("Stats() = %+v, want 3 decided by the Store", s)
+		}
 	})
 }

@@ -54,3 +54,26 @@ func TestBreakerSince(t *testing.T) {
 		t.Errorf("after an answer in time it is away since %v", b.since)
 	}
 }
+
+// A Store that answers late counts as slow when no answer was in time for ten Timeouts,
+// and no sooner.
+func TestBreakerSlowAfterTenTimeouts(t *testing.T) {
+	const timeout = 20 * time.Millisecond
+	began := time.Unix(1000, 0)
+	rules := breakerRules{failures: 5, timeout: timeout, minRest: time.Second, maxRest: time.Second}
+	var b breaker
+	late := func(after time.Duration) {
+		b.failed(began.Add(after), failure{began: began.Add(after - timeout), late: true, waits: true, err: ErrSlow}, rules)
+		b.answeredLate(30*time.Millisecond, false)
+	}
+	for i := range 10 {
+		late(time.Duration(i) * timeout)
+	}
+	if late(slowAfter*timeout - 1); b.open {
+		t.Errorf("just before ten Timeouts: %+v, want it closed", b)
+	}
+	b.failed(began.Add(slowAfter*timeout), failure{began: began, late: true, waits: true, err: ErrSlow}, rules)
+	if !b.open || !b.slow {
+		t.Errorf("after ten Timeouts: %+v, want it open, as slow", b)
+	}
+}

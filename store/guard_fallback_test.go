@@ -52,61 +52,6 @@ func TestGuardShares(t *testing.T) {
 	}
 }
 
-// A share of less than one in a period of the calendar is one in as many of them as it
-// takes, not one in the next larger unit.
-func TestGuardSharesOfTheCalendar(t *testing.T) {
-	for period, want := range map[time.Duration]time.Duration{
-		time.Minute: 2 * time.Minute, 90 * time.Minute: 48 * time.Hour, 24 * time.Hour: 48 * time.Hour, limit.Week: 2 * limit.Week,
-	} {
-		bubble.Test(t, func(t *testing.T) {
-			g := store.Guard{Instances: 3}
-			l := limit.Limit{Kind: limit.CalendarWindow, Count: 2, Period: period, Zone: time.FixedZone("east", 3600)}
-			began := time.Now()
-			for range 3 {
-				for !take(t, &g, "k", l, 1).OK {
-					time.Sleep(period / 20)
-				}
-			}
-			if took := time.Since(began); took > 2*want+period/10 || took <= want {
-				t.Errorf("%v: the third of a share passes after %v, want it in the third window of %v", l, took, want)
-			}
-		})
-	}
-}
-
-// 40 days are two months of the calendar, so shares of half an event are one in four.
-func TestGuardSharesOfMonths(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		g := store.Guard{Instances: 2}
-		l := limit.Limit{Kind: limit.CalendarWindow, Count: 1, Period: 40 * 24 * time.Hour}
-		passed, began := 0, time.Now()
-		for began.AddDate(2, 0, 0).After(time.Now()) {
-			if take(t, &g, "k", l, 1).OK {
-				passed++
-			}
-			time.Sleep(24 * time.Hour)
-		}
-		if passed != 6 {
-			t.Errorf("%v: a share of two passed %d in two years, want 6", l, passed)
-		}
-	})
-}
-
-// A log of more than MaxLog counts as one of MaxLog, and so do its shares.
-func TestGuardSharesOfALargeLog(t *testing.T) {
-	l := limit.Limit{Kind: limit.SlidingLog, Count: 10 * limit.MaxLog, Period: time.Hour}
-	admitted := int64(0)
-	for range 2 {
-		g := store.Guard{Instances: 2}
-		for range 4 {
-			admitted += take(t, &g, "k", l, limit.MaxLog/4).N
-		}
-	}
-	if admitted != limit.MaxLog {
-		t.Errorf("two shares admitted %d, want the %d that the limit does", admitted, limit.MaxLog)
-	}
-}
-
 // A share that becomes smaller and larger again, as instances come and go, is not
 // granted again.
 func TestGuardSharesChange(t *testing.T) {
@@ -312,6 +257,13 @@ func TestGuardFallbackOfEachKey(t *testing.T) {
 		}
 		if d := take(t, &g, "share", l, 1); d.OK {
 			t.Errorf("after a refund that was refused for another key's sake: %+v, want a refusal", d)
+		}
+		closed := store.Guard{Fallback: store.FallbackDeny}
+		ctx = store.WithFallback(t.Context(), func(key string) (store.Fallback, bool) { return store.FallbackAllow, key == "open" })
+		for key, want := range map[string]bool{"open": true, "other": false} {
+			if d, err := store.Take(ctx, &closed, key, l, 1); err != nil || d.OK != want {
+				t.Errorf("%s, of a Guard that denies: %v, %v; want %v", key, d.OK, err, want)
+			}
 		}
 	})
 }

@@ -150,3 +150,33 @@ func TestInFlightWaitMaxKeys(t *testing.T) {
 		}
 	})
 }
+
+// What Wait acquired in its turn counts for MaxAge from then on; Peak stays the most
+// that were held.
+func TestInFlightWaitsAndAges(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := store.InFlight{MaxAge: time.Minute}
+		one := store.Count{Key: "a", Max: 1}
+		first, _, _ := f.Acquire(one)
+		other, _, _ := f.Acquire(store.Count{Key: "b", Max: 1})
+		go func() {
+			if _, err := f.Wait(t.Context(), one); err != nil { // it is never released
+				t.Error(err)
+			}
+		}()
+		time.Sleep(30 * time.Second)
+		other.Release()
+		first.Release()
+		time.Sleep(time.Minute - 1)
+		if _, _, ok := f.Acquire(one); ok {
+			t.Error("what waited is reclaimed within MaxAge")
+		}
+		time.Sleep(1)
+		if _, _, ok := f.Acquire(one); !ok {
+			t.Error("what waited is not reclaimed after MaxAge")
+		}
+		if s := f.Stats(); s.Holds != 1 || s.Peak != 2 || s.Reclaimed != 1 {
+			t.Errorf("Stats() = %+v, want 1 held, 2 at most, and 1 reclaimed", s)
+		}
+	})
+}

@@ -103,3 +103,31 @@ func TestLeasesSpares(t *testing.T) {
 		}
 	}
 }
+
+// Tokens that several parts hold between them are collected under the lock: no part
+// spends them, nor refuses what they suffice for.
+func TestLeasesOfSeveralParts(t *testing.T) {
+	now := time.Now()
+	a := limit.Ask{Limit: limit.Limit{Count: 1, Period: time.Hour, Burst: 100}, N: 1}
+	var refuses limit.Lease
+	refuses.Answer(now, now, a, a, limit.Decision{RetryAfter: time.Second}, time.Hour, 0)
+	for n, known := range map[int64]bool{5: false, 7: false, 8: false, 9: true} {
+		h := hotLease{epoch: 2}
+		h.divide()
+		parts := h.more.Load()
+		h.main.left.Store(h.word())
+		for i := range parts {
+			parts[i].left.Store(h.word())
+		}
+		parts[0].left.Store(h.word() | 4)
+		parts[1].left.Store(h.word() | 4)
+		a.N = n
+		var d limit.Decision
+		if got := h.takePart(&refuses, now, &a, &d, &parts[0]); got != known || d.OK {
+			t.Errorf("%d of 4 here and 4 elsewhere: known %v, %+v; want %v, and none granted", n, got, d, known)
+		}
+		if left, _ := parts[0].close(h.word()); left != 4 {
+			t.Errorf("%d of 4 here and 4 elsewhere: %d are left here, want 4", n, left)
+		}
+	}
+}

@@ -88,8 +88,8 @@ func TestLimiterWaits(t *testing.T) {
 			t.Errorf("%v, want cancelled", err)
 		}
 		time.Sleep(90 * time.Millisecond)
-		if !l.Allow() {
-			t.Error("what was given back is not there")
+		if err := l.Wait(ctx); !errors.Is(err, context.Canceled) || !l.Allow() {
+			t.Errorf("after %v what was given back is not there", err)
 		}
 		never := store.Limiter{Limit: limit.Limit{Period: time.Second}}
 		if err := never.Wait(t.Context()); !errors.Is(err, store.ErrNeverFits) || never.Allow() {
