@@ -83,3 +83,26 @@ func TestNobodyIsPutOffForOneThatCameLater(t *testing.T) {
 		t.Errorf("Next = %v, %v; want the one that came first", got, again)
 	}
 }
+
+// Where the one that came first of those that may go would delay one that waits, the
+// oldest that would not goes.
+func TestTheOldestThatDelaysNoneGoes(t *testing.T) {
+	others := []pace.Need{{Scope: &pace.Scope{Name: "a"}}, {Scope: &pace.Scope{Name: "b"}}}
+	for _, oldest := range []int{0, 1} { // which are not in the order of their lines
+		slow := pace.Need{Scope: &pace.Scope{Name: "slow", Control: &pace.Fixed{Rate: 0.5}}}
+		shared := pace.Need{Scope: &pace.Scope{Name: "shared", Control: &pace.Fixed{Rate: 0.4}}}
+		l := newLaned(t)
+		l.gate.Control = nil
+		l.enterKey("", 1, slow)
+		l.gate.Next(l.now)
+		early := l.enterKey("", 1, others[0])[0] // makes its line the first
+		l.enterKey("", 1, slow, shared)
+		l.enterKey("", 1, shared)
+		want := l.enterKey("", 1, others[oldest])[0]
+		l.enterKey("", 1, others[1-oldest])
+		l.gate.Leave(l.now, early)
+		if got, again := l.gate.Next(l.now); got != want {
+			t.Errorf("Next = %v, %v; want the oldest that needs neither", got, again)
+		}
+	}
+}

@@ -178,13 +178,25 @@ func (d *driven) count() {
 	if most := g.MaxInFlight; most > 0 && g.InFlight() > most {
 		d.Fatalf("%d in flight, want %d at most", g.InFlight(), most)
 	}
+	var cost int64
+	var passed, tried int
 	for _, k := range d.inside {
+		if k.at == ready {
+			cost += max(k.Cost, 1)
+			tried += k.triedOnce()
+			if k.passed {
+				passed++
+			}
+		}
 		if k.at == ready && k.hurries != (k.index[byEnd] < k.line.ends.len() && k.line.ends.t[k.index[byEnd]] == k) {
 			d.Fatalf("%v may go ahead: %v; it is among %d by End at %d", k.Owner, k.hurries, k.line.ends.len(), k.index[byEnd])
 		}
 		if k.at != ready && k.hurries {
 			d.Fatalf("%v may go ahead, and is not in line", k.Owner)
 		}
+	}
+	if l := &g.lanes; l.cost != cost || l.passed != passed || l.tried != tried {
+		d.Fatalf("those in line cost %d, %d were passed over, %d tried; want %d, %d and %d", l.cost, l.passed, l.tried, cost, passed, tried)
 	}
 }
 

@@ -96,6 +96,48 @@ func TestKeysBeyondTheMostShareATurn(t *testing.T) {
 	}
 }
 
+// Keys that are done make room for others, which get turns of their own again.
+func TestKeysThatAreDoneMakeRoom(t *testing.T) {
+	l := newLaned(t)
+	for i := range 1000 {
+		l.enterKey(fmt.Sprint("k", i), 1)
+	}
+	l.next(1000)
+	l.enterKey("between", 2) // after which all of them have had their turn
+	l.next(2)
+	l.enterKey("many", 10)
+	l.enterKey("few", 3)
+	if got, want := perKey(l.next(6)), "map[few:3 many:3]"; got != want {
+		t.Errorf("of 6 starts of two keys: %s, want %s", got, want)
+	}
+}
+
+// A key whose calls wait for a scope is passed over, and does not save up turns, nor
+// does its lane.
+func TestWhatIsPassedOverSavesNoTurns(t *testing.T) {
+	for _, lanes := range [][]float64{nil, {1, 1}} {
+		l := newLaned(t, lanes...)
+		slow := &pace.Scope{Name: "slow", MaxInFlight: 1}
+		holds := l.enterKey("holds", 1, pace.Need{Scope: slow})[0]
+		if got, _ := l.gate.Next(l.now); got != holds {
+			t.Fatalf("Next = %v, want the one that holds the scope", got)
+		}
+		for range 20 {
+			for _, k := range []*pace.Ticket{{Key: "waits", Needs: []pace.Need{{Scope: slow}}}, {Key: "goes", Lane: len(lanes) / 2}} {
+				l.gate.Enter(l.now, k)
+			}
+		}
+		if got, want := perKey(l.next(8)), "map[goes:8]"; got != want {
+			t.Errorf("%v lanes: of 8 starts while the scope is full: %s, want %s", lanes, got, want)
+		}
+		l.gate.Done(l.now, holds, pace.Report{Verdict: pace.Served})
+		got := perKey(l.next(9)) // of two that begin together the one that came first goes first
+		if want := "map[goes:4 waits:5]"; got != want {
+			t.Errorf("%v lanes: of 9 starts once it is not: %s, want %s", lanes, got, want)
+		}
+	}
+}
+
 // What waits for its own scope keeps nobody else.
 func TestAScopeBlocksOnlyItsOwn(t *testing.T) {
 	slow := &pace.Scope{Name: "slow", Control: &pace.Fixed{Rate: 0.1}}
