@@ -299,3 +299,39 @@ func TestRulesOfThePhase(t *testing.T) {
 		first.Done()
 	}
 }
+
+// The reasons of a Control with a Limit are those of one with Rules.
+func TestReasonsOfALimit(t *testing.T) {
+	c := &Control{Limit: limit.Limit{Count: 2, Period: time.Hour}, MaxInFlight: 1}
+	first := begin(t, c, "c")
+	busy := begin(t, c, "c")
+	first.Done()
+	second := begin(t, c, "c")
+	second.Done()
+	over := begin(t, c, "c")
+	got := fmt.Sprint(first.Reason(), " ", busy.Reason(), " ", second.Reason(), " ", over.Reason())
+	if want := "within busy within over"; got != want {
+		t.Errorf("reasons %s, want %s", got, want)
+	}
+}
+
+// A share is written with three decimals, above zero and at most MaxShare.
+func TestShareIsWritten(t *testing.T) {
+	for _, c := range []struct {
+		limit limit.Limit
+		want  string
+	}{
+		{limit.Limit{Count: 1, Period: 3 * time.Second}, ";throttle-share=0.33"}, // by an estimate of the callers
+		{limit.Limit{Count: 1, Period: 24 * time.Hour}, ";throttle-share=0.001"},
+		{limit.Limit{Count: 1 << 40, Period: time.Second}, ";throttle-share=1000000000.000"},
+	} {
+		control := &Control{Limit: c.limit}
+		a, err := control.Begin(t.Context(), Request{Key: "k", Caller: "one"})
+		_, current := a.RateLimit()
+		_, decimals, _ := strings.Cut(current, ".")
+		if err != nil || !strings.Contains(current, c.want) || len(decimals) != 3 {
+			t.Errorf("RateLimit of %v is %s, %v; want %s in it, with three decimals", c.limit, current, err, c.want)
+		}
+		a.Done()
+	}
+}
