@@ -228,3 +228,43 @@ func TestSlotsAllocateOnce(t *testing.T) {
 		t.Errorf("Take allocates %v times", n)
 	}
 }
+
+// What may be owed is bounded, and what allows nothing or all answers the same, for
+// each kind, whether it keeps a State or not.
+func TestKindsAgreeAtTheBounds(t *testing.T) {
+	for kind := range Kind(unknownKind) {
+		var s State
+		var log Log
+		var slots Slots
+		take := func(count int64, a Ask) (d Decision, used int64) {
+			a.Limit = Limit{Kind: kind, Count: count, Period: time.Hour}
+			switch kind {
+			case SlidingLog:
+				d = log.Take(t0, a)
+				return d, log.Used(t0, a.Limit)
+			case SlidingSlots:
+				d = slots.Take(t0, a)
+				return d, slots.Used(t0, a.Limit)
+			}
+			s, d = Take(s, t0, a)
+			return d, Used(s, t0, a.Limit)
+		}
+		for _, n := range []int64{3, 10, 30, math.MaxInt64} {
+			if _, used := take(10, Ask{N: n, Debt: true}); used > 20 {
+				t.Errorf("%v: %d of 10 are used after a debt of %d, want at most one more Count owed", kind, used, n)
+			}
+		}
+		for _, count := range []int64{0, -1} {
+			for _, n := range []int64{-1, 0, 1} {
+				d, used := take(count, Ask{N: n})
+				if d.OK != (n < 0) || d.N != 0 || d.Remaining != 0 || (d.RetryAfter == Never) != !d.OK || used != 0 {
+					t.Errorf("%v of nothing: %d is answered %+v, %d used; want only refunds taken, and forgotten", kind, n, d, used)
+				}
+			}
+		}
+		free := Limit{Kind: kind, Count: 10}
+		if n := log.Used(t0, free) + slots.Used(t0, free) + Used(s, t0, free); n != 0 {
+			t.Errorf("%v: %d of all are used, want none", kind, n)
+		}
+	}
+}
