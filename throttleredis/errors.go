@@ -14,7 +14,7 @@ var (
 	ErrFull = errors.New("no memory is left in Redis: raise maxmemory, or keep fewer keys")
 	// ErrEvicts is returned by Check for a Redis that may evict states.
 	ErrEvicts = errors.New("it evicts keys when memory is full, and a limit whose key is evicted starts unused: set maxmemory-policy noeviction")
-	// ErrVersion is returned by Check for a Redis before 7.0.
+	// ErrVersion says that Redis is older than 7.0. Nothing was charged.
 	ErrVersion = errors.New("it does not know scripts that begin with #!lua: use Redis 7.0, Valkey 7.2 or later")
 )
 
@@ -47,7 +47,9 @@ func (e *Error) Unwrap() error { return e.Err }
 var refusals = []string{
 	"NOSCRIPT", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "MASTERDOWN", "LOADING", "BUSY", "CLUSTERDOWN",
 	"CROSSSLOT", "MOVED", "ASK", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "NOFENCE",
-	"NOCOMMAND", "ERR unknown command", "ERR max number of clients",
+	"NOCOMMAND", "ERR unknown command", "ERR max number of clients", "ERR Error compiling script",
+	// What a client gets that asks before a script: for a database, a user, the slots.
+	"ERR DB index", "ERR SELECT", "ERR AUTH", "ERR Client sent AUTH", "ERR This instance has cluster support",
 }
 
 // unsent are parts of the errors of clients that had no connection to send
@@ -55,6 +57,13 @@ var refusals = []string{
 var unsent = []string{
 	"dial tcp", "dial unix", "failed to connect", "connection pool timeout", "connection pool exhausted",
 	"all sentinels specified in configuration are unreachable", "tls: failed to verify certificate",
+	"tls: first record does not look like a TLS handshake", // what answers is no TLS
+	// A server that does not accept the certificate of the client, or has none, reads
+	// nothing of what was sent behind it.
+	"remote error: tls: certificate required", "remote error: tls: bad certificate",
+	"remote error: tls: expired certificate", "remote error: tls: revoked certificate",
+	"remote error: tls: unsupported certificate", "remote error: tls: unknown certificate",
+	"remote error: tls: handshake failure", "remote error: tls: protocol version not supported",
 }
 
 // failed returns an error of the client as an Error.
@@ -68,8 +77,11 @@ func failed(err error) error {
 		if !says(err, word) {
 			continue
 		}
-		if word == "OOM" {
+		switch word {
+		case "OOM":
 			err = fmt.Errorf("%w (%w)", ErrFull, err)
+		case "ERR Error compiling script": // it stumbles over #!lua
+			err = fmt.Errorf("Redis is too old: %w (%w)", ErrVersion, err)
 		}
 		return &Error{Err: err}
 	}
