@@ -65,7 +65,13 @@ func TestPostgresCheck(t *testing.T) {
 		return &throttlesql.Store{Query: clients.Pgx(pool(t, url+suffix)), Table: "public.50%s"}
 	}
 	s := store("")
-	finds(t, s.Check(t.Context()), throttlesql.ErrLayout, `"public"."50%s" does not exist`, "call Create")
+	finds(t, s.Check(t.Context()), throttlesql.ErrLayout, `"public"."50%s" does not exist: call Create`)
+	bare := throttlesql.Store{Query: s.Query}
+	finds(t, bare.Check(t.Context()), throttlesql.ErrLayout, `"throttle" does not exist in the search_path "$user", public: call Create`)
+	nowhere := throttlesql.Store{Query: s.Query, Table: "no.where"}
+	if err := nowhere.Check(t.Context()); err == nil || err.Error() != `throttlesql: check: schema "no" of the Table does not exist: make it first, by CREATE SCHEMA "no"` {
+		t.Errorf("Check without the schema: %v", err)
+	}
 	created(t, s)
 	if err := s.Check(t.Context()); err != nil {
 		t.Errorf("Check after Create: %v", err)

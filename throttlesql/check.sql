@@ -1,11 +1,17 @@
 -- What would break limits, a line each, each after its kind and a space; null if
 -- nothing would. It reads catalogs only, as tables may be missing.
 WITH rel(tab) AS (VALUES ('"throttle"'), ('"throttle_fence"'), ('"throttle_log"')),
+absent(schema) AS (
+  SELECT DISTINCT split_part(tab, '.', 1) FROM rel WHERE strpos(tab, '"."') > 0 AND to_regnamespace(split_part(tab, '.', 1)) IS NULL
+),
 found(kind, line) AS (
   SELECT 'layout', line || '; this version needs layout 1: give the Store another Table, or migrate' FROM (LAYOUT) AS x
   UNION ALL
-  SELECT 'layout', format('table %s does not exist in the search_path %s: call Create, or run what Schema gives; if it exists, GRANT USAGE ON SCHEMA of it TO %I', tab, current_setting('search_path'), current_user)
-    FROM rel WHERE to_regclass(tab) IS NULL
+  SELECT 'layout', format('schema %s of the Table does not exist: make it first, by CREATE SCHEMA %s', schema, schema) FROM absent
+  UNION ALL
+  SELECT 'layout', format('table %s does not exist%s: call Create, or run what Schema gives; if it exists, GRANT USAGE ON SCHEMA of it TO %I',
+         tab, CASE WHEN strpos(tab, '"."') = 0 THEN ' in the search_path ' || current_setting('search_path') END, current_user)
+    FROM rel WHERE to_regclass(tab) IS NULL AND NOT EXISTS (SELECT FROM absent)
   UNION ALL
   SELECT 'layout', format('function %s does not exist: the schema is not there, or of another version; call Create, or run what Schema gives', fun)
     FROM (VALUES ('"throttle_take"(bytea[],text[],text[],bigint[])'), ('"throttle_look"(bytea)'),

@@ -95,7 +95,8 @@ func unsent(err error) bool {
 		errors.As(err, &safe) && safe.SafeToRetry() ||
 		stateOf(err) == "57P03" || // it takes no connections yet
 		says(err, func(text string) bool {
-			return strings.HasPrefix(text, "failed to connect to ") || strings.HasPrefix(text, "tls: failed to verify certificate") || notSent[text]
+			return strings.HasPrefix(text, "failed to connect to ") || strings.HasPrefix(text, "tls: failed to verify certificate") ||
+				strings.HasPrefix(text, "pq: wrong value for ") || notSent[text]
 		})
 }
 
@@ -103,9 +104,10 @@ func unsent(err error) bool {
 // by, or a type of a package that this one does not import. "driver: bad connection"
 // is none of them: lib/pq also returns it where the answer was lost.
 var notSent = map[string]bool{
-	"closed pool":                       true, // of pgxpool
-	"sql: database is closed":           true,
-	"sql: connection is already closed": true,
+	"closed pool":                                                true, // of pgxpool
+	"pq: SSL is not enabled on the server":                       true, // of lib/pq
+	"sql: database is closed":                                    true,
+	"sql: connection is already closed":                          true,
 	"sql: transaction has already been committed or rolled back": true,
 }
 
