@@ -44,6 +44,7 @@ type InFlight struct {
 	full      int64
 	reclaimed int64
 	waiting   int       // in the lines of tallies
+	came      uint64    // how many have come to a line so far
 	spare     sync.Pool // of *held
 }
 

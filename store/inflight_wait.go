@@ -26,6 +26,7 @@ var (
 type waiter struct {
 	place  list.Node[waiter]
 	tally  *tally // in whose line it is
+	came   uint64 // in which order they came, of all keys
 	counts []Count
 	done   chan waited // gets one
 }
@@ -36,8 +37,9 @@ type waited struct {
 }
 
 // Wait acquires counts as Acquire does, and waits until they fit or ctx ends.
-// Callers of Wait for the same key are served in the order in which they came; a
-// call of Acquire may overtake them. The error is an [*Error]: its Reason is
+// Callers that wait for the same key are served in the order in which they came; a
+// call of Acquire may overtake them. One that asks for several keys waits for the
+// first of them that is full at the time, and holds up no others meanwhile. The error is an [*Error]: its Reason is
 // ErrNeverFits, ErrInFlightFull, or the Cause of a ctx that has ended. After an
 // error nothing is held.
 func (f *InFlight) Wait(ctx context.Context, counts ...Count) (Hold, error) {
@@ -102,7 +104,8 @@ func (f *InFlight) join(counts []Count) (*waiter, Hold, error) {
 	if behind == nil || behind.n == 0 || f.waiting >= cmp.Or(max(f.MaxWaiting, 0), 10_000) {
 		return nil, Hold{}, &Error{Reason: ErrInFlightFull}
 	}
-	w := &waiter{counts: slices.Clone(counts), done: make(chan waited, 1)}
+	f.came++
+	w := &waiter{came: f.came, counts: slices.Clone(counts), done: make(chan waited, 1)}
 	f.waiting++
 	f.line(w, behind)
 	return w, Hold{}, nil
@@ -118,12 +121,21 @@ func (f *InFlight) busyLine(counts []Count) *tally {
 	return nil
 }
 
-// line puts w at the end of the line of t. Caller holds mu.
+// line puts w in the line of t, behind those that came before it: it may have
+// waited in another line. Caller holds mu.
 func (f *InFlight) line(w *waiter, t *tally) {
 	if t.line == nil {
 		t.line = new(list.List[waiter])
 	}
 	w.tally = t
+	if last := t.line.Back(); last != nil && last.came > w.came {
+		for later := range t.line.All() {
+			if later.came > w.came {
+				t.line.Insert(&w.place, w, &later.place)
+				return
+			}
+		}
+	}
 	t.line.Push(&w.place, w)
 }
 

@@ -80,6 +80,45 @@ func TestInFlightWaitsForTwoKeys(t *testing.T) {
 	})
 }
 
+// A waiter for two keys keeps its place by the time at which it came, where it goes
+// from the line of the one to that of the other.
+func TestInFlightWaitsInOrderOfArrival(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var f store.InFlight
+		one := func(key string) store.Count { return store.Count{Key: key, Max: 1} }
+		a, _, _ := f.Acquire(one("a"))
+		b, _, _ := f.Acquire(one("b"))
+		got := make(chan string, 3)
+		for _, w := range []struct {
+			name string
+			keys []store.Count
+		}{
+			{"first, of both", []store.Count{one("a"), one("b")}},
+			{"second, of b", []store.Count{one("b")}},
+			{"third, of b", []store.Count{one("b")}},
+		} {
+			go func() {
+				h, err := f.Wait(t.Context(), w.keys...)
+				got <- fmt.Sprint(w.name, " ", err)
+				time.Sleep(time.Second)
+				h.Release()
+			}()
+			synctest.Wait()
+		}
+		a.Release() // so the first goes from the line of a to that of b
+		b.Release()
+		for _, want := range []string{"first, of both <nil>", "second, of b <nil>", "third, of b <nil>"} {
+			if s := <-got; s != want {
+				t.Errorf("%s, want %s", s, want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if s := f.Stats(); s.Holds != 0 || s.Keys != 0 {
+			t.Errorf("in the end %+v, want none", s)
+		}
+	})
+}
+
 // A wait ends with its context, and the next in line gets its turn; what is held
 // for too long is reclaimed while others wait.
 func TestInFlightWaitEnds(t *testing.T) {

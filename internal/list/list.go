@@ -40,6 +40,19 @@ func (l *List[T]) Push(n *Node[T], e *T) {
 	l.n++
 }
 
+// Insert puts e, whose node is n, before the element whose node is next. n must not
+// be in a list, and next must be in this one.
+func (l *List[T]) Insert(n *Node[T], e *T, next *Node[T]) {
+	*n = Node[T]{of: e, prev: next.prev, next: next}
+	if next.prev == nil {
+		l.first = n
+	} else {
+		next.prev.next = n
+	}
+	next.prev = n
+	l.n++
+}
+
 // Remove removes the element whose node is n. It does nothing if n is in no
 // list. n must not be in another list.
 func (l *List[T]) Remove(n *Node[T]) {

@@ -64,6 +64,12 @@ func TestList(t *testing.T) {
 	for range l.All() {
 		break
 	}
+	l.Insert(&e[1].place, &e[1], &e[3].place)
+	check(t, &l, "putting one before the first", 1, 3)
+	l.Insert(&e[2].place, &e[2], &e[3].place)
+	check(t, &l, "putting one before the last", 1, 2, 3)
+	l.Remove(&e[2].place)
+	l.Remove(&e[1].place)
 	l.Remove(&e[3].place)
 	check(t, &l, "removing the last one")
 }
