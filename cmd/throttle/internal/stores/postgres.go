@@ -110,6 +110,9 @@ func checkPostgres(text string) error {
 		rest = rest[:end]
 	}
 	for host := range strings.SplitSeq(rest, ",") {
+		if bareIPv6(host) {
+			return errIPv6
+		}
 		if i := strings.LastIndex(host, ":"); i > strings.LastIndex(host, "]") && !isPort(host[i+1:]) {
 			return errPort
 		}

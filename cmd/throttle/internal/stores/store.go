@@ -154,9 +154,19 @@ func (u *redisURL) client(o Options) redis.UniversalClient {
 
 var (
 	errHost   = errors.New("HOST: must be a name or an address, one of IPv6 in [ ]")
+	errIPv6   = errors.New("HOST: write an address of IPv6 in [ ], as [::1] or [::1]:PORT")
 	errEscape = errors.New("USER:PASSWORD has a % that is not part of an escape such as %25")
 	errPort   = errors.New("what follows HOST: must be a number from 1 to 65535; write USER:PASSWORD@HOST where it is a password")
 )
+
+// bareIPv6 reports whether host lacks a bracket around an address of IPv6, whose last
+// group cannot be told from a port.
+func bareIPv6(host string) bool {
+	if strings.HasPrefix(host, "[") {
+		return !strings.Contains(host, "]")
+	}
+	return strings.Count(host, ":") > 1 && strings.Trim(host, "0123456789abcdefABCDEF.:") == ""
+}
 
 // isPort reports whether text is the number of a port.
 func isPort(text string) bool {
@@ -239,6 +249,9 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 		if host == "" {
 			return fmt.Errorf("a HOST is missing; %s", knownStores)
 		}
+		if bareIPv6(host) {
+			return errIPv6
+		}
 		if _, _, err := net.SplitHostPort(host); err != nil {
 			name := strings.Trim(host, "[]")
 			if _, err := netip.ParseAddr(name); err != nil && strings.Contains(name, ":") {
@@ -266,6 +279,9 @@ func (u *redisURL) readQuery(text string) error {
 		return fmt.Errorf("what follows ? cannot be read; write NAME=VALUE, with & between")
 	}
 	for name := range values {
+		if len(values[name]) > 1 {
+			return fmt.Errorf("a name behind ? stands there twice; write it once")
+		}
 		value := values.Get(name)
 		switch name {
 		case "cluster":

@@ -56,6 +56,11 @@ func TestRedisURLSlots(t *testing.T) {
 // TestURLOfBadNames: what no decision would get past is refused when the store is opened.
 func TestURLOfBadNames(t *testing.T) {
 	for text, want := range map[string]string{
+		"redis://::1:6379":                                            "serve: -store redis://: HOST: write an address of IPv6 in [ ], as [::1] or [::1]:PORT",
+		"redis://[::1":                                                "serve: -store redis://: HOST: write an address of IPv6 in [ ], ",
+		"redis://h,2001:db8::1/":                                      "serve: -store redis://: HOST: write an address of IPv6 in [ ], ",
+		"redis://host/?slots=1&slots=2":                               "serve: -store redis://: a name behind ? stands there twice; write it once",
+		"postgres://u@::1:5432/db":                                    "serve: -store postgres://: HOST: write an address of IPv6 in [ ], ",
 		"redis://host/?prefix={limits}:":                              "serve: -store redis://: prefix: has braces, which would decide on the slot; write it without",
 		"postgres://u@host/db?table=a.b.c":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, each of 1 to 40 bytes and without quotes, '$' and '\\'",
 		"postgres://u@host/db?table=a%22b":                            "serve: -store postgres://: table: must be NAME or SCHEMA.NAME, ",
