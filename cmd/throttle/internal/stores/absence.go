@@ -2,6 +2,7 @@ package stores
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,9 +12,9 @@ import (
 )
 
 // Absence logs when the Store of a Guard goes and when it is back, and not each call
-// between: the first failed call, and the end of it, which the Guard reports only where
-// its breaker was open. It is safe for concurrent use; the fields must not change after
-// first use.
+// between: the first failed call, the first that says why, if that one was only late,
+// and the end of it, which the Guard reports only where its breaker was open. It is safe
+// for concurrent use; the fields must not change after first use.
 type Absence struct {
 	// Log has both lines.
 	Log *slog.Logger
@@ -25,6 +26,7 @@ type Absence struct {
 	mu     sync.Mutex // guards what is below
 	gone   bool       // it was said
 	opened bool       // and the breaker was open
+	late   bool       // all that was said is that it was late
 	failed time.Time  // the last failed call
 	looked time.Time
 	ended  time.Time // it was last said to be back
@@ -65,8 +67,9 @@ func (a *Absence) note(err error, is store.GuardStats, now time.Time) {
 		if !a.gone {
 			a.begin(now)
 		}
-		if !a.gone || open && !a.opened && is.Decided > a.decided {
-			a.decided = is.Decided
+		late := onlyLate(err)
+		if !a.gone || open && !a.opened && is.Decided > a.decided || a.late && !late {
+			a.decided, a.late = is.Decided, late
 			a.say(func() {
 				a.Log.Error("the store does not decide", "store", a.Name, "away", a.Away, "err", err)
 			})
@@ -75,6 +78,13 @@ func (a *Absence) note(err error, is store.GuardStats, now time.Time) {
 	}
 	a.mu.Unlock()
 	a.write()
+}
+
+// onlyLate reports whether an error says that a call had no answer in time, and not
+// why: a store that refuses each call, as its table is missing, may be late at first,
+// while the connection is made.
+func onlyLate(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrSlow)
 }
 
 // begin sets the calm of an absence that begins. The lock is held.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -39,6 +40,37 @@ func TestAbsence(t *testing.T) {
 		{store.GuardStats{Decided: 101, Away: true}, errors.New("a probe"), ""},
 		{store.GuardStats{Decided: 102}, nil, "is back"},
 		{store.GuardStats{Decided: 103, Slow: true}, store.ErrSlow, "does not decide"},
+	} {
+		b.Reset()
+		if a.note(c.err, c.is, now); c.err == nil {
+			now = now.Add(longCalm)
+		}
+		if got := b.String(); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("call %d, %v: logged %q, want %q", i, c.err, got, c.want)
+		}
+	}
+}
+
+// TestAbsenceWhy: of a store whose first call was late the log also has the first error
+// that says why, once.
+func TestAbsenceWhy(t *testing.T) {
+	var b bytes.Buffer
+	a := Absence{Log: slog.New(slog.NewTextHandler(&b, nil))}
+	now, late := time.Unix(1e9, 0), fmt.Errorf("no answer: %w", context.DeadlineExceeded)
+	for i, c := range []struct {
+		is   store.GuardStats
+		err  error
+		want string
+	}{
+		{store.GuardStats{}, late, "no answer"},
+		{store.GuardStats{}, late, ""},
+		{store.GuardStats{}, errors.New("no table"), "no table"},
+		{store.GuardStats{Away: true}, late, ""},
+		{store.GuardStats{Away: true}, errors.New("no role"), ""},
+		{store.GuardStats{Decided: 1}, nil, "is back"},
+		{store.GuardStats{Decided: 2}, errors.New("no table"), "no table"},
+		{store.GuardStats{Decided: 2}, late, ""},
+		{store.GuardStats{Decided: 2}, errors.New("no role"), ""},
 	} {
 		b.Reset()
 		if a.note(c.err, c.is, now); c.err == nil {
