@@ -48,7 +48,8 @@ const (
 //	B + r × T
 //
 // together, if B is at least Instances; otherwise with Instances in place of B,
-// as each share admits at least one. This comes on top of what the Store itself
+// as each share admits at least one. Of a log or slots B is the Count, of a window
+// twice the Count, as so much passes around an edge. This comes on top of what the Store itself
 // admits, as it does not learn what the shares admitted. So over any length of
 // time, whichever instances reach the Store and however often it fails, at most
 // twice the limit is admitted. With FallbackAllow there is no bound; with

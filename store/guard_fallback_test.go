@@ -76,6 +76,41 @@ func TestGuardSharesChange(t *testing.T) {
 	}
 }
 
+// TestGuardSharesAtAnEdge: around an edge the shares of a window admit up to twice the
+// Count together, as the limit itself would; those that slide do not. The first four
+// are charged before.
+func TestGuardSharesAtAnEdge(t *testing.T) {
+	for kind, want := range map[limit.Kind]int64{
+		limit.FixedWindow: 196, limit.CalendarWindow: 196, limit.FirstHitWindow: 196,
+		limit.SlidingWindow: 96, limit.SlidingSlots: 96, limit.SlidingLog: 100,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			l := limit.Limit{Kind: kind, Count: 100, Period: time.Minute}
+			var guards [4]store.Guard
+			for i := range guards {
+				guards[i].Instances = len(guards)
+			}
+			admitted := int64(0)
+			drain := func() {
+				for i := range guards {
+					for take(t, &guards[i], "k", l, 1).OK {
+						admitted++
+					}
+				}
+			}
+			for i := range guards { // a window from the first hit begins
+				take(t, &guards[i], "k", l, 1)
+			}
+			time.Sleep(59*time.Second + 500*ms)
+			drain()
+			time.Sleep(1500 * ms)
+			if drain(); admitted != want {
+				t.Errorf("%v: %d admitted in a second and a half around an edge, want %d", l, admitted, want)
+			}
+		})
+	}
+}
+
 // What the shares admit beside the Store is bounded, through any number of outages
 // that each instance sees at times of its own.
 func TestGuardBound(t *testing.T) {
