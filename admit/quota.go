@@ -43,7 +43,8 @@ type Quota struct {
 	// Count returns the number of objects of key. It is called by one goroutine
 	// at a time for each key. Its context has the values of the context of the
 	// first Create that waits for it, and is canceled when none waits any more;
-	// Count must return then. It must be set.
+	// Count must return then. That is no failure, so let it give up before its
+	// callers do, by a timeout of its own, where MaxStale is set. It must be set.
 	Count func(ctx context.Context, key string) (int64, error)
 	// MaxAge is how long a count is used, from when its loading began. If zero
 	// or below, a minute. Where Count takes longer, a Create waits for two counts at

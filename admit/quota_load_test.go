@@ -45,6 +45,32 @@ func TestQuotaStale(t *testing.T) {
 	})
 }
 
+// A Count that hangs until its callers leave has not failed, so that no stale count is
+// used; one that gives up before they do has.
+func TestQuotaCountHangs(t *testing.T) {
+	for patience, want := range map[time.Duration]error{time.Hour: context.DeadlineExceeded, time.Second: nil} {
+		bubble.Test(t, func(t *testing.T) {
+			loads := 0
+			q := Quota{MaxStale: time.Hour, Count: func(ctx context.Context, _ string) (int64, error) {
+				if loads++; loads == 1 {
+					return 5, nil
+				}
+				ctx, cancel := context.WithTimeout(ctx, patience)
+				defer cancel()
+				<-ctx.Done()
+				return 0, ctx.Err()
+			}}
+			create(t, &q, 1, 10, true, 6).Done()
+			time.Sleep(time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			if _, err := q.Create(ctx, "k", 1, 10); !errors.Is(err, want) {
+				t.Errorf("Create, with a Count that hangs for %v: %v, want %v", patience, err, want)
+			}
+		})
+	}
+}
+
 // A deletion is not believed while the database is away; nor is it asked in
 // vain again and again.
 func TestQuotaDeletedWhileAway(t *testing.T) {
