@@ -110,7 +110,7 @@ func (l *Limiter) Wait(ctx context.Context) error {
 
 // Cancel refunds the tokens, if At has not come and nothing was taken after
 // them. Tokens promised to others later stay promised for their times, so that
-// no more pass at once than the Limit says. Further calls do nothing.
+// no more pass at once than the Limit says. Further calls, also of a copy, do nothing.
 func (r *Reservation) Cancel() {
 	if r.of == nil {
 		return
@@ -121,6 +121,7 @@ func (r *Reservation) Cancel() {
 	now := l.now()
 	if r.number == l.last && now.Before(r.At) {
 		l.state, _ = limit.Take(l.state, now, limit.Ask{Limit: l.bucket(), N: -r.n})
+		l.last++ // a copy of r refunds nothing more
 	}
 	*r = Reservation{}
 }

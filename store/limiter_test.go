@@ -127,3 +127,22 @@ func TestLimiterCancelBeforeNone(t *testing.T) {
 		})
 	}
 }
+
+// TestLimiterCancelOfACopy: the tokens of a Reservation are refunded once, however many
+// copies there are of it.
+func TestLimiterCancelOfACopy(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Second, Burst: 1}}
+		began := time.Now()
+		for range 2 {
+			l.Reserve(1)
+		}
+		last := l.Reserve(1)
+		again := last
+		last.Cancel()
+		again.Cancel()
+		if next := l.Reserve(1); next.At.Sub(began) != 2*time.Second {
+			t.Errorf("after Cancel of both copies the next comes after %v, want 2s", next.At.Sub(began))
+		}
+	})
+}
