@@ -150,7 +150,8 @@ type Shared interface {
 	Load(ctx context.Context) (version string, data []byte, err error)
 	// Swap replaces the document if it still has the version old, which is empty
 	// if there is none yet, and returns the new version; not ok if it has another.
-	// After an error it is not known whether it was replaced.
+	// After an error it is not known whether it was replaced, unless the error has
+	// a method Unchanged() bool that reports that it was not.
 	Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error)
 }
 

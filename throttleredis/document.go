@@ -39,7 +39,7 @@ func (d *Document) run(ctx context.Context, script string, args ...any) (string,
 	}
 	v, err := d.Do.send(ctx, append([]any{"EVAL", script, "1", d.name()}, args...)...)
 	if err != nil {
-		return "", fmt.Errorf("throttleredis: document %.100q: %w", d.name(), err)
+		return "", d.failed(err)
 	}
 	text, ok := textOf(v)
 	if !ok {
@@ -47,6 +47,32 @@ func (d *Document) run(ctx context.Context, script string, args ...any) (string,
 	}
 	return text, nil
 }
+
+// failed returns an error of the client as one about the document.
+func (d *Document) failed(err error) error {
+	if says(err, "WRONGTYPE") {
+		err = fmt.Errorf("another program has written this key: delete it, or use another Name (%w)", err)
+		return &documentError{d.name(), &Error{Err: err}}
+	}
+	return &documentError{d.name(), failed(err).(*Error)}
+}
+
+// documentError is an error of Redis about a Document.
+type documentError struct {
+	name string
+	err  *Error
+}
+
+// Error returns the error in one line.
+func (e *documentError) Error() string {
+	return fmt.Sprintf("throttleredis: document %.100q: %s", e.name, e.err.text())
+}
+
+// Unwrap returns an [*Error].
+func (e *documentError) Unwrap() error { return e.err }
+
+// Unchanged reports whether it is certain that nothing was replaced.
+func (e *documentError) Unchanged() bool { return !e.err.Charged }
 
 // Load returns the document and its version, the SHA-1 of its content; both empty
 // if there is none, or the key holds nothing, as where it was emptied by hand.
@@ -64,7 +90,8 @@ func (d *Document) Load(ctx context.Context) (version string, data []byte, err e
 
 // Swap replaces the document if it still has the version old, which is empty if
 // there is none yet, and returns the new version; not ok if it has another. After
-// an error it is not known whether it was replaced.
+// an error it is not known whether it was replaced, unless its method Unchanged
+// reports that it was not.
 func (d *Document) Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error) {
 	if len(data) == 0 || len(data) > maxDocument {
 		return "", false, fmt.Errorf("throttleredis: document %.100q: must be 1 to %d bytes", d.name(), maxDocument)

@@ -32,12 +32,14 @@ type Error struct {
 
 // Error returns the error in one line.
 func (e *Error) Error() string {
-	text := strings.ReplaceAll(e.Err.Error(), "\n", "; ")
 	if e.Charged {
-		return "throttleredis: not known whether it was charged: " + text
+		return "throttleredis: not known whether it was charged: " + e.text()
 	}
-	return "throttleredis: nothing was charged: " + text
+	return "throttleredis: nothing was charged: " + e.text()
 }
+
+// text returns the text of Err in one line.
+func (e *Error) text() string { return strings.ReplaceAll(e.Err.Error(), "\n", "; ") }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }

@@ -333,3 +333,27 @@ func TestNoDo(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentErrors: each is one line that names the key, and says whether it is
+// certain that nothing was replaced.
+func TestDocumentErrors(t *testing.T) {
+	for _, c := range []struct {
+		err       error
+		unchanged bool
+		words     string
+	}{
+		{io.EOF, false, `document "throttle:overlay": EOF`},
+		{errors.New("READONLY You can't write against a read only replica."), true, "READONLY"},
+		{errors.New("ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'"), true, "use Redis 7.0"},
+		{errors.New("WRONGTYPE Operation against a key holding the wrong kind of value"), true, "delete it, or use another Name"},
+		{&net.OpError{Op: "dial", Err: io.ErrUnexpectedEOF}, true, "dial"},
+	} {
+		d := &Document{Do: func(context.Context, ...any) (any, error) { return nil, c.err }}
+		_, ok, err := d.Swap(t.Context(), "", []byte("x"))
+		var known interface{ Unchanged() bool }
+		if ok || !errors.Is(err, c.err) || !errors.As(err, &known) || known.Unchanged() != c.unchanged ||
+			!strings.Contains(err.Error(), c.words) || !strings.HasPrefix(err.Error(), `throttleredis: document "throttle:overlay": `) {
+			t.Errorf("after %v: Swap = %t, %v, want Unchanged %t and %q", c.err, ok, err, c.unchanged, c.words)
+		}
+	}
+}

@@ -43,11 +43,26 @@ func (d *Document) query(ctx context.Context, text string, into any, args ...any
 		return true, nil
 	case isNoRows(err):
 		return false, nil
-	case advice[stateOf(err)] != "":
-		err = fmt.Errorf("%w: %s", err, advice[stateOf(err)])
 	}
-	return false, fmt.Errorf("throttlesql: document %.100q: %w", d.name(), oneLine{err})
+	return false, &documentError{d.name(), failed(err).(*Error)}
 }
+
+// documentError is an error of PostgreSQL about a Document.
+type documentError struct {
+	name string
+	err  *Error
+}
+
+// Error returns the error in one line.
+func (e *documentError) Error() string {
+	return fmt.Sprintf("throttlesql: document %.100q: %v", e.name, oneLine{e.err.Err})
+}
+
+// Unwrap returns an [*Error].
+func (e *documentError) Unwrap() error { return e.err }
+
+// Unchanged reports whether it is certain that nothing was replaced.
+func (e *documentError) Unchanged() bool { return !e.err.Charged }
 
 func (d *Document) name() string { return cmp.Or(d.Name, "overlay") }
 
@@ -79,7 +94,8 @@ func (d *Document) Load(ctx context.Context) (version string, data []byte, err e
 
 // Swap replaces the document if it still has the version old, which is empty if
 // there is none yet, and returns the new version; not ok if it has another. After
-// an error it is not known whether it was replaced.
+// an error it is not known whether it was replaced, unless its method Unchanged
+// reports that it was not.
 func (d *Document) Swap(ctx context.Context, old string, data []byte) (version string, ok bool, err error) {
 	if len(data) == 0 || len(data) > maxDocument {
 		return "", false, fmt.Errorf("throttlesql: document %.100q: must be 1 to %d bytes", d.name(), maxDocument)

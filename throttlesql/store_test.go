@@ -95,6 +95,19 @@ func TestErrorsInOneLine(t *testing.T) {
 	}
 }
 
+// TestDocumentErrors: an error says whether it is certain that nothing was replaced.
+func TestDocumentErrors(t *testing.T) {
+	for err, unchanged := range map[error]bool{
+		refused("25006"): true, refused("57P01"): false, errors.New("broken pipe"): false, safely(true): true,
+	} {
+		_, ok, got := (&Document{Query: fails(err)}).Swap(t.Context(), "", []byte("x"))
+		var known interface{ Unchanged() bool }
+		if ok || !errors.Is(got, err) || !errors.As(got, &known) || known.Unchanged() != unchanged || !strings.HasPrefix(got.Error(), `throttlesql: document "overlay": `) {
+			t.Errorf("after %v: Swap = %t, %v, want Unchanged %t", err, ok, got, unchanged)
+		}
+	}
+}
+
 func TestBadQuestions(t *testing.T) {
 	l := limit.Limit{Count: 5, Period: time.Second}
 	many := make([]limit.Ask, maxAsks+1)

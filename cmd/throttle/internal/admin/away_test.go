@@ -53,6 +53,38 @@ func TestPageStoreAway(t *testing.T) {
 	}
 }
 
+// readOnly is an overlay whose store takes no writes, and says so.
+type readOnly struct{ rules.Shared }
+
+func (readOnly) Swap(context.Context, string, []byte) (string, bool, error) {
+	return "", false, notWritten{errors.New("READONLY")}
+}
+
+type notWritten struct{ error }
+
+func (notWritten) Unchanged() bool { return true }
+
+// TestOverlayUnchanged: of a store that certainly wrote nothing the answer says so; of
+// one that may have, that it is not known.
+func TestOverlayUnchanged(t *testing.T) {
+	one := instances(t, 1)[0]
+	shared, f := one.stack.Shared, &fickle{}
+	f.away.Store(true)
+	for _, c := range []struct {
+		shared rules.Shared
+		want   string
+	}{
+		{readOnly{shared}, "READONLY; nothing was changed: send it again once the store takes writes"},
+		{f, "connection refused; whether it was changed is not known"},
+	} {
+		f.Shared, one.stack.Shared = shared, c.shared
+		a := one.write("PUT", "/api/v1/kill", because("for", "1h"))
+		if a.status != 503 || !strings.Contains(a.body, c.want) {
+			t.Errorf("got %d %s, want 503 %s", a.status, a.body, c.want)
+		}
+	}
+}
+
 // TestOverlayFolderGone: a change that no file can be made for says so, and that nothing
 // was changed.
 func TestOverlayFolderGone(t *testing.T) {

@@ -38,6 +38,7 @@ func (s *server) edit(ctx context.Context, note rules.Note, change func(*rules.O
 func editProblem(err error) error {
 	var flaw *rules.Error
 	var p *problem
+	var known interface{ Unchanged() bool }
 	switch {
 	case err == nil:
 		return nil
@@ -45,6 +46,8 @@ func editProblem(err error) error {
 		return p
 	case errors.As(err, &flaw):
 		return failf(http.StatusBadRequest, "%s%s", strings.TrimPrefix(flaw.Path+": ", ": "), flaw.What)
+	case errors.As(err, &known) && known.Unchanged():
+		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: send it again once the store takes writes", err)
 	case unwritable(err):
 		return failf(http.StatusServiceUnavailable, "%v; nothing was changed: let this process write to the folder of rules.overlay, and send it again", err)
 	}
