@@ -77,6 +77,7 @@ type found struct {
 	rulesOf  string          // the name of their file
 	decision *dryrun.Report
 	warnings []string
+	parted   bool // its store has keys in different slots
 }
 
 // Run checks files.
@@ -167,7 +168,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 	if f.file, err = config.Parse(all, os.LookupEnv); err != nil {
 		return nil, err
 	}
-	if err := o.open(ctx, f.file, func(*stores.Named) error { return nil }); err != nil {
+	if err := o.open(ctx, f.file, func(s *stores.Named) error { f.parted = s.Parted(); return nil }); err != nil {
 		return nil, err
 	}
 	if err := serve.Check(f.file); err != nil {
@@ -181,7 +182,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		}
 		f.rulesOf = string(r.File)
 		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
-			f.warnings = append(f.warnings, f.strangers()...)
+			f.warnings = append(append(f.warnings, f.strangers()...), f.apart()...)
 		}
 		return f, err
 	}

@@ -82,6 +82,23 @@ func TestRulesForClientsThatNobodyKnows(t *testing.T) {
 	}
 }
 
+// Limits that a request has to pass together, with keys in different slots, are warned of.
+func TestRulesInDifferentSlots(t *testing.T) {
+	const end = "answered 503, as slots in store.url puts their keys in different slots of Redis; leave slots out\n"
+	rulesOf := "rules:\n  - {name: a, key: address, limits: [1/s, 9/h]}\n  - {name: b, key: client, limits: 1/s}\n" +
+		"  - {name: c, shadow: true, limits: [1/s, 9/h]}\n  - {name: d, off: true, limits: 1/s}\n  - {name: e, in_flight: 3}\n"
+	file := gatewayFile + "store: {url: 'redis://h/?cluster=true&slots=1024'}\n"
+	dir := folder(t, "rules.yaml", rulesOf, "g.yaml", file, "one.yaml", strings.Replace(file, "&slots=1024", "&slots=1", 1))
+	want := "warning: rules.yaml: rule a: a request that its 2 limits are for is " + end +
+		"warning: rules.yaml: rules a and b: a request that two of them are for is " + end
+	if out, errs, code := play(t, dir, "g.yaml"); code != 0 || errs != want {
+		t.Errorf("code %d, %s%s, want\n%s", code, out, errs, want)
+	}
+	if out, errs, code := play(t, dir, "one.yaml"); code != 0 || errs != "" {
+		t.Errorf("one slot: code %d, %s%s", code, out, errs)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	dir := folder(t, "rules.yaml", rulesFile, "g.yaml", gatewayFile,
 		"a.yaml", "version: 1\nadmin: {listen: '127.0.0.1:6070'}\n",

@@ -90,6 +90,29 @@ func (f *found) strangers() (all []string) {
 	return all
 }
 
+// apart warns of limits that a request has to pass together, and whose keys are in
+// different slots of Redis.
+func (f *found) apart() (all []string) {
+	if !f.parted {
+		return nil
+	}
+	const end = "answered 503, as slots in store.url puts their keys in different slots of Redis; leave slots out"
+	var limited []string
+	for _, r := range f.rules.Set().Rules {
+		if r.Off || r.Shadow.Rule || len(r.Limits) == 0 {
+			continue
+		}
+		limited = append(limited, r.Name)
+		if len(r.Limits) > 1 {
+			all = append(all, fmt.Sprintf("%s: rule %s: a request that its %d limits are for is "+end, f.rulesOf, r.Name, len(r.Limits)))
+		}
+	}
+	if len(limited) > 1 {
+		all = append(all, fmt.Sprintf("%s: rules %s: a request that two of them are for is "+end, f.rulesOf, words.Enumerate(limited)))
+	}
+	return all
+}
+
 // count says how many rules there are.
 func count(c *rules.Compiled) string {
 	var s rules.Set

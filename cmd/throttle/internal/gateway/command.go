@@ -343,8 +343,12 @@ func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, er
 	s, err := stores.Open(ctx, stores.URL(o.store, "memory:"), stores.Options{
 		Command: "gateway", Given: stores.Given(o.store), Timeout: 5 * time.Second, InProcess: true,
 	})
-	if err != nil || !s.Remote {
+	switch {
+	case err != nil || !s.Remote:
 		return s, err
+	case s.Parted() && len(o.limits) > 1:
+		s.Close()
+		return nil, usage.Errorf("gateway: %s: slots puts the keys of several -limit in different slots of Redis, which it cannot decide together; leave slots out", stores.Given(o.store))
 	}
 	g := &store.Guard{Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: 50 * time.Millisecond}
 	absence := &stores.Absence{Log: log, Name: s.Name, Away: o.awayWord, Guard: g}

@@ -350,6 +350,7 @@ func TestWrongUsage(t *testing.T) {
 		{2, to, "nothing is limited; write -limit"},
 		{2, append(to, "x"), "x is too much"},
 		{2, append(to, "-limit", "3"), "gateway: -limit 3: has no '/'; write COUNT/"},
+		{2, append(to, "-limit", "3/s", "-limit", "9/h", "-store", "redis://h/?cluster=true&slots=1024"), "gateway: -store: slots puts the keys of several -limit in different slots"},
 		{2, append(to, "-limit", "x/min by address"), `-limit "x/min by address": COUNT is not`},
 		{2, append(to, "-limit", "3/min by colour"), `-limit "3/min by colour": `},
 		{2, append(to, "-limit", "3/min by client"), "authenticates nobody"},

@@ -50,6 +50,13 @@ type Named struct {
 	Remote bool // it is asked over a network
 }
 
+// Parted reports whether keys may be in different slots of Redis, where a decision
+// about several of them is an error.
+func (n *Named) Parted() bool {
+	s, ok := n.Store.(*throttleredis.Store)
+	return ok && s.Slots > 1
+}
+
 const knownStores = "write memory:FILE, redis://HOST, redis://HOST,HOST/?cluster=true, redis+sentinel://HOST,HOST/MASTER or postgres://USER@HOST/DATABASE"
 
 // URL returns text, or if it is empty the value of THROTTLE_STORE, or if that is
