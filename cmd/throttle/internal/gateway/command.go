@@ -351,7 +351,7 @@ func (o *options) open(ctx context.Context, log *slog.Logger) (*stores.Named, er
 		return nil, usage.Errorf("gateway: %s: slots puts the keys of several -limit in different slots of Redis, which it cannot decide together; leave slots out", stores.Given(o.store))
 	}
 	g := &store.Guard{Store: s.Store, Fallback: o.away, Instances: o.instances, Timeout: 50 * time.Millisecond}
-	absence := &stores.Absence{Log: log, Name: s.Name, Away: o.awayWord, Guard: g}
+	absence := &stores.Absence{Log: log, Name: s.Name, Away: o.awayWord, Guard: g, Finder: s.Finder()}
 	g.OnState = absence.OnState
 	s.Store = g
 	running, stop := context.WithCancel(ctx)

@@ -63,7 +63,7 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	all.guard = &store.Guard{
 		Store: named.Store, Fallback: fallbacks[s.Away], Instances: s.Instances, Timeout: s.Deadline,
 	}
-	all.absence = &stores.Absence{Log: log, Name: named.Name, Away: cmp.Or(s.Away, "share"), Guard: all.guard}
+	all.absence = &stores.Absence{Log: log, Name: named.Name, Away: cmp.Or(s.Away, "share"), Guard: all.guard, Finder: named.Finder()}
 	all.guard.OnState = all.absence.OnState
 	all.Store = all.guard
 	if s.Lease > 0 {

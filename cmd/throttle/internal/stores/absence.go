@@ -22,6 +22,8 @@ type Absence struct {
 	Name, Away string
 	// Guard is that of the store; its OnState is that of the Absence.
 	Guard *store.Guard
+	// Finder is the store itself: Run logs what it finds, once. If nil, nothing is asked.
+	Finder Finder
 
 	mu     sync.Mutex // guards what is below
 	gone   bool       // it was said
@@ -36,6 +38,7 @@ type Absence struct {
 	decided int64
 	lines   []func() // to log, in their order
 	writing bool     // a goroutine does
+	found   bool     // the Finder has answered; for Run alone
 }
 
 const (
@@ -128,13 +131,14 @@ func (a *Absence) write() {
 	a.mu.Unlock()
 }
 
-// Run asks the store every 5 seconds while it is gone, and says that it is back once it
+// Run logs what the Finder finds, asks the store every 5 seconds while it is gone, and says that it is back once it
 // decides and no call has failed for 5 seconds, until ctx ends. With each absence this
 // time doubles, up to 5 minutes; after 10 minutes without one it is 5 seconds again.
 func (a *Absence) Run(ctx context.Context) {
 	tick := time.NewTicker(everyLook)
 	defer tick.Stop()
 	for {
+		a.find(ctx)
 		select {
 		case <-ctx.Done():
 			return
