@@ -126,6 +126,8 @@ var bad = []struct{ in, want string }{
 	{lines("version: 1", "gateway:", "  listen: {address: 'unix:/run/a', proxy_protocol: 10.0.0.0/8}", "  routes: {to: 'http://a:1'}"), "f:3:52: gateway.listen.proxy_protocol: a connection to a unix socket comes from no network; listen on HOST:PORT, or leave it out"},
 	{lines("version: 1", "gateway:", "  listen: [':80', {address: 'systemd:web', reuse_port: true}]", "  routes: {to: 'http://a:1'}"), "f:3:56: gateway.listen[1].reuse_port: is for HOST:PORT; leave it out"},
 	{route + "store: {url: 'redis://h', create: true}\n", "f:3:35: store.create: is for PostgreSQL; this store has no tables"},
+	{route + "store: {url: 'redis://h', lease: 30ms}\n", "f:3:34: store.lease: must be at least 40ms, twice the deadline: "},
+	{route + "store: {url: 'redis://h', deadline: 100ms, lease: 150ms}\n", "f:3:51: store.lease: must be at least 200ms, twice the deadline: "},
 	{route + "store: {url: 'memory:', snapshot_every: 1m}\n", "f:3:41: store.snapshot_every: is for snapshot, which is missing"},
 	{route + "store: {url: 'redis://h', snapshot: x}\n", "f:3:37: store.snapshot: is for memory:; this store keeps what it counts by itself"},
 	{route + "log: {level: loud}\n", "f:3:14: log.level: loud: must be debug, info, warn or error"},

@@ -1,11 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 )
@@ -54,6 +56,9 @@ func (f *files) check(all []Named, c *File) {
 // Remote reports whether the store is in a network.
 func (s *Store) Remote() bool { return s != nil && !strings.HasPrefix(string(s.URL), "memory:") }
 
+// defaultDeadline is that of a store whose file says none.
+const defaultDeadline = 20 * time.Millisecond
+
 func (f *files) checkStore(s *Store) {
 	if f.has("store.snapshot_every") && s.Snapshot == "" {
 		f.refuse("store.snapshot_every", "is for snapshot, which is missing")
@@ -64,6 +69,9 @@ func (f *files) checkStore(s *Store) {
 		}
 		if s.Create && !strings.HasPrefix(string(s.URL), "postgres") {
 			f.refuse("store.create", "is for PostgreSQL; this store has no tables")
+		}
+		if least := 2 * cmp.Or(s.Deadline, defaultDeadline); s.Lease > 0 && s.Lease < least {
+			f.refuse("store.lease", "must be at least %v, twice the deadline: tokens of an answer that comes later than they may be used are lost", least)
 		}
 		return
 	}

@@ -24,7 +24,7 @@ type Store struct {
 	Deadline  time.Duration `name:"deadline" least:"1ms" most:"10s" default:"20ms" doc:"a decision waits for a store in the network for so long; then away decides"`
 	Away      string        `name:"away" oneof:"share pass refuse" default:"share" doc:"while the store is away: each process has 1/instances of each limit, or nothing is limited, or all that is limited is refused"`
 	Instances int           `name:"instances" least:"1" most:"100000" default:"1" doc:"how many processes share the store; counts for away: share"`
-	Lease     time.Duration `name:"lease" least:"10ms" most:"1m" default:"none" doc:"tokens of hot keys are taken ahead for so long, so that they cost few calls of the store; more is admitted by at most lease × rate for each process"`
+	Lease     time.Duration `name:"lease" least:"10ms" most:"1m" default:"none" doc:"tokens of hot keys are taken ahead for so long, so that they cost few calls of the store; at least twice the deadline. All processes together admit at most lease × rate more"`
 	Snapshot  Path          `name:"snapshot" default:"none" doc:"a file that keeps what memory: has counted, over a restart; written at the end and at SIGUSR1"`
 	Every     time.Duration `name:"snapshot_every" least:"1s" most:"24h" default:"never" doc:"write it every so often, too"`
 	Create    bool          `name:"create" default:"false" doc:"create the table in PostgreSQL"`
