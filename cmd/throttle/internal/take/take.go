@@ -65,7 +65,7 @@ Examples:
   throttle take 3/h backup && backup
   throttle take '100/s burst 200' user:42 5
   throttle take -store redis://localhost '10/min sliding-log' mail
-  until throttle take 1/s api; do sleep 0.2; done
+  until throttle take 1/s api || [ $? != 4 ]; do sleep 0.2; done
   throttle take -json 3/h backup 0
   throttle take -bench -store redis://localhost -callers 64 1000000/s bench
 `

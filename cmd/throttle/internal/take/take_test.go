@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,6 +26,24 @@ func inFile(t *testing.T) func(args ...string) (stdout, stderr string, code int)
 	path := filepath.Join(t.TempDir(), "state")
 	return func(args ...string) (string, string, int) {
 		return play(t.Context(), append([]string{"take", "-store", "memory:" + path}, args...)...)
+	}
+}
+
+// TestLoopEnds: the loop of the help waits while it may not, and ends where it may, and
+// where there is no decision.
+func TestLoopEnds(t *testing.T) {
+	_, loop, _ := strings.Cut(help, "\n  until ")
+	loop, _, _ = strings.Cut(loop, "\n")
+	if page, err := os.ReadFile("../../../../docs/take.md"); err != nil || !strings.Contains(string(page), "until "+loop+"; call") {
+		t.Errorf("docs/take.md has not the loop %q: %v", loop, err)
+	}
+	for _, code := range []string{"0", "1", "2"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		out, err := exec.CommandContext(ctx, "sh", "-c", "n=0; sleep() { n=1; }; throttle() { [ $n = 1 ] && return "+code+"; return 4; }; until "+loop+"; echo $n").CombinedOutput()
+		cancel()
+		if err != nil || string(out) != "1\n" {
+			t.Errorf("exit code %s after 4: %q, %v; want the loop to end after one sleep", code, out, err)
+		}
 	}
 }
 
