@@ -42,7 +42,7 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	if s == nil {
 		s = &config.Store{URL: "memory:"}
 	}
-	o := stores.Options{Command: "serve", Timeout: 5 * time.Second, InProcess: true, Create: s.Create}
+	o := stores.Options{Command: "serve", Timeout: createWithin, InProcess: true, Create: s.Create}
 	named, err := stores.Open(ctx, string(s.URL), o)
 	if failed := exit.Failure(""); errors.As(err, &failed) { // it is away, or may not create its table
 		log.Error("the store is not there; going on without it", "err", err)
@@ -73,6 +73,10 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	return all, nil
 }
 
+// createWithin bounds the creation of a table, so that a database that hangs holds up no
+// start.
+const createWithin = 5 * time.Second
+
 // shared is the document of the overlay; nil if there is none.
 func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) rules.Shared {
 	switch {
@@ -87,6 +91,8 @@ func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) 
 	case *throttlesql.Store:
 		d := &throttlesql.Document{Query: remote.Query, Name: cmp.Or(remote.Table, "overlay")}
 		if f.Store.Create {
+			ctx, cancel := context.WithTimeout(ctx, createWithin)
+			defer cancel()
 			if err := d.Create(ctx); err != nil {
 				log.Error("the table of the overlay could not be created", "err", err)
 			}

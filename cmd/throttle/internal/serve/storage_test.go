@@ -1,10 +1,13 @@
 package serve
 
 import (
+	"context"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/throttleredis"
 	"github.com/throttle-go/throttle/throttlesql"
 )
@@ -24,4 +27,25 @@ func TestOverlayName(t *testing.T) {
 			t.Errorf("the overlay of the prefix %q is named %q, want %q", prefix, d.Name, want)
 		}
 	}
+}
+
+// TestOverlayTableHangs: a database that does not answer holds up the start for a while,
+// and not for good.
+func TestOverlayTableHangs(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := &config.File{Rules: &config.Rules{Overlay: config.InStore}, Store: &config.Store{Create: true}}
+		s := &storage{remote: &throttlesql.Store{Query: func(ctx context.Context, _ string, _ ...any) throttlesql.Row { return silence{ctx} }}}
+		began := time.Now()
+		if d := s.shared(t.Context(), f, slog.New(slog.DiscardHandler)); d == nil || time.Since(began) != createWithin {
+			t.Errorf("the overlay is %v after %v, want one after %v", d, time.Since(began), createWithin)
+		}
+	})
+}
+
+// silence is a row that does not come.
+type silence struct{ ctx context.Context }
+
+func (s silence) Scan(...any) error {
+	<-s.ctx.Done()
+	return s.ctx.Err()
 }

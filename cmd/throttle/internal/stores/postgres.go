@@ -42,6 +42,8 @@ func openPostgres(ctx context.Context, text string, o Options) (*Named, error) {
 		return advised{pool.QueryRow(ctx, sql, args...), o.Command}
 	}}
 	if o.Create {
+		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+		defer cancel()
 		if err := s.Create(ctx); err != nil {
 			pool.Close()
 			return nil, exit.Failf(o.Command+": %s: %v", name, err)

@@ -1,11 +1,14 @@
 package stores
 
 import (
+	"context"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/throttleredis"
 )
@@ -128,5 +131,21 @@ func TestPostgresMissing(t *testing.T) {
 		if of := refused(""); err.Error() != tt.want || !errors.As(err, &of) || string(of) != tt.state {
 			t.Errorf("%s, state %s: %v, want %s", tt.command, tt.state, err, tt.want)
 		}
+	}
+}
+
+// TestPostgresHangs: a database that takes a connection and says nothing holds up no
+// start for longer than the timeout.
+func TestPostgresHangs(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = Open(ctx, "postgres://u@"+silent.Addr().String()+"/db", Options{Command: "serve", Timeout: 50 * time.Millisecond, Create: true})
+	if failed := exit.Failure(""); !errors.As(err, &failed) || ctx.Err() != nil {
+		t.Errorf("Open: %v, want a failure before the test gives up", err)
 	}
 }
