@@ -33,7 +33,30 @@ type storage struct {
 	leases  *store.Leases // nil: none
 	memory  *memory.Store // nil: it is in a network
 	path    string        // of the snapshot; empty: none
+	missing []table       // that could not be created at the start
 	close   func()
+}
+
+// table is what create: true creates.
+type table interface {
+	Create(ctx context.Context) error
+}
+
+// creator is a Finder of a database that was away at the start: it creates what is
+// missing before it looks.
+type creator struct {
+	missing []table
+	stores.Finder
+}
+
+// Check returns an error as long as the tables cannot be created.
+func (c creator) Check(ctx context.Context) error {
+	for _, t := range c.missing {
+		if err := t.Create(ctx); err != nil {
+			return err
+		}
+	}
+	return c.Finder.Check(ctx)
 }
 
 // openStore opens the store of a file. One in a network need not be there yet.
@@ -53,6 +76,9 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 		return nil, f.Fail("store.url", "%s", strings.TrimPrefix(err.Error(), "serve: -store "))
 	}
 	all := &storage{Store: named.Store, name: named.Name, close: named.Close}
+	if t, ok := named.Store.(table); ok && s.Create && !o.Create {
+		all.missing = append(all.missing, t)
+	}
 	if !named.Remote {
 		all.memory, _ = named.Store.(*memory.Store)
 		all.path = string(s.Snapshot)
@@ -95,6 +121,7 @@ func (s *storage) shared(ctx context.Context, f *config.File, log *slog.Logger) 
 			defer cancel()
 			if err := d.Create(ctx); err != nil {
 				log.Error("the table of the overlay could not be created", "err", err)
+				s.missing = append(s.missing, d)
 			}
 		}
 		return d
@@ -132,6 +159,9 @@ func (s *storage) look(ctx context.Context) {
 		return
 	}
 	stores.Probe(ctx, s)
+	if len(s.missing) > 0 {
+		s.absence.Finder = creator{s.missing, s.absence.Finder}
+	}
 	s.absence.Run(ctx)
 }
 

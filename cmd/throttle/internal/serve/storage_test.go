@@ -2,12 +2,15 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
 	"github.com/throttle-go/throttle/throttlesql"
 )
@@ -48,4 +51,31 @@ type silence struct{ ctx context.Context }
 func (s silence) Scan(...any) error {
 	<-s.ctx.Done()
 	return s.ctx.Err()
+}
+
+// later is a table that can be created at the third attempt, and a Finder.
+type later struct{ created, checked int }
+
+func (l *later) Create(context.Context) error {
+	if l.created++; l.created < 3 {
+		return errors.New("throttlesql: create: connection refused")
+	}
+	return nil
+}
+
+func (l *later) Check(context.Context) error { l.checked++; return nil }
+
+// TestTablesAreCreatedLater: what could not be created at the start, as the database was
+// away, is created once it is back.
+func TestTablesAreCreatedLater(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l, g := new(later), &store.Guard{Store: store.InProcess()}
+		s := &storage{Store: g, guard: g, missing: []table{l}}
+		s.absence = &stores.Absence{Log: slog.New(slog.DiscardHandler), Guard: g, Finder: l}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if s.look(ctx); l.created != 3 || l.checked != 1 {
+			t.Errorf("in a minute tried to create %d times, and looked %d times; want 3 and 1", l.created, l.checked)
+		}
+	})
 }
