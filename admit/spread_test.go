@@ -313,9 +313,16 @@ func TestSpreadByAddressAndFields(t *testing.T) {
 		}
 		begin("192.0.2.1", "", "")
 		for i, who := range [][3]string{
-			{"192.0.2.1"}, {"192.0.2.2"}, {"192.0.2.1", "X-Forwarded-For", "198.51.100.1"}, {"192.0.2.1", "X-Forwarded-For", "198.51.100.2"},
-			{"192.0.2.1", "Forwarded", "for=a"}, {"192.0.2.1", "X-Real-Ip", "a"}, {"192.0.2.1", "Authorization", "a"}, {"192.0.2.1", "User-Agent", "a"},
-			{"192.0.2.1", "Caller", "a"}, {"192.0.2.1", "Caller", "b"},
+			{"192.0.2.1"},
+			{"192.0.2.2"},
+			{"192.0.2.1", "X-Forwarded-For", "198.51.100.1"},
+			{"192.0.2.1", "X-Forwarded-For", "198.51.100.2"},
+			{"192.0.2.1", "Forwarded", "for=a"},
+			{"192.0.2.1", "X-Real-Ip", "a"},
+			{"192.0.2.1", "Authorization", "a"},
+			{"192.0.2.1", "User-Agent", "a"},
+			{"192.0.2.1", "Caller", "a"},
+			{"192.0.2.1", "Caller", "b"},
 		} {
 			first, again := begin(who[0], who[1], who[2]), begin(who[0], who[1], who[2])
 			if want := time.Duration(i+1)*time.Minute - time.Duration(2+4*i)*time.Second; first != want || again != want-2*time.Second {

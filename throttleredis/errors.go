@@ -83,7 +83,7 @@ func failed(err error) error {
 		case "OOM":
 			err = fmt.Errorf("%w (%w)", ErrFull, err)
 		case "ERR Error compiling script": // it stumbles over #!lua
-			err = fmt.Errorf("Redis is too old: %w (%w)", ErrVersion, err)
+			err = fmt.Errorf("a Redis that is too old: %w (%w)", ErrVersion, err)
 		}
 		return &Error{Err: err}
 	}
