@@ -32,7 +32,7 @@ type company struct {
 const (
 	emptyShare = 0.05  // more than so many see an empty bucket
 	marked     = 0.6   // or marks are above this, which growth alone hardly asks for
-	enough     = 22    // answers, at least
+	enough     = 60    // answers, at least: of few one is chance
 	misledOver = 24    // answers
 	misledMost = 0.06  // of them the first refusal of a row
 	misledFor  = 240.0 // for so long, seconds

@@ -96,3 +96,23 @@ func TestToldOfADeepBucket(t *testing.T) {
 		}
 	}
 }
+
+// Of a slow bucket each client sees few answers. That one of them saw it empty is chance, and
+// no sign of others that do not yield.
+func TestSlowDeepBucket(t *testing.T) {
+	var refused, waits []float64
+	for seed := range uint64(7) {
+		r := play(t, Scenario{
+			Name: "deep", Duration: 10 * time.Minute,
+			Server:  Server{Limit: bucketOf(60, time.Minute, 600), Hints: Hints{Remaining: true, Policy: true, Reset: true}},
+			Network: Network{Latency: 5 * time.Millisecond, Spread: 0.5},
+			Clients: []Group{{Processes: 5, Workers: 8}},
+		}, "adaptive-informed", seed+1)
+		refused, waits = append(refused, r.RetryRate.V), append(waits, r.WaitP99.V)
+	}
+	p, w := median(refused), median(waits)
+	t.Logf("%.1f %% refused, 99 %% of waits below %.0f s", 100*p, w)
+	if p > 0.015 || w > 90 {
+		t.Errorf("%.1f %% refused, 99 %% of waits below %.0f s; want at most 1.5 %% and 90 s", 100*p, w)
+	}
+}
