@@ -6,8 +6,8 @@ import "math"
 // fail now and then, whatever the rate, and a rate that falls with each of one in a hundred
 // would come to next to nothing.
 //
-// More are a limit, an outage, or a part of the service that fails. A limit refuses next to
-// nothing at half of the rate, where a part that fails refuses as large a share. So doubt
+// More are a limit, an outage, or a part of the service that fails. A limit refuses at most half
+// as large a share at half of the rate, a part that fails the same share at any rate. So doubt
 // compares, in blocks of answers, what is refused while the rate falls with what was refused
 // before, by a sequential probability ratio test (Wald, 1945). Once it is proven that a part
 // fails, base is again what it was, and refusals are excused in proportion to the share that fails.
@@ -41,7 +41,7 @@ const (
 	refuted      = -6.0   // or that it is a limit
 	leastFailing = 0.08   // the share that fails at least, beyond what the law needs to learn a limit,
 	mostFailing  = 0.5    // and at most
-	excusedPart  = 0.8    // of the refusals are excused, were all to be clients of a limit would drive each other up
+	excusedPart  = 0.8    // of the refusals are excused: were all, clients of a limit would drive each other up
 	excusedFor   = 1024.0 // requests served
 )
 
@@ -71,7 +71,7 @@ func (a *Adaptive) goBack(s float64) {
 	if d.base <= a.floor {
 		return
 	}
-	a.floor = min(d.base*math.Exp(growthPerT*min(1, (s-d.since)/a.settled())), fastest)
+	a.floor = min(d.base*math.Exp(growthPerT*min(1, max(s-d.since, 0)/a.settled())), fastest)
 	d.base, d.since, d.excused = a.floor, s, 0
 	a.refused, a.dead, a.deadThen = 0, 0, 0
 	a.cut(s)
@@ -93,7 +93,7 @@ func (d *doubt) fails(s float64, a *Adaptive, refused bool) bool {
 	d.answers, d.refused = 0, 0
 	// What was on its way before a cut comes faster than base.
 	x := min(blockOf/max(s-d.began, 1e-6), 1.1*a.floor)
-	if k == n || !d.slow(x, a.floor, n, k) {
+	if k == n || !d.slow(x, a.floor, n, k) { // where all are refused, the service is away
 		return false
 	}
 	d.weigh(n, k)

@@ -53,7 +53,7 @@ type level struct {
 	windows
 	leaps leaps
 	divided
-	shut    float64 // the longest that refusals went on, or said that they would, seconds
+	dry     float64 // the longest that refusals went on, or said that they would, seconds
 	met     bool    // something was refused
 	policy  float64 // limit over window as the server states it, a second
 	quota   float64 // the limit as stated
@@ -164,8 +164,9 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		return false
 	}
 	l.look(a, s, sent, o)
-	if l.shut = max(l.shut, a.dead); o.Verdict == Throttled {
-		l.shut = max(l.shut, o.After.Seconds())
+	l.dry = max(l.dry, a.dead)
+	if o.Verdict == Throttled {
+		l.dry = max(l.dry, o.After.Seconds())
 	}
 	if l.window {
 		l.apportion(a.flying, o)

@@ -84,13 +84,13 @@ func (a *Adaptive) misled() bool {
 const (
 	forEach     = 20.0 // requests in a window for each client, below which they go by the policy alone;
 	closedOften = 2    // ends that refusals named, in a row, after which little remained: they are no window's
-	shutPart    = 0.25 // of a window, for which a limit that gives something back all the time refuses none
+	dryPart     = 0.25 // of a window, for which a limit that gives something back all the time refuses none
 )
 
 // divisible reports whether clients that share a policy share it better by refusals than by
 // what remains: where there are few requests for each, and where the limit has given nothing
 // back for long, as a log or a window does once it is used up. What remains of these tells all
-// to wait, and then whoever comes first takes all there is, and keeps it.
+// to wait, and then the first to come takes all there is, and keeps it.
 func (a *Adaptive) divisible() bool {
 	l := &a.level
 	if l.others <= 0 || l.quota == 0 || l.length < short || l.window || l.deep() > l.quota+1 || a.share.agreed > 0 {
@@ -99,7 +99,7 @@ func (a *Adaptive) divisible() bool {
 	if l.ends.ahead > 0 && l.ends.closed < closedOften && l.seenAt >= l.slides {
 		return false // refusals may name when a window ends
 	}
-	return l.quota < forEach*max(l.peers, 1) || l.met && l.shut >= shutPart*l.length
+	return l.quota < forEach*max(l.peers, 1) || l.met && l.dry >= dryPart*l.length
 }
 
 // elsewhere reports whether an answer refused while much remained: by another limit, of

@@ -47,3 +47,13 @@ func unsureEvery(n, every int, unsure bool) Report {
 	}
 	return Report{Verdict: Throttled, Unsure: unsure}
 }
+
+// A clock that goes back does not make the base to which a client goes back a smaller one.
+func TestBaseWhenTheClockGoesBack(t *testing.T) {
+	a := Adaptive{doubt: doubt{base: 10, since: 86_400}}
+	a.on, a.floor = true, 1
+	a.goBack(60)
+	if a.floor != 10 || a.doubt.base != 10 {
+		t.Errorf("at %v a second, from a base of %v, want 10 of 10", a.floor, a.doubt.base)
+	}
+}

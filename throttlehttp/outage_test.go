@@ -92,11 +92,11 @@ func TestLimitAfterAnOutageOfMixedStatuses(t *testing.T) {
 func TestPartOfAServiceIsDown(t *testing.T) {
 	for _, broken := range []float64{0.1, 0.2} {
 		var all []int
-		for seed := range uint64(5) {
+		for seed := range uint64(3) {
 			bubble.Test(t, func(t *testing.T) {
 				f := &flaky{codes: []int{503}, broken: broken, chance: rand.New(rand.NewPCG(seed, 1))}
 				client := http.Client{Transport: &throttlehttp.Transport{Base: f}}
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()
 				var workers sync.WaitGroup
 				for range 16 {
@@ -107,9 +107,9 @@ func TestPartOfAServiceIsDown(t *testing.T) {
 			})
 		}
 		slices.Sort(all)
-		t.Logf("%.0f %% are down: %d of 30000 served in ten minutes, medians of %v", 100*broken, all[2], all)
-		if want := int(30000 * (0.55 - 2*broken)); all[2] < want {
-			t.Errorf("%.0f %% are down: %d of 30000 served in ten minutes, want %d or more", 100*broken, all[2], want)
+		t.Logf("%.0f %% are down: %d of 15000 served in five minutes, the median of %v", 100*broken, all[1], all)
+		if want := int(15000 * (0.55 - 2*broken)); all[1] < want {
+			t.Errorf("%.0f %% are down: %d of 15000 served in five minutes, want %d or more", 100*broken, all[1], want)
 		}
 	}
 }
