@@ -50,7 +50,7 @@ type Adaptive struct {
 	// and that nobody else uses is spent as calls come, either way.
 	Burst bool
 
-	base   time.Time // all instants below are seconds since base
+	epoch  time.Time // all instants below are seconds since base
 	began  bool
 	flying int
 
@@ -101,7 +101,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
 	}
-	at, next, ahead := now.Sub(a.base), a.next, time.Duration(0)
+	at, next, ahead := now.Sub(a.epoch), a.next, time.Duration(0)
 	switch {
 	case !a.on && !a.level.on:
 		next = max(next, seconds(a.unpaced(at.Seconds())))
@@ -144,7 +144,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	if !a.began {
 		a.begin(now)
 	}
-	s := now.Sub(a.base).Seconds()
+	s := now.Sub(a.epoch).Seconds()
 	if a.flying == 0 {
 		a.first.began = s
 	}
@@ -173,18 +173,18 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 // rested leaves out the time before a start at s in which no request waited: it does
 // not count as time at the rate of then, even seconds from start to start.
 func (a *Adaptive) rested(s float64, r Request, even float64) {
-	l, since, next := &a.level, r.Since.Sub(a.base).Seconds(), a.next.Seconds()
+	l, since, next := &a.level, r.Since.Sub(a.epoch).Seconds(), a.next.Seconds()
 	// What a rest saved up lets next lie before the last start.
 	idle := max(since-max(next, a.startAt), 0)
 	a.idle += idle
 	l.grownAt += idle // an answer may have counted part of it meanwhile, hence ahead of s
-	l.free = since > next
-	l.even += (even - l.even) / 16
+	l.freeStart = since > next
+	l.meanGap += (even - l.meanGap) / 16
 	a.startAt = s
 }
 
 func (a *Adaptive) begin(now time.Time) {
-	a.began, a.base, a.jitter, a.costs.took = true, now, 1, 1
+	a.began, a.epoch, a.jitter, a.costs.took = true, now, 1, 1
 	a.period = a.probe()
 }
 
@@ -219,7 +219,7 @@ func (a *Adaptive) giveBack(cost int64) {
 // others.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
-	s := now.Sub(a.base).Seconds()
+	s := now.Sub(a.epoch).Seconds()
 	a.excuse(s, &o)
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
@@ -241,10 +241,10 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 
 // learn learns from what was said, whatever it was said of.
 func (a *Adaptive) learn(now time.Time, o Outcome) {
-	s, sent := now.Sub(a.base).Seconds(), o.Sent.Sub(a.base).Seconds()
+	s, sent := now.Sub(a.epoch).Seconds(), o.Sent.Sub(a.epoch).Seconds()
 	a.undo.valid = false
 	if sent >= a.rowAt && (o.Verdict == Ignored || o.Verdict == Failed) {
-		a.void++
+		a.failed++
 	}
 	a.heard.note(now, o)
 	a.follow(s, o.Hints.Share)
@@ -275,8 +275,8 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		if after > 4*a.rtt || after > a.rtt && (a.refused > 1 || a.level.row > 1) {
 			a.closed, a.probed = true, 0
 		}
-		rate := max(a.floor, a.level.theta, 0.01)
-		a.named = s + after
+		rate := max(a.base, a.level.theta, 0.01)
+		a.statedOpening = s + after
 		a.block = max(a.block, s+after+min(jitterShare*after, 2)*u+min(v/rate, max(after, 10)))
 		// Time in which nothing may be sent is no time. In a row of refusals
 		// nothing grows.
@@ -323,7 +323,7 @@ func (a *Adaptive) rate(s float64) float64 {
 // of the rate at this very moment says little of the next fifty.
 func (a *Adaptive) interval() float64 {
 	if a.level.on && !a.level.window {
-		return a.level.even
+		return a.level.meanGap
 	}
 	return 1 / a.nextRate
 }

@@ -118,12 +118,12 @@ func TestAdaptiveBacksOffExponentiallyAndSpringsBack(t *testing.T) {
 	if ratio := rates[5] / rates[0]; ratio > 0.25 {
 		t.Errorf("five throttled answers in a row cut to %.2f of the rate, want below a quarter: %v", ratio, rates)
 	}
-	gentleCuts := math.Exp(-5 * gentle)
+	gentleCuts := math.Exp(-5 * usualCut)
 	if ratio := rates[5] / rates[0]; ratio > gentleCuts/2 {
 		t.Errorf("to %.2f of the rate, hardly below the %.2f of ordinary cuts", ratio, gentleCuts)
 	}
-	if base := math.Exp(-gentle - 5*gentle/2); math.Abs(p.a.floor-base) > 1e-9 {
-		t.Errorf("base is %.4f, want %.4f: five refusals more cost half of L each", p.a.floor, base)
+	if base := math.Exp(-usualCut - 5*usualCut/2); math.Abs(p.a.base-base) > 1e-9 {
+		t.Errorf("base is %.4f, want %.4f: five refusals more cost half of L each", p.a.base, base)
 	}
 	for range 3 {
 		p.served()
@@ -141,10 +141,10 @@ func TestAdaptiveCutsOnceARound(t *testing.T) {
 	r, _ := p.request()
 	sent := p.now
 	p.throttled()
-	want := p.a.floor
+	want := p.a.base
 	p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(sent), Report: Report{Verdict: Throttled}})
-	if p.a.floor != want {
-		t.Errorf("floor %v, want %v: that request left before the cut", p.a.floor, want)
+	if p.a.base != want {
+		t.Errorf("floor %v, want %v: that request left before the cut", p.a.base, want)
 	}
 }
 

@@ -17,35 +17,35 @@ import (
 // half an hour by the wall clock all clients that can yield do so for a while,
 // at the same time, and see.
 type company struct {
-	crowded  bool    // the others do not yield
-	misled   bool    // what remains does not tell what is refused
-	refused  float64 // share of the answers that are the first refusal of a row
-	sound    float64 // when that was last no more than misledMost
-	zeros    float64 // share of the answers that saw the bucket empty
-	marks    float64 // mean of 1 - r/h, where above zero
-	best     float64 // highest theta lately
-	strained float64 // since when it looks so
-	seenAt   float64
-	answers  float64 // since then
+	crowded       bool    // the others do not yield
+	misled        bool    // what remains does not tell what is refused
+	refused       float64 // share of the answers that are the first refusal of a row
+	soundAt       float64 // when that was last no more than misledMost
+	empty         float64 // share of the answers that saw the bucket empty
+	marks         float64 // mean of 1 - r/h, where above zero
+	best          float64 // highest theta lately
+	strainedSince float64 // since when it looks so
+	seenAt        float64
+	answers       float64 // since then
 }
 
 const (
-	emptyShare = 0.05  // more than so many see an empty bucket
-	marked     = 0.6   // or marks are above this, which growth alone hardly asks for
-	enough     = 60    // answers, at least: of few one is chance
-	misledOver = 24    // answers
-	misledMost = 0.06  // of them the first refusal of a row
-	misledFor  = 240.0 // for so long, seconds
-	crowdedOf  = 24.0  // in a window of fewer requests
-	crowdedBy  = 0.2   // of the answers may be that
-	sustained  = 120.0 // for so long, seconds
-	recent     = 60.0  // time constant of the two shares, seconds
-	lately     = 600.0 // and of best
+	emptyShare   = 0.05  // more than so many see an empty bucket
+	marked       = 0.6   // or marks are above this, which growth alone hardly asks for
+	leastAnswers = 60    // answers, at least: of few one is chance
+	misledOver   = 24    // answers
+	misledMost   = 0.06  // of them the first refusal of a row
+	misledFor    = 240.0 // for so long, seconds
+	crowdedOf    = 24.0  // in a window of fewer requests
+	crowdedBy    = 0.2   // of the answers may be that
+	sustained    = 120.0 // for so long, seconds
+	recentOver   = 60.0  // time constant of the two shares, seconds
+	bestOver     = 600.0 // and of best
 	// Where the level swings far by itself, an empty bucket proves nothing.
 	steady = widest / 8
 
-	chasm = 32.0 // by which what remains falls at once where it is of another limit,
-	fewer = 6.0  // and by which factor
+	limitFall   = 32.0 // by which what remains falls at once where it is of another limit,
+	limitFactor = 6.0  // and by which factor
 
 	trialEvery = 30 * time.Minute
 	trialFor   = 2 * time.Minute
@@ -66,8 +66,8 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 		if c.misled {
 			every = misledEvery
 		}
-		if trial(a.base.Add(seconds(s)), every) {
-			*c = company{strained: s, seenAt: s, best: c.best}
+		if trial(a.epoch.Add(seconds(s)), every) {
+			*c = company{strainedSince: s, seenAt: s, best: c.best}
 		}
 		return
 	}
@@ -75,15 +75,15 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	if l.r < 1 {
 		empty = 1
 	}
-	weight := dt / (recent + dt)
-	c.zeros += (empty - c.zeros) * weight
+	weight := dt / (recentOver + dt)
+	c.empty += (empty - c.empty) * weight
 	c.marks += (max(0, 1-l.r/l.h) - c.marks) * weight
-	c.best = max(c.best*lately/(lately+dt), l.theta)
-	if l.window || l.h >= steady || c.zeros < emptyShare && c.marks < marked {
-		c.strained, c.answers = s, 0
+	c.best = max(c.best*bestOver/(bestOver+dt), l.theta)
+	if l.window || l.h >= steady || c.empty < emptyShare && c.marks < marked {
+		c.strainedSince, c.answers = s, 0
 	}
 	c.answers++
-	c.crowded = s-c.strained >= sustained && c.answers >= enough
+	c.crowded = s-c.strainedSince >= sustained && c.answers >= leastAnswers
 }
 
 // trial reports whether at now all clients yield, as they do once in every. Whole seconds
@@ -104,7 +104,7 @@ func (c *company) refusals(l *level, s float64, v Verdict) {
 	most := misledMost
 	if l.window { // one refusal at the end of each is what it costs to use it up
 		if most = crowdedBy; l.brim()+1 >= crowdedOf {
-			c.sound = s
+			c.soundAt = s
 			return
 		}
 	}
@@ -114,9 +114,9 @@ func (c *company) refusals(l *level, s float64, v Verdict) {
 	}
 	c.refused += (share - c.refused) / misledOver
 	if c.refused <= most {
-		c.sound = s
+		c.soundAt = s
 	}
-	if s-c.sound > misledFor {
+	if s-c.soundAt > misledFor {
 		c.crowded, c.misled = true, true
 	}
 }
@@ -130,7 +130,7 @@ func (l *level) turns(o Outcome, unit float64) {
 	if k.length > 0 && quota > 0 && h.Window.V > 0 && (h.Window.V.Seconds() != k.length || max(quota, k.quota) >= 2*min(quota, k.quota)) {
 		l.swing, l.buckets, l.divided = 0, buckets{}, divided{}
 	}
-	if h.Remaining.OK && o.Verdict == Served && r >= smallest && l.shown-r >= chasm && l.shown >= fewer*r {
+	if h.Remaining.OK && o.Verdict == Served && r >= smallest && l.shown-r >= limitFall && l.shown >= limitFactor*r {
 		l.swing = 0
 	}
 }
@@ -144,18 +144,18 @@ func (a *Adaptive) leaveLevel(s float64) {
 		a.born = s
 	}
 	l.on, a.on = false, true
-	a.floor = max(l.theta, l.company.best, slowest)
+	a.base = max(l.theta, l.company.best, slowest)
 	if a.divisible() && l.peers >= 1 { // what each has of it is chance so far: half way to an even part
-		a.floor = math.Sqrt(a.floor * l.policy / l.peers)
+		a.base = math.Sqrt(a.base * l.policy / l.peers)
 	}
 	a.refused, a.trust = 0, leastTrust
 	if l.company.crowded && !l.company.misled {
-		a.floor, a.trust = max(a.floor, 2*l.company.best), mostTrust
+		a.base, a.trust = max(a.base, 2*l.company.best), mostTrust
 	}
 	a.cut(s)
 	if l.company.crowded && !l.company.misled {
-		a.liveAt = s - a.period // as if a period had passed
-		a.floor *= math.Exp(-growthPerT)
+		a.resumedAt = s - a.period // as if a period had passed
+		a.base *= math.Exp(-growthPerT)
 	}
 }
 
@@ -201,7 +201,7 @@ func (a *Adaptive) follow(s float64, said Opt[float64]) {
 		l.grownAt = s
 	case a.on && fresh:
 		now := a.rate(s)
-		a.floor = min(max(target, now/leap), now*leap)
+		a.base = min(max(target, now/leap), now*leap)
 		a.cut(s)
 	}
 }

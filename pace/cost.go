@@ -50,14 +50,14 @@ func (a *Adaptive) weigh(cost int64) float64 {
 func (a *Adaptive) rescale(f float64) {
 	l := &a.level
 	for _, x := range [...]*float64{
-		&a.costs.took, &a.floor, &a.proof, &a.caught, &a.share.said, &a.share.agreed,
+		&a.costs.took, &a.base, &a.unpacedRate, &a.resumeRate, &a.share.said, &a.share.agreed,
 		&l.theta, &l.policy, &l.quota, &l.company.best,
-		&l.r, &l.low, &l.swing, &l.most, &l.shown, &l.bottom, &l.brink, &l.spent, &l.from, &l.h,
+		&l.r, &l.low, &l.swing, &l.most, &l.shown, &l.bottom, &l.refillLevel, &l.spent, &l.startLevel, &l.h,
 	} {
 		*x *= f
 	}
-	l.even /= f
-	for _, x := range [...]*float64{&a.floor, &a.caught, &l.theta} {
+	l.meanGap /= f
+	for _, x := range [...]*float64{&a.base, &a.resumeRate, &l.theta} {
 		if *x > 0 { // as after a cut
 			*x = max(*x, slowest)
 		}
@@ -74,7 +74,7 @@ func (a *Adaptive) bill(s float64, o Outcome) {
 		return
 	}
 	more := a.costs.over(o.Cost) - a.costs.over(o.Request.Cost)
-	if more < 0 || o.Sent.Sub(a.base).Seconds() >= max(a.roundAt, a.level.cutAt) {
+	if more < 0 || o.Sent.Sub(a.epoch).Seconds() >= max(a.roundAt, a.level.cutAt) {
 		a.last = min(a.last+more/a.nextRate, max(a.last, s+mostOwed-a.gap()))
 	}
 	if a.level.window {

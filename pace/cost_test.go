@@ -259,13 +259,13 @@ func TestAbsurdCostsAtOnce(t *testing.T) {
 // hours at most, and the way back from a row begins no slower than that rate.
 func TestAbsurdCostsAtTheSlowestRate(t *testing.T) {
 	a := known(slowest, 3)
-	a.caught = slowest
+	a.resumeRate = slowest
 	a.costs.mean = 1
 	a.Start(at(0), Request{Since: at(0), Cost: math.MaxInt64})
 	if w := a.Wait(at(0), Request{Since: at(0), Cost: 1}); w > 2*time.Hour {
 		t.Errorf("the next waits %v, want two hours at most", w)
 	}
-	if a.caught < slowest {
-		t.Errorf("the way back begins at one in %.0f s, want one an hour at least", 1/a.caught)
+	if a.resumeRate < slowest {
+		t.Errorf("the way back begins at one in %.0f s, want one an hour at least", 1/a.resumeRate)
 	}
 }

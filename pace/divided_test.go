@@ -156,13 +156,13 @@ func TestForgottenPolicyLeavesNoLongT(t *testing.T) {
 	}
 	answer(Served, policy)
 	answer(Throttled, policy)
-	if a.period <= longest {
-		t.Fatalf("T of a stated policy is %v s, want more than %v", a.period, longest)
+	if a.period <= longestT {
+		t.Fatalf("T of a stated policy is %v s, want more than %v", a.period, longestT)
 	}
 	now = now.Add(25 * time.Hour)
 	answer(Served, Hints{})
-	if a.level.policy != 0 || a.period > longest {
-		t.Errorf("a day after the last hint the policy is %v a second and T %v s, want none and at most %v", a.level.policy, a.period, longest)
+	if a.level.policy != 0 || a.period > longestT {
+		t.Errorf("a day after the last hint the policy is %v a second and T %v s, want none and at most %v", a.level.policy, a.period, longestT)
 	}
 }
 
@@ -208,14 +208,14 @@ func TestOthersAreNoticed(t *testing.T) {
 		r--
 		d.divide(r, 1, 20, false)
 	}
-	if d.peers >= single || d.alone() {
-		t.Errorf("peers %v, alone %v; want fewer than %v, and not alone", d.peers, d.alone(), single)
+	if d.peers >= singlePeer || d.alone() {
+		t.Errorf("peers %v, alone %v; want fewer than %v, and not alone", d.peers, d.alone(), singlePeer)
 	}
 	var one divided
 	for r = 1000; r > 500; r-- {
 		one.divide(r, 1, 20, false)
 	}
 	if !one.alone() {
-		t.Errorf("peers %v, others %d: a client alone takes itself for several", one.peers, one.others)
+		t.Errorf("peers %v, others %d: a client alone takes itself for several", one.peers, one.othersFor)
 	}
 }

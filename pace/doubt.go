@@ -19,11 +19,11 @@ type doubt struct {
 	refused float64 // of which so many were refused
 	began   float64 // when it began
 
-	fast  float64 // the rate a second, of answers, that slower blocks are compared with; zero: none
-	base  float64 // base then
-	n, k  float64 // answers at about that rate, and refusals among them
-	proof float64 // log of how much likelier it is that a part fails than that this is a limit
-	since float64 // when it last went back to base
+	refRate                float64 // the rate a second, of answers, that slower blocks are compared with; zero: none
+	refBase                float64 // base then
+	refAnswers, refRefused float64 // answers at about that rate, and refusals among them
+	proof                  float64 // log of how much likelier it is that a part fails than that this is a limit
+	since                  float64 // when it last went back to base
 }
 
 const (
@@ -50,7 +50,7 @@ func (a *Adaptive) excuse(s float64, o *Outcome) {
 	d, unsure := &a.doubt, o.Verdict == Throttled && o.Unsure && !o.Crowded
 	switch {
 	case !a.on || a.level.on || o.Verdict == Throttled && !unsure:
-		d.fast, d.answers = 0, 0 // there is nothing to compare with
+		d.refRate, d.answers = 0, 0 // there is nothing to compare with
 	case (o.Verdict == Served || unsure) && d.fails(s, a, unsure):
 		a.goBack(s)
 	}
@@ -68,12 +68,12 @@ func (a *Adaptive) excuse(s float64, o *Outcome) {
 // refusals since say nothing of a limit.
 func (a *Adaptive) goBack(s float64) {
 	d := &a.doubt
-	if d.base <= a.floor {
+	if d.refBase <= a.base {
 		return
 	}
-	a.floor = min(d.base*math.Exp(growthPerT*min(1, max(s-d.since, 0)/a.settled())), fastest)
-	d.base, d.since, d.excused = a.floor, s, 0
-	a.refused, a.dead, a.deadThen = 0, 0, 0
+	a.base = min(d.refBase*math.Exp(growthPerT*min(1, max(s-d.since, 0)/a.settled())), fastest)
+	d.refBase, d.since, d.excused = a.base, s, 0
+	a.refused, a.lastRow, a.rowBefore = 0, 0, 0
 	a.cut(s)
 }
 
@@ -92,16 +92,16 @@ func (d *doubt) fails(s float64, a *Adaptive, refused bool) bool {
 	n, k := d.answers, d.refused
 	d.answers, d.refused = 0, 0
 	// What was on its way before a cut comes faster than base.
-	x := min(blockOf/max(s-d.began, 1e-6), 1.1*a.floor)
-	if k == n || !d.slow(x, a.floor, n, k) { // where all are refused, the service is away
+	x := min(blockOf/max(s-d.began, 1e-6), 1.1*a.base)
+	if k == n || !d.slow(x, a.base, n, k) { // where all are refused, the service is away
 		return false
 	}
 	d.weigh(n, k)
 	if d.proof <= refuted {
-		d.refer(x, a.floor, n, k)
+		d.refer(x, a.base, n, k)
 	}
 	p := d.share()
-	needed := growthPerT / gentle / (max(a.floor, d.base) * a.settled()) // G/(L x T)
+	needed := growthPerT / usualCut / (max(a.base, d.refBase) * a.settled()) // G/(L x T)
 	if d.proof < sure || p < leastFailing+needed || p > mostFailing {
 		return false
 	}
@@ -113,15 +113,15 @@ func (d *doubt) fails(s float64, a *Adaptive, refused bool) bool {
 // whether it is to be compared with others.
 func (d *doubt) slow(x, base, n, k float64) bool {
 	switch {
-	case d.fast == 0 || x > otherRate*d.fast || x <= slowRate*d.fast && k > 2*n*d.share()+suddenly:
+	case d.refRate == 0 || x > otherRate*d.refRate || x <= slowRate*d.refRate && k > 2*n*d.share()+suddenly:
 		d.refer(x, base, n, k)
 		return false
-	case x > sameRate*d.fast:
+	case x > sameRate*d.refRate:
 		d.add(n, k)
-		d.base = max(d.base, base)
+		d.refBase = max(d.refBase, base)
 		return false
 	}
-	return x <= slowRate*d.fast
+	return x <= slowRate*d.refRate
 }
 
 // weigh adds to the proof what a slow block tells.
@@ -134,15 +134,17 @@ func (d *doubt) weigh(n, k float64) {
 }
 
 // share is the share that was refused, above zero.
-func (d *doubt) share() float64 { return (d.k + 0.5) / (d.n + 4) }
+func (d *doubt) share() float64 { return (d.refRefused + 0.5) / (d.refAnswers + 4) }
 
 // refer compares from here on with a block.
-func (d *doubt) refer(x, base, n, k float64) { d.fast, d.base, d.n, d.k = x, base, n, k }
+func (d *doubt) refer(x, base, n, k float64) {
+	d.refRate, d.refBase, d.refAnswers, d.refRefused = x, base, n, k
+}
 
 // add counts a block into the share that is refused.
 func (d *doubt) add(n, k float64) {
-	d.n, d.k = d.n+n, d.k+k
-	if f := knownFrom / d.n; f < 1 {
-		d.n, d.k = d.n*f, d.k*f
+	d.refAnswers, d.refRefused = d.refAnswers+n, d.refRefused+k
+	if f := knownFrom / d.refAnswers; f < 1 {
+		d.refAnswers, d.refRefused = d.refAnswers*f, d.refRefused*f
 	}
 }

@@ -48,22 +48,22 @@ import "math"
 // rate at which the row began, less the part of the window in which nothing was served, and
 // T is about the window: see spread. In windows below half of T not all are refused in each.
 type estimate struct {
-	floor    float64 // base: the rate a second after the last row
-	trust    float64 // in requests, what floor is worth
-	period   float64 // T, seconds
-	accepted float64 // how many were sent since the last row began, and served
-	void     float64 // and how many failed instead, or taught nothing
-	total    float64 // served since it began to learn, less where base fell
-	refused  int     // of the row that has not ended; 0: it has
-	rowAt    float64 // when the last row began
-	roundAt  float64 // what was sent before, and refused, is of the refusals so far
-	liveAt   float64 // when the last row ended
-	idle     float64 // seconds since then in which no request waited
-	dead     float64 // how long the last row was, seconds
-	deadThen float64 // and the one before
-	caught   float64 // the rate at the end of a row of several; zero: none
-	born     float64 // when it began to learn
-	proof    float64 // rate served in a window of seconds in full, before the first refusal
+	base        float64 // base: the rate a second after the last row
+	trust       float64 // in requests, what floor is worth
+	period      float64 // T, seconds
+	accepted    float64 // how many were sent since the last row began, and served
+	failed      float64 // and how many failed instead, or taught nothing
+	evidence    float64 // served since it began to learn, less where base fell
+	refused     int     // of the row that has not ended; 0: it has
+	rowAt       float64 // when the last row began
+	roundAt     float64 // what was sent before, and refused, is of the refusals so far
+	resumedAt   float64 // when the last row ended
+	idle        float64 // seconds since then in which no request waited
+	lastRow     float64 // how long the last row was, seconds
+	rowBefore   float64 // and the one before
+	resumeRate  float64 // the rate at the end of a row of several; zero: none
+	born        float64 // when it began to learn
+	unpacedRate float64 // rate served in a window of seconds in full, before the first refusal
 	cycle
 }
 
@@ -71,47 +71,47 @@ type estimate struct {
 // every so many seconds, for all who share it. A long row in the middle of a window, as of a
 // short outage, leaves half of its length, or another part: base is cut too deep from then on.
 type cycle struct {
-	every    float64 // seconds; zero: not known
-	from, to float64 // the last opening was between these instants; zero: none was seen
-	named    float64 // the opening that a Retry-After named last
-	reached  float64 // the rate a second at which the last row began
+	every         float64 // seconds; zero: not known
+	from, to      float64 // the last opening was between these instants; zero: none was seen
+	statedOpening float64 // the opening that a Retry-After named last
+	rowRate       float64 // the rate a second at which the last row began
 }
 
 const (
-	growthPerT = 0.06       // G: growth in the first T
-	steep      = 0.55       // of ψ beyond T
-	gentle     = 0.07       // L: how deep an ordinary cut is
-	deepest    = 0.5        // however small the weight
-	leastTrust = 3.0        // requests
-	mostTrust  = 100.0      // requests
-	spacing    = 0.6        // of the rate, by each further refusal of a row
-	perRow     = 8.0        // tries in the time of a row, once they are far apart
-	shut       = 2.0        // intervals without service, after which a row is long
-	phase      = 0.1        // of a window, by which openings may be out of step,
-	vague      = 0.5        // and to which their distance must be known
-	leeway     = 3.0        // seconds by which an opening that is named may be off
-	windowful  = 50.0       // requests served in a window whose T it is
-	catch      = 3.0        // factor of the rate by each request served after a row
-	counted    = 3.0        // times the time of service that a row counts at once
-	bends      = 0.2        // how T falls with the rate
-	usual      = 0.55       // the rate a second at which T is Probe
-	usualProbe = 60.0       // seconds, if there is none
-	sample     = 10.0       // requests, or seconds, that measure a rate
-	span       = 50.0       // requests in T, at most,
-	lowRate    = 0.35       // a second; below it fewer,
-	shrinks    = 0.4        // by this power of the rate; in the long run
-	proven     = 12.0       // a twelfth of those served, if that is more,
-	usualPart  = 1.0 / 16   // of a stated policy: the rate at which T is of span requests,
-	ofPolicy   = 0.6        // and by this power of the rate; in the long run
-	flood      = 50.0       // requests of T once the part of a burst is known, that of one
-	sharers    = 100.0      // of so many clients at most
-	longSpan   = 90.0       // at most at the usual rate and Probe,
-	grows      = 0.3        // and by this power of the rate
-	firstRate  = 1.0        // a second, when the very first answer is a refusal
-	slowest    = 1.0 / 7200 // a second: one request in two hours
-	seldom     = 1.0 / 1200 // a second: further refusals alone make it no slower
-	longest    = 7200.0     // T at most, seconds
-	shortest   = 1.0        // and at least
+	growthPerT    = 0.06       // G: growth in the first T
+	steep         = 0.55       // of ψ beyond T
+	usualCut      = 0.07       // L: how deep an ordinary cut is
+	deepestCut    = 0.5        // however small the weight
+	leastTrust    = 3.0        // requests
+	mostTrust     = 100.0      // requests
+	rowSpacing    = 0.6        // of the rate, by each further refusal of a row
+	triesPerRow   = 8.0        // tries in the time of a row, once they are far apart
+	longRow       = 2.0        // intervals without service, after which a row is long
+	mostPhase     = 0.1        // of a window, by which openings may be out of step,
+	mostVague     = 0.5        // and to which their distance must be known
+	openingError  = 3.0        // seconds by which an opening that is named may be off
+	windowSpan    = 50.0       // requests served in a window whose T it is
+	catchUp       = 3.0        // factor of the rate by each request served after a row
+	rowTimes      = 3.0        // times the time of service that a row counts at once
+	probePower    = 0.2        // how T falls with the rate
+	usualRate     = 0.55       // the rate a second at which T is Probe
+	usualProbe    = 60.0       // seconds, if there is none
+	sampleOf      = 10.0       // requests, or seconds, that measure a rate
+	span          = 50.0       // requests in T, at most,
+	lowRate       = 0.35       // a second; below it fewer,
+	shrinks       = 0.4        // by this power of the rate; in the long run
+	longSpanPart  = 12.0       // a twelfth of those served, if that is more,
+	policyPart    = 1.0 / 16   // of a stated policy: the rate at which T is of span requests,
+	policyPower   = 0.6        // and by this power of the rate; in the long run
+	floodSpan     = 50.0       // requests of T once the part of a burst is known, that of one
+	mostSharers   = 100.0      // of so many clients at most
+	longSpan      = 90.0       // at most at the usual rate and Probe,
+	longSpanPower = 0.3        // and by this power of the rate
+	firstRate     = 1.0        // a second, when the very first answer is a refusal
+	slowest       = 1.0 / 7200 // a second: one request in two hours
+	slowestInRow  = 1.0 / 1200 // a second: further refusals alone make it no slower
+	longestT      = 7200.0     // T at most, seconds
+	shortestT     = 1.0        // and at least
 )
 
 // observe learns from an answer without hints.
@@ -124,9 +124,9 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 			a.resume(sent)
 		}
 		a.accepted++
-		a.total++
+		a.evidence++
 	case v == Throttled && !a.on:
-		a.begins(s, max(a.flooded(sent, a.measured(s, sent, a.accepted))*math.Exp(-a.gentle()), slowest))
+		a.begins(s, max(a.flooded(sent, a.measured(s, sent, a.accepted))*math.Exp(-a.cutDepth()), slowest))
 		a.refused = 1
 	case v == Throttled && sent >= a.roundAt:
 		a.throttled(s, sent)
@@ -136,16 +136,16 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 // begins begins to pace, at that rate a second.
 func (a *Adaptive) begins(s, rate float64) {
 	a.on = true
-	a.floor, a.trust, a.born = rate, leastTrust, s
+	a.base, a.trust, a.born = rate, leastTrust, s
 	a.cut(s)
-	a.refused, a.dead, a.deadThen = 0, 0, 0
+	a.refused, a.lastRow, a.rowBefore = 0, 0, 0
 }
 
 // measure counts what is served before the first refusal, in windows of ten
 // requests or ten seconds, at least a second.
 func (a *Adaptive) measure(s float64) {
-	if long := s - a.rowAt; long > 1 && (a.accepted >= sample || long > sample) {
-		a.proof = a.accepted / long
+	if long := s - a.rowAt; long > 1 && (a.accepted >= sampleOf || long > sampleOf) {
+		a.unpacedRate = a.accepted / long
 		a.rowAt, a.accepted = s, 0
 	}
 	a.accepted++
@@ -160,10 +160,10 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 		if a.rowAt == 0 {
 			s = sent // the first answers took a round trip
 		}
-		rate = max(a.proof, 0.5*served/max(s-a.rowAt, a.rtt/2, 0.05))
+		rate = max(a.unpacedRate, 0.5*served/max(s-a.rowAt, a.rtt/2, 0.05))
 	}
 	if c := a.level.policy; c > 0 {
-		if a.proof == 0 && a.accepted < sample {
+		if a.unpacedRate == 0 && a.accepted < sampleOf {
 			rate = max(rate, c/4)
 		}
 		rate = min(rate, c)
@@ -181,10 +181,10 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 func (a *Adaptive) flooded(sent, rate float64) float64 {
 	c, k := a.level.policy, &a.level.kept
 	there, served := a.level.full+1+c*sent, a.first.served
-	if c == 0 || served < max(c*sent, there/sharers) || k.used(sent, k.length) >= nearly*k.quota {
+	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
 		return rate
 	}
-	a.total = flood
+	a.evidence = floodSpan
 	return min(rate, c*served/there)
 }
 
@@ -196,60 +196,60 @@ func (a *Adaptive) throttled(s, sent float64) {
 	}
 	if a.refused++; a.refused > 1 {
 		a.roundAt, a.last = s, s
-		a.fall(max(a.floor*math.Exp(-a.gentle()/2), min(a.floor, seldom)))
+		a.fall(max(a.base*math.Exp(-a.cutDepth()/2), min(a.base, slowestInRow)))
 		a.trust = max(leastTrust, a.trust/2)
 		return
 	}
-	live := max(sent-max(a.liveAt, a.rowAt)-a.idle, 0) // liveAt is earlier where growth began with a lead
-	once := counted * live
-	if a.dead > max(a.period, a.settled()) && a.rowAt-a.born > a.dead {
+	live := max(sent-max(a.resumedAt, a.rowAt)-a.idle, 0) // liveAt is earlier where growth began with a lead
+	once := rowTimes * live
+	if a.lastRow > max(a.period, a.settled()) && a.rowAt-a.born > a.lastRow {
 		once = 0 // an outage: a window would have shown itself before
 	}
-	t := live + min(a.dead, max(2*a.deadThen, 2/rate, once))
-	served := (a.accepted + a.void + a.trust) / (t + a.trust/rate)
+	t := live + min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
+	served := (a.accepted + a.failed + a.trust) / (t + a.trust/rate)
 	if a.accepted < leastTrust {
 		a.trust = max(leastTrust, a.trust/2)
 	} else {
 		a.trust = min(mostTrust, a.trust+a.accepted)
 	}
-	a.reached = rate
-	a.fall(max(min(served, rate)*math.Exp(-a.gentle()), slowest))
+	a.rowRate = rate
+	a.fall(max(min(served, rate)*math.Exp(-a.cutDepth()), slowest))
 	a.cut(s)
 }
 
 // fall sets base to what a refusal made of it. Requests that were served at a higher rate
 // say less of the limit, so the number that T may span falls with the root of base.
 func (a *Adaptive) fall(to float64) {
-	a.total *= min(1, math.Sqrt(to/a.floor))
-	a.floor = to
+	a.evidence *= min(1, math.Sqrt(to/a.base))
+	a.base = to
 }
 
 // resume ends a row of refusals: the first that was served after it left at sent.
 func (a *Adaptive) resume(sent float64) {
-	a.caught = 0
-	if a.level.policy > 0 && a.total+a.first.served == 0 { // others took all that was there
-		a.floor = max(min(a.floor, 1/sent), slowest)
+	a.resumeRate = 0
+	if a.level.policy > 0 && a.evidence+a.first.served == 0 { // others took all that was there
+		a.base = max(min(a.base, 1/sent), slowest)
 	}
 	if a.refused > 1 {
-		a.caught = a.felt(sent)
+		a.resumeRate = a.felt(sent)
 	}
-	a.deadThen, a.dead = a.dead, max(sent-a.rowAt-a.idle, 0)
-	a.refused, a.liveAt, a.idle = 0, sent, 0
-	if a.dead >= shut/a.floor && a.opens(a.opening(sent)) && a.every > max(a.dead, a.settled()/2) {
+	a.rowBefore, a.lastRow = a.lastRow, max(sent-a.rowAt-a.idle, 0)
+	a.refused, a.resumedAt, a.idle = 0, sent, 0
+	if a.lastRow >= longRow/a.base && a.opens(a.opening(sent)) && a.every > max(a.lastRow, a.settled()/2) {
 		a.spread()
 		return
 	}
 	// T is no shorter than this, however young the estimate was when the row began. All whom a
 	// window shuts out see the same rows, so it is alike for them where rows repeat.
-	repeats := min(a.dead, 2*a.deadThen)
-	a.period = max(a.period, min(max(a.dead/2, repeats), max(a.settled(), repeats), longest))
+	repeats := min(a.lastRow, 2*a.rowBefore)
+	a.period = max(a.period, min(max(a.lastRow/2, repeats), max(a.settled(), repeats), longestT))
 }
 
 // opening returns between which instants the limit opened again, when what left at sent is
 // the first that was served.
 func (a *Adaptive) opening(sent float64) (from, to float64) {
-	if a.named > a.rowAt && sent >= a.named-leeway {
-		return a.named - leeway, a.named + leeway
+	if a.statedOpening > a.rowAt && sent >= a.statedOpening-openingError {
+		return a.statedOpening - openingError, a.statedOpening + openingError
 	}
 	return a.roundAt - a.rtt, sent
 }
@@ -264,7 +264,7 @@ func (c *cycle) opens(from, to float64) bool {
 	}
 	n := max(1, math.Round((least+most)/2/c.every))
 	every := min(max(c.every, least/n), most/n)
-	if c.every > 0 && n*math.Abs(every-c.every) < phase*c.every && most-least < vague*c.every {
+	if c.every > 0 && n*math.Abs(every-c.every) < mostPhase*c.every && most-least < mostVague*c.every {
 		c.every = every
 		return true
 	}
@@ -276,37 +276,37 @@ func (c *cycle) opens(from, to float64) bool {
 // refused at once, so nothing but a slower growth of those who have more makes them equal:
 // T goes by the root of the root of what was served, from half a window to two.
 func (a *Adaptive) spread() {
-	a.floor = max(a.reached*math.Exp(-a.gentle())*max(1-a.dead/a.every, 0.1), slowest)
-	t := a.every * min(max(math.Pow(a.reached*a.every/windowful, 0.25), 0.5), 2)
-	a.period = min(max(t, shortest), longest)
+	a.base = max(a.rowRate*math.Exp(-a.cutDepth())*max(1-a.lastRow/a.every, 0.1), slowest)
+	t := a.every * min(max(math.Pow(a.rowRate*a.every/windowSpan, 0.25), 0.5), 2)
+	a.period = min(max(t, shortestT), longestT)
 }
 
 // cut begins a new row at floor, or what is as good as one.
 func (a *Adaptive) cut(s float64) {
-	a.rowAt, a.roundAt, a.liveAt, a.last, a.accepted, a.void, a.idle = s, s, s, s, 0, 0, 0
+	a.rowAt, a.roundAt, a.resumedAt, a.last, a.accepted, a.failed, a.idle = s, s, s, s, 0, 0, 0
 	t := min(2*(s-a.born), a.settled())
-	young := span * min(1, math.Pow(a.floor/(lowRate*a.weight()), shrinks))
+	young := span * min(1, math.Pow(a.base/(lowRate*a.weight()), shrinks))
 	if c := a.level.policy; c > 0 { // what is stated need not be felt for, however slow it is
-		young = span * math.Pow(a.floor/(usualPart*c*a.weight()), ofPolicy)
+		young = span * math.Pow(a.base/(policyPart*c*a.weight()), policyPower)
 	}
-	old := min(a.total/proven, longSpan*a.probe()/usualProbe*math.Pow(a.floor/(usual*a.weight()), grows))
-	requests := min(max(a.total, 1), max(young, old))
-	a.period = min(longest, max(t, requests/a.floor, 4*a.rtt, shortest))
+	old := min(a.evidence/longSpanPart, longSpan*a.probe()/usualProbe*math.Pow(a.base/(usualRate*a.weight()), longSpanPower))
+	requests := min(max(a.evidence, 1), max(young, old))
+	a.period = min(longestT, max(t, requests/a.base, 4*a.rtt, shortestT))
 	if a.level.policy > 0 {
-		a.period = max(a.period, requests/a.floor) // longer than longest
+		a.period = max(a.period, requests/a.base) // longer than longest
 	}
 }
 
 // settled is T of an estimate that is no longer young.
 func (a *Adaptive) settled() float64 {
-	return a.probe() * math.Pow(usual*a.weight()/a.floor, bends)
+	return a.probe() * math.Pow(usualRate*a.weight()/a.base, probePower)
 }
 
 // felt is the rate a second at s, as felt without hints.
 func (a *Adaptive) felt(s float64) float64 {
 	if a.refused > 0 {
-		least := min(1/a.probe(), a.floor/8, perRow/max(a.dead, a.roundAt-a.rowAt))
-		return max(a.floor*math.Pow(spacing, float64(a.refused-1)), least, min(a.floor, seldom))
+		least := min(1/a.probe(), a.base/8, triesPerRow/max(a.lastRow, a.roundAt-a.rowAt))
+		return max(a.base*math.Pow(rowSpacing, float64(a.refused-1)), least, min(a.base, slowestInRow))
 	}
 	u := a.elapsed(s) / a.period
 	const bend = 1 + (4*math.Ln2-growthPerT)/(2*steep) // where ψ' = G + 2 steep (u-1) reaches 4 doublings
@@ -315,9 +315,9 @@ func (a *Adaptive) felt(s float64) float64 {
 		v := min(u, bend)
 		psi += steep * ((v-1)*(v-1) + 2*(u-v)*(bend-1))
 	}
-	rate := a.floor * math.Exp(min(psi, 50))
-	if a.caught > 0 && a.accepted < 25 { // beyond, catch^accepted is as good as endless
-		rate = min(rate, a.caught*math.Pow(catch, a.accepted))
+	rate := a.base * math.Exp(min(psi, 50))
+	if a.resumeRate > 0 && a.accepted < 25 { // beyond, catch^accepted is as good as endless
+		rate = min(rate, a.resumeRate*math.Pow(catchUp, a.accepted))
 	}
 	return rate
 }
@@ -326,13 +326,13 @@ func (a *Adaptive) felt(s float64) float64 {
 // the time so far in intervals of the policy. Scaled by 1/f it is as it was. When a row began
 // stays, as what left before it does not end it.
 func (a *Adaptive) scale(s, f float64) {
-	a.floor = min(max(a.floor*f, slowest), fastest)
-	times := [...]*float64{&a.liveAt, &a.born, &a.rowAt}
+	a.base = min(max(a.base*f, slowest), fastest)
+	times := [...]*float64{&a.resumedAt, &a.born, &a.rowAt}
 	row := len(times) - min(a.refused, 1)
 	for _, x := range times[:row] {
 		*x = s - (s-*x)/f
 	}
-	for _, x := range [...]*float64{&a.idle, &a.dead, &a.deadThen, &a.period} {
+	for _, x := range [...]*float64{&a.idle, &a.lastRow, &a.rowBefore, &a.period} {
 		*x /= f
 	}
 }
@@ -340,15 +340,15 @@ func (a *Adaptive) scale(s, f float64) {
 // elapsed is the time since the last row in which the rate was the limit, at most twice what
 // the requests served since would have taken at base: while the rate comes back, base does not bind.
 func (a *Adaptive) elapsed(s float64) float64 {
-	lead := max(a.rowAt-a.liveAt, 0)
-	live := s - max(a.liveAt, a.rowAt) - a.idle
-	return max(lead+min(live, 2*(a.accepted+1)/a.floor), 0)
+	lead := max(a.rowAt-a.resumedAt, 0)
+	live := s - max(a.resumedAt, a.rowAt) - a.idle
+	return max(lead+min(live, 2*(a.accepted+1)/a.base), 0)
 }
 
 // gentle is how deep an ordinary cut is: L for a Weight of 1. With w times the
 // requests there are w times the throttled answers, so each cuts by L/w and
 // rates per weight behave like those of ordinary clients.
-func (a *Adaptive) gentle() float64 { return min(gentle/a.weight(), deepest) }
+func (a *Adaptive) cutDepth() float64 { return min(usualCut/a.weight(), deepestCut) }
 
 // first bounds what an Adaptive has in flight before anything is known of the limit.
 // Hundreds of workers that wake together are not to be refused all at once when they
@@ -362,9 +362,9 @@ type first struct {
 }
 
 const (
-	doubling = 0.35 // seconds, up to
-	early    = 7.0  // in flight beyond what has been served, and then
-	slower   = 2.0  // seconds
+	doubling      = 0.35 // seconds, up to
+	earlyFlight   = 7.0  // in flight beyond what has been served, and then
+	laterDoubling = 2.0  // seconds
 )
 
 // next returns the earliest instant for the next start beside flying others; hints allow
@@ -382,9 +382,9 @@ func (f *first) next(flying int, lead, policy, rtt float64) float64 {
 	switch beyond := float64(flying) - most; {
 	case beyond <= 0:
 		return least
-	case beyond <= early:
+	case beyond <= earlyFlight:
 		return max(least, f.began+doubling*math.Log2(beyond+1))
 	default:
-		return max(least, f.began+doubling*math.Log2(early+1)+slower*math.Log2((beyond+1)/(early+1)))
+		return max(least, f.began+doubling*math.Log2(earlyFlight+1)+laterDoubling*math.Log2((beyond+1)/(earlyFlight+1)))
 	}
 }

@@ -25,7 +25,7 @@ func (b *bucket) take(s float64) Verdict {
 func known(rate, trust float64) *Adaptive {
 	a := &Adaptive{Blind: true}
 	a.begin(at(0))
-	a.on, a.floor, a.trust, a.born = true, rate, trust, -longest
+	a.on, a.base, a.trust, a.born = true, rate, trust, -longestT
 	a.cut(0)
 	a.settle(0)
 	return a
@@ -84,14 +84,14 @@ func TestEstimateMeasuresTheLimit(t *testing.T) {
 					if a.rowAt != row {
 						rows, row = rows+1, a.rowAt
 					}
-					if math.Abs(a.floor/rate-1) < 0.1 && math.IsInf(found, 1) {
+					if math.Abs(a.base/rate-1) < 0.1 && math.IsInf(found, 1) {
 						found = s
 						if off > 1 && rows > 12 {
 							t.Errorf("%s: found after %d rows of refusals, want a dozen at most", name, rows)
 						}
 					}
 					if s > 1800 {
-						sum, n = sum+a.floor, n+1
+						sum, n = sum+a.base, n+1
 					}
 				})
 				if most := map[bool]float64{true: 20, false: 720}[off > 1]; found > most {
@@ -140,8 +140,8 @@ func TestEstimateOfARow(t *testing.T) {
 		a.period = 1e9 // no growth
 		served(a, c.n, 0, c.seconds)
 		step(a, c.seconds, Throttled)
-		if want := c.want * math.Exp(-gentle); math.Abs(a.floor/want-1) > 0.001 || math.Abs(a.trust-c.wantTrusted) > 0.001 {
-			t.Errorf("%s: base %.4f, trust %.4g; want %.4f, %.4g", c.name, a.floor, a.trust, want, c.wantTrusted)
+		if want := c.want * math.Exp(-usualCut); math.Abs(a.base/want-1) > 0.001 || math.Abs(a.trust-c.wantTrusted) > 0.001 {
+			t.Errorf("%s: base %.4f, trust %.4g; want %.4f, %.4g", c.name, a.base, a.trust, want, c.wantTrusted)
 		}
 	}
 }
@@ -158,10 +158,10 @@ func TestARowIsTimeIfRepeated(t *testing.T) {
 		{60, 0, 600, 600 + 60},
 	} {
 		a := known(10, 3)
-		a.period, a.dead, a.deadThen, a.accepted = 1e9, c.dead, c.then, 5
+		a.period, a.lastRow, a.rowBefore, a.accepted = 1e9, c.dead, c.then, 5
 		step(a, c.live, Throttled)
-		if want := (5 + 3) / (c.want + 0.3) * math.Exp(-gentle); math.Abs(a.floor/min(want, 10*math.Exp(-gentle))-1) > 0.001 {
-			t.Errorf("a row of %v s, %v s the one before, %v s of service: base %.4f, want %.4f", c.dead, c.then, c.live, a.floor, want)
+		if want := (5 + 3) / (c.want + 0.3) * math.Exp(-usualCut); math.Abs(a.base/min(want, 10*math.Exp(-usualCut))-1) > 0.001 {
+			t.Errorf("a row of %v s, %v s the one before, %v s of service: base %.4f, want %.4f", c.dead, c.then, c.live, a.base, want)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestOutageAndWindowFromRowToRow(t *testing.T) {
 		return Served
 	}, func(s float64, v Verdict) {
 		if s > 3600 {
-			sum, n = sum+a.floor, n+1
+			sum, n = sum+a.base, n+1
 			if v == Served {
 				served++
 			}
@@ -217,17 +217,17 @@ func TestARowBacksOffAndComesBack(t *testing.T) {
 	served(a, 100, 0, 10)
 	step(a, 10, Throttled)
 	a.period = 1e9
-	base := a.floor
+	base := a.base
 	for i := range 20 {
 		s := 11 + float64(i)
-		want := max(a.floor*math.Pow(0.6, float64(i)), 1.0/60)
+		want := max(a.base*math.Pow(0.6, float64(i)), 1.0/60)
 		if got := a.rate(s); math.Abs(got/want-1) > 1e-9 {
 			t.Errorf("after %d refusals the rate is %.4f, want %.4f", i+1, got, want)
 		}
 		step(a, s, Throttled)
 	}
-	if want := base * math.Exp(-20*gentle/2); math.Abs(a.floor/want-1) > 1e-9 {
-		t.Errorf("20 further refusals make base %.4f of %.4f, want %.4f", a.floor, base, want)
+	if want := base * math.Exp(-20*usualCut/2); math.Abs(a.base/want-1) > 1e-9 {
+		t.Errorf("20 further refusals make base %.4f of %.4f, want %.4f", a.base, base, want)
 	}
 	if a.trust != leastTrust {
 		t.Errorf("after 20 further refusals the trust is %v, want %v", a.trust, leastTrust)
@@ -235,22 +235,22 @@ func TestARowBacksOffAndComesBack(t *testing.T) {
 	for i := range 8 {
 		s := 40 + float64(i)
 		step(a, s, Served)
-		want := min(math.Pow(3, float64(i+1))/60, a.floor)
+		want := min(math.Pow(3, float64(i+1))/60, a.base)
 		if got := a.rate(s); math.Abs(got/want-1) > 1e-6 {
 			t.Errorf("%d served after the row: rate %.4f, want %.4f", i+1, got, want)
 		}
 	}
 	// However long it lasts, a row alone makes none slower than one in 20 minutes,
 	// so that an outage of a day is over that soon; one that is slower stays as it is.
-	for _, c := range []struct{ rate, want float64 }{{1, seldom}, {2 * seldom, seldom}, {slowest, slowest}} {
+	for _, c := range []struct{ rate, want float64 }{{1, slowestInRow}, {2 * slowestInRow, slowestInRow}, {slowest, slowest}} {
 		a = known(c.rate, 3)
 		step(a, 1, Throttled)
-		base := a.floor
+		base := a.base
 		for i := range 1000 {
 			step(a, 2+float64(i), Throttled)
 		}
-		if want := min(c.want, base); a.rate(1100) != want || a.floor != want {
-			t.Errorf("after 1000 refusals of %v a second the rate is %v and base %v, want %v", c.rate, a.rate(1100), a.floor, want)
+		if want := min(c.want, base); a.rate(1100) != want || a.base != want {
+			t.Errorf("after 1000 refusals of %v a second the rate is %v and base %v, want %v", c.rate, a.rate(1100), a.base, want)
 		}
 	}
 }
@@ -274,26 +274,26 @@ func TestBlockedTimeDoesNotGrow(t *testing.T) {
 // twelfth of what was served, 90 at most at the usual rate, fewer for slow clients.
 func TestPeriod(t *testing.T) {
 	for _, c := range []struct{ rate, age, total, want float64 }{
-		{usual, 1e6, 3, 60},
-		{32 * usual, 1e6, 3, 30},
-		{usual / 32, 1e6, 1, 120},
-		{usual, 10, 3, 20},
-		{usual, 1, 1, 2},
-		{usual, 0.1, 0, 1 / usual},
-		{usual, 0.1, 5, 5 / usual},
-		{usual, 0.1, 20, 20 / usual},
-		{usual, 0.1, 400, span / usual},
-		{4 * usual, 0.1, 400, span / 4 / usual},
-		{usual / 32, 0.1, 100, span * math.Pow(usual/32/lowRate, shrinks) * 32 / usual},
-		{usual, 0.1, 960, 80 / usual},
-		{usual, 0.1, 5000, longSpan / usual},
-		{4 * usual, 0.1, 5000, longSpan * math.Pow(4, grows) / 4 / usual},
-		{usual / 32, 0.1, 240, 20 * 32 / usual},
-		{usual / 32, 0.1, 5000, longSpan * math.Pow(32, 1-grows) / usual},
-		{slowest, 1e6, 100, longest},
+		{usualRate, 1e6, 3, 60},
+		{32 * usualRate, 1e6, 3, 30},
+		{usualRate / 32, 1e6, 1, 120},
+		{usualRate, 10, 3, 20},
+		{usualRate, 1, 1, 2},
+		{usualRate, 0.1, 0, 1 / usualRate},
+		{usualRate, 0.1, 5, 5 / usualRate},
+		{usualRate, 0.1, 20, 20 / usualRate},
+		{usualRate, 0.1, 400, span / usualRate},
+		{4 * usualRate, 0.1, 400, span / 4 / usualRate},
+		{usualRate / 32, 0.1, 100, span * math.Pow(usualRate/32/lowRate, shrinks) * 32 / usualRate},
+		{usualRate, 0.1, 960, 80 / usualRate},
+		{usualRate, 0.1, 5000, longSpan / usualRate},
+		{4 * usualRate, 0.1, 5000, longSpan * math.Pow(4, longSpanPower) / 4 / usualRate},
+		{usualRate / 32, 0.1, 240, 20 * 32 / usualRate},
+		{usualRate / 32, 0.1, 5000, longSpan * math.Pow(32, 1-longSpanPower) / usualRate},
+		{slowest, 1e6, 100, longestT},
 	} {
 		a := known(c.rate, leastTrust)
-		a.born, a.rtt, a.total = 1e7-c.age, 0, c.total
+		a.born, a.rtt, a.evidence = 1e7-c.age, 0, c.total
 		if a.cut(1e7); math.Abs(a.period/c.want-1) > 1e-6 {
 			t.Errorf("rate %.4f, age %v s, %v served: T is %.3f s, want %.3f", c.rate, c.age, c.total, a.period, c.want)
 		}
@@ -302,9 +302,9 @@ func TestPeriod(t *testing.T) {
 
 // A Probe that finds rises sooner does so in the long run, too.
 func TestPeriodOfAShortProbe(t *testing.T) {
-	for _, rate := range []float64{usual / 32, usual, 100 * usual} {
+	for _, rate := range []float64{usualRate / 32, usualRate, 100 * usualRate} {
 		young, old := known(rate, leastTrust), known(rate, leastTrust)
-		young.Probe, young.total, old.Probe, old.total = 5*time.Second, 100, 5*time.Second, 1e6
+		young.Probe, young.evidence, old.Probe, old.evidence = 5*time.Second, 100, 5*time.Second, 1e6
 		young.cut(1e7)
 		if old.cut(1e7); old.period > 1.01*young.period {
 			t.Errorf("rate %.4f: T is %.2f s, want %.2f as of an estimate that is not old", rate, old.period, young.period)
@@ -331,11 +331,11 @@ func TestGiveBackOfTheEstimate(t *testing.T) {
 // A lead of growth, as on leaving the level, is no time in which nothing was served.
 func TestALeadIsNoTime(t *testing.T) {
 	a := known(10, 3)
-	a.liveAt = -1000
+	a.resumedAt = -1000
 	a.period = 1e9
 	served(a, 100, 0, 10)
-	if step(a, 10, Throttled); a.floor < 9 {
-		t.Errorf("base %.2f, want about 10: the lead was counted", a.floor)
+	if step(a, 10, Throttled); a.base < 9 {
+		t.Errorf("base %.2f, want about 10: the lead was counted", a.base)
 	}
 }
 
@@ -377,7 +377,7 @@ func TestWhatRemainsMisleads(t *testing.T) {
 func TestRestoredIsTrusted(t *testing.T) {
 	var a Adaptive
 	a.Restore(at(0), Learnt{At: at(0), Rate: 10})
-	if step(&a, 1, Throttled); a.floor < 1 {
-		t.Errorf("base %.4f after one refusal, want one a second at least", a.floor)
+	if step(&a, 1, Throttled); a.base < 1 {
+		t.Errorf("base %.4f after one refusal, want one a second at least", a.base)
 	}
 }

@@ -82,7 +82,7 @@ func (a *Adaptive) Learn(now time.Time, o Outcome) {
 	if !a.began {
 		a.begin(now)
 	}
-	a.excuse(now.Sub(a.base).Seconds(), &o)
+	a.excuse(now.Sub(a.epoch).Seconds(), &o)
 	a.learn(now, o)
 }
 

@@ -23,7 +23,7 @@ type kept struct {
 	full          int                    // groups so far, but the last
 	filled        float64                // of the last
 	sure          int                    // refusals that it explained, less what contradicted
-	other         float64                // when what remains last was not what it has
+	mismatchAt    float64                // when what remains last was not what it has
 	agrees        bool                   // that was a window ago, and most of the quota was used since
 	holds         bool                   // it is kept to
 	round         float64                // what was sent before, and refused, is of the refusals so far
@@ -57,7 +57,7 @@ func (k *kept) follow(quota, length, rtt float64) {
 	}
 	old := *k
 	of, _ := old.size()
-	*k = kept{quota: quota, length: length, long: length + rtt/4, sure: old.sure, other: old.other, agrees: old.agrees, holds: old.holds, round: old.round}
+	*k = kept{quota: quota, length: length, long: length + rtt/4, sure: old.sure, mismatchAt: old.mismatchAt, agrees: old.agrees, holds: old.holds, round: old.round}
 	for i := max(old.full-groups, 0); i < old.full; i++ {
 		k.start(old.ends[i%len(k.ends)], of)
 	}
@@ -171,8 +171,8 @@ func (k *kept) told(s, sent, counted float64, alone bool) {
 	switch {
 	case counted <= 0:
 	case !alone || counted < least || counted > most:
-		k.other, k.agrees = s, false
-	case counted >= nearly*k.quota-atRest && s-k.other >= k.length:
+		k.mismatchAt, k.agrees = s, false
+	case counted >= nearly*k.quota-atRest && s-k.mismatchAt >= k.length:
 		k.agrees = true
 	}
 }
@@ -189,7 +189,7 @@ func (k *kept) refused(s, sent, after, cost float64) {
 		k.sure++
 	default:
 		k.sure--
-		k.other, k.agrees = s, false
+		k.mismatchAt, k.agrees = s, false
 	}
 	switch {
 	case after <= 0:

@@ -27,10 +27,10 @@ func (a *Adaptive) Learnt(now time.Time) Learnt {
 	rate := a.level.theta // at the level that is aimed for
 	if !a.level.on {
 		// Time in which nothing waits does not count.
-		rate = a.rate(min(now.Sub(a.base), a.next).Seconds())
+		rate = a.rate(min(now.Sub(a.epoch), a.next).Seconds())
 	}
 	if !a.level.on && a.refused > 0 { // not how often it asks whether the server is back
-		rate = a.floor
+		rate = a.base
 	}
 	return Learnt{At: now, Rate: rate * a.costs.unit()}
 }
@@ -47,11 +47,11 @@ func (a *Adaptive) Restore(now time.Time, l Learnt) {
 	}
 	a.begin(now)
 	a.on, a.restored = true, true
-	a.born = -longest // it has learnt before
-	a.floor, a.trust = min(max(l.Rate, slowest), fastest), leastTrust
+	a.born = -longestT // it has learnt before
+	a.base, a.trust = min(max(l.Rate, slowest), fastest), leastTrust
 	a.cut(0)
 	u := min(age.Seconds()/a.period, 2)
-	a.liveAt = -u * a.period
-	a.floor *= a.floor / a.rate(0) // so that the rate is now what it was
+	a.resumedAt = -u * a.period
+	a.base *= a.base / a.rate(0) // so that the rate is now what it was
 	a.settle(0)
 }

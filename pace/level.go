@@ -29,23 +29,23 @@ import "math"
 // What remains is not acted on where it is too late or says too little: see misled;
 // nor after a refusal by another limit: see elsewhere. The rows of refusals of estimate bound theta.
 type level struct {
-	on      bool
-	fed     bool    // something was served since
-	free    bool    // the last start had not waited for the rate
-	weight  float64 // of the Adaptive
-	burst   bool    // of the Adaptive
-	theta   float64 // the rate at r = h, a second
-	grownAt float64
-	even    float64 // mean seconds from start to start
-	cutAt   float64
-	depth   float64 // of the last cut, natural logarithm
-	served  float64 // since the last cut
-	row     int     // refusals since anything was served
-	before  float64 // theta at the first of them
+	on          bool
+	anyServed   bool    // something was served since
+	freeStart   bool    // the last start had not waited for the rate
+	weight      float64 // of the Adaptive
+	burst       bool    // of the Adaptive
+	theta       float64 // the rate at r = h, a second
+	grownAt     float64
+	meanGap     float64 // mean seconds from start to start
+	cutAt       float64
+	depth       float64 // of the last cut, natural logarithm
+	served      float64 // since the last cut
+	row         int     // refusals since anything was served
+	thetaBefore float64 // theta at the first of them
 
 	r, low, swing float64 // last seen, its trough, its swing
 	seenAt        float64 // an answer
-	gap           float64 // seconds from the one before to it
+	answerGap     float64 // seconds from the one before to it
 	toldAt        float64 // an answer with a hint
 	h             float64
 
@@ -53,41 +53,41 @@ type level struct {
 	windows
 	leaps leaps
 	divided
-	dry     float64 // the longest that refusals went on, or said that they would, seconds
-	met     bool    // something was refused
-	policy  float64 // limit over window as the server states it, a second
-	quota   float64 // the limit as stated
-	length  float64 // the window as stated
-	round   float64 // what was in flight when the first of it was answered
-	roundAt float64 // when that was
-	company company
-	kept    kept
+	longestRefusal float64 // the longest that refusals went on, or said that they would, seconds
+	anyRefused     bool    // something was refused
+	policy         float64 // limit over window as the server states it, a second
+	quota          float64 // the limit as stated
+	length         float64 // the window as stated
+	roundFlight    float64 // what was in flight when the first of it was answered
+	roundAt        float64 // when that was
+	company        company
+	kept           kept
 }
 
 const (
-	smallest   = 3.0   // h at least
-	widest     = 128.0 // h at most,
-	widestPart = 300.0 // and where a share is stated
-	memory     = 60.0  // seconds over which a swing is forgotten
-	firstSwing = 6.0
-	rushTrips  = 100.0  // round trips for which a swing of before it paced is remembered, when more was in flight
-	patient    = 3660.0 // seconds: no window is waited out for longer at a time
-	believed   = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
-	away       = 7      // refusals in a row, after which the server is taken to be away
-	growth     = 0.07   // g at most, a second
-	kappa      = 0.4
-	filled     = 0.2  // growth with an answer that sees the bucket full,
-	climb      = 1.0  // and at most so much a second
-	rising     = 0.4  // growth with an answer that sees a low level stand still
-	apart      = 8    // h is at most this part of a stated policy,
-	leastApart = 2.0  // or so much
-	short      = 10.0 // seconds
-	few        = 12.0 // requests in a stated policy, of which what remains says too little
-	fresh      = 20.0 // times in a window answers must be able to come, that what remains is acted on,
-	aged       = 15.0 // and, once it is;
-	opened     = 10.0 // where it is known what the limit is,
-	old        = 4.0  // and, once it is acted on
-	briefest   = 3.0  // seconds: shorter windows are not known by resets in whole seconds
+	smallest          = 3.0   // h at least
+	widest            = 128.0 // h at most,
+	widestPart        = 300.0 // and where a share is stated
+	swingMemory       = 60.0  // seconds over which a swing is forgotten
+	firstSwing        = 6.0
+	rushTrips         = 100.0  // round trips for which a swing of before it paced is remembered, when more was in flight
+	longestLook       = 3660.0 // seconds: no window is waited out for longer at a time
+	hintsKept         = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
+	away              = 7      // refusals in a row, after which the server is taken to be away
+	mostGrowth        = 0.07   // g at most, a second
+	kappa             = 0.4
+	fullRise          = 0.2  // growth with an answer that sees the bucket full,
+	mostFullRise      = 1.0  // and at most so much a second
+	smallRise         = 0.4  // growth with an answer that sees a low level stand still
+	quotaPerH         = 8    // h is at most this part of a stated policy,
+	leastQuotaH       = 2.0  // or so much
+	shortWindow       = 10.0 // seconds
+	fewRequests       = 12.0 // requests in a stated policy, of which what remains says too little
+	answersPer        = 20.0 // times in a window answers must be able to come, that what remains is acted on,
+	answersPerOn      = 15.0 // and, once it is;
+	answersPerKnown   = 10.0 // where it is known what the limit is,
+	answersPerKnownOn = 4.0  // and, once it is acted on
+	briefest          = 3.0  // seconds: shorter windows are not known by resets in whole seconds
 )
 
 // rate is the rate a second at s, with flying requests in flight.
@@ -111,7 +111,7 @@ func (l *level) rate(s float64, flying int) float64 {
 		}
 		f = math.Exp(min(30, (r-l.h)/l.h))
 	}
-	if long := l.ends.ahead; f > 1 && long > 0 {
+	if long := l.ends.longestAfter; f > 1 && long > 0 {
 		return min(l.theta*f, max(l.theta, l.r/long), fastest)
 	}
 	return min(l.theta*f, fastest)
@@ -126,12 +126,12 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	switch {
 	case policy || h.Remaining.OK:
 		l.toldAt = s
-	case o.Verdict == Served && l.toldAt > 0 && s-l.toldAt > min(max(l.length, believed), 86400):
+	case o.Verdict == Served && l.toldAt > 0 && s-l.toldAt > min(max(l.length, hintsKept), 86400):
 		if l.on {
 			l.company = company{best: l.company.best}
 			a.leaveLevel(s)
 		}
-		*l, a.period = level{theta: l.theta}, min(a.period, longest)
+		*l, a.period = level{theta: l.theta}, min(a.period, longestT)
 	}
 	if !policy {
 		return
@@ -157,16 +157,16 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		return true
 	}
 	if l.elsewhere(a, o) {
-		l.met = true
+		l.anyRefused = true
 		if l.on {
 			a.leaveLevel(s)
 		}
 		return false
 	}
 	l.look(a, s, sent, o)
-	l.dry = max(l.dry, a.dead)
+	l.longestRefusal = max(l.longestRefusal, a.lastRow)
 	if o.Verdict == Throttled {
-		l.dry = max(l.dry, o.After.Seconds())
+		l.longestRefusal = max(l.longestRefusal, o.After.Seconds())
 	}
 	if l.window {
 		l.apportion(a.flying, o)
@@ -186,7 +186,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
 			return false // the server is away, or as good as that
 		}
-		if a.on && a.dead > sustained && s-a.liveAt < counted*a.dead && l.length == 0 && l.resetAt == 0 && !l.alone() {
+		if a.on && a.lastRow > sustained && s-a.resumedAt < rowTimes*a.lastRow && l.length == 0 && l.resetAt == 0 && !l.alone() {
 			return false // what remains does not tell when it comes back, as in a window
 		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
@@ -202,7 +202,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 // look takes in what an answer shows.
 func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	dt, seen, unit := max(s-l.seenAt, 0), l.seenAt, a.costs.unit()
-	l.seenAt, l.gap = s, dt
+	l.seenAt, l.answerGap = s, dt
 	remaining := o.Hints.Remaining
 	// Neither is a fixed window that gives back before it ends, nor one that ends
 	// later than it is long, as two counters do.
@@ -213,7 +213,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	l.reset(a.rtt, s, sent, rose, o)
 	switch {
 	case o.Verdict == Throttled:
-		l.r, l.met = 0, true
+		l.r, l.anyRefused = 0, true
 	case remaining.OK:
 		r := l.shown
 		if l.swing == 0 { // the first seen
@@ -224,7 +224,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		}
 		l.top(r, l.on)
 		l.r = r
-		fade := memory / (memory + dt)
+		fade := swingMemory / (swingMemory + dt)
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
 		l.swing = max(l.swing*fade, r-l.low)
 	}
@@ -234,16 +234,16 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	most = widest
 	if a.share.agreed > 0 { // theta is drawn to it, and does not fall while a wide swing lasts
-		most, l.ends.ahead = widestPart, 0 // and no log, which gives nothing back for long, states one
+		most, l.ends.longestAfter = widestPart, 0 // and no log, which gives nothing back for long, states one
 	}
 	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {
-		l.h = min(l.h, max(l.deep()/apart, leastApart))
+		l.h = min(l.h, max(l.deep()/quotaPerH, leastQuotaH))
 	}
 	if l.tiny {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
 	}
-	l.late = 0.02 * (1 + o.Request.Luck.Unit(3))
+	l.returnDelay = 0.02 * (1 + o.Request.Luck.Unit(3))
 }
 
 // turnOn begins to pace.
@@ -255,7 +255,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	switch {
 	case a.refused > 0:
-		l.theta = a.floor
+		l.theta = a.base
 	case a.on:
 		l.theta = a.rate(s)
 	default: // rows of refusals measure the rate as without hints
@@ -263,14 +263,14 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 		a.begins(s, l.theta)
 	}
 	a.refused, l.row = 0, 0
-	l.fed = o.Verdict == Served
+	l.anyServed = o.Verdict == Served
 	l.on, a.restored = true, false
 	l.theta = max(l.theta, l.floor())
 	l.weight, l.burst = a.weight(), a.Burst
-	l.swing = max(l.swing*min(1, rushTrips*a.rtt/memory), min(l.swing, firstSwing))
-	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.gentle()
+	l.swing = max(l.swing*min(1, rushTrips*a.rtt/swingMemory), min(l.swing, firstSwing))
+	l.grownAt, l.cutAt, l.served, l.depth = s, s, 0, a.cutDepth()
 	a.last = s
-	l.even = 1 / l.rate(s, a.flying)
+	l.meanGap = 1 / l.rate(s, a.flying)
 }
 
 // awayFrom leaves a row of refusals to the law without hints, which comes back to
@@ -278,7 +278,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 func (a *Adaptive) awayFrom(s float64) {
 	l := &a.level
 	l.on, a.on = false, true
-	a.floor, a.trust = max(l.before, l.company.best, slowest), leastTrust
+	a.base, a.trust = max(l.thetaBefore, l.company.best, slowest), leastTrust
 	a.cut(s)
 	a.refused = l.row // how long rows are, it knows already
 }
@@ -297,7 +297,7 @@ func (l *level) floor() float64 {
 // too, and yet fall with the rate: were they the same for all, shares would drift.
 func (l *level) grows() float64 {
 	x := l.theta / l.weight
-	return min(growth, kappa*math.Sqrt(usual*x)/4, 0.1*x*math.Pow(x/usual, -0.15))
+	return min(mostGrowth, kappa*math.Sqrt(usualRate*x)/4, 0.1*x*math.Pow(x/usualRate, -0.15))
 }
 
 // grow grows theta by the time since it last did. The time in a fixed window,
@@ -324,25 +324,25 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 			return
 		}
 		if l.row++; l.row == 1 {
-			l.before = l.theta
+			l.thetaBefore = l.theta
 		}
 		l.window = l.window && s < l.resetAt // else no new one has shown itself
-		if l.row >= away && l.fed && !l.window {
+		if l.row >= away && l.anyServed && !l.window {
 			a.awayFrom(s)
 			return
 		}
 		switch {
-		case !l.fed: // it is far too fast, as in a crowd that starts
-			l.depth = deepest
+		case !l.anyServed: // it is far too fast, as in a crowd that starts
+			l.depth = deepestCut
 		case l.served < 10:
-			l.depth = min(deepest, 2*l.depth)
+			l.depth = min(deepestCut, 2*l.depth)
 		default:
-			l.depth = a.gentle()
+			l.depth = a.cutDepth()
 		}
 		a.observe(s, sent, Throttled) // before the cut, which it makes too
 		if !l.window {
 			if l.theta *= math.Exp(-l.depth); a.refused == 1 {
-				l.theta = min(l.theta, a.floor)
+				l.theta = min(l.theta, a.base)
 			}
 			l.theta = max(l.theta, l.floor())
 		}
@@ -351,7 +351,7 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	a.observe(s, sent, Served)
 	l.served++
-	l.fed, l.row = true, 0
+	l.anyServed, l.row = true, 0
 	if !o.Hints.Remaining.OK || l.window {
 		if l.hidden(s, sent, o) {
 			a.leaveLevel(s)
@@ -366,21 +366,21 @@ func (l *level) follow(s, sent float64, flying int) {
 	// Many answers of one round tell the same: share the change among them. By what is
 	// in flight at its end, the last of a large one would count the most.
 	if sent >= l.roundAt {
-		l.roundAt, l.round = s, float64(flying+1)
+		l.roundAt, l.roundFlight = s, float64(flying+1)
 	}
-	flight, full := max(1, l.round/4), l.brim()
+	flight, full := max(1, l.roundFlight/4), l.brim()
 	switch {
-	case full > smallest || l.tiny || l.tops < still:
+	case full > smallest || l.tiny || l.topsInRow < topsToRise:
 		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)
-		if l.r >= full && l.r >= l.h && (l.tiny || l.r > smallest) && !l.free {
-			rise := filled / flight
+		if l.r >= full && l.r >= l.h && (l.tiny || l.r > smallest) && !l.freeStart {
+			rise := fullRise / flight
 			if full > smallest {
-				rise = min(rise, climb*l.gap)
+				rise = min(rise, mostFullRise*l.answerGap)
 			}
 			l.theta *= math.Exp(rise)
 		}
-	case !l.free: // a small bucket that is full looks like a large one that is nearly empty
-		l.theta *= math.Exp(rising / flight)
+	case !l.freeStart: // a small bucket that is full looks like a large one that is nearly empty
+		l.theta *= math.Exp(smallRise / flight)
 	}
 	l.theta = min(max(l.theta, l.floor()), fastest)
 }

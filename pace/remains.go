@@ -93,13 +93,13 @@ const (
 // to wait, and then the first to come takes all there is, and keeps it.
 func (a *Adaptive) divisible() bool {
 	l := &a.level
-	if l.others <= 0 || l.quota == 0 || l.length < short || l.window || l.deep() > l.quota+1 || a.share.agreed > 0 {
+	if l.othersFor <= 0 || l.quota == 0 || l.length < shortWindow || l.window || l.deep() > l.quota+1 || a.share.agreed > 0 {
 		return false
 	}
-	if l.ends.ahead > 0 && l.ends.closed < closedOften && l.seenAt >= l.slides {
+	if l.ends.longestAfter > 0 && l.ends.closed < closedOften && l.seenAt >= l.noWindowUntil {
 		return false // refusals may name when a window ends
 	}
-	return l.quota < forEach*max(l.peers, 1) || l.met && l.dry >= dryPart*l.length
+	return l.quota < forEach*max(l.peers, 1) || l.anyRefused && l.longestRefusal >= dryPart*l.length
 }
 
 // elsewhere reports whether an answer refused while much remained: by another limit, of
@@ -134,16 +134,16 @@ func (a *Adaptive) stale() bool {
 		long, surely = long*deep/l.quota, true
 	}
 	if long == 0 {
-		long = l.proven
+		long = l.provenAhead
 	}
-	most := long / fresh
+	most := long / answersPer
 	switch {
 	case l.known(), surely && l.on:
-		most = long / old
+		most = long / answersPerKnownOn
 	case surely:
-		most = long / opened
+		most = long / answersPerKnown
 	case l.on:
-		most = long / aged
+		most = long / answersPerOn
 	}
 	return long > 0 && a.rtt > most
 }
@@ -151,76 +151,76 @@ func (a *Adaptive) stale() bool {
 // scant reports whether the stated policy is of so few requests, in a window that
 // is not short, that what remains says less than the policy itself.
 func (l *level) scant() bool {
-	least := few
+	least := fewRequests
 	if l.on {
 		least *= 0.7 // the mean cost varies
 	}
-	return l.length > short && l.deep() < least
+	return l.length > shortWindow && l.deep() < least
 }
 
 // divided estimates among how many what remains is divided: how many requests it falls
 // by for each answer of ours. As answers overtake each other, only a new low counts.
 type divided struct {
-	peers  float64 // how many; zero: not known
-	shown  float64 // the last that was shown, own requests since not counted
-	bottom float64 // the lowest
-	ours   float64 // answers since then
-	weight float64 // answers that peers is the mean of
-	brink  float64 // what remained when something was last given back,
-	spent  float64 // and what was charged to own requests since then
-	others int     // answers to come for which others are known to use it too
-	sole   bool    // the last answer was to the only request on its way
-	begun  bool
+	peers       float64 // how many; zero: not known
+	shown       float64 // the last that was shown, own requests since not counted
+	bottom      float64 // the lowest
+	sinceLow    float64 // answers since then
+	weight      float64 // answers that peers is the mean of
+	refillLevel float64 // what remained when something was last given back,
+	spent       float64 // and what was charged to own requests since then
+	othersFor   int     // answers to come for which others are known to use it too
+	sole        bool    // the last answer was to the only request on its way
+	begun       bool
 }
 
 const (
-	odds     = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
-	single   = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
-	shared   = 1.25 // times as much as was charged to own requests is gone, if others use it
-	noticed  = 1000 // answers for which it is remembered that others use it
-	steadied = 8.0  // answers over which that is averaged
+	odds       = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
+	singlePeer = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
+	sharedBy   = 1.25 // times as much as was charged to own requests is gone, if others use it
+	othersKept = 1000 // answers for which it is remembered that others use it
+	steadied   = 8.0  // answers over which that is averaged
 )
 
 // divide updates the estimate by an answer that says r remains, with flying requests in flight,
 // its own among them, which took so much; sole: it was the only one from its start on.
 func (d *divided) divide(r, took float64, flying int, sole bool) {
-	if d.others--; d.sole && sole && r < d.shown-took-0.5 { // by more than this client sent
-		d.others = noticed
+	if d.othersFor--; d.sole && sole && r < d.shown-took-0.5 { // by more than this client sent
+		d.othersFor = othersKept
 	}
 	d.sole = sole
 	d.shown = r
-	if d.spent += took; d.begun && d.brink-r > shared*(d.spent+float64(flying))+1 {
-		d.others = noticed // else the client that sends most of what is sent now would take itself for the only one
+	if d.spent += took; d.begun && d.refillLevel-r > sharedBy*(d.spent+float64(flying))+1 {
+		d.othersFor = othersKept // else the client that sends most of what is sent now would take itself for the only one
 	}
-	d.ours++
+	d.sinceLow++
 	switch {
 	case !d.begun || r > d.bottom+2*float64(flying): // the first, or it was given back
-		d.begun, d.bottom, d.ours = true, r, 0
-		d.brink, d.spent = r, 0
+		d.begun, d.bottom, d.sinceLow = true, r, 0
+		d.refillLevel, d.spent = r, 0
 	case r < d.bottom:
-		d.weight = min(d.weight+d.ours, max(steadied, d.ours))
-		d.peers += ((d.bottom-r)/d.ours - d.peers) * d.ours / d.weight
-		d.bottom, d.ours = r, 0
+		d.weight = min(d.weight+d.sinceLow, max(steadied, d.sinceLow))
+		d.peers += ((d.bottom-r)/d.sinceLow - d.peers) * d.sinceLow / d.weight
+		d.bottom, d.sinceLow = r, 0
 	}
 }
 
 // alone reports whether nobody else uses it; false until that is known. What remains falls by
 // own requests alone on the mean, and did not once fall by more for long.
-func (d *divided) alone() bool { return d.peers > 0 && d.peers < single && d.others <= 0 }
+func (d *divided) alone() bool { return d.peers > 0 && d.peers < singlePeer && d.othersFor <= 0 }
 
 // apportion subtracts from what remains the requests on the way, of all clients that share
 // the window. The server has counted those already that take longer than usual. When fewer
 // are left than odds for each client, each tries for one with the probability of its part:
 // if all tried for the last one, all but one would be refused.
 func (l *level) apportion(flying int, o Outcome) {
-	usually := l.rtt / max(l.even, 1e-9)
+	usually := l.rtt / max(l.meanGap, 1e-9)
 	theirs, each := float64(flying), l.peers
-	if l.met {
+	if l.anyRefused {
 		theirs, each = theirs+1, odds*each
 	}
 	l.r = max(l.r-min(float64(flying), usually)-min(theirs, usually)*max(l.peers-1, 0), 0)
 	if o.Hints.Remaining.OK && o.Verdict == Served {
-		l.pass = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
+		l.passOver = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
 	}
 }
 
@@ -228,7 +228,7 @@ func (l *level) apportion(flying int, o Outcome) {
 // more would be in flight than this client's part of what remains. Where nothing is known to
 // remain, or answers take too long for it to tell, all do.
 func (l *level) fits(s, rtt float64, flying int) bool {
-	if l.met || l.most < 1 || l.length > 0 && rtt > l.length/old || l.resetAt > 0 && l.resetAt-s < rtt {
+	if l.anyRefused || l.most < 1 || l.length > 0 && rtt > l.length/answersPerKnownOn || l.resetAt > 0 && l.resetAt-s < rtt {
 		return true
 	}
 	return float64(flying) < max(1, l.shown/max(1, l.peers))

@@ -24,7 +24,7 @@ func TestReserve(t *testing.T) {
 		a.begin(time.Unix(0, 0))
 		a.share.agreed, a.level.quota, a.level.length = c.share, c.quota, 1
 		for i, r := range []int64{c.high, c.low, c.high} {
-			o := Outcome{Sent: a.base}
+			o := Outcome{Sent: a.epoch}
 			o.Verdict, o.Hints.Remaining = Served, Some(r)
 			a.level.look(a, float64(i)/1e6, float64(i)/1e6, o)
 		}

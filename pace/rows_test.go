@@ -41,8 +41,8 @@ func TestNothingGrowsUntilTheRateIsBack(t *testing.T) {
 			if served++; v == Throttled {
 				served = 0
 			}
-			if rate := c.a.rate(s); served > 0 && served < 60 && c.a.on && c.a.refused == 0 && rate > 1.3*c.a.floor {
-				t.Fatalf("%s: at %.1f s, after %d served, the rate is %.3g a second, and base %.3g", c.name, s, served, rate, c.a.floor)
+			if rate := c.a.rate(s); served > 0 && served < 60 && c.a.on && c.a.refused == 0 && rate > 1.3*c.a.base {
+				t.Fatalf("%s: at %.1f s, after %d served, the rate is %.3g a second, and base %.3g", c.name, s, served, rate, c.a.base)
 			}
 		})
 	}
@@ -54,8 +54,8 @@ func TestLongestT(t *testing.T) {
 	a.Probe = 24 * time.Hour
 	a.cut(0)
 	a.resume(48 * 3600)
-	if a.period > longest {
-		t.Errorf("T is %v s after a row of two days, want %v at most", a.period, longest)
+	if a.period > longestT {
+		t.Errorf("T is %v s after a row of two days, want %v at most", a.period, longestT)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestGrowthTakesRequests(t *testing.T) {
 		{400, 100, 0, 100},
 		{0, 100, 30, 31},
 	} {
-		a.accepted, a.liveAt = c.served, -c.lead
+		a.accepted, a.resumedAt = c.served, -c.lead
 		if got := a.elapsed(c.at); got != c.want {
 			t.Errorf("%v s after a row, %v served at 2/s, with a lead of %v s: %v s of growth, want %v", c.at, c.served, c.lead, got, c.want)
 		}
@@ -101,11 +101,11 @@ func TestPeriodAfterLikeRows(t *testing.T) {
 		{8, 400, 300, 400},
 		{1, 400, 300, 400},
 		{8, 400, 100, 200},
-		{8, 400, 0, 60 * math.Pow(usual/8, bends)},
+		{8, 400, 0, 60 * math.Pow(usualRate/8, probePower)},
 	} {
 		a := known(c.rate, mostTrust)
 		a.cut(1e6)
-		a.dead = c.then
+		a.lastRow = c.then
 		a.resume(1e6 + c.dead)
 		if math.Abs(a.period/c.want-1) > 1e-6 {
 			t.Errorf("%v/s, a row of %v s after one of %v s: T is %.1f s, want %.1f", c.rate, c.dead, c.then, a.period, c.want)
@@ -122,7 +122,7 @@ func TestTriesOfALongRow(t *testing.T) {
 		{3600, 3600, 14, 26},
 	} {
 		a := known(10, mostTrust)
-		a.dead = c.dead
+		a.lastRow = c.dead
 		tries := 0.0
 		ask(a, 0, c.seconds, 0.02, func(float64) Verdict { return Throttled }, func(float64, Verdict) { tries++ })
 		if t.Logf("%v tries in %v s after a row of %v s", tries, c.seconds, c.dead); tries > c.most || tries < c.least {
@@ -134,9 +134,9 @@ func TestTriesOfALongRow(t *testing.T) {
 // Who leaves a row to the law without hints knows still how long rows are.
 func TestRowsAreKnownWithoutTheLevel(t *testing.T) {
 	a := known(10, mostTrust)
-	a.dead, a.deadThen, a.level.before = 3000, 2000, 10
-	if a.awayFrom(100); a.dead != 3000 || a.deadThen != 2000 {
-		t.Errorf("rows of %v s and %v s, want 3000 and 2000", a.dead, a.deadThen)
+	a.lastRow, a.rowBefore, a.level.thetaBefore = 3000, 2000, 10
+	if a.awayFrom(100); a.lastRow != 3000 || a.rowBefore != 2000 {
+		t.Errorf("rows of %v s and %v s, want 3000 and 2000", a.lastRow, a.rowBefore)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestBaseAndPeriodInAWindow(t *testing.T) {
 		a := known(rate, mostTrust)
 		for window := range 4 { // from the start of each to its end, of which the last part is shut
 			open := 600*float64(window) + 600 - shut
-			a.accepted, a.period, a.floor = rate*120, 1e4, rate // little was served
+			a.accepted, a.period, a.base = rate*120, 1e4, rate // little was served
 			a.throttled(open, open)
 			a.roundAt = 600*float64(window+1) - 1 // the last try that was refused
 			a.resume(600 * float64(window+1))
@@ -188,8 +188,8 @@ func TestBaseAndPeriodInAWindow(t *testing.T) {
 	}
 	for _, shut := range []float64{60, 300} {
 		a := base(shut)
-		if want := rate * math.Exp(-gentle) * (1 - shut/600); math.Abs(a.floor/want-1) > 0.03 {
-			t.Errorf("shut for %.0f s of 600: base %.2f, want %.2f a second", shut, a.floor, want)
+		if want := rate * math.Exp(-usualCut) * (1 - shut/600); math.Abs(a.base/want-1) > 0.03 {
+			t.Errorf("shut for %.0f s of 600: base %.2f, want %.2f a second", shut, a.base, want)
 		}
 		if a.period < 600 || a.period > 1200.1 {
 			t.Errorf("shut for %.0f s of 600: T %.0f s, want one to two windows", shut, a.period)

@@ -144,13 +144,13 @@ func TestShortRetryAfter(t *testing.T) {
 			p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(sent), Report: Report{Verdict: Served}})
 		}
 		p.a.rtt = c.latency.Seconds()
-		p.a.floor = 10
+		p.a.base = 10
 		r, _ := p.request()
 		sent := p.now
 		p.now += c.latency
 		p.a.Observe(at(p.now), Outcome{Request: r, Sent: at(sent), Report: Report{Verdict: Throttled, After: c.after}})
-		p.a.floor = 10 // a second, whatever was measured
-		p.a.settle(at(p.now).Sub(p.a.base).Seconds())
+		p.a.base = 10 // a second, whatever was measured
+		p.a.settle(at(p.now).Sub(p.a.epoch).Seconds())
 		p.request()
 		first := p.now
 		p.request()

@@ -50,10 +50,10 @@ func unsureEvery(n, every int, unsure bool) Report {
 
 // A clock that goes back does not make the base to which a client goes back a smaller one.
 func TestBaseWhenTheClockGoesBack(t *testing.T) {
-	a := Adaptive{doubt: doubt{base: 10, since: 86_400}}
-	a.on, a.floor = true, 1
+	a := Adaptive{doubt: doubt{refBase: 10, since: 86_400}}
+	a.on, a.base = true, 1
 	a.goBack(60)
-	if a.floor != 10 || a.doubt.base != 10 {
-		t.Errorf("at %v a second, from a base of %v, want 10 of 10", a.floor, a.doubt.base)
+	if a.base != 10 || a.doubt.refBase != 10 {
+		t.Errorf("at %v a second, from a base of %v, want 10 of 10", a.base, a.doubt.refBase)
 	}
 }

@@ -7,33 +7,33 @@ import (
 
 // buckets holds what a level knows of a limit that is a token bucket.
 type buckets struct {
-	most  float64 // the highest r seen
-	full  float64 // r after one request of a full bucket, as stated
-	tops  int     // answers in a row that saw most, and no more
-	stood int     // answers since most last rose
-	tiny  bool    // the bucket holds no more than most
+	most      float64 // the highest r seen
+	full      float64 // r after one request of a full bucket, as stated
+	topsInRow int     // answers in a row that saw most, and no more
+	sinceRise int     // answers since most last rose
+	tiny      bool    // the bucket holds no more than most
 }
 
 const (
-	still       = 2   // answers in a row that saw most, which rising begins with
-	stands      = 4   // of those, which are believed where more was stated and nobody else uses it
-	surely      = 12  // of those, which say that the bucket holds no more
-	shows       = 4.0 // to the power of 1 + most: answers after which it is small,
-	disbelieved = 100 // and at least so many where more was stated
+	topsToRise       = 2   // answers in a row that saw most, which rising begins with
+	topsBelieved     = 4   // of those, which are believed where more was stated and nobody else uses it
+	topsCertain      = 12  // of those, which say that the bucket holds no more
+	smallAfter       = 4.0 // to the power of 1 + most: answers after which it is small,
+	smallAfterStated = 100 // and at least so many where more was stated
 )
 
 // top takes in r as the most that remained so far, or as seen again; paced: by the level.
 func (b *buckets) top(r float64, paced bool) {
-	b.stood++
+	b.sinceRise++
 	switch {
 	case r > b.most:
-		b.most, b.tops, b.stood, b.tiny = r, 0, 0, false
+		b.most, b.topsInRow, b.sinceRise, b.tiny = r, 0, 0, false
 	case r < b.most:
-		b.tops = 0
+		b.topsInRow = 0
 	default:
-		b.tops++
+		b.topsInRow++
 	}
-	b.tiny = b.tiny || paced && b.most <= smallest && b.tops >= surely
+	b.tiny = b.tiny || paced && b.most <= smallest && b.topsInRow >= topsCertain
 }
 
 // small reports whether the bucket holds no more than 4, as stated, or was seen to hold no
@@ -42,18 +42,18 @@ func (b *buckets) top(r float64, paced bool) {
 func (b *buckets) small() bool {
 	switch {
 	case b.full > 0 && b.full <= smallest:
-		return b.stood >= stands
-	case b.full > 0 && b.most >= 1 && b.stood < disbelieved: // nothing at all is not believed for so long
+		return b.sinceRise >= topsBelieved
+	case b.full > 0 && b.most >= 1 && b.sinceRise < smallAfterStated: // nothing at all is not believed for so long
 		return false
 	}
-	return b.most < smallest && float64(b.stood) >= math.Pow(shows, 1+b.most)
+	return b.most < smallest && float64(b.sinceRise) >= math.Pow(smallAfter, 1+b.most)
 }
 
 // brim returns r after one request of a full bucket: as stated, or the highest seen, whichever
 // is more; the highest seen alone once it was seen several times in a row, if no other client
 // was noticed.
 func (l *level) brim() float64 {
-	if l.tops >= stands && l.others <= 0 {
+	if l.topsInRow >= topsBelieved && l.othersFor <= 0 {
 		return l.most
 	}
 	return max(l.most, l.full)
@@ -61,37 +61,37 @@ func (l *level) brim() float64 {
 
 // windows holds what a level knows of a limit that is a fixed window.
 type windows struct {
-	window   bool    // the limit is one
-	resetAt  float64 // when it ends
-	agreed   float64 // since when resets agree
-	from     float64 // what remained then, or when something was last given back
-	patience float64 // for how long they must, seconds
-	doubt    bool    // a window that refusals named was none
-	slides   float64 // until when the limit is taken for no fixed window
-	proven   float64 // seconds ahead that a reset was told, and came true
-	ended    int     // windows that ended as their reset had said
-	moved    int     // times that the reset moved away before it came, since one came or stood,
-	near     float64 // and how near it was then at the nearest, seconds
-	late     float64 // how long after it to come back, seconds
-	pass     bool    // leave what is left of this window to the others
-	unseen   int     // answers after the end that did not say what remains, in a row
-	rtt      float64 // mean seconds from start to answer
-	ends     ends
+	window        bool    // the limit is one
+	resetAt       float64 // when it ends
+	agreedSince   float64 // since when resets agree
+	startLevel    float64 // what remained then, or when something was last given back
+	mustAgree     float64 // for how long they must, seconds
+	misjudged     bool    // a window that refusals named was none
+	noWindowUntil float64 // until when the limit is taken for no fixed window
+	provenAhead   float64 // seconds ahead that a reset was told, and came true
+	ended         int     // windows that ended as their reset had said
+	moved         int     // times that the reset moved away before it came, since one came or stood,
+	nearest       float64 // and how near it was then at the nearest, seconds
+	returnDelay   float64 // how long after it to come back, seconds
+	passOver      bool    // leave what is left of this window to the others
+	unseen        int     // answers after the end that did not say what remains, in a row
+	rtt           float64 // mean seconds from start to answer
+	ends          ends
 }
 
 const (
-	rush       = 1.0  // seconds in which a window is spent, by a factor of e, at once
-	doubts     = 10.0 // windows, in which none is taken for fixed that was not
-	slack      = 1.1  // seconds: resets come rounded up to whole ones
-	agreement  = 3.0  // seconds for which they agree, at least
-	distant    = 5.0  // seconds to a reset that would be seen to move,
-	fallen     = 0.5  // while so much of the most that remained was used,
-	fellBy     = 8.0  // and so many requests
-	notOpened  = 6    // ends after which little remained, in a row: it was none
-	movedOn    = 4    // times that a reset moves away,
-	farther    = 4.0  // and by which factor, after which it is of a bucket
-	unseenMost = 4    // answers in a row that do not show the new window, after which it is left
-	lastPart   = 0.25 // of what may be no window, for which its last request waits
+	rush         = 1.0  // seconds in which a window is spent, by a factor of e, at once
+	noWindowFor  = 10.0 // windows, in which none is taken for fixed that was not
+	slack        = 1.1  // seconds: resets come rounded up to whole ones
+	agreement    = 3.0  // seconds for which they agree, at least
+	distantReset = 5.0  // seconds to a reset that would be seen to move,
+	fallen       = 0.5  // while so much of the most that remained was used,
+	fellBy       = 8.0  // and so many requests
+	notOpened    = 6    // ends after which little remained, in a row: it was none
+	movedOn      = 4    // times that a reset moves away,
+	farther      = 4.0  // and by which factor, after which it is of a bucket
+	unseenMost   = 4    // answers in a row that do not show the new window, after which it is left
+	lastPart     = 0.25 // of what may be no window, for which its last request waits
 
 	leadOf      = 8.0  // a first flight may be this part of what remains,
 	leadOfQuota = 64.0 // or of the policy, where nothing tells what remains,
@@ -108,7 +108,7 @@ func (l *level) lead(rtt float64) float64 {
 	if l.seenAt > 0 {
 		part = l.shown / leadOf / max(1, l.peers)
 	}
-	if l.met || rtt > leadWithin {
+	if l.anyRefused || rtt > leadWithin {
 		return 0
 	}
 	return min(part, leadMost)
@@ -122,10 +122,10 @@ func (l *level) within(s, at float64) float64 {
 	if !l.on || !l.window || s >= l.resetAt {
 		return at
 	}
-	if look := l.resetAt - lastPart*(l.resetAt-l.agreed); s < look && l.doubtful() {
+	if look := l.resetAt - lastPart*(l.resetAt-l.agreedSince); s < look && l.doubtful() {
 		return max(at, look)
 	}
-	if end := min(l.resetAt, s+min(max(patient, l.proven, l.length), 86400)) + l.late; l.r < 1 || l.pass || at > end {
+	if end := min(l.resetAt, s+min(max(longestLook, l.provenAhead, l.length), 86400)) + l.returnDelay; l.r < 1 || l.passOver || at > end {
 		return end
 	}
 	return at
@@ -144,12 +144,12 @@ func (l *level) sent(took float64) {
 func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	l.rtt = rtt
 	if rose {
-		l.from = l.shown
+		l.startLevel = l.shown
 	}
 	reset, remaining := o.Hints.Reset, o.Hints.Remaining
 	if !reset.OK || l.briefly() {
 		switch {
-		case l.length == 0 || l.ends.ahead > 0 && !l.briefly(): // refusals say when it ends
+		case l.length == 0 || l.ends.longestAfter > 0 && !l.briefly(): // refusals say when it ends
 		case o.Verdict == Throttled:
 			l.leaps.observe(s, sent, 0, l.quota, l.length)
 		case remaining.OK:
@@ -159,7 +159,7 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 		return
 	}
 	if long := reset.V.Seconds(); l.window && rose || l.length > 0 && long > l.length+slack {
-		l.slides = s + doubts*long
+		l.noWindowUntil = s + noWindowFor*long
 	}
 	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
 }
@@ -168,19 +168,19 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 // request served, as a bucket's. They must have agreed for a while, or while much was
 // used; within one window for longer, once that was wrong.
 func (l *level) judge(s, reset float64, served bool) {
-	apart := l.apart()
+	apart := l.tolerance()
 	switch {
-	case s < l.slides:
+	case s < l.noWindowUntil:
 		l.window = false
 		return
 	case math.Abs(reset-l.resetAt) <= apart:
 		l.resetAt = min(l.resetAt, reset)
-		long := s-l.agreed >= max(l.patience, agreement*apart/slack)
+		long := s-l.agreedSince >= max(l.mustAgree, agreement*apart/slack)
 		if long && served {
 			l.moved = 0
 		}
-		used := served && !l.doubt && reset-s > distant && l.from-l.shown >= max(fellBy, l.most*fallen)
-		l.window = l.window || !l.fills(reset-s) && ((served || !l.doubt) && long || used)
+		used := served && !l.misjudged && reset-s > distantReset && l.startLevel-l.shown >= max(fellBy, l.most*fallen)
+		l.window = l.window || !l.fills(reset-s) && ((served || !l.misjudged) && long || used)
 		return
 	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
 		l.moved = 0
@@ -188,26 +188,26 @@ func (l *level) judge(s, reset float64, served bool) {
 			l.ended++
 		}
 		if l.window && served && l.shown >= l.most*fallen {
-			l.proven = max(l.proven, l.resetAt-l.agreed)
+			l.provenAhead = max(l.provenAhead, l.resetAt-l.agreedSince)
 		}
 	case l.window: // it was none
-		l.doubt = l.doubt || served
-		l.window, l.patience = false, min(2*max(l.patience, agreement), 8*agreement)
+		l.misjudged = l.misjudged || served
+		l.window, l.mustAgree = false, min(2*max(l.mustAgree, agreement), 8*agreement)
 	case reset > l.resetAt:
-		if l.moved++; l.moved == 1 || reset-s < l.near {
-			l.near = reset - s
+		if l.moved++; l.moved == 1 || reset-s < l.nearest {
+			l.nearest = reset - s
 		}
 	}
-	l.resetAt, l.agreed, l.from = reset, s, l.shown
+	l.resetAt, l.agreedSince, l.startLevel = reset, s, l.shown
 }
 
 // fills reports whether a reset so far ahead is when a bucket is full: it moved away as more
 // was used.
-func (w *windows) fills(ahead float64) bool { return w.moved >= movedOn && ahead > farther*w.near }
+func (w *windows) fills(ahead float64) bool { return w.moved >= movedOn && ahead > farther*w.nearest }
 
 // apart returns how far from each other two instants may be to count as the same: they come
 // in whole seconds, after a round trip that varies.
-func (l *level) apart() float64 { return slack + l.rtt/4 }
+func (l *level) tolerance() float64 { return slack + l.rtt/4 }
 
 // hidden reports whether the window has ended and answers do not say what remains of the new
 // one: some servers say it only once little remains.
@@ -231,7 +231,7 @@ func (l *level) hidden(s, sent float64, o Outcome) bool {
 func (l *level) beyond(s, k, interval float64) float64 {
 	long := l.length
 	if long == 0 {
-		long = max(l.proven, l.resetAt-l.agreed)
+		long = max(l.provenAhead, l.resetAt-l.agreedSince)
 	}
 	left := l.resetAt - s
 	if !l.on || !l.window || left <= 0 || k <= l.r-1 {
@@ -257,19 +257,19 @@ func (l *level) beyond(s, k, interval float64) float64 {
 // they are.
 func (l *level) doubtful() bool {
 	return l.ended > 0 && l.ended&(l.ended-1) == 0 && l.length == 0 && l.r >= 1 && l.r < 2 &&
-		l.most >= smallest && !l.free && l.alone()
+		l.most >= smallest && !l.freeStart && l.alone()
 }
 
 // ends holds the ends of windows that refusals name by their Retry-After, where the server
 // states no reset.
 type ends struct {
-	at     float64 // the last that was named
-	every  float64 // seconds from one to the next, where no policy states them; zero: not known
-	ahead  float64 // seconds to the end that was named longest before
-	tried  float64 // the end after which something was served
-	opened float64 // the end after which much remained at once, as in a window
-	closed int     // ends in a row after which little remained
-	hit    bool    // a window begins with the first request in it
+	at           float64 // the last that was named
+	every        float64 // seconds from one to the next, where no policy states them; zero: not known
+	longestAfter float64 // seconds to the end that was named longest before
+	triedAt      float64 // the end after which something was served
+	openedAt     float64 // the end after which much remained at once, as in a window
+	closed       int     // ends in a row after which little remained
+	byFirstHit   bool    // a window begins with the first request in it
 }
 
 // guess predicts the end of the window: one length after the last end that a refusal named,
@@ -281,40 +281,40 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	switch {
 	case known:
 		e.at = l.leaps.last(s)
-		e.tried, e.opened, rose = e.at, e.at, false
+		e.triedAt, e.openedAt, rose = e.at, e.at, false
 		if l.window && s < l.resetAt {
 			l.resetAt = e.at + long
 		}
 	case l.leaps.held: // the leaps were those of a log, say, or windows end at another time
-		l.window, *e = false, ends{ahead: e.ahead}
+		l.window, *e = false, ends{longestAfter: e.longestAfter}
 	case l.window && rose:
-		l.window, l.slides = false, s+doubts*long
+		l.window, l.noWindowUntil = false, s+noWindowFor*long
 	}
 	l.leaps.held = known
 	switch {
 	case o.Verdict == Throttled && o.After > 0:
-		e.ahead = max(e.ahead, o.After.Seconds())
-		if end := s + o.After.Seconds(); e.named(end, l.length, l.apart()) && l.window {
-			l.resetAt, l.agreed = end, s
+		e.longestAfter = max(e.longestAfter, o.After.Seconds())
+		if end := s + o.After.Seconds(); e.named(end, l.length, l.tolerance()) && l.window {
+			l.resetAt, l.agreedSince = end, s
 		}
-	case o.Verdict != Served || !o.Hints.Remaining.OK, e.at == 0 || sent < e.at-l.apart(), s < l.slides:
+	case o.Verdict != Served || !o.Hints.Remaining.OK, e.at == 0 || sent < e.at-l.tolerance(), s < l.noWindowUntil:
 	case l.window && s < l.resetAt:
 	default:
-		if e.tried != e.at { // the first answer after it
+		if e.triedAt != e.at { // the first answer after it
 			e.closed++
 			if l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
-				e.opened, e.closed = e.at, 0
+				e.openedAt, e.closed = e.at, 0
 			}
 			l.window = l.window && e.closed < notOpened
 		}
-		e.tried = e.at
-		if long < distant && !known || e.opened != e.at && !l.window {
+		e.triedAt = e.at
+		if long < distantReset && !known || e.openedAt != e.at && !l.window {
 			return
 		}
-		if e.hit {
-			e.at, e.tried, e.opened = sent, sent, sent
+		if e.byFirstHit {
+			e.at, e.triedAt, e.openedAt = sent, sent, sent
 		}
-		l.window, l.agreed = true, s
+		l.window, l.agreedSince = true, s
 		l.resetAt = e.at + long*math.Ceil(max(s-e.at, 1e-9)/long)
 	}
 }
@@ -329,12 +329,12 @@ func (e *ends) named(end, stated, apart float64) bool {
 		}
 		return false
 	}
-	if long := e.long(stated); e.opened == e.at && e.at > 0 && long > 0 {
+	if long := e.long(stated); e.openedAt == e.at && e.at > 0 && long > 0 {
 		n := max(math.Round(after/long), 1) // windows from one end to the other
 		if stated == 0 {
 			e.every = after / n
 		} else if math.Abs(after-n*long) > apart {
-			e.hit = true
+			e.byFirstHit = true
 		}
 	}
 	e.at = end
@@ -349,7 +349,7 @@ func (e *ends) long(stated float64) float64 {
 	case e.every > 0:
 		return e.every
 	}
-	return e.ahead
+	return e.longestAfter
 }
 
 // after is how long to wait as a refusal says it. A reset counts as well, where

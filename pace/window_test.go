@@ -187,8 +187,8 @@ func TestOneCutARefusal(t *testing.T) {
 		t.Fatalf("the level is on: %t, a window: %t, %v served since the last refusal", a.level.on, a.level.window, a.level.served)
 	}
 	a.accepted, a.trust = 1000, mostTrust
-	s := c.now.Sub(a.base).Seconds()
-	a.rowAt, a.liveAt, a.idle = s-1000/a.level.theta, s-1000/a.level.theta, 0 // as fast as theta
+	s := c.now.Sub(a.epoch).Seconds()
+	a.rowAt, a.resumedAt, a.idle = s-1000/a.level.theta, s-1000/a.level.theta, 0 // as fast as theta
 	before := a.level.theta
 	a.level.grownAt = s
 	a.level.learn(a, s, s, Outcome{Report: Report{Verdict: Throttled}})
@@ -206,7 +206,7 @@ func TestWindowIsNoGrowth(t *testing.T) {
 	if !a.level.on || a.level.window {
 		t.Fatalf("the level is on: %t, a window: %t", a.level.on, a.level.window)
 	}
-	s := c.now.Sub(a.base).Seconds()
+	s := c.now.Sub(a.epoch).Seconds()
 	served := Outcome{Report: Report{Verdict: Served}}
 	a.level.learn(a, s, s, served)
 	before := a.level.theta
@@ -315,14 +315,14 @@ func TestOthersNoticed(t *testing.T) {
 		for _, a := range c.answers {
 			d.divide(a.r, a.took, a.flying, a.sole)
 		}
-		if got := d.others > 0; got != c.others {
+		if got := d.othersFor > 0; got != c.others {
 			t.Errorf("%s: others noticed %t, want %t", c.name, got, c.others)
 		}
-		for range noticed {
+		for range othersKept {
 			d.divide(9, 1, 1, false)
 		}
-		if d.others > 0 {
-			t.Errorf("%s: still noticed %d answers later", c.name, noticed)
+		if d.othersFor > 0 {
+			t.Errorf("%s: still noticed %d answers later", c.name, othersKept)
 		}
 	}
 }
@@ -334,10 +334,10 @@ func TestOthersNoticedBesideFailures(t *testing.T) {
 	told(99)
 	told(98)
 	p.call(Failed, Hints{}, 0)
-	if told(96); p.a.level.others > 0 {
+	if told(96); p.a.level.othersFor > 0 {
 		t.Error("others are noticed where a request of its own failed")
 	}
-	if told(94); p.a.level.others <= 0 {
+	if told(94); p.a.level.othersFor <= 0 {
 		t.Error("others are not noticed")
 	}
 }
@@ -368,7 +368,7 @@ func TestSmallBucketKnown(t *testing.T) {
 // A level that stands below what is stated is that of a full bucket, unless others use it.
 func TestStatedBucketDisbelieved(t *testing.T) {
 	for _, c := range []struct{ tops, others, want int }{{3, 0, 365}, {4, 0, 1}, {4, -3, 1}, {4, 1, 365}} {
-		l := level{buckets: buckets{most: 1, full: 365, tops: c.tops}, divided: divided{others: c.others}}
+		l := level{buckets: buckets{most: 1, full: 365, topsInRow: c.tops}, divided: divided{othersFor: c.others}}
 		if got := l.brim(); got != float64(c.want) {
 			t.Errorf("most seen %d times in a row, others for %d answers: full at %v, want %d", c.tops, c.others, got, c.want)
 		}
