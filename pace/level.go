@@ -2,111 +2,115 @@ package pace
 
 import "math"
 
-// level is the law of an Adaptive whose server tells how much remains. The level
-// r of the bucket looks the same to all clients that share it, so all can act on
-// it alike: they slow down together before any of them is refused, and a
+// level is the law by level, for a server that tells how many requests remain. All clients of
+// a bucket see the same level r, so they slow down together before any is refused, and a
 // newcomer is equal at once.
 //
-//	rate = theta × f(r),  f(r) = exp((r-h)/h), at least 1/2: no client is paced at a full bucket,
-//	                      and at most 1 while it has r in flight; above theta no more than r
-//	                      in the longest Retry-After, as a log gives nothing back for so long,
-//	                      where no reset was stated with that, nor a share
-//	each answer below h:  theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
-//	each one at the top:  theta × exp(0.2 / max(1, F/4)), while requests wait for the rate, and at
-//	                      most by a factor of e a second: more answers are no reason to grow faster; where the
-//	                      top, seen or stated, is 3 or less and was seen three times in a row, twice that and unbounded
-//	all the time:         theta grows by g a second, in time and not by answers, hence fairly;
-//	                      not in a fixed window
+//	rate = theta × f(r)
+//	f(r) = exp((r-h)/h), at least 1/2: nobody is paced at a full bucket
+//	each answer with r < h:         theta × exp(-kappa/weight (1 - r/h) / max(1, F/4))
+//	each answer at a full bucket:   theta × exp(0.2 / max(1, F/4))
+//	all the time, but in a window:  theta × exp(g) a second
 //
-// F is what was in flight when the first answer of the round came.
+// An answer with r < h is a mark, as in explicit congestion notification. F is the number in
+// flight when the first answer of the round came: all answers of a round are one piece of news.
+// theta grows by time, not by answers, so that all clients grow alike.
 //
-// h is a multiple of how far r swings, not of the limit: 3 for a quiet bucket, more
-// where many requests are in flight, less where the bucket is known to hold no more
-// than 4, and at most an eighth of a stated policy or 2, whichever is more; the policy
-// also bounds theta while r < h. A fixed window is known by its reset, the same instant
-// in answer after answer; there the rate is what is left over the time left.
+//   - f is at most 1 with r or more in flight: those will take what remains. Above theta, the
+//     rate is at most r over the longest Retry-After, as a log gives nothing back for so
+//     long; not where a reset came with it, or a share is stated.
+//   - A full bucket raises theta only while requests wait for the rate, and at most × e a
+//     second: more answers are no reason to grow faster. Where full, as seen or stated, is 3
+//     or less, three answers in a row must see it; each then raises theta by twice that,
+//     without the bound.
 //
-// What remains is not acted on where it is too late or says too little: see misled;
-// nor after a refusal by another limit: see elsewhere. The rows of refusals of estimate bound theta.
+// h, the level to keep free, follows the swing of r, not the limit: 3 for a quiet bucket, more
+// where many requests are in flight, less for a bucket that holds at most 4. With a stated
+// policy h is at most 1/8 of the quota, or 2, and theta at most the policy while r < h. A fixed
+// window shows by resets that name the same instant in answer after answer; in it the rate is
+// what remains over the time left.
+//
+// What remains is not acted on where it comes late or says too little, see misled, nor after a
+// refusal by another limit, see elsewhere. theta is at most what refusals measure as base.
 type level struct {
-	on          bool
-	anyServed   bool    // something was served since
+	on          bool    // the level sets the rate
+	anyServed   bool    // a request was served since it was turned on
 	freeStart   bool    // the last start had not waited for the rate
 	weight      float64 // of the Adaptive
 	burst       bool    // of the Adaptive
-	theta       float64 // the rate at r = h, a second
-	grownAt     float64
+	theta       float64 // requests a second at r = h
+	grownAt     float64 // until when theta has grown
 	meanGap     float64 // mean seconds from start to start
-	cutAt       float64
-	depth       float64 // of the last cut, natural logarithm
-	served      float64 // since the last cut
-	row         int     // refusals since anything was served
+	cutAt       float64 // refusals of requests sent before belong to the last cut
+	depth       float64 // of the last cut, in ln(theta)
+	served      float64 // requests served since the last cut
+	row         int     // refusals since a request was served
 	thetaBefore float64 // theta at the first of them
 
-	r, low, swing float64 // last seen, its trough, its swing
-	seenAt        float64 // an answer
-	answerGap     float64 // seconds from the one before to it
-	toldAt        float64 // an answer with a hint
-	h             float64
+	r, low, swing float64 // last level, trough and swing, requests
+	seenAt        float64 // when the last answer came
+	answerGap     float64 // seconds between the last two answers
+	toldAt        float64 // when the last answer with a hint came
+	h             float64 // level to keep free, requests
 
 	buckets
 	windows
 	leaps leaps
 	divided
-	longestRefusal float64 // the longest that refusals went on, or said that they would, seconds
-	anyRefused     bool    // something was refused
-	policy         float64 // limit over window as the server states it, a second
-	quota          float64 // the limit as stated
-	length         float64 // the window as stated
-	roundFlight    float64 // what was in flight when the first of it was answered
-	roundAt        float64 // when that was
+	longestRefusal float64 // longest row, or Retry-After, seconds
+	anyRefused     bool    // a request was refused
+	policy         float64 // stated quota over its window, requests a second; zero: none is stated
+	quota          float64 // as stated, requests; zero: not stated
+	length         float64 // stated window, seconds; zero: not stated
+	roundFlight    float64 // F: in flight when the first answer of the round came
+	roundAt        float64 // when that answer came
 	company        company
 	kept           kept
 }
 
 const (
-	smallest          = 3.0   // h at least
-	widest            = 128.0 // h at most,
-	widestPart        = 300.0 // and where a share is stated
-	swingMemory       = 60.0  // seconds over which a swing is forgotten
-	firstSwing        = 6.0
-	rushTrips         = 100.0  // round trips for which a swing of before it paced is remembered, when more was in flight
-	longestLook       = 3660.0 // seconds: no window is waited out for longer at a time
-	hintsKept         = 3600.0 // seconds, or the window up to a day: hints are forgotten where answers lack them for so long
-	away              = 7      // refusals in a row, after which the server is taken to be away
-	mostGrowth        = 0.07   // g at most, a second
-	kappa             = 0.4
-	fullRise          = 0.2  // growth with an answer that sees the bucket full,
-	mostFullRise      = 1.0  // and at most so much a second
-	smallRise         = 0.4  // growth with an answer that sees a low level stand still
-	quotaPerH         = 8    // h is at most this part of a stated policy,
-	leastQuotaH       = 2.0  // or so much
-	shortWindow       = 10.0 // seconds
-	fewRequests       = 12.0 // requests in a stated policy, of which what remains says too little
-	answersPer        = 20.0 // times in a window answers must be able to come, that what remains is acted on,
-	answersPerOn      = 15.0 // and, once it is;
-	answersPerKnown   = 10.0 // where it is known what the limit is,
-	answersPerKnownOn = 4.0  // and, once it is acted on
-	briefest          = 3.0  // seconds: shorter windows are not known by resets in whole seconds
+	smallest          = 3.0    // least h; a bucket that holds no more is small
+	widest            = 128.0  // most h,
+	widestPart        = 300.0  // and where a share is stated
+	swingMemory       = 60.0   // seconds over which a swing fades
+	firstSwing        = 6.0    // of r, to begin with
+	rushTrips         = 100.0  // round trips for which a swing from before the rate was paced counts: more was in flight
+	longestLook       = 3660.0 // seconds that one wait for the end of a window lasts at most
+	hintsKept         = 3600.0 // seconds, or the window up to a day, after which missing hints are forgotten
+	away              = 7      // refusals in a row after which the server counts as down
+	mostGrowth        = 0.07   // most g, a second
+	kappa             = 0.4    // ln(theta) taken by an answer at an empty bucket
+	fullRise          = 0.2    // rise of ln(theta) by an answer at a full bucket,
+	mostFullRise      = 1.0    // at most so much a second
+	smallRise         = 0.4    // and by one that sees a low level stand still
+	quotaPerH         = 8      // h is at most this part of the quota,
+	leastQuotaH       = 2.0    // or so many requests
+	shortWindow       = 10.0   // seconds
+	fewRequests       = 12.0   // a policy of fewer, in a longer window, is kept to by refusals
+	answersPer        = 20.0   // of answers that must fit in a window for what remains to be acted on;
+	answersPerOn      = 15.0   // once it is,
+	answersPerKnown   = 10.0   // where the limit is known,
+	answersPerKnownOn = 4.0    // and there once it is
+	briefest          = 3.0    // seconds: resets in whole seconds say nothing of shorter windows
 )
 
-// rate is the rate a second at s, with flying requests in flight.
+// rate returns the rate at s, in requests a second, with flying requests in flight.
 func (l *level) rate(s float64, flying int) float64 {
 	if l.window {
 		if left := l.resetAt - s; left > 0 {
 			if l.burst || l.alone() {
 				left = min(left, rush)
 			}
-			if l.known() { // clients that do not know the end yet find something left
+			if l.known() { // leave something to clients that do not know the end yet
 				left *= 1 + max(l.peers-1, 0)/2
 			}
 			return max(l.r, 0.01) / left
 		}
-		return 1 / max(l.rtt, 0.2) // until the new window has shown itself
+		return 1 / max(l.rtt, 0.2) // until the new window shows itself
 	}
 	f := 0.5
-	if r := l.r; r > l.h*(1-math.Ln2) { // below it f is at its least
-		if float64(flying) >= r { // what remains is on its way: no rush
+	if r := l.r; r > l.h*(1-math.Ln2) { // below, f is at its least
+		if float64(flying) >= r { // those in flight take what remains: no rush
 			r = min(r, l.h)
 		}
 		f = math.Exp(min(30, (r-l.h)/l.h))
@@ -117,8 +121,8 @@ func (l *level) rate(s float64, flying int) float64 {
 	return min(l.theta*f, fastest)
 }
 
-// tell learns the policy, and forgets it and the level where the server has stated
-// neither for long.
+// tell records the stated policy. Where answers have lacked hints for long, it forgets the
+// policy and the level.
 func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	h, unit := o.Hints, a.costs.unit()
 	policy := h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0
@@ -147,7 +151,7 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	l.kept.follow(float64(h.Limit.V), l.length, a.rtt)
 }
 
-// observe learns from an answer; false leaves it to the law without hints.
+// observe learns from an answer; false leaves it to the law by refusals.
 func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	h := o.Hints
 	if !h.Remaining.OK && !l.on {
@@ -178,16 +182,16 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		case l.on:
 			a.leaveLevel(s)
 		case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
-			a.begins(s, l.policy*(1-jitterShare)) // nothing is left: no refusal is needed to say so
+			a.begins(s, l.policy*(1-jitterShare)) // nothing remains: no refusal is needed to show the limit
 		}
 		return false
 	}
 	if !l.on {
 		if a.on && (a.refused > 1 || a.refused > 0 && o.Verdict == Throttled) {
-			return false // the server is away, or as good as that
+			return false // the server may be down: refusals ask whether it is back
 		}
 		if a.on && a.lastRow > sustained && s-a.resumedAt < rowTimes*a.lastRow && l.length == 0 && l.resetAt == 0 && !l.alone() {
-			return false // what remains does not tell when it comes back, as in a window
+			return false // unlike in a window, what remains does not tell when the limit comes back
 		}
 		if o.Verdict == Throttled || l.r < 3*l.h || a.restored {
 			l.turnOn(a, s, sent, o)
@@ -199,13 +203,13 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	return true
 }
 
-// look takes in what an answer shows.
+// look updates r, its swing and h by an answer.
 func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	dt, seen, unit := max(s-l.seenAt, 0), l.seenAt, a.costs.unit()
 	l.seenAt, l.answerGap = s, dt
 	remaining := o.Hints.Remaining
-	// Neither is a fixed window that gives back before it ends, nor one that ends
-	// later than it is long, as two counters do.
+	// A fixed window gives nothing back before it ends, and ends no later than its length.
+	// Two counters do both.
 	rose := remaining.OK && sent >= seen && s < l.resetAt-slack && float64(remaining.V)/unit > l.shown+0.5
 	if remaining.OK && o.Verdict != Throttled {
 		l.divide(float64(max(remaining.V, 0))/unit, charged(max(o.Cost, o.Request.Cost))/unit, a.flying+1, sent >= seen && a.flying == 0)
@@ -216,10 +220,10 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		l.r, l.anyRefused = 0, true
 	case remaining.OK:
 		r := l.shown
-		if l.swing == 0 { // the first seen
+		if l.swing == 0 { // the first answer
 			l.low, l.swing = r, firstSwing
 		}
-		if l.row > 0 && l.alone() { // what came back while nobody sent is no swing
+		if l.row > 0 && l.alone() { // a refill while nobody sent is no swing
 			l.low = r
 		}
 		l.top(r, l.on)
@@ -228,13 +232,13 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		l.low = min(r, l.low+(r-l.low)*(1-fade))
 		l.swing = max(l.swing*fade, r-l.low)
 	}
-	most := float64(o.Hints.Burst.V-1) / unit // it is full when so many remain after one
+	most := float64(o.Hints.Burst.V-1) / unit // so many remain after one request of a full bucket
 	if o.Hints.Burst.OK && most >= 0 && most < smallest {
 		l.most, l.tiny = max(l.most, most), true
 	}
 	most = widest
-	if a.share.agreed > 0 { // theta is drawn to it, and does not fall while a wide swing lasts
-		most, l.ends.longestAfter = widestPart, 0 // and no log, which gives nothing back for long, states one
+	if a.share.agreed > 0 { // theta follows the share, whatever the swing
+		most, l.ends.longestAfter = widestPart, 0 // a share is stated of buckets, and none of a log
 	}
 	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {
@@ -246,19 +250,19 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	l.returnDelay = 0.02 * (1 + o.Request.Luck.Unit(3))
 }
 
-// turnOn begins to pace.
+// turnOn lets the level set the rate from here on, starting at the best estimate so far.
 func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	served := a.accepted
 	if o.Verdict == Served {
 		a.accepted++
-		served = a.accepted + float64(a.flying)/2 // half of what is on the way, which nothing refused yet
+		served = a.accepted + float64(a.flying)/2 // half of those in flight, as nothing was refused yet
 	}
 	switch {
 	case a.refused > 0:
 		l.theta = a.base
 	case a.on:
 		l.theta = a.rate(s)
-	default: // rows of refusals measure the rate as without hints
+	default: // base starts there too
 		l.theta = a.measured(s, sent, served)
 		a.begins(s, l.theta)
 	}
@@ -273,18 +277,18 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	l.meanGap = 1 / l.rate(s, a.flying)
 }
 
-// awayFrom leaves a row of refusals to the law without hints, which comes back to
-// the rate of before when anything is served again.
+// awayFrom leaves a long row of refusals to the law by refusals, which asks whether the server
+// is back, and returns to the rate of before.
 func (a *Adaptive) awayFrom(s float64) {
 	l := &a.level
 	l.on, a.on = false, true
 	a.base, a.trust = max(l.thetaBefore, l.company.best, slowest), leastTrust
 	a.cut(s)
-	a.refused = l.row // how long rows are, it knows already
+	a.refused = l.row // it need not learn how long rows are
 }
 
-// floor is the lowest theta: a hundredth of a stated policy, at least one request
-// in two hours and at most one in two minutes; slowest without one.
+// floor returns the lowest theta, in requests a second: 1/100 of a stated policy, within one
+// request in two hours and one in two minutes; slowest without a policy.
 func (l *level) floor() float64 {
 	if l.policy > 0 {
 		return min(1.0/120, max(l.policy/100, 1/mostHeld))
@@ -292,16 +296,16 @@ func (l *level) floor() float64 {
 	return slowest
 }
 
-// grows is g in use. Marks take kappa × m × x a second from a rate x, so growth
-// is balanced by marks of m = g/(kappa x), which must stay below 1 at low rates
-// too, and yet fall with the rate: were they the same for all, shares would drift.
+// grows returns g, in ln(theta) a second. Marks of mean size m take kappa m x a second from a
+// rate x, so growth is balanced by m = g/(kappa x). That must stay below 1 at low rates, and
+// fall with x: if every x were balanced by the same m, shares would drift apart.
 func (l *level) grows() float64 {
 	x := l.theta / l.weight
 	return min(mostGrowth, kappa*math.Sqrt(usualRate*x)/4, 0.1*x*math.Pow(x/usualRate, -0.15))
 }
 
-// grow grows theta by the time since it last did. The time in a fixed window,
-// where theta does not pace, is none.
+// grow grows theta by the time since it last grew; time in a fixed window does not count, as
+// theta does not pace there.
 func (l *level) grow(s float64) {
 	dt := s - l.grownAt
 	if dt <= 0 {
@@ -313,7 +317,7 @@ func (l *level) grow(s float64) {
 	}
 }
 
-// learn learns from an answer while the level paces.
+// learn updates theta by an answer while the level sets the rate.
 func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 	l.grow(s)
 	if l.policy > 0 && l.r < l.h {
@@ -326,20 +330,20 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		if l.row++; l.row == 1 {
 			l.thetaBefore = l.theta
 		}
-		l.window = l.window && s < l.resetAt // else no new one has shown itself
+		l.window = l.window && s < l.resetAt // after its end, a refusal shows no new window
 		if l.row >= away && l.anyServed && !l.window {
 			a.awayFrom(s)
 			return
 		}
 		switch {
-		case !l.anyServed: // it is far too fast, as in a crowd that starts
+		case !l.anyServed: // far too fast, as in a crowd that starts
 			l.depth = deepestCut
 		case l.served < 10:
 			l.depth = min(deepestCut, 2*l.depth)
 		default:
 			l.depth = a.cutDepth()
 		}
-		a.observe(s, sent, Throttled) // before the cut, which it makes too
+		a.observe(s, sent, Throttled) // first, as it cuts base by theta as it was
 		if !l.window {
 			if l.theta *= math.Exp(-l.depth); a.refused == 1 {
 				l.theta = min(l.theta, a.base)
@@ -356,15 +360,15 @@ func (l *level) learn(a *Adaptive, s, sent float64, o Outcome) {
 		if l.hidden(s, sent, o) {
 			a.leaveLevel(s)
 		}
-		return // it did not say this time
+		return // this answer does not say what remains
 	}
 	l.follow(s, sent, a.flying)
 }
 
-// follow moves theta by what an answer said that remains.
+// follow updates theta by the level r of an answer.
 func (l *level) follow(s, sent float64, flying int) {
-	// Many answers of one round tell the same: share the change among them. By what is
-	// in flight at its end, the last of a large one would count the most.
+	// Divide by the flight at the start of the round: by what is in flight at its end, the
+	// last answers of a large round would count the most.
 	if sent >= l.roundAt {
 		l.roundAt, l.roundFlight = s, float64(flying+1)
 	}
