@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// buckets holds what a level knows of a limit that is a token bucket.
+// buckets is what a level knows of a limit that is a token bucket.
 type buckets struct {
-	most      float64 // the highest r seen
-	full      float64 // r after one request of a full bucket, as stated
-	topsInRow int     // answers in a row that saw most, and no more
+	most      float64 // highest r seen
+	full      float64 // stated burst or quota, less one: r after one request of a full bucket; zero: none
+	topsInRow int     // answers in a row that saw most, the first not counted
 	sinceRise int     // answers since most last rose
-	tiny      bool    // the bucket holds no more than most
+	tiny      bool    // it holds no more than most
 }
 
 const (
-	topsToRise       = 2   // answers in a row that saw most, which rising begins with
-	topsBelieved     = 4   // of those, which are believed where more was stated and nobody else uses it
-	topsCertain      = 12  // of those, which say that the bucket holds no more
+	topsToRise       = 2   // topsInRow from which a low level that stands still raises theta,
+	topsBelieved     = 4   // is believed whatever is stated, where nobody else was noticed,
+	topsCertain      = 12  // and shows that the bucket holds no more
 	smallAfter       = 4.0 // to the power of 1 + most: answers after which it is small,
-	smallAfterStated = 100 // and at least so many where more was stated
+	smallAfterStated = 100 // and at least so many where more is stated
 )
 
-// top takes in r as the most that remained so far, or as seen again; paced: by the level.
+// top records r, the level of an answer; paced reports whether the level sets the rate.
 func (b *buckets) top(r float64, paced bool) {
 	b.sinceRise++
 	switch {
@@ -36,22 +36,21 @@ func (b *buckets) top(r float64, paced bool) {
 	b.tiny = b.tiny || paced && b.most <= smallest && b.topsInRow >= topsCertain
 }
 
-// small reports whether the bucket holds no more than 4, as stated, or was seen to hold no
-// more than 3. What remains of so few says less than refusals do. A large one that its clients
-// keep nearly empty looks the same for a while, so the more was seen the longer it takes.
+// small reports whether the bucket holds at most 4, as stated, or at most 3, as seen: of so few
+// what remains says less than refusals do. A large bucket that its clients keep nearly empty
+// looks the same for a while, so the more was seen, the more answers it takes.
 func (b *buckets) small() bool {
 	switch {
 	case b.full > 0 && b.full <= smallest:
 		return b.sinceRise >= topsBelieved
-	case b.full > 0 && b.most >= 1 && b.sinceRise < smallAfterStated: // nothing at all is not believed for so long
+	case b.full > 0 && b.most >= 1 && b.sinceRise < smallAfterStated: // nothing at all is believed sooner
 		return false
 	}
 	return b.most < smallest && float64(b.sinceRise) >= math.Pow(smallAfter, 1+b.most)
 }
 
-// brim returns r after one request of a full bucket: as stated, or the highest seen, whichever
-// is more; the highest seen alone once it was seen several times in a row, if no other client
-// was noticed.
+// brim returns r after one request of a full bucket: the higher of that stated and that seen.
+// That seen counts alone once several answers in a row saw it, and no other client was noticed.
 func (l *level) brim() float64 {
 	if l.topsInRow >= topsBelieved && l.othersFor <= 0 {
 		return l.most
@@ -59,50 +58,49 @@ func (l *level) brim() float64 {
 	return max(l.most, l.full)
 }
 
-// windows holds what a level knows of a limit that is a fixed window.
+// windows is what a level knows of a limit that is a fixed window.
 type windows struct {
-	window        bool    // the limit is one
+	window        bool    // it is one
 	resetAt       float64 // when it ends
-	agreedSince   float64 // since when resets agree
-	startLevel    float64 // what remained then, or when something was last given back
-	mustAgree     float64 // for how long they must, seconds
+	agreedSince   float64 // since when resets name resetAt
+	startLevel    float64 // r then, or at the last refill
+	mustAgree     float64 // seconds for which resets must agree
 	misjudged     bool    // a window that refusals named was none
-	noWindowUntil float64 // until when the limit is taken for no fixed window
-	provenAhead   float64 // seconds ahead that a reset was told, and came true
-	ended         int     // windows that ended as their reset had said
-	moved         int     // times that the reset moved away before it came, since one came or stood,
-	nearest       float64 // and how near it was then at the nearest, seconds
-	returnDelay   float64 // how long after it to come back, seconds
-	passOver      bool    // leave what is left of this window to the others
-	unseen        int     // answers after the end that did not say what remains, in a row
-	rtt           float64 // mean seconds from start to answer
+	noWindowUntil float64 // until when nothing is taken for a fixed window
+	provenAhead   float64 // how long before, in seconds, an end was stated that came true
+	ended         int     // windows that ended when their reset had said
+	moved         int     // times that the reset moved away before it came, since one came or stood
+	nearest       float64 // how far ahead it was at the nearest of these, seconds
+	returnDelay   float64 // seconds after the end to come back
+	passOver      bool    // leave what remains of this window to others
+	unseen        int     // answers in a row after the end that do not say what remains
+	rtt           float64 // mean round trip, seconds
 	ends          ends
 }
 
 const (
-	rush         = 1.0  // seconds in which a window is spent, by a factor of e, at once
-	noWindowFor  = 10.0 // windows, in which none is taken for fixed that was not
-	slack        = 1.1  // seconds: resets come rounded up to whole ones
-	agreement    = 3.0  // seconds for which they agree, at least
-	distantReset = 5.0  // seconds to a reset that would be seen to move,
-	fallen       = 0.5  // while so much of the most that remained was used,
+	rush         = 1.0  // time constant in seconds of spending the rest of a window at once
+	noWindowFor  = 10.0 // windows for which none is taken for fixed after one that was not
+	slack        = 1.1  // seconds by which resets differ, as they are rounded up
+	agreement    = 3.0  // seconds for which resets must agree at first
+	distantReset = 5.0  // seconds: a reset so far ahead would be seen to move
+	fallen       = 0.5  // by then: this part of the most that remained is used,
 	fellBy       = 8.0  // and so many requests
-	notOpened    = 6    // ends after which little remained, in a row: it was none
-	movedOn      = 4    // times that a reset moves away,
-	farther      = 4.0  // and by which factor, after which it is of a bucket
-	unseenMost   = 4    // answers in a row that do not show the new window, after which it is left
-	lastPart     = 0.25 // of what may be no window, for which its last request waits
+	notOpened    = 6    // ends in a row after which little remained: no window
+	movedOn      = 4    // moves of a reset,
+	farther      = 4.0  // by this factor in all, after which it is a bucket's
+	unseenMost   = 4    // answers in a row without what remains after which a window is left
+	lastPart     = 0.25 // of a doubtful window: its last request waits for it
 
 	leadOf      = 8.0  // a first flight may be this part of what remains,
-	leadOfQuota = 64.0 // or of the policy, where nothing tells what remains,
-	leadMost    = 16.0 // requests; more sends clients that start together far apart
-	leadWithin  = 1.0  // seconds, where answers take no longer
+	leadOfQuota = 64.0 // or of the quota, where no answer says what remains,
+	leadMost    = 16.0 // requests: more would set clients that start together far apart
+	leadWithin  = 1.0  // seconds: only where answers take no longer
 )
 
-// lead returns how many requests may be in flight at first, by what the server says of the
-// limit: a part of what remains, so that clients that share it and start together have
-// room; else a smaller part of a stated policy. It is zero where answers take longer than
-// a second, as the flight grows as fast by time.
+// lead returns how many requests the hints let be in flight before the first refusal: a part of
+// what remains, or else of the quota, so that clients that start together all have room. It is
+// zero where answers take longer than a second, as the flight grows as fast by time.
 func (l *level) lead(rtt float64) float64 {
 	part := l.quota / leadOfQuota
 	if l.seenAt > 0 {
@@ -114,10 +112,10 @@ func (l *level) lead(rtt float64) float64 {
 	return min(part, leadMost)
 }
 
-// within is the instant at for the next start, seen in the light of the window:
-// at its end when nothing is left in it, and never later. A reset further ahead
-// than an hour is not trusted blindly: then there is one try an hour, unless a window
-// has ended when its reset had said so long before, or the policy is of one so long.
+// within returns the next start in a window, if it would be at by the rate: the end of the
+// window if nothing remains or at is later. An end more than an hour ahead may be wrong, so
+// there is one try an hour, unless an end stated so long before came true or the stated policy
+// is as long.
 func (l *level) within(s, at float64) float64 {
 	if !l.on || !l.window || s >= l.resetAt {
 		return at
@@ -131,16 +129,16 @@ func (l *level) within(s, at float64) float64 {
 	return at
 }
 
-// sent counts a request against the window, until an answer tells better.
+// sent takes a request off what remains of a window, until an answer says more.
 func (l *level) sent(took float64) {
 	if l.on && l.window {
 		l.r = max(l.r-took, 0)
 	}
 }
 
-// reset learns when the window ends from the reset that the server states, or else from
-// its refusals. A fixed window does not give back before it ends, which rose reports, and
-// does not end later than it is long.
+// reset learns when the window ends: from the reset that the server states, or else from leaps
+// and refusals. A fixed window gives nothing back before it ends, as rose reports, and ends no
+// later than its length.
 func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	l.rtt = rtt
 	if rose {
@@ -164,9 +162,9 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
 }
 
-// judge decides whether resets name one instant, as a window's do, or move on with every
-// request served, as a bucket's. They must have agreed for a while, or while much was
-// used; within one window for longer, once that was wrong.
+// judge decides whether resets name one instant, as of a window, or move on with each request
+// served, as of a bucket. They must agree for a while, or while much is used. After a window
+// that was none they must agree for longer.
 func (l *level) judge(s, reset float64, served bool) {
 	apart := l.tolerance()
 	switch {
@@ -190,7 +188,7 @@ func (l *level) judge(s, reset float64, served bool) {
 		if l.window && served && l.shown >= l.most*fallen {
 			l.provenAhead = max(l.provenAhead, l.resetAt-l.agreedSince)
 		}
-	case l.window: // it was none
+	case l.window: // it was no window
 		l.misjudged = l.misjudged || served
 		l.window, l.mustAgree = false, min(2*max(l.mustAgree, agreement), 8*agreement)
 	case reset > l.resetAt:
@@ -201,16 +199,16 @@ func (l *level) judge(s, reset float64, served bool) {
 	l.resetAt, l.agreedSince, l.startLevel = reset, s, l.shown
 }
 
-// fills reports whether a reset so far ahead is when a bucket is full: it moved away as more
-// was used.
+// fills reports whether a reset so far ahead, in seconds, is when a bucket would be full: it
+// moved away as more was used.
 func (w *windows) fills(ahead float64) bool { return w.moved >= movedOn && ahead > farther*w.nearest }
 
-// apart returns how far from each other two instants may be to count as the same: they come
+// tolerance returns how many seconds two instants may differ by and be the same: resets come
 // in whole seconds, after a round trip that varies.
 func (l *level) tolerance() float64 { return slack + l.rtt/4 }
 
-// hidden reports whether the window has ended and answers do not say what remains of the new
-// one: some servers say it only once little remains.
+// hidden reports whether the window is over and several answers have not said what remains of
+// the new one: some servers say so only once little remains.
 func (l *level) hidden(s, sent float64, o Outcome) bool {
 	switch {
 	case o.Hints.Remaining.OK:
@@ -225,9 +223,9 @@ func (l *level) hidden(s, sent float64, o Outcome) bool {
 	return true
 }
 
-// beyond returns how long after the next start the k-th after it comes, of which interval
-// is the distance while something is left of the window. Beyond that they come in the windows
-// after it: of each, this client's part of what was the most that remained.
+// beyond returns how many seconds after the next start the k-th start after it comes, for
+// forecasts. They are interval apart while the window has any left. Later ones are in the
+// windows after it, of each this client's part of the most that remained.
 func (l *level) beyond(s, k, interval float64) float64 {
 	long := l.length
 	if long == 0 {
@@ -239,7 +237,7 @@ func (l *level) beyond(s, k, interval float64) float64 {
 	}
 	if l.r >= 1 { // the next start is in this window
 		k -= l.r - 1
-	} else { // it is at its end
+	} else { // it is at the end
 		left = 0
 	}
 	each := max(l.most, l.full+1, 1) / max(1, l.peers)
@@ -249,32 +247,29 @@ func (l *level) beyond(s, k, interval float64) float64 {
 	return left + k*long/each
 }
 
-// doubtful reports whether the last request of a window waits for its last quarter. A client
-// alone that uses up two counters at once, and then waits for their reset, sees what it would
-// see of a window twice as long, and is served half of what it could be. That request sees
-// that something came back meanwhile. It is the last of the window after the first that ended
-// as its reset had said, after the second, the fourth, the eighth, where no policy says how long
-// they are.
+// doubtful reports whether the last request of this window waits for its last quarter, after
+// the 1st, 2nd, 4th, 8th window that ended by its reset. A client alone that uses up two
+// counters at once and waits for their reset would take them for a window twice as long, and be
+// served half. That request sees what they give back earlier. A stated length needs none of this.
 func (l *level) doubtful() bool {
 	return l.ended > 0 && l.ended&(l.ended-1) == 0 && l.length == 0 && l.r >= 1 && l.r < 2 &&
 		l.most >= smallest && !l.freeStart && l.alone()
 }
 
-// ends holds the ends of windows that refusals name by their Retry-After, where the server
-// states no reset.
+// ends are ends of windows that refusals name by Retry-After, for a server without resets.
 type ends struct {
-	at           float64 // the last that was named
+	at           float64 // the last one named, seconds
 	every        float64 // seconds from one to the next, where no policy states them; zero: not known
-	longestAfter float64 // seconds to the end that was named longest before
-	triedAt      float64 // the end after which something was served
+	longestAfter float64 // longest Retry-After, seconds
+	triedAt      float64 // the end after which a request was served
 	openedAt     float64 // the end after which much remained at once, as in a window
 	closed       int     // ends in a row after which little remained
-	byFirstHit   bool    // a window begins with the first request in it
+	byFirstHit   bool    // a window starts with the first request in it
 }
 
-// guess predicts the end of the window: one length after the last end that a refusal named,
-// if after that end most of the limit was there at once, where a bucket refills bit by bit.
-// A window that is known by that is none once six ends in a row brought little back.
+// guess predicts the end of the window: one length after the last end named, if at once after
+// that end half of the limit remained; a bucket would refill bit by bit. After six ends in a
+// row with less it is no window. Leaps, where they are known, say more than refusals.
 func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	e := &l.ends
 	long, known := e.long(l.length), l.known()
@@ -285,7 +280,7 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 		if l.window && s < l.resetAt {
 			l.resetAt = e.at + long
 		}
-	case l.leaps.held: // the leaps were those of a log, say, or windows end at another time
+	case l.leaps.held: // the leaps were those of a log, or windows end at another time
 		l.window, *e = false, ends{longestAfter: e.longestAfter}
 	case l.window && rose:
 		l.window, l.noWindowUntil = false, s+noWindowFor*long
@@ -300,7 +295,7 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	case o.Verdict != Served || !o.Hints.Remaining.OK, e.at == 0 || sent < e.at-l.tolerance(), s < l.noWindowUntil:
 	case l.window && s < l.resetAt:
 	default:
-		if e.triedAt != e.at { // the first answer after it
+		if e.triedAt != e.at { // the first answer after that end
 			e.closed++
 			if l.shown >= max(smallest+2*l.policy*(s-e.at), l.most*fallen) {
 				e.openedAt, e.closed = e.at, 0
@@ -319,8 +314,8 @@ func (l *level) guess(s, sent float64, rose bool, o Outcome) {
 	}
 }
 
-// named records an end that a refusal names, of windows as long as the policy states, zero
-// if none does. It reports whether it is another one than the last, give or take apart.
+// named records an end that a refusal names, of windows of the stated length, zero if none is.
+// It reports whether that is another end than the last, give or take apart seconds.
 func (e *ends) named(end, stated, apart float64) bool {
 	after := end - e.at
 	if after <= apart {
@@ -341,7 +336,7 @@ func (e *ends) named(end, stated, apart float64) bool {
 	return true
 }
 
-// long returns the length of a window in seconds: as stated, as learnt, or at least.
+// long returns the length of a window in seconds: as stated, as learnt, or the longest Retry-After.
 func (e *ends) long(stated float64) float64 {
 	switch {
 	case stated > 0:
@@ -352,16 +347,16 @@ func (e *ends) long(stated float64) float64 {
 	return e.longestAfter
 }
 
-// after is how long to wait as a refusal says it. A reset counts as well, where
-// nothing remains: else something else refused. A reset that moves away as more is used
-// does not: it is when a bucket would be full, which has something long before.
+// after returns how long a refusal says to wait. Without a Retry-After the reset counts, unless
+// something remains, as then another limit refused. The reset of a bucket, when it would be
+// full, does not: the bucket has a token long before.
 func (l *level) after(o Outcome) time.Duration {
 	h := o.Hints
 	if o.After > 0 || o.Verdict != Throttled || !h.Reset.OK || h.Remaining.V > 0 || l.fills(h.Reset.V.Seconds()) {
 		return o.After
 	}
 	after := min(h.Reset.V, 24*time.Hour)
-	if l.length > 0 { // within a window there is something again
+	if l.length > 0 { // a window later some of it is back
 		after = min(after, seconds(l.length))
 	}
 	return after
