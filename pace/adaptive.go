@@ -5,72 +5,70 @@ import (
 	"time"
 )
 
-// Adaptive is an adaptive rate limit: it learns the limit of a server and keeps
-// just below it. It combines an adaptive rate with an exponential backoff that
-// decays. It starts unpaced, so a server that does not throttle is not slowed
-// down; a throttled answer cuts the rate at once; from there the rate grows
-// slowly. Use one Adaptive for all callers of one limit in a process.
+// Adaptive is an adaptive rate limit: it learns the limit of a server and stays just below it.
+// It starts unpaced, so a server that does not throttle is not slowed down. A throttled answer
+// cuts the rate at once, and from there the rate grows slowly, until the next one. Use one
+// Adaptive for all callers of one limit in a process.
 //
-// Without hints it knows only served or throttled, and is throttled about once a
-// T to learn the limit. See docs/control.md for the law: the requests served from one
-// refusal to the next measure the limit, and from there
+// Without hints it knows only served and throttled answers, and is throttled about once in a
+// time T. The number served from one refusal to the next measures the limit, base. From there
 //
 //	rate(t) = base × exp(ψ(u)),  u = t/T
-//	ψ(u)    = G u                    for u <= 1, a slow growth
-//	        = G u + 0.55 (u-1)²      beyond, its slope bounded by 4 doublings a T
+//	ψ(u)    = G u                    for u <= 1, slow growth
+//	        = G u + 0.55 (u-1)²      beyond, with a slope of at most 4 doublings a T
 //
-// u counts only the time in which requests had to wait for the rate: a rate
-// that does not bind does not grow. In equilibrium rate × T × (share throttled)
-// is about G/L for every client, whatever its rate, so shares become equal.
+// t counts only time in which requests waited for the rate: one that holds nothing back is not
+// tested, and does not grow. In equilibrium rate × T × (share throttled) is about G/L for
+// every client, so rates become equal. See docs/control.md for the law.
 //
-// Where the server states how much remains, that is used instead, unless answers
-// take too long for it or the stated policy is of few requests. A policy is kept to
-// by a log of the starts, where that explains what is refused.
+// Where the server states how many requests remain, the rate follows that instead, unless
+// answers take too long or the stated policy is of few requests. A client that the server
+// counts alone keeps to a stated policy by a log of its own starts.
 //
-// Requests may differ in Cost: after one that costs twice the mean the next
-// waits twice as long, and the server's numbers are counted in means.
+// Requests may differ in Cost: after one that costs twice the mean the next waits twice as
+// long. The server's numbers are divided by the mean cost.
 //
 // The zero Adaptive is ready.
 type Adaptive struct {
-	// Probe sets T, the time from one probe for more capacity to the next: T is
-	// about Probe × (0.55/rate)^0.2, with the rate a second. A shorter one finds
-	// new capacity sooner and is throttled more often. If zero, a minute. Where a policy is
-	// stated and shared, T is of some 50 requests at least.
+	// Probe sets T, the time from one probe for more capacity to the next, which is about
+	// Probe × (0.55/rate)^0.2 for a rate a second. A shorter one finds new capacity sooner
+	// and is throttled more often. If zero, a minute. Where several clients share a stated
+	// policy, T is of about 50 requests at least.
 	Probe time.Duration
-	// Blind ignores all hints but the Retry-After of a server.
+	// Blind ignores all hints of a server but its Retry-After.
 	Blind bool
-	// Weight is the number of ordinary clients that this one counts as: each
-	// refusal cuts its rate by L/Weight. Where the server says what remains, its
-	// rate settles at Weight times that of a client with Weight 1; without hints,
-	// at less than that. If zero or below, 1; at least 0.01 and at most 100.
+	// Weight is how many ordinary clients this one counts as: each refusal cuts its rate by
+	// L/Weight. Where the server says what remains, its rate settles at Weight times that of
+	// a client with Weight 1; without hints, below that. If zero or below, 1; values are kept
+	// within 0.01 and 100.
 	Weight float64
-	// Burst spends the rest of a fixed window, or of the quota that a server states
-	// where it counts this client alone, as fast as the server allows. If false, it
-	// is spread evenly over the time left. A window whose rest and end the server states
-	// and that nobody else uses is spent as calls come, either way.
+	// Burst spends what remains of a fixed window, or of the quota that a server states where
+	// it counts this client alone, as fast as the server allows. If false, it is spread evenly
+	// over the time left. Either way, a window whose rest and end the server states and that
+	// nobody else uses is spent as calls come.
 	Burst bool
 
-	epoch  time.Time // all instants below are seconds since base
+	epoch  time.Time // all instants below are seconds since then
 	began  bool
 	flying int
 
 	on       bool  // false until the first sign of a limit: unpaced
-	first    first // flight: see Wait
-	restored bool  // on because of what was learnt before
+	first    first // bounds the first flight
+	restored bool  // on because of a Learnt
 	estimate
-	rtt float64 // mean seconds from start to answer
+	rtt float64 // mean round trip, seconds; zero: not known
 
 	costs    costs
-	last     float64 // virtual time of the last start
-	startAt  float64 // and when it was
-	jitter   float64 // of the next interval
+	last     float64 // when the last start was due; intervals count from it
+	startAt  float64 // when it was
+	jitter   float64 // factor of the next interval
 	undo     undo
-	block    float64 // the server said: not before
-	closed   bool    // and nothing has been answered since
-	probed   float64 // when one was sent to see; zero: none is out
+	block    float64 // the server forbade to start before
+	closed   bool    // and nothing started since has been answered
+	probed   float64 // when a request was sent to see; zero: none is in flight
 	next     time.Duration
-	paced    time.Duration // next, but for the answer to the one that was sent to see
-	nextRate float64       // when next was settled
+	paced    time.Duration // next, without the wait for the answer to that request
+	nextRate float64       // requests a second when next was set; zero: unpaced
 
 	level level
 	share share
@@ -78,7 +76,7 @@ type Adaptive struct {
 	doubt doubt
 }
 
-// undo is what the last start changed, as it was before.
+// undo holds what the last start changed, as it was before.
 type undo struct {
 	valid                               bool
 	last, jitter, took, idle, r, probed float64
@@ -86,17 +84,17 @@ type undo struct {
 }
 
 const (
-	patience    = 5.0 // seconds for which the answer of a probe is waited for
-	jitterShare = 0.1 // intervals vary by ± this
-	fastest     = 1e9 // a second
+	patience    = 5.0 // seconds to wait for the answer to a request sent to see
+	jitterShare = 0.1 // part of an interval by which it varies, up and down
+	fastest     = 1e9 // requests a second
 )
 
 var _ Controller = (*Adaptive)(nil)
 
-// Wait returns the time until r may start. Until the first throttled answer
-// nothing is paced, but the number in flight begins with one and grows with time
-// and with each request served: of ten workers that wake together on an exhausted
-// quota one is refused where answers take 0.3 s, and five where they take 0.9 s.
+// Wait returns the time until r may start. Before the first throttled answer nothing is paced,
+// but the number in flight begins with one and grows with time and each request served: of ten
+// workers that wake together on an exhausted quota one is refused where answers take 0.3 s, and
+// five where they take 0.9 s.
 func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if !a.began {
 		return 0
@@ -111,8 +109,8 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	if r.Place == 0 {
 		return next - at
 	}
-	// For an answer one waits at most until next, but mostly as long as answers take:
-	// who has less time than until next is not to be turned away.
+	// The forecast leaves out the wait for the answer to a request sent to see. It usually
+	// comes before next, and callers with less time than that must not be turned away.
 	wait := max(a.paced-at, 0) + ahead
 	if wait == 0 && next > at {
 		return Never
@@ -120,18 +118,16 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	return wait
 }
 
-// unpaced returns the earliest start at s until the limit is known, unless an answer comes
-// before.
+// unpaced returns the earliest start before the limit is known, unless an answer comes sooner.
 func (a *Adaptive) unpaced(s float64) float64 {
-	if a.flying > 0 && a.level.kept.spent(s, a.rtt) { // one goes ahead to see
+	if a.flying > 0 && a.level.kept.spent(s, a.rtt) { // the quota is used up: one request at a time
 		return min(a.last+patience, a.level.kept.free())
 	}
 	return max(a.first.next(a.flying, a.level.lead(a.rtt), a.level.policy, a.rtt), a.room(s))
 }
 
-// room returns the earliest start that leaves no more in flight than this client's part of
-// what remains, until the limit is known. Beyond that a request waits for an answer, or for
-// a moment, as in first.
+// room returns the earliest start, before the limit is known, that keeps the requests in flight
+// within this client's part of what remains. One beyond waits for an answer, but not for long.
 func (a *Adaptive) room(s float64) float64 {
 	if a.level.fits(s, a.rtt, a.flying) {
 		return 0
@@ -139,7 +135,7 @@ func (a *Adaptive) room(s float64) float64 {
 	return a.last + min(patience, 4*a.rtt)
 }
 
-// Start records that r starts now.
+// Start records that r starts now, and takes its turn of the rate.
 func (a *Adaptive) Start(now time.Time, r Request) {
 	if !a.began {
 		a.begin(now)
@@ -159,7 +155,7 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 		even := 1 / a.rate(s)
 		a.rested(s, r, even)
 		interval := a.costs.took * a.jitter * even
-		// A rest saves up requests, but time in which the server forbade to send is none.
+		// Idle time saves up requests, but not while the server forbids to send.
 		a.last = min(max(a.last+interval, s-a.saved()*interval, a.block), s)
 	} else {
 		a.last = s
@@ -170,14 +166,14 @@ func (a *Adaptive) Start(now time.Time, r Request) {
 	a.settle(s)
 }
 
-// rested leaves out the time before a start at s in which no request waited: it does
-// not count as time at the rate of then, even seconds from start to start.
+// rested excludes the time before a start at s in which no request waited from the time in
+// which the rate grows. even is the interval at the present rate, in seconds.
 func (a *Adaptive) rested(s float64, r Request, even float64) {
 	l, since, next := &a.level, r.Since.Sub(a.epoch).Seconds(), a.next.Seconds()
-	// What a rest saved up lets next lie before the last start.
+	// After idle time, next may lie before the last start.
 	idle := max(since-max(next, a.startAt), 0)
 	a.idle += idle
-	l.grownAt += idle // an answer may have counted part of it meanwhile, hence ahead of s
+	l.grownAt += idle // it may lie ahead of s, as an answer may have counted part of it meanwhile
 	l.freeStart = since > next
 	l.meanGap += (even - l.meanGap) / 16
 	a.startAt = s
@@ -188,7 +184,7 @@ func (a *Adaptive) begin(now time.Time) {
 	a.period = a.probe()
 }
 
-// saved is how many requests a rest saves up: one, or what the level has to spare.
+// saved returns how many requests idle time saves up: one, or what r has above h.
 func (a *Adaptive) saved() float64 {
 	if a.level.on {
 		return max(1, a.level.r-a.level.h)
@@ -196,14 +192,13 @@ func (a *Adaptive) saved() float64 {
 	return 1
 }
 
-// divides reports whether this client shares a stated policy with others that it knows of by
-// refusals alone.
+// divides reports whether this client shares a stated policy with others, and goes by refusals.
 func (a *Adaptive) divides() bool {
 	return a.on && !a.level.on && a.level.policy > 0 && !a.level.kept.holds
 }
 
-// giveBack undoes a start that never left; if another came after it, what it
-// took at the present rate.
+// giveBack undoes the start of a request that was never sent. If another has started since, it
+// credits the cost at the present rate.
 func (a *Adaptive) giveBack(cost int64) {
 	switch u := a.undo; {
 	case u.valid:
@@ -215,8 +210,7 @@ func (a *Adaptive) giveBack(cost int64) {
 	a.undo.valid = false
 }
 
-// Observe learns from o. It returns no rest: the rate paces retries like all
-// others.
+// Observe learns from o. It returns no rest, as the rate paces retries too.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.epoch).Seconds()
@@ -229,7 +223,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	}
 	a.bill(s, o)
 	a.level.kept.ended(s, o)
-	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // else it may have ended before it was sent
+	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // an ignored one may have ended before it was sent
 		if a.rtt == 0 {
 			a.rtt = took
 		}
@@ -239,7 +233,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	return 0
 }
 
-// learn learns from what was said, whatever it was said of.
+// learn learns from the answer to a request, or from a report that belongs to none.
 func (a *Adaptive) learn(now time.Time, o Outcome) {
 	s, sent := now.Sub(a.epoch).Seconds(), o.Sent.Sub(a.epoch).Seconds()
 	a.undo.valid = false
@@ -248,13 +242,13 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	a.heard.note(now, o)
 	a.follow(s, o.Hints.Share)
-	if a.closed && sent >= a.block { // an earlier probe will do, where answers take longer than patience
+	if a.closed && sent >= a.block { // to any request sent since, where answers take longer than patience
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
 	if !a.Blind {
 		a.level.tell(a, s, o)
 		if !o.Hints.Remaining.OK || o.Verdict == Failed || o.Verdict == Ignored {
-			a.level.sole = false // it may be charged, and is not seen to be
+			a.level.sole = false // it may be charged, unseen
 		}
 		o.After = a.level.after(o)
 		a.level.kept.observe(s, sent, a.rtt, o.After.Seconds(), a.level.alone(), o)
@@ -262,24 +256,23 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	if before := a.refused; a.Blind || !a.level.observe(a, s, sent, o) {
 		a.observe(s, sent, o.Verdict)
 		if a.refused > before && a.divides() {
-			// Another has this turn. Those whose intervals are about even keep clear of each
-			// other, once each has found a turn of its own.
+			// Another client has this turn, so move a little. Once each has found a turn of
+			// its own, clients with about equal intervals stay clear of each other.
 			a.last += o.Request.Luck.Unit(5) / 2 * min(1/a.rate(s), mostHeld)
 		}
 	}
 	if o.After > 0 {
-		// Never earlier than asked, and not all at once.
+		// No start before it is over, and jitter against a thundering herd.
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
 		from, after := max(a.block, s), o.After.Seconds()
-		// One goes ahead to see, unless that costs more time than it saves requests.
+		// The first goes alone, unless waiting for its answer costs more than it saves.
 		if after > 4*a.rtt || after > a.rtt && (a.refused > 1 || a.level.row > 1) {
 			a.closed, a.probed = true, 0
 		}
 		rate := max(a.base, a.level.theta, 0.01)
 		a.statedOpening = s + after
 		a.block = max(a.block, s+after+min(jitterShare*after, 2)*u+min(v/rate, max(after, 10)))
-		// Time in which nothing may be sent is no time. In a row of refusals
-		// nothing grows.
+		// The rate does not grow while the server forbids to send, nor in a row of refusals.
 		if a.refused == 0 {
 			a.idle += a.block - from
 		}
@@ -302,7 +295,7 @@ func (a *Adaptive) weight() float64 {
 	return min(max(a.Weight, 0.01), 100)
 }
 
-// rate is the rate a second at s.
+// rate returns the rate at s, in requests a second.
 func (a *Adaptive) rate(s float64) float64 {
 	if a.level.on {
 		return a.level.rate(s, a.flying)
@@ -319,8 +312,8 @@ func (a *Adaptive) rate(s float64) float64 {
 	return min(a.felt(s), fastest)
 }
 
-// interval is the mean distance of starts, for forecasts. What the level makes
-// of the rate at this very moment says little of the next fifty.
+// interval returns the mean seconds between starts, for forecasts. By the level, the rate of
+// this moment says little of the next fifty starts.
 func (a *Adaptive) interval() float64 {
 	if a.level.on && !a.level.window {
 		return a.level.meanGap
@@ -328,14 +321,14 @@ func (a *Adaptive) interval() float64 {
 	return 1 / a.nextRate
 }
 
-// settle fixes the instant of the next start, until the next event.
+// settle sets the instant of the next start, which holds until the next event.
 func (a *Adaptive) settle(s float64) {
 	at := a.block
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
 		at = max(at, a.level.within(s, a.last+a.gap()))
-		if a.level.kept.holds { // but one is tried now and then, as a window may be stated as long as you like
+		if a.level.kept.holds { // with a try every two hours, however long the stated window
 			at = max(at, min(a.level.kept.free(), a.last+mostHeld))
 		}
 	}
@@ -346,7 +339,7 @@ func (a *Adaptive) settle(s float64) {
 	a.next = seconds(at)
 }
 
-// seconds is s as a Duration, saturating.
+// seconds returns s seconds as a Duration, saturating.
 func seconds(s float64) time.Duration {
 	if s > math.MaxInt64/2e9 {
 		return math.MaxInt64 / 2
