@@ -2,29 +2,30 @@ package pace
 
 import "math"
 
-// leaps finds out when fixed windows end, where the server states their length and not their
-// end: what remains leaps up then, by more than a bucket of that policy gives back meanwhile,
-// and rises at no other time. It compares an answer with the last one that had come before its
-// request was sent, whatever other clients did between.
+// leaps finds when fixed windows end, for a server that states their length and not their end.
+// At an end what remains leaps up, by more than a bucket of that policy would refill; at no
+// other time it rises. Each answer is compared with the last one that came before its request
+// was sent, so the end lies between the start of that one and this answer.
 type leaps struct {
-	r        float64 // what remained by the last answer that was compared,
-	sent, at float64 // when that was sent, and seen; zero: there was none
-	from, to float64 // a window ended between these instants,
-	agree    int     // as so many answers in a row showed
-	long     float64 // seconds a window takes
-	held     bool    // the limit was taken for a window by them
+	r        float64 // remaining by the last answer compared,
+	sent, at float64 // when its request was sent, and when it came; zero: none
+	from, to float64 // a window ended between these instants, or whole windows before or after
+	agree    int     // answers in a row that agree on that
+	long     float64 // length of a window, seconds
+	held     bool    // known was true at the last answer
 }
 
 const (
-	leapPart   = 0.5 // of the quota, which leaps are of at least,
-	leapLeast  = 2.0 // and so many requests,
-	leapTimes  = 1.3 // and so many times what the policy gives back
-	leapWithin = 0.9 // of the window, in which an answer must follow the last to be compared,
-	sureWithin = 0.7 // and to count, where it is no leap
-	agreeing   = 3   // answers
+	leapPart   = 0.5 // a leap is at least this part of the quota,
+	leapLeast  = 2.0 // so many requests,
+	leapTimes  = 1.3 // and so many times what the policy refills meanwhile
+	leapWithin = 0.9 // part of a window in which answers can be compared,
+	sureWithin = 0.7 // and in which one without a leap confirms the end
+	agreeing   = 3   // answers, for the end to be known
 )
 
-// observe learns that r remained of the quota by the answer at s to what was sent then.
+// observe learns that r of the quota remained by the answer at s to a request sent at sent;
+// windows are long seconds.
 func (x *leaps) observe(s, sent, r, quota, long float64) {
 	if long != x.long {
 		*x = leaps{long: long, held: x.held}
@@ -42,7 +43,7 @@ func (x *leaps) observe(s, sent, r, quota, long float64) {
 	shift := long * math.Floor((s-x.from)/long)
 	from, to := max(x.from+shift, was.sent), min(x.to+shift, s)
 	switch {
-	case x.agree > 0 && from <= to: // it may be the same end
+	case x.agree > 0 && from <= to: // this may be the same end
 		x.from, x.to = from, to
 		if leap || gap < sureWithin*long {
 			x.agree++
@@ -54,25 +55,24 @@ func (x *leaps) observe(s, sent, r, quota, long float64) {
 	}
 }
 
-// seen reports whether leaps agree on when windows end.
+// seen reports whether enough leaps agree on when windows end.
 func (x *leaps) seen() bool { return x.agree >= agreeing }
 
-// last returns when the last window ended before s, or a little later.
+// last returns the last end of a window before s.
 func (x *leaps) last(s float64) float64 { return x.to + x.long*math.Floor((s-x.to)/x.long) }
 
-// known reports whether the client goes by the ends that leaps tell. It does not where its own
-// starts explain what remains, as in a log, nor in windows of few requests: some clients see too
-// few answers of these to find the end, and would get only what the others leave.
+// known reports whether the client goes by the ends that leaps show. Not where its own starts
+// explain what remains, as in a log. Nor in windows of few requests: clients that see too few
+// answers to find the end would get only what the others leave.
 func (l *level) known() bool {
 	return l.leaps.seen() && l.quota >= crowdedOf && !l.kept.agrees
 }
 
-// briefly reports whether the stated window is too short for resets in whole seconds to say
-// when it ends.
+// briefly reports whether the stated window is too short for resets in whole seconds.
 func (l *level) briefly() bool { return l.length > 0 && l.length < briefest }
 
-// misled reports whether what remains misleads or says too little, so that the law without
-// hints does better.
+// misled reports whether what remains comes too late, says too little or misleads, so that the
+// law by refusals does better.
 func (a *Adaptive) misled() bool {
 	l := &a.level
 	if l.known() {
@@ -82,39 +82,39 @@ func (a *Adaptive) misled() bool {
 }
 
 const (
-	forEach     = 20.0 // requests in a window for each client, below which they go by the policy alone;
-	closedOften = 2    // ends that refusals named, in a row, after which little remained: they are no window's
-	dryPart     = 0.25 // of a window, for which a limit that gives something back all the time refuses none
+	forEach     = 20.0 // requests in a window for each client: with fewer, refusals share it better
+	closedOften = 2    // ends in a row, named by refusals, after which little remained: they are no window's
+	dryPart     = 0.25 // part of a window; a limit that refills steadily does not refuse for so long
 )
 
-// divisible reports whether clients that share a policy share it better by refusals than by
-// what remains: where there are few requests for each, and where the limit has given nothing
-// back for long, as a log or a window does once it is used up. What remains of these tells all
-// to wait, and then the first to come takes all there is, and keeps it.
+// divisible reports whether clients share a stated policy better by refusals than by what
+// remains: where there are few requests for each, or where the limit gave nothing back for
+// long, like a log or a window that is used up. There what remains makes all wait, and the
+// first client to come takes all of it, and keeps it.
 func (a *Adaptive) divisible() bool {
 	l := &a.level
 	if l.othersFor <= 0 || l.quota == 0 || l.length < shortWindow || l.window || l.deep() > l.quota+1 || a.share.agreed > 0 {
 		return false
 	}
 	if l.ends.longestAfter > 0 && l.ends.closed < closedOften && l.seenAt >= l.noWindowUntil {
-		return false // refusals may name when a window ends
+		return false // these may name the end of a window
 	}
 	return l.quota < forEach*max(l.peers, 1) || l.anyRefused && l.longestRefusal >= dryPart*l.length
 }
 
-// elsewhere reports whether an answer refused while much remained: by another limit, of
-// which what remains says nothing.
+// elsewhere reports whether an answer refused while much remained: another limit refused,
+// of which what remains says nothing.
 func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
 	r := float64(o.Hints.Remaining.V)
 	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= 3*max(l.h, smallest)
 }
 
-// deeper is how many times the quota must have remained, where no burst is stated, to be taken for a
-// bucket's: less may be of a larger quota that was stated before.
+// deeper is how many times the quota must have remained for a bucket without a stated burst to
+// be taken for larger: less may be left of a larger quota stated before.
 const deeper = 1.5
 
-// deep returns how many requests the limit lets through at once: its quota, or what a bucket holds
-// that is deeper.
+// deep returns how many requests the limit allows at once: the quota, or the size of a bucket
+// that is larger.
 func (l *level) deep() float64 {
 	if l.most+1 < deeper*l.quota {
 		return max(l.quota, l.full+1)
@@ -122,13 +122,13 @@ func (l *level) deep() float64 {
 	return max(l.quota, l.full+1, l.most+1)
 }
 
-// stale reports whether answers come when too much of the window, as stated
-// or as its resets have shown, is over for what they say to be acted on; what is acted on
-// already, only when that is clearly so, as rtt varies. The window of a bucket that is deeper than
-// its quota is the time in which it fills.
+// stale reports whether answers take too large a part of the window, as stated or as resets have
+// shown: then it has changed too much when they come. While the level sets the rate they must
+// take clearly longer, as rtt varies. The window of a bucket larger than its quota is the time in
+// which it fills.
 func (a *Adaptive) stale() bool {
 	l := &a.level
-	// A share is stated of buckets only.
+	// Only buckets state a share.
 	long, surely := l.length, l.window || a.share.agreed > 0
 	if deep := l.deep(); l.quota > 0 && deep > l.quota+1 {
 		long, surely = long*deep/l.quota, true
@@ -148,8 +148,8 @@ func (a *Adaptive) stale() bool {
 	return long > 0 && a.rtt > most
 }
 
-// scant reports whether the stated policy is of so few requests, in a window that
-// is not short, that what remains says less than the policy itself.
+// scant reports whether the stated policy is of so few requests, in a window that is not short,
+// that it says more than what remains.
 func (l *level) scant() bool {
 	least := fewRequests
 	if l.on {
@@ -158,43 +158,43 @@ func (l *level) scant() bool {
 	return l.length > shortWindow && l.deep() < least
 }
 
-// divided estimates among how many what remains is divided: how many requests it falls
-// by for each answer of ours. As answers overtake each other, only a new low counts.
+// divided estimates how many clients share a limit, by how far what remains falls for each answer
+// to this one. As answers overtake each other, only a new low counts.
 type divided struct {
-	peers       float64 // how many; zero: not known
-	shown       float64 // the last that was shown, own requests since not counted
-	bottom      float64 // the lowest
+	peers       float64 // clients, this one included; zero: not known
+	shown       float64 // what the last answer said remains
+	bottom      float64 // the lowest since the last refill
 	sinceLow    float64 // answers since then
-	weight      float64 // answers that peers is the mean of
-	refillLevel float64 // what remained when something was last given back,
-	spent       float64 // and what was charged to own requests since then
-	othersFor   int     // answers to come for which others are known to use it too
-	sole        bool    // the last answer was to the only request on its way
+	weight      float64 // answers that peers is a mean over
+	refillLevel float64 // what remained after the last refill
+	spent       float64 // charged to own requests since then
+	othersFor   int     // answers for which other clients still count as noticed
+	sole        bool    // the last answer was to the only request in flight
 	begun       bool
 }
 
 const (
-	odds       = 2.0  // for the last r requests a client tries with probability r / (odds × clients)
-	singlePeer = 1.1  // by fewer than so many requests for each answer of ours what remains falls where nobody shares it
-	sharedBy   = 1.25 // times as much as was charged to own requests is gone, if others use it
-	othersKept = 1000 // answers for which it is remembered that others use it
-	steadied   = 8.0  // answers over which that is averaged
+	odds       = 2.0  // for the last r requests, each client tries with probability r / (odds × clients)
+	singlePeer = 1.1  // peers below this: the client is alone
+	sharedBy   = 1.25 // times what own requests were charged: if more is gone, others took it
+	othersKept = 1000 // answers for which others count as noticed
+	steadied   = 8.0  // answers that peers is a mean over, or those since the last low
 )
 
-// divide updates the estimate by an answer that says r remains, with flying requests in flight,
-// its own among them, which took so much; sole: it was the only one from its start on.
+// divide updates the estimate by an answer: r remain, its request was charged took, and flying are
+// in flight, it included; sole reports that it was the only one from its start on.
 func (d *divided) divide(r, took float64, flying int, sole bool) {
-	if d.othersFor--; d.sole && sole && r < d.shown-took-0.5 { // by more than this client sent
+	if d.othersFor--; d.sole && sole && r < d.shown-took-0.5 { // more is gone than this client sent
 		d.othersFor = othersKept
 	}
 	d.sole = sole
 	d.shown = r
 	if d.spent += took; d.begun && d.refillLevel-r > sharedBy*(d.spent+float64(flying))+1 {
-		d.othersFor = othersKept // else the client that sends most of what is sent now would take itself for the only one
+		d.othersFor = othersKept // or the client that sends most just now would think itself alone
 	}
 	d.sinceLow++
 	switch {
-	case !d.begun || r > d.bottom+2*float64(flying): // the first, or it was given back
+	case !d.begun || r > d.bottom+2*float64(flying): // the first, or a refill
 		d.begun, d.bottom, d.sinceLow = true, r, 0
 		d.refillLevel, d.spent = r, 0
 	case r < d.bottom:
@@ -204,14 +204,14 @@ func (d *divided) divide(r, took float64, flying int, sole bool) {
 	}
 }
 
-// alone reports whether nobody else uses it; false until that is known. What remains falls by
-// own requests alone on the mean, and did not once fall by more for long.
+// alone reports whether nobody else uses the limit, as far as is known; false until it is: own
+// requests explain how far what remains falls.
 func (d *divided) alone() bool { return d.peers > 0 && d.peers < singlePeer && d.othersFor <= 0 }
 
-// apportion subtracts from what remains the requests on the way, of all clients that share
-// the window. The server has counted those already that take longer than usual. When fewer
-// are left than odds for each client, each tries for one with the probability of its part:
-// if all tried for the last one, all but one would be refused.
+// apportion subtracts the requests on the way from what remains, for all clients of the window.
+// Those that take longer than usual were counted by the server already. Where fewer are left
+// than odds for each client, each tries with the probability of its part: if all tried for the
+// last one, all but one would be refused.
 func (l *level) apportion(flying int, o Outcome) {
 	usually := l.rtt / max(l.meanGap, 1e-9)
 	theirs, each := float64(flying), l.peers
@@ -224,9 +224,8 @@ func (l *level) apportion(flying int, o Outcome) {
 	}
 }
 
-// fits reports whether one more fits beside flying others: nothing was refused yet, and no
-// more would be in flight than this client's part of what remains. Where nothing is known to
-// remain, or answers take too long for it to tell, all do.
+// fits reports whether one more request fits beside flying others, before the first refusal:
+// within this client's part of what remains. Where what remains is not known or too old, it does.
 func (l *level) fits(s, rtt float64, flying int) bool {
 	if l.anyRefused || l.most < 1 || l.length > 0 && rtt > l.length/answersPerKnownOn || l.resetAt > 0 && l.resetAt-s < rtt {
 		return true
