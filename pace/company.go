@@ -5,59 +5,56 @@ import (
 	"time"
 )
 
-// company finds out whether the other clients of the bucket yield. The law of
-// level slows down as the bucket runs low. Clients that push on until they are
-// refused keep it low for good, and one that yields to them would be left with
-// nothing: as TCP Vegas beside TCP Reno. Among clients that all yield, the
-// bucket is hardly ever empty, and the marks that balance growth stay below
-// marked; where either is not so for a long time, others do not yield, and the
-// law without hints, which is a match for them, takes over.
+// company finds out whether the other clients of the bucket yield. The law by level slows down
+// as the bucket runs low. Clients that push on until they are refused keep it low for good, and
+// starve one that yields, as TCP Reno does TCP Vegas. Among clients that all yield the bucket is
+// hardly ever empty, and marks stay near what balances growth. Where either is not so for long,
+// others do not yield, and the law by refusals takes over, which holds its own against them.
 //
-// As two clients that had both given up on each other would never notice, every
-// half an hour by the wall clock all clients that can yield do so for a while,
-// at the same time, and see.
+// Two clients that had both given up on each other would never find out. So every half an hour
+// by the wall clock all of them go by the level for two minutes, at the same time, and see.
 type company struct {
-	crowded       bool    // the others do not yield
-	misled        bool    // what remains does not tell what is refused
-	refused       float64 // share of the answers that are the first refusal of a row
-	soundAt       float64 // when that was last no more than misledMost
-	empty         float64 // share of the answers that saw the bucket empty
-	marks         float64 // mean of 1 - r/h, where above zero
-	best          float64 // highest theta lately
-	strainedSince float64 // since when it looks so
+	crowded       bool    // the others do not yield, or misled
+	misled        bool    // what remains does not foretell refusals
+	refused       float64 // share of answers that are the first refusal of a row
+	soundAt       float64 // when that share last was low enough
+	empty         float64 // share of answers that saw the bucket empty
+	marks         float64 // mean mark 1 - r/h; an answer above h counts as 0
+	best          float64 // highest theta lately, requests a second
+	strainedSince float64 // since when both shares look as if others do not yield
 	seenAt        float64
-	answers       float64 // since then
+	answers       float64 // answers since then
 }
 
 const (
-	emptyShare   = 0.05  // more than so many see an empty bucket
-	marked       = 0.6   // or marks are above this, which growth alone hardly asks for
-	leastAnswers = 60    // answers, at least: of few one is chance
-	misledOver   = 24    // answers
-	misledMost   = 0.06  // of them the first refusal of a row
-	misledFor    = 240.0 // for so long, seconds
+	emptyShare   = 0.05  // share of answers that see an empty bucket,
+	marked       = 0.6   // or mean mark, above which others do not yield: balancing growth takes less
+	leastAnswers = 60    // answers at least, as few may be chance
+	misledOver   = 24    // answers that refused is a mean over
+	misledMost   = 0.06  // highest share that is sound,
+	misledFor    = 240.0 // seconds for which it may be above
 	crowdedOf    = 24.0  // in a window of fewer requests
-	crowdedBy    = 0.2   // of the answers may be that
-	sustained    = 120.0 // for so long, seconds
-	recentOver   = 60.0  // time constant of the two shares, seconds
-	bestOver     = 600.0 // and of best
-	// Where the level swings far by itself, an empty bucket proves nothing.
+	crowdedBy    = 0.2   // the share may be this
+	sustained    = 120.0 // seconds, for others to count as not yielding
+	recentOver   = 60.0  // time constant of empty and marks, seconds
+	bestOver     = 600.0 // time constant of best, seconds
+	// From this h on the level swings far by itself, so an empty bucket proves nothing.
 	steady = widest / 8
 
-	limitFall   = 32.0 // by which what remains falls at once where it is of another limit,
-	limitFactor = 6.0  // and by which factor
+	limitFall   = 32.0 // requests by which what remains falls at once where it is of another limit,
+	limitFactor = 6.0  // and by this factor
 
 	trialEvery = 30 * time.Minute
 	trialFor   = 2 * time.Minute
-	// What remains misleads as long as the server is what it is.
+	// What remains misleads for as long as the server is what it is.
 	misledEvery = 12 * trialEvery
 )
 
-// observe notes an answer at s, after the level has.
+// observe learns from the answer at s, once r and h are up to date.
 func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	l := &a.level
 	if c.refusals(l, s, v); v != Served {
-		return // an outage refuses all; it says nothing of the others
+		return // an outage refuses all, and says nothing of other clients
 	}
 	dt := max(s-c.seenAt, 0)
 	c.seenAt = s
@@ -86,23 +83,22 @@ func (c *company) observe(a *Adaptive, s float64, v Verdict) {
 	c.crowded = s-c.strainedSince >= sustained && c.answers >= leastAnswers
 }
 
-// trial reports whether at now all clients yield, as they do once in every. Whole seconds
-// count from any time on, where nanoseconds do for 292 years before and after 1970.
+// trial reports whether now is in the two minutes, once in every, in which all clients go by the
+// level. It counts in seconds, as nanoseconds since 1970 overflow after 292 years.
 func trial(now time.Time, every time.Duration) bool {
 	most := int64(every.Seconds())
 	return (now.Unix()%most+most)%most < int64(trialFor.Seconds())
 }
 
-// refusals finds out whether what remains misleads: a client that follows it is
-// hardly ever refused, where others do not empty the bucket. The further refusals
-// of a row do not count, as an outage is one row. Of a window of few requests a crowd
-// sends as many as there are clients as soon as it opens.
+// refusals finds out whether what remains misleads: a client that follows it is hardly ever
+// refused, unless others empty the bucket. Further refusals of a row do not count, as an outage
+// is one row. In a window of few requests all clients of a crowd send as soon as it opens.
 func (c *company) refusals(l *level, s float64, v Verdict) {
 	if !l.on || v == Throttled && l.row > 0 {
 		return
 	}
 	most := misledMost
-	if l.window { // one refusal at the end of each is what it costs to use it up
+	if l.window { // one refusal at its end is the price of using it up
 		if most = crowdedBy; l.brim()+1 >= crowdedOf {
 			c.soundAt = s
 			return
@@ -121,9 +117,9 @@ func (c *company) refusals(l *level, s float64, v Verdict) {
 	}
 }
 
-// turns notices that an answer tells of another limit than the last one: of several a server
-// tells of the one that binds, now of this and now of that. How far what remains leaps then is
-// no swing, which would leave the level of the smaller one below h for good.
+// turns notices an answer that tells of another limit than the last, as a server with several
+// limits tells of the one that binds. The jump of what remains is no swing of the level: it
+// would keep h above the level of the smaller limit.
 func (l *level) turns(o Outcome, unit float64) {
 	h, k := o.Hints, &l.kept
 	r, quota := float64(h.Remaining.V)/unit, float64(h.Limit.V)
@@ -135,9 +131,8 @@ func (l *level) turns(o Outcome, unit float64) {
 	}
 }
 
-// leaveLevel goes on without hints. Where the others do not yield it begins
-// at twice the best rate of late, as it was held down by them, and grows
-// steeply; one throttled answer puts that right.
+// leaveLevel goes on by refusals. Where others do not yield it starts at twice the best rate of
+// late, as they held it down, and grows steeply at once; the next refusal corrects that.
 func (a *Adaptive) leaveLevel(s float64) {
 	l := &a.level
 	if !a.on {
@@ -145,7 +140,7 @@ func (a *Adaptive) leaveLevel(s float64) {
 	}
 	l.on, a.on = false, true
 	a.base = max(l.theta, l.company.best, slowest)
-	if a.divisible() && l.peers >= 1 { // what each has of it is chance so far: half way to an even part
+	if a.divisible() && l.peers >= 1 { // parts are chance so far: start half way to an even part
 		a.base = math.Sqrt(a.base * l.policy / l.peers)
 	}
 	a.refused, a.trust = 0, leastTrust
@@ -154,28 +149,26 @@ func (a *Adaptive) leaveLevel(s float64) {
 	}
 	a.cut(s)
 	if l.company.crowded && !l.company.misled {
-		a.resumedAt = s - a.period // as if a period had passed
+		a.resumedAt = s - a.period // growth starts one T ahead
 		a.base *= math.Exp(-growthPerT)
 	}
 }
 
-// share is this caller's fair part according to the server, a second. It is not
-// obeyed: the rate is drawn to it, and the law goes on from there, since a
-// caller that leaves a part unused leaves it to others, and since a server may
-// be wrong. A part that is new becomes the rate at once, by a factor of leap at
-// most; it is new when two answers in a row agree on it, and differ from the
-// last that was so agreed. From then on theta is drawn to below times the part,
-// with the time constant drawn, against growth and marks.
+// share is this caller's fair share, as the server states it, in requests a second. It does not
+// bind, as callers that leave some unused leave it to others, and as servers may be wrong: it
+// only draws theta to itself, while the law goes on. A share on which two answers agree, and
+// which differs from the last such, becomes the rate at once, by a factor of leap at most. From
+// then on theta is drawn to below times the share, against growth and marks.
 type share struct{ said, agreed, at float64 }
 
 const (
-	sameShare = 1.1  // factor within which shares are the same
-	leap      = 10.0 // factor by which a rate changes at most
-	below     = 0.6  // of its part a client aims at; f makes up the rest: r stands at 1.7 h
-	drawn     = 5.0  // seconds
+	sameShare = 1.1  // factor within which shares are equal
+	leap      = 10.0 // largest change of a rate by a share, as a factor
+	below     = 0.6  // part of the share that theta aims at; f makes up the rest, so r stands near 1.5 h
+	drawn     = 5.0  // time constant, seconds
 )
 
-// follow takes in the share that an answer at s states.
+// follow records the share that an answer at s states, and draws theta to it.
 func (a *Adaptive) follow(s float64, said Opt[float64]) {
 	if !said.OK || a.Blind || !(said.V > 0) {
 		return
@@ -190,7 +183,7 @@ func (a *Adaptive) follow(s float64, said Opt[float64]) {
 	h.agreed = said.V
 	target := min(max(below*said.V*a.weight(), slowest), fastest)
 	switch l := &a.level; {
-	case l.on && l.window: // it says all there is to know
+	case l.on && l.window: // in a window, what remains says all
 	case l.on:
 		now, pull := l.theta, dt/(dt+drawn)
 		if fresh {
@@ -206,5 +199,5 @@ func (a *Adaptive) follow(s float64, said Opt[float64]) {
 	}
 }
 
-// same reports whether two rates are about equal; nothing is the same as zero.
+// same reports whether two rates are about equal; none is to zero.
 func same(a, b float64) bool { return a <= b*sameShare && b <= a*sameShare }
