@@ -2,55 +2,56 @@ package pace
 
 import "math"
 
-// doubt takes refusals that may be failures for failures, as long as they are few: services
-// fail now and then, whatever the rate, and a rate that falls with each of one in a hundred
-// would come to next to nothing.
+// doubt counts refusals that may be failures as failures, as long as they are few. Services fail
+// now and then, whatever the rate; a rate cut by each refusal of one request in a hundred would
+// fall to next to nothing.
 //
-// More are a limit, an outage, or a part of the service that fails. A limit refuses at most half
-// as large a share at half of the rate, a part that fails the same share at any rate. So doubt
-// compares, in blocks of answers, what is refused while the rate falls with what was refused
-// before, by a sequential probability ratio test (Wald, 1945). Once it is proven that a part
-// fails, base is again what it was, and refusals are excused in proportion to the share that fails.
+// More of them are a limit, an outage, or a part of the service that is down. At half of the rate
+// a limit refuses at most half as large a share, and a part that is down the same share. So doubt
+// compares the refusals in blocks of answers while the rate falls with those before, by a
+// sequential probability ratio test (Wald, 1945). Once a part is proven to be down, base returns
+// to what it was, and refusals are excused in proportion to the share that is down.
 type doubt struct {
-	excused float64 // refusals taken for failures, less those allowed for what was served since
-	allowed float64 // for each request served, while a part fails; at least perUnsure
+	excused float64 // leaky bucket: refusals counted as failures, less allowed for each request served
+	allowed float64 // at least perUnsure, more while a part is down
 
-	answers float64 // of this block,
-	refused float64 // of which so many were refused
-	began   float64 // when it began
+	answers float64 // in this block,
+	refused float64 // refused ones among them
+	began   float64 // when the block began
 
-	refRate                float64 // the rate a second, of answers, that slower blocks are compared with; zero: none
-	refBase                float64 // base then
-	refAnswers, refRefused float64 // answers at about that rate, and refusals among them
-	proof                  float64 // log of how much likelier it is that a part fails than that this is a limit
-	since                  float64 // when it last went back to base
+	refRate                float64 // answers a second, to compare slower blocks with; zero: none
+	refBase                float64 // base at that rate
+	refAnswers, refRefused float64 // answers to estimate the share refused from, and refusals among them
+	proof                  float64 // log-likelihood ratio of a part that is down to a limit
+	since                  float64 // when base last returned
 }
 
 const (
-	mostUnsure = 4.0      // refusals on end that may be failures
-	perUnsure  = 1.0 / 16 // of them for each request served
+	mostUnsure = 4.0      // size of the leaky bucket: refusals excused at once
+	perUnsure  = 1.0 / 16 // its leak for each request served
 
-	blockOf      = 16.0   // intervals between answers
-	otherRate    = 1.4    // times the rate is another,
-	sameRate     = 0.7    // this part of it the same,
-	slowRate     = 0.5    // and this part slow enough to compare
-	knownFrom    = 128.0  // answers at most from which the share that fails is known
-	suddenly     = 3.0    // refusals in a block above twice those expected: something changed
-	ofLimit      = 0.5    // of the share at most is refused at half of the rate where it is a limit
-	sure         = 2.0    // proof that a part fails,
+	blockOf      = 16.0   // intervals between the answers of a block
+	otherRate    = 1.4    // times refRate: a faster block is the new reference,
+	sameRate     = 0.7    // above this one it is more of the reference,
+	slowRate     = 0.5    // and up to this one it is compared with it
+	knownFrom    = 128.0  // answers that the share refused is a mean over, at most
+	suddenly     = 3.0    // refusals in a block beyond twice those expected: the limit has changed
+	ofLimit      = 0.5    // factor of the share refused at half of the rate, by a limit
+	sure         = 2.0    // proof that a part is down,
 	refuted      = -6.0   // or that it is a limit
-	leastFailing = 0.08   // the share that fails at least, beyond what the law needs to learn a limit,
-	mostFailing  = 0.5    // and at most
-	excusedPart  = 0.8    // of the refusals are excused: were all, clients of a limit would drive each other up
-	excusedFor   = 1024.0 // requests served
+	leastFailing = 0.08   // least share that is down, beyond what refusals need to find a limit,
+	mostFailing  = 0.5    // and the most
+	excusedPart  = 0.8    // part of the refusals excused: if all were, clients of a limit would drive each other up
+	excusedFor   = 1024.0 // requests served, over which excuses fade
 )
 
-// excuse takes a refusal that may be a failure for one, if so few of them are no limit.
+// excuse turns a refusal that may be a failure into one, while such refusals are few, or in
+// proportion to the part of the service that is down.
 func (a *Adaptive) excuse(s float64, o *Outcome) {
 	d, unsure := &a.doubt, o.Verdict == Throttled && o.Unsure && !o.Crowded
 	switch {
 	case !a.on || a.level.on || o.Verdict == Throttled && !unsure:
-		d.refRate, d.answers = 0, 0 // there is nothing to compare with
+		d.refRate, d.answers = 0, 0 // nothing to compare with
 	case (o.Verdict == Served || unsure) && d.fails(s, a, unsure):
 		a.goBack(s)
 	}
@@ -64,8 +65,8 @@ func (a *Adaptive) excuse(s float64, o *Outcome) {
 	}
 }
 
-// goBack goes back to the base of before, and what it had grown since in the first T, as the
-// refusals since say nothing of a limit.
+// goBack returns base to what it was before the cuts, with what it would have grown since in the
+// first T, as the refusals since say nothing of a limit.
 func (a *Adaptive) goBack(s float64) {
 	d := &a.doubt
 	if d.refBase <= a.base {
@@ -77,7 +78,7 @@ func (a *Adaptive) goBack(s float64) {
 	a.cut(s)
 }
 
-// fails counts an answer at s, and reports whether it is proven now that a part of the service fails.
+// fails counts an answer at s, and reports whether a part of the service is now proven to be down.
 func (d *doubt) fails(s float64, a *Adaptive, refused bool) bool {
 	if d.answers == 0 {
 		d.began = s
@@ -91,9 +92,9 @@ func (d *doubt) fails(s float64, a *Adaptive, refused bool) bool {
 	}
 	n, k := d.answers, d.refused
 	d.answers, d.refused = 0, 0
-	// What was on its way before a cut comes faster than base.
+	// Answers to requests sent before a cut come faster than base.
 	x := min(blockOf/max(s-d.began, 1e-6), 1.1*a.base)
-	if k == n || !d.slow(x, a.base, n, k) { // where all are refused, the service is away
+	if k == n || !d.slow(x, a.base, n, k) { // where all are refused, the whole service is down
 		return false
 	}
 	d.weigh(n, k)
@@ -109,8 +110,8 @@ func (d *doubt) fails(s float64, a *Adaptive, refused bool) bool {
 	return true
 }
 
-// slow takes a block of n answers, at x a second, of which k were refused, and reports
-// whether it is to be compared with others.
+// slow files a block of n answers at x a second, k of them refused: as the new reference, as more
+// of it, or, if it reports true, as slow enough to be compared with it.
 func (d *doubt) slow(x, base, n, k float64) bool {
 	switch {
 	case d.refRate == 0 || x > otherRate*d.refRate || x <= slowRate*d.refRate && k > 2*n*d.share()+suddenly:
@@ -124,7 +125,7 @@ func (d *doubt) slow(x, base, n, k float64) bool {
 	return x <= slowRate*d.refRate
 }
 
-// weigh adds to the proof what a slow block tells.
+// weigh adds a slow block to the proof.
 func (d *doubt) weigh(n, k float64) {
 	p := d.share()
 	q := ofLimit * p
@@ -133,15 +134,15 @@ func (d *doubt) weigh(n, k float64) {
 	d.add(n, k)
 }
 
-// share is the share that was refused, above zero.
+// share returns the share refused at the reference rate, above zero.
 func (d *doubt) share() float64 { return (d.refRefused + 0.5) / (d.refAnswers + 4) }
 
-// refer compares from here on with a block.
+// refer makes a block the reference.
 func (d *doubt) refer(x, base, n, k float64) {
 	d.refRate, d.refBase, d.refAnswers, d.refRefused = x, base, n, k
 }
 
-// add counts a block into the share that is refused.
+// add counts a block into the share refused.
 func (d *doubt) add(n, k float64) {
 	d.refAnswers, d.refRefused = d.refAnswers+n, d.refRefused+k
 	if f := knownFrom / d.refAnswers; f < 1 {
