@@ -2,55 +2,53 @@ package pace
 
 import "math"
 
-// kept keeps a client to the policy that the server states: it logs the client's own
-// starts, and admits no more of them than the quota in any time as long as the window.
-// That is all that a server grants which counts this client alone, in a log, in slots,
-// or in a window that the first request opens; in windows at fixed times it loses
-// nothing in the long run.
+// kept is the law by policy: a log of the client's own starts, which admits no more than the
+// stated quota in any time as long as the window. That is all that a server grants a client that
+// it counts alone, in a log, in slots, or in a window that the first request opens. In windows
+// at fixed times it loses nothing in the long run.
 //
-// The log holds while it explains what the server does, that is, while the client is
-// refused after it has used the quota, or while what remains of the quota, where the server
-// says so, falls by no more than the client used. A client that is refused earlier shares
-// the limit with others; one that is served beyond the quota has more than was stated,
-// such as a bucket's burst. Both go by the law without hints, or by the level.
+// The log holds while it explains the server: refusals come once it has the quota as used up,
+// or what remains falls by no more than it has. A client that is refused earlier shares the
+// limit with others. One that is served beyond the quota has more than was stated, such as the
+// burst of a bucket. Both go by refusals or by the level.
 //
-// The log keeps the end of each of 32 groups of starts, so that any quota needs the
-// same room. It counts costs, in the unit of the policy.
+// Starts are kept in 32 groups, of which the last start counts, so that any quota needs the same
+// room. Costs are in the unit of the policy.
 type kept struct {
-	quota, length float64                // the policy; zero: none is stated
+	quota, length float64                // the policy, in its unit and seconds; zero: none is stated
 	long          float64                // seconds for which the server counts a start, as learnt
-	ends          [groups + late]float64 // when the last start of each group was, in turn
-	full          int                    // groups so far, but the last
-	filled        float64                // of the last
-	sure          int                    // refusals that it explained, less what contradicted
-	mismatchAt    float64                // when what remains last was not what it has
-	agrees        bool                   // that was a window ago, and most of the quota was used since
-	holds         bool                   // it is kept to
-	round         float64                // what was sent before, and refused, is of the refusals so far
+	ends          [groups + late]float64 // last start of each group, a ring
+	full          int                    // full groups so far
+	filled        float64                // cost in the group that is not full
+	sure          int                    // the balance: refusals explained, less contradictions
+	mismatchAt    float64                // when what remains last differed from the log
+	agrees        bool                   // it has not for a window, and most of the quota was used since
+	holds         bool                   // the log sets the rate
+	round         float64                // refusals of requests sent before belong to the last that counted
 }
 
 const (
 	groups     = 32
-	late       = 8 // groups that may start beyond the quota, and be taken back
-	convinced  = 2 // what makes it hold
+	late       = 8 // groups beyond the quota that may start, and be taken back
+	convinced  = 2 // balance from which it holds
 	mostSure   = 4
 	leastSure  = -16
-	unlikely   = -3   // at which nothing is held back for it before the first refusal
-	inTurn     = 16   // answers, one after another, that fit in a window,
-	inTime     = 8    // and at least, that what they say remains is compared
-	nearly     = 0.9  // of the quota
-	atRest     = 1.5  // less than that, as the level leaves so much of a small one
-	longerBy   = 0.05 // of the window, where the server counts longer: in slots, or whole seconds
+	unlikely   = -3   // balance at which nothing waits for it before the first refusal
+	inTurn     = 16   // answers, one after another, that must fit in a window for that,
+	inTime     = 8    // and for what remains to be compared
+	nearly     = 0.9  // part of the quota that counts as all of it,
+	atRest     = 1.5  // less so many requests, which the level keeps free of a small one
+	longerBy   = 0.05 // part of the window by which long grows, where the server counts in slots or whole seconds
 	longerMost = 0.25
 )
 
-// size is how much a group is of, and how many of them are a quota.
+// size returns the cost of a group, and how many groups are a quota.
 func (k *kept) size() (of float64, n int) {
 	of = max(math.Ceil(k.quota/groups), 1)
 	return of, max(int(k.quota/of), 1)
 }
 
-// follow takes in the policy as stated, and goes on with the log.
+// follow takes over the stated policy; the starts logged so far stay.
 func (k *kept) follow(quota, length, rtt float64) {
 	if quota == k.quota && length == k.length {
 		return
@@ -78,7 +76,7 @@ func (k *kept) start(s, cost float64) {
 	}
 }
 
-// forget takes back so much of what was started last.
+// forget takes back that cost from the latest starts.
 func (k *kept) forget(cost float64) {
 	of, n := k.size()
 	for k.filled -= min(cost, of*float64(n+1)); k.filled < 0; k.filled += of {
@@ -90,7 +88,7 @@ func (k *kept) forget(cost float64) {
 	}
 }
 
-// used is what was started in so many seconds until s.
+// used returns the cost of starts in the long seconds until s.
 func (k *kept) used(s, long float64) float64 {
 	of, _ := k.size()
 	sum := 0.0
@@ -109,7 +107,7 @@ func (k *kept) used(s, long float64) float64 {
 	return sum
 }
 
-// free is when the next may start.
+// free returns when the next request may start.
 func (k *kept) free() float64 {
 	_, n := k.size()
 	if k.length == 0 || k.full < n {
@@ -118,15 +116,14 @@ func (k *kept) free() float64 {
 	return k.ends[(k.full-n)%len(k.ends)] + k.long
 }
 
-// spent reports whether the quota is used up at s, as far as is known. Where answers
-// take a large part of the window, it says no: sent one at a time, too few would fit
-// in a window to show that the server grants more.
+// spent reports whether the log has the quota as used up at s. It says no where answers take a
+// large part of the window: one request at a time would then be too few to show that the server
+// grants more.
 func (k *kept) spent(s, rtt float64) bool {
 	return k.sure > unlikely && k.free() > s && rtt <= k.length/inTurn
 }
 
-// ended settles what a request was said to cost when it started, and what it did: a
-// refusal is not charged.
+// ended corrects the log from the estimated to the actual cost; a refusal costs nothing.
 func (k *kept) ended(s float64, o Outcome) {
 	said := charged(o.Request.Cost)
 	switch {
@@ -140,9 +137,8 @@ func (k *kept) ended(s float64, o Outcome) {
 	}
 }
 
-// observe learns from the answer at s to what was sent then. A refusal may say after
-// how many seconds to come back; zero: it does not. What remains is believed only while
-// the client is alone, as far as is known.
+// observe learns from the answer at s to a request sent at sent; after is its Retry-After in
+// seconds, zero if none. What remains is compared only while the client is alone.
 func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 	switch {
 	case k.length == 0:
@@ -158,12 +154,11 @@ func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 	k.holds = k.sure >= convinced || k.agrees || k.holds && k.sure > 0
 }
 
-// told learns from the answer at s to what was sent then, which says that so much of the
-// quota was used. That is what the log has, give or take a group, where it is that of a client
-// alone; a bucket shows less in the long run.
+// told compares the log with an answer at s, to a request sent at sent, by which counted of the
+// quota is used. Of a client alone they agree, give or take a group; a bucket has less as used.
 func (k *kept) told(s, sent, counted float64, alone bool) {
-	// A start is counted at some time of its round trip, and until a window after that: those
-	// within a round trip of either end of the window may be counted or not.
+	// The server counts a start at some time of its round trip and for a window from then on, so
+	// starts within a round trip of either end of the window may be counted or not.
 	rtt := s - sent
 	of, _ := k.size()
 	least := k.used(sent-rtt, k.length-2*rtt) - (of - 1)
@@ -193,9 +188,9 @@ func (k *kept) refused(s, sent, after, cost float64) {
 	}
 	switch {
 	case after <= 0:
-	case s+after < free-longerBy*k.length: // a window ends, and with it what was used
+	case s+after < free-longerBy*k.length: // a window ends, and all is free again
 		k.full, k.filled = 0, 0
-	case s+after < free+max(slack, longerBy*k.length): // the server says the same
+	case s+after < free+max(slack, longerBy*k.length): // the server names the same instant
 		k.sure++
 	}
 }
