@@ -6,20 +6,18 @@ import (
 	"github.com/throttle-go/throttle/load"
 )
 
-// ceiling bounds how many requests of a Gate or a Scope are in flight.
+// ceiling bounds the requests in flight of a Gate or a Scope.
 type ceiling struct {
 	load.Ceiling
 	law load.Law // nil: none
 }
 
-// Full reports whether no request may start beside inFlight others before one of
-// them ends.
+// Full reports whether no request may start beside inFlight others before one of them ends.
 func (c *ceiling) Full(inFlight, most int) bool {
 	return c.Ceiling.Full(inFlight, most) || c.law != nil && inFlight >= c.law.Limit()
 }
 
-// most returns the lowest of the bounds, of which most is one if above zero; zero
-// if there is none.
+// most returns the lowest of the bounds, one of which is most if above zero; zero if there is none.
 func (c *ceiling) most(most int) int {
 	if n := c.Limit(); n > 0 && (most <= 0 || n < most) {
 		most = n
@@ -30,8 +28,8 @@ func (c *ceiling) most(most int) int {
 	return max(most, 0)
 }
 
-// wait returns how long until r may start: Never if another one must end first.
-// A forecast counts pauses only. most is another bound, if above zero.
+// wait returns how long until r may start: Never if another request must end first. A forecast
+// counts pauses only. most is another bound, if above zero.
 func (c *ceiling) wait(now time.Time, r Request, flying, most int) time.Duration {
 	if r.Place == 0 && c.Full(flying, most) {
 		return Never
@@ -45,14 +43,13 @@ func (c *ceiling) ended(now time.Time, flying, most int, o *Outcome) {
 	case o.Verdict == Served:
 		c.Served(now, flying, most)
 	case o.Verdict == Throttled && o.Crowded:
-		c.Refused(now, flying, o.After, o.Request.Luck.Unit(1)) // others pause too
+		c.Refused(now, flying, o.After, o.Request.Luck.Unit(1)) // all others pause too
 	}
 }
 
-// teach lets the law learn from a request that ended beside flying others. A
-// refusal that the pacing answers for, paced, teaches it nothing: a bound in
-// flight cannot express a rate. One that the caller gave up for load, timedOut, is a
-// failure.
+// teach lets the law learn from a request that ended beside flying others. A refusal for which
+// the pacing is to blame, paced, teaches it nothing, as a bound in flight cannot express a rate.
+// A time-out that load explains, timedOut, is a failure.
 func (c *ceiling) teach(now time.Time, flying int, o *Outcome, paced, timedOut bool) {
 	if c.law == nil || o.Sent.IsZero() {
 		return

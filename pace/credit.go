@@ -2,28 +2,28 @@ package pace
 
 import "time"
 
-// Credit admits requests that are paid for in advance, from a limit that many
-// processes share. Its driver asks there for as many tokens as are wanted here,
-// and adds what it gets. Where it gets none, it says until when, or that all
-// requests may pass for now. The zero Credit lets nothing pass.
+// Credit admits requests that were paid for in advance, from a limit that many processes share.
+// Its driver asks that limit for the tokens that Wants returns, and adds those granted. Where
+// none are, it says until when, or that all requests may pass for now. The zero Credit lets
+// nothing pass.
 //
-// Unlike other controllers it returns Never while it has no credit and no time
-// to ask again: its driver must ask whenever Wants says so.
+// Unlike other controllers it returns Never while it has no credit and no time to ask again, as
+// its driver must ask whenever Wants is above zero.
 type Credit struct {
 	left  int64
-	until time.Time // credit is good
-	block time.Time // no more before
-	open  bool      // all may pass
+	until time.Time // when the tokens left expire
+	block time.Time // no tokens are granted before
+	open  bool      // all requests pass
 }
 
-// MaxIdleCredit bounds how long credit is kept that no request waits for: kept
-// longer, it would let more start at once than the limit allows.
+// MaxIdleCredit bounds how long tokens are kept that no request waits for: kept longer, they
+// would let more start at once than the limit allows.
 const MaxIdleCredit = time.Second
 
 var _ Controller = (*Credit)(nil)
 
-// Wants returns how many tokens to buy at the time now, for requests of that
-// cost that wait; zero if there are enough, or if it is too soon to ask again.
+// Wants returns how many tokens to ask for at the time now, for waiting requests of that cost;
+// zero if enough are left, or if it is too soon to ask again.
 func (c *Credit) Wants(now time.Time, waiting int64) int64 {
 	if c.open || c.block.After(now) {
 		return 0
@@ -34,7 +34,7 @@ func (c *Credit) Wants(now time.Time, waiting int64) int64 {
 	return max(waiting-c.left, 0)
 }
 
-// Add adds n tokens.
+// Add adds n tokens that the limit granted.
 func (c *Credit) Add(now time.Time, n int64) {
 	if c.until.Before(now) {
 		c.left = 0
@@ -50,8 +50,8 @@ func (c *Credit) Keep(now time.Time) {
 	}
 }
 
-// Refuse says that the limit grants nothing for the time d. Tokens left stay
-// good for d and [MaxIdleCredit], as requests wait for more.
+// Refuse records that the limit grants nothing for the time d. Tokens left stay good for d and
+// [MaxIdleCredit], as requests wait for more.
 func (c *Credit) Refuse(now time.Time, d time.Duration) {
 	c.open, c.block = false, now.Add(max(d, 0))
 	if !c.until.Before(now) {
@@ -59,8 +59,7 @@ func (c *Credit) Refuse(now time.Time, d time.Duration) {
 	}
 }
 
-// Idle says that no request waits any more: tokens left are good for
-// [MaxIdleCredit] at most.
+// Idle records that no request waits any more: tokens left are good for [MaxIdleCredit] at most.
 func (c *Credit) Idle(now time.Time) {
 	if most := now.Add(MaxIdleCredit); c.until.After(most) {
 		c.until = most
@@ -70,7 +69,7 @@ func (c *Credit) Idle(now time.Time) {
 // Open lets all requests pass, until the next Add or Refuse.
 func (c *Credit) Open() { c.open = true }
 
-// Wait returns zero if credit is left, otherwise the time until more may be had;
+// Wait returns zero if enough tokens are left, otherwise the time until more may be granted;
 // Never if the driver has to ask.
 func (c *Credit) Wait(now time.Time, r Request) time.Duration {
 	cost := max(r.Cost, 1)
@@ -92,8 +91,8 @@ func (c *Credit) Start(now time.Time, r Request) {
 	}
 }
 
-// Observe refunds a request that was never sent, also one that was not charged as
-// all passed when it started, if they no longer do.
+// Observe refunds a request that was never sent. One that started while all passed was not
+// charged, and is refunded all the same if they no longer do.
 func (c *Credit) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	if o.Sent.IsZero() && !c.open {
 		c.left += max(o.Request.Cost, 1)
