@@ -2,13 +2,12 @@ package pace
 
 import "time"
 
-// Scope is a further limit that some of the calls of a Gate are subject to,
-// besides the one for all: that of a route, a table, a token, or another
-// dimension such as tokens a minute. A ticket starts when the Gate's Control and
-// all scopes that it needs admit it, and is charged to all of them or to none.
+// Scope is a further limit, for some of the calls of a Gate only: that of a route, a table, a
+// token, or another dimension such as tokens a minute. A ticket starts when the Gate's Control
+// and all scopes that it needs admit it. It is charged to all of them or to none.
 //
-// A Scope belongs to one Gate and is not safe for concurrent use. The zero
-// Scope lets everything pass.
+// A Scope belongs to one Gate and is not safe for concurrent use. The zero Scope lets everything
+// pass.
 type Scope struct {
 	// Name is the name of the scope, for people.
 	Name string
@@ -18,9 +17,9 @@ type Scope struct {
 	MaxInFlight int
 
 	ceiling  ceiling
-	started  time.Time // the last ticket
-	refused  time.Time // when Learn last counted a refusal
-	served   time.Time // and any other answer
+	started  time.Time // when a ticket last did
+	refused  time.Time // when Learn last counted a refusal,
+	served   time.Time // and a request served
 	waiting  int       // tickets in line that need it
 	inFlight int
 }
@@ -37,20 +36,19 @@ type Need struct {
 	Scope *Scope
 	// Cost is the estimated cost in this scope. If zero, 1.
 	Cost int64
-	// Said states what the answer said of this scope. If it said nothing, a
-	// refused call teaches the scope nothing where the answer blames another
-	// one, or where the Gate has a Control of its own, which is blamed then.
+	// Said is what the answer said of this scope. If it said nothing, the scope learns
+	// from a refusal only if neither another scope nor a Control of the Gate is to blame.
 	Said Opt[Report]
 }
 
-// request is that of a ticket as a scope sees it.
+// request returns r with its cost in the scope.
 func (n *Need) request(r Request) Request {
 	r.Cost = max(n.Cost, 1)
 	return r
 }
 
-// wait is how long until the scope lets r start, or, if r has a Place, the one
-// in that place.
+// wait returns how long until the scope lets r start, or, if r has a Place, the ticket in that
+// place.
 func (n *Need) wait(now time.Time, r Request) time.Duration {
 	s := n.Scope
 	wait := s.ceiling.wait(now, r, s.inFlight, s.MaxInFlight)
@@ -60,7 +58,7 @@ func (n *Need) wait(now time.Time, r Request) time.Duration {
 	return max(s.Control.Wait(now, n.request(r)), wait)
 }
 
-// scopesWait is how long until all scopes of t let it start.
+// scopesWait returns how long until all scopes of t let it start.
 func (t *Ticket) scopesWait(now time.Time) (wait time.Duration) {
 	r := t.request
 	r.Place = 0
@@ -70,9 +68,8 @@ func (t *Ticket) scopesWait(now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// foresee lengthens the Forecast to what the scopes make of it, for the last in
-// line or, as a retry keeps its place, for the first. Where some do not know, it is
-// what the others know of.
+// foresee raises the Forecast to the longest wait for a scope: as the last in line, or as the
+// first, for a retry that keeps its place. It is Never only if no wait is known.
 func (t *Ticket) foresee(now time.Time, last bool) {
 	t.Blocker = nil
 	var unknown *Scope
@@ -97,7 +94,7 @@ func (t *Ticket) foresee(now time.Time, last bool) {
 	}
 }
 
-// startScopes takes of all scopes.
+// startScopes charges t to all its scopes.
 func (t *Ticket) startScopes(now time.Time) {
 	for i := range t.Needs { // first, as they may panic
 		if n := &t.Needs[i]; n.Scope.Control != nil {
@@ -111,8 +108,8 @@ func (t *Ticket) startScopes(now time.Time) {
 	}
 }
 
-// observeScopes tells each scope what it is concerned by, and returns the
-// longest of the rests, and the outcome as the Gate's own limit is to see it.
+// observeScopes gives each scope its part of the outcome. It returns the longest of their rests,
+// and the outcome for the Gate's own limit.
 func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest time.Duration, own Outcome) {
 	elsewhere := o.Elsewhere
 	for i := range t.Needs {
@@ -142,7 +139,7 @@ func (t *Ticket) observeScopes(now time.Time, o Outcome, controlled bool) (rest 
 	return rest, own
 }
 
-// blameless is o for a limit that had no part in it, if it was a refusal.
+// blameless returns o for a limit that did not refuse: a refusal becomes Ignored, Elsewhere.
 func blameless(o Outcome) Outcome {
 	if o.Verdict == Throttled {
 		return Outcome{Request: o.Request, Sent: o.Sent, Elsewhere: true}
@@ -150,8 +147,7 @@ func blameless(o Outcome) Outcome {
 	return o
 }
 
-// observe tells s how a request that it had let start has ended, and is no longer
-// in flight.
+// observe ends a request in flight that s had let start.
 func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 	s.ceiling.ended(now, s.inFlight, s.MaxInFlight, &o)
 	if s.Control == nil {
@@ -161,11 +157,10 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 	return s.Control.Observe(now, o)
 }
 
-// Learn teaches s the end of a call, sent at the time sent, that was not known to
-// be subject to it when it started. The cost is that of n. Of the refusals, and of
-// the calls served, between two starts in s only the first counts: s did not pace the
-// others, such as calls that were in line before it was known, so what they met and
-// what they left says nothing of its pace.
+// Learn teaches s the end of a call, sent at the time sent, that was not known to be subject to
+// it when it started; the cost is that of n. Between two starts in s only the first refusal, and
+// the first call served, count: s did not pace the others, such as calls that were in line before
+// it was known, so they say nothing of its pace.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	if r.Verdict == Throttled && !s.counts(now, &s.refused) || r.Verdict == Served && !s.counts(now, &s.served) {
 		r.Verdict = Ignored
@@ -177,7 +172,7 @@ func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	s.observe(now, o)
 }
 
-// counts reports whether s has let a call start since last, and sets last to now if so.
+// counts reports whether s has started a call since last, and sets last to now if so.
 func (s *Scope) counts(now time.Time, last *time.Time) bool {
 	if !last.IsZero() && !s.started.After(*last) {
 		return false
@@ -186,7 +181,8 @@ func (s *Scope) counts(now time.Time, last *time.Time) bool {
 	return true
 }
 
-// pace makes o what a Controller of the pace is to see of it.
+// pace reduces o to what a Controller of the pace learns from: the actual cost, and no refusal
+// by a concurrency limit.
 func (o *Outcome) pace() {
 	if o.Cost == 0 {
 		o.Cost = o.Request.Cost
