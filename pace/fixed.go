@@ -6,34 +6,29 @@ import (
 	"github.com/throttle-go/throttle/pace/internal/schedule"
 )
 
-// Fixed paces at a constant rate: the right choice where the limit is known and
-// no other client uses it, such as 4 permits a second for Amazon EMR's
-// DescribeCluster. It learns nothing.
+// Fixed paces at a constant rate: the right choice where the limit is known and no other client
+// uses it, such as 4 permits a second for Amazon EMR's DescribeCluster. It learns nothing.
 //
-// After a request that costs c the next one starts c/Rate seconds later, without
-// drift; once its actual cost is known, the difference is made up for, and holds
-// up the next for an hour at most. Of
-// requests that cost 1, the default, at most Burst + Rate × length start in any
-// window, and one more where the driver was late for a request that waited: at
-// most one interval is made up for.
+// After a request that costs c the next one starts c/Rate seconds later, without drift. If its
+// actual cost differs, the next starts later or sooner by that much, an hour later at most. Of
+// requests that cost 1, the default, at most Burst + Rate × length start in any window; one more
+// where the driver was late for a request that waited, as up to one interval is made up for.
 type Fixed struct {
-	// Rate is the cost a second. If zero or below, there is no limit, and a request
-	// that was throttled rests for 50 to 100 ms before its retry, and for twice as
-	// long each time, up to 20 s.
+	// Rate is the cost a second. If zero or below, there is no limit, and a throttled request
+	// rests for 50 to 100 ms before its retry, and twice as long each time, up to 20 s.
 	Rate float64
-	// Burst is the cost that may start at once after a pause. If zero or below,
-	// 1.
+	// Burst is the cost that may start at once after a pause. If zero or below, 1.
 	Burst int
 
 	line schedule.Even
-	mean float64 // cost of those that started lately; zero: none has
+	mean float64 // mean cost of the last starts; zero: none
 }
 
 var _ Controller = (*Fixed)(nil)
 
-// Wait returns the time until r may start, or the r.Place-th in line.
+// Wait returns the time until r may start, or until the r.Place-th in line may.
 func (f *Fixed) Wait(now time.Time, r Request) time.Duration {
-	if r.Place > 0 { // those ahead are taken to cost what others did, as r says its own cost alone
+	if r.Place > 0 { // r states its own cost only: those ahead count as the mean
 		each := f.mean
 		if each == 0 {
 			each = charged(r.Cost)
@@ -55,16 +50,15 @@ func (f *Fixed) Start(now time.Time, r Request) {
 	f.mean += (cost - f.mean) / 8
 }
 
-// Observe corrects the charge to the actual cost, and refunds it if nothing was
-// sent. Without a Rate a throttled request rests, as nothing else holds back its
-// retry: by a [Backoff] with EqualJitter.
+// Observe corrects the charge to the actual cost, and refunds it if nothing was sent. Without a
+// Rate, which would pace the retry, a throttled request rests, by a [Backoff] with EqualJitter.
 func (f *Fixed) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	interval, paid := schedule.Interval(f.Rate), charged(o.Request.Cost)
 	switch {
 	case o.Sent.IsZero():
 		f.line.Shift(-min(paid*interval, float64(schedule.Longest)+interval))
 	case o.Cost > 0 && o.Cost != o.Request.Cost:
-		// As the server says it, or a caller that has erred, it is believed only so far.
+		// The server or the caller that states it may err, so it is believed only so far.
 		room := mostOwed*1e9 - float64(f.line.Wait(now, now, 0, interval, 1))
 		f.line.Shift(max(min((charged(o.Cost)-paid)*interval, max(room, 0)), -float64(schedule.Longest)))
 	}
@@ -75,5 +69,5 @@ func (f *Fixed) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	return 0
 }
 
-// charged is a cost as it is counted.
+// charged returns a cost as it is counted: 1 at least.
 func charged(cost int64) float64 { return float64(min(max(cost, 1), mostCost)) }

@@ -6,70 +6,67 @@ import (
 	"github.com/throttle-go/throttle/load"
 )
 
-// Status states what a [Gate], or the Throttle around it, knows of its limit, and
-// how many calls wait and are in flight, at one time: for people, pages and logs.
+// Status is what a [Gate], or the Throttle around it, knows of its limit at one time, and how
+// many calls wait and are in flight: for people, pages and logs.
 type Status struct {
 	// At is that time.
 	At time.Time
-	// LimitStatus is that of the limit which all calls are subject to. Waiting
-	// counts all calls that wait, those that rest before a retry too.
+	// LimitStatus is that of the limit for all calls. Its Waiting counts all calls that wait,
+	// those that rest before a retry included.
 	LimitStatus
-	// Next is the forecast for one more call of cost 1: zero if at once, [Never] if
-	// unknown. It does not count a wait for one in flight to end.
+	// Next is the forecast for one more call of cost 1: zero if at once, [Never] if unknown.
+	// It does not count a wait for a call in flight to end.
 	Next time.Duration
-	// Resting counts the calls that rest before a retry, and Rested is when the
-	// first of these rests ends; zero if there is none.
+	// Resting counts the calls that rest before a retry; Rested is when the first of these
+	// rests ends, zero if there is none.
 	Resting int
 	Rested  time.Time
 	// Queues are the calls in line, by priority and key, in no order.
 	Queues []Queue
-	// Scopes are the limits that only some calls are subject to, in no order. A
-	// Throttle lists all that it remembers, a Gate none, as it does not know them.
+	// Scopes are the limits for only some calls, in no order. A Throttle lists all that it
+	// remembers, a Gate none, as it does not know them.
 	Scopes []LimitStatus
-	// Said is the last report that refused, or told something of the limit, and
-	// SaidAt is when it came; zero if there was none. A Gate does not keep it.
+	// Said is the last report that refused or carried hints; SaidAt is when it came, zero if
+	// there was none. A Gate does not keep it.
 	Said   Report
 	SaidAt time.Time
 }
 
 // LimitStatus is the state of one limit: that of a Gate, or a [Scope].
 type LimitStatus struct {
-	// Scope is the name of the scope. If empty, it is the limit of the Gate.
+	// Scope is the name of the scope. If empty, this is the limit of the Gate.
 	Scope string
-	// Waiting counts the calls that wait and are subject to it; those of a scope
-	// only while they are in line.
+	// Waiting counts the calls that wait and are subject to the limit; those of a scope only
+	// while they are in line.
 	Waiting int
-	// InFlight counts the calls in flight that are charged to it, and MaxInFlight
-	// bounds them now; zero if nothing does.
+	// InFlight counts the calls in flight that are charged to the limit, and MaxInFlight
+	// bounds them; zero if nothing does.
 	InFlight, MaxInFlight int
-	// Why describes what makes calls wait now: the rate and where it is known from,
-	// when the server last refused, until when it forbade to send, and its last
-	// numbers.
+	// Why describes what makes calls wait now: the rate and its source, the last refusal,
+	// until when the server forbade to send, and its last numbers.
 	Why Why
 }
 
-// Queue describes the calls of one key that wait in one lane, at one time. Those
-// that rest before a retry are not in line.
+// Queue describes the calls of one key that wait in one lane at one time, without those that
+// rest before a retry.
 type Queue struct {
-	// Lane is the index of the lane, of [Gate.Lanes].
+	// Lane is the index of the lane in [Gate.Lanes].
 	Lane int
-	// Priority is that of the lane, where a Throttle says it: Normal also for
-	// priorities without a weight. A Gate leaves it zero.
+	// Priority is that of the lane, where a Throttle states it: Normal also for priorities
+	// without a weight. A Gate leaves it zero.
 	Priority load.Priority
-	// Key is that of the calls.
+	// Key is the key of the calls.
 	Key string
-	// Others reports that it is the queue which the keys beyond 1000 share. Its
-	// Key is empty.
+	// Others reports that it is the queue which keys beyond 1000 share. Its Key is empty.
 	Others bool
 	// Waiting is how many calls are in line, at least one.
 	Waiting int
-	// Oldest is when the call entered the Gate that has been in it longest, its
-	// tries included.
+	// Oldest is when the call entered that has been in the Gate longest, tries included.
 	Oldest time.Time
 }
 
-// Status returns what g knows at the time now. It changes no decision, but must not
-// run beside another method of g.
+// Status returns what g knows at the time now. It changes nothing, but must not run beside
+// another method of g.
 func (g *Gate) Status(now time.Time) Status {
 	s := Status{At: now, Resting: g.rests.len(), Queues: g.queues()}
 	if s.Resting > 0 {
@@ -82,14 +79,14 @@ func (g *Gate) Status(now time.Time) Status {
 
 // Status returns what s knows at the time now, without changing anything.
 func (s *Scope) Status(now time.Time) LimitStatus {
-	var g Gate // Why asks it for nothing, as there is a Blocker
+	var g Gate // with a Blocker, Why asks it for nothing
 	return LimitStatus{
 		Scope: s.Name, Waiting: s.waiting, InFlight: s.inFlight, MaxInFlight: s.ceiling.most(s.MaxInFlight),
 		Why: g.Why(now, &Ticket{Blocker: s}),
 	}
 }
 
-// queues are those in which tickets are in line.
+// queues returns those in which tickets are in line.
 func (g *Gate) queues() (all []Queue) {
 	for i := range g.lanes.all {
 		at := &g.lanes.all[i]
@@ -100,8 +97,7 @@ func (g *Gate) queues() (all []Queue) {
 	return all
 }
 
-// oldest is when the ticket entered that is first in one of the lines: lines are
-// ordered by arrival.
+// oldest returns when the oldest ticket entered. Lines are ordered by arrival.
 func (f *flow) oldest() (t time.Time) {
 	for _, l := range f.lines {
 		if at := l.top().entered; t.IsZero() || at.Before(t) {

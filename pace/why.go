@@ -6,24 +6,22 @@ import (
 	"time"
 )
 
-// Why describes, for people, what makes requests wait. A zero field is no
-// reason.
+// Why describes, for people, what makes requests wait. A zero field is no reason.
 type Why struct {
-	// Rate is the rate at which requests are paced, as cost a second: requests a
-	// second, where none states a cost.
+	// Rate is the rate at which requests are paced, in cost a second: in requests a second,
+	// where none states a cost.
 	Rate float64
-	// Source says where the Rate is known from. If zero, nothing has shown a limit
-	// yet, or the Controller does not say.
+	// Source says where the Rate is known from. If zero, nothing has shown a limit yet, or
+	// the Controller does not say.
 	Source Source
-	// Throttled is when an answer last refused for load.
+	// Throttled is when the last throttled answer came.
 	Throttled time.Time
-	// Until is when the server said to come back, or when the rest before a
-	// retry ends.
+	// Until is when the server said to come back, or when the rest before a retry ends.
 	Until time.Time
 	// InFlight is the bound on the requests in flight, if it is reached.
 	InFlight int
-	// Limit and Remaining are the last numbers of the server: Remaining of Limit
-	// are left. Limit is its burst where it states one.
+	// Limit and Remaining are what the server stated last: Remaining requests of Limit are
+	// left. Limit is the burst, where the server states one.
 	Limit, Remaining Opt[int64]
 }
 
@@ -33,14 +31,14 @@ type Source uint8
 const (
 	// SourceNone: no sign of a limit yet, so nothing is paced.
 	SourceNone Source = iota
-	// SourceSet: the program has set it, as in a [Fixed].
+	// SourceSet: the program sets it, as in a [Fixed].
 	SourceSet
-	// SourceRestored: an earlier process had learnt it, see [Learnt].
+	// SourceRestored: an earlier process learnt it, see [Learnt].
 	SourceRestored
-	// SourceRefusals: found by what was served and what was refused.
+	// SourceRefusals: measured by the requests served and refused.
 	SourceRefusals
-	// SourceStated: the server states what remains or what it allows, as in the
-	// header fields RateLimit and RateLimit-Policy.
+	// SourceStated: the server states what remains or its policy, as in the header fields
+	// RateLimit and RateLimit-Policy.
 	SourceStated
 )
 
@@ -91,7 +89,7 @@ func (w Why) String() string {
 	return strings.Join(all, ", ")
 }
 
-// heard is what a server last said to an Adaptive, for people.
+// heard is what a server stated last, for people.
 type heard struct {
 	throttled        time.Time
 	limit, remaining Opt[int64]
@@ -121,7 +119,7 @@ func (a *Adaptive) Why(now time.Time) Why {
 	return w
 }
 
-// source is where the rate is known from.
+// source returns where the rate is known from.
 func (a *Adaptive) source() Source {
 	switch policy := a.level.policy; {
 	case a.level.on:
@@ -132,7 +130,7 @@ func (a *Adaptive) source() Source {
 		return SourceStated
 	case a.restored && a.heard.throttled.IsZero():
 		return SourceRestored
-	case a.heard.throttled.IsZero(): // what was said was acted on before
+	case a.heard.throttled.IsZero(): // a hint was acted on before any refusal
 		return SourceStated
 	}
 	return SourceRefusals
@@ -146,8 +144,7 @@ func (f *Fixed) Why(time.Time) Why {
 	return Why{}
 }
 
-// Foresee renews the Forecast and the Blocker of t, if it is in line: how they are
-// now, as if t were first.
+// Foresee updates the Forecast and the Blocker of t, if it is in line, as if it were the first.
 func (g *Gate) Foresee(now time.Time, t *Ticket) {
 	if t.at != ready {
 		return
@@ -158,8 +155,8 @@ func (g *Gate) Foresee(now time.Time, t *Ticket) {
 	t.foresee(now, false)
 }
 
-// Why describes what t waits for, if it is in line or resting: the limit of its
-// Blocker, or the Gate's own.
+// Why describes what t waits for, if it is in line or resting: the limit of its Blocker, or else
+// the limit of the Gate.
 func (g *Gate) Why(now time.Time, t *Ticket) Why {
 	control, ceiling, flying, most := g.Control, &g.ceiling, g.inFlight, g.MaxInFlight
 	if s := t.Blocker; s != nil {
