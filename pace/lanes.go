@@ -6,32 +6,30 @@ import (
 	"time"
 )
 
-// lanes are the queues of a Gate: a lane for each class of calls, in it a flow
-// for each key, in that a line for each set of scopes. Which lane and which flow
-// is next is decided by start-time fair queueing (Goyal, Vin and Cheng 1996):
-// each has a virtual time at which its first in line begins,
+// lanes are the queues of a Gate: a lane for each class of calls, in it a flow for each key, and
+// in that a line for each set of scopes. Lanes, and flows in a lane, take turns by start-time fair
+// queueing (Goyal, Vin and Cheng 1996). Each has a virtual time at which its first ticket begins:
 //
-//	begin = max(virtual, end of the one before)
+//	begin = max(virtual, end of its last ticket)
 //	end   = begin + cost / weight
 //
-// the one with the least begins, and virtual is where the last one began. A
-// ticket is charged when it starts, so one that leaves costs its lane nothing. A
-// ticket that cannot start because of a scope is passed over, and does not save
-// up turns.
+// The one with the least begin is next, and virtual is the begin of the last that started. A
+// ticket is charged when it starts, so one that leaves costs its lane nothing. One that cannot
+// start because of a scope is passed over, and does not save up turns.
 type lanes struct {
 	few     [1]lane
 	all     []lane
 	virtual float64
 	waiting int
 	pushes  uint64
-	cost    int64 // of those that wait
-	passed  int   // of those that wait, how many were passed over as too late
-	tried   int   // of those that wait, how many wait for a retry
+	cost    int64 // of the tickets in line
+	passed  int   // tickets in line that were passed over as too late
+	tried   int   // tickets in line for a retry
 }
 
-// pick says which of the tickets in line may be chosen; the zero pick, all.
+// pick says which tickets in line may be chosen; the zero pick: all.
 type pick struct {
-	need  time.Duration // above zero, none that is pressed for time
+	need  time.Duration // above zero: none that is pressed for time
 	tried bool          // only retries
 }
 
@@ -42,7 +40,7 @@ type turn struct {
 	queued int  // tickets
 }
 
-// enter makes the turn of one that comes, or comes back, no earlier than now.
+// enter gives a turn to one that comes, or comes back: no earlier than now.
 func (t *turn) enter(virtual float64) {
 	t.begin, t.passed = max(t.begin, virtual), false
 }
@@ -51,30 +49,29 @@ type lane struct {
 	turn
 	weight  float64
 	virtual float64
-	plain   flow // of no key
-	rest    flow // of the keys beyond maxFlows
+	plain   flow // tickets without a key
+	rest    flow // tickets of the keys beyond maxFlows
 	flows   []*flow
 	byKey   map[string]*flow
 }
 
-// flow are the tickets of one key in a lane.
+// flow holds the tickets of one key in a lane.
 type flow struct {
 	turn
 	key   string
-	plain line // of no scopes
+	plain line // tickets without scopes
 	lines []*line
 }
 
-// line are tickets of one flow that need the same scopes: first come, first
-// served. ends are those of them that have an End, tried is how many are retries.
+// line holds the tickets of one flow that need the same scopes, first come, first served. ends
+// holds those of them with an End; tried counts the retries.
 type line struct {
 	heap
 	ends  heap
 	tried int
 }
 
-// maxFlows is how many keys are distinguished in a lane; those beyond share one
-// place.
+// maxFlows is how many keys of a lane have a flow each. Keys beyond share one.
 const maxFlows = 1000
 
 // set makes the lanes, once.
@@ -94,7 +91,7 @@ func (l *lanes) set(weights []float64) {
 	}
 }
 
-// of is the lane of t.
+// of returns the lane of t.
 func (l *lanes) of(t *Ticket) *lane {
 	if t.Lane > 0 && t.Lane < len(l.all) {
 		return &l.all[t.Lane]
@@ -149,7 +146,7 @@ func (l *lanes) remove(t *Ticket) {
 	}
 }
 
-// flow finds or makes that of the key.
+// flow finds or makes the flow of a key.
 func (l *lane) flow(key string) *flow {
 	if key == "" {
 		return &l.plain
@@ -168,15 +165,16 @@ func (l *lane) flow(key string) *flow {
 	return f
 }
 
-// forget drops the keys without tickets that have no turn to wait for any more.
+// forget drops the keys without tickets whose turn is not in the future, as a new flow would
+// have the same. It reports whether there were any.
 func (l *lane) forget() bool {
 	before := len(l.byKey)
 	maps.DeleteFunc(l.byKey, func(_ string, f *flow) bool { return f.queued == 0 && f.begin <= l.virtual })
 	return len(l.byKey) < before
 }
 
-// drop takes an empty flow out of those that wait. Its turn is remembered, so
-// that a key that comes back at once does not go first again.
+// drop removes an empty flow from those with tickets. Its turn is remembered, so that a key that
+// comes back at once does not go first again.
 func (l *lane) drop(f *flow) {
 	for i, other := range l.flows {
 		if other == f {
@@ -188,7 +186,7 @@ func (l *lane) drop(f *flow) {
 	}
 }
 
-// lineOf finds or makes the line of the scopes that t needs.
+// lineOf finds or makes the line for the scopes that t needs.
 func (f *flow) lineOf(t *Ticket) *line {
 	if len(t.Needs) == 0 {
 		if f.plain.len() == 0 {
@@ -229,18 +227,18 @@ func sameScopes(a, b []Need) bool {
 	return true
 }
 
-// choice is the one whose turn it is, of several.
+// choice picks the next of several by their turns.
 type choice struct {
 	begin float64
 	first *Ticket
 }
 
-// without reports whether t cannot be the one, whichever ticket is first in it.
+// without reports whether the first ticket of t cannot be next, whichever it is.
 func (c *choice) without(t *turn) bool {
 	return c.first != nil && !t.passed && t.begin > c.begin
 }
 
-// offer takes first, if its turn comes before that of the others; nil passes t
+// offer takes first, if its turn t comes before that chosen so far; if first is nil, t is passed
 // over.
 func (c *choice) offer(t *turn, first *Ticket, virtual float64) {
 	if first == nil {
@@ -255,8 +253,8 @@ func (c *choice) offer(t *turn, first *Ticket, virtual float64) {
 	}
 }
 
-// next is the ticket whose turn it is, of those whose scopes let them go; if
-// there is none, when to ask again. One in which p allows none keeps its turn.
+// next returns the ticket whose turn it is, of those that their scopes let start; if there is
+// none, how long to wait before asking again. A lane in which p allows none keeps its turn.
 func (l *lanes) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
@@ -274,7 +272,7 @@ func (l *lanes) next(now time.Time, p pick) (first *Ticket, again time.Duration)
 	return c.first, again
 }
 
-// next is that of one lane.
+// next is lanes.next for one lane.
 func (l *lane) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var c choice
@@ -291,10 +289,10 @@ func (l *lane) next(now time.Time, p pick) (first *Ticket, again time.Duration) 
 	return c.first, again
 }
 
-// next returns the oldest ticket of one flow that may start. A ticket that needs
-// several scopes would wait without end if others took each as it opens, so the
-// oldest is not put off: one that takes of the same scope may go first only
-// where that is open again in time, as in EASY backfilling (Lifka 1995).
+// next returns the oldest ticket of one flow that may start. A ticket that needs several scopes
+// would starve if others took each as it opens. So the oldest that waits is not delayed: a ticket
+// that shares a scope with it starts first only if that opens again in time, as in EASY
+// backfilling (Lifka 1995).
 func (f *flow) next(now time.Time, p pick) (first *Ticket, again time.Duration) {
 	again = Never
 	var held *Ticket // the oldest that waits for a known time
@@ -320,7 +318,7 @@ func (f *flow) next(now time.Time, p pick) (first *Ticket, again time.Duration) 
 	return first, again
 }
 
-// nextBefore is the oldest of those that may go and do not delay held.
+// nextBefore returns the oldest ticket that may start and does not delay held.
 func (f *flow) nextBefore(now time.Time, p pick, held *Ticket, until time.Duration) (first *Ticket) {
 	for _, l := range f.lines {
 		t := l.head(now, p)
@@ -334,8 +332,7 @@ func (f *flow) nextBefore(now time.Time, p pick, held *Ticket, until time.Durati
 	return first
 }
 
-// delays reports whether the start of t would make held, which is older, wait
-// for longer than until.
+// delays reports whether the start of t would make held, which is older, wait longer than until.
 func (t *Ticket) delays(now time.Time, held *Ticket, until time.Duration) bool {
 	if held.arrival > t.arrival {
 		return false
@@ -354,7 +351,7 @@ func (t *Ticket) delays(now time.Time, held *Ticket, until time.Duration) bool {
 	return false
 }
 
-// first is some ticket that is first in its line; nil if none waits.
+// first returns some ticket that is first in its line; nil if none waits.
 func (l *lanes) first() *Ticket {
 	for i := range l.all {
 		if flows := l.all[i].flows; len(flows) > 0 {
@@ -375,7 +372,7 @@ func (l *lanes) started(t *Ticket) {
 	if at.queued == 0 && len(at.byKey) == 0 {
 		at.virtual, at.plain.begin = 0, 0
 	}
-	if l.waiting == 0 { // a new beginning for all lanes, and sums that stay exact
+	if l.waiting == 0 { // start over, so that sums stay exact
 		l.virtual = 0
 		for i := range l.all {
 			l.all[i].begin = 0

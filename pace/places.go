@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// place is about which place in the order of starts t would have, counting from
-// 1, if all in line cost the same. A ticket that waits for a scope is not before
-// it.
+// place returns about which place t would have in the order of starts, counting from 1, if all
+// tickets in line cost the same. Tickets that wait for a scope do not count.
 func (l *lanes) place(now time.Time, t *Ticket) int {
 	mine := l.of(t)
 	ahead := mine.ahead(now, t)
@@ -26,7 +25,7 @@ func (l *lanes) place(now time.Time, t *Ticket) int {
 	return place
 }
 
-// ahead is about how many in its lane would go before t.
+// ahead returns about how many tickets in the lane would start before t.
 func (l *lane) ahead(now time.Time, t *Ticket) int {
 	if len(l.flows) == 0 || len(l.flows) == 1 && l.flows[0].key == t.Key {
 		return l.going(now)
@@ -46,7 +45,7 @@ func (l *lane) ahead(now time.Time, t *Ticket) int {
 	return ahead
 }
 
-// going is how many in the lane are not held back by a scope now.
+// going returns how many tickets in the lane no scope holds back now.
 func (l *lane) going(now time.Time) (n int) {
 	for _, f := range l.flows {
 		n += f.going(now)
@@ -64,9 +63,9 @@ func (f *flow) going(now time.Time) int {
 	return n
 }
 
-// Soon returns the estimated cost, by the Gate's own limit, of the tickets that
-// their scopes, c and the bound in flight would let start within d. If there are
-// none, again is when to ask again; Never: not before another event.
+// Soon returns the estimated cost, by the Gate's own limit, of the tickets that their scopes, c
+// and the bound in flight would let start within d. If there are none, again is how long to wait
+// before asking again; Never: until another event.
 func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, again time.Duration) {
 	held, waiting := g.held(), g.lanes.waiting
 	if held {
@@ -99,8 +98,8 @@ func (g *Gate) Soon(now time.Time, d time.Duration, c Controller) (cost int64, a
 	return max(t.request.Cost, mean*int64(r.Place)), Never
 }
 
-// room returns how many tickets the bound in flight would let start within d, if
-// answers take as long as they did.
+// room returns how many tickets the bound in flight would let start within d, if answers take as
+// long as before.
 func (g *Gate) room(d time.Duration) int {
 	most := g.Limit()
 	if most == 0 {
