@@ -1,46 +1,42 @@
 package pace
 
-// Budget is a retry budget: it bounds the retries of failed calls by a Gate, so
-// that a service in trouble does not get several times its load. Retries of
-// throttled calls do not count: the Controller paces them. A call beyond the
-// budget is given up with the last error.
+// Budget is a retry budget: it bounds the retries of failed calls by a Gate, so that a service in
+// trouble does not get several times its load. Retries of throttled calls do not count, as the
+// Controller paces them. A call for which no retry is left is given up with its last error.
 //
-// It is a bucket of tokens: full, with Max tokens, at first. Each retry takes
-// tokens and each call adds some. The zero Budget holds 10 tokens, a retry takes 1
-// and a call adds 0.1: when every try fails, the first 10 retries are made, and then
-// one retry for every ten calls.
+// It is a token bucket, full at first, with Max tokens. Retries take tokens and calls add some. In
+// the zero Budget, of 10 tokens, a retry takes 1 and a call adds 0.1: when every try fails, the
+// first 10 retries are made, and then one for every ten calls.
 type Budget struct {
-	// Max is the number of tokens at first and at most. If zero, 10; below zero,
-	// there is no bound on retries.
+	// Max is the number of tokens at first and at most. If zero, 10; below zero, there is no
+	// bound on retries.
 	Max float64
-	// Retry is the price of a retry in tokens. If zero, 1; below zero, nothing.
+	// Retry is the number of tokens that a retry takes. If zero, 1; below zero, none.
 	Retry float64
-	// Call is the number of tokens that each call adds as it enters, however it
-	// ends. If Call, Served and First are all zero, 0.1.
+	// Call is the number of tokens that each call adds as it enters, however it ends. If
+	// Call, Served and First are all zero, 0.1.
 	Call float64
-	// Served is the number of tokens that each served try adds; First is added
-	// besides if it is the first try of its call.
+	// Served is the number of tokens that each served try adds. First is added besides, if it
+	// is the first try of its call.
 	Served, First float64
 	// Failed is the number of tokens that each failed try takes.
 	Failed float64
-	// Keep is the number of tokens that must be left: a retry needs more than
-	// that before it, and at least that after it.
+	// Keep is the number of tokens kept back: a retry needs more than Keep before it, and at
+	// least Keep after it.
 	Keep float64
-	// Refund returns the tokens of a retry if it is served.
+	// Refund returns the tokens of a retry that is served.
 	Refund bool
 }
 
-// Retry budgets of other libraries. AWS counts a timeout like any other failure
-// here, which the SDK does not in its present mode.
+// Retry budgets of other libraries. In AWS's a timeout counts like any other failure, which it
+// does not in the present mode of the SDK.
 var (
-	// FinagleBudget is Finagle's default,
-	// com.twitter.finagle.service.RetryBudget: a fifth of the calls and some to
-	// begin with. In place of its expiry after 10 s, at most 100 tokens are
+	// FinagleBudget is Finagle's default, com.twitter.finagle.service.RetryBudget: a fifth of
+	// the calls and some to begin with. Tokens do not expire after 10 s, but at most 100 are
 	// saved up.
 	FinagleBudget = Budget{Max: 100, Call: 0.2}
-	// GRPCBudget is the retryThrottling of gRPC (gRFC A6) with the usual
-	// maxTokens 10 and tokenRatio 0.1: it retries only while more than half of
-	// the tokens is left.
+	// GRPCBudget is the retryThrottling of gRPC (gRFC A6) with the usual maxTokens 10 and
+	// tokenRatio 0.1: it retries only while more than half of the tokens are left.
 	GRPCBudget = Budget{Max: 10, Retry: -1, Served: 0.1, Failed: 1, Keep: 5}
 	// AWSBudget is the retry quota of the standard retry mode of the AWS SDKs.
 	AWSBudget = Budget{Max: 500, Retry: 5, First: 1, Refund: true}
@@ -48,14 +44,14 @@ var (
 	AWS2026Budget = Budget{Max: 500, Retry: 14, First: 1, Refund: true}
 )
 
-// purse is what a Budget has left.
+// purse is the token bucket of a Budget.
 type purse struct {
 	Budget
 	tokens float64
 	open   bool
 }
 
-// begin settles the defaults, once.
+// begin sets the defaults and fills the bucket, once.
 func (p *purse) begin(b Budget) {
 	if p.open {
 		return
@@ -76,10 +72,10 @@ func (p *purse) begin(b Budget) {
 	p.tokens = p.Max
 }
 
-// add adds x, or takes -x, within bounds.
+// add adds x tokens, or takes -x, within zero and Max.
 func (p *purse) add(x float64) { p.tokens = min(max(p.tokens+x, 0), max(p.Max, 0)) }
 
-// ended takes note of a try of t.
+// ended adds and takes tokens for a try of t that ended.
 func (p *purse) ended(t *Ticket, v Verdict) {
 	switch v {
 	case Served:
@@ -96,12 +92,12 @@ func (p *purse) ended(t *Ticket, v Verdict) {
 	t.paid = 0
 }
 
-// pay takes what a retry of t takes, if it is there.
+// pay takes the tokens of a retry of t, if there are enough.
 func (p *purse) pay(t *Ticket) bool {
 	if p.Max < 0 {
 		return true
 	}
-	// The sums of many tenths are not exact; a billionth is not worth a retry.
+	// Sums of many tenths are not exact, so a billionth must not decide.
 	const dust = 1e-9
 	if p.tokens <= p.Keep+dust || p.tokens-p.Retry < p.Keep-dust {
 		return false
@@ -111,7 +107,7 @@ func (p *purse) pay(t *Ticket) bool {
 	return true
 }
 
-// giveBack returns what a retry took that was never made.
+// giveBack returns the tokens of a retry that is never made.
 func (p *purse) giveBack(t *Ticket) {
 	p.add(t.paid)
 	t.paid = 0

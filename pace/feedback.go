@@ -2,12 +2,11 @@ package pace
 
 import "time"
 
-// Learner is a Controller that also learns from feedback: a Report that belongs
-// to no request, as from a service that accepts at once and is overloaded later.
-// See [Gate.Report].
+// Learner is a Controller that also learns from feedback: a Report that belongs to no request, as
+// from a service that accepts at once and is overloaded later. See [Gate.Report].
 type Learner interface {
-	// Learn is Observe for an Outcome without a Start: it charges nothing,
-	// refunds nothing, and changes no count of requests in flight.
+	// Learn is Observe for an Outcome without a Start: it charges and refunds nothing, and
+	// leaves the number in flight as it is.
 	Learn(now time.Time, o Outcome)
 }
 
@@ -18,14 +17,13 @@ var (
 	_ Learner = All(nil)
 )
 
-// Report teaches the Controller a report that belongs to no ticket. It has the
-// effect of such an answer, but no retry follows, and the number in flight does
-// not change. Its Cost does not count. A Controller that is no [Learner] sees it
-// as a request that starts and ends at once, so it takes a turn.
+// Report teaches the Controller a report that belongs to no ticket. It acts like such an answer,
+// but no retry follows, the number in flight stays, and its Cost does not count. For a Controller
+// that is no [Learner] it is a request that starts and ends at once, so it takes a turn.
 //
-// sent is when the work that the report is about was sent, so that refusals of
-// work sent before the last cut belong to that cut. If zero, when the last
-// ticket started: then all reports between two starts count as one.
+// sent is when the work that the report is about was sent: refusals of work sent before the last
+// cut belong to that cut. If zero, it is when the last ticket started, so that all reports between
+// two starts count as one.
 func (g *Gate) Report(now, sent time.Time, r Report) {
 	g.reports++
 	luck := luckOf(g.Seed, g.arrivals, -g.reports)
@@ -37,8 +35,7 @@ func (s *Scope) Report(now, sent time.Time, r Report) {
 	learn(now, s.Control, &s.ceiling, s.inFlight, s.MaxInFlight, feedback(now, sent, s.started, Luck(now.UnixNano()), r))
 }
 
-// feedback returns the Outcome of a report. started is when the last request
-// was.
+// feedback returns the Outcome of a report; started is when the last request did.
 func feedback(now, sent, started time.Time, luck Luck, r Report) Outcome {
 	if sent.IsZero() {
 		sent = started
@@ -50,10 +47,9 @@ func feedback(now, sent, started time.Time, luck Luck, r Report) Outcome {
 	return Outcome{Report: r, Request: Request{Since: sent, Cost: 1, Luck: luck}, Sent: sent}
 }
 
-// learn teaches a limit, with so many in flight, an outcome that belongs to none
-// of them.
+// learn teaches a limit, with flying requests in flight, an outcome that belongs to none of them.
 func learn(now time.Time, c Controller, limit *ceiling, flying, most int, o Outcome) {
-	limit.ended(now, max(flying-1, 0), most, &o) // as if one of those in flight had been answered so
+	limit.ended(now, max(flying-1, 0), most, &o) // as if one in flight had ended so
 	if c == nil {
 		return
 	}
@@ -70,7 +66,7 @@ func hear(now time.Time, c Controller, o Outcome) {
 	c.Observe(now, o)
 }
 
-// Learn calls Learn of each.
+// Learn calls Learn of each controller.
 func (all All) Learn(now time.Time, o Outcome) {
 	for _, c := range all {
 		hear(now, c, o)
@@ -89,5 +85,5 @@ func (a *Adaptive) Learn(now time.Time, o Outcome) {
 // Learn does nothing, as the rate is known.
 func (f *Fixed) Learn(time.Time, Outcome) {}
 
-// Learn does nothing, as the driver pays.
+// Learn does nothing, as the tokens are paid for elsewhere.
 func (c *Credit) Learn(time.Time, Outcome) {}

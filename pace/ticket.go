@@ -5,68 +5,64 @@ import "time"
 // Ticket is one call on its way through a Gate, from Enter until Leave, or until
 // Done says that it will not be retried. Between calls it may be reused.
 type Ticket struct {
-	// Owner is for the driver, to find its own data for a ticket that Next
-	// returns.
+	// Owner is for the driver, to find its own data for a ticket that Next returns.
 	Owner any
 	// Cost is the estimated cost, by the Gate's own limit. If zero, 1.
 	Cost int64
-	// Needs are the scopes that the call is subject to besides, no two the same,
-	// in the same order for calls that need the same. They must not change while
-	// the ticket is inside, except Said before Done.
+	// Needs are the other scopes that the call is subject to, no two the same, in the same
+	// order for calls that need the same. They must not change while the ticket is inside,
+	// except Said before Done.
 	Needs []Need
-	// Retry, if not nil, are the Needs of the retry that Done may decide on: an
-	// answer may name scopes that the call was not known to be subject to.
+	// Retry, if not nil, replaces Needs for a retry: set before Done, as an answer may name
+	// scopes that the call was not known to be subject to.
 	Retry []Need
-	// Elsewhere, set before Done, says that a limit that is not among Needs
-	// refused the try: then neither the Gate nor any of Needs slows down for it.
-	// Done resets it.
+	// Elsewhere, set before Done, says that a limit which is not among Needs refused the try:
+	// neither the Gate nor any of Needs slows down for it. Done resets it.
 	Elsewhere bool
-	// Key names the caller. The tickets of a lane take turns by key (fair
-	// queueing), so that one with many calls does not keep out one with few.
-	// Beyond 1000 keys in a lane the newest share one turn.
+	// Key names the caller. The tickets of a lane take turns by key (fair queueing), so that
+	// a caller with many calls does not keep out one with few. Keys beyond 1000 in a lane
+	// share one turn.
 	Key string
-	// Lane is the index of the lane of the Gate that the ticket waits in. One
-	// that does not exist is lane 0. It must not change while the ticket is
-	// inside.
+	// Lane is the index of the lane of the Gate that the ticket waits in. If there is no such
+	// lane, lane 0. It must not change while the ticket is inside.
 	Lane int
-	// Once says that the call is tried once, without a retry, however it ends.
+	// Once forbids a retry, however the call ends.
 	Once bool
-	// Deadline is when it is too late for the call to start. If zero, never.
+	// Deadline is the latest time for the call to start. If zero, there is none.
 	Deadline time.Time
-	// End is when the caller stops waiting for the answer, as by the deadline of its
-	// context. If zero, never. See [Gate.GivenUp].
+	// End is when the caller stops waiting for the answer, as by the deadline of its context.
+	// If zero, never. See [Gate.GivenUp].
 	End time.Time
-	// Began is when the call really started, if its driver asked Next as of an
-	// earlier time: set after Next, for the latency that Gate.Concurrency learns
-	// from. If zero, the time of Next, which resets it.
+	// Began is when the call really started, for the latency that Gate.Concurrency learns
+	// from: set after Next, if the driver called it with an earlier time. If zero, the time
+	// of Next, which resets it.
 	Began time.Time
-	// Forecast is the last forecast of the Gate for the wait of this ticket, set
-	// by Enter and Done; Never if unknown. When they refuse a ticket because of
-	// its Deadline, or as TooLate, it is how long the wait would have been.
+	// Forecast is the Gate's last forecast of the wait, set by Enter and Done; Never if
+	// unknown. If they refuse the ticket because of its Deadline, or as TooLate, it is how
+	// long the wait would have been.
 	Forecast time.Duration
-	// TooLate reports whether Enter or Done refused the call because, after the wait
-	// that they forecast, too little time would be left for an answer before its End.
+	// TooLate reports whether Enter or Done refused the call because, after the wait that they
+	// forecast, too little time would be left for an answer before its End.
 	TooLate bool
-	// Broke reports whether Done gave the call up because the Budget was used
-	// up.
+	// Broke reports whether Done gave the call up because the Budget was used up.
 	Broke bool
-	// Blocker is the scope that determines the Forecast; nil: the Gate's own
-	// limit, or none.
+	// Blocker is the scope that determines the Forecast. If nil, the Gate's own limit does, or
+	// none.
 	Blocker *Scope
 
 	request   Request
 	entered   time.Time // when Enter put it in line
-	arrival   uint64    // place in the queue, kept over retries
-	rested    time.Time // end of the rest
+	arrival   uint64    // number in the order of arrival, kept over retries
+	rested    time.Time // when its rest ends
 	sent      time.Time
 	tries     int
 	throttled int
 	failed    int
-	paid      float64 // of the Budget, for the retry that is to come or in flight
+	paid      float64 // tokens of the Budget, for the retry to come or in flight
 	at        place
-	passed    bool   // over, by another that started in its place
+	passed    bool   // another ticket started in its place
 	index     [2]int // in its heaps, by their order
-	hurries   bool   // it is among those of its line by End
+	hurries   bool   // it is in its line's heap by End
 	flow      *flow  // while in line
 	line      *line
 }
@@ -81,10 +77,10 @@ const (
 	flying        // started
 )
 
-// Tries returns how often the call has been started since it entered.
+// Tries returns how often the call has started since it entered.
 func (t *Ticket) Tries() int { return t.tries }
 
-// triedOnce is 1 if t has been tried, else 0.
+// triedOnce returns 1 if t has been tried, else 0.
 func (t *Ticket) triedOnce() int { return min(t.tries, 1) }
 
 // late reports whether a wait is known to end after the ticket's Deadline.
@@ -92,14 +88,13 @@ func (t *Ticket) late(now time.Time, wait time.Duration) bool {
 	return !t.Deadline.IsZero() && wait != Never && wait > t.Deadline.Sub(now)
 }
 
-// heap is a binary min-heap of tickets that know their index in it, so that
-// any of them can be removed.
+// heap is a binary min-heap of tickets that know their index in it, so that any can be removed.
 type heap struct {
 	t  []*Ticket
 	by order
 }
 
-// order is what a heap is ordered by.
+// order is how a heap is ordered.
 type order uint8
 
 const (
@@ -127,8 +122,8 @@ func (h *heap) remove(t *Ticket) {
 	}
 }
 
-// oldest returns the first ticket of those for which ok holds, of the i-th and
-// those below it; nil if there is none. It looks only at those before it.
+// oldest returns the first ticket for which ok holds, at index i or below; nil if there is none.
+// It looks no further below a ticket for which ok holds.
 func (h *heap) oldest(i int, ok func(*Ticket) bool) (first *Ticket) {
 	if i >= len(h.t) || ok(h.t[i]) {
 		if i < len(h.t) {
