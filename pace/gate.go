@@ -6,59 +6,55 @@ import (
 	"github.com/throttle-go/throttle/load"
 )
 
-// Gate is a queue in front of one Controller: first come, first served, where a
-// retry keeps the place of its first try. The exception: a ticket that would be
-// answered after its End if it waited for its turn goes ahead, as at most one of
-// two starts. A ticket that rests before its retry blocks no other, so there is no
-// head-of-line blocking. No start time is reserved: at each event the Controller is
-// asked again about the next in line, so a rate that rises wakes waiters early and
-// a ticket that left leaves no hole.
+// Gate is a queue in front of one Controller: first come, first served, where a retry keeps the
+// place of its first try. One exception: a ticket that could not be answered before its End if it
+// waited for its turn goes ahead, in at most one of two starts. A ticket that rests before its
+// retry blocks no other, so there is no head-of-line blocking. No start time is reserved: at each
+// event the Controller is asked again about the first in line, so a rate that rises lets waiters
+// start early, and a ticket that leaves frees its turn.
 //
-// A Gate waits for nothing itself. Its driver calls Next after every Enter, Done
-// and Leave, and at the time Next asked for, until Next returns nil, and then
-// GivenUp; more calls of both do no harm. It must not be copied after its first use, and is not safe
-// for concurrent use; the zero value is ready.
+// A Gate does not wait itself. Its driver calls Next after every Enter, Done and Leave, and at the
+// time Next asked for, until Next returns nil, and then GivenUp; more calls of both do no harm. A
+// Gate must not be copied after its first use, and is not safe for concurrent use. The zero value
+// is ready.
 type Gate struct {
-	// Control says when the next in line may start. If nil, at once.
+	// Control decides when the first in line may start. If nil, at once.
 	Control Controller
-	// MaxInFlight bounds the tickets in flight. If zero or below, only a refusal
-	// for too many at once does, see Report.Crowded.
+	// MaxInFlight bounds the tickets in flight. If zero or below, only refusals for too many
+	// at once do, see Report.Crowded.
 	MaxInFlight int
-	// Concurrency learns how many tickets may be in flight, besides MaxInFlight.
-	// If nil, nothing does. It must not change once a ticket has entered.
+	// Concurrency learns a second bound on the tickets in flight. If nil, there is none. It
+	// must not change once a ticket has entered.
 	Concurrency load.Law
-	// Tries bounds the tries of a call that is throttled each time. If zero, it
-	// is retried until its Deadline or Leave.
+	// Tries bounds the tries of a call that is throttled each time. If zero, it is retried
+	// until its Deadline or Leave.
 	Tries int
-	// Retries bounds the retries of a call that failed, not counting throttled
-	// tries. If zero, 3; below zero, there are none.
+	// Retries bounds the retries of a call that failed; throttled tries do not count. If zero,
+	// 3; below zero, there are none.
 	Retries int
-	// Budget is the retry budget: it bounds the retries of failed calls, all
-	// together.
+	// Budget is the retry budget: it bounds the retries of failed calls, all together.
 	Budget Budget
-	// Backoff makes a call that failed rest before its retry, longer each time;
-	// its Tries do not count. If nil, only the Controller and the server ask for
-	// rests.
+	// Backoff makes a failed call rest before its retry, longer each time; its Tries do not
+	// count. If nil, only the Controller and the server ask for rests.
 	Backoff *Backoff
-	// CountResting counts the tickets that wait for a retry as in flight by
-	// MaxInFlight, so that none that was not tried starts in their place.
+	// CountResting counts the tickets that wait for a retry as in flight by MaxInFlight, so
+	// that no first try starts in their place.
 	CountResting bool
-	// MaxWaiting bounds the tickets in line and resting; Enter refuses more.
-	// Retries are never refused. If zero, 100,000; below zero, as if 1.
+	// MaxWaiting bounds the tickets in line and resting; Enter refuses more. Retries are never
+	// refused. If zero, 100,000; below zero, as if 1.
 	MaxWaiting int
-	// Lanes are the weights of the lanes in which tickets wait, one for each
-	// class of calls (weighted fair queueing): while all lanes are busy, the
-	// costs of the tickets that start in each are in the ratio of the weights,
-	// and a lane that is not busy leaves its part to the others. A weight of zero
-	// or below is 1; weights are kept within 10^-6 and 10^6. If empty, there is one
-	// lane. Lanes must not change once a ticket has entered.
+	// Lanes are the weights of the lanes in which tickets wait, one for each class of calls
+	// (weighted fair queueing): while all lanes are busy, the costs of the tickets that start
+	// in each are in the ratio of the weights; a lane that is not busy leaves its part to the
+	// others. A weight of zero or below is 1; weights are kept within 10^-6 and 10^6. If
+	// empty, there is one lane. Lanes must not change once a ticket has entered.
 	Lanes []float64
-	// Seed sets the random draws of this gate.
+	// Seed sets the random draws of this Gate.
 	Seed uint64
 
 	arrivals uint64
 	reports  int
-	started  time.Time // the last ticket
+	started  time.Time // when a ticket last did
 	lanes    lanes
 	purse    purse
 	rests    heap
@@ -66,43 +62,40 @@ type Gate struct {
 	ceiling  ceiling
 	spare    spare
 	looked   look
-	jumped   bool      // the last start was ahead of the one whose turn it was
-	crammed  bool      // no ticket could start for want of a place, when Next was last called
-	freed    time.Time // when that last ended
+	jumped   bool      // the last start was by ahead
+	crammed  bool      // all places were taken when Next was last called
+	freed    time.Time // when a place last became free after that
 }
 
 const (
 	defaultRetries    = 3
 	defaultMaxWaiting = 100_000
-	// unknown is the rest after a refusal by a limit about which nothing is known.
+	// unknown is the rest after a refusal by a limit of which nothing is known.
 	unknown = 100 * time.Millisecond
 )
 
 // Waiting returns the number of tickets in line or resting.
 func (g *Gate) Waiting() int { return g.lanes.waiting + g.rests.len() }
 
-// Cost returns the estimated cost of all tickets in line, by the Gate's own
-// limit.
+// Cost returns the estimated cost of all tickets in line, by the Gate's own limit.
 func (g *Gate) Cost() int64 { return g.lanes.cost }
 
-// InFlight returns the number of tickets in flight: Next has started them, and
-// neither Done nor Leave has ended them.
+// InFlight returns the number of tickets in flight: started by Next, and not ended by Done or
+// Leave.
 func (g *Gate) InFlight() int { return g.inFlight }
 
-// Limit returns how many tickets may be in flight, by the lowest of MaxInFlight,
-// Concurrency and what refusals for too many at once have taught; zero if there
-// is no bound.
+// Limit returns how many tickets may be in flight: the lowest of MaxInFlight, Concurrency and the
+// bound learnt from refusals for too many at once; zero if there is no bound.
 func (g *Gate) Limit() int {
 	g.ceiling.law = g.Concurrency
 	return g.ceiling.most(g.MaxInFlight)
 }
 
-// Forecast returns the time until the n-th in line may start, as things are, if
-// its cost is 1 and no Scope holds it back: zero if at once; Never if unknown, as
-// where only the end of a ticket in flight lets another start. Where the pace holds
-// it back too, Forecast is how long that does: while all places are taken and the
-// pace is free, it is Never for the first in line and known for the next. An n
-// below 1 counts as 1.
+// Forecast returns the time until the n-th in line may start, as things are, if its cost is 1 and
+// no Scope holds it back: zero if at once; Never if unknown, as where only the end of a ticket in
+// flight lets another start. Where the pace holds it back too, Forecast is how long the pace does:
+// while all places are taken and the pace is free, it is Never for the first in line and known for
+// the next. An n below 1 counts as 1.
 func (g *Gate) Forecast(now time.Time, n int) time.Duration {
 	most := g.Limit()
 	wait := g.wait(now, Request{Since: now, Cost: 1, Place: max(n, 1)})
@@ -112,15 +105,14 @@ func (g *Gate) Forecast(now time.Time, n int) time.Duration {
 	return max(wait, 0)
 }
 
-// full reports whether no ticket may start that was not tried before another one
-// has left.
+// full reports whether no first try may start before a ticket in flight ends.
 func (g *Gate) full() bool {
 	return g.held() || g.ceiling.Full(g.inFlight, g.MaxInFlight)
 }
 
-// Enter puts t in line and forecasts how long it will wait, Never if that is
-// unknown. It refuses t, and forgets it, when the line is full, when t would have to
-// wait beyond its Deadline, or when it would be TooLate. t must not be inside already.
+// Enter puts t in line and forecasts how long it will wait, Never if unknown. It refuses t, and
+// forgets it, when the line is full, when t would wait beyond its Deadline, or when it would be
+// TooLate. t must not be inside already.
 func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool) {
 	if t.at != outside {
 		panic("pace: Enter of a ticket that is already inside")
@@ -155,8 +147,8 @@ func (g *Gate) Enter(now time.Time, t *Ticket) (forecast time.Duration, ok bool)
 	return t.Forecast, true
 }
 
-// Next starts the next ticket in line, if it may start, and returns it.
-// Otherwise again is how long to wait before the next call; Never: until another event.
+// Next starts the next ticket in line, if it may start, and returns it. Otherwise again is how
+// long to wait before the next call; Never: until another event.
 func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	again = Never
 	for g.rests.len() > 0 {
@@ -193,8 +185,8 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 	return t, 0
 }
 
-// ready returns r as of when there was a place for it: until then it did not wait for
-// the rate.
+// ready returns r as if it had become ready when a place became free: until then it did not wait
+// for the rate.
 func (g *Gate) ready(r Request) Request {
 	if r.Since.Before(g.freed) {
 		r.Since = g.freed
@@ -202,7 +194,7 @@ func (g *Gate) ready(r Request) Request {
 	return r
 }
 
-// roomy notes when a place became free, where there was none.
+// roomy records when a place becomes free, after all were taken.
 func (g *Gate) roomy(now time.Time) {
 	full := g.full()
 	if g.crammed && !full {
@@ -211,8 +203,8 @@ func (g *Gate) roomy(now time.Time) {
 	g.crammed = full
 }
 
-// First returns a ticket that waits, nil if none does: the resting ticket whose
-// rest ends first, otherwise one that is first in its line.
+// First returns a ticket that waits, nil if none does: the resting ticket whose rest ends first,
+// otherwise one that is first in its line.
 func (g *Gate) First() *Ticket {
 	if g.rests.len() > 0 {
 		return g.rests.top()
@@ -225,12 +217,11 @@ func (g *Gate) lineUp(t *Ticket) {
 	g.lanes.push(t)
 }
 
-// Done ends a try that Next had started, and passes the caller's report on to
-// the Controller. If retry is true, t waits again, at its old place in line;
-// otherwise it has left. A throttled or failed call is given up after Tries or
-// Retries, when its report is Final, when the Controller says so, when its wait
-// would end after its Deadline, and when it would be TooLate; a failed one also when
-// the Budget is used up.
+// Done ends a try that Next had started, and passes the caller's report on to the Controller. If
+// retry is true, t waits again, at its old place in line; otherwise it has left. A throttled or
+// failed call is given up after Tries or Retries, when its report is Final, when the Controller
+// says so, when its wait would end after its Deadline, and when it would be TooLate; a failed one
+// also when the Budget is used up.
 func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	elsewhere := t.Elsewhere
 	t.Elsewhere = false
@@ -246,7 +237,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 		rest = max(rest, g.Backoff.Delay(t.failed, t.request.Rest, t.request.Luck))
 	}
 	if elsewhere && r.Verdict == Throttled && len(t.Needs) == 0 {
-		rest = max(rest, unknown) // as nothing here paces it
+		rest = max(rest, unknown) // nothing here paces it
 	}
 	if !g.again(t, r.Verdict) || r.Final || t.Once || rest == Never {
 		return false
@@ -278,7 +269,7 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	return true
 }
 
-// again counts the try and reports whether the numbers allow another.
+// again counts a try of t, and reports whether Tries or Retries allow another.
 func (g *Gate) again(t *Ticket, v Verdict) bool {
 	switch v {
 	case Throttled:
@@ -295,7 +286,8 @@ func (g *Gate) again(t *Ticket, v Verdict) bool {
 	return false
 }
 
-// observe takes t out of flight and tells the Controller.
+// observe takes t out of flight, and lets the Controller, the scopes and the bounds in flight
+// learn from the outcome.
 func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration) {
 	if t.at != flying {
 		panic("pace: Done of a ticket that is not in flight")
@@ -321,9 +313,8 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	return max(rest, g.Control.Observe(now, o))
 }
 
-// Leave takes t out of the Gate; it does nothing if t is not inside. A ticket
-// that had started but was never sent is refunded, and that start is none of its
-// Tries.
+// Leave takes t out of the Gate; it does nothing if t is not inside. A ticket that was started but
+// never sent is refunded, and that start does not count in its Tries.
 func (g *Gate) Leave(now time.Time, t *Ticket) {
 	switch t.at {
 	case ready:
@@ -338,7 +329,7 @@ func (g *Gate) Leave(now time.Time, t *Ticket) {
 	t.at = outside
 }
 
-// wait asks the Controller.
+// wait returns how long until r may start by the bounds in flight and the Controller.
 func (g *Gate) wait(now time.Time, r Request) time.Duration {
 	if r.Place == 0 && r.Try == 0 && g.held() {
 		return Never
@@ -353,8 +344,8 @@ func (g *Gate) wait(now time.Time, r Request) time.Duration {
 	return max(g.Control.Wait(now, r), wait)
 }
 
-// held reports whether tickets in flight, and those that wait for a retry, hold
-// all places: then only a retry may start.
+// held reports whether tickets in flight and tickets that wait for a retry take all places: then
+// only a retry may start.
 func (g *Gate) held() bool {
 	return g.CountResting && g.MaxInFlight > 0 && g.inFlight+g.rests.len()+g.lanes.tried >= g.MaxInFlight
 }
