@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Learnt is what an Adaptive has learnt of its limit, to be kept across a restart. It may be
-// stored as JSON.
+// Learnt holds the rate that an Adaptive has learnt, to be kept across a restart. It may be stored
+// as JSON.
 type Learnt struct {
 	// At is when it was learnt.
 	At time.Time `json:"at"`

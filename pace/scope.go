@@ -36,7 +36,7 @@ type Need struct {
 	Scope *Scope
 	// Cost is the estimated cost in this scope. If zero, 1.
 	Cost int64
-	// Said is what the answer said of this scope. If it said nothing, the scope learns
+	// Said is the part of the answer about this scope. If there is none, the scope learns
 	// from a refusal only if neither another scope nor a Control of the Gate is to blame.
 	Said Opt[Report]
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/throttle-go/throttle/load"
 )
 
-// Status is what a [Gate], or the Throttle around it, knows of its limit at one time, and how
-// many calls wait and are in flight: for people, pages and logs.
+// Status holds the state of a [Gate], or of the Throttle around it, at one time: its limit as far
+// as it is known, and how many calls wait and are in flight. It is for people, pages and logs.
 type Status struct {
 	// At is that time.
 	At time.Time
