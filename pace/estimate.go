@@ -7,24 +7,24 @@ import "math"
 // which nothing is served.
 //
 //   - The first refusal of a row shows an empty bucket. From the first refusal of one
-//     row to that of the next, from empty to empty, n requests were served in t seconds:
-//     n/t is the limit, or this client's part of it, whatever the burst and the latency.
+//     row to that of the next, from empty to empty, n requests were served in d seconds:
+//     n/d is the limit, or this client's part of it, whatever the burst and the latency.
 //     The rate x so far weighs as much as trust requests:
 //
-//     base = exp(-L/weight) × min(x, (n + trust) / (t + trust/x))
+//     base = exp(-L/weight) × min(x, (n + trust) / (d + trust/x))
 //
 //     trust, the confidence in x, starts low, so that the first rows move the rate far.
 //     A row adds the number served to it, or halves it if next to nothing was served.
-//     Requests that failed or were ignored count in n, as they used up part of t: else an
+//     Requests that failed or were ignored count in n, as they used up part of d: else an
 //     outage in which calls fail would cut base to next to nothing.
 //
 //   - Further refusals of a row say only that the limit still holds, or that the server
-//     is down. Each cuts base by L/2 and makes the interval between tries longer by 1/0.6,
-//     up to the longest of Probe, 8 intervals at base, and 1/8 of this row or the last;
-//     20 minutes at most, or one interval at base.
+//     is down. Each cuts base by L/2, halves trust, and multiplies the interval between
+//     tries by 1/0.6, up to the longest of Probe, 8 intervals at base, and 1/8 of this row
+//     or the last; 20 minutes at most, or one interval at base.
 //
 //   - The first request served ends the row. Each one served triples the rate, until it
-//     is back at base. In t, a row counts for at most twice the row before or three times
+//     is back at base. In d, a row counts for at most twice the row before or three times
 //     the serving time, as used-up windows recur and an outage does not. A first row
 //     longer than T, in a life longer than it, is an outage: the row before alone counts.
 //
@@ -43,7 +43,7 @@ import "math"
 //     clients in days. A client that has run for hours can find a rise later.
 //
 // A fixed window refuses all its clients until it opens again, and what one window leaves
-// unused is lost, so n/t is too low. Where rows end in a cycle, spread sets base and T by the
+// unused is lost, so n/d is too low. Where rows end in a cycle, spread sets base and T by the
 // window, if it is longer than half of T: in shorter ones not all clients are refused each time.
 type estimate struct {
 	base        float64 // requests a second after the last row
@@ -95,15 +95,15 @@ const (
 	usualRate     = 0.55       // requests a second at which T is Probe
 	usualProbe    = 60.0       // seconds, if Probe is zero
 	sampleOf      = 10.0       // requests, or seconds, of a full sample before the first refusal
-	span          = 50.0       // bound of the least T, requests
-	lowRate       = 0.35       // requests a second below which it is lower,
+	span          = 50.0       // T is of at least so many requests, if as many were served;
+	lowRate       = 0.35       // below so many requests a second of fewer,
 	shrinks       = 0.4        // by this power of the rate
-	longSpanPart  = 12.0       // in the long run T is of 1/12 of the requests served, if more,
-	policyPart    = 1.0 / 16   // part of a stated policy at which T is of span requests,
-	policyPower   = 0.6        // and the power of the rate by which that differs
-	floodSpan     = 50.0       // requests that T may be of once flooded has measured the part,
+	longSpanPart  = 12.0       // in the long run of at least 1/12 of those served,
+	policyPart    = 1.0 / 16   // part of a stated policy at which T is of at least span requests,
+	policyPower   = 0.6        // and by this power of the rate
+	floodSpan     = 50.0       // evidence once flooded has measured a part of the policy,
 	mostSharers   = 100.0      // at least that of one of 100 clients
-	longSpan      = 90.0       // up to this many at the usual rate and Probe,
+	longSpan      = 90.0       // but at most so many at the usual rate and Probe,
 	longSpanPower = 0.3        // and by this power of the rate
 	firstRate     = 1.0        // requests a second, if the very first answer is a refusal
 	slowest       = 1.0 / 7200 // requests a second: one in two hours
@@ -203,8 +203,8 @@ func (a *Adaptive) throttled(s, sent float64) {
 	if a.lastRow > max(a.period, a.settled()) && a.rowAt-a.born > a.lastRow {
 		once = 0 // an outage: a window would have shut before
 	}
-	t := live + min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
-	served := (a.accepted + a.failed + a.trust) / (t + a.trust/rate)
+	d := live + min(a.lastRow, max(2*a.rowBefore, 2/rate, once))
+	served := (a.accepted + a.failed + a.trust) / (d + a.trust/rate)
 	if a.accepted < leastTrust {
 		a.trust = max(leastTrust, a.trust/2)
 	} else {
@@ -335,9 +335,9 @@ func (a *Adaptive) scale(s, f float64) {
 	}
 }
 
-// elapsed returns t, the seconds since the last row in which the rate was what held requests
-// back: at most twice as long as the requests served since take at base. While the rate comes
-// back to base that is not base, and must not count as time for growth.
+// elapsed returns t, the seconds since the last row in which requests waited for the rate: at
+// most twice what the requests served since take at base. While the rate climbs back to base, it
+// is not base that holds requests back, and that time must not count for growth.
 func (a *Adaptive) elapsed(s float64) float64 {
 	lead := max(a.rowAt-a.resumedAt, 0)
 	live := s - max(a.resumedAt, a.rowAt) - a.idle
@@ -359,9 +359,9 @@ type first struct {
 }
 
 const (
-	doubling      = 0.35 // seconds, up to
-	earlyFlight   = 7.0  // doublings to 8 beyond those served, and then
-	laterDoubling = 2.0  // seconds
+	doubling      = 0.35 // seconds for a flight to double,
+	earlyFlight   = 7.0  // while at most so many are beyond those served;
+	laterDoubling = 2.0  // seconds from there on
 )
 
 // next returns the earliest start of another request beside flying others; the hints allow lead
