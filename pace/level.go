@@ -31,7 +31,7 @@ import "math"
 // what remains over the time left.
 //
 // What remains is not acted on where it comes late or says too little, see misled, nor after a
-// refusal by another limit, see elsewhere. theta is at most what refusals measure as base.
+// refusal by another limit, see elsewhere. A refusal also cuts theta to base, as refusals measure it.
 type level struct {
 	on          bool    // the level sets the rate
 	anyServed   bool    // a request was served since it was turned on
@@ -69,25 +69,25 @@ type level struct {
 }
 
 const (
-	smallest          = 3.0    // least h; a bucket that holds no more is small
+	smallest          = 3.0    // least h; a bucket whose r is never higher is small
 	widest            = 128.0  // most h,
 	widestPart        = 300.0  // and where a share is stated
 	swingMemory       = 60.0   // seconds over which a swing fades
-	firstSwing        = 6.0    // of r, to begin with
-	rushTrips         = 100.0  // round trips for which a swing from before the rate was paced counts: more was in flight
+	firstSwing        = 6.0    // requests, swing of r at first
+	rushTrips         = 100.0  // round trips that an unpaced swing counts for, as more was in flight then
 	longestLook       = 3660.0 // seconds that one wait for the end of a window lasts at most
 	hintsKept         = 3600.0 // seconds, or the window up to a day, after which missing hints are forgotten
 	away              = 7      // refusals in a row after which the server counts as down
 	mostGrowth        = 0.07   // most g, a second
 	kappa             = 0.4    // ln(theta) taken by an answer at an empty bucket
 	fullRise          = 0.2    // rise of ln(theta) by an answer at a full bucket,
-	mostFullRise      = 1.0    // at most so much a second
-	smallRise         = 0.4    // and by one that sees a low level stand still
-	quotaPerH         = 8      // h is at most this part of the quota,
+	mostFullRise      = 1.0    // and by all in a second at most;
+	smallRise         = 0.4    // by one that sees a low level stand still
+	quotaPerH         = 8      // h is at most 1/8 of the quota,
 	leastQuotaH       = 2.0    // or so many requests
-	shortWindow       = 10.0   // seconds
-	fewRequests       = 12.0   // a policy of fewer, in a longer window, is kept to by refusals
-	answersPer        = 20.0   // of answers that must fit in a window for what remains to be acted on;
+	shortWindow       = 10.0   // seconds; in a longer window a policy of fewer than
+	fewRequests       = 12.0   // requests is kept to by refusals
+	answersPer        = 20.0   // answers, one after another, that must fit in a window for what remains to be acted on;
 	answersPerOn      = 15.0   // once it is,
 	answersPerKnown   = 10.0   // where the limit is known,
 	answersPerKnownOn = 4.0    // and there once it is
