@@ -65,7 +65,7 @@ type windows struct {
 	agreedSince   float64 // since when resets name resetAt
 	startLevel    float64 // r then, or at the last refill
 	mustAgree     float64 // seconds for which resets must agree
-	misjudged     bool    // a window that refusals named was none
+	misjudged     bool    // a served answer contradicted a window: resets of refusals alone show none
 	noWindowUntil float64 // until when nothing is taken for a fixed window
 	provenAhead   float64 // how long before, in seconds, an end was stated that came true
 	ended         int     // windows that ended when their reset had said
@@ -79,8 +79,8 @@ type windows struct {
 }
 
 const (
-	rush         = 1.0  // time constant in seconds of spending the rest of a window at once
-	noWindowFor  = 10.0 // windows for which none is taken for fixed after one that was not
+	rush         = 1.0  // seconds, time constant of spending a window at once
+	noWindowFor  = 10.0 // windows: so long none is recognised after one that was none
 	slack        = 1.1  // seconds by which resets differ, as they are rounded up
 	agreement    = 3.0  // seconds for which resets must agree at first
 	distantReset = 5.0  // seconds: a reset so far ahead would be seen to move
@@ -90,10 +90,10 @@ const (
 	movedOn      = 4    // moves of a reset,
 	farther      = 4.0  // by this factor in all, after which it is a bucket's
 	unseenMost   = 4    // answers in a row without what remains after which a window is left
-	lastPart     = 0.25 // of a doubtful window: its last request waits for it
+	lastPart     = 0.25 // 1/4 of a doubtful window, for which its last request waits
 
-	leadOf      = 8.0  // a first flight may be this part of what remains,
-	leadOfQuota = 64.0 // or of the quota, where no answer says what remains,
+	leadOf      = 8.0  // a first flight may be 1/8 of what remains,
+	leadOfQuota = 64.0 // or 1/64 of the quota, where no answer says what remains,
 	leadMost    = 16.0 // requests: more would set clients that start together far apart
 	leadWithin  = 1.0  // seconds: only where answers take no longer
 )
