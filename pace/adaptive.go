@@ -63,7 +63,7 @@ type Adaptive struct {
 	startAt  float64 // when it was
 	jitter   float64 // factor of the next interval
 	undo     undo
-	block    float64 // the server forbade to start before
+	block    float64 // no start before it, by Retry-After and jitter
 	closed   bool    // and nothing started since has been answered
 	probed   float64 // when a request was sent to see; zero: none is in flight
 	next     time.Duration
@@ -223,7 +223,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	}
 	a.bill(s, o)
 	a.level.kept.ended(s, o)
-	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // an ignored one may have ended before it was sent
+	if took := now.Sub(o.Sent).Seconds(); o.Verdict != Ignored || o.TimedOut { // else it may not have been sent
 		if a.rtt == 0 {
 			a.rtt = took
 		}
@@ -242,7 +242,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	a.heard.note(now, o)
 	a.follow(s, o.Hints.Share)
-	if a.closed && sent >= a.block { // to any request sent since, where answers take longer than patience
+	if a.closed && sent >= a.block { // by any answer since, not only that to the request sent to see
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
 	if !a.Blind {
@@ -262,7 +262,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		}
 	}
 	if o.After > 0 {
-		// No start before it is over, and jitter against a thundering herd.
+		// Nothing starts before it is over; jitter spreads the return, against a thundering herd.
 		u, v := o.Request.Luck.Unit(1), o.Request.Luck.Unit(2)
 		from, after := max(a.block, s), o.After.Seconds()
 		// The first goes alone, unless waiting for its answer costs more than it saves.
@@ -328,7 +328,7 @@ func (a *Adaptive) settle(s float64) {
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
 		at = max(at, a.level.within(s, a.last+a.gap()))
-		if a.level.kept.holds { // with a try every two hours, however long the stated window
+		if a.level.kept.holds { // but one try every two hours, however long the stated window
 			at = max(at, min(a.level.kept.free(), a.last+mostHeld))
 		}
 	}
