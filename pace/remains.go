@@ -20,7 +20,7 @@ const (
 	leapLeast  = 2.0 // so many requests,
 	leapTimes  = 1.3 // and so many times what the policy refills meanwhile
 	leapWithin = 0.9 // part of a window in which answers can be compared,
-	sureWithin = 0.7 // and in which one without a leap confirms the end
+	sureWithin = 0.7 // and in which a smaller rise confirms the end
 	agreeing   = 3   // answers, for the end to be known
 )
 
@@ -58,7 +58,7 @@ func (x *leaps) observe(s, sent, r, quota, long float64) {
 // seen reports whether enough leaps agree on when windows end.
 func (x *leaps) seen() bool { return x.agree >= agreeing }
 
-// last returns the last end of a window before s.
+// last returns when the last window before s had ended at the latest.
 func (x *leaps) last(s float64) float64 { return x.to + x.long*math.Floor((s-x.to)/x.long) }
 
 // known reports whether the client goes by the ends that leaps show. Not where its own starts
