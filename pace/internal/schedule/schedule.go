@@ -62,10 +62,9 @@ func (s *Even) Shift(ns float64) {
 	s.frac = frac - carry
 }
 
-// due returns the schedule after a pause. Idle time saves up for burst starts
-// at once, including the one that ends it. Time in which a request waited,
-// since then, and its driver was late is made up for, as far as one interval
-// more.
+// due returns the schedule after a pause. Idle time saves up burst starts, including
+// the one that ends it. If the driver is late for a request that has waited since
+// then, up to one interval more is made up for.
 func (s *Even) due(now, since time.Time, interval float64, burst int) Even {
 	idle := now.Add(-Nanoseconds(interval))
 	if since.After(idle) {
