@@ -21,9 +21,9 @@ type company struct {
 	empty         float64 // share of answers that saw the bucket empty
 	marks         float64 // mean mark 1 - r/h; an answer above h counts as 0
 	best          float64 // highest theta lately, requests a second
-	strainedSince float64 // since when both shares look as if others do not yield
-	seenAt        float64
-	answers       float64 // answers since then
+	strainedSince float64 // since when either looks as if others do not yield
+	seenAt        float64 // when the last request was served
+	answers       float64 // since strainedSince
 }
 
 const (
@@ -33,8 +33,8 @@ const (
 	misledOver   = 24    // answers that refused is a mean over
 	misledMost   = 0.06  // highest share that is sound,
 	misledFor    = 240.0 // seconds for which it may be above
-	crowdedOf    = 24.0  // in a window of fewer requests
-	crowdedBy    = 0.2   // the share may be this
+	crowdedOf    = 24.0  // in a window of fewer requests,
+	crowdedBy    = 0.2   // it may be this
 	sustained    = 120.0 // seconds, for others to count as not yielding
 	recentOver   = 60.0  // time constant of empty and marks, seconds
 	bestOver     = 600.0 // time constant of best, seconds

@@ -8,7 +8,7 @@ import "math"
 // at fixed times it loses nothing in the long run.
 //
 // The log holds while it explains the server: refusals come once it has the quota as used up,
-// or what remains falls by no more than it has. A client that is refused earlier shares the
+// or what the server says is used agrees with it. A client that is refused earlier shares the
 // limit with others. One that is served beyond the quota has more than was stated, such as the
 // burst of a bucket. Both go by refusals or by the level.
 //
@@ -31,7 +31,7 @@ const (
 	groups     = 32
 	late       = 8 // groups beyond the quota that may start, and be taken back
 	convinced  = 2 // balance from which it holds
-	mostSure   = 4
+	mostSure   = 4 // bounds of the balance
 	leastSure  = -16
 	unlikely   = -3   // balance at which nothing waits for it before the first refusal
 	inTurn     = 16   // answers, one after another, that must fit in a window for that,
@@ -39,7 +39,7 @@ const (
 	nearly     = 0.9  // part of the quota that counts as all of it,
 	atRest     = 1.5  // less so many requests, which the level keeps free of a small one
 	longerBy   = 0.05 // part of the window by which long grows, where the server counts in slots or whole seconds
-	longerMost = 0.25
+	longerMost = 0.25 // up to this part
 )
 
 // size returns the cost of a group, and how many groups are a quota.
