@@ -96,7 +96,7 @@ func (s *spare) answered(took, flying float64) {
 	s.dev += (math.Abs(took-s.mean) - s.dev) / 16
 	s.mean += (took - s.mean) / 16
 	switch {
-	case took >= s.need: // others that have need may be answered as well
+	case took >= s.need: // no sign that need is too long
 	case s.need > s.mean+max(4*s.dev, s.mean/2):
 		s.need -= s.need / 16
 	default:
@@ -113,7 +113,7 @@ func (s *spare) known() time.Duration {
 }
 
 // least returns how much time a ticket must have left after its wait; zero: any will do. Where
-// turns are spent in vain, it needs no answers to know that.
+// turns are spent in vain it is known before anything was answered.
 func (s *spare) least(now time.Time) (need time.Duration) {
 	mean := time.Duration(s.mean * 1e9)
 	if need = s.known(); need > 0 {
@@ -146,8 +146,8 @@ func (g *Gate) tooLate(now time.Time, t *Ticket) bool {
 	return t.pressed(now.Add(t.Forecast), g.spare.least(now))
 }
 
-// look records a search of all tickets in line, none of which had need left. Time only runs out, so
-// it is not repeated before another ticket comes: with 100,000 in line it takes a millisecond.
+// look records a search of all tickets in line that found none with need left. Time only runs out,
+// so it is not repeated before another ticket comes: with 100,000 in line it takes a millisecond.
 type look struct {
 	pushes uint64 // of the lanes
 	need   time.Duration
