@@ -60,7 +60,7 @@ type Adaptive struct {
 
 	costs    costs
 	last     float64 // when the last start was due; intervals count from it
-	startAt  float64 // when it was
+	startAt  float64 // when it started
 	jitter   float64 // factor of the next interval
 	undo     undo
 	block    float64 // no start before it, by Retry-After and jitter

@@ -54,7 +54,7 @@ type Gate struct {
 
 	arrivals uint64
 	reports  int
-	started  time.Time // when a ticket last did
+	started  time.Time // when the last ticket started
 	lanes    lanes
 	purse    purse
 	rests    heap

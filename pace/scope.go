@@ -17,7 +17,7 @@ type Scope struct {
 	MaxInFlight int
 
 	ceiling  ceiling
-	started  time.Time // when a ticket last did
+	started  time.Time // when the last ticket started
 	refused  time.Time // when Learn last counted a refusal,
 	served   time.Time // and a request served
 	waiting  int       // tickets in line that need it
