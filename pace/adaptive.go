@@ -303,13 +303,13 @@ func (a *Adaptive) rate(s float64) float64 {
 	if c := a.level.policy; c > 0 {
 		switch {
 		case !a.level.kept.holds || a.refused > 0:
-			return min(a.felt(s), c)
+			return min(a.rateByRefusals(s), c)
 		case a.Burst:
 			return fastest
 		}
 		return c
 	}
-	return min(a.felt(s), fastest)
+	return min(a.rateByRefusals(s), fastest)
 }
 
 // interval returns the mean seconds between starts, for forecasts. By the level, the rate of

@@ -101,7 +101,7 @@ const (
 	longSpanPart  = 12.0       // in the long run of at least 1/12 of those served,
 	policyPart    = 1.0 / 16   // part of a stated policy at which T is of at least span requests,
 	policyPower   = 0.6        // and by this power of the rate
-	floodSpan     = 50.0       // evidence once flooded has measured a part of the policy,
+	floodSpan     = 50.0       // evidence once partOfBurst has measured a part of the policy,
 	mostSharers   = 100.0      // at least that of one of 100 clients
 	longSpan      = 90.0       // but at most so many at the usual rate and Probe,
 	longSpanPower = 0.3        // and by this power of the rate
@@ -124,7 +124,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 		a.evidence++
 	case v == Throttled && !a.on:
-		a.begins(s, max(a.flooded(sent, a.measured(s, sent, a.accepted))*math.Exp(-a.cutDepth()), slowest))
+		a.begins(s, max(a.partOfBurst(sent, a.measured(s, sent, a.accepted))*math.Exp(-a.cutDepth()), slowest))
 		a.refused = 1
 	case v == Throttled && sent >= a.roundAt:
 		a.throttled(s, sent)
@@ -172,11 +172,11 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 	return rate
 }
 
-// flooded returns the rate to start with after the first refusal, of a request sent at sent:
+// partOfBurst returns the rate to start with after the first refusal, of a request sent at sent:
 // this client's part of a stated policy if it helped to empty a full bucket or window, else
 // rate. All clients that came at the same time were served alike, so its part is what it was
 // served, of the burst and what the policy has refilled since.
-func (a *Adaptive) flooded(sent, rate float64) float64 {
+func (a *Adaptive) partOfBurst(sent, rate float64) float64 {
 	c, k := a.level.policy, &a.level.kept
 	there, served := a.level.full+1+c*sent, a.first.served
 	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
@@ -229,7 +229,7 @@ func (a *Adaptive) resume(sent float64) {
 		a.base = max(min(a.base, 1/sent), slowest)
 	}
 	if a.refused > 1 {
-		a.resumeRate = a.felt(sent)
+		a.resumeRate = a.rateByRefusals(sent)
 	}
 	a.rowBefore, a.lastRow = a.lastRow, max(sent-a.rowAt-a.idle, 0)
 	a.refused, a.resumedAt, a.idle = 0, sent, 0
@@ -300,8 +300,8 @@ func (a *Adaptive) settled() float64 {
 	return a.probe() * math.Pow(usualRate*a.weight()/a.base, probePower)
 }
 
-// felt returns the rate at s by refusals alone, in requests a second.
-func (a *Adaptive) felt(s float64) float64 {
+// rateByRefusals returns the rate at s by refusals alone, in requests a second.
+func (a *Adaptive) rateByRefusals(s float64) float64 {
 	if a.refused > 0 {
 		least := min(1/a.probe(), a.base/8, triesPerRow/max(a.lastRow, a.roundAt-a.rowAt))
 		return max(a.base*math.Pow(rowSpacing, float64(a.refused-1)), least, min(a.base, slowestInRow))

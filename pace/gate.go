@@ -52,19 +52,19 @@ type Gate struct {
 	// Seed sets the random draws of this Gate.
 	Seed uint64
 
-	arrivals uint64
-	reports  int
-	started  time.Time // when the last ticket started
-	lanes    lanes
-	purse    purse
-	rests    heap
-	inFlight int
-	ceiling  ceiling
-	spare    spare
-	looked   look
-	jumped   bool      // the last start was by ahead
-	crammed  bool      // all places were taken when Next was last called
-	freed    time.Time // when a place last became free after that
+	arrivals  uint64
+	reports   int
+	started   time.Time // when the last ticket started
+	lanes     lanes
+	purse     purse
+	rests     heap
+	inFlight  int
+	ceiling   ceiling
+	spare     spare
+	searched  search
+	wentAhead bool      // the last start was by ahead
+	wasFull   bool      // all places were taken when Next was last called
+	freed     time.Time // when a place last became free after that
 }
 
 const (
@@ -160,7 +160,7 @@ func (g *Gate) Next(now time.Time) (t *Ticket, again time.Duration) {
 		g.rests.remove(t)
 		g.lineUp(t)
 	}
-	g.roomy(now)
+	g.noteRoom(now)
 	held := g.held()
 	if g.lanes.waiting == 0 || held && g.lanes.tried == 0 {
 		return nil, again
@@ -194,13 +194,13 @@ func (g *Gate) ready(r Request) Request {
 	return r
 }
 
-// roomy records when a place becomes free, after all were taken.
-func (g *Gate) roomy(now time.Time) {
+// noteRoom records when a place becomes free, after all were taken.
+func (g *Gate) noteRoom(now time.Time) {
 	full := g.full()
-	if g.crammed && !full {
+	if g.wasFull && !full {
 		g.freed = now
 	}
-	g.crammed = full
+	g.wasFull = full
 }
 
 // First returns a ticket that waits, nil if none does: the resting ticket whose rest ends first,

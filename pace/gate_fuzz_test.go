@@ -188,10 +188,10 @@ func (d *driven) count() {
 				passed++
 			}
 		}
-		if k.at == ready && k.hurries != (k.index[byEnd] < k.line.ends.len() && k.line.ends.t[k.index[byEnd]] == k) {
-			d.Fatalf("%v may go ahead: %v; it is among %d by End at %d", k.Owner, k.hurries, k.line.ends.len(), k.index[byEnd])
+		if k.at == ready && k.urgent != (k.index[byEnd] < k.line.ends.len() && k.line.ends.t[k.index[byEnd]] == k) {
+			d.Fatalf("%v may go ahead: %v; it is among %d by End at %d", k.Owner, k.urgent, k.line.ends.len(), k.index[byEnd])
 		}
-		if k.at != ready && k.hurries {
+		if k.at != ready && k.urgent {
 			d.Fatalf("%v may go ahead, and is not in line", k.Owner)
 		}
 	}

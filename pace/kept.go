@@ -16,11 +16,11 @@ import "math"
 // room. Costs are in the unit of the policy.
 type kept struct {
 	quota, length float64                // the policy, in its unit and seconds; zero: none is stated
-	long          float64                // seconds for which the server counts a start, as learnt
+	countedFor    float64                // seconds for which the server counts a start, as learnt
 	ends          [groups + late]float64 // last start of each group, a ring
 	full          int                    // full groups so far
 	filled        float64                // cost in the group that is not full
-	sure          int                    // the balance: refusals explained, less contradictions
+	balance       int                    // refusals explained, less contradictions
 	mismatchAt    float64                // when what remains last differed from the log
 	agrees        bool                   // it has not for a window, and most of the quota was used since
 	holds         bool                   // the log sets the rate
@@ -28,18 +28,18 @@ type kept struct {
 }
 
 const (
-	groups     = 32
-	late       = 8 // groups beyond the quota that may start, and be taken back
-	convinced  = 2 // balance from which it holds
-	mostSure   = 4 // bounds of the balance
-	leastSure  = -16
-	unlikely   = -3   // balance at which nothing waits for it before the first refusal
-	inTurn     = 16   // answers, one after another, that must fit in a window for that,
-	inTime     = 8    // and for what remains to be compared
-	nearly     = 0.9  // part of the quota that counts as all of it,
-	atRest     = 1.5  // less so many requests, which the level keeps free of a small one
-	longerBy   = 0.05 // part of the window by which long grows, where the server counts in slots or whole seconds
-	longerMost = 0.25 // up to this part
+	groups       = 32
+	late         = 8 // groups beyond the quota that may start, and be taken back
+	holdsFrom    = 2 // balance from which it holds
+	mostBalance  = 4 // bounds of the balance
+	leastBalance = -16
+	unlikely     = -3   // balance at which nothing waits for it before the first refusal
+	inTurn       = 16   // answers, one after another, that must fit in a window for that,
+	inTime       = 8    // and for what remains to be compared
+	nearly       = 0.9  // part of the quota that counts as all of it,
+	atRest       = 1.5  // less so many requests, which the level keeps free of a small one
+	longerBy     = 0.05 // part of the window by which countedFor grows, where the server counts in slots or whole seconds
+	longerMost   = 0.25 // up to this part
 )
 
 // size returns the cost of a group, and how many groups are a quota.
@@ -55,7 +55,7 @@ func (k *kept) follow(quota, length, rtt float64) {
 	}
 	old := *k
 	of, _ := old.size()
-	*k = kept{quota: quota, length: length, long: length + rtt/4, sure: old.sure, mismatchAt: old.mismatchAt, agrees: old.agrees, holds: old.holds, round: old.round}
+	*k = kept{quota: quota, length: length, countedFor: length + rtt/4, balance: old.balance, mismatchAt: old.mismatchAt, agrees: old.agrees, holds: old.holds, round: old.round}
 	for i := max(old.full-groups, 0); i < old.full; i++ {
 		k.start(old.ends[i%len(k.ends)], of)
 	}
@@ -113,14 +113,14 @@ func (k *kept) free() float64 {
 	if k.length == 0 || k.full < n {
 		return 0
 	}
-	return k.ends[(k.full-n)%len(k.ends)] + k.long
+	return k.ends[(k.full-n)%len(k.ends)] + k.countedFor
 }
 
 // spent reports whether the log has the quota as used up at s. It says no where answers take a
 // large part of the window: one request at a time would then be too few to show that the server
 // grants more.
 func (k *kept) spent(s, rtt float64) bool {
-	return k.sure > unlikely && k.free() > s && rtt <= k.length/inTurn
+	return k.balance > unlikely && k.free() > s && rtt <= k.length/inTurn
 }
 
 // ended corrects the log from the estimated to the actual cost; a refusal costs nothing.
@@ -146,12 +146,12 @@ func (k *kept) observe(s, sent, rtt, after float64, alone bool, o Outcome) {
 		k.round = s
 		k.refused(s, sent, after, charged(o.Request.Cost))
 	case o.Verdict == Served && k.used(sent, nearly*k.length-rtt)-charged(o.Request.Cost) >= k.quota:
-		k.sure--
+		k.balance--
 	case o.Verdict == Served && o.Hints.Remaining.OK && rtt <= k.length/inTime:
 		k.told(s, sent, k.quota-float64(max(o.Hints.Remaining.V, 0)), alone)
 	}
-	k.sure = min(max(k.sure, leastSure), mostSure)
-	k.holds = k.sure >= convinced || k.agrees || k.holds && k.sure > 0
+	k.balance = min(max(k.balance, leastBalance), mostBalance)
+	k.holds = k.balance >= holdsFrom || k.agrees || k.holds && k.balance > 0
 }
 
 // told compares the log with an answer at s, to a request sent at sent, by which counted of the
@@ -162,7 +162,7 @@ func (k *kept) told(s, sent, counted float64, alone bool) {
 	rtt := s - sent
 	of, _ := k.size()
 	least := k.used(sent-rtt, k.length-2*rtt) - (of - 1)
-	most := k.used(s, max(k.long, k.length+rtt)+rtt) + of - 1
+	most := k.used(s, max(k.countedFor, k.length+rtt)+rtt) + of - 1
 	switch {
 	case counted <= 0:
 	case !alone || counted < least || counted > most:
@@ -175,15 +175,15 @@ func (k *kept) told(s, sent, counted float64, alone bool) {
 // refused learns from the first refusal of a round, of a request of that cost.
 func (k *kept) refused(s, sent, after, cost float64) {
 	free, most := k.free(), (1+longerMost)*k.length
-	used, longer := k.used(sent, k.long), k.used(sent, most)
+	used, longer := k.used(sent, k.countedFor), k.used(sent, most)
 	switch {
-	case used+cost <= k.quota && longer > used && longer >= nearly*k.quota && k.long < most:
-		k.sure++
-		k.long = min(k.long+longerBy*k.length, most)
+	case used+cost <= k.quota && longer > used && longer >= nearly*k.quota && k.countedFor < most:
+		k.balance++
+		k.countedFor = min(k.countedFor+longerBy*k.length, most)
 	case used >= nearly*k.quota:
-		k.sure++
+		k.balance++
 	default:
-		k.sure--
+		k.balance--
 		k.mismatchAt, k.agrees = s, false
 	}
 	switch {
@@ -191,6 +191,6 @@ func (k *kept) refused(s, sent, after, cost float64) {
 	case s+after < free-longerBy*k.length: // a window ends, and all is free again
 		k.full, k.filled = 0, 0
 	case s+after < free+max(slack, longerBy*k.length): // the server names the same instant
-		k.sure++
+		k.balance++
 	}
 }

@@ -91,8 +91,8 @@ func TestKeptLonger(t *testing.T) {
 	for s := 101.0; s < 300; s++ {
 		k.answer(s, 0, 1, Throttled)
 	}
-	if k.long < 105 || k.long > 125 {
-		t.Errorf("a start counts for %v s, want 105 to 125", k.long)
+	if k.countedFor < 105 || k.countedFor > 125 {
+		t.Errorf("a start counts for %v s, want 105 to 125", k.countedFor)
 	}
 }
 

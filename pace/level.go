@@ -126,7 +126,7 @@ func (l *level) rate(s float64, flying int) float64 {
 func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 	h, unit := o.Hints, a.costs.unit()
 	policy := h.Limit.OK && h.Window.OK && h.Limit.V > 0 && h.Window.V > 0
-	l.turns(o, unit)
+	l.switched(o, unit)
 	switch {
 	case policy || h.Remaining.OK:
 		l.toldAt = s
@@ -242,7 +242,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	l.h = min(max(0.7*l.swing, smallest), most)
 	if l.quota > 0 {
-		l.h = min(l.h, max(l.deep()/quotaPerH, leastQuotaH))
+		l.h = min(l.h, max(l.capacity()/quotaPerH, leastQuotaH))
 	}
 	if l.tiny {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
@@ -372,7 +372,7 @@ func (l *level) follow(s, sent float64, flying int) {
 	if sent >= l.roundAt {
 		l.roundAt, l.roundFlight = s, float64(flying+1)
 	}
-	flight, full := max(1, l.roundFlight/4), l.brim()
+	flight, full := max(1, l.roundFlight/4), l.fullLevel()
 	switch {
 	case full > smallest || l.tiny || l.topsInRow < topsToRise:
 		l.theta *= math.Exp(-kappa / l.weight * max(0, 1-l.r/l.h) / flight)

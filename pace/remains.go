@@ -93,7 +93,7 @@ const (
 // first client to come takes all of it, and keeps it.
 func (a *Adaptive) divisible() bool {
 	l := &a.level
-	if l.othersFor <= 0 || l.quota == 0 || l.length < shortWindow || l.window || l.deep() > l.quota+1 || a.share.agreed > 0 {
+	if l.othersFor <= 0 || l.quota == 0 || l.length < shortWindow || l.window || l.capacity() > l.quota+1 || a.share.agreed > 0 {
 		return false
 	}
 	if l.ends.longestAfter > 0 && l.ends.closed < closedOften && l.seenAt >= l.noWindowUntil {
@@ -109,14 +109,14 @@ func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
 	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= 3*max(l.h, smallest)
 }
 
-// deeper is how many times the quota must have remained for a bucket without a stated burst to
-// be taken for larger: less may be left of a larger quota stated before.
-const deeper = 1.5
+// capacityTimes is how many times the quota must once have remained to show a larger bucket, where
+// no burst is stated: less may be left of a larger quota stated before.
+const capacityTimes = 1.5
 
-// deep returns how many requests the limit allows at once: the quota, or the size of a bucket
+// capacity returns how many requests the limit allows at once: the quota, or the size of a bucket
 // that is larger.
-func (l *level) deep() float64 {
-	if l.most+1 < deeper*l.quota {
+func (l *level) capacity() float64 {
+	if l.most+1 < capacityTimes*l.quota {
 		return max(l.quota, l.full+1)
 	}
 	return max(l.quota, l.full+1, l.most+1)
@@ -130,7 +130,7 @@ func (a *Adaptive) stale() bool {
 	l := &a.level
 	// Only buckets state a share.
 	long, surely := l.length, l.window || a.share.agreed > 0
-	if deep := l.deep(); l.quota > 0 && deep > l.quota+1 {
+	if deep := l.capacity(); l.quota > 0 && deep > l.quota+1 {
 		long, surely = long*deep/l.quota, true
 	}
 	if long == 0 {
@@ -155,7 +155,7 @@ func (l *level) scant() bool {
 	if l.on {
 		least *= 0.7 // the mean cost varies
 	}
-	return l.length > shortWindow && l.deep() < least
+	return l.length > shortWindow && l.capacity() < least
 }
 
 // divided estimates how many clients share a limit, by how far what remains falls for each answer

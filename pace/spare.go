@@ -43,16 +43,16 @@ type spare struct {
 	dev  float64 // mean deviation, seconds
 	need float64 // seconds
 
-	vain   int           // time-outs since the last answer, of calls that had waited
-	vainly time.Duration // the longest of them
-	vainAt time.Time     // when the first of them ended
+	timeouts       int           // time-outs since the last answer, of calls that had waited
+	longestTimeout time.Duration // the longest of them
+	firstTimeout   time.Time     // when the first of them ended
 }
 
 const (
-	spareEnds  = 16 // answers and time-outs before a ticket is passed over
-	spareFresh = 8  // in the first 1/8 of its time none is
-	spareVain  = 2  // time-outs without an answer after which turns may be spent in vain,
-	spareTimes = 4  // if so many times as long has passed; a call then needs so many times as much
+	spareEnds     = 16 // answers and time-outs before a ticket is passed over
+	spareFresh    = 8  // in the first 1/8 of its time none is
+	spareTimeouts = 2  // time-outs without an answer after which turns may be spent in vain,
+	spareTimes    = 4  // if so many times as long has passed; a call then needs so many times as much
 )
 
 // learn learns from how a call ended, after it took so long, beside flying others. It reports
@@ -80,12 +80,12 @@ func (s *spare) learn(took time.Duration, flying int, r *Report) (load bool) {
 func (s *spare) missed(now time.Time, waited, took time.Duration, r *Report) {
 	switch {
 	case r.Verdict == Served:
-		s.vain = 0
+		s.timeouts = 0
 	case r.TimedOut && (r.Verdict == Ignored || r.Verdict == Failed) && waited >= took/(spareFresh-1):
-		if s.vain == 0 {
-			s.vainly, s.vainAt = 0, now
+		if s.timeouts == 0 {
+			s.longestTimeout, s.firstTimeout = 0, now
 		}
-		s.vain, s.vainly = min(s.vain+1, spareVain), max(s.vainly, took)
+		s.timeouts, s.longestTimeout = min(s.timeouts+1, spareTimeouts), max(s.longestTimeout, took)
 	}
 }
 
@@ -119,8 +119,8 @@ func (s *spare) least(now time.Time) (need time.Duration) {
 	if need = s.known(); need > 0 {
 		need = max(need, mean/4)
 	}
-	vainly := min(s.vainly, math.MaxInt64/spareTimes)
-	if s.vain >= spareVain && now.Sub(s.vainAt) >= spareTimes*max(vainly, mean) {
+	vainly := min(s.longestTimeout, math.MaxInt64/spareTimes)
+	if s.timeouts >= spareTimeouts && now.Sub(s.firstTimeout) >= spareTimes*max(vainly, mean) {
 		need = max(need, spareTimes*vainly)
 	}
 	return need
@@ -146,9 +146,9 @@ func (g *Gate) tooLate(now time.Time, t *Ticket) bool {
 	return t.pressed(now.Add(t.Forecast), g.spare.least(now))
 }
 
-// look records a search of all tickets in line that found none with need left. Time only runs out,
+// search records a search of all tickets in line that found none with need left. Time only runs out,
 // so it is not repeated before another ticket comes: with 100,000 in line it takes a millisecond.
-type look struct {
+type search struct {
 	pushes uint64 // of the lanes
 	need   time.Duration
 }
@@ -160,12 +160,12 @@ func (g *Gate) instead(now time.Time, t *Ticket) *Ticket {
 	if !t.pressed(now, need) {
 		return g.ahead(now, t)
 	}
-	if g.looked.pushes == g.lanes.pushes && need >= g.looked.need {
+	if g.searched.pushes == g.lanes.pushes && need >= g.searched.need {
 		return t
 	}
 	other, _ := g.lanes.next(now, pick{need: need})
 	if other == nil {
-		g.looked = look{g.lanes.pushes, need}
+		g.searched = search{g.lanes.pushes, need}
 		return t
 	}
 	if g.wait(now, other.request) > 0 {
@@ -179,26 +179,26 @@ func (g *Gate) instead(now time.Time, t *Ticket) *Ticket {
 // late; t, if there is none. It is in the same line, so it takes the turn of no other lane or key,
 // and no place in another scope.
 func (g *Gate) ahead(now time.Time, t *Ticket) *Ticket {
-	was := g.jumped
-	g.jumped = false
+	was := g.wentAhead
+	g.wentAhead = false
 	if was || g.spare.ends < spareEnds {
 		return t
 	}
-	other := t.line.hurried(now, max(g.spare.known(), time.Duration(g.spare.mean*1e9)))
+	other := t.line.mostUrgent(now, max(g.spare.known(), time.Duration(g.spare.mean*1e9)))
 	if other == nil || !other.sooner(t) || g.wait(now, other.request) > 0 {
 		return t
 	}
-	g.jumped = true
+	g.wentAhead = true
 	return other
 }
 
 // sooner reports whether t ends before other, which may have no End.
 func (t *Ticket) sooner(other *Ticket) bool { return other.End.IsZero() || t.End.Before(other.End) }
 
-// hurried returns the ticket with the nearest End, if that is between need and twice need away;
+// mostUrgent returns the ticket with the nearest End, if that is between need and twice need away;
 // nil if it is further. All that are in flight end within need, so one that waited any longer
 // might find no place in time. A ticket with less goes ahead no more.
-func (l *line) hurried(now time.Time, need time.Duration) *Ticket {
+func (l *line) mostUrgent(now time.Time, need time.Duration) *Ticket {
 	for l.ends.len() > 0 {
 		t := l.ends.top()
 		switch left := t.End.Sub(now); {
@@ -207,7 +207,7 @@ func (l *line) hurried(now time.Time, need time.Duration) *Ticket {
 		case left >= need:
 			return t
 		}
-		l.calm(t)
+		l.notUrgent(t)
 	}
 	return nil
 }
@@ -217,7 +217,7 @@ func (l *line) push(t *Ticket) {
 	l.heap.push(t)
 	l.tried += t.triedOnce()
 	if !t.End.IsZero() {
-		l.ends.by, t.hurries = byEnd, true
+		l.ends.by, t.urgent = byEnd, true
 		l.ends.push(t)
 	}
 }
@@ -226,13 +226,13 @@ func (l *line) push(t *Ticket) {
 func (l *line) remove(t *Ticket) {
 	l.heap.remove(t)
 	l.tried -= t.triedOnce()
-	l.calm(t)
+	l.notUrgent(t)
 }
 
-// calm takes t out of the heap by End: it goes ahead no more.
-func (l *line) calm(t *Ticket) {
-	if t.hurries {
-		t.hurries = false
+// notUrgent takes t out of the heap by End: it goes ahead no more.
+func (l *line) notUrgent(t *Ticket) {
+	if t.urgent {
+		t.urgent = false
 		l.ends.remove(t)
 	}
 }

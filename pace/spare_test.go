@@ -276,8 +276,8 @@ func TestPressedLookOnce(t *testing.T) {
 	g.Done(at(now), busy, Report{})
 	for range 10 {
 		k, _ := g.Next(at(now))
-		if k == nil || g.looked.pushes != g.lanes.pushes {
-			t.Fatalf("Next = %v, looked %+v, want one that was looked past", k, g.looked)
+		if k == nil || g.searched.pushes != g.lanes.pushes {
+			t.Fatalf("Next = %v, looked %+v, want one that was looked past", k, g.searched)
 		}
 		g.Done(at(now), k, Report{})
 	}

@@ -62,7 +62,7 @@ type Ticket struct {
 	at        place
 	passed    bool   // another ticket started in its place
 	index     [2]int // in its heaps, by their order
-	hurries   bool   // it is in its line's heap by End
+	urgent    bool   // it is in its line's heap by End
 	flow      *flow  // while in line
 	line      *line
 }

@@ -49,9 +49,9 @@ func (b *buckets) small() bool {
 	return b.most < smallest && float64(b.sinceRise) >= math.Pow(smallAfter, 1+b.most)
 }
 
-// brim returns r after one request of a full bucket: the higher of that stated and that seen.
+// fullLevel returns r after one request of a full bucket: the higher of that stated and that seen.
 // That seen counts alone once several answers in a row saw it, and no other client was noticed.
-func (l *level) brim() float64 {
+func (l *level) fullLevel() float64 {
 	if l.topsInRow >= topsBelieved && l.othersFor <= 0 {
 		return l.most
 	}

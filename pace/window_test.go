@@ -369,7 +369,7 @@ func TestSmallBucketKnown(t *testing.T) {
 func TestStatedBucketDisbelieved(t *testing.T) {
 	for _, c := range []struct{ tops, others, want int }{{3, 0, 365}, {4, 0, 1}, {4, -3, 1}, {4, 1, 365}} {
 		l := level{buckets: buckets{most: 1, full: 365, topsInRow: c.tops}, divided: divided{othersFor: c.others}}
-		if got := l.brim(); got != float64(c.want) {
+		if got := l.fullLevel(); got != float64(c.want) {
 			t.Errorf("most seen %d times in a row, others for %d answers: full at %v, want %d", c.tops, c.others, got, c.want)
 		}
 	}
