@@ -41,7 +41,7 @@ const (
 	refuted      = -6.0   // or that it is a limit
 	leastFailing = 0.08   // least share that is down, beyond what refusals need to find a limit,
 	mostFailing  = 0.5    // and the most
-	excusedPart  = 0.8    // part of the refusals excused: if all were, clients of a limit would drive each other up
+	excusedPart  = 0.8    // part of the refusals excused: all would let clients of a limit drive each other up
 	excusedFor   = 1024.0 // requests served, over which excuses fade
 )
 

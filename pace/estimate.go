@@ -79,7 +79,7 @@ const (
 	growthPerT    = 0.06       // G: growth of ln(rate) in the first T
 	steep         = 0.55       // curvature of ψ beyond T
 	usualCut      = 0.07       // L: depth of an ordinary cut, in ln(rate)
-	deepestCut    = 0.5        // of L/weight
+	deepestCut    = 0.5        // L/weight at most
 	leastTrust    = 3.0        // requests, at first
 	mostTrust     = 100.0      // requests
 	rowSpacing    = 0.6        // factor of the rate for each further refusal of a row
@@ -90,7 +90,7 @@ const (
 	openingError  = 3.0        // seconds by which a stated opening may be off
 	windowSpan    = 50.0       // requests served in a window for which T is one window
 	catchUp       = 3.0        // factor of the rate for each request served after a row
-	rowTimes      = 3.0        // times the serving time that a row counts at most, or twice the row before
+	rowTimes      = 3.0        // times the serving time that a row counts for in d, or twice the row before if more
 	probePower    = 0.2        // T goes as rate^-0.2
 	usualRate     = 0.55       // requests a second at which T is Probe
 	usualProbe    = 60.0       // seconds, if Probe is zero

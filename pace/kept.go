@@ -38,7 +38,7 @@ const (
 	inTime       = 8    // and for what remains to be compared
 	nearly       = 0.9  // part of the quota that counts as all of it,
 	atRest       = 1.5  // less so many requests, which the level keeps free of a small one
-	longerBy     = 0.05 // part of the window by which countedFor grows, where the server counts in slots or whole seconds
+	longerBy     = 0.05 // part of the window by which countedFor grows, as for slots or whole seconds,
 	longerMost   = 0.25 // up to this part
 )
 

@@ -76,7 +76,7 @@ const (
 	firstSwing        = 6.0    // requests, swing of r at first
 	rushTrips         = 100.0  // round trips that an unpaced swing counts for, as more was in flight then
 	longestLook       = 3660.0 // seconds that one wait for the end of a window lasts at most
-	hintsKept         = 3600.0 // seconds, or the window up to a day, after which missing hints are forgotten
+	hintsKept         = 3600.0 // seconds without hints until they are forgotten; the window if longer, up to a day
 	away              = 7      // refusals in a row after which the server counts as down
 	mostGrowth        = 0.07   // most g, a second
 	kappa             = 0.4    // ln(theta) taken by an answer at an empty bucket
@@ -87,7 +87,7 @@ const (
 	leastQuotaH       = 2.0    // or so many requests
 	shortWindow       = 10.0   // seconds; in a longer window a policy of fewer than
 	fewRequests       = 12.0   // requests is kept to by refusals
-	answersPer        = 20.0   // answers, one after another, that must fit in a window for what remains to be acted on;
+	answersPer        = 20.0   // round trips that must fit in a window for what remains to be acted on;
 	answersPerOn      = 15.0   // once it is,
 	answersPerKnown   = 10.0   // where the limit is known,
 	answersPerKnownOn = 4.0    // and there once it is
