@@ -17,8 +17,8 @@ import (
 //	ψ(u)    = G u                    for u <= 1, slow growth
 //	        = G u + 0.55 (u-1)²      beyond, with a slope of at most 4 doublings a T
 //
-// t counts only time in which requests waited for the rate: one that holds nothing back is not
-// tested, and does not grow. In equilibrium rate × T × (share throttled) is about G/L for
+// t counts only time in which requests waited for the rate: a rate that holds nothing back is
+// not tested, and does not grow. In equilibrium rate × T × (share throttled) is about G/L for
 // every client, so rates become equal. See docs/control.md for the law.
 //
 // Where the server states how many requests remain, the rate follows that instead, unless

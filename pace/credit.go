@@ -3,8 +3,8 @@ package pace
 import "time"
 
 // Credit admits requests that were paid for in advance, from a limit that many processes share.
-// Its driver asks that limit for the tokens that Wants returns, and adds those granted. Where
-// none are, it says until when, or that all requests may pass for now. The zero Credit lets
+// Its driver asks that limit for the tokens that Wants returns, and adds those granted. If none
+// are, the driver says until when, or that all requests may pass for now. The zero Credit lets
 // nothing pass.
 //
 // Unlike other controllers it returns Never while it has no credit and no time to ask again, as

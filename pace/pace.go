@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Never is a wait that only another event ends, not time. As a rest it forbids a retry.
+// Never is a wait that no time ends, only another event. As a rest it forbids a retry.
 const Never time.Duration = math.MaxInt64
 
 // Verdict says how a request ended.
