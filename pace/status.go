@@ -65,7 +65,7 @@ type Queue struct {
 	Oldest time.Time
 }
 
-// Status returns what g knows at the time now. It changes nothing, but must not run beside
+// Status returns what g knows at the time now. It changes no decision, but must not run beside
 // another method of g.
 func (g *Gate) Status(now time.Time) Status {
 	s := Status{At: now, Resting: g.rests.len(), Queues: g.queues()}

@@ -18,7 +18,7 @@ type Why struct {
 	Throttled time.Time
 	// Until is when the server said to come back, or when the rest before a retry ends.
 	Until time.Time
-	// InFlight is the bound on the requests in flight, if it is reached.
+	// InFlight is how many requests are in flight, if no more may be.
 	InFlight int
 	// Limit and Remaining are what the server stated last: Remaining requests of Limit are
 	// left. Limit is the burst, where the server states one.
