@@ -46,7 +46,7 @@ const fastestAIMD = 1e12
 // Wait returns the time until r may start, or the r.Place-th in line at this
 // rate.
 func (a *AIMD) Wait(now time.Time, r pace.Request) time.Duration {
-	if a.rate == 0 { // nothing started yet
+	if a.rate == 0 { // nothing has started yet
 		return schedule.Nanoseconds(float64(max(r.Place-1, 0)) * schedule.Interval(a.within(schedule.Or(a.Initial, 10))))
 	}
 	return a.line.Wait(now, r.Since, r.Place, a.interval, 1)
@@ -58,10 +58,10 @@ func (a *AIMD) Start(now time.Time, r pace.Request) {
 	a.line.Start(now, r.Since, a.interval, 1)
 }
 
-// Observe adjusts the rate, and the next start with it.
+// Observe adjusts the rate and the next start.
 func (a *AIMD) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	switch {
-	case o.Sent.IsZero(): // never left
+	case o.Sent.IsZero(): // never sent
 		a.line.Shift(-a.interval)
 	case o.Verdict == pace.Served:
 		a.set(a.rate + schedule.Or(a.Step, 0.01))
@@ -86,8 +86,8 @@ func (a *AIMD) begin() {
 	}
 }
 
-// set changes the rate. The next start is an interval after the last one,
-// whichever the interval.
+// set changes the rate, and moves the next start to one new interval after the
+// last.
 func (a *AIMD) set(rate float64) {
 	a.rate = a.within(rate)
 	before := a.interval

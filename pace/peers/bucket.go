@@ -8,7 +8,7 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Rate is a refill a second from a time on.
+// Rate is the refill of a Bucket from a time on.
 type Rate struct {
 	// From is when it begins.
 	From time.Time
@@ -20,8 +20,8 @@ type Rate struct {
 // time on, it is golang.org/x/time/rate.Limiter; with several it knows the
 // future. Refused requests take their turn again.
 type Bucket struct {
-	// Rates are in order of time. Before the first there is no refill. They are
-	// not changed, and may be shared.
+	// Rates are in order of time. Before the first there is no refill. The Bucket
+	// does not change them, so they may be shared.
 	Rates []Rate
 	// Level is the number of tokens at Since. It may be below zero.
 	Level float64
@@ -33,14 +33,14 @@ type Bucket struct {
 
 var _ pace.Controller = (*Bucket)(nil)
 
-// span is a time with one rate.
+// span is a stretch of time with one rate.
 type span struct {
 	from, to time.Time
 	rate     float64
 }
 
-// spans calls each with the spans from t on, until it wants no more. The last
-// has no end.
+// spans calls each with the spans from t on, until it returns false. The last has
+// no end.
 func (b *Bucket) spans(t time.Time, each func(s span, last bool) (more bool)) {
 	first := sort.Search(len(b.Rates), func(i int) bool { return b.Rates[i].From.After(t) })
 	for i := max(first-1, 0); i < len(b.Rates); i++ {

@@ -16,14 +16,14 @@ import (
 //
 //	queue = limit × (1 - baseline/recent)
 //
-// The limit goes down by one if the queue is above 6, or if the limit is in
-// use, and with more in flight came longer times and hardly more throughput. It
-// goes up by one if the queue is below 3, to at most five times what was in
+// The limit goes down by one if the queue is above 6. It also does if all of it
+// is in use, and more in flight took longer with hardly more throughput. It
+// goes up by one if the queue is below 3, to at most five times the most in
 // flight. From a limit of 100 on, steps and thresholds are doubled, from 1000 on
 // they are three times as large, and so on.
 //
-// It ignores how a request ends: a throttled answer counts as any other, and a
-// quick one as a good one. A caller that finds the limit in use waits in line,
+// It ignores how a request ends: a throttled answer counts like any other, and a
+// quick one as a good sign. A caller that finds the limit in use waits in line,
 // as with the original's AcquirePermit; a refused one asks again after Pause.
 type FailsafeLimiter struct {
 	// NewDigest makes the digest that finds the quantile: the original has a
@@ -43,7 +43,7 @@ type FailsafeLimiter struct {
 	recent   average
 	baseline average
 
-	throughput pairs // beside what was in flight
+	throughput pairs // of the number in flight and the throughput
 	duration   pairs
 }
 
@@ -136,12 +136,12 @@ type times struct {
 	n     int
 	least time.Duration
 	most  int
-	few   []float64 // not yet in all, in nanoseconds
+	few   []float64 // times not yet in all, in nanoseconds
 	all   Digest
 }
 
-// fewTimes is how many a digest takes in before it summarises them. So most
-// limiters never have a digest for longer than a question.
+// fewTimes is how many times are kept before they go into a digest. So most
+// limiters need a digest only to take a quantile.
 const fewTimes = 800
 
 func (t *times) add(f *FailsafeLimiter, d time.Duration, inFlight int) {
@@ -177,7 +177,7 @@ func (t *times) quantile(f *FailsafeLimiter, q float64) float64 {
 	return t.all.Quantile(q)
 }
 
-// sample is a Digest that keeps the numbers, of many one in a power of two.
+// sample is a Digest that keeps the numbers; of very many, one in a power of two.
 type sample struct {
 	kept    []float64
 	n, step int
@@ -224,11 +224,11 @@ func (m *median) add(x float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// average is the mean of the first ten, and exponentially weighted from then
-// on.
+// average is the mean of the first ten numbers, and from then on an exponentially
+// weighted mean.
 type average struct{ n, sum, value float64 }
 
-// add returns the average with x. age is how many it remembers, about.
+// add adds x and returns the average, over about age numbers.
 func (a *average) add(x, age float64) float64 {
 	if a.n < 10 {
 		a.n, a.sum = a.n+1, a.sum+x
@@ -240,17 +240,17 @@ func (a *average) add(x, age float64) float64 {
 	return a.value
 }
 
-// pairs are the last fifty of two series.
+// pairs are the last fifty pairs of two series.
 type pairs struct {
 	x, y [50]float64
-	n    int // ever
+	n    int // pairs added so far
 
 	sumX, sumY, sumXX, sumYY, sumXY float64
 }
 
-// add returns the correlation of the two with a pair more, and the coefficient
-// of variation of the second; zeros while there are fewer than ten, and no
-// correlation where one of them varies by less than 1 %.
+// add adds a pair, and returns the correlation of the two series and the
+// coefficient of variation of the second: zeros while there are fewer than ten
+// pairs, and no correlation where either varies by less than 1 %.
 func (p *pairs) add(x, y float64) (correlation, variation float64) {
 	i := p.n % len(p.x)
 	if p.n >= len(p.x) {

@@ -8,13 +8,13 @@ import (
 )
 
 // Netflix is AIMDLimit of Netflix's concurrency-limits with its defaults, under
-// its SimpleLimiter: an adaptive concurrency limit, ten at first; a tenth less,
-// and at least one, with each request that is refused or takes longer than 5 s;
-// one more with each that is served when half of the limit was in use as it
+// its SimpleLimiter: an adaptive concurrency limit, ten at first. Each request
+// that is refused or takes longer than 5 s lowers it by a tenth, to one at least.
+// Each one served raises it by one, if half of the limit was in use when it
 // started. A refused caller asks again after Pause.
 type Netflix struct {
-	// Full grows only when all of the limit was in use, and has no timeout, as
-	// the Go port github.com/platinummonkey/go-concurrency-limits.
+	// Full raises the limit only when all of it was in use, and has no timeout,
+	// as the Go port github.com/platinummonkey/go-concurrency-limits.
 	Full bool
 
 	limit    int // 0: ten
@@ -68,7 +68,7 @@ func (n *Netflix) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 // flights are the requests not yet observed.
 type flights []flight
 
-// flight is how many were in flight as one started, itself included.
+// flight is how many were in flight when one started, itself included.
 type flight struct {
 	sent time.Time
 	n    int
@@ -76,8 +76,8 @@ type flight struct {
 
 func (f *flights) add(now time.Time, n int) { *f = append(*f, flight{now, n}) }
 
-// take removes the request sent then. Of one that was never sent the start is
-// unknown: the last goes.
+// take removes the request sent at that time, or the last one for a request that
+// was never sent, whose start is unknown.
 func (f *flights) take(sent time.Time) (was int) {
 	for i, one := range *f {
 		if one.sent.Equal(sent) || i == len(*f)-1 {

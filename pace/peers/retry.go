@@ -7,12 +7,12 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// Pause is how long a caller waits that was refused, by the server or by its
-// own limiter, where the original leaves that to the caller.
+// Pause is how long a caller waits after a refusal, by the server or by its own
+// limiter, where the original leaves that to the caller.
 const Pause = time.Second
 
 // Cenkalti is ExponentialBackOff of github.com/cenkalti/backoff/v5 with its
-// defaults: 0.5 s, half as much more each time up to 60 s, varied by ±50 %.
+// defaults: 0.5 s, 1.5 times as long each time up to 60 s, varied by ±50 %.
 // Retry of the original gives up after 15 minutes; this one never does. It
 // ignores Retry-After, as the original does unless the caller makes a
 // RetryAfterError of it.

@@ -13,8 +13,8 @@ const parts = 20
 type count struct{ requests, accepts int }
 
 // window counts over the last 20 parts of a length, including the current one.
-// A part is forgotten when something is counted after it, as failsafe-go does
-// it.
+// Parts that are over are dropped only when the next request is counted, as in
+// failsafe-go.
 type window struct {
 	part  time.Duration
 	parts [parts]count
@@ -67,7 +67,7 @@ func (f *Failsafe) RejectionRate() float64 {
 // Wait returns the time until r first asks and is not rejected.
 func (f *Failsafe) Wait(now time.Time, r pace.Request) time.Duration {
 	rate := f.RejectionRate()
-	if r.Place > 0 { // which draws will pass is unknown
+	if r.Place > 0 { // it is not known which draws will pass
 		return unknown(rate)
 	}
 	asks := 0
@@ -77,7 +77,7 @@ func (f *Failsafe) Wait(now time.Time, r pace.Request) time.Duration {
 	return r.Since.Add(time.Duration(asks) * Pause).Sub(now)
 }
 
-// maxAsks keeps the search finite; 0.9 to that power is next to nothing.
+// maxAsks bounds the search; the probability of more, 0.9^1000, is next to nothing.
 const maxAsks = 1000
 
 // unknown returns the forecast at a rejection rate.
@@ -91,7 +91,7 @@ func unknown(rate float64) time.Duration {
 // Start does nothing: local rejections are not counted.
 func (f *Failsafe) Start(time.Time, pace.Request) {}
 
-// Observe counts. Like the original it counts any error as a failure.
+// Observe counts the outcome. Like the original it counts any error as a failure.
 func (f *Failsafe) Observe(now time.Time, o pace.Outcome) (rest time.Duration) {
 	return observe(&f.seen, now, o, count{1, 0}, count{1, 1})
 }
