@@ -124,7 +124,7 @@ func (a *Adaptive) observe(s, sent float64, v Verdict) {
 		a.accepted++
 		a.evidence++
 	case v == Throttled && !a.on:
-		a.begins(s, max(a.partOfBurst(sent, a.measured(s, sent, a.accepted))*math.Exp(-a.cutDepth()), slowest))
+		a.begins(s, max(a.partOfBurst(sent, a.first.served, a.measured(s, sent, a.accepted))*math.Exp(-a.cutDepth()), slowest))
 		a.refused = 1
 	case v == Throttled && sent >= a.roundAt:
 		a.throttled(s, sent)
@@ -172,13 +172,13 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 	return rate
 }
 
-// partOfBurst returns the rate to start with after the first refusal, of a request sent at sent:
-// this client's part of a stated policy if it helped to empty a full bucket or window, else
-// rate. All clients that came at the same time were served alike, so its part is what it was
-// served, of the burst and what the policy has refilled since.
-func (a *Adaptive) partOfBurst(sent, rate float64) float64 {
+// partOfBurst returns the rate to start with, served requests after the start, once an answer to a
+// request sent at sent shows an empty limit: this client's part of a stated policy if it helped to
+// empty a full bucket or window, else rate. All clients that came at the same time were served
+// alike, so its part is what it was served, of the burst and what the policy has refilled since.
+func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
 	c, k := a.level.policy, &a.level.kept
-	there, served := a.level.full+1+c*sent, a.first.served
+	there := a.level.full + 1 + c*sent
 	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
 		return rate
 	}

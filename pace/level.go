@@ -85,8 +85,9 @@ const (
 	smallRise         = 0.4    // by one that sees a low level stand still
 	quotaPerH         = 8      // h is at most 1/8 of the quota,
 	leastQuotaH       = 2.0    // or so many requests
-	shortWindow       = 10.0   // seconds; in a longer window a policy of fewer than
-	fewRequests       = 12.0   // requests is kept to by refusals
+	shortWindow       = 10.0   // seconds; in a shorter window what remains is never divided
+	fewRequests       = 12.0   // a policy of fewer is kept to by refusals,
+	fewIn             = 2.0    // seconds, in a window as long; most policies a second are those of buckets
 	answersPer        = 20.0   // round trips that must fit in a window for what remains to be acted on;
 	answersPerOn      = 15.0   // once it is,
 	answersPerKnown   = 10.0   // where the limit is known,
@@ -182,7 +183,8 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 		case l.on:
 			a.leaveLevel(s)
 		case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
-			a.begins(s, l.policy*(1-jitterShare)) // nothing remains: no refusal is needed to show the limit
+			// Nothing remains: no refusal is needed to show the limit.
+			a.begins(s, a.partOfBurst(sent, a.first.served+1, l.policy*(1-jitterShare)))
 		}
 		return false
 	}
