@@ -62,3 +62,50 @@ func TestPolicyWithWhatRemains(t *testing.T) {
 		}
 	}
 }
+
+// Where a policy is of few requests for each client, what remains is used up before most have
+// heard of it. Clients that are told it share the policy as well as those that are told the policy
+// alone: none takes several times its part at once, and each begins with the part that it got.
+func TestSmallPolicies(t *testing.T) {
+	of := func(kind limit.Kind, n int64, d time.Duration) limit.Limit {
+		return limit.Limit{Kind: kind, Count: n, Period: d, Slots: 10}
+	}
+	rest := Hints{Remaining: true, Policy: true}
+	all := Hints{Remaining: true, Policy: true, Reset: true, RetryAfter: true}
+	for _, c := range []struct {
+		limit     limit.Limit
+		processes int
+		wait      float64 // p99 at most, seconds
+	}{
+		{of(limit.FixedWindow, 8, 5*time.Second), 4, 28},
+		{of(limit.FixedWindow, 8, 10*time.Second), 4, 50},
+		{of(limit.SlidingLog, 8, 5*time.Second), 4, 28},
+		{of(limit.SlidingLog, 10, 5*time.Second), 5, 28},
+		{of(limit.SlidingLog, 8, time.Minute), 4, 320},
+		{of(limit.SlidingSlots, 8, time.Minute), 4, 370},
+		{of(limit.FirstHitWindow, 8, time.Minute), 4, 320},
+		{of(limit.CalendarWindow, 8, time.Minute), 4, 320},
+		{bucketOf(20, time.Minute, 20), 10, 290},
+		{bucketOf(8, 5*time.Second, 8), 4, 26},
+	} {
+		for _, hints := range []Hints{rest, all} {
+			var refused, jain, wait []float64
+			for seed := range uint64(5) {
+				r := play(t, Scenario{
+					Name: "small", Duration: 300 * c.limit.Period / 5,
+					Server:  Server{Limit: c.limit, Hints: hints},
+					Network: Network{Latency: 80 * time.Millisecond, Spread: 0.2},
+					Clients: []Group{{Processes: c.processes, Workers: 5}},
+				}, "adaptive-informed", seed+1)
+				refused, jain, wait = append(refused, r.RetryRate.V), append(jain, r.Jain.V), append(wait, r.WaitP99.V)
+			}
+			p, j, w := median(refused), median(jain), median(wait)
+			got := fmt.Sprintf("%v, reset stated: %v, %d clients: %.3f refused, Jain's index %.2f, %.0f s",
+				c.limit, hints.Reset, c.processes, p, j, w)
+			t.Log(got)
+			if p > 0.035 || j < 0.92 || w > c.wait {
+				t.Errorf("%s; want at most 0.035, at least 0.92, at most %.0f s", got, c.wait)
+			}
+		}
+	}
+}
