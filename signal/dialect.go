@@ -179,9 +179,9 @@ func (d *Dialect) WantsBody(status int) bool {
 }
 
 // Read reads an answer that arrived at now. field returns the value of a header
-// field by its name, in any case, or an empty string; the lines of a RateLimit
-// or RateLimit-Policy field are joined by commas. body is the beginning of the
-// body, if it is known; it is read if WantsBody or if it is the problem document
+// field by its name, in any case, or an empty string; the lines of a RateLimit,
+// RateLimit-Policy or Retry-After field are joined by commas. body is the beginning
+// of the body, if it is known; it is read if WantsBody or if it is the problem document
 // (RFC 9457) of a refusal, and the result does not keep it. An answer that has none
 // of the fields costs no allocation.
 //

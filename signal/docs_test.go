@@ -51,7 +51,8 @@ of your own, name it:
   that the vendor documents.
 - Retry-After is read in every form: seconds, whole or not, a Unix time in seconds
   or milliseconds (a number above 5×10^8, too large for a wait in seconds), an
-  HTTP date, the date of an email, RFC 3339, a duration such as 1m30s.
+  HTTP date, the date of an email, RFC 3339, a duration such as 1m30s. Of several, in
+  lines of their own or behind commas, the longest counts.
 - A wait above a day is read as one hour: most are mistakes, and one request an
   hour does no harm where one was meant. A wait or a reset above a year (366 days),
   a wait below zero, a date a day or more in the past, and text that is neither

@@ -2,6 +2,7 @@ package signal
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,41 @@ func (r *reader) span(text, is string) pace.Opt[time.Duration] {
 
 // await reads a wait of that form.
 func (r *reader) await(text, is string) pace.Opt[time.Duration] {
+	if is == "after" && strings.IndexByte(text, ',') >= 0 {
+		return r.longest(text)
+	}
+	return r.awaitOne(text, is)
+}
+
+// longest reads the longest of several waits in one field, as where a proxy has added its
+// own to that of the server: any shorter one would be too early for one of them. Behind the
+// day of its week a date has a comma of its own.
+func (r *reader) longest(text string) (most pace.Opt[time.Duration]) {
+	items := strings.SplitN(text, ",", maxMembers)
+	for i := 0; i < len(items); i++ {
+		item := items[i]
+		if isWeekday(item) && i+1 < len(items) {
+			i++
+			item += "," + items[i]
+		}
+		if d := r.awaitOne(item, "after"); d.OK && (!most.OK || d.V > most.V) {
+			most = d
+		}
+	}
+	return most
+}
+
+// weekdays are how the names of the days of the week begin.
+var weekdays = [...]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+
+// isWeekday reports whether a text is the beginning of a date, before its comma.
+func isWeekday(text string) bool {
+	text = strings.Trim(text, " \t")
+	return slices.ContainsFunc(weekdays[:], func(day string) bool { return strings.HasPrefix(text, day) })
+}
+
+// awaitOne reads one wait of that form.
+func (r *reader) awaitOne(text, is string) pace.Opt[time.Duration] {
 	if v, number := decimal(text); number && v < 0 && is != "pushback" {
 		return pace.Opt[time.Duration]{}
 	}

@@ -7,7 +7,7 @@ import "time"
 //
 //   - Retry-After is seconds, whole or not, a Unix time (a number above 5×10^8),
 //     one of the three forms of an HTTP date, the date of an email, RFC 3339 or a
-//     duration.
+//     duration. Of several, the longest counts.
 //     Milliseconds (Retry-After-Ms and similar) come before it.
 //   - Of several limits in a RateLimit field the one with the least remaining
 //     binds; among equals, the one that resets last. Limits counted in another

@@ -99,6 +99,17 @@ var readTests = []struct {
 	{"words", 429, "Retry-After: soon", "throttled"},
 	{"endless", 429, "Retry-After: " + strings.Repeat("1", 65), "throttled"},
 
+	{"two lines", 429, "Retry-After: 1\nRetry-After: 40", "throttled after=40s"},
+	{"two in one line", 429, "Retry-After: 40,1", "throttled after=40s"},
+	{"seconds and a date", 429, "Retry-After: 7\nRetry-After: " + soon, "throttled after=30s"},
+	{"two dates", 429, "Retry-After: " + soon + ", Friday, 06-Nov-26 08:50:17 GMT", "throttled after=40s"},
+	{"two, one malformed", 429, "Retry-After: soon, 5", "throttled after=5s"},
+	{"a day without a date", 429, "Retry-After: Mon, 5", "throttled"},
+	{"two, one absurd", 429, "Retry-After: 5, 31622401", "throttled after=5s"},
+	{"two, one negative", 429, "Retry-After: -7, 5", "throttled after=5s"},
+	{"commas alone", 429, "Retry-After: ,,", "throttled"},
+	{"too many", 429, "Retry-After: 1" + strings.Repeat(",2", 2*maxMembers), "throttled after=2s"},
+
 	{"RFC 1123", 429, "Retry-After: " + soon, "throttled after=30s"},
 	{"email", 429, "Retry-After: Fri, 6 Nov 2026 08:50:07 -0000", "throttled after=30s"},
 	{"email in another zone", 429, "Retry-After: Fri, 06 Nov 2026 09:50:07 +0100", "throttled after=30s"},

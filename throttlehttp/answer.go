@@ -45,6 +45,8 @@ func fields(h http.Header) func(name string) string {
 			return joined(h["Ratelimit"])
 		case "RateLimit-Policy":
 			return joined(h["Ratelimit-Policy"])
+		case "Retry-After":
+			return joined(h["Retry-After"])
 		}
 		return h.Get(name)
 	}

@@ -119,6 +119,27 @@ func TestRetryAfterIsKeptTo(t *testing.T) {
 	}
 }
 
+// A proxy adds a Retry-After of its own to that of the server: no retry comes before
+// either of them, in whichever order they stand.
+func TestRetryAfterOfSeveralLines(t *testing.T) {
+	for _, lines := range [][]string{{"1", "20"}, {"20", "1"}, {"1, 20"}} {
+		bubble.Test(t, func(t *testing.T) {
+			w := replies(func() (*http.Response, error) {
+				a := answer(429, "")
+				a.Header["Retry-After"] = lines
+				return a, nil
+			}, says(200))
+			a, err := (&Transport{Base: w}).RoundTrip(request(t, "GET", ""))
+			if err != nil || a.StatusCode != 200 {
+				t.Fatalf("%v, %v; want 200", a, err)
+			}
+			if rest := w.seen[1].at.Sub(w.seen[0].at); rest < 20*time.Second || rest > 25*time.Second {
+				t.Errorf("Retry-After %q: retried after %v; want 20s or little more", lines, rest)
+			}
+		})
+	}
+}
+
 // openai-go and go-retryablehttp: a body that was read once is empty the second
 // time, unless it can be had again.
 func TestBodyThatCannotBeRewoundIsSentOnce(t *testing.T) {

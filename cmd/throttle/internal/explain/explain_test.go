@@ -75,6 +75,7 @@ func TestExplainInputs(t *testing.T) {
 		{"no status line", "Retry-After: 7\n", []string{"-status", "503"}, []string{"status       503\n", "wait         7 s\n"}},
 		{"a folded line", "HTTP/1.1 429 x\nRetry-After:\n  7\n", nil, []string{"wait         7 s\n"}},
 		{"several lines", "HTTP/1.1 200 OK\nRateLimit: \"a\";r=5\nRateLimit: \"b\";r=3\n", nil, []string{"limit        a: 5 requests left\n", "limit        b: 3 requests left\n"}},
+		{"two Retry-After", "HTTP/1.1 429 x\nRetry-After: 7\nRetry-After: 9\n", nil, []string{"wait         9 s\n"}},
 		{"a comment names the host", "# host: api.x.com\nHTTP/1.1 429 x\n", nil, []string{"read as      api.x.com, preset x\n"}},
 		{"a flag goes before it", "# host: api.x.com\nHTTP/1.1 429 x\n", []string{"-preset", "kong"}, []string{"read as      preset kong\n"}},
 		{"a host", "HTTP/1.1 429 x\n", []string{"-host", "API.GitHub.com:443"}, []string{"preset github\n"}},

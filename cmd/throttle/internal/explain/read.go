@@ -186,7 +186,7 @@ func (a *answer) field(name string) string {
 			values = append(values, f.value)
 		}
 	}
-	if len(values) > 1 && !strings.HasPrefix(name, "RateLimit") {
+	if len(values) > 1 && !strings.HasPrefix(name, "RateLimit") && name != "Retry-After" {
 		values = values[:1]
 	}
 	return strings.Join(values, ", ")
