@@ -18,8 +18,9 @@ var (
 	// ErrQueueFull says that too many callers were waiting already. A [Shedder]
 	// refuses with it too.
 	ErrQueueFull = errors.New("too many callers are waiting")
-	// ErrNever says that the limit never admits so many tokens at once.
-	ErrNever = errors.New("more than the limit lets pass at once")
+	// ErrNever says that the limit never admits so many tokens at once, so no wait
+	// helps. It is [store.ErrNeverFits].
+	ErrNever = store.ErrNeverFits
 )
 
 // Queue is a shaper: it makes callers wait until their limit admits them, first
@@ -82,6 +83,9 @@ type Queue struct {
 // A grant in the instant in which ctx ends is a grant: the error is nil. The
 // Decision is the last one of the Store, zero if the Store was not called.
 func (q *Queue) Wait(ctx context.Context, key string, l limit.Limit, n int64) (limit.Decision, error) {
+	if ctx == nil {
+		panic("admit: Queue.Wait: the context is nil")
+	}
 	if n < 0 {
 		return q.giveBack(ctx, key, l, n)
 	}

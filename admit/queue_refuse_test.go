@@ -92,6 +92,9 @@ func TestQueueNever(t *testing.T) {
 			if e := refusedFor(t, err, ErrNever); e.Wait != limit.Never {
 				t.Errorf("Wait(%+v, %d) = %v, want Wait to be Never", c.Limit, c.n, err)
 			}
+			if want := "not admitted: more than is ever admitted at once, so no wait helps"; err.Error() != want {
+				t.Errorf("Wait(%+v, %d) = %q, want %q", c.Limit, c.n, err, want)
+			}
 		}
 		// So do those that wait already, whether first or not.
 		big := limit.Limit{Count: 10, Period: time.Hour}
@@ -251,4 +254,22 @@ func TestQueueMaxPerKey(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// A context that is missing is named, instead of a nil dereference somewhere below.
+func TestNilContextIsNamed(t *testing.T) {
+	var none context.Context
+	for want, f := range map[string]func(){
+		"admit: Queue.Wait: the context is nil":      func() { new(Queue).Wait(none, "k", perSecond(1), 1) },
+		"admit: Shedder.Acquire: the context is nil": func() { new(Shedder).Acquire(none, 0) },
+	} {
+		func() {
+			defer func() {
+				if got := recover(); got != want {
+					t.Errorf("panics with %v, want %s", got, want)
+				}
+			}()
+			f()
+		}()
+	}
 }

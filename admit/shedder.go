@@ -90,6 +90,9 @@ type ShedderStats struct {
 //
 // A grant in the instant in which ctx ends is a grant.
 func (s *Shedder) Acquire(ctx context.Context, p load.Priority) (Pass, error) {
+	if ctx == nil {
+		panic("admit: Shedder.Acquire: the context is nil")
+	}
 	if ctx.Err() != nil {
 		return Pass{}, store.Ended(ctx, nil)
 	}

@@ -24,7 +24,7 @@ type Error struct {
 	// deadline; or the Cause of a context that has ended.
 	Reason error
 	// Wait is how long the refused wait would have been: [limit.Never] if that
-	// is unknown, zero if no wait was refused.
+	// is unknown, or no wait helps ([ErrNeverFits]); zero if no wait was refused.
 	Wait time.Duration
 	// Err is the error of the Store or the function that failed. Nil if none
 	// did.
@@ -38,6 +38,8 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "not admitted: %v", e.Reason)
 	switch {
+	case e.Reason == ErrNeverFits:
+		b.WriteString(", so no wait helps")
 	case e.Wait == limit.Never:
 		b.WriteString(", would wait for an unknown time")
 	case e.Wait > 0:
