@@ -51,3 +51,26 @@ func TestAScopeIsNamedToManyInLine(t *testing.T) {
 		}
 	})
 }
+
+// A refusal that takes longer than the window of the limit that it names stops nothing but
+// the calls that are above that limit.
+func TestASlowRefusalNamesAScope(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var th throttle.Throttle
+		tries := 0
+		began := time.Now()
+		err := th.DoResult(t.Context(), func(context.Context) throttle.Result {
+			time.Sleep(2 * time.Second)
+			if tries++; tries > 1 {
+				return throttle.Result{Report: pace.Report{Verdict: pace.Served}}
+			}
+			r := pace.Report{Verdict: pace.Throttled}
+			r.Hints.Limit, r.Hints.Window = pace.Some(int64(5)), pace.Some(time.Second)
+			named := throttle.ScopeResult{Need: throttle.Need{Scope: "route"}, Report: r}
+			return throttle.Result{Report: r, Scopes: []throttle.ScopeResult{named}, Err: errors.New("too many")}
+		})
+		if took := time.Since(began); err != nil || took > 7*time.Second {
+			t.Errorf("%v after %v; want served within 7s, by the second try", err, took)
+		}
+	})
+}

@@ -65,6 +65,29 @@ func TestNothingRemains(t *testing.T) {
 	}
 }
 
+// TestFloodedBeforeItBegan: a refusal of what left before this began, as where the answer to
+// it names a scope, or feedback is about work of an earlier process, says as much of the
+// limit as any other.
+func TestFloodedBeforeItBegan(t *testing.T) {
+	h := Hints{Limit: Some(int64(100)), Window: Some(time.Hour)}
+	for _, ago := range []time.Duration{0, time.Minute, time.Hour, 61 * time.Minute, 20 * time.Hour} {
+		for name, learn := range map[string]func(c Controller){
+			"named": func(c Controller) {
+				s := &Scope{Control: c}
+				s.Learn(t0, Need{Scope: s}, t0.Add(-ago), Report{Verdict: Throttled, Hints: h})
+			},
+			"reported": func(c Controller) {
+				(&Gate{Control: c}).Report(t0, t0.Add(-ago), Report{Verdict: Throttled, Hints: h})
+			},
+		} {
+			a := new(Adaptive)
+			if learn(a); !(a.Learnt(t0).Rate > 0.02) || a.nextRate > 100.0/3600 {
+				t.Errorf("%s, sent %v before: paced at %v a second; want little less than 100 an hour", name, ago, a.Learnt(t0).Rate)
+			}
+		}
+	}
+}
+
 // TestTurns: clients that divide a stated policy take another turn after a refusal, half an
 // interval later at most; one that has the policy for itself does not.
 func TestTurns(t *testing.T) {

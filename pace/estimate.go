@@ -178,6 +178,7 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 // alike, so its part is what it was served, of the burst and what the policy has refilled since.
 func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
 	c, k := a.level.policy, &a.level.kept
+	sent = max(sent, 0) // it may have left before this began, as where an answer names a scope
 	there := a.level.full + 1 + c*sent
 	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
 		return rate
