@@ -160,9 +160,17 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 // Learn teaches s the end of a call, sent at the time sent, that was not known to be subject to
 // it when it started; the cost is that of n. Between two starts in s only the first refusal, and
 // the first call served, count: s did not pace the others, such as calls that were in line before
-// it was known, so they say nothing of its pace.
+// it was known, so they say nothing of its pace, nor does what remained after them. Before the
+// first refusal all calls served count, without what remained: as many as passed is the pace to
+// start with.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
-	if r.Verdict == Throttled && !s.counts(now, &s.refused) || r.Verdict == Served && !s.counts(now, &s.served) {
+	switch {
+	case r.Verdict == Throttled && !s.counts(now, &s.refused):
+		r.Verdict = Ignored
+	case r.Verdict != Served || s.counts(now, &s.served):
+	case s.refused.IsZero():
+		r.Hints.Remaining, r.Hints.Reset = Opt[int64]{}, Opt[time.Duration]{}
+	default:
 		r.Verdict = Ignored
 	}
 	o := Outcome{Report: r, Request: Request{Since: sent, Cost: max(n.Cost, 1)}, Sent: sent}

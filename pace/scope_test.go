@@ -285,6 +285,27 @@ func TestLearnTakesOneOfAKindBetweenStarts(t *testing.T) {
 	}
 }
 
+// What a scope let pass before it first refused is the pace to begin with, also where the
+// calls did not name it: not one call in all that time.
+func TestLearnCountsWhatWasServedBefore(t *testing.T) {
+	for name, h := range map[string]pace.Hints{
+		"nothing":   {},
+		"remaining": {Limit: pace.Some(int64(5000)), Remaining: pace.Some(int64(900)), Reset: pace.Some(time.Minute)},
+	} {
+		a := new(pace.Adaptive)
+		s := &pace.Scope{Control: a}
+		need, now := pace.Need{Scope: s}, time.Unix(1000, 0)
+		for range 2000 {
+			s.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Served, Hints: h})
+			now = now.Add(2 * time.Second)
+		}
+		s.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Throttled, Hints: h})
+		if rate := a.Learnt(now).Rate; rate < 0.2 || rate > 0.5 {
+			t.Errorf("told %s, one every 2s was served for an hour, and one refused: paced at %.3g/s, want little less than 0.5", name, rate)
+		}
+	}
+}
+
 // A retry comes under the scopes that the answer has told of.
 func TestARetryTakesNewNeeds(t *testing.T) {
 	bucket := &pace.Scope{Name: "bucket", Control: &pace.Fixed{Rate: 0.1}}

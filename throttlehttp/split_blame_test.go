@@ -234,3 +234,33 @@ func TestTheTighterOfTwoLimitsOnTokensIsToBlame(t *testing.T) {
 		})
 	}
 }
+
+// A crawler calls each path once, so no request of its own is known to be subject to the
+// limit that all answers name: when others have used it up, the refused request waits for
+// the end of the window, as any other would.
+func TestLimitOfPathsThatAreCalledOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const calls, refused = 1600, 1500
+		tr := &Transport{Base: &wire{reply: func(n int, _ *http.Request) (*http.Response, error) {
+			left, status := 5000-n, 200
+			if n == refused {
+				left, status = 0, 429
+			}
+			return answer(status, "", "X-RateLimit-Resource", "core", "X-RateLimit-Limit", "5000",
+				"X-RateLimit-Remaining", fmt.Sprint(left), "X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Minute).Unix())), nil
+		}}}
+		for i := range calls {
+			began := time.Now()
+			path := fmt.Sprintf("/repos/a/%c%c%c", 'a'+i/676, 'a'+i/26%26, 'a'+i%26)
+			a, err := tr.RoundTrip(to(t, "GET", "https://api.github.com"+path))
+			if err != nil {
+				t.Fatalf("call %d: %v", i, err)
+			}
+			a.Body.Close()
+			if took := time.Since(began); took > time.Second && i != refused || took > 70*time.Second {
+				t.Errorf("call %d took %v", i, took)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
