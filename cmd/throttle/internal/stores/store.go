@@ -116,12 +116,17 @@ func (o Options) openMemory(path string) (*Named, error) {
 // openRedis makes a client, which connects when it is asked.
 func openRedis(u *redisURL, o Options) *Named {
 	redis.SetLogger(silent{}) // what it has to say is in the errors
-	c := u.client(o)
+	d := &dialer{timeout: o.Timeout}
+	if u.tls {
+		d.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	c := u.client(o, d)
 	s := &throttleredis.Store{Prefix: u.prefix, Slots: u.slots, MaxBatch: u.batch}
 	s.Do = func(ctx context.Context, args ...any) (any, error) {
 		cmd := once{redis.NewCmd(ctx, args...)}
 		_ = c.Process(ctx, cmd) // the error is in the command
-		return cmd.Result()
+		result, err := cmd.Result()
+		return result, d.explain(err)
 	}
 	return &Named{s, u.name(), func() { _ = c.Close() }, true}
 }
@@ -137,16 +142,14 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // client is a client of go-redis that gives up in time.
-func (u *redisURL) client(o Options) redis.UniversalClient {
+func (u *redisURL) client(o Options, d *dialer) redis.UniversalClient {
 	ro := redis.UniversalOptions{
+		Dialer: d.dial, TLSConfig: d.tls,
 		Addrs: u.addrs, Username: u.user, Password: u.password, DB: u.db, MasterName: u.master,
 		ContextTimeoutEnabled: true, DialTimeout: o.Timeout, ReadTimeout: o.Timeout, WriteTimeout: o.Timeout, DialerRetries: 1,
 	}
 	if o.Callers > 0 {
 		ro.PoolSize = min(max(o.Callers, 10), 100)
-	}
-	if u.tls {
-		ro.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	switch {
 	case u.cluster:
