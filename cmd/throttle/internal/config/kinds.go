@@ -156,7 +156,7 @@ func readListen(d *decoder, text string, v reflect.Value, _ field, _ kind) strin
 	}
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
-		return "must be HOST:PORT, as 127.0.0.1:8080; :8080 is every address of this machine"
+		return "must be HOST:PORT, as 127.0.0.1:8080; :8080 is every address of this machine" + words.Brackets(text)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > math.MaxUint16 {
 		return "the port must be a number from 0 to 65535"
@@ -190,7 +190,7 @@ func readURL(text string, schemes ...string) (u *url.URL, what string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme == "" || u.Opaque != "":
-		return nil, "is not a URL; write " + example
+		return nil, "is not a URL; write " + example + words.Brackets(text)
 	case !slices.Contains(schemes, u.Scheme):
 		return nil, "begins with " + words.Quote(u.Scheme+":") + "; it must be " + oneOf(schemes)
 	case u.Host == "":

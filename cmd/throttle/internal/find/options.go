@@ -209,7 +209,7 @@ func (o *options) readRequest(text string, in *flagged) (err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return usage.Errorf("find: %s is not a URL; want one such as http://127.0.0.1:3000/", words.BadURL(text))
+		return usage.Errorf("find: %s is not a URL; want one such as http://127.0.0.1:3000/%s", words.BadURL(text), words.Brackets(text))
 	case !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme):
 		return usage.Errorf("find: %s: want a URL with http://, https:// or h2c://", words.Quote(words.URL(text)))
 	case words.BadPort(u) != "":

@@ -298,7 +298,7 @@ func (o *options) readIdentity(t *texts) (err error) {
 func (o *options) readListen(t *texts) (err error) {
 	l := Listen{Addr: t.listen}
 	if _, port, err := net.SplitHostPort(t.listen); err != nil || !isPort(port) {
-		return usage.Errorf("gateway: -listen %s: must be HOST:PORT, as 127.0.0.1:8080, or :80 for all addresses", words.Quote(t.listen))
+		return usage.Errorf("gateway: -listen %s: must be HOST:PORT, as 127.0.0.1:8080, or :80 for all addresses%s", words.Quote(t.listen), words.Brackets(t.listen))
 	}
 	if t.cert != "" || t.key != "" || t.clientCA != "" {
 		if t.cert == "" || t.key == "" {

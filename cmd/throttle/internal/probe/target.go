@@ -46,7 +46,7 @@ func readURL(text string) (*url.URL, error) {
 	case err == nil && u.Scheme != "http" && u.Scheme != "https":
 		return nil, usage.Errorf("find: %s: want a URL with http:// or https://", words.Quote(words.URL(text)))
 	case err != nil || u.Hostname() == "":
-		return nil, usage.Errorf("find: %s is not a URL; want one such as https://api.example.com/things", words.BadURL(text))
+		return nil, usage.Errorf("find: %s is not a URL; want one such as https://api.example.com/things%s", words.BadURL(text), words.Brackets(text))
 	case words.BadPort(u) != "":
 		return nil, usage.Errorf("find: %s: %s", words.Quote(words.URL(text)), words.BadPort(u))
 	}

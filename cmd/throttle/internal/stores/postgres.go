@@ -14,6 +14,7 @@ import (
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
 	"github.com/throttle-go/throttle/throttlesql"
 )
 
@@ -112,7 +113,7 @@ func checkPostgres(text string) error {
 		rest = rest[:end]
 	}
 	for host := range strings.SplitSeq(rest, ",") {
-		if bareIPv6(host) {
+		if words.BareIPv6(host) {
 			return errIPv6
 		}
 		if i := strings.LastIndex(host, ":"); i > strings.LastIndex(host, "]") && !isPort(host[i+1:]) {

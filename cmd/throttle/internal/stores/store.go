@@ -169,15 +169,6 @@ var (
 	errPort   = errors.New("what follows HOST: must be a number from 1 to 65535; write USER:PASSWORD@HOST where it is a password")
 )
 
-// bareIPv6 reports whether host lacks a bracket around an address of IPv6, whose last
-// group cannot be told from a port.
-func bareIPv6(host string) bool {
-	if strings.HasPrefix(host, "[") {
-		return !strings.Contains(host, "]")
-	}
-	return strings.Count(host, ":") > 1 && strings.Trim(host, "0123456789abcdefABCDEF.:") == ""
-}
-
 // isPort reports whether text is the number of a port.
 func isPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
@@ -259,7 +250,7 @@ func (u *redisURL) readHosts(text string, sentinel bool) error {
 		if host == "" {
 			return fmt.Errorf("a HOST is missing; %s", knownStores)
 		}
-		if bareIPv6(host) {
+		if words.BareIPv6(host) {
 			return errIPv6
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {

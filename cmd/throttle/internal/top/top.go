@@ -76,7 +76,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	}
 	u, err := url.Parse(*base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
-		return usage.Error("top: -admin must be like http://127.0.0.1:6070")
+		return usage.Error("top: -admin must be like http://127.0.0.1:6070" + words.Brackets(*base))
 	}
 	if what := words.BadPort(u); what != "" {
 		return usage.Errorf("top: -admin %s: %s", words.Quote(words.URL(*base)), what)

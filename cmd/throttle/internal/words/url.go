@@ -61,3 +61,25 @@ func BadURL(text string) string {
 	}
 	return Quote(text)
 }
+
+// BareIPv6 reports whether a host lacks a bracket around an address of IPv6, whose last
+// group cannot be told from a port.
+func BareIPv6(host string) bool {
+	if strings.HasPrefix(host, "[") {
+		return !strings.Contains(host, "]")
+	}
+	return strings.Count(host, ":") > 1 && strings.Trim(host, "0123456789abcdefABCDEF.:") == ""
+}
+
+// Brackets returns what an error about a URL or HOST:PORT adds if its host is a BareIPv6;
+// empty if not.
+func Brackets(text string) string {
+	if _, host, found := strings.Cut(text, "//"); found {
+		text = host
+	}
+	text, _, _ = strings.Cut(text, "/")
+	if !BareIPv6(text) {
+		return ""
+	}
+	return "; an address of IPv6 stands in [ ], as [::1]:PORT"
+}

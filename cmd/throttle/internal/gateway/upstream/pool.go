@@ -68,7 +68,7 @@ func Parse(text string) (*url.URL, error) {
 	switch {
 	case err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "h2c", srv}, u.Scheme) ||
 		u.Hostname() == "" || u.Scheme == srv && u.Port() != "":
-		return nil, errors.New("must be like http://HOST:PORT or https://HOST, h2c://HOST:PORT or dns+srv://NAME")
+		return nil, errors.New("must be like http://HOST:PORT or https://HOST, h2c://HOST:PORT or dns+srv://NAME" + words.Brackets(text))
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("must have no user, no query and no fragment")
 	case strings.HasSuffix(u.Host, ":"):
