@@ -124,7 +124,8 @@ func unpacked(source io.Reader) (*bufio.Reader, error) {
 		if err != nil {
 			return nil, unzipError(err)
 		}
-		r = bufio.NewReaderSize(unzipped{z}, headSize)
+		z.Multistream(false)
+		r = bufio.NewReaderSize(&unzipped{z, r}, headSize)
 	}
 	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
 		_, _ = r.Discard(3) // which is there
@@ -132,12 +133,45 @@ func unpacked(source io.Reader) (*bufio.Reader, error) {
 	return r, nil
 }
 
-// unzipped is a gzip.Reader whose error says what to do about a file that is cut off.
-type unzipped struct{ z *gzip.Reader }
+// unzipped reads what several members of gzip hold, up to their end or to zeros that fill
+// up the block of a tape. Its errors say what to do about a file that is cut off or mixed.
+type unzipped struct {
+	z *gzip.Reader
+	r *bufio.Reader // what z reads
+}
 
-func (u unzipped) Read(b []byte) (int, error) {
-	n, err := u.z.Read(b)
-	return n, unzipError(err)
+func (u *unzipped) Read(b []byte) (int, error) {
+	for {
+		n, err := u.z.Read(b)
+		if errors.Is(err, io.EOF) {
+			err = u.another()
+		}
+		if n > 0 || err != nil {
+			return n, unzipError(err)
+		}
+	}
+}
+
+// another goes on to the next member; io.EOF if there is none.
+func (u *unzipped) another() error {
+	for {
+		c, err := u.r.ReadByte()
+		switch {
+		case err != nil:
+			return err
+		case c == 0:
+		case c != '\x1f': // with which a member begins
+			return errBehind
+		default:
+			_ = u.r.UnreadByte() // it was just read
+			err := u.z.Reset(u.r)
+			u.z.Multistream(false)
+			if errors.Is(err, gzip.ErrHeader) {
+				return errBehind
+			}
+			return err
+		}
+	}
 }
 
 func unzipError(err error) error {
@@ -146,6 +180,8 @@ func unzipError(err error) error {
 	}
 	return err
 }
+
+var errBehind = errors.New("behind the gzip data stands something else; write 'gzip -dc FILE | throttle replay ... -' to leave it out")
 
 var errEmpty = errors.New("is empty; there is no request to replay")
 

@@ -283,6 +283,8 @@ func TestTimes(t *testing.T) {
 		{text: "", bad: true},
 		{text: "22/Nov/2026:25:14:21 +0100", bad: true},
 		{text: "00/Nov/2026:19:14:21 +0100", bad: true},
+		{text: "31/Feb/2026:19:14:21 +0100", bad: true},
+		{text: "29/Feb/2026:19:14:21 +0100", bad: true},
 		{text: "22/ovD/2026:19:14:21 +0100", bad: true},
 		{text: "22/Nov/2026:19:14:21 CET", bad: true},
 		{text: "12", bad: true},

@@ -52,6 +52,9 @@ func commonTime(text string) (t time.Time, ok bool) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || odd || hour > 23 || minute > 59 || second > 60 || day == 0 || day > 31 {
 		return t, false
 	}
+	if day > 28 && time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() != day {
+		return t, false // such as the 31st of February
+	}
 	nanos, zone, ok := fractionAndZone(text[20:])
 	return time.Date(year, time.Month(month), day, hour, minute, second, nanos, time.UTC).Add(-zone), ok
 }

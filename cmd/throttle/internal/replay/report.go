@@ -116,27 +116,27 @@ func (w *work) allNotes(r *report, s accesslog.Stats) []string {
 		add("all times are whole seconds, so that all requests of a second come at once; -spread spreads them")
 	}
 	if r.Throttled > 0 {
-		add("%s requests were answered with 429 when they were made; callers that were refused less would have made others", words.Whole(r.Throttled))
+		add("%s answered with 429 at the time; callers that were refused less would have made others", words.Plural(int(r.Throttled), "request was", "requests were"))
 	}
 	for _, source := range s.Missing {
 		add("-fields: no line has a text or a number named %s", words.Quote(source))
 	}
 	if w.seen.foreign > 0 {
-		add("%s lines are no HTTP request, and left out", words.Whole(w.seen.foreign))
+		add("%s no HTTP request, and left out", words.Plural(int(w.seen.foreign), "line is", "lines are"))
 	}
 	if w.seen.late > 0 {
-		add("%s requests were out of order by more than -window %v, or behind more than %s lines or %d MiB that waited, and count at the time of the one before",
-			words.Whole(w.seen.late), w.window, words.Whole(int64(s.Waiting)), s.WaitingBytes>>20)
+		add("%s out of order by more than -window %v, or behind more than %s lines or %d MiB that waited, and counted at the time of the one before",
+			words.Plural(int(w.seen.late), "request was", "requests were"), w.window, words.Whole(int64(s.Waiting)), s.WaitingBytes>>20)
 	}
 	if r.Replay != nil {
 		for i, s := range r.Replay.Sides {
 			if s.Forgotten > 0 {
-				add("%s: %s keys were forgotten for lack of room, and so allowed more; raise -keys", w.labels[i], words.Whole(s.Forgotten))
+				add("%s: %s forgotten for lack of room, and so allowed more; raise -keys", w.labels[i], words.Plural(int(s.Forgotten), "key was", "keys were"))
 			}
 		}
 	}
 	if w.peaks != nil && w.peaks.none > 0 {
-		add("%s requests have no %s", words.Whole(w.peaks.none), w.suggest)
+		add("%s no %s", words.Plural(int(w.peaks.none), "request has", "requests have"), w.suggest)
 	}
 	if w.trace != nil && w.trace.more > 0 {
 		add("-trace: the first %s requests; %s more are left out", words.Whole(int64(len(w.trace.times))), words.Whole(w.trace.more))
