@@ -10,6 +10,12 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/scenario"
 )
 
+// How files of rules and scenarios begin.
+const (
+	rulesBegin     = "# The limit of all requests together to "
+	scenarioBegins = "# A service with the curve that 'throttle find' measured of "
+)
+
 // recommended is the rule to set.
 type recommended struct {
 	text string // in words
@@ -40,7 +46,7 @@ func (f *findings) rule() (r recommended, ok bool) {
 	if !limited {
 		r.line = fmt.Sprintf("throttle gateway -to %s -shed", f.origin())
 	}
-	r.file = fmt.Sprintf("# The limit of all requests together to %s, by 'throttle find':\n# %s: %s; %s below it.\nrules:\n  - name: knee\n%s",
+	r.file = fmt.Sprintf(rulesBegin+"%s, by 'throttle find':\n# %s: %s; %s below it.\nrules:\n  - name: knee\n%s",
 		f.name(), f.objective(), f.kneeInWords(), percent(f.headRoom), strings.Join(fields, ""))
 	return r, true
 }
@@ -69,7 +75,7 @@ func (f *findings) writeScenario(w io.Writer) error {
 	if !ok {
 		return exit.Assertion("no service of the simulator has this curve, so no scenario is written")
 	}
-	if _, err := fmt.Fprintf(w, "# A service with the curve that 'throttle find' measured of %s.\n", f.name()); err != nil {
+	if _, err := fmt.Fprintf(w, scenarioBegins+"%s.\n", f.name()); err != nil {
 		return err
 	}
 	return scenario.Write(w, s)

@@ -50,7 +50,7 @@ type options struct {
 
 // outputs are the files to write.
 func (o *options) outputs() []outfile.Output {
-	return []outfile.Output{{Option: "-html", Path: o.html, Begins: outfile.HTML}, {Option: "-rules", Path: o.rules}, {Option: "-scenario", Path: o.scenario}}
+	return []outfile.Output{{Option: "-html", Path: o.html, Begins: outfile.HTML}, {Option: "-rules", Path: o.rules, Begins: rulesBegin, Written: "find -rules"}, {Option: "-scenario", Path: o.scenario, Begins: scenarioBegins, Written: "find -scenario"}}
 }
 
 // name is what is loaded, without what may be secret.

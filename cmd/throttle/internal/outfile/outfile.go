@@ -25,6 +25,9 @@ type Output struct {
 	// Begins is how what is written begins. A file that begins otherwise, such as a
 	// scenario behind -html, is not written over. If empty, any file is.
 	Begins string
+	// Written names the command that writes files that begin so, for the error about
+	// one that does not. If empty, the error shows Begins.
+	Written string
 }
 
 // How pages and pictures begin.
@@ -52,7 +55,7 @@ func Check(json bool, reads []string, outputs ...Output) error {
 				return err
 			}
 			if o.another() {
-				return usage.Errorf("%s: %s is there and does not begin with %s; name another file, or remove it", o.Option, words.Quote(o.Path), o.Begins)
+				return o.kept()
 			}
 		case taken != "":
 			return usage.Errorf("%s and %s -: only one can go to standard output; write %s FILE", taken, o.Option, o.Option)
@@ -61,6 +64,15 @@ func Check(json bool, reads []string, outputs ...Output) error {
 		}
 	}
 	return nil
+}
+
+// kept is the error about a file that is not written over.
+func (o Output) kept() error {
+	is := "does not begin with " + o.Begins
+	if o.Written != "" {
+		is = "was not written by " + o.Written
+	}
+	return usage.Errorf("%s: %s is there and %s; name another file, or remove it", o.Option, words.Quote(o.Path), is)
 }
 
 // another reports whether the file is there, and is of another sort than what is

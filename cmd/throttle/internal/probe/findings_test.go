@@ -117,7 +117,7 @@ func TestDash(t *testing.T) {
 	f := made(models[0])
 	f.seen = []seen{{sent: at("2026-01-02T15:04:05Z"), ended: at("2026-01-02T15:04:06Z"), status: 200}}
 	for option, want := range map[string]string{
-		"-scenario": "# token bucket, 5/s, burst 10\n",
+		"-scenario": "# Found by 'throttle find -limit' from 90 answers; share >99.99%\n",
 		"-log":      `{"time":"2026-01-02T15:04:05Z","status":200,"latency":"1s"}` + "\n",
 	} {
 		if stdout, _, code := clitest.Play(t.Context(), clitestReport(f), option); code != 0 || !strings.HasPrefix(stdout, want) || strings.Contains(stdout, "candidate") {

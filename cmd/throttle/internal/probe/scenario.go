@@ -11,6 +11,9 @@ import (
 	"github.com/throttle-go/throttle/limit"
 )
 
+// scenarioBegins is how a scenario begins.
+const scenarioBegins = "# Found by 'throttle find -limit'"
+
 // writeScenario writes a scenario with such a server and one process that calls
 // it, for 'throttle sim'.
 func (f *findings) writeScenario(w io.Writer) error {
@@ -19,14 +22,14 @@ func (f *findings) writeScenario(w io.Writer) error {
 	if !f.Decided {
 		verdict = "not identified: " + f.Why
 	}
-	_, err := fmt.Fprintf(w, `# %s
-# found by 'throttle find -limit' from %s; %s
+	_, err := fmt.Fprintf(w, scenarioBegins+` from %s; %s
+# %s
 name: %s
 duration: %s
 %snetwork: {latency: %s, spread: 0.2}
 clients:
   - {processes: 1, workers: 4}
-`, words.OneLine(f.rounded().String()), words.Plural(f.Used, "answer", "answers"), words.OneLine(verdict),
+`, words.Plural(f.Used, "answer", "answers"), words.OneLine(verdict), words.OneLine(f.rounded().String()),
 		scenarioName(f.host), words.Short(f.span()), f.server(), f.network())
 	return err
 }

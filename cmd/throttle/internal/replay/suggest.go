@@ -25,6 +25,9 @@ type keyed struct {
 	none  int64  // requests that lack a part of the key, of those that match
 }
 
+// proposedBegins is how the file of a proposal begins, whatever its key is.
+const proposedBegins = "{\n  \"rules\": [\n    {\n      \"name\": \"by-"
+
 // proposed is the rule of a proposal.
 func (o *options) proposed() rules.Rule {
 	name := "by-" + strings.Map(func(r rune) rune {
