@@ -105,6 +105,7 @@ var badFiles = []struct{ text, want string }{
 	{secondRule(`"limits": "1/s", "phase": "before", "match": {"client": "known"}`), `3:72: rules[1].match.client: before authentication`},
 	{secondRule(`"limits": "1/s", "match": {"client": "some"}`), `3:53: rules[1].match.client: must be known or unknown`},
 	{secondRule(`"limits": "1/s", "match": {"methods": "get"}`), `3:54: rules[1].match.methods[0]: must be a method in capitals`},
+	{secondRule(`"limits": "1/s", "match": {"hosts": ["*.münchen.example"]}`), `3:53: rules[1].match.hosts[0]: must be a host as requests have it, in ASCII: xn--`},
 	{secondRule(`"limits": "1/s", "match": {"hosts": ["a.org", "b.org:80"]}`), `3:62: rules[1].match.hosts[1]: must be a host without`},
 	{secondRule(`"limits": "1/s", "match": {"paths": "api"}`), `3:52: rules[1].match.paths[0]: must begin with '/' or '*'`},
 	{secondRule(`"limits": "1/s", "match": {"paths": "/a//b"}`), `3:52: rules[1].match.paths[0]: paths are compared without // and dot segments; write "/a/b"`},

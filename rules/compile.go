@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/throttle-go/throttle/internal/glob"
 	"github.com/throttle-go/throttle/limit"
@@ -234,6 +235,8 @@ func (k *compiler) method(path, text string) {
 func (k *compiler) host(path, pattern string) glob.Pattern {
 	if strings.ContainsAny(pattern, "/") || hostOf(pattern) != strings.ToLower(pattern) {
 		k.fail(path, "must be a host without scheme, port and final dot, as in *.example.org")
+	} else if strings.ContainsFunc(pattern, func(r rune) bool { return r > unicode.MaxASCII }) {
+		k.fail(path, "must be a host as requests have it, in ASCII: xn--mnchen-3ya.example for münchen.example")
 	}
 	return k.glob(path, strings.ToLower(pattern))
 }

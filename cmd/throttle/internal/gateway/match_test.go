@@ -19,6 +19,7 @@ func TestMatches(t *testing.T) {
 		{"api.example.org:8443/*", "", "", "without scheme, port and final dot"},
 		{"https://api.example.org/*", "", "", "without scheme, port and final dot"},
 		{"api.example.org./*", "", "", "without scheme, port and final dot"},
+		{"münchen.example/*", "", "", "must have a host as requests have it, in ASCII: xn--"},
 		{"[::1]:80/*", "", "", "without scheme, port and final dot"},
 		{"/a//b", "", "", `paths are compared without // and dot segments; write "/a/b"`},
 		{"a.org/x/../y/*", "", "", `paths are compared without // and dot segments; write "a.org/y/*"`},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/throttle-go/throttle/admit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/certificate"
@@ -132,6 +133,9 @@ func (t *route) readMatch() error {
 		}
 		if hostOf(host) != host {
 			return fmt.Errorf("%q: must have a host without scheme, port and final dot, as api.example.org/*", text)
+		}
+		if strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
+			return fmt.Errorf("%q: must have a host as requests have it, in ASCII: xn--mnchen-3ya.example/* for münchen.example/*", text)
 		}
 		t.host = glob.Of(host)
 	}
