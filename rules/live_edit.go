@@ -80,7 +80,7 @@ func (t *Stack) load(ctx context.Context) (version string, o Overlay, err error)
 	version, data, err := t.Shared.Load(ctx)
 	if err == nil && len(data) > 0 {
 		if flaw := o.UnmarshalJSON(data); flaw != nil {
-			err = damaged(flaw)
+			err = damaged{flaw}
 		}
 	}
 	return version, o, err
@@ -88,7 +88,15 @@ func (t *Stack) load(ctx context.Context) (version string, o Overlay, err error)
 
 // damaged is the error of a document in Shared with a flaw. It is no *Error, which would
 // say that a change does not fit.
-func damaged(flaw error) error { return fmt.Errorf("what is there cannot be used: %v", flaw) }
+type damaged struct{ flaw error }
+
+// Error says what is to be done, too.
+func (d damaged) Error() string {
+	return fmt.Sprintf("what is there cannot be used: %v; delete it, and an instance that has a good one writes that again", d.flaw)
+}
+
+// Unchanged reports that nothing was written over it.
+func (d damaged) Unchanged() bool { return true }
 
 func (t *Stack) look(ctx context.Context, asked <-chan struct{}) error {
 	for range maxEdits {
@@ -301,7 +309,7 @@ func (t *Stack) check(old, next Overlay) (what []string, err error) {
 	}
 	if _, err := Compile(after, t.Known...); err != nil {
 		if _, flaw := Compile(before, t.Known...); flaw != nil {
-			return nil, damaged(flaw)
+			return nil, damaged{flaw}
 		}
 		return nil, err
 	}
