@@ -263,7 +263,7 @@ func linesInWords(l lineTrace) string {
 	case l.Mean == 0:
 		return "Each line is a worker: how long it held back before each request. Lines far apart mean that some wait more than others."
 	}
-	mean := "its mean over " + words.Lasting(roughly(l.Mean)) + "."
+	mean := "its mean over " + words.Lasting(whole(roughly(l.Mean))) + "."
 	if len(l.Workers) == 1 {
 		return "How long the worker held back before its requests, " + mean
 	}
@@ -291,6 +291,16 @@ func roughly(seconds float64) time.Duration {
 		unit *= 10
 	}
 	return d.Round(min(unit, time.Second))
+}
+
+// whole is a long duration in whole hours or minutes, within a twentieth.
+func whole(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Hour, time.Minute} {
+		if d >= 10*unit {
+			return d.Round(unit)
+		}
+	}
+	return d
 }
 
 // sampled says how many answers have a dot, if not all have.

@@ -272,6 +272,7 @@ func record(s sim.Scenario, p sim.Policy, seed uint64, detail int) trace {
 	} else if s.Duration > 0 && !result.Cut {
 		r.end = s.Duration
 	}
+	r.slice(r.end) // so that rates are zero, and not those of the last answers, from then on
 	t := r.trace(s)
 	t.Seed, t.Cut = seed, result.Cut
 	return t

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
 )
@@ -147,5 +148,37 @@ func TestTraceJSON(t *testing.T) {
 		if got, err := json.Marshal(c.in); string(got) != c.want || err != nil {
 			t.Errorf("json.Marshal(%v) = %s, %v, want %s", c.in, got, err, c.want)
 		}
+	}
+}
+
+// TestRecordEndsWithoutClients: after the last client has left nothing is served or
+// refused, and the rates drawn add up to what was seen.
+func TestRecordEndsWithoutClients(t *testing.T) {
+	s := sim.Scenario{
+		Name: "leave", Duration: time.Minute,
+		Server:  sim.Server{Limit: limit.Limit{Count: 4, Period: time.Second}},
+		Network: sim.Network{Latency: 100 * time.Millisecond},
+		Clients: []sim.Group{{Processes: 1, Workers: 4, Leave: 10 * time.Second}},
+	}
+	p, err := sim.ParsePolicy("backoff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := record(s, p, 1, 1)
+	ends := append(slices.Clone(tr.Rates.T[1:]), s.Duration)
+	refused := 0.0
+	for i, rate := range tr.Rates.Throttled {
+		refused += rate * (ends[i] - tr.Rates.T[i]).Seconds()
+	}
+	if tr.Seen[1] == 0 || math.Abs(refused-float64(tr.Seen[1])) > 1 {
+		t.Errorf("rates add up to %.1f refused, and %d were", refused, tr.Seen[1])
+	}
+	if last := tr.Rates.Served[len(tr.Rates.Served)-1]; last != 0 {
+		t.Errorf("%.1f a second are served at the end, want none", last)
+	}
+	s.Clients[0].Join, s.Clients[0].Leave = 59*time.Second, 59500*time.Millisecond
+	s.Clients[0].Arrivals = 1e-9
+	if tr := record(s, p, 1, 1); len(tr.Rates.T) < 2 || tr.Rates.T[0] != 0 {
+		t.Errorf("rates of a run without a request are at %v, want from 0 on", tr.Rates.T)
 	}
 }

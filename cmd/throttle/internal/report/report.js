@@ -30,13 +30,13 @@ function joined(dots) {
 
 const height = 230;
 const steps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
-  3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 1728000, 8640000];
+  3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 1728000, 4320000, 8640000, 17280000, 43200000, 86400000];
 const charts = new Set();
 let logarithmic = false;
 
 const font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const axis = more => ({stroke: color("muted"), font, ticks: {show: false}, grid: {stroke: color("grid"), width: 1}, ...more});
-const timeAxis = () => axis({incrs: steps, space: 64, size: 26, gap: 6, values: (u, at, i, space, step) => at.map(s => clock(s, step))});
+const timeAxis = () => axis({incrs: steps, space: 64, size: 26, gap: 6, values: (u, at, i, space, step) => at.map(s => clock(s, step, u.scales.x.max))});
 // room is how wide an axis has to be for its values: none is cut.
 const ruler = document.createElement("canvas").getContext("2d");
 const room = (u, values) => {
@@ -64,7 +64,9 @@ function delays(data) {
   };
 }
 
-const line = (name, width, more) => ({stroke: color(name), width, spanGaps: true, points: {show: false}, ...more});
+// alone reports whether a series has one value, which as a line would not be seen.
+const alone = (u, i) => u.data[i].filter(y => y != null).length === 1;
+const line = (name, width, more) => ({stroke: color(name), width, spanGaps: true, points: {show: alone, size: 5, fill: color(name)}, ...more});
 const dot = name => ({stroke: color(name), paths: () => null, points: {show: true, size: 4.5, width: 0, stroke: color(name), fill: color(name)}});
 
 const legend = (...items) => make("ul", "legend", ...items.map(([kind, name, text]) => make("li", `${kind} is-${name}`, make("i"), text)));
@@ -209,7 +211,7 @@ function hover(u) {
   out.textContent = "";
   if (!said) return;
   const step = (u.scales.x.max - u.scales.x.min) / 300;
-  out.append(make("b", "", clock(said.at, step >= 60 ? 1 : step)), " · ", said.text);
+  out.append(make("b", "", clock(said.at, step >= 60 ? 1 : step, said.at)), " · ", said.text);
 }
 
 // keys lets a chart be read and zoomed by keyboard.

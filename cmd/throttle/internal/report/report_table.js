@@ -27,11 +27,13 @@ function span(s) {
   return short(s) + " s";
 }
 
-// clock writes an instant, fine enough for steps of that many seconds.
-function clock(s, step) {
+// clock writes an instant, fine enough for steps of that many seconds, in the form of the
+// last instant beside it.
+function clock(s, step, last) {
+  if (step >= 86400) return s / 86400 + " d";
   if (step >= 3600) return s / 3600 + " h";
   if (step >= 60) return Math.round(s / 60) + " min";
-  if (s >= 120) {
+  if (last >= 120) {
     const rest = s % 60;
     return Math.floor(s / 60) + ":" + (step >= 1 ? String(Math.round(rest)).padStart(2, "0") : rest.toFixed(1).padStart(4, "0"));
   }

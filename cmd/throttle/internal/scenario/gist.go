@@ -160,7 +160,7 @@ func groupGist(g sim.Group) string {
 		text += ", one each " + words.Short(g.Every)
 	}
 	if g.Work > 0 {
-		text += fmt.Sprintf(", %d calls", g.Work)
+		text += ", " + calls(g.Work)
 	}
 	if g.Arrivals > 0 {
 		text += fmt.Sprintf(", %g calls/s arrive", g.Arrivals)
@@ -169,6 +169,14 @@ func groupGist(g sim.Group) string {
 		text += ", timeout " + words.Short(g.Timeout)
 	}
 	return text
+}
+
+// calls writes how many there are, without commas, as a scenario has it.
+func calls(n int64) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return fmt.Sprintf("%d calls", n)
 }
 
 // rateGist is a rate as it is written.

@@ -41,7 +41,7 @@ func groupInWords(g sim.Group) string {
 		add(", calling for %s and then resting for %s", words.Lasting(g.On), words.Lasting(g.Off))
 	}
 	if g.Work > 0 {
-		add(", with %s calls to make in all", words.Whole(g.Work))
+		add(", with %s to make in all", words.Plural(int(g.Work), "call", "calls"))
 	}
 	return said + callsInWords(g)
 }
