@@ -74,7 +74,7 @@ func (f field) arrivalRate(least float64) float64 {
 func (y *yamlFile) steps(f field) (all []sim.Arrive) {
 	list := f.sequence(maxChanges)
 	if f.present() && len(list) == 0 {
-		f.fail("must be a list of steps, as in [{rate: 2/s}, {at: 10m, rate: 8/s}]")
+		f.fail("must have at least one step, as in [{rate: 2/s}, {at: 10m, rate: 8/s}]")
 	}
 	for _, n := range list {
 		c := y.mapping(n, "arrivals", "at", "rate")

@@ -119,7 +119,7 @@ var badScenarios = []struct {
 	{"~\n", "1:1: empty"},
 	{"hello\n", "1:1: scenario: hello; write its fields: name, duration"},
 	{"- a\n", "1:1: scenario: (a list); write its fields"},
-	{"[]\n", "1:1: scenario: (a list)"},
+	{"[]\n", "1:1: scenario: (an empty list)"},
 	{fullScenario + "---\nname: second\n", "25:1: a second document; write one scenario a file"},
 	{"name: \xff\n", "1:7: not UTF-8"},
 	{"name: a\x00\n", "1:8: control character"},

@@ -30,7 +30,7 @@ func (y *yamlFile) limits(s *sim.Server, f fields) {
 	y.without(f, "with limits, it belongs to each of them", "limit", "rate", "burst", "slots", "by", "counts", "queue")
 	list := several.sequence(maxQuotas)
 	if len(list) == 0 && y.err == nil {
-		several.fail("must be a list, as in [{rate: 60/min}, {rate: 5/s, by: key}]")
+		several.fail("must have at least one, as in [{rate: 60/min}, {rate: 5/s, by: key}]")
 	}
 	for i, n := range list {
 		g := y.mapping(n, "limits", "limit", "rate", "burst", "slots", "by", "counts", "queue")

@@ -107,7 +107,7 @@ func TestLeakyBucketInFile(t *testing.T) {
 
 // badMore are refused with this line and column, and words.
 var badMore = []struct{ text, want string }{
-	{"server: {limits: []}\n", "1:18: limits (a list): must be a list, as in"},
+	{"server: {limits: []}\n", "1:18: limits (an empty list): must have at least one, as in"},
 	{"server: {limits: [{rate: 4/s}], rate: 4/s}\n", "1:33: rate: with limits, it belongs to each of them"},
 	{"server: {limits: [{rate: 4/s}, {rate: 5/s, queue: 3}]}\n", "1:44: queue: only the first of several limits delays"},
 	{"server: {limits: [{rate: 4/s}, {burst: 3}]}\n", "1:32: server: no rate"},
@@ -120,7 +120,7 @@ var badMore = []struct{ text, want string }{
 	{"server: {limits: [{limit: calendar-window, rate: 60/min}], changes: [{at: 2m, rate: 5/2min}]}\n", "1:85: rate 5/2min: is not a rate of a calendar window"},
 	{"server: {limit: calendar-window, rate: 60/min, scale: {every: 10s, target: 0.7, min: 1, max: 100}}\n", "1:48: scale: its rates are those of a second"},
 	{"server: {gap: [{least: 5ms}], rate: 4/s}\n", "1:31: rate: a server with a gap has no other limit"},
-	{"server: {gap: []}\n", "1:15: gap (a list): must be a list"},
+	{"server: {gap: []}\n", "1:15: gap (an empty list): must have at least one"},
 	{"server: {gap: [{from: 3}]}\n", "1:16: gap: needs a least distance"},
 	{"server: {gap: [{least: 5ms}, {from: 1, least: 5ms}]}\n", "1:30: gap: from must be later"},
 	{"server: {rate: 4/s, scale: {every: 1m}}\n", "1:28: scale: no target"},
@@ -156,7 +156,7 @@ var badMore = []struct{ text, want string }{
 	{"server: {rate: 4/s, nodes: 1000, by: key}\nclients: [{work: 1, keys: 10000}]\n", "1:38: scenario x: limits by process and key"},
 	{"server: {nodes: 1000, limits: [{rate: 4/s, by: key}]}\nclients: [{work: 1, keys: 10000}]\n", "1:31: scenario x: limits by process and key"},
 	{client("workers: 101, keys: 10000, scopes: true"), "3:47: scopes true: makes 10000 for each of 101 workers; at most 1000000"},
-	{client("arrivals: []"), "3:22: arrivals (a list): must be a list of steps"},
+	{client("arrivals: []"), "3:22: arrivals (an empty list): must have at least one step"},
 	{client("arrivals: {}"), "3:22: arrivals: needs one of rate, steps and trace"},
 	{client("arrivals: {rate: 1/s, trace: x}"), "3:22: arrivals: needs one of"},
 	{client("arrivals: [{at: 5s, rate: 1/s}]"), "3:28: at 5s: the first step must be at 0s"},

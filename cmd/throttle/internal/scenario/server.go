@@ -183,7 +183,7 @@ func (y *yamlFile) gap(f field) (gaps []sim.Gap) {
 		gaps = append(gaps, sim.Gap{From: from, Least: g.get("least").duration(time.Microsecond, time.Hour)})
 	}
 	if len(gaps) == 0 && y.err == nil {
-		f.fail("must be a list, as in [{least: 290ms}, {from: 200, least: 60ms}]")
+		f.fail("must have at least one, as in [{least: 290ms}, {from: 200, least: 60ms}]")
 	}
 	return gaps
 }

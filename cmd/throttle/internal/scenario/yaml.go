@@ -384,6 +384,9 @@ func show(n ast.Node) string {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "(a mapping)"
 	case *ast.SequenceNode:
+		if len(n.Values) == 0 {
+			return "(an empty list)"
+		}
 		return "(a list)"
 	case *ast.LiteralNode:
 		return words.Quote(n.Value.Value)
