@@ -15,11 +15,17 @@ var pageHTML string
 type page struct {
 	Name   string
 	Facts  []fact
-	Charts []template.HTML
+	Charts []picture
 	Head   []string
 	Rows   [][]string
 	Legend string
 	Rules  string // a file of rules, if any
+}
+
+// picture is a chart.
+type picture struct {
+	Title string
+	SVG   template.HTML
 }
 
 // writeHTML writes the report as one HTML file that needs nothing else, and runs no
@@ -31,7 +37,7 @@ func (f *findings) writeHTML(w io.Writer) error {
 		if err := c.SVG(&svg, 640, 360); err != nil {
 			return err
 		}
-		p.Charts = append(p.Charts, template.HTML(svg.String())) // chart escapes its text
+		p.Charts = append(p.Charts, picture{c.Title, template.HTML(svg.String())}) // chart escapes its text
 	}
 	rows := f.cells()
 	p.Head, p.Rows = rows[0], rows[1:]

@@ -32,6 +32,9 @@ func TestPageInBrowser(t *testing.T) {
 		if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
 			t.Errorf("at %d it is %d wide", width, got)
 		}
+		if got := browsertest.Ask[float64](b, `Math.min(...[...document.querySelectorAll(".charts text")].map(t => t.getBoundingClientRect().height))`); got < 9 {
+			t.Errorf("at %d a label of a chart is %.1f high", width, got)
+		}
 		if axe != "" {
 			b.Accessible(axe, fmt.Sprintf("%s, %d wide", scheme, width))
 		}

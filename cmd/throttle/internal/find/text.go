@@ -297,13 +297,14 @@ func (f *findings) charts() []chart.Chart {
 	}
 	goodput := chart.Chart{Title: "Goodput against offered load", X: x, Y: "requests a second", Series: []chart.Series{good, ideal}}
 	latency := chart.Chart{Title: "Latency against offered load", X: x, Y: "ms", Series: []chart.Series{p99, p50}}
-	if bound := ms(f.Result.Objective.Latency); bound > 0 && len(f.Curve) > 0 {
-		last := f.Curve[len(f.Curve)-1].Level
-		latency.Series = append(latency.Series, chart.Series{Name: "objective", X: []float64{f.Curve[0].Level, last}, Y: []float64{bound, bound}, Mark: '-'})
-	}
+	// The knee is third in both, and so of one colour.
 	if f.Knee.At > 0 {
 		goodput.Series = append(goodput.Series, f.upright(good.Y))
 		latency.Series = append(latency.Series, f.upright(p99.Y))
+	}
+	if bound := ms(f.Result.Objective.Latency); bound > 0 && len(f.Curve) > 0 {
+		last := f.Curve[len(f.Curve)-1].Level
+		latency.Series = append(latency.Series, chart.Series{Name: "objective", X: []float64{f.Curve[0].Level, last}, Y: []float64{bound, bound}, Mark: '-'})
 	}
 	return []chart.Chart{goodput, latency}
 }
