@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -242,5 +243,27 @@ func BenchmarkText(b *testing.B) {
 	c := goldens()["spike"]
 	for b.Loop() {
 		c.Text(io.Discard, 0, 0)
+	}
+}
+
+// TestLooksDiffer: of the lines of 36 series no two have one colour and one kind of dashes,
+// and the dashes are those of the style.
+func TestLooksDiffer(t *testing.T) {
+	seen := map[string]int{}
+	for i := range styles * styles {
+		colour, dash := i%styles, dashes[i%styles]
+		if _, given, further := strings.Cut(look(i), `style="stroke-dasharray:`); further {
+			dash = strings.TrimSuffix(given, `"`)
+		}
+		key := fmt.Sprint(colour, " ", dash)
+		if before, ok := seen[key]; ok {
+			t.Errorf("series %d looks as series %d", i, before)
+		}
+		seen[key] = i
+	}
+	for i, dash := range dashes[1:] {
+		if !strings.Contains(style, fmt.Sprintf("stroke-dasharray: %s; }", dash)) {
+			t.Errorf("no style has the dashes %d, %q", i+1, dash)
+		}
 	}
 }

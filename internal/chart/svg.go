@@ -38,6 +38,19 @@ const style = `
 
 const styles = 6 // s0 to s5
 
+// dashes are those of the styles, for further series of the same colour.
+var dashes = [styles]string{"none", "6 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2"}
+
+// look is the attributes of the line of series i: beyond the styles it has the colour of
+// one and the dashes of another.
+func look(i int) string {
+	class := fmt.Sprintf(`class="line s%d"`, i%styles)
+	if i < styles {
+		return class
+	}
+	return class + fmt.Sprintf(` style="stroke-dasharray:%s"`, dashes[(i+i/styles)%styles])
+}
+
 // frame is the room around the lines, in pixels.
 const (
 	frameLeft, frameRight = 56, 16
@@ -157,7 +170,7 @@ func (d *drawing) series(i int) {
 			path.WriteString("m-2 0a2 2 0 1 0 4 0a2 2 0 1 0 -4 0")
 		}
 	}
-	d.printf(`<path class="line s%d" d="%s"/>`, i%styles, path.String())
+	d.printf(`<path %s d="%s"/>`, look(i), path.String())
 }
 
 // dots draws the points of series i, those that fall on the same pixel once.
@@ -231,7 +244,7 @@ func (d *drawing) entry(i int, at spot) {
 	if d.Series[i].Dot > 0 {
 		d.dot(i, fmt.Sprintf("M%d %dh0", at.x+12, y))
 	} else {
-		d.printf(`<path class="line s%d" d="M%d %dh24"/>`, i%styles, at.x, y)
+		d.printf(`<path %s d="M%d %dh24"/>`, look(i), at.x, y)
 	}
 	d.printf(`<text x="%d" y="%d" dy="4">%s</text>`, at.x+30, y, escape(d.Series[i].Name))
 }

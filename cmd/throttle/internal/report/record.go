@@ -267,13 +267,20 @@ func record(s sim.Scenario, p sim.Policy, seed uint64, detail int) trace {
 	for !run.Step(batch.EventsBetweenLooks) {
 	}
 	result := run.Result()
-	if result.Finish.OK {
-		r.end = time.Duration(result.Finish.V * float64(time.Second))
-	} else if s.Duration > 0 && !result.Cut {
-		r.end = s.Duration
-	}
+	r.end = ended(result, s, r.end)
 	r.slice(r.end) // so that rates are zero, and not those of the last answers, from then on
 	t := r.trace(s)
 	t.Seed, t.Cut = seed, result.Cut
 	return t
+}
+
+// ended is when a run ended whose last request was sent or answered at last.
+func ended(r sim.Result, s sim.Scenario, last time.Duration) time.Duration {
+	switch {
+	case r.Finish.OK:
+		return time.Duration(r.Finish.V * float64(time.Second))
+	case s.Duration > 0 && !r.Cut:
+		return s.Duration
+	}
+	return last
 }

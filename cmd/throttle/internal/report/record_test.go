@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
+	"github.com/throttle-go/throttle/internal/chart"
 	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 	"github.com/throttle-go/throttle/sim"
@@ -173,6 +174,10 @@ func TestRecordEndsWithoutClients(t *testing.T) {
 	if tr.Seen[1] == 0 || math.Abs(refused-float64(tr.Seen[1])) > 1 {
 		t.Errorf("rates add up to %.1f refused, and %d were", refused, tr.Seen[1])
 	}
+	line := throttledSoFar(s, p, 1)
+	if n := len(line.X); line.X[n-1] != 60 || line.Y[n-1] != float64(tr.Seen[1]) {
+		t.Errorf("the line of the picture ends at %.1f s with %.0f refused, want at 60 s with %d", line.X[n-1], line.Y[n-1], tr.Seen[1])
+	}
 	if last := tr.Rates.Served[len(tr.Rates.Served)-1]; last != 0 {
 		t.Errorf("%.1f a second are served at the end, want none", last)
 	}
@@ -180,5 +185,16 @@ func TestRecordEndsWithoutClients(t *testing.T) {
 	s.Clients[0].Arrivals = 1e-9
 	if tr := record(s, p, 1, 1); len(tr.Rates.T) < 2 || tr.Rates.T[0] != 0 {
 		t.Errorf("rates of a run without a request are at %v, want from 0 on", tr.Rates.T)
+	}
+}
+
+// TestUnitsOfPicture: time is in the unit that suits the longest line.
+func TestUnitsOfPicture(t *testing.T) {
+	for longest, want := range map[float64]string{1800: "s", 4 * 3600: "h", 365 * 86400: "d"} {
+		lines := []chart.Series{{X: []float64{0, 60}}, {X: []float64{0, longest}}}
+		size := map[string]float64{"s": 1, "h": 3600, "d": 86400}[want]
+		if got := inUnits(lines); got != want || lines[0].X[1] != 60/size || lines[1].X[1] != longest/size {
+			t.Errorf("%.0f s are %.4g %s beside %.4g, want %s", longest, lines[1].X[1], got, lines[0].X[1], want)
+		}
 	}
 }

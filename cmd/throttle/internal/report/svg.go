@@ -19,17 +19,36 @@ const svgPoints = 24_000
 // seed, a line a policy.
 func WriteSVG(w io.Writer, results []batch.Result) error {
 	r := results[0]
-	c := chart.Chart{
-		Title: fmt.Sprintf("%s: throttled answers so far", r.Scenario.Name),
-		X:     "s", Y: "throttled answers",
-	}
+	c := chart.Chart{Title: fmt.Sprintf("%s: throttled answers so far", r.Scenario.Name), Y: "throttled answers"}
 	for _, p := range r.Policies {
 		// What was interrupted before one run was over is not played again.
 		if slices.ContainsFunc(r.Rows, func(row batch.Row) bool { return row.Policy == p.Name }) {
 			c.Series = append(c.Series, throttledSoFar(r.Scenario, p, r.Seed))
 		}
 	}
+	c.X = inUnits(c.Series)
 	return c.SVG(w, 760, 380)
+}
+
+// inUnits changes the seconds of lines to the unit that suits the longest, and returns it.
+func inUnits(lines []chart.Series) string {
+	longest := 0.0
+	for _, l := range lines {
+		longest = max(longest, l.X[len(l.X)-1])
+	}
+	name, size := "s", 1.0
+	switch {
+	case longest > 3*86400:
+		name, size = "d", 86400
+	case longest > 3*3600:
+		name, size = "h", 3600
+	}
+	for _, l := range lines {
+		for i := range l.X {
+			l.X[i] /= size
+		}
+	}
+	return name
 }
 
 // throttledSoFar runs a policy once.
@@ -51,7 +70,7 @@ func throttledSoFar(s sim.Scenario, p sim.Policy, seed uint64) chart.Series {
 	}
 	for !run.Step(1_000_000) {
 	}
-	line.X, line.Y = append(line.X, last.Seconds()), append(line.Y, count)
+	line.X, line.Y = append(line.X, ended(run.Result(), s, last).Seconds()), append(line.Y, count)
 	return line
 }
 
