@@ -74,7 +74,19 @@ func detect(given Fields, head string) (*Format, error) {
 			return f, nil
 		}
 	}
-	return nil, errors.New("the format is not known; name it by -format: " + Formats)
+	return nil, unknown(given, head)
+}
+
+// unknown is why no format was detected: that it is known, but for the given fields, or not.
+func unknown(given Fields, head string) error {
+	if len(given) > 0 {
+		if f, err := detect(nil, head); err == nil {
+			if _, err := formatOf(f.Name, given, head); err != nil {
+				return fmt.Errorf("as format %s: %w", f.Name, err)
+			}
+		}
+	}
+	return errors.New("the format is not known; name it by -format: " + Formats)
 }
 
 // someLines returns up to 100 lines that are not empty, the last of which may be cut off

@@ -237,6 +237,8 @@ func TestBadFormats(t *testing.T) {
 		{"csv", "path=where", "time,b", "the line of names has no where"},
 		{"$msec $status", "host=vhost", "", "the format has no $vhost"},
 		{"", "", "some words\nand more", "the format is not known"},
+		{"", "host=vhost", "some words\nand more", "the format is not known"},
+		{"", "host=vhost", `192.0.2.1 - - [22/Nov/2026:18:14:21 +0000] "GET / HTTP/1.1" 200 5`, "as format common: the format has no $vhost"},
 		{"", "", "\x7fELF\x00\x01", "the format is not known"},
 	} {
 		var given Fields

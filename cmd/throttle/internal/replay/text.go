@@ -15,9 +15,9 @@ import (
 
 // text writes a report for people.
 func (r *report) text(b *strings.Builder, o *options) {
-	fmt.Fprintf(b, "%s requests from %s to %s UTC, format %s\n", words.Whole(r.Requests), stamp(r.From), stamp(r.To), strings.Join(r.Formats, ", "))
+	fmt.Fprintf(b, "%s from %s to %s UTC, format %s\n", words.Plural(int(r.Requests), "request", "requests"), stamp(r.From), stamp(r.To), strings.Join(r.Formats, ", "))
 	if r.Bad > 0 {
-		fmt.Fprintf(b, "%s of %s lines are bad and left out, the first is %s\n", words.Whole(r.Bad), words.Whole(r.Lines), r.FirstBad)
+		fmt.Fprintf(b, "%s of %s bad and left out, the first is %s\n", words.Whole(r.Bad), words.Plural(int(r.Lines), "line is", "lines are"), r.FirstBad)
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(b, "note: %s\n", words.OneLine(note))
@@ -54,7 +54,7 @@ func (r *report) versions(b *strings.Builder) {
 // side writes what one version of the rules would have done.
 func (r *report) side(b *strings.Builder, i int) {
 	s := &r.Replay.Sides[i]
-	fmt.Fprintf(b, "\n%s (version %s): %s of %s requests refused (%s%%)\n", r.Labels[i], s.Version, words.Whole(s.Refused), words.Whole(r.Requests), percent(s.Refused, r.Requests))
+	fmt.Fprintf(b, "\n%s (version %s): %s of %s refused (%s%%)\n", r.Labels[i], s.Version, words.Whole(s.Refused), words.Plural(int(r.Requests), "request", "requests"), percent(s.Refused, r.Requests))
 	if len(s.Rules) > 0 {
 		b.WriteByte('\n')
 		rows := [][]string{{"rule", "asked", "refused", "%", "shadow", "keys", "touched"}}
