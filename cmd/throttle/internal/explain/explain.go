@@ -73,6 +73,8 @@ func Run(_ context.Context, args []string, stdin io.Reader, stdout, _ io.Writer)
 		return usage.Errorf("explain: %s: reads standard input; write 'throttle explain < %s'", words.Quote(names[0]), words.Quote(names[0]))
 	case *host != "" && *preset != "":
 		return usage.Error("explain: -host and -preset: only one can choose the preset")
+	case strings.Contains(*host, "/"):
+		return usage.Errorf("explain: -host %s: must be a host without scheme and path, as api.github.com", words.Quote(words.URL(*host)))
 	case *status != 0 && (*status < 100 || *status > 999):
 		return usage.Errorf("explain: -status %d: must be from 100 to 999", *status)
 	case *list && *asJSON:
@@ -126,10 +128,23 @@ func explanationOf(a answer, host, preset string, now time.Time) (e explanation,
 	for i, n := range e.notes {
 		e.notes[i].Field = a.spelled(n.Field)
 	}
+	e.noteRepeated(asked)
 	e.noteRest(asked)
 	e.noteBody(encoding)
 	e.reading.By = a.spelled(e.reading.By)
 	return e, nil
+}
+
+// noteRepeated notes the further lines of fields of which the first alone counts.
+func (e *explanation) noteRepeated(asked map[string]bool) {
+	seen := map[string]bool{}
+	for _, f := range e.answer.fields {
+		name := strings.ToLower(f.name)
+		if seen[name] && asked[name] && !joins(f.name) {
+			e.ignore(f.name, f.value, "the first line of that name counts")
+		}
+		seen[name] = true
+	}
 }
 
 // noteRest notes the fields that sound as if they stated limits, and that the

@@ -186,10 +186,20 @@ func (a *answer) field(name string) string {
 			values = append(values, f.value)
 		}
 	}
-	if len(values) > 1 && !strings.HasPrefix(name, "RateLimit") && name != "Retry-After" {
+	if len(values) > 1 && !joins(name) {
 		values = values[:1]
 	}
 	return strings.Join(values, ", ")
+}
+
+// joins reports whether all lines of a field count, and not the first alone.
+func joins(name string) bool {
+	for _, all := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
+		if strings.EqualFold(name, all) {
+			return true
+		}
+	}
+	return false
 }
 
 // spelled is the name of a field as the answer spells it.
