@@ -178,17 +178,7 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	l.company.observe(a, s, o.Verdict)
 	kept := l.kept.agrees && (!l.window || l.leaps.seen())
 	if kept || a.misled() {
-		switch {
-		case l.on:
-			a.leaveLevel(s)
-		case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
-			// Nothing remains: no refusal is needed to show the limit.
-			rate := l.policy * (1 - jitterShare)
-			if o.Request.Since.Before(o.Sent) { // it waited, so this client was served less than it asked for
-				rate = a.partOfBurst(sent, a.first.served+1, rate)
-			}
-			a.begins(s, rate)
-		}
+		a.withoutLevel(s, sent, kept, o)
 		return false
 	}
 	if !l.on {

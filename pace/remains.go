@@ -81,6 +81,22 @@ func (a *Adaptive) misled() bool {
 	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && !l.window || l.company.crowded || a.divisible()
 }
 
+// withoutLevel leaves the level, or begins to pace once nothing of a policy remains: no refusal is
+// needed to show the limit.
+func (a *Adaptive) withoutLevel(s, sent float64, kept bool, o Outcome) {
+	l := &a.level
+	switch {
+	case l.on:
+		a.leaveLevel(s)
+	case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
+		rate := l.policy * (1 - jitterShare)
+		if o.Request.Since.Before(o.Sent) { // it waited, so this client was served less than it asked for
+			rate = a.partOfBurst(sent, a.first.served+1, rate)
+		}
+		a.begins(s, rate)
+	}
+}
+
 const (
 	forEach     = 20.0 // requests in a window for each client: with fewer, refusals share it better
 	closedOften = 2    // ends in a row, named by refusals, after which little remained: they are no window's
