@@ -130,7 +130,7 @@ func (f field) scalarSchema(k kind) object {
 // Table is the description as Markdown: a table for each section.
 func Table() string {
 	var b strings.Builder
-	b.WriteString("| field | | if absent |\n|---|---|---|\n")
+	b.WriteString("| field | meaning | if absent |\n|---|---|---|\n")
 	rows(&b, "", reflect.TypeFor[File]())
 	return b.String()
 }
@@ -152,7 +152,7 @@ func rows(b *strings.Builder, path string, t reflect.Type) {
 		}
 		otherwise := f.otherwise
 		if f.need {
-			otherwise = "refused"
+			otherwise = "required"
 		}
 		b.WriteString("| `" + path + f.name + "` | " + what + " | " + otherwise + " |\n")
 		if !scalar && inner.Kind() == reflect.Struct {
