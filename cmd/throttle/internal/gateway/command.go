@@ -67,7 +67,8 @@ Flags:
   -max-body N    bound the bytes of a request's body, 413 beyond; default none
   -identity 'HEADER from NETWORKS'
                  the field in which an authenticating proxy of NETWORKS states the
-                 client, the KEY 'client'; from elsewhere it is removed
+                 client, the KEY 'client'; the gateway removes it from requests of
+                 other addresses
   -cert FILE, -key FILE, -client-ca FILE
                  serve TLS; with -client-ca callers must show a certificate. The
                  files are read again when they change
