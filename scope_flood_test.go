@@ -74,3 +74,41 @@ func TestASlowRefusalNamesAScope(t *testing.T) {
 		}
 	})
 }
+
+// Calls that report a scope and do not name it are not paced by it, but their retries are:
+// they get what is left of it, however many of the calls are refused.
+func TestAScopeThatNoCallNames(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var m memory.Store
+		l := limit.Limit{Count: 2, Period: 10 * time.Second}
+		th := throttle.Throttle{MaxWait: -1, OnEvent: func(throttle.Event) {}}
+		one := func(context.Context) throttle.Result {
+			time.Sleep(30 * time.Millisecond)
+			d, _ := store.Take(context.Background(), &m, "user", l, 1)
+			r := pace.Report{Verdict: pace.Served}
+			var err error
+			if !d.OK {
+				r.Verdict, err = pace.Throttled, errors.New("too many")
+			}
+			named := throttle.ScopeResult{Need: throttle.Need{Scope: "user"}, Report: r}
+			return throttle.Result{Report: r, Scopes: []throttle.ScopeResult{named}, Err: err}
+		}
+		began := time.Now()
+		const workers, each = 10, 40
+		var all sync.WaitGroup
+		for range workers {
+			all.Go(func() {
+				for range each {
+					if err := th.DoResult(t.Context(), one); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		least := workers * each * l.Period / time.Duration(l.Count)
+		if took := time.Since(began); took > 2*least {
+			t.Errorf("%d calls took %v; want little more than the %v that the limit takes", workers*each, took, least)
+		}
+	})
+}

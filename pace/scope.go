@@ -18,8 +18,8 @@ type Scope struct {
 
 	ceiling  ceiling
 	started  time.Time // when the last ticket started
-	refused  time.Time // when Learn last counted a refusal,
-	served   time.Time // and a request served
+	refused  bool      // Learn has counted a refusal
+	served   time.Time // when Learn last took a request served for the first since a start
 	waiting  int       // tickets in line that need it
 	inFlight int
 }
@@ -158,17 +158,18 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 }
 
 // Learn teaches s the end of a call, sent at the time sent, that was not known to be subject to
-// it when it started; the cost is that of n. Between two starts in s only the first refusal, and
-// the first call served, count: s did not pace the others, such as calls that were in line before
-// it was known, so they say nothing of its pace, nor does what remained after them. Before the
-// first refusal all calls served count, without what remained: as many as passed is the pace to
-// start with.
+// it when it started; the cost is that of n. s did not pace that call, so what it met says little
+// of its pace. Of the refusals only the first counts, as s paces the retries, which teach it. After
+// that refusal only the first call served between two starts in s counts. Before it all calls
+// served count, without what remained: as many as passed is the pace to start with.
 func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	switch {
-	case r.Verdict == Throttled && !s.counts(now, &s.refused):
+	case r.Verdict == Throttled && !s.refused:
+		s.refused = true
+	case r.Verdict == Throttled:
 		r.Verdict = Ignored
-	case r.Verdict != Served || s.counts(now, &s.served):
-	case s.refused.IsZero():
+	case r.Verdict != Served || s.servedFirst(now):
+	case !s.refused:
 		r.Hints.Remaining, r.Hints.Reset = Opt[int64]{}, Opt[time.Duration]{}
 	default:
 		r.Verdict = Ignored
@@ -180,12 +181,13 @@ func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 	s.observe(now, o)
 }
 
-// counts reports whether s has started a call since last, and sets last to now if so.
-func (s *Scope) counts(now time.Time, last *time.Time) bool {
-	if !last.IsZero() && !s.started.After(*last) {
+// servedFirst notes a call that was served now, and reports whether it is the first since s
+// has let another start.
+func (s *Scope) servedFirst(now time.Time) bool {
+	if !s.served.IsZero() && !s.started.After(s.served) {
 		return false
 	}
-	*last = now
+	s.served = now
 	return true
 }
 
