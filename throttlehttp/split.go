@@ -183,6 +183,9 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 		}
 		if cost.OK && cost.V > 0 && !known {
 			n.Cost, known = cost.V, true
+			if p.Limit.OK { // beyond it no request would ever pass
+				n.Cost = min(n.Cost, max(p.Limit.V, 1))
+			}
 			c.learn(n, "")
 		}
 		refused := report.Verdict == pace.Throttled && usedUp(p)
