@@ -194,3 +194,27 @@ func TestReportsRace(t *testing.T) {
 		t.Errorf("%d in flight, %d wait; want none", th.InFlight(), th.Waiting())
 	}
 }
+
+// So do those of a scope that no call has named, and those before the first call.
+func TestManyReportsBeforeAnyCallCountAsOne(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var rates [2]float64
+		for i, reports := range []int{1, 100} {
+			var th throttle.Throttle
+			for range reports {
+				r := overloaded
+				r.Scopes = []throttle.ScopeResult{{Need: throttle.Need{Scope: "queue"}, Report: overloaded.Report}}
+				th.Report(time.Time{}, overloaded)
+				th.Report(time.Time{}, r)
+				time.Sleep(10 * time.Millisecond)
+			}
+			s := th.Status()
+			if rates[i] = s.Why.Rate; s.Scopes[0].Why.Rate != s.Why.Rate {
+				t.Errorf("%d reports: the scope is paced at %v, all calls at %v; want the same", reports, s.Scopes[0].Why.Rate, s.Why.Rate)
+			}
+		}
+		if rates[1] < 0.9*rates[0] {
+			t.Errorf("paced at %.3g/s after one report, %.3g/s after 100; want the same", rates[0], rates[1])
+		}
+	})
+}

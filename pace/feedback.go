@@ -23,16 +23,26 @@ var (
 //
 // sent is when the work that the report is about was sent: refusals of work sent before the last
 // cut belong to that cut. If zero, it is when the last ticket started, so that all reports between
-// two starts count as one.
+// two starts count as one, and so do all before the first.
 func (g *Gate) Report(now, sent time.Time, r Report) {
 	g.reports++
+	defer begun(&g.started, now)
 	luck := luckOf(g.Seed, g.arrivals, -g.reports)
 	learn(now, g.Control, &g.ceiling, g.inFlight, g.MaxInFlight, feedback(now, sent, g.started, luck, r))
 }
 
 // Report does for s alone what [Gate.Report] does.
 func (s *Scope) Report(now, sent time.Time, r Report) {
+	defer begun(&s.started, now)
 	learn(now, s.Control, &s.ceiling, s.inFlight, s.MaxInFlight, feedback(now, sent, s.started, Luck(now.UnixNano()), r))
+}
+
+// begun sets started to just before now if no request has started yet, so that a second report
+// does not slow down a pace that no request has kept to.
+func begun(started *time.Time, now time.Time) {
+	if started.IsZero() {
+		*started = now.Add(-1)
+	}
 }
 
 // feedback returns the Outcome of a report; started is when the last request did.
