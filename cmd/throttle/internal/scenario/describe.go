@@ -34,6 +34,7 @@ func (t *text) add(format string, a ...any) { *t = append(*t, fmt.Sprintf(format
 
 func changesInWords(v sim.Server) (t text) {
 	const most = 6
+	down := v.Down
 	for i, c := range v.Changes {
 		if i == most {
 			t.add("And %d more changes.", len(v.Changes)-most)
@@ -43,9 +44,13 @@ func changesInWords(v sim.Server) (t text) {
 		if c.RetryAfter > 0 {
 			said = ", and refusals say to try again in " + words.Lasting(c.RetryAfter)
 		}
-		if c.Down > 0 {
+		switch {
+		case c.Down == 0 && down > 0:
+			said += ", and all of it works again"
+		case c.Down > 0:
 			said += ", and " + percent(c.Down) + " of what is admitted comes to a part that is down"
 		}
+		down = c.Down
 		t.add("From %s on: %s%s.", words.Lasting(c.At), rateInWords(v.Limit.Kind, c.Count, c.Period), said)
 	}
 	if a := v.Scale; a.Every > 0 {

@@ -53,7 +53,7 @@ func serverGist(v sim.Server) []string {
 	case len(v.Gap) > 0:
 		return []string{fmt.Sprintf("serves what comes over %s after the one before", words.Short(v.Gap[0].Least))}
 	case l.Unlimited():
-		return append([]string{"no limit"}, moreGist(v)...)
+		return append([]string{"no limit" + downGist(0, v.Down)}, moreGist(v)...)
 	}
 	text := quotaGist(sim.Quota{Limit: l, By: v.By, Costs: v.Costs})
 	if v.Queue > 0 {
@@ -62,13 +62,15 @@ func serverGist(v sim.Server) []string {
 	if v.Start.OK {
 		text += fmt.Sprintf(", %d at the start", v.Start.V)
 	}
-	text += downGist(v.Down)
+	text += downGist(0, v.Down)
+	down := v.Down
 	for i, c := range v.Changes {
 		if i == 3 {
 			text += ", and on"
 			break
 		}
-		text += fmt.Sprintf(", %s at %s", rateGist(l.Kind, c.Count, c.Period), words.Short(c.At)) + downGist(c.Down)
+		text += fmt.Sprintf(", %s at %s", rateGist(l.Kind, c.Count, c.Period), words.Short(c.At)) + downGist(down, c.Down)
+		down = c.Down
 	}
 	if v.Scale.Every > 0 {
 		text += fmt.Sprintf(", scaled to load from %d/s to %d/s", v.Scale.Min, v.Scale.Max)
@@ -87,12 +89,15 @@ func quotaGist(q sim.Quota) string {
 	return text + [...]string{"", " for each process", " for each key"}[q.By]
 }
 
-// downGist is the share of a service that is down.
-func downGist(share float64) string {
-	if share == 0 {
-		return ""
+// downGist is the share of a service that is down, and was before.
+func downGist(before, now float64) string {
+	switch {
+	case now > 0:
+		return fmt.Sprintf(" with %s down", percent(now))
+	case before > 0:
+		return " with all up"
 	}
-	return fmt.Sprintf(" with %s down", percent(share))
+	return ""
 }
 
 // moreGist is what a server has besides a limit.

@@ -250,3 +250,24 @@ func TestScenariosWithoutDuration(t *testing.T) {
 		}
 	}
 }
+
+// TestDownInWords: what is down at the start is said of a service without a limit too, and
+// until when, as a change that states no share ends it.
+func TestDownInWords(t *testing.T) {
+	v := sim.Server{Down: 0.1}
+	if got := Gist(sim.Scenario{Server: v}); !strings.HasPrefix(got, "no limit with 10 % down") {
+		t.Errorf("without a limit: %s", got)
+	}
+	v.Limit = limit.Limit{Count: 4, Period: time.Second}
+	v.Changes = []sim.Change{{At: time.Minute, Count: 8, Period: time.Second}}
+	s := sim.Scenario{Server: v}
+	if got := Gist(s); !strings.Contains(got, "with 10 % down, 8/s at 1m with all up") {
+		t.Errorf("with a change: %s", got)
+	}
+	words := strings.Join(Describe(s)[0].Text, " ")
+	for _, want := range []string{"From 1 min on: 8 a second, and all of it works again.", "is down, and answers 503, until 1 min."} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%s; want %s", words, want)
+		}
+	}
+}

@@ -42,7 +42,11 @@ func serverInWords(v sim.Server) (t text) {
 		t.add("Refusals and failures look alike.")
 	}
 	if v.Down > 0 {
-		t.add("%s of what it admits comes to a part of it that is down, and answers 503.", percent(v.Down))
+		until := ""
+		if len(v.Changes) > 0 { // which states another share, or none
+			until = ", until " + words.Lasting(v.Changes[0].At)
+		}
+		t.add("%s of what it admits comes to a part of it that is down, and answers 503%s.", percent(v.Down), until)
 	}
 	t = append(t, serviceInWords(v.Service)...)
 	t.add("%s", hintsInWords(v.Hints))
