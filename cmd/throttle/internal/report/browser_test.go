@@ -285,3 +285,24 @@ func TestReportWideAxes(t *testing.T) {
 	b.Shot("axes")
 	b.Clean("file:")
 }
+
+// TestReportSmallAxes: the axis of what is in flight can be read where that is less than one
+// request on average.
+func TestReportSmallAxes(t *testing.T) {
+	b := browser{browsertest.Open(t)}
+	s := sim.Scenario{
+		Name: "small", Network: sim.Network{Latency: 10 * time.Millisecond}, Duration: 10 * time.Minute,
+		Clients: []sim.Group{{Processes: 1, Workers: 1, Arrivals: 1}},
+		Server:  sim.Server{Service: sim.Service{Time: 20 * time.Millisecond, AtOnce: 2, Queue: 9}},
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := WriteHTMLFile(path, mustResults(t, 1, []sim.Scenario{s}, "adaptive")); err != nil {
+		t.Fatal(err)
+	}
+	b.Do(chromedp.Navigate((&url.URL{Scheme: "file", Path: path}).String()))
+	b.Await(allDrawn)
+	least := browsertest.Ask[int64](b.Browser, `Math.min(...[...document.querySelectorAll(".plot")].map(p => p.chart.axes[1]._values.length))`)
+	if least < 2 {
+		t.Errorf("an axis has %d values, want two at least", least)
+	}
+}

@@ -192,7 +192,7 @@ const kinds = {
       items.push(["line dash", "capacity", "limit"]);
     }
     return {
-      data, series, y: {axis: {values: (u, at) => at.map(plain), incrs: wholeSteps}}, legend: limited ? legend(...items) : null,
+      data, series, y: {axis: {values: (u, at) => at.map(plain)}}, legend: limited ? legend(...items) : null,
       read: (u, i) => ({at: u.data[0][i], text: items.map((item, k) => `${item[2]} ${short(before(u.data[k + 1], i) ?? 0)}`).join(", ")}),
     };
   },
