@@ -68,8 +68,8 @@ func (t *trial) shown(m int) string {
 
 func (r result) writeText(w io.Writer) {
 	fmt.Fprintf(w, "%s: %s\n", r.scenario.Name, scenario.Gist(r.scenario))
-	fmt.Fprintf(w, "%s: %s, %s, seeds %d to %d\n\n", &r.space,
-		words.Plural(len(r.drawn), "setting", "settings"), words.Plural(r.done, "run", "runs"), r.first, r.first+uint64(r.seeds)-1)
+	fmt.Fprintf(w, "%s: %s, %s, %s\n\n", &r.space,
+		words.Plural(len(r.drawn), "setting", "settings"), words.Plural(r.done, "run", "runs"), seedsInWords(r.first, r.seeds))
 	rows := [][]string{{"median", "weight", "default", "best"}}
 	for _, t := range r.score {
 		label, _ := shownAs(t.measure)
@@ -78,7 +78,7 @@ func (r result) writeText(w io.Writer) {
 	rows = append(rows, []string{"score", "", table.Figure(r.byRule.score), table.Figure(r.best.score)})
 	if r.freshBest != nil {
 		rows = append(rows, []string{
-			fmt.Sprintf("score on seeds %d to %d", r.first+uint64(r.seeds), r.first+2*uint64(r.seeds)-1), "",
+			"score on " + seedsInWords(r.first+uint64(r.seeds), r.seeds), "",
 			table.Figure(r.freshDefault.score), table.Figure(r.freshBest.score),
 		})
 	}
@@ -89,6 +89,14 @@ func (r result) writeText(w io.Writer) {
 	text, use := r.verdict()
 	fmt.Fprintf(w, "\n%s\n\n-policy '%s'\n\n", text, use.policy.Name)
 	r.writeFront(w)
+}
+
+// seedsInWords is n seeds from the first on.
+func seedsInWords(first uint64, n int) string {
+	if n == 1 {
+		return fmt.Sprintf("seed %d", first)
+	}
+	return fmt.Sprintf("seeds %d to %d", first, first+uint64(n)-1)
 }
 
 // verdict says in words what the search found, and which policy to use.
@@ -123,6 +131,10 @@ func (r result) writeFront(w io.Writer) {
 	x, _ := shownAs(r.axes[0])
 	y, _ := shownAs(r.axes[1])
 	few := spread(r.front, frontRows)
+	if len(few) == 0 {
+		fmt.Fprintf(w, "There is no front: the scenario has no %s, or no %s.\n", x, y)
+		return
+	}
 	fmt.Fprintf(w, "The front, where nothing found is better in both, %d of %d:\n\n", len(few), len(r.front))
 	rows := [][]string{{"", x, y, "score"}}
 	for _, t := range few {

@@ -380,3 +380,16 @@ func searched(t *testing.T, s sim.Scenario, policy string) *search {
 	}
 	return r
 }
+
+// TestTuneWithoutMeasures: a run without requests has one seed in the singular, and no front.
+func TestTuneWithoutMeasures(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	idle := "duration: 1m\nserver: {rate: 4/s}\nclients: [{workers: 1, join: 59s, arrivals: 0.001/s}]\n"
+	if err := os.WriteFile(file, []byte(idle), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := play(t.Context(), "tune", "-policy", "backoff(base=1s..2s)", "-seeds", "1", "-runs", "19", file)
+	if code != 0 || !strings.Contains(out, ", seed 1\n") || !strings.Contains(out, "score on seed 2 ") || !strings.HasSuffix(out, "\nThere is no front: the scenario has no max_sleep_s, or no retry_rate %.\n") {
+		t.Errorf("code %d, %s%s", code, out, errs)
+	}
+}
