@@ -52,9 +52,9 @@ func (d *dialer) explain(err error) error {
 		d.met.Store(true)
 	case d.met.Load():
 	case d.tls != nil && d.waited.Load() && errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("failed to connect: no answer to the handshake of TLS; a server without TLS gives none, and wants redis in place of rediss in the URL: %w", err)
+		return fmt.Errorf("failed to connect: no answer to the handshake of TLS yet; if the server speaks none, write redis in place of rediss in the URL: %w", err)
 	case d.tls == nil && errors.Is(err, io.EOF):
-		return fmt.Errorf("the server closed the connection; one with TLS does that, and wants rediss in place of redis in the URL: %w", err)
+		return fmt.Errorf("the server closed the connection; if it wants TLS, write rediss in place of redis in the URL: %w", err)
 	}
 	return err
 }
