@@ -143,6 +143,9 @@ func (s *sources) reporter(name, from string) func(rules.Status) {
 	var mu sync.Mutex
 	last := ""
 	return func(is rules.Status) {
+		if errors.Is(is.Err, context.Canceled) {
+			return // the program ends, and nothing is wrong with the source
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		text := ""

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -43,5 +44,16 @@ func TestOverlayAway(t *testing.T) {
 		if !strings.Contains(log.String(), c.says) || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("read before: %v; the log says %q, want a line with %q", c.read, &log, c.says)
 		}
+	}
+}
+
+// TestOverlayAtTheEnd: a look at the overlay that the end of the program interrupts is no
+// error in the log.
+func TestOverlayAtTheEnd(t *testing.T) {
+	var log bytes.Buffer
+	s := &sources{log: slog.New(slog.NewTextHandler(&log, nil))}
+	stack := &rules.Stack{Shared: &unwritten{fmt.Errorf("redis: %w", context.Canceled)}, OnState: s.reporter("overlay", "store")}
+	if err := stack.Look(t.Context()); err == nil || log.Len() > 0 {
+		t.Errorf("error %v, and the log says %q; want an error and nothing", err, &log)
 	}
 }
