@@ -40,18 +40,21 @@ func TestFlooded(t *testing.T) {
 
 // TestNothingRemains: an answer that says that nothing of a small policy remains shows the limit
 // without a refusal. This client's part is what it was served, if its requests had to wait; else
-// that is all that it asked for, and no part.
+// that is all that it asked for, and no part. A client that is alone has all of the policy, even if
+// little of it remained when it came.
 func TestNothingRemains(t *testing.T) {
 	for _, c := range []struct {
 		waited  time.Duration
+		remain  []int64
 		apart   time.Duration // 2 of 8 a minute were its own
 		between time.Duration
 	}{
-		{time.Second, 30 * time.Second, 34 * time.Second},
-		{0, 7 * time.Second, 9 * time.Second},
+		{time.Second, []int64{3, 0}, 30 * time.Second, 34 * time.Second},
+		{0, []int64{3, 0}, 7 * time.Second, 9 * time.Second},
+		{time.Second, []int64{1, 0}, 7 * time.Second, 9 * time.Second},
 	} {
 		var a Adaptive
-		for i, remain := range []int64{3, 0} {
+		for i, remain := range c.remain {
 			sent := at(time.Duration(i) * 200 * time.Millisecond)
 			r := Request{Since: sent.Add(-c.waited)}
 			a.Start(sent, r)
@@ -60,7 +63,7 @@ func TestNothingRemains(t *testing.T) {
 		}
 		each := time.Duration(1e9 / a.rate(0.3))
 		if !a.on || each < c.apart || each > c.between {
-			t.Errorf("paced %v, %v apart after a wait of %v, want %v to %v", a.on, each, c.waited, c.apart, c.between)
+			t.Errorf("paced %v, %v apart after %v remained and a wait of %v, want %v to %v", a.on, each, c.remain, c.waited, c.apart, c.between)
 		}
 	}
 }

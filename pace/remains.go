@@ -90,7 +90,7 @@ func (a *Adaptive) withoutLevel(s, sent float64, kept bool, o Outcome) {
 		a.leaveLevel(s)
 	case !a.on && (kept || l.scant()) && l.r < 1 && o.Verdict == Served:
 		rate := l.policy * (1 - jitterShare)
-		if o.Request.Since.Before(o.Sent) { // it waited, so this client was served less than it asked for
+		if o.Request.Since.Before(o.Sent) && !l.alone() { // it waited: this client asked for more than its part
 			rate = a.partOfBurst(sent, a.first.served+1, rate)
 		}
 		a.begins(s, rate)
