@@ -91,6 +91,23 @@ func TestFloodedBeforeItBegan(t *testing.T) {
 	}
 }
 
+// TestPartOfOneRequest: a client that was served one request of a policy before the first refusal
+// may share it with many, or be alone at a burst of 1 that is not stated. It finds out within forty
+// minutes, not in hours.
+func TestPartOfOneRequest(t *testing.T) {
+	p := &play{t: t, a: &Adaptive{}}
+	h := Hints{Limit: Some(int64(20)), Window: Some(time.Minute)}
+	p.call(Served, h, 0)
+	p.call(Throttled, h, 0)
+	for p.a.rate(p.now.Seconds()) < 0.9*20/60 {
+		p.call(Served, h, 0)
+	}
+	t.Logf("as fast as the policy after %v", p.now)
+	if p.now < 10*time.Minute || p.now > 40*time.Minute {
+		t.Errorf("as fast as the policy after %v, want 10 to 40 minutes", p.now)
+	}
+}
+
 // TestTurns: clients that divide a stated policy take another turn after a refusal, half an
 // interval later at most; one that has the policy for itself does not.
 func TestTurns(t *testing.T) {
