@@ -184,7 +184,10 @@ func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
 	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
 		return rate
 	}
-	a.evidence = min(floodSpan, partSpan*served)
+	a.evidence = floodSpan
+	if a.level.full+1 >= a.level.quota { // no smaller burst is stated, but there may be one
+		a.evidence = min(floodSpan, partSpan*served)
+	}
 	return min(rate, c*served/there)
 }
 
