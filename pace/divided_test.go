@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestFlooded: what was served of a burst before the first refusal is the part of this
+// TestPartOfBurst: what was served of a burst before the first refusal is the part of this
 // client, unless the limit can't have been full, or calls did not come as fast as they could.
-func TestFlooded(t *testing.T) {
+func TestPartOfBurst(t *testing.T) {
 	policy := func(limit, burst int64, window time.Duration) Hints {
 		return Hints{Limit: Some(limit), Window: Some(window), Burst: Some(burst)}
 	}
@@ -68,10 +68,9 @@ func TestNothingRemains(t *testing.T) {
 	}
 }
 
-// TestFloodedBeforeItBegan: a refusal of what left before this began, as where the answer to
-// it names a scope, or feedback is about work of an earlier process, says as much of the
-// limit as any other.
-func TestFloodedBeforeItBegan(t *testing.T) {
+// TestPartOfBurstBeforeItBegan: a refusal of a request sent before the Adaptive began says as much
+// of the limit as any other. Such a one names a scope, or is feedback about an earlier process.
+func TestPartOfBurstBeforeItBegan(t *testing.T) {
 	h := Hints{Limit: Some(int64(100)), Window: Some(time.Hour)}
 	for _, ago := range []time.Duration{0, time.Minute, time.Hour, 61 * time.Minute, 20 * time.Hour} {
 		for name, learn := range map[string]func(c Controller){

@@ -101,9 +101,9 @@ const (
 	longSpanPart  = 12.0       // in the long run of at least 1/12 of those served,
 	policyPart    = 1.0 / 16   // part of a stated policy at which T is of at least span requests,
 	policyPower   = 0.6        // and by this power of the rate
-	floodSpan     = 50.0       // evidence at most once partOfBurst has measured a part of the policy,
-	partSpan      = 10.0       // for each request that was served: one of a burst of 1 looks like that of a crowd,
-	mostSharers   = 100.0      // at least that of one of 100 clients
+	mostPartSpan  = 50.0       // evidence once partOfBurst has measured a part of the policy,
+	partSpan      = 10.0       // or so many for each request served: one of a burst of 1 looks like one of a crowd
+	mostSharers   = 100.0      // a part smaller than that of one of 100 clients shows an empty limit
 	longSpan      = 90.0       // but at most so many at the usual rate and Probe,
 	longSpanPower = 0.3        // and by this power of the rate
 	firstRate     = 1.0        // requests a second, if the very first answer is a refusal
@@ -184,9 +184,9 @@ func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
 	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
 		return rate
 	}
-	a.evidence = floodSpan
+	a.evidence = mostPartSpan
 	if a.level.full+1 >= a.level.quota { // no smaller burst is stated, but there may be one
-		a.evidence = min(floodSpan, partSpan*served)
+		a.evidence = min(mostPartSpan, partSpan*served)
 	}
 	return min(rate, c*served/there)
 }

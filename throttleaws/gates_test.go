@@ -163,6 +163,7 @@ func TestWaitsThatAreAskedFor(t *testing.T) {
 		{[]string{"x-amz-retry-after", "9223372036854775807"}, 0, 10 * time.Second},
 		{[]string{"Retry-After", "90000"}, time.Hour, 68 * time.Minute},
 		{[]string{"Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
+		{[]string{"Retry-After", "1", "Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
 		{[]string{"x-amz-retry-after", "-5", "Retry-After", "7"}, 7 * time.Second, 18 * time.Second},
 	} {
 		bubble.Test(t, func(t *testing.T) {

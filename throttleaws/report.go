@@ -167,12 +167,18 @@ func answer(err error) *http.Response {
 var dialect, _ = signal.Named("aws")
 
 // after returns the wait that an answer asked for: x-amz-retry-after in
-// milliseconds, or Retry-After. What is believed of it is as everywhere: see
-// signal.FallbackAfter.
+// milliseconds, or Retry-After, of whose lines the longest counts. What is believed of it
+// is as everywhere: see signal.FallbackAfter.
 func after(now time.Time, err error) time.Duration {
 	a := answer(err)
 	if a == nil {
 		return 0
 	}
-	return dialect.Read(a.StatusCode, a.Header.Get, nil, now).After.V
+	field := func(name string) string {
+		if name == "Retry-After" {
+			return strings.Join(a.Header.Values(name), ",")
+		}
+		return a.Header.Get(name)
+	}
+	return dialect.Read(a.StatusCode, field, nil, now).After.V
 }

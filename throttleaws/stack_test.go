@@ -116,7 +116,7 @@ func (o *opaque) Read(p []byte) (int, error) { return o.r.Read(p) }
 func answer(status int, err error, header ...string) error {
 	h := http.Header{}
 	for i := 0; i+1 < len(header); i += 2 {
-		h.Set(header[i], header[i+1])
+		h.Add(header[i], header[i+1])
 	}
 	return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: status, Header: h}}, Err: err}
 }
