@@ -111,6 +111,7 @@ var units = [...]struct {
 	name string
 	time.Duration
 }{
+	{"week", Week},
 	{"day", 24 * time.Hour},
 	{"h", time.Hour},
 	{"min", time.Minute},

@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		{"5000/day first-hit-window", Limit{Kind: FirstHitWindow, Count: 5000, Period: day}, ""},
 		{"10/90s sliding-log", Limit{Kind: SlidingLog, Count: 10, Period: 90 * time.Second}, ""},
 		{"1000/60min sliding-window", Limit{Kind: SlidingWindow, Count: 1000, Period: time.Hour}, "1000/h sliding-window"},
-		{"7/week sliding-slots", Limit{Kind: SlidingSlots, Count: 7, Period: Week}, "7/7day sliding-slots"},
+		{"7/week sliding-slots", Limit{Kind: SlidingSlots, Count: 7, Period: Week}, "7/week sliding-slots"},
 		{"7/3us sliding-slots 60", Limit{Kind: SlidingSlots, Count: 7, Period: 3 * us, Slots: 60}, ""},
 		{"7/s sliding-slots 1", Limit{Kind: SlidingSlots, Count: 7, Period: time.Second, Slots: 1}, ""},
 		{"7/1500ns", Limit{Count: 7, Period: 1500}, ""},

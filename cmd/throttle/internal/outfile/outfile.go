@@ -97,21 +97,21 @@ func (o Output) another() bool {
 // alone refuses an output over a file that is read, or over one of others.
 func (o Output) alone(reads []string, others []Output) error {
 	for _, name := range reads {
-		if same(o.Path, name) {
+		if Same(o.Path, name) {
 			return usage.Errorf("%s: %s is read, and would be written over; name another file", o.Option, words.Quote(o.Path))
 		}
 	}
 	for _, other := range others {
-		if same(o.Path, other.Path) {
+		if Same(o.Path, other.Path) {
 			return usage.Errorf("%s and %s: both to %s; name two files", other.Option, o.Option, words.Quote(o.Path))
 		}
 	}
 	return nil
 }
 
-// same reports whether two names are of one file, even if that is not there yet.
+// Same reports whether two names are of one file, even if that is not there yet.
 // A pipe or a device, as /dev/null, may be named twice.
-func same(a, b string) bool {
+func Same(a, b string) bool {
 	if a == "" || b == "" || a == Dash || b == Dash {
 		return false
 	}

@@ -236,6 +236,9 @@ func latencyOf(text string) (latency time.Duration, why string) {
 	return latency, ""
 }
 
+// logBegins is how what writeLog writes begins.
+const logBegins = `{"time":"`
+
 // writeLog writes requests as readLog reads them, with what their bodies say of a
 // refusal, as the bodies are not written.
 func writeLog(w io.Writer, r reader, all []seen) error {

@@ -118,7 +118,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil {
 		return usage.Help(err, help, stdout)
 	}
-	if err := outfile.Check(o.json, []string{o.observe}, outfile.Output{Option: "-scenario", Path: o.scenario, Begins: scenarioBegins, Written: "find -limit"}, outfile.Output{Option: "-log", Path: o.log}); err != nil {
+	if err := outfile.Check(o.json, []string{o.observe}, outfile.Output{Option: "-scenario", Path: o.scenario, Begins: scenarioBegins, Written: "find -limit"}, outfile.Output{Option: "-log", Path: o.log, Begins: logBegins, Written: "find -log"}); err != nil {
 		return err
 	}
 	f, err := o.findings(ctx, stdin, stderr)

@@ -282,6 +282,7 @@ func TestUsage(t *testing.T) {
 		{"-limit -refused=4x3 http://127.0.0.1", "-refused 4x3: want statuses"},
 		{"-limit -scenario=/no/such/x.yaml http://127.0.0.1", "-scenario: cannot write to /no/such"},
 		{"-limit -log=/no/such/x http://127.0.0.1", "-log: cannot write to /no/such"},
+		{"-limit -log=read_test.go http://127.0.0.1", `-log: read_test.go is there and was not written by find -log`},
 		{"-limit -json -scenario=- http://127.0.0.1", "only one can go to standard output"},
 		{"-observe x -requests 5", "-requests: is for -limit; -observe sends nothing"},
 		{"-limit -x http://127.0.0.1", "-x; run 'throttle find -limit -h'"},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/accesslog"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/outfile"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/suggest"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/usage"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
@@ -106,8 +107,25 @@ func (o *options) together(given map[string]bool) error {
 	case o.suggest != "" && o.output == "" && o.trace == "-":
 		return usage.Error("replay: -suggest and -trace -: only one can go to standard output; write -o FILE or -trace FILE")
 	}
-	_, err := o.floodLimit()
-	return err
+	if _, err := o.floodLimit(); err != nil {
+		return err
+	}
+	return o.once()
+}
+
+// once refuses a log that is named twice.
+func (o *options) once() error {
+	if len(o.names) > accesslog.MostFiles {
+		return nil // that is refused when they are opened
+	}
+	for i, name := range o.names {
+		for _, before := range o.names[:i] {
+			if outfile.Same(name, before) {
+				return usage.Errorf("replay: %s and %s are one log, and its requests would count twice; name it once", words.Quote(before), words.Quote(name))
+			}
+		}
+	}
+	return nil
 }
 
 func (o *options) addFields(text string) error {

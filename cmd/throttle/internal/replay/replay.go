@@ -167,7 +167,7 @@ func (o *options) begin(stdin io.Reader) (*work, error) {
 }
 
 func (o *options) outputs() (all []outfile.Output) {
-	for _, one := range []outfile.Output{{Option: "-o", Path: o.output, Begins: proposedBegins, Written: "replay -suggest"}, {Option: "-trace", Path: o.trace}} {
+	for _, one := range []outfile.Output{{Option: "-o", Path: o.output, Begins: proposedBegins, Written: "replay -suggest"}, {Option: "-trace", Path: o.trace, Begins: traceBegins, Written: "replay -trace"}} {
 		if one.Path != "" {
 			all = append(all, one)
 		}

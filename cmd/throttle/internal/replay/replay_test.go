@@ -265,7 +265,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("out of order: %s", out)
 	}
 	out, _, code := clitest.Play(t.Context(), Run, "-trace", "-", log)
-	if want := "# 5 requests from 2026-11-20T00:00:00Z on\n0.000000\n1.000000\n3.000000\n4.000000\n6.000000\n"; code != 0 || out != want {
+	if want := "# arrivals of 5 requests from 2026-11-20T00:00:00Z on\n0.000000\n1.000000\n3.000000\n4.000000\n6.000000\n"; code != 0 || out != want {
 		t.Errorf("to standard output: %d, %s", code, out)
 	}
 }
@@ -307,6 +307,8 @@ func TestMistakes(t *testing.T) {
 		{"-suggest address -o x/y.json good.log", "-o: cannot write to x"},
 		{"-suggest address -trace - good.log", "replay: -suggest and -trace -: only one can go to standard output"},
 		{"-rules - -", "replay: - can be read once; write the name of a file"},
+		{"-rules r.yaml good.log words.log ./good.log", `replay: good.log and ./good.log are one log, and its requests would count twice`},
+		{"-rules r.yaml -trace app.json good.log", `-trace: app.json is there and was not written by replay -trace`},
 		{"-rules r.yaml -show-keys -salt x good.log", "replay: -show-keys and -salt"},
 	} {
 		_, errs, code := clitest.Play(t.Context(), Run, strings.Fields(test.args)...)

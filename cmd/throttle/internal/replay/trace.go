@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// Bounds of what 'throttle sim' reads.
+// Bounds of what 'throttle sim' reads, and how a file of it begins.
 const (
 	mostTrace    = 1_000_000
 	longestTrace = 366 * 24 * time.Hour
+	traceBegins  = "# arrivals of "
 )
 
 // trace keeps when requests came, from the first on.
@@ -36,7 +37,7 @@ func (t *trace) add(at time.Time) {
 
 // write writes seconds, one a line.
 func (t *trace) write(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "# %d requests from %s on\n", len(t.times), t.start.UTC().Format(time.RFC3339Nano)); err != nil {
+	if _, err := fmt.Fprintf(w, traceBegins+"%d requests from %s on\n", len(t.times), t.start.UTC().Format(time.RFC3339Nano)); err != nil {
 		return err
 	}
 	for _, at := range t.times {

@@ -15,7 +15,7 @@ import (
 func TestTakeBench(t *testing.T) {
 	stdout, stderr, code := play(t.Context(), "take", "-bench", "-for", "50ms", "-callers", "3", "-keys", "7", "1000/week", "k")
 	want := `^store        memory:
-rule         1000/7day, 7 keys
+rule         1000/week, 7 keys
 callers      3, for \d+(\.\d+)?m?s
 decisions    \d+ a second, \d+\.\d % of them allowed
 latency      p50 [^ ]+s, p99 [^ ]+s, p99.9 [^ ]+s

@@ -59,7 +59,7 @@ func TestTake(t *testing.T) {
 		{"3/week k 2", 0, `allowed: 2 of k; 0 of 3 remain, all of them in 16\dh.*`},
 		{"3/week k", 4, `denied: 1 of k: come again in 55h59m.*s, on 2.* UTC; 0 of 3 remain, all of them in 167h59m.*`},
 		{"3/week other", 0, `allowed: 1 of other; 2 of 3 remain.*`},
-		{"3/week k 4", 4, `denied: 4 of k: never, as 3/7day allows 3 at most; 0 of 3 remain.*`},
+		{"3/week k 4", 4, `denied: 4 of k: never, as 3/week allows 3 at most; 0 of 3 remain.*`},
 		{"3/week k -9", 0, `allowed: 3 of k given back; 3 of 3 remain`},
 		{"3/week k -9", 0, `allowed: 0 of k given back; 3 of 3 remain`},
 		{"3/week k 3", 0, `allowed: 3 of k; 0 of 3 remain.*`},
