@@ -46,6 +46,7 @@ integration:
 	done
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_SOAK=1 go test -count=1 -v -timeout 30m -run '(ColdStart|Stops|SentinelBack)Soak' .
 	cd integration && THROTTLE_SOAK=1 go test -count=1 -v -timeout 20m ./crowd
+	THROTTLE_INTEGRATION=1 go test -count=1 -v ./internal/release
 	cd examples/dynamodb && THROTTLE_INTEGRATION=1 go test -count=1 -timeout 20m ./...
 	cd integration && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -run JVM ./rig
 	cd examples/kafka-cassandra && THROTTLE_REQUIRE=1 THROTTLE_INTEGRATION=1 go test -count=1 -v -timeout 20m -run Real ./...

@@ -61,8 +61,16 @@ func TestRelease(t *testing.T) {
 	t.Run("Second", func(t *testing.T) { second(t, r) })
 }
 
+// long skips what compiles for minutes where nothing is compiled yet.
+func long(t *testing.T) {
+	if os.Getenv("THROTTLE_INTEGRATION") == "" {
+		t.Skip("set THROTTLE_INTEGRATION=1, as make integration does")
+	}
+}
+
 // installs installs the program in an empty folder.
 func (u user) installs(t *testing.T) {
+	long(t)
 	dir := t.TempDir()
 	if out, err := u.in(t, dir, "go", "install", module+"/"+program+"@v1.0.0"); err != nil {
 		t.Fatalf("go install: %v\n%s", err, out)
@@ -135,6 +143,7 @@ func broken(t *testing.T, r *repo, u user) {
 
 // second tries further releases with changes of the API.
 func second(t *testing.T, r *repo) {
+	long(t)
 	r.edit("CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n### Added\n\n- `limit.Added`.\n")
 	if err := os.WriteFile(filepath.Join(r.dir, "limit/added.go"), []byte("package limit\n\n// Added is new.\nfunc Added() {}\n"), 0o666); err != nil {
 		t.Fatal(err)
