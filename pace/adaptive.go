@@ -327,7 +327,7 @@ func (a *Adaptive) settle(s float64) {
 	a.nextRate = 0
 	if a.on || a.level.on {
 		a.nextRate = a.rate(s)
-		at = max(at, a.level.within(s, a.last+a.gap()))
+		at = max(at, a.level.within(s, a.last+a.gap(), a.startAt, a.flying))
 		if a.level.kept.holds { // but one try every two hours, however long the stated window
 			at = max(at, min(a.level.kept.free(), a.last+mostHeld))
 		}

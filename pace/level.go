@@ -243,6 +243,9 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 		l.h = min(l.h, max(l.most/1.5, 0.5))
 	}
 	l.returnDelay = 0.02 * (1 + o.Request.Luck.Unit(3))
+	if l.single() { // others may come back too, so spread as after a Retry-After
+		l.returnDelay += min(jitterShare*max(l.resetAt-s, 0), 2) * o.Request.Luck.Unit(6)
+	}
 }
 
 // turnOn lets the level set the rate from here on, starting at the best estimate so far.

@@ -78,7 +78,7 @@ func (a *Adaptive) misled() bool {
 	if l.known() {
 		return a.stale()
 	}
-	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && !l.window || l.company.crowded || a.divisible()
+	return l.leaps.seen() && !l.window || a.stale() || l.scant() || l.small() && (!l.window || l.othersFor > 0) || l.company.crowded || a.divisible()
 }
 
 // withoutLevel leaves the level, or begins to pace once nothing of a policy remains: no refusal is

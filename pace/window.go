@@ -89,6 +89,7 @@ const (
 	notOpened    = 6    // ends in a row after which little remained: no window
 	movedOn      = 4    // moves of a reset,
 	farther      = 4.0  // by this factor in all, after which it is a bucket's
+	openingWait  = 4.0  // round trips to wait for an answer of a new window, with as many in flight as it may hold
 	unseenMost   = 4    // answers in a row without what remains after which a window is left
 	lastPart     = 0.25 // 1/4 of a doubtful window, for which its last request waits
 
@@ -121,9 +122,15 @@ func (l *level) lead(rtt float64) float64 {
 // within returns the next start in a window, if it would be at by the rate: the end of the
 // window if nothing remains or at is later. An end more than an hour ahead may be wrong, so
 // there is one try an hour, unless an end stated so long before came true or the stated policy
-// is as long.
-func (l *level) within(s, at float64) float64 {
-	if !l.on || !l.window || s >= l.resetAt {
+// is as long. After the end one more starts than ever remained, and then none until an answer
+// comes, for four round trips; last is when the last one started.
+func (l *level) within(s, at, last float64, flying int) float64 {
+	switch {
+	case !l.on || !l.window:
+		return at
+	case s >= l.resetAt && float64(flying) > l.most:
+		return max(at, last+min(patience, openingWait*l.rtt))
+	case s >= l.resetAt:
 		return at
 	}
 	if look := l.resetAt - lastPart*(l.resetAt-l.agreedSince); s < look && l.doubtful() {
@@ -165,13 +172,31 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	if long := reset.V.Seconds(); l.window && rose || l.length > 0 && long > l.length+slack {
 		l.noWindowUntil = s + noWindowFor*long
 	}
-	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served)
+	if l.window && l.single() && o.Verdict == Throttled && sent >= l.resetAt && reset.V.Seconds() > slack {
+		l.othersFor = othersKept // another client was there first
+	}
+	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served, l.opensAtReset(o))
+}
+
+// single reports whether the limit holds one request, as far as is known. What remains is zero
+// then in all answers, so it does not show whether others use the limit.
+func (l *level) single() bool { return l.most < 1 }
+
+// opensAtReset reports whether a refusal says to come back at the reset, as of a window: a bucket
+// has a token long before it is full. Where the server states no such time, the client waits for
+// the reset anyway. If others may use the limit it does not tell, as resets of a refusal may be
+// those of their requests.
+func (l *level) opensAtReset(o Outcome) bool {
+	after := o.After.Seconds()
+	return (l.alone() || l.single() && l.othersFor <= 0) && o.Verdict == Throttled &&
+		after > distantReset && math.Abs(after-o.Hints.Reset.V.Seconds()) <= l.tolerance()
 }
 
 // judge decides whether resets name one instant, as of a window, or move on with each request
-// served, as of a bucket. They must agree for a while, or while much is used. After a window
-// that was none they must agree for longer.
-func (l *level) judge(s, reset float64, served bool) {
+// served, as of a bucket. They must agree for a while, or while much is used; one refusal is
+// enough that names it, as opensAtReset tells. After a window that was none they must agree for
+// longer.
+func (l *level) judge(s, reset float64, served, named bool) {
 	apart := l.tolerance()
 	switch {
 	case s < l.noWindowUntil:
@@ -184,7 +209,7 @@ func (l *level) judge(s, reset float64, served bool) {
 			l.moved = 0
 		}
 		used := served && !l.misjudged && reset-s > distantReset && l.startLevel-l.shown >= max(fellBy, l.most*fallen)
-		l.window = l.window || !l.fills(reset-s) && ((served || !l.misjudged) && long || used)
+		l.window = l.window || !l.fills(reset-s) && ((served || !l.misjudged) && long || used || named && !l.misjudged)
 		return
 	case reset > l.resetAt && s >= l.resetAt-apart: // the next window
 		l.moved = 0
