@@ -164,11 +164,26 @@ func (r *reading) syntax(data []byte, err error) {
 		r.fail(1, 1, "not YAML: %v", err)
 		return
 	}
-	hint := ""
-	if bytes.Contains(lineOf(data, at.Mark.Line), []byte("${")) {
-		hint = `; inside { } and [ ] write "${NAME}" in quotes`
+	r.fail(at.Mark.Line, at.Mark.Column, "not YAML: %s%s", at.Message, hint(lineOf(data, at.Mark.Line), at))
+}
+
+// hint says what would be right, for the mistakes that people make: the parser says
+// only what it did not find.
+func hint(line []byte, at *yaml.LoadError) string {
+	rest := bytes.TrimLeft(line[min(len(line), max(0, at.Mark.Column-2)):], " :,[{")
+	switch {
+	case bytes.Contains(line, []byte("${")):
+		return `; inside { } and [ ] write "${NAME}" in quotes`
+	case bytes.HasPrefix(rest, []byte("\t")):
+		return "; indent with spaces, not with a tab"
+	case strings.HasPrefix(at.Message, "unknown anchor"), len(rest) > 0 && bytes.IndexByte([]byte("*&@`%"), rest[0]) >= 0:
+		return "; write text that begins with one of * & @ ` % in quotes"
+	case strings.HasPrefix(at.Message, "mapping values are not allowed"):
+		return `; indent fields of one object alike, and write text with ": " in quotes`
+	case strings.HasPrefix(at.Message, "did not find expected '-' indicator"), strings.HasPrefix(at.Message, "did not find expected key"):
+		return "; indent the items of one list, and the fields of one object, alike"
 	}
-	r.fail(at.Mark.Line, at.Mark.Column, "not YAML: %s%s", at.Message, hint)
+	return ""
 }
 
 // lineOf is a line of data, from 1.
