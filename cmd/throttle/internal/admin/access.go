@@ -175,7 +175,7 @@ func foreign(r *http.Request) bool {
 // check returns who sends r, if it may.
 func (a *access) check(r *http.Request, needs role) (caller, error) {
 	if !a.knows(r.Host) {
-		return caller{}, failf(http.StatusMisdirectedRequest, "the host %s is not one of this listener: add it to the hosts of the admin role", words.Quote(r.Host))
+		return caller{}, failf(http.StatusMisdirectedRequest, "the host %s is not one of this listener: add it to admin.hosts", words.Quote(r.Host))
 	}
 	if err := a.origins.Check(r); err != nil || foreign(r) {
 		return caller{}, failf(http.StatusForbidden, "a page of another origin sent this request")

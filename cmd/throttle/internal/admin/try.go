@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/dryrun"
 	"github.com/throttle-go/throttle/rules"
@@ -63,6 +64,13 @@ func (t *trial) request() (q rules.Request, err error) {
 	}
 	if q.Path == "" {
 		q.Path = "/"
+	}
+	// What no rule could match would be explained as what passes all of them.
+	if strings.ToUpper(q.Method) != q.Method {
+		return q, failf(http.StatusBadRequest, "method %.64q: must be in capitals, as GET", q.Method)
+	}
+	if q.Path[0] != '/' || strings.Contains(q.Path, "?") {
+		return q, failf(http.StatusBadRequest, "path %.64q: must begin with / and have no query, as /x", q.Path)
 	}
 	if t.Address != "" {
 		if q.Address, err = netip.ParseAddr(t.Address); err != nil {

@@ -46,13 +46,29 @@ func TestTry(t *testing.T) {
 	if n := x.passes(1, "partner", 0); n != 1 {
 		t.Error("trying has charged something")
 	}
-	if a := x.send("POST", "/api/v1/try", `{"address": "home"}`, "Authorization", "Bearer "+readSecret); a.status != 400 {
-		t.Errorf("a bad address: %d %s", a.status, a.body)
+	for body, want := range map[string]string{
+		`{"address": "home"}`:                   "must be an address, as 192.0.2.1",
+		`{"path": "login"}`:                     `path \"login\": must begin with / and have no query, as /x`,
+		`{"path": "/login?next=/"}`:             "must begin with / and have no query, as /x",
+		`{"path": "https://example.org/login"}`: "must begin with / and have no query, as /x",
+		`{"method": "post", "path": "/login"}`:  `method \"post\": must be in capitals, as GET`,
+	} {
+		if a := x.send("POST", "/api/v1/try", body, "Authorization", "Bearer "+readSecret); a.status != 400 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d %s, want 400 %s", body, a.status, a.body, want)
+		}
 	}
 	w := newWorld(t, threeRules)
 	c := w.config()
 	c.Rules = new(rules.Live)
 	if a := start(t, c).send("POST", "/api/v1/try", `{}`, "Authorization", "Bearer "+readSecret); a.status != 404 {
 		t.Errorf("before the rules: %d %s", a.status, a.body)
+	}
+}
+
+// TestDiffNeedsFrom: a difference from no version names what is missing.
+func TestDiffNeedsFrom(t *testing.T) {
+	a := instances(t, 1)[0].send("GET", "/api/v1/diff", "", "Authorization", "Bearer "+readSecret)
+	if want := "from: is missing; name a version of GET /api/v1/versions"; a.status != 400 || !strings.Contains(a.body, want) {
+		t.Errorf("%d %s, want 400 %s", a.status, a.body, want)
 	}
 }

@@ -44,6 +44,9 @@ func (s *server) version(w http.ResponseWriter, r *http.Request) error {
 
 // diff is GET /api/v1/diff?from=NAME&to=NAME; without to, the one in use.
 func (s *server) diff(w http.ResponseWriter, r *http.Request) error {
+	if r.FormValue("from") == "" {
+		return failf(http.StatusBadRequest, "from: is missing; name a version of GET /api/v1/versions, as in ?from=NAME")
+	}
 	from, err := s.find(r.FormValue("from"))
 	if err != nil {
 		return err

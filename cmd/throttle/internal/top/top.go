@@ -127,7 +127,7 @@ func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
 	r, err := a.client.Do(q)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return nil, exit.Failf("top: nothing listens at %s; want 'throttle serve' with a role admin there, or another -admin URL", a.name())
+		return nil, exit.Failf("top: nothing listens at %s; want 'throttle serve' with a section admin there, or another -admin URL", a.name())
 	case err != nil:
 		return nil, exit.Failf("top: %v", err)
 	}

@@ -84,7 +84,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"-once", "-admin", other.URL}, 1, "is no admin listener"},
 		{[]string{"-admin", url}, 2, "wants a token"},
 		{[]string{"-admin", url, "-token", "another"}, 2, "does not know the token"},
-		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want"},
+		{[]string{"-admin", "http://127.0.0.1:1"}, 1, "nothing listens at http://127.0.0.1:1; want 'throttle serve' with a section admin there"},
 	} {
 		if _, errs, code := clitest.Play(t.Context(), Run, c.args...); code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%q: code %d, %s", c.args, code, errs)
