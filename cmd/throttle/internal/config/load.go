@@ -104,9 +104,13 @@ func Parse(all []Named, lookup func(name string) (string, bool)) (*File, error) 
 	return out, nil
 }
 
-// sections refuses a section that another file has.
+// sections refuses a section that another file has, and rules in place of what says
+// where they are.
 func (f *files) sections(name string, n *tree.Node, given map[string]string) {
 	for _, s := range n.Fields {
+		if s.Name == "rules" && s.Value.Kind == tree.List {
+			f.fail(name, s.Line, s.Column, "rules: a list of rules stands in a file of its own; name that file, as in rules: {file: rules.yaml}")
+		}
 		if other, ok := given[s.Name]; ok && s.Name != "version" {
 			f.fail(name, s.Line, s.Column, "%s stands in %s already; write each section into one file", s.Name, other)
 		}
