@@ -11,6 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -33,7 +35,7 @@ On a terminal it shows the last ten minutes, as far as it is wide enough, and ea
 second that comes, until it is interrupted; in a pipe, or with -once, it prints them
 once and ends.
 
-  -admin URL    the admin listener (default http://127.0.0.1:6070)
+  -admin URL    the admin listener (default http://127.0.0.1:6070), or unix:PATH
   -token TOKEN  a token that may read (default $THROTTLE_TOKEN)
   -once         print once
 
@@ -55,11 +57,17 @@ const (
 // admin is an admin listener.
 type admin struct {
 	base, token string
+	socket      string // the path of a unix socket, or empty
 	client      *http.Client
 }
 
-// name is its URL without a password.
-func (a *admin) name() string { return words.URL(a.base) }
+// name is its URL without a password, or its socket.
+func (a *admin) name() string {
+	if a.socket != "" {
+		return "unix:" + words.Quote(a.socket)
+	}
+	return words.URL(a.base)
+}
 
 // Run shows the lines until ctx ends, or once.
 func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) error {
@@ -74,17 +82,33 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, _ io.Writer) e
 	case len(names) > 0:
 		return usage.Errorf("top: %s is one too many; run 'throttle top -h'", words.Quote(names[0]))
 	}
-	u, err := url.Parse(*base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
-		return usage.Error("top: -admin must be like http://127.0.0.1:6070" + words.Brackets(*base))
-	}
-	if what := words.BadPort(u); what != "" {
-		return usage.Errorf("top: -admin %s: %s", words.Quote(words.URL(*base)), what)
+	a, err := adminAt(*base)
+	if err != nil {
+		return err
 	}
 	if strings.ContainsAny(*token, "\r\n\x00") {
 		return usage.Error("top: the token has a line break; write it without")
 	}
-	return show(ctx, &admin{strings.TrimSuffix(u.String(), "/"), *token, &http.Client{}}, stdout, *once)
+	a.token = *token
+	return show(ctx, a, stdout, *once)
+}
+
+// adminAt returns the listener at a URL, or at unix:PATH, as the file of 'throttle
+// serve' names it.
+func adminAt(base string) (*admin, error) {
+	if path, ok := strings.CutPrefix(base, "unix:"); ok && path != "" {
+		var d net.Dialer
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "unix", path) }
+		return &admin{base: "http://localhost", socket: path, client: &http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, usage.Error("top: -admin must be like http://127.0.0.1:6070 or unix:PATH" + words.Brackets(base))
+	}
+	if what := words.BadPort(u); what != "" {
+		return nil, usage.Errorf("top: -admin %s: %s", words.Quote(words.URL(base)), what)
+	}
+	return &admin{base: strings.TrimSuffix(u.String(), "/"), client: &http.Client{}}, nil
 }
 
 // show shows the lines of a listener.
@@ -126,7 +150,7 @@ func (a *admin) send(ctx context.Context, path string) (*http.Response, error) {
 	}
 	r, err := a.client.Do(q)
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), a.socket != "" && errors.Is(err, fs.ErrNotExist):
 		return nil, exit.Failf("top: nothing listens at %s; want 'throttle serve' with a section admin there, or another -admin URL", a.name())
 	case err != nil:
 		return nil, exit.Failf("top: %v", err)

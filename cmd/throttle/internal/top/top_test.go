@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +28,14 @@ func tick(id, passed, refused int64, p float64) ticks.Tick {
 // listener answers as the admin listener does.
 func listener(t *testing.T, all ...ticks.Tick) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(answers(all))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// answers are those of a listener with ticks.
+func answers(all []ticks.Tick) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {
 			w.WriteHeader(401)
 			return
@@ -37,9 +46,30 @@ func listener(t *testing.T, all ...ticks.Tick) string {
 			"/api/v1/series": map[string]any{"ticks": all},
 		}[r.URL.Path]
 		_ = json.NewEncoder(w).Encode(answer)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
+	})
+}
+
+// TestSocket: a listener is named as the file of 'throttle serve' names it.
+func TestSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(answers(nil))
+	s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	defer s.Close()
+	if out, errs, code := clitest.Play(t.Context(), Run, "-admin", "unix:"+path, "-token", "secret"); code != 0 || !strings.HasPrefix(out, "gw-1") {
+		t.Errorf("code %d: %s%s", code, out, errs)
+	}
+	if _, errs, code := clitest.Play(t.Context(), Run, "-admin", "unix:"+path); code != 2 || !strings.Contains(errs, "unix:") || !strings.Contains(errs, "wants a token") {
+		t.Errorf("without a token: code %d: %s", code, errs)
+	}
+	if _, errs, code := clitest.Play(t.Context(), Run, "-admin", "unix:/nowhere/s"); code != 1 || !strings.Contains(errs, "nothing listens at unix:/nowhere/s; want") {
+		t.Errorf("no socket: code %d: %s", code, errs)
+	}
 }
 
 func TestOnce(t *testing.T) {
@@ -72,7 +102,8 @@ func TestWrongUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"-admin", "gw:6070"}, 2, "like http://127.0.0.1:6070"},
+		{[]string{"-admin", "gw:6070"}, 2, "like http://127.0.0.1:6070 or unix:PATH"},
+		{[]string{"-admin", "unix:"}, 2, "like http://127.0.0.1:6070 or unix:PATH"},
 		{[]string{"-admin", "http://127.0.0.1:99999"}, 2, "-admin http://127.0.0.1:99999: the port must be a number from 1 to 65535"},
 		{[]string{"-admin", "http://127.0.0.1:1?x=1"}, 2, "like http://127.0.0.1:6070"},
 		{[]string{"-admin", "http://127.0.0.1:1/#x"}, 2, "like http://127.0.0.1:6070"},
@@ -110,7 +141,7 @@ func TestFollow(t *testing.T) {
 	view.add(tick(7, 7, 0, 1e-3))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := (&admin{s.URL, "", s.Client()}).follow(ctx, view); err == nil || !strings.Contains(err.Error(), "ended") {
+	if err := (&admin{base: s.URL, client: s.Client()}).follow(ctx, view); err == nil || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("the stream ended by %v", err)
 	}
 	if len(view.ticks) != 3 || view.ticks[2].ID != 9 {
@@ -201,7 +232,7 @@ func TestFollowNewRules(t *testing.T) {
 	view.add(tick(7, 7, 0, 1e-3))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	_ = (&admin{s.URL, "", s.Client()}).follow(ctx, view) // it ends
+	_ = (&admin{base: s.URL, client: s.Client()}).follow(ctx, view) // it ends
 	if text := out.String(); strings.Count(text, "old ") != 2 || strings.Count(text, "added ") != 2+1 {
 		t.Errorf("drawn:\n%q\nwant the rule added from version v2 on", text)
 	}
