@@ -118,6 +118,7 @@ var bad = []struct{ in, want string }{
 	{route + "admin: {listen: '127.0.0.1:1', hosts: [a.org, 'a.org:8443']}\n", "f:3:47: admin.hosts[1]: a.org:8443: must be a name without scheme, port and '*', as admin.example.org"},
 	{route + "admin: {listen: '127.0.0.1:1', hosts: 'https://a.org'}\n", "f:3:39: admin.hosts: https://a.org: must be a name without scheme"},
 	{route + "admin: {listen: '127.0.0.1:1', hosts: '*.a.org'}\n", "f:3:39: admin.hosts: *.a.org: must be a name without scheme"},
+	{route + "admin: {listen: '127.0.0.1:1', writers: jane}\n", "f:3:41: admin.writers: is for certificates of callers, and listen.tls has no client_ca; write that too, or tokens with write: true"},
 	{route + "admin: {listen: 'unix:@run'}\n", "f:3:17: admin.listen: unix:@run: must be a file, not an abstract socket, which every user may open; write "},
 	{route + "admin: {listen: 'unix:/run/" + strings.Repeat("a", 110) + "'}\n", "f:3:17: admin.listen: unix:/run/" + strings.Repeat("a", 30) + "...: its path has 115 bytes, and a socket has at most "},
 	{route + "admin: {listen: ':80', token: 0123456789abcdef}\n", "f:3:17: admin.listen: :80 occurs twice"},

@@ -173,6 +173,9 @@ func (f *files) checkAdmin(c *File) {
 	if at := a.Listen.Address; !guarded && !at.Local() {
 		f.refuse("admin.listen", "%s is beyond loopback; write token, or tls with client_ca", at)
 	}
+	if len(a.Writers) > 0 && (a.Listen.TLS == nil || a.Listen.TLS.ClientCA == "") { // else it would look as if all others may only read
+		f.refuse("admin.writers", "is for certificates of callers, and listen.tls has no client_ca; write that too, or tokens with write: true")
+	}
 	if f.has("admin.otlp_every") && a.OTLP == "" {
 		f.refuse("admin.otlp_every", "is for otlp, which is missing")
 	}
