@@ -182,7 +182,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		}
 		f.rulesOf = string(r.File)
 		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
-			f.warnings = append(append(f.warnings, f.strangers()...), f.apart()...)
+			f.warnings = append(append(f.warnings, f.never()...), f.apart()...)
 		}
 		return f, err
 	}

@@ -82,6 +82,25 @@ func TestRulesForClientsThatNobodyKnows(t *testing.T) {
 	}
 }
 
+// Entries of deny for clients, and header fields that the gateway removes, are warned of.
+func TestRulesForWhatNoRequestHas(t *testing.T) {
+	bare := "version: 1\nrules: {file: rules.yaml}\ngateway: {listen: 127.0.0.1:8080, routes: {to: 'http://127.0.0.1:3000'}}\n"
+	dir := folder(t, "g.yaml", bare, "all.yaml", gatewayFile+"  underscores: true\n", "rules.yaml",
+		"deny: [client=mallory, 192.0.2.1]\nallow: ['header:X_Probe=*']\nrules:\n"+
+			"  - {name: a, key: address+header:x-forwarded-for, limits: 1/s}\n"+
+			"  - {name: b, match: {headers: {X_Tier: free, X-Tier: free}}, key: header:X-Tier, limits: 1/s}\n")
+	want := "warning: rules.yaml: rule a: key header:x-forwarded-for: it is missing in each request, as the gateway removes it, as no proxy is trusted to set it\n" +
+		"warning: rules.yaml: rule b: header X_Tier: it is for no request, as the gateway removes fields with _ in their names\n" +
+		"warning: rules.yaml: deny client: it is for no request, as no client is known without gateway.identity\n" +
+		"warning: rules.yaml: allow header:X_Probe: it is for no request, as the gateway removes fields with _ in their names\n"
+	if out, errs, code := play(t, dir, "g.yaml"); code != 0 || errs != want {
+		t.Errorf("code %d, %s%s, want\n%s", code, out, errs, want)
+	}
+	if out, errs, code := play(t, dir, "all.yaml"); code != 0 || errs != "" {
+		t.Errorf("code %d, %s%s", code, out, errs)
+	}
+}
+
 // Limits that a request has to pass together, with keys in different slots, are warned of.
 func TestRulesInDifferentSlots(t *testing.T) {
 	const end = "answered 503, as slots in store.url puts their keys in different slots of Redis; leave slots out\n"

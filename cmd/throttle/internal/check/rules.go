@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/infile"
@@ -67,27 +66,6 @@ func readRules(path string) ([]byte, error) {
 	}
 	defer f.Close() // only read from
 	return io.ReadAll(io.LimitReader(f, rules.MaxSize+1))
-}
-
-// strangers warns of rules for clients behind a gateway that knows none.
-func (f *found) strangers() (all []string) {
-	if f.file.Gateway == nil || f.file.Gateway.Identity != nil {
-		return nil
-	}
-	for _, r := range f.rules.Set().Rules {
-		why := ""
-		switch {
-		case r.Off:
-		case r.Match.Client == rules.Known:
-			why = "client known: it is for no request"
-		case slices.Contains(r.Key, "client"):
-			why = "key client: it is missing in each request"
-		}
-		if why != "" {
-			all = append(all, fmt.Sprintf("%s: rule %s: %s, as no client is known without gateway.identity", f.rulesOf, r.Name, why))
-		}
-	}
-	return all
 }
 
 // apart warns of limits that a request has to pass together, and whose keys are in

@@ -88,6 +88,19 @@ func forged(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded")
 }
 
+// Removes says why the rules see a header field in no request, or is empty: for a key of it
+// all requests would be one. trusting says that there are trusted proxies, which may set
+// those that state an address.
+func Removes(name string, underscores, trusting bool) string {
+	switch name = http.CanonicalHeaderKey(name); {
+	case strings.IndexByte(name, '_') >= 0 && !underscores:
+		return "the gateway removes fields with _ in their names"
+	case forged(name) && !trusting:
+		return "the gateway removes it, as no proxy is trusted to set it"
+	}
+	return ""
+}
+
 // states reports whether a proxy may state something of a client in a field: it is no
 // field of the connection or the framing, which net/http takes away, nor one that spoofs.
 func states(name string) bool {

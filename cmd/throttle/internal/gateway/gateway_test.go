@@ -354,6 +354,8 @@ func TestWrongUsage(t *testing.T) {
 		{2, append(to, "-limit", "x/min by address"), `-limit "x/min by address": COUNT is not`},
 		{2, append(to, "-limit", "3/min by colour"), `-limit "3/min by colour": `},
 		{2, append(to, "-limit", "3/min by client"), "authenticates nobody"},
+		{2, append(to, "-limit", "3/min by header:X-Forwarded-For"), "no request has X-Forwarded-For: the gateway removes it, as no proxy is trusted to set it; write another field, or address with -trust"},
+		{2, append(to, "-trust", "10.0.0.0/8", "-limit", "3/min by address+header:X_Key"), "no request has X_Key: the gateway removes fields with _ in their names"},
 		{2, append(to, "-limit", "3/min", "-rules", bad), "write the limits into the file"},
 		{2, append(to, "-rules", bad, "-trust", "10.0.0.0/8"), `write "proxies" into the file`},
 		{2, append(to, "-rules", bad), "bad.json:2:"},

@@ -26,7 +26,7 @@ func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live,
 	set := rules.Set{Proxies: rules.Proxies{Trusted: o.trust}}
 	var all []string
 	for i, text := range o.limits {
-		rule, err := ruleOf(text, o.Identity.Header != "")
+		rule, err := ruleOf(text, o.Identity.Header != "", len(o.trust) > 0)
 		if err != nil {
 			return nil, "", err
 		}
@@ -49,8 +49,9 @@ func (o *options) live(ctx context.Context, log *slog.Logger) (live *rules.Live,
 	return live, strings.Join(all, ", "), nil
 }
 
-// ruleOf reads RATE by KEY; known says that there are clients.
-func ruleOf(text string, known bool) (r rules.Rule, err error) {
+// ruleOf reads RATE by KEY; known says that there are clients, trusting that there are
+// trusted proxies.
+func ruleOf(text string, known, trusting bool) (r rules.Rule, err error) {
 	rate, key, keyed := strings.Cut(text, " by ")
 	l, err := limit.Parse(strings.TrimSpace(rate), time.LoadLocation)
 	if err != nil {
@@ -64,6 +65,10 @@ func ruleOf(text string, known bool) (r rules.Rule, err error) {
 		part = strings.TrimSpace(part)
 		if part == "client" && !known {
 			return r, usage.Errorf("gateway: -limit %s: the gateway authenticates nobody, so there is no client; write -identity, or address or header:NAME", words.Quote(text))
+		}
+		name, _ := strings.CutPrefix(part, "header:")
+		if why := Removes(name, false, trusting); name != part && why != "" {
+			return r, usage.Errorf("gateway: -limit %s: no request has %s: %s; write another field, or address with -trust", words.Quote(text), words.Quote(name), why)
 		}
 		r.Key = append(r.Key, part)
 	}

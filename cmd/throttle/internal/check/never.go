@@ -1,0 +1,69 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/throttle-go/throttle/cmd/throttle/internal/gateway"
+	"github.com/throttle-go/throttle/cmd/throttle/internal/words"
+	"github.com/throttle-go/throttle/rules"
+)
+
+// never warns of what the rules ask for and no request behind the gateway has: a client
+// that nobody states, and header fields that it removes. A limit by such a key is one for
+// everybody, and an entry of deny refuses nobody.
+func (f *found) never() (all []string) {
+	if f.file.Gateway == nil {
+		return nil
+	}
+	s := f.rules.Set()
+	for _, r := range s.Rules {
+		if r.Off {
+			continue
+		}
+		warn := func(format string, a ...any) {
+			all = append(all, fmt.Sprintf("%s: rule %s: %s", f.rulesOf, r.Name, fmt.Sprintf(format, a...)))
+		}
+		if r.Match.Client == rules.Known && f.absent("client") != "" {
+			warn("client known: it is for no request, as %s", f.absent("client"))
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Match.Headers)) {
+			if why := f.absent("header:" + name); why != "" {
+				warn("header %s: it is for no request, as %s", words.Quote(name), why)
+			}
+		}
+		for _, part := range r.Key {
+			if why := f.absent(part); why != "" {
+				warn("key %s: it is missing in each request, as %s", words.Quote(part), why)
+			}
+		}
+	}
+	entries := func(list string, in []rules.Entry) {
+		for _, e := range in {
+			part, _, _ := strings.Cut(e.Text, "=")
+			if why := f.absent(part); why != "" {
+				all = append(all, fmt.Sprintf("%s: %s %s: it is for no request, as %s", f.rulesOf, list, words.Quote(part), why))
+			}
+		}
+	}
+	entries("deny", s.Deny)
+	entries("allow", s.Allow)
+	return all
+}
+
+// absent says why no request has a part of a key, or is empty.
+func (f *found) absent(part string) string {
+	g := f.file.Gateway
+	if part == "client" && g.Identity == nil {
+		return "no client is known without gateway.identity"
+	}
+	name, isHeader := strings.CutPrefix(part, "header:")
+	if !isHeader {
+		return ""
+	}
+	// Rules of a URL may trust proxies too.
+	trusting := len(g.Proxies) > 0 || len(f.rules.Set().Proxies.Trusted) > 0 || f.file.Rules.URL != ""
+	return gateway.Removes(name, g.Underscores, trusting)
+}
