@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -162,7 +163,9 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 	f := &found{names: o.names}
 	if len(all) == 1 && isRules(all[0].Data) {
 		f.rulesOf = all[0].Name
-		f.rules, err = compile(all[0].Name, all[0].Data, o.request.known())
+		if f.rules, err = compile(all[0].Name, all[0].Data, o.request.known()); err == nil {
+			f.warnings = f.odd()
+		}
 		return f, err
 	}
 	if f.file, err = config.Parse(all, os.LookupEnv); err != nil {
@@ -182,7 +185,7 @@ func (o *options) check(ctx context.Context, stdin io.Reader) (*found, error) {
 		}
 		f.rulesOf = string(r.File)
 		if f.rules, err = compile(f.rulesOf, data, o.request.known()); err == nil {
-			f.warnings = append(append(f.warnings, f.never()...), f.apart()...)
+			f.warnings = slices.Concat(f.warnings, f.odd(), f.never(), f.apart())
 		}
 		return f, err
 	}

@@ -82,6 +82,21 @@ func TestRulesForClientsThatNobodyKnows(t *testing.T) {
 	}
 }
 
+// Patterns of paths as they stand in a request line are warned of, in a file of rules alone too.
+func TestRulesForPathsThatHardlyAre(t *testing.T) {
+	dir := folder(t, "rules.yaml", "deny: 'path=/a%20b'\nallow: [path=/100%, 'path=/x?*']\nrules:\n"+
+		"  - {name: a, match: {paths: ['/search?q=*', /ok, '/a%2Fb']}, limits: 1/s}\n", "g.yaml", gatewayFile)
+	want := "warning: rules.yaml: rule a: path /search?q=*: it is for hardly any request, as paths are compared without their query\n" +
+		"warning: rules.yaml: rule a: path /a%2Fb: it is for hardly any request, as paths are compared decoded\n" +
+		"warning: rules.yaml: deny path /a%20b: it is for hardly any request, as paths are compared decoded\n" +
+		"warning: rules.yaml: allow path /x?*: it is for hardly any request, as paths are compared without their query\n"
+	for _, name := range []string{"rules.yaml", "g.yaml"} {
+		if out, errs, code := play(t, dir, name); code != 0 || errs != want {
+			t.Errorf("%s: code %d, %s%s, want\n%s", name, code, out, errs, want)
+		}
+	}
+}
+
 // Entries of deny for clients, and header fields that the gateway removes, are warned of.
 func TestRulesForWhatNoRequestHas(t *testing.T) {
 	bare := "version: 1\nrules: {file: rules.yaml}\ngateway: {listen: 127.0.0.1:8080, routes: {to: 'http://127.0.0.1:3000'}}\n"

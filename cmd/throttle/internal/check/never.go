@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,6 +51,42 @@ func (f *found) never() (all []string) {
 	}
 	entries("deny", s.Deny)
 	entries("allow", s.Allow)
+	return all
+}
+
+// encoded is what a pattern has that was written as paths stand in a request line.
+var encoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+// odd warns of patterns of paths that hardly any path matches: a path is compared
+// decoded and without its query, and in it '?' and '%' are rare.
+func (f *found) odd() (all []string) {
+	warn := func(where, pattern string) {
+		why := ""
+		switch {
+		case strings.Contains(pattern, "?"):
+			why = "paths are compared without their query"
+		case encoded.MatchString(pattern):
+			why = "paths are compared decoded"
+		default:
+			return
+		}
+		all = append(all, fmt.Sprintf("%s: %s %s: it is for hardly any request, as %s", f.rulesOf, where, words.Quote(pattern), why))
+	}
+	s := f.rules.Set()
+	for _, r := range s.Rules {
+		for _, pattern := range r.Match.Paths {
+			warn("rule "+r.Name+": path", pattern)
+		}
+	}
+	for i, e := range slices.Concat(s.Deny, s.Allow) {
+		list := "allow"
+		if i < len(s.Deny) {
+			list = "deny"
+		}
+		if pattern, ok := strings.CutPrefix(e.Text, "path="); ok {
+			warn(list+" path", pattern)
+		}
+	}
 	return all
 }
 
