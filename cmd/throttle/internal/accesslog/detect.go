@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -86,7 +87,32 @@ func unknown(given Fields, head string) error {
 			}
 		}
 	}
+	if why := objectFlaw(given, someLines(head)); why != "" {
+		return fmt.Errorf("as format json: %s", why)
+	}
 	return errors.New("the format is not known; name it by -format: " + Formats)
+}
+
+// objectFlaw is what is wrong with the first of lines that are objects of JSON, or empty
+// where most of them are not: of a program's own log only the name of the time is unknown.
+func objectFlaw(given Fields, lines []string) string {
+	objects := 0
+	for _, line := range lines {
+		if strings.HasPrefix(strings.TrimLeft(line, " \t"), "{") && json.Valid([]byte(line)) {
+			objects++
+		}
+	}
+	if 2*objects <= len(lines) {
+		return ""
+	}
+	f := newObject(given)
+	s := f.setter()
+	for _, line := range lines {
+		if why := f.parse(line, &s, new(Entry)); why != "" && json.Valid([]byte(line)) {
+			return why
+		}
+	}
+	return ""
 }
 
 // someLines returns up to 100 lines that are not empty, the last of which may be cut off

@@ -240,6 +240,9 @@ func TestBadFormats(t *testing.T) {
 		{"", "host=vhost", "some words\nand more", "the format is not known"},
 		{"", "host=vhost", `192.0.2.1 - - [22/Nov/2026:18:14:21 +0000] "GET / HTTP/1.1" 200 5`, "as format common: the format has no $vhost"},
 		{"", "", "\x7fELF\x00\x01", "the format is not known"},
+		{"", "", "{\"when\": \"2026-11-22T18:14:21Z\"}\n{\"when\": 1}", "as format json: no time among its names; name it by -fields time=NAME"},
+		{"", "time=at", "{\"time\": \"2026-11-22T18:14:21Z\"}", "as format json: no time among its names; name it by -fields time=NAME"},
+		{"", "", "{\"a\": 1}\nsome words\nand more", "the format is not known"},
 	} {
 		var given Fields
 		if test.fields != "" {

@@ -282,7 +282,7 @@ func TestMistakes(t *testing.T) {
 		{"good.log", "replay: nothing to replay; write -rules FILE, -suggest KEY or -trace FILE"},
 		{"-rules r.yaml empty.log", "replay: empty.log: is empty; there is no request to replay"},
 		{"-rules r.yaml words.log", `replay: words.log:1: the format is not known; name it by -format: envoy, nginx, combined, common, vhost, json, csv, re:EXPRESSION, or a text with $NAME as the log_format of nginx; the line is "these are"`},
-		{"-rules r.yaml app.json", `replay: app.json:1: the format is not known`},
+		{"-rules r.yaml app.json", `replay: app.json:1: as format json: no time among its names; name it by -fields time=NAME; the line is`},
 		{"-rules r.yaml -format json good.log", `replay: good.log:1: as format json: not an object of JSON: "192.0.2.1 - - [20/Nov/2026:00:00:00 +000..."; 3 of 3 lines are bad, and at most 1% may be; name the format by -format`},
 		{"-rules r.yaml half.log", `replay: half.log:4: as format common: no " " after $remote_addr; 1 of 4 lines are bad, and at most 1% may be; name the format by -format`},
 		{"-rules r.yaml none.log", "replay: open none.log: no such file or directory"},
