@@ -89,7 +89,7 @@ const (
 	notOpened    = 6    // ends in a row after which little remained: no window
 	movedOn      = 4    // moves of a reset,
 	farther      = 4.0  // by this factor in all, after which it is a bucket's
-	openingWait  = 4.0  // round trips to wait for an answer of a new window, with as many in flight as it may hold
+	openingWait  = 4.0  // round trips to wait for an answer of a new window, with as many in flight as it can hold
 	unseenMost   = 4    // answers in a row without what remains after which a window is left
 	lastPart     = 0.25 // 1/4 of a doubtful window, for which its last request waits
 
@@ -122,8 +122,8 @@ func (l *level) lead(rtt float64) float64 {
 // within returns the next start in a window, if it would be at by the rate: the end of the
 // window if nothing remains or at is later. An end more than an hour ahead may be wrong, so
 // there is one try an hour, unless an end stated so long before came true or the stated policy
-// is as long. After the end one more starts than ever remained, and then none until an answer
-// comes, for four round trips; last is when the last one started.
+// is as long. After the end no more are in flight than the window can hold, as far as is known,
+// until an answer comes, or for four round trips; last is when the last one started.
 func (l *level) within(s, at, last float64, flying int) float64 {
 	switch {
 	case !l.on || !l.window:
