@@ -83,6 +83,9 @@ func TestFleetMaxBatch(t *testing.T) {
 			if most != want {
 				t.Errorf("MaxBatch %d: asked for %d at most, want %d", set, most, want)
 			}
+			if i := slices.IndexFunc(s.asks, func(a limit.Ask) bool { return a.Key != "api" || a.Limit.Count != 1000 }); i >= 0 {
+				t.Errorf("asked for %+v, want the Key and the Limit of the Fleet", s.asks[i])
+			}
 		})
 	}
 }

@@ -80,6 +80,22 @@ func TestFleetStoodStill(t *testing.T) {
 	}
 }
 
+// A response within 20 ms of the Timeout is used; a later one is discarded, and the Store
+// asked again.
+func TestFleetDiscardsLateAnswers(t *testing.T) {
+	for after, want := range map[time.Duration]int64{
+		100 * time.Millisecond: 1, 120 * time.Millisecond: 1, 120*time.Millisecond + 1: 2,
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			s := &still{stands: []time.Duration{after}}
+			th := &throttle.Throttle{Fleet: throttle.Fleet{Store: s, Key: "api", Limit: limit.Limit{Count: 10, Period: time.Second}}}
+			if err := th.Do(t.Context(), nothing); err != nil || s.asked != want {
+				t.Errorf("an answer after %v: %v, asked %d times; want %d", after, err, s.asked, want)
+			}
+		})
+	}
+}
+
 // callsIn is how many calls ten callers make in so long.
 func callsIn(t *testing.T, th *throttle.Throttle, length time.Duration) int {
 	ctx, cancel := context.WithTimeout(t.Context(), length)

@@ -77,3 +77,38 @@ func TestBreakerSlowAfterTenTimeouts(t *testing.T) {
 		t.Errorf("after ten Timeouts: %+v, want it open, as slow", b)
 	}
 }
+
+// What shows that a Store is away: a run of errors, or of late calls one of which began
+// after the first ended, and that took twice as long as its last late answer did.
+func TestBreakerAway(t *testing.T) {
+	const ms = time.Millisecond
+	began := time.Unix(1000, 0)
+	rules := breakerRules{failures: 3, timeout: 20 * ms, minRest: time.Second, maxRest: time.Second}
+	for _, c := range []struct {
+		name  string
+		late  bool
+		ends  [3]time.Duration // of calls that wait 20 ms each
+		took  time.Duration    // by a late answer before
+		opens bool
+	}{
+		{"three errors, together", false, [3]time.Duration{20 * ms, 20 * ms, 20 * ms}, 0, true},
+		{"three late, together", true, [3]time.Duration{20 * ms, 20 * ms, 20 * ms}, 0, false},
+		{"three late, within the first", true, [3]time.Duration{20 * ms, 20 * ms, 40*ms - 1}, 0, false},
+		{"three late, the last after the first", true, [3]time.Duration{20 * ms, 20 * ms, 40 * ms}, 0, true},
+		{"three late, sooner than two answers", true, [3]time.Duration{20 * ms, 60 * ms, 120*ms - 1}, 50 * ms, false},
+		{"three late, as long as two answers", true, [3]time.Duration{20 * ms, 60 * ms, 120 * ms}, 50 * ms, true},
+	} {
+		b := breaker{took: c.took}
+		for _, end := range c.ends {
+			at := began.Add(end)
+			b.failed(at, failure{began: at.Add(-20 * ms), late: c.late, waits: true, err: errBoom}, rules)
+		}
+		if b.open != c.opens || b.slow {
+			t.Errorf("%s: open %t, slow %t; want %t, and not slow", c.name, b.open, b.slow, c.opens)
+		}
+	}
+	var calm breaker
+	if calm.answeredLate(50*ms, false); !calm.calm() {
+		t.Errorf("a late answer that is older than the last in time: %+v, want nothing noted", calm)
+	}
+}

@@ -77,6 +77,8 @@ func TestGuardSharesOfRareLimits(t *testing.T) {
 			{limit.Limit{Kind: 99, Count: 10, Burst: 4, Period: time.Hour}, 2},
 			{limit.Limit{Kind: 99, Count: 1, Period: time.Hour}, 1},
 			{limit.Limit{Count: -1, Period: time.Hour}, 0},
+			{limit.Limit{Kind: limit.FixedWindow, Period: time.Hour}, 0},
+			{limit.Limit{Kind: limit.FixedWindow, Count: 1, Period: math.MaxInt64}, 1},
 			{limit.Limit{Count: 1}, 20},
 		} {
 			g, admitted := store.Guard{Instances: 2}, 0

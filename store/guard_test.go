@@ -116,6 +116,10 @@ func TestGuardFallbackPairs(t *testing.T) {
 				t.Errorf("%v: pair %d = %v, %v, %+v, want %v", fallback, i, ok, err, d, want[i])
 			}
 		}
+		refund := []limit.Ask{{Key: "a", Limit: perMinute, N: -1}}
+		if ok, err := g.Take(t.Context(), refund, d[:1]); !ok || err != nil {
+			t.Errorf("%v: a refund = %v, %v, want it accepted", fallback, ok, err)
+		}
 	}
 }
 

@@ -217,5 +217,48 @@ func TestInFlightWaitsAndAges(t *testing.T) {
 		if s := f.Stats(); s.Holds != 1 || s.Peak != 2 || s.Reclaimed != 1 {
 			t.Errorf("Stats() = %+v, want 1 held, 2 at most, and 1 reclaimed", s)
 		}
+		time.Sleep(time.Minute)
+		if s := f.Stats(); s.Keys != 0 || s.Holds != 0 || s.Reclaimed != 2 {
+			t.Errorf("Stats() = %+v a minute later, want 2 reclaimed, and none held", s)
+		}
+	})
+}
+
+// MaxWaiting counts those in line now: not those that were served, that gave up, or for
+// whose other key there was no room.
+func TestInFlightCountsWhoWaits(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := store.InFlight{MaxWaiting: 1, MaxKeys: 1}
+		a, b := store.Count{Key: "a", Max: 1}, store.Count{Key: "b", Max: 1}
+		for _, c := range []struct {
+			counts []store.Count
+			wait   time.Duration
+			want   error
+		}{
+			{[]store.Count{a}, time.Minute, nil},
+			{[]store.Count{a}, time.Second, context.DeadlineExceeded},
+			{[]store.Count{a, b}, time.Minute, store.ErrInFlightFull},
+			{[]store.Count{a}, time.Minute, nil},
+		} {
+			h, _, _ := f.Acquire(a)
+			time.AfterFunc(time.Minute, h.Release)
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), c.wait+1)
+			h, err := f.Wait(ctx, c.counts...)
+			cancel()
+			if !errors.Is(err, c.want) || time.Since(began) < c.wait {
+				t.Errorf("Wait(%v) with nobody in line: %v after %v, want %v after %v", c.counts, err, time.Since(began), c.want, c.wait)
+			}
+			h.Release()
+			time.Sleep(time.Minute)
+		}
+		ended, cancel := context.WithTimeout(t.Context(), 0)
+		defer cancel()
+		if _, err := f.Wait(ended, a); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an ended context where there is room: %v, want its error", err)
+		}
+		if s := f.Stats(); s.Holds != 0 {
+			t.Errorf("in the end %+v, want nothing held", s)
+		}
 	})
 }

@@ -55,6 +55,7 @@ func TestLeasesLateAnswer(t *testing.T) {
 		"part of many":            {[]limit.Ask{with(k, 6000, 1)}, 3 * time.Second, 2, false, 0},
 		"several":                 {[]limit.Ask{with(k, 1000, 0), other}, 3 * time.Second, 4, false, 4000},
 		"with a peek":             {[]limit.Ask{with(k, 1000, 0), with(other, 0, 0)}, 3 * time.Second, 4, false, 4000},
+		"with a peek first":       {[]limit.Ask{with(other, 0, 0), with(k, 1000, 0)}, 3 * time.Second, 4, false, 4000},
 		"with a refund":           {[]limit.Ask{with(k, 1000, 0), with(other, -1, 0)}, 3 * time.Second, 2, true, 5000},
 		"with a debt":             {[]limit.Ask{with(k, 1000, 0), debt}, 3 * time.Second, 2, true, 5000},
 		"a debt alone":            {[]limit.Ask{debt}, 3 * time.Second, 1, false, 5000},

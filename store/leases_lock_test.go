@@ -77,6 +77,25 @@ func TestLeasesOfOneSlot(t *testing.T) {
 	}
 }
 
+// A caller that stands still while its tokens are collected and lent again uses none of them.
+func TestLeasesLendAnew(t *testing.T) {
+	l := &Leases{Store: new(memory.Store), Life: time.Hour}
+	plenty := limit.Limit{Count: 1 << 40, Period: time.Second}
+	for range 20 {
+		_, _ = Take(t.Context(), l, "a", plenty, 1)
+	}
+	s, slot := l.table().shard("a")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.keys["a"]
+	before := k.hot.main.left.Load()
+	k.collect()
+	k.lend(s, slot, false)
+	if after := k.hot.main.left.Load(); before&mostHot == 0 || after&mostHot != before&mostHot || after == before {
+		t.Errorf("lent %x, then %x; want as many tokens, and another epoch", before, after)
+	}
+}
+
 // What was served locally stays counted when its key is forgotten.
 func TestLeasesCountWhatIsForgotten(t *testing.T) {
 	l := &Leases{Store: new(memory.Store), Life: time.Hour, MaxKeys: 1}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -215,4 +216,23 @@ func TestLeasesRefusedByTheStoreIsNoDemand(t *testing.T) {
 		w.take("k")
 		w.called("k", false)
 	})
+}
+
+// A key is forgotten, with its tokens, as soon as there are too many.
+func TestLeasesForgetKeys(t *testing.T) {
+	l := &store.Leases{Store: new(memory.Store), MaxKeys: 1, Life: time.Hour}
+	day := limit.Limit{Count: 1_000_000, Period: 24 * time.Hour}
+	for range 100 {
+		take(t, l, "a", day, 1)
+	}
+	if s := l.Stats(); s.Local < 50 {
+		t.Fatalf("%+v, want a hot key", s)
+	}
+	for i := range 1000 {
+		take(t, l, fmt.Sprint(i), day, 1)
+	}
+	calls := l.Stats().Calls
+	if take(t, l, "a", day, 1); l.Stats().Calls != calls+1 {
+		t.Error("a key is still leased after 1000 others, with a MaxKeys of 1")
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -143,6 +144,36 @@ func TestLimiterCancelOfACopy(t *testing.T) {
 		again.Cancel()
 		if next := l.Reserve(1); next.At.Sub(began) != 2*time.Second {
 			t.Errorf("after Cancel of both copies the next comes after %v, want 2s", next.At.Sub(began))
+		}
+	})
+}
+
+// A Reservation is not refunded once others came after it, though its time has not come.
+func TestLimiterCancelOfAnEarlierOne(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Second}}
+		l.Allow()
+		first, second := l.Reserve(1), l.Reserve(1)
+		first.Cancel()
+		if next := l.Reserve(1); time.Until(next.At) != 3*time.Second {
+			t.Errorf("after Cancel of the first of two the next comes after %v, want 3s: the second is at %v", time.Until(next.At), time.Until(second.At))
+		}
+	})
+}
+
+// More than the Burst never passes, however much more, and refunds nothing.
+func TestLimiterExtremes(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		for _, n := range []int64{4, 1 << 32, math.MaxInt64 - 1, math.MaxInt64} {
+			l := store.Limiter{Limit: limit.Limit{Count: 1, Period: time.Second, Burst: 3}}
+			l.AllowN(2)
+			if l.AllowN(n) || l.Reserve(n).OK || !l.Allow() || l.Allow() {
+				t.Errorf("AllowN(%d) with one of 3 left changes what is left, or passes", n)
+			}
+			var free store.Limiter
+			if !free.AllowN(n) || !free.Reserve(n).OK {
+				t.Errorf("the zero Limiter refuses %d", n)
+			}
 		}
 	})
 }
