@@ -246,7 +246,6 @@ func (q *Quota) rest(a *keyCount) {
 	if a.busy > 0 {
 		return
 	}
-	q.idle.Remove(&a.place)
 	q.idle.Push(&a.place, a)
 }
 

@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"testing"
 	"time"
@@ -214,6 +215,62 @@ func TestQuotaWaitsForTwoCounts(t *testing.T) {
 		create(t, &q, 1, 10, false, 10)
 		if counts != 2 {
 			t.Errorf("counted %d times, want 2", counts)
+		}
+	})
+}
+
+// A stale count is used until MaxStale after MaxAge, and never where there was none.
+func TestQuotaStaleEnds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		db := &database{objects: 5}
+		q := Quota{Count: db.count, MaxAge: time.Minute, MaxStale: 30 * time.Second}
+		create(t, &q, 1, 10, true, 6).Cancel()
+		db.fails = errBoom
+		time.Sleep(90*time.Second - 1)
+		create(t, &q, 1, 10, true, 6).Cancel()
+		time.Sleep(1)
+		_, err := q.Create(t.Context(), "k", 1, 10)
+		refusedFor(t, err, store.ErrUndecided)
+		forever := Quota{Count: db.count, MaxStale: math.MaxInt64}
+		_, err = forever.Create(t.Context(), "k", 1, 10)
+		refusedFor(t, err, store.ErrUndecided)
+	})
+}
+
+// Fields below zero mean their defaults.
+func TestQuotaFieldsBelowZero(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		db := new(database)
+		q := Quota{Count: db.count, MaxAge: -1, MaxStale: -1, RetryInterval: -1, MaxKeys: -1}
+		create(t, &q, 1, 10, true, 1).Cancel()
+		time.Sleep(time.Minute - 1)
+		create(t, &q, 1, 10, true, 1).Cancel()
+		db.fails = errBoom
+		for range 3 {
+			time.Sleep(time.Second / 2)
+			_, err := q.Create(t.Context(), "k", 1, 10)
+			refusedFor(t, err, store.ErrUndecided)
+		}
+		if db.loads() != 3 { // the last after a second
+			t.Errorf("counted %d times, want 3: once a minute, and once a second while it fails", db.loads())
+		}
+	})
+}
+
+// A key is no longer in use when its Create was refused, or was given up while Count ran.
+func TestQuotaKeysOfThoseRefused(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		db := &database{objects: 10, read: time.Second}
+		q := Quota{Count: db.count, MaxKeys: 1}
+		create(t, &q, 1, 10, false, 10)
+		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if c, err := q.Create(soon, "given up", 1, 11); c != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a Create that is given up = %+v, %v", c, err)
+		}
+		time.Sleep(time.Second) // Count has ended
+		if c, err := q.Create(t.Context(), "another", 1, 11); err != nil || !c.OK {
+			t.Errorf("another key with a MaxKeys of 1 = %+v, %v; want room for it", c, err)
 		}
 	})
 }
