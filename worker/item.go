@@ -106,7 +106,6 @@ func (w *Worker[R]) relay(key string, line []*item[R]) {
 // release forgets what it holds, as it is done or dropped. Caller holds mu.
 func (w *Worker[R]) release(it *item[R]) {
 	w.to(it, gone)
-	w.count[gone]--
 	w.bytes -= it.size
 	it.of.left--
 	if it != w.waiter { // otherwise its goroutine looks at it

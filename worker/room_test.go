@@ -29,6 +29,9 @@ func TestRoom(t *testing.T) {
 		if n := a.Add(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11); n != 10 {
 			t.Errorf("Add accepts %d, want the Window, 10", n)
 		}
+		if got, want := w.Stats().Assignments[0], (worker.AssignmentStats{Name: "a", Next: 10, Gap: 10, Left: 10, Full: true}); got != want {
+			t.Errorf("Stats() = %+v, want %+v", got, want)
+		}
 		time.Sleep(3*time.Second + time.Millisecond)
 		if n := a.Add(11, 12); n != 0 {
 			t.Errorf("Add accepts %d behind 10, which was refused", n)
