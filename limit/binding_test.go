@@ -60,3 +60,33 @@ func TestDecidesOfTakeAll(t *testing.T) {
 		t.Errorf("Decides allocates %v times", n)
 	}
 }
+
+// However many asks there are, all are charged once or none is.
+func TestTakeAllOfMany(t *testing.T) {
+	l := Limit{Count: 10, Period: time.Minute}
+	for _, n := range []int{2, 15, 16, 17, 40} {
+		s, a, d := make([]State, n), make([]Ask, n), make([]Decision, n)
+		for i := range a {
+			a[i] = Ask{Limit: l, N: int64(i%3) + 1}
+		}
+		for _, refuses := range []int{-1, 0, n - 1} {
+			if refuses >= 0 {
+				a[refuses].N = 11
+			}
+			ok := TakeAll(s, t0, a, d)
+			for i := range a {
+				_, left := Take(s[i], t0, Ask{Limit: l})
+				want := Decision{OK: i != refuses, Remaining: 10 - int64(i%3) - 1}
+				if refuses < 0 {
+					want.N = a[i].N
+				}
+				if ok != (refuses < 0) || d[i].OK != want.OK || d[i].N != want.N || d[i].Remaining != want.Remaining || left.Remaining != want.Remaining {
+					t.Errorf("%d asks, %d of which is refused: %t, %+v of ask %d, and %d left; want %+v", n, refuses, ok, d[i], i, left.Remaining, want)
+				}
+			}
+			if refuses >= 0 {
+				a[refuses].N = int64(refuses%3) + 1
+			}
+		}
+	}
+}

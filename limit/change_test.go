@@ -313,3 +313,19 @@ func TestUsedCarriesOver(t *testing.T) {
 		}
 	}
 }
+
+// Windows of other kinds end elsewhere, also if they are as long.
+func TestChangeOfKindKeepsTheEdges(t *testing.T) {
+	first, fixed := Limit{Kind: FirstHitWindow, Count: 10, Period: time.Minute}, Limit{Kind: FixedWindow, Count: 10, Period: time.Minute}
+	begun := t0.Add(20 * time.Second)
+	for _, c := range []struct {
+		from, to Limit
+		reset    time.Duration // 10 s later
+	}{{first, fixed, 30 * time.Second}, {fixed, first, time.Minute}, {first, first, 50 * time.Second}, {fixed, fixed, 30 * time.Second}} {
+		s, _ := Take(State{}, begun, Ask{Limit: c.from, N: 10})
+		now := begun.Add(10 * time.Second)
+		if _, d := Take(Change(s, now, c.from, c.to), now, Ask{Limit: c.to, N: 1}); d.OK || d.ResetAfter != c.reset || d.RetryAfter != c.reset {
+			t.Errorf("%v to %v: %+v, want a refusal for %v", c.from, c.to, d, c.reset)
+		}
+	}
+}

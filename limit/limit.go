@@ -267,7 +267,7 @@ func TakeAll(s []State, now time.Time, a []Ask, d []Decision) (ok bool) {
 	for i := range a {
 		ask, passed := a[i], d[i].OK
 		if !ok && passed { // it is another question that was refused
-			ask = Ask{Key: ask.Key, Limit: ask.Limit}
+			ask = Ask{Limit: ask.Limit}
 		}
 		s[i], d[i] = Take(s[i], now, ask)
 		if passed {

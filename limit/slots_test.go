@@ -101,6 +101,20 @@ func TestSlotsChange(t *testing.T) {
 	}
 }
 
+// Under a shorter Period nothing counts that has left it, however long ago it was taken.
+func TestSlotsShorterPeriod(t *testing.T) {
+	hour, minute := Limit{Kind: SlidingSlots, Count: 10, Period: time.Hour}, Limit{Kind: SlidingSlots, Count: 10, Period: time.Minute}
+	for after := 3 * time.Minute; after < 2*time.Hour; after += 7 * time.Second {
+		var s Slots
+		s.Take(t0, Ask{Limit: hour, N: 4})
+		s.Take(t0.Add(10*time.Minute), Ask{Limit: hour, N: 4})
+		at, want := t0.Add(10*time.Minute+after), int64(0)
+		if used := s.Used(at, minute); used != want {
+			t.Fatalf("%v after the last event, under %v: %d used, want %d", after, minute, used, want)
+		}
+	}
+}
+
 // What was given back leaves no mark on the time: a slot that is empty again is
 // not one to answer as of.
 func TestSlotsGivenBackThenBefore(t *testing.T) {
