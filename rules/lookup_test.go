@@ -167,6 +167,49 @@ func TestLookupBounds(t *testing.T) {
 	}
 }
 
+// An override that is flawed is a lookup that failed: the old one counts, and OnError is
+// told.
+func TestLookupFlawed(t *testing.T) {
+	many := make([]rules.Limit, 20)
+	for i := range many {
+		many[i] = rules.Limit{Count: 1, Period: time.Hour}
+	}
+	for what, flawed := range map[string]rules.Override{
+		"too many limits": {Limits: many}, "in_flight below zero": {InFlight: -1}, "a limit below zero": {Limits: []rules.Limit{{Count: -1, Period: time.Hour}}},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			found, failed := rules.Override{InFlight: 7}, 0
+			x := &rules.Overrides{
+				Find:    func(context.Context, string, []string) (rules.Override, bool, error) { return found, true, nil },
+				OnError: func(error) { failed++ },
+			}
+			x.Override(t.Context(), "r", []string{"a"})
+			found = flawed
+			time.Sleep(time.Hour)
+			if o, ok := x.Override(t.Context(), "r", []string{"a"}); !ok || o.InFlight != 7 || failed != 1 {
+				t.Errorf("%s, after a good one: %+v, %t, %d errors; want the good one, and one error", what, o, ok, failed)
+			}
+		})
+	}
+}
+
+// Without a Max, or with one below zero, many keys are remembered.
+func TestLookupDefaultMax(t *testing.T) {
+	for _, most := range []int{0, -1} {
+		calls := 0
+		x := &rules.Overrides{Max: most, Find: func(context.Context, string, []string) (rules.Override, bool, error) {
+			calls++
+			return rules.Override{}, false, nil
+		}}
+		for i := range 2000 {
+			x.Override(t.Context(), "r", []string{fmt.Sprint(i % 1000)})
+		}
+		if calls != 1000 {
+			t.Errorf("Max %d: %d calls for 1000 keys twice, want 1000", most, calls)
+		}
+	}
+}
+
 // A function that panics leaves no other request waiting.
 func TestLookupPanics(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -124,6 +124,18 @@ func TestSetOver(t *testing.T) {
 	}
 }
 
+// What one source does not say counts as the other says it, and nothing is lost.
+func TestSetOverKeeps(t *testing.T) {
+	full := `{"version":"u","proxies":{"trusted":["10.0.0.0/8"],"header":"Forwarded"},"ipv6_prefix":56,"ipv4_prefix":24,"deny":["10.0.0.1"],"allow":["10.0.0.2"],"rules":[{"name":"a","limits":["1/s"]}],"switches":[{"name":"s","value":"1"}]}`
+	other := `{"proxies":{"trusted":["192.168.0.0/16"],"header":"X-Forwarded-For"},"ipv6_prefix":48,"ipv4_prefix":32,"allow":["10.0.0.3"],"rules":[],"switches":[{"name":"t","value":"2"}]}`
+	both := `{"version":"u","proxies":{"trusted":["192.168.0.0/16"],"header":"X-Forwarded-For"},"ipv6_prefix":48,"ipv4_prefix":32,"deny":["10.0.0.1"],"allow":["10.0.0.3","10.0.0.2"],"rules":[{"name":"a","limits":["1/s"]}],"switches":[{"name":"s","value":"1"},{"name":"t","value":"2"}]}`
+	for _, c := range [][3]string{{full, `{"rules":[]}`, full}, {`{"rules":[]}`, full, full}, {other, full, both}} {
+		if got := textOf(t, setOf(t, c[0]).Over(setOf(t, c[1]))); got != c[2] {
+			t.Errorf("%s\nover %s\n = %s\nwant %s", c[0], c[1], got, c[2])
+		}
+	}
+}
+
 // Of two kill switches the one that is on for longer counts.
 func TestOverlayKill(t *testing.T) {
 	ends := func(after time.Duration) rules.Kill {
