@@ -178,7 +178,9 @@ func (a *Admission) LimitName(i int) string {
 }
 
 // Share returns the fair share of the caller in the limit that decided, in
-// tokens a second. Zero if the Request has no Caller, or no limit decided.
+// tokens a second. Zero if the Request has no Caller, or no limit decided. The
+// callers who share it are those for whom Share or RateLimit was called in the last
+// half minute, or minute: so call it for each answer, or for none.
 func (a *Admission) Share() float64 {
 	if a.Binding < 0 || a.Request.Caller == "" {
 		return 0

@@ -116,3 +116,22 @@ func TestControlTook(t *testing.T) {
 		}
 	})
 }
+
+// The share of each of four callers of one limit is about a quarter of it.
+func TestShareOfSeveral(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		c := &admit.Control{Limit: limit.Limit{Count: 100, Period: time.Second}}
+		var share float64
+		for i := range 40 {
+			a, err := c.Begin(t.Context(), admit.Request{Key: "k", Caller: string(rune('a' + i%4))})
+			if err != nil || !a.OK {
+				t.Fatalf("%v, %v", a.Verdict, err)
+			}
+			share = a.Share()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if share < 20 || share > 30 {
+			t.Errorf("Share() = %.1f a second, want some 25", share)
+		}
+	})
+}
