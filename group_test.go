@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -91,8 +92,9 @@ func TestGroupNewPanics(t *testing.T) {
 		}()
 	}
 	s.Enter("good").Leave()
-	if n := s.Len(); n != 1 {
-		t.Errorf("%d names, want 1", n)
+	left := maps.Collect(s.All())
+	if n := s.Len(); n != 1 || left["good"] == nil {
+		t.Errorf("%d names, of which %v have a Throttle; want the good one alone", n, left)
 	}
 }
 
