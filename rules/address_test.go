@@ -133,3 +133,28 @@ func FuzzClientAddress(f *testing.F) {
 		}
 	})
 }
+
+// The key of a caller at an address.
+func TestNetwork(t *testing.T) {
+	for _, c := range []struct {
+		address    string
+		ipv4, ipv6 int
+		want       string
+	}{
+		{"192.0.2.77", 32, 64, "192.0.2.77"},
+		{"192.0.2.77", 24, 64, "192.0.2.0/24"},
+		{"192.0.2.77", 99, 64, "192.0.2.77"},
+		{"192.0.2.77", -1, 64, "0.0.0.0/0"},
+		{"::ffff:192.0.2.77", 24, 64, "192.0.2.0/24"},
+		{"2001:db8:1:2:3::4", 24, 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2:3::4%eth0", 24, 64, "2001:db8:1:2::/64"},
+		{"2001:db8::4%eth0", 24, 128, "2001:db8::4"},
+		{"2001:db8::4", 24, 129, "2001:db8::4"},
+		{"2001:db8::4", 24, -1, "::/0"},
+		{"fe80::1%eth0", 24, 64, "fe80::1"},
+	} {
+		if got := rules.Network(netip.MustParseAddr(c.address), c.ipv4, c.ipv6); got != c.want {
+			t.Errorf("Network(%s, %d, %d) = %s, want %s", c.address, c.ipv4, c.ipv6, got, c.want)
+		}
+	}
+}
