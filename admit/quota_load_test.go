@@ -228,7 +228,7 @@ func TestQuotaStaleEnds(t *testing.T) {
 		db.fails = errBoom
 		time.Sleep(90*time.Second - 1)
 		create(t, &q, 1, 10, true, 6).Cancel()
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		_, err := q.Create(t.Context(), "k", 1, 10)
 		refusedFor(t, err, store.ErrUndecided)
 		forever := Quota{Count: db.count, MaxStale: math.MaxInt64}
