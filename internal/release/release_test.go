@@ -57,6 +57,7 @@ func TestRelease(t *testing.T) {
 	u := newUser(t, r)
 	t.Run("Install", u.installs)
 	t.Run("Get", u.gets)
+	t.Run("Beside", u.getsBeside)
 	t.Run("Broken", func(t *testing.T) { broken(t, r, u) })
 	t.Run("Second", func(t *testing.T) { second(t, r) })
 }
@@ -115,6 +116,18 @@ func (u user) gets(t *testing.T) {
 	want := regexp.MustCompile(`^` + module + ` v1\.0\.0 h1:\S+\n` + module + ` v1\.0\.0/go\.mod h1:\S+\n$`)
 	if err != nil || !want.Match(sum) {
 		t.Errorf("go.sum is %v\n%s\nwant the two lines of %s v1.0.0 alone", err, sum, module)
+	}
+}
+
+// getsBeside requires modules beside the library, which is in the module cache already, in the
+// ways that docs/troubleshooting.md shows: without a version, and with one once it was listed.
+func (u user) getsBeside(t *testing.T) {
+	dir := t.TempDir()
+	page, grpc := module+"/throttlepage", module+"/throttlegrpc@v1.0.0"
+	for _, args := range [][]string{{"mod", "init", "example.com/user"}, {"get", module + "@v1.0.0"}, {"get", page}, {"list", "-m", grpc}, {"get", grpc}} {
+		if out, err := u.in(t, dir, "go", args...); err != nil {
+			t.Fatalf("go %q: %v\n%s", args, err, out)
+		}
 	}
 }
 
