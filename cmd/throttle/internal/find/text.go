@@ -153,6 +153,8 @@ func (f *findings) facts() (facts []fact) {
 func (f *findings) kneeInWords() string {
 	k := f.Knee
 	switch {
+	case !(k.At > 0) && f.Spent.Trials == 0:
+		return "none: no trial ended"
 	case !(k.At > 0):
 		return "none: the objective held at no load that was tried"
 	case f.AtLeast && f.Stop == knee.TooLate:
