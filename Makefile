@@ -35,7 +35,8 @@ test:
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
 # processes; DynamoDB Local, Kafka and Cassandra, which need a JVM; alarms by
 # promtool, deploy/ by kustomize, the schemas of Kubernetes and hadolint; nginx
-# beside its simulation; the limiters of nginx and Envoy, identified from outside.
+# beside its simulation; the limiters of nginx and Envoy, identified from outside; the
+# program installed from a release.
 integration:
 	scripts/need.sh
 	scripts/need-integration.sh

@@ -178,14 +178,14 @@ func (l *level) reset(rtt, s, sent float64, rose bool, o Outcome) {
 	l.judge(s, s+reset.V.Seconds(), o.Verdict == Served, l.opensAtReset(o))
 }
 
-// single reports whether the limit holds one request, as far as is known. What remains is zero
-// then in all answers, so it does not show whether others use the limit.
+// single reports whether the limit holds one request, as far as answers have shown. They all say
+// then that nothing remains, which does not show whether others use the limit.
 func (l *level) single() bool { return l.most < 1 }
 
-// opensAtReset reports whether a refusal says to come back at the reset, as of a window: a bucket
-// has a token long before it is full. Where the server states no such time, the client waits for
-// the reset anyway. If others may use the limit it does not tell, as resets of a refusal may be
-// those of their requests.
+// opensAtReset reports whether a refusal says to come back at the reset, as that of a window does:
+// a bucket has a token long before it is full. Where the server states no Retry-After, the client
+// waits for the reset anyway. A client that may share the limit needs more signs of a window, or a
+// crowd would come back to slots and logs at the same time, again and again.
 func (l *level) opensAtReset(o Outcome) bool {
 	after := o.After.Seconds()
 	return (l.alone() || l.single() && l.othersFor <= 0) && o.Verdict == Throttled &&
@@ -193,8 +193,8 @@ func (l *level) opensAtReset(o Outcome) bool {
 }
 
 // judge decides whether resets name one instant, as of a window, or move on with each request
-// served, as of a bucket. They must agree for a while, or while much is used; one refusal is
-// enough that names it, as opensAtReset tells. After a window that was none they must agree for
+// served, as of a bucket. They must agree for a while, or while much is used; named, by a refusal
+// for which opensAtReset is true, once is enough. After a window that was none they must agree for
 // longer.
 func (l *level) judge(s, reset float64, served, named bool) {
 	apart := l.tolerance()

@@ -65,7 +65,7 @@ func TestRelease(t *testing.T) {
 // long skips what compiles for minutes where nothing is compiled yet.
 func long(t *testing.T) {
 	if os.Getenv("THROTTLE_INTEGRATION") == "" {
-		t.Skip("set THROTTLE_INTEGRATION=1, as make integration does")
+		t.Skip("NOT INSTALLED, NOT RELEASED AGAIN: set THROTTLE_INTEGRATION=1, as make integration does")
 	}
 }
 
