@@ -15,6 +15,8 @@ import (
 // A service states a quota of an hour of which 99 % remain, and refuses by another limit, of 50
 // a second, which it does not state: a refusal that says that 99,000 remain is none of the quota,
 // and does not stop calls until the quota's window ends.
+//
+// The rate of the policy, a third or half of that, is not what limits until little remains.
 func TestSecondLimitBesideAStatedQuota(t *testing.T) {
 	for _, policy := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -60,13 +62,86 @@ func TestSecondLimitBesideAStatedQuota(t *testing.T) {
 			}
 			all.Wait()
 			t.Logf("policy stated: %v: %d served in the last three minutes of 5, %d refused in all", policy, served, refused)
-			want := 7000 // of 8820 that come
-			if policy {
-				want = 4500 // of 5000 that it grants
-			}
+			const want = 7000 // of 8820 that come
 			if served < want || refused > served/20 {
 				t.Errorf("policy stated: %v: %d served in three minutes, %d refused in five; want %d at least, and a twentieth at most", policy, served, refused, want)
 			}
 		})
 	}
+}
+
+// A job of 600 calls at once meets a hidden limit of ten a second, while nine tenths of the stated
+// quota of an hour remain. It takes about the minute that the hidden limit asks for, not the hour
+// that the rate of the policy would: whether refusals say what remains or are those of a gateway in
+// front, which knows nothing of the quota.
+func TestJobBesideAStatedQuota(t *testing.T) {
+	for _, quota := range []int{1000, 5000} {
+		for _, burst := range []float64{10, 60} {
+			for _, told := range []bool{true, false} {
+				bubble.Test(t, func(t *testing.T) {
+					const calls, rate, rtt = 600, 10.0, 50 * time.Millisecond
+					server := &hiddenLimit{quota: quota, window: time.Hour, rate: rate, burst: burst, rtt: rtt, told: told, began: time.Now()}
+					var (
+						th  throttle.Throttle
+						all sync.WaitGroup
+					)
+					for range calls {
+						all.Go(func() {
+							if err := th.DoResult(t.Context(), server.answer); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					all.Wait()
+					took, least := time.Since(server.began), time.Duration((calls-burst)/rate*float64(time.Second))
+					t.Logf("quota %d, burst %v, refusals tell: %v: %v, %d refused", quota, burst, told, took, server.refused)
+					if took > least*12/10 || server.refused > calls/8 {
+						t.Errorf("quota %d, burst %v, refusals tell: %v: took %v and %d were refused, want a fifth more than %v and %d at most", quota, burst, told, took, server.refused, least, calls/8)
+					}
+				})
+			}
+		}
+	}
+}
+
+// hiddenLimit is a server that states a quota of a fixed window, and has a token bucket that it does
+// not state.
+type hiddenLimit struct {
+	quota       int
+	window, rtt time.Duration
+	rate, burst float64 // of the bucket, tokens a second
+	told        bool    // refusals say what remains of the quota
+	began       time.Time
+
+	mu      sync.Mutex
+	used    int
+	spent   float64 // tokens that are missing from the bucket, at
+	at      time.Time
+	refused int
+}
+
+func (h *hiddenLimit) answer(context.Context) throttle.Result {
+	time.Sleep(h.rtt)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	if !h.at.IsZero() {
+		h.spent = max(h.spent-h.rate*now.Sub(h.at).Seconds(), 0)
+	}
+	h.at = now
+	r := pace.Report{Verdict: pace.Served}
+	if h.spent+1 > h.burst || h.used >= h.quota {
+		h.refused++
+		if r.Verdict = pace.Throttled; !h.told {
+			return throttle.Result{Report: r}
+		}
+	} else {
+		h.spent++
+		h.used++
+	}
+	r.Hints = pace.Hints{
+		Limit: pace.Some(int64(h.quota)), Window: pace.Some(h.window),
+		Remaining: pace.Some(int64(h.quota - h.used)), Reset: pace.Some(h.window - now.Sub(h.began)),
+	}
+	return throttle.Result{Report: r}
 }

@@ -194,7 +194,7 @@ func (a *Adaptive) saved() float64 {
 
 // divides reports whether this client shares a stated policy with others, and goes by refusals.
 func (a *Adaptive) divides() bool {
-	return a.on && !a.level.on && a.level.policy > 0 && !a.level.kept.holds
+	return a.on && !a.level.on && a.level.binding() > 0 && !a.level.kept.holds
 }
 
 // giveBack undoes the start of a request that was never sent. If another has started since, it
@@ -300,7 +300,7 @@ func (a *Adaptive) rate(s float64) float64 {
 	if a.level.on {
 		return a.level.rate(s, a.flying)
 	}
-	if c := a.level.policy; c > 0 {
+	if c := a.level.binding(); c > 0 {
 		switch {
 		case !a.level.kept.holds || a.refused > 0:
 			return min(a.rateByRefusals(s), c)

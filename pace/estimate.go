@@ -161,7 +161,7 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 		}
 		rate = max(a.unpacedRate, 0.5*served/max(s-a.rowAt, a.rtt/2, 0.05))
 	}
-	if c := a.level.policy; c > 0 {
+	if c := a.level.binding(); c > 0 {
 		if a.unpacedRate == 0 && a.accepted < sampleOf {
 			rate = max(rate, c/4)
 		}
@@ -178,7 +178,7 @@ func (a *Adaptive) measured(s, sent, served float64) float64 {
 // empty a full bucket or window, else rate. All clients that came at the same time were served
 // alike, so its part is what it was served, of the burst and what the policy has refilled since.
 func (a *Adaptive) partOfBurst(sent, served, rate float64) float64 {
-	c, k := a.level.policy, &a.level.kept
+	c, k := a.level.binding(), &a.level.kept
 	sent = max(sent, 0) // it may have left before this began, as where an answer names a scope
 	there := a.level.full + 1 + c*sent
 	if c == 0 || served < max(c*sent, there/mostSharers) || k.used(sent, k.length) >= nearly*k.quota {
@@ -230,7 +230,7 @@ func (a *Adaptive) fall(to float64) {
 // resume ends a row: the first request served after it was sent at sent.
 func (a *Adaptive) resume(sent float64) {
 	a.resumeRate = 0
-	if a.level.policy > 0 && a.evidence+a.first.served == 0 { // other clients took all of the burst
+	if a.level.binding() > 0 && a.evidence+a.first.served == 0 { // other clients took all of the burst
 		a.base = max(min(a.base, 1/sent), slowest)
 	}
 	if a.refused > 1 {
@@ -289,13 +289,13 @@ func (a *Adaptive) cut(s float64) {
 	a.rowAt, a.roundAt, a.resumedAt, a.last, a.accepted, a.failed, a.idle = s, s, s, s, 0, 0, 0
 	t := min(2*(s-a.born), a.settled())
 	young := span * min(1, math.Pow(a.base/(lowRate*a.weight()), shrinks))
-	if c := a.level.policy; c > 0 { // the rate is stated, so there is no hurry to find it, however low base is
+	if c := a.level.binding(); c > 0 { // the rate is stated, so there is no hurry to find it, however low base is
 		young = span * math.Pow(a.base/(policyPart*c*a.weight()), policyPower)
 	}
 	old := min(a.evidence/longSpanPart, longSpan*a.probe()/usualProbe*math.Pow(a.base/(usualRate*a.weight()), longSpanPower))
 	requests := min(max(a.evidence, 1), max(young, old))
 	a.period = min(longestT, max(t, requests/a.base, 4*a.rtt, shortestT))
-	if a.level.policy > 0 {
+	if a.level.binding() > 0 {
 		a.period = max(a.period, requests/a.base) // without the bound of two hours
 	}
 }

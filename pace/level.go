@@ -59,6 +59,7 @@ type level struct {
 	divided
 	longestRefusal float64 // longest row, or Retry-After, seconds
 	anyRefused     bool    // a request was refused
+	unstated       bool    // the last refusal was by another limit than the one that is stated
 	policy         float64 // stated quota over its window, requests a second; zero: none is stated
 	quota          float64 // as stated, requests; zero: not stated
 	length         float64 // stated window, seconds; zero: not stated
@@ -155,13 +156,16 @@ func (l *level) tell(a *Adaptive, s float64, o Outcome) {
 func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 	h := o.Hints
 	if !h.Remaining.OK && !l.on {
+		if o.Verdict == Throttled && a.refused == 0 {
+			l.unstated = l.ample(s, a.flying)
+		}
 		return false
 	}
 	if o.Verdict == Ignored || o.Verdict == Failed {
 		return true
 	}
 	if l.elsewhere(a, o) {
-		l.anyRefused = true
+		l.anyRefused, l.unstated = true, true
 		if l.on {
 			a.leaveLevel(s)
 		}
@@ -212,7 +216,7 @@ func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
 	l.reset(a.rtt, s, sent, rose, o)
 	switch {
 	case o.Verdict == Throttled:
-		l.r, l.anyRefused = 0, true
+		l.r, l.anyRefused, l.unstated = 0, true, false
 	case remaining.OK:
 		r := l.shown
 		if l.swing == 0 { // the first answer
@@ -266,7 +270,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 	}
 	a.refused, l.row = 0, 0
 	l.anyServed = o.Verdict == Served
-	l.on, a.restored = true, false
+	l.on, l.unstated, a.restored = true, false, false
 	l.theta = max(l.theta, l.floor())
 	l.weight, l.burst = a.weight(), a.Burst
 	l.swing = max(l.swing*min(1, rushTrips*a.rtt/swingMemory), min(l.swing, firstSwing))

@@ -118,11 +118,33 @@ func (a *Adaptive) divisible() bool {
 	return l.quota < forEach*max(l.peers, 1) || l.anyRefused && l.longestRefusal >= dryPart*l.length
 }
 
+const (
+	muchTimes = 3.0 // times h that must remain where another limit refuses
+	othersUse = 8.0 // times the rate of a policy that its other clients may use
+)
+
 // elsewhere reports whether an answer refused while much remained: another limit refused,
 // of which what remains says nothing.
 func (l *level) elsewhere(a *Adaptive, o Outcome) bool {
 	r := float64(o.Hints.Remaining.V)
-	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= 3*max(l.h, smallest)
+	return o.Verdict == Throttled && r >= charged(o.Request.Cost) && r/a.costs.unit() >= muchTimes*max(l.h, smallest)
+}
+
+// ample reports whether much remains at s, by an answer a moment ago: other clients cannot have used
+// it up since, even at several times the rate of the policy. So a refusal that does not say what
+// remains was by another limit, too.
+func (l *level) ample(s float64, flying int) bool {
+	return l.seenAt > 0 && l.shown-float64(flying)-muchTimes*max(l.h, smallest) > othersUse*l.policy*(s-l.seenAt)
+}
+
+// binding returns the stated policy in requests a second where it is what limits, else zero: while
+// the last refusal was by another limit, its mean rate must not hold back requests of which much
+// remains.
+func (l *level) binding() float64 {
+	if l.unstated {
+		return 0
+	}
+	return l.policy
 }
 
 // capacityTimes is how many times the quota must once have remained to show a larger bucket, where

@@ -121,7 +121,7 @@ func (a *Adaptive) Why(now time.Time) Why {
 
 // source returns where the rate is known from.
 func (a *Adaptive) source() Source {
-	switch policy := a.level.policy; {
+	switch policy := a.level.binding(); {
 	case a.level.on:
 		return SourceStated
 	case !a.on:
