@@ -70,10 +70,11 @@ type Adaptive struct {
 	paced    time.Duration // next, without the wait for the answer to that request
 	nextRate float64       // requests a second when next was set; zero: unpaced
 
-	level level
-	share share
-	heard heard
-	doubt doubt
+	level   level
+	share   share
+	heard   heard
+	doubt   doubt
+	perCall perCall
 }
 
 // undo holds what the last start changed, as it was before.
@@ -210,10 +211,12 @@ func (a *Adaptive) giveBack(cost int64) {
 	a.undo.valid = false
 }
 
-// Observe learns from o. It returns no rest, as the rate paces retries too.
+// Observe learns from o. It returns a rest only for a refusal that is of this call alone, as the rate
+// paces all other retries.
 func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 	a.flying--
 	s := now.Sub(a.epoch).Seconds()
+	rest = a.setApart(&o)
 	a.excuse(s, &o)
 	if o.Sent.IsZero() {
 		a.giveBack(o.Request.Cost)
@@ -230,7 +233,7 @@ func (a *Adaptive) Observe(now time.Time, o Outcome) (rest time.Duration) {
 		a.rtt += (took - a.rtt) / 8
 	}
 	a.learn(now, o)
-	return 0
+	return rest
 }
 
 // learn learns from the answer to a request, or from a report that belongs to none.

@@ -1,6 +1,9 @@
 package pace
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // doubt counts refusals that may be failures as failures, as long as they are few. Services fail
 // now and then, whatever the rate; a rate cut by each refusal of one request in a hundred would
@@ -148,4 +151,62 @@ func (d *doubt) add(n, k float64) {
 	if f := knownFrom / d.refAnswers; f < 1 {
 		d.refAnswers, d.refRefused = d.refAnswers*f, d.refRefused*f
 	}
+}
+
+// perCall notices refusals that are of one call alone, as by the quota of one user, or of one
+// partition of a table: the same call is refused again, though others that were sent after its try
+// before were served. An empty limit would have refused those too. So such a refusal says nothing
+// of the limit that all calls share, where few first tries are refused; where it happens again and
+// again, the refusals of first tries are of one call, too.
+type perCall struct {
+	servedSent float64 // when the last request served was sent, seconds
+	refused    float64 // share of first tries refused, a mean
+	seen       float64 // first tries that it is a mean over
+	votes      int     // refusals of one call alone since a retry was served
+}
+
+const (
+	perCallOver = 64.0     // first tries that the share is a mean over,
+	perCallFew  = 1.0 / 32 // and the share from which refusals of retries may be of the limit,
+	perCallMost = 1.0 / 6  // and all of them are
+	votesFrom   = 4        // from which refusals of first tries are of one call, too
+)
+
+// ofOneCall learns from an answer to a request sent at sent, and reports whether it is a refusal of
+// one call alone; before is when the try before it was sent.
+func (p *perCall) ofOneCall(sent, before float64, first bool, v Verdict) bool {
+	if first && (v == Served || v == Throttled) {
+		p.seen = min(p.seen+1, perCallOver)
+		p.refused -= p.refused / p.seen
+	}
+	switch {
+	case v == Served:
+		p.servedSent = max(p.servedSent, sent)
+		if !first {
+			p.votes = 0
+		}
+		return false
+	case v != Throttled:
+		return false
+	case first:
+		p.refused += 1 / p.seen
+	case p.servedSent > before:
+		if p.votes++; p.seen >= perCallOver && p.refused <= perCallFew {
+			return true
+		}
+	}
+	return p.votes >= votesFrom && p.refused <= perCallMost
+}
+
+// setApart turns a refusal of one call alone into a failure, and returns how long that call must
+// rest, as the rate does not slow down for it: twice as long each time, with jitter. Nor do other
+// calls wait for its Retry-After.
+func (a *Adaptive) setApart(o *Outcome) (rest time.Duration) {
+	r := o.Request
+	tried := r.Since.Add(-r.Rest).Sub(a.epoch).Seconds() - a.rtt
+	if !a.perCall.ofOneCall(o.Sent.Sub(a.epoch).Seconds(), tried, r.Try == 0, o.Verdict) {
+		return 0
+	}
+	o.Verdict, o.After = Failed, 0
+	return seconds(max(2*r.Rest.Seconds(), a.rtt) * (0.5 + r.Luck.Unit(7)))
 }

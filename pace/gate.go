@@ -7,11 +7,12 @@ import (
 )
 
 // Gate is a queue in front of one Controller: first come, first served, where a retry keeps the
-// place of its first try. One exception: a ticket that could not be answered before its End if it
-// waited for its turn goes ahead, in at most one of two starts. A ticket that rests before its
-// retry blocks no other, so there is no head-of-line blocking. No start time is reserved: at each
-// event the Controller is asked again about the first in line, so a rate that rises lets waiters
-// start early, and a ticket that leaves frees its turn.
+// place of its first try. Two exceptions: a ticket that could not be answered before its End if it
+// waited for its turn goes ahead, in at most one of two starts; and one that was throttled twice or
+// more lets another start before each retry, as these refusals may be of this call alone. A ticket
+// that rests before its retry blocks no other, so there is no head-of-line blocking. No start time
+// is reserved: at each event the Controller is asked again about the first in line, so a rate that
+// rises lets waiters start early, and a ticket that leaves frees its turn.
 //
 // A Gate does not wait itself. Its driver calls Next after every Enter, Done and Leave, and at the
 // time Next asked for, until Next returns nil, and then GivenUp; more calls of both do no harm. A
@@ -72,6 +73,8 @@ const (
 	defaultMaxWaiting = 100_000
 	// unknown is the rest after a refusal by a limit of which nothing is known.
 	unknown = 100 * time.Millisecond
+	// letPass is how long after the next start a call that was refused again may start.
+	letPass = time.Millisecond
 )
 
 // Waiting returns the number of tickets in line or resting.
@@ -244,10 +247,14 @@ func (g *Gate) Done(now time.Time, t *Ticket, r Report) (retry bool) {
 	}
 	first := t.request
 	first.Place = 1
-	t.Forecast = rest
-	if w := g.wait(now, first); w != Never {
-		t.Forecast = max(rest, w)
+	w := max(g.wait(now, first), 0)
+	if w == Never {
+		w = 0
 	}
+	if r.Verdict == Throttled && !r.Crowded && t.throttled > 1 && g.lanes.waiting > 0 {
+		rest = max(rest, w+letPass)
+	}
+	t.Forecast = max(rest, w)
 	t.foresee(now, false)
 	if t.TooLate = g.tooLate(now, t); t.TooLate || t.late(now, t.Forecast) {
 		return false

@@ -15,8 +15,8 @@ import (
 func TestAloneWithAPolicy(t *testing.T) {
 	for _, kind := range []struct {
 		limit.Kind
-		refused int64   // at most
-		done    float64 // in windows, at most
+		refused float64 // at most, a median
+		done    float64 // in windows, at most, a median
 	}{
 		{limit.FixedWindow, 2, 6.3},
 		{limit.FirstHitWindow, 2, 6.3},
@@ -40,21 +40,29 @@ func TestAloneWithAPolicy(t *testing.T) {
 				if kind.Kind == limit.CalendarWindow && c.period < time.Minute {
 					continue // there is none
 				}
-				r := play(t, Scenario{
+				s := Scenario{
 					Name: "alone", Duration: 24 * time.Hour,
 					Server:  Server{Limit: limit.Limit{Kind: kind.Kind, Count: c.count, Period: c.period}, Hints: told},
 					Network: Network{Latency: 50 * time.Millisecond, Spread: 0.2},
 					Clients: []Group{{Processes: 1, Workers: c.workers, Work: 6 * c.count}},
-				}, "adaptive-informed", 1)
+				}
+				var windows, refusals []float64
+				for seed := range uint64(5) {
+					r := play(t, s, "adaptive-informed", seed+1)
+					if !r.Finish.OK {
+						t.Fatalf("%v of %d in %v, told %+v: not done in a day", kind.Kind, c.count, c.period, told)
+					}
+					windows, refusals = append(windows, r.Finish.V/c.period.Seconds()), append(refusals, float64(r.Throttled))
+				}
+				done, refused := median(windows), median(refusals)
 				most := kind.done
 				if told.Remaining {
 					most += 1.4
 				}
-				done := r.Finish.V / c.period.Seconds()
-				t.Logf("%v of %d in %v, told %+v: %d refused, done in %.2f windows", kind.Kind, c.count, c.period, told, r.Throttled, done)
-				if r.Throttled > kind.refused || !r.Finish.OK || done > most {
-					t.Errorf("%v of %d in %v, told %+v: %d refused, done in %.2f windows; want at most %d, and in %.2f", kind.Kind, c.count, c.period,
-						told, r.Throttled, done, kind.refused, most)
+				t.Logf("%v of %d in %v, told %+v: %v refused, done in %.2f windows", kind.Kind, c.count, c.period, told, refused, done)
+				if refused > kind.refused || done > most {
+					t.Errorf("%v of %d in %v, told %+v: %v refused, done in %.2f windows; want at most %v, and in %.2f", kind.Kind, c.count, c.period,
+						told, refused, done, kind.refused, most)
 				}
 			}
 		}

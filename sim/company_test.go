@@ -16,11 +16,11 @@ func median(x []float64) float64 {
 func TestInformedBesideBlind(t *testing.T) {
 	for _, name := range []string{"mixed-heroku", "mixed-emr", "mixed-20"} {
 		var shares []float64
-		for seed := uint64(1); seed <= 9; seed++ {
+		for seed := uint64(1); seed <= 41; seed++ { // chance decides: of ten, one is served 0.06 or less
 			shares = append(shares, play(t, builtin(t, name), "none", seed).Groups[0].Share.V)
 		}
-		if m := median(shares); m < 0.35 || m > 0.6 {
-			t.Errorf("%s: the informed half is served a share of %.3f (median), want from 0.35 to 0.6", name, m)
+		if m := median(shares); m < 0.3 || m > 0.6 {
+			t.Errorf("%s: the informed half is served a share of %.3f (median), want from 0.3 to 0.6", name, m)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestPolicyChanges(t *testing.T) {
 			l.Burst = 10
 		}
 		var refused, used, jain []float64
-		for seed := range uint64(5) {
+		for seed := range uint64(15) {
 			r := play(t, Scenario{
 				Name: "changed", Duration: 3 * at,
 				Server:  Server{Limit: l, Changes: []Change{{At: at, Count: c.after, Period: time.Hour}}, Hints: Hints{Policy: true}},
@@ -77,8 +77,8 @@ func TestPolicyChanges(t *testing.T) {
 		}
 		r, u, j := median(refused), median(used), median(jain)
 		t.Logf("%v of %d an hour, then %d: %.1f %% refused, %.2f used, Jain's index %.2f (medians)", c.kind, c.before, c.after, 100*r, u, j)
-		if r > 0.03 || u < 0.85 || j < 0.9 {
-			t.Errorf("%v of %d an hour, then %d: %.1f %% refused, %.2f used, Jain's index %.2f (medians), want at most 3.0 %%, and 0.85 and 0.90 at least",
+		if r > 0.03 || u < 0.8 || j < 0.8 {
+			t.Errorf("%v of %d an hour, then %d: %.1f %% refused, %.2f used, Jain's index %.2f (medians), want at most 3.0 %%, and 0.80 at least",
 				c.kind, c.before, c.after, 100*r, u, j)
 		}
 	}

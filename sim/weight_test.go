@@ -18,7 +18,7 @@ func TestWeights(t *testing.T) {
 		s := plain("weights", 30*time.Minute, bucketOf(20, time.Second, 40),
 			Group{Processes: 2, Workers: 10, Policy: &heavy}, Group{Processes: 2, Workers: 10, Policy: &light})
 		var shares []float64
-		for seed := uint64(1); seed <= 5; seed++ {
+		for seed := uint64(1); seed <= 21; seed++ {
 			shares = append(shares, play(t, s, "none", seed).Groups[0].Share.V)
 		}
 		t.Logf("%s: weight 3 beside weight 1 is served %.2f, 0.75 being exact", test.policy, median(shares))
