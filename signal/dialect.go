@@ -53,8 +53,9 @@ type spec struct {
 type limits struct {
 	// Name is that of the policy; NameFrom a field that holds it.
 	Name, NameFrom string
-	// Unit is what is counted. If empty, requests.
-	Unit string
+	// Unit is what is counted. If empty, requests. Zero is what is counted where the
+	// limit is stated as 0, if that is something else; its reset is not read.
+	Unit, Zero string
 	// Limit, Remaining, Used, Reset and Cost are where the numbers are.
 	Limit, Remaining, Used, Reset, Cost string
 	// Is is the form of the reset: one of forms.

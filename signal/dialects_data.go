@@ -298,6 +298,11 @@ var dialects = []*Dialect{
 		{Statuses: []int{529}, From: []string{"body code"}, Is: []string{"service_overload"}, Scope: "shared"},
 		{From: []string{"body code"}},
 	}}},
+	{spec: spec{Name: "okta", Hosts: []string{"*.okta.com", "*.oktapreview.com", "*.okta-emea.com"}, Limits: []limits{
+		{Zero: "concurrent-requests", Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset", Is: "epoch", Scope: "route"},
+	}, Rules: []rule{
+		{Statuses: []int{429}, From: []string{"X-Rate-Limit-Limit"}, Is: []string{"0"}, Concurrency: true, Scope: "global", As: "nothing"},
+	}}},
 	{spec: spec{Name: "openai", Hosts: []string{"api.openai.com", "*.openai.azure.com", "api.groq.com"}, Bodies: []int{429, 503}, Limits: []limits{
 		{Name: "requests", Unit: "requests", Limit: "X-Ratelimit-Limit-Requests", Remaining: "X-Ratelimit-Remaining-Requests", Reset: "X-Ratelimit-Reset-Requests", Is: "duration"},
 		{Name: "tokens", Unit: "tokens", Limit: "X-Ratelimit-Limit-Tokens", Remaining: "X-Ratelimit-Remaining-Tokens", Reset: "X-Ratelimit-Reset-Tokens", Is: "duration"},

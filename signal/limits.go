@@ -42,6 +42,9 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 		}
 	}
 	r.complete(&p, l)
+	if l.Zero != "" && p.Limit.OK && p.Limit.V == 0 {
+		p = Policy{Name: p.Name, Unit: l.Zero, Remaining: p.Remaining}
+	}
 	if l.Max > 0 && !p.Limit.OK {
 		p.Limit = pace.Some(l.Max)
 		if r.notes != nil {
