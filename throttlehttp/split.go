@@ -173,7 +173,7 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 		counted = counted || r.Policies[i].CountsRequests() && usedUp(r.Policies[i])
 	}
 	for i, p := range r.Policies {
-		if p.CountsRequests() {
+		if p.CountsRequests() || p.Unit == inFlight {
 			continue
 		}
 		n, known := c.needOf(p)
@@ -205,6 +205,10 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 	}
 	return own, scopes
 }
+
+// inFlight is the unit of a concurrency limit. Its refusals are Crowded: they bound the
+// requests in flight, and no rate of a scope.
+const inFlight = "concurrent-requests"
 
 func usedUp(p signal.Policy) bool { return p.Remaining.OK && p.Remaining.V <= 0 }
 

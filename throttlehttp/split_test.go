@@ -283,16 +283,28 @@ func TestNeedsOfRequestsArePaced(t *testing.T) {
 
 // A refusal for too many at once makes it fewer at once, and not slower.
 func TestConcurrencyRefusalsDoNotSlowDown(t *testing.T) {
+	for host, refusal := range map[string]func() *http.Response{
+		"api.stripe.com": func() *http.Response { return fixture(t, "stripe-global-concurrency") },
+		"dev.okta.com":   func() *http.Response { return fixture(t, "okta-concurrent") },
+		"a.example": func() *http.Response {
+			return answer(429, "", "RateLimit-Policy", `"c";q=5;qu="concurrent-requests"`, "RateLimit", `"c";r=0`)
+		},
+	} {
+		t.Run(host, func(t *testing.T) { crowds(t, host, refusal) })
+	}
+}
+
+// crowds calls a server that serves five requests at once for a minute, by thirty callers.
+func crowds(t *testing.T, host string, refusal func() *http.Response) {
 	bubble.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		inside, served, refused := 0, 0, 0
-		stripe := func() *http.Response { return fixture(t, "stripe-global-concurrency") }
 		w := &wire{reply: func(int, *http.Request) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if inside >= 5 {
 				refused++
-				return stripe(), nil
+				return refusal(), nil
 			}
 			inside++
 			mu.Unlock()
@@ -309,7 +321,7 @@ func TestConcurrencyRefusalsDoNotSlowDown(t *testing.T) {
 		for range 30 {
 			all.Go(func() {
 				for ctx.Err() == nil {
-					if _, err := tr.RoundTrip(to(t, "GET", "https://api.stripe.com/v1/charges").WithContext(ctx)); err != nil {
+					if _, err := tr.RoundTrip(to(t, "GET", "https://"+host+"/v1/charges").WithContext(ctx)); err != nil {
 						return
 					}
 				}
@@ -319,8 +331,14 @@ func TestConcurrencyRefusalsDoNotSlowDown(t *testing.T) {
 		if served < 2850 || refused > 60 {
 			t.Errorf("of 50 a second that are possible in a minute: served %d, refused %d; want nearly 3000, and few", served, refused)
 		}
-		if got := tr.enter("api.stripe.com").Throttle().Learnt(); got != (pace.Learnt{}) {
+		th := tr.enter(host).Throttle()
+		if got := th.Learnt(); got != (pace.Learnt{}) {
 			t.Errorf("it was slowed down: %+v", got)
+		}
+		for _, s := range th.Status().Scopes {
+			if s.Why.Rate > 0 {
+				t.Errorf("its scope was slowed down: %+v", s)
+			}
 		}
 	})
 }
