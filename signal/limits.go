@@ -52,17 +52,18 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 		}
 	}
 	if !r.knows(p) {
-		r.name(l, p)
-		r.add(p, by)
+		r.take(l, p, by)
 	}
 	return true
 }
 
-// name notes what the limit is about: of several, the first that is used up,
-// else the first. Of a limit of each route a name of the preset's own says nothing, as
-// it is the same for all routes.
-func (r *reader) name(l *limits, p Policy) {
-	if l.Scope == "" || r.limitScope != ScopeUnknown && (!p.isEmpty() || r.none) {
+// take adds a policy, and notes what the limit is about: of several, the first that is used up,
+// else the one that binds, whose numbers are those of the Signal. Of a limit of each route a
+// name of the preset's own says nothing, as it is the same for all routes.
+func (r *reader) take(l *limits, p Policy, by string) {
+	before := r.none
+	binds := r.add(p, by)
+	if l.Scope == "" || before || r.limitScope != ScopeUnknown && !binds && !p.isEmpty() {
 		return
 	}
 	r.limitScope, r.limitName = scopeNamed(l.Scope), p.Name

@@ -41,8 +41,7 @@ func (r *reader) readLists(first Policy, l *limits) (found bool) {
 			p.Remaining = pace.Some(max(p.Limit.V-count(used[i].value).V, 0))
 		}
 		r.complete(&p, l)
-		r.name(l, p)
-		r.add(p, by)
+		r.take(l, p, by)
 		if r.notes != nil {
 			r.notePolicy(p, by)
 		}

@@ -41,8 +41,7 @@ func (r *reader) shaped(l *limits, p Policy) {
 	if l.Window > 0 {
 		p.Window = pace.Some(time.Duration(l.Window) * time.Second)
 	}
-	r.name(l, p)
-	r.add(p, l.From)
+	r.take(l, p, l.From)
 	if r.notes != nil {
 		r.notePolicy(p, l.From)
 	}

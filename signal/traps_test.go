@@ -352,3 +352,26 @@ func TestUnsureOfAPlain503(t *testing.T) {
 // nginxPage is what limit_req answers by default, as nginx 1.26 does.
 const nginxPage = "<html>\r\n<head><title>503 Service Temporarily Unavailable</title></head>\r\n<body>\r\n" +
 	"<center><h1>503 Service Temporarily Unavailable</h1></center>\r\n<hr><center>nginx/1.26.3</center>\r\n</body>\r\n</html>\r\n"
+
+// Where one answer tells of several limits, its scope is that of the limit whose numbers the
+// Signal holds: another limit's numbers would pace the wrong requests.
+func TestScopeIsOfTheLimitThatBinds(t *testing.T) {
+	const hubspot = "X-Hubspot-Ratelimit-Daily: 250000\nX-Hubspot-Ratelimit-Max: 100\nX-Hubspot-Ratelimit-Interval-Milliseconds: 10000\n"
+	for _, c := range []struct {
+		host, fields string
+		want         Scope
+		left         int64
+	}{
+		{"api.hubapi.com", hubspot + "X-Hubspot-Ratelimit-Daily-Remaining: 9000\nX-Hubspot-Ratelimit-Remaining: 90", ScopeUser, 90},
+		{"api.hubapi.com", hubspot + "X-Hubspot-Ratelimit-Daily-Remaining: 80\nX-Hubspot-Ratelimit-Remaining: 90", ScopeGlobal, 80},
+		{"a.zendesk.com", "Ratelimit-Limit: 700\nRatelimit-Remaining: 50\nZendesk-Ratelimit-Tickets-Index: total=100; remaining=90; resets=3", ScopeUser, 50},
+		{"a.zendesk.com", "Ratelimit-Limit: 700\nRatelimit-Remaining: 500\nZendesk-Ratelimit-Tickets-Index: total=100; remaining=90; resets=3", ScopeRoute, 90},
+		{"api.x.com", "X-Rate-Limit-Limit: 900\nX-Rate-Limit-Remaining: 800\nX-User-Limit-24hour-Limit: 100\nX-User-Limit-24hour-Remaining: 7", ScopeUser, 7},
+		{"euw1.api.riotgames.com", "X-App-Rate-Limit: 100:120\nX-App-Rate-Limit-Count: 1:120\nX-Method-Rate-Limit: 30:10\nX-Method-Rate-Limit-Count: 5:10", ScopeRoute, 25},
+	} {
+		r := heard(t, c.host, 200, c.fields, "")
+		if r.Scope != c.want || r.Remaining.V != c.left {
+			t.Errorf("%s, %s: %d remain of the limit of a %v; want %d of the %v", c.host, c.fields, r.Remaining.V, r.Scope, c.left, c.want)
+		}
+	}
+}

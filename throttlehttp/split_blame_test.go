@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -261,6 +262,49 @@ func TestLimitOfPathsThatAreCalledOnce(t *testing.T) {
 				t.Errorf("call %d took %v", i, took)
 			}
 			time.Sleep(time.Second)
+		}
+	})
+}
+
+// HubSpot tells of the limit of a day first, and of that of ten seconds, which refuses: the latter
+// paces once, by what remains of it, and not a second time by its refusals alone.
+func TestLimitThatRefusesIsTheOneThatIsTold(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var (
+			mu     sync.Mutex
+			window = -1
+			left   int
+			began  = time.Now()
+		)
+		tr := &Transport{Base: &wire{reply: func(int, *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			defer time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if n := int((time.Since(began) + 7*time.Second) / (10 * time.Second)); n != window {
+				window, left = n, 100
+			}
+			told := []string{"X-HubSpot-RateLimit-Daily", "250000", "X-HubSpot-RateLimit-Daily-Remaining", "240000",
+				"X-HubSpot-RateLimit-Max", "100", "X-HubSpot-RateLimit-Interval-Milliseconds", "10000"}
+			if left == 0 {
+				return answer(429, `{"policyName":"TEN_SECONDLY_ROLLING"}`, append(told, "X-HubSpot-RateLimit-Remaining", "0")...), nil
+			}
+			left--
+			return answer(200, "", append(told, "X-HubSpot-RateLimit-Remaining", fmt.Sprint(left))...), nil
+		}}}
+		var all sync.WaitGroup
+		for range 600 {
+			all.Go(func() {
+				req := to(t, "GET", "https://api.hubapi.com/crm/v3/objects/contacts")
+				req.Header.Set("Authorization", "Bearer a")
+				if a, err := tr.RoundTrip(req); err != nil || a.StatusCode != 200 {
+					t.Errorf("%v, %v; want 200", a, err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 150*time.Second {
+			t.Errorf("600 calls on 100 in ten seconds took %v; want 150 s at most", took)
 		}
 	})
 }
