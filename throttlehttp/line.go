@@ -7,34 +7,42 @@ import (
 	"time"
 
 	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/pace"
 )
 
-// errOutdated is of a call that was not sent, as the server refuses a scope that was
-// not known when it entered its line.
-var errOutdated = errors.New("throttlehttp: a scope that refuses was learnt while the request waited")
+// errOutdated is of a call that was not sent, as it is subject to a scope that was not
+// known when it entered its line.
+var errOutdated = errors.New("throttlehttp: a scope was learnt while the request waited")
 
-// do makes the call at t. Answers to other requests may name scopes while it is in
-// line: if one of them refused, it goes in line once more, for these too, before it
-// is sent. So a refusal also stops the requests that wait already. Its turn is lost,
-// as it would have been to a refusal. Not twice, as a server may name another scope
-// in each answer.
+// do makes the call at t. Answers to other requests may name scopes while it is in line: if
+// one of them refused, it goes in line once more, for these too, before it is sent. So a
+// refusal also stops the requests that wait already. Its turn is lost, as it would have been
+// to a refusal. Where t has no pace of its own there is no turn to lose, and any scope sends it
+// back once: of a crowd that starts together all would be sent before what remains counts. Not
+// a third time, as a server may name another scope in each answer.
 func (c *call) do(t *throttle.Throttle, asked []throttle.Need) error {
 	began := time.Now()
-	err := t.DoResult(c.options(c.req.Context(), asked), func(ctx context.Context) throttle.Result {
-		if c.tries == 0 && c.outdated() {
-			return throttle.Result{Err: errOutdated}
+	ctx := c.options(c.req.Context(), asked)
+	for again := 0; ; again++ {
+		err := t.DoResult(ctx, func(ctx context.Context) throttle.Result {
+			if c.tries == 0 && again < mostAgain && c.outdated(t, again == 0) {
+				return throttle.Result{Report: pace.Report{Verdict: pace.Ignored}, Err: errOutdated}
+			}
+			return c.try(ctx)
+		})
+		if err != errOutdated {
+			return err
 		}
-		return c.try(ctx)
-	})
-	if err != errOutdated {
-		return err
+		ctx = c.options(waited(c.req.Context(), t, time.Since(began)), asked)
 	}
-	return t.DoResult(c.options(waited(c.req.Context(), t, time.Since(began)), asked), c.try)
 }
 
-// outdated reports whether the server refuses a scope of c that was learnt since it
-// entered its line.
-func (c *call) outdated() bool {
+// mostAgain is how often a call goes back in line at most.
+const mostAgain = 2
+
+// outdated reports whether a scope was learnt since c entered its line that the server
+// refuses, or that is the only one to pace c, if any will do.
+func (c *call) outdated(t *throttle.Throttle, any bool) bool {
 	known := c.needs
 	c.learnt()
 	now := time.Now()
@@ -42,6 +50,9 @@ func (c *call) outdated() bool {
 		if c.splits.refuses(now, n.Scope) {
 			return true
 		}
+	}
+	if len(c.needs) > len(known) && any && t.Status().Why.Rate == 0 {
+		return true
 	}
 	c.needs = known
 	return false

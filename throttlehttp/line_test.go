@@ -51,6 +51,48 @@ func TestScopesStopRequestsInLine(t *testing.T) {
 	})
 }
 
+// A crowd that starts together is paced by what the first answer says remains of a scope, which
+// no request was known to be subject to when they entered their line.
+func TestCrowdIsPacedByTheScopeOfTheFirstAnswer(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var (
+			mu            sync.Mutex
+			window        = -1
+			left, refused int
+			began         = time.Now()
+		)
+		base := &wire{reply: func(int, *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			n := int(time.Since(began) / time.Minute)
+			if n != window {
+				window, left = n, 30
+			}
+			told := []string{"X-RateLimit-Resource", "search", "X-RateLimit-Limit", "30", "X-RateLimit-Reset", fmt.Sprint(began.Add(time.Duration(n+1) * time.Minute).Unix())}
+			if left == 0 {
+				refused++
+				return answer(403, `{"message":"API rate limit exceeded"}`, append(told, "X-RateLimit-Remaining", "0")...), nil
+			}
+			left--
+			return answer(200, "fine", append(told, "X-RateLimit-Remaining", fmt.Sprint(left))...), nil
+		}}
+		tr := &Transport{Base: base}
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if a, err := tr.RoundTrip(to(t, "GET", "https://api.github.com/search/code")); err != nil || a.StatusCode != 200 {
+					t.Errorf("%v, %v; want 200", a, err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 200*time.Second || refused > 3 {
+			t.Errorf("100 requests at once on 30 a minute took %v, and %d were refused; want 200 s and 3 at most", took, refused)
+		}
+	})
+}
+
 // A scope that is named without a refusal costs the requests in line no turn.
 func TestScopesNamedInPassingCostNoTurn(t *testing.T) {
 	for _, url := range []string{"https://api.github.com/user", "https://discord.com/api/users"} {
