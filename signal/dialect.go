@@ -32,8 +32,10 @@ type spec struct {
 	// Bodies are the statuses whose body says something. 4 and 5 stand for
 	// all from 400 and from 500.
 	Bodies []int
-	// Drafts says to read the RateLimit and RateLimit-Policy fields.
+	// Drafts says to read the RateLimit and RateLimit-Policy fields; Scope is what they are
+	// about.
 	Drafts bool
+	Scope  string
 	// First says that the first of the drafts and Limits that says something
 	// is all that is read.
 	First  bool

@@ -67,7 +67,7 @@ var dialects = []*Dialect{
 		{Name: "tokens-minute", Unit: "tokens", Limit: "X-Ratelimit-Limit-Tokens-Minute", Remaining: "X-Ratelimit-Remaining-Tokens-Minute", Reset: "X-Ratelimit-Reset-Tokens-Minute", Is: "seconds", Window: 60},
 		{Name: "tokens-day", Unit: "tokens", Limit: "X-Ratelimit-Limit-Tokens-Day", Remaining: "X-Ratelimit-Remaining-Tokens-Day", Reset: "X-Ratelimit-Reset-Tokens-Day", Is: "seconds", Window: 86400},
 	}}},
-	{spec: spec{Name: "cloudflare", Hosts: []string{"api.cloudflare.com"}, Drafts: true, Rules: []rule{
+	{spec: spec{Name: "cloudflare", Hosts: []string{"api.cloudflare.com"}, Drafts: true, Scope: "user", Rules: []rule{
 		{Statuses: []int{429}, From: []string{"Retry-After"}, Scope: "user", As: "nothing"},
 	}}},
 	{spec: spec{Name: "contentful", Hosts: []string{"*.contentful.com"}, Limits: []limits{

@@ -200,7 +200,11 @@ func (r *reader) readLimits() {
 	var policies []member
 	if r.d.spec.Drafts {
 		policies = r.readPolicies()
-		if r.readDrafts(policies) && r.d.spec.First {
+		found := r.readDrafts(policies)
+		if found {
+			r.limitScope = scopeNamed(r.d.spec.Scope)
+		}
+		if found && r.d.spec.First {
 			return
 		}
 	}
