@@ -23,9 +23,9 @@ var errOutdated = errors.New("throttlehttp: a scope was learnt while the request
 func (c *call) do(t *throttle.Throttle, asked []throttle.Need) error {
 	began := time.Now()
 	ctx := c.options(c.req.Context(), asked)
-	for again := 0; ; again++ {
+	for times := 0; ; times++ {
 		err := t.DoResult(ctx, func(ctx context.Context) throttle.Result {
-			if c.tries == 0 && again < mostAgain && c.outdated(t, again == 0) {
+			if c.tries == 0 && times < mostAgain && c.outdated(t, times == 0) {
 				return throttle.Result{Report: pace.Report{Verdict: pace.Ignored}, Err: errOutdated}
 			}
 			return c.try(ctx)
@@ -33,7 +33,9 @@ func (c *call) do(t *throttle.Throttle, asked []throttle.Need) error {
 		if err != errOutdated {
 			return err
 		}
-		ctx = c.options(waited(c.req.Context(), t, time.Since(began)), asked)
+		again, stop := waited(c.req.Context(), t, time.Since(began))
+		defer stop()
+		ctx = c.options(again, asked)
 	}
 }
 
@@ -58,14 +60,32 @@ func (c *call) outdated(t *throttle.Throttle, any bool) bool {
 	return false
 }
 
-// waited returns ctx with a MaxWait that is shorter by what a call has waited at t
-// already.
-func waited(ctx context.Context, t *throttle.Throttle, already time.Duration) context.Context {
+// waited returns ctx for a call that has waited at t already: its MaxWait ends the wait when
+// it is over, and no sooner. A retry, which it would have been after a refusal, is not given
+// up because of what the line of a scope makes it wait, and the forecast of a scope that has
+// just been named says little.
+func waited(ctx context.Context, t *throttle.Throttle, already time.Duration) (_ context.Context, stop func()) {
 	opts := throttle.OptionsOf(ctx)
 	most := cmp.Or(opts.MaxWait, t.MaxWait, time.Hour) // the last as in a Throttle
 	if most < 0 {
-		return ctx
+		return ctx, func() {}
 	}
-	opts.MaxWait = max(most-already, 1)
-	return throttle.WithOptions(ctx, opts)
+	opts.MaxWait = -1
+	ctx, cancel := context.WithCancelCause(throttle.WithOptions(ctx, opts))
+	timer := time.AfterFunc(most-already, func() { cancel(context.DeadlineExceeded) })
+	return patient{ctx}, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// patient is the context of a wait that ends by itself, as a deadline would end it that
+// nothing foresees.
+type patient struct{ context.Context }
+
+func (p patient) Err() error {
+	if err := p.Context.Err(); err == nil || context.Cause(p.Context) != context.DeadlineExceeded {
+		return err
+	}
+	return context.DeadlineExceeded
 }

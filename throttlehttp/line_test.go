@@ -1,6 +1,7 @@
 package throttlehttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -124,6 +125,38 @@ func TestScopesNamedInPassingCostNoTurn(t *testing.T) {
 	}
 }
 
+// A scope that a refusal names is paced slowly at first. The requests in line are not given up
+// for that: they would wait for more than an hour at that pace, which is soon left behind.
+func TestRequestsInLineOutlastTheFirstPaceOfAScope(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var n atomic.Int64
+		base := &wire{reply: func(int, *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Millisecond)
+			if i := n.Add(1); i > 150 && i <= 200 {
+				return answer(403, `{"message":"You have exceeded a secondary rate limit."}`, "Retry-After", "60"), nil
+			}
+			return answer(200, "fine", "X-RateLimit-Resource", "core"), nil
+		}}
+		tr := &Transport{Base: base}
+		var all sync.WaitGroup
+		var failed atomic.Int64
+		for range 5000 {
+			all.Go(func() {
+				req := to(t, "GET", "https://api.github.com/user")
+				req.Header.Set("Authorization", "Bearer a")
+				if _, err := tr.RoundTrip(req); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		began := time.Now()
+		all.Wait()
+		if took := time.Since(began); failed.Load() > 0 || took > 10*time.Minute {
+			t.Errorf("%d of 5000 requests were given up, and the rest took %v; want none, and 10 minutes", failed.Load(), took)
+		}
+	})
+}
+
 // A request that goes in line once more for a scope that refuses does so within its MaxWait,
 // and once, though the server names another scope in each answer.
 func TestScopesThatChangeWhileInLine(t *testing.T) {
@@ -155,6 +188,8 @@ func TestScopesThatChangeWhileInLine(t *testing.T) {
 					served.Add(1)
 				case !errors.As(err, &e) || e.MayHaveRun || e.Tries > 1:
 					t.Errorf("%v, want an Error of a request that was not sent", err)
+				case !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
+					t.Errorf("%v, want one of a deadline", err)
 				case waited > 5*time.Second:
 					t.Errorf("it waited for %v, beyond MaxWait: %v", waited, err)
 				}
