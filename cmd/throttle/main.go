@@ -64,12 +64,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	secondKills(ctx, stop)
 	infile.Until = ctx
-	log.SetOutput(&operate.Overheard{To: os.Stderr})
+	said := &operate.LogWriter{To: os.Stderr}
+	log.SetOutput(&operate.Overheard{To: said})
 	err := run(ctx, os.Args[1:], input{os.Stdin}, os.Stdout, os.Stderr)
 	if ctx.Err() != nil && errors.As(err, new(usage.Error)) {
 		err = exit.Failure(err.Error()) // input that was interrupted is not wrong
 	}
-	os.Exit(exit.Code(err, os.Stderr))
+	code := exit.Code(err, said)
+	said.Flush()
+	os.Exit(code)
 }
 
 // oneSignal is the time in which signals count as one: timeout(1) sends its own to the

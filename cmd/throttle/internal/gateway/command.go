@@ -108,7 +108,9 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 	}
 	operate.OutliveReaders()
 	signals := operate.Catch()
-	o.Log = slog.New(slog.NewTextHandler(stderr, nil))
+	log, flush := operate.Log(stderr, func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) })
+	defer flush()
+	o.Log = log
 	live, what, err := o.live(ctx, o.Log)
 	if err != nil {
 		return err
@@ -133,7 +135,7 @@ func Run(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writ
 		scheme = "https"
 	}
 	status := fmt.Sprintf("%s://%s to %s; %s, in %s", scheme, sockets[0].Addr(), strings.Join(o.route.To, ", "), what, s.Name)
-	fmt.Fprintf(stderr, "throttle gateway: %s\n", status)
+	fmt.Fprintf(&operate.LogWriter{To: stderr}, "throttle gateway: %s\n", status)
 	running, stop := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	ended.Go(func() { (&operate.Process{Reload: o.reload, Log: o.Log}).Run(running, signals, status) })

@@ -50,6 +50,7 @@ Examples:
 type program struct {
 	names []string
 	log   *slog.Logger
+	flush func() // of log
 	// journal keeps what is logged about the rules and the store.
 	journal admin.Journal
 	level   *slog.LevelVar
@@ -86,7 +87,8 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return usage.Error("serve: no file; write 'throttle serve FILE'")
 	}
 	operate.OutliveReaders()
-	p := &program{names: names, signals: operate.Catch(), counter: new(admit.Counter)}
+	p := &program{names: names, signals: operate.Catch(), counter: new(admit.Counter), flush: func() {}}
+	defer func() { p.flush() }()
 	switch err := p.open(ctx, stdin, stderr); {
 	case errors.Is(err, errToldToEnd):
 		p.log.Info("ended before it served")
@@ -111,7 +113,7 @@ func (p *program) open(ctx context.Context, stdin io.Reader, stderr io.Writer) (
 		return err
 	}
 	p.level = new(slog.LevelVar)
-	p.log = logger(p.began, p.level, stderr)
+	p.log, p.flush = logger(p.began, p.level, stderr)
 	if p.sockets, err = operate.Inherit(); err != nil {
 		return err
 	}
@@ -256,14 +258,16 @@ func addresses(all []net.Listener) (list []string) {
 	return list
 }
 
-// logger returns the logger of a file.
-func logger(f *config.File, level *slog.LevelVar, w io.Writer) *slog.Logger {
+// logger returns the logger of a file, and what is to be called at the end.
+func logger(f *config.File, level *slog.LevelVar, w io.Writer) (log *slog.Logger, flush func()) {
 	setLevel(f, level)
 	o := &slog.HandlerOptions{Level: level}
-	if f.Log != nil && f.Log.Format == "text" {
-		return slog.New(slog.NewTextHandler(w, o))
-	}
-	return slog.New(slog.NewJSONHandler(w, o))
+	return operate.Log(w, func(w io.Writer) slog.Handler {
+		if f.Log != nil && f.Log.Format == "text" {
+			return slog.NewTextHandler(w, o)
+		}
+		return slog.NewJSONHandler(w, o)
+	})
 }
 
 func setLevel(f *config.File, level *slog.LevelVar) {
