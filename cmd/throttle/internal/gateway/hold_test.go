@@ -310,6 +310,23 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// TestSwapRemembers: a route that replaces another begins with the addresses that are known
+// of its upstreams: the name server may be away.
+func TestSwapRemembers(t *testing.T) {
+	to := strings.Replace(service(t, func(http.ResponseWriter, *http.Request) {}), "127.0.0.1", "localhost", 1)
+	e := serve(t, Config{Routes: []Route{{To: []string{to}}}})
+	if status, _ := do(t, e.request("GET", "/", nil)); status != 200 {
+		t.Fatal(status)
+	}
+	before := e.Upstreams()
+	if err := e.Swap([]Route{{To: []string{to}, Timeout: time.Second}}); err != nil {
+		t.Fatal(err)
+	}
+	if after := e.Upstreams(); len(after) != 1 || after[0] != before[0] {
+		t.Errorf("%+v are known, want %+v", after, before)
+	}
+}
+
 // TestSwapForgets: routes that were replaced are forgotten with their last request, not
 // when their exchanges would have been idle for long. net/http may keep one for the 90 s
 // of an idle connection, where it closes that while it is put aside.

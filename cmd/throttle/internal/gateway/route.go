@@ -175,6 +175,11 @@ func (g *Gateway) pool(at string, to []string, t *route, secure *tls.Config, old
 	if err != nil {
 		return nil, flawf(at, "%v", err)
 	}
+	for _, o := range pools(old) {
+		if p.Remember(o) { // so that no request waits for a name server, or fails without one
+			break
+		}
+	}
 	return p, nil
 }
 

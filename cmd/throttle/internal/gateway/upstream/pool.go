@@ -190,14 +190,22 @@ func (p *Pool) States() []State {
 }
 
 // Close closes the connections that are idle; those in use are closed at the end of
-// the last request. Nothing is resolved any more. Requests may still be sent.
+// the last request. Requests may still be sent; nothing is resolved any more, unless no
+// address is known yet.
 func (p *Pool) Close() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
-	p.mu.Unlock()
-	p.due.Store(1<<63 - 1)
+	p.restLocked()
 	for _, e := range *p.all.Load() {
 		e.retire()
+	}
+}
+
+// restLocked has nothing resolved any more once the Pool is closed and knows an address.
+func (p *Pool) restLocked() {
+	if p.closed && len(*p.all.Load()) > 0 {
+		p.due.Store(1<<63 - 1)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/throttle-go/throttle/cmd/throttle/internal/clitest"
@@ -188,124 +187,6 @@ func TestPickAllEjected(t *testing.T) {
 		if s.InFlight != 10 {
 			t.Errorf("%d of 30 requests at %s, want 10", s.InFlight, s.Address)
 		}
-	}
-}
-
-// TestResolve: names are resolved again, addresses that stay keep their state,
-// and while no name server answers the old ones are used.
-func TestResolve(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		n := &names{hosts: map[string][]string{"app": {"192.0.2.1", "192.0.2.2", "2001:db8::1"}}}
-		p := poolOf(t, Options{Lookup: n}, "http://app:3000")
-		kept := pick(t, p)
-		if got := p.addressesInUse(); got != "192.0.2.1:3000 192.0.2.2:3000" {
-			t.Errorf("at first %q; want both, and no IPv6 as there is IPv4", got)
-		}
-		n.set("app", strings.TrimSuffix(kept.Address, ":3000"), "192.0.2.3")
-		time.Sleep(9 * time.Second)
-		pick(t, p)
-		synctest.Wait()
-		if n.asked != 1 {
-			t.Errorf("resolved %d times within 9 s, want 1", n.asked)
-		}
-		time.Sleep(2 * time.Second)
-		pick(t, p) // starts it
-		synctest.Wait()
-		if got := p.addressesInUse(); !strings.Contains(got, "192.0.2.3:3000") || !strings.Contains(got, kept.Address) || len(p.States()) != 2 {
-			t.Errorf("after 11 s %q", got)
-		}
-		if !slices.Contains(*p.all.Load(), kept) {
-			t.Error("an address that stays has lost its state")
-		}
-		n.set("app")
-		time.Sleep(time.Minute)
-		pick(t, p)
-		synctest.Wait()
-		if len(p.States()) != 2 {
-			t.Errorf("while the name server is away %q, want what was there", p.addressesInUse())
-		}
-	})
-}
-
-// TestResolveAgainSoon: a failure of an address has its name resolved a second
-// later, not after ten.
-func TestResolveAgainSoon(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		n := &names{hosts: map[string][]string{"app": {"192.0.2.1"}}}
-		p := poolOf(t, Options{Lookup: n}, "http://app")
-		pick(t, p).failed(time.Now(), true, errAway)
-		n.set("app", "192.0.2.9")
-		time.Sleep(1100 * time.Millisecond)
-		pick(t, p)
-		synctest.Wait()
-		if got := p.addressesInUse(); got != "192.0.2.9:80" {
-			t.Errorf("%q, want the new address", got)
-		}
-	})
-}
-
-// TestResolveFails: without any address Pick says so, and asks again after a
-// second; it ends with its context.
-func TestResolveFails(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		n := &names{hosts: map[string][]string{}}
-		p := poolOf(t, Options{Lookup: n}, "http://app")
-		if e, err := p.Pick(t.Context(), nil); e != nil || !errors.Is(err, ErrNoAddress) {
-			t.Errorf("Pick: %v, %v", e, err)
-		}
-		n.set("app", "192.0.2.1")
-		time.Sleep(2 * time.Second)
-		if e := pick(t, p); e.Address != "192.0.2.1:80" {
-			t.Errorf("picked %s", e.Address)
-		}
-	})
-}
-
-// hanging is a name server that answers nothing about the host "hangs".
-type hanging struct{ *names }
-
-func (h hanging) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	if host == "hangs" {
-		<-ctx.Done()
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return h.names.LookupNetIP(ctx, network, host)
-}
-
-// TestResolveBesideOneThatHangs: a name of which nothing is heard takes no time from
-// those of the other targets, neither at first nor later.
-func TestResolveBesideOneThatHangs(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		n := &names{hosts: map[string][]string{"app": {"192.0.2.1"}}}
-		p := poolOf(t, Options{Lookup: hanging{n}}, "http://hangs", "http://app")
-		if e := pick(t, p); e.Address != "192.0.2.1:80" {
-			t.Errorf("picked %s", e.Address)
-		}
-		n.set("app", "192.0.2.9")
-		time.Sleep(11 * time.Second)
-		pick(t, p) // starts it
-		time.Sleep(6 * time.Second)
-		if got := p.addressesInUse(); got != "192.0.2.9:80" {
-			t.Errorf("%q, want the new address", got)
-		}
-	})
-}
-
-// TestResolveSRV: records of the lowest priority count, with their ports.
-func TestResolveSRV(t *testing.T) {
-	n := &names{
-		hosts:   map[string][]string{"a.example.": nil, "a.example": {"192.0.2.1", "192.0.2.2"}, "b.example": {"192.0.2.3"}, "c.example": {"192.0.2.4"}},
-		records: []*net.SRV{{Target: "a.example.", Port: 3000, Priority: 1}, {Target: "b.example.", Port: 3001, Priority: 1}, {Target: "c.example.", Port: 1, Priority: 2}},
-	}
-	p := poolOf(t, Options{Lookup: n}, "dns+srv://web.internal/base")
-	e := pick(t, p)
-	if got := p.addressesInUse(); got != "192.0.2.1:3000 192.0.2.2:3000 192.0.2.3:3001" {
-		t.Errorf("addresses %q", got)
-	}
-	if e.URL.Scheme != "http" || e.URL.Path != "/base" || !strings.HasPrefix(e.URL.Host, e.URL.Hostname()+":300") {
-		t.Errorf("target %s", e.URL)
 	}
 }
 

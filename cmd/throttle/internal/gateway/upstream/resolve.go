@@ -84,7 +84,7 @@ func (p *Pool) resolve() <-chan struct{} {
 		return p.resolving
 	}
 	done := make(chan struct{})
-	if p.closed {
+	if p.closed && len(*p.all.Load()) > 0 {
 		close(done)
 		return done
 	}
@@ -102,11 +102,35 @@ func (p *Pool) resolve() <-chan struct{} {
 		if len(*p.all.Load()) == 0 {
 			p.due.Store(time.Now().Add(soon).UnixNano())
 		}
+		p.restLocked()
 		p.resolving = nil
 		p.mu.Unlock()
 		close(done)
 	}()
 	return done
+}
+
+// Remember takes the addresses that old knows of the same targets, which count until they
+// are resolved: longer, where no name server answers. It reports whether there are any.
+func (p *Pool) Remember(old *Pool) bool {
+	var all []place
+	for _, e := range *old.all.Load() {
+		for _, t := range p.targets {
+			switch {
+			case t.Scheme == srv && e.URL.Fragment == t.Host && e.URL.Path == t.Path:
+				all = append(all, place{e.URL, e.Address})
+			case *e.URL == *t:
+				all = append(all, place{t, e.Address})
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(all) > 0 && len(*p.all.Load()) == 0 {
+		p.put(all)
+		return true
+	}
+	return false
 }
 
 // lookup returns the places of all targets. A target that cannot be resolved
