@@ -116,8 +116,8 @@ func (p *Pool) dialTimeout() time.Duration { return min(p.o.Timeout, 5*time.Seco
 func (p *Pool) Pick(ctx context.Context, tried []*Endpoint) (*Endpoint, error) {
 	now := time.Now()
 	all := *p.all.Load()
-	if p.due.Load() <= now.UnixNano() {
-		done := p.resolve()
+	if len(all) == 0 || p.due.Load() <= now.UnixNano() {
+		done := p.resolve(now)
 		if len(all) == 0 {
 			select {
 			case <-done:

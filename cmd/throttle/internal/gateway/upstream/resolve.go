@@ -75,21 +75,21 @@ func (p *Pool) stale() {
 	}
 }
 
-// resolve starts a resolution if none runs, and returns a channel that is closed
-// at its end.
-func (p *Pool) resolve() <-chan struct{} {
+// resolve starts a resolution if one is due and none runs, and returns a channel that is
+// closed at the end of the one that runs, at once if there is none.
+func (p *Pool) resolve(now time.Time) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.resolving != nil {
 		return p.resolving
 	}
 	done := make(chan struct{})
-	if p.closed && len(*p.all.Load()) > 0 {
+	if p.due.Load() > now.UnixNano() {
 		close(done)
 		return done
 	}
 	p.resolving = done
-	p.due.Store(time.Now().Add(every).UnixNano())
+	p.due.Store(now.Add(every).UnixNano())
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

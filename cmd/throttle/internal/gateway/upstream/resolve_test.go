@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,50 @@ func TestResolveFails(t *testing.T) {
 			t.Errorf("picked %s", e.Address)
 		}
 	})
+}
+
+// slow is a name server that takes a while.
+type slow struct{ *names }
+
+func (s slow) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	time.Sleep(100 * time.Millisecond)
+	return s.names.LookupNetIP(ctx, network, host)
+}
+
+// TestResolveTogether: all requests that come while a name is resolved for the first time
+// wait for its addresses, also after Close, and after a failure.
+func TestResolveTogether(t *testing.T) {
+	for _, how := range []string{"open", "closed", "failed before"} {
+		bubble.Test(t, func(t *testing.T) {
+			n := &names{hosts: map[string][]string{}}
+			p := poolOf(t, Options{Lookup: slow{n}}, "http://app")
+			if how == "failed before" {
+				if _, err := p.Pick(t.Context(), nil); !errors.Is(err, ErrNoAddress) {
+					t.Error(err)
+				}
+				time.Sleep(2 * time.Second)
+			}
+			n.set("app", "192.0.2.1")
+			asked, began := n.asked, time.Now()
+			var all sync.WaitGroup
+			for i := range 10 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+					if _, err := p.Pick(t.Context(), nil); err != nil || time.Since(began) != 100*time.Millisecond {
+						t.Errorf("%s: request %d: %v after %v", how, i, err, time.Since(began))
+					}
+				})
+			}
+			if how == "closed" {
+				time.Sleep(50 * time.Millisecond)
+				p.Close()
+			}
+			all.Wait()
+			if n.asked != asked+1 {
+				t.Errorf("%s: resolved %d times, want once", how, n.asked-asked)
+			}
+		})
+	}
 }
 
 // TestResolveClosed: a request that comes to a Pool after its Close, as one that waited for
