@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,13 @@ type notWritten struct{ error }
 
 func (notWritten) Unchanged() bool { return true }
 
+// fullDisk is a Shared on a disk without room.
+type fullDisk struct{ rules.Shared }
+
+func (fullDisk) Swap(context.Context, string, []byte) (string, bool, error) {
+	return "", false, &fs.PathError{Op: "write", Path: "/etc/throttle/.overlay.json.1", Err: errors.New("no space left on device")}
+}
+
 // TestOverlayUnchanged: of a store that certainly wrote nothing the answer says so; of
 // one that may have, that it is not known.
 func TestOverlayUnchanged(t *testing.T) {
@@ -75,6 +83,7 @@ func TestOverlayUnchanged(t *testing.T) {
 		want   string
 	}{
 		{readOnly{shared}, "READONLY; nothing was changed: send it again once the store takes writes"},
+		{fullDisk{shared}, "no space left on device; nothing was changed: let this process write to the folder of rules.overlay"},
 		{f, "connection refused; whether it was changed is not known"},
 	} {
 		f.Shared, one.stack.Shared = shared, c.shared

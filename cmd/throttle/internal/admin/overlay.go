@@ -54,11 +54,14 @@ func editProblem(err error) error {
 	return failf(http.StatusServiceUnavailable, "%v; whether it was changed is not known: look when the store is back, before you send it again", err)
 }
 
-// unwritable reports whether a file could not be made beside that of the overlay, before
-// anything was written.
+// unwritable reports whether a file could not be made beside that of the overlay, or not
+// written whole, as on a disk that is full: it would have replaced it after that.
 func unwritable(err error) bool {
 	e := (*fs.PathError)(nil)
-	if !errors.As(err, &e) || e.Op != "open" || !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, fs.ErrPermission) {
+	if errors.As(err, &e) && e.Op == "write" {
+		return true
+	}
+	if e == nil || e.Op != "open" || !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, fs.ErrPermission) {
 		return false
 	}
 	info, err := os.Stat(e.Path)
