@@ -123,10 +123,25 @@ func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
 	if most <= 0 {
 		most = 10_000
 	}
+	files := openFiles()
+	if can := affordable(most, files, len(g.cfg.Listen)); can < most {
+		g.log.Warn("fewer connections are held, as this process may open few files", "socket", s.Addr().String(), "connections", can, "of", most, "files", files)
+		most = can
+	}
 	return &bounded{
 		Listener: s, room: make(chan struct{}, most), most: g.cfg.Limits.MaxConnsPerAddress, ended: make(chan struct{}), counts: &g.counts,
 		free: []rules.Networks{proxies, g.cfg.Proxies.Trusted, g.cfg.Identity.From, g.cfg.Priority.From}, per: map[string]int{},
 	}
+}
+
+// affordable returns how many of most connections each socket may hold where a process may
+// open so many files, 0 being unknown: half of them are for upstreams, without which no
+// request is served, and some for all else.
+func affordable(most, files, sockets int) int {
+	if files <= 0 {
+		return most
+	}
+	return min(most, max((files-min(files/4, 64))/2/sockets, 1))
 }
 
 // Accept waits for a connection, and for room.
