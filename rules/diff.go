@@ -87,9 +87,21 @@ func addedWords(x any) string {
 
 func (d *differ) rule(what string, a, b Rule) {
 	d.changed(what+": limits", limitWords(a.Limits), limitWords(b.Limits))
+	d.moved(what, limitTexts(a.Limits), limitTexts(b.Limits))
 	named(d, what+": override for ", a.Overrides, b.Overrides, func(v Override) string { return keyWords(v.Key) },
 		func(d *differ, what string, a, b Override) { d.changed(what, overrideWords(a), overrideWords(b)) })
 	d.fields(what+": ", reflect.ValueOf(a), reflect.ValueOf(b), "name", "limits", "overrides")
+}
+
+// moved says which limits have another place in their rule, as keys have the place in them:
+// a limit in front of another makes that begin anew.
+func (d *differ) moved(what string, a, b []string) {
+	for to, text := range b {
+		from, stays := slices.Index(a, text), func(in []string, at int) bool { return at < len(in) && in[at] == text }
+		if from >= 0 && !stays(a, to) && !stays(b, from) {
+			d.add("%s: %s is limit %d now, was %d: what it has used stays with limit %[4]d", what, text, to+1, from+1)
+		}
+	}
 }
 
 func (d *differ) toggle(what string, a, b Switch) {
@@ -124,11 +136,14 @@ func limitWords(all []Limit) string {
 	if len(all) == 0 {
 		return "none"
 	}
-	var words []string
+	return strings.Join(limitTexts(all), " and ")
+}
+
+func limitTexts(all []Limit) (texts []string) {
 	for _, l := range all {
-		words = append(words, limit.Limit(l).String())
+		texts = append(texts, limit.Limit(l).String())
 	}
-	return strings.Join(words, " and ")
+	return texts
 }
 
 func overrideWords(v Override) string {

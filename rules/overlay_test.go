@@ -3,6 +3,7 @@ package rules_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,33 @@ func TestOverlayKill(t *testing.T) {
 			if merged := (rules.Set{Kill: of[0]}).Over(rules.Set{Kill: of[1]}); merged.Kill != x.want {
 				t.Errorf("a source of %+v on top of %+v = %+v, want %+v", of[0], of[1], merged.Kill, x.want)
 			}
+		}
+	}
+}
+
+// TestDiffMoved: a limit that gets another place in its rule begins anew there, and Diff
+// says so.
+func TestDiffMoved(t *testing.T) {
+	of := func(limits string) rules.Set {
+		return setOf(t, `{"rules": [{"name": "a", "limits": `+limits+`}]}`)
+	}
+	for _, c := range []struct {
+		old, now string
+		moved    []string
+	}{
+		{`"100/h"`, `["20/s", "100/h"]`, []string{"rule a: 100/h is limit 2 now, was 1: what it has used stays with limit 1"}},
+		{`["20/s", "100/h"]`, `"100/h"`, []string{"rule a: 100/h is limit 1 now, was 2: what it has used stays with limit 2"}},
+		{`["20/s", "100/h"]`, `["100/h", "20/s"]`, []string{
+			"rule a: 100/h is limit 1 now, was 2: what it has used stays with limit 2",
+			"rule a: 20/s is limit 2 now, was 1: what it has used stays with limit 1",
+		}},
+		{`"100/h"`, `["100/h", "20/s"]`, nil},
+		{`["20/s", "100/h"]`, `["30/s", "100/h"]`, nil},
+		{`"100/h"`, `["100/h", "100/h"]`, nil},
+	} {
+		got := rules.Diff(of(c.old), of(c.now))
+		if len(got) == 0 || !slices.Equal(got[1:], c.moved) {
+			t.Errorf("%s to %s: %q, want after the first %q", c.old, c.now, got, c.moved)
 		}
 	}
 }
