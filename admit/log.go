@@ -14,7 +14,9 @@ import (
 // failures of the Store as errors, refusals by shadow rules, and those that the
 // kill switch of the rules prevents, at level info; at most perSecond records a second for each rule and reason. The next record of
 // that rule and reason says how many were left out. It writes no key, only its
-// KeyID, and nothing that callers sent. It is safe for concurrent use.
+// KeyID, and nothing that callers sent. It writes before Begin returns: where the
+// Handler of l blocks, as on a pipe that is full, so do refusals. It is safe for
+// concurrent use.
 func Log(l *slog.Logger, perSecond int) func(Event) {
 	w := &logger{to: l, most: limit.Limit{Count: int64(max(perSecond, 1)), Period: time.Second}}
 	return w.on

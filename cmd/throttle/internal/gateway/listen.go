@@ -141,7 +141,7 @@ func affordable(most, files, sockets int) int {
 	if files <= 0 {
 		return most
 	}
-	return min(most, max((files-min(files/4, 64))/2/sockets, 1))
+	return min(most, max((files-min(files/4, 64))/2/max(sockets, 1), 1))
 }
 
 // Accept waits for a connection, and for room.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/exit"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/operate"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/rules"
 	"github.com/throttle-go/throttle/store"
@@ -94,9 +96,27 @@ func openStore(ctx context.Context, f *config.File, log *slog.Logger) (*storage,
 	all.Store = all.guard
 	if s.Lease > 0 {
 		all.leases = &store.Leases{Store: all.guard, Life: s.Lease}
-		all.Store = all.leases
+		all.Store = leased{all.leases, all.guard}
 	}
 	return all, nil
+}
+
+// leased decides by leases, or without them what they cannot: they return an error where
+// two answers in a row come too late for what they grant to be used, as in a process that
+// gets no processor for so long. Each request would be answered 503 then.
+type leased struct {
+	leases *store.Leases
+	guard  *store.Guard
+}
+
+// Take decides a into d. What late answers granted stays charged.
+func (l leased) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (ok bool, err error) {
+	ok, err = l.leases.Take(ctx, a, d)
+	gives := func(ask limit.Ask) bool { return ask.N < 0 || ask.Debt } // which may have been done
+	if err == nil || ctx.Err() != nil || errors.Is(err, limit.ErrAsks) || slices.ContainsFunc(a, gives) {
+		return ok, err
+	}
+	return l.guard.Take(ctx, a, d)
 }
 
 // createWithin bounds the creation of a table, so that a database that hangs holds up no

@@ -10,6 +10,8 @@ import (
 	"github.com/throttle-go/throttle/cmd/throttle/internal/config"
 	"github.com/throttle-go/throttle/cmd/throttle/internal/stores"
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/memory"
 	"github.com/throttle-go/throttle/store"
 	"github.com/throttle-go/throttle/throttleredis"
 	"github.com/throttle-go/throttle/throttlesql"
@@ -76,6 +78,37 @@ func TestTablesAreCreatedLater(t *testing.T) {
 		defer stop()
 		if s.look(ctx); l.created != 3 || l.checked != 1 {
 			t.Errorf("in a minute tried to create %d times, and looked %d times; want 3 and 1", l.created, l.checked)
+		}
+	})
+}
+
+// stalls is a Store whose answers come only after a while, as in a process that gets no
+// processor.
+type stalls struct{ memory.Store }
+
+func (s *stalls) Take(ctx context.Context, a []limit.Ask, d []limit.Decision) (bool, error) {
+	defer time.Sleep(150 * time.Millisecond)
+	return s.Store.Take(ctx, a, d)
+}
+
+// TestLeasedStalls: what leases cannot decide, as answers come later than they live, is
+// decided without them.
+func TestLeasedStalls(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		g := &store.Guard{Store: new(stalls), Timeout: time.Second}
+		l := leased{&store.Leases{Store: g, Life: 100 * time.Millisecond}, g}
+		hourly, passed := limit.Limit{Count: 6, Period: time.Hour}, 0
+		for range 10 {
+			d, err := store.Take(t.Context(), l, "k", hourly, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.OK {
+				passed++
+			}
+		}
+		if passed < 1 || passed > 6 {
+			t.Errorf("%d of 6 pass", passed)
 		}
 	})
 }
