@@ -138,10 +138,10 @@ func (g *Gateway) bounded(s net.Listener, proxies rules.Networks) net.Listener {
 // open so many files, 0 being unknown: half of them are for upstreams, without which no
 // request is served, and some for all else.
 func affordable(most, files, sockets int) int {
-	if files <= 0 {
+	if files <= 0 || files/2/most >= sockets {
 		return most
 	}
-	return min(most, max((files-min(files/4, 64))/2/max(sockets, 1), 1))
+	return min(most, max((files-min(files/4, 64))/2/sockets, 1))
 }
 
 // Accept waits for a connection, and for room.

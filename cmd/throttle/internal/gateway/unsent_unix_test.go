@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"log/slog"
 	"net"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestUnsentIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := new(Gateway).bounded(s, nil)
+		l := (&Gateway{cfg: Config{Listen: make([]Listen, 1)}, log: slog.New(slog.DiscardHandler)}).bounded(s, nil)
 		defer l.Close()
 		to, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {

@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// notifyWithin bounds the wait for a service manager that does not read what it is told:
+// signals, and the end of the program, wait for that.
+const notifyWithin = 250 * time.Millisecond
+
 // Notify sends lines such as READY=1 to the service manager, as sd_notify does.
 // Without one, NOTIFY_SOCKET not being set, it does nothing.
 func Notify(lines ...string) error {
@@ -22,7 +26,8 @@ func Notify(lines ...string) error {
 	if err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
-	defer c.Close() // what was sent is sent
+	defer c.Close()                                      // what was sent is sent
+	_ = c.SetWriteDeadline(time.Now().Add(notifyWithin)) // else the Write fails
 	if _, err := c.Write([]byte(strings.Join(lines, "\n"))); err != nil {
 		return fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}

@@ -286,3 +286,31 @@ func TestNotifyFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNotifyHangs: a service manager that reads nothing holds up nobody.
+func TestNotifyHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if err := Notify("WATCHDOG=1"); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for a service manager that reads nothing")
+	}
+}
