@@ -105,7 +105,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case !a.on && !a.level.on:
 		next = max(next, seconds(a.unpaced(at.Seconds())))
 	case r.Place > 1 && a.nextRate > 0:
-		ahead = seconds(a.level.beyond(at.Seconds(), float64(r.Place-1), a.interval()))
+		ahead = seconds(a.level.beyond(at.Seconds(), float64(r.Place-1), a.interval(), float64(a.heard.limit.V)))
 	}
 	if r.Place == 0 {
 		return next - at
@@ -318,10 +318,19 @@ func (a *Adaptive) rate(s float64) float64 {
 // interval returns the mean seconds between starts, for forecasts. By the level, the rate of
 // this moment says little of the next fifty starts.
 func (a *Adaptive) interval() float64 {
-	if a.level.on && !a.level.window {
-		return a.level.meanGap
+	l, rate := &a.level, a.nextRate
+	switch {
+	case l.on && !l.window && l.policy > 0: // it comes back to its part of that
+		return min(l.meanGap, max(1, l.peers)/l.policy)
+	case l.on && !l.window:
+		return l.meanGap
+	case !l.on:
+		rate = max(rate, a.base) // a row ends, and the rate is back at base soon
+		if c := l.binding(); c > rate && a.evidence < span { // base is a guess, of a rate that is known
+			rate = math.Sqrt(rate * c)
+		}
 	}
-	return 1 / a.nextRate
+	return 1 / rate
 }
 
 // settle sets the instant of the next start, which holds until the next event.

@@ -204,6 +204,9 @@ func (l *level) observe(a *Adaptive, s, sent float64, o Outcome) bool {
 
 // look updates r, its swing and h by an answer.
 func (l *level) look(a *Adaptive, s, sent float64, o Outcome) {
+	if l.window && o.Hints.Reset.OK && o.Verdict == Served && s+o.Hints.Reset.V.Seconds() < l.resetAt-l.tolerance() {
+		return // it was overtaken, and is of the window before
+	}
 	dt, seen, unit := max(s-l.seenAt, 0), l.seenAt, a.costs.unit()
 	l.seenAt, l.answerGap = s, dt
 	remaining := o.Hints.Remaining

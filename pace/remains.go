@@ -256,7 +256,9 @@ func (l *level) apportion(flying int, o Outcome) {
 	if l.anyRefused {
 		theirs, each = theirs+1, odds*each
 	}
-	l.r = max(l.r-min(float64(flying), usually)-min(theirs, usually)*max(l.peers-1, 0), 0)
+	if o.Hints.Remaining.OK { // else r is as it was, less those sent since
+		l.r = max(l.r-min(float64(flying), usually)-min(theirs, usually)*max(l.peers-1, 0), 0)
+	}
 	if o.Hints.Remaining.OK && o.Verdict == Served {
 		l.passOver = !l.alone() && l.r < each && o.Request.Luck.Unit(4)*each > l.r
 	}

@@ -181,3 +181,28 @@ func TestRestCountsOnce(t *testing.T) {
 		}
 	}
 }
+
+// Those in flight are taken off what remains when an answer says what that is. One that does not say
+// leaves it as it is: they were taken off as they started.
+func TestAnswersThatDoNotTell(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		l := level{windows: windows{window: true, rtt: 1}, meanGap: 0.01, r: 1000}
+		o := Outcome{Report: Report{Verdict: Served}}
+		if told {
+			o.Hints.Remaining = Some(int64(1000))
+		}
+		want := 1000.0
+		if told {
+			want = 950
+		}
+		for range 3 {
+			if told {
+				l.r = 1000
+			}
+			l.apportion(50, o)
+		}
+		if l.r != want {
+			t.Errorf("told %v: %v remain, want %v", told, l.r, want)
+		}
+	}
+}

@@ -257,13 +257,13 @@ func (l *level) hidden(s, sent float64, o Outcome) bool {
 // beyond returns how many seconds after the next start the k-th start after it comes, for
 // forecasts. They are interval apart while the window has any left. Later ones are in the
 // windows after it, of each this client's part of the most that remained.
-func (l *level) beyond(s, k, interval float64) float64 {
+func (l *level) beyond(s, k, interval, limit float64) float64 {
 	long := l.length
 	if long == 0 {
 		long = max(l.provenAhead, l.resetAt-l.agreedSince)
 	}
-	left := l.resetAt - s
-	if !l.on || !l.window || left <= 0 || k <= l.r-1 {
+	left := max(l.resetAt-s, 0)
+	if !l.on || !l.window || long == 0 || k <= l.r-1 {
 		return k * interval
 	}
 	if l.r >= 1 { // the next start is in this window
@@ -271,7 +271,7 @@ func (l *level) beyond(s, k, interval float64) float64 {
 	} else { // it is at the end
 		left = 0
 	}
-	each := max(l.most, l.full+1, 1) / max(1, l.peers)
+	each := max(l.most, l.full+1, limit, 1) / max(1, l.peers)
 	if l.burst || l.alone() {
 		return left + math.Floor(k/each)*long
 	}
