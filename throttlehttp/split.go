@@ -176,7 +176,7 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 		if p.CountsRequests() || p.Unit == inFlight {
 			continue
 		}
-		n, known := c.needOf(p)
+		n, known := c.needOf(p, r.Policies)
 		cost := pace.Opt[int64]{}
 		if i == 0 {
 			cost = r.Cost
@@ -212,15 +212,24 @@ const inFlight = "concurrent-requests"
 
 func usedUp(p signal.Policy) bool { return p.Remaining.OK && p.Remaining.V <= 0 }
 
-// needOf returns the scope of a policy; known reports whether the request has
-// stated its cost there.
-func (c *call) needOf(p signal.Policy) (n throttle.Need, known bool) {
+// needOf returns the scope of a policy, one of all in an answer; known reports whether the
+// request has stated its cost there. A cost that is stated for a unit, such as tokens, is for
+// all policies of that unit, unless one of them has its name: then it is for that one alone.
+func (c *call) needOf(p signal.Policy, all []signal.Policy) (n throttle.Need, known bool) {
 	name := c.name + partOfUnit + p.Unit
 	if p.Name != "" {
 		name = c.name + partOfUnit + p.Name
 	}
 	for _, x := range c.needs {
-		if x.Scope == p.Name || x.Scope == p.Unit || x.Scope == name {
+		if x.Scope == p.Name || x.Scope == name {
+			return x, x.Cost > 0
+		}
+	}
+	if slices.ContainsFunc(all, func(other signal.Policy) bool { return other.Name == p.Unit }) {
+		return throttle.Need{Scope: name}, false
+	}
+	for _, x := range c.needs {
+		if x.Scope == p.Unit {
 			return x, x.Cost > 0
 		}
 	}

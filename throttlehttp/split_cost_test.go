@@ -3,6 +3,8 @@ package throttlehttp
 import (
 	"fmt"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,4 +44,39 @@ func TestAbsurdCostOfTheFirstAnswer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A cost that is stated for "tokens" is for the limit of that name, and not also for that of
+// output tokens, of which much less remains, as a request hardly uses any.
+func TestCostIsForTheLimitOfItsName(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		const input, output, cost = 400_000, 8_000, 3_000
+		var used atomic.Int64
+		tr := &Transport{
+			Base: &wire{reply: func(int, *http.Request) (*http.Response, error) {
+				time.Sleep(300 * time.Millisecond)
+				n := int(used.Add(1))
+				return answer(200, "{}",
+					"Anthropic-RateLimit-Tokens-Limit", fmt.Sprint(input), "Anthropic-RateLimit-Tokens-Remaining", fmt.Sprint(input-cost*n),
+					"Anthropic-RateLimit-Output-Tokens-Limit", fmt.Sprint(output), "Anthropic-RateLimit-Output-Tokens-Remaining", fmt.Sprint(output-20*n)), nil
+			}},
+			Needs: func(*http.Request) []throttle.Need { return []throttle.Need{{Scope: "tokens", Cost: cost}} },
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 90 {
+			all.Go(func() {
+				a, err := tr.RoundTrip(to(t, "POST", "https://api.anthropic.com/v1/messages"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				a.Body.Close()
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("90 requests of 3000 tokens took %v where 400,000 may be used at once, want 20s at most", took)
+		}
+	})
 }
