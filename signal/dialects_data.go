@@ -480,6 +480,7 @@ var dialects = []*Dialect{
 		{Statuses: []int{400, 403}, From: []string{"body message", "body error", "body error.message", "body error_message", "body error_description", "body errors.*.message", "body errors.*.detail", "body detail", "body title", "body msg"}, Trim: "word", Is: []string{"toomanyrequests"}, Begins: []string{"ratelimitexceeded", "apiratelimitexceeded", "requestratelimitexceeded", "userratelimitexceeded", "youhaveexceededyourratelimit", "youhaveexceededtheratelimit", "youhaveexceededasecondaryratelimit", "yourequestwasthrottled", "requestwasthrottled"}, Verdict: "throttled"},
 		{Statuses: []int{429}, From: []string{"body message", "body error", "body error.message", "body error_message", "body error_description", "body errors.*.message", "body errors.*.detail", "body detail", "body title", "body msg"}, Trim: "word", Has: []string{"dailylimit", "dailyquota", "dailyratelimit", "dailyrequest", "dailyusage", "requestsperday", "callsperday", "perdaylimit", "limitfortoday", "quotafortoday", "monthlylimit", "monthlyquota", "monthlyrequest", "requestspermonth", "callspermonth"}, Wait: 3600, As: "nothing"},
 		{From: []string{"X-Envoy-Ratelimited"}, Verdict: "throttled", As: "nothing"},
+		{Statuses: []int{429}, From: []string{"X-Kubernetes-Pf-Flowschema-Uid"}, Verdict: "throttled", Concurrency: true, As: "nothing"},
 		{From: []string{"body type"}, Trim: "fragment", Is: []string{"quota-exceeded", "temporary-reduced-capacity", "abnormal-usage-detected"}, Verdict: "throttled"},
 		{From: []string{"body violated-policies.*"}, As: "name"},
 	}}},
