@@ -27,6 +27,7 @@ type splits struct {
 	mu          sync.Mutex
 	now, before map[string][]throttle.Need
 	closed      map[string]time.Time // until when the server refuses a scope, as it said last
+	turns       map[string]*turns    // of each scope
 	salt        [16]byte             // zero: none yet
 }
 
@@ -120,6 +121,7 @@ const (
 	partOfRoute = "/"
 	partOfUser  = "@"
 	partOfUnit  = "#"
+	partOfLimit = "=" // one of several limits that are told in turn
 )
 
 // options returns the context of the request with all scopes that it is subject
@@ -162,7 +164,8 @@ func (c *call) heard(r signal.Reading, report pace.Report) (own pace.Report, sco
 	if report.Verdict == pace.Throttled {
 		c.learnt() // from answers to other requests meanwhile: the retry is subject to that too
 	}
-	if name, replaces := c.about(r); name != "" {
+	name, replaces := c.about(r)
+	if name = c.turn(r, name); name != "" {
 		n := throttle.Need{Scope: name}
 		scopes = append(scopes, throttle.ScopeResult{Need: n, Report: report})
 		own.Hints = pace.Hints{}
@@ -274,7 +277,7 @@ func (c *call) about(r signal.Reading) (name, replaces string) {
 // learn records that requests like this one are subject to n.
 func (c *call) learn(n throttle.Need, replaces string) {
 	key := c.name + c.routeOf()
-	if user := c.userOf(); user != "" && n.Scope == c.name+user {
+	if user := c.userOf(); user != "" && strings.HasPrefix(n.Scope, c.name+user) {
 		key = c.name + user
 	}
 	if begin := c.name + partOfRoute; strings.HasPrefix(n.Scope, begin) {
