@@ -71,6 +71,9 @@ type limits struct {
 	// Aligned says that windows begin at whole multiples of their length in
 	// UTC, as a day at midnight does: the reset need not be stated.
 	Aligned bool
+	// Refills says that the reset is when all of it is back, as of a token bucket, which
+	// gives a part of it back all the time.
+	Refills bool
 	// From is a field that says it all, in the shape named Shape.
 	From, Shape string
 	// Scope is what the limit is about, and its name is that of the scope.

@@ -13,10 +13,10 @@ var dialects = []*Dialect{
 		{Limit: "X-Ratelimit-Limit", Remaining: "X-Ratelimit-Remaining", Reset: "X-Ratelimit-Next", Is: "date", Scope: "user"},
 	}}},
 	{spec: spec{Name: "anthropic", Hosts: []string{"api.anthropic.com"}, Throttles: []int{429, 503, 529}, Bodies: []int{429, 529}, Limits: []limits{
-		{Name: "requests", Unit: "requests", Limit: "Anthropic-Ratelimit-Requests-Limit", Remaining: "Anthropic-Ratelimit-Requests-Remaining", Reset: "Anthropic-Ratelimit-Requests-Reset", Is: "date"},
-		{Name: "tokens", Unit: "tokens", Limit: "Anthropic-Ratelimit-Tokens-Limit", Remaining: "Anthropic-Ratelimit-Tokens-Remaining", Reset: "Anthropic-Ratelimit-Tokens-Reset", Is: "date"},
-		{Name: "input-tokens", Unit: "tokens", Limit: "Anthropic-Ratelimit-Input-Tokens-Limit", Remaining: "Anthropic-Ratelimit-Input-Tokens-Remaining", Reset: "Anthropic-Ratelimit-Input-Tokens-Reset", Is: "date"},
-		{Name: "output-tokens", Unit: "tokens", Limit: "Anthropic-Ratelimit-Output-Tokens-Limit", Remaining: "Anthropic-Ratelimit-Output-Tokens-Remaining", Reset: "Anthropic-Ratelimit-Output-Tokens-Reset", Is: "date"},
+		{Name: "requests", Unit: "requests", Limit: "Anthropic-Ratelimit-Requests-Limit", Remaining: "Anthropic-Ratelimit-Requests-Remaining", Reset: "Anthropic-Ratelimit-Requests-Reset", Is: "date", Refills: true},
+		{Name: "tokens", Unit: "tokens", Limit: "Anthropic-Ratelimit-Tokens-Limit", Remaining: "Anthropic-Ratelimit-Tokens-Remaining", Reset: "Anthropic-Ratelimit-Tokens-Reset", Is: "date", Refills: true},
+		{Name: "input-tokens", Unit: "tokens", Limit: "Anthropic-Ratelimit-Input-Tokens-Limit", Remaining: "Anthropic-Ratelimit-Input-Tokens-Remaining", Reset: "Anthropic-Ratelimit-Input-Tokens-Reset", Is: "date", Refills: true},
+		{Name: "output-tokens", Unit: "tokens", Limit: "Anthropic-Ratelimit-Output-Tokens-Limit", Remaining: "Anthropic-Ratelimit-Output-Tokens-Remaining", Reset: "Anthropic-Ratelimit-Output-Tokens-Reset", Is: "date", Refills: true},
 	}, Rules: []rule{
 		{Statuses: []int{429}, From: []string{"body error.message"}, Has: []string{"spend limit"}, Verdict: "served", Permanent: "yes"},
 		{Statuses: []int{529}, From: []string{"body error.type"}, Is: []string{"overloaded_error"}, Verdict: "throttled", Scope: "shared"},
@@ -304,8 +304,8 @@ var dialects = []*Dialect{
 		{Statuses: []int{429}, From: []string{"X-Rate-Limit-Limit"}, Is: []string{"0"}, Concurrency: true, Scope: "global", As: "nothing"},
 	}}},
 	{spec: spec{Name: "openai", Hosts: []string{"api.openai.com", "*.openai.azure.com", "api.groq.com"}, Bodies: []int{429, 503}, Limits: []limits{
-		{Name: "requests", Unit: "requests", Limit: "X-Ratelimit-Limit-Requests", Remaining: "X-Ratelimit-Remaining-Requests", Reset: "X-Ratelimit-Reset-Requests", Is: "duration"},
-		{Name: "tokens", Unit: "tokens", Limit: "X-Ratelimit-Limit-Tokens", Remaining: "X-Ratelimit-Remaining-Tokens", Reset: "X-Ratelimit-Reset-Tokens", Is: "duration"},
+		{Name: "requests", Unit: "requests", Limit: "X-Ratelimit-Limit-Requests", Remaining: "X-Ratelimit-Remaining-Requests", Reset: "X-Ratelimit-Reset-Requests", Is: "duration", Refills: true},
+		{Name: "tokens", Unit: "tokens", Limit: "X-Ratelimit-Limit-Tokens", Remaining: "X-Ratelimit-Remaining-Tokens", Reset: "X-Ratelimit-Reset-Tokens", Is: "duration", Refills: true},
 	}, Waits: []wait{
 		{From: "Retry-After-Ms", Is: "ms"},
 		{From: "Retry-After", Is: "after"},

@@ -234,11 +234,15 @@ func limitRows(row func(where, means, form, scope string), l limits) {
 	if l.From != "" {
 		row(place(l.From), name, shapes[l.Shape]+"; "+unit+window, l.Scope)
 	}
+	reset := "reset"
+	if l.Refills {
+		reset = "when all is back, bit by bit"
+	}
 	for _, f := range []struct{ from, means, form string }{
 		{l.Limit, "how many", unit + window},
 		{l.Remaining, "what remains", unit + window},
 		{l.Used, "what is used", unit},
-		{l.Reset, "reset", formName(l.Is)},
+		{l.Reset, reset, formName(l.Is)},
 		{l.WindowFrom, "window", formName(l.WindowIs)},
 		{l.NameFrom, "name", "text"},
 	} {

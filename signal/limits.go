@@ -51,9 +51,13 @@ func (r *reader) readLimit(l *limits, policies []member) (found bool) {
 			r.note("default", "limit %d in %v, as the vendor documents", l.Max, p.Window.V)
 		}
 	}
-	if !r.knows(p) {
-		r.take(l, p, by)
+	if r.knows(p) {
+		return true
 	}
+	if l.Refills && p.Remaining.OK {
+		r.refills(&p, by)
+	}
+	r.take(l, p, by)
 	return true
 }
 
@@ -150,4 +154,14 @@ func (r *reader) complete(p *Policy, l *limits) {
 	if l.Aligned && p.Window.OK && !p.Reset.OK {
 		p.Reset = believed(pace.Some(untilMultiple(r.clock(), p.Window.V)))
 	}
+}
+
+// refills reads a limit whose reset is when a token bucket is full again. Nothing ends then, so
+// it is no reset: a bucket of a day that is used up has a request long before. A refusal waits
+// until then at most.
+func (r *reader) refills(p *Policy, by string) {
+	if p.isEmpty() {
+		r.exhausted(p.Reset, by)
+	}
+	p.Reset = pace.Opt[time.Duration]{}
 }
