@@ -17,6 +17,7 @@ type toldWindow struct {
 	limit          int
 	window         time.Duration
 	policy, resets bool // stated
+	unsized        bool // the limit is not stated
 	rtt            time.Duration
 	jitter         float64   // part of rtt by which answers differ
 	end            time.Time // of the window
@@ -58,7 +59,10 @@ func (w *toldWindow) count() pace.Report {
 		r.Verdict = pace.Throttled
 		w.refused++
 	}
-	r.Hints = pace.Hints{Limit: pace.Some(int64(w.limit)), Remaining: pace.Some(int64(w.limit - w.used))}
+	r.Hints = pace.Hints{Remaining: pace.Some(int64(w.limit - w.used))}
+	if !w.unsized {
+		r.Hints.Limit = pace.Some(int64(w.limit))
+	}
 	if w.policy {
 		r.Hints.Window = pace.Some(w.window)
 	}
@@ -97,6 +101,30 @@ func TestForecastInARow(t *testing.T) {
 			if took := time.Since(began); took > 12*time.Minute {
 				t.Errorf("reset stated: %v: took %v, want five minutes and twelve at most", server.resets, took)
 			}
+		})
+	}
+}
+
+// Two processes come to 1000 in ten minutes of which ten remain. How many the next window has is stated
+// or not: until it has shown, nothing is given up for what this one had left.
+func TestForecastOfTheNextWindow(t *testing.T) {
+	for _, unsized := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			server := &toldWindow{limit: 1000, window: 10 * time.Minute, policy: !unsized, unsized: unsized, resets: true, rtt: 50 * time.Millisecond, end: time.Now().Add(10 * time.Minute), used: 990}
+			var all sync.WaitGroup
+			for range 2 {
+				var th throttle.Throttle
+				for range 50 {
+					all.Go(func() {
+						for range 6 {
+							if err := th.DoResult(t.Context(), server.answer); err != nil {
+								t.Errorf("unsized: %v: %v", unsized, err)
+							}
+						}
+					})
+				}
+			}
+			all.Wait()
 		})
 	}
 }

@@ -271,6 +271,9 @@ func (l *level) beyond(s, k, interval, limit float64) float64 {
 	} else { // it is at the end
 		left = 0
 	}
+	if l.ended == 0 && max(l.full, limit) == 0 { // how many the next window has is not known
+		return left
+	}
 	each := max(l.most, l.full+1, limit, 1) / max(1, l.peers)
 	if l.burst || l.alone() {
 		return left + math.Floor(k/each)*long
