@@ -325,7 +325,7 @@ func (a *Adaptive) interval() float64 {
 	case l.on && !l.window:
 		return l.meanGap
 	case !l.on:
-		rate = max(rate, a.base) // a row ends, and the rate is back at base soon
+		rate = max(rate, a.base)                             // a row ends, and the rate is back at base soon
 		if c := l.binding(); c > rate && a.evidence < span { // base is a guess, of a rate that is known
 			rate = math.Sqrt(rate * c)
 		}

@@ -284,8 +284,10 @@ func TestLimitThatRefusesIsTheOneThatIsTold(t *testing.T) {
 			if n := int((time.Since(began) + 7*time.Second) / (10 * time.Second)); n != window {
 				window, left = n, 100
 			}
-			told := []string{"X-HubSpot-RateLimit-Daily", "250000", "X-HubSpot-RateLimit-Daily-Remaining", "240000",
-				"X-HubSpot-RateLimit-Max", "100", "X-HubSpot-RateLimit-Interval-Milliseconds", "10000"}
+			told := []string{
+				"X-HubSpot-RateLimit-Daily", "250000", "X-HubSpot-RateLimit-Daily-Remaining", "240000",
+				"X-HubSpot-RateLimit-Max", "100", "X-HubSpot-RateLimit-Interval-Milliseconds", "10000",
+			}
 			if left == 0 {
 				return answer(429, `{"policyName":"TEN_SECONDLY_ROLLING"}`, append(told, "X-HubSpot-RateLimit-Remaining", "0")...), nil
 			}
