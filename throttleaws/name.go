@@ -40,14 +40,42 @@ var dynamoUses = map[string]string{
 	"TransactGetItems": "read", "TransactWriteItems": "write",
 }
 
+// resources are the fields of inputs that name what has a limit of its own, in the order in which
+// they are looked for: the shards of a stream, a queue, the prefixes of a bucket.
+var resources = map[string][]string{
+	"Firehose": {"DeliveryStreamName"},
+	"Kinesis":  {"StreamName", "StreamARN"},
+	"S3":       {"Bucket"},
+	"SQS":      {"QueueUrl"},
+}
+
+// resource returns the stream, queue or bucket that the call is about; empty if there is none, or if
+// the call creates, describes or deletes it, as these share a limit of the account.
+func (c Call) resource() string {
+	for _, verb := range [...]string{"Create", "Describe", "DeleteBucket", "DeleteDeliveryStream", "DeleteQueue", "DeleteStream"} {
+		if strings.HasPrefix(c.Operation, verb) {
+			return ""
+		}
+	}
+	for _, name := range resources[c.Service] {
+		if s := text(field(c.Input, name)); s != "" {
+			return s[strings.LastIndexByte(s, '/')+1:] // of an ARN or URL the name
+		}
+	}
+	return ""
+}
+
 // NameOf returns the name of the limit that a call shares, if [Gates.Name] is
-// nil: in DynamoDB, the reads or the writes of its table; everywhere else, the
-// calls of its operation. Regions are apart. With [Gates.Units] all calls that
+// nil: in DynamoDB, the reads or the writes of its table; in Kinesis, Firehose,
+// SQS and S3, the calls of its operation to its stream, queue or bucket;
+// everywhere else, the calls of its operation. Regions are apart. With [Gates.Units] all calls that
 // use the capacity of tables have the name of the service and region.
 func NameOf(c Call) string {
 	parts := []string{c.Service, c.Region, c.Operation}
 	if use, table := dynamoUses[c.Operation], c.Table(); use != "" && table != "" {
 		parts = []string{c.Service, c.Region, table, use}
+	} else if of := c.resource(); of != "" {
+		parts = []string{c.Service, c.Region, of, c.Operation}
 	}
 	if c.Region == "" {
 		parts = append(parts[:1], parts[2:]...)

@@ -16,6 +16,8 @@ import (
 
 func TestNameOf(t *testing.T) {
 	table, arn := "orders", "arn:aws:dynamodb:eu-west-1:123456789012:table/orders"
+	stream, streamARN := "clicks", "arn:aws:kinesis:eu-west-1:123456789012:stream/clicks"
+	queue := "https://sqs.eu-west-1.amazonaws.com/123456789012/jobs"
 	for _, c := range []struct {
 		call throttleaws.Call
 		want string
@@ -28,6 +30,13 @@ func TestNameOf(t *testing.T) {
 		{throttleaws.Call{Service: "DynamoDB", Operation: "CreateTable", Input: &putInput{&table}}, "DynamoDB CreateTable"},
 		{throttleaws.Call{Service: "DynamoDB", Operation: "PutItem", Input: (*putInput)(nil)}, "DynamoDB PutItem"},
 		{throttleaws.Call{Service: "DynamoDB", Operation: "PutItem"}, "DynamoDB PutItem"},
+		{throttleaws.Call{Service: "Kinesis", Operation: "PutRecords", Region: "us-east-1", Input: &struct{ StreamName, StreamARN *string }{&stream, nil}}, "Kinesis us-east-1 clicks PutRecords"},
+		{throttleaws.Call{Service: "Kinesis", Operation: "GetRecords", Input: &struct{ StreamARN *string }{&streamARN}}, "Kinesis clicks GetRecords"},
+		{throttleaws.Call{Service: "Kinesis", Operation: "CreateStream", Input: &struct{ StreamName *string }{&stream}}, "Kinesis CreateStream"},
+		{throttleaws.Call{Service: "Firehose", Operation: "PutRecordBatch", Input: &struct{ DeliveryStreamName *string }{&stream}}, "Firehose clicks PutRecordBatch"},
+		{throttleaws.Call{Service: "SQS", Operation: "SendMessage", Input: &struct{ QueueUrl *string }{&queue}}, "SQS jobs SendMessage"},
+		{throttleaws.Call{Service: "S3", Operation: "DeleteObject", Input: &struct{ Bucket, Key *string }{&stream, &table}}, "S3 clicks DeleteObject"},
+		{throttleaws.Call{Service: "S3", Operation: "DeleteBucket", Input: &struct{ Bucket *string }{&stream}}, "S3 DeleteBucket"},
 		{throttleaws.Call{Service: "Kinesis", Operation: "PutItem", Region: "us-east-1", Input: &putInput{&table}}, "Kinesis us-east-1 PutItem"},
 	} {
 		if got := throttleaws.NameOf(c.call); got != c.want {
