@@ -105,7 +105,7 @@ func (a *Adaptive) Wait(now time.Time, r Request) time.Duration {
 	case !a.on && !a.level.on:
 		next = max(next, seconds(a.unpaced(at.Seconds())))
 	case r.Place > 1 && a.nextRate > 0:
-		ahead = seconds(a.level.beyond(at.Seconds(), float64(r.Place-1), a.interval(), float64(a.heard.limit.V)))
+		ahead = seconds(a.level.beyond(at.Seconds(), float64(r.Place-1), a.interval(), float64(a.heard.limit.V)/a.costs.unit()))
 	}
 	if r.Place == 0 {
 		return next - at
@@ -324,9 +324,10 @@ func (a *Adaptive) interval() float64 {
 		return min(l.meanGap, max(1, l.peers)/l.policy)
 	case l.on && !l.window:
 		return l.meanGap
-	case !l.on:
-		rate = max(rate, a.base)                             // a row ends, and the rate is back at base soon
-		if c := l.binding(); c > rate && a.evidence < span { // base is a guess, of a rate that is known
+	case !l.on: // a row ends, and the rate is back at base soon
+		rate = max(rate, a.base)
+		// At first base is a guess, between nothing and a rate that is stated.
+		if c := l.binding(); c > rate && a.evidence < span {
 			rate = math.Sqrt(rate * c)
 		}
 	}

@@ -199,8 +199,8 @@ func (p *perCall) ofOneCall(sent, before float64, first bool, v Verdict) bool {
 }
 
 // setApart turns a refusal of one call alone into a failure, and returns how long that call must
-// rest, as the rate does not slow down for it: twice as long each time, with jitter. Nor do other
-// calls wait for its Retry-After.
+// rest, as the rate does not slow down for it: about twice as long each time, 20 minutes at most.
+// Nor do other calls wait for its Retry-After.
 func (a *Adaptive) setApart(o *Outcome) (rest time.Duration) {
 	r := o.Request
 	tried := r.Since.Add(-r.Rest).Sub(a.epoch).Seconds() - a.rtt
@@ -208,5 +208,5 @@ func (a *Adaptive) setApart(o *Outcome) (rest time.Duration) {
 		return 0
 	}
 	o.Verdict, o.After = Failed, 0
-	return seconds(max(2*r.Rest.Seconds(), a.rtt) * (0.5 + r.Luck.Unit(7)))
+	return seconds(min(max(2*r.Rest.Seconds(), a.rtt)*(0.5+r.Luck.Unit(7)), 1/slowestInRow))
 }

@@ -256,7 +256,8 @@ func (l *level) hidden(s, sent float64, o Outcome) bool {
 
 // beyond returns how many seconds after the next start the k-th start after it comes, for
 // forecasts. They are interval apart while the window has any left. Later ones are in the
-// windows after it, of each this client's part of the most that remained.
+// windows after it, of each this client's part of the most that remained, or of the stated limit,
+// in requests, if more; zero: none is stated.
 func (l *level) beyond(s, k, interval, limit float64) float64 {
 	long := l.length
 	if long == 0 {

@@ -94,7 +94,7 @@ func (d *differ) rule(what string, a, b Rule) {
 }
 
 // moved says which limits have another place in their rule, as keys have the place in them:
-// a limit in front of another makes that begin anew.
+// a limit in front of another makes that one start over.
 func (d *differ) moved(what string, a, b []string) {
 	for to, text := range b {
 		from, stays := slices.Index(a, text), func(in []string, at int) bool { return at < len(in) && in[at] == text }

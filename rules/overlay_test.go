@@ -158,7 +158,7 @@ func TestOverlayKill(t *testing.T) {
 	}
 }
 
-// TestDiffMoved: a limit that gets another place in its rule begins anew there, and Diff
+// TestDiffMoved: a limit that gets another place in its rule starts over there, and Diff
 // says so.
 func TestDiffMoved(t *testing.T) {
 	of := func(limits string) rules.Set {
