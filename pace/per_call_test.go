@@ -94,3 +94,45 @@ func TestRefusedAgainLetsAnotherPass(t *testing.T) {
 		}
 	}
 }
+
+// A call that is refused for itself rests about twice as long each time, 20 minutes at most.
+func TestRestOfACallRefusedForItself(t *testing.T) {
+	for _, c := range []struct{ rest, least, most time.Duration }{
+		{0, 50 * time.Millisecond, 150 * time.Millisecond}, // half and one and a half of a round trip
+		{10 * time.Second, 10 * time.Second, 30 * time.Second},
+		{time.Hour, 20 * time.Minute, 20 * time.Minute},
+	} {
+		for luck := range Luck(50) {
+			a := &Adaptive{rtt: 0.1, perCall: perCall{seen: perCallOver, servedSent: 7200}}
+			a.begin(at(0))
+			o := Outcome{Report: Report{Verdict: Throttled, After: time.Minute}, Sent: at(7201 * time.Second)}
+			o.Request = Request{Try: 3, Since: at(7200 * time.Second), Rest: c.rest, Luck: luck}
+			rest := a.setApart(&o)
+			if rest < c.least || rest > c.most+time.Nanosecond || o.Verdict != Failed || o.After != 0 {
+				t.Fatalf("after a rest of %v: %v, %v after %v; want %v to %v, a failure and no wait of others", c.rest, rest, o.Verdict, o.After, c.least, c.most)
+			}
+		}
+	}
+}
+
+// A stated limit is in the unit of the server. Forecasts count it in requests, of the mean cost.
+func TestForecastOfALimitInCosts(t *testing.T) {
+	forecast := func(cost, limit int64) time.Duration {
+		a, now := new(Adaptive), at(0)
+		for i := range 12 {
+			r := Request{Since: now, Cost: cost}
+			a.Start(now, r)
+			o := Outcome{Report: Report{Verdict: Served, Cost: cost}, Request: r, Sent: now}
+			o.Hints = Hints{
+				Limit: Some(limit), Window: Some(time.Minute), Reset: Some(time.Minute - now.Sub(at(0))),
+				Remaining: Some(limit - int64(i+1)*cost),
+			}
+			now = now.Add(time.Second)
+			a.Observe(now, o)
+		}
+		return a.Wait(now, Request{Since: now, Cost: cost, Place: 500})
+	}
+	if one, ten := forecast(1, 14), forecast(10, 140); (ten - one).Abs() > one/10 {
+		t.Errorf("the 500th of 14 a minute waits %v, and of 140 at a cost of 10 each %v, want the same", one, ten)
+	}
+}
