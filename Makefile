@@ -29,7 +29,7 @@ help:
 
 test:
 	scripts/need.sh
-	RACE='$(RACE)' THROTTLE_REQUIRE=1 scripts/each $(CURDIR)/scripts/test
+	RACE='$(RACE)' THROTTLE_REQUIRE=1 scripts/tests
 
 # All tests of Redis on Redis 8 and on Valkey, which notices a step of its clock
 # up to a tenth of a second late, so TestFaultClockStep is not run on it; many
