@@ -149,7 +149,7 @@ func (t *Throttle) learnScopes(now time.Time, w *waiter, r pace.Report) pace.Rep
 			continue
 		}
 		w.ticket.Elsewhere = w.ticket.Elsewhere || refused
-		n.Scope.Learn(now, n, w.sent, s.Report)
+		t.gate.Learn(now, n, w.sent, s.Report)
 		if len(retry) == len(w.ticket.Needs) {
 			retry = slices.Clone(retry)
 		}

@@ -155,7 +155,7 @@ func (a *Adaptive) measure(s float64) {
 // served in this one, as it may have come from a burst.
 func (a *Adaptive) measured(s, sent, served float64) float64 {
 	rate := firstRate * a.weight()
-	if served > 0 {
+	if served > 0 || a.unpacedRate > 0 {
 		if a.rowAt == 0 {
 			s = sent // the first answers took a round trip
 		}

@@ -62,6 +62,8 @@ type Gate struct {
 	inFlight  int
 	ceiling   ceiling
 	spare     spare
+	served    sample
+	named     int // scopes that began with a refusal
 	searched  search
 	wentAhead bool      // the last start was by ahead
 	wasFull   bool      // all places were taken when Next was last called
@@ -302,6 +304,9 @@ func (g *Gate) observe(now time.Time, t *Ticket, o Outcome) (rest time.Duration)
 	t.at = outside
 	g.inFlight--
 	given := o
+	if o.Verdict == Served {
+		g.served.add(now, o.Sent)
+	}
 	if len(t.Needs) > 0 || o.Elsewhere {
 		rest, o = t.observeScopes(now, o, g.Control != nil)
 	}

@@ -157,15 +157,23 @@ func (s *Scope) observe(now time.Time, o Outcome) (rest time.Duration) {
 	return s.Control.Observe(now, o)
 }
 
-// Learn teaches s the end of a call, sent at the time sent, that was not known to be subject to
-// it when it started; the cost is that of n. s did not pace that call, so what it met says little
-// of its pace. Of the refusals only the first counts, as s paces the retries, which teach it. After
-// that refusal only the first call served between two starts in s counts. Before it all calls
-// served count, without what remained: as many as passed is the pace to start with.
-func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
+// Learn teaches the scope of n the end of a call, sent at the time sent, that was not known to be
+// subject to it when it started; the cost is that of n. The scope did not pace that call, so what it
+// met says little of its pace. Of the refusals only the first counts, as the scope paces the retries,
+// which teach it. After that refusal only the first call served between two starts in it counts.
+// Before it all calls served count, without what remained: as many as passed is the pace to start
+// with. If that refusal is the first answer that names the scope, it is what the Gate was served
+// lately, divided by the number of scopes that were named so.
+func (g *Gate) Learn(now time.Time, n Need, sent time.Time, r Report) {
+	s := n.Scope
 	switch {
 	case r.Verdict == Throttled && !s.refused:
 		s.refused = true
+		if a, ok := s.Control.(*Adaptive); ok && !a.began {
+			g.named++
+			a.begin(now)
+			a.unpacedRate = g.served.part(now, g.named)
+		}
 	case r.Verdict == Throttled:
 		r.Verdict = Ignored
 	case r.Verdict != Served || s.servedFirst(now):
@@ -179,6 +187,35 @@ func (s *Scope) Learn(now time.Time, n Need, sent time.Time, r Report) {
 		s.Control.Start(now, o.Request)
 	}
 	s.observe(now, o)
+}
+
+// sample counts the requests that a Gate was served, as an Adaptive does before its first refusal:
+// an Adaptive that begins with a refusal has it to start with.
+type sample struct {
+	from time.Time // when it began; zero: nothing was served yet
+	n    float64
+	full float64 // requests a second in the full sample before; zero: none
+}
+
+// add counts a request served at now, sent at the time sent.
+func (m *sample) add(now, sent time.Time) {
+	if m.from.IsZero() {
+		m.from = sent
+	}
+	if long := now.Sub(m.from).Seconds(); long > 1 && (m.n >= sampleOf || long > sampleOf) {
+		m.full = m.n / long
+		m.from, m.n = now, 0
+	}
+	m.n++
+}
+
+// part returns the requests a second that the n-th scope is taken to have had of the last full
+// sample, or of half of those since, as they may be of a burst; zero: nothing was served yet. The
+// first scope may have had them all, as a limit of the user has; of many, as one for each user, each
+// had a part.
+func (m *sample) part(now time.Time, n int) float64 {
+	rate := max(m.full, m.n/2/max(now.Sub(m.from).Seconds(), 0.05))
+	return max(rate/float64(n), min(rate, firstRate))
 }
 
 // servedFirst notes a call that was served now, and reports whether it is the first since s

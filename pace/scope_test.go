@@ -277,7 +277,7 @@ func TestLearnTakesFewThatItDidNotPace(t *testing.T) {
 			if i == 0 || i == 3 && verdict == pace.Served {
 				want = verdict
 			}
-			s.Learn(now, pace.Need{Scope: s}, now, pace.Report{Verdict: verdict})
+			g.Learn(now, pace.Need{Scope: s}, now, pace.Report{Verdict: verdict})
 			if heard != want {
 				t.Errorf("call %d that is %v is %v to the scope, want %v", i, verdict, heard, want)
 			}
@@ -292,14 +292,15 @@ func TestLearnCountsWhatWasServedBefore(t *testing.T) {
 		"nothing":   {},
 		"remaining": {Limit: pace.Some(int64(5000)), Remaining: pace.Some(int64(900)), Reset: pace.Some(time.Minute)},
 	} {
+		var g pace.Gate
 		a := new(pace.Adaptive)
 		s := &pace.Scope{Control: a}
 		need, now := pace.Need{Scope: s}, time.Unix(1000, 0)
 		for range 2000 {
-			s.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Served, Hints: h})
+			g.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Served, Hints: h})
 			now = now.Add(2 * time.Second)
 		}
-		s.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Throttled, Hints: h})
+		g.Learn(now, need, now.Add(-50*time.Millisecond), pace.Report{Verdict: pace.Throttled, Hints: h})
 		if rate := a.Learnt(now).Rate; rate < 0.2 || rate > 0.5 {
 			t.Errorf("told %s, one every 2s was served for an hour, and one refused: paced at %.3g/s, want little less than 0.5", name, rate)
 		}
@@ -315,7 +316,7 @@ func TestARetryTakesNewNeeds(t *testing.T) {
 	g.Enter(now, k)
 	g.Next(now)
 	need := pace.Need{Scope: bucket}
-	bucket.Learn(now, need, now, pace.Report{Verdict: pace.Throttled})
+	g.Learn(now, need, now, pace.Report{Verdict: pace.Throttled})
 	k.Retry = []pace.Need{need}
 	if !g.Done(now, k, pace.Report{Verdict: pace.Throttled}) {
 		t.Fatal("a throttled call is not retried")
