@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestPartOfBurstBeforeItBegan(t *testing.T) {
 		for name, learn := range map[string]func(c Controller){
 			"named": func(c Controller) {
 				s := &Scope{Control: c}
-				s.Learn(t0, Need{Scope: s}, t0.Add(-ago), Report{Verdict: Throttled, Hints: h})
+				new(Gate).Learn(t0, Need{Scope: s}, t0.Add(-ago), Report{Verdict: Throttled, Hints: h})
 			},
 			"reported": func(c Controller) {
 				(&Gate{Control: c}).Report(t0, t0.Add(-ago), Report{Verdict: Throttled, Hints: h})
@@ -286,5 +287,24 @@ func TestOthersAreNoticed(t *testing.T) {
 	}
 	if !one.alone() {
 		t.Errorf("peers %v, others %d: a client alone takes itself for several", one.peers, one.othersFor)
+	}
+}
+
+// TestOvertakenIsNoRefill: an answer that was overtaken says that more remains than later ones did.
+// That is no refill, and what is gone since then was taken by the client's own requests.
+func TestOvertakenIsNoRefill(t *testing.T) {
+	for seed := range uint64(20) {
+		var d divided
+		random := rand.New(rand.NewPCG(seed, 1))
+		r := 2000.0
+		for flight := 2; r > 400; flight += flight/2 + 1 { // each of them sent at once, and answered in any order
+			for i, k := range random.Perm(flight) {
+				d.divide(r-float64(k), 1, flight-i, false)
+			}
+			r -= float64(flight)
+		}
+		if d.othersFor > 0 {
+			t.Errorf("seed %d: a client alone takes itself for several", seed)
+		}
 	}
 }

@@ -1,6 +1,9 @@
 package pace
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // leaps finds when fixed windows end, for a server that states their length and not their end.
 // At an end what remains leaps up, by more than a bucket of that policy would refill; at no
@@ -202,6 +205,7 @@ type divided struct {
 	peers       float64 // clients, this one included; zero: not known
 	shown       float64 // what the last answer said remains
 	bottom      float64 // the lowest since the last refill
+	flight      float64 // requests in flight lately, by which answers may overtake each other
 	sinceLow    float64 // answers since then
 	weight      float64 // answers that peers is a mean over
 	refillLevel float64 // what remained after the last refill
@@ -216,6 +220,7 @@ const (
 	singlePeer = 1.1  // peers below this: the client is alone
 	sharedBy   = 1.25 // times what own requests were charged: if more is gone, others took it
 	othersKept = 1000 // answers for which others count as noticed
+	flightFade = 0.5  // by each answer: slower than a flight ends
 	steadied   = 8.0  // answers that peers is a mean over, or those since the last low
 )
 
@@ -231,8 +236,9 @@ func (d *divided) divide(r, took float64, flying int, sole bool) {
 		d.othersFor = othersKept // or the client that sends most just now would think itself alone
 	}
 	d.sinceLow++
+	d.flight = max(float64(flying), d.flight-flightFade)
 	switch {
-	case !d.begun || r > d.bottom+2*float64(flying): // the first, or a refill
+	case !d.begun || r > d.bottom+2*d.flight: // the first, or a refill
 		d.begun, d.bottom, d.sinceLow = true, r, 0
 		d.refillLevel, d.spent = r, 0
 	case r < d.bottom:
@@ -271,4 +277,67 @@ func (l *level) fits(s, rtt float64, flying int) bool {
 		return true
 	}
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
+}
+
+// refill is what resets tell of a token bucket, of a server that says when it would be full: what
+// remains and reset × rate add up to the burst in every answer, whoever made the requests. So while
+// the reset moves away two answers far enough apart state the policy, though the server does not.
+// The reset of a window comes nearer until the window is over.
+type refill struct {
+	nearR, near float64       // what remained, and the reset in seconds, of the answer nearest to a full bucket
+	farR, far   float64       // the same of the answer farthest from it, later
+	rises       int           // times that the reset rose clearly,
+	roseTo      float64       // to this at last
+	fits        int           // answers in a row that fit
+	limit       int64         // as inferred: the burst; zero: nothing is
+	window      time.Duration // in which it is refilled
+}
+
+const (
+	refillFits   = 8   // answers that must fit,
+	refillRises  = 4   // while the reset rises so often, as it does but once when a window ends,
+	refillRise   = 0.5 // by more than so many seconds, as answers overtake each other,
+	refillSpread = 8.0 // over so many seconds of resets, which may come in whole seconds,
+	refillUsed   = 8.0 // and so many requests
+)
+
+// infer adds to the hints of o the policy that its resets show.
+func (x *refill) infer(o *Outcome) {
+	h := &o.Hints
+	if !h.Remaining.OK || !h.Reset.OK || h.Window.OK {
+		return
+	}
+	r, reset := float64(max(h.Remaining.V, 0)), h.Reset.V.Seconds()
+	switch {
+	case x.fits == 0 || !x.fit(r, reset) || x.limit == 0 && reset < x.near-slack:
+		*x = refill{nearR: r, near: reset, farR: r, far: reset, roseTo: reset}
+	case reset < x.near:
+		x.nearR, x.near = r, reset
+	case reset > x.far:
+		if reset > x.roseTo+refillRise {
+			x.rises++
+			x.roseTo = reset
+		}
+		x.farR, x.far = r, reset
+	}
+	x.fits++
+	used, spread := x.nearR-x.farR, x.far-x.near
+	if x.limit == 0 && x.fits >= refillFits && x.rises >= refillRises && used >= refillUsed && spread >= refillSpread {
+		burst := math.Round(x.nearR + used/spread*x.near)
+		x.limit, x.window = int64(burst), seconds(burst*spread/used)
+	}
+	if x.limit > 0 {
+		h.Limit, h.Window = Some(x.limit), Some(x.window)
+	}
+}
+
+// fit reports whether r and the reset may be of the same bucket as the answers before.
+func (x *refill) fit(r, reset float64) bool {
+	used, spread := x.nearR-x.farR, x.far-x.near
+	if spread <= 2*slack {
+		return math.Abs(reset-x.near) <= slack || (r-x.nearR)*(reset-x.near) <= 0
+	}
+	rate := used / spread
+	off := (rate*slack + 1) * (1 + math.Abs(reset-x.near)/spread)
+	return rate > 0 && math.Abs(x.nearR-rate*(reset-x.near)-r) <= off
 }

@@ -1,0 +1,88 @@
+package pace
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle/limit"
+)
+
+// TestRefill: a server that says when its bucket would be full has stated the policy, whoever uses
+// it and in whatever order the answers come. Windows, and a bucket that says when it has the next
+// token, state none by their resets.
+func TestRefill(t *testing.T) {
+	bucket := func(n, burst int64, per time.Duration) limit.Limit {
+		return limit.Limit{Count: n, Period: per, Burst: burst}
+	}
+	window := func(k limit.Kind, n int64, per time.Duration) limit.Limit {
+		return limit.Limit{Kind: k, Count: n, Period: per}
+	}
+	next := func(d limit.Decision) time.Duration { return d.RetryAfter }
+	full := func(d limit.Decision) time.Duration { return d.ResetAfter }
+	for _, c := range []struct {
+		limit limit.Limit
+		reset func(limit.Decision) time.Duration
+		want  bool
+	}{
+		{bucket(2000, 2000, time.Minute), full, true},
+		{bucket(100, 100, time.Minute), full, true},
+		{bucket(100, 20, time.Minute), full, true},
+		{bucket(30, 30, time.Hour), full, true},
+		{bucket(100, 100, time.Second), full, false}, // full within a second
+		{bucket(100, 100, time.Minute), next, false},
+		{window(limit.FixedWindow, 100, time.Minute), full, false},
+		{window(limit.FixedWindow, 5000, time.Hour), full, false},
+		{window(limit.SlidingWindow, 100, time.Minute), full, false},
+		{window(limit.SlidingWindow, 1000, 10*time.Second), full, false},
+	} {
+		for _, whole := range []bool{true, false} {
+			for seed := range uint64(20) {
+				name := fmt.Sprintf("%v, whole seconds: %v, seed %d", c.limit, whole, seed)
+				got := inferred(c.limit, c.reset, whole, seed)
+				if (got > 0) != c.want {
+					t.Errorf("%s: %v a second inferred; want one: %v", name, got, c.want)
+				}
+				rate := float64(c.limit.Count) / c.limit.Period.Seconds()
+				if got > 0 && math.Abs(math.Log(got/rate)) > 0.2 {
+					t.Errorf("%s: %v a second inferred, want about %v", name, got, rate)
+				}
+			}
+		}
+	}
+}
+
+// inferred returns the policy, in requests a second, that the resets of a limit show to clients that
+// send in flights at random times, about as often as it allows.
+func inferred(l limit.Limit, reset func(limit.Decision) time.Duration, whole bool, seed uint64) float64 {
+	var (
+		random = rand.New(rand.NewPCG(seed, 1))
+		mean   = float64(l.Period) / float64(l.Count)
+		now    = t0.Add(time.Duration(random.Float64() * float64(l.Period)))
+		state  limit.State
+		refill refill
+		got    float64
+	)
+	for range 3 * l.Count / 4 {
+		var answers []Outcome
+		for range 1 + random.IntN(8) {
+			var d limit.Decision
+			state, d = limit.Take(state, now, limit.Ask{Limit: l, N: 1})
+			h := Hints{Remaining: Some(d.Remaining), Reset: Some(reset(d))}
+			if whole {
+				h.Reset.V = (h.Reset.V + time.Second - 1).Truncate(time.Second)
+			}
+			answers = append(answers, Outcome{Report: Report{Hints: h}})
+		}
+		random.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
+		for _, o := range answers {
+			if refill.infer(&o); o.Hints.Limit.OK {
+				got = float64(o.Hints.Limit.V) / o.Hints.Window.V.Seconds()
+			}
+		}
+		now = now.Add(time.Duration(random.ExpFloat64() * 3 * mean))
+	}
+	return got
+}

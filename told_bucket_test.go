@@ -1,0 +1,77 @@
+package throttle_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttle-go/throttle"
+	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
+	"github.com/throttle-go/throttle/pace"
+)
+
+// toldBucket is a token bucket that states what remains and when it would be full, in whole seconds,
+// and neither its rate nor its burst, as many services do.
+type toldBucket struct {
+	limit      limit.Limit
+	rtt        time.Duration
+	retryAfter bool // stated
+
+	mu      sync.Mutex
+	state   limit.State
+	refused int
+}
+
+func (b *toldBucket) answer(context.Context) throttle.Result {
+	time.Sleep(b.rtt / 2)
+	b.mu.Lock()
+	var d limit.Decision
+	b.state, d = limit.Take(b.state, time.Now(), limit.Ask{Limit: b.limit, N: 1})
+	r := pace.Report{Verdict: pace.Served}
+	r.Hints = pace.Hints{Remaining: pace.Some(d.Remaining), Reset: pace.Some(whole(d.ResetAfter))}
+	if !d.OK {
+		b.refused++
+		if r.Verdict = pace.Throttled; b.retryAfter {
+			r.After = whole(d.RetryAfter)
+		}
+	}
+	b.mu.Unlock()
+	time.Sleep(b.rtt / 2)
+	return throttle.Result{Report: r}
+}
+
+func whole(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+
+// A job of a client alone spends a full bucket at once and goes on at its rate, by what remains and
+// by when the bucket would be full: that is its policy, though it does not say so.
+func TestJobOnABucketThatTellsWhenItIsFull(t *testing.T) {
+	for _, n := range []int64{100, 500, 2000} {
+		for _, retryAfter := range []bool{false, true} {
+			for _, rtt := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond} {
+				bubble.Test(t, func(t *testing.T) {
+					server := &toldBucket{limit: limit.Limit{Count: n, Period: time.Minute, Burst: n}, rtt: rtt, retryAfter: retryAfter}
+					calls, began := int(n+n/2), time.Now()
+					var (
+						th  throttle.Throttle
+						all sync.WaitGroup
+					)
+					for range calls {
+						all.Go(func() {
+							if err := th.DoResult(t.Context(), server.answer); err != nil {
+								t.Error(err)
+							}
+						})
+					}
+					all.Wait()
+					took, least := time.Since(began), 30*time.Second+rtt
+					t.Logf("%d/min, retry-after %v, %v away: %d calls took %v, %d refused", n, retryAfter, rtt, calls, took, server.refused)
+					if took > least*3/2 || server.refused > calls/10 {
+						t.Errorf("%d/min, retry-after %v, %v away: %d calls took %v and %d were refused, want half more than %v at most, and a tenth", n, retryAfter, rtt, calls, took, server.refused, least)
+					}
+				})
+			}
+		}
+	}
+}
