@@ -308,13 +308,24 @@ func (a *Adaptive) rate(s float64) float64 {
 	if c := a.level.binding(); c > 0 {
 		switch {
 		case !a.level.kept.holds || a.refused > 0:
-			return min(a.rateByRefusals(s), c)
+			return min(max(a.rateByRefusals(s), a.partLeft(s)), c)
 		case a.Burst:
 			return fastest
 		}
 		return c
 	}
 	return min(a.rateByRefusals(s), fastest)
+}
+
+// partLeft returns the rate at which all clients together would spend what remains in one stated
+// window, this client's part of it: zero if that is not known, or too little to be divided so.
+func (a *Adaptive) partLeft(s float64) float64 {
+	l := &a.level
+	each := l.shown / max(1, l.peers)
+	if a.refused > 0 || l.seenAt == 0 || s-l.seenAt > l.length/4 || a.rtt > l.length/answersPerKnown || each < forEach {
+		return 0
+	}
+	return each / l.length
 }
 
 // interval returns the mean seconds between starts, for forecasts. By the level, the rate of

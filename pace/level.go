@@ -34,7 +34,7 @@ import "math"
 // refusal by another limit, see elsewhere. A refusal also cuts theta to base, as refusals measure it.
 type level struct {
 	on          bool    // the level sets the rate
-	anyServed   bool    // a request was served since it was turned on
+	anyServed   bool    // a request was served since it was turned on, or several before
 	freeStart   bool    // the last start had not waited for the rate
 	weight      float64 // of the Adaptive
 	burst       bool    // of the Adaptive
@@ -272,7 +272,7 @@ func (l *level) turnOn(a *Adaptive, s, sent float64, o Outcome) {
 		a.begins(s, l.theta)
 	}
 	a.refused, l.row = 0, 0
-	l.anyServed = o.Verdict == Served
+	l.anyServed = o.Verdict == Served || a.first.served >= sampleOf
 	l.on, l.unstated, a.restored = true, false, false
 	l.theta = max(l.theta, l.floor())
 	l.weight, l.burst = a.weight(), a.Burst

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
 
@@ -86,5 +87,33 @@ func TestHerdAfterOutage(t *testing.T) {
 	}
 	if got := peak(t, s, "backoff-jitter", 90*time.Second); got < 2 {
 		t.Errorf("backoff with jitter: %.2f of the capacity in a tenth of a second, want 2 or more, or this proves nothing", got)
+	}
+}
+
+// A limit of a minute that gave nothing for half of it, and then all at once, is used again soon, also
+// where clients hear what remains: refusals do not bring the rate of before to next to nothing, and
+// what remains divides the rest.
+func TestOutageToldWhatRemains(t *testing.T) {
+	for _, kind := range []limit.Kind{limit.CalendarWindow, limit.FixedWindow, limit.SlidingWindow} {
+		for _, count := range []int64{3000, 18_000} {
+			var used [2][]float64
+			for i, h := range []Hints{{RetryAfter: true, Policy: true}, {RetryAfter: true, Policy: true, Remaining: true}} {
+				for seed := range uint64(3) {
+					r := play(t, Scenario{
+						Name: "outage", Duration: 150 * time.Second,
+						Server: Server{Limit: limit.Limit{Kind: kind, Count: count, Period: time.Minute}, Hints: h, Changes: []Change{
+							{At: 35 * time.Second, Period: time.Minute}, {At: 61 * time.Second, Count: count, Period: time.Minute},
+						}},
+						Network: Network{Latency: 16 * time.Millisecond, Spread: 0.2},
+						Clients: []Group{{Processes: 22, Workers: 1, Arrivals: 0.9 * float64(count) / 60 / 22}},
+					}, "adaptive-informed", seed+1)
+					used[i] = append(used[i], r.Utilisation.V)
+				}
+			}
+			t.Logf("%v of %d: %.2f used, not told what remains %.2f", kind, count, median(used[1]), median(used[0]))
+			if median(used[1]) < 0.85 {
+				t.Errorf("%v of %d: %.2f used, want 0.85", kind, count, median(used[1]))
+			}
+		}
 	}
 }
