@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -72,6 +73,48 @@ func TestJobOnABucketThatTellsWhenItIsFull(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// A client alone uses windows of a second or two, whose resets in whole seconds do not name their
+// ends, nearly as well as where their length is stated.
+func TestBriefWindowsToldInWholeSeconds(t *testing.T) {
+	for _, l := range []limit.Limit{
+		{Kind: limit.FixedWindow, Count: 300, Period: time.Second},
+		{Kind: limit.FixedWindow, Count: 50, Period: time.Second},
+		{Kind: limit.FixedWindow, Count: 50, Period: 2 * time.Second},
+		{Kind: limit.FixedWindow, Count: 300, Period: 2 * time.Second},
+	} {
+		var used, refused []float64
+		for range 5 {
+			bubble.Test(t, func(t *testing.T) {
+				const windows = 20
+				server := &toldBucket{limit: l, rtt: 50 * time.Millisecond}
+				calls := windows * int(l.Count)
+				var (
+					th  throttle.Throttle
+					all sync.WaitGroup
+				)
+				time.Sleep(300 * time.Millisecond)
+				began := time.Now()
+				for range calls {
+					all.Go(func() {
+						if err := th.DoResult(t.Context(), server.answer); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				used = append(used, (windows-1)*l.Period.Seconds()/time.Since(began).Seconds())
+				refused = append(refused, float64(server.refused)/float64(calls))
+			})
+		}
+		slices.Sort(used)
+		slices.Sort(refused)
+		t.Logf("%v: %.2f used, %.3f refused", l, used[2], refused[2])
+		if used[2] < 0.68 || refused[2] > 0.05 {
+			t.Errorf("%v: %.2f used and %.3f refused, want 0.68 at least and 0.05 at most", l, used[2], refused[2])
 		}
 	}
 }

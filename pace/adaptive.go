@@ -75,6 +75,7 @@ type Adaptive struct {
 	heard   heard
 	doubt   doubt
 	refill  refill
+	brief   brief
 	perCall perCall
 }
 
@@ -251,6 +252,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 	}
 	if !a.Blind {
 		a.refill.infer(&o)
+		a.brief.infer(s, &o)
 		a.level.tell(a, s, o)
 		if !o.Hints.Remaining.OK || o.Verdict == Failed || o.Verdict == Ignored {
 			a.level.sole = false // it may be charged, unseen

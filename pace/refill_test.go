@@ -86,3 +86,46 @@ func inferred(l limit.Limit, reset func(limit.Decision) time.Duration, whole boo
 	}
 	return got
 }
+
+// TestBrief: whole seconds do not name the end of a window of a second or three, but how long it is,
+// as often as what remains leaps up. Those of a longer window, or of one much shorter, do not.
+func TestBrief(t *testing.T) {
+	for _, c := range []struct {
+		count  int64
+		period time.Duration
+		want   time.Duration // zero: nothing is inferred
+	}{
+		{50, time.Second, time.Second},
+		{300, time.Second, time.Second},
+		{20, 2 * time.Second, 2 * time.Second},
+		{300, 3 * time.Second, 3 * time.Second},
+		{50, 500 * time.Millisecond, 0},
+		{50, 5 * time.Second, 0},
+		{300, time.Minute, 0},
+		{5, time.Second, 0}, // too few to leap
+	} {
+		for seed := range uint64(20) {
+			var (
+				random = rand.New(rand.NewPCG(seed, 1))
+				l      = limit.Limit{Kind: limit.FixedWindow, Count: c.count, Period: c.period}
+				now    = t0.Add(time.Duration(random.Float64() * float64(time.Second)))
+				began  = now
+				state  limit.State
+				x      brief
+				got    Hints
+			)
+			for now.Sub(began) < 30*c.period {
+				var d limit.Decision
+				state, d = limit.Take(state, now, limit.Ask{Limit: l, N: 1})
+				o := Outcome{Report: Report{Hints: Hints{Remaining: Some(d.Remaining), Reset: Some((d.ResetAfter + time.Second - 1).Truncate(time.Second))}}}
+				if x.infer(now.Sub(began).Seconds(), &o); o.Hints.Window.OK {
+					got = o.Hints
+				}
+				now = now.Add(time.Duration(random.ExpFloat64() * float64(c.period) / float64(c.count)))
+			}
+			if got.Window.V != c.want || c.want > 0 && got.Limit.V != c.count {
+				t.Errorf("%v, seed %d: %d in %v inferred, want %v", l, seed, got.Limit.V, got.Window.V, c.want)
+			}
+		}
+	}
+}

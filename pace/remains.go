@@ -341,3 +341,43 @@ func (x *refill) fit(r, reset float64) bool {
 	off := (rate*slack + 1) * (1 + math.Abs(reset-x.near)/spread)
 	return rate > 0 && math.Abs(x.nearR-rate*(reset-x.near)-r) <= off
 }
+
+// brief is what resets tell of a fixed window that is too short for them to name its end: it is as
+// long as the longest of them, if what remains leaps up about as often.
+type brief struct {
+	most, last float64 // what remained at most, and last
+	top        float64 // longest reset, seconds
+	leaps      float64 // times that what remains rose by half of most at once
+	first      float64 // when it first did,
+	leapt      float64 // and last, of those that were not at once after another, as answers overtake each other
+}
+
+const (
+	briefLeaps = 3.0 // at least,
+	briefApart = 0.4 // parts of the longest reset,
+	briefPart  = 0.7 // part of the longest reset from one to the next, at least
+)
+
+// infer adds to the hints of o, an answer at s, the policy of such a window.
+func (x *brief) infer(s float64, o *Outcome) {
+	h := &o.Hints
+	if !h.Remaining.OK || !h.Reset.OK || h.Window.OK {
+		return
+	}
+	r := float64(max(h.Remaining.V, 0))
+	if x.most >= fellBy && r > x.last+x.most*fallen && (x.leaps == 0 || s >= x.leapt+briefApart*x.top) {
+		if x.leaps == 0 {
+			x.first = s
+		}
+		x.leapt = s
+		x.leaps++
+	}
+	x.most, x.last, x.top = max(x.most, r), r, max(x.top, h.Reset.V.Seconds())
+	if x.leaps < briefLeaps || x.top <= 0 || x.top > briefest || x.leapt-x.first < briefPart*x.top*(x.leaps-1) {
+		return
+	}
+	h.Window = Some(seconds(x.top))
+	if !h.Limit.OK {
+		h.Limit = Some(int64(x.most) + 1)
+	}
+}
