@@ -16,6 +16,7 @@ import (
 // A Throttle with a law keeps what is in flight near what a server of 32 workers
 // works on, though 200 callers wait; without one all are in flight.
 func TestConcurrency(t *testing.T) {
+	bubble.Long(t)
 	for _, c := range []struct {
 		law         load.Law
 		least, most int

@@ -57,6 +57,7 @@ func part(t *testing.T, th *throttle.Throttle, kinds ...caller) (inTime []float6
 // a server of 500 a second can serve all of them in time, it does. Where it cannot,
 // neither kind is left with next to nothing.
 func TestShortBesideLong(t *testing.T) {
+	bubble.Long(t)
 	for _, c := range []struct {
 		long, short           int
 		leastLong, leastShort float64

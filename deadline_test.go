@@ -42,6 +42,7 @@ func (k *kitchen) call(ctx context.Context, work time.Duration) error {
 // many have an answer as the server can give. The others are told so, without a
 // try.
 func TestDeadlinesUnderOverload(t *testing.T) {
+	bubble.Long(t)
 	for name, th := range map[string]*throttle.Throttle{
 		"8 in flight": {Control: new(pace.Fixed), MaxInFlight: 8},
 		"adaptive":    {Control: new(pace.Fixed), Concurrency: new(load.Adaptive)},

@@ -81,6 +81,7 @@ func jain(x []float64) float64 {
 // Processes of one Fleet that are all busy split its limit evenly, also those that
 // ask for little at a time, and use all of it.
 func TestFleetSplitsEvenly(t *testing.T) {
+	bubble.Long(t)
 	perSecond := func(count, burst int64) limit.Limit {
 		return limit.Limit{Count: count, Period: time.Second, Burst: burst}
 	}

@@ -18,6 +18,7 @@ import (
 // shown, their refusals neither slow down the rest nor make it wait for their Retry-After. Nor are
 // they retried all the time.
 func TestCallsRefusedForThemselves(t *testing.T) {
+	bubble.Long(t)
 	for _, c := range []struct {
 		after       time.Duration // Retry-After of their refusals
 		part        float64       // of all calls
@@ -37,14 +38,12 @@ func TestCallsRefusedForThemselves(t *testing.T) {
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			var (
-				th      throttle.Throttle
-				all     sync.WaitGroup
-				mu      sync.Mutex
-				waits   []time.Duration
-				gaveUp  int
-				refused int
-				bad     int
-				random  = rand.New(rand.NewPCG(1, 1))
+				th                   throttle.Throttle
+				all                  sync.WaitGroup
+				mu                   sync.Mutex
+				waits                []time.Duration
+				gaveUp, refused, bad int
+				random               = rand.New(rand.NewPCG(1, 1))
 			)
 			for range int(min(c.rate*1200, 20_000)) {
 				time.Sleep(time.Duration(random.ExpFloat64() / c.rate * 1e9))

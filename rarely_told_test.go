@@ -58,6 +58,7 @@ func rarelyTold(t *testing.T, quota int, from float64) float64 {
 // TestToldWhenLittleRemains: some servers tell of a limit only once most of it is used. A window
 // that answers do not show is not waited for, at five calls a second for good.
 func TestToldWhenLittleRemains(t *testing.T) {
+	bubble.Long(t)
 	for _, quota := range []int{100, 200, 500} {
 		for _, from := range []float64{0, 0.5, 0.8, 0.95} {
 			bubble.Test(t, func(t *testing.T) {

@@ -80,6 +80,7 @@ func TestJobOnABucketThatTellsWhenItIsFull(t *testing.T) {
 // A client alone uses windows of a second or two, whose resets in whole seconds do not name their
 // ends, nearly as well as where their length is stated.
 func TestBriefWindowsToldInWholeSeconds(t *testing.T) {
+	bubble.Long(t)
 	for _, l := range []limit.Limit{
 		{Kind: limit.FixedWindow, Count: 300, Period: time.Second},
 		{Kind: limit.FixedWindow, Count: 50, Period: time.Second},

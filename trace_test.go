@@ -118,6 +118,7 @@ func sorted(trace []sim.Step) []sim.Step {
 // Gate and through a Throttle: the same things happen at the same instants, to
 // the nanosecond, whatever needless questions the simulator asks.
 func TestLiveIsAsSimulated(t *testing.T) {
+	bubble.Long(t)
 	seen := map[sim.What]int{}
 	for _, name := range []string{
 		"none", "backoff", "backoff-jitter", "fixed(rate=2)", "aimd", "gradual", "autosleeper", "adaptive", "adaptive-informed",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/throttle-go/throttle/internal/bubble"
 	"github.com/throttle-go/throttle/signal"
 )
 
@@ -155,6 +156,7 @@ var freedoms = regexp.MustCompile(`\.\d{4,}|\d{13,}|";[ \t]*"`)
 // TestStructuredFields: what is valid is read as by the parser, and what is not
 // says nothing.
 func TestStructuredFields(t *testing.T) {
+	bubble.Long(t)
 	rng := rand.New(rand.NewPCG(9, 651))
 	valid, said, wrong := 0, 0, 0
 	for range 300_000 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttle-go/throttle/internal/bubble"
 )
 
 const (
@@ -168,6 +170,7 @@ func (c cell) has(p *limiterPeer) bool {
 // ours knows. A processor that is busy with others is slower, so that more are
 // fresh. The race detector makes an event ten times as slow, so with it fewer are asked.
 func TestCellsOwe(t *testing.T) {
+	bubble.Long(t)
 	most := 2_000_000
 	if raced {
 		most /= 10

@@ -75,6 +75,7 @@ func (l *limited) end() {
 // Its limit is the same after each of many requests, as they take longer and
 // shorter, for load and for other reasons, under more and fewer callers.
 func TestFailsafeLimiterAgrees(t *testing.T) {
+	bubble.Long(t)
 	low, high := 200, 0
 	seeds := uint64(12)
 	if raced {

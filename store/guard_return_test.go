@@ -97,6 +97,7 @@ func guardCalls(t *testing.T, g *store.Guard, callers int, during time.Duration)
 // Whatever the time to connect and the trip, a store that starts cold or is back
 // decides within 2 s.
 func TestGuardReturns(t *testing.T) {
+	bubble.Long(t)
 	for _, test := range []struct {
 		timeout, connect, trip time.Duration
 		callers                int
@@ -137,6 +138,7 @@ func TestGuardReturns(t *testing.T) {
 // A store that answers too late is not away, but slow, which is told. Most of its
 // callers do not wait for it, and it is used again as soon as it is faster.
 func TestGuardSlow(t *testing.T) {
+	bubble.Long(t)
 	for _, callers := range []int{1, 2, 64} {
 		bubble.Test(t, func(t *testing.T) {
 			s := newPooled(64, 30*ms, 5*ms)
@@ -176,6 +178,7 @@ func TestGuardSlow(t *testing.T) {
 // Probes come at intervals that double and differ from guard to guard, so that
 // many guards do not keep down a store that starts.
 func TestGuardBackoff(t *testing.T) {
+	bubble.Long(t)
 	bubble.Test(t, func(t *testing.T) {
 		const guards = 1000
 		began := time.Now()

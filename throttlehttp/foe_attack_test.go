@@ -121,6 +121,7 @@ const styles = 10
 // is not sent without end in little time; and what was learnt from lies is over
 // an hour and some minutes after the last.
 func TestLyingServer(t *testing.T) {
+	bubble.Long(t)
 	for style := range styles {
 		for seed := range uint64(20) {
 			t.Run(fmt.Sprint(style, "/", seed), func(t *testing.T) {

@@ -80,6 +80,7 @@ func TestObedientCallersGetTheRate(t *testing.T) {
 // reads milliseconds and the burst. How close, is a matter of luck: the median of
 // nine counts.
 func TestTransportGetsTheRate(t *testing.T) {
+	bubble.Long(t)
 	for _, c := range []struct {
 		limit  limit.Limit
 		served int // at least, in a minute

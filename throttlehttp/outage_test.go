@@ -61,6 +61,7 @@ func (f *flaky) set(down bool) (served int) {
 // A 500 in an outage is no service: between plain 503s, and refusals, it does not make
 // each of them a limit that was reached.
 func TestLimitAfterAnOutageOfMixedStatuses(t *testing.T) {
+	bubble.Long(t)
 	for _, codes := range [][]int{{500, 503}, {500, 502, 503, 504}, {521, 429}} {
 		bubble.Test(t, func(t *testing.T) {
 			f := &flaky{codes: codes}
@@ -90,6 +91,7 @@ func TestLimitAfterAnOutageOfMixedStatuses(t *testing.T) {
 // Where one instance of ten is down, or one of five, its 503s do not stop the calls that the
 // others answer.
 func TestPartOfAServiceIsDown(t *testing.T) {
+	bubble.Long(t)
 	for _, broken := range []float64{0.1, 0.2} {
 		var all []int
 		for seed := range uint64(3) {

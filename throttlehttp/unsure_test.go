@@ -13,6 +13,7 @@ import (
 // A service that answers 503 to a few requests, whatever their rate, is not slowed down,
 // whether it states what remains or not.
 func TestFew503sDoNotSlowDown(t *testing.T) {
+	bubble.Long(t)
 	for _, fields := range [][]string{nil, {"RateLimit", `"a";r=400;t=1`, "RateLimit-Policy", `"a";q=500;w=1`}} {
 		bubble.Test(t, func(t *testing.T) {
 			var sent, served atomic.Int64

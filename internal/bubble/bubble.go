@@ -50,3 +50,13 @@ func (w *width) widen() {
 		runtime.GOMAXPROCS(w.before)
 	}
 }
+
+// Long leaves a test out of a short run, as that of scripts/test under the race detector is: of
+// what is decided in minutes of virtual time, by code whose goroutines shorter tests have race too.
+// scripts/test runs it without the detector, which makes it many times as slow.
+func Long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("long")
+	}
+}
