@@ -3,39 +3,33 @@ package throttle_test
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/throttle-go/throttle"
 	"github.com/throttle-go/throttle/internal/bubble"
+	"github.com/throttle-go/throttle/limit"
 	"github.com/throttle-go/throttle/pace"
 )
 
-// namingLimit is a token bucket that only its refusals name.
+// namingLimit is a limit that only its refusals name.
 type namingLimit struct {
-	rate, burst float64 // tokens a second
-	rtt         time.Duration
-	scope       string // empty: not even these do
+	limit limit.Limit
+	scope string // empty: not even these do
 
 	mu      sync.Mutex
-	spent   float64 // tokens that are missing, at
-	at      time.Time
+	state   limit.State
 	refused int
 }
 
 func (l *namingLimit) answer(context.Context) throttle.Result {
-	time.Sleep(l.rtt)
+	time.Sleep(50 * time.Millisecond)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	if !l.at.IsZero() {
-		l.spent = max(l.spent-l.rate*now.Sub(l.at).Seconds(), 0)
-	}
-	l.at = now
-	if l.spent+1 <= l.burst {
-		l.spent++
+	var d limit.Decision
+	if l.state, d = limit.Take(l.state, time.Now(), limit.Ask{Limit: l.limit, N: 1}); d.OK {
 		return throttle.Result{Report: pace.Report{Verdict: pace.Served}}
 	}
 	l.refused++
@@ -78,52 +72,21 @@ func TestScopeFirstNamedByARefusal(t *testing.T) {
 	for _, scope := range []string{"", "user"} {
 		bubble.Test(t, func(t *testing.T) {
 			const rate = 20
-			var (
-				th     throttle.Throttle
-				mu     sync.Mutex
-				all    sync.WaitGroup
-				waits  []time.Duration
-				began  = time.Now()
-				server = &namingLimit{rate: rate, burst: 5, rtt: 50 * time.Millisecond, scope: scope}
-				random = rand.New(rand.NewPCG(1, 1))
-			)
-			for time.Since(began) < 2*time.Minute {
-				time.Sleep(time.Duration(random.ExpFloat64() / rate / 0.9 * 1e9))
-				all.Go(func() {
-					came := time.Now()
-					if err := server.do(t.Context(), &th); err != nil {
-						t.Error(err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					waits = append(waits, time.Since(came))
-				})
-			}
-			all.Wait()
-			slices.Sort(waits)
-			p99 := waits[len(waits)*99/100]
-			t.Logf("scope %q: of %d calls %d were refused, p99 %v", scope, len(waits), server.refused, p99)
-			if p99 > 2*time.Second || server.refused > len(waits)/50 {
-				t.Errorf("scope %q: of %d calls at 90%% of the limit %d were refused, p99 %v; want a fiftieth at most, and 2s", scope, len(waits), server.refused, p99)
+			var th throttle.Throttle
+			server := &namingLimit{limit: limit.Limit{Count: rate, Period: time.Second, Burst: 5}, scope: scope}
+			took := service(t, 0.9*rate, 2*time.Minute, func(*rand.Rand) error { return server.do(t.Context(), &th) })
+			p99 := took[len(took)*99/100]
+			t.Logf("scope %q: of %d calls %d were refused, p99 %v", scope, len(took), server.refused, p99)
+			if p99 > 2*time.Second || server.refused > len(took)/50 {
+				t.Errorf("scope %q: of %d calls at 90%% of the limit %d were refused, p99 %v; want a fiftieth at most, and 2s", scope, len(took), server.refused, p99)
 			}
 		})
 		bubble.Test(t, func(t *testing.T) {
 			const calls, rate, burst = 600, 20, 40
-			var (
-				th     throttle.Throttle
-				all    sync.WaitGroup
-				began  = time.Now()
-				server = &namingLimit{rate: rate, burst: burst, rtt: 50 * time.Millisecond, scope: scope}
-			)
-			for range calls {
-				all.Go(func() {
-					if err := server.do(t.Context(), &th); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-			took, least := time.Since(began), (calls-burst)/rate*time.Second
+			var th throttle.Throttle
+			server := &namingLimit{limit: limit.Limit{Count: rate, Period: time.Second, Burst: burst}, scope: scope}
+			took := job(t, calls, func() error { return server.do(t.Context(), &th) })
+			least := (calls - burst) / rate * time.Second
 			t.Logf("scope %q: a job took %v, at least %v, %d refused", scope, took, least, server.refused)
 			if took > least*12/10 || server.refused > calls/8 {
 				t.Errorf("scope %q: a job took %v and %d were refused, want a fifth more than %v at most, and %d", scope, took, server.refused, least, calls/8)
@@ -136,42 +99,23 @@ func TestScopeFirstNamedByARefusal(t *testing.T) {
 // says little of it, and less of each further one.
 func TestScopesOfManyUsers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		const users, each = 100, 1.0
+		const users = 100
 		var (
 			th      throttle.Throttle
-			mu      sync.Mutex
-			all     sync.WaitGroup
-			waits   []time.Duration
-			began   = time.Now()
-			servers [users]*namingLimit
-			random  = rand.New(rand.NewPCG(1, 1))
+			servers [users]namingLimit
+			refused int
 		)
 		for i := range servers {
-			servers[i] = &namingLimit{rate: each, burst: 3, rtt: 50 * time.Millisecond, scope: string(rune('A' + i))}
+			servers[i].limit, servers[i].scope = limit.Limit{Count: 1, Period: time.Second, Burst: 3}, strconv.Itoa(i)
 		}
-		for time.Since(began) < 3*time.Minute {
-			time.Sleep(time.Duration(random.ExpFloat64() / users / each / 0.7 * 1e9))
-			server := servers[random.IntN(users)]
-			all.Go(func() {
-				came := time.Now()
-				if err := server.do(t.Context(), &th); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				waits = append(waits, time.Since(came))
-			})
+		took := service(t, 0.7*users, 3*time.Minute, func(r *rand.Rand) error { return servers[r.IntN(users)].do(t.Context(), &th) })
+		for i := range servers {
+			refused += servers[i].refused
 		}
-		all.Wait()
-		slices.Sort(waits)
-		refused := 0
-		for _, s := range servers {
-			refused += s.refused
-		}
-		p99 := waits[len(waits)*99/100]
-		t.Logf("of %d calls %d were refused, p99 %v", len(waits), refused, p99)
-		if p99 > 10*time.Second || refused > len(waits)/10 {
-			t.Errorf("of %d calls %d were refused, p99 %v; want a tenth at most, and 10s", len(waits), refused, p99)
+		p99 := took[len(took)*99/100]
+		t.Logf("of %d calls %d were refused, p99 %v", len(took), refused, p99)
+		if p99 > 10*time.Second || refused > len(took)/10 {
+			t.Errorf("of %d calls %d were refused, p99 %v; want a tenth at most, and 10s", len(took), refused, p99)
 		}
 	})
 }

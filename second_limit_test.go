@@ -81,19 +81,9 @@ func TestJobBesideAStatedQuota(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					const calls, rate, rtt = 600, 10.0, 50 * time.Millisecond
 					server := &hiddenLimit{quota: quota, window: time.Hour, rate: rate, burst: burst, rtt: rtt, told: told, began: time.Now()}
-					var (
-						th  throttle.Throttle
-						all sync.WaitGroup
-					)
-					for range calls {
-						all.Go(func() {
-							if err := th.DoResult(t.Context(), server.answer); err != nil {
-								t.Error(err)
-							}
-						})
-					}
-					all.Wait()
-					took, least := time.Since(server.began), time.Duration((calls-burst)/rate*float64(time.Second))
+					var th throttle.Throttle
+					took := job(t, calls, func() error { return th.DoResult(t.Context(), server.answer) })
+					least := time.Duration((calls - burst) / rate * float64(time.Second))
 					t.Logf("quota %d, burst %v, refusals tell: %v: %v, %d refused", quota, burst, told, took, server.refused)
 					if took > least*12/10 || server.refused > calls/8 {
 						t.Errorf("quota %d, burst %v, refusals tell: %v: took %v and %d were refused, want a fifth more than %v and %d at most", quota, burst, told, took, server.refused, least, calls/8)
@@ -112,19 +102,8 @@ func TestFirstFlightBesideAHiddenLimit(t *testing.T) {
 		for _, rtt := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond} {
 			bubble.Test(t, func(t *testing.T) {
 				server := &hiddenLimit{quota: 5000, window: time.Hour, rate: 10, burst: burst, rtt: rtt, told: true, began: time.Now()}
-				var (
-					th  throttle.Throttle
-					all sync.WaitGroup
-				)
-				for range 500 {
-					all.Go(func() {
-						if err := th.DoResult(t.Context(), server.answer); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				all.Wait()
-				took := time.Since(server.began)
+				var th throttle.Throttle
+				took := job(t, 500, func() error { return th.DoResult(t.Context(), server.answer) })
 				t.Logf("burst %v, %v away: took %v, %d refused", burst, rtt, took, server.refused)
 				if most := int(burst) + 40; burst < 500 && server.refused > most {
 					t.Errorf("burst %v, %v away: %d refused, want at most %d", burst, rtt, server.refused, most)

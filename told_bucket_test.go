@@ -13,9 +13,9 @@ import (
 	"github.com/throttle-go/throttle/pace"
 )
 
-// toldBucket is a token bucket that states what remains and when it would be full, in whole seconds,
-// and neither its rate nor its burst, as many services do.
-type toldBucket struct {
+// toldReset is a limit that states what remains, and when it is unused again in whole seconds, and
+// neither its rate nor its size, as many services do.
+type toldReset struct {
 	limit      limit.Limit
 	rtt        time.Duration
 	retryAfter bool // stated
@@ -25,7 +25,7 @@ type toldBucket struct {
 	refused int
 }
 
-func (b *toldBucket) answer(context.Context) throttle.Result {
+func (b *toldReset) answer(context.Context) throttle.Result {
 	time.Sleep(b.rtt / 2)
 	b.mu.Lock()
 	var d limit.Decision
@@ -52,21 +52,10 @@ func TestJobOnABucketThatTellsWhenItIsFull(t *testing.T) {
 		for _, retryAfter := range []bool{false, true} {
 			for _, rtt := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond} {
 				bubble.Test(t, func(t *testing.T) {
-					server := &toldBucket{limit: limit.Limit{Count: n, Period: time.Minute, Burst: n}, rtt: rtt, retryAfter: retryAfter}
-					calls, began := int(n+n/2), time.Now()
-					var (
-						th  throttle.Throttle
-						all sync.WaitGroup
-					)
-					for range calls {
-						all.Go(func() {
-							if err := th.DoResult(t.Context(), server.answer); err != nil {
-								t.Error(err)
-							}
-						})
-					}
-					all.Wait()
-					took, least := time.Since(began), 30*time.Second+rtt
+					server := &toldReset{limit: limit.Limit{Count: n, Period: time.Minute, Burst: n}, rtt: rtt, retryAfter: retryAfter}
+					var th throttle.Throttle
+					calls, least := int(n+n/2), 30*time.Second+rtt
+					took := job(t, calls, func() error { return th.DoResult(t.Context(), server.answer) })
 					t.Logf("%d/min, retry-after %v, %v away: %d calls took %v, %d refused", n, retryAfter, rtt, calls, took, server.refused)
 					if took > least*3/2 || server.refused > calls/10 {
 						t.Errorf("%d/min, retry-after %v, %v away: %d calls took %v and %d were refused, want half more than %v at most, and a tenth", n, retryAfter, rtt, calls, took, server.refused, least)
@@ -91,23 +80,12 @@ func TestBriefWindowsToldInWholeSeconds(t *testing.T) {
 		for range 5 {
 			bubble.Test(t, func(t *testing.T) {
 				const windows = 20
-				server := &toldBucket{limit: l, rtt: 50 * time.Millisecond}
-				calls := windows * int(l.Count)
-				var (
-					th  throttle.Throttle
-					all sync.WaitGroup
-				)
+				server := &toldReset{limit: l, rtt: 50 * time.Millisecond}
+				var th throttle.Throttle
 				time.Sleep(300 * time.Millisecond)
-				began := time.Now()
-				for range calls {
-					all.Go(func() {
-						if err := th.DoResult(t.Context(), server.answer); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				all.Wait()
-				used = append(used, (windows-1)*l.Period.Seconds()/time.Since(began).Seconds())
+				calls := windows * int(l.Count)
+				took := job(t, calls, func() error { return th.DoResult(t.Context(), server.answer) })
+				used = append(used, (windows-1)*l.Period.Seconds()/took.Seconds())
 				refused = append(refused, float64(server.refused)/float64(calls))
 			})
 		}

@@ -251,8 +251,7 @@ func (a *Adaptive) learn(now time.Time, o Outcome) {
 		a.closed, a.probed = o.Verdict != Served && o.Verdict != Throttled, 0
 	}
 	if !a.Blind {
-		a.refill.infer(&o)
-		a.brief.infer(s, &o)
+		a.infer(s, &o)
 		a.level.tell(a, s, o)
 		if !o.Hints.Remaining.OK || o.Verdict == Failed || o.Verdict == Ignored {
 			a.level.sole = false // it may be charged, unseen

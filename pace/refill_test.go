@@ -62,7 +62,7 @@ func inferred(l limit.Limit, reset func(limit.Decision) time.Duration, whole boo
 		mean   = float64(l.Period) / float64(l.Count)
 		now    = t0.Add(time.Duration(random.Float64() * float64(l.Period)))
 		state  limit.State
-		refill refill
+		a      Adaptive
 		got    float64
 	)
 	for range 3 * l.Count / 4 {
@@ -70,21 +70,57 @@ func inferred(l limit.Limit, reset func(limit.Decision) time.Duration, whole boo
 		for range 1 + random.IntN(8) {
 			var d limit.Decision
 			state, d = limit.Take(state, now, limit.Ask{Limit: l, N: 1})
-			h := Hints{Remaining: Some(d.Remaining), Reset: Some(reset(d))}
+			h, verdict := Hints{Remaining: Some(d.Remaining), Reset: Some(reset(d))}, Served
+			if !d.OK { // such a reset is when to come back
+				h.Reset, verdict = Some(d.RetryAfter), Throttled
+			}
 			if whole {
 				h.Reset.V = (h.Reset.V + time.Second - 1).Truncate(time.Second)
 			}
-			answers = append(answers, Outcome{Report: Report{Hints: h}})
+			answers = append(answers, Outcome{Report: Report{Verdict: verdict, Hints: h}})
 		}
 		random.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
 		for _, o := range answers {
-			if refill.infer(&o); o.Hints.Limit.OK {
+			if a.infer(0, &o); o.Hints.Limit.OK {
 				got = float64(o.Hints.Limit.V) / o.Hints.Window.V.Seconds()
 			}
 		}
 		now = now.Add(time.Duration(random.ExpFloat64() * 3 * mean))
 	}
+	if a.refill.limit == 0 {
+		return 0 // forgotten again
+	}
 	return got
+}
+
+// TestRefillForgotten: a policy that was inferred does not outlast the limit that showed it.
+func TestRefillForgotten(t *testing.T) {
+	var (
+		a      = new(Adaptive)
+		now    = t0
+		state  limit.State
+		policy []float64
+	)
+	for _, c := range []struct {
+		limit.Limit
+		every time.Duration
+	}{
+		{limit.Limit{Count: 2000, Period: time.Minute, Burst: 500}, 15 * time.Millisecond},
+		{limit.Limit{Count: 300, Period: time.Minute, Burst: 500}, 200 * time.Millisecond}, // so that its reset stands
+	} {
+		l := c.Limit
+		for range 1000 {
+			now = now.Add(c.every)
+			var d limit.Decision
+			state, d = limit.Take(state, now, limit.Ask{Limit: l, N: 1})
+			h := Hints{Remaining: Some(d.Remaining), Reset: Some((d.ResetAfter + time.Second - 1).Truncate(time.Second))}
+			a.Learn(now, Outcome{Sent: now, Report: Report{Verdict: Served, Hints: h}})
+		}
+		policy = append(policy, a.level.policy)
+	}
+	if policy[0] < 30 || policy[0] > 37 || policy[1] != 0 {
+		t.Errorf("%v a second inferred of 2000 and then 300 a minute; want about 33.3, and none", policy)
+	}
 }
 
 // TestBrief: whole seconds do not name the end of a window of a second or three, but how long it is,
@@ -111,14 +147,14 @@ func TestBrief(t *testing.T) {
 				now    = t0.Add(time.Duration(random.Float64() * float64(time.Second)))
 				began  = now
 				state  limit.State
-				x      brief
+				a      Adaptive
 				got    Hints
 			)
 			for now.Sub(began) < 30*c.period {
 				var d limit.Decision
 				state, d = limit.Take(state, now, limit.Ask{Limit: l, N: 1})
-				o := Outcome{Report: Report{Hints: Hints{Remaining: Some(d.Remaining), Reset: Some((d.ResetAfter + time.Second - 1).Truncate(time.Second))}}}
-				if x.infer(now.Sub(began).Seconds(), &o); o.Hints.Window.OK {
+				o := Outcome{Report: Report{Verdict: Served, Hints: Hints{Remaining: Some(d.Remaining), Reset: Some((d.ResetAfter + time.Second - 1).Truncate(time.Second))}}}
+				if a.infer(now.Sub(began).Seconds(), &o); o.Hints.Window.OK {
 					got = o.Hints
 				}
 				now = now.Add(time.Duration(random.ExpFloat64() * float64(c.period) / float64(c.count)))

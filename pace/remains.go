@@ -279,10 +279,38 @@ func (l *level) fits(s, rtt float64, flying int) bool {
 	return float64(flying) < max(1, l.shown/max(1, l.peers))
 }
 
+// infer adds to the hints of o, an answer at s, the policy that resets show where none is stated.
+// Refusals do not count, as their reset may be when the next request may come.
+func (a *Adaptive) infer(s float64, o *Outcome) {
+	h := &o.Hints
+	if !h.Remaining.OK || !h.Reset.OK || h.Window.OK || o.Verdict != Served {
+		return
+	}
+	r, reset, had := float64(max(h.Remaining.V, 0)), h.Reset.V.Seconds(), a.refill.limit
+	a.refill.observe(r, reset)
+	a.brief.observe(s, r, reset)
+	switch {
+	case a.refill.limit > 0:
+		h.Limit, h.Window = Some(a.refill.limit), Some(a.refill.window)
+	case a.brief.seen():
+		h.Window = Some(seconds(a.brief.top))
+		if !h.Limit.OK {
+			h.Limit = Some(int64(a.brief.most) + 1)
+		}
+	case had > 0: // the limit has changed
+		a.level.forget()
+	}
+}
+
+// forget drops a policy that was inferred and holds no longer.
+func (l *level) forget() {
+	l.policy, l.quota, l.length, l.buckets, l.kept = 0, 0, 0, buckets{}, kept{}
+}
+
 // refill is what resets tell of a token bucket, of a server that says when it would be full: what
-// remains and reset × rate add up to the burst in every answer, whoever made the requests. So while
-// the reset moves away two answers far enough apart state the policy, though the server does not.
-// The reset of a window comes nearer until the window is over.
+// remains and reset × rate add up to the burst in every answer, to any client. So while the reset
+// moves away two answers far enough apart state the policy, though the server does not. The reset of
+// a window comes nearer until the window is over.
 type refill struct {
 	nearR, near float64       // what remained, and the reset in seconds, of the answer nearest to a full bucket
 	farR, far   float64       // the same of the answer farthest from it, later
@@ -301,13 +329,9 @@ const (
 	refillUsed   = 8.0 // and so many requests
 )
 
-// infer adds to the hints of o the policy that its resets show.
-func (x *refill) infer(o *Outcome) {
-	h := &o.Hints
-	if !h.Remaining.OK || !h.Reset.OK || h.Window.OK {
-		return
-	}
-	r, reset := float64(max(h.Remaining.V, 0)), h.Reset.V.Seconds()
+// observe learns that r remain, and infers the policy once enough answers fit. It begins again with
+// an answer that does not fit.
+func (x *refill) observe(r, reset float64) {
 	switch {
 	case x.fits == 0 || !x.fit(r, reset) || x.limit == 0 && reset < x.near-slack:
 		*x = refill{nearR: r, near: reset, farR: r, far: reset, roseTo: reset}
@@ -325,9 +349,6 @@ func (x *refill) infer(o *Outcome) {
 	if x.limit == 0 && x.fits >= refillFits && x.rises >= refillRises && used >= refillUsed && spread >= refillSpread {
 		burst := math.Round(x.nearR + used/spread*x.near)
 		x.limit, x.window = int64(burst), seconds(burst*spread/used)
-	}
-	if x.limit > 0 {
-		h.Limit, h.Window = Some(x.limit), Some(x.window)
 	}
 }
 
@@ -358,13 +379,8 @@ const (
 	briefPart  = 0.7 // part of the longest reset from one to the next, at least
 )
 
-// infer adds to the hints of o, an answer at s, the policy of such a window.
-func (x *brief) infer(s float64, o *Outcome) {
-	h := &o.Hints
-	if !h.Remaining.OK || !h.Reset.OK || h.Window.OK {
-		return
-	}
-	r := float64(max(h.Remaining.V, 0))
+// observe learns that r remain by an answer at s.
+func (x *brief) observe(s, r, reset float64) {
 	if x.most >= fellBy && r > x.last+x.most*fallen && (x.leaps == 0 || s >= x.leapt+briefApart*x.top) {
 		if x.leaps == 0 {
 			x.first = s
@@ -372,12 +388,10 @@ func (x *brief) infer(s float64, o *Outcome) {
 		x.leapt = s
 		x.leaps++
 	}
-	x.most, x.last, x.top = max(x.most, r), r, max(x.top, h.Reset.V.Seconds())
-	if x.leaps < briefLeaps || x.top <= 0 || x.top > briefest || x.leapt-x.first < briefPart*x.top*(x.leaps-1) {
-		return
-	}
-	h.Window = Some(seconds(x.top))
-	if !h.Limit.OK {
-		h.Limit = Some(int64(x.most) + 1)
-	}
+	x.most, x.last, x.top = max(x.most, r), r, max(x.top, reset)
+}
+
+// seen reports whether there are such windows, of most and one in top seconds.
+func (x *brief) seen() bool {
+	return x.leaps >= briefLeaps && x.top > 0 && x.top <= briefest && x.leapt-x.first >= briefPart*x.top*(x.leaps-1)
 }

@@ -51,12 +51,12 @@ func (w *width) widen() {
 	}
 }
 
-// Long leaves a test out of a short run, as that of scripts/test under the race detector is: of
-// what is decided in minutes of virtual time, by code whose goroutines shorter tests have race too.
-// scripts/test runs it without the detector, which makes it many times as slow.
+// Long skips the test with -short, which scripts/test sets under the race detector. Call it on the
+// first line of a test of figures that takes seconds, where shorter tests look for races in the same
+// code: scripts/test runs it once more without the detector, which makes it many times as slow.
 func Long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("long: runs without -short, as in scripts/test without the race detector")
 	}
 }
